@@ -1,0 +1,131 @@
+//! What stops a command: a code, a claim, values, what to do, and the exit status.
+//!
+//! Texts have the form of docs/style.md: `error[E914]: claim`, then `=` lines, then `help:`. A fault of the library
+//! ([`fulgurite::Error`]) is kept as the text that it prints itself.
+
+use serde_json::{Value, json};
+use std::fmt;
+use std::path::Path;
+
+/// How a command ends.
+pub type Outcome = Result<(), Fault>;
+
+/// Exit status of a check that failed: a loss that is not finite, an operator that refuses.
+pub const FAILED: u8 = 1;
+/// Exit status of wrong use: files, options, expressions.
+pub const USAGE: u8 = 2;
+/// Exit status of a fault of ours.
+pub const BUG: u8 = 101;
+
+/// Why a command stopped.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fault {
+    /// The exit status.
+    pub status: u8,
+    /// `E914`
+    pub code: &'static str,
+    /// What is wrong, in one sentence: lower case, no full stop, true by itself.
+    pub claim: String,
+    /// The `=` lines.
+    pub notes: Vec<String>,
+    /// What to do.
+    pub helps: Vec<String>,
+    /// The whole text, where the library made it.
+    pub text: Option<String>,
+}
+
+impl Fault {
+    fn new(status: u8, code: &'static str, claim: impl Into<String>) -> Fault {
+        Fault { status, code, claim: claim.into(), notes: Vec::new(), helps: Vec::new(), text: None }
+    }
+
+    /// The user asked for what can't be: status 2.
+    pub fn usage(code: &'static str, claim: impl Into<String>) -> Fault {
+        Fault::new(USAGE, code, claim)
+    }
+
+    /// What was asked was tried and failed: status 1.
+    pub fn failed(code: &'static str, claim: impl Into<String>) -> Fault {
+        Fault::new(FAILED, code, claim)
+    }
+
+    /// E910: a file that can't be read.
+    pub fn unreadable(path: &Path, why: &std::io::Error) -> Fault {
+        Fault::usage("E910", format!("`{}` can't be read: {}", path.display(), plain(why)))
+    }
+
+    /// E913: a file that can't be written.
+    pub fn unwritable(path: &Path, why: &std::io::Error) -> Fault {
+        Fault::usage("E913", format!("`{}` can't be written: {}", path.display(), plain(why)))
+    }
+
+    /// The same with one more `=` line.
+    pub fn note(mut self, note: impl Into<String>) -> Fault {
+        self.notes.push(note.into());
+        self
+    }
+
+    /// The same with one more remedy.
+    pub fn help(mut self, help: impl Into<String>) -> Fault {
+        self.helps.push(help.into());
+        self
+    }
+
+    /// It as an object, for `--json`.
+    pub fn json(&self) -> Value {
+        json!({
+            "v": 1, "event": "error", "code": self.code, "claim": self.claim, "status": self.status,
+            "notes": self.notes, "help": self.helps,
+        })
+    }
+}
+
+/// The reason of an I/O error without `(os error 2)`, in lower case.
+fn plain(why: &std::io::Error) -> String {
+    let text = why.to_string();
+    let text = text.split(" (os error").next().unwrap_or(&text);
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(text) = &self.text {
+            return f.write_str(text);
+        }
+        write!(f, "error[{}]: {}", self.code, self.claim)?;
+        for note in &self.notes {
+            write!(f, "\n  = {note}")?;
+        }
+        for help in &self.helps {
+            write!(f, "\n  = help: {help}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Fault {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_as_documented() {
+        let fault = Fault::usage("E914", "`--threads` is 0").note("this machine has 2").help("leave it out");
+        assert_eq!(
+            fault.to_string(),
+            "error[E914]: `--threads` is 0\n  = this machine has 2\n  = help: leave it out"
+        );
+    }
+
+    #[test]
+    fn names_the_file_and_the_reason() {
+        let missing = Path::new("/nowhere/x.txt");
+        let why = std::fs::read(missing).expect_err("no such file");
+        assert_eq!(
+            Fault::unreadable(missing, &why).to_string(),
+            "error[E910]: `/nowhere/x.txt` can't be read: no such file or directory"
+        );
+    }
+}

@@ -1,0 +1,45 @@
+//! "Did you mean": the known word nearest to a misspelt one.
+
+/// The candidate with the fewest edits from `word`, if so few that it is likely meant: one for short words, a third of
+/// the letters for longer ones.
+pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let limit = (word.chars().count() / 3).max(1);
+    let best = candidates.into_iter().map(|candidate| (edits(word, candidate), candidate)).min()?;
+    (best.0 <= limit).then_some(best.1)
+}
+
+/// Insertions, deletions, replacements and exchanges of neighbours that lead from `a` to `b`.
+fn edits(a: &str, b: &str) -> usize {
+    // Names are short; a longer text is no misspelt name, and its table would be large.
+    const LONGEST: usize = 64;
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().take(LONGEST).collect(), b.chars().take(LONGEST).collect());
+    let mut before = vec![0; b.len() + 1];
+    let mut last: Vec<usize> = (0..=b.len()).collect();
+    for i in 0..a.len() {
+        let mut row = vec![i + 1; b.len() + 1];
+        for j in 0..b.len() {
+            let replaced = last[j] + usize::from(a[i] != b[j]);
+            row[j + 1] = replaced.min(last[j + 1] + 1).min(row[j] + 1);
+            if i > 0 && j > 0 && a[i] == b[j - 1] && a[i - 1] == b[j] {
+                row[j + 1] = row[j + 1].min(before[j - 1] + 1);
+            }
+        }
+        before = std::mem::replace(&mut last, row);
+    }
+    last[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::nearest;
+
+    #[test]
+    fn near_words_are_found() {
+        let keys = ["promote", "require", "expr", "decomp"];
+        assert_eq!(nearest("promtoe", keys), Some("promote"));
+        assert_eq!(nearest("exp", keys), Some("expr"));
+        assert_eq!(nearest("requires", keys), Some("require"));
+        assert_eq!(nearest("banana", keys), None);
+        assert_eq!(nearest("x", []), None);
+    }
+}

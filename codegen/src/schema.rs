@@ -1,0 +1,278 @@
+//! From the YAML tree to rows: the closed set of keys, their types, and every rule text parsed.
+//!
+//! What a rule *means* is not asked here, only whether it is one. A row with a fault is reported, key by key, and left
+//! out; its name is kept, so that calls of it are not reported as well.
+
+use std::collections::HashMap;
+
+use fulgurite_core::Name;
+use fulgurite_core::lang::{Block, Expr, Sig};
+use fulgurite_core::row::Ties;
+
+use crate::diag::{Diag, Diagnostics};
+use crate::nearest::nearest;
+use crate::source::{FileId, Place, Sources};
+use crate::yaml::{self, Node, Text, Value};
+
+mod fields;
+mod kinds;
+mod lower;
+mod names;
+mod pointwise;
+mod row;
+
+/// Keys of a row and what they say. Anything else is E004.
+pub const KEYS: &[(&str, &str)] = &[
+    ("op", "the operator's name; `op: name.kind` is an overload"),
+    ("doc", "one sentence of at most 100 characters, without a full stop"),
+    ("sig", "signature `(arguments; options) -> results`; may be left out for a pointwise `expr`"),
+    ("promote", "promotion kind: default float bool real keep equal join long_if_bool long_if_int"),
+    ("dtypes", "accepted dtypes, before promotion: names and classes with `+` and `-`"),
+    ("expr", "meaning in scalar or index notation"),
+    ("view", "meaning in index notation, and the result shares the argument's storage"),
+    ("decomp", "meaning in the tensor language"),
+    ("host", "meaning by a primitive of the runtime"),
+    ("acc", "accumulation type; default: wide"),
+    ("require", "condition: message"),
+    ("grad", "argument: VJP rule in the tensor language; must equal the derived one"),
+    ("jvp", "argument: JVP rule in the tensor language; must equal the derived one"),
+    ("ties", "whose gradient a maximum is: first, last or even"),
+    ("at", "condition: {argument: partial}: conventions at kinks"),
+    ("no_grad", "why the row has no gradient"),
+    ("deviates", "why its gradient differs from the true derivative"),
+    ("skip_vjp", "true, false or a list of arguments: asserts that no gradient flows"),
+    ("subclass", "exceptions from the derived subclass rules"),
+    ("autocast", "exceptions from the derived autocast class"),
+    ("kernels", "executor: special kernel that may claim the row"),
+    ("aten", "PyTorch's ATen overloads with the same arguments"),
+    ("torch", "PyTorch functions with the same arguments"),
+    ("tests", "hints for generated tests: domain, points, tol, sizes"),
+];
+
+/// Keys of the file, in their order.
+const FILE_KEYS: [&str; 4] = ["enums", "tags", "subclasses", "ops"];
+
+/// A rule text and what it parses to.
+#[derive(Clone, Debug)]
+pub struct Rule<T> {
+    /// The tree; its spans are places in `text`.
+    pub tree: T,
+    /// The text; [`Text::at`] maps spans of the tree to the file.
+    pub text: Text,
+}
+
+/// What a row means.
+#[derive(Clone, Debug)]
+pub enum Body {
+    /// Scalar or index notation.
+    Expr(Rule<Block>),
+    /// The same, and the result aliases.
+    View(Rule<Block>),
+    /// Tensor language.
+    Decomp(Rule<Block>),
+    /// A primitive of the runtime.
+    Host(Text),
+}
+
+/// A convention at a kink.
+#[derive(Clone, Debug)]
+pub struct Kink {
+    /// Where it holds.
+    pub cond: Rule<Expr>,
+    /// Argument, partial derivative.
+    pub partials: Vec<(Text, Rule<Expr>)>,
+}
+
+/// `skip_vjp`
+#[derive(Clone, Debug)]
+pub enum SkipVjp {
+    /// `true`: no gradient flows at all; `false`: some does.
+    All(bool),
+    /// None flows into these arguments.
+    Arguments(Vec<Text>),
+}
+
+/// Hints for generated tests, checked for their keys and types only.
+#[derive(Clone, Debug, Default)]
+pub struct TestHints {
+    /// Argument, range `lo..hi`.
+    pub domain: Vec<(Text, Text)>,
+    /// Values and gradients at special points: maps.
+    pub points: Vec<Node>,
+    /// Tolerance.
+    pub tol: Option<Text>,
+    /// Sizes to try.
+    pub sizes: Option<Node>,
+}
+
+/// A row as written, parsed.
+#[derive(Clone, Debug)]
+pub struct RowSource {
+    /// All of it.
+    pub place: Place,
+    /// Its keys.
+    pub keys: Vec<Text>,
+    /// `op`
+    pub op: Text,
+    /// `doc`
+    pub doc: Text,
+    /// `sig`, or made from the free names of a pointwise `expr`.
+    pub sig: Rule<Sig>,
+    /// `promote`: an expression whose values are names of kinds.
+    pub promote: Option<Rule<Expr>>,
+    /// `dtypes`: an expression whose values are sums and differences of classes.
+    pub dtypes: Option<Rule<Expr>>,
+    /// The one meaning.
+    pub body: Body,
+    /// `acc`: an expression whose values are dtypes or `wide`.
+    pub acc: Option<Rule<Expr>>,
+    /// `require`: condition, message.
+    pub require: Vec<(Rule<Expr>, Text)>,
+    /// `grad`: argument, rule.
+    pub grad: Vec<(Text, Rule<Block>)>,
+    /// `jvp`: argument, rule.
+    pub jvp: Vec<(Text, Rule<Block>)>,
+    /// `ties`
+    pub ties: Option<(Ties, Text)>,
+    /// `at`
+    pub at: Vec<Kink>,
+    /// `no_grad`
+    pub no_grad: Option<Text>,
+    /// `deviates`
+    pub deviates: Option<Text>,
+    /// `skip_vjp`, and where it stands.
+    pub skip_vjp: Option<(SkipVjp, Place)>,
+    /// `subclass`, as written.
+    pub subclass: Option<Node>,
+    /// `autocast`, as written.
+    pub autocast: Option<Node>,
+    /// `kernels`: executor, kernel.
+    pub kernels: Vec<(Text, Text)>,
+    /// `aten`
+    pub aten: Vec<Text>,
+    /// `torch`
+    pub torch: Vec<Text>,
+    /// `tests`
+    pub tests: TestHints,
+}
+
+impl RowSource {
+    /// Where this key stands; the row's name, if it has no such key.
+    pub fn key(&self, key: &str) -> Place {
+        self.keys.iter().find(|text| **text == key).map_or(self.op.place, |text| text.place)
+    }
+
+    /// The operator's name.
+    pub fn name(&self) -> Name {
+        Name::new(self.op.as_str())
+    }
+}
+
+/// A file of rows.
+#[derive(Clone, Debug, Default)]
+pub struct Database {
+    /// Rows without a fault so far, in the order of the file.
+    pub rows: Vec<RowSource>,
+    /// Names of the others.
+    pub broken: Vec<Name>,
+    /// `enums`, as written.
+    pub enums: Option<Node>,
+    /// `tags`, as written.
+    pub tags: Option<Node>,
+    /// `subclasses`, as written.
+    pub subclasses: Option<Node>,
+}
+
+/// Reads a database file that was added to `sources`. What is wrong with it goes to `diags`: E001 to E006, E008, E011,
+/// E012.
+pub fn read_database(file: FileId, sources: &Sources, diags: &mut Diagnostics) -> Database {
+    let mut database = Database::default();
+    let Some(root) = yaml::read(file, sources, diags) else { return database };
+    let Value::Map(entries) = root.value else {
+        let message = match root.value {
+            Value::Null => "the file has no rows".to_owned(),
+            _ => format!("{} stands where the file's keys belong", root.kind()),
+        };
+        let place = root.place.head();
+        diags.push(
+            Diag::error("E005", place, message).help("a database is `ops:` and below it, in column 1, `- op: …`"),
+        );
+        return database;
+    };
+    let last = entries.len().saturating_sub(1);
+    let mut ops = None;
+    for (at, (key, node)) in entries.into_iter().enumerate() {
+        match key.as_str() {
+            "enums" => database.enums = Some(node),
+            "tags" => database.tags = Some(node),
+            "subclasses" => database.subclasses = Some(node),
+            "ops" => {
+                if at != last {
+                    let diag = Diag::error("E004", key.place, "`ops` is not the last key of the file");
+                    diags.push(diag.help("move it to the end, so that a row can be added by appending it"));
+                }
+                ops = Some(node);
+            }
+            other => {
+                let diag = Diag::error("E004", key.place, format!("a database has no key `{other}`"));
+                diags.push(diag.help(match nearest(other, FILE_KEYS) {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None => format!("its keys are {}", FILE_KEYS.join(", ")),
+                }));
+            }
+        }
+    }
+    match ops {
+        Some(node) => rows(node, sources, diags, &mut database),
+        None => {
+            let place = root.place.head();
+            diags.push(Diag::error("E004", place, "the file has no key `ops`").help("rows stand below `ops:`"));
+        }
+    }
+    database
+}
+
+fn rows(node: Node, sources: &Sources, diags: &mut Diagnostics, database: &mut Database) {
+    let items = match node.value {
+        Value::List(items) => items,
+        Value::Null => return,
+        _ => {
+            let diag =
+                Diag::error("E005", node.place, format!("{} stands where the list of rows belongs", node.kind()));
+            diags.push(diag.help("each row starts with `- op: name`"));
+            return;
+        }
+    };
+    let column = sources.file(node.place.file).line_column(node.place.start as usize).column;
+    if column != 1 && sources.text(node.place).starts_with('-') {
+        let diag = Diag::error("E005", node.place.head(), format!("the rows stand in column {column}"));
+        diags.push(diag.help("rows start in column 1, so that one can be added by appending it"));
+    }
+    let mut names: HashMap<String, Place> = HashMap::new();
+    let mut aliases: HashMap<String, (Place, String)> = HashMap::new();
+    for item in items {
+        let (op, row) = row::read(item, diags);
+        let Some(op) = op else { continue };
+        if let Some(first) = names.get(op.as_str()) {
+            let diag = Diag::error("E008", op.place, format!("there are two rows `{}`", op.as_str()));
+            diags
+                .push(diag.here("here again").label(*first, "first here").help("an overload is named `op: name.kind`"));
+            continue;
+        }
+        names.insert(op.text.clone(), op.place);
+        let Some(row) = row else {
+            database.broken.push(Name::new(op.as_str()));
+            continue;
+        };
+        for (key, alias) in row.aten.iter().map(|a| ("aten", a)).chain(row.torch.iter().map(|a| ("torch", a))) {
+            let name = format!("{key}.{}", alias.as_str());
+            if let Some((first, other)) = aliases.get(&name) {
+                let message = format!("`{name}` is claimed by `{other}` and `{}`", op.as_str());
+                diags.push(Diag::error("E008", alias.place, message).here("here again").label(*first, "first here"));
+                continue;
+            }
+            aliases.insert(name, (alias.place, op.text.clone()));
+        }
+        database.rows.push(row);
+    }
+}

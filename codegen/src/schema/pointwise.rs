@@ -1,0 +1,69 @@
+//! The signature of a pointwise `expr` whose row leaves it out: its free names in the order they appear.
+
+use fulgurite_core::Name;
+use fulgurite_core::lang::{Block, Expr, Node, Pattern, Stmt};
+
+/// Names with a meaning of their own.
+pub(super) const CONSTANTS: &[&str] = &["PI", "E", "FRAC_1_SQRT_2", "inf", "nan", "true", "false"];
+
+/// `(x: T, y: T) -> T`; `None` if the body is not plainly pointwise: it accesses, reduces, names sizes or options.
+pub(super) fn sig_text(body: &Block) -> Option<String> {
+    let mut walk = Walk { bound: Vec::new(), free: Vec::new() };
+    walk.block(body)?;
+    let args: Vec<String> = walk.free.iter().map(|name| format!("{name}: T")).collect();
+    (!args.is_empty()).then(|| format!("({}) -> T", args.join(", ")))
+}
+
+struct Walk {
+    bound: Vec<Name>,
+    free: Vec<Name>,
+}
+
+impl Walk {
+    fn block(&mut self, block: &Block) -> Option<()> {
+        let outer = self.bound.len();
+        for stmt in &block.stmts {
+            let Stmt::Let(pattern, value) = stmt else { return None };
+            self.expr(value)?;
+            match pattern {
+                Pattern::Name(name) => self.bound.push(name.name),
+                Pattern::Tuple(names) => self.bound.extend(names.iter().map(|name| name.name)),
+                Pattern::Axes(..) => return None,
+            }
+        }
+        self.expr(&block.value)?;
+        self.bound.truncate(outer);
+        Some(())
+    }
+
+    fn expr(&mut self, expr: &Expr) -> Option<()> {
+        match &*expr.node {
+            Node::Int(_) | Node::Float(_) => Some(()),
+            Node::Name(name) => self.name(*name),
+            Node::Unary(_, inner) | Node::Cast(inner, _) => self.expr(inner),
+            Node::Binary(_, left, right) => self.expr(left).and_then(|()| self.expr(right)),
+            Node::If(cond, yes, no) => {
+                self.expr(cond)?;
+                self.block(yes)?;
+                self.block(no)
+            }
+            Node::Call(_, args) => args.iter().try_for_each(|arg| self.expr(&arg.value)),
+            // `let` of a tuple is not pointwise as a value, options need a written type, the rest is index notation.
+            Node::Tuple(_) | Node::Match(..) | Node::Str(_) | Node::List(_) => None,
+            Node::Access(_) | Node::Reduce(_) | Node::Zip(_) | Node::Spread(_) => None,
+        }
+    }
+
+    fn name(&mut self, name: Name) -> Option<()> {
+        if CONSTANTS.contains(&name.as_str()) || self.bound.contains(&name) {
+            return Some(());
+        }
+        if name.is_size() {
+            return None;
+        }
+        if !self.free.contains(&name) {
+            self.free.push(name);
+        }
+        Some(())
+    }
+}

@@ -1,0 +1,341 @@
+//! One row: each key by its type, the faults of all keys together.
+
+use fulgurite_core::lang::{Block, Dialect, Expr, Sig, parse_block, parse_expr, parse_sig};
+use fulgurite_core::row::Ties;
+
+use super::fields::Fields;
+use super::{Body, KEYS, Kink, RowSource, Rule, SkipVjp, TestHints, kinds, names, pointwise};
+use crate::diag::{Diag, Diagnostics};
+use crate::nearest::nearest;
+use crate::source::Place;
+use crate::yaml::{Node, ScalarKind, Text, Value};
+
+/// What people write for a key of ours.
+const SYNONYMS: &[(&str, &str)] = &[
+    ("name", "op"),
+    ("description", "doc"),
+    ("signature", "sig"),
+    ("args", "sig"),
+    ("body", "expr"),
+    ("formula", "expr"),
+    ("decomposition", "decomp"),
+    ("vjp", "grad"),
+    ("gradient", "grad"),
+    ("backward", "grad"),
+    ("derivative", "grad"),
+    ("forward", "jvp"),
+    ("requires", "require"),
+    ("check", "require"),
+    ("promotion", "promote"),
+    ("dtype", "dtypes"),
+    ("nondifferentiable", "no_grad"),
+];
+
+/// The keys that give a meaning.
+const BODIES: [&str; 4] = ["expr", "view", "decomp", "host"];
+
+/// Reads a row: its name, if that is legal, and all of it, if nothing is wrong.
+pub(super) fn read(node: Node, diags: &mut Diagnostics) -> (Option<Text>, Option<RowSource>) {
+    let place = node.place;
+    let Value::Map(entries) = node.value else {
+        let diag = Diag::error("E005", place, format!("{} stands where a row belongs", node.kind()));
+        diags.push(diag.help("a row is `- op: name` and its other keys below"));
+        return (None, None);
+    };
+    let mut row = RowReader { fields: Fields::new(diags), entries, op: None, place };
+    let read = row.read();
+    let op = row.op.take();
+    (op, read.filter(|_| !row.fields.broken))
+}
+
+struct RowReader<'a> {
+    fields: Fields<'a>,
+    entries: Vec<(Text, Node)>,
+    op: Option<Text>,
+    place: Place,
+}
+
+impl RowReader<'_> {
+    fn read(&mut self) -> Option<RowSource> {
+        let keys: Vec<Text> = self.entries.iter().map(|(key, _)| key.clone()).collect();
+        self.name()?;
+        self.unknown_keys();
+        let body = self.body();
+        let sig = self.sig(body.as_ref());
+        let doc = self.doc();
+        let promote = self.chosen("promote", kinds::promote);
+        let dtypes = self.chosen("dtypes", kinds::dtypes);
+        let acc = self.chosen("acc", kinds::acc);
+        let require = self.require();
+        let (grad, jvp) = (self.rules("grad"), self.rules("jvp"));
+        let ties = self.ties();
+        let at = self.kinks();
+        let no_grad = self.text("no_grad");
+        let deviates = self.text("deviates");
+        let skip_vjp = self.skip_vjp();
+        let (subclass, autocast) = (self.take("subclass"), self.take("autocast"));
+        let kernels = self.kernels();
+        let (aten, torch) = (self.names("aten"), self.names("torch"));
+        let tests = self.tests();
+        Some(RowSource {
+            place: self.place,
+            keys,
+            op: self.op.clone()?,
+            doc: doc?,
+            sig: sig?,
+            promote,
+            dtypes,
+            body: body?,
+            acc,
+            require,
+            grad,
+            jvp,
+            ties,
+            at,
+            no_grad,
+            deviates,
+            skip_vjp,
+            subclass,
+            autocast,
+            kernels,
+            aten,
+            torch,
+            tests,
+        })
+    }
+
+    fn take(&mut self, key: &str) -> Option<Node> {
+        let at = self.entries.iter().position(|(k, _)| *k == key)?;
+        Some(self.entries.remove(at).1)
+    }
+
+    fn name(&mut self) -> Option<()> {
+        let Some(node) = self.take("op") else {
+            let first = self.entries.first().map_or(self.place, |(key, _)| key.place);
+            self.fields
+                .error(Diag::error("E004", first, "a row has no key `op`").help("a row starts with `- op: name`"));
+            return None;
+        };
+        let op = self.fields.text(node, "op")?;
+        if let Some(fault) = names::check_op(&op) {
+            self.fields.error(fault);
+            return None;
+        }
+        self.fields.op = op.text.clone();
+        self.op = Some(op);
+        Some(())
+    }
+
+    fn unknown_keys(&mut self) {
+        for (key, _) in &self.entries {
+            let name = key.as_str();
+            if name.is_empty() || KEYS.iter().any(|(known, _)| *known == name) {
+                continue;
+            }
+            let synonym = SYNONYMS.iter().find(|(other, _)| *other == name).map(|(_, key)| *key);
+            let near = synonym.or_else(|| nearest(name, KEYS.iter().map(|(key, _)| *key)));
+            let diag = Diag::error("E004", key.place, format!("`{name}` is no key of a row"));
+            self.fields.error(match near {
+                Some(near) => diag.help(format!("did you mean `{near}`?")),
+                None => diag.help("cargo ops explain keys"),
+            });
+        }
+    }
+
+    /// The place where a missing key is reported.
+    fn head(&self) -> Place {
+        self.op.as_ref().map_or(self.place, |op| op.place)
+    }
+
+    fn body(&mut self) -> Option<Body> {
+        let given: Vec<Place> =
+            self.entries.iter().filter(|(key, _)| BODIES.contains(&key.as_str())).map(|(key, _)| key.place).collect();
+        let op = self.fields.op.clone();
+        match given.as_slice() {
+            [] => {
+                let diag = Diag::error("E011", self.head(), format!("`{op}` has no meaning"));
+                self.fields.error(diag.help("give one of `expr`, `view`, `decomp` and `host`"));
+                return None;
+            }
+            [_] => {}
+            [first, others @ ..] => {
+                let mut diag = Diag::error("E011", others[0], format!("`{op}` has {} meanings", given.len()));
+                diag = diag.here("delete all but one").label(*first, "one is here");
+                for more in &others[1..] {
+                    diag = diag.label(*more, "and here");
+                }
+                self.fields.error(diag);
+                return None;
+            }
+        }
+        for key in BODIES {
+            let Some(node) = self.take(key) else { continue };
+            return match key {
+                "host" => {
+                    let name = self.fields.rule_text(node, key)?;
+                    Some(Body::Host(name))
+                }
+                "decomp" => self.block(node, key, Dialect::Tensor).map(Body::Decomp),
+                "view" => self.block(node, key, Dialect::Index).map(Body::View),
+                _ => self.block(node, key, Dialect::Index).map(Body::Expr),
+            };
+        }
+        None
+    }
+
+    fn block(&mut self, node: Node, key: &str, dialect: Dialect) -> Option<Rule<Block>> {
+        self.fields.rule(node, key, |text| parse_block(text, dialect))
+    }
+
+    fn expr(&mut self, node: Node, key: &str) -> Option<Rule<Expr>> {
+        self.fields.rule(node, key, |text| parse_expr(text, Dialect::Index))
+    }
+
+    fn sig(&mut self, body: Option<&Body>) -> Option<Rule<Sig>> {
+        let Some(node) = self.take("sig") else {
+            let made = match body {
+                Some(Body::Expr(rule)) => pointwise::sig_text(&rule.tree).map(|sig| (sig, rule.text.place)),
+                Some(_) => None,
+                // The body has a fault of its own, or is missing: one message is enough.
+                None => return None,
+            };
+            let Some((text, place)) = made else {
+                let diag = Diag::error("E004", self.head(), format!("`{}` has no `sig`", self.fields.op));
+                self.fields.error(diag.help("only a pointwise `expr` can do without"));
+                return None;
+            };
+            let tree = parse_sig(&text).ok()?;
+            return self.sig_names(Rule { tree, text: Text::made(text, place) });
+        };
+        let rule = self.fields.rule(node, "sig", parse_sig)?;
+        self.sig_names(rule)
+    }
+
+    fn sig_names(&mut self, rule: Rule<Sig>) -> Option<Rule<Sig>> {
+        for fault in names::check_sig(&rule, &self.fields.op) {
+            self.fields.error(fault);
+        }
+        Some(rule)
+    }
+
+    fn doc(&mut self) -> Option<Text> {
+        let Some(node) = self.take("doc") else {
+            let diag = Diag::error("E004", self.head(), format!("`{}` has no `doc`", self.fields.op));
+            self.fields.error(diag.help("add one sentence: it is the row's page, tooltip and help text"));
+            return None;
+        };
+        self.fields.text(node, "doc")
+    }
+
+    fn text(&mut self, key: &str) -> Option<Text> {
+        let node = self.take(key)?;
+        self.fields.text(node, key)
+    }
+
+    /// An expression whose values come from a vocabulary.
+    fn chosen(&mut self, key: &str, vocabulary: fn(&Expr) -> Result<(), kinds::Stray>) -> Option<Rule<Expr>> {
+        let node = self.take(key)?;
+        let rule = self.expr(node, key)?;
+        if let Err(stray) = vocabulary(&rule.tree) {
+            let message = format!("`{key}` of `{}`: {}", self.fields.op, stray.claim);
+            let diag = Diag::error("E006", rule.text.at(stray.span), message);
+            self.fields.error(diag.help(stray.help));
+            return None;
+        }
+        Some(rule)
+    }
+
+    fn require(&mut self) -> Vec<(Rule<Expr>, Text)> {
+        let Some(node) = self.take("require") else { return Vec::new() };
+        let mut all = Vec::new();
+        for (cond, message) in self.fields.map(node, "require") {
+            // `{'c': give a, not b}` has a second entry `not b` without a value: that is the fault, not its syntax.
+            if matches!(message.value, Value::Null) {
+                let what = "a message";
+                self.fields.wrong_type(&message, "require", what, Some("quote a message that has a comma: `'…'`"));
+                continue;
+            }
+            let cond = self.fields.rule_of(cond, "require", |text| parse_expr(text, Dialect::Index));
+            let message = self.fields.text(message, "require");
+            all.extend(cond.zip(message));
+        }
+        all
+    }
+
+    fn rules(&mut self, key: &str) -> Vec<(Text, Rule<Block>)> {
+        let Some(node) = self.take(key) else { return Vec::new() };
+        let entries = self.fields.map(node, key);
+        entries.into_iter().filter_map(|(arg, node)| Some((arg, self.block(node, key, Dialect::Tensor)?))).collect()
+    }
+
+    fn ties(&mut self) -> Option<(Ties, Text)> {
+        let text = self.text("ties")?;
+        let ties = match text.as_str() {
+            "first" => Ties::First,
+            "last" => Ties::Last,
+            "even" => Ties::Even,
+            other => {
+                let message = format!("`ties` of `{}` is `{other}`", self.fields.op);
+                self.fields.error(Diag::error("E005", text.place, message).help("it is `first`, `last` or `even`"));
+                return None;
+            }
+        };
+        Some((ties, text))
+    }
+
+    fn kinks(&mut self) -> Vec<Kink> {
+        let Some(node) = self.take("at") else { return Vec::new() };
+        let mut kinks = Vec::new();
+        for (cond, node) in self.fields.map(node, "at") {
+            let cond = self.fields.rule_of(cond, "at", |text| parse_expr(text, Dialect::Index));
+            let entries = self.fields.map(node, "at");
+            let partials = entries.into_iter().filter_map(|(arg, node)| Some((arg, self.expr(node, "at")?))).collect();
+            kinks.extend(cond.map(|cond| Kink { cond, partials }));
+        }
+        kinks
+    }
+
+    fn skip_vjp(&mut self) -> Option<(SkipVjp, Place)> {
+        let node = self.take("skip_vjp")?;
+        let place = node.place;
+        match node.value {
+            Value::Scalar(Text { kind: ScalarKind::Bool(all), .. }) => Some((SkipVjp::All(all), place)),
+            Value::List(_) => Some((SkipVjp::Arguments(self.fields.names(node, "skip_vjp")), place)),
+            _ => {
+                let hint = "write `true`, `false` or a list of arguments; in YAML `no`, `off` and `n` are texts";
+                self.fields.wrong_type(&node, "skip_vjp", "`true`, `false` or a list of arguments", Some(hint));
+                None
+            }
+        }
+    }
+
+    fn kernels(&mut self) -> Vec<(Text, Text)> {
+        self.take("kernels").map_or_else(Vec::new, |node| self.fields.texts(node, "kernels"))
+    }
+
+    fn names(&mut self, key: &str) -> Vec<Text> {
+        self.take(key).map_or_else(Vec::new, |node| self.fields.names(node, key))
+    }
+
+    fn tests(&mut self) -> TestHints {
+        const HINTS: [&str; 4] = ["domain", "points", "tol", "sizes"];
+        let mut tests = TestHints::default();
+        let Some(node) = self.take("tests") else { return tests };
+        for (key, node) in self.fields.map(node, "tests") {
+            match key.as_str() {
+                "domain" => tests.domain = self.fields.texts(node, "domain"),
+                "points" => tests.points = self.fields.maps(node, "points"),
+                "tol" => tests.tol = self.fields.text(node, "tol"),
+                "sizes" => tests.sizes = Some(node),
+                other => {
+                    let diag = Diag::error("E004", key.place, format!("`{other}` is no key of `tests`"));
+                    self.fields.error(diag.help(match nearest(other, HINTS) {
+                        Some(near) => format!("did you mean `{near}`?"),
+                        None => format!("its keys are {}", HINTS.join(", ")),
+                    }));
+                }
+            }
+        }
+        tests
+    }
+}

@@ -1,0 +1,147 @@
+//! Files as read, and places in them.
+//!
+//! A [`Place`] is a file and a byte range: small enough to be carried by everything that came from a text. Lines and
+//! columns are worked out only when a message is printed.
+
+use std::ops::Range;
+
+/// Names a file of a [`Sources`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FileId(u32);
+
+/// A byte range in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place {
+    /// The file.
+    pub file: FileId,
+    /// First byte.
+    pub start: u32,
+    /// One past the last byte.
+    pub end: u32,
+}
+
+impl Place {
+    /// The range as indices into the file's text.
+    pub fn range(self) -> Range<usize> {
+        self.start as usize..self.end as usize
+    }
+
+    /// Its first position, without extent.
+    pub fn head(self) -> Place {
+        Place { end: self.start, ..self }
+    }
+
+    /// The smallest place that holds both (of one file; otherwise `self`).
+    pub fn to(self, other: Place) -> Place {
+        if self.file != other.file {
+            return self;
+        }
+        Place { file: self.file, start: self.start.min(other.start), end: self.end.max(other.end) }
+    }
+}
+
+/// A line and column as people count them: from 1, columns in characters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LineColumn {
+    /// From 1.
+    pub line: u32,
+    /// From 1, in characters.
+    pub column: u32,
+}
+
+/// One file.
+#[derive(Debug)]
+pub struct SourceFile {
+    /// As it is shown in messages.
+    pub path: String,
+    /// Its text.
+    pub text: String,
+    /// Where each line starts.
+    lines: Vec<u32>,
+}
+
+impl SourceFile {
+    /// The line and column of a byte offset.
+    pub fn line_column(&self, offset: usize) -> LineColumn {
+        let offset = self.floor(offset);
+        let line = self.line_index(offset);
+        let start = self.lines[line] as usize;
+        let column = self.text.get(start..offset).map_or(0, |before| before.chars().count());
+        LineColumn { line: line as u32 + 1, column: column as u32 + 1 }
+    }
+
+    /// The byte offset of a line and column; the nearest there is.
+    pub fn offset(&self, place: LineColumn) -> usize {
+        let Some(start) = self.lines.get((place.line.max(1) - 1) as usize) else { return self.text.len() };
+        let start = *start as usize;
+        let line = self.text[start..].split('\n').next().unwrap_or("");
+        let ahead = line.char_indices().nth((place.column.max(1) - 1) as usize);
+        start + ahead.map_or(line.len(), |(at, _)| at)
+    }
+
+    /// Where the line that holds this offset starts.
+    pub fn line_start(&self, offset: usize) -> usize {
+        self.lines[self.line_index(offset)] as usize
+    }
+
+    /// Which line holds this offset, from 0.
+    pub(crate) fn line_index(&self, offset: usize) -> usize {
+        self.lines.partition_point(|start| *start as usize <= offset).max(1) - 1
+    }
+
+    /// Where lines start.
+    pub(crate) fn line_starts(&self) -> &[u32] {
+        &self.lines
+    }
+
+    /// The nearest character boundary at or before `offset`.
+    fn floor(&self, offset: usize) -> usize {
+        let mut offset = offset.min(self.text.len());
+        while !self.text.is_char_boundary(offset) {
+            offset -= 1;
+        }
+        offset
+    }
+}
+
+/// The files of one run.
+#[derive(Debug, Default)]
+pub struct Sources {
+    files: Vec<SourceFile>,
+}
+
+impl Sources {
+    /// Adds a file. `path` is shown in messages as it is given.
+    pub fn add(&mut self, path: impl Into<String>, text: impl Into<String>) -> FileId {
+        let text = text.into();
+        let breaks = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
+        let lines = std::iter::once(0).chain(breaks.map(|(at, _)| at as u32 + 1)).collect();
+        self.files.push(SourceFile { path: path.into(), text, lines });
+        FileId(self.files.len() as u32 - 1)
+    }
+
+    /// The file of this id.
+    ///
+    /// # Panics
+    /// If the id belongs to another `Sources`.
+    pub fn file(&self, id: FileId) -> &SourceFile {
+        &self.files[id.0 as usize]
+    }
+
+    /// The text at this place (empty if it is none).
+    pub fn text(&self, place: Place) -> &str {
+        self.file(place.file).text.get(place.range()).unwrap_or("")
+    }
+
+    /// `ops.yaml:12:3`
+    pub fn show(&self, place: Place) -> String {
+        let file = self.file(place.file);
+        let at = file.line_column(place.start as usize);
+        format!("{}:{}:{}", file.path, at.line, at.column)
+    }
+
+    /// Which line a place starts on, from 1.
+    pub fn line(&self, place: Place) -> u32 {
+        self.file(place.file).line_column(place.start as usize).line
+    }
+}

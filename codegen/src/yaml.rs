@@ -1,0 +1,220 @@
+//! YAML with positions: one tree in which every key and value knows its bytes, and every text can map a position
+//! inside itself to the file.
+//!
+//! serde stops at the first error, so the file is read into this tree and the schema is checked on the tree, by our own
+//! code. Scalars keep the text as written: `no` stays a word, `0x10` is not sixteen.
+//!
+//! **Invariant:** reading is bounded: size, nesting, and no aliases at all.
+
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_yaml::{DuplicateKeyPolicy, MergeKeyPolicy, NonFiniteFloatPolicy, Spanned};
+
+use crate::diag::{Diag, Diagnostics};
+use crate::source::{FileId, LineColumn, Place, Sources};
+
+mod scan;
+mod text;
+
+pub use text::{ScalarKind, Style, Text};
+
+/// Largest file in bytes: a row takes about 400.
+pub const MAX_BYTES: usize = 8 << 20;
+
+/// Deepest nesting. Rows use five levels.
+pub const MAX_DEPTH: usize = 32;
+
+/// A value and its place.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// From its first to its last byte.
+    pub place: Place,
+    /// What it is.
+    pub value: Value,
+}
+
+/// A YAML value.
+#[derive(Clone, Debug)]
+pub enum Value {
+    /// Nothing, `~` or `null`.
+    Null,
+    /// A text, number or truth value.
+    Scalar(Text),
+    /// A list.
+    List(Vec<Node>),
+    /// A map in the order written, without duplicate keys.
+    Map(Vec<(Text, Node)>),
+}
+
+impl Node {
+    /// "a list", for messages.
+    pub fn kind(&self) -> &'static str {
+        match &self.value {
+            Value::Null => "nothing",
+            Value::Scalar(text) => match text.kind {
+                ScalarKind::Text => "a text",
+                ScalarKind::Number => "a number",
+                ScalarKind::Bool(_) => "true or false",
+            },
+            Value::List(_) => "a list",
+            Value::Map(_) => "a map",
+        }
+    }
+}
+
+/// Reads a file into a tree. `None` if it is not well formed; then the reason was reported. Faults of style (anchors,
+/// tags, duplicate keys) are reported too, and the tree is given all the same.
+pub fn read(file: FileId, sources: &Sources, diags: &mut Diagnostics) -> Option<Node> {
+    let source = sources.file(file);
+    let text = source.text.as_str();
+    if text.len() > MAX_BYTES {
+        let message = format!("`{}` has {} bytes; a database has at most {MAX_BYTES}", source.path, text.len());
+        diags.push(Diag::error("E001", Place { file, start: 0, end: 0 }, message));
+        return None;
+    }
+    let options = serde_yaml::options! {
+        budget: serde_yaml::budget! { max_depth: MAX_DEPTH, flow_nesting_limit: MAX_DEPTH, max_aliases: 0 },
+        duplicate_keys: DuplicateKeyPolicy::PassThrough,
+        merge_keys: MergeKeyPolicy::AsOrdinary,
+        non_finite_float_policy: NonFiniteFloatPolicy::PassThrough,
+        strict_booleans: true,
+        with_snippet: false,
+    };
+    match serde_yaml::from_str_with_options::<Spanned<Raw>>(text, options) {
+        Ok(tree) => Some(scan::Scan::new(file, source, diags).document(tree)),
+        Err(error) => {
+            diags.push(syntax_error(file, sources, &error));
+            None
+        }
+    }
+}
+
+/// What the YAML parser says, as a diagnostic.
+fn syntax_error(file: FileId, sources: &Sources, error: &serde_yaml::Error) -> Diag {
+    let source = sources.file(file);
+    let start = error
+        .location()
+        .map_or(0, |at| source.offset(LineColumn { line: at.line() as u32, column: at.column() as u32 }));
+    let met = source.text[start..].chars().next();
+    let word = source.text[start..].find(|c: char| c.is_whitespace() || ",[]{}".contains(c));
+    let end = match met {
+        Some('*') => start + word.unwrap_or(1).max(1),
+        Some(c) if c != '\n' => start + c.len_utf8(),
+        _ => start,
+    };
+    let place = Place { file, start: start as u32, end: end as u32 };
+    let said = error.without_snippet().to_string();
+    // The place is shown by the label.
+    let said = said.split(" at line ").next().unwrap_or(&said);
+    if met == Some('*') && said.contains("alias") {
+        return Diag::error("E002", place, "a row may not use YAML aliases").help(ALIAS_HELP);
+    }
+    if said.starts_with("budget breached: Aliases") {
+        return Diag::error("E002", place, "a row may not use YAML aliases").help(ALIAS_HELP);
+    }
+    let said = match said {
+        s if s.starts_with("budget breached: Depth")
+            || s.contains("nesting limit")
+            || s.contains("recursion limit") =>
+        {
+            format!("nesting is deeper than {MAX_DEPTH} levels")
+        }
+        s if s.starts_with("multiple YAML documents") => "a second document starts here".to_owned(),
+        s => s.to_owned(),
+    };
+    let diag = Diag::error("E001", place, format!("`{}` is not well-formed YAML", source.path)).here(said.clone());
+    if said.contains("mapping values") {
+        return diag.help("a text that contains `: ` is quoted, `'…'`, or stands in a `|` block");
+    }
+    match met {
+        Some('@' | '`' | '%' | '*' | '|' | '>' | '&') => {
+            diag.help("a text that starts with this mark is quoted: `'…'`")
+        }
+        _ if said.contains("tab") => diag.help("indent with spaces"),
+        _ => diag,
+    }
+}
+
+/// How to do without.
+pub(crate) const ALIAS_HELP: &str = "write the text out at both places; quote it if it starts with `*` or `&`";
+
+/// What serde gives, before scalars are looked up in the file.
+enum Raw {
+    Null,
+    Bool(bool),
+    Number,
+    Text(String),
+    List(Vec<Spanned<Raw>>),
+    Map(Vec<(Spanned<Raw>, Spanned<Raw>)>),
+}
+
+impl<'de> Deserialize<'de> for Raw {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Raw, D::Error> {
+        deserializer.deserialize_any(RawVisitor)
+    }
+}
+
+struct RawVisitor;
+
+impl<'de> Visitor<'de> for RawVisitor {
+    type Value = Raw;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a YAML value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Raw, E> {
+        Ok(Raw::Null)
+    }
+
+    fn visit_none<E>(self) -> Result<Raw, E> {
+        Ok(Raw::Null)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Raw, D::Error> {
+        Raw::deserialize(deserializer)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Raw, E> {
+        Ok(Raw::Bool(value))
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Raw, E> {
+        Ok(Raw::Number)
+    }
+
+    fn visit_i128<E>(self, _: i128) -> Result<Raw, E> {
+        Ok(Raw::Number)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Raw, E> {
+        Ok(Raw::Number)
+    }
+
+    fn visit_u128<E>(self, _: u128) -> Result<Raw, E> {
+        Ok(Raw::Number)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Raw, E> {
+        Ok(Raw::Number)
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Raw, E> {
+        Ok(Raw::Text(text.to_owned()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Raw, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = seq.next_element()? {
+            items.push(item);
+        }
+        Ok(Raw::List(items))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Raw, A::Error> {
+        let mut entries = Vec::new();
+        while let Some(entry) = map.next_entry()? {
+            entries.push(entry);
+        }
+        Ok(Raw::Map(entries))
+    }
+}

@@ -1,0 +1,267 @@
+//! The table itself, one entry per builtin, in the order of [`Builtin`].
+
+use super::Builtin::*;
+use super::Domain::{All, Bits, Float, Int, Number};
+use super::{Builtin, Domain, Partial, Record, ResultRule};
+
+const X: &[&str] = &["x"];
+const XY: &[&str] = &["x", "y"];
+
+/// `entry!(Exp, "exp", X, Float, [d…])`: an entry with the usual spelling `m::exp::<I, _>({0})`, `exp({0})`.
+macro_rules! entry {
+    ($builtin:ident $name:literal (x) $domain:expr) => {
+        entry(Builtin::$builtin, $name, X, $domain, concat!("m::", $name, "::<I, _>({0})"), concat!($name, "({0})"))
+    };
+    ($builtin:ident $name:literal (x, y) $domain:expr) => {
+        entry(
+            Builtin::$builtin,
+            $name,
+            XY,
+            $domain,
+            concat!("m::", $name, "::<I, _>({0}, {1})"),
+            concat!($name, "({0}, {1})"),
+        )
+    };
+}
+
+const fn entry(
+    builtin: Builtin,
+    name: &'static str,
+    args: &'static [&'static str],
+    domain: Domain,
+    cpu: &'static str,
+    cuda: &'static str,
+) -> Record {
+    Record {
+        builtin,
+        name,
+        args,
+        domain,
+        result: ResultRule::Same,
+        partials: if args.len() == 1 { &[Partial::None] } else { &[Partial::None, Partial::None] },
+        partials_against_number: &[],
+        unbounded: false,
+        kink: "",
+        sample: if args.len() == 1 { &[(-3.0, 3.0)] } else { &[(-3.0, 3.0), (-3.0, 3.0)] },
+        cpu,
+        cuda,
+        flops: 1,
+    }
+}
+
+/// Setters, in the order in which entries use them.
+impl Record {
+    const fn d(mut self, partials: &'static [Partial]) -> Record {
+        self.partials = partials;
+        self
+    }
+    /// Values jump or have slope zero everywhere.
+    const fn flat(mut self) -> Record {
+        self.partials = if self.args.len() == 1 { &[Partial::Zero] } else { &[Partial::Zero, Partial::Zero] };
+        self
+    }
+    const fn against_number(mut self, partials: &'static [&'static str]) -> Record {
+        self.partials_against_number = partials;
+        self
+    }
+    const fn unbounded(mut self) -> Record {
+        self.unbounded = true;
+        self
+    }
+    const fn kink(mut self, condition: &'static str) -> Record {
+        self.kink = condition;
+        self
+    }
+    const fn sample(mut self, sample: &'static [(f64, f64)]) -> Record {
+        self.sample = sample;
+        self
+    }
+    const fn bool(mut self) -> Record {
+        self.result = ResultRule::Bool;
+        self
+    }
+    const fn cuda(mut self, text: &'static str) -> Record {
+        self.cuda = text;
+        self
+    }
+    const fn flops(mut self, flops: u32) -> Record {
+        self.flops = flops;
+        self
+    }
+}
+
+const fn t(text: &'static str) -> Partial {
+    Partial::Text(text)
+}
+
+/// Every builtin.
+pub static TABLE: &[Record] = &[
+    entry!(Neg "neg" (x) Number).d(&[t("-1")]).cuda("(-{0})"),
+    entry!(Not "not" (x) Domain::Bool).cuda("(!{0})"),
+    entry!(Add "add" (x, y) All).d(&[t("1"), t("1")]).cuda("fg_add({0}, {1})"),
+    entry!(Sub "sub" (x, y) Number).d(&[t("1"), t("-1")]).cuda("fg_sub({0}, {1})"),
+    entry!(Mul "mul" (x, y) All).d(&[t("y"), t("x")]).cuda("fg_mul({0}, {1})"),
+    entry!(Div "div" (x, y) Float)
+        .d(&[t("1 / y"), t("-out / y")])
+        .unbounded()
+        .sample(&[(-3.0, 3.0), (0.5, 3.0)])
+        .cuda("({0} / {1})")
+        .flops(4),
+    entry!(And "and" (x, y) Domain::Bool).cuda("({0} & {1})"),
+    entry!(Or "or" (x, y) Domain::Bool).cuda("({0} | {1})"),
+    entry!(Eq "eq" (x, y) All).flat().kink("x == y").bool().cuda("({0} == {1})"),
+    entry!(Ne "ne" (x, y) All).flat().kink("x == y").bool().cuda("({0} != {1})"),
+    entry!(Lt "lt" (x, y) All).flat().kink("x == y").bool().cuda("({0} < {1})"),
+    entry!(Le "le" (x, y) All).flat().kink("x == y").bool().cuda("({0} <= {1})"),
+    entry!(Gt "gt" (x, y) All).flat().kink("x == y").bool().cuda("({0} > {1})"),
+    entry!(Ge "ge" (x, y) All).flat().kink("x == y").bool().cuda("({0} >= {1})"),
+    entry!(Abs "abs" (x) Number).d(&[t("sign(x)")]).kink("x == 0").cuda("fg_abs({0})"),
+    entry!(Sign "sign" (x) All).flat().kink("x == 0").cuda("fg_sign({0})").flops(2),
+    entry!(Sqrt "sqrt" (x) Float).d(&[t("0.5 / out")]).unbounded().sample(&[(0.1, 4.0)]).flops(6),
+    entry!(Rsqrt "rsqrt" (x) Float)
+        .d(&[t("-0.5 * out * out * out")])
+        .unbounded()
+        .sample(&[(0.1, 4.0)])
+        .cuda("fg_rsqrt({0})")
+        .flops(8),
+    entry!(Reciprocal "reciprocal" (x) Float)
+        .d(&[t("-out * out")])
+        .unbounded()
+        .sample(&[(0.3, 3.0)])
+        .cuda("fg_reciprocal({0})")
+        .flops(4),
+    entry!(Exp "exp" (x) Float).d(&[t("out")]).flops(12),
+    entry!(Exp2 "exp2" (x) Float).d(&[t("out * 0.6931471805599453")]).flops(12),
+    // Not `out + 1`, which has no digits left for large negative x.
+    entry!(Expm1 "expm1" (x) Float).d(&[t("exp(x)")]).flops(16),
+    entry!(Ln "ln" (x) Float).d(&[t("1 / x")]).unbounded().sample(&[(0.1, 4.0)]).cuda("log({0})").flops(14),
+    entry!(Log2 "log2" (x) Float).d(&[t("1 / (x * 0.6931471805599453)")]).unbounded().sample(&[(0.1, 4.0)]).flops(14),
+    entry!(Log10 "log10" (x) Float).d(&[t("1 / (x * 2.302585092994046)")]).unbounded().sample(&[(0.1, 4.0)]).flops(14),
+    entry!(Log1p "log1p" (x) Float).d(&[t("1 / (1 + x)")]).unbounded().sample(&[(-0.8, 4.0)]).flops(18),
+    entry!(Sin "sin" (x) Float).d(&[t("cos(x)")]).flops(16),
+    entry!(Cos "cos" (x) Float).d(&[t("-sin(x)")]).flops(16),
+    entry!(Tan "tan" (x) Float).d(&[t("1 + out * out")]).sample(&[(-1.3, 1.3)]).flops(24),
+    // (1 - x)(1 + x), not 1 - x², which has few digits near ±1.
+    entry!(Asin "asin" (x) Float).d(&[t("rsqrt((1 - x) * (1 + x))")]).unbounded().sample(&[(-0.9, 0.9)]).flops(24),
+    entry!(Acos "acos" (x) Float).d(&[t("-rsqrt((1 - x) * (1 + x))")]).unbounded().sample(&[(-0.9, 0.9)]).flops(24),
+    entry!(Atan "atan" (x) Float).d(&[t("1 / (1 + x * x)")]).flops(24),
+    entry!(Sinh "sinh" (x) Float).d(&[t("cosh(x)")]).flops(24),
+    entry!(Cosh "cosh" (x) Float).d(&[t("sinh(x)")]).flops(24),
+    entry!(Tanh "tanh" (x) Float).d(&[t("1 - out * out")]).flops(20),
+    entry!(Asinh "asinh" (x) Float).d(&[t("rsqrt(x * x + 1)")]).flops(30),
+    entry!(Acosh "acosh" (x) Float).d(&[t("rsqrt((x - 1) * (x + 1))")]).unbounded().sample(&[(1.1, 4.0)]).flops(30),
+    entry!(Atanh "atanh" (x) Float).d(&[t("1 / ((1 - x) * (1 + x))")]).unbounded().sample(&[(-0.9, 0.9)]).flops(24),
+    entry!(Erf "erf" (x) Float).d(&[t("1.1283791670955126 * exp(-x * x)")]).flops(24),
+    entry!(Erfc "erfc" (x) Float).d(&[t("-1.1283791670955126 * exp(-x * x)")]).flops(40),
+    entry!(Erfinv "erfinv" (x) Float)
+        .d(&[t("0.886226925452758 * exp(out * out)")])
+        .unbounded()
+        .sample(&[(-0.9, 0.9)])
+        .flops(40),
+    entry!(Sigmoid "sigmoid" (x) Float).d(&[t("out * (1 - out)")]).cuda("fg_sigmoid({0})").flops(18),
+    entry!(Floor "floor" (x) Number).flat().kink("x == out").cuda("fg_floor({0})"),
+    entry!(Ceil "ceil" (x) Number).flat().kink("x == out").cuda("fg_ceil({0})"),
+    entry!(Round "round" (x) Number).flat().kink("abs(x - out) == 0.5").cuda("fg_round({0})"),
+    entry!(Trunc "trunc" (x) Number).flat().kink("x == out").cuda("fg_trunc({0})"),
+    entry!(Pow "pow" (x, y) Number)
+        .d(&[t("if y == 0 { 0 } else { y * pow(x, y - 1) }"), t("if x == 0 && y >= 0 { 0 } else { out * ln(x) }")])
+        .unbounded()
+        .kink("x == 0")
+        .sample(&[(0.2, 3.0), (-2.0, 2.0)])
+        .cuda("fg_pow({0}, {1})")
+        .flops(40),
+    entry!(Atan2 "atan2" (x, y) Float)
+        .d(&[
+            t("if x == 0 && y == 0 { 0 } else { y / (x * x + y * y) }"),
+            t("if x == 0 && y == 0 { -0.0 } else { -x / (x * x + y * y) }"),
+        ])
+        .unbounded()
+        .kink("x == 0 && y <= 0")
+        .flops(30),
+    entry!(Hypot "hypot" (x, y) Float)
+        .d(&[t("x / out"), t("y / out")])
+        .kink("out == 0")
+        .sample(&[(0.2, 3.0), (-3.0, 3.0)])
+        .flops(12),
+    entry!(Copysign "copysign" (x, y) Float)
+        .d(&[t("sign(x) * copysign(1, y)"), Partial::Zero])
+        .kink("x == 0 || y == 0"),
+    entry!(Max "max" (x, y) All)
+        .d(&[
+            t("if x == y { 0.5 } else if x < y { 0 } else { 1 }"),
+            t("if x == y { 0.5 } else if x > y { 0 } else { 1 }"),
+        ])
+        .against_number(&["if x <= y { 0 } else { 1 }", "if x >= y { 0 } else { 1 }"])
+        .kink("x == y")
+        .cuda("fg_max({0}, {1})")
+        .flops(2),
+    entry!(Min "min" (x, y) All)
+        .d(&[
+            t("if x == y { 0.5 } else if x > y { 0 } else { 1 }"),
+            t("if x == y { 0.5 } else if x < y { 0 } else { 1 }"),
+        ])
+        .against_number(&["if x >= y { 0 } else { 1 }", "if x <= y { 0 } else { 1 }"])
+        .kink("x == y")
+        .cuda("fg_min({0}, {1})")
+        .flops(2),
+    entry!(RemTrunc "rem_trunc" (x, y) Number)
+        .d(&[t("1"), t("-div_trunc(x, y)")])
+        .unbounded()
+        .kink("out == 0")
+        .sample(&[(-3.0, 3.0), (0.5, 3.0)])
+        .cuda("fg_rem_trunc({0}, {1})")
+        .flops(20),
+    entry!(RemFloor "rem_floor" (x, y) Number)
+        .d(&[t("1"), t("-div_floor(x, y)")])
+        .unbounded()
+        .kink("out == 0")
+        .sample(&[(-3.0, 3.0), (0.5, 3.0)])
+        .cuda("fg_rem_floor({0}, {1})")
+        .flops(22),
+    entry!(DivFloor "div_floor" (x, y) Number)
+        .flat()
+        .kink("rem_floor(x, y) == 0")
+        .sample(&[(-3.0, 3.0), (0.5, 3.0)])
+        .cuda("fg_div_floor({0}, {1})")
+        .flops(24),
+    entry!(DivTrunc "div_trunc" (x, y) Number)
+        .flat()
+        .kink("rem_trunc(x, y) == 0")
+        .sample(&[(-3.0, 3.0), (0.5, 3.0)])
+        .cuda("fg_div_trunc({0}, {1})")
+        .flops(5),
+    entry!(Isnan "isnan" (x) All).flat().bool().cuda("fg_isnan({0})"),
+    entry!(Isinf "isinf" (x) All).flat().bool().cuda("fg_isinf({0})"),
+    entry!(Isfinite "isfinite" (x) All).flat().bool().cuda("fg_isfinite({0})"),
+    Record {
+        partials: &[Partial::None, Partial::Branch, Partial::Branch],
+        sample: &[(0.0, 0.0), (-3.0, 3.0), (-3.0, 3.0)],
+        ..entry(Select, "select", &["c", "x", "y"], All, "m::select::<I, _>({0}, {1}, {2})", "({0} ? {1} : {2})")
+    },
+    Record {
+        partials: &[Partial::Cast],
+        result: ResultRule::Target,
+        ..entry(Cast, "cast", X, All, "m::cast::<I, _, {t}>({0})", "fg_cast<{t}>({0})")
+    },
+    entry!(Bitand "bitand" (x, y) Bits).cuda("({0} & {1})"),
+    entry!(Bitor "bitor" (x, y) Bits).cuda("({0} | {1})"),
+    entry!(Bitxor "bitxor" (x, y) Bits).cuda("({0} ^ {1})"),
+    entry!(Bitnot "bitnot" (x) Bits).cuda("fg_bitnot({0})"),
+    entry!(Shl "shl" (x, y) Int).cuda("fg_shl({0}, {1})").flops(3),
+    entry!(Shr "shr" (x, y) Int).cuda("fg_shr({0}, {1})").flops(3),
+    Record {
+        partials: &[Partial::None, Partial::None, Partial::None],
+        sample: &[],
+        result: ResultRule::Fraction,
+        flops: 40,
+        ..entry(
+            Uniform,
+            "uniform",
+            &["key", "position", "draw"],
+            // The domain is that of the value: a key and two integers have no dtype to join.
+            Float,
+            "m::uniform({0}, {1}, {2})",
+            "fg_uniform({0}, {1}, {2})",
+        )
+    },
+];

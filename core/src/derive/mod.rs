@@ -1,0 +1,1 @@
+//! Linearise and transpose.

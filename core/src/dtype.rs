@@ -1,0 +1,198 @@
+//! Element types, their categories and the classes by which rows name sets of them.
+
+use std::fmt;
+
+/// An element type. `C64` and `C128` exist in the promotion table only, so far.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+#[allow(missing_docs)]
+pub enum DType {
+    Bool,
+    U8,
+    I8,
+    I16,
+    I32,
+    I64,
+    F16,
+    BF16,
+    F32,
+    F64,
+    C64,
+    C128,
+}
+
+/// bool < int < float < complex: what decides between tensors of different rank.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+#[allow(missing_docs)]
+pub enum Category {
+    Bool,
+    Int,
+    Float,
+    Complex,
+}
+
+use DType::*;
+
+impl DType {
+    /// Every dtype, in promotion-table order.
+    pub const ALL: [DType; 12] = [Bool, U8, I8, I16, I32, I64, F16, BF16, F32, F64, C64, C128];
+    /// The dtypes that tensors can have.
+    pub const STORED: [DType; 10] = [Bool, U8, I8, I16, I32, I64, F16, BF16, F32, F64];
+    /// The dtype that integers become where a float is needed.
+    pub const DEFAULT_FLOAT: DType = F32;
+
+    /// The name used in rows, traces and messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Bool => "bool",
+            U8 => "u8",
+            I8 => "i8",
+            I16 => "i16",
+            I32 => "i32",
+            I64 => "i64",
+            F16 => "f16",
+            BF16 => "bf16",
+            F32 => "f32",
+            F64 => "f64",
+            C64 => "c64",
+            C128 => "c128",
+        }
+    }
+
+    /// The dtype called `name`.
+    pub fn from_name(name: &str) -> Option<DType> {
+        DType::ALL.into_iter().find(|d| d.name() == name)
+    }
+
+    /// Bytes of one element.
+    pub fn size(self) -> usize {
+        match self {
+            Bool | U8 | I8 => 1,
+            I16 | F16 | BF16 => 2,
+            I32 | F32 => 4,
+            I64 | F64 | C64 => 8,
+            C128 => 16,
+        }
+    }
+
+    /// Its category.
+    pub fn category(self) -> Category {
+        match self {
+            Bool => Category::Bool,
+            U8 | I8 | I16 | I32 | I64 => Category::Int,
+            F16 | BF16 | F32 | F64 => Category::Float,
+            C64 | C128 => Category::Complex,
+        }
+    }
+
+    /// f16, bf16, f32 or f64.
+    pub fn is_float(self) -> bool {
+        self.category() == Category::Float
+    }
+
+    /// u8 … i64.
+    pub fn is_int(self) -> bool {
+        self.category() == Category::Int
+    }
+
+    /// The dtype in which arithmetic on this one is done: f16 and bf16 compute in f32.
+    pub fn opmath(self) -> DType {
+        match self {
+            F16 | BF16 => F32,
+            d => d,
+        }
+    }
+
+    /// The accumulation type of sums: half types in f32, bool and integers in i64.
+    pub fn accumulate(self) -> DType {
+        match self.category() {
+            Category::Bool | Category::Int => I64,
+            _ => self.opmath(),
+        }
+    }
+
+    /// The real dtype of the same width (itself unless complex).
+    pub fn real(self) -> DType {
+        match self {
+            C64 => F32,
+            C128 => F64,
+            d => d,
+        }
+    }
+}
+
+impl fmt::Display for DType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A set of dtypes, as the row key `dtypes` states it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct DTypeSet(u16);
+
+impl DTypeSet {
+    /// No dtype.
+    pub const EMPTY: DTypeSet = DTypeSet(0);
+
+    /// Every dtype that tensors can have.
+    pub fn all() -> DTypeSet {
+        DType::STORED.into_iter().collect()
+    }
+
+    /// The set that a class or dtype name stands for: `float`, `int`, `bool`, `complex`, `all`, `f32`, …
+    pub fn from_class(name: &str) -> Option<DTypeSet> {
+        let category = match name {
+            "all" => return Some(DType::ALL.into_iter().collect()),
+            "float" => Category::Float,
+            "int" => Category::Int,
+            "complex" => Category::Complex,
+            "f8" => return Some(DTypeSet::EMPTY),
+            _ => return DType::from_name(name).map(|d| [d].into_iter().collect()),
+        };
+        Some(DType::ALL.into_iter().filter(|d| d.category() == category).collect())
+    }
+
+    /// Whether `d` is in the set.
+    pub fn contains(self, d: DType) -> bool {
+        self.0 & (1 << d as u16) != 0
+    }
+
+    /// Members of either.
+    pub fn union(self, other: DTypeSet) -> DTypeSet {
+        DTypeSet(self.0 | other.0)
+    }
+
+    /// Members of `self` that are not in `other`.
+    pub fn minus(self, other: DTypeSet) -> DTypeSet {
+        DTypeSet(self.0 & !other.0)
+    }
+
+    /// Members in promotion-table order.
+    pub fn iter(self) -> impl Iterator<Item = DType> {
+        DType::ALL.into_iter().filter(move |d| self.contains(*d))
+    }
+
+    /// Whether nothing is in the set.
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
+
+impl FromIterator<DType> for DTypeSet {
+    fn from_iter<I: IntoIterator<Item = DType>>(iter: I) -> DTypeSet {
+        DTypeSet(iter.into_iter().fold(0, |bits, d| bits | 1 << d as u16))
+    }
+}
+
+impl fmt::Display for DTypeSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<_> = self.iter().map(DType::name).collect();
+        f.write_str(&names.join(" "))
+    }
+}
+
+impl fmt::Debug for DTypeSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{{{self}}}")
+    }
+}

@@ -1,0 +1,550 @@
+//! Nests evaluated element by element: the oracle.
+//!
+//! Nothing here is fast and nothing is clever: loops over the index variables of a [`Nest`], one recursive evaluation of
+//! its scalar expression each. Floats are a [`Field`] (f64; whatever else a check needs), never rounded in between;
+//! integers are i64 that wrap to the width of their dtype. Executors and derivations are measured against this.
+
+use crate::builtins::{Builtin, IntError, cast_f64, cast_int, eval_bool, eval_f64, eval_int};
+use crate::lang::ast::Red;
+use crate::nest::{Nest, SExpr, SOp, SOutside, SRange};
+use crate::{DType, Scalar, philox};
+use std::fmt;
+
+/// What stands for floating-point numbers.
+pub trait Field: Clone {
+    /// A constant.
+    fn constant(x: f64) -> Self;
+    /// Its value, by which comparisons, branches and casts to integers decide.
+    fn value(&self) -> f64;
+    /// A builtin with a float result.
+    fn call(builtin: Builtin, args: &[Self]) -> Self;
+    /// The same value, with derivative zero.
+    fn detach(self) -> Self;
+}
+
+impl Field for f64 {
+    fn constant(x: f64) -> f64 {
+        x
+    }
+    fn value(&self) -> f64 {
+        *self
+    }
+    fn call(builtin: Builtin, args: &[f64]) -> f64 {
+        eval_f64(builtin, args)
+    }
+    fn detach(self) -> f64 {
+        self
+    }
+}
+
+/// The elements of a tensor.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Data<F> {
+    /// Of a float dtype.
+    Float(Vec<F>),
+    /// Of an integer dtype, or bool as 0 and 1.
+    Int(Vec<i64>),
+}
+
+/// A tensor: row-major elements.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Array<F> {
+    /// Element type.
+    pub dtype: DType,
+    /// Sizes.
+    pub shape: Vec<usize>,
+    /// Elements.
+    pub data: Data<F>,
+}
+
+impl<F: Field> Array<F> {
+    /// A tensor of floats.
+    pub fn float(dtype: DType, shape: &[usize], data: Vec<F>) -> Array<F> {
+        Array { dtype, shape: shape.to_vec(), data: Data::Float(data) }
+    }
+    /// A tensor of integers, or of bool as 0 and 1.
+    pub fn int(dtype: DType, shape: &[usize], data: Vec<i64>) -> Array<F> {
+        Array { dtype, shape: shape.to_vec(), data: Data::Int(data) }
+    }
+    /// A tensor of numbers, cast to `dtype`.
+    pub fn from_scalars(dtype: DType, shape: &[usize], data: impl IntoIterator<Item = Scalar>) -> Array<F> {
+        let data = data.into_iter();
+        match dtype.is_float() {
+            true => Array::float(dtype, shape, data.map(|s| F::constant(s.as_f64())).collect()),
+            false => Array::int(dtype, shape, data.map(|s| s.as_i64()).collect()),
+        }
+    }
+    /// Number of elements.
+    pub fn len(&self) -> usize {
+        self.shape.iter().product()
+    }
+    /// Whether it has no elements.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// The elements' values as numbers.
+    pub fn scalars(&self) -> Vec<Scalar> {
+        match &self.data {
+            Data::Float(v) => v.iter().map(|x| Scalar::Float(x.value())).collect(),
+            Data::Int(v) if self.dtype == DType::Bool => v.iter().map(|x| Scalar::Bool(*x != 0)).collect(),
+            Data::Int(v) => v.iter().map(|x| Scalar::Int(*x)).collect(),
+        }
+    }
+    fn at(&self, flat: usize) -> Option<Val<F>> {
+        match &self.data {
+            Data::Float(v) => v.get(flat).cloned().map(Val::Float),
+            Data::Int(v) if self.dtype == DType::Bool => v.get(flat).map(|x| Val::Bool(*x != 0)),
+            Data::Int(v) => v.get(flat).map(|x| Val::Int(*x)),
+        }
+    }
+}
+
+/// Why a nest has no value on these tensors.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NestError {
+    /// An index lies outside its axis.
+    OutOfRange {
+        /// Position among the tensors.
+        tensor: usize,
+        /// The axis.
+        axis: usize,
+        /// The index.
+        index: i64,
+        /// The size of the axis.
+        size: usize,
+    },
+    /// Integer arithmetic without a value.
+    Int(Builtin, IntError),
+    /// The nest does not fit the tensors, or a node has no meaning for its dtype: a fault of whoever built it.
+    Malformed(String),
+}
+
+impl fmt::Display for NestError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NestError::OutOfRange { tensor, axis, index, size } => {
+                write!(f, "index {index} is out of range for axis {axis} of tensor {tensor}, whose size is {size}")
+            }
+            NestError::Int(b, e) => write!(f, "{}: {e}", b.name()),
+            NestError::Malformed(m) => f.write_str(m),
+        }
+    }
+}
+impl std::error::Error for NestError {}
+
+/// Runs a nest: one array per result. Float results are not rounded to their dtype; integer results wrap to theirs.
+///
+/// # Errors
+/// An index out of range where the access refuses that; division of an integer by zero.
+pub fn run<F: Field>(nest: &Nest, tensors: &[Array<F>], nums: &[Scalar]) -> Result<Vec<Array<F>>, NestError> {
+    for (i, a) in tensors.iter().enumerate() {
+        let held = match &a.data {
+            Data::Float(v) => v.len(),
+            Data::Int(v) => v.len(),
+        };
+        if held != a.len() {
+            return Err(NestError::Malformed(format!("tensor {i} has {held} elements, its shape {:?}", a.shape)));
+        }
+    }
+    nest.outs
+        .iter()
+        .map(|out| {
+            let shape: Vec<usize> = out.shape.iter().map(|d| d.len()).collect();
+            let mut eval = Eval { tensors, nums, vars: vec![0; nest.vars.len()], position: vec![0; shape.len()], shape: &shape };
+            let total = shape.iter().product();
+            let mut result = Array {
+                dtype: out.dtype,
+                shape: shape.clone(),
+                data: if out.dtype.is_float() { Data::Float(Vec::with_capacity(total)) } else { Data::Int(Vec::with_capacity(total)) },
+            };
+            for _ in 0..total {
+                for (axis, var) in out.axes.iter().enumerate() {
+                    if let Some(v) = var {
+                        eval.vars[*v] = eval.position[axis] as i64;
+                    }
+                }
+                let value = match eval.expr(&out.expr) {
+                    Ok(v) => v.cast(out.dtype),
+                    Err(Stop::Skip) => return Err(NestError::Malformed("an element was left out of no reduction".into())),
+                    Err(Stop::Error(e)) => return Err(e),
+                };
+                match (&mut result.data, value) {
+                    (Data::Float(v), Val::Float(x)) => v.push(x),
+                    (Data::Int(v), Val::Int(x)) => v.push(x),
+                    (Data::Int(v), Val::Bool(x)) => v.push(x as i64),
+                    _ => return Err(NestError::Malformed(format!("a result is no {}", out.dtype))),
+                }
+                step(&mut eval.position, &shape);
+            }
+            Ok(result)
+        })
+        .collect()
+}
+
+/// The next position in row-major order.
+fn step(position: &mut [usize], shape: &[usize]) {
+    for axis in (0..shape.len()).rev() {
+        position[axis] += 1;
+        if position[axis] < shape[axis] {
+            return;
+        }
+        position[axis] = 0;
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Val<F> {
+    Float(F),
+    Int(i64),
+    Bool(bool),
+}
+
+impl<F: Field> Val<F> {
+    fn from_scalar(s: Scalar) -> Val<F> {
+        match s {
+            Scalar::Bool(b) => Val::Bool(b),
+            Scalar::Int(i) => Val::Int(i),
+            Scalar::Float(x) => Val::Float(F::constant(x)),
+        }
+    }
+    fn as_bool(&self) -> bool {
+        match self {
+            Val::Float(x) => x.value() != 0.0,
+            Val::Int(i) => *i != 0,
+            Val::Bool(b) => *b,
+        }
+    }
+    fn into_float(self) -> F {
+        match self {
+            Val::Float(x) => x,
+            Val::Int(i) => F::constant(i as f64),
+            Val::Bool(b) => F::constant(b as i64 as f64),
+        }
+    }
+    /// As an element of `dtype`; floats stay as wide as they are.
+    fn cast(self, dtype: DType) -> Val<F> {
+        if dtype.is_float() {
+            return Val::Float(self.into_float());
+        }
+        Val::from_scalar(match self {
+            Val::Float(x) => cast_f64(x.value(), dtype),
+            Val::Int(i) => cast_int(i, dtype),
+            Val::Bool(b) => cast_int(b as i64, dtype),
+        })
+    }
+    /// Larger in the order of `max`: NaN is above everything.
+    fn above(&self, other: &Val<F>) -> bool {
+        match (self, other) {
+            (Val::Float(a), Val::Float(b)) => {
+                let (a, b) = (a.value(), b.value());
+                a > b || (a.is_nan() && !b.is_nan())
+            }
+            (Val::Int(a), Val::Int(b)) => a > b,
+            (a, b) => a.as_bool() & !b.as_bool(),
+        }
+    }
+    /// Smaller in the order of `min`: NaN is below everything.
+    fn below(&self, other: &Val<F>) -> bool {
+        match (self, other) {
+            (Val::Float(a), Val::Float(b)) => {
+                let (a, b) = (a.value(), b.value());
+                a < b || (a.is_nan() && !b.is_nan())
+            }
+            _ => other.above(self),
+        }
+    }
+}
+
+/// Why an expression gave no value.
+enum Stop {
+    /// The element is left out of the innermost reduction.
+    Skip,
+    Error(NestError),
+}
+
+impl From<NestError> for Stop {
+    fn from(e: NestError) -> Stop {
+        Stop::Error(e)
+    }
+}
+
+fn malformed<T>(what: impl Into<String>) -> Result<T, Stop> {
+    Err(Stop::Error(NestError::Malformed(what.into())))
+}
+
+struct Eval<'a, F> {
+    tensors: &'a [Array<F>],
+    nums: &'a [Scalar],
+    vars: Vec<i64>,
+    /// The one implicit position of pointwise nests, in `shape`.
+    position: Vec<usize>,
+    shape: &'a [usize],
+}
+
+impl<F: Field> Eval<'_, F> {
+    fn expr(&mut self, e: &SExpr) -> Result<Val<F>, Stop> {
+        let ty = e.ty();
+        Ok(match e.op() {
+            SOp::Const(s) => Val::from_scalar(*s).cast(ty),
+            SOp::Num(i) => match self.nums.get(*i) {
+                Some(s) => Val::from_scalar(*s).cast(ty),
+                None => return malformed(format!("run-time number {i} is missing")),
+            },
+            SOp::Var(v) => Val::Int(self.vars[*v]),
+            SOp::Elem(t) => self.elem(*t)?.cast(ty),
+            SOp::Load { tensor, idx, outside } => self.load(*tensor, idx, outside)?.cast(ty),
+            SOp::Call(b, args) => self.call(*b, args, ty)?,
+            SOp::Cast(a) => self.expr(a)?.cast(ty),
+            SOp::Select(c, a, b) => {
+                let branch = if self.expr(c)?.as_bool() { a } else { b };
+                self.expr(branch)?.cast(ty)
+            }
+            SOp::Reduce { red, vars, filter, body, otherwise } => {
+                self.reduce(*red, vars, filter.as_ref(), body, otherwise.as_ref(), ty)?
+            }
+            SOp::Uniform { key, position, draw } => {
+                let words = match self.tensors.get(*key).map(|k| &k.data) {
+                    Some(Data::Int(words)) if words.len() == 2 => [words[0] as u64, words[1] as u64],
+                    _ => return malformed("a random number needs a key"),
+                };
+                let at = self.int(position)?;
+                Val::Float(F::constant(philox::uniform(words[0], words[1], at as u64, *draw) as f64))
+            }
+            SOp::Detach(a) => match self.expr(a)? {
+                Val::Float(x) => Val::Float(x.detach()),
+                other => other,
+            },
+        })
+    }
+
+    fn int(&mut self, e: &SExpr) -> Result<i64, Stop> {
+        match self.expr(e)? {
+            Val::Int(i) => Ok(i),
+            Val::Bool(b) => Ok(b as i64),
+            Val::Float(_) => malformed("an index is no integer"),
+        }
+    }
+
+    /// The element at the implicit position; axes that the tensor lacks or has as 1 broadcast.
+    fn elem(&self, tensor: usize) -> Result<Val<F>, Stop> {
+        let Some(a) = self.tensors.get(tensor) else { return malformed(format!("tensor {tensor} is missing")) };
+        let Some(lead) = self.position.len().checked_sub(a.shape.len()) else {
+            return malformed(format!("tensor {tensor} has more axes than the result"));
+        };
+        let mut flat = 0;
+        for (axis, &n) in a.shape.iter().enumerate() {
+            let (at, size) = (self.position[lead + axis], self.shape[lead + axis]);
+            if n != 1 && n != size {
+                return malformed(format!("tensor {tensor} has size {n}, the result {size}"));
+            }
+            flat = flat * n + if n == 1 { 0 } else { at };
+        }
+        a.at(flat).map_or_else(|| malformed("a tensor is too short"), Ok)
+    }
+
+    fn load(&mut self, tensor: usize, idx: &[SExpr], outside: &SOutside) -> Result<Val<F>, Stop> {
+        let tensors = self.tensors;
+        let Some(a) = tensors.get(tensor) else { return malformed(format!("tensor {tensor} is missing")) };
+        if a.shape.len() != idx.len() {
+            return malformed(format!("tensor {tensor} has {} axes, {} indices are given", a.shape.len(), idx.len()));
+        }
+        let mut flat = 0;
+        for (axis, (e, &size)) in idx.iter().zip(&a.shape).enumerate() {
+            let index = self.int(e)?;
+            if index < 0 || index as u64 >= size as u64 {
+                return match outside {
+                    SOutside::Refuse => Err(NestError::OutOfRange { tensor, axis, index, size }.into()),
+                    SOutside::Skip => Err(Stop::Skip),
+                    SOutside::Value(v) => self.expr(v),
+                };
+            }
+            flat = flat * size + index as usize;
+        }
+        a.at(flat).map_or_else(|| malformed("a tensor is too short"), Ok)
+    }
+
+    fn call(&mut self, b: Builtin, args: &[SExpr], ty: DType) -> Result<Val<F>, Stop> {
+        // `and` and `or` decide on the left side alone where they can: the right side may be out of range then.
+        if let (Builtin::And | Builtin::Or, [x, y]) = (b, args) {
+            let left = self.expr(x)?.as_bool();
+            return Ok(Val::Bool(if left == (b == Builtin::And) { self.expr(y)?.as_bool() } else { left }));
+        }
+        let vals = args.iter().map(|a| self.expr(a)).collect::<Result<Vec<_>, _>>()?;
+        let dtype = args.first().map_or(ty, SExpr::ty);
+        let value = if dtype.is_float() {
+            let floats: Vec<F> = vals.into_iter().map(Val::into_float).collect();
+            if ty == DType::Bool {
+                let plain: Vec<f64> = floats.iter().map(Field::value).collect();
+                Val::Bool(eval_f64(b, &plain) != 0.0)
+            } else {
+                Val::Float(F::call(b, &floats))
+            }
+        } else if dtype == DType::Bool {
+            let bools: Vec<bool> = vals.iter().map(Val::as_bool).collect();
+            match eval_bool(b, &bools) {
+                Some(v) => Val::Bool(v),
+                None => return malformed(format!("`{}` is not defined on bool", b.name())),
+            }
+        } else {
+            let ints: Vec<i64> = vals.iter().map(|v| if let Val::Int(i) = v { *i } else { v.as_bool() as i64 }).collect();
+            Val::Int(eval_int(b, &ints, dtype).map_err(|e| NestError::Int(b, e))?)
+        };
+        Ok(value.cast(ty))
+    }
+
+    fn reduce(
+        &mut self,
+        red: Red,
+        vars: &[SRange],
+        filter: Option<&SExpr>,
+        body: &SExpr,
+        otherwise: Option<&SExpr>,
+        ty: DType,
+    ) -> Result<Val<F>, Stop> {
+        let mut acc = Acc { red, ty, dtype: body.ty(), value: None, count: 0, chosen: 0, flat: 0 };
+        self.loops(vars, filter, body, &mut acc)?;
+        if acc.count == 0
+            && let Some(e) = otherwise
+        {
+            return Ok(self.expr(e)?.cast(ty));
+        }
+        acc.finish()
+    }
+
+    /// Runs the loops over `vars`, outermost first, combining the body into `acc`. `Ok(false)`: enough was seen.
+    fn loops(&mut self, vars: &[SRange], filter: Option<&SExpr>, body: &SExpr, acc: &mut Acc<F>) -> Result<bool, Stop> {
+        let Some((range, inner)) = vars.split_first() else {
+            let flat = acc.flat;
+            acc.flat += 1;
+            if let Some(c) = filter
+                && !self.expr(c)?.as_bool()
+            {
+                return Ok(true);
+            }
+            return match self.expr(body) {
+                Ok(v) => acc.add(v, flat),
+                Err(Stop::Skip) => Ok(true),
+                Err(e) => Err(e),
+            };
+        };
+        let (lo, hi) = (self.int(&range.lo)?, self.int(&range.hi)?);
+        let outer = self.vars[range.var];
+        let mut more = true;
+        for i in lo..hi {
+            self.vars[range.var] = i;
+            more = self.loops(inner, filter, body, acc)?;
+            if !more {
+                break;
+            }
+        }
+        self.vars[range.var] = outer;
+        Ok(more)
+    }
+}
+
+/// A reduction on its way.
+struct Acc<F> {
+    red: Red,
+    ty: DType,
+    /// The body's dtype.
+    dtype: DType,
+    value: Option<Val<F>>,
+    count: i64,
+    /// Flat position of the extremum.
+    chosen: i64,
+    /// Flat position of the next element, over the ranges as they are run through.
+    flat: i64,
+}
+
+impl<F: Field> Acc<F> {
+    fn add(&mut self, v: Val<F>, flat: i64) -> Result<bool, Stop> {
+        self.count += 1;
+        let Some(old) = self.value.take() else {
+            self.chosen = flat;
+            let v = if matches!(self.red, Red::ArgMax | Red::ArgMin) { v } else { v.cast(self.kept()) };
+            self.value = Some(v);
+            return Ok(!matches!(self.red, Red::First | Red::Only));
+        };
+        let wins = match self.red {
+            Red::ArgMax => v.above(&old),
+            Red::ArgMin => v.below(&old),
+            Red::Last => true,
+            _ => {
+                let v = v.cast(self.kept());
+                self.value = Some(self.combine(old, v)?);
+                return Ok(true);
+            }
+        };
+        if wins {
+            self.chosen = flat;
+        }
+        self.value = Some(if wins { v } else { old });
+        Ok(true)
+    }
+
+    /// The dtype in which partial results are kept.
+    fn kept(&self) -> DType {
+        if matches!(self.red, Red::Any | Red::All) { DType::Bool } else { self.ty }
+    }
+
+    fn combine(&self, a: Val<F>, b: Val<F>) -> Result<Val<F>, Stop> {
+        let op = match self.red {
+            Red::Sum | Red::Mean => Builtin::Add,
+            Red::Prod => Builtin::Mul,
+            Red::Max => Builtin::Max,
+            Red::Min => Builtin::Min,
+            Red::Any => return Ok(Val::Bool(a.as_bool() | b.as_bool())),
+            Red::All => return Ok(Val::Bool(a.as_bool() & b.as_bool())),
+            Red::ArgMax | Red::ArgMin | Red::First | Red::Last | Red::Only => return Ok(a),
+        };
+        Ok(match (a, b) {
+            (Val::Float(a), Val::Float(b)) => Val::Float(F::call(op, &[a, b])),
+            (Val::Int(a), Val::Int(b)) => Val::Int(eval_int(op, &[a, b], self.ty).map_err(|e| NestError::Int(op, e))?),
+            (a, b) => match eval_bool(op, &[a.as_bool(), b.as_bool()]) {
+                Some(v) => Val::Bool(v),
+                None => return malformed(format!("`{}` is not defined on bool", op.name())),
+            },
+        })
+    }
+
+    fn finish(self) -> Result<Val<F>, Stop> {
+        let ty = self.ty;
+        Ok(match (self.red, self.value) {
+            (Red::ArgMax | Red::ArgMin, _) => Val::Int(self.chosen),
+            (Red::Mean, Some(Val::Float(x))) => Val::Float(F::call(Builtin::Div, &[x, F::constant(self.count as f64)])),
+            (Red::Mean, None) => Val::Float(F::constant(f64::NAN)).cast(ty),
+            (_, Some(v)) => v.cast(ty),
+            (Red::Only, None) => return malformed("no alternative is in range"),
+            (red, None) => Val::<F>::from_scalar(neutral(red, self.dtype)).cast(ty),
+        })
+    }
+}
+
+/// The value of a reduction of nothing, where it does not say one: neutral elements; for `max` and `min` the end of the
+/// dtype.
+pub fn neutral(red: Red, dtype: DType) -> Scalar {
+    let float = dtype.is_float();
+    match red {
+        Red::Prod | Red::All => Scalar::Int(1),
+        Red::Max | Red::ArgMax if float => Scalar::Float(f64::NEG_INFINITY),
+        Red::Min | Red::ArgMin if float => Scalar::Float(f64::INFINITY),
+        Red::Max | Red::ArgMax => Scalar::Int(ends(dtype).0),
+        Red::Min | Red::ArgMin => Scalar::Int(ends(dtype).1),
+        _ => Scalar::Int(0),
+    }
+}
+
+/// The smallest and largest number of an integer dtype or bool.
+fn ends(dtype: DType) -> (i64, i64) {
+    match dtype {
+        DType::Bool => (0, 1),
+        DType::U8 => (0, u8::MAX as i64),
+        DType::I8 => (i8::MIN as i64, i8::MAX as i64),
+        DType::I16 => (i16::MIN as i64, i16::MAX as i64),
+        DType::I32 => (i32::MIN as i64, i32::MAX as i64),
+        _ => (i64::MIN, i64::MAX),
+    }
+}
+
+#[cfg(test)]
+mod tests;

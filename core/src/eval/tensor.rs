@@ -1,0 +1,423 @@
+//! The tensor language over a machine: the one interpreter of decompositions, gradient and dispatch rules.
+//!
+//! A machine says what a tensor is and what calling a row does: a trace binds bound symbols, build-time checks compute
+//! arrays, tapes record. Numbers, sizes, `let`, static `if` and `match`, and the listed helpers are evaluated here.
+
+mod helpers;
+
+use crate::lang::ast::*;
+use crate::row::Row;
+use crate::sig::statics::{self, At, Stop, Val};
+use crate::sig::{ArgTy, Item, Refusal, Size, Solved};
+use crate::{DType, Dim, Name, Scalar, TensorTy, Value};
+
+/// What runs rows.
+pub trait Machine {
+    /// A tensor (or key, or run-time number).
+    type V: Clone;
+    /// What goes wrong.
+    type Error: From<Refusal>;
+
+    /// Calls a row: results, then auxiliary results (a `List` result is one [`Value::List`]).
+    fn call(
+        &mut self,
+        op: Name,
+        positional: Vec<Value<Self::V>>,
+        named: Vec<(Name, Value<Self::V>)>,
+    ) -> Result<Vec<Value<Self::V>>, Self::Error>;
+
+    /// The type of a value.
+    fn ty(&self, v: &Self::V) -> ArgTy;
+
+    /// `name <- value` of the row being run.
+    fn write(&mut self, name: Name, value: Value<Self::V>) -> Result<(), Self::Error>;
+
+    /// `unbroadcast(value, like)`: `value` summed to the shape of the tensor `like`. JVP rules are VJP rules with
+    /// tangents for cotangents, under a machine that returns `value` here.
+    fn unbroadcast(&mut self, value: Value<Self::V>, like: &TensorTy) -> Result<Value<Self::V>, Self::Error>
+    where
+        Self: Sized,
+    {
+        helpers::sum_to(self, value, like)
+    }
+}
+
+/// Runs `block`, a rule of `row` called with `args` (signature order) that solved as `solved`.
+/// `extra` binds further names: outputs, auxiliary outputs, cotangents. The value of the block, a tuple as several.
+///
+/// # Errors
+/// What the machine's calls return; E706 where the rule itself has no meaning (a fault of the row).
+pub fn run<M: Machine>(
+    machine: &mut M,
+    row: &Row,
+    block: &Block,
+    solved: &Solved,
+    args: &[Value<M::V>],
+    extra: &[(Name, Value<M::V>)],
+) -> Result<Vec<Value<M::V>>, M::Error> {
+    let names = row.sig.params.iter().map(|p| p.name.name).chain(row.sig.opts.iter().map(|o| o.name.name));
+    let mut vars: Vec<(Name, Bound<M::V>)> = names.zip(args).map(|(n, v)| (n, Bound::Value(v.clone()))).collect();
+    // options by their normalised value; what was given as a tensor or run-time number stays that
+    for (name, bound) in &mut vars {
+        if let (Bound::Value(v), Some(item)) = (&*bound, solved.env.item(*name))
+            && !matches!(v, Value::Tensor(_) | Value::Type(_))
+            && let Some(value) = from_item(item)
+        {
+            *bound = Bound::Value(value);
+        }
+    }
+    vars.extend(extra.iter().map(|(n, v)| (*n, Bound::Value(v.clone()))));
+    let mut run = Run { machine, row, solved, vars };
+    Ok(match run.block(block)? {
+        Bound::Value(v) => vec![v],
+        Bound::Tuple(vs) => vs,
+    })
+}
+
+fn from_item<V>(item: &Item) -> Option<Value<V>> {
+    Some(match item {
+        Item::Absent => Value::Absent,
+        Item::Num(s) => Value::Num(*s),
+        Item::Int(d) => Value::size(*d),
+        Item::Ints(l) => Value::List(l.iter().map(|&d| Value::size(d)).collect()),
+        Item::DType(d) => Value::DType(*d),
+        Item::Word(w) => Value::Word(*w),
+        Item::Str(s) => Value::Str(s.clone()),
+        Item::Tensor(_) | Item::Tensors(..) | Item::Runtime(..) => return None,
+    })
+}
+
+#[derive(Clone)]
+enum Bound<V> {
+    Value(Value<V>),
+    Tuple(Vec<Value<V>>),
+}
+
+struct Run<'a, M: Machine> {
+    machine: &'a mut M,
+    row: &'a Row,
+    solved: &'a Solved,
+    vars: Vec<(Name, Bound<M::V>)>,
+}
+
+type Out<M> = Result<Value<<M as Machine>::V>, <M as Machine>::Error>;
+
+impl<M: Machine> Run<'_, M> {
+    fn fault(&self, message: impl std::fmt::Display) -> M::Error {
+        Refusal::new("E706", format!("a rule of `{}`: {message}", self.row.op)).into()
+    }
+
+    fn stop(&self, stop: Stop) -> M::Error {
+        match stop {
+            Stop::Refused(r) => r.into(),
+            Stop::NotStatic => self.fault("this must be known while tracing"),
+        }
+    }
+
+    fn block(&mut self, block: &Block) -> Result<Bound<M::V>, M::Error> {
+        let depth = self.vars.len();
+        for stmt in &block.stmts {
+            match stmt {
+                Stmt::Let(Pattern::Name(id), e) => {
+                    let v = self.any(e)?;
+                    self.vars.push((id.name, v));
+                }
+                Stmt::Let(Pattern::Tuple(ids), e) => {
+                    let values = match self.any(e)? {
+                        Bound::Tuple(vs) => vs,
+                        Bound::Value(Value::List(vs)) => vs,
+                        Bound::Value(v) => vec![v],
+                    };
+                    if values.len() < ids.len() {
+                        return Err(self.fault(format!("{} names for {} values", ids.len(), values.len())));
+                    }
+                    self.vars.extend(ids.iter().zip(values).map(|(id, v)| (id.name, Bound::Value(v))));
+                }
+                Stmt::Let(Pattern::Axes(..), _) => return Err(self.fault("indices stand in `expr` only")),
+                Stmt::Write(id, e) => {
+                    let v = self.expr(e)?;
+                    if !matches!(self.lookup(id.name), Some(Bound::Value(Value::Absent))) {
+                        self.machine.write(id.name, v)?;
+                    }
+                }
+            }
+        }
+        let value = self.any(&block.value)?;
+        self.vars.truncate(depth);
+        Ok(value)
+    }
+
+    fn lookup(&self, name: Name) -> Option<Bound<M::V>> {
+        self.vars.iter().rev().find(|(n, _)| *n == name).map(|(_, v)| v.clone())
+    }
+
+    fn any(&mut self, e: &Expr) -> Result<Bound<M::V>, M::Error> {
+        match &*e.node {
+            Node::Tuple(items) => Ok(Bound::Tuple(items.iter().map(|i| self.expr(i)).collect::<Result<_, _>>()?)),
+            Node::If(c, a, b) => {
+                let cond = self.cond(c)?;
+                match cond {
+                    Value::Num(s) => self.block(if s.as_bool() { a } else { b }),
+                    cond => {
+                        let (a, b) = (self.block(a)?, self.block(b)?);
+                        let (Bound::Value(a), Bound::Value(b)) = (a, b) else {
+                            return Err(self.fault("an `if` over elements yields one value"));
+                        };
+                        self.call1("where", vec![cond, a, b]).map(Bound::Value)
+                    }
+                }
+            }
+            Node::Match(on, arms) => {
+                let Some(Bound::Value(Value::Word(word))) = self.lookup(on.name) else {
+                    return Err(self.fault("`match` needs an option with words"));
+                };
+                match arms.iter().find(|(w, _)| w.name == word) {
+                    Some((_, e)) => self.any(e),
+                    None => Err(self.fault(format!("no arm for `{word}`"))),
+                }
+            }
+            Node::Name(n) => match self.lookup(*n) {
+                Some(v) => Ok(v),
+                None => self.name(*n).map(Bound::Value),
+            },
+            Node::Call(f, args) => self.call(f.name, args),
+            _ => self.expr(e).map(Bound::Value),
+        }
+    }
+
+    fn expr(&mut self, e: &Expr) -> Out<M> {
+        match &*e.node {
+            Node::Int(i) => Ok(Value::Num(Scalar::Int(*i))),
+            Node::Float(f) => Ok(Value::Num(Scalar::Float(*f))),
+            Node::Str(s) => Ok(Value::Str(s.clone())),
+            Node::Unary(op, a) => {
+                let v = self.expr(a)?;
+                match (op, v) {
+                    (UnOp::Neg, Value::Num(Scalar::Int(i))) => Ok(Value::Num(Scalar::Int(-i))),
+                    (UnOp::Neg, Value::Num(s)) => Ok(Value::Num(Scalar::Float(-s.as_f64()))),
+                    (UnOp::Neg, Value::Size(d)) => Ok(Value::size(-d)),
+                    (UnOp::Neg, Value::Absent) => Ok(Value::Absent),
+                    (UnOp::Neg, v) => self.call1("neg", vec![v]),
+                    (UnOp::Not, Value::Num(s)) => Ok(Value::Num(Scalar::Bool(!s.as_bool()))),
+                    (UnOp::Not, v) => self.call1("logical_not", vec![v]),
+                }
+            }
+            Node::Binary(BinOp::And | BinOp::Or, ..) => self.cond(e),
+            Node::Binary(op, a, b) => {
+                let (a, b) = (self.expr(a)?, self.expr(b)?);
+                self.binary(*op, a, b)
+            }
+            Node::Cast(a, elem) => {
+                let v = self.expr(a)?;
+                let d = statics::elem_dtype(&self.solved.env, elem).map_err(|s| self.stop(s))?;
+                self.cast(v, d)
+            }
+            Node::List(items) => {
+                let mut out = Vec::new();
+                for item in items {
+                    match item {
+                        ListItem::One(e) => out.push(self.expr(e)?),
+                        ListItem::Spread(id) => match self.name(id.name)? {
+                            Value::List(l) => out.extend(l),
+                            other => out.push(other),
+                        },
+                    }
+                }
+                Ok(Value::List(out))
+            }
+            Node::Access(_) | Node::Reduce(_) | Node::Zip(_) => self.size_expr(e),
+            _ => match self.any(e)? {
+                Bound::Value(v) => Ok(v),
+                Bound::Tuple(mut vs) if vs.len() == 1 => Ok(vs.remove(0)),
+                Bound::Tuple(_) => Err(self.fault("several values where one is needed")),
+            },
+        }
+    }
+
+    /// `M[i]`, `S[dim]` and the like: what signatures say about sizes.
+    fn size_expr(&mut self, e: &Expr) -> Out<M> {
+        let v = statics::eval(&self.solved.env, e, At::default()).map_err(|s| self.stop(s))?;
+        Ok(from_val(v))
+    }
+
+    fn name(&mut self, n: Name) -> Out<M> {
+        if let Some(Bound::Value(v)) = self.lookup(n) {
+            return Ok(v);
+        }
+        if let Some(size) = self.solved.env.size(n) {
+            return Ok(match size {
+                Size::One(d) => Value::size(*d),
+                Size::List(l) => Value::List(l.iter().map(|&d| Value::size(d)).collect()),
+                Size::Each(l) => Value::List(l.iter().map(|&d| Value::size(d)).collect()),
+                Size::EachList(_) => return Err(self.fault(format!("`{n}` differs between items"))),
+            });
+        }
+        if let Some(c) = statics::constant(n) {
+            return Ok(Value::Num(c));
+        }
+        if let Some(d) = self.solved.env.dtype(n).or_else(|| DType::from_name(n.as_str())) {
+            return Ok(Value::DType(d));
+        }
+        // a word of the called row's option: `reduction = mean`
+        Ok(Value::Word(n))
+    }
+
+    /// A condition; `&&` and `||` decide on a static side first.
+    fn cond(&mut self, e: &Expr) -> Out<M> {
+        if let Node::Binary(op @ (BinOp::And | BinOp::Or), a, b) = &*e.node {
+            let decides = *op == BinOp::Or;
+            let left = self.cond(a)?;
+            if let Value::Num(s) = left {
+                return if s.as_bool() == decides { Ok(left) } else { self.cond(b) };
+            }
+            return match self.cond(b)? {
+                Value::Num(s) if s.as_bool() == decides => Ok(Value::Num(Scalar::Bool(decides))),
+                Value::Num(_) => Ok(left),
+                right => self.call1(if decides { "logical_or" } else { "logical_and" }, vec![left, right]),
+            };
+        }
+        self.expr(e)
+    }
+
+    fn binary(&mut self, op: BinOp, a: Value<M::V>, b: Value<M::V>) -> Out<M> {
+        use BinOp::*;
+        // an absent cotangent is zero
+        match (op, &a, &b) {
+            (Add, Value::Absent, _) => return Ok(b),
+            (Add | Sub, _, Value::Absent) => return Ok(a),
+            (Sub, Value::Absent, Value::Tensor(_)) => return self.call1("neg", vec![b]),
+            (Mul, Value::Absent, _) | (Mul, _, Value::Absent) | (Div, Value::Absent, _) => return Ok(Value::Absent),
+            _ => {}
+        }
+        if let (Some(x), Some(y)) = (to_val(&a), to_val(&b)) {
+            let v = statics::apply_binary(op, x, y).map_err(|s| self.stop(s))?;
+            return Ok(from_val(v));
+        }
+        let row = match op {
+            Add => "add",
+            Sub => "sub",
+            Mul => "mul",
+            Div => "div",
+            Rem => "remainder",
+            Eq => "eq",
+            Ne => "ne",
+            Lt => "lt",
+            Le => "le",
+            Gt => "gt",
+            Ge => "ge",
+            And => "logical_and",
+            Or => "logical_or",
+        };
+        self.call1(row, vec![a, b])
+    }
+
+    fn cast(&mut self, v: Value<M::V>, d: DType) -> Out<M> {
+        match v {
+            Value::Num(s) => Ok(Value::Num(match d {
+                DType::Bool => Scalar::Bool(s.as_bool()),
+                d if d.is_float() => Scalar::Float(s.as_f64()),
+                _ => Scalar::Int(s.as_i64()),
+            })),
+            Value::Size(s) if d.is_int() => Ok(Value::Size(s)),
+            Value::Size(s) => Ok(Value::Num(Scalar::Float(s.value() as f64))),
+            Value::Tensor(v) => match self.machine.ty(&v) {
+                ArgTy::Tensor(t) if t.dtype == d => Ok(Value::Tensor(v)),
+                _ => self.call1("cast", vec![Value::Tensor(v), Value::DType(d)]),
+            },
+            Value::Absent => Ok(Value::Absent),
+            _ => Err(self.fault("only tensors and numbers can be cast")),
+        }
+    }
+
+    fn call1(&mut self, op: &str, args: Vec<Value<M::V>>) -> Out<M> {
+        helpers::call1(self.machine, op, args)
+    }
+
+    fn call(&mut self, f: Name, args: &[Arg]) -> Result<Bound<M::V>, M::Error> {
+        if let Some(v) = self.presence(f, args)? {
+            return Ok(Bound::Value(v));
+        }
+        let mut positional = Vec::new();
+        let mut named = Vec::new();
+        for a in args {
+            let v = self.expr(&a.value)?;
+            match a.name {
+                Some(id) => named.push((id.name, v)),
+                None => positional.push(v),
+            }
+        }
+        if named.is_empty()
+            && let Some(v) = helpers::helper(self.machine, f, &positional, self.row)?
+        {
+            return Ok(Bound::Value(v));
+        }
+        let mut results = self.machine.call(f, positional, named)?;
+        Ok(if results.len() == 1 { Bound::Value(results.remove(0)) } else { Bound::Tuple(results) })
+    }
+
+    /// `some`, `is_tensor`, …: questions about arguments, not their values.
+    fn presence(&mut self, f: Name, args: &[Arg]) -> Result<Option<Value<M::V>>, M::Error> {
+        let answer = |b: bool| Ok(Some(Value::Num(Scalar::Bool(b))));
+        let [Arg { name: None, value }] = args else { return Ok(None) };
+        let Node::Name(n) = &*value.node else { return Ok(None) };
+        let bound = self.lookup(*n);
+        let v = match &bound {
+            Some(Bound::Value(v)) => Some(v),
+            _ => None,
+        };
+        let dtype = || match v {
+            Some(Value::Tensor(t)) => match self.machine.ty(t) {
+                ArgTy::Tensor(t) => Some(t.dtype),
+                ArgTy::Number(d) => Some(d),
+                ArgTy::Key => None,
+            },
+            Some(Value::Type(t)) => Some(t.dtype),
+            Some(Value::Num(s)) => Some(s.dtype()),
+            _ => self.solved.env.dtype(*n),
+        };
+        match f.as_str() {
+            "some" => answer(!matches!(v, Some(Value::Absent))),
+            "is_tensor" => answer(matches!(v, Some(Value::Tensor(t)) if matches!(self.machine.ty(t), ArgTy::Tensor(_)))),
+            "is_number" => answer(match v {
+                Some(Value::Num(_)) | Some(Value::Size(_)) => true,
+                Some(Value::Tensor(t)) => matches!(self.machine.ty(t), ArgTy::Number(_)),
+                _ => false,
+            }),
+            "is_int" => answer(dtype().is_some_and(DType::is_int)),
+            "is_float" => answer(dtype().is_some_and(DType::is_float)),
+            "is_bool" => answer(dtype() == Some(DType::Bool)),
+            _ => Ok(None),
+        }
+    }
+}
+
+/// A value as a static one, if it is not a tensor.
+fn to_val<V>(v: &Value<V>) -> Option<Val> {
+    Some(match v {
+        Value::Num(s) => (*s).into(),
+        Value::Size(d) => Val::Int(*d),
+        Value::DType(d) => Val::DType(*d),
+        Value::Word(w) => Val::Word(*w),
+        Value::Str(s) => Val::Str(s.clone()),
+        Value::List(items) => Val::List(items.iter().map(Value::as_dim).collect::<Option<_>>()?),
+        Value::Tensor(_) | Value::Type(_) | Value::Absent => return None,
+    })
+}
+
+fn from_val<V>(v: Val) -> Value<V> {
+    match v {
+        Val::Int(d) => Value::size(d),
+        Val::Float(f) => Value::Num(Scalar::Float(f)),
+        Val::Bool(b) => Value::Num(Scalar::Bool(b)),
+        Val::Word(w) => Value::Word(w),
+        Val::DType(d) => Value::DType(d),
+        Val::Str(s) => Value::Str(s),
+        Val::List(l) => Value::List(l.into_iter().map(Value::size).collect()),
+        Val::Absent => Value::Absent,
+    }
+}
+
+/// The axis or size that a value is.
+fn dim_of<V>(v: &Value<V>) -> Option<Dim> {
+    v.as_dim()
+}

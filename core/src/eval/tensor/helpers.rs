@@ -1,0 +1,155 @@
+//! The listed helpers of the tensor language. Rows may not take their names (codegen refuses them: E012).
+//!
+//! | helper | is |
+//! |---|---|
+//! | `last(N)` | the trailing axes that the list `N` has, as negative axes |
+//! | `except(x, k)` | every axis of `x` but `k` |
+//! | `on(v, y, k)` | the vector `v` shaped to lie along axis `k` of `y` |
+//! | `unbroadcast(e, x)` | `e` summed to the shape of `x` |
+//! | `zeros(x)` | zeros of the type of `x` |
+//! | `size(x, dims)`, `size(S)`, `len(xs)` | products of sizes, lengths |
+//! | `epsilon(T)`, `ceil_div`, `min`, `max`, scalar builtins | on numbers and sizes |
+
+use super::{Machine, Value, dim_of};
+use crate::builtins::{self, Builtin};
+use crate::row::Row;
+use crate::sig::{ArgTy, Refusal};
+use crate::{DType, Dim, Name, Scalar, TensorTy};
+
+/// Names that are helpers.
+pub const HELPERS: &[&str] =
+    &["last", "except", "on", "unbroadcast", "zeros", "size", "len", "epsilon", "ceil_div", "some", "is_tensor", "is_number", "is_int", "is_float", "is_bool"];
+
+type Out<M> = Result<Value<<M as Machine>::V>, <M as Machine>::Error>;
+
+/// Calls a row with one result.
+pub fn call1<M: Machine>(machine: &mut M, op: &str, args: Vec<Value<M::V>>) -> Out<M> {
+    let mut results = machine.call(Name::new(op), args, Vec::new())?;
+    if results.is_empty() {
+        return Err(Refusal::new("E706", format!("`{op}` yields nothing")).into());
+    }
+    Ok(results.remove(0))
+}
+
+/// The helper called `f`, if it is one for these arguments.
+pub fn helper<M: Machine>(machine: &mut M, f: Name, args: &[Value<M::V>], row: &Row) -> Result<Option<Value<M::V>>, M::Error> {
+    let fault = |m: &str| -> M::Error { Refusal::new("E706", format!("a rule of `{}`: `{f}` {m}", row.op)).into() };
+    let ints = |l: Vec<i64>| Value::List(l.into_iter().map(|i| Value::Num(Scalar::Int(i))).collect());
+    let ty = |machine: &M, v: &Value<M::V>| -> Option<TensorTy> {
+        match v {
+            Value::Tensor(t) => match machine.ty(t) {
+                ArgTy::Tensor(t) => Some(t),
+                _ => None,
+            },
+            Value::Type(t) => Some(t.clone()),
+            _ => None,
+        }
+    };
+    let some = match (f.as_str(), args) {
+        ("last", [list]) => {
+            let n = list.as_dims().ok_or_else(|| fault("needs a list of sizes"))?.len() as i64;
+            ints((-n..0).collect())
+        }
+        ("except", [x, k]) => {
+            let rank = ty(machine, x).ok_or_else(|| fault("needs a tensor"))?.rank() as i64;
+            let k = dim_of(k).ok_or_else(|| fault("needs an axis"))?.value();
+            ints((0..rank).filter(|a| *a != k && *a != k + rank).collect())
+        }
+        ("on", [v, y, k]) => {
+            let (t, rank) = (ty(machine, v), ty(machine, y).ok_or_else(|| fault("needs a tensor"))?.rank() as i64);
+            let n = t.and_then(|t| t.shape.first().copied()).ok_or_else(|| fault("needs a vector"))?;
+            let k = dim_of(k).ok_or_else(|| fault("needs an axis"))?.value();
+            let shape = (0..rank).map(|a| if a == k || a == k + rank { Value::size(n) } else { Value::Num(Scalar::Int(1)) });
+            return call1(machine, "reshape", vec![v.clone(), Value::List(shape.collect())]).map(Some);
+        }
+        ("unbroadcast", [Value::Absent, _]) => Value::Absent,
+        ("unbroadcast", [e, like]) => match ty(machine, like) {
+            Some(like) => return machine.unbroadcast(e.clone(), &like).map(Some),
+            None => Value::Absent,
+        },
+        ("zeros", [like]) => {
+            let t = ty(machine, like).ok_or_else(|| fault("needs a tensor"))?;
+            return zeros(machine, &t).map(Some);
+        }
+        ("size", [x, dims]) => {
+            let t = ty(machine, x).ok_or_else(|| fault("needs a tensor"))?;
+            let axes = dims.as_dims().ok_or_else(|| fault("needs axes"))?;
+            let rank = t.rank() as i64;
+            let at = |d: &Dim| t.shape.get(if d.value() < 0 { d.value() + rank } else { d.value() } as usize).copied();
+            let sizes: Option<Vec<Dim>> = axes.iter().map(at).collect();
+            Value::size(sizes.ok_or_else(|| fault("has an axis that is not there"))?.into_iter().fold(Dim::from(1), |p, d| p * d))
+        }
+        ("size", [list]) => {
+            let sizes = list.as_dims().ok_or_else(|| fault("needs a list of sizes"))?;
+            Value::size(sizes.into_iter().fold(Dim::from(1), |p, d| p * d))
+        }
+        ("len", [Value::List(items)]) => Value::Num(Scalar::Int(items.len() as i64)),
+        ("epsilon", [Value::DType(d)]) => Value::Num(Scalar::Float(match d {
+            DType::F16 => 9.765625e-4,
+            DType::BF16 => 7.8125e-3,
+            DType::F32 => f32::EPSILON as f64,
+            _ => f64::EPSILON,
+        })),
+        ("ceil_div", [a, b]) => match (dim_of(a), dim_of(b)) {
+            (Some(a), Some(b)) if b.value() != 0 => Value::size(-(-a / b)),
+            _ => return Err(fault("needs sizes, and no division by 0")),
+        },
+        ("min" | "max", [a, b]) => match (dim_of(a), dim_of(b)) {
+            (Some(a), Some(b)) => Value::size(if f == "max" { a.max(b) } else { a.min(b) }),
+            _ => match numbers(args) {
+                Some(x) => Value::Num(Scalar::Float(if f == "max" { x[0].max(x[1]) } else { x[0].min(x[1]) })),
+                None => return Ok(None),
+            },
+        },
+        (name, _) => match (Builtin::from_name(name), numbers(args)) {
+            (Some(b), Some(x)) if !x.is_empty() => Value::Num(Scalar::Float(builtins::eval_f64(b, &x))),
+            _ => return Ok(None),
+        },
+    };
+    Ok(Some(some))
+}
+
+fn numbers<V>(args: &[Value<V>]) -> Option<Vec<f64>> {
+    args.iter()
+        .map(|a| match a {
+            Value::Num(s) => Some(s.as_f64()),
+            Value::Size(d) => Some(d.value() as f64),
+            _ => None,
+        })
+        .collect()
+}
+
+/// Zeros of type `t`.
+pub fn zeros<M: Machine>(machine: &mut M, t: &TensorTy) -> Out<M> {
+    let shape = Value::List(t.shape.iter().map(|&d| Value::size(d)).collect());
+    let mut r = machine.call(Name::new("full"), vec![shape, Value::Num(Scalar::Int(0)), Value::DType(t.dtype)], Vec::new())?;
+    if r.is_empty() { Err(Refusal::new("E706", "`full` yields nothing").into()) } else { Ok(r.remove(0)) }
+}
+
+/// `value` summed over the axes along which `like` was broadcast, in the shape of `like`.
+pub fn sum_to<M: Machine>(machine: &mut M, value: Value<M::V>, like: &TensorTy) -> Out<M> {
+    let Value::Tensor(v) = &value else {
+        // a number as cotangent (a constant derivative): it fills the argument's shape
+        let shape = Value::List(like.shape.iter().map(|&d| Value::size(d)).collect());
+        let mut r = machine.call(Name::new("full"), vec![shape, value, Value::DType(like.dtype)], Vec::new())?;
+        return if r.is_empty() { Err(Refusal::new("E706", "`full` yields nothing").into()) } else { Ok(r.remove(0)) };
+    };
+    let ArgTy::Tensor(t) = machine.ty(v) else { return Ok(value) };
+    if t.shape == like.shape {
+        return Ok(value);
+    }
+    let shape = |l: &TensorTy| Value::List(l.shape.iter().map(|&d| Value::size(d)).collect());
+    if t.rank() < like.rank() || t.numel() < like.numel() {
+        return call1(machine, "expand", vec![value, shape(like)]);
+    }
+    let lead = t.rank() - like.rank();
+    let axes: Vec<Value<M::V>> = (0..t.rank())
+        .filter(|&a| a < lead || (like.shape[a - lead].value() == 1 && t.shape[a].value() != 1))
+        .map(|a| Value::Num(Scalar::Int(a as i64)))
+        .collect();
+    let summed = if axes.is_empty() { value } else { call1(machine, "sum", vec![value, Value::List(axes.clone())])? };
+    if axes.len() == lead && lead == t.rank() - like.rank() && axes.len() + like.rank() == t.rank() {
+        return Ok(summed);
+    }
+    call1(machine, "reshape", vec![summed, shape(like)])
+}

@@ -1,0 +1,305 @@
+//! The cursor that all parts of the grammar share: look-ahead of two tokens, brackets, names, limits and errors.
+//!
+//! The grammar itself is in `parser_expr` (blocks, expressions), `parser_index` (accesses, reductions, axes),
+//! `parser_type` (types, shape patterns) and `parser_sig` (signatures, options), one function per rule.
+
+use super::ast::{Ident, Span};
+use super::lexer::{Tok, Token, tokens};
+use super::syntax_error::SyntaxError;
+use super::{Dialect, MAX_DEPTH};
+use crate::name::Name;
+
+/// What every rule's function gives.
+pub(super) type Parsed<T> = Result<T, SyntaxError>;
+
+/// Words that can't be names.
+const KEYWORDS: &[&str] = &["let", "if", "else", "match", "as", "in", "_"];
+
+/// Reads tokens from left to right.
+pub(super) struct Parser {
+    tokens: Vec<Token>,
+    at: usize,
+    /// Which forms are admitted.
+    pub(super) dialect: Dialect,
+    /// Rules entered and not yet left.
+    depth: u32,
+    /// Height of the highest tree read in the rule that is being read.
+    height: u32,
+    /// Brackets opened and not yet closed.
+    open: Vec<Span>,
+}
+
+impl Parser {
+    /// A parser at the first token of `text`.
+    pub(super) fn new(text: &str, dialect: Dialect) -> Parsed<Parser> {
+        Ok(Parser { tokens: tokens(text)?, at: 0, dialect, depth: 0, height: 0, open: Vec::new() })
+    }
+
+    // ------------------------------------------------------------ looking
+
+    /// The token `ahead` of the next one. The last token is `End`, which is never passed.
+    fn token(&self, ahead: usize) -> &Token {
+        &self.tokens[(self.at + ahead).min(self.tokens.len() - 1)]
+    }
+
+    /// The next token.
+    pub(super) fn peek(&self) -> &Tok {
+        &self.token(0).tok
+    }
+
+    /// Where the next token stands.
+    pub(super) fn span(&self) -> Span {
+        self.token(0).span
+    }
+
+    /// From `start` to the token read last.
+    pub(super) fn since(&self, start: Span) -> Span {
+        if self.at == 0 { start } else { start.to(self.tokens[self.at - 1].span) }
+    }
+
+    /// Whether the next token is this mark.
+    pub(super) fn at(&self, mark: &str) -> bool {
+        matches!(self.peek(), Tok::Mark(m) if *m == mark)
+    }
+
+    /// Whether the token after the next one is this mark.
+    pub(super) fn then(&self, mark: &str) -> bool {
+        matches!(self.token(1).tok, Tok::Mark(m) if m == mark)
+    }
+
+    /// Whether the token after the next one is a word.
+    pub(super) fn then_word(&self) -> bool {
+        matches!(self.token(1).tok, Tok::Word(_))
+    }
+
+    /// The next token, if it is a word.
+    pub(super) fn word(&self) -> Option<&'static str> {
+        match self.peek() {
+            Tok::Word(name) => Some(name.as_str()),
+            _ => None,
+        }
+    }
+
+    /// Whether the next token is this word.
+    pub(super) fn at_word(&self, word: &str) -> bool {
+        self.word() == Some(word)
+    }
+
+    // ------------------------------------------------------------ reading
+
+    /// Passes the next token.
+    pub(super) fn bump(&mut self) -> Token {
+        let token = self.token(0).clone();
+        if token.tok != Tok::End {
+            self.at += 1;
+        }
+        token
+    }
+
+    /// Passes this mark, if it is next.
+    pub(super) fn eat(&mut self, mark: &str) -> bool {
+        let met = self.at(mark);
+        if met {
+            self.bump();
+        }
+        met
+    }
+
+    /// Passes this word, if it is next.
+    pub(super) fn eat_word(&mut self, word: &str) -> bool {
+        let met = self.at_word(word);
+        if met {
+            self.bump();
+        }
+        met
+    }
+
+    /// Passes this mark.
+    pub(super) fn expect(&mut self, mark: &str) -> Parsed<()> {
+        if self.eat(mark) { Ok(()) } else { Err(self.unexpected(format!("`{mark}`"))) }
+    }
+
+    /// Passes `word =`.
+    pub(super) fn expect_key(&mut self, word: &str) -> Parsed<()> {
+        if !self.eat_word(word) {
+            return Err(self.unexpected(format!("`{word} =`")));
+        }
+        self.expect("=")
+    }
+
+    /// Passes an opening bracket.
+    pub(super) fn open(&mut self, mark: &str) -> Parsed<()> {
+        let span = self.span();
+        self.expect(mark)?;
+        self.open.push(span);
+        Ok(())
+    }
+
+    /// Passes the bracket that closes the one opened last; `others` are the marks that could stand here as well.
+    pub(super) fn close(&mut self, mark: &str, others: &str) -> Parsed<()> {
+        if !self.at(mark) {
+            let expected = if others.is_empty() { format!("`{mark}`") } else { format!("{others} or `{mark}`") };
+            return Err(self.unexpected(expected));
+        }
+        self.bump();
+        self.open.pop();
+        Ok(())
+    }
+
+    /// `item {',' item}`, then the closing bracket.
+    pub(super) fn items<T>(&mut self, close: &str, item: impl Fn(&mut Parser) -> Parsed<T>) -> Parsed<Vec<T>> {
+        let mut items = vec![item(self)?];
+        while self.eat(",") {
+            items.push(item(self)?);
+        }
+        self.close(close, "`,`")?;
+        Ok(items)
+    }
+
+    /// The end of the text; `expected` says what could stand here.
+    pub(super) fn end(&mut self, expected: &str) -> Parsed<()> {
+        if *self.peek() == Tok::End {
+            return Ok(());
+        }
+        Err(self.unexpected(expected))
+    }
+
+    // ------------------------------------------------------------ names
+
+    /// A name without dots that is no keyword.
+    pub(super) fn ident(&mut self, what: &str) -> Parsed<Ident> {
+        let span = self.span();
+        let Tok::Word(name) = *self.peek() else { return Err(self.unexpected(what)) };
+        if KEYWORDS.contains(&name.as_str()) {
+            return Err(self.unexpected(what));
+        }
+        if name.as_str().contains('.') {
+            let error = self.unexpected(what);
+            return Err(error.help("names with dots are operators: they are called, `name(…)`"));
+        }
+        self.bump();
+        Ok(Ident { name, span })
+    }
+
+    /// A name that may have dots: what is called.
+    pub(super) fn callee(&mut self) -> Parsed<Ident> {
+        let span = self.span();
+        match *self.peek() {
+            Tok::Word(name) if !KEYWORDS.contains(&name.as_str()) => {
+                self.bump();
+                Ok(Ident { name, span })
+            }
+            _ => Err(self.unexpected("the name of an operator")),
+        }
+    }
+
+    /// A size or list of sizes: capitals.
+    pub(super) fn size_name(&mut self) -> Parsed<Ident> {
+        const WHAT: &str = "a size (capital letters)";
+        match *self.peek() {
+            Tok::Word(name) if !name.is_size() => {
+                let size = name.as_str().to_ascii_uppercase();
+                let error = self.unexpected(WHAT);
+                Err(if Name::new(&size).is_size() { error.help(format!("write `{size}`")) } else { error })
+            }
+            _ => self.ident(WHAT),
+        }
+    }
+
+    /// An index: the small letters of a size, or a bound name.
+    pub(super) fn index_name(&mut self) -> Parsed<Ident> {
+        const WHAT: &str = "an index (small letters)";
+        match *self.peek() {
+            Tok::Word(name) if name.is_size() => {
+                let index = name.index_of_size();
+                Err(self.unexpected(WHAT).help(format!("the index that runs over `{name}` is `{index}`")))
+            }
+            _ => self.ident(WHAT),
+        }
+    }
+
+    // ------------------------------------------------------------ limits
+
+    /// Reads one level deeper. All recursion of the parser passes here.
+    pub(super) fn nested<T>(&mut self, rule: impl FnOnce(&mut Parser) -> Parsed<T>) -> Parsed<T> {
+        if self.depth >= MAX_DEPTH {
+            return Err(self.too_deep());
+        }
+        self.depth += 1;
+        let result = self.apart(|p| {
+            let result = rule(p)?;
+            p.taller()?;
+            Ok(result)
+        });
+        self.depth -= 1;
+        result
+    }
+
+    /// Reads a tree whose height is counted apart from its elder siblings'.
+    pub(super) fn apart<T>(&mut self, rule: impl FnOnce(&mut Parser) -> Parsed<T>) -> Parsed<T> {
+        let siblings = std::mem::take(&mut self.height);
+        let result = rule(self);
+        self.height = self.height.max(siblings);
+        result
+    }
+
+    /// Says that what was read becomes a child: a chain `a + b + …` grows a tree without recursion.
+    pub(super) fn taller(&mut self) -> Parsed<()> {
+        self.height += 1;
+        if self.height > MAX_DEPTH { Err(self.too_deep()) } else { Ok(()) }
+    }
+
+    fn too_deep(&self) -> SyntaxError {
+        let error = SyntaxError::new(self.span(), format!("at most {MAX_DEPTH} levels"), "a deeper expression");
+        error.help("name parts of it with `let`")
+    }
+
+    // ------------------------------------------------------------ errors
+
+    /// The next token is none of `expected`.
+    pub(super) fn unexpected(&self, expected: impl Into<String>) -> SyntaxError {
+        let mut error = SyntaxError::new(self.span(), expected, self.peek().to_string());
+        error.help = self.habit().map(str::to_owned);
+        let closing = matches!(self.peek(), Tok::End | Tok::Mark(")" | "]" | "}"));
+        if closing && error.help.is_none() {
+            error.opened = self.open.last().copied();
+        }
+        error
+    }
+
+    /// Advice where the next token is a habit from Rust, Python or C.
+    fn habit(&self) -> Option<&'static str> {
+        let previous = self.at.checked_sub(1).map(|at| &self.tokens[at].tok);
+        let operand = matches!(
+            previous,
+            Some(Tok::Word(_) | Tok::Int(_) | Tok::Float(_) | Tok::Str(_) | Tok::Mark(")" | "]" | "}"))
+        );
+        if matches!(previous, Some(Tok::Word(name)) if *name == "not") {
+            return Some("negation is `!`");
+        }
+        Some(match self.peek() {
+            Tok::Mark("^" | "**") => "a power is `pow(x, y)`, a square `x * x`",
+            Tok::Mark("?") => "a choice is `if c { a } else { b }`",
+            Tok::Mark("&") => "`and` is `&&`; values are not borrowed",
+            Tok::Mark("|") => "`or` is `||`; sums and products run over an index: `sum[k](x[k])`",
+            Tok::Mark("=") if operand => "equality is `==`; a name is bound by `let x = …;`",
+            Tok::Mark("//") => "there are no comments inside a rule; `/` on sizes already rounds down",
+            Tok::Mark("/*" | "#") => "there are no comments inside a rule; put them on a line of their own in the file",
+            Tok::Mark("+=" | "-=" | "*=" | "/=") => "values do not change: a second `let x = …;` replaces the name",
+            Tok::Mark("..=") => "ranges exclude their end: write `lo..hi + 1`",
+            Tok::Mark("<-") => "a comparison with a negative number needs a space: `x < -1`",
+            Tok::Mark("::") => "operators are called by their plain name",
+            Tok::Mark("$" | "`" | "\\") => "names stand without decoration",
+            Tok::Word(name) if operand => match name.as_str() {
+                "and" => "`and` is `&&`",
+                "or" => "`or` is `||`",
+                "if" => "a choice is `if c { a } else { b }`",
+                "elif" => "write `else if`",
+                "is" => "equality is `==`; presence is `some(x)`",
+                "for" => "a sum over an index is `sum[k](x[k])`",
+                _ => return None,
+            },
+            _ => return None,
+        })
+    }
+}

@@ -1,0 +1,40 @@
+//! The ground floor of fulgurite: dtypes, promotion, numbers, sizes, the rule languages and what evaluates them.
+//!
+//! Nothing here knows a trace, a kernel or a file. `codegen` (build time) and `runtime` (run time) both stand on this
+//! crate, so that a rule is solved, lowered and evaluated by the same code where it is checked and where it runs.
+//!
+//! | module | is |
+//! |---|---|
+//! | [`dtype`], [`promote`], [`scalar`], [`dim`] | element types, the promotion algorithm, numbers, sizes |
+//! | [`lang`] | syntax trees of the rule languages, their parser and printer |
+//! | [`row`] | a row as data: texts, and what they parse to |
+//! | [`builtins`] | the table of scalar builtins: the trusted core |
+//! | [`sig`] | a signature met by arguments: sizes, dtypes, options, refusals, result types |
+//! | [`nest`] | a row's meaning at concrete ranks: loops over typed scalar expressions |
+//! | [`eval`] | evaluators: of nests over any scalar domain, of the tensor language over any machine |
+//! | [`derive`] | linearise and transpose |
+//! | [`philox`] | the counter-based random numbers |
+
+pub mod builtins;
+pub mod derive;
+pub mod dim;
+pub mod dtype;
+pub mod eval;
+pub mod kernel;
+pub mod lang;
+pub mod loc;
+pub mod lower;
+pub mod name;
+pub mod nest;
+pub mod philox;
+pub mod promote;
+pub mod row;
+pub mod scalar;
+pub mod sig;
+pub mod value;
+
+pub use dim::Dim;
+pub use dtype::{DType, DTypeSet};
+pub use name::Name;
+pub use scalar::Scalar;
+pub use value::{TensorTy, Value};

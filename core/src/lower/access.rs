@@ -1,0 +1,265 @@
+//! Accesses: places expanded to one index per axis.
+
+use super::{L, Lowering, Res, Typed, build, fault};
+use crate::builtins::Builtin;
+use crate::lang::ast::*;
+use crate::nest::*;
+use crate::sig::shapes::{self, implicit_list};
+use crate::sig::statics::{self, At};
+use crate::sig::{ArgTy, Env, Size};
+use crate::{DType, Dim, Name};
+
+impl Lowering<'_> {
+    pub(super) fn access(&mut self, a: &TensorAccess, at: At) -> Res<L> {
+        let name = a.base.name;
+        let Some((first, count)) = self.slots(name) else {
+            // a size list or an index list
+            if let Some(L::List(entries)) = self.lookup(name)
+                && let [Place::One(e)] = a.places.as_slice()
+            {
+                let i = statics::eval(&self.env, e, at)?.int()?.len();
+                return match entries.get(i) {
+                    Some(Some(v)) => Ok(L::One(v.clone())),
+                    _ => Err(fault(self.row, format!("`{name}` has no index {i} here"))),
+                };
+            }
+            let e = Expr::new(Node::Access(a.clone()), Span::default());
+            return self.constant(statics::eval(&self.env, &e, at)?);
+        };
+        let Some(item) = &a.item else {
+            return self.load(name, first, 0, a, at).map(L::One);
+        };
+        // an item of a list: known, or chosen by an index
+        let chosen = self.scalar(item, at)?;
+        if let Some(i) = chosen.e.as_int() {
+            if i < 0 || i as usize >= count {
+                return Err(fault(self.row, format!("`{name}` has no item {i}")));
+            }
+            return self.load(name, first + i as usize, i as usize, a, at).map(L::One);
+        }
+        let mut value: Option<Typed> = None;
+        for i in (0..count).rev() {
+            let v = self.load(name, first + i, i, a, at)?;
+            value = Some(match value {
+                None => v,
+                Some(rest) => {
+                    let here = build::compare(Builtin::Eq, chosen.e.clone(), SExpr::int(i as i64));
+                    Typed { e: build::select(here, v.e, rest.e), elem: true }
+                }
+            });
+        }
+        value.map(L::One).ok_or_else(|| fault(self.row, format!("`{name}` is empty")))
+    }
+
+    /// The dtype that elements of this argument have in computations.
+    pub(super) fn element_dtype(&self, param: Name, slot: usize) -> DType {
+        let stored = self.env.slots.get(slot).and_then(|t| t.as_ref()).map_or(DType::I64, |t| t.dtype);
+        let declared = self.row.sig.params.iter().find(|p| p.name.name == param);
+        match declared.and_then(|p| p.ty.elem.first()) {
+            Some(Elem::Var(v)) if *v == "T" && declared.is_some_and(|p| p.ty.elem.len() == 1) => self.compute,
+            Some(Elem::Index) => DType::I64,
+            _ => stored.opmath(),
+        }
+    }
+
+    fn load(&mut self, param: Name, slot: usize, item: usize, a: &TensorAccess, at: At) -> Res<Typed> {
+        let Some(ty) = self.env.slots.get(slot).cloned().flatten() else {
+            return Err(fault(self.row, format!("`{param}` is no tensor")));
+        };
+        let at = At { axis: None, item: Some(item).or(at.item) };
+        let mut idx = self.places(&a.places, param, item, ty.rank(), at)?;
+        if idx.len() != ty.rank() {
+            idx = self.fit(param, item, idx, ty.rank())?;
+        }
+        let dtype = self.element_dtype(param, slot);
+        let outside = match &a.outside {
+            Outside::Refuse => SOutside::Refuse,
+            Outside::Skip => SOutside::Skip,
+            Outside::Value(e) => SOutside::Value(build::cast(self.scalar(e, at)?.e, dtype)),
+        };
+        Ok(Typed { e: SExpr::new(SOp::Load { tensor: slot, idx, outside }, dtype), elem: true })
+    }
+
+    /// Indices for axes that the type keeps as 1, or that a rank-0 argument only imagines.
+    fn fit(&self, param: Name, item: usize, idx: Vec<SExpr>, rank: usize) -> Res<Vec<SExpr>> {
+        if rank == 0 && self.env.scalar_axis.contains(&param) {
+            return Ok(Vec::new());
+        }
+        let pattern = self.row.sig.params.iter().find(|p| p.name.name == param).and_then(|p| p.ty.dims.as_ref());
+        if let Some(dims) = pattern {
+            let mut env: Env = self.env.clone();
+            let axes = shapes::build(&mut env, dims, At { axis: None, item: Some(item) })?;
+            let open = axes.iter().filter(|a| a.index != shapes::Index::Unit).count();
+            if axes.len() == rank && open == idx.len() {
+                let mut given = idx.into_iter();
+                return Ok(axes
+                    .iter()
+                    .map(|a| if a.index == shapes::Index::Unit { SExpr::int(0) } else { given.next().unwrap_or_else(|| SExpr::int(0)) })
+                    .collect());
+            }
+        }
+        Err(fault(self.row, format!("`{param}` has {rank} axes, {} indices are given", idx.len())))
+    }
+
+    fn places(&mut self, places: &[Place], param: Name, item: usize, rank: usize, at: At) -> Res<Vec<SExpr>> {
+        let mut idx = Vec::new();
+        // how many axes a broadcast place covers: what the others leave
+        let mut fixed = 0;
+        for p in places {
+            fixed += match p {
+                Place::One(_) => 1,
+                Place::Zip(e) => self.zip_rank(e, at)?,
+                Place::List(id, axes) => self.index_list(id.name, axes.as_ref(), at)?.len(),
+                Place::Unravel(e) => self.list_value(e, at)?.len(),
+                _ => 0,
+            };
+        }
+        let open = rank.saturating_sub(fixed);
+        for p in places {
+            match p {
+                Place::One(e) => idx.push(self.index(e, at)?),
+                Place::Zip(e) => {
+                    for axis in 0..self.zip_rank(e, at)? {
+                        idx.push(self.index(e, At { axis: Some(axis), ..at })?);
+                    }
+                }
+                Place::List(id, axes) => idx.extend(self.index_list(id.name, axes.as_ref(), at)?),
+                Place::Unravel(e) => idx.extend(self.list_value(e, at)?),
+                Place::Broadcast(id) => {
+                    let full = self.index_list(id.name, None, at)?;
+                    idx.extend(self.broadcast(param, item, full, open));
+                }
+                Place::BroadcastZip(e) => {
+                    let n = self.zip_rank(e, at)?;
+                    let full = (0..n).map(|axis| self.index(e, At { axis: Some(axis), ..at })).collect::<Res<Vec<_>>>()?;
+                    idx.extend(self.broadcast(param, item, full, open));
+                }
+                Place::BroadcastGroup(inner) => {
+                    let full = self.places(inner, param, item, usize::MAX, at)?;
+                    idx.extend(self.broadcast(param, item, full, open));
+                }
+            }
+        }
+        Ok(idx)
+    }
+
+    /// The indices that an argument has of a broadcast list: right-aligned, 0 where its size is 1.
+    fn broadcast(&self, param: Name, item: usize, full: Vec<SExpr>, open: usize) -> Vec<SExpr> {
+        let part = self.env.broadcast.iter().find(|b| b.param == param && b.item == item && b.list != implicit_list());
+        let Some(part) = part else {
+            let skip = full.len().saturating_sub(open);
+            return full[skip..].to_vec();
+        };
+        let skip = full.len().saturating_sub(part.own.len());
+        let full_sizes = match self.env.size(part.list) {
+            Some(Size::List(l)) => l.clone(),
+            _ => part.own.clone(),
+        };
+        let lead = full_sizes.len().saturating_sub(part.own.len());
+        full[skip..]
+            .iter()
+            .enumerate()
+            .map(|(i, e)| match (part.own.get(i), full_sizes.get(lead + i)) {
+                (Some(own), Some(to)) if own.value() == 1 && to.value() != 1 => SExpr::int(0),
+                _ => e.clone(),
+            })
+            .collect()
+    }
+
+    /// The bound indices of (chosen axes of) a list.
+    pub(super) fn index_list(&mut self, name: Name, axes: Option<&Axes>, at: At) -> Res<Vec<SExpr>> {
+        let entries = match self.lookup(name) {
+            Some(L::List(entries)) => entries,
+            Some(L::Unraveled(flat, dims)) => {
+                build::unravel(&flat.e, &dims).into_iter().map(|e| Some(Typed { e, elem: false })).collect()
+            }
+            Some(L::One(v)) => vec![Some(v)],
+            _ => match self.env.size(name.size_of_index()) {
+                // a list of no axes binds no index
+                Some(Size::List(l)) if l.is_empty() => Vec::new(),
+                _ => return Err(fault(self.row, format!("no index `{name}` is bound here"))),
+            },
+        };
+        let chosen: Vec<usize> = match axes {
+            None => (0..entries.len()).collect(),
+            Some(a) => statics::axes(&self.env, a, entries.len(), at)?,
+        };
+        chosen
+            .into_iter()
+            .map(|i| match entries.get(i) {
+                Some(Some(v)) => Ok(v.e.clone()),
+                _ => Err(fault(self.row, format!("the index `{name}` of axis {i} is not bound here"))),
+            })
+            .collect()
+    }
+
+    /// A list-valued expression: `unravel(…)`, an index list, a zip.
+    pub(super) fn list_value(&mut self, e: &Expr, at: At) -> Res<Vec<SExpr>> {
+        match self.any(e, at)? {
+            L::List(entries) => entries
+                .into_iter()
+                .map(|v| v.map(|v| v.e).ok_or_else(|| fault(self.row, "an index of this list is not bound here")))
+                .collect(),
+            L::Unraveled(flat, dims) => Ok(build::unravel(&flat.e, &dims)),
+            L::One(v) => Ok(vec![v.e]),
+            L::Tuple(_) => Err(fault(self.row, "a tuple is no index")),
+        }
+    }
+
+    pub(super) fn index(&mut self, e: &Expr, at: At) -> Res<SExpr> {
+        Ok(build::cast(self.scalar(e, at)?.e, DType::I64))
+    }
+
+    /// How many axes a zip has.
+    pub(super) fn zip_rank(&mut self, e: &Expr, _at: At) -> Res<usize> {
+        let mut found: Option<usize> = None;
+        let mut names = Vec::new();
+        statics::names(e, &mut |n| names.push(n));
+        zip_names(e, &mut |n| names.push(n));
+        for n in names {
+            let len = match self.lookup(n) {
+                Some(L::List(entries)) => Some(entries.len()),
+                Some(L::Unraveled(_, dims)) => Some(dims.len()),
+                Some(_) => None,
+                None => match (self.env.item(n), self.env.size(n)) {
+                    (Some(crate::sig::Item::Ints(l)), _) => Some(l.len()),
+                    (None, Some(Size::List(l))) => Some(l.len()),
+                    _ => None,
+                },
+            };
+            if let Some(len) = len {
+                found = Some(found.map_or(len, |f: usize| f.max(len)));
+            }
+        }
+        match found {
+            Some(n) => Ok(n),
+            // index lists of no axes are bound to nothing
+            None => Ok(0),
+        }
+    }
+
+    /// The type of a call's argument, for rows that are inlined.
+    pub(super) fn arg_ty(&self, v: &Typed) -> ArgTy {
+        ArgTy::Tensor(crate::TensorTy { dtype: v.e.ty(), shape: Default::default() })
+    }
+
+    /// Extents of the variables that a list of indices runs over.
+    pub(super) fn sizes_of(&self, list: Name) -> Res<Vec<Dim>> {
+        match self.env.size(list) {
+            Some(Size::List(l)) => Ok(l.to_vec()),
+            Some(Size::One(d)) => Ok(vec![*d]),
+            _ => Err(fault(self.row, format!("`{list}` is no list"))),
+        }
+    }
+}
+
+/// Names in accesses inside a zip: `index[~m]` runs over no axis of its own, but `idx` may.
+fn zip_names(e: &Expr, f: &mut impl FnMut(Name)) {
+    if let Node::Access(a) = &*e.node {
+        for p in &a.places {
+            if let Place::One(e) = p {
+                statics::names(e, f);
+            }
+        }
+    }
+}

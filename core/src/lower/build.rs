@@ -1,0 +1,153 @@
+//! Smart constructors: constants fold and neutral elements vanish, so that affine indices stay recognisable.
+
+use crate::builtins::{Builtin, cast_scalar};
+use crate::nest::*;
+use crate::{DType, Dim, Scalar};
+
+/// `a op b` on i64 indices, for `Add`, `Sub`, `Mul`, `DivFloor`, `RemFloor`, `Max`, `Min`.
+pub fn int_op(op: Builtin, a: SExpr, b: SExpr) -> SExpr {
+    use Builtin::*;
+    match (op, a.as_int(), b.as_int()) {
+        (_, Some(x), Some(y)) => {
+            let folded = match op {
+                Add => x.checked_add(y),
+                Sub => x.checked_sub(y),
+                Mul => x.checked_mul(y),
+                DivFloor if y != 0 => Some(x.div_euclid(y) - ((y < 0) && x.rem_euclid(y) != 0) as i64),
+                RemFloor if y > 0 => Some(x.rem_euclid(y)),
+                Max => Some(x.max(y)),
+                Min => Some(x.min(y)),
+                _ => None,
+            };
+            match folded {
+                Some(v) => SExpr::int(v),
+                None => SExpr::new(SOp::Call(op, vec![a, b]), DType::I64),
+            }
+        }
+        (Add, Some(0), _) => b,
+        (Add | Sub, _, Some(0)) => a,
+        (Mul, Some(1), _) => b,
+        (Mul | DivFloor, _, Some(1)) => a,
+        (Mul, Some(0), _) | (Mul, _, Some(0)) => SExpr::int(0),
+        (RemFloor, _, Some(1)) => SExpr::int(0),
+        // constants to the right
+        (Add | Mul, Some(_), None) => int_op(op, b, a),
+        (Add, None, Some(y)) => match a.op() {
+            SOp::Call(Add, xs) if xs[1].as_int().is_some() => {
+                int_op(Add, xs[0].clone(), SExpr::int(xs[1].as_int().unwrap_or(0) + y))
+            }
+            SOp::Call(Sub, xs) if xs[1].as_int().is_some() => {
+                int_op(Add, xs[0].clone(), SExpr::int(y - xs[1].as_int().unwrap_or(0)))
+            }
+            _ => SExpr::new(SOp::Call(op, vec![a, b]), DType::I64),
+        },
+        (Sub, None, Some(y)) => int_op(Add, a, SExpr::int(-y)),
+        _ => SExpr::new(SOp::Call(op, vec![a, b]), DType::I64),
+    }
+}
+
+/// `e` as `ty`.
+pub fn cast(e: SExpr, ty: DType) -> SExpr {
+    if e.ty() == ty {
+        return e;
+    }
+    match e.as_const() {
+        Some(s) => SExpr::new(SOp::Const(cast_scalar(s, ty)), ty),
+        None => SExpr::new(SOp::Cast(e), ty),
+    }
+}
+
+/// `if c { a } else { b }` for branches of one dtype.
+pub fn select(c: SExpr, a: SExpr, b: SExpr) -> SExpr {
+    match c.as_const() {
+        Some(s) => {
+            if s.as_bool() {
+                a
+            } else {
+                b
+            }
+        }
+        None if a == b => a,
+        None => {
+            let ty = a.ty();
+            SExpr::new(SOp::Select(c, a, b), ty)
+        }
+    }
+}
+
+/// `a && b` or `a || b`.
+pub fn logic(and: bool, a: SExpr, b: SExpr) -> SExpr {
+    match (a.as_const(), b.as_const()) {
+        (Some(s), _) => {
+            if s.as_bool() == and {
+                b
+            } else {
+                a
+            }
+        }
+        (_, Some(s)) => {
+            if s.as_bool() == and {
+                a
+            } else {
+                b
+            }
+        }
+        _ => SExpr::new(SOp::Call(if and { Builtin::And } else { Builtin::Or }, vec![a, b]), DType::Bool),
+    }
+}
+
+/// A truth constant.
+pub fn truth(b: bool) -> SExpr {
+    SExpr::new(SOp::Const(Scalar::Bool(b)), DType::Bool)
+}
+
+/// A comparison of two i64 indices.
+pub fn compare(op: Builtin, a: SExpr, b: SExpr) -> SExpr {
+    if let (Some(x), Some(y)) = (a.as_int(), b.as_int()) {
+        return truth(match op {
+            Builtin::Lt => x < y,
+            Builtin::Le => x <= y,
+            Builtin::Gt => x > y,
+            Builtin::Ge => x >= y,
+            Builtin::Eq => x == y,
+            _ => x != y,
+        });
+    }
+    SExpr::new(SOp::Call(op, vec![a, b]), DType::Bool)
+}
+
+/// The flat row-major position of `indices` in `sizes`.
+pub fn ravel(indices: &[SExpr], sizes: &[Dim]) -> SExpr {
+    let mut flat = SExpr::int(0);
+    for (e, d) in indices.iter().zip(sizes) {
+        flat = int_op(Builtin::Add, int_op(Builtin::Mul, flat, SExpr::int(d.value())), e.clone());
+    }
+    flat
+}
+
+/// The indices in `sizes` of the flat position `flat`.
+pub fn unravel(flat: &SExpr, sizes: &[Dim]) -> Vec<SExpr> {
+    let mut stride = 1i64;
+    let mut out = vec![SExpr::int(0); sizes.len()];
+    for (i, d) in sizes.iter().enumerate().rev() {
+        let n = d.value();
+        let e = int_op(Builtin::DivFloor, flat.clone(), SExpr::int(stride));
+        // the slowest index needs no remainder: a flat position is within the tensor
+        let slowest = sizes[..i].iter().all(|d| d.value() == 1);
+        out[i] = if n == 1 { SExpr::int(0) } else if slowest { e } else { int_op(Builtin::RemFloor, e, SExpr::int(n)) };
+        stride = stride.saturating_mul(n.max(1));
+    }
+    out
+}
+
+/// The two indices of a composite axis `G * C`.
+pub fn split(e: SExpr, g: Dim, c: Dim) -> (SExpr, SExpr) {
+    if g.value() == 1 {
+        return (SExpr::int(0), e);
+    }
+    let fast = SExpr::int(c.value());
+    if c.value() == 1 {
+        return (e, SExpr::int(0));
+    }
+    (int_op(Builtin::DivFloor, e.clone(), fast.clone()), int_op(Builtin::RemFloor, e, fast))
+}

@@ -1,0 +1,671 @@
+//! Expressions: typing, static branches, calls, reductions.
+
+use super::build::{cast, compare, int_op, logic, ravel, select, truth};
+use super::{L, Lowering, Res, Typed, build, fault};
+use crate::builtins::{self, Builtin};
+use crate::dtype::Category;
+use crate::lang::ast::*;
+use crate::nest::*;
+use crate::promote::promote;
+use crate::sig::statics::{self, At, Stop, Val};
+use crate::sig::{self, Item, Size};
+use crate::{DType, Dim, Name, Scalar, Value};
+
+/// Rows inlined into rows, at most this deep.
+const MAX_INLINE: usize = 32;
+
+impl Lowering<'_> {
+    pub(super) fn scalar(&mut self, e: &Expr, at: At) -> Res<Typed> {
+        match self.any(e, at)? {
+            L::One(v) => Ok(v),
+            L::Unraveled(flat, dims) if dims.len() == 1 => Ok(flat),
+            L::List(entries) => match entries.as_slice() {
+                [Some(one)] => Ok(one.clone()),
+                _ => Err(fault(self.row, format!("`{e}` is a list where one value is needed"))),
+            },
+            _ => Err(fault(self.row, format!("`{e}` is no scalar"))),
+        }
+    }
+
+    pub(super) fn constant(&self, v: Val) -> Res<L> {
+        let typed = |s: Scalar, ty: DType| L::One(Typed { e: SExpr::new(SOp::Const(s), ty), elem: false });
+        Ok(match v {
+            Val::Int(d) => typed(Scalar::Int(d.value()), DType::I64),
+            Val::Float(f) => typed(Scalar::Float(f), DType::F64),
+            Val::Bool(b) => typed(Scalar::Bool(b), DType::Bool),
+            Val::List(l) => {
+                L::List(l.into_iter().map(|d| Some(Typed { e: SExpr::int(d.value()), elem: false })).collect())
+            }
+            other => return Err(fault(self.row, format!("{other:?} is no number"))),
+        })
+    }
+
+    pub(super) fn any(&mut self, e: &Expr, at: At) -> Res<L> {
+        match &*e.node {
+            Node::Int(i) => self.constant(Val::Int(Dim::from(*i))),
+            Node::Float(f) => self.constant(Val::Float(*f)),
+            Node::Str(_) | Node::List(_) => Err(fault(self.row, "a text or list stands in the tensor language only")),
+            Node::Name(n) => self.name(*n, at),
+            Node::Tuple(items) => Ok(L::Tuple(items.iter().map(|i| self.any(i, at)).collect::<Res<_>>()?)),
+            Node::Unary(op, a) => self.unary(*op, a, at).map(L::One),
+            Node::Binary(op @ (BinOp::And | BinOp::Or), a, b) => {
+                let decides = *op == BinOp::Or;
+                let whole = statics::eval(&self.env, e, at);
+                if let Ok(Val::Bool(v)) = whole {
+                    return self.constant(Val::Bool(v));
+                }
+                let (a, b) = (self.condition(a, at)?, self.condition(b, at)?);
+                let elem = a.elem || b.elem;
+                Ok(L::One(Typed { e: logic(!decides, a.e, b.e), elem }))
+            }
+            Node::Binary(op, a, b) => {
+                let (a, b) = (self.scalar(a, at)?, self.scalar(b, at)?);
+                self.binary(*op, a, b).map(L::One)
+            }
+            Node::Cast(a, elem) => {
+                let v = self.scalar(a, at)?;
+                let d = match elem {
+                    Elem::Var(t) if *t == "T" => self.compute,
+                    other => statics::elem_dtype(&self.env, other)?.opmath(),
+                };
+                let number = matches!(elem, Elem::Class(_)) && !v.elem;
+                Ok(L::One(Typed { e: cast(v.e, d), elem: !number }))
+            }
+            Node::If(c, a, b) => self.branch(c, a, b, at),
+            Node::Match(on, arms) => {
+                let Some(Item::Word(word)) = self.env.item(on.name) else {
+                    return Err(fault(self.row, "`match` needs an option with words"));
+                };
+                let word = *word;
+                match arms.iter().find(|(w, _)| w.name == word) {
+                    Some((_, e)) => self.any(e, at),
+                    None => Err(fault(self.row, format!("no arm for `{word}`"))),
+                }
+            }
+            Node::Call(f, args) => self.call(f.name, args, at),
+            Node::Access(a) => {
+                let mut a = a.clone();
+                // inside `..( )` a list argument without an item stands for its item at that axis
+                if let (None, Some(axis), Some(Item::Tensors(..))) = (&a.item, at.axis, self.env.item(a.base.name)) {
+                    a.item = Some(Expr::bare(Node::Int(axis as i64)));
+                }
+                self.access(&a, at)
+            }
+            Node::Reduce(r) => self.reduce(r, at),
+            Node::Zip(inner) => {
+                let n = self.zip_rank(inner, at)?;
+                let entries = (0..n)
+                    .map(|axis| self.scalar(inner, At { axis: Some(axis), ..at }).map(Some))
+                    .collect::<Res<Vec<_>>>()?;
+                Ok(L::List(entries))
+            }
+            Node::Spread(inner) => self.any(inner, at),
+        }
+    }
+
+    fn name(&mut self, n: Name, at: At) -> Res<L> {
+        if let Some(v) = self.lookup(n) {
+            return Ok(match (v, at.axis) {
+                (L::List(entries), Some(axis)) => match entries.get(axis) {
+                    Some(Some(v)) => L::One(v.clone()),
+                    _ => return Err(fault(self.row, format!("`{n}` is not bound at axis {axis}"))),
+                },
+                (L::Unraveled(flat, dims), Some(axis)) => {
+                    let e = build::unravel(&flat.e, &dims).into_iter().nth(axis);
+                    let e = e.ok_or_else(|| fault(self.row, format!("`{n}` has no axis {axis}")))?;
+                    L::One(Typed { e, elem: false })
+                }
+                (v, _) => v,
+            });
+        }
+        if let Some((slot, _)) = self.slots(n) {
+            let Some(ty) = self.env.slots.get(slot).cloned().flatten() else {
+                return Err(fault(self.row, format!("`{n}` is no tensor")));
+            };
+            let dtype = self.element_dtype(n, slot);
+            let op = if self.pointwise {
+                SOp::Elem(slot)
+            } else if ty.rank() == 0 {
+                SOp::Load { tensor: slot, idx: Vec::new(), outside: SOutside::Refuse }
+            } else {
+                return Err(fault(self.row, format!("`{n}` needs indices")));
+            };
+            return Ok(L::One(Typed { e: SExpr::new(op, dtype), elem: true }));
+        }
+        let param = self.row.sig.params.iter().find(|p| p.name.name == n);
+        if let Some(param) = param {
+            // a number where a tensor may stand: it has the dtype of an element
+            let dtype = match param.ty.elem.first() {
+                Some(Elem::Var(t)) if *t == "T" => self.compute,
+                Some(elem) => statics::elem_dtype(&self.env, elem)?.opmath(),
+                None => self.compute,
+            };
+            return match self.env.item(n) {
+                Some(Item::Num(s)) => {
+                    let e = SExpr::new(SOp::Const(builtins::cast_scalar(*s, dtype)), dtype);
+                    Ok(L::One(Typed { e, elem: true }))
+                }
+                Some(Item::Runtime(k, d)) => {
+                    let wide = if d.is_float() { DType::F64 } else { DType::I64 };
+                    let e = cast(SExpr::new(SOp::Num(*k), wide), dtype);
+                    Ok(L::One(Typed { e, elem: true }))
+                }
+                _ => Err(fault(self.row, format!("`{n}` was not given"))),
+            };
+        }
+        if let Some(Item::Runtime(k, d)) = self.env.item(n) {
+            let wide = if d.is_float() { DType::F64 } else { DType::I64 };
+            return Ok(L::One(Typed { e: SExpr::new(SOp::Num(*k), wide), elem: false }));
+        }
+        let v = statics::eval(&self.env, &Expr::name(n), at).map_err(|s| match s {
+            Stop::NotStatic => fault(self.row, format!("`{n}` is not known here")),
+            refused => refused,
+        })?;
+        self.constant(v)
+    }
+
+    fn unary(&mut self, op: UnOp, a: &Expr, at: At) -> Res<Typed> {
+        let v = self.scalar(a, at)?;
+        if op == UnOp::Not {
+            let v = self.truthy(v);
+            let e = match v.e.as_const() {
+                Some(s) => truth(!s.as_bool()),
+                None => SExpr::new(SOp::Call(Builtin::Not, vec![v.e]), DType::Bool),
+            };
+            return Ok(Typed { e, elem: v.elem });
+        }
+        let e = match (v.e.as_const(), v.e.ty()) {
+            (Some(Scalar::Float(f)), ty) => SExpr::new(SOp::Const(Scalar::Float(-f)), ty),
+            (Some(Scalar::Int(i)), ty) => SExpr::new(SOp::Const(Scalar::Int(-i)), ty),
+            (_, DType::I64) if !v.elem => int_op(Builtin::Mul, v.e, SExpr::int(-1)),
+            (_, ty) => SExpr::new(SOp::Call(Builtin::Neg, vec![v.e]), ty),
+        };
+        Ok(Typed { e, elem: v.elem })
+    }
+
+    fn truthy(&self, v: Typed) -> Typed {
+        if v.e.ty() == DType::Bool { v } else { Typed { e: cast(v.e, DType::Bool), elem: v.elem } }
+    }
+
+    fn condition(&mut self, e: &Expr, at: At) -> Res<Typed> {
+        if let Ok(Val::Bool(b)) = statics::eval(&self.env, e, at) {
+            return Ok(Typed { e: truth(b), elem: false });
+        }
+        let v = self.scalar(e, at)?;
+        Ok(self.truthy(v))
+    }
+
+    fn branch(&mut self, c: &Expr, a: &Block, b: &Block, at: At) -> Res<L> {
+        if let Ok(Val::Bool(v)) = statics::eval(&self.env, c, at) {
+            return self.block(if v { a } else { b }, at);
+        }
+        let c = self.condition(c, at)?;
+        if let Some(s) = c.e.as_const() {
+            return self.block(if s.as_bool() { a } else { b }, at);
+        }
+        match (self.block(a, at)?, self.block(b, at)?) {
+            (L::One(a), L::One(b)) => {
+                let (ty, elem) = self.join(&a, &b);
+                Ok(L::One(Typed { e: select(c.e, cast(a.e, ty), cast(b.e, ty)), elem: elem || c.elem }))
+            }
+            (L::Tuple(xs), L::Tuple(ys)) if xs.len() == ys.len() => {
+                let pairs = xs.into_iter().zip(ys).map(|pair| match pair {
+                    (L::One(a), L::One(b)) => {
+                        let (ty, elem) = self.join(&a, &b);
+                        Ok(L::One(Typed { e: select(c.e.clone(), cast(a.e, ty), cast(b.e, ty)), elem: elem || c.elem }))
+                    }
+                    _ => Err(fault(self.row, "an `if` over elements yields scalars")),
+                });
+                Ok(L::Tuple(pairs.collect::<Res<_>>()?))
+            }
+            _ => Err(fault(self.row, "an `if` over elements yields scalars")),
+        }
+    }
+
+    /// The dtype that two operands meet in.
+    fn join(&self, a: &Typed, b: &Typed) -> (DType, bool) {
+        let (x, y) = (a.e.ty(), b.e.ty());
+        let ty = match (a.elem, b.elem) {
+            (true, false) => adapt(x, y),
+            (false, true) => adapt(y, x),
+            _ => promote(x, y),
+        };
+        (ty, a.elem || b.elem)
+    }
+
+    pub(super) fn binary(&mut self, op: BinOp, a: Typed, b: Typed) -> Res<Typed> {
+        let (ty, elem) = self.join(&a, &b);
+        let (x, y) = (cast(a.e, ty), cast(b.e, ty));
+        let builtin = match op {
+            BinOp::Add => Builtin::Add,
+            BinOp::Sub => Builtin::Sub,
+            BinOp::Mul => Builtin::Mul,
+            BinOp::Div if ty.is_int() && !elem => Builtin::DivFloor,
+            BinOp::Rem if !elem || ty.is_float() => Builtin::RemFloor,
+            BinOp::Div if !ty.is_int() => Builtin::Div,
+            BinOp::Div | BinOp::Rem => {
+                return Err(fault(self.row, "`/` and `%` of integer elements: say div_floor, div_trunc, rem_floor or rem_trunc"));
+            }
+            BinOp::Eq => Builtin::Eq,
+            BinOp::Ne => Builtin::Ne,
+            BinOp::Lt => Builtin::Lt,
+            BinOp::Le => Builtin::Le,
+            BinOp::Gt => Builtin::Gt,
+            BinOp::Ge => Builtin::Ge,
+            BinOp::And | BinOp::Or => {
+                return Ok(Typed { e: logic(op == BinOp::And, cast(x, DType::Bool), cast(y, DType::Bool)), elem });
+            }
+        };
+        let compares = matches!(op, BinOp::Eq | BinOp::Ne | BinOp::Lt | BinOp::Le | BinOp::Gt | BinOp::Ge);
+        let e = if ty == DType::I64 && !elem {
+            if compares { compare(builtin, x, y) } else { int_op(builtin, x, y) }
+        } else {
+            self.fold(builtin, vec![x, y], if compares { DType::Bool } else { ty })
+        };
+        Ok(Typed { e, elem })
+    }
+
+    /// A builtin; of float constants, its value.
+    fn fold(&self, b: Builtin, args: Vec<SExpr>, ty: DType) -> SExpr {
+        let consts: Option<Vec<f64>> = args
+            .iter()
+            .map(|a| match a.as_const() {
+                Some(Scalar::Float(f)) if a.ty() == DType::F64 => Some(f),
+                _ => None,
+            })
+            .collect();
+        match consts {
+            Some(xs) if ty == DType::F64 => SExpr::new(SOp::Const(Scalar::Float(builtins::eval_f64(b, &xs))), ty),
+            Some(xs) if ty == DType::Bool => truth(builtins::eval_f64(b, &xs) != 0.0),
+            _ => SExpr::new(SOp::Call(b, args), ty),
+        }
+    }
+
+    fn call(&mut self, f: Name, args: &[Arg], at: At) -> Res<L> {
+        let arg = |i: usize| match args.get(i) {
+            Some(a) => Ok(&a.value),
+            None => Err(fault(self.row, format!("`{f}` needs more arguments"))),
+        };
+        let row = self.row;
+        match f.as_str() {
+            "some" | "is_tensor" | "is_number" | "is_int" | "is_float" | "is_bool" | "member" | "len" | "before" | "size"
+            | "epsilon" => {
+                let e = Expr::bare(Node::Call(Ident { name: f, span: Span::default() }, args.to_vec()));
+                let v = statics::eval(&self.env, &e, at)?;
+                self.constant(v)
+            }
+            "detach" => {
+                let v = self.scalar(arg(0)?, at)?;
+                let ty = v.e.ty();
+                Ok(L::One(Typed { e: SExpr::new(SOp::Detach(v.e), ty), elem: v.elem }))
+            }
+            "uniform" => {
+                let Node::Name(key) = &*arg(0)?.node else { return Err(fault(row, "`uniform` takes a key argument")) };
+                let (slot, _) = self.slots(*key).ok_or_else(|| fault(row, format!("`{key}` is no key")))?;
+                let position = self.index(arg(1)?, at)?;
+                let draw = statics::eval(&self.env, arg(2)?, at)?.int()?.value();
+                let draw = u32::try_from(draw).map_err(|_| fault(row, "`uniform` needs a draw number ≥ 0"))?;
+                let e = SExpr::new(SOp::Uniform { key: slot, position, draw }, DType::F32);
+                Ok(L::One(Typed { e, elem: true }))
+            }
+            "ravel" => {
+                let list = arg(0)?;
+                if args.len() == 1
+                    && let L::Unraveled(flat, _) = self.any(list, At { axis: None, ..at })?
+                {
+                    return Ok(L::One(flat));
+                }
+                let sizes = match args.get(1) {
+                    Some(s) => statics::eval(&self.env, &s.value, At { axis: None, ..at })?.list()?.to_vec(),
+                    None => match &*list.node {
+                        Node::Name(n) => self.sizes_of(n.size_of_index())?,
+                        _ => return Err(fault(row, "`ravel` of an expression needs the sizes as a second argument")),
+                    },
+                };
+                let indices = match &*list.node {
+                    Node::Name(n) if sizes.is_empty() => {
+                        let _ = n;
+                        Vec::new()
+                    }
+                    _ => self.list_value(list, At { axis: None, ..at })?,
+                };
+                Ok(L::One(Typed { e: ravel(&indices, &sizes), elem: false }))
+            }
+            "unravel" => {
+                let flat = self.index(arg(0)?, At { axis: None, ..at })?;
+                let sizes = statics::eval(&self.env, arg(1)?, At { axis: None, ..at })?.list()?.to_vec();
+                let v = L::Unraveled(Typed { e: flat, elem: false }, sizes);
+                match (v, at.axis) {
+                    (L::Unraveled(flat, dims), Some(axis)) => {
+                        let e = build::unravel(&flat.e, &dims).into_iter().nth(axis);
+                        let e = e.ok_or_else(|| fault(row, format!("`unravel` has no axis {axis}")))?;
+                        Ok(L::One(Typed { e, elem: false }))
+                    }
+                    (v, _) => Ok(v),
+                }
+            }
+            "wrap" => {
+                let (i, n) = (self.index(arg(0)?, at)?, self.index(arg(1)?, at)?);
+                let wrapped = int_op(Builtin::Add, i.clone(), n);
+                Ok(L::One(Typed { e: select(compare(Builtin::Lt, i.clone(), SExpr::int(0)), wrapped, i), elem: false }))
+            }
+            "ceil_div" => {
+                let (a, b) = (self.index(arg(0)?, at)?, self.index(arg(1)?, at)?);
+                let neg = int_op(Builtin::Mul, a, SExpr::int(-1));
+                let e = int_op(Builtin::Mul, int_op(Builtin::DivFloor, neg, b), SExpr::int(-1));
+                Ok(L::One(Typed { e, elem: false }))
+            }
+            _ => {
+                let values = args.iter().map(|a| self.scalar(&a.value, at)).collect::<Res<Vec<_>>>()?;
+                match Builtin::from_name(f.as_str()) {
+                    Some(b) => self.builtin(b, values).map(L::One),
+                    None => self.inline(f, values),
+                }
+            }
+        }
+    }
+
+    /// A builtin on values that meet in one dtype.
+    fn builtin(&mut self, b: Builtin, values: Vec<Typed>) -> Res<Typed> {
+        let record = b.record();
+        if values.len() != record.arity() {
+            return Err(fault(self.row, format!("`{}` takes {} arguments", record.name, record.arity())));
+        }
+        let (mut ty, mut elem) = (values[0].e.ty(), values[0].elem);
+        for v in &values[1..] {
+            let so_far = Typed { e: SExpr::new(SOp::Const(Scalar::Int(0)), ty), elem };
+            (ty, elem) = self.join(&so_far, v);
+        }
+        if !record.domain.dtypes().contains(ty) && !ty.is_float() && record.domain.dtypes().contains(DType::F64) {
+            ty = if elem { DType::DEFAULT_FLOAT } else { DType::F64 };
+        }
+        let result = b.result_dtype(ty, ty).unwrap_or(ty);
+        let args: Vec<SExpr> = values.into_iter().map(|v| cast(v.e, ty)).collect();
+        if ty == DType::I64 && !elem && matches!(b, Builtin::Max | Builtin::Min) {
+            return Ok(Typed { e: int_op(b, args[0].clone(), args[1].clone()), elem });
+        }
+        Ok(Typed { e: self.fold(b, args, result), elem })
+    }
+
+    /// A pointwise row called in an `expr`: its own body on these values.
+    fn inline(&mut self, f: Name, values: Vec<Typed>) -> Res<L> {
+        let Some(callee) = self.rows.row(f) else {
+            return Err(fault(self.row, format!("`{f}` is neither a builtin nor a pointwise row")));
+        };
+        let Some(body) = callee.index_body() else { return Err(fault(self.row, format!("`{f}` is not pointwise"))) };
+        if !callee.is_pointwise() || self.depth >= MAX_INLINE {
+            return Err(fault(self.row, format!("`{f}` can't be inlined")));
+        }
+        let n = callee.sig.params.len() + callee.sig.opts.len();
+        let mut args: Vec<Value<usize>> = (0..values.len().min(callee.sig.params.len())).map(Value::Tensor).collect();
+        for v in values.iter().skip(callee.sig.params.len()) {
+            let s = v.e.as_const().ok_or_else(|| fault(self.row, format!("options of `{f}` must be constants here")))?;
+            args.push(Value::Num(s));
+        }
+        args.resize(n, Value::Absent);
+        let solved = sig::solve(&callee, &args, &|&i| self.arg_ty(&values[i]))?;
+        let mut sub = Lowering {
+            row: &callee,
+            env: solved.env,
+            compute: solved.compute,
+            rows: self.rows,
+            vars: Vec::new(),
+            indices: Vec::new(),
+            lets: callee.sig.params.iter().zip(values).map(|(p, v)| (p.name.name, L::One(v))).collect(),
+            pointwise: true,
+            depth: self.depth + 1,
+        };
+        for (_, v) in &mut sub.lets {
+            if let L::One(v) = v
+                && v.e.ty() != sub.compute
+                && v.e.ty() != DType::Bool
+            {
+                *v = Typed { e: cast(v.e.clone(), sub.compute), elem: true };
+            }
+        }
+        sub.block(body, At::default())
+    }
+
+    fn reduce(&mut self, r: &Reduce, at: At) -> Res<L> {
+        let Some(binds) = &r.binds else {
+            let n = self.zip_rank(&r.body, at)?;
+            let items =
+                (0..n).map(|axis| self.scalar(&r.body, At { axis: Some(axis), ..at })).collect::<Res<Vec<_>>>()?;
+            return self.combine(r.red, items).map(L::One);
+        };
+        if let [bind] = binds.as_slice()
+            && self.is_item_bind(bind)
+        {
+            return self.over_items(r, bind.name.name, at).map(L::One);
+        }
+        let depth = self.indices.len();
+        let mut ranges = Vec::new();
+        let mut extents = Vec::new();
+        for bind in binds {
+            self.bind(bind, at, &mut ranges, &mut extents)?;
+        }
+        let filter = match &r.filter {
+            Some(c) => match self.condition(c, at)?.e {
+                c if c.as_const().is_some_and(|s| s.as_bool()) => None,
+                c => Some(c),
+            },
+            None => None,
+        };
+        let body = self.scalar(&r.body, at)?;
+        let otherwise = r.otherwise.as_ref().map(|e| self.scalar(e, at)).transpose()?;
+        self.indices.truncate(depth);
+        let (mut body, mut elem) = (body, false);
+        let otherwise = match otherwise {
+            Some(o) => {
+                let (ty, _) = self.join(&body, &o);
+                body = Typed { e: cast(body.e, ty), elem: body.elem };
+                elem |= o.elem;
+                Some(cast(o.e, ty))
+            }
+            None => None,
+        };
+        elem |= body.elem;
+        let ty = match r.red {
+            Red::Any | Red::All => {
+                body.e = cast(body.e, DType::Bool);
+                DType::Bool
+            }
+            Red::ArgMax | Red::ArgMin => DType::I64,
+            Red::Sum | Red::Prod if body.e.ty() == DType::Bool => {
+                body.e = cast(body.e, DType::I64);
+                DType::I64
+            }
+            _ => body.e.ty(),
+        };
+        let e = SExpr::new(SOp::Reduce { red: r.red, vars: ranges, filter, body: body.e, otherwise }, ty);
+        Ok(match r.red {
+            Red::ArgMax | Red::ArgMin => L::Unraveled(Typed { e, elem: false }, extents),
+            _ => L::One(Typed { e, elem }),
+        })
+    }
+
+    /// `i` over the items of a list argument: there is no size of that name.
+    fn is_item_bind(&self, bind: &Bind) -> bool {
+        !bind.list
+            && bind.axes.is_none()
+            && bind.range.is_none()
+            && !matches!(self.env.size(bind.name.name.size_of_index()), Some(Size::One(_) | Size::List(_)))
+            && self.env.items.iter().any(|(_, i)| matches!(i, Item::Tensors(..)))
+    }
+
+    fn over_items(&mut self, r: &Reduce, name: Name, at: At) -> Res<Typed> {
+        let count = self.env.items.iter().find_map(|(_, i)| match i {
+            Item::Tensors(_, n) => Some(*n),
+            _ => None,
+        });
+        let mut items = Vec::new();
+        for i in 0..count.unwrap_or(0) {
+            self.lets.push((name, L::One(Typed { e: SExpr::int(i as i64), elem: false })));
+            let v = self.scalar(&r.body, At { item: Some(i), ..at });
+            self.lets.pop();
+            items.push(v?);
+        }
+        if r.red != Red::Only {
+            return self.combine(r.red, items);
+        }
+        // the one alternative whose access is in range; the last needs no test
+        let mut value: Option<Typed> = None;
+        for v in items.into_iter().rev() {
+            let SOp::Load { tensor, idx, outside: SOutside::Skip } = v.e.op() else {
+                return Err(fault(self.row, "`only` needs an access with `else skip`"));
+            };
+            let sizes = self.env.slots.get(*tensor).cloned().flatten().map(|t| t.shape).unwrap_or_default();
+            let mut inside = truth(true);
+            for (e, d) in idx.iter().zip(&sizes) {
+                if self.within(e, d.value()) {
+                    continue;
+                }
+                inside = logic(true, inside, compare(Builtin::Ge, e.clone(), SExpr::int(0)));
+                inside = logic(true, inside, compare(Builtin::Lt, e.clone(), SExpr::int(d.value())));
+            }
+            let load = SOp::Load { tensor: *tensor, idx: idx.clone(), outside: SOutside::Refuse };
+            let here = SExpr::new(load, v.e.ty());
+            value = Some(Typed { e: match value {
+                None => here,
+                Some(rest) => select(inside, cast(here, rest.e.ty()), rest.e),
+            }, elem: true });
+        }
+        value.ok_or_else(|| fault(self.row, "`only` over no items"))
+    }
+
+    /// Whether an index provably lies in `0..n`.
+    fn within(&self, e: &SExpr, n: i64) -> bool {
+        bounds(e, &self.vars).is_some_and(|(lo, hi)| lo >= 0 && hi < n)
+    }
+
+    fn combine(&mut self, red: Red, items: Vec<Typed>) -> Res<Typed> {
+        let op = match red {
+            Red::Sum => BinOp::Add,
+            Red::Prod => BinOp::Mul,
+            Red::All => BinOp::And,
+            Red::Any => BinOp::Or,
+            Red::Max | Red::Min => {
+                let b = if red == Red::Max { Builtin::Max } else { Builtin::Min };
+                let mut items = items.into_iter();
+                let first = items.next().ok_or_else(|| fault(self.row, "a maximum of nothing"))?;
+                return items.try_fold(first, |a, v| self.builtin(b, vec![a, v]));
+            }
+            _ => return Err(fault(self.row, "this reduction does not run over axes or items")),
+        };
+        let start = match red {
+            Red::Sum => SExpr::int(0),
+            Red::Prod => SExpr::int(1),
+            _ => truth(red == Red::All),
+        };
+        let mut items = items.into_iter();
+        let Some(first) = items.next() else { return Ok(Typed { e: start, elem: false }) };
+        items.try_fold(first, |a, v| self.binary(op, a, v))
+    }
+
+    fn bind(&mut self, bind: &Bind, at: At, ranges: &mut Vec<SRange>, extents: &mut Vec<Dim>) -> Res<()> {
+        let name = bind.name.name;
+        let size = name.size_of_index();
+        if let Some(axes) = &bind.axes {
+            let sizes = self.sizes_of(size)?;
+            // shadows what is bound outside: a reduction's own axes, together with those that stay
+            let outer = self.lookup(name);
+            let mut entries = match outer {
+                Some(L::List(entries)) => entries,
+                _ => vec![None; sizes.len()],
+            };
+            for a in statics::axes(&self.env, axes, sizes.len(), at)? {
+                let (id, v) = self.var(sizes[a]);
+                ranges.push(SRange { var: id, lo: SExpr::int(0), hi: SExpr::int(sizes[a].value()) });
+                extents.push(sizes[a]);
+                entries[a] = Some(v);
+            }
+            self.indices.push((name, L::List(entries)));
+            return Ok(());
+        }
+        let range = |this: &mut Self, axis: Option<usize>, extent: Option<Dim>| -> Res<(SExpr, SExpr, Dim)> {
+            match &bind.range {
+                Some((lo, hi)) => {
+                    let at = At { axis, ..at };
+                    let (lo, hi) = (this.index(lo, at)?, this.index(hi, at)?);
+                    let top = bounds(&hi, &this.vars).map(|b| b.1).or(extent.map(Dim::value)).unwrap_or(i64::MAX);
+                    Ok((lo, hi, Dim::from(top)))
+                }
+                None => {
+                    let d = extent.ok_or_else(|| fault(this.row, format!("`{name}` has no range")))?;
+                    Ok((SExpr::int(0), SExpr::int(d.value()), d))
+                }
+            }
+        };
+        if bind.list {
+            let n = match (&bind.range, self.env.size(size)) {
+                (_, Some(Size::List(l))) => l.len(),
+                (Some((lo, hi)), _) => self.zip_rank(lo, at)?.max(self.zip_rank(hi, at)?),
+                _ => return Err(fault(self.row, format!("`..{name}` has no sizes"))),
+            };
+            let mut entries = Vec::new();
+            for axis in 0..n {
+                let extent = match self.env.size(size) {
+                    Some(Size::List(l)) => l.get(axis).copied(),
+                    _ => None,
+                };
+                let (lo, hi, top) = range(self, Some(axis), extent)?;
+                let (id, v) = self.var(top);
+                ranges.push(SRange { var: id, lo, hi });
+                extents.push(top);
+                entries.push(Some(v));
+            }
+            self.indices.push((name, L::List(entries)));
+            return Ok(());
+        }
+        let extent = match self.env.size(size) {
+            Some(Size::One(d)) => Some(*d),
+            _ => None,
+        };
+        let (lo, hi, top) = range(self, at.axis, extent)?;
+        let (id, v) = self.var(top);
+        ranges.push(SRange { var: id, lo, hi });
+        extents.push(top);
+        self.indices.push((name, L::One(v)));
+        Ok(())
+    }
+}
+
+/// The dtype of an element that meets a number: the element's, unless the number's category is higher.
+fn adapt(element: DType, number: DType) -> DType {
+    if number.category() <= element.category() {
+        element
+    } else if number.category() == Category::Float {
+        DType::DEFAULT_FLOAT
+    } else {
+        DType::I64
+    }
+}
+
+/// The least and greatest value of an index expression, if it can be told.
+pub fn bounds(e: &SExpr, vars: &[Dim]) -> Option<(i64, i64)> {
+    let corners = |f: &dyn Fn(i64, i64) -> Option<i64>, a: (i64, i64), b: (i64, i64)| {
+        let all = [f(a.0, b.0)?, f(a.0, b.1)?, f(a.1, b.0)?, f(a.1, b.1)?];
+        Some((all.into_iter().min()?, all.into_iter().max()?))
+    };
+    match e.op() {
+        SOp::Const(Scalar::Int(i)) => Some((*i, *i)),
+        SOp::Var(v) => {
+            let n = vars.get(*v)?.value();
+            (n != i64::MAX).then_some((0, (n - 1).max(0)))
+        }
+        SOp::Call(b, xs) if xs.len() == 2 => {
+            let (x, y) = (bounds(&xs[0], vars)?, bounds(&xs[1], vars)?);
+            match b {
+                Builtin::Add => Some((x.0.checked_add(y.0)?, x.1.checked_add(y.1)?)),
+                Builtin::Sub => Some((x.0.checked_sub(y.1)?, x.1.checked_sub(y.0)?)),
+                Builtin::Mul => corners(&|p, q| p.checked_mul(q), x, y),
+                Builtin::Max => Some((x.0.max(y.0), x.1.max(y.1))),
+                Builtin::Min => Some((x.0.min(y.0), x.1.min(y.1))),
+                Builtin::DivFloor if y.0 == y.1 && y.0 > 0 => Some((x.0.div_euclid(y.0), x.1.div_euclid(y.0))),
+                Builtin::RemFloor if y.0 == y.1 && y.0 > 0 => Some((0, y.0 - 1)),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,158 @@
+//! A row's meaning at concrete ranks: loops over typed scalar expressions.
+//!
+//! Lowering (`sig::lower`) expands lists of axes into single index variables, evaluates static conditions and sizes,
+//! and types every node. Interpreter, CPU executor, CUDA emission and build-time checks all read this one form.
+
+use crate::builtins::Builtin;
+use crate::lang::ast::Red;
+use crate::{DType, Dim, Scalar};
+use std::sync::Arc;
+
+/// An index variable of a nest: an index into [`Nest::vars`].
+pub type VarId = usize;
+
+/// `for out axes { outs[i][..] = exprs[i] }`
+#[derive(Clone, Debug)]
+pub struct Nest {
+    /// What each result axis is; all results have their own axes.
+    pub outs: Vec<NestOut>,
+    /// Every index variable, those of results first: its extent (`0..extent` unless its binder gives a range).
+    pub vars: Vec<Dim>,
+    /// The rank of each tensor that is loaded, in the order of `Load::tensor`.
+    pub ranks: Vec<usize>,
+    /// Whether the meaning is pointwise: loads have no indices ([`SOp::Elem`]) and there is one implicit position.
+    pub pointwise: bool,
+}
+
+/// One result of a nest.
+#[derive(Clone, Debug)]
+pub struct NestOut {
+    /// The variable that runs along each axis; `None`: an axis of size 1 that no variable runs along.
+    pub axes: Vec<Option<VarId>>,
+    /// Sizes.
+    pub shape: Vec<Dim>,
+    /// Element type of the stored result (`expr` is cast to it).
+    pub dtype: DType,
+    /// The value.
+    pub expr: SExpr,
+}
+
+/// A typed scalar expression; subterms are shared.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SExpr(pub Arc<SNode>);
+
+/// An operation and the dtype of its value (computations on f16 and bf16 are f32).
+#[derive(Debug, PartialEq)]
+pub struct SNode {
+    /// The operation.
+    pub op: SOp,
+    /// The dtype of the value.
+    pub ty: DType,
+}
+
+/// Operations of scalar expressions.
+#[derive(Debug, PartialEq)]
+pub enum SOp {
+    /// A constant of the node's dtype.
+    Const(Scalar),
+    /// A run-time number: position in the call's list of numbers.
+    Num(usize),
+    /// The value of an index variable (i64).
+    Var(VarId),
+    /// The element of tensor argument `.0` at the one implicit position (pointwise nests), cast to the node's dtype.
+    Elem(usize),
+    /// An element of a tensor argument, cast to the node's dtype.
+    Load {
+        /// Position among the call's tensors (items of lists counted one by one).
+        tensor: usize,
+        /// One index (i64) per axis.
+        idx: Vec<SExpr>,
+        /// What stands for elements outside.
+        outside: SOutside,
+    },
+    /// A builtin.
+    Call(Builtin, Vec<SExpr>),
+    /// Conversion to the node's dtype.
+    Cast(SExpr),
+    /// `if c { a } else { b }`: selects, never multiplies.
+    Select(SExpr, SExpr, SExpr),
+    /// A reduction.
+    Reduce {
+        /// Its kind. `ArgMax`/`ArgMin` give the flat position over `vars` (row-major), `Only` the one alternative.
+        red: Red,
+        /// Bound variables with their half-open ranges.
+        vars: Vec<SRange>,
+        /// Only where this is true.
+        filter: Option<SExpr>,
+        /// What is reduced; accumulated in the node's dtype.
+        body: SExpr,
+        /// The value where nothing is reduced.
+        otherwise: Option<SExpr>,
+    },
+    /// Philox: a number in [0, 1) for this key argument (position among tensors), position and draw.
+    Uniform {
+        /// Position of the key among the call's tensors.
+        key: usize,
+        /// i64.
+        position: SExpr,
+        /// Constant draw number.
+        draw: u32,
+    },
+    /// The value, with derivative zero.
+    Detach(SExpr),
+}
+
+/// `lo..hi` of a bound variable.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SRange {
+    /// The variable.
+    pub var: VarId,
+    /// First value.
+    pub lo: SExpr,
+    /// One past the last value.
+    pub hi: SExpr,
+}
+
+/// What an access outside its tensor gives.
+#[derive(Clone, Debug, PartialEq)]
+pub enum SOutside {
+    /// An error (index tensors), or proved not to happen.
+    Refuse,
+    /// The element is left out of the innermost reduction.
+    Skip,
+    /// This value.
+    Value(SExpr),
+}
+
+impl SExpr {
+    /// A node.
+    pub fn new(op: SOp, ty: DType) -> SExpr {
+        SExpr(Arc::new(SNode { op, ty }))
+    }
+    /// Its operation.
+    pub fn op(&self) -> &SOp {
+        &self.0.op
+    }
+    /// Its dtype.
+    pub fn ty(&self) -> DType {
+        self.0.ty
+    }
+    /// An i64 constant.
+    pub fn int(i: i64) -> SExpr {
+        SExpr::new(SOp::Const(Scalar::Int(i)), DType::I64)
+    }
+    /// The constant that it is, if it is one.
+    pub fn as_const(&self) -> Option<Scalar> {
+        match self.op() {
+            SOp::Const(s) => Some(*s),
+            _ => None,
+        }
+    }
+    /// The constant integer that it is, if it is one.
+    pub fn as_int(&self) -> Option<i64> {
+        match self.op() {
+            SOp::Const(Scalar::Int(i)) => Some(*i),
+            _ => None,
+        }
+    }
+}

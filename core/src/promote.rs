@@ -1,0 +1,190 @@
+//! Type promotion, exactly PyTorch's: the pairwise join, the join of tensors, rank-0 tensors and numbers, and the
+//! kinds by which a row derives its compute and result dtypes from the join.
+//!
+//! The join is that of the order bool < {u8, i8} < i16 < i32 < i64 < {f16, bf16} < f32 < f64 with u8 ∨ i8 = i16 and
+//! f16 ∨ bf16 = f32, so folding order can't matter. Complex half types (c32, bc32) do not exist here: where PyTorch
+//! answers with one of them, [`join`] refuses.
+
+use crate::dtype::{Category, DType};
+use crate::scalar::Scalar;
+use std::fmt;
+
+/// The least dtype that holds both (`torch.promote_types`).
+pub fn promote(a: DType, b: DType) -> DType {
+    use DType::*;
+    let (low, high) = if a <= b { (a, b) } else { (b, a) };
+    match (low, high) {
+        (U8, I8) => I16,
+        (F16, BF16) => F32,
+        (F64, C64) => C128,
+        // `DType`'s declaration order is the promotion order but for the three pairs above.
+        _ => high,
+    }
+}
+
+/// The join of dtypes regardless of rank; `None` if there are none.
+pub fn join_dtypes(dtypes: impl IntoIterator<Item = DType>) -> Option<DType> {
+    dtypes.into_iter().reduce(promote)
+}
+
+/// One argument as promotion sees it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Operand {
+    /// A tensor.
+    Tensor {
+        /// Its dtype.
+        dtype: DType,
+        /// Whether its rank is 0: then it only decides the category, unless nothing outranks it.
+        rank0: bool,
+    },
+    /// A number outside any tensor, by the dtype of [`Scalar::dtype`].
+    Number(DType),
+}
+
+impl From<Scalar> for Operand {
+    fn from(number: Scalar) -> Operand {
+        Operand::Number(number.dtype())
+    }
+}
+
+impl Operand {
+    /// How strongly it takes part: tensors (0) before rank-0 tensors (1) before numbers (2).
+    fn tier(self) -> usize {
+        match self {
+            Operand::Tensor { rank0: false, .. } => 0,
+            Operand::Tensor { rank0: true, .. } => 1,
+            Operand::Number(_) => 2,
+        }
+    }
+
+    fn dtype(self) -> DType {
+        match self {
+            Operand::Tensor { dtype, .. } | Operand::Number(dtype) => dtype,
+        }
+    }
+}
+
+/// A join on its way: PyTorch's c32 and bc32 may arise below a tier that absorbs them.
+#[derive(Clone, Copy)]
+enum Partial {
+    Known(DType),
+    HalfComplex,
+}
+
+impl Partial {
+    fn category(self) -> Category {
+        match self {
+            Partial::Known(d) => d.category(),
+            Partial::HalfComplex => Category::Complex,
+        }
+    }
+}
+
+/// `hi` decides unless `lo` has the higher category (op-database 2.2, step 3).
+fn combine(hi: Partial, lo: Partial) -> Partial {
+    use DType::*;
+    let Partial::Known(strong) = hi else { return hi };
+    if lo.category() <= strong.category() {
+        return hi;
+    }
+    match (strong, lo) {
+        // A complex number takes the width of the float that it meets.
+        (F16 | BF16, lo) if lo.category() == Category::Complex => Partial::HalfComplex,
+        (F32, lo) if lo.category() == Category::Complex => Partial::Known(C64),
+        (F64, lo) if lo.category() == Category::Complex => Partial::Known(C128),
+        (_, Partial::HalfComplex) => Partial::HalfComplex,
+        (strong, Partial::Known(weak)) => Partial::Known(promote(strong, weak)),
+    }
+}
+
+/// The dtype that `operands` have together (`torch.result_type`, for any number of them).
+///
+/// `None` if there are no operands, or if the answer would be a half-width complex dtype (E204).
+pub fn join(operands: &[Operand]) -> Option<DType> {
+    let tier = |t| join_dtypes(operands.iter().filter(|o| o.tier() == t).map(|o| o.dtype())).map(Partial::Known);
+    match [tier(0), tier(1), tier(2)].into_iter().flatten().rev().reduce(|lo, hi| combine(hi, lo))? {
+        Partial::Known(dtype) => Some(dtype),
+        Partial::HalfComplex => None,
+    }
+}
+
+/// How a row derives its compute and result dtypes from the join of its arguments (the row key `promote`).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Kind {
+    /// Compute in the join's [`opmath`](DType::opmath), give the join.
+    Default,
+    /// Integers and bool become the default float.
+    Float,
+    /// The result is bool.
+    Bool,
+    /// A complex join gives the real dtype of its width.
+    Real,
+    /// Pure data motion: no conversion to opmath.
+    Keep,
+    /// The arguments must already agree; otherwise as [`Kind::Default`].
+    Equal,
+    /// All arguments join, rank ignored ([`join_dtypes`]); otherwise as [`Kind::Default`].
+    Join,
+    /// bool becomes i64.
+    LongIfBool,
+    /// bool and integers become i64 (sum-like).
+    LongIfInt,
+}
+
+impl Kind {
+    /// Every kind.
+    pub const ALL: [Kind; 9] = [
+        Kind::Default,
+        Kind::Float,
+        Kind::Bool,
+        Kind::Real,
+        Kind::Keep,
+        Kind::Equal,
+        Kind::Join,
+        Kind::LongIfBool,
+        Kind::LongIfInt,
+    ];
+
+    /// The word in a row.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Default => "default",
+            Kind::Float => "float",
+            Kind::Bool => "bool",
+            Kind::Real => "real",
+            Kind::Keep => "keep",
+            Kind::Equal => "equal",
+            Kind::Join => "join",
+            Kind::LongIfBool => "long_if_bool",
+            Kind::LongIfInt => "long_if_int",
+        }
+    }
+
+    /// The kind called `name`.
+    pub fn from_name(name: &str) -> Option<Kind> {
+        Kind::ALL.into_iter().find(|k| k.name() == name)
+    }
+
+    /// (compute dtype, result dtype) for arguments whose join is `joined`.
+    pub fn apply(self, joined: DType) -> (DType, DType) {
+        let category = joined.category();
+        let result = match self {
+            Kind::Float if category <= Category::Int => DType::DEFAULT_FLOAT,
+            Kind::LongIfBool if category == Category::Bool => DType::I64,
+            Kind::LongIfInt if category <= Category::Int => DType::I64,
+            _ => joined,
+        };
+        match self {
+            Kind::Keep => (result, result),
+            Kind::Bool => (result.opmath(), DType::Bool),
+            Kind::Real => (result.opmath(), result.real()),
+            _ => (result.opmath(), result),
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

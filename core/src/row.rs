@@ -1,0 +1,177 @@
+//! A row as data: the texts that a database crate exports, and what they parse to.
+//!
+//! Codegen emits one [`RowText`] per row (and per derived row); the runtime parses it at first use. So the text that was
+//! checked is the text that runs, and there is no second form to drift.
+
+use crate::lang::ast::{Block, Expr, Sig};
+use crate::lang::{Dialect, SyntaxError, parse_block, parse_expr, parse_sig};
+use crate::{Name, lang};
+
+/// How a row says what it means.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum MeaningKind {
+    /// Scalar and index notation.
+    Expr,
+    /// The same, and the result aliases the argument.
+    View,
+    /// Tensor language.
+    Decomp,
+    /// A primitive of the runtime.
+    Host,
+}
+
+/// A row's texts, as emitted. Empty texts and slices are absent keys.
+#[derive(Clone, Copy, Debug)]
+pub struct RowText {
+    /// `softmax`, `matmul.mv`, `gelu.vjp.x`.
+    pub op: &'static str,
+    /// One sentence.
+    pub doc: &'static str,
+    /// The signature.
+    pub sig: &'static str,
+    /// Promotion kind (an expression over static options).
+    pub promote: &'static str,
+    /// Accepted joined dtypes (a set expression).
+    pub dtypes: &'static str,
+    /// Which key gave the meaning.
+    pub kind: MeaningKind,
+    /// The meaning.
+    pub body: &'static str,
+    /// Condition, message.
+    pub require: &'static [(&'static str, &'static str)],
+    /// Argument, rule in the tensor language: declared, or derived by codegen.
+    pub vjp: &'static [(&'static str, &'static str)],
+    /// Argument, rule in the tensor language.
+    pub jvp: &'static [(&'static str, &'static str)],
+    /// `first`, `last`, `even` or nothing.
+    pub ties: &'static str,
+    /// Why it has no gradient.
+    pub no_grad: &'static str,
+    /// Why its gradient differs from the true derivative.
+    pub deviates: &'static str,
+    /// The database file.
+    pub file: &'static str,
+    /// The line of `op:`.
+    pub line: u32,
+}
+
+/// What a row means.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Meaning {
+    /// Scalar and index notation.
+    Expr(Block),
+    /// The same, and the result aliases the argument.
+    View(Block),
+    /// Tensor language.
+    Decomp(Block),
+    /// A primitive of the runtime, by name.
+    Host(Name),
+}
+
+/// Whose gradient a maximum is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[allow(missing_docs)]
+pub enum Ties {
+    First,
+    Last,
+    Even,
+}
+
+/// A condition on a call, and what to say where it fails.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Require {
+    /// Must hold.
+    pub cond: Expr,
+    /// The message.
+    pub message: String,
+}
+
+/// A parsed row.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// Its name.
+    pub op: Name,
+    /// Its signature.
+    pub sig: Sig,
+    /// Promotion kind: an expression over static options whose value is a kind's name.
+    pub promote: Option<Expr>,
+    /// Accepted joined dtypes.
+    pub dtypes: Option<Expr>,
+    /// What it means.
+    pub meaning: Meaning,
+    /// Conditions.
+    pub require: Vec<Require>,
+    /// VJP rule per argument.
+    pub vjp: Vec<(Name, Block)>,
+    /// JVP rule per argument.
+    pub jvp: Vec<(Name, Block)>,
+    /// Whose gradient a maximum is.
+    pub ties: Ties,
+    /// Why it has no gradient.
+    pub no_grad: Option<String>,
+    /// Why its gradient differs from the true derivative on purpose.
+    pub deviates: Option<String>,
+}
+
+impl Row {
+    /// Parses an emitted row. An error here means that the text was not made by codegen.
+    pub fn parse(text: &RowText) -> Result<Row, SyntaxError> {
+        let rules = |rules: &[(&str, &str)]| -> Result<Vec<(Name, Block)>, SyntaxError> {
+            rules.iter().map(|(arg, rule)| Ok((Name::new(arg), parse_block(rule, Dialect::Tensor)?))).collect()
+        };
+        let optional = |t: &str| if t.is_empty() { Ok(None) } else { parse_expr(t, Dialect::Index).map(Some) };
+        let some = |t: &str| (!t.is_empty()).then(|| t.to_owned());
+        Ok(Row {
+            op: Name::new(text.op),
+            sig: parse_sig(text.sig)?,
+            promote: optional(text.promote)?,
+            dtypes: optional(text.dtypes)?,
+            meaning: match text.kind {
+                MeaningKind::Expr => Meaning::Expr(parse_block(text.body, Dialect::Index)?),
+                MeaningKind::View => Meaning::View(parse_block(text.body, Dialect::Index)?),
+                MeaningKind::Decomp => Meaning::Decomp(parse_block(text.body, Dialect::Tensor)?),
+                MeaningKind::Host => Meaning::Host(Name::new(text.body)),
+            },
+            require: text
+                .require
+                .iter()
+                .map(|(c, m)| Ok(Require { cond: parse_expr(c, Dialect::Index)?, message: (*m).to_owned() }))
+                .collect::<Result<_, SyntaxError>>()?,
+            vjp: rules(text.vjp)?,
+            jvp: rules(text.jvp)?,
+            ties: match text.ties {
+                "first" => Ties::First,
+                "last" => Ties::Last,
+                _ => Ties::Even,
+            },
+            no_grad: some(text.no_grad),
+            deviates: some(text.deviates),
+        })
+    }
+
+    /// The scalar or index body, if the row has one.
+    pub fn index_body(&self) -> Option<&Block> {
+        match &self.meaning {
+            Meaning::Expr(b) | Meaning::View(b) => Some(b),
+            _ => None,
+        }
+    }
+
+    /// Whether the meaning is pointwise: every tensor argument broadcasts (`T` without brackets) and so does the result.
+    pub fn is_pointwise(&self) -> bool {
+        self.index_body().is_some()
+            && !self.sig.params.is_empty()
+            && self.sig.params.iter().all(|p| p.ty.dims.is_none() && p.ty.list.is_none())
+            && self.sig.outs.iter().chain(&self.sig.aux).all(|o| o.ty.dims.is_none() && o.ty.list.is_none())
+    }
+
+    /// Whether the row is a composite: its meaning is a program of other rows.
+    pub fn is_composite(&self) -> bool {
+        matches!(self.meaning, Meaning::Decomp(_))
+    }
+
+    /// Whether a call draws random numbers: it takes a key and its own meaning reads it.
+    pub fn takes_key(&self) -> bool {
+        self.sig.params.iter().any(|p| p.ty.elem.contains(&lang::ast::Elem::Key))
+    }
+}

@@ -1,0 +1,103 @@
+//! A number outside any tensor: literals, options, elements that were read back.
+
+use crate::dtype::DType;
+use std::fmt;
+
+/// A number with its category. Integers are exact i64, floats f64; the dtype of a computation decides the width.
+#[derive(Clone, Copy, PartialEq, Debug)]
+#[allow(missing_docs)]
+pub enum Scalar {
+    Bool(bool),
+    Int(i64),
+    Float(f64),
+}
+
+impl Scalar {
+    /// The dtype with which a bare number takes part in promotion (op-database 2.2): bool, i64 or the default float.
+    pub fn dtype(self) -> DType {
+        match self {
+            Scalar::Bool(_) => DType::Bool,
+            Scalar::Int(_) => DType::I64,
+            Scalar::Float(_) => DType::DEFAULT_FLOAT,
+        }
+    }
+
+    /// Its value as f64 (i64 beyond 2^53 rounds).
+    pub fn as_f64(self) -> f64 {
+        match self {
+            Scalar::Bool(b) => b as i64 as f64,
+            Scalar::Int(i) => i as f64,
+            Scalar::Float(f) => f,
+        }
+    }
+
+    /// Its value as i64; floats truncate and saturate.
+    pub fn as_i64(self) -> i64 {
+        match self {
+            Scalar::Bool(b) => b as i64,
+            Scalar::Int(i) => i,
+            Scalar::Float(f) => f as i64,
+        }
+    }
+
+    /// Not zero (NaN counts as true, as in comparisons with `!= 0`).
+    pub fn as_bool(self) -> bool {
+        match self {
+            Scalar::Bool(b) => b,
+            Scalar::Int(i) => i != 0,
+            Scalar::Float(f) => f != 0.0,
+        }
+    }
+
+    /// Bits by which two scalars are the same cache key (so NaN equals NaN, and 0.0 differs from -0.0).
+    pub fn key_bits(self) -> (u8, u64) {
+        match self {
+            Scalar::Bool(b) => (0, b as u64),
+            Scalar::Int(i) => (1, i as u64),
+            Scalar::Float(f) => (2, f.to_bits()),
+        }
+    }
+}
+
+impl fmt::Display for Scalar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Scalar::Bool(b) => write!(f, "{b}"),
+            Scalar::Int(i) => write!(f, "{i}"),
+            Scalar::Float(x) if x.is_nan() => f.write_str("nan"),
+            Scalar::Float(x) if x.is_infinite() => f.write_str(if *x > 0.0 { "inf" } else { "-inf" }),
+            Scalar::Float(x) => write!(f, "{x:?}"),
+        }
+    }
+}
+
+impl From<f64> for Scalar {
+    fn from(x: f64) -> Scalar {
+        Scalar::Float(x)
+    }
+}
+impl From<f32> for Scalar {
+    fn from(x: f32) -> Scalar {
+        Scalar::Float(x as f64)
+    }
+}
+impl From<i64> for Scalar {
+    fn from(x: i64) -> Scalar {
+        Scalar::Int(x)
+    }
+}
+impl From<i32> for Scalar {
+    fn from(x: i32) -> Scalar {
+        Scalar::Int(x as i64)
+    }
+}
+impl From<usize> for Scalar {
+    fn from(x: usize) -> Scalar {
+        Scalar::Int(x as i64)
+    }
+}
+impl From<bool> for Scalar {
+    fn from(x: bool) -> Scalar {
+        Scalar::Bool(x)
+    }
+}

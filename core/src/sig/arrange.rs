@@ -1,0 +1,35 @@
+//! Positional and named arguments put in the order of the signature.
+
+use super::Refusal;
+use crate::row::Row;
+use crate::{Name, Value};
+
+/// One value per parameter, then one per option, in signature order; what was not given is [`Value::Absent`].
+///
+/// # Errors
+/// E702 for too many arguments, a name that the row does not have, or an argument given twice.
+pub fn arrange<V: Clone>(row: &Row, positional: Vec<Value<V>>, named: Vec<(Name, Value<V>)>) -> Result<Vec<Value<V>>, Refusal> {
+    let names: Vec<Name> =
+        row.sig.params.iter().map(|p| p.name.name).chain(row.sig.opts.iter().map(|o| o.name.name)).collect();
+    if positional.len() > names.len() {
+        return Err(Refusal::new(
+            "E702",
+            format!("`{}` takes at most {} arguments, {} were given", row.op, names.len(), positional.len()),
+        ));
+    }
+    let given = positional.len();
+    let mut out = positional;
+    out.resize(names.len(), Value::Absent);
+    for (name, value) in named {
+        let Some(at) = names.iter().position(|n| *n == name) else {
+            let known: Vec<_> = names.iter().map(|n| n.as_str()).collect();
+            return Err(Refusal::new("E702", format!("`{}` has no argument `{name}`", row.op))
+                .help(format!("it has: {}", known.join(", "))));
+        };
+        if at < given {
+            return Err(Refusal::new("E702", format!("`{}` got `{name}` twice", row.op)).arg(name));
+        }
+        out[at] = value;
+    }
+    Ok(out)
+}

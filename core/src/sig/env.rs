@@ -1,0 +1,100 @@
+//! What a solved signature binds.
+
+use crate::{DType, Dim, Name, Scalar};
+use smallvec::SmallVec;
+
+/// A size or a list of sizes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Size {
+    /// `N`
+    One(Dim),
+    /// `..S`
+    List(SmallVec<[Dim; 6]>),
+    /// `N[i]`: one size per item of a `List` argument.
+    Each(Vec<Dim>),
+    /// `..S` inside a `List` argument whose items differ.
+    EachList(Vec<SmallVec<[Dim; 6]>>),
+}
+
+/// An option's (or number argument's) value after normalisation: axes wrapped, defaults filled.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Item {
+    /// Not given.
+    Absent,
+    /// A tensor argument: the position of its first tensor among the call's tensors.
+    Tensor(usize),
+    /// A list of tensors: position of the first, and how many.
+    Tensors(usize, usize),
+    /// A number known now.
+    Num(Scalar),
+    /// A run-time number: position among the call's run-time numbers, and its dtype.
+    Runtime(usize, DType),
+    /// An integer that may be symbolic.
+    Int(Dim),
+    /// Integers, one per axis; or normalised axes.
+    Ints(SmallVec<[Dim; 6]>),
+    /// A dtype.
+    DType(DType),
+    /// A word of an `enum`.
+    Word(Name),
+    /// A text.
+    Str(String),
+}
+
+/// Names bound by a solved signature.
+#[derive(Clone, Debug, Default)]
+pub struct Env {
+    /// Sizes and lists of sizes.
+    pub sizes: Vec<(Name, Size)>,
+    /// `T`, `U`, `V`.
+    pub dtypes: Vec<(Name, DType)>,
+    /// Arguments and options.
+    pub items: Vec<(Name, Item)>,
+    /// dtype and sizes of every tensor argument, by name (lists: of the first item).
+    pub tensors: Vec<(Name, crate::TensorTy)>,
+    /// Types of the call's tensors in order, items of lists one by one; keys are `None`.
+    pub slots: Vec<Option<crate::TensorTy>>,
+    /// Argument (and item), broadcast list, and the sizes that this argument has of it (right-aligned).
+    pub broadcast: Vec<Broadcast>,
+    /// Arguments of rank 0 whose axis `N@dim` of size 1 was imagined.
+    pub scalar_axis: Vec<Name>,
+}
+
+/// The part of an argument's shape that broadcasts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Broadcast {
+    /// The argument.
+    pub param: Name,
+    /// The item of a list argument.
+    pub item: usize,
+    /// The list that it broadcasts to.
+    pub list: Name,
+    /// The sizes that it has.
+    pub own: SmallVec<[Dim; 6]>,
+}
+
+impl Env {
+    /// The size called `name`.
+    pub fn size(&self, name: Name) -> Option<&Size> {
+        self.sizes.iter().find(|(n, _)| *n == name).map(|(_, s)| s)
+    }
+    /// The argument or option called `name`.
+    pub fn item(&self, name: Name) -> Option<&Item> {
+        self.items.iter().find(|(n, _)| *n == name).map(|(_, s)| s)
+    }
+    /// The dtype bound to `name`.
+    pub fn dtype(&self, name: Name) -> Option<DType> {
+        self.dtypes.iter().find(|(n, _)| *n == name).map(|(_, d)| *d)
+    }
+    /// Binds or rebinds a size.
+    pub fn bind_size(&mut self, name: Name, size: Size) {
+        match self.sizes.iter_mut().find(|(n, _)| *n == name) {
+            Some(entry) => entry.1 = size,
+            None => self.sizes.push((name, size)),
+        }
+    }
+    /// The type of the tensor argument called `name`.
+    pub fn tensor(&self, name: Name) -> Option<&crate::TensorTy> {
+        self.tensors.iter().find(|(n, _)| *n == name).map(|(_, t)| t)
+    }
+}

@@ -1,0 +1,55 @@
+//! A signature met by arguments: sizes, dtypes and options bound; result types; refusals.
+//!
+//! This is the one place that decides what a call accepts and what it yields. Metas, argument parsing, broadcasting
+//! and the refusal predicate of every row are this code run on the row's signature, at build time and at run time.
+
+mod arrange;
+mod env;
+mod options;
+pub(crate) mod shapes;
+mod solve;
+pub mod statics;
+
+pub use arrange::arrange;
+pub use env::{Env, Item, Size};
+pub use solve::{ArgTy, OutTy, Solved, solve};
+
+use crate::Name;
+use std::fmt;
+
+/// Why a call is refused.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Refusal {
+    /// E7xx: see docs/errors.
+    pub code: &'static str,
+    /// The claim: names the operator's arguments and the numbers.
+    pub message: String,
+    /// The argument at fault, if one is.
+    pub arg: Option<Name>,
+    /// What to do.
+    pub help: Option<String>,
+}
+
+impl Refusal {
+    /// A refusal without argument or help.
+    pub fn new(code: &'static str, message: impl Into<String>) -> Refusal {
+        Refusal { code, message: message.into(), arg: None, help: None }
+    }
+    /// The same, blaming an argument.
+    pub fn arg(mut self, arg: Name) -> Refusal {
+        self.arg = Some(arg);
+        self
+    }
+    /// The same, with a remedy.
+    pub fn help(mut self, help: impl Into<String>) -> Refusal {
+        self.help = Some(help.into());
+        self
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.code, self.message)
+    }
+}
+impl std::error::Error for Refusal {}

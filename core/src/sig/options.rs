@@ -1,0 +1,304 @@
+//! Options normalised: axes wrapped, bounds clamped, defaults filled, sizes bound.
+
+use super::Refusal;
+use super::env::{Env, Item, Size};
+use super::shapes::wrap_axis;
+use super::solve::ArgTy;
+use super::statics::{self, At, Dims, Stop, Val};
+use crate::lang::ast::*;
+use crate::{Dim, Name, Scalar, Value};
+use smallvec::SmallVec;
+
+/// What one option may look at besides the environment.
+pub struct Options<'a, V> {
+    /// The operator, for messages.
+    pub op: Name,
+    /// The type of a tensor-like argument.
+    pub ty: &'a dyn Fn(&V) -> ArgTy,
+    /// Run-time numbers seen so far.
+    pub runtime: &'a mut usize,
+}
+
+impl<V> Options<'_, V> {
+    /// Normalises option `opt` given as `value`; `rank` is that of the tensor whose axis a plain `Dim` names.
+    pub fn item(&mut self, env: &mut Env, opt: &Opt, value: &Value<V>, rank: Option<usize>) -> Result<Item, Stop> {
+        let name = opt.name.name;
+        if value.is_absent() {
+            return match &opt.default {
+                Some(default) => self.default(env, opt, default, rank),
+                None if opt.optional => Ok(Item::Absent),
+                None => Err(self.wrong(name, "is missing; it has no default").into()),
+            };
+        }
+        if let Value::Tensor(v) = value {
+            return match ((self.ty)(v), &opt.ty) {
+                (ArgTy::Number(d), OptType::Num | OptType::F64) => {
+                    *self.runtime += 1;
+                    Ok(Item::Runtime(*self.runtime - 1, d))
+                }
+                _ => Err(self.wrong(name, "is an option, a tensor was given").into()),
+            };
+        }
+        let val = to_val(value).ok_or_else(|| self.wrong(name, "is an option, this value can't be one"))?;
+        self.normalise(env, opt, val, rank)
+    }
+
+    fn default(&mut self, env: &mut Env, opt: &Opt, default: &Expr, rank: Option<usize>) -> Result<Item, Stop> {
+        if let Node::Name(word) = &*default.node {
+            match &opt.ty {
+                OptType::Enum(words) if words.contains(word) => return Ok(Item::Word(*word)),
+                OptType::Dims { list, .. } if *word == "all" => {
+                    let n = self.list(env, *list)?.len();
+                    return Ok(Item::Ints((0..n).map(Dim::from).collect()));
+                }
+                _ => {}
+            }
+        }
+        let val = statics::eval(env, default, At::default())?;
+        self.normalise(env, opt, val, rank)
+    }
+
+    fn list(&self, env: &Env, list: Name) -> Result<Dims, Stop> {
+        match env.size(list) {
+            Some(Size::List(l)) => Ok(l.clone()),
+            Some(Size::One(d)) => Ok(SmallVec::from_slice(&[*d])),
+            _ => Err(Stop::NotStatic),
+        }
+    }
+
+    fn normalise(&mut self, env: &mut Env, opt: &Opt, val: Val, rank: Option<usize>) -> Result<Item, Stop> {
+        let name = opt.name.name;
+        let int = |val: &Val| val.int().map_err(|_| Stop::from(self.wrong(name, "must be an integer")));
+        let ints = |val: &Val| val.list().map_err(|_| Stop::from(self.wrong(name, "must be a list of integers")));
+        Ok(match &opt.ty {
+            OptType::Num => Item::Num(val.scalar().map_err(|_| self.wrong(name, "must be a number"))?),
+            OptType::F64 => Item::Num(Scalar::Float(val.float().map_err(|_| self.wrong(name, "must be a number"))?)),
+            OptType::I64 => Item::Int(int(&val)?),
+            OptType::Bool => Item::Num(Scalar::Bool(match val {
+                Val::Bool(b) => b,
+                _ => return Err(self.wrong(name, "must be true or false").into()),
+            })),
+            OptType::Str | OptType::Labels(_) => match val {
+                Val::Str(s) => Item::Str(s),
+                Val::Word(w) => Item::Str(w.as_str().to_owned()),
+                _ => return Err(self.wrong(name, "must be a text").into()),
+            },
+            OptType::Dtype(_) => match val {
+                Val::DType(d) => Item::DType(d),
+                _ => return Err(self.wrong(name, "must be a dtype").into()),
+            },
+            OptType::Enum(words) => {
+                let word = match val {
+                    Val::Word(w) => w,
+                    Val::Str(s) => Name::new(&s),
+                    _ => return Err(self.wrong(name, "must be a word").into()),
+                };
+                if !words.contains(&word) {
+                    let all: Vec<_> = words.iter().map(|w| w.as_str()).collect();
+                    return Err(Refusal::new("E704", format!("`{}`: `{name}` can't be `{word}`", self.op))
+                        .arg(name)
+                        .help(format!("one of {}", all.join(", ")))
+                        .into());
+                }
+                Item::Word(word)
+            }
+            OptType::Dim(list) => {
+                let rank = match list {
+                    Some(l) => self.list(env, *l)?.len(),
+                    None => rank.ok_or(Stop::NotStatic)?,
+                };
+                Item::Int(Dim::from(wrap_axis(self.op, name, int(&val)?, rank)?))
+            }
+            OptType::Gap(list) => {
+                let rank = self.list(env, *list)?.len();
+                Item::Int(Dim::from(wrap_axis(self.op, name, int(&val)?, rank + 1)?))
+            }
+            OptType::Perm(list) => {
+                let rank = self.list(env, *list)?.len();
+                let axes = self.axes(name, &ints(&val)?, rank)?;
+                if axes.len() != rank {
+                    let message = format!("`{}`: `{name}` has {} axes, each of the {rank} axes must stand there once", self.op, axes.len());
+                    return Err(Refusal::new("E704", message).arg(name).into());
+                }
+                Item::Ints(axes)
+            }
+            OptType::Dims { list, empty_all, most } => {
+                let rank = self.list(env, *list)?.len();
+                let given = match &val {
+                    Val::Word(w) if *w == "all" => (0..rank).map(Dim::from).collect(),
+                    other => ints(other)?,
+                };
+                let axes = if given.is_empty() && *empty_all {
+                    (0..rank).map(Dim::from).collect()
+                } else if rank == 0 && given.iter().all(|d| matches!(d.value(), 0 | -1)) {
+                    SmallVec::new()
+                } else {
+                    self.axes(name, &given, rank)?
+                };
+                if let Some(most) = most
+                    && axes.len() as i64 > *most
+                    && axes.len() != rank
+                {
+                    let message = format!("`{}`: `{name}` names {} axes, at most {most} may be named", self.op, axes.len());
+                    return Err(Refusal::new("E704", message).arg(name).into());
+                }
+                Item::Ints(axes)
+            }
+            OptType::Ints { list, axes, broadcast, fill } => {
+                let given = ints(&val)?;
+                let single = matches!(val, Val::Int(_));
+                if *broadcast {
+                    let have = self.list(env, *list).unwrap_or_default();
+                    let n = have.len().max(given.len());
+                    let pad = |l: &Dims| std::iter::repeat_n(Dim::from(1), n - l.len()).chain(l.iter().copied()).collect::<Dims>();
+                    env.bind_size(*list, Size::List(pad(&have)));
+                    return Ok(Item::Ints(pad(&given)));
+                }
+                let n = self.list(env, *list)?.len();
+                if let Some(axes) = axes {
+                    let at = statics::axes(env, axes, n, At::default())?;
+                    let mut all: Dims = SmallVec::from_elem(Dim::from(fill.unwrap_or(0)), n);
+                    if !single && given.len() != at.len() {
+                        return Err(self.length(name, given.len(), at.len()).into());
+                    }
+                    for (i, a) in at.iter().enumerate() {
+                        all[*a] = given[if single { 0 } else { i }];
+                    }
+                    return Ok(Item::Ints(all));
+                }
+                Item::Ints(if single {
+                    SmallVec::from_elem(given[0], n)
+                } else if given.len() == n {
+                    given
+                } else if given.len() < n
+                    && let Some(fill) = fill
+                {
+                    given.iter().copied().chain(std::iter::repeat(Dim::from(*fill))).take(n).collect()
+                } else {
+                    return Err(self.length(name, given.len(), n).into());
+                })
+            }
+            OptType::Pos(size) => {
+                let (i, n) = (int(&val)?, self.one(env, *size)?);
+                let wrapped = if i < Dim::from(0) { i + n } else { i };
+                if wrapped < Dim::from(0) || wrapped >= n {
+                    let message = format!("`{}`: `{name}` is {i}, the axis has {n} elements", self.op);
+                    return Err(Refusal::new("E704", message).arg(name).into());
+                }
+                Item::Int(wrapped)
+            }
+            OptType::Bound(size) => {
+                let (i, n) = (int(&val)?, self.one(env, *size)?);
+                let wrapped = if i < Dim::from(0) { i + n } else { i };
+                Item::Int(wrapped.max(Dim::from(0)).min(n))
+            }
+            OptType::Size(size) => {
+                let d = int(&val)?;
+                if d < Dim::from(0) {
+                    return Err(Refusal::new("E704", format!("`{}`: `{name}` is {d}, a size can't be negative", self.op)).arg(name).into());
+                }
+                env.bind_size(*size, Size::One(d));
+                Item::Int(d)
+            }
+            OptType::Shape { list, infer, keep, like } => {
+                let single = matches!(val, Val::Int(_));
+                let mut given = ints(&val)?;
+                if let Some(like) = like
+                    && single
+                {
+                    given = SmallVec::from_elem(given[0], self.list(env, *like)?.len());
+                }
+                self.infer(env, name, &mut given, infer.as_ref(), keep.as_ref())?;
+                if let Some(bad) = given.iter().find(|d| d.value() < 0) {
+                    return Err(Refusal::new("E704", format!("`{}`: `{name}` holds {bad}, a size can't be negative", self.op)).arg(name).into());
+                }
+                env.bind_size(*list, Size::List(given.clone()));
+                Item::Ints(given)
+            }
+        })
+    }
+
+    fn one(&self, env: &Env, size: Name) -> Result<Dim, Stop> {
+        match env.size(size) {
+            Some(Size::One(d)) => Ok(*d),
+            _ => Err(Stop::NotStatic),
+        }
+    }
+
+    /// -1 in a shape: inferred from the number of elements, or kept from an argument.
+    fn infer(&self, env: &Env, name: Name, given: &mut Dims, infer: Option<&Name>, keep: Option<&Name>) -> Result<(), Stop> {
+        let product = |l: &[Dim]| l.iter().fold(Dim::from(1), |p, &d| p * d);
+        if let Some(from) = infer {
+            let total = product(&self.list(env, *from)?);
+            let open: Vec<usize> = (0..given.len()).filter(|&i| given[i].value() == -1 && given[i].is_const()).collect();
+            let refuse = |m: String| Stop::from(Refusal::new("E701", format!("`{}`: {m}", self.op)).arg(name));
+            let show = |l: &[Dim]| l.iter().map(Dim::to_string).collect::<Vec<_>>().join(", ");
+            match open.as_slice() {
+                [] => {
+                    if product(given) != total {
+                        return Err(refuse(format!("{total} elements can't have the shape [{}], which holds {}", show(given), product(given))));
+                    }
+                }
+                [i] => {
+                    let rest = given.iter().enumerate().filter(|(j, _)| j != i).fold(Dim::from(1), |p, (_, &d)| p * d);
+                    if rest.value() == 0 {
+                        return Err(refuse(format!("-1 in [{}] is ambiguous: the other sizes hold no element", show(given))));
+                    }
+                    if (total % rest).value() != 0 {
+                        return Err(refuse(format!("{total} elements can't have the shape [{}]: {rest} does not divide them", show(given))));
+                    }
+                    given[*i] = total / rest;
+                }
+                _ => return Err(refuse(format!("[{}] has more than one -1", show(given)))),
+            }
+        }
+        if let Some(from) = keep {
+            let t = env.tensor(*from).ok_or(Stop::NotStatic)?;
+            let lead = given.len().saturating_sub(t.rank());
+            for (i, d) in given.iter_mut().enumerate() {
+                if d.value() == -1 && d.is_const() {
+                    if i < lead {
+                        let message = format!("`{}`: -1 keeps a size, but `{from}` has none at axis {i}", self.op);
+                        return Err(Refusal::new("E704", message).arg(name).into());
+                    }
+                    *d = t.shape[i - lead];
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn axes(&self, name: Name, given: &Dims, rank: usize) -> Result<Dims, Stop> {
+        let mut out: Dims = SmallVec::new();
+        for &d in given {
+            let axis = Dim::from(wrap_axis(self.op, name, d, rank)?);
+            if out.contains(&axis) {
+                let message = format!("`{}`: `{name}` names axis {axis} twice", self.op);
+                return Err(Refusal::new("E704", message).arg(name).into());
+            }
+            out.push(axis);
+        }
+        Ok(out)
+    }
+
+    fn wrong(&self, name: Name, what: &str) -> Refusal {
+        Refusal::new("E702", format!("`{}`: `{name}` {what}", self.op)).arg(name)
+    }
+
+    fn length(&self, name: Name, have: usize, want: usize) -> Refusal {
+        Refusal::new("E704", format!("`{}`: `{name}` has {have} entries, {want} are needed", self.op)).arg(name)
+    }
+}
+
+fn to_val<V>(value: &Value<V>) -> Option<Val> {
+    Some(match value {
+        Value::Num(s) => (*s).into(),
+        Value::Size(d) => Val::Int(*d),
+        Value::DType(d) => Val::DType(*d),
+        Value::Word(w) => Val::Word(*w),
+        Value::Str(s) => Val::Str(s.clone()),
+        Value::List(_) => Val::List(value.as_dims()?.into()),
+        Value::Absent => Val::Absent,
+        Value::Tensor(_) | Value::Type(_) => return None,
+    })
+}

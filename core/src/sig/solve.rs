@@ -1,0 +1,581 @@
+//! `solve`: arguments against a signature.
+
+use super::env::{Env, Item, Size};
+use super::options::Options;
+use super::shapes::{self, Matcher, Mismatch, implicit_list};
+use super::statics::{self, At, Stop};
+use super::Refusal;
+use crate::dtype::DTypeSet;
+use crate::lang::ast::*;
+use crate::promote::{self, Kind, Operand};
+use crate::row::Row;
+use crate::{DType, Dim, Name, Scalar, TensorTy, Value};
+use smallvec::SmallVec;
+
+/// What an argument is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ArgTy {
+    /// A tensor.
+    Tensor(TensorTy),
+    /// A number that is known only when the program runs.
+    Number(DType),
+    /// A random key.
+    Key,
+}
+
+/// The type of a result.
+#[derive(Clone, Debug, PartialEq)]
+pub enum OutTy {
+    /// One tensor.
+    Tensor(TensorTy),
+    /// Several.
+    List(Vec<TensorTy>),
+    /// As many as the body yields.
+    FromBody,
+}
+
+/// A call that its signature accepts.
+#[derive(Clone, Debug)]
+pub struct Solved {
+    /// Sizes, dtypes, options and presence.
+    pub env: Env,
+    /// The joined dtype of the T-arguments (before the promotion kind), if any takes part.
+    pub joined: Option<DType>,
+    /// The dtype in which elements are computed (f16 and bf16 compute in f32); `T` inside the body.
+    pub compute: DType,
+    /// Result types.
+    pub outs: Vec<OutTy>,
+    /// Types of auxiliary results.
+    pub aux: Vec<OutTy>,
+}
+
+/// An argument as the signature sees it.
+enum Given {
+    Absent,
+    Tensor(TensorTy),
+    Tensors(Vec<TensorTy>),
+    Key,
+    Number(Scalar),
+    Runtime(DType),
+}
+
+/// Solves a call: `args` holds one value per parameter and option in signature order ([`super::arrange`]).
+///
+/// # Errors
+/// E701 sizes that do not fit, E702 wrong kind or number of arguments, E703 dtypes, E704 an option out of range,
+/// E705 a stated requirement that does not hold.
+pub fn solve<V>(row: &Row, args: &[Value<V>], ty: &dyn Fn(&V) -> ArgTy) -> Result<Solved, Refusal> {
+    let mut call = Call { row, env: Env::default(), runtime: 0 };
+    let given = call.classify(args, ty)?;
+    call.solve(&given, &args[row.sig.params.len().min(args.len())..], ty).map_err(|stop| match stop {
+        Stop::Refused(r) => r,
+        Stop::NotStatic => Refusal::new("E706", format!("`{}`: a size or option of the call can't be determined", row.op)),
+    })
+}
+
+struct Call<'r> {
+    row: &'r Row,
+    env: Env,
+    runtime: usize,
+}
+
+impl Call<'_> {
+    fn classify<V>(&mut self, args: &[Value<V>], ty: &dyn Fn(&V) -> ArgTy) -> Result<Vec<Given>, Refusal> {
+        let mut given = Vec::with_capacity(self.row.sig.params.len());
+        for (i, param) in self.row.sig.params.iter().enumerate() {
+            let name = param.name.name;
+            let refuse = |m: &str| Refusal::new("E702", format!("`{}`: `{name}` {m}", self.row.op)).arg(name);
+            let one = |v: &Value<V>| -> Result<Given, Refusal> {
+                Ok(match v {
+                    Value::Tensor(v) => match ty(v) {
+                        ArgTy::Tensor(t) => Given::Tensor(t),
+                        ArgTy::Number(d) => Given::Runtime(d),
+                        ArgTy::Key => Given::Key,
+                    },
+                    Value::Type(t) => Given::Tensor(t.clone()),
+                    Value::Num(s) => Given::Number(*s),
+                    Value::Size(d) => Given::Number(Scalar::Int(d.value())),
+                    Value::Absent => Given::Absent,
+                    _ => return Err(refuse("must be a tensor or a number")),
+                })
+            };
+            let value = args.get(i).unwrap_or(&Value::Absent);
+            let g = match (&param.ty.list, value) {
+                (_, Value::Absent) if param.optional => Given::Absent,
+                (_, Value::Absent) => return Err(refuse("is missing")),
+                (Some(_), Value::List(items)) => {
+                    let mut tensors = Vec::with_capacity(items.len());
+                    for item in items {
+                        match one(item)? {
+                            Given::Tensor(t) => tensors.push(t),
+                            _ => return Err(refuse("must be a list of tensors")),
+                        }
+                    }
+                    Given::Tensors(tensors)
+                }
+                (Some(_), _) => return Err(refuse("must be a list of tensors")),
+                (None, v) => one(v)?,
+            };
+            let is_key = param.ty.elem.contains(&Elem::Key);
+            match &g {
+                Given::Key if !is_key => return Err(refuse("must be a tensor, a key was given")),
+                Given::Tensor(_) | Given::Number(_) | Given::Runtime(_) if is_key => return Err(refuse("must be a key")),
+                Given::Number(_) | Given::Runtime(_) if param.ty.dims.as_ref().is_some_and(|d| !d.is_empty()) => {
+                    return Err(refuse("must be a tensor, a number was given"));
+                }
+                _ => {}
+            }
+            self.bind_param(name, &g);
+            given.push(g);
+        }
+        Ok(given)
+    }
+
+    fn bind_param(&mut self, name: Name, g: &Given) {
+        let slot = self.env.slots.len();
+        let item = match g {
+            Given::Absent => Item::Absent,
+            Given::Tensor(t) => {
+                self.env.slots.push(Some(t.clone()));
+                self.env.tensors.push((name, t.clone()));
+                Item::Tensor(slot)
+            }
+            Given::Key => {
+                self.env.slots.push(None);
+                Item::Tensor(slot)
+            }
+            Given::Tensors(ts) => {
+                self.env.slots.extend(ts.iter().cloned().map(Some));
+                if let Some(t) = ts.first() {
+                    self.env.tensors.push((name, t.clone()));
+                }
+                Item::Tensors(slot, ts.len())
+            }
+            Given::Number(s) => Item::Num(*s),
+            Given::Runtime(d) => {
+                self.runtime += 1;
+                Item::Runtime(self.runtime - 1, *d)
+            }
+        };
+        self.env.items.push((name, item));
+    }
+
+    fn solve<V>(mut self, given: &[Given], opts: &[Value<V>], ty: &dyn Fn(&V) -> ArgTy) -> Result<Solved, Stop> {
+        let row = self.row;
+        // options that bind sizes or name axes stand before the shapes that use them; the rest after
+        let mut done = vec![false; row.sig.opts.len()];
+        self.options(opts, ty, given, &mut done, true)?;
+        self.shapes(given)?;
+        self.options(opts, ty, given, &mut done, false)?;
+        if self.env.broadcast.iter().any(|_| true) {
+            self.broadcast()?;
+        }
+        // what waited for broadcast lists
+        self.options(opts, ty, given, &mut done, false)?;
+        if let Some(i) = done.iter().position(|d| !d) {
+            let name = row.sig.opts[i].name.name;
+            return Err(Refusal::new("E706", format!("`{}`: option `{name}` can't be determined", row.op)).into());
+        }
+        self.check_broadcast()?;
+        let (joined, compute, result) = self.dtypes(given)?;
+        for r in &row.require {
+            match statics::eval(&self.env, &r.cond, At::default()) {
+                Ok(v) if v.bool()? => {}
+                Ok(_) => {
+                    return Err(Refusal::new("E705", format!("`{}`: {}", row.op, r.message))
+                        .help(format!("required: {}", r.cond))
+                        .into());
+                }
+                Err(Stop::NotStatic) => {}
+                Err(refused) => return Err(refused),
+            }
+        }
+        let outs = self.results(&row.sig.outs, result)?;
+        let aux = self.results(&row.sig.aux, result)?;
+        Ok(Solved { env: self.env, joined, compute, outs, aux })
+    }
+
+    /// The rank of the tensor whose axis a plain `Dim` option names.
+    fn anchored_rank(&self, given: &[Given], option: Name) -> Option<usize> {
+        self.row.sig.params.iter().zip(given).find_map(|(p, g)| {
+            let dims = p.ty.dims.as_ref()?;
+            let names = dims.iter().any(|d| matches!(&d.kind, DimKind::One { at: Some(at), .. } if at.name == option));
+            match g {
+                Given::Tensor(t) if names => Some(t.rank()),
+                Given::Tensors(ts) if names => ts.first().map(TensorTy::rank),
+                _ => None,
+            }
+        })
+    }
+
+    fn options<V>(
+        &mut self,
+        opts: &[Value<V>],
+        ty: &dyn Fn(&V) -> ArgTy,
+        given: &[Given],
+        done: &mut [bool],
+        early: bool,
+    ) -> Result<(), Stop> {
+        let row = self.row;
+        for (i, opt) in row.sig.opts.iter().enumerate() {
+            if done[i] {
+                continue;
+            }
+            let value = opts.get(i).unwrap_or(&Value::Absent);
+            let rank = self.anchored_rank(given, opt.name.name);
+            let mut runtime = self.runtime;
+            let item = Options { op: row.op, ty, runtime: &mut runtime }.item(&mut self.env, opt, value, rank);
+            match item {
+                Ok(item) => {
+                    self.runtime = runtime;
+                    if let (OptType::Dtype(var), Item::DType(d)) = (&opt.ty, &item) {
+                        self.env.dtypes.push((*var, *d));
+                    }
+                    self.env.items.push((opt.name.name, item));
+                    done[i] = true;
+                }
+                Err(Stop::NotStatic) => {}
+                // a refusal that depends on sizes may only look like one before they are bound
+                Err(Stop::Refused(r)) if early && r.code == "E706" => {}
+                Err(refused) => return Err(refused),
+            }
+        }
+        Ok(())
+    }
+
+    fn shapes(&mut self, given: &[Given]) -> Result<(), Stop> {
+        let row = self.row;
+        let mut open: Vec<(usize, Option<usize>)> = Vec::new();
+        for (i, g) in given.iter().enumerate() {
+            match g {
+                Given::Tensor(_) => open.push((i, None)),
+                Given::Tensors(ts) => open.extend((0..ts.len()).map(|k| (i, Some(k)))),
+                _ => {}
+            }
+            if row.sig.params[i].ty.dims.is_none()
+                && let Given::Tensor(t) = g
+            {
+                self.env.broadcast.push(super::env::Broadcast {
+                    param: row.sig.params[i].name.name,
+                    item: 0,
+                    list: implicit_list(),
+                    own: t.shape.clone(),
+                });
+            }
+        }
+        if let Some(Given::Tensors(ts)) = given.iter().find(|g| matches!(g, Given::Tensors(_)))
+            && ts.is_empty()
+        {
+            // `len(N)` of no items is 0, so that a `require` can say so
+            for (p, g) in row.sig.params.iter().zip(given) {
+                if let (Given::Tensors(_), Some(dims)) = (g, &p.ty.dims) {
+                    for d in dims {
+                        if let DimKind::One { size, .. } = &d.kind
+                            && let Node::Access(a) = &*size.node
+                        {
+                            self.env.bind_size(a.base.name, Size::Each(Vec::new()));
+                        }
+                    }
+                }
+            }
+            let empty = Refusal::new("E705", format!("`{}` needs at least one tensor", row.op));
+            return Err(empty.into());
+        }
+        let mut matcher = Matcher { env: &mut self.env, bound_by: Vec::new(), op: row.op };
+        while !open.is_empty() {
+            let before = open.len();
+            let mut later = Vec::new();
+            for (i, item) in open {
+                let (param, at) = (&row.sig.params[i], At { axis: None, item });
+                let Some(dims) = &param.ty.dims else { continue };
+                let t = match (&given[i], item) {
+                    (Given::Tensor(t), _) => t,
+                    (Given::Tensors(ts), Some(k)) => &ts[k],
+                    _ => continue,
+                };
+                match matcher.matches(param.name.name, dims, &t.shape, at) {
+                    Ok(()) => {}
+                    Err(Mismatch::Ambiguous) => later.push((i, item)),
+                    Err(Mismatch::Refused(r)) => return Err(Stop::Refused(with_types(r, row, given))),
+                }
+            }
+            if later.len() == before {
+                return Err(Stop::NotStatic);
+            }
+            open = later;
+        }
+        Ok(())
+    }
+
+    /// Lists that nothing binds exactly are the join of what broadcasts to them.
+    fn broadcast(&mut self) -> Result<(), Stop> {
+        let lists: SmallVec<[Name; 4]> = self.env.broadcast.iter().map(|b| b.list).collect();
+        for list in lists {
+            if self.env.size(list).is_some() {
+                continue;
+            }
+            let mut joined: SmallVec<[Dim; 6]> = SmallVec::new();
+            for part in self.env.broadcast.iter().filter(|b| b.list == list) {
+                while joined.len() < part.own.len() {
+                    joined.insert(0, Dim::from(1));
+                }
+                let lead = joined.len() - part.own.len();
+                for (axis, &d) in part.own.iter().enumerate() {
+                    let have = joined[lead + axis];
+                    joined[lead + axis] = if have == d || d.value() == 1 {
+                        have
+                    } else if have.value() == 1 {
+                        d
+                    } else {
+                        return Err(self.clash(list, lead + axis).into());
+                    };
+                }
+            }
+            self.env.bind_size(list, Size::List(joined));
+        }
+        Ok(())
+    }
+
+    fn clash(&self, list: Name, axis: usize) -> Refusal {
+        let parts: Vec<String> = self
+            .env
+            .broadcast
+            .iter()
+            .filter(|b| b.list == list)
+            .map(|b| {
+                let sizes: Vec<_> = b.own.iter().map(Dim::to_string).collect();
+                format!("`{}` [{}]", b.param, sizes.join(", "))
+            })
+            .collect();
+        Refusal::new("E701", format!("`{}`: {} do not broadcast: axis {axis} differs", self.row.op, parts.join(" and ")))
+            .help("sizes must be equal, or 1")
+    }
+
+    /// Every part fits the list that it broadcasts to.
+    fn check_broadcast(&self) -> Result<(), Stop> {
+        for part in &self.env.broadcast {
+            let Some(Size::List(full)) = self.env.size(part.list) else { continue };
+            let fits = part.own.len() <= full.len()
+                && part.own.iter().rev().zip(full.iter().rev()).all(|(o, f)| o == f || o.value() == 1);
+            if !fits {
+                let show = |l: &[Dim]| l.iter().map(Dim::to_string).collect::<Vec<_>>().join(", ");
+                let message =
+                    format!("`{}`: `{}` of shape [{}] does not broadcast to [{}]", self.row.op, part.param, show(&part.own), show(full));
+                return Err(Refusal::new("E701", message).arg(part.param).into());
+            }
+        }
+        Ok(())
+    }
+
+    /// (joined, compute, result) dtype; binds `T`, `U`, `V` and checks every argument's dtype.
+    fn dtypes(&mut self, given: &[Given]) -> Result<(Option<DType>, DType, DType), Stop> {
+        let row = self.row;
+        let t = Name::new("T");
+        let kind = match &row.promote {
+            Some(e) => Some(statics::kind(&self.env, e)?),
+            None => None,
+        };
+        let mut vars: SmallVec<[Name; 3]> = SmallVec::new();
+        for p in &row.sig.params {
+            for e in &p.ty.elem {
+                if let Elem::Var(v) = e
+                    && !vars.contains(v)
+                {
+                    vars.push(*v);
+                }
+            }
+        }
+        let chosen = |env: &super::Env, v: Name| env.dtype(v);
+        let mut joined_t = None;
+        for v in vars {
+            let mut operands: SmallVec<[Operand; 4]> = SmallVec::new();
+            for unions in [false, true] {
+                for (p, g) in row.sig.params.iter().zip(given) {
+                    let takes_part = p.ty.elem.contains(&Elem::Var(v)) && (p.ty.elem.len() > 1) == unions;
+                    if !takes_part || (unions && !operands.is_empty()) {
+                        continue;
+                    }
+                    let bool_ok = p.ty.elem.iter().any(|e| matches!(e, Elem::Class(c) if *c == "bool"));
+                    match g {
+                        Given::Tensor(t) if unions && bool_ok && t.dtype == DType::Bool => {}
+                        Given::Tensor(t) => operands.push(Operand::Tensor { dtype: t.dtype, rank0: t.rank() == 0 }),
+                        Given::Tensors(ts) => {
+                            operands.extend(ts.iter().map(|t| Operand::Tensor { dtype: t.dtype, rank0: t.rank() == 0 }));
+                        }
+                        Given::Number(s) => operands.push(Operand::from(*s)),
+                        Given::Runtime(d) => operands.push(Operand::Number(*d)),
+                        Given::Absent | Given::Key => {}
+                    }
+                }
+            }
+            if operands.is_empty() {
+                continue;
+            }
+            let joined = match kind {
+                Some(Kind::Join) if v == t => promote::join_dtypes(operands.iter().map(|o| match o {
+                    Operand::Tensor { dtype, .. } | Operand::Number(dtype) => *dtype,
+                })),
+                _ => promote::join(&operands),
+            };
+            let joined = joined.ok_or_else(|| Refusal::new("E703", format!("`{}`: these dtypes have no join", row.op)))?;
+            if v == t {
+                joined_t = Some(joined);
+                if kind == Some(Kind::Equal) || v != t {
+                    self.equal(given, v, joined)?;
+                }
+            } else {
+                self.equal(given, v, joined)?;
+                if chosen(&self.env, v).is_none() {
+                    self.env.dtypes.push((v, joined));
+                }
+            }
+        }
+        // an option `dtype: Dtype(T)` decides: arguments are cast first
+        let option = chosen(&self.env, t);
+        let joined = option.or(joined_t);
+        if let Some(j) = joined {
+            let allowed = match &row.dtypes {
+                Some(e) => statics::dtype_set(&self.env, e)?,
+                None => DTypeSet::all(),
+            };
+            let allowed = DTypeSet::all().minus(DTypeSet::all().minus(allowed));
+            if !allowed.contains(j) {
+                return Err(Refusal::new("E703", format!("`{}` does not take {j}", row.op))
+                    .help(format!("it takes {allowed}; cast first"))
+                    .into());
+            }
+        }
+        let (compute, result) = match (joined, option, kind) {
+            (None, ..) => self.fixed_compute(),
+            (Some(j), Some(_), _) => (j.opmath(), j),
+            (Some(j), None, Some(kind)) => {
+                let (compute, result) = kind.apply(j);
+                (compute.opmath(), result)
+            }
+            (Some(j), None, None) if row.is_composite() => (j.opmath(), j),
+            (Some(j), None, None) => (j.opmath(), j),
+        };
+        if option.is_none()
+            && let Some(j) = joined
+        {
+            self.env.dtypes.push((t, if kind == Some(Kind::Bool) { j } else { result }));
+        }
+        self.check_classes(given)?;
+        Ok((joined, compute, result))
+    }
+
+    /// Rows without `T` compute in the dtype of their first result.
+    fn fixed_compute(&self) -> (DType, DType) {
+        let d = self.row.sig.outs.first().and_then(|o| statics::elem_dtype(&self.env, o.ty.elem.first()?).ok());
+        let d = d.unwrap_or(DType::DEFAULT_FLOAT);
+        (d.opmath(), d)
+    }
+
+    fn equal(&self, given: &[Given], v: Name, joined: DType) -> Result<(), Stop> {
+        for (p, g) in self.row.sig.params.iter().zip(given) {
+            if p.ty.elem.as_slice() != [Elem::Var(v)] {
+                continue;
+            }
+            let all: SmallVec<[DType; 4]> = match g {
+                Given::Tensor(t) => SmallVec::from_slice(&[t.dtype]),
+                Given::Tensors(ts) => ts.iter().map(|t| t.dtype).collect(),
+                _ => continue,
+            };
+            if let Some(d) = all.into_iter().find(|d| *d != joined) {
+                let name = p.name.name;
+                let message = format!("`{}`: `{name}` is {d} where the other arguments are {joined}; dtypes must agree", self.row.op);
+                return Err(Refusal::new("E703", message).arg(name).help("cast one of them").into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Arguments of a fixed class, and of unions, have a dtype that fits.
+    fn check_classes(&self, given: &[Given]) -> Result<(), Stop> {
+        for (p, g) in self.row.sig.params.iter().zip(given) {
+            let dtypes: SmallVec<[DType; 4]> = match g {
+                Given::Tensor(t) => SmallVec::from_slice(&[t.dtype]),
+                Given::Tensors(ts) => ts.iter().map(|t| t.dtype).collect(),
+                _ => continue,
+            };
+            for d in dtypes {
+                let fits = p.ty.elem.iter().any(|e| match e {
+                    Elem::Var(v) if p.ty.elem.len() == 1 => {
+                        let _ = v;
+                        true
+                    }
+                    Elem::Var(v) => self.env.dtype(*v).is_none_or(|t| t == d),
+                    Elem::Acc(v) => self.env.dtype(*v).is_none_or(|t| t.opmath() == d),
+                    Elem::Real(v) => self.env.dtype(*v).is_none_or(|t| t.real() == d),
+                    Elem::Index => matches!(d, DType::I32 | DType::I64),
+                    Elem::Class(c) => DTypeSet::from_class(c.as_str()).is_some_and(|s| s.contains(d)),
+                    Elem::Key => false,
+                });
+                if !fits {
+                    let want: Vec<String> = p.ty.elem.iter().map(|e| e.to_string()).collect();
+                    let name = p.name.name;
+                    let message = format!("`{}`: `{name}` is {d}, it must be {}", self.row.op, want.join(" or "));
+                    return Err(Refusal::new("E703", message).arg(name).into());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn results(&mut self, outs: &[Out], result: DType) -> Result<Vec<OutTy>, Stop> {
+        outs.iter().map(|out| self.result(out, result)).collect()
+    }
+
+    fn result(&mut self, out: &Out, result: DType) -> Result<OutTy, Stop> {
+        let dtype = match out.ty.elem.first() {
+            Some(Elem::Var(v)) if *v == "T" => result,
+            Some(e) => statics::elem_dtype(&self.env, e)?,
+            None => result,
+        };
+        let mut one = |env: &mut super::Env, item: Option<usize>| -> Result<TensorTy, Stop> {
+            let shape = match &out.ty.dims {
+                None => match env.size(implicit_list()) {
+                    Some(Size::List(l)) => l.clone(),
+                    _ => SmallVec::new(),
+                },
+                Some(dims) => {
+                    let axes = shapes::build(env, dims, At { axis: None, item })?;
+                    let mut sizes: SmallVec<[Dim; 6]> = axes.iter().map(|a| a.size).collect();
+                    // the imagined axis of a rank-0 argument is dropped again
+                    if !env.scalar_axis.is_empty() && sizes.len() == 1 && dims.iter().any(|d| matches!(d.kind, DimKind::One { .. })) {
+                        sizes.clear();
+                    }
+                    sizes
+                }
+            };
+            if let Some(bad) = shape.iter().find(|d| d.value() < 0) {
+                return Err(Refusal::new("E704", format!("`{}`: the result would have a size of {bad}", self.row.op)).into());
+            }
+            Ok(TensorTy { dtype, shape })
+        };
+        Ok(match &out.ty.list {
+            None => OutTy::Tensor(one(&mut self.env, None)?),
+            Some(ListLen::Expr(len)) => {
+                let n = statics::eval(&self.env, len, At::default())?.int()?.len();
+                OutTy::List((0..n).map(|i| one(&mut self.env, Some(i))).collect::<Result<_, Stop>>()?)
+            }
+            Some(_) => OutTy::FromBody,
+        })
+    }
+}
+
+/// The refusal with the types of all arguments as notes in its help, so that a reader sees what met what.
+fn with_types(r: Refusal, row: &Row, given: &[Given]) -> Refusal {
+    let types: Vec<String> = row
+        .sig
+        .params
+        .iter()
+        .zip(given)
+        .filter_map(|(p, g)| match g {
+            Given::Tensor(t) => Some(format!("{} = {t}", p.name.name)),
+            _ => None,
+        })
+        .collect();
+    let note = format!("{}; rule: {}{}", types.join(", "), row.op, row.sig);
+    Refusal { help: Some(r.help.map_or(note.clone(), |h| format!("{h}; {note}"))), ..r }
+}

@@ -1,0 +1,604 @@
+//! Static evaluation: sizes, options, presence and dtypes, without reading an element.
+//!
+//! The same expressions stand in shapes, defaults, `require`, `promote`, conditional dimensions and static `if`s. What
+//! mentions an element, an index or a run-time number is [`Stop::NotStatic`]; the caller then knows that the
+//! expression belongs to the kernel.
+
+use super::Refusal;
+use super::env::{Env, Item, Size};
+use crate::builtins::{self, Builtin};
+use crate::dtype::DTypeSet;
+use crate::lang::ast::*;
+use crate::promote::{self, Kind};
+use crate::{DType, Dim, Name, Scalar};
+use smallvec::SmallVec;
+
+/// Sizes or axes.
+pub type Dims = SmallVec<[Dim; 6]>;
+
+/// A static value.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Val {
+    /// An integer.
+    Int(Dim),
+    /// A float.
+    Float(f64),
+    /// A truth value.
+    Bool(bool),
+    /// A word.
+    Word(Name),
+    /// A dtype.
+    DType(DType),
+    /// A text.
+    Str(String),
+    /// Integers.
+    List(Dims),
+    /// Nothing.
+    Absent,
+}
+
+/// Why there is no static value.
+#[derive(Clone, Debug)]
+pub enum Stop {
+    /// It depends on elements, indices or run-time numbers.
+    NotStatic,
+    /// It has no meaning for this call.
+    Refused(Refusal),
+}
+
+impl From<Refusal> for Stop {
+    fn from(r: Refusal) -> Stop {
+        Stop::Refused(r)
+    }
+}
+
+/// The result of a static evaluation.
+pub type Static<T> = Result<T, Stop>;
+
+/// Where an expression stands: inside `..( )` at an axis, inside `List< >` at an item.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct At {
+    /// The axis of a zip.
+    pub axis: Option<usize>,
+    /// The item of a list (`i`).
+    pub item: Option<usize>,
+}
+
+impl Val {
+    /// It as an integer.
+    pub fn int(&self) -> Static<Dim> {
+        match self {
+            Val::Int(d) => Ok(*d),
+            Val::Bool(b) => Ok(Dim::from(*b as i64)),
+            other => Err(bad(format!("{other:?} is not an integer"))),
+        }
+    }
+    /// It as a number.
+    pub fn float(&self) -> Static<f64> {
+        match self {
+            Val::Int(d) => Ok(d.value() as f64),
+            Val::Float(f) => Ok(*f),
+            Val::Bool(b) => Ok(*b as i64 as f64),
+            other => Err(bad(format!("{other:?} is not a number"))),
+        }
+    }
+    /// It as a truth value.
+    pub fn bool(&self) -> Static<bool> {
+        match self {
+            Val::Bool(b) => Ok(*b),
+            other => Err(bad(format!("{other:?} is not a truth value"))),
+        }
+    }
+    /// It as integers; a single one is a list of one.
+    pub fn list(&self) -> Static<Dims> {
+        match self {
+            Val::List(l) => Ok(l.clone()),
+            Val::Int(d) => Ok(SmallVec::from_slice(&[*d])),
+            other => Err(bad(format!("{other:?} is not a list"))),
+        }
+    }
+    /// It as a scalar.
+    pub fn scalar(&self) -> Static<Scalar> {
+        match self {
+            Val::Int(d) => Ok(Scalar::Int(d.value())),
+            Val::Float(f) => Ok(Scalar::Float(*f)),
+            Val::Bool(b) => Ok(Scalar::Bool(*b)),
+            other => Err(bad(format!("{other:?} is not a number"))),
+        }
+    }
+}
+
+impl From<Scalar> for Val {
+    fn from(s: Scalar) -> Val {
+        match s {
+            Scalar::Bool(b) => Val::Bool(b),
+            Scalar::Int(i) => Val::Int(Dim::from(i)),
+            Scalar::Float(f) => Val::Float(f),
+        }
+    }
+}
+
+fn bad(message: impl Into<String>) -> Stop {
+    Stop::Refused(Refusal::new("E706", message))
+}
+
+/// The value of the constant called `name`.
+pub fn constant(name: Name) -> Option<Scalar> {
+    Some(match name.as_str() {
+        "PI" => Scalar::Float(std::f64::consts::PI),
+        "E" => Scalar::Float(std::f64::consts::E),
+        "FRAC_1_SQRT_2" => Scalar::Float(std::f64::consts::FRAC_1_SQRT_2),
+        "inf" => Scalar::Float(f64::INFINITY),
+        "nan" => Scalar::Float(f64::NAN),
+        "true" => Scalar::Bool(true),
+        "false" => Scalar::Bool(false),
+        _ => return None,
+    })
+}
+
+/// Evaluates `e`.
+pub fn eval(env: &Env, e: &Expr, at: At) -> Static<Val> {
+    Ok(match &*e.node {
+        Node::Int(i) => Val::Int(Dim::from(*i)),
+        Node::Float(f) => Val::Float(*f),
+        Node::Str(s) => Val::Str(s.clone()),
+        Node::Name(name) => lookup(env, *name, at)?,
+        Node::Unary(UnOp::Neg, a) => match eval(env, a, at)? {
+            Val::Int(d) => Val::Int(-d),
+            Val::Float(f) => Val::Float(-f),
+            _ => return Err(bad("only a number can be negated")),
+        },
+        Node::Unary(UnOp::Not, a) => Val::Bool(!eval(env, a, at)?.bool()?),
+        Node::Binary(op, a, b) => binary(env, *op, a, b, at)?,
+        Node::Cast(a, elem) => {
+            let v = eval(env, a, at)?;
+            match elem_dtype(env, elem)? {
+                d if d.is_float() => Val::Float(v.float()?),
+                DType::Bool => Val::Bool(v.scalar()?.as_bool()),
+                _ => match v {
+                    Val::Float(f) => Val::Int(Dim::from(f as i64)),
+                    other => Val::Int(other.int()?),
+                },
+            }
+        }
+        Node::If(c, a, b) => block(env, if eval(env, c, at)?.bool()? { a } else { b }, at)?,
+        Node::Match(on, arms) => {
+            let Val::Word(word) = lookup(env, on.name, at)? else { return Err(bad("`match` needs an option with words")) };
+            let arm = arms.iter().find(|(w, _)| w.name == word);
+            eval(env, &arm.ok_or_else(|| bad(format!("`match` has no arm for `{word}`")))?.1, at)?
+        }
+        Node::Call(f, args) => call(env, f.name, args, at)?,
+        Node::Access(a) => access(env, a, at)?,
+        Node::Reduce(r) => reduce(env, r, at)?,
+        Node::Zip(inner) => {
+            let n = zip_len(env, inner)?.ok_or_else(|| bad("`..( )` mentions no list"))?;
+            let items = (0..n).map(|axis| eval(env, inner, At { axis: Some(axis), ..at })?.int());
+            Val::List(items.collect::<Static<Dims>>()?)
+        }
+        Node::Tuple(_) | Node::Spread(_) | Node::List(_) => return Err(Stop::NotStatic),
+    })
+}
+
+/// Evaluates a block whose `let`s are static.
+pub fn block(env: &Env, b: &Block, at: At) -> Static<Val> {
+    if b.stmts.is_empty() {
+        return eval(env, &b.value, at);
+    }
+    let mut env = env.clone();
+    for stmt in &b.stmts {
+        let Stmt::Let(Pattern::Name(name), value) = stmt else { return Err(Stop::NotStatic) };
+        let item = match eval(&env, value, at)? {
+            Val::Int(d) => Item::Int(d),
+            Val::Float(f) => Item::Num(Scalar::Float(f)),
+            Val::Bool(b) => Item::Num(Scalar::Bool(b)),
+            Val::List(l) => Item::Ints(l),
+            _ => return Err(Stop::NotStatic),
+        };
+        env.items.insert(0, (name.name, item));
+    }
+    eval(&env, &b.value, at)
+}
+
+fn lookup(env: &Env, name: Name, at: At) -> Static<Val> {
+    if let Some(item) = env.item(name) {
+        return match item {
+            Item::Absent => Ok(Val::Absent),
+            Item::Num(s) => Ok((*s).into()),
+            Item::Int(d) => Ok(Val::Int(*d)),
+            Item::Ints(l) => Ok(match at.axis {
+                Some(a) => Val::Int(*l.get(a).ok_or_else(|| bad(format!("`{name}` has no axis {a}")))?),
+                None => Val::List(l.clone()),
+            }),
+            Item::DType(d) => Ok(Val::DType(*d)),
+            Item::Word(w) => Ok(Val::Word(*w)),
+            Item::Str(s) => Ok(Val::Str(s.clone())),
+            Item::Tensor(_) | Item::Tensors(..) | Item::Runtime(..) => Err(Stop::NotStatic),
+        };
+    }
+    if let Some(size) = env.size(name) {
+        return size_at(name, size, at);
+    }
+    if let Some(c) = constant(name) {
+        return Ok(c.into());
+    }
+    if let Some(d) = env.dtype(name).or_else(|| DType::from_name(name.as_str())) {
+        return Ok(Val::DType(d));
+    }
+    match (name.as_str(), at.item) {
+        ("i", Some(i)) => Ok(Val::Int(Dim::from(i))),
+        _ => Err(Stop::NotStatic),
+    }
+}
+
+fn size_at(name: Name, size: &Size, at: At) -> Static<Val> {
+    let pick = |l: &Dims| -> Static<Val> {
+        Ok(match at.axis {
+            Some(a) => Val::Int(*l.get(a).ok_or_else(|| bad(format!("`{name}` has no axis {a}")))?),
+            None => Val::List(l.clone()),
+        })
+    };
+    match size {
+        Size::One(d) => Ok(Val::Int(*d)),
+        Size::List(l) => pick(l),
+        Size::Each(l) => Ok(match at.item {
+            Some(i) => Val::Int(*l.get(i).ok_or_else(|| bad(format!("`{name}` has no item {i}")))?),
+            None => Val::List(SmallVec::from_slice(l)),
+        }),
+        Size::EachList(l) => match at.item {
+            Some(i) => pick(l.get(i).ok_or_else(|| bad(format!("`{name}` has no item {i}")))?),
+            None => Err(bad(format!("`{name}` differs between items"))),
+        },
+    }
+}
+
+fn binary(env: &Env, op: BinOp, a: &Expr, b: &Expr, at: At) -> Static<Val> {
+    if matches!(op, BinOp::And | BinOp::Or) {
+        // one side alone may decide, also where the other is no static value
+        let decides = op == BinOp::Or;
+        let l = eval(env, a, at);
+        if let Ok(Val::Bool(v)) = l
+            && v == decides
+        {
+            return Ok(Val::Bool(decides));
+        }
+        let r = eval(env, b, at);
+        if let Ok(Val::Bool(v)) = r
+            && v == decides
+        {
+            return Ok(Val::Bool(decides));
+        }
+        let (l, r) = (l?.bool()?, r?.bool()?);
+        return Ok(Val::Bool(if decides { l || r } else { l && r }));
+    }
+    let (l, r) = (eval(env, a, at)?, eval(env, b, at)?);
+    apply_binary(op, l, r)
+}
+
+/// `l op r` for values; `/` and `%` of integers floor.
+pub fn apply_binary(op: BinOp, l: Val, r: Val) -> Static<Val> {
+    use BinOp::*;
+    Ok(match (op, &l, &r) {
+        (And, Val::Bool(a), Val::Bool(b)) => Val::Bool(*a && *b),
+        (Or, Val::Bool(a), Val::Bool(b)) => Val::Bool(*a || *b),
+        (Eq | Ne, Val::Word(a), Val::Word(b)) => Val::Bool((a == b) == (op == Eq)),
+        (Eq | Ne, Val::Str(a), Val::Str(b)) => Val::Bool((a == b) == (op == Eq)),
+        (Eq | Ne, Val::DType(a), Val::DType(b)) => Val::Bool((a == b) == (op == Eq)),
+        (Eq | Ne, Val::Bool(a), Val::Bool(b)) => Val::Bool((a == b) == (op == Eq)),
+        (Eq | Ne, Val::List(a), Val::List(b)) => Val::Bool((a == b) == (op == Eq)),
+        (_, Val::Int(_) | Val::Bool(_), Val::Int(_) | Val::Bool(_)) => {
+            let (a, b) = (l.int()?, r.int()?);
+            match op {
+                Add => Val::Int(a + b),
+                Sub => Val::Int(a - b),
+                Mul => Val::Int(a * b),
+                Div | Rem if b == Dim::from(0) => {
+                    return Err(Stop::Refused(Refusal::new("E704", "a size is divided by zero")));
+                }
+                Div => Val::Int(a / b),
+                Rem => Val::Int(a % b),
+                Eq => Val::Bool(a == b),
+                Ne => Val::Bool(a != b),
+                Lt => Val::Bool(a < b),
+                Le => Val::Bool(a <= b),
+                Gt => Val::Bool(a > b),
+                Ge => Val::Bool(a >= b),
+                And | Or => return Err(bad("`&&` and `||` need truth values")),
+            }
+        }
+        _ => {
+            let (a, b) = (l.float()?, r.float()?);
+            match op {
+                Add => Val::Float(a + b),
+                Sub => Val::Float(a - b),
+                Mul => Val::Float(a * b),
+                Div => Val::Float(a / b),
+                Rem => Val::Float(a - b * (a / b).floor()),
+                Eq => Val::Bool(a == b),
+                Ne => Val::Bool(a != b),
+                Lt => Val::Bool(a < b),
+                Le => Val::Bool(a <= b),
+                Gt => Val::Bool(a > b),
+                Ge => Val::Bool(a >= b),
+                And | Or => return Err(bad("`&&` and `||` need truth values")),
+            }
+        }
+    })
+}
+
+fn access(env: &Env, a: &TensorAccess, at: At) -> Static<Val> {
+    let name = a.base.name;
+    let list = match (env.size(name), env.item(name)) {
+        (_, Some(Item::Ints(l))) => l.clone(),
+        (Some(Size::List(l)), None) => l.clone(),
+        (Some(Size::Each(l)), None) => SmallVec::from_slice(l),
+        _ => return Err(Stop::NotStatic),
+    };
+    let get = |i: Dim| -> Static<Dim> {
+        list.get(usize::try_from(i.value()).unwrap_or(usize::MAX))
+            .copied()
+            .ok_or_else(|| bad(format!("`{name}` has no item {i}")))
+    };
+    match a.places.as_slice() {
+        [Place::One(e)] => match eval(env, e, at)? {
+            Val::Int(i) => Ok(Val::Int(get(i)?)),
+            Val::List(l) => Ok(Val::List(l.iter().map(|&i| get(i)).collect::<Static<Dims>>()?)),
+            _ => Err(bad("a size is chosen by an integer or by axes")),
+        },
+        [Place::List(..)] | [Place::Zip(_)] => Err(Stop::NotStatic),
+        _ => Err(Stop::NotStatic),
+    }
+}
+
+fn reduce(env: &Env, r: &Reduce, at: At) -> Static<Val> {
+    if r.binds.is_some() || r.filter.is_some() {
+        return Err(Stop::NotStatic);
+    }
+    let n = zip_len(env, &r.body)?.ok_or_else(|| bad("a reduction over axes mentions no list"))?;
+    let items = (0..n).map(|axis| eval(env, &r.body, At { axis: Some(axis), ..at })).collect::<Static<Vec<_>>>()?;
+    let fold = |start: Val, op: BinOp| items.iter().try_fold(start, |acc, v| apply_binary(op, acc, v.clone()));
+    Ok(match r.red {
+        Red::Sum => fold(Val::Int(Dim::from(0)), BinOp::Add)?,
+        Red::Prod => fold(Val::Int(Dim::from(1)), BinOp::Mul)?,
+        Red::All => fold(Val::Bool(true), BinOp::And)?,
+        Red::Any => fold(Val::Bool(false), BinOp::Or)?,
+        Red::Max | Red::Min => {
+            let mut ints = items.iter().map(Val::int).collect::<Static<Vec<_>>>()?.into_iter();
+            let first = ints.next().ok_or_else(|| bad("max of no axes"))?;
+            Val::Int(ints.fold(first, |a, b| if r.red == Red::Max { a.max(b) } else { a.min(b) }))
+        }
+        _ => return Err(Stop::NotStatic),
+    })
+}
+
+fn call(env: &Env, f: Name, args: &[Arg], at: At) -> Static<Val> {
+    let arg = |i: usize| args.get(i).map(|a| &a.value).ok_or_else(|| bad(format!("`{f}` needs more arguments")));
+    let name = |i: usize| match &*arg(i)?.node {
+        Node::Name(n) => Ok(*n),
+        _ => Err(bad(format!("`{f}` needs a name"))),
+    };
+    let presence = |test: &dyn Fn(&Item) -> bool| -> Static<Val> {
+        let n = name(0)?;
+        env.item(n).map(|i| Val::Bool(test(i))).ok_or(Stop::NotStatic)
+    };
+    match f.as_str() {
+        "some" => presence(&|i| *i != Item::Absent),
+        "is_tensor" => presence(&|i| matches!(i, Item::Tensor(_) | Item::Tensors(..))),
+        "is_number" => presence(&|i| !matches!(i, Item::Tensor(_) | Item::Tensors(..) | Item::Absent)),
+        "is_int" | "is_bool" | "is_float" => {
+            let n = name(0)?;
+            let dtype = env.dtype(n).or_else(|| env.tensor(n).map(|t| t.dtype)).or(match env.item(n) {
+                Some(Item::Num(s)) => Some(s.dtype()),
+                Some(Item::Runtime(_, d)) => Some(*d),
+                _ => None,
+            });
+            let Some(d) = dtype else { return Err(Stop::NotStatic) };
+            Ok(Val::Bool(match f.as_str() {
+                "is_int" => d.is_int(),
+                "is_float" => d.is_float(),
+                _ => d == DType::Bool,
+            }))
+        }
+        "size" if args.len() == 2 => {
+            let t = env.tensor(name(0)?).ok_or(Stop::NotStatic)?;
+            let axes = eval(env, arg(1)?, at)?.list()?;
+            Ok(Val::Int(axes.iter().filter_map(|a| t.shape.get(a.len())).fold(Dim::from(1), |p, &d| p * d)))
+        }
+        "size" => Ok(Val::Int(eval(env, arg(0)?, at)?.list()?.iter().fold(Dim::from(1), |p, &d| p * d))),
+        "len" => match env.item(name(0)?) {
+            Some(Item::Tensors(_, n)) => Ok(Val::Int(Dim::from(*n))),
+            _ => Ok(Val::Int(Dim::from(eval(env, arg(0)?, At { axis: None, item: None })?.list()?.len()))),
+        },
+        "before" => {
+            let list = eval(env, arg(0)?, At { axis: None, item: None })?.list()?;
+            let i = eval(env, arg(1)?, at)?.int()?.len();
+            Ok(Val::Int(list.iter().take(i).fold(Dim::from(0), |s, &d| s + d)))
+        }
+        "member" => {
+            let axis = at.axis.ok_or_else(|| bad("`member` stands inside `..( )`"))?;
+            let set = eval(env, arg(0)?, At { axis: None, ..at })?.list()?;
+            Ok(Val::Bool(set.iter().any(|d| d.value() == axis as i64)))
+        }
+        "of" => {
+            // the axes of its broadcast list along which this argument varies
+            let n = name(0)?;
+            let part = env.broadcast.iter().find(|b| b.param == n).ok_or(Stop::NotStatic)?;
+            let Some(Size::List(full)) = env.size(part.list) else { return Err(Stop::NotStatic) };
+            let skip = full.len() - part.own.len().min(full.len());
+            let varies = |axis: &usize| *axis >= skip && (part.own[*axis - skip] == full[*axis]);
+            Ok(Val::List((0..full.len()).filter(varies).map(Dim::from).collect()))
+        }
+        "unit" => {
+            let set = eval(env, arg(0)?, at)?.list()?;
+            // axes of size 1 among the chosen ones, of the only list there is
+            let list = env.sizes.iter().find_map(|(_, s)| match s {
+                Size::List(l) => Some(l),
+                _ => None,
+            });
+            let list = list.ok_or_else(|| bad("`unit` needs a list"))?;
+            Ok(Val::List(set.iter().copied().filter(|d| list.get(d.len()).is_some_and(|s| s.value() == 1)).collect()))
+        }
+        "ceil_div" => {
+            let (a, b) = (eval(env, arg(0)?, at)?, eval(env, arg(1)?, at)?);
+            match (&a, &b) {
+                (Val::Int(a), Val::Int(b)) if b.value() != 0 => Ok(Val::Int(-(-*a / *b))),
+                (Val::Int(_), Val::Int(_)) => Err(Stop::Refused(Refusal::new("E704", "a size is divided by zero"))),
+                _ => Ok(Val::Int(Dim::from((a.float()? / b.float()?).ceil() as i64))),
+            }
+        }
+        "wrap" => {
+            let (i, n) = (eval(env, arg(0)?, at)?.int()?, eval(env, arg(1)?, at)?.int()?);
+            Ok(Val::Int(if i < Dim::from(0) { i + n } else { i }))
+        }
+        "join" => {
+            let operands = args
+                .iter()
+                .map(|a| Ok(promote::Operand::Number(eval(env, &a.value, at)?.scalar()?.dtype())))
+                .collect::<Static<Vec<_>>>()?;
+            promote::join(&operands).map(Val::DType).ok_or_else(|| bad("these dtypes have no join"))
+        }
+        "min" | "max" => {
+            let (a, b) = (eval(env, arg(0)?, at)?, eval(env, arg(1)?, at)?);
+            Ok(match (&a, &b) {
+                (Val::Int(a), Val::Int(b)) => Val::Int(if f == "max" { a.max(*b) } else { a.min(*b) }),
+                _ if f == "max" => Val::Float(a.float()?.max(b.float()?)),
+                _ => Val::Float(a.float()?.min(b.float()?)),
+            })
+        }
+        "abs" => Ok(match eval(env, arg(0)?, at)? {
+            Val::Int(d) => Val::Int(if d < Dim::from(0) { -d } else { d }),
+            v => Val::Float(v.float()?.abs()),
+        }),
+        "epsilon" => {
+            let Val::DType(d) = eval(env, arg(0)?, at)? else { return Err(bad("`epsilon` needs a dtype")) };
+            Ok(Val::Float(match d {
+                DType::F16 => 9.765625e-4,
+                DType::BF16 => 7.8125e-3,
+                DType::F32 => f32::EPSILON as f64,
+                _ => f64::EPSILON,
+            }))
+        }
+        _ => {
+            let Some(b) = Builtin::from_name(f.as_str()) else { return Err(Stop::NotStatic) };
+            let xs = args.iter().map(|a| eval(env, &a.value, at)?.float()).collect::<Static<Vec<f64>>>()?;
+            Ok(Val::Float(builtins::eval_f64(b, &xs)))
+        }
+    }
+}
+
+/// How many axes a zip has: the length of the lists that it mentions.
+pub fn zip_len(env: &Env, e: &Expr) -> Static<Option<usize>> {
+    let mut found: Option<usize> = None;
+    let mut visit = |name: Name| {
+        let n = match (env.item(name), env.size(name)) {
+            (Some(Item::Ints(l)), _) => Some(l.len()),
+            (None, Some(Size::List(l))) => Some(l.len()),
+            _ => None,
+        };
+        if let Some(n) = n {
+            found = Some(found.map_or(n, |f| f.max(n)));
+        }
+    };
+    names(e, &mut visit);
+    Ok(found)
+}
+
+/// Calls `f` on every name in `e` that stands for a value at the axis of a zip (`member(dims)` and chosen sizes apart).
+pub fn names(e: &Expr, f: &mut impl FnMut(Name)) {
+    match &*e.node {
+        Node::Name(n) => f(*n),
+        Node::Unary(_, a) | Node::Cast(a, _) | Node::Zip(a) | Node::Spread(a) => names(a, f),
+        Node::Binary(_, a, b) => {
+            names(a, f);
+            names(b, f);
+        }
+        Node::If(c, a, b) => {
+            names(c, f);
+            block_names(a, f);
+            block_names(b, f);
+        }
+        Node::Match(_, arms) => arms.iter().for_each(|(_, e)| names(e, f)),
+        Node::Call(name, args) => {
+            if !matches!(name.name.as_str(), "member" | "size" | "len" | "before" | "ravel" | "unravel") {
+                args.iter().for_each(|a| names(&a.value, f));
+            }
+        }
+        Node::Tuple(items) => items.iter().for_each(|e| names(e, f)),
+        Node::Reduce(_) | Node::Access(_) | Node::List(_) | Node::Int(_) | Node::Float(_) | Node::Str(_) => {}
+    }
+}
+
+fn block_names(b: &Block, f: &mut impl FnMut(Name)) {
+    for s in &b.stmts {
+        match s {
+            Stmt::Let(_, e) | Stmt::Write(_, e) => names(e, f),
+        }
+    }
+    names(&b.value, f);
+}
+
+/// The axes (positions in the list of `rank` axes) that `axes` chooses.
+pub fn axes(env: &Env, axes: &Axes, rank: usize, at: At) -> Static<Vec<usize>> {
+    let one = |id: &Ident| -> Static<usize> {
+        let d = lookup(env, id.name, At { axis: None, ..at })?.int()?;
+        Ok(d.len())
+    };
+    let list = |v: Val| -> Static<Vec<usize>> { Ok(v.list()?.iter().map(|d| d.len()).collect()) };
+    let chosen = match &axes.kind {
+        AxesKind::Name(n) => list(lookup(env, n.name, At { axis: None, ..at })?)?,
+        AxesKind::Names(ns) => ns.iter().map(one).collect::<Static<Vec<_>>>()?,
+        AxesKind::Before(n) => (0..one(n)?.min(rank)).collect(),
+        AxesKind::From(n) => (one(n)?..rank).collect(),
+        AxesKind::Fn(f, args) if f.name == "swap" => {
+            let [a, b] = args.as_slice() else { return Err(bad("`swap` takes two axes")) };
+            let (a, b) = (one(a)?, one(b)?);
+            let mut order: Vec<usize> = (0..rank).collect();
+            if a < rank && b < rank {
+                order.swap(a, b);
+            }
+            order
+        }
+        AxesKind::Fn(f, args) => {
+            let args: Vec<Arg> =
+                args.iter().map(|a| Arg { name: None, value: Expr::new(Node::Name(a.name), a.span) }).collect();
+            list(call(env, f.name, &args, At { axis: None, ..at })?)?
+        }
+        AxesKind::Not(inner) => self::axes(env, inner, rank, at)?,
+    };
+    Ok(if axes.not { (0..rank).filter(|a| !chosen.contains(a)).collect() } else { chosen })
+}
+
+/// The dtype that an element class stands for here.
+pub fn elem_dtype(env: &Env, elem: &Elem) -> Static<DType> {
+    let var = |n: Name| env.dtype(n).ok_or_else(|| bad(format!("`{n}` is bound to no dtype")));
+    match elem {
+        Elem::Var(n) => var(*n),
+        Elem::Acc(n) => Ok(match var(*n)? {
+            d if d.is_float() => d.opmath(),
+            d => d,
+        }),
+        Elem::Real(n) => Ok(var(*n)?.real()),
+        Elem::Index => Ok(DType::I64),
+        Elem::Class(n) => DType::from_name(n.as_str()).ok_or_else(|| bad(format!("`{n}` is no dtype"))),
+        Elem::Key => Err(bad("a key has no dtype")),
+    }
+}
+
+/// The promotion kind that `e` (a name, or `if` over static options) says.
+pub fn kind(env: &Env, e: &Expr) -> Static<Kind> {
+    match &*e.node {
+        Node::Name(n) => Kind::from_name(n.as_str()).ok_or_else(|| bad(format!("`{n}` is no promotion kind"))),
+        Node::If(c, a, b) => kind(env, &if eval(env, c, At::default())?.bool()? { a } else { b }.value),
+        _ => Err(bad("a promotion kind is a word, or an `if` over options")),
+    }
+}
+
+/// The dtype set that `e` (classes and names, `+`, `-`, `if` over static options) says.
+pub fn dtype_set(env: &Env, e: &Expr) -> Static<DTypeSet> {
+    match &*e.node {
+        Node::Name(n) => DTypeSet::from_class(n.as_str()).ok_or_else(|| bad(format!("`{n}` is no dtype or dtype class"))),
+        Node::Binary(BinOp::Add, a, b) => Ok(dtype_set(env, a)?.union(dtype_set(env, b)?)),
+        Node::Binary(BinOp::Sub, a, b) => Ok(dtype_set(env, a)?.minus(dtype_set(env, b)?)),
+        Node::If(c, a, b) => dtype_set(env, &if eval(env, c, At::default())?.bool()? { a } else { b }.value),
+        _ => Err(bad("a dtype set is made of classes, names, `+` and `-`")),
+    }
+}

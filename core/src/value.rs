@@ -1,0 +1,145 @@
+//! What an argument can be, in traces, at build time and in evaluators alike.
+
+use crate::{DType, Dim, Name, Scalar};
+use smallvec::SmallVec;
+use std::fmt;
+
+/// Sizes of a tensor, slowest axis first.
+pub type Shape = SmallVec<[Dim; 6]>;
+
+/// The type of a tensor as signatures see it.
+#[derive(Clone, PartialEq)]
+pub struct TensorTy {
+    /// Element type.
+    pub dtype: DType,
+    /// Sizes.
+    pub shape: Shape,
+}
+
+impl TensorTy {
+    /// A tensor type with these sizes.
+    pub fn new<D: Into<Dim> + Copy>(dtype: DType, shape: &[D]) -> TensorTy {
+        TensorTy { dtype, shape: shape.iter().map(|&d| d.into()).collect() }
+    }
+    /// Number of axes.
+    pub fn rank(&self) -> usize {
+        self.shape.len()
+    }
+    /// Number of elements.
+    pub fn numel(&self) -> usize {
+        self.shape.iter().map(|d| d.len()).product()
+    }
+    /// Sizes of this call.
+    pub fn sizes(&self) -> SmallVec<[usize; 6]> {
+        self.shape.iter().map(|d| d.len()).collect()
+    }
+}
+
+impl fmt::Display for TensorTy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}[", self.dtype)?;
+        for (i, d) in self.shape.iter().enumerate() {
+            write!(f, "{}{d}", if i > 0 { ", " } else { "" })?;
+        }
+        f.write_str("]")
+    }
+}
+
+impl fmt::Debug for TensorTy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+/// An argument, option or intermediate of the tensor language; `V` is whatever a machine has for tensors:
+/// a proxy in a trace, an array at build time.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value<V> {
+    /// A tensor (or a random key, or a run-time number: what `V` says it is).
+    Tensor(V),
+    /// A tensor of which only the type is known or wanted (`like` arguments).
+    Type(TensorTy),
+    /// A number known while tracing.
+    Num(Scalar),
+    /// A symbolic size (constant ones are `Num`).
+    Size(Dim),
+    /// A dtype.
+    DType(DType),
+    /// A word of an `enum` option.
+    Word(Name),
+    /// A text.
+    Str(String),
+    /// Several.
+    List(Vec<Value<V>>),
+    /// An optional argument or option that was not given.
+    Absent,
+}
+
+impl<V> Value<V> {
+    /// A size as a value.
+    pub fn size(d: Dim) -> Value<V> {
+        if d.is_const() { Value::Num(Scalar::Int(d.value())) } else { Value::Size(d) }
+    }
+
+    /// It as a size, if it is an integer.
+    pub fn as_dim(&self) -> Option<Dim> {
+        match self {
+            Value::Num(Scalar::Int(i)) => Some(Dim::from(*i)),
+            Value::Size(d) => Some(*d),
+            _ => None,
+        }
+    }
+
+    /// It as a list of sizes; one size alone counts as a list of one.
+    pub fn as_dims(&self) -> Option<Vec<Dim>> {
+        match self {
+            Value::List(items) => items.iter().map(Value::as_dim).collect(),
+            other => other.as_dim().map(|d| vec![d]),
+        }
+    }
+
+    /// Whether it is [`Value::Absent`].
+    pub fn is_absent(&self) -> bool {
+        matches!(self, Value::Absent)
+    }
+
+    /// The same with every tensor replaced.
+    pub fn map<W>(&self, f: &mut impl FnMut(&V) -> W) -> Value<W> {
+        match self {
+            Value::Tensor(v) => Value::Tensor(f(v)),
+            Value::Type(t) => Value::Type(t.clone()),
+            Value::Num(s) => Value::Num(*s),
+            Value::Size(d) => Value::Size(*d),
+            Value::DType(d) => Value::DType(*d),
+            Value::Word(n) => Value::Word(*n),
+            Value::Str(s) => Value::Str(s.clone()),
+            Value::List(items) => Value::List(items.iter().map(|i| i.map(f)).collect()),
+            Value::Absent => Value::Absent,
+        }
+    }
+
+    /// Calls `f` on every tensor in it, in order.
+    pub fn for_each<'a>(&'a self, f: &mut impl FnMut(&'a V)) {
+        match self {
+            Value::Tensor(v) => f(v),
+            Value::List(items) => items.iter().for_each(|i| i.for_each(f)),
+            _ => {}
+        }
+    }
+}
+
+impl<V> From<Scalar> for Value<V> {
+    fn from(s: Scalar) -> Value<V> {
+        Value::Num(s)
+    }
+}
+impl<V> From<Dim> for Value<V> {
+    fn from(d: Dim) -> Value<V> {
+        Value::size(d)
+    }
+}
+impl<V> From<DType> for Value<V> {
+    fn from(d: DType) -> Value<V> {
+        Value::DType(d)
+    }
+}

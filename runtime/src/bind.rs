@@ -1,0 +1,336 @@
+//! The one way in: every operator call of a user, a decomposition, a gradient rule or a transform is bound here.
+//!
+//! Binding resolves the overload, offers the call to subclass dispatch, solves the signature (sizes, promotion,
+//! refusals, result types) and records one bound symbol at the builder's current region, place and tags. A [`Builder`]
+//! is a trace under construction; it is also the [`Machine`](fulgurite_core::eval::tensor::Machine) that runs rules.
+
+mod body;
+mod builder;
+mod machine;
+mod read;
+mod rewriter;
+mod scalar_body;
+
+pub use body::body_of;
+pub use builder::{Builder, Context, Site};
+pub use rewriter::Rewriter;
+pub use scalar_body::body_of_scalar;
+
+use crate::error::{Error, ErrorKind};
+use crate::symbol::{self, SymbolRef};
+use crate::trace::types::*;
+use fulgurite_core::lang::ast::Access;
+use fulgurite_core::loc::Loc;
+use fulgurite_core::sig::{self, OutTy, Refusal, Solved};
+use fulgurite_core::{Name, TensorTy, Value};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// A call that its signature accepts, not yet recorded.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// The row, overload resolved.
+    pub symbol: SymbolRef,
+    /// One value per parameter and option.
+    pub args: Vec<Value<ProxyId>>,
+    /// What the signature bound.
+    pub solved: Solved,
+}
+
+/// Chooses the proxies of results: position (auxiliary results count on), a hint for the name, the type.
+pub(crate) type MakeOut<'a> = dyn FnMut(usize, &str, ProxyTy) -> Result<ProxyId, Error> + 'a;
+
+impl Builder {
+    /// Binds a call of `symbol` (or of an overload of it) written at `loc`; `args` holds one value per parameter and
+    /// option in signature order, trailing absent ones may be left out. Gives the results, lists flattened, then the
+    /// new version of each written argument.
+    ///
+    /// # Errors
+    /// E701 to E706 where no overload accepts the call; E707 where its tensors live on different devices.
+    pub fn bind(&mut self, symbol: SymbolRef, args: Vec<Value<ProxyId>>, loc: Loc) -> Result<Vec<ProxyId>, Error> {
+        self.context.place.loc = loc;
+        let call = self.accept(symbol, args)?;
+        Ok(self.record(call)?.outs.clone())
+    }
+
+    /// Binds a call of the row `op` (or of an overload) with positional and named arguments, at the builder's place.
+    ///
+    /// # Errors
+    /// As [`Builder::bind`]; E710 for a name that no linked database has.
+    pub fn call_row(
+        &mut self,
+        op: Name,
+        positional: Vec<Value<ProxyId>>,
+        named: Vec<(Name, Value<ProxyId>)>,
+    ) -> Result<Rc<BoundSymbol>, Error> {
+        let call = self.resolve(op, positional, named)?;
+        self.record(call)
+    }
+
+    /// The overload of `op` that accepts these arguments, with its result types; records nothing.
+    ///
+    /// # Errors
+    /// As [`Builder::call_row`].
+    pub fn resolve(
+        &self,
+        op: Name,
+        positional: Vec<Value<ProxyId>>,
+        named: Vec<(Name, Value<ProxyId>)>,
+    ) -> Result<Call, Error> {
+        let candidates = symbol::candidates(op);
+        let mut first: Option<Error> = None;
+        for symbol in &candidates {
+            let arranged = sig::arrange(symbol.row(), positional.clone(), named.clone());
+            let accepted = match arranged {
+                Ok(args) => self.solve(symbol, args),
+                Err(refusal) => Err(self.refused(refusal, symbol, &positional)),
+            };
+            match accepted {
+                Ok(call) => return Ok(call),
+                Err(error) => _ = first.get_or_insert(error),
+            }
+        }
+        let error = first.unwrap_or_else(|| unknown(op));
+        Err(note_overloads(error, &candidates).at(self.context.place.loc))
+    }
+
+    /// As [`Builder::resolve`], from a symbol and arguments in its order.
+    fn accept(&self, symbol: SymbolRef, mut args: Vec<Value<ProxyId>>) -> Result<Call, Error> {
+        let wanted = symbol.row().sig.params.len() + symbol.row().sig.opts.len();
+        if args.len() < wanted {
+            args.resize(wanted, Value::Absent);
+        }
+        let error = match self.solve(symbol, args.clone()) {
+            Ok(call) => return Ok(call),
+            Err(error) => error,
+        };
+        while args.last().is_some_and(Value::is_absent) {
+            args.pop();
+        }
+        let candidates = symbol::candidates(Name::new(symbol.name()));
+        for overload in candidates.iter().filter(|s| !std::ptr::eq(**s, symbol)) {
+            if let Ok(args) = sig::arrange(overload.row(), args.clone(), Vec::new())
+                && let Ok(call) = self.solve(overload, args)
+            {
+                return Ok(call);
+            }
+        }
+        Err(note_overloads(error, &candidates).at(self.context.place.loc))
+    }
+
+    /// Subclass dispatch, then the signature.
+    fn solve(&self, symbol: SymbolRef, mut args: Vec<Value<ProxyId>>) -> Result<Call, Error> {
+        let row = symbol.row();
+        for (param, arg) in row.sig.params.iter().zip(&mut args) {
+            if param.access == Access::Like {
+                self.forget_value(arg);
+            } else if has_type(arg) {
+                let name = param.name.name;
+                return Err(Error::new("E706", format!("`{}`: of `{name}` only the type is known", row.op)));
+            }
+        }
+        self.dispatch(symbol, &args)?;
+        let solved = sig::solve(row, &args, &|p: &ProxyId| self.arena().arg_ty(*p));
+        match solved {
+            Ok(solved) => Ok(Call { symbol, args, solved }),
+            Err(refusal) => Err(self.refused(refusal, symbol, &args)),
+        }
+    }
+
+    /// Of a `like` argument only the type is kept, so that nothing holds on to its value.
+    fn forget_value(&self, arg: &mut Value<ProxyId>) {
+        match arg {
+            Value::Tensor(p) => {
+                if let Some(ty) = self.arena().tensor_ty(*p) {
+                    *arg = Value::Type(ty);
+                }
+            }
+            Value::List(items) => items.iter_mut().for_each(|i| self.forget_value(i)),
+            _ => {}
+        }
+    }
+
+    /// The step where tensor subclasses take a call over. No database declares subclasses so far.
+    fn dispatch(&self, symbol: SymbolRef, args: &[Value<ProxyId>]) -> Result<(), Error> {
+        let mut class = None;
+        for arg in args {
+            arg.for_each(&mut |p| {
+                if let ProxyTy::Tensor(TensorType { subclass: Some(layout), .. }) = self.arena().ty(*p) {
+                    class.get_or_insert(layout.class);
+                }
+            });
+        }
+        match class {
+            None => Ok(()),
+            Some(class) => Err(Error::new("E708", format!("`{}` has no rule for the subclass `{class}`", symbol.name()))),
+        }
+    }
+
+    /// Records an accepted call; its results get fresh proxies.
+    ///
+    /// # Errors
+    /// E707; what making a body reports, where result types come from it.
+    pub fn record(&mut self, call: Call) -> Result<Rc<BoundSymbol>, Error> {
+        let arena = self.arena().clone();
+        self.record_as(call, false, &mut |_, hint, ty| Ok(arena.proxy(hint, ty)))
+    }
+
+    /// Records an accepted call with the proxies that `make` gives, and its auxiliary results if wanted.
+    pub(crate) fn record_as(&mut self, call: Call, aux: bool, make: &mut MakeOut) -> Result<Rc<BoundSymbol>, Error> {
+        let Call { symbol, args, solved } = call;
+        let row = symbol.row();
+        let device = self.device(symbol, &args)?;
+        let mut line = BoundSymbol {
+            id: self.arena().next_line(),
+            symbol,
+            args,
+            outs: Vec::new(),
+            dead: 0,
+            aux: Vec::new(),
+            solved: Arc::new(solved),
+            site: row.takes_key().then(|| self.next_site()),
+            region: self.context.region,
+            own_tags: self.context.tags,
+            place: self.context.place,
+            merged: Vec::new(),
+            origin: self.context.origin,
+            claimed_by: None,
+            effects: Effects::default(),
+            dispatch: None,
+            body: Default::default(),
+        };
+        line.effects.random = line.site.is_some() && !row.is_composite();
+        let written = row.sig.params.iter().enumerate().filter(|(i, p)| p.access == Access::Mut && is_given(&line, *i));
+        line.effects.writes = written.map(|(i, _)| i).collect();
+        if line.solved.outs.iter().chain(&line.solved.aux).any(|o| *o == OutTy::FromBody) {
+            body::type_from_body(self.arena(), &mut line)?;
+        }
+        let tensor = |ty: &TensorTy| {
+            ProxyTy::Tensor(TensorType { ty: ty.clone(), device, requires_grad: false, subclass: None })
+        };
+        let (mut outs, mut extra) = (Vec::new(), Vec::new());
+        let hint = |name: Name| if row.sig.named_outs { name.as_str() } else { symbol.name() };
+        let mut at = 0;
+        for (out, ty) in row.sig.outs.iter().zip(&line.solved.outs) {
+            for ty in out_types(ty) {
+                outs.push(make(at, hint(out.name.name), tensor(ty))?);
+                at += 1;
+            }
+        }
+        for &i in &line.effects.writes {
+            let Value::Tensor(old) = line.args[i] else { continue };
+            let name = self.arena().name(old);
+            let base = name.split('@').next().unwrap_or(&name);
+            let new = make(at, &format!("{base}@{}", self.count_version(old)), self.arena().ty(old))?;
+            outs.push(new);
+            at += 1;
+        }
+        if aux {
+            for (out, ty) in row.sig.aux.iter().zip(&line.solved.aux) {
+                for ty in out_types(ty) {
+                    extra.push(make(at, hint(out.name.name), tensor(ty))?);
+                    at += 1;
+                }
+            }
+        }
+        (line.outs, line.aux) = (outs, extra);
+        self.note_versions(&line);
+        let line = Rc::new(line);
+        self.push(line.clone());
+        Ok(line)
+    }
+
+    /// Where the results live: with the tensors. Rank-0 tensors in host memory go anywhere.
+    fn device(&self, symbol: SymbolRef, args: &[Value<ProxyId>]) -> Result<Device, Error> {
+        let mut found: Option<(ProxyId, Device)> = None;
+        let mut clash = None;
+        for arg in args {
+            arg.for_each(&mut |p| {
+                let ProxyTy::Tensor(t) = self.arena().ty(*p) else { return };
+                match found {
+                    Some((_, device)) if device == t.device => {}
+                    _ if t.device == Device::Cpu && t.ty.rank() == 0 => {}
+                    None => found = Some((*p, t.device)),
+                    Some(first) => clash = Some((first, (*p, t.device))),
+                }
+            });
+        }
+        if let Some(((a, on), (b, other))) = clash {
+            let (a, b) = (self.arena().name(a), self.arena().name(b));
+            let claim = format!("`{}`: `{a}` is on {on}, `{b}` on {other}", symbol.name());
+            return Err(Error::new("E707", claim).at(self.context.place.loc));
+        }
+        Ok(found.map_or(Device::Cpu, |(_, device)| device))
+    }
+
+    /// A refusal with the operator, its arguments and where they were made.
+    fn refused(&self, refusal: Refusal, symbol: SymbolRef, args: &[Value<ProxyId>]) -> Error {
+        let (op, arg) = (Name::new(symbol.name()), refusal.arg);
+        let mut shapes = Vec::new();
+        let mut notes = Vec::new();
+        for (param, value) in symbol.row().sig.params.iter().zip(args) {
+            value.for_each(&mut |p| {
+                let name = param.name.name;
+                if let Some(ty) = self.arena().tensor_ty(*p) {
+                    notes.push(format!("{name}: {ty}   `{}`{}", self.arena().name(*p), self.made_by(*p)));
+                    shapes.push((name, ty));
+                }
+            });
+        }
+        let kind = match refusal.code {
+            "E701" => ErrorKind::ShapeMismatch { op, shapes, arg },
+            _ => ErrorKind::Refused { op, arg },
+        };
+        let mut error = Error::from(refusal).kind_is(kind);
+        for note in notes {
+            error = error.note(note);
+        }
+        let text = &symbol.text;
+        error.note(format!("rule: {} {}   {}:{}", text.op, text.sig.trim(), text.file, text.line))
+    }
+
+    /// `, made by add at file:line:column`, for messages.
+    fn made_by(&self, id: ProxyId) -> String {
+        match self.lines().iter().find(|l| l.outs.contains(&id)) {
+            Some(line) if line.place.loc != Loc::NOWHERE => {
+                format!(", made by {} at {}", line.symbol.name(), line.place.loc)
+            }
+            Some(line) => format!(", made by {}", line.symbol.name()),
+            None => String::new(),
+        }
+    }
+}
+
+fn is_given(line: &BoundSymbol, i: usize) -> bool {
+    matches!(line.args.get(i), Some(Value::Tensor(_)))
+}
+
+fn has_type(arg: &Value<ProxyId>) -> bool {
+    match arg {
+        Value::Type(_) => true,
+        Value::List(items) => items.iter().any(has_type),
+        _ => false,
+    }
+}
+
+/// The tensors of one result of a signature.
+pub(crate) fn out_types(ty: &OutTy) -> &[TensorTy] {
+    match ty {
+        OutTy::Tensor(t) => std::slice::from_ref(t),
+        OutTy::List(items) => items,
+        OutTy::FromBody => &[],
+    }
+}
+
+fn unknown(op: Name) -> Error {
+    let error = Error::new("E710", format!("no linked database has a row `{op}`"));
+    error.kind_is(ErrorKind::UnknownSymbol { op })
+}
+
+fn note_overloads(error: Error, candidates: &[SymbolRef]) -> Error {
+    if candidates.len() < 2 {
+        return error;
+    }
+    let names: Vec<_> = candidates[1..].iter().map(|s| format!("`{}`", s.name())).collect();
+    error.note(format!("the overloads {} refuse the call too", names.join(", ")))
+}

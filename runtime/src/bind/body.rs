@@ -1,0 +1,140 @@
+//! Decompositions: the body of a bound symbol, made on first need and kept with it.
+
+use super::{Builder, Context, Site};
+use crate::error::Error;
+use crate::symbol::SymbolRef;
+use crate::trace::tag::{Event, Policy, Stage};
+use crate::trace::types::*;
+use fulgurite_core::eval::tensor;
+use fulgurite_core::row::Meaning;
+use fulgurite_core::sig::OutTy;
+use fulgurite_core::{Name, Value};
+use std::cell::OnceCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// The body of a line: its row's decomposition on its arguments, in its region, at its place. `None` for rows that have
+/// none. Made on first need, then kept in the line.
+///
+/// # Errors
+/// What binding the body's lines reports, at the place of the line; E706 where the body does not yield what the
+/// signature says.
+pub fn body_of(arena: &Rc<Arena>, line: &BoundSymbol) -> Result<Option<Rc<Body>>, Error> {
+    if let Some(body) = line.body.get() {
+        return Ok(body.clone());
+    }
+    let body = match run(arena, line)? {
+        Some((builder, values)) => Some(Rc::new(finish(arena, line, builder, &values)?)),
+        None => None,
+    };
+    Ok(line.body.get_or_init(|| body).clone())
+}
+
+/// Fills the result types that only the body knows, and keeps the body.
+pub(super) fn type_from_body(arena: &Rc<Arena>, line: &mut BoundSymbol) -> Result<(), Error> {
+    let Some((builder, values)) = run(arena, line)? else {
+        return Err(fault(line.symbol, "its result types come from a body that it does not have"));
+    };
+    let mut solved = (*line.solved).clone();
+    let slots = solved.outs.iter_mut().chain(&mut solved.aux);
+    for (slot, value) in slots.zip(&values).filter(|(slot, _)| **slot == OutTy::FromBody) {
+        let ty = |v: &Value<ProxyId>| match v {
+            Value::Tensor(p) => arena.tensor_ty(*p),
+            _ => None,
+        };
+        let typed = match value {
+            Value::List(items) => items.iter().map(ty).collect::<Option<Vec<_>>>().map(OutTy::List),
+            one => ty(one).map(OutTy::Tensor),
+        };
+        *slot = typed.ok_or_else(|| fault(line.symbol, "its body yields something that is not a tensor"))?;
+    }
+    line.solved = Arc::new(solved);
+    let body = finish(arena, line, builder, &values)?;
+    line.body = OnceCell::from(Some(Rc::new(body)));
+    Ok(())
+}
+
+/// Runs the decomposition: a builder that holds the lines, and the values that it yields.
+fn run(arena: &Rc<Arena>, line: &BoundSymbol) -> Result<Option<(Builder, Vec<Value<ProxyId>>)>, Error> {
+    let row = line.symbol.row();
+    let Meaning::Decomp(block) = &row.meaning else { return Ok(None) };
+    let mut builder = Builder::on(arena, line.symbol.name());
+    builder.context = Context {
+        region: line.region,
+        place: line.place,
+        tags: line.own_tags.passing(Event::Decompose, Stage::Before, &[Policy::All]),
+        origin: Some(line.id),
+        site: line.site.map_or(Site::Fresh, |of| Site::Body { of, next: 0 }),
+    };
+    let values = tensor::run(&mut builder, row, block, &line.solved, &line.args, &[])
+        .map_err(|e| e.at(line.place.loc).note(format!("in the body of `{}`", row.op)))?;
+    let wanted = row.sig.outs.len() + row.sig.aux.len();
+    if values.len() != wanted {
+        let have = values.len();
+        return Err(fault(line.symbol, &format!("its body yields {have} results, its signature has {wanted}")));
+    }
+    Ok(Some((builder, values)))
+}
+
+/// Checks the values against the line's types and flattens them: results, written arguments, auxiliary results.
+fn finish(
+    arena: &Rc<Arena>,
+    line: &BoundSymbol,
+    mut builder: Builder,
+    values: &[Value<ProxyId>],
+) -> Result<Body, Error> {
+    let sig = &line.symbol.row().sig;
+    let (results, aux) = values.split_at(sig.outs.len());
+    let mut outs = Vec::new();
+    for (value, ty) in results.iter().zip(&line.solved.outs) {
+        flatten(&mut builder, line.symbol, value, ty, &mut outs)?;
+    }
+    for &i in &line.effects.writes {
+        let name: Name = sig.params[i].name.name;
+        let Value::Tensor(old) = line.args[i] else { continue };
+        let written = builder.writes.iter().find(|(n, _)| *n == name).map(|(_, v)| v.clone());
+        let ty = arena.tensor_ty(old).map_or(OutTy::FromBody, OutTy::Tensor);
+        flatten(&mut builder, line.symbol, &written.unwrap_or(Value::Tensor(old)), &ty, &mut outs)?;
+    }
+    for (value, ty) in aux.iter().zip(&line.solved.aux) {
+        flatten(&mut builder, line.symbol, value, ty, &mut outs)?;
+    }
+    Ok(Body { lines: builder.take_from(0), outs })
+}
+
+fn flatten(
+    builder: &mut Builder,
+    symbol: SymbolRef,
+    value: &Value<ProxyId>,
+    ty: &OutTy,
+    outs: &mut Vec<ProxyId>,
+) -> Result<(), Error> {
+    let types = super::out_types(ty);
+    let items = match value {
+        Value::List(items) => items.as_slice(),
+        one => std::slice::from_ref(one),
+    };
+    if items.len() != types.len() {
+        let (have, want) = (items.len(), types.len());
+        return Err(fault(symbol, &format!("its body yields a list of {have}, its signature says {want}")));
+    }
+    for (item, want) in items.iter().zip(types) {
+        let proxy = match item {
+            Value::Tensor(p) => *p,
+            Value::Num(number) => builder.full(want, *number)?,
+            _ => return Err(fault(symbol, "its body yields something that is not a tensor")),
+        };
+        let have = builder.arena().tensor_ty(proxy);
+        if have.as_ref() != Some(want) {
+            let have = have.map_or_else(|| "no tensor".to_owned(), |t| t.to_string());
+            return Err(fault(symbol, &format!("its body yields {have} where its signature says {want}")));
+        }
+        outs.push(proxy);
+    }
+    Ok(())
+}
+
+/// A fault of a row, which codegen should have refused.
+pub(super) fn fault(symbol: SymbolRef, what: &str) -> Error {
+    Error::new("E706", format!("`{}`: {what}", symbol.name())).note("this is a fault of the row")
+}

@@ -1,0 +1,292 @@
+//! A trace under construction.
+
+use crate::error::Error;
+use crate::trace::tag::TagSet;
+use crate::trace::types::*;
+use fulgurite_core::loc::Loc;
+use rustc_hash::FxHashMap;
+use std::rc::Rc;
+
+/// A trace under construction on an arena.
+///
+/// Builders on one arena may be nested: the inner one records the lines of a differentiated closure, the outer one
+/// takes them over with [`Builder::splice`].
+pub struct Builder {
+    arena: Rc<Arena>,
+    name: Rc<str>,
+    inputs: Vec<InputCell>,
+    lines: Vec<Rc<BoundSymbol>>,
+    root: RegionId,
+    outer: u32,
+    /// How often a written value has been replaced, by its name without `@`.
+    versions: FxHashMap<Rc<str>, u32>,
+    /// Writes of the rule being run, by parameter.
+    pub(super) writes: Vec<(fulgurite_core::Name, fulgurite_core::Value<ProxyId>)>,
+    /// Where recorded lines stand.
+    pub context: Context,
+}
+
+/// Where recorded lines stand: what they get from their surroundings instead of from their call.
+#[derive(Clone, Debug)]
+pub struct Context {
+    /// The scope.
+    pub region: RegionId,
+    /// The user's call and the role.
+    pub place: Place,
+    /// Tags of lines.
+    pub tags: TagSet,
+    /// The line from which a transform makes these.
+    pub origin: Option<BoundSymbolId>,
+    /// The sites of lines that take a key.
+    pub site: Site,
+}
+
+/// How lines that take a key get their site.
+#[derive(Clone, Copy, Debug)]
+pub enum Site {
+    /// A new one for each.
+    Fresh,
+    /// This one: in the gradient rule of a line, the key means that line's draws.
+    Fixed(u64),
+    /// The next one that follows from the line whose body is being made.
+    Body {
+        /// The line's site.
+        of: u64,
+        /// How many lines of the body have one already.
+        next: u64,
+    },
+}
+
+impl Builder {
+    /// A builder on an arena of its own.
+    pub fn new(name: &str) -> Builder {
+        Builder::on(&Arena::new(), name)
+    }
+
+    /// A builder on this arena, in its root region.
+    pub fn on(arena: &Rc<Arena>, name: &str) -> Builder {
+        Builder {
+            arena: arena.clone(),
+            name: Rc::from(name),
+            inputs: Vec::new(),
+            lines: Vec::new(),
+            root: RegionId(0),
+            outer: 0,
+            versions: FxHashMap::default(),
+            writes: Vec::new(),
+            context: Context {
+                region: RegionId(0),
+                place: Place { loc: Loc::NOWHERE, role: Role::Forward },
+                tags: TagSet::EMPTY,
+                origin: None,
+                site: Site::Fresh,
+            },
+        }
+    }
+
+    /// A builder inside this one: it may read everything defined so far, and gradient mode around it does not reach in.
+    pub fn nested(&self, name: &str) -> Builder {
+        let mut inner = Builder::on(&self.arena, name);
+        inner.root = self.context.region;
+        inner.outer = self.arena.len() as u32;
+        inner.context.region = self.context.region;
+        inner.context.place = self.context.place;
+        inner
+    }
+
+    /// A builder that goes on from a trace: its inputs, root and name, no lines yet.
+    pub fn continuing(trace: &Trace) -> Builder {
+        let mut builder = Builder::on(&trace.arena, &trace.name);
+        builder.inputs = trace.inputs.clone();
+        builder.root = trace.root;
+        builder.outer = trace.outer;
+        builder.context.region = trace.root;
+        builder
+    }
+
+    /// The store.
+    pub fn arena(&self) -> &Rc<Arena> {
+        &self.arena
+    }
+
+    /// What was recorded so far.
+    pub fn lines(&self) -> &[Rc<BoundSymbol>] {
+        &self.lines
+    }
+
+    /// The inputs so far.
+    pub fn inputs(&self) -> &[InputCell] {
+        &self.inputs
+    }
+
+    /// The region in which the builder was opened.
+    pub fn root(&self) -> RegionId {
+        self.root
+    }
+
+    /// Calls the finished trace so.
+    pub fn set_name(&mut self, name: &str) {
+        self.name = Rc::from(name);
+    }
+
+    /// A new input, named after its path in the user's arguments.
+    pub fn input(&mut self, path: &str, ty: ProxyTy) -> ProxyId {
+        let proxy = self.arena.proxy(&value_name(path), ty);
+        self.add_input(proxy, path);
+        proxy
+    }
+
+    /// Makes an existing proxy an input.
+    pub fn add_input(&mut self, proxy: ProxyId, path: &str) {
+        let alias_group = self.inputs.len();
+        self.inputs.push(InputCell { proxy, version: proxy, alias_group, path: Rc::from(path), donated: false });
+    }
+
+    /// The input cells, to set alias groups and donation.
+    pub fn inputs_mut(&mut self) -> &mut Vec<InputCell> {
+        &mut self.inputs
+    }
+
+    /// Opens a region: lines recorded until [`Builder::leave`] stand in it.
+    pub fn enter(&mut self, kind: RegionKind, loc: Loc) -> RegionId {
+        self.context.region = self.arena.add_region(self.context.region, kind, loc);
+        self.context.region
+    }
+
+    /// Closes the innermost region opened since the builder was.
+    pub fn leave(&mut self) {
+        if self.context.region != self.root {
+            self.context.region = self.arena.region(self.context.region).parent.unwrap_or(self.root);
+        }
+    }
+
+    /// Records what `f` binds inside a region.
+    pub fn within<T>(&mut self, kind: RegionKind, loc: Loc, f: impl FnOnce(&mut Builder) -> T) -> T {
+        let before = self.context.region;
+        self.enter(kind, loc);
+        let result = f(self);
+        self.context.region = before;
+        result
+    }
+
+    /// Records what `f` binds in another context.
+    pub fn in_context<T>(&mut self, context: Context, f: impl FnOnce(&mut Builder) -> T) -> T {
+        let before = std::mem::replace(&mut self.context, context);
+        let result = f(self);
+        self.context = before;
+        result
+    }
+
+    /// Appends a finished line as it is.
+    pub fn push(&mut self, line: Rc<BoundSymbol>) {
+        self.lines.push(line);
+    }
+
+    /// Takes the lines from number `from` on away again.
+    pub(crate) fn take_from(&mut self, from: usize) -> Vec<Rc<BoundSymbol>> {
+        self.lines.split_off(from.min(self.lines.len()))
+    }
+
+    /// Replaces line number `at`.
+    pub(crate) fn replace(&mut self, at: usize, line: Rc<BoundSymbol>) {
+        self.lines[at] = line;
+    }
+
+    /// The trace: everything recorded, with these results. Inputs that were written get an epilogue.
+    pub fn finish(self, outputs: &[ProxyId]) -> Trace {
+        let written = self.inputs.iter().enumerate().filter(|(_, cell)| cell.version != cell.proxy);
+        let epilogue = written
+            .map(|(input, cell)| EpilogueWrite { input, value: cell.version, phase: Phase::Forward })
+            .collect();
+        Trace {
+            name: self.name,
+            epoch: self.arena.close_epoch(),
+            arena: self.arena,
+            inputs: self.inputs,
+            outputs: outputs.to_vec(),
+            lines: self.lines,
+            prologue: Vec::new(),
+            epilogue,
+            saved: 0,
+            root: self.root,
+            outer: self.outer,
+            phase: None,
+            provenance: Provenance { made_by: "acquire", micros: 0, from: None },
+        }
+    }
+
+    /// Takes over the lines of a trace that was built inside this one (same arena), with `args` for its inputs, and
+    /// gives its outputs. What the trace writes to its inputs becomes the inputs' new versions.
+    ///
+    /// A trace may be spliced once: its values keep their ids.
+    ///
+    /// # Errors
+    /// E709 if the trace lives on another arena or has another number of inputs.
+    pub fn splice(&mut self, trace: &Trace, args: &[ProxyId]) -> Result<Vec<ProxyId>, Error> {
+        if !Rc::ptr_eq(&trace.arena, &self.arena) {
+            return Err(Error::bug("E709", format!("`{}` was traced apart and can't be spliced", trace.name)));
+        }
+        if trace.inputs.len() != args.len() {
+            let (want, have) = (trace.inputs.len(), args.len());
+            return Err(Error::bug("E709", format!("`{}` has {want} inputs, {have} values were given", trace.name)));
+        }
+        let map: FxHashMap<ProxyId, ProxyId> =
+            trace.input_proxies().zip(args.iter().copied()).filter(|(a, b)| a != b).collect();
+        let mut to = |p: ProxyId| map.get(&p).copied().unwrap_or(p);
+        for line in &trace.lines {
+            let line = if map.is_empty() { line.clone() } else { Rc::new(line.remap(&mut to)) };
+            self.note_versions(&line);
+            self.lines.push(line);
+        }
+        Ok(trace.outputs.iter().map(|&p| to(p)).collect())
+    }
+
+    // ------------------------------------------------------------ for `bind`
+
+    pub(super) fn next_site(&mut self) -> u64 {
+        match &mut self.context.site {
+            Site::Fresh => self.arena.next_site(),
+            Site::Fixed(site) => *site,
+            Site::Body { of, next } => {
+                *next += 1;
+                mix(*of, *next)
+            }
+        }
+    }
+
+    /// The number of the next version of a value.
+    pub(super) fn count_version(&mut self, value: ProxyId) -> u32 {
+        let name = self.arena.name(value);
+        let base: Rc<str> = Rc::from(name.split('@').next().unwrap_or(&name));
+        let count = self.versions.entry(base).or_insert(0);
+        *count += 1;
+        *count
+    }
+
+    /// Inputs that a line writes have its new versions from now on.
+    pub(super) fn note_versions(&mut self, line: &BoundSymbol) {
+        let results = line.outs.len() - line.effects.writes.len();
+        for (&arg, &new) in line.effects.writes.iter().zip(&line.outs[results..]) {
+            if let fulgurite_core::Value::Tensor(old) = line.args[arg]
+                && let Some(cell) = self.inputs.iter_mut().find(|c| c.version == old)
+            {
+                cell.version = new;
+            }
+        }
+    }
+}
+
+/// A path in the user's arguments as a name: names start with a letter.
+fn value_name(path: &str) -> String {
+    let plain = |c: char| if c.is_alphanumeric() || matches!(c, '_' | '.' | '@') { c } else { '_' };
+    let name: String = path.chars().map(plain).collect();
+    if name.starts_with(|c: char| c.is_alphabetic() || c == '_') { name } else { format!("in{name}") }
+}
+
+/// A number that depends on both, well mixed (the finaliser of SplitMix64).
+fn mix(a: u64, b: u64) -> u64 {
+    let mut z = a.wrapping_add(b.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}

@@ -1,0 +1,33 @@
+//! A builder runs rules of the tensor language: calling a row binds it.
+
+use super::Builder;
+use crate::error::Error;
+use crate::trace::types::ProxyId;
+use fulgurite_core::eval::tensor::Machine;
+use fulgurite_core::sig::ArgTy;
+use fulgurite_core::{Name, Value};
+
+impl Machine for Builder {
+    type V = ProxyId;
+    type Error = Error;
+
+    /// Auxiliary results are not given: what a gradient reads of them, the gradient transform asks for.
+    fn call(
+        &mut self,
+        op: Name,
+        positional: Vec<Value<ProxyId>>,
+        named: Vec<(Name, Value<ProxyId>)>,
+    ) -> Result<Vec<Value<ProxyId>>, Error> {
+        Ok(self.call_row(op, positional, named)?.results())
+    }
+
+    fn ty(&self, v: &ProxyId) -> ArgTy {
+        self.arena().arg_ty(*v)
+    }
+
+    fn write(&mut self, name: Name, value: Value<ProxyId>) -> Result<(), Error> {
+        self.writes.retain(|(n, _)| *n != name);
+        self.writes.push((name, value));
+        Ok(())
+    }
+}

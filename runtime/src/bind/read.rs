@@ -1,0 +1,212 @@
+//! Printed traces bound again: names and types are those of the text, everything else follows from the rows.
+
+use super::{Builder, Call, Site};
+use crate::error::Error;
+use crate::symbol;
+use crate::trace::parse::{self, Arg, Item, Line, Pos, Text, TypedName, WrittenTy};
+use crate::trace::tag::{Carrier, Tag, TagSet};
+use crate::trace::types::*;
+use fulgurite_core::lang::ast::OptType;
+use fulgurite_core::loc::Loc;
+use fulgurite_core::sig;
+use fulgurite_core::{DType, Name, Value};
+use rustc_hash::FxHashMap;
+
+impl Trace {
+    /// Reads a printed trace. Every line is bound again; the written types must be what the rows say.
+    ///
+    /// # Errors
+    /// E731 where the text is no trace or names something unknown, E732 where it disagrees with the rows; what binding
+    /// reports.
+    pub fn parse(text: &str) -> Result<Trace, Error> {
+        let text = parse::parse(text)?;
+        let builder = Builder::new(&text.name);
+        let mut reader = Reader { builder, names: FxHashMap::default(), regions: FxHashMap::default(), file: "" };
+        reader.trace(&text)
+    }
+}
+
+struct Reader {
+    builder: Builder,
+    names: FxHashMap<String, ProxyId>,
+    /// Regions that are opened more than once, by their number in the text.
+    regions: FxHashMap<i64, RegionId>,
+    file: &'static str,
+}
+
+impl Reader {
+    fn trace(mut self, text: &Text) -> Result<Trace, Error> {
+        for input in &text.inputs {
+            let ty = input.ty.as_ref().ok_or_else(|| input.pos.error("E731", "an input needs a name"))?;
+            let proxy = self.define(input, proxy_ty(ty))?;
+            self.builder.add_input(proxy, &input.name);
+        }
+        let mut writes = Vec::new();
+        self.items(&text.items, &mut writes)?;
+        let outputs = text.outputs.iter().chain(&text.saved);
+        let outputs = outputs.map(|name| self.lookup(name)).collect::<Result<Vec<_>, _>>()?;
+        let mut trace = self.builder.finish(&outputs);
+        trace.saved = text.saved.len();
+        trace.epilogue = writes;
+        trace.provenance.made_by = "parse";
+        Ok(trace)
+    }
+
+    fn items(&mut self, items: &[Item], writes: &mut Vec<EpilogueWrite>) -> Result<(), Error> {
+        for item in items {
+            match item {
+                Item::Line(line) => self.line(line)?,
+                Item::Region { kind, number, tags, items } => {
+                    let parent = self.builder.context.region;
+                    let known = number.and_then(|n| self.regions.get(&n).copied());
+                    let region = match known {
+                        Some(region) => region,
+                        None => self.builder.arena().add_region(parent, kind.clone(), Loc::NOWHERE),
+                    };
+                    if let Some(number) = number {
+                        self.regions.insert(*number, region);
+                    }
+                    self.builder.arena().add_region_tags(region, tag_set(tags, Carrier::Region)?);
+                    self.builder.context.region = region;
+                    self.items(items, writes)?;
+                    self.builder.context.region = parent;
+                }
+                Item::Write { input, value, phase } => {
+                    let (cell, new) = (self.lookup(input)?, self.lookup(value)?);
+                    let at = self.builder.inputs().iter().position(|c| c.proxy == cell);
+                    let at = at.ok_or_else(|| input.1.error("E731", format!("`{}` is no input", input.0)))?;
+                    writes.push(EpilogueWrite { input: at, value: new, phase: *phase });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn line(&mut self, line: &Line) -> Result<(), Error> {
+        let found = symbol::find(line.op);
+        let symbol = found.ok_or_else(|| line.pos.error("E731", format!("no linked database has a row `{}`", line.op)))?;
+        let sig = &symbol.row().sig;
+        let params: Vec<Name> = sig.params.iter().map(|p| p.name.name).collect();
+        let opt = |name: Name| sig.opts.iter().find(|o| o.name.name == name).map(|o| &o.ty);
+        let (mut positional, mut named) = (Vec::new(), Vec::new());
+        for (name, arg) in &line.args {
+            match name {
+                None if named.is_empty() && positional.len() < params.len() => positional.push(self.value(arg, None)?),
+                None => {
+                    let at = line.pos;
+                    return Err(at.error("E731", format!("`{}` has {} arguments; options are named", line.op, params.len())));
+                }
+                Some(name) => named.push((*name, self.value(arg, opt(*name))?)),
+            }
+        }
+        self.set_place(line)?;
+        let at = |e: Error| e.note(format!("in the trace text, line {}", line.pos.line));
+        let args = sig::arrange(symbol.row(), positional, named).map_err(|r| at(Error::from(r)))?;
+        let call: Call = self.builder.solve(symbol, args).map_err(at)?;
+        let written: Vec<&TypedName> = line.outs.iter().chain(&line.aux).collect();
+        let arena = self.builder.arena().clone();
+        let mut made = Vec::new();
+        let recorded = self.builder.record_as(call, !line.aux.is_empty(), &mut |i, hint, ty| {
+            let Some(out) = written.get(i) else {
+                return Err(line.pos.error("E732", format!("`{}` has more results than are written", line.op)));
+            };
+            let Some(want) = &out.ty else { return Ok(arena.proxy(hint, ty)) };
+            if !agrees(want, &ty) {
+                return Err(out.pos.error("E732", format!("`{}` is {ty}, not what is written", out.name)));
+            }
+            let proxy = arena.proxy_named(&out.name, ty).map_err(|e| out.pos.error("E731", e.claim()))?;
+            arena.set_tags(proxy, tag_set(&out.tags, Carrier::Value)?);
+            made.push((out.name.clone(), proxy));
+            Ok(proxy)
+        });
+        let recorded = recorded.map_err(at)?;
+        if recorded.outs.len() + recorded.aux.len() != written.len() {
+            return Err(line.pos.error("E732", format!("`{}` has fewer results than are written", line.op)));
+        }
+        self.names.extend(made);
+        let dead = line.outs.iter().enumerate().filter(|(i, o)| o.ty.is_none() && *i < 64);
+        let dead = dead.fold(0, |bits, (i, _)| bits | 1 << i);
+        if dead != 0 {
+            let last = self.builder.lines().len() - 1;
+            self.builder.replace(last, std::rc::Rc::new(BoundSymbol { dead, ..(*recorded).clone() }));
+        }
+        Ok(())
+    }
+
+    fn set_place(&mut self, line: &Line) -> Result<(), Error> {
+        let (mut role, mut loc) = (Role::Forward, Loc::NOWHERE);
+        if let Some((written, file, number)) = &line.place {
+            if file != "…" {
+                self.file = Name::new(file).as_str();
+            }
+            (role, loc) = (*written, Loc { file: self.file, line: *number, column: 1 });
+        }
+        let context = &mut self.builder.context;
+        context.place = Place { loc, role };
+        context.tags = tag_set(&line.tags, Carrier::Line)?;
+        context.site = line.site.map_or(Site::Fresh, Site::Fixed);
+        Ok(())
+    }
+
+    /// What an argument means where an option of this type (or a parameter) takes it.
+    fn value(&self, arg: &Arg, opt: Option<&OptType>) -> Result<Value<ProxyId>, Error> {
+        Ok(match arg {
+            Arg::Num(number) => Value::Num(*number),
+            Arg::Str(text) => Value::Str(text.clone()),
+            Arg::Type(ty) => Value::Type(ty.clone()),
+            Arg::List(items) => Value::List(items.iter().map(|i| self.value(i, opt)).collect::<Result<_, _>>()?),
+            Arg::Word(word, pos) => match opt {
+                Some(OptType::Enum(_)) => Value::Word(Name::new(word)),
+                Some(OptType::Dtype(_)) => match DType::from_name(word) {
+                    Some(dtype) => Value::DType(dtype),
+                    None => return Err(pos.error("E731", format!("`{word}` is no dtype"))),
+                },
+                _ => Value::Tensor(self.lookup(&(word.clone(), *pos))?),
+            },
+        })
+    }
+
+    fn lookup(&self, (name, pos): &(String, Pos)) -> Result<ProxyId, Error> {
+        let found = self.names.get(name).copied();
+        found.ok_or_else(|| pos.error("E731", format!("`{name}` is not defined before")))
+    }
+
+    fn define(&mut self, name: &TypedName, ty: ProxyTy) -> Result<ProxyId, Error> {
+        let arena = self.builder.arena();
+        let proxy = arena.proxy_named(&name.name, ty).map_err(|e| name.pos.error("E731", e.claim()))?;
+        arena.set_tags(proxy, tag_set(&name.tags, Carrier::Value)?);
+        self.names.insert(name.name.clone(), proxy);
+        Ok(proxy)
+    }
+}
+
+fn proxy_ty(ty: &WrittenTy) -> ProxyTy {
+    match ty {
+        WrittenTy::Tensor(ty, device) => {
+            ProxyTy::Tensor(TensorType { ty: ty.clone(), device: *device, requires_grad: false, subclass: None })
+        }
+        WrittenTy::Number(dtype) => ProxyTy::Number(*dtype),
+        WrittenTy::Key => ProxyTy::Key,
+    }
+}
+
+fn agrees(written: &WrittenTy, ty: &ProxyTy) -> bool {
+    match (written, ty) {
+        (WrittenTy::Tensor(want, device), ProxyTy::Tensor(t)) => *want == t.ty && *device == t.device,
+        (WrittenTy::Number(want), ProxyTy::Number(d)) => want == d,
+        (WrittenTy::Key, ProxyTy::Key) => true,
+        _ => false,
+    }
+}
+
+fn tag_set(written: &[(String, Pos)], carrier: Carrier) -> Result<TagSet, Error> {
+    let mut tags = TagSet::EMPTY;
+    for (name, pos) in written {
+        let tag = Tag::find(name).ok_or_else(|| pos.error("E731", format!("no tag `{name}` is declared")))?;
+        if tag.decl().carrier != carrier {
+            return Err(pos.error("E731", format!("the tag `{name}` can't stand here")));
+        }
+        tags = tags.with(tag);
+    }
+    Ok(tags)
+}

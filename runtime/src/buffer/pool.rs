@@ -1,0 +1,214 @@
+//! Blocks of memory: counted, 64-byte aligned, recycled through a process-wide free list by size class.
+//!
+//! A running program asks for the same sizes again and again; after its first run every request is met from the free
+//! list. The count stands in a header before the data, so a buffer costs one allocation and none in steady state.
+//!
+//! **Invariant:** the bytes of a block are always initialised: fresh ones come zeroed, recycled ones hold old data.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::ptr::NonNull;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering, fence};
+
+/// Alignment of the data of every block, and the size of its header: one cache line.
+pub const ALIGN: usize = 64;
+
+/// Bytes that the free list may hold: enough for the working set of a training step; more goes back to the system.
+static CACHE_LIMIT: AtomicUsize = AtomicUsize::new(1 << 30);
+static CACHED: AtomicUsize = AtomicUsize::new(0);
+
+/// Classes: four per power of two, up to 2^47 bytes.
+const CLASSES: usize = 4 * 48;
+
+#[repr(C, align(64))]
+struct Header {
+    refs: AtomicUsize,
+    class: usize,
+    /// The next free block of the class; meaningful while this one is free.
+    next: *mut Header,
+}
+
+/// The first free block of a class.
+struct Head(*mut Header);
+
+// SAFETY: the pointer is only followed while the mutex around the head is held, and free blocks belong to nobody else.
+unsafe impl Send for Head {}
+
+static FREE: [Mutex<Head>; CLASSES] = [const { Mutex::new(Head(std::ptr::null_mut())) }; CLASSES];
+
+/// A share of a block.
+pub struct Block(NonNull<Header>);
+
+// SAFETY: a block is plain memory with an atomic count. Shares give access through raw pointers only; who writes is
+// decided by the owners (`Buffer` hands out mutable access to unique blocks only).
+unsafe impl Send for Block {}
+// SAFETY: as above.
+unsafe impl Sync for Block {}
+
+/// More memory than the address space (or the system) has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutOfMemory {
+    /// Bytes that were asked for.
+    pub bytes: usize,
+}
+
+impl std::fmt::Display for OutOfMemory {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} bytes could not be allocated", self.bytes)
+    }
+}
+impl std::error::Error for OutOfMemory {}
+
+/// The class of blocks with `bytes` of data and header together, and the size of that class.
+fn class_of(bytes: usize) -> Option<(usize, usize)> {
+    let bytes = bytes.max(2 * ALIGN);
+    if bytes > 1 << 47 {
+        return None;
+    }
+    // Four steps between a power of two and the next; none smaller than the alignment.
+    let log = (usize::BITS - 1 - (bytes - 1).leading_zeros()) as usize;
+    let step = (1usize << log.saturating_sub(2)).max(ALIGN);
+    let size = bytes.div_ceil(step) * step;
+    let class = 4 * log + ((size - 1) >> log.saturating_sub(2)) % 4;
+    Some((class, size))
+}
+
+impl Block {
+    /// A block with room for `bytes`, with whatever data it last had.
+    pub fn new(bytes: usize) -> Result<Block, OutOfMemory> {
+        let oom = OutOfMemory { bytes };
+        let (class, size) = bytes.checked_add(ALIGN).and_then(class_of).ok_or(oom)?;
+        {
+            let mut head = FREE[class].lock().unwrap_or_else(|e| e.into_inner());
+            if let Some(header) = NonNull::new(head.0) {
+                // SAFETY: a block in the list is valid and belongs to the list, whose lock is held.
+                unsafe {
+                    head.0 = (*header.as_ptr()).next;
+                    (*header.as_ptr()).refs.store(1, Ordering::Relaxed);
+                }
+                CACHED.fetch_sub(size, Ordering::Relaxed);
+                return Ok(Block(header));
+            }
+        }
+        let layout = Layout::from_size_align(size, ALIGN).map_err(|_| oom)?;
+        // SAFETY: the layout's size is not 0.
+        let header = NonNull::new(unsafe { alloc_zeroed(layout) } as *mut Header).ok_or(oom)?;
+        // SAFETY: fresh memory, large enough and aligned for a header.
+        unsafe { header.write(Header { refs: AtomicUsize::new(1), class, next: std::ptr::null_mut() }) };
+        Ok(Block(header))
+    }
+
+    /// Where its data starts, aligned to [`ALIGN`].
+    pub fn data(&self) -> *mut u8 {
+        // SAFETY: every block is larger than its header, which takes exactly `ALIGN` bytes.
+        unsafe { (self.0.as_ptr() as *mut u8).add(ALIGN) }
+    }
+
+    /// Whether there is no other share.
+    pub fn is_unique(&self) -> bool {
+        // Acquire: what other shares did before they went happened before the owner writes.
+        self.header().refs.load(Ordering::Acquire) == 1
+    }
+
+    /// Whether both are shares of one block.
+    pub fn same(&self, other: &Block) -> bool {
+        self.0 == other.0
+    }
+
+    fn header(&self) -> &Header {
+        // SAFETY: the header lives as long as any share.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl Clone for Block {
+    fn clone(&self) -> Block {
+        self.header().refs.fetch_add(1, Ordering::Relaxed);
+        Block(self.0)
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        if self.header().refs.fetch_sub(1, Ordering::Release) != 1 {
+            return;
+        }
+        fence(Ordering::Acquire);
+        let class = self.header().class;
+        let size = size_of_class(class);
+        if CACHED.fetch_add(size, Ordering::Relaxed) + size <= CACHE_LIMIT.load(Ordering::Relaxed) {
+            let mut head = FREE[class].lock().unwrap_or_else(|e| e.into_inner());
+            // SAFETY: this was the last share, so the block is ours to put into the list, whose lock is held.
+            unsafe { (*self.0.as_ptr()).next = head.0 };
+            head.0 = self.0.as_ptr();
+        } else {
+            CACHED.fetch_sub(size, Ordering::Relaxed);
+            // SAFETY: the last share; allocated in `new` with this layout.
+            unsafe { dealloc(self.0.as_ptr() as *mut u8, Layout::from_size_align_unchecked(size, ALIGN)) };
+        }
+    }
+}
+
+/// The size that [`class_of`] gave with this class.
+fn size_of_class(class: usize) -> usize {
+    let (log, quarter) = (class / 4, class % 4);
+    let size = (1usize << log) + (quarter + 1) * (1usize << log.saturating_sub(2));
+    size.next_multiple_of(ALIGN)
+}
+
+/// Sets how many bytes of freed memory the process keeps for reuse, and gives back what exceeds it.
+pub fn set_cache_limit(bytes: usize) {
+    CACHE_LIMIT.store(bytes, Ordering::Relaxed);
+    for (class, head) in FREE.iter().enumerate().rev() {
+        let size = size_of_class(class);
+        while CACHED.load(Ordering::Relaxed) > bytes {
+            let mut head = head.lock().unwrap_or_else(|e| e.into_inner());
+            let Some(header) = NonNull::new(head.0) else { break };
+            // SAFETY: the block is free, so nobody refers to it once it has left the list, whose lock is held.
+            unsafe {
+                head.0 = (*header.as_ptr()).next;
+                dealloc(header.as_ptr() as *mut u8, Layout::from_size_align_unchecked(size, ALIGN));
+            }
+            CACHED.fetch_sub(size, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Bytes of freed memory that wait for reuse.
+pub fn cached_bytes() -> usize {
+    CACHED.load(Ordering::Relaxed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_round_trip() {
+        let mut last = 0;
+        for bytes in (1..70_000).chain((1..400).map(|i| i * 1_234_567)) {
+            let Some((class, size)) = class_of(bytes) else { panic!("{bytes}") };
+            assert!(size >= bytes && size % ALIGN == 0);
+            assert_eq!(size_of_class(class), size, "{bytes} → class {class}");
+            assert!(size <= (bytes + bytes / 4 + 2 * ALIGN), "{bytes} wastes too much: {size}");
+            last = last.max(class);
+        }
+        assert!(last < CLASSES);
+        assert_eq!(class_of(usize::MAX), None);
+    }
+
+    #[test]
+    fn freed_blocks_come_back() {
+        let bytes = 54_321_000;
+        let first = Block::new(bytes).unwrap();
+        let at = first.data();
+        assert_eq!(at as usize % ALIGN, 0);
+        drop(first);
+        let second = Block::new(bytes).unwrap();
+        assert_eq!(second.data(), at);
+        let third = second.clone();
+        assert!(!second.is_unique());
+        drop(second);
+        assert!(third.is_unique());
+    }
+}

@@ -1,0 +1,333 @@
+//! What a user is told: one error type with a code, a claim, the place of the user's call, and values beside it.
+//!
+//! The text follows docs/style.md: `error[CODE]: claim`, the source line with the call underlined, then `=` lines. The
+//! [`ErrorKind`] carries the same facts as fields, for programs that react to them.
+
+use fulgurite_core::loc::Loc;
+use fulgurite_core::sig::Refusal;
+use fulgurite_core::{Name, TensorTy};
+use std::fmt;
+use std::sync::Arc;
+
+/// In which part of a program something happens.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[allow(missing_docs)]
+pub enum Phase {
+    Forward,
+    Backward,
+}
+
+/// What went wrong, where, and what to do. Cloning is cheap: poisoned values share it.
+#[derive(Clone)]
+pub struct Error(Arc<Inner>);
+
+#[derive(Clone)]
+struct Inner {
+    code: &'static str,
+    claim: String,
+    kind: ErrorKind,
+    loc: Loc,
+    label: String,
+    notes: Vec<String>,
+    help: Vec<String>,
+}
+
+/// The facts of an error as fields. The place is [`Error::loc`].
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// E701: sizes that do not fit.
+    ShapeMismatch {
+        /// The operator.
+        op: Name,
+        /// Its tensor arguments.
+        shapes: Vec<(Name, TensorTy)>,
+        /// The argument at fault, if one is.
+        arg: Option<Name>,
+    },
+    /// E702 to E706: a signature refused the call otherwise.
+    Refused {
+        /// The operator.
+        op: Name,
+        /// The argument at fault, if one is.
+        arg: Option<Name>,
+    },
+    /// E710: a name that no linked database has.
+    UnknownSymbol {
+        /// The name.
+        op: Name,
+    },
+    /// E711: a live cotangent must pass an operator that has no gradient rule.
+    NoGradRule {
+        /// The operator.
+        op: Name,
+        /// The input whose cotangent is needed.
+        input: Name,
+    },
+    /// E712: a gradient of or by something that is not a float tensor.
+    NotDifferentiable {
+        /// The argument or output.
+        value: String,
+        /// Its type.
+        ty: String,
+    },
+    /// E713: an input in `wrt` is written with gradient mode on.
+    LeafMutation {
+        /// Its position.
+        index: usize,
+        /// Its name.
+        name: String,
+    },
+    /// E714: a write that changes the shape of an input.
+    MetadataMutation {
+        /// When.
+        phase: Phase,
+        /// Its position.
+        index: usize,
+        /// Its name.
+        name: String,
+        /// Its type before.
+        old: String,
+        /// Its type after.
+        new: String,
+    },
+    /// E715: a write that resizes an input's storage.
+    StorageResize {
+        /// When.
+        phase: Phase,
+        /// Its position.
+        index: usize,
+        /// Its name.
+        name: String,
+    },
+    /// E716: a write that gives an input another storage.
+    StorageSwap {
+        /// When.
+        phase: Phase,
+        /// Its position.
+        index: usize,
+        /// Its name.
+        name: String,
+    },
+    /// E717: a backward writes to a cotangent.
+    CotangentMutation {
+        /// The output whose cotangent it is.
+        output: usize,
+    },
+    /// E718: a backward writes to a value that the forward made.
+    BackwardWriteToIntermediate {
+        /// The value.
+        value: String,
+        /// The line that made it, as printed.
+        line: String,
+    },
+    /// E719: a differentiated backward writes to inputs that need a gradient.
+    BackwardWriteNeedsGrad {
+        /// Their positions, ascending, each once.
+        inputs: Vec<(usize, String)>,
+    },
+    /// E720: a backward that writes was asked to stay for a second run.
+    RetainWithBackwardWrites {
+        /// The written inputs.
+        inputs: Vec<(usize, String)>,
+    },
+    /// E721: a tag that must survive has no value to stand on.
+    TagLost {
+        /// The tag.
+        tag: &'static str,
+        /// The value or line that had it.
+        of: String,
+        /// The transform that lost it.
+        transform: &'static str,
+    },
+    /// E722: tags that exclude each other met.
+    TagConflict {
+        /// The tags.
+        tags: Vec<&'static str>,
+        /// The value or line.
+        of: String,
+        /// The transform (or verifier) that met them.
+        transform: &'static str,
+    },
+    /// E723: a transform that must not run after another.
+    TransformOrder {
+        /// The transform.
+        transform: &'static str,
+        /// The earlier one that forbids it.
+        after: &'static str,
+    },
+    /// E730: a trace that breaks a rule of traces: a fault of the transform that made it.
+    BadTrace {
+        /// The transform.
+        transform: &'static str,
+    },
+    /// E731, E732: text that is not a trace, or that disagrees with itself.
+    TraceText {
+        /// Line of the text, from 1.
+        line: u32,
+        /// Column, from 1.
+        column: u32,
+    },
+    /// E8xx: an executor.
+    Executor {
+        /// Its name.
+        executor: &'static str,
+        /// The operator that it ran or compiled.
+        op: Option<Name>,
+    },
+    /// E9xx: a file or the command line.
+    File {
+        /// The path.
+        path: String,
+    },
+    /// Nothing beside the text.
+    Other,
+}
+
+impl Error {
+    /// An error without place, notes and help.
+    pub fn new(code: &'static str, claim: impl Into<String>) -> Error {
+        Error(Arc::new(Inner {
+            code,
+            claim: claim.into(),
+            kind: ErrorKind::Other,
+            loc: Loc::NOWHERE,
+            label: "called here".to_owned(),
+            notes: Vec::new(),
+            help: Vec::new(),
+        }))
+    }
+
+    fn edit(mut self, f: impl FnOnce(&mut Inner)) -> Error {
+        f(Arc::make_mut(&mut self.0));
+        self
+    }
+
+    /// The same with these facts.
+    pub fn kind_is(self, kind: ErrorKind) -> Error {
+        self.edit(|e| e.kind = kind)
+    }
+
+    /// The same at this place, unless it has one already: the innermost place is the user's.
+    pub fn at(self, loc: Loc) -> Error {
+        if self.0.loc != Loc::NOWHERE || loc == Loc::NOWHERE { self } else { self.edit(|e| e.loc = loc) }
+    }
+
+    /// The same with another text under the source line than `called here`.
+    pub fn label(self, label: impl Into<String>) -> Error {
+        self.edit(|e| e.label = label.into())
+    }
+
+    /// The same with one more `=` line.
+    pub fn note(self, note: impl Into<String>) -> Error {
+        self.edit(|e| e.notes.push(note.into()))
+    }
+
+    /// The same with one more remedy.
+    pub fn help(self, help: impl Into<String>) -> Error {
+        self.edit(|e| e.help.push(help.into()))
+    }
+
+    /// A fault of ours, not of the user's.
+    pub fn bug(code: &'static str, claim: impl Into<String>) -> Error {
+        Error::new(code, claim).note("this is a bug in fulgurite")
+    }
+
+    /// Its code, `E701`.
+    pub fn code(&self) -> &'static str {
+        self.0.code
+    }
+    /// What is wrong, in one sentence.
+    pub fn claim(&self) -> &str {
+        &self.0.claim
+    }
+    /// The facts as fields.
+    pub fn kind(&self) -> &ErrorKind {
+        &self.0.kind
+    }
+    /// The user's call.
+    pub fn loc(&self) -> Loc {
+        self.0.loc
+    }
+    /// The `=` lines.
+    pub fn notes(&self) -> &[String] {
+        &self.0.notes
+    }
+    /// What to do.
+    pub fn helps(&self) -> &[String] {
+        &self.0.help
+    }
+}
+
+impl From<Refusal> for Error {
+    fn from(r: Refusal) -> Error {
+        let mut error = Error::new(r.code, r.message);
+        if let Some(help) = r.help {
+            error = error.help(help);
+        }
+        match r.arg {
+            Some(arg) => error.kind_is(ErrorKind::Refused { op: Name::new(""), arg: Some(arg) }),
+            None => error,
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let e = &self.0;
+        write!(f, "error[{}]: {}", e.code, e.claim)?;
+        let width = e.loc.line.max(1).ilog10() as usize + 1;
+        let pad = " ".repeat(width);
+        if e.loc != Loc::NOWHERE {
+            write!(f, "\n{pad}--> {}", e.loc)?;
+            if let Some(text) = source_line(&e.loc) {
+                let (indent, length) = underline(&text, e.loc.column);
+                write!(f, "\n{pad} |\n{} | {text}\n{pad} | {indent}{} {}", e.loc.line, "^".repeat(length), e.label)?;
+                if !(e.notes.is_empty() && e.help.is_empty()) {
+                    write!(f, "\n{pad} |")?;
+                }
+            }
+        }
+        for note in &e.notes {
+            write!(f, "\n{pad} = {note}")?;
+        }
+        for help in &e.help {
+            write!(f, "\n{pad} = help: {help}")?;
+        }
+        Ok(())
+    }
+}
+
+/// The line that a place points to, if its file can be read. rustc names files relative to the workspace, tests run in
+/// a package: three folders upwards are tried.
+fn source_line(loc: &Loc) -> Option<String> {
+    let file = std::path::Path::new(loc.file);
+    let mut up = std::path::PathBuf::new();
+    for _ in 0..4 {
+        if let Ok(text) = std::fs::read_to_string(up.join(file)) {
+            let line = text.lines().nth(loc.line.checked_sub(1)? as usize)?;
+            return Some(line.replace('\t', " ").trim_end().to_owned());
+        }
+        if file.is_absolute() {
+            return None;
+        }
+        up.push("..");
+    }
+    None
+}
+
+/// What stands before the underline, and its length: the path or word that starts at the column.
+fn underline(line: &str, column: u32) -> (String, usize) {
+    let before = (column.max(1) - 1) as usize;
+    let indent = " ".repeat(before.min(line.chars().count()));
+    let word = line.chars().skip(before).take_while(|c| c.is_alphanumeric() || *c == '_' || *c == ':').count();
+    (indent, word.max(1))
+}

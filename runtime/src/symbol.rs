@@ -1,0 +1,175 @@
+//! Symbols: what a row is at run time, and the registry of all databases linked into the program.
+
+mod mentions;
+
+use fulgurite_core::Name;
+use fulgurite_core::lang::ast::Block;
+use fulgurite_core::lower::Rows;
+use fulgurite_core::row::{Row, RowText};
+use rustc_hash::FxHashMap;
+use std::sync::{Arc, OnceLock, RwLock};
+
+/// A row of some database, callable by `bind`. Its texts are parsed on first use.
+pub struct Symbol {
+    /// The crate whose database has the row.
+    pub krate: &'static str,
+    /// The row's texts.
+    pub text: RowText,
+    row: OnceLock<Arc<Row>>,
+    rules: OnceLock<Vec<RuleFacts>>,
+}
+
+/// Two symbols are the same if they are one object.
+pub type SymbolRef = &'static Symbol;
+
+/// What the text of a gradient rule says about itself.
+#[derive(Clone, Debug)]
+pub struct RuleFacts {
+    /// The argument.
+    pub arg: Name,
+    /// The rule is `0`: the derivative is identically zero.
+    pub zero: bool,
+    /// Every name that the rule mentions.
+    pub mentions: Vec<Name>,
+}
+
+impl Symbol {
+    /// A symbol from emitted texts.
+    pub const fn new(krate: &'static str, text: RowText) -> Symbol {
+        Symbol { krate, text, row: OnceLock::new(), rules: OnceLock::new() }
+    }
+
+    /// A symbol from a row made at run time (derived rows beyond first order); lives as long as the process.
+    pub fn leak(krate: &'static str, text: RowText, row: Row) -> SymbolRef {
+        let symbol = Symbol::new(krate, text);
+        let _ = symbol.row.set(Arc::new(row));
+        Box::leak(Box::new(symbol))
+    }
+
+    /// Its name without the crate.
+    pub fn name(&self) -> &'static str {
+        self.text.op
+    }
+
+    /// Its row.
+    pub fn row(&self) -> &Row {
+        self.shared_row()
+    }
+
+    fn shared_row(&self) -> &Arc<Row> {
+        self.row.get_or_init(|| match Row::parse(&self.text) {
+            Ok(row) => Arc::new(row),
+            // invariant: codegen emits only texts that it printed from parsed trees; a test parses every emitted row
+            Err(e) => unreachable!("emitted row `{}` does not parse: {e}", self.text.op),
+        })
+    }
+
+    /// The gradient rule for an argument, if the row (or codegen for it) gives one.
+    pub fn vjp_rule(&self, arg: Name) -> Option<(&Block, &RuleFacts)> {
+        let at = self.row().vjp.iter().position(|(name, _)| *name == arg)?;
+        Some((&self.row().vjp[at].1, &self.rule_facts()[at]))
+    }
+
+    fn rule_facts(&self) -> &[RuleFacts] {
+        self.rules.get_or_init(|| {
+            let facts = self.row().vjp.iter().map(|(arg, rule)| RuleFacts {
+                arg: *arg,
+                zero: mentions::is_zero(rule),
+                mentions: mentions::names(rule),
+            });
+            facts.collect()
+        })
+    }
+}
+
+impl std::fmt::Debug for Symbol {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}::{}", self.krate, self.text.op)
+    }
+}
+
+/// The rows of one database crate.
+pub struct Database {
+    /// The crate.
+    pub krate: &'static str,
+    /// Its rows and derived rows.
+    pub symbols: &'static [Symbol],
+}
+
+inventory::collect!(&'static Database);
+
+#[derive(Default)]
+struct Registry {
+    by_name: FxHashMap<&'static str, SymbolRef>,
+    /// Rows called `base.something`, by `base`, in order of their names.
+    overloads: FxHashMap<&'static str, Vec<SymbolRef>>,
+}
+
+/// Second parts of names that mark a derived row (`gelu.d`, `matmul.vjp.a`), not an overload (`matmul.mv`).
+const DERIVED: [&str; 3] = ["vjp", "jvp", "d"];
+
+impl Registry {
+    fn insert(&mut self, symbol: SymbolRef) -> SymbolRef {
+        let name = symbol.name();
+        if let Some(old) = self.by_name.get(name) {
+            return old;
+        }
+        self.by_name.insert(name, symbol);
+        if let Some((base, rest)) = name.split_once('.')
+            && !rest.contains('.')
+            && !DERIVED.contains(&rest)
+        {
+            let overloads = self.overloads.entry(base).or_default();
+            let at = overloads.partition_point(|s| s.name() < name);
+            overloads.insert(at, symbol);
+        }
+        symbol
+    }
+}
+
+fn registry() -> &'static RwLock<Registry> {
+    static REGISTRY: OnceLock<RwLock<Registry>> = OnceLock::new();
+    REGISTRY.get_or_init(|| {
+        let mut registry = Registry::default();
+        for database in inventory::iter::<&'static Database> {
+            for symbol in database.symbols {
+                registry.insert(symbol);
+            }
+        }
+        RwLock::new(registry)
+    })
+}
+
+/// The symbol called `name` in any linked database.
+pub fn find(name: Name) -> Option<SymbolRef> {
+    registry().read().unwrap_or_else(|e| e.into_inner()).by_name.get(name.as_str()).copied()
+}
+
+/// The rows that a call of `name` may mean: the one of that name, then its overloads `name.*`.
+pub fn candidates(name: Name) -> Vec<SymbolRef> {
+    let registry = registry().read().unwrap_or_else(|e| e.into_inner());
+    let exact = registry.by_name.get(name.as_str()).copied();
+    exact.into_iter().chain(registry.overloads.get(name.as_str()).into_iter().flatten().copied()).collect()
+}
+
+/// Adds a symbol made at run time (tests, derived rows beyond first order); an existing one of that name stays.
+pub fn register(symbol: SymbolRef) -> SymbolRef {
+    registry().write().unwrap_or_else(|e| e.into_inner()).insert(symbol)
+}
+
+/// Every registered symbol, by name.
+pub fn all() -> Vec<SymbolRef> {
+    let mut symbols: Vec<_> =
+        registry().read().unwrap_or_else(|e| e.into_inner()).by_name.values().copied().collect();
+    symbols.sort_by_key(|s| s.name());
+    symbols
+}
+
+/// The registered rows, for lowering bodies that call pointwise rows.
+pub struct Registered;
+
+impl Rows for Registered {
+    fn row(&self, name: Name) -> Option<Arc<Row>> {
+        Some(find(name)?.shared_row().clone())
+    }
+}

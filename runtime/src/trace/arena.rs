@@ -1,0 +1,315 @@
+//! The append-only store that all traces of one acquisition share: proxies with unique names, regions, counters.
+//!
+//! **Invariant:** what a proxy is called and typed in a finished trace stays readable: a transform that changes a type
+//! (autocast) opens a new epoch, and older traces look types up as they were.
+
+use super::tag::{Tag, TagSet};
+use super::types::{BoundSymbol, BoundSymbolId, Proxy, ProxyId, ProxyTy, Region, RegionId, RegionKind};
+use crate::error::Error;
+use fulgurite_core::loc::Loc;
+use fulgurite_core::sig::ArgTy;
+use fulgurite_core::{DType, TensorTy};
+use rustc_hash::FxHashMap;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// Words that values cannot be called, because printed traces use them otherwise.
+const RESERVED: [&str; 6] = ["true", "false", "nan", "inf", "_", "return"];
+
+/// The store of one acquisition.
+pub struct Arena {
+    inner: RefCell<Inner>,
+}
+
+struct Inner {
+    proxies: Vec<Proxy>,
+    regions: Vec<Region>,
+    /// Every name in use, and the next number for names that derive from it.
+    names: FxHashMap<Rc<str>, u32>,
+    /// Types that were changed: the proxy, the last epoch in which it had the type, the type.
+    retyped: Vec<(ProxyId, u32, ProxyTy)>,
+    epoch: u32,
+    next_line: u32,
+    next_site: u64,
+}
+
+impl Arena {
+    /// An empty store with its root region.
+    pub fn new() -> Rc<Arena> {
+        let root =
+            Region { id: RegionId(0), parent: None, kind: RegionKind::Root, tags: TagSet::EMPTY, loc: Loc::NOWHERE };
+        let names = RESERVED.iter().map(|w| (Rc::from(*w), 1)).collect();
+        let inner = Inner {
+            proxies: Vec::new(),
+            regions: vec![root],
+            names,
+            retyped: Vec::new(),
+            epoch: 0,
+            next_line: 0,
+            next_site: 0,
+        };
+        Rc::new(Arena { inner: RefCell::new(inner) })
+    }
+
+    /// How many proxies there are; their numbers are smaller.
+    pub fn len(&self) -> usize {
+        self.inner.borrow().proxies.len()
+    }
+
+    /// Whether there are no proxies.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    // ------------------------------------------------------------ proxies
+
+    /// A new proxy, called `hint` or, if that is taken, `hint.1`, `hint.2`, …
+    pub fn proxy(&self, hint: &str, ty: ProxyTy) -> ProxyId {
+        let mut inner = self.inner.borrow_mut();
+        let name = inner.fresh_name(hint);
+        inner.push(name, ty)
+    }
+
+    /// A new proxy with exactly this name.
+    ///
+    /// # Errors
+    /// E731 if the name is taken or reserved.
+    pub fn proxy_named(&self, name: &str, ty: ProxyTy) -> Result<ProxyId, Error> {
+        let mut inner = self.inner.borrow_mut();
+        if inner.names.contains_key(name) {
+            return Err(Error::new("E731", format!("the name `{name}` is taken")));
+        }
+        let name: Rc<str> = Rc::from(name);
+        inner.names.insert(name.clone(), 1);
+        Ok(inner.push(name, ty))
+    }
+
+    /// Its type now, after all changes.
+    pub fn ty(&self, id: ProxyId) -> ProxyTy {
+        self.inner.borrow().proxies[id.0 as usize].ty.clone()
+    }
+
+    /// Its type in a trace of this epoch.
+    pub fn ty_at(&self, id: ProxyId, epoch: u32) -> ProxyTy {
+        let inner = self.inner.borrow();
+        let old = inner.retyped.iter().find(|(p, until, _)| *p == id && epoch <= *until);
+        old.map_or_else(|| inner.proxies[id.0 as usize].ty.clone(), |(_, _, ty)| ty.clone())
+    }
+
+    /// What signatures see of it.
+    pub fn arg_ty(&self, id: ProxyId) -> ArgTy {
+        self.inner.borrow().proxies[id.0 as usize].ty.arg_ty()
+    }
+
+    /// Its tensor type, if it is a tensor.
+    pub fn tensor_ty(&self, id: ProxyId) -> Option<TensorTy> {
+        self.inner.borrow().proxies[id.0 as usize].ty.as_tensor().cloned()
+    }
+
+    /// Whether it is a tensor of floats: what can have a gradient.
+    pub fn is_float(&self, id: ProxyId) -> bool {
+        matches!(self.inner.borrow().proxies[id.0 as usize].ty.as_tensor(), Some(t) if t.dtype.is_float())
+    }
+
+    /// Its name.
+    pub fn name(&self, id: ProxyId) -> Rc<str> {
+        self.inner.borrow().proxies[id.0 as usize].name.clone()
+    }
+
+    /// Calls it `hint` (or `hint.1`, …). For proxies that stand in no finished trace yet.
+    pub fn rename(&self, id: ProxyId, hint: &str) {
+        let mut inner = self.inner.borrow_mut();
+        let old = inner.proxies[id.0 as usize].name.clone();
+        if &*old == hint {
+            return;
+        }
+        // the old name was the last one of its kind: the next one may have it, so that numbers stay dense
+        inner.names.remove(&old);
+        if let Some((base, number)) = split_number(&old)
+            && let Some(next) = inner.names.get_mut(base)
+            && *next == number + 1
+        {
+            *next = number;
+        }
+        let name = inner.fresh_name(hint);
+        inner.proxies[id.0 as usize].name = name;
+    }
+
+    /// Changes its type from the next trace on; finished traces keep the old one.
+    pub fn retype(&self, id: ProxyId, ty: ProxyTy) {
+        let mut inner = self.inner.borrow_mut();
+        let epoch = inner.epoch;
+        let old = std::mem::replace(&mut inner.proxies[id.0 as usize].ty, ty);
+        inner.retyped.push((id, epoch, old));
+    }
+
+    /// The epoch of a trace that is finished now. Changes of types made later don't reach it.
+    pub(crate) fn close_epoch(&self) -> u32 {
+        let mut inner = self.inner.borrow_mut();
+        if inner.retyped.last().is_some_and(|(_, epoch, _)| *epoch == inner.epoch) {
+            inner.epoch += 1;
+        }
+        inner.epoch
+    }
+
+    /// Its tags.
+    pub fn tags(&self, id: ProxyId) -> TagSet {
+        self.inner.borrow().proxies[id.0 as usize].tags
+    }
+
+    /// Gives it these tags instead of its own.
+    pub fn set_tags(&self, id: ProxyId, tags: TagSet) {
+        self.inner.borrow_mut().proxies[id.0 as usize].tags = tags;
+    }
+
+    // ------------------------------------------------------------ regions
+
+    /// A region inside `parent`.
+    pub fn add_region(&self, parent: RegionId, kind: RegionKind, loc: Loc) -> RegionId {
+        let mut inner = self.inner.borrow_mut();
+        let id = RegionId(inner.regions.len() as u32);
+        let tags = kind.tag().map_or(TagSet::EMPTY, |t| TagSet::EMPTY.with(t));
+        inner.regions.push(Region { id, parent: Some(parent), kind, tags, loc });
+        id
+    }
+
+    /// Gives the region further tags.
+    pub fn add_region_tags(&self, id: RegionId, tags: TagSet) {
+        let mut inner = self.inner.borrow_mut();
+        let region = &mut inner.regions[id.0 as usize];
+        region.tags = region.tags.union(tags);
+    }
+
+    /// The region.
+    pub fn region(&self, id: RegionId) -> Region {
+        self.inner.borrow().regions[id.0 as usize].clone()
+    }
+
+    /// The regions of a line in `id`, innermost first, up to and without `root`.
+    pub fn region_chain(&self, id: RegionId, root: RegionId) -> Vec<RegionId> {
+        let inner = self.inner.borrow();
+        let mut chain = Vec::new();
+        let mut at = Some(id);
+        while let Some(region) = at.filter(|r| *r != root && *r != RegionId(0)) {
+            chain.push(region);
+            at = inner.regions[region.0 as usize].parent;
+        }
+        chain
+    }
+
+    /// The region that switches gradients off at `id`, if one does (the innermost region that says anything decides).
+    pub fn no_grad_region(&self, id: RegionId, root: RegionId) -> Option<RegionId> {
+        let inner = self.inner.borrow();
+        let mut at = id;
+        while at != root {
+            let region = &inner.regions[at.0 as usize];
+            match region.kind {
+                RegionKind::NoGrad => return Some(at),
+                RegionKind::EnableGrad => return None,
+                _ => at = region.parent?,
+            }
+        }
+        None
+    }
+
+    /// The dtype in which lines of the region compute by autocast: the innermost region that says anything decides.
+    pub fn autocast(&self, id: RegionId, root: RegionId) -> Option<DType> {
+        let inner = self.inner.borrow();
+        let mut at = id;
+        while at != root {
+            let region = &inner.regions[at.0 as usize];
+            match region.kind {
+                RegionKind::Autocast(dtype) => return dtype,
+                _ => at = region.parent?,
+            }
+        }
+        None
+    }
+
+    /// The tags of a line: its own, and those of the regions around it.
+    pub fn effective_tags(&self, line: &BoundSymbol, root: RegionId) -> TagSet {
+        let inner = self.inner.borrow();
+        let mut tags = line.own_tags;
+        let mut at = Some(line.region);
+        while let Some(id) = at.filter(|id| *id != root) {
+            let region = &inner.regions[id.0 as usize];
+            tags = tags.union(region.tags);
+            at = region.parent;
+        }
+        tags
+    }
+
+    // ------------------------------------------------------------ counters
+
+    /// The number of the next bound symbol.
+    pub(crate) fn next_line(&self) -> BoundSymbolId {
+        let mut inner = self.inner.borrow_mut();
+        inner.next_line += 1;
+        BoundSymbolId(inner.next_line - 1)
+    }
+
+    /// The site of the next line that takes a key.
+    pub(crate) fn next_site(&self) -> u64 {
+        let mut inner = self.inner.borrow_mut();
+        inner.next_site += 1;
+        inner.next_site - 1
+    }
+}
+
+impl Inner {
+    fn push(&mut self, name: Rc<str>, ty: ProxyTy) -> ProxyId {
+        let id = ProxyId(self.proxies.len() as u32);
+        self.proxies.push(Proxy { id, name, ty, tags: TagSet::EMPTY });
+        id
+    }
+
+    fn fresh_name(&mut self, hint: &str) -> Rc<str> {
+        let hint = if hint.is_empty() { "t" } else { hint };
+        if !self.names.contains_key(hint) {
+            let name: Rc<str> = Rc::from(hint);
+            self.names.insert(name.clone(), 1);
+            return name;
+        }
+        let base = split_number(hint).map_or(hint, |(base, _)| base);
+        let mut number = *self.names.entry(Rc::from(base)).or_insert(1);
+        loop {
+            let name: Rc<str> = Rc::from(format!("{base}.{number}"));
+            number += 1;
+            if !self.names.contains_key(&name) {
+                self.names.insert(name.clone(), 1);
+                if let Some(next) = self.names.get_mut(base) {
+                    *next = number;
+                }
+                return name;
+            }
+        }
+    }
+}
+
+/// `y.3` as (`y`, 3).
+fn split_number(name: &str) -> Option<(&str, u32)> {
+    let (base, number) = name.rsplit_once('.')?;
+    if base.is_empty() || number.is_empty() || !number.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    Some((base, number.parse().ok()?))
+}
+
+impl RegionKind {
+    /// The built-in tag of regions of this kind.
+    pub fn tag(&self) -> Option<Tag> {
+        match self {
+            RegionKind::Root | RegionKind::Named(_) => None,
+            RegionKind::NoGrad => Some(Tag::NO_GRAD),
+            RegionKind::EnableGrad => Some(Tag::ENABLE_GRAD),
+            RegionKind::Checkpoint => Some(Tag::CHECKPOINT),
+            RegionKind::Autocast(_) => Some(Tag::AUTOCAST),
+        }
+    }
+}
+
+impl std::fmt::Debug for Arena {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Arena of {} proxies", self.len())
+    }
+}

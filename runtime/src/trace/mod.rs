@@ -1,0 +1,16 @@
+//! The program as data: proxies, bound symbols, regions and tags in an [`Arena`]; a [`Trace`] is an ordered list over
+//! it, which prints as a program, parses back, and is edited only by the [`Rewriter`](crate::bind::Rewriter).
+
+pub mod arena;
+pub mod parse;
+pub mod print;
+pub mod tag;
+pub mod types;
+pub mod verify;
+
+mod lexer;
+
+pub use arena::Arena;
+pub use print::PrintOptions;
+pub use tag::{Carrier, Event, Policy, Stage, Tag, TagDecl, TagSet};
+pub use types::*;

@@ -1,0 +1,436 @@
+//! The syntax of printed traces. What names mean is decided where the lines are bound again (`bind::read`).
+//!
+//! **Invariant:** any text is answered, with the first place where it leaves the grammar; nesting is bounded.
+
+use super::lexer::{Tok, lex};
+pub use super::lexer::Pos;
+use super::types::{Device, Phase, RegionKind, Role};
+use crate::error::Error;
+use fulgurite_core::{DType, Name, Scalar, TensorTy};
+use std::rc::Rc;
+
+/// Deepest nesting of regions and lists.
+const MAX_DEPTH: usize = 64;
+
+/// A trace as written.
+#[derive(Debug)]
+pub struct Text {
+    /// `fn name`
+    pub name: String,
+    /// Inputs.
+    pub inputs: Vec<TypedName>,
+    /// Lines, regions and writes.
+    pub items: Vec<Item>,
+    /// What `return` lists.
+    pub outputs: Vec<(String, Pos)>,
+    /// What stands behind `; save`.
+    pub saved: Vec<(String, Pos)>,
+}
+
+/// One item of a trace.
+#[derive(Debug)]
+pub enum Item {
+    /// A bound symbol.
+    Line(Line),
+    /// A region's block.
+    Region {
+        /// Its head.
+        kind: RegionKind,
+        /// Its number, if it is opened more than once.
+        number: Option<i64>,
+        /// Its tags beyond those of its kind.
+        tags: Vec<(String, Pos)>,
+        /// What stands in it.
+        items: Vec<Item>,
+    },
+    /// `input <- value`
+    Write {
+        /// The input.
+        input: (String, Pos),
+        /// The value.
+        value: (String, Pos),
+        /// When.
+        phase: Phase,
+    },
+}
+
+/// One application of a symbol.
+#[derive(Debug)]
+pub struct Line {
+    /// Results; `_` has no type.
+    pub outs: Vec<TypedName>,
+    /// Auxiliary results.
+    pub aux: Vec<TypedName>,
+    /// The row.
+    pub op: Name,
+    /// Arguments, named or not.
+    pub args: Vec<(Option<Name>, Arg)>,
+    /// `site=…`
+    pub site: Option<u64>,
+    /// Tags.
+    pub tags: Vec<(String, Pos)>,
+    /// The user's call as the comment has it: role, file (`…`: as before), line.
+    pub place: Option<(Role, String, u32)>,
+    /// Where the line starts.
+    pub pos: Pos,
+}
+
+/// A name with its type.
+#[derive(Debug)]
+pub struct TypedName {
+    /// The name.
+    pub name: String,
+    /// The type; absent for `_`.
+    pub ty: Option<WrittenTy>,
+    /// Tags.
+    pub tags: Vec<(String, Pos)>,
+    /// Where it stands.
+    pub pos: Pos,
+}
+
+/// A type as written.
+#[derive(Clone, Debug, PartialEq)]
+pub enum WrittenTy {
+    /// `f32[2, 3]`
+    Tensor(TensorTy, Device),
+    /// `f32`
+    Number(DType),
+    /// `key`
+    Key,
+}
+
+/// An argument as written.
+#[derive(Debug)]
+pub enum Arg {
+    /// A value's name, a dtype or a word: the parameter decides.
+    Word(String, Pos),
+    /// A number.
+    Num(Scalar),
+    /// A text.
+    Str(String),
+    /// A type.
+    Type(TensorTy),
+    /// Several.
+    List(Vec<Arg>),
+}
+
+/// Reads a printed trace.
+///
+/// # Errors
+/// E731 at the first place where the text leaves the grammar.
+pub fn parse(text: &str) -> Result<Text, Error> {
+    let mut parser = Parser { tokens: lex(text)?, at: 0 };
+    let text = parser.trace()?;
+    parser.newlines();
+    match parser.peek() {
+        Tok::End => Ok(text),
+        _ => Err(parser.wanted("the end")),
+    }
+}
+
+struct Parser {
+    tokens: Vec<(Tok, Pos)>,
+    at: usize,
+}
+
+type Res<T> = Result<T, Error>;
+
+impl Parser {
+    fn peek(&self) -> &Tok {
+        &self.tokens[self.at.min(self.tokens.len() - 1)].0
+    }
+    fn pos(&self) -> Pos {
+        self.tokens[self.at.min(self.tokens.len() - 1)].1
+    }
+    fn next(&mut self) -> Tok {
+        let tok = self.peek().clone();
+        self.at += 1;
+        tok
+    }
+    fn wanted(&self, what: &str) -> Error {
+        self.pos().error("E731", format!("{what} was expected, not {}", self.peek()))
+    }
+    fn eat(&mut self, mark: char) -> bool {
+        let found = *self.peek() == Tok::Mark(mark);
+        self.at += found as usize;
+        found
+    }
+    fn expect(&mut self, mark: char) -> Res<()> {
+        if self.eat(mark) { Ok(()) } else { Err(self.wanted(&Tok::Mark(mark).to_string())) }
+    }
+    fn eat_word(&mut self, word: &str) -> bool {
+        let found = matches!(self.peek(), Tok::Word(w) if w == word);
+        self.at += found as usize;
+        found
+    }
+    fn word(&mut self, what: &str) -> Res<(String, Pos)> {
+        let pos = self.pos();
+        match self.peek() {
+            Tok::Word(_) => match self.next() {
+                Tok::Word(w) => Ok((w, pos)),
+                _ => Err(self.wanted(what)),
+            },
+            _ => Err(self.wanted(what)),
+        }
+    }
+    fn newlines(&mut self) {
+        while matches!(self.peek(), Tok::Newline | Tok::Comment(_)) {
+            self.at += 1;
+        }
+    }
+
+    fn trace(&mut self) -> Res<Text> {
+        self.newlines();
+        if !self.eat_word("fn") {
+            return Err(self.wanted("`fn`"));
+        }
+        let (name, _) = self.word("the trace's name")?;
+        self.expect('(')?;
+        let inputs = self.list(')', Parser::typed_name)?;
+        self.expect('{')?;
+        let mut items = Vec::new();
+        loop {
+            self.newlines();
+            if self.eat_word("return") {
+                break;
+            }
+            items.push(self.item(0)?);
+        }
+        let mut names = [Vec::new(), Vec::new()];
+        let mut part = 0;
+        while !matches!(self.peek(), Tok::Newline | Tok::Comment(_) | Tok::Mark('}')) {
+            if part == 0 && self.eat(';') {
+                if !self.eat_word("save") {
+                    return Err(self.wanted("`save`"));
+                }
+                part = 1;
+                continue;
+            }
+            if !names[part].is_empty() {
+                self.expect(',')?;
+            }
+            names[part].push(self.word("a value")?);
+        }
+        self.newlines();
+        self.expect('}')?;
+        let [outputs, saved] = names;
+        Ok(Text { name, inputs, items, outputs, saved })
+    }
+
+    /// Items separated by commas up to the closing mark, which is eaten.
+    fn list<T>(&mut self, close: char, mut item: impl FnMut(&mut Self) -> Res<T>) -> Res<Vec<T>> {
+        let mut items = Vec::new();
+        while !self.eat(close) {
+            if !items.is_empty() {
+                self.expect(',')?;
+            }
+            items.push(item(self)?);
+        }
+        Ok(items)
+    }
+
+    fn item(&mut self, depth: usize) -> Res<Item> {
+        if let Tok::Word(word) = self.peek() {
+            let region = matches!(word.as_str(), "no_grad" | "enable_grad" | "checkpoint" | "autocast" | "scope");
+            let after = self.tokens.get(self.at + 1).map(|t| &t.0);
+            if region && !matches!(after, Some(Tok::Mark(':' | '='))) {
+                return self.region(depth);
+            }
+            if after == Some(&Tok::Mark('<')) {
+                return self.write();
+            }
+        }
+        self.line().map(Item::Line)
+    }
+
+    fn region(&mut self, depth: usize) -> Res<Item> {
+        if depth >= MAX_DEPTH {
+            return Err(self.pos().error("E731", format!("regions are nested deeper than {MAX_DEPTH}")));
+        }
+        let kind = match self.word("a region")?.0.as_str() {
+            "no_grad" => RegionKind::NoGrad,
+            "enable_grad" => RegionKind::EnableGrad,
+            "checkpoint" => RegionKind::Checkpoint,
+            "scope" => match self.next() {
+                Tok::Str(name) => RegionKind::Named(Rc::from(name)),
+                _ => return Err(self.wanted("the scope's name in quotes")),
+            },
+            _ => {
+                self.expect('(')?;
+                let (word, pos) = self.word("a dtype or `off`")?;
+                self.expect(')')?;
+                let dtype = DType::from_name(&word);
+                if dtype.is_none() && word != "off" {
+                    return Err(pos.error("E731", format!("`{word}` is no dtype")));
+                }
+                RegionKind::Autocast(dtype)
+            }
+        };
+        let number = match *self.peek() {
+            Tok::Int(i) => {
+                self.at += 1;
+                Some(i)
+            }
+            _ => None,
+        };
+        let tags = self.tags()?;
+        self.expect('{')?;
+        let mut items = Vec::new();
+        loop {
+            self.newlines();
+            if self.eat('}') {
+                break;
+            }
+            items.push(self.item(depth + 1)?);
+        }
+        Ok(Item::Region { kind, number, tags, items })
+    }
+
+    fn write(&mut self) -> Res<Item> {
+        let input = self.word("an input")?;
+        self.expect('<')?;
+        let value = self.word("a value")?;
+        let phase = if self.eat_word("backward") { Phase::Backward } else { Phase::Forward };
+        Ok(Item::Write { input, value, phase })
+    }
+
+    fn line(&mut self) -> Res<Line> {
+        let pos = self.pos();
+        let (mut outs, mut aux) = (Vec::new(), Vec::new());
+        if self.eat('(') {
+            let mut in_aux = false;
+            while !self.eat(')') {
+                let list = if in_aux { &aux } else { &outs };
+                if self.eat(';') {
+                    in_aux = true;
+                    continue;
+                } else if !Vec::<TypedName>::is_empty(list) {
+                    self.expect(',')?;
+                }
+                let name = self.typed_name()?;
+                if in_aux { aux.push(name) } else { outs.push(name) }
+            }
+        } else {
+            outs.push(self.typed_name()?);
+        }
+        self.expect('=')?;
+        let (op, _) = self.word("a row")?;
+        self.expect('(')?;
+        let args = self.list(')', |p| {
+            let named = matches!(p.tokens.get(p.at + 1).map(|t| &t.0), Some(Tok::Mark('=')));
+            let name = if named { Some(Name::new(&p.word("a name")?.0)) } else { None };
+            p.at += named as usize;
+            Ok((name, p.arg(0)?))
+        })?;
+        let mut site = None;
+        if self.eat_word("site") {
+            self.expect('=')?;
+            site = Some(match self.next() {
+                Tok::Int(i) if i >= 0 => i as u64,
+                Tok::Big(i) => i,
+                _ => return Err(self.wanted("a number")),
+            });
+        }
+        let tags = self.tags()?;
+        let place = match self.peek() {
+            Tok::Comment(text) => place(text),
+            _ => None,
+        };
+        Ok(Line { outs, aux, op: Name::new(&op), args, site, tags, place, pos })
+    }
+
+    fn arg(&mut self, depth: usize) -> Res<Arg> {
+        if depth >= MAX_DEPTH {
+            return Err(self.pos().error("E731", format!("lists are nested deeper than {MAX_DEPTH}")));
+        }
+        let pos = self.pos();
+        match self.peek() {
+            Tok::Mark('[') => {
+                self.at += 1;
+                Ok(Arg::List(self.list(']', |p| p.arg(depth + 1))?))
+            }
+            Tok::Int(_) | Tok::Float(_) | Tok::Str(_) | Tok::Word(_) => match self.next() {
+                Tok::Int(i) => Ok(Arg::Num(Scalar::Int(i))),
+                Tok::Float(x) => Ok(Arg::Num(Scalar::Float(x))),
+                Tok::Str(text) => Ok(Arg::Str(text)),
+                Tok::Word(word) => match (word.as_str(), self.peek()) {
+                    ("true", _) => Ok(Arg::Num(Scalar::Bool(true))),
+                    ("false", _) => Ok(Arg::Num(Scalar::Bool(false))),
+                    ("nan", _) => Ok(Arg::Num(Scalar::Float(f64::NAN))),
+                    ("inf", _) => Ok(Arg::Num(Scalar::Float(f64::INFINITY))),
+                    (_, Tok::Mark('[')) => Ok(Arg::Type(self.tensor_ty(&word, pos)?)),
+                    _ => Ok(Arg::Word(word, pos)),
+                },
+                _ => Err(self.wanted("an argument")),
+            },
+            _ => Err(self.wanted("an argument")),
+        }
+    }
+
+    fn tags(&mut self) -> Res<Vec<(String, Pos)>> {
+        let mut tags = Vec::new();
+        while self.eat('#') {
+            tags.push(self.word("a tag")?);
+        }
+        Ok(tags)
+    }
+
+    fn typed_name(&mut self) -> Res<TypedName> {
+        let (name, pos) = self.word("a value")?;
+        if name == "_" {
+            return Ok(TypedName { name, ty: None, tags: Vec::new(), pos });
+        }
+        self.expect(':')?;
+        let ty = self.ty()?;
+        let tags = self.tags()?;
+        Ok(TypedName { name, ty: Some(ty), tags, pos })
+    }
+
+    fn ty(&mut self) -> Res<WrittenTy> {
+        let (word, pos) = self.word("a type")?;
+        if word == "key" {
+            return Ok(WrittenTy::Key);
+        }
+        if *self.peek() != Tok::Mark('[') {
+            let dtype = DType::from_name(&word).ok_or_else(|| pos.error("E731", format!("`{word}` is no type")))?;
+            return Ok(WrittenTy::Number(dtype));
+        }
+        let ty = self.tensor_ty(&word, pos)?;
+        let mut device = Device::Cpu;
+        if self.eat('@') {
+            let (word, pos) = self.word("a device")?;
+            let ordinal = if self.eat(':') { self.next() } else { Tok::End };
+            device = match (word.as_str(), ordinal) {
+                ("cpu", Tok::End) => Device::Cpu,
+                ("cuda", Tok::Int(i)) if u32::try_from(i).is_ok() => Device::Cuda(i as u32),
+                _ => return Err(pos.error("E731", format!("`{word}` is no device"))),
+            };
+        }
+        Ok(WrittenTy::Tensor(ty, device))
+    }
+
+    fn tensor_ty(&mut self, dtype: &str, pos: Pos) -> Res<TensorTy> {
+        let dtype = DType::from_name(dtype).ok_or_else(|| pos.error("E731", format!("`{dtype}` is no dtype")))?;
+        self.expect('[')?;
+        let shape = self.list(']', |p| match *p.peek() {
+            Tok::Int(i) if i >= 0 => {
+                p.at += 1;
+                Ok(i)
+            }
+            _ => Err(p.wanted("a size")),
+        })?;
+        Ok(TensorTy::new(dtype, &shape))
+    }
+}
+
+/// `backward of examples/05_gpt.rs:88   cpu` as role, file and line.
+fn place(comment: &str) -> Option<(Role, String, u32)> {
+    let roles = [("backward of ", Role::Backward), ("recompute of ", Role::Recompute), ("accumulate at ", Role::Accumulate)];
+    let (role, rest) = roles
+        .iter()
+        .find_map(|(text, role)| Some((*role, comment.strip_prefix(text)?)))
+        .unwrap_or((Role::Forward, comment));
+    let (file, line) = rest.split_whitespace().next()?.split_once(':')?;
+    let digits: String = line.chars().take_while(char::is_ascii_digit).collect();
+    Some((role, file.to_owned(), digits.parse().ok()?))
+}

@@ -1,0 +1,325 @@
+//! A trace as a program: typed results, named options where given, regions as blocks, the user's calls as comments.
+//!
+//! ```text
+//! fn forward(x: f32[32, 64], w: f32[64, 128]) {
+//!   h: f32[32, 128] = matmul(x, w)                  // examples/05_gpt.rs:88
+//!   no_grad {
+//!     (var: f32[32], mean: f32[32]) = var_mean(h, dims=[1])
+//!   }
+//!   return h, mean; save x
+//! }
+//! ```
+//! [`Trace::parse`] reads it back, comments about the user's calls included; times and bodies are for readers only.
+
+use super::tag::TagSet;
+use super::types::*;
+use fulgurite_core::loc::Loc;
+use fulgurite_core::Value;
+use rustc_hash::FxHashSet;
+use std::fmt::{self, Write};
+
+/// What a printed trace shows.
+#[derive(Clone, Copy, Debug)]
+pub struct PrintOptions {
+    /// How many levels of bodies, of those already made.
+    pub depth: usize,
+    /// The user's calls.
+    pub locs: bool,
+    /// The head: which transform made it, how long that took.
+    pub provenance: bool,
+    /// Guards.
+    pub prologue: bool,
+}
+
+impl Default for PrintOptions {
+    fn default() -> PrintOptions {
+        PrintOptions { depth: 0, locs: true, provenance: true, prologue: false }
+    }
+}
+
+impl PrintOptions {
+    /// The program alone: what tests compare.
+    pub fn plain() -> PrintOptions {
+        PrintOptions { depth: 0, locs: false, provenance: false, prologue: false }
+    }
+}
+
+impl Trace {
+    /// The trace as text.
+    pub fn print(&self, options: &PrintOptions) -> String {
+        let mut printer = Printer { trace: self, options, out: String::new(), last_file: "", reopened: self.reopened() };
+        printer.trace();
+        printer.out
+    }
+
+    /// Regions that the order of lines leaves and enters again: printed with their number, so that they stay one.
+    fn reopened(&self) -> FxHashSet<RegionId> {
+        let (mut seen, mut again) = (FxHashSet::default(), FxHashSet::default());
+        let mut open: Vec<RegionId> = Vec::new();
+        for line in &self.lines {
+            let mut chain = self.arena.region_chain(line.region, self.root);
+            chain.reverse();
+            for id in chain.iter().filter(|id| !open.contains(id)) {
+                if !seen.insert(*id) {
+                    again.insert(*id);
+                }
+            }
+            open = chain;
+        }
+        again
+    }
+}
+
+impl fmt::Display for Trace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.print(&PrintOptions::default()))
+    }
+}
+
+impl fmt::Debug for Trace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.print(&PrintOptions::plain()))
+    }
+}
+
+/// Where comments start, if the line is not longer.
+const COMMENT_COLUMN: usize = 52;
+
+struct Printer<'a> {
+    trace: &'a Trace,
+    options: &'a PrintOptions,
+    out: String,
+    last_file: &'static str,
+    reopened: FxHashSet<RegionId>,
+}
+
+// writing to a String can't fail: `let _ =` drops a result that is always Ok
+impl Printer<'_> {
+    fn trace(&mut self) {
+        let t = self.trace;
+        if self.options.provenance {
+            let (inputs, lines) = (t.inputs.len(), t.lines.len());
+            let _ = write!(self.out, "# trace {}   {inputs} inputs, {lines} lines   made by: {}", t.name, t.provenance.made_by);
+            let _ = write!(self.out, " ({:.1} ms)", t.provenance.micros as f64 / 1000.0);
+            if let Some(from) = t.provenance.from {
+                let _ = write!(self.out, ", from: {from}");
+            }
+            self.out.push('\n');
+        }
+        if self.options.prologue {
+            for guard in &t.prologue {
+                let _ = writeln!(self.out, "# guard: {guard}");
+            }
+        }
+        let inputs: Vec<_> = t.input_proxies().map(|p| self.typed(p)).collect();
+        let _ = writeln!(self.out, "fn {}({}) {{", t.name, inputs.join(", "));
+        let mut open: Vec<RegionId> = Vec::new();
+        for line in &t.lines {
+            self.move_to(&mut open, line.region);
+            let indent = "  ".repeat(open.len() + 1);
+            let text = self.line(line);
+            self.with_comment(&format!("{indent}{text}"), line);
+            self.body(line, &indent, self.options.depth);
+        }
+        self.close(&mut open, 0);
+        for write in &t.epilogue {
+            let (input, value) = (t.inputs[write.input].proxy, write.value);
+            let phase = if write.phase == Phase::Backward { "   backward" } else { "" };
+            let _ = writeln!(self.out, "  {} <- {}{phase}", t.arena.name(input), t.arena.name(value));
+        }
+        let names = |ids: &[ProxyId]| ids.iter().map(|p| t.arena.name(*p).to_string()).collect::<Vec<_>>().join(", ");
+        let (results, saved) = t.outputs.split_at(t.outputs.len() - t.saved.min(t.outputs.len()));
+        let _ = write!(self.out, "  return {}", names(results));
+        if !saved.is_empty() {
+            let _ = write!(self.out, "; save {}", names(saved));
+        }
+        let trimmed = self.out.trim_end().len();
+        self.out.truncate(trimmed);
+        self.out.push_str("\n}\n");
+    }
+
+    /// Closes and opens blocks until those around `region` are open.
+    fn move_to(&mut self, open: &mut Vec<RegionId>, region: RegionId) {
+        let mut chain = self.trace.arena.region_chain(region, self.trace.root);
+        chain.reverse();
+        let common = open.iter().zip(&chain).take_while(|(a, b)| a == b).count();
+        self.close(open, common);
+        for &id in &chain[common..] {
+            let region = self.trace.arena.region(id);
+            let indent = "  ".repeat(open.len() + 1);
+            let _ = write!(self.out, "{indent}{}", region.kind);
+            if self.reopened.contains(&id) {
+                let _ = write!(self.out, " {}", id.0);
+            }
+            let built_in = region.kind.tag().map_or(TagSet::EMPTY, |t| TagSet::EMPTY.with(t));
+            for tag in region.tags.iter().filter(|t| !built_in.contains(*t)) {
+                let _ = write!(self.out, " #{}", tag.name());
+            }
+            self.out.push_str(" {\n");
+            open.push(id);
+        }
+    }
+
+    fn close(&mut self, open: &mut Vec<RegionId>, depth: usize) {
+        while open.len() > depth {
+            let _ = writeln!(self.out, "{}}}", "  ".repeat(open.len()));
+            open.pop();
+        }
+    }
+
+    fn with_comment(&mut self, text: &str, line: &BoundSymbol) {
+        self.out.push_str(text);
+        if self.options.locs && line.place.loc != Loc::NOWHERE {
+            let pad = COMMENT_COLUMN.saturating_sub(text.chars().count()).max(2);
+            let role = match line.place.role {
+                Role::Forward => "",
+                Role::Backward => "backward of ",
+                Role::Recompute => "recompute of ",
+                Role::Accumulate => "accumulate at ",
+            };
+            let loc = line.place.loc;
+            let file = if loc.file == self.last_file { "…" } else { loc.file };
+            self.last_file = loc.file;
+            let _ = write!(self.out, "{}// {role}{file}:{}", " ".repeat(pad), loc.line);
+            if let Some(executor) = line.claimed_by {
+                let _ = write!(self.out, "   {executor}");
+            }
+        }
+        self.out.push('\n');
+    }
+
+    fn body(&mut self, line: &BoundSymbol, indent: &str, depth: usize) {
+        let (true, Some(Some(body))) = (depth > 0, line.body.get()) else { return };
+        for inner in &body.lines {
+            let text = self.line(inner);
+            let _ = writeln!(self.out, "{indent}  | {text}");
+            self.body(inner, &format!("{indent}  |"), depth - 1);
+        }
+        let outs: Vec<_> = body.outs.iter().map(|p| self.trace.arena.name(*p).to_string()).collect();
+        let _ = writeln!(self.out, "{indent}  | return {}", outs.join(", "));
+    }
+
+    fn line(&self, line: &BoundSymbol) -> String {
+        let mut out = String::new();
+        let result = |(i, p): (usize, &ProxyId)| if line.is_dead(i) { "_".to_owned() } else { self.typed(*p) };
+        let outs: Vec<_> = line.outs.iter().enumerate().map(result).collect();
+        match (outs.as_slice(), line.aux.as_slice()) {
+            ([one], []) => out.push_str(one),
+            (_, []) => _ = write!(out, "({})", outs.join(", ")),
+            (_, aux) => {
+                let aux: Vec<_> = aux.iter().map(|p| self.typed(*p)).collect();
+                let _ = write!(out, "({}; {})", outs.join(", "), aux.join(", "));
+            }
+        }
+        let _ = write!(out, " = {}({})", line.symbol.name(), self.args(line));
+        if let Some(site) = line.site {
+            let _ = write!(out, " site={site}");
+        }
+        for tag in line.own_tags.iter() {
+            let _ = write!(out, " #{}", tag.name());
+        }
+        out
+    }
+
+    /// Arguments by position up to the first absent one, everything else by name.
+    fn args(&self, line: &BoundSymbol) -> String {
+        let sig = &line.symbol.row().sig;
+        let mut parts = Vec::new();
+        let mut positional = true;
+        let names = sig.params.iter().map(|p| p.name.name).chain(sig.opts.iter().map(|o| o.name.name));
+        for (i, (name, value)) in names.zip(&line.args).enumerate() {
+            positional &= i < sig.params.len() && !value.is_absent();
+            match value {
+                Value::Absent => {}
+                value if positional => parts.push(self.value(value)),
+                value => parts.push(format!("{name}={}", self.value(value))),
+            }
+        }
+        parts.join(", ")
+    }
+
+    fn value(&self, value: &Value<ProxyId>) -> String {
+        match value {
+            Value::Tensor(p) => self.trace.arena.name(*p).to_string(),
+            Value::Type(ty) => ty.to_string(),
+            Value::Num(number) => number.to_string(),
+            Value::Size(dim) => dim.to_string(),
+            Value::DType(dtype) => dtype.to_string(),
+            Value::Word(word) => word.to_string(),
+            Value::Str(text) => format!("{text:?}"),
+            Value::List(items) => format!("[{}]", items.iter().map(|i| self.value(i)).collect::<Vec<_>>().join(", ")),
+            Value::Absent => "_".to_owned(),
+        }
+    }
+
+    fn typed(&self, id: ProxyId) -> String {
+        let mut text = format!("{}: {}", self.trace.arena.name(id), self.trace.ty(id));
+        for tag in self.trace.arena.tags(id).iter() {
+            let _ = write!(text, " #{}", tag.name());
+        }
+        text
+    }
+}
+
+impl fmt::Display for ProxyTy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ProxyTy::Tensor(t) => {
+                write!(f, "{}", t.ty)?;
+                if let Some(layout) = &t.subclass {
+                    write!(f, "!{}", layout.class)?;
+                }
+                if t.device != Device::Cpu { write!(f, "@{}", t.device) } else { Ok(()) }
+            }
+            ProxyTy::Number(dtype) => write!(f, "{dtype}"),
+            ProxyTy::Key => f.write_str("key"),
+        }
+    }
+}
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Device::Cpu => f.write_str("cpu"),
+            Device::Cuda(ordinal) => write!(f, "cuda:{ordinal}"),
+        }
+    }
+}
+
+/// The head of a region's block.
+impl fmt::Display for RegionKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RegionKind::Root => f.write_str("root"),
+            RegionKind::Named(name) => write!(f, "scope {name:?}"),
+            RegionKind::NoGrad => f.write_str("no_grad"),
+            RegionKind::EnableGrad => f.write_str("enable_grad"),
+            RegionKind::Checkpoint => f.write_str("checkpoint"),
+            RegionKind::Autocast(Some(dtype)) => write!(f, "autocast({dtype})"),
+            RegionKind::Autocast(None) => f.write_str("autocast(off)"),
+        }
+    }
+}
+
+impl fmt::Display for Guard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Guard::Tensor(i, t) => write!(f, "input {i} is {}", ProxyTy::Tensor(t.clone())),
+            Guard::Key(i) => write!(f, "input {i} is a key"),
+            Guard::Number(i, d) => write!(f, "input {i} is a number, {d}"),
+            Guard::Fixed(what) => write!(f, "fixed: {what}"),
+            Guard::Size(a, ordering, b) => {
+                let sign = match ordering {
+                    std::cmp::Ordering::Less => "<",
+                    std::cmp::Ordering::Equal => "==",
+                    std::cmp::Ordering::Greater => ">",
+                };
+                write!(f, "{a} {sign} {b}")
+            }
+            Guard::Alias(inputs) => {
+                let inputs: Vec<_> = inputs.iter().map(usize::to_string).collect();
+                write!(f, "inputs {} share storage", inputs.join(", "))
+            }
+        }
+    }
+}

@@ -1,0 +1,376 @@
+//! The trace's parts: proxies, bound symbols, regions, traces.
+//!
+//! All traces of one acquisition (its stages, bodies, nested `grad` traces) share one append-only [`Arena`], so ids are
+//! program-wide and "the same id through every transform" has a meaning. A [`Trace`] is an ordered list over it.
+//!
+//! **Invariant:** bound symbols are immutable once in a trace; the Rewriter makes new traces, sharing what it keeps.
+
+use super::arena::Arena;
+use super::tag::TagSet;
+pub use crate::error::Phase;
+use crate::symbol::SymbolRef;
+use fulgurite_core::loc::Loc;
+use fulgurite_core::sig::{ArgTy, OutTy, Solved};
+use fulgurite_core::{DType, Dim, Name, TensorTy, Value};
+use std::cell::OnceCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// A value of a trace, by number within its arena.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct ProxyId(pub u32);
+
+/// A bound symbol, by number within its arena.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct BoundSymbolId(pub u32);
+
+/// A region, by number within its arena; 0 is the root.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
+pub struct RegionId(pub u32);
+
+/// Where tensors live.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Device {
+    /// Host memory.
+    #[default]
+    Cpu,
+    /// A CUDA device, by ordinal.
+    Cuda(u32),
+}
+
+/// The type of a tensor proxy.
+#[derive(Clone, PartialEq, Debug)]
+pub struct TensorType {
+    /// dtype and sizes.
+    pub ty: TensorTy,
+    /// Where it lives.
+    pub device: Device,
+    /// Whether a gradient is wanted through it.
+    pub requires_grad: bool,
+    /// Layout of a tensor subclass; plain tensors have none.
+    pub subclass: Option<Arc<SubclassLayout>>,
+}
+
+/// The fields of a tensor subclass (none exist so far; the slot is read by guards and `bind`).
+#[derive(Clone, PartialEq, Debug)]
+pub struct SubclassLayout {
+    /// The subclass's name.
+    pub class: Name,
+    /// Its tensor fields.
+    pub fields: Vec<(Name, TensorType)>,
+}
+
+/// The type of a proxy.
+#[derive(Clone, PartialEq, Debug)]
+pub enum ProxyTy {
+    /// A tensor.
+    Tensor(TensorType),
+    /// A run-time number (stored as a tensor of rank 0).
+    Number(DType),
+    /// A random key.
+    Key,
+}
+
+impl ProxyTy {
+    /// A plain CPU tensor.
+    pub fn tensor(ty: TensorTy) -> ProxyTy {
+        ProxyTy::Tensor(TensorType { ty, device: Device::Cpu, requires_grad: false, subclass: None })
+    }
+    /// What signatures see.
+    pub fn arg_ty(&self) -> ArgTy {
+        match self {
+            ProxyTy::Tensor(t) => ArgTy::Tensor(t.ty.clone()),
+            ProxyTy::Number(d) => ArgTy::Number(*d),
+            ProxyTy::Key => ArgTy::Key,
+        }
+    }
+    /// The tensor type, if it is a tensor.
+    pub fn as_tensor(&self) -> Option<&TensorTy> {
+        match self {
+            ProxyTy::Tensor(t) => Some(&t.ty),
+            _ => None,
+        }
+    }
+}
+
+/// A typed value.
+#[derive(Clone, Debug)]
+pub struct Proxy {
+    /// Its number.
+    pub id: ProxyId,
+    /// Its unique name within the arena.
+    pub name: Rc<str>,
+    /// Its type.
+    pub ty: ProxyTy,
+    /// Its tags.
+    pub tags: TagSet,
+}
+
+/// Which part of a program a bound symbol belongs to.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Role {
+    /// Written by the user.
+    #[default]
+    Forward,
+    /// The gradient of a bound symbol.
+    Backward,
+    /// A forward bound symbol run again in the backward.
+    Recompute,
+    /// The sum of two cotangents.
+    Accumulate,
+}
+
+/// A place with its role.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Place {
+    /// The user's call.
+    pub loc: Loc,
+    /// Why it stands here.
+    pub role: Role,
+}
+
+/// What a bound symbol does besides computing its results.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Effects {
+    /// Inputs that it writes (positions among its arguments).
+    pub writes: Vec<usize>,
+    /// Whether it draws random numbers.
+    pub random: bool,
+}
+
+/// One application of a symbol: a line of the trace.
+#[derive(Clone, Debug)]
+pub struct BoundSymbol {
+    /// Its number.
+    pub id: BoundSymbolId,
+    /// What is applied.
+    pub symbol: SymbolRef,
+    /// One value per parameter and option, in signature order; what was not given is `Absent` (defaults apply).
+    pub args: Vec<Value<ProxyId>>,
+    /// Results: one per result of the signature, lists flattened; then the new version of each `mut` argument that was
+    /// given, in the order of [`Effects::writes`].
+    pub outs: Vec<ProxyId>,
+    /// Bit `i`: result `i` is read by nobody (found by `dce`; printed as `_`). Results beyond 64 count as read.
+    pub dead: u64,
+    /// Auxiliary results, present only where a transform asked for them.
+    pub aux: Vec<ProxyId>,
+    /// Sizes, dtypes and options as the signature bound them.
+    pub solved: Arc<Solved>,
+    /// Separates random draws: every line that takes a key has its own number, which clones keep. The lines of its body
+    /// have numbers that follow from it, so that a body made twice draws the same; so do the lines of its gradient.
+    pub site: Option<u64>,
+    /// The scope it was recorded in.
+    pub region: RegionId,
+    /// Its own tags.
+    pub own_tags: TagSet,
+    /// The user's call, and the role.
+    pub place: Place,
+    /// The calls of lines that were merged into this one.
+    pub merged: Vec<Loc>,
+    /// The bound symbol from which a transform made this one.
+    pub origin: Option<BoundSymbolId>,
+    /// The executor that claimed it.
+    pub claimed_by: Option<&'static str>,
+    /// What it does besides.
+    pub effects: Effects,
+    /// The program that a subclass's dispatch made of it (none without subclasses).
+    pub dispatch: Option<Rc<Body>>,
+    /// The decomposition on these very arguments, made on first need.
+    pub body: OnceCell<Option<Rc<Body>>>,
+}
+
+/// A decomposition of a bound symbol: lines, and what its results are in them.
+#[derive(Debug)]
+pub struct Body {
+    /// The lines.
+    pub lines: Vec<Rc<BoundSymbol>>,
+    /// One proxy per entry of the line's `outs`, then per auxiliary result that the body yields.
+    pub outs: Vec<ProxyId>,
+}
+
+/// A scope: autocast, checkpoint, no-grad, a module path.
+#[derive(Clone, Debug)]
+pub struct Region {
+    /// Its number.
+    pub id: RegionId,
+    /// The scope around it.
+    pub parent: Option<RegionId>,
+    /// What it says.
+    pub kind: RegionKind,
+    /// Its tags.
+    pub tags: TagSet,
+    /// Where it was opened.
+    pub loc: Loc,
+}
+
+/// Kinds of scopes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum RegionKind {
+    /// The whole program.
+    Root,
+    /// A module or function of the user's, by name.
+    Named(Rc<str>),
+    /// Gradient off.
+    NoGrad,
+    /// Gradient on again.
+    EnableGrad,
+    /// Recompute in the backward.
+    Checkpoint,
+    /// Compute in this dtype; `None`: off.
+    Autocast(Option<DType>),
+}
+
+/// A condition under which a compiled program may run, printed in the prologue.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Guard {
+    /// Input number `.0` is a tensor of this type.
+    Tensor(usize, TensorType),
+    /// Input number `.0` is a key.
+    Key(usize),
+    /// Input number `.0` is a number of this dtype.
+    Number(usize, DType),
+    /// A part of the arguments that is not a tensor has this hash (its debug print is shown).
+    Fixed(String),
+    /// Two sizes compare like this.
+    Size(Dim, std::cmp::Ordering, Dim),
+    /// These inputs share storage (empty groups so far are not recorded).
+    Alias(Vec<usize>),
+}
+
+/// An input cell: the identity of a mutable tensor.
+#[derive(Clone, Debug)]
+pub struct InputCell {
+    /// The proxy of its value at entry.
+    pub proxy: ProxyId,
+    /// The current version's proxy (writes make new versions).
+    pub version: ProxyId,
+    /// Inputs with the same group may share storage.
+    pub alias_group: usize,
+    /// A path in the user's arguments, `0.blocks.2.qkv.w`, or a captured tensor's number.
+    pub path: Rc<str>,
+    /// Whether the argument was moved in and may be overwritten.
+    pub donated: bool,
+}
+
+/// Writes to inputs after all lines succeeded.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EpilogueWrite {
+    /// The input's position.
+    pub input: usize,
+    /// What is written.
+    pub value: ProxyId,
+    /// When.
+    pub phase: Phase,
+}
+
+/// A program: an ordered list of bound symbols over an arena.
+#[derive(Clone)]
+pub struct Trace {
+    /// `step`, `step.backward`, …
+    pub name: Rc<str>,
+    /// Where its values live.
+    pub arena: Rc<Arena>,
+    /// Inputs, in order.
+    pub inputs: Vec<InputCell>,
+    /// Results, in order.
+    pub outputs: Vec<ProxyId>,
+    /// Lines, in order.
+    pub lines: Vec<Rc<BoundSymbol>>,
+    /// Guards and unpacking.
+    pub prologue: Vec<Guard>,
+    /// Writes to inputs.
+    pub epilogue: Vec<EpilogueWrite>,
+    /// How many of the last outputs are residuals: not results for the user, but what the backward reads.
+    pub saved: usize,
+    /// The scope in which it was opened: gradient mode and autocast around it do not reach inside.
+    pub root: RegionId,
+    /// Proxies with a smaller number may be read without being defined: the trace was opened inside another one.
+    pub outer: u32,
+    /// Which part of a split program it is; `None` before `split`.
+    pub phase: Option<Phase>,
+    /// When it was made: types that a later transform changed are looked up as they were.
+    pub epoch: u32,
+    /// Which transform made it, how long that took (µs), from what.
+    pub provenance: Provenance,
+}
+
+/// Where a trace comes from.
+#[derive(Clone, Debug, Default)]
+pub struct Provenance {
+    /// The transform.
+    pub made_by: &'static str,
+    /// Microseconds.
+    pub micros: u64,
+    /// The stage before.
+    pub from: Option<&'static str>,
+}
+
+impl BoundSymbol {
+    /// The positions of its results in [`BoundSymbol::outs`], one range per result of the signature; the new versions
+    /// of written arguments stand after the last.
+    pub fn out_groups(&self) -> Vec<std::ops::Range<usize>> {
+        let mut at = 0;
+        let lengths = self.solved.outs.iter().map(|out| match out {
+            OutTy::List(items) => items.len(),
+            OutTy::Tensor(_) | OutTy::FromBody => 1,
+        });
+        lengths
+            .map(|n| {
+                at += n;
+                at - n..at
+            })
+            .collect()
+    }
+
+    /// Its results as the tensor language sees them: a `List` result is one list.
+    pub fn results(&self) -> Vec<Value<ProxyId>> {
+        let groups = self.out_groups().into_iter().zip(&self.solved.outs);
+        groups
+            .map(|(range, ty)| match ty {
+                OutTy::List(_) => Value::List(self.outs[range].iter().map(|p| Value::Tensor(*p)).collect()),
+                _ => Value::Tensor(self.outs[range.start]),
+            })
+            .collect()
+    }
+
+    /// Calls `f` on every proxy among its arguments, in order.
+    pub fn for_each_arg(&self, mut f: impl FnMut(ProxyId)) {
+        self.args.iter().for_each(|a| a.for_each(&mut |p| f(*p)));
+    }
+
+    /// Whether result `i` is read by nobody.
+    pub fn is_dead(&self, i: usize) -> bool {
+        i < 64 && self.dead >> i & 1 == 1
+    }
+
+    /// The same line over other proxies, its body included.
+    pub fn remap(&self, f: &mut dyn FnMut(ProxyId) -> ProxyId) -> BoundSymbol {
+        let mut line = self.clone();
+        line.args = self.args.iter().map(|a| a.map(&mut |p| f(*p))).collect();
+        line.outs.iter_mut().for_each(|p| *p = f(*p));
+        line.aux.iter_mut().for_each(|p| *p = f(*p));
+        if let Some(Some(body)) = self.body.get() {
+            let lines = body.lines.iter().map(|l| Rc::new(l.remap(f))).collect();
+            let outs = body.outs.iter().map(|p| f(*p)).collect();
+            line.body = OnceCell::from(Some(Rc::new(Body { lines, outs })));
+        }
+        line
+    }
+}
+
+impl Trace {
+    /// The type that a proxy has in this trace.
+    pub fn ty(&self, id: ProxyId) -> ProxyTy {
+        self.arena.ty_at(id, self.epoch)
+    }
+
+    /// The proxies of its inputs.
+    pub fn input_proxies(&self) -> impl Iterator<Item = ProxyId> + '_ {
+        self.inputs.iter().map(|i| i.proxy)
+    }
+
+    /// The line that makes `id`, if one of this trace does.
+    pub fn producer(&self, id: ProxyId) -> Option<&Rc<BoundSymbol>> {
+        self.lines.iter().find(|l| l.outs.contains(&id) || l.aux.contains(&id))
+    }
+}
