@@ -1,7 +1,13 @@
 //! Reads, checks, derives and emits an operator database.
+//!
+//! [`pipeline::compile`] is the table of contents: read (`yaml`, `schema`) → check → derive → emit.
 
+pub mod build;
+pub mod check;
 pub mod diag;
+pub mod emit;
 pub mod nearest;
+pub mod pipeline;
 pub mod schema;
 pub mod source;
 pub mod yaml;

@@ -313,15 +313,6 @@ fn has_type(arg: &Value<ProxyId>) -> bool {
     }
 }
 
-/// The tensors of one result of a signature.
-pub(crate) fn out_types(ty: &OutTy) -> &[TensorTy] {
-    match ty {
-        OutTy::Tensor(t) => std::slice::from_ref(t),
-        OutTy::List(items) => items,
-        OutTy::FromBody => &[],
-    }
-}
-
 fn unknown(op: Name) -> Error {
     let error = Error::new("E710", format!("no linked database has a row `{op}`"));
     error.kind_is(ErrorKind::UnknownSymbol { op })

@@ -32,6 +32,12 @@ pub trait Machine {
     /// `name <- value` of the row being run.
     fn write(&mut self, name: Name, value: Value<Self::V>) -> Result<(), Self::Error>;
 
+    /// `error` arose at this part of the rule's text (called from the inside out: the first call names the smallest
+    /// part). Checks show the place; a trace has no use for it.
+    fn located(&self, error: Self::Error, _part: Span) -> Self::Error {
+        error
+    }
+
     /// `unbroadcast(value, like)`: `value` summed to the shape of the tensor `like`. JVP rules are VJP rules with
     /// tangents for cotangents, under a machine that returns `value` here.
     fn unbroadcast(&mut self, value: Value<Self::V>, like: &TensorTy) -> Result<Value<Self::V>, Self::Error>
@@ -152,6 +158,10 @@ impl<M: Machine> Run<'_, M> {
     }
 
     fn any(&mut self, e: &Expr) -> Result<Bound<M::V>, M::Error> {
+        self.any_inside(e).map_err(|error| self.machine.located(error, e.span))
+    }
+
+    fn any_inside(&mut self, e: &Expr) -> Result<Bound<M::V>, M::Error> {
         match &*e.node {
             Node::Tuple(items) => Ok(Bound::Tuple(items.iter().map(|i| self.expr(i)).collect::<Result<_, _>>()?)),
             Node::If(c, a, b) => {
@@ -186,6 +196,10 @@ impl<M: Machine> Run<'_, M> {
     }
 
     fn expr(&mut self, e: &Expr) -> Out<M> {
+        self.expr_inside(e).map_err(|error| self.machine.located(error, e.span))
+    }
+
+    fn expr_inside(&mut self, e: &Expr) -> Out<M> {
         match &*e.node {
             Node::Int(i) => Ok(Value::Num(Scalar::Int(*i))),
             Node::Float(f) => Ok(Value::Num(Scalar::Float(*f))),

@@ -27,7 +27,7 @@ impl Lowering<'_> {
             return self.constant(statics::eval(&self.env, &e, at)?);
         };
         let Some(item) = &a.item else {
-            return self.load(name, first, 0, a, at).map(L::One);
+            return self.load(name, first, None, a, at).map(L::One);
         };
         // an item of a list: known, or chosen by an index
         let chosen = self.scalar(item, at)?;
@@ -35,11 +35,11 @@ impl Lowering<'_> {
             if i < 0 || i as usize >= count {
                 return Err(fault(self.row, format!("`{name}` has no item {i}")));
             }
-            return self.load(name, first + i as usize, i as usize, a, at).map(L::One);
+            return self.load(name, first + i as usize, Some(i as usize), a, at).map(L::One);
         }
         let mut value: Option<Typed> = None;
         for i in (0..count).rev() {
-            let v = self.load(name, first + i, i, a, at)?;
+            let v = self.load(name, first + i, Some(i), a, at)?;
             value = Some(match value {
                 None => v,
                 Some(rest) => {
@@ -62,11 +62,12 @@ impl Lowering<'_> {
         }
     }
 
-    fn load(&mut self, param: Name, slot: usize, item: usize, a: &TensorAccess, at: At) -> Res<Typed> {
+    fn load(&mut self, param: Name, slot: usize, item: Option<usize>, a: &TensorAccess, at: At) -> Res<Typed> {
         let Some(ty) = self.env.slots.get(slot).cloned().flatten() else {
             return Err(fault(self.row, format!("`{param}` is no tensor")));
         };
-        let at = At { axis: None, item: Some(item).or(at.item) };
+        let at = At { axis: None, item: item.or(at.item) };
+        let item = item.unwrap_or(0);
         let mut idx = self.places(&a.places, param, item, ty.rank(), at)?;
         if idx.len() != ty.rank() {
             idx = self.fit(param, item, idx, ty.rank())?;
@@ -188,7 +189,11 @@ impl Lowering<'_> {
             .into_iter()
             .map(|i| match entries.get(i) {
                 Some(Some(v)) => Ok(v.e.clone()),
-                _ => Err(fault(self.row, format!("the index `{name}` of axis {i} is not bound here"))),
+                // the only element of an axis that the result lacks
+                _ => match self.env.size(name.size_of_index()) {
+                    Some(Size::List(l)) if l.get(i).is_some_and(|d| d.value() == 1) => Ok(SExpr::int(0)),
+                    _ => Err(fault(self.row, format!("the index `{name}` of axis {i} is not bound here"))),
+                },
             })
             .collect()
     }

@@ -8,7 +8,7 @@ use crate::lang::ast::*;
 use crate::nest::*;
 use crate::promote::promote;
 use crate::sig::statics::{self, At, Stop, Val};
-use crate::sig::{self, Item, Size};
+use crate::sig::{self, Item, Refusal, Size};
 use crate::{DType, Dim, Name, Scalar, Value};
 
 /// Rows inlined into rows, at most this deep.
@@ -41,6 +41,13 @@ impl Lowering<'_> {
     }
 
     pub(super) fn any(&mut self, e: &Expr, at: At) -> Res<L> {
+        self.any_inside(e, at).map_err(|stop| match stop {
+            Stop::NotStatic => fault(self.row, format!("`{e}` is not known here")).at(e.span),
+            refused => refused.at(e.span),
+        })
+    }
+
+    fn any_inside(&mut self, e: &Expr, at: At) -> Res<L> {
         match &*e.node {
             Node::Int(i) => self.constant(Val::Int(Dim::from(*i))),
             Node::Float(f) => self.constant(Val::Float(*f)),
@@ -178,7 +185,7 @@ impl Lowering<'_> {
             (Some(Scalar::Float(f)), ty) => SExpr::new(SOp::Const(Scalar::Float(-f)), ty),
             (Some(Scalar::Int(i)), ty) => SExpr::new(SOp::Const(Scalar::Int(-i)), ty),
             (_, DType::I64) if !v.elem => int_op(Builtin::Mul, v.e, SExpr::int(-1)),
-            (_, ty) => SExpr::new(SOp::Call(Builtin::Neg, vec![v.e]), ty),
+            (_, ty) => self.fold(Builtin::Neg, vec![v.e], ty)?,
         };
         Ok(Typed { e, elem: v.elem })
     }
@@ -260,13 +267,17 @@ impl Lowering<'_> {
         let e = if ty == DType::I64 && !elem {
             if compares { compare(builtin, x, y) } else { int_op(builtin, x, y) }
         } else {
-            self.fold(builtin, vec![x, y], if compares { DType::Bool } else { ty })
+            self.fold(builtin, vec![x, y], if compares { DType::Bool } else { ty })?
         };
         Ok(Typed { e, elem })
     }
 
     /// A builtin; of float constants, its value.
-    fn fold(&self, b: Builtin, args: Vec<SExpr>, ty: DType) -> SExpr {
+    fn fold(&self, b: Builtin, args: Vec<SExpr>, ty: DType) -> Res<SExpr> {
+        let record = b.record();
+        if let Some(d) = args.first().map(SExpr::ty).filter(|d| !record.domain.contains(*d)) {
+            return Err(undefined(record.name, d));
+        }
         let consts: Option<Vec<f64>> = args
             .iter()
             .map(|a| match a.as_const() {
@@ -274,11 +285,11 @@ impl Lowering<'_> {
                 _ => None,
             })
             .collect();
-        match consts {
+        Ok(match consts {
             Some(xs) if ty == DType::F64 => SExpr::new(SOp::Const(Scalar::Float(builtins::eval_f64(b, &xs))), ty),
             Some(xs) if ty == DType::Bool => truth(builtins::eval_f64(b, &xs) != 0.0),
             _ => SExpr::new(SOp::Call(b, args), ty),
-        }
+        })
     }
 
     fn call(&mut self, f: Name, args: &[Arg], at: At) -> Res<L> {
@@ -376,15 +387,16 @@ impl Lowering<'_> {
             let so_far = Typed { e: SExpr::new(SOp::Const(Scalar::Int(0)), ty), elem };
             (ty, elem) = self.join(&so_far, v);
         }
-        if !record.domain.dtypes().contains(ty) && !ty.is_float() && record.domain.dtypes().contains(DType::F64) {
-            ty = if elem { DType::DEFAULT_FLOAT } else { DType::F64 };
+        // sizes and options become floats where a float is needed; elements do so by the row's `promote` alone
+        if !elem && !record.domain.contains(ty) && record.domain.contains(DType::F64) {
+            ty = DType::F64;
         }
         let result = b.result_dtype(ty, ty).unwrap_or(ty);
         let args: Vec<SExpr> = values.into_iter().map(|v| cast(v.e, ty)).collect();
         if ty == DType::I64 && !elem && matches!(b, Builtin::Max | Builtin::Min) {
             return Ok(Typed { e: int_op(b, args[0].clone(), args[1].clone()), elem });
         }
-        Ok(Typed { e: self.fold(b, args, result), elem })
+        Ok(Typed { e: self.fold(b, args, result)?, elem })
     }
 
     /// A pointwise row called in an `expr`: its own body on these values.
@@ -423,7 +435,11 @@ impl Lowering<'_> {
                 *v = Typed { e: cast(v.e.clone(), sub.compute), elem: true };
             }
         }
-        sub.block(body, At::default())
+        // a place in the callee's text is none in this one
+        sub.block(body, At::default()).map_err(|stop| match stop {
+            Stop::Refused(r) => Stop::Refused(Refusal { at: None, ..r }),
+            stop => stop,
+        })
     }
 
     fn reduce(&mut self, r: &Reduce, at: At) -> Res<L> {
@@ -471,6 +487,13 @@ impl Lowering<'_> {
                 DType::Bool
             }
             Red::ArgMax | Red::ArgMin => DType::I64,
+            Red::Mean if !body.e.ty().is_float() => {
+                if elem {
+                    return Err(undefined("mean", body.e.ty()));
+                }
+                body.e = cast(body.e, DType::F64);
+                DType::F64
+            }
             Red::Sum | Red::Prod if body.e.ty() == DType::Bool => {
                 body.e = cast(body.e, DType::I64);
                 DType::I64
@@ -628,6 +651,10 @@ impl Lowering<'_> {
         self.indices.push((name, L::One(v)));
         Ok(())
     }
+}
+
+fn undefined(builtin: &str, dtype: DType) -> Stop {
+    Refusal::new("E202", format!("`{builtin}` is not defined on {dtype}")).into()
 }
 
 /// The dtype of an element that meets a number: the element's, unless the number's category is higher.

@@ -24,6 +24,11 @@ pub use build::{cast, int_op, select};
 pub trait Rows {
     /// The row called `name`.
     fn row(&self, name: Name) -> Option<std::sync::Arc<Row>>;
+
+    /// Every name, for messages that propose one and for overloads.
+    fn names(&self) -> Vec<Name> {
+        Vec::new()
+    }
 }
 
 /// No rows: bodies that call builtins only.

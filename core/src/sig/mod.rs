@@ -6,7 +6,7 @@
 mod arrange;
 mod env;
 mod options;
-pub(crate) mod shapes;
+pub mod shapes;
 mod solve;
 pub mod statics;
 
@@ -15,6 +15,7 @@ pub use env::{Env, Item, Size};
 pub use solve::{ArgTy, OutTy, Solved, solve};
 
 use crate::Name;
+use crate::lang::ast::Span;
 use std::fmt;
 
 /// Why a call is refused.
@@ -28,12 +29,19 @@ pub struct Refusal {
     pub arg: Option<Name>,
     /// What to do.
     pub help: Option<String>,
+    /// Which part of the rule's own text is at fault, where one is (codegen shows it; a call has no such place).
+    pub at: Option<Span>,
 }
 
 impl Refusal {
     /// A refusal without argument or help.
     pub fn new(code: &'static str, message: impl Into<String>) -> Refusal {
-        Refusal { code, message: message.into(), arg: None, help: None }
+        Refusal { code, message: message.into(), arg: None, help: None, at: None }
+    }
+    /// The same, at this part of the rule's text, unless a smaller part is known already.
+    pub fn at(mut self, span: Span) -> Refusal {
+        self.at.get_or_insert(span);
+        self
     }
     /// The same, blaming an argument.
     pub fn arg(mut self, arg: Name) -> Refusal {

@@ -148,7 +148,10 @@ impl<V> Options<'_, V> {
                 let given = ints(&val)?;
                 let single = matches!(val, Val::Int(_));
                 if *broadcast {
-                    let have = self.list(env, *list).unwrap_or_default();
+                    let have = match env.broadcast.iter().find(|b| b.list == *list) {
+                        Some(part) => part.own.clone(),
+                        None => self.list(env, *list)?,
+                    };
                     let n = have.len().max(given.len());
                     let pad = |l: &Dims| std::iter::repeat_n(Dim::from(1), n - l.len()).chain(l.iter().copied()).collect::<Dims>();
                     env.bind_size(*list, Size::List(pad(&have)));

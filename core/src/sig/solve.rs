@@ -532,7 +532,7 @@ impl Call<'_> {
             Some(e) => statics::elem_dtype(&self.env, e)?,
             None => result,
         };
-        let mut one = |env: &mut super::Env, item: Option<usize>| -> Result<TensorTy, Stop> {
+        let one = |env: &mut super::Env, item: Option<usize>| -> Result<TensorTy, Stop> {
             let shape = match &out.ty.dims {
                 None => match env.size(implicit_list()) {
                     Some(Size::List(l)) => l.clone(),

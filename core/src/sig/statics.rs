@@ -46,6 +46,16 @@ pub enum Stop {
     Refused(Refusal),
 }
 
+impl Stop {
+    /// The same, at this part of the rule's text, unless a smaller part is known already.
+    pub fn at(self, span: Span) -> Stop {
+        match self {
+            Stop::Refused(r) => Stop::Refused(r.at(span)),
+            Stop::NotStatic => Stop::NotStatic,
+        }
+    }
+}
+
 impl From<Refusal> for Stop {
     fn from(r: Refusal) -> Stop {
         Stop::Refused(r)
@@ -240,7 +250,7 @@ fn size_at(name: Name, size: &Size, at: At) -> Static<Val> {
     match size {
         Size::One(d) => Ok(Val::Int(*d)),
         Size::List(l) => pick(l),
-        Size::Each(l) => Ok(match at.item {
+        Size::Each(l) => Ok(match at.item.or(at.axis) {
             Some(i) => Val::Int(*l.get(i).ok_or_else(|| bad(format!("`{name}` has no item {i}")))?),
             None => Val::List(SmallVec::from_slice(l)),
         }),
@@ -270,8 +280,18 @@ fn binary(env: &Env, op: BinOp, a: &Expr, b: &Expr, at: At) -> Static<Val> {
         let (l, r) = (l?.bool()?, r?.bool()?);
         return Ok(Val::Bool(if decides { l || r } else { l && r }));
     }
-    let (l, r) = (eval(env, a, at)?, eval(env, b, at)?);
-    apply_binary(op, l, r)
+    let (l, r) = (eval(env, a, at), eval(env, b, at));
+    // `option == word`: words have no other meaning
+    let word = |e: &Expr| match &*e.node {
+        Node::Name(n) => Ok(Val::Word(*n)),
+        _ => Err(Stop::NotStatic),
+    };
+    match (l, r) {
+        (Ok(l @ Val::Word(_)), Err(Stop::NotStatic)) => apply_binary(op, l, word(b)?),
+        (Err(Stop::NotStatic), Ok(r @ Val::Word(_))) => apply_binary(op, word(a)?, r),
+        (Ok(Val::Absent), Err(Stop::NotStatic)) if word(b).is_ok() => Ok(Val::Bool(op == BinOp::Ne)),
+        (l, r) => apply_binary(op, l?, r?),
+    }
 }
 
 /// `l op r` for values; `/` and `%` of integers floor.
@@ -492,6 +512,7 @@ pub fn zip_len(env: &Env, e: &Expr) -> Static<Option<usize>> {
         let n = match (env.item(name), env.size(name)) {
             (Some(Item::Ints(l)), _) => Some(l.len()),
             (None, Some(Size::List(l))) => Some(l.len()),
+            (None, Some(Size::Each(l))) => Some(l.len()),
             _ => None,
         };
         if let Some(n) = n {

@@ -1,25 +1,28 @@
-//! How a kernel goes over a tile: chunks of a fixed length in local arrays, which LLVM turns into vector code, and the
-//! same code once more on a padded chunk for what is left.
+//! How a kernel goes over a tile: chunks of a fixed length in local arrays, which LLVM turns into straight vector code.
 //!
-//! A chunk is read whole before anything is written, so an output may be the same memory as an input. Every element
-//! takes the same path, so values don't depend on where in a tile an element stands.
+//! A chunk is read whole before anything is written, so an output may be the same memory as an input. What is left
+//! below a whole chunk is copied to a padded one and goes through the same code, so values don't depend on where in a
+//! tile an element stands, and the code exists once.
 
 use crate::math::{Avx2, Avx512, Baseline, Isa};
 use fulgurite_core::kernel::TileFn;
+use std::mem::MaybeUninit;
 
 /// Elements that a kernel handles at a time: four vectors of AVX2, two of AVX-512 for f32.
 pub const CHUNK: usize = 32;
+/// Inputs, and outputs, that a [`Pointwise`] kernel may have.
+pub const MAX_ARGS: usize = 16;
 
 /// A kernel, to be compiled once per instruction set.
 ///
 /// Implementations mark `run` `#[inline(always)]`: only then is it compiled with the features of the function that
-/// [`baseline`], [`avx2`] and [`avx512`] put around it.
+/// [`baseline`], [`avx2`] or [`avx512`] puts around it.
 pub trait Tile {
-    /// Runs over `n` elements.
+    /// Runs over `n` elements; `this` is the function being run.
     ///
     /// # Safety
     /// As [`TileFn`].
-    unsafe fn run<I: Isa>(n: usize, ins: *const *const u8, outs: *const *mut u8, nums: *const u64);
+    unsafe fn run<I: Isa>(this: TileFn, n: usize, ins: *const *const u8, outs: *const *mut u8, nums: *const u64);
 }
 
 /// The kernel for any CPU.
@@ -28,10 +31,10 @@ pub trait Tile {
 /// As [`TileFn`].
 pub unsafe fn baseline<K: Tile>(n: usize, ins: *const *const u8, outs: *const *mut u8, nums: *const u64) {
     // SAFETY: the caller's promise.
-    unsafe { K::run::<Baseline>(n, ins, outs, nums) }
+    unsafe { K::run::<Baseline>(baseline::<K>, n, ins, outs, nums) }
 }
 
-/// The kernel for AVX2 and FMA.
+/// The kernel for AVX2.
 ///
 /// # Safety
 /// As [`TileFn`]; the CPU has AVX2, FMA and F16C.
@@ -39,7 +42,7 @@ pub unsafe fn baseline<K: Tile>(n: usize, ins: *const *const u8, outs: *const *m
 #[target_feature(enable = "avx2,fma,f16c")]
 pub unsafe fn avx2<K: Tile>(n: usize, ins: *const *const u8, outs: *const *mut u8, nums: *const u64) {
     // SAFETY: the caller's promise.
-    unsafe { K::run::<Avx2>(n, ins, outs, nums) }
+    unsafe { K::run::<Avx2>(avx2::<K>, n, ins, outs, nums) }
 }
 
 /// The kernel for AVX-512.
@@ -50,7 +53,7 @@ pub unsafe fn avx2<K: Tile>(n: usize, ins: *const *const u8, outs: *const *mut u
 #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx2,fma,f16c")]
 pub unsafe fn avx512<K: Tile>(n: usize, ins: *const *const u8, outs: *const *mut u8, nums: *const u64) {
     // SAFETY: the caller's promise.
-    unsafe { K::run::<Avx512>(n, ins, outs, nums) }
+    unsafe { K::run::<Avx512>(avx512::<K>, n, ins, outs, nums) }
 }
 
 /// The AVX2 form of a kernel, on architectures that have one.
@@ -69,73 +72,117 @@ pub const fn avx512_of<K: Tile>() -> Option<TileFn> {
     None
 }
 
-/// Elements `at..` of input `k`: a whole chunk, or `len` elements and copies of the first for padding.
-///
-/// # Safety
-/// Input `k` holds elements of type `X` up to `at + len`, `len` in 1..=N.
-#[inline(always)]
-pub unsafe fn load<X: Copy, const N: usize>(ins: *const *const u8, k: usize, at: usize, len: usize) -> [X; N] {
-    // SAFETY: the caller's promise; elements need not be aligned to the chunk, only read one after the other.
-    unsafe {
-        let from = (*ins.add(k)).cast::<X>().add(at);
-        if len == N {
-            return from.cast::<[X; N]>().read_unaligned();
-        }
-        let mut chunk = [from.read_unaligned(); N];
-        let mut j = 1;
-        while j < len {
-            chunk[j] = from.add(j).read_unaligned();
-            j += 1;
-        }
-        chunk
-    }
-}
+/// A kernel that computes each element from those at the same place.
+pub trait Pointwise {
+    /// Bytes of an element, per input.
+    const INS: &'static [usize];
+    /// Bytes of an element, per output.
+    const OUTS: &'static [usize];
 
-/// Writes `len` elements of `chunk` to output `k` from `at` on.
-///
-/// # Safety
-/// Output `k` holds elements of type `Y` up to `at + len`, `len` in 1..=N.
-#[inline(always)]
-pub unsafe fn store<Y: Copy, const N: usize>(outs: *const *mut u8, k: usize, at: usize, len: usize, chunk: [Y; N]) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let to = (*outs.add(k)).cast::<Y>().add(at);
-        if len == N {
-            to.cast::<[Y; N]>().write_unaligned(chunk);
-            return;
-        }
-        let mut j = 0;
-        while j < len {
-            to.add(j).write_unaligned(chunk[j]);
-            j += 1;
-        }
-    }
-}
-
-/// One step of a kernel: the elements `at..at + len`. `len` is a constant `N` but for the last step.
-pub trait Step {
-    /// Runs the step.
+    /// Computes the chunk from `at` on. Marked `#[inline(always)]`, as [`Tile::run`].
     ///
     /// # Safety
-    /// As [`Tile::run`] for elements `at..at + len`.
-    unsafe fn step<I: Isa>(at: usize, len: usize, ins: *const *const u8, outs: *const *mut u8, nums: *const u64);
+    /// As [`TileFn`] for elements `at..at + CHUNK`.
+    unsafe fn chunk<I: Isa>(at: usize, ins: *const *const u8, outs: *const *mut u8, nums: *const u64);
 }
 
-/// Steps over all elements.
-///
-/// # Safety
-/// As [`Tile::run`].
-#[inline(always)]
-pub unsafe fn steps<I: Isa, S: Step>(n: usize, ins: *const *const u8, outs: *const *mut u8, nums: *const u64) {
-    let mut at = 0;
-    // SAFETY: the caller's promise; at + len ≤ n throughout.
-    unsafe {
-        while at + CHUNK <= n {
-            S::step::<I>(at, CHUNK, ins, outs, nums);
-            at += CHUNK;
-        }
-        if at < n {
-            S::step::<I>(at, n - at, ins, outs, nums);
+impl<P: Pointwise> Tile for P {
+    #[inline(always)]
+    unsafe fn run<I: Isa>(this: TileFn, n: usize, ins: *const *const u8, outs: *const *mut u8, nums: *const u64) {
+        const { assert!(P::INS.len() <= MAX_ARGS && P::OUTS.len() <= MAX_ARGS, "too many arguments for one kernel") };
+        let mut at = 0;
+        // SAFETY: the caller's promise, for elements below n.
+        unsafe {
+            while n - at >= CHUNK {
+                P::chunk::<I>(at, ins, outs, nums);
+                at += CHUNK;
+            }
+            if at < n {
+                rest(this, P::INS, P::OUTS, at, n - at, ins, outs, nums);
+            }
         }
     }
+}
+
+/// One chunk of arguments, of any type.
+type Buffers = [MaybeUninit<[u64; CHUNK]>; MAX_ARGS];
+
+/// Runs `this` on the `len` elements from `at` on, in padded copies.
+///
+/// # Safety
+/// As [`TileFn`] for elements `at..at + len`; len < CHUNK; `sizes_in` and `sizes_out` are those of the kernel.
+#[cold]
+#[inline(never)]
+#[allow(clippy::too_many_arguments)]
+unsafe fn rest(
+    this: TileFn,
+    sizes_in: &[usize],
+    sizes_out: &[usize],
+    at: usize,
+    len: usize,
+    ins: *const *const u8,
+    outs: *const *mut u8,
+    nums: *const u64,
+) {
+    let mut from: Buffers = [const { MaybeUninit::uninit() }; MAX_ARGS];
+    let mut to: Buffers = [const { MaybeUninit::uninit() }; MAX_ARGS];
+    let mut from_at = [std::ptr::null::<u8>(); MAX_ARGS];
+    let mut to_at = [std::ptr::null_mut::<u8>(); MAX_ARGS];
+    // SAFETY: a buffer holds CHUNK elements of up to 8 bytes; the caller's pointers hold at + len.
+    unsafe {
+        for (k, size) in sizes_in.iter().enumerate() {
+            let buffer = from[k].as_mut_ptr().cast::<u8>();
+            (*ins.add(k)).add(at * size).copy_to_nonoverlapping(buffer, len * size);
+            // Zeros are values of every element type.
+            buffer.add(len * size).write_bytes(0, (CHUNK - len) * size);
+            from_at[k] = buffer;
+        }
+        for (buffer, pointer) in to.iter_mut().zip(&mut to_at) {
+            *pointer = buffer.as_mut_ptr().cast();
+        }
+        this(CHUNK, from_at.as_ptr(), to_at.as_ptr(), nums);
+        for (k, size) in sizes_out.iter().enumerate() {
+            to_at[k].copy_to_nonoverlapping((*outs.add(k)).add(at * size), len * size);
+        }
+    }
+}
+
+/// The chunk of input `k` from `at` on.
+///
+/// # Safety
+/// Input `k` holds elements of type `X` up to `at + N`.
+#[inline(always)]
+pub unsafe fn load<X: Copy, const N: usize>(ins: *const *const u8, k: usize, at: usize) -> [X; N] {
+    // SAFETY: the caller's promise.
+    unsafe { (*ins.add(k)).cast::<X>().add(at).cast::<[X; N]>().read_unaligned() }
+}
+
+/// Writes `chunk` to output `k` from `at` on.
+///
+/// # Safety
+/// Output `k` holds elements of type `Y` up to `at + N`.
+#[inline(always)]
+pub unsafe fn store<Y: Copy, const N: usize>(outs: *const *mut u8, k: usize, at: usize, chunk: [Y; N]) {
+    // SAFETY: the caller's promise.
+    unsafe { (*outs.add(k)).cast::<Y>().add(at).cast::<[Y; N]>().write_unaligned(chunk) }
+}
+
+/// A run-time number as f64.
+///
+/// # Safety
+/// `nums` holds more than `k` words.
+#[inline(always)]
+pub unsafe fn number(nums: *const u64, k: usize) -> f64 {
+    // SAFETY: the caller's promise.
+    f64::from_bits(unsafe { *nums.add(k) })
+}
+
+/// A run-time number as i64.
+///
+/// # Safety
+/// `nums` holds more than `k` words.
+#[inline(always)]
+pub unsafe fn integer(nums: *const u64, k: usize) -> i64 {
+    // SAFETY: the caller's promise.
+    unsafe { *nums.add(k) as i64 }
 }

@@ -109,7 +109,7 @@ fn flatten(
     ty: &OutTy,
     outs: &mut Vec<ProxyId>,
 ) -> Result<(), Error> {
-    let types = super::out_types(ty);
+    let types = out_types(ty);
     let items = match value {
         Value::List(items) => items.as_slice(),
         one => std::slice::from_ref(one),

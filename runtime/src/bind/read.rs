@@ -21,7 +21,7 @@ impl Trace {
     pub fn parse(text: &str) -> Result<Trace, Error> {
         let text = parse::parse(text)?;
         let builder = Builder::new(&text.name);
-        let mut reader = Reader { builder, names: FxHashMap::default(), regions: FxHashMap::default(), file: "" };
+        let reader = Reader { builder, names: FxHashMap::default(), regions: FxHashMap::default(), file: "" };
         reader.trace(&text)
     }
 }
@@ -140,6 +140,9 @@ impl Reader {
                 self.file = Name::new(file).as_str();
             }
             (role, loc) = (*written, Loc { file: self.file, line: *number, column: 1 });
+        }
+        if let Some(site) = line.site {
+            self.builder.arena().reserve_site(site);
         }
         let context = &mut self.builder.context;
         context.place = Place { loc, role };

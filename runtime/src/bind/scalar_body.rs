@@ -2,7 +2,7 @@
 //! differentiate calls can differentiate it.
 
 use super::body::fault;
-use super::{Builder, out_types};
+use super::Builder;
 use crate::error::Error;
 use crate::symbol::Registered;
 use crate::trace::types::*;

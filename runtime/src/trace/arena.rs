@@ -248,6 +248,14 @@ impl Arena {
         BoundSymbolId(inner.next_line - 1)
     }
 
+    /// Makes sure that no new line gets this site (sites of bodies are far away from those counted here).
+    pub(crate) fn reserve_site(&self, site: u64) {
+        let mut inner = self.inner.borrow_mut();
+        if site < u64::from(u32::MAX) {
+            inner.next_site = inner.next_site.max(site + 1);
+        }
+    }
+
     /// The site of the next line that takes a key.
     pub(crate) fn next_site(&self) -> u64 {
         let mut inner = self.inner.borrow_mut();

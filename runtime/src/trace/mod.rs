@@ -10,7 +10,6 @@ pub mod verify;
 
 mod lexer;
 
-pub use arena::Arena;
 pub use print::PrintOptions;
 pub use tag::{Carrier, Event, Policy, Stage, Tag, TagDecl, TagSet};
 pub use types::*;

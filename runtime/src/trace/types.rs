@@ -5,7 +5,7 @@
 //!
 //! **Invariant:** bound symbols are immutable once in a trace; the Rewriter makes new traces, sharing what it keeps.
 
-use super::arena::Arena;
+pub use super::arena::Arena;
 use super::tag::TagSet;
 pub use crate::error::Phase;
 use crate::symbol::SymbolRef;
@@ -364,6 +364,21 @@ impl Trace {
         self.arena.ty_at(id, self.epoch)
     }
 
+    /// What a trace made from `source` has in common with it; `by` and `started` say who made it.
+    pub(crate) fn adopt(&mut self, source: &Trace, by: &'static str, started: std::time::Instant) {
+        self.name = source.name.clone();
+        self.prologue = source.prologue.clone();
+        self.saved = source.saved;
+        self.root = source.root;
+        self.outer = source.outer;
+        self.phase = source.phase;
+        self.provenance = Provenance {
+            made_by: by,
+            micros: started.elapsed().as_micros() as u64,
+            from: Some(source.provenance.made_by),
+        };
+    }
+
     /// The proxies of its inputs.
     pub fn input_proxies(&self) -> impl Iterator<Item = ProxyId> + '_ {
         self.inputs.iter().map(|i| i.proxy)
@@ -372,5 +387,14 @@ impl Trace {
     /// The line that makes `id`, if one of this trace does.
     pub fn producer(&self, id: ProxyId) -> Option<&Rc<BoundSymbol>> {
         self.lines.iter().find(|l| l.outs.contains(&id) || l.aux.contains(&id))
+    }
+}
+
+/// The tensors of one result of a signature.
+pub(crate) fn out_types(ty: &OutTy) -> &[TensorTy] {
+    match ty {
+        OutTy::Tensor(t) => std::slice::from_ref(t),
+        OutTy::List(items) => items,
+        OutTy::FromBody => &[],
     }
 }

@@ -57,27 +57,33 @@ const INVERSE_TAIL: [f32; 9] = [
     -0.00015978218,
 ];
 
+/// erf for 0..=475/512.
+#[inline(always)]
+fn erf_near<I: Isa>(a: f32) -> f32 {
+    I::fma(a, horner::<I, 6>(a * a, NEAR), a)
+}
+
 #[inline(always)]
 pub(super) fn erf<I: Isa>(x: f32) -> f32 {
     let a = f32::abs(x);
-    let near = I::fma(a, horner::<I, 6>(a * a, NEAR), a);
     // Beyond 4 it is 1; the polynomial must not turn back.
     let t = pick(a > 4.0, 4.0, a);
     let far = 1.0 - exp::<I>(I::fma(t, horner::<I, 7>(t, FAR), -t));
-    with_sign(pick(a > 0.927_734_375, far, near), x)
+    with_sign(pick(a > 0.927_734_375, far, erf_near::<I>(a)), x)
 }
 
 #[inline(always)]
 pub(super) fn erfc<I: Isa>(x: f32) -> f32 {
     let a = f32::abs(x);
     let t = pick(a > 10.2, 10.2, a);
-    let u = 1.0 / (2.0 + t);
-    let scaled = horner::<I, 11>((2.0 - t) * u, ERFCX) * u;
+    let scaled = horner::<I, 11>((2.0 - t) / (2.0 + t), ERFCX) / (2.0 + t);
     // e^-t² with t² in two exact parts: the upper 12 bits of t square exactly.
     let high = f32::from_bits(t.to_bits() & 0xFFFF_F000);
     let low = (high - t) * (high + t);
     let tail = scaled * exp_of_sum::<I>(-high * high, low);
-    pick(x < 0.0, 2.0 - tail, tail)
+    let far = pick(x < 0.0, 2.0 - tail, tail);
+    // The many roundings above show most where the result is near 1.
+    pick(a < 0.5, 1.0 - with_sign(erf_near::<I>(a), x), far)
 }
 
 #[inline(always)]

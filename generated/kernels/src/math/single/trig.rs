@@ -23,7 +23,7 @@ fn reduce<I: Isa>(x: f32) -> (u32, f32) {
     let [high, low] = TWO_OVER_PI[(bits >> 23) as usize & 0xFF];
     let m = ((bits & 0x7F_FFFF | 0x80_0000) as i32) as f64;
     let a = m * high;
-    let t = a + MAGIC;
+    let t = I::fma64(m, low, a) + MAGIC;
     let r = I::fma64(m, low, a - (t - MAGIC)) * std::f64::consts::FRAC_PI_2;
     (t.to_bits() as u32, r as f32)
 }

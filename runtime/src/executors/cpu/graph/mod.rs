@@ -8,8 +8,9 @@
 
 pub mod affine;
 pub mod convert;
-pub mod filter;
-pub mod reduce;
+mod filter;
+pub mod piece;
+mod reduce;
 
 pub use affine::{Affine, Dim, DimSet, MAX_DIMS};
 
@@ -225,9 +226,7 @@ impl Graph {
             Op::Cast(a) if self.node(*a).ty == ty => Some(*a),
             Op::Call(Builtin::Mul, a) if ty != DType::Bool && is(a[1], 1.0) => Some(a[0]),
             Op::Call(Builtin::Mul, a) if ty != DType::Bool && is(a[0], 1.0) => Some(a[1]),
-            Op::Call(Builtin::Div | Builtin::DivTrunc, a) if ty.is_float() && is(a[1], 1.0) && matches!(op, Op::Call(Builtin::Div, _)) => {
-                Some(a[0])
-            }
+            Op::Call(Builtin::Div, a) if is(a[1], 1.0) => Some(a[0]),
             // x - 0 is x, also for -0; x + 0 is not.
             Op::Call(Builtin::Sub, a) if ty.is_float() && is(a[1], 0.0) && !self.is_negative_zero(a[1]) => Some(a[0]),
             Op::Call(Builtin::Add | Builtin::Sub, a) if ty.is_int() && is(a[1], 0.0) => Some(a[0]),
@@ -258,51 +257,59 @@ impl Graph {
         self.as_const(id).is_some_and(|s| s.as_f64() == 0.0 && s.as_f64().is_sign_negative())
     }
 
-    /// Puts every dim `d` of `self` where `f` says, into a graph with other dims; nodes keep their order.
+    /// Copies the nodes of `self` into a graph with other dims: `map` says what each dim is there, `order` of which dims
+    /// it consists, slowest first. `inline` may give a node for a load (whose indices are translated already).
     ///
-    /// `value` may give a node that stands for a load. Returns the new number of each node, or `None` if the indices
-    /// leave i64.
+    /// Returns the new number of each node, or `None` if an index leaves i64.
     pub fn translate(
         &self,
         into: &mut Graph,
         map: &[Affine],
-        order: &dyn Fn(Dim) -> Axis,
-        value: &mut dyn FnMut(&Load) -> Option<NodeId>,
+        order: &[Axis],
+        inline: &mut dyn FnMut(&mut Graph, &Load) -> Option<NodeId>,
     ) -> Option<Vec<NodeId>> {
         let mut at: Vec<NodeId> = Vec::with_capacity(self.nodes.len());
         for node in &self.nodes {
-            let mut affine = |a: &Affine| a.substitute(&mut |d| map[d as usize].clone());
+            let affine = |a: &Affine| a.substitute(&mut |d| map[d as usize].clone());
             let op = match &node.op {
                 Op::Load(l) => {
-                    if let Some(id) = value(l) {
+                    let idx = l.idx.iter().map(|i| i.translate(map, &at)).collect::<Option<_>>()?;
+                    let load = Load { value: l.value, idx, outside: l.outside };
+                    if let Some(id) = inline(into, &load) {
                         at.push(id);
                         continue;
                     }
-                    let idx = l
-                        .idx
-                        .iter()
-                        .map(|i| {
-                            Some(match i {
-                                Index::Affine(a) => Index::Affine(affine(a)?),
-                                Index::Node(n) => Index::Node(at[*n as usize]),
-                            })
-                        })
-                        .collect::<Option<_>>()?;
-                    Op::Load(Load { value: l.value, idx, outside: l.outside })
+                    Op::Load(load)
                 }
-                Op::Index(a) => Op::Index(affine(a)?),
+                Op::Index(a) => {
+                    let a = affine(a)?;
+                    match a.as_constant() {
+                        Some(i) => Op::Const(Scalar::Int(i).into()),
+                        None => Op::Index(a),
+                    }
+                }
                 Op::Test { affine: a, equal } => Op::Test { affine: affine(a)?, equal: *equal },
                 Op::Reduce { red, arg, mask, order: dims } => Op::Reduce {
                     red: *red,
                     arg: at[*arg as usize],
                     mask: mask.map(|m| at[m as usize]),
-                    order: dims.iter().flat_map(|d| order(*d)).collect(),
+                    order: dims.iter().flat_map(|d| order[*d as usize].iter().copied()).collect(),
                 },
                 other => other.with_args(&mut |a| at[a as usize]),
             };
             at.push(into.add(op, node.ty));
         }
         Some(at)
+    }
+}
+
+impl Index {
+    /// The index with other dims, and other numbers of nodes.
+    pub fn translate(&self, map: &[Affine], nodes: &[NodeId]) -> Option<Index> {
+        Some(match self {
+            Index::Affine(a) => Index::Affine(a.substitute(&mut |d| map[d as usize].clone())?),
+            Index::Node(n) => Index::Node(nodes[*n as usize]),
+        })
     }
 }
 

@@ -1,0 +1,205 @@
+//! What the command line may say: one table, from which clap makes parser and help.
+
+use crate::ui::Wishes;
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+
+/// The command line.
+#[derive(Parser, Debug)]
+#[command(name = "fulgurite", version, about, after_help = EXAMPLES, max_term_width = 100)]
+pub struct Cli {
+    /// What to do; without it, `train`
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    /// How to say it.
+    #[command(flatten)]
+    pub common: Common,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  fulgurite                                  train the demo: about a minute on two cores
+  fulgurite train --text book.txt --seconds 300 --plot loss.png
+  fulgurite train --resume runs/demo
+  fulgurite eval 'gelu([[-1, 0, 1]])' --grad
+  fulgurite explain gelu
+  fulgurite trace --stages
+
+Exit status: 0 fine, 1 a check failed, 2 wrong use, 101 a bug of fulgurite";
+
+/// Options of every command.
+#[derive(Args, Clone, Copy, Default, Debug)]
+pub struct Common {
+    /// One JSON object a line on standard output
+    #[arg(long, global = true, help_heading = "Output")]
+    pub json: bool,
+    /// Only results and errors
+    #[arg(short, long, global = true, help_heading = "Output")]
+    pub quiet: bool,
+    /// Reasons too
+    #[arg(short, long, global = true, help_heading = "Output", conflicts_with = "quiet")]
+    pub verbose: bool,
+    /// No characters beyond ASCII in curves and bars
+    #[arg(long, global = true, help_heading = "Output")]
+    pub ascii: bool,
+}
+
+impl From<Common> for Wishes {
+    fn from(c: Common) -> Wishes {
+        Wishes { json: c.json, quiet: c.quiet, verbose: c.verbose, ascii: c.ascii }
+    }
+}
+
+/// The commands.
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// Train a character-level GPT and watch it learn
+    Train(Box<Train>),
+    /// Show the demo model's training step after each stage of the compiler
+    Trace(Trace),
+    /// Evaluate an expression of operators
+    Eval(Eval),
+    /// Run the workloads of the benchmark protocol
+    Bench(Bench),
+}
+
+/// Options of `train`.
+#[derive(Args, Clone, Debug)]
+pub struct Train {
+    /// The text to learn; without it, the operator database and its documentation
+    #[arg(long, value_name = "FILE", help_heading = "Data")]
+    pub text: Option<PathBuf>,
+    /// Where random numbers start
+    #[arg(long, value_name = "N", default_value_t = 1337, help_heading = "Data")]
+    pub seed: u64,
+
+    /// Steps in all
+    #[arg(long, value_name = "N", help_heading = "Length")]
+    pub steps: Option<u64>,
+    /// About so many seconds: the number of steps is set from the speed of the first ones
+    #[arg(long, value_name = "S", conflicts_with = "steps", help_heading = "Length")]
+    pub seconds: Option<f64>,
+
+    /// Blocks of attention and perceptron
+    #[arg(long, value_name = "N", help_heading = "Model")]
+    pub depth: Option<usize>,
+    /// Numbers that stand for a character
+    #[arg(long, value_name = "N", help_heading = "Model")]
+    pub width: Option<usize>,
+    /// Attention heads
+    #[arg(long, value_name = "N", help_heading = "Model")]
+    pub heads: Option<usize>,
+    /// Characters that the model looks back
+    #[arg(long, value_name = "N", help_heading = "Model")]
+    pub context: Option<usize>,
+
+    /// Pieces of text a step
+    #[arg(long, value_name = "N", help_heading = "Optimiser")]
+    pub batch: Option<usize>,
+    /// Largest learning rate
+    #[arg(long, value_name = "X", help_heading = "Optimiser")]
+    pub lr: Option<f64>,
+    /// Gradients longer than this are shortened to it
+    #[arg(long, value_name = "X", help_heading = "Optimiser")]
+    pub clip: Option<f64>,
+    /// Share of every weight that is lost a step, times the learning rate
+    #[arg(long, value_name = "X", help_heading = "Optimiser")]
+    pub decay: Option<f64>,
+
+    /// Folder of the run: metrics, settings, checkpoints
+    #[arg(long, value_name = "DIR", help_heading = "Files")]
+    pub out: Option<PathBuf>,
+    /// Carry on from a checkpoint, or from the newest one of a folder, bit for bit
+    #[arg(long, value_name = "PATH", help_heading = "Files",
+          conflicts_with_all = ["seed", "seconds", "depth", "width", "heads", "context", "batch", "lr", "clip", "decay"])]
+    pub resume: Option<PathBuf>,
+    /// Save every so many steps (0: only at the end)
+    #[arg(long, value_name = "N", help_heading = "Files")]
+    pub save_every: Option<u64>,
+    /// Draw the loss curve at the end: FILE.png or FILE.svg
+    #[arg(long, value_name = "FILE", help_heading = "Files")]
+    pub plot: Option<PathBuf>,
+
+    /// Threads; without it, one a core
+    #[arg(long, value_name = "N", help_heading = "Run")]
+    pub threads: Option<usize>,
+    /// A line every so many steps, where lines don't move
+    #[arg(long, value_name = "N", help_heading = "Run")]
+    pub log_every: Option<u64>,
+    /// How the samples begin
+    #[arg(long, value_name = "TEXT", help_heading = "Run")]
+    pub prompt: Option<String>,
+}
+
+/// Options of `trace`.
+#[derive(Args, Clone, Debug)]
+pub struct Trace {
+    /// The table of stages
+    #[arg(long, conflicts_with_all = ["stage", "diff"])]
+    pub stages: bool,
+    /// The program after this stage (default: the last)
+    #[arg(long, value_name = "NAME")]
+    pub stage: Option<String>,
+    /// What changed from one stage to another
+    #[arg(long, num_args = 2, value_names = ["FROM", "TO"], conflicts_with = "stage")]
+    pub diff: Option<Vec<String>>,
+    /// How deep to open the bodies of lines
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub depth: usize,
+}
+
+/// Options of `eval`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = EVAL)]
+pub struct Eval {
+    /// Calls of operators on numbers and lists, e.g. 'softmax([[1, 2, 3]], -1)'
+    pub expression: String,
+    /// The gradient of the sum of the result, for every float list
+    #[arg(long)]
+    pub grad: bool,
+}
+
+const EVAL: &str = "\
+Numbers are f32 unless `as` says otherwise: [1, 2] as i64. Options stand by name or in order:
+  fulgurite eval 'sum([[1, 2], [3, 4]], dims = [1], keepdim = true)'
+  fulgurite eval 'embedding([[1, 2], [3, 4]], [1, 0, 1] as i64)' --grad
+  fulgurite eval '[1, 2] * 3 + exp([0, 1]).sum()'";
+
+/// Options of `bench`.
+#[derive(Args, Clone, Debug)]
+pub struct Bench {
+    /// Answer the commands of the protocol on standard input
+    #[arg(long, conflicts_with_all = ["run", "list"])]
+    pub serve: bool,
+    /// Run one workload, or all of a group: W1.chain, W6
+    #[arg(long, value_name = "W", conflicts_with = "list")]
+    pub run: Option<String>,
+    /// Timed repetitions
+    #[arg(long, value_name = "K", default_value_t = 30)]
+    pub reps: usize,
+    /// Threads
+    #[arg(long, value_name = "N")]
+    pub threads: Option<usize>,
+    /// Name the workloads
+    #[arg(long)]
+    pub list: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_table_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn no_command_is_allowed() {
+        assert!(Cli::parse_from(["fulgurite"]).command.is_none());
+        assert!(Cli::try_parse_from(["fulgurite", "train", "--resume", "x", "--lr", "3"]).is_err());
+        let cli = Cli::parse_from(["fulgurite", "bench", "--serve", "--threads", "2", "--json"]);
+        assert!(cli.common.json && matches!(cli.command, Some(Command::Bench(Bench { serve: true, .. }))));
+    }
+}

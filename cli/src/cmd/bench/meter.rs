@@ -1,0 +1,81 @@
+//! What a repetition costs: seconds on the clock, seconds of all threads, resident memory.
+
+use std::time::Instant;
+
+/// Seconds of one repetition.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cost {
+    /// On the clock.
+    pub wall: f64,
+    /// User and system time of all threads.
+    pub cpu: f64,
+}
+
+/// Runs something and says what it cost.
+pub fn measure<R>(run: impl FnOnce() -> R) -> (Cost, R) {
+    let (cpu, start) = (process_seconds(), Instant::now());
+    let result = run();
+    let wall = start.elapsed().as_secs_f64();
+    (Cost { wall, cpu: process_seconds() - cpu }, result)
+}
+
+/// User and system time of this process so far; 0 where the system has no such clock.
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+fn process_seconds() -> f64 {
+    #[repr(C)]
+    struct TimeSpec {
+        seconds: i64,
+        nanoseconds: i64,
+    }
+    unsafe extern "C" {
+        fn clock_gettime(clock: i32, time: *mut TimeSpec) -> i32;
+    }
+    const CLOCK_PROCESS_CPUTIME_ID: i32 = 2;
+    let mut time = TimeSpec { seconds: 0, nanoseconds: 0 };
+    // SAFETY: `time` is a valid `struct timespec` of 64-bit Linux for the duration of the call, which writes only there.
+    unsafe { clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &mut time) };
+    time.seconds as f64 + time.nanoseconds as f64 * 1e-9
+}
+
+#[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
+fn process_seconds() -> f64 {
+    0.0
+}
+
+/// Resident memory now, in kB; 0 where the system does not say.
+pub fn resident_kb() -> u64 {
+    status("VmRSS:")
+}
+
+/// Most resident memory since [`forget_peak`], in kB.
+pub fn peak_kb() -> u64 {
+    status("VmHWM:")
+}
+
+/// Starts a new peak. Some sandboxes refuse that; the peak then counts from the start of the process.
+pub fn forget_peak() {
+    let _ = std::fs::write("/proc/self/clear_refs", "5");
+}
+
+fn status(key: &str) -> u64 {
+    let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix(key));
+    line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_costs_time() {
+        let (cost, sum) = measure(|| (0..3_000_000u64).map(std::hint::black_box).sum::<u64>());
+        assert!(sum > 0 && cost.wall > 0.0 && cost.cpu >= 0.0);
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn memory_is_known() {
+        assert!(resident_kb() > 0 && peak_kb() >= resident_kb() / 2);
+    }
+}

@@ -1,0 +1,75 @@
+//! What the parser reads, printed back in one form, and what it refuses.
+
+use super::*;
+
+/// The expression with every call written out.
+fn show(e: &Expr) -> String {
+    let list = |items: &[Expr]| items.iter().map(show).collect::<Vec<_>>().join(", ");
+    match &e.kind {
+        Kind::Number(v, whole) => format!("{v}{}", if *whole { "" } else { "f" }),
+        Kind::Bool(b) => b.to_string(),
+        Kind::Text(t) => format!("{t:?}"),
+        Kind::Name(n) => n.clone(),
+        Kind::List(items) => format!("[{}]", list(items)),
+        Kind::As(e, d) => format!("({} as {d})", show(e)),
+        Kind::Call(row, args) => {
+            let args = args.iter().map(|a| match &a.name {
+                Some(n) => format!("{n}={}", show(&a.value)),
+                None => show(&a.value),
+            });
+            format!("{row}({})", args.collect::<Vec<_>>().join(", "))
+        }
+    }
+}
+
+#[test]
+fn reads() {
+    for (text, read) in [
+        ("gelu([[-1, 0, 1]])", "gelu([[-1, 0, 1]])"),
+        ("1 + 2 * -3", "add(1, mul(2, -3))"),
+        ("1 - 2 - 3", "sub(sub(1, 2), 3)"),
+        ("-(x())", "neg(x())"),
+        ("--2", "2"),
+        ("[1, 2,] as i64", "([1, 2] as i64)"),
+        ("sum([1], dims = [0], keepdim = true)", "sum([1], dims=[0], keepdim=true)"),
+        ("[1].exp().sum(0)", "sum(exp([1]), 0)"),
+        ("gelu(1.5, approximate = tanh)", "gelu(1.5f, approximate=tanh)"),
+        ("einsum(\"ij,jk->ik\", [])", "einsum(\"ij,jk->ik\", [])"),
+        ("1e-3 + 1_000 + inf", "add(add(0.001f, 1000), inff)"),
+        ("(1 + 2) * 3 % 4", "remainder(mul(add(1, 2), 3), 4)"),
+    ] {
+        assert_eq!(parse(text).map(|e| show(&e)).map_err(|e| e.to_string()), Ok(read.to_owned()), "{text}");
+    }
+}
+
+#[test]
+fn refuses_at_the_place() {
+    for (text, claim, column) in [
+        ("", "the end stands where a number, a list or a call should", 0),
+        ("gelu(", "the end stands where a number, a list or a call should", 5),
+        ("[1 2]", "`2` stands where `,` or `]` should", 3),
+        ("1 +", "the end stands where a number, a list or a call should", 3),
+        ("1 $ 2", "`$` means nothing here", 2),
+        ("é", "`é` means nothing here", 0),
+        ("1.2.3", "`1.2.3` is not a number", 0),
+        ("\"abc", "a quote is not closed", 0),
+        ("x() y", "`y` stands where an operator or the end should", 4),
+        ("[a = 1]", "a list has no named entries", 5),
+        ("1 as 2", "`2` stands where a dtype should", 5),
+    ] {
+        let fault = parse(text).expect_err(text);
+        assert_eq!((fault.code, fault.claim.as_str()), ("E917", claim), "{text}");
+        assert_eq!(fault.notes[1].find('^'), Some(column), "{text}");
+    }
+}
+
+#[test]
+fn depth_is_limited() {
+    assert!(parse(&"(".repeat(100_000)).is_err());
+    assert!(parse(&format!("{}1{}", "[".repeat(60), "]".repeat(60))).is_ok());
+    assert!(parse(&"-".repeat(100_000)).is_err());
+    assert!(parse(&"1+".repeat(100_000)).is_err());
+    assert!(parse(&format!("1{}", ".f()".repeat(100_000))).is_err());
+    assert!(parse(&format!("1{}", " as f32".repeat(100_000))).is_err());
+    assert!(parse(&format!("[{}]", "1,".repeat(100_000))).is_ok());
+}

@@ -1,0 +1,284 @@
+//! What a run is: sizes, length, rates. All of it is decided before the first step and written into the run's folder,
+//! so that a resumed run needs nothing else.
+
+use crate::args;
+use crate::fault::Fault;
+use serde_json::{Map, Value};
+
+/// The numbers of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// Where random numbers start.
+    pub seed: u64,
+    /// Blocks.
+    pub depth: usize,
+    /// Numbers that stand for a character.
+    pub width: usize,
+    /// Attention heads.
+    pub heads: usize,
+    /// Characters that the model looks back.
+    pub context: usize,
+    /// Pieces of text a step.
+    pub batch: usize,
+    /// Steps in all; 0 while `seconds` has yet to decide.
+    pub steps: u64,
+    /// Steps of rising learning rate.
+    pub warmup: u64,
+    /// Largest learning rate.
+    pub lr: f64,
+    /// Longest gradient.
+    pub clip: f64,
+    /// Weight decay.
+    pub decay: f64,
+    /// Steps between two validations.
+    pub check_every: u64,
+    /// Steps between two checkpoints; 0: only at the end.
+    pub save_every: u64,
+}
+
+/// The demo: 0.8 M parameters, about a minute on two cores.
+const DEFAULTS: Settings = Settings {
+    seed: 1337,
+    depth: 4,
+    width: 128,
+    heads: 4,
+    context: 64,
+    batch: 32,
+    steps: 1000,
+    warmup: 50,
+    lr: 3e-3,
+    clip: 1.0,
+    decay: 0.1,
+    check_every: 0,
+    save_every: 0,
+};
+/// The learning rate falls to this share of its largest value.
+const FLOOR: f64 = 0.05;
+/// Steps after which `--seconds` knows how fast they are. The rate does not depend on the length before that, so the run
+/// is the same as one that was given the number.
+pub const PROBE: u64 = 20;
+/// A size beyond this is a slip of the keyboard.
+const LARGEST: usize = 1 << 20;
+
+impl Settings {
+    /// The demo with what the command line says otherwise.
+    ///
+    /// # Errors
+    /// E914: a number that can't be.
+    pub fn new(a: &args::Train) -> Result<Settings, Fault> {
+        let d = DEFAULTS;
+        let settings = Settings {
+            seed: a.seed,
+            depth: size("--depth", a.depth, d.depth)?,
+            width: size("--width", a.width, d.width)?,
+            heads: size("--heads", a.heads, d.heads)?,
+            context: size("--context", a.context, d.context)?,
+            batch: size("--batch", a.batch, d.batch)?,
+            steps: a.steps.unwrap_or(if a.seconds.is_some() { 0 } else { d.steps }),
+            lr: positive("--lr", a.lr, d.lr)?,
+            clip: positive("--clip", a.clip, d.clip)?,
+            decay: a.decay.map_or(Ok(d.decay), |x| if x == 0.0 { Ok(x) } else { positive("--decay", Some(x), x) })?,
+            save_every: a.save_every.unwrap_or(d.save_every),
+            ..d
+        };
+        if a.steps == Some(0) {
+            return Err(wrong("--steps", "0", "at least 1"));
+        }
+        positive("--seconds", a.seconds, 1.0)?;
+        settings.fitting()
+    }
+
+    fn fitting(self) -> Result<Settings, Fault> {
+        let (width, heads) = (self.width, self.heads);
+        if !width.is_multiple_of(heads) {
+            let claim = format!("a width of {width} can't be split among {heads} heads");
+            return Err(Fault::usage("E914", claim).help("make --width a multiple of --heads"));
+        }
+        let numbers = [width, width, self.depth, 12].iter().map(|n| *n as f64).product::<f64>()
+            + (self.batch * self.context * width) as f64 * (self.depth * 40) as f64;
+        if numbers > 8e9 {
+            let claim = format!("this run would need about {:.0} GB of memory", numbers * 4e-9);
+            return Err(Fault::usage("E914", claim).help("smaller --width, --depth, --batch or --context"));
+        }
+        Ok(self)
+    }
+
+    /// Sets the length, and what follows from it.
+    pub fn lasting(mut self, steps: u64) -> Settings {
+        self.steps = steps.max(1);
+        self.check_every = (self.steps / 10).max(1);
+        if self.save_every == 0 {
+            self.save_every = (self.steps / 4).max(1);
+        }
+        self
+    }
+
+    /// The learning rate of a step (from 0): a rise, then half a cosine down to a twentieth.
+    pub fn lr(&self, step: u64) -> f64 {
+        let (step, warmup, steps) = (step as f64, self.warmup.max(1) as f64, self.steps as f64);
+        if step < warmup || steps <= warmup {
+            return self.lr * ((step + 1.0) / warmup).min(1.0);
+        }
+        let part = ((step - warmup) / (steps - warmup)).min(1.0);
+        self.lr * (FLOOR + (1.0 - FLOOR) * 0.5 * (1.0 + (std::f64::consts::PI * part).cos()))
+    }
+
+    /// As an object. Numbers with a point are texts, so that no reader rounds them.
+    pub fn json(&self) -> Value {
+        Value::Object(Map::from_iter(self.fields().map(|(name, field)| (name.to_owned(), field.to_json()))))
+    }
+
+    /// What [`Settings::json`] wrote.
+    ///
+    /// # Errors
+    /// E919: something is missing, not a number, or not possible.
+    pub fn from_json(value: &Value) -> Result<Settings, Fault> {
+        let mut settings = DEFAULTS;
+        for (name, field) in settings.fields_mut() {
+            let found = value.get(name).and_then(|v| field.read(v));
+            found.ok_or_else(|| Fault::usage("E919", format!("the run's settings have no usable `{name}`")))?;
+        }
+        let sizes = [settings.depth, settings.width, settings.heads, settings.context, settings.batch];
+        let rates = [settings.lr, settings.clip];
+        let sound = sizes.iter().all(|s| (1..=LARGEST).contains(s)) && rates.iter().all(|r| r.is_finite() && *r > 0.0);
+        if !sound || !(settings.decay >= 0.0 && settings.decay.is_finite()) || settings.steps == 0 {
+            return Err(Fault::usage("E919", "the run's settings are out of range"));
+        }
+        settings.fitting()
+    }
+
+    fn fields(&self) -> impl Iterator<Item = (&'static str, Field)> {
+        let mut copy = self.clone();
+        copy.fields_mut().map(|(name, field)| (name, field.value())).into_iter()
+    }
+
+    fn fields_mut(&mut self) -> [(&'static str, FieldMut<'_>); 13] {
+        use FieldMut::{Count, Rate, Size};
+        [
+            ("seed", Count(&mut self.seed)),
+            ("depth", Size(&mut self.depth)),
+            ("width", Size(&mut self.width)),
+            ("heads", Size(&mut self.heads)),
+            ("context", Size(&mut self.context)),
+            ("batch", Size(&mut self.batch)),
+            ("steps", Count(&mut self.steps)),
+            ("warmup", Count(&mut self.warmup)),
+            ("lr", Rate(&mut self.lr)),
+            ("clip", Rate(&mut self.clip)),
+            ("decay", Rate(&mut self.decay)),
+            ("check_every", Count(&mut self.check_every)),
+            ("save_every", Count(&mut self.save_every)),
+        ]
+    }
+}
+
+enum FieldMut<'a> {
+    Count(&'a mut u64),
+    Size(&'a mut usize),
+    Rate(&'a mut f64),
+}
+
+enum Field {
+    Count(u64),
+    Rate(f64),
+}
+
+impl FieldMut<'_> {
+    fn value(&self) -> Field {
+        match self {
+            FieldMut::Count(n) => Field::Count(**n),
+            FieldMut::Size(n) => Field::Count(**n as u64),
+            FieldMut::Rate(x) => Field::Rate(**x),
+        }
+    }
+
+    fn read(self, v: &Value) -> Option<()> {
+        match self {
+            FieldMut::Count(n) => *n = v.as_u64()?,
+            FieldMut::Size(n) => *n = usize::try_from(v.as_u64()?).ok()?,
+            FieldMut::Rate(x) => *x = v.as_str()?.parse().ok()?,
+        }
+        Some(())
+    }
+}
+
+impl Field {
+    fn to_json(&self) -> Value {
+        match self {
+            Field::Count(n) => Value::from(*n),
+            Field::Rate(x) => Value::from(x.to_string()),
+        }
+    }
+}
+
+fn size(name: &str, given: Option<usize>, default: usize) -> Result<usize, Fault> {
+    match given.unwrap_or(default) {
+        n if (1..=LARGEST).contains(&n) => Ok(n),
+        n => Err(wrong(name, &n.to_string(), &format!("1 to {LARGEST}"))),
+    }
+}
+
+fn positive(name: &str, given: Option<f64>, default: f64) -> Result<f64, Fault> {
+    match given.unwrap_or(default) {
+        x if x > 0.0 && x.is_finite() => Ok(x),
+        x => Err(wrong(name, &x.to_string(), "a number above 0")),
+    }
+}
+
+fn wrong(name: &str, given: &str, can: &str) -> Fault {
+    Fault::usage("E914", format!("`{name}` is {given}, it can be {can}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Cli, Command};
+    use clap::Parser;
+
+    fn of(line: &str) -> Result<Settings, Fault> {
+        let words = ["fulgurite", "train"].into_iter().chain(line.split_whitespace());
+        match Cli::try_parse_from(words).expect("parses").command {
+            Some(Command::Train(train)) => Settings::new(&train),
+            _ => unreachable!("train was asked for"),
+        }
+    }
+
+    #[test]
+    fn options_replace_defaults() {
+        let s = of("--steps 30 --width 32 --heads 2 --lr 0.001").expect("sound");
+        assert_eq!((s.steps, s.width, s.heads, s.lr, s.depth), (30, 32, 2, 0.001, DEFAULTS.depth));
+        assert_eq!(of("--seconds 5").expect("sound").steps, 0);
+    }
+
+    #[test]
+    fn impossible_numbers_are_refused() {
+        for line in [
+            "--steps 0", "--seconds 0", "--seconds nan", "--depth 0", "--heads 3", "--lr 0", "--lr inf", "--batch 0",
+            "--context 9999999999", "--width 999936 --heads 4", "--clip -1", "--decay -1",
+        ] {
+            let line = line.replace(" -1", "=-1");
+            assert_eq!(of(&line).expect_err(&line).code, "E914", "{line}");
+        }
+        assert!(of("--decay 0").is_ok());
+    }
+
+    #[test]
+    fn settings_survive_the_file() {
+        let s = Settings { lr: 0.1 + 0.2, seed: u64::MAX, ..of("--width 32").expect("sound") }.lasting(77);
+        let text = s.json().to_string();
+        assert_eq!(Settings::from_json(&serde_json::from_str(&text).expect("JSON")), Ok(s));
+        for hostile in ["{}", "[]", "null", &text.replace("\"heads\":4", "\"heads\":0"), &text.replace("32", "31")] {
+            let value = serde_json::from_str(hostile).expect("JSON");
+            assert!(Settings::from_json(&value).is_err(), "{hostile}");
+        }
+    }
+
+    #[test]
+    fn the_rate_rises_and_falls() {
+        let s = of("").expect("sound").lasting(1000);
+        assert!(s.lr(0) < s.lr(10) && s.lr(10) < s.lr(s.warmup));
+        assert!((s.lr(s.warmup) - s.lr).abs() < 1e-12);
+        assert!((s.lr(1000) - FLOOR * s.lr).abs() < 1e-12 && s.lr(5000) > 0.0);
+        assert!((PROBE..=s.warmup).contains(&PROBE));
+    }
+}

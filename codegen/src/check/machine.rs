@@ -1,0 +1,142 @@
+//! The tensor language over types alone: what a body or rule yields for arguments of given types, without data.
+
+use fulgurite_core::eval::tensor::{self, Machine};
+use fulgurite_core::lang::{Block, Span};
+use fulgurite_core::lower::Rows;
+use fulgurite_core::row::{Meaning, Row};
+use fulgurite_core::sig::{ArgTy, OutTy, Refusal, Solved};
+use fulgurite_core::{Name, Value};
+
+use super::rows::{RowSet, ty};
+
+/// Rows within rows within rows: a cycle was reported before, this only keeps the stack whole.
+const DEEPEST: usize = 24;
+
+/// Why a body has no type.
+#[derive(Clone, Debug)]
+pub struct Fault {
+    /// What refused.
+    pub refusal: Refusal,
+    /// The smallest part of the text that it concerns.
+    pub at: Option<Span>,
+    /// The row whose call was refused, if a call was.
+    pub called: Option<Name>,
+    /// A row with a fault of its own was called: there is nothing to say here.
+    pub tainted: bool,
+}
+
+impl From<Refusal> for Fault {
+    fn from(refusal: Refusal) -> Fault {
+        Fault { at: refusal.at, refusal, called: None, tainted: false }
+    }
+}
+
+
+/// The machine: values are types.
+pub struct Types<'a> {
+    rows: &'a RowSet<'a>,
+    depth: usize,
+    /// Every row called so far.
+    pub called: Vec<Name>,
+    /// `name <- type`, in order.
+    pub written: Vec<(Name, Value<ArgTy>)>,
+}
+
+impl<'a> Types<'a> {
+    /// A machine over these rows.
+    pub fn new(rows: &'a RowSet<'a>) -> Types<'a> {
+        Types { rows, depth: 0, called: Vec::new(), written: Vec::new() }
+    }
+
+    /// The types that `block`, a rule of `row`, yields.
+    ///
+    /// # Errors
+    /// The first call that is refused, with its place in the text.
+    pub fn run(
+        &mut self,
+        row: &Row,
+        block: &Block,
+        solved: &Solved,
+        args: &[Value<ArgTy>],
+        extra: &[(Name, Value<ArgTy>)],
+    ) -> Result<Vec<Value<ArgTy>>, Fault> {
+        tensor::run(self, row, block, solved, args, extra)
+    }
+
+    /// The results that `solved` promises; where only the body knows them, those of the body.
+    fn results(&mut self, row: &Row, solved: &Solved, args: &[Value<ArgTy>]) -> Result<Vec<Value<ArgTy>>, Fault> {
+        if !solved.outs.contains(&OutTy::FromBody) {
+            return Ok(solved.outs.iter().map(promised).collect());
+        }
+        let Meaning::Decomp(body) = &row.meaning else {
+            return Err(Refusal::new("E706", format!("the results of `{}` can't be told", row.op)).into());
+        };
+        let mut inner = Types { depth: self.depth + 1, ..Types::new(self.rows) };
+        let mut results = inner.run(row, body, solved, args, &[]).map_err(|fault| Fault { at: None, ..fault })?;
+        results.truncate(row.sig.outs.len());
+        Ok(results)
+    }
+}
+
+/// A promised result as a value.
+pub fn promised(out: &OutTy) -> Value<ArgTy> {
+    match out {
+        OutTy::Tensor(t) => Value::Tensor(ArgTy::Tensor(t.clone())),
+        OutTy::List(ts) => Value::List(ts.iter().map(|t| Value::Tensor(ArgTy::Tensor(t.clone()))).collect()),
+        OutTy::FromBody => Value::Absent,
+    }
+}
+
+impl Machine for Types<'_> {
+    type V = ArgTy;
+    type Error = Fault;
+
+    fn call(
+        &mut self,
+        op: Name,
+        positional: Vec<Value<ArgTy>>,
+        named: Vec<(Name, Value<ArgTy>)>,
+    ) -> Result<Vec<Value<ArgTy>>, Fault> {
+        let failed = |refusal: Refusal, tainted: bool| Fault { at: None, refusal, called: Some(op), tainted };
+        if self.depth > DEEPEST {
+            return Err(failed(Refusal::new("E010", format!("`{op}` is called too deep")), true));
+        }
+        let call = self.rows.resolve(op, &positional, &named).map_err(|r| failed(r, self.rows.taints(op)))?;
+        if self.rows.is_broken(call.row.op) {
+            return Err(failed(Refusal::new("E007", format!("`{op}` has a fault")), true));
+        }
+        self.called.push(call.row.op);
+        self.results(&call.row, &call.solved, &call.args)
+    }
+
+    fn ty(&self, v: &ArgTy) -> ArgTy {
+        ty(v)
+    }
+
+    fn write(&mut self, name: Name, value: Value<ArgTy>) -> Result<(), Fault> {
+        self.written.push((name, value));
+        Ok(())
+    }
+
+    fn located(&self, mut error: Fault, part: Span) -> Fault {
+        error.at.get_or_insert(part);
+        error
+    }
+}
+
+/// A type as people read it: `f32[2, 3]`, `a number`.
+pub fn show(v: &Value<ArgTy>) -> String {
+    match v {
+        Value::Tensor(ArgTy::Tensor(t)) | Value::Type(t) => t.to_string(),
+        Value::Tensor(ArgTy::Number(d)) => format!("{d} number"),
+        Value::Tensor(ArgTy::Key) => "key".to_owned(),
+        Value::Num(s) => s.to_string(),
+        Value::Size(d) => d.to_string(),
+        Value::DType(d) => d.to_string(),
+        Value::Word(w) => w.to_string(),
+        Value::Str(s) => format!("{s:?}"),
+        Value::List(items) => format!("[{}]", items.iter().map(show).collect::<Vec<_>>().join(", ")),
+        Value::Absent => "absent".to_owned(),
+    }
+}
+

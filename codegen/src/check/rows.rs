@@ -1,0 +1,126 @@
+//! The rows that a check may look at: those of this database that are right so far, then those of upstream databases.
+
+use std::sync::Arc;
+
+use fulgurite_core::lower::Rows;
+use fulgurite_core::row::Row;
+use fulgurite_core::sig::{self, ArgTy, Refusal, Solved};
+use fulgurite_core::{Name, Value};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// Rows by name, overloads together.
+pub struct RowSet<'a> {
+    rows: FxHashMap<Name, Arc<Row>>,
+    /// `matmul` → `matmul.mv`, `matmul.vm`, in order of their names.
+    overloads: FxHashMap<Name, Vec<Name>>,
+    /// Rows that have a fault: a call of one can't be checked, and is no fault of its caller.
+    broken: FxHashSet<Name>,
+    upstream: &'a dyn Rows,
+}
+
+/// A call that its row accepts.
+pub struct Resolved {
+    /// The row, overload chosen.
+    pub row: Arc<Row>,
+    /// One value per argument and option.
+    pub args: Vec<Value<ArgTy>>,
+    /// What the signature bound.
+    pub solved: Solved,
+}
+
+/// The type of a value of the abstract machine: the value is its type.
+pub fn ty(v: &ArgTy) -> ArgTy {
+    v.clone()
+}
+
+impl<'a> RowSet<'a> {
+    /// These rows, and those of `upstream`.
+    pub fn new(upstream: &'a dyn Rows, rows: impl IntoIterator<Item = Arc<Row>>, broken: &[Name]) -> RowSet<'a> {
+        let rows: FxHashMap<Name, Arc<Row>> = rows.into_iter().map(|row| (row.op, row)).collect();
+        let mut overloads: FxHashMap<Name, Vec<Name>> = FxHashMap::default();
+        for name in rows.keys().copied().chain(upstream.names()) {
+            if let Some(base) = base(name) {
+                overloads.entry(base).or_default().push(name);
+            }
+        }
+        for names in overloads.values_mut() {
+            names.sort_by_key(|name| name.as_str());
+            names.dedup();
+        }
+        RowSet { rows, overloads, broken: broken.iter().copied().collect(), upstream }
+    }
+
+    /// Takes `name` for broken from now on.
+    pub fn break_row(&mut self, name: Name) {
+        self.broken.insert(name);
+    }
+
+    /// Whether this row has a fault.
+    pub fn is_broken(&self, name: Name) -> bool {
+        self.broken.contains(&name)
+    }
+
+    /// Puts `row` in the place of the one of its name.
+    pub fn replace(&mut self, row: Arc<Row>) {
+        self.rows.insert(row.op, row);
+    }
+
+    /// The rows that a call of `op` may mean: the one of that name, then its overloads.
+    pub fn candidates(&self, op: Name) -> Vec<Arc<Row>> {
+        let overloads = self.overloads.get(&op).into_iter().flatten();
+        std::iter::once(&op).chain(overloads).filter_map(|name| self.row(*name)).collect()
+    }
+
+    /// Whether a call of `op` means something, or would if its row had no fault.
+    pub fn knows(&self, op: Name) -> bool {
+        self.row(op).is_some() || self.overloads.contains_key(&op) || self.broken.contains(&op)
+    }
+
+    /// Whether a call of `op` may mean a row with a fault.
+    pub fn taints(&self, op: Name) -> bool {
+        let overloads = self.overloads.get(&op).into_iter().flatten();
+        std::iter::once(&op).chain(overloads).any(|name| self.broken.contains(name))
+    }
+
+    /// The overload of `op` that accepts these arguments.
+    ///
+    /// # Errors
+    /// What the first candidate says where none accepts them.
+    pub fn resolve(
+        &self,
+        op: Name,
+        positional: &[Value<ArgTy>],
+        named: &[(Name, Value<ArgTy>)],
+    ) -> Result<Resolved, Refusal> {
+        let mut first = None;
+        for row in self.candidates(op) {
+            let accepted = sig::arrange(&row, positional.to_vec(), named.to_vec())
+                .and_then(|args| sig::solve(&row, &args, &ty).map(|solved| (args, solved)));
+            match accepted {
+                Ok((args, solved)) => return Ok(Resolved { row, args, solved }),
+                Err(refusal) => _ = first.get_or_insert(refusal),
+            }
+        }
+        Err(first.unwrap_or_else(|| Refusal::new("E007", format!("there is no row `{op}`"))))
+    }
+}
+
+impl Rows for RowSet<'_> {
+    fn row(&self, name: Name) -> Option<Arc<Row>> {
+        self.rows.get(&name).cloned().or_else(|| self.upstream.row(name))
+    }
+
+    fn names(&self) -> Vec<Name> {
+        let mut names: Vec<Name> = self.rows.keys().copied().chain(self.upstream.names()).collect();
+        names.sort_by_key(|name| name.as_str());
+        names.dedup();
+        names
+    }
+}
+
+/// The row that `name` is an overload of. Alias rows (`aten.…`, `torch.…`) are none.
+pub fn base(name: Name) -> Option<Name> {
+    let (base, kind) = name.as_str().split_once('.')?;
+    let overload = !matches!(base, "aten" | "torch") && !kind.contains('.') && !matches!(kind, "vjp" | "jvp" | "d");
+    overload.then(|| Name::new(base))
+}

@@ -1,0 +1,399 @@
+//! User functions and methods: `ops::softmax(&x, -1)`, `x.softmax(-1)`, `x.sum_with(Sum { … })`.
+//!
+//! Tensor arguments and options without a default are positional; options with a default (or `?`) are fields of one
+//! struct per row, so that `..d()` leaves the rest. The types that stand here are the runtime's `prelude` for
+//! generated code; this file is the only one that knows their names.
+
+use super::{Emitted, names};
+use fulgurite_core::lang::ast::*;
+use fulgurite_core::row::Row;
+use std::fmt::Write;
+
+/// The functions of one row.
+pub struct Api {
+    name: String,
+    params: Vec<Slot>,
+    positional: Vec<Slot>,
+    fields: Vec<Slot>,
+    result: Outcome,
+    /// The first parameter can be a method's `self`.
+    method: bool,
+}
+
+/// One argument of the generated function.
+struct Slot {
+    /// Position in the row's signature.
+    at: usize,
+    name: String,
+    ty: String,
+    /// From the Rust argument to a `Value<Tensor>`.
+    value: String,
+    /// Default as Rust, for fields.
+    default: String,
+    /// The text of an enum that must be emitted.
+    words: Option<(String, String)>,
+}
+
+enum Outcome {
+    One,
+    Tuple(usize),
+    List,
+    /// The length is this option: a const parameter.
+    Array(String),
+}
+
+impl Api {
+    /// The functions of a row, if users call it by its own name.
+    pub fn of(emitted: &Emitted) -> Option<Api> {
+        let row = &emitted.row;
+        let op = row.op.as_str();
+        if emitted.derived_from.is_some() || op.contains('.') {
+            return None;
+        }
+        let result = outcome(row)?;
+        let count = match &result {
+            Outcome::Array(option) => Some(option.clone()),
+            _ => None,
+        };
+        let mut params = Vec::new();
+        for (at, p) in row.sig.params.iter().enumerate() {
+            if p.access == Access::Like {
+                return None;
+            }
+            params.push(param(at, p));
+        }
+        let (mut positional, mut fields) = (Vec::new(), Vec::new());
+        for (i, o) in row.sig.opts.iter().enumerate() {
+            let at = row.sig.params.len() + i;
+            let slot = option(op, at, o);
+            if count.as_deref() == Some(o.name.name.as_str()) {
+                positional.push(Slot { value: "Value::Num(Scalar::Int(N as i64))".into(), ty: String::new(), ..slot });
+            } else if o.default.is_none() && !o.optional {
+                positional.push(slot);
+            } else {
+                fields.push(slot);
+            }
+        }
+        let method = row.sig.params.first().is_some_and(|p| {
+            p.ty.list.is_none() && !p.optional && !p.ty.elem.contains(&Elem::Key)
+        });
+        Some(Api { name: names::ident(op), params, positional, fields, result, method })
+    }
+
+    fn options(&self) -> String {
+        names::camel(self.name.trim_end_matches('_'))
+    }
+
+    /// What `ops` re-exports.
+    pub fn export(&self, _: &Emitted) -> Vec<String> {
+        let mut out = vec![self.name.clone()];
+        if !self.fields.is_empty() {
+            out.push(format!("{}_with", self.name));
+            out.push(self.options());
+        }
+        out.extend(self.positional.iter().chain(&self.fields).filter_map(|s| s.words.as_ref().map(|(n, _)| n.clone())));
+        out
+    }
+
+    fn generics(&self) -> &'static str {
+        if matches!(self.result, Outcome::Array(_)) { "<const N: usize>" } else { "" }
+    }
+
+    fn returns(&self) -> String {
+        match &self.result {
+            Outcome::One => "Tensor".into(),
+            Outcome::Tuple(n) => format!("({})", vec!["Tensor"; *n].join(", ")),
+            Outcome::List => "Vec<Tensor>".into(),
+            Outcome::Array(_) => "[Tensor; N]".into(),
+        }
+    }
+
+    fn arguments(&self, skip: usize) -> String {
+        self.params
+            .iter()
+            .skip(skip)
+            .chain(self.positional.iter().filter(|s| !s.ty.is_empty()))
+            .map(|s| format!("{}: {}", s.name, s.ty))
+            .collect::<Vec<_>>()
+            .join(", ")
+    }
+
+    fn passed(&self, skip: usize) -> String {
+        self.params
+            .iter()
+            .skip(skip)
+            .chain(self.positional.iter().filter(|s| !s.ty.is_empty()))
+            .map(|s| s.name.clone())
+            .collect::<Vec<_>>()
+            .join(", ")
+    }
+
+    fn docs(&self, row: &Emitted, indent: &str) -> String {
+        let mut text = format!("{indent}/// {}.\n{indent}///\n{indent}/// `{}{}`\n", row.doc, row.row.op, one_line(&row.row));
+        for r in &row.row.require {
+            let _ = writeln!(text, "{indent}///\n{indent}/// Refused unless `{}`: {}.", one_line_text(&r.cond.to_string()), r.message);
+        }
+        text
+    }
+
+    /// The function, its options and their enums.
+    pub fn function(&self, row: &Emitted) -> String {
+        let mut text = String::new();
+        for (_, words) in self.positional.iter().chain(&self.fields).filter_map(|s| s.words.as_ref()) {
+            text += words;
+        }
+        let constant = names::constant(row.row.op);
+        let mut slots: Vec<(usize, String)> = self.params.iter().chain(&self.positional).map(|s| (s.at, s.value.clone())).collect();
+        slots.extend(self.fields.iter().map(|s| (s.at, s.value.replace("{}", &format!("options.{}", s.name)))));
+        slots.sort();
+        let values: Vec<String> = slots.into_iter().map(|(_, v)| v).collect();
+        let call = match &self.result {
+            Outcome::One => "call_one".to_owned(),
+            Outcome::Tuple(n) => format!("call_tuple{n}"),
+            Outcome::List => "call_list".to_owned(),
+            Outcome::Array(_) => "call_array::<N>".to_owned(),
+        };
+        let body = format!("api::{call}(&{constant}, vec![{}])", values.join(", "));
+        let (generics, returns) = (self.generics(), self.returns());
+        let stamp = names::stamp(&row.file, row.line, &self.name);
+        if self.fields.is_empty() {
+            let _ = writeln!(
+                text,
+                "{stamp}{}#[track_caller]\npub fn {}{generics}({}) -> {returns} {{\n    {body}\n}}\n",
+                self.docs(row, ""),
+                self.name,
+                self.arguments(0)
+            );
+            return text;
+        }
+        let options = self.options();
+        let _ = writeln!(text, "/// Options of [`{}_with`].\n#[derive(Clone, Debug)]\npub struct {options} {{", self.name);
+        for (field, opt) in self.fields.iter().zip(row.row.sig.opts.iter().filter(|o| self.fields.iter().any(|f| f.name == names::ident(o.name.name.as_str())))) {
+            let default = opt.default.as_ref().map_or("not given".to_owned(), |d| format!("`{d}`"));
+            let _ = writeln!(text, "    /// Default: {default}.\n    pub {}: {},", field.name, field.ty);
+        }
+        let _ = writeln!(text, "}}\n\nimpl Default for {options} {{\n    fn default() -> {options} {{\n        {options} {{");
+        for field in &self.fields {
+            let _ = writeln!(text, "            {}: {},", field.name, field.default);
+        }
+        text += "        }\n    }\n}\n\n";
+        let passed = self.passed(0);
+        let comma = if passed.is_empty() { "" } else { ", " };
+        let turbofish = if generics.is_empty() { "" } else { "::<N>" };
+        let _ = writeln!(
+            text,
+            "{stamp}{}#[track_caller]\npub fn {name}{generics}({args}) -> {returns} {{\n    {name}_with{turbofish}({passed}{comma}{options}::default())\n}}\n",
+            self.docs(row, ""),
+            name = self.name,
+            args = self.arguments(0),
+        );
+        let args = self.arguments(0);
+        let _ = writeln!(
+            text,
+            "/// [`{name}`] with options.\n#[track_caller]\npub fn {name}_with{generics}({args}{comma}options: {options}) -> {returns} {{\n    {body}\n}}\n",
+            name = self.name,
+        );
+        text
+    }
+
+    /// Declaration and definition in the extension trait.
+    pub fn method(&self, row: &Emitted) -> Option<(String, String)> {
+        if !self.method {
+            return None;
+        }
+        let (generics, returns) = (self.generics(), self.returns());
+        let turbofish = if generics.is_empty() { "" } else { "::<N>" };
+        let (args, passed) = (self.arguments(1), self.passed(1));
+        let comma = if args.is_empty() { "" } else { ", " };
+        let self_value = "self";
+        let args_in_trait = args.replace("impl ", "impl ");
+        let mut declaration = format!(
+            "{}    #[track_caller]\n    fn {}{generics}(&self{comma}{}) -> {returns};\n",
+            self.docs(row, "    "),
+            self.name,
+            qualify(&args_in_trait)
+        );
+        let mut definition = format!(
+            "    #[track_caller]\n    fn {name}{generics}(&self{comma}{args}) -> {returns} {{\n        rows::{name}{turbofish}({self_value}{comma}{passed})\n    }}\n",
+            name = self.name,
+            args = qualify(&args),
+            returns = qualify(&returns),
+        );
+        declaration = declaration.replace(&format!("-> {returns};"), &format!("-> {};", qualify(&returns)));
+        if !self.fields.is_empty() {
+            let options = format!("rows::{}", self.options());
+            let _ = write!(
+                declaration,
+                "    /// [`TensorOps::{name}`] with options.\n    #[track_caller]\n    fn {name}_with{generics}(&self{comma}{args}, options: {options}) -> {returns};\n",
+                name = self.name,
+                args = qualify(&args),
+                returns = qualify(&returns),
+            );
+            let passed = if passed.is_empty() { String::new() } else { format!("{passed}, ") };
+            let _ = write!(
+                definition,
+                "    #[track_caller]\n    fn {name}_with{generics}(&self{comma}{args}, options: {options}) -> {returns} {{\n        rows::{name}_with{turbofish}({self_value}, {passed}options)\n    }}\n",
+                name = self.name,
+                args = qualify(&args),
+                returns = qualify(&returns),
+            );
+        }
+        Some((declaration, definition))
+    }
+}
+
+/// Types as they are named outside the module of the rows.
+fn qualify(args: &str) -> String {
+    let mut out = String::new();
+    let mut word = String::new();
+    let flush = |word: &mut String, out: &mut String| {
+        let known = ["Tensor", "Key", "Operand", "Limit", "Dims", "ShapeArg", "Scalar", "Dim", "DType"];
+        if known.contains(&word.as_str()) {
+            out.push_str("crate::__runtime::prelude::");
+        } else if word.starts_with(|c: char| c.is_ascii_uppercase()) && !["Option", "Into", "Vec", "N"].contains(&word.as_str()) {
+            out.push_str("rows::");
+        }
+        out.push_str(word);
+        word.clear();
+    };
+    for c in args.chars() {
+        if c.is_ascii_alphanumeric() || c == '_' {
+            word.push(c);
+        } else {
+            flush(&mut word, &mut out);
+            out.push(c);
+        }
+    }
+    flush(&mut word, &mut out);
+    out
+}
+
+fn one_line(row: &Row) -> String {
+    one_line_text(&row.sig.to_string())
+}
+
+fn one_line_text(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn outcome(row: &Row) -> Option<Outcome> {
+    let outs = &row.sig.outs;
+    match outs.as_slice() {
+        [one] => match &one.ty.list {
+            None => Some(Outcome::One),
+            Some(_) => Some(
+                row.sig
+                    .opts
+                    .iter()
+                    .find(|o| o.name.name == "chunks" && o.ty == OptType::I64)
+                    .map_or(Outcome::List, |o| Outcome::Array(o.name.name.as_str().to_owned())),
+            ),
+        },
+        many if (2..=4).contains(&many.len()) && many.iter().all(|o| o.ty.list.is_none()) => Some(Outcome::Tuple(many.len())),
+        _ => None,
+    }
+}
+
+fn param(at: usize, p: &Param) -> Slot {
+    let name = names::ident(p.name.name.as_str());
+    let number = p.ty.dims.as_ref().is_none_or(Vec::is_empty) && p.ty.list.is_none();
+    let (ty, value) = if p.ty.elem.contains(&Elem::Key) {
+        ("&Key", "{}.arg()")
+    } else if p.ty.list.is_some() {
+        ("&[Tensor]", "api::list({})")
+    } else if p.optional && number {
+        ("impl Into<Limit>", "{}.into().arg()")
+    } else if p.optional {
+        ("Option<&Tensor>", "api::optional({})")
+    } else if number {
+        ("impl Operand", "{}.arg()")
+    } else {
+        ("&Tensor", "{}.arg()")
+    };
+    Slot { at, value: value.replace("{}", &name), name, ty: ty.into(), default: String::new(), words: None }
+}
+
+/// A literal default as Rust of the field's type, if the row's default is a literal.
+fn literal(e: &Expr) -> Option<f64> {
+    match &*e.node {
+        Node::Int(i) => Some(*i as f64),
+        Node::Float(f) => Some(*f),
+        Node::Unary(UnOp::Neg, a) => literal(a).map(|x| -x),
+        Node::Name(n) => match n.as_str() {
+            "true" => Some(1.0),
+            "false" => Some(0.0),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn option(op: &str, at: usize, o: &Opt) -> Slot {
+    let name = names::ident(o.name.name.as_str());
+    let field = o.default.is_some() || o.optional;
+    let lit = o.default.as_ref().and_then(literal);
+    let mut words = None;
+    // (type, conversion of `{}`, default of the plain type)
+    let (ty, value, default): (String, String, Option<String>) = match &o.ty {
+        OptType::Num => ("Scalar".into(), "Value::Num({})".into(), o.default.as_ref().and_then(number_default)),
+        OptType::F64 => ("f64".into(), "Value::Num(Scalar::Float({}))".into(), lit.map(|x| format!("{x:?}"))),
+        OptType::Bool => ("bool".into(), "Value::Num(Scalar::Bool({}))".into(), lit.map(|x| (x != 0.0).to_string())),
+        OptType::Str | OptType::Labels(_) => ("&'static str".into(), "Value::Str({}.to_owned())".into(), None),
+        OptType::Dtype(_) => ("DType".into(), "Value::DType({})".into(), None),
+        OptType::Enum(list) => {
+            let ty = names::camel(op) + &names::camel(o.name.name.as_str());
+            words = Some((ty.clone(), word_enum(op, &ty, o, list)));
+            let default = o.default.as_ref().and_then(|d| match &*d.node {
+                Node::Name(n) => Some(format!("{ty}::{}", names::camel(n.as_str()))),
+                _ => None,
+            });
+            (ty, "Value::Word({}.word())".into(), default)
+        }
+        OptType::I64 | OptType::Dim(_) | OptType::Gap(_) | OptType::Pos(_) | OptType::Bound(_) | OptType::Size(_) => {
+            ("Dim".into(), "Value::size({})".into(), lit.map(|x| format!("Dim::from({}i64)", x as i64)))
+        }
+        OptType::Perm(_) | OptType::Dims { .. } | OptType::Ints { .. } => {
+            ("Dims".into(), "{}.value()".into(), Some("Dims::default()".into()))
+        }
+        OptType::Shape { .. } => ("ShapeArg".into(), "{}.value()".into(), Some("ShapeArg::default()".into())),
+    };
+    if !field {
+        let into = matches!(ty.as_str(), "Scalar" | "Dim" | "Dims" | "ShapeArg");
+        let (ty, place) = if into { (format!("impl Into<{ty}>"), format!("Into::<{ty}>::into({name})")) } else { (ty, name.clone()) };
+        return Slot { at, value: value.replace("{}", &place), name, ty, default: String::new(), words };
+    }
+    match default {
+        Some(default) if !o.optional => Slot { at, name, ty, value, default, words },
+        _ => {
+            let inner = value.replace("{}", "v");
+            let value = format!("{{}}.map_or(Value::Absent, |v| {inner})");
+            Slot { at, name, ty: format!("Option<{ty}>"), value, default: "None".into(), words }
+        }
+    }
+}
+
+fn number_default(e: &Expr) -> Option<String> {
+    match &*e.node {
+        Node::Int(i) => Some(format!("Scalar::Int({i})")),
+        Node::Float(f) => Some(format!("Scalar::Float({f:?})")),
+        Node::Unary(UnOp::Neg, a) => match &*a.node {
+            Node::Int(i) => Some(format!("Scalar::Int(-{i})")),
+            Node::Float(f) => Some(format!("Scalar::Float(-{f:?})")),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn word_enum(op: &str, ty: &str, o: &Opt, words: &[fulgurite_core::Name]) -> String {
+    let mut text = format!("/// Words of `{}` in [`{}`].\n#[derive(Clone, Copy, PartialEq, Eq, Debug)]\npub enum {ty} {{\n", o.name.name, names::ident(op));
+    for w in words {
+        let _ = writeln!(text, "    /// `{w}`\n    {},", names::camel(w.as_str()));
+    }
+    let _ = writeln!(text, "}}\n\nimpl {ty} {{\n    fn word(self) -> Name {{\n        Name::new(match self {{");
+    for w in words {
+        let _ = writeln!(text, "            {ty}::{} => {:?},", names::camel(w.as_str()), w.as_str());
+    }
+    text += "        })\n    }\n}\n\n";
+    text
+}

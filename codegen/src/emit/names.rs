@@ -1,0 +1,44 @@
+//! Rust names made from row names.
+
+use fulgurite_core::Name;
+
+/// The first lines of every unit. (`//!` is refused by `include!`.)
+pub fn head(file: &str) -> String {
+    format!("// Made from {file}; do not edit: edit the row and run cargo build.\n\n")
+}
+
+/// The stamp before an item.
+pub fn stamp(file: &str, line: u32, what: &str) -> String {
+    format!("// {file}:{line} {what}\n")
+}
+
+/// `gelu.vjp.x` as a file stem: `gelu_vjp_x`.
+pub fn stem(op: Name) -> String {
+    op.as_str().replace('.', "__")
+}
+
+/// `gelu.vjp.x` as a static: `GELU__VJP__X`.
+pub fn constant(op: Name) -> String {
+    stem(op).to_ascii_uppercase()
+}
+
+/// `cross_entropy` as a type: `CrossEntropy`.
+pub fn camel(op: &str) -> String {
+    op.split(['_', '.'])
+        .map(|part| {
+            let mut chars = part.chars();
+            chars.next().map(|c| c.to_ascii_uppercase()).into_iter().chain(chars).collect::<String>()
+        })
+        .collect()
+}
+
+/// A name that is no Rust keyword.
+pub fn ident(name: &str) -> String {
+    const KEYWORDS: &[&str] = &[
+        "as", "break", "const", "continue", "crate", "else", "enum", "extern", "false", "fn", "for", "if", "impl", "in",
+        "let", "loop", "match", "mod", "move", "mut", "pub", "ref", "return", "self", "static", "struct", "super",
+        "trait", "true", "type", "unsafe", "use", "where", "while", "async", "await", "dyn", "abstract", "become", "box",
+        "do", "final", "macro", "override", "priv", "typeof", "unsized", "virtual", "yield", "try", "gen",
+    ];
+    if KEYWORDS.contains(&name) { format!("{name}_") } else { name.to_owned() }
+}

@@ -1,0 +1,123 @@
+//! Symbols: each row's texts as a static, and the database that exports them.
+
+use super::{Emitted, Unit, names};
+use fulgurite_core::row::{Meaning, Row, Ties};
+use std::fmt::Write;
+
+/// A string literal that rustc reads back as `text`, raw and over several lines where that reads better.
+fn literal(text: &str) -> String {
+    let hashes = "#".repeat((0..).find(|&n| !text.contains(&format!("\"{}", "#".repeat(n)))).unwrap_or(8));
+    if text.contains('"') || text.contains('\n') || text.contains('\\') {
+        format!("r{hashes}\"{text}\"{hashes}")
+    } else {
+        format!("\"{text}\"")
+    }
+}
+
+fn pairs<K: std::fmt::Display, V: std::fmt::Display>(pairs: impl Iterator<Item = (K, V)>) -> String {
+    let items: Vec<String> = pairs.map(|(k, v)| format!("({}, {})", literal(&k.to_string()), literal(&v.to_string()))).collect();
+    match items.as_slice() {
+        [] => "&[]".into(),
+        [one] if !one.contains('\n') => format!("&[{one}]"),
+        _ => format!("&[\n            {},\n        ]", items.join(",\n            ")),
+    }
+}
+
+/// The row's `RowText` as Rust.
+pub fn row_text(row: &Row, doc: &str, file: &str, line: u32) -> String {
+    let (kind, body) = match &row.meaning {
+        Meaning::Expr(b) => ("Expr", b.to_string()),
+        Meaning::View(b) => ("View", b.to_string()),
+        Meaning::Decomp(b) => ("Decomp", b.to_string()),
+        Meaning::Host(n) => ("Host", n.to_string()),
+    };
+    let optional = |e: &Option<fulgurite_core::lang::ast::Expr>| e.as_ref().map(ToString::to_string).unwrap_or_default();
+    let ties = match row.ties {
+        Ties::First => "first",
+        Ties::Last => "last",
+        Ties::Even => "",
+    };
+    format!(
+        "RowText {{
+        op: {op},
+        doc: {doc},
+        sig: {sig},
+        promote: {promote},
+        dtypes: {dtypes},
+        kind: MeaningKind::{kind},
+        body: {body},
+        require: {require},
+        vjp: {vjp},
+        jvp: {jvp},
+        ties: \"{ties}\",
+        no_grad: {no_grad},
+        deviates: {deviates},
+        file: {file},
+        line: {line},
+    }}",
+        op = literal(row.op.as_str()),
+        doc = literal(doc),
+        sig = literal(&row.sig.to_string()),
+        promote = literal(&optional(&row.promote)),
+        dtypes = literal(&optional(&row.dtypes)),
+        body = literal(&body),
+        require = pairs(row.require.iter().map(|r| (&r.cond, &r.message))),
+        vjp = pairs(row.vjp.iter().map(|(a, b)| (a, b))),
+        jvp = pairs(row.jvp.iter().map(|(a, b)| (a, b))),
+        no_grad = literal(row.no_grad.as_deref().unwrap_or("")),
+        deviates = literal(row.deviates.as_deref().unwrap_or("")),
+        file = literal(file),
+    )
+}
+
+/// The symbol's static.
+pub fn unit(krate: &str, row: &Emitted) -> String {
+    let mut text = names::stamp(&row.file, row.line, row.row.op.as_str());
+    let _ = writeln!(
+        text,
+        "pub(crate) static {}: Symbol = Symbol::new(\n    {krate:?},\n    {},\n);\n",
+        names::constant(row.row.op),
+        row_text(&row.row, &row.doc, &row.file, row.line)
+    );
+    text
+}
+
+/// The file that includes every unit: modules, re-exports, the extension trait, the database.
+pub fn index(
+    krate: &str,
+    rows: &[Emitted],
+    symbols: &[String],
+    exports: &[Vec<String>],
+    methods: &[(String, String)],
+) -> Unit {
+    let mut text = String::from("// Made by the generator; do not edit.\n\n");
+    text += "mod rows {\n    #![allow(clippy::too_many_arguments, clippy::needless_raw_string_hashes, unused_imports)]\n    use crate::__runtime::prelude::*;\n\n";
+    for row in rows {
+        let _ = writeln!(text, "    include!(\"rows/{}.rs\");", names::stem(row.row.op));
+    }
+    text += "}\n\n";
+    text += "/// Every operator as a function.\npub mod ops {\n";
+    for export in exports.iter().flatten() {
+        let _ = writeln!(text, "    pub use super::rows::{export};");
+    }
+    text += "}\n\n";
+    text += "/// Operators as methods of tensors.\npub trait TensorOps {\n";
+    for (declaration, _) in methods {
+        text += declaration;
+    }
+    text += "}\n\nimpl TensorOps for crate::__runtime::prelude::Tensor {\n";
+    for (_, definition) in methods {
+        text += definition;
+    }
+    text += "}\n\n";
+    let _ = writeln!(text, "static SYMBOLS: [&crate::__runtime::symbol::Symbol; {}] = [", symbols.len());
+    for s in symbols {
+        let _ = writeln!(text, "    &rows::{s},");
+    }
+    text += "];\n\n";
+    let _ = writeln!(
+        text,
+        "/// The rows of this crate.\npub static DATABASE: crate::__runtime::symbol::Database =\n    crate::__runtime::symbol::Database {{ krate: {krate:?}, symbols: &SYMBOLS }};\n"
+    );
+    Unit { path: "database.rs".into(), text }
+}

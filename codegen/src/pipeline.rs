@@ -1,0 +1,132 @@
+//! The pipeline: read → check → derive → emit.
+
+use crate::check;
+use crate::diag::Diagnostics;
+use crate::emit::{Artifacts, Emitted};
+use crate::schema::{Database, RowSource, read_database};
+use crate::source::Sources;
+use fulgurite_core::Name;
+use fulgurite_core::lower::Rows;
+use fulgurite_core::row::Row;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// A database that passed every check.
+pub struct Compiled {
+    /// Rows in file order, each followed by the rows derived from it.
+    pub rows: Vec<Emitted>,
+    /// The source rows.
+    pub database: Database,
+    /// The file, for places.
+    pub sources: Sources,
+    /// Warnings.
+    pub diagnostics: Diagnostics,
+}
+
+impl Compiled {
+    /// Every row by name, derived ones too.
+    pub fn table(&self) -> Table {
+        let mut table = Table::default();
+        for row in &self.rows {
+            table.insert(row.row.clone());
+        }
+        table
+    }
+}
+
+/// What was refused, and why.
+pub struct Refused {
+    /// The file, for places.
+    pub sources: Sources,
+    /// The errors.
+    pub diagnostics: Diagnostics,
+}
+
+/// Rows by name: those of this database, then those of the databases that it uses.
+#[derive(Default, Clone)]
+pub struct Table {
+    rows: HashMap<Name, Arc<Row>>,
+}
+
+impl Table {
+    /// Adds a row.
+    pub fn insert(&mut self, row: Arc<Row>) {
+        self.rows.insert(row.op, row);
+    }
+}
+
+impl Rows for Table {
+    fn row(&self, name: Name) -> Option<Arc<Row>> {
+        self.rows.get(&name).cloned()
+    }
+}
+
+/// Reads, checks and derives the database `text` of file `file`; `upstream` are the rows that it may use.
+///
+/// # Errors
+/// Every diagnostic of every row.
+pub fn compile(text: &str, file: &str, upstream: &Table) -> Result<Compiled, Box<Refused>> {
+    let mut sources = Sources::default();
+    let mut diagnostics = Diagnostics::new();
+    let id = sources.add(file, text);
+    let database = read_database(id, &sources, &mut diagnostics);
+    let checked = check::run(&database, upstream, &sources, &mut diagnostics);
+    if diagnostics.errors() > 0 {
+        return Err(Box::new(Refused { sources, diagnostics }));
+    }
+    let mut table = upstream.clone();
+    for row in &checked.rows {
+        table.insert(row.clone());
+    }
+    let mut rows = Vec::new();
+    for (source, row) in database.rows.iter().zip(&checked.rows) {
+        derive_row(source, row, &table, &sources, &mut rows);
+    }
+    Ok(Compiled { rows, database, sources, diagnostics })
+}
+
+/// The row with its rules, and the rows that these call.
+fn derive_row(source: &RowSource, row: &Arc<Row>, table: &Table, sources: &Sources, out: &mut Vec<Emitted>) {
+    let place = source.op.place;
+    let file = sources.file(place.file).path.clone();
+    let line = sources.line(place);
+    let aten = source.aten.iter().map(|a| format!("aten.{}", a.text));
+    let aliases = aten.chain(source.torch.iter().map(|t| format!("torch.{}", t.text))).collect();
+    let mut emitted = Emitted {
+        row: row.clone(),
+        doc: source.doc.text.clone(),
+        file: file.clone(),
+        line,
+        derived_from: None,
+        aliases,
+    };
+    let (rules, derived_rows) = derived(row, table);
+    let mut full = Row::clone(row);
+    for (arg, rule) in rules {
+        if !full.vjp.iter().any(|(a, _)| *a == arg) {
+            full.vjp.push((arg, rule));
+        }
+    }
+    let used: String = full.vjp.iter().map(|(_, b)| b.to_string()).collect();
+    emitted.row = Arc::new(full);
+    out.push(emitted);
+    for derived in derived_rows {
+        // a declared rule makes the derived row superfluous
+        if !used.contains(derived.op.as_str()) {
+            continue;
+        }
+        let doc = format!("The gradient of `{}` in one argument", row.op);
+        out.push(Emitted {
+            row: Arc::new(derived),
+            doc,
+            file: file.clone(),
+            line,
+            derived_from: Some(row.op),
+            aliases: vec![],
+        });
+    }
+}
+
+fn derived(_row: &Row, _table: &Table) -> (Vec<(Name, fulgurite_core::lang::ast::Block)>, Vec<Row>) {
+    (vec![], vec![])
+}

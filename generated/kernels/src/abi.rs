@@ -1,0 +1,98 @@
+//! Which instruction set runs, and how a kernel table is searched.
+
+pub use fulgurite_core::kernel::{KernelEntry, TileFn};
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+use fulgurite_core::DType;
+
+/// The instruction sets for which kernels are compiled, weakest first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Level {
+    /// Whatever every CPU of the architecture has.
+    Baseline,
+    /// AVX2, FMA, F16C.
+    Avx2,
+    /// AVX-512 F, VL, DQ, BW.
+    Avx512,
+}
+
+impl Level {
+    /// Every level, weakest first.
+    pub const ALL: [Level; 3] = [Level::Baseline, Level::Avx2, Level::Avx512];
+
+    /// The name in `FULGURITE_ISA`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Level::Baseline => "baseline",
+            Level::Avx2 => "avx2",
+            Level::Avx512 => "avx512",
+        }
+    }
+
+    /// The level called `name`.
+    pub fn from_name(name: &str) -> Option<Level> {
+        Level::ALL.into_iter().find(|l| l.name() == name)
+    }
+
+    /// What this CPU has.
+    pub fn detect() -> Level {
+        #[cfg(target_arch = "x86_64")]
+        {
+            let avx2 = is_x86_feature_detected!("avx2")
+                && is_x86_feature_detected!("fma")
+                && is_x86_feature_detected!("f16c");
+            let avx512 = is_x86_feature_detected!("avx512f")
+                && is_x86_feature_detected!("avx512vl")
+                && is_x86_feature_detected!("avx512dq")
+                && is_x86_feature_detected!("avx512bw");
+            match (avx2, avx512) {
+                (true, true) => Level::Avx512,
+                (true, false) => Level::Avx2,
+                _ => Level::Baseline,
+            }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        Level::Baseline
+    }
+
+    /// The level at which kernels run: what the CPU has, or less if the environment variable `FULGURITE_ISA` says so
+    /// (`baseline`, `avx2`, `avx512`; anything else is ignored). Decided once per process.
+    pub fn current() -> Level {
+        static CURRENT: OnceLock<Level> = OnceLock::new();
+        *CURRENT.get_or_init(|| {
+            let asked = std::env::var("FULGURITE_ISA").ok().and_then(|name| Level::from_name(&name));
+            asked.map_or(Level::detect(), |asked| asked.min(Level::detect()))
+        })
+    }
+
+    /// The form of `entry` for this level: the strongest that isn't above it.
+    pub fn pick(self, entry: &KernelEntry) -> TileFn {
+        let avx512 = entry.avx512.filter(|_| self >= Level::Avx512);
+        avx512.or(entry.avx2.filter(|_| self >= Level::Avx2)).unwrap_or(entry.baseline)
+    }
+}
+
+/// Kernels by symbol, variant and dtype.
+#[derive(Default)]
+pub struct KernelTable {
+    entries: HashMap<(&'static str, &'static str, DType), &'static KernelEntry>,
+}
+
+impl KernelTable {
+    /// A table of `entries`; of equal keys the later one stays.
+    pub fn new(entries: impl IntoIterator<Item = &'static KernelEntry>) -> KernelTable {
+        let entries = entries.into_iter().map(|e| ((e.symbol, e.variant, e.dtype), e)).collect();
+        KernelTable { entries }
+    }
+
+    /// The entry of a symbol (`builtin.exp`), variant (casts: `f32>i64`; else often empty) and compute dtype.
+    pub fn entry(&self, symbol: &str, variant: &str, dtype: DType) -> Option<&'static KernelEntry> {
+        self.entries.get(&(symbol, variant, dtype)).copied()
+    }
+
+    /// The function to run for it on this machine.
+    pub fn get(&self, symbol: &str, variant: &str, dtype: DType) -> Option<TileFn> {
+        self.entry(symbol, variant, dtype).map(|e| Level::current().pick(e))
+    }
+}

@@ -1,0 +1,199 @@
+//! Entries of the pointwise builtins.
+
+use super::ops::{self, Map1, Map2, Select};
+use crate::math::{CastTo, Elem, Isa};
+use crate::tile::{CHUNK, Pointwise, avx2_of, avx512_of, baseline, integer, number, store};
+use fulgurite_core::DType;
+use fulgurite_core::kernel::KernelEntry;
+use fulgurite_core::philox::{fill_uniform, uniform};
+use std::marker::PhantomData;
+
+/// The entry of kernel `$k`; f32 has an AVX-512 form, the rest does not gain from one.
+macro_rules! entry {
+    ($symbol:expr, $dtype:ident, wide, $k:ty) => {
+        entry!(@ $symbol, "", $dtype, $k, avx512_of::<$k>())
+    };
+    ($symbol:expr, $dtype:ident, narrow, $k:ty) => {
+        entry!(@ $symbol, "", $dtype, $k, None)
+    };
+    (@ $symbol:expr, $variant:expr, $dtype:ident, $k:ty, $avx512:expr) => {
+        KernelEntry {
+            symbol: $symbol,
+            variant: $variant,
+            dtype: DType::$dtype,
+            baseline: baseline::<$k>,
+            avx2: avx2_of::<$k>(),
+            avx512: $avx512,
+        }
+    };
+}
+
+/// `table! { F32 f32 wide { one: neg abs …; two: add … } }`: all entries, in one constant.
+macro_rules! table {
+    ($($dtype:ident $t:ident $width:ident { one: $($one:ident)*; two: $($two:ident)* })*) => {
+        &[$(
+            $(entry!(concat!("builtin.", stringify!($one)), $dtype, $width, Map1<ops::$one, $t>),)*
+            $(entry!(concat!("builtin.", stringify!($two)), $dtype, $width, Map2<ops::$two, $t>),)*
+            entry!("builtin.select", $dtype, $width, Select<$t>),
+            entry!("builtin.fill", $dtype, narrow, Fill<$t>),
+        )*]
+    };
+}
+
+/// Floats.
+pub(super) const FLOATS: &[KernelEntry] = table! {
+    F32 f32 wide {
+        one: sign isnan isinf isfinite neg abs floor ceil round trunc sqrt rsqrt reciprocal exp exp2 expm1 ln log2 log10
+            log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf erfc erfinv sigmoid;
+        two: add mul max min eq ne lt le gt ge sub pow rem_trunc rem_floor div_floor div_trunc div atan2 hypot copysign
+    }
+    F64 f64 narrow {
+        one: sign isnan isinf isfinite neg abs floor ceil round trunc sqrt rsqrt reciprocal exp exp2 expm1 ln log2 log10
+            log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf erfc erfinv sigmoid;
+        two: add mul max min eq ne lt le gt ge sub pow rem_trunc rem_floor div_floor div_trunc div atan2 hypot copysign
+    }
+};
+
+/// Integers, bool, and random numbers.
+pub(super) const INTEGERS: &[KernelEntry] = &{
+    const TABLE: &[KernelEntry] = table! {
+        I64 i64 narrow {
+            one: sign isnan isinf isfinite neg abs floor ceil round trunc bitnot;
+            two: add mul max min eq ne lt le gt ge sub pow rem_trunc rem_floor div_floor div_trunc bitand bitor bitxor shl
+                shr
+        }
+        I32 i32 narrow {
+            one: sign isnan isinf isfinite neg abs floor ceil round trunc bitnot;
+            two: add mul max min eq ne lt le gt ge sub pow rem_trunc rem_floor div_floor div_trunc bitand bitor bitxor shl
+                shr
+        }
+        I16 i16 narrow {
+            one: sign isnan isinf isfinite neg abs floor ceil round trunc bitnot;
+            two: add mul max min eq ne lt le gt ge sub pow rem_trunc rem_floor div_floor div_trunc bitand bitor bitxor shl
+                shr
+        }
+        I8 i8 narrow {
+            one: sign isnan isinf isfinite neg abs floor ceil round trunc bitnot;
+            two: add mul max min eq ne lt le gt ge sub pow rem_trunc rem_floor div_floor div_trunc bitand bitor bitxor shl
+                shr
+        }
+        U8 u8 narrow {
+            one: sign isnan isinf isfinite neg abs floor ceil round trunc bitnot;
+            two: add mul max min eq ne lt le gt ge sub pow rem_trunc rem_floor div_floor div_trunc bitand bitor bitxor shl
+                shr
+        }
+        Bool bool narrow {
+            one: sign isnan isinf isfinite bitnot not;
+            two: add mul max min eq ne lt le gt ge bitand bitor bitxor and or
+        }
+    };
+    const RANDOM: [KernelEntry; 4] = [
+        entry!("builtin.uniform", F32, wide, Uniform<f32>),
+        entry!("builtin.uniform", F64, wide, Uniform<f64>),
+        entry!(@ "builtin.uniform", "at", F32, UniformAt<f32>, None),
+        entry!(@ "builtin.uniform", "at", F64, UniformAt<f64>, None),
+    ];
+    let mut all = [RANDOM[0]; TABLE.len() + RANDOM.len()];
+    let mut i = 0;
+    while i < all.len() {
+        all[i] = if i < RANDOM.len() { RANDOM[i] } else { TABLE[i - RANDOM.len()] };
+        i += 1;
+    }
+    all
+};
+
+/// Number 0 everywhere: f64 bits for floats, an i64 for integers and bool.
+pub struct Fill<X>(PhantomData<X>);
+
+/// How a raw word becomes an element.
+pub trait FromWord: Elem {
+    /// The element.
+    ///
+    /// # Safety
+    /// `nums` holds a word.
+    unsafe fn from_word(nums: *const u64) -> Self;
+}
+
+macro_rules! from_word {
+    ($($t:ty: $read:ident;)*) => {$(
+        impl FromWord for $t {
+            #[inline(always)]
+            unsafe fn from_word(nums: *const u64) -> $t {
+                // SAFETY: the caller's promise.
+                unsafe { $read(nums, 0).cast() }
+            }
+        }
+    )*};
+}
+
+from_word! { f32: number; f64: number; i64: integer; i32: integer; i16: integer; i8: integer; u8: integer; bool: integer; }
+
+impl<X: FromWord> Pointwise for Fill<X> {
+    const INS: &'static [usize] = &[];
+    const OUTS: &'static [usize] = &[size_of::<X>()];
+    #[inline(always)]
+    unsafe fn chunk<I: Isa>(at: usize, _: *const *const u8, outs: *const *mut u8, nums: *const u64) {
+        // SAFETY: the caller's promise.
+        unsafe { store(outs, 0, at, [X::from_word(nums); CHUNK]) }
+    }
+}
+
+/// Random numbers of consecutive positions: numbers are seed, site, first position, draw.
+///
+/// Not a chunk kernel: the remainder of a tile must know its position.
+pub struct Uniform<X>(PhantomData<X>);
+
+impl<X: Elem> crate::tile::Tile for Uniform<X>
+where
+    f32: CastTo<X>,
+{
+    #[inline(always)]
+    unsafe fn run<I: Isa>(
+        _: fulgurite_core::kernel::TileFn,
+        n: usize,
+        _: *const *const u8,
+        outs: *const *mut u8,
+        nums: *const u64,
+    ) {
+        const BLOCK: usize = 64;
+        let mut block = [0.0; BLOCK];
+        let mut at = 0;
+        // SAFETY: the caller's promise; at stays below n.
+        unsafe {
+            let (seed, site, start) = (*nums, *nums.add(1), *nums.add(2));
+            let out = (*outs).cast::<X>();
+            while at < n {
+                let block = &mut block[..(n - at).min(BLOCK)];
+                fill_uniform(seed, site, *nums.add(3) as u32, start.wrapping_add(at as u64), block);
+                for (j, x) in block.iter().enumerate() {
+                    out.add(at + j).write(x.cast());
+                }
+                at += BLOCK;
+            }
+        }
+    }
+}
+
+/// Random numbers of the positions in an i64 tile: numbers are seed, site, draw.
+pub struct UniformAt<X>(PhantomData<X>);
+
+impl<X: Elem> Pointwise for UniformAt<X>
+where
+    f32: CastTo<X>,
+{
+    const INS: &'static [usize] = &[8];
+    const OUTS: &'static [usize] = &[size_of::<X>()];
+    #[inline(always)]
+    unsafe fn chunk<I: Isa>(at: usize, ins: *const *const u8, outs: *const *mut u8, nums: *const u64) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let (seed, site, draw) = (*nums, *nums.add(1), *nums.add(2) as u32);
+            let positions: [i64; CHUNK] = crate::tile::load(ins, 0, at);
+            let mut y = [X::default(); CHUNK];
+            for j in 0..CHUNK {
+                y[j] = uniform(seed, site, positions[j] as u64, draw).cast();
+            }
+            store(outs, 0, at, y);
+        }
+    }
+}

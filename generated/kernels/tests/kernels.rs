@@ -1,0 +1,342 @@
+//! Every kernel against the evaluator, all instruction sets against each other, at every length.
+
+mod common;
+
+use common::{Lcg, entry, forms, run};
+use fulgurite_core::DType::{self, *};
+use fulgurite_core::Scalar;
+use fulgurite_core::builtins::{Builtin, IntError, ResultRule, TABLE, cast_scalar, eval_bool, eval_f64, eval_int};
+use fulgurite_core::philox::uniform;
+use fulgurite_kernels::abi::{KernelTable, Level};
+use fulgurite_kernels::builtin::KERNELS;
+
+const COMPUTE: [DType; 8] = [Bool, U8, I8, I16, I32, I64, F32, F64];
+
+/// `numbers` as elements of `dtype`, densely.
+fn encode(numbers: &[Scalar], dtype: DType) -> Vec<u8> {
+    let mut out = Vec::new();
+    for x in numbers {
+        match (dtype, cast_scalar(*x, dtype)) {
+            (Bool, x) => out.push(x.as_bool() as u8),
+            (F32, x) => out.extend((x.as_f64() as f32).to_le_bytes()),
+            (F64, x) => out.extend(x.as_f64().to_le_bytes()),
+            (_, x) => out.extend(&x.as_i64().to_le_bytes()[..dtype.size()]),
+        }
+    }
+    out
+}
+
+fn decode(bytes: &[u8], dtype: DType) -> Vec<Scalar> {
+    let decode = |b: &[u8]| match dtype {
+        Bool => Scalar::Bool(b[0] != 0),
+        U8 => Scalar::Int(b[0] as i64),
+        I8 => Scalar::Int(b[0] as i8 as i64),
+        I16 => Scalar::Int(i16::from_le_bytes([b[0], b[1]]) as i64),
+        I32 => Scalar::Int(i32::from_le_bytes(b.try_into().expect("4 bytes")) as i64),
+        I64 => Scalar::Int(i64::from_le_bytes(b.try_into().expect("8 bytes"))),
+        F32 => Scalar::Float(f32::from_le_bytes(b.try_into().expect("4 bytes")) as f64),
+        _ => Scalar::Float(f64::from_le_bytes(b.try_into().expect("8 bytes"))),
+    };
+    bytes.chunks_exact(dtype.size()).map(decode).collect()
+}
+
+/// The reference value on arguments that are already of `dtype`.
+fn reference(b: Builtin, args: &[Scalar], dtype: DType) -> Result<Scalar, IntError> {
+    let truth = b.record().result == ResultRule::Bool;
+    if dtype == Bool {
+        let args: Vec<bool> = args.iter().map(|x| x.as_bool()).collect();
+        return Ok(Scalar::Bool(eval_bool(b, &args).expect("defined")));
+    }
+    if dtype.is_int() {
+        let args: Vec<i64> = args.iter().map(|x| x.as_i64()).collect();
+        return eval_int(b, &args, dtype).map(|x| if truth { Scalar::Bool(x != 0) } else { Scalar::Int(x) });
+    }
+    let args: Vec<f64> = args.iter().map(|x| x.as_f64()).collect();
+    let value = eval_f64(b, &args);
+    Ok(if truth { Scalar::Bool(value != 0.0) } else { cast_scalar(Scalar::Float(value), dtype) })
+}
+
+fn samples(dtype: DType, seed: u64) -> Vec<Scalar> {
+    let mut random = Lcg(seed);
+    let special = [0.0, -0.0, 1.0, -1.0, 2.5, -7.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.3, 1e-3, 100.0];
+    let edges = [0, 1, -1, 7, -7, i64::MAX, i64::MIN, 127, -128, 255, i32::MIN as i64, i16::MIN as i64];
+    (0..301)
+        .map(|_| {
+            let pick = random.next() as usize;
+            let x = match (dtype.is_float(), pick % 3) {
+                (true, 0) => Scalar::Float(special[pick / 3 % special.len()]),
+                (true, _) => Scalar::Float(random.next() as f64 / 5e8 - 4.0),
+                (false, 0) => Scalar::Int(edges[pick / 3 % edges.len()]),
+                (false, _) => Scalar::Int(random.next() as i64 % 19 - 9),
+            };
+            cast_scalar(x, dtype)
+        })
+        .collect()
+}
+
+/// Whether two values of `dtype` agree; floats but for rounding, whose bounds `accuracy.rs` tests.
+fn agree(got: Scalar, expected: Scalar, b: Builtin) -> bool {
+    match (got, expected) {
+        (Scalar::Float(g), Scalar::Float(e)) => {
+            let cut = matches!(b, Builtin::DivFloor | Builtin::DivTrunc);
+            let slack = if cut { 1.0 } else { 1e-6 * e.abs() };
+            g.is_nan() && e.is_nan() || g == e || (g - e).abs() <= slack
+        }
+        (g, e) => g == e,
+    }
+}
+
+/// Every (builtin, dtype) of the table's domain has a kernel, and it computes what the evaluator says.
+#[test]
+fn every_builtin_equals_its_definition() {
+    for record in TABLE.iter().filter(|r| !matches!(r.builtin, Builtin::Cast | Builtin::Uniform)) {
+        for dtype in COMPUTE.into_iter().filter(|d| record.domain.contains(*d)) {
+            let entry = entry(&format!("builtin.{}", record.name), "", dtype);
+            let columns: Vec<Vec<Scalar>> =
+                (0..record.arity()).map(|k| samples(if record.args[k] == "c" { Bool } else { dtype }, k as u64 + 1)).collect();
+            let n = columns[0].len();
+            let ins: Vec<Vec<u8>> = columns
+                .iter()
+                .enumerate()
+                .map(|(k, c)| encode(c, if record.args[k] == "c" { Bool } else { dtype }))
+                .collect();
+            let out = if record.result == ResultRule::Bool { Bool } else { dtype };
+            for (level, f) in forms(entry) {
+                let ins: Vec<&[u8]> = ins.iter().map(Vec::as_slice).collect();
+                let mut got: Vec<u8> = vec![0xAA; n * out.size()];
+                let pointers: Vec<*const u8> = ins.iter().map(|x| x.as_ptr()).collect();
+                let outs = [got.as_mut_ptr()];
+                // SAFETY: buffers of n elements of the kernel's dtypes.
+                unsafe { f(n, pointers.as_ptr(), outs.as_ptr(), std::ptr::null()) };
+                for (i, got) in decode(&got, out).into_iter().enumerate() {
+                    let args: Vec<Scalar> = columns.iter().map(|c| c[i]).collect();
+                    // The executor refuses divisions by zero before; the kernel gives 0.
+                    let expected = if record.builtin == Builtin::Select {
+                        if args[0].as_bool() { args[1] } else { args[2] }
+                    } else {
+                        match reference(record.builtin, &args, dtype) {
+                            Err(IntError::DivisionByZero) => continue,
+                            expected => expected.expect("defined on this dtype"),
+                        }
+                    };
+                    let name = record.name;
+                    assert!(agree(got, expected, record.builtin), "{name} {dtype} {level:?} {args:?}: {got:?}, not {expected:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn casts_equal_their_definition() {
+    for from in COMPUTE {
+        for to in COMPUTE {
+            let mut numbers = samples(from, 3);
+            if from.is_float() {
+                let edges = [300.0, 3e9, -3e9, 1e20, 2_147_483_647.0, 2_147_483_648.0, -2_147_483_648.0, 9.3e18, 40_000.0, 0.1];
+                numbers.extend(edges.map(|x| cast_scalar(Scalar::Float(x), from)));
+            }
+            let ins = encode(&numbers, from);
+            for (level, f) in forms(entry("builtin.cast", &format!("{from}>{to}"), from)) {
+                let mut got = vec![0xAA; numbers.len() * to.size()];
+                let (pointers, outs) = ([ins.as_ptr()], [got.as_mut_ptr()]);
+                // SAFETY: buffers of as many elements of the two dtypes.
+                unsafe { f(numbers.len(), pointers.as_ptr(), outs.as_ptr(), std::ptr::null()) };
+                for (x, got) in numbers.iter().zip(decode(&got, to)) {
+                    let expected = cast_scalar(*x, to);
+                    let same = got == expected || got.as_f64().is_nan() && expected.as_f64().is_nan();
+                    assert!(same, "{x:?} {from} to {to} {level:?}: {got:?}, not {expected:?}");
+                }
+            }
+        }
+    }
+}
+
+/// Names whose forms may differ in the last place between the baseline and AVX (polynomials with fused steps).
+fn may_differ(symbol: &str, dtype: DType) -> bool {
+    let name = symbol.trim_start_matches("builtin.");
+    let exact = ["sqrt", "rsqrt", "reciprocal", "div", "copysign", "hypot", "uniform"];
+    let float_only = Builtin::from_name(name).is_some_and(|b| !b.record().domain.contains(I32));
+    dtype == F32 && (float_only || name == "pow") && !exact.contains(&name)
+}
+
+/// Same bits in every form, at every length, also in place.
+#[test]
+fn forms_lengths_and_aliases_agree() {
+    let mut random = Lcg(5);
+    for entry in KERNELS.iter().filter(|e| e.symbol != "builtin.uniform" && !e.symbol.starts_with("reduce")) {
+        let size = |name: &str| DType::from_name(name).map_or(2, DType::size);
+        let (ins, out) = match entry.symbol {
+            "builtin.cast" => {
+                let (from, to) = entry.variant.split_once('>').expect("from>to");
+                (vec![size(from)], size(to))
+            }
+            "builtin.select" => (vec![1, entry.dtype.size(), entry.dtype.size()], entry.dtype.size()),
+            "builtin.fill" => (vec![], entry.dtype.size()),
+            symbol => {
+                let record = Builtin::from_name(symbol.trim_start_matches("builtin.")).expect("a builtin").record();
+                let out = if record.result == ResultRule::Bool { 1 } else { entry.dtype.size() };
+                (vec![entry.dtype.size(); record.arity()], out)
+            }
+        };
+        let n = 99;
+        let buffers: Vec<Vec<u8>> = ins
+            .iter()
+            .map(|size| {
+                let is_bool = entry.dtype == Bool || *size == 1 && entry.symbol == "builtin.select";
+                (0..n * size).map(|_| if is_bool { random.next() as u8 & 1 } else { (random.next() >> 9) as u8 }).collect()
+            })
+            .collect();
+        let nums = [2.5f64.to_bits()];
+        let run = |f: fulgurite_kernels::abi::TileFn, len: usize, in_place: bool| {
+            let mut buffers = buffers.clone();
+            let mut fresh = vec![0u8; n * out];
+            let target = if in_place { buffers[ins.len() - 1].as_mut_ptr() } else { fresh.as_mut_ptr() };
+            let pointers: Vec<*const u8> = buffers.iter_mut().map(|b| b.as_mut_ptr().cast_const()).collect();
+            // SAFETY: buffers of n elements; the output is one of its own or exactly the last input.
+            unsafe {
+                f(len, pointers.as_ptr(), [target].as_ptr(), nums.as_ptr());
+                std::slice::from_raw_parts(target, len * out).to_vec()
+            }
+        };
+        let whole = run(entry.baseline, n, false);
+        for (level, f) in forms(entry) {
+            let own = run(f, n, false);
+            if !may_differ(entry.symbol, entry.dtype) || level == Level::Baseline {
+                assert!(own == whole, "{} {} {} {level:?}", entry.symbol, entry.variant, entry.dtype);
+            }
+            for len in (0..n).step_by(7).chain([31, 32, 33, 64]) {
+                assert!(run(f, len, false) == own[..len * out], "{} {level:?} of {len}", entry.symbol);
+            }
+            if ins.last() == Some(&out) {
+                assert!(run(f, n, true) == own, "{} {level:?} in place", entry.symbol);
+            }
+        }
+    }
+}
+
+#[test]
+fn avx2_and_avx512_agree() {
+    let x: Vec<f32> = (0..=u32::MAX).step_by(1_000_003).map(f32::from_bits).collect();
+    for e in KERNELS.iter().filter(|e| e.dtype == F32 && e.variant.is_empty() && e.symbol.starts_with("builtin.")) {
+        let arity = Builtin::from_name(e.symbol.trim_start_matches("builtin.")).map_or(0, |b| b.record().arity());
+        let [_, (_, avx2), (_, avx512)] = forms(e)[..] else { continue };
+        if arity == 1 && Builtin::from_name(&e.symbol[8..]).is_some_and(|b| b.record().result == ResultRule::Same) {
+            let (a, b): (Vec<f32>, Vec<f32>) = (run(avx2, x.len(), &[&x], &[]), run(avx512, x.len(), &[&x], &[]));
+            let same = |(a, b): (&f32, &f32)| a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan();
+            assert!(a.iter().zip(&b).all(same), "{}", e.symbol);
+        }
+    }
+}
+
+#[test]
+fn half_types_convert_as_the_half_crate_does() {
+    let all: Vec<u16> = (0..=u16::MAX).collect();
+    let patterns: Vec<f32> = (0..=u32::MAX).step_by(4099).map(f32::from_bits).collect();
+    // Halfway points, where ties go to even.
+    let ties = all.iter().map(|h| f32::from_bits(half::f16::from_bits(*h).to_f32().to_bits() | 0x1000));
+    let patterns: Vec<f32> = patterns.into_iter().chain(ties).collect();
+    for (level, f) in forms(entry("builtin.cast", "f16>f32", F32)) {
+        let got: Vec<f32> = run(f, all.len(), &[&all], &[]);
+        for (h, got) in all.iter().zip(got) {
+            let expected = half::f16::from_bits(*h).to_f32();
+            assert!(got.to_bits() == expected.to_bits() || got.is_nan() && expected.is_nan(), "{h:x} {level:?}: {got}");
+        }
+    }
+    for (level, f) in forms(entry("builtin.cast", "bf16>f32", F32)) {
+        let got: Vec<f32> = run(f, all.len(), &[&all], &[]);
+        for (h, got) in all.iter().zip(got) {
+            let expected = half::bf16::from_bits(*h).to_f32();
+            assert!(got.to_bits() == expected.to_bits() || got.is_nan() && expected.is_nan(), "{h:x} {level:?}: {got}");
+        }
+    }
+    for (level, f) in forms(entry("builtin.cast", "f32>f16", F32)) {
+        let got: Vec<u16> = run(f, patterns.len(), &[&patterns], &[]);
+        for (x, got) in patterns.iter().zip(got) {
+            let (expected, got) = (half::f16::from_f32(*x), half::f16::from_bits(got));
+            assert!(got.to_bits() == expected.to_bits() || got.is_nan() && expected.is_nan(), "{x:e} {level:?}: {got}");
+        }
+    }
+    for (level, f) in forms(entry("builtin.cast", "f32>bf16", F32)) {
+        let got: Vec<u16> = run(f, patterns.len(), &[&patterns], &[]);
+        for (x, got) in patterns.iter().zip(got) {
+            let (expected, got) = (half::bf16::from_f32(*x), half::bf16::from_bits(got));
+            assert!(got.to_bits() == expected.to_bits() || got.is_nan() && expected.is_nan(), "{x:e} {level:?}: {got}");
+        }
+    }
+}
+
+#[test]
+fn reductions_have_one_order() {
+    let mut random = Lcg(8);
+    let x: Vec<f32> = (0..1000).map(|_| random.next() as f32 / 1e9 - 2.0).collect();
+    for (symbol, b, first) in [
+        ("reduce.sum", Builtin::Add, 0.0),
+        ("reduce.prod", Builtin::Mul, 1.0),
+        ("reduce.max", Builtin::Max, f64::NEG_INFINITY),
+        ("reduce.min", Builtin::Min, f64::INFINITY),
+    ] {
+        let e = entry(symbol, "", F32);
+        for n in [0, 1, 2, 63, 64, 65, 256, 1000] {
+            let of = |f| reduce::<f32>(f, &x[..n]);
+            let exact = x[..n].iter().fold(first, |sum, x| eval_f64(b, &[sum, *x as f64]));
+            for (level, f) in forms(e) {
+                assert_eq!(of(f).to_bits(), of(e.baseline).to_bits(), "{symbol} {level:?} of {n}");
+                let got = of(f) as f64;
+                assert!(got == exact || (got - exact).abs() <= 1e-4 * exact.abs().max(1e-3), "{symbol} of {n}: {got} {exact}");
+            }
+        }
+    }
+    let with_nan = [1.0, f32::NAN, 3.0];
+    for (_, f) in forms(entry("reduce.max", "", F32)) {
+        assert!(reduce::<f32>(f, &with_nan).is_nan());
+    }
+    for (_, f) in forms(entry("reduce.sum", "", I64)) {
+        assert_eq!(reduce::<i64>(f, &(1..=100).collect::<Vec<i64>>()), 5050);
+    }
+    for (_, f) in forms(entry("reduce.max", "", Bool)) {
+        assert_eq!(reduce::<u8>(f, &[0; 70]), 0);
+        assert_eq!(reduce::<u8>(f, &[0, 0, 1]), 1);
+    }
+}
+
+fn reduce<T: Copy + Default>(f: fulgurite_kernels::abi::TileFn, x: &[T]) -> T {
+    let mut out = T::default();
+    let (ins, outs) = ([x.as_ptr().cast::<u8>()], [(&raw mut out).cast::<u8>()]);
+    // SAFETY: the kernel reads x.len() elements and writes one.
+    unsafe { f(x.len(), ins.as_ptr(), outs.as_ptr(), std::ptr::null()) };
+    out
+}
+
+#[test]
+fn random_numbers_and_fills() {
+    let (seed, site, start, draw) = (3, 1 << 33 | 4, 10_000_000_001, 2);
+    for (_, f) in forms(entry("builtin.uniform", "", F32)) {
+        let got: Vec<f32> = run::<u8, f32>(f, 333, &[], &[seed, site, start, draw]);
+        assert!(got.iter().enumerate().all(|(i, x)| *x == uniform(seed, site, start + i as u64, draw as u32)));
+    }
+    let positions: Vec<i64> = (0..100).map(|i| i * i).collect();
+    for (_, f) in forms(entry("builtin.uniform", "at", F64)) {
+        let got: Vec<f64> = run(f, 100, &[&positions], &[seed, site, draw]);
+        assert!(got.iter().zip(&positions).all(|(x, p)| *x == uniform(seed, site, *p as u64, draw as u32) as f64));
+    }
+    for (_, f) in forms(entry("builtin.fill", "", F32)) {
+        assert_eq!(run::<u8, f32>(f, 40, &[], &[2.5f64.to_bits()]), [2.5; 40]);
+    }
+    for (_, f) in forms(entry("builtin.fill", "", I16)) {
+        assert_eq!(run::<u8, i16>(f, 3, &[], &[-7i64 as u64]), [-7; 3]);
+    }
+}
+
+#[test]
+fn the_table_finds_each_kernel_once() {
+    let table = KernelTable::new(KERNELS);
+    for e in KERNELS {
+        let found = table.entry(e.symbol, e.variant, e.dtype).expect("it is there");
+        assert!(std::ptr::eq(found, e), "two kernels {} {} {}", e.symbol, e.variant, e.dtype);
+        assert!(table.get(e.symbol, e.variant, e.dtype).is_some());
+    }
+    assert!(table.get("builtin.exp", "", I32).is_none());
+    assert_eq!(Level::from_name("avx2"), Some(Level::Avx2));
+    assert_eq!(Level::from_name("sse9"), None);
+}

@@ -1,0 +1,148 @@
+//! A handful of layers: trees of tensors with a method `at`, written with rows.
+//!
+//! A layer is plain data: its fields are public, `#[derive(Tree)]` lets `jit`, `value_and_grad` and optimisers walk
+//! them, and a model is a struct of layers. Initial values are functions of the key alone.
+//!
+//! **Invariant:** every `at` is `#[track_caller]`, so that an error points at the model, not here.
+
+use crate::prelude::*;
+
+/// An affine map of the last axis: `x: f32[.., inputs]` to `f32[.., outputs]`.
+#[derive(Tree, Clone, Debug)]
+pub struct Linear {
+    /// f32[outputs, inputs]
+    pub w: Tensor,
+    /// f32[outputs]
+    pub b: Option<Tensor>,
+}
+
+impl Linear {
+    /// Weights uniform in ±1/√inputs, so that outputs vary about as much as inputs; the bias is 0.
+    pub fn new(key: Key, inputs: usize, outputs: usize) -> Linear {
+        Linear::scaled(key, inputs, outputs, 1.0)
+    }
+
+    /// As [`Linear::new`] with weights `gain` times as large: 1/√(2 · depth) for the last map of a residual branch keeps
+    /// the sum of all branches at one size (Radford et al.: "Language models are unsupervised multitask learners", 2019).
+    pub fn scaled(key: Key, inputs: usize, outputs: usize, gain: f64) -> Linear {
+        let bound = gain / (inputs.max(1) as f64).sqrt();
+        let w = ops::uniform_with(&key, (outputs, inputs), ops::Uniform { low: -bound, high: bound, ..d() });
+        Linear { w, b: Some(zeros(outputs)) }
+    }
+
+    /// The same without a bias.
+    pub fn without_bias(self) -> Linear {
+        Linear { b: None, ..self }
+    }
+
+    /// `x @ w' + b`
+    #[track_caller]
+    pub fn at(&self, x: &Tensor) -> Tensor {
+        x.linear(&self.w, self.b.as_ref())
+    }
+}
+
+/// A learned vector for each of so many symbols.
+#[derive(Tree, Clone, Debug)]
+pub struct Embedding {
+    /// f32[symbols, width]
+    pub w: Tensor,
+}
+
+impl Embedding {
+    /// Normal numbers of deviation 0.02, so that a head that shares the table starts with even odds.
+    pub fn new(key: Key, symbols: usize, width: usize) -> Embedding {
+        Embedding { w: ops::randn(&key, (symbols, width)) * 0.02 }
+    }
+
+    /// `x: i64[..]` to `f32[.., width]`.
+    #[track_caller]
+    pub fn at(&self, x: &Tensor) -> Tensor {
+        self.w.embedding(x)
+    }
+
+    /// The table as the last map of a model: `x: f32[.., width]` to `f32[.., symbols]`.
+    #[track_caller]
+    pub fn logits(&self, x: &Tensor) -> Tensor {
+        x.linear(&self.w, None)
+    }
+}
+
+/// Normalisation over the last axis, then scale and shift.
+#[derive(Tree, Clone, Debug)]
+pub struct LayerNorm {
+    /// f32[width]
+    pub w: Tensor,
+    /// f32[width]
+    pub b: Tensor,
+    /// Keeps the division away from 0.
+    #[tree(fixed)]
+    pub eps: f64,
+}
+
+impl LayerNorm {
+    /// Scale 1, shift 0.
+    pub fn new(width: usize) -> LayerNorm {
+        LayerNorm { w: ones(width), b: zeros(width), eps: 1e-5 }
+    }
+
+    /// `x: f32[.., width]`
+    #[track_caller]
+    pub fn at(&self, x: &Tensor) -> Tensor {
+        let [width] = self.w.dims();
+        x.layer_norm_with(Some(&self.w), Some(&self.b), width, ops::LayerNorm { eps: self.eps })
+    }
+}
+
+/// Normalisation by the root mean square over the last axis, then scale.
+#[derive(Tree, Clone, Debug)]
+pub struct RmsNorm {
+    /// f32[width]
+    pub w: Tensor,
+}
+
+impl RmsNorm {
+    /// Scale 1.
+    pub fn new(width: usize) -> RmsNorm {
+        RmsNorm { w: ones(width) }
+    }
+
+    /// `x: f32[.., width]`
+    #[track_caller]
+    pub fn at(&self, x: &Tensor) -> Tensor {
+        let [width] = self.w.dims();
+        x.rms_norm(Some(&self.w), width)
+    }
+}
+
+/// Zeros a share of all numbers while training; the identity without a key.
+#[derive(Tree, Clone, Debug)]
+pub struct Dropout {
+    /// The share.
+    #[tree(fixed)]
+    pub p: f64,
+}
+
+impl Dropout {
+    /// Drops the share `p`.
+    pub fn new(p: f64) -> Dropout {
+        Dropout { p }
+    }
+
+    /// `x` with some numbers dropped, by this key; with `None`, `x`.
+    #[track_caller]
+    pub fn at(&self, x: &Tensor, key: Option<&Key>) -> Tensor {
+        match key {
+            Some(key) => x.dropout_with(key, ops::Dropout { p: self.p }),
+            None => x.clone(),
+        }
+    }
+}
+
+fn zeros(width: usize) -> Tensor {
+    Tensor::from_vec(vec![0f32; width], width)
+}
+
+fn ones(width: usize) -> Tensor {
+    Tensor::from_vec(vec![1f32; width], width)
+}

@@ -1,0 +1,200 @@
+//! Text for character-level models: symbols, a split into training and validation, random and fixed batches.
+
+use crate::core::philox;
+use crate::prelude::*;
+use std::ops::Range;
+
+/// A text as numbers, one a character.
+///
+/// Of every ten blocks of characters nine are for training and one is for validation. So both see every part of the
+/// text (its end may be quite unlike its beginning), and no piece of one overlaps the other.
+#[derive(Clone, Debug)]
+pub struct Text {
+    symbols: Vec<char>,
+    tokens: Vec<u32>,
+    training: Vec<Range<usize>>,
+    validation: Vec<Range<usize>>,
+}
+
+/// Blocks in a round, of which the last is for validation.
+const ROUND: usize = 10;
+/// Characters in a block, if the text is long enough for ten such.
+const BLOCK: usize = 4096;
+
+impl Text {
+    /// Numbers the characters of a text in the order of their code points.
+    ///
+    /// # Errors
+    /// E911: the text has fewer than two characters in each block, so that there is nothing to predict.
+    pub fn new(text: &str) -> Result<Text> {
+        let mut symbols: Vec<char> = text.chars().collect();
+        let length = symbols.len();
+        if length < 2 * ROUND {
+            let claim = format!("a text of {length} characters is too short to learn from");
+            return Err(Error::new("E911", claim).help(format!("it needs at least {}", 2 * ROUND)));
+        }
+        symbols.sort_unstable();
+        symbols.dedup();
+        let number = |c: char| symbols.binary_search(&c).ok().map(|i| i as u32);
+        let tokens = text.chars().filter_map(number).collect();
+        let block = BLOCK.min(length / ROUND);
+        let (mut training, mut validation) = (Vec::new(), Vec::new());
+        for start in (0..length).step_by(ROUND * block) {
+            let split = length.min(start + (ROUND - 1) * block);
+            training.push(start..split);
+            let end = length.min(split + block);
+            if split < end {
+                validation.push(split..end);
+            }
+        }
+        Ok(Text { symbols, tokens, training, validation })
+    }
+
+    /// How many different characters there are.
+    pub fn symbols(&self) -> usize {
+        self.symbols.len()
+    }
+
+    /// How many characters there are, training and validation together.
+    pub fn len(&self) -> usize {
+        self.tokens.len()
+    }
+
+    /// Whether there are none; never so.
+    pub fn is_empty(&self) -> bool {
+        self.tokens.is_empty()
+    }
+
+    /// The share of the text that is for training.
+    pub fn training_share(&self) -> f64 {
+        let training: usize = self.training.iter().map(Range::len).sum();
+        training as f64 / self.len().max(1) as f64
+    }
+
+    /// The longest context that a batch can have.
+    pub fn longest(&self) -> usize {
+        self.training.iter().map(Range::len).max().unwrap_or(0).saturating_sub(1)
+    }
+
+    /// A text as numbers; none if it has a character that is not in the vocabulary.
+    pub fn encode(&self, text: &str) -> Option<Vec<i64>> {
+        text.chars().map(|c| self.symbols.binary_search(&c).ok().map(|i| i as i64)).collect()
+    }
+
+    /// Numbers as text; what is no symbol is left out.
+    pub fn decode(&self, tokens: &[i64]) -> String {
+        tokens.iter().filter_map(|&t| self.symbols.get(usize::try_from(t).ok()?)).collect()
+    }
+
+    /// `b` random pieces of the training text, and the same one character on: `i64[b, t]` both. The same key gives the
+    /// same batch. A `t` that no piece has is an error of both tensors (E912).
+    #[track_caller]
+    pub fn batch(&self, key: Key, b: usize, t: usize) -> (Tensor, Tensor) {
+        let starts = self.training.iter().map(|r| r.len().saturating_sub(t));
+        let total: usize = starts.clone().sum();
+        let Some((seed, stream)) = key.parts() else {
+            return (key.handle().clone(), key.handle().clone());
+        };
+        if total == 0 || t == 0 {
+            return poisoned(self.too_long(t));
+        }
+        let draw = |i: usize, draw| f64::from(philox::uniform(seed as u64, stream as u64, i as u64, draw));
+        let start = |i: usize| {
+            // 48 random bits: the remainder's bias is below 2^-16 for texts up to 2^32 characters
+            let bits = (draw(i, 0) * BITS_24) as u64 * (1 << 24) + (draw(i, 1) * BITS_24) as u64;
+            let mut at = (bits % total as u64) as usize;
+            for (piece, n) in self.training.iter().zip(starts.clone()) {
+                if at < n {
+                    return piece.start + at;
+                }
+                at -= n;
+            }
+            self.training[0].start
+        };
+        let starts: Vec<usize> = (0..b).map(start).collect();
+        (self.pieces(&starts, t, 0), self.pieces(&starts, t, 1))
+    }
+
+    /// Batches of consecutive pieces of the validation text, at most `most` of them: always the same ones, spread over
+    /// the whole of it.
+    #[track_caller]
+    pub fn validation(&self, b: usize, t: usize, most: usize) -> Vec<(Tensor, Tensor)> {
+        let t = t.max(1);
+        let pieces = |r: &Range<usize>| r.clone().step_by(t).filter(move |s| s + t < r.end).collect::<Vec<_>>();
+        let all: Vec<usize> = self.validation.iter().flat_map(|r| pieces(&r.clone())).collect();
+        let wanted = (b.max(1) * most).min(all.len() / b.max(1) * b.max(1));
+        let chosen: Vec<usize> = (0..wanted).map(|i| all[i * all.len() / wanted]).collect();
+        chosen.chunks_exact(b.max(1)).map(|starts| (self.pieces(starts, t, 0), self.pieces(starts, t, 1))).collect()
+    }
+
+    #[track_caller]
+    fn pieces(&self, starts: &[usize], t: usize, shift: usize) -> Tensor {
+        let piece = |s: &usize| self.tokens[s + shift..s + shift + t].iter().map(|&x| i64::from(x));
+        Tensor::from_vec(starts.iter().flat_map(piece).collect(), (starts.len(), t))
+    }
+
+    fn too_long(&self, t: usize) -> Error {
+        let longest = self.longest();
+        Error::new("E912", format!("pieces of {t} characters don't fit the text, whose longest part has {longest}"))
+            .help("take a longer text or a shorter context")
+    }
+}
+
+/// 2^24: what [`philox::uniform`] counts in.
+const BITS_24: f64 = 16_777_216.0;
+
+#[track_caller]
+fn poisoned(error: Error) -> (Tensor, Tensor) {
+    let error = error.at(crate::core::loc::Loc::caller());
+    (Tensor::poisoned(error.clone()), Tensor::poisoned(error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn digits(n: usize) -> Text {
+        Text::new(&(0..n).map(|i| char::from(b'0' + (i % 10) as u8)).collect::<String>()).expect("long enough")
+    }
+
+    #[test]
+    fn the_target_is_the_next_character() {
+        let text = digits(5000);
+        assert_eq!((text.symbols(), text.len()), (10, 5000));
+        let (x, y) = text.batch(Key::new(1), 8, 16);
+        let (x, y) = (x.to_vec::<i64>().expect("data"), y.to_vec::<i64>().expect("data"));
+        assert_eq!(x.len(), 8 * 16);
+        assert!(x.iter().zip(&y).all(|(x, y)| (x + 1) % 10 == *y));
+        assert_ne!(x[..16], x[16..32]);
+    }
+
+    #[test]
+    fn the_key_decides() {
+        let text = digits(5000);
+        let of = |seed| text.batch(Key::new(seed), 4, 8).0.to_vec::<i64>().expect("data");
+        assert_eq!(of(3), of(3));
+        assert_ne!(of(3), of(4));
+    }
+
+    #[test]
+    fn training_and_validation_share_nothing() {
+        for n in [20, 21, 399, 5000, 40_961, 100_000] {
+            let text = digits(n);
+            let mut seen = vec![0; n];
+            text.training.iter().chain(&text.validation).flat_map(Clone::clone).for_each(|i| seen[i] += 1);
+            assert!(seen.iter().all(|s| *s == 1), "{n}");
+            assert!((0.85..0.95).contains(&text.training_share()), "{n} {}", text.training_share());
+        }
+        let batches = digits(50_000).validation(4, 64, 3);
+        assert_eq!(batches.len(), 3);
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        assert_eq!(Text::new("").expect_err("empty").code(), "E911");
+        assert_eq!(digits(100).batch(Key::new(1), 2, 1000).0.check().expect_err("too long").code(), "E912");
+        assert!(digits(100).validation(4, 64, 3).is_empty());
+        assert_eq!(digits(100).encode("12x"), None);
+        assert_eq!(digits(100).decode(&[1, -1, 99, 3]), "13");
+    }
+}

@@ -1,0 +1,122 @@
+//! What generated functions call: one operator on handles, recorded or run at once, its results in the form that the
+//! function returns.
+//!
+//! ```text
+//! #[track_caller]
+//! pub fn gelu_with(x: impl Operand, o: Gelu) -> Tensor {
+//!     api::call1(&SYMBOLS[17], vec![x.arg(), word(o.approximate.name())])
+//! }
+//! ```
+//! Arguments stand in the order of the signature, then options; trailing absent ones may be left out. The place of the
+//! call is that of whoever called the generated function (`#[track_caller]` on both).
+
+use crate::error::Error;
+use crate::symbol::{self, SymbolRef};
+use crate::tensor::{self, Tensor};
+use crate::{intrinsics, jit, scope};
+use fulgurite_core::loc::Loc;
+use fulgurite_core::{Name, Value};
+
+/// The results of a call, lists flattened.
+///
+/// # Errors
+/// The first error that an argument stands for; what binding or running reports, at `loc`.
+pub fn call(symbol: SymbolRef, args: Vec<Value<Tensor>>, loc: Loc) -> Result<Vec<Tensor>, Error> {
+    args.iter().try_for_each(usable).map_err(|e| e.at(loc))?;
+    match scope::record(symbol, &args, loc) {
+        Some(recorded) => recorded,
+        None => jit::immediate::run(symbol, &args, loc),
+    }
+}
+
+/// Neither a poisoned tensor nor a poisoned size.
+fn usable(arg: &Value<Tensor>) -> Result<(), Error> {
+    match arg {
+        Value::Tensor(t) => t.check(),
+        Value::Size(d) if d.is_poison() => Err(tensor::poisoned_size()),
+        Value::List(items) => items.iter().try_for_each(usable),
+        _ => Ok(()),
+    }
+}
+
+/// A call with one result.
+#[track_caller]
+pub fn call1(symbol: SymbolRef, args: Vec<Value<Tensor>>) -> Tensor {
+    let [out] = call_tuple(symbol, args);
+    out
+}
+
+/// A call with `N` results, as the signature lists them.
+#[track_caller]
+pub fn call_tuple<const N: usize>(symbol: SymbolRef, args: Vec<Value<Tensor>>) -> [Tensor; N] {
+    let loc = Loc::caller();
+    let results = call(symbol, args, loc).and_then(|outs| exactly(symbol, outs, loc));
+    results.unwrap_or_else(|e| std::array::from_fn(|_| Tensor::poisoned(e.clone())))
+}
+
+fn exactly<const N: usize>(symbol: SymbolRef, outs: Vec<Tensor>, loc: Loc) -> Result<[Tensor; N], Error> {
+    let have = outs.len();
+    outs.try_into().map_err(|_| {
+        Error::new("E744", format!("`{}` gives {have} tensors here, {N} were asked for", symbol.name())).at(loc)
+    })
+}
+
+/// A call whose result is a list of a length that only the call decides.
+///
+/// # Errors
+/// As [`call`]: a list of unknown length can't carry an error.
+#[track_caller]
+pub fn call_list(symbol: SymbolRef, args: Vec<Value<Tensor>>) -> Result<Vec<Tensor>, Error> {
+    call(symbol, args, Loc::caller())
+}
+
+/// A call whose result is a list that the caller takes apart: another length poisons all (E744).
+#[track_caller]
+pub fn call_array<const N: usize>(symbol: SymbolRef, args: Vec<Value<Tensor>>) -> [Tensor; N] {
+    call_tuple(symbol, args)
+}
+
+/// A call without a result of its own: it only writes its `mut` arguments.
+///
+/// # Errors
+/// As [`call`].
+#[track_caller]
+pub fn call_none(symbol: SymbolRef, args: Vec<Value<Tensor>>) -> Result<(), Error> {
+    call(symbol, args, Loc::caller()).map(|_| ())
+}
+
+/// A call, by name, of a row that the runtime needs ([`intrinsics`]).
+#[track_caller]
+pub fn intrinsic(name: &'static str, args: Vec<Value<Tensor>>) -> Tensor {
+    let loc = Loc::caller();
+    let one = intrinsics::get(name).and_then(|symbol| {
+        let [out] = call(symbol, args, loc).and_then(|outs| exactly(symbol, outs, loc))?;
+        Ok(out)
+    });
+    one.unwrap_or_else(|e| Tensor::poisoned(e.at(loc)))
+}
+
+/// A call of any row by its name, with positional and named arguments: for programs that know operators only as text.
+///
+/// # Errors
+/// E710 for an unknown name; E702 for arguments that it does not have; otherwise as [`call`].
+pub fn call_named(
+    op: &str,
+    positional: Vec<Value<Tensor>>,
+    named: Vec<(Name, Value<Tensor>)>,
+    loc: Loc,
+) -> Result<Vec<Tensor>, Error> {
+    let candidates = symbol::candidates(Name::new(op));
+    let mut first = None;
+    for candidate in &candidates {
+        let arranged = fulgurite_core::sig::arrange(candidate.row(), positional.clone(), named.clone());
+        match arranged.map_err(|r| Error::from(r).at(loc)).and_then(|args| call(candidate, args, loc)) {
+            Ok(outs) => return Ok(outs),
+            Err(e) => _ = first.get_or_insert(e),
+        }
+    }
+    Err(match first {
+        Some(error) => error,
+        None => intrinsics::get(op).map_or_else(|e| e.at(loc), |_| Error::bug("E710", "an unregistered symbol")),
+    })
+}

@@ -1,0 +1,259 @@
+//! Editing a trace line by line: what is kept keeps its id, names, tags and place; what is emitted gets them from the
+//! line that it stands for.
+
+use super::{Builder, Call};
+use crate::error::{Error, ErrorKind};
+use crate::trace::tag::{Event, Policy, Stage, TagSet};
+use crate::trace::types::*;
+use crate::trace::verify;
+use fulgurite_core::sig::OutTy;
+use fulgurite_core::{Name, Value};
+use rustc_hash::FxHashMap;
+use std::cell::OnceCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Makes one trace from another. For each line of the source, [`keep`](Rewriter::keep) carries it over,
+/// [`emit`](Rewriter::emit) records lines in its place, and [`bind`](Rewriter::bind) says which new value stands for
+/// which old one.
+pub struct Rewriter<'t> {
+    source: &'t Trace,
+    by: &'static str,
+    started: Instant,
+    builder: Builder,
+    /// Old values whose consumers read another, existing value.
+    redirected: FxHashMap<ProxyId, ProxyId>,
+    current: Current,
+}
+
+/// The line being rewritten.
+#[derive(Default)]
+struct Current {
+    line: Option<Rc<BoundSymbol>>,
+    /// The first line recorded for it.
+    start: usize,
+    /// New values that take over the identity of old ones.
+    taken: FxHashMap<ProxyId, ProxyId>,
+    kept: bool,
+    dropped: bool,
+}
+
+impl<'t> Rewriter<'t> {
+    /// Rewrites every line of `source` with `f`; `by` names the transform.
+    ///
+    /// # Errors
+    /// What `f` reports; E721 where a value with a tag that must survive is neither kept nor bound; E730 where the
+    /// result is no sound trace (debug builds).
+    pub fn each(
+        source: &'t Trace,
+        by: &'static str,
+        mut f: impl FnMut(&mut Rewriter<'t>, &Rc<BoundSymbol>) -> Result<(), Error>,
+    ) -> Result<Trace, Error> {
+        let mut rewriter = Rewriter {
+            source,
+            by,
+            started: Instant::now(),
+            builder: Builder::continuing(source),
+            redirected: FxHashMap::default(),
+            current: Current::default(),
+        };
+        for line in &source.lines {
+            rewriter.open(line);
+            f(&mut rewriter, line)?;
+            rewriter.close()?;
+        }
+        rewriter.finish()
+    }
+
+    /// The trace that is being rewritten.
+    pub fn source(&self) -> &'t Trace {
+        self.source
+    }
+
+    /// The builder that records: for calls of intrinsics.
+    pub fn builder(&mut self) -> &mut Builder {
+        &mut self.builder
+    }
+
+    /// What stands for an old value now.
+    pub fn get(&self, old: ProxyId) -> ProxyId {
+        self.redirected.get(&old).copied().unwrap_or(old)
+    }
+
+    /// Carries the current line over. If what it reads was replaced, it is solved again and its results may change type.
+    ///
+    /// # Errors
+    /// What solving reports.
+    pub fn keep(&mut self) -> Result<(), Error> {
+        let Some(line) = self.current.line.clone() else { return Ok(()) };
+        self.current.kept = true;
+        let arena = self.builder.arena().clone();
+        let mut changed = false;
+        line.for_each_arg(|p| changed |= self.get(p) != p || arena.ty(p) != self.source.ty(p));
+        if !changed {
+            self.builder.push(line);
+            return Ok(());
+        }
+        let args = line.args.iter().map(|a| a.map(&mut |p| self.get(*p))).collect();
+        let Call { args, solved, symbol: _ } = self.builder.solve(line.symbol, args)?;
+        let mut edited = BoundSymbol { args, solved: Arc::new(solved), body: OnceCell::new(), ..(*line).clone() };
+        if edited.solved.outs.iter().chain(&edited.solved.aux).any(|o| *o == OutTy::FromBody) {
+            super::body::type_from_body(&arena, &mut edited)?;
+        }
+        let results = edited.solved.outs.iter().flat_map(out_types);
+        for (out, want) in edited.outs.iter().zip(results) {
+            if let ProxyTy::Tensor(old) = arena.ty(*out)
+                && old.ty != *want
+            {
+                arena.retype(*out, ProxyTy::Tensor(TensorType { ty: want.clone(), ..old }));
+            }
+        }
+        self.builder.push(Rc::new(edited));
+        Ok(())
+    }
+
+    /// Records a call at the place of the current line.
+    ///
+    /// # Errors
+    /// What binding reports.
+    pub fn emit(
+        &mut self,
+        op: Name,
+        positional: Vec<Value<ProxyId>>,
+        named: Vec<(Name, Value<ProxyId>)>,
+    ) -> Result<Rc<BoundSymbol>, Error> {
+        let positional = positional.iter().map(|a| a.map(&mut |p| self.get(*p))).collect();
+        let named = named.into_iter().map(|(n, a)| (n, a.map(&mut |p| self.get(*p)))).collect();
+        self.builder.call_row(op, positional, named)
+    }
+
+    /// Records a finished line, its arguments redirected.
+    pub fn insert(&mut self, line: &Rc<BoundSymbol>) {
+        let mut moved = false;
+        line.for_each_arg(|p| moved |= self.redirected.contains_key(&p));
+        let line = if moved { Rc::new(line.remap(&mut |p| self.get(p))) } else { line.clone() };
+        self.builder.push(line);
+    }
+
+    /// `new` stands for the current line's result `old`. A value made for the current line takes over id, name and tags
+    /// of the old one; otherwise the consumers of the old one read the new one from now on and its name ends.
+    ///
+    /// # Errors
+    /// E722 where the tags of the two exclude each other.
+    pub fn bind(&mut self, old: ProxyId, new: ProxyId) -> Result<(), Error> {
+        let new = self.get(new);
+        if old == new {
+            return Ok(());
+        }
+        let arena = self.builder.arena().clone();
+        let fresh = self.builder.lines()[self.current.start..].iter().any(|l| l.outs.contains(&new) || l.aux.contains(&new));
+        if fresh && !self.current.taken.contains_key(&new) {
+            let ty = arena.ty(new);
+            if ty != arena.ty(old) {
+                arena.retype(old, ty);
+            }
+            self.current.taken.insert(new, old);
+            return Ok(());
+        }
+        let new = self.current.taken.get(&new).copied().unwrap_or(new);
+        let tags = arena.tags(old).meet(arena.tags(new), Event::Merge, self.stage());
+        let tags = tags.map_err(|tag| {
+            let (a, b) = (arena.name(old), arena.name(new));
+            let claim = format!("`{}` can't replace `{a}` by `{b}`: only one of them is tagged `{}`", self.by, tag.name());
+            let kind = ErrorKind::TagConflict { tags: vec![tag.name()], of: a.to_string(), transform: self.by };
+            Error::new("E722", claim).kind_is(kind)
+        })?;
+        arena.set_tags(new, tags);
+        self.redirected.insert(old, new);
+        Ok(())
+    }
+
+    /// Several values stand for `old` together; each has those of its tags that go to every part. Consumers of `old`
+    /// must be rewritten.
+    pub fn replace_by(&mut self, old: ProxyId, parts: &[ProxyId]) {
+        let arena = self.builder.arena();
+        let tags = arena.tags(old).passing(Event::Unroll, self.stage(), &[Policy::All]);
+        for part in parts {
+            arena.set_tags(*part, arena.tags(*part).union(tags));
+        }
+        self.current.dropped = true;
+    }
+
+    /// Leaves the current line out: nobody reads its results.
+    pub fn drop_line(&mut self) {
+        self.current.dropped = true;
+    }
+
+    /// Before or after `split`.
+    pub fn stage(&self) -> Stage {
+        if self.source.phase.is_some() { Stage::After } else { Stage::Before }
+    }
+
+    fn open(&mut self, line: &Rc<BoundSymbol>) {
+        let start = self.builder.lines().len();
+        let stage = self.stage();
+        let context = &mut self.builder.context;
+        context.region = line.region;
+        context.place = line.place;
+        context.origin = Some(line.id);
+        context.tags = line.own_tags.inherited().union(line.own_tags.passing(Event::Replace, stage, &[Policy::All]));
+        self.current = Current { line: Some(line.clone()), start, ..Current::default() };
+    }
+
+    /// New values take over the identity of those that they stand for.
+    fn close(&mut self) -> Result<(), Error> {
+        let current = std::mem::take(&mut self.current);
+        let Some(line) = current.line else { return Ok(()) };
+        if !current.taken.is_empty() {
+            let kept = if current.kept { TagSet::EMPTY } else { line.own_tags };
+            let kept = kept.passing(Event::Replace, self.stage(), &[Policy::Keep, Policy::All]);
+            for mut made in self.builder.take_from(current.start) {
+                let takes = made.outs.iter().any(|o| current.taken.contains_key(o));
+                let reads = {
+                    let mut reads = false;
+                    made.for_each_arg(|p| reads |= current.taken.contains_key(&p));
+                    reads
+                };
+                if takes || reads {
+                    let mut edited = made.remap(&mut |p| current.taken.get(&p).copied().unwrap_or(p));
+                    if takes {
+                        edited.own_tags = edited.own_tags.union(kept);
+                    }
+                    made = Rc::new(edited);
+                }
+                self.builder.push(made);
+            }
+        }
+        if current.kept || current.dropped {
+            return Ok(());
+        }
+        let arena = self.builder.arena();
+        let bound = |o: &ProxyId| current.taken.values().any(|t| t == o) || self.redirected.contains_key(o);
+        for out in line.outs.iter().filter(|o| !bound(o)) {
+            if let Some(tag) = arena.tags(*out).iter().find(|t| t.decl().must_survive) {
+                let name = arena.name(*out).to_string();
+                let claim = format!("`{}` lost the tag `{}` of `{name}`: nothing stands for that value", self.by, tag.name());
+                let kind = ErrorKind::TagLost { tag: tag.name(), of: name, transform: self.by };
+                return Err(Error::bug("E721", claim).kind_is(kind).at(line.place.loc));
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<Trace, Error> {
+        let source = self.source;
+        let outputs: Vec<ProxyId> = source.outputs.iter().map(|p| self.get(*p)).collect();
+        let versions: Vec<ProxyId> = source.inputs.iter().map(|c| self.get(c.version)).collect();
+        for (cell, version) in self.builder.inputs_mut().iter_mut().zip(versions) {
+            cell.version = version;
+        }
+        let mut epilogue = source.epilogue.clone();
+        epilogue.iter_mut().for_each(|w| w.value = self.get(w.value));
+        let mut trace = self.builder.finish(&outputs);
+        trace.epilogue = epilogue;
+        trace.adopt(source, self.by, self.started);
+        verify::step(source, &trace)?;
+        Ok(trace)
+    }
+}

@@ -1,0 +1,125 @@
+//! Whether a graph can run as one program without doing work twice.
+//!
+//! A program walks over rows. What a reduction gives may be used inside only if it reduces whole rows; what varies over
+//! fewer loops than the program must be constant along rows, or cost nothing.
+
+use super::super::graph::piece::Place;
+use super::super::graph::{DimSet, Graph, NodeId, Op};
+use super::group::Group;
+
+/// Most nodes of a program: beyond, its registers leave the fast cache.
+const MAX_NODES: usize = 512;
+
+/// Longest row that is kept between passes, in elements: its scratch must stay in the second cache.
+pub const MAX_ROW: usize = 32 * 1024;
+
+/// The loops of rows: the dims over which the reductions run whose results are used inside.
+///
+/// `None` if they differ.
+pub fn row_dims(graph: &Graph) -> Option<Option<DimSet>> {
+    let mut used = vec![false; graph.nodes.len()];
+    for node in &graph.nodes {
+        node.op.for_each_arg(&mut |a| used[a as usize] = true);
+    }
+    let mut rows: Option<DimSet> = None;
+    for (at, node) in graph.nodes.iter().enumerate() {
+        let Op::Reduce { order, .. } = &node.op else { continue };
+        if !used[at] {
+            continue;
+        }
+        let over: DimSet = order.iter().copied().collect();
+        if rows.is_some_and(|r| r != over) {
+            return None;
+        }
+        rows = Some(over);
+    }
+    Some(rows)
+}
+
+/// Whether the group can run as one program.
+pub fn fits(group: &Group) -> bool {
+    let graph = &group.graph;
+    if graph.nodes.len() > MAX_NODES {
+        return false;
+    }
+    let Some(rows) = row_dims(graph) else { return false };
+    let size = |d: DimSet| d.iter().map(|d| graph.sizes[d as usize]).product::<usize>();
+    if rows.is_some_and(|r| size(r) > MAX_ROW) {
+        return false;
+    }
+    let live = live(group);
+    let mut all = DimSet::EMPTY;
+    for (node, live) in graph.nodes.iter().zip(&live) {
+        if *live {
+            all = all.union(node.dims);
+        }
+    }
+    for (node, live) in graph.nodes.iter().zip(&live) {
+        if !*live || node.dims == all || node.dims.is_empty() || is_free(&node.op) {
+            continue;
+        }
+        match rows {
+            // Constant along rows, and not repeated for other rows.
+            Some(r) if node.dims == all.minus(r) => {}
+            // A reduction that ends here reads what is there anyway.
+            _ if matches!(node.op, Op::Reduce { .. }) => {}
+            // Without rows, what varies over slower loops only is computed once per line: cheap beside the rest.
+            _ => {
+                let repeated = size(all) / size(node.dims).max(1);
+                let few = size(node.dims) * 16 <= size(all);
+                if !(few && (16..=usize::MAX).contains(&repeated) && constant_along_lines(group, node.dims, all, rows)) {
+                    return false;
+                }
+            }
+        }
+    }
+    // Elements that replace each other have an order of their own.
+    let ordered = group.outs.iter().any(|o| matches!(o.place, Place::Scatter { replace: true, .. }));
+    !(ordered && group.outs.len() > 1)
+}
+
+/// Whether values over `dims` do not vary along the fastest loop, so that they cost once per line.
+fn constant_along_lines(group: &Group, dims: DimSet, all: DimSet, rows: Option<DimSet>) -> bool {
+    match rows {
+        // Repeated for rows that differ in loops outside of `dims`: only if those are few.
+        Some(r) => dims.meet(r).is_empty() && dims.within(all.minus(r)),
+        None => {
+            // The fastest loop: the last dim of the widest result.
+            let fastest = (group.outs.iter())
+                .filter_map(|o| match &o.place {
+                    Place::Axes(axes) if group.graph.node(o.node).dims == all => axes.iter().flatten().last().copied(),
+                    _ => None,
+                })
+                .next();
+            fastest.is_some_and(|f| !dims.has(f))
+        }
+    }
+}
+
+/// Operations that cost nothing where they are repeated: they are addresses, constants, or a conversion on load.
+fn is_free(op: &Op) -> bool {
+    matches!(op, Op::Const(_) | Op::Index(_) | Op::Test { .. } | Op::Load(_) | Op::Cast(_) | Op::Round(..))
+}
+
+/// Nodes that some result needs.
+pub fn live(group: &Group) -> Vec<bool> {
+    let mut live = vec![false; group.graph.nodes.len()];
+    let mut mark = |n: NodeId| live[n as usize] = true;
+    for out in &group.outs {
+        mark(out.node);
+        if let Place::Scatter { idx, mask, .. } = &out.place {
+            mask.iter().for_each(|m| mark(*m));
+            for i in idx {
+                if let super::super::graph::Index::Node(n) = i {
+                    mark(*n);
+                }
+            }
+        }
+    }
+    for at in (0..live.len()).rev() {
+        if live[at] {
+            group.graph.nodes[at].op.for_each_arg(&mut |a| live[a as usize] = true);
+        }
+    }
+    live
+}

@@ -1,0 +1,79 @@
+//! Where the elements of values lie: each value is a strided window of a dense one.
+
+use super::super::graph::piece::{Out, Place, ValueTy, Values};
+use super::super::graph::{Axis, Dim, Index, Op, ValueId};
+use super::super::graph::piece::Fragment;
+use smallvec::SmallVec;
+
+/// A window of a dense value, in elements.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Form {
+    /// The dense value.
+    pub root: ValueId,
+    /// Its element at index 0.
+    pub offset: i64,
+    /// Distance of neighbours along each axis.
+    pub strides: SmallVec<[i64; 6]>,
+}
+
+impl Form {
+    /// The value itself, row-major.
+    pub fn dense(value: ValueId, ty: &ValueTy) -> Form {
+        Form { root: value, offset: 0, strides: row_major(&ty.shape) }
+    }
+
+    /// Whether it is all of its root, in order.
+    pub fn is_dense(&self, ty: &ValueTy, root: &ValueTy) -> bool {
+        let dense = row_major(&ty.shape);
+        let same = (self.strides.iter().zip(&dense).zip(&ty.shape)).all(|((a, b), n)| *n == 1 || a == b);
+        self.offset == 0 && same && ty.len() == root.len()
+    }
+}
+
+/// Row-major strides.
+pub fn row_major(shape: &[usize]) -> SmallVec<[i64; 6]> {
+    let mut strides: SmallVec<[i64; 6]> = SmallVec::from_elem(1, shape.len());
+    for i in (1..shape.len()).rev() {
+        strides[i - 1] = strides[i] * shape[i] as i64;
+    }
+    strides
+}
+
+/// If an output of the fragment is nothing but elements of another value: that value and the form of the output in it.
+pub fn as_view(fragment: &Fragment, out: &Out, values: &Values, form: &dyn Fn(ValueId) -> Option<Form>) -> Option<(ValueId, Form)> {
+    let Op::Load(load) = &fragment.graph.node(out.node).op else { return None };
+    let Place::Axes(axes) = &out.place else { return None };
+    if load.outside.is_some() || values.ty(load.value).dtype != values.ty(out.value).dtype {
+        return None;
+    }
+    let source = form(load.value)?;
+    let mut offset = source.offset;
+    let mut of_dim: SmallVec<[(Dim, i64); 6]> = SmallVec::new();
+    for (index, stride) in load.idx.iter().zip(&source.strides) {
+        let Index::Affine(a) = index else { return None };
+        offset += a.base * stride;
+        for &(d, c) in &a.terms {
+            match of_dim.iter_mut().find(|t| t.0 == d) {
+                Some(t) => t.1 += c * stride,
+                None => of_dim.push((d, c * stride)),
+            }
+        }
+    }
+    let stride = |d: Dim| of_dim.iter().find(|t| t.0 == d).map_or(0, |t| t.1);
+    let strides = axes.iter().map(|a| axis_stride(a, &fragment.graph.sizes, &stride)).collect::<Option<_>>()?;
+    Some((load.value, Form { root: source.root, offset, strides }))
+}
+
+/// The one stride of an axis made of several dims, if they lie behind each other.
+fn axis_stride(axis: &Axis, sizes: &[usize], stride: &dyn Fn(Dim) -> i64) -> Option<i64> {
+    let Some((&last, slower)) = axis.split_last() else { return Some(0) };
+    let step = stride(last);
+    let mut expected = step * sizes[last as usize] as i64;
+    for &d in slower.iter().rev() {
+        if stride(d) != expected {
+            return None;
+        }
+        expected *= sizes[d as usize] as i64;
+    }
+    Some(step)
+}

@@ -1,0 +1,457 @@
+//! Fusion: pieces of lines joined greedily into programs.
+//!
+//! Pieces come in the order of the trace. A map joins the group that defines (or also reads) its inputs where their
+//! loops agree and no other item would have to run in between; two groups that a map brings together are merged.
+//! Views are no items at all: they are windows of what they view. Values that cost nothing to make (constants, masks
+//! made of indices) are made again wherever they are read.
+//!
+//! **Invariant:** an item is in the ancestor set of another iff it must run before it.
+
+mod bits;
+mod fits;
+pub mod forms;
+pub mod group;
+
+use super::graph::piece::{Contract, Fragment, Out, Piece, Place, Scan, Slow, Values};
+use super::graph::{Affine, Axis, Graph, Index, Op, ValueId};
+use bits::BitSet;
+pub use fits::{live, row_dims};
+pub use forms::Form;
+pub use group::Group;
+use rustc_hash::FxHashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// A kernel that is not fused: it reads and writes dense values.
+pub struct Opaque {
+    /// What runs.
+    pub kernel: Arc<dyn crate::executors::Kernel>,
+    /// What it reads.
+    pub inputs: Vec<ValueId>,
+    /// What it writes.
+    pub outs: Vec<ValueId>,
+}
+
+/// One thing to run.
+pub enum Item {
+    /// A fusion (or one map alone).
+    Group(Group),
+    /// A product.
+    Contract(Contract),
+    /// A scan.
+    Scan(Scan),
+    /// The oracle.
+    Slow(Slow),
+    /// Somebody else's kernel.
+    Opaque(Opaque),
+}
+
+impl Item {
+    /// The values that it reads.
+    pub fn reads(&self) -> Vec<ValueId> {
+        let mut out = Vec::new();
+        match self {
+            Item::Group(g) => {
+                for node in &g.graph.nodes {
+                    match &node.op {
+                        Op::Load(l) => out.push(l.value),
+                        Op::Uniform { key, .. } => out.push(*key),
+                        _ => {}
+                    }
+                }
+                for o in &g.outs {
+                    if let Place::Scatter { base: Some(b), .. } = &o.place {
+                        out.push(*b);
+                    }
+                }
+                out.retain(|v| !g.members.contains_key(v));
+            }
+            Item::Contract(c) => out.extend([c.a.value, c.b.value]),
+            Item::Scan(s) => out.push(s.input),
+            Item::Slow(s) => out.extend(s.tensors.iter().chain(&s.nums)),
+            Item::Opaque(o) => out.extend(&o.inputs),
+        }
+        out.sort_unstable();
+        out.dedup();
+        out
+    }
+
+    /// The values that it defines.
+    pub fn defines(&self) -> Vec<ValueId> {
+        match self {
+            Item::Group(g) => g.outs.iter().map(|o| o.value).collect(),
+            Item::Contract(c) => vec![c.out],
+            Item::Scan(s) => vec![s.out],
+            Item::Slow(s) => s.outs.clone(),
+            Item::Opaque(o) => o.outs.clone(),
+        }
+    }
+}
+
+struct Entry {
+    item: Item,
+    /// Everything that must run before.
+    ancestors: BitSet,
+    /// Lines that it runs, in the order in which they came.
+    lines: Vec<u32>,
+}
+
+/// What fusion made of the pieces.
+pub struct Fused {
+    /// Items in an order in which they can run, each with its lines.
+    pub items: Vec<(Item, Vec<u32>)>,
+    /// Windows: for every value that is one.
+    pub forms: FxHashMap<ValueId, Form>,
+}
+
+/// Joins pieces.
+#[derive(Default)]
+pub struct Fuser {
+    entries: Vec<Option<Entry>>,
+    /// Which entry defines a value.
+    producer: FxHashMap<ValueId, usize>,
+    /// The last group that reads a value.
+    reader: FxHashMap<ValueId, usize>,
+    forms: FxHashMap<ValueId, Form>,
+    generators: FxHashMap<ValueId, Rc<Fragment>>,
+    line: u32,
+}
+
+impl Fuser {
+    /// The line whose pieces come next.
+    pub fn line(&mut self, line: u32) {
+        self.line = line;
+    }
+
+    /// Adds a piece.
+    pub fn piece(&mut self, piece: Piece, values: &mut Values) {
+        match piece {
+            Piece::Map(fragment) => self.map(fragment, values),
+            Piece::Contract(c) => self.item(Item::Contract(c)),
+            Piece::Scan(s) => self.item(Item::Scan(s)),
+            Piece::Slow(s) => self.item(Item::Slow(s)),
+            Piece::Flat(of, flat) => self.flat(of, flat, values),
+        }
+    }
+
+    /// Adds a kernel that is not fused.
+    pub fn opaque(&mut self, mut opaque: Opaque, values: &mut Values) {
+        for v in &mut opaque.inputs {
+            *v = self.dense(*v, values);
+        }
+        self.item(Item::Opaque(opaque));
+    }
+
+    /// A value with the same elements that is dense: itself, or a copy.
+    pub fn dense(&mut self, value: ValueId, values: &mut Values) -> ValueId {
+        self.materialise(value);
+        let form = self.form(value, values);
+        if form.is_dense(values.ty(value), values.ty(form.root)) {
+            return value;
+        }
+        let ty = values.ty(value).clone();
+        let copy = values.add(ty.dtype, &ty.shape);
+        self.group(Rc::new(identity(value, copy, values)));
+        copy
+    }
+
+    /// Where a value lies.
+    pub fn form(&self, value: ValueId, values: &Values) -> Form {
+        self.forms.get(&value).cloned().unwrap_or_else(|| Form::dense(value, values.ty(value)))
+    }
+
+    /// Makes sure that a value which is made again wherever it is read exists in memory.
+    fn materialise(&mut self, value: ValueId) {
+        let root = self.forms.get(&value).map_or(value, |f| f.root);
+        if self.producer.contains_key(&root) {
+            return;
+        }
+        if let Some(fragment) = self.generators.get(&root).cloned() {
+            self.group(fragment);
+        }
+    }
+
+    fn flat(&mut self, of: ValueId, flat: ValueId, values: &mut Values) {
+        let source = self.dense(of, values);
+        let form = self.form(source, values);
+        self.forms.insert(flat, Form { root: form.root, offset: 0, strides: smallvec::smallvec![1] });
+    }
+
+    fn map(&mut self, fragment: Fragment, values: &mut Values) {
+        let fragment = self.inline(fragment);
+        let (views, rest): (Vec<Out>, Vec<Out>) = fragment.outs.iter().cloned().partition(|out| {
+            let form = |v: ValueId| (!self.generators.contains_key(&v)).then(|| self.form(v, values));
+            forms::as_view(&fragment, out, values, &form).is_some()
+        });
+        for out in views {
+            let form = |v: ValueId| Some(self.form(v, values));
+            let Some((source, view)) = forms::as_view(&fragment, &out, values, &form) else { continue };
+            self.forms.insert(out.value, view);
+            // Inside the group that defines the source it costs nothing to know the view as well.
+            let part = Rc::new(Fragment { graph: fragment.graph.clone(), outs: vec![out] });
+            if let Some(Some(Entry { item: Item::Group(g), .. })) =
+                self.producer_of(source).and_then(|at| self.entries.get_mut(at))
+            {
+                g.try_add(&part);
+            }
+        }
+        if rest.is_empty() {
+            return;
+        }
+        let fragment = Rc::new(Fragment { graph: fragment.graph, outs: rest });
+        if is_generator(&fragment) {
+            for out in &fragment.outs {
+                let one = Fragment { graph: fragment.graph.clone(), outs: vec![out.clone()] };
+                self.generators.insert(out.value, Rc::new(one));
+            }
+            return;
+        }
+        self.group(fragment);
+    }
+
+    /// The entry that defines a value, or the value of which it is a window.
+    fn producer_of(&self, value: ValueId) -> Option<usize> {
+        let root = self.forms.get(&value).map_or(value, |f| f.root);
+        self.producer.get(&value).or_else(|| self.producer.get(&root)).copied()
+    }
+
+    /// The fragment with generators made in place.
+    fn inline(&self, fragment: Fragment) -> Fragment {
+        let loads_one = |op: &Op| matches!(op, Op::Load(l) if self.generators.contains_key(&l.value));
+        if self.generators.is_empty() || !fragment.graph.nodes.iter().any(|n| loads_one(&n.op)) {
+            return fragment;
+        }
+        let mut graph = Graph { sizes: fragment.graph.sizes.clone(), ..Graph::default() };
+        let map: Vec<Affine> = (0..graph.sizes.len()).map(|d| Affine::dim(d as u8)).collect();
+        let order: Vec<Axis> = (0..graph.sizes.len()).map(|d| Axis::from_slice(&[d as u8])).collect();
+        let nodes = fragment.graph.translate(&mut graph, &map, &order, &mut |into, load| {
+            let generator = self.generators.get(&load.value)?;
+            let Place::Axes(axes) = &generator.outs[0].place else { return None };
+            let mut at = vec![Affine::default(); generator.graph.sizes.len()];
+            for (index, axis) in load.idx.iter().zip(axes) {
+                match (index, axis.as_slice()) {
+                    (_, []) => {}
+                    (Index::Affine(a), [d]) if load.outside.is_none() => at[*d as usize] = a.clone(),
+                    _ => return None,
+                }
+            }
+            let empty = vec![Axis::new(); at.len()];
+            let made = generator.graph.translate(into, &at, &empty, &mut |_, _| None)?;
+            Some(made[generator.outs[0].node as usize])
+        });
+        let Some(nodes) = nodes else { return fragment };
+        let outs = fragment.outs.iter().map(|o| {
+            let place = match &o.place {
+                Place::Scatter { idx, mask, replace, base, order } => Place::Scatter {
+                    idx: idx.iter().filter_map(|i| i.translate(&map, &nodes)).collect(),
+                    mask: mask.map(|m| nodes[m as usize]),
+                    replace: *replace,
+                    base: *base,
+                    order: order.clone(),
+                },
+                axes => axes.clone(),
+            };
+            Out { value: o.value, node: nodes[o.node as usize], place }
+        });
+        Fragment { outs: outs.collect(), graph }
+    }
+
+    /// Puts a fragment into the group that suits best, or into a new one.
+    fn group(&mut self, fragment: Rc<Fragment>) {
+        let entry = Item::Group(Group::of(fragment.clone()));
+        let reads = entry.reads();
+        for &v in &reads {
+            self.materialise(v);
+        }
+        let producers: Vec<usize> = self.entries_of(&reads);
+        let mut candidates = producers.clone();
+        candidates.sort_unstable_by(|a, b| b.cmp(a));
+        let mut readers: Vec<usize> = reads.iter().filter_map(|v| self.reader.get(v).copied()).collect();
+        readers.sort_unstable_by(|a, b| b.cmp(a));
+        for r in readers {
+            if !candidates.contains(&r) {
+                candidates.push(r);
+            }
+        }
+        let mut home = None;
+        for &at in &candidates {
+            if !self.may_follow(at, &producers) {
+                continue;
+            }
+            if let Some(Some(Entry { item: Item::Group(g), .. })) = self.entries.get_mut(at)
+                && g.try_add(&fragment)
+            {
+                home = Some(at);
+                break;
+            }
+        }
+        let at = match home {
+            Some(at) => {
+                self.absorb(at, &producers);
+                at
+            }
+            None => {
+                self.item(entry);
+                self.entries.len() - 1
+            }
+        };
+        self.note(at, &fragment, &reads);
+        if home.is_some() {
+            for &other in &producers {
+                self.merge(at, other);
+            }
+        }
+    }
+
+    fn note(&mut self, at: usize, fragment: &Fragment, reads: &[ValueId]) {
+        for out in &fragment.outs {
+            self.producer.insert(out.value, at);
+        }
+        for v in reads {
+            self.reader.insert(*v, at);
+        }
+        if let Some(Some(e)) = self.entries.get_mut(at)
+            && e.lines.last() != Some(&self.line)
+        {
+            e.lines.push(self.line);
+        }
+    }
+
+    fn entries_of(&self, values: &[ValueId]) -> Vec<usize> {
+        let mut out: Vec<usize> = values.iter().filter_map(|v| self.producer_of(*v)).collect();
+        out.sort_unstable();
+        out.dedup();
+        out
+    }
+
+    /// Whether something that reads from `producers` may be part of entry `at`: nothing in between depends on it.
+    fn may_follow(&self, at: usize, producers: &[usize]) -> bool {
+        producers.iter().all(|p| *p == at || !self.entries[*p].as_ref().is_some_and(|e| e.ancestors.has(at)))
+    }
+
+    /// `producers` now run before entry `at`, and before all that follow it.
+    fn absorb(&mut self, at: usize, producers: &[usize]) {
+        let mut before = BitSet::default();
+        for &p in producers.iter().filter(|p| **p != at) {
+            before.insert(p);
+            if let Some(e) = &self.entries[p] {
+                before.union(&e.ancestors);
+            }
+        }
+        for (i, e) in self.entries.iter_mut().enumerate() {
+            if let Some(e) = e
+                && (i == at || e.ancestors.has(at))
+            {
+                e.ancestors.union(&before);
+            }
+        }
+    }
+
+    /// Makes entry `other` a part of entry `at`, if both are groups that fit and nothing runs between them.
+    fn merge(&mut self, at: usize, other: usize) {
+        if at == other {
+            return;
+        }
+        let (Some(Some(a)), Some(Some(b))) = (self.entries.get(at), self.entries.get(other)) else { return };
+        let (Item::Group(ga), Item::Group(gb)) = (&a.item, &b.item) else { return };
+        let before_a = self.entries_of(&a.item.reads());
+        let before_b = self.entries_of(&b.item.reads());
+        let between = |before: &[usize], not: usize, forbidden: usize| {
+            before.iter().any(|p| *p != not && self.entries[*p].as_ref().is_some_and(|e| e.ancestors.has(forbidden)))
+        };
+        if between(&before_a, other, other) || between(&before_b, at, at) || before_b.contains(&at) {
+            return;
+        }
+        // The definer first: parts are added in an order in which they can run.
+        let mut joined = gb.clone();
+        if !joined.try_merge(ga) {
+            return;
+        }
+        let Some(b) = self.entries[other].take() else { return };
+        for e in self.entries.iter_mut().flatten() {
+            if e.ancestors.has(other) {
+                e.ancestors.remove(other);
+                e.ancestors.insert(at);
+            }
+        }
+        if let Some(a) = &mut self.entries[at] {
+            a.item = Item::Group(joined);
+            a.ancestors.union(&b.ancestors);
+            a.ancestors.remove(at);
+            a.lines.extend(b.lines);
+            a.lines.sort_unstable();
+            a.lines.dedup();
+        }
+        self.absorb(at, &before_b);
+        for p in self.producer.values_mut().chain(self.reader.values_mut()) {
+            if *p == other {
+                *p = at;
+            }
+        }
+    }
+
+    fn item(&mut self, item: Item) {
+        let reads = item.reads();
+        for &v in &reads {
+            self.materialise(v);
+        }
+        let at = self.entries.len();
+        let producers = self.entries_of(&reads);
+        for v in item.defines() {
+            self.producer.insert(v, at);
+        }
+        self.entries.push(Some(Entry { item, ancestors: BitSet::default(), lines: vec![self.line] }));
+        self.absorb(at, &producers);
+    }
+
+    /// The items in order. `outputs` are the values that must exist in memory.
+    pub fn finish(mut self, outputs: &[ValueId]) -> Fused {
+        for v in outputs {
+            self.materialise(*v);
+        }
+        // An entry may come after one that was made later, so by ancestors; among the ready, the earliest line first.
+        let count = self.entries.len();
+        let mut done = BitSet::default();
+        let mut items = Vec::new();
+        let mut left: Vec<usize> = (0..count).filter(|i| self.entries[*i].is_some()).collect();
+        left.sort_by_key(|i| self.entries[*i].as_ref().and_then(|e| e.lines.last().copied()));
+        while !left.is_empty() {
+            let ready = left.iter().position(|i| self.entries[*i].as_ref().is_some_and(|e| e.ancestors.within(&done)));
+            // invariant: `may_follow` and `merge` keep the ancestor relation free of cycles, so something is ready
+            debug_assert!(ready.is_some());
+            let at = left.remove(ready.unwrap_or(0));
+            done.insert(at);
+            if let Some(e) = self.entries[at].take() {
+                items.push((e.item, e.lines));
+            }
+        }
+        Fused { items, forms: self.forms }
+    }
+}
+
+/// Whether a fragment reads nothing and costs next to nothing.
+fn is_generator(fragment: &Fragment) -> bool {
+    let cheap = |op: &Op| !matches!(op, Op::Load(_) | Op::Uniform { .. } | Op::Reduce { .. } | Op::Row(_));
+    let plain = fragment.outs.iter().all(|o| matches!(&o.place, Place::Axes(axes) if axes.iter().all(|a| a.len() <= 1)));
+    plain && fragment.graph.nodes.iter().all(|n| cheap(&n.op)) && fragment.graph.nodes.len() <= 12
+}
+
+/// The fragment that copies a value.
+fn identity(from: ValueId, to: ValueId, values: &Values) -> Fragment {
+    let ty = values.ty(from).clone();
+    let mut graph = Graph::default();
+    let mut axes = Vec::new();
+    let mut idx = smallvec::SmallVec::new();
+    for &n in &ty.shape {
+        if n == 1 {
+            axes.push(Axis::new());
+            idx.push(Index::Affine(Affine::constant(0)));
+        } else {
+            let d = graph.dim(n);
+            axes.push(Axis::from_slice(&[d]));
+            idx.push(Index::Affine(Affine::dim(d)));
+        }
+    }
+    let node = graph.add(Op::Load(super::graph::Load { value: from, idx, outside: None }), ty.dtype.opmath());
+    Fragment { graph, outs: vec![Out { value: to, node, place: Place::Axes(axes) }] }
+}

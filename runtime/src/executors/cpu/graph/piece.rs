@@ -1,0 +1,159 @@
+//! What a line becomes: maps (to be fused), and the steps that are kernels of their own.
+
+use super::{Axis, Dim, Graph, Index, Load, NodeId, ValueId};
+use crate::buffer::Sizes;
+use fulgurite_core::DType;
+use fulgurite_core::lang::ast::Red;
+use fulgurite_core::nest::Nest;
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// The type of a value.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ValueTy {
+    /// Element type.
+    pub dtype: DType,
+    /// Sizes.
+    pub shape: Sizes,
+}
+
+impl ValueTy {
+    /// Number of elements.
+    pub fn len(&self) -> usize {
+        self.shape.iter().product()
+    }
+    /// Bytes of all elements.
+    pub fn bytes(&self) -> usize {
+        self.len() * self.dtype.size()
+    }
+}
+
+/// The values of a program.
+#[derive(Default, Debug)]
+pub struct Values {
+    types: Vec<ValueTy>,
+}
+
+impl Values {
+    /// A new value.
+    pub fn add(&mut self, dtype: DType, shape: &[usize]) -> ValueId {
+        self.types.push(ValueTy { dtype, shape: Sizes::from_slice(shape) });
+        (self.types.len() - 1) as ValueId
+    }
+    /// The type of a value.
+    pub fn ty(&self, v: ValueId) -> &ValueTy {
+        &self.types[v as usize]
+    }
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.types.len()
+    }
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.types.is_empty()
+    }
+}
+
+/// A part of a line, in the order in which they run.
+#[derive(Debug)]
+pub enum Piece {
+    /// Scalar operations over dims.
+    Map(Fragment),
+    /// A sum of products of two loads.
+    Contract(Contract),
+    /// Reductions of all elements up to each.
+    Scan(Scan),
+    /// The elements of a value in row-major order, as a value of one axis: (of what, the flat one).
+    Flat(ValueId, ValueId),
+    /// The meaning as it stands, element by element.
+    Slow(Slow),
+}
+
+/// A small graph of its own, with the values that it defines.
+#[derive(Debug, Default)]
+pub struct Fragment {
+    /// Its operations.
+    pub graph: Graph,
+    /// What it defines.
+    pub outs: Vec<Out>,
+}
+
+/// A value that a graph defines.
+#[derive(Clone, Debug)]
+pub struct Out {
+    /// Which.
+    pub value: ValueId,
+    /// Its elements.
+    pub node: NodeId,
+    /// Where they go.
+    pub place: Place,
+}
+
+/// Where the elements of a node go.
+#[derive(Clone, Debug)]
+pub enum Place {
+    /// The dims that make up each axis.
+    Axes(Vec<Axis>),
+    /// Each element is combined into the element that the indices name; those outside are dropped.
+    Scatter {
+        /// One index per axis.
+        idx: SmallVec<[Index; 4]>,
+        /// Only where this holds.
+        mask: Option<NodeId>,
+        /// Replace (the last wins), else add.
+        replace: bool,
+        /// What is there before; zeros if nothing.
+        base: Option<ValueId>,
+        /// The loops in the order in which elements replace each other, slowest first.
+        order: SmallVec<[Dim; 4]>,
+    },
+}
+
+/// `out[free] = Σ over reduced a[…] · b[…]`; both loads are affine and in range.
+#[derive(Clone, Debug)]
+pub struct Contract {
+    /// Extents of the dims.
+    pub sizes: Vec<usize>,
+    /// Left operand.
+    pub a: Load,
+    /// Right operand.
+    pub b: Load,
+    /// The dims of each axis of the result.
+    pub axes: Vec<Axis>,
+    /// Dims that are summed.
+    pub reduced: SmallVec<[Dim; 4]>,
+    /// The result: f32 or f64.
+    pub out: ValueId,
+}
+
+/// `out[…, n] = red over j < n (or ≤, >, ≥) of x[…, j]`, along the last axis.
+#[derive(Clone, Debug)]
+pub struct Scan {
+    /// Sum, prod, max, min.
+    pub red: Red,
+    /// What is scanned.
+    pub input: ValueId,
+    /// Same shape.
+    pub out: ValueId,
+    /// From the end.
+    pub reverse: bool,
+    /// Without the element itself.
+    pub exclusive: bool,
+}
+
+/// A nest run by the oracle.
+#[derive(Clone, Debug)]
+pub struct Slow {
+    /// The meaning.
+    pub nest: Arc<Nest>,
+    /// Its tensors.
+    pub tensors: Vec<ValueId>,
+    /// Its run-time numbers.
+    pub nums: Vec<ValueId>,
+    /// Its results.
+    pub outs: Vec<ValueId>,
+    /// The line's site.
+    pub site: u64,
+    /// Why nothing better was found.
+    pub why: &'static str,
+}

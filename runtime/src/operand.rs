@@ -1,0 +1,318 @@
+//! What may stand where an operator wants a tensor: tensors and plain numbers; and `+ - * /` on handles.
+
+use crate::api;
+use crate::tensor::{Key, Tensor};
+use fulgurite_core::{DType, Dim, Name, Scalar, Value};
+use std::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Sub, SubAssign};
+
+/// A tensor, or a number where a tensor would do.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is neither a tensor nor a number",
+    note = "operators take `Tensor`, `&Tensor`, `f32`, `f64`, `i32`, `i64`, `usize`, `bool` and `Dim`"
+)]
+pub trait Operand {
+    /// It as an argument of an operator.
+    fn arg(self) -> Value<Tensor>;
+}
+
+impl Operand for Tensor {
+    fn arg(self) -> Value<Tensor> {
+        Value::Tensor(self)
+    }
+}
+impl Operand for &Tensor {
+    fn arg(self) -> Value<Tensor> {
+        Value::Tensor(self.clone())
+    }
+}
+impl Operand for &mut Tensor {
+    fn arg(self) -> Value<Tensor> {
+        Value::Tensor(self.clone())
+    }
+}
+impl Operand for Dim {
+    fn arg(self) -> Value<Tensor> {
+        Value::size(self)
+    }
+}
+
+macro_rules! numbers {
+    ($($t:ty),*) => {$(
+        impl Operand for $t {
+            fn arg(self) -> Value<Tensor> {
+                Value::Num(Scalar::from(self))
+            }
+        }
+    )*};
+}
+numbers!(f64, f32, i64, i32, usize, bool);
+
+/// A tensor argument that may be missing: `None`, `Some(&x)` or `&x`.
+pub fn optional<'t>(x: impl Into<Option<&'t Tensor>>) -> Value<Tensor> {
+    x.into().map_or(Value::Absent, |t| Value::Tensor(t.clone()))
+}
+
+/// An operand that may be missing: made from a number, from `&Tensor`, and from `()` for nothing.
+#[derive(Clone, Debug, Default)]
+pub enum Limit {
+    /// Nothing.
+    #[default]
+    None,
+    /// A number.
+    Number(Scalar),
+    /// A tensor.
+    Tensor(Tensor),
+}
+
+impl Limit {
+    /// It as an argument of an operator.
+    pub fn arg(self) -> Value<Tensor> {
+        match self {
+            Limit::None => Value::Absent,
+            Limit::Number(x) => Value::Num(x),
+            Limit::Tensor(t) => Value::Tensor(t),
+        }
+    }
+}
+
+impl From<()> for Limit {
+    fn from((): ()) -> Limit {
+        Limit::None
+    }
+}
+impl From<&Tensor> for Limit {
+    fn from(t: &Tensor) -> Limit {
+        Limit::Tensor(t.clone())
+    }
+}
+impl From<Tensor> for Limit {
+    fn from(t: Tensor) -> Limit {
+        Limit::Tensor(t)
+    }
+}
+
+/// A number option: known while tracing, or a run-time number ([`Tensor::from`] a number).
+#[derive(Clone, Debug)]
+pub enum Num {
+    /// Known now: compiled in.
+    Number(Scalar),
+    /// Known when the program runs.
+    Tensor(Tensor),
+}
+
+impl Num {
+    /// It as an argument of an operator.
+    pub fn arg(self) -> Value<Tensor> {
+        match self {
+            Num::Number(x) => Value::Num(x),
+            Num::Tensor(t) => Value::Tensor(t),
+        }
+    }
+}
+
+impl From<&Tensor> for Num {
+    fn from(t: &Tensor) -> Num {
+        Num::Tensor(t.clone())
+    }
+}
+impl From<Tensor> for Num {
+    fn from(t: Tensor) -> Num {
+        Num::Tensor(t)
+    }
+}
+
+macro_rules! from_number {
+    ($($t:ty),*) => {$(
+        impl From<$t> for Limit {
+            fn from(x: $t) -> Limit {
+                Limit::Number(Scalar::from(x))
+            }
+        }
+        impl From<$t> for Num {
+            fn from(x: $t) -> Num {
+                Num::Number(Scalar::from(x))
+            }
+        }
+    )*};
+}
+from_number!(f64, f32, i64, i32, bool);
+
+/// Several tensors: slices, arrays and vectors of tensors or of references to them.
+#[diagnostic::on_unimplemented(message = "`{Self}` is not a list of tensors", note = "pass `&[a, b]`, `&vec` or `[&a, &b]`")]
+pub trait TensorList {
+    /// It as an argument of an operator.
+    fn arg(self) -> Value<Tensor>;
+}
+
+fn list<'t>(items: impl IntoIterator<Item = &'t Tensor>) -> Value<Tensor> {
+    Value::List(items.into_iter().map(|t| Value::Tensor(t.clone())).collect())
+}
+
+impl TensorList for &[Tensor] {
+    fn arg(self) -> Value<Tensor> {
+        list(self)
+    }
+}
+impl TensorList for &[&Tensor] {
+    fn arg(self) -> Value<Tensor> {
+        list(self.iter().copied())
+    }
+}
+impl TensorList for &Vec<Tensor> {
+    fn arg(self) -> Value<Tensor> {
+        list(self)
+    }
+}
+impl TensorList for Vec<Tensor> {
+    fn arg(self) -> Value<Tensor> {
+        list(&self)
+    }
+}
+impl TensorList for Vec<&Tensor> {
+    fn arg(self) -> Value<Tensor> {
+        list(self)
+    }
+}
+impl<const N: usize> TensorList for [Tensor; N] {
+    fn arg(self) -> Value<Tensor> {
+        list(&self)
+    }
+}
+impl<const N: usize> TensorList for &[Tensor; N] {
+    fn arg(self) -> Value<Tensor> {
+        list(self)
+    }
+}
+impl<const N: usize> TensorList for [&Tensor; N] {
+    fn arg(self) -> Value<Tensor> {
+        list(self)
+    }
+}
+impl<const N: usize> TensorList for &[&Tensor; N] {
+    fn arg(self) -> Value<Tensor> {
+        list(self.iter().copied())
+    }
+}
+
+/// A random key, by value or by reference.
+pub trait KeyArg {
+    /// It as an argument of an operator.
+    fn arg(self) -> Value<Tensor>;
+}
+impl KeyArg for Key {
+    fn arg(self) -> Value<Tensor> {
+        Value::Tensor(self.handle().clone())
+    }
+}
+impl KeyArg for &Key {
+    fn arg(self) -> Value<Tensor> {
+        Value::Tensor(self.handle().clone())
+    }
+}
+impl KeyArg for &mut Key {
+    fn arg(self) -> Value<Tensor> {
+        Value::Tensor(self.handle().clone())
+    }
+}
+
+/// A word of an `enum` option.
+pub fn word(name: &str) -> Value<Tensor> {
+    Value::Word(Name::new(name))
+}
+
+/// An option that may be missing.
+pub fn maybe<T>(x: Option<T>, value: impl FnOnce(T) -> Value<Tensor>) -> Value<Tensor> {
+    x.map_or(Value::Absent, value)
+}
+
+/// A dtype option.
+pub fn dtype(d: DType) -> Value<Tensor> {
+    Value::DType(d)
+}
+
+// ---------------------------------------------------------------- operators of the language
+
+macro_rules! operators {
+    ($($trait:ident $method:ident $assign:ident $assign_method:ident $row:literal;)*) => {$(
+        impl<O: Operand> $trait<O> for Tensor {
+            type Output = Tensor;
+            #[track_caller]
+            fn $method(self, other: O) -> Tensor {
+                api::intrinsic($row, vec![Value::Tensor(self), other.arg()])
+            }
+        }
+        impl<O: Operand> $trait<O> for &Tensor {
+            type Output = Tensor;
+            #[track_caller]
+            fn $method(self, other: O) -> Tensor {
+                api::intrinsic($row, vec![self.arg(), other.arg()])
+            }
+        }
+        /// Makes the handle stand for the result; other handles of the old tensor keep it.
+        impl<O: Operand> $assign<O> for Tensor {
+            #[track_caller]
+            fn $assign_method(&mut self, other: O) {
+                *self = api::intrinsic($row, vec![(&*self).arg(), other.arg()]);
+            }
+        }
+        operators!(@left $trait $method $row f64 f32 i64 i32 usize);
+    )*};
+    (@left $trait:ident $method:ident $row:literal $($t:ty)*) => {$(
+        impl $trait<Tensor> for $t {
+            type Output = Tensor;
+            #[track_caller]
+            fn $method(self, other: Tensor) -> Tensor {
+                api::intrinsic($row, vec![self.arg(), Value::Tensor(other)])
+            }
+        }
+        impl $trait<&Tensor> for $t {
+            type Output = Tensor;
+            #[track_caller]
+            fn $method(self, other: &Tensor) -> Tensor {
+                api::intrinsic($row, vec![self.arg(), other.arg()])
+            }
+        }
+    )*};
+}
+operators! {
+    Add add AddAssign add_assign "add";
+    Sub sub SubAssign sub_assign "sub";
+    Mul mul MulAssign mul_assign "mul";
+    Div div DivAssign div_assign "div";
+}
+
+impl Neg for Tensor {
+    type Output = Tensor;
+    #[track_caller]
+    fn neg(self) -> Tensor {
+        api::intrinsic("neg", vec![Value::Tensor(self)])
+    }
+}
+impl Neg for &Tensor {
+    type Output = Tensor;
+    #[track_caller]
+    fn neg(self) -> Tensor {
+        api::intrinsic("neg", vec![self.arg()])
+    }
+}
+
+/// The sum of no tensors is the number 0.
+impl std::iter::Sum for Tensor {
+    #[track_caller]
+    fn sum<I: Iterator<Item = Tensor>>(mut items: I) -> Tensor {
+        let mut total = match items.next() {
+            Some(first) => first,
+            None => return Tensor::from(0.0),
+        };
+        for item in items {
+            total += item;
+        }
+        total
+    }
+}
+impl<'t> std::iter::Sum<&'t Tensor> for Tensor {
+    #[track_caller]
+    fn sum<I: Iterator<Item = &'t Tensor>>(items: I) -> Tensor {
+        items.cloned().sum()
+    }
+}

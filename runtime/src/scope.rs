@@ -1,0 +1,282 @@
+//! The traces that are open on this thread: where calls of operators are recorded instead of run.
+//!
+//! The stack's first frame is an acquisition (a function that `jit` or `grad` traces), those above it are closures that
+//! are differentiated inside it; all share one arena. Tensors in memory that are met while recording become *hidden
+//! inputs*, found by their cell: compiled programs read them at each call, they are never constants.
+//!
+//! **Invariant:** this stack is the only thread-local state of tracing. Gradient mode, autocast and checkpoints are
+//! regions of the trace.
+
+use crate::bind::Builder;
+use crate::error::Error;
+use crate::symbol::SymbolRef;
+use crate::tensor::{Cell, Tensor, TraceToken, View};
+use crate::trace::types::{ProxyId, ProxyTy, RegionId, RegionKind, Trace};
+use fulgurite_core::loc::Loc;
+use fulgurite_core::{DType, Value};
+use rustc_hash::FxHashMap;
+use std::cell::RefCell;
+use std::sync::Arc;
+
+thread_local! {
+    static STACK: RefCell<Vec<Frame>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A trace under construction, with what it captured.
+pub(crate) struct Frame {
+    pub token: Arc<TraceToken>,
+    pub builder: Builder,
+    /// Captured cells, by address: the position among the builder's inputs.
+    captured: FxHashMap<usize, usize>,
+    /// The captured cells in the order of their inputs, which stand after the arguments.
+    pub cells: Vec<Arc<Cell>>,
+}
+
+/// An open trace; dropping it closes it, and whatever was opened inside and left open by a panic.
+pub(crate) struct Open {
+    depth: usize,
+}
+
+impl Open {
+    /// Opens a trace on this thread.
+    pub fn new(builder: Builder) -> Open {
+        let frame =
+            Frame { token: TraceToken::new(), builder, captured: FxHashMap::default(), cells: Vec::new() };
+        STACK.with_borrow_mut(|stack| {
+            stack.push(frame);
+            Open { depth: stack.len() - 1 }
+        })
+    }
+
+    /// Opens a trace inside the innermost open one, if there is one.
+    pub fn nested(name: &str) -> Option<Open> {
+        let builder = STACK.with_borrow(|stack| stack.last().map(|f| f.builder.nested(name)))?;
+        Some(Open::new(builder))
+    }
+
+    /// Whether it is the acquisition, not a closure inside.
+    pub fn is_root(&self) -> bool {
+        self.depth == 0
+    }
+
+    /// A new argument, as a handle.
+    pub fn argument(&self, path: &str, ty: ProxyTy) -> Tensor {
+        self.with(|frame| {
+            let proxy = frame.builder.input(path, ty.clone());
+            Tensor::traced(&frame.token, proxy, ty)
+        })
+    }
+
+    /// What its builder and captures are so far.
+    pub fn with<T>(&self, f: impl FnOnce(&mut Frame) -> T) -> T {
+        STACK.with_borrow_mut(|stack| f(&mut stack[self.depth]))
+    }
+
+    /// The proxy of a handle in this trace; tensors in memory become hidden inputs.
+    ///
+    /// # Errors
+    /// The error of a poisoned handle; E740, E741 for a handle of another trace.
+    pub fn resolve(&self, tensor: &Tensor) -> Result<ProxyId, Error> {
+        STACK.with_borrow_mut(|stack| resolve(stack, self.depth, tensor))
+    }
+
+    /// Takes the trace off the stack.
+    pub fn close(self) -> Frame {
+        // opened by `new` at this depth, and only this guard takes it away
+        let frame = STACK.with_borrow_mut(|stack| stack.split_off(self.depth).swap_remove(0));
+        std::mem::forget(self);
+        frame.token.close();
+        frame
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        let left = STACK.with_borrow_mut(|stack| stack.split_off(self.depth.min(stack.len())));
+        left.iter().for_each(|frame| frame.token.close());
+    }
+}
+
+/// Whether a trace is open on this thread.
+pub fn is_tracing() -> bool {
+    STACK.with_borrow(|stack| !stack.is_empty())
+}
+
+/// Records a call in the innermost open trace; `None` if there is none.
+pub(crate) fn record(symbol: SymbolRef, args: &[Value<Tensor>], loc: Loc) -> Option<Result<Vec<Tensor>, Error>> {
+    STACK.with_borrow_mut(|stack| {
+        let top = stack.len().checked_sub(1)?;
+        Some(record_in(stack, top, symbol, args, loc))
+    })
+}
+
+fn record_in(
+    stack: &mut [Frame],
+    top: usize,
+    symbol: SymbolRef,
+    args: &[Value<Tensor>],
+    loc: Loc,
+) -> Result<Vec<Tensor>, Error> {
+    let mut failed = None;
+    let proxies = args.iter().map(|arg| {
+        arg.map(&mut |t| {
+            resolve(stack, top, t).unwrap_or_else(|e| {
+                failed.get_or_insert(e);
+                ProxyId(0)
+            })
+        })
+    });
+    let proxies: Vec<Value<ProxyId>> = proxies.collect();
+    if let Some(error) = failed {
+        return Err(error.at(loc));
+    }
+    let Frame { token, builder, .. } = &mut stack[top];
+    let outs = builder.bind(symbol, proxies, loc)?;
+    let writes = builder.lines().last().map_or_else(Vec::new, |line| line.effects.writes.clone());
+    let (results, versions) = outs.split_at(outs.len() - writes.len());
+    for (&arg, &version) in writes.iter().zip(versions) {
+        // a tensor in memory is an input, whose version the builder keeps
+        if let Some(Value::Tensor(t)) = args.get(arg)
+            && let View::Traced(traced) = t.view()
+        {
+            traced.set_proxy(version);
+        }
+    }
+    let arena = builder.arena().clone();
+    Ok(results.iter().map(|&p| Tensor::traced(token, p, arena.ty(p))).collect())
+}
+
+fn resolve(stack: &mut [Frame], depth: usize, tensor: &Tensor) -> Result<ProxyId, Error> {
+    match tensor.view() {
+        View::Poison(e) => Err(e.clone()),
+        View::Cell(cell) => Ok(capture(stack, depth, cell)),
+        View::Traced(traced) => {
+            let token = traced.token();
+            if stack[..=depth].iter().any(|frame| frame.token.id() == token.id()) {
+                return Ok(traced.proxy());
+            }
+            Err(stray(token.is_open(), &traced.ty().to_string()))
+        }
+    }
+}
+
+/// The error for a traced handle where its trace is not open.
+pub(crate) fn stray(open_elsewhere: bool, ty: &str) -> Error {
+    if open_elsewhere {
+        return Error::new("E741", format!("this traced {ty} belongs to a trace that is open on another thread"))
+            .help("trace on one thread; a compiled function may be called from many");
+    }
+    Error::new("E740", format!("this traced {ty} belongs to a trace that has ended"))
+        .note("it stood for a value while a function was traced; it has no data")
+        .help("return it from the traced function (from a differentiated closure: with `try_value_and_grad`)")
+}
+
+/// The current proxy of a tensor in memory: an input of the acquisition, and of every closure between.
+fn capture(stack: &mut [Frame], depth: usize, cell: &Arc<Cell>) -> ProxyId {
+    let address = Arc::as_ptr(cell) as usize;
+    if let Some(&at) = stack[depth].captured.get(&address) {
+        return stack[depth].builder.inputs()[at].version;
+    }
+    let path = format!("captured.{}", stack[0].cells.len());
+    let outer = depth.checked_sub(1).map(|outer| capture(stack, outer, cell));
+    let frame = &mut stack[depth];
+    frame.captured.insert(address, frame.builder.inputs().len());
+    frame.cells.push(cell.clone());
+    match outer {
+        Some(proxy) => {
+            frame.builder.add_input(proxy, &path);
+            proxy
+        }
+        None => frame.builder.input(&path, cell.proxy_ty()),
+    }
+}
+
+impl Frame {
+    /// Makes the handle of an argument a hidden input: later uses of the cell are this input.
+    pub fn adopt(&mut self, cell: &Arc<Cell>, input: usize) {
+        self.captured.insert(Arc::as_ptr(cell) as usize, input);
+    }
+}
+
+/// Takes over the lines of a trace that was recorded inside the innermost open one, with `args` for its inputs; its
+/// results as handles.
+///
+/// # Errors
+/// What [`Builder::splice`] reports.
+pub(crate) fn splice(trace: &Trace, args: &[ProxyId]) -> Result<Vec<Tensor>, Error> {
+    STACK.with_borrow_mut(|stack| {
+        let Some(Frame { token, builder, .. }) = stack.last_mut() else {
+            return Err(Error::bug("E709", "a trace was closed twice"));
+        };
+        let outs = builder.splice(trace, args)?;
+        Ok(outs.into_iter().map(|p| Tensor::traced(token, p, builder.arena().ty(p))).collect())
+    })
+}
+
+/// The proxies that handles have in the innermost open trace.
+pub(crate) fn resolve_all<'t>(tensors: impl IntoIterator<Item = &'t Tensor>) -> Result<Vec<ProxyId>, Error> {
+    STACK.with_borrow_mut(|stack| {
+        let top = stack.len().saturating_sub(1);
+        tensors.into_iter().map(|t| resolve(stack, top, t)).collect()
+    })
+}
+
+// ---------------------------------------------------------------- regions
+
+/// Goes back to the region around, also where a panic leaves it.
+struct Leave {
+    depth: usize,
+    before: RegionId,
+}
+
+impl Drop for Leave {
+    fn drop(&mut self) {
+        STACK.with_borrow_mut(|stack| {
+            if let Some(frame) = stack.get_mut(self.depth) {
+                frame.builder.context.region = self.before;
+            }
+        });
+    }
+}
+
+fn within<T>(kind: RegionKind, loc: Loc, f: impl FnOnce() -> T) -> T {
+    let _leave = STACK.with_borrow_mut(|stack| {
+        let depth = stack.len().checked_sub(1)?;
+        let before = stack[depth].builder.context.region;
+        stack[depth].builder.enter(kind, loc);
+        Some(Leave { depth, before })
+    });
+    f()
+}
+
+/// What `f` calls belongs to the part of the program called `name`: `block[2]`, `attention`. Traces and errors show it.
+#[track_caller]
+pub fn named<T>(name: &str, f: impl FnOnce() -> T) -> T {
+    within(RegionKind::Named(name.into()), Loc::caller(), f)
+}
+
+/// No gradient flows through what `f` calls.
+#[track_caller]
+pub fn no_grad<T>(f: impl FnOnce() -> T) -> T {
+    within(RegionKind::NoGrad, Loc::caller(), f)
+}
+
+/// Gradients flow again inside [`no_grad`].
+#[track_caller]
+pub fn enable_grad<T>(f: impl FnOnce() -> T) -> T {
+    within(RegionKind::EnableGrad, Loc::caller(), f)
+}
+
+/// What `f` computes is computed again by the backward instead of being kept for it.
+#[track_caller]
+pub fn checkpoint<T>(f: impl FnOnce() -> T) -> T {
+    within(RegionKind::Checkpoint, Loc::caller(), f)
+}
+
+/// Operators that gain from it compute in `dtype`; with `None` autocast is off again.
+///
+/// Regions belong to traces: outside of any, operators run one by one in the dtypes of their arguments.
+#[track_caller]
+pub fn autocast<T>(dtype: impl Into<Option<DType>>, f: impl FnOnce() -> T) -> T {
+    within(RegionKind::Autocast(dtype.into()), Loc::caller(), f)
+}

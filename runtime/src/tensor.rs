@@ -1,0 +1,517 @@
+//! The handle that users hold: a tensor in memory, a value of a trace that is being recorded, or an error.
+//!
+//! A concrete tensor is a *cell*: a type that never changes, and data that writes may replace. Clones of a handle share
+//! the cell, so the cell's address is the tensor's identity. A traced tensor stands for a proxy; a write makes the
+//! handle stand for the next version. A poisoned tensor carries the first error that was met, so that formulas need no
+//! `?`: whoever reads a value gets that error.
+//!
+//! **Invariant:** handles know no trace and no operator. [`crate::scope`] opens traces, [`crate::api`] calls operators,
+//! [`crate::operand`] gives handles `+ - * /`.
+
+mod key;
+mod print;
+mod shape;
+
+pub use key::Key;
+pub(crate) use shape::poisoned_size;
+pub use shape::{Axis, Dims, Ints, ShapeArg};
+
+use crate::buffer::{Buffer, BufferError, Element, Sizes};
+use crate::error::Error;
+use crate::trace::types::{ProxyId, ProxyTy};
+use fulgurite_core::loc::Loc;
+use fulgurite_core::{DType, Dim, Scalar, TensorTy};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, RwLock};
+
+/// A tensor: a handle, cheap to clone; clones are the same tensor.
+#[derive(Clone)]
+pub struct Tensor(Repr);
+
+#[derive(Clone)]
+enum Repr {
+    Cell(Arc<Cell>),
+    Traced(Arc<Traced>),
+    Poison(Error),
+}
+
+/// What a handle is, for those who open traces and run programs.
+pub enum View<'a> {
+    /// A tensor in memory.
+    Cell(&'a Arc<Cell>),
+    /// A value of a trace.
+    Traced(&'a Traced),
+    /// An error.
+    Poison(&'a Error),
+}
+
+/// What a cell holds.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Kind {
+    /// A tensor.
+    Tensor,
+    /// A run-time number: rank 0, and weak in type promotion as a literal is.
+    Number,
+    /// A random key: (seed, stream).
+    Key,
+}
+
+/// A tensor in memory: a type for life, and data that a write replaces.
+pub struct Cell {
+    kind: Kind,
+    dtype: DType,
+    sizes: Sizes,
+    state: RwLock<State>,
+}
+
+struct State {
+    buffer: Buffer,
+    version: u64,
+}
+
+impl Cell {
+    fn new(kind: Kind, buffer: Buffer) -> Cell {
+        let sizes = Sizes::from_slice(buffer.shape());
+        Cell { kind, dtype: buffer.dtype(), sizes, state: RwLock::new(State { buffer, version: 0 }) }
+    }
+
+    /// What it holds.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+    /// Element type.
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+    /// Sizes, slowest axis first.
+    pub fn sizes(&self) -> &[usize] {
+        &self.sizes
+    }
+
+    /// Its type as traces see it.
+    pub fn proxy_ty(&self) -> ProxyTy {
+        match self.kind {
+            Kind::Tensor => ProxyTy::tensor(TensorTy::new(self.dtype, &self.sizes)),
+            Kind::Number => ProxyTy::Number(self.dtype),
+            Kind::Key => ProxyTy::Key,
+        }
+    }
+
+    /// A share of the data as it is now.
+    pub fn buffer(&self) -> Buffer {
+        self.state.read().unwrap_or_else(|e| e.into_inner()).buffer.clone()
+    }
+
+    /// How often the data was replaced.
+    pub fn version(&self) -> u64 {
+        self.state.read().unwrap_or_else(|e| e.into_inner()).version
+    }
+
+    /// Replaces the data, and gives the old.
+    ///
+    /// **Invariant:** the type stays; callers check it (a trace's epilogue by construction).
+    pub(crate) fn replace(&self, buffer: Buffer) -> Buffer {
+        debug_assert!(buffer.dtype() == self.dtype && buffer.shape() == self.sizes.as_slice());
+        let mut state = self.state.write().unwrap_or_else(|e| e.into_inner());
+        state.version += 1;
+        std::mem::replace(&mut state.buffer, buffer)
+    }
+
+    /// As [`Cell::replace`], for the only owner: without a lock.
+    pub(crate) fn replace_mut(&mut self, buffer: Buffer) -> Buffer {
+        let state = self.state.get_mut().unwrap_or_else(|e| e.into_inner());
+        state.version += 1;
+        std::mem::replace(&mut state.buffer, buffer)
+    }
+}
+
+/// The traces that handles may belong to: one per open trace, shared by its handles.
+pub struct TraceToken {
+    id: u64,
+    open: AtomicBool,
+}
+
+impl TraceToken {
+    pub(crate) fn new() -> Arc<TraceToken> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Arc::new(TraceToken { id: NEXT.fetch_add(1, Ordering::Relaxed), open: AtomicBool::new(true) })
+    }
+
+    /// A number that no other trace of the process has.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+    /// Whether the trace is still being recorded (on whichever thread).
+    pub fn is_open(&self) -> bool {
+        self.open.load(Ordering::Acquire)
+    }
+    pub(crate) fn close(&self) {
+        self.open.store(false, Ordering::Release);
+    }
+}
+
+/// A value of a trace, and which.
+pub struct Traced {
+    token: Arc<TraceToken>,
+    /// The current version's proxy; writes replace it for all clones of the handle.
+    proxy: AtomicU32,
+    ty: ProxyTy,
+}
+
+impl Traced {
+    /// The trace that it belongs to.
+    pub fn token(&self) -> &TraceToken {
+        &self.token
+    }
+    /// The proxy that it stands for now.
+    pub fn proxy(&self) -> ProxyId {
+        ProxyId(self.proxy.load(Ordering::Relaxed))
+    }
+    /// Its type.
+    pub fn ty(&self) -> &ProxyTy {
+        &self.ty
+    }
+    pub(crate) fn set_proxy(&self, proxy: ProxyId) {
+        self.proxy.store(proxy.0, Ordering::Relaxed);
+    }
+}
+
+/// Making handles.
+impl Tensor {
+    /// `data` in row-major order; a wrong number of elements gives a poisoned tensor (E743).
+    #[track_caller]
+    pub fn from_vec<T: Element>(data: Vec<T>, shape: impl Into<ShapeArg>) -> Tensor {
+        Tensor::from_slice(&data, shape)
+    }
+
+    /// As [`Tensor::from_vec`], from a slice.
+    #[track_caller]
+    pub fn from_slice<T: Element>(data: &[T], shape: impl Into<ShapeArg>) -> Tensor {
+        let loc = Loc::caller();
+        let made = shape.into().sizes().and_then(|sizes| {
+            Buffer::from_slice(data, &sizes).map_err(|e| match e {
+                BufferError::Length { found, .. } => {
+                    let ty = TensorTy::new(T::DTYPE, &sizes);
+                    Error::new("E743", format!("{ty} has {} elements, {found} were given", count(&sizes)))
+                }
+                other => Error::new("E743", other.to_string()),
+            })
+        });
+        match made {
+            Ok(buffer) => Tensor::from_buffer(buffer),
+            Err(e) => Tensor::poisoned(e.at(loc)),
+        }
+    }
+
+    /// A tensor of rank 0, strong in promotion; a [`Tensor::from`] a number is a run-time number, weak as a literal.
+    #[track_caller]
+    pub fn scalar<T: Element>(x: T) -> Tensor {
+        Tensor::from_slice(&[x], ())
+    }
+
+    /// A tensor in memory.
+    pub fn from_buffer(buffer: Buffer) -> Tensor {
+        Tensor::from_kind(Kind::Tensor, buffer)
+    }
+
+    /// A cell of another kind: its buffer has the kind's shape.
+    pub(crate) fn from_kind(kind: Kind, buffer: Buffer) -> Tensor {
+        Tensor(Repr::Cell(Arc::new(Cell::new(kind, buffer))))
+    }
+
+    /// The cell that this points to, as a handle.
+    pub(crate) fn from_cell(cell: Arc<Cell>) -> Tensor {
+        Tensor(Repr::Cell(cell))
+    }
+
+    /// A value of the trace of `token`.
+    pub(crate) fn traced(token: &Arc<TraceToken>, proxy: ProxyId, ty: ProxyTy) -> Tensor {
+        Tensor(Repr::Traced(Arc::new(Traced { token: token.clone(), proxy: AtomicU32::new(proxy.0), ty })))
+    }
+
+    /// A handle that stands for an error: operators pass it on, reading gives it.
+    pub fn poisoned(error: Error) -> Tensor {
+        Tensor(Repr::Poison(error))
+    }
+
+    fn number<T: Element>(x: T) -> Tensor {
+        match Buffer::scalar(x) {
+            Ok(buffer) => Tensor::from_kind(Kind::Number, buffer),
+            Err(e) => Tensor::poisoned(Error::new("E743", e.to_string())),
+        }
+    }
+}
+
+/// Asking handles.
+impl Tensor {
+    /// What it is.
+    pub fn view(&self) -> View<'_> {
+        match &self.0 {
+            Repr::Cell(cell) => View::Cell(cell),
+            Repr::Traced(traced) => View::Traced(traced),
+            Repr::Poison(error) => View::Poison(error),
+        }
+    }
+
+    /// The only owner's way to the cell, if nobody else holds it.
+    pub(crate) fn cell_mut(&mut self) -> Option<&mut Cell> {
+        match &mut self.0 {
+            Repr::Cell(cell) => Arc::get_mut(cell),
+            _ => None,
+        }
+    }
+
+    /// Whether both are the same tensor (not: hold the same numbers).
+    pub fn same(&self, other: &Tensor) -> bool {
+        match (&self.0, &other.0) {
+            (Repr::Cell(a), Repr::Cell(b)) => Arc::ptr_eq(a, b),
+            (Repr::Traced(a), Repr::Traced(b)) => Arc::ptr_eq(a, b),
+            _ => false,
+        }
+    }
+
+    /// The error that it stands for, if it is poisoned.
+    pub fn error(&self) -> Option<&Error> {
+        match &self.0 {
+            Repr::Poison(e) => Some(e),
+            _ => None,
+        }
+    }
+
+    /// The error that it stands for, as a result: to stop early where a long program would only pass it on.
+    ///
+    /// # Errors
+    /// The first one that was met on the way here.
+    pub fn check(&self) -> Result<(), Error> {
+        self.error().map_or(Ok(()), |e| Err(e.clone()))
+    }
+
+    /// Its type as traces see it; a poisoned tensor has none.
+    pub fn ty(&self) -> Option<ProxyTy> {
+        match &self.0 {
+            Repr::Cell(cell) => Some(cell.proxy_ty()),
+            Repr::Traced(traced) => Some(traced.ty.clone()),
+            Repr::Poison(_) => None,
+        }
+    }
+
+    /// Its sizes, slowest axis first; none for a poisoned tensor.
+    pub fn shape(&self) -> Vec<Dim> {
+        match &self.0 {
+            Repr::Cell(cell) => cell.sizes.iter().map(|&n| Dim::from(n)).collect(),
+            Repr::Traced(traced) => traced.ty.as_tensor().map(|t| t.shape.to_vec()).unwrap_or_default(),
+            Repr::Poison(_) => Vec::new(),
+        }
+    }
+
+    /// Its sizes, to be taken apart: `let [b, t] = x.dims();`. With another rank every size is poisoned, and whoever
+    /// uses one is told where it came from (E745).
+    #[track_caller]
+    pub fn dims<const N: usize>(&self) -> [Dim; N] {
+        let shape = self.shape();
+        if let Ok(dims) = <[Dim; N]>::try_from(shape.as_slice())
+            && self.error().is_none()
+        {
+            return dims;
+        }
+        let why = self.error().cloned().unwrap_or_else(|| {
+            let have = self.ty().map_or_else(String::new, |t| t.to_string());
+            Error::new("E745", format!("{have} has {} axes, {N} were asked for", shape.len())).at(Loc::caller())
+        });
+        shape::remember(why);
+        [Dim::poison(); N]
+    }
+
+    /// Number of axes; 0 for a poisoned tensor.
+    pub fn rank(&self) -> usize {
+        match &self.0 {
+            Repr::Cell(cell) => cell.sizes.len(),
+            Repr::Traced(traced) => traced.ty.as_tensor().map_or(0, TensorTy::rank),
+            Repr::Poison(_) => 0,
+        }
+    }
+
+    /// Number of elements; a poisoned size for a poisoned tensor.
+    pub fn numel(&self) -> Dim {
+        match self.error() {
+            Some(e) => {
+                shape::remember(e.clone());
+                Dim::poison()
+            }
+            None => self.shape().into_iter().fold(Dim::from(1i64), |n, d| n * d),
+        }
+    }
+
+    /// Its element type; a poisoned tensor says the default float.
+    pub fn dtype(&self) -> DType {
+        match &self.0 {
+            Repr::Cell(cell) => cell.dtype,
+            Repr::Traced(traced) => match &traced.ty {
+                ProxyTy::Tensor(t) => t.ty.dtype,
+                ProxyTy::Number(d) => *d,
+                ProxyTy::Key => DType::I64,
+            },
+            Repr::Poison(_) => DType::DEFAULT_FLOAT,
+        }
+    }
+}
+
+/// Reading and writing data.
+impl Tensor {
+    /// A share of its data.
+    ///
+    /// # Errors
+    /// The error of a poisoned tensor; E742 for a tensor of a trace, which has no data.
+    #[track_caller]
+    pub fn buffer(&self) -> Result<Buffer, Error> {
+        match &self.0 {
+            Repr::Cell(cell) => Ok(cell.buffer()),
+            Repr::Traced(traced) => {
+                let claim = format!("the elements of a traced {} can't be read", traced.ty);
+                Err(Error::new("E742", claim)
+                    .note("while a function is traced its tensors have types, but no data yet")
+                    .help("return the tensor from the traced function and read it there; choose between values with `where`")
+                    .at(Loc::caller()))
+            }
+            Repr::Poison(e) => Err(e.clone()),
+        }
+    }
+
+    /// Its elements in row-major order.
+    ///
+    /// # Errors
+    /// As [`Tensor::buffer`]; E743 if they are not `T`.
+    #[track_caller]
+    pub fn to_vec<T: Element>(&self) -> Result<Vec<T>, Error> {
+        let buffer = self.buffer()?;
+        buffer.to_vec().map_err(|_| self.wrong_dtype::<T>(Loc::caller()))
+    }
+
+    /// Its elements as f64, whatever their type (i64 beyond 2^53 rounds).
+    ///
+    /// # Errors
+    /// As [`Tensor::buffer`].
+    #[track_caller]
+    pub fn to_f64(&self) -> Result<Vec<f64>, Error> {
+        Ok(self.buffer()?.to_f64())
+    }
+
+    /// Its only element; a wider `T` than the tensor's is fine.
+    ///
+    /// # Errors
+    /// As [`Tensor::buffer`]; E743 if it has more elements or none, or if `T` can't hold every value of its type.
+    #[track_caller]
+    pub fn item<T: Element>(&self) -> Result<T, Error> {
+        let buffer = self.buffer()?;
+        let Some(x) = buffer.item() else {
+            let claim = format!("{} has {} elements, not one", self.type_text(), buffer.len());
+            return Err(Error::new("E743", claim).at(Loc::caller()));
+        };
+        let wide = if holds(T::DTYPE, buffer.dtype()) { Buffer::number(x, T::DTYPE).ok() } else { None };
+        let found = wide.and_then(|b| b.as_slice::<T>().and_then(|s| s.first().copied()));
+        found.ok_or_else(|| self.wrong_dtype::<T>(Loc::caller()))
+    }
+
+    /// Replaces its data by that of `value`; every clone of the handle sees it, and so does every compiled function
+    /// that captured the tensor.
+    ///
+    /// # Errors
+    /// The error of a poisoned tensor; E742 where one of them is traced; E714 if the types differ.
+    #[track_caller]
+    pub fn set(&self, value: &Tensor) -> Result<(), Error> {
+        let new = value.buffer()?;
+        self.buffer()?;
+        let Repr::Cell(cell) = &self.0 else { return Ok(()) };
+        if new.dtype() != cell.dtype || new.shape() != cell.sizes.as_slice() {
+            let (old, new) = (self.type_text(), value.type_text());
+            let claim = format!("{old} can't be set to {new}: a tensor keeps its type for life");
+            return Err(Error::new("E714", claim).at(Loc::caller()));
+        }
+        cell.replace(new);
+        Ok(())
+    }
+
+    fn wrong_dtype<T: Element>(&self, loc: Loc) -> Error {
+        let claim = format!("{} can't be read as {}", self.type_text(), T::DTYPE);
+        Error::new("E743", claim).help(format!("read it as {}, or `cast` it first", self.dtype())).at(loc)
+    }
+
+    pub(crate) fn type_text(&self) -> String {
+        self.ty().map_or_else(|| "a poisoned tensor".to_owned(), |t| t.to_string())
+    }
+}
+
+/// Whether every value of `narrow` is one of `wide`.
+fn holds(wide: DType, narrow: DType) -> bool {
+    use DType::*;
+    wide == narrow
+        || match (wide, narrow) {
+            (F64, F32 | F16 | BF16 | I32 | I16 | I8 | U8 | Bool) => true,
+            (F32, F16 | BF16 | I16 | I8 | U8 | Bool) => true,
+            (I64 | I32 | I16, U8 | Bool) => true,
+            (I64, I32 | I16 | I8) | (I32, I16 | I8) | (I16, I8) | (I8 | U8, Bool) => true,
+            _ => false,
+        }
+}
+
+/// The number of elements, for messages: as a float where an integer would overflow.
+fn count(sizes: &[usize]) -> String {
+    match sizes.iter().try_fold(1usize, |n, &s| n.checked_mul(s)) {
+        Some(n) => n.to_string(),
+        None => format!("{:.1e}", sizes.iter().map(|&s| s as f64).product::<f64>()),
+    }
+}
+
+macro_rules! from_number {
+    ($($t:ty),*) => {$(
+        /// A run-time number: programs compiled for it run with any value, and it is weak in type promotion.
+        impl From<$t> for Tensor {
+            fn from(x: $t) -> Tensor {
+                Tensor::number(x)
+            }
+        }
+    )*};
+}
+from_number!(f64, f32, i64, i32, bool);
+
+impl From<Scalar> for Tensor {
+    fn from(x: Scalar) -> Tensor {
+        match x {
+            Scalar::Bool(b) => b.into(),
+            Scalar::Int(i) => i.into(),
+            Scalar::Float(f) => f.into(),
+        }
+    }
+}
+
+impl<T: Element, const N: usize> From<[T; N]> for Tensor {
+    #[track_caller]
+    fn from(data: [T; N]) -> Tensor {
+        Tensor::from_slice(&data, [N])
+    }
+}
+
+impl<T: Element, const N: usize, const M: usize> From<[[T; M]; N]> for Tensor {
+    #[track_caller]
+    fn from(data: [[T; M]; N]) -> Tensor {
+        Tensor::from_slice(data.as_flattened(), [N, M])
+    }
+}
+
+impl<T: Element, const N: usize, const M: usize, const K: usize> From<[[[T; K]; M]; N]> for Tensor {
+    #[track_caller]
+    fn from(data: [[[T; K]; M]; N]) -> Tensor {
+        Tensor::from_slice(data.as_flattened().as_flattened(), [N, M, K])
+    }
+}
+
+impl<T: Element> From<Vec<T>> for Tensor {
+    #[track_caller]
+    fn from(data: Vec<T>) -> Tensor {
+        let n = data.len();
+        Tensor::from_vec(data, [n])
+    }
+}
+
+#[cfg(test)]
+mod tests;

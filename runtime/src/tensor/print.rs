@@ -1,0 +1,129 @@
+//! A tensor as text: its type, then its numbers in aligned columns, the middle of long axes left out.
+
+use super::{Tensor, View};
+use crate::buffer::{Buffer, Element};
+use fulgurite_core::{DType, Scalar};
+use half::{bf16, f16};
+use std::fmt;
+
+/// Tensors with more elements are shown by their edges.
+const FULL: usize = 1000;
+/// How many entries of an axis stand at each edge.
+const EDGE: usize = 3;
+/// Digits after the point, as in PyTorch.
+const DIGITS: usize = 4;
+
+impl fmt::Debug for Tensor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.view() {
+            View::Poison(e) => write!(f, "poisoned: {e}"),
+            View::Traced(traced) => write!(f, "traced {}", traced.ty()),
+            View::Cell(cell) => {
+                let buffer = cell.buffer();
+                write!(f, "{} ", cell.proxy_ty())?;
+                numbers(f, &buffer)
+            }
+        }
+    }
+}
+
+impl fmt::Display for Tensor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+fn numbers(f: &mut fmt::Formatter<'_>, buffer: &Buffer) -> fmt::Result {
+    let shape = buffer.shape();
+    let shown: Vec<Vec<usize>> = shape.iter().map(|&n| entries(n, buffer.len())).collect();
+    let mut flat = Vec::new();
+    positions(shape, &shown, 0, 0, &mut flat);
+    let texts = texts(&flat.iter().map(|&i| at(buffer, i)).collect::<Vec<_>>());
+    let mut items = texts.iter();
+    // the second row stands under the first one's bracket
+    axis(f, &shown, shape, 0, &mut items)
+}
+
+/// Which entries of an axis are shown; a gap in the numbers is printed as `…`.
+fn entries(n: usize, total: usize) -> Vec<usize> {
+    if total <= FULL || n <= 2 * EDGE { (0..n).collect() } else { (0..EDGE).chain(n - EDGE..n).collect() }
+}
+
+fn positions(shape: &[usize], shown: &[Vec<usize>], axis: usize, base: usize, out: &mut Vec<usize>) {
+    match shown.get(axis) {
+        None => out.push(base),
+        Some(entries) => {
+            for &i in entries {
+                positions(shape, shown, axis + 1, base * shape[axis] + i, out);
+            }
+        }
+    }
+}
+
+fn axis<'a>(
+    f: &mut fmt::Formatter<'_>,
+    shown: &[Vec<usize>],
+    shape: &[usize],
+    depth: usize,
+    items: &mut impl Iterator<Item = &'a String>,
+) -> fmt::Result {
+    let Some(entries) = shown.get(depth) else {
+        return f.write_str(items.next().map_or("", |s| s));
+    };
+    let inner = shape.len() - depth - 1;
+    let new_line = || match inner {
+        0 => " ".to_owned(),
+        n => format!("{}{}", "\n".repeat(n), " ".repeat(depth + 1)),
+    };
+    f.write_str("[")?;
+    for (k, &i) in entries.iter().enumerate() {
+        if k > 0 {
+            write!(f, ",{}", new_line())?;
+            if entries[k - 1] + 1 < i {
+                write!(f, "…,{}", new_line())?;
+            }
+        } else if depth == 0 && inner > 0 {
+            write!(f, "\n ")?;
+        }
+        axis(f, shown, shape, depth + 1, items)?;
+    }
+    f.write_str("]")
+}
+
+fn at(buffer: &Buffer, i: usize) -> Scalar {
+    fn one<T: Element>(buffer: &Buffer, i: usize) -> Scalar {
+        buffer.as_slice::<T>().and_then(|s| s.get(i)).map_or(Scalar::Float(f64::NAN), |x| x.scalar())
+    }
+    match buffer.dtype() {
+        DType::Bool => one::<bool>(buffer, i),
+        DType::U8 => one::<u8>(buffer, i),
+        DType::I8 => one::<i8>(buffer, i),
+        DType::I16 => one::<i16>(buffer, i),
+        DType::I32 => one::<i32>(buffer, i),
+        DType::I64 => one::<i64>(buffer, i),
+        DType::F16 => one::<f16>(buffer, i),
+        DType::BF16 => one::<bf16>(buffer, i),
+        DType::F32 => one::<f32>(buffer, i),
+        _ => one::<f64>(buffer, i),
+    }
+}
+
+/// The numbers in one notation, padded to one width.
+fn texts(numbers: &[Scalar]) -> Vec<String> {
+    let floats: Vec<f64> = numbers.iter().map(|x| x.as_f64()).filter(|x| x.is_finite()).collect();
+    let whole = floats.iter().all(|x| x.fract() == 0.0);
+    let magnitudes = floats.iter().map(|x| x.abs()).filter(|x| *x > 0.0);
+    let (least, most) = magnitudes.fold((f64::INFINITY, 0.0f64), |(l, m), x| (l.min(x), m.max(x)));
+    // as PyTorch decides: fixed notation where its digits show every number well
+    let science = most >= 1e8 || most / least > 1e3 && !whole || (!whole && (most >= 1e5 || least < 1e-4));
+    let text = |x: &Scalar| match x {
+        Scalar::Float(x) if !x.is_finite() => Scalar::Float(*x).to_string(),
+        Scalar::Float(x) if science => format!("{x:.DIGITS$e}"),
+        Scalar::Float(x) if whole => format!("{x:.0}."),
+        Scalar::Float(x) => format!("{x:.DIGITS$}"),
+        other => other.to_string(),
+    };
+    let texts: Vec<String> = numbers.iter().map(text).collect();
+    let width = texts.iter().map(|t| t.chars().count()).max().unwrap_or(0);
+    texts.into_iter().map(|t| format!("{t:>width$}")).collect()
+}

@@ -1,0 +1,196 @@
+//! What every trace must be, whoever made it. Run after each transform in debug builds; the transform is blamed by name.
+
+use super::tag::{Carrier, Tag, TagSet};
+use super::types::*;
+use crate::error::{Error, ErrorKind};
+use fulgurite_core::lang::ast::Access;
+use fulgurite_core::sig::{self, OutTy};
+use rustc_hash::FxHashSet;
+use std::rc::Rc;
+
+/// Checks a trace made by a transform from another one, if this build checks: debug builds, and any build with
+/// `FULGURITE_VERIFY=1`. Lines that both share are not checked again.
+///
+/// # Errors
+/// As [`verify`].
+pub fn step(before: &Trace, after: &Trace) -> Result<(), Error> {
+    if !enabled() {
+        return Ok(());
+    }
+    let known: FxHashSet<*const BoundSymbol> = before.lines.iter().map(Rc::as_ptr).collect();
+    check(after, &|line| known.contains(&std::ptr::from_ref(line)))
+}
+
+/// Checks a whole trace: types, single assignment, uses after definitions, effects, tags, bodies.
+///
+/// # Errors
+/// E730 with the transform that made the trace; E722 for tags that exclude each other.
+pub fn verify(trace: &Trace) -> Result<(), Error> {
+    check(trace, &|_| false)
+}
+
+fn enabled() -> bool {
+    static ASKED: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
+    cfg!(debug_assertions) || *ASKED.get_or_init(|| std::env::var_os("FULGURITE_VERIFY").is_some_and(|v| v == "1"))
+}
+
+fn check(trace: &Trace, known: &dyn Fn(&BoundSymbol) -> bool) -> Result<(), Error> {
+    let mut v = Verifier { trace, defined: FxHashSet::default() };
+    for input in &trace.inputs {
+        v.define(input.proxy, "an input")?;
+    }
+    for line in &trace.lines {
+        v.line(line, known(line))?;
+    }
+    for write in &trace.epilogue {
+        v.used(write.value, "the epilogue")?;
+        let Some(input) = trace.inputs.get(write.input) else {
+            return Err(v.fault(format!("the epilogue writes input {}, which is not there", write.input)));
+        };
+        if trace.ty(write.value) != trace.ty(input.proxy) {
+            let (name, have) = (trace.arena.name(input.proxy), trace.ty(write.value));
+            return Err(v.fault(format!("the epilogue writes {have} to `{name}`")));
+        }
+    }
+    if trace.saved > trace.outputs.len() {
+        return Err(v.fault(format!("{} of {} outputs are saved", trace.saved, trace.outputs.len())));
+    }
+    trace.outputs.iter().try_for_each(|p| v.used(*p, "an output"))
+}
+
+struct Verifier<'t> {
+    trace: &'t Trace,
+    defined: FxHashSet<ProxyId>,
+}
+
+impl Verifier<'_> {
+    fn fault(&self, claim: String) -> Error {
+        let transform = self.trace.provenance.made_by;
+        Error::bug("E730", format!("`{transform}` made a bad trace `{}`: {claim}", self.trace.name))
+            .kind_is(ErrorKind::BadTrace { transform })
+    }
+
+    fn name(&self, id: ProxyId) -> Rc<str> {
+        self.trace.arena.name(id)
+    }
+
+    fn define(&mut self, id: ProxyId, by: &str) -> Result<(), Error> {
+        if !self.defined.insert(id) {
+            return Err(self.fault(format!("`{}` is made twice, again by {by}", self.name(id))));
+        }
+        self.tags(self.trace.arena.tags(id), Carrier::Value, &self.name(id))?;
+        let tags = self.trace.arena.tags(id);
+        if tags.contains(Tag::MUST_SAVE) && tags.contains(Tag::NO_SAVE) {
+            let name = self.name(id).to_string();
+            let (tags, transform) = (vec![Tag::MUST_SAVE.name(), Tag::NO_SAVE.name()], self.trace.provenance.made_by);
+            let claim = format!("`{name}` is tagged `must_save` and `no_save`");
+            return Err(Error::new("E722", claim).kind_is(ErrorKind::TagConflict { tags, of: name, transform }));
+        }
+        Ok(())
+    }
+
+    fn used(&self, id: ProxyId, by: &str) -> Result<(), Error> {
+        if self.defined.contains(&id) || id.0 < self.trace.outer {
+            return Ok(());
+        }
+        Err(self.fault(format!("{by} reads `{}` before it is made", self.name(id))))
+    }
+
+    fn tags(&self, tags: TagSet, carrier: Carrier, of: &str) -> Result<(), Error> {
+        match tags.iter().find(|t| t.decl().carrier != carrier) {
+            Some(tag) => Err(self.fault(format!("the tag `{}` of `{of}` can't stand there", tag.name()))),
+            None => Ok(()),
+        }
+    }
+
+    fn line(&mut self, line: &BoundSymbol, known: bool) -> Result<(), Error> {
+        let op = line.symbol.name();
+        let mut bad = None;
+        line.for_each_arg(|p| bad = bad.or(self.used(p, "").err().map(|_| p)));
+        if let Some(p) = bad {
+            return self.used(p, &format!("`{op}`")).map_err(|e| e.at(line.place.loc));
+        }
+        for out in line.outs.iter().chain(&line.aux) {
+            self.define(*out, &format!("`{op}`"))?;
+        }
+        if known {
+            return Ok(());
+        }
+        self.tags(line.own_tags, Carrier::Line, op)?;
+        self.effects(line)?;
+        self.types(line)?;
+        match line.body.get() {
+            Some(Some(body)) => self.body(line, body),
+            _ => Ok(()),
+        }
+    }
+
+    fn effects(&self, line: &BoundSymbol) -> Result<(), Error> {
+        let op = line.symbol.name();
+        let params = &line.symbol.row().sig.params;
+        for &i in &line.effects.writes {
+            if params.get(i).is_none_or(|p| p.access != Access::Mut) {
+                return Err(self.fault(format!("`{op}` writes argument {i}, which its row does not")));
+            }
+        }
+        let key = line.symbol.row().takes_key();
+        if key != line.site.is_some() || line.effects.random && !key {
+            return Err(self.fault(format!("`{op}` has the wrong random effect")));
+        }
+        Ok(())
+    }
+
+    /// The types of results are those that the signature gives for these arguments.
+    fn types(&self, line: &BoundSymbol) -> Result<(), Error> {
+        let op = line.symbol.name();
+        let solved = sig::solve(line.symbol.row(), &line.args, &|p: &ProxyId| self.trace.ty(*p).arg_ty());
+        let solved = solved.map_err(|r| self.fault(format!("`{op}` refuses its arguments: {}", r.message)).at(line.place.loc))?;
+        let results = line.outs.len().saturating_sub(line.effects.writes.len());
+        let kinds = [(&solved.outs, &line.solved.outs, &line.outs[..results]), (&solved.aux, &line.solved.aux, &line.aux)];
+        for (now, kept, proxies) in kinds {
+            // what the body alone knows was filled in when the line was bound
+            let types = now.iter().zip(kept).map(|(now, kept)| if *now == OutTy::FromBody { kept } else { now });
+            let types: Vec<_> = types.flat_map(out_types).collect();
+            if !proxies.is_empty() && types.len() != proxies.len() {
+                return Err(self.fault(format!("`{op}` has {} results, its row gives {}", proxies.len(), types.len())));
+            }
+            for (p, want) in proxies.iter().zip(types) {
+                let have = self.trace.ty(*p);
+                if have.as_tensor() != Some(want) {
+                    let name = self.name(*p);
+                    return Err(self.fault(format!("`{name}` is {have}, but `{op}` makes {want}")).at(line.place.loc));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A body yields what its line does. Bodies of equal calls are equal, so one of each is checked per process.
+    fn body(&self, line: &BoundSymbol, body: &Body) -> Result<(), Error> {
+        let op = line.symbol.name();
+        if body.outs.len() < line.outs.len() + line.aux.len() {
+            return Err(self.fault(format!("the body of `{op}` yields too few results")));
+        }
+        for (inner, outer) in body.outs.iter().zip(line.outs.iter().chain(&line.aux)) {
+            let (have, want) = (self.trace.ty(*inner), self.trace.ty(*outer));
+            if have.as_tensor() != want.as_tensor() {
+                return Err(self.fault(format!("the body of `{op}` yields {have} for {want}")).at(line.place.loc));
+            }
+        }
+        if !first_time(line, self.trace) {
+            return Ok(());
+        }
+        let mut inner = Verifier { trace: self.trace, defined: self.defined.clone() };
+        body.lines.iter().try_for_each(|l| inner.line(l, false))
+    }
+}
+
+/// Whether no body of this symbol on these types was checked before on this thread.
+fn first_time(line: &BoundSymbol, trace: &Trace) -> bool {
+    thread_local! {
+        static CHECKED: std::cell::RefCell<FxHashSet<(usize, String)>> = Default::default();
+    }
+    let types: Vec<_> = line.args.iter().map(|a| a.map(&mut |p| trace.ty(*p).to_string())).collect();
+    let key = (std::ptr::from_ref(line.symbol) as usize, format!("{types:?}"));
+    CHECKED.with_borrow_mut(|checked| checked.insert(key))
+}

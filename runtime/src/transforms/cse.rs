@@ -1,0 +1,134 @@
+//! Common subexpressions: equal lines become one.
+//!
+//! Lines are equal by facts, never by a list of operators: same symbol and arguments, same site (two draws with one key
+//! differ in it), no writes. Before `split` they must also agree in gradient mode and checkpoint, since the gradient
+//! tells them apart.
+
+use super::expand::Redirect;
+use crate::error::Error;
+use crate::trace::tag::{Event, Stage};
+use crate::trace::types::*;
+use fulgurite_core::Value;
+use rustc_hash::FxHashMap;
+use std::rc::Rc;
+use std::time::Instant;
+
+/// Merges equal lines into the first of them, which keeps its names and gets the calls and tags of all.
+///
+/// # Errors
+/// E730 (debug builds).
+pub fn cse(trace: &Trace, stage: Stage) -> Result<Trace, Error> {
+    let started = Instant::now();
+    let mut merger = Merger {
+        trace,
+        stage,
+        seen: FxHashMap::default(),
+        redirect: Redirect::default(),
+        lines: Vec::with_capacity(trace.lines.len()),
+    };
+    trace.lines.iter().for_each(|line| merger.line(line));
+    let Merger { redirect, lines, .. } = merger;
+    let outputs: Vec<ProxyId> = trace.outputs.iter().map(|p| redirect.get(*p)).collect();
+    let mut source = trace.clone();
+    source.epilogue.iter_mut().for_each(|w| w.value = redirect.get(w.value));
+    super::finish(&source, "cse", started, lines, &outputs)
+}
+
+struct Merger<'t> {
+    trace: &'t Trace,
+    stage: Stage,
+    /// Positions of lines by what they compute.
+    seen: FxHashMap<Vec<u64>, Vec<usize>>,
+    redirect: Redirect,
+    lines: Vec<Rc<BoundSymbol>>,
+}
+
+impl Merger<'_> {
+    fn line(&mut self, line: &Rc<BoundSymbol>) {
+        let line = self.redirect.apply(line);
+        if !line.effects.writes.is_empty() || line.claimed_by.is_some() {
+            self.lines.push(line);
+            return;
+        }
+        let key = self.key(&line);
+        let before = self.seen.get(&key).cloned().unwrap_or_default();
+        if before.iter().any(|at| self.merge(*at, &line)) {
+            return;
+        }
+        self.seen.entry(key).or_default().push(self.lines.len());
+        self.lines.push(line);
+    }
+
+    /// Merges `line` into the line at `at`, if their tags allow it.
+    fn merge(&mut self, at: usize, line: &BoundSymbol) -> bool {
+        let arena = &self.trace.arena;
+        let first = self.lines[at].clone();
+        if first.aux.is_empty() && !line.aux.is_empty() {
+            return false;
+        }
+        let Ok(own_tags) = first.own_tags.meet(line.own_tags, Event::Merge, self.stage) else { return false };
+        let pairs: Vec<(ProxyId, ProxyId)> =
+            first.outs.iter().zip(&line.outs).chain(first.aux.iter().zip(&line.aux)).map(|(a, b)| (*a, *b)).collect();
+        let mut tags = Vec::new();
+        for (a, b) in &pairs {
+            match arena.tags(*a).meet(arena.tags(*b), Event::Merge, self.stage) {
+                Ok(met) => tags.push(met),
+                Err(_) => return false,
+            }
+        }
+        for ((a, b), met) in pairs.into_iter().zip(tags) {
+            arena.set_tags(a, met);
+            self.redirect.insert(b, a);
+        }
+        let mut merged = (*first).clone();
+        merged.own_tags = own_tags;
+        merged.dead &= line.dead;
+        for loc in std::iter::once(line.place.loc).chain(line.merged.iter().copied()) {
+            if loc != merged.place.loc && !merged.merged.contains(&loc) {
+                merged.merged.push(loc);
+            }
+        }
+        self.lines[at] = Rc::new(merged);
+        true
+    }
+
+    fn key(&self, line: &BoundSymbol) -> Vec<u64> {
+        let mut key = vec![std::ptr::from_ref(line.symbol) as u64];
+        key.push(line.site.map_or(0, |s| s.wrapping_add(1)));
+        if self.stage == Stage::Before {
+            let chain = self.trace.arena.region_chain(line.region, self.trace.root);
+            let is = |kind: fn(&RegionKind) -> bool| {
+                chain.iter().find(|r| kind(&self.trace.arena.region(**r).kind)).map_or(0, |r| u64::from(r.0) + 1)
+            };
+            let no_grad = self.trace.arena.no_grad_region(line.region, self.trace.root).is_some();
+            key.extend([u64::from(no_grad), is(|k| *k == RegionKind::Checkpoint)]);
+        }
+        line.args.iter().for_each(|arg| encode(arg, &mut key));
+        key
+    }
+}
+
+/// A value as words, different for different values.
+fn encode(value: &Value<ProxyId>, key: &mut Vec<u64>) {
+    let text = |kind: u64, text: &str, key: &mut Vec<u64>| {
+        key.extend([kind, text.len() as u64]);
+        key.extend(text.as_bytes().chunks(8).map(|c| c.iter().fold(0, |word, b| word << 8 | u64::from(*b))));
+    };
+    match value {
+        Value::Tensor(p) => key.extend([1, u64::from(p.0)]),
+        Value::Type(ty) => text(2, &ty.to_string(), key),
+        Value::Num(number) => {
+            let (kind, bits) = number.key_bits();
+            key.extend([3, u64::from(kind), bits]);
+        }
+        Value::Size(dim) => text(4, &dim.to_string(), key),
+        Value::DType(dtype) => key.extend([5, *dtype as u64]),
+        Value::Word(word) => text(6, word.as_str(), key),
+        Value::Str(s) => text(7, s, key),
+        Value::List(items) => {
+            key.extend([8, items.len() as u64]);
+            items.iter().for_each(|i| encode(i, key));
+        }
+        Value::Absent => key.push(9),
+    }
+}

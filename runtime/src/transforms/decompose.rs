@@ -1,0 +1,48 @@
+//! Lines that nobody accepts become their bodies.
+
+use super::expand::{Redirect, inline};
+use crate::bind::body_of;
+use crate::error::Error;
+use crate::trace::types::*;
+use std::rc::Rc;
+use std::time::Instant;
+
+/// Replaces every line that `accept` refuses by its body, until all lines are accepted or have none. The results keep
+/// their ids, names and tags; the body's lines have region, place and (by policy) tags of the line.
+///
+/// # Errors
+/// What making bodies reports; E730 (debug builds).
+pub fn decompose(trace: &Trace, accept: &mut dyn FnMut(&BoundSymbol) -> bool) -> Result<Trace, Error> {
+    let started = Instant::now();
+    let mut redirect = Redirect::default();
+    let mut lines = Vec::new();
+    for line in &trace.lines {
+        flatten(&trace.arena, line, accept, &mut redirect, &mut lines)?;
+    }
+    let outputs: Vec<ProxyId> = trace.outputs.iter().map(|p| redirect.get(*p)).collect();
+    let mut source = trace.clone();
+    source.epilogue.iter_mut().for_each(|w| w.value = redirect.get(w.value));
+    super::finish(&source, "decompose", started, lines, &outputs)
+}
+
+fn flatten(
+    arena: &Rc<Arena>,
+    line: &Rc<BoundSymbol>,
+    accept: &mut dyn FnMut(&BoundSymbol) -> bool,
+    redirect: &mut Redirect,
+    lines: &mut Vec<Rc<BoundSymbol>>,
+) -> Result<(), Error> {
+    let line = redirect.apply(line);
+    if accept(&line) {
+        lines.push(line);
+        return Ok(());
+    }
+    let Some(body) = body_of(arena, &line)? else {
+        lines.push(line);
+        return Ok(());
+    };
+    for inner in inline(&line, &body, redirect) {
+        flatten(arena, &inner, accept, redirect, lines)?;
+    }
+    Ok(())
+}

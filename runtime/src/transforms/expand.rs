@@ -1,0 +1,113 @@
+//! Bodies in place of lines: for decomposition, and for composites without a gradient rule.
+
+use super::facts::{Facts, LineRole, body, is_ruleless_composite};
+use crate::error::Error;
+use crate::trace::types::*;
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::rc::Rc;
+
+/// Values that another value stands for now.
+#[derive(Default)]
+pub(super) struct Redirect {
+    map: FxHashMap<ProxyId, ProxyId>,
+    /// In the order of insertion.
+    order: Vec<ProxyId>,
+}
+
+impl Redirect {
+    pub(super) fn get(&self, p: ProxyId) -> ProxyId {
+        self.map.get(&p).copied().unwrap_or(p)
+    }
+    pub(super) fn insert(&mut self, old: ProxyId, new: ProxyId) {
+        if self.map.insert(old, self.get(new)).is_none() {
+            self.order.push(old);
+        }
+    }
+    pub(super) fn iter(&self) -> impl Iterator<Item = (ProxyId, ProxyId)> + '_ {
+        self.order.iter().map(|old| (*old, self.get(*old)))
+    }
+    /// The line with redirected arguments.
+    pub(super) fn apply(&self, line: &Rc<BoundSymbol>) -> Rc<BoundSymbol> {
+        let mut moved = false;
+        line.for_each_arg(|p| moved |= self.map.contains_key(&p));
+        if moved { Rc::new(line.remap(&mut |p| self.get(p))) } else { line.clone() }
+    }
+}
+
+/// The lines of a body so that they make the line's own results. Results that the body does not make itself (an
+/// argument, the same value twice) are redirected.
+pub(super) fn inline(line: &BoundSymbol, body: &Body, redirect: &mut Redirect) -> Vec<Rc<BoundSymbol>> {
+    let made: FxHashSet<ProxyId> = body.lines.iter().flat_map(|l| l.outs.iter().chain(&l.aux)).copied().collect();
+    let mut names: FxHashMap<ProxyId, ProxyId> = FxHashMap::default();
+    for (inner, outer) in body.outs.iter().zip(line.outs.iter().chain(&line.aux)) {
+        if made.contains(inner) && !names.contains_key(inner) {
+            names.insert(*inner, *outer);
+        } else {
+            redirect.insert(*outer, names.get(inner).copied().unwrap_or(*inner));
+        }
+    }
+    body.lines.iter().map(|l| Rc::new(l.remap(&mut |p| names.get(&p).copied().unwrap_or(p)))).collect()
+}
+
+/// What differentiation is prepared.
+#[derive(Clone, Copy)]
+pub(super) enum Mode<'a> {
+    /// Cotangents, from these outputs.
+    Reverse(&'a [ProxyId]),
+    /// Tangents.
+    Forward,
+}
+
+/// The lines with the bodies of those composites in place that are active and have no rule of their own.
+pub(super) fn active(
+    arena: &Rc<Arena>,
+    root: RegionId,
+    lines: &[Rc<BoundSymbol>],
+    wrt: &[ProxyId],
+    mode: Mode,
+    redirect: &mut Redirect,
+) -> Result<Vec<Rc<BoundSymbol>>, Error> {
+    let outputs = match mode {
+        Mode::Reverse(outputs) => outputs,
+        Mode::Forward => &[],
+    };
+    let reach = Facts::sweep(arena, root, lines, wrt, outputs);
+    let exact = Facts::sweep(arena, root, &[], wrt, &[]);
+    let mut expansion = Expansion { arena, mode, exact, redirect, out: Vec::new() };
+    for line in lines {
+        let reached = match (mode, reach.role(line)) {
+            (Mode::Forward, _) => true,
+            (_, LineRole::Active { out_mask, .. }) => out_mask.contains(&true),
+            (_, LineRole::Constant(_)) => false,
+        };
+        expansion.line(line, reached)?;
+    }
+    Ok(expansion.out)
+}
+
+struct Expansion<'a> {
+    arena: &'a Rc<Arena>,
+    mode: Mode<'a>,
+    exact: Facts,
+    redirect: &'a mut Redirect,
+    out: Vec<Rc<BoundSymbol>>,
+}
+
+impl Expansion<'_> {
+    fn line(&mut self, line: &Rc<BoundSymbol>, reached: bool) -> Result<(), Error> {
+        let line = self.redirect.apply(line);
+        if reached
+            && let LineRole::Active { in_mask, .. } = self.exact.role(&line)
+            && is_ruleless_composite(&line, &in_mask, matches!(self.mode, Mode::Forward))
+        {
+            let body = body(self.arena, &line)?;
+            for inner in inline(&line, &body, self.redirect) {
+                self.line(&inner, true)?;
+            }
+            return Ok(());
+        }
+        self.exact.forward(&line);
+        self.out.push(line);
+        Ok(())
+    }
+}

@@ -1,0 +1,245 @@
+//! What the gradient transform may skip: one predicate, derived from types, regions and rules; no list of operators.
+//!
+//! A forward sweep finds the values through which a gradient is wanted, a backward sweep those that reach an output.
+//! [`Facts::role`] answers for one line from the two. Constant lines are never dropped for being constant.
+
+use crate::bind::body_of;
+use crate::error::Error;
+use crate::trace::types::*;
+use fulgurite_core::{Name, Value};
+use std::rc::Rc;
+
+/// Why a line is constant for differentiation. The first that applies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reason {
+    /// It stands in a region that switches gradients off.
+    NoGradRegion(RegionId),
+    /// It is the row `detach`.
+    StopGradient,
+    /// None of its results is a float tensor.
+    NoFloatOutput,
+    /// None of its arguments is a float tensor.
+    NoFloatInput,
+    /// No argument depends on what is differentiated.
+    InputsNotActive,
+    /// Every derivative is identically zero.
+    AllPairsZero,
+}
+
+/// What a line is to differentiation.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum LineRole {
+    /// Cotangents pass it.
+    Active {
+        /// Per parameter of the signature: whether its cotangent is wanted.
+        in_mask: Vec<bool>,
+        /// Per result: whether a cotangent can arrive there.
+        out_mask: Vec<bool>,
+    },
+    /// None does.
+    Constant(Reason),
+}
+
+/// A bit per proxy.
+#[derive(Clone, Default)]
+pub(super) struct ProxySet(Vec<bool>);
+
+impl ProxySet {
+    pub(super) fn contains(&self, p: ProxyId) -> bool {
+        self.0.get(p.0 as usize).copied().unwrap_or(false)
+    }
+    pub(super) fn insert(&mut self, p: ProxyId) {
+        let at = p.0 as usize;
+        if self.0.len() <= at {
+            self.0.resize(at + 1, false);
+        }
+        self.0[at] = true;
+    }
+}
+
+/// What is known about the values of a program for differentiation by some of them.
+pub struct Facts {
+    arena: Rc<Arena>,
+    root: RegionId,
+    needs: ProxySet,
+    reach: ProxySet,
+}
+
+impl Facts {
+    /// The facts of a trace differentiated by `wrt`. Bodies are made where only they know.
+    ///
+    /// # Errors
+    /// What making bodies reports.
+    pub fn of(trace: &Trace, wrt: &[ProxyId]) -> Result<Facts, Error> {
+        let mut map = super::expand::Redirect::default();
+        let mode = super::expand::Mode::Reverse(&trace.outputs);
+        let lines = super::expand::active(&trace.arena, trace.root, &trace.lines, wrt, mode, &mut map)?;
+        let outputs: Vec<ProxyId> = trace.outputs.iter().map(|p| map.get(*p)).collect();
+        let mut facts = Facts::sweep(&trace.arena, trace.root, &lines, wrt, &outputs);
+        // a value that was redirected has the facts of what stands for it
+        for (old, new) in map.iter() {
+            if facts.needs.contains(new) {
+                facts.needs.insert(old);
+            }
+            if facts.reach.contains(new) {
+                facts.reach.insert(old);
+            }
+        }
+        Ok(facts)
+    }
+
+    /// The facts of a list of lines, bodies not looked into.
+    pub(super) fn sweep(
+        arena: &Rc<Arena>,
+        root: RegionId,
+        lines: &[Rc<BoundSymbol>],
+        wrt: &[ProxyId],
+        outputs: &[ProxyId],
+    ) -> Facts {
+        let mut facts =
+            Facts { arena: arena.clone(), root, needs: ProxySet::default(), reach: ProxySet::default() };
+        wrt.iter().filter(|p| arena.is_float(**p)).for_each(|p| facts.needs.insert(*p));
+        for line in lines {
+            facts.forward(line);
+        }
+        outputs.iter().filter(|p| facts.needs.contains(**p)).for_each(|p| facts.reach.insert(*p));
+        for line in lines.iter().rev() {
+            facts.backward(line);
+        }
+        facts
+    }
+
+    /// Whether a gradient is wanted through this value: it is a float tensor that depends on what is differentiated.
+    pub fn needs_grad(&self, p: ProxyId) -> bool {
+        self.needs.contains(p)
+    }
+
+    /// Marks the results of a line that depend on what is differentiated.
+    pub(super) fn forward(&mut self, line: &BoundSymbol) {
+        if let Ok(out_mask) = self.active_outs(line) {
+            let outs = line.outs.iter().zip(out_mask).filter(|(_, active)| *active);
+            outs.for_each(|(out, _)| self.needs.insert(*out));
+        }
+    }
+
+    /// Marks the arguments of a line through which its results are reached.
+    pub(super) fn backward(&mut self, line: &BoundSymbol) {
+        if let LineRole::Active { in_mask, out_mask } = self.role(line)
+            && out_mask.contains(&true)
+        {
+            for (i, _) in in_mask.iter().enumerate().filter(|(_, active)| **active) {
+                line.args[i].for_each(&mut |p| {
+                    if self.needs.contains(*p) {
+                        self.reach.insert(*p);
+                    }
+                });
+            }
+        }
+    }
+
+    /// Per result, whether it depends on what is differentiated; or why none does.
+    fn active_outs(&self, line: &BoundSymbol) -> Result<Vec<bool>, Reason> {
+        if let Some(region) = self.arena.no_grad_region(line.region, self.root) {
+            return Err(Reason::NoGradRegion(region));
+        }
+        if line.symbol.name() == "detach" {
+            return Err(Reason::StopGradient);
+        }
+        let float_outs: Vec<bool> = line.outs.iter().map(|o| self.arena.is_float(*o)).collect();
+        if !float_outs.contains(&true) {
+            return Err(Reason::NoFloatOutput);
+        }
+        let params = line.symbol.row().sig.params.len();
+        let (mut float_in, mut active) = (false, vec![false; params]);
+        for (arg, active) in line.args.iter().take(params).zip(&mut active) {
+            arg.for_each(&mut |p| {
+                float_in |= self.arena.is_float(*p);
+                *active |= self.needs.contains(*p);
+            });
+        }
+        if !active.contains(&true) {
+            return Err(if float_in { Reason::InputsNotActive } else { Reason::NoFloatInput });
+        }
+        let outs: Vec<bool> = (0..line.outs.len())
+            .map(|o| float_outs[o] && (0..params).any(|i| active[i] && path(line, i, o)))
+            .collect();
+        if outs.contains(&true) { Ok(outs) } else { Err(Reason::AllPairsZero) }
+    }
+
+    /// What a line is to differentiation.
+    pub fn role(&self, line: &BoundSymbol) -> LineRole {
+        let outs = match self.active_outs(line) {
+            Ok(outs) => outs,
+            Err(reason) => return LineRole::Constant(reason),
+        };
+        let params = line.symbol.row().sig.params.len();
+        let in_mask = (0..params).map(|i| {
+            let mut active = false;
+            line.args[i].for_each(&mut |p| active |= self.needs.contains(*p));
+            active && (0..outs.len()).any(|o| outs[o] && path(line, i, o))
+        });
+        let out_mask = line.outs.iter().zip(&outs).map(|(o, active)| *active && self.reach.contains(*o));
+        LineRole::Active { in_mask: in_mask.collect(), out_mask: out_mask.collect() }
+    }
+
+    /// Why a line is constant, if it is: for messages and printing.
+    pub fn why_constant(&self, line: &BoundSymbol) -> Option<Reason> {
+        match self.role(line) {
+            LineRole::Constant(reason) => Some(reason),
+            LineRole::Active { .. } => None,
+        }
+    }
+}
+
+/// Whether the derivative of result `o` by parameter `i` may be other than zero, as far as the rule for `i` says. Rows
+/// without a rule are looked into elsewhere ([`super::expand`]) or differentiated by their expression.
+fn path(line: &BoundSymbol, i: usize, o: usize) -> bool {
+    let sig = &line.symbol.row().sig;
+    let Some((_, facts)) = line.symbol.vjp_rule(sig.params[i].name.name) else { return true };
+    if facts.zero {
+        return false;
+    }
+    let groups = line.out_groups();
+    if groups.len() + line.effects.writes.len() < 2 || facts.mentions.contains(&Name::new("g")) {
+        return true;
+    }
+    match groups.iter().position(|range| range.contains(&o)) {
+        Some(out) => facts.mentions.contains(&cotangent_name(sig.outs[out].name.name)),
+        // the new version of a written argument
+        None => {
+            let written = line.effects.writes[o - groups.last().map_or(0, |r| r.end)];
+            facts.mentions.contains(&cotangent_name(sig.params[written].name.name))
+        }
+    }
+}
+
+/// `g_NAME`: what rules call the cotangent of a result.
+pub(super) fn cotangent_name(out: Name) -> Name {
+    Name::new(&format!("g_{out}"))
+}
+
+/// Whether the line must be differentiated through its body: it is a composite, and some active argument has no rule.
+pub(super) fn is_ruleless_composite(line: &BoundSymbol, active: &[bool], jvp: bool) -> bool {
+    let row = line.symbol.row();
+    if !row.is_composite() || row.no_grad.is_some() {
+        return false;
+    }
+    let has_rule = |i: usize| {
+        let arg = row.sig.params[i].name.name;
+        if jvp { row.jvp.iter().any(|(name, _)| *name == arg) } else { line.symbol.vjp_rule(arg).is_some() }
+    };
+    active.iter().enumerate().any(|(i, active)| *active && !has_rule(i))
+}
+
+/// The body of a line that has one.
+pub(super) fn body(arena: &Rc<Arena>, line: &BoundSymbol) -> Result<Rc<Body>, Error> {
+    let none = || Error::bug("E706", format!("`{}` has no body", line.symbol.name()));
+    body_of(arena, line)?.ok_or_else(none)
+}
+
+/// The proxies of a value, in order.
+pub(super) fn proxies(value: &Value<ProxyId>) -> Vec<ProxyId> {
+    let mut found = Vec::new();
+    value.for_each(&mut |p| found.push(*p));
+    found
+}

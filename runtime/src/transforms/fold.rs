@@ -1,0 +1,204 @@
+//! Algebra with literal numbers: lines that give back an argument go, filled tensors stay filled.
+//!
+//! Every rule holds for all values, NaN and infinities included; `x + 0` alone changes something, the sign of a zero.
+//! A value is replaced only where its type stays, and, as long as a gradient may follow, never across gradient modes.
+
+use crate::bind::Rewriter;
+use crate::error::Error;
+use crate::trace::tag::Stage;
+use crate::trace::types::*;
+use fulgurite_core::promote::promote;
+use fulgurite_core::sig::Item;
+use fulgurite_core::{DType, Name, Scalar, TensorTy, Value};
+use rustc_hash::FxHashMap;
+use std::rc::Rc;
+
+/// Folds lines: `x * 1`, `x / 1`, `x + 0`, `x - 0`, `-(-x)`, casts, reshapes, expansions, permutations and sums that
+/// change nothing, casts of casts where the inner one is exact, and everything that moves a filled tensor.
+///
+/// # Errors
+/// What binding reports; E730 (debug builds).
+pub fn fold(trace: &Trace, stage: Stage) -> Result<Trace, Error> {
+    let mut known = Known::default();
+    Rewriter::each(trace, "fold", |rw, line| {
+        let fixed = stage == Stage::Before && trace.arena.no_grad_region(line.region, trace.root).is_some();
+        let step = if fixed || line.outs.len() != 1 { Step::Keep } else { known.step(rw, line) };
+        match step {
+            Step::Keep => rw.keep()?,
+            Step::Same(p) => rw.bind(line.outs[0], p)?,
+            Step::Fill(ty, number) => {
+                let filled = rw.builder().full(&ty, number)?;
+                rw.bind(line.outs[0], filled)?;
+            }
+            Step::Cast(p, dtype) => {
+                let cast = rw.builder().cast(p, dtype)?;
+                rw.bind(line.outs[0], cast)?;
+            }
+        }
+        known.remember(rw, line);
+        Ok(())
+    })
+}
+
+/// What becomes of a line.
+enum Step {
+    Keep,
+    /// Its result is this value.
+    Same(ProxyId),
+    /// Its result is a tensor filled with a number.
+    Fill(TensorTy, Scalar),
+    /// Its result is a cast of this value.
+    Cast(ProxyId, DType),
+}
+
+/// What earlier lines made, by the proxy that stands for it in the new trace.
+#[derive(Default)]
+struct Known {
+    filled: FxHashMap<ProxyId, Scalar>,
+    made_by: FxHashMap<ProxyId, Rc<BoundSymbol>>,
+}
+
+impl Known {
+    fn remember(&mut self, rw: &mut Rewriter, line: &Rc<BoundSymbol>) {
+        let [out] = line.outs[..] else { return };
+        if rw.get(out) != out {
+            return;
+        }
+        // what was recorded in place of the line makes its result now
+        let Some(made) = rw.builder().lines().last().cloned() else { return };
+        if made.symbol.name() == "full"
+            && let Some(number) = named(&made, "value").and_then(number)
+        {
+            self.filled.insert(out, number);
+        }
+        self.made_by.insert(out, made);
+    }
+
+    fn step(&self, rw: &mut Rewriter, line: &BoundSymbol) -> Step {
+        let arena = rw.builder().arena().clone();
+        let Some(out) = arena.tensor_ty(line.outs[0]) else { return Step::Keep };
+        let arg = |i: usize| match line.args.get(i) {
+            Some(Value::Tensor(p)) => Value::Tensor(rw.get(*p)),
+            Some(other) => other.clone(),
+            None => Value::Absent,
+        };
+        let (a, b) = (arg(0), arg(1));
+        // `p`, if it has the type of the result
+        let same = |v: &Value<ProxyId>| match v {
+            Value::Tensor(p) if arena.tensor_ty(*p).as_ref() == Some(&out) => Step::Same(*p),
+            _ => Step::Keep,
+        };
+        let is = |v: &Value<ProxyId>, wanted: f64| self.constant(v).is_some_and(|s| s.as_f64() == wanted);
+        let plain = |option: &str| named(line, option).is_none_or(Value::is_absent);
+        let op = line.symbol.name();
+        let folded = match op {
+            "mul" if is(&b, 1.0) => same(&a),
+            "mul" if is(&a, 1.0) => same(&b),
+            "div" if is(&b, 1.0) && plain("mode") => same(&a),
+            "add" if is(&b, 0.0) && plain("alpha") => same(&a),
+            "add" if is(&a, 0.0) && plain("alpha") => same(&b),
+            "sub" if is(&b, 0.0) && plain("alpha") => same(&a),
+            "neg" => match self.maker(&a, "neg") {
+                Some(inner) => same(&inner.args[0]),
+                None => Step::Keep,
+            },
+            "cast" => self.cast(&arena, &a, &out),
+            "reshape" | "expand" | "view" | "sum" => same(&a),
+            "permute" if is_identity(line) => same(&a),
+            _ => Step::Keep,
+        };
+        let moves = matches!(op, "cast" | "reshape" | "view" | "expand" | "permute" | "sum.vjp.x" | "copy");
+        match (folded, self.constant(&a)) {
+            (Step::Keep, Some(number)) if moves && matches!(a, Value::Tensor(_)) => match convert(number, out.dtype) {
+                Some(number) => Step::Fill(out, number),
+                None => Step::Keep,
+            },
+            (step, _) => step,
+        }
+    }
+
+    /// A cast of a cast is one cast where the inner one loses nothing.
+    fn cast(&self, arena: &Arena, a: &Value<ProxyId>, out: &TensorTy) -> Step {
+        let Value::Tensor(p) = a else { return Step::Keep };
+        match arena.tensor_ty(*p) {
+            Some(ty) if ty == *out => return Step::Same(*p),
+            Some(middle) => {
+                if let Some(inner) = self.maker(a, "cast")
+                    && let Some(Value::Tensor(x)) = inner.args.first()
+                    && let Some(first) = arena.tensor_ty(*x)
+                    && is_exact(first.dtype, middle.dtype)
+                {
+                    return if first == *out { Step::Same(*x) } else { Step::Cast(*x, out.dtype) };
+                }
+            }
+            None => {}
+        }
+        Step::Keep
+    }
+
+    fn maker(&self, v: &Value<ProxyId>, op: &str) -> Option<&Rc<BoundSymbol>> {
+        let Value::Tensor(p) = v else { return None };
+        self.made_by.get(p).filter(|l| l.symbol.name() == op)
+    }
+
+    fn constant(&self, v: &Value<ProxyId>) -> Option<Scalar> {
+        match v {
+            Value::Num(number) => Some(*number),
+            Value::Tensor(p) => self.filled.get(p).copied(),
+            _ => None,
+        }
+    }
+}
+
+/// The argument or option called `name`, as given.
+fn named<'l>(line: &'l BoundSymbol, name: &str) -> Option<&'l Value<ProxyId>> {
+    let sig = &line.symbol.row().sig;
+    let mut names = sig.params.iter().map(|p| p.name.name).chain(sig.opts.iter().map(|o| o.name.name));
+    line.args.get(names.position(|n| n == name)?)
+}
+
+fn number(v: &Value<ProxyId>) -> Option<Scalar> {
+    match v {
+        Value::Num(number) => Some(*number),
+        _ => None,
+    }
+}
+
+/// Whether a permutation leaves every axis where it is.
+fn is_identity(line: &BoundSymbol) -> bool {
+    match line.solved.env.item(Name::new("dims")) {
+        Some(Item::Ints(dims)) => dims.iter().enumerate().all(|(i, d)| d.value() == i as i64),
+        _ => false,
+    }
+}
+
+/// Whether every value of `from` is one of `to`.
+fn is_exact(from: DType, to: DType) -> bool {
+    use DType::*;
+    if from == to || from == Bool {
+        return true;
+    }
+    match (from.is_int(), to.is_float()) {
+        // widths of significands: f16 11 bits, bf16 8, f32 24, f64 53
+        (true, true) => match from {
+            U8 | I8 => true,
+            I16 => matches!(to, F32 | F64),
+            I32 => to == F64,
+            _ => false,
+        },
+        _ => from.category() == to.category() && promote(from, to) == to,
+    }
+}
+
+/// The number as an element of `dtype`, where that changes nothing.
+fn convert(number: Scalar, dtype: DType) -> Option<Scalar> {
+    match (number, dtype) {
+        (Scalar::Float(x), DType::F64) => Some(Scalar::Float(x)),
+        (Scalar::Float(x), DType::F32) if f64::from(x as f32) == x => Some(number),
+        // halves are exact for these; anything else is left to the kernel's rounding
+        (Scalar::Float(x), DType::F16 | DType::BF16) if x == x.trunc() && x.abs() <= 256.0 => Some(number),
+        (Scalar::Int(i), d) if d.is_float() && i.abs() <= 256 => Some(Scalar::Float(i as f64)),
+        (Scalar::Int(_), DType::I64) | (Scalar::Bool(_), DType::Bool) => Some(number),
+        _ => None,
+    }
+}

@@ -1,0 +1,64 @@
+//! Transforms: trace to trace. Each keeps what it does not touch, and is checked by the verifier in debug builds.
+//!
+//! | transform | does |
+//! |---|---|
+//! | [`vjp::joint`], [`vjp::value_and_grad`] | one trace with the values and the cotangents |
+//! | [`jvp::jvp`] | one trace with the values and the tangents |
+//! | [`split::split`] | a joint trace as forward and backward, with the fewest residuals |
+//! | [`dce::dce`], [`cse::cse`], [`fold::fold`] | dead lines, equal lines, algebra with literal numbers |
+//! | [`decompose::decompose`] | bodies in place of lines |
+
+pub mod cse;
+pub mod dce;
+pub mod decompose;
+mod expand;
+pub mod facts;
+pub mod fold;
+pub mod jvp;
+mod pullback;
+mod rules;
+pub mod split;
+pub mod vjp;
+
+pub use cse::cse;
+pub use dce::dce;
+pub use decompose::decompose;
+pub use facts::{Facts, LineRole, Reason};
+pub use fold::fold;
+pub use jvp::{Jvp, jvp};
+pub use split::{Split, split};
+pub use vjp::{Cotangent, Joint, Seed, joint, value_and_grad};
+
+use crate::error::Error;
+use crate::trace::types::*;
+use crate::trace::verify;
+use std::rc::Rc;
+use std::time::Instant;
+
+/// A trace with the inputs and writes of `source` and these lines and outputs.
+fn finish(
+    source: &Trace,
+    by: &'static str,
+    started: Instant,
+    lines: Vec<Rc<BoundSymbol>>,
+    outputs: &[ProxyId],
+) -> Result<Trace, Error> {
+    let mut trace = source.clone();
+    trace.lines = lines;
+    trace.outputs = outputs.to_vec();
+    trace.epoch = trace.arena.close_epoch();
+    trace.adopt(source, by, started);
+    verify::step(source, &trace)?;
+    Ok(trace)
+}
+
+/// Dead code, equal lines, algebra, dead code again: the usual cleaning after differentiation.
+///
+/// # Errors
+/// E730 (debug builds); what binding folded lines reports.
+pub fn simplify(trace: &Trace, stage: crate::trace::Stage) -> Result<Trace, Error> {
+    let trace = dce(trace)?;
+    let trace = fold(&trace, stage)?;
+    let trace = cse(&trace, stage)?;
+    dce(&trace)
+}

@@ -1,0 +1,158 @@
+//! Traces print as programs and parse back; what is no trace is refused with its place.
+
+#![allow(missing_docs)]
+
+mod common;
+
+use common::{database, files::plain};
+use fulgurite_core::{DType, Name, TensorTy, Value};
+use fulgurite_runtime::trace::{PrintOptions, ProxyTy, RegionKind, Trace};
+use fulgurite_runtime::{Builder, ErrorKind};
+use fulgurite_core::loc::Loc;
+
+fn tensor(dtype: DType, shape: &[i64]) -> ProxyTy {
+    ProxyTy::tensor(TensorTy::new(dtype, shape))
+}
+
+fn round_trip(text: &str) {
+    database();
+    let trace = Trace::parse(text).unwrap_or_else(|e| panic!("{text}\n{e}"));
+    assert_eq!(plain(&trace), text);
+}
+
+#[test]
+fn programs_round_trip() {
+    round_trip("\
+fn forward(x: f32[32, 64], w: f32[64, 128], k: key) {
+  h: f32[32, 128] = matmul(x, w)
+  no_grad {
+    (var: f32[32], mean: f32[32]) = var_mean(h, dims=[1])
+  }
+  y: f32[32, 128] = gelu(h, approximate=tanh)
+  scope \"block[2]\" {
+    autocast(bf16) {
+      (d: f32[32, 128]; mask: bool[32, 128]) = dropout(y, k, p=0.25) site=0
+    }
+  }
+  c: f64[32, 128] = cast(d, dtype=f64)
+  v: f32[32] = matmul.mv(x, z)
+  return c, mean; save x, h
+}
+".replace("  v: f32[32] = matmul.mv(x, z)\n", "").as_str());
+    round_trip("\
+fn f(x: f32[2]) {
+  y: f32[2] #must_save = mul(x, 2.5) #recompute
+  (_, m: f32[]) = var_mean(y)
+  f: f32[3] = full(shape=[3], value=-inf)
+  return
+}
+");
+}
+
+#[test]
+fn a_region_that_is_opened_twice_stays_one() {
+    round_trip("\
+fn f(x: f32[2]) {
+  checkpoint 1 {
+    a: f32[2] = sin(x)
+  }
+  b: f32[2] = cos(x)
+  checkpoint 1 {
+    c: f32[2] = sin(b)
+  }
+  return a, c
+}
+");
+}
+
+#[test]
+fn like_arguments_hold_types_only() {
+    round_trip("\
+fn f(g: f32[2]) {
+  x: f32[2, 3] = sum.vjp.x(g, f32[2, 3], dims=[1], keepdim=false)
+  return x
+}
+");
+}
+
+#[test]
+fn places_and_heads_are_printed() {
+    database();
+    let mut b = Builder::new("forward");
+    let x = b.input("0.x", tensor(DType::F32, &[2]));
+    let loc = |line| Loc { file: "a.rs", line, column: 1 };
+    let sin = fulgurite_runtime::intrinsics::get("sin").unwrap();
+    let y = b.bind(sin, vec![Value::Tensor(x)], loc(3)).unwrap()[0];
+    let z = b.within(RegionKind::NoGrad, loc(4), |b| b.bind(sin, vec![Value::Tensor(y)], loc(4)).unwrap()[0]);
+    let trace = b.finish(&[z]);
+    let options = PrintOptions { provenance: false, ..PrintOptions::default() };
+    let text = trace.print(&options);
+    assert_eq!(text, "\
+fn forward(in0.x: f32[2]) {
+  sin: f32[2] = sin(in0.x)                          // a.rs:3
+  no_grad {
+    sin.1: f32[2] = sin(sin)                        // …:4
+  }
+  return sin.1
+}
+");
+    let again = Trace::parse(&text).unwrap();
+    assert_eq!(again.print(&options), text);
+    assert_eq!(again.lines[1].place.loc.line, 4);
+    assert!(trace.to_string().starts_with("# trace forward   1 inputs, 2 lines   made by: acquire ("));
+}
+
+#[test]
+fn bad_texts_are_answered_with_their_place() {
+    database();
+    let at = |text: &str, line: u32, column: u32, code: &str| match Trace::parse(text) {
+        Ok(t) => panic!("{text} parsed:\n{t:?}"),
+        Err(e) => {
+            assert_eq!(e.code(), code, "{e}");
+            assert_eq!(*e.kind(), ErrorKind::TraceText { line, column }, "{e}");
+        }
+    };
+    at("", 1, 1, "E731");
+    at("fn f(x: f32[2])", 1, 16, "E731");
+    at("fn f(x: f33[2]) {\n  return x\n}", 1, 9, "E731");
+    at("fn f(x: f32[2]) {\n  y: f32[2] = sinn(x)\n  return y\n}", 2, 3, "E731");
+    at("fn f(x: f32[2]) {\n  y: f32[3] = sin(x)\n  return y\n}", 2, 3, "E732");
+    at("fn f(x: f32[2]) {\n  y: f32[2] = sin(z)\n  return y\n}", 2, 19, "E731");
+    at("fn f(x: f32[2]) {\n  x: f32[2] = sin(x)\n  return x\n}", 2, 3, "E731");
+    at("fn f(x: f32[2]) {\n  return y\n}", 2, 10, "E731");
+    at("fn f(x: f32[2]) {\n  y: f32[2] = sin(x) $\n  return y\n}", 2, 22, "E731");
+    at("fn f(x: f32[2]) {\n  y: f32[2] = sin(x) #nonsense\n  return y\n}", 2, 23, "E731");
+    let deep = format!("fn f() {{\n{}", "no_grad {\n".repeat(1000));
+    assert_eq!(Trace::parse(&deep).unwrap_err().code(), "E731");
+    let deep = format!("fn f() {{\n y: f32[] = sum({}", "[".repeat(100_000));
+    assert_eq!(Trace::parse(&deep).unwrap_err().code(), "E731");
+    // every prefix is answered
+    let text = "fn f(x: f32[2]) {\n  y: f32[2] = sin(x)\n  return y\n}\n";
+    for end in 0..text.len() {
+        let _ = Trace::parse(&text[..end]);
+    }
+}
+
+#[test]
+fn a_call_that_no_overload_accepts_names_what_met_what() {
+    database();
+    let mut b = Builder::new("f");
+    let a = b.input("a", tensor(DType::F32, &[32, 64, 384]));
+    let w = b.input("w", tensor(DType::F32, &[128, 384]));
+    let matmul = fulgurite_runtime::intrinsics::get("matmul").unwrap();
+    let error = b.bind(matmul, vec![Value::Tensor(a), Value::Tensor(w)], Loc::caller()).unwrap_err();
+    assert_eq!(error.code(), "E701");
+    assert!(matches!(error.kind(), ErrorKind::ShapeMismatch { op, shapes, .. } if *op == "matmul" && shapes.len() == 2));
+    let text = error.to_string();
+    assert!(text.contains("a: f32[32, 64, 384]   `a`"), "{text}");
+    assert!(text.contains("tests/text.rs:"), "{text}");
+    assert!(text.contains("^^^"), "{text}");
+    let error = b.call_row(Name::new("no_such"), vec![], vec![]).unwrap_err();
+    assert_eq!(error.code(), "E710");
+    // an overload takes the call that its base refuses
+    let v = b.input("v", tensor(DType::F32, &[384]));
+    let m = b.input("m", tensor(DType::F32, &[5, 384]));
+    let out = b.bind(matmul, vec![Value::Tensor(m), Value::Tensor(v)], Loc::caller()).unwrap();
+    assert_eq!(b.lines().last().unwrap().symbol.name(), "matmul.mv");
+    assert_eq!(b.arena().tensor_ty(out[0]), Some(TensorTy::new(DType::F32, &[5i64])));
+}
