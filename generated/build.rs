@@ -1,10 +1,17 @@
-//! Finds what the generator wrote when the kernels were built.
+//! Finds what the generator wrote when the kernels were built, passes the database on to downstream build scripts, and
+//! writes `op!` with the database's path (a macro can't see cargo's metadata).
 
-fn main() {
-    let Ok(out) = std::env::var("DEP_FULGURITE_KERNELS_OUT") else {
-        println!("cargo::error=fulgurite-kernels did not say where the generated code is");
-        return;
-    };
+fn main() -> std::io::Result<()> {
+    let var = |name: &str| std::env::var(name).map_err(|_| std::io::Error::other(format!("{name} is not set")));
+    let out = var("DEP_FULGURITE_KERNELS_OUT")?;
+    let database = var("DEP_FULGURITE_KERNELS_DATABASE")?;
     println!("cargo::rerun-if-changed={out}");
-    println!("cargo::rustc-env=FULGURITE_DATABASE={out}");
+    println!("cargo::rustc-env=FULGURITE_OUT={out}");
+    println!("cargo::metadata=database={database}");
+    let op = format!(
+        "/// Rows written where they are used: see the crate's documentation.\n\
+         #[macro_export]\n\
+         macro_rules! op {{\n    ($($row:tt)*) => {{\n        $crate::__macros::op_rows! {{ {database:?} $($row)* }}\n    }};\n}}\n"
+    );
+    std::fs::write(std::path::Path::new(&var("OUT_DIR")?).join("op.rs"), op)
 }

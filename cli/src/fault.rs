@@ -3,8 +3,10 @@
 //! Texts have the form of docs/style.md: `error[E914]: claim`, then `=` lines, then `help:`. A fault of the library
 //! ([`fulgurite::Error`]) is kept as the text that it prints itself.
 
+use fulgurite::core::loc::Loc;
 use serde_json::{Value, json};
 use std::fmt;
+use std::ops::Range;
 use std::path::Path;
 
 /// How a command ends.
@@ -71,12 +73,46 @@ impl Fault {
         self
     }
 
+    /// The same with the expression and a mark under the part that it is about, unless it shows a source already.
+    pub fn in_expression(self, text: &str, at: Range<usize>) -> Fault {
+        if self.text.is_some() {
+            return self;
+        }
+        let before = text.get(..at.start).unwrap_or(text).chars().count();
+        let width = text.get(at).map_or(1, |t| t.chars().count().max(1));
+        let shown: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        let mut fault = self;
+        fault.notes.splice(0..0, [shown, format!("{}{}", " ".repeat(before), "^".repeat(width))]);
+        fault
+    }
+
     /// It as an object, for `--json`.
     pub fn json(&self) -> Value {
         json!({
             "v": 1, "event": "error", "code": self.code, "claim": self.claim, "status": self.status,
             "notes": self.notes, "help": self.helps,
         })
+    }
+}
+
+/// An error of the library: wrong use where it is about a file, a fault of ours where it says so.
+impl From<fulgurite::Error> for Fault {
+    fn from(e: fulgurite::Error) -> Fault {
+        let ours = e.notes().iter().any(|note| note.contains("bug in fulgurite"));
+        let status = match e.code() {
+            _ if ours => BUG,
+            code if code.starts_with("E9") => USAGE,
+            _ => FAILED,
+        };
+        let located = e.loc() != Loc::NOWHERE;
+        Fault {
+            status,
+            code: e.code(),
+            claim: e.claim().to_owned(),
+            notes: e.notes().to_vec(),
+            helps: e.helps().to_vec(),
+            text: located.then(|| e.to_string()),
+        }
     }
 }
 

@@ -36,8 +36,8 @@ impl Machine for M {
 fn main() {
     let text = std::fs::read_to_string("ops.yaml").unwrap();
     let c = match fulgurite_codegen::pipeline::compile(&text, "ops.yaml", &Default::default()) { Ok(c) => c, Err(e) => { for d in e.diagnostics.sorted() { eprintln!("{} {}", d.code, d.message) } std::process::exit(1) } };
-    let mut m = M { table: c.table() };
-    let dummy = Row { op: Name::new("test"), sig: fulgurite_core::lang::parse_sig("(x: T) -> T").unwrap(), promote: None, dtypes: None, meaning: Meaning::Host(Name::new("x")), require: vec![], vjp: vec![], jvp: vec![], ties: fulgurite_core::row::Ties::Even, no_grad: None, deviates: None };
+    let mut m = M { table: c.table(&Default::default()) };
+    let dummy = Row { op: Name::new("test"), sig: fulgurite_core::lang::parse_sig("(x: T) -> T").unwrap(), promote: None, dtypes: None, meaning: Meaning::Host(Name::new("x")), require: vec![], vjp: vec![], jvp: vec![], ties: fulgurite_core::row::Ties::Even, at: vec![], no_grad: None, deviates: None };
     let solved = sig::solve(&dummy, &[Value::<usize>::Tensor(0)], &|_| ArgTy::Tensor(TensorTy::new(DType::F64, &[1i64]))).unwrap();
     let input = std::io::read_to_string(std::io::stdin()).unwrap();
     let mut vars: Vec<(Name, Value<Array<f64>>)> = vec![];

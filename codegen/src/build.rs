@@ -3,37 +3,63 @@
 //! A broken database emits one `compile_error!` with the whole report and nothing else: rustc prints it intact, once.
 
 use crate::diag::render::{self, Style};
-use crate::emit::{Artifacts, Unit};
+use crate::emit::{Artifacts, Target, Unit};
 use crate::pipeline::{self, Table};
 use std::path::{Path, PathBuf};
 
-/// Compiles the database at `path` (relative to the package) for crate `krate` into `OUT_DIR`, and tells cargo when to
-/// run again. Gives the output folder to direct dependents as `DEP_<links>_OUT`.
+/// Compiles the database at `path` (relative to the package) into `OUT_DIR`, for the crate that holds its kernels, and
+/// tells cargo when to run again. Direct dependents find the folder as `DEP_<links>_OUT`.
 ///
 /// # Errors
 /// What the file system reports; a broken database is no error of the build script.
-pub fn database(krate: &str, path: &str) -> std::io::Result<()> {
+pub fn upstream(krate: &str, path: &str) -> std::io::Result<()> {
+    let (file, out) = places(path)?;
+    println!("cargo::metadata=out={}", out.display());
+    println!("cargo::metadata=database={}", file.display());
+    run(&Target::upstream(krate), &file, &Table::default(), &out)
+}
+
+/// Compiles the database at `path` of a crate that depends on `fulgurite`: its rows may call upstream rows, which are
+/// read but not checked again.
+///
+/// # Errors
+/// As [`upstream`]; also if `fulgurite` is no direct dependency.
+pub fn downstream(krate: &str, path: &str) -> std::io::Result<()> {
+    let (file, out) = places(path)?;
+    let Some(database) = std::env::var_os("DEP_FULGURITE_DATABASE") else {
+        return Err(std::io::Error::other("`fulgurite` must be a direct dependency: DEP_FULGURITE_DATABASE is not set"));
+    };
+    println!("cargo::rerun-if-changed={}", Path::new(&database).display());
+    let text = std::fs::read_to_string(&database)?;
+    let upstream = pipeline::read_rows(&text, &database.to_string_lossy())
+        .map_err(|e| std::io::Error::other(format!("the upstream database is broken:\n{e}")))?;
+    run(&Target::downstream(krate), &file, &upstream, &out)
+}
+
+fn places(path: &str) -> std::io::Result<(PathBuf, PathBuf)> {
     let (Some(root), Some(out)) = (std::env::var_os("CARGO_MANIFEST_DIR"), std::env::var_os("OUT_DIR")) else {
         return Err(std::io::Error::other("this runs in build scripts: CARGO_MANIFEST_DIR and OUT_DIR are not set"));
     };
     let file = PathBuf::from(root).join(path);
-    let out = PathBuf::from(out);
     println!("cargo::rerun-if-changed={}", file.display());
-    println!("cargo::metadata=out={}", out.display());
-    let text = std::fs::read_to_string(&file)?;
+    Ok((file.canonicalize().unwrap_or(file), PathBuf::from(out)))
+}
+
+fn run(target: &Target, file: &Path, upstream: &Table, out: &Path) -> std::io::Result<()> {
+    let text = std::fs::read_to_string(file)?;
     let shown = file.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
-    write(krate, &text, &shown, &out)
+    write(target, &text, &shown, upstream, out)
 }
 
 /// Compiles `text` into the folder `out`.
 ///
 /// # Errors
 /// What the file system reports.
-pub fn write(krate: &str, text: &str, file: &str, out: &Path) -> std::io::Result<()> {
-    match pipeline::compile(text, file, &Table::default()) {
+pub fn write(target: &Target, text: &str, file: &str, upstream: &Table, out: &Path) -> std::io::Result<()> {
+    match pipeline::compile(text, file, upstream) {
         Ok(compiled) => {
-            let table = compiled.table();
-            let artifacts = Artifacts::emit(krate, &compiled.rows, &table);
+            let table = compiled.table(upstream);
+            let artifacts = Artifacts::emit(target, &compiled.rows, &table);
             let mut units = artifacts.database;
             units.extend(artifacts.kernels);
             units.extend(artifacts.cuda);
@@ -43,8 +69,9 @@ pub fn write(krate: &str, text: &str, file: &str, out: &Path) -> std::io::Result
             let report = render::text(&refused.diagnostics, &refused.sources, Style { color: false, width: 100 });
             let report = Unit { path: "ops.err".into(), text: format!("\n{report}") };
             let error = "compile_error!(include_str!(concat!(env!(\"OUT_DIR\"), \"/ops.err\")));\n";
-            let kernels = Unit { path: "kernels.rs".into(), text: error.into() };
-            Artifacts::write(&[report, kernels], out)
+            // whichever of the two files the crate includes first stops it
+            let stop = |path: &str| Unit { path: path.into(), text: error.into() };
+            Artifacts::write(&[report, stop("kernels.rs"), stop("database.rs")], out)
         }
     }
 }

@@ -2,7 +2,8 @@
 
 use crate::check;
 use crate::diag::Diagnostics;
-use crate::emit::{Artifacts, Emitted};
+use crate::diag::render::{self, Style};
+use crate::emit::Emitted;
 use crate::schema::{Database, RowSource, read_database};
 use crate::source::Sources;
 use fulgurite_core::Name;
@@ -24,9 +25,9 @@ pub struct Compiled {
 }
 
 impl Compiled {
-    /// Every row by name, derived ones too.
-    pub fn table(&self) -> Table {
-        let mut table = Table::default();
+    /// Every row by name, derived ones and those of `upstream` too.
+    pub fn table(&self, upstream: &Table) -> Table {
+        let mut table = upstream.clone();
         for row in &self.rows {
             table.insert(row.row.clone());
         }
@@ -85,6 +86,25 @@ pub fn compile(text: &str, file: &str, upstream: &Table) -> Result<Compiled, Box
     Ok(Compiled { rows, database, sources, diagnostics })
 }
 
+/// The rows of a database that was checked elsewhere.
+///
+/// # Errors
+/// The report, if the text is no database.
+pub fn read_rows(text: &str, file: &str) -> Result<Table, String> {
+    let mut sources = Sources::default();
+    let mut diagnostics = Diagnostics::new();
+    let id = sources.add(file, text);
+    let database = read_database(id, &sources, &mut diagnostics);
+    if diagnostics.errors() > 0 {
+        return Err(render::text(&diagnostics, &sources, Style { color: false, width: 100 }));
+    }
+    let mut table = Table::default();
+    for row in &database.rows {
+        table.insert(Arc::new(row.lower_to_row()));
+    }
+    Ok(table)
+}
+
 /// The row with its rules, and the rows that these call.
 fn derive_row(source: &RowSource, row: &Arc<Row>, table: &Table, sources: &Sources, out: &mut Vec<Emitted>) {
     let place = source.op.place;
@@ -100,9 +120,9 @@ fn derive_row(source: &RowSource, row: &Arc<Row>, table: &Table, sources: &Sourc
         derived_from: None,
         aliases,
     };
-    let (rules, derived_rows) = derived(row, table);
+    let derived = fulgurite_core::derive::derive(row, table);
     let mut full = Row::clone(row);
-    for (arg, rule) in rules {
+    for (arg, rule) in derived.rules {
         if !full.vjp.iter().any(|(a, _)| *a == arg) {
             full.vjp.push((arg, rule));
         }
@@ -110,7 +130,7 @@ fn derive_row(source: &RowSource, row: &Arc<Row>, table: &Table, sources: &Sourc
     let used: String = full.vjp.iter().map(|(_, b)| b.to_string()).collect();
     emitted.row = Arc::new(full);
     out.push(emitted);
-    for derived in derived_rows {
+    for derived in derived.rows {
         // a declared rule makes the derived row superfluous
         if !used.contains(derived.op.as_str()) {
             continue;
@@ -125,8 +145,4 @@ fn derive_row(source: &RowSource, row: &Arc<Row>, table: &Table, sources: &Sourc
             aliases: vec![],
         });
     }
-}
-
-fn derived(_row: &Row, _table: &Table) -> (Vec<(Name, fulgurite_core::lang::ast::Block)>, Vec<Row>) {
-    (vec![], vec![])
 }

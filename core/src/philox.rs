@@ -21,24 +21,16 @@ const BLOCKS: usize = 16;
 /// One block of Philox4x32-10.
 #[inline(always)]
 pub fn philox4x32(counter: [u32; 4], key: [u32; 2]) -> [u32; 4] {
-    let (mut words, mut key) = (counter, key);
+    let [mut a, mut b, mut c, mut d] = counter;
+    let [mut k0, mut k1] = key;
     for _ in 0..ROUNDS {
-        words = round(words, key);
-        key = next_key(key);
+        let p = a as u64 * MULTIPLIERS[0] as u64;
+        let q = c as u64 * MULTIPLIERS[1] as u64;
+        (a, b, c, d) = ((q >> 32) as u32 ^ b ^ k0, q as u32, (p >> 32) as u32 ^ d ^ k1, p as u32);
+        k0 = k0.wrapping_add(WEYL[0]);
+        k1 = k1.wrapping_add(WEYL[1]);
     }
-    words
-}
-
-#[inline(always)]
-fn round([a, b, c, d]: [u32; 4], key: [u32; 2]) -> [u32; 4] {
-    let p = a as u64 * MULTIPLIERS[0] as u64;
-    let q = c as u64 * MULTIPLIERS[1] as u64;
-    [(q >> 32) as u32 ^ b ^ key[0], q as u32, (p >> 32) as u32 ^ d ^ key[1], p as u32]
-}
-
-#[inline(always)]
-fn next_key(key: [u32; 2]) -> [u32; 2] {
-    [key[0].wrapping_add(WEYL[0]), key[1].wrapping_add(WEYL[1])]
+    [a, b, c, d]
 }
 
 #[inline(always)]
@@ -74,9 +66,9 @@ pub fn fill_uniform(seed: u64, site: u64, draw: u32, start: u64, out: &mut [f32]
     let mut groups = rest.chunks_exact_mut(4 * BLOCKS);
     for group in &mut groups {
         let words = blocks(seed, site, index, draw);
-        for i in 0..BLOCKS {
-            for (lane, words) in words.iter().enumerate() {
-                group[4 * i + lane] = fraction(words[i]);
+        for (i, four) in group.chunks_exact_mut(4).enumerate() {
+            for (x, lane) in four.iter_mut().zip(&words) {
+                *x = fraction(lane[i]);
             }
         }
         index = wrap_block(index.wrapping_add(BLOCKS as u64));
@@ -89,25 +81,30 @@ pub fn fill_uniform(seed: u64, site: u64, draw: u32, start: u64, out: &mut [f32]
     }
 }
 
-/// The words of the blocks from `first` on, lane by lane: the rounds stand outside, so that the loops over blocks become
-/// vector code.
+/// The words of the blocks from `first` on, lane by lane.
+///
+/// Words sit in the lower halves of u64s: the products then need no conversions, and garbage in the upper halves is
+/// masked away where it would count.
 #[inline(always)]
 fn blocks(seed: u64, site: u64, first: u64, draw: u32) -> [[u32; BLOCKS]; 4] {
+    const LOW: u64 = 0xFFFF_FFFF;
     let mut words = [[0; BLOCKS]; 4];
+    #[allow(clippy::needless_range_loop, reason = "i runs over four arrays")]
     for i in 0..BLOCKS {
         let index = wrap_block(first.wrapping_add(i as u64));
-        words[0][i] = index as u32;
-        words[1][i] = (index >> 32) as u32;
-        words[2][i] = site as u32;
-        words[3][i] = (site >> 32) as u32 ^ draw.reverse_bits();
-    }
-    let mut key = [seed as u32, (seed >> 32) as u32];
-    for _ in 0..ROUNDS {
-        let [a, b, c, d] = &mut words;
-        for i in 0..BLOCKS {
-            [a[i], b[i], c[i], d[i]] = round([a[i], b[i], c[i], d[i]], key);
+        let [mut a, mut b, mut c, mut d] = [index, index >> 32, site, site >> 32 ^ draw.reverse_bits() as u64];
+        let [mut k0, mut k1] = [seed & LOW, seed >> 32];
+        for _ in 0..ROUNDS {
+            let p = (a & LOW) * MULTIPLIERS[0] as u64;
+            let q = (c & LOW) * MULTIPLIERS[1] as u64;
+            (a, b, c, d) = (q >> 32 ^ b ^ k0, q, p >> 32 ^ d ^ k1, p);
+            k0 = k0.wrapping_add(WEYL[0] as u64);
+            k1 = k1.wrapping_add(WEYL[1] as u64);
         }
-        key = next_key(key);
+        words[0][i] = a as u32;
+        words[1][i] = b as u32;
+        words[2][i] = c as u32;
+        words[3][i] = d as u32;
     }
     words
 }

@@ -45,6 +45,8 @@ pub struct RowText {
     pub jvp: &'static [(&'static str, &'static str)],
     /// `first`, `last`, `even` or nothing.
     pub ties: &'static str,
+    /// Condition at a kink, argument and partial derivative there.
+    pub at: &'static [(&'static str, &'static [(&'static str, &'static str)])],
     /// Why it has no gradient.
     pub no_grad: &'static str,
     /// Why its gradient differs from the true derivative.
@@ -107,6 +109,8 @@ pub struct Row {
     pub jvp: Vec<(Name, Block)>,
     /// Whose gradient a maximum is.
     pub ties: Ties,
+    /// Conventions at kinks: where the condition holds, the partial derivative in these arguments.
+    pub at: Vec<(Expr, Vec<(Name, Expr)>)>,
     /// Why it has no gradient.
     pub no_grad: Option<String>,
     /// Why its gradient differs from the true derivative on purpose.
@@ -144,6 +148,17 @@ impl Row {
                 "last" => Ties::Last,
                 _ => Ties::Even,
             },
+            at: text
+                .at
+                .iter()
+                .map(|(cond, partials)| {
+                    let partials = partials
+                        .iter()
+                        .map(|(arg, e)| Ok((Name::new(arg), parse_expr(e, Dialect::Index)?)))
+                        .collect::<Result<_, SyntaxError>>()?;
+                    Ok((parse_expr(cond, Dialect::Index)?, partials))
+                })
+                .collect::<Result<_, SyntaxError>>()?,
             no_grad: some(text.no_grad),
             deviates: some(text.deviates),
         })

@@ -4,7 +4,7 @@
 //! ```text
 //! #[track_caller]
 //! pub fn gelu_with(x: impl Operand, o: Gelu) -> Tensor {
-//!     api::call1(&SYMBOLS[17], vec![x.arg(), word(o.approximate.name())])
+//!     api::call_one(&GELU, vec![x.arg(), Value::Word(o.approximate.word())])
 //! }
 //! ```
 //! Arguments stand in the order of the signature, then options; trailing absent ones may be left out. The place of the
@@ -25,7 +25,7 @@ pub fn call(symbol: SymbolRef, args: Vec<Value<Tensor>>, loc: Loc) -> Result<Vec
     args.iter().try_for_each(usable).map_err(|e| e.at(loc))?;
     match scope::record(symbol, &args, loc) {
         Some(recorded) => recorded,
-        None => jit::immediate::run(symbol, &args, loc),
+        None => jit::immediate::run(symbol, args, loc),
     }
 }
 
@@ -41,14 +41,28 @@ fn usable(arg: &Value<Tensor>) -> Result<(), Error> {
 
 /// A call with one result.
 #[track_caller]
-pub fn call1(symbol: SymbolRef, args: Vec<Value<Tensor>>) -> Tensor {
-    let [out] = call_tuple(symbol, args);
+pub fn call_one(symbol: SymbolRef, args: Vec<Value<Tensor>>) -> Tensor {
+    let [out] = call_array(symbol, args);
     out
 }
 
-/// A call with `N` results, as the signature lists them.
+macro_rules! call_tuple {
+    ($name:ident, $n:literal: $($x:ident $t:ident),+) => {
+        #[doc = concat!("A call with ", $n, " results, as the signature lists them.")]
+        #[track_caller]
+        pub fn $name(symbol: SymbolRef, args: Vec<Value<Tensor>>) -> ($($t),+) {
+            let [$($x),+] = call_array(symbol, args);
+            ($($x),+)
+        }
+    };
+}
+call_tuple!(call_tuple2, 2: a Tensor, b Tensor);
+call_tuple!(call_tuple3, 3: a Tensor, b Tensor, c Tensor);
+call_tuple!(call_tuple4, 4: a Tensor, b Tensor, c Tensor, d Tensor);
+
+/// A call whose results the caller takes apart, such as a list of `N` pieces: another number poisons all (E744).
 #[track_caller]
-pub fn call_tuple<const N: usize>(symbol: SymbolRef, args: Vec<Value<Tensor>>) -> [Tensor; N] {
+pub fn call_array<const N: usize>(symbol: SymbolRef, args: Vec<Value<Tensor>>) -> [Tensor; N] {
     let loc = Loc::caller();
     let results = call(symbol, args, loc).and_then(|outs| exactly(symbol, outs, loc));
     results.unwrap_or_else(|e| std::array::from_fn(|_| Tensor::poisoned(e.clone())))
@@ -61,28 +75,20 @@ fn exactly<const N: usize>(symbol: SymbolRef, outs: Vec<Tensor>, loc: Loc) -> Re
     })
 }
 
-/// A call whose result is a list of a length that only the call decides.
-///
-/// # Errors
-/// As [`call`]: a list of unknown length can't carry an error.
+/// A call whose result is a list of a length that only the call decides; after an error one poisoned tensor.
 #[track_caller]
-pub fn call_list(symbol: SymbolRef, args: Vec<Value<Tensor>>) -> Result<Vec<Tensor>, Error> {
-    call(symbol, args, Loc::caller())
+pub fn call_list(symbol: SymbolRef, args: Vec<Value<Tensor>>) -> Vec<Tensor> {
+    call(symbol, args, Loc::caller()).unwrap_or_else(|e| vec![Tensor::poisoned(e)])
 }
 
-/// A call whose result is a list that the caller takes apart: another length poisons all (E744).
-#[track_caller]
-pub fn call_array<const N: usize>(symbol: SymbolRef, args: Vec<Value<Tensor>>) -> [Tensor; N] {
-    call_tuple(symbol, args)
+/// A list argument.
+pub fn list(items: &[Tensor]) -> Value<Tensor> {
+    Value::List(items.iter().map(|t| Value::Tensor(t.clone())).collect())
 }
 
-/// A call without a result of its own: it only writes its `mut` arguments.
-///
-/// # Errors
-/// As [`call`].
-#[track_caller]
-pub fn call_none(symbol: SymbolRef, args: Vec<Value<Tensor>>) -> Result<(), Error> {
-    call(symbol, args, Loc::caller()).map(|_| ())
+/// A tensor argument that may be missing.
+pub fn optional(x: Option<&Tensor>) -> Value<Tensor> {
+    x.map_or(Value::Absent, |t| Value::Tensor(t.clone()))
 }
 
 /// A call, by name, of a row that the runtime needs ([`intrinsics`]).

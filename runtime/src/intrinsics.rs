@@ -90,6 +90,11 @@ impl Builder {
         }
     }
 
+    /// `value` summed over the axes along which a tensor of type `like` was broadcast, in the shape of `like`.
+    pub fn unbroadcast(&mut self, value: Value<ProxyId>, like: &TensorTy) -> Result<Value<ProxyId>, Error> {
+        fulgurite_core::eval::tensor::Machine::unbroadcast(self, value, like)
+    }
+
     /// `c ? a : b`, element by element.
     pub fn select(&mut self, c: Value<ProxyId>, a: Value<ProxyId>, b: Value<ProxyId>) -> Result<ProxyId, Error> {
         self.one("where", vec![c, a, b])

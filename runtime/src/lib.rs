@@ -7,20 +7,38 @@
 //! | [`bind`] | the one way in: every operator call becomes a bound symbol here |
 //! | [`transforms`] | trace to trace: derivatives, simplification, splitting, decomposition |
 //! | [`error`] | what a user is told |
+//! | [`buffer`], [`tensor`], [`tree`] | memory, the handle that users hold, values made of handles |
+//! | [`scope`] | the traces that are open on this thread |
+//! | [`jit`] | compiled functions, gradients, operators outside of traces |
+//! | [`api`], [`operand`], [`prelude`] | what generated code calls; `+ - * /` |
+//! | [`checkpoint`] | trees in files |
 //!
 //! **Invariant:** imports point down this list's order: `trace` knows no `bind`, `transforms` and executors never
 //! each other.
 
+pub mod api;
 pub mod bind;
+pub mod buffer;
+pub mod checkpoint;
 pub mod error;
 pub mod intrinsics;
+pub mod jit;
+pub mod operand;
+pub mod prelude;
+pub mod scope;
 pub mod symbol;
+pub mod tensor;
 pub mod trace;
 pub mod transforms;
+pub mod tree;
 
 pub use bind::Builder;
+pub use checkpoint::{load, save};
 pub use error::{Error, ErrorKind};
+pub use jit::{Jit, grad, jit, jvp, try_value_and_grad, value_and_grad, vjp};
+pub use tensor::{Key, Tensor};
 pub use trace::Trace;
+pub use tree::{Fixed, Tree};
 
 /// What can go wrong while tracing or running.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

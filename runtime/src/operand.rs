@@ -2,7 +2,7 @@
 
 use crate::api;
 use crate::tensor::{Key, Tensor};
-use fulgurite_core::{DType, Dim, Name, Scalar, Value};
+use fulgurite_core::{Dim, Scalar, Value};
 use std::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Sub, SubAssign};
 
 /// A tensor, or a number where a tensor would do.
@@ -47,11 +47,6 @@ macro_rules! numbers {
 }
 numbers!(f64, f32, i64, i32, usize, bool);
 
-/// A tensor argument that may be missing: `None`, `Some(&x)` or `&x`.
-pub fn optional<'t>(x: impl Into<Option<&'t Tensor>>) -> Value<Tensor> {
-    x.into().map_or(Value::Absent, |t| Value::Tensor(t.clone()))
-}
-
 /// An operand that may be missing: made from a number, from `&Tensor`, and from `()` for nothing.
 #[derive(Clone, Debug, Default)]
 pub enum Limit {
@@ -91,36 +86,6 @@ impl From<Tensor> for Limit {
     }
 }
 
-/// A number option: known while tracing, or a run-time number ([`Tensor::from`] a number).
-#[derive(Clone, Debug)]
-pub enum Num {
-    /// Known now: compiled in.
-    Number(Scalar),
-    /// Known when the program runs.
-    Tensor(Tensor),
-}
-
-impl Num {
-    /// It as an argument of an operator.
-    pub fn arg(self) -> Value<Tensor> {
-        match self {
-            Num::Number(x) => Value::Num(x),
-            Num::Tensor(t) => Value::Tensor(t),
-        }
-    }
-}
-
-impl From<&Tensor> for Num {
-    fn from(t: &Tensor) -> Num {
-        Num::Tensor(t.clone())
-    }
-}
-impl From<Tensor> for Num {
-    fn from(t: Tensor) -> Num {
-        Num::Tensor(t)
-    }
-}
-
 macro_rules! from_number {
     ($($t:ty),*) => {$(
         impl From<$t> for Limit {
@@ -128,71 +93,9 @@ macro_rules! from_number {
                 Limit::Number(Scalar::from(x))
             }
         }
-        impl From<$t> for Num {
-            fn from(x: $t) -> Num {
-                Num::Number(Scalar::from(x))
-            }
-        }
     )*};
 }
 from_number!(f64, f32, i64, i32, bool);
-
-/// Several tensors: slices, arrays and vectors of tensors or of references to them.
-#[diagnostic::on_unimplemented(message = "`{Self}` is not a list of tensors", note = "pass `&[a, b]`, `&vec` or `[&a, &b]`")]
-pub trait TensorList {
-    /// It as an argument of an operator.
-    fn arg(self) -> Value<Tensor>;
-}
-
-fn list<'t>(items: impl IntoIterator<Item = &'t Tensor>) -> Value<Tensor> {
-    Value::List(items.into_iter().map(|t| Value::Tensor(t.clone())).collect())
-}
-
-impl TensorList for &[Tensor] {
-    fn arg(self) -> Value<Tensor> {
-        list(self)
-    }
-}
-impl TensorList for &[&Tensor] {
-    fn arg(self) -> Value<Tensor> {
-        list(self.iter().copied())
-    }
-}
-impl TensorList for &Vec<Tensor> {
-    fn arg(self) -> Value<Tensor> {
-        list(self)
-    }
-}
-impl TensorList for Vec<Tensor> {
-    fn arg(self) -> Value<Tensor> {
-        list(&self)
-    }
-}
-impl TensorList for Vec<&Tensor> {
-    fn arg(self) -> Value<Tensor> {
-        list(self)
-    }
-}
-impl<const N: usize> TensorList for [Tensor; N] {
-    fn arg(self) -> Value<Tensor> {
-        list(&self)
-    }
-}
-impl<const N: usize> TensorList for &[Tensor; N] {
-    fn arg(self) -> Value<Tensor> {
-        list(self)
-    }
-}
-impl<const N: usize> TensorList for [&Tensor; N] {
-    fn arg(self) -> Value<Tensor> {
-        list(self)
-    }
-}
-impl<const N: usize> TensorList for &[&Tensor; N] {
-    fn arg(self) -> Value<Tensor> {
-        list(self.iter().copied())
-    }
-}
 
 /// A random key, by value or by reference.
 pub trait KeyArg {
@@ -213,21 +116,6 @@ impl KeyArg for &mut Key {
     fn arg(self) -> Value<Tensor> {
         Value::Tensor(self.handle().clone())
     }
-}
-
-/// A word of an `enum` option.
-pub fn word(name: &str) -> Value<Tensor> {
-    Value::Word(Name::new(name))
-}
-
-/// An option that may be missing.
-pub fn maybe<T>(x: Option<T>, value: impl FnOnce(T) -> Value<Tensor>) -> Value<Tensor> {
-    x.map_or(Value::Absent, value)
-}
-
-/// A dtype option.
-pub fn dtype(d: DType) -> Value<Tensor> {
-    Value::DType(d)
 }
 
 // ---------------------------------------------------------------- operators of the language

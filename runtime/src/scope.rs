@@ -13,10 +13,11 @@ use crate::symbol::SymbolRef;
 use crate::tensor::{Cell, Tensor, TraceToken, View};
 use crate::trace::types::{ProxyId, ProxyTy, RegionId, RegionKind, Trace};
 use fulgurite_core::loc::Loc;
-use fulgurite_core::{DType, Value};
+use fulgurite_core::{DType, TensorTy, Value};
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 use std::sync::Arc;
+use std::time::Duration;
 
 thread_local! {
     static STACK: RefCell<Vec<Frame>> = const { RefCell::new(Vec::new()) };
@@ -30,6 +31,8 @@ pub(crate) struct Frame {
     captured: FxHashMap<usize, usize>,
     /// The captured cells in the order of their inputs, which stand after the arguments.
     pub cells: Vec<Arc<Cell>>,
+    /// What closures inside became, for the record of stages: name, trace, time.
+    pub inner: Vec<(&'static str, Trace, Duration)>,
 }
 
 /// An open trace; dropping it closes it, and whatever was opened inside and left open by a panic.
@@ -41,7 +44,7 @@ impl Open {
     /// Opens a trace on this thread.
     pub fn new(builder: Builder) -> Open {
         let frame =
-            Frame { token: TraceToken::new(), builder, captured: FxHashMap::default(), cells: Vec::new() };
+            Frame { token: TraceToken::new(), builder, captured: FxHashMap::default(), cells: Vec::new(), inner: Vec::new() };
         STACK.with_borrow_mut(|stack| {
             stack.push(frame);
             Open { depth: stack.len() - 1 }
@@ -191,13 +194,6 @@ fn capture(stack: &mut [Frame], depth: usize, cell: &Arc<Cell>) -> ProxyId {
     }
 }
 
-impl Frame {
-    /// Makes the handle of an argument a hidden input: later uses of the cell are this input.
-    pub fn adopt(&mut self, cell: &Arc<Cell>, input: usize) {
-        self.captured.insert(Arc::as_ptr(cell) as usize, input);
-    }
-}
-
 /// Takes over the lines of a trace that was recorded inside the innermost open one, with `args` for its inputs; its
 /// results as handles.
 ///
@@ -211,6 +207,37 @@ pub(crate) fn splice(trace: &Trace, args: &[ProxyId]) -> Result<Vec<Tensor>, Err
         let outs = builder.splice(trace, args)?;
         Ok(outs.into_iter().map(|p| Tensor::traced(token, p, builder.arena().ty(p))).collect())
     })
+}
+
+/// A tensor of the innermost open trace filled with a number.
+///
+/// # Errors
+/// E710 without a row `full`; E709 if no trace is open.
+pub(crate) fn full(ty: &TensorTy, value: f64) -> Result<Tensor, Error> {
+    STACK.with_borrow_mut(|stack| {
+        let Some(Frame { token, builder, .. }) = stack.last_mut() else {
+            return Err(Error::bug("E709", "no trace is open"));
+        };
+        let proxy = builder.full(ty, value)?;
+        Ok(Tensor::traced(token, proxy, builder.arena().ty(proxy)))
+    })
+}
+
+/// The inputs of the innermost open trace whose value is `old` have this one from now on.
+pub(crate) fn set_version(old: ProxyId, new: ProxyId) {
+    STACK.with_borrow_mut(|stack| {
+        let inputs = stack.last_mut().into_iter().flat_map(|frame| frame.builder.inputs_mut());
+        inputs.filter(|input| input.version == old).for_each(|input| input.version = new);
+    });
+}
+
+/// Puts a trace that a closure became on the acquisition's record.
+pub(crate) fn note(name: &'static str, trace: &Trace, time: Duration) {
+    STACK.with_borrow_mut(|stack| {
+        if let Some(root) = stack.first_mut() {
+            root.inner.push((name, trace.clone(), time));
+        }
+    });
 }
 
 /// The proxies that handles have in the innermost open trace.

@@ -2,10 +2,11 @@
 
 mod mentions;
 
-use fulgurite_core::Name;
-use fulgurite_core::lang::ast::Block;
+use fulgurite_core::{Name, derive};
+use fulgurite_core::kernel::KernelEntry;
+use fulgurite_core::lang::ast::{Block, Param};
 use fulgurite_core::lower::Rows;
-use fulgurite_core::row::{Row, RowText};
+use fulgurite_core::row::{MeaningKind, Row, RowText};
 use rustc_hash::FxHashMap;
 use std::sync::{Arc, OnceLock, RwLock};
 
@@ -16,17 +17,19 @@ pub struct Symbol {
     /// The row's texts.
     pub text: RowText,
     row: OnceLock<Arc<Row>>,
-    rules: OnceLock<Vec<RuleFacts>>,
+    rules: OnceLock<Vec<Rule>>,
 }
 
 /// Two symbols are the same if they are one object.
 pub type SymbolRef = &'static Symbol;
 
-/// What the text of a gradient rule says about itself.
+/// A gradient rule, and what its text says about itself.
 #[derive(Clone, Debug)]
-pub struct RuleFacts {
-    /// The argument.
+pub struct Rule {
+    /// The argument whose cotangent it gives.
     pub arg: Name,
+    /// The rule, in the tensor language.
+    pub block: Block,
     /// The rule is `0`: the derivative is identically zero.
     pub zero: bool,
     /// Every name that the rule mentions.
@@ -64,21 +67,68 @@ impl Symbol {
         })
     }
 
-    /// The gradient rule for an argument, if the row (or codegen for it) gives one.
-    pub fn vjp_rule(&self, arg: Name) -> Option<(&Block, &RuleFacts)> {
-        let at = self.row().vjp.iter().position(|(name, _)| *name == arg)?;
-        Some((&self.row().vjp[at].1, &self.rule_facts()[at]))
+    /// The gradient rule for an argument: the row's (written, or derived by codegen), or one derived now, which rows
+    /// beyond first order need. Pointwise rows and composites have none then: their expression or body is
+    /// differentiated.
+    pub fn vjp_rule(&self, arg: Name) -> Option<&Rule> {
+        self.rules.get_or_init(|| self.make_rules()).iter().find(|r| r.arg == arg)
     }
 
-    fn rule_facts(&self) -> &[RuleFacts] {
-        self.rules.get_or_init(|| {
-            let facts = self.row().vjp.iter().map(|(arg, rule)| RuleFacts {
-                arg: *arg,
-                zero: mentions::is_zero(rule),
-                mentions: mentions::names(rule),
-            });
-            facts.collect()
-        })
+    fn make_rules(&self) -> Vec<Rule> {
+        let row = self.row();
+        let mut rules: Vec<Rule> = row.vjp.iter().map(|(arg, block)| Rule::new(*arg, block.clone())).collect();
+        let lacks = |p: &Param| derive::differentiable(&p.ty) && rules.iter().all(|r| r.arg != p.name.name);
+        if row.is_pointwise() || row.is_composite() || row.no_grad.is_some() || !row.sig.params.iter().any(lacks) {
+            return rules;
+        }
+        let derived = derive::derive(row, &Registered);
+        let known = rules.len();
+        for note in derived.notes {
+            if let derive::Note::Zero(arg, _) = note {
+                rules.push(Rule { arg, block: mentions::zero(), zero: true, mentions: Vec::new() });
+            }
+        }
+        rules.extend(derived.rules.into_iter().map(|(arg, block)| Rule::new(arg, block)));
+        // what is written wins
+        for at in (known..rules.len()).rev() {
+            if rules[..known].iter().any(|r| r.arg == rules[at].arg) {
+                rules.remove(at);
+            }
+        }
+        for row in derived.rows {
+            register(Symbol::leak_row(self.krate, row));
+        }
+        rules
+    }
+
+    /// A symbol from a row that was made at run time; lives as long as the process.
+    pub fn leak_row(krate: &'static str, row: Row) -> SymbolRef {
+        let sig: &'static str = Box::leak(row.sig.to_string().into_boxed_str());
+        let text = RowText {
+            op: row.op.as_str(),
+            doc: "derived at run time",
+            sig,
+            promote: "",
+            dtypes: "",
+            kind: MeaningKind::Expr,
+            body: "",
+            require: &[],
+            vjp: &[],
+            jvp: &[],
+            ties: "",
+            no_grad: "",
+            at: &[],
+            deviates: "",
+            file: "",
+            line: 0,
+        };
+        Symbol::leak(krate, text, row)
+    }
+}
+
+impl Rule {
+    fn new(arg: Name, block: Block) -> Rule {
+        Rule { arg, zero: mentions::is_zero(&block), mentions: mentions::names(&block), block }
     }
 }
 
@@ -93,10 +143,17 @@ pub struct Database {
     /// The crate.
     pub krate: &'static str,
     /// Its rows and derived rows.
-    pub symbols: &'static [Symbol],
+    pub symbols: &'static [&'static Symbol],
+    /// Its CPU tile kernels.
+    pub kernels: &'static [&'static [KernelEntry]],
 }
 
 inventory::collect!(&'static Database);
+
+/// The CPU tile kernels of every linked database.
+pub fn kernels() -> impl Iterator<Item = &'static KernelEntry> {
+    inventory::iter::<&'static Database>.into_iter().flat_map(|d| d.kernels.iter().copied().flatten())
+}
 
 #[derive(Default)]
 struct Registry {

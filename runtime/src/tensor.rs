@@ -14,7 +14,7 @@ mod shape;
 
 pub use key::Key;
 pub(crate) use shape::poisoned_size;
-pub use shape::{Axis, Dims, Ints, ShapeArg};
+pub use shape::{Dims, ShapeArg};
 
 use crate::buffer::{Buffer, BufferError, Element, Sizes};
 use crate::error::Error;
@@ -22,7 +22,7 @@ use crate::trace::types::{ProxyId, ProxyTy};
 use fulgurite_core::loc::Loc;
 use fulgurite_core::{DType, Dim, Scalar, TensorTy};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, LazyLock, RwLock};
 
 /// A tensor: a handle, cheap to clone; clones are the same tensor.
 #[derive(Clone)]
@@ -115,6 +115,21 @@ impl Cell {
         let mut state = self.state.write().unwrap_or_else(|e| e.into_inner());
         state.version += 1;
         std::mem::replace(&mut state.buffer, buffer)
+    }
+
+    /// Takes the data out, for the only owner; until it gives them back, or other data, the cell is hollow.
+    pub(crate) fn lend(&mut self) -> Buffer {
+        static HOLLOW: LazyLock<Option<Buffer>> = LazyLock::new(|| Buffer::zeros(DType::U8, &[0]).ok());
+        let state = self.state.get_mut().unwrap_or_else(|e| e.into_inner());
+        match &*HOLLOW {
+            Some(hollow) => std::mem::replace(&mut state.buffer, hollow.clone()),
+            None => state.buffer.clone(),
+        }
+    }
+
+    /// Gives back what was lent.
+    pub(crate) fn give_back(&mut self, buffer: Buffer) {
+        self.state.get_mut().unwrap_or_else(|e| e.into_inner()).buffer = buffer;
     }
 
     /// As [`Cell::replace`], for the only owner: without a lock.

@@ -1,1 +1,14 @@
-//! placeholder
+//! What the tests of the whole project share: rows, valid calls of them, and what those calls mean.
+//!
+//! | module | is |
+//! |---|---|
+//! | [`rows`] | the database under test |
+//! | [`calls`] | valid calls of a row, made from its signature alone |
+//! | [`oracle`] | what a call means: the row's own text, evaluated plainly |
+//! | [`rng`] | random numbers that are the same everywhere |
+
+pub mod calls;
+pub mod oracle;
+pub mod rng;
+pub mod rows;
+pub mod syntax;

@@ -2,7 +2,6 @@
 
 use fulgurite_core::eval::tensor::{self, Machine};
 use fulgurite_core::lang::{Block, Span};
-use fulgurite_core::lower::Rows;
 use fulgurite_core::row::{Meaning, Row};
 use fulgurite_core::sig::{ArgTy, OutTy, Refusal, Solved};
 use fulgurite_core::{Name, Value};

@@ -1,10 +1,10 @@
 //! User functions and methods: `ops::softmax(&x, -1)`, `x.softmax(-1)`, `x.sum_with(Sum { … })`.
 //!
 //! Tensor arguments and options without a default are positional; options with a default (or `?`) are fields of one
-//! struct per row, so that `..d()` leaves the rest. The types that stand here are the runtime's `prelude` for
+//! struct per row, so that `..d()` leaves the rest. The types that stand here are the runtime’s `prelude` for
 //! generated code; this file is the only one that knows their names.
 
-use super::{Emitted, names};
+use super::{Emitted, Target, names};
 use fulgurite_core::lang::ast::*;
 use fulgurite_core::row::Row;
 use std::fmt::Write;
@@ -197,7 +197,7 @@ impl Api {
     }
 
     /// Declaration and definition in the extension trait.
-    pub fn method(&self, row: &Emitted) -> Option<(String, String)> {
+    pub fn method(&self, row: &Emitted, target: &Target) -> Option<(String, String)> {
         if !self.method {
             return None;
         }
@@ -205,16 +205,15 @@ impl Api {
         let turbofish = if generics.is_empty() { "" } else { "::<N>" };
         let (args, passed) = (self.arguments(1), self.passed(1));
         let comma = if args.is_empty() { "" } else { ", " };
-        let self_value = "self";
-        let args_in_trait = args.replace("impl ", "impl ");
+        let qualify = |text: &str| qualify(text, target.runtime);
         let mut declaration = format!(
             "{}    #[track_caller]\n    fn {}{generics}(&self{comma}{}) -> {returns};\n",
             self.docs(row, "    "),
             self.name,
-            qualify(&args_in_trait)
+            qualify(&args)
         );
         let mut definition = format!(
-            "    #[track_caller]\n    fn {name}{generics}(&self{comma}{args}) -> {returns} {{\n        rows::{name}{turbofish}({self_value}{comma}{passed})\n    }}\n",
+            "    #[track_caller]\n    fn {name}{generics}(&self{comma}{args}) -> {returns} {{\n        rows::{name}{turbofish}(self{comma}{passed})\n    }}\n",
             name = self.name,
             args = qualify(&args),
             returns = qualify(&returns),
@@ -224,7 +223,7 @@ impl Api {
             let options = format!("rows::{}", self.options());
             let _ = write!(
                 declaration,
-                "    /// [`TensorOps::{name}`] with options.\n    #[track_caller]\n    fn {name}_with{generics}(&self{comma}{args}, options: {options}) -> {returns};\n",
+                "    /// `{name}` with options.\n    #[track_caller]\n    fn {name}_with{generics}(&self{comma}{args}, options: {options}) -> {returns};\n",
                 name = self.name,
                 args = qualify(&args),
                 returns = qualify(&returns),
@@ -232,7 +231,7 @@ impl Api {
             let passed = if passed.is_empty() { String::new() } else { format!("{passed}, ") };
             let _ = write!(
                 definition,
-                "    #[track_caller]\n    fn {name}_with{generics}(&self{comma}{args}, options: {options}) -> {returns} {{\n        rows::{name}_with{turbofish}({self_value}, {passed}options)\n    }}\n",
+                "    #[track_caller]\n    fn {name}_with{generics}(&self{comma}{args}, options: {options}) -> {returns} {{\n        rows::{name}_with{turbofish}(self, {passed}options)\n    }}\n",
                 name = self.name,
                 args = qualify(&args),
                 returns = qualify(&returns),
@@ -243,13 +242,14 @@ impl Api {
 }
 
 /// Types as they are named outside the module of the rows.
-fn qualify(args: &str) -> String {
+fn qualify(args: &str, runtime: &str) -> String {
     let mut out = String::new();
     let mut word = String::new();
     let flush = |word: &mut String, out: &mut String| {
-        let known = ["Tensor", "Key", "Operand", "Limit", "Dims", "ShapeArg", "Scalar", "Dim", "DType"];
+        let known = ["Tensor", "KeyArg", "Operand", "Limit", "Dims", "ShapeArg", "Scalar", "Dim", "DType"];
         if known.contains(&word.as_str()) {
-            out.push_str("crate::__runtime::prelude::");
+            out.push_str(runtime);
+            out.push_str("::prelude::");
         } else if word.starts_with(|c: char| c.is_ascii_uppercase()) && !["Option", "Into", "Vec", "N"].contains(&word.as_str()) {
             out.push_str("rows::");
         }
@@ -298,7 +298,7 @@ fn param(at: usize, p: &Param) -> Slot {
     let name = names::ident(p.name.name.as_str());
     let number = p.ty.dims.as_ref().is_none_or(Vec::is_empty) && p.ty.list.is_none();
     let (ty, value) = if p.ty.elem.contains(&Elem::Key) {
-        ("&Key", "{}.arg()")
+        ("impl KeyArg", "{}.arg()")
     } else if p.ty.list.is_some() {
         ("&[Tensor]", "api::list({})")
     } else if p.optional && number {

@@ -1,8 +1,8 @@
 //! CPU tile kernels: the expression of a pointwise row as one pass over a tile, in three instruction sets.
 
-use super::scalar::{Printer, Target, type_name};
+use super::scalar::{self, Printer, type_name};
 use super::variants::{Variant, variants};
-use super::{Emitted, Unit, names};
+use super::{Emitted, Target, Unit, names};
 use fulgurite_core::DType;
 use fulgurite_core::lower::Rows;
 use std::fmt::Write;
@@ -11,9 +11,13 @@ use std::fmt::Write;
 const DTYPES: [DType; 2] = [DType::F32, DType::F64];
 
 /// The kernels of a row and the number of their entries; `None` if it needs none of its own.
-pub fn unit(row: &Emitted, rows: &dyn Rows) -> Option<(String, usize)> {
+pub fn unit(row: &Emitted, target: &Target, rows: &dyn Rows) -> Option<(String, usize)> {
     let mut text = names::head(&row.file);
-    text += "use crate::math as m;\nuse crate::math::Isa;\nuse crate::tile::{self, CHUNK, Step, Tile};\nuse fulgurite_core::DType;\nuse fulgurite_core::kernel::KernelEntry;\n\n";
+    let kernels = target.kernels;
+    let _ = write!(
+        text,
+        "use {kernels}::core::DType;\nuse {kernels}::core::kernel::KernelEntry;\nuse {kernels}::math as m;\nuse {kernels}::math::Isa;\nuse {kernels}::tile::{{self, CHUNK, Step, Tile}};\n\n"
+    );
     let mut entries = String::new();
     let mut count = 0;
     for dtype in DTYPES {
@@ -40,26 +44,28 @@ pub fn unit(row: &Emitted, rows: &dyn Rows) -> Option<(String, usize)> {
 
 fn kernel(row: &Emitted, v: &Variant, name: &str) -> Option<String> {
     let roots: Vec<_> = v.nest.outs.iter().map(|o| &o.expr).collect();
-    let mut printer = Printer::new(Target::Rust, "                ", &roots);
+    let mut printer = Printer::new(scalar::Target::Rust, "                ", &roots);
     let mut results = Vec::new();
     for root in &roots {
         results.push(printer.expr(root).ok()?);
     }
+    let outputs: Vec<DType> = roots.iter().map(|r| r.ty()).collect();
+    let sizes = |dtypes: &[DType]| dtypes.iter().map(|d| d.size().to_string()).collect::<Vec<_>>().join(", ");
     let mut text = names::stamp(&row.file, row.line, &format!("{} [{}] {}", row.row.op, v.name, v.dtype));
     let _ = writeln!(text, "/// `{}`{} on {}.\nstruct {name};\n", row.row.op, if v.name.is_empty() { String::new() } else { format!(" ({})", v.name) }, v.dtype);
     let _ = writeln!(
         text,
         "impl Tile for {name} {{\n    #[inline(always)]\n    unsafe fn run<I: Isa>(n: usize, ins: *const *const u8, outs: *const *mut u8, nums: *const u64) {{\n        // SAFETY: the caller's promise.\n        unsafe {{ tile::steps::<I, {name}>(n, ins, outs, nums) }}\n    }}\n}}\n"
     );
-    let _ = writeln!(text, "impl Step for {name} {{\n    #[inline(always)]\n    #[allow(unused_variables, clippy::all)]\n    unsafe fn step<I: Isa>(at: usize, len: usize, ins: *const *const u8, outs: *const *mut u8, nums: *const u64) {{\n        // SAFETY: the caller's promise: inputs, outputs and numbers are those of the row.\n        unsafe {{");
+    let _ = writeln!(text, "impl Step for {name} {{\n    const SIZES: Option<tile::Sizes> = Some(tile::Sizes {{ ins: &[{}], outs: &[{}] }});\n\n    #[inline(always)]\n    #[allow(unused_variables, clippy::all)]\n    unsafe fn step<I: Isa>(at: usize, len: usize, ins: *const *const u8, outs: *const *mut u8, nums: *const u64) {{\n        // SAFETY: the caller's promise: inputs, outputs and numbers are those of the row.\n        unsafe {{", sizes(&v.inputs), sizes(&outputs));
     for k in 0..v.numbers {
         let _ = writeln!(text, "            let n{k} = f64::from_bits(*nums.add({k}));");
     }
     for (i, d) in v.inputs.iter().enumerate() {
-        let _ = writeln!(text, "            let in{i}: [{}; CHUNK] = tile::load(ins, {i}, at, len);", type_name(Target::Rust, *d));
+        let _ = writeln!(text, "            let in{i}: [{}; CHUNK] = tile::load(ins, {i}, at, len);", type_name(scalar::Target::Rust, *d));
     }
     for (i, root) in roots.iter().enumerate() {
-        let _ = writeln!(text, "            let mut out{i} = [<{}>::default(); CHUNK];", type_name(Target::Rust, root.ty()));
+        let _ = writeln!(text, "            let mut out{i} = [<{}>::default(); CHUNK];", type_name(scalar::Target::Rust, root.ty()));
     }
     text += "            for j in 0..CHUNK {\n";
     for i in 0..v.inputs.len() {
@@ -78,12 +84,12 @@ fn kernel(row: &Emitted, v: &Variant, name: &str) -> Option<String> {
 }
 
 /// The module that includes all kernel units and joins their entries.
-pub fn index(kernels: &[(String, usize)]) -> Unit {
+pub fn index(target: &Target, kernels: &[(String, usize)]) -> Unit {
     let mut text = String::from("// Made by the generator; do not edit.\n\n");
     for (stem, _) in kernels {
         let _ = writeln!(text, "mod {stem} {{\n    include!(\"kernels/{stem}.rs\");\n}}");
     }
-    let _ = writeln!(text, "\n/// The kernels of all rows, a slice per row.\npub static ROWS: [&[fulgurite_core::kernel::KernelEntry]; {}] = [", kernels.len());
+    let _ = writeln!(text, "\n/// The kernels of all rows, a slice per row.\npub static ROWS: [&[{}::core::kernel::KernelEntry]; {}] = [", target.kernels, kernels.len());
     for (stem, _) in kernels {
         let _ = writeln!(text, "    &{stem}::ENTRIES,");
     }

@@ -53,26 +53,54 @@ pub struct Artifacts {
     pub cuda: Vec<Unit>,
 }
 
+/// For which crate code is made, and where it finds what it stands on.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// The crate, as symbols name it.
+    pub krate: String,
+    /// The path of the runtime.
+    pub runtime: &'static str,
+    /// The path of the crate with the vector functions.
+    pub kernels: &'static str,
+    /// The expression for the crate's kernel tables.
+    pub tables: &'static str,
+    /// The extension trait: upstream and downstream methods stand side by side.
+    pub methods: String,
+}
+
+impl Target {
+    /// The project's own database: kernels in a crate of their own.
+    pub fn upstream(krate: &str) -> Target {
+        Target { krate: krate.into(), runtime: "crate::__runtime", kernels: "crate", tables: "&fulgurite_kernels::TABLES", methods: "TensorOps".into() }
+    }
+
+    /// A crate that uses `fulgurite`.
+    pub fn downstream(krate: &str) -> Target {
+        let methods = names::camel(&krate.replace('-', "_")) + "Ops";
+        Target { krate: krate.into(), runtime: "::fulgurite::__runtime", kernels: "::fulgurite::__kernels", tables: "&kernels::ROWS", methods }
+    }
+}
+
 impl Artifacts {
-    /// Emits `rows` as the database of crate `krate`.
-    pub fn emit(krate: &str, rows: &[Emitted], resolve: &dyn fulgurite_core::lower::Rows) -> Artifacts {
+    /// Emits `rows` as the database of a crate.
+    pub fn emit(target: &Target, rows: &[Emitted], resolve: &dyn fulgurite_core::lower::Rows) -> Artifacts {
         let mut out = Artifacts::default();
         let (mut symbols, mut functions, mut methods, mut kernels) = (vec![], vec![], vec![], vec![]);
         for row in rows {
             let stem = names::stem(row.row.op);
             let api = api::Api::of(row);
             let mut text = names::head(&row.file);
-            text += &symbols::unit(krate, row);
+            text += &symbols::unit(&target.krate, row);
             if let Some(api) = &api {
                 text += &api.function(row);
                 functions.push(api.export(row));
-                if let Some((declaration, definition)) = api.method(row) {
+                if let Some((declaration, definition)) = api.method(row, target) {
                     methods.push((declaration, definition));
                 }
             }
             symbols.push(names::constant(row.row.op));
             out.database.push(Unit { path: format!("rows/{stem}.rs"), text });
-            let kernel = cpu::unit(row, resolve);
+            let kernel = cpu::unit(row, target, resolve);
             if let Some((text, entries)) = kernel {
                 out.kernels.push(Unit { path: format!("kernels/{stem}.rs"), text });
                 kernels.push((stem.clone(), entries));
@@ -81,9 +109,22 @@ impl Artifacts {
                 out.cuda.push(Unit { path: format!("cuda/{stem}.cu"), text });
             }
         }
-        out.database.push(symbols::index(krate, rows, &symbols, &functions, &methods));
-        out.kernels.push(cpu::index(&kernels));
+        out.database.push(symbols::index(target, rows, &symbols, &functions, &methods));
+        out.kernels.push(cpu::index(target, &kernels));
         out
+    }
+
+    /// All units as one text: the database with what it includes, and the kernels in a module `kernels`.
+    pub fn inline(&self) -> String {
+        let index = |units: &[Unit], path: &str| units.iter().find(|u| u.path == path).map(|u| u.text.clone()).unwrap_or_default();
+        let mut database = index(&self.database, "database.rs");
+        let mut kernels = index(&self.kernels, "kernels.rs");
+        for (text, units) in [(&mut database, &self.database), (&mut kernels, &self.kernels)] {
+            for unit in units {
+                *text = text.replace(&format!("include!(\"{}\");", unit.path), &unit.text);
+            }
+        }
+        format!("{database}\nmod kernels {{\n{kernels}}}\n")
     }
 
     /// Writes the units whose bytes differ from what is there, each atomically; removes units of rows that are gone.

@@ -1,6 +1,6 @@
 //! Symbols: each row's texts as a static, and the database that exports them.
 
-use super::{Emitted, Unit, names};
+use super::{Emitted, Target, Unit, names};
 use fulgurite_core::row::{Meaning, Row, Ties};
 use std::fmt::Write;
 
@@ -21,6 +21,18 @@ fn pairs<K: std::fmt::Display, V: std::fmt::Display>(pairs: impl Iterator<Item =
         [one] if !one.contains('\n') => format!("&[{one}]"),
         _ => format!("&[\n            {},\n        ]", items.join(",\n            ")),
     }
+}
+
+/// Conditions at kinks with the partial derivatives there.
+fn kinks(row: &Row) -> String {
+    let items: Vec<String> = row
+        .at
+        .iter()
+        .map(|(cond, partials)| {
+            format!("({}, {})", literal(&cond.to_string()), pairs(partials.iter().map(|(a, e)| (a, e))))
+        })
+        .collect();
+    format!("&[{}]", items.join(", "))
 }
 
 /// The row's `RowText` as Rust.
@@ -50,6 +62,7 @@ pub fn row_text(row: &Row, doc: &str, file: &str, line: u32) -> String {
         vjp: {vjp},
         jvp: {jvp},
         ties: \"{ties}\",
+        at: {at},
         no_grad: {no_grad},
         deviates: {deviates},
         file: {file},
@@ -64,6 +77,7 @@ pub fn row_text(row: &Row, doc: &str, file: &str, line: u32) -> String {
         require = pairs(row.require.iter().map(|r| (&r.cond, &r.message))),
         vjp = pairs(row.vjp.iter().map(|(a, b)| (a, b))),
         jvp = pairs(row.jvp.iter().map(|(a, b)| (a, b))),
+        at = kinks(row),
         no_grad = literal(row.no_grad.as_deref().unwrap_or("")),
         deviates = literal(row.deviates.as_deref().unwrap_or("")),
         file = literal(file),
@@ -84,14 +98,16 @@ pub fn unit(krate: &str, row: &Emitted) -> String {
 
 /// The file that includes every unit: modules, re-exports, the extension trait, the database.
 pub fn index(
-    krate: &str,
+    target: &Target,
     rows: &[Emitted],
     symbols: &[String],
     exports: &[Vec<String>],
     methods: &[(String, String)],
 ) -> Unit {
     let mut text = String::from("// Made by the generator; do not edit.\n\n");
-    text += "mod rows {\n    #![allow(clippy::too_many_arguments, clippy::needless_raw_string_hashes, unused_imports)]\n    use crate::__runtime::prelude::*;\n\n";
+    text += "mod rows {\n    #![allow(clippy::too_many_arguments, clippy::needless_raw_string_hashes, unused_imports)]\n";
+    let (krate, runtime, kernels) = (&target.krate, target.runtime, target.tables);
+    let _ = write!(text, "    use {runtime}::prelude::*;\n\n");
     for row in rows {
         let _ = writeln!(text, "    include!(\"rows/{}.rs\");", names::stem(row.row.op));
     }
@@ -101,23 +117,23 @@ pub fn index(
         let _ = writeln!(text, "    pub use super::rows::{export};");
     }
     text += "}\n\n";
-    text += "/// Operators as methods of tensors.\npub trait TensorOps {\n";
+    let _ = writeln!(text, "/// Operators as methods of tensors.\npub trait {} {{", target.methods);
     for (declaration, _) in methods {
         text += declaration;
     }
-    text += "}\n\nimpl TensorOps for crate::__runtime::prelude::Tensor {\n";
+    let _ = write!(text, "}}\n\nimpl {} for {runtime}::prelude::Tensor {{\n", target.methods);
     for (_, definition) in methods {
         text += definition;
     }
     text += "}\n\n";
-    let _ = writeln!(text, "static SYMBOLS: [&crate::__runtime::symbol::Symbol; {}] = [", symbols.len());
+    let _ = writeln!(text, "static SYMBOLS: [&{runtime}::symbol::Symbol; {}] = [", symbols.len());
     for s in symbols {
         let _ = writeln!(text, "    &rows::{s},");
     }
     text += "];\n\n";
     let _ = writeln!(
         text,
-        "/// The rows of this crate.\npub static DATABASE: crate::__runtime::symbol::Database =\n    crate::__runtime::symbol::Database {{ krate: {krate:?}, symbols: &SYMBOLS }};\n"
+        "/// The rows of this crate.\npub static DATABASE: {runtime}::symbol::Database =\n    {runtime}::symbol::Database {{ krate: {krate:?}, symbols: &SYMBOLS, kernels: {kernels} }};\n"
     );
     Unit { path: "database.rs".into(), text }
 }

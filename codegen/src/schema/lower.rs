@@ -34,6 +34,14 @@ impl RowSource {
             vjp: rules(&self.grad),
             jvp: rules(&self.jvp),
             ties: self.ties.as_ref().map_or(Ties::Even, |(ties, _)| *ties),
+            at: self
+                .at
+                .iter()
+                .map(|kink| {
+                    let partials = kink.partials.iter().map(|(arg, e)| (Name::new(arg.as_str()), e.tree.clone()));
+                    (kink.cond.tree.clone(), partials.collect())
+                })
+                .collect(),
             no_grad: text(&self.no_grad),
             deviates: text(&self.deviates),
         }

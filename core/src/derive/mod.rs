@@ -1,1 +1,133 @@
-//! Linearise and transpose.
+//! Derivatives: linearise, then transpose.
+//!
+//! [`derive`] gives, for each argument of a row that a gradient can flow to, a VJP rule in the tensor language, and the
+//! rows that these rules call:
+//!
+//! - a **pointwise** row is differentiated as a term ([`term`], [`linear`], [`rules`]); what is itself a row is spelled
+//!   with rows (`unbroadcast(g * cos(x), x)`), anything else becomes a pointwise row `gelu.vjp.x(x, d_out, …)`;
+//! - an **index** row is linear in what it reads: reading `x` at places `e(o)` transposes to
+//!   `sum[o if e(o) == i](d_out[o])`, a row `conv.vjp.x` of the same language ([`index`]). What a gradient needs of the
+//!   forward value besides arguments and results (a maximum, a count) is computed once, by rows of its own
+//!   (`amax.vjp.x.part1`), and handed over.
+//! - a **composite** row has no rules here: the caller differentiates through its body. A `host` row needs none.
+//!
+//! Derived rows are rows: they print, parse, lower, and can be derived again (`matmul.vjp.a.vjp.d_out` is a matmul), which
+//! gives higher orders. Conventions:
+//!
+//! | name | is |
+//! |---|---|
+//! | `OP.vjp.ARG` | the row; with several differentiable results one per result, `OP.vjp.ARG.RESULT` |
+//! | `d_out`, `d_RESULT` | the cotangent, the last argument. Not `g`: rules of the derived row call *its* cotangent `g` |
+//! | `like x: T[..S]` | an argument of which only the type is needed: the rule passes the argument, `bind` its type |
+//! | `y`, `RESULT` | the row's result, where the derivative is cheaper with it |
+//! | `OP.vjp.ARG.partN` | a value computed once |
+//!
+//! A rule's value has the argument's shape; where promotion mixed dtypes it may have another float dtype, and whoever
+//! applies the rule casts it. Rules are given for tensors: a number has no gradient.
+
+mod emit;
+pub mod linear;
+pub mod make;
+mod pointwise;
+mod rules;
+pub mod term;
+pub mod walk;
+
+use crate::Name;
+use crate::lang::ast::{Block, Elem, Span, Type};
+use crate::lower::Rows;
+use crate::row::{Meaning, Row};
+use std::fmt;
+
+/// What was derived for a row.
+#[derive(Clone, Debug, Default)]
+pub struct Derived {
+    /// Argument, VJP rule in the tensor language.
+    pub rules: Vec<(Name, Block)>,
+    /// Rows that the rules call.
+    pub rows: Vec<Row>,
+    /// What a reader may want to know.
+    pub notes: Vec<Note>,
+    /// Arguments without rule, and why: the row must declare `grad` for them.
+    pub failed: Vec<(Name, NotDerivable)>,
+}
+
+impl Derived {
+    /// The rule for `arg`.
+    pub fn rule(&self, arg: Name) -> Option<&Block> {
+        self.rules.iter().find(|(a, _)| *a == arg).map(|(_, b)| b)
+    }
+
+    /// The derived row called `name`.
+    pub fn row(&self, name: Name) -> Option<&Row> {
+        self.rows.iter().find(|r| r.op == name)
+    }
+}
+
+/// A fact about a derivation.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Note {
+    /// No derivative flows to this argument: it is constant, and why.
+    Zero(Name, &'static str),
+    /// A rule of [`rules`] shortened the derivative in this argument.
+    Rule(Name, &'static str),
+    /// The row is a composite: its body is differentiated.
+    ThroughBody,
+}
+
+/// Why there is no derived rule.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NotDerivable {
+    /// The claim: lower case, names the form that stands in the way.
+    pub reason: String,
+    /// Where it stands in the row's meaning (empty: nowhere in particular).
+    pub span: Span,
+}
+
+impl NotDerivable {
+    /// A reason without a place.
+    pub fn new(reason: impl Into<String>) -> NotDerivable {
+        NotDerivable { reason: reason.into(), span: Span::default() }
+    }
+    /// The same at a place.
+    pub fn at(self, span: Span) -> NotDerivable {
+        NotDerivable { span, ..self }
+    }
+}
+
+impl fmt::Display for NotDerivable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.reason)
+    }
+}
+impl std::error::Error for NotDerivable {}
+
+/// Derives the VJP rules of `row`; `rows` finds the pointwise rows that its body calls, and those that rules are
+/// spelled with.
+pub fn derive(row: &Row, rows: &dyn Rows) -> Derived {
+    match &row.meaning {
+        Meaning::Decomp(_) => Derived { notes: vec![Note::ThroughBody], ..Derived::default() },
+        Meaning::Host(_) => Derived::default(),
+        Meaning::Expr(b) | Meaning::View(b) => {
+            if row.is_pointwise() {
+                pointwise::derive(row, b, rows)
+            } else {
+                Derived::default()
+            }
+        }
+    }
+}
+
+/// Whether a gradient can flow to or from values of this type.
+pub fn differentiable(ty: &Type) -> bool {
+    ty.elem.iter().any(|e| match e {
+        Elem::Var(_) | Elem::Acc(_) | Elem::Real(_) => true,
+        Elem::Class(c) => *c == "float" || crate::DType::from_name(c.as_str()).is_some_and(|d| d.is_float()),
+        Elem::Index | Elem::Key => false,
+    })
+}
+
+/// The name of a cotangent in a rule: `g`, or `g_NAME` where the row has several results.
+pub fn cotangent(row: &Row, out: Name) -> Name {
+    if row.sig.outs.len() == 1 { Name::new("g") } else { Name::new(&format!("g_{out}")) }
+}

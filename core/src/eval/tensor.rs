@@ -3,7 +3,7 @@
 //! A machine says what a tensor is and what calling a row does: a trace binds bound symbols, build-time checks compute
 //! arrays, tapes record. Numbers, sizes, `let`, static `if` and `match`, and the listed helpers are evaluated here.
 
-mod helpers;
+pub mod helpers;
 
 use crate::lang::ast::*;
 use crate::row::Row;

@@ -167,33 +167,33 @@ impl Lowering<'_> {
             .collect()
     }
 
-    /// The bound indices of (chosen axes of) a list.
+    /// The bound indices of (chosen axes of) a list. Axes of size 1 that nothing runs along (dropped by `squeeze`) are
+    /// read at 0.
     pub(super) fn index_list(&mut self, name: Name, axes: Option<&Axes>, at: At) -> Res<Vec<SExpr>> {
-        let entries = match self.lookup(name) {
-            Some(L::List(entries)) => entries,
-            Some(L::Unraveled(flat, dims)) => {
+        let sizes = match self.env.size(name.size_of_index()) {
+            Some(Size::List(l)) => Some(l.clone()),
+            _ => None,
+        };
+        let entries = match (self.lookup(name), &sizes) {
+            (Some(L::List(entries)), _) => entries,
+            (Some(L::Unraveled(flat, dims)), _) => {
                 build::unravel(&flat.e, &dims).into_iter().map(|e| Some(Typed { e, elem: false })).collect()
             }
-            Some(L::One(v)) => vec![Some(v)],
-            _ => match self.env.size(name.size_of_index()) {
-                // a list of no axes binds no index
-                Some(Size::List(l)) if l.is_empty() => Vec::new(),
-                _ => return Err(fault(self.row, format!("no index `{name}` is bound here"))),
-            },
+            (Some(L::One(v)), _) => vec![Some(v)],
+            (_, Some(sizes)) if sizes.iter().all(|d| d.value() == 1) => vec![None; sizes.len()],
+            _ => return Err(fault(self.row, format!("no index `{name}` is bound here"))),
         };
         let chosen: Vec<usize> = match axes {
             None => (0..entries.len()).collect(),
             Some(a) => statics::axes(&self.env, a, entries.len(), at)?,
         };
+        let size = |i: usize| sizes.as_ref().and_then(|l| l.get(i)).map(|d| d.value());
         chosen
             .into_iter()
             .map(|i| match entries.get(i) {
                 Some(Some(v)) => Ok(v.e.clone()),
-                // the only element of an axis that the result lacks
-                _ => match self.env.size(name.size_of_index()) {
-                    Some(Size::List(l)) if l.get(i).is_some_and(|d| d.value() == 1) => Ok(SExpr::int(0)),
-                    _ => Err(fault(self.row, format!("the index `{name}` of axis {i} is not bound here"))),
-                },
+                _ if size(i) == Some(1) => Ok(SExpr::int(0)),
+                _ => Err(fault(self.row, format!("the index `{name}` of axis {i} is not bound here"))),
             })
             .collect()
     }

@@ -164,6 +164,14 @@ impl Lowering<'_> {
             let wide = if d.is_float() { DType::F64 } else { DType::I64 };
             return Ok(L::One(Typed { e: SExpr::new(SOp::Num(*k), wide), elem: false }));
         }
+        if let Some(Size::List(sizes)) = self.env.size(n.size_of_index())
+            && sizes.is_empty()
+            && self.env.item(n).is_none()
+            && !n.is_size()
+        {
+            // a list of no axes binds no index
+            return Ok(L::List(Vec::new()));
+        }
         let v = statics::eval(&self.env, &Expr::name(n), at).map_err(|s| match s {
             Stop::NotStatic => fault(self.row, format!("`{n}` is not known here")),
             refused => refused,

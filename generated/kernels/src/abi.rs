@@ -1,21 +1,11 @@
 //! Which instruction set runs, and how a kernel table is searched.
 
+pub use crate::math::Level;
 pub use fulgurite_core::kernel::{KernelEntry, TileFn};
-use std::collections::HashMap;
-use std::sync::OnceLock;
 
 use fulgurite_core::DType;
-
-/// The instruction sets for which kernels are compiled, weakest first.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Level {
-    /// Whatever every CPU of the architecture has.
-    Baseline,
-    /// AVX2, FMA, F16C.
-    Avx2,
-    /// AVX-512 F, VL, DQ, BW.
-    Avx512,
-}
+use std::collections::HashMap;
+use std::sync::OnceLock;
 
 impl Level {
     /// Every level, weakest first.
@@ -39,9 +29,8 @@ impl Level {
     pub fn detect() -> Level {
         #[cfg(target_arch = "x86_64")]
         {
-            let avx2 = is_x86_feature_detected!("avx2")
-                && is_x86_feature_detected!("fma")
-                && is_x86_feature_detected!("f16c");
+            let avx2 =
+                is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c");
             let avx512 = is_x86_feature_detected!("avx512f")
                 && is_x86_feature_detected!("avx512vl")
                 && is_x86_feature_detected!("avx512dq")

@@ -13,6 +13,7 @@
 //!
 //! **Bits.** All three forms of a kernel give the same bits for everything but the transcendental functions of f32 (see
 //! [`crate::math`]): no kernel contracts a product and a sum that the row wrote apart, and reductions have a fixed order.
+//! Sign and payload of a NaN are not part of that promise.
 
 mod casts;
 mod maps;

@@ -15,7 +15,7 @@ mod isa;
 mod single;
 
 pub use cast::CastTo;
-pub use isa::{Avx2, Avx512, Baseline, Isa};
+pub use isa::{Avx2, Avx512, Baseline, Isa, Level};
 
 /// What every element type has, bool among them.
 pub trait Elem: Copy + PartialEq + PartialOrd + Default + Send + Sync + 'static {

@@ -1,16 +1,16 @@
 //! How a kernel goes over a tile: chunks of a fixed length in local arrays, which LLVM turns into straight vector code.
 //!
 //! A chunk is read whole before anything is written, so an output may be the same memory as an input. What is left
-//! below a whole chunk is copied to a padded one and goes through the same code, so values don't depend on where in a
-//! tile an element stands, and the code exists once.
+//! below a whole chunk is padded to one and goes through the same code, so values don't depend on where in a tile an
+//! element stands.
 
-use crate::math::{Avx2, Avx512, Baseline, Isa};
+use crate::math::{Avx2, Avx512, Baseline, Isa, Level};
 use fulgurite_core::kernel::TileFn;
 use std::mem::MaybeUninit;
 
 /// Elements that a kernel handles at a time: four vectors of AVX2, two of AVX-512 for f32.
 pub const CHUNK: usize = 32;
-/// Inputs, and outputs, that a [`Pointwise`] kernel may have.
+/// Inputs, and outputs, that a [`Step`] with [`Step::SIZES`] may have.
 pub const MAX_ARGS: usize = 16;
 
 /// A kernel, to be compiled once per instruction set.
@@ -18,11 +18,11 @@ pub const MAX_ARGS: usize = 16;
 /// Implementations mark `run` `#[inline(always)]`: only then is it compiled with the features of the function that
 /// [`baseline`], [`avx2`] or [`avx512`] puts around it.
 pub trait Tile {
-    /// Runs over `n` elements; `this` is the function being run.
+    /// Runs over `n` elements.
     ///
     /// # Safety
     /// As [`TileFn`].
-    unsafe fn run<I: Isa>(this: TileFn, n: usize, ins: *const *const u8, outs: *const *mut u8, nums: *const u64);
+    unsafe fn run<I: Isa>(n: usize, ins: *const *const u8, outs: *const *mut u8, nums: *const u64);
 }
 
 /// The kernel for any CPU.
@@ -31,7 +31,7 @@ pub trait Tile {
 /// As [`TileFn`].
 pub unsafe fn baseline<K: Tile>(n: usize, ins: *const *const u8, outs: *const *mut u8, nums: *const u64) {
     // SAFETY: the caller's promise.
-    unsafe { K::run::<Baseline>(baseline::<K>, n, ins, outs, nums) }
+    unsafe { K::run::<Baseline>(n, ins, outs, nums) }
 }
 
 /// The kernel for AVX2.
@@ -42,7 +42,7 @@ pub unsafe fn baseline<K: Tile>(n: usize, ins: *const *const u8, outs: *const *m
 #[target_feature(enable = "avx2,fma,f16c")]
 pub unsafe fn avx2<K: Tile>(n: usize, ins: *const *const u8, outs: *const *mut u8, nums: *const u64) {
     // SAFETY: the caller's promise.
-    unsafe { K::run::<Avx2>(avx2::<K>, n, ins, outs, nums) }
+    unsafe { K::run::<Avx2>(n, ins, outs, nums) }
 }
 
 /// The kernel for AVX-512.
@@ -53,7 +53,7 @@ pub unsafe fn avx2<K: Tile>(n: usize, ins: *const *const u8, outs: *const *mut u
 #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx2,fma,f16c")]
 pub unsafe fn avx512<K: Tile>(n: usize, ins: *const *const u8, outs: *const *mut u8, nums: *const u64) {
     // SAFETY: the caller's promise.
-    unsafe { K::run::<Avx512>(avx512::<K>, n, ins, outs, nums) }
+    unsafe { K::run::<Avx512>(n, ins, outs, nums) }
 }
 
 /// The AVX2 form of a kernel, on architectures that have one.
@@ -72,33 +72,63 @@ pub const fn avx512_of<K: Tile>() -> Option<TileFn> {
     None
 }
 
-/// A kernel that computes each element from those at the same place.
-pub trait Pointwise {
-    /// Bytes of an element, per input.
-    const INS: &'static [usize];
-    /// Bytes of an element, per output.
-    const OUTS: &'static [usize];
-
-    /// Computes the chunk from `at` on. Marked `#[inline(always)]`, as [`Tile::run`].
-    ///
-    /// # Safety
-    /// As [`TileFn`] for elements `at..at + CHUNK`.
-    unsafe fn chunk<I: Isa>(at: usize, ins: *const *const u8, outs: *const *mut u8, nums: *const u64);
+/// The form of a kernel that belongs to `I`.
+#[inline(always)]
+fn form<I: Isa, K: Tile>() -> TileFn {
+    match I::LEVEL {
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512 => avx512::<K>,
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx2 => avx2::<K>,
+        _ => baseline::<K>,
+    }
 }
 
-impl<P: Pointwise> Tile for P {
-    #[inline(always)]
-    unsafe fn run<I: Isa>(this: TileFn, n: usize, ins: *const *const u8, outs: *const *mut u8, nums: *const u64) {
-        const { assert!(P::INS.len() <= MAX_ARGS && P::OUTS.len() <= MAX_ARGS, "too many arguments for one kernel") };
-        let mut at = 0;
-        // SAFETY: the caller's promise, for elements below n.
-        unsafe {
-            while n - at >= CHUNK {
-                P::chunk::<I>(at, ins, outs, nums);
-                at += CHUNK;
-            }
-            if at < n {
-                rest(this, P::INS, P::OUTS, at, n - at, ins, outs, nums);
+/// Bytes of an element of each input and output.
+#[derive(Clone, Copy)]
+pub struct Sizes {
+    /// Per input.
+    pub ins: &'static [usize],
+    /// Per output.
+    pub outs: &'static [usize],
+}
+
+/// A kernel that computes each element from those at the same place; [`steps`] is its [`Tile::run`].
+pub trait Step: Tile {
+    /// With them, the elements below a whole chunk run in padded copies through the one copy of the code; without,
+    /// `step` is compiled a second time for them.
+    const SIZES: Option<Sizes> = None;
+
+    /// Computes the elements `at..at + len`; `len` is at most [`CHUNK`], and exactly that, a constant, but at the end.
+    /// Marked `#[inline(always)]`, as [`Tile::run`].
+    ///
+    /// # Safety
+    /// As [`TileFn`] for elements `at..at + len`.
+    unsafe fn step<I: Isa>(at: usize, len: usize, ins: *const *const u8, outs: *const *mut u8, nums: *const u64);
+}
+
+/// Steps over `n` elements.
+///
+/// # Safety
+/// As [`TileFn`].
+#[inline(always)]
+pub unsafe fn steps<I: Isa, S: Step>(n: usize, ins: *const *const u8, outs: *const *mut u8, nums: *const u64) {
+    const {
+        if let Some(sizes) = S::SIZES {
+            assert!(sizes.ins.len() <= MAX_ARGS && sizes.outs.len() <= MAX_ARGS, "too many arguments for one kernel");
+        }
+    }
+    let mut at = 0;
+    // SAFETY: the caller's promise; at + len ≤ n throughout.
+    unsafe {
+        while n - at >= CHUNK {
+            S::step::<I>(at, CHUNK, ins, outs, nums);
+            at += CHUNK;
+        }
+        if at < n {
+            match S::SIZES {
+                Some(sizes) => rest(form::<I, S>(), sizes, at, n - at, ins, outs, nums),
+                None => S::step::<I>(at, n - at, ins, outs, nums),
             }
         }
     }
@@ -110,14 +140,11 @@ type Buffers = [MaybeUninit<[u64; CHUNK]>; MAX_ARGS];
 /// Runs `this` on the `len` elements from `at` on, in padded copies.
 ///
 /// # Safety
-/// As [`TileFn`] for elements `at..at + len`; len < CHUNK; `sizes_in` and `sizes_out` are those of the kernel.
-#[cold]
+/// As [`TileFn`] for elements `at..at + len`; len < CHUNK; `sizes` are those of the kernel.
 #[inline(never)]
-#[allow(clippy::too_many_arguments)]
 unsafe fn rest(
     this: TileFn,
-    sizes_in: &[usize],
-    sizes_out: &[usize],
+    sizes: Sizes,
     at: usize,
     len: usize,
     ins: *const *const u8,
@@ -130,7 +157,7 @@ unsafe fn rest(
     let mut to_at = [std::ptr::null_mut::<u8>(); MAX_ARGS];
     // SAFETY: a buffer holds CHUNK elements of up to 8 bytes; the caller's pointers hold at + len.
     unsafe {
-        for (k, size) in sizes_in.iter().enumerate() {
+        for (k, size) in sizes.ins.iter().enumerate() {
             let buffer = from[k].as_mut_ptr().cast::<u8>();
             (*ins.add(k)).add(at * size).copy_to_nonoverlapping(buffer, len * size);
             // Zeros are values of every element type.
@@ -141,30 +168,48 @@ unsafe fn rest(
             *pointer = buffer.as_mut_ptr().cast();
         }
         this(CHUNK, from_at.as_ptr(), to_at.as_ptr(), nums);
-        for (k, size) in sizes_out.iter().enumerate() {
+        for (k, size) in sizes.outs.iter().enumerate() {
             to_at[k].copy_to_nonoverlapping((*outs.add(k)).add(at * size), len * size);
         }
     }
 }
 
-/// The chunk of input `k` from `at` on.
+/// Elements `at..` of input `k`: a whole chunk, or `len` of them and copies of the first for padding.
 ///
 /// # Safety
-/// Input `k` holds elements of type `X` up to `at + N`.
+/// Input `k` holds elements of type `X` up to `at + len`, `len` in 1..=N.
 #[inline(always)]
-pub unsafe fn load<X: Copy, const N: usize>(ins: *const *const u8, k: usize, at: usize) -> [X; N] {
+pub unsafe fn load<X: Copy, const N: usize>(ins: *const *const u8, k: usize, at: usize, len: usize) -> [X; N] {
     // SAFETY: the caller's promise.
-    unsafe { (*ins.add(k)).cast::<X>().add(at).cast::<[X; N]>().read_unaligned() }
+    unsafe {
+        let from = (*ins.add(k)).cast::<X>().add(at);
+        if len == N {
+            return from.cast::<[X; N]>().read_unaligned();
+        }
+        let mut chunk = [from.read_unaligned(); N];
+        for (j, x) in chunk.iter_mut().enumerate().take(len) {
+            *x = from.add(j).read_unaligned();
+        }
+        chunk
+    }
 }
 
-/// Writes `chunk` to output `k` from `at` on.
+/// Writes `len` elements of `chunk` to output `k` from `at` on.
 ///
 /// # Safety
-/// Output `k` holds elements of type `Y` up to `at + N`.
+/// Output `k` holds elements of type `Y` up to `at + len`, `len` in 1..=N.
 #[inline(always)]
-pub unsafe fn store<Y: Copy, const N: usize>(outs: *const *mut u8, k: usize, at: usize, chunk: [Y; N]) {
+pub unsafe fn store<Y: Copy, const N: usize>(outs: *const *mut u8, k: usize, at: usize, len: usize, chunk: [Y; N]) {
     // SAFETY: the caller's promise.
-    unsafe { (*outs.add(k)).cast::<Y>().add(at).cast::<[Y; N]>().write_unaligned(chunk) }
+    unsafe {
+        let to = (*outs.add(k)).cast::<Y>().add(at);
+        if len == N {
+            return to.cast::<[Y; N]>().write_unaligned(chunk);
+        }
+        for (j, y) in chunk.iter().enumerate().take(len) {
+            to.add(j).write_unaligned(*y);
+        }
+    }
 }
 
 /// A run-time number as f64.
@@ -186,3 +231,17 @@ pub unsafe fn integer(nums: *const u64, k: usize) -> i64 {
     // SAFETY: the caller's promise.
     unsafe { *nums.add(k) as i64 }
 }
+
+/// The [`Tile`] of types that are a [`Step`].
+macro_rules! tile_by_steps {
+    ($([$($generics:tt)*] $t:ty $(where [$($bounds:tt)*])?;)*) => {$(
+        impl<$($generics)*> $crate::tile::Tile for $t $(where $($bounds)*)? {
+            #[inline(always)]
+            unsafe fn run<I: $crate::math::Isa>(n: usize, ins: *const *const u8, outs: *const *mut u8, nums: *const u64) {
+                // SAFETY: the caller's promise.
+                unsafe { $crate::tile::steps::<I, Self>(n, ins, outs, nums) }
+            }
+        }
+    )*};
+}
+pub(crate) use tile_by_steps;

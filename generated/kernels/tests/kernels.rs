@@ -92,8 +92,9 @@ fn every_builtin_equals_its_definition() {
     for record in TABLE.iter().filter(|r| !matches!(r.builtin, Builtin::Cast | Builtin::Uniform)) {
         for dtype in COMPUTE.into_iter().filter(|d| record.domain.contains(*d)) {
             let entry = entry(&format!("builtin.{}", record.name), "", dtype);
-            let columns: Vec<Vec<Scalar>> =
-                (0..record.arity()).map(|k| samples(if record.args[k] == "c" { Bool } else { dtype }, k as u64 + 1)).collect();
+            let columns: Vec<Vec<Scalar>> = (0..record.arity())
+                .map(|k| samples(if record.args[k] == "c" { Bool } else { dtype }, k as u64 + 1))
+                .collect();
             let n = columns[0].len();
             let ins: Vec<Vec<u8>> = columns
                 .iter()
@@ -120,7 +121,10 @@ fn every_builtin_equals_its_definition() {
                         }
                     };
                     let name = record.name;
-                    assert!(agree(got, expected, record.builtin), "{name} {dtype} {level:?} {args:?}: {got:?}, not {expected:?}");
+                    assert!(
+                        agree(got, expected, record.builtin),
+                        "{name} {dtype} {level:?} {args:?}: {got:?}, not {expected:?}"
+                    );
                 }
             }
         }
@@ -133,7 +137,8 @@ fn casts_equal_their_definition() {
         for to in COMPUTE {
             let mut numbers = samples(from, 3);
             if from.is_float() {
-                let edges = [300.0, 3e9, -3e9, 1e20, 2_147_483_647.0, 2_147_483_648.0, -2_147_483_648.0, 9.3e18, 40_000.0, 0.1];
+                let edges =
+                    [300.0, 3e9, -3e9, 1e20, 2_147_483_647.0, 2_147_483_648.0, -2_147_483_648.0, 9.3e18, 40_000.0, 0.1];
                 numbers.extend(edges.map(|x| cast_scalar(Scalar::Float(x), from)));
             }
             let ins = encode(&numbers, from);
@@ -184,7 +189,9 @@ fn forms_lengths_and_aliases_agree() {
             .iter()
             .map(|size| {
                 let is_bool = entry.dtype == Bool || *size == 1 && entry.symbol == "builtin.select";
-                (0..n * size).map(|_| if is_bool { random.next() as u8 & 1 } else { (random.next() >> 9) as u8 }).collect()
+                (0..n * size)
+                    .map(|_| if is_bool { random.next() as u8 & 1 } else { (random.next() >> 9) as u8 })
+                    .collect()
             })
             .collect();
         let nums = [2.5f64.to_bits()];
@@ -283,7 +290,10 @@ fn reductions_have_one_order() {
             for (level, f) in forms(e) {
                 assert_eq!(of(f).to_bits(), of(e.baseline).to_bits(), "{symbol} {level:?} of {n}");
                 let got = of(f) as f64;
-                assert!(got == exact || (got - exact).abs() <= 1e-4 * exact.abs().max(1e-3), "{symbol} of {n}: {got} {exact}");
+                assert!(
+                    got == exact || (got - exact).abs() <= 1e-4 * exact.abs().max(1e-3),
+                    "{symbol} of {n}: {got} {exact}"
+                );
             }
         }
     }

@@ -14,6 +14,11 @@ pub(super) fn names(block: &Block) -> Vec<Name> {
     found
 }
 
+/// The rule `0`.
+pub(super) fn zero() -> Block {
+    Block { stmts: Vec::new(), value: Expr::bare(Node::Int(0)) }
+}
+
 /// Whether the rule is the literal 0.
 pub(super) fn is_zero(block: &Block) -> bool {
     block.stmts.is_empty()

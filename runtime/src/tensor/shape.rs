@@ -4,7 +4,7 @@
 //! become an error of the call, not of the conversion.
 
 use crate::error::Error;
-use fulgurite_core::{Dim, Name, Scalar, Value};
+use fulgurite_core::{Dim, Name, Value};
 use smallvec::SmallVec;
 use std::cell::RefCell;
 
@@ -29,11 +29,15 @@ pub(crate) fn poisoned_size() -> Error {
 /// Sizes of a tensor; -1 where the operator says that it is inferred.
 ///
 /// Made from tuples of up to eight `usize`, `i64`, `i32` and [`Dim`] in any mixture, from arrays, vectors and slices of
-/// one of them, from a single one, and from `()` for rank 0.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ShapeArg(pub SmallVec<[Dim; 6]>);
+/// one of them, from a single one, and from `()` for rank 0; the default is not given.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct ShapeArg(Option<SmallVec<[Dim; 6]>>);
 
 impl ShapeArg {
+    fn new(sizes: impl IntoIterator<Item = Dim>) -> ShapeArg {
+        ShapeArg(Some(sizes.into_iter().collect()))
+    }
+
     /// The sizes, if all are known and none is negative.
     ///
     /// # Errors
@@ -45,12 +49,12 @@ impl ShapeArg {
                 false => Error::new("E745", format!("{d} is not a size")),
             })
         };
-        self.0.iter().map(one).collect()
+        self.0.iter().flatten().map(one).collect()
     }
 
     /// As an argument of an operator.
     pub fn value<V>(self) -> Value<V> {
-        Value::List(self.0.into_iter().map(Value::size).collect())
+        self.0.map_or(Value::Absent, |sizes| Value::List(sizes.into_iter().map(Value::size).collect()))
     }
 }
 
@@ -58,7 +62,7 @@ macro_rules! tuples {
     ($(($($t:ident $x:ident),+))*) => {$(
         impl<$($t: Into<Dim>),+> From<($($t,)+)> for ShapeArg {
             fn from(($($x,)+): ($($t,)+)) -> ShapeArg {
-                ShapeArg(SmallVec::from_slice(&[$($x.into()),+]))
+                ShapeArg::new([$($x.into()),+])
             }
         }
     )*};
@@ -76,18 +80,18 @@ tuples! {
 
 impl From<()> for ShapeArg {
     fn from((): ()) -> ShapeArg {
-        ShapeArg(SmallVec::new())
+        ShapeArg::new([])
     }
 }
 
 impl<D: Into<Dim>, const N: usize> From<[D; N]> for ShapeArg {
     fn from(sizes: [D; N]) -> ShapeArg {
-        ShapeArg(sizes.into_iter().map(Into::into).collect())
+        ShapeArg::new(sizes.into_iter().map(Into::into))
     }
 }
 impl<D: Into<Dim>> From<Vec<D>> for ShapeArg {
     fn from(sizes: Vec<D>) -> ShapeArg {
-        ShapeArg(sizes.into_iter().map(Into::into).collect())
+        ShapeArg::new(sizes.into_iter().map(Into::into))
     }
 }
 impl<D: Into<Dim> + Copy> From<&Vec<D>> for ShapeArg {
@@ -97,7 +101,7 @@ impl<D: Into<Dim> + Copy> From<&Vec<D>> for ShapeArg {
 }
 impl<D: Into<Dim> + Copy> From<&[D]> for ShapeArg {
     fn from(sizes: &[D]) -> ShapeArg {
-        ShapeArg(sizes.iter().map(|&d| d.into()).collect())
+        ShapeArg::new(sizes.iter().map(|&d| d.into()))
     }
 }
 impl<D: Into<Dim> + Copy, const N: usize> From<&[D; N]> for ShapeArg {
@@ -106,120 +110,76 @@ impl<D: Into<Dim> + Copy, const N: usize> From<&[D; N]> for ShapeArg {
     }
 }
 
-/// An integer that counts axes or steps: `i64`, `i32` or `usize`.
-pub trait Axis: Copy {
-    /// It as i64 (a `usize` beyond that saturates, and the operator refuses it).
-    fn axis(self) -> i64;
-}
-impl Axis for i64 {
-    fn axis(self) -> i64 {
-        self
-    }
-}
-impl Axis for i32 {
-    fn axis(self) -> i64 {
-        self as i64
-    }
-}
-impl Axis for usize {
-    fn axis(self) -> i64 {
-        i64::try_from(self).unwrap_or(i64::MAX)
-    }
-}
-
-/// A set of axes: some, or all. `[1].into()`, `vec.into()`, `1.into()`, `Dims::All`.
+/// Integers that an operator takes one by one or once for all: a set of axes, a permutation, strides, paddings.
+///
+/// Made from a single integer, from arrays, vectors and slices of them, and from `()` for none; the default is what the
+/// row says.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub enum Dims {
-    /// Every axis.
+    /// Not given: the row's default.
     #[default]
+    Default,
+    /// Every axis.
     All,
-    /// These; negative ones count from the last.
-    These(Vec<i64>),
+    /// The same for each axis, or this axis alone.
+    One(Dim),
+    /// These.
+    Each(SmallVec<[Dim; 4]>),
 }
 
 impl Dims {
     /// As an argument of an operator.
     pub fn value<V>(self) -> Value<V> {
         match self {
+            Dims::Default => Value::Absent,
             Dims::All => Value::Word(Name::new("all")),
-            Dims::These(axes) => ints(&axes),
+            Dims::One(i) => Value::size(i),
+            Dims::Each(all) => Value::List(all.into_iter().map(Value::size).collect()),
         }
     }
 }
 
-/// Integers, one per axis, or one for all of them: strides, paddings, permutations.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Ints {
-    /// The same everywhere.
-    One(i64),
-    /// One each.
-    Each(Vec<i64>),
-}
-
-impl Ints {
-    /// As an argument of an operator.
-    pub fn value<V>(self) -> Value<V> {
-        match self {
-            Ints::One(i) => Value::Num(Scalar::Int(i)),
-            Ints::Each(all) => ints(&all),
-        }
+impl<D: Into<Dim>, const N: usize> From<[D; N]> for Dims {
+    fn from(all: [D; N]) -> Dims {
+        Dims::Each(all.into_iter().map(Into::into).collect())
     }
 }
-
-fn ints<V>(all: &[i64]) -> Value<V> {
-    Value::List(all.iter().map(|&i| Value::Num(Scalar::Int(i))).collect())
+impl<D: Into<Dim>> From<Vec<D>> for Dims {
+    fn from(all: Vec<D>) -> Dims {
+        Dims::Each(all.into_iter().map(Into::into).collect())
+    }
 }
-
-macro_rules! integers {
-    ($name:ident, $many:path, $one:expr) => {
-        impl<I: Axis, const N: usize> From<[I; N]> for $name {
-            fn from(all: [I; N]) -> $name {
-                $many(all.iter().map(|i| i.axis()).collect())
-            }
-        }
-        impl<I: Axis> From<Vec<I>> for $name {
-            fn from(all: Vec<I>) -> $name {
-                $many(all.iter().map(|i| i.axis()).collect())
-            }
-        }
-        impl<I: Axis> From<&[I]> for $name {
-            fn from(all: &[I]) -> $name {
-                $many(all.iter().map(|i| i.axis()).collect())
-            }
-        }
-        impl<I: Axis> From<&Vec<I>> for $name {
-            fn from(all: &Vec<I>) -> $name {
-                $many(all.iter().map(|i| i.axis()).collect())
-            }
-        }
-        impl<I: Axis, const N: usize> From<&[I; N]> for $name {
-            fn from(all: &[I; N]) -> $name {
-                $many(all.iter().map(|i| i.axis()).collect())
-            }
-        }
-        impl From<()> for $name {
-            fn from((): ()) -> $name {
-                $many(Vec::new())
-            }
-        }
-        integers!(@one $name, $one, i64, i32, usize);
-    };
-    (@one $name:ident, $one:expr, $($t:ty),*) => {$(
-        impl From<$t> for $name {
-            fn from(i: $t) -> $name {
-                $one(i.axis())
-            }
-        }
-    )*};
+impl<D: Into<Dim> + Copy> From<&[D]> for Dims {
+    fn from(all: &[D]) -> Dims {
+        Dims::Each(all.iter().map(|&d| d.into()).collect())
+    }
 }
-integers!(Dims, Dims::These, |i| Dims::These(vec![i]));
-integers!(Ints, Ints::Each, Ints::One);
+impl<D: Into<Dim> + Copy> From<&Vec<D>> for Dims {
+    fn from(all: &Vec<D>) -> Dims {
+        Dims::from(all.as_slice())
+    }
+}
+impl<D: Into<Dim> + Copy, const N: usize> From<&[D; N]> for Dims {
+    fn from(all: &[D; N]) -> Dims {
+        Dims::from(all.as_slice())
+    }
+}
+impl From<()> for Dims {
+    fn from((): ()) -> Dims {
+        Dims::Each(SmallVec::new())
+    }
+}
 
 macro_rules! one_size {
     ($($t:ty),*) => {$(
         impl From<$t> for ShapeArg {
             fn from(size: $t) -> ShapeArg {
-                ShapeArg(SmallVec::from_slice(&[size.into()]))
+                ShapeArg::new([size.into()])
+            }
+        }
+        impl From<$t> for Dims {
+            fn from(one: $t) -> Dims {
+                Dims::One(one.into())
             }
         }
     )*};

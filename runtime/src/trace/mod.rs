@@ -11,5 +11,5 @@ pub mod verify;
 mod lexer;
 
 pub use print::PrintOptions;
-pub use tag::{Carrier, Event, Policy, Stage, Tag, TagDecl, TagSet};
+pub use tag::{Carrier, Event, Policies, Policy, Stage, Tag, TagDecl, TagSet};
 pub use types::*;

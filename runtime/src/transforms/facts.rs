@@ -195,20 +195,20 @@ impl Facts {
 /// without a rule are looked into elsewhere ([`super::expand`]) or differentiated by their expression.
 fn path(line: &BoundSymbol, i: usize, o: usize) -> bool {
     let sig = &line.symbol.row().sig;
-    let Some((_, facts)) = line.symbol.vjp_rule(sig.params[i].name.name) else { return true };
-    if facts.zero {
+    let Some(rule) = line.symbol.vjp_rule(sig.params[i].name.name) else { return true };
+    if rule.zero {
         return false;
     }
     let groups = line.out_groups();
-    if groups.len() + line.effects.writes.len() < 2 || facts.mentions.contains(&Name::new("g")) {
+    if groups.len() + line.effects.writes.len() < 2 || rule.mentions.contains(&Name::new("g")) {
         return true;
     }
     match groups.iter().position(|range| range.contains(&o)) {
-        Some(out) => facts.mentions.contains(&cotangent_name(sig.outs[out].name.name)),
+        Some(out) => rule.mentions.contains(&cotangent_name(sig.outs[out].name.name)),
         // the new version of a written argument
         None => {
             let written = line.effects.writes[o - groups.last().map_or(0, |r| r.end)];
-            facts.mentions.contains(&cotangent_name(sig.params[written].name.name))
+            rule.mentions.contains(&cotangent_name(sig.params[written].name.name))
         }
     }
 }

@@ -71,10 +71,7 @@ pub fn parse(text: &str) -> Result<Expr, Fault> {
 
 /// E917 at a place of an expression.
 pub fn wrong(text: &str, at: Range<usize>, claim: impl Into<String>) -> Fault {
-    let before = text.get(..at.start).unwrap_or(text).chars().count();
-    let width = text.get(at).map_or(1, |t| t.chars().count().max(1));
-    let shown: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    Fault::usage("E917", claim).note(shown).note(format!("{}{}", " ".repeat(before), "^".repeat(width)))
+    Fault::usage("E917", claim).in_expression(text, at)
 }
 
 #[derive(Clone, Debug, PartialEq)]

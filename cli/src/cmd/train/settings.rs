@@ -3,10 +3,12 @@
 
 use crate::args;
 use crate::fault::Fault;
-use serde_json::{Map, Value};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// The numbers of a run.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Settings {
     /// Where random numbers start.
     pub seed: u64,
@@ -25,10 +27,13 @@ pub struct Settings {
     /// Steps of rising learning rate.
     pub warmup: u64,
     /// Largest learning rate.
+    #[serde(with = "exact")]
     pub lr: f64,
     /// Longest gradient.
+    #[serde(with = "exact")]
     pub clip: f64,
     /// Weight decay.
+    #[serde(with = "exact")]
     pub decay: f64,
     /// Steps between two validations.
     pub check_every: u64,
@@ -96,7 +101,7 @@ impl Settings {
         }
         let numbers = [width, width, self.depth, 12].iter().map(|n| *n as f64).product::<f64>()
             + (self.batch * self.context * width) as f64 * (self.depth * 40) as f64;
-        if numbers > 8e9 {
+        if numbers > 4e9 {
             let claim = format!("this run would need about {:.0} GB of memory", numbers * 4e-9);
             return Err(Fault::usage("E914", claim).help("smaller --width, --depth, --batch or --context"));
         }
@@ -123,91 +128,41 @@ impl Settings {
         self.lr * (FLOOR + (1.0 - FLOOR) * 0.5 * (1.0 + (std::f64::consts::PI * part).cos()))
     }
 
-    /// As an object. Numbers with a point are texts, so that no reader rounds them.
+    /// As an object.
     pub fn json(&self) -> Value {
-        Value::Object(Map::from_iter(self.fields().map(|(name, field)| (name.to_owned(), field.to_json()))))
+        serde_json::to_value(self).unwrap_or_default()
     }
 
     /// What [`Settings::json`] wrote.
     ///
     /// # Errors
     /// E919: something is missing, not a number, or not possible.
-    pub fn from_json(value: &Value) -> Result<Settings, Fault> {
-        let mut settings = DEFAULTS;
-        for (name, field) in settings.fields_mut() {
-            let found = value.get(name).and_then(|v| field.read(v));
-            found.ok_or_else(|| Fault::usage("E919", format!("the run's settings have no usable `{name}`")))?;
-        }
-        let sizes = [settings.depth, settings.width, settings.heads, settings.context, settings.batch];
-        let rates = [settings.lr, settings.clip];
-        let sound = sizes.iter().all(|s| (1..=LARGEST).contains(s)) && rates.iter().all(|r| r.is_finite() && *r > 0.0);
-        if !sound || !(settings.decay >= 0.0 && settings.decay.is_finite()) || settings.steps == 0 {
+    pub fn from_json(value: Value) -> Result<Settings, Fault> {
+        let s: Settings = serde_json::from_value(value)
+            .map_err(|e| Fault::usage("E919", "the run's settings can't be read").note(e.to_string()))?;
+        let sizes = [s.depth, s.width, s.heads, s.context, s.batch];
+        let counts = [s.steps, s.check_every, s.save_every];
+        let sound = sizes.iter().all(|n| (1..=LARGEST).contains(n)) && counts.iter().all(|n| *n > 0);
+        if !sound || [s.lr, s.clip].iter().any(|x| *x <= 0.0) || s.decay < 0.0 {
             return Err(Fault::usage("E919", "the run's settings are out of range"));
         }
-        settings.fitting()
-    }
-
-    fn fields(&self) -> impl Iterator<Item = (&'static str, Field)> {
-        let mut copy = self.clone();
-        copy.fields_mut().map(|(name, field)| (name, field.value())).into_iter()
-    }
-
-    fn fields_mut(&mut self) -> [(&'static str, FieldMut<'_>); 13] {
-        use FieldMut::{Count, Rate, Size};
-        [
-            ("seed", Count(&mut self.seed)),
-            ("depth", Size(&mut self.depth)),
-            ("width", Size(&mut self.width)),
-            ("heads", Size(&mut self.heads)),
-            ("context", Size(&mut self.context)),
-            ("batch", Size(&mut self.batch)),
-            ("steps", Count(&mut self.steps)),
-            ("warmup", Count(&mut self.warmup)),
-            ("lr", Rate(&mut self.lr)),
-            ("clip", Rate(&mut self.clip)),
-            ("decay", Rate(&mut self.decay)),
-            ("check_every", Count(&mut self.check_every)),
-            ("save_every", Count(&mut self.save_every)),
-        ]
+        s.fitting()
     }
 }
 
-enum FieldMut<'a> {
-    Count(&'a mut u64),
-    Size(&'a mut usize),
-    Rate(&'a mut f64),
-}
+/// Numbers with a point, as texts: no reader rounds them.
+mod exact {
+    use serde::de::{Deserialize, Deserializer, Error};
+    use serde::ser::Serializer;
 
-enum Field {
-    Count(u64),
-    Rate(f64),
-}
-
-impl FieldMut<'_> {
-    fn value(&self) -> Field {
-        match self {
-            FieldMut::Count(n) => Field::Count(**n),
-            FieldMut::Size(n) => Field::Count(**n as u64),
-            FieldMut::Rate(x) => Field::Rate(**x),
-        }
+    pub fn serialize<S: Serializer>(x: &f64, s: S) -> Result<S::Ok, S::Error> {
+        s.collect_str(x)
     }
 
-    fn read(self, v: &Value) -> Option<()> {
-        match self {
-            FieldMut::Count(n) => *n = v.as_u64()?,
-            FieldMut::Size(n) => *n = usize::try_from(v.as_u64()?).ok()?,
-            FieldMut::Rate(x) => *x = v.as_str()?.parse().ok()?,
-        }
-        Some(())
-    }
-}
-
-impl Field {
-    fn to_json(&self) -> Value {
-        match self {
-            Field::Count(n) => Value::from(*n),
-            Field::Rate(x) => Value::from(x.to_string()),
-        }
+    pub fn deserialize<'d, D: Deserializer<'d>>(d: D) -> Result<f64, D::Error> {
+        let text = String::deserialize(d)?;
+        let x: f64 = text.parse().map_err(D::Error::custom)?;
+        if x.is_finite() { Ok(x) } else { Err(D::Error::custom(format!("`{text}` is not finite"))) }
     }
 }
 
@@ -266,10 +221,11 @@ mod tests {
     fn settings_survive_the_file() {
         let s = Settings { lr: 0.1 + 0.2, seed: u64::MAX, ..of("--width 32").expect("sound") }.lasting(77);
         let text = s.json().to_string();
-        assert_eq!(Settings::from_json(&serde_json::from_str(&text).expect("JSON")), Ok(s));
-        for hostile in ["{}", "[]", "null", &text.replace("\"heads\":4", "\"heads\":0"), &text.replace("32", "31")] {
+        assert_eq!(Settings::from_json(serde_json::from_str(&text).expect("JSON")), Ok(s));
+        for hostile in ["{}", "[]", "null", &text.replace("\"heads\":4", "\"heads\":0"),
+            &text.replace("32", "31"), &text.replace("0.30000000000000004", "nan")] {
             let value = serde_json::from_str(hostile).expect("JSON");
-            assert!(Settings::from_json(&value).is_err(), "{hostile}");
+            assert!(Settings::from_json(value).is_err(), "{hostile}");
         }
     }
 

@@ -1,7 +1,7 @@
 //! Conversions between compute dtypes, and between the half types and f32.
 
 use crate::math::{CastTo, Elem, Isa};
-use crate::tile::{CHUNK, Pointwise, avx2_of, avx512_of, baseline, load, store};
+use crate::tile::{CHUNK, Sizes, Step, avx2_of, avx512_of, baseline, load, store, tile_by_steps};
 use fulgurite_core::DType;
 use fulgurite_core::kernel::KernelEntry;
 use std::marker::PhantomData;
@@ -9,19 +9,24 @@ use std::marker::PhantomData;
 /// Each element of `X` as a `Y`.
 pub struct Cast<X, Y>(PhantomData<(X, Y)>);
 
-impl<X: Elem + CastTo<Y>, Y: Elem> Pointwise for Cast<X, Y> {
-    const INS: &'static [usize] = &[size_of::<X>()];
-    const OUTS: &'static [usize] = &[size_of::<Y>()];
+tile_by_steps! {
+    [X: Elem + CastTo<Y>, Y: Elem] Cast<X, Y>;
+    [H: Half] Widen<H>;
+    [H: Half] Narrow<H>;
+}
+
+impl<X: Elem + CastTo<Y>, Y: Elem> Step for Cast<X, Y> {
+    const SIZES: Option<Sizes> = Some(Sizes { ins: &[size_of::<X>()], outs: &[size_of::<Y>()] });
     #[inline(always)]
-    unsafe fn chunk<I: Isa>(at: usize, ins: *const *const u8, outs: *const *mut u8, _: *const u64) {
+    unsafe fn step<I: Isa>(at: usize, len: usize, ins: *const *const u8, outs: *const *mut u8, _: *const u64) {
         // SAFETY: the caller's promise.
         unsafe {
-            let x: [X; CHUNK] = load(ins, 0, at);
+            let x: [X; CHUNK] = load(ins, 0, at, len);
             let mut y = [Y::default(); CHUNK];
             for j in 0..CHUNK {
                 y[j] = x[j].cast();
             }
-            store(outs, 0, at, y);
+            store(outs, 0, at, len, y);
         }
     }
 }
@@ -109,36 +114,34 @@ pub struct Widen<H>(PhantomData<H>);
 /// An f32 tile to half.
 pub struct Narrow<H>(PhantomData<H>);
 
-impl<H: Half> Pointwise for Widen<H> {
-    const INS: &'static [usize] = &[2];
-    const OUTS: &'static [usize] = &[4];
+impl<H: Half> Step for Widen<H> {
+    const SIZES: Option<Sizes> = Some(Sizes { ins: &[2], outs: &[4] });
     #[inline(always)]
-    unsafe fn chunk<I: Isa>(at: usize, ins: *const *const u8, outs: *const *mut u8, _: *const u64) {
+    unsafe fn step<I: Isa>(at: usize, len: usize, ins: *const *const u8, outs: *const *mut u8, _: *const u64) {
         // SAFETY: the caller's promise.
         unsafe {
-            let x: [u16; CHUNK] = load(ins, 0, at);
+            let x: [u16; CHUNK] = load(ins, 0, at, len);
             let mut y = [0.0; CHUNK];
             for j in 0..CHUNK {
                 y[j] = H::widen(x[j]);
             }
-            store(outs, 0, at, y);
+            store(outs, 0, at, len, y);
         }
     }
 }
 
-impl<H: Half> Pointwise for Narrow<H> {
-    const INS: &'static [usize] = &[4];
-    const OUTS: &'static [usize] = &[2];
+impl<H: Half> Step for Narrow<H> {
+    const SIZES: Option<Sizes> = Some(Sizes { ins: &[4], outs: &[2] });
     #[inline(always)]
-    unsafe fn chunk<I: Isa>(at: usize, ins: *const *const u8, outs: *const *mut u8, _: *const u64) {
+    unsafe fn step<I: Isa>(at: usize, len: usize, ins: *const *const u8, outs: *const *mut u8, _: *const u64) {
         // SAFETY: the caller's promise.
         unsafe {
-            let x: [f32; CHUNK] = load(ins, 0, at);
+            let x: [f32; CHUNK] = load(ins, 0, at, len);
             let mut y = [0; CHUNK];
             for j in 0..CHUNK {
                 y[j] = H::narrow(x[j]);
             }
-            store(outs, 0, at, y);
+            store(outs, 0, at, len, y);
         }
     }
 }

@@ -2,7 +2,9 @@
 
 use super::ops::{self, Map1, Map2, Select};
 use crate::math::{CastTo, Elem, Isa};
-use crate::tile::{CHUNK, Pointwise, avx2_of, avx512_of, baseline, integer, number, store};
+use crate::tile::{
+    CHUNK, Sizes, Step, Tile, avx2_of, avx512_of, baseline, integer, load, number, store, tile_by_steps,
+};
 use fulgurite_core::DType;
 use fulgurite_core::kernel::KernelEntry;
 use fulgurite_core::philox::{fill_uniform, uniform};
@@ -128,13 +130,17 @@ macro_rules! from_word {
 
 from_word! { f32: number; f64: number; i64: integer; i32: integer; i16: integer; i8: integer; u8: integer; bool: integer; }
 
-impl<X: FromWord> Pointwise for Fill<X> {
-    const INS: &'static [usize] = &[];
-    const OUTS: &'static [usize] = &[size_of::<X>()];
+tile_by_steps! {
+    [X: FromWord] Fill<X>;
+    [X: Elem] UniformAt<X> where [f32: CastTo<X>];
+}
+
+impl<X: FromWord> Step for Fill<X> {
+    const SIZES: Option<Sizes> = Some(Sizes { ins: &[], outs: &[size_of::<X>()] });
     #[inline(always)]
-    unsafe fn chunk<I: Isa>(at: usize, _: *const *const u8, outs: *const *mut u8, nums: *const u64) {
+    unsafe fn step<I: Isa>(at: usize, len: usize, _: *const *const u8, outs: *const *mut u8, nums: *const u64) {
         // SAFETY: the caller's promise.
-        unsafe { store(outs, 0, at, [X::from_word(nums); CHUNK]) }
+        unsafe { store(outs, 0, at, len, [X::from_word(nums); CHUNK]) }
     }
 }
 
@@ -143,19 +149,13 @@ impl<X: FromWord> Pointwise for Fill<X> {
 /// Not a chunk kernel: the remainder of a tile must know its position.
 pub struct Uniform<X>(PhantomData<X>);
 
-impl<X: Elem> crate::tile::Tile for Uniform<X>
+impl<X: Elem> Tile for Uniform<X>
 where
     f32: CastTo<X>,
 {
     #[inline(always)]
-    unsafe fn run<I: Isa>(
-        _: fulgurite_core::kernel::TileFn,
-        n: usize,
-        _: *const *const u8,
-        outs: *const *mut u8,
-        nums: *const u64,
-    ) {
-        const BLOCK: usize = 64;
+    unsafe fn run<I: Isa>(n: usize, _: *const *const u8, outs: *const *mut u8, nums: *const u64) {
+        const BLOCK: usize = 1024;
         let mut block = [0.0; BLOCK];
         let mut at = 0;
         // SAFETY: the caller's promise; at stays below n.
@@ -177,23 +177,22 @@ where
 /// Random numbers of the positions in an i64 tile: numbers are seed, site, draw.
 pub struct UniformAt<X>(PhantomData<X>);
 
-impl<X: Elem> Pointwise for UniformAt<X>
+impl<X: Elem> Step for UniformAt<X>
 where
     f32: CastTo<X>,
 {
-    const INS: &'static [usize] = &[8];
-    const OUTS: &'static [usize] = &[size_of::<X>()];
+    const SIZES: Option<Sizes> = Some(Sizes { ins: &[8], outs: &[size_of::<X>()] });
     #[inline(always)]
-    unsafe fn chunk<I: Isa>(at: usize, ins: *const *const u8, outs: *const *mut u8, nums: *const u64) {
+    unsafe fn step<I: Isa>(at: usize, len: usize, ins: *const *const u8, outs: *const *mut u8, nums: *const u64) {
         // SAFETY: the caller's promise.
         unsafe {
             let (seed, site, draw) = (*nums, *nums.add(1), *nums.add(2) as u32);
-            let positions: [i64; CHUNK] = crate::tile::load(ins, 0, at);
+            let positions: [i64; CHUNK] = load(ins, 0, at, len);
             let mut y = [X::default(); CHUNK];
             for j in 0..CHUNK {
                 y[j] = uniform(seed, site, positions[j] as u64, draw).cast();
             }
-            store(outs, 0, at, y);
+            store(outs, 0, at, len, y);
         }
     }
 }

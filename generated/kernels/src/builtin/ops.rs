@@ -1,7 +1,7 @@
 //! The builtins as types, and the kernels that apply one to each element.
 
 use crate::math::{self as m, Bits, Elem, Int, Isa, Logic, Number, Real};
-use crate::tile::{CHUNK, Pointwise, load, store};
+use crate::tile::{CHUNK, Sizes, Step, load, store, tile_by_steps};
 use std::marker::PhantomData;
 
 /// A function of one argument.
@@ -27,56 +27,59 @@ pub struct Map2<O, X>(PhantomData<(O, X)>);
 /// `if c { x } else { y }` of each triple of elements.
 pub struct Select<X>(PhantomData<X>);
 
-impl<X: Elem, O: Op1<X>> Pointwise for Map1<O, X> {
-    const INS: &'static [usize] = &[size_of::<X>()];
-    const OUTS: &'static [usize] = &[size_of::<O::Y>()];
+tile_by_steps! {
+    [X: Elem, O: Op1<X>] Map1<O, X>;
+    [X: Elem, O: Op2<X>] Map2<O, X>;
+    [X: Elem] Select<X>;
+}
+
+impl<X: Elem, O: Op1<X>> Step for Map1<O, X> {
+    const SIZES: Option<Sizes> = Some(Sizes { ins: &[size_of::<X>()], outs: &[size_of::<O::Y>()] });
     #[inline(always)]
-    unsafe fn chunk<I: Isa>(at: usize, ins: *const *const u8, outs: *const *mut u8, _: *const u64) {
+    unsafe fn step<I: Isa>(at: usize, len: usize, ins: *const *const u8, outs: *const *mut u8, _: *const u64) {
         // SAFETY: the caller's promise.
         unsafe {
-            let x: [X; CHUNK] = load(ins, 0, at);
+            let x: [X; CHUNK] = load(ins, 0, at, len);
             let mut y = [O::Y::default(); CHUNK];
             for j in 0..CHUNK {
                 y[j] = O::call::<I>(x[j]);
             }
-            store(outs, 0, at, y);
+            store(outs, 0, at, len, y);
         }
     }
 }
 
-impl<X: Elem, O: Op2<X>> Pointwise for Map2<O, X> {
-    const INS: &'static [usize] = &[size_of::<X>(), size_of::<X>()];
-    const OUTS: &'static [usize] = &[size_of::<O::Y>()];
+impl<X: Elem, O: Op2<X>> Step for Map2<O, X> {
+    const SIZES: Option<Sizes> = Some(Sizes { ins: &[size_of::<X>(), size_of::<X>()], outs: &[size_of::<O::Y>()] });
     #[inline(always)]
-    unsafe fn chunk<I: Isa>(at: usize, ins: *const *const u8, outs: *const *mut u8, _: *const u64) {
+    unsafe fn step<I: Isa>(at: usize, len: usize, ins: *const *const u8, outs: *const *mut u8, _: *const u64) {
         // SAFETY: the caller's promise.
         unsafe {
-            let x: [X; CHUNK] = load(ins, 0, at);
-            let y: [X; CHUNK] = load(ins, 1, at);
+            let x: [X; CHUNK] = load(ins, 0, at, len);
+            let y: [X; CHUNK] = load(ins, 1, at, len);
             let mut z = [O::Y::default(); CHUNK];
             for j in 0..CHUNK {
                 z[j] = O::call::<I>(x[j], y[j]);
             }
-            store(outs, 0, at, z);
+            store(outs, 0, at, len, z);
         }
     }
 }
 
-impl<X: Elem> Pointwise for Select<X> {
-    const INS: &'static [usize] = &[1, size_of::<X>(), size_of::<X>()];
-    const OUTS: &'static [usize] = &[size_of::<X>()];
+impl<X: Elem> Step for Select<X> {
+    const SIZES: Option<Sizes> = Some(Sizes { ins: &[1, size_of::<X>(), size_of::<X>()], outs: &[size_of::<X>()] });
     #[inline(always)]
-    unsafe fn chunk<I: Isa>(at: usize, ins: *const *const u8, outs: *const *mut u8, _: *const u64) {
+    unsafe fn step<I: Isa>(at: usize, len: usize, ins: *const *const u8, outs: *const *mut u8, _: *const u64) {
         // SAFETY: the caller's promise.
         unsafe {
-            let c: [u8; CHUNK] = load(ins, 0, at);
-            let x: [X; CHUNK] = load(ins, 1, at);
-            let y: [X; CHUNK] = load(ins, 2, at);
+            let c: [u8; CHUNK] = load(ins, 0, at, len);
+            let x: [X; CHUNK] = load(ins, 1, at, len);
+            let y: [X; CHUNK] = load(ins, 2, at, len);
             let mut z = [X::default(); CHUNK];
             for j in 0..CHUNK {
                 z[j] = m::select::<I, X>(c[j] != 0, x[j], y[j]);
             }
-            store(outs, 0, at, z);
+            store(outs, 0, at, len, z);
         }
     }
 }
@@ -113,8 +116,12 @@ macro_rules! ops2 {
 }
 
 macro_rules! result {
-    (same $t:ident) => { $t };
-    (truth $t:ident) => { bool };
+    (same $t:ident) => {
+        $t
+    };
+    (truth $t:ident) => {
+        bool
+    };
 }
 
 ops1! {

@@ -6,7 +6,7 @@
 use crate::math::{Elem, Isa};
 use crate::tile::{Tile, avx2_of, avx512_of, baseline};
 use fulgurite_core::DType;
-use fulgurite_core::kernel::{KernelEntry, TileFn};
+use fulgurite_core::kernel::KernelEntry;
 use std::marker::PhantomData;
 
 /// Partial results kept side by side: four vectors of AVX-512, enough to hide an addition's latency.
@@ -60,7 +60,7 @@ pub struct Reduce<J, X>(PhantomData<(J, X)>);
 
 impl<X: Elem, J: Join<X>> Tile for Reduce<J, X> {
     #[inline(always)]
-    unsafe fn run<I: Isa>(_: TileFn, n: usize, ins: *const *const u8, outs: *const *mut u8, _: *const u64) {
+    unsafe fn run<I: Isa>(n: usize, ins: *const *const u8, outs: *const *mut u8, _: *const u64) {
         // SAFETY: the caller's promise: n elements of input, one of output.
         unsafe {
             let x = (*ins).cast::<X>();

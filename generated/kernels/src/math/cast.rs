@@ -59,12 +59,12 @@ to_bool! { u8 i8 i16 i32 i64 f32 f64 }
 /// Float to integer. `as` saturates, which costs several instructions a lane; a range test and the bare conversion are
 /// two, and give x86's answer.
 macro_rules! to_integer {
-    ($($from:ty => $to:ty, $above:expr, $below:expr;)*) => {$(
+    ($($from:ty => $to:ty, $least:expr, $past:expr;)*) => {$(
         impl CastTo<$to> for $from {
             #[inline(always)]
             fn cast(self) -> $to {
                 // NaN fails both tests.
-                let x = if self >= $above && self < $below { self } else { <$to>::MIN as $from };
+                let x = if ($least..$past).contains(&self) { self } else { <$to>::MIN as $from };
                 // SAFETY: x truncates to a number of the type: it lies in the open range that the tests state.
                 unsafe { x.to_int_unchecked() }
             }

@@ -23,7 +23,7 @@ impl Elem for f64 {
     }
     #[inline(always)]
     fn isnan(self) -> bool {
-        self != self
+        f64::is_nan(self)
     }
 }
 

@@ -1,7 +1,20 @@
 //! Instruction sets as types.
 
+/// The instruction sets for which kernels are compiled, weakest first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Level {
+    /// Whatever every CPU of the architecture has.
+    Baseline,
+    /// AVX2, FMA, F16C.
+    Avx2,
+    /// AVX-512 F, VL, DQ, BW.
+    Avx512,
+}
+
 /// An instruction set for which a kernel is compiled.
 pub trait Isa: Copy + Default + Send + Sync + 'static {
+    /// Which it is.
+    const LEVEL: Level;
     /// Fused multiply-add is an instruction. Without it `f32::mul_add` calls a library, 49 times slower than `a * b + c`.
     const FMA: bool;
     /// Rounding to integers is an instruction; without it `f32::floor` calls a library.
@@ -24,7 +37,7 @@ pub trait Isa: Copy + Default + Send + Sync + 'static {
 #[derive(Clone, Copy, Default)]
 pub struct Baseline;
 
-/// AVX2 and FMA.
+/// AVX2, FMA, F16C.
 #[derive(Clone, Copy, Default)]
 pub struct Avx2;
 
@@ -33,16 +46,19 @@ pub struct Avx2;
 pub struct Avx512;
 
 impl Isa for Baseline {
+    const LEVEL: Level = Level::Baseline;
     const FMA: bool = cfg!(any(target_feature = "fma", target_arch = "aarch64"));
     const ROUND: bool = cfg!(any(target_feature = "sse4.1", target_arch = "aarch64"));
 }
 
 impl Isa for Avx2 {
+    const LEVEL: Level = Level::Avx2;
     const FMA: bool = true;
     const ROUND: bool = true;
 }
 
 impl Isa for Avx512 {
+    const LEVEL: Level = Level::Avx512;
     const FMA: bool = true;
     const ROUND: bool = true;
 }

@@ -72,7 +72,7 @@ impl Elem for f32 {
     }
     #[inline(always)]
     fn isnan(self) -> bool {
-        self != self
+        f32::is_nan(self)
     }
 }
 

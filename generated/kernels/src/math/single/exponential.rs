@@ -10,7 +10,7 @@ use std::f32::consts::LOG2_E;
 /// Adding 1.5·2²³ rounds to an integer, which then stands in the low bits; the 254 more are the bias of two exponents.
 const MAGIC: f32 = 12_582_912.0 + 254.0;
 /// ln 2 in two parts; the upper has 9 bits, so its product with n is exact (Cephes).
-const LN2_HIGH: f32 = 0.693_359_375;
+const LN2_HIGH: f32 = 355.0 / 512.0;
 const LN2_LOW: f32 = -2.121_944_4e-4;
 /// (e^r - 1 - r) / r², relative to e^r: 3e-9.
 const EXP: [f32; 5] = [0.49999994, 0.16666521, 0.04166839, 0.008368717, 0.0013814612];

@@ -6,17 +6,10 @@ use super::{horner, pick, with_sign};
 use crate::math::Isa;
 
 /// erf(x) = x + x P(x²) below 475/512; N. Juffa's coefficients (public domain).
-const NEAR: [f32; 6] = [1.283_791_66e-1, -3.761_253_36e-1, 1.128_199_25e-1, -2.676_813_49e-2, 4.991_194_23e-3, -5.967_617_03e-4];
+const NEAR: [f32; 6] = [0.12837917, -0.37612534, 1.128_199_25e-1, -0.026768135, 0.0049911942, -0.0005967617];
 /// ln erfc(x) / x + 1 above; likewise.
-const FAR: [f32; 7] = [
-    -1.287_175_12e-1,
-    -6.348_466_87e-1,
-    -1.067_778_77e-1,
-    2.425_462_19e-2,
-    -3.883_964_38e-3,
-    3.831_971_26e-4,
-    -1.728_534_7e-5,
-];
+const FAR: [f32; 7] =
+    [-0.12871751, -0.6348467, -0.10677788, 0.024254622, -0.0038839644, 0.00038319713, -1.728_534_7e-5];
 /// (t + 2) e^t² erfc(t) in (2 - t) / (2 + t), for t in 0..10.2: 3.5e-9.
 const ERFCX: [f32; 11] = [
     1.0215827,
@@ -69,7 +62,7 @@ pub(super) fn erf<I: Isa>(x: f32) -> f32 {
     // Beyond 4 it is 1; the polynomial must not turn back.
     let t = pick(a > 4.0, 4.0, a);
     let far = 1.0 - exp::<I>(I::fma(t, horner::<I, 7>(t, FAR), -t));
-    with_sign(pick(a > 0.927_734_375, far, erf_near::<I>(a)), x)
+    with_sign(pick(a > 475.0 / 512.0, far, erf_near::<I>(a)), x)
 }
 
 #[inline(always)]

@@ -7,17 +7,8 @@ use std::f32::consts::{FRAC_PI_2, PI};
 /// (asin x - x) / x³ in x², for x ≤ 1/2: 5e-10.
 const ASIN: [f32; 6] = [0.16666663, 0.075004295, 0.044523615, 0.031799506, 0.014335053, 0.037806362];
 /// (atan x - x) / x³ in x², for x ≤ 1: 5e-9.
-const ATAN: [f32; 9] = [
-    -0.33333313,
-    0.19998842,
-    -0.14266346,
-    0.10958582,
-    -0.08410654,
-    0.05791354,
-    -0.03099129,
-    0.0107485,
-    -0.0017437012,
-];
+const ATAN: [f32; 9] =
+    [-0.33333313, 0.19998842, -0.14266346, 0.10958582, -0.08410654, 0.05791354, -0.03099129, 0.0107485, -0.0017437012];
 /// π/2 - FRAC_PI_2 and π - PI.
 const FRAC_PI_2_LOW: f32 = -4.371_139e-8;
 const PI_LOW: f32 = -8.742_278e-8;
@@ -77,6 +68,6 @@ pub(super) fn atan2<I: Isa>(y: f32, x: f32) -> f32 {
     let p = atan_core::<I>(ratio);
     let p = pick(steep, FRAC_PI_2 - (p - FRAC_PI_2_LOW), p);
     let p = pick(x.is_sign_negative(), PI - (p - PI_LOW), p);
-    let p = pick((x != x) | (y != y), f32::NAN, p);
+    let p = pick(f32::is_nan(x) | f32::is_nan(y), f32::NAN, p);
     with_sign(p, y)
 }

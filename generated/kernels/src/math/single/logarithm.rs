@@ -5,11 +5,10 @@ use crate::math::Isa;
 use std::f32::consts::LOG2_E;
 
 /// (ln(1+f) - f + f²/2) / f³ on √½-1..√2-1, relative to ln(1+f): 6e-9.
-const P: [f32; 8] =
-    [0.3333333, -0.25000823, 0.20001227, -0.16623357, 0.14201751, -0.13160184, 0.12761621, -0.07634547];
+const P: [f32; 8] = [0.3333333, -0.25000823, 0.20001227, -0.16623357, 0.14201751, -0.13160184, 0.12761621, -0.07634547];
 /// The bits of √½: subtracting them puts the exponent's change at √½ and √2.
 const SQRT_HALF: u32 = 0x3F35_04F3;
-const LN2_HIGH: f32 = 0.693_359_375;
+const LN2_HIGH: f32 = 355.0 / 512.0;
 const LN2_LOW: f32 = -2.121_944_4e-4;
 /// log10(2), log10(e) and log2(e) - 1 in an upper part of few bits and the rest (Cephes).
 const LOG10_2_HIGH: f32 = 0.300_781_25;

@@ -66,6 +66,6 @@ pub(super) fn pow<I: Isa>(x: f32, y: f32) -> f32 {
     let sign = pick(odd, x.to_bits() & 0x8000_0000, 0);
     let power = f32::from_bits(power.to_bits() ^ sign);
     // A finite negative base has no real power but to integers.
-    let undefined = (x < 0.0) & (x > f32::NEG_INFINITY) & !whole & (y == y);
+    let undefined = (x < 0.0) & (x > f32::NEG_INFINITY) & !whole & !f32::is_nan(y);
     pick(undefined, f32::NAN, power)
 }

@@ -6,6 +6,7 @@
 use super::super::graph::piece::Place;
 use super::super::graph::{DimSet, Graph, NodeId, Op};
 use super::group::Group;
+use fulgurite_core::lang::ast::Red;
 
 /// Most nodes of a program: beyond, its registers leave the fast cache.
 const MAX_NODES: usize = 512;
@@ -23,8 +24,9 @@ pub fn row_dims(graph: &Graph) -> Option<Option<DimSet>> {
     }
     let mut rows: Option<DimSet> = None;
     for (at, node) in graph.nodes.iter().enumerate() {
-        let Op::Reduce { order, .. } = &node.op else { continue };
-        if !used[at] {
+        let Op::Reduce { red, order, .. } = &node.op else { continue };
+        // Positions of extrema are found along rows.
+        if !used[at] && !matches!(red, Red::ArgMax | Red::ArgMin) {
             continue;
         }
         let over: DimSet = order.iter().copied().collect();

@@ -39,24 +39,37 @@ impl Group {
         group
     }
 
-    /// Adds a fragment if its loops can be those of the group; `false` leaves the group as it was.
-    pub fn try_add(&mut self, fragment: &Rc<Fragment>) -> bool {
+    /// The group with a fragment added, if its loops can be those of the group.
+    pub fn with(&self, fragment: &Rc<Fragment>) -> Option<Group> {
         let mut trial = self.clone();
-        if trial.add(fragment) && fits::fits(&trial) {
-            *self = trial;
-            return true;
-        }
-        false
+        (trial.add(fragment) && fits::fits(&trial)).then_some(trial)
     }
 
-    /// Adds all parts of another group.
-    pub fn try_merge(&mut self, other: &Group) -> bool {
+    /// The group with all parts of another one added.
+    pub fn joined(&self, other: &Group) -> Option<Group> {
         let mut trial = self.clone();
-        if other.parts.iter().all(|p| trial.add(p)) && fits::fits(&trial) {
-            *self = trial;
-            return true;
+        (other.parts.iter().all(|p| trial.add(p)) && fits::fits(&trial)).then_some(trial)
+    }
+
+    /// Every value that it reads from memory.
+    pub fn reads(&self) -> Vec<ValueId> {
+        let mut out = Vec::new();
+        for node in &self.graph.nodes {
+            match &node.op {
+                Op::Load(l) => out.push(l.value),
+                Op::Uniform { key, .. } => out.push(*key),
+                _ => {}
+            }
         }
-        false
+        for o in &self.outs {
+            if let Place::Scatter { base: Some(b), .. } = &o.place {
+                out.push(*b);
+            }
+        }
+        out.retain(|v| !self.members.contains_key(v));
+        out.sort_unstable();
+        out.dedup();
+        out
     }
 
     fn add(&mut self, fragment: &Rc<Fragment>) -> bool {

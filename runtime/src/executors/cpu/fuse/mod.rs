@@ -51,21 +51,7 @@ impl Item {
     pub fn reads(&self) -> Vec<ValueId> {
         let mut out = Vec::new();
         match self {
-            Item::Group(g) => {
-                for node in &g.graph.nodes {
-                    match &node.op {
-                        Op::Load(l) => out.push(l.value),
-                        Op::Uniform { key, .. } => out.push(*key),
-                        _ => {}
-                    }
-                }
-                for o in &g.outs {
-                    if let Place::Scatter { base: Some(b), .. } = &o.place {
-                        out.push(*b);
-                    }
-                }
-                out.retain(|v| !g.members.contains_key(v));
-            }
+            Item::Group(g) => return g.reads(),
             Item::Contract(c) => out.extend([c.a.value, c.b.value]),
             Item::Scan(s) => out.push(s.input),
             Item::Slow(s) => out.extend(s.tensors.iter().chain(&s.nums)),
@@ -189,10 +175,10 @@ impl Fuser {
             self.forms.insert(out.value, view);
             // Inside the group that defines the source it costs nothing to know the view as well.
             let part = Rc::new(Fragment { graph: fragment.graph.clone(), outs: vec![out] });
-            if let Some(Some(Entry { item: Item::Group(g), .. })) =
-                self.producer_of(source).and_then(|at| self.entries.get_mut(at))
+            if let Some(at) = self.producer_of(source)
+                && let Some(group) = self.extended(at, &part)
             {
-                g.try_add(&part);
+                self.replace(at, group);
             }
         }
         if rest.is_empty() {
@@ -278,9 +264,8 @@ impl Fuser {
             if !self.may_follow(at, &producers) {
                 continue;
             }
-            if let Some(Some(Entry { item: Item::Group(g), .. })) = self.entries.get_mut(at)
-                && g.try_add(&fragment)
-            {
+            if let Some(group) = self.extended(at, &fragment) {
+                self.replace(at, group);
                 home = Some(at);
                 break;
             }
@@ -300,6 +285,21 @@ impl Fuser {
             for &other in &producers {
                 self.merge(at, other);
             }
+        }
+    }
+
+    /// The group at `at` with `fragment`, if that can be one program.
+    fn extended(&self, at: usize, fragment: &Rc<Fragment>) -> Option<Group> {
+        let Some(Some(Entry { item: Item::Group(g), .. })) = self.entries.get(at) else { return None };
+        let group = g.with(fragment)?;
+        // What it defines it can't read back from memory.
+        let own = group.reads().into_iter().any(|v| self.producer_of(v) == Some(at));
+        (!own).then_some(group)
+    }
+
+    fn replace(&mut self, at: usize, group: Group) {
+        if let Some(e) = &mut self.entries[at] {
+            e.item = Item::Group(group);
         }
     }
 
@@ -363,8 +363,8 @@ impl Fuser {
             return;
         }
         // The definer first: parts are added in an order in which they can run.
-        let mut joined = gb.clone();
-        if !joined.try_merge(ga) {
+        let Some(joined) = gb.joined(ga) else { return };
+        if joined.reads().into_iter().any(|v| self.producer_of(v).is_some_and(|p| p == at || p == other)) {
             return;
         }
         let Some(b) = self.entries[other].take() else { return };

@@ -179,11 +179,19 @@ impl<'a> Converter<'a> {
             if !s.skips.is_empty() {
                 return Err("an element is left out of no reduction");
             }
-            let node = store_type(&mut s.graph, node, out.dtype);
+            let node = self.store_type(s, node, out.dtype);
             outs.push(Out { value, node, place: Place::Axes(axes) });
         }
         self.finish(scope);
         Ok(self.pieces)
+    }
+
+    /// The node as it is stored: cast to the dtype, and rounded to it if that is a half type.
+    fn store_type(&self, s: &mut Scope, node: NodeId, dtype: DType) -> NodeId {
+        let node = s.graph.add(Op::Cast(node), dtype.opmath());
+        // An element of that dtype already has its digits.
+        let stored = matches!(&s.graph.node(node).op, Op::Load(l) if self.values.ty(l.value).dtype == dtype);
+        if stored || dtype.opmath() == dtype { node } else { s.graph.add(Op::Round(node, dtype), DType::F32) }
     }
 
     fn finish(&mut self, scope: Option<(Scope, Vec<Out>, Vec<usize>)>) {
@@ -501,12 +509,6 @@ impl<'a> Converter<'a> {
 /// A dim as an index; constant 0 for an axis of size 1.
 fn index_dim(graph: &mut Graph, n: usize) -> Affine {
     if n == 1 { Affine::constant(0) } else { Affine::dim(graph.dim(n) as Dim) }
-}
-
-/// The node as it is stored: cast to the dtype, and rounded to it if that is a half type.
-pub(super) fn store_type(graph: &mut Graph, node: NodeId, dtype: DType) -> NodeId {
-    let node = graph.add(Op::Cast(node), dtype.opmath());
-    if dtype.opmath() == dtype { node } else { graph.add(Op::Round(node, dtype), DType::F32) }
 }
 
 /// Whether `c` (of `ty`) survives being stored as `stored` and read as `ty`.

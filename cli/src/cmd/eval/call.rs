@@ -1,0 +1,264 @@
+//! Evaluating expressions: what each argument means is read from the signature of the row that takes it.
+
+use super::parse::{Arg, Expr, Kind, wrong};
+use crate::fault::Fault;
+use fulgurite::core::lang::ast::{Elem, OptType, Param, Sig};
+use fulgurite::core::loc::Loc;
+use fulgurite::core::{DType, Name, Scalar, Value};
+use fulgurite::prelude::*;
+use fulgurite::{api, symbol};
+use std::ops::Range;
+
+/// A float list of the expression: what gradients are taken of.
+#[derive(Clone, Debug)]
+pub struct Leaf {
+    /// The row and argument that it was given to: `gelu.x`.
+    pub name: String,
+    /// Where it stands.
+    pub span: Range<usize>,
+    /// Its numbers.
+    pub value: Tensor,
+}
+
+/// Evaluates one expression, perhaps several times with other leaves.
+pub struct Evaluator<'a> {
+    text: &'a str,
+    /// What the leaves are this time; without them, what the text says.
+    given: Option<&'a [Tensor]>,
+    /// The leaves met so far.
+    pub leaves: Vec<Leaf>,
+}
+
+/// What an expression is before it is known what takes it.
+enum Met<'e> {
+    Tensors(Vec<Tensor>),
+    Literal(&'e Expr),
+}
+
+/// More elements than this are not typed by hand.
+const MOST: usize = 1 << 20;
+
+impl<'a> Evaluator<'a> {
+    /// For this text; `given` are the leaves of an earlier evaluation, replaced.
+    pub fn new(text: &'a str, given: Option<&'a [Tensor]>) -> Evaluator<'a> {
+        Evaluator { text, given, leaves: Vec::new() }
+    }
+
+    /// The results of the expression.
+    ///
+    /// # Errors
+    /// E917: an argument that its row can't take. E903: an unknown operator.
+    pub fn results(&mut self, expr: &Expr) -> Result<Vec<Tensor>, Fault> {
+        match self.meet(expr)? {
+            Met::Tensors(tensors) => Ok(tensors),
+            Met::Literal(literal) => Ok(vec![self.literal(literal, None, "value")?]),
+        }
+    }
+
+    fn meet<'e>(&mut self, expr: &'e Expr) -> Result<Met<'e>, Fault> {
+        match &expr.kind {
+            Kind::Call(row, args) => self.call(row, args, expr.span.clone()).map(Met::Tensors),
+            Kind::As(inner, dtype) => {
+                let Some(dtype) = DType::from_name(dtype) else {
+                    let known: Vec<&str> = DType::STORED.iter().map(|d| d.name()).collect();
+                    return Err(wrong(self.text, expr.span.clone(), format!("`{dtype}` is no dtype"))
+                        .help(format!("one of {}", known.join(", "))));
+                };
+                match self.meet(inner)? {
+                    Met::Literal(literal) => Ok(Met::Tensors(vec![self.literal(literal, Some(dtype), "value")?])),
+                    Met::Tensors(tensors) => Ok(Met::Tensors(tensors.iter().map(|t| t.cast(dtype)).collect())),
+                }
+            }
+            _ => Ok(Met::Literal(expr)),
+        }
+    }
+
+    fn call(&mut self, row: &str, args: &[Arg], span: Range<usize>) -> Result<Vec<Tensor>, Fault> {
+        let rows = symbol::candidates(Name::new(row));
+        let Some(sig) = rows.first().map(|s| &s.row().sig) else { return Err(self.unknown(row, span)) };
+        let mut met = Vec::with_capacity(args.len());
+        for (i, arg) in args.iter().enumerate() {
+            let slot = self.slot(sig, row, i, arg)?;
+            met.push((slot, self.meet(&arg.value)?, arg));
+        }
+        // a number beside a tensor is weak, as a literal is in Rust; alone it is a tensor
+        let is_tensor = |m: &Met| match m {
+            Met::Tensors(_) => true,
+            Met::Literal(e) => matches!(e.kind, Kind::List(_)),
+        };
+        let tensors = met.iter().any(|(slot, m, _)| matches!(slot, Slot::Param(_)) && is_tensor(m));
+        let (mut positional, mut named) = (Vec::new(), Vec::new());
+        for (slot, met, arg) in met {
+            let value = match slot {
+                Slot::Param(param) => self.param(row, param, met, arg, tensors)?,
+                Slot::Opt(name, ty) => self.option(name, ty, met, arg)?,
+            };
+            match &arg.name {
+                Some(name) => named.push((Name::new(name), value)),
+                None => positional.push(value),
+            }
+        }
+        api::call_named(row, positional, named, Loc::NOWHERE).map_err(|e| Fault::from(e).in_expression(self.text, span))
+    }
+
+    fn unknown(&self, row: &str, span: Range<usize>) -> Fault {
+        let rows = symbol::all();
+        let names = rows.iter().map(|s| s.name()).filter(|n| !n.contains('.'));
+        let fault = Fault { code: "E903", ..wrong(self.text, span, format!("no op `{row}`")) };
+        match fulgurite_codegen::nearest::nearest(row, names) {
+            Some(near) => fault.help(format!("nearest: {near}")),
+            None => fault,
+        }
+    }
+
+    /// Which argument of the signature this is.
+    fn slot<'s>(&self, sig: &'s Sig, row: &str, at: usize, arg: &Arg) -> Result<Slot<'s>, Fault> {
+        let by_name = |name: &str| {
+            let param = sig.params.iter().find(|p| p.name.name == *name).map(Slot::Param);
+            param.or_else(|| sig.opts.iter().find(|o| o.name.name == *name).map(|o| Slot::Opt(o.name.name, &o.ty)))
+        };
+        let by_place = || {
+            let opt = |i: usize| sig.opts.get(i).map(|o| Slot::Opt(o.name.name, &o.ty));
+            sig.params.get(at).map(Slot::Param).or_else(|| opt(at.checked_sub(sig.params.len())?))
+        };
+        arg.name.as_deref().map_or_else(by_place, by_name).ok_or_else(|| {
+            let names = sig.params.iter().map(|p| p.name.name).chain(sig.opts.iter().map(|o| o.name.name));
+            let names: Vec<&str> = names.map(Name::as_str).collect();
+            let claim = match &arg.name {
+                Some(name) => format!("`{row}` has no argument `{name}`"),
+                None => format!("`{row}` takes at most {} arguments", names.len()),
+            };
+            wrong(self.text, arg.value.span.clone(), claim).help(format!("it has: {}", names.join(", ")))
+        })
+    }
+
+    fn param(&mut self, row: &str, p: &Param, met: Met, arg: &Arg, weak: bool) -> Result<Value<Tensor>, Fault> {
+        let name = format!("{row}.{}", p.name.name);
+        if p.ty.elem.contains(&Elem::Key) {
+            return match met {
+                Met::Literal(Expr { kind: Kind::Number(seed, true), .. }) => {
+                    Ok(Value::Tensor(Key::new(*seed as u64).handle().clone()))
+                }
+                _ => Err(wrong(self.text, arg.value.span.clone(), format!("`{name}` is a key: write its seed, a number"))),
+            };
+        }
+        let whole = p.ty.elem == [Elem::Index];
+        match met {
+            Met::Tensors(mut all) if p.ty.list.is_none() && all.len() == 1 => Ok(Value::Tensor(all.swap_remove(0))),
+            Met::Tensors(all) if p.ty.list.is_some() => Ok(Value::List(all.into_iter().map(Value::Tensor).collect())),
+            Met::Tensors(all) => {
+                let claim = format!("`{name}` is one tensor, this gives {}", all.len());
+                Err(wrong(self.text, arg.value.span.clone(), claim))
+            }
+            Met::Literal(Expr { kind: Kind::List(items), .. }) if p.ty.list.is_some() => {
+                let mut list = Vec::with_capacity(items.len());
+                for item in items {
+                    match self.meet(item)? {
+                        Met::Tensors(all) => list.extend(all.into_iter().map(Value::Tensor)),
+                        Met::Literal(e) => list.push(Value::Tensor(self.literal(e, None, &name)?)),
+                    }
+                }
+                Ok(Value::List(list))
+            }
+            Met::Literal(e) => match &e.kind {
+                Kind::Number(x, whole) if weak => Ok(Value::Num(scalar(*x, *whole))),
+                Kind::Bool(b) if weak => Ok(Value::Num(Scalar::Bool(*b))),
+                Kind::Name(n) if n == "none" && p.optional => Ok(Value::Absent),
+                _ => self.literal(e, whole.then_some(DType::I64), &name).map(Value::Tensor),
+            },
+        }
+    }
+
+    fn option(&mut self, name: Name, ty: &OptType, met: Met, arg: &Arg) -> Result<Value<Tensor>, Fault> {
+        let literal = match met {
+            Met::Tensors(mut all) if all.len() == 1 && matches!(ty, OptType::Num | OptType::F64) => {
+                return Ok(Value::Tensor(all.swap_remove(0)));
+            }
+            Met::Tensors(_) => {
+                let claim = format!("the option `{name}` takes no tensor");
+                return Err(wrong(self.text, arg.value.span.clone(), claim));
+            }
+            Met::Literal(literal) => literal,
+        };
+        self.word(literal, ty)
+    }
+
+    fn word(&self, e: &Expr, ty: &OptType) -> Result<Value<Tensor>, Fault> {
+        Ok(match &e.kind {
+            Kind::Number(x, whole) => Value::Num(scalar(*x, *whole)),
+            Kind::Bool(b) => Value::Num(Scalar::Bool(*b)),
+            Kind::Text(t) => Value::Str(t.clone()),
+            Kind::Name(n) => match (ty, DType::from_name(n)) {
+                (OptType::Dtype(_), Some(dtype)) => Value::DType(dtype),
+                (OptType::Dtype(_), None) => {
+                    return Err(wrong(self.text, e.span.clone(), format!("`{n}` is no dtype")));
+                }
+                _ => Value::Word(Name::new(n)),
+            },
+            Kind::List(items) => Value::List(items.iter().map(|i| self.word(i, ty)).collect::<Result<_, _>>()?),
+            _ => return Err(wrong(self.text, e.span.clone(), "an option is a number, a word or a list")),
+        })
+    }
+
+    /// Numbers as a tensor. Floats are leaves.
+    fn literal(&mut self, e: &Expr, dtype: Option<DType>, name: &str) -> Result<Tensor, Fault> {
+        let (mut shape, mut numbers) = (Vec::new(), Vec::new());
+        self.gather(e, 0, &mut shape, &mut numbers)?;
+        let all = |f: fn(&Scalar) -> bool| !numbers.is_empty() && numbers.iter().all(f);
+        let dtype = dtype.unwrap_or(if all(|x| matches!(x, Scalar::Bool(_))) { DType::Bool } else { DType::F32 });
+        let floats = numbers.iter().map(|x| x.as_f64());
+        let value = match dtype {
+            DType::F64 => Tensor::from_vec(floats.collect::<Vec<f64>>(), shape),
+            DType::I64 => Tensor::from_vec(numbers.iter().map(|x| x.as_i64()).collect::<Vec<i64>>(), shape),
+            DType::Bool => Tensor::from_vec(numbers.iter().map(|x| x.as_bool()).collect::<Vec<bool>>(), shape),
+            DType::F32 => Tensor::from_vec(floats.map(|x| x as f32).collect::<Vec<f32>>(), shape),
+            other => Tensor::from_vec(floats.collect::<Vec<f64>>(), shape).cast(other),
+        };
+        value.check()?;
+        if !dtype.is_float() {
+            return Ok(value);
+        }
+        let at = self.leaves.len();
+        self.leaves.push(Leaf { name: name.to_owned(), span: e.span.clone(), value: value.clone() });
+        Ok(self.given.and_then(|given| given.get(at)).cloned().unwrap_or(value))
+    }
+
+    fn gather(&self, e: &Expr, depth: usize, shape: &mut Vec<usize>, numbers: &mut Vec<Scalar>) -> Result<(), Fault> {
+        let fail = |claim: String| Err(wrong(self.text, e.span.clone(), claim));
+        let leaf = |shape: &[usize]| depth == shape.len();
+        match &e.kind {
+            Kind::Number(x, whole) if leaf(shape) => numbers.push(scalar(*x, *whole)),
+            Kind::Bool(b) if leaf(shape) => numbers.push(Scalar::Bool(*b)),
+            Kind::Number(..) | Kind::Bool(_) => return fail("a number stands where its neighbours are lists".to_owned()),
+            Kind::List(items) => {
+                // the first list of each depth decides the size; a number already read means that lists end above
+                if leaf(shape) && numbers.is_empty() {
+                    shape.push(items.len());
+                } else if leaf(shape) {
+                    return fail("a list stands where its neighbours are numbers".to_owned());
+                }
+                if shape[depth] != items.len() {
+                    return fail(format!("this list has {} entries, its neighbours have {}", items.len(), shape[depth]));
+                }
+                if numbers.len() + items.len() > MOST {
+                    return fail(format!("more than {MOST} numbers"));
+                }
+                return items.iter().try_for_each(|i| self.gather(i, depth + 1, shape, numbers));
+            }
+            Kind::Name(n) => return fail(format!("`{n}` is no number")),
+            Kind::Text(_) => return fail("a text is no number".to_owned()),
+            Kind::Call(..) | Kind::As(..) => return fail("a list of numbers holds no calls".to_owned()),
+        }
+        Ok(())
+    }
+}
+
+enum Slot<'s> {
+    Param(&'s Param),
+    Opt(Name, &'s OptType),
+}
+
+fn scalar(x: f64, whole: bool) -> Scalar {
+    // 2^63 is the first float that i64 lacks
+    if whole && x.abs() < 9_223_372_036_854_775_808.0 { Scalar::Int(x as i64) } else { Scalar::Float(x) }
+}

@@ -1,0 +1,87 @@
+//! `fulgurite eval`: calls of operators on numbers typed in the terminal, with their gradients.
+
+mod call;
+mod parse;
+mod print;
+
+use crate::args;
+use crate::fault::{Fault, Outcome};
+use crate::ui::{Mode, Ui};
+use call::{Evaluator, Leaf};
+use fulgurite::prelude::*;
+use parse::Expr;
+use serde_json::json;
+
+/// Runs the command.
+///
+/// # Errors
+/// E903, E917: the expression. What its operators report.
+pub fn run(args: &args::Eval, ui: &Ui) -> Outcome {
+    let text = args.expression.as_str();
+    let expr = parse::parse(text)?;
+    let mut first = Evaluator::new(text, None);
+    let results = first.results(&expr)?;
+    for tensor in &results {
+        tensor.check().map_err(Fault::from)?;
+    }
+    let grads = if args.grad { gradients(text, &expr, &first.leaves)? } else { Vec::new() };
+    if args.grad && grads.is_empty() {
+        return Err(Fault::usage("E917", "the expression has no float list to take a gradient of"));
+    }
+    if ui.mode() == Mode::Json {
+        let outputs = results.iter().map(print::json).collect::<Result<Vec<_>, _>>()?;
+        let mut object = json!({"v": 1, "outputs": outputs});
+        if args.grad {
+            let named = first.leaves.iter().zip(&grads);
+            let grads = named.map(|(leaf, grad)| {
+                let mut value = print::json(grad)?;
+                value["of"] = json!(leaf.name);
+                value["span"] = json!([leaf.span.start, leaf.span.end]);
+                Ok(value)
+            });
+            object["grads"] = grads.collect::<Result<Vec<_>, Fault>>()?.into();
+        }
+        ui.object(&object);
+        return Ok(());
+    }
+    let names: Vec<String> = first.leaves.iter().zip(&grads).map(|(leaf, _)| format!("d/d {}", leaf.name)).collect();
+    let width = names.iter().map(String::len).max().unwrap_or(0);
+    for tensor in &results {
+        ui.result(&print::text(tensor, if names.is_empty() { 0 } else { width + 2 }, "")?);
+    }
+    for (name, grad) in names.iter().zip(&grads) {
+        ui.result(&print::text(grad, width + 2, name)?);
+    }
+    Ok(())
+}
+
+/// The gradient of the sum of all float results, for every leaf.
+fn gradients(text: &str, expr: &Expr, leaves: &[Leaf]) -> Result<Vec<Tensor>, Fault> {
+    let values: Vec<Tensor> = leaves.iter().map(|leaf| leaf.value.clone()).collect();
+    if values.is_empty() {
+        return Ok(values);
+    }
+    let mut failed = None;
+    let (_, grads) = value_and_grad(&values, |values| {
+        let results = Evaluator::new(text, Some(values)).results(expr);
+        let sum = results.map(|all| {
+            let floats = all.iter().filter(|t| t.error().is_some() || t.dtype().is_float());
+            floats.map(|t| t.sum()).reduce(|a, b| a + b)
+        });
+        match sum {
+            Ok(Some(sum)) => sum,
+            Ok(None) => {
+                failed = Some(Fault::usage("E917", "the result has no floats to take a gradient of"));
+                Tensor::from(0.0)
+            }
+            Err(fault) => {
+                failed = Some(fault);
+                Tensor::from(0.0)
+            }
+        }
+    });
+    match failed {
+        Some(fault) => Err(fault),
+        None => Ok(grads),
+    }
+}

@@ -1,0 +1,200 @@
+//! What a run has measured so far, in memory and in `metrics.jsonl`.
+
+use crate::fault::Fault;
+use crate::ui::curve::Points;
+use serde_json::{Value, json};
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// One step.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Step {
+    /// Steps done, this one with them.
+    pub step: u64,
+    /// Mean of -ln(probability) of the right characters of the batch, before the step.
+    pub loss: f64,
+    /// Length of the gradient before it was shortened.
+    pub norm: f64,
+    /// Learning rate.
+    pub lr: f64,
+    /// How long it took.
+    pub seconds: f64,
+}
+
+/// The losses of a run.
+#[derive(Clone, Debug, Default)]
+pub struct History {
+    train: Points,
+    val: Points,
+}
+
+/// How much of the smoothed loss stays each step.
+const SMOOTH: f64 = 0.9;
+
+impl History {
+    /// A step's loss.
+    pub fn step(&mut self, step: &Step) {
+        self.train.push((step.step as f64, step.loss));
+    }
+
+    /// A validation loss.
+    pub fn check(&mut self, step: u64, val: f64) {
+        self.val.push((step as f64, val));
+    }
+
+    /// The loss of the last steps, the latest counting most.
+    pub fn recent(&self) -> Option<f64> {
+        let tail = self.train.len().saturating_sub(64);
+        self.train[tail..].iter().map(|p| p.1).reduce(|mean, x| SMOOTH * mean + (1.0 - SMOOTH) * x)
+    }
+
+    /// The last validation loss.
+    pub fn last_check(&self) -> Option<f64> {
+        self.val.last().map(|p| p.1)
+    }
+
+    /// The least validation loss, and after which step.
+    pub fn best(&self) -> Option<(u64, f64)> {
+        self.val.iter().min_by(|a, b| a.1.total_cmp(&b.1)).map(|p| (p.0 as u64, p.1))
+    }
+
+    /// The validation losses.
+    pub fn validation(&self) -> &Points {
+        &self.val
+    }
+
+    /// The training loss as means over so many equal stretches, at their middles.
+    pub fn training(&self, stretches: usize) -> Points {
+        let size = self.train.len().div_ceil(stretches.max(1)).max(1);
+        let mean = |part: &[(f64, f64)], f: fn(&(f64, f64)) -> f64| part.iter().map(f).sum::<f64>() / part.len() as f64;
+        self.train.chunks(size).map(|part| (mean(part, |p| p.0), mean(part, |p| p.1))).collect()
+    }
+}
+
+/// How fast steps go: the mean of the last ones.
+#[derive(Clone, Debug, Default)]
+pub struct Speed(VecDeque<f64>);
+
+impl Speed {
+    /// How many steps are remembered.
+    const WINDOW: usize = 50;
+
+    /// One more step took so long.
+    pub fn add(&mut self, seconds: f64) {
+        if self.0.len() == Speed::WINDOW {
+            self.0.pop_front();
+        }
+        self.0.push_back(seconds);
+    }
+
+    /// Seconds a step.
+    pub fn seconds(&self) -> Option<f64> {
+        (!self.0.is_empty()).then(|| self.0.iter().sum::<f64>() / self.0.len() as f64)
+    }
+
+    /// Seconds of a step in the middle: one that was held up does not count.
+    pub fn median(&self) -> Option<f64> {
+        let mut sorted: Vec<f64> = self.0.iter().copied().collect();
+        sorted.sort_by(f64::total_cmp);
+        sorted.get(sorted.len() / 2).copied()
+    }
+}
+
+/// The file of a run's measurements: one object a line.
+#[derive(Debug)]
+pub struct Log {
+    file: File,
+    path: PathBuf,
+}
+
+impl Log {
+    /// Starts the file; what an earlier run left up to step `keep` stays, and is given back.
+    ///
+    /// # Errors
+    /// E913: it can't be written.
+    pub fn open(path: &Path, keep: u64) -> Result<(Log, History), Fault> {
+        let old = if keep > 0 { std::fs::read_to_string(path).unwrap_or_default() } else { String::new() };
+        let lines = || old.lines().filter_map(|line| Some((line, serde_json::from_str::<Value>(line).ok()?)));
+        let (mut history, mut text) = (History::default(), String::new());
+        for (line, value) in lines() {
+            let Some(step) = value["step"].as_u64().filter(|step| *step <= keep) else { continue };
+            history.train.extend(value["loss"].as_f64().map(|loss| (step as f64, loss)));
+            history.val.extend(value["val"].as_f64().map(|val| (step as f64, val)));
+            text.push_str(line);
+            text.push('\n');
+        }
+        let fail = |e| Fault::unwritable(path, &e);
+        let mut file = File::create(path).map_err(fail)?;
+        file.write_all(text.as_bytes()).map_err(fail)?;
+        Ok((Log { file, path: path.to_owned() }, history))
+    }
+
+    /// A step.
+    ///
+    /// # Errors
+    /// E913: it can't be written.
+    pub fn step(&mut self, s: &Step) -> Result<(), Fault> {
+        self.line(&json!({"step": s.step, "loss": s.loss, "norm": s.norm, "lr": s.lr, "ms": s.seconds * 1e3}))
+    }
+
+    /// A validation loss.
+    ///
+    /// # Errors
+    /// E913: it can't be written.
+    pub fn check(&mut self, step: u64, val: f64) -> Result<(), Fault> {
+        self.line(&json!({"step": step, "val": val}))
+    }
+
+    fn line(&mut self, value: &Value) -> Result<(), Fault> {
+        writeln!(self.file, "{value}").map_err(|e| Fault::unwritable(&self.path, &e))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step(step: u64, loss: f64) -> Step {
+        Step { step, loss, norm: 1.0, lr: 1e-3, seconds: 0.04 }
+    }
+
+    #[test]
+    fn history_sums_up() {
+        let mut h = History::default();
+        assert_eq!((h.recent(), h.best(), h.training(10)), (None, None, vec![]));
+        (1..=100).for_each(|i| h.step(&step(i, 4.0 - i as f64 / 50.0)));
+        h.check(50, 3.2);
+        h.check(75, 2.9);
+        h.check(100, 3.0);
+        assert_eq!((h.best(), h.last_check()), (Some((75, 2.9)), Some(3.0)));
+        assert_eq!(h.training(10).len(), 10);
+        assert_eq!(h.training(10)[0].0, 5.5);
+        let recent = h.recent().expect("steps");
+        assert!((2.0..2.4).contains(&recent), "{recent}");
+    }
+
+    #[test]
+    fn speed_forgets() {
+        let mut speed = Speed::default();
+        assert_eq!(speed.seconds(), None);
+        speed.add(9.0);
+        (0..Speed::WINDOW).for_each(|_| speed.add(0.5));
+        assert_eq!((speed.seconds(), speed.median()), (Some(0.5), Some(0.5)));
+    }
+
+    #[test]
+    fn the_log_continues_where_the_run_does() {
+        let path = std::env::temp_dir().join(format!("fulgurite-log-{}.jsonl", std::process::id()));
+        let (mut log, _) = Log::open(&path, 0).expect("writable");
+        (1..=5).for_each(|i| log.step(&step(i, i as f64)).expect("writable"));
+        log.check(3, 2.5).expect("writable");
+        let (_, history) = Log::open(&path, 3).expect("writable");
+        assert_eq!(history.training(100), [(1.0, 1.0), (2.0, 2.0), (3.0, 3.0)]);
+        assert_eq!(history.best(), Some((3, 2.5)));
+        std::fs::write(&path, "{\"step\": 1, \"loss\": 2}\nnonsense\n{\"step\": ").expect("writable");
+        assert_eq!(Log::open(&path, 9).expect("writable").1.training(9), [(1.0, 2.0)]);
+        std::fs::remove_file(&path).expect("there");
+    }
+}

@@ -1,0 +1,229 @@
+//! What a run says while it goes: moving lines for a person, one line an event for a log, one object for a program.
+
+use super::metrics::{History, Speed, Step};
+use super::settings::Settings;
+use crate::ui::live::{Live, bar};
+use crate::ui::{Ink, Mode, Ui, curve, format};
+use serde_json::json;
+use std::path::Path;
+
+/// Rows of the curve while the run goes, and at its end.
+const ROWS: (usize, usize) = (5, 10);
+/// Columns before a curve.
+const MARGIN: usize = 9;
+
+/// The voice of a run.
+pub struct Show<'a> {
+    ui: &'a Ui,
+    live: Live<'a>,
+    log_every: u64,
+    steps: u64,
+    tokens: usize,
+}
+
+impl<'a> Show<'a> {
+    /// For a run of these settings; `log_every` is how often a log gets a line (default: a hundredth of the run).
+    pub fn new(ui: &'a Ui, settings: &Settings, log_every: Option<u64>) -> Show<'a> {
+        let log_every = log_every.unwrap_or(settings.steps / 100).max(1);
+        Show { ui, live: Live::new(ui), log_every, steps: settings.steps, tokens: settings.batch * settings.context }
+    }
+
+    /// The number of steps was decided.
+    pub fn lasting(&mut self, steps: u64) {
+        self.steps = steps;
+    }
+
+    /// A line beside the progress: a verb and what it did.
+    pub fn status(&self, verb: &str, text: &str) {
+        self.live.clear();
+        self.ui.status(verb, text);
+    }
+
+    /// Something to notice.
+    pub fn warn(&self, text: &str) {
+        self.live.clear();
+        self.ui.warn(text);
+    }
+
+    /// A step was done.
+    pub fn step(&self, step: &Step, history: &History, speed: &Speed) {
+        let last = step.step == self.steps;
+        match self.ui.mode() {
+            Mode::Pretty if self.ui.wishes().quiet => {}
+            Mode::Pretty if self.live.due() || last => self.live.draw(&self.lines(step, history, speed)),
+            Mode::Pretty => {}
+            Mode::Plain if step.step.is_multiple_of(self.log_every) || step.step == 1 || last => {
+                let val = history.last_check().map_or_else(String::new, |v| format!(" val={v:.4}"));
+                self.ui.result(&format!(
+                    "step={} loss={:.4}{val} norm={:.3} lr={} ms={:.1} tok_s={:.0}",
+                    step.step,
+                    step.loss,
+                    step.norm,
+                    format::scientific(step.lr),
+                    step.seconds * 1e3,
+                    self.tokens as f64 / step.seconds
+                ));
+            }
+            Mode::Plain => {}
+            Mode::Json => self.ui.object(&json!({
+                "v": 1, "event": "step", "step": step.step, "of": self.steps, "loss": step.loss, "norm": step.norm,
+                "lr": step.lr, "ms": step.seconds * 1e3, "tok_s": self.tokens as f64 / step.seconds,
+                "left_s": speed.seconds().map(|s| s * self.left(step) as f64),
+            })),
+        }
+    }
+
+    /// The validation loss was measured. In a log the next line of a step has it.
+    pub fn check(&self, step: u64, val: f64) {
+        if self.ui.mode() == Mode::Json {
+            self.ui.object(&json!({"v": 1, "event": "check", "step": step, "val": val}));
+        }
+    }
+
+    /// The model wrote something.
+    pub fn sample(&self, step: u64, text: &str) {
+        match self.ui.mode() {
+            Mode::Pretty => {
+                self.live.clear();
+                let width = self.ui.width() - 12;
+                let lines = format::block(text, width);
+                for (i, line) in lines.iter().enumerate() {
+                    let verb = if i == 0 { "sample" } else { "" };
+                    self.ui.result(&format!("{} {}", self.ui.verb(verb), line));
+                }
+            }
+            Mode::Plain => self.ui.result(&format!("sample step={step} \"{}\"", format::one_line(text))),
+            Mode::Json => self.ui.object(&json!({"v": 1, "event": "sample", "step": step, "text": text})),
+        }
+    }
+
+    /// A checkpoint was written.
+    pub fn saved(&self, step: u64, path: &Path) {
+        if self.ui.mode() == Mode::Json {
+            self.ui.object(&json!({"v": 1, "event": "saved", "step": step, "path": path.display().to_string()}));
+        } else if self.ui.wishes().verbose || self.ui.mode() == Mode::Plain {
+            self.status("Saved", &path.display().to_string());
+        }
+    }
+
+    /// The last words: the curve, where it ended.
+    pub fn end(&self, step: u64, history: &History, seconds: f64, checkpoint: &Path) {
+        let (val, best) = (history.last_check(), history.best());
+        match self.ui.mode() {
+            Mode::Json => self.ui.object(&json!({
+                "v": 1, "event": "end", "step": step, "of": self.steps, "loss": history.recent(), "val": val,
+                "best": best.map(|b| b.1), "best_step": best.map(|b| b.0), "seconds": seconds,
+                "checkpoint": checkpoint.display().to_string(),
+            })),
+            Mode::Plain => {
+                let number = |x: Option<f64>| x.map_or_else(|| "nan".to_owned(), |x| format!("{x:.4}"));
+                let (loss, val, best) = (number(history.recent()), number(val), number(best.map(|b| b.1)));
+                let line = format!("end step={step} loss={loss} val={val} best={best} seconds={seconds:.1}");
+                self.ui.result(&line);
+            }
+            Mode::Pretty => {
+                self.live.clear();
+                self.curve(history, ROWS.1).iter().for_each(|line| self.ui.result(line));
+                let val = val.map_or_else(String::new, |v| format!(", validation loss {v:.3} nats per character"));
+                self.ui.status("Trained", &format!("{step} steps in {}{val}", format::seconds(seconds)));
+            }
+        }
+    }
+
+    fn left(&self, step: &Step) -> u64 {
+        self.steps.saturating_sub(step.step)
+    }
+
+    fn lines(&self, step: &Step, history: &History, speed: &Speed) -> Vec<String> {
+        let mut first = vec![format!("{}/{}", step.step, self.steps)];
+        let part = step.step as f64 / self.steps.max(1) as f64;
+        let mut rest = vec![format!("{:3.0} %", part * 100.0)];
+        if let Some(s) = speed.seconds() {
+            rest.push(format!("{:.0} ms/step", s * 1e3));
+            rest.push(format!("{} tok/s", format::count(self.tokens as f64 / s)));
+            rest.push(format!("{} left", format::seconds(s * self.left(step) as f64)));
+        }
+        let used = MARGIN + first[0].len() + 4 + rest.iter().map(|r| r.len() + 3).sum::<usize>();
+        let room = self.ui.width().saturating_sub(used);
+        if room >= 5 {
+            first.push(bar(self.ui, part, room));
+        }
+        let mut loss = Vec::new();
+        loss.extend(history.recent().map(|x| format!("train {x:.3}")));
+        loss.extend(history.last_check().map(|x| format!("val {x:.3}")));
+        loss.extend(history.best().map(|(at, x)| format!("best {x:.3} at {at}")));
+        loss.push(format!("|g| {:.2}", step.norm));
+        loss.push(format!("lr {}", format::scientific(step.lr)));
+        let head = |verb: &str| self.ui.paint(Ink::Verb, &format!("{verb:>6}"));
+        let width = self.ui.width().saturating_sub(MARGIN);
+        let rest = fit(&rest, width.saturating_sub(first[0].len() + room.max(1) + 2));
+        let mut lines = vec![
+            format!("{}  {} {rest}", head("step"), first.join(" ")),
+            format!("{}  {}", head("loss"), fit(&loss, width)),
+        ];
+        lines.extend(self.curve(history, ROWS.0));
+        lines
+    }
+
+    fn curve(&self, history: &History, rows: usize) -> Vec<String> {
+        let width = self.ui.width().saturating_sub(MARGIN + 1).min(80);
+        let series = [history.training(2 * width), history.validation().clone()];
+        let Some(drawn) = curve::draw(&series, width, rows, self.ui.wishes().ascii) else { return Vec::new() };
+        let label = MARGIN - 1;
+        let row = |(name, cells): &(String, String)| format!("{name:>label$} {}", self.ui.paint(Ink::Line, cells));
+        let mut lines: Vec<String> = drawn.rows.iter().map(row).collect();
+        lines.push(format!("{:>label$} {}", "", self.ui.paint(Ink::Faint, &drawn.axis)));
+        lines
+    }
+}
+
+/// As many of the parts as fit in so many columns, from the first.
+fn fit(parts: &[String], width: usize) -> String {
+    let mut line = String::new();
+    for part in parts {
+        let gap = if line.is_empty() { "" } else { "   " };
+        if line.chars().count() + gap.len() + part.chars().count() > width {
+            break;
+        }
+        line.push_str(gap);
+        line.push_str(part);
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ui::Wishes;
+
+    #[test]
+    fn lines_fit_the_terminal() {
+        let ui = Ui::new(Wishes { json: true, ..Wishes::default() });
+        let settings: Settings = serde_json::from_value(json!({
+            "seed": 1, "depth": 1, "width": 8, "heads": 1, "context": 64, "batch": 32, "steps": 2000, "warmup": 1,
+            "lr": "1", "clip": "1", "decay": "0", "check_every": 1, "save_every": 1,
+        }))
+        .expect("settings");
+        let show = Show::new(&ui, &settings, None);
+        let (mut history, mut speed) = (History::default(), Speed::default());
+        let mut step = Step { step: 0, loss: 4.0, norm: 0.84, lr: 6e-4, seconds: 0.0412 };
+        for i in 1..=400 {
+            step = Step { step: i, loss: 4.6 / (1.0 + i as f64 / 100.0), ..step };
+            history.step(&step);
+            speed.add(step.seconds);
+        }
+        history.check(400, 2.38);
+        let lines = show.lines(&step, &history, &speed);
+        assert_eq!(lines.len(), 2 + ROWS.0 + 1);
+        assert!(lines.iter().all(|l| l.chars().count() <= ui.width()), "{lines:#?}");
+        assert!(lines[0].starts_with("  step  400/2000 ━"), "{}", lines[0]);
+        assert!(lines[0].ends_with(" 20 %   41 ms/step   49.7 k tok/s   1 m 06 s left"), "{}", lines[0]);
+        assert!(lines[1].ends_with("val 2.380   best 2.380 at 400   |g| 0.84   lr 6.0e-4"), "{}", lines[1]);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_left_out() {
+        let parts = ["abc".to_owned(), "def".to_owned()];
+        assert_eq!((fit(&parts, 9), fit(&parts, 8), fit(&parts, 2)), ("abc   def".into(), "abc".into(), String::new()));
+    }
+}

@@ -1,0 +1,33 @@
+//! Ctrl-C: the first asks the run to save and end, the second ends the program.
+
+use crate::ui::Ui;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// How often ctrl-C was pressed in this process.
+static PRESSED: AtomicU32 = AtomicU32::new(0);
+/// What shells give for a program that ctrl-C ended: 128 + SIGINT.
+const INTERRUPTED: i32 = 130;
+
+/// Whether the run should end.
+pub struct Stop<'a> {
+    ui: &'a Ui,
+}
+
+impl<'a> Stop<'a> {
+    /// Listens from now on. Where the system has no such signal, nothing ever asks.
+    pub fn listen(ui: &'a Ui) -> Stop<'a> {
+        let handler = || match PRESSED.fetch_add(1, Ordering::SeqCst) {
+            0 => {}
+            _ => std::process::exit(INTERRUPTED),
+        };
+        if ctrlc::set_handler(handler).is_err() {
+            ui.warn("ctrl-C can't be caught here: it will end the run without saving");
+        }
+        Stop { ui }
+    }
+
+    /// Whether somebody pressed ctrl-C, or nobody reads the output any more.
+    pub fn asked(&self) -> bool {
+        PRESSED.load(Ordering::SeqCst) > 0 || self.ui.closed()
+    }
+}

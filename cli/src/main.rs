@@ -1,0 +1,5 @@
+//! The command `fulgurite`.
+
+fn main() -> std::process::ExitCode {
+    fulgurite_cli::main()
+}

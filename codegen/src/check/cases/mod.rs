@@ -1,0 +1,147 @@
+//! Calls that a row accepts: a small family per row in which swapped axes, forgotten presence and lost sizes can't
+//! hide.
+//!
+//! Ranks of lists from 0 to 3; sizes pairwise distinct (2, 3, 5, 7, …), or one of them 1 or 0; every combination of
+//! static options, presence and alternatives of a union. Axes, bounds and numbers rotate through their candidates. What
+//! the row refuses (`require`) is tried with other sizes and then left out. No randomness that is not fixed: the same
+//! row has the same family on every machine.
+
+mod names;
+mod options;
+mod params;
+mod sizes;
+
+use fulgurite_core::row::Row;
+use fulgurite_core::sig::{self, ArgTy, Env, Item, Refusal, Solved};
+use fulgurite_core::{DType, Value};
+
+use super::machine::show;
+use super::rows::ty;
+use names::Free;
+use sizes::{Sizes, Variant};
+
+/// Most cases of one row.
+const MOST: usize = 96;
+
+/// How often a case is tried with other sizes and values before it is given up.
+const ATTEMPTS: u64 = 24;
+
+/// An accepted call.
+pub struct Case {
+    /// One value per argument and option.
+    pub args: Vec<Value<ArgTy>>,
+    /// What the signature made of them.
+    pub solved: Solved,
+}
+
+/// The calls of a row that are tried.
+#[derive(Default)]
+pub struct Family {
+    /// Accepted ones.
+    pub cases: Vec<Case>,
+    /// Why the last one was refused, for rows that accept none.
+    pub refused: Option<Refusal>,
+}
+
+impl Case {
+    /// `x: f32[2, 3], dims = [0]`: arguments that were given.
+    pub fn show(&self, row: &Row) -> String {
+        let params = row.sig.params.iter().map(|param| (param.name.name, ": "));
+        let opts = row.sig.opts.iter().map(|opt| (opt.name.name, " = "));
+        let given = params.chain(opts).zip(&self.args).filter(|(_, value)| !value.is_absent());
+        let shown: Vec<String> = given.map(|((name, mark), value)| format!("{name}{mark}{}", show(value))).collect();
+        if shown.is_empty() { "no arguments".to_owned() } else { shown.join(", ") }
+    }
+}
+
+/// Which alternative of each independent decision a call takes.
+#[derive(Clone)]
+struct Choice<'a> {
+    /// Per argument: which class of its union, or none if it is absent.
+    params: &'a [Option<usize>],
+    /// Per option: which of its static alternatives.
+    opts: &'a [usize],
+    /// The dtype of `T`.
+    dtype: DType,
+    /// What rotates through candidates.
+    turn: Turn,
+}
+
+/// A fixed sequence of small decisions.
+#[derive(Clone, Copy)]
+pub(crate) struct Turn(u64);
+
+impl Turn {
+    /// One of `n` alternatives for the decision called `salt`. Turn 0 takes the first of everything.
+    fn pick(self, n: usize, salt: u64) -> usize {
+        if self.0 == 0 || n <= 1 {
+            return 0;
+        }
+        // splitmix64: neighbouring turns and salts give unrelated numbers
+        let mut z = self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(salt.wrapping_mul(0xbf58_476d_1ce4_e5b9));
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) % n as u64) as usize
+    }
+}
+
+/// The family of `row` with `T` of `dtype`.
+pub fn family(row: &Row, dtype: DType) -> Family {
+    let free = Free::of(row);
+    let statics = params::product(row, MOST);
+    let broadcasts = row.sig.params.iter().any(|param| param.ty.dims.is_none());
+    let shapes = sizes::configurations(&free, broadcasts);
+    let mut family = Family::default();
+    let total = statics.len() * shapes.len();
+    // where all of it is too much, each static choice meets every k-th shape, starting elsewhere each time
+    let step = total.div_ceil(MOST);
+    // shapes that never fit (two lists of one length with different ranks) are soon given up
+    let mut patience = vec![ATTEMPTS; shapes.len()];
+    for (c, (params, opts)) in statics.iter().enumerate() {
+        let mut here = ATTEMPTS;
+        for (h, (ranks, variant)) in shapes.iter().enumerate().filter(|(h, _)| (h + c) % step == 0) {
+            let seed = (c * shapes.len() + h) as u64;
+            let attempts = here.min(patience[h]);
+            let accepted = (0..attempts).find_map(|n| {
+                // the first attempt of the first case takes the first candidate of everything
+                let turn = Turn(if n == 0 { seed } else { seed * ATTEMPTS + n });
+                let choice = Choice { params, opts, dtype, turn };
+                let args = call(row, &free, ranks, &choice, &mut Sizes::new(*variant, n, turn))?;
+                match sig::solve(row, &args, &ty) {
+                    Ok(solved) => Some(Case { args, solved }),
+                    Err(refusal) => {
+                        family.refused = Some(refusal);
+                        None
+                    }
+                }
+            });
+            match accepted {
+                Some(case) => {
+                    here = ATTEMPTS;
+                    family.cases.push(case);
+                }
+                None => {
+                    here = (here / 2).max(8);
+                    patience[h] = (patience[h] / 2).max(4);
+                }
+            }
+        }
+    }
+    family
+}
+
+/// One call: sizes first, then what the signature builds from them. `None` where the parts do not fit together.
+fn call(row: &Row, free: &Free, ranks: &[usize], choice: &Choice, sizes: &mut Sizes) -> Option<Vec<Value<ArgTy>>> {
+    let mut env = Env::default();
+    let items = params::list_lengths(row, free, ranks, choice);
+    sizes.bind(free, ranks, &items, &mut env);
+    let mut values = vec![Value::Absent; row.sig.params.len() + row.sig.opts.len()];
+    for (param, n) in row.sig.params.iter().zip(&items) {
+        if let Some(n) = n {
+            env.items.push((param.name.name, Item::Tensors(0, *n)));
+        }
+    }
+    options::fill(row, &mut env, choice, &mut values)?;
+    params::fill(row, &env, &items, choice, sizes.variant, &mut values)?;
+    Some(values)
+}

@@ -1,0 +1,202 @@
+//! Options: the candidates of each type.
+
+use fulgurite_core::lang::{DimKind, Opt, OptType};
+use fulgurite_core::row::Row;
+use fulgurite_core::sig::statics::{self, At};
+use fulgurite_core::sig::{ArgTy, Env, Item, Size};
+use fulgurite_core::{DType, Dim, Name, Scalar, Value};
+
+use super::params::is_static;
+use super::{Choice, Turn};
+use crate::check::walk;
+
+/// How many alternatives of this option are combined with those of all others: words, truth values, presence, and
+/// numbers that a static condition reads.
+pub(super) fn static_alternatives(row: &Row, opt: &Opt) -> usize {
+    let values = match &opt.ty {
+        OptType::Bool => 2,
+        OptType::Enum(words) => words.len(),
+        OptType::Num | OptType::F64 if walk::in_condition(row, opt.name.name) => 2,
+        _ => 1,
+    };
+    values + usize::from(opt.optional)
+}
+
+/// Fills in the options; those that others depend on first.
+pub(super) fn fill(row: &Row, env: &mut Env, choice: &Choice, values: &mut [Value<ArgTy>]) -> Option<()> {
+    let first = row.sig.params.len();
+    for late in [false, true] {
+        for (i, opt) in row.sig.opts.iter().enumerate() {
+            if matches!(&opt.ty, OptType::Ints { axes: Some(_), .. }) != late {
+                continue;
+            }
+            let value = value(row, env, opt, choice.opts[i], choice.turn, i as u64)?;
+            if let Some(item) = item(opt, &value, env) {
+                env.items.push((opt.name.name, item));
+            }
+            values[first + i] = value;
+        }
+    }
+    Some(())
+}
+
+fn value(row: &Row, env: &Env, opt: &Opt, alternative: usize, turn: Turn, salt: u64) -> Option<Value<ArgTy>> {
+    let alternatives = static_alternatives(row, opt);
+    if opt.optional && alternative + 1 == alternatives {
+        return Some(Value::Absent);
+    }
+    let mut candidates = candidates(row, env, opt)?;
+    if is_static(&opt.ty) {
+        return candidates.into_iter().nth(alternative);
+    }
+    // the default is one more candidate; where a condition reads the number it is the first alternative
+    let numbers = matches!(opt.ty, OptType::Num | OptType::F64) && alternatives > 1 + usize::from(opt.optional);
+    if opt.default.is_some() && !matches!(opt.ty, OptType::Size(_)) {
+        if numbers && alternative == 0 {
+            return Some(Value::Absent);
+        }
+        if !numbers {
+            candidates.insert(0, Value::Absent);
+        }
+    }
+    let pick = turn.pick(candidates.len(), salt);
+    candidates.into_iter().nth(pick)
+}
+
+/// What a given value binds, roughly as the signature will: enough to build shapes from.
+fn item(opt: &Opt, value: &Value<ArgTy>, env: &Env) -> Option<Item> {
+    let wrap = |d: &Dim, n: usize| if d.value() < 0 { *d + n } else { *d };
+    Some(match (&opt.ty, value) {
+        (OptType::Dims { list, .. }, value) => {
+            let n = rank(env, *list)?;
+            let axes = value.as_dims().unwrap_or_default();
+            let all = axes.is_empty();
+            Item::Ints(if all { (0..n).map(Dim::from).collect() } else { axes.iter().map(|d| wrap(d, n)).collect() })
+        }
+        (_, Value::Num(Scalar::Int(i))) => Item::Int(Dim::from(*i)),
+        (_, Value::Num(s)) => Item::Num(*s),
+        (_, Value::List(_)) => Item::Ints(value.as_dims()?.into()),
+        (_, Value::Word(w)) => Item::Word(*w),
+        (_, Value::DType(d)) => Item::DType(*d),
+        _ => return None,
+    })
+}
+
+fn rank(env: &Env, list: Name) -> Option<usize> {
+    match env.size(list)? {
+        Size::List(sizes) => Some(sizes.len()),
+        _ => Some(1),
+    }
+}
+
+fn int(i: i64) -> Value<ArgTy> {
+    Value::Num(Scalar::Int(i))
+}
+
+fn ints(items: impl IntoIterator<Item = i64>) -> Value<ArgTy> {
+    Value::List(items.into_iter().map(int).collect())
+}
+
+fn candidates(row: &Row, env: &Env, opt: &Opt) -> Option<Vec<Value<ArgTy>>> {
+    let float = |x: f64| Value::Num(Scalar::Float(x));
+    let one = |size: Name| match env.size(size) {
+        Some(Size::One(d)) => Some(d.value()),
+        _ => None,
+    };
+    let sizes = |list: Name| match env.size(list) {
+        Some(Size::List(l)) => Some(l.iter().map(|d| d.value()).collect::<Vec<_>>()),
+        _ => None,
+    };
+    Some(match &opt.ty {
+        OptType::Num => vec![int(1), float(0.5), int(2), int(4)],
+        OptType::F64 => vec![float(0.5), float(1.0), float(2.0), float(0.0)],
+        OptType::I64 => vec![int(1), int(0), int(2), int(-1), int(3)],
+        OptType::Bool => vec![Value::Num(Scalar::Bool(false)), Value::Num(Scalar::Bool(true))],
+        OptType::Str | OptType::Labels(_) => vec![Value::Str(String::new())],
+        OptType::Dtype(_) => [DType::F32, DType::F64, DType::I64].into_iter().map(Value::DType).collect(),
+        OptType::Enum(words) => words.iter().map(|word| Value::Word(*word)).collect(),
+        OptType::Dim(None) => anchored(row, env, opt.name.name)?,
+        OptType::Dim(Some(list)) => {
+            let n = rank(env, *list)?.max(1) as i64;
+            (0..n).chain(-n..0).map(int).collect()
+        }
+        OptType::Gap(list) => {
+            let n = rank(env, *list)? as i64;
+            (0..=n).chain([-1]).map(int).collect()
+        }
+        OptType::Perm(list) => {
+            let n = rank(env, *list)? as i64;
+            vec![ints((0..n).rev()), ints((0..n).map(|i| (i + 1) % n.max(1))), ints(0..n), ints(-n..0)]
+        }
+        OptType::Pos(size) => {
+            let n = one(*size)?;
+            vec![int(0), int(-1), int(n - 1)]
+        }
+        OptType::Bound(size) => {
+            let n = one(*size)?;
+            vec![int(0), int(n), int(1), int(-1), int(n + 3)]
+        }
+        OptType::Dims { list, most, .. } => {
+            let n = rank(env, *list)? as i64;
+            let mut all = vec![ints([])];
+            if n > 0 {
+                all.extend([ints([0]), ints([-1]), int(n - 1)]);
+            }
+            if n > 1 && most.is_none() {
+                all.extend([ints([0, n - 1]), ints(0..n), ints([-1, 0])]);
+            }
+            all
+        }
+        OptType::Ints { list, axes: None, broadcast, .. } => {
+            let n = rank(env, *list)? as i64;
+            let mut all = vec![int(1), ints((0..n).map(|i| i + 1)), ints(std::iter::repeat_n(0, n as usize)), int(2)];
+            if *broadcast {
+                // on the left of what the argument has, one axis more
+                all = vec![ints((0..=n).map(|i| i + 1)), ints((0..n).map(|_| 2))];
+            }
+            all
+        }
+        OptType::Ints { list, axes: Some(axes), .. } => {
+            let chosen = statics::axes(env, axes, rank(env, *list)?, At::default()).ok()?.len();
+            vec![int(1), ints((0..chosen as i64).map(|i| i + 1)), int(-2)]
+        }
+        OptType::Size(size) => vec![int(one(*size)?)],
+        OptType::Shape { infer: Some(from), .. } => {
+            let all = sizes(*from)?;
+            let turned: Vec<i64> = all.iter().rev().copied().collect();
+            let led = std::iter::once(1).chain(all.iter().copied());
+            vec![ints(turned.clone()), ints([-1]), ints(led), ints(all.iter().skip(1).copied().chain([-1])), ints(all)]
+        }
+        OptType::Shape { list, keep, .. } => {
+            let all = sizes(*list)?;
+            let mut given = vec![ints(all.clone())];
+            if keep.is_some() {
+                given.push(ints(all.iter().enumerate().map(|(i, n)| if i + 1 == all.len() { -1 } else { *n })));
+            }
+            given
+        }
+    })
+}
+
+/// An axis that a shape pattern names, `N@dim`: the one that stands there, from both ends.
+fn anchored(row: &Row, env: &Env, option: Name) -> Option<Vec<Value<ArgTy>>> {
+    let dims = row.sig.params.iter().filter_map(|param| param.ty.dims.as_ref()).find(|dims| {
+        dims.iter().any(|dim| matches!(&dim.kind, DimKind::One { at: Some(at), .. } if at.name == option))
+    })?;
+    let (mut before, mut total) = (None, 0);
+    for dim in dims {
+        match &dim.kind {
+            DimKind::One { at: Some(at), .. } if at.name == option => {
+                before = Some(total);
+                total += 1;
+            }
+            DimKind::One { .. } => total += 1,
+            DimKind::List { name, .. } | DimKind::Broadcast(name) | DimKind::Ones(name) => {
+                total += rank(env, name.name)? as i64;
+            }
+            _ => return None,
+        }
+    }
+    let before = before?;
+    Some(vec![int(before), int(before - total)])
+}

@@ -1,0 +1,183 @@
+//! Arguments: presence, alternatives of unions, dtypes, shapes that broadcast.
+
+use fulgurite_core::lang::{DimKind, DimPat, Elem, Node, OptType, Param};
+use fulgurite_core::row::Row;
+use fulgurite_core::sig::shapes::{self, Axis, Index};
+use fulgurite_core::sig::statics::At;
+use fulgurite_core::sig::{ArgTy, Env};
+use fulgurite_core::{DType, DTypeSet, Dim, Name, Scalar, TensorTy, Value};
+
+use super::names::Free;
+use super::sizes::Variant;
+use super::{Choice, options};
+
+/// Per argument its alternative, per option its static alternative.
+type Choices = (Vec<Option<usize>>, Vec<usize>);
+
+/// Every combination of static decisions, or an even selection of about `most`.
+pub(super) fn product(row: &Row, most: usize) -> Vec<Choices> {
+    let params: Vec<usize> =
+        row.sig.params.iter().map(|param| param.ty.elem.len() + usize::from(param.optional)).collect();
+    let opts: Vec<usize> = row.sig.opts.iter().map(|opt| options::static_alternatives(row, opt)).collect();
+    let total = params.iter().chain(&opts).fold(1usize, |n, k| n.saturating_mul((*k).max(1)));
+    // a step that shares no factor with the small counts visits every alternative of each decision
+    let step = if total > most { total.div_ceil(most) | 1 } else { 1 };
+    (0..total)
+        .step_by(step)
+        .map(|mut n| {
+            let mut digit = |base: usize| {
+                let digit = n % base.max(1);
+                n /= base.max(1);
+                digit
+            };
+            // the last alternative of an optional argument is its absence
+            let params = row.sig.params.iter().zip(&params);
+            let params = params.map(|(param, k)| Some(digit(*k)).filter(|d| *d < param.ty.elem.len())).collect();
+            (params, opts.iter().map(|k| digit(*k)).collect())
+        })
+        .collect()
+}
+
+/// How many items each list argument has: as many as `K` has axes where `K@arg` says so, else one to three.
+pub(super) fn list_lengths(row: &Row, free: &Free, ranks: &[usize], choice: &Choice) -> Vec<Option<usize>> {
+    let anchored = |list: Name| {
+        let dims = row.sig.params.iter().filter_map(|param| param.ty.dims.as_ref()).flatten();
+        dims.filter_map(|dim| match &dim.kind {
+            DimKind::One { size, at: Some(at), .. } if at.name == list => match &*size.node {
+                Node::Name(name) => free.lists.iter().position(|l| l == name),
+                _ => None,
+            },
+            _ => None,
+        })
+        .next()
+    };
+    let lengths = row.sig.params.iter().enumerate().map(|(i, param)| {
+        param.ty.list.as_ref()?;
+        choice.params.get(i).copied().flatten()?;
+        Some(match anchored(param.name.name) {
+            Some(at) => ranks[at],
+            None => [2, 3, 1][choice.turn.pick(3, 300 + i as u64)],
+        })
+    });
+    lengths.collect()
+}
+
+/// Fills in the arguments.
+pub(super) fn fill(
+    row: &Row,
+    env: &Env,
+    items: &[Option<usize>],
+    choice: &Choice,
+    variant: Variant,
+    values: &mut [Value<ArgTy>],
+) -> Option<()> {
+    let full = pointwise_shape(variant);
+    for (i, param) in row.sig.params.iter().enumerate() {
+        let Some(alternative) = choice.params[i] else { continue };
+        let elem = param.ty.elem.get(alternative)?;
+        if *elem == Elem::Key {
+            values[i] = Value::Tensor(ArgTy::Key);
+            continue;
+        }
+        let dtype = dtype(elem, choice.dtype)?;
+        let at = |item| At { axis: None, item };
+        values[i] = match (&param.ty.dims, items[i]) {
+            (None, _) => broadcasting(i, dtype, &full, choice),
+            (Some(dims), Some(n)) => {
+                let item = |k| Some(tensor(dtype, shape(env, param, dims, at(Some(k)), choice, variant)?));
+                Value::List((0..n).map(item).collect::<Option<_>>()?)
+            }
+            (Some(dims), None) if dims.is_empty() && choice.turn.pick(3, 400 + i as u64) == 2 => number(dtype),
+            (Some(dims), None) => tensor(dtype, shape(env, param, dims, at(None), choice, variant)?),
+        };
+    }
+    Some(())
+}
+
+fn tensor(dtype: DType, shape: Vec<Dim>) -> Value<ArgTy> {
+    Value::Tensor(ArgTy::Tensor(TensorTy::new(dtype, &shape)))
+}
+
+fn number(dtype: DType) -> Value<ArgTy> {
+    Value::Num(match dtype {
+        DType::Bool => Scalar::Bool(true),
+        d if d.is_int() => Scalar::Int(2),
+        _ => Scalar::Float(0.5),
+    })
+}
+
+/// The shape that arguments without brackets broadcast to.
+fn pointwise_shape(variant: Variant) -> Vec<i64> {
+    match variant {
+        Variant::Distinct => vec![2, 3],
+        Variant::WithOne => vec![1, 3],
+        Variant::WithZero => vec![0, 3],
+        Variant::Ones => vec![1, 1],
+    }
+}
+
+/// An argument without brackets: the whole shape, its tail, with an axis of 1, of rank 0, or a number.
+fn broadcasting(i: usize, dtype: DType, full: &[i64], choice: &Choice) -> Value<ArgTy> {
+    let sizes: Vec<i64> = match choice.turn.pick(6, 500 + i as u64) {
+        0 | 1 => full.to_vec(),
+        2 => full[1..].to_vec(),
+        3 => vec![full[0], 1],
+        4 => vec![],
+        _ => return number(dtype),
+    };
+    tensor(dtype, sizes.into_iter().map(Dim::from).collect())
+}
+
+/// The dtype of an argument of class `elem` where `T` is `t`.
+pub(crate) fn dtype(elem: &Elem, t: DType) -> Option<DType> {
+    Some(match elem {
+        Elem::Var(_) => t,
+        Elem::Index => DType::I64,
+        Elem::Key => return None,
+        Elem::Acc(_) => t.opmath(),
+        Elem::Real(_) => t.real(),
+        Elem::Class(class) => {
+            let set = DTypeSet::from_class(class.as_str())?;
+            [DType::F32, DType::I64].into_iter().find(|d| set.contains(*d)).or_else(|| set.iter().next())?
+        }
+    })
+}
+
+/// The shape of an argument with brackets; lists that broadcast lose leading axes or have some as 1.
+fn shape(env: &Env, param: &Param, dims: &[DimPat], at: At, choice: &Choice, variant: Variant) -> Option<Vec<Dim>> {
+    let mut env = env.clone();
+    let mut out = Vec::new();
+    let salt = 600 + 31 * param.name.span.start as u64 + at.item.unwrap_or(0) as u64;
+    for dim in dims {
+        let axes = shapes::build(&mut env, std::slice::from_ref(dim), at).ok()?;
+        match &dim.kind {
+            DimKind::Broadcast(_) | DimKind::BroadcastList(_) => out.extend(narrowed(axes, choice, salt)),
+            _ => out.extend(axes),
+        }
+    }
+    let imagined = matches!(dims, [.., _]) && dims.iter().any(|d| matches!(d.kind, DimKind::One { at: Some(_), .. }));
+    // an axis named by an option may be that of a tensor of rank 0
+    if variant == Variant::Ones && imagined && out.len() == 1 && matches!(out[0].index, Index::One(_)) {
+        out.clear();
+    }
+    Some(out.into_iter().map(|axis| axis.size).collect())
+}
+
+fn narrowed(axes: Vec<Axis>, choice: &Choice, salt: u64) -> Vec<Axis> {
+    let n = axes.len();
+    let form = choice.turn.pick(4, salt);
+    let one = |axis: Axis| Axis { size: Dim::from(1), index: axis.index };
+    match form {
+        2 if n > 0 => axes.into_iter().skip(1).collect(),
+        3 if n > 0 => {
+            let narrow = choice.turn.pick(n, salt + 1);
+            axes.into_iter().enumerate().map(|(i, axis)| if i == narrow { one(axis) } else { axis }).collect()
+        }
+        _ => axes,
+    }
+}
+
+/// Whether an option's alternatives depend on nothing but itself.
+pub(super) fn is_static(ty: &OptType) -> bool {
+    matches!(ty, OptType::Bool | OptType::Enum(_))
+}

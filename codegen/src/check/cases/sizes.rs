@@ -1,0 +1,101 @@
+//! Ranks and sizes.
+
+use fulgurite_core::Dim;
+use fulgurite_core::sig::{Env, Size};
+
+use super::Turn;
+use super::names::Free;
+
+/// What is special about the sizes of a case.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Variant {
+    /// Pairwise distinct.
+    Distinct,
+    /// One of them is 1.
+    WithOne,
+    /// One of them is 0.
+    WithZero,
+    /// All are 1.
+    Ones,
+}
+
+/// Pairwise distinct sizes: primes, so that no product of some equals another.
+const PRIMES: [i64; 10] = [2, 3, 5, 7, 11, 13, 17, 19, 23, 29];
+
+/// Sizes as small as they can be, with repetitions: rows with conditions between sizes need them.
+const SMALL: [i64; 8] = [2, 3, 1, 4, 5, 6, 7, 2];
+
+/// The ranks and variants to try: ranks in the order of `free.lists`. `broadcasts`: some arguments have no brackets.
+pub(super) fn configurations(free: &Free, broadcasts: bool) -> Vec<(Vec<usize>, Variant)> {
+    let ranks: Vec<Vec<usize>> = match free.lists.len() {
+        0 => vec![vec![]],
+        1 => vec![vec![2], vec![1], vec![3], vec![0]],
+        2 => vec![vec![1, 1], vec![2, 1], vec![1, 2], vec![2, 2], vec![0, 1], vec![1, 0], vec![0, 0]],
+        n => {
+            let rising = (0..n).map(|i| i % 3).collect();
+            let falling = (0..n).map(|i| 2 - i % 3).collect();
+            vec![vec![1; n], rising, falling, vec![0; n], vec![2; n]]
+        }
+    };
+    let mut all = Vec::new();
+    // distinct sizes twice: options and broadcasting have turned on by then
+    let variants = [Variant::Distinct, Variant::WithOne, Variant::Distinct, Variant::WithZero, Variant::Ones];
+    for (n, variant) in variants.into_iter().enumerate() {
+        for ranks in &ranks {
+            let sizes = ranks.iter().sum::<usize>() + free.singles.len() + free.each.len();
+            if sizes > 0 || broadcasts || n == 0 {
+                all.push((ranks.clone(), variant));
+            }
+        }
+    }
+    all
+}
+
+/// Hands out sizes.
+pub(super) struct Sizes {
+    pub(super) variant: Variant,
+    attempt: u64,
+    turn: Turn,
+    given: usize,
+}
+
+impl Sizes {
+    pub(super) fn new(variant: Variant, attempt: u64, turn: Turn) -> Sizes {
+        Sizes { variant, attempt, turn, given: 0 }
+    }
+
+    /// Binds every free size; `items` are the lengths of list arguments.
+    pub(super) fn bind(&mut self, free: &Free, ranks: &[usize], items: &[Option<usize>], env: &mut Env) {
+        let each = items.iter().flatten().copied().max().unwrap_or(0);
+        let total = ranks.iter().sum::<usize>() + free.singles.len() + free.each.len() * each;
+        for (list, rank) in free.lists.iter().zip(ranks) {
+            let sizes = (0..*rank).map(|_| self.next(total)).collect();
+            env.bind_size(*list, Size::List(sizes));
+        }
+        for single in &free.singles {
+            let size = self.next(total);
+            env.bind_size(*single, Size::One(size));
+        }
+        for name in &free.each {
+            let sizes = (0..each).map(|_| self.next(total)).collect();
+            env.bind_size(*name, Size::Each(sizes));
+        }
+    }
+
+    /// The next of `total` sizes.
+    fn next(&mut self, total: usize) -> Dim {
+        let n = self.given;
+        self.given += 1;
+        let special = self.turn.pick(total.max(1), 1000);
+        let size = match (self.variant, self.attempt) {
+            (Variant::Ones, _) => 1,
+            (Variant::WithOne, _) if n == special => 1,
+            (Variant::WithZero, _) if n == special => 0,
+            (_, 0) => PRIMES[n % PRIMES.len()],
+            // the other way round: kernels smaller than what they slide over
+            (_, 1) => PRIMES[(total.max(n + 1) - 1 - n) % PRIMES.len()],
+            _ => SMALL[self.turn.pick(SMALL.len(), n as u64)],
+        };
+        Dim::from(size)
+    }
+}

@@ -1,0 +1,209 @@
+//! Calls: what exists, how many arguments it takes, what they are called.
+
+use fulgurite_core::Name;
+use fulgurite_core::builtins::Builtin;
+use fulgurite_core::eval::tensor::helpers::HELPERS;
+use fulgurite_core::lang::{Arg, Ident, OptType};
+use fulgurite_core::lower::Rows;
+use fulgurite_core::row::Row;
+
+use super::Names;
+use crate::diag::Diag;
+use crate::yaml::Text;
+
+/// Helpers of scalar and index notation, with the number of arguments that they take.
+const INDEX_HELPERS: &[(&str, usize, usize)] = &[
+    ("some", 1, 1),
+    ("is_tensor", 1, 1),
+    ("is_number", 1, 1),
+    ("is_int", 1, 1),
+    ("is_float", 1, 1),
+    ("is_bool", 1, 1),
+    ("member", 1, 1),
+    ("len", 1, 1),
+    ("before", 2, 2),
+    ("size", 1, 2),
+    ("epsilon", 1, 1),
+    ("detach", 1, 1),
+    ("uniform", 3, 3),
+    ("ravel", 1, 2),
+    ("unravel", 2, 2),
+    ("wrap", 2, 2),
+    ("ceil_div", 2, 2),
+    ("join", 1, 16),
+    ("of", 1, 1),
+    ("min", 2, 2),
+    ("max", 2, 2),
+];
+
+/// Helpers of the tensor language: the same.
+const TENSOR_HELPERS: &[(&str, usize, usize)] = &[
+    ("last", 1, 1),
+    ("except", 2, 2),
+    ("on", 3, 3),
+    ("unbroadcast", 2, 2),
+    ("zeros", 1, 1),
+    ("size", 1, 2),
+    ("len", 1, 1),
+    ("epsilon", 1, 1),
+    ("ceil_div", 2, 2),
+    ("some", 1, 1),
+    ("is_tensor", 1, 1),
+    ("is_number", 1, 1),
+    ("is_int", 1, 1),
+    ("is_float", 1, 1),
+    ("is_bool", 1, 1),
+    ("min", 2, 2),
+    ("max", 2, 2),
+];
+
+/// Helpers whose argument is named, not evaluated.
+pub(super) fn asks_about(helper: Name) -> bool {
+    matches!(
+        helper.as_str(),
+        "some" | "is_tensor" | "is_number" | "is_int" | "is_float" | "is_bool" | "member" | "len" | "before" | "size" | "epsilon"
+    )
+}
+
+impl Names<'_> {
+    /// A call in scalar or index notation.
+    pub(super) fn index_call(&mut self, f: Ident, args: &[Arg], text: &Text) {
+        if let Some((_, least, most)) = INDEX_HELPERS.iter().find(|(name, ..)| f.name == *name) {
+            return self.count(f, args.len(), *least, *most, text);
+        }
+        if let Some(builtin) = Builtin::from_name(f.name.as_str()) {
+            let arity = builtin.record().arity();
+            return self.count(f, args.len(), arity, arity, text);
+        }
+        match self.rows.row(f.name) {
+            Some(row) if row.is_pointwise() => {
+                let least = row.sig.params.iter().filter(|param| !param.optional).count();
+                self.count(f, args.len(), least, row.sig.params.len() + row.sig.opts.len(), text);
+            }
+            Some(_) => {
+                let message = format!("`{}` calls the row `{}`, which is not pointwise", self.op(), f.name);
+                let diag = Diag::error("E013", text.at(f.span), message);
+                self.diags.push(diag.help("an `expr` calls builtins and pointwise rows; a `decomp` calls any row"));
+            }
+            None if self.rows.is_broken(f.name) => {}
+            None => {
+                let claim = format!("`{}` calls `{}`, which is no builtin, helper or row", self.op(), f.name);
+                let helpers = INDEX_HELPERS.iter().map(|(name, ..)| Name::new(name));
+                let builtins = Builtin::all().map(|builtin| Name::new(builtin.name()));
+                let rows = self.rows.names().into_iter().filter(|name| self.rows.row(*name).is_some_and(|r| r.is_pointwise()));
+                let known: Vec<Name> = helpers.chain(builtins).chain(rows).collect();
+                self.unknown(text, f.span, claim, f.name.as_str(), known);
+            }
+        }
+    }
+
+    fn count(&mut self, f: Ident, given: usize, least: usize, most: usize, text: &Text) {
+        if (least..=most).contains(&given) {
+            return;
+        }
+        let takes = match (least, most) {
+            (1, 1) => "1 argument".to_owned(),
+            (a, b) if a == b => format!("{a} arguments"),
+            (a, b) => format!("{a} to {b} arguments"),
+        };
+        let message = format!("`{}` takes {takes}, `{}` gives it {given}", f.name, self.op());
+        self.diags.push(Diag::error("E013", text.at(f.span), message));
+    }
+
+    /// A call in the tensor language. Gives the rows that may be meant, to look words up in.
+    pub(super) fn tensor_call(&mut self, f: Ident, args: &[Arg], text: &Text) -> Vec<std::sync::Arc<Row>> {
+        debug_assert!(HELPERS.iter().all(|helper| TENSOR_HELPERS.iter().any(|(name, ..)| name == helper)));
+        let candidates = self.rows.candidates(f.name);
+        let named = args.iter().any(|arg| arg.name.is_some());
+        if let Some((_, least, most)) = TENSOR_HELPERS.iter().find(|(name, ..)| f.name == *name) {
+            if candidates.is_empty() {
+                self.count(f, args.len(), *least, *most, text);
+            }
+            return candidates;
+        }
+        if candidates.is_empty() {
+            match Builtin::from_name(f.name.as_str()) {
+                Some(builtin) if !named => {
+                    let arity = builtin.record().arity();
+                    self.count(f, args.len(), arity, arity, text);
+                }
+                _ if self.rows.knows(f.name) => {}
+                _ => {
+                    let claim = format!("`{}` calls `{}`, which is no row or helper", self.op(), f.name);
+                    let helpers = TENSOR_HELPERS.iter().map(|(name, ..)| Name::new(name));
+                    let known: Vec<Name> = self.rows.names().into_iter().chain(helpers).collect();
+                    self.unknown(text, f.span, claim, f.name.as_str(), known);
+                }
+            }
+            return candidates;
+        }
+        let numbers = Builtin::from_name(f.name.as_str()).is_some() && !named;
+        if !numbers && !candidates.iter().any(|row| fits(row, args)) {
+            self.misfit(f, &candidates, args, text);
+        }
+        candidates
+    }
+
+    /// Why no overload takes these arguments, from the first of them.
+    fn misfit(&mut self, f: Ident, candidates: &[std::sync::Arc<Row>], args: &[Arg], text: &Text) {
+        let row = &candidates[0];
+        let names: Vec<Name> = arguments(row);
+        let stranger = args.iter().filter_map(|arg| arg.name).find(|arg| {
+            !candidates.iter().any(|row| arguments(row).contains(&arg.name))
+        });
+        if let Some(arg) = stranger {
+            let claim = format!("`{}` has no argument `{}`", f.name, arg.name);
+            return self.unknown(text, arg.span, claim, arg.name.as_str(), names);
+        }
+        let given = args.iter().filter(|arg| arg.name.is_none()).count();
+        let least = row.sig.params.iter().filter(|param| !param.optional).count();
+        let message = match given {
+            n if n > names.len() => format!("`{}` takes at most {} arguments, `{}` gives it {n}", f.name, names.len(), self.op()),
+            _ => match missing(row, args) {
+                Some(name) => format!("`{}` calls `{}` without its argument `{name}`", self.op(), f.name),
+                None => format!("`{}` gives an argument of `{}` twice", self.op(), f.name),
+            },
+        };
+        let diag = Diag::error("E013", text.at(f.span), message);
+        self.diags.push(diag.note(format!("{}{}", row.op, row.sig)).help(match least {
+            0 => "see its signature".to_owned(),
+            _ => format!("its arguments are {}", names.iter().map(|n| n.as_str()).collect::<Vec<_>>().join(", ")),
+        }));
+    }
+}
+
+/// Arguments and options of a row in their order.
+pub(super) fn arguments(row: &Row) -> Vec<Name> {
+    let params = row.sig.params.iter().map(|param| param.name.name);
+    params.chain(row.sig.opts.iter().map(|opt| opt.name.name)).collect()
+}
+
+/// An argument that must be given and is not.
+fn missing(row: &Row, args: &[Arg]) -> Option<Name> {
+    let positional = args.iter().filter(|arg| arg.name.is_none()).count();
+    let named = |name: Name| args.iter().any(|arg| arg.name.is_some_and(|ident| ident.name == name));
+    let params = row.sig.params.iter().map(|param| (param.name.name, param.optional));
+    let opts = row.sig.opts.iter().map(|opt| (opt.name.name, opt.optional || opt.default.is_some()));
+    params.chain(opts).skip(positional).find(|(name, spare)| !spare && !named(*name)).map(|(name, _)| name)
+}
+
+fn fits(row: &Row, args: &[Arg]) -> bool {
+    let names = arguments(row);
+    let positional = args.iter().filter(|arg| arg.name.is_none()).count();
+    let named = args.iter().filter_map(|arg| arg.name);
+    let known = named.clone().all(|arg| names.iter().position(|name| *name == arg.name).is_some_and(|at| at >= positional));
+    positional <= names.len() && known && missing(row, args).is_none()
+}
+
+/// The words that the argument at `at` of a call may be.
+pub(super) fn words_of(row: &Row, args: &[Arg], at: usize) -> Option<Vec<Name>> {
+    let names = arguments(row);
+    let name = match args[at].name {
+        Some(ident) => ident.name,
+        None => *names.get(at)?,
+    };
+    match &row.sig.opts.iter().find(|opt| opt.name.name == name)?.ty {
+        OptType::Enum(words) => Some(words.clone()),
+        _ => None,
+    }
+}

@@ -1,0 +1,280 @@
+//! Names in scalar and index notation.
+
+use fulgurite_core::lang::{Bind, BinOp, Block, Elem, Expr, Ident, Node, Outside, Pattern, Place, Reduce, Span, Stmt};
+use fulgurite_core::sig::statics;
+use fulgurite_core::{DType, Name};
+
+use super::calls::asks_about;
+use super::locals::{Local, Locals};
+use super::Names;
+use crate::check::walk;
+use crate::diag::Diag;
+use crate::yaml::Text;
+
+impl Names<'_> {
+    /// The body of an `expr` or `view`.
+    pub(super) fn index_block(&mut self, block: &Block, text: &Text, what: &str) {
+        let mut locals = Locals::default();
+        for axis in self.sig.axes.clone() {
+            locals.push(axis, Local::Axis, None);
+        }
+        if self.sig.yields_list {
+            locals.push(Name::new("i"), Local::Axis, None);
+        }
+        Walk { names: self, text, what, locals, later: Vec::new() }.block(block);
+    }
+
+    /// An expression over sizes and options, perhaps elements: no index is bound.
+    pub(super) fn static_expr(&mut self, e: &Expr, text: &Text, what: &str) {
+        let mut locals = Locals::default();
+        if self.sig.yields_list || !self.sig.lists.is_empty() {
+            locals.push(Name::new("i"), Local::Axis, None);
+        }
+        Walk { names: self, text, what, locals, later: Vec::new() }.expr(e);
+    }
+}
+
+struct Walk<'w, 'a> {
+    names: &'w mut Names<'a>,
+    text: &'w Text,
+    what: &'w str,
+    locals: Locals,
+    /// Indices that reductions further on bind.
+    later: Vec<(Name, Span)>,
+}
+
+impl Walk<'_, '_> {
+    fn block(&mut self, block: &Block) {
+        let depth = self.locals.depth();
+        for (n, stmt) in block.stmts.iter().enumerate() {
+            let Stmt::Let(pattern, value) = stmt else { continue };
+            let later = self.later.len();
+            for stmt in &block.stmts[n + 1..] {
+                if let Stmt::Let(_, value) = stmt {
+                    reductions(value, &mut self.later);
+                }
+            }
+            reductions(&block.value, &mut self.later);
+            self.expr(value);
+            self.later.truncate(later);
+            match pattern {
+                Pattern::Name(name) => self.bind_let(*name),
+                Pattern::Tuple(names) => names.iter().for_each(|name| self.bind_let(*name)),
+                Pattern::Axes(list, axes) => {
+                    self.names.axes(axes, self.text);
+                    self.locals.push(list.name, Local::Axis, None);
+                }
+            }
+        }
+        self.expr(&block.value);
+        let unread = self.locals.leave(depth, self.text, self.what, self.names.op());
+        self.names.diags.extend(unread);
+    }
+
+    fn bind_let(&mut self, name: Ident) {
+        let taken = match name.name {
+            n if self.names.sig.params.contains(&n) => Some("an argument"),
+            n if self.names.sig.opts.iter().any(|(opt, _)| *opt == n) => Some("an option"),
+            n if self.names.sig.sizes.contains(&n.size_of_index()) => Some("an index"),
+            n if matches!(self.locals.get(n), Some(Local::Axis | Local::Bound)) => Some("an index"),
+            _ => None,
+        };
+        if let Some(what) = taken {
+            self.shared(name, "a `let`", what);
+        }
+        self.locals.push(name.name, Local::Let, Some(name));
+    }
+
+    /// E012
+    fn shared(&mut self, name: Ident, this: &str, other: &str) {
+        let message = format!("`{}` is {this} in {} of `{}`, and {other}", name.name, self.what, self.names.op());
+        let diag = Diag::error("E012", self.text.at(name.span), message).here("the same name for two things");
+        self.names.diags.push(diag.help("rename one of them"));
+    }
+
+    fn expr(&mut self, e: &Expr) {
+        match &*e.node {
+            Node::Int(_) | Node::Float(_) | Node::Str(_) => {}
+            Node::Name(name) => self.name(*name, e.span),
+            Node::Tuple(items) => items.iter().for_each(|item| self.expr(item)),
+            Node::Unary(_, inner) | Node::Zip(inner) | Node::Spread(inner) => self.expr(inner),
+            Node::Cast(inner, elem) => {
+                self.expr(inner);
+                self.elem(elem, e.span);
+            }
+            Node::Binary(op, left, right) => {
+                if matches!(op, BinOp::Eq | BinOp::Ne) && (self.compare(left, right) || self.compare(right, left)) {
+                    return;
+                }
+                self.expr(left);
+                self.expr(right);
+            }
+            Node::If(cond, yes, no) => {
+                self.expr(cond);
+                self.block(yes);
+                self.block(no);
+            }
+            Node::Match(subject, arms) => {
+                let words: Vec<Ident> = arms.iter().map(|(word, _)| *word).collect();
+                self.names.arms(*subject, &words, self.text);
+                arms.iter().for_each(|(_, value)| self.expr(value));
+            }
+            Node::Call(f, args) => {
+                self.names.index_call(*f, args, self.text);
+                for arg in args {
+                    match &*arg.value.node {
+                        // a dtype variable is asked about by name
+                        Node::Name(name) if asks_about(f.name) && self.names.sig.dtypes.contains(name) => {}
+                        _ => self.expr(&arg.value),
+                    }
+                }
+            }
+            Node::Access(access) => {
+                self.base(access.base);
+                access.item.iter().for_each(|item| self.expr(item));
+                access.places.iter().for_each(|place| self.place(place));
+                if let Outside::Value(value) = &access.outside {
+                    self.expr(value);
+                }
+            }
+            Node::Reduce(reduce) => self.reduce(reduce),
+            Node::List(_) => {}
+        }
+    }
+
+    /// `option == word`
+    fn compare(&mut self, option: &Expr, word: &Expr) -> bool {
+        let (Node::Name(option), Node::Name(name)) = (&*option.node, &*word.node) else { return false };
+        if self.names.words(*option).is_none() {
+            return false;
+        }
+        self.names.word(*option, *name, self.text, word.span);
+        true
+    }
+
+    fn elem(&mut self, elem: &Elem, span: Span) {
+        let unknown = match elem {
+            Elem::Class(name) if DType::from_name(name.as_str()).is_none() => Some(*name),
+            Elem::Var(name) | Elem::Acc(name) | Elem::Real(name) if !self.names.sig.dtypes.contains(name) => Some(*name),
+            _ => None,
+        };
+        if let Some(name) = unknown {
+            let claim = format!("{} of `{}` casts to `{name}`, which is no dtype here", self.what, self.names.op());
+            let dtypes = DType::ALL.iter().map(|d| Name::new(d.name())).chain(self.names.sig.dtypes.clone());
+            let known: Vec<Name> = dtypes.collect();
+            self.names.unknown(self.text, span, claim, name.as_str(), known);
+        }
+    }
+
+    fn name(&mut self, name: Name, span: Span) {
+        let sig = &self.names.sig;
+        let known = self.locals.read(name).is_some()
+            || sig.params.contains(&name)
+            || sig.opts.iter().any(|(opt, _)| *opt == name)
+            || sig.sizes.contains(&name)
+            || statics::constant(name).is_some();
+        if !known {
+            self.unbound(name, span);
+        }
+    }
+
+    /// A name that nothing binds here: an index without an axis, one that is bound later, or a misspelt one.
+    fn unbound(&mut self, name: Name, span: Span) {
+        let op = self.names.op();
+        if let Some((_, later)) = self.later.iter().find(|(n, _)| *n == name) {
+            let message = format!("{} of `{op}` reads the index `{name}` before it is bound", self.what);
+            let diag = Diag::error("E112", self.text.at(span), message).label(self.text.at(*later), "bound here");
+            self.names.diags.push(diag.help("a `let` is evaluated where it stands: write its value inside the reduction"));
+            return;
+        }
+        if self.names.sig.sizes.contains(&name.size_of_index()) && !name.is_size() {
+            let size = name.size_of_index();
+            let message = format!("{} of `{op}` reads the index `{name}`, which is not bound here", self.what);
+            let diag = Diag::error("E106", self.text.at(span), message).here(format!("no result has the axis `{size}`"));
+            self.names.diags.push(diag.help(format!("reduce over it, `sum[{name}](…)`, or give the result this axis")));
+            return;
+        }
+        let claim = format!("{} of `{op}` reads `{name}`, which nothing binds", self.what);
+        let known = self.known();
+        self.names.unknown(self.text, span, claim, name.as_str(), known);
+    }
+
+    fn known(&self) -> Vec<Name> {
+        let sig = &self.names.sig;
+        let indices = sig.sizes.iter().map(|size| size.index_of_size());
+        let opts = sig.opts.iter().map(|(name, _)| *name);
+        sig.params.iter().copied().chain(opts).chain(sig.sizes.clone()).chain(indices).chain(self.locals.names()).collect()
+    }
+
+    /// What is accessed: an argument, a list of sizes or of indices, an option with one number per axis.
+    fn base(&mut self, base: Ident) {
+        self.name(base.name, base.span);
+    }
+
+    fn place(&mut self, place: &Place) {
+        match place {
+            Place::One(e) | Place::Zip(e) | Place::Unravel(e) | Place::BroadcastZip(e) => self.expr(e),
+            Place::List(list, axes) => {
+                self.name(list.name, list.span);
+                axes.iter().for_each(|axes| self.names.axes(axes, self.text));
+            }
+            Place::Broadcast(list) => self.name(list.name, list.span),
+            Place::BroadcastGroup(inner) => inner.iter().for_each(|place| self.place(place)),
+        }
+    }
+
+    fn reduce(&mut self, reduce: &Reduce) {
+        let depth = self.locals.depth();
+        for bind in reduce.binds.iter().flatten() {
+            self.bind(bind);
+        }
+        reduce.filter.iter().for_each(|filter| self.expr(filter));
+        self.expr(&reduce.body);
+        let inside = self.locals.leave(depth, self.text, self.what, self.names.op());
+        self.names.diags.extend(inside);
+        reduce.otherwise.iter().for_each(|value| self.expr(value));
+    }
+
+    fn bind(&mut self, bind: &Bind) {
+        let (name, span) = (bind.name.name, bind.name.span);
+        if let Some((low, high)) = &bind.range {
+            self.expr(low);
+            self.expr(high);
+        }
+        bind.axes.iter().for_each(|axes| self.names.axes(axes, self.text));
+        let sized = self.names.sig.sizes.contains(&name.size_of_index());
+        let items = name == "i" && !self.names.sig.lists.is_empty();
+        if !sized && !items && bind.range.is_none() {
+            let claim = format!("{} of `{}` reduces over `{name}`, which has no range", self.what, self.names.op());
+            let known: Vec<Name> = self.names.sig.sizes.iter().map(|size| size.index_of_size()).collect();
+            self.names.unknown_as("E106", self.text, span, claim, name.as_str(), known);
+        }
+        if bind.axes.is_none() && matches!(self.locals.get(name), Some(Local::Axis | Local::Bound)) {
+            let message = format!("{} of `{}` binds the index `{name}` twice", self.what, self.names.op());
+            let diag = Diag::error("E106", self.text.at(span), message).here("bound again");
+            let axis = self.locals.get(name) == Some(Local::Axis);
+            let where_ = if axis { "it runs along an axis of the result already" } else { "a reduction outside binds it" };
+            self.names.diags.push(diag.note(where_).help(format!("give one a range of its own: `j in 0..{}`", name.size_of_index())));
+        }
+        let taken = match name {
+            n if self.names.sig.params.contains(&n) => Some("an argument"),
+            n if self.names.sig.opts.iter().any(|(opt, _)| *opt == n) => Some("an option"),
+            n if self.locals.get(n) == Some(Local::Let) => Some("a `let`"),
+            _ => None,
+        };
+        if let Some(other) = taken {
+            self.shared(bind.name, "an index", other);
+        }
+        self.locals.push(name, Local::Bound, None);
+    }
+}
+
+/// The indices that reductions inside `e` bind.
+fn reductions(e: &Expr, found: &mut Vec<(Name, Span)>) {
+    walk::expr(e, &mut |part| {
+        if let Node::Reduce(reduce) = &*part.node {
+            found.extend(reduce.binds.iter().flatten().map(|bind| (bind.name.name, bind.name.span)));
+        }
+    });
+}
+

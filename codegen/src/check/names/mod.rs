@@ -1,0 +1,204 @@
+//! E007, E009, E012, E013, E106, E108, E112, E114: every name in a row means something, and everything that is named is
+//! used.
+
+mod calls;
+mod index;
+mod locals;
+mod sig;
+mod tensor;
+mod usage;
+
+use fulgurite_core::Name;
+use fulgurite_core::lang::{OptType, Span};
+
+use super::rows::RowSet;
+use crate::diag::Diag;
+use crate::nearest::nearest;
+use crate::schema::{Body, RowSource};
+use crate::yaml::Text;
+use sig::SigNames;
+
+/// What is wrong with the names of a row; all of it.
+pub fn check(source: &RowSource, rows: &RowSet) -> Vec<Diag> {
+    let mut names = Names { source, rows, sig: SigNames::of(source), diags: Vec::new() };
+    names.signature();
+    names.conditions();
+    match &source.body {
+        Body::Expr(rule) => names.index_block(&rule.tree, &rule.text, "`expr`"),
+        Body::View(rule) => names.index_block(&rule.tree, &rule.text, "`view`"),
+        Body::Decomp(rule) => names.tensor_block(&rule.tree, &rule.text, "`decomp`", &[]),
+        Body::Host(_) => {}
+    }
+    names.rules();
+    names.kinks();
+    // what is unused because another name is misspelt would be a second message about one fault
+    if names.diags.is_empty() {
+        names.usage();
+    }
+    names.diags
+}
+
+/// One row's names, and what was found wrong with them.
+struct Names<'a> {
+    source: &'a RowSource,
+    rows: &'a RowSet<'a>,
+    sig: SigNames,
+    diags: Vec<Diag>,
+}
+
+impl<'a> Names<'a> {
+    fn op(&self) -> &'a str {
+        self.source.op.as_str()
+    }
+
+    /// E007, with the nearest of `candidates`.
+    fn unknown(
+        &mut self,
+        text: &Text,
+        span: Span,
+        claim: String,
+        name: &str,
+        candidates: impl IntoIterator<Item = Name>,
+    ) {
+        self.unknown_as("E007", text, span, claim, name, candidates);
+    }
+
+    fn unknown_as(
+        &mut self,
+        code: &'static str,
+        text: &Text,
+        span: Span,
+        claim: String,
+        name: &str,
+        candidates: impl IntoIterator<Item = Name>,
+    ) {
+        let mut known: Vec<&str> = candidates.into_iter().map(Name::as_str).collect();
+        known.sort_unstable();
+        known.dedup();
+        let diag = Diag::error(code, text.at(span), claim);
+        self.diags.push(match nearest(name, known.iter().copied()) {
+            Some(near) => diag.here(format!("did you mean `{near}`?")).help(format!("replace `{name}` by `{near}`")),
+            None if known.is_empty() || known.len() > 12 => diag,
+            None => diag.help(format!("known here: {}", known.join(", "))),
+        });
+    }
+
+    /// The words of an `enum` option.
+    fn words(&self, option: Name) -> Option<&[Name]> {
+        match self.sig.opts.iter().find(|(name, _)| *name == option)? {
+            (_, OptType::Enum(words)) => Some(words),
+            _ => None,
+        }
+    }
+
+    /// Checks that `word` is one of the words of `option`.
+    fn word(&mut self, option: Name, word: Name, text: &Text, span: Span) {
+        let Some(words) = self.words(option).map(<[Name]>::to_vec) else { return };
+        if !words.contains(&word) {
+            self.unknown(text, span, format!("`{option}` of `{}` can't be `{word}`", self.op()), word.as_str(), words);
+        }
+    }
+
+    /// Checks the arms of `match subject { … }`: every word once.
+    fn arms(&mut self, subject: fulgurite_core::lang::Ident, words: &[fulgurite_core::lang::Ident], text: &Text) {
+        let option = subject.name;
+        let Some(known) = self.words(option).map(<[Name]>::to_vec) else {
+            let claim = format!("`match` in `{}` looks at `{option}`, which is no option with words", self.op());
+            let options: Vec<Name> = self.sig.opts.iter().map(|(name, _)| *name).collect();
+            return self.unknown(text, subject.span, claim, option.as_str(), options);
+        };
+        for (n, word) in words.iter().enumerate() {
+            self.word(option, word.name, text, word.span);
+            if let Some(first) = words[..n].iter().find(|other| other.name == word.name) {
+                let diag = Diag::error("E108", text.at(word.span), format!("`{}` has two arms for `{}`", self.op(), word.name));
+                self.diags.push(diag.here("never taken").label(text.at(first.span), "taken"));
+            }
+        }
+        let missing: Vec<&str> =
+            known.iter().filter(|k| !words.iter().any(|w| w.name == **k)).map(|name| name.as_str()).collect();
+        if !missing.is_empty() && words.iter().all(|word| known.contains(&word.name)) {
+            let message = format!("`{}` does not say what `{option} = {}` means", self.op(), missing.join("`, `"));
+            let diag = Diag::error("E108", text.at(subject.span), message);
+            self.diags.push(diag.here("an arm is missing").help(format!("add `{} => …`", missing[0])));
+        }
+    }
+
+    /// The row's declared gradients: names in scope are arguments, options, results and cotangents.
+    fn rules(&mut self) {
+        let source = self.source;
+        for (key, rules) in [("grad", &source.grad), ("jvp", &source.jvp)] {
+            for (arg, rule) in rules {
+                self.argument(arg, key);
+                let outs: Vec<Name> = source.sig.tree.outs.iter().map(|out| out.name.name).collect();
+                let aux = source.sig.tree.aux.iter().map(|out| out.name.name);
+                let cotangents: Vec<Name> = match outs.as_slice() {
+                    [_] => vec![Name::new("g")],
+                    several => several.iter().map(|out| Name::new(&format!("g_{out}"))).collect(),
+                };
+                let extra: Vec<Name> = outs.iter().copied().chain(aux).chain(cotangents).collect();
+                self.tensor_block(&rule.tree, &rule.text, &format!("`{key}` in `{}`", arg.as_str()), &extra);
+            }
+        }
+        if let Some((crate::schema::SkipVjp::Arguments(args), _)) = &source.skip_vjp {
+            for arg in args {
+                self.argument(arg, "skip_vjp");
+            }
+        }
+        for (arg, _) in &source.tests.domain {
+            self.argument(arg, "domain");
+        }
+    }
+
+    /// A key that names an argument.
+    fn argument(&mut self, arg: &Text, key: &str) {
+        let known: Vec<Name> = self.sig.params.clone();
+        if known.iter().any(|name| *name == arg.as_str()) {
+            return;
+        }
+        let claim = format!("`{key}` of `{}` names `{}`, which is no argument", self.op(), arg.as_str());
+        let span = Span::new(0, arg.as_str().len());
+        self.unknown(arg, span, claim, arg.as_str(), known);
+    }
+
+    /// `require`, `promote`, `dtypes` and `acc`.
+    fn conditions(&mut self) {
+        let source = self.source;
+        for (cond, _) in &source.require {
+            self.static_expr(&cond.tree, &cond.text, "`require`");
+        }
+        for (key, rule) in [("promote", &source.promote), ("dtypes", &source.dtypes), ("acc", &source.acc)] {
+            if let Some(rule) = rule {
+                self.chosen(&rule.tree, &rule.text, &format!("`{key}`"));
+            }
+        }
+    }
+
+    /// Only the conditions of `if c { word } else { word }`: the words were checked when the row was read.
+    fn chosen(&mut self, e: &fulgurite_core::lang::Expr, text: &Text, what: &str) {
+        match &*e.node {
+            fulgurite_core::lang::Node::If(cond, yes, no) => {
+                self.static_expr(cond, text, what);
+                self.chosen(&yes.value, text, what);
+                self.chosen(&no.value, text, what);
+            }
+            fulgurite_core::lang::Node::Match(subject, arms) => {
+                let words: Vec<_> = arms.iter().map(|(word, _)| *word).collect();
+                self.arms(*subject, &words, text);
+                arms.iter().for_each(|(_, value)| self.chosen(value, text, what));
+            }
+            _ => {}
+        }
+    }
+
+    /// `at`: conditions and partial derivatives over the arguments.
+    fn kinks(&mut self) {
+        let source = self.source;
+        for kink in &source.at {
+            self.static_expr(&kink.cond.tree, &kink.cond.text, "`at`");
+            for (arg, partial) in &kink.partials {
+                self.argument(arg, "at");
+                self.static_expr(&partial.tree, &partial.text, "`at`");
+            }
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! Names in the tensor language.
+
+use fulgurite_core::lang::{BinOp, Block, Elem, Expr, Ident, ListItem, Node, Pattern, Span, Stmt};
+use fulgurite_core::sig::statics;
+use fulgurite_core::{DType, Name};
+
+use super::Names;
+use super::calls::{asks_about, words_of};
+use super::locals::{Local, Locals};
+use crate::diag::Diag;
+use crate::yaml::Text;
+
+impl Names<'_> {
+    /// A decomposition or gradient rule; `extra` are the names of results and cotangents.
+    pub(super) fn tensor_block(&mut self, block: &Block, text: &Text, what: &str, extra: &[Name]) {
+        Walk { names: self, text, what, extra, locals: Locals::default() }.block(block);
+    }
+}
+
+struct Walk<'w, 'a> {
+    names: &'w mut Names<'a>,
+    text: &'w Text,
+    what: &'w str,
+    /// Results and cotangents, in rules.
+    extra: &'w [Name],
+    locals: Locals,
+}
+
+impl Walk<'_, '_> {
+    fn block(&mut self, block: &Block) {
+        let depth = self.locals.depth();
+        for stmt in &block.stmts {
+            match stmt {
+                Stmt::Let(pattern, value) => {
+                    self.expr(value);
+                    match pattern {
+                        Pattern::Name(name) => self.bind(*name),
+                        Pattern::Tuple(names) => names.iter().for_each(|name| self.bind(*name)),
+                        Pattern::Axes(list, _) => {
+                            let message = format!("{} of `{}` binds indices", self.what, self.names.op());
+                            let diag = Diag::error("E013", self.text.at(list.span), message);
+                            self.names.diags.push(diag.help("indices stand in `expr` and `view` only"));
+                        }
+                    }
+                }
+                Stmt::Write(name, value) => {
+                    self.expr(value);
+                    if !self.names.sig.params.contains(&name.name) {
+                        let claim = format!("{} of `{}` writes `{}`, which is no argument", self.what, self.names.op(), name.name);
+                        let params = self.names.sig.params.clone();
+                        self.names.unknown(self.text, name.span, claim, name.name.as_str(), params);
+                    }
+                }
+            }
+        }
+        self.expr(&block.value);
+        let unread = self.locals.leave(depth, self.text, self.what, self.names.op());
+        self.names.diags.extend(unread);
+    }
+
+    fn bind(&mut self, name: Ident) {
+        let taken = match name.name {
+            n if self.names.sig.params.contains(&n) => Some("an argument"),
+            n if self.names.sig.opts.iter().any(|(opt, _)| *opt == n) => Some("an option"),
+            n if self.extra.contains(&n) && self.what != "`decomp`" => Some("a result or cotangent"),
+            _ => None,
+        };
+        if let Some(other) = taken {
+            let message = format!("`{}` is a `let` in {} of `{}`, and {other}", name.name, self.what, self.names.op());
+            let diag = Diag::error("E012", self.text.at(name.span), message).here("the same name for two things");
+            self.names.diags.push(diag.help("rename the `let`"));
+        }
+        self.locals.push(name.name, Local::Let, Some(name));
+    }
+
+    fn expr(&mut self, e: &Expr) {
+        match &*e.node {
+            Node::Int(_) | Node::Float(_) | Node::Str(_) => {}
+            Node::Name(name) => self.name(*name, e.span),
+            Node::Tuple(items) => items.iter().for_each(|item| self.expr(item)),
+            Node::Unary(_, inner) | Node::Zip(inner) | Node::Spread(inner) => self.expr(inner),
+            Node::Cast(inner, elem) => {
+                self.expr(inner);
+                self.elem(elem, e.span);
+            }
+            Node::Binary(op, left, right) => {
+                if matches!(op, BinOp::Eq | BinOp::Ne) && (self.compare(left, right) || self.compare(right, left)) {
+                    return;
+                }
+                self.expr(left);
+                self.expr(right);
+            }
+            Node::If(cond, yes, no) => {
+                self.expr(cond);
+                self.block(yes);
+                self.block(no);
+            }
+            Node::Match(subject, arms) => {
+                let words: Vec<Ident> = arms.iter().map(|(word, _)| *word).collect();
+                self.names.arms(*subject, &words, self.text);
+                arms.iter().for_each(|(_, value)| self.expr(value));
+            }
+            Node::Call(f, args) => self.call(*f, args),
+            Node::List(items) => {
+                for item in items {
+                    match item {
+                        ListItem::One(item) => self.expr(item),
+                        ListItem::Spread(list) => self.name(list.name, list.span),
+                    }
+                }
+            }
+            // sizes: `M[i]`, `sum[..](M)`
+            Node::Access(access) => self.name(access.base.name, access.base.span),
+            Node::Reduce(reduce) => self.expr(&reduce.body),
+        }
+    }
+
+    fn call(&mut self, f: Ident, args: &[fulgurite_core::lang::Arg]) {
+        let candidates = self.names.tensor_call(f, args, self.text);
+        for (n, arg) in args.iter().enumerate() {
+            let Node::Name(name) = &*arg.value.node else {
+                self.expr(&arg.value);
+                continue;
+            };
+            if asks_about(f.name) && self.names.sig.dtypes.contains(name) {
+                continue;
+            }
+            // a word of the called row's option, unless the name means something here
+            let words: Vec<Name> = candidates.iter().filter_map(|row| words_of(row, args, n)).flatten().collect();
+            if words.is_empty() || self.means(*name) {
+                self.name(*name, arg.value.span);
+            } else if !words.contains(name) && !(words.is_empty() && *name == "all") {
+                let claim = format!("{} of `{}` gives `{}` the word `{name}`", self.what, self.names.op(), f.name);
+                self.names.unknown(self.text, arg.value.span, claim, name.as_str(), words);
+            }
+        }
+    }
+
+    fn compare(&mut self, option: &Expr, word: &Expr) -> bool {
+        let (Node::Name(option), Node::Name(name)) = (&*option.node, &*word.node) else { return false };
+        if self.names.words(*option).is_none() {
+            return false;
+        }
+        self.names.word(*option, *name, self.text, word.span);
+        true
+    }
+
+    fn elem(&mut self, elem: &Elem, span: Span) {
+        let unknown = match elem {
+            Elem::Class(name) if DType::from_name(name.as_str()).is_none() => Some(*name),
+            Elem::Var(name) | Elem::Acc(name) | Elem::Real(name) if !self.names.sig.dtypes.contains(name) => Some(*name),
+            _ => None,
+        };
+        if let Some(name) = unknown {
+            let claim = format!("{} of `{}` casts to `{name}`, which is no dtype here", self.what, self.names.op());
+            let dtypes = DType::ALL.iter().map(|d| Name::new(d.name())).chain(self.names.sig.dtypes.clone());
+            let known: Vec<Name> = dtypes.collect();
+            self.names.unknown(self.text, span, claim, name.as_str(), known);
+        }
+    }
+
+    /// Whether a name means something here; reads it.
+    fn means(&mut self, name: Name) -> bool {
+        let sig = &self.names.sig;
+        self.locals.read(name).is_some()
+            || sig.params.contains(&name)
+            || sig.opts.iter().any(|(opt, _)| *opt == name)
+            || sig.sizes.contains(&name)
+            || sig.dtypes.contains(&name)
+            || self.extra.contains(&name)
+            || statics::constant(name).is_some()
+            || DType::from_name(name.as_str()).is_some()
+    }
+
+    fn name(&mut self, name: Name, span: Span) {
+        // `dims = all`
+        if self.means(name) || name == "all" {
+            return;
+        }
+        let sig = &self.names.sig;
+        let opts = sig.opts.iter().map(|(name, _)| *name);
+        let known = sig.params.iter().copied().chain(opts).chain(sig.sizes.clone());
+        let known: Vec<Name> = known.chain(self.extra.iter().copied()).chain(self.locals.names()).collect();
+        let op = self.names.op();
+        let (code, claim) = match self.what {
+            "`decomp`" => ("E007", format!("{} of `{op}` reads `{name}`, which nothing binds", self.what)),
+            _ => ("E409", format!("{} of `{op}` reads `{name}`, which is no argument, option or result", self.what)),
+        };
+        self.names.unknown_as(code, self.text, span, claim, name.as_str(), known);
+    }
+}

@@ -1,0 +1,154 @@
+//! E009, E114: what a signature names is used.
+
+use fulgurite_core::Name;
+use fulgurite_core::lang::{Block, DimKind, DimPat, OptType, Param};
+use rustc_hash::FxHashSet;
+
+use super::Names;
+use super::sig::results;
+use crate::check::walk;
+use crate::diag::Diag;
+use crate::schema::Body;
+
+impl Names<'_> {
+    /// Arguments, options and computed sizes that nothing reads.
+    pub(super) fn usage(&mut self) {
+        if matches!(self.source.body, Body::Host(_)) {
+            return;
+        }
+        let source = self.source;
+        let sig = &source.sig.tree;
+        let read = self.mentioned();
+        for param in &sig.params {
+            let name = param.name.name;
+            if !read.contains(&name) && !self.binds_alone(param, &read) {
+                self.unused(param.name, "argument", "delete it; only a type that nothing else binds is a use");
+            }
+        }
+        for opt in &sig.opts {
+            let bound = match &opt.ty {
+                OptType::Size(name) | OptType::Shape { list: name, .. } => Some(*name),
+                OptType::Dtype(name) => Some(*name),
+                _ => None,
+            };
+            let uses = |name: &Name| read.contains(name) || read.contains(&name.index_of_size()) || self.in_types(*name);
+            if read.contains(&opt.name.name) || bound.as_ref().is_some_and(uses) {
+                continue;
+            }
+            match (bound, &opt.ty) {
+                (Some(size), OptType::Size(_) | OptType::Shape { .. }) => {
+                    let message = format!("`{}` binds the size `{size}`, which is used neither as a size nor as an index", self.op());
+                    let diag = Diag::error("E114", source.sig.text.at(opt.name.span), message);
+                    self.diags.push(diag.help("use it in a result's shape or in the body, or delete the option"));
+                }
+                _ => self.unused(opt.name, "option", "delete it"),
+            }
+        }
+        self.computed(&read);
+    }
+
+    fn unused(&mut self, name: fulgurite_core::lang::Ident, what: &str, help: &str) {
+        let message = format!("`{}` never reads its {what} `{}`", self.op(), name.name);
+        self.diags.push(Diag::error("E009", self.source.sig.text.at(name.span), message).help(help));
+    }
+
+    /// E114: a size that a result computes and names, for nothing.
+    fn computed(&mut self, read: &FxHashSet<Name>) {
+        let source = self.source;
+        let mut named = Vec::new();
+        for out in results(&source.sig.tree) {
+            named_sizes(out.ty.dims.as_deref().unwrap_or(&[]), &mut named);
+        }
+        for name in named {
+            if !read.contains(&name.name) && !read.contains(&name.name.index_of_size()) && self.count_in_results(name.name) < 2 {
+                let message = format!("`{}` names the size `{}`, and uses neither it nor its index", self.op(), name.name);
+                let diag = Diag::error("E114", source.sig.text.at(name.span), message);
+                self.diags.push(diag.help(format!("use the index `{}`, or drop `{} =`", name.name.index_of_size(), name.name)));
+            }
+        }
+    }
+
+    /// Every name in the body, rules, conditions, and in expressions of the signature.
+    fn mentioned(&self) -> FxHashSet<Name> {
+        let source = self.source;
+        let mut read = FxHashSet::default();
+        let mut note = |name: Name| _ = read.insert(name);
+        let blocks: Vec<&Block> = match &source.body {
+            Body::Expr(rule) | Body::View(rule) | Body::Decomp(rule) => vec![&rule.tree],
+            Body::Host(_) => vec![],
+        };
+        let rules = source.grad.iter().chain(&source.jvp).map(|(_, rule)| &rule.tree);
+        blocks.into_iter().chain(rules).for_each(|block| walk::names(block, &mut note));
+        let conditions = source.require.iter().map(|(cond, _)| &cond.tree);
+        let chosen = [&source.promote, &source.dtypes, &source.acc].into_iter().flatten().map(|rule| &rule.tree);
+        conditions.chain(chosen).for_each(|e| walk::expr_names(e, &mut note));
+        for opt in &source.sig.tree.opts {
+            opt.default.iter().for_each(|default| walk::expr_names(default, &mut note));
+            match &opt.ty {
+                OptType::Ints { axes: Some(axes), .. } => walk::axes(axes, &mut note),
+                OptType::Shape { keep: Some(keep), .. } => note(*keep),
+                _ => {}
+            }
+        }
+        // in types: what is computed or chosen, not what is only bound
+        let params = source.sig.tree.params.iter().map(|param| &param.ty);
+        for ty in params.chain(results(&source.sig.tree).map(|out| &out.ty)) {
+            walk::ty(ty, &mut |name| {
+                if !name.is_size() {
+                    note(name);
+                }
+            });
+        }
+        read
+    }
+
+    /// Whether a size or dtype variable stands in some type.
+    fn in_types(&self, name: Name) -> bool {
+        let sig = &self.source.sig.tree;
+        let mut found = false;
+        for ty in sig.params.iter().map(|param| &param.ty).chain(results(sig).map(|out| &out.ty)) {
+            walk::ty(ty, &mut |n| found |= n == name);
+        }
+        found
+    }
+
+    fn count_in_results(&self, name: Name) -> usize {
+        let mut count = 0;
+        for out in results(&self.source.sig.tree) {
+            walk::ty(&out.ty, &mut |n| count += usize::from(n == name));
+        }
+        count
+    }
+
+    /// Whether the type of `param` binds a size or dtype that no other argument or option surely binds.
+    fn binds_alone(&self, param: &Param, read: &FxHashSet<Name>) -> bool {
+        let sig = &self.source.sig.tree;
+        let mut bound = FxHashSet::default();
+        for other in sig.params.iter().filter(|p| p.name != param.name && !p.optional && read.contains(&p.name.name)) {
+            walk::ty(&other.ty, &mut |name| _ = bound.insert(name));
+        }
+        for opt in &sig.opts {
+            match &opt.ty {
+                OptType::Size(name) | OptType::Shape { list: name, .. } | OptType::Dtype(name) => _ = bound.insert(*name),
+                _ => {}
+            }
+        }
+        let mut alone = false;
+        walk::ty(&param.ty, &mut |name| alone |= !bound.contains(&name) && (self.in_results(name) || read.contains(&name)));
+        alone
+    }
+
+    fn in_results(&self, name: Name) -> bool {
+        self.count_in_results(name) > 0
+    }
+}
+
+fn named_sizes(dims: &[DimPat], named: &mut Vec<fulgurite_core::lang::Ident>) {
+    for dim in dims {
+        match &dim.kind {
+            DimKind::One { name: Some(name), .. } | DimKind::Zip { name: Some(name), .. } => named.push(*name),
+            DimKind::Group(inner) | DimKind::BroadcastList(inner) => named_sizes(inner, named),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! From a fault of the evaluators to a diagnostic at a place in a rule's text.
+
+use super::machine::Fault;
+use crate::diag::Diag;
+use crate::schema::{Body, RowSource};
+use crate::yaml::Text;
+
+/// The text of a row's meaning, and its key. `None` for a primitive of the runtime.
+pub fn body(source: &RowSource) -> Option<(&'static str, &Text)> {
+    match &source.body {
+        Body::Expr(rule) => Some(("expr", &rule.text)),
+        Body::View(rule) => Some(("view", &rule.text)),
+        Body::Decomp(rule) => Some(("decomp", &rule.text)),
+        Body::Host(_) => None,
+    }
+}
+
+/// A rule text and what it is called in messages.
+#[derive(Clone, Copy)]
+pub struct Rule<'a> {
+    /// The row.
+    pub source: &'a RowSource,
+    /// "`decomp`", "`grad` in `x`"
+    pub what: &'a str,
+    /// The text.
+    pub text: &'a Text,
+}
+
+impl Rule<'_> {
+    /// "`decomp` of `linear`"
+    pub fn name(&self) -> String {
+        format!("{} of `{}`", self.what, self.source.op.as_str())
+    }
+
+    /// `fault` in this rule, met by the call `case`.
+    pub fn diag(&self, fault: &Fault, case: &str) -> Diag {
+        let refusal = &fault.refusal;
+        let place = fault.at.or(refusal.at).map_or(self.text.place, |span| self.text.at(span));
+        let said = plain(&refusal.message);
+        let (code, claim) = match refusal.code {
+            "E701" => ("E101", "has sizes that do not fit"),
+            "E702" => ("E013", "has a call that does not fit"),
+            "E703" => ("E303", "refuses dtypes that the row accepts"),
+            "E704" => ("E303", "refuses a call that the row accepts"),
+            "E705" => ("E105", "needs a condition that the row does not state"),
+            "E706" => ("E106", "has no meaning for a call that the row accepts"),
+            "E202" => ("E202", "computes what is not defined"),
+            code => (code, "does not hold"),
+        };
+        let diag = Diag::error(code, place, format!("{} {claim}", self.name())).here(said);
+        let diag = diag.note(format!("for {case}"));
+        match (code, &refusal.help) {
+            ("E105", Some(help)) => {
+                let condition = help.strip_prefix("required: ").unwrap_or(help);
+                diag.help(format!("state it in `require` of `{}`; the called row says `{condition}`", self.source.op.as_str()))
+            }
+            ("E303", _) => diag.help("narrow `dtypes` or add to `require`, or cast in the body"),
+            (_, Some(help)) => diag.note(help.clone()),
+            (_, None) => diag,
+        }
+    }
+}
+
+/// A refusal's message without the row that it begins with: the diagnostic names it.
+fn plain(message: &str) -> String {
+    let rest = message.strip_prefix("the body of ").or_else(|| message.strip_prefix("a rule of ")).map(|rest| {
+        let cut = rest.find(": ").map_or(0, |at| at + 2);
+        &rest[cut..]
+    });
+    rest.unwrap_or(message).to_owned()
+}

@@ -1,0 +1,192 @@
+//! E105, E106 of index bodies: the loops are run on a small instance; an access that leaves its tensor or a maximum of
+//! nothing shows there.
+
+use fulgurite_core::eval::nest::{self, Array, NestError};
+use fulgurite_core::lang::{Block, Expr, Node, Red};
+use fulgurite_core::nest::{Nest, SExpr, SOp, SOutside};
+use fulgurite_core::row::Row;
+use fulgurite_core::sig::{ArgTy, Refusal};
+use fulgurite_core::{DType, Scalar, TensorTy, Value};
+
+use super::cases::Case;
+use super::machine::Fault;
+use super::walk;
+
+/// Loops of more steps than this are not run: another case of the family is smaller.
+const MOST_STEPS: usize = 4_000;
+
+/// The first access out of range, or reduction without a value.
+pub fn ranges(row: &Row, body: &Block, nest: &Nest, case: &Case) -> Option<Fault> {
+    if let Some(fault) = empty_extremum(body, nest) {
+        return Some(fault);
+    }
+    if nest.pointwise || steps(nest) > MOST_STEPS {
+        return None;
+    }
+    let (tensors, numbers) = data(case);
+    let error = nest::run::<f64>(nest, &tensors, &numbers).err()?;
+    let message = match error {
+        // an index that was read from a tensor is checked where it is read
+        NestError::OutOfRange { tensor, axis, .. } if read_from_tensor(nest, tensor, axis) => return None,
+        NestError::OutOfRange { tensor, axis, index, size } => {
+            let name = tensor_name(row, case, tensor);
+            let message = format!("index {index} leaves axis {axis} of `{name}`, which has size {size}");
+            let refusal = Refusal::new("E706", message).help("say what stands outside: `else 0`, `else skip`");
+            return Some(Fault { at: access(body, &name), ..refusal.into() });
+        }
+        // the values were made up, so this says nothing about the row
+        NestError::Int(..) => return None,
+        NestError::Malformed(message) => message,
+    };
+    Some(message.into())
+}
+
+/// Whether some access to this axis takes its index from an element.
+fn read_from_tensor(nest: &Nest, tensor: usize, axis: usize) -> bool {
+    let mut found = false;
+    for out in &nest.outs {
+        each(&out.expr, &mut |part| {
+            if let SOp::Load { tensor: t, idx, .. } = part.op()
+                && *t == tensor
+                && let Some(index) = idx.get(axis)
+            {
+                each(index, &mut |inner| found |= matches!(inner.op(), SOp::Load { .. } | SOp::Elem(_)));
+            }
+        });
+    }
+    found
+}
+
+/// How often the innermost bodies are evaluated, about.
+fn steps(nest: &Nest) -> usize {
+    nest.outs.iter().map(|out| numel(&out.shape) * inner_steps(&out.expr, nest)).fold(0, usize::saturating_add)
+}
+
+fn numel(shape: &[fulgurite_core::Dim]) -> usize {
+    shape.iter().fold(1, |n, d| n.saturating_mul(d.len()))
+}
+
+fn inner_steps(e: &SExpr, nest: &Nest) -> usize {
+    let mut steps = 1;
+    each(e, &mut |part| {
+        if let SOp::Reduce { vars, .. } = part.op() {
+            let sizes = vars.iter().map(|range| nest.vars.get(range.var).map_or(1, |d| d.len().max(1)));
+            steps = sizes.fold(steps, usize::saturating_mul);
+        }
+    });
+    steps
+}
+
+/// Calls `f` on every part of a scalar expression.
+pub fn each<'a>(e: &'a SExpr, f: &mut dyn FnMut(&'a SExpr)) {
+    f(e);
+    match e.op() {
+        SOp::Const(_) | SOp::Num(_) | SOp::Var(_) | SOp::Elem(_) => {}
+        SOp::Load { idx, outside, .. } => {
+            idx.iter().for_each(|i| each(i, f));
+            if let SOutside::Value(value) = outside {
+                each(value, f);
+            }
+        }
+        SOp::Call(_, args) => args.iter().for_each(|a| each(a, f)),
+        SOp::Cast(a) | SOp::Detach(a) => each(a, f),
+        SOp::Select(c, a, b) => [c, a, b].into_iter().for_each(|part| each(part, f)),
+        SOp::Reduce { vars, filter, body, otherwise, .. } => {
+            for range in vars {
+                each(&range.lo, f);
+                each(&range.hi, f);
+            }
+            filter.iter().for_each(|c| each(c, f));
+            each(body, f);
+            otherwise.iter().for_each(|o| each(o, f));
+        }
+        SOp::Uniform { position, .. } => each(position, f),
+    }
+}
+
+/// A maximum over no elements, in a result that has elements.
+fn empty_extremum(body: &Block, nest: &Nest) -> Option<Fault> {
+    for out in nest.outs.iter().filter(|out| numel(&out.shape) > 0) {
+        let mut found = None;
+        each(&out.expr, &mut |part| {
+            if let SOp::Reduce { red, vars, otherwise: None, .. } = part.op()
+                && matches!(red, Red::Max | Red::Min | Red::ArgMax | Red::ArgMin | Red::First | Red::Last)
+                && vars.iter().any(|range| range.hi.as_int().zip(range.lo.as_int()).is_some_and(|(hi, lo)| hi <= lo))
+            {
+                found = Some(*red);
+            }
+        });
+        if let Some(red) = found {
+            let message = format!("`{}` of no elements has no value", red.word());
+            let condition = "required: size(S[dims]) > 0";
+            let fault: Fault = Refusal::new("E705", message).help(condition).into();
+            return Some(Fault { at: reduction(body, red), ..fault });
+        }
+    }
+    None
+}
+
+fn reduction(body: &Block, red: Red) -> Option<fulgurite_core::lang::Span> {
+    find(body, &|e| matches!(&*e.node, Node::Reduce(r) if r.red == red))
+}
+
+/// Where the body accesses `name`.
+fn access(body: &Block, name: &str) -> Option<fulgurite_core::lang::Span> {
+    find(body, &|e| matches!(&*e.node, Node::Access(a) if a.base.name == name))
+}
+
+fn find(body: &Block, wanted: &dyn Fn(&Expr) -> bool) -> Option<fulgurite_core::lang::Span> {
+    let mut found = None;
+    walk::block(body, &mut |e| {
+        if found.is_none() && wanted(e) {
+            found = Some(e.span);
+        }
+    });
+    found
+}
+
+/// The argument that holds tensor `slot`.
+fn tensor_name(row: &Row, case: &Case, slot: usize) -> String {
+    let mut next = 0;
+    for (param, value) in row.sig.params.iter().zip(&case.args) {
+        let tensors = match value {
+            Value::Tensor(ArgTy::Number(_)) => 0,
+            Value::Tensor(_) | Value::Type(_) => 1,
+            Value::List(items) => items.len(),
+            _ => 0,
+        };
+        next += tensors;
+        if slot < next {
+            return param.name.name.to_string();
+        }
+    }
+    "a tensor".to_owned()
+}
+
+/// Tensors and run-time numbers of a case. Index tensors hold 0, in range wherever there is an element to read.
+fn data(case: &Case) -> (Vec<Array<f64>>, Vec<Scalar>) {
+    let mut tensors = Vec::new();
+    let mut numbers = Vec::new();
+    for value in &case.args {
+        let mut put = |value: &Value<ArgTy>| match value {
+            Value::Tensor(ArgTy::Tensor(t)) | Value::Type(t) => tensors.push(array(t)),
+            Value::Tensor(ArgTy::Key) => tensors.push(Array::int(DType::I64, &[2], vec![1, 2])),
+            Value::Tensor(ArgTy::Number(_)) => numbers.push(Scalar::Float(0.5)),
+            _ => {}
+        };
+        match value {
+            Value::List(items) => items.iter().for_each(&mut put),
+            value => put(value),
+        }
+    }
+    (tensors, numbers)
+}
+
+fn array(t: &TensorTy) -> Array<f64> {
+    let shape: Vec<usize> = t.sizes().to_vec();
+    let count = shape.iter().product();
+    match t.dtype.is_float() {
+        true => Array::float(t.dtype, &shape, (0..count).map(|i| 0.5 + i as f64 * 0.25).collect()),
+        false => Array::int(t.dtype, &shape, vec![0; count]),
+    }
+}

@@ -1,0 +1,107 @@
+//! E101, E104, E105, E106: what a body yields has the shapes that the signature says, for every call of the family.
+
+use std::sync::Arc;
+
+use fulgurite_core::Value;
+use fulgurite_core::lang::{Block, Expr, Node, Out};
+use fulgurite_core::lower::lower_with;
+use fulgurite_core::row::{Meaning, Row};
+use fulgurite_core::sig::{ArgTy, OutTy};
+
+use super::cases::{Case, Family};
+use super::machine::{self, Fault, Types, show};
+use super::report::Rule;
+use super::rows::RowSet;
+use super::run;
+use crate::diag::Diag;
+
+/// What is wrong with the body of `row`: the first fault.
+pub fn check(rule: &Rule, row: &Arc<Row>, rows: &RowSet, family: &Family) -> Option<Diag> {
+    if family.cases.is_empty() {
+        return Some(unreachable(rule, row, family));
+    }
+    match &row.meaning {
+        Meaning::Expr(body) | Meaning::View(body) => {
+            family.cases.iter().find_map(|case| index_body(rule, row, body, rows, case))
+        }
+        Meaning::Decomp(body) => family.cases.iter().find_map(|case| composite(rule, row, body, rows, case)),
+        Meaning::Host(_) => None,
+    }
+}
+
+fn unreachable(rule: &Rule, row: &Row, family: &Family) -> Diag {
+    let source = rule.source;
+    let diag = Diag::error("E108", source.sig.text.place, format!("no call of `{}` that was tried is accepted", row.op));
+    match &family.refused {
+        Some(refusal) => diag.note(format!("the last one: {}", refusal.message)),
+        None => diag,
+    }
+}
+
+fn index_body(rule: &Rule, row: &Row, body: &Block, rows: &RowSet, case: &Case) -> Option<Diag> {
+    let fault = match lower_with(row, body, &case.solved, rows) {
+        Ok(nest) => run::ranges(row, body, &nest, case)?,
+        Err(refusal) => refusal.into(),
+    };
+    Some(rule.diag(&fault, &case.show(row)))
+}
+
+fn composite(rule: &Rule, row: &Arc<Row>, body: &Block, rows: &RowSet, case: &Case) -> Option<Diag> {
+    let mut types = Types::new(rows);
+    let yielded = match types.run(row, body, &case.solved, &case.args, &[]) {
+        Ok(yielded) => yielded,
+        Err(fault) if fault.tainted => return None,
+        Err(fault) => return Some(rule.diag(&fault, &case.show(row))),
+    };
+    let outs: Vec<&Out> = row.sig.outs.iter().chain(&row.sig.aux).collect();
+    if yielded.len() != outs.len() {
+        let count = |n: usize| if n == 1 { "1 value".to_owned() } else { format!("{n} values") };
+        let message = format!("{} yields {}, its `sig` has {}", rule.name(), count(yielded.len()), count(outs.len()));
+        let diag = Diag::error("E104", rule.text.at(body.value.span), message);
+        return Some(diag.label(rule.source.sig.text.place, "the results are named here"));
+    }
+    let promised = case.solved.outs.iter().chain(&case.solved.aux);
+    outs.into_iter().zip(promised).zip(&yielded).enumerate().find_map(|(n, ((out, promised), yielded))| {
+        if shapes_agree(promised, yielded) {
+            return None;
+        }
+        let which = if row.sig.named_outs { format!(" as `{}`", out.name.name) } else { String::new() };
+        let says = show(&machine::promised(promised));
+        let message = format!("{} yields {}{which}, its `sig` says {says}", rule.name(), show(yielded));
+        let diag = Diag::error("E104", rule.text.at(value(body, n).span), message).here(format!("this is {}", show(yielded)));
+        let diag = diag.label(rule.source.sig.text.at(out.ty.span), format!("this is {says}"));
+        Some(diag.note(format!("for {}", case.show(row))))
+    })
+}
+
+/// The expression that gives result `n`.
+fn value(body: &Block, n: usize) -> &Expr {
+    match &*body.value.node {
+        Node::Tuple(items) => items.get(n).unwrap_or(&body.value),
+        _ => &body.value,
+    }
+}
+
+/// Whether sizes and structure agree; dtypes are compared elsewhere.
+fn shapes_agree(promised: &OutTy, yielded: &Value<ArgTy>) -> bool {
+    let tensor = |value: &Value<ArgTy>, promised: &fulgurite_core::TensorTy| match value {
+        Value::Tensor(ArgTy::Tensor(t)) | Value::Type(t) => t.shape == promised.shape,
+        // a number is a tensor of rank 0
+        Value::Num(_) | Value::Size(_) | Value::Tensor(ArgTy::Number(_)) => promised.shape.is_empty(),
+        _ => false,
+    };
+    match (promised, yielded) {
+        (OutTy::Tensor(t), value) => tensor(value, t),
+        (OutTy::List(ts), Value::List(values)) => {
+            ts.len() == values.len() && ts.iter().zip(values).all(|(t, value)| tensor(value, t))
+        }
+        (OutTy::FromBody, Value::List(_)) => true,
+        _ => false,
+    }
+}
+
+impl From<String> for Fault {
+    fn from(message: String) -> Fault {
+        fulgurite_core::sig::Refusal::new("E706", message).into()
+    }
+}

@@ -1,0 +1,213 @@
+//! Walks over rule texts that several checks share.
+
+use fulgurite_core::Name;
+use fulgurite_core::lang::{
+    Axes, AxesKind, Block, DimKind, DimPat, Elem, Expr, ListItem, ListLen, Node, Outside, Pattern, Place, Stmt, Type,
+};
+use fulgurite_core::row::{Meaning, Row};
+
+/// Calls `f` on every expression of a block, outer ones before inner ones, in the order of the text.
+pub fn block<'a>(block: &'a Block, f: &mut dyn FnMut(&'a Expr)) {
+    for stmt in &block.stmts {
+        match stmt {
+            Stmt::Let(_, value) | Stmt::Write(_, value) => expr(value, f),
+        }
+    }
+    expr(&block.value, f);
+}
+
+/// The same for one expression, itself included.
+pub fn expr<'a>(e: &'a Expr, f: &mut dyn FnMut(&'a Expr)) {
+    f(e);
+    match &*e.node {
+        Node::Int(_) | Node::Float(_) | Node::Str(_) | Node::Name(_) => {}
+        Node::Tuple(items) => items.iter().for_each(|item| expr(item, f)),
+        Node::Unary(_, inner) | Node::Cast(inner, _) | Node::Zip(inner) | Node::Spread(inner) => expr(inner, f),
+        Node::Binary(_, left, right) => {
+            expr(left, f);
+            expr(right, f);
+        }
+        Node::If(cond, yes, no) => {
+            expr(cond, f);
+            block(yes, f);
+            block(no, f);
+        }
+        Node::Match(_, arms) => arms.iter().for_each(|(_, value)| expr(value, f)),
+        Node::Call(_, args) => args.iter().for_each(|arg| expr(&arg.value, f)),
+        Node::Access(access) => {
+            if let Some(item) = &access.item {
+                expr(item, f);
+            }
+            access.places.iter().for_each(|place| self::place(place, f));
+            if let Outside::Value(value) = &access.outside {
+                expr(value, f);
+            }
+        }
+        Node::Reduce(reduce) => {
+            for (low, high) in reduce.binds.iter().flatten().filter_map(|bind| bind.range.as_ref()) {
+                expr(low, f);
+                expr(high, f);
+            }
+            reduce.filter.iter().for_each(|filter| expr(filter, f));
+            expr(&reduce.body, f);
+            reduce.otherwise.iter().for_each(|value| expr(value, f));
+        }
+        Node::List(items) => {
+            for item in items {
+                if let ListItem::One(item) = item {
+                    expr(item, f);
+                }
+            }
+        }
+    }
+}
+
+fn place<'a>(place: &'a Place, f: &mut dyn FnMut(&'a Expr)) {
+    match place {
+        Place::One(e) | Place::Zip(e) | Place::Unravel(e) | Place::BroadcastZip(e) => expr(e, f),
+        Place::BroadcastGroup(inner) => inner.iter().for_each(|p| self::place(p, f)),
+        Place::List(..) | Place::Broadcast(_) => {}
+    }
+}
+
+/// The meaning of a row as a block, if it has a text.
+pub fn body(row: &Row) -> Option<&Block> {
+    match &row.meaning {
+        Meaning::Expr(body) | Meaning::View(body) | Meaning::Decomp(body) => Some(body),
+        Meaning::Host(_) => None,
+    }
+}
+
+/// Whether some condition of the row's body reads `name`.
+pub fn in_condition(row: &Row, name: Name) -> bool {
+    let mut found = false;
+    let Some(body) = body(row) else { return false };
+    block(body, &mut |e| {
+        if let Node::If(cond, ..) = &*e.node {
+            expr(cond, &mut |part| found |= matches!(&*part.node, Node::Name(n) if *n == name));
+        }
+    });
+    found
+}
+
+/// Calls `f` on every name that a block mentions: values, indices, sizes, axes, called rows, bound names too.
+pub fn names(block: &Block, f: &mut dyn FnMut(Name)) {
+    for stmt in &block.stmts {
+        match stmt {
+            Stmt::Let(Pattern::Axes(list, axes), _) => {
+                f(list.name);
+                self::axes(axes, f);
+            }
+            Stmt::Let(..) => {}
+            Stmt::Write(name, _) => f(name.name),
+        }
+    }
+    self::block(block, &mut |e| own_names(e, f));
+}
+
+/// The same for one expression.
+pub fn expr_names(e: &Expr, f: &mut dyn FnMut(Name)) {
+    expr(e, &mut |part| own_names(part, f));
+}
+
+/// The names that stand in an expression itself, not in its parts.
+fn own_names(e: &Expr, f: &mut dyn FnMut(Name)) {
+    match &*e.node {
+        Node::Name(name) => f(*name),
+        Node::Cast(_, elem) => self::elem(elem, f),
+        Node::Match(subject, _) => f(subject.name),
+        Node::Call(name, _) => f(name.name),
+        Node::Access(access) => {
+            f(access.base.name);
+            place_names(&access.places, f);
+        }
+        Node::Reduce(reduce) => {
+            for bind in reduce.binds.iter().flatten() {
+                f(bind.name.name);
+                bind.axes.iter().for_each(|axes| self::axes(axes, f));
+            }
+        }
+        Node::List(items) => items.iter().for_each(|item| match item {
+            ListItem::Spread(name) => f(name.name),
+            ListItem::One(_) => {}
+        }),
+        _ => {}
+    }
+    // lets inside branches
+    if let Node::If(_, yes, no) = &*e.node {
+        for stmt in yes.stmts.iter().chain(&no.stmts) {
+            match stmt {
+                Stmt::Let(Pattern::Axes(list, axes), _) => {
+                    f(list.name);
+                    self::axes(axes, f);
+                }
+                Stmt::Write(name, _) => f(name.name),
+                Stmt::Let(..) => {}
+            }
+        }
+    }
+}
+
+fn place_names(places: &[Place], f: &mut dyn FnMut(Name)) {
+    for place in places {
+        match place {
+            Place::List(list, axes) => {
+                f(list.name);
+                axes.iter().for_each(|axes| self::axes(axes, f));
+            }
+            Place::Broadcast(list) => f(list.name),
+            Place::BroadcastGroup(inner) => place_names(inner, f),
+            _ => {}
+        }
+    }
+}
+
+/// The names in a choice of axes.
+pub fn axes(axes: &Axes, f: &mut dyn FnMut(Name)) {
+    match &axes.kind {
+        AxesKind::Name(name) | AxesKind::Before(name) | AxesKind::From(name) => f(name.name),
+        AxesKind::Names(names) | AxesKind::Fn(_, names) => names.iter().for_each(|name| f(name.name)),
+        AxesKind::Not(inner) => self::axes(inner, f),
+    }
+}
+
+/// The dtype variable in an element class.
+pub fn elem(elem: &Elem, f: &mut dyn FnMut(Name)) {
+    match elem {
+        Elem::Var(name) | Elem::Acc(name) | Elem::Real(name) => f(*name),
+        Elem::Index | Elem::Key | Elem::Class(_) => {}
+    }
+}
+
+/// The names in a type: sizes, options that choose axes, dtype variables.
+pub fn ty(ty: &Type, f: &mut dyn FnMut(Name)) {
+    ty.elem.iter().for_each(|elem| self::elem(elem, f));
+    ty.dims.iter().for_each(|dims| self::dims(dims, f));
+    if let Some(ListLen::Expr(len)) = &ty.list {
+        expr_names(len, f);
+    }
+}
+
+/// The names in a shape pattern.
+pub fn dims(dims: &[DimPat], f: &mut dyn FnMut(Name)) {
+    for dim in dims {
+        dim.cond.iter().for_each(|cond| expr_names(cond, f));
+        match &dim.kind {
+            DimKind::One { name, size, at } => {
+                name.iter().chain(at).for_each(|name| f(name.name));
+                expr_names(size, f);
+            }
+            DimKind::Broadcast(list) | DimKind::Ones(list) => f(list.name),
+            DimKind::BroadcastList(inner) | DimKind::Group(inner) => self::dims(inner, f),
+            DimKind::List { name, axes, keep, at } => {
+                f(name.name);
+                axes.iter().for_each(|axes| self::axes(axes, f));
+                keep.iter().chain(at).for_each(|name| f(name.name));
+            }
+            DimKind::Zip { name, size } => {
+                name.iter().for_each(|name| f(name.name));
+                expr_names(size, f);
+            }
+        }
+    }
+}

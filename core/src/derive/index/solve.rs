@@ -1,0 +1,412 @@
+//! Equations between places and result indices, solved for the variables of the sum.
+//!
+//! Reading at `e(o)` transposes to a sum over `o` with `e(o) == i`. A variable that such an equation determines leaves the
+//! sum: `i = o + c` gives `o = i - c`, a flat position gives its unravelling, a filter `index[m] == n` gives
+//! `n = index[m]`. What is left stays a filter.
+
+use super::subst::{self, Sub};
+use super::var::{Kind, Var};
+use crate::Name;
+use crate::derive::{NotDerivable, make, walk};
+use crate::lang::ast::*;
+
+/// `left == right`, per axis if `list`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Eq {
+    /// In the variables of the sum.
+    pub left: Expr,
+    /// In the indices of the result.
+    pub right: Expr,
+    /// Of lists of indices.
+    pub list: bool,
+}
+
+/// One term on its way: a sum over `vars` where `conds`, of `body`.
+#[derive(Clone, Debug)]
+pub struct Sum {
+    /// What is summed over.
+    pub vars: Vec<Var>,
+    /// Equations not yet used.
+    pub eqs: Vec<Eq>,
+    /// Conditions.
+    pub conds: Vec<Expr>,
+    /// What is summed: reads of the cotangent (and of parts) among it.
+    pub body: Expr,
+}
+
+/// What solving may look at.
+pub struct Known<'a> {
+    /// Result indices and their sizes.
+    pub result: Vec<(Name, Expr)>,
+    /// The cotangent: an access of it may lie outside.
+    pub seed: Name,
+    /// Arguments that hold indices, which are checked when read.
+    pub is_index: &'a dyn Fn(Name) -> bool,
+}
+
+type Res<X> = Result<X, NotDerivable>;
+
+/// A variable in terms of everything else.
+struct Solution {
+    var: Var,
+    sub: Sub,
+    /// Where there is a solution at all.
+    conds: Vec<Expr>,
+}
+
+impl Sum {
+    /// Solves what can be solved.
+    pub fn solve(&mut self, known: &Known<'_>) -> Res<()> {
+        self.equations_of_conds();
+        for step in [Step::Plain, Step::Shift, Step::Scale] {
+            while let Some((at, solution)) = self.find(step) {
+                self.eqs.remove(at);
+                self.apply(solution, known)?;
+            }
+        }
+        for eq in std::mem::take(&mut self.eqs) {
+            if eq.left != eq.right {
+                self.conds.push(eq.cond());
+            }
+        }
+        self.ranges(known);
+        Ok(())
+    }
+
+    /// Conditions `a == b` that a variable may be solved from.
+    fn equations_of_conds(&mut self) {
+        let mut conds = Vec::new();
+        for c in std::mem::take(&mut self.conds) {
+            split(&c, BinOp::And, &mut conds);
+        }
+        for c in conds {
+            let (list, inner) = match &*c.node {
+                Node::Reduce(Reduce { red: Red::All, binds: None, body, .. }) => (true, body.clone()),
+                _ => (false, c.clone()),
+            };
+            let mut parts = Vec::new();
+            split(&inner, BinOp::And, &mut parts);
+            for p in parts {
+                match &*p.node {
+                    Node::Binary(BinOp::Eq, l, r) if self.is_index_equation(l, r) => {
+                        self.eqs.push(Eq { left: l.clone(), right: r.clone(), list });
+                    }
+                    _ if list => self.conds.push(make::over_axes(Red::All, p)),
+                    _ => self.conds.push(p),
+                }
+            }
+        }
+    }
+
+    /// Whether a variable stands bare (not inside an access) on one side.
+    fn is_index_equation(&self, l: &Expr, r: &Expr) -> bool {
+        let bare = |e: &Expr| {
+            walk::any(e, &mut |e| matches!(&*e.node, Node::Name(n) if self.vars.iter().any(|v| v.name == *n)))
+        };
+        let opaque = |e: &Expr| walk::any(e, &mut |e| matches!(&*e.node, Node::Reduce(_)));
+        (bare(l) || bare(r)) && !opaque(l) && !opaque(r)
+    }
+
+    fn find(&self, step: Step) -> Option<(usize, Solution)> {
+        for (at, eq) in self.eqs.iter().enumerate() {
+            let unknown: Vec<&Var> = self.vars.iter().filter(|v| mentions(&eq.left, v.name) || mentions(&eq.right, v.name)).collect();
+            for v in &unknown {
+                if step == Step::Scale && unknown.len() > 1 {
+                    continue;
+                }
+                if let Some(s) = eq.solve_for(v, step) {
+                    return Some((at, s));
+                }
+            }
+        }
+        None
+    }
+
+    fn apply(&mut self, solution: Solution, known: &Known<'_>) -> Res<()> {
+        let Solution { var, sub, conds } = solution;
+        let parts: Vec<Var> = self.vars.iter().filter(|v| v.name == var.name).cloned().collect();
+        self.vars.retain(|v| v.name != var.name);
+        let fits = var.fits(&sub, known);
+        let mut outside = false;
+        if !fits && !parts.iter().any(|p| matches!(p.kind, Kind::Part(_))) {
+            outside = reads_plainly(&self.body, known.seed, &var);
+            if !outside {
+                self.conds.extend(var.within(&sub)?);
+            }
+        }
+        let others = |n: Name| sub.mentions(n) && n != var.name;
+        let sides = self.eqs.iter().flat_map(|e| [&e.left, &e.right]);
+        if sides.chain(&self.conds).chain([&self.body]).any(|e| subst::captures(e, var.name, &others)) {
+            return Err(NotDerivable::new(format!("`{}` would be captured by a reduction", var.name)));
+        }
+        if outside {
+            self.body = mark_outside(&self.body, known.seed);
+        }
+        let put = |e: &Expr| subst::expr(e, &var, &sub);
+        for eq in &mut self.eqs {
+            (eq.left, eq.right) = (put(&eq.left)?, put(&eq.right)?);
+        }
+        self.conds = self.conds.iter().map(put).collect::<Res<_>>()?;
+        self.body = put(&self.body)?;
+        for v in &mut self.vars {
+            if let Kind::One(lo, hi) | Kind::List(lo, hi) = &mut v.kind {
+                (*lo, *hi) = (put(lo)?, put(hi)?);
+            }
+        }
+        self.conds.extend(conds);
+        Ok(())
+    }
+
+    /// Conditions that bound a variable by a result index become its range.
+    fn ranges(&mut self, known: &Known<'_>) {
+        let mut conds = Vec::new();
+        for c in std::mem::take(&mut self.conds) {
+            if !self.range(&c, known) {
+                conds.push(c);
+            }
+        }
+        self.conds = conds;
+    }
+
+    fn range(&mut self, c: &Expr, known: &Known<'_>) -> bool {
+        let Node::Binary(op, l, r) = &*c.node else { return false };
+        // normalised to `v < bound` or `bound <= v`
+        let (op, l, r) = match op {
+            BinOp::Lt | BinOp::Le => (*op, l.clone(), r.clone()),
+            BinOp::Gt => (BinOp::Lt, r.clone(), l.clone()),
+            BinOp::Ge => (BinOp::Le, r.clone(), l.clone()),
+            _ => return false,
+        };
+        let strict = op == BinOp::Lt;
+        let size_of = |e: &Expr| known.result.iter().find(|(n, _)| make::as_name(e) == Some(*n)).map(|(_, s)| s.clone());
+        for v in &mut self.vars {
+            let Kind::One(lo, hi) = &mut v.kind else { continue };
+            let Some(size) = make::as_name(hi).filter(|_| make::as_int(lo) == Some(0)) else { continue };
+            let same = |e: &Expr| size_of(e).is_some_and(|s| make::as_name(&s) == Some(size));
+            // e < v + 1, e <= v
+            let plus_one = make::add(make::name(v.name), make::int(1));
+            if (strict && r == plus_one || !strict && make::as_name(&r) == Some(v.name)) && size_of(&l).is_some() {
+                *lo = l;
+                return true;
+            }
+            if strict && make::as_name(&r) == Some(v.name) && size_of(&l).is_some() {
+                *lo = make::add(l, make::int(1));
+                return true;
+            }
+            if make::as_name(&l) == Some(v.name) && same(&r) {
+                *hi = if strict { r } else { make::add(r, make::int(1)) };
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// Which equations are solved first: those that cost nothing.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Step {
+    /// A variable stands alone.
+    Plain,
+    /// A sum, a difference, a rotation, a flat position.
+    Shift,
+    /// A multiple, the only unknown.
+    Scale,
+}
+
+impl Eq {
+    /// It as a condition.
+    fn cond(self) -> Expr {
+        let e = make::binary(BinOp::Eq, self.left, self.right);
+        if self.list { make::over_axes(Red::All, e) } else { e }
+    }
+
+    fn solve_for(&self, v: &Var, step: Step) -> Option<Solution> {
+        let flat = |e: &Expr| is_flat(e, v.name);
+        let (from, to) = match (mentions(&self.left, v.name), mentions(&self.right, v.name)) {
+            (true, false) => (&self.left, &self.right),
+            (false, true) => (&self.right, &self.left),
+            _ => return None,
+        };
+        // a list is solved axis by axis or as a flat position
+        if v.is_list() && !self.list {
+            let sizes = flat(from)?;
+            let call = make::call("unravel", [to.clone(), sizes]);
+            return Some(Solution { var: v.clone(), sub: Sub::Unravel(call), conds: Vec::new() });
+        }
+        if !v.is_list() && self.list {
+            return None;
+        }
+        if step == Step::Plain && make::as_name(from) != Some(v.name) {
+            return None;
+        }
+        if walk::any(from, &mut |e| matches!(&*e.node, Node::Access(_) | Node::Reduce(_) if mentions(e, v.name))) {
+            return None;
+        }
+        let (value, conds) = invert(from, to.clone(), v, step)?;
+        let conds: Vec<Expr> = if self.list { conds.into_iter().map(|c| make::over_axes(Red::All, c)).collect() } else { conds };
+        let sub = match make::as_name(&value) {
+            Some(n) if v.is_list() && self.list => Sub::Rename(n),
+            _ if self.list => Sub::Zip(value),
+            _ => Sub::One(value),
+        };
+        Some(Solution { var: v.clone(), sub, conds })
+    }
+}
+
+/// The `v` for which `from` is `to`, and where there is one.
+fn invert(from: &Expr, to: Expr, v: &Var, step: Step) -> Option<(Expr, Vec<Expr>)> {
+    let has = |e: &Expr| mentions(e, v.name);
+    match &*from.node {
+        Node::Name(n) if *n == v.name => Some((to, Vec::new())),
+        Node::Unary(UnOp::Neg, a) => invert(a, make::sub(make::int(0), to), v, step),
+        Node::Binary(op, a, b) if has(a) != has(b) => match (op, has(a)) {
+            (BinOp::Add, true) => invert(a, make::sub(to, b.clone()), v, step),
+            (BinOp::Add, false) => invert(b, make::sub(to, a.clone()), v, step),
+            (BinOp::Sub, true) => invert(a, make::add(to, b.clone()), v, step),
+            (BinOp::Sub, false) => invert(b, make::sub(a.clone(), to), v, step),
+            (BinOp::Mul, left) if step == Step::Scale => {
+                let (inner, by) = if left { (a, b) } else { (b, a) };
+                let rest = make::binary(BinOp::Rem, to.clone(), by.clone());
+                let whole = make::binary(BinOp::Eq, rest, make::int(0));
+                let (value, mut conds) = invert(inner, make::binary(BinOp::Div, to, by.clone()), v, step)?;
+                conds.push(whole);
+                Some((value, conds))
+            }
+            // a rotation of all of its range
+            (BinOp::Rem, true) => {
+                let (Kind::One(lo, hi) | Kind::List(lo, hi)) = &v.kind else { return None };
+                if make::as_int(lo) != Some(0) || hi != b {
+                    return None;
+                }
+                let (shifted, conds) = invert(a, to, v, Step::Shift)?;
+                Some((make::binary(BinOp::Rem, shifted, b.clone()), conds))
+            }
+            _ => None,
+        },
+        Node::If(c, a, b) if !has(c) && a.stmts.is_empty() && b.stmts.is_empty() => {
+            let (x, xs) = invert(&a.value, to.clone(), v, step)?;
+            let (y, ys) = invert(&b.value, to, v, step)?;
+            if !xs.is_empty() || !ys.is_empty() {
+                return None;
+            }
+            Some((make::branch(c.clone(), x, y), Vec::new()))
+        }
+        _ => None,
+    }
+}
+
+/// The sizes if `e` is the flat position of list `v`.
+fn is_flat(e: &Expr, v: Name) -> Option<Expr> {
+    match &*e.node {
+        Node::Call(f, args) if f.name == "ravel" && make::as_name(&args.first()?.value) == Some(v) => {
+            Some(args.get(1).map_or_else(|| make::name(v.size_of_index()), |a| a.value.clone()))
+        }
+        _ => None,
+    }
+}
+
+/// Whether `e` mentions `v`, in places too.
+fn mentions(e: &Expr, v: Name) -> bool {
+    walk::names(e).contains(&v)
+}
+
+fn split(e: &Expr, op: BinOp, out: &mut Vec<Expr>) {
+    match &*e.node {
+        Node::Binary(o, a, b) if *o == op => {
+            split(a, op, out);
+            split(b, op, out);
+        }
+        _ => out.push(e.clone()),
+    }
+}
+
+impl Sub {
+    fn value(&self) -> Option<&Expr> {
+        match self {
+            Sub::One(e) | Sub::Zip(e) | Sub::Unravel(e) => Some(e),
+            Sub::Rename(_) => None,
+        }
+    }
+
+    fn mentions(&self, n: Name) -> bool {
+        match self {
+            Sub::Rename(r) => *r == n,
+            other => other.value().is_some_and(|e| mentions(e, n)),
+        }
+    }
+}
+
+impl Var {
+    /// Whether what it was solved to lies in its range.
+    fn fits(&self, sub: &Sub, known: &Known<'_>) -> bool {
+        let (Kind::One(lo, hi) | Kind::List(lo, hi)) = &self.kind else { return true };
+        if make::as_int(lo) != Some(0) {
+            return false;
+        }
+        match sub {
+            Sub::Rename(r) => known.result.iter().any(|(n, s)| n == r && s == hi),
+            Sub::Unravel(call) => matches!(&*call.node, Node::Call(_, args) if args.get(1).is_some_and(|s| s.value == *hi)),
+            Sub::One(e) | Sub::Zip(e) => inside(e, hi, known),
+        }
+    }
+
+    /// The conditions under which what it was solved to lies in its range.
+    fn within(&self, sub: &Sub) -> Res<Vec<Expr>> {
+        let (Kind::One(lo, hi) | Kind::List(lo, hi)) = &self.kind else { return Ok(Vec::new()) };
+        let value = match sub {
+            Sub::One(e) | Sub::Zip(e) => e.clone(),
+            Sub::Rename(r) => make::name(*r),
+            Sub::Unravel(_) => return Err(NotDerivable::new("a flat position may lie outside")),
+        };
+        let simple = make::as_name(&value).is_some();
+        let mut conds = Vec::new();
+        // an index is never negative
+        if !(simple && make::as_int(lo) == Some(0)) {
+            conds.push(make::binary(BinOp::Le, lo.clone(), value.clone()));
+        }
+        conds.push(make::binary(BinOp::Lt, value, hi.clone()));
+        Ok(match self.kind {
+            Kind::List(..) => make::all(conds).map(|c| make::over_axes(Red::All, c)).into_iter().collect(),
+            _ => conds,
+        })
+    }
+}
+
+/// Whether `0 <= e < size`, by its form.
+fn inside(e: &Expr, size: &Expr, known: &Known<'_>) -> bool {
+    match &*e.node {
+        Node::Name(n) => known.result.iter().any(|(r, s)| r == n && s == size),
+        Node::Access(a) => (known.is_index)(a.base.name),
+        Node::Call(f, args) => f.name == "wrap" && args.get(1).is_some_and(|s| s.value == *size),
+        Node::Binary(BinOp::Rem, _, by) => by == size,
+        Node::If(_, a, b) => inside(&a.value, size, known) && inside(&b.value, size, known),
+        // the last index minus an index
+        Node::Binary(BinOp::Sub, last, i) => {
+            *last == make::binary(BinOp::Sub, size.clone(), make::int(1)) && inside(i, size, known)
+        }
+        _ => false,
+    }
+}
+
+/// Whether an access of `seed` has `v` as a place of its own, so that the access can look after its range.
+fn reads_plainly(e: &Expr, seed: Name, v: &Var) -> bool {
+    walk::any(e, &mut |e| match &*e.node {
+        Node::Access(a) if a.base.name == seed => a.places.iter().any(|p| match p {
+            Place::One(i) => make::as_name(i) == Some(v.name),
+            Place::List(n, None) => n.name == v.name,
+            _ => false,
+        }),
+        _ => false,
+    })
+}
+
+/// Accesses of `seed` give 0 outside.
+fn mark_outside(e: &Expr, seed: Name) -> Expr {
+    walk::map(e, &mut |e| match &*e.node {
+        Node::Access(a) if a.base.name == seed && a.outside == Outside::Refuse => {
+            let a = TensorAccess { outside: Outside::Value(make::int(0)), ..a.clone() };
+            Some(Expr::new(Node::Access(a), e.span))
+        }
+        _ => None,
+    })
+}

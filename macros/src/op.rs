@@ -1,0 +1,211 @@
+//! `op!`: rows written where they are used.
+//!
+//! The tokens become the text of a small database, so that one reader and one checker serve files and macros alike;
+//! a diagnostic's place is mapped back to the token that it fell on.
+
+use fulgurite_codegen::emit::{Artifacts, Target, names};
+use fulgurite_codegen::pipeline;
+use proc_macro2::{Delimiter, Ident, Span, TokenStream, TokenTree};
+use quote::{format_ident, quote, quote_spanned};
+
+/// Expands `"path/of/upstream/ops.yaml" rows`.
+pub fn expand(input: TokenStream) -> TokenStream {
+    match rows(input) {
+        Ok(tokens) => tokens,
+        Err((span, message)) => quote_spanned! { span => compile_error!(#message); },
+    }
+}
+
+type Failure = (Span, String);
+
+fn rows(input: TokenStream) -> Result<TokenStream, Failure> {
+    let mut tokens = input.into_iter().peekable();
+    let here = Span::call_site();
+    let Some(TokenTree::Literal(path)) = tokens.next() else {
+        return Err((here, "`op!` is called through `fulgurite::op!`".into()));
+    };
+    let path = path.to_string().trim_matches('"').to_owned();
+    let upstream = std::fs::read_to_string(&path).map_err(|e| (here, format!("can't read the upstream database {path}: {e}")))?;
+    let upstream = pipeline::read_rows(&upstream, &path).map_err(|e| (here, e))?;
+    let mut text = Text { yaml: "ops:\n".into(), places: Vec::new() };
+    let mut first: Option<Ident> = None;
+    while tokens.peek().is_some() {
+        let name = row(&mut tokens, &mut text)?;
+        first.get_or_insert(name);
+    }
+    let Some(first) = first else { return Err((here, "`op!` needs at least one row".into())) };
+    let compiled = pipeline::compile(&text.yaml, "op!", &upstream).map_err(|refused| {
+        let all: Vec<String> = refused
+            .diagnostics
+            .sorted()
+            .iter()
+            .map(|d| {
+                let help = d.help.as_ref().map(|h| format!("\n  = help: {h}")).unwrap_or_default();
+                let notes: String = d.notes.iter().map(|n| format!("\n  = {n}")).collect();
+                format!("[{}]: {}{notes}{help}", d.code, d.message)
+            })
+            .collect();
+        let at = refused.diagnostics.sorted().first().map_or(0, |d| d.primary.place.start as usize);
+        (text.span(at).unwrap_or(first.span()), all.join("\n"))
+    })?;
+    let krate = std::env::var("CARGO_CRATE_NAME").unwrap_or_else(|_| "op".into());
+    let mut target = Target::downstream(&krate);
+    target.methods = names::camel(&first.to_string()) + "Ops";
+    let code = Artifacts::emit(&target, &compiled.rows, &compiled.table(&upstream)).inline();
+    let code: TokenStream = code.parse().map_err(|e| (first.span(), format!("this is a bug in fulgurite: the code made of these rows does not lex: {e}")))?;
+    let module = format_ident!("__fulgurite_{first}");
+    let methods = format_ident!("{}", target.methods);
+    Ok(quote! {
+        #[doc(hidden)]
+        mod #module {
+            #code
+            ::fulgurite::register!(DATABASE);
+        }
+        pub use #module::ops::*;
+        pub use #module::#methods;
+    })
+}
+
+/// The database being written, and which token each byte came from.
+struct Text {
+    yaml: String,
+    places: Vec<(usize, Span)>,
+}
+
+impl Text {
+    fn span(&self, byte: usize) -> Option<Span> {
+        self.places.iter().take_while(|(start, _)| *start <= byte).last().map(|(_, s)| *s)
+    }
+
+    fn token(&mut self, tree: TokenTree) {
+        match tree {
+            TokenTree::Group(g) => {
+                let (open, close) = match g.delimiter() {
+                    Delimiter::Parenthesis => ("(", ")"),
+                    Delimiter::Brace => ("{", "}"),
+                    Delimiter::Bracket => ("[", "]"),
+                    Delimiter::None => ("", ""),
+                };
+                self.places.push((self.yaml.len(), g.span_open()));
+                self.yaml += open;
+                for inner in g.stream() {
+                    self.token(inner);
+                }
+                self.places.push((self.yaml.len(), g.span_close()));
+                self.yaml += close;
+                self.yaml.push(' ');
+            }
+            TokenTree::Punct(p) => {
+                self.places.push((self.yaml.len(), p.span()));
+                self.yaml.push(p.as_char());
+                if p.spacing() == proc_macro2::Spacing::Alone {
+                    self.yaml.push(' ');
+                }
+            }
+            other => {
+                self.places.push((self.yaml.len(), other.span()));
+                self.yaml += &other.to_string();
+                self.yaml.push(' ');
+            }
+        }
+    }
+
+    fn value(&mut self, key: &str, tokens: Vec<TokenTree>) {
+        self.yaml += &format!("  {key}: |\n    ");
+        for t in tokens {
+            self.token(t);
+        }
+        self.yaml.push('\n');
+    }
+}
+
+type Tokens = std::iter::Peekable<proc_macro2::token_stream::IntoIter>;
+
+fn row(tokens: &mut Tokens, text: &mut Text) -> Result<Ident, Failure> {
+    let mut doc = String::new();
+    while matches!(tokens.peek(), Some(TokenTree::Punct(p)) if p.as_char() == '#') {
+        tokens.next();
+        if let Some(TokenTree::Group(g)) = tokens.next()
+            && let Some(TokenTree::Literal(l)) = g.stream().into_iter().nth(2)
+        {
+            doc += l.to_string().trim_matches('"');
+        }
+    }
+    let name = match tokens.next() {
+        Some(TokenTree::Ident(name)) => name,
+        other => {
+            let span = other.map_or(Span::call_site(), |t| t.span());
+            return Err((span, "a row begins with its name: `huber(x: T, y: T; delta: f64 = 1.0) -> T`".into()));
+        }
+    };
+    let doc = doc.trim().trim_end_matches('.').replace('\'', "\u{2019}");
+    let doc = if doc.is_empty() { name.to_string() } else { doc };
+    text.places.push((text.yaml.len(), name.span()));
+    text.yaml += &format!("- op: {name}\n  doc: '{doc}'\n");
+    text.value("sig", until_comma(tokens));
+    while let Some(TokenTree::Ident(key)) = tokens.peek().cloned() {
+        // a key is followed by a colon, the name of the next row by its arguments
+        let mut ahead = tokens.clone();
+        ahead.next();
+        if !matches!(ahead.peek(), Some(TokenTree::Punct(p)) if p.as_char() == ':') {
+            break;
+        }
+        tokens.next();
+        tokens.next();
+        let mut value = until_comma(tokens);
+        // `expr: { … }`: the braces hold the block
+        if let [TokenTree::Group(g)] = value.as_slice()
+            && g.delimiter() == Delimiter::Brace
+            && matches!(key.to_string().as_str(), "expr" | "view" | "decomp")
+        {
+            value = g.stream().into_iter().collect();
+        }
+        text.places.push((text.yaml.len(), key.span()));
+        match key.to_string().as_str() {
+            "grad" | "jvp" | "require" | "at" => map(&key.to_string(), value, text)?,
+            plain => text.value(plain, value),
+        }
+    }
+    Ok(name)
+}
+
+/// `grad: { x: g * y, y: g * x }`, `require: { size(S) > 0: "needs an element" }`
+fn map(key: &str, value: Vec<TokenTree>, text: &mut Text) -> Result<(), Failure> {
+    let [TokenTree::Group(g)] = value.as_slice() else {
+        let span = value.first().map_or(Span::call_site(), TokenTree::span);
+        return Err((span, format!("`{key}` is a map: {{ name: rule, … }}")));
+    };
+    text.yaml += &format!("  {key}:\n");
+    let mut tokens = g.stream().into_iter().peekable();
+    while tokens.peek().is_some() {
+        let entry = until_comma(&mut tokens);
+        let Some(colon) = entry.iter().rposition(|t| matches!(t, TokenTree::Punct(p) if p.as_char() == ':')) else {
+            return Err((entry.first().map_or(Span::call_site(), TokenTree::span), "expected `name: rule`".into()));
+        };
+        text.yaml += "    '";
+        for t in &entry[..colon] {
+            text.token(t.clone());
+        }
+        text.yaml.truncate(text.yaml.trim_end().len());
+        text.yaml += "': |\n      ";
+        for t in &entry[colon + 1..] {
+            match t {
+                TokenTree::Literal(l) if key == "require" => text.yaml += l.to_string().trim_matches('"'),
+                t => text.token(t.clone()),
+            }
+        }
+        text.yaml.push('\n');
+    }
+    Ok(())
+}
+
+fn until_comma(tokens: &mut Tokens) -> Vec<TokenTree> {
+    let mut out = Vec::new();
+    for t in tokens.by_ref() {
+        if matches!(&t, TokenTree::Punct(p) if p.as_char() == ',') {
+            break;
+        }
+        out.push(t);
+    }
+    out
+}

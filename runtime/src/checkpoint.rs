@@ -1,0 +1,191 @@
+//! Trees in files: safetensors, written as a whole or not at all, read with suspicion.
+//!
+//! A leaf is called by its path (`blocks.2.qkv.w`), so other programs find it; fixed parts stand as text in the
+//! metadata and are compared when a file is loaded. Keys are `i64[2]`.
+//!
+//! **Invariant:** [`load`] changes nothing unless everything fits; a file's claims about sizes are believed only after
+//! they agree with each other and with the file's length, and nothing is allocated before that.
+
+mod header;
+mod read;
+mod write;
+
+#[cfg(test)]
+mod tests;
+
+pub use header::{Entry, Header};
+
+use crate::error::{Error, ErrorKind};
+use crate::tensor::{Kind, Tensor, View};
+use crate::tree::{Detail, Leaves, Tree, describe};
+use fulgurite_core::{DType, TensorTy};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// The version of our metadata: `fulgurite.format`.
+const FORMAT: &str = "1";
+/// Where the fixed parts stand in the metadata: one JSON object from path to debug print.
+const FIXED: &str = "fulgurite.fixed";
+
+/// Text beside the tensors: a step, a configuration, the data's name.
+pub type Metadata = BTreeMap<String, String>;
+
+/// How [`load_with`] treats what differs.
+#[derive(Clone, Debug)]
+pub struct Load {
+    /// Whether fixed parts (a number of heads) must be those of the file. Off, the tree keeps its own.
+    pub fixed: bool,
+}
+
+impl Default for Load {
+    fn default() -> Load {
+        Load { fixed: true }
+    }
+}
+
+/// Writes a tree to a file, replacing it at once: whoever reads sees the old file or the new one.
+///
+/// # Errors
+/// The error of a poisoned leaf, E742 for a traced one; E904 if the file can't be written (what was there stays).
+#[track_caller]
+pub fn save<T: Tree>(path: impl AsRef<Path>, tree: &T) -> Result<(), Error> {
+    save_with(path, tree, &Metadata::new())
+}
+
+/// As [`save`], with text beside it. Names that start with `fulgurite.` are taken.
+///
+/// # Errors
+/// As [`save`].
+#[track_caller]
+pub fn save_with<T: Tree>(path: impl AsRef<Path>, tree: &T, metadata: &Metadata) -> Result<(), Error> {
+    let (leaves, detail) = describe(tree);
+    let mut parts = Vec::with_capacity(leaves.len());
+    for (leaf, path) in leaves.iter().zip(&detail.paths) {
+        let buffer = leaf.buffer().map_err(|e| e.note(format!("while saving `{}`", name_of(path))))?;
+        parts.push((name_of(path).to_owned(), buffer));
+    }
+    let mut all = metadata.clone();
+    all.insert("fulgurite.format".into(), FORMAT.into());
+    all.insert(FIXED.into(), header::object(&fixed_parts(&detail)));
+    write::write(path.as_ref(), parts, &all)
+}
+
+/// Reads a tree of the form of `tree` from a file, and gives the text that stands beside it.
+///
+/// # Errors
+/// E901: the file is cut short. E902: it is no safetensors file, or contradicts itself. E904: it can't be read. E905: its
+/// tensors or fixed parts are not those of the tree. After an error the tree is as it was.
+pub fn load<T: Tree>(path: impl AsRef<Path>, tree: &mut T) -> Result<Metadata, Error> {
+    load_with(path, tree, &Load::default())
+}
+
+/// As [`load`], with choices.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_with<T: Tree>(path: impl AsRef<Path>, tree: &mut T, options: &Load) -> Result<Metadata, Error> {
+    let path = path.as_ref();
+    let mut file = read::File::open(path)?;
+    let (leaves, detail) = describe(tree);
+    let mut wanted = Vec::with_capacity(leaves.len());
+    for (leaf, path) in leaves.iter().zip(&detail.paths) {
+        wanted.push((name_of(path), stored_type(leaf)?));
+    }
+    let mut differences = file.header.differences(&wanted);
+    if options.fixed {
+        differences.extend(fixed_differences(&file.header.metadata, &detail));
+    }
+    if !differences.is_empty() {
+        return Err(mismatch(path, &differences));
+    }
+    let mut fresh = Vec::with_capacity(leaves.len());
+    for (leaf, (name, _)) in leaves.iter().zip(&wanted) {
+        let kind = match leaf.view() {
+            View::Cell(cell) => cell.kind(),
+            _ => Kind::Tensor,
+        };
+        fresh.push(Tensor::from_kind(kind, file.tensor(name)?));
+    }
+    *tree = tree.rebuild(&mut Leaves::new(&mut fresh.into_iter()));
+    let own = |name: &String| name.starts_with("fulgurite.");
+    Ok(file.header.metadata.into_iter().filter(|(name, _)| !own(name)).collect())
+}
+
+/// What a file holds, without reading its data.
+///
+/// # Errors
+/// As [`load`], E905 apart.
+pub fn inspect(path: impl AsRef<Path>) -> Result<Header, Error> {
+    Ok(read::File::open(path.as_ref())?.header)
+}
+
+/// The name of a leaf: its path; a tree that is one leaf has no path.
+fn name_of(path: &str) -> &str {
+    if path.is_empty() { "value" } else { path }
+}
+
+fn stored_type(leaf: &Tensor) -> Result<TensorTy, Error> {
+    match leaf.view() {
+        View::Cell(cell) => Ok(TensorTy::new(cell.dtype(), cell.sizes())),
+        View::Poison(e) => Err(e.clone()),
+        View::Traced(_) => match leaf.dtype() {
+            // a traced key has the type of every key
+            DType::I64 if leaf.rank() == 0 => Ok(TensorTy::new(DType::I64, &[2usize])),
+            _ => Err(Error::new("E742", "a traced tree can't be loaded into")),
+        },
+    }
+}
+
+fn fixed_parts(detail: &Detail) -> Metadata {
+    detail.fixed.iter().cloned().collect()
+}
+
+/// Fixed parts that differ; a file of another program has none, and fits.
+fn fixed_differences(metadata: &Metadata, detail: &Detail) -> Vec<String> {
+    let Some(theirs) = metadata.get(FIXED).and_then(|text| header::parse_object(text)) else { return Vec::new() };
+    let ours = fixed_parts(detail);
+    let differ = ours.iter().filter_map(|(path, here)| match theirs.get(path) {
+        Some(there) if there != here => Some(format!("fixed part `{path}` is {there} in the file, {here} here")),
+        _ => None,
+    });
+    differ.collect()
+}
+
+/// How many differences are listed.
+const LISTED: usize = 20;
+
+fn mismatch(path: &Path, differences: &[String]) -> Error {
+    let n = differences.len();
+    let plural = if n == 1 { "difference" } else { "differences" };
+    let mut error = file_error("E905", path, format!("holds another model: {n} {plural}"));
+    for difference in differences.iter().take(LISTED) {
+        error = error.note(difference.clone());
+    }
+    if n > LISTED {
+        error = error.note(format!("and {} more", n - LISTED));
+    }
+    unchanged(error)
+}
+
+/// ``checkpoint `path` …``
+fn file_error(code: &'static str, path: &Path, what: impl std::fmt::Display) -> Error {
+    let shown = path.display().to_string();
+    Error::new(code, format!("checkpoint `{shown}` {what}")).kind_is(ErrorKind::File { path: shown })
+}
+
+fn unchanged(error: Error) -> Error {
+    error.note("nothing was loaded; the model in memory is unchanged")
+}
+
+/// 6291456 as `6,291,456`.
+fn grouped(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}

@@ -1,0 +1,122 @@
+//! Reading: the header first, in full and checked, then each tensor's data into its place.
+
+use super::header::{Entry, Fault, Header, LONGEST};
+use super::{file_error, grouped, unchanged};
+use crate::buffer::Buffer;
+use crate::error::Error;
+use std::fs;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+/// An open file whose header was accepted.
+pub(super) struct File {
+    path: PathBuf,
+    file: fs::File,
+    /// Where the data start.
+    data: u64,
+    pub header: Header,
+}
+
+impl File {
+    /// Opens a file and checks its header.
+    ///
+    /// # Errors
+    /// E901, E902, E904.
+    pub fn open(path: &Path) -> Result<File, Error> {
+        let failed = |e: io::Error| unreadable(path, &e);
+        let mut file = fs::File::open(path).map_err(failed)?;
+        let length = file.metadata().map_err(failed)?.len();
+        let mut head = [0; 8];
+        if length < 8 {
+            let what = format!("is cut short: {length} bytes, its header's length alone takes 8");
+            return Err(short(path, what));
+        }
+        file.read_exact(&mut head).map_err(failed)?;
+        let wanted = u64::from_le_bytes(head);
+        let mut first = [0];
+        let starts = length > 8 && file.read_exact(&mut first).is_ok() && first[0] == b'{';
+        if wanted > LONGEST || (!starts && length > 8) {
+            return Err(foreign(path, "it does not start with a header"));
+        }
+        if wanted > length - 8 {
+            let what = format!("is cut short: {} of {} bytes of its header", grouped(length - 8), grouped(wanted));
+            return Err(short(path, what));
+        }
+        let mut text = vec![0; wanted as usize];
+        file.seek(SeekFrom::Start(8)).and_then(|_| file.read_exact(&mut text)).map_err(failed)?;
+        let data = 8 + wanted;
+        match Header::parse(&text, length - data) {
+            Ok(header) => Ok(File { path: path.to_owned(), file, data, header }),
+            Err(Fault::Wrong(what)) => Err(foreign(path, &what)),
+            Err(Fault::Short { promised, first }) => Err(cut(path, length - data, promised, &first)),
+        }
+    }
+
+    /// The data of a tensor of the header.
+    ///
+    /// # Errors
+    /// E904 if the file can't be read (any more), or its tensor does not fit in memory.
+    pub fn tensor(&mut self, name: &str) -> Result<Buffer, Error> {
+        let entry = self.header.entry(name).cloned();
+        let entry = entry.ok_or_else(|| unreadable(&self.path, &format!("it has no tensor `{name}`")))?;
+        let mut bytes = vec![0; (entry.end - entry.begin) as usize];
+        let read = self.file.seek(SeekFrom::Start(self.data + entry.begin)).and_then(|_| self.file.read_exact(&mut bytes));
+        read.map_err(|e| unreadable(&self.path, &e))?;
+        Buffer::from_bytes(entry.ty.dtype, &entry.ty.sizes(), &bytes).map_err(|e| unreadable(&self.path, &e))
+    }
+}
+
+fn unreadable(path: &Path, why: &dyn std::fmt::Display) -> Error {
+    file_error("E904", path, format!("can't be read: {why}"))
+}
+
+fn foreign(path: &Path, why: &str) -> Error {
+    unchanged(file_error("E902", path, format!("is not a whole safetensors file: {why}")))
+}
+
+fn short(path: &Path, what: String) -> Error {
+    with_another(unchanged(file_error("E901", path, what)), path)
+}
+
+fn cut(path: &Path, have: u64, promised: u64, first: &Entry) -> Error {
+    let share = (have as u128 * 100 / promised.max(1) as u128) as u64;
+    let what = format!("is cut short: {} of {} data bytes ({share} %)", grouped(have), grouped(promised));
+    let Entry { name, ty, begin, end } = first;
+    let place = format!("first tensor not whole: `{name}` {ty}, data bytes {}..{}", grouped(*begin), grouped(*end));
+    with_another(unchanged(file_error("E901", path, what).note(place)), path)
+}
+
+/// The error with the newest whole checkpoint of the same folder, if there is one.
+fn with_another(error: Error, path: &Path) -> Error {
+    match newest_whole(path) {
+        Some(other) => error.help(format!("the newest whole checkpoint beside it is `{}`", other.display())),
+        None => error,
+    }
+}
+
+/// Files of the folder that are looked at.
+const LOOKED_AT: usize = 1000;
+
+fn newest_whole(broken: &Path) -> Option<PathBuf> {
+    let folder = broken.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let files = fs::read_dir(folder).ok()?.take(LOOKED_AT).filter_map(|f| f.ok());
+    let mut files: Vec<_> = files
+        .map(|f| (f.metadata().and_then(|m| m.modified()).ok(), folder.join(f.file_name())))
+        .filter(|(_, p)| p.extension() == broken.extension() && p.file_name() != broken.file_name())
+        .collect();
+    files.sort();
+    files.into_iter().rev().map(|(_, path)| path).find(|path| is_whole(path))
+}
+
+/// Like [`File::open`], without looking for others.
+fn is_whole(path: &Path) -> bool {
+    let Ok(mut file) = fs::File::open(path) else { return false };
+    let (Ok(meta), mut head) = (file.metadata(), [0; 8]) else { return false };
+    if file.read_exact(&mut head).is_err() {
+        return false;
+    }
+    let wanted = u64::from_le_bytes(head);
+    let Some(data) = wanted.checked_add(8).and_then(|at| meta.len().checked_sub(at)) else { return false };
+    let mut text = Vec::new();
+    wanted <= LONGEST && file.take(wanted).read_to_end(&mut text).is_ok() && Header::parse(&text, data).is_ok()
+}

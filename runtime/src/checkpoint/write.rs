@@ -1,0 +1,80 @@
+//! Writing a file beside the old one, then putting it in its place.
+
+use super::header::{Entry, Header};
+use super::{Metadata, file_error};
+use crate::buffer::Buffer;
+use crate::error::Error;
+use fulgurite_core::TensorTy;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+#[cfg(not(target_endian = "little"))]
+compile_error!("checkpoints are little-endian, and tensors are written as they lie in memory");
+
+/// Writes tensors by their names.
+pub(super) fn write(path: &Path, mut parts: Vec<(String, Buffer)>, metadata: &Metadata) -> Result<(), Error> {
+    let mut names: Vec<&str> = parts.iter().map(|(name, _)| name.as_str()).collect();
+    names.sort_unstable();
+    if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1] || pair[1] == "__metadata__") {
+        let claim = format!("can't be written: two leaves are called `{}`", pair[1]);
+        return Err(file_error("E904", path, claim));
+    }
+    // wide elements first, so that all data are aligned
+    parts.sort_by_key(|(_, buffer)| std::cmp::Reverse(buffer.dtype().size()));
+    let mut at = 0;
+    let entry = |(name, buffer): &(String, Buffer)| {
+        let begin = at;
+        at += buffer.byte_len() as u64;
+        Entry { name: name.clone(), ty: TensorTy::new(buffer.dtype(), buffer.shape()), begin, end: at }
+    };
+    let entries: Vec<Entry> = parts.iter().map(entry).collect();
+    let head = Header::write(&entries, metadata);
+    let failed = |e: io::Error| file_error("E904", path, format!("can't be written: {e}"));
+    let (temporary, file) = create_beside(path).map_err(failed)?;
+    let written = fill(file, &head, &parts).and_then(|()| fs::rename(&temporary, path)).and_then(|()| sync_folder(path));
+    written.map_err(|e| {
+        let _ = fs::remove_file(&temporary);
+        failed(e)
+    })
+}
+
+fn fill(file: File, head: &[u8], parts: &[(String, Buffer)]) -> io::Result<()> {
+    let mut out = BufWriter::with_capacity(1 << 20, file);
+    out.write_all(head)?;
+    for (_, buffer) in parts {
+        out.write_all(buffer.as_bytes())?;
+    }
+    let file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
+    // before the rename: the name must never stand for data that a power cut could lose
+    file.sync_all()
+}
+
+/// A new file in the folder of `path`: a rename is atomic only inside one file system.
+fn create_beside(path: &Path) -> io::Result<(PathBuf, File)> {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let name = path.file_name().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "it has no file name"))?;
+    loop {
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let mut hidden = std::ffi::OsString::from(".");
+        hidden.push(name);
+        hidden.push(format!(".{}.{number}", std::process::id()));
+        let temporary = path.with_file_name(hidden);
+        match OpenOptions::new().write(true).create_new(true).open(&temporary) {
+            Ok(file) => return Ok((temporary, file)),
+            // left by a process that had our number and was killed
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => continue,
+            Err(e) => return Err(e),
+        }
+    }
+}
+
+/// Makes the rename last.
+fn sync_folder(path: &Path) -> io::Result<()> {
+    if cfg!(unix) {
+        let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        File::open(folder)?.sync_all()?;
+    }
+    Ok(())
+}

@@ -1,0 +1,124 @@
+//! Rectangles moved between strided memory and dense registers.
+
+use super::{Isa, multi, with_width};
+
+/// Where a rectangle lies: distances in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rect {
+    /// From line to line.
+    pub line: isize,
+    /// From element to element.
+    pub elem: isize,
+}
+
+multi! {
+    /// Copies a strided rectangle into a dense one whose lines are `pitch` elements apart.
+    unsafe fn gather2d<T: Copy>(dst: *mut u8, pitch: usize, src: *const u8, at: Rect, lines: usize, cols: usize) {
+        // SAFETY: the caller's pointers hold the rectangles.
+        unsafe {
+            let dst = dst as *mut T;
+            let size = size_of::<T>() as isize;
+            if at.elem == size {
+                for l in 0..lines {
+                    let from = src.offset(l as isize * at.line) as *const T;
+                    std::ptr::copy_nonoverlapping(from, dst.add(l * pitch), cols);
+                }
+            } else if at.elem == 0 {
+                for l in 0..lines {
+                    let x = (src.offset(l as isize * at.line) as *const T).read();
+                    for c in 0..cols {
+                        dst.add(l * pitch + c).write(x);
+                    }
+                }
+            } else if at.line == size && lines > 4 {
+                // Lines lie side by side: read along them.
+                for c in 0..cols {
+                    let from = src.offset(c as isize * at.elem) as *const T;
+                    for l in 0..lines {
+                        dst.add(l * pitch + c).write(from.add(l).read());
+                    }
+                }
+            } else {
+                for l in 0..lines {
+                    let from = src.offset(l as isize * at.line);
+                    for c in 0..cols {
+                        dst.add(l * pitch + c).write((from.offset(c as isize * at.elem) as *const T).read());
+                    }
+                }
+            }
+        }
+    }
+}
+
+multi! {
+    /// Copies a dense rectangle, lines `pitch` elements apart, into a strided one.
+    unsafe fn scatter2d<T: Copy>(dst: *mut u8, at: Rect, src: *const u8, pitch: usize, lines: usize, cols: usize) {
+        // SAFETY: the caller's pointers hold the rectangles.
+        unsafe {
+            let src = src as *const T;
+            if at.elem == size_of::<T>() as isize {
+                for l in 0..lines {
+                    let to = dst.offset(l as isize * at.line) as *mut T;
+                    std::ptr::copy_nonoverlapping(src.add(l * pitch), to, cols);
+                }
+            } else {
+                for l in 0..lines {
+                    let to = dst.offset(l as isize * at.line);
+                    for c in 0..cols {
+                        (to.offset(c as isize * at.elem) as *mut T).write(src.add(l * pitch + c).read());
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// [`gather2d`] for elements of `bytes`.
+pub fn load(bytes: usize, isa: Isa) -> gather2d::Fn {
+    with_width!(bytes, T => gather2d::pick::<T>(isa))
+}
+
+/// [`scatter2d`] for elements of `bytes`.
+pub fn store(bytes: usize, isa: Isa) -> scatter2d::Fn {
+    with_width!(bytes, T => scatter2d::pick::<T>(isa))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rectangles_go_and_come_back() {
+        let source: Vec<u32> = (0..200).collect();
+        for (line, elem) in [(40, 4), (4, 40), (0, 4), (40, 0), (-40, 4), (36, -8)] {
+            let at = Rect { line, elem };
+            let mut dense = [0u32; 64];
+            let start = 100;
+            // SAFETY: all offsets from element 100 stay within the 200 elements.
+            unsafe {
+                let from = (source.as_ptr() as *const u8).add(4 * start);
+                load(4, Isa::here())(dense.as_mut_ptr() as *mut u8, 8, from, at, 6, 5);
+            }
+            for l in 0..6 {
+                for c in 0..5 {
+                    let expected = start as isize + (l as isize * line + c as isize * elem) / 4;
+                    assert_eq!(dense[l * 8 + c] as isize, expected, "{at:?}");
+                }
+            }
+            if line != 0 && elem != 0 {
+                let mut back = vec![0u32; 200];
+                // SAFETY: as above.
+                unsafe {
+                    let to = (back.as_mut_ptr() as *mut u8).add(4 * start);
+                    store(4, Isa::here())(to, at, dense.as_ptr() as *const u8, 8, 6, 5);
+                }
+                for l in 0..6 {
+                    for c in 0..5 {
+                        let i = (start as isize + (l as isize * line + c as isize * elem) / 4) as usize;
+                        assert_eq!(back[i], source[i]);
+                    }
+                }
+            }
+        }
+    }
+}

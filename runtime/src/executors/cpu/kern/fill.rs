@@ -1,0 +1,138 @@
+//! Tiles made from nothing: one value, positions, comparisons of positions, random numbers.
+
+use super::{Isa, multi, with_width};
+use fulgurite_core::philox;
+
+multi! {
+    /// Each line filled with its own value: `src[line]`.
+    unsafe fn splat_lines<T: Copy>(dst: *mut u8, pitch: usize, src: *const u8, lines: usize, cols: usize) {
+        // SAFETY: the caller's pointers hold the lines.
+        unsafe {
+            for l in 0..lines {
+                let x = (src as *const T).add(l).read();
+                let to = (dst as *mut T).add(l * pitch);
+                for c in 0..cols {
+                    to.add(c).write(x);
+                }
+            }
+        }
+    }
+}
+
+/// [`splat_lines`] for elements of `bytes`.
+pub fn splat(bytes: usize, isa: Isa) -> splat_lines::Fn {
+    with_width!(bytes, T => splat_lines::pick::<T>(isa))
+}
+
+multi! {
+    /// `base + line · per_line + column · per_col`
+    unsafe fn positions(dst: *mut u8, pitch: usize, base: i64, per_line: i64, per_col: i64, lines: usize, cols: usize) {
+        // SAFETY: the caller's pointer holds the lines.
+        unsafe {
+            for l in 0..lines {
+                let to = (dst as *mut i64).add(l * pitch);
+                let first = base.wrapping_add(per_line.wrapping_mul(l as i64));
+                for c in 0..cols {
+                    to.add(c).write(first.wrapping_add(per_col.wrapping_mul(c as i64)));
+                }
+            }
+        }
+    }
+}
+
+/// Whether `base + line · per_line + column · per_col` is zero (`equal`) or at least zero.
+///
+/// # Safety
+/// `dst` holds `lines` lines of `cols` bytes, `pitch` apart.
+#[allow(clippy::too_many_arguments)]
+pub unsafe fn test(dst: *mut u8, pitch: usize, equal: bool, base: i64, per_line: i64, per_col: i64, lines: usize, cols: usize) {
+    for l in 0..lines {
+        let first = base.wrapping_add(per_line.wrapping_mul(l as i64));
+        // Along a line the answer changes at most once (twice for equality): fill intervals.
+        let (lo, hi) = interval(equal, first, per_col, cols);
+        // SAFETY: lo ≤ hi ≤ cols, and the caller's pointer holds the line.
+        unsafe {
+            let to = dst.add(l * pitch);
+            std::ptr::write_bytes(to, 0, lo);
+            std::ptr::write_bytes(to.add(lo), 1, hi - lo);
+            std::ptr::write_bytes(to.add(hi), 0, cols - hi);
+        }
+    }
+}
+
+/// The columns `lo..hi` in which the test holds.
+pub fn interval(equal: bool, first: i64, step: i64, cols: usize) -> (usize, usize) {
+    let n = cols as i64;
+    let clamp = |x: i64| x.clamp(0, n) as usize;
+    if equal {
+        if step == 0 {
+            return if first == 0 { (0, cols) } else { (0, 0) };
+        }
+        let at = -first / step;
+        return if first % step == 0 && (0..n).contains(&at) { (at as usize, at as usize + 1) } else { (0, 0) };
+    }
+    match step {
+        0 => {
+            if first >= 0 {
+                (0, cols)
+            } else {
+                (0, 0)
+            }
+        }
+        // first + c · step >= 0 from c = ceil(-first / step) on.
+        s if s > 0 => (clamp(-first.div_euclid(s)), cols),
+        // … up to floor(first / -step).
+        s => (0, clamp(first.div_euclid(-s) + 1)),
+    }
+}
+
+multi! {
+    /// Random numbers at consecutive positions.
+    unsafe fn uniform_run(dst: *mut u8, n: usize, seed: u64, site: u64, draw: u32, start: u64) {
+        // SAFETY: the caller's pointer holds `n` elements.
+        let out = unsafe { std::slice::from_raw_parts_mut(dst as *mut f32, n) };
+        philox::fill_uniform(seed, site, draw, start, out);
+    }
+}
+
+/// Random numbers at given positions.
+///
+/// # Safety
+/// Both pointers hold `n` elements.
+pub unsafe fn uniform_at(dst: *mut u8, positions: *const u8, n: usize, seed: u64, site: u64, draw: u32) {
+    for i in 0..n {
+        // SAFETY: the caller's.
+        unsafe {
+            let at = (positions as *const i64).add(i).read();
+            (dst as *mut f32).add(i).write(philox::uniform(seed, site, at as u64, draw));
+        }
+    }
+}
+
+/// The stream word of a key at a line's site: what separates the draws of calls that share a key.
+pub fn site_word(stream: i64, site: u64) -> u64 {
+    // An odd multiplier: different sites give different words. Site 0 leaves the stream as it is.
+    (stream as u64).wrapping_add(site.wrapping_mul(0x9E37_79B9_7F4A_7C15))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_are_where_the_test_holds() {
+        for equal in [false, true] {
+            for first in -12..13i64 {
+                for step in -4..5i64 {
+                    let cols = 7;
+                    let (lo, hi) = interval(equal, first, step, cols);
+                    for c in 0..cols {
+                        let v = first + c as i64 * step;
+                        let holds = if equal { v == 0 } else { v >= 0 };
+                        assert_eq!((lo..hi).contains(&c), holds, "{equal} {first} {step} {c}");
+                    }
+                }
+            }
+        }
+    }
+}

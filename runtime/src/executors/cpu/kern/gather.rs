@@ -1,0 +1,157 @@
+//! Elements read from and written to places that other elements name.
+
+use super::{Isa, multi, with_width};
+use crate::executors::cpu::kern::with_register;
+use fulgurite_core::DType;
+
+/// One index of a gathered access.
+#[derive(Clone, Copy, Debug)]
+pub struct Coordinate {
+    /// i64 register of a tile.
+    pub index: *const i64,
+    /// Bytes from one index to the next.
+    pub stride: isize,
+    /// The size of the axis.
+    pub size: i64,
+}
+
+/// An index outside of its axis: which coordinate, and the index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outside {
+    /// Position among the coordinates.
+    pub coordinate: usize,
+    /// The index.
+    pub index: i64,
+}
+
+/// Adds each coordinate's distance to `offsets[i]`, and checks its range.
+///
+/// # Safety
+/// Every coordinate holds `offsets.len()` indices.
+pub unsafe fn offsets(coordinates: &[Coordinate], offsets: &mut [isize]) -> Result<(), Outside> {
+    for (k, c) in coordinates.iter().enumerate() {
+        // SAFETY: the caller's.
+        let index = unsafe { std::slice::from_raw_parts(c.index, offsets.len()) };
+        if let Some(&index) = index.iter().find(|i| **i < 0 || **i >= c.size) {
+            return Err(Outside { coordinate: k, index });
+        }
+        for (o, i) in offsets.iter_mut().zip(index) {
+            *o += *i as isize * c.stride;
+        }
+    }
+    Ok(())
+}
+
+/// The same where elements outside are left out: their `keep` becomes 0 and their offset stays in range.
+///
+/// # Safety
+/// As for [`offsets`].
+pub unsafe fn kept_offsets(coordinates: &[Coordinate], offsets: &mut [isize], keep: &mut [u8]) {
+    for c in coordinates {
+        // SAFETY: the caller's.
+        let index = unsafe { std::slice::from_raw_parts(c.index, offsets.len()) };
+        for ((o, k), i) in offsets.iter_mut().zip(keep.iter_mut()).zip(index) {
+            let inside = *i >= 0 && *i < c.size;
+            *k &= inside as u8;
+            *o += if inside { *i as isize * c.stride } else { 0 };
+        }
+    }
+}
+
+multi! {
+    /// `dst[i] = *(base + offsets[i])`
+    unsafe fn gather<T: Copy>(dst: *mut u8, base: *const u8, offsets: *const isize, n: usize) {
+        // SAFETY: the caller's pointers hold `n` elements, and every offset names one of the base's.
+        unsafe {
+            for i in 0..n {
+                (dst as *mut T).add(i).write((base.offset(offsets.add(i).read()) as *const T).read());
+            }
+        }
+    }
+}
+
+/// [`gather`] for elements of `bytes`.
+pub fn gather_fn(bytes: usize, isa: Isa) -> gather::Fn {
+    with_width!(bytes, T => gather::pick::<T>(isa))
+}
+
+/// Elements that add up; integers wrap, bool is or.
+pub trait Add: Copy {
+    /// The sum.
+    fn sum(self, other: Self) -> Self;
+}
+macro_rules! add {
+    (float $($t:ty)+) => {$(
+        impl Add for $t {
+            #[inline(always)]
+            fn sum(self, other: $t) -> $t {
+                self + other
+            }
+        }
+    )+};
+    (int $($t:ty)+) => {$(
+        impl Add for $t {
+            #[inline(always)]
+            fn sum(self, other: $t) -> $t {
+                self.wrapping_add(other)
+            }
+        }
+    )+};
+}
+add!(float f32 f64);
+add!(int u8 i8 i16 i32 i64);
+
+/// `*(base + offsets[i]) += src[i]`, or `=` if `replace`, where `keep[i]`, in order.
+///
+/// # Safety
+/// The pointers hold `n` elements, and every kept offset names an element of the base's.
+pub unsafe fn scatter_tile<T: Add>(base: *mut u8, offsets: *const isize, keep: *const u8, src: *const u8, n: usize, replace: bool) {
+    // SAFETY: the caller's.
+    unsafe {
+        for i in 0..n {
+            if keep.add(i).read() == 0 {
+                continue;
+            }
+            let to = base.offset(offsets.add(i).read()) as *mut T;
+            let x = (src as *const T).add(i).read();
+            to.write(if replace { x } else { to.read().sum(x) });
+        }
+    }
+}
+
+/// The type of [`scatter_tile`].
+pub type ScatterFn = unsafe fn(*mut u8, *const isize, *const u8, *const u8, usize, bool);
+
+/// [`scatter_tile`] for a dtype.
+pub fn scatter_fn(dtype: DType) -> ScatterFn {
+    with_register!(dtype, T => scatter_tile::<T>)
+}
+
+multi! {
+    /// `dst[i] += src[i]` on dense lines.
+    unsafe fn add_line<T: Add>(dst: *mut u8, src: *const u8, n: usize) {
+        // SAFETY: the caller's pointers hold `n` elements and do not overlap.
+        unsafe {
+            let (y, x) = (dst as *mut T, src as *const T);
+            for i in 0..n {
+                y.add(i).write(y.add(i).read().sum(x.add(i).read()));
+            }
+        }
+    }
+}
+
+/// [`add_line`] for a dtype.
+pub fn add_line_fn(dtype: DType, isa: Isa) -> add_line::Fn {
+    with_register!(dtype, T => add_line::pick::<T>(isa))
+}
+
+/// Whether any of `n` integers is 0.
+///
+/// # Safety
+/// The pointer holds `n` elements of `dtype`.
+pub unsafe fn any_zero(dtype: DType, src: *const u8, n: usize) -> bool {
+    with_register!(dtype, T => {
+        // SAFETY: the caller's.
+        unsafe { std::slice::from_raw_parts(src as *const T, n) }.iter().any(|x| *x == (0 as T))
+    })
+}

@@ -1,0 +1,398 @@
+//! Sums, products, extrema of lines, and their accumulators.
+//!
+//! A line is reduced in blocks of [`BLOCK`] elements, each in [`LANES`] interleaved lanes that are then folded in
+//! halves; blocks are combined in order, in f64 or i64. The order of operations is a function of the line's length
+//! alone: not of the instruction set, the threads or the fusion.
+
+use super::{Isa, multi};
+use fulgurite_core::DType;
+use fulgurite_core::lang::ast::Red;
+
+/// Elements that are reduced at once in the element's own precision.
+pub const BLOCK: usize = 256;
+/// Interleaved partial results within a block.
+pub const LANES: usize = 32;
+
+/// A number in which lanes, or blocks, are accumulated.
+pub trait Num: Copy {
+    /// 0
+    const ZERO: Self;
+    /// 1
+    const ONE: Self;
+    /// Below or equal to everything.
+    const LEAST: Self;
+    /// Above or equal to everything.
+    const MOST: Self;
+    /// Sum; integers wrap.
+    fn plus(self, other: Self) -> Self;
+    /// Product; integers wrap.
+    fn times(self, other: Self) -> Self;
+    /// The larger; NaN wins.
+    fn larger(self, other: Self) -> Self;
+    /// The smaller; NaN wins.
+    fn smaller(self, other: Self) -> Self;
+}
+
+macro_rules! float_num {
+    ($($t:ty)+) => {$(
+        impl Num for $t {
+            const ZERO: $t = 0.0;
+            const ONE: $t = 1.0;
+            const LEAST: $t = <$t>::NEG_INFINITY;
+            const MOST: $t = <$t>::INFINITY;
+            #[inline(always)]
+            fn plus(self, other: $t) -> $t {
+                self + other
+            }
+            #[inline(always)]
+            fn times(self, other: $t) -> $t {
+                self * other
+            }
+            #[inline(always)]
+            fn larger(self, other: $t) -> $t {
+                if other > self || other != other { other } else { self }
+            }
+            #[inline(always)]
+            fn smaller(self, other: $t) -> $t {
+                if other < self || other != other { other } else { self }
+            }
+        }
+    )+};
+}
+float_num!(f32 f64);
+
+impl Num for i64 {
+    const ZERO: i64 = 0;
+    const ONE: i64 = 1;
+    const LEAST: i64 = i64::MIN;
+    const MOST: i64 = i64::MAX;
+    #[inline(always)]
+    fn plus(self, other: i64) -> i64 {
+        self.wrapping_add(other)
+    }
+    #[inline(always)]
+    fn times(self, other: i64) -> i64 {
+        self.wrapping_mul(other)
+    }
+    #[inline(always)]
+    fn larger(self, other: i64) -> i64 {
+        self.max(other)
+    }
+    #[inline(always)]
+    fn smaller(self, other: i64) -> i64 {
+        self.min(other)
+    }
+}
+
+/// A register type, with the types of its lanes and accumulators.
+pub trait Elem: Copy {
+    /// Lanes.
+    type Lane: Num;
+    /// Accumulators: f64 or i64.
+    type Acc: Num;
+    /// An element in a lane.
+    fn lane(self) -> Self::Lane;
+    /// A lane in an accumulator.
+    fn acc(lane: Self::Lane) -> Self::Acc;
+}
+
+macro_rules! elem {
+    ($($t:ty: $lane:ty, $acc:ty;)+) => {$(
+        impl Elem for $t {
+            type Lane = $lane;
+            type Acc = $acc;
+            #[inline(always)]
+            fn lane(self) -> $lane {
+                self as $lane
+            }
+            #[inline(always)]
+            fn acc(lane: $lane) -> $acc {
+                lane as $acc
+            }
+        }
+    )+};
+}
+elem! {
+    u8: i64, i64;
+    i8: i64, i64;
+    i16: i64, i64;
+    i32: i64, i64;
+    i64: i64, i64;
+    f32: f32, f64;
+    f64: f64, f64;
+}
+
+/// How two become one.
+pub trait Fold {
+    /// What changes nothing.
+    fn start<N: Num>() -> N;
+    /// Both together.
+    fn step<N: Num>(a: N, b: N) -> N;
+}
+
+macro_rules! fold {
+    ($($name:ident: $start:ident, $step:ident;)+) => {$(
+        #[doc = concat!("By `", stringify!($step), "`.")]
+        pub struct $name;
+        impl Fold for $name {
+            #[inline(always)]
+            fn start<N: Num>() -> N {
+                N::$start
+            }
+            #[inline(always)]
+            fn step<N: Num>(a: N, b: N) -> N {
+                a.$step(b)
+            }
+        }
+    )+};
+}
+fold! {
+    Sum: ZERO, plus;
+    Prod: ONE, times;
+    Max: LEAST, larger;
+    Min: MOST, smaller;
+}
+
+multi! {
+    /// Folds a line into an accumulator.
+    unsafe fn line<T: Elem, F: Fold>(src: *const u8, n: usize, acc: *mut u8) {
+        // SAFETY: the caller's pointers hold `n` elements and one accumulator.
+        unsafe {
+            let acc = acc as *mut T::Acc;
+            let mut total = acc.read();
+            let mut at = 0;
+            while at < n {
+                let x = (src as *const T).add(at);
+                let k = (n - at).min(BLOCK);
+                let mut lanes = [F::start::<T::Lane>(); LANES];
+                let whole = k / LANES;
+                for i in 0..whole {
+                    for j in 0..LANES {
+                        lanes[j] = F::step(lanes[j], x.add(i * LANES + j).read().lane());
+                    }
+                }
+                for j in 0..k % LANES {
+                    lanes[j] = F::step(lanes[j], x.add(whole * LANES + j).read().lane());
+                }
+                let mut half = LANES / 2;
+                while half > 0 {
+                    for j in 0..half {
+                        lanes[j] = F::step(lanes[j], lanes[j + half]);
+                    }
+                    half /= 2;
+                }
+                total = F::step(total, T::acc(lanes[0]));
+                at += k;
+            }
+            acc.write(total);
+        }
+    }
+}
+
+multi! {
+    /// Folds each element of a line into its own accumulator.
+    unsafe fn columns<T: Elem, F: Fold>(src: *const u8, n: usize, acc: *mut u8) {
+        // SAFETY: the caller's pointers hold `n` elements and as many accumulators.
+        unsafe {
+            let (x, acc) = (src as *const T, acc as *mut T::Acc);
+            for i in 0..n {
+                acc.add(i).write(F::step(acc.add(i).read(), T::acc(x.add(i).read().lane())));
+            }
+        }
+    }
+}
+
+/// A fold by reduction: any and all are those of 0 and 1.
+macro_rules! with_fold {
+    ($red:expr, $f:ident => $body:expr) => {
+        match $red {
+            Red::Prod => { type $f = Prod; $body }
+            Red::Max | Red::Any | Red::ArgMax => { type $f = Max; $body }
+            Red::Min | Red::All | Red::ArgMin => { type $f = Min; $body }
+            _ => { type $f = Sum; $body }
+        }
+    };
+}
+
+/// The fold of a line of registers of `dtype`.
+pub fn fold_line(red: Red, dtype: DType, isa: Isa) -> line::Fn {
+    super::with_register!(dtype, T => with_fold!(red, F => line::pick::<T, F>(isa)))
+}
+
+/// The fold of a line into a line of accumulators.
+pub fn fold_columns(red: Red, dtype: DType, isa: Isa) -> columns::Fn {
+    super::with_register!(dtype, T => with_fold!(red, F => columns::pick::<T, F>(isa)))
+}
+
+/// The bits of the accumulator that changes nothing.
+pub fn start(red: Red, float: bool) -> u64 {
+    with_fold!(red, F => if float { F::start::<f64>().to_bits() } else { F::start::<i64>() as u64 })
+}
+
+/// Both accumulators together.
+pub fn join(red: Red, float: bool, a: u64, b: u64) -> u64 {
+    with_fold!(red, F => {
+        if float {
+            F::step(f64::from_bits(a), f64::from_bits(b)).to_bits()
+        } else {
+            F::step(a as i64, b as i64) as u64
+        }
+    })
+}
+
+/// The position of an extremum on its way.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Arg {
+    /// The bits of the extremum: f64 or i64.
+    best: u64,
+    /// Its position.
+    pub at: i64,
+    /// Whether there is one.
+    seen: u64,
+}
+
+impl Arg {
+    /// Nothing seen; position 0.
+    pub const NONE: Arg = Arg { best: 0, at: 0, seen: 0 };
+}
+
+/// Registers that have positions of extrema.
+pub trait Ordered: Elem {
+    /// As bits of f64 or i64.
+    fn bits(self) -> u64;
+    /// Back.
+    fn from_bits(bits: u64) -> Self;
+    /// Strictly better, for the maximum or the minimum; NaN is best.
+    fn beats(self, other: Self, max: bool) -> bool;
+}
+
+macro_rules! ordered {
+    ($($t:ty: $wide:ty, $to:expr, $from:expr;)+) => {$(
+        impl Ordered for $t {
+            fn bits(self) -> u64 {
+                let to: fn($wide) -> u64 = $to;
+                to(self as $wide)
+            }
+            fn from_bits(bits: u64) -> $t {
+                let from: fn(u64) -> $wide = $from;
+                from(bits) as $t
+            }
+            #[inline(always)]
+            #[allow(clippy::eq_op)]
+            fn beats(self, other: $t, max: bool) -> bool {
+                let (nan, other_nan) = (self != self, other != other);
+                if max { self > other || (nan && !other_nan) } else { self < other || (nan && !other_nan) }
+            }
+        }
+    )+};
+}
+ordered! {
+    u8: i64, |x| x as u64, |b| b as i64;
+    i8: i64, |x| x as u64, |b| b as i64;
+    i16: i64, |x| x as u64, |b| b as i64;
+    i32: i64, |x| x as u64, |b| b as i64;
+    i64: i64, |x| x as u64, |b| b as i64;
+    f32: f64, f64::to_bits, f64::from_bits;
+    f64: f64, f64::to_bits, f64::from_bits;
+}
+
+multi! {
+    /// Continues the search for the first extremum: elements at positions `from..`, where `mask` holds.
+    unsafe fn extremum<T: Ordered>(src: *const u8, mask: *const u8, n: usize, from: i64, max: bool, acc: *mut u8) {
+        // SAFETY: the caller's pointers hold `n` elements (a null mask means all) and one `Arg`.
+        unsafe {
+            let x = src as *const T;
+            let arg = &mut *(acc as *mut Arg);
+            if mask.is_null() && n > 0 {
+                // Most blocks hold nothing better: look at the block's extremum before its position.
+                let mut best = x.read();
+                for i in 1..n {
+                    let v = x.add(i).read();
+                    best = if v.beats(best, max) { v } else { best };
+                }
+                if arg.seen != 0 && !best.beats(T::from_bits(arg.best), max) {
+                    return;
+                }
+            }
+            for i in 0..n {
+                if !mask.is_null() && mask.add(i).read() == 0 {
+                    continue;
+                }
+                let v = x.add(i).read();
+                if arg.seen == 0 || v.beats(T::from_bits(arg.best), max) {
+                    *arg = Arg { best: v.bits(), at: from + i as i64, seen: 1 };
+                }
+            }
+        }
+    }
+}
+
+/// The search in registers of `dtype`.
+pub fn search(dtype: DType, isa: Isa) -> extremum::Fn {
+    super::with_register!(dtype, T => extremum::pick::<T>(isa))
+}
+
+/// Writes an accumulator as a register of `dtype`.
+///
+/// # Safety
+/// `dst` holds one element.
+pub unsafe fn finish(dtype: DType, bits: u64, dst: *mut u8) {
+    let int = bits as i64;
+    // SAFETY: the caller's.
+    unsafe {
+        match dtype {
+            DType::F32 => (dst as *mut f32).write(f64::from_bits(bits) as f32),
+            DType::F64 => (dst as *mut f64).write(f64::from_bits(bits)),
+            DType::Bool => dst.write((int != 0) as u8),
+            DType::U8 | DType::I8 => dst.write(int as u8),
+            DType::I16 | DType::F16 | DType::BF16 => (dst as *mut i16).write(int as i16),
+            DType::I32 => (dst as *mut i32).write(int as i32),
+            DType::I64 | DType::C64 | DType::C128 => (dst as *mut i64).write(int),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sum(x: &[f32], isa: Isa) -> f64 {
+        let mut acc = start(Red::Sum, true);
+        // SAFETY: the slice holds its elements.
+        unsafe { fold_line(Red::Sum, DType::F32, isa)(x.as_ptr() as *const u8, x.len(), &mut acc as *mut u64 as *mut u8) };
+        f64::from_bits(acc)
+    }
+
+    #[test]
+    fn sums_do_not_depend_on_the_instruction_set() {
+        let x: Vec<f32> = (0..2000).map(|i| ((i * 7919) % 1000) as f32 * 1e-3 - 0.3).collect();
+        for n in [0, 1, 31, 32, 33, 255, 256, 257, 1000, 2000] {
+            let all: Vec<f64> = [Isa::Baseline, Isa::Avx2, Isa::Avx512]
+                .into_iter()
+                .filter(|isa| *isa <= Isa::here())
+                .map(|isa| sum(&x[..n], isa))
+                .collect();
+            assert!(all.windows(2).all(|w| w[0].to_bits() == w[1].to_bits()), "{n}: {all:?}");
+            let exact: f64 = x[..n].iter().map(|x| *x as f64).sum();
+            assert!((all[0] - exact).abs() <= 1e-5 * n as f64);
+        }
+    }
+
+    #[test]
+    fn extrema_are_first_and_nan_wins() {
+        let find = |x: &[f32], mask: Option<&[u8]>, max: bool| {
+            let mut arg = Arg::NONE;
+            let at = &mut arg as *mut Arg as *mut u8;
+            let mask = mask.map_or(std::ptr::null(), |m| m.as_ptr());
+            // SAFETY: the slices hold their elements.
+            unsafe { search(DType::F32, Isa::here())(x.as_ptr() as *const u8, mask, x.len(), 0, max, at) };
+            arg.at
+        };
+        assert_eq!(find(&[1., 3., 3., 2.], None, true), 1);
+        assert_eq!(find(&[1., f32::NAN, 3., f32::NAN], None, true), 1);
+        assert_eq!(find(&[1., f32::NAN, 0.], None, false), 1);
+        assert_eq!(find(&[f32::NEG_INFINITY; 3], None, true), 0);
+        assert_eq!(find(&[5., f32::NEG_INFINITY, 4.], Some(&[0, 1, 0]), true), 1);
+    }
+}

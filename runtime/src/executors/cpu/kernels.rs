@@ -1,0 +1,47 @@
+//! The registry of tile kernels: what codegen compiled from the rows and builtins, by name, variant and dtype.
+
+use super::kern::Isa;
+use fulgurite_core::DType;
+use fulgurite_core::builtins::Builtin;
+use fulgurite_core::kernel::{KernelEntry, TileFn};
+use rustc_hash::FxHashMap;
+use std::sync::{OnceLock, RwLock};
+
+type Key = (&'static str, &'static str, DType);
+
+fn table() -> &'static RwLock<FxHashMap<Key, &'static KernelEntry>> {
+    static TABLE: OnceLock<RwLock<FxHashMap<Key, &'static KernelEntry>>> = OnceLock::new();
+    TABLE.get_or_init(RwLock::default)
+}
+
+/// Makes kernels available to programs compiled from now on. A later entry of the same name, variant and dtype wins.
+pub fn register_kernels(kernels: &'static [KernelEntry]) {
+    let mut table = table().write().unwrap_or_else(|e| e.into_inner());
+    for k in kernels {
+        table.insert((k.symbol, k.variant, k.dtype), k);
+    }
+}
+
+/// The kernel of that name, in the best form for an instruction set.
+pub fn find(symbol: &str, variant: &str, dtype: DType, isa: Isa) -> Option<TileFn> {
+    let table = table().read().unwrap_or_else(|e| e.into_inner());
+    let entry = *at(&table, (symbol, variant, dtype))?;
+    Some(match isa {
+        Isa::Avx512 => entry.avx512.or(entry.avx2).unwrap_or(entry.baseline),
+        Isa::Avx2 => entry.avx2.unwrap_or(entry.baseline),
+        Isa::Baseline => entry.baseline,
+    })
+}
+
+/// A lookup by texts that do not live for ever: a map of longer-lived keys is one of shorter-lived ones.
+fn at<'k>(table: &'k FxHashMap<(&'k str, &'k str, DType), &'static KernelEntry>, key: (&'k str, &'k str, DType)) -> Option<&'k &'static KernelEntry> {
+    table.get(&key)
+}
+
+/// The kernel of a builtin on arguments of `dtype`.
+pub fn builtin(b: Builtin, dtype: DType, isa: Isa) -> Option<TileFn> {
+    let mut name = String::with_capacity(24);
+    name.push_str("builtin.");
+    name.push_str(b.name());
+    find(&name, "", dtype, isa)
+}

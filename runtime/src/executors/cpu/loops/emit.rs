@@ -1,0 +1,567 @@
+//! Steps and registers of a program, from its graph and its loops.
+
+use super::super::fuse::{Group, live};
+use super::super::graph::piece::Place;
+use super::super::graph::{Affine, Dim, DimSet, Graph, Index, Load, NodeId, Op, ValueId};
+use super::super::kern::{self, Isa};
+use super::program::*;
+use super::schedule::{Env, Nesting, load_bytes, out_bytes, scatter_bytes, tile_elements};
+use fulgurite_core::DType;
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+/// How often a node is computed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Class {
+    /// Once per worker.
+    Scalar,
+    /// Once per row.
+    Row,
+    /// For every element.
+    Full,
+}
+
+/// Where a tile of a node is.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) enum Loc {
+    /// In the pool of constants.
+    Const(u32),
+    /// A register in the workspace.
+    Reg(u32),
+    /// In memory, through this cursor.
+    Memory(u32),
+    /// In rows that are kept: offset in the workspace, bytes of an element.
+    Kept(u32, u32),
+}
+
+/// Where steps are put.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum At {
+    /// On scalars.
+    Once,
+    /// On rows, before or after the walk.
+    Rows { after: bool },
+    /// On tiles.
+    Tiles,
+    /// On the one tile of columns that all groups of lines share.
+    Pattern,
+}
+
+pub(super) struct Emit<'a> {
+    pub group: &'a Group,
+    pub env: &'a Env<'a>,
+    pub n: &'a Nesting,
+    pub isa: Isa,
+    pub p: Program,
+    pub class: Vec<Class>,
+    /// The walk in which a node is computed; a row's reduction is used one walk later.
+    pub walk: Vec<usize>,
+    /// Whether a full node is read on a later walk.
+    pub crosses: Vec<bool>,
+    pub live: Vec<bool>,
+    pub inner: DimSet,
+    /// Elements of a tile register, and of a row register.
+    pub tile: usize,
+    pub width: usize,
+    pub scalars: FxHashMap<NodeId, Loc>,
+    pub rows: FxHashMap<NodeId, u32>,
+    /// Full nodes that outlive their walk.
+    pub lasting: FxHashMap<NodeId, Loc>,
+    /// Full nodes (and splats) of the current walk.
+    pub tiles: FxHashMap<NodeId, Loc>,
+    /// Free registers by size.
+    pub free: FxHashMap<usize, Vec<u32>>,
+    pub now: usize,
+    /// Estimated nanoseconds per element of the whole domain.
+    pub per_element: f64,
+    /// For aliasing: (walk, step) of every plain access.
+    pub touched: Vec<(u32, usize, usize)>,
+}
+
+/// Walks of every node: that of its latest argument, one more behind a row's reduction.
+fn walks(graph: &Graph, rows: Option<DimSet>, live: &[bool]) -> Vec<usize> {
+    let mut walk = vec![0; graph.nodes.len()];
+    for (at, node) in graph.nodes.iter().enumerate() {
+        if !live[at] {
+            continue;
+        }
+        let mut latest = 0;
+        node.op.for_each_arg(&mut |a| {
+            let behind = rows.is_some() && matches!(graph.node(a).op, Op::Reduce { .. }) as usize == 1;
+            latest = latest.max(walk[a as usize] + behind as usize);
+        });
+        walk[at] = latest;
+    }
+    walk
+}
+
+/// Whether a node costs so little that it is made again on every walk that reads it.
+pub(super) fn is_leaf(op: &Op) -> bool {
+    match op {
+        Op::Index(_) | Op::Test { .. } => true,
+        Op::Load(l) => l.idx.iter().all(|i| matches!(i, Index::Affine(_))),
+        _ => false,
+    }
+}
+
+/// Compiles a group.
+pub fn emit(group: &Group, n: &Nesting, env: &Env, isa: Isa) -> Program {
+    let graph = &group.graph;
+    let live = live(group);
+    let inner = n.inner();
+    let walk = walks(graph, n.rows, &live);
+    let mut class = vec![Class::Scalar; graph.nodes.len()];
+    for (at, node) in graph.nodes.iter().enumerate() {
+        let mut depends = !node.dims.meet(real(graph)).is_empty() || matches!(node.op, Op::Reduce { .. });
+        node.op.for_each_arg(&mut |a| depends |= class[a as usize] != Class::Scalar);
+        class[at] = if !node.dims.meet(inner).is_empty() {
+            Class::Full
+        } else if depends {
+            Class::Row
+        } else {
+            Class::Scalar
+        };
+    }
+    let mut crosses = vec![false; graph.nodes.len()];
+    for (at, node) in graph.nodes.iter().enumerate() {
+        if live[at] {
+            node.op.for_each_arg(&mut |a| {
+                if class[a as usize] == Class::Full && walk[at] > walk[a as usize] {
+                    crosses[a as usize] = true;
+                }
+            });
+        }
+    }
+    let mut e = Emit {
+        group,
+        env,
+        n,
+        isa,
+        p: Program { sizes: n.sizes.clone(), outer: n.outer, tile: n.tile, ..Program::default() },
+        class,
+        walk,
+        crosses,
+        live,
+        inner,
+        tile: tile_elements(n),
+        width: 0,
+        scalars: FxHashMap::default(),
+        rows: FxHashMap::default(),
+        lasting: FxHashMap::default(),
+        tiles: FxHashMap::default(),
+        free: FxHashMap::default(),
+        now: 0,
+        per_element: 0.0,
+        touched: Vec::new(),
+    };
+    e.blocks();
+    e.run();
+    e.p
+}
+
+fn real(graph: &Graph) -> DimSet {
+    (0..graph.sizes.len() as Dim).filter(|d| graph.sizes[*d as usize] > 1).collect()
+}
+
+/// Bytes of rows that may be kept between walks: half of the second cache's way to the first.
+const KEPT_BYTES: usize = 96 * 1024;
+/// Elements of a unit of work, at least.
+const UNIT: usize = 16 * 1024;
+/// Elements of a panel, at least; panels of a slice, at most.
+const PANEL: usize = 64 * 1024;
+const MOST_PANELS: usize = 32;
+
+impl Emit<'_> {
+    /// Rows per walk, units of work, panels.
+    fn blocks(&mut self) {
+        let (last, rows) = (self.n.sizes[self.n.last()], self.n.sizes[self.n.outer]);
+        let (tb, _) = self.n.tile;
+        let walks = 1 + self.walk.iter().zip(&self.live).filter(|(_, l)| **l).map(|(w, _)| *w).max().unwrap_or(0);
+        let row = last * self.n.row_lines();
+        let has_segs = self.n.last() > self.n.outer + 1;
+        let kept: usize = (self.crosses.iter().zip(&self.group.graph.nodes))
+            .filter(|(c, n)| **c && !is_leaf(&n.op))
+            .map(|(_, n)| n.ty.size())
+            .sum();
+        let fits = KEPT_BYTES / (padded(row) * kept.max(1)).max(1);
+        let block = if has_segs { 1 } else if kept == 0 { 64 } else { fits.clamp(1, 64) };
+        let tb = if has_segs { 1 } else { tb };
+        self.p.block = (block / tb * tb).max(tb).min(rows.next_multiple_of(tb));
+        self.p.unit_rows = UNIT.div_ceil(row).next_multiple_of(self.p.block).min(rows.next_multiple_of(self.p.block));
+        // Long lines are divided only where nothing needs whole rows.
+        let whole_rows = walks > 1 || self.n.rows.is_some();
+        self.p.unit_cols = if whole_rows || last <= 2 * UNIT { last } else { UNIT };
+        if self.p.unit_cols < last {
+            self.p.block = tb;
+            self.p.unit_rows = tb;
+        }
+        self.width = padded(self.p.block).max(self.tile);
+        let ordered = self.group.outs.iter().any(|o| matches!(o.place, Place::Scatter { .. }));
+        self.p.sequential = ordered;
+        self.slices();
+    }
+
+    /// The loops over which every accumulated result varies, and the panels in them.
+    fn slices(&mut self) {
+        let graph = &self.group.graph;
+        let mut prefix = usize::MAX;
+        for out in &self.group.outs {
+            let node = graph.node(out.node);
+            if !self.accumulates(out.node) || !(self.env.stored)(out.value) {
+                continue;
+            }
+            // The row loop is sliced only where units are single rows.
+            let single = self.p.unit_rows == 1;
+            let most = if single { self.n.outer + 1 } else { self.n.outer };
+            let common = (0..most).take_while(|l| self.n.loops[*l].iter().all(|d| node.dims.has(*d))).count();
+            prefix = prefix.min(common);
+        }
+        self.p.slice_loops = if prefix == usize::MAX { 0 } else { prefix };
+        let slice_units = (self.p.units() / self.p.slices().max(1)).max(1);
+        let elements = self.p.unit_rows * self.n.row_lines() * self.p.unit_cols;
+        let panels = (slice_units * elements / PANEL).clamp(1, MOST_PANELS);
+        self.p.panel = if prefix == usize::MAX { 1 } else { slice_units.div_ceil(panels) };
+    }
+
+    /// Whether a node is a reduction into accumulators.
+    pub(super) fn accumulates(&self, node: NodeId) -> bool {
+        match &self.group.graph.node(node).op {
+            Op::Reduce { order, .. } => {
+                let over: DimSet = order.iter().copied().collect();
+                self.n.rows != Some(over.meet(real(&self.group.graph)))
+            }
+            _ => false,
+        }
+    }
+
+    fn run(&mut self) {
+        let order: Vec<NodeId> = (0..self.live.len() as NodeId).filter(|i| self.live[*i as usize]).collect();
+        for &id in &order {
+            if self.class[id as usize] == Class::Scalar {
+                self.scalar(id);
+            }
+        }
+        let walks = 1 + order.iter().map(|i| self.walk[*i as usize]).max().unwrap_or(0);
+        for now in 0..walks {
+            self.now = now;
+            self.p.phases.push(Phase::default());
+            self.tiles.clear();
+            let last_use = self.last_uses(now);
+            for &id in &order {
+                if self.walk[id as usize] != now {
+                    continue;
+                }
+                match (&self.group.graph.node(id).op, self.class[id as usize]) {
+                    (Op::Reduce { .. }, _) => self.reduction(id),
+                    (_, Class::Scalar) => {}
+                    (_, Class::Row) => self.row(id),
+                    // Leaves are made where they are read, or stored.
+                    (op, Class::Full) if is_leaf(op) => {}
+                    (_, Class::Full) => self.full(id, &last_use),
+                }
+                self.stores(id);
+                self.release(id, &last_use);
+            }
+            self.reset();
+        }
+        self.finish_cost();
+        self.aliases();
+    }
+
+    /// The last reader on this walk of every full node.
+    fn last_uses(&self, now: usize) -> FxHashMap<NodeId, NodeId> {
+        let mut last = FxHashMap::default();
+        for (at, node) in self.group.graph.nodes.iter().enumerate() {
+            if self.live[at] && self.walk[at] == now {
+                node.op.for_each_arg(&mut |a| {
+                    last.insert(a, at as NodeId);
+                });
+            }
+        }
+        for out in &self.group.outs {
+            if let Place::Scatter { idx, mask, .. } = &out.place {
+                let nodes = idx.iter().filter_map(|i| if let Index::Node(n) = i { Some(*n) } else { None });
+                // Scattered with the element: registers stay until the walk ends.
+                for n in nodes.chain(*mask).chain([out.node]) {
+                    last.insert(n, NodeId::MAX);
+                }
+            }
+        }
+        last
+    }
+
+    /// Frees the registers that nobody reads after `id`.
+    fn release(&mut self, id: NodeId, last_use: &FxHashMap<NodeId, NodeId>) {
+        let mut dead: SmallVec<[NodeId; 4]> = SmallVec::new();
+        self.group.graph.node(id).op.for_each_arg(&mut |a| dead.push(a));
+        if !last_use.contains_key(&id) {
+            dead.push(id);
+        }
+        for a in dead {
+            let over = last_use.get(&a).is_none_or(|l| *l == id);
+            if self.class[a as usize] == Class::Full && over {
+                self.drop_tile(a);
+            }
+        }
+    }
+
+    pub(super) fn drop_tile(&mut self, id: NodeId) {
+        if let Some(Loc::Reg(at)) = self.tiles.remove(&id) {
+            let bytes = self.tile * self.group.graph.node(id).ty.size();
+            self.free.entry(bytes).or_default().push(at);
+        }
+    }
+
+    /// Registers of a walk are free on the next.
+    fn reset(&mut self) {
+        for i in &mut self.phase().in_place {
+            // What is written on this walk is read behind that; what was written before is in memory.
+            i.reads = !i.writes;
+        }
+        let tiles: Vec<(NodeId, Loc)> = self.tiles.drain().collect();
+        for (id, loc) in tiles {
+            if let Loc::Reg(at) = loc {
+                let bytes = self.tile * self.group.graph.node(id).ty.size();
+                self.free.entry(bytes).or_default().push(at);
+            }
+        }
+        for list in self.free.values_mut() {
+            list.sort_unstable_by(|a, b| b.cmp(a));
+        }
+    }
+
+    /// A permanent piece of the workspace.
+    pub(super) fn reserve(&mut self, bytes: usize) -> u32 {
+        let at = self.p.work;
+        self.p.work += bytes.next_multiple_of(64);
+        at as u32
+    }
+
+    /// A tile register.
+    pub(super) fn register(&mut self, ty: DType) -> u32 {
+        let bytes = self.tile * ty.size();
+        match self.free.get_mut(&bytes).and_then(Vec::pop) {
+            Some(at) => at,
+            None => self.reserve(bytes),
+        }
+    }
+
+    pub(super) fn phase(&mut self) -> &mut Phase {
+        let now = self.now;
+        &mut self.p.phases[now]
+    }
+
+    pub(super) fn push(&mut self, at: At, step: Step) {
+        match at {
+            At::Once => self.p.once.push(step),
+            At::Rows { after: false } => self.phase().before.push(step),
+            At::Rows { after: true } => self.phase().after.push(step),
+            At::Tiles => self.phase().tiles.push(step),
+            At::Pattern => self.p.patterns.push(step),
+        }
+    }
+
+    /// Slots for operands, one behind the other.
+    pub(super) fn slots(&mut self, locs: &[Loc]) -> Slot {
+        let first = self.p.slots.len() as Slot;
+        for loc in locs {
+            let slot = self.p.slots.len() as Slot;
+            let init = match *loc {
+                Loc::Const(at) => SlotInit::Const(at),
+                Loc::Reg(at) => SlotInit::Work(at),
+                Loc::Kept(at, bytes) => {
+                    self.phase().kept.push(Kept { slot, at, bytes: bytes as usize });
+                    SlotInit::Moving
+                }
+                Loc::Memory(cursor) => {
+                    self.touch(cursor, At::Tiles);
+                    self.in_place(cursor, slot);
+                    SlotInit::Moving
+                }
+            };
+            self.p.slots.push(init);
+        }
+        first
+    }
+
+    fn in_place(&mut self, cursor: u32, slot: Slot) {
+        let bytes = self.p.cursors[cursor as usize].bytes;
+        if !self.phase().in_place.iter().any(|i| i.cursor == cursor) {
+            let edge = self.reserve(self.tile * bytes);
+            self.phase().in_place.push(InPlace { cursor, slots: SmallVec::new(), edge, reads: true, writes: false });
+        }
+        if let Some(i) = self.phase().in_place.iter_mut().find(|i| i.cursor == cursor) {
+            i.slots.push(slot);
+        }
+    }
+
+    /// The pool's tile of a constant.
+    pub(super) fn constant(&mut self, bits: [u8; 8], bytes: usize) -> u32 {
+        let lines = (self.width * bytes).div_ceil(64);
+        let at = self.p.consts.len();
+        let mut line = CacheLine([0; 64]);
+        for i in 0..64 / bytes {
+            line.0[i * bytes..(i + 1) * bytes].copy_from_slice(&bits[..bytes]);
+        }
+        self.p.consts.extend(std::iter::repeat_n(line, lines));
+        (at * 64) as u32
+    }
+
+    pub(super) fn cursor(&mut self, value: ValueId, at: Lin, writes: bool) -> u32 {
+        let root = (self.env.form)(value).root;
+        let bytes = self.env.values.ty(value).dtype.size();
+        let new = Cursor { value: root, at, bytes, writes, sought: false };
+        if let Some(i) = self.p.cursors.iter().position(|c| *c == new) {
+            return i as u32;
+        }
+        self.p.cursors.push(new);
+        (self.p.cursors.len() - 1) as u32
+    }
+
+    pub(super) fn load_cursor(&mut self, load: &Load) -> u32 {
+        let at = self.n.lin(&load_bytes(load, self.env, self.group.graph.sizes.len()));
+        self.cursor(load.value, at, false)
+    }
+
+    /// Whether tiles of a cursor lie in memory as they lie in registers.
+    pub(super) fn lies_like_register(&self, cursor: u32) -> bool {
+        let c = &self.p.cursors[cursor as usize];
+        let (line, last) = (self.n.line_loop(), self.n.last());
+        let (tb, tc) = self.n.tile;
+        let dense = c.at.coefs[last] == c.bytes as i64;
+        dense && (tb == 1 || (tc == self.n.sizes[last] && c.at.coefs[line] == (tc * c.bytes) as i64))
+    }
+
+    /// Axes along which a guarded access may leave its tensor.
+    pub(super) fn guards(&self, idx: &[Index], shape: &[usize]) -> Vec<(Lin, i64)> {
+        let sizes = &self.group.graph.sizes;
+        let outside = |a: &Affine, n: usize| {
+            let (lo, hi) = a.range(sizes);
+            lo < 0 || hi >= n as i64
+        };
+        (idx.iter().zip(shape))
+            .filter_map(|(i, n)| match i {
+                Index::Affine(a) if outside(a, *n) => Some((self.n.affine(a), *n as i64)),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// Writes a node's stored results.
+    fn stores(&mut self, id: NodeId) {
+        let outs: Vec<_> = self.group.outs.iter().filter(|o| o.node == id).cloned().collect();
+        for out in outs {
+            match &out.place {
+                Place::Scatter { idx, mask, replace, base, .. } => {
+                    self.p.prefill.push(Prefill { value: out.value, base: *base });
+                    let at = self.n.lin(&scatter_bytes(out.value, idx, self.env, self.group.graph.sizes.len()));
+                    let cursor = self.cursor(out.value, at, true);
+                    self.scatter(&out, idx, *mask, *replace, cursor);
+                }
+                Place::Axes(_) if self.accumulates(id) || !(self.env.stored)(out.value) => {}
+                Place::Axes(axes) => {
+                    let bytes = self.env.values.ty(out.value).dtype.size() as i64;
+                    let at = self.n.lin(&out_bytes(out.value, axes, self.env, &self.group.graph.sizes, bytes));
+                    let cursor = self.cursor(out.value, at, true);
+                    self.store(id, out.value, cursor);
+                }
+            }
+        }
+    }
+
+    fn store(&mut self, id: NodeId, value: ValueId, cursor: u32) {
+        let dtype = self.env.values.ty(value).dtype;
+        let half = dtype.opmath() != dtype;
+        let at = match (self.class[id as usize], &self.group.graph.node(id).op) {
+            (_, Op::Reduce { .. }) => At::Rows { after: true },
+            (Class::Full, _) => At::Tiles,
+            (Class::Row, _) => At::Rows { after: false },
+            (Class::Scalar, _) => At::Once,
+        };
+        let f = kern::copy::store(dtype.size(), self.isa);
+        if at != At::Tiles {
+            let mut from = match at {
+                At::Once => self.scalars.get(&id).copied(),
+                _ => self.rows.get(&id).map(|r| Loc::Reg(*r)).or(self.scalars.get(&id).copied()),
+            };
+            if half && let Some(loc) = from {
+                let narrow = Loc::Reg(self.reserve(self.width * 2));
+                let (ins, outs) = (self.slots(&[loc]), self.slots(&[narrow]));
+                self.push(at, Step::Kernel { f: kern::half::narrow(dtype, self.isa), ins, outs, nums: 0 });
+                from = Some(narrow);
+            }
+            if let Some(loc) = from {
+                let src = self.slots(&[loc]);
+                self.touch(cursor, at);
+                self.push(at, Step::Store { f, cursor, src });
+            }
+            return;
+        }
+        if self.lasting.get(&id) == Some(&Loc::Memory(cursor)) {
+            return;
+        }
+        let mut loc = self.operand(id);
+        let direct = self.lies_like_register(cursor);
+        if half {
+            let to = if direct { Loc::Memory(cursor) } else { Loc::Reg(self.reserve(self.tile * 2)) };
+            let (ins, outs) = (self.slots(&[loc]), self.slots(&[to]));
+            self.written(to);
+            self.push(At::Tiles, Step::Kernel { f: kern::half::narrow(dtype, self.isa), ins, outs, nums: 0 });
+            if direct {
+                return;
+            }
+            loc = to;
+        }
+        let src = self.slots(&[loc]);
+        self.touch(cursor, At::Tiles);
+        self.push(At::Tiles, Step::Store { f, cursor, src });
+        self.per_element += 0.03;
+    }
+
+    /// Notes that the next step reads or writes a cursor.
+    pub(super) fn touch(&mut self, cursor: u32, at: At) {
+        let step = match at {
+            At::Once | At::Pattern | At::Rows { after: false } => 0,
+            At::Rows { after: true } => usize::MAX,
+            At::Tiles => self.phase().tiles.len(),
+        };
+        self.touched.push((cursor, self.now, step));
+    }
+
+    /// Notes that an operand is written in place.
+    pub(super) fn written(&mut self, loc: Loc) {
+        if let Loc::Memory(cursor) = loc
+            && let Some(i) = self.phase().in_place.iter_mut().find(|i| i.cursor == cursor)
+        {
+            i.writes = true;
+        }
+    }
+
+    fn finish_cost(&mut self) {
+        let elements: f64 = self.p.sizes.iter().map(|n| *n as f64).product();
+        self.p.cost = 60.0 + elements * self.per_element + self.p.traffic() as f64 / 16.0;
+    }
+
+    /// Written values that may take the memory of read ones: the same places, each read before it is written.
+    fn aliases(&mut self) {
+        let mut pairs = Vec::new();
+        for (w, written) in self.p.cursors.iter().enumerate().filter(|(_, c)| c.writes) {
+            let first = self.touched.iter().filter(|t| t.0 == w as u32).map(|t| (t.1, t.2)).min();
+            let Some(first) = first else { continue };
+            for read in self.p.cursors.iter().filter(|c| !c.writes) {
+                let all = self.p.cursors.iter().enumerate().filter(|(_, c)| !c.writes && c.value == read.value);
+                let same = all.clone().all(|(r, c)| {
+                    let uses = self.touched.iter().filter(|t| t.0 == r as u32);
+                    c.at == written.at
+                        && c.bytes == written.bytes
+                        && uses.clone().count() > 0
+                        && uses.clone().all(|t| (t.1, t.2) <= first)
+                });
+                if same && !pairs.contains(&(written.value, read.value)) {
+                    pairs.push((written.value, read.value));
+                }
+            }
+        }
+        self.p.alias = pairs;
+    }
+}

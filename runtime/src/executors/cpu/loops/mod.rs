@@ -1,0 +1,20 @@
+//! Loops over tiles: how fusions are scheduled and run.
+
+mod emit;
+mod nodes;
+pub mod program;
+mod run;
+mod schedule;
+
+pub use program::Program;
+pub use run::{Fault, Memory};
+pub use schedule::Env;
+
+use super::fuse::Group;
+use super::kern::Isa;
+
+/// Compiles a group; cursors name the dense values that they access.
+pub fn compile(group: &Group, env: &Env, isa: Isa) -> Program {
+    let nesting = schedule::nest(group, env);
+    emit::emit(group, &nesting, env, isa)
+}

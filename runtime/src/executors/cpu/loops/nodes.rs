@@ -1,0 +1,507 @@
+//! Steps of single nodes.
+
+use super::super::fuse::Form;
+use super::super::graph::piece::{Out, Place};
+use super::super::graph::{DimSet, Index, Load, NodeId, Op, RowCall};
+use super::super::kern::{self, reduce};
+use super::super::kernels;
+use super::emit::{At, Class, Emit, Loc, is_leaf};
+use super::program::*;
+use super::schedule::out_bytes;
+use fulgurite_core::DType;
+use fulgurite_core::builtins::{Builtin, cast_scalar};
+use fulgurite_core::kernel::TileFn;
+use fulgurite_core::lang::ast::Red;
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+impl Emit<'_> {
+    /// A node that is computed once per worker, in a register as wide as a tile.
+    pub(super) fn scalar(&mut self, id: NodeId) {
+        let node = self.group.graph.node(id).clone();
+        let loc = match &node.op {
+            Op::Const(bits) => {
+                let (bytes, size) = stored_bits(bits.scalar(), node.ty);
+                Loc::Const(self.constant(bytes, size))
+            }
+            _ => {
+                let dst = Loc::Reg(self.reserve(self.width * node.ty.size()));
+                self.compute(id, At::Once, dst);
+                dst
+            }
+        };
+        self.scalars.insert(id, loc);
+    }
+
+    /// A node that is computed once per row.
+    pub(super) fn row(&mut self, id: NodeId) {
+        let dst = self.reserve(self.width * self.group.graph.node(id).ty.size());
+        self.compute(id, At::Rows { after: false }, Loc::Reg(dst));
+        self.rows.insert(id, dst);
+    }
+
+    /// A node that is computed for every element.
+    pub(super) fn full(&mut self, id: NodeId, last_use: &FxHashMap<NodeId, NodeId>) {
+        let node = self.group.graph.node(id).clone();
+        // Arguments first: leaves need registers of their own.
+        let mut args: SmallVec<[NodeId; 4]> = SmallVec::new();
+        node.op.for_each_arg(&mut |a| args.push(a));
+        for &a in &args {
+            self.operand(a);
+        }
+        if let Op::Load(load) = &node.op
+            && let Some(loc) = self.seek(id, load)
+        {
+            self.tiles.insert(id, loc);
+            return;
+        }
+        let dst = match self.destination(id) {
+            Some(loc) => {
+                self.lasting.insert(id, loc);
+                loc
+            }
+            None => {
+                // A kernel may write over an argument that is read for the last time.
+                let plain = matches!(node.op, Op::Call(..) | Op::Cast(_) | Op::Round(..) | Op::Select(..));
+                let over = |a: &NodeId| last_use.get(a) == Some(&id) && self.group.graph.node(*a).ty.size() == node.ty.size();
+                let reuse = args.iter().copied().find(|a| plain && self.class[*a as usize] == Class::Full && over(a));
+                match reuse.and_then(|a| self.tiles.get(&a).copied()) {
+                    Some(loc @ Loc::Reg(_)) => {
+                        // It changes hands: the argument no longer frees it.
+                        let a = reuse.unwrap_or(id);
+                        self.tiles.insert(id, loc);
+                        self.compute(id, At::Tiles, loc);
+                        self.tiles.remove(&a);
+                        return;
+                    }
+                    _ => Loc::Reg(self.register(node.ty)),
+                }
+            }
+        };
+        self.compute(id, At::Tiles, dst);
+        self.tiles.insert(id, dst);
+    }
+
+    /// Memory or rows that outlive the walk, for nodes that must.
+    fn destination(&mut self, id: NodeId) -> Option<Loc> {
+        let ty = self.group.graph.node(id).ty;
+        let outs: Vec<Out> = self.group.outs.iter().filter(|o| o.node == id).cloned().collect();
+        for out in &outs {
+            let Place::Axes(axes) = &out.place else { continue };
+            if !(self.env.stored)(out.value) || self.env.values.ty(out.value).dtype != ty {
+                continue;
+            }
+            let at = self.n.lin(&out_bytes(out.value, axes, self.env, &self.group.graph.sizes, ty.size() as i64));
+            let cursor = self.cursor(out.value, at, true);
+            if self.lies_like_register(cursor) {
+                return Some(Loc::Memory(cursor));
+            }
+        }
+        if !self.crosses[id as usize] {
+            return None;
+        }
+        let lines = self.p.block * self.n.row_lines();
+        let at = self.reserve((lines * self.p.kept_pitch() + CHUNK) * ty.size());
+        Some(Loc::Kept(at, ty.size() as u32))
+    }
+
+    /// The tile of a node on this walk; makes leaves and splats.
+    pub(super) fn operand(&mut self, id: NodeId) -> Loc {
+        if let Some(loc) = self.tiles.get(&id).or(self.scalars.get(&id)).or(self.lasting.get(&id)) {
+            return *loc;
+        }
+        let node = self.group.graph.node(id).clone();
+        let loc = match self.class[id as usize] {
+            Class::Row => {
+                let dst = Loc::Reg(self.register(node.ty));
+                let (src, bytes) = (self.rows.get(&id).copied().unwrap_or(0), node.ty.size());
+                let slot = self.slots(&[dst]);
+                let step = Step::Splat { f: kern::fill::splat(bytes, self.isa), dst: slot, src, bytes: bytes as u32 };
+                self.phase().lines.push(step);
+                dst
+            }
+            _ if is_leaf(&node.op) => return self.leaf(id),
+            // Scalars are made before; whatever else is read was computed on this walk or is kept.
+            _ => Loc::Reg(0),
+        };
+        self.tiles.insert(id, loc);
+        loc
+    }
+
+    fn leaf(&mut self, id: NodeId) -> Loc {
+        let node = self.group.graph.node(id).clone();
+        if let Op::Load(load) = &node.op {
+            let half = self.env.values.ty(load.value).dtype != node.ty;
+            let cursor = self.load_cursor(load);
+            if load.outside.is_none() && !half && self.lies_like_register(cursor) {
+                let loc = Loc::Memory(cursor);
+                self.tiles.insert(id, loc);
+                return loc;
+            }
+            let at = &self.p.cursors[cursor as usize].at;
+            let repeats = at.coefs[..self.n.last()].iter().all(|c| *c == 0);
+            if load.outside.is_none() && self.n.tile.0 > 1 && self.n.tile.1 == self.n.sizes[self.n.last()] && repeats {
+                let dst = Loc::Reg(self.reserve(self.tile * node.ty.size()));
+                self.compute(id, At::Pattern, dst);
+                // Made once: good for all walks.
+                self.lasting.insert(id, dst);
+                return dst;
+            }
+        }
+        let dst = Loc::Reg(self.register(node.ty));
+        self.compute(id, At::Tiles, dst);
+        self.tiles.insert(id, dst);
+        dst
+    }
+
+    fn arg(&mut self, id: NodeId, at: At) -> Loc {
+        match at {
+            At::Tiles | At::Pattern => self.operand(id),
+            At::Once => self.scalars.get(&id).copied().unwrap_or(Loc::Reg(0)),
+            At::Rows { .. } => match self.rows.get(&id) {
+                Some(r) => Loc::Reg(*r),
+                None => self.scalars.get(&id).copied().unwrap_or(Loc::Reg(0)),
+            },
+        }
+    }
+
+    /// The steps that compute a node into `dst`.
+    fn compute(&mut self, id: NodeId, at: At, dst: Loc) {
+        let node = self.group.graph.node(id).clone();
+        match &node.op {
+            Op::Const(_) | Op::Reduce { .. } => {}
+            Op::Index(a) => {
+                let (lin, dst) = (self.n.affine(a), self.slots(&[dst]));
+                self.push(at, Step::Index { f: kern::fill::positions::pick(self.isa), dst, lin });
+                self.cost(at, 0.1);
+            }
+            Op::Test { affine, equal } => {
+                let (lin, dst) = (self.n.affine(affine), self.slots(&[dst]));
+                self.push(at, Step::Test { dst, lin, equal: *equal });
+                self.cost(at, 0.02);
+            }
+            Op::Load(load) => self.load(load, node.ty, at, dst),
+            Op::Call(b, args) => self.call(*b, args, node.ty, at, dst),
+            Op::Row(call) => self.row_call(call, at, dst),
+            Op::Cast(a) => {
+                let from = self.group.graph.node(*a).ty;
+                self.kernel(kern::cast::cast(from, node.ty, self.isa), &[*a], at, dst);
+                self.cost(at, 0.06);
+            }
+            Op::Round(a, to) => {
+                self.kernel(kern::half::round(*to, self.isa), &[*a], at, dst);
+                self.cost(at, 0.08);
+            }
+            Op::Select(c, a, b) => {
+                self.kernel(kern::select::select(node.ty.size(), self.isa), &[*c, *a, *b], at, dst);
+                self.cost(at, 0.05);
+            }
+            Op::Uniform { key, site, position, draw } => {
+                let index = match &self.group.graph.node(*position).op {
+                    Op::Index(a) => Some(self.n.affine(a)),
+                    _ => None,
+                };
+                let positions = match index {
+                    Some(lin) => Positions::Lin(lin),
+                    None => {
+                        let loc = self.arg(*position, at);
+                        Positions::Slot(self.slots(&[loc]))
+                    }
+                };
+                let form: Form = (self.env.form)(*key);
+                let lin = Lin { base: form.offset * 8, coefs: SmallVec::from_elem(0, self.n.loops.len()) };
+                let key = self.cursor(*key, lin, false);
+                let dst = self.slots(&[dst]);
+                let f = kern::fill::uniform_run::pick(self.isa);
+                self.push(at, Step::Uniform { f, dst, key, site: *site, draw: *draw, at: positions });
+                self.cost(at, 0.8);
+            }
+        }
+    }
+
+    pub(super) fn cost(&mut self, at: At, per_element: f64) {
+        if at == At::Tiles {
+            self.per_element += per_element;
+        }
+    }
+
+    fn kernel(&mut self, f: TileFn, args: &[NodeId], at: At, dst: Loc) {
+        let locs: SmallVec<[Loc; 4]> = args.iter().map(|a| self.arg(*a, at)).collect();
+        let (ins, outs) = (self.slots(&locs), self.slots(&[dst]));
+        self.written(dst);
+        self.push(at, Step::Kernel { f, ins, outs, nums: 0 });
+    }
+
+    fn call(&mut self, b: Builtin, args: &[NodeId], ty: DType, at: At, dst: Loc) {
+        let from = self.group.graph.node(args[0]).ty;
+        let divides = matches!(b, Builtin::DivFloor | Builtin::DivTrunc | Builtin::RemFloor | Builtin::RemTrunc);
+        if divides && from.is_int() && !self.group.graph.as_const(args[1]).is_some_and(|s| s.as_i64() != 0) {
+            let loc = self.arg(args[1], at);
+            let src = self.slots(&[loc]);
+            self.push(at, Step::NonZero { src, dtype: from, builtin: b });
+        }
+        self.cost(at, 0.03 + 0.014 * b.record().flops as f64 * if from.size() > 4 { 2.0 } else { 1.0 });
+        if let Some(f) = kernels::builtin(b, from, self.isa) {
+            return self.kernel(f, args, at, dst);
+        }
+        self.cost(at, 5.0);
+        let locs: SmallVec<[Loc; 4]> = args.iter().map(|a| self.arg(*a, at)).collect();
+        let (ins, outs) = (self.slots(&locs), self.slots(&[dst]));
+        self.written(dst);
+        self.push(at, Step::Scalar { builtin: b, arity: args.len() as u8, ins, outs, from, to: ty });
+    }
+
+    /// A row's kernel: all of its results at once.
+    fn row_call(&mut self, call: &RowCall, at: At, dst: Loc) {
+        let Some(f) = kernels::find(call.symbol.as_str(), call.variant.as_str(), call.dtype, self.isa) else { return };
+        let locs: SmallVec<[Loc; 4]> = call.args.iter().map(|a| self.arg(*a, at)).collect();
+        let ins = self.slots(&locs);
+        // Results that nobody asked for go to a register that nobody reads.
+        let outs: SmallVec<[Loc; 4]> = (0..call.outs)
+            .map(|k| if k == call.out { dst } else { Loc::Reg(self.reserve(self.width.max(self.tile) * 8)) })
+            .collect();
+        let outs = self.slots(&outs);
+        self.written(dst);
+        let nums = self.p.nums.len() as u32;
+        self.p.nums.extend(&call.nums);
+        self.push(at, Step::Kernel { f, ins, outs, nums });
+        self.cost(at, 0.4);
+    }
+
+    /// An element of memory into a register.
+    fn load(&mut self, load: &Load, ty: DType, at: At, dst: Loc) {
+        let stored = self.env.values.ty(load.value).dtype;
+        let half = stored != ty;
+        let cursor = self.load_cursor(load);
+        // f16 and bf16 pass a register of their own.
+        let raw = match (half, at) {
+            (false, _) => dst,
+            (true, At::Tiles) if load.outside.is_none() && is_leaf(&Op::Load(load.clone())) && self.lies_like_register(cursor) => {
+                Loc::Memory(cursor)
+            }
+            (true, _) => Loc::Reg(self.reserve(self.width.max(self.tile) * 2)),
+        };
+        let coords: Vec<Coord> = self.coords(load, at);
+        if let Some(outside) = load.outside.filter(|_| coords.is_empty()) {
+            let shape = self.env.values.ty(load.value).shape.clone();
+            let axes = self.guards(&load.idx, &shape);
+            let (value, _) = stored_bits(outside.scalar(), stored);
+            let guarded = Guarded {
+                f: kern::copy::load(stored.size(), self.isa),
+                fill: kern::fill::splat(stored.size(), self.isa),
+                cursor,
+                dst: self.slots(&[raw]),
+                axes,
+                value,
+            };
+            self.push(at, Step::Guarded(Box::new(guarded)));
+            self.cost(at, 0.15);
+        } else if !coords.is_empty() {
+            let dst = self.slots(&[raw]);
+            self.push(at, Step::Gather { f: kern::gather::gather_fn(stored.size(), self.isa), cursor, coords, dst });
+            self.cost(at, 1.0);
+        } else if raw != Loc::Memory(cursor) {
+            self.touch(cursor, at);
+            let dst = self.slots(&[raw]);
+            self.push(at, Step::Load { f: kern::copy::load(stored.size(), self.isa), cursor, dst });
+            self.cost(at, 0.08);
+        }
+        if half {
+            let (ins, outs) = (self.slots(&[raw]), self.slots(&[dst]));
+            self.written(dst);
+            self.push(at, Step::Kernel { f: kern::half::widen(stored, self.isa), ins, outs, nums: 0 });
+            self.cost(at, 0.04);
+        }
+    }
+
+    fn coords(&mut self, load: &Load, at: At) -> Vec<Coord> {
+        let form = (self.env.form)(load.value);
+        let ty = self.env.values.ty(load.value).clone();
+        let mut coords = Vec::new();
+        for (axis, index) in load.idx.iter().enumerate() {
+            if let Index::Node(n) = index {
+                let loc = self.arg(*n, at);
+                let slot = self.slots(&[loc]);
+                coords.push(Coord { slot, stride: form.strides[axis] * ty.dtype.size() as i64, size: ty.shape[axis] as i64, axis });
+            }
+        }
+        coords
+    }
+
+    /// A gathered access whose indices vary by row only: the cursor is moved once per line.
+    fn seek(&mut self, id: NodeId, load: &Load) -> Option<Loc> {
+        let ty = self.group.graph.node(id).ty;
+        let ty_stored = self.env.values.ty(load.value).clone();
+        if self.n.tile.0 != 1 || load.outside.is_some() || ty_stored.dtype != ty || self.crosses[id as usize] {
+            return None;
+        }
+        let form = (self.env.form)(load.value);
+        let mut coords = Vec::new();
+        for (axis, index) in load.idx.iter().enumerate() {
+            let Index::Node(n) = index else { continue };
+            let reg = *self.rows.get(n)?;
+            coords.push(Coord { slot: reg, stride: form.strides[axis] * ty_stored.dtype.size() as i64, size: ty_stored.shape[axis] as i64, axis });
+        }
+        let at = self.n.lin(&super::schedule::load_bytes(load, self.env, self.group.graph.sizes.len()));
+        let cursor = self.p.cursors.len() as u32;
+        self.p.cursors.push(Cursor { value: form.root, at, bytes: ty.size(), writes: false, sought: true });
+        self.phase().lines.push(Step::Seek { cursor, coords });
+        self.per_element += 0.05;
+        if self.lies_like_register(cursor) {
+            return Some(Loc::Memory(cursor));
+        }
+        let dst = Loc::Reg(self.register(ty));
+        let slot = self.slots(&[dst]);
+        self.push(At::Tiles, Step::Load { f: kern::copy::load(ty.size(), self.isa), cursor, dst: slot });
+        Some(dst)
+    }
+
+    /// A reduction: into its rows' accumulators, or those of the panel.
+    pub(super) fn reduction(&mut self, id: NodeId) {
+        let node = self.group.graph.node(id).clone();
+        let Op::Reduce { red, arg, mask, order } = &node.op else { return };
+        let from = self.group.graph.node(*arg).ty;
+        let count: usize = order.iter().map(|d| self.group.graph.sizes[*d as usize]).product();
+        self.per_element += 0.08;
+        if self.accumulates(id) {
+            return self.accumulate(id, *red, *arg, count);
+        }
+        let position = matches!(red, Red::ArgMax | Red::ArgMin);
+        let bytes = if position { size_of::<reduce::Arg>() } else { 8 };
+        let acc = self.reserve(self.width * bytes);
+        let start = (!position).then(|| reduce::start(*red, from.is_float()));
+        self.phase().before.push(Step::Clear { acc, start });
+        let loc = self.operand(*arg);
+        let src = self.slots(&[loc]);
+        let step = if position {
+            let mask = mask.map(|m| {
+                let loc = self.operand(m);
+                self.slots(&[loc])
+            });
+            Step::Search { f: reduce::search(from, self.isa), src, bytes: from.size(), mask, max: *red == Red::ArgMax, acc }
+        } else {
+            Step::Fold { f: reduce::fold_line(*red, from, self.isa), src, bytes: from.size(), acc }
+        };
+        self.phase().tiles.push(step);
+        let dst = self.reserve(self.width * node.ty.size());
+        let red = (!position).then_some(*red);
+        self.phase().after.push(Step::Finish { acc, red, dtype: node.ty, count, dst });
+        self.rows.insert(id, dst);
+    }
+
+    fn accumulate(&mut self, id: NodeId, red: Red, arg: NodeId, count: usize) {
+        let node = self.group.graph.node(id).clone();
+        let Op::Reduce { order, .. } = &node.op else { return };
+        let from = self.group.graph.node(arg).ty;
+        let touched: DimSet = node.dims.union(order.iter().copied().collect()).union(self.group.graph.node(arg).dims);
+        let at = if touched.meet(self.inner).is_empty() { At::Rows { after: false } } else { At::Tiles };
+        let fast = match at {
+            At::Tiles => self.n.last(),
+            _ => self.n.outer,
+        };
+        for out in self.group.outs.iter().filter(|o| o.node == id).cloned().collect::<Vec<_>>() {
+            let Place::Axes(axes) = &out.place else { continue };
+            if !(self.env.stored)(out.value) {
+                continue;
+            }
+            let strides = self.n.lin(&out_bytes(out.value, axes, self.env, &self.group.graph.sizes, 1));
+            let varies = |l: usize| self.n.loops[l].iter().any(|d| node.dims.has(*d));
+            let first = self.p.slice_loops;
+            let mut lin = Lin { base: 0, coefs: SmallVec::from_elem(0, self.n.loops.len()) };
+            let mut len = 1;
+            let mut inner = Vec::new();
+            for l in (first..self.n.loops.len()).rev().filter(|l| varies(*l)) {
+                lin.coefs[l] = len as i64;
+                len *= self.n.sizes[l];
+                inner.insert(0, (self.n.sizes[l], strides.coefs[l]));
+            }
+            let slices = (0..first).map(|l| (self.n.sizes[l], strides.coefs[l])).collect();
+            let columns = lin.coefs[fast] != 0;
+            let f = if columns {
+                FoldInto::Columns(reduce::fold_columns(red, from, self.isa))
+            } else {
+                FoldInto::Line(reduce::fold_line(red, from, self.isa))
+            };
+            let acc = self.p.accs.len() as u32;
+            self.p.accs.push(Acc { value: out.value, red, float: from.is_float(), dtype: node.ty, count, at: lin, len, slices, inner });
+            let loc = self.arg(arg, at);
+            let src = self.slots(&[loc]);
+            self.push(at, Step::Accumulate { acc, f, src, bytes: from.size() });
+        }
+    }
+
+    /// Elements to the places that they name.
+    pub(super) fn scatter(&mut self, out: &Out, idx: &[Index], mask: Option<NodeId>, replace: bool, cursor: u32) {
+        let ty = self.env.values.ty(out.value).clone();
+        let form = (self.env.form)(out.value);
+        let graph = &self.group.graph;
+        let mut dims = graph.node(out.node).dims;
+        if let Place::Scatter { order, .. } = &out.place {
+            dims = dims.union(order.iter().copied().collect());
+        }
+        for i in idx {
+            dims = dims.union(match i {
+                Index::Affine(a) => a.dims(),
+                Index::Node(n) => graph.node(*n).dims,
+            });
+        }
+        let at = if dims.meet(self.inner).is_empty() { At::Rows { after: false } } else { At::Tiles };
+        let axes = self.guards(idx, &ty.shape);
+        let nodes: Vec<(usize, NodeId)> =
+            idx.iter().enumerate().filter_map(|(axis, i)| if let Index::Node(n) = i { Some((axis, *n)) } else { None }).collect();
+        let last = self.n.last();
+        let by_rows = at == At::Tiles
+            && self.n.tile.0 == 1
+            && mask.is_none()
+            && self.p.cursors[cursor as usize].at.coefs[last] == ty.dtype.size() as i64
+            && axes.iter().all(|(l, _)| l.coefs[last] == 0)
+            && nodes.iter().all(|(_, n)| self.rows.contains_key(n));
+        let coords = nodes
+            .into_iter()
+            .map(|(axis, n)| {
+                let slot = if by_rows {
+                    self.rows[&n]
+                } else {
+                    let loc = self.arg(n, at);
+                    self.slots(&[loc])
+                };
+                Coord { slot, stride: form.strides[axis] * ty.dtype.size() as i64, size: ty.shape[axis] as i64, axis }
+            })
+            .collect();
+        let loc = self.arg(out.node, at);
+        let src = self.slots(&[loc]);
+        let mask = mask.map(|m| {
+            let loc = self.arg(m, at);
+            self.slots(&[loc])
+        });
+        let step = Scatter {
+            f: kern::gather::scatter_fn(ty.dtype),
+            line: kern::gather::add_line_fn(ty.dtype, self.isa),
+            bytes: ty.dtype.size(),
+            cursor,
+            src,
+            coords,
+            axes,
+            mask,
+            replace,
+            rows: by_rows,
+        };
+        self.push(at, Step::Scatter(Box::new(step)));
+        self.per_element += if by_rows { 0.1 } else { 1.5 };
+    }
+}
+
+/// A number as an element in memory, and its size.
+fn stored_bits(s: fulgurite_core::Scalar, dtype: DType) -> ([u8; 8], usize) {
+    let s = cast_scalar(s, dtype);
+    let mut out = [0u8; 8];
+    let n = dtype.size();
+    match dtype {
+        DType::F32 => out[..4].copy_from_slice(&(s.as_f64() as f32).to_ne_bytes()),
+        DType::F64 => out.copy_from_slice(&s.as_f64().to_ne_bytes()),
+        DType::F16 => out[..2].copy_from_slice(&half::f16::from_f64(s.as_f64()).to_ne_bytes()),
+        DType::BF16 => out[..2].copy_from_slice(&half::bf16::from_f64(s.as_f64()).to_ne_bytes()),
+        _ => out[..n].copy_from_slice(&s.as_i64().to_ne_bytes()[..n]),
+    }
+    (out, n)
+}

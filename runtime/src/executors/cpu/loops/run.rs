@@ -1,0 +1,745 @@
+//! Programs run.
+//!
+//! A worker has a workspace (slots, registers, kept rows) and walks over units. **Invariant:** units write disjoint
+//! memory, except for accumulators, which belong to panels; so any worker may run any unit, and the bits of the results
+//! do not depend on who does.
+
+use super::super::kern::copy::Rect;
+use super::super::kern::gather::{Coordinate, kept_offsets, offsets};
+use super::super::kern::{fill, reduce};
+use super::program::*;
+use crate::buffer::pool::Block;
+use crate::executors::cpu::threads;
+use fulgurite_core::builtins::{Builtin, cast_scalar, eval_bool, eval_f64, eval_int};
+use fulgurite_core::lang::ast::Red;
+use fulgurite_core::{DType, Scalar};
+use std::sync::Mutex;
+
+/// Why a program stopped.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Fault {
+    /// An index outside of its axis.
+    OutOfRange {
+        /// The storage.
+        value: u32,
+        /// The axis.
+        axis: usize,
+        /// The index.
+        index: i64,
+        /// The size of the axis.
+        size: i64,
+    },
+    /// Division of an integer by zero.
+    DivisionByZero(Builtin),
+    /// No memory for a workspace.
+    OutOfMemory(usize),
+}
+
+/// Rectangles that steps work on.
+#[derive(Clone, Copy)]
+struct Geo {
+    lines: usize,
+    cols: usize,
+    /// Elements that kernels work on.
+    n: usize,
+    /// Elements from line to line in a register.
+    pitch: usize,
+    /// Loops along lines and columns.
+    line_loop: usize,
+    col_loop: usize,
+    level: Level,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Level {
+    Once,
+    Rows,
+    Tiles,
+}
+
+/// Memory of the storages, by number.
+#[derive(Clone, Copy)]
+pub struct Memory<'a>(pub &'a [*mut u8]);
+
+// SAFETY: the pointers are to blocks that outlive the run; workers write disjoint parts (see the module).
+unsafe impl Send for Memory<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for Memory<'_> {}
+
+impl Program {
+    /// Runs on `threads` threads; `accs` has [`Program::acc_bytes`] bytes, aligned to 8.
+    ///
+    /// # Safety
+    /// `memory` has valid memory for every storage that the cursors name, of the sizes for which the program was made;
+    /// nobody else writes it, and what is written overlaps what is read only where [`Program::alias`] says so.
+    pub unsafe fn run(&self, memory: Memory, sizes: &[usize], accs: *mut u8, threads: usize) -> Result<(), Fault> {
+        for p in &self.prefill {
+            let to = memory.0[p.value as usize];
+            let bytes = sizes[p.value as usize];
+            match p.base {
+                // SAFETY: the caller's: both have that many bytes.
+                Some(b) if memory.0[b as usize] != to => unsafe { std::ptr::copy_nonoverlapping(memory.0[b as usize], to, bytes) },
+                Some(_) => {}
+                // SAFETY: as above.
+                None => unsafe { std::ptr::write_bytes(to, 0, bytes) },
+            }
+        }
+        let panels = if self.accs.is_empty() { 0 } else { self.slices() * self.panels() };
+        if panels > 0 {
+            // SAFETY: `accs` has room for the accumulators of all panels.
+            let accs = unsafe { std::slice::from_raw_parts_mut(accs as *mut u64, panels * self.acc_len()) };
+            for panel in accs.chunks_exact_mut(self.acc_len()) {
+                let mut rest = panel;
+                for a in &self.accs {
+                    let (own, other) = rest.split_at_mut(a.len);
+                    own.fill(reduce::start(a.red, a.float));
+                    rest = other;
+                }
+            }
+        }
+        // Work is handed out in panels, or in units where there are none.
+        let tasks = if panels > 0 { panels } else { self.units() };
+        let fault = Mutex::new(None);
+        let accs = Memory(&[accs]);
+        let work = |from: usize, to: usize| {
+            // SAFETY: the caller's; tasks are disjoint.
+            if let Err(f) = unsafe { self.work(memory, accs, from, to) } {
+                fault.lock().unwrap_or_else(|e| e.into_inner()).get_or_insert(f);
+            }
+        };
+        let parts = if self.sequential || self.cost < threads::WORTH_SHARING { 1 } else { threads };
+        threads::share(tasks, parts, &work);
+        if let Some(f) = fault.into_inner().unwrap_or_else(|e| e.into_inner()) {
+            return Err(f);
+        }
+        if panels > 0 {
+            // SAFETY: all workers are done.
+            unsafe { self.combine(memory, accs.0[0] as *mut u64) };
+        }
+        Ok(())
+    }
+
+    /// Runs tasks `from..to` with a workspace of their own.
+    ///
+    /// # Safety
+    /// As for [`Program::run`].
+    unsafe fn work(&self, memory: Memory, accs: Memory, from: usize, to: usize) -> Result<(), Fault> {
+        let pointers = (self.slots.len() + 2 * self.cursors.len()).next_multiple_of(8) * 8;
+        let block = Block::new(pointers + self.work + 64).map_err(|e| Fault::OutOfMemory(e.bytes))?;
+        // SAFETY: the block has room for the pointers, then the workspace.
+        let mut w = unsafe {
+            let slots = block.data() as *mut *mut u8;
+            let lines = slots.add(self.slots.len());
+            let seeks = lines.add(self.cursors.len()) as *mut isize;
+            Worker {
+                p: self,
+                memory,
+                slots,
+                lines,
+                seeks,
+                work: block.data().add(pointers),
+                accs: std::ptr::null_mut(),
+                idx: [0; MAX_LOOPS],
+                row0: 0,
+                kept_line: 0,
+                owner: from == 0,
+                first_columns: true,
+            }
+        };
+        // SAFETY: as above.
+        unsafe { w.start()? };
+        if self.accs.is_empty() {
+            for unit in from..to {
+                // SAFETY: as above.
+                unsafe { w.unit(unit)? };
+            }
+            return Ok(());
+        }
+        let (slice_units, panels) = (self.units() / self.slices(), self.panels());
+        for panel in from..to {
+            let (slice, within) = (panel / panels, panel % panels);
+            // SAFETY: this panel's accumulators.
+            w.accs = unsafe { (accs.0[0] as *mut u64).add(panel * self.acc_len()) };
+            let first = within * self.panel;
+            for unit in first..(first + self.panel).min(slice_units) {
+                // SAFETY: as above.
+                unsafe { w.unit(slice * slice_units + unit)? };
+            }
+        }
+        Ok(())
+    }
+
+    /// Folds the panels of each slice in order and writes the results.
+    ///
+    /// # Safety
+    /// As for [`Program::run`], with all panels done.
+    unsafe fn combine(&self, memory: Memory, accs: *mut u64) {
+        let (len, panels) = (self.acc_len(), self.panels());
+        let isa = super::super::kern::Isa::here();
+        for slice in 0..self.slices() {
+            let mut offset = 0;
+            for a in &self.accs {
+                // SAFETY: the accumulators of this slice.
+                unsafe {
+                    let first = accs.add(slice * panels * len + offset);
+                    let wide = if a.float { DType::F64 } else { DType::I64 };
+                    let fold = reduce::fold_columns(a.red, wide, isa);
+                    for panel in 1..panels {
+                        fold(first.add(panel * len) as *const u8, a.len, first as *mut u8);
+                    }
+                    let bytes = a.dtype.size() as i64;
+                    let to = memory.0[a.value as usize];
+                    let base = odometer(slice, &a.slices);
+                    for j in 0..a.len {
+                        let at = (base + odometer(j, &a.inner)) * bytes;
+                        reduce::finish(a.dtype, mean(a.red, a.count, first.add(j).read()), to.offset(at as isize));
+                    }
+                }
+                offset += a.len;
+            }
+        }
+    }
+}
+
+/// A mean's sum divided by its count; other accumulators as they are.
+fn mean(red: Red, count: usize, bits: u64) -> u64 {
+    if red == Red::Mean { (f64::from_bits(bits) / count as f64).to_bits() } else { bits }
+}
+
+/// The offset of the `flat`-th position of these (size, stride) loops.
+fn odometer(mut flat: usize, loops: &[(usize, i64)]) -> i64 {
+    let mut at = 0;
+    for (n, stride) in loops.iter().rev() {
+        at += (flat % n) as i64 * stride;
+        flat /= n;
+    }
+    at
+}
+
+struct Worker<'a> {
+    p: &'a Program,
+    memory: Memory<'a>,
+    slots: *mut *mut u8,
+    /// Where the current line of each in-place cursor starts.
+    lines: *mut *mut u8,
+    /// What a seek added to each cursor.
+    seeks: *mut isize,
+    work: *mut u8,
+    accs: *mut u64,
+    idx: [i64; MAX_LOOPS],
+    /// The block's first row.
+    row0: usize,
+    /// The group's first line among the block's.
+    kept_line: usize,
+    /// Whether scalars are stored by this worker.
+    owner: bool,
+    /// Whether this unit has the first columns, and so stores its rows.
+    first_columns: bool,
+}
+
+impl Worker<'_> {
+    /// Sets the slots that do not move, and computes scalars.
+    unsafe fn start(&mut self) -> Result<(), Fault> {
+        let p = self.p;
+        // SAFETY: the workspace has a place for every slot and cursor.
+        unsafe {
+            for (i, slot) in p.slots.iter().enumerate() {
+                self.slots.add(i).write(match *slot {
+                    SlotInit::Const(at) => (p.consts.as_ptr() as *mut u8).add(at as usize),
+                    SlotInit::Work(at) => self.work.add(at as usize),
+                    SlotInit::Moving => std::ptr::null_mut(),
+                });
+            }
+            std::ptr::write_bytes(self.seeks, 0, p.cursors.len());
+            let width = padded(p.block).max(padded(p.tile.0 * p.tile.1)).max(CHUNK);
+            let once = Geo { lines: 1, cols: width, n: width, pitch: width, line_loop: p.row(), col_loop: p.last(), level: Level::Once };
+            for s in &p.once {
+                self.step(s, &once)?;
+            }
+            let (tb, tc) = p.tile;
+            let tile = Geo { lines: tb, cols: tc, n: padded(tb * tc), pitch: tc, line_loop: p.line_loop(), col_loop: p.last(), level: Level::Tiles };
+            for s in &p.patterns {
+                self.step(s, &tile)?;
+            }
+        }
+        Ok(())
+    }
+
+    unsafe fn unit(&mut self, unit: usize) -> Result<(), Fault> {
+        let p = self.p;
+        let (cols, rows) = (p.col_units(), p.row_units());
+        let (col, row, mut outer) = (unit % cols, unit / cols % rows, unit / cols / rows);
+        for l in (0..p.outer).rev() {
+            self.idx[l] = (outer % p.sizes[l]) as i64;
+            outer /= p.sizes[l];
+        }
+        self.first_columns = col == 0;
+        let last = p.sizes[p.last()];
+        let (col0, col1) = (col * p.unit_cols, ((col + 1) * p.unit_cols).min(last));
+        let (from, to) = (row * p.unit_rows, ((row + 1) * p.unit_rows).min(p.sizes[p.row()]));
+        let mut at = from;
+        while at < to {
+            let count = p.block.min(to - at);
+            // SAFETY: the caller's.
+            unsafe { self.block(at, count, col0, col1)? };
+            at += count;
+        }
+        Ok(())
+    }
+
+    /// All walks over `count` rows from `row0` on.
+    unsafe fn block(&mut self, row0: usize, count: usize, col0: usize, col1: usize) -> Result<(), Fault> {
+        let p = self.p;
+        let (row, last, line_loop) = (p.row(), p.last(), p.line_loop());
+        let tb = p.tile.0;
+        let rows = Geo { lines: 1, cols: count, n: padded(count), pitch: 0, line_loop: row, col_loop: row, level: Level::Rows };
+        self.row0 = row0;
+        for phase in &p.phases {
+            // SAFETY: the caller's.
+            unsafe {
+                self.rewind(row0);
+                for s in &phase.before {
+                    self.step(s, &rows)?;
+                }
+                if !phase.tiles.is_empty() {
+                    if !p.has_segs() {
+                        let mut l = row0;
+                        while l < row0 + count {
+                            let lines = tb.min(row0 + count - l);
+                            self.idx[row] = l as i64;
+                            self.kept_line = l - row0;
+                            self.lines(phase, lines, col0, col1)?;
+                            l += lines;
+                        }
+                    } else {
+                        let runs: usize = p.sizes[row + 1..last - 1].iter().product();
+                        let n = p.sizes[line_loop];
+                        for run in 0..runs {
+                            let mut rest = run;
+                            for l in (row + 1..last - 1).rev() {
+                                self.idx[l] = (rest % p.sizes[l]) as i64;
+                                rest /= p.sizes[l];
+                            }
+                            let mut l = 0;
+                            while l < n {
+                                let lines = tb.min(n - l);
+                                self.idx[line_loop] = l as i64;
+                                self.kept_line = run * n + l;
+                                self.lines(phase, lines, col0, col1)?;
+                                l += lines;
+                            }
+                        }
+                    }
+                    self.rewind(row0);
+                }
+                for s in &phase.after {
+                    self.step(s, &rows)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn rewind(&mut self, row0: usize) {
+        let (row, last) = (self.p.row(), self.p.last());
+        self.idx[row] = row0 as i64;
+        self.idx[row + 1..=last].fill(0);
+    }
+
+    /// The tiles of a group of lines.
+    unsafe fn lines(&mut self, phase: &Phase, lines: usize, col0: usize, col1: usize) -> Result<(), Fault> {
+        let p = self.p;
+        let (last, (tb, tc)) = (p.last(), p.tile);
+        let mut geo = Geo { lines, cols: tc, n: padded(lines * tc), pitch: tc, line_loop: p.line_loop(), col_loop: last, level: Level::Tiles };
+        // SAFETY: the caller's; slots, registers and kept rows are within the workspace.
+        unsafe {
+            self.idx[last] = 0;
+            for s in &phase.lines {
+                self.step(s, &geo)?;
+            }
+            for i in &phase.in_place {
+                let c = i.cursor as usize;
+                let offset = p.cursors[c].at.at(&self.idx) as isize + self.seeks.add(c).read();
+                self.lines.add(c).write(self.memory.0[p.cursors[c].value as usize].wrapping_offset(offset));
+            }
+            let kept_line = self.kept_line * p.kept_pitch();
+            let mut col = col0;
+            while col < col1 {
+                geo.cols = tc.min(col1 - col);
+                // Elements that are there, and that kernels work on.
+                let there = if tb == 1 { geo.cols } else { lines * tc };
+                geo.n = padded(there);
+                let edge = geo.n != there;
+                self.idx[last] = col as i64;
+                for i in &phase.in_place {
+                    let bytes = p.cursors[i.cursor as usize].bytes;
+                    let mut at = self.lines.add(i.cursor as usize).read().wrapping_add(col * bytes);
+                    if edge {
+                        let register = self.work.add(i.edge as usize);
+                        if i.reads {
+                            std::ptr::copy_nonoverlapping(at, register, there * bytes);
+                        }
+                        at = register;
+                    }
+                    for s in &i.slots {
+                        self.slots.add(*s as usize).write(at);
+                    }
+                }
+                for k in &phase.kept {
+                    self.slots.add(k.slot as usize).write(self.work.add(k.at as usize + (kept_line + col) * k.bytes));
+                }
+                for s in &phase.tiles {
+                    if let Step::Kernel { f, ins, outs, nums } = s {
+                        let slots = self.slots;
+                        f(geo.n, slots.add(*ins as usize) as *const *const u8, slots.add(*outs as usize), p.nums.as_ptr().add(*nums as usize));
+                    } else {
+                        self.step(s, &geo)?;
+                    }
+                }
+                if edge {
+                    for i in phase.in_place.iter().filter(|i| i.writes) {
+                        let bytes = p.cursors[i.cursor as usize].bytes;
+                        let to = self.lines.add(i.cursor as usize).read().wrapping_add(col * bytes);
+                        std::ptr::copy_nonoverlapping(self.work.add(i.edge as usize), to, there * bytes);
+                    }
+                }
+                col += geo.cols;
+            }
+        }
+        Ok(())
+    }
+
+    unsafe fn slot(&self, s: Slot) -> *mut u8 {
+        // SAFETY: slots are set before steps that use them.
+        unsafe { self.slots.add(s as usize).read() }
+    }
+
+    /// Where the rectangle of a cursor starts.
+    unsafe fn at(&self, cursor: u32) -> *mut u8 {
+        let c = &self.p.cursors[cursor as usize];
+        // SAFETY: the program's accesses lie within their storages.
+        unsafe { self.memory.0[c.value as usize].offset(c.at.at(&self.idx) as isize + self.seeks.add(cursor as usize).read()) }
+    }
+
+    fn rect(&self, cursor: u32, geo: &Geo) -> Rect {
+        let coefs = &self.p.cursors[cursor as usize].at.coefs;
+        Rect { line: coefs[geo.line_loop] as isize, elem: if geo.level == Level::Once { 0 } else { coefs[geo.col_loop] as isize } }
+    }
+
+    unsafe fn step(&mut self, step: &Step, geo: &Geo) -> Result<(), Fault> {
+        let p = self.p;
+        // SAFETY: a program's steps stay within registers, the workspace and its storages; see `Program::run`.
+        unsafe {
+            match step {
+                Step::Kernel { f, ins, outs, nums } => {
+                    let slots = self.slots;
+                    f(geo.n, slots.add(*ins as usize) as *const *const u8, slots.add(*outs as usize), p.nums.as_ptr().add(*nums as usize));
+                }
+                Step::Scalar { builtin, arity, ins, outs, from, to } => {
+                    let n = if geo.lines == 1 { geo.cols } else { geo.lines * geo.pitch };
+                    let ins: Vec<*const u8> = (0..*arity as u32).map(|k| self.slot(ins + k) as *const u8).collect();
+                    scalar_call(*builtin, &ins, self.slot(*outs), *from, *to, n)?;
+                }
+                Step::Load { f, cursor, dst } => {
+                    f(self.slot(*dst), geo.pitch, self.at(*cursor), self.rect(*cursor, geo), geo.lines, geo.cols);
+                }
+                Step::Store { f, cursor, src } => match geo.level {
+                    Level::Once if !self.owner => {}
+                    Level::Once => f(self.at(*cursor), self.rect(*cursor, geo), self.slot(*src), 1, 1, 1),
+                    Level::Rows if !self.first_columns => {}
+                    _ => f(self.at(*cursor), self.rect(*cursor, geo), self.slot(*src), geo.pitch, geo.lines, geo.cols),
+                },
+                Step::Guarded(g) => self.guarded(g, geo),
+                Step::Splat { f, dst, src, bytes } => {
+                    let row = self.work.add(*src as usize);
+                    if p.has_segs() {
+                        f(self.slot(*dst), 0, row, 1, geo.lines * geo.pitch);
+                    } else {
+                        f(self.slot(*dst), geo.pitch, row.add(self.kept_line * *bytes as usize), geo.lines, geo.cols);
+                    }
+                }
+                Step::Index { f, dst, lin } => {
+                    f(self.slot(*dst), geo.pitch, lin.at(&self.idx), lin.coefs[geo.line_loop], lin.coefs[geo.col_loop], geo.lines, geo.cols);
+                }
+                Step::Test { dst, lin, equal } => {
+                    let (line, col) = (lin.coefs[geo.line_loop], lin.coefs[geo.col_loop]);
+                    fill::test(self.slot(*dst), geo.pitch, *equal, lin.at(&self.idx), line, col, geo.lines, geo.cols);
+                }
+                Step::Uniform { f, dst, key, site, draw, at } => {
+                    let words = self.at(*key) as *const i64;
+                    let (seed, stream) = (words.read() as u64, fill::site_word(words.add(1).read(), *site));
+                    let dst = self.slot(*dst);
+                    match at {
+                        Positions::Lin(lin) if lin.coefs[geo.col_loop] == 1 || geo.cols == 1 => {
+                            for l in 0..geo.lines {
+                                let start = lin.at(&self.idx) + l as i64 * lin.coefs[geo.line_loop];
+                                f(dst.add(l * geo.pitch * 4), geo.cols, seed, stream, *draw, start as u64);
+                            }
+                        }
+                        Positions::Lin(lin) => {
+                            for l in 0..geo.lines {
+                                for c in 0..geo.cols {
+                                    let at = lin.at(&self.idx) + l as i64 * lin.coefs[geo.line_loop] + c as i64 * lin.coefs[geo.col_loop];
+                                    f(dst.add((l * geo.pitch + c) * 4), 1, seed, stream, *draw, at as u64);
+                                }
+                            }
+                        }
+                        Positions::Slot(s) => {
+                            let n = if geo.lines == 1 { geo.cols } else { geo.lines * geo.pitch };
+                            fill::uniform_at(dst, self.slot(*s), n, seed, stream, *draw);
+                        }
+                    }
+                }
+                Step::Gather { f, cursor, coords, dst } => self.gather(*f, *cursor, coords, *dst, geo)?,
+                Step::Seek { cursor, coords } => {
+                    let mut offset = 0;
+                    for c in coords {
+                        let row = if p.has_segs() { 0 } else { self.kept_line };
+                        let index = (self.work.add(c.slot as usize) as *const i64).add(row).read();
+                        if index < 0 || index >= c.size {
+                            return Err(self.out_of_range(*cursor, c, index));
+                        }
+                        offset += index as isize * c.stride as isize;
+                    }
+                    self.seeks.add(*cursor as usize).write(offset);
+                }
+                Step::Scatter(s) => {
+                    if geo.level != Level::Rows || self.first_columns {
+                        self.scatter(s, geo);
+                    }
+                }
+                Step::Fold { f, src, bytes, acc } => {
+                    let (src, acc) = (self.slot(*src), self.work.add(*acc as usize));
+                    for l in 0..geo.lines {
+                        let row = if p.has_segs() { 0 } else { self.kept_line + l };
+                        f(src.add(l * geo.pitch * bytes), geo.cols, acc.add(row * 8));
+                    }
+                }
+                Step::Search { f, src, bytes, mask, max, acc } => {
+                    let (src, acc) = (self.slot(*src), self.work.add(*acc as usize));
+                    let last = p.last();
+                    for l in 0..geo.lines {
+                        let (row, line) = if p.has_segs() { (0, self.kept_line + l) } else { (self.kept_line + l, 0) };
+                        let mask = mask.map_or(std::ptr::null(), |m| self.slot(m).add(l * geo.pitch) as *const u8);
+                        let from = (line * p.sizes[last]) as i64 + self.idx[last];
+                        f(src.add(l * geo.pitch * bytes), mask, geo.cols, from, *max, acc.add(row * size_of::<reduce::Arg>()));
+                    }
+                }
+                Step::Accumulate { acc, f, src, bytes } => {
+                    if geo.level != Level::Rows || self.first_columns {
+                        let a = &p.accs[*acc as usize];
+                        let before: usize = p.accs[..*acc as usize].iter().map(|a| a.len).sum();
+                        let src = self.slot(*src);
+                        for l in 0..geo.lines {
+                            let at = a.at.at(&self.idx) + l as i64 * a.at.coefs[geo.line_loop] * (geo.lines > 1) as i64;
+                            let to = self.accs.add(before + at as usize) as *mut u8;
+                            let from = src.add(l * geo.pitch * bytes);
+                            match f {
+                                FoldInto::Line(f) => f(from, geo.cols, to),
+                                FoldInto::Columns(f) => f(from, geo.cols, to),
+                            }
+                        }
+                    }
+                }
+                Step::Clear { acc, start } => {
+                    let acc = self.work.add(*acc as usize);
+                    for r in 0..geo.cols {
+                        match start {
+                            Some(bits) => (acc as *mut u64).add(r).write(*bits),
+                            None => (acc as *mut reduce::Arg).add(r).write(reduce::Arg::NONE),
+                        }
+                    }
+                }
+                Step::Finish { acc, red, dtype, count, dst } => {
+                    let (acc, dst) = (self.work.add(*acc as usize), self.work.add(*dst as usize));
+                    for r in 0..geo.cols {
+                        match red {
+                            Some(red) => {
+                                let bits = (acc as *const u64).add(r).read();
+                                reduce::finish(*dtype, mean(*red, *count, bits), dst.add(r * dtype.size()));
+                            }
+                            None => (dst as *mut i64).add(r).write((*(acc as *const reduce::Arg).add(r)).at),
+                        }
+                    }
+                }
+                Step::NonZero { src, dtype, builtin } => {
+                    let n = if geo.lines == 1 { geo.cols } else { geo.lines * geo.pitch };
+                    if super::super::kern::gather::any_zero(*dtype, self.slot(*src), n) {
+                        return Err(Fault::DivisionByZero(*builtin));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn out_of_range(&self, cursor: u32, c: &Coord, index: i64) -> Fault {
+        Fault::OutOfRange { value: self.p.cursors[cursor as usize].value, axis: c.axis, index, size: c.size }
+    }
+
+    unsafe fn guarded(&self, g: &Guarded, geo: &Geo) {
+        let bytes = self.p.cursors[g.cursor as usize].bytes;
+        // SAFETY: only the part of the rectangle that lies inside is read.
+        unsafe {
+            let dst = self.slot(g.dst);
+            let at = self.rect(g.cursor, geo);
+            let origin = self.memory.0[self.p.cursors[g.cursor as usize].value as usize];
+            let offset = self.p.cursors[g.cursor as usize].at.at(&self.idx) as isize;
+            for l in 0..geo.lines {
+                let (mut lo, mut hi) = (0, geo.cols);
+                for (lin, size) in &g.axes {
+                    let first = lin.at(&self.idx) + if geo.lines > 1 { l as i64 * lin.coefs[geo.line_loop] } else { 0 };
+                    let step = if geo.level == Level::Once { 0 } else { lin.coefs[geo.col_loop] };
+                    let (a, b) = fill::interval(false, first, step, geo.cols);
+                    let (c, d) = fill::interval(false, size - 1 - first, -step, geo.cols);
+                    (lo, hi) = (lo.max(a).max(c), hi.min(b).min(d));
+                }
+                let hi = hi.max(lo);
+                let to = dst.add(l * geo.pitch * bytes);
+                (g.fill)(to, 0, g.value.as_ptr(), 1, lo);
+                if hi > lo {
+                    let from = origin.offset(offset + l as isize * at.line * (geo.lines > 1) as isize + lo as isize * at.elem);
+                    (g.f)(to.add(lo * bytes), 0, from, at, 1, hi - lo);
+                }
+                (g.fill)(to.add(hi * bytes), 0, g.value.as_ptr(), 1, geo.cols - hi);
+            }
+        }
+    }
+
+    /// The offsets of a tile's elements, as far as the loops decide them.
+    fn tile_offsets(&self, cursor: u32, geo: &Geo, out: &mut [isize; TILE]) -> usize {
+        let coefs = &self.p.cursors[cursor as usize].at.coefs;
+        let (line, col) = (coefs[geo.line_loop] as isize, if geo.level == Level::Once { 0 } else { coefs[geo.col_loop] as isize });
+        let cols = geo.cols.min(TILE);
+        for l in 0..geo.lines {
+            for c in 0..cols {
+                out[l * cols + c] = l as isize * line + c as isize * col;
+            }
+        }
+        geo.lines * cols
+    }
+
+    unsafe fn gather(&self, f: super::super::kern::gather::gather::Fn, cursor: u32, coords: &[Coord], dst: Slot, geo: &Geo) -> Result<(), Fault> {
+        let mut at = [0isize; TILE];
+        let n = self.tile_offsets(cursor, geo, &mut at);
+        // SAFETY: registers hold the tile's indices, which are checked; the rest of an offset is within its storage.
+        unsafe {
+            let places: smallvec::SmallVec<[Coordinate; 4]> = coords
+                .iter()
+                .map(|c| Coordinate { index: self.slot(c.slot) as *const i64, stride: c.stride as isize, size: c.size })
+                .collect();
+            offsets(&places, &mut at[..n]).map_err(|o| self.out_of_range(cursor, &coords[o.coordinate], o.index))?;
+            f(self.slot(dst), self.at(cursor), at.as_ptr(), n);
+        }
+        Ok(())
+    }
+
+    unsafe fn scatter(&self, s: &Scatter, geo: &Geo) {
+        // SAFETY: elements whose place is outside are dropped; registers hold the tile's indices and elements.
+        unsafe {
+            if s.rows {
+                let row = if self.p.has_segs() { 0 } else { self.kept_line };
+                let mut to = self.at(s.cursor);
+                for (lin, size) in &s.axes {
+                    let at = lin.at(&self.idx);
+                    if at < 0 || at >= *size {
+                        return;
+                    }
+                }
+                for c in &s.coords {
+                    let index = (self.work.add(c.slot as usize) as *const i64).add(row).read();
+                    if index < 0 || index >= c.size {
+                        return;
+                    }
+                    to = to.offset(index as isize * c.stride as isize);
+                }
+                if s.replace {
+                    std::ptr::copy_nonoverlapping(self.slot(s.src), to, geo.cols * s.bytes);
+                } else {
+                    (s.line)(to, self.slot(s.src), geo.cols);
+                }
+                return;
+            }
+            let mut at = [0isize; TILE];
+            let mut keep = [1u8; TILE];
+            let n = self.tile_offsets(s.cursor, geo, &mut at);
+            let cols = geo.cols.min(TILE);
+            for (lin, size) in &s.axes {
+                for l in 0..geo.lines {
+                    let first = lin.at(&self.idx) + if geo.lines > 1 { l as i64 * lin.coefs[geo.line_loop] } else { 0 };
+                    for c in 0..cols {
+                        let v = first + c as i64 * lin.coefs[geo.col_loop];
+                        keep[l * cols + c] &= (v >= 0 && v < *size) as u8;
+                    }
+                }
+            }
+            if let Some(m) = s.mask {
+                let mask = self.slot(m);
+                for (i, k) in keep[..n].iter_mut().enumerate() {
+                    *k &= mask.add(i).read();
+                }
+            }
+            let places: smallvec::SmallVec<[Coordinate; 4]> = (s.coords.iter())
+                .map(|c| Coordinate { index: self.slot(c.slot) as *const i64, stride: c.stride as isize, size: c.size })
+                .collect();
+            kept_offsets(&places, &mut at[..n], &mut keep[..n]);
+            // The start alone may lie outside; only kept elements are touched.
+            let c = &self.p.cursors[s.cursor as usize];
+            let base = self.memory.0[c.value as usize].wrapping_offset(c.at.at(&self.idx) as isize);
+            (s.f)(base, at.as_ptr(), keep.as_ptr(), self.slot(s.src), n, s.replace);
+        }
+    }
+}
+
+/// A builtin on `n` elements, one by one.
+unsafe fn scalar_call(b: Builtin, ins: &[*const u8], out: *mut u8, from: DType, to: DType, n: usize) -> Result<(), Fault> {
+    for i in 0..n {
+        // SAFETY: the caller's registers hold `n` elements.
+        let args: smallvec::SmallVec<[Scalar; 4]> = ins.iter().map(|p| unsafe { read(*p, from, i) }).collect();
+        let value = match from {
+            DType::Bool => {
+                let args: smallvec::SmallVec<[bool; 4]> = args.iter().map(|a| a.as_bool()).collect();
+                Scalar::Bool(eval_bool(b, &args).unwrap_or(false))
+            }
+            d if d.is_int() => {
+                let args: smallvec::SmallVec<[i64; 4]> = args.iter().map(|a| a.as_i64()).collect();
+                Scalar::Int(eval_int(b, &args, d).map_err(|_| Fault::DivisionByZero(b))?)
+            }
+            _ => {
+                let args: smallvec::SmallVec<[f64; 4]> = args.iter().map(|a| a.as_f64()).collect();
+                Scalar::Float(eval_f64(b, &args))
+            }
+        };
+        // SAFETY: as above.
+        unsafe { write(out, to, i, cast_scalar(value, to)) };
+    }
+    Ok(())
+}
+
+unsafe fn read(p: *const u8, dtype: DType, i: usize) -> Scalar {
+    // SAFETY: the caller's.
+    unsafe {
+        match dtype {
+            DType::Bool => Scalar::Bool(p.add(i).read() != 0),
+            DType::F32 => Scalar::Float((p as *const f32).add(i).read() as f64),
+            DType::F64 => Scalar::Float((p as *const f64).add(i).read()),
+            DType::U8 => Scalar::Int(p.add(i).read() as i64),
+            DType::I8 => Scalar::Int((p as *const i8).add(i).read() as i64),
+            DType::I16 | DType::F16 | DType::BF16 => Scalar::Int((p as *const i16).add(i).read() as i64),
+            DType::I32 => Scalar::Int((p as *const i32).add(i).read() as i64),
+            DType::I64 | DType::C64 | DType::C128 => Scalar::Int((p as *const i64).add(i).read()),
+        }
+    }
+}
+
+unsafe fn write(p: *mut u8, dtype: DType, i: usize, x: Scalar) {
+    // SAFETY: the caller's.
+    unsafe {
+        let p = p.add(i * dtype.size());
+        match dtype {
+            DType::F32 => (p as *mut f32).write(x.as_f64() as f32),
+            DType::F64 => (p as *mut f64).write(x.as_f64()),
+            _ => reduce::finish(dtype, x.as_i64() as u64, p),
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Acquisition: running a function on stand-ins for its arguments, and keeping what it calls as a trace.
+
+use super::stages::Stages;
+use crate::bind::Builder;
+use crate::error::Error;
+use crate::scope::{self, Open};
+use crate::tensor::{Cell, Kind, Tensor, View};
+use crate::trace::types::{Guard, ProxyId, ProxyTy, Trace};
+use crate::tree::{Leaves, Tree, flatten};
+use fulgurite_core::Dim;
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// A function as a trace, with what its inputs and outputs are to the outside.
+pub(super) struct Acquired<T> {
+    pub trace: Trace,
+    /// The captured cells, whose inputs stand after the arguments.
+    pub cells: Vec<Arc<Cell>>,
+    /// The result, around handles of the ended trace.
+    pub template: T,
+    /// Per leaf of the result, what it is.
+    pub kinds: Vec<Kind>,
+    /// Per argument: the first one that is the same cell (itself, where none is shared).
+    pub aliases: Vec<usize>,
+}
+
+impl<T> Acquired<T> {
+    /// Whether two arguments are one cell.
+    pub fn shares_cells(&self) -> bool {
+        self.aliases.iter().enumerate().any(|(i, first)| i != *first)
+    }
+}
+
+/// Traces `f`, which gets one handle per argument leaf. Arguments that share a cell are one value if `aliased`; traces
+/// that write need that, for others it would only bind the trace to a pattern.
+pub(super) fn acquire<T: Tree>(
+    name: &str,
+    args: &[(Tensor, Arc<str>)],
+    aliased: bool,
+    stages: &mut Stages,
+    f: impl FnOnce(Vec<Tensor>) -> Result<T, Error>,
+) -> Result<Acquired<T>, Error> {
+    let started = Instant::now();
+    drop(Dim::take_guards());
+    let open = Open::new(Builder::new(name));
+    let aliases = aliases(args.iter().map(|(t, _)| t));
+    let mut handles: Vec<Tensor> = Vec::with_capacity(args.len());
+    for (i, (leaf, path)) in args.iter().enumerate() {
+        let ty = leaf_ty(leaf)?;
+        let own = open.argument(path, ty);
+        handles.push(if aliased && aliases[i] != i { handles[aliases[i]].clone() } else { own });
+    }
+    let ran = f(handles).and_then(|template| {
+        let outputs = flatten(&template).leaves().iter().map(|t| open.resolve(t)).collect::<Result<Vec<_>, _>>()?;
+        Ok((template, outputs))
+    });
+    let (template, outputs) = match ran {
+        Ok(done) => done,
+        Err(error) => {
+            let frame = open.close();
+            stages.note("partial", &frame.builder.finish(&[]), started.elapsed());
+            return Err(error);
+        }
+    };
+    let mut frame = open.close();
+    frame.builder.inputs_mut().iter_mut().take(args.len()).for_each(|input| input.donated = true);
+    let arena = frame.builder.arena().clone();
+    let kind = |p: &ProxyId| match arena.ty(*p) {
+        ProxyTy::Tensor(_) => Kind::Tensor,
+        ProxyTy::Number(_) => Kind::Number,
+        ProxyTy::Key => Kind::Key,
+    };
+    let kinds = outputs.iter().map(kind).collect();
+    frame.inner.drain(..).for_each(|(name, trace, time)| stages.note(name, &trace, time));
+    let mut trace = frame.builder.finish(&outputs);
+    trace.prologue = guards(&trace, &aliases, aliased);
+    trace.provenance.micros = started.elapsed().as_micros() as u64;
+    stages.note("acquired", &trace, started.elapsed());
+    Ok(Acquired { trace, cells: frame.cells, template, kinds, aliases })
+}
+
+fn guards(trace: &Trace, aliases: &[usize], aliased: bool) -> Vec<Guard> {
+    let types = trace.input_proxies().take(aliases.len()).enumerate().map(|(i, p)| match trace.ty(p) {
+        ProxyTy::Tensor(t) => Guard::Tensor(i, t),
+        ProxyTy::Number(d) => Guard::Number(i, d),
+        ProxyTy::Key => Guard::Key(i),
+    });
+    let mut guards: Vec<Guard> = types.collect();
+    if aliased {
+        let groups = (0..aliases.len()).map(|first| (first..aliases.len()).filter(|&i| aliases[i] == first).collect());
+        guards.extend(groups.filter(|group: &Vec<usize>| group.len() > 1).map(Guard::Alias));
+    }
+    guards.extend(Dim::take_guards().into_iter().map(|g| Guard::Size(g.left, g.ordering, g.right)));
+    guards
+}
+
+/// The type of an argument.
+///
+/// # Errors
+/// The error of a poisoned one; E740, E741 for a handle of another trace.
+pub(super) fn leaf_ty(leaf: &Tensor) -> Result<ProxyTy, Error> {
+    match leaf.view() {
+        View::Cell(cell) => Ok(cell.proxy_ty()),
+        View::Poison(e) => Err(e.clone()),
+        View::Traced(traced) => Err(scope::stray(traced.token().is_open(), &traced.ty().to_string())),
+    }
+}
+
+/// Per tensor, the position of the first one that is the same cell.
+pub(super) fn aliases<'t>(tensors: impl Iterator<Item = &'t Tensor>) -> Vec<usize> {
+    let mut first = FxHashMap::default();
+    let position = |(i, t): (usize, &Tensor)| match t.view() {
+        View::Cell(cell) => *first.entry(Arc::as_ptr(cell) as usize).or_insert(i),
+        _ => i,
+    };
+    tensors.enumerate().map(position).collect()
+}
+
+/// A tree around values that a program gave.
+pub(super) fn rebuild<T: Tree>(template: &T, kinds: &[Kind], values: impl Iterator<Item = crate::buffer::Buffer>) -> T {
+    let mut leaves = kinds.iter().zip(values).map(|(kind, buffer)| Tensor::from_kind(*kind, buffer));
+    template.rebuild(&mut Leaves::new(&mut leaves))
+}

@@ -1,0 +1,272 @@
+//! What a compiled function has been compiled for, and why it had to be compiled again.
+
+use super::acquire::aliases;
+use super::program::Program;
+use super::stages::Stages;
+use crate::error::Error;
+use crate::scope;
+use crate::tensor::{Kind, Tensor, View};
+use crate::trace::types::{ProxyTy, Trace};
+use crate::tree::{Detail, Fingerprint, Tree, flatten};
+use fulgurite_core::{DType, TensorTy};
+use smallvec::SmallVec;
+use std::any::Any;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, RwLock};
+
+/// Programs that one function keeps; the one unused for longest goes.
+const MOST: usize = 128;
+
+/// The type of an argument.
+#[derive(Clone, PartialEq)]
+pub(super) struct LeafKey {
+    kind: Kind,
+    dtype: DType,
+    sizes: SmallVec<[usize; 4]>,
+}
+
+/// What arguments must be for a program: compared field by field at each call, printed as its prologue.
+pub(super) struct Key {
+    mark: Fingerprint,
+    leaves: Vec<LeafKey>,
+    detail: Detail,
+}
+
+/// A program of a function, with the result that it was traced with.
+pub(super) struct Entry {
+    pub key: Key,
+    pub program: Program,
+    /// Which arguments share a cell; `None`: any may, because nothing is written.
+    pub aliases: Option<Vec<usize>>,
+    /// Per leaf of the result, what it is.
+    pub kinds: Vec<Kind>,
+    /// The result, a tree around handles of the ended trace.
+    pub template: Box<dyn Any + Send + Sync>,
+    /// What `update` knows of the state.
+    pub state: StateFacts,
+    pub stages: Stages,
+    used: AtomicU64,
+}
+
+/// What `update` knows of the state that a function returns.
+#[derive(Default)]
+pub(super) struct StateFacts {
+    /// How many leaves it has.
+    pub leaves: usize,
+    /// Whether it has the form and types of the state that was passed.
+    pub in_place: bool,
+    /// Its leaves that are keys of the state that was passed.
+    pub advance: Vec<usize>,
+}
+
+impl StateFacts {
+    /// The facts about a trace that was made for `state` and returns `next`.
+    pub fn of<S: Tree>(state: &S, next: &S, trace: &Trace) -> StateFacts {
+        let (before, after) = (flatten(state), flatten(next));
+        let leaves = after.leaves().len();
+        let same = |(a, b): (&&Tensor, &&Tensor)| a.ty() == b.ty();
+        let in_place = before.fingerprint() == after.fingerprint()
+            && before.leaves().len() == leaves
+            && before.leaves().iter().zip(after.leaves()).all(same);
+        let passed: Vec<_> = trace.input_proxies().take(before.leaves().len()).collect();
+        let is_passed_key = |i: &usize| {
+            let p = trace.outputs[*i];
+            trace.ty(p) == ProxyTy::Key && passed.contains(&p)
+        };
+        StateFacts { leaves, in_place, advance: (0..leaves).filter(is_passed_key).collect() }
+    }
+}
+
+impl LeafKey {
+    fn fits(&self, leaf: &Tensor) -> Result<bool, Error> {
+        match leaf.view() {
+            View::Cell(cell) => {
+                Ok(self.dtype == cell.dtype() && self.kind == cell.kind() && self.sizes.as_slice() == cell.sizes())
+            }
+            View::Poison(e) => Err(e.clone()),
+            View::Traced(traced) => Err(scope::stray(traced.token().is_open(), &traced.ty().to_string())),
+        }
+    }
+}
+
+impl fmt::Display for LeafKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ty = match self.kind {
+            Kind::Tensor => ProxyTy::tensor(TensorTy::new(self.dtype, &self.sizes)),
+            Kind::Number => ProxyTy::Number(self.dtype),
+            Kind::Key => ProxyTy::Key,
+        };
+        write!(f, "{ty}")
+    }
+}
+
+impl Key {
+    /// The key of these arguments.
+    pub fn new(mark: Fingerprint, leaves: &[Tensor], detail: Detail) -> Key {
+        let key = |leaf: &Tensor| match leaf.view() {
+            View::Cell(cell) => {
+                LeafKey { kind: cell.kind(), dtype: cell.dtype(), sizes: cell.sizes().iter().copied().collect() }
+            }
+            // acquisition has refused these
+            _ => LeafKey { kind: Kind::Tensor, dtype: leaf.dtype(), sizes: SmallVec::new() },
+        };
+        Key { mark, leaves: leaves.iter().map(key).collect(), detail }
+    }
+
+    /// The paths of the arguments.
+    pub fn paths(&self) -> &[Arc<str>] {
+        &self.detail.paths
+    }
+
+    fn fits(&self, mark: Fingerprint, leaves: &[&Tensor]) -> Result<bool, Error> {
+        if self.mark != mark || self.leaves.len() != leaves.len() {
+            return Ok(false);
+        }
+        for (key, leaf) in self.leaves.iter().zip(leaves) {
+            if !key.fits(leaf)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// What differs from another key: one line each.
+    fn differences(&self, old: &Key) -> Vec<String> {
+        let mut out = Vec::new();
+        let before: std::collections::HashMap<&str, &LeafKey> =
+            old.detail.paths.iter().map(|p| &**p).zip(&old.leaves).collect();
+        for (path, text) in &self.detail.fixed {
+            match old.detail.fixed.iter().find(|(p, _)| p == path) {
+                Some((_, was)) if was != text => out.push(format!("fixed `{path}` was {was}, is {text}")),
+                _ => {}
+            }
+        }
+        for (path, leaf) in self.detail.paths.iter().zip(&self.leaves) {
+            match before.get(&**path) {
+                None => out.push(format!("`{path}` is new")),
+                Some(was) if *was != leaf => out.push(format!("`{path}` was {was}, is {leaf}")),
+                Some(_) => {}
+            }
+        }
+        let gone = before.keys().filter(|path| !self.detail.paths.iter().any(|p| p == *path)).count();
+        if gone > 0 {
+            out.push(format!("{gone} tensors are gone"));
+        }
+        if out.is_empty() {
+            out.push(match self.mark == old.mark {
+                true => "other arguments share storage, or sizes compare otherwise".to_owned(),
+                false => "a fixed part that prints the same has another hash".to_owned(),
+            });
+        }
+        out
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (path, leaf) in self.detail.paths.iter().zip(&self.leaves) {
+            writeln!(f, "{} is {leaf}", if path.is_empty() { "the argument" } else { path })?;
+        }
+        self.detail.fixed.iter().try_for_each(|(path, text)| writeln!(f, "{path} = {text}"))
+    }
+}
+
+impl Entry {
+    pub fn new(key: Key, program: Program, kinds: Vec<Kind>, template: Box<dyn Any + Send + Sync>) -> Entry {
+        let (aliases, state, stages) = (None, StateFacts::default(), Stages::default());
+        Entry { key, program, aliases, kinds, template, state, stages, used: AtomicU64::new(0) }
+    }
+
+    /// The result that it was traced with.
+    ///
+    /// # Errors
+    /// E709 if it is of another type: one function has one type of result.
+    pub fn template<T: 'static>(&self) -> Result<&T, Error> {
+        self.template.downcast_ref().ok_or_else(|| Error::bug("E709", "a program was kept for another function"))
+    }
+
+    fn fits(&self, mark: Fingerprint, leaves: &[&Tensor]) -> Result<bool, Error> {
+        if !self.key.fits(mark, leaves)? {
+            return Ok(false);
+        }
+        let Some(pattern) = &self.aliases else { return Ok(true) };
+        let captured = |leaf: &&Tensor| matches!(leaf.view(), View::Cell(cell) if self.program.captured(cell));
+        Ok(aliases(leaves.iter().copied()) == *pattern && !leaves.iter().any(captured))
+    }
+}
+
+/// The programs of one function.
+#[derive(Default)]
+pub(super) struct Cache {
+    entries: RwLock<Vec<Arc<Entry>>>,
+    /// The entry of the last hit, tried first.
+    last: AtomicUsize,
+    clock: AtomicU64,
+}
+
+impl Cache {
+    /// The program for these arguments, if there is one.
+    ///
+    /// # Errors
+    /// The error of a poisoned argument; E740, E741 for a handle of a trace.
+    pub fn find(&self, mark: Fingerprint, leaves: &[&Tensor]) -> Result<Option<Arc<Entry>>, Error> {
+        let entries = self.entries.read().unwrap_or_else(|e| e.into_inner());
+        let last = self.last.load(Ordering::Relaxed);
+        if let Some(entry) = entries.get(last)
+            && entry.fits(mark, leaves)?
+        {
+            return Ok(Some(self.hit(entry)));
+        }
+        for (i, entry) in entries.iter().enumerate().filter(|(i, _)| *i != last) {
+            if entry.fits(mark, leaves)? {
+                self.last.store(i, Ordering::Relaxed);
+                return Ok(Some(self.hit(entry)));
+            }
+        }
+        Ok(None)
+    }
+
+    fn hit(&self, entry: &Arc<Entry>) -> Arc<Entry> {
+        entry.used.store(self.clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+        entry.clone()
+    }
+
+    /// Keeps a program.
+    pub fn insert(&self, entry: Entry) -> Arc<Entry> {
+        let entry = Arc::new(entry);
+        entry.used.store(self.clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+        let mut entries = self.entries.write().unwrap_or_else(|e| e.into_inner());
+        if entries.len() >= MOST {
+            let oldest = entries.iter().enumerate().min_by_key(|(_, e)| e.used.load(Ordering::Relaxed));
+            if let Some((i, _)) = oldest {
+                entries.swap_remove(i);
+            }
+        }
+        entries.push(entry.clone());
+        self.last.store(entries.len() - 1, Ordering::Relaxed);
+        entry
+    }
+
+    /// Why arguments with this key meet no program: what differs from the one that they resemble most.
+    pub fn reason(&self, key: &Key) -> Vec<String> {
+        let entries = self.entries.read().unwrap_or_else(|e| e.into_inner());
+        let nearest = entries.iter().map(|e| key.differences(&e.key)).min_by_key(Vec::len);
+        nearest.unwrap_or_else(|| vec!["the first call".to_owned()])
+    }
+
+    /// The program that was compiled last.
+    pub fn newest(&self) -> Option<Arc<Entry>> {
+        self.entries.read().unwrap_or_else(|e| e.into_inner()).last().cloned()
+    }
+
+    /// How many programs are kept.
+    pub fn len(&self) -> usize {
+        self.entries.read().unwrap_or_else(|e| e.into_inner()).len()
+    }
+
+    /// Forgets all programs.
+    pub fn clear(&self) {
+        self.entries.write().unwrap_or_else(|e| e.into_inner()).clear();
+    }
+}

@@ -1,0 +1,184 @@
+//! Running a program on trees: buffers out of leaves, results into leaves.
+
+use super::acquire::rebuild;
+use super::cache::Entry;
+use crate::buffer::Buffer;
+use crate::error::Error;
+use crate::tensor::{Cell, Kind, Tensor, View};
+use crate::tree::{LeafMut, Leaves, Tree, VisitorMut, flatten};
+use smallvec::SmallVec;
+use std::cell::RefCell;
+use std::sync::Arc;
+
+thread_local! {
+    /// Lists of buffers whose memory is used again by the next call (nested calls take others).
+    static SCRATCH: RefCell<Vec<Vec<Buffer>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The buffers of a call's arguments.
+pub(super) struct Inputs {
+    buffers: Vec<Buffer>,
+    /// Cells of arguments that the program writes and that others hold too.
+    cells: SmallVec<[(usize, Arc<Cell>); 2]>,
+}
+
+impl Drop for Inputs {
+    fn drop(&mut self) {
+        let mut list = std::mem::take(&mut self.buffers);
+        list.clear();
+        SCRATCH.with_borrow_mut(|free| {
+            if free.len() < 4 {
+                free.push(list);
+            }
+        });
+    }
+}
+
+impl Inputs {
+    fn new() -> Inputs {
+        let buffers = SCRATCH.with_borrow_mut(Vec::pop).unwrap_or_default();
+        Inputs { buffers, cells: SmallVec::new() }
+    }
+
+    /// Shares of the data of these leaves, which fit the entry.
+    pub fn shares(entry: &Entry, leaves: &[&Tensor]) -> Inputs {
+        let mut inputs = Inputs::new();
+        inputs.add(leaves);
+        inputs.keep_written(entry, 0, leaves);
+        inputs
+    }
+
+    fn add(&mut self, leaves: &[&Tensor]) {
+        // leaves that fit an entry are cells
+        self.buffers.extend(leaves.iter().filter_map(|leaf| match leaf.view() {
+            View::Cell(cell) => Some(cell.buffer()),
+            _ => None,
+        }));
+    }
+
+    /// Notes the cells among arguments `from..` that the program writes.
+    fn keep_written(&mut self, entry: &Entry, from: usize, leaves: &[&Tensor]) {
+        for at in entry.program.written_arguments() {
+            if let Some(leaf) = at.checked_sub(from).and_then(|i| leaves.get(i))
+                && let View::Cell(cell) = leaf.view()
+            {
+                self.cells.push((at, cell.clone()));
+            }
+        }
+    }
+
+    /// Runs the program.
+    pub fn run(mut self, entry: &Entry) -> Result<Vec<Buffer>, Error> {
+        self.run_here(entry)
+    }
+
+    fn run_here(&mut self, entry: &Entry) -> Result<Vec<Buffer>, Error> {
+        let Inputs { buffers, cells } = self;
+        entry.program.run(buffers, |i| cells.iter().find(|(at, _)| *at == i).map(|(_, cell)| cell.clone()))
+    }
+}
+
+/// The leaves of a state whose data were taken out, to be replaced or put back.
+struct Loan<'s> {
+    leaves: SmallVec<[LeafMut<'s>; 24]>,
+    inputs: Inputs,
+    /// Bit `i % 64` of word `i / 64`: leaf `i` has lent its data.
+    lent: SmallVec<[u64; 4]>,
+}
+
+impl<'s> Loan<'s> {
+    /// Takes the data of leaves that nothing else reaches, and shares of the rest.
+    fn take<S: Tree>(entry: &Entry, state: &'s mut S) -> Loan<'s> {
+        let mut v = VisitorMut::default();
+        state.visit_mut(&mut v);
+        let mut loan = Loan { leaves: v.into_leaves(), inputs: Inputs::new(), lent: SmallVec::new() };
+        loan.lent.resize(loan.leaves.len().div_ceil(64), 0);
+        for (i, leaf) in loan.leaves.iter_mut().enumerate() {
+            if let LeafMut::Owned(tensor) = leaf
+                && let Some(cell) = tensor.cell_mut()
+            {
+                loan.inputs.buffers.push(cell.lend());
+                loan.lent[i / 64] |= 1 << (i % 64);
+            } else {
+                loan.inputs.add(&[leaf.get()]);
+            }
+        }
+        let kept: SmallVec<[(usize, Arc<Cell>); 2]> = entry
+            .program
+            .written_arguments()
+            .filter_map(|at| match loan.leaves.get(at)?.get().view() {
+                View::Cell(cell) if !loan.has_lent(at) => Some((at, cell.clone())),
+                _ => None,
+            })
+            .collect();
+        loan.inputs.cells = kept;
+        loan
+    }
+
+    fn has_lent(&self, i: usize) -> bool {
+        self.lent.get(i / 64).is_some_and(|word| word >> (i % 64) & 1 == 1)
+    }
+
+    /// Gives each leaf a new value.
+    fn replace(mut self, values: &mut dyn Iterator<Item = (Buffer, Kind)>) {
+        for (leaf, (value, kind)) in self.leaves.iter_mut().zip(values) {
+            let LeafMut::Owned(leaf) = leaf else { continue };
+            match leaf.cell_mut() {
+                Some(cell) => _ = cell.replace_mut(value),
+                None => **leaf = Tensor::from_kind(kind, value),
+            }
+        }
+        self.lent.clear();
+    }
+}
+
+/// What was lent goes back, also where the program failed or panicked.
+impl Drop for Loan<'_> {
+    fn drop(&mut self) {
+        for i in 0..self.leaves.len() {
+            if self.has_lent(i)
+                && let Some(buffer) = self.inputs.buffers.get(i).cloned()
+                && let LeafMut::Owned(leaf) = &mut self.leaves[i]
+                && let Some(cell) = leaf.cell_mut()
+            {
+                cell.give_back(buffer);
+            }
+        }
+    }
+}
+
+/// Runs a program `(state, batch) → (state, result)`, and puts the new state in the old one's place.
+pub(super) fn update<S, B, R>(entry: &Entry, state: &mut S, batch: B) -> Result<R, Error>
+where
+    S: Tree + 'static,
+    B: Tree,
+    R: Tree + 'static,
+{
+    let (next, rest) = entry.template::<(S, R)>()?;
+    let mut loan = Loan::take(entry, state);
+    let own = loan.leaves.len();
+    {
+        let v = flatten(&batch);
+        loan.inputs.add(v.leaves());
+        loan.inputs.keep_written(entry, own, v.leaves());
+    }
+    drop(batch);
+    let mut values = loan.inputs.run_here(entry)?;
+    for &i in &entry.state.advance {
+        if let Some(&[seed, stream]) = values[i].as_slice::<i64>() {
+            values[i] = Buffer::key(seed, stream.wrapping_add(1)).map_err(|e| Error::new("E743", e.to_string()))?;
+        }
+    }
+    let result = values.split_off(entry.state.leaves);
+    let (kinds, result_kinds) = entry.kinds.split_at(entry.state.leaves);
+    let mut values = values.into_iter().zip(kinds.iter().copied());
+    if entry.state.in_place && loan.leaves.iter().all(|leaf| matches!(leaf, LeafMut::Owned(_))) {
+        loan.replace(&mut values);
+    } else {
+        loan.lent.clear();
+        drop(loan);
+        let mut fresh = values.map(|(value, kind)| Tensor::from_kind(kind, value));
+        *state = next.rebuild(&mut Leaves::new(&mut fresh));
+    }
+    Ok(rebuild(rest, result_kinds, result.into_iter()))
+}

@@ -1,0 +1,270 @@
+//! Gradients: closures recorded inside the open trace, differentiated, and their lines taken over.
+//!
+//! Outside of any trace the same happens in a trace opened for the call, which is compiled and run at once.
+
+use super::once;
+use super::traceable::ours;
+use crate::error::{Error, ErrorKind};
+use crate::scope::{self, Open};
+use crate::tensor::{Cell, Tensor, View};
+use crate::trace::types::{ProxyId, ProxyTy, Trace};
+use crate::transforms::{self, Seed};
+use crate::tree::{self, Leaves, Tree, describe, flatten};
+use fulgurite_core::loc::Loc;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// What a differentiated closure may return: a loss, or a loss with results that are only passed on.
+pub trait Loss: Tree {
+    /// The loss.
+    fn loss(&self) -> &Tensor;
+}
+impl Loss for Tensor {
+    fn loss(&self) -> &Tensor {
+        self
+    }
+}
+impl<A: Tree> Loss for (Tensor, A) {
+    fn loss(&self) -> &Tensor {
+        &self.0
+    }
+}
+
+/// `f(p)` and its gradient by every float tensor of `p`: a tree of the form of `p`. Other tensors have the gradient 0,
+/// keys stay as they are. An error poisons both.
+#[track_caller]
+pub fn value_and_grad<P: Tree>(p: &P, f: impl FnOnce(&P) -> Tensor) -> (Tensor, P) {
+    let loc = Loc::caller();
+    match differentiate(p, loc, |p| Ok(f(p))) {
+        Ok(both) => both,
+        Err(e) => (Tensor::poisoned(e.clone()), poisoned(p, &e)),
+    }
+}
+
+/// The gradient of `f(p)` by every float tensor of `p`, as [`value_and_grad`].
+#[track_caller]
+pub fn grad<P: Tree>(p: &P, f: impl FnOnce(&P) -> Tensor) -> P {
+    let loc = Loc::caller();
+    differentiate(p, loc, |p| Ok(f(p))).map_or_else(|e| poisoned(p, &e), |(_, grad)| grad)
+}
+
+/// As [`value_and_grad`], for closures that use `?` or return more than the loss: `(loss, rest)`.
+///
+/// # Errors
+/// The closure's; E711, E712 where something has no gradient; the first error that a result stands for.
+#[track_caller]
+pub fn try_value_and_grad<P: Tree, L: Loss, E>(p: &P, f: impl FnOnce(&P) -> Result<L, E>) -> Result<(L, P), Error>
+where
+    E: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let loc = Loc::caller();
+    differentiate(p, loc, |p| f(p).map_err(|e| ours(e.into())))
+}
+
+/// `f(p)`, and what each part of `p` does to the sum of `cotangent * f(p)`. Parts that are no float tensors have the
+/// gradient 0.
+///
+/// # Errors
+/// As [`try_value_and_grad`]; E748 if `cotangent` and the result differ in form, E712 if they differ in types.
+#[track_caller]
+pub fn vjp<P: Tree, O: Tree>(p: &P, cotangent: &O, f: impl FnOnce(&P) -> O) -> Result<(O, P), Error> {
+    let loc = Loc::caller();
+    if !scope::is_tracing() {
+        return once("vjp", || pull(p, cotangent, loc, f));
+    }
+    pull(p, cotangent, loc, f)
+}
+
+/// `f(p)`, and how it changes where the float tensors of `p` move along those of `tangent`. Parts of the result that are
+/// no float tensors change by 0.
+///
+/// # Errors
+/// As [`vjp`], for `tangent` and `p`.
+#[track_caller]
+pub fn jvp<P: Tree, O: Tree>(p: &P, tangent: &P, f: impl FnOnce(&P) -> O) -> Result<(O, O), Error> {
+    let loc = Loc::caller();
+    if !scope::is_tracing() {
+        return once("jvp", || push(p, tangent, loc, f));
+    }
+    push(p, tangent, loc, f)
+}
+
+fn poisoned<T: Tree>(tree: &T, e: &Error) -> T {
+    tree::map(tree, |_| Tensor::poisoned(e.clone()))
+}
+
+fn differentiate<P: Tree, L: Loss>(
+    p: &P,
+    loc: Loc,
+    f: impl FnOnce(&P) -> Result<L, Error>,
+) -> Result<(L, P), Error> {
+    if !scope::is_tracing() {
+        return once("value_and_grad", || differentiate(p, loc, f));
+    }
+    let closure = Closure::record("loss", p, loc, f)?;
+    check_loss(closure.template.loss(), loc)?;
+    let mut seeds = vec![Seed::Zero; closure.trace.outputs.len()];
+    // the loss is the first leaf of every `Loss`
+    seeds[..1].fill(Seed::Ones);
+    closure.reverse(p, &seeds, &[])
+}
+
+fn check_loss(loss: &Tensor, loc: Loc) -> Result<(), Error> {
+    let float = is_float(loss);
+    if float && loss.numel().value() == 1 {
+        return Ok(());
+    }
+    let ty = loss.ty().map_or_else(String::new, |t| t.to_string());
+    let claim = match float {
+        true => format!("the loss is {ty}; a gradient needs one number"),
+        false => format!("the loss is {ty}, which has no gradient"),
+    };
+    let error = Error::new("E712", claim).kind_is(ErrorKind::NotDifferentiable { value: "loss".into(), ty });
+    Err(if float { error.help("sum it, or take its mean") } else { error }.at(loc))
+}
+
+fn pull<P: Tree, O: Tree>(p: &P, cotangent: &O, loc: Loc, f: impl FnOnce(&P) -> O) -> Result<(O, P), Error> {
+    let closure = Closure::record("vjp", p, loc, |p| Ok(f(p)))?;
+    let given = flatten(cotangent);
+    let wanted = flatten(&closure.template);
+    same_types(wanted.leaves(), given.leaves(), "the cotangent", loc)?;
+    let seeds: Vec<Seed> = wanted.leaves().iter().map(|t| if is_float(t) { Seed::Input } else { Seed::Zero }).collect();
+    let sown: Vec<&Tensor> = given.leaves().iter().copied().filter(|t| is_float(t)).collect();
+    closure.reverse(p, &seeds, &sown)
+}
+
+fn push<P: Tree, O: Tree>(p: &P, tangent: &P, loc: Loc, f: impl FnOnce(&P) -> O) -> Result<(O, O), Error> {
+    let (args, directions) = (flatten(p), flatten(tangent));
+    same_types(args.leaves(), directions.leaves(), "the tangent", loc)?;
+    let closure = Closure::record("jvp", p, loc, |p| Ok(f(p)))?;
+    let started = Instant::now();
+    let jvp = transforms::jvp(&closure.trace, &closure.wrt)?;
+    scope::note("jvp", &jvp.trace, started.elapsed());
+    let moved = args.leaves().iter().zip(directions.leaves()).filter(|(t, _)| is_float(t)).map(|(_, d)| *d);
+    let values = closure.splice(p, &jvp.trace, moved)?;
+    let template = &closure.template;
+    let tangents = flatten(template).leaves().iter().enumerate().map(|(i, out)| match jvp.tangents[i] {
+        Some(at) => Ok(values[at].clone()),
+        None => zero(out),
+    });
+    let tangents = tangents.collect::<Result<Vec<_>, _>>()?;
+    let out = template.rebuild(&mut Leaves::new(&mut values.iter().cloned()));
+    Ok((out, template.rebuild(&mut Leaves::new(&mut tangents.into_iter()))))
+}
+
+fn is_float(t: &Tensor) -> bool {
+    t.ty().is_some_and(|ty| ty.as_tensor().is_some_and(|t| t.dtype.is_float()))
+}
+
+fn same_types(wanted: &[&Tensor], given: &[&Tensor], what: &str, loc: Loc) -> Result<(), Error> {
+    if wanted.len() != given.len() {
+        let claim = format!("{what} has {} leaves where {} are needed", given.len(), wanted.len());
+        return Err(Error::new("E748", claim).at(loc));
+    }
+    for (want, have) in wanted.iter().zip(given) {
+        have.check()?;
+        let (want, have) = (want.ty(), have.ty());
+        if want != have {
+            let text = |ty: Option<ProxyTy>| ty.map_or_else(String::new, |t| t.to_string());
+            let claim = format!("{what} of {} is {}", text(want), text(have));
+            return Err(Error::new("E712", claim).help("they must have one type").at(loc));
+        }
+    }
+    Ok(())
+}
+
+/// Zeros of the type of a tensor of the open trace (or of a number); a key stands for itself.
+fn zero(like: &Tensor) -> Result<Tensor, Error> {
+    match like.ty() {
+        Some(ProxyTy::Tensor(t)) => scope::full(&t.ty, 0.0),
+        Some(ProxyTy::Number(d)) => scope::full(&fulgurite_core::TensorTy::new::<usize>(d, &[]), 0.0),
+        _ => Ok(like.clone()),
+    }
+}
+
+/// A closure as a trace inside the open one.
+struct Closure<T> {
+    trace: Trace,
+    /// The inputs by which it is differentiated: the float tensors of its argument.
+    wrt: Vec<ProxyId>,
+    /// Per leaf of its argument: the position in `wrt`.
+    position: Vec<Option<usize>>,
+    /// Captured cells, whose inputs stand after the argument's.
+    cells: Vec<Arc<Cell>>,
+    /// Its result, around handles of its trace.
+    template: T,
+}
+
+impl<T: Tree> Closure<T> {
+    /// Records `f` on stand-ins for the leaves of `p`.
+    fn record<P: Tree>(name: &str, p: &P, loc: Loc, f: impl FnOnce(&P) -> Result<T, Error>) -> Result<Closure<T>, Error> {
+        let (leaves, detail) = describe(p);
+        let nothing = || Error::bug("E709", "no trace is open");
+        let open = Open::nested(name).ok_or_else(nothing)?;
+        let (mut handles, mut position, mut count) = (Vec::new(), Vec::new(), 0);
+        for (leaf, path) in leaves.iter().zip(&detail.paths) {
+            leaf.check()?;
+            handles.push(open.argument(path, leaf.ty().ok_or_else(nothing)?));
+            position.push(is_float(leaf).then_some(count));
+            count += is_float(leaf) as usize;
+        }
+        if count == 0 {
+            let types: Vec<String> = leaves.iter().take(3).filter_map(|t| t.ty()).map(|t| t.to_string()).collect();
+            let claim = format!("there is nothing to differentiate by: no float tensor among [{}]", types.join(", "));
+            let kind = ErrorKind::NotDifferentiable { value: "argument".into(), ty: types.join(", ") };
+            return Err(Error::new("E712", claim).kind_is(kind).at(loc));
+        }
+        let argument = p.rebuild(&mut Leaves::new(&mut handles.into_iter()));
+        let template = f(&argument)?;
+        let outputs = flatten(&template).leaves().iter().map(|t| open.resolve(t)).collect::<Result<Vec<_>, _>>();
+        let outputs = outputs.map_err(|e| e.at(loc))?;
+        let frame = open.close();
+        let trace = frame.builder.finish(&outputs);
+        let floats = trace.input_proxies().zip(&position).filter_map(|(p, at)| at.map(|_| p));
+        let wrt = floats.collect();
+        Ok(Closure { trace, wrt, position, cells: frame.cells, template })
+    }
+
+    /// Takes over the joint trace: the result, and the gradients as a tree like `p`.
+    fn reverse<P: Tree>(self, p: &P, seeds: &[Seed], cotangents: &[&Tensor]) -> Result<(T, P), Error> {
+        let started = Instant::now();
+        let joint = transforms::joint(&self.trace, &self.wrt, seeds)?;
+        scope::note("joint", &joint.trace, started.elapsed());
+        let values = self.splice(p, &joint.trace, cotangents.iter().copied())?;
+        let leaves = flatten(p);
+        let grads = leaves.leaves().iter().zip(&self.position).map(|(leaf, at)| {
+            match at.and_then(|at| joint.grads[at]) {
+                Some(output) => Ok(values[output].clone()),
+                None => zero(leaf),
+            }
+        });
+        let grads = grads.collect::<Result<Vec<_>, Error>>()?;
+        let value = self.template.rebuild(&mut Leaves::new(&mut values.iter().cloned()));
+        Ok((value, p.rebuild(&mut Leaves::new(&mut grads.into_iter()))))
+    }
+
+    /// Binds the lines of `made` (from this trace; further inputs get `more`) into the trace around; its outputs.
+    fn splice<'t, P: Tree>(
+        &self,
+        p: &P,
+        made: &Trace,
+        more: impl Iterator<Item = &'t Tensor>,
+    ) -> Result<Vec<Tensor>, Error> {
+        let leaves = flatten(p);
+        let cells: Vec<Tensor> = self.cells.iter().map(|cell| Tensor::from_cell(cell.clone())).collect();
+        let args = scope::resolve_all(leaves.leaves().iter().copied().chain(&cells).chain(more))?;
+        let values = scope::splice(made, &args)?;
+        // what the closure wrote to its argument, it wrote to the tensors of `p`
+        for write in &made.epilogue {
+            let at = made.input_proxies().position(|i| i == write.value);
+            let version = at.map_or(write.value, |at| args[at]);
+            scope::set_version(args[write.input], version);
+            if let Some(leaf) = leaves.leaves().get(write.input)
+                && let View::Traced(traced) = leaf.view()
+            {
+                traced.set_proxy(version);
+            }
+        }
+        Ok(values)
+    }
+}

@@ -1,0 +1,176 @@
+//! Operators outside of any trace: programs of one line on the same executors, kept by symbol, types and options.
+
+use super::backend::{self, Compiled};
+use crate::bind::Builder;
+use crate::buffer::Buffer;
+use crate::error::Error;
+use crate::scope;
+use crate::symbol::SymbolRef;
+use crate::tensor::{Cell, Kind, Tensor, View};
+use crate::trace::types::{ProxyId, ProxyTy};
+use crate::tree::Fingerprint;
+use fulgurite_core::loc::Loc;
+use fulgurite_core::{DType, Value};
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+use std::cell::RefCell;
+use std::hash::{Hash, Hasher};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Programs in one generation. Two are kept: what the older one had and nobody asked for since goes.
+const GENERATION: usize = 512;
+
+thread_local! {
+    static PROGRAMS: RefCell<Programs> = RefCell::default();
+}
+
+#[derive(Default)]
+struct Programs {
+    young: FxHashMap<Fingerprint, Rc<Line>>,
+    old: FxHashMap<Fingerprint, Rc<Line>>,
+}
+
+impl Programs {
+    fn find(&mut self, mark: Fingerprint) -> Option<Rc<Line>> {
+        if let Some(line) = self.young.get(&mark) {
+            return Some(line.clone());
+        }
+        let line = self.old.remove(&mark)?;
+        self.insert(mark, line.clone());
+        Some(line)
+    }
+
+    fn insert(&mut self, mark: Fingerprint, line: Rc<Line>) {
+        if self.young.len() >= GENERATION {
+            self.old = std::mem::take(&mut self.young);
+        }
+        self.young.insert(mark, line);
+    }
+}
+
+/// A program of one line.
+struct Line {
+    compiled: Compiled,
+    results: usize,
+    /// Tensor arguments (by number) that are written; their values stand behind the results.
+    writes: SmallVec<[usize; 2]>,
+}
+
+/// Runs a call at once.
+///
+/// # Errors
+/// What binding, compiling or running reports, at `loc`; E740, E741 for an argument of a trace.
+pub(crate) fn run(symbol: SymbolRef, args: Vec<Value<Tensor>>, loc: Loc) -> Result<Vec<Tensor>, Error> {
+    call(symbol, args).map_err(|e| e.at(loc))
+}
+
+fn call(symbol: SymbolRef, args: Vec<Value<Tensor>>) -> Result<Vec<Tensor>, Error> {
+    let mut mark = Fingerprint::default();
+    mark.add(std::ptr::from_ref(symbol) as u64);
+    let mut cells: SmallVec<[&Arc<Cell>; 4]> = SmallVec::new();
+    args.iter().try_for_each(|arg| note(arg, &mut mark, &mut cells))?;
+    let line = match PROGRAMS.with_borrow_mut(|programs| programs.find(mark)) {
+        Some(line) => line,
+        None => {
+            let line = Rc::new(compile(symbol, &args)?);
+            PROGRAMS.with_borrow_mut(|programs| programs.insert(mark, line.clone()));
+            line
+        }
+    };
+    let mut buffers: Vec<Buffer> = cells.iter().map(|cell| cell.buffer()).collect();
+    let written: SmallVec<[Arc<Cell>; 2]> = line.writes.iter().map(|&i| cells[i].clone()).collect();
+    // arguments that were moved in and that nobody else holds may be overwritten
+    drop(args);
+    let mut values = line.compiled.run(&mut buffers)?;
+    for (cell, value) in written.iter().zip(values.drain(line.results..)) {
+        cell.replace(value);
+    }
+    Ok(values.into_iter().map(Tensor::from_buffer).collect())
+}
+
+/// What of an argument a program depends on; and its tensors.
+fn note<'a>(arg: &'a Value<Tensor>, mark: &mut Fingerprint, cells: &mut SmallVec<[&'a Arc<Cell>; 4]>) -> Result<(), Error> {
+    match arg {
+        Value::Tensor(t) => match t.view() {
+            View::Cell(cell) => {
+                let kind = match cell.kind() {
+                    Kind::Tensor => 1,
+                    Kind::Number => 2,
+                    Kind::Key => 3,
+                };
+                mark.add(kind << 56 | (cell.dtype() as u64) << 48 | cell.sizes().len() as u64);
+                cell.sizes().iter().for_each(|&n| mark.add(n as u64));
+                cells.push(cell);
+            }
+            View::Traced(traced) => {
+                return Err(scope::stray(traced.token().is_open(), &traced.ty().to_string()));
+            }
+            View::Poison(e) => return Err(e.clone()),
+        },
+        Value::Num(x) => {
+            let (kind, bits) = x.key_bits();
+            mark.add(16 + kind as u64);
+            mark.add(bits);
+        }
+        Value::Size(d) => {
+            // a symbolic size never meets immediate execution: its value is all there is
+            mark.add(17);
+            mark.add(d.value() as u64);
+        }
+        Value::DType(d) => mark.add(32 + *d as u64),
+        Value::Word(word) => {
+            mark.add(64);
+            word.hash(mark);
+        }
+        Value::Str(text) => {
+            mark.add(65);
+            mark.write(text.as_bytes());
+        }
+        Value::Type(ty) => {
+            mark.add(66 + ((ty.dtype as u64) << 8));
+            ty.shape.iter().for_each(|d| mark.add(d.value() as u64));
+        }
+        Value::List(items) => {
+            mark.add(67);
+            mark.add(items.len() as u64);
+            items.iter().try_for_each(|item| note(item, mark, cells))?;
+        }
+        Value::Absent => mark.add(0),
+    }
+    Ok(())
+}
+
+/// The program of a call. Its line has no place: each call has its own.
+fn compile(symbol: SymbolRef, args: &[Value<Tensor>]) -> Result<Line, Error> {
+    let mut builder = Builder::new(symbol.name());
+    let names = symbol.row().sig.params.iter().map(|p| p.name.name.as_str()).chain(std::iter::repeat("x"));
+    let mut inputs: Vec<ProxyId> = Vec::new();
+    let lowered: Vec<Value<ProxyId>> = args
+        .iter()
+        .zip(names)
+        .map(|(arg, name)| {
+            arg.map(&mut |t| {
+                let ty = match t.view() {
+                    View::Cell(cell) => cell.proxy_ty(),
+                    // `note` has refused these
+                    _ => ProxyTy::Number(DType::F32),
+                };
+                inputs.push(builder.input(name, ty));
+                inputs[inputs.len() - 1]
+            })
+        })
+        .collect();
+    let outs = builder.bind(symbol, lowered.clone(), Loc::NOWHERE)?;
+    let written = builder.lines().last().map_or_else(Vec::new, |line| line.effects.writes.clone());
+    let position = |i: &usize| match lowered.get(*i) {
+        Some(Value::Tensor(p)) => inputs.iter().position(|q| q == p),
+        _ => None,
+    };
+    let writes = written.iter().filter_map(position).collect();
+    let results = outs.len() - written.len();
+    // written values are results behind the results: the cells that get them are known here, not to the trace
+    let mut trace = builder.finish(&outs);
+    trace.epilogue.clear();
+    Ok(Line { compiled: backend::compile(&trace)?, results, writes })
+}

@@ -1,0 +1,257 @@
+//! Compiled functions: traced at the first call with arguments of certain types, run from then on.
+//!
+//! A call flattens its arguments, compares their types and fixed parts with those of the program used last, and runs
+//! that. Otherwise the function is traced on stand-ins ([`acquire`]), the trace goes through the pipeline ([`stages`]),
+//! and the program is kept with the result that it was traced with, around whose leaves later results are put.
+//!
+//! **Invariant:** a call that finds its program formats nothing, and allocates only what it returns.
+
+mod acquire;
+mod backend;
+mod cache;
+mod call;
+mod derivatives;
+pub(crate) mod immediate;
+mod program;
+pub mod stages;
+pub mod stats;
+mod traceable;
+
+#[cfg(test)]
+mod tests;
+
+pub use derivatives::{Loss, grad, jvp, try_value_and_grad, value_and_grad, vjp};
+pub use stages::{Stage, Stages};
+pub use stats::{Miss, Stats};
+pub use traceable::{Many, One, Outcome, Traceable};
+
+use crate::error::Error;
+use crate::scope;
+use crate::tensor::{Tensor, View};
+use crate::trace::types::Trace;
+use crate::tree::{self, Leaves, Tree, Visitor, flatten};
+use acquire::{Acquired, acquire};
+use cache::{Cache, Entry, Key, StateFacts};
+use program::Program;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+/// The tree that a function returns.
+pub type Returned<F, M, A> = <<F as Traceable<M, A>>::Out as Outcome>::Tree;
+
+/// A function that is compiled for the types of its arguments when it is called; made by [`jit`].
+pub struct Jit<F> {
+    f: F,
+    name: String,
+    keep: bool,
+    cache: Cache,
+    hits: AtomicU64,
+    misses: Mutex<Vec<Miss>>,
+}
+
+/// A compiled version of `f`, a function of owned trees.
+///
+/// It may be called from several threads. What `f` does besides calling operators happens when it is traced, not at
+/// each call; tensors in memory that it captures are read at each call.
+pub fn jit<F>(f: F) -> Jit<F> {
+    let path = std::any::type_name::<F>().trim_end_matches("::{{closure}}");
+    let name = path.rsplit("::").next().filter(|name| name.starts_with(char::is_alphabetic)).unwrap_or("f");
+    let name = name.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+    Jit { f, name, keep: false, cache: Cache::default(), hits: AtomicU64::new(0), misses: Mutex::default() }
+}
+
+impl<F> Jit<F> {
+    /// The same under another name, which traces show.
+    pub fn named(self, name: &str) -> Jit<F> {
+        Jit { name: name.to_owned(), ..self }
+    }
+
+    /// The same, keeping the text of every stage of programs compiled from now on.
+    pub fn keep_traces(self) -> Jit<F> {
+        Jit { keep: true, ..self }
+    }
+
+    /// Calls it. Arguments are moved in: memory that nobody else holds is reused.
+    ///
+    /// # Errors
+    /// The first error of an argument; what tracing, compiling or running reports; the function's own error.
+    pub fn call<M, A: Tree>(&self, args: A) -> Result<Returned<F, M, A>, Error>
+    where
+        F: Traceable<M, A>,
+        Returned<F, M, A>: Send + Sync + 'static,
+    {
+        if scope::is_tracing() {
+            return scope::named(&self.name, || self.f.run(args)).outcome();
+        }
+        let (entry, inputs) = {
+            let v = flatten(&args);
+            let entry = match self.find(&v)? {
+                Some(entry) => entry,
+                None => self.compile(
+                    describe_all(|v| args.visit(v)),
+                    |handles| self.f.run(args.rebuild(&mut Leaves::new(&mut handles.into_iter()))).outcome(),
+                    |_, _| StateFacts::default(),
+                )?,
+            };
+            let inputs = call::Inputs::shares(&entry, v.leaves());
+            (entry, inputs)
+        };
+        // from here on the buffers are ours alone, unless somebody else holds their tensors
+        drop(args);
+        let values = inputs.run(&entry)?;
+        let template = entry.template::<Returned<F, M, A>>()?;
+        Ok(acquire::rebuild(template, &entry.kinds, values.into_iter()))
+    }
+
+    /// Calls a function `Fn(S, B) -> (S, R)` on a state that it replaces by the one returned.
+    ///
+    /// The state's memory is reused where nobody else holds its tensors. Keys of the state that the function gives back
+    /// as they came move on by one, so that the next call draws other numbers.
+    ///
+    /// # Errors
+    /// As [`Jit::call`]; the state is then as it was.
+    pub fn update<S, B, R>(&self, state: &mut S, batch: B) -> Result<R, Error>
+    where
+        S: Tree + Send + Sync + 'static,
+        B: Tree,
+        R: Tree + Send + Sync + 'static,
+        F: Traceable<Many, (S, B)>,
+        F::Out: Outcome<Tree = (S, R)>,
+    {
+        if scope::is_tracing() {
+            let owned = tree::map(state, Tensor::clone);
+            let (next, result) = scope::named(&self.name, || self.f.run((owned, batch))).outcome()?;
+            *state = next;
+            return Ok(result);
+        }
+        let entry = {
+            let mut v = flatten(&*state);
+            batch.visit(&mut v);
+            match self.find(&v)? {
+                Some(entry) => entry,
+                None => {
+                    let run = |handles: Vec<Tensor>| {
+                        let mut handles = handles.into_iter();
+                        let state = state.rebuild(&mut Leaves::new(&mut handles));
+                        let batch = batch.rebuild(&mut Leaves::new(&mut handles));
+                        self.f.run((state, batch)).outcome()
+                    };
+                    let described = describe_all(|v| {
+                        v.part(0, &*state);
+                        v.part(1, &batch);
+                    });
+                    self.compile(described, run, |(next, _), trace| StateFacts::of(&*state, next, trace))?
+                }
+            }
+        };
+        call::update(&entry, state, batch)
+    }
+
+    fn find(&self, v: &Visitor) -> Result<Option<Arc<Entry>>, Error> {
+        let found = self.cache.find(v.fingerprint(), v.leaves())?;
+        if found.is_some() {
+            self.hits.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(found)
+    }
+
+    /// Traces and compiles the function for these arguments.
+    fn compile<T: Tree + Send + Sync + 'static>(
+        &self,
+        arguments: Visitor,
+        f: impl Fn(Vec<Tensor>) -> Result<T, Error>,
+        facts: impl FnOnce(&T, &Trace) -> StateFacts,
+    ) -> Result<Arc<Entry>, Error> {
+        let started = Instant::now();
+        let mut stages = Stages::new(self.keep);
+        let mark = arguments.fingerprint();
+        let leaves: Vec<Tensor> = arguments.leaves().iter().map(|t| (*t).clone()).collect();
+        let key = Key::new(mark, &leaves, arguments.into_detail());
+        let reasons = self.cache.reason(&key);
+        let named: Vec<(Tensor, Arc<str>)> = leaves.into_iter().zip(key.paths().iter().cloned()).collect();
+        let mut made = acquire(&self.name, &named, false, &mut stages, &f)?;
+        let writes = !made.trace.epilogue.is_empty();
+        if writes && made.shares_cells() {
+            stages = Stages::new(self.keep);
+            made = acquire(&self.name, &named, true, &mut stages, &f)?;
+        }
+        if writes {
+            refuse_captured_arguments(&made, &named)?;
+        }
+        let facts = facts(&made.template, &made.trace);
+        let Acquired { trace, cells, template, kinds, aliases } = made;
+        let program = Program::compile(trace, cells, &mut stages)?;
+        let mut entry = Entry::new(key, program, kinds, Box::new(template));
+        entry.aliases = writes.then_some(aliases);
+        entry.state = facts;
+        entry.stages = stages;
+        let mut misses = self.misses.lock().unwrap_or_else(|e| e.into_inner());
+        if misses.len() < stats::REMEMBERED {
+            misses.push(Miss { reasons, time: started.elapsed() });
+        }
+        Ok(self.cache.insert(entry))
+    }
+
+    // ------------------------------------------------------------ what happened
+
+    /// How often it was called and compiled, and why.
+    pub fn stats(&self) -> Stats {
+        let misses = self.misses.lock().unwrap_or_else(|e| e.into_inner()).clone();
+        Stats { hits: self.hits.load(Ordering::Relaxed), programs: self.cache.len(), misses }
+    }
+
+    /// The stages of the program that was compiled last.
+    pub fn stages(&self) -> Vec<Stage> {
+        self.cache.newest().map_or_else(Vec::new, |entry| entry.stages.list().to_vec())
+    }
+
+    /// The trace that a stage of the last compilation made (the last one of that name), if traces are kept.
+    pub fn trace(&self, stage: &str) -> Option<String> {
+        self.stages().into_iter().rev().find(|s| s.name == stage)?.text
+    }
+
+    /// What arguments must be for the program that was compiled last: one line each.
+    pub fn prologue(&self) -> Option<String> {
+        self.cache.newest().map(|entry| entry.key.to_string())
+    }
+
+    /// Forgets all programs.
+    pub fn clear(&self) {
+        self.cache.clear();
+    }
+}
+
+impl<F> std::fmt::Debug for Jit<F> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "jit({}): {}", self.name, self.stats())
+    }
+}
+
+fn describe_all<'a>(show: impl FnOnce(&mut Visitor<'a>)) -> Visitor<'a> {
+    let mut v = Visitor::detailed();
+    show(&mut v);
+    v
+}
+
+/// A program that writes can't tell a captured tensor from an argument that is the same one.
+fn refuse_captured_arguments<T>(made: &Acquired<T>, arguments: &[(Tensor, Arc<str>)]) -> Result<(), Error> {
+    for (leaf, path) in arguments {
+        if let View::Cell(cell) = leaf.view()
+            && made.cells.iter().any(|c| Arc::ptr_eq(c, cell))
+        {
+            let claim = format!("the argument `{path}` is a tensor that the function captures too, and it writes to its arguments");
+            return Err(Error::new("E747", claim).help("use the argument only"));
+        }
+    }
+    Ok(())
+}
+
+/// Traces, compiles and runs a function of no arguments.
+fn once<T: Tree>(name: &str, f: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    let mut stages = Stages::new(false);
+    let made = acquire(name, &[], false, &mut stages, |_| f())?;
+    let program = Program::compile(made.trace, made.cells, &mut stages)?;
+    let values = program.run(&mut Vec::new(), |_| None)?;
+    Ok(acquire::rebuild(&made.template, &made.kinds, values.into_iter()))
+}

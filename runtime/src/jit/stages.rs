@@ -1,0 +1,77 @@
+//! The pipeline from an acquired trace to a program, and the record of what each stage made.
+//!
+//! Differentiation stands not here but inside the function: `value_and_grad` binds the gradient's lines into the trace
+//! that is being recorded. Its joint traces are recorded as stages all the same.
+
+use crate::error::Error;
+use crate::trace::types::Trace;
+use crate::trace::{self, verify};
+use crate::transforms;
+use std::time::{Duration, Instant};
+
+/// A stage of the compilation of a function.
+#[derive(Clone, Debug)]
+pub struct Stage {
+    /// `acquired`, `joint`, `simplified`, …
+    pub name: &'static str,
+    /// How many lines the trace has.
+    pub lines: usize,
+    /// How long making it took.
+    pub time: Duration,
+    /// The trace as text, if texts are kept.
+    pub text: Option<String>,
+}
+
+/// What the stages of one compilation made.
+#[derive(Clone, Debug, Default)]
+pub struct Stages {
+    keep: bool,
+    list: Vec<Stage>,
+}
+
+impl Stages {
+    /// A record that keeps texts, or only counts and times.
+    pub fn new(keep: bool) -> Stages {
+        Stages { keep, list: Vec::new() }
+    }
+    /// One more stage.
+    pub(crate) fn note(&mut self, name: &'static str, trace: &Trace, time: Duration) {
+        let text = self.keep.then(|| trace.to_string());
+        self.list.push(Stage { name, lines: trace.lines.len(), time, text });
+    }
+    /// One more stage that has no trace of its own.
+    pub(crate) fn time(&mut self, name: &'static str, lines: usize, time: Duration) {
+        self.list.push(Stage { name, lines, time, text: None });
+    }
+    /// The stages, in order.
+    pub fn list(&self) -> &[Stage] {
+        &self.list
+    }
+    /// How long all of them took.
+    pub fn total(&self) -> Duration {
+        self.list.iter().map(|s| s.time).sum()
+    }
+}
+
+/// A stage: trace to trace.
+type Step = fn(&Trace) -> Result<Trace, Error>;
+
+/// The stages between acquisition and compilation. Functionalising needs none (writes are versions from the start);
+/// autocast will stand before differentiation.
+const PIPELINE: &[(&str, Step)] = &[("simplified", |trace| transforms::simplify(trace, trace::Stage::Before))];
+
+/// Runs the pipeline.
+///
+/// # Errors
+/// What a stage reports; E730 where one makes a bad trace (debug builds).
+pub(super) fn run(trace: Trace, stages: &mut Stages) -> Result<Trace, Error> {
+    let mut trace = trace;
+    for (name, step) in PIPELINE {
+        let started = Instant::now();
+        let made = step(&trace)?;
+        verify::step(&trace, &made)?;
+        stages.note(name, &made, started.elapsed());
+        trace = made;
+    }
+    Ok(trace)
+}

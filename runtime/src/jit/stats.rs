@@ -1,0 +1,69 @@
+//! How often a function was called, compiled, and why.
+
+use std::fmt;
+use std::time::Duration;
+
+/// Why a function was compiled.
+#[derive(Clone, Debug)]
+pub struct Miss {
+    /// What differed from the program that resembled the call most.
+    pub reasons: Vec<String>,
+    /// How long tracing and compiling took.
+    pub time: Duration,
+}
+
+/// Calls and compilations of one function.
+#[derive(Clone, Debug, Default)]
+pub struct Stats {
+    /// Calls that found a program.
+    pub hits: u64,
+    /// Programs that are kept.
+    pub programs: usize,
+    /// Calls that did not, in order; the first hundred are kept.
+    pub misses: Vec<Miss>,
+}
+
+/// Misses that are remembered.
+pub(super) const REMEMBERED: usize = 100;
+/// Reasons that are listed for one compilation.
+const LISTED: usize = 5;
+
+impl Stats {
+    /// How long all compilations took together.
+    pub fn compile_time(&self) -> Duration {
+        self.misses.iter().map(|m| m.time).sum()
+    }
+
+    /// The argument or part whose changes caused most compilations, and how many.
+    pub fn main_reason(&self) -> Option<(String, usize)> {
+        let subject = |reason: &String| reason.split('`').nth(1).map(str::to_owned);
+        let mut counts: Vec<(String, usize)> = Vec::new();
+        for subject in self.misses.iter().flat_map(|m| m.reasons.iter().filter_map(subject)) {
+            match counts.iter_mut().find(|(s, _)| *s == subject) {
+                Some((_, n)) => *n += 1,
+                None => counts.push((subject, 1)),
+            }
+        }
+        counts.into_iter().max_by_key(|(_, n)| *n)
+    }
+}
+
+impl fmt::Display for Stats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ms = self.compile_time().as_secs_f64() * 1e3;
+        let n = self.misses.len();
+        write!(f, "compiled {n} {} in {ms:.1} ms, {} hits", if n == 1 { "time" } else { "times" }, self.hits)?;
+        if let Some((subject, n)) = self.main_reason().filter(|(_, n)| *n > 1) {
+            write!(f, "; {n} times because `{subject}` changed")?;
+        }
+        for (i, miss) in self.misses.iter().enumerate() {
+            write!(f, "\n{:4}  {:8.1} ms  ", i + 1, miss.time.as_secs_f64() * 1e3)?;
+            let listed = &miss.reasons[..miss.reasons.len().min(LISTED)];
+            f.write_str(&listed.join("; "))?;
+            if miss.reasons.len() > LISTED {
+                write!(f, "; and {} more", miss.reasons.len() - LISTED)?;
+            }
+        }
+        Ok(())
+    }
+}

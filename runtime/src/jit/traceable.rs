@@ -1,0 +1,99 @@
+//! Which functions can be compiled, and what they may return.
+
+use crate::error::Error;
+use crate::tree::Tree;
+
+/// A function from trees to a tree: `Fn(A) -> R`, or `Fn(A, B, …) -> R` called with the tuple of its arguments.
+///
+/// `Marker` tells the two apart: without it a function of one pair and a function of two arguments would overlap.
+#[diagnostic::on_unimplemented(
+    message = "this function can't be compiled for arguments of type `{Args}`",
+    label = "`jit` takes functions of owned trees that return a tree, or a `Result` of one",
+    note = "arguments are taken by value: write `|m: Model, x: Tensor|`, not `|m: &Model, x: &Tensor|`",
+    note = "each argument is a `Tensor`, a `Key`, a tuple or list of them, or a type with `#[derive(Tree)]`",
+    note = "what it returns is such a tree too, without borrowed parts, or a `Result` of one"
+)]
+pub trait Traceable<Marker, Args> {
+    /// What it returns.
+    type Out: Outcome;
+    /// Calls it.
+    fn run(&self, args: Args) -> Self::Out;
+}
+
+/// Marks functions of one argument.
+pub struct One;
+/// Marks functions of another number of arguments.
+pub struct Many;
+
+impl<F: Fn(A) -> R, A: Tree, R: Outcome> Traceable<One, A> for F {
+    type Out = R;
+    fn run(&self, args: A) -> R {
+        self(args)
+    }
+}
+
+macro_rules! many {
+    ($(($($t:ident $x:ident),*))*) => {$(
+        impl<Func: Fn($($t),*) -> R, $($t: Tree,)* R: Outcome> Traceable<Many, ($($t,)*)> for Func {
+            type Out = R;
+            fn run(&self, ($($x,)*): ($($t,)*)) -> R {
+                self($($x),*)
+            }
+        }
+    )*};
+}
+many! {
+    ()
+    (A a, B b)
+    (A a, B b, C c)
+    (A a, B b, C c, D d)
+    (A a, B b, C c, D d, E e)
+    (A a, B b, C c, D d, E e, F f)
+    (A a, B b, C c, D d, E e, F f, G g)
+    (A a, B b, C c, D d, E e, F f, G g, H h)
+}
+
+/// What a compiled function may return: a tree, or a `Result` of one with any error.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not made of tensors, nor a `Result` of something that is",
+    note = "a type of your own needs `#[derive(Tree)]`"
+)]
+pub trait Outcome {
+    /// The tree.
+    type Tree: Tree;
+    /// It as a result of ours.
+    ///
+    /// # Errors
+    /// The function's own.
+    fn outcome(self) -> Result<Self::Tree, Error>;
+}
+
+impl<T: Tree> Outcome for T {
+    type Tree = T;
+    fn outcome(self) -> Result<T, Error> {
+        Ok(self)
+    }
+}
+
+impl<T: Tree, E: Into<Box<dyn std::error::Error + Send + Sync>>> Outcome for Result<T, E> {
+    type Tree = T;
+    fn outcome(self) -> Result<T, Error> {
+        self.map_err(|e| ours(e.into()))
+    }
+}
+
+/// One of our errors as it is, another one by its text.
+pub(super) fn ours(error: Box<dyn std::error::Error + Send + Sync>) -> Error {
+    match error.downcast::<Error>() {
+        Ok(ours) => *ours,
+        Err(other) => {
+            let mut found = Error::new("E746", format!("the traced function failed: {other}"));
+            let mut source = other.source();
+            while let Some(inner) = source {
+                found = found.note(format!("because: {inner}"));
+                source = inner.source();
+            }
+            found
+        }
+    }
+}

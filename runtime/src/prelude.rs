@@ -1,0 +1,25 @@
+//! The names that generated code stands on, and those that programs use: `fulgurite::prelude` adds operators and layers.
+
+pub use crate::api;
+pub use crate::operand::{KeyArg, Limit, Operand};
+pub use crate::symbol::{Database, Symbol};
+pub use crate::tensor::{Dims, Key, ShapeArg, Tensor};
+pub use fulgurite_core::row::{MeaningKind, RowText};
+pub use fulgurite_core::{DType, Dim, Name, Scalar, Value};
+
+/// What programs use.
+pub mod user {
+    pub use crate::checkpoint::{load, save};
+    pub use crate::jit::{grad, jit, jvp, try_value_and_grad, value_and_grad, vjp};
+    pub use crate::operand::{Limit, Operand};
+    pub use crate::scope::{autocast, checkpoint, enable_grad, named, no_grad};
+    pub use crate::tensor::{Dims, Key, ShapeArg, Tensor};
+    pub use crate::tree::{Fixed, Tree};
+    pub use crate::{Error, Result};
+    pub use fulgurite_core::{DType, Dim, Scalar};
+
+    /// The default of anything: `Sum { keepdim: true, ..d() }`.
+    pub fn d<T: Default>() -> T {
+        T::default()
+    }
+}

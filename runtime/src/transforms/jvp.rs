@@ -1,0 +1,285 @@
+//! Forward mode: tangents beside the values.
+//!
+//! A row's `jvp` rule serves first. A pointwise row's tangent is the sum of its VJP rules with the tangents for the
+//! cotangent, since a pointwise derivative is its own transpose. A composite goes through its body. Anything else is the
+//! transpose of its VJP, found by differentiating the VJP's lines by the cotangent, in which they are linear.
+
+use super::dce::live;
+use super::expand::{self, Mode, Redirect};
+use super::facts::{Facts, LineRole, proxies};
+use super::pullback::{Pullback, Style, with_aux};
+use super::rules::{self, Site};
+use super::vjp::Cotangent;
+use crate::bind::{self, Builder, Context, body_of_scalar};
+use crate::error::{Error, ErrorKind};
+use crate::trace::types::*;
+use crate::trace::verify;
+use fulgurite_core::{Scalar, Value};
+use rustc_hash::FxHashMap;
+use std::rc::Rc;
+use std::time::Instant;
+
+/// A trace with values and tangents.
+#[derive(Clone, Debug)]
+pub struct Jvp {
+    /// Inputs: those of the original, then one tangent per value of `wrt`. Outputs: the values, then the tangents that
+    /// are not zero.
+    pub trace: Trace,
+    /// Per output of the original: the output that is its tangent; `None`: it is zero.
+    pub tangents: Vec<Option<usize>>,
+}
+
+impl Jvp {
+    /// The tangent of output number `i`.
+    pub fn tangent(&self, i: usize) -> Cotangent {
+        self.tangents[i].map_or(Cotangent::Zero, |at| Cotangent::Value(self.trace.outputs[at]))
+    }
+}
+
+/// Adds tangents to `trace` for tangents of `wrt`.
+///
+/// # Errors
+/// E711 where neither a rule nor a transpose exists; E712 where `wrt` has something that is no float tensor.
+pub fn jvp(trace: &Trace, wrt: &[ProxyId]) -> Result<Jvp, Error> {
+    let started = Instant::now();
+    let arena = &trace.arena;
+    for p in wrt.iter().filter(|p| !arena.is_float(**p)) {
+        let (value, ty) = (arena.name(*p).to_string(), trace.ty(*p).to_string());
+        let error = Error::new("E712", format!("`{value}` is {ty}, which has no tangent"));
+        return Err(error.kind_is(ErrorKind::NotDifferentiable { value, ty }));
+    }
+    let mut redirect = Redirect::default();
+    let lines = expand::active(arena, trace.root, &trace.lines, wrt, Mode::Forward, &mut redirect)?;
+    let outputs: Vec<ProxyId> = trace.outputs.iter().map(|p| redirect.get(*p)).collect();
+    let facts = Facts::sweep(arena, trace.root, &lines, wrt, &outputs);
+    let mut b = Builder::continuing(trace);
+    let mut tangents = FxHashMap::default();
+    for p in wrt {
+        let t = b.input(&format!("t.{}", arena.name(*p)), arena.ty(*p));
+        tangents.insert(*p, t);
+    }
+    let mut sweep = Forward { b, tangents };
+    for line in &lines {
+        match facts.role(line) {
+            LineRole::Active { in_mask, out_mask } if out_mask.contains(&true) => {
+                let line = with_aux(arena, line, &in_mask);
+                sweep.b.push(line.clone());
+                sweep.line(&line, &in_mask)?;
+            }
+            // constant, or only what is constant reads it
+            _ => sweep.b.push(line.clone()),
+        }
+    }
+    let mut all = outputs.clone();
+    let tangents = outputs.iter().map(|p| {
+        all.push(*sweep.tangents.get(p)?);
+        Some(all.len() - 1)
+    });
+    let tangents = tangents.collect();
+    let mut made = sweep.b.finish(&all);
+    made.epilogue = trace.epilogue.clone();
+    made.epilogue.iter_mut().for_each(|w| w.value = redirect.get(w.value));
+    made.adopt(trace, "jvp", started);
+    verify::step(trace, &made)?;
+    Ok(Jvp { trace: made, tangents })
+}
+
+struct Forward {
+    b: Builder,
+    /// Tangents that are not zero.
+    tangents: FxHashMap<ProxyId, ProxyId>,
+}
+
+impl Forward {
+    fn line(&mut self, line: &Rc<BoundSymbol>, in_mask: &[bool]) -> Result<(), Error> {
+        let active: Vec<usize> = (0..in_mask.len())
+            .filter(|i| in_mask[*i] && proxies(&line.args[*i]).iter().any(|p| self.tangents.contains_key(p)))
+            .collect();
+        if active.is_empty() {
+            return Ok(());
+        }
+        if let Some(reason) = &line.symbol.row().no_grad {
+            return Err(no_rule(line, active[0]).note(format!("the row says: {reason}")));
+        }
+        let context = Context {
+            region: line.region,
+            place: line.place,
+            tags: line.own_tags.inherited(),
+            origin: Some(line.id),
+            site: line.site.map_or(bind::Site::Fresh, bind::Site::Fixed),
+        };
+        let before = std::mem::replace(&mut self.b.context, context);
+        let done = self.tangents_of(line, &active);
+        self.b.context = before;
+        done
+    }
+
+    fn tangents_of(&mut self, line: &Rc<BoundSymbol>, active: &[usize]) -> Result<(), Error> {
+        let row = line.symbol.row();
+        let has_jvp = |i: &usize| row.jvp.iter().any(|(name, _)| *name == row.sig.params[*i].name.name);
+        if active.iter().all(has_jvp) {
+            return self.by_rules(line, active);
+        }
+        let has_vjp = |i: &usize| line.symbol.vjp_rule(row.sig.params[*i].name.name).is_some();
+        if row.is_pointwise() {
+            return if active.iter().all(has_vjp) { self.pointwise(line, active) } else { self.unfold(line, active) };
+        }
+        self.transpose(line, active)
+    }
+
+    /// By the row's `jvp` rules: one value per result and argument.
+    fn by_rules(&mut self, line: &Rc<BoundSymbol>, active: &[usize]) -> Result<(), Error> {
+        for &i in active {
+            let t = line.args[i].map(&mut |p| self.tangents.get(p).copied());
+            let made_from = self.b.arena().len();
+            let Some(values) = rules::jvp(&mut self.b, line, i, optional(t))? else { continue };
+            for (out, value) in line.outs.clone().into_iter().zip(flatten(values)) {
+                self.add(out, value, made_from)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A pointwise derivative is its own transpose: VJP rules with the tangent in the cotangent's place.
+    fn pointwise(&mut self, line: &Rc<BoundSymbol>, active: &[usize]) -> Result<(), Error> {
+        for &i in active {
+            let Value::Tensor(p) = line.args[i] else { continue };
+            let Some(t) = self.tangents.get(&p).copied() else { continue };
+            let arena = self.b.arena().clone();
+            for (o, out) in line.outs.iter().enumerate().filter(|(_, o)| arena.is_float(**o)) {
+                let mut flow = vec![None; line.outs.len()];
+                flow[o] = Some(t);
+                let made_from = self.b.arena().len();
+                let site = Site { line, flow: &flow, tangents: true };
+                if let Some(value) = rules::vjp(&mut self.b, site, i)? {
+                    self.add(*out, value, made_from)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A pointwise line without rules, through its expression. Nobody reads the values that this computes again but
+    /// the tangents.
+    fn unfold(&mut self, line: &Rc<BoundSymbol>, active: &[usize]) -> Result<(), Error> {
+        let start = self.b.lines().len();
+        let Some(outs) = body_of_scalar(&mut self.b, line)? else { return Err(no_rule(line, active[0])) };
+        let lines = self.b.take_from(start);
+        let wrt: Vec<ProxyId> = active.iter().flat_map(|i| proxies(&line.args[*i])).collect();
+        let facts = Facts::sweep(self.b.arena(), self.b.root(), &lines, &wrt, &outs);
+        for inner in &lines {
+            self.b.push(inner.clone());
+            if let LineRole::Active { in_mask, out_mask } = facts.role(inner)
+                && out_mask.contains(&true)
+            {
+                self.line(inner, &in_mask)?;
+            }
+        }
+        for (out, inner) in line.outs.iter().zip(&outs) {
+            if let Some(t) = self.tangents.get(inner).copied() {
+                self.tangents.insert(*out, t);
+            }
+        }
+        Ok(())
+    }
+
+    /// The transpose of the VJP: its lines are linear in the cotangent, so their gradient by it is the tangent.
+    fn transpose(&mut self, line: &Rc<BoundSymbol>, active: &[usize]) -> Result<(), Error> {
+        let arena = self.b.arena().clone();
+        for (o, out) in line.outs.iter().enumerate().filter(|(_, o)| arena.is_float(**o)) {
+            let cotangent = arena.proxy("g", arena.ty(*out));
+            let mut flow = vec![None; line.outs.len()];
+            flow[o] = Some(cotangent);
+            let start = self.b.lines().len();
+            let mut ends = Vec::new();
+            for &i in active {
+                let site = Site { line, flow: &flow, tangents: false };
+                let value = rules::vjp(&mut self.b, site, i)?.ok_or_else(|| no_rule(line, i))?;
+                let pairs = proxies(&line.args[i]).into_iter().zip(flatten(vec![value]));
+                ends.extend(pairs.filter_map(|(p, v)| match v {
+                    Value::Tensor(v) => self.tangents.get(&p).map(|t| (v, *t)),
+                    _ => None,
+                }));
+            }
+            let linear = self.b.take_from(start);
+            let values: Vec<ProxyId> = ends.iter().map(|(v, _)| *v).collect();
+            let mut redirect = Redirect::default();
+            let root = self.b.root();
+            let linear = expand::active(&arena, root, &linear, &[cotangent], Mode::Reverse(&values), &mut redirect)?;
+            let values: Vec<ProxyId> = values.into_iter().map(|v| redirect.get(v)).collect();
+            let facts = Facts::sweep(&arena, root, &linear, &[cotangent], &values);
+            linear.iter().for_each(|l| self.b.push(l.clone()));
+            let made_from = arena.len();
+            let mut pullback = Pullback::new(&mut self.b, facts, Style::tangent());
+            for (value, (_, t)) in values.into_iter().zip(&ends) {
+                pullback.add(value, *t)?;
+            }
+            pullback.run(&linear)?;
+            let found = pullback.cotangent(cotangent);
+            // the VJP's own lines go, but for what the transpose reads of them
+            let recorded = self.b.take_from(start);
+            let needed = live(&recorded, found.into_iter());
+            let mut reads_cotangent = false;
+            needed.iter().for_each(|l| l.for_each_arg(|p| reads_cotangent |= p == cotangent));
+            if reads_cotangent {
+                let claim = format!("the gradient rule of `{}` is not linear in its cotangent", line.symbol.name());
+                return Err(Error::bug("E706", claim).at(line.place.loc));
+            }
+            needed.into_iter().for_each(|l| self.b.push(l));
+            if let Some(found) = found {
+                self.add(*out, Value::Tensor(found), made_from)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds to the tangent of a result, in the result's type.
+    fn add(&mut self, out: ProxyId, value: Value<ProxyId>, made_from: usize) -> Result<(), Error> {
+        let Some(want) = self.b.arena().tensor_ty(out) else { return Ok(()) };
+        let t = match value {
+            Value::Absent => return Ok(()),
+            Value::Num(number) if number.as_f64() == 0.0 => return Ok(()),
+            Value::Num(number) => self.b.full(&want, Scalar::Float(number.as_f64()))?,
+            Value::Tensor(p) => {
+                let p = self.b.cast(p, want.dtype)?;
+                self.b.expand(p, &want.shape)?
+            }
+            _ => return Err(Error::bug("E706", "a tangent rule yields no tensor")),
+        };
+        let sum = match self.tangents.get(&out) {
+            Some(before) => self.b.add(*before, t)?,
+            None => t,
+        };
+        if sum.0 as usize >= made_from {
+            let arena = self.b.arena();
+            arena.rename(sum, &format!("t.{}", arena.name(out)));
+        }
+        self.tangents.insert(out, sum);
+        Ok(())
+    }
+}
+
+/// A list of tangents, absent where there is none.
+fn optional(v: Value<Option<ProxyId>>) -> Value<ProxyId> {
+    match v {
+        Value::Tensor(t) => t.map_or(Value::Absent, Value::Tensor),
+        Value::List(items) => Value::List(items.into_iter().map(optional).collect()),
+        _ => Value::Absent,
+    }
+}
+
+fn flatten(values: Vec<Value<ProxyId>>) -> Vec<Value<ProxyId>> {
+    let spread = |v| match v {
+        Value::List(items) => items,
+        one => vec![one],
+    };
+    values.into_iter().flat_map(spread).collect()
+}
+
+fn no_rule(line: &BoundSymbol, i: usize) -> Error {
+    let row = line.symbol.row();
+    let input = row.sig.params[i].name.name;
+    Error::new("E711", format!("`{}` has no tangent rule for `{input}`", row.op))
+        .kind_is(ErrorKind::NoGradRule { op: row.op, input })
+        .at(line.place.loc)
+}

@@ -1,0 +1,287 @@
+//! The reverse sweep: cotangents from results to arguments, through any list of lines.
+
+use super::facts::{Facts, LineRole, proxies};
+use super::rules::{self, Site};
+use super::vjp::Seed;
+use crate::bind::{self, Builder, Context, body_of_scalar};
+use crate::error::{Error, ErrorKind};
+use crate::trace::tag::{Event, Policy, Stage, Tag, TagSet};
+use crate::trace::types::*;
+use fulgurite_core::{Name, Scalar, Value};
+use rustc_hash::FxHashMap;
+use std::rc::Rc;
+
+/// How the lines that a sweep makes are marked.
+#[derive(Clone, Copy)]
+pub(super) struct Style {
+    role: Role,
+    sum: Role,
+    tags: TagSet,
+    prefix: &'static str,
+}
+
+impl Style {
+    /// Lines of a gradient.
+    pub(super) fn backward() -> Style {
+        let tags = TagSet::EMPTY.with(Tag::BACKWARD);
+        Style { role: Role::Backward, sum: Role::Accumulate, tags, prefix: "ct" }
+    }
+    /// Lines of a tangent, found by transposing a gradient.
+    pub(super) fn tangent() -> Style {
+        Style { role: Role::Forward, sum: Role::Forward, tags: TagSet::EMPTY, prefix: "t" }
+    }
+}
+
+/// A reverse sweep over lines that the builder (or an outer trace) has.
+pub(super) struct Pullback<'b> {
+    b: &'b mut Builder,
+    facts: Facts,
+    style: Style,
+    cotangents: FxHashMap<ProxyId, ProxyId>,
+    regions: FxHashMap<RegionId, RegionId>,
+}
+
+impl<'b> Pullback<'b> {
+    pub(super) fn new(b: &'b mut Builder, facts: Facts, style: Style) -> Pullback<'b> {
+        Pullback { b, facts, style, cotangents: FxHashMap::default(), regions: FxHashMap::default() }
+    }
+
+    /// The cotangent of a value so far; `None` is zero.
+    pub(super) fn cotangent(&self, p: ProxyId) -> Option<ProxyId> {
+        self.cotangents.get(&p).copied()
+    }
+
+    /// Adds an output's own cotangent, at the place of the line that made the output.
+    pub(super) fn seed(&mut self, out: ProxyId, seed: Seed, maker: Option<&Rc<BoundSymbol>>) -> Result<(), Error> {
+        let context = match maker {
+            Some(line) => self.context(line),
+            None => Context {
+                place: Place { role: self.style.role, ..self.b.context.place },
+                tags: self.style.tags,
+                ..self.b.context.clone()
+            },
+        };
+        let before = std::mem::replace(&mut self.b.context, context);
+        let done = match (seed, self.b.arena().tensor_ty(out)) {
+            (Seed::Value(ct), _) => self.add(out, ct),
+            (Seed::Ones, Some(ty)) => self.b.full(&ty, 1.0).and_then(|ones| {
+                self.name(ones, out);
+                self.add(out, ones)
+            }),
+            (Seed::Zero | Seed::Input | Seed::Ones, _) => Ok(()),
+        };
+        self.b.context = before;
+        done
+    }
+
+    /// Adds to the cotangent of a value, in the builder's context.
+    pub(super) fn add(&mut self, p: ProxyId, contribution: ProxyId) -> Result<(), Error> {
+        let Some(before) = self.cotangent(p) else {
+            self.cotangents.insert(p, contribution);
+            return Ok(());
+        };
+        let mut context = self.b.context.clone();
+        context.place.role = self.style.sum;
+        let sum = self.b.in_context(context, |b| b.add(before, contribution))?;
+        self.name(sum, p);
+        self.cotangents.insert(p, sum);
+        Ok(())
+    }
+
+    /// The context of lines made for a line: its place, and the regions around it that reach into gradients.
+    pub(super) fn context(&mut self, line: &BoundSymbol) -> Context {
+        Context {
+            region: self.region(line.region),
+            place: Place { loc: line.place.loc, role: self.style.role },
+            tags: line.own_tags.passing(Event::Vjp, Stage::Before, &[Policy::All]).union(self.style.tags),
+            origin: Some(line.id),
+            site: line.site.map_or(bind::Site::Fresh, bind::Site::Fixed),
+        }
+    }
+
+    /// The region without the checkpoints, autocasts and gradient modes around it: they do not reach into gradients.
+    fn region(&mut self, id: RegionId) -> RegionId {
+        if id == self.b.root() || id == RegionId(0) {
+            return id;
+        }
+        if let Some(known) = self.regions.get(&id) {
+            return *known;
+        }
+        let arena = self.b.arena().clone();
+        let region = arena.region(id);
+        let parent = region.parent.unwrap_or(RegionId(0));
+        let outer = self.region(parent);
+        let kept = match region.kind {
+            RegionKind::Named(_) | RegionKind::Root if outer == parent => id,
+            RegionKind::Named(_) | RegionKind::Root => arena.add_region(outer, region.kind, region.loc),
+            _ => outer,
+        };
+        self.regions.insert(id, kept);
+        kept
+    }
+
+    /// Sweeps over the lines, last first.
+    ///
+    /// # Errors
+    /// E711 where a live cotangent must pass a line without rule; what rules report.
+    pub(super) fn run(&mut self, lines: &[Rc<BoundSymbol>]) -> Result<(), Error> {
+        for line in lines.iter().rev() {
+            let flow: Vec<Option<ProxyId>> = line.outs.iter().map(|o| self.cotangent(*o)).collect();
+            if flow.iter().all(Option::is_none) {
+                continue;
+            }
+            if let LineRole::Active { in_mask, .. } = self.facts.role(line) {
+                let context = self.context(line);
+                let before = std::mem::replace(&mut self.b.context, context);
+                let done = self.line(line, &flow, &in_mask);
+                self.b.context = before;
+                done?;
+            }
+        }
+        Ok(())
+    }
+
+    fn line(&mut self, line: &Rc<BoundSymbol>, flow: &[Option<ProxyId>], in_mask: &[bool]) -> Result<(), Error> {
+        let active: Vec<usize> = (0..in_mask.len()).filter(|i| in_mask[*i]).collect();
+        if let (Some(reason), Some(first)) = (&line.symbol.row().no_grad, active.first()) {
+            return Err(no_rule(line, *first).note(format!("the row says: {reason}")));
+        }
+        let start = self.b.lines().len();
+        let mut found = Vec::new();
+        for &i in &active {
+            let made_from = self.b.arena().len();
+            let site = Site { line, flow, tangents: false };
+            match rules::vjp(self.b, site, i)? {
+                Some(value) => found.push((i, value, made_from)),
+                None => {
+                    self.b.take_from(start);
+                    return self.unfold(line, flow, &active);
+                }
+            }
+        }
+        for (i, value, made_from) in found {
+            self.contribute(line, &line.args[i], &value, made_from)?;
+        }
+        Ok(())
+    }
+
+    /// Adds what a rule gave for an argument, item by item.
+    fn contribute(
+        &mut self,
+        line: &BoundSymbol,
+        arg: &Value<ProxyId>,
+        value: &Value<ProxyId>,
+        made_from: usize,
+    ) -> Result<(), Error> {
+        match (arg, value) {
+            (_, Value::Absent) => Ok(()),
+            (Value::List(args), Value::List(values)) if args.len() == values.len() => {
+                args.iter().zip(values).try_for_each(|(a, v)| self.contribute(line, a, v, made_from))
+            }
+            (Value::Tensor(p), value) if self.facts.needs_grad(*p) => {
+                let Some(contribution) = self.conform(line, *p, value)? else { return Ok(()) };
+                if contribution.0 as usize >= made_from {
+                    self.name(contribution, *p);
+                }
+                self.add(*p, contribution)
+            }
+            (Value::Tensor(_) | Value::Num(_), _) => Ok(()),
+            _ => Err(Error::bug("E706", format!("a gradient rule of `{}` yields the wrong list", line.symbol.name()))),
+        }
+    }
+
+    /// The contribution in the type of the argument; `None` if it is zero.
+    fn conform(&mut self, line: &BoundSymbol, p: ProxyId, value: &Value<ProxyId>) -> Result<Option<ProxyId>, Error> {
+        let Some(want) = self.b.arena().tensor_ty(p) else { return Ok(None) };
+        let given = match value {
+            Value::Num(Scalar::Int(0)) => return Ok(None),
+            Value::Num(Scalar::Float(x)) if *x == 0.0 => return Ok(None),
+            Value::Num(number) => self.b.full(&want, *number)?,
+            // halves and mixed dtypes: rules compute in the common dtype
+            Value::Tensor(v) => self.b.cast(*v, want.dtype)?,
+            _ => return Err(Error::bug("E706", format!("a gradient rule of `{}` yields no tensor", line.symbol.name()))),
+        };
+        match self.b.arena().tensor_ty(given) {
+            Some(have) if have == want => Ok(Some(given)),
+            have => {
+                let have = have.map_or_else(|| "no tensor".to_owned(), |t| t.to_string());
+                let claim = format!("the gradient rule of `{}` gives {have} for an argument {want}", line.symbol.name());
+                Err(Error::new("E706", claim).note("this is a fault of the row").at(line.place.loc))
+            }
+        }
+    }
+
+    /// Differentiates a pointwise line without rules through its expression, computed again from the arguments.
+    fn unfold(&mut self, line: &Rc<BoundSymbol>, flow: &[Option<ProxyId>], active: &[usize]) -> Result<(), Error> {
+        let start = self.b.lines().len();
+        let mut again = self.b.context.clone();
+        if self.style.role == Role::Backward {
+            again.place.role = Role::Recompute;
+        }
+        let outs = self.b.in_context(again, |b| body_of_scalar(b, line))?;
+        let Some(outs) = outs else { return Err(no_rule(line, active[0])) };
+        let lines = self.b.lines()[start..].to_vec();
+        let wrt: Vec<ProxyId> = active.iter().flat_map(|i| proxies(&line.args[*i])).collect();
+        let facts = Facts::sweep(self.b.arena(), self.b.root(), &lines, &wrt, &outs);
+        let made_from = self.b.arena().len();
+        let mut inner = Pullback::new(self.b, facts, self.style);
+        for (out, cotangent) in outs.iter().zip(flow) {
+            if let Some(cotangent) = cotangent {
+                inner.add(*out, *cotangent)?;
+            }
+        }
+        inner.run(&lines)?;
+        let mut seen = Vec::new();
+        let found: Vec<_> = wrt.iter().map(|p| (*p, inner.cotangent(*p))).collect();
+        for (p, cotangent) in found {
+            if let (Some(cotangent), false) = (cotangent, seen.contains(&p)) {
+                seen.push(p);
+                self.contribute(line, &Value::Tensor(p), &Value::Tensor(cotangent), made_from)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn name(&mut self, cotangent: ProxyId, of: ProxyId) {
+        let arena = self.b.arena();
+        let hint = format!("{}.{}", self.style.prefix, arena.name(of));
+        arena.rename(cotangent, &hint);
+    }
+}
+
+fn no_rule(line: &BoundSymbol, i: usize) -> Error {
+    let row = line.symbol.row();
+    let input = row.sig.params[i].name.name;
+    Error::new("E711", format!("`{}` has no gradient rule for `{input}`", row.op))
+        .kind_is(ErrorKind::NoGradRule { op: row.op, input })
+        .at(line.place.loc)
+        .label("a gradient must pass this call")
+        .help(format!("put it in a no_grad region, detach `{input}`, or give the row a `grad` rule"))
+}
+
+/// The line with the auxiliary results that the rules of its active arguments read.
+pub(super) fn with_aux(arena: &Arena, line: &Rc<BoundSymbol>, in_mask: &[bool]) -> Rc<BoundSymbol> {
+    let sig = &line.symbol.row().sig;
+    if sig.aux.is_empty() || !line.aux.is_empty() {
+        return line.clone();
+    }
+    let reads = |name: Name| {
+        let rules = sig.params.iter().zip(in_mask).filter(|(_, active)| **active);
+        rules.filter_map(|(p, _)| line.symbol.vjp_rule(p.name.name)).any(|rule| rule.mentions.contains(&name))
+    };
+    if !sig.aux.iter().any(|out| reads(out.name.name)) {
+        return line.clone();
+    }
+    let device = line.outs.first().map_or(Device::Cpu, |o| match arena.ty(*o) {
+        ProxyTy::Tensor(t) => t.device,
+        _ => Device::Cpu,
+    });
+    let mut aux = Vec::new();
+    for (out, types) in sig.aux.iter().zip(&line.solved.aux) {
+        for ty in out_types(types) {
+            let ty = TensorType { ty: ty.clone(), device, requires_grad: false, subclass: None };
+            aux.push(arena.proxy(out.name.name.as_str(), ProxyTy::Tensor(ty)));
+        }
+    }
+    Rc::new(BoundSymbol { aux, ..(**line).clone() })
+}

@@ -1,0 +1,206 @@
+//! Running one derivative rule of one line.
+//!
+//! A zero cotangent is `Absent` in rules: arithmetic drops it, and so do the linear rows listed here. A rule that still
+//! needs a value where it got none runs again with zeros made for it.
+
+use super::facts::cotangent_name;
+use crate::bind::Builder;
+use crate::error::Error;
+use crate::trace::types::*;
+use fulgurite_core::eval::tensor::{self, Machine};
+use fulgurite_core::lang::ast::Block;
+use fulgurite_core::sig::{ArgTy, Refusal};
+use fulgurite_core::{Name, Scalar, TensorTy, Value};
+
+/// Rows that give zeros for zeros in their first argument, or, where the number is 2, in either.
+const LINEAR: [(&str, usize); 21] = [
+    ("neg", 1),
+    ("cast", 1),
+    ("copy", 1),
+    ("sum", 1),
+    ("mean", 1),
+    ("reshape", 1),
+    ("view", 1),
+    ("expand", 1),
+    ("permute", 1),
+    ("transpose", 1),
+    ("squeeze", 1),
+    ("unsqueeze", 1),
+    ("slice", 1),
+    ("select", 1),
+    ("split", 1),
+    ("flip", 1),
+    ("roll", 1),
+    ("gather", 1),
+    ("div", 1),
+    ("mul", 2),
+    ("matmul", 2),
+];
+
+/// What a rule is run on.
+#[derive(Clone, Copy)]
+pub(super) struct Site<'a> {
+    /// The line.
+    pub(super) line: &'a BoundSymbol,
+    /// Per result: what flows there. `None` is zero.
+    pub(super) flow: &'a [Option<ProxyId>],
+    /// Whether the flow are tangents: a sum back to the shape of an argument is then left out.
+    pub(super) tangents: bool,
+}
+
+/// The cotangent of parameter `i` of a line, by the row's rule; `None` if it has none. The value is
+/// `Absent` if the cotangent is zero.
+///
+/// # Errors
+/// What the rule's calls report.
+pub(super) fn vjp(b: &mut Builder, site: Site, i: usize) -> Result<Option<Value<ProxyId>>, Error> {
+    let arg = site.line.symbol.row().sig.params[i].name.name;
+    let Some(rule) = site.line.symbol.vjp_rule(arg) else { return Ok(None) };
+    if rule.zero {
+        return Ok(Some(Value::Absent));
+    }
+    run(b, site, &rule.block, &[]).map(|mut values| Some(values.swap_remove(0)))
+}
+
+/// The tangents of the results of a line that the tangent of parameter `i` contributes, by the row's `jvp` rule.
+///
+/// # Errors
+/// What the rule's calls report.
+pub(super) fn jvp(b: &mut Builder, line: &BoundSymbol, i: usize, t: Value<ProxyId>) -> Result<Option<Vec<Value<ProxyId>>>, Error> {
+    let row = line.symbol.row();
+    let arg = row.sig.params[i].name.name;
+    let Some((_, rule)) = row.jvp.iter().find(|(name, _)| *name == arg) else { return Ok(None) };
+    let flow = vec![None; line.outs.len()];
+    let names = [(Name::new("t"), t.clone()), (Name::new(&format!("t_{arg}")), t)];
+    run(b, Site { line, flow: &flow, tangents: true }, rule, &names).map(Some)
+}
+
+/// Runs a rule: first with absent zeros, then, if that fails, with zeros made.
+fn run(b: &mut Builder, site: Site, rule: &Block, more: &[(Name, Value<ProxyId>)]) -> Result<Vec<Value<ProxyId>>, Error> {
+    let line = site.line;
+    let zeros = line.outs.iter().zip(site.flow).any(|(o, f)| f.is_none() && b.arena().is_float(*o));
+    let start = b.lines().len();
+    let first = attempt(b, site, rule, more);
+    let dense = match first {
+        Err(_) if zeros && more.is_empty() => {
+            b.take_from(start);
+            let mut flow = site.flow.to_vec();
+            for (slot, out) in flow.iter_mut().zip(&line.outs) {
+                if slot.is_none()
+                    && let Some(ty) = b.arena().tensor_ty(*out).filter(|t| t.dtype.is_float())
+                {
+                    *slot = Some(b.full(&ty, 0.0)?);
+                }
+            }
+            attempt(b, Site { flow: &flow, ..site }, rule, more)
+        }
+        done => done,
+    };
+    dense.map_err(|e| e.at(line.place.loc).note(format!("in the gradient of `{}`", line.symbol.name())))
+}
+
+fn attempt(b: &mut Builder, site: Site, rule: &Block, more: &[(Name, Value<ProxyId>)]) -> Result<Vec<Value<ProxyId>>, Error> {
+    let line = site.line;
+    let mut names = scope(line, site.flow);
+    names.extend(more.iter().cloned());
+    let mut machine = RuleMachine { builder: b, tangents: site.tangents };
+    let values = tensor::run(&mut machine, line.symbol.row(), rule, &line.solved, &line.args, &names)?;
+    if values.is_empty() {
+        return Err(Error::bug("E706", format!("a rule of `{}` yields nothing", line.symbol.name())));
+    }
+    Ok(values)
+}
+
+/// The names that a rule may read beside arguments and options: results, auxiliary results, cotangents.
+fn scope(line: &BoundSymbol, flow: &[Option<ProxyId>]) -> Vec<(Name, Value<ProxyId>)> {
+    let sig = &line.symbol.row().sig;
+    let groups = line.out_groups();
+    let mut names = Vec::new();
+    let tensor = |f: &Option<ProxyId>| f.map_or(Value::Absent, Value::Tensor);
+    let mut floats = Vec::new();
+    for ((out, value), range) in sig.outs.iter().zip(line.results()).zip(&groups) {
+        let cotangent = match &value {
+            Value::List(_) if flow[range.clone()].iter().all(Option::is_none) => Value::Absent,
+            Value::List(_) => Value::List(flow[range.clone()].iter().map(tensor).collect()),
+            _ => tensor(&flow[range.start]),
+        };
+        names.push((out.name.name, value));
+        names.push((cotangent_name(out.name.name), cotangent.clone()));
+        if !out.ty.elem.iter().any(|e| matches!(e, fulgurite_core::lang::ast::Elem::Class(c) if *c == "bool" || *c == "i64")) {
+            floats.push(cotangent);
+        }
+    }
+    if let ([only], [_]) = (sig.outs.as_slice(), groups.as_slice()) {
+        let value = names.iter().find(|(n, _)| *n == only.name.name).map(|(_, v)| v.clone());
+        names.extend(value.map(|v| (Name::new("out"), v)));
+    }
+    // where one result alone can have a cotangent, `g` is that one
+    if let [only] = floats.as_slice() {
+        names.push((Name::new("g"), only.clone()));
+    }
+    let end = groups.last().map_or(0, |r| r.end);
+    for (k, &written) in line.effects.writes.iter().enumerate() {
+        names.push((cotangent_name(sig.params[written].name.name), tensor(&flow[end + k])));
+    }
+    names.extend(sig.aux.iter().zip(&line.aux).map(|(out, p)| (out.name.name, Value::Tensor(*p))));
+    names
+}
+
+/// A builder that knows zeros, and tangents.
+struct RuleMachine<'b> {
+    builder: &'b mut Builder,
+    tangents: bool,
+}
+
+impl Machine for RuleMachine<'_> {
+    type V = ProxyId;
+    type Error = Error;
+
+    fn call(
+        &mut self,
+        op: Name,
+        mut positional: Vec<Value<ProxyId>>,
+        named: Vec<(Name, Value<ProxyId>)>,
+    ) -> Result<Vec<Value<ProxyId>>, Error> {
+        if positional.first().is_some_and(Value::is_absent) || positional.get(1).is_some_and(Value::is_absent) {
+            let linear = LINEAR.iter().find(|(name, _)| op == *name).map_or(0, |(_, places)| *places);
+            if positional.iter().take(linear).any(Value::is_absent) {
+                return Ok(vec![Value::Absent]);
+            }
+            if op == "where" && positional.len() == 3 {
+                if positional[1..].iter().all(is_zero) {
+                    return Ok(vec![Value::Absent]);
+                }
+                for branch in positional[1..].iter_mut().filter(|b| b.is_absent()) {
+                    *branch = Value::Num(Scalar::Int(0));
+                }
+            }
+        } else if op == "where" && positional.get(2).is_some_and(Value::is_absent) {
+            positional[2] = Value::Num(Scalar::Int(0));
+        }
+        self.builder.call(op, positional, named)
+    }
+
+    fn ty(&self, v: &ProxyId) -> ArgTy {
+        self.builder.arena().arg_ty(*v)
+    }
+
+    fn write(&mut self, name: Name, _: Value<ProxyId>) -> Result<(), Error> {
+        Err(Refusal::new("E706", format!("a gradient rule writes `{name}`")).into())
+    }
+
+    fn unbroadcast(&mut self, value: Value<ProxyId>, like: &TensorTy) -> Result<Value<ProxyId>, Error> {
+        if self.tangents {
+            return Ok(value);
+        }
+        self.builder.unbroadcast(value, like)
+    }
+}
+
+fn is_zero(v: &Value<ProxyId>) -> bool {
+    match v {
+        Value::Absent => true,
+        Value::Num(number) => number.as_f64() == 0.0,
+        _ => false,
+    }
+}

@@ -1,0 +1,156 @@
+//! A joint trace cut into forward and backward, with the fewest residuals.
+//!
+//! The forward holds what its own outputs need; everything else belongs to the backward. What the backward reads of the
+//! forward is a residual, found by id after dead lines are gone: so each is read, and none stands there twice.
+
+use super::dce::live;
+use super::vjp::Joint;
+use crate::error::{Error, ErrorKind};
+use crate::trace::tag::Tag;
+use crate::trace::types::*;
+use crate::trace::verify;
+use rustc_hash::FxHashSet;
+use std::rc::Rc;
+use std::time::Instant;
+
+/// What the forward keeps for the backward.
+#[derive(Clone, Debug, Default)]
+pub struct ResidualPlan {
+    /// Tensors, in the order of their first use in the backward.
+    pub tensors: Vec<ProxyId>,
+    /// Numbers and keys, in the same order.
+    pub numbers: Vec<ProxyId>,
+    /// Per forward line: the residuals that its gradient reads.
+    pub per_line: Vec<(BoundSymbolId, Vec<ProxyId>)>,
+    /// Bytes of the tensors that are not inputs.
+    pub bytes: usize,
+}
+
+/// A forward and a backward trace.
+#[derive(Clone, Debug)]
+pub struct Split {
+    /// Inputs of the forward; its outputs, then the residuals (tensors, then numbers).
+    pub forward: Trace,
+    /// Inputs: the residuals in the same order, then the cotangents. Outputs: the gradients that are not zero.
+    pub backward: Trace,
+    /// What is kept.
+    pub plan: ResidualPlan,
+    /// Per output of the forward: the backward's input that is its cotangent, if one is.
+    pub cotangents: Vec<Option<usize>>,
+    /// Per value of `wrt`: the backward's output that is its gradient; `None`: it is zero.
+    pub grads: Vec<Option<usize>>,
+}
+
+/// Cuts a joint trace.
+///
+/// # Errors
+/// E722 where a value tagged `no_save` would have to be kept; E730 (debug builds).
+pub fn split(joint: &Joint) -> Result<Split, Error> {
+    let started = Instant::now();
+    let trace = &joint.trace;
+    let (forward_outputs, grads) = trace.outputs.split_at(joint.forward_outputs);
+    let ends: Vec<ProxyId> = forward_outputs.iter().copied().chain(trace.epilogue.iter().map(|w| w.value)).collect();
+    let forward_ids: FxHashSet<BoundSymbolId> = live(&trace.lines, ends.iter().copied()).iter().map(|l| l.id).collect();
+    let (ours, theirs): (Vec<_>, Vec<_>) = trace.lines.iter().cloned().partition(|l| forward_ids.contains(&l.id));
+    let backward_lines = live(&theirs, grads.iter().copied());
+
+    let (inputs, cotangent_inputs) = trace.inputs.split_at(joint.forward_inputs);
+    let plan = residuals(trace, &backward_lines, grads, cotangent_inputs);
+    check_no_save(trace, &plan)?;
+    let kept: Vec<ProxyId> = plan.tensors.iter().chain(&plan.numbers).copied().collect();
+
+    let forward_lines = live(&ours, ends.iter().chain(&kept).copied());
+    let outputs: Vec<ProxyId> = forward_outputs.iter().chain(&kept).copied().collect();
+    let mut forward = part(trace, started, Phase::Forward, inputs.to_vec(), forward_lines, outputs);
+    forward.saved = kept.len();
+
+    let cell = |p: &ProxyId| InputCell {
+        proxy: *p,
+        version: *p,
+        alias_group: 0,
+        path: trace.arena.name(*p),
+        donated: false,
+    };
+    let mut cells: Vec<InputCell> = kept.iter().map(cell).chain(cotangent_inputs.iter().cloned()).collect();
+    cells.iter_mut().enumerate().for_each(|(i, cell)| cell.alias_group = i);
+    let mut backward = part(trace, started, Phase::Backward, cells, backward_lines, grads.to_vec());
+    backward.name = Rc::from(format!("{}.backward", trace.name));
+    backward.epilogue.clear();
+    backward.prologue.clear();
+
+    verify::step(trace, &forward)?;
+    verify::step(trace, &backward)?;
+    let cotangents = joint.cotangents.iter().map(|at| at.map(|at| at - joint.forward_inputs + kept.len())).collect();
+    let grads = joint.grads.iter().map(|at| at.map(|at| at - joint.forward_outputs)).collect();
+    Ok(Split { forward, backward, plan, cotangents, grads })
+}
+
+fn part(
+    joint: &Trace,
+    started: Instant,
+    phase: Phase,
+    inputs: Vec<InputCell>,
+    lines: Vec<Rc<BoundSymbol>>,
+    outputs: Vec<ProxyId>,
+) -> Trace {
+    let mut trace = Trace { inputs, lines, outputs, ..joint.clone() };
+    trace.adopt(joint, "split", started);
+    trace.saved = 0;
+    trace.phase = Some(phase);
+    trace
+}
+
+/// What the backward reads and neither makes nor gets as a cotangent.
+fn residuals(joint: &Trace, lines: &[Rc<BoundSymbol>], grads: &[ProxyId], cotangents: &[InputCell]) -> ResidualPlan {
+    let arena = &joint.arena;
+    let mut own: FxHashSet<ProxyId> = cotangents.iter().map(|c| c.proxy).collect();
+    own.extend(lines.iter().flat_map(|l| l.outs.iter().chain(&l.aux)));
+    let mut plan = ResidualPlan::default();
+    let mut seen = FxHashSet::default();
+    // values of a trace around this one are captured, not kept
+    let mut note = |plan: &mut ResidualPlan, p: ProxyId| {
+        if own.contains(&p) || is_captured(joint, p) {
+            return false;
+        }
+        if seen.insert(p) {
+            match arena.ty(p) {
+                ProxyTy::Tensor(t) => {
+                    if !joint.input_proxies().any(|i| i == p) {
+                        plan.bytes += t.ty.numel() * t.ty.dtype.size();
+                    }
+                    plan.tensors.push(p);
+                }
+                ProxyTy::Number(_) | ProxyTy::Key => plan.numbers.push(p),
+            }
+        }
+        true
+    };
+    for line in lines {
+        line.for_each_arg(|p| {
+            if let (true, Some(origin)) = (note(&mut plan, p), line.origin) {
+                match plan.per_line.iter_mut().find(|(id, _)| *id == origin) {
+                    Some((_, list)) if list.contains(&p) => {}
+                    Some((_, list)) => list.push(p),
+                    None => plan.per_line.push((origin, vec![p])),
+                }
+            }
+        });
+    }
+    grads.iter().for_each(|p| _ = note(&mut plan, *p));
+    plan
+}
+
+fn is_captured(trace: &Trace, p: ProxyId) -> bool {
+    p.0 < trace.outer && !trace.input_proxies().any(|i| i == p)
+}
+
+fn check_no_save(trace: &Trace, plan: &ResidualPlan) -> Result<(), Error> {
+    let arena = &trace.arena;
+    let Some(p) = plan.tensors.iter().find(|p| arena.tags(**p).contains(Tag::NO_SAVE)) else { return Ok(()) };
+    let of = arena.name(*p).to_string();
+    let claim = format!("`{of}` is tagged `no_save`, but the backward reads it");
+    let kind = ErrorKind::TagConflict { tags: vec![Tag::NO_SAVE.name()], of, transform: "split" };
+    let loc = trace.producer(*p).map(|l| l.place.loc);
+    let error = Error::new("E722", claim).kind_is(kind);
+    Err(loc.map_or(error.clone(), |loc| error.at(loc)))
+}

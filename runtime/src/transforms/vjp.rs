@@ -1,0 +1,179 @@
+//! Reverse mode: one joint trace with the values and the gradients.
+//!
+//! Forward lines are kept as they are (composites without a rule become their bodies), backward lines follow, each at
+//! the place of the forward line that it differentiates. What the gradient skips is [`Facts`]' business.
+
+use super::expand::{self, Mode, Redirect};
+use super::facts::{Facts, LineRole};
+use super::pullback::{Pullback, Style, with_aux};
+use crate::bind::Builder;
+use crate::error::{Error, ErrorKind};
+use crate::trace::types::*;
+use crate::trace::verify;
+use rustc_hash::FxHashSet;
+use std::time::Instant;
+
+/// A cotangent or tangent: perhaps a symbolic zero, for which nothing is computed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Cotangent {
+    /// Zero.
+    Zero,
+    /// This value.
+    Value(ProxyId),
+}
+
+/// Where the cotangent of an output comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Seed {
+    /// It is zero.
+    Zero,
+    /// Ones.
+    Ones,
+    /// A new input of the joint trace.
+    Input,
+    /// This value, which the trace reads already.
+    Value(ProxyId),
+}
+
+/// A trace with values and gradients.
+#[derive(Clone, Debug)]
+pub struct Joint {
+    /// Inputs: those of the forward, then cotangents. Outputs: those of the forward, then gradients that are not zero.
+    pub trace: Trace,
+    /// How many inputs the forward has.
+    pub forward_inputs: usize,
+    /// How many outputs the forward has.
+    pub forward_outputs: usize,
+    /// Per output of the forward: the input of the joint trace that is its cotangent, if one is.
+    pub cotangents: Vec<Option<usize>>,
+    /// Per value of `wrt`: the output of the joint trace that is its gradient; `None`: it is zero.
+    pub grads: Vec<Option<usize>>,
+    /// Per output of the forward: whether it depends on `wrt` through derivatives that are not zero.
+    pub needs_grad: Vec<bool>,
+}
+
+impl Joint {
+    /// The same with an edited trace: edits keep the positions of inputs and outputs.
+    ///
+    /// # Errors
+    /// What the edit reports.
+    pub fn edit(mut self, f: impl FnOnce(&Trace) -> Result<Trace, Error>) -> Result<Joint, Error> {
+        self.trace = f(&self.trace)?;
+        Ok(self)
+    }
+
+    /// The gradient by value number `i` of `wrt`.
+    pub fn grad(&self, i: usize) -> Cotangent {
+        self.grads[i].map_or(Cotangent::Zero, |at| Cotangent::Value(self.trace.outputs[at]))
+    }
+}
+
+/// Differentiates `trace` by `wrt`; `seeds` says per output where its cotangent comes from. Outputs that are no float
+/// tensors have no cotangent, whatever their seed.
+///
+/// # Errors
+/// E712 where `wrt` has something that is no float tensor; E711 where a rule is missing; what rules report.
+pub fn joint(trace: &Trace, wrt: &[ProxyId], seeds: &[Seed]) -> Result<Joint, Error> {
+    let started = Instant::now();
+    let arena = &trace.arena;
+    for p in wrt.iter().filter(|p| !arena.is_float(**p)) {
+        return Err(not_differentiable(trace, *p));
+    }
+    let mut b = Builder::continuing(trace);
+    let mut redirect = Redirect::default();
+    let lines = expand::active(arena, trace.root, &trace.lines, wrt, Mode::Reverse(&trace.outputs), &mut redirect)?;
+    let outputs: Vec<ProxyId> = trace.outputs.iter().map(|p| redirect.get(*p)).collect();
+    let facts = Facts::sweep(arena, trace.root, &lines, wrt, &outputs);
+    for line in &lines {
+        b.push(match facts.role(line) {
+            LineRole::Active { in_mask, out_mask } if out_mask.contains(&true) => with_aux(arena, line, &in_mask),
+            _ => line.clone(),
+        });
+    }
+    let lines = b.lines().to_vec();
+    let needs_grad: Vec<bool> = outputs.iter().map(|p| facts.needs_grad(*p)).collect();
+
+    let (mut cotangents, mut sown) = (Vec::new(), Vec::new());
+    for (i, out) in outputs.iter().enumerate() {
+        let seed = if arena.is_float(*out) { seeds.get(i).copied().unwrap_or(Seed::Zero) } else { Seed::Zero };
+        cotangents.push(matches!(seed, Seed::Input).then_some(b.inputs().len()));
+        if seed == Seed::Input {
+            let path = format!("ct.{}", arena.name(trace.outputs[i]));
+            sown.push((*out, Seed::Value(b.input(&path, arena.ty(*out)))));
+        } else {
+            sown.push((*out, seed));
+        }
+    }
+    let mut pullback = Pullback::new(&mut b, facts, Style::backward());
+    for ((out, seed), needs) in sown.into_iter().zip(&needs_grad) {
+        if !needs {
+            continue;
+        }
+        let maker = lines.iter().find(|l| l.outs.contains(&out));
+        pullback.seed(out, seed, maker)?;
+    }
+    pullback.run(&lines)?;
+    let grads: Vec<Option<ProxyId>> = wrt.iter().map(|p| pullback.cotangent(*p)).collect();
+    let mut all = outputs;
+    let forward_outputs = all.len();
+    let grads = grads.into_iter().map(|g| {
+        all.push(g?);
+        Some(all.len() - 1)
+    });
+    let grads: Vec<Option<usize>> = grads.collect();
+    let mut made = b.finish(&all);
+    made.epilogue = trace.epilogue.clone();
+    made.epilogue.iter_mut().for_each(|w| w.value = redirect.get(w.value));
+    made.adopt(trace, "joint", started);
+    verify::step(trace, &made)?;
+    Ok(Joint { trace: made, forward_inputs: trace.inputs.len(), forward_outputs, cotangents, grads, needs_grad })
+}
+
+/// The trace with the gradients of the sum of all its float outputs by `wrt` behind its outputs; dense zeros where an
+/// output does not depend on a value. The result is an ordinary trace, which may be differentiated again.
+///
+/// # Errors
+/// As [`joint`]; E712 too if no output is a float tensor.
+pub fn value_and_grad(trace: &Trace, wrt: &[ProxyId]) -> Result<Trace, Error> {
+    let arena = &trace.arena;
+    if let (false, Some(out)) = (trace.outputs.iter().any(|p| arena.is_float(*p)), trace.outputs.first()) {
+        return Err(not_differentiable(trace, *out));
+    }
+    let joint = joint(trace, wrt, &vec![Seed::Ones; trace.outputs.len()])?;
+    let mut b = Builder::continuing(&joint.trace);
+    joint.trace.lines.iter().for_each(|l| b.push(l.clone()));
+    let mut outputs = joint.trace.outputs[..joint.forward_outputs].to_vec();
+    for (i, p) in wrt.iter().enumerate() {
+        outputs.push(match (joint.grad(i), arena.tensor_ty(*p)) {
+            (Cotangent::Value(g), _) => g,
+            (Cotangent::Zero, Some(ty)) => b.full(&ty, 0.0)?,
+            (Cotangent::Zero, None) => return Err(not_differentiable(trace, *p)),
+        });
+    }
+    let mut made = b.finish(&outputs);
+    made.epilogue = joint.trace.epilogue.clone();
+    made.provenance = joint.trace.provenance.clone();
+    made.adopt(trace, "value_and_grad", Instant::now());
+    made.provenance.micros = joint.trace.provenance.micros;
+    verify::step(&joint.trace, &made)?;
+    Ok(made)
+}
+
+fn not_differentiable(trace: &Trace, p: ProxyId) -> Error {
+    let (name, ty) = (trace.arena.name(p).to_string(), trace.ty(p).to_string());
+    let what = if trace.input_proxies().any(|i| i == p) { "argument" } else { "output" };
+    let mut error = Error::new("E712", format!("the {what} `{name}` is {ty}, which has no gradient"));
+    if matches!(trace.ty(p), ProxyTy::Number(_)) {
+        error = error.help("pass a float tensor of rank 0 instead of a number");
+    }
+    if let Some(line) = trace.producer(p) {
+        error = error.at(line.place.loc);
+    }
+    error.kind_is(ErrorKind::NotDifferentiable { value: name, ty })
+}
+
+/// The float inputs of a trace, in order, each once: what is differentiated by default.
+pub fn float_inputs(trace: &Trace) -> Vec<ProxyId> {
+    let mut seen = FxHashSet::default();
+    trace.input_proxies().filter(|p| trace.arena.is_float(*p) && seen.insert(*p)).collect()
+}

@@ -1,0 +1,74 @@
+//! The generator of calls: it reaches every row, every presence and word, and is the same everywhere.
+
+use expect_test::expect;
+use fulgurite_core::DType;
+use fulgurite_tests::calls::{self, Values, Wish, choices};
+use fulgurite_tests::rng::{self, Rng};
+use fulgurite_tests::rows::rows;
+
+const WISH: Wish = Wish { dtype: None, values: Values::Small, numbers: true, empty: true, case: 0 };
+
+/// A row without calls would be a row without tests.
+#[test]
+fn every_row_has_calls() {
+    let without = |wish: Wish| -> Vec<&str> {
+        let names = rows().source.iter().filter(|row| {
+            let mut rng = Rng::new(rng::seed(row.row.op.as_str(), "calls"));
+            calls::generate(row, &wish, &mut rng).is_none()
+        });
+        names.map(|row| row.row.op.as_str()).collect()
+    };
+    assert_eq!(without(WISH), Vec::<&str>::new(), "no call was found for these");
+    let f64 = without(Wish { dtype: Some(DType::F64), values: Values::Tame, ..WISH });
+    assert_eq!(f64, Vec::<&str>::new(), "no call in f64 was found for these");
+}
+
+/// What is listed is refused by the row itself.
+#[test]
+fn every_choice_of_presence_and_words_comes_up() {
+    let mut missing = String::new();
+    for row in &rows().source {
+        let total = choices::count(&row.row);
+        for case in 0..total {
+            let choice = choices::choose(&row.row, case);
+            let mut rng = Rng::new(rng::seed(row.row.op.as_str(), "choices") ^ case as u64);
+            let comes_up = (0..40).any(|_| {
+                calls::sketch(row, &Wish { case, ..WISH }, &mut rng)
+                    .is_some_and(|s| choice.absent.iter().zip(&s.args).all(|(absent, arg)| *absent == arg.is_absent()))
+            });
+            if !comes_up {
+                let given = row.row.sig.params.iter().zip(&choice.absent).filter(|(_, absent)| !**absent);
+                let given: Vec<&str> = given.map(|(p, _)| p.name.name.as_str()).collect();
+                missing += &format!("{} of {}\n", row.row.op, given.join(", "));
+            }
+        }
+    }
+    expect![[r#"
+        clamp of x
+    "#]]
+    .assert_eq(&missing);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_call() {
+    let call = |seed| {
+        let row = rows().get("matmul").map(|row| calls::generate(row, &WISH, &mut Rng::new(seed)));
+        row.flatten().map(|c| c.to_string())
+    };
+    assert_eq!(call(7), call(7));
+    assert_ne!(call(7), call(8));
+}
+
+/// Square shapes hide swapped axes.
+#[test]
+fn sizes_of_a_product_differ() {
+    let row = rows().get("matmul").map(|r| (r, Rng::new(1)));
+    let Some((row, mut rng)) = row else { panic!("no matmul") };
+    for case in 0..50 {
+        let wish = Wish { case, numbers: false, ..WISH };
+        let Some(call) = calls::sketch(row, &wish, &mut rng) else { continue };
+        let size = |name: &str| call.solved.env.size(name.into()).cloned();
+        let [m, k, n] = ["M", "K", "N"].map(size);
+        assert!(m != k && k != n && m != n, "{:?}", call.args);
+    }
+}

@@ -1,0 +1,38 @@
+//! Files: one job each, nothing left open.
+
+use super::{files_with, none, read, root, shown};
+
+/// Longer files are named in the test's output.
+const WARN: usize = 700;
+/// Longer files fail.
+const FAIL: usize = 1000;
+
+#[test]
+fn files_are_short_enough_to_be_read() {
+    let mut faults = Vec::new();
+    for path in files_with("rs", &root()) {
+        let lines = read(&path).lines().count();
+        if lines > FAIL {
+            faults.push(format!("{} has {lines} lines", shown(&path)));
+        } else if lines > WARN {
+            eprintln!("warning: {} has {lines} lines, more than {WARN}", shown(&path));
+        }
+    }
+    none(faults, "a file has one job and at most 1000 lines");
+}
+
+#[test]
+fn nothing_is_left_open() {
+    // put together, so that this file does not hold them
+    let marks = ["todo", "unimplemented", "dbg"].map(|m| format!("{m}!("));
+    let mut faults = Vec::new();
+    for path in files_with("rs", &root()) {
+        for (i, line) in read(&path).lines().enumerate() {
+            let code = line.split("//").next().unwrap_or(line);
+            if marks.iter().any(|m| code.contains(m.as_str())) {
+                faults.push(format!("{}:{}: {}", shown(&path), i + 1, line.trim()));
+            }
+        }
+    }
+    none(faults, "no placeholder stands in the code");
+}

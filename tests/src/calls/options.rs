@@ -1,0 +1,184 @@
+//! Options by their types.
+
+use super::{Attempt, Slot};
+use fulgurite_core::lang::ast::*;
+use fulgurite_core::sig::{Item, Size, shapes, statics::At};
+use fulgurite_core::{DType, Dim, Name, Scalar, Value};
+
+fn ints(items: impl IntoIterator<Item = i64>) -> Value<Slot> {
+    Value::List(items.into_iter().map(|i| Value::Num(Scalar::Int(i))).collect())
+}
+
+fn int(i: i64) -> Value<Slot> {
+    Value::Num(Scalar::Int(i))
+}
+
+impl Attempt<'_> {
+    /// A value for option `opt`, also bound in the environment where shapes may ask for it.
+    pub(super) fn option(&mut self, at: usize, opt: &Opt) -> Option<Value<Slot>> {
+        let name = opt.name.name;
+        Some(match &opt.ty {
+            OptType::Num => self.any_number(),
+            OptType::F64 => self.float(opt),
+            OptType::I64 => int(self.rng.int(-2, 4)),
+            OptType::Bool => {
+                let b = Scalar::Bool(self.choice.truth[at]);
+                self.env.items.push((name, Item::Num(b)));
+                Value::Num(b)
+            }
+            OptType::Enum(_) => {
+                let word = self.choice.word[at]?;
+                self.env.items.push((name, Item::Word(word)));
+                Value::Word(word)
+            }
+            // no row has a text so far, and what texts a row takes is not in its signature
+            OptType::Str | OptType::Labels(_) => return None,
+            OptType::Dtype(_) => Value::DType(match self.wish.dtype {
+                Some(d) if self.rng.one_in(2) => d,
+                _ => *self.rng.pick(&DType::STORED),
+            }),
+            OptType::Dim(list) => {
+                let (axis, rank) = match list {
+                    Some(l) => (self.rng.below(self.rank(*l)), self.rank(*l)),
+                    None => self.anchor(name)?,
+                };
+                self.env.items.push((name, Item::Int(Dim::from(axis))));
+                int(self.sign(axis, rank.max(1)))
+            }
+            OptType::Gap(list) => {
+                let places = self.rank(*list) + 1;
+                let axis = self.rng.below(places);
+                self.env.items.push((name, Item::Int(Dim::from(axis))));
+                int(self.sign(axis, places))
+            }
+            OptType::Perm(list) => {
+                let rank = self.rank(*list);
+                let mut order: Vec<usize> = (0..rank).collect();
+                self.rng.shuffle(&mut order);
+                self.axes(name, order, rank)
+            }
+            OptType::Dims { list, most, .. } => {
+                let rank = self.rank(*list);
+                let mut order: Vec<usize> = (0..rank).collect();
+                self.rng.shuffle(&mut order);
+                let most = most.map_or(rank, |m| rank.min(m as usize));
+                order.truncate(self.rng.below(most + 1));
+                self.axes(name, order, rank)
+            }
+            OptType::Ints { list, axes, broadcast, .. } => {
+                let n = match axes {
+                    Some(a) => fulgurite_core::sig::statics::axes(&self.env, a, self.rank(*list), At::default()).ok()?.len(),
+                    None => self.rank(*list) + if *broadcast { self.rng.below(3) } else { 0 },
+                };
+                let small = [0, 1, 1, 1, 2, 2, 3, -1];
+                let all: Vec<i64> = (0..n).map(|_| *self.rng.pick(&small)).collect();
+                // one number for all axes
+                if !broadcast && n > 0 && self.rng.one_in(4) { int(all[0]) } else { ints(all) }
+            }
+            OptType::Pos(size) => {
+                let n = self.one(*size);
+                if n == 0 {
+                    return None;
+                }
+                int(self.rng.int(-n, n - 1))
+            }
+            OptType::Bound(size) => {
+                let n = self.one(*size);
+                int(self.rng.int(-n - 1, n + 1))
+            }
+            OptType::Size(size) => int(self.one(*size)),
+            OptType::Shape { list, infer, keep, .. } => self.shape_option(*list, *infer, *keep),
+        })
+    }
+
+    /// The axis that option `name` names, by where the pattern of an argument has it; and that argument's rank.
+    fn anchor(&mut self, name: Name) -> Option<(usize, usize)> {
+        for param in &self.row.sig.params {
+            let Some(dims) = &param.ty.dims else { continue };
+            let anchored = |d: &DimPat| matches!(&d.kind, DimKind::One { at: Some(at), .. } if at.name == name);
+            let Some(place) = dims.iter().position(anchored) else { continue };
+            let at = At { axis: None, item: param.ty.list.as_ref().map(|_| 0) };
+            let before = shapes::build(&mut self.env, &dims[..place], at).ok()?.len();
+            let after = shapes::build(&mut self.env, &dims[place + 1..], at).ok()?.len();
+            return Some((before, before + 1 + after));
+        }
+        None
+    }
+
+    /// Axis `axis` of `n`, counted from the front or from the back.
+    fn sign(&mut self, axis: usize, n: usize) -> i64 {
+        if self.rng.one_in(2) { axis as i64 } else { axis as i64 - n as i64 }
+    }
+
+    fn axes(&mut self, name: Name, order: Vec<usize>, rank: usize) -> Value<Slot> {
+        let normal = order.iter().map(|&a| Dim::from(a)).collect();
+        self.env.items.push((name, Item::Ints(normal)));
+        ints(order.into_iter().map(|a| self.sign(a, rank)).collect::<Vec<_>>())
+    }
+
+    fn any_number(&mut self) -> Value<Slot> {
+        let scalar = match self.rng.below(4) {
+            0 => Scalar::Bool(self.rng.one_in(2)),
+            1 => Scalar::Float(self.rng.int(-6, 12) as f64 / 4.0),
+            _ => Scalar::Int(self.rng.int(-2, 5)),
+        };
+        Value::Num(scalar)
+    }
+
+    /// A float option: numbers that usually mean something, now and then one that is known only when run.
+    fn float(&mut self, opt: &Opt) -> Value<Slot> {
+        let default = match opt.default.as_ref().map(|e| &*e.node) {
+            Some(Node::Float(x)) => *x,
+            Some(Node::Int(i)) => *i as f64,
+            _ => 0.5,
+        };
+        if self.wish.numbers && self.rng.one_in(4) {
+            let x = self.rng.int(1, 7) as f64 / 8.0;
+            return Value::Tensor(Slot::Number(DType::F64, Scalar::Float(x)));
+        }
+        let x = *self.rng.pick(&[default, default, 0.0, 1.0, 0.25, 0.5, 2.0]);
+        Value::Num(Scalar::Float(x))
+    }
+
+    fn shape_option(&mut self, list: Name, infer: Option<Name>, keep: Option<Name>) -> Value<Slot> {
+        let mut sizes = match infer {
+            Some(from) => {
+                let other = self.refold(from);
+                self.env.bind_size(list, Size::List(other.iter().map(|&n| Dim::from(n)).collect()));
+                other
+            }
+            None => self.sizes_of(list),
+        };
+        let known: i64 = sizes.iter().product();
+        if !sizes.is_empty() && (infer.is_some() && known != 0 && self.rng.one_in(3)) {
+            let at = self.rng.below(sizes.len());
+            sizes[at] = -1;
+        }
+        // -1 keeps an axis that the argument has: the last one, where it has any
+        if keep.is_some() && !sizes.is_empty() && self.rng.one_in(3) {
+            let last = sizes.len() - 1;
+            sizes[last] = -1;
+        }
+        ints(sizes)
+    }
+
+    /// The sizes of another shape with as many elements as `list` has: neighbours merged, split, ones put in.
+    fn refold(&mut self, list: Name) -> Vec<i64> {
+        let mut sizes = self.sizes_of(list);
+        for _ in 0..self.rng.below(3) {
+            match self.rng.below(3) {
+                0 if sizes.len() >= 2 => {
+                    let at = self.rng.below(sizes.len() - 1);
+                    let right = sizes.remove(at + 1);
+                    sizes[at] *= right;
+                }
+                1 if sizes.len() < 4 => {
+                    let at = self.rng.below(sizes.len() + 1);
+                    sizes.insert(at, 1);
+                }
+                _ => self.rng.shuffle(&mut sizes),
+            }
+        }
+        sizes
+    }
+}

@@ -1,0 +1,286 @@
+//! What a call means: the row's own text, evaluated by the plainest means there are.
+//!
+//! A scalar or index body is lowered and run as loops ([`nest::run`]), a composite is run as a program of such rows
+//! ([`tensor::run`]). No executor, no trace, no derivation takes part, and the scalar domain is the caller's: f64, f64
+//! with an error bound ([`crate::bound`]), f64 that remembers its branches ([`crate::guard`]).
+
+use crate::rows::rows;
+use fulgurite_core::eval::nest::{self, Array, Data, Field, NestError};
+use fulgurite_core::eval::tensor::{self, Machine};
+use fulgurite_core::lang::ast::*;
+use fulgurite_core::lower::{Rows, lower_with};
+use fulgurite_core::row::{Meaning, Row};
+use fulgurite_core::sig::{self, ArgTy, Item, OutTy, Refusal, Solved};
+use fulgurite_core::{DType, Name, Scalar, TensorTy, Value};
+use std::fmt;
+
+/// What stands for a tensor argument.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Operand<F> {
+    /// A tensor.
+    Tensor(Array<F>),
+    /// A number that is known only when the program runs.
+    Number(DType, Scalar),
+    /// A random key: seed and site.
+    Key([u64; 2]),
+}
+
+impl<F: Field> Operand<F> {
+    /// Its type, as signatures see it.
+    pub fn ty(&self) -> ArgTy {
+        match self {
+            Operand::Tensor(a) => ArgTy::Tensor(TensorTy::new(a.dtype, &a.shape)),
+            Operand::Number(d, _) => ArgTy::Number(*d),
+            Operand::Key(_) => ArgTy::Key,
+        }
+    }
+
+    /// The tensor that it is.
+    pub fn array(&self) -> Option<&Array<F>> {
+        match self {
+            Operand::Tensor(a) => Some(a),
+            _ => None,
+        }
+    }
+
+    /// Whether a derivative can be asked for.
+    pub fn is_float_tensor(&self) -> bool {
+        self.array().is_some_and(|a| a.dtype.is_float())
+    }
+
+    /// The same in another scalar domain.
+    pub fn convert<G: Field>(&self) -> Operand<G> {
+        match self {
+            Operand::Tensor(a) => Operand::Tensor(convert(a)),
+            Operand::Number(d, s) => Operand::Number(*d, *s),
+            Operand::Key(k) => Operand::Key(*k),
+        }
+    }
+
+    /// As a nest reads it: keys are two integers. Run-time numbers are no tensors.
+    fn loaded(&self) -> Option<Array<F>> {
+        match self {
+            Operand::Tensor(a) => Some(a.clone()),
+            Operand::Key([seed, site]) => Some(Array::int(DType::I64, &[2], vec![*seed as i64, *site as i64])),
+            Operand::Number(..) => None,
+        }
+    }
+}
+
+/// An array in another scalar domain.
+pub fn convert<F: Field, G: Field>(a: &Array<F>) -> Array<G> {
+    let data = match &a.data {
+        Data::Float(v) => Data::Float(v.iter().map(|x| G::constant(x.value())).collect()),
+        Data::Int(v) => Data::Int(v.clone()),
+    };
+    Array { dtype: a.dtype, shape: a.shape.clone(), data }
+}
+
+impl<F: Field> fmt::Display for Operand<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Operand::Tensor(a) => {
+                write!(f, "{} {{", TensorTy::new(a.dtype, &a.shape))?;
+                let all = a.scalars();
+                for (i, s) in all.iter().take(24).enumerate() {
+                    write!(f, "{}{s}", if i > 0 { ", " } else { "" })?;
+                }
+                f.write_str(if all.len() > 24 { ", …}" } else { "}" })
+            }
+            Operand::Number(d, s) => write!(f, "run-time {d} {s}"),
+            Operand::Key([seed, site]) => write!(f, "key({seed}, {site})"),
+        }
+    }
+}
+
+/// Results of rows in some scalar domain.
+pub trait Domain: Field {
+    /// Called before a nest is run whose elements are computed in `compute`.
+    fn enter(_compute: DType) {}
+    /// A result as it is stored, in `dtype`.
+    fn stored(self, _dtype: DType) -> Self {
+        self
+    }
+}
+
+impl Domain for f64 {}
+
+/// Results of a call, lists flattened, then auxiliary results.
+///
+/// # Errors
+/// What the signature refuses; E705 where a condition on elements fails; E709 for an index out of range or an integer
+/// division by zero (the codes of the executors are theirs: see [`refused_when_run`]).
+pub fn run<F: Domain>(row: &Row, args: &[Value<Operand<F>>]) -> Result<Vec<Array<F>>, Refusal> {
+    let solved = sig::solve(row, args, &Operand::ty)?;
+    let mut out = Vec::new();
+    for value in call(row, args, &solved)? {
+        collect(value, &mut out);
+    }
+    Ok(out)
+}
+
+/// Whether a refusal is one that only elements can cause.
+pub fn refused_when_run(r: &Refusal) -> bool {
+    r.code == ELEMENTS
+}
+
+/// The oracle's own mark for what elements refuse.
+const ELEMENTS: &str = "elements";
+
+fn collect<F>(value: Value<Operand<F>>, out: &mut Vec<Array<F>>) {
+    match value {
+        Value::Tensor(Operand::Tensor(a)) => out.push(a),
+        Value::List(items) => items.into_iter().for_each(|i| collect(i, out)),
+        _ => {}
+    }
+}
+
+type Results<F> = Result<Vec<Value<Operand<F>>>, Refusal>;
+
+fn call<F: Domain>(row: &Row, args: &[Value<Operand<F>>], solved: &Solved) -> Results<F> {
+    check_elements(row, args, solved)?;
+    match &row.meaning {
+        Meaning::Decomp(body) => tensor::run(&mut Interpreter(std::marker::PhantomData), row, body, solved, args, &[]),
+        Meaning::Expr(body) | Meaning::View(body) => {
+            let outs = run_body(row, body, solved, args)?;
+            let mut outs = outs.into_iter().map(|a| Value::Tensor(Operand::Tensor(a)));
+            let grouped = solved.outs.iter().chain(&solved.aux).map(|o| match o {
+                OutTy::List(items) => Some(Value::List(outs.by_ref().take(items.len()).collect())),
+                _ => outs.next(),
+            });
+            grouped.collect::<Option<Vec<_>>>().ok_or_else(|| Refusal::new("E706", "a body with too few results"))
+        }
+        Meaning::Host(name) => Err(Refusal::new("E706", format!("`{name}` is a host primitive: it has no text"))),
+    }
+}
+
+/// Runs a scalar or index body as loops.
+fn run_body<F: Domain>(row: &Row, body: &Block, solved: &Solved, args: &[Value<Operand<F>>]) -> Result<Vec<Array<F>>, Refusal> {
+    let nest = lower_with(row, body, solved, &rows().table)?;
+    let (tensors, numbers) = flatten(row, args, solved);
+    F::enter(solved.compute);
+    let outs = nest::run(&nest, &tensors, &numbers).map_err(|e| match e {
+        NestError::Malformed(m) => Refusal::new("E706", m),
+        other => Refusal::new(ELEMENTS, other.to_string()),
+    })?;
+    Ok(outs.into_iter().map(stored).collect())
+}
+
+fn stored<F: Domain>(mut a: Array<F>) -> Array<F> {
+    if let Data::Float(v) = a.data {
+        a.data = Data::Float(v.into_iter().map(|x| x.stored(a.dtype)).collect());
+    }
+    a
+}
+
+/// The tensors of a call in order, and its run-time numbers by their positions.
+fn flatten<F: Field>(row: &Row, args: &[Value<Operand<F>>], solved: &Solved) -> (Vec<Array<F>>, Vec<Scalar>) {
+    let mut tensors = Vec::new();
+    let mut numbers = Vec::new();
+    let names = row.sig.params.iter().map(|p| p.name.name).chain(row.sig.opts.iter().map(|o| o.name.name));
+    for (name, arg) in names.zip(args) {
+        arg.for_each(&mut |o| tensors.extend(o.loaded()));
+        if let (Some(Item::Runtime(at, _)), Value::Tensor(Operand::Number(_, s))) = (solved.env.item(name), arg) {
+            if numbers.len() <= *at {
+                numbers.resize(at + 1, Scalar::Int(0));
+            }
+            numbers[*at] = *s;
+        }
+    }
+    (tensors, numbers)
+}
+
+/// Conditions that read elements: a bare tensor name means each of its elements.
+fn check_elements<F: Domain>(row: &Row, args: &[Value<Operand<F>>], solved: &Solved) -> Result<(), Refusal> {
+    for require in &row.require {
+        let Some(body) = elementwise(row, &require.cond) else { continue };
+        let mut test = row.clone();
+        test.sig.outs.truncate(1);
+        test.sig.aux.clear();
+        test.sig.outs[0].ty = Type { elem: vec![Elem::Class(Name::new("bool"))], dims: Some(vec![]), list: None, span: Span::default() };
+        let mut solved = solved.clone();
+        solved.outs = vec![OutTy::Tensor(TensorTy::new::<i64>(DType::Bool, &[]))];
+        solved.aux.clear();
+        let block = Block { stmts: vec![], value: body };
+        let holds = run_body(&test, &block, &solved, args)?;
+        if holds.iter().any(|a| matches!(&a.data, Data::Int(v) if v.as_slice() == [0])) {
+            return Err(Refusal::new(ELEMENTS, format!("`{}`: {}", row.op, require.message)));
+        }
+    }
+    Ok(())
+}
+
+/// `all[..s](cond)` with every bare tensor `x` as `x[..s]`, if `cond` mentions a tensor bare.
+fn elementwise(row: &Row, cond: &Expr) -> Option<Expr> {
+    let mut binds: Vec<Bind> = Vec::new();
+    let mut found = false;
+    let value = crate::syntax::map(cond, &mut |e| {
+        if let Node::Call(f, _) = &*e.node
+            && matches!(f.name.as_str(), "some" | "size" | "len" | "is_tensor" | "is_number" | "is_int" | "is_bool" | "is_float")
+        {
+            return Some(e.clone());
+        }
+        let Node::Name(n) = &*e.node else { return None };
+        let param = row.sig.params.iter().find(|p| p.name.name == *n && p.ty.list.is_none())?;
+        let mut places = Vec::new();
+        for dim in param.ty.dims.as_ref()? {
+            let (name, list) = match &dim.kind {
+                DimKind::List { name, axes: None, .. } => (name.name, true),
+                DimKind::One { size, .. } => match &*size.node {
+                    Node::Name(n) => (*n, false),
+                    _ => return None,
+                },
+                _ => return None,
+            };
+            let index = Ident { name: name.index_of_size(), span: Span::default() };
+            places.push(if list { Place::List(index, None) } else { Place::One(Expr::name(index.name)) });
+            if !binds.iter().any(|b| b.name.name == index.name) {
+                binds.push(Bind { name: index, list, axes: None, range: None });
+            }
+        }
+        found = true;
+        let base = Ident { name: *n, span: Span::default() };
+        Some(Expr::bare(Node::Access(TensorAccess { base, places, outside: Outside::Refuse, item: None })))
+    });
+    found.then(|| {
+        let span = Span::default();
+        Expr::bare(Node::Reduce(Reduce { red: Red::All, binds: Some(binds), filter: None, body: value, otherwise: None, span }))
+    })
+}
+
+/// Runs rows as the tensor language calls them.
+struct Interpreter<F>(std::marker::PhantomData<F>);
+
+impl<F: Domain> Machine for Interpreter<F> {
+    type V = Operand<F>;
+    type Error = Refusal;
+
+    fn call(&mut self, op: Name, positional: Vec<Value<Operand<F>>>, named: Vec<(Name, Value<Operand<F>>)>) -> Results<F> {
+        let mut first = None;
+        for row in overloads(op) {
+            let solved = sig::arrange(&row, positional.clone(), named.clone())
+                .and_then(|args| sig::solve(&row, &args, &Operand::ty).map(|solved| (args, solved)));
+            match solved {
+                Ok((args, solved)) => return call(&row, &args, &solved),
+                Err(refusal) => _ = first.get_or_insert(refusal),
+            }
+        }
+        Err(first.unwrap_or_else(|| Refusal::new("E007", format!("no row `{op}`"))))
+    }
+
+    fn ty(&self, v: &Operand<F>) -> ArgTy {
+        v.ty()
+    }
+
+    fn write(&mut self, name: Name, _: Value<Operand<F>>) -> Result<(), Refusal> {
+        Err(Refusal::new("E706", format!("`{name}` is written: rows that write are tested through traces")))
+    }
+}
+
+/// The row called `op` and its overloads, in the order in which a call tries them.
+fn overloads(op: Name) -> Vec<std::sync::Arc<Row>> {
+    let table = &rows().table;
+    let prefix = format!("{op}.");
+    let others = rows().source.iter().map(|r| r.row.op).filter(|n| n.as_str().starts_with(&prefix));
+    table.row(op).into_iter().chain(others.filter_map(|n| table.row(n))).collect()
+}

@@ -1,0 +1,72 @@
+//! The database under test, read from `ops.yaml` as the build reads it.
+
+use fulgurite_codegen::diag::render::{self, Style};
+use fulgurite_codegen::pipeline::{self, Compiled, Table};
+use fulgurite_codegen::schema::RowSource;
+use fulgurite_core::Name;
+use fulgurite_core::row::Row;
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock};
+
+/// A row as its author wrote it and as it is compiled.
+pub struct TestRow {
+    /// Compiled, with derived rules.
+    pub row: Arc<Row>,
+    /// Argument, interval of values for tests (the row's `tests: domain`).
+    pub domain: Vec<(Name, (f64, f64))>,
+}
+
+/// Every row of `ops.yaml`.
+pub struct Rows {
+    /// The rows that the file has, in its order.
+    pub source: Vec<TestRow>,
+    /// Those and the derived ones, by name.
+    pub table: Table,
+    by_name: HashMap<Name, usize>,
+}
+
+impl Rows {
+    /// The row called `name`, if the file has it.
+    pub fn get(&self, name: &str) -> Option<&TestRow> {
+        self.by_name.get(&Name::new(name)).map(|&i| &self.source[i])
+    }
+}
+
+/// The database of this repository.
+///
+/// # Panics
+/// If it does not compile: then nothing here can be tested, and the report is the best message there is.
+pub fn rows() -> &'static Rows {
+    static ROWS: LazyLock<Rows> = LazyLock::new(|| {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../ops.yaml");
+        let text = std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{path}: {e}"));
+        match pipeline::compile(&text, "ops.yaml", &Table::default()) {
+            Ok(compiled) => collect(&compiled),
+            Err(refused) => {
+                let style = Style { color: false, width: 100 };
+                panic!("{}", render::text(&refused.diagnostics, &refused.sources, style))
+            }
+        }
+    });
+    &ROWS
+}
+
+fn collect(compiled: &Compiled) -> Rows {
+    let mut source = Vec::new();
+    for hints in &compiled.database.rows {
+        let name = hints.name();
+        let Some(emitted) = compiled.rows.iter().find(|r| r.row.op == name) else { continue };
+        source.push(TestRow { row: emitted.row.clone(), domain: domains(hints) });
+    }
+    let by_name = source.iter().enumerate().map(|(i, r)| (r.row.op, i)).collect();
+    Rows { source, table: compiled.table(&Table::default()), by_name }
+}
+
+/// The hints `lo..hi` of a row; what does not read as two numbers is left out.
+fn domains(hints: &RowSource) -> Vec<(Name, (f64, f64))> {
+    let parse = |text: &str| -> Option<(f64, f64)> {
+        let (lo, hi) = text.split_once("..")?;
+        Some((lo.trim().parse().ok()?, hi.trim().parse().ok()?))
+    };
+    hints.tests.domain.iter().filter_map(|(arg, text)| Some((Name::new(arg.as_str()), parse(text.as_str())?))).collect()
+}
