@@ -17,6 +17,6 @@ pub fn set(wanted: Option<usize>) -> Result<usize, Fault> {
             .note(format!("this machine has {cores}"))
             .help("leave it out to use them all"));
     }
-    fulgurite::set_threads(threads);
+    fulgurite::executors::set_threads(threads);
     Ok(threads)
 }

@@ -29,6 +29,9 @@
 //! # Ok::<(), fulgurite::Error>(())
 //! ```
 
+// derived code names this crate as its users do
+extern crate self as fulgurite;
+
 pub mod nn;
 pub mod optim;
 pub mod prelude;

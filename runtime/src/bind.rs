@@ -162,7 +162,9 @@ impl Builder {
         }
         match class {
             None => Ok(()),
-            Some(class) => Err(Error::new("E708", format!("`{}` has no rule for the subclass `{class}`", symbol.name()))),
+            Some(class) => {
+                Err(Error::new("E708", format!("`{}` has no rule for the subclass `{class}`", symbol.name())))
+            }
         }
     }
 

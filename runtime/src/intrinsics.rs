@@ -10,8 +10,30 @@ use fulgurite_core::{DType, Dim, Name, Scalar, TensorTy, Value};
 
 /// Names of the rows.
 pub const INTRINSICS: &[&str] = &[
-    "add", "sub", "mul", "div", "neg", "remainder", "eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or",
-    "logical_not", "where", "cast", "full", "sum", "reshape", "expand", "permute", "copy", "detach",
+    "add",
+    "sub",
+    "mul",
+    "div",
+    "neg",
+    "remainder",
+    "eq",
+    "ne",
+    "lt",
+    "le",
+    "gt",
+    "ge",
+    "logical_and",
+    "logical_or",
+    "logical_not",
+    "where",
+    "cast",
+    "full",
+    "sum",
+    "reshape",
+    "expand",
+    "permute",
+    "copy",
+    "detach",
 ];
 
 /// The row called `name`.

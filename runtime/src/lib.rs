@@ -21,6 +21,7 @@ pub mod bind;
 pub mod buffer;
 pub mod checkpoint;
 pub mod error;
+pub mod executors;
 pub mod intrinsics;
 pub mod jit;
 pub mod operand;

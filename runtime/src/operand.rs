@@ -120,6 +120,9 @@ impl KeyArg for &mut Key {
 
 // ---------------------------------------------------------------- operators of the language
 
+// On the left stand one float type and one integer type only: then `1.0 - &x` has a type before the literal has one, so
+// that `(1.0 - &x).sqrt()` and `-(2 * &x)` compile. With f32 or i64 beside them rustc asks for annotations there (E0282).
+
 macro_rules! operators {
     ($($trait:ident $method:ident $assign:ident $assign_method:ident $row:literal;)*) => {$(
         impl<O: Operand> $trait<O> for Tensor {
@@ -143,7 +146,7 @@ macro_rules! operators {
                 *self = api::intrinsic($row, vec![(&*self).arg(), other.arg()]);
             }
         }
-        operators!(@left $trait $method $row f64 f32 i64 i32 usize);
+        operators!(@left $trait $method $row f64 i32);
     )*};
     (@left $trait:ident $method:ident $row:literal $($t:ty)*) => {$(
         impl $trait<Tensor> for $t {

@@ -57,11 +57,6 @@ impl Open {
         Some(Open::new(builder))
     }
 
-    /// Whether it is the acquisition, not a closure inside.
-    pub fn is_root(&self) -> bool {
-        self.depth == 0
-    }
-
     /// A new argument, as a handle.
     pub fn argument(&self, path: &str, ty: ProxyTy) -> Tensor {
         self.with(|frame| {
@@ -241,10 +236,13 @@ pub(crate) fn note(name: &'static str, trace: &Trace, time: Duration) {
 }
 
 /// The proxies that handles have in the innermost open trace.
-pub(crate) fn resolve_all<'t>(tensors: impl IntoIterator<Item = &'t Tensor>) -> Result<Vec<ProxyId>, Error> {
+///
+/// # Errors
+/// As [`Open::resolve`]; E709 if no trace is open.
+pub(crate) fn resolve_all(tensors: &[&Tensor]) -> Result<Vec<ProxyId>, Error> {
     STACK.with_borrow_mut(|stack| {
-        let top = stack.len().saturating_sub(1);
-        tensors.into_iter().map(|t| resolve(stack, top, t)).collect()
+        let top = stack.len().checked_sub(1).ok_or_else(|| Error::bug("E709", "no trace is open"))?;
+        tensors.iter().map(|t| resolve(stack, top, t)).collect()
     })
 }
 

@@ -2,11 +2,11 @@
 
 mod mentions;
 
-use fulgurite_core::{Name, derive};
 use fulgurite_core::kernel::KernelEntry;
 use fulgurite_core::lang::ast::{Block, Param};
 use fulgurite_core::lower::Rows;
 use fulgurite_core::row::{MeaningKind, Row, RowText};
+use fulgurite_core::{Name, derive};
 use rustc_hash::FxHashMap;
 use std::sync::{Arc, OnceLock, RwLock};
 
@@ -216,8 +216,7 @@ pub fn register(symbol: SymbolRef) -> SymbolRef {
 
 /// Every registered symbol, by name.
 pub fn all() -> Vec<SymbolRef> {
-    let mut symbols: Vec<_> =
-        registry().read().unwrap_or_else(|e| e.into_inner()).by_name.values().copied().collect();
+    let mut symbols: Vec<_> = registry().read().unwrap_or_else(|e| e.into_inner()).by_name.values().copied().collect();
     symbols.sort_by_key(|s| s.name());
     symbols
 }

@@ -9,7 +9,7 @@ use common::{database, files::plain};
 use fulgurite_runtime::ErrorKind;
 use fulgurite_runtime::trace::{Stage, Trace};
 use fulgurite_runtime::transforms::{
-    Facts, LineRole, Reason, Seed, cse, jvp, joint, simplify, split, value_and_grad, vjp::float_inputs,
+    Facts, LineRole, Reason, Seed, cse, joint, jvp, simplify, split, value_and_grad, vjp::float_inputs,
 };
 
 fn parse(text: &str) -> Trace {
@@ -66,7 +66,12 @@ fn check(text: &str) -> Trace {
         let analytic = &outs[plain_outs.len() + k];
         assert_eq!(analytic.shape, inputs[at].shape, "{grad:?}");
         if let Some(pair) = &pair[k] {
-            assert!(close(analytic, pair, 1e-9), "split:\n{:?}{:?}\n{analytic:?}\n{pair:?}", split.forward, split.backward);
+            assert!(
+                close(analytic, pair, 1e-9),
+                "split:\n{:?}{:?}\n{analytic:?}\n{pair:?}",
+                split.forward,
+                split.backward
+            );
         } else {
             assert!(analytic.data.iter().all(|x| *x == 0.0));
         }
@@ -112,9 +117,15 @@ fn run_split(split: &fulgurite_runtime::transforms::Split, inputs: &[Array], ori
 
 #[test]
 fn pointwise_rows() {
-    check("fn f(x: f64[3], y: f64[2, 1]) {\n a: f64[2, 3] = mul(x, y)\n b: f64[2, 3] = div(a, y)\n c: f64[2, 3] = sub(b, x, alpha=2.0)\n d: f64[2, 3] = add(c, y, alpha=0.5)\n e: f64[2, 3] = sin(d)\n t: f64[2, 3] = tanh(e)\n return t\n}");
-    check("fn f(x: f64[3]) {\n a: f64[3] = exp(x)\n b: f64[3] = neg(a)\n c: f64[3] = cos(b)\n d: f64[3] = rsqrt(a)\n e: f64[3] = ln(a)\n s: f64[3] = add(c, d)\n r: f64[3] = mul(s, e)\n return r, a\n}");
-    check("fn f(x: f64[3], y: f64[3]) {\n m: f64[3] = maximum(x, y)\n c: bool[3] = gt(x, 0.0)\n w: f64[3] = where(c, m, y)\n v: f64[3] = mul(w, x)\n return v\n}");
+    check(
+        "fn f(x: f64[3], y: f64[2, 1]) {\n a: f64[2, 3] = mul(x, y)\n b: f64[2, 3] = div(a, y)\n c: f64[2, 3] = sub(b, x, alpha=2.0)\n d: f64[2, 3] = add(c, y, alpha=0.5)\n e: f64[2, 3] = sin(d)\n t: f64[2, 3] = tanh(e)\n return t\n}",
+    );
+    check(
+        "fn f(x: f64[3]) {\n a: f64[3] = exp(x)\n b: f64[3] = neg(a)\n c: f64[3] = cos(b)\n d: f64[3] = rsqrt(a)\n e: f64[3] = ln(a)\n s: f64[3] = add(c, d)\n r: f64[3] = mul(s, e)\n return r, a\n}",
+    );
+    check(
+        "fn f(x: f64[3], y: f64[3]) {\n m: f64[3] = maximum(x, y)\n c: bool[3] = gt(x, 0.0)\n w: f64[3] = where(c, m, y)\n v: f64[3] = mul(w, x)\n return v\n}",
+    );
 }
 
 #[test]
@@ -124,14 +135,22 @@ fn a_pointwise_row_without_rule_is_unfolded() {
 
 #[test]
 fn shapes() {
-    check("fn f(x: f64[2, 3], w: f64[3, 4]) {\n h: f64[2, 4] = matmul(x, w)\n r: f64[8] = reshape(h, shape=[8])\n p: f64[4, 2] = permute(h, dims=[1, 0])\n s: f64[4] = sum(p, dims=[1])\n e: f64[2, 4] = expand(s, shape=[2, 4])\n q: f64[2, 4] = mul(e, h)\n t: f64[] = sum(q)\n u: f64[2, 1] = sum(q, dims=[1], keepdim=true)\n return r, t, u\n}");
-    check("fn f(x: f64[2, 3], y: f64[2, 1]) {\n c: f64[2, 4] = cat([x, y], dim=1)\n d: f64[2, 4] = mul(c, c)\n return d\n}");
+    check(
+        "fn f(x: f64[2, 3], w: f64[3, 4]) {\n h: f64[2, 4] = matmul(x, w)\n r: f64[8] = reshape(h, shape=[8])\n p: f64[4, 2] = permute(h, dims=[1, 0])\n s: f64[4] = sum(p, dims=[1])\n e: f64[2, 4] = expand(s, shape=[2, 4])\n q: f64[2, 4] = mul(e, h)\n t: f64[] = sum(q)\n u: f64[2, 1] = sum(q, dims=[1], keepdim=true)\n return r, t, u\n}",
+    );
+    check(
+        "fn f(x: f64[2, 3], y: f64[2, 1]) {\n c: f64[2, 4] = cat([x, y], dim=1)\n d: f64[2, 4] = mul(c, c)\n return d\n}",
+    );
 }
 
 #[test]
 fn composites() {
-    check("fn f(x: f64[2, 3]) {\n (v: f64[2], m: f64[2]) = var_mean(x, dims=[1])\n p: f64[2] = mul(v, m)\n return p\n}");
-    check("fn f(x: f64[2, 3], y: f64[2, 3]) {\n s: f64[2, 3] = softmax(x, dim=1)\n p: f64[2, 3] = mul(s, y)\n return p\n}");
+    check(
+        "fn f(x: f64[2, 3]) {\n (v: f64[2], m: f64[2]) = var_mean(x, dims=[1])\n p: f64[2] = mul(v, m)\n return p\n}",
+    );
+    check(
+        "fn f(x: f64[2, 3], y: f64[2, 3]) {\n s: f64[2, 3] = softmax(x, dim=1)\n p: f64[2, 3] = mul(s, y)\n return p\n}",
+    );
 }
 
 #[test]
@@ -157,10 +176,13 @@ fn higher_orders() {
     // the value and the gradient both count: 3x² + 6x
     assert!(close(outs.last().unwrap(), &Array::new(&[3], &[9.0, 24.0, -2.25]), 1e-12), "{second:?}");
     // what a gradient gives is an ordinary program: all checks hold for it too
-    for text in [cube, "fn f(x: f64[2, 3]) {\n a: f64[2, 3] = softmax(x, dim=1)\n b: f64[2, 3] = sin(a)\n return b\n}",
+    for text in [
+        cube,
+        "fn f(x: f64[2, 3]) {\n a: f64[2, 3] = softmax(x, dim=1)\n b: f64[2, 3] = sin(a)\n return b\n}",
         "fn f(x: f64[2, 3], w: f64[3, 2]) {\n a: f64[2, 2] = matmul(x, w)\n b: f64[2, 2] = tanh(a)\n return b\n}",
         "fn f(x: f64[2, 3]) {\n (v: f64[2], m: f64[2]) = var_mean(x, dims=[1])\n return v\n}",
-        "fn f(x: f64[3]) {\n a: f64[3] = gelu(x)\n return a\n}"] {
+        "fn f(x: f64[3]) {\n a: f64[3] = gelu(x)\n return a\n}",
+    ] {
         let trace = parse(text);
         let first = value_and_grad(&trace, &float_inputs(&trace)).unwrap();
         check(&plain(&first));
@@ -222,7 +244,10 @@ fn s0_3_and_4_integer_results() {
     let j = joint(&trace, &float_inputs(&trace), &[Seed::Input]).unwrap();
     assert_eq!((j.grads, j.trace.lines.len()), (vec![None], 1));
     let error = value_and_grad(&trace, &float_inputs(&trace)).unwrap_err();
-    assert!(matches!(error.kind(), ErrorKind::NotDifferentiable { value, ty } if value == "i" && ty == "i64[2]"), "{error}");
+    assert!(
+        matches!(error.kind(), ErrorKind::NotDifferentiable { value, ty } if value == "i" && ty == "i64[2]"),
+        "{error}"
+    );
 }
 
 const REGION: &str = "fn f(x: f64[1]) {
@@ -368,10 +393,14 @@ fn s0_21_residual_table() {
             "reshape" => "[4]",
             _ => "[2, 2]",
         };
-        let text = format!("fn f(x: f64[2, 2], y: f64[2, 2], c: bool[2, 2]) {{\n o: f64{shape} = {line}\n return o\n}}");
+        let text =
+            format!("fn f(x: f64[2, 2], y: f64[2, 2], c: bool[2, 2]) {{\n o: f64{shape} = {line}\n return o\n}}");
         assert_eq!(sorted(residuals(&text, &[Seed::Input]).0), want, "{line}");
     }
-    assert_eq!(residuals("fn f(x: f64[4], k: key) {\n o: f64[4] = dropout(x, k)\n return o\n}", &[Seed::Input]).0, ["mask"]);
+    assert_eq!(
+        residuals("fn f(x: f64[4], k: key) {\n o: f64[4] = dropout(x, k)\n return o\n}", &[Seed::Input]).0,
+        ["mask"]
+    );
 }
 
 #[test]
@@ -400,7 +429,9 @@ fn s1_6_and_7_tags_and_places_of_backward_lines() {
     let probe = Tag::declare(decl).unwrap();
     assert_eq!(Tag::declare(decl).unwrap(), probe);
     assert_eq!(Tag::declare(TagDecl { inherit: false, ..decl }).unwrap_err().code(), "E724");
-    let trace = parse("fn f(x: f64[2]) {\n s: f64[2] = sin(x) #probe #recompute   // a.rs:1\n r: f64[2] = mul(s, x) #probe  // a.rs:2\n return r\n}");
+    let trace = parse(
+        "fn f(x: f64[2]) {\n s: f64[2] = sin(x) #probe #recompute   // a.rs:1\n r: f64[2] = mul(s, x) #probe  // a.rs:2\n return r\n}",
+    );
     let j = joint(&trace, &float_inputs(&trace), &[Seed::Input]).unwrap();
     let (forward, backward) = j.trace.lines.split_at(2);
     assert!(forward.iter().zip(&trace.lines).all(|(a, b)| std::rc::Rc::ptr_eq(a, b)));

@@ -5,10 +5,10 @@
 mod common;
 
 use common::{database, files::plain};
+use fulgurite_core::loc::Loc;
 use fulgurite_core::{DType, Name, TensorTy, Value};
 use fulgurite_runtime::trace::{PrintOptions, ProxyTy, RegionKind, Trace};
 use fulgurite_runtime::{Builder, ErrorKind};
-use fulgurite_core::loc::Loc;
 
 fn tensor(dtype: DType, shape: &[i64]) -> ProxyTy {
     ProxyTy::tensor(TensorTy::new(dtype, shape))
@@ -22,7 +22,8 @@ fn round_trip(text: &str) {
 
 #[test]
 fn programs_round_trip() {
-    round_trip("\
+    round_trip(
+        "\
 fn forward(x: f32[32, 64], w: f32[64, 128], k: key) {
   h: f32[32, 128] = matmul(x, w)
   no_grad {
@@ -38,20 +39,26 @@ fn forward(x: f32[32, 64], w: f32[64, 128], k: key) {
   v: f32[32] = matmul.mv(x, z)
   return c, mean; save x, h
 }
-".replace("  v: f32[32] = matmul.mv(x, z)\n", "").as_str());
-    round_trip("\
+"
+        .replace("  v: f32[32] = matmul.mv(x, z)\n", "")
+        .as_str(),
+    );
+    round_trip(
+        "\
 fn f(x: f32[2]) {
   y: f32[2] #must_save = mul(x, 2.5) #recompute
   (_, m: f32[]) = var_mean(y)
   f: f32[3] = full(shape=[3], value=-inf)
   return
 }
-");
+",
+    );
 }
 
 #[test]
 fn a_region_that_is_opened_twice_stays_one() {
-    round_trip("\
+    round_trip(
+        "\
 fn f(x: f32[2]) {
   checkpoint 1 {
     a: f32[2] = sin(x)
@@ -62,17 +69,20 @@ fn f(x: f32[2]) {
   }
   return a, c
 }
-");
+",
+    );
 }
 
 #[test]
 fn like_arguments_hold_types_only() {
-    round_trip("\
+    round_trip(
+        "\
 fn f(g: f32[2]) {
   x: f32[2, 3] = sum.vjp.x(g, f32[2, 3], dims=[1], keepdim=false)
   return x
 }
-");
+",
+    );
 }
 
 #[test]
@@ -87,7 +97,9 @@ fn places_and_heads_are_printed() {
     let trace = b.finish(&[z]);
     let options = PrintOptions { provenance: false, ..PrintOptions::default() };
     let text = trace.print(&options);
-    assert_eq!(text, "\
+    assert_eq!(
+        text,
+        "\
 fn forward(in0.x: f32[2]) {
   sin: f32[2] = sin(in0.x)                          // a.rs:3
   no_grad {
@@ -95,7 +107,8 @@ fn forward(in0.x: f32[2]) {
   }
   return sin.1
 }
-");
+"
+    );
     let again = Trace::parse(&text).unwrap();
     assert_eq!(again.print(&options), text);
     assert_eq!(again.lines[1].place.loc.line, 4);
@@ -142,7 +155,9 @@ fn a_call_that_no_overload_accepts_names_what_met_what() {
     let matmul = fulgurite_runtime::intrinsics::get("matmul").unwrap();
     let error = b.bind(matmul, vec![Value::Tensor(a), Value::Tensor(w)], Loc::caller()).unwrap_err();
     assert_eq!(error.code(), "E701");
-    assert!(matches!(error.kind(), ErrorKind::ShapeMismatch { op, shapes, .. } if *op == "matmul" && shapes.len() == 2));
+    assert!(
+        matches!(error.kind(), ErrorKind::ShapeMismatch { op, shapes, .. } if *op == "matmul" && shapes.len() == 2)
+    );
     let text = error.to_string();
     assert!(text.contains("a: f32[32, 64, 384]   `a`"), "{text}");
     assert!(text.contains("tests/text.rs:"), "{text}");

@@ -21,7 +21,7 @@ use choices::Choice;
 use fulgurite_core::lang::ast::*;
 use fulgurite_core::row::Row;
 use fulgurite_core::sig::{self, ArgTy, Env, Solved};
-use fulgurite_core::{DType, Dim, DTypeSet, Name, Scalar, TensorTy, Value};
+use fulgurite_core::{DType, DTypeSet, Name, Scalar, TensorTy, Value};
 use std::fmt;
 use std::sync::Arc;
 

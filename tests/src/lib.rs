@@ -5,10 +5,12 @@
 //! | [`rows`] | the database under test |
 //! | [`calls`] | valid calls of a row, made from its signature alone |
 //! | [`oracle`] | what a call means: the row's own text, evaluated plainly |
+//! | [`recorded`] | values that PyTorch gave |
 //! | [`rng`] | random numbers that are the same everywhere |
 
 pub mod calls;
 pub mod oracle;
+pub mod recorded;
 pub mod rng;
 pub mod rows;
 pub mod syntax;

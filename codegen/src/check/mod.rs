@@ -1,44 +1,138 @@
 //! Checks: what can be proved of a row, or refuted, before anything is generated.
+//!
+//! [`run`] is the table of contents. A row with a fault is reported once and left alone from then on: it takes part in
+//! no later check, and a call of it is no fault of its caller.
 
 pub mod cases;
+mod closure;
+mod dtypes;
+mod effects;
+pub mod facts;
+mod keys;
 pub mod machine;
 mod names;
+mod overlaps;
 pub mod report;
 pub mod rows;
+pub mod rules;
 mod run;
 mod shapes;
+mod views;
 pub mod walk;
 
 use std::sync::Arc;
 
-use fulgurite_core::DType;
 use fulgurite_core::lower::Rows;
 use fulgurite_core::row::Row;
+use fulgurite_core::sig::statics;
+use fulgurite_core::sig::Env;
+use fulgurite_core::{DType, DTypeSet, Name};
+use rustc_hash::FxHashMap;
 
-use crate::diag::Diagnostics;
-use crate::schema::Database;
-use crate::source::Sources;
+use crate::diag::{Diag, Diagnostics};
+use crate::schema::{Database, RowSource};
+use crate::source::{Place, Sources};
+use cases::Family;
+use report::Rule;
+use rows::RowSet;
 
-/// Rows that passed.
+/// Rows that were looked at.
 pub struct Checked {
-    /// In file order.
+    /// In file order, one for each row of the database, completed: `dtypes` and `promote` that the row leaves to be
+    /// found stand in it.
     pub rows: Vec<Arc<Row>>,
+    /// Names such that every row stands behind those that its body calls.
+    pub order: Vec<Name>,
 }
 
-/// Checks the database.
+/// Checks every row of `db`; what is wrong goes to `diags`. `upstream` are the rows that it may use: they are right.
 pub fn run(db: &Database, upstream: &dyn Rows, _sources: &Sources, diags: &mut Diagnostics) -> Checked {
-    let all: Vec<Arc<Row>> = db.rows.iter().map(|r| Arc::new(r.lower_to_row())).collect();
-    let set = rows::RowSet::new(upstream, all.iter().cloned(), &db.broken);
-    for (source, row) in db.rows.iter().zip(&all) {
-        for diag in names::check(source, &set) {
-            diags.push(diag);
+    let lowered = db.rows.iter().map(|source| Arc::new(source.lower_to_row()));
+    let mut set = RowSet::new(upstream, lowered, &db.broken);
+    for source in &db.rows {
+        let mut faults = names::check(source, &set);
+        if faults.is_empty() {
+            faults.extend(keys::check(source));
+            faults.extend(effects::check(source));
         }
-        let Some((what, text)) = report::body(source) else { continue };
-        let rule = report::Rule { source, what: &format!("`{what}`"), text };
-        let family = cases::family(row, DType::F32);
-        if let Some(diag) = shapes::check(&rule, row, &set, &family) {
-            diags.push(diag);
+        settle(faults, source, &mut set, diags);
+    }
+    let order = closure::order(&db.rows, &mut set, diags);
+    let mut families: FxHashMap<Name, Family> = FxHashMap::default();
+    for n in &order {
+        let source = &db.rows[*n];
+        if set.is_broken(source.name()) {
+            continue;
+        }
+        let Some(row) = set.row(source.name()) else { continue };
+        let family = cases::family(&row, element(&row));
+        match meaning(source, &row, &set, &family) {
+            Ok(row) => set.replace(row),
+            Err(fault) => settle(vec![fault], source, &mut set, diags),
+        }
+        families.insert(row.op, family);
+    }
+    overloads(db, &mut set, &families, diags);
+    gradients(db, &mut set, &families, diags);
+    let rows = db.rows.iter().filter_map(|source| set.row(source.name())).collect();
+    Checked { rows, order: order.iter().map(|n| db.rows[*n].name()).collect() }
+}
+
+/// Reports what is wrong with a row, and breaks it.
+fn settle(faults: Vec<Diag>, source: &RowSource, set: &mut RowSet, diags: &mut Diagnostics) {
+    for fault in faults {
+        if fault.level == crate::diag::Level::Error {
+            set.break_row(source.name());
+        }
+        diags.push(fault);
+    }
+}
+
+/// The dtype in which shapes are tried: f32 where the row takes it.
+fn element(row: &Row) -> DType {
+    let set = row.dtypes.as_ref().and_then(|e| statics::dtype_set(&Env::default(), e).ok()).unwrap_or(DTypeSet::all());
+    [DType::F32, DType::I64].into_iter().find(|d| set.contains(*d)).or_else(|| set.iter().next()).unwrap_or(DType::F32)
+}
+
+/// Shapes, then dtypes, of a row's meaning. The row, completed.
+fn meaning(source: &RowSource, row: &Arc<Row>, set: &RowSet, family: &Family) -> Result<Arc<Row>, Diag> {
+    let Some((key, text)) = report::body(source) else { return Ok(row.clone()) };
+    let rule = Rule { source, what: &format!("`{key}`"), text };
+    if let Some(fault) = views::check(&rule, row, set, family) {
+        return Err(fault);
+    }
+    match shapes::check(&rule, row, set, family) {
+        // the body may be undefined on the dtype that was tried: dtypes are looked at next
+        Some(fault) if fault.code == "E202" && row.dtypes.is_none() => dtypes::check(&rule, row, set, family),
+        Some(fault) => Err(fault),
+        None => dtypes::check(&rule, row, set, family),
+    }
+}
+
+/// E113
+fn overloads(db: &Database, set: &mut RowSet, families: &FxHashMap<Name, Family>, diags: &mut Diagnostics) {
+    let places: FxHashMap<Name, (Place, usize)> =
+        db.rows.iter().enumerate().map(|(n, source)| (source.name(), (source.sig.text.place, n))).collect();
+    for source in &db.rows {
+        let (Some(row), Some(family)) = (set.row(source.name()), families.get(&source.name())) else { continue };
+        let fault = overlaps::check(source, &row, family, set, &|name| places.get(&name).copied());
+        settle(fault.into_iter().collect(), source, set, diags);
+    }
+}
+
+/// Types of written gradient rules.
+fn gradients(db: &Database, set: &mut RowSet, families: &FxHashMap<Name, Family>, diags: &mut Diagnostics) {
+    for source in &db.rows {
+        if set.is_broken(source.name()) {
+            continue;
+        }
+        let (Some(row), Some(family)) = (set.row(source.name()), families.get(&source.name())) else { continue };
+        for (arg, rule) in &source.grad {
+            let what = format!("`grad` in `{}`", arg.as_str());
+            let named = Rule { source, what: &what, text: &rule.text };
+            let fault = rules::vjp(&named, &row, Name::new(arg.as_str()), &rule.tree, set, &family.cases);
+            settle(fault.into_iter().collect(), source, set, diags);
         }
     }
-    Checked { rows: all }
 }
+

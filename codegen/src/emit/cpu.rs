@@ -8,7 +8,7 @@ use fulgurite_core::lower::Rows;
 use std::fmt::Write;
 
 /// The dtypes for which rows get kernels of their own; others run as builtin tiles.
-const DTYPES: [DType; 2] = [DType::F32, DType::F64];
+const DTYPES: [DType; 1] = [DType::F32];
 
 /// The kernels of a row and the number of their entries; `None` if it needs none of its own.
 pub fn unit(row: &Emitted, target: &Target, rows: &dyn Rows) -> Option<(String, usize)> {
@@ -87,7 +87,7 @@ fn kernel(row: &Emitted, v: &Variant, name: &str) -> Option<String> {
 pub fn index(target: &Target, kernels: &[(String, usize)]) -> Unit {
     let mut text = String::from("// Made by the generator; do not edit.\n\n");
     for (stem, _) in kernels {
-        let _ = writeln!(text, "mod {stem} {{\n    include!(\"kernels/{stem}.rs\");\n}}");
+        let _ = writeln!(text, "#[allow(non_snake_case)]\nmod {stem} {{\n    include!(\"kernels/{stem}.rs\");\n}}");
     }
     let _ = writeln!(text, "\n/// The kernels of all rows, a slice per row.\npub static ROWS: [&[{}::core::kernel::KernelEntry]; {}] = [", target.kernels, kernels.len());
     for (stem, _) in kernels {

@@ -22,7 +22,7 @@ pub struct Emit<'t, 'r> {
 
 impl Terms<'_> {
     /// `t` as one expression, shared parts written out.
-    pub fn inline(&self, t: T) -> Expr {
+    pub fn written(&self, t: T) -> Expr {
         Emit { terms: self, taken: HashSet::new(), optional: Vec::new() }.expr(t, &HashMap::new(), None)
     }
 }

@@ -32,10 +32,11 @@ impl Along<'_, '_> {
         let zero = self.terms.num(0.0);
         Ok(match self.terms.op(t).clone() {
             Op::Const(..) | Op::Name(_) | Op::Atom(_) | Op::Not(_) => zero,
-            Op::Neg(a) => {
-                let d = self.of(a)?;
-                self.terms.negate(d)
-            }
+            Op::Neg(a) => match self.of(a)? {
+                // minus zero would be no structural zero
+                d if self.terms.is_zero(d) => zero,
+                d => self.terms.negate(d),
+            },
             Op::Bin(op, a, b) => self.binary(op, t, a, b)?,
             Op::Cast(a, text) => match self.terms.elem(text) {
                 Elem::Class(c) if !crate::DType::from_name(c.as_str()).is_some_and(|d| d.is_float()) && c != "float" => zero,

@@ -26,6 +26,7 @@
 //! applies the rule casts it. Rules are given for tensors: a number has no gradient.
 
 mod emit;
+mod index;
 pub mod linear;
 pub mod make;
 mod pointwise;
@@ -112,7 +113,7 @@ pub fn derive(row: &Row, rows: &dyn Rows) -> Derived {
             if row.is_pointwise() {
                 pointwise::derive(row, b, rows)
             } else {
-                Derived::default()
+                index::derive(row, b, rows)
             }
         }
     }

@@ -54,8 +54,11 @@ pub(super) fn type_from_body(arena: &Rc<Arena>, line: &mut BoundSymbol) -> Resul
     Ok(())
 }
 
-/// Runs the decomposition: a builder that holds the lines, and the values that it yields.
-fn run(arena: &Rc<Arena>, line: &BoundSymbol) -> Result<Option<(Builder, Vec<Value<ProxyId>>)>, Error> {
+/// A decomposition that was run: a builder that holds the lines, and the values that it yields.
+type Ran = (Builder, Vec<Value<ProxyId>>);
+
+/// Runs the decomposition, if the row has one.
+fn run(arena: &Rc<Arena>, line: &BoundSymbol) -> Result<Option<Ran>, Error> {
     let row = line.symbol.row();
     let Meaning::Decomp(block) = &row.meaning else { return Ok(None) };
     let mut builder = Builder::on(arena, line.symbol.name());

@@ -195,9 +195,8 @@ impl Builder {
     /// The trace: everything recorded, with these results. Inputs that were written get an epilogue.
     pub fn finish(self, outputs: &[ProxyId]) -> Trace {
         let written = self.inputs.iter().enumerate().filter(|(_, cell)| cell.version != cell.proxy);
-        let epilogue = written
-            .map(|(input, cell)| EpilogueWrite { input, value: cell.version, phase: Phase::Forward })
-            .collect();
+        let epilogue =
+            written.map(|(input, cell)| EpilogueWrite { input, value: cell.version, phase: Phase::Forward }).collect();
         Trace {
             name: self.name,
             epoch: self.arena.close_epoch(),

@@ -84,7 +84,8 @@ impl Reader {
 
     fn line(&mut self, line: &Line) -> Result<(), Error> {
         let found = symbol::find(line.op);
-        let symbol = found.ok_or_else(|| line.pos.error("E731", format!("no linked database has a row `{}`", line.op)))?;
+        let symbol =
+            found.ok_or_else(|| line.pos.error("E731", format!("no linked database has a row `{}`", line.op)))?;
         let sig = &symbol.row().sig;
         let params: Vec<Name> = sig.params.iter().map(|p| p.name.name).collect();
         let opt = |name: Name| sig.opts.iter().find(|o| o.name.name == name).map(|o| &o.ty);
@@ -94,7 +95,9 @@ impl Reader {
                 None if named.is_empty() && positional.len() < params.len() => positional.push(self.value(arg, None)?),
                 None => {
                     let at = line.pos;
-                    return Err(at.error("E731", format!("`{}` has {} arguments; options are named", line.op, params.len())));
+                    return Err(
+                        at.error("E731", format!("`{}` has {} arguments; options are named", line.op, params.len()))
+                    );
                 }
                 Some(name) => named.push((*name, self.value(arg, opt(*name))?)),
             }

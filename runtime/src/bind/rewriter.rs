@@ -147,7 +147,8 @@ impl<'t> Rewriter<'t> {
             return Ok(());
         }
         let arena = self.builder.arena().clone();
-        let fresh = self.builder.lines()[self.current.start..].iter().any(|l| l.outs.contains(&new) || l.aux.contains(&new));
+        let fresh =
+            self.builder.lines()[self.current.start..].iter().any(|l| l.outs.contains(&new) || l.aux.contains(&new));
         if fresh && !self.current.taken.contains_key(&new) {
             let ty = arena.ty(new);
             if ty != arena.ty(old) {
@@ -160,7 +161,8 @@ impl<'t> Rewriter<'t> {
         let tags = arena.tags(old).meet(arena.tags(new), Event::Merge, self.stage());
         let tags = tags.map_err(|tag| {
             let (a, b) = (arena.name(old), arena.name(new));
-            let claim = format!("`{}` can't replace `{a}` by `{b}`: only one of them is tagged `{}`", self.by, tag.name());
+            let claim =
+                format!("`{}` can't replace `{a}` by `{b}`: only one of them is tagged `{}`", self.by, tag.name());
             let kind = ErrorKind::TagConflict { tags: vec![tag.name()], of: a.to_string(), transform: self.by };
             Error::new("E722", claim).kind_is(kind)
         })?;
@@ -233,7 +235,8 @@ impl<'t> Rewriter<'t> {
         for out in line.outs.iter().filter(|o| !bound(o)) {
             if let Some(tag) = arena.tags(*out).iter().find(|t| t.decl().must_survive) {
                 let name = arena.name(*out).to_string();
-                let claim = format!("`{}` lost the tag `{}` of `{name}`: nothing stands for that value", self.by, tag.name());
+                let claim =
+                    format!("`{}` lost the tag `{}` of `{name}`: nothing stands for that value", self.by, tag.name());
                 let kind = ErrorKind::TagLost { tag: tag.name(), of: name, transform: self.by };
                 return Err(Error::bug("E721", claim).kind_is(kind).at(line.place.loc));
             }

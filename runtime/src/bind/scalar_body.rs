@@ -1,8 +1,8 @@
 //! The `expr` of a pointwise row unfolded into calls of rows named like the scalar builtins, so that what can only
 //! differentiate calls can differentiate it.
 
-use super::body::fault;
 use super::Builder;
+use super::body::fault;
 use crate::error::Error;
 use crate::symbol::Registered;
 use crate::trace::types::*;

@@ -149,7 +149,7 @@ impl Key {
                 Some(_) => {}
             }
         }
-        let gone = before.keys().filter(|path| !self.detail.paths.iter().any(|p| p == *path)).count();
+        let gone = before.keys().filter(|path| !self.detail.paths.iter().any(|p| **p == ***path)).count();
         if gone > 0 {
             out.push(format!("{gone} tensors are gone"));
         }

@@ -126,9 +126,11 @@ fn check_loss(loss: &Tensor, loc: Loc) -> Result<(), Error> {
 fn pull<P: Tree, O: Tree>(p: &P, cotangent: &O, loc: Loc, f: impl FnOnce(&P) -> O) -> Result<(O, P), Error> {
     let closure = Closure::record("vjp", p, loc, |p| Ok(f(p)))?;
     let given = flatten(cotangent);
-    let wanted = flatten(&closure.template);
-    same_types(wanted.leaves(), given.leaves(), "the cotangent", loc)?;
-    let seeds: Vec<Seed> = wanted.leaves().iter().map(|t| if is_float(t) { Seed::Input } else { Seed::Zero }).collect();
+    let seeds: Vec<Seed> = {
+        let wanted = flatten(&closure.template);
+        same_types(wanted.leaves(), given.leaves(), "the cotangent", loc)?;
+        wanted.leaves().iter().map(|t| if is_float(t) { Seed::Input } else { Seed::Zero }).collect()
+    };
     let sown: Vec<&Tensor> = given.leaves().iter().copied().filter(|t| is_float(t)).collect();
     closure.reverse(p, &seeds, &sown)
 }
@@ -143,11 +145,11 @@ fn push<P: Tree, O: Tree>(p: &P, tangent: &P, loc: Loc, f: impl FnOnce(&P) -> O)
     let moved = args.leaves().iter().zip(directions.leaves()).filter(|(t, _)| is_float(t)).map(|(_, d)| *d);
     let values = closure.splice(p, &jvp.trace, moved)?;
     let template = &closure.template;
-    let tangents = flatten(template).leaves().iter().enumerate().map(|(i, out)| match jvp.tangents[i] {
+    let tangent = |(i, out): (usize, &&Tensor)| match jvp.tangents[i] {
         Some(at) => Ok(values[at].clone()),
         None => zero(out),
-    });
-    let tangents = tangents.collect::<Result<Vec<_>, _>>()?;
+    };
+    let tangents = flatten(template).leaves().iter().enumerate().map(tangent).collect::<Result<Vec<_>, _>>()?;
     let out = template.rebuild(&mut Leaves::new(&mut values.iter().cloned()));
     Ok((out, template.rebuild(&mut Leaves::new(&mut tangents.into_iter()))))
 }
@@ -252,7 +254,9 @@ impl<T: Tree> Closure<T> {
     ) -> Result<Vec<Tensor>, Error> {
         let leaves = flatten(p);
         let cells: Vec<Tensor> = self.cells.iter().map(|cell| Tensor::from_cell(cell.clone())).collect();
-        let args = scope::resolve_all(leaves.leaves().iter().copied().chain(&cells).chain(more))?;
+        let mut args = scope::resolve_all(leaves.leaves())?;
+        args.extend(scope::resolve_all(&cells.iter().collect::<Vec<_>>())?);
+        args.extend(scope::resolve_all(&more.collect::<Vec<_>>())?);
         let values = scope::splice(made, &args)?;
         // what the closure wrote to its argument, it wrote to the tensors of `p`
         for write in &made.epilogue {

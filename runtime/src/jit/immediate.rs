@@ -66,20 +66,7 @@ pub(crate) fn run(symbol: SymbolRef, args: Vec<Value<Tensor>>, loc: Loc) -> Resu
 }
 
 fn call(symbol: SymbolRef, args: Vec<Value<Tensor>>) -> Result<Vec<Tensor>, Error> {
-    let mut mark = Fingerprint::default();
-    mark.add(std::ptr::from_ref(symbol) as u64);
-    let mut cells: SmallVec<[&Arc<Cell>; 4]> = SmallVec::new();
-    args.iter().try_for_each(|arg| note(arg, &mut mark, &mut cells))?;
-    let line = match PROGRAMS.with_borrow_mut(|programs| programs.find(mark)) {
-        Some(line) => line,
-        None => {
-            let line = Rc::new(compile(symbol, &args)?);
-            PROGRAMS.with_borrow_mut(|programs| programs.insert(mark, line.clone()));
-            line
-        }
-    };
-    let mut buffers: Vec<Buffer> = cells.iter().map(|cell| cell.buffer()).collect();
-    let written: SmallVec<[Arc<Cell>; 2]> = line.writes.iter().map(|&i| cells[i].clone()).collect();
+    let (line, mut buffers, written) = prepare(symbol, &args)?;
     // arguments that were moved in and that nobody else holds may be overwritten
     drop(args);
     let mut values = line.compiled.run(&mut buffers)?;
@@ -87,6 +74,26 @@ fn call(symbol: SymbolRef, args: Vec<Value<Tensor>>) -> Result<Vec<Tensor>, Erro
         cell.replace(value);
     }
     Ok(values.into_iter().map(Tensor::from_buffer).collect())
+}
+
+/// A program, the data of its arguments, the cells that it writes.
+type Ready = (Rc<Line>, Vec<Buffer>, SmallVec<[Arc<Cell>; 2]>);
+
+fn prepare(symbol: SymbolRef, args: &[Value<Tensor>]) -> Result<Ready, Error> {
+    let mut mark = Fingerprint::default();
+    mark.add(std::ptr::from_ref(symbol) as u64);
+    let mut cells: SmallVec<[&Arc<Cell>; 4]> = SmallVec::new();
+    args.iter().try_for_each(|arg| note(arg, &mut mark, &mut cells))?;
+    let line = match PROGRAMS.with_borrow_mut(|programs| programs.find(mark)) {
+        Some(line) => line,
+        None => {
+            let line = Rc::new(compile(symbol, args)?);
+            PROGRAMS.with_borrow_mut(|programs| programs.insert(mark, line.clone()));
+            line
+        }
+    };
+    let written = line.writes.iter().map(|&i| cells[i].clone()).collect();
+    Ok((line, cells.iter().map(|cell| cell.buffer()).collect(), written))
 }
 
 /// What of an argument a program depends on; and its tensors.

@@ -17,9 +17,6 @@ pub mod stages;
 pub mod stats;
 mod traceable;
 
-#[cfg(test)]
-mod tests;
-
 pub use derivatives::{Loss, grad, jvp, try_value_and_grad, value_and_grad, vjp};
 pub use stages::{Stage, Stages};
 pub use stats::{Miss, Stats};

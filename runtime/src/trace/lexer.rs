@@ -72,7 +72,8 @@ pub(super) fn lex(text: &str) -> Result<Vec<(Tok, Pos)>, Error> {
     let mut last = start;
     for (number, line) in text.lines().enumerate() {
         let pos = |column: usize| Pos { line: number as u32 + 1, column: column as u32 + 1 };
-        last = pos(line.chars().count());
+        let end = line.chars().count();
+        last = pos(end);
         let trimmed = line.trim_start();
         if trimmed.starts_with("# ") || trimmed.starts_with('|') || trimmed.is_empty() {
             continue;

@@ -2,8 +2,8 @@
 //!
 //! **Invariant:** any text is answered, with the first place where it leaves the grammar; nesting is bounded.
 
-use super::lexer::{Tok, lex};
 pub use super::lexer::Pos;
+use super::lexer::{Tok, lex};
 use super::types::{Device, Phase, RegionKind, Role};
 use crate::error::Error;
 use fulgurite_core::{DType, Name, Scalar, TensorTy};
@@ -425,7 +425,8 @@ impl Parser {
 
 /// `backward of examples/05_gpt.rs:88   cpu` as role, file and line.
 fn place(comment: &str) -> Option<(Role, String, u32)> {
-    let roles = [("backward of ", Role::Backward), ("recompute of ", Role::Recompute), ("accumulate at ", Role::Accumulate)];
+    let roles =
+        [("backward of ", Role::Backward), ("recompute of ", Role::Recompute), ("accumulate at ", Role::Accumulate)];
     let (role, rest) = roles
         .iter()
         .find_map(|(text, role)| Some((*role, comment.strip_prefix(text)?)))

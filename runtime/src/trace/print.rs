@@ -13,8 +13,8 @@
 
 use super::tag::TagSet;
 use super::types::*;
-use fulgurite_core::loc::Loc;
 use fulgurite_core::Value;
+use fulgurite_core::loc::Loc;
 use rustc_hash::FxHashSet;
 use std::fmt::{self, Write};
 
@@ -47,7 +47,8 @@ impl PrintOptions {
 impl Trace {
     /// The trace as text.
     pub fn print(&self, options: &PrintOptions) -> String {
-        let mut printer = Printer { trace: self, options, out: String::new(), last_file: "", reopened: self.reopened() };
+        let mut printer =
+            Printer { trace: self, options, out: String::new(), last_file: "", reopened: self.reopened() };
         printer.trace();
         printer.out
     }
@@ -99,7 +100,11 @@ impl Printer<'_> {
         let t = self.trace;
         if self.options.provenance {
             let (inputs, lines) = (t.inputs.len(), t.lines.len());
-            let _ = write!(self.out, "# trace {}   {inputs} inputs, {lines} lines   made by: {}", t.name, t.provenance.made_by);
+            let _ = write!(
+                self.out,
+                "# trace {}   {inputs} inputs, {lines} lines   made by: {}",
+                t.name, t.provenance.made_by
+            );
             let _ = write!(self.out, " ({:.1} ms)", t.provenance.micros as f64 / 1000.0);
             if let Some(from) = t.provenance.from {
                 let _ = write!(self.out, ", from: {from}");

@@ -136,7 +136,13 @@ const BUILT_IN: [TagDecl; 10] = [
     decl("no_save", Carrier::Value, false, false, SAVE),
     decl("recompute", Carrier::Line, true, false, RECOMPUTE),
     decl("no_auto_recompute", Carrier::Line, true, false, RECOMPUTE),
-    decl("backward", Carrier::Line, true, false, Policies::both([Keep, All, All, All, MustAgree, MustAgree, All, Keep])),
+    decl(
+        "backward",
+        Carrier::Line,
+        true,
+        false,
+        Policies::both([Keep, All, All, All, MustAgree, MustAgree, All, Keep]),
+    ),
     decl(
         "checkpoint",
         Carrier::Region,
@@ -189,7 +195,10 @@ impl Tag {
         }
         let at = BUILT_IN.len() + kinds.len();
         if at >= 64 {
-            return Err(Error::new("E724", format!("the tag `{}` is one too many: 64 kinds can be declared", decl.name)));
+            return Err(Error::new(
+                "E724",
+                format!("the tag `{}` is one too many: 64 kinds can be declared", decl.name),
+            ));
         }
         kinds.push(decl);
         Ok(Tag(at as u8))
@@ -256,7 +265,12 @@ impl TagSet {
     }
     /// Its tags, in the order of declaration.
     pub fn iter(self) -> impl Iterator<Item = Tag> {
-        (0..64).map(Tag).filter(move |t| self.contains(*t))
+        let mut rest = self.0;
+        std::iter::from_fn(move || {
+            let next = (rest != 0).then(|| Tag(rest.trailing_zeros() as u8));
+            rest &= rest.wrapping_sub(1);
+            next
+        })
     }
     /// The tags that a new object has where this event's policy is one of `policies`.
     pub fn passing(self, event: Event, stage: Stage, policies: &[Policy]) -> TagSet {

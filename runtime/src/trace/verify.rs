@@ -144,9 +144,11 @@ impl Verifier<'_> {
     fn types(&self, line: &BoundSymbol) -> Result<(), Error> {
         let op = line.symbol.name();
         let solved = sig::solve(line.symbol.row(), &line.args, &|p: &ProxyId| self.trace.ty(*p).arg_ty());
-        let solved = solved.map_err(|r| self.fault(format!("`{op}` refuses its arguments: {}", r.message)).at(line.place.loc))?;
+        let solved = solved
+            .map_err(|r| self.fault(format!("`{op}` refuses its arguments: {}", r.message)).at(line.place.loc))?;
         let results = line.outs.len().saturating_sub(line.effects.writes.len());
-        let kinds = [(&solved.outs, &line.solved.outs, &line.outs[..results]), (&solved.aux, &line.solved.aux, &line.aux)];
+        let kinds =
+            [(&solved.outs, &line.solved.outs, &line.outs[..results]), (&solved.aux, &line.solved.aux, &line.aux)];
         for (now, kept, proxies) in kinds {
             // what the body alone knows was filled in when the line was bound
             let types = now.iter().zip(kept).map(|(now, kept)| if *now == OutTy::FromBody { kept } else { now });

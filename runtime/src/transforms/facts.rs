@@ -96,8 +96,7 @@ impl Facts {
         wrt: &[ProxyId],
         outputs: &[ProxyId],
     ) -> Facts {
-        let mut facts =
-            Facts { arena: arena.clone(), root, needs: ProxySet::default(), reach: ProxySet::default() };
+        let mut facts = Facts { arena: arena.clone(), root, needs: ProxySet::default(), reach: ProxySet::default() };
         wrt.iter().filter(|p| arena.is_float(**p)).for_each(|p| facts.needs.insert(*p));
         for line in lines {
             facts.forward(line);
@@ -160,9 +159,8 @@ impl Facts {
         if !active.contains(&true) {
             return Err(if float_in { Reason::InputsNotActive } else { Reason::NoFloatInput });
         }
-        let outs: Vec<bool> = (0..line.outs.len())
-            .map(|o| float_outs[o] && (0..params).any(|i| active[i] && path(line, i, o)))
-            .collect();
+        let outs: Vec<bool> =
+            (0..line.outs.len()).map(|o| float_outs[o] && (0..params).any(|i| active[i] && path(line, i, o))).collect();
         if outs.contains(&true) { Ok(outs) } else { Err(Reason::AllPairsZero) }
     }
 

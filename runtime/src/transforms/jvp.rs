@@ -43,7 +43,7 @@ impl Jvp {
 pub fn jvp(trace: &Trace, wrt: &[ProxyId]) -> Result<Jvp, Error> {
     let started = Instant::now();
     let arena = &trace.arena;
-    for p in wrt.iter().filter(|p| !arena.is_float(**p)) {
+    if let Some(p) = wrt.iter().find(|p| !arena.is_float(**p)) {
         let (value, ty) = (arena.name(*p).to_string(), trace.ty(*p).to_string());
         let error = Error::new("E712", format!("`{value}` is {ty}, which has no tangent"));
         return Err(error.kind_is(ErrorKind::NotDifferentiable { value, ty }));

@@ -199,13 +199,19 @@ impl<'b> Pullback<'b> {
             Value::Num(number) => self.b.full(&want, *number)?,
             // halves and mixed dtypes: rules compute in the common dtype
             Value::Tensor(v) => self.b.cast(*v, want.dtype)?,
-            _ => return Err(Error::bug("E706", format!("a gradient rule of `{}` yields no tensor", line.symbol.name()))),
+            _ => {
+                return Err(Error::bug(
+                    "E706",
+                    format!("a gradient rule of `{}` yields no tensor", line.symbol.name()),
+                ));
+            }
         };
         match self.b.arena().tensor_ty(given) {
             Some(have) if have == want => Ok(Some(given)),
             have => {
                 let have = have.map_or_else(|| "no tensor".to_owned(), |t| t.to_string());
-                let claim = format!("the gradient rule of `{}` gives {have} for an argument {want}", line.symbol.name());
+                let claim =
+                    format!("the gradient rule of `{}` gives {have} for an argument {want}", line.symbol.name());
                 Err(Error::new("E706", claim).note("this is a fault of the row").at(line.place.loc))
             }
         }

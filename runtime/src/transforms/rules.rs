@@ -66,7 +66,12 @@ pub(super) fn vjp(b: &mut Builder, site: Site, i: usize) -> Result<Option<Value<
 ///
 /// # Errors
 /// What the rule's calls report.
-pub(super) fn jvp(b: &mut Builder, line: &BoundSymbol, i: usize, t: Value<ProxyId>) -> Result<Option<Vec<Value<ProxyId>>>, Error> {
+pub(super) fn jvp(
+    b: &mut Builder,
+    line: &BoundSymbol,
+    i: usize,
+    t: Value<ProxyId>,
+) -> Result<Option<Vec<Value<ProxyId>>>, Error> {
     let row = line.symbol.row();
     let arg = row.sig.params[i].name.name;
     let Some((_, rule)) = row.jvp.iter().find(|(name, _)| *name == arg) else { return Ok(None) };
@@ -76,7 +81,12 @@ pub(super) fn jvp(b: &mut Builder, line: &BoundSymbol, i: usize, t: Value<ProxyI
 }
 
 /// Runs a rule: first with absent zeros, then, if that fails, with zeros made.
-fn run(b: &mut Builder, site: Site, rule: &Block, more: &[(Name, Value<ProxyId>)]) -> Result<Vec<Value<ProxyId>>, Error> {
+fn run(
+    b: &mut Builder,
+    site: Site,
+    rule: &Block,
+    more: &[(Name, Value<ProxyId>)],
+) -> Result<Vec<Value<ProxyId>>, Error> {
     let line = site.line;
     let zeros = line.outs.iter().zip(site.flow).any(|(o, f)| f.is_none() && b.arena().is_float(*o));
     let start = b.lines().len();
@@ -99,7 +109,12 @@ fn run(b: &mut Builder, site: Site, rule: &Block, more: &[(Name, Value<ProxyId>)
     dense.map_err(|e| e.at(line.place.loc).note(format!("in the gradient of `{}`", line.symbol.name())))
 }
 
-fn attempt(b: &mut Builder, site: Site, rule: &Block, more: &[(Name, Value<ProxyId>)]) -> Result<Vec<Value<ProxyId>>, Error> {
+fn attempt(
+    b: &mut Builder,
+    site: Site,
+    rule: &Block,
+    more: &[(Name, Value<ProxyId>)],
+) -> Result<Vec<Value<ProxyId>>, Error> {
     let line = site.line;
     let mut names = scope(line, site.flow);
     names.extend(more.iter().cloned());
@@ -126,7 +141,12 @@ fn scope(line: &BoundSymbol, flow: &[Option<ProxyId>]) -> Vec<(Name, Value<Proxy
         };
         names.push((out.name.name, value));
         names.push((cotangent_name(out.name.name), cotangent.clone()));
-        if !out.ty.elem.iter().any(|e| matches!(e, fulgurite_core::lang::ast::Elem::Class(c) if *c == "bool" || *c == "i64")) {
+        if !out
+            .ty
+            .elem
+            .iter()
+            .any(|e| matches!(e, fulgurite_core::lang::ast::Elem::Class(c) if *c == "bool" || *c == "i64"))
+        {
             floats.push(cotangent);
         }
     }

@@ -64,13 +64,8 @@ pub fn split(joint: &Joint) -> Result<Split, Error> {
     let mut forward = part(trace, started, Phase::Forward, inputs.to_vec(), forward_lines, outputs);
     forward.saved = kept.len();
 
-    let cell = |p: &ProxyId| InputCell {
-        proxy: *p,
-        version: *p,
-        alias_group: 0,
-        path: trace.arena.name(*p),
-        donated: false,
-    };
+    let cell =
+        |p: &ProxyId| InputCell { proxy: *p, version: *p, alias_group: 0, path: trace.arena.name(*p), donated: false };
     let mut cells: Vec<InputCell> = kept.iter().map(cell).chain(cotangent_inputs.iter().cloned()).collect();
     cells.iter_mut().enumerate().for_each(|(i, cell)| cell.alias_group = i);
     let mut backward = part(trace, started, Phase::Backward, cells, backward_lines, grads.to_vec());

@@ -76,7 +76,7 @@ impl Joint {
 pub fn joint(trace: &Trace, wrt: &[ProxyId], seeds: &[Seed]) -> Result<Joint, Error> {
     let started = Instant::now();
     let arena = &trace.arena;
-    for p in wrt.iter().filter(|p| !arena.is_float(**p)) {
+    if let Some(p) = wrt.iter().find(|p| !arena.is_float(**p)) {
         return Err(not_differentiable(trace, *p));
     }
     let mut b = Builder::continuing(trace);

@@ -131,7 +131,8 @@ impl Machine<'_> {
             SOp::Elem(t) => {
                 let t = &self.tensors[*t];
                 let lead = at.len() - t.shape.len();
-                let index: Vec<usize> = t.shape.iter().zip(&at[lead..]).map(|(n, i)| if *n == 1 { 0 } else { *i }).collect();
+                let index: Vec<usize> =
+                    t.shape.iter().zip(&at[lead..]).map(|(n, i)| if *n == 1 { 0 } else { *i }).collect();
                 round(t.data[t.flat(&index)], e.ty())
             }
             SOp::Load { tensor, idx, outside } => {
@@ -167,7 +168,8 @@ impl Machine<'_> {
             SOp::Uniform { position, draw, key } => {
                 let position = self.eval(position, vars, at)?;
                 let key = self.tensors[*key].data[0];
-                let x = (key + 1.0) * 0.618_034 + self.site as f64 * 0.303 + position * 0.754_877 + f64::from(*draw) * 0.41;
+                let x =
+                    (key + 1.0) * 0.618_034 + self.site as f64 * 0.303 + position * 0.754_877 + f64::from(*draw) * 0.41;
                 (x % 1000.0).fract()
             }
             SOp::Reduce { red, vars: ranges, filter, body, otherwise } => {
@@ -228,7 +230,8 @@ impl Machine<'_> {
 
 /// Whether two arrays agree to a relative and absolute tolerance.
 pub fn close(a: &Array, b: &Array, tolerance: f64) -> bool {
-    a.shape == b.shape && a.data.iter().zip(&b.data).all(|(x, y)| (x - y).abs() <= tolerance * (1.0 + x.abs().max(y.abs())))
+    a.shape == b.shape
+        && a.data.iter().zip(&b.data).all(|(x, y)| (x - y).abs() <= tolerance * (1.0 + x.abs().max(y.abs())))
 }
 
 /// A number outside the arrays.

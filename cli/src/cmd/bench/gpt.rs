@@ -84,10 +84,10 @@ impl Gpt {
     /// `x: i64[b, t]`, `y: i64[b, t]`
     fn loss(&self, x: &Tensor, y: &Tensor) -> Tensor {
         let [b, t] = x.dims();
-        let mut h = self.tok.at(x) + self.pos.at(&ops::arange(t));
+        let mut h = self.tok.at(x) + self.pos.at(&ops::arange(t.value()));
         for l in &self.blocks {
             let qkv = l.qkv.at(&l.ln1.at(&h)).reshape((b, t, 3 * self.heads, -1));
-            let [q, k, v] = qkv.transpose(1, 2).chunk(1);
+            let [q, k, v] = qkv.transpose(1, 2).chunk_with(ops::Chunk { dim: 1.into() });
             let a = q.sdpa_with(&k, &v, None, ops::Sdpa { causal: true, ..d() });
             h += l.proj.at(&a.transpose(1, 2).reshape((b, t, -1)));
             let m = l.up.at(&l.ln2.at(&h)).gelu_with(ops::Gelu { approximate: ops::GeluApproximate::Tanh });

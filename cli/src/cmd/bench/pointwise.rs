@@ -38,9 +38,9 @@ fn forward(rows: usize, f: fn(&Tensor, &Tensor, &Tensor) -> Tensor) -> Made {
 
 fn backward(rows: usize) -> Made {
     let (args, g) = (inputs(rows), fill(4, [rows, 1024], 1.0, 0.0));
-    let run = jit(|args: (Tensor, Tensor, Tensor), g: Tensor| grad(&args, |(x, b, c)| (chain(x, b, c) * &g).sum()));
+    let run = jit(|args: (Tensor, Tensor, Tensor), g: Tensor| vjp(&args, &g, |(x, b, c)| chain(x, b, c)));
     Pure::work(move || {
-        let (dx, db, dc) = run.call((args.clone(), g.clone()))?;
+        let (_, (dx, db, dc)) = run.call((args.clone(), g.clone()))?;
         Ok(vec![dx, db, dc])
     })
 }

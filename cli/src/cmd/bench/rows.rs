@@ -13,10 +13,7 @@ pub fn make(name: &str) -> Option<Made> {
         }
         "W3.softmax_fb" => {
             let (x, g) = (wide(4.0), gradient());
-            let run = jit(|x: Tensor, g: Tensor| {
-                let dx = grad(&x, |x| (x.softmax(-1) * &g).sum());
-                (x.softmax(-1), dx)
-            });
+            let run = jit(|x: Tensor, g: Tensor| vjp(&x, &g, |x| x.softmax(-1)));
             Pure::work(move || Ok(pair(run.call((x.clone(), g.clone()))?)))
         }
         "W3.ce_fb" => {
@@ -29,19 +26,13 @@ pub fn make(name: &str) -> Option<Made> {
         "W10.emb_fb" => {
             let (table, index) = (fill(1, [32768, 256], 1.0, 0.0), ints(5, [8192], 32768));
             let g = fill(4, [8192, 256], 1.0, 0.0);
-            let run = jit(|table: Tensor, index: Tensor, g: Tensor| {
-                let dtable = grad(&table, |table| (table.embedding(&index) * &g).sum());
-                (table.embedding(&index), dtable)
-            });
+            let run = jit(|table: Tensor, index: Tensor, g: Tensor| vjp(&table, &g, |t| t.embedding(&index)));
             Pure::work(move || Ok(pair(run.call((table.clone(), index.clone(), g.clone()))?)))
         }
         "W10.gather_fb" => {
             let (x, index) = (wide(1.0), ints(5, [4096, 256], 1024));
             let g = fill(4, [4096, 256], 1.0, 0.0);
-            let run = jit(|x: Tensor, index: Tensor, g: Tensor| {
-                let dx = grad(&x, |x| (x.gather(&index, 1) * &g).sum());
-                (x.gather(&index, 1), dx)
-            });
+            let run = jit(|x: Tensor, index: Tensor, g: Tensor| vjp(&x, &g, |x| x.gather(&index, 1)));
             Pure::work(move || Ok(pair(run.call((x.clone(), index.clone(), g.clone()))?)))
         }
         "W10.scatter" => {
@@ -69,11 +60,7 @@ fn norm_gelu(approximate: ops::GeluApproximate) -> Made {
     let args = (wide(2.0), fill(2, [1024], 0.1, 1.0), fill(3, [1024], 0.1, 0.0));
     let g = gradient();
     let run = jit(move |args: (Tensor, Tensor, Tensor), g: Tensor| {
-        let f = |(x, w, b): &(Tensor, Tensor, Tensor)| {
-            x.layer_norm(Some(w), Some(b), 1024).gelu_with(ops::Gelu { approximate })
-        };
-        let grads = grad(&args, |args| (f(args) * &g).sum());
-        (f(&args), grads)
+        vjp(&args, &g, |(x, w, b)| x.layer_norm(Some(w), Some(b), 1024).gelu_with(ops::Gelu { approximate }))
     });
     Pure::work(move || {
         let (y, (dx, dw, db)) = run.call((args.clone(), g.clone()))?;

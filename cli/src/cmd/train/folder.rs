@@ -6,7 +6,7 @@ use super::settings::Settings;
 use crate::fault::Fault;
 use fulgurite::optim::AdamW;
 use fulgurite::prelude::*;
-use fulgurite::{Metadata, inspect, load, save_with};
+use fulgurite::checkpoint::{Metadata, inspect, save_with};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 

@@ -16,6 +16,7 @@ use crate::ui::chart::{self, Series};
 use crate::ui::{Mode, Ui, format};
 use corpus::Corpus;
 use folder::{Folder, Found, Run};
+use fulgurite::jit::Stage;
 use fulgurite::prelude::*;
 use metrics::{History, Log};
 use run::Training;
@@ -25,7 +26,6 @@ use show::Show;
 use std::path::Path;
 use stop::Stop;
 
-pub(crate) use model::{Learner, learner, step};
 
 /// Runs the command.
 ///
@@ -56,7 +56,7 @@ pub fn run(args: &args::Train, ui: &Ui) -> Outcome {
     let prompt = prompt(args.prompt.as_deref(), &text)?;
 
     let mut key = Key::new(settings.seed);
-    let fresh = learner(&mut key, &settings, text.symbols());
+    let fresh = model::learner(&mut key, &settings, text.symbols());
     let parameters = fresh.0.parameters();
     let (folder, done, learner, key) = match &found {
         None => (Folder::create(args.out.as_deref())?, 0, fresh, key),
@@ -158,6 +158,21 @@ fn introduce(ui: &Ui, s: &Settings, text: &Text, corpus: &Corpus, parameters: us
     if done > 0 {
         ui.status("Resumed", &format!("after step {done} of {} · {threads} threads", s.steps));
     }
+}
+
+/// What the compiler makes of the demo's training step: it is compiled and run once.
+///
+/// # Errors
+/// What the model reports.
+pub(crate) fn stages() -> Result<Vec<Stage>, Fault> {
+    let settings = Settings::default();
+    let text = Text::new(&Corpus::read(None)?.text)?;
+    let mut key = Key::new(settings.seed);
+    let mut state = model::learner(&mut key, &settings, text.symbols());
+    let (x, y) = text.batch(key.next(), settings.batch, settings.context);
+    let step = model::compiled_step(settings.clip).keep_traces();
+    step.update(&mut state, (x, y, settings.lr.into()))?;
+    Ok(step.stages())
 }
 
 fn plot(path: &Path, title: &str, history: &History) -> Outcome {

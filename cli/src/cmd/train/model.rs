@@ -3,7 +3,7 @@
 use super::settings::Settings;
 use fulgurite::optim::{AdamW, clip};
 use fulgurite::prelude::*;
-use fulgurite::tree;
+use fulgurite::{Jit, tree};
 
 /// Attention, then a perceptron; each adds to its input.
 #[derive(Tree, Clone, Debug)]
@@ -49,7 +49,7 @@ impl Gpt {
     /// constant.
     pub fn logits(&self, x: &Tensor) -> Tensor {
         let [b, t] = x.dims();
-        let mut h = self.tok.at(x) + self.pos.at(&ops::arange(t));
+        let mut h = self.tok.at(x) + self.pos.at(&ops::arange(t.value()));
         for (i, l) in self.blocks.iter().enumerate() {
             h = fulgurite::named(&format!("block[{i}]"), || l.at(&h, b, t, self.heads));
         }
@@ -73,7 +73,7 @@ impl Block {
     /// `h: f32[b, t, d]`
     fn at(&self, h: &Tensor, b: Dim, t: Dim, heads: usize) -> Tensor {
         let qkv = self.qkv.at(&self.ln1.at(h)).reshape((b, t, 3 * heads, -1));
-        let [q, k, v] = qkv.transpose(1, 2).chunk(1);
+        let [q, k, v] = qkv.transpose(1, 2).chunk_with(ops::Chunk { dim: 1.into() });
         let a = q.sdpa_with(&k, &v, None, ops::Sdpa { causal: true, ..d() });
         let h = h + self.proj.at(&a.transpose(1, 2).reshape((b, t, -1)));
         let m = self.up.at(&self.ln2.at(&h)).gelu_with(ops::Gelu { approximate: ops::GeluApproximate::Tanh });
@@ -91,9 +91,14 @@ pub fn learner(key: &mut Key, s: &Settings, symbols: usize) -> Learner {
     (model, optimiser)
 }
 
-/// One training step: the loss before it, and the length of the gradient. `limit` shortens longer gradients.
-pub fn step((model, optimiser): Learner, (x, y, lr): (Tensor, Tensor, Tensor), limit: f64) -> (Learner, (Tensor, Tensor)) {
-    let (loss, grads) = value_and_grad(&model, |m| m.loss(&x, &y));
-    let (grads, norm) = clip(&grads, limit);
-    (optimiser.step(model, grads, lr), (loss, norm))
+/// The function of one training step: from what is learned and (pieces of text, the same one character on, learning
+/// rate) to what is learned then and (loss before the step, length of the gradient). `limit` shortens longer gradients.
+#[allow(clippy::type_complexity)] // a name for this tuple of tuples would hide it
+pub fn compiled_step(limit: f64) -> Jit<impl Fn(Learner, (Tensor, Tensor, Tensor)) -> (Learner, (Tensor, Tensor))> {
+    let step = move |(model, optimiser): Learner, (x, y, lr): (Tensor, Tensor, Tensor)| {
+        let (loss, grads) = value_and_grad(&model, |m| m.loss(&x, &y));
+        let (grads, norm) = clip(&grads, limit);
+        (optimiser.step(model, grads, lr), (loss, norm))
+    };
+    jit(step).named("train_step")
 }

@@ -8,6 +8,8 @@ use super::settings::{PROBE, Settings};
 use super::show::Show;
 use super::stop::Stop;
 use crate::fault::Fault;
+use crate::ui::format::seconds;
+use fulgurite::jit::Stage;
 use fulgurite::prelude::*;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -60,15 +62,14 @@ impl Training<'_> {
     /// E918: the loss is not finite. E913, E904: a file can't be written. What the step reports.
     pub fn go(mut self, show: &mut Show, stop: &Stop, log: &mut Log, mut history: History) -> Result<Ended, Fault> {
         let start = Instant::now();
-        let limit = self.run.settings.clip;
-        let step = jit(move |learner: Learner, batch: (Tensor, Tensor, Tensor)| model::step(learner, batch, limit));
+        let step = model::compiled_step(self.run.settings.clip).keep_traces();
         let loss = jit(|model: Gpt, x: Tensor, y: Tensor| model.loss(&x, &y));
         let logits = jit(|model: Gpt, x: Tensor| model.logits(&x));
         let Settings { batch, context, seed, .. } = self.run.settings;
         let validation = self.text.validation(batch, context, BATCHES);
         let mut writer = Writer::new(|model, x| logits.call((model, x)), context, seed);
         let mut speed = Speed::default();
-        let mut saved = None;
+        let (mut saved, mut compiling) = (None, true);
         while !self.finished() && !stop.asked() {
             let before = Instant::now();
             let lr = self.run.settings.lr(self.done);
@@ -83,13 +84,14 @@ impl Training<'_> {
             let first = self.done == 0;
             (self.key, self.done) = (key, self.done + 1);
             let measured = Step { step: self.done, loss: value, norm, lr, seconds: before.elapsed().as_secs_f64() };
-            if speed.seconds().is_none() {
-                show.status("Compiled", &format!("the training step; first step after {}", since(start)));
+            if std::mem::take(&mut compiling) {
+                self.compiled(&step.stages(), start, show)?;
+            } else {
+                speed.add(measured.seconds);
             }
             if first {
                 self.even_odds(value, show);
             }
-            speed.add(measured.seconds);
             log.step(&measured)?;
             history.step(&measured);
             self.plan(start.elapsed(), &speed, false, show);
@@ -122,6 +124,16 @@ impl Training<'_> {
         self.plan(start.elapsed(), &speed, true, show);
         let checkpoint = self.save(show)?;
         Ok(Ended { step: self.done, history, checkpoint, seconds: start.elapsed().as_secs_f64() })
+    }
+
+    /// Says what was compiled, and keeps the program's text beside the checkpoints.
+    fn compiled(&self, stages: &[Stage], start: Instant, show: &Show) -> Result<(), Fault> {
+        let compiling: Duration = stages.iter().map(|s| s.time).sum();
+        let (compiling, since) = (seconds(compiling.as_secs_f64()), seconds(start.elapsed().as_secs_f64()));
+        let lines = stages.last().map_or(0, |s| s.lines);
+        show.status("Compiled", &format!("the training step, {lines} lines, in {compiling}; first step after {since}"));
+        let text = stages.iter().rev().find_map(|s| s.text.as_deref()).unwrap_or_default();
+        self.folder.write("trace.txt", text)
     }
 
     fn finished(&self) -> bool {
@@ -182,8 +194,4 @@ fn mean(values: impl Iterator<Item = fulgurite::Result<f64>>) -> fulgurite::Resu
         n += 1;
     }
     Ok((n > 0).then(|| sum / n as f64))
-}
-
-fn since(start: Instant) -> String {
-    crate::ui::format::seconds(start.elapsed().as_secs_f64())
 }

@@ -65,6 +65,12 @@ pub const PROBE: u64 = 20;
 /// A size beyond this is a slip of the keyboard.
 const LARGEST: usize = 1 << 20;
 
+impl Default for Settings {
+    fn default() -> Settings {
+        DEFAULTS.lasting(DEFAULTS.steps)
+    }
+}
+
 impl Settings {
     /// The demo with what the command line says otherwise.
     ///

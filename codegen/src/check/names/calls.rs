@@ -36,6 +36,11 @@ const INDEX_HELPERS: &[(&str, usize, usize)] = &[
     ("max", 2, 2),
 ];
 
+/// Whether a call of `name` in scalar or index notation is one of a helper or builtin, also where a row has this name.
+pub fn is_word(name: Name) -> bool {
+    INDEX_HELPERS.iter().any(|(helper, ..)| name == *helper) || Builtin::from_name(name.as_str()).is_some()
+}
+
 /// Helpers of the tensor language: the same.
 const TENSOR_HELPERS: &[(&str, usize, usize)] = &[
     ("last", 1, 1),

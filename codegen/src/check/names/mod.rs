@@ -18,6 +18,8 @@ use crate::schema::{Body, RowSource};
 use crate::yaml::Text;
 use sig::SigNames;
 
+pub use calls::is_word;
+
 /// What is wrong with the names of a row; all of it.
 pub fn check(source: &RowSource, rows: &RowSet) -> Vec<Diag> {
     let mut names = Names { source, rows, sig: SigNames::of(source), diags: Vec::new() };

@@ -45,6 +45,10 @@ pub struct Reader<'t, 'r> {
     pub ties: Ties,
     /// `let`s that hold reductions.
     pub lets: Vec<(Name, Expr)>,
+    /// Sizes that are lists though their pattern looks like one axis (`K@idx`).
+    pub lists: Vec<Name>,
+    /// Whether a name is a size of the row: indices of no size count the items of a list.
+    pub is_size: &'t dyn Fn(Name) -> bool,
     /// Number of names made so far.
     pub made: usize,
 }
@@ -119,11 +123,11 @@ impl Reader<'_, '_> {
             _ if self.terms.is_zero(c) => Vec::new(),
             Op::If(cond, a, b) if self.terms.is_zero(a) || self.terms.is_zero(b) => {
                 let (side, holds) = if self.terms.is_zero(b) { (a, true) } else { (b, false) };
-                let cond = self.terms.inline(cond);
+                let cond = self.terms.written(cond);
                 let cond = if holds { cond } else { make::not(cond) };
                 self.guarded(cond, side)
             }
-            Op::Match(on, arms) => arms
+            Op::Match(on, arms) if arms.iter().any(|(_, side)| self.terms.is_zero(*side)) => arms
                 .into_iter()
                 .flat_map(|(word, side)| {
                     let cond = make::binary(BinOp::Eq, make::name(on), make::name(word));
@@ -237,7 +241,10 @@ impl Reader<'_, '_> {
         self.made = made;
         let (mut filter, mut body) = (r.filter.clone(), r.body.clone());
         let mut vars = Vec::new();
-        for (var, old) in renamed {
+        for (mut var, old) in renamed {
+            if self.counts_items(&var) {
+                var.kind = Kind::Item;
+            }
             if let Kind::Part(axes) = &var.kind {
                 let clash = scope.iter().any(|v| {
                     v.name == var.name && !matches!(&v.kind, Kind::Part(a) if make::complementary(a, axes))
@@ -255,6 +262,12 @@ impl Reader<'_, '_> {
             vars.push(var);
         }
         Ok((vars, filter, body))
+    }
+
+    /// Whether a variable runs over the items of a list.
+    fn counts_items(&self, v: &Var) -> bool {
+        let size = v.name.size_of_index();
+        matches!(&v.kind, Kind::One(_, hi) if make::as_name(hi) == Some(size)) && !(self.is_size)(size)
     }
 
     /// How many elements a mean is over.

@@ -38,10 +38,23 @@ pub struct Sum {
 pub struct Known<'a> {
     /// Result indices and their sizes.
     pub result: Vec<(Name, Expr)>,
+    /// The position in a list of tensors, and how many there are.
+    pub item: Option<(Name, Expr)>,
+    /// Sizes by another form: `L = len(xs)`.
+    pub aliases: Vec<(Name, Expr)>,
     /// The cotangent: an access of it may lie outside.
     pub seed: Name,
     /// Arguments that hold indices, which are checked when read.
     pub is_index: &'a dyn Fn(Name) -> bool,
+}
+
+impl Known<'_> {
+    /// Whether index `i` runs over exactly this size.
+    fn runs_over(&self, i: Name, size: &Expr) -> bool {
+        let alias = self.aliases.iter().find(|(n, _)| make::as_name(size) == Some(*n)).map(|(_, e)| e);
+        let mut known = self.result.iter().chain(&self.item);
+        known.any(|(n, s)| *n == i && (s == size || Some(s) == alias))
+    }
 }
 
 type Res<X> = Result<X, NotDerivable>;
@@ -344,7 +357,7 @@ impl Var {
             return false;
         }
         match sub {
-            Sub::Rename(r) => known.result.iter().any(|(n, s)| n == r && s == hi),
+            Sub::Rename(r) => known.runs_over(*r, hi),
             Sub::Unravel(call) => matches!(&*call.node, Node::Call(_, args) if args.get(1).is_some_and(|s| s.value == *hi)),
             Sub::One(e) | Sub::Zip(e) => inside(e, hi, known),
         }
@@ -375,7 +388,7 @@ impl Var {
 /// Whether `0 <= e < size`, by its form.
 fn inside(e: &Expr, size: &Expr, known: &Known<'_>) -> bool {
     match &*e.node {
-        Node::Name(n) => known.result.iter().any(|(r, s)| r == n && s == size),
+        Node::Name(n) => known.runs_over(*n, size),
         Node::Access(a) => (known.is_index)(a.base.name),
         Node::Call(f, args) => f.name == "wrap" && args.get(1).is_some_and(|s| s.value == *size),
         Node::Binary(BinOp::Rem, _, by) => by == size,

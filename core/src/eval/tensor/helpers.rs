@@ -138,18 +138,23 @@ pub fn sum_to<M: Machine>(machine: &mut M, value: Value<M::V>, like: &TensorTy) 
     if t.shape == like.shape {
         return Ok(value);
     }
-    let shape = |l: &TensorTy| Value::List(l.shape.iter().map(|&d| Value::size(d)).collect());
-    if t.rank() < like.rank() || t.numel() < like.numel() {
-        return call1(machine, "expand", vec![value, shape(like)]);
-    }
-    let lead = t.rank() - like.rank();
+    // axis by axis from the right: where only `like` is 1 the value is summed, where only the value is 1 it is expanded
+    let int = |i: usize| Value::Num(Scalar::Int(i as i64));
+    let sizes = |l: &[Dim]| Value::List(l.iter().map(|&d| Value::size(d)).collect());
+    let lead = t.rank().saturating_sub(like.rank());
+    let own = |axis: usize| (axis + t.rank()).checked_sub(like.rank()).map_or(Dim::from(1), |at| t.shape[at]);
+    let kept: Vec<Dim> = (0..like.rank()).map(|a| if like.shape[a].value() == 1 { like.shape[a] } else { own(a) }).collect();
     let axes: Vec<Value<M::V>> = (0..t.rank())
-        .filter(|&a| a < lead || (like.shape[a - lead].value() == 1 && t.shape[a].value() != 1))
-        .map(|a| Value::Num(Scalar::Int(a as i64)))
+        .filter(|&a| a < lead || (t.shape[a].value() != 1 && kept[a + like.rank() - t.rank()].value() == 1))
+        .map(int)
         .collect();
-    let summed = if axes.is_empty() { value } else { call1(machine, "sum", vec![value, Value::List(axes.clone())])? };
-    if axes.len() == lead && lead == t.rank() - like.rank() && axes.len() + like.rank() == t.rank() {
-        return Ok(summed);
+    let only_lead = axes.len() == lead && t.rank() >= like.rank();
+    let mut summed = if axes.is_empty() { value } else { call1(machine, "sum", vec![value, Value::List(axes)])? };
+    if !only_lead {
+        summed = call1(machine, "reshape", vec![summed, sizes(&kept)])?;
     }
-    call1(machine, "reshape", vec![summed, shape(like)])
+    match kept.as_slice() == like.shape.as_slice() {
+        true => Ok(summed),
+        false => call1(machine, "expand", vec![summed, sizes(&like.shape)]),
+    }
 }

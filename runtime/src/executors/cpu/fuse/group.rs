@@ -53,8 +53,17 @@ impl Group {
 
     /// Every value that it reads from memory.
     pub fn reads(&self) -> Vec<ValueId> {
+        self.reads_of(&vec![true; self.graph.nodes.len()])
+    }
+
+    /// What its results need from memory.
+    pub fn live_reads(&self) -> Vec<ValueId> {
+        self.reads_of(&fits::live(self))
+    }
+
+    fn reads_of(&self, of: &[bool]) -> Vec<ValueId> {
         let mut out = Vec::new();
-        for node in &self.graph.nodes {
+        for (node, _) in self.graph.nodes.iter().zip(of).filter(|(_, live)| **live) {
             match &node.op {
                 Op::Load(l) => out.push(l.value),
                 Op::Uniform { key, .. } => out.push(*key),
@@ -122,7 +131,7 @@ impl Group {
             return None;
         }
         let old = std::mem::take(&mut self.graph);
-        let mut graph = Graph { sizes: old.sizes.clone(), ..Graph::default() };
+        let mut graph = Graph::with_dims(old.sizes.clone());
         let hi = graph.dim(old.sizes[d as usize] / fast);
         let lo = graph.dim(fast);
         // The old dim is left without users.

@@ -13,6 +13,7 @@ pub mod forms;
 pub mod group;
 
 use super::graph::piece::{Contract, Fragment, Out, Piece, Place, Scan, Slow, Values};
+use crate::executors::interp::NestKernel;
 use super::graph::{Affine, Axis, Graph, Index, Op, ValueId};
 use bits::BitSet;
 pub use fits::{live, row_dims};
@@ -40,8 +41,6 @@ pub enum Item {
     Contract(Contract),
     /// A scan.
     Scan(Scan),
-    /// The oracle.
-    Slow(Slow),
     /// Somebody else's kernel.
     Opaque(Opaque),
 }
@@ -54,7 +53,6 @@ impl Item {
             Item::Group(g) => return g.reads(),
             Item::Contract(c) => out.extend([c.a.value, c.b.value]),
             Item::Scan(s) => out.push(s.input),
-            Item::Slow(s) => out.extend(s.tensors.iter().chain(&s.nums)),
             Item::Opaque(o) => out.extend(&o.inputs),
         }
         out.sort_unstable();
@@ -68,7 +66,6 @@ impl Item {
             Item::Group(g) => g.outs.iter().map(|o| o.value).collect(),
             Item::Contract(c) => vec![c.out],
             Item::Scan(s) => vec![s.out],
-            Item::Slow(s) => s.outs.clone(),
             Item::Opaque(o) => o.outs.clone(),
         }
     }
@@ -115,7 +112,7 @@ impl Fuser {
             Piece::Map(fragment) => self.map(fragment, values),
             Piece::Contract(c) => self.item(Item::Contract(c)),
             Piece::Scan(s) => self.item(Item::Scan(s)),
-            Piece::Slow(s) => self.item(Item::Slow(s)),
+            Piece::Slow(s) => self.slow(s, values),
             Piece::Flat(of, flat) => self.flat(of, flat, values),
         }
     }
@@ -126,6 +123,13 @@ impl Fuser {
             *v = self.dense(*v, values);
         }
         self.item(Item::Opaque(opaque));
+    }
+
+    /// A nest without a graph: the oracle runs it.
+    fn slow(&mut self, s: Slow, values: &mut Values) {
+        let kernel = NestKernel::new(s.nest, s.tensors.len(), s.site, s.outs.len());
+        let inputs = s.tensors.iter().chain(&s.nums).copied().collect();
+        self.opaque(Opaque { kernel: Arc::new(kernel), inputs, outs: s.outs }, values);
     }
 
     /// A value with the same elements that is dense: itself, or a copy.
@@ -164,7 +168,12 @@ impl Fuser {
     }
 
     fn map(&mut self, fragment: Fragment, values: &mut Values) {
-        let fragment = self.inline(fragment);
+        let mut fragment = self.inline(fragment);
+        for out in &mut fragment.outs {
+            if let Place::Scatter { base: Some(base), .. } = &mut out.place {
+                *base = self.dense(*base, values);
+            }
+        }
         let (views, rest): (Vec<Out>, Vec<Out>) = fragment.outs.iter().cloned().partition(|out| {
             let form = |v: ValueId| (!self.generators.contains_key(&v)).then(|| self.form(v, values));
             forms::as_view(&fragment, out, values, &form).is_some()
@@ -207,7 +216,7 @@ impl Fuser {
         if self.generators.is_empty() || !fragment.graph.nodes.iter().any(|n| loads_one(&n.op)) {
             return fragment;
         }
-        let mut graph = Graph { sizes: fragment.graph.sizes.clone(), ..Graph::default() };
+        let mut graph = Graph::with_dims(fragment.graph.sizes.clone());
         let map: Vec<Affine> = (0..graph.sizes.len()).map(|d| Affine::dim(d as u8)).collect();
         let order: Vec<Axis> = (0..graph.sizes.len()).map(|d| Axis::from_slice(&[d as u8])).collect();
         let nodes = fragment.graph.translate(&mut graph, &map, &order, &mut |into, load| {

@@ -5,6 +5,7 @@
 //! made. What has no graph is left to the oracle, with the reason.
 
 use super::piece::{Fragment, Out, Piece, Place, Slow, Values};
+pub use super::row::RowKernel;
 use super::{Affine, Axis, Dim, Graph, Index, Load, MAX_DIMS, NodeId, Op, ValueId};
 use fulgurite_core::builtins::Builtin;
 use fulgurite_core::nest::{Nest, SExpr, SNode, SOp, SOutside};
@@ -25,6 +26,8 @@ pub struct LineIo {
     pub outs: Vec<Option<ValueId>>,
     /// Separates the random draws of calls.
     pub site: u64,
+    /// A kernel for the whole expression.
+    pub row: Option<RowKernel>,
 }
 
 /// Why a nest has no graph.
@@ -146,7 +149,7 @@ impl<'a> Converter<'a> {
         let line = self.line;
         let nest = line.nest.clone();
         let mut scope: Option<(Scope, Vec<Out>, Vec<usize>)> = None;
-        for (out, value) in nest.outs.iter().zip(&line.outs) {
+        for (at, (out, value)) in nest.outs.iter().zip(&line.outs).enumerate() {
             let Some(value) = *value else { continue };
             let shape: Vec<usize> = out.shape.iter().map(|d| d.len()).collect();
             if shape.contains(&0) {
@@ -175,7 +178,14 @@ impl<'a> Converter<'a> {
                     None => return Err("an axis without a variable"),
                 }
             }
-            let node = self.expr(s, &out.expr)?;
+            let before = s.graph.nodes.len();
+            let mut node = self.expr(s, &out.expr)?;
+            if let Some(kernel) = &line.row
+                && calls(&s.graph, before) > 1
+            {
+                // One pass instead of several. What was made for the other way is left without users.
+                node = self.row_call(s, kernel, at, nest.outs.len(), out.expr.ty())?;
+            }
             if !s.skips.is_empty() {
                 return Err("an element is left out of no reduction");
             }
@@ -331,7 +341,7 @@ impl<'a> Converter<'a> {
     }
 
     /// The element at the implicit position.
-    fn elem(&mut self, s: &mut Scope, tensor: usize, ty: DType) -> Result<NodeId, Why> {
+    pub(super) fn elem(&mut self, s: &mut Scope, tensor: usize, ty: DType) -> Result<NodeId, Why> {
         let value = *self.line.tensors.get(tensor).ok_or("a tensor is missing")?;
         let v = self.values.ty(value);
         let lead = s.position.len().checked_sub(v.shape.len()).ok_or("an argument has more axes than the result")?;
@@ -406,7 +416,7 @@ impl<'a> Converter<'a> {
             indices.push(Index::Node(node));
         }
         let nothing = fulgurite_core::builtins::cast_scalar(Scalar::Int(0), stored);
-        let mut get = |s: &mut Scope, outside: Option<Scalar>| {
+        let get = |s: &mut Scope, outside: Option<Scalar>| {
             let node = s.graph.add(Op::Load(Load { value, idx: indices.clone(), outside: outside.map(Into::into) }), stored);
             s.graph.add(Op::Cast(node), ty)
         };
@@ -504,6 +514,11 @@ impl<'a> Converter<'a> {
         }
         Ok(s.graph.add(Op::Call(b, nodes), ty))
     }
+}
+
+/// Operations among the nodes from `from` on.
+fn calls(graph: &Graph, from: usize) -> usize {
+    graph.nodes[from..].iter().filter(|n| matches!(n.op, Op::Call(..) | Op::Select(..))).count()
 }
 
 /// A dim as an index; constant 0 for an axis of size 1.

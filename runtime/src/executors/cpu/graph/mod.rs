@@ -11,6 +11,7 @@ pub mod convert;
 mod filter;
 pub mod piece;
 mod reduce;
+mod row;
 
 pub use affine::{Affine, Dim, DimSet, MAX_DIMS};
 
@@ -162,6 +163,11 @@ pub struct Graph {
 }
 
 impl Graph {
+    /// A graph with dims of these extents and no nodes.
+    pub fn with_dims(sizes: Vec<usize>) -> Graph {
+        Graph { sizes, ..Graph::default() }
+    }
+
     /// A new dim.
     pub fn dim(&mut self, size: usize) -> Dim {
         self.sizes.push(size);

@@ -61,6 +61,13 @@ enum Level {
 #[derive(Clone, Copy)]
 pub struct Memory<'a>(pub &'a [*mut u8]);
 
+impl Memory<'_> {
+    /// Where a storage starts.
+    pub fn at(&self, storage: u32) -> *mut u8 {
+        self.0[storage as usize]
+    }
+}
+
 // SAFETY: the pointers are to blocks that outlive the run; workers write disjoint parts (see the module).
 unsafe impl Send for Memory<'_> {}
 // SAFETY: as above.

@@ -372,12 +372,7 @@ fn tile(group: &Group, live: &[bool], n: &Nesting, accesses: &[Access]) -> (usiz
     ((TILE / last).min(lines), last)
 }
 
-/// Everything in a group that a program must have: live nodes in order.
-pub fn live_nodes(group: &Group) -> Vec<NodeId> {
-    live(group).iter().enumerate().filter(|(_, l)| **l).map(|(i, _)| i as NodeId).collect()
-}
-
-/// Bytes of a tile register.
+/// Elements of a tile register.
 pub fn tile_elements(n: &Nesting) -> usize {
     padded(n.tile.0 * n.tile.1).max(CHUNK)
 }

@@ -1,0 +1,86 @@
+//! `fulgurite trace`: what the compiler makes of the demo's training step, stage by stage.
+
+mod diff;
+mod table;
+
+use crate::args;
+use crate::cmd::train;
+use crate::fault::{Fault, Outcome};
+use crate::ui::{Mode, Ui};
+use fulgurite::bind::body_of;
+use fulgurite::jit::Stage;
+use fulgurite::trace::{BoundSymbol, PrintOptions, Trace};
+use serde_json::json;
+
+/// Runs the command.
+///
+/// # Errors
+/// E921: an unknown stage. What the model reports.
+pub fn run(args: &args::Trace, ui: &Ui) -> Outcome {
+    let stages = train::stages()?;
+    if args.stages {
+        match ui.mode() {
+            Mode::Json => ui.object(&json!({"v": 1, "stages": table::json(&stages)})),
+            _ => table::lines(&stages).iter().for_each(|line| ui.result(line)),
+        }
+        ui.status("next", "fulgurite trace --stage NAME [--depth N]  ·  fulgurite trace --diff NAME NAME");
+        return Ok(());
+    }
+    if let Some([from, to]) = args.diff.as_deref() {
+        let (old, new) = (text(find(&stages, from)?, args.depth)?, text(find(&stages, to)?, args.depth)?);
+        let lines = diff::unified(&old, &new);
+        match ui.mode() {
+            Mode::Json => ui.object(&json!({"v": 1, "from": from, "to": to, "diff": lines})),
+            _ => lines.iter().for_each(|line| ui.result(line)),
+        }
+        return Ok(());
+    }
+    let shown = match &args.stage {
+        Some(name) => find(&stages, name)?,
+        None => stages.iter().rev().find(|s| s.text.is_some()).ok_or_else(no_traces)?,
+    };
+    let text = text(shown, args.depth)?;
+    match ui.mode() {
+        Mode::Json => ui.object(&json!({"v": 1, "stage": shown.name, "lines": shown.lines, "text": text})),
+        _ => ui.result(text.trim_end()),
+    }
+    Ok(())
+}
+
+/// The last stage of this name.
+fn find<'s>(stages: &'s [Stage], name: &str) -> Result<&'s Stage, Fault> {
+    stages.iter().rev().find(|s| s.name == name).ok_or_else(|| {
+        let mut names: Vec<&str> = stages.iter().filter(|s| s.text.is_some()).map(|s| s.name).collect();
+        names.dedup();
+        Fault::usage("E921", format!("the demo's training step has no stage `{name}`"))
+            .help(format!("one of {}", names.join(", ")))
+    })
+}
+
+fn no_traces() -> Fault {
+    Fault { status: crate::fault::BUG, ..Fault::failed("E921", "the compiler kept no trace") }
+}
+
+/// The program of a stage, bodies opened to this depth.
+fn text(stage: &Stage, depth: usize) -> Result<String, Fault> {
+    let Some(text) = &stage.text else {
+        return Err(Fault::usage("E921", format!("the stage `{}` has no trace: it is a program", stage.name)));
+    };
+    if depth == 0 {
+        return Ok(text.clone());
+    }
+    // the compiler makes bodies only where it needs them: read the program back, and make the others
+    let trace = Trace::parse(text)?;
+    trace.lines.iter().try_for_each(|line| open(&trace, line, depth))?;
+    Ok(trace.print(&PrintOptions { depth, ..PrintOptions::default() }))
+}
+
+fn open(trace: &Trace, line: &BoundSymbol, depth: usize) -> Result<(), Fault> {
+    if depth == 0 {
+        return Ok(());
+    }
+    match body_of(&trace.arena, line)? {
+        Some(body) => body.lines.iter().try_for_each(|inner| open(trace, inner, depth - 1)),
+        None => Ok(()),
+    }
+}

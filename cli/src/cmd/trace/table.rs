@@ -1,0 +1,60 @@
+//! The table of stages: how many lines, how long it took, what changed.
+
+use fulgurite::jit::Stage;
+use fulgurite::trace::Trace;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// Operators that are named in a change.
+const NAMED: usize = 4;
+
+/// The table's lines, the head first.
+pub fn lines(stages: &[Stage]) -> Vec<String> {
+    let width = stages.iter().map(|s| s.name.len()).max().unwrap_or(0).max(5);
+    let mut out = vec![format!("{:width$}  lines       ms   what changed", "stage")];
+    for (i, stage) in stages.iter().enumerate() {
+        let ms = stage.time.as_secs_f64() * 1e3;
+        let before = stages[..i].iter().rev().find(|s| s.text.is_some());
+        out.push(format!("{:width$}  {:5}  {ms:7.1}   {}", stage.name, stage.lines, change(before, stage)));
+    }
+    out
+}
+
+/// The same as objects.
+pub fn json(stages: &[Stage]) -> Vec<Value> {
+    let one = |s: &Stage| json!({"name": s.name, "lines": s.lines, "ms": s.time.as_secs_f64() * 1e3});
+    stages.iter().map(one).collect()
+}
+
+/// How the operators of a stage differ from those of the one before.
+fn change(before: Option<&Stage>, stage: &Stage) -> String {
+    let Some(new) = operators(stage) else { return String::new() };
+    let Some(old) = before.and_then(operators) else { return named(new) };
+    let mut difference = new;
+    for (name, n) in old {
+        *difference.entry(name).or_insert(0) -= n;
+    }
+    difference.retain(|_, n| *n != 0);
+    named(difference)
+}
+
+/// How often each operator stands in a stage's trace.
+fn operators(stage: &Stage) -> Option<BTreeMap<&'static str, i64>> {
+    let trace = Trace::parse(stage.text.as_deref()?).ok()?;
+    let mut counts = BTreeMap::new();
+    for line in &trace.lines {
+        *counts.entry(line.symbol.name()).or_insert(0) += 1;
+    }
+    Some(counts)
+}
+
+/// The largest counts: `+33 mul, -4 add, …`.
+fn named(counts: BTreeMap<&'static str, i64>) -> String {
+    let mut sorted: Vec<(&str, i64)> = counts.into_iter().collect();
+    sorted.sort_by_key(|(name, n)| (-n.abs(), *name));
+    let mut parts: Vec<String> = sorted.iter().take(NAMED).map(|(name, n)| format!("{n:+} {name}")).collect();
+    if sorted.len() > NAMED {
+        parts.push("…".to_owned());
+    }
+    parts.join(", ")
+}

@@ -1,0 +1,163 @@
+//! E010: decompositions end. Which row calls which, in what order rows can be looked at, and where they go in a circle.
+
+use fulgurite_core::Name;
+use fulgurite_core::lang::{BinOp, Block, Ident, Node, Span, UnOp};
+use fulgurite_core::lower::Rows;
+use fulgurite_core::row::{Meaning, Row};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::report;
+use super::rows::RowSet;
+use super::walk;
+use crate::diag::{Diag, Diagnostics};
+use crate::schema::RowSource;
+
+/// A call in a body.
+#[derive(Clone, Copy)]
+pub struct Call {
+    /// The row called.
+    pub op: Name,
+    /// Where.
+    pub at: Span,
+}
+
+/// The rows that the meaning of `row` calls, by name or by an operator.
+pub fn calls(row: &Row) -> Vec<Call> {
+    let mut calls = Vec::new();
+    match &row.meaning {
+        Meaning::Expr(body) | Meaning::View(body) => {
+            named_calls(body, &mut calls);
+            // a builtin wins over a row of its name
+            calls.retain(|call| !super::names::is_word(call.op));
+        }
+        Meaning::Decomp(body) => {
+            named_calls(body, &mut calls);
+            operators(body, &mut calls);
+        }
+        Meaning::Host(_) => {}
+    }
+    calls
+}
+
+fn named_calls(body: &Block, calls: &mut Vec<Call>) {
+    walk::block(body, &mut |e| {
+        if let Node::Call(Ident { name, span }, _) = &*e.node {
+            calls.push(Call { op: *name, at: *span });
+        }
+    });
+}
+
+/// In the tensor language operators are rows.
+fn operators(body: &Block, calls: &mut Vec<Call>) {
+    walk::block(body, &mut |e| {
+        let op = match &*e.node {
+            Node::Binary(op, ..) => operator_row(*op),
+            Node::Unary(UnOp::Neg, _) => "neg",
+            Node::Unary(UnOp::Not, _) => "logical_not",
+            Node::Cast(..) => "cast",
+            _ => return,
+        };
+        calls.push(Call { op: Name::new(op), at: e.span });
+    });
+}
+
+fn operator_row(op: BinOp) -> &'static str {
+    match op {
+        BinOp::Or => "logical_or",
+        BinOp::And => "logical_and",
+        BinOp::Eq => "eq",
+        BinOp::Ne => "ne",
+        BinOp::Lt => "lt",
+        BinOp::Le => "le",
+        BinOp::Gt => "gt",
+        BinOp::Ge => "ge",
+        BinOp::Add => "add",
+        BinOp::Sub => "sub",
+        BinOp::Mul => "mul",
+        BinOp::Div => "div",
+        BinOp::Rem => "remainder",
+    }
+}
+
+/// Rows of the database such that each stands behind those that it calls; circles are reported and broken.
+pub fn order(sources: &[RowSource], rows: &mut RowSet, diags: &mut Diagnostics) -> Vec<usize> {
+    let index: FxHashMap<Name, usize> = sources.iter().enumerate().map(|(n, source)| (source.name(), n)).collect();
+    let mut edges: Vec<Vec<(usize, Span)>> = Vec::with_capacity(sources.len());
+    for source in sources {
+        let row = rows.row(source.name());
+        let calls = row.as_ref().map(|row| calls(row)).unwrap_or_default();
+        let targets = calls.iter().flat_map(|call| {
+            let candidates = rows.candidates(call.op);
+            candidates.into_iter().filter_map(|row| index.get(&row.op).copied()).map(|n| (n, call.at)).collect::<Vec<_>>()
+        });
+        edges.push(targets.collect());
+    }
+    let mut search = Search { edges: &edges, done: vec![false; sources.len()], path: Vec::new(), order: Vec::new(), circles: Vec::new() };
+    for n in 0..sources.len() {
+        search.visit(n);
+    }
+    let Search { order, circles, .. } = search;
+    let mut reported: FxHashSet<usize> = FxHashSet::default();
+    for circle in circles {
+        if circle.iter().any(|(n, _)| reported.contains(n)) {
+            continue;
+        }
+        reported.extend(circle.iter().map(|(n, _)| *n));
+        diags.push(diag(sources, &circle));
+        circle.iter().for_each(|(n, _)| rows.break_row(sources[*n].name()));
+    }
+    order
+}
+
+/// Depth first; a row on the path that is met again closes a circle.
+struct Search<'a> {
+    edges: &'a [Vec<(usize, Span)>],
+    done: Vec<bool>,
+    /// The rows being visited, each with the call that leads on.
+    path: Vec<(usize, Span)>,
+    order: Vec<usize>,
+    circles: Vec<Vec<(usize, Span)>>,
+}
+
+impl Search<'_> {
+    fn visit(&mut self, n: usize) {
+        if self.done[n] {
+            return;
+        }
+        if let Some(start) = self.path.iter().position(|(m, _)| *m == n) {
+            self.circles.push(self.path[start..].to_vec());
+            return;
+        }
+        self.path.push((n, Span::default()));
+        let edges = self.edges;
+        for (target, at) in &edges[n] {
+            if let Some(last) = self.path.last_mut() {
+                last.1 = *at;
+            }
+            self.visit(*target);
+        }
+        self.path.pop();
+        self.done[n] = true;
+        self.order.push(n);
+    }
+}
+
+fn diag(sources: &[RowSource], circle: &[(usize, Span)]) -> Diag {
+    let names: Vec<String> = circle.iter().chain(&circle[..1]).map(|(n, _)| format!("`{}`", sources[*n].op.as_str())).collect();
+    let place = |(n, at): (usize, Span)| {
+        let source = &sources[n];
+        report::body(source).map_or(source.op.place, |(_, text)| text.at(at))
+    };
+    let message = match circle.len() {
+        1 => format!("the meaning of {} calls {} itself", names[0], names[0]),
+        _ => format!("decompositions go in a circle: {}", names.join(" → ")),
+    };
+    let mut diag = Diag::error("E010", place(circle[0]), message);
+    if circle.len() > 1 {
+        diag = diag.here(format!("{} calls {}", names[0], names[1]));
+    }
+    for (n, link) in circle.iter().enumerate().skip(1) {
+        diag = diag.label(place(*link), format!("{} calls {}", names[n], names[n + 1]));
+    }
+    diag.help("give one of them an `expr`, or a body of rows that do not lead back to it")
+}

@@ -1,0 +1,178 @@
+//! Dtypes of decompositions: what the body yields is what the row says, and the body takes what the row takes.
+
+use std::sync::Arc;
+
+use fulgurite_core::lang::{Block, Expr, Node};
+use fulgurite_core::promote::Kind;
+use fulgurite_core::row::Row;
+use fulgurite_core::sig::{ArgTy, OutTy};
+use fulgurite_core::{DType, Value};
+
+use super::tuples::{self, Base};
+use super::without;
+use crate::check::cases::{Case, Family};
+use crate::check::machine::{Fault, Types};
+use crate::check::report::Rule;
+use crate::check::rows::RowSet;
+use crate::diag::Diag;
+
+/// Kinds that a body's own behaviour may show, the commonest first.
+const SHOWN: [Kind; 6] = [Kind::Default, Kind::Equal, Kind::Float, Kind::LongIfInt, Kind::LongIfBool, Kind::Bool];
+
+/// What went wrong with a call.
+enum Wrong {
+    /// The body refuses it.
+    Refused(Fault, Case),
+    /// It yields another dtype.
+    Dtype { case: Case, out: usize, have: DType, want: DType },
+}
+
+struct Check<'a> {
+    rule: &'a Rule<'a>,
+    body: &'a Block,
+    rows: &'a RowSet<'a>,
+    bases: Vec<Base<'a>>,
+}
+
+pub(super) fn check(
+    rule: &Rule,
+    row: &Arc<Row>,
+    body: &Block,
+    rows: &RowSet,
+    family: &Family,
+) -> Result<Arc<Row>, Diag> {
+    let check = Check { rule, body, rows, bases: tuples::bases(row, family) };
+    let narrowed = check.narrow(row)?;
+    if narrowed.promote.is_some() {
+        return match check.consistent(&narrowed) {
+            None => Ok(narrowed),
+            Some(wrong) => Err(check.diag(&narrowed, wrong, check.shown(&narrowed))),
+        };
+    }
+    match check.consistent(&narrowed) {
+        None => Ok(narrowed),
+        Some(wrong) => match check.shown(&narrowed) {
+            Some(kind) => Ok(with_kind(&narrowed, kind)),
+            None => Err(check.diag(&narrowed, wrong, None)),
+        },
+    }
+}
+
+/// `row` with this `promote`.
+fn with_kind(row: &Arc<Row>, kind: Kind) -> Arc<Row> {
+    let promote = Some(Expr::bare(Node::Name(kind.name().into())));
+    Arc::new(Row { promote, ..Row::clone(row) })
+}
+
+impl Check<'_> {
+    /// The row with the `dtypes` that its body takes, where it does not say them.
+    fn narrow(&self, row: &Arc<Row>) -> Result<Arc<Row>, Diag> {
+        let mut undefined: Vec<DType> = Vec::new();
+        let mut refused = None;
+        let mut accepted = 0;
+        for base in &self.bases {
+            for (d, forms) in base.uniform() {
+                let Some(case) = base.call(row, &forms) else { continue };
+                match self.run(row, &case) {
+                    Ok(_) => accepted += 1,
+                    Err(fault) if fault.tainted => {}
+                    Err(fault) if row.dtypes.is_none() => {
+                        undefined.push(d);
+                        refused.get_or_insert((fault, case));
+                    }
+                    Err(fault) => return Err(self.rule.diag(&fault, &case.show(row))),
+                }
+            }
+        }
+        match refused {
+            Some((fault, case)) if accepted == 0 => Err(self.rule.diag(&fault, &case.show(row))),
+            _ => Ok(without(row, &undefined)),
+        }
+    }
+
+    /// The kind by which the row would say what its body does.
+    fn shown(&self, row: &Arc<Row>) -> Option<Kind> {
+        SHOWN.into_iter().find(|kind| self.consistent(&with_kind(row, *kind)).is_none())
+    }
+
+    /// The first call on which row and body differ.
+    fn consistent(&self, row: &Arc<Row>) -> Option<Wrong> {
+        for base in &self.bases {
+            for (d, forms) in base.uniform() {
+                let cases = base.call(row, &forms).into_iter().chain(base.widened(row, d, &forms));
+                if let Some(wrong) = cases.into_iter().find_map(|case| self.differs(row, case)) {
+                    return Some(wrong);
+                }
+            }
+            for forms in base.mixed() {
+                if let Some(wrong) = base.call(row, &forms).and_then(|case| self.differs(row, case)) {
+                    return Some(wrong);
+                }
+            }
+        }
+        None
+    }
+
+    fn run(&self, row: &Row, case: &Case) -> Result<Vec<Value<ArgTy>>, Fault> {
+        Types::new(self.rows).run(row, self.body, &case.solved, &case.args, &[])
+    }
+
+    fn differs(&self, row: &Row, case: Case) -> Option<Wrong> {
+        let yielded = match self.run(row, &case) {
+            Ok(yielded) => yielded,
+            Err(fault) if fault.tainted => return None,
+            Err(fault) => return Some(Wrong::Refused(fault, case)),
+        };
+        let promised = case.solved.outs.iter().chain(&case.solved.aux);
+        let wrong = promised.zip(&yielded).enumerate().find_map(|(out, (promised, yielded))| {
+            let (want, have) = (promised_dtype(promised)?, yielded_dtype(yielded)?);
+            (want != have).then_some((out, have, want))
+        });
+        wrong.map(|(out, have, want)| Wrong::Dtype { case, out, have, want })
+    }
+
+    fn diag(&self, row: &Row, wrong: Wrong, kind: Option<Kind>) -> Diag {
+        let rule = self.rule;
+        let source = rule.source;
+        let diag = match &wrong {
+            Wrong::Refused(fault, case) => rule.diag(fault, &case.show(row)),
+            Wrong::Dtype { case, out, have, want } => {
+                let declared = row.sig.outs.iter().chain(&row.sig.aux).nth(*out);
+                let which = declared.filter(|_| row.sig.named_outs).map_or(String::new(), |out| format!(" as `{}`", out.name.name));
+                let message = format!("{} yields {have}{which}, its row says {want}", rule.name());
+                let value = match &*self.body.value.node {
+                    Node::Tuple(items) => items.get(*out).unwrap_or(&self.body.value),
+                    _ => &self.body.value,
+                };
+                let diag = Diag::error("E206", rule.text.at(value.span), message).here(format!("this is {have}"));
+                let diag = match declared {
+                    Some(out) => diag.label(source.sig.text.at(out.ty.span), format!("this is {want}")),
+                    None => diag,
+                };
+                diag.note(format!("for {}", case.show(row)))
+            }
+        };
+        match (kind, &source.promote) {
+            (Some(kind), Some(promote)) => diag.label(promote.text.place, "by this rule").help(format!("its body shows `promote: {kind}`")),
+            (Some(kind), None) => diag.help(format!("say `promote: {kind}`")),
+            (None, _) => diag,
+        }
+    }
+}
+
+fn promised_dtype(out: &OutTy) -> Option<DType> {
+    match out {
+        OutTy::Tensor(t) => Some(t.dtype),
+        OutTy::List(ts) => ts.first().map(|t| t.dtype),
+        OutTy::FromBody => None,
+    }
+}
+
+/// The dtype of a yielded tensor; numbers take the dtype that is wanted of them.
+fn yielded_dtype(v: &Value<ArgTy>) -> Option<DType> {
+    match v {
+        Value::Tensor(ArgTy::Tensor(t)) | Value::Type(t) => Some(t.dtype),
+        Value::List(items) => items.first().and_then(yielded_dtype),
+        _ => None,
+    }
+}

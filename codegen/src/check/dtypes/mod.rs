@@ -1,0 +1,58 @@
+//! E201, E202, E203, E206, E303: dtypes of arguments in, dtypes of results out, exactly as the row says.
+//!
+//! Dtypes are finite, so this is no sampling where it matters: every dtype of every `T`-argument as tensor, tensor of
+//! rank 0 and number, all pairs of them for rows of two arguments, and the pairs that meet across categories and widths
+//! for the rest.
+//!
+//! Where a row does not say them, its `dtypes` (those on which the body is defined) and the `promote` of a composite
+//! (what its body yields) are found here and written into the row.
+
+mod composite;
+mod index;
+mod tuples;
+
+use std::sync::Arc;
+
+use fulgurite_core::lang::{Dialect, parse_expr};
+use fulgurite_core::row::{Meaning, Row};
+use fulgurite_core::{DType, DTypeSet};
+
+use super::cases::Family;
+use super::report::Rule;
+use super::rows::RowSet;
+use crate::diag::Diag;
+
+/// The row with what was found, or what is wrong with it.
+pub fn check(rule: &Rule, row: &Arc<Row>, rows: &RowSet, family: &Family) -> Result<Arc<Row>, Diag> {
+    match &row.meaning {
+        Meaning::Expr(body) | Meaning::View(body) => index::check(rule, row, body, rows, family),
+        Meaning::Decomp(body) => composite::check(rule, row, body, rows, family),
+        Meaning::Host(_) => Ok(row.clone()),
+    }
+}
+
+/// `row` with `dtypes` that leave out `undefined`.
+fn without(row: &Arc<Row>, undefined: &[DType]) -> Arc<Row> {
+    let missing: DTypeSet = undefined.iter().copied().collect();
+    if missing.is_empty() {
+        return row.clone();
+    }
+    let text = set_text(DTypeSet::all().minus(missing));
+    let dtypes = parse_expr(&text, Dialect::Index).ok();
+    Arc::new(Row { dtypes, ..Row::clone(row) })
+}
+
+/// `all - bool - u8`
+pub fn set_text(set: DTypeSet) -> String {
+    let mut text = "all".to_owned();
+    for class in ["bool", "int", "float"] {
+        let members = DTypeSet::from_class(class).unwrap_or(DTypeSet::EMPTY);
+        let missing = DTypeSet::all().minus(set);
+        if members.minus(missing).is_empty() {
+            text += &format!(" - {class}");
+        } else {
+            members.iter().filter(|d| missing.contains(*d)).for_each(|d| text += &format!(" - {d}"));
+        }
+    }
+    text
+}

@@ -1,0 +1,217 @@
+//! E503, E504, E505: what a row writes it declares, nothing is read after it was written, no random number is drawn
+//! twice.
+
+use fulgurite_core::lang::{Access, Block, Elem, Expr, Ident, Node, Span, Stmt};
+use fulgurite_core::{Name, lang};
+
+use super::walk;
+use crate::diag::Diag;
+use crate::schema::{Body, RowSource, Rule};
+use crate::yaml::Text;
+
+/// What is wrong with the effects of a row.
+pub fn check(source: &RowSource) -> Vec<Diag> {
+    let mut diags = Vec::new();
+    match &source.body {
+        Body::Decomp(rule) => {
+            writes(source, rule, &mut diags);
+            key_calls(source, rule, &mut diags);
+        }
+        Body::Expr(rule) | Body::View(rule) => {
+            draws(source, rule, &mut diags);
+            never_written(source, &[], &mut diags);
+        }
+        Body::Host(_) => {}
+    }
+    diags
+}
+
+fn writes(source: &RowSource, rule: &Rule<Block>, diags: &mut Vec<Diag>) {
+    let sig = &source.sig.tree;
+    let mut written = Vec::new();
+    collect_writes(&rule.tree, &mut written);
+    for name in &written {
+        let Some(param) = sig.params.iter().find(|param| param.name.name == name.name) else { continue };
+        if param.access != Access::Mut {
+            let message = format!("`{}` writes its argument `{}`, which is not `mut`", source.op.as_str(), name.name);
+            let diag = Diag::error("E503", rule.text.at(name.span), message).here("written here");
+            let at = source.sig.text.at(param.name.span);
+            diags.push(diag.label(at, "only read, says the signature").help(format!("write `mut {}: {}`", name.name, param.ty)));
+        }
+    }
+    let names: Vec<Name> = written.iter().map(|ident| ident.name).collect();
+    never_written(source, &names, diags);
+    read_after_write(source, &rule.tree, &rule.text, diags);
+}
+
+fn never_written(source: &RowSource, written: &[Name], diags: &mut Vec<Diag>) {
+    for param in source.sig.tree.params.iter().filter(|param| param.access == Access::Mut) {
+        if !written.contains(&param.name.name) {
+            let message = format!("`{}` never writes its `mut` argument `{}`", source.op.as_str(), param.name.name);
+            let diag = Diag::error("E503", source.sig.text.at(param.name.span), message);
+            diags.push(diag.help(format!("delete `mut`, or write it in the `decomp`: `{} <- …;`", param.name.name)));
+        }
+    }
+}
+
+fn collect_writes(block: &Block, written: &mut Vec<Ident>) {
+    let own = |block: &Block, written: &mut Vec<Ident>| {
+        written.extend(block.stmts.iter().filter_map(|stmt| match stmt {
+            Stmt::Write(name, _) => Some(*name),
+            Stmt::Let(..) => None,
+        }));
+    };
+    own(block, written);
+    walk::block(block, &mut |e| {
+        if let Node::If(_, yes, no) = &*e.node {
+            own(yes, written);
+            own(no, written);
+        }
+    });
+}
+
+/// E504: in one block, a name that a statement above has written.
+fn read_after_write(source: &RowSource, block: &Block, text: &Text, diags: &mut Vec<Diag>) {
+    let mut written: Vec<Ident> = Vec::new();
+    let mut report = |e: &Expr, written: &[Ident]| {
+        walk::expr(e, &mut |part| {
+            let Node::Name(name) = &*part.node else { return };
+            if let Some(write) = written.iter().find(|ident| ident.name == *name) {
+                let message = format!("`{}` reads `{name}` after it was written", source.op.as_str());
+                let diag = Diag::error("E504", text.at(part.span), message).label(text.at(write.span), "written here");
+                diags.push(diag.help("bind the new value to a `let`, read that, and write it last"));
+            }
+        });
+    };
+    for stmt in &block.stmts {
+        match stmt {
+            Stmt::Let(_, value) => report(value, &written),
+            Stmt::Write(name, value) => {
+                report(value, &written);
+                written.push(*name);
+            }
+        }
+    }
+    report(&block.value, &written);
+}
+
+fn keys(source: &RowSource) -> Vec<Name> {
+    let params = source.sig.tree.params.iter().filter(|param| param.ty.elem.contains(&Elem::Key));
+    params.map(|param| param.name.name).collect()
+}
+
+/// E505 of a composite: one key, two calls.
+fn key_calls(source: &RowSource, rule: &Rule<Block>, diags: &mut Vec<Diag>) {
+    for key in keys(source) {
+        let mut uses = Uses::default();
+        uses.block(&rule.tree, &mut |e| match &*e.node {
+            Node::Call(f, args) => args.iter().any(|arg| is_name(&arg.value, key)).then_some((0, f.span)),
+            _ => None,
+        });
+        if let Some((first, second)) = uses.clash() {
+            let message = format!("`{}` gives its key `{key}` to two calls, which then draw the same numbers", source.op.as_str());
+            let diag = Diag::error("E505", rule.text.at(second), message).label(rule.text.at(first), "given here first");
+            diags.push(diag.help("take a second `Key` argument"));
+        }
+    }
+}
+
+/// E505 of an index body: one key, the same draw number twice.
+fn draws(source: &RowSource, rule: &Rule<Block>, diags: &mut Vec<Diag>) {
+    for key in keys(source) {
+        let mut uses = Uses::default();
+        uses.block(&rule.tree, &mut |e| match &*e.node {
+            Node::Call(f, args) if f.name == "uniform" && args.first().is_some_and(|arg| is_name(&arg.value, key)) => {
+                match args.get(2).map(|arg| &*arg.value.node) {
+                    Some(Node::Int(draw)) => Some((*draw, e.span)),
+                    _ => None,
+                }
+            }
+            _ => None,
+        });
+        if let Some((first, second)) = uses.clash() {
+            let message = format!("`{}` draws the same number of `{key}` twice", source.op.as_str());
+            let diag = Diag::error("E505", rule.text.at(second), message).label(rule.text.at(first), "drawn here first");
+            diags.push(diag.help("count the draws: `uniform(key, position, 0)`, then `uniform(key, position, 1)`"));
+        }
+    }
+}
+
+fn is_name(e: &Expr, name: Name) -> bool {
+    matches!(&*e.node, Node::Name(n) if *n == name)
+}
+
+/// Uses of something that can be used once, apart from branches of which one is taken.
+#[derive(Default)]
+struct Uses {
+    /// What is used (a draw number), where.
+    seen: Vec<(i64, Span)>,
+    clash: Option<(Span, Span)>,
+}
+
+type Use<'f> = dyn FnMut(&lang::Expr) -> Option<(i64, Span)> + 'f;
+
+impl Uses {
+    fn clash(&self) -> Option<(Span, Span)> {
+        self.clash
+    }
+
+    fn block(&mut self, block: &Block, of: &mut Use) {
+        for stmt in &block.stmts {
+            match stmt {
+                Stmt::Let(_, value) | Stmt::Write(_, value) => self.expr(value, of),
+            }
+        }
+        self.expr(&block.value, of);
+    }
+
+    fn expr(&mut self, e: &Expr, of: &mut Use) {
+        match &*e.node {
+            Node::If(cond, yes, no) => {
+                self.expr(cond, of);
+                let before = self.seen.len();
+                self.block(yes, of);
+                let branch = self.seen.split_off(before);
+                self.block(no, of);
+                self.seen.extend(branch);
+            }
+            Node::Match(_, arms) => {
+                let before = self.seen.len();
+                let mut all = Vec::new();
+                for (_, value) in arms {
+                    self.expr(value, of);
+                    all.extend(self.seen.split_off(before));
+                }
+                self.seen.extend(all);
+            }
+            _ => {
+                if let Some((what, at)) = of(e) {
+                    if let Some((_, first)) = self.seen.iter().find(|(seen, _)| *seen == what) {
+                        self.clash.get_or_insert((*first, at));
+                    }
+                    self.seen.push((what, at));
+                }
+                children(e, &mut |child| self.expr(child, of));
+            }
+        }
+    }
+}
+
+/// The parts directly below an expression that is no branch.
+fn children<'a>(e: &'a Expr, f: &mut dyn FnMut(&'a Expr)) {
+    match &*e.node {
+        Node::Tuple(items) => items.iter().for_each(f),
+        Node::Unary(_, inner) | Node::Cast(inner, _) | Node::Zip(inner) | Node::Spread(inner) => f(inner),
+        Node::Binary(_, left, right) => {
+            f(left);
+            f(right);
+        }
+        Node::Call(_, args) => args.iter().for_each(|arg| f(&arg.value)),
+        Node::Reduce(reduce) => {
+            reduce.filter.iter().for_each(&mut *f);
+            f(&reduce.body);
+            reduce.otherwise.iter().for_each(f);
+        }
+        _ => {}
+    }
+}

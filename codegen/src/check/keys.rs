@@ -1,0 +1,96 @@
+//! E004, E201: `promote` stands where it must, and fits the signature.
+
+use fulgurite_core::lang::{Elem, Expr, Node, OptType, Red};
+use fulgurite_core::promote::Kind;
+
+use super::walk;
+use crate::diag::Diag;
+use crate::schema::{Body, RowSource, Rule};
+
+/// What is wrong with `promote`.
+pub fn check(source: &RowSource) -> Option<Diag> {
+    match &source.promote {
+        None => missing(source),
+        Some(rule) => misfit(source, rule),
+    }
+}
+
+/// A row that computes says in what.
+fn missing(source: &RowSource) -> Option<Diag> {
+    let Body::Expr(body) = &source.body else { return None };
+    if is_access(&body.tree.value) && body.tree.stmts.is_empty() || !yields_joined(source) {
+        return None;
+    }
+    let (kind, what) = match comparison(&body.tree.value) {
+        true => ("bool", "the result is bool"),
+        false => ("default", "compute and give the join of the arguments"),
+    };
+    let message = format!("`{}` computes, but has no `promote`", source.op.as_str());
+    let diag = Diag::error("E004", source.op.place, message).label(body.text.place, "more than an access");
+    Some(diag.help(format!("add `promote: {kind}` ({what}), or another kind: float, keep, equal, long_if_int")))
+}
+
+/// Whether some result has the dtype that the arguments join to.
+fn yields_joined(source: &RowSource) -> bool {
+    let sig = &source.sig.tree;
+    let chosen: Vec<_> = sig
+        .opts
+        .iter()
+        .filter_map(|opt| match opt.ty {
+            // an option that may be absent leaves the join
+            OptType::Dtype(name) if !opt.optional => Some(name),
+            _ => None,
+        })
+        .collect();
+    sig.outs.iter().chain(&sig.aux).flat_map(|out| &out.ty.elem).any(|elem| match elem {
+        Elem::Var(name) | Elem::Acc(name) | Elem::Real(name) => !chosen.contains(name),
+        _ => false,
+    })
+}
+
+/// An access, or a choice of accesses: no element is computed with.
+fn is_access(e: &Expr) -> bool {
+    match &*e.node {
+        Node::Access(_) => true,
+        Node::Reduce(reduce) => reduce.red == Red::Only && is_access(&reduce.body),
+        _ => false,
+    }
+}
+
+fn comparison(e: &Expr) -> bool {
+    use fulgurite_core::lang::BinOp::*;
+    matches!(&*e.node, Node::Binary(Or | And | Eq | Ne | Lt | Le | Gt | Ge, ..))
+}
+
+/// E201: a kind that can't be meant.
+fn misfit(source: &RowSource, rule: &Rule<Expr>) -> Option<Diag> {
+    let sig = &source.sig.tree;
+    let mut kinds = Vec::new();
+    walk::expr(&rule.tree, &mut |e| {
+        if let Node::Name(name) = &*e.node
+            && let Some(kind) = Kind::from_name(name.as_str())
+        {
+            kinds.push((kind, e.span));
+        }
+    });
+    let joins = sig.params.iter().flat_map(|param| &param.ty.elem).any(|elem| matches!(elem, Elem::Var(_)));
+    let error = |span, message: String| Diag::error("E201", rule.text.at(span), message);
+    let op = source.op.as_str();
+    if let (false, Some((kind, span))) = (joins, kinds.first()) {
+        let diag = error(*span, format!("`promote: {kind}` of `{op}` has nothing to join: no argument is of dtype `T`"));
+        return Some(diag.label(source.sig.text.place, "no `T` among the arguments").help("delete `promote`"));
+    }
+    for (kind, span) in kinds {
+        let joined = sig.outs.iter().find(|out| matches!(out.ty.elem.first(), Some(Elem::Var(name)) if *name == "T"));
+        if let (Kind::Bool, Some(out)) = (kind, joined) {
+            let diag = error(span, format!("`promote: bool` of `{op}` gives bool, its `sig` says `{}`", out.ty));
+            return Some(diag.label(source.sig.text.at(out.ty.span), "write `bool` here").help("or choose another kind"));
+        }
+        let several = sig.params.len() > 1 || sig.params.iter().any(|param| param.ty.list.is_some());
+        if kind == Kind::Join && !several {
+            let diag = error(span, format!("`promote: join` of `{op}` joins arguments regardless of rank, but there is one"));
+            return Some(diag.help("say `default` or `keep`"));
+        }
+    }
+    None
+}

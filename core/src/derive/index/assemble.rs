@@ -1,0 +1,262 @@
+//! Derived rows: a body, the arguments that it needs, the options, and the call of it.
+
+use crate::Name;
+use crate::derive::{make, walk};
+use crate::derive::term::QUESTIONS;
+use crate::lang::ast::*;
+use crate::row::{Meaning, Require, Row, Ties};
+use std::collections::HashSet;
+
+/// A tensor that a derived row may take.
+pub struct Candidate {
+    /// Its type there.
+    pub param: Param,
+    /// Its name in the rule.
+    pub arg: Name,
+    /// It is taken in any case.
+    pub must: bool,
+}
+
+/// What a derived row is made of.
+pub struct Recipe<'a> {
+    /// The row that is differentiated.
+    pub row: &'a Row,
+    /// The new row's name.
+    pub op: Name,
+    /// Its body.
+    pub body: Expr,
+    /// Its result.
+    pub ty: Type,
+    /// Tensors that it may take, in this order.
+    pub candidates: Vec<Candidate>,
+}
+
+impl Recipe<'_> {
+    /// The row and the call of it.
+    pub fn build(self) -> (Row, Expr) {
+        let reads = reads(&self.body);
+        let mut needed: HashSet<Name> = walk::names(&self.body);
+        walk::dim_names(self.ty.dims.as_deref().unwrap_or_default(), &mut needed);
+        if let Some(ListLen::Expr(e)) = &self.ty.list {
+            needed.extend(walk::names(e));
+        }
+        let opts: Vec<Opt> = self.row.sig.opts.iter().filter(|o| !matches!(o.ty, OptType::Dtype(_))).map(restated).collect();
+        let mut take: Vec<bool> = self.candidates.iter().map(|c| c.must || reads.contains(&c.param.name.name)).collect();
+        let mut keep: Vec<bool> = opts.iter().map(|_| false).collect();
+        self.close(&opts, &mut needed, &mut take, &mut keep);
+
+        let mut params = Vec::new();
+        let mut args = Vec::new();
+        for (c, _) in self.candidates.iter().zip(&take).filter(|(_, t)| **t) {
+            let access = if reads.contains(&c.param.name.name) { Access::Read } else { Access::Like };
+            params.push(Param { access, ..c.param.clone() });
+            args.push(Arg { name: None, value: make::name(c.arg) });
+        }
+        let opts: Vec<Opt> = opts.into_iter().zip(keep).filter(|(_, k)| *k).map(|(o, _)| o).collect();
+        for o in &opts {
+            args.push(Arg { name: Some(make::ident(o.name.name)), value: make::name(o.name.name) });
+        }
+        let loops = walk::any(&self.body, &mut |e| matches!(&*e.node, Node::Reduce(r) if r.binds.is_some()));
+        let known: HashSet<Name> = params.iter().map(|p| p.name.name).chain(opts.iter().map(|o| o.name.name)).collect();
+        let meaning = if self.is_view() { Meaning::View(make::block(self.body)) } else { Meaning::Expr(make::block(self.body)) };
+        let row = Row {
+            op: self.op,
+            sig: Sig {
+                params,
+                opts,
+                outs: vec![Out { name: make::ident(Name::new("out")), ty: self.ty }],
+                aux: Vec::new(),
+                named_outs: false,
+            },
+            promote: promote(self.row, loops, matches!(meaning, Meaning::View(_))),
+            dtypes: Some(Expr::name("float")),
+            meaning,
+            require: self.row.require.iter().filter(|r| is_static(r, &known)).cloned().collect(),
+            vjp: Vec::new(),
+            jvp: Vec::new(),
+            ties: Ties::Even,
+            at: Vec::new(),
+            no_grad: None,
+            deviates: None,
+        };
+        (row, Expr::bare(Node::Call(make::ident(self.op), args)))
+    }
+
+    /// Takes what binds the sizes and names the axes that are needed.
+    fn close(&self, opts: &[Opt], needed: &mut HashSet<Name>, take: &mut [bool], keep: &mut [bool]) {
+        loop {
+            let before = (needed.len(), take.iter().filter(|t| **t).count(), keep.iter().filter(|t| **t).count());
+            for (c, t) in self.candidates.iter().zip(take.iter_mut()) {
+                *t |= needed.contains(&c.param.name.name);
+                if *t {
+                    walk::dim_names(c.param.ty.dims.as_deref().unwrap_or_default(), needed);
+                }
+            }
+            for (o, k) in opts.iter().zip(keep.iter_mut()) {
+                let binds = match &o.ty {
+                    OptType::Size(n) | OptType::Shape { list: n, .. } => needed.contains(n),
+                    _ => false,
+                };
+                *k |= binds || needed.contains(&o.name.name);
+                if *k {
+                    option_names(o, needed);
+                }
+            }
+            let mut bound: HashSet<Name> = HashSet::new();
+            for (c, _) in self.candidates.iter().zip(take.iter()).filter(|(_, t)| **t) {
+                provides(c.param.ty.dims.as_deref().unwrap_or_default(), &mut bound);
+            }
+            for (o, _) in opts.iter().zip(keep.iter()).filter(|(_, k)| **k) {
+                if let OptType::Size(n) | OptType::Shape { list: n, .. } = &o.ty {
+                    bound.insert(*n);
+                }
+            }
+            let missing: Vec<Name> = needed.iter().copied().filter(|n| n.is_size() && !bound.contains(n)).collect();
+            if !missing.is_empty() {
+                let helps = |c: &Candidate| {
+                    let mut own = HashSet::new();
+                    provides(c.param.ty.dims.as_deref().unwrap_or_default(), &mut own);
+                    !c.param.optional && missing.iter().any(|m| own.contains(m))
+                };
+                if let Some((_, t)) = self.candidates.iter().zip(take.iter_mut()).find(|(c, t)| !**t && helps(c)) {
+                    *t = true;
+                }
+            }
+            if before == (needed.len(), take.iter().filter(|t| **t).count(), keep.iter().filter(|t| **t).count()) {
+                return;
+            }
+        }
+    }
+
+    /// Whether the result aliases: a view's gradient that only names axes differently.
+    fn is_view(&self) -> bool {
+        let Node::Access(a) = &*self.body.node else { return false };
+        let plain = |p: &Place| match p {
+            Place::One(e) => make::as_name(e).is_some(),
+            Place::List(..) => true,
+            _ => false,
+        };
+        matches!(self.row.meaning, Meaning::View(_))
+            && a.outside == Outside::Refuse
+            && a.item.is_none()
+            && self.ty.list.is_none()
+            && a.places.iter().all(plain)
+    }
+}
+
+/// Names whose elements `e` reads.
+fn reads(e: &Expr) -> HashSet<Name> {
+    let mut out = HashSet::new();
+    walk::visit(e, &mut |e| match &*e.node {
+        Node::Call(f, _) if QUESTIONS.contains(&f.name.as_str()) => false,
+        Node::Name(n) => {
+            out.insert(*n);
+            true
+        }
+        Node::Access(a) => {
+            out.insert(a.base.name);
+            true
+        }
+        _ => true,
+    });
+    out
+}
+
+/// The sizes that a pattern binds.
+fn provides(dims: &[DimPat], out: &mut HashSet<Name>) {
+    for d in dims {
+        match &d.kind {
+            DimKind::One { name, size, .. } => {
+                out.extend(name.iter().map(|n| n.name));
+                match &*size.node {
+                    Node::Name(n) if n.is_size() => {
+                        out.insert(*n);
+                    }
+                    Node::Access(a) => {
+                        out.insert(a.base.name);
+                    }
+                    _ => {
+                        if let Some((g, c)) = super::var::composite(size) {
+                            out.extend([g, c]);
+                        }
+                    }
+                }
+            }
+            DimKind::Broadcast(n) => {
+                out.insert(n.name);
+            }
+            DimKind::List { name, axes: None, .. } => {
+                out.insert(name.name);
+            }
+            DimKind::Zip { name, .. } => out.extend(name.iter().map(|n| n.name)),
+            DimKind::BroadcastList(inner) | DimKind::Group(inner) => provides(inner, out),
+            DimKind::List { .. } | DimKind::Ones(_) => {}
+        }
+    }
+}
+
+/// The names that an option's type mentions.
+fn option_names(o: &Opt, out: &mut HashSet<Name>) {
+    match &o.ty {
+        OptType::Dim(Some(n))
+        | OptType::Gap(n)
+        | OptType::Perm(n)
+        | OptType::Labels(n)
+        | OptType::Pos(n)
+        | OptType::Bound(n)
+        | OptType::Size(n) => {
+            out.insert(*n);
+        }
+        OptType::Dims { list, .. } => {
+            out.insert(*list);
+        }
+        OptType::Ints { list, axes, .. } => {
+            out.insert(*list);
+            if let Some(a) = axes {
+                walk::axes_names(a, out);
+            }
+        }
+        OptType::Shape { list, infer, keep, like } => {
+            out.insert(*list);
+            out.extend(infer.iter().chain(keep).chain(like));
+        }
+        _ => {}
+    }
+}
+
+/// An option as a derived row takes it: the rule passes it normalised, so nothing is left to fill in.
+fn restated(o: &Opt) -> Opt {
+    let ty = match &o.ty {
+        OptType::Ints { list, broadcast, .. } => {
+            OptType::Ints { list: *list, axes: None, broadcast: *broadcast, fill: None }
+        }
+        OptType::Shape { list, .. } => OptType::Shape { list: *list, infer: None, keep: None, like: None },
+        other => other.clone(),
+    };
+    let literal = o.default.as_ref().is_some_and(|d| match &*d.node {
+        Node::Int(_) | Node::Float(_) => true,
+        Node::Name(n) => matches!(o.ty, OptType::Enum(_)) || matches!(n.as_str(), "true" | "false"),
+        _ => false,
+    });
+    Opt { ty, default: o.default.clone().filter(|_| literal), ..o.clone() }
+}
+
+/// The promotion kind of a derived row.
+fn promote(row: &Row, loops: bool, view: bool) -> Option<Expr> {
+    if view {
+        return None;
+    }
+    let kind = row.promote.as_ref().and_then(make::as_name).map(Name::as_str);
+    Some(Expr::name(match (kind, &row.promote) {
+        (Some("join"), _) => "join",
+        (Some("equal"), _) => "equal",
+        (Some("keep"), _) | (None, None) => if loops { "equal" } else { "keep" },
+        _ => "default",
+    }))
+}
+
+/// Whether a requirement speaks of sizes and options that the derived row has.
+fn is_static(r: &Require, known: &HashSet<Name>) -> bool {
+    walk::names(&r.cond).iter().all(|n| n.is_size() && known.contains(n) || known.contains(n))
+        && !walk::any(&r.cond, &mut |e| matches!(&*e.node, Node::Access(_)))
+}

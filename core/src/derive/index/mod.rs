@@ -1,0 +1,213 @@
+//! Rules of index rows: linearise ([`read`]), equate places with the gradient's axes ([`equate`]), solve ([`solve`]),
+//! take out what is needed once ([`parts`]), and make rows of it ([`rows`]).
+
+mod assemble;
+mod equate;
+mod lets;
+mod names;
+mod parts;
+mod read;
+mod rows;
+mod solve;
+mod subst;
+mod var;
+mod work;
+
+use super::pointwise::Fresh;
+use super::term::Terms;
+use super::{Derived, NotDerivable, Note, cotangent, differentiable, make, walk};
+use crate::Name;
+use crate::lang::ast::*;
+use crate::lower::Rows;
+use crate::row::Row;
+use equate::Target;
+use lets::Opened;
+use parts::Hoist;
+use read::Reader;
+use rows::Gradient;
+use solve::Known;
+use std::collections::HashSet;
+use var::{Kind, Pattern, Var};
+use work::Work;
+
+type Res<X> = Result<X, NotDerivable>;
+
+/// Rules for every argument that a gradient can flow to.
+pub fn derive(row: &Row, body: &Block, rows: &dyn Rows) -> Derived {
+    let mut out = Derived::default();
+    for p in row.sig.params.iter().filter(|p| differentiable(&p.ty)) {
+        let arg = p.name.name;
+        let one = Index { row, body, rows, arg: p };
+        match one.rule(&mut out) {
+            Ok(Some(rule)) => out.rules.push((arg, rule)),
+            Ok(None) => out.notes.push(Note::Zero(arg, "no element of it reaches a result by a derivative")),
+            Err(why) => out.failed.push((arg, why)),
+        }
+    }
+    out
+}
+
+struct Index<'a> {
+    row: &'a Row,
+    body: &'a Block,
+    rows: &'a dyn Rows,
+    arg: &'a Param,
+}
+
+impl Index<'_> {
+    fn rule(&self, derived: &mut Derived) -> Res<Option<Block>> {
+        let outs = &self.row.sig.outs;
+        let floats: Vec<usize> = (0..outs.len()).filter(|n| differentiable(&outs[*n].ty)).collect();
+        let several = floats.len() > 1;
+        let mut all: Option<Block> = None;
+        for &n in &floats {
+            let Some(one) = self.result(n, several, derived)? else { continue };
+            // a result that nobody uses has no cotangent
+            let one = if several {
+                let g = make::name(cotangent(self.row, outs[n].name.name));
+                let asked = make::call("some", [g.clone()]);
+                make::block(Expr::bare(Node::If(asked, one, make::block(g))))
+            } else {
+                one
+            };
+            all = Some(match all {
+                None => one,
+                Some(sum) => make::block(make::binary(BinOp::Add, sum.value, one.value)),
+            });
+        }
+        Ok(all)
+    }
+
+    /// What flows to the argument from result `n`.
+    fn result(&self, n: usize, several: bool, derived: &mut Derived) -> Res<Option<Block>> {
+        let (row, arg) = (self.row, self.arg.name.name);
+        let out = &row.sig.outs[n];
+        let mut fresh = Fresh::of(row);
+        let seed = fresh.fresh(&[&format!("d_{}", out.name.name)]);
+        let mut pattern = Pattern::of(out.ty.dims.as_deref().unwrap_or_default())?;
+        rows::anchor(&mut pattern.dims, row);
+        let item = out.ty.list.as_ref().map(|_| Name::new("i"));
+        pattern.vars.extend(item.map(|name| Var { name, kind: Kind::Item }));
+
+        let params: Vec<Name> = row.sig.params.iter().filter(|p| differentiable(&p.ty)).map(|p| p.name.name).collect();
+        let mut opened = Opened::default();
+        let value = opened.block(self.body)?;
+        let mut terms = Terms::new(self.rows, params.iter().copied().chain([seed]).collect(), Some(arg));
+        let sizes = sizes(row);
+        let mut reader = Reader {
+            terms: &mut terms,
+            arg,
+            ties: row.ties,
+            lets: opened.lets.clone(),
+            lists: lists(row),
+            is_size: &|n| sizes.contains(&n),
+            made: 0,
+        };
+        let list = self.arg.ty.list.is_some();
+        let target = Target::of(self.arg.ty.dims.as_deref().unwrap_or_default(), list, &mut reader, arg)?;
+
+        // what is there already need not be computed again
+        let (mut results, mut names) = (Vec::new(), Vec::new());
+        for (m, o) in row.sig.outs.iter().chain(&row.sig.aux).enumerate() {
+            let name = if o.name.name == "out" { fresh.fresh(&["y", "result"]) } else { o.name.name };
+            names.push((name, o));
+            if let (Ok(p), Some(v)) = (Pattern::of(o.ty.dims.as_deref().unwrap_or_default()), component(&value, m)) {
+                results.push((v, make::access(name, p.places)));
+            }
+        }
+        let prefix = if several { format!("part_{}_", out.name.name) } else { "part".to_owned() };
+        let is_float = |n: Name| params.contains(&n) || n == seed;
+        let hoist = Hoist { out: &pattern, results, parts: Vec::new(), prefix, is_float: &is_float };
+        let is_index = |n: Name| row.sig.params.iter().any(|p| p.name.name == n && p.ty.elem.contains(&Elem::Index));
+        let mut read = make::access(seed, pattern.places.clone());
+        if let (Some(i), Node::Access(a)) = (item, &mut *read.node) {
+            a.item = Some(make::name(i));
+        }
+        let known = Known {
+            result: target.indices.clone(),
+            item: target.item.map(|i| (i, make::call("len", [make::name(arg)]))),
+            aliases: aliases(row),
+            seed,
+            is_index: &is_index,
+        };
+        let seed_term = reader.terms.atom(&read);
+        let (opened, names) = (&opened, &names[..]);
+        let mut work =
+            Work { row, arg, reader, target, hoist, known, opened, pattern: &pattern, seed: seed_term, names };
+        let piece = work.piece(&value, n)?;
+        if piece.is_zero() {
+            return Ok(None);
+        }
+        let Work { target, hoist: Hoist { parts, .. }, reader, .. } = work;
+        derived.notes.extend(reader.terms.fired.iter().map(|r| Note::Rule(arg, r)));
+
+        let piece = piece.map(&mut |e| match target.item {
+            Some(i) => names::rename(&e, i, Name::new("i")),
+            None => e,
+        });
+        let suffix = if several { format!(".{}", out.name.name) } else { String::new() };
+        let gradient = Gradient {
+            row,
+            arg: self.arg,
+            out,
+            name: format!("{}.vjp.{arg}{suffix}", row.op),
+            items: &target.items,
+            parts: &parts,
+            seed: (seed, cotangent(row, out.name.name)),
+            pattern: &pattern,
+            names,
+        };
+        let mut rule = gradient.rule(piece, &mut fresh, &mut derived.rows)?;
+        if target.unbroadcast {
+            rule.value = make::call("unbroadcast", [rule.value, make::name(arg)]);
+        }
+        Ok(Some(rule))
+    }
+}
+
+/// The component of a body's value that result `n` is.
+fn component(value: &Expr, n: usize) -> Option<Expr> {
+    match &*value.node {
+        Node::Tuple(items) => items.get(n).cloned(),
+        _ if n == 0 => Some(value.clone()),
+        _ => None,
+    }
+}
+
+/// Every size that the signature names.
+fn sizes(row: &Row) -> HashSet<Name> {
+    let mut all = HashSet::new();
+    for ty in row.sig.params.iter().map(|p| &p.ty).chain(row.sig.outs.iter().chain(&row.sig.aux).map(|o| &o.ty)) {
+        walk::dim_names(ty.dims.as_deref().unwrap_or_default(), &mut all);
+    }
+    for o in &row.sig.opts {
+        if let OptType::Size(n) | OptType::Shape { list: n, .. } = &o.ty {
+            all.insert(*n);
+        }
+    }
+    all.retain(|n| n.is_size());
+    all
+}
+
+/// Sizes that results name: `L = len(xs)`.
+fn aliases(row: &Row) -> Vec<(Name, Expr)> {
+    let types = row.sig.outs.iter().map(|o| &o.ty).chain(row.sig.params.iter().map(|p| &p.ty));
+    types
+        .flat_map(|ty| ty.dims.iter().flatten())
+        .filter_map(|d| match &d.kind {
+            DimKind::One { name: Some(n), size, .. } => Some((n.name, size.clone())),
+            _ => None,
+        })
+        .collect()
+}
+
+/// Sizes that are lists because a list argument says how many axes there are.
+fn lists(row: &Row) -> Vec<Name> {
+    let tensors: Vec<Name> = row.sig.params.iter().filter(|p| p.ty.list.is_some()).map(|p| p.name.name).collect();
+    let dims = row.sig.params.iter().flat_map(|p| p.ty.dims.iter().flatten());
+    dims.filter_map(|d| match &d.kind {
+        DimKind::One { size, at: Some(at), .. } if tensors.contains(&at.name) => make::as_name(size),
+        _ => None,
+    })
+    .collect()
+}

@@ -1,0 +1,269 @@
+//! One result's gradient: choices by options kept, every read of the argument transposed.
+
+use super::equate::Target;
+use super::lets::Opened;
+use super::parts::Hoist;
+use super::read::{Leaf, Reader, Term};
+use super::solve::{Known, Sum};
+use super::subst::{self, Sub};
+use super::var::{Kind, Pattern, Var};
+use crate::Name;
+use crate::derive::term::{QUESTIONS, Scope, T};
+use crate::derive::{NotDerivable, make, walk};
+use crate::lang::ast::*;
+use crate::row::Row;
+
+type Res<X> = Result<X, NotDerivable>;
+
+/// The choices that a body makes by options alone, with gradients at their ends (`None`: zero).
+#[derive(Clone, Debug)]
+pub enum Piece {
+    /// `if c { … } else { … }`
+    If(Expr, Box<Piece>, Box<Piece>),
+    /// `match on { … }`
+    Match(Ident, Vec<(Ident, Piece)>),
+    /// A value.
+    Value(Option<Expr>),
+}
+
+impl Piece {
+    /// Whether every end is zero.
+    pub fn is_zero(&self) -> bool {
+        match self {
+            Piece::If(_, a, b) => a.is_zero() && b.is_zero(),
+            Piece::Match(_, arms) => arms.iter().all(|(_, p)| p.is_zero()),
+            Piece::Value(e) => e.is_none(),
+        }
+    }
+
+    /// It as one expression.
+    pub fn expr(&self) -> Expr {
+        match self {
+            Piece::If(c, a, b) => make::branch(c.clone(), a.expr(), b.expr()),
+            Piece::Match(on, arms) => {
+                let arms: Vec<(Ident, Expr)> = arms.iter().map(|(w, p)| (*w, p.expr())).collect();
+                match arms.first() {
+                    Some((_, first)) if arms.iter().all(|(_, e)| e == first) => first.clone(),
+                    _ => Expr::bare(Node::Match(*on, arms)),
+                }
+            }
+            Piece::Value(e) => e.clone().unwrap_or_else(|| make::int(0)),
+        }
+    }
+
+    /// The same with every value changed.
+    pub fn map(self, f: &mut dyn FnMut(Expr) -> Expr) -> Piece {
+        match self {
+            Piece::If(c, a, b) => Piece::If(c, Box::new(a.map(f)), Box::new(b.map(f))),
+            Piece::Match(on, arms) => Piece::Match(on, arms.into_iter().map(|(w, p)| (w, p.map(f))).collect()),
+            Piece::Value(e) => Piece::Value(e.map(f)),
+        }
+    }
+}
+
+/// The work on one result.
+pub struct Work<'a, 't, 'r> {
+    /// The row.
+    pub row: &'a Row,
+    /// The argument.
+    pub arg: Name,
+    /// Its derivative's terms.
+    pub reader: Reader<'t, 'r>,
+    /// The gradient's axes.
+    pub target: Target,
+    /// What is computed once.
+    pub hoist: Hoist<'a>,
+    /// What solving may look at.
+    pub known: Known<'a>,
+    /// The body's `let`s.
+    pub opened: &'a Opened,
+    /// The result's axes.
+    pub pattern: &'a Pattern,
+    /// The cotangent at the result's indices.
+    pub seed: T,
+    /// Results under the names that they have in derived rows.
+    pub names: &'a [(Name, &'a Out)],
+}
+
+impl Work<'_, '_, '_> {
+    /// The gradient through result `n` of the body's value `e`.
+    pub fn piece(&mut self, e: &Expr, n: usize) -> Res<Piece> {
+        Ok(match &*e.node {
+            Node::Match(on, arms) => {
+                Piece::Match(*on, arms.iter().map(|(w, e)| Ok((*w, self.piece(e, n)?))).collect::<Res<_>>()?)
+            }
+            Node::If(c, a, b) if self.is_static(c) => {
+                // the argument is there: what asks for that is decided
+                let t = self.reader.terms.one(c, &Scope::default())?;
+                let c = self.reader.terms.written(t);
+                let (a, b) = (self.piece(&a.value, n)?, self.piece(&b.value, n)?);
+                match self.reader.terms.truth(t) {
+                    Some(true) => a,
+                    Some(false) => b,
+                    None => Piece::If(c, Box::new(a), Box::new(b)),
+                }
+            }
+            Node::Tuple(items) => match items.get(n) {
+                Some(e) => self.piece(e, n)?,
+                None => return Err(NotDerivable::new("fewer values than results")),
+            },
+            _ => Piece::Value(self.value(e)?),
+        })
+    }
+
+    /// Whether `e` is decided by options, sizes and presence.
+    fn is_static(&self, e: &Expr) -> bool {
+        let sig = &self.row.sig;
+        let mut tensors = Vec::new();
+        let reads = walk::any(e, &mut |e| match &*e.node {
+            Node::Access(a) => !a.base.name.is_size(),
+            Node::Reduce(r) => r.binds.is_some(),
+            Node::Name(n) => self.pattern.vars.iter().any(|v| v.name == *n),
+            Node::Call(f, args) if QUESTIONS.contains(&f.name.as_str()) => {
+                tensors.extend(args.iter().filter_map(|a| make::as_name(&a.value)));
+                false
+            }
+            Node::Call(f, _) => f.name == "member" || f.name == "uniform",
+            _ => false,
+        });
+        let words = |n: &Name| sig.opts.iter().any(|o| matches!(&o.ty, OptType::Enum(words) if words.contains(n)));
+        !reads
+            && walk::names(e).iter().all(|n| {
+                n.is_size()
+                    || tensors.contains(n)
+                    || sig.opts.iter().any(|o| o.name.name == *n)
+                    || words(n)
+                    || crate::sig::statics::constant(*n).is_some()
+            })
+    }
+
+    /// The gradient through one value: every read of the argument, transposed and added.
+    fn value(&mut self, e: &Expr) -> Res<Option<Expr>> {
+        let scope = self.pattern.vars.clone();
+        let mut pending = self.reader.linear(e, &scope)?;
+        for t in &mut pending {
+            t.cof = self.reader.terms.product(&[self.seed, t.cof], &[]);
+        }
+        let conds = self.conventions()?;
+        pending.iter_mut().for_each(|t| t.conds.extend(conds.iter().cloned()));
+        // what flows to a `let` flows on through what it names, the last one first
+        for (name, def) in self.opened.lets.clone().into_iter().rev() {
+            let (through, rest): (Vec<Term>, Vec<Term>) = pending.into_iter().partition(|t| t.leaf == Leaf::Let(name));
+            pending = rest;
+            if through.is_empty() {
+                continue;
+            }
+            let parts: Vec<(f64, T)> = through
+                .iter()
+                .map(|t| {
+                    let closed = self.close(t);
+                    Ok((1.0, self.reader.terms.one(&closed, &Scope::default())?))
+                })
+                .collect::<Res<_>>()?;
+            let flow = self.reader.terms.sum(&parts);
+            for mut t in self.reader.linear(&def, &scope)? {
+                t.cof = self.reader.terms.product(&[flow, t.cof], &[]);
+                pending.push(t);
+            }
+        }
+        let mut sum: Option<Expr> = None;
+        for t in &pending {
+            let Leaf::Read(read) = &t.leaf else { continue };
+            let e = self.transpose(t, read)?;
+            sum = Some(match sum {
+                None => e,
+                Some(s) => make::binary(BinOp::Add, s, e),
+            });
+        }
+        Ok(sum)
+    }
+
+    /// A term summed over its own variables.
+    fn close(&self, t: &Term) -> Expr {
+        let body = self.reader.terms.written(t.cof);
+        sum(&t.vars, make::all(t.conds.iter().cloned()), body)
+    }
+
+    /// The conditions of `at` under which nothing flows, negated.
+    fn conventions(&self) -> Res<Vec<Expr>> {
+        let mut conds = Vec::new();
+        for (cond, partials) in &self.row.at {
+            let Some((_, p)) = partials.iter().find(|(a, _)| *a == self.arg) else { continue };
+            if make::as_number(p).map(|s| s.as_f64()) != Some(0.0) {
+                return Err(NotDerivable::new("`at` of an index row can only say 0"));
+            }
+            let read = walk::map(cond, &mut |e| {
+                let name = make::as_name(e)?;
+                let (own, o) = self.names.iter().find(|(_, o)| o.name.name == name)?;
+                let p = Pattern::of(o.ty.dims.as_deref().unwrap_or_default()).ok()?;
+                Some(make::access(*own, p.places))
+            });
+            conds.push(make::not(read));
+        }
+        Ok(conds)
+    }
+
+    /// One read as a sum over everything that its places do not determine.
+    fn transpose(&mut self, t: &Term, read: &TensorAccess) -> Res<Expr> {
+        let body = self.whole(&self.reader.terms.written(t.cof))?;
+        let body = self.hoist.take(&body, &t.vars);
+        let conds = t.conds.iter().map(|c| self.whole(c)).collect::<Res<Vec<_>>>()?;
+        let conds = conds.iter().map(|c| self.hoist.take(c, &t.vars)).collect();
+        let mut vars: Vec<Var> = self.pattern.vars.iter().chain(&t.vars).cloned().collect();
+        let eqs = self.target.equate(read, &mut vars, &self.opened.axes, self.row)?;
+        let mut s = Sum { vars, eqs, conds, body };
+        s.solve(&self.known)?;
+        s.vars.extend(self.target.extra.iter().cloned());
+        let cond = make::all(s.conds);
+        let only = match (&s.vars[..], &cond) {
+            // pieces that lie end to end: one of them holds the element
+            ([Var { kind: Kind::Item, .. }], None) => partition(&s.body, self.known.seed),
+            _ => None,
+        };
+        Ok(match only {
+            Some(only) => make::reduce(Red::Only, s.vars.iter().map(Var::bind).collect(), None, only),
+            None => sum(&s.vars, cond, s.body),
+        })
+    }
+
+    /// `e` with `let`s written out: what is needed once only is found again.
+    fn whole(&self, e: &Expr) -> Res<Expr> {
+        let mut e = e.clone();
+        for (name, def) in self.opened.lets.iter().rev() {
+            let var = Var { name: *name, kind: Kind::One(make::int(0), make::int(0)) };
+            e = subst::expr(&e, &var, &Sub::One(def.clone()))?;
+        }
+        Ok(e)
+    }
+}
+
+/// `sum[vars if cond](body)`; the items of a list are a sum of their own.
+fn sum(vars: &[Var], cond: Option<Expr>, body: Expr) -> Expr {
+    let (items, axes): (Vec<&Var>, Vec<&Var>) = vars.iter().partition(|v| v.kind == Kind::Item);
+    let inner = match (axes.is_empty(), cond) {
+        (true, None) => body,
+        (true, Some(c)) => make::branch(c, body, make::int(0)),
+        (false, cond) => make::reduce(Red::Sum, axes.into_iter().map(Var::bind).collect(), cond, body),
+    };
+    items.into_iter().fold(inner, |e, i| make::reduce(Red::Sum, vec![i.bind()], None, e))
+}
+
+/// The access of pieces that are known to lie end to end, for `only`.
+fn partition(body: &Expr, seed: Name) -> Option<Expr> {
+    let Node::Access(a) = &*body.node else { return None };
+    if a.base.name != seed || !matches!(a.outside, Outside::Value(_)) {
+        return None;
+    }
+    let item = Some(Name::new("i"));
+    let steps = |e: &Expr| match &*e.node {
+        Node::Binary(BinOp::Sub, _, off) => match &*off.node {
+            Node::Call(f, _) => f.name == "before",
+            Node::Binary(BinOp::Mul, i, size) => make::as_name(i) == item && make::as_name(size).is_some_and(Name::is_size),
+            _ => false,
+        },
+        _ => false,
+    };
+    let moved = a.places.iter().filter(|p| matches!(p, Place::One(e) if steps(e))).count();
+    let access = TensorAccess { outside: Outside::Skip, ..a.clone() };
+    (moved == 1).then(|| Expr::bare(Node::Access(access)))
+}

@@ -1,0 +1,241 @@
+//! A compiled program: what runs.
+
+use super::cpu::layout::{Storage, Where};
+use super::cpu::loops::{Fault, Memory};
+use super::cpu::threads;
+use super::step::{Step, Stopped};
+use super::ExecError;
+use crate::buffer::pool::{Block, OutOfMemory};
+use crate::buffer::{Buffer, Sizes};
+use crate::trace::types::BoundSymbolId;
+use fulgurite_core::DType;
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+use std::fmt;
+
+/// A result: a dense storage in some shape.
+pub(crate) struct Output {
+    pub storage: u32,
+    pub dtype: DType,
+    pub shape: Sizes,
+}
+
+/// What a program is made of.
+pub(crate) struct Parts {
+    pub inputs: Vec<(DType, Sizes)>,
+    pub outputs: Vec<Output>,
+    /// Names of the storages, for messages.
+    pub labels: Vec<Option<String>>,
+    pub steps: Vec<Step>,
+    pub infos: Vec<StepInfo>,
+    /// The storage of a step's accumulators.
+    pub scratch: FxHashMap<usize, u32>,
+    pub storages: Vec<Storage>,
+    pub arena: usize,
+    pub peak: usize,
+    pub blocks: Vec<usize>,
+    pub donations: Vec<(u32, u32)>,
+    pub threads: usize,
+}
+
+/// A program for inputs of fixed types. It may run on several threads at once.
+pub struct Compiled {
+    parts: Parts,
+    /// Bytes of each storage.
+    sizes: Vec<usize>,
+    /// Storage of each step's accumulators.
+    scratch: Vec<Option<u32>>,
+    /// Whether some step is worth several threads.
+    shares: bool,
+}
+
+/// One step, for people.
+#[derive(Clone, Debug)]
+pub struct StepInfo {
+    /// Who runs it.
+    pub executor: &'static str,
+    /// What it is.
+    pub what: String,
+    /// The lines that it runs.
+    pub lines: Vec<BoundSymbolId>,
+    /// Their rows.
+    pub rows: Vec<&'static str>,
+    /// Bytes that it moves.
+    pub bytes: usize,
+    /// Estimated nanoseconds on one thread.
+    pub nanos: f64,
+}
+
+/// A program, for people.
+#[derive(Clone, Debug)]
+pub struct Description {
+    /// Steps, in order.
+    pub steps: Vec<StepInfo>,
+    /// Bytes of the arena.
+    pub arena: usize,
+    /// Most bytes of the arena that are in use at once.
+    pub peak: usize,
+    /// Bytes of the results.
+    pub outputs: usize,
+}
+
+impl fmt::Display for Description {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{} steps, arena {} bytes (in use at most {}), results {} bytes", self.steps.len(), self.arena, self.peak, self.outputs)?;
+        for (i, s) in self.steps.iter().enumerate() {
+            writeln!(f, "{i:4}  {:7} {}  [{}]", s.executor, s.what, s.rows.join(" "))?;
+        }
+        Ok(())
+    }
+}
+
+impl Compiled {
+    pub(crate) fn new(parts: Parts) -> Compiled {
+        let sizes = parts.storages.iter().map(|s| s.bytes).collect();
+        let scratch = (0..parts.steps.len()).map(|i| parts.scratch.get(&i).copied()).collect();
+        let shares = parts.infos.iter().any(|i| i.nanos >= threads::WORTH_SHARING);
+        Compiled { parts, sizes, scratch, shares }
+    }
+
+    /// Runs the program: the trace's outputs, then the values of its epilogue's writes.
+    ///
+    /// # Errors
+    /// E803 for other inputs than it was compiled for, E804 and E805 for what elements can do wrong, E806, and what
+    /// kernels report.
+    pub fn run(&self, inputs: &[Buffer]) -> Result<Vec<Buffer>, ExecError> {
+        self.check(inputs)?;
+        self.execute(inputs, &[])
+    }
+
+    /// The same; inputs that are marked `donated` are given away: where nobody else shares one, a result may take its
+    /// memory. Donated inputs are empty afterwards, whether or not that happened.
+    ///
+    /// # Errors
+    /// As [`Compiled::run`]; inputs are then as they were, unless elements went wrong while they were overwritten.
+    pub fn run_donating(&self, inputs: &mut [Buffer], donated: &[bool]) -> Result<Vec<Buffer>, ExecError> {
+        self.check(inputs)?;
+        let results = self.execute(inputs, donated)?;
+        for (input, given) in inputs.iter_mut().zip(donated) {
+            if *given {
+                *input = Buffer::stale(input.dtype(), &[0]).map_err(no_memory)?;
+            }
+        }
+        Ok(results)
+    }
+
+    fn check(&self, inputs: &[Buffer]) -> Result<(), ExecError> {
+        let types = &self.parts.inputs;
+        if inputs.len() != types.len() {
+            return Err(ExecError::new("E803", format!("the program takes {} inputs, {} were given", types.len(), inputs.len())));
+        }
+        for (i, (b, (dtype, shape))) in inputs.iter().zip(types).enumerate() {
+            if b.dtype() != *dtype || b.shape() != shape.as_slice() {
+                let (have, want) = (b.shape(), shape.as_slice());
+                return Err(ExecError::new("E803", format!("input {i} is {}{have:?}, the program takes {dtype}{want:?}", b.dtype())));
+            }
+        }
+        Ok(())
+    }
+
+    fn execute(&self, inputs: &[Buffer], donated: &[bool]) -> Result<Vec<Buffer>, ExecError> {
+        let p = &self.parts;
+        let arena = Block::new(p.arena).map_err(no_memory)?;
+        let blocks = self.blocks(inputs, donated).map_err(no_memory)?;
+        let mut pointers: SmallVec<[*mut u8; 32]> = SmallVec::with_capacity(p.storages.len());
+        for s in &p.storages {
+            pointers.push(match s.place {
+                Where::Input(i) => inputs[i as usize].block().data(),
+                Where::Block(b) => blocks[b as usize].data(),
+                // SAFETY: the plan's offsets lie within the arena.
+                Where::Arena(at) => unsafe { arena.data().add(at) },
+                Where::Same(_) => std::ptr::null_mut(),
+            });
+        }
+        for (i, s) in p.storages.iter().enumerate() {
+            if let Where::Same(other) = s.place {
+                pointers[i] = pointers[other as usize];
+            }
+        }
+        let memory = Memory(&pointers);
+        let threads = if p.threads > 0 { p.threads } else { threads::threads() };
+        if self.shares && threads > 1 {
+            threads::install(threads, || self.steps(memory, threads))?;
+        } else {
+            self.steps(memory, 1)?;
+        }
+        let results = p.outputs.iter().map(|o| match p.storages[o.storage as usize].place {
+            Where::Input(i) => Buffer::from_block(inputs[i as usize].block().clone(), o.dtype, &o.shape),
+            Where::Block(b) => Buffer::from_block(blocks[b as usize].clone(), o.dtype, &o.shape),
+            // invariant: an output's storage is an input or a block
+            _ => Buffer::from_block(arena.clone(), o.dtype, &o.shape),
+        });
+        Ok(results.collect())
+    }
+
+    /// The blocks that leave the program: donated inputs where that is possible, else fresh ones.
+    fn blocks(&self, inputs: &[Buffer], donated: &[bool]) -> Result<SmallVec<[Block; 8]>, OutOfMemory> {
+        let p = &self.parts;
+        let mut taken: SmallVec<[(u32, u32); 8]> = SmallVec::new();
+        if donated.contains(&true) {
+            for &(i, b) in &p.donations {
+                let free = donated.get(i as usize) == Some(&true)
+                    && inputs[i as usize].is_unique()
+                    && !taken.iter().any(|(j, c)| *j == i || *c == b);
+                if free {
+                    taken.push((i, b));
+                }
+            }
+        }
+        (p.blocks.iter().enumerate())
+            .map(|(b, bytes)| match taken.iter().find(|t| t.1 == b as u32) {
+                Some((i, _)) => Ok(inputs[*i as usize].block().clone()),
+                None => Block::new(*bytes),
+            })
+            .collect()
+    }
+
+    fn steps(&self, memory: Memory, threads: usize) -> Result<(), ExecError> {
+        for (at, step) in self.parts.steps.iter().enumerate() {
+            let scratch = self.scratch[at].map_or(std::ptr::null_mut(), |s| memory.0[s as usize]);
+            // SAFETY: inputs were checked, blocks and arena have the planned sizes, and the plan lets no two values that
+            // are in use at once share memory, but for pairs that the program itself allows.
+            if let Err(stopped) = unsafe { step.run(memory, &self.sizes, scratch, threads) } {
+                return Err(self.error(stopped, at));
+            }
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn error(&self, stopped: Stopped, step: usize) -> ExecError {
+        let info = &self.parts.infos[step];
+        let line = info.lines.last().copied();
+        let mut e = match stopped {
+            Stopped::Kernel(e) => e,
+            Stopped::Fault(Fault::OutOfRange { value, axis, index, size }) => {
+                let label = self.parts.labels.get(value as usize).cloned().flatten();
+                let of = label.map_or("a value".to_owned(), |l| format!("`{l}`"));
+                ExecError::new("E804", format!("index {index} is out of range for axis {axis} of {of}, whose size is {size}"))
+            }
+            Stopped::Fault(Fault::DivisionByZero(b)) => ExecError::new("E805", format!("`{}`: division of an integer by zero", b.name())),
+            Stopped::Fault(Fault::OutOfMemory(bytes)) => no_memory(OutOfMemory { bytes }),
+        };
+        e.line = e.line.or(line);
+        e
+    }
+
+    /// The dtype and sizes of each input.
+    pub fn input_types(&self) -> &[(DType, Sizes)] {
+        &self.parts.inputs
+    }
+
+    /// What runs where, and the memory that it needs.
+    pub fn describe(&self) -> Description {
+        let p = &self.parts;
+        Description { steps: p.infos.clone(), arena: p.arena, peak: p.peak, outputs: p.blocks.iter().sum() }
+    }
+}
+
+fn no_memory(e: OutOfMemory) -> ExecError {
+    ExecError::new("E806", e.to_string())
+}

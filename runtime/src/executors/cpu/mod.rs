@@ -1,0 +1,41 @@
+//! The CPU executor.
+//!
+//! Lines become *pieces* ([`graph`]: scalar operations over named loops, products, scans), pieces are joined into
+//! *items* ([`fuse`]), items are compiled into *steps* ([`loops`]: programs over tiles; [`product`], [`scan`], kernels),
+//! and steps get one memory plan ([`plan`]). Sizes are known, so all of this is done once.
+
+mod build;
+pub mod fuse;
+pub mod graph;
+pub mod kern;
+pub mod kernels;
+pub mod layout;
+pub mod loops;
+pub mod plan;
+pub mod product;
+pub mod scan;
+pub mod threads;
+
+pub(crate) use build::build;
+pub use kern::fill::site_word;
+pub use kernels::register_kernels;
+pub use threads::{set_threads, threads};
+
+use super::{Claim, Executor, Line};
+
+/// The executor `cpu`.
+pub struct Cpu;
+
+impl Executor for Cpu {
+    fn name(&self) -> &'static str {
+        "cpu"
+    }
+
+    fn claim(&self, lines: &[Line]) -> Option<Claim> {
+        let line = lines.first()?;
+        if let Some(kernel) = super::host::kernel(line) {
+            return Some(Claim::line(line, kernel));
+        }
+        line.nest()?.is_ok().then_some(Claim::Fuse)
+    }
+}

@@ -1,0 +1,105 @@
+//! The memory plan: where every value of a program lies, decided once.
+//!
+//! Values live from the step that writes them to the last one that reads them. Those that leave the program get blocks
+//! of their own, the others offsets in one arena, reused as they die. A value takes over the memory of one that dies in
+//! the step that writes it where that step reads each element before it writes it.
+
+/// A value to place.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// Bytes.
+    pub bytes: usize,
+    /// The step that writes it first.
+    pub from: usize,
+    /// The last step that uses it.
+    pub to: usize,
+    /// Placed elsewhere: an input, or a block of an output.
+    pub fixed: bool,
+}
+
+/// Offsets in an arena.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Plan {
+    /// Offset of each request; fixed ones have none.
+    pub offsets: Vec<Option<usize>>,
+    /// Bytes of the arena.
+    pub bytes: usize,
+    /// Most bytes that are in use at once.
+    pub peak: usize,
+}
+
+const ALIGN: usize = 64;
+
+/// Places requests by first fit in the order in which they are written.
+pub fn place(requests: &[Request]) -> Plan {
+    let mut order: Vec<usize> = (0..requests.len()).filter(|i| !requests[*i].fixed).collect();
+    order.sort_by_key(|i| (requests[*i].from, std::cmp::Reverse(requests[*i].bytes)));
+    let mut plan = Plan { offsets: vec![None; requests.len()], ..Plan::default() };
+    // What is in use, by offset.
+    let mut used: Vec<(usize, usize, usize)> = Vec::new();
+    for i in order {
+        let r = &requests[i];
+        let size = r.bytes.next_multiple_of(ALIGN).max(ALIGN);
+        used.retain(|(_, _, to)| *to >= r.from);
+        let mut at = 0;
+        let mut slot = used.len();
+        for (k, (offset, bytes, _)) in used.iter().enumerate() {
+            if at + size <= *offset {
+                slot = k;
+                break;
+            }
+            at = offset + bytes;
+        }
+        used.insert(slot, (at, size, r.to));
+        plan.offsets[i] = Some(at);
+        plan.bytes = plan.bytes.max(at + size);
+        plan.peak = plan.peak.max(used.iter().map(|u| u.1).sum());
+    }
+    debug_assert_eq!(overlap(requests, &plan), None);
+    plan
+}
+
+/// Two requests that lie in the same memory while both are in use, if there are such.
+pub fn overlap(requests: &[Request], plan: &Plan) -> Option<(usize, usize)> {
+    for (i, a) in requests.iter().enumerate() {
+        let Some(x) = plan.offsets[i] else { continue };
+        for (j, b) in requests.iter().enumerate().skip(i + 1) {
+            let Some(y) = plan.offsets[j] else { continue };
+            let in_time = a.from <= b.to && b.from <= a.to;
+            if in_time && x < y + b.bytes && y < x + a.bytes {
+                return Some((i, j));
+            }
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dead_memory_is_used_again_and_live_memory_is_not() {
+        let r = |bytes, from, to| Request { bytes, from, to, fixed: false };
+        let chain: Vec<Request> = (0..10).map(|i| r(1000, i, i + 1)).collect();
+        let plan = place(&chain);
+        assert_eq!(plan.bytes, 2 * 1024);
+        assert_eq!(overlap(&chain, &plan), None);
+        let mut state = 12345u64;
+        let mut next = |n: usize| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 33) as usize % n
+        };
+        for _ in 0..50 {
+            let many: Vec<Request> = (0..60)
+                .map(|_| {
+                    let from = next(40);
+                    Request { bytes: next(5000), from, to: from + next(10), fixed: next(9) == 0 }
+                })
+                .collect();
+            let plan = place(&many);
+            assert_eq!(overlap(&many, &plan), None);
+            assert!(plan.peak <= plan.bytes);
+        }
+    }
+}

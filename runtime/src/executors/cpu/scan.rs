@@ -1,0 +1,143 @@
+//! Scans: every prefix (or suffix) reduced, along the last axis.
+
+use super::fuse::Form;
+use super::graph::ValueId;
+use super::graph::piece::{Scan, Values};
+use super::kern::reduce::{Elem, Num};
+use super::kern::with_register;
+use super::loops::Memory;
+use super::threads;
+use fulgurite_core::DType;
+use fulgurite_core::lang::ast::Red;
+
+/// A compiled scan.
+#[derive(Clone, Debug)]
+pub struct ScanStep {
+    /// What is scanned and the result: dense values (later: storages).
+    pub values: [u32; 2],
+    /// Element at index 0 of the input.
+    offset: isize,
+    dtype: DType,
+    red: Red,
+    reverse: bool,
+    exclusive: bool,
+    /// Sizes and input strides of the axes before the last.
+    outer: Vec<(usize, isize)>,
+    /// Length and input stride of the last axis.
+    last: (usize, isize),
+}
+
+impl ScanStep {
+    /// Compiles a scan; the result is dense.
+    pub fn new(s: &Scan, values: &Values, form: &dyn Fn(ValueId) -> Form) -> ScanStep {
+        let (ty, input) = (values.ty(s.input).clone(), form(s.input));
+        let mut outer: Vec<(usize, isize)> = ty.shape.iter().copied().zip(input.strides.iter().map(|s| *s as isize)).collect();
+        let last = outer.pop().unwrap_or((1, 0));
+        ScanStep {
+            values: [input.root, s.out],
+            offset: input.offset as isize,
+            dtype: ty.dtype,
+            red: s.red,
+            reverse: s.reverse,
+            exclusive: s.exclusive,
+            outer,
+            last,
+        }
+    }
+
+    /// Estimated nanoseconds on one thread.
+    pub fn cost(&self) -> f64 {
+        50.0 + 1.5 * (self.last.0 * self.lines()) as f64
+    }
+
+    /// Bytes that it moves.
+    pub fn traffic(&self) -> usize {
+        2 * self.last.0 * self.lines() * self.dtype.size()
+    }
+
+    /// What it is, in a few words.
+    pub fn describe(&self) -> String {
+        let way = if self.reverse { "suffixes" } else { "prefixes" };
+        format!("scan of {way}, {} lines of {} {}", self.lines(), self.last.0, self.dtype)
+    }
+
+    fn lines(&self) -> usize {
+        self.outer.iter().map(|o| o.0).product()
+    }
+
+    /// Runs it.
+    ///
+    /// # Safety
+    /// `memory` has valid memory for both values, which do not overlap.
+    pub unsafe fn run(&self, memory: Memory, threads: usize) {
+        let parts = if self.cost() < threads::WORTH_SHARING { 1 } else { threads };
+        threads::share(self.lines(), parts, &|from, to| {
+            for line in from..to {
+                let (mut at, mut rest) = (self.offset, line);
+                for (n, stride) in self.outer.iter().rev() {
+                    at += (rest % n) as isize * stride;
+                    rest /= n;
+                }
+                // SAFETY: the caller's; lines are disjoint.
+                with_register!(self.dtype, T => unsafe {
+                    let from = (memory.at(self.values[0]) as *const T).offset(at);
+                    let to = (memory.at(self.values[1]) as *mut T).add(line * self.last.0);
+                    self.line::<T>(from, to)
+                });
+            }
+        });
+    }
+
+    unsafe fn line<T: Elem + Narrow<T::Acc>>(&self, from: *const T, to: *mut T) {
+        let (n, stride) = self.last;
+        let step = match self.red {
+            Red::Prod => T::Acc::times,
+            Red::Max => T::Acc::larger,
+            Red::Min => T::Acc::smaller,
+            _ => T::Acc::plus,
+        };
+        let mut acc = match self.red {
+            Red::Prod => T::Acc::ONE,
+            Red::Max => T::Acc::LEAST,
+            Red::Min => T::Acc::MOST,
+            _ => T::Acc::ZERO,
+        };
+        for j in 0..n {
+            let i = if self.reverse { n - 1 - j } else { j };
+            // SAFETY: the caller's.
+            unsafe {
+                let x = T::acc(from.offset(i as isize * stride).read().lane());
+                if self.exclusive {
+                    to.add(i).write(T::narrow(acc));
+                }
+                acc = step(acc, x);
+                if !self.exclusive {
+                    to.add(i).write(T::narrow(acc));
+                }
+            }
+        }
+    }
+}
+
+/// An element from its accumulator.
+trait Narrow<A> {
+    fn narrow(acc: A) -> Self;
+}
+macro_rules! narrow {
+    ($($t:ty: $acc:ty;)+) => {$(
+        impl Narrow<$acc> for $t {
+            fn narrow(acc: $acc) -> $t {
+                acc as $t
+            }
+        }
+    )+};
+}
+narrow! {
+    u8: i64;
+    i8: i64;
+    i16: i64;
+    i32: i64;
+    i64: i64;
+    f32: f64;
+    f64: f64;
+}

@@ -1,0 +1,136 @@
+//! The oracle: every line by its meaning, element by element, in f64. Slow and obvious.
+//!
+//! It runs what `fulgurite_core::eval::nest` evaluates: loops over scalar expressions. Each result is rounded to its
+//! dtype once, so a line differs from another executor's by what that one rounds in between.
+
+use super::{Claim, ExecError, Executor, Kernel, Line, TensorMut, TensorRef};
+use crate::buffer::Buffer;
+use crate::executors::cpu::site_word;
+use fulgurite_core::builtins::cast_scalar;
+use fulgurite_core::eval::nest::{Array, Data, NestError, run};
+use fulgurite_core::nest::{Nest, SExpr, SOp, SOutside};
+use fulgurite_core::{DType, Scalar};
+use half::{bf16, f16};
+use std::sync::Arc;
+
+/// The executor `interp`.
+pub struct Interp;
+
+impl Executor for Interp {
+    fn name(&self) -> &'static str {
+        "interp"
+    }
+
+    fn claim(&self, lines: &[Line]) -> Option<Claim> {
+        let line = lines.first()?;
+        if let Some(kernel) = super::host::kernel(line) {
+            return Some(Claim::line(line, kernel));
+        }
+        let nest = line.nest()?.ok()?;
+        Some(Claim::line(line, Arc::new(NestKernel::new(nest, line.tensors.len(), line.site(), line.outs.len()))))
+    }
+}
+
+/// A meaning as a kernel: inputs are its tensors, then its run-time numbers.
+pub struct NestKernel {
+    nest: Arc<Nest>,
+    tensors: usize,
+    site: u64,
+    keys: Vec<usize>,
+    outs: usize,
+}
+
+impl NestKernel {
+    /// A kernel for the first `outs` results of a nest over `tensors` tensors.
+    pub fn new(nest: Arc<Nest>, tensors: usize, site: u64, outs: usize) -> NestKernel {
+        let mut keys = Vec::new();
+        for out in &nest.outs {
+            find_keys(&out.expr, &mut keys);
+        }
+        NestKernel { nest, tensors, site, keys, outs }
+    }
+}
+
+impl Kernel for NestKernel {
+    fn name(&self) -> String {
+        "loop nest".to_owned()
+    }
+
+    fn run(&self, inputs: &[TensorRef<'_>], outs: &mut [TensorMut<'_>]) -> Result<(), ExecError> {
+        let (tensors, nums) = inputs.split_at(self.tensors.min(inputs.len()));
+        let mut arrays: Vec<Array<f64>> = tensors.iter().map(|t| Array::from_scalars(t.dtype, t.shape, scalars(t))).collect();
+        for &k in &self.keys {
+            if let Some(Array { data: Data::Int(words), .. }) = arrays.get_mut(k)
+                && let [_, stream] = words.as_mut_slice()
+            {
+                *stream = site_word(*stream, self.site) as i64;
+            }
+        }
+        let nums: Vec<Scalar> = nums.iter().filter_map(|t| scalars(t).pop()).collect();
+        let mut nest = (*self.nest).clone();
+        nest.outs.truncate(self.outs);
+        let results = run(&nest, &arrays, &nums).map_err(error)?;
+        for (array, out) in results.iter().zip(outs) {
+            let rounded = array.scalars().into_iter().map(|s| cast_scalar(s, out.dtype));
+            out.copy_from(&from_scalars(out.dtype, out.shape, rounded)?)?;
+        }
+        Ok(())
+    }
+}
+
+fn error(e: NestError) -> ExecError {
+    match e {
+        NestError::OutOfRange { tensor, axis, index, size } => ExecError::new(
+            "E804",
+            format!("index {index} is out of range for axis {axis} of argument {tensor}, whose size is {size}"),
+        ),
+        NestError::Int(b, e) => ExecError::new("E805", format!("`{}`: {e}", b.name())),
+        NestError::Malformed(m) => ExecError::new("E807", m),
+    }
+}
+
+fn find_keys(e: &SExpr, keys: &mut Vec<usize>) {
+    match e.op() {
+        SOp::Uniform { key, position, .. } => {
+            if !keys.contains(key) {
+                keys.push(*key);
+            }
+            find_keys(position, keys);
+        }
+        SOp::Const(_) | SOp::Num(_) | SOp::Var(_) | SOp::Elem(_) => {}
+        SOp::Load { idx, outside, .. } => {
+            idx.iter().for_each(|i| find_keys(i, keys));
+            if let SOutside::Value(v) = outside {
+                find_keys(v, keys);
+            }
+        }
+        SOp::Call(_, args) => args.iter().for_each(|a| find_keys(a, keys)),
+        SOp::Cast(a) | SOp::Detach(a) => find_keys(a, keys),
+        SOp::Select(a, b, c) => [a, b, c].into_iter().for_each(|a| find_keys(a, keys)),
+        SOp::Reduce { vars, filter, body, otherwise, .. } => {
+            vars.iter().flat_map(|r| [&r.lo, &r.hi]).chain(filter).chain(otherwise).for_each(|a| find_keys(a, keys));
+            find_keys(body, keys);
+        }
+    }
+}
+
+fn scalars(t: &TensorRef) -> Vec<Scalar> {
+    t.to_buffer().map(|b| b.scalars()).unwrap_or_default()
+}
+
+/// A tensor of numbers that are elements of `dtype` already.
+pub(crate) fn from_scalars(dtype: DType, shape: &[usize], data: impl Iterator<Item = Scalar>) -> Result<Buffer, ExecError> {
+    let made = match dtype {
+        DType::Bool => Buffer::from_slice(&data.map(|s| s.as_bool()).collect::<Vec<_>>(), shape),
+        DType::U8 => Buffer::from_slice(&data.map(|s| s.as_i64() as u8).collect::<Vec<_>>(), shape),
+        DType::I8 => Buffer::from_slice(&data.map(|s| s.as_i64() as i8).collect::<Vec<_>>(), shape),
+        DType::I16 => Buffer::from_slice(&data.map(|s| s.as_i64() as i16).collect::<Vec<_>>(), shape),
+        DType::I32 => Buffer::from_slice(&data.map(|s| s.as_i64() as i32).collect::<Vec<_>>(), shape),
+        DType::I64 => Buffer::from_slice(&data.map(|s| s.as_i64()).collect::<Vec<_>>(), shape),
+        DType::F16 => Buffer::from_slice(&data.map(|s| f16::from_f64(s.as_f64())).collect::<Vec<_>>(), shape),
+        DType::BF16 => Buffer::from_slice(&data.map(|s| bf16::from_f64(s.as_f64())).collect::<Vec<_>>(), shape),
+        DType::F32 => Buffer::from_slice(&data.map(|s| s.as_f64() as f32).collect::<Vec<_>>(), shape),
+        _ => Buffer::from_slice(&data.map(|s| s.as_f64()).collect::<Vec<_>>(), shape),
+    };
+    made.map_err(|e| ExecError::new("E807", e.to_string()))
+}

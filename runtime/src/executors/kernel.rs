@@ -1,0 +1,105 @@
+//! Kernels of executors: functions from dense tensors to dense tensors.
+
+use super::ExecError;
+use crate::buffer::{Buffer, Element, Sizes};
+use fulgurite_core::DType;
+use std::marker::PhantomData;
+
+/// A dense tensor that a kernel reads.
+#[derive(Clone, Copy)]
+pub struct TensorRef<'a> {
+    /// Element type.
+    pub dtype: DType,
+    /// Sizes.
+    pub shape: &'a [usize],
+    data: *const u8,
+    life: PhantomData<&'a [u8]>,
+}
+
+/// A dense tensor that a kernel writes.
+pub struct TensorMut<'a> {
+    /// Element type.
+    pub dtype: DType,
+    /// Sizes.
+    pub shape: &'a [usize],
+    data: *mut u8,
+    life: PhantomData<&'a mut [u8]>,
+}
+
+/// What an executor runs for the lines that it claimed.
+pub trait Kernel: Send + Sync {
+    /// Its name in `trace --stages` and in messages.
+    fn name(&self) -> String;
+
+    /// Computes every output from the inputs; outputs hold stale data before.
+    ///
+    /// # Errors
+    /// What the executor defines, E807 for want of a better code.
+    fn run(&self, inputs: &[TensorRef<'_>], outs: &mut [TensorMut<'_>]) -> Result<(), ExecError>;
+}
+
+impl<'a> TensorRef<'a> {
+    /// A tensor in memory.
+    ///
+    /// # Safety
+    /// `data` is aligned and holds `shape` elements of `dtype` for as long as `'a`.
+    pub(crate) unsafe fn new(dtype: DType, shape: &'a [usize], data: *const u8) -> TensorRef<'a> {
+        TensorRef { dtype, shape, data, life: PhantomData }
+    }
+    /// Number of elements.
+    pub fn len(&self) -> usize {
+        self.shape.iter().product()
+    }
+    /// Whether it has no elements.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// The elements, if they are `T`.
+    pub fn as_slice<T: Element>(&self) -> Option<&'a [T]> {
+        // SAFETY: by `new`; `T` has the dtype's representation.
+        (T::DTYPE == self.dtype).then(|| unsafe { std::slice::from_raw_parts(self.data as *const T, self.len()) })
+    }
+    /// A copy of its own.
+    pub fn to_buffer(&self) -> Option<Buffer> {
+        let buffer = Buffer::stale(self.dtype, self.shape).ok()?;
+        // SAFETY: by `new`; the fresh block has as many bytes.
+        unsafe { std::ptr::copy_nonoverlapping(self.data, buffer.block().data(), buffer.byte_len()) };
+        Some(buffer)
+    }
+}
+
+impl<'a> TensorMut<'a> {
+    /// A tensor in memory.
+    ///
+    /// # Safety
+    /// As for [`TensorRef::new`], and nobody else uses the memory.
+    pub(crate) unsafe fn new(dtype: DType, shape: &'a [usize], data: *mut u8) -> TensorMut<'a> {
+        TensorMut { dtype, shape, data, life: PhantomData }
+    }
+    /// Number of elements.
+    pub fn len(&self) -> usize {
+        self.shape.iter().product()
+    }
+    /// Whether it has no elements.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// The elements to write, if they are `T`.
+    pub fn as_slice_mut<T: Element>(&mut self) -> Option<&mut [T]> {
+        // SAFETY: by `new`; `T` has the dtype's representation, and bool's stale bytes come from bools.
+        (T::DTYPE == self.dtype).then(|| unsafe { std::slice::from_raw_parts_mut(self.data as *mut T, self.shape.iter().product()) })
+    }
+    /// Writes the elements of a buffer of the same dtype and length.
+    ///
+    /// # Errors
+    /// E807 if it is another.
+    pub fn copy_from(&mut self, buffer: &Buffer) -> Result<(), ExecError> {
+        if buffer.dtype() != self.dtype || buffer.len() != self.len() {
+            let (have, want) = (Sizes::from_slice(buffer.shape()), self.shape);
+            return Err(ExecError::new("E807", format!("a kernel gave {}{have:?} for {}{want:?}", buffer.dtype(), self.dtype)));
+        }
+        // SAFETY: by `new`; both have as many bytes.
+        unsafe { std::ptr::copy_nonoverlapping(buffer.block().data(), self.data, buffer.byte_len()) };
+        Ok(())
+    }
+}

@@ -1,0 +1,114 @@
+//! A line as executors see it: what it reads and defines, and its meaning.
+
+use super::ExecError;
+use crate::symbol::Registered;
+use crate::trace::types::{BoundSymbol, BoundSymbolId, ProxyId, ProxyTy};
+use fulgurite_core::lower::lower_with;
+use fulgurite_core::nest::Nest;
+use fulgurite_core::row::Meaning;
+use fulgurite_core::sig::Item;
+use fulgurite_core::{Name, Value};
+use std::cell::OnceCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// A bound symbol on offer.
+pub struct Line {
+    /// The line itself.
+    pub symbol: Rc<BoundSymbol>,
+    /// Its tensors and keys, in the order in which its meaning counts them.
+    pub tensors: Vec<ProxyId>,
+    /// Its run-time numbers.
+    pub nums: Vec<ProxyId>,
+    /// Its results, then the auxiliary results that were asked for.
+    pub outs: Vec<ProxyId>,
+    nest: OnceCell<Result<Arc<Nest>, ExecError>>,
+}
+
+impl Line {
+    /// A line of a trace.
+    pub fn new(symbol: Rc<BoundSymbol>) -> Line {
+        let (mut tensors, mut nums) = (Vec::new(), Vec::new());
+        let sig = &symbol.symbol.row().sig;
+        let names = sig.params.iter().map(|p| p.name.name).chain(sig.opts.iter().map(|o| o.name.name));
+        let put = |list: &mut Vec<Option<ProxyId>>, at: usize, p: ProxyId| {
+            if list.len() <= at {
+                list.resize(at + 1, None);
+            }
+            list[at] = Some(p);
+        };
+        for (name, value) in names.zip(&symbol.args) {
+            match (symbol.solved.env.item(name), value) {
+                (Some(Item::Tensor(slot)), Value::Tensor(p)) => put(&mut tensors, *slot, *p),
+                (Some(Item::Tensors(first, _)), Value::List(items)) => {
+                    for (i, item) in items.iter().enumerate() {
+                        if let Value::Tensor(p) = item {
+                            put(&mut tensors, first + i, *p);
+                        }
+                    }
+                }
+                (Some(Item::Runtime(k, _)), Value::Tensor(p)) => put(&mut nums, *k, *p),
+                _ => {}
+            }
+        }
+        let outs = symbol.outs.iter().chain(&symbol.aux).copied().collect();
+        let (tensors, nums) = (tensors.into_iter().flatten().collect(), nums.into_iter().flatten().collect());
+        Line { symbol, tensors, nums, outs, nest: OnceCell::new() }
+    }
+
+    /// Its number.
+    pub fn id(&self) -> BoundSymbolId {
+        self.symbol.id
+    }
+
+    /// Its row's name.
+    pub fn name(&self) -> &'static str {
+        self.symbol.symbol.name()
+    }
+
+    /// What it reads: tensors and keys, then run-time numbers.
+    pub fn inputs(&self) -> Vec<ProxyId> {
+        self.tensors.iter().chain(&self.nums).copied().collect()
+    }
+
+    /// Its meaning as loops over scalar expressions, if its row has one.
+    ///
+    /// # Errors
+    /// What lowering refuses.
+    pub fn nest(&self) -> Option<Result<Arc<Nest>, ExecError>> {
+        let row = self.symbol.symbol.row();
+        let block = row.index_body()?;
+        let nest = self.nest.get_or_init(|| match lower_with(row, block, &self.symbol.solved, &Registered) {
+            Ok(nest) => Ok(Arc::new(nest)),
+            Err(r) => Err(ExecError { code: r.code, message: r.message, line: Some(self.id()), help: r.help }),
+        });
+        Some(nest.clone())
+    }
+
+    /// The primitive of the runtime that it is, if it is one.
+    pub fn host(&self) -> Option<Name> {
+        match &self.symbol.symbol.row().meaning {
+            Meaning::Host(name) => Some(*name),
+            _ => None,
+        }
+    }
+
+    /// What separates its random draws from those of other calls.
+    pub fn site(&self) -> u64 {
+        self.symbol.site.unwrap_or(0)
+    }
+
+    /// Which results of the meaning are wanted: results always, auxiliary ones if the line has them.
+    pub fn wanted(&self, results: usize) -> Vec<Option<ProxyId>> {
+        (0..results).map(|i| self.outs.get(i).copied()).collect()
+    }
+}
+
+/// The dtype and sizes by which a value is stored: numbers have rank 0, keys are i64\[2\].
+pub(crate) fn stored(ty: &ProxyTy) -> (fulgurite_core::DType, crate::buffer::Sizes) {
+    match ty {
+        ProxyTy::Tensor(t) => (t.ty.dtype, t.ty.sizes().into_iter().collect()),
+        ProxyTy::Number(d) => (*d, Default::default()),
+        ProxyTy::Key => (fulgurite_core::DType::I64, smallvec::smallvec![2]),
+    }
+}

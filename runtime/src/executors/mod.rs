@@ -1,0 +1,125 @@
+//! Executors: who runs the lines of a trace, and how.
+//!
+//! An [`Executor`] is offered lines and claims what it can run. Executors are asked in the user's order; what nobody
+//! claims is decomposed and offered again. The claimed lines become one [`Compiled`] program with one memory plan:
+//! kernels of executors are steps of it, and the lines that `cpu` claims are fused with their neighbours.
+//!
+//! | module | is |
+//! |---|---|
+//! | [`interp`] | the oracle |
+//! | [`cpu`] | fusion, tiles, products, the memory plan |
+//! | `partition` | the claims |
+//! | `compiled` | what `compile` gives |
+//! | `host` | named primitives (argsort) |
+//!
+//! **Invariant:** nothing here reads an operator's name but for `host:` primitives: families are recognised from
+//! meanings.
+
+mod compiled;
+pub mod cpu;
+mod error;
+mod host;
+pub mod interp;
+mod kernel;
+mod line;
+mod partition;
+mod step;
+
+pub use compiled::{Compiled, Description, StepInfo};
+pub use cpu::{register_kernels, set_threads, threads};
+pub use error::ExecError;
+pub use kernel::{Kernel, TensorMut, TensorRef};
+pub use line::Line;
+
+use crate::trace::Trace;
+use crate::trace::types::{BoundSymbol, Body, ProxyId};
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, OnceLock};
+
+/// Who runs lines.
+pub trait Executor: Send + Sync {
+    /// Its name, by which users order executors.
+    fn name(&self) -> &'static str;
+
+    /// What it runs of `lines`, starting with the first of them; `None`: not the first.
+    ///
+    /// A claim on several lines is a fusion: values that only they use need not be made.
+    fn claim(&self, lines: &[Line]) -> Option<Claim>;
+}
+
+/// What an executor takes.
+pub enum Claim {
+    /// The first line, into the fusions of the CPU executor.
+    Fuse,
+    /// The first `lines` lines, as a kernel.
+    Kernel {
+        /// How many.
+        lines: usize,
+        /// What the kernel reads, in its order.
+        inputs: Vec<ProxyId>,
+        /// What it writes, in its order: everything that other lines use.
+        outs: Vec<ProxyId>,
+        /// What runs.
+        kernel: Arc<dyn Kernel>,
+    },
+}
+
+impl Claim {
+    /// A kernel for one line: it reads the line's tensors, then its run-time numbers, and writes its results.
+    pub fn line(line: &Line, kernel: Arc<dyn Kernel>) -> Claim {
+        Claim::Kernel { lines: 1, inputs: line.inputs(), outs: line.outs.clone(), kernel }
+    }
+}
+
+fn registry() -> &'static Mutex<Vec<Arc<dyn Executor>>> {
+    static REGISTRY: OnceLock<Mutex<Vec<Arc<dyn Executor>>>> = OnceLock::new();
+    REGISTRY.get_or_init(|| Mutex::new(vec![Arc::new(cpu::Cpu), Arc::new(interp::Interp)]))
+}
+
+/// Adds an executor that programs may name; one of the same name is replaced.
+pub fn register(executor: Arc<dyn Executor>) {
+    let mut registry = registry().lock().unwrap_or_else(|e| e.into_inner());
+    registry.retain(|e| e.name() != executor.name());
+    registry.push(executor);
+}
+
+/// The executor called `name`.
+pub fn find(name: &str) -> Option<Arc<dyn Executor>> {
+    registry().lock().unwrap_or_else(|e| e.into_inner()).iter().find(|e| e.name() == name).cloned()
+}
+
+/// The names of all executors.
+pub fn names() -> Vec<&'static str> {
+    registry().lock().unwrap_or_else(|e| e.into_inner()).iter().map(|e| e.name()).collect()
+}
+
+/// Gives the decomposition of a line, if it has one.
+pub type Bodies<'a> = &'a dyn Fn(&BoundSymbol) -> Result<Option<Rc<Body>>, ExecError>;
+
+/// How to compile.
+pub struct CompileOptions<'a> {
+    /// Executors, in the order in which they are asked.
+    pub executors: Vec<Arc<dyn Executor>>,
+    /// Threads that the program uses; 0: as many as [`threads`] says when it runs.
+    pub threads: usize,
+    /// The decompositions of lines that nobody claims.
+    pub bodies: Bodies<'a>,
+    /// Whether the program keeps what [`Compiled::describe`] needs; off, compiling is a little faster.
+    pub describe: bool,
+}
+
+impl<'a> CompileOptions<'a> {
+    /// `cpu`, then `interp`.
+    pub fn new(bodies: Bodies<'a>) -> CompileOptions<'a> {
+        CompileOptions { executors: vec![Arc::new(cpu::Cpu), Arc::new(interp::Interp)], threads: 0, bodies, describe: true }
+    }
+}
+
+/// Compiles a trace: [`Compiled::run`] gives the trace's outputs, then the values of its epilogue's writes, in order.
+///
+/// # Errors
+/// E801 for a line that nobody runs, E802 for a claim that does not fit, and what decomposing reports.
+pub fn compile(trace: &Trace, options: &CompileOptions<'_>) -> Result<Compiled, ExecError> {
+    let claimed = partition::partition(trace, options)?;
+    cpu::build(trace, claimed, options)
+}

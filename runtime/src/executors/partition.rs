@@ -1,0 +1,133 @@
+//! Claims: lines offered to executors, in order; what nobody takes is decomposed and offered again.
+
+use super::{Claim, CompileOptions, ExecError, Kernel, Line};
+use crate::trace::Trace;
+use crate::trace::types::{BoundSymbolId, ProxyId};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Lines with who runs them.
+pub(crate) enum Claimed {
+    /// Fused by the CPU executor.
+    Fuse(Line),
+    /// An executor's kernel.
+    Kernel {
+        /// The lines that it stands for.
+        lines: Vec<BoundSymbolId>,
+        /// Whose it is.
+        executor: &'static str,
+        /// What runs.
+        kernel: Arc<dyn Kernel>,
+        /// What it reads.
+        inputs: Vec<ProxyId>,
+        /// What it writes.
+        outs: Vec<ProxyId>,
+    },
+}
+
+/// The claimed lines of a trace, and what results are called that decompositions give.
+pub(crate) struct Partition {
+    /// In order.
+    pub claimed: Vec<Claimed>,
+    /// A result of a decomposed line is the result of a line of its body.
+    pub same: FxHashMap<ProxyId, ProxyId>,
+}
+
+/// Decompositions nest at most this deep.
+const MAX_DEPTH: usize = 64;
+
+pub(super) fn partition(trace: &Trace, options: &CompileOptions<'_>) -> Result<Partition, ExecError> {
+    let mut out = Partition { claimed: Vec::new(), same: FxHashMap::default() };
+    let lines: Vec<Line> = trace.lines.iter().map(|l| Line::new(l.clone())).collect();
+    // What the whole trace uses, for claims on several lines.
+    let mut uses: FxHashMap<ProxyId, usize> = FxHashMap::default();
+    for line in &lines {
+        line.inputs().into_iter().for_each(|p| *uses.entry(p).or_default() += 1);
+    }
+    for p in trace.outputs.iter().chain(trace.epilogue.iter().map(|w| &w.value)) {
+        *uses.entry(*p).or_default() += 1;
+    }
+    offer(lines, &uses, options, &mut out, 0)?;
+    Ok(out)
+}
+
+fn offer(
+    mut lines: Vec<Line>,
+    uses: &FxHashMap<ProxyId, usize>,
+    options: &CompileOptions<'_>,
+    out: &mut Partition,
+    depth: usize,
+) -> Result<(), ExecError> {
+    let mut at = 0;
+    while at < lines.len() {
+        let rest = &lines[at..];
+        let claim = options.executors.iter().find_map(|e| e.claim(rest).map(|c| (e.name(), c)));
+        let id = rest[0].id();
+        match claim {
+            Some((_, Claim::Fuse)) => {
+                let symbol = rest[0].symbol.clone();
+                let line = std::mem::replace(&mut lines[at], Line::new(symbol));
+                out.claimed.push(Claimed::Fuse(line));
+                at += 1;
+            }
+            Some((executor, Claim::Kernel { lines: n, inputs, outs, kernel })) => {
+                let taken = &rest[..n.clamp(1, rest.len())];
+                check(executor, taken, &inputs, &outs, uses)?;
+                let ids = taken.iter().map(Line::id).collect();
+                at += taken.len();
+                out.claimed.push(Claimed::Kernel { lines: ids, executor, kernel, inputs, outs });
+            }
+            None => {
+                let line = rest[0].symbol.clone();
+                let fault = |what: &str| ExecError::new("E801", format!("no executor runs `{}`{what}", line.symbol.name())).at(id);
+                if depth >= MAX_DEPTH {
+                    return Err(fault(", and its decomposition does not end"));
+                }
+                let Some(body) = (options.bodies)(&line)? else {
+                    if let Some(Err(e)) = rest[0].nest() {
+                        return Err(e.at(id));
+                    }
+                    return Err(fault(", and it has no decomposition").help("add `interp` to the executors"));
+                };
+                let results = line.outs.iter().chain(&line.aux);
+                for (p, q) in results.zip(&body.outs) {
+                    if p != q {
+                        out.same.insert(*p, *q);
+                    }
+                }
+                let inner: Vec<Line> = body.lines.iter().map(|l| Line::new(Rc::clone(l))).collect();
+                let mut uses = FxHashMap::default();
+                for l in &inner {
+                    l.inputs().into_iter().for_each(|p| *uses.entry(p).or_default() += 1);
+                }
+                body.outs.iter().for_each(|p| *uses.entry(*p).or_default() += 1);
+                offer(inner, &uses, options, out, depth + 1)?;
+                at += 1;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A claim reads what exists before its lines, and gives every value that is used behind them.
+fn check(executor: &str, lines: &[Line], inputs: &[ProxyId], outs: &[ProxyId], uses: &FxHashMap<ProxyId, usize>) -> Result<(), ExecError> {
+    let id = lines[0].id();
+    let defined: FxHashSet<ProxyId> = lines.iter().flat_map(|l| l.outs.iter().copied()).collect();
+    let mut inside: FxHashMap<ProxyId, usize> = FxHashMap::default();
+    for l in lines {
+        l.inputs().into_iter().for_each(|p| *inside.entry(p).or_default() += 1);
+    }
+    let misfit = |what: &str| Err(ExecError::new("E802", format!("executor `{executor}` claims `{}`, but {what}", lines[0].name())).at(id));
+    if inputs.iter().any(|p| defined.contains(p)) {
+        return misfit("reads a value that the claimed lines define");
+    }
+    if outs.iter().any(|p| !defined.contains(p)) {
+        return misfit("gives a value that the claimed lines do not define");
+    }
+    let used_behind = |p: &ProxyId| uses.get(p).copied().unwrap_or(0) > inside.get(p).copied().unwrap_or(0);
+    if lines.len() > 1 && defined.iter().any(|p| used_behind(p) && !outs.contains(p)) {
+        return misfit("does not give a value that other lines use");
+    }
+    Ok(())
+}

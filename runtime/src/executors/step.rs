@@ -1,0 +1,130 @@
+//! The steps of a compiled program.
+
+use super::cpu::loops::{Fault, Memory, Program};
+use super::cpu::product::Product;
+use super::cpu::scan::ScanStep;
+use super::{ExecError, Kernel, TensorMut, TensorRef};
+use crate::buffer::Sizes;
+use fulgurite_core::DType;
+use std::sync::Arc;
+
+/// A kernel with its operands: value (later: storage), dtype, sizes.
+pub(crate) struct KernelStep {
+    /// What runs.
+    pub kernel: Arc<dyn Kernel>,
+    /// What it reads.
+    pub inputs: Vec<(u32, DType, Sizes)>,
+    /// What it writes.
+    pub outs: Vec<(u32, DType, Sizes)>,
+}
+
+/// One step.
+pub(crate) enum Step {
+    /// A fusion.
+    Program(Box<Program>),
+    /// A product.
+    Product(Box<Product>),
+    /// A scan.
+    Scan(Box<ScanStep>),
+    /// An executor's kernel.
+    Kernel(Box<KernelStep>),
+}
+
+/// Why a step stopped.
+pub(crate) enum Stopped {
+    /// In a program.
+    Fault(Fault),
+    /// In a kernel.
+    Kernel(ExecError),
+}
+
+impl Step {
+    /// The dense values that it reads or writes.
+    pub fn touches(&self) -> Vec<u32> {
+        match self {
+            Step::Program(p) => {
+                let prefilled = p.prefill.iter().flat_map(|f| [Some(f.value), f.base]).flatten();
+                p.cursors.iter().map(|c| c.value).chain(p.accs.iter().map(|a| a.value)).chain(prefilled).collect()
+            }
+            Step::Product(p) => p.places.iter().map(|p| p.value).collect(),
+            Step::Scan(s) => s.values.to_vec(),
+            Step::Kernel(k) => k.inputs.iter().chain(&k.outs).map(|o| o.0).collect(),
+        }
+    }
+
+    /// Names storages instead of values.
+    pub fn remap(&mut self, storage: &dyn Fn(u32) -> u32) {
+        match self {
+            Step::Program(p) => {
+                p.cursors.iter_mut().for_each(|c| c.value = storage(c.value));
+                p.accs.iter_mut().for_each(|a| a.value = storage(a.value));
+                for f in &mut p.prefill {
+                    f.value = storage(f.value);
+                    f.base = f.base.map(storage);
+                }
+            }
+            Step::Product(p) => p.places.iter_mut().for_each(|p| p.value = storage(p.value)),
+            Step::Scan(s) => s.values.iter_mut().for_each(|v| *v = storage(*v)),
+            Step::Kernel(k) => k.inputs.iter_mut().chain(&mut k.outs).for_each(|o| o.0 = storage(o.0)),
+        }
+    }
+
+    /// Runs it.
+    ///
+    /// # Safety
+    /// `memory` has the storages of the program, of `sizes` bytes; `scratch` the step's accumulators.
+    pub unsafe fn run(&self, memory: Memory, sizes: &[usize], scratch: *mut u8, threads: usize) -> Result<(), Stopped> {
+        // SAFETY: the caller's.
+        unsafe {
+            match self {
+                Step::Program(p) => p.run(memory, sizes, scratch, threads).map_err(Stopped::Fault),
+                Step::Product(p) => {
+                    p.run(memory, threads);
+                    Ok(())
+                }
+                Step::Scan(s) => {
+                    s.run(memory, threads);
+                    Ok(())
+                }
+                Step::Kernel(k) => {
+                    let at = |v: u32| memory.0[v as usize];
+                    let inputs: Vec<TensorRef> = k.inputs.iter().map(|(v, d, s)| TensorRef::new(*d, s, at(*v))).collect();
+                    let mut outs: Vec<TensorMut> = k.outs.iter().map(|(v, d, s)| TensorMut::new(*d, s, at(*v))).collect();
+                    k.kernel.run(&inputs, &mut outs).map_err(Stopped::Kernel)
+                }
+            }
+        }
+    }
+
+    /// Bytes that it moves.
+    pub fn traffic(&self) -> usize {
+        let kernel = |k: &KernelStep| k.inputs.iter().chain(&k.outs).map(|(_, d, s)| d.size() * s.iter().product::<usize>()).sum();
+        match self {
+            Step::Program(p) => p.traffic(),
+            Step::Product(p) => p.traffic(),
+            Step::Scan(s) => s.traffic(),
+            Step::Kernel(k) => kernel(k),
+        }
+    }
+
+    /// Estimated nanoseconds on one thread.
+    pub fn cost(&self) -> f64 {
+        match self {
+            Step::Program(p) => p.cost,
+            Step::Product(p) => p.cost,
+            Step::Scan(s) => s.cost(),
+            // Nothing is known: enough to enter the pool, in case that the kernel uses it.
+            Step::Kernel(k) => k.outs.iter().map(|(_, _, s)| s.iter().product::<usize>()).sum::<usize>() as f64 * 100.0,
+        }
+    }
+
+    /// What it is, in a few words.
+    pub fn describe(&self) -> String {
+        match self {
+            Step::Program(p) => p.describe(),
+            Step::Product(p) => p.describe(),
+            Step::Scan(s) => s.describe(),
+            Step::Kernel(k) => k.kernel.name(),
+        }
+    }
+}

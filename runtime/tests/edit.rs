@@ -1,0 +1,319 @@
+//! Editing traces: the rewriter, tags, the verifier, bodies, nested builders.
+
+#![allow(missing_docs)]
+
+mod common;
+
+use common::eval::{Array, close, run};
+use common::{database, files::plain};
+use fulgurite_core::loc::Loc;
+use fulgurite_core::{DType, Name, TensorTy, Value};
+use fulgurite_runtime::bind::{Rewriter, body_of};
+use fulgurite_runtime::intrinsics;
+use fulgurite_runtime::trace::{
+    BoundSymbol, Carrier, Policies, Policy, PrintOptions, ProxyTy, RegionKind, Stage, Tag, TagDecl, TagSet, Trace,
+    verify,
+};
+use fulgurite_runtime::transforms::{Seed, cse, dce, decompose, joint, value_and_grad, vjp::float_inputs};
+use fulgurite_runtime::{Builder, ErrorKind};
+use std::rc::Rc;
+
+fn parse(text: &str) -> Trace {
+    database();
+    Trace::parse(text).unwrap_or_else(|e| panic!("{text}\n{e}"))
+}
+
+fn tag(name: &'static str, carrier: Carrier, inherit: bool, must_survive: bool, policy: Policy) -> Tag {
+    let policies = Policies::both([policy; 8]);
+    Tag::declare(TagDecl { name, carrier, inherit, must_survive, policies }).unwrap()
+}
+
+/// bf16 for the operands of `matmul`, as an autocast does.
+fn to_bf16(trace: &Trace) -> Trace {
+    let mut done: Vec<(fulgurite_runtime::trace::ProxyId, fulgurite_runtime::trace::ProxyId)> = Vec::new();
+    Rewriter::each(trace, "to_bf16", |rw, line| {
+        if line.symbol.name() != "matmul" {
+            return rw.keep();
+        }
+        let mut args = Vec::new();
+        for arg in &line.args {
+            let Value::Tensor(p) = arg else { continue };
+            let known = done.iter().find(|(old, _)| old == p).map(|(_, new)| *new);
+            let cast = match known {
+                Some(cast) => cast,
+                None => {
+                    let cast = rw.builder().cast(*p, DType::BF16)?;
+                    let arena = rw.builder().arena().clone();
+                    arena.rename(cast, &format!("{}.bf16", arena.name(*p)));
+                    done.push((*p, cast));
+                    cast
+                }
+            };
+            args.push(Value::Tensor(cast));
+        }
+        let made = rw.emit(Name::new("matmul"), args, vec![])?;
+        rw.bind(line.outs[0], made.outs[0])
+    })
+    .unwrap()
+}
+
+#[test]
+fn s1_1_autocast_in_place() {
+    tag("probe_v", Carrier::Value, false, false, Policy::Keep);
+    tag("probe_l", Carrier::Line, false, false, Policy::Keep);
+    let trace = parse(
+        "\
+fn f(x: f32[2, 3], w: f32[3, 4]) {
+  y: f32[2, 4] #probe_v = matmul(x, w) #probe_l     // a.rs:16
+  r: f32[2, 4] = sin(y)                             // a.rs:17
+  return r
+}
+",
+    );
+    let before = trace.print(&PrintOptions::plain());
+    let after = to_bf16(&trace);
+    let options = PrintOptions { provenance: false, ..PrintOptions::default() };
+    assert_eq!(
+        after.print(&options),
+        "\
+fn f(x: f32[2, 3], w: f32[3, 4]) {
+  x.bf16: bf16[2, 3] = cast(x, dtype=bf16)          // a.rs:16
+  w.bf16: bf16[3, 4] = cast(w, dtype=bf16)          // …:16
+  y: bf16[2, 4] #probe_v = matmul(x.bf16, w.bf16) #probe_l  // …:16
+  r: bf16[2, 4] = sin(y)                            // …:17
+  return r
+}
+"
+    );
+    assert_eq!(after.lines[2].outs, trace.lines[0].outs);
+    assert_eq!(after.lines[3].id, trace.lines[1].id);
+    assert_eq!(trace.print(&PrintOptions::plain()), before, "an older stage reads as it was");
+    verify::verify(&trace).unwrap();
+    verify::verify(&after).unwrap();
+}
+
+#[test]
+fn s1_2_identity() {
+    let text = "\
+fn f(x: f32[2, 3], k: key) {
+  scope \"a\" {
+    (v: f32[2], _) = var_mean(x, dims=[1]) #recompute
+    checkpoint {
+      (d: f32[2]; mask: bool[2]) = dropout(v, k, p=0.5) site=4
+    }
+  }
+  return d; save mask
+}
+";
+    let trace = parse(text);
+    let same = Rewriter::each(&trace, "identity", |rw, _| rw.keep()).unwrap();
+    assert_eq!(plain(&same), text);
+    assert!(same.lines.iter().zip(&trace.lines).all(|(a, b)| Rc::ptr_eq(a, b)));
+    assert_eq!((same.provenance.made_by, same.provenance.from), ("identity", Some("parse")));
+}
+
+#[test]
+fn s1_3_and_4_decompose() {
+    let copied = tag("probe_all", Carrier::Line, false, false, Policy::All);
+    let dropped = tag("probe_drop", Carrier::Line, false, false, Policy::Drop);
+    let trace = parse(
+        "fn f(x: f32[2, 3]) {\n y: f32[2, 3] #must_save = softmax(x, dim=1) #recompute #probe_all #probe_drop // a.rs:3\n return y\n}",
+    );
+    let flat = decompose(&trace, &mut |_| false).unwrap();
+    assert!(flat.lines.len() > 4);
+    for line in &flat.lines {
+        assert!(line.own_tags.contains(Tag::RECOMPUTE) && line.own_tags.contains(copied));
+        assert!(!line.own_tags.contains(dropped));
+        assert_eq!(line.place.loc.line, 3);
+        let saved = line.outs.iter().filter(|o| flat.arena.tags(**o).contains(Tag::MUST_SAVE)).count();
+        assert_eq!(saved, usize::from(line.outs == trace.lines[0].outs));
+    }
+    // an accepted line stays the same object
+    let kept = decompose(&trace, &mut |l| l.symbol.name() == "softmax").unwrap();
+    assert!(Rc::ptr_eq(&kept.lines[0], &trace.lines[0]));
+}
+
+#[test]
+fn s1_5_different_outputs() {
+    let text = "fn f(x: f32[2]) {\n v: f32[2] #static_memory = sin(x)\n return x\n}";
+    let trace = parse(text);
+    let error = Rewriter::each(&trace, "unroll", |rw, line| {
+        rw.emit(Name::new("cos"), line.args[..1].to_vec(), vec![])?;
+        rw.emit(Name::new("exp"), line.args[..1].to_vec(), vec![]).map(|_| ())
+    });
+    let error = error.unwrap_err();
+    let kind = ErrorKind::TagLost { tag: "static_memory", of: "v".into(), transform: "unroll" };
+    assert_eq!((error.code(), error.kind()), ("E721", &kind));
+    let both = Rewriter::each(&trace, "unroll", |rw, line| {
+        let a = rw.emit(Name::new("cos"), line.args[..1].to_vec(), vec![])?.outs[0];
+        let b = rw.emit(Name::new("exp"), line.args[..1].to_vec(), vec![])?.outs[0];
+        rw.replace_by(line.outs[0], &[a, b]);
+        Ok(())
+    });
+    let both = both.unwrap();
+    assert!(both.lines.iter().all(|l| both.arena.tags(l.outs[0]).contains(Tag::STATIC_MEMORY)));
+}
+
+#[test]
+fn s1_18_merging_keeps_tags_and_places() {
+    let probe = tag("probe_union", Carrier::Line, false, false, Policy::Union);
+    let trace = parse(
+        "fn f(x: f32[2]) {\n a: f32[2] = sin(x) // a.rs:1\n b: f32[2] = sin(x) #probe_union // a.rs:2\n c: f32[2] = sin(x) #recompute // a.rs:3\n r: f32[2] = add(a, b)\n s: f32[2] = add(r, c)\n return s\n}",
+    );
+    let merged = cse(&trace, Stage::Before).unwrap();
+    assert_eq!(merged.lines.len(), 4);
+    let first = &merged.lines[0];
+    assert!(first.own_tags.contains(probe) && first.outs == trace.lines[0].outs);
+    assert_eq!((first.place.loc.line, first.merged[0].line), (1, 2));
+    // after `split` recomputation is decided, and its tag forbids nothing
+    assert_eq!(cse(&trace, Stage::After).unwrap().lines.len(), 3);
+}
+
+#[test]
+fn s1_23_return_an_input() {
+    tag("probe_input", Carrier::Value, false, false, Policy::Union);
+    let replace = |text: &str| {
+        let trace = parse(text);
+        Rewriter::each(&trace, "simplify", |rw, line| match (line.symbol.name(), &line.args[0]) {
+            ("mul", Value::Tensor(x)) => rw.bind(line.outs[0], *x),
+            _ => rw.keep(),
+        })
+    };
+    let after = replace("fn f(x: f32[2]) {\n y: f32[2] #probe_input = mul(x, 1)\n z: f32[2] = sin(y)\n return y, z\n}")
+        .unwrap();
+    assert_eq!(plain(&after), "fn f(x: f32[2] #probe_input) {\n  z: f32[2] = sin(x)\n  return x, z\n}\n");
+    let error = replace("fn f(x: f32[2]) {\n y: f32[2] #static_memory = mul(x, 1)\n return y\n}").unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::TagConflict { tags, of, .. } if tags == &["static_memory"] && of == "y"));
+}
+
+#[test]
+fn must_save_and_no_save_exclude_each_other() {
+    let trace = parse("fn f(x: f32[2]) {\n y: f32[2] #must_save #no_save = sin(x)\n return y\n}");
+    assert_eq!(verify::verify(&trace).unwrap_err().code(), "E722");
+    let trace = parse("fn f(x: f32[2] #no_save) {\n y: f32[2] = sin(x)\n return y\n}");
+    let j = joint(&trace, &float_inputs(&trace), &[Seed::Input]).unwrap();
+    let error = fulgurite_runtime::transforms::split(&j).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::TagConflict { of, .. } if of == "x"));
+}
+
+#[test]
+fn the_verifier_blames_the_transform() {
+    let trace = parse("fn f(x: f32[2]) {\n a: f32[2] = sin(x)\n b: f32[2] = cos(a)\n return b\n}");
+    let spoil = |f: fn(&mut Trace)| {
+        let mut t = trace.clone();
+        t.provenance.made_by = "mine";
+        f(&mut t);
+        verify::verify(&t).unwrap_err()
+    };
+    let errors = [
+        spoil(|t| t.lines.reverse()),
+        spoil(|t| t.lines.push(t.lines[0].clone())),
+        spoil(|t| _ = t.lines.remove(0)),
+        spoil(|t| t.outputs = t.lines.remove(1).outs.clone()),
+        spoil(|t| {
+            let line = BoundSymbol { own_tags: TagSet::EMPTY.with(Tag::MUST_SAVE), ..(*t.lines[0]).clone() };
+            t.lines[0] = Rc::new(line);
+        }),
+        spoil(|t| {
+            let line = BoundSymbol {
+                outs: vec![t.arena.proxy("y", ProxyTy::tensor(TensorTy::new(DType::F32, &[3i64])))],
+                ..(*t.lines[1]).clone()
+            };
+            t.outputs = line.outs.clone();
+            t.lines[1] = Rc::new(line);
+        }),
+    ];
+    for error in errors {
+        assert_eq!(error.kind(), &ErrorKind::BadTrace { transform: "mine" }, "{error}");
+        assert!(error.to_string().contains("a bug in fulgurite"));
+    }
+}
+
+#[test]
+fn bodies_are_made_once_and_draw_the_same_when_made_again() {
+    let trace = parse("fn f(x: f32[4], k: key) {\n n: f32[4] = noisy(x, k) site=5\n return n\n}");
+    let line = &trace.lines[0];
+    let first = body_of(&trace.arena, line).unwrap().unwrap();
+    assert!(Rc::ptr_eq(&first, &body_of(&trace.arena, line).unwrap().unwrap()));
+    let again = BoundSymbol { body: Default::default(), ..(**line).clone() };
+    let again = body_of(&trace.arena, &again).unwrap().unwrap();
+    let sites = |b: &fulgurite_runtime::trace::Body| b.lines.iter().map(|l| l.site).collect::<Vec<_>>();
+    assert_eq!(sites(&first), sites(&again));
+    assert_ne!(first.lines[0].site, first.lines[1].site);
+    assert_ne!(first.outs, again.outs);
+    let prim = parse("fn f(x: f32[4]) {\n n: f32[4] = sin(x)\n return n\n}");
+    assert!(body_of(&prim.arena, &prim.lines[0]).unwrap().is_none());
+}
+
+#[test]
+fn written_arguments_get_new_versions() {
+    database();
+    let mut b = Builder::new("f");
+    let ty = ProxyTy::tensor(TensorTy::new(DType::F64, &[2i64]));
+    let (x, m) = (b.input("x", ty.clone()), b.input("m", ty));
+    let row = intrinsics::get("momentum").unwrap();
+    let outs = b.bind(row, vec![Value::Tensor(x), Value::Tensor(m)], Loc::NOWHERE).unwrap();
+    let again = b.bind(row, vec![Value::Tensor(x), Value::Tensor(outs[1])], Loc::NOWHERE).unwrap();
+    let trace = b.finish(&[again[0]]);
+    verify::verify(&trace).unwrap();
+    assert_eq!(
+        plain(&trace),
+        "\
+fn f(x: f64[2], m: f64[2]) {
+  (momentum: f64[2], m@1: f64[2]) = momentum(x, m)
+  (momentum.1: f64[2], m@2: f64[2]) = momentum(x, m@1)
+  m <- m@2
+  return momentum.1
+}
+"
+    );
+    assert_eq!(plain(&Trace::parse(&plain(&trace)).unwrap()), plain(&trace));
+    // writes keep what they need, and gradients go through versions
+    assert_eq!(dce(&trace).unwrap().lines.len(), 2);
+    let grad = value_and_grad(&trace, &[x]).unwrap();
+    let outs = run(&grad, &[Array::new(&[2], &[1.0, 2.0]), Array::new(&[2], &[0.5, 0.25])]);
+    // x - m@1 = x - (0.9 m + 0.1 x)
+    assert!(close(&outs[1], &Array::new(&[2], &[0.9, 0.9]), 1e-12), "{grad:?}");
+    assert_eq!(grad.epilogue.len(), 1);
+}
+
+#[test]
+fn a_gradient_inside_a_program() {
+    database();
+    let mut b = Builder::new("step");
+    let ty = ProxyTy::tensor(TensorTy::new(DType::F64, &[2i64]));
+    let (p, c) = (b.input("p", ty.clone()), b.input("c", ty));
+    let get = |name| intrinsics::get(name).unwrap();
+    let scale = b.bind(get("exp"), vec![Value::Tensor(c)], Loc::NOWHERE).unwrap()[0];
+    // the closure's own argument is another value than the captured `p`
+    let (loss, grads) = b.within(RegionKind::NoGrad, Loc::NOWHERE, |b| {
+        let mut inner = b.nested("loss");
+        let q = inner.input("q", inner.arena().ty(p));
+        let a = inner.bind(get("mul"), vec![Value::Tensor(q), Value::Tensor(q)], Loc::NOWHERE).unwrap()[0];
+        let s = inner.bind(get("mul"), vec![Value::Tensor(a), Value::Tensor(scale)], Loc::NOWHERE).unwrap()[0];
+        let t = inner.bind(get("mul"), vec![Value::Tensor(s), Value::Tensor(p)], Loc::NOWHERE).unwrap()[0];
+        let total = inner.bind(get("sum"), vec![Value::Tensor(t)], Loc::NOWHERE).unwrap()[0];
+        let trace = inner.finish(&[total]);
+        let grad = value_and_grad(&trace, &[q]).unwrap();
+        verify::verify(&grad).unwrap();
+        let outs = b.splice(&grad, &[p]).unwrap();
+        (outs[0], outs[1])
+    });
+    let step = b.bind(get("sub"), vec![Value::Tensor(p), Value::Tensor(grads)], Loc::NOWHERE).unwrap()[0];
+    let trace = b.finish(&[step, loss]);
+    verify::verify(&trace).unwrap();
+    let outs = run(&trace, &[Array::new(&[2], &[1.0, 2.0]), Array::new(&[2], &[0.0, 0.0])]);
+    // d/dq (q² p) at q = p: 2 p²
+    assert!(close(&outs[0], &Array::new(&[2], &[1.0 - 2.0, 2.0 - 8.0]), 1e-12), "{trace:?}");
+    let other = parse("fn f(x: f64[2]) {\n return x\n}");
+    assert_eq!(Builder::new("g").splice(&other, &[p]).unwrap_err().code(), "E709");
+}
+
+#[test]
+fn devices_must_agree() {
+    database();
+    let trace = parse("fn f(x: f32[2]@cuda:0, s: f32[]) {\n y: f32[2]@cuda:0 = mul(x, s)\n return y\n}");
+    assert_eq!(trace.lines.len(), 1);
+    let error = Trace::parse("fn f(x: f32[2]@cuda:0, y: f32[2]) {\n z: f32[2] = mul(x, y)\n return z\n}").unwrap_err();
+    assert_eq!(error.code(), "E707");
+}

@@ -1,0 +1,238 @@
+//! f64 with a bound of the error that a kernel may make: the one place where tolerances come from.
+//!
+//! The oracle is run in [`Bounded`] numbers. Each operation adds its own rounding in the compute dtype and passes the
+//! errors of its arguments on, by evaluating the builtin at both ends of each argument's error. A sum remembers the sum
+//! of the magnitudes of its terms, so its bound `n * u * sum |x|` holds in whatever order a kernel adds. What cannot be
+//! told (an overflow on the way, a jump within the error) has an infinite bound and is not compared.
+
+use crate::oracle::Domain;
+use fulgurite_core::DType;
+use fulgurite_core::builtins::{Builtin, cast_f64, eval_f64};
+use fulgurite_core::eval::nest::{Array, Data, Field};
+use std::cell::Cell;
+
+/// Rounding errors of an exactly rounded operation that a kernel may make: a fused or reordered form has one more.
+const EXACT: f64 = 1.0;
+/// The same for functions: kernels are within 4 ulp (docs of `fulgurite_kernels::math`), an ulp is two roundings.
+const FUNCTION: f64 = 8.0;
+/// Builtins that cost more than this many additions are functions.
+const CHEAP: u32 = 6;
+
+thread_local! {
+    static COMPUTE: Cell<DType> = const { Cell::new(DType::F64) };
+}
+
+/// A number, and how far a kernel's may be from it.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounded {
+    /// The value in f64.
+    pub value: f64,
+    /// The largest error.
+    pub error: f64,
+    /// Of a sum: the sum of the magnitudes of its terms; else the magnitude.
+    size: f64,
+}
+
+/// Half the distance from 1 to the next number: the relative error of one rounding.
+pub fn unit(dtype: DType) -> f64 {
+    match dtype {
+        DType::F16 => 2f64.powi(-11),
+        DType::BF16 => 2f64.powi(-8),
+        DType::F32 => 2f64.powi(-24),
+        _ => 2f64.powi(-53),
+    }
+}
+
+/// The largest finite number.
+fn largest(dtype: DType) -> f64 {
+    match dtype {
+        DType::F16 => 65504.0,
+        DType::BF16 => 3.3895313892515355e38,
+        DType::F32 => f32::MAX as f64,
+        _ => f64::MAX,
+    }
+}
+
+/// The smallest normal number: below it results may be flushed or rounded coarsely.
+fn smallest(dtype: DType) -> f64 {
+    match dtype {
+        // 2^-14
+        DType::F16 => 6.103515625e-5,
+        DType::BF16 | DType::F32 => f32::MIN_POSITIVE as f64,
+        _ => f64::MIN_POSITIVE,
+    }
+}
+
+impl Bounded {
+    fn exact(value: f64) -> Bounded {
+        Bounded { value, error: 0.0, size: value.abs() }
+    }
+
+    /// With the error of rounding `value` to `dtype`; the bound is infinite where the dtype may not hold it.
+    fn rounded(self, dtype: DType, roundings: f64) -> Bounded {
+        if self.value.is_finite() && self.value.abs() + self.error > largest(dtype) * (1.0 - 1e-6) {
+            return Bounded { error: f64::INFINITY, ..self };
+        }
+        let own = roundings * unit(dtype) * self.size.max(self.value.abs());
+        let own = if own > 0.0 { own + roundings * unit(dtype) * smallest(dtype) } else { own };
+        Bounded { error: self.error + own, ..self }
+    }
+
+    /// Whether a kernel may have given `got`, an element of `dtype`.
+    pub fn allows(&self, got: f64, dtype: DType) -> bool {
+        if self.error.is_infinite() || self.error.is_nan() {
+            return true;
+        }
+        if self.value.is_nan() || got.is_nan() {
+            return self.value.is_nan() && got.is_nan();
+        }
+        if self.value.is_infinite() {
+            return got == self.value;
+        }
+        let Scalar { low, high } = Scalar::around(self, dtype);
+        low <= got && got <= high
+    }
+}
+
+/// The interval of allowed results, ends rounded outwards by one more rounding of the stored dtype.
+struct Scalar {
+    low: f64,
+    high: f64,
+}
+
+impl Scalar {
+    fn around(b: &Bounded, dtype: DType) -> Scalar {
+        // half an ulp for the result's own rounding, and as much again because two roundings (f32, then f16) may tie
+        let slack = b.error + 2.0 * unit(dtype) * (b.value.abs() + b.error) + smallest(dtype) * 2.0 * unit(dtype);
+        let end = |x: f64| cast_f64(x, dtype).as_f64();
+        Scalar { low: (b.value - slack).min(end(b.value - slack)), high: (b.value + slack).max(end(b.value + slack)) }
+    }
+}
+
+/// Own roundings of a builtin.
+fn roundings(b: Builtin) -> f64 {
+    use Builtin::*;
+    match b {
+        Neg | Abs | Sign | Floor | Ceil | Round | Trunc | Max | Min | Copysign | Select | Cast | Not | And | Or => 0.0,
+        // exact in f64, and a kernel computes them from a rounded quotient
+        RemTrunc | RemFloor | DivFloor | DivTrunc => FUNCTION,
+        _ if b.record().flops <= CHEAP => EXACT,
+        _ => FUNCTION,
+    }
+}
+
+impl Field for Bounded {
+    fn constant(x: f64) -> Bounded {
+        // a constant of the rule is rounded to the compute dtype; elements are in it already
+        let dtype = COMPUTE.get();
+        let error = if x.is_finite() { (cast_f64(x, dtype).as_f64() - x).abs() } else { 0.0 };
+        Bounded { error, ..Bounded::exact(x) }
+    }
+
+    fn value(&self) -> f64 {
+        self.value
+    }
+
+    fn call(builtin: Builtin, args: &[Bounded]) -> Bounded {
+        let values: Vec<f64> = args.iter().map(|a| a.value).collect();
+        let value = eval_f64(builtin, &values);
+        let mut error = 0.0;
+        for (i, arg) in args.iter().enumerate().filter(|(_, a)| a.error > 0.0) {
+            for end in [arg.value - arg.error, arg.value + arg.error] {
+                let mut moved = values.clone();
+                moved[i] = end;
+                let off = (eval_f64(builtin, &moved) - value).abs();
+                error += if off.is_nan() && !value.is_nan() { f64::INFINITY } else if off.is_nan() { 0.0 } else { off };
+            }
+        }
+        let size = match builtin {
+            Builtin::Add | Builtin::Sub => args.iter().map(|a| a.size).sum(),
+            Builtin::Neg => args[0].size,
+            _ => value.abs(),
+        };
+        Bounded { value, error, size }.rounded(COMPUTE.get(), roundings(builtin))
+    }
+
+    fn detach(self) -> Bounded {
+        self
+    }
+}
+
+impl Domain for Bounded {
+    fn enter(compute: DType) {
+        COMPUTE.set(compute);
+    }
+
+    fn stored(self, dtype: DType) -> Bounded {
+        // what a next row reads is rounded once more; a result over several rows starts a new sum
+        let kept = Bounded { size: self.value.abs(), ..self }.rounded(dtype, EXACT);
+        Bounded { size: self.value.abs(), ..kept }
+    }
+}
+
+/// What is wrong with `got`, where `want` is what the oracle allows.
+///
+/// # Errors
+/// The first difference in type, shape or an element.
+pub fn compare(got: &Array<f64>, want: &Array<Bounded>) -> Result<(), String> {
+    if got.dtype != want.dtype || got.shape != want.shape {
+        return Err(format!("is {}{:?}, should be {}{:?}", got.dtype, got.shape, want.dtype, want.shape));
+    }
+    match (&got.data, &want.data) {
+        (Data::Float(got), Data::Float(allowed)) => {
+            for (i, (g, w)) in got.iter().zip(allowed).enumerate() {
+                if !w.allows(*g, want.dtype) {
+                    let off = (g - w.value).abs();
+                    return Err(format!("element {i} is {g:e}, should be {:e}: off by {off:.2e}, {:.2e} is allowed", w.value, w.error));
+                }
+            }
+            Ok(())
+        }
+        (Data::Int(got), Data::Int(want)) => match (0..want.len()).find(|&i| got[i] != want[i]) {
+            Some(i) => Err(format!("element {i} is {}, should be {}", got[i], want[i])),
+            None => Ok(()),
+        },
+        _ => Err("floats meet integers".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(x: f64) -> Bounded {
+        Bounded::exact(x)
+    }
+
+    #[test]
+    fn a_sum_is_bounded_in_any_order() {
+        COMPUTE.set(DType::F32);
+        let terms: Vec<f64> = (0..100).map(|i| if i % 2 == 0 { 1e4 } else { -1e4 + i as f64 * 1e-3 }).collect();
+        let terms: Vec<f64> = terms.iter().map(|x| *x as f32 as f64).collect();
+        let sum = terms.iter().fold(of(0.0), |s, x| Bounded::call(Builtin::Add, &[s, of(*x)]));
+        // all positive terms first: the worst order
+        let mut sorted = terms.clone();
+        sorted.sort_by(|a, b| b.total_cmp(a));
+        let other = sorted.iter().fold(0f32, |s, x| s + *x as f32);
+        assert!(sum.allows(other as f64, DType::F32), "{other} {sum:?}");
+        assert!(!sum.allows(other as f64 + 20.0, DType::F32));
+    }
+
+    #[test]
+    fn what_cannot_be_told_is_allowed() {
+        COMPUTE.set(DType::F32);
+        let big = Bounded::call(Builtin::Mul, &[of(1e30), of(1e30)]);
+        assert!(big.allows(f64::INFINITY, DType::F32));
+        let third = Bounded { error: 1e-3, ..of(3.0) };
+        assert!(Bounded::call(Builtin::Floor, &[third]).error >= 1.0);
+    }
+
+    #[test]
+    fn one_wrong_bit_too_many_is_refused() {
+        COMPUTE.set(DType::F32);
+        let x = Bounded::call(Builtin::Add, &[of(1.0), of(2.0)]);
+        assert!(x.allows(3.0, DType::F32));
+        assert!(!x.allows(3.00001, DType::F32));
+        assert!(!x.allows(f64::NAN, DType::F32));
+    }
+}
