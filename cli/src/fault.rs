@@ -149,10 +149,7 @@ mod tests {
     #[test]
     fn reads_as_documented() {
         let fault = Fault::usage("E914", "`--threads` is 0").note("this machine has 2").help("leave it out");
-        assert_eq!(
-            fault.to_string(),
-            "error[E914]: `--threads` is 0\n  = this machine has 2\n  = help: leave it out"
-        );
+        assert_eq!(fault.to_string(), "error[E914]: `--threads` is 0\n  = this machine has 2\n  = help: leave it out");
     }
 
     #[test]

@@ -4,8 +4,10 @@
 
 pub mod build;
 pub mod check;
+pub mod cli;
 pub mod diag;
 pub mod emit;
+pub mod explain;
 pub mod nearest;
 pub mod pipeline;
 pub mod schema;

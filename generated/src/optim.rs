@@ -122,10 +122,7 @@ fn zeros_like<T: Tree>(params: &T) -> T {
 
 /// `f` of the leaves of four trees of one form, side by side, transposed: one list for each of its results.
 #[track_caller]
-fn each<T: Tree, const N: usize>(
-    trees: [&T; 4],
-    mut f: impl FnMut([&Tensor; 4]) -> [Tensor; N],
-) -> [Vec<Tensor>; N] {
+fn each<T: Tree, const N: usize>(trees: [&T; 4], mut f: impl FnMut([&Tensor; 4]) -> [Tensor; N]) -> [Vec<Tensor>; N] {
     let [a, b, c, d] = trees.map(tree::flatten);
     let mut out = std::array::from_fn(|_| Vec::with_capacity(a.leaves().len()));
     let fits = [&b, &c, &d].iter().all(|t| t.fingerprint() == a.fingerprint() && t.leaves().len() == a.leaves().len());

@@ -143,7 +143,7 @@ impl Variant {
         let mark = is_enum.then(|| quote!(v.form(#number);));
         let fields = self.fields.iter().map(|Field { binding, ty, fixed, .. }| match fixed {
             true => {
-                let mark = mark_fixed(&quote_spanned!(ty.span()=> (&*#binding)), ty);
+                let mark = mark_fixed(&quote_spanned!(ty.span()=> &*#binding), ty);
                 quote_spanned!(ty.span()=> v.fixed(|f| #mark);)
             }
             false => {

@@ -43,8 +43,13 @@ pub(crate) struct Open {
 impl Open {
     /// Opens a trace on this thread.
     pub fn new(builder: Builder) -> Open {
-        let frame =
-            Frame { token: TraceToken::new(), builder, captured: FxHashMap::default(), cells: Vec::new(), inner: Vec::new() };
+        let frame = Frame {
+            token: TraceToken::new(),
+            builder,
+            captured: FxHashMap::default(),
+            cells: Vec::new(),
+            inner: Vec::new(),
+        };
         STACK.with_borrow_mut(|stack| {
             stack.push(frame);
             Open { depth: stack.len() - 1 }

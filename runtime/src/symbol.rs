@@ -68,8 +68,9 @@ impl Symbol {
     }
 
     /// The gradient rule for an argument: the row's (written, or derived by codegen), or one derived now, which rows
-    /// beyond first order need. Pointwise rows and composites have none then: their expression or body is
-    /// differentiated.
+    /// beyond first order need. A composite has none then: its body is differentiated. A pointwise row has one only if
+    /// that is spelled with existing rows; otherwise its expression is differentiated, so that second derivatives need
+    /// no kernels of their own.
     pub fn vjp_rule(&self, arg: Name) -> Option<&Rule> {
         self.rules.get_or_init(|| self.make_rules()).iter().find(|r| r.arg == arg)
     }
@@ -77,22 +78,25 @@ impl Symbol {
     fn make_rules(&self) -> Vec<Rule> {
         let row = self.row();
         let mut rules: Vec<Rule> = row.vjp.iter().map(|(arg, block)| Rule::new(*arg, block.clone())).collect();
-        let lacks = |p: &Param| derive::differentiable(&p.ty) && rules.iter().all(|r| r.arg != p.name.name);
-        if row.is_pointwise() || row.is_composite() || row.no_grad.is_some() || !row.sig.params.iter().any(lacks) {
+        let lacks = |rules: &[Rule], arg: Name| rules.iter().all(|r| r.arg != arg);
+        let open = |p: &Param| derive::differentiable(&p.ty) && lacks(&rules, p.name.name);
+        if row.is_composite() || row.no_grad.is_some() || !row.sig.params.iter().any(open) {
             return rules;
         }
         let derived = derive::derive(row, &Registered);
-        let known = rules.len();
         for note in derived.notes {
-            if let derive::Note::Zero(arg, _) = note {
+            if let derive::Note::Zero(arg, _) = note
+                && lacks(&rules, arg)
+            {
                 rules.push(Rule { arg, block: mentions::zero(), zero: true, mentions: Vec::new() });
             }
         }
-        rules.extend(derived.rules.into_iter().map(|(arg, block)| Rule::new(arg, block)));
-        // what is written wins
-        for at in (known..rules.len()).rev() {
-            if rules[..known].iter().any(|r| r.arg == rules[at].arg) {
-                rules.remove(at);
+        if row.is_pointwise() && !derived.rows.is_empty() {
+            return rules;
+        }
+        for (arg, block) in derived.rules {
+            if lacks(&rules, arg) {
+                rules.push(Rule::new(arg, block));
             }
         }
         for row in derived.rows {

@@ -8,21 +8,22 @@
 //! **Invariant:** handles know no trace and no operator. [`crate::scope`] opens traces, [`crate::api`] calls operators,
 //! [`crate::operand`] gives handles `+ - * /`.
 
+mod cell;
 mod key;
 mod print;
 mod shape;
 
+pub use cell::{Cell, Kind, TraceToken, Traced};
 pub use key::Key;
 pub(crate) use shape::poisoned_size;
 pub use shape::{Dims, ShapeArg};
 
-use crate::buffer::{Buffer, BufferError, Element, Sizes};
+use crate::buffer::{Buffer, BufferError, Element};
 use crate::error::Error;
 use crate::trace::types::{ProxyId, ProxyTy};
 use fulgurite_core::loc::Loc;
 use fulgurite_core::{DType, Dim, Scalar, TensorTy};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock, RwLock};
+use std::sync::Arc;
 
 /// A tensor: a handle, cheap to clone; clones are the same tensor.
 #[derive(Clone)]
@@ -43,152 +44,6 @@ pub enum View<'a> {
     Traced(&'a Traced),
     /// An error.
     Poison(&'a Error),
-}
-
-/// What a cell holds.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Kind {
-    /// A tensor.
-    Tensor,
-    /// A run-time number: rank 0, and weak in type promotion as a literal is.
-    Number,
-    /// A random key: (seed, stream).
-    Key,
-}
-
-/// A tensor in memory: a type for life, and data that a write replaces.
-pub struct Cell {
-    kind: Kind,
-    dtype: DType,
-    sizes: Sizes,
-    state: RwLock<State>,
-}
-
-struct State {
-    buffer: Buffer,
-    version: u64,
-}
-
-impl Cell {
-    fn new(kind: Kind, buffer: Buffer) -> Cell {
-        let sizes = Sizes::from_slice(buffer.shape());
-        Cell { kind, dtype: buffer.dtype(), sizes, state: RwLock::new(State { buffer, version: 0 }) }
-    }
-
-    /// What it holds.
-    pub fn kind(&self) -> Kind {
-        self.kind
-    }
-    /// Element type.
-    pub fn dtype(&self) -> DType {
-        self.dtype
-    }
-    /// Sizes, slowest axis first.
-    pub fn sizes(&self) -> &[usize] {
-        &self.sizes
-    }
-
-    /// Its type as traces see it.
-    pub fn proxy_ty(&self) -> ProxyTy {
-        match self.kind {
-            Kind::Tensor => ProxyTy::tensor(TensorTy::new(self.dtype, &self.sizes)),
-            Kind::Number => ProxyTy::Number(self.dtype),
-            Kind::Key => ProxyTy::Key,
-        }
-    }
-
-    /// A share of the data as it is now.
-    pub fn buffer(&self) -> Buffer {
-        self.state.read().unwrap_or_else(|e| e.into_inner()).buffer.clone()
-    }
-
-    /// How often the data was replaced.
-    pub fn version(&self) -> u64 {
-        self.state.read().unwrap_or_else(|e| e.into_inner()).version
-    }
-
-    /// Replaces the data, and gives the old.
-    ///
-    /// **Invariant:** the type stays; callers check it (a trace's epilogue by construction).
-    pub(crate) fn replace(&self, buffer: Buffer) -> Buffer {
-        debug_assert!(buffer.dtype() == self.dtype && buffer.shape() == self.sizes.as_slice());
-        let mut state = self.state.write().unwrap_or_else(|e| e.into_inner());
-        state.version += 1;
-        std::mem::replace(&mut state.buffer, buffer)
-    }
-
-    /// Takes the data out, for the only owner; until it gives them back, or other data, the cell is hollow.
-    pub(crate) fn lend(&mut self) -> Buffer {
-        static HOLLOW: LazyLock<Option<Buffer>> = LazyLock::new(|| Buffer::zeros(DType::U8, &[0]).ok());
-        let state = self.state.get_mut().unwrap_or_else(|e| e.into_inner());
-        match &*HOLLOW {
-            Some(hollow) => std::mem::replace(&mut state.buffer, hollow.clone()),
-            None => state.buffer.clone(),
-        }
-    }
-
-    /// Gives back what was lent.
-    pub(crate) fn give_back(&mut self, buffer: Buffer) {
-        self.state.get_mut().unwrap_or_else(|e| e.into_inner()).buffer = buffer;
-    }
-
-    /// As [`Cell::replace`], for the only owner: without a lock.
-    pub(crate) fn replace_mut(&mut self, buffer: Buffer) -> Buffer {
-        let state = self.state.get_mut().unwrap_or_else(|e| e.into_inner());
-        state.version += 1;
-        std::mem::replace(&mut state.buffer, buffer)
-    }
-}
-
-/// The traces that handles may belong to: one per open trace, shared by its handles.
-pub struct TraceToken {
-    id: u64,
-    open: AtomicBool,
-}
-
-impl TraceToken {
-    pub(crate) fn new() -> Arc<TraceToken> {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        Arc::new(TraceToken { id: NEXT.fetch_add(1, Ordering::Relaxed), open: AtomicBool::new(true) })
-    }
-
-    /// A number that no other trace of the process has.
-    pub fn id(&self) -> u64 {
-        self.id
-    }
-    /// Whether the trace is still being recorded (on whichever thread).
-    pub fn is_open(&self) -> bool {
-        self.open.load(Ordering::Acquire)
-    }
-    pub(crate) fn close(&self) {
-        self.open.store(false, Ordering::Release);
-    }
-}
-
-/// A value of a trace, and which.
-pub struct Traced {
-    token: Arc<TraceToken>,
-    /// The current version's proxy; writes replace it for all clones of the handle.
-    proxy: AtomicU32,
-    ty: ProxyTy,
-}
-
-impl Traced {
-    /// The trace that it belongs to.
-    pub fn token(&self) -> &TraceToken {
-        &self.token
-    }
-    /// The proxy that it stands for now.
-    pub fn proxy(&self) -> ProxyId {
-        ProxyId(self.proxy.load(Ordering::Relaxed))
-    }
-    /// Its type.
-    pub fn ty(&self) -> &ProxyTy {
-        &self.ty
-    }
-    pub(crate) fn set_proxy(&self, proxy: ProxyId) {
-        self.proxy.store(proxy.0, Ordering::Relaxed);
-    }
 }
 
 /// Making handles.
@@ -241,7 +96,7 @@ impl Tensor {
 
     /// A value of the trace of `token`.
     pub(crate) fn traced(token: &Arc<TraceToken>, proxy: ProxyId, ty: ProxyTy) -> Tensor {
-        Tensor(Repr::Traced(Arc::new(Traced { token: token.clone(), proxy: AtomicU32::new(proxy.0), ty })))
+        Tensor(Repr::Traced(Arc::new(Traced::new(token, proxy, ty))))
     }
 
     /// A handle that stands for an error: operators pass it on, reading gives it.
@@ -305,7 +160,7 @@ impl Tensor {
     pub fn ty(&self) -> Option<ProxyTy> {
         match &self.0 {
             Repr::Cell(cell) => Some(cell.proxy_ty()),
-            Repr::Traced(traced) => Some(traced.ty.clone()),
+            Repr::Traced(traced) => Some(traced.ty().clone()),
             Repr::Poison(_) => None,
         }
     }
@@ -313,8 +168,8 @@ impl Tensor {
     /// Its sizes, slowest axis first; none for a poisoned tensor.
     pub fn shape(&self) -> Vec<Dim> {
         match &self.0 {
-            Repr::Cell(cell) => cell.sizes.iter().map(|&n| Dim::from(n)).collect(),
-            Repr::Traced(traced) => traced.ty.as_tensor().map(|t| t.shape.to_vec()).unwrap_or_default(),
+            Repr::Cell(cell) => cell.sizes().iter().map(|&n| Dim::from(n)).collect(),
+            Repr::Traced(traced) => traced.ty().as_tensor().map(|t| t.shape.to_vec()).unwrap_or_default(),
             Repr::Poison(_) => Vec::new(),
         }
     }
@@ -340,8 +195,8 @@ impl Tensor {
     /// Number of axes; 0 for a poisoned tensor.
     pub fn rank(&self) -> usize {
         match &self.0 {
-            Repr::Cell(cell) => cell.sizes.len(),
-            Repr::Traced(traced) => traced.ty.as_tensor().map_or(0, TensorTy::rank),
+            Repr::Cell(cell) => cell.sizes().len(),
+            Repr::Traced(traced) => traced.ty().as_tensor().map_or(0, TensorTy::rank),
             Repr::Poison(_) => 0,
         }
     }
@@ -360,8 +215,8 @@ impl Tensor {
     /// Its element type; a poisoned tensor says the default float.
     pub fn dtype(&self) -> DType {
         match &self.0 {
-            Repr::Cell(cell) => cell.dtype,
-            Repr::Traced(traced) => match &traced.ty {
+            Repr::Cell(cell) => cell.dtype(),
+            Repr::Traced(traced) => match traced.ty() {
                 ProxyTy::Tensor(t) => t.ty.dtype,
                 ProxyTy::Number(d) => *d,
                 ProxyTy::Key => DType::I64,
@@ -382,7 +237,7 @@ impl Tensor {
         match &self.0 {
             Repr::Cell(cell) => Ok(cell.buffer()),
             Repr::Traced(traced) => {
-                let claim = format!("the elements of a traced {} can't be read", traced.ty);
+                let claim = format!("the elements of a traced {} can't be read", traced.ty());
                 Err(Error::new("E742", claim)
                     .note("while a function is traced its tensors have types, but no data yet")
                     .help("return the tensor from the traced function and read it there; choose between values with `where`")
@@ -437,7 +292,7 @@ impl Tensor {
         let new = value.buffer()?;
         self.buffer()?;
         let Repr::Cell(cell) = &self.0 else { return Ok(()) };
-        if new.dtype() != cell.dtype || new.shape() != cell.sizes.as_slice() {
+        if new.dtype() != cell.dtype() || new.shape() != cell.sizes() {
             let (old, new) = (self.type_text(), value.type_text());
             let claim = format!("{old} can't be set to {new}: a tensor keeps its type for life");
             return Err(Error::new("E714", claim).at(Loc::caller()));

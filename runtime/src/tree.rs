@@ -232,7 +232,9 @@ impl<'l> Leaves<'l> {
     /// The next one; a poisoned one after the last, which only an implementation of [`Tree`] that shows its parts in
     /// different orders meets.
     pub fn next_leaf(&mut self) -> Tensor {
-        self.0.next().unwrap_or_else(|| Tensor::poisoned(Error::new("E748", "a `Tree` shows fewer leaves than it takes")))
+        self.0
+            .next()
+            .unwrap_or_else(|| Tensor::poisoned(Error::new("E748", "a `Tree` shows fewer leaves than it takes")))
     }
 }
 

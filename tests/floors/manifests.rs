@@ -89,8 +89,7 @@ fn every_dependency_has_a_line_that_says_why() {
         }
     }
     let page = read(&root().join("docs/dependencies.md"));
-    let listed: BTreeSet<&str> =
-        page.lines().filter_map(|l| l.strip_prefix("| `")?.split('`').next()).collect();
+    let listed: BTreeSet<&str> = page.lines().filter_map(|l| l.strip_prefix("| `")?.split('`').next()).collect();
     let mut faults = Vec::new();
     for (name, by) in &used {
         if !listed.contains(name) {

@@ -138,7 +138,9 @@ fn note(edges: &mut Edges, from: &Module, to: &Module) {
 
 /// One circle through each module of a level that is on some, as a path that starts at its smallest name.
 fn circles(edges: &Edges, level: &Module) -> BTreeSet<Vec<String>> {
-    let next = |m: &str| edges.get(&(level.clone(), m.to_owned())).map(|e| e.keys().cloned().collect::<Vec<_>>()).unwrap_or_default();
+    let next = |m: &str| {
+        edges.get(&(level.clone(), m.to_owned())).map(|e| e.keys().cloned().collect::<Vec<_>>()).unwrap_or_default()
+    };
     let mut out = BTreeSet::new();
     for (_, start) in edges.keys().filter(|(l, _)| l == level) {
         // breadth first, so that the circle is a shortest one

@@ -62,7 +62,11 @@ fn headings(text: &str) -> Vec<String> {
         .filter(|l| l.starts_with('#'))
         .map(|l| {
             let words = l.trim_start_matches('#').trim().to_lowercase();
-            words.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_')).collect::<String>().replace(' ', "-")
+            words
+                .chars()
+                .filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'))
+                .collect::<String>()
+                .replace(' ', "-")
         })
         .collect()
 }

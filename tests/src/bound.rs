@@ -5,10 +5,10 @@
 //! of the magnitudes of its terms, so its bound `n * u * sum |x|` holds in whatever order a kernel adds. What cannot be
 //! told (an overflow on the way, a jump within the error) has an infinite bound and is not compared.
 
-use crate::oracle::Domain;
-use fulgurite_core::DType;
+use crate::oracle::{Domain, Operand};
 use fulgurite_core::builtins::{Builtin, cast_f64, eval_f64};
 use fulgurite_core::eval::nest::{Array, Data, Field};
+use fulgurite_core::{DType, Value};
 use std::cell::Cell;
 
 /// Rounding errors of an exactly rounded operation that a kernel may make: a fused or reordered form has one more.
@@ -142,7 +142,13 @@ impl Field for Bounded {
                 let mut moved = values.clone();
                 moved[i] = end;
                 let off = (eval_f64(builtin, &moved) - value).abs();
-                error += if off.is_nan() && !value.is_nan() { f64::INFINITY } else if off.is_nan() { 0.0 } else { off };
+                error += if off.is_nan() && !value.is_nan() {
+                    f64::INFINITY
+                } else if off.is_nan() {
+                    0.0
+                } else {
+                    off
+                };
             }
         }
         let size = match builtin {
@@ -163,11 +169,23 @@ impl Domain for Bounded {
         COMPUTE.set(compute);
     }
 
+    fn read(self, dtype: DType) -> Bounded {
+        // an f64 of rank 0 among f32 is rounded before anything is computed
+        let compute = COMPUTE.get();
+        if unit(dtype) < unit(compute) { self.rounded(compute, EXACT) } else { self }
+    }
+
     fn stored(self, dtype: DType) -> Bounded {
         // what a next row reads is rounded once more; a result over several rows starts a new sum
         let kept = Bounded { size: self.value.abs(), ..self }.rounded(dtype, EXACT);
         Bounded { size: self.value.abs(), ..kept }
     }
+}
+
+/// Operands as exact numbers: what a call is given has no error yet.
+pub fn exact(args: &[Value<Operand<f64>>]) -> Vec<Value<Operand<Bounded>>> {
+    Bounded::enter(DType::F64);
+    args.iter().map(|a| a.map(&mut |o: &Operand<f64>| o.convert())).collect()
 }
 
 /// What is wrong with `got`, where `want` is what the oracle allows.
@@ -183,7 +201,10 @@ pub fn compare(got: &Array<f64>, want: &Array<Bounded>) -> Result<(), String> {
             for (i, (g, w)) in got.iter().zip(allowed).enumerate() {
                 if !w.allows(*g, want.dtype) {
                     let off = (g - w.value).abs();
-                    return Err(format!("element {i} is {g:e}, should be {:e}: off by {off:.2e}, {:.2e} is allowed", w.value, w.error));
+                    return Err(format!(
+                        "element {i} is {g:e}, should be {:e}: off by {off:.2e}, {:.2e} is allowed",
+                        w.value, w.error
+                    ));
                 }
             }
             Ok(())

@@ -238,7 +238,13 @@ impl Attempt<'_> {
             Elem::Var(v) if v == "T" && self.rng.one_in(2) => joined,
             Elem::Var(_) => *self.rng.pick(&DType::STORED),
             Elem::Index => *self.rng.pick(&[DType::I64, DType::I32]),
-            Elem::Acc(_) => if joined.is_float() { joined.opmath() } else { joined },
+            Elem::Acc(_) => {
+                if joined.is_float() {
+                    joined.opmath()
+                } else {
+                    joined
+                }
+            }
             Elem::Real(_) => joined.real(),
             Elem::Class(c) => {
                 let all: Vec<DType> = DTypeSet::from_class(c.as_str())
@@ -302,7 +308,8 @@ impl Call {
 impl fmt::Display for Call {
     /// `add(x = f32[2, 3] {1.0, …}, y = 2)`
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = self.row.sig.params.iter().map(|p| p.name.name).chain(self.row.sig.opts.iter().map(|o| o.name.name));
+        let names =
+            self.row.sig.params.iter().map(|p| p.name.name).chain(self.row.sig.opts.iter().map(|o| o.name.name));
         let given: Vec<String> = names
             .zip(&self.args)
             .filter(|(_, v)| !v.is_absent())

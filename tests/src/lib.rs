@@ -5,12 +5,16 @@
 //! | [`rows`] | the database under test |
 //! | [`calls`] | valid calls of a row, made from its signature alone |
 //! | [`oracle`] | what a call means: the row's own text, evaluated plainly |
+//! | [`bound`], [`guard`] | numbers with an error bound, numbers that remember their branches |
+//! | [`bridge`] | the same calls on the runtime |
 //! | [`recorded`] | values that PyTorch gave |
 //! | [`rng`] | random numbers that are the same everywhere |
 
+pub mod bound;
+pub mod bridge;
 pub mod calls;
+pub mod guard;
 pub mod oracle;
 pub mod recorded;
 pub mod rng;
 pub mod rows;
-pub mod syntax;

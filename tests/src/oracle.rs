@@ -5,6 +5,7 @@
 //! with an error bound ([`crate::bound`]), f64 that remembers its branches ([`crate::guard`]).
 
 use crate::rows::rows;
+use fulgurite_core::derive::walk;
 use fulgurite_core::eval::nest::{self, Array, Data, Field, NestError};
 use fulgurite_core::eval::tensor::{self, Machine};
 use fulgurite_core::lang::ast::*;
@@ -97,6 +98,10 @@ impl<F: Field> fmt::Display for Operand<F> {
 pub trait Domain: Field {
     /// Called before a nest is run whose elements are computed in `compute`.
     fn enter(_compute: DType) {}
+    /// An element of a tensor of `dtype`, as the nest reads it.
+    fn read(self, _dtype: DType) -> Self {
+        self
+    }
     /// A result as it is stored, in `dtype`.
     fn stored(self, _dtype: DType) -> Self {
         self
@@ -155,20 +160,27 @@ fn call<F: Domain>(row: &Row, args: &[Value<Operand<F>>], solved: &Solved) -> Re
 }
 
 /// Runs a scalar or index body as loops.
-fn run_body<F: Domain>(row: &Row, body: &Block, solved: &Solved, args: &[Value<Operand<F>>]) -> Result<Vec<Array<F>>, Refusal> {
+fn run_body<F: Domain>(
+    row: &Row,
+    body: &Block,
+    solved: &Solved,
+    args: &[Value<Operand<F>>],
+) -> Result<Vec<Array<F>>, Refusal> {
     let nest = lower_with(row, body, solved, &rows().table)?;
     let (tensors, numbers) = flatten(row, args, solved);
     F::enter(solved.compute);
+    let tensors: Vec<Array<F>> = tensors.into_iter().map(|a| each(a, F::read)).collect();
     let outs = nest::run(&nest, &tensors, &numbers).map_err(|e| match e {
         NestError::Malformed(m) => Refusal::new("E706", m),
         other => Refusal::new(ELEMENTS, other.to_string()),
     })?;
-    Ok(outs.into_iter().map(stored).collect())
+    Ok(outs.into_iter().map(|a| each(a, F::stored)).collect())
 }
 
-fn stored<F: Domain>(mut a: Array<F>) -> Array<F> {
+/// The array with its floats replaced.
+fn each<F>(mut a: Array<F>, f: fn(F, DType) -> F) -> Array<F> {
     if let Data::Float(v) = a.data {
-        a.data = Data::Float(v.into_iter().map(|x| x.stored(a.dtype)).collect());
+        a.data = Data::Float(v.into_iter().map(|x| f(x, a.dtype)).collect());
     }
     a
 }
@@ -197,7 +209,8 @@ fn check_elements<F: Domain>(row: &Row, args: &[Value<Operand<F>>], solved: &Sol
         let mut test = row.clone();
         test.sig.outs.truncate(1);
         test.sig.aux.clear();
-        test.sig.outs[0].ty = Type { elem: vec![Elem::Class(Name::new("bool"))], dims: Some(vec![]), list: None, span: Span::default() };
+        test.sig.outs[0].ty =
+            Type { elem: vec![Elem::Class(Name::new("bool"))], dims: Some(vec![]), list: None, span: Span::default() };
         let mut solved = solved.clone();
         solved.outs = vec![OutTy::Tensor(TensorTy::new::<i64>(DType::Bool, &[]))];
         solved.aux.clear();
@@ -214,9 +227,12 @@ fn check_elements<F: Domain>(row: &Row, args: &[Value<Operand<F>>], solved: &Sol
 fn elementwise(row: &Row, cond: &Expr) -> Option<Expr> {
     let mut binds: Vec<Bind> = Vec::new();
     let mut found = false;
-    let value = crate::syntax::map(cond, &mut |e| {
+    let value = walk::map(cond, &mut |e| {
         if let Node::Call(f, _) = &*e.node
-            && matches!(f.name.as_str(), "some" | "size" | "len" | "is_tensor" | "is_number" | "is_int" | "is_bool" | "is_float")
+            && matches!(
+                f.name.as_str(),
+                "some" | "size" | "len" | "is_tensor" | "is_number" | "is_int" | "is_bool" | "is_float"
+            )
         {
             return Some(e.clone());
         }
@@ -244,7 +260,14 @@ fn elementwise(row: &Row, cond: &Expr) -> Option<Expr> {
     });
     found.then(|| {
         let span = Span::default();
-        Expr::bare(Node::Reduce(Reduce { red: Red::All, binds: Some(binds), filter: None, body: value, otherwise: None, span }))
+        Expr::bare(Node::Reduce(Reduce {
+            red: Red::All,
+            binds: Some(binds),
+            filter: None,
+            body: value,
+            otherwise: None,
+            span,
+        }))
     })
 }
 
@@ -255,7 +278,12 @@ impl<F: Domain> Machine for Interpreter<F> {
     type V = Operand<F>;
     type Error = Refusal;
 
-    fn call(&mut self, op: Name, positional: Vec<Value<Operand<F>>>, named: Vec<(Name, Value<Operand<F>>)>) -> Results<F> {
+    fn call(
+        &mut self,
+        op: Name,
+        positional: Vec<Value<Operand<F>>>,
+        named: Vec<(Name, Value<Operand<F>>)>,
+    ) -> Results<F> {
         let mut first = None;
         for row in overloads(op) {
             let solved = sig::arrange(&row, positional.clone(), named.clone())

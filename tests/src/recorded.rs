@@ -48,7 +48,9 @@ pub fn cases() -> Vec<Result<Case, String>> {
             let count = seen.entry(row.clone()).or_default();
             *count += 1;
             let name = format!("{row}.{count}");
-            out.push(case(record, &row, &name).ok_or_else(|| format!("{name} does not fit a row of ops.yaml: {record}")));
+            out.push(
+                case(record, &row, &name).ok_or_else(|| format!("{name} does not fit a row of ops.yaml: {record}")),
+            );
         }
     }
     out
@@ -96,7 +98,8 @@ fn value_of(json: &Json) -> Option<Value<Operand<f64>>> {
 
 fn array(json: &Json) -> Option<Array<f64>> {
     let dtype = DType::from_name(json["dtype"].as_str()?)?;
-    let shape: Vec<usize> = json["shape"].as_array()?.iter().map(|n| n.as_u64().map(|n| n as usize)).collect::<Option<_>>()?;
+    let shape: Vec<usize> =
+        json["shape"].as_array()?.iter().map(|n| n.as_u64().map(|n| n as usize)).collect::<Option<_>>()?;
     let data = json["data"].as_array()?;
     let scalars = data.iter().map(|x| match x {
         Json::Bool(b) => Some(Scalar::Bool(*b)),

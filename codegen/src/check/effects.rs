@@ -191,27 +191,8 @@ impl Uses {
                     }
                     self.seen.push((what, at));
                 }
-                children(e, &mut |child| self.expr(child, of));
+                walk::children(e, &mut |child| self.expr(child, of));
             }
         }
-    }
-}
-
-/// The parts directly below an expression that is no branch.
-fn children<'a>(e: &'a Expr, f: &mut dyn FnMut(&'a Expr)) {
-    match &*e.node {
-        Node::Tuple(items) => items.iter().for_each(f),
-        Node::Unary(_, inner) | Node::Cast(inner, _) | Node::Zip(inner) | Node::Spread(inner) => f(inner),
-        Node::Binary(_, left, right) => {
-            f(left);
-            f(right);
-        }
-        Node::Call(_, args) => args.iter().for_each(|arg| f(&arg.value)),
-        Node::Reduce(reduce) => {
-            reduce.filter.iter().for_each(&mut *f);
-            f(&reduce.body);
-            reduce.otherwise.iter().for_each(f);
-        }
-        _ => {}
     }
 }

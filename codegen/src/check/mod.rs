@@ -4,11 +4,12 @@
 //! no later check, and a call of it is no fault of its caller.
 
 pub mod cases;
-mod closure;
+pub mod closure;
 mod dtypes;
 mod effects;
 pub mod facts;
 mod keys;
+pub mod gradients;
 pub mod machine;
 mod names;
 mod overlaps;

@@ -14,6 +14,11 @@ use crate::diag::Diag;
 /// What is wrong with the types of `block`, the VJP rule of `row` for `arg`, in these cases: the first fault.
 pub fn vjp(rule: &Rule, row: &Row, arg: Name, block: &Block, rows: &RowSet, cases: &[Case]) -> Option<Diag> {
     let at = row.sig.params.iter().position(|param| param.name.name == arg)?;
+    if !fulgurite_core::derive::differentiable(&row.sig.params[at].ty) {
+        let message = format!("{} is a gradient for `{}`, which has none", rule.name(), row.sig.params[at]);
+        let diag = Diag::error("E412", rule.text.place, message);
+        return Some(diag.help("delete the rule: integers, truth values and keys have no gradient"));
+    }
     cases.iter().find_map(|case| {
         let wanted = case.args.get(at)?;
         // no result, no cotangent: the rule is never run

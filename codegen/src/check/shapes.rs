@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fulgurite_core::Value;
-use fulgurite_core::lang::{Block, Expr, Node, Out};
+use fulgurite_core::lang::{Block, DimKind, DimPat, Expr, Node, Out};
 use fulgurite_core::lower::lower_with;
 use fulgurite_core::row::{Meaning, Row};
 use fulgurite_core::sig::{ArgTy, OutTy};
@@ -31,11 +31,36 @@ pub fn check(rule: &Rule, row: &Arc<Row>, rows: &RowSet, family: &Family) -> Opt
 
 fn unreachable(rule: &Rule, row: &Row, family: &Family) -> Diag {
     let source = rule.source;
+    if let Some(diag) = ambiguous(rule, row) {
+        return diag;
+    }
     let diag = Diag::error("E108", source.sig.text.place, format!("no call of `{}` that was tried is accepted", row.op));
     match &family.refused {
         Some(refusal) => diag.note(format!("the last one: {}", refusal.message)),
         None => diag,
     }
+}
+
+/// E103: two lists of unknown length side by side.
+fn ambiguous(rule: &Rule, row: &Row) -> Option<Diag> {
+    row.sig.params.iter().find_map(|param| {
+        let mut open: Option<&DimPat> = None;
+        for dim in param.ty.dims.iter().flatten() {
+            match &dim.kind {
+                DimKind::One { at: Some(_), .. } => open = None,
+                DimKind::List { axes: None, .. } | DimKind::Broadcast(_) | DimKind::BroadcastList(_) => {
+                    let Some(first) = open.replace(dim) else { continue };
+                    let message = format!("where `{first}` of `{}` ends and `{dim}` begins can't be told", param.name.name);
+                    let text = &rule.source.sig.text;
+                    let diag = Diag::error("E103", text.at(first.span.to(dim.span)), message);
+                    let help = "name an axis between them, `N@dim`, or bind one of them by an option, `Shape(…)`";
+                    return Some(diag.help(help));
+                }
+                _ => {}
+            }
+        }
+        None
+    })
 }
 
 fn index_body(rule: &Rule, row: &Row, body: &Block, rows: &RowSet, case: &Case) -> Option<Diag> {

@@ -19,52 +19,61 @@ pub fn block<'a>(block: &'a Block, f: &mut dyn FnMut(&'a Expr)) {
 /// The same for one expression, itself included.
 pub fn expr<'a>(e: &'a Expr, f: &mut dyn FnMut(&'a Expr)) {
     f(e);
+    children(e, &mut |child| expr(child, f));
+}
+
+/// Calls `f` on the expressions directly inside `e`, in the order of the text.
+pub fn children<'a>(e: &'a Expr, f: &mut dyn FnMut(&'a Expr)) {
+    let branch = |block: &'a Block, f: &mut dyn FnMut(&'a Expr)| {
+        for stmt in &block.stmts {
+            match stmt {
+                Stmt::Let(_, value) | Stmt::Write(_, value) => f(value),
+            }
+        }
+        f(&block.value);
+    };
     match &*e.node {
         Node::Int(_) | Node::Float(_) | Node::Str(_) | Node::Name(_) => {}
-        Node::Tuple(items) => items.iter().for_each(|item| expr(item, f)),
-        Node::Unary(_, inner) | Node::Cast(inner, _) | Node::Zip(inner) | Node::Spread(inner) => expr(inner, f),
+        Node::Tuple(items) => items.iter().for_each(f),
+        Node::Unary(_, inner) | Node::Cast(inner, _) | Node::Zip(inner) | Node::Spread(inner) => f(inner),
         Node::Binary(_, left, right) => {
-            expr(left, f);
-            expr(right, f);
+            f(left);
+            f(right);
         }
         Node::If(cond, yes, no) => {
-            expr(cond, f);
-            block(yes, f);
-            block(no, f);
+            f(cond);
+            branch(yes, f);
+            branch(no, f);
         }
-        Node::Match(_, arms) => arms.iter().for_each(|(_, value)| expr(value, f)),
-        Node::Call(_, args) => args.iter().for_each(|arg| expr(&arg.value, f)),
+        Node::Match(_, arms) => arms.iter().for_each(|(_, value)| f(value)),
+        Node::Call(_, args) => args.iter().for_each(|arg| f(&arg.value)),
         Node::Access(access) => {
-            if let Some(item) = &access.item {
-                expr(item, f);
-            }
+            access.item.iter().for_each(&mut *f);
             access.places.iter().for_each(|place| self::place(place, f));
             if let Outside::Value(value) = &access.outside {
-                expr(value, f);
+                f(value);
             }
         }
         Node::Reduce(reduce) => {
             for (low, high) in reduce.binds.iter().flatten().filter_map(|bind| bind.range.as_ref()) {
-                expr(low, f);
-                expr(high, f);
+                f(low);
+                f(high);
             }
-            reduce.filter.iter().for_each(|filter| expr(filter, f));
-            expr(&reduce.body, f);
-            reduce.otherwise.iter().for_each(|value| expr(value, f));
+            reduce.filter.iter().for_each(&mut *f);
+            f(&reduce.body);
+            reduce.otherwise.iter().for_each(f);
         }
-        Node::List(items) => {
-            for item in items {
-                if let ListItem::One(item) = item {
-                    expr(item, f);
-                }
+        Node::List(items) => items.iter().for_each(|item| {
+            if let ListItem::One(item) = item {
+                f(item);
             }
-        }
+        }),
     }
 }
 
 fn place<'a>(place: &'a Place, f: &mut dyn FnMut(&'a Expr)) {
     match place {
-        Place::One(e) | Place::Zip(e) | Place::Unravel(e) | Place::BroadcastZip(e) => expr(e, f),
+        Place::One(e) | Place::Zip(e) | Place::Unravel(e) | Place::BroadcastZip(e) => f(e),
         Place::BroadcastGroup(inner) => inner.iter().for_each(|p| self::place(p, f)),
         Place::List(..) | Place::Broadcast(_) => {}
     }

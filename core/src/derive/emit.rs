@@ -72,6 +72,8 @@ impl Emit<'_, '_> {
         }
         match self.terms.op(t) {
             Op::If(c, ..) => self.always(*c, outer, out),
+            // the left side may ask whether what the right side reads is there
+            Op::Bin(BinOp::And | BinOp::Or, a, _) => self.always(*a, outer, out),
             Op::Match(_, arms) => {
                 for (_, a) in arms {
                     let names = self.terms.names(*a);

@@ -166,6 +166,12 @@ impl Matcher<'_> {
                 (None, None) => None,
                 (None, Some(_)) => return Err(Mismatch::Ambiguous),
                 (Some(l), None) => Some(l.len()),
+                // the argument's own shape has its axes of 1 too
+                (Some(_), Some(Axes { kind: AxesKind::Fn(f, args), not: false, .. })) if f.name == "of" => {
+                    let of = args.first().map(|a| a.name);
+                    let part = self.env.broadcast.iter().find(|b| Some(b.param) == of);
+                    Some(part.ok_or(Mismatch::Ambiguous)?.own.len())
+                }
                 (Some(l), Some(a)) => {
                     let kept = keep_flag(self.env, keep.as_ref())?;
                     Some(if kept { l.len() } else { statics::axes(self.env, a, l.len(), at)?.len() })
@@ -247,9 +253,12 @@ impl Matcher<'_> {
     }
 
     fn broadcasts(&mut self, param: Name, list: Name, sizes: &[Dim], at: At) {
+        let item = at.item.unwrap_or(0);
+        // a pattern that waited for something else is matched again
+        self.env.broadcast.retain(|b| (b.param, b.item, b.list) != (param, item, list));
         self.env.broadcast.push(Broadcast {
             param,
-            item: at.item.unwrap_or(0),
+            item,
             list,
             own: SmallVec::from_slice(sizes),
         });

@@ -12,6 +12,9 @@ use crate::row::Row;
 use crate::{DType, Dim, Name, Scalar, TensorTy, Value};
 use smallvec::SmallVec;
 
+/// The longest list that a call yields: every item is a value of its own in a trace.
+const MOST_ITEMS: usize = 1 << 16;
+
 /// What an argument is.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ArgTy {
@@ -65,7 +68,7 @@ enum Given {
 /// E701 sizes that do not fit, E702 wrong kind or number of arguments, E703 dtypes, E704 an option out of range,
 /// E705 a stated requirement that does not hold.
 pub fn solve<V>(row: &Row, args: &[Value<V>], ty: &dyn Fn(&V) -> ArgTy) -> Result<Solved, Refusal> {
-    let mut call = Call { row, env: Env::default(), runtime: 0 };
+    let mut call = Call { row, env: Env::default(), runtime: 0, bound_by: Vec::new() };
     let given = call.classify(args, ty)?;
     call.solve(&given, &args[row.sig.params.len().min(args.len())..], ty).map_err(|stop| match stop {
         Stop::Refused(r) => r,
@@ -77,6 +80,8 @@ struct Call<'r> {
     row: &'r Row,
     env: Env,
     runtime: usize,
+    /// Which argument bound a size first.
+    bound_by: Vec<(Name, Name)>,
 }
 
 impl Call<'_> {
@@ -164,8 +169,24 @@ impl Call<'_> {
         let row = self.row;
         // options that bind sizes or name axes stand before the shapes that use them; the rest after
         let mut done = vec![false; row.sig.opts.len()];
-        self.options(opts, ty, given, &mut done, true)?;
-        self.shapes(given)?;
+        let mut open = self.open(given)?;
+        let mut joined = false;
+        loop {
+            // options may need sizes, and shapes the options that name axes of others
+            let before = (open.len(), done.iter().filter(|d| **d).count());
+            self.options(opts, ty, given, &mut done, true)?;
+            open = self.shapes(given, open)?;
+            if open.is_empty() {
+                break;
+            }
+            if before == (open.len(), done.iter().filter(|d| **d).count()) {
+                if joined {
+                    return Err(Stop::NotStatic);
+                }
+                self.broadcast()?;
+                joined = true;
+            }
+        }
         self.options(opts, ty, given, &mut done, false)?;
         if self.env.broadcast.iter().any(|_| true) {
             self.broadcast()?;
@@ -243,7 +264,8 @@ impl Call<'_> {
         Ok(())
     }
 
-    fn shapes(&mut self, given: &[Given]) -> Result<(), Stop> {
+    /// The tensors to match, items of lists one by one.
+    fn open(&mut self, given: &[Given]) -> Result<Vec<(usize, Option<usize>)>, Stop> {
         let row = self.row;
         let mut open: Vec<(usize, Option<usize>)> = Vec::new();
         for (i, g) in given.iter().enumerate() {
@@ -281,7 +303,17 @@ impl Call<'_> {
             let empty = Refusal::new("E705", format!("`{}` needs at least one tensor", row.op));
             return Err(empty.into());
         }
-        let mut matcher = Matcher { env: &mut self.env, bound_by: Vec::new(), op: row.op };
+        Ok(open)
+    }
+
+    /// Matches what can be matched now; what waits for lists or options is left.
+    fn shapes(
+        &mut self,
+        given: &[Given],
+        mut open: Vec<(usize, Option<usize>)>,
+    ) -> Result<Vec<(usize, Option<usize>)>, Stop> {
+        let row = self.row;
+        let mut matcher = Matcher { env: &mut self.env, bound_by: std::mem::take(&mut self.bound_by), op: row.op };
         while !open.is_empty() {
             let before = open.len();
             let mut later = Vec::new();
@@ -299,12 +331,13 @@ impl Call<'_> {
                     Err(Mismatch::Refused(r)) => return Err(Stop::Refused(with_types(r, row, given))),
                 }
             }
-            if later.len() == before {
-                return Err(Stop::NotStatic);
-            }
             open = later;
+            if open.len() == before {
+                break;
+            }
         }
-        Ok(())
+        self.bound_by = matcher.bound_by;
+        Ok(open)
     }
 
     /// Lists that nothing binds exactly are the join of what broadcasts to them.
@@ -557,6 +590,10 @@ impl Call<'_> {
             None => OutTy::Tensor(one(&mut self.env, None)?),
             Some(ListLen::Expr(len)) => {
                 let n = statics::eval(&self.env, len, At::default())?.int()?.len();
+                if n > MOST_ITEMS {
+                    let message = format!("`{}`: the result would be a list of {n} tensors, at most {MOST_ITEMS} can be", self.row.op);
+                    return Err(Refusal::new("E704", message).into());
+                }
                 OutTy::List((0..n).map(|i| one(&mut self.env, Some(i))).collect::<Result<_, Stop>>()?)
             }
             Some(_) => OutTy::FromBody,

@@ -585,7 +585,11 @@ pub fn axes(env: &Env, axes: &Axes, rank: usize, at: At) -> Static<Vec<usize>> {
         }
         AxesKind::Not(inner) => self::axes(env, inner, rank, at)?,
     };
-    Ok(if axes.not { (0..rank).filter(|a| !chosen.contains(a)).collect() } else { chosen })
+    // a tensor of rank 0 takes the axes 0 and -1 of options, but has none
+    Ok(match axes.not {
+        true => (0..rank).filter(|a| !chosen.contains(a)).collect(),
+        false => chosen.into_iter().filter(|a| *a < rank).collect(),
+    })
 }
 
 /// The dtype that an element class stands for here.

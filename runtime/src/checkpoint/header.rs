@@ -60,8 +60,7 @@ impl Header {
     /// Reads and checks a header; `data` is how many bytes follow it.
     pub(super) fn parse(text: &[u8], data: u64) -> Result<Header, Fault> {
         let wrong = |what: String| Fault::Wrong(what);
-        let parsed: Value =
-            serde_json::from_slice(text).map_err(|e| wrong(format!("its header is not JSON: {e}")))?;
+        let parsed: Value = serde_json::from_slice(text).map_err(|e| wrong(format!("its header is not JSON: {e}")))?;
         let Value::Object(map) = parsed else { return Err(wrong("its header is not a JSON object".into())) };
         let mut header = Header::default();
         for (name, value) in map {
@@ -78,7 +77,11 @@ impl Header {
             if e.begin != at {
                 let what = if e.begin < at { "overlaps the one before" } else { "leaves a hole before it" };
                 let name = clip(&e.name);
-                return Err(wrong(format!("tensor `{name}` {what}: its data start at {}, not at {}", grouped(e.begin), grouped(at))));
+                return Err(wrong(format!(
+                    "tensor `{name}` {what}: its data start at {}, not at {}",
+                    grouped(e.begin),
+                    grouped(at)
+                )));
             }
             at = e.end;
         }
@@ -122,8 +125,7 @@ impl Header {
 
     /// What differs from the tensors that a tree wants.
     pub(super) fn differences(&self, wanted: &[(&str, TensorTy)]) -> Vec<String> {
-        let have: std::collections::HashMap<&str, &Entry> =
-            self.entries.iter().map(|e| (e.name.as_str(), e)).collect();
+        let have: std::collections::HashMap<&str, &Entry> = self.entries.iter().map(|e| (e.name.as_str(), e)).collect();
         let mut out = Vec::new();
         let mut known = std::collections::HashSet::new();
         for (name, ty) in wanted {

@@ -60,7 +60,8 @@ impl File {
         let entry = self.header.entry(name).cloned();
         let entry = entry.ok_or_else(|| unreadable(&self.path, &format!("it has no tensor `{name}`")))?;
         let mut bytes = vec![0; (entry.end - entry.begin) as usize];
-        let read = self.file.seek(SeekFrom::Start(self.data + entry.begin)).and_then(|_| self.file.read_exact(&mut bytes));
+        let read =
+            self.file.seek(SeekFrom::Start(self.data + entry.begin)).and_then(|_| self.file.read_exact(&mut bytes));
         read.map_err(|e| unreadable(&self.path, &e))?;
         Buffer::from_bytes(entry.ty.dtype, &entry.ty.sizes(), &bytes).map_err(|e| unreadable(&self.path, &e))
     }

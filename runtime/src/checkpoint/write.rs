@@ -33,7 +33,8 @@ pub(super) fn write(path: &Path, mut parts: Vec<(String, Buffer)>, metadata: &Me
     let head = Header::write(&entries, metadata);
     let failed = |e: io::Error| file_error("E904", path, format!("can't be written: {e}"));
     let (temporary, file) = create_beside(path).map_err(failed)?;
-    let written = fill(file, &head, &parts).and_then(|()| fs::rename(&temporary, path)).and_then(|()| sync_folder(path));
+    let written =
+        fill(file, &head, &parts).and_then(|()| fs::rename(&temporary, path)).and_then(|()| sync_folder(path));
     written.map_err(|e| {
         let _ = fs::remove_file(&temporary);
         failed(e)

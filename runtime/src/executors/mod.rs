@@ -23,7 +23,10 @@ pub mod interp;
 mod kernel;
 mod line;
 mod partition;
+mod require;
 mod step;
+#[cfg(test)]
+mod tests;
 
 pub use compiled::{Compiled, Description, StepInfo};
 pub use cpu::{register_kernels, set_threads, threads};

@@ -48,7 +48,8 @@ pub(super) fn acquire<T: Tree>(
     let mut handles: Vec<Tensor> = Vec::with_capacity(args.len());
     for (i, (leaf, path)) in args.iter().enumerate() {
         let ty = leaf_ty(leaf)?;
-        let own = open.argument(path, ty);
+        // a tree that is one leaf has no path
+        let own = open.argument(if path.is_empty() { "x" } else { path }, ty);
         handles.push(if aliased && aliases[i] != i { handles[aliases[i]].clone() } else { own });
     }
     let ran = f(handles).and_then(|template| {
@@ -58,9 +59,14 @@ pub(super) fn acquire<T: Tree>(
     let (template, outputs) = match ran {
         Ok(done) => done,
         Err(error) => {
-            let frame = open.close();
-            stages.note("partial", &frame.builder.finish(&[]), started.elapsed());
-            return Err(error);
+            let partial = open.close().builder.finish(&[]);
+            stages.note("partial", &partial, started.elapsed());
+            let lines = partial.lines.len();
+            return Err(if stages.keeps() {
+                error.note(format!("the {lines} lines traced so far: `trace(\"partial\")`"))
+            } else {
+                error
+            });
         }
     };
     let mut frame = open.close();

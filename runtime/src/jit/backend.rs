@@ -1,121 +1,101 @@
-//! TEMPORARY: the oracle run line by line, until `executors` has `compile`.
+//! The executors' programs, with the user's places for their errors.
 
-use crate::bind::body_of;
-use crate::buffer::{Buffer, Sizes};
-use crate::error::Error;
-use crate::trace::types::*;
-use fulgurite_core::eval::nest::{self, Array};
-use fulgurite_core::lower::{NoRows, lower_with, variant};
-use fulgurite_core::nest::Nest;
-use fulgurite_core::{DType, Scalar, Value};
+use crate::bind;
+use crate::buffer::Buffer;
+use crate::error::{Error, ErrorKind};
+use crate::executors::{self, CompileOptions, Compiled, ExecError, Executor};
+use crate::trace::types::{BoundSymbol, BoundSymbolId, Role, Trace};
+use fulgurite_core::Name;
+use fulgurite_core::loc::Loc;
 use rustc_hash::FxHashMap;
+use std::cell::RefCell;
+use std::sync::Arc;
 
-struct Step {
-    nest: Nest,
-    inputs: Vec<ProxyId>,
-    outs: Vec<ProxyId>,
-    numbers: Vec<Option<Scalar>>,
-    runtime: Vec<ProxyId>,
-    loc: fulgurite_core::loc::Loc,
+/// A compiled trace.
+pub(super) struct Backend {
+    compiled: Compiled,
+    places: FxHashMap<BoundSymbolId, Place>,
+}
+
+/// What an error of a line says about it.
+#[derive(Clone, Copy)]
+struct Place {
     op: &'static str,
-    site: u64,
+    loc: Loc,
+    role: Role,
+    /// The row of the line from which a transform made it.
+    of: Option<&'static str>,
 }
 
-pub struct Compiled {
-    inputs: Vec<ProxyId>,
-    steps: Vec<Step>,
-    copies: Vec<(ProxyId, ProxyId)>,
-    outs: Vec<ProxyId>,
-}
-
-pub fn compile(trace: &Trace) -> Result<Compiled, Error> {
-    let mut c = Compiled { inputs: trace.input_proxies().collect(), steps: Vec::new(), copies: Vec::new(), outs: Vec::new() };
-    c.outs = trace.outputs.iter().copied().chain(trace.epilogue.iter().map(|w| w.value)).collect();
-    for l in &trace.lines {
-        c.line(trace, l)?;
-    }
-    Ok(c)
-}
-
-impl Compiled {
-    fn line(&mut self, trace: &Trace, l: &BoundSymbol) -> Result<(), Error> {
-        if let Some(body) = body_of(&trace.arena, l)? {
-            for inner in &body.lines {
-                self.line(trace, inner)?;
-            }
-            self.copies.extend(body.outs.iter().copied().zip(l.outs.iter().chain(&l.aux).copied()));
-            let at = self.steps.len();
-            let _ = at;
-            return Ok(());
+impl Backend {
+    /// Compiles a trace for these executors, in the order in which they are asked; for the usual ones if none is named.
+    pub fn compile(trace: &Trace, executors: &[Arc<dyn Executor>]) -> Result<Backend, Error> {
+        let mut places: FxHashMap<BoundSymbolId, Place> = FxHashMap::default();
+        for line in &trace.lines {
+            let of = line.origin.and_then(|id| places.get(&id)).map(|p| p.op);
+            places.insert(line.id, place(line, of));
         }
-        let row = l.symbol.row();
-        let Some(block) = row.index_body() else { return Err(Error::new("E801", format!("`{}` has no meaning", row.op))) };
-        let nest = lower_with(row, block, &l.solved, &NoRows)?;
-        let mut inputs = Vec::new();
-        let mut runtime = Vec::new();
-        for (i, a) in l.args.iter().enumerate() {
-            let _ = i;
-            a.for_each(&mut |p| match trace.ty(*p) {
-                ProxyTy::Number(_) => runtime.push(*p),
-                _ => inputs.push(*p),
-            });
-        }
-        self.steps.push(Step {
-            nest,
-            inputs,
-            outs: l.outs.iter().chain(&l.aux).copied().collect(),
-            numbers: variant::numbers(row, &l.solved.env),
-            runtime,
-            loc: l.place.loc,
-            op: l.symbol.name(),
-            site: l.site.unwrap_or(0),
-        });
-        Ok(())
-    }
-
-    pub fn run(&self, inputs: &mut [Buffer]) -> Result<Vec<Buffer>, Error> {
-        let mut env: FxHashMap<ProxyId, Buffer> = self.inputs.iter().copied().zip(inputs.iter().cloned()).collect();
-        let alias: FxHashMap<ProxyId, ProxyId> = self.copies.iter().map(|(a, b)| (*b, *a)).collect();
-        let root = |mut p: ProxyId| {
-            while let Some(q) = alias.get(&p) {
-                p = *q;
+        let places = RefCell::new(places);
+        let failed = RefCell::new(None);
+        let bodies = |line: &BoundSymbol| match bind::body_of(&trace.arena, line) {
+            Ok(body) => {
+                let mut places = places.borrow_mut();
+                let outer = Some(line.symbol.name());
+                body.iter().flat_map(|b| &b.lines).for_each(|l| _ = places.insert(l.id, place(l, outer)));
+                Ok(body)
             }
-            p
+            Err(error) => {
+                let why = ExecError::new(error.code(), error.claim().to_owned()).at(line.id);
+                failed.borrow_mut().get_or_insert(error);
+                Err(why)
+            }
         };
-        for s in &self.steps {
-            let arrays: Vec<Array<f64>> = s.inputs.iter().map(|p| array(&env[&root(*p)], s.site)).collect();
-            let mut rt = s.runtime.iter();
-            let nums: Vec<Scalar> = s
-                .numbers
-                .iter()
-                .map(|n| n.unwrap_or_else(|| rt.next().and_then(|p| env[&root(*p)].item()).unwrap_or(Scalar::Int(0))))
-                .collect();
-            let outs = nest::run(&s.nest, &arrays, &nums)
-                .map_err(|e| Error::new("E803", format!("`{}`: {e}", s.op)).at(s.loc))?;
-            for (p, a) in s.outs.iter().zip(outs) {
-                env.insert(*p, buffer(&a)?);
-            }
+        let mut options = CompileOptions::new(&bodies);
+        if !executors.is_empty() {
+            options.executors = executors.to_vec();
         }
-        Ok(self.outs.iter().map(|p| env[&root(*p)].clone()).collect())
+        let compiled = executors::compile(trace, &options);
+        let (places, failed) = (places.into_inner(), failed.into_inner());
+        let compiled = compiled.map_err(|e| failed.unwrap_or_else(|| in_place(e, &places)))?;
+        Ok(Backend { compiled, places })
+    }
+
+    /// Runs it: the trace's outputs, then the values of its writes. Of the inputs marked `donated`, those that nobody
+    /// else shares may be overwritten.
+    ///
+    /// # Errors
+    /// What an executor reports, at the place of the line.
+    pub fn run(&self, inputs: &mut [Buffer], donated: &[bool]) -> Result<Vec<Buffer>, Error> {
+        let values = match donated.contains(&true) {
+            true => self.compiled.run_donating(inputs, donated),
+            false => self.compiled.run(inputs),
+        };
+        values.map_err(|e| in_place(e, &self.places))
+    }
+
+    /// The program's steps, as text.
+    pub fn describe(&self) -> String {
+        self.compiled.describe().to_string()
     }
 }
 
-fn array(b: &Buffer, site: u64) -> Array<f64> {
-    let mut a = Array::from_scalars(b.dtype(), b.shape(), b.scalars());
-    if let (DType::I64, [2], nest::Data::Int(v)) = (b.dtype(), b.shape(), &mut a.data) {
-        let _ = (v, site);
-    }
-    a
+fn place(line: &BoundSymbol, of: Option<&'static str>) -> Place {
+    Place { op: line.symbol.name(), loc: line.place.loc, role: line.place.role, of }
 }
 
-fn buffer(a: &Array<f64>) -> Result<Buffer, Error> {
-    let items = a.scalars();
-    let sizes = Sizes::from_slice(&a.shape);
-    let mut bytes = Vec::new();
-    for s in items {
-        let b = Buffer::number(s, a.dtype).map_err(|e| Error::new("E802", e.to_string()))?;
-        bytes.extend_from_slice(b.as_bytes());
+/// An executor's error as the user's: at his call, naming the operator.
+fn in_place(e: ExecError, places: &FxHashMap<BoundSymbolId, Place>) -> Error {
+    let mut error = Error::new(e.code, e.message);
+    if let Some(help) = e.help {
+        error = error.help(help);
     }
-    let _ = Value::<()>::Absent;
-    Buffer::from_bytes(a.dtype, &sizes, &bytes).map_err(|e| Error::new("E802", e.to_string()))
+    let Some(place) = e.line.and_then(|id| places.get(&id)) else { return error };
+    error = error.kind_is(ErrorKind::Executor { executor: "", op: Some(Name::new(place.op)) }).at(place.loc);
+    let of = place.of.unwrap_or(place.op);
+    match place.role {
+        Role::Backward | Role::Accumulate => error.note(format!("in `{}`, in the backward of `{of}`", place.op)),
+        Role::Recompute => error.note(format!("in `{}`, computed again for the backward", place.op)),
+        Role::Forward if of != place.op => error.note(format!("in `{}`, in the body of `{of}`", place.op)),
+        Role::Forward => error.note(format!("in `{}`", place.op)),
+    }
 }

@@ -93,11 +93,7 @@ fn poisoned<T: Tree>(tree: &T, e: &Error) -> T {
     tree::map(tree, |_| Tensor::poisoned(e.clone()))
 }
 
-fn differentiate<P: Tree, L: Loss>(
-    p: &P,
-    loc: Loc,
-    f: impl FnOnce(&P) -> Result<L, Error>,
-) -> Result<(L, P), Error> {
+fn differentiate<P: Tree, L: Loss>(p: &P, loc: Loc, f: impl FnOnce(&P) -> Result<L, Error>) -> Result<(L, P), Error> {
     if !scope::is_tracing() {
         return once("value_and_grad", || differentiate(p, loc, f));
     }
@@ -199,7 +195,12 @@ struct Closure<T> {
 
 impl<T: Tree> Closure<T> {
     /// Records `f` on stand-ins for the leaves of `p`.
-    fn record<P: Tree>(name: &str, p: &P, loc: Loc, f: impl FnOnce(&P) -> Result<T, Error>) -> Result<Closure<T>, Error> {
+    fn record<P: Tree>(
+        name: &str,
+        p: &P,
+        loc: Loc,
+        f: impl FnOnce(&P) -> Result<T, Error>,
+    ) -> Result<Closure<T>, Error> {
         let (leaves, detail) = describe(p);
         let nothing = || Error::bug("E709", "no trace is open");
         let open = Open::nested(name).ok_or_else(nothing)?;
@@ -234,12 +235,11 @@ impl<T: Tree> Closure<T> {
         scope::note("joint", &joint.trace, started.elapsed());
         let values = self.splice(p, &joint.trace, cotangents.iter().copied())?;
         let leaves = flatten(p);
-        let grads = leaves.leaves().iter().zip(&self.position).map(|(leaf, at)| {
-            match at.and_then(|at| joint.grads[at]) {
+        let grads =
+            leaves.leaves().iter().zip(&self.position).map(|(leaf, at)| match at.and_then(|at| joint.grads[at]) {
                 Some(output) => Ok(values[output].clone()),
                 None => zero(leaf),
-            }
-        });
+            });
         let grads = grads.collect::<Result<Vec<_>, Error>>()?;
         let value = self.template.rebuild(&mut Leaves::new(&mut values.iter().cloned()));
         Ok((value, p.rebuild(&mut Leaves::new(&mut grads.into_iter()))))

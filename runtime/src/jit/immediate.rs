@@ -1,6 +1,6 @@
 //! Operators outside of any trace: programs of one line on the same executors, kept by symbol, types and options.
 
-use super::backend::{self, Compiled};
+use super::backend::Backend;
 use crate::bind::Builder;
 use crate::buffer::Buffer;
 use crate::error::Error;
@@ -51,7 +51,9 @@ impl Programs {
 
 /// A program of one line.
 struct Line {
-    compiled: Compiled,
+    backend: Backend,
+    /// One `true` per tensor argument.
+    donated: SmallVec<[bool; 4]>,
     results: usize,
     /// Tensor arguments (by number) that are written; their values stand behind the results.
     writes: SmallVec<[usize; 2]>,
@@ -69,7 +71,7 @@ fn call(symbol: SymbolRef, args: Vec<Value<Tensor>>) -> Result<Vec<Tensor>, Erro
     let (line, mut buffers, written) = prepare(symbol, &args)?;
     // arguments that were moved in and that nobody else holds may be overwritten
     drop(args);
-    let mut values = line.compiled.run(&mut buffers)?;
+    let mut values = line.backend.run(&mut buffers, &line.donated)?;
     for (cell, value) in written.iter().zip(values.drain(line.results..)) {
         cell.replace(value);
     }
@@ -97,7 +99,11 @@ fn prepare(symbol: SymbolRef, args: &[Value<Tensor>]) -> Result<Ready, Error> {
 }
 
 /// What of an argument a program depends on; and its tensors.
-fn note<'a>(arg: &'a Value<Tensor>, mark: &mut Fingerprint, cells: &mut SmallVec<[&'a Arc<Cell>; 4]>) -> Result<(), Error> {
+fn note<'a>(
+    arg: &'a Value<Tensor>,
+    mark: &mut Fingerprint,
+    cells: &mut SmallVec<[&'a Arc<Cell>; 4]>,
+) -> Result<(), Error> {
     match arg {
         Value::Tensor(t) => match t.view() {
             View::Cell(cell) => {
@@ -179,5 +185,6 @@ fn compile(symbol: SymbolRef, args: &[Value<Tensor>]) -> Result<Line, Error> {
     // written values are results behind the results: the cells that get them are known here, not to the trace
     let mut trace = builder.finish(&outs);
     trace.epilogue.clear();
-    Ok(Line { compiled: backend::compile(&trace)?, results, writes })
+    let donated = SmallVec::from_elem(true, inputs.len());
+    Ok(Line { backend: Backend::compile(&trace, &[])?, donated, results, writes })
 }

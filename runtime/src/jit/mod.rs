@@ -20,9 +20,10 @@ mod traceable;
 pub use derivatives::{Loss, grad, jvp, try_value_and_grad, value_and_grad, vjp};
 pub use stages::{Stage, Stages};
 pub use stats::{Miss, Stats};
-pub use traceable::{Many, One, Outcome, Traceable};
+pub use traceable::{Arguments, Batch, Many, One, Outcome, Traceable};
 
 use crate::error::Error;
+use crate::executors::Executor;
 use crate::scope;
 use crate::tensor::{Tensor, View};
 use crate::trace::types::Trace;
@@ -34,52 +35,62 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-/// The tree that a function returns.
-pub type Returned<F, M, A> = <<F as Traceable<M, A>>::Out as Outcome>::Tree;
-
 /// A function that is compiled for the types of its arguments when it is called; made by [`jit`].
 pub struct Jit<F> {
     f: F,
     name: String,
     keep: bool,
+    executors: Vec<Arc<dyn Executor>>,
     cache: Cache,
     hits: AtomicU64,
     misses: Mutex<Vec<Miss>>,
+    /// The stages of the last compilation, if it failed.
+    failed: Mutex<Option<Stages>>,
 }
 
 /// A compiled version of `f`, a function of owned trees.
 ///
-/// It may be called from several threads. What `f` does besides calling operators happens when it is traced, not at
+/// Arguments are taken by value: `|model: Model, x: Tensor| …`. It may be called from several threads. What `f` does besides calling operators happens when it is traced, not at
 /// each call; tensors in memory that it captures are read at each call.
 pub fn jit<F>(f: F) -> Jit<F> {
     let path = std::any::type_name::<F>().trim_end_matches("::{{closure}}");
     let name = path.rsplit("::").next().filter(|name| name.starts_with(char::is_alphabetic)).unwrap_or("f");
     let name = name.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
-    Jit { f, name, keep: false, cache: Cache::default(), hits: AtomicU64::new(0), misses: Mutex::default() }
+    Jit {
+        f,
+        name,
+        keep: false,
+        executors: Vec::new(),
+        cache: Cache::default(),
+        hits: AtomicU64::new(0),
+        misses: Mutex::default(),
+        failed: Mutex::default(),
+    }
 }
 
 impl<F> Jit<F> {
     /// The same under another name, which traces show.
-    pub fn named(self, name: &str) -> Jit<F> {
+    pub fn named(self, name: &str) -> Self {
         Jit { name: name.to_owned(), ..self }
     }
 
     /// The same, keeping the text of every stage of programs compiled from now on.
-    pub fn keep_traces(self) -> Jit<F> {
+    pub fn keep_traces(self) -> Self {
         Jit { keep: true, ..self }
+    }
+
+    /// The same on these executors, in the order in which they are asked for each line.
+    pub fn on(self, executors: Vec<Arc<dyn Executor>>) -> Self {
+        Jit { executors, ..self }
     }
 
     /// Calls it. Arguments are moved in: memory that nobody else holds is reused.
     ///
     /// # Errors
     /// The first error of an argument; what tracing, compiling or running reports; the function's own error.
-    pub fn call<M, A: Tree>(&self, args: A) -> Result<Returned<F, M, A>, Error>
-    where
-        F: Traceable<M, A>,
-        Returned<F, M, A>: Send + Sync + 'static,
-    {
+    pub fn call<M, A: Arguments<F, M>>(&self, args: A) -> Result<A::Returned, Error> {
         if scope::is_tracing() {
-            return scope::named(&self.name, || self.f.run(args)).outcome();
+            return scope::named(&self.name, || args.run(&self.f));
         }
         let (entry, inputs) = {
             let v = flatten(&args);
@@ -87,7 +98,7 @@ impl<F> Jit<F> {
                 Some(entry) => entry,
                 None => self.compile(
                     describe_all(|v| args.visit(v)),
-                    |handles| self.f.run(args.rebuild(&mut Leaves::new(&mut handles.into_iter()))).outcome(),
+                    |handles| args.rebuild(&mut Leaves::new(&mut handles.into_iter())).run(&self.f),
                     |_, _| StateFacts::default(),
                 )?,
             };
@@ -97,7 +108,7 @@ impl<F> Jit<F> {
         // from here on the buffers are ours alone, unless somebody else holds their tensors
         drop(args);
         let values = inputs.run(&entry)?;
-        let template = entry.template::<Returned<F, M, A>>()?;
+        let template = entry.template::<A::Returned>()?;
         Ok(acquire::rebuild(template, &entry.kinds, values.into_iter()))
     }
 
@@ -108,17 +119,14 @@ impl<F> Jit<F> {
     ///
     /// # Errors
     /// As [`Jit::call`]; the state is then as it was.
-    pub fn update<S, B, R>(&self, state: &mut S, batch: B) -> Result<R, Error>
+    pub fn update<S, B>(&self, state: &mut S, batch: B) -> Result<B::Returned, Error>
     where
         S: Tree + Send + Sync + 'static,
-        B: Tree,
-        R: Tree + Send + Sync + 'static,
-        F: Traceable<Many, (S, B)>,
-        F::Out: Outcome<Tree = (S, R)>,
+        B: Batch<F, S>,
     {
         if scope::is_tracing() {
             let owned = tree::map(state, Tensor::clone);
-            let (next, result) = scope::named(&self.name, || self.f.run((owned, batch))).outcome()?;
+            let (next, result) = scope::named(&self.name, || batch.run(&self.f, owned))?;
             *state = next;
             return Ok(result);
         }
@@ -132,7 +140,7 @@ impl<F> Jit<F> {
                         let mut handles = handles.into_iter();
                         let state = state.rebuild(&mut Leaves::new(&mut handles));
                         let batch = batch.rebuild(&mut Leaves::new(&mut handles));
-                        self.f.run((state, batch)).outcome()
+                        batch.run(&self.f, state)
                     };
                     let described = describe_all(|v| {
                         v.part(0, &*state);
@@ -166,28 +174,50 @@ impl<F> Jit<F> {
         let leaves: Vec<Tensor> = arguments.leaves().iter().map(|t| (*t).clone()).collect();
         let key = Key::new(mark, &leaves, arguments.into_detail());
         let reasons = self.cache.reason(&key);
+        let made = self.make(key, leaves, &mut stages, f, facts);
+        let mut failed = self.failed.lock().unwrap_or_else(|e| e.into_inner());
+        match made {
+            Ok(mut entry) => {
+                *failed = None;
+                entry.stages = stages;
+                let mut misses = self.misses.lock().unwrap_or_else(|e| e.into_inner());
+                if misses.len() < stats::REMEMBERED {
+                    misses.push(Miss { reasons, time: started.elapsed() });
+                }
+                Ok(self.cache.insert(entry))
+            }
+            Err(error) => {
+                *failed = Some(stages);
+                Err(error)
+            }
+        }
+    }
+
+    fn make<T: Tree + Send + Sync + 'static>(
+        &self,
+        key: Key,
+        leaves: Vec<Tensor>,
+        stages: &mut Stages,
+        f: impl Fn(Vec<Tensor>) -> Result<T, Error>,
+        facts: impl FnOnce(&T, &Trace) -> StateFacts,
+    ) -> Result<Entry, Error> {
         let named: Vec<(Tensor, Arc<str>)> = leaves.into_iter().zip(key.paths().iter().cloned()).collect();
-        let mut made = acquire(&self.name, &named, false, &mut stages, &f)?;
+        let mut made = acquire(&self.name, &named, false, stages, &f)?;
         let writes = !made.trace.epilogue.is_empty();
         if writes && made.shares_cells() {
-            stages = Stages::new(self.keep);
-            made = acquire(&self.name, &named, true, &mut stages, &f)?;
+            *stages = Stages::new(self.keep);
+            made = acquire(&self.name, &named, true, stages, &f)?;
         }
         if writes {
             refuse_captured_arguments(&made, &named)?;
         }
         let facts = facts(&made.template, &made.trace);
         let Acquired { trace, cells, template, kinds, aliases } = made;
-        let program = Program::compile(trace, cells, &mut stages)?;
+        let program = Program::compile(trace, cells, &self.executors, stages)?;
         let mut entry = Entry::new(key, program, kinds, Box::new(template));
         entry.aliases = writes.then_some(aliases);
         entry.state = facts;
-        entry.stages = stages;
-        let mut misses = self.misses.lock().unwrap_or_else(|e| e.into_inner());
-        if misses.len() < stats::REMEMBERED {
-            misses.push(Miss { reasons, time: started.elapsed() });
-        }
-        Ok(self.cache.insert(entry))
+        Ok(entry)
     }
 
     // ------------------------------------------------------------ what happened
@@ -198,12 +228,16 @@ impl<F> Jit<F> {
         Stats { hits: self.hits.load(Ordering::Relaxed), programs: self.cache.len(), misses }
     }
 
-    /// The stages of the program that was compiled last.
+    /// The stages of the program that was compiled last; where that failed, those until then.
     pub fn stages(&self) -> Vec<Stage> {
+        if let Some(stages) = &*self.failed.lock().unwrap_or_else(|e| e.into_inner()) {
+            return stages.list().to_vec();
+        }
         self.cache.newest().map_or_else(Vec::new, |entry| entry.stages.list().to_vec())
     }
 
-    /// The trace that a stage of the last compilation made (the last one of that name), if traces are kept.
+    /// The trace that a stage of the last compilation made (the last one of that name), if traces are kept: `acquired`,
+    /// `joint` for each gradient taken, `simplified`; `compiled` is the list of steps, `partial` a trace that failed.
     pub fn trace(&self, stage: &str) -> Option<String> {
         self.stages().into_iter().rev().find(|s| s.name == stage)?.text
     }
@@ -237,18 +271,20 @@ fn refuse_captured_arguments<T>(made: &Acquired<T>, arguments: &[(Tensor, Arc<st
         if let View::Cell(cell) = leaf.view()
             && made.cells.iter().any(|c| Arc::ptr_eq(c, cell))
         {
-            let claim = format!("the argument `{path}` is a tensor that the function captures too, and it writes to its arguments");
+            let claim = format!(
+                "the argument `{path}` is a tensor that the function captures too, and it writes to its arguments"
+            );
             return Err(Error::new("E747", claim).help("use the argument only"));
         }
     }
     Ok(())
 }
 
-/// Traces, compiles and runs a function of no arguments.
+/// Traces and runs a function of no arguments.
 fn once<T: Tree>(name: &str, f: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     let mut stages = Stages::new(false);
     let made = acquire(name, &[], false, &mut stages, |_| f())?;
-    let program = Program::compile(made.trace, made.cells, &mut stages)?;
+    let program = Program::compile_once(made.trace, made.cells)?;
     let values = program.run(&mut Vec::new(), |_| None)?;
     Ok(acquire::rebuild(&made.template, &made.kinds, values.into_iter()))
 }

@@ -1,18 +1,33 @@
 //! A compiled trace with what it needs besides its arguments: captured tensors, and cells that it writes.
 
-use super::backend::{self, Compiled};
+use super::backend::Backend;
 use super::stages::{self, Stages};
 use crate::buffer::Buffer;
 use crate::error::Error;
+use crate::executors::Executor;
 use crate::tensor::Cell;
+use crate::trace::PrintOptions;
 use crate::trace::types::Trace;
+use crate::tree::Fingerprint;
+use std::cell::RefCell;
+use std::hash::Hasher;
 use std::sync::Arc;
 use std::time::Instant;
 
+/// Programs of functions that are traced at each call.
+const MOST_KEPT: usize = 64;
+
+thread_local! {
+    /// The newest first.
+    static KEPT: RefCell<Vec<(Fingerprint, Arc<Backend>)>> = const { RefCell::new(Vec::new()) };
+}
+
 /// A program that runs on the buffers of its arguments.
 pub(super) struct Program {
-    compiled: Compiled,
+    backend: Arc<Backend>,
     cells: Vec<Arc<Cell>>,
+    /// Per input: whether its memory may be taken; that of captured tensors may not.
+    donated: Vec<bool>,
     /// Inputs that are written after a run, with the positions of their values behind the results.
     writes: Vec<usize>,
     results: usize,
@@ -21,14 +36,51 @@ pub(super) struct Program {
 
 impl Program {
     /// Runs the pipeline on an acquired trace, and compiles it.
-    pub fn compile(trace: Trace, cells: Vec<Arc<Cell>>, stages: &mut Stages) -> Result<Program, Error> {
-        let arguments = trace.inputs.len() - cells.len();
+    ///
+    /// # Errors
+    /// What a stage or an executor reports.
+    pub fn compile(
+        trace: Trace,
+        cells: Vec<Arc<Cell>>,
+        executors: &[Arc<dyn Executor>],
+        stages: &mut Stages,
+    ) -> Result<Program, Error> {
         let trace = stages::run(trace, stages)?;
         let started = Instant::now();
-        let compiled = backend::compile(&trace)?;
-        stages.time("compiled", trace.lines.len(), started.elapsed());
+        let backend = Arc::new(Backend::compile(&trace, executors)?);
+        stages.compiled(trace.lines.len(), started.elapsed(), || backend.describe());
+        Ok(Program::new(&trace, cells, backend))
+    }
+
+    /// The same for a function that is traced at each call: what was compiled for an equal trace serves again.
+    ///
+    /// # Errors
+    /// As [`Program::compile`].
+    pub fn compile_once(trace: Trace, cells: Vec<Arc<Cell>>) -> Result<Program, Error> {
+        let trace = stages::run(trace, &mut Stages::default())?;
+        let mut mark = Fingerprint::default();
+        // a printed trace parses back, so equal texts are equal programs; places are part of errors
+        mark.write(trace.print(&PrintOptions { locs: true, ..PrintOptions::plain() }).as_bytes());
+        let known = KEPT.with_borrow(|kept| kept.iter().find(|(m, _)| *m == mark).map(|(_, b)| b.clone()));
+        let backend = match known {
+            Some(backend) => backend,
+            None => {
+                let backend = Arc::new(Backend::compile(&trace, &[])?);
+                KEPT.with_borrow_mut(|kept| {
+                    kept.truncate(MOST_KEPT - 1);
+                    kept.insert(0, (mark, backend.clone()));
+                });
+                backend
+            }
+        };
+        Ok(Program::new(&trace, cells, backend))
+    }
+
+    fn new(trace: &Trace, cells: Vec<Arc<Cell>>, backend: Arc<Backend>) -> Program {
+        let arguments = trace.inputs.len() - cells.len();
         let writes = trace.epilogue.iter().map(|w| w.input).collect();
-        Ok(Program { compiled, cells, writes, results: trace.outputs.len(), arguments })
+        let donated = (0..trace.inputs.len()).map(|i| i < arguments).collect();
+        Program { backend, cells, donated, writes, results: trace.outputs.len(), arguments }
     }
 
     /// The arguments (by position) that it writes.
@@ -46,9 +98,13 @@ impl Program {
     ///
     /// # Errors
     /// What an executor reports; nothing was written then, and the arguments are still there.
-    pub fn run(&self, inputs: &mut Vec<Buffer>, cell: impl Fn(usize) -> Option<Arc<Cell>>) -> Result<Vec<Buffer>, Error> {
+    pub fn run(
+        &self,
+        inputs: &mut Vec<Buffer>,
+        cell: impl Fn(usize) -> Option<Arc<Cell>>,
+    ) -> Result<Vec<Buffer>, Error> {
         inputs.extend(self.cells.iter().map(|cell| cell.buffer()));
-        let mut values = self.compiled.run(inputs)?;
+        let mut values = self.backend.run(inputs, &self.donated)?;
         for (&input, value) in self.writes.iter().zip(values.drain(self.results..)) {
             match input.checked_sub(self.arguments) {
                 Some(captured) => _ = self.cells[captured].replace(value),

@@ -18,7 +18,7 @@ pub struct Stage {
     pub lines: usize,
     /// How long making it took.
     pub time: Duration,
-    /// The trace as text, if texts are kept.
+    /// The trace (of the last stage: the program's steps) as text, if texts are kept.
     pub text: Option<String>,
 }
 
@@ -39,9 +39,9 @@ impl Stages {
         let text = self.keep.then(|| trace.to_string());
         self.list.push(Stage { name, lines: trace.lines.len(), time, text });
     }
-    /// One more stage that has no trace of its own.
-    pub(crate) fn time(&mut self, name: &'static str, lines: usize, time: Duration) {
-        self.list.push(Stage { name, lines, time, text: None });
+    /// The last stage: a program.
+    pub(crate) fn compiled(&mut self, lines: usize, time: Duration, text: impl FnOnce() -> String) {
+        self.list.push(Stage { name: "compiled", lines, time, text: self.keep.then(text) });
     }
     /// The stages, in order.
     pub fn list(&self) -> &[Stage] {

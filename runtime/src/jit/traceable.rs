@@ -7,11 +7,12 @@ use crate::tree::Tree;
 ///
 /// `Marker` tells the two apart: without it a function of one pair and a function of two arguments would overlap.
 #[diagnostic::on_unimplemented(
-    message = "this function can't be compiled for arguments of type `{Args}`",
-    label = "`jit` takes functions of owned trees that return a tree, or a `Result` of one",
+    message = "`jit` can't compile this function",
+    label = "it takes functions of owned trees that return a tree, or a `Result` of one",
     note = "arguments are taken by value: write `|m: Model, x: Tensor|`, not `|m: &Model, x: &Tensor|`",
-    note = "each argument is a `Tensor`, a `Key`, a tuple or list of them, or a type with `#[derive(Tree)]`",
-    note = "what it returns is such a tree too, without borrowed parts, or a `Result` of one"
+    note = "each is a `Tensor`, a `Key`, a tuple or list of them, a type with `#[derive(Tree)]`, or `Fixed(…)` around anything else",
+    note = "what it returns is such a tree too, without borrowed parts, or a `Result` of one",
+    note = "it is called again for arguments of other types, so it must not change or consume what it captures"
 )]
 pub trait Traceable<Marker, Args> {
     /// What it returns.
@@ -51,6 +52,51 @@ many! {
     (A a, B b, C c, D d, E e, F f)
     (A a, B b, C c, D d, E e, F f, G g)
     (A a, B b, C c, D d, E e, F f, G g, H h)
+}
+
+/// Trees with which a function of type `F` can be called: `Traceable` seen from the arguments, because rustc explains a
+/// bound on an argument ("closure is expected to take 1 argument"), and only says that a bound on `F` does not hold.
+pub trait Arguments<F, Marker>: Tree {
+    /// The tree that the function returns.
+    type Returned: Tree + Send + Sync + 'static;
+    /// Calls the function.
+    ///
+    /// # Errors
+    /// The function's own.
+    fn run(self, f: &F) -> Result<Self::Returned, Error>;
+}
+
+impl<F, M, A: Tree, R: Tree + Send + Sync + 'static> Arguments<F, M> for A
+where
+    F: Traceable<M, A>,
+    F::Out: Outcome<Tree = R>,
+{
+    type Returned = R;
+    fn run(self, f: &F) -> Result<R, Error> {
+        f.run(self).outcome()
+    }
+}
+
+/// What a function `Fn(S, Self) -> (S, Returned)` takes beside the state `S`: as [`Arguments`], for `update`.
+pub trait Batch<F, S>: Tree {
+    /// What the function returns beside the next state.
+    type Returned: Tree + Send + Sync + 'static;
+    /// Calls the function.
+    ///
+    /// # Errors
+    /// The function's own.
+    fn run(self, f: &F, state: S) -> Result<(S, Self::Returned), Error>;
+}
+
+impl<F, S: Tree, B: Tree, R: Tree + Send + Sync + 'static> Batch<F, S> for B
+where
+    F: Traceable<Many, (S, B)>,
+    F::Out: Outcome<Tree = (S, R)>,
+{
+    type Returned = R;
+    fn run(self, f: &F, state: S) -> Result<(S, R), Error> {
+        f.run((state, self)).outcome()
+    }
 }
 
 /// What a compiled function may return: a tree, or a `Result` of one with any error.

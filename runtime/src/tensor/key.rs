@@ -60,7 +60,8 @@ impl Key {
 /// all that operators draw, whose counters end in a site's upper half (and the reversed number of the draw).
 fn split(seed: i64, stream: i64) -> i64 {
     const CHILDREN: u32 = 0x6b65_7973;
-    let words = philox4x32([stream as u32, (stream >> 32) as u32, CHILDREN, !CHILDREN], [seed as u32, (seed >> 32) as u32]);
+    let words =
+        philox4x32([stream as u32, (stream >> 32) as u32, CHILDREN, !CHILDREN], [seed as u32, (seed >> 32) as u32]);
     words[0] as i64 | (words[1] as i64) << 32
 }
 

@@ -67,7 +67,9 @@ impl Attempt<'_> {
             }
             OptType::Ints { list, axes, broadcast, .. } => {
                 let n = match axes {
-                    Some(a) => fulgurite_core::sig::statics::axes(&self.env, a, self.rank(*list), At::default()).ok()?.len(),
+                    Some(a) => {
+                        fulgurite_core::sig::statics::axes(&self.env, a, self.rank(*list), At::default()).ok()?.len()
+                    }
                     None => self.rank(*list) + if *broadcast { self.rng.below(3) } else { 0 },
                 };
                 let small = [0, 1, 1, 1, 2, 2, 3, -1];

@@ -18,10 +18,38 @@ use serve::{Server, Work};
 
 /// The workloads, as the driver calls them.
 const NAMES: &[&str] = &[
-    "W1.chain", "W1.arith", "W1.small", "W2.chain", "W2.small", "W3.softmax", "W3.softmax_fb", "W3.ce_fb", "W4.erf",
-    "W4.tanh", "W5.sq512", "W5.sq1024", "W5.linear", "W5.wgrad", "W5.decode", "W5.decode_big", "W5.qk", "W5.av",
-    "W6.step", "W6.loss", "W9.step", "W10.emb_fb", "W10.gather_fb", "W10.scatter", "W11.pw1", "W11.pw10", "W11.pw100",
-    "W11.mm1", "W11.mm10", "W11.mm100", "W12.small", "W12.large",
+    "W1.chain",
+    "W1.arith",
+    "W1.small",
+    "W2.chain",
+    "W2.small",
+    "W3.softmax",
+    "W3.softmax_fb",
+    "W3.ce_fb",
+    "W4.erf",
+    "W4.tanh",
+    "W5.sq512",
+    "W5.sq1024",
+    "W5.linear",
+    "W5.wgrad",
+    "W5.decode",
+    "W5.decode_big",
+    "W5.qk",
+    "W5.av",
+    "W6.step",
+    "W6.loss",
+    "W9.step",
+    "W10.emb_fb",
+    "W10.gather_fb",
+    "W10.scatter",
+    "W11.pw1",
+    "W11.pw10",
+    "W11.pw100",
+    "W11.mm1",
+    "W11.mm10",
+    "W11.mm100",
+    "W12.small",
+    "W12.large",
 ];
 
 fn make(name: &str) -> Option<Result<Box<dyn Work>, Fault>> {
@@ -73,7 +101,8 @@ pub fn run(args: &args::Bench, ui: &Ui) -> Outcome {
 fn line(name: &str, record: &Value) -> String {
     let ms = |key: &str| record[key].as_f64().map_or_else(|| "?".to_owned(), |s| format!("{:.3}", s * 1e3));
     let units = record["units"].as_f64().unwrap_or(1.0);
-    let rate = record["median_s"].as_f64().filter(|_| units > 1.0).map(|s| format!("   {}/s", format::count(units / s)));
+    let rate =
+        record["median_s"].as_f64().filter(|_| units > 1.0).map(|s| format!("   {}/s", format::count(units / s)));
     let (median, min, first) = (ms("median_s"), ms("min_s"), ms("first_s"));
     format!("{name:14} median {median:>9} ms   least {min:>9} ms   first {first:>9} ms{}", rate.unwrap_or_default())
 }

@@ -139,7 +139,11 @@ impl<'a> Evaluator<'a> {
                 Met::Literal(Expr { kind: Kind::Number(seed, true), .. }) => {
                     Ok(Value::Tensor(Key::new(*seed as u64).handle().clone()))
                 }
-                _ => Err(wrong(self.text, arg.value.span.clone(), format!("`{name}` is a key: write its seed, a number"))),
+                _ => Err(wrong(
+                    self.text,
+                    arg.value.span.clone(),
+                    format!("`{name}` is a key: write its seed, a number"),
+                )),
             };
         }
         let whole = p.ty.elem == [Elem::Index];
@@ -229,7 +233,9 @@ impl<'a> Evaluator<'a> {
         match &e.kind {
             Kind::Number(x, whole) if leaf(shape) => numbers.push(scalar(*x, *whole)),
             Kind::Bool(b) if leaf(shape) => numbers.push(Scalar::Bool(*b)),
-            Kind::Number(..) | Kind::Bool(_) => return fail("a number stands where its neighbours are lists".to_owned()),
+            Kind::Number(..) | Kind::Bool(_) => {
+                return fail("a number stands where its neighbours are lists".to_owned());
+            }
             Kind::List(items) => {
                 // the first list of each depth decides the size; a number already read means that lists end above
                 if leaf(shape) && numbers.is_empty() {
@@ -238,7 +244,11 @@ impl<'a> Evaluator<'a> {
                     return fail("a list stands where its neighbours are numbers".to_owned());
                 }
                 if shape[depth] != items.len() {
-                    return fail(format!("this list has {} entries, its neighbours have {}", items.len(), shape[depth]));
+                    return fail(format!(
+                        "this list has {} entries, its neighbours have {}",
+                        items.len(),
+                        shape[depth]
+                    ));
                 }
                 if numbers.len() + items.len() > MOST {
                     return fail(format!("more than {MOST} numbers"));

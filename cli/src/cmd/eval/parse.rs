@@ -98,7 +98,10 @@ fn lex(text: &str) -> Result<Vec<(Token, Range<usize>)>, Fault> {
             c if c.is_whitespace() => continue,
             '0'..='9' => {
                 let span = take(&|last, c| {
-                    c.is_ascii_alphanumeric() || c == '.' || c == '_' || (matches!(c, '+' | '-') && matches!(last, 'e' | 'E'))
+                    c.is_ascii_alphanumeric()
+                        || c == '.'
+                        || c == '_'
+                        || (matches!(c, '+' | '-') && matches!(last, 'e' | 'E'))
                 });
                 number(text, span)?
             }

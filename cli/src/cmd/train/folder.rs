@@ -4,9 +4,9 @@ use super::corpus::Corpus;
 use super::model::{Gpt, Learner};
 use super::settings::Settings;
 use crate::fault::Fault;
+use fulgurite::checkpoint::{Metadata, inspect, save_with};
 use fulgurite::optim::AdamW;
 use fulgurite::prelude::*;
-use fulgurite::checkpoint::{Metadata, inspect, save_with};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 

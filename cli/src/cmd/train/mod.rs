@@ -26,7 +26,6 @@ use show::Show;
 use std::path::Path;
 use stop::Stop;
 
-
 /// Runs the command.
 ///
 /// # Errors
@@ -67,7 +66,8 @@ pub fn run(args: &args::Train, ui: &Ui) -> Outcome {
         }
     };
     // a given number of steps is planned now; `--seconds` plans later
-    let settings = if settings.steps > 0 && found.is_none() { settings.clone().lasting(settings.steps) } else { settings };
+    let settings =
+        if settings.steps > 0 && found.is_none() { settings.clone().lasting(settings.steps) } else { settings };
     if done >= settings.steps && settings.steps > 0 {
         return Err(Fault::usage("E919", format!("the run has done its {done} steps"))
             .help(format!("give it more: --steps {}", 2 * done)));
@@ -151,7 +151,10 @@ fn introduce(ui: &Ui, s: &Settings, text: &Text, corpus: &Corpus, parameters: us
     }
     let (depth, heads, width, context) = (s.depth, s.heads, s.width, s.context);
     let count = format::count(parameters as f64);
-    ui.status("Model", &format!("{depth} blocks · {heads} heads · {width} wide · {count} parameters · context {context}"));
+    ui.status(
+        "Model",
+        &format!("{depth} blocks · {heads} heads · {width} wide · {count} parameters · context {context}"),
+    );
     let (size, symbols, share) = (format::bytes(corpus.text.len()), text.symbols(), text.training_share() * 100.0);
     let name = &corpus.name;
     ui.status("Data", &format!("{name}, {size}, {symbols} symbols · {share:.0} % for training · seed {}", s.seed));

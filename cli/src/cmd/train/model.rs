@@ -51,7 +51,7 @@ impl Gpt {
         let [b, t] = x.dims();
         let mut h = self.tok.at(x) + self.pos.at(&ops::arange(t.value()));
         for (i, l) in self.blocks.iter().enumerate() {
-            h = fulgurite::named(&format!("block[{i}]"), || l.at(&h, b, t, self.heads));
+            h = named(&format!("block[{i}]"), || l.at(&h, b, t, self.heads));
         }
         self.tok.logits(&self.ln.at(&h))
     }

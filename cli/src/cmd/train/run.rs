@@ -167,7 +167,9 @@ impl Training<'_> {
         let expected = (self.text.symbols() as f64).ln();
         if (loss - expected).abs() > EVEN {
             let symbols = self.text.symbols();
-            show.warn(&format!("the first loss is {loss:.2}; even odds among {symbols} symbols would be {expected:.2}"));
+            show.warn(&format!(
+                "the first loss is {loss:.2}; even odds among {symbols} symbols would be {expected:.2}"
+            ));
         }
     }
 

@@ -214,8 +214,18 @@ mod tests {
     #[test]
     fn impossible_numbers_are_refused() {
         for line in [
-            "--steps 0", "--seconds 0", "--seconds nan", "--depth 0", "--heads 3", "--lr 0", "--lr inf", "--batch 0",
-            "--context 9999999999", "--width 999936 --heads 4", "--clip -1", "--decay -1",
+            "--steps 0",
+            "--seconds 0",
+            "--seconds nan",
+            "--depth 0",
+            "--heads 3",
+            "--lr 0",
+            "--lr inf",
+            "--batch 0",
+            "--context 9999999999",
+            "--width 999936 --heads 4",
+            "--clip -1",
+            "--decay -1",
         ] {
             let line = line.replace(" -1", "=-1");
             assert_eq!(of(&line).expect_err(&line).code, "E914", "{line}");
@@ -228,8 +238,14 @@ mod tests {
         let s = Settings { lr: 0.1 + 0.2, seed: u64::MAX, ..of("--width 32").expect("sound") }.lasting(77);
         let text = s.json().to_string();
         assert_eq!(Settings::from_json(serde_json::from_str(&text).expect("JSON")), Ok(s));
-        for hostile in ["{}", "[]", "null", &text.replace("\"heads\":4", "\"heads\":0"),
-            &text.replace("32", "31"), &text.replace("0.30000000000000004", "nan")] {
+        for hostile in [
+            "{}",
+            "[]",
+            "null",
+            &text.replace("\"heads\":4", "\"heads\":0"),
+            &text.replace("32", "31"),
+            &text.replace("0.30000000000000004", "nan"),
+        ] {
             let value = serde_json::from_str(hostile).expect("JSON");
             assert!(Settings::from_json(value).is_err(), "{hostile}");
         }

@@ -7,7 +7,6 @@ use fulgurite_core::row::Row;
 use rustc_hash::FxHashSet;
 
 use super::each;
-use crate::check::cases::Case;
 use crate::check::run;
 
 /// A kernel family.
@@ -45,7 +44,7 @@ impl Family {
 }
 
 /// The family of a row whose typical call lowers to `nest`, and by what it was recognised.
-pub(super) fn of(row: &Row, nest: &Nest, _case: &Case) -> (Family, String) {
+pub(super) fn of(row: &Row, nest: &Nest) -> (Family, String) {
     if nest.pointwise {
         return (Family::Map, "each element from the elements at its own position".to_owned());
     }
@@ -62,11 +61,16 @@ pub(super) fn of(row: &Row, nest: &Nest, _case: &Case) -> (Family, String) {
         }
         Seen { product: true, .. } => (Family::Contraction, "a sum of products of elements"),
         Seen { reductions: 1, .. } => (Family::Reduce, "one reduction"),
-        Seen { reductions: 0, loads: 1, strided: true, .. } => (Family::Copy, "one access with indices that grow evenly"),
+        Seen { strided: true, .. } if moves(nest) => (Family::Copy, "one access with indices that grow evenly"),
         Seen { reductions: 0, .. } => (Family::Map, "no reduction"),
         _ => (Family::Generic, "none of the known patterns: correct, and slow"),
     };
     (found.0, found.1.to_owned())
+}
+
+/// Whether every result is an access and nothing more.
+fn moves(nest: &Nest) -> bool {
+    nest.outs.iter().all(|out| matches!(out.expr.op(), SOp::Load { .. }))
 }
 
 /// What stands in a nest.

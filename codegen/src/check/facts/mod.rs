@@ -5,7 +5,7 @@ mod linear;
 
 use std::sync::Arc;
 
-use fulgurite_core::lang::{Access, Block, Elem};
+use fulgurite_core::lang::{Access, Block, Elem, Expr, Node, Stmt};
 use fulgurite_core::lower::{Rows, lower_with};
 use fulgurite_core::nest::Nest;
 use fulgurite_core::row::{Meaning, Row};
@@ -40,31 +40,29 @@ pub struct Facts {
     pub random: bool,
     /// Arguments that are written.
     pub writes: Vec<Name>,
-    /// Arguments in each of which the results are linear.
-    pub linear: Vec<Name>,
-    /// The results are linear in all of `linear` together.
-    pub jointly: bool,
+    /// The largest sets of arguments in which the results are linear, each set taken together.
+    pub linear: Vec<Vec<Name>>,
     /// Which kernels serve it; composites have none of their own.
     pub family: Option<Family>,
     /// The same as text, with reasons.
     pub all: Vec<Fact>,
 }
 
-/// The facts of `row`. `rules` are its gradient rules, written and derived.
-pub fn of(row: &Arc<Row>, rows: &dyn Rows, rules: &[(Name, Block)]) -> Facts {
+/// The facts of `row`. `rules` are its gradient rules, written and derived; `derived` the rows that derived ones call.
+pub fn of(row: &Arc<Row>, rows: &dyn Rows, rules: &[(Name, Block)], derived: &[Row]) -> Facts {
     let family = cases::family(row, DType::F32);
     let case = typical(&family.cases);
-    let nest = case.and_then(|case| Some((case, lower_with(row, row.index_body()?, &case.solved, rows).ok()?)));
+    let nest = case.and_then(|case| lower_with(row, row.index_body()?, &case.solved, rows).ok());
     let pointwise = row.is_pointwise();
     let view = matches!(row.meaning, Meaning::View(_));
     let params = &row.sig.params;
     let random = row.takes_key();
     let writes = params.iter().filter(|p| p.access == Access::Mut).map(|p| p.name.name).collect();
-    let (linear, jointly) = linearity(row, rows, case);
-    let kernel = nest.as_ref().map(|(case, nest)| family::of(row, nest, case));
+    let linear = linearity(row, rows, case);
+    let kernel = nest.as_ref().map(|nest| family::of(row, nest));
     let mut facts =
-        Facts { pointwise, view, random, writes, linear, jointly, family: kernel.as_ref().map(|k| k.0), all: Vec::new() };
-    facts.all = facts.texts(row, kernel.map(|k| k.1), rules);
+        Facts { pointwise, view, random, writes, linear, family: kernel.as_ref().map(|k| k.0), all: Vec::new() };
+    facts.all = facts.texts(row, kernel.map(|k| k.1), &saves(row, rules, derived));
     facts
 }
 
@@ -80,19 +78,33 @@ fn typical(cases: &[Case]) -> Option<&Case> {
     cases.iter().find(|case| case.args.iter().all(elements)).or(cases.first())
 }
 
-/// The arguments in which the row is linear, one by one, and whether it is in all of them at once.
-fn linearity(row: &Arc<Row>, rows: &dyn Rows, case: Option<&Case>) -> (Vec<Name>, bool) {
-    let Some(case) = case else { return (Vec::new(), false) };
+/// More arguments than this are not combined.
+const MOST_COMBINED: usize = 4;
+
+/// The largest sets of arguments in which the row is linear.
+fn linearity(row: &Arc<Row>, rows: &dyn Rows, case: Option<&Case>) -> Vec<Vec<Name>> {
+    let Some(case) = case else { return Vec::new() };
     let floats: Vec<usize> = (0..row.sig.params.len())
         .filter(|i| fulgurite_core::derive::differentiable(&row.sig.params[*i].ty) && !case.args[*i].is_absent())
+        .take(MOST_COMBINED)
         .collect();
-    let alone: Vec<usize> = floats.into_iter().filter(|i| linear::is_linear(row, rows, case, &[*i])).collect();
-    let jointly = alone.len() > 1 && linear::is_linear(row, rows, case, &alone);
-    (alone.into_iter().map(|i| row.sig.params[i].name.name).collect(), jointly)
+    let mut sets: Vec<u32> = (1..1u32 << floats.len()).collect();
+    sets.sort_by_key(|set| std::cmp::Reverse(set.count_ones()));
+    let mut found: Vec<u32> = Vec::new();
+    for set in sets {
+        let within = found.iter().any(|larger| larger & set == set);
+        let positions: Vec<usize> = (0..floats.len()).filter(|i| set >> i & 1 == 1).map(|i| floats[i]).collect();
+        if !within && linear::is_linear(row, rows, case, &positions) {
+            found.push(set);
+        }
+    }
+    let name = |i: usize| row.sig.params[floats[i]].name.name;
+    let names = |set: u32| (0..floats.len()).filter(|i| set >> i & 1 == 1).map(name).collect();
+    found.into_iter().map(names).collect()
 }
 
 impl Facts {
-    fn texts(&self, row: &Row, kernel: Option<String>, rules: &[(Name, Block)]) -> Vec<Fact> {
+    fn texts(&self, row: &Row, kernel: Option<String>, saved: &[Name]) -> Vec<Fact> {
         let mut all = Vec::new();
         let mut fact = |name, value: String, reason: &str| all.push(Fact { name, value, reason: reason.to_owned() });
         if self.pointwise {
@@ -102,9 +114,12 @@ impl Facts {
             fact("view", "shares storage".into(), "`view`: one access with indices that grow evenly");
         }
         if !self.linear.is_empty() {
-            let names = list(&self.linear);
-            let together = if self.jointly { " together" } else { "" };
-            fact("linear", format!("in {names}{together}"), "sums, moves and products with what does not depend on it");
+            let sets = self.linear.iter().map(|set| match set.as_slice() {
+                [one] => format!("in {one}"),
+                several => format!("in {} together", list(several)),
+            });
+            let sets: Vec<String> = sets.collect();
+            fact("linear", sets.join("; "), "sums, moves, and products with what does not depend on it");
         }
         if self.random {
             let keys = row.sig.params.iter().filter(|p| p.ty.elem.contains(&Elem::Key)).map(|p| p.name.name);
@@ -118,23 +133,42 @@ impl Facts {
             _ if row.is_composite() => fact("kernel", "none of its own".into(), "the rows of its body run, fused where they can be"),
             _ => fact("kernel", "a primitive of the runtime".into(), "`host`"),
         }
-        let saved = saves(row, rules);
         if !saved.is_empty() {
-            fact("saves", list(&saved), "its gradient rules read them");
+            fact("saves", list(saved), "its gradient rules read them");
         }
         all
     }
 }
 
-/// The arguments and results whose elements gradient rules read.
-pub fn saves(row: &Row, rules: &[(Name, Block)]) -> Vec<Name> {
+/// The arguments and results whose elements gradient rules read; what they only know the type of is not kept.
+fn saves(row: &Row, rules: &[(Name, Block)], derived: &[Row]) -> Vec<Name> {
     let mut read = FxHashSet::default();
     for (_, rule) in rules {
-        walk::names(rule, &mut |name| _ = read.insert(name));
+        let values = rule.stmts.iter().map(|stmt| match stmt {
+            Stmt::Let(_, value) | Stmt::Write(_, value) => value,
+        });
+        values.chain([&rule.value]).for_each(|e| elements(e, derived, &mut read));
     }
     let params = row.sig.params.iter().map(|param| param.name.name);
     let results = row.sig.outs.iter().chain(&row.sig.aux).map(|out| out.name.name);
     params.chain(results).filter(|name| read.contains(name)).collect()
+}
+
+/// The names whose elements `e` reads.
+fn elements(e: &Expr, derived: &[Row], read: &mut FxHashSet<Name>) {
+    match &*e.node {
+        Node::Name(name) => _ = read.insert(*name),
+        Node::Call(f, args) => {
+            let row = derived.iter().find(|row| row.op == f.name);
+            let typed = |n: usize| match row {
+                Some(row) => row.sig.params.get(n).is_some_and(|param| param.access == Access::Like),
+                None => f.name == "unbroadcast" && n == 1 || f.name == "zeros" || f.name == "some",
+            };
+            let args = args.iter().enumerate().filter(|(n, _)| !typed(*n));
+            args.for_each(|(_, arg)| elements(&arg.value, derived, read));
+        }
+        _ => walk::children(e, &mut |child| elements(child, derived, read)),
+    }
 }
 
 fn list(names: &[Name]) -> String {

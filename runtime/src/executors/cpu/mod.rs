@@ -5,6 +5,7 @@
 //! and steps get one memory plan ([`plan`]). Sizes are known, so all of this is done once.
 
 mod build;
+mod few;
 pub mod fuse;
 pub mod graph;
 pub mod kern;

@@ -4,12 +4,15 @@
 //! fewer loops than the program must be constant along rows, or cost nothing.
 
 use super::super::graph::piece::Place;
-use super::super::graph::{DimSet, Graph, NodeId, Op};
+use super::super::graph::{DimSet, Graph, Index, NodeId, Op};
 use super::group::Group;
 use fulgurite_core::lang::ast::Red;
 
 /// Most nodes of a program: beyond, its registers leave the fast cache.
 const MAX_NODES: usize = 512;
+
+/// Most loops of a program.
+const MAX_LOOPS: usize = 14;
 
 /// Longest row that is kept between passes, in elements: its scratch must stay in the second cache.
 pub const MAX_ROW: usize = 32 * 1024;
@@ -56,6 +59,14 @@ pub fn fits(group: &Group) -> bool {
             all = all.union(node.dims);
         }
     }
+    for out in &group.outs {
+        if let Place::Axes(axes) = &out.place {
+            all = all.union(axes.iter().flatten().copied().collect());
+        }
+    }
+    if all.len() > MAX_LOOPS || rows.is_some_and(|r| !runs_along(group, &live, r)) {
+        return false;
+    }
     for (node, live) in graph.nodes.iter().zip(&live) {
         if !*live || node.dims == all || node.dims.is_empty() || is_free(&node.op) {
             continue;
@@ -78,6 +89,22 @@ pub fn fits(group: &Group) -> bool {
     // Elements that replace each other have an order of their own.
     let ordered = group.outs.iter().any(|o| matches!(o.place, Place::Scatter { replace: true, .. }));
     !(ordered && group.outs.len() > 1)
+}
+
+/// Whether most of what is read lies along rows, so that walking over rows is walking over memory.
+fn runs_along(group: &Group, live: &[bool], rows: DimSet) -> bool {
+    let graph = &group.graph;
+    let (mut along, mut across) = (0usize, 0usize);
+    for (node, live) in graph.nodes.iter().zip(live) {
+        let Op::Load(l) = &node.op else { continue };
+        let Some(Index::Affine(last)) = l.idx.last() else { continue };
+        let Some(fastest) = last.terms.iter().min_by_key(|t| t.1.abs()) else { continue };
+        if *live && !node.dims.meet(rows).is_empty() {
+            let elements: usize = node.dims.iter().map(|d| graph.sizes[d as usize]).product();
+            *if rows.has(fastest.0) { &mut along } else { &mut across } += elements;
+        }
+    }
+    along >= across
 }
 
 /// Whether values over `dims` do not vary along the fastest loop, so that they cost once per line.
@@ -112,7 +139,7 @@ pub fn live(group: &Group) -> Vec<bool> {
         if let Place::Scatter { idx, mask, .. } = &out.place {
             mask.iter().for_each(|m| mark(*m));
             for i in idx {
-                if let super::super::graph::Index::Node(n) = i {
+                if let Index::Node(n) = i {
                     mark(*n);
                 }
             }

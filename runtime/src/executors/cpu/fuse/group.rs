@@ -107,7 +107,9 @@ impl Group {
                 }
             };
             self.members.insert(out.value, Member { node, axes });
-            self.outs.push(Out { value: out.value, node, place });
+            if !fragment.view {
+                self.outs.push(Out { value: out.value, node, place });
+            }
         }
         self.parts.push(fragment.clone());
         true

@@ -51,7 +51,11 @@ impl Item {
         let mut out = Vec::new();
         match self {
             Item::Group(g) => return g.reads(),
-            Item::Contract(c) => out.extend([c.a.value, c.b.value]),
+            Item::Contract(c) => {
+                let own = c.chunk.as_ref().map(|k| k.packed);
+                out.extend([c.a.value, c.b.value].into_iter().filter(|v| Some(*v) != own));
+                out.extend(c.chunk.as_ref().map(|k| k.source));
+            }
             Item::Scan(s) => out.push(s.input),
             Item::Opaque(o) => out.extend(&o.inputs),
         }
@@ -183,7 +187,7 @@ impl Fuser {
             let Some((source, view)) = forms::as_view(&fragment, &out, values, &form) else { continue };
             self.forms.insert(out.value, view);
             // Inside the group that defines the source it costs nothing to know the view as well.
-            let part = Rc::new(Fragment { graph: fragment.graph.clone(), outs: vec![out] });
+            let part = Rc::new(Fragment { graph: fragment.graph.clone(), outs: vec![out], view: true });
             if let Some(at) = self.producer_of(source)
                 && let Some(group) = self.extended(at, &part)
             {
@@ -193,10 +197,10 @@ impl Fuser {
         if rest.is_empty() {
             return;
         }
-        let fragment = Rc::new(Fragment { graph: fragment.graph, outs: rest });
+        let fragment = Rc::new(Fragment { graph: fragment.graph, outs: rest, view: false });
         if is_generator(&fragment) {
             for out in &fragment.outs {
-                let one = Fragment { graph: fragment.graph.clone(), outs: vec![out.clone()] };
+                let one = Fragment { graph: fragment.graph.clone(), outs: vec![out.clone()], view: false };
                 self.generators.insert(out.value, Rc::new(one));
             }
             return;
@@ -248,7 +252,7 @@ impl Fuser {
             };
             Out { value: o.value, node: nodes[o.node as usize], place }
         });
-        Fragment { outs: outs.collect(), graph }
+        Fragment { outs: outs.collect(), graph, view: fragment.view }
     }
 
     /// Puts a fragment into the group that suits best, or into a new one.
@@ -462,5 +466,5 @@ fn identity(from: ValueId, to: ValueId, values: &Values) -> Fragment {
         }
     }
     let node = graph.add(Op::Load(super::graph::Load { value: from, idx, outside: None }), ty.dtype.opmath());
-    Fragment { graph, outs: vec![Out { value: to, node, place: Place::Axes(axes) }] }
+    Fragment { graph, outs: vec![Out { value: to, node, place: Place::Axes(axes) }], view: false }
 }

@@ -6,7 +6,7 @@
 
 use super::piece::{Fragment, Out, Piece, Place, Slow, Values};
 pub use super::row::RowKernel;
-use super::{Affine, Axis, Dim, Graph, Index, Load, MAX_DIMS, NodeId, Op, ValueId};
+use super::{Affine, Axis, Dim, Graph, Index, Load, NodeId, Op, ValueId};
 use fulgurite_core::builtins::Builtin;
 use fulgurite_core::nest::{Nest, SExpr, SNode, SOp, SOutside};
 use fulgurite_core::{DType, Scalar};
@@ -29,6 +29,9 @@ pub struct LineIo {
     /// A kernel for the whole expression.
     pub row: Option<RowKernel>,
 }
+
+/// Most loops of a nest that becomes a graph.
+const MOST_LOOPS: usize = 14;
 
 /// Why a nest has no graph.
 pub type Why = &'static str;
@@ -208,7 +211,7 @@ impl<'a> Converter<'a> {
         if let Some((scope, outs, _)) = scope
             && !outs.is_empty()
         {
-            self.pieces.push(Piece::Map(Fragment { graph: scope.graph, outs }));
+            self.pieces.push(Piece::Map(Fragment { graph: scope.graph, outs, view: false }));
         }
     }
 
@@ -226,7 +229,7 @@ impl<'a> Converter<'a> {
             if n == 1 {
                 continue;
             }
-            if s.graph.sizes.len() + 1 >= MAX_DIMS {
+            if s.graph.sizes.len() >= MOST_LOOPS {
                 return Err("too many loops");
             }
             let d = s.graph.dim(n);

@@ -1,7 +1,7 @@
 //! Steps and registers of a program, from its graph and its loops.
 
 use super::super::fuse::{Group, live};
-use super::super::graph::piece::Place;
+use super::super::graph::piece::{Out, Place};
 use super::super::graph::{Affine, Dim, DimSet, Graph, Index, Load, NodeId, Op, ValueId};
 use super::super::kern::{self, Isa};
 use super::program::*;
@@ -74,8 +74,8 @@ pub(super) struct Emit<'a> {
     pub now: usize,
     /// Estimated nanoseconds per element of the whole domain.
     pub per_element: f64,
-    /// For aliasing: (walk, step) of every plain access.
-    pub touched: Vec<(u32, usize, usize)>,
+    /// For aliasing: the cursor, walk, stage of the walk, and step of every plain access.
+    pub touched: Vec<(u32, usize, usize, usize)>,
 }
 
 /// Walks of every node: that of its latest argument, one more behind a row's reduction.
@@ -104,6 +104,16 @@ pub(super) fn is_leaf(op: &Op) -> bool {
     }
 }
 
+/// The nodes that a scattered result needs.
+fn scatter_args(out: &Out) -> SmallVec<[NodeId; 4]> {
+    let mut args: SmallVec<[NodeId; 4]> = SmallVec::from_slice(&[out.node]);
+    if let Place::Scatter { idx, mask, .. } = &out.place {
+        args.extend(idx.iter().filter_map(|i| if let Index::Node(n) = i { Some(*n) } else { None }));
+        args.extend(*mask);
+    }
+    args
+}
+
 /// Compiles a group.
 pub fn emit(group: &Group, n: &Nesting, env: &Env, isa: Isa) -> Program {
     let graph = &group.graph;
@@ -130,6 +140,13 @@ pub fn emit(group: &Group, n: &Nesting, env: &Env, isa: Isa) -> Program {
                     crosses[a as usize] = true;
                 }
             });
+        }
+    }
+    for out in group.outs.iter().filter(|o| matches!(o.place, Place::Scatter { .. })) {
+        let args = scatter_args(out);
+        let last = args.iter().map(|n| walk[*n as usize]).max().unwrap_or(0);
+        for n in args.into_iter().filter(|n| class[*n as usize] == Class::Full && walk[*n as usize] < last) {
+            crosses[n as usize] = true;
         }
     }
     let mut e = Emit {
@@ -262,6 +279,7 @@ impl Emit<'_> {
                 self.stores(id);
                 self.release(id, &last_use);
             }
+            self.scatters(now);
             self.reset();
         }
         self.finish_cost();
@@ -279,10 +297,9 @@ impl Emit<'_> {
             }
         }
         for out in &self.group.outs {
-            if let Place::Scatter { idx, mask, .. } = &out.place {
-                let nodes = idx.iter().filter_map(|i| if let Index::Node(n) = i { Some(*n) } else { None });
-                // Scattered with the element: registers stay until the walk ends.
-                for n in nodes.chain(*mask).chain([out.node]) {
+            if let Place::Scatter { .. } = out.place {
+                // Scattered when everything else is computed: registers stay until the walk ends.
+                for n in scatter_args(out) {
                     last.insert(n, NodeId::MAX);
                 }
             }
@@ -452,31 +469,45 @@ impl Emit<'_> {
         let outs: Vec<_> = self.group.outs.iter().filter(|o| o.node == id).cloned().collect();
         for out in outs {
             match &out.place {
-                Place::Scatter { idx, mask, replace, base, .. } => {
-                    self.p.prefill.push(Prefill { value: out.value, base: *base });
-                    let at = self.n.lin(&scatter_bytes(out.value, idx, self.env, self.group.graph.sizes.len()));
-                    let cursor = self.cursor(out.value, at, true);
-                    self.scatter(&out, idx, *mask, *replace, cursor);
-                }
+                Place::Scatter { .. } => {}
                 Place::Axes(_) if self.accumulates(id) || !(self.env.stored)(out.value) => {}
                 Place::Axes(axes) => {
                     let bytes = self.env.values.ty(out.value).dtype.size() as i64;
                     let at = self.n.lin(&out_bytes(out.value, axes, self.env, &self.group.graph.sizes, bytes));
                     let cursor = self.cursor(out.value, at, true);
-                    self.store(id, out.value, cursor);
+                    self.store(id, out.value, axes.iter().flatten().copied().collect(), cursor);
                 }
             }
         }
     }
 
-    fn store(&mut self, id: NodeId, value: ValueId, cursor: u32) {
+    /// Scatters what was computed up to this walk.
+    fn scatters(&mut self, now: usize) {
+        for out in self.group.outs.clone() {
+            let Place::Scatter { idx, mask, replace, base, .. } = &out.place else { continue };
+            if scatter_args(&out).iter().map(|n| self.walk[*n as usize]).max() != Some(now) {
+                continue;
+            }
+            let base = base.map(|b| (self.env.form)(b).root);
+            self.p.prefill.push(Prefill { value: out.value, base });
+            let at = self.n.lin(&scatter_bytes(out.value, idx, self.env, self.group.graph.sizes.len()));
+            let cursor = self.cursor(out.value, at, true);
+            self.scatter(&out, idx, *mask, *replace, cursor);
+        }
+    }
+
+    /// Writes a node along `dims`: its own, and those along which it repeats.
+    fn store(&mut self, id: NodeId, value: ValueId, dims: DimSet, cursor: u32) {
         let dtype = self.env.values.ty(value).dtype;
         let half = dtype.opmath() != dtype;
-        let at = match (self.class[id as usize], &self.group.graph.node(id).op) {
-            (_, Op::Reduce { .. }) => At::Rows { after: true },
-            (Class::Full, _) => At::Tiles,
-            (Class::Row, _) => At::Rows { after: false },
-            (Class::Scalar, _) => At::Once,
+        let at = if !dims.meet(self.inner).is_empty() || self.class[id as usize] == Class::Full {
+            At::Tiles
+        } else if self.class[id as usize] == Class::Row {
+            At::Rows { after: matches!(self.group.graph.node(id).op, Op::Reduce { .. }) }
+        } else if dims.iter().any(|d| self.group.graph.sizes[d as usize] > 1) {
+            At::Rows { after: false }
+        } else {
+            At::Once
         };
         let f = kern::copy::store(dtype.size(), self.isa);
         if at != At::Tiles {
@@ -520,12 +551,17 @@ impl Emit<'_> {
 
     /// Notes that the next step reads or writes a cursor.
     pub(super) fn touch(&mut self, cursor: u32, at: At) {
-        let step = match at {
-            At::Once | At::Pattern | At::Rows { after: false } => 0,
-            At::Rows { after: true } => usize::MAX,
-            At::Tiles => self.phase().tiles.len(),
+        if self.p.phases.is_empty() {
+            return self.touched.push((cursor, 0, 0, 0));
+        }
+        let (stage, step) = match at {
+            At::Once | At::Pattern => (0, 0),
+            At::Rows { after: false } => (1, self.phase().before.len()),
+            At::Tiles => (2, self.phase().tiles.len()),
+            At::Rows { after: true } => (3, self.phase().after.len()),
         };
-        self.touched.push((cursor, self.now, step));
+        let now = if stage == 0 { 0 } else { self.now };
+        self.touched.push((cursor, now, stage, step));
     }
 
     /// Notes that an operand is written in place.
@@ -546,7 +582,7 @@ impl Emit<'_> {
     fn aliases(&mut self) {
         let mut pairs = Vec::new();
         for (w, written) in self.p.cursors.iter().enumerate().filter(|(_, c)| c.writes) {
-            let first = self.touched.iter().filter(|t| t.0 == w as u32).map(|t| (t.1, t.2)).min();
+            let first = self.touched.iter().filter(|t| t.0 == w as u32).map(|t| (t.1, t.2, t.3)).min();
             let Some(first) = first else { continue };
             for read in self.p.cursors.iter().filter(|c| !c.writes) {
                 let all = self.p.cursors.iter().enumerate().filter(|(_, c)| !c.writes && c.value == read.value);
@@ -555,11 +591,20 @@ impl Emit<'_> {
                     c.at == written.at
                         && c.bytes == written.bytes
                         && uses.clone().count() > 0
-                        && uses.clone().all(|t| (t.1, t.2) <= first)
+                        && !c.sought
+                        && uses.clone().all(|t| (t.1, t.2, t.3) <= first)
                 });
                 if same && !pairs.contains(&(written.value, read.value)) {
                     pairs.push((written.value, read.value));
                 }
+            }
+        }
+        for f in &self.p.prefill {
+            // Elements are placed onto what is there: no copy where nobody else reads it.
+            if let Some(base) = f.base
+                && !self.p.cursors.iter().any(|c| c.value == base)
+            {
+                pairs.push((f.value, base));
             }
         }
         self.p.alias = pairs;

@@ -2,7 +2,7 @@
 
 use super::super::fuse::{Form, Group, live, row_dims};
 use super::super::graph::piece::{Place, Values};
-use super::super::graph::{Affine, Axis, Dim, DimSet, Index, Load, NodeId, Op, ValueId};
+use super::super::graph::{Affine, Axis, Dim, DimSet, Index, Load, Op, ValueId};
 use super::program::{CHUNK, Lin, MAX_LOOPS, TILE, padded};
 use fulgurite_core::builtins::Builtin;
 use fulgurite_core::lang::ast::Red;
@@ -369,7 +369,10 @@ fn tile(group: &Group, live: &[bool], n: &Nesting, accesses: &[Access]) -> (usiz
     if last > TILE / 2 || lines == 1 {
         return (1, padded(last).min(TILE));
     }
-    ((TILE / last).min(lines), last)
+    // As many lines as a tile holds; of whole chunks, if that is possible.
+    let most = (TILE / last).min(lines);
+    let whole = (1..=most).rev().find(|tb| (tb * last).is_multiple_of(CHUNK));
+    (whole.filter(|tb| 2 * tb > most).unwrap_or(most), last)
 }
 
 /// Elements of a tile register.

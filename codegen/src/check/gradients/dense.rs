@@ -1,0 +1,290 @@
+//! The tensor language over small arrays: rows run by their own meaning, over any scalar field.
+
+use fulgurite_core::eval::nest::{self, Array, Data, Field, NestError};
+use fulgurite_core::eval::tensor::{self, Machine};
+use fulgurite_core::lang::Block;
+use fulgurite_core::lower::{self, Rows};
+use fulgurite_core::row::{Meaning, Row};
+use fulgurite_core::sig::{self, ArgTy, OutTy, Refusal, Solved};
+use fulgurite_core::{DType, Dim, Name, TensorTy, Value};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::check::rows::RowSet;
+
+/// Rows within rows, at most this deep.
+const DEEPEST: usize = 40;
+
+/// A tensor, or a random key.
+#[derive(Clone, Debug)]
+pub enum V<F> {
+    /// Elements.
+    Array(Arc<Array<F>>),
+    /// A key.
+    Key([i64; 2]),
+}
+
+/// Why a call has no value.
+#[derive(Clone, Debug)]
+pub enum Stop {
+    /// It is refused.
+    Refused(Refusal),
+    /// The data do not fit: an index out of range, an integer divided by zero.
+    Data(String),
+}
+
+impl From<Refusal> for Stop {
+    fn from(r: Refusal) -> Stop {
+        Stop::Refused(r)
+    }
+}
+
+impl From<NestError> for Stop {
+    fn from(e: NestError) -> Stop {
+        Stop::Data(e.to_string())
+    }
+}
+
+/// Rows of a database, with rows derived from them.
+pub struct Library<'a> {
+    /// The database.
+    pub set: &'a RowSet<'a>,
+    /// Derived rows.
+    pub derived: HashMap<Name, Arc<Row>>,
+}
+
+impl<'a> Library<'a> {
+    /// The rows of `set`.
+    pub fn new(set: &'a RowSet<'a>) -> Library<'a> {
+        Library { set, derived: HashMap::new() }
+    }
+
+    /// Adds derived rows.
+    pub fn extend(&mut self, rows: impl IntoIterator<Item = Row>) {
+        self.derived.extend(rows.into_iter().map(|r| (r.op, Arc::new(r))));
+    }
+}
+
+impl Rows for Library<'_> {
+    fn row(&self, name: Name) -> Option<Arc<Row>> {
+        self.derived.get(&name).cloned().or_else(|| self.set.row(name))
+    }
+}
+
+/// The machine.
+pub struct Dense<'a> {
+    library: &'a Library<'a>,
+    depth: usize,
+}
+
+impl<'a> Dense<'a> {
+    /// A machine over these rows.
+    pub fn new(library: &'a Library<'a>) -> Dense<'a> {
+        Dense { library, depth: 0 }
+    }
+
+    /// Runs the meaning of `row`: results, then auxiliary results.
+    ///
+    /// # Errors
+    /// What refuses, or data that do not fit.
+    pub fn meaning<F: Field>(&mut self, row: &Row, solved: &Solved, args: &[Value<V<F>>]) -> Result<Vec<Value<V<F>>>, Stop> {
+        if self.depth > DEEPEST {
+            return Err(Refusal::new("E010", format!("`{}` is called too deep", row.op)).into());
+        }
+        self.depth += 1;
+        let values = match &row.meaning {
+            Meaning::Decomp(body) => Run { dense: self }.block(row, body, solved, args, &[]),
+            Meaning::Expr(body) | Meaning::View(body) => self.loops(row, body, solved, args),
+            Meaning::Host(name) => host(*name, solved, args),
+        };
+        self.depth -= 1;
+        values
+    }
+
+    /// Runs a rule of `row`.
+    ///
+    /// # Errors
+    /// What refuses, or data that do not fit.
+    pub fn rule<F: Field>(
+        &mut self,
+        row: &Row,
+        rule: &Block,
+        solved: &Solved,
+        args: &[Value<V<F>>],
+        extra: &[(Name, Value<V<F>>)],
+    ) -> Result<Vec<Value<V<F>>>, Stop> {
+        Run { dense: self }.block(row, rule, solved, args, extra)
+    }
+
+    fn loops<F: Field>(&self, row: &Row, body: &Block, solved: &Solved, args: &[Value<V<F>>]) -> Result<Vec<Value<V<F>>>, Stop> {
+        let nest = lower::lower_with(row, body, solved, self.library)?;
+        let mut tensors: Vec<Array<F>> = Vec::new();
+        for value in args.iter().take(row.sig.params.len()) {
+            let mut put = |v: &Value<V<F>>| match v {
+                Value::Tensor(V::Array(a)) => tensors.push(Array::clone(a)),
+                Value::Tensor(V::Key(k)) => tensors.push(Array::int(DType::I64, &[2], k.to_vec())),
+                // only its type is read
+                Value::Type(t) => tensors.push(filled(t, 0.0)),
+                _ => {}
+            };
+            match value {
+                Value::List(items) => items.iter().for_each(&mut put),
+                v => put(v),
+            }
+        }
+        let mut arrays = nest::run(&nest, &tensors, &[])?.into_iter().map(|a| Value::Tensor(V::Array(Arc::new(a))));
+        let mut results = Vec::new();
+        for out in solved.outs.iter().chain(&solved.aux) {
+            results.push(match out {
+                OutTy::Tensor(_) => arrays.next().unwrap_or(Value::Absent),
+                OutTy::List(ts) => Value::List(arrays.by_ref().take(ts.len()).collect()),
+                OutTy::FromBody => Value::Absent,
+            });
+        }
+        Ok(results)
+    }
+}
+
+/// A tensor of one number.
+pub fn filled<F: Field>(t: &TensorTy, x: f64) -> Array<F> {
+    let shape: Vec<usize> = t.sizes().to_vec();
+    let n = shape.iter().product();
+    match t.dtype.is_float() {
+        true => Array::float(t.dtype, &shape, vec![F::constant(x); n]),
+        false => Array::int(t.dtype, &shape, vec![x as i64; n]),
+    }
+}
+
+/// The type of a value.
+pub fn ty<F>(v: &V<F>) -> ArgTy {
+    match v {
+        V::Array(a) => {
+            let shape = a.shape.iter().map(|&n| Dim::from(n)).collect();
+            ArgTy::Tensor(TensorTy { dtype: a.dtype, shape })
+        }
+        V::Key(_) => ArgTy::Key,
+    }
+}
+
+/// The machine while it runs a block: the field is chosen by the caller.
+struct Run<'m, 'a> {
+    dense: &'m mut Dense<'a>,
+}
+
+impl Run<'_, '_> {
+    fn block<F: Field>(
+        &mut self,
+        row: &Row,
+        block: &Block,
+        solved: &Solved,
+        args: &[Value<V<F>>],
+        extra: &[(Name, Value<V<F>>)],
+    ) -> Result<Vec<Value<V<F>>>, Stop> {
+        let mut over = Over { dense: self.dense, field: std::marker::PhantomData::<F> };
+        tensor::run(&mut over, row, block, solved, args, extra)
+    }
+}
+
+struct Over<'m, 'a, F> {
+    dense: &'m mut Dense<'a>,
+    field: std::marker::PhantomData<F>,
+}
+
+impl<F: Field> Machine for Over<'_, '_, F> {
+    type V = V<F>;
+    type Error = Stop;
+
+    fn call(&mut self, op: Name, positional: Vec<Value<V<F>>>, named: Vec<(Name, Value<V<F>>)>) -> Result<Vec<Value<V<F>>>, Stop> {
+        let library = self.dense.library;
+        let candidates = match library.derived.get(&op) {
+            Some(row) => vec![row.clone()],
+            None => library.set.candidates(op),
+        };
+        let mut first = None;
+        for row in candidates {
+            let accepted = sig::arrange(&row, positional.clone(), named.clone())
+                .and_then(|args| sig::solve(&row, &args, &ty).map(|solved| (args, solved)));
+            match accepted {
+                Ok((args, solved)) => {
+                    let mut results = self.dense.meaning(&row, &solved, &args)?;
+                    results.truncate(row.sig.outs.len());
+                    return Ok(results);
+                }
+                Err(r) => _ = first.get_or_insert(r),
+            }
+        }
+        Err(first.unwrap_or_else(|| Refusal::new("E007", format!("there is no row `{op}`"))).into())
+    }
+
+    fn ty(&self, v: &V<F>) -> ArgTy {
+        ty(v)
+    }
+
+    fn write(&mut self, _: Name, _: Value<V<F>>) -> Result<(), Stop> {
+        Ok(())
+    }
+
+    fn unbroadcast(&mut self, value: Value<V<F>>, like: &TensorTy) -> Result<Value<V<F>>, Stop> {
+        let a = match &value {
+            Value::Tensor(V::Array(a)) => a.clone(),
+            Value::Num(s) => return Ok(Value::Tensor(V::Array(Arc::new(filled(like, s.as_f64()))))),
+            _ => return Ok(value),
+        };
+        let Data::Float(elements) = &a.data else { return Ok(value) };
+        let want: Vec<usize> = like.sizes().to_vec();
+        let Some(lead) = a.shape.len().checked_sub(want.len()) else {
+            return Err(Refusal::new("E701", "a cotangent has fewer axes than its argument").into());
+        };
+        let mut sums = vec![F::constant(0.0); want.iter().product()];
+        for (flat, x) in elements.iter().enumerate() {
+            let (mut rest, mut at, mut stride) = (flat, 0, 1);
+            for axis in (0..a.shape.len()).rev() {
+                let i = rest % a.shape[axis];
+                rest /= a.shape[axis];
+                if axis >= lead {
+                    let n = want[axis - lead];
+                    if n != 1 {
+                        at += (i % n.max(1)) * stride;
+                    }
+                    stride *= n;
+                }
+            }
+            if let Some(slot) = sums.get_mut(at) {
+                *slot = F::call(fulgurite_core::builtins::Builtin::Add, &[slot.clone(), x.clone()]);
+            }
+        }
+        Ok(Value::Tensor(V::Array(Arc::new(Array::float(a.dtype, &want, sums)))))
+    }
+}
+
+/// Primitives of the runtime: none has a derivative, so values decide.
+fn host<F: Field>(name: Name, solved: &Solved, args: &[Value<V<F>>]) -> Result<Vec<Value<V<F>>>, Stop> {
+    let unknown = || Stop::Refused(Refusal::new("E706", format!("the primitive `{name}` is not known here")));
+    let (Some(Value::Tensor(V::Array(x))), "argsort") = (args.first(), name.as_str()) else { return Err(unknown()) };
+    let option = |n: &str| match solved.env.item(Name::new(n)) {
+        Some(sig::Item::Int(d)) => d.value(),
+        Some(sig::Item::Num(s)) => s.as_i64(),
+        _ => 0,
+    };
+    let (dim, descending) = (option("dim") as usize, option("descending") != 0);
+    let n = x.shape.get(dim).copied().unwrap_or(1);
+    let inner: usize = x.shape.iter().skip(dim + 1).product();
+    let values: Vec<f64> = x.scalars().iter().map(|s| s.as_f64()).collect();
+    let mut out = vec![0; values.len()];
+    for start in 0..values.len() {
+        if inner == 0 || n == 0 || (start / inner) % n != 0 {
+            continue;
+        }
+        let mut order: Vec<usize> = (0..n).collect();
+        let key = |i: &usize| values[start + i * inner];
+        order.sort_by(|a, b| {
+            let (a, b) = (key(a), key(b));
+            let up = a.is_nan().cmp(&b.is_nan()).then(a.partial_cmp(&b).unwrap_or(std::cmp::Ordering::Equal));
+            if descending { up.reverse() } else { up }
+        });
+        for (i, o) in order.into_iter().enumerate() {
+            out[start + i * inner] = o as i64;
+        }
+    }
+    Ok(vec![Value::Tensor(V::Array(Arc::new(Array::int(DType::I64, &x.shape, out))))])
+}

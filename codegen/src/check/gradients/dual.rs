@@ -1,0 +1,136 @@
+//! Numbers with a derivative in one direction: what derivatives are measured by.
+//!
+//! Nothing here knows how rules are derived. A builtin's derivative is the table's partial, evaluated as a number; the
+//! chain rule is these few lines.
+
+use fulgurite_core::Name;
+use fulgurite_core::builtins::{Builtin, Partial, eval_f64};
+use fulgurite_core::eval::nest::Field;
+use fulgurite_core::lang::{BinOp, Dialect, Expr, Node, UnOp, parse_expr};
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+/// A value and its derivative.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Dual {
+    /// The value.
+    pub value: f64,
+    /// Its derivative in the chosen direction.
+    pub slope: f64,
+}
+
+impl Field for Dual {
+    fn constant(x: f64) -> Dual {
+        Dual { value: x, slope: 0.0 }
+    }
+    fn value(&self) -> f64 {
+        self.value
+    }
+    fn call(builtin: Builtin, args: &[Dual]) -> Dual {
+        let values: Vec<f64> = args.iter().map(|a| a.value).collect();
+        let value = eval_f64(builtin, &values);
+        let slope = slope(builtin, &values, value, &args.iter().map(|a| a.slope).collect::<Vec<_>>());
+        Dual { value, slope }
+    }
+    fn detach(self) -> Dual {
+        Dual { slope: 0.0, ..self }
+    }
+}
+
+/// The same, but what is detached gets a slope of its own: whether results depend on it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Probe(pub Dual);
+
+impl Field for Probe {
+    fn constant(x: f64) -> Probe {
+        Probe(Dual::constant(x))
+    }
+    fn value(&self) -> f64 {
+        self.0.value
+    }
+    fn call(builtin: Builtin, args: &[Probe]) -> Probe {
+        Probe(Dual::call(builtin, &args.iter().map(|p| p.0).collect::<Vec<_>>()))
+    }
+    fn detach(self) -> Probe {
+        // a slope that differs between values, the same on every machine
+        let bits = self.0.value.to_bits().wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        Probe(Dual { slope: 0.5 + (bits >> 11) as f64 / (1u64 << 53) as f64, ..self.0 })
+    }
+}
+
+fn slope(builtin: Builtin, args: &[f64], out: f64, slopes: &[f64]) -> f64 {
+    if builtin == Builtin::Select {
+        return if args.first().is_some_and(|c| *c != 0.0) { slopes[1] } else { slopes[2] };
+    }
+    let mut sum = 0.0;
+    for (i, d) in slopes.iter().enumerate() {
+        // what has no slope adds nothing, also where the partial is infinite
+        if *d != 0.0 {
+            sum += d * partial(builtin, i, args, out);
+        }
+    }
+    sum
+}
+
+/// The partial derivative of `builtin` in argument `i`, by the table.
+pub fn partial(builtin: Builtin, i: usize, args: &[f64], out: f64) -> f64 {
+    static TEXTS: LazyLock<HashMap<(Builtin, usize), Expr>> = LazyLock::new(|| {
+        let all = Builtin::all().flat_map(|b| (0..b.record().arity()).map(move |i| (b, i)));
+        all.filter_map(|(b, i)| match b.record().partials.get(i)? {
+            Partial::Text(text) => Some(((b, i), parse_expr(text, Dialect::Index).ok()?)),
+            _ => None,
+        })
+        .collect()
+    });
+    match builtin.record().partials.get(i) {
+        Some(Partial::Text(_)) => match TEXTS.get(&(builtin, i)) {
+            Some(e) => number(e, &|n| {
+                let at = builtin.record().args.iter().position(|a| n == *a);
+                if n == "out" { Some(out) } else { at.and_then(|at| args.get(at).copied()) }
+            }),
+            None => f64::NAN,
+        },
+        Some(Partial::Cast) => 1.0,
+        _ => 0.0,
+    }
+}
+
+/// The value of a scalar expression over named numbers; NaN where there is none.
+pub fn number(e: &Expr, name: &dyn Fn(Name) -> Option<f64>) -> f64 {
+    match &*e.node {
+        Node::Int(i) => *i as f64,
+        Node::Float(x) => *x,
+        Node::Name(n) => match name(*n) {
+            Some(x) => x,
+            None => fulgurite_core::sig::statics::constant(*n).map_or(f64::NAN, |s| s.as_f64()),
+        },
+        Node::Unary(UnOp::Neg, a) => -number(a, name),
+        Node::Unary(UnOp::Not, a) => f64::from(number(a, name) == 0.0),
+        Node::Binary(op, a, b) => {
+            let builtin = match op {
+                BinOp::Or => Builtin::Or,
+                BinOp::And => Builtin::And,
+                BinOp::Eq => Builtin::Eq,
+                BinOp::Ne => Builtin::Ne,
+                BinOp::Lt => Builtin::Lt,
+                BinOp::Le => Builtin::Le,
+                BinOp::Gt => Builtin::Gt,
+                BinOp::Ge => Builtin::Ge,
+                BinOp::Add => Builtin::Add,
+                BinOp::Sub => Builtin::Sub,
+                BinOp::Mul => Builtin::Mul,
+                BinOp::Div => Builtin::Div,
+                BinOp::Rem => Builtin::RemFloor,
+            };
+            eval_f64(builtin, &[number(a, name), number(b, name)])
+        }
+        Node::If(c, a, b) if a.stmts.is_empty() && b.stmts.is_empty() => {
+            number(if number(c, name) != 0.0 { &a.value } else { &b.value }, name)
+        }
+        Node::Call(f, args) => match Builtin::from_name(f.name.as_str()) {
+            Some(b) => eval_f64(b, &args.iter().map(|a| number(&a.value, name)).collect::<Vec<_>>()),
+            None => f64::NAN,
+        },
+        _ => f64::NAN,
+    }
+}

@@ -1,0 +1,58 @@
+//! `cargo ops check`
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use clap::Args;
+use serde_json::json;
+
+use super::load::load;
+use super::paint::Paint;
+use super::{Common, FAILED, FINE, Outcome};
+use crate::diag::render::{self, Style};
+
+/// Checks a database.
+#[derive(Debug, Args)]
+pub struct Check {
+    /// The database
+    #[arg(value_name = "FILE")]
+    pub file: Option<PathBuf>,
+}
+
+impl Check {
+    pub(super) fn run(
+        &self,
+        common: &Common,
+        paint: &Paint,
+        out: &mut dyn Write,
+        err: &mut dyn Write,
+    ) -> Outcome {
+        let start = Instant::now();
+        let loaded = load(common, self.file.as_deref())?;
+        let seconds = start.elapsed().as_secs_f64();
+        let rows = loaded.database.rows.len() + loaded.database.broken.len();
+        let (errors, warnings) = (loaded.diags.errors(), loaded.diags.warnings());
+        let status = if errors > 0 { FAILED } else { FINE };
+        if common.json {
+            out.write_all(render::json(&loaded.diags, &loaded.sources).as_bytes())?;
+            let summary = json!({
+                "v": 1, "kind": "summary", "rows": rows, "errors": errors, "warnings": warnings, "seconds": seconds,
+            });
+            writeln!(out, "{summary}")?;
+            return Ok(status);
+        }
+        if !loaded.diags.is_empty() {
+            let style = Style { color: paint.color, width: 100 };
+            err.write_all(render::text(&loaded.diags, &loaded.sources, style).as_bytes())?;
+        }
+        if errors > 0 {
+            return Ok(status);
+        }
+        if !common.quiet {
+            let plural = if rows == 1 { "row" } else { "rows" };
+            writeln!(out, "Checked {rows} {plural} in {seconds:.2} s")?;
+        }
+        Ok(status)
+    }
+}

@@ -1,0 +1,114 @@
+//! `cargo ops explain`
+
+use std::io::Write;
+
+use clap::Args;
+use serde_json::json;
+
+use super::fault::Fault;
+use super::load::{Loaded, load};
+use super::paint::{Ink, Paint};
+use super::{Common, FINE, Outcome};
+use crate::explain::{self, pages};
+use crate::nearest::nearest;
+
+/// Says everything about a row, or what a code means.
+#[derive(Debug, Args)]
+pub struct Explain {
+    /// A row (`gelu`), a code (`E401`), the beginning of one (`E4`), or `keys`
+    #[arg(value_name = "OP|CODE")]
+    pub what: String,
+    /// Print the Rust and CUDA C that is generated for the row
+    #[arg(long)]
+    pub code: bool,
+}
+
+impl Explain {
+    pub(super) fn run(&self, common: &Common, paint: &Paint, out: &mut dyn Write) -> Outcome {
+        if self.what == "keys" {
+            return keys(common, paint, out);
+        }
+        if is_code(&self.what) {
+            return self.codes(common, paint, out);
+        }
+        let loaded = load(common, None)?;
+        if self.code { self.generated(&loaded, common, out) } else { self.row(&loaded, common, paint, out) }
+    }
+
+    fn row(&self, loaded: &Loaded, common: &Common, paint: &Paint, out: &mut dyn Write) -> Outcome {
+        let (source, row) = loaded.find(&self.what)?;
+        let explained = explain::row(source, row, &loaded.database, &loaded.checked, &loaded.table(), &loaded.sources);
+        if common.json {
+            writeln!(out, "{}", explained.json())?;
+        } else {
+            let head = |text: &str| paint.ink(Ink::Verb, text);
+            let faint = |text: &str| paint.ink(Ink::Faint, text);
+            out.write_all(explained.text(&head, &faint).as_bytes())?;
+        }
+        Ok(FINE)
+    }
+
+    fn generated(&self, loaded: &Loaded, common: &Common, out: &mut dyn Write) -> Outcome {
+        let (source, _) = loaded.find(&self.what)?;
+        let units = explain::code::of(&source.name(), &loaded.text, &loaded.path.display().to_string(), &loaded.upstream);
+        let units = units.map_err(|why| Fault::failed("E903", why).help("see `cargo ops check`"))?;
+        for unit in units {
+            if common.json {
+                writeln!(out, "{}", json!({"v": 1, "path": unit.path, "text": unit.text}))?;
+            } else {
+                writeln!(out, "// ---- {}\n{}", unit.path, unit.text.trim_end())?;
+            }
+        }
+        Ok(FINE)
+    }
+
+    fn codes(&self, common: &Common, paint: &Paint, out: &mut dyn Write) -> Outcome {
+        let wanted = self.what.to_ascii_uppercase();
+        let found: Vec<_> = pages::PAGES.iter().filter(|page| page.code.starts_with(&wanted)).collect();
+        match found.as_slice() {
+            [] => {
+                let fault = Fault::failed("E903", format!("no code `{wanted}`"));
+                Err(match nearest(&wanted, pages::PAGES.iter().map(|page| page.code)) {
+                    Some(near) => fault.help(format!("the nearest is `{near}`")),
+                    None => fault.help("cargo ops explain E lists all of them"),
+                })
+            }
+            [page] if page.code == wanted => {
+                if common.json {
+                    writeln!(out, "{}", page.json())?;
+                } else {
+                    out.write_all(page.text.as_bytes())?;
+                }
+                Ok(FINE)
+            }
+            several => {
+                for page in several {
+                    if common.json {
+                        writeln!(out, "{}", json!({"v": 1, "code": page.code, "title": page.title()}))?;
+                    } else {
+                        writeln!(out, "{}  {}", paint.ink(Ink::Verb, page.code), page.title())?;
+                    }
+                }
+                Ok(FINE)
+            }
+        }
+    }
+}
+
+/// `E`, `E4`, `e401`
+fn is_code(what: &str) -> bool {
+    let mut letters = what.chars();
+    matches!(letters.next(), Some('E' | 'e')) && what.len() <= 4 && letters.all(|c| c.is_ascii_digit())
+}
+
+/// What each key of a row says.
+fn keys(common: &Common, paint: &Paint, out: &mut dyn Write) -> Outcome {
+    for (key, says) in crate::schema::KEYS {
+        if common.json {
+            writeln!(out, "{}", json!({"v": 1, "key": key, "says": says}))?;
+        } else {
+            writeln!(out, "{}  {says}", paint.ink(Ink::Verb, &format!("{key:<9}")))?;
+        }
+    }
+    Ok(FINE)
+}

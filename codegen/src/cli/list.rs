@@ -1,0 +1,55 @@
+//! `cargo ops list`
+
+use std::io::Write;
+
+use clap::Args;
+use fulgurite_core::Name;
+use serde_json::json;
+
+use super::load::load;
+use super::paint::{Ink, Paint};
+use super::{Common, FINE, Outcome};
+use crate::explain::{self, Gradient};
+
+/// Lists the rows.
+#[derive(Debug, Args)]
+pub struct List {
+    /// With the gradient rule of each argument
+    #[arg(long)]
+    pub rules: bool,
+}
+
+impl List {
+    pub(super) fn run(&self, common: &Common, paint: &Paint, out: &mut dyn Write) -> Outcome {
+        let loaded = load(common, None)?;
+        let table = loaded.table();
+        let widest = loaded.database.rows.iter().map(|source| source.op.as_str().len()).max().unwrap_or(0);
+        for (source, row) in loaded.database.rows.iter().zip(&loaded.checked.rows) {
+            let op = source.op.as_str();
+            let gradients = if self.rules { explain::gradients(row, &table) } else { Vec::new() };
+            if common.json {
+                let rules: Vec<_> = gradients.iter().map(Gradient::json).collect();
+                let mut object = json!({
+                    "v": 1,
+                    "op": op,
+                    "doc": source.doc.as_str(),
+                    "sig": row.sig.to_string(),
+                    "kind": explain::kind(row),
+                    "line": loaded.sources.line(source.op.place),
+                });
+                if let (true, Some(object)) = (self.rules, object.as_object_mut()) {
+                    object.insert("gradients".to_owned(), rules.into());
+                }
+                writeln!(out, "{object}")?;
+                continue;
+            }
+            let name = paint.ink(Ink::Verb, &format!("{op:<widest$}"));
+            writeln!(out, "{name}  {:<9}  {}", explain::kind(row), source.doc.as_str())?;
+            for gradient in gradients {
+                let arg: Name = gradient.arg;
+                writeln!(out, "{:widest$}    d/d{arg} {}", "", gradient.text())?;
+            }
+        }
+        Ok(FINE)
+    }
+}

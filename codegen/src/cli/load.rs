@@ -1,0 +1,100 @@
+//! Databases from files.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use fulgurite_core::Name;
+use fulgurite_core::row::Row;
+
+use super::Common;
+use super::fault::Fault;
+use crate::check::{self, Checked};
+use crate::diag::Diagnostics;
+use crate::nearest::nearest;
+use crate::pipeline;
+use crate::schema::{Database, RowSource, read_database};
+use crate::source::Sources;
+
+/// A database as far as it is right.
+pub(super) struct Loaded {
+    /// Where it came from.
+    pub(super) path: PathBuf,
+    /// As it stands in the file.
+    pub(super) text: String,
+    pub(super) sources: Sources,
+    pub(super) diags: Diagnostics,
+    pub(super) database: Database,
+    pub(super) checked: Checked,
+    /// Rows of other databases that may be called.
+    pub(super) upstream: pipeline::Table,
+}
+
+/// Reads and checks the database that `common` names.
+pub(super) fn load(common: &Common, file: Option<&Path>) -> Result<Loaded, Fault> {
+    let path = match file.or(common.file.as_deref()) {
+        Some(path) => path.to_owned(),
+        None => find()?,
+    };
+    let text = std::fs::read_to_string(&path).map_err(|why| Fault::unreadable(&path, &why))?;
+    Ok(loaded(path, text, upstream(common)?))
+}
+
+/// Checks a text that may not be in a file yet.
+pub(super) fn loaded(path: PathBuf, text: String, upstream: pipeline::Table) -> Loaded {
+    let mut sources = Sources::default();
+    let mut diags = Diagnostics::new();
+    let file = sources.add(path.display().to_string(), text.as_str());
+    let database = read_database(file, &sources, &mut diags);
+    let checked = check::run(&database, &upstream, &sources, &mut diags);
+    Loaded { path, text, sources, diags, database, checked, upstream }
+}
+
+fn upstream(common: &Common) -> Result<pipeline::Table, Fault> {
+    let Some(path) = &common.upstream else { return Ok(pipeline::Table::default()) };
+    let text = std::fs::read_to_string(path).map_err(|why| Fault::unreadable(path, &why))?;
+    pipeline::read_rows(&text, &path.display().to_string()).map_err(|report| {
+        Fault::usage("E910", format!("the upstream database `{}` is broken", path.display())).help(report)
+    })
+}
+
+/// `ops.yaml` in this folder or one above.
+fn find() -> Result<PathBuf, Fault> {
+    let here = std::env::current_dir().map_err(|why| Fault::unreadable(Path::new("."), &why))?;
+    for (up, folder) in here.ancestors().enumerate() {
+        if folder.join("ops.yaml").is_file() {
+            // shown as short as it can be
+            return Ok(std::iter::repeat_n(Path::new(".."), up).collect::<PathBuf>().join("ops.yaml"));
+        }
+    }
+    Err(Fault::usage("E910", "there is no `ops.yaml` here or in a folder above").help("name the database: `--file FILE`"))
+}
+
+impl Loaded {
+    /// A row by its name.
+    pub(super) fn find(&self, op: &str) -> Result<(&RowSource, &Arc<Row>), Fault> {
+        let at = self.database.rows.iter().position(|source| source.op == op);
+        let found = at.and_then(|at| Some((&self.database.rows[at], self.checked.rows.get(at)?)));
+        found.ok_or_else(|| {
+            if self.database.broken.iter().any(|name| *name == op) {
+                return Fault::failed("E903", format!("the row `{op}` has a fault")).help("see `cargo ops check`");
+            }
+            let fault = Fault::failed("E903", format!("no op `{op}`"));
+            match nearest(op, self.names().iter().map(|name| name.as_str())) {
+                Some(near) => fault.help(format!("did you mean `{near}`?")),
+                None => fault.help("cargo ops list"),
+            }
+        })
+    }
+
+    /// The names of all rows.
+    pub(super) fn names(&self) -> Vec<Name> {
+        self.database.rows.iter().map(RowSource::name).chain(self.database.broken.iter().copied()).collect()
+    }
+
+    /// Every row, those of upstream databases too.
+    pub(super) fn table(&self) -> pipeline::Table {
+        let mut table = self.upstream.clone();
+        self.checked.rows.iter().for_each(|row| table.insert(row.clone()));
+        table
+    }
+}

@@ -1,0 +1,141 @@
+//! The command `cargo ops`: check, explain, new, list.
+//!
+//! It exists beside the command `fulgurite` because that one can't be built while a row is broken; `fulgurite` calls
+//! the same functions. Results go to `out`, the rest to `err`; with `--json` every line of `out` is one object.
+//!
+//! | status | means |
+//! |---|---|
+//! | 0 | fine |
+//! | 1 | the check failed, or there is no such row |
+//! | 2 | wrong use: files, options |
+//! | 101 | a bug of ours |
+
+mod check;
+mod explain;
+mod fault;
+mod list;
+mod load;
+mod new;
+mod paint;
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use fault::Fault;
+use paint::Paint;
+
+/// Everything worked.
+pub const FINE: i32 = 0;
+/// What was asked was tried, and failed.
+pub const FAILED: i32 = 1;
+/// What was asked can't be.
+pub const USAGE: i32 = 2;
+
+/// Works on operator databases.
+#[derive(Debug, Parser)]
+#[command(
+    name = "ops",
+    bin_name = "cargo ops",
+    version,
+    after_help = "Examples:\n  cargo ops check\n  cargo ops explain gelu\n  cargo ops explain E401\n  cargo ops new mish 'x * tanh(softplus(x))'\n  cargo ops list --json"
+)]
+pub struct OpsCommand {
+    /// What to do.
+    #[command(subcommand)]
+    pub verb: Verb,
+    /// What every verb takes.
+    #[command(flatten)]
+    pub common: Common,
+}
+
+/// What every verb takes.
+#[derive(Clone, Debug, Default, Args)]
+pub struct Common {
+    /// The database; otherwise `ops.yaml` here or in a folder above
+    #[arg(long, global = true, value_name = "FILE")]
+    pub file: Option<PathBuf>,
+    /// A database whose rows may be called; it is read, not checked
+    #[arg(long, global = true, value_name = "FILE")]
+    pub upstream: Option<PathBuf>,
+    /// One JSON object a line on standard output
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// Only errors and results
+    #[arg(short, long, global = true)]
+    pub quiet: bool,
+    /// When to use colours
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    pub color: When,
+}
+
+/// When colours are used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum When {
+    /// On a terminal, unless NO_COLOR is set or TERM is dumb.
+    #[default]
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Check every row: names, shapes, dtypes, effects, gradients
+    Check(check::Check),
+    /// Say everything about a row, or what a code means
+    Explain(explain::Explain),
+    /// Add a row
+    New(new::New),
+    /// List the rows
+    List(list::List),
+}
+
+/// Runs a command. Gives the exit status.
+pub fn run(args: OpsCommand, out: &mut dyn Write, err: &mut dyn Write) -> i32 {
+    let paint = Paint::new(args.common.color);
+    let common = &args.common;
+    let done = match args.verb {
+        Verb::Check(check) => check.run(common, &paint, out, err),
+        Verb::Explain(explain) => explain.run(common, &paint, out),
+        Verb::New(new) => new.run(common, &paint, out, err),
+        Verb::List(list) => list.run(common, &paint, out),
+    };
+    match done {
+        Ok(status) => status,
+        Err(fault) => fault.report(common.json, &paint, out, err),
+    }
+}
+
+/// The same from the words of a command line, the program's name first. `cargo ops` as an installed subcommand gives
+/// its own name once more.
+pub fn run_words(words: impl IntoIterator<Item = OsString>, out: &mut dyn Write, err: &mut dyn Write) -> i32 {
+    let mut words: Vec<OsString> = words.into_iter().collect();
+    if words.get(1).is_some_and(|word| word == "ops") {
+        words.remove(1);
+    }
+    match OpsCommand::try_parse_from(words) {
+        Ok(args) => run(args, out, err),
+        // help and version are what was asked for
+        Err(error) if !error.use_stderr() => finish(write!(out, "{error}"), FINE),
+        Err(error) => finish(write!(err, "{error}"), USAGE),
+    }
+}
+
+/// The status, unless what was to be written could not be.
+fn finish(written: std::io::Result<()>, status: i32) -> i32 {
+    match written {
+        Ok(()) => status,
+        // who reads the output went away: nothing to complain about, nobody to complain to
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => status,
+        Err(_) => USAGE,
+    }
+}
+
+/// How a verb ends: with a status, or with something to say.
+type Outcome = Result<i32, Fault>;

@@ -1,0 +1,220 @@
+//! `cargo ops new`
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+
+use clap::Args;
+use serde_json::json;
+
+use super::fault::Fault;
+use super::load::{Loaded, load, loaded};
+use super::paint::Paint;
+use super::{Common, FAILED, FINE, Outcome};
+use crate::diag::Diagnostics;
+use crate::diag::render::{self, Style};
+use crate::explain;
+use crate::schema::read_database;
+use crate::source::Sources;
+
+/// Adds a row at the end of the database, if all of it is right.
+#[derive(Debug, Args)]
+pub struct New {
+    /// The operator's name
+    #[arg(value_name = "OP")]
+    pub op: String,
+    /// Its meaning: `x * tanh(softplus(x))`
+    #[arg(value_name = "FORMULA", required_unless_present = "like", conflicts_with = "like")]
+    pub formula: Option<String>,
+    /// The signature; otherwise the free names of the formula, in order
+    #[arg(long)]
+    pub sig: Option<String>,
+    /// How dtypes are promoted; otherwise found
+    #[arg(long, value_name = "KIND")]
+    pub promote: Option<String>,
+    /// One sentence; otherwise the formula
+    #[arg(long, value_name = "TEXT")]
+    pub doc: Option<String>,
+    /// The formula is a decomposition into rows
+    #[arg(long, requires = "sig")]
+    pub decomp: bool,
+    /// Copy this row under the new name
+    #[arg(long, value_name = "ROW")]
+    pub like: Option<String>,
+    /// Show what would be written, and write nothing
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+impl New {
+    pub(super) fn run(&self, common: &Common, paint: &Paint, out: &mut dyn Write, err: &mut dyn Write) -> Outcome {
+        let before = load(common, None)?;
+        if before.diags.errors() > 0 {
+            let claim = format!("`{}` has faults already", before.path.display());
+            return Err(Fault::failed("E903", claim).help("mend them first: cargo ops check"));
+        }
+        let tried = self.tries(&before)?.into_iter().map(|row| {
+            let text = appended(&before.text, &row);
+            (row, loaded(before.path.clone(), text, before.upstream.clone()))
+        });
+        // the first promotion kind under which all dtypes are right; where none is, the first one's faults
+        let mut refused: Option<Loaded> = None;
+        for (row, after) in tried {
+            if after.diags.errors() == 0 && !self.narrows(&after) {
+                return self.write(&row, &after, common, paint, out, err);
+            }
+            refused.get_or_insert(after);
+        }
+        let Some(refused) = refused else { return Err(Fault::usage("E903", "there is nothing to write")) };
+        if common.json {
+            out.write_all(render::json(&refused.diags, &refused.sources).as_bytes())?;
+        } else {
+            let style = Style { color: paint.color, width: 100 };
+            err.write_all(render::text(&refused.diags, &refused.sources, style).as_bytes())?;
+            writeln!(err, "nothing was written")?;
+        }
+        Ok(FAILED)
+    }
+
+    /// Whether the row takes fewer dtypes than another kind would let it take: `exp` with `default` refuses integers.
+    fn narrows(&self, after: &Loaded) -> bool {
+        let (Some(source), Some(row)) = (after.database.rows.last(), after.checked.rows.last()) else { return false };
+        self.promote.is_none() && source.dtypes.is_none() && row.dtypes.is_some() && source.promote.is_some()
+            && source.promote.as_ref().is_some_and(|promote| promote.text.as_str() == "default")
+    }
+
+    /// The texts to try, the likeliest first.
+    fn tries(&self, before: &Loaded) -> Result<Vec<String>, Fault> {
+        if let Some(like) = &self.like {
+            let (source, _) = before.find(like)?;
+            let text = before.sources.text(source.place);
+            let name = source.op.place.start - source.place.start;
+            let end = name as usize + source.op.as_str().len();
+            return match (text.get(..name as usize), text.get(end..)) {
+                (Some(head), Some(tail)) => Ok(vec![format!("- {head}{}{}", self.op, without_names(tail))]),
+                _ => Err(Fault::usage("E903", format!("the row `{like}` can't be copied"))),
+            };
+        }
+        let Some(formula) = self.formula.as_deref().map(str::trim) else { return Ok(Vec::new()) };
+        let kinds: Vec<Option<&str>> = match (&self.promote, self.decomp) {
+            (Some(kind), _) => vec![Some(kind)],
+            (None, true) => vec![None],
+            (None, false) => vec![Some("default"), Some("float"), None, Some("bool")],
+        };
+        Ok(kinds.into_iter().map(|kind| self.row(formula, kind)).collect())
+    }
+
+    fn row(&self, formula: &str, kind: Option<&str>) -> String {
+        let doc: String = match &self.doc {
+            Some(doc) => doc.clone(),
+            None => formula.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(100).collect(),
+        };
+        let mut row = format!("- op: {}\n  doc: {}\n", self.op, quoted(&doc));
+        let sig = match (&self.sig, kind) {
+            (Some(sig), _) => Some(sig.clone()),
+            (None, Some("bool")) => free_sig(formula).map(|sig| sig.replace("-> T", "-> bool")),
+            (None, _) => free_sig(formula),
+        };
+        if let Some(sig) = sig {
+            row += &format!("  sig: '{sig}'\n");
+        }
+        if let Some(kind) = kind {
+            row += &format!("  promote: {kind}\n");
+        }
+        let key = if self.decomp { "decomp" } else { "expr" };
+        row + &format!("  {key}: {}\n", quoted(formula))
+    }
+
+    fn write(
+        &self,
+        row: &str,
+        after: &Loaded,
+        common: &Common,
+        paint: &Paint,
+        out: &mut dyn Write,
+        err: &mut dyn Write,
+    ) -> Outcome {
+        let (source, lowered) = after.find(&self.op)?;
+        let line = after.sources.line(source.op.place);
+        let gradients = explain::gradients(lowered, &after.table());
+        if !self.dry_run {
+            replace(&after.path, &after.text)?;
+        }
+        if common.json {
+            let gradients: Vec<_> = gradients.iter().map(explain::Gradient::json).collect();
+            let object = json!({
+                "v": 1, "op": self.op, "file": after.path.display().to_string(), "line": line,
+                "written": !self.dry_run, "row": row, "gradients": gradients,
+            });
+            writeln!(out, "{object}")?;
+            return Ok(FINE);
+        }
+        if !common.quiet {
+            let mut said = String::new();
+            if source.sig.text.style == crate::yaml::Style::Made || self.sig.is_none() {
+                said += &paint.status("Derived sig", &lowered.sig.to_string());
+            }
+            for gradient in &gradients {
+                said += &paint.status("Derived grad", &format!("{}: {}", gradient.arg, gradient.text()));
+            }
+            let verb = if self.dry_run { "Would write" } else { "Written" };
+            said += &paint.status(verb, &format!("{}:{line}", after.path.display()));
+            err.write_all(said.as_bytes())?;
+        }
+        out.write_all(row.as_bytes())?;
+        Ok(FINE)
+    }
+}
+
+/// The signature over the free names of a pointwise formula, as a row without `sig` has it.
+fn free_sig(formula: &str) -> Option<String> {
+    let text = format!("ops:\n- op: it\n  doc: it\n  promote: default\n  expr: {}\n", quoted(formula));
+    let mut sources = Sources::default();
+    let file = sources.add("formula", text);
+    let database = read_database(file, &sources, &mut Diagnostics::new());
+    Some(database.rows.first()?.sig.text.text.clone())
+}
+
+/// The database with a row behind its last one, one blank line between.
+fn appended(text: &str, row: &str) -> String {
+    format!("{}\n\n{row}", text.trim_end())
+}
+
+/// A copied row claims no PyTorch names: they belong to the one that was copied.
+fn without_names(tail: &str) -> String {
+    let kept: Vec<&str> =
+        tail.lines().filter(|line| !line.starts_with("  aten:") && !line.starts_with("  torch:")).collect();
+    format!("{}\n", kept.join("\n").trim_end())
+}
+
+/// A text as a YAML value on one line, or in a block.
+fn quoted(text: &str) -> String {
+    if text.contains('\n') {
+        let lines: Vec<String> = text.lines().map(|line| format!("    {}", line.trim_end())).collect();
+        return format!("|\n{}", lines.join("\n"));
+    }
+    let plain = text.chars().all(|c| c.is_ascii_alphanumeric() || " ()+-*/._,=<>".contains(c))
+        && text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '(')
+        && text.trim() == text
+        && !matches!(text, "true" | "false" | "null");
+    match text.contains('\'') {
+        _ if plain => text.to_owned(),
+        false => format!("'{text}'"),
+        true => format!("|\n    {text}"),
+    }
+}
+
+/// Writes the whole file anew beside the old one, then exchanges them: at no time is there half a file.
+fn replace(path: &Path, text: &str) -> Result<(), Fault> {
+    let fresh = path.with_extension("yaml.new");
+    let unwritable = |why: std::io::Error| Fault::unwritable(path, &why);
+    fs::write(&fresh, text).map_err(unwritable)?;
+    if let Ok(old) = fs::metadata(path) {
+        // a failure to keep the permissions is none of the row's
+        let _ = fs::set_permissions(&fresh, old.permissions());
+    }
+    fs::rename(&fresh, path).map_err(|why| {
+        let _ = fs::remove_file(&fresh);
+        Fault::unwritable(path, &why)
+    })
+}

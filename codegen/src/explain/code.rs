@@ -1,0 +1,22 @@
+//! The generated text of one row.
+
+use fulgurite_core::Name;
+
+use crate::emit::{Artifacts, Target, Unit};
+use crate::pipeline::{self, Table};
+
+/// The Rust and CUDA C that is generated for `op` and the rows derived from it, one unit per file.
+///
+/// # Errors
+/// If the database is broken; the first message.
+pub fn of(op: &Name, text: &str, file: &str, upstream: &Table) -> Result<Vec<Unit>, String> {
+    let compiled = pipeline::compile(text, file, upstream).map_err(|refused| {
+        refused.diagnostics.sorted().first().map_or("the database is broken".to_owned(), |diag| diag.message.clone())
+    })?;
+    let wanted: Vec<_> =
+        compiled.rows.iter().filter(|row| row.row.op == *op || row.derived_from == Some(*op)).cloned().collect();
+    let artifacts = Artifacts::emit(&Target::upstream("fulgurite"), &wanted, &compiled.table(upstream));
+    let units = artifacts.database.into_iter().chain(artifacts.kernels).chain(artifacts.cuda);
+    // the units that list all rows are no text of this one
+    Ok(units.filter(|unit| unit.path.contains('/')).collect())
+}

@@ -1,0 +1,105 @@
+//! The gradient of each argument: written, derived, or none, and why.
+
+use std::sync::Arc;
+
+use fulgurite_core::Name;
+use fulgurite_core::derive::{self, Note};
+use fulgurite_core::lang::Block;
+use fulgurite_core::lower::Rows;
+use fulgurite_core::row::Row;
+use serde_json::{Value, json};
+
+/// Where a gradient comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Origin {
+    /// The row says it.
+    Written,
+    /// It follows from the meaning.
+    Derived,
+    /// The rows of the body are differentiated.
+    Body,
+    /// No gradient flows.
+    None(String),
+}
+
+/// The gradient of one argument.
+#[derive(Clone, Debug)]
+pub struct Gradient {
+    /// The argument.
+    pub arg: Name,
+    origin: Origin,
+    rule: Option<String>,
+    /// Rows that a derived rule calls: `gelu.vjp.x(…) -> T = …`.
+    pub rows: Vec<String>,
+}
+
+/// The gradients of `row`'s arguments, keys and integers apart.
+pub fn gradients(row: &Arc<Row>, rows: &dyn Rows) -> Vec<Gradient> {
+    let derived = derive::derive(row, rows);
+    let mut all = Vec::new();
+    for param in &row.sig.params {
+        let arg = param.name.name;
+        if !derive::differentiable(&param.ty) {
+            continue;
+        }
+        let written = row.vjp.iter().find(|(a, _)| *a == arg).map(|(_, rule)| rule);
+        let none = |why: &str| Gradient { arg, origin: Origin::None(why.to_owned()), rule: None, rows: Vec::new() };
+        let zero = derived.notes.iter().find_map(|note| match note {
+            Note::Zero(a, why) if *a == arg => Some(*why),
+            _ => None,
+        });
+        let failed = derived.failed.iter().find(|(a, _)| *a == arg).map(|(_, why)| why);
+        all.push(match (&row.no_grad, written, derived.rule(arg)) {
+            (Some(why), ..) => none(why),
+            (None, Some(rule), _) => Gradient { arg, origin: Origin::Written, rule: Some(one_line(rule)), rows: Vec::new() },
+            (None, None, Some(rule)) => {
+                let called = derived.rows.iter().filter(|made| made.op.as_str().starts_with(&format!("{}.vjp.{arg}", row.op)));
+                let shown = called.filter_map(|made| Some(format!("{}{} = {}", made.op, made.sig, one_line(made.index_body()?))));
+                Gradient { arg, origin: Origin::Derived, rule: Some(one_line(rule)), rows: shown.collect() }
+            }
+            (None, None, None) if row.is_composite() => Gradient { arg, origin: Origin::Body, rule: None, rows: Vec::new() },
+            (None, None, None) => match (zero, failed) {
+                (Some(why), _) => none(why),
+                (None, Some(why)) => none(&why.reason),
+                (None, None) => none("no result depends on it smoothly"),
+            },
+        });
+    }
+    all
+}
+
+/// A block on one line.
+fn one_line(block: &Block) -> String {
+    block.to_string().replace('\n', " ")
+}
+
+impl Gradient {
+    /// The rule, or why there is none.
+    pub fn text(&self) -> String {
+        match (&self.rule, &self.origin) {
+            (Some(rule), _) => rule.clone(),
+            (None, Origin::None(why)) => format!("none: {why}"),
+            (None, _) => "through the body".to_owned(),
+        }
+    }
+
+    /// "written", "derived", or nothing.
+    pub fn reason(&self) -> &'static str {
+        match self.origin {
+            Origin::Written => "written",
+            Origin::Derived => "derived",
+            Origin::Body | Origin::None(_) => "",
+        }
+    }
+
+    /// The same as an object.
+    pub fn json(&self) -> Value {
+        let (origin, why) = match &self.origin {
+            Origin::Written => ("written", None),
+            Origin::Derived => ("derived", None),
+            Origin::Body => ("body", None),
+            Origin::None(why) => ("none", Some(why)),
+        };
+        json!({"arg": self.arg.as_str(), "origin": origin, "rule": self.rule, "why": why, "rows": self.rows})
+    }
+}

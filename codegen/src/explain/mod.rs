@@ -1,0 +1,193 @@
+//! What can be said about a row: the row itself, what follows from it and why, its gradient.
+
+pub mod code;
+mod gradient;
+pub mod pages;
+
+use std::sync::Arc;
+
+use fulgurite_core::Name;
+use fulgurite_core::lower::Rows;
+use fulgurite_core::row::{Meaning, Row};
+use serde_json::{Value, json};
+
+use crate::check::facts::{self, Fact};
+use crate::check::{Checked, closure};
+use crate::schema::{Body, Database, RowSource};
+use crate::source::Sources;
+use crate::yaml::Text;
+
+pub use gradient::{Gradient, gradients};
+
+/// A row, explained.
+pub struct Explained {
+    op: String,
+    doc: String,
+    sig: String,
+    kind: &'static str,
+    place: String,
+    /// Keys of the row: name, text as written.
+    keys: Vec<(&'static str, String)>,
+    /// Keys that were left to be found.
+    found: Vec<(&'static str, String)>,
+    gradients: Vec<Gradient>,
+    facts: Vec<Fact>,
+    calls: Vec<Name>,
+    used_by: Vec<Name>,
+    like: Vec<String>,
+}
+
+/// One word for how a row means what it means.
+pub fn kind(row: &Row) -> &'static str {
+    match &row.meaning {
+        _ if row.is_pointwise() => "pointwise",
+        Meaning::Expr(_) => "index",
+        Meaning::View(_) => "view",
+        Meaning::Decomp(_) => "composite",
+        Meaning::Host(_) => "host",
+    }
+}
+
+/// Explains `row`, which `source` gave. `table` holds every row.
+pub fn row(
+    source: &RowSource,
+    row: &Arc<Row>,
+    database: &Database,
+    checked: &Checked,
+    table: &dyn Rows,
+    sources: &Sources,
+) -> Explained {
+    let derived = fulgurite_core::derive::derive(row, table);
+    let mut rules = row.vjp.clone();
+    rules.extend(derived.rules.iter().filter(|(arg, _)| !row.vjp.iter().any(|(a, _)| a == arg)).cloned());
+    let mut calls: Vec<Name> = closure::calls(row).into_iter().map(|call| call.op).filter(|op| table.row(*op).is_some()).collect();
+    sort(&mut calls);
+    let users = database.rows.iter().zip(&checked.rows).filter(|(_, other)| {
+        closure::calls(other).iter().any(|call| call.op == row.op)
+    });
+    let mut used_by: Vec<Name> = users.map(|(source, _)| source.name()).collect();
+    sort(&mut used_by);
+    let aten = source.aten.iter().map(|name| format!("aten.{}", name.as_str()));
+    Explained {
+        op: source.op.text.clone(),
+        doc: source.doc.text.clone(),
+        sig: row.sig.to_string(),
+        kind: kind(row),
+        place: sources.show(source.op.place),
+        keys: keys(source),
+        found: found(source, row),
+        gradients: gradients(row, table),
+        facts: facts::of(row, table, &rules, &derived.rows).all,
+        calls,
+        used_by,
+        like: aten.chain(source.torch.iter().map(|name| format!("torch.{}", name.as_str()))).collect(),
+    }
+}
+
+fn sort(names: &mut Vec<Name>) {
+    names.sort_by_key(|name| name.as_str());
+    names.dedup();
+}
+
+/// What the row says, as it says it.
+fn keys(source: &RowSource) -> Vec<(&'static str, String)> {
+    let mut keys = Vec::new();
+    let mut key = |name, text: &Text| keys.push((name, text.as_str().trim_end().to_owned()));
+    match &source.body {
+        Body::Expr(rule) => key("expr", &rule.text),
+        Body::View(rule) => key("view", &rule.text),
+        Body::Decomp(rule) => key("decomp", &rule.text),
+        Body::Host(text) => key("host", text),
+    }
+    for (name, rule) in [("promote", &source.promote), ("dtypes", &source.dtypes), ("acc", &source.acc)] {
+        rule.iter().for_each(|rule| key(name, &rule.text));
+    }
+    if let Some((_, text)) = &source.ties {
+        key("ties", text);
+    }
+    for (name, text) in [("no_grad", &source.no_grad), ("deviates", &source.deviates)] {
+        text.iter().for_each(|text| key(name, text));
+    }
+    for (cond, message) in &source.require {
+        keys.push(("require", format!("{}: {}", cond.text.as_str(), message.as_str())));
+    }
+    keys
+}
+
+/// What the row leaves to be found, and is found.
+fn found(source: &RowSource, row: &Row) -> Vec<(&'static str, String)> {
+    let mut found = Vec::new();
+    if let (None, Some(promote)) = (&source.promote, &row.promote) {
+        found.push(("promote", promote.to_string()));
+    }
+    if let (None, Some(dtypes)) = (&source.dtypes, &row.dtypes) {
+        found.push(("dtypes", dtypes.to_string()));
+    }
+    found
+}
+
+impl Explained {
+    /// One screen of text. `head` and `faint` colour a word.
+    pub fn text(&self, head: &dyn Fn(&str) -> String, faint: &dyn Fn(&str) -> String) -> String {
+        const KEY: usize = 9;
+        let title = format!("{}{}", self.op, self.sig);
+        let right = format!("{} · {}", self.kind, self.place);
+        let gap = 100usize.saturating_sub(title.chars().count() + right.chars().count());
+        let mut text = match gap {
+            // too long for one line
+            0 | 1 => format!("{}{}\n  {}\n", head(&self.op), self.sig, faint(&right)),
+            gap => format!("{}{}{:gap$}{}\n", head(&self.op), self.sig, "", faint(&right)),
+        };
+        text += &format!("  {}\n", self.doc);
+        let mut line = |key: &str, value: &str, reason: &str| {
+            let indent = format!("\n  {:KEY$} ", "");
+            let value = value.replace('\n', &indent);
+            let reason = if reason.is_empty() { String::new() } else { format!("   {}", faint(reason)) };
+            text += &format!("  {} {value}{reason}\n", head(&format!("{key:<KEY$}")));
+        };
+        self.keys.iter().for_each(|(key, value)| line(key, value, ""));
+        self.found.iter().for_each(|(key, value)| line(key, value, "found: the row does not say it"));
+        for gradient in &self.gradients {
+            line(&format!("d/d{}", gradient.arg), &gradient.text(), gradient.reason());
+            gradient.rows.iter().for_each(|row| line("", row, ""));
+        }
+        self.facts.iter().for_each(|fact| line(fact.name, &fact.value, &fact.reason));
+        let names = |names: &[Name]| names.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(", ");
+        if !self.calls.is_empty() {
+            line("calls", &names(&self.calls), "");
+        }
+        if !self.used_by.is_empty() {
+            line("used by", &names(&self.used_by), "");
+        }
+        if !self.like.is_empty() {
+            line("like", &self.like.join(", "), "");
+        }
+        line("source", &format!("cargo ops explain {} --code", self.op), "");
+        text
+    }
+
+    /// The same as one object.
+    pub fn json(&self) -> Value {
+        let pairs = |pairs: &[(&'static str, String)]| {
+            pairs.iter().map(|(key, value)| json!({"key": key, "text": value})).collect::<Vec<_>>()
+        };
+        let names = |names: &[Name]| names.iter().map(|name| name.as_str()).collect::<Vec<_>>();
+        let facts = self.facts.iter();
+        let facts = facts.map(|fact| json!({"fact": fact.name, "value": fact.value, "reason": fact.reason}));
+        json!({
+            "v": 1,
+            "op": self.op,
+            "doc": self.doc,
+            "sig": self.sig,
+            "kind": self.kind,
+            "place": self.place,
+            "keys": pairs(&self.keys),
+            "found": pairs(&self.found),
+            "gradients": self.gradients.iter().map(Gradient::json).collect::<Vec<_>>(),
+            "facts": facts.collect::<Vec<_>>(),
+            "calls": names(&self.calls),
+            "used_by": names(&self.used_by),
+            "like": self.like,
+        })
+    }
+}

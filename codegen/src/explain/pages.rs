@@ -1,0 +1,39 @@
+//! The pages of `docs/errors`: what each code means, what triggers it, how to mend it.
+
+use serde_json::{Value, json};
+
+/// A page.
+pub struct Page {
+    /// `E401`
+    pub code: &'static str,
+    /// Markdown.
+    pub text: &'static str,
+}
+
+impl Page {
+    /// Its first line, without the code.
+    pub fn title(&self) -> &'static str {
+        let line = self.text.lines().next().unwrap_or("");
+        line.split_once(": ").map_or(line, |(_, title)| title)
+    }
+
+    /// The same as an object.
+    pub fn json(&self) -> Value {
+        json!({"v": 1, "code": self.code, "title": self.title(), "text": self.text})
+    }
+}
+
+macro_rules! pages {
+    ($($code:literal)*) => {
+        &[$(Page { code: $code, text: include_str!(concat!("../../../docs/errors/", $code, ".md")) }),*]
+    };
+}
+
+/// Every page, by code. A test holds that none is left out.
+pub const PAGES: &[Page] = pages!(
+    "E001" "E002" "E003" "E004" "E005" "E006" "E007" "E008"
+    "E009" "E010" "E011" "E012" "E013" "E101" "E102" "E103"
+    "E104" "E105" "E106" "E108" "E112" "E113" "E114" "E116"
+    "E201" "E202" "E203" "E206" "E303" "E402" "E403" "E409"
+    "E412" "E503" "E504" "E505" "E903" "E910" "E913" "E999"
+);

@@ -1,0 +1,125 @@
+//! Rows by hand for these tests.
+
+use crate::symbol::{self, Symbol};
+use fulgurite_core::row::{MeaningKind, RowText};
+use std::sync::Once;
+
+const fn row(op: &'static str, sig: &'static str, promote: &'static str, kind: MeaningKind, body: &'static str) -> RowText {
+    RowText {
+        op,
+        doc: "",
+        sig,
+        promote,
+        dtypes: "",
+        kind,
+        body,
+        require: &[],
+        vjp: &[],
+        jvp: &[],
+        ties: "",
+        at: &[],
+        no_grad: "",
+        deviates: "",
+        file: "tests.yaml",
+        line: 1,
+    }
+}
+
+const fn expr(op: &'static str, sig: &'static str, promote: &'static str, body: &'static str) -> RowText {
+    row(op, sig, promote, MeaningKind::Expr, body)
+}
+
+const XY: &str = "(x: T, y: T) -> T";
+const OVER: &str = "(x: T[..S]; dims: Dims(S, empty = all), keepdim: bool = false) -> T[..S[!dims; keepdim]]";
+
+const ROWS: &[RowText] = &[
+    expr("add", XY, "default", "x + y"),
+    expr("sub", XY, "default", "x - y"),
+    expr("mul", XY, "default", "x * y"),
+    expr("div", XY, "float", "x / y"),
+    expr("rem", XY, "default", "rem_floor(x, y)"),
+    expr("exp", "(x: T) -> T", "float", "exp(x)"),
+    expr("lt", "(x: T, y: T) -> bool", "bool", "x < y"),
+    expr("where", "(cond: bool, x: T, y: T) -> T", "keep", "if cond { x } else { y }"),
+    expr("sum", OVER, "long_if_int", "sum[s[dims]](x[..s])"),
+    expr("mean", OVER, "equal", "mean[s[dims]](x[..s])"),
+    expr("amax", OVER, "equal", "max[s[dims]](x[..s])"),
+    expr(
+        "argmax",
+        "(x: T[..S]; dim: Dims(S, empty = all, most = 1)) -> i64[..S[!dim]]",
+        "equal",
+        "ravel(argmax[s[dim]](x[..s]))",
+    ),
+    expr("cumsum", "(x: T[..P, N@dim, ..Q]; dim: Dim) -> T[..P, N, ..Q]", "long_if_int", "sum[j in 0..n + 1](x[..p, j, ..q])"),
+    row("transpose", "(x: T[..S]; a: Dim(S), b: Dim(S)) -> T[..S[swap(a, b)]]", "", MeaningKind::View, "x[..s]"),
+    row("reshape", "(x: T[..S]; shape: Shape(O, infer = S)) -> T[..O]", "", MeaningKind::View, "x[..unravel(ravel(o), S)]"),
+    row(
+        "slice",
+        "(x: T[..P, N@dim, ..Q]; dim: Dim, lo: Bound(N), hi: Bound(N), step: i64 = 1) -> T[..P, M = max(0, ceil_div(hi - lo, step)), ..Q]",
+        "",
+        MeaningKind::View,
+        "x[..p, lo + m * step, ..q]",
+    ),
+    expr("flip", "(x: T[..S]; dims: Dims(S, empty = none)) -> T[..S]", "keep", "x[..(if member(dims) { S - 1 - s } else { s })]"),
+    expr(
+        "pad",
+        "(x: T[..S]; lo: Ints(S), hi: Ints(S), value: Num = 0) -> T[..(O = S + lo + hi)]",
+        "keep",
+        "x[..(o - lo) else value]",
+    ),
+    expr("matmul", "(a: T[~B, M, K], w: T[~B, K, N]) -> T[~B, M, N]", "equal", "sum[k](a[~b, m, k] * w[~b, k, n])"),
+    expr(
+        "conv",
+        "(x: T[B, CI, ..I], w: T[CO, CI, ..K]; padding: Ints(K) = 0) -> T[B, CO, ..(O = I + 2 * padding - K + 1)]",
+        "equal",
+        "sum[ci, ..k](x[b, ci, ..(o + k - padding) else 0] * w[co, ci, ..k])",
+    ),
+    expr("embedding", "(weight: T[R, D], index: Index[..I]) -> T[..I, D]", "keep", "weight[index[..i], d]"),
+    expr(
+        "embedding_grad",
+        "(g: T[..I, D], index: Index[..I]; rows: Size(R)) -> T[R, D]",
+        "equal",
+        "sum[..i if index[..i] == r](g[..i, d])",
+    ),
+    expr(
+        "gather",
+        "(x: T[..P, N@dim, ..Q], index: Index[..P, M@dim, ..Q]; dim: Dim) -> T[..P, M, ..Q]",
+        "keep",
+        "x[..p, index[..p, m, ..q], ..q]",
+    ),
+    expr(
+        "scatter_add",
+        "(x: T[..P, N@dim, ..Q], index: Index[..P, M@dim, ..Q], src: T[..P, M@dim, ..Q]; dim: Dim) -> T[..P, N, ..Q]",
+        "equal",
+        "x[..p, n, ..q] + sum[m if index[..p, m, ..q] == n](src[..p, m, ..q])",
+    ),
+    row(
+        "argsort",
+        "(x: T[..P, N@dim, ..Q]; dim: Dim = -1, descending: bool = false) -> i64[..P, N, ..Q]",
+        "equal",
+        MeaningKind::Host,
+        "argsort",
+    ),
+    expr("rand", "(key: Key; shape: Shape(S), dtype: Dtype(T) = f32) -> T[..S]", "", "uniform(key, ravel(s), 0) as T"),
+    RowText {
+        dtypes: "float",
+        ..row(
+            "softmax",
+            "(x: T[..S]; dim: Dim(S)) -> T[..S]",
+            "",
+            MeaningKind::Decomp,
+            "let e = exp(x - amax(x, [dim], keepdim = true)); e / sum(e, [dim], keepdim = true)",
+        )
+    },
+];
+
+/// Registers the rows, once.
+pub fn database() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        for text in ROWS {
+            let symbol: &'static Symbol = Box::leak(Box::new(Symbol::new("tests", *text)));
+            symbol::register(symbol);
+        }
+    });
+}

@@ -1,0 +1,157 @@
+//! What handles point to: tensors in memory, and values of traces.
+
+use crate::buffer::{Buffer, Sizes};
+use crate::trace::types::{ProxyId, ProxyTy};
+use fulgurite_core::{DType, TensorTy};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock, RwLock};
+
+/// What a cell holds.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Kind {
+    /// A tensor.
+    Tensor,
+    /// A run-time number: rank 0, and weak in type promotion as a literal is.
+    Number,
+    /// A random key: (seed, stream).
+    Key,
+}
+
+/// A tensor in memory: a type for life, and data that a write replaces.
+pub struct Cell {
+    kind: Kind,
+    dtype: DType,
+    sizes: Sizes,
+    state: RwLock<State>,
+}
+
+struct State {
+    buffer: Buffer,
+    version: u64,
+}
+
+impl Cell {
+    pub(super) fn new(kind: Kind, buffer: Buffer) -> Cell {
+        let sizes = Sizes::from_slice(buffer.shape());
+        Cell { kind, dtype: buffer.dtype(), sizes, state: RwLock::new(State { buffer, version: 0 }) }
+    }
+
+    /// What it holds.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+    /// Element type.
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+    /// Sizes, slowest axis first.
+    pub fn sizes(&self) -> &[usize] {
+        &self.sizes
+    }
+
+    /// Its type as traces see it.
+    pub fn proxy_ty(&self) -> ProxyTy {
+        match self.kind {
+            Kind::Tensor => ProxyTy::tensor(TensorTy::new(self.dtype, &self.sizes)),
+            Kind::Number => ProxyTy::Number(self.dtype),
+            Kind::Key => ProxyTy::Key,
+        }
+    }
+
+    /// A share of the data as it is now.
+    pub fn buffer(&self) -> Buffer {
+        self.state.read().unwrap_or_else(|e| e.into_inner()).buffer.clone()
+    }
+
+    /// How often the data was replaced.
+    pub fn version(&self) -> u64 {
+        self.state.read().unwrap_or_else(|e| e.into_inner()).version
+    }
+
+    /// Replaces the data, and gives the old.
+    ///
+    /// **Invariant:** the type stays; callers check it (a trace's epilogue by construction).
+    pub(crate) fn replace(&self, buffer: Buffer) -> Buffer {
+        debug_assert!(buffer.dtype() == self.dtype && buffer.shape() == self.sizes.as_slice());
+        let mut state = self.state.write().unwrap_or_else(|e| e.into_inner());
+        state.version += 1;
+        std::mem::replace(&mut state.buffer, buffer)
+    }
+
+    /// Takes the data out, for the only owner; until it gives them back, or other data, the cell is hollow.
+    pub(crate) fn lend(&mut self) -> Buffer {
+        static HOLLOW: LazyLock<Option<Buffer>> = LazyLock::new(|| Buffer::zeros(DType::U8, &[0]).ok());
+        let state = self.state.get_mut().unwrap_or_else(|e| e.into_inner());
+        match &*HOLLOW {
+            Some(hollow) => std::mem::replace(&mut state.buffer, hollow.clone()),
+            None => state.buffer.clone(),
+        }
+    }
+
+    /// Gives back what was lent.
+    pub(crate) fn give_back(&mut self, buffer: Buffer) {
+        self.state.get_mut().unwrap_or_else(|e| e.into_inner()).buffer = buffer;
+    }
+
+    /// As [`Cell::replace`], for the only owner: without a lock.
+    pub(crate) fn replace_mut(&mut self, buffer: Buffer) -> Buffer {
+        let state = self.state.get_mut().unwrap_or_else(|e| e.into_inner());
+        state.version += 1;
+        std::mem::replace(&mut state.buffer, buffer)
+    }
+}
+
+/// The traces that handles may belong to: one per open trace, shared by its handles.
+pub struct TraceToken {
+    id: u64,
+    open: AtomicBool,
+}
+
+impl TraceToken {
+    pub(crate) fn new() -> Arc<TraceToken> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Arc::new(TraceToken { id: NEXT.fetch_add(1, Ordering::Relaxed), open: AtomicBool::new(true) })
+    }
+
+    /// A number that no other trace of the process has.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+    /// Whether the trace is still being recorded (on whichever thread).
+    pub fn is_open(&self) -> bool {
+        self.open.load(Ordering::Acquire)
+    }
+    pub(crate) fn close(&self) {
+        self.open.store(false, Ordering::Release);
+    }
+}
+
+/// A value of a trace, and which.
+pub struct Traced {
+    token: Arc<TraceToken>,
+    /// The current version's proxy; writes replace it for all clones of the handle.
+    proxy: AtomicU32,
+    ty: ProxyTy,
+}
+
+impl Traced {
+    pub(super) fn new(token: &Arc<TraceToken>, proxy: ProxyId, ty: ProxyTy) -> Traced {
+        Traced { token: token.clone(), proxy: AtomicU32::new(proxy.0), ty }
+    }
+
+    /// The trace that it belongs to.
+    pub fn token(&self) -> &TraceToken {
+        &self.token
+    }
+    /// The proxy that it stands for now.
+    pub fn proxy(&self) -> ProxyId {
+        ProxyId(self.proxy.load(Ordering::Relaxed))
+    }
+    /// Its type.
+    pub fn ty(&self) -> &ProxyTy {
+        &self.ty
+    }
+    pub(crate) fn set_proxy(&self, proxy: ProxyId) {
+        self.proxy.store(proxy.0, Ordering::Relaxed);
+    }
+}

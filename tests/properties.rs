@@ -1,0 +1,70 @@
+//! Every row × every property: tests that nobody writes when a row is added.
+//!
+//! Each is named `row::property`, so `cargo test --test properties softmax::` runs those of a row. A failure prints the
+//! smallest failing call, its case number and the seed; the seed depends on the two names alone.
+//!
+//! `FULGURITE_CASES=10` runs ten times as many cases.
+
+#[path = "properties/cases.rs"]
+mod cases;
+#[path = "properties/derivatives.rs"]
+mod derivatives;
+#[path = "properties/determinism.rs"]
+mod determinism;
+#[path = "properties/layout.rs"]
+mod layout;
+#[path = "properties/meaning.rs"]
+mod meaning;
+#[path = "properties/points.rs"]
+mod points;
+#[path = "properties/refusals.rs"]
+mod refusals;
+#[path = "properties/second.rs"]
+mod second;
+#[path = "properties/types.rs"]
+mod types;
+
+use fulgurite_tests::rows::{TestRow, rows};
+use libtest_mimic::{Arguments, Failed, Trial};
+
+/// A property of rows.
+struct Property {
+    /// The second half of the test's name.
+    name: &'static str,
+    /// Whether it says anything about this row.
+    applies: fn(&TestRow) -> bool,
+    /// Holds it.
+    check: fn(&'static TestRow) -> Result<(), Failed>,
+}
+
+const PROPERTIES: &[Property] = &[
+    Property { name: "p01_executors_give_the_meaning", applies: every, check: meaning::executors },
+    Property { name: "p02_meta_is_what_runs", applies: every, check: types::meta },
+    Property { name: "p03_dtypes_promote", applies: types::promotes, check: types::promotion },
+    Property { name: "p04_vjp_is_the_derivative", applies: derivatives::applies, check: derivatives::vjp },
+    Property { name: "p05_jvp_is_the_transpose", applies: derivatives::has_floats, check: derivatives::transpose },
+    Property { name: "p07_second_derivative", applies: derivatives::applies, check: second::derivative },
+    Property { name: "p08_vjp_is_linear", applies: derivatives::has_floats, check: derivatives::linear },
+    Property { name: "p09_broadcasting_is_undone", applies: derivatives::broadcasts, check: derivatives::broadcast },
+    Property { name: "p10_special_points", applies: points::applies, check: points::check },
+    Property { name: "p11_refusals", applies: every, check: refusals::check },
+    Property { name: "p12_same_bits", applies: every, check: determinism::check },
+    Property { name: "p13_layouts", applies: layout::applies, check: layout::check },
+];
+
+fn every(_: &TestRow) -> bool {
+    true
+}
+
+fn main() {
+    let arguments = Arguments::from_args();
+    let mut trials = Vec::new();
+    for row in &rows().source {
+        for property in PROPERTIES.iter().filter(|p| (p.applies)(row)) {
+            let name = format!("{}::{}", row.row.op, property.name);
+            trials.push(Trial::test(name, move || (property.check)(row)));
+        }
+    }
+    trials.extend(meaning::other_instruction_sets());
+    libtest_mimic::run(&arguments, trials).exit();
+}

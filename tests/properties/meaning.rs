@@ -1,0 +1,85 @@
+//! P01: what executors give is what the row says.
+
+use super::cases::{self, Verdict};
+use fulgurite_core::{DType, Value};
+use fulgurite_tests::bound;
+use fulgurite_tests::bridge::{self, Program};
+use fulgurite_tests::calls::{Call, Values, Wish};
+use fulgurite_tests::oracle::{self, Operand};
+use fulgurite_tests::rows::TestRow;
+use libtest_mimic::{Failed, Trial};
+use std::process::Command;
+
+/// The dtypes in which calls are drawn, floats most often: kernels exist for each.
+const DTYPES: &[Option<DType>] = &[
+    Some(DType::F32),
+    Some(DType::F64),
+    None,
+    Some(DType::F32),
+    Some(DType::BF16),
+    Some(DType::I64),
+    Some(DType::F16),
+    None,
+    Some(DType::I32),
+    Some(DType::U8),
+    Some(DType::Bool),
+];
+
+fn wish(case: usize) -> Wish {
+    let dtype = DTYPES[case % DTYPES.len()];
+    Wish { dtype, values: Values::of_case(case), numbers: case % 4 == 0, empty: true, case }
+}
+
+/// `cpu` (tile kernels, products, fusions of a composite's lines) and `interp` against the row's own text.
+pub fn executors(row: &'static TestRow) -> Result<(), Failed> {
+    cases::each(row, "p01", 30, wish, |call, _| {
+        let program = bridge::record(call).map_err(|e| format!("meta refuses what the signature accepts: {e}"))?;
+        let want = meaning(call, &program)?;
+        for executor in ["cpu", "interp"] {
+            let both = [executor, "interp"];
+            let compiled = program.compile(&both, 1).map_err(|e| format!("{executor}: {e}"))?;
+            let got = program.run(&compiled).map_err(|e| format!("{executor}: {e}"))?;
+            for (i, (got, want)) in got.iter().map(bridge::array).zip(&want).enumerate() {
+                bound::compare(&got, want).map_err(|e| format!("{executor}: result {i} {e}"))?;
+            }
+        }
+        Ok(Verdict::Held)
+    })
+}
+
+/// The call's results with error bounds; its keys draw at the line's site.
+fn meaning(call: &Call, program: &Program) -> Result<Vec<fulgurite_core::eval::nest::Array<bound::Bounded>>, String> {
+    let args: Vec<Value<Operand<f64>>> = (call.args.iter())
+        .map(|a| {
+            a.map(&mut |o| match (o, program.site) {
+                (Operand::Key([seed, stream]), Some(site)) => {
+                    Operand::Key([*seed, fulgurite::executors::cpu::site_word(*stream as i64, site)])
+                }
+                (other, _) => other.clone(),
+            })
+        })
+        .collect();
+    oracle::run(&call.row, &bound::exact(&args)).map_err(|e| format!("the oracle refuses: {e}"))
+}
+
+/// The instruction set is chosen once per process, so the others have theirs.
+pub fn other_instruction_sets() -> Vec<Trial> {
+    if std::env::var_os("FULGURITE_ISA").is_some() {
+        return Vec::new();
+    }
+    let sets = ["baseline", "avx2"];
+    sets.iter().map(|set| Trial::test(format!("every_row::p01_on_{set}"), move || on(set))).collect()
+}
+
+fn on(set: &str) -> Result<(), Failed> {
+    let out = Command::new(std::env::current_exe()?)
+        .args(["p01_executors_give_the_meaning", "--test-threads=1"])
+        .env("FULGURITE_ISA", set)
+        .output()?;
+    let text = String::from_utf8_lossy(&out.stdout);
+    if out.status.success() && text.contains("test result: ok") {
+        return Ok(());
+    }
+    let failures = text.split("failures:").nth(1).unwrap_or(&text);
+    Err(format!("with FULGURITE_ISA={set}:\n{failures}").into())
+}

@@ -1,0 +1,189 @@
+//! P02 and P03: result types, and what is refused.
+
+use super::cases::{self, Verdict};
+use fulgurite_core::lang::ast::Elem;
+use fulgurite_core::promote::Kind;
+use fulgurite_core::sig::{self, ArgTy, OutTy};
+use fulgurite_core::{DType, Name, TensorTy, Value};
+use fulgurite_tests::bridge;
+use fulgurite_tests::calls::{self, Call, Slot, Values, Wish, values};
+use fulgurite_tests::oracle::Operand;
+use fulgurite_tests::rng::{self, Rng};
+use fulgurite_tests::rows::TestRow;
+use libtest_mimic::Failed;
+
+/// Tuples of dtypes that are run; all of them are asked of the signature.
+const RUN: usize = 60;
+
+/// Over all tuples of dtypes: what the signature accepts runs and gives the promised types; what it refuses is refused
+/// with the same code by the function that users call.
+pub fn meta(row: &'static TestRow) -> Result<(), Failed> {
+    let mut rng = Rng::new(rng::seed(row.row.op.as_str(), "p02"));
+    let wish = Wish { dtype: None, values: Values::Small, numbers: false, empty: false, case: 0 };
+    let Some(sketch) = calls::sketch(row, &wish, &mut rng) else { return Err("no call".into()) };
+    let tensors = count_tensors(&sketch.args);
+    let total = DType::STORED.len().pow(tensors.min(3) as u32);
+    let every = (total / RUN).max(1);
+    for tuple in 0..total {
+        let mut rest = tuple;
+        let mut dtypes = Vec::new();
+        for at in 0..tensors {
+            // beyond three tensors the rest follow the first
+            let d = if at < 3 { DType::STORED[rest % DType::STORED.len()] } else { dtypes[0] };
+            rest /= DType::STORED.len();
+            dtypes.push(d);
+        }
+        let args = with_dtypes(&sketch.args, &dtypes);
+        let solved = sig::solve(&row.row, &args, &Slot::ty);
+        if tuple % every != 0 {
+            continue;
+        }
+        let operands: Vec<Value<Operand<f64>>> = args.iter().map(|a| a.map(&mut |s| filled(s, &mut rng))).collect();
+        let call = Call {
+            row: row.row.clone(),
+            args: operands,
+            solved: solved.clone().unwrap_or_else(|_| sketch.solved.clone()),
+        };
+        let ran = bridge::execute(&call, &["cpu", "interp"], 1);
+        match (solved, ran) {
+            (Ok(solved), Ok(got)) => {
+                let want = types(&solved.outs);
+                let got: Vec<TensorTy> = got.iter().map(|a| TensorTy::new(a.dtype, &a.shape)).collect();
+                if want.len() <= got.len() && want.iter().zip(&got).any(|(w, g)| w != g) {
+                    return Err(format!("{call}\n  gives {got:?}, promised is {want:?}").into());
+                }
+            }
+            (Err(refusal), Err(e)) if refusal.code == e.code => {}
+            // elements decide about these, and they were made up
+            (Ok(_), Err(e)) if matches!(e.code, "E804" | "E805" | "E705") => {}
+            (Ok(_), Err(e)) => return Err(format!("{call}\n  is accepted by the signature, refused with {e}").into()),
+            (Err(r), Ok(_)) => return Err(format!("{call}\n  is refused by the signature ({r}), but runs").into()),
+            (Err(r), Err(e)) => {
+                return Err(
+                    format!("{call}\n  is refused with {} by the signature, with {e} when called", r.code).into()
+                );
+            }
+        }
+    }
+    Ok(())
+}
+
+fn count_tensors(args: &[Value<Slot>]) -> usize {
+    let mut n = 0;
+    args.iter().for_each(|a| a.for_each(&mut |s| n += matches!(s, Slot::Tensor(_)) as usize));
+    n
+}
+
+fn with_dtypes(args: &[Value<Slot>], dtypes: &[DType]) -> Vec<Value<Slot>> {
+    let mut next = dtypes.iter();
+    let replace = &mut |s: &Slot| match s {
+        Slot::Tensor(t) => Slot::Tensor(TensorTy { dtype: *next.next().unwrap_or(&t.dtype), ..t.clone() }),
+        other => other.clone(),
+    };
+    args.iter().map(|a| a.map(replace)).collect()
+}
+
+fn filled(slot: &Slot, rng: &mut Rng) -> Operand<f64> {
+    match slot {
+        Slot::Tensor(t) if t.dtype.is_int() => {
+            let zero = t.clone();
+            Operand::Tensor(values::array(&zero, (1.0, 1.0), Values::Tame, rng))
+        }
+        Slot::Tensor(t) => Operand::Tensor(values::array(t, (0.5, 1.5), Values::Tame, rng)),
+        Slot::Number(d, s) => Operand::Number(*d, *s),
+        Slot::Key => Operand::Key([7, 0]),
+    }
+}
+
+fn types(outs: &[OutTy]) -> Vec<TensorTy> {
+    let mut all = Vec::new();
+    for out in outs {
+        match out {
+            OutTy::Tensor(t) => all.push(t.clone()),
+            OutTy::List(ts) => all.extend(ts.iter().cloned()),
+            // nothing is promised before the body is made
+            OutTy::FromBody => return Vec::new(),
+        }
+    }
+    all
+}
+
+/// Rows whose result has the dtype of their arguments, by a kind that is a plain word.
+pub fn promotes(row: &TestRow) -> bool {
+    kind(row).is_some() && row.row.sig.outs.iter().any(|o| o.ty.elem == [Elem::Var(Name::new("T"))])
+}
+
+fn kind(row: &TestRow) -> Option<Kind> {
+    Kind::from_name(&row.row.promote.as_ref()?.to_string())
+}
+
+/// The result's dtype is what PyTorch's rule says, written down here a second time, by category and width.
+pub fn promotion(row: &'static TestRow) -> Result<(), Failed> {
+    let wish = |case| Wish { dtype: None, values: Values::Small, numbers: true, empty: true, case };
+    cases::each(row, "p03", 60, wish, |call, _| {
+        let Some(kind) = kind(row) else { return Ok(Verdict::Discarded) };
+        let mut tiers = [None; 3];
+        for (param, arg) in call.row.sig.params.iter().zip(&call.args) {
+            if param.ty.elem != [Elem::Var(Name::new("T"))] {
+                continue;
+            }
+            arg.for_each(&mut |o| {
+                let (tier, dtype) = match o.ty() {
+                    ArgTy::Tensor(t) if kind == Kind::Join || t.rank() > 0 => (0, t.dtype),
+                    ArgTy::Tensor(t) => (1, t.dtype),
+                    ArgTy::Number(d) => (2, d),
+                    ArgTy::Key => return,
+                };
+                tiers[tier] = Some(tiers[tier].map_or(dtype, |d| join(d, dtype)));
+            });
+            if let Value::Num(s) = arg {
+                tiers[2] = Some(tiers[2].map_or(s.dtype(), |d| join(d, s.dtype())));
+            }
+        }
+        if call.solved.env.items.iter().any(|(_, i)| matches!(i, sig::Item::DType(_))) {
+            // a dtype that was asked for is not promoted
+            return Ok(Verdict::Held);
+        }
+        // numbers give way to tensors of rank 0, those to others, unless their category is higher
+        let weaker = |strong: Option<DType>, weak: Option<DType>| match (strong, weak) {
+            (Some(s), Some(w)) if w.category() > s.category() => Some(join(s, w)),
+            (Some(s), _) => Some(s),
+            (None, w) => w,
+        };
+        let Some(joined) = weaker(tiers[0], weaker(tiers[1], tiers[2])) else { return Ok(Verdict::Discarded) };
+        let want = match kind {
+            Kind::Bool => DType::Bool,
+            Kind::Float if !joined.is_float() => DType::F32,
+            Kind::LongIfBool if joined == DType::Bool => DType::I64,
+            Kind::LongIfInt if !joined.is_float() => DType::I64,
+            _ => joined,
+        };
+        for (out, ty) in call.row.sig.outs.iter().zip(types(&call.solved.outs)) {
+            if out.ty.elem == [Elem::Var(Name::new("T"))] && ty.dtype != want {
+                return Err(format!("gives {}, PyTorch's rule says {want}", ty.dtype));
+            }
+        }
+        Ok(Verdict::Held)
+    })
+}
+
+/// The smallest dtype above both in bool < {u8, i8} < i16 < i32 < i64 < {f16, bf16} < f32 < f64.
+fn join(a: DType, b: DType) -> DType {
+    let height = |d: DType| match d {
+        DType::Bool => 0,
+        DType::U8 | DType::I8 => 1,
+        DType::I16 => 2,
+        DType::I32 => 3,
+        DType::I64 => 4,
+        DType::F16 | DType::BF16 => 5,
+        DType::F32 => 6,
+        _ => 7,
+    };
+    match (a, b) {
+        _ if a == b => a,
+        (DType::U8, DType::I8) | (DType::I8, DType::U8) => DType::I16,
+        (DType::F16, DType::BF16) | (DType::BF16, DType::F16) => DType::F32,
+        _ if height(a) > height(b) => a,
+        _ => b,
+    }
+}

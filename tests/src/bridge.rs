@@ -1,0 +1,250 @@
+//! Calls of the generator on the runtime: as a trace of one line on executors of choice, and through the functions that
+//! users call.
+
+use crate::calls::Call;
+use crate::oracle::Operand;
+use fulgurite::buffer::Buffer;
+use fulgurite::executors::{self, CompileOptions, Compiled, ExecError};
+use fulgurite::symbol::{self, SymbolRef};
+use fulgurite::trace::types::{ProxyId, ProxyTy, Trace};
+use fulgurite::{Builder, Error, Key, Tensor, api};
+use fulgurite_core::eval::nest::{Array, Data};
+use fulgurite_core::loc::Loc;
+use fulgurite_core::{DType, Name, Scalar, TensorTy, Value};
+
+/// Why the runtime did not run a call: a code and a text.
+#[derive(Clone, Debug)]
+pub struct Refused {
+    /// `E701`
+    pub code: &'static str,
+    /// All of it.
+    pub text: String,
+}
+
+impl From<Error> for Refused {
+    fn from(e: Error) -> Refused {
+        Refused { code: e.code(), text: e.to_string() }
+    }
+}
+impl From<ExecError> for Refused {
+    fn from(e: ExecError) -> Refused {
+        Refused { code: e.code, text: e.to_string() }
+    }
+}
+impl std::fmt::Display for Refused {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// The symbol of a row.
+///
+/// # Errors
+/// The generated crate has no such row: it was built from another `ops.yaml`.
+pub fn symbol(name: Name) -> Result<SymbolRef, Refused> {
+    symbol::find(name).ok_or_else(|| Refused { code: "E710", text: format!("`{name}` is not registered") })
+}
+
+/// The elements as memory.
+pub fn buffer(a: &Array<f64>) -> Buffer {
+    let mut bytes = Vec::with_capacity(a.len() * a.dtype.size());
+    for s in a.scalars() {
+        let one = Buffer::number(s, a.dtype).expect("tensors have stored dtypes");
+        bytes.extend_from_slice(one.as_bytes());
+    }
+    Buffer::from_bytes(a.dtype, &a.shape, &bytes).expect("as many bytes as elements")
+}
+
+/// Memory as elements.
+pub fn array(b: &Buffer) -> Array<f64> {
+    Array::from_scalars(b.dtype(), b.shape(), b.scalars())
+}
+
+/// A handle for an operand.
+pub fn tensor(o: &Operand<f64>) -> Tensor {
+    match o {
+        Operand::Tensor(a) => Tensor::from_buffer(buffer(a)),
+        Operand::Key([seed, _]) => Key::new(*seed).handle().clone(),
+        Operand::Number(DType::F32, s) => (s.as_f64() as f32).into(),
+        Operand::Number(DType::Bool, s) => s.as_bool().into(),
+        Operand::Number(d, s) if d.is_int() => s.as_i64().into(),
+        Operand::Number(_, s) => s.as_f64().into(),
+    }
+}
+
+/// A call as a program of one line.
+pub struct Program {
+    /// Its trace.
+    pub trace: Trace,
+    /// Where its random numbers come from.
+    pub site: Option<u64>,
+    inputs: Vec<Buffer>,
+}
+
+/// Records a call.
+///
+/// # Errors
+/// What `bind` refuses.
+pub fn record(call: &Call) -> Result<Program, Refused> {
+    let symbol = symbol(call.row.op)?;
+    let mut builder = Builder::new("test");
+    let mut inputs = Vec::new();
+    let mut args: Vec<Value<ProxyId>> = Vec::new();
+    for arg in &call.args {
+        args.push(arg.map(&mut |o| {
+            let (ty, memory) = match o {
+                Operand::Tensor(a) => (ProxyTy::tensor(TensorTy::new(a.dtype, &a.shape)), buffer(a)),
+                Operand::Key([seed, stream]) => {
+                    (ProxyTy::Key, Buffer::key(*seed as i64, *stream as i64).expect("a key is two numbers"))
+                }
+                Operand::Number(d, s) => {
+                    (ProxyTy::Number(*d), Buffer::number(*s, *d).expect("numbers have stored dtypes"))
+                }
+            };
+            inputs.push(memory);
+            builder.input("x", ty)
+        }));
+    }
+    let outs = builder.bind(symbol, args, Loc::NOWHERE)?;
+    let site = builder.lines().last().and_then(|l| l.site);
+    Ok(Program { trace: builder.finish(&outs), site, inputs })
+}
+
+impl Program {
+    /// Compiles it for executors, first come first served; `threads` 0: as many as there are.
+    ///
+    /// # Errors
+    /// What compiling reports.
+    pub fn compile(&self, names: &[&str], threads: usize) -> Result<Compiled, Refused> {
+        let bodies = |line: &_| {
+            fulgurite::bind::body_of(&self.trace.arena, line).map_err(|e| ExecError::new(e.code(), e.to_string()))
+        };
+        let mut options = CompileOptions::new(&bodies);
+        options.executors = names.iter().filter_map(|n| executors::find(n)).collect();
+        options.threads = threads;
+        Ok(executors::compile(&self.trace, &options)?)
+    }
+
+    /// Runs what was compiled of it.
+    ///
+    /// # Errors
+    /// What running reports.
+    pub fn run(&self, compiled: &Compiled) -> Result<Vec<Buffer>, Refused> {
+        Ok(compiled.run(&self.inputs)?)
+    }
+}
+
+/// Runs a call on these executors: its results, lists flattened.
+///
+/// # Errors
+/// What binding, compiling or running reports.
+pub fn execute(call: &Call, names: &[&str], threads: usize) -> Result<Vec<Array<f64>>, Refused> {
+    let program = record(call)?;
+    let compiled = program.compile(names, threads)?;
+    Ok(program.run(&compiled)?.iter().map(array).collect())
+}
+
+// ---------------------------------------------------------------- as users call
+
+/// The float tensors of a call, in order: what a derivative is taken by.
+pub fn floats(call: &Call) -> Vec<Array<f64>> {
+    let mut out = Vec::new();
+    for arg in &call.args {
+        arg.for_each(&mut |o| out.extend(o.array().filter(|a| a.dtype.is_float()).cloned()));
+    }
+    out
+}
+
+/// The call with other float tensors in place of its own.
+pub fn with_floats(call: &Call, floats: &[Array<f64>]) -> Vec<Value<Operand<f64>>> {
+    let mut next = floats.iter();
+    let replace = &mut |o: &Operand<f64>| match o.is_float_tensor() {
+        true => next.next().map_or_else(|| o.clone(), |a| Operand::Tensor(a.clone())),
+        false => o.clone(),
+    };
+    call.args.iter().map(|a| a.map(replace)).collect()
+}
+
+/// Calls the row with these handles for its float tensors: its results that are float tensors.
+pub fn apply(call: &Call, floats: &[Tensor]) -> Vec<Tensor> {
+    let mut next = floats.iter();
+    let args = call.args.iter().map(|a| {
+        a.map(&mut |o| match o.is_float_tensor() {
+            true => next.next().cloned().unwrap_or_else(|| tensor(o)),
+            false => tensor(o),
+        })
+    });
+    let args: Vec<Value<Tensor>> = args.collect();
+    let outs = match symbol(call.row.op) {
+        Ok(symbol) => api::call(symbol, args, Loc::NOWHERE),
+        Err(e) => return vec![Tensor::poisoned(Error::new(e.code, e.text))],
+    };
+    match outs {
+        Ok(outs) => outs.into_iter().filter(|t| t.dtype().is_float()).collect(),
+        Err(e) => vec![Tensor::poisoned(e)],
+    }
+}
+
+/// Handles for arrays.
+pub fn handles(arrays: &[Array<f64>]) -> Vec<Tensor> {
+    arrays.iter().map(|a| Tensor::from_buffer(buffer(a))).collect()
+}
+
+/// The elements of handles.
+///
+/// # Errors
+/// The error of a poisoned one.
+pub fn arrays(handles: &[Tensor]) -> Result<Vec<Array<f64>>, Refused> {
+    handles.iter().map(|t| Ok(array(&t.buffer()?))).collect()
+}
+
+/// The float results of a call and, for cotangents of these, the cotangents of its float tensors.
+///
+/// # Errors
+/// What the runtime reports.
+pub fn vjp(call: &Call, x: &[Array<f64>], g: &[Array<f64>]) -> Result<(Vec<Array<f64>>, Vec<Array<f64>>), Refused> {
+    let (out, grads) = fulgurite::vjp(&handles(x), &handles(g), |x: &Vec<Tensor>| apply(call, x))?;
+    Ok((arrays(&out)?, arrays(&grads)?))
+}
+
+/// The tangents of the float results of a call along `u`.
+///
+/// # Errors
+/// What the runtime reports.
+pub fn jvp(call: &Call, x: &[Array<f64>], u: &[Array<f64>]) -> Result<Vec<Array<f64>>, Refused> {
+    let (_, tangents) = fulgurite::jvp(&handles(x), &handles(u), |x: &Vec<Tensor>| apply(call, x))?;
+    arrays(&tangents)
+}
+
+/// The cotangents of the float tensors for `w`, of the function that maps them to their cotangents for `g`: what second
+/// derivatives do.
+///
+/// # Errors
+/// What the runtime reports.
+pub fn vjp_of_vjp(
+    call: &Call,
+    x: &[Array<f64>],
+    g: &[Array<f64>],
+    w: &[Array<f64>],
+) -> Result<Vec<Array<f64>>, Refused> {
+    let g = handles(g);
+    let first = |x: &Vec<Tensor>| match fulgurite::vjp(x, &g, |x: &Vec<Tensor>| apply(call, x)) {
+        Ok((_, grads)) => grads,
+        Err(e) => vec![Tensor::poisoned(e); x.len()],
+    };
+    let (_, grads) = fulgurite::vjp(&handles(x), &handles(w), first)?;
+    arrays(&grads)
+}
+
+/// The floats of an array; none for integers.
+pub fn values(a: &Array<f64>) -> &[f64] {
+    match &a.data {
+        Data::Float(v) => v,
+        Data::Int(_) => &[],
+    }
+}
+
+/// The array with other floats.
+pub fn with_values(a: &Array<f64>, values: Vec<f64>) -> Array<f64> {
+    Array::from_scalars(a.dtype, &a.shape, values.into_iter().map(Scalar::Float))
+}
