@@ -27,7 +27,9 @@ pub fn upstream(krate: &str, path: &str) -> std::io::Result<()> {
 pub fn downstream(krate: &str, path: &str) -> std::io::Result<()> {
     let (file, out) = places(path)?;
     let Some(database) = std::env::var_os("DEP_FULGURITE_DATABASE") else {
-        return Err(std::io::Error::other("`fulgurite` must be a direct dependency: DEP_FULGURITE_DATABASE is not set"));
+        return Err(std::io::Error::other(
+            "`fulgurite` must be a direct dependency: DEP_FULGURITE_DATABASE is not set",
+        ));
     };
     println!("cargo::rerun-if-changed={}", Path::new(&database).display());
     let text = std::fs::read_to_string(&database)?;

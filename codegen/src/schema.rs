@@ -276,3 +276,9 @@ fn rows(node: Node, sources: &Sources, diags: &mut Diagnostics, database: &mut D
         database.rows.push(row);
     }
 }
+
+/// The signature that a pointwise `expr` gets where its row leaves it out; `None` if it is not plainly pointwise.
+pub fn pointwise_sig(formula: &str) -> Option<String> {
+    let body = fulgurite_core::lang::parse_block(formula, fulgurite_core::lang::Dialect::Index).ok()?;
+    pointwise::sig_text(&body)
+}

@@ -1,8 +1,8 @@
 //! Derived gradients of every row of `ops.yaml` and of the rows tried before it.
 
 use fulgurite_codegen::check::cases;
-use fulgurite_codegen::check::gradients::dense::{Library, Stop};
-use fulgurite_codegen::check::gradients::instance::{Domain, Instance, Numbers, dot, sizes};
+use fulgurite_codegen::check::gradients::dense::Library;
+use fulgurite_codegen::check::gradients::instance::{Domain, Instance, Numbers, dot};
 use fulgurite_codegen::check::rows::RowSet;
 use fulgurite_codegen::diag::Diagnostics;
 use fulgurite_codegen::schema::read_database;
@@ -64,9 +64,14 @@ fn dump() {
 const INTERVALS: [(f64, f64); 3] = [(-1.7, 1.9), (0.15, 0.85), (1.1, 2.7)];
 
 /// Compares every rule of `row` with the dual numbers' derivative; the number of comparisons.
-fn compare(row: &Row, rules: &[(fulgurite_core::Name, fulgurite_core::lang::Block)], library: &Library, faults: &mut Vec<String>) -> usize {
+fn compare(
+    row: &Row,
+    rules: &[(fulgurite_core::Name, fulgurite_core::lang::Block)],
+    library: &Library,
+    faults: &mut Vec<String>,
+) -> usize {
     let mut done = 0;
-    let family = cases::family(row, DType::F64);
+    let family = cases::family(row, DType::F32);
     for (n, case) in family.cases.iter().enumerate() {
         let numel: usize = case.args.iter().map(size).sum();
         if numel > 400 {
@@ -74,10 +79,7 @@ fn compare(row: &Row, rules: &[(fulgurite_core::Name, fulgurite_core::lang::Bloc
         }
         let instance = INTERVALS.iter().find_map(|other| {
             let domain = Domain { intervals: vec![], other: *other, whole: false };
-            let (least, most) = sizes(case);
-            let made = |top| Instance::new(library, row, case, &domain, n as u64, top).filter(|i| !i.has_nan());
-            // a scatter does not see an index out of range, its gradient does
-            made(most).filter(|i| fits(i, rules, library)).or_else(|| made(least))
+            Instance::new(library, row, case, &domain, n as u64).filter(|i| !i.has_nan())
         });
         let Some(instance) = instance else { continue };
         for (arg, rule) in rules {
@@ -87,10 +89,6 @@ fn compare(row: &Row, rules: &[(fulgurite_core::Name, fulgurite_core::lang::Bloc
             }
             let mut numbers = Numbers::new(1000 + n as u64);
             let g = instance.cotangents(&mut numbers);
-            // no result, no cotangent: the rule is never run
-            if g.iter().all(|g| g.is_absent() || matches!(g, Value::List(items) if items.is_empty())) {
-                continue;
-            }
             let what = || format!("{}: `{arg}` for {}", row.op, case.show(row));
             let value = match instance.rule(library, rule, &g) {
                 Ok(v) => v,
@@ -123,11 +121,6 @@ fn compare(row: &Row, rules: &[(fulgurite_core::Name, fulgurite_core::lang::Bloc
     done
 }
 
-fn fits(i: &Instance, rules: &[(fulgurite_core::Name, fulgurite_core::lang::Block)], library: &Library) -> bool {
-    let g = i.cotangents(&mut Numbers::new(5));
-    rules.iter().all(|(_, rule)| !matches!(i.rule(library, rule, &g), Err(Stop::Data(_))))
-}
-
 fn is_float(v: &Value<ArgTy>) -> bool {
     match v {
         Value::Tensor(ArgTy::Tensor(t)) => t.dtype.is_float(),
@@ -156,7 +149,12 @@ fn derived_rules_equal_the_derivative() {
             let mut faults = Vec::new();
             let done = compare(&row, &d.rules, &library, &mut faults);
             if !faults.is_empty() || (done == 0 && !d.rules.is_empty()) {
-                report.push(format!("{file} {}: {done} compared, {} faults\n   {}", row.op, faults.len(), faults.iter().take(3).cloned().collect::<Vec<_>>().join("\n   ")));
+                report.push(format!(
+                    "{file} {}: {done} compared, {} faults\n   {}",
+                    row.op,
+                    faults.len(),
+                    faults.iter().take(3).cloned().collect::<Vec<_>>().join("\n   ")
+                ));
             }
         }
     }

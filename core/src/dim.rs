@@ -131,9 +131,15 @@ impl Dim {
             DimOp::Mul => a.wrapping_mul(b),
             DimOp::Div | DimOp::Rem if b == 0 => return Dim::poison(),
             DimOp::Div => a.wrapping_div(b) - (a.wrapping_rem(b) != 0 && (a < 0) != (b < 0)) as i64,
-            DimOp::Rem => a.wrapping_sub(b.wrapping_mul(a.wrapping_div(b) - (a.wrapping_rem(b) != 0 && (a < 0) != (b < 0)) as i64)),
+            DimOp::Rem => a.wrapping_sub(
+                b.wrapping_mul(a.wrapping_div(b) - (a.wrapping_rem(b) != 0 && (a < 0) != (b < 0)) as i64),
+            ),
         };
-        if self.is_const() && other.is_const() { Dim { value, sym: 0 } } else { Dim::symbolic(value, DimExpr::Op(op, self, other)) }
+        if self.is_const() && other.is_const() {
+            Dim { value, sym: 0 }
+        } else {
+            Dim::symbolic(value, DimExpr::Op(op, self, other))
+        }
     }
 
     /// The larger one; which it was is guarded.
@@ -149,7 +155,8 @@ impl Dim {
 
 impl PartialEq for Dim {
     fn eq(&self, other: &Dim) -> bool {
-        (self.sym == other.sym && self.value == other.value) || self.partial_cmp(other) == Some(std::cmp::Ordering::Equal)
+        (self.sym == other.sym && self.value == other.value)
+            || self.partial_cmp(other) == Some(std::cmp::Ordering::Equal)
     }
 }
 

@@ -156,3 +156,56 @@ impl SExpr {
         }
     }
 }
+
+impl Nest {
+    /// The same nest where tensor `i` is called `to[i]`: for callers that pass no tensor where only a type was given.
+    pub fn renumbered(&self, to: &[usize]) -> Nest {
+        let outs = self.outs.iter().map(|o| NestOut { expr: o.expr.renumbered(to), ..o.clone() }).collect();
+        let mut ranks = vec![0; to.len()];
+        for (rank, at) in self.ranks.iter().zip(to) {
+            if let Some(slot) = ranks.get_mut(*at) {
+                *slot = *rank;
+            }
+        }
+        Nest { outs, ranks, vars: self.vars.clone(), pointwise: self.pointwise }
+    }
+}
+
+impl SExpr {
+    fn renumbered(&self, to: &[usize]) -> SExpr {
+        let at = |i: &usize| to.get(*i).copied().unwrap_or(*i);
+        let all = |es: &[SExpr]| es.iter().map(|e| e.renumbered(to)).collect::<Vec<_>>();
+        let op = match self.op() {
+            SOp::Const(s) => SOp::Const(*s),
+            SOp::Num(k) => SOp::Num(*k),
+            SOp::Var(v) => SOp::Var(*v),
+            SOp::Elem(t) => SOp::Elem(at(t)),
+            SOp::Load { tensor, idx, outside } => SOp::Load {
+                tensor: at(tensor),
+                idx: all(idx),
+                outside: match outside {
+                    SOutside::Value(v) => SOutside::Value(v.renumbered(to)),
+                    other => other.clone(),
+                },
+            },
+            SOp::Call(b, args) => SOp::Call(*b, all(args)),
+            SOp::Cast(a) => SOp::Cast(a.renumbered(to)),
+            SOp::Select(c, a, b) => SOp::Select(c.renumbered(to), a.renumbered(to), b.renumbered(to)),
+            SOp::Reduce { red, vars, filter, body, otherwise } => SOp::Reduce {
+                red: *red,
+                vars: vars
+                    .iter()
+                    .map(|r| SRange { var: r.var, lo: r.lo.renumbered(to), hi: r.hi.renumbered(to) })
+                    .collect(),
+                filter: filter.as_ref().map(|f| f.renumbered(to)),
+                body: body.renumbered(to),
+                otherwise: otherwise.as_ref().map(|o| o.renumbered(to)),
+            },
+            SOp::Uniform { key, position, draw } => {
+                SOp::Uniform { key: at(key), position: position.renumbered(to), draw: *draw }
+            }
+            SOp::Detach(a) => SOp::Detach(a.renumbered(to)),
+        };
+        SExpr::new(op, self.ty())
+    }
+}

@@ -25,7 +25,8 @@ fn rows(input: TokenStream) -> Result<TokenStream, Failure> {
         return Err((here, "`op!` is called through `fulgurite::op!`".into()));
     };
     let path = path.to_string().trim_matches('"').to_owned();
-    let upstream = std::fs::read_to_string(&path).map_err(|e| (here, format!("can't read the upstream database {path}: {e}")))?;
+    let upstream =
+        std::fs::read_to_string(&path).map_err(|e| (here, format!("can't read the upstream database {path}: {e}")))?;
     let upstream = pipeline::read_rows(&upstream, &path).map_err(|e| (here, e))?;
     let mut text = Text { yaml: "ops:\n".into(), places: Vec::new() };
     let mut first: Option<Ident> = None;
@@ -52,7 +53,9 @@ fn rows(input: TokenStream) -> Result<TokenStream, Failure> {
     let mut target = Target::downstream(&krate);
     target.methods = names::camel(&first.to_string()) + "Ops";
     let code = Artifacts::emit(&target, &compiled.rows, &compiled.table(&upstream)).inline();
-    let code: TokenStream = code.parse().map_err(|e| (first.span(), format!("this is a bug in fulgurite: the code made of these rows does not lex: {e}")))?;
+    let code: TokenStream = code.parse().map_err(|e| {
+        (first.span(), format!("this is a bug in fulgurite: the code made of these rows does not lex: {e}"))
+    })?;
     let module = format_ident!("__fulgurite_{first}");
     let methods = format_ident!("{}", target.methods);
     Ok(quote! {

@@ -68,7 +68,7 @@ pub fn other_instruction_sets() -> Vec<Trial> {
         return Vec::new();
     }
     let sets = ["baseline", "avx2"];
-    sets.iter().map(|set| Trial::test(format!("every_row::p01_on_{set}"), move || on(set))).collect()
+    sets.into_iter().map(|set| Trial::test(format!("every_row::p01_on_{set}"), move || on(set))).collect()
 }
 
 fn on(set: &str) -> Result<(), Failed> {

@@ -88,11 +88,21 @@ pub fn order(sources: &[RowSource], rows: &mut RowSet, diags: &mut Diagnostics) 
         let calls = row.as_ref().map(|row| calls(row)).unwrap_or_default();
         let targets = calls.iter().flat_map(|call| {
             let candidates = rows.candidates(call.op);
-            candidates.into_iter().filter_map(|row| index.get(&row.op).copied()).map(|n| (n, call.at)).collect::<Vec<_>>()
+            candidates
+                .into_iter()
+                .filter_map(|row| index.get(&row.op).copied())
+                .map(|n| (n, call.at))
+                .collect::<Vec<_>>()
         });
         edges.push(targets.collect());
     }
-    let mut search = Search { edges: &edges, done: vec![false; sources.len()], path: Vec::new(), order: Vec::new(), circles: Vec::new() };
+    let mut search = Search {
+        edges: &edges,
+        done: vec![false; sources.len()],
+        path: Vec::new(),
+        order: Vec::new(),
+        circles: Vec::new(),
+    };
     for n in 0..sources.len() {
         search.visit(n);
     }
@@ -143,7 +153,8 @@ impl Search<'_> {
 }
 
 fn diag(sources: &[RowSource], circle: &[(usize, Span)]) -> Diag {
-    let names: Vec<String> = circle.iter().chain(&circle[..1]).map(|(n, _)| format!("`{}`", sources[*n].op.as_str())).collect();
+    let names: Vec<String> =
+        circle.iter().chain(&circle[..1]).map(|(n, _)| format!("`{}`", sources[*n].op.as_str())).collect();
     let place = |(n, at): (usize, Span)| {
         let source = &sources[n];
         report::body(source).map_or(source.op.place, |(_, text)| text.at(at))

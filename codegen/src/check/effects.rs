@@ -36,7 +36,10 @@ fn writes(source: &RowSource, rule: &Rule<Block>, diags: &mut Vec<Diag>) {
             let message = format!("`{}` writes its argument `{}`, which is not `mut`", source.op.as_str(), name.name);
             let diag = Diag::error("E503", rule.text.at(name.span), message).here("written here");
             let at = source.sig.text.at(param.name.span);
-            diags.push(diag.label(at, "only read, says the signature").help(format!("write `mut {}: {}`", name.name, param.ty)));
+            diags.push(
+                diag.label(at, "only read, says the signature")
+                    .help(format!("write `mut {}: {}`", name.name, param.ty)),
+            );
         }
     }
     let names: Vec<Name> = written.iter().map(|ident| ident.name).collect();
@@ -109,8 +112,12 @@ fn key_calls(source: &RowSource, rule: &Rule<Block>, diags: &mut Vec<Diag>) {
             _ => None,
         });
         if let Some((first, second)) = uses.clash() {
-            let message = format!("`{}` gives its key `{key}` to two calls, which then draw the same numbers", source.op.as_str());
-            let diag = Diag::error("E505", rule.text.at(second), message).label(rule.text.at(first), "given here first");
+            let message = format!(
+                "`{}` gives its key `{key}` to two calls, which then draw the same numbers",
+                source.op.as_str()
+            );
+            let diag =
+                Diag::error("E505", rule.text.at(second), message).label(rule.text.at(first), "given here first");
             diags.push(diag.help("take a second `Key` argument"));
         }
     }
@@ -131,7 +138,8 @@ fn draws(source: &RowSource, rule: &Rule<Block>, diags: &mut Vec<Diag>) {
         });
         if let Some((first, second)) = uses.clash() {
             let message = format!("`{}` draws the same number of `{key}` twice", source.op.as_str());
-            let diag = Diag::error("E505", rule.text.at(second), message).label(rule.text.at(first), "drawn here first");
+            let diag =
+                Diag::error("E505", rule.text.at(second), message).label(rule.text.at(first), "drawn here first");
             diags.push(diag.help("count the draws: `uniform(key, position, 0)`, then `uniform(key, position, 1)`"));
         }
     }

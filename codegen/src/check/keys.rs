@@ -77,18 +77,22 @@ fn misfit(source: &RowSource, rule: &Rule<Expr>) -> Option<Diag> {
     let error = |span, message: String| Diag::error("E201", rule.text.at(span), message);
     let op = source.op.as_str();
     if let (false, Some((kind, span))) = (joins, kinds.first()) {
-        let diag = error(*span, format!("`promote: {kind}` of `{op}` has nothing to join: no argument is of dtype `T`"));
+        let diag =
+            error(*span, format!("`promote: {kind}` of `{op}` has nothing to join: no argument is of dtype `T`"));
         return Some(diag.label(source.sig.text.place, "no `T` among the arguments").help("delete `promote`"));
     }
     for (kind, span) in kinds {
         let joined = sig.outs.iter().find(|out| matches!(out.ty.elem.first(), Some(Elem::Var(name)) if *name == "T"));
         if let (Kind::Bool, Some(out)) = (kind, joined) {
             let diag = error(span, format!("`promote: bool` of `{op}` gives bool, its `sig` says `{}`", out.ty));
-            return Some(diag.label(source.sig.text.at(out.ty.span), "write `bool` here").help("or choose another kind"));
+            return Some(
+                diag.label(source.sig.text.at(out.ty.span), "write `bool` here").help("or choose another kind"),
+            );
         }
         let several = sig.params.len() > 1 || sig.params.iter().any(|param| param.ty.list.is_some());
         if kind == Kind::Join && !several {
-            let diag = error(span, format!("`promote: join` of `{op}` joins arguments regardless of rank, but there is one"));
+            let diag =
+                error(span, format!("`promote: join` of `{op}` joins arguments regardless of rank, but there is one"));
             return Some(diag.help("say `default` or `keep`"));
         }
     }

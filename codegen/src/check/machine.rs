@@ -30,7 +30,6 @@ impl From<Refusal> for Fault {
     }
 }
 
-
 /// The machine: values are types.
 pub struct Types<'a> {
     rows: &'a RowSet<'a>,
@@ -138,4 +137,3 @@ pub fn show(v: &Value<ArgTy>) -> String {
         Value::Absent => "absent".to_owned(),
     }
 }
-

@@ -8,8 +8,8 @@ pub mod closure;
 mod dtypes;
 mod effects;
 pub mod facts;
-mod keys;
 pub mod gradients;
+mod keys;
 pub mod machine;
 mod names;
 mod overlaps;
@@ -25,8 +25,8 @@ use std::sync::Arc;
 
 use fulgurite_core::lower::Rows;
 use fulgurite_core::row::Row;
-use fulgurite_core::sig::statics;
 use fulgurite_core::sig::Env;
+use fulgurite_core::sig::statics;
 use fulgurite_core::{DType, DTypeSet, Name};
 use rustc_hash::FxHashMap;
 
@@ -136,4 +136,3 @@ fn gradients(db: &Database, set: &mut RowSet, families: &FxHashMap<Name, Family>
         }
     }
 }
-

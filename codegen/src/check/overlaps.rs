@@ -28,7 +28,8 @@ pub fn check(
         // the earlier row would report the same pair
         (here > there || !family_meets(other, row)).then(|| {
             let message = format!("`{}` and `{}` both accept a call", other.op, row.op);
-            let diag = Diag::error("E113", source.sig.text.place, message).label(place, format!("`{}` is here", other.op));
+            let diag =
+                Diag::error("E113", source.sig.text.place, message).label(place, format!("`{}` is here", other.op));
             let diag = diag.note(format!("with {}", case.show(row)));
             diag.help("tell them apart by ranks, dtype classes or the names of options")
         })

@@ -52,7 +52,10 @@ impl Rule<'_> {
         match (code, &refusal.help) {
             ("E105", Some(help)) => {
                 let condition = help.strip_prefix("required: ").unwrap_or(help);
-                diag.help(format!("state it in `require` of `{}`; the called row says `{condition}`", self.source.op.as_str()))
+                diag.help(format!(
+                    "state it in `require` of `{}`; the called row says `{condition}`",
+                    self.source.op.as_str()
+                ))
             }
             ("E303", _) => diag.help("narrow `dtypes` or add to `require`, or cast in the body"),
             (_, Some(help)) => diag.note(help.clone()),

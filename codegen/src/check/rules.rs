@@ -36,7 +36,8 @@ pub fn vjp(rule: &Rule, row: &Row, arg: Name, block: &Block, rows: &RowSet, case
             (_, [one]) => one.clone(),
             (Value::List(_), several) => Value::List(several.to_vec()),
             (_, several) => {
-                let message = format!("{} yields {} values, the gradient of `{arg}` is one", rule.name(), several.len());
+                let message =
+                    format!("{} yields {} values, the gradient of `{arg}` is one", rule.name(), several.len());
                 return Some(Diag::error("E402", rule.text.at(block.value.span), message));
             }
         };
@@ -84,7 +85,9 @@ fn compare(
     let pairs: Vec<(&Value<ArgTy>, &Value<ArgTy>)> = match (wanted, yielded) {
         // no gradient at all
         (_, Value::Absent) => return None,
-        (Value::List(wanted), Value::List(yielded)) if wanted.len() == yielded.len() => wanted.iter().zip(yielded).collect(),
+        (Value::List(wanted), Value::List(yielded)) if wanted.len() == yielded.len() => {
+            wanted.iter().zip(yielded).collect()
+        }
         _ => vec![(wanted, yielded)],
     };
     for (wanted, yielded) in pairs {
@@ -99,7 +102,8 @@ fn compare(
         let what = if code == "E402" { "shape" } else { "dtype" };
         let message = format!("{} has another {what} than `{arg}`", rule.name());
         let diag = Diag::error(code, rule.text.at(block.value.span), message);
-        let diag = diag.here(format!("this is {}, `{arg}` is {want}", show(yielded))).note(format!("for {}", case.show(row)));
+        let diag =
+            diag.here(format!("this is {}, `{arg}` is {want}", show(yielded))).note(format!("for {}", case.show(row)));
         return Some(match code {
             "E402" => diag.help(format!("where `{arg}` was broadcast, sum its gradient back: `unbroadcast(…, {arg})`")),
             _ => diag.help("cast the value: `(…) as T`"),

@@ -34,7 +34,8 @@ fn unreachable(rule: &Rule, row: &Row, family: &Family) -> Diag {
     if let Some(diag) = ambiguous(rule, row) {
         return diag;
     }
-    let diag = Diag::error("E108", source.sig.text.place, format!("no call of `{}` that was tried is accepted", row.op));
+    let diag =
+        Diag::error("E108", source.sig.text.place, format!("no call of `{}` that was tried is accepted", row.op));
     match &family.refused {
         Some(refusal) => diag.note(format!("the last one: {}", refusal.message)),
         None => diag,
@@ -50,7 +51,8 @@ fn ambiguous(rule: &Rule, row: &Row) -> Option<Diag> {
                 DimKind::One { at: Some(_), .. } => open = None,
                 DimKind::List { axes: None, .. } | DimKind::Broadcast(_) | DimKind::BroadcastList(_) => {
                     let Some(first) = open.replace(dim) else { continue };
-                    let message = format!("where `{first}` of `{}` ends and `{dim}` begins can't be told", param.name.name);
+                    let message =
+                        format!("where `{first}` of `{}` ends and `{dim}` begins can't be told", param.name.name);
                     let text = &rule.source.sig.text;
                     let diag = Diag::error("E103", text.at(first.span.to(dim.span)), message);
                     let help = "name an axis between them, `N@dim`, or bind one of them by an option, `Shape(…)`";
@@ -93,7 +95,8 @@ fn composite(rule: &Rule, row: &Arc<Row>, body: &Block, rows: &RowSet, case: &Ca
         let which = if row.sig.named_outs { format!(" as `{}`", out.name.name) } else { String::new() };
         let says = show(&machine::promised(promised));
         let message = format!("{} yields {}{which}, its `sig` says {says}", rule.name(), show(yielded));
-        let diag = Diag::error("E104", rule.text.at(value(body, n).span), message).here(format!("this is {}", show(yielded)));
+        let diag =
+            Diag::error("E104", rule.text.at(value(body, n).span), message).here(format!("this is {}", show(yielded)));
         let diag = diag.label(rule.source.sig.text.at(out.ty.span), format!("this is {says}"));
         Some(diag.note(format!("for {}", case.show(row))))
     })

@@ -19,7 +19,9 @@ pub fn check(rule: &Rule, row: &Arc<Row>, rows: &RowSet, family: &Family) -> Opt
         let nest = lower_with(row, body, &case.solved, rows).ok()?;
         let why = nest.outs.iter().find_map(|out| match out.expr.op() {
             SOp::Load { outside, .. } if *outside != SOutside::Refuse => Some("elements outside are no elements of it"),
-            SOp::Load { idx, .. } if !idx.iter().all(is_affine) => Some("an index does not grow evenly with the position"),
+            SOp::Load { idx, .. } if !idx.iter().all(is_affine) => {
+                Some("an index does not grow evenly with the position")
+            }
             SOp::Load { .. } => None,
             _ => Some("it is no access"),
         })?;

@@ -21,13 +21,7 @@ pub struct Check {
 }
 
 impl Check {
-    pub(super) fn run(
-        &self,
-        common: &Common,
-        paint: &Paint,
-        out: &mut dyn Write,
-        err: &mut dyn Write,
-    ) -> Outcome {
+    pub(super) fn run(&self, common: &Common, paint: &Paint, out: &mut dyn Write, err: &mut dyn Write) -> Outcome {
         let start = Instant::now();
         let loaded = load(common, self.file.as_deref())?;
         let seconds = start.elapsed().as_secs_f64();

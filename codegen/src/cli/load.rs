@@ -66,7 +66,8 @@ fn find() -> Result<PathBuf, Fault> {
             return Ok(std::iter::repeat_n(Path::new(".."), up).collect::<PathBuf>().join("ops.yaml"));
         }
     }
-    Err(Fault::usage("E910", "there is no `ops.yaml` here or in a folder above").help("name the database: `--file FILE`"))
+    Err(Fault::usage("E910", "there is no `ops.yaml` here or in a folder above")
+        .help("name the database: `--file FILE`"))
 }
 
 impl Loaded {

@@ -11,11 +11,8 @@ use super::fault::Fault;
 use super::load::{Loaded, load, loaded};
 use super::paint::Paint;
 use super::{Common, FAILED, FINE, Outcome};
-use crate::diag::Diagnostics;
 use crate::diag::render::{self, Style};
 use crate::explain;
-use crate::schema::read_database;
-use crate::source::Sources;
 
 /// Adds a row at the end of the database, if all of it is right.
 #[derive(Debug, Args)]
@@ -79,7 +76,10 @@ impl New {
     /// Whether the row takes fewer dtypes than another kind would let it take: `exp` with `default` refuses integers.
     fn narrows(&self, after: &Loaded) -> bool {
         let (Some(source), Some(row)) = (after.database.rows.last(), after.checked.rows.last()) else { return false };
-        self.promote.is_none() && source.dtypes.is_none() && row.dtypes.is_some() && source.promote.is_some()
+        self.promote.is_none()
+            && source.dtypes.is_none()
+            && row.dtypes.is_some()
+            && source.promote.is_some()
             && source.promote.as_ref().is_some_and(|promote| promote.text.as_str() == "default")
     }
 
@@ -110,10 +110,11 @@ impl New {
             None => formula.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(100).collect(),
         };
         let mut row = format!("- op: {}\n  doc: {}\n", self.op, quoted(&doc));
+        let made = |result: &str| crate::schema::pointwise_sig(formula).map(|sig| sig.replace("-> T", result));
         let sig = match (&self.sig, kind) {
             (Some(sig), _) => Some(sig.clone()),
-            (None, Some("bool")) => free_sig(formula).map(|sig| sig.replace("-> T", "-> bool")),
-            (None, _) => free_sig(formula),
+            (None, Some("bool")) => made("-> bool"),
+            (None, _) => made("-> T"),
         };
         if let Some(sig) = sig {
             row += &format!("  sig: '{sig}'\n");
@@ -164,15 +165,6 @@ impl New {
         out.write_all(row.as_bytes())?;
         Ok(FINE)
     }
-}
-
-/// The signature over the free names of a pointwise formula, as a row without `sig` has it.
-fn free_sig(formula: &str) -> Option<String> {
-    let text = format!("ops:\n- op: it\n  doc: it\n  promote: default\n  expr: {}\n", quoted(formula));
-    let mut sources = Sources::default();
-    let file = sources.add("formula", text);
-    let database = read_database(file, &sources, &mut Diagnostics::new());
-    Some(database.rows.first()?.sig.text.text.clone())
 }
 
 /// The database with a row behind its last one, one blank line between.

@@ -28,7 +28,9 @@ impl Paint {
         let color = match when {
             When::Always => true,
             When::Never => false,
-            When::Auto => std::io::stdout().is_terminal() && std::io::stderr().is_terminal() && !set("NO_COLOR") && !dumb,
+            When::Auto => {
+                std::io::stdout().is_terminal() && std::io::stderr().is_terminal() && !set("NO_COLOR") && !dumb
+            }
         };
         Paint { color }
     }

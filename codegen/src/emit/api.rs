@@ -74,9 +74,11 @@ impl Api {
                 fields.push(slot);
             }
         }
-        let method = row.sig.params.first().is_some_and(|p| {
-            p.ty.list.is_none() && !p.optional && !p.ty.elem.contains(&Elem::Key)
-        });
+        let method = row
+            .sig
+            .params
+            .first()
+            .is_some_and(|p| p.ty.list.is_none() && !p.optional && !p.ty.elem.contains(&Elem::Key));
         Some(Api { name: names::ident(op), params, positional, fields, result, method })
     }
 
@@ -129,9 +131,15 @@ impl Api {
     }
 
     fn docs(&self, row: &Emitted, indent: &str) -> String {
-        let mut text = format!("{indent}/// {}.\n{indent}///\n{indent}/// `{}{}`\n", row.doc, row.row.op, one_line(&row.row));
+        let mut text =
+            format!("{indent}/// {}.\n{indent}///\n{indent}/// `{}{}`\n", row.doc, row.row.op, one_line(&row.row));
         for r in &row.row.require {
-            let _ = writeln!(text, "{indent}///\n{indent}/// Refused unless `{}`: {}.", one_line_text(&r.cond.to_string()), r.message);
+            let _ = writeln!(
+                text,
+                "{indent}///\n{indent}/// Refused unless `{}`: {}.",
+                one_line_text(&r.cond.to_string()),
+                r.message
+            );
         }
         text
     }
@@ -143,7 +151,8 @@ impl Api {
             text += words;
         }
         let constant = names::constant(row.row.op);
-        let mut slots: Vec<(usize, String)> = self.params.iter().chain(&self.positional).map(|s| (s.at, s.value.clone())).collect();
+        let mut slots: Vec<(usize, String)> =
+            self.params.iter().chain(&self.positional).map(|s| (s.at, s.value.clone())).collect();
         slots.extend(self.fields.iter().map(|s| (s.at, s.value.replace("{}", &format!("options.{}", s.name)))));
         slots.sort();
         let values: Vec<String> = slots.into_iter().map(|(_, v)| v).collect();
@@ -167,12 +176,22 @@ impl Api {
             return text;
         }
         let options = self.options();
-        let _ = writeln!(text, "/// Options of [`{}_with`].\n#[derive(Clone, Debug)]\npub struct {options} {{", self.name);
-        for (field, opt) in self.fields.iter().zip(row.row.sig.opts.iter().filter(|o| self.fields.iter().any(|f| f.name == names::ident(o.name.name.as_str())))) {
+        let _ =
+            writeln!(text, "/// Options of [`{}_with`].\n#[derive(Clone, Debug)]\npub struct {options} {{", self.name);
+        for (field, opt) in self.fields.iter().zip(
+            row.row
+                .sig
+                .opts
+                .iter()
+                .filter(|o| self.fields.iter().any(|f| f.name == names::ident(o.name.name.as_str()))),
+        ) {
             let default = opt.default.as_ref().map_or("not given".to_owned(), |d| format!("`{d}`"));
             let _ = writeln!(text, "    /// Default: {default}.\n    pub {}: {},", field.name, field.ty);
         }
-        let _ = writeln!(text, "}}\n\nimpl Default for {options} {{\n    fn default() -> {options} {{\n        {options} {{");
+        let _ = writeln!(
+            text,
+            "}}\n\nimpl Default for {options} {{\n    fn default() -> {options} {{\n        {options} {{"
+        );
         for field in &self.fields {
             let _ = writeln!(text, "            {}: {},", field.name, field.default);
         }
@@ -250,7 +269,9 @@ fn qualify(args: &str, runtime: &str) -> String {
         if known.contains(&word.as_str()) {
             out.push_str(runtime);
             out.push_str("::prelude::");
-        } else if word.starts_with(|c: char| c.is_ascii_uppercase()) && !["Option", "Into", "Vec", "N"].contains(&word.as_str()) {
+        } else if word.starts_with(|c: char| c.is_ascii_uppercase())
+            && !["Option", "Into", "Vec", "N"].contains(&word.as_str())
+        {
             out.push_str("rows::");
         }
         out.push_str(word);
@@ -289,7 +310,9 @@ fn outcome(row: &Row) -> Option<Outcome> {
                     .map_or(Outcome::List, |o| Outcome::Array(o.name.name.as_str().to_owned())),
             ),
         },
-        many if (2..=4).contains(&many.len()) && many.iter().all(|o| o.ty.list.is_none()) => Some(Outcome::Tuple(many.len())),
+        many if (2..=4).contains(&many.len()) && many.iter().all(|o| o.ty.list.is_none()) => {
+            Some(Outcome::Tuple(many.len()))
+        }
         _ => None,
     }
 }
@@ -359,7 +382,8 @@ fn option(op: &str, at: usize, o: &Opt) -> Slot {
     };
     if !field {
         let into = matches!(ty.as_str(), "Scalar" | "Dim" | "Dims" | "ShapeArg");
-        let (ty, place) = if into { (format!("impl Into<{ty}>"), format!("Into::<{ty}>::into({name})")) } else { (ty, name.clone()) };
+        let (ty, place) =
+            if into { (format!("impl Into<{ty}>"), format!("Into::<{ty}>::into({name})")) } else { (ty, name.clone()) };
         return Slot { at, value: value.replace("{}", &place), name, ty, default: String::new(), words };
     }
     match default {
@@ -386,7 +410,11 @@ fn number_default(e: &Expr) -> Option<String> {
 }
 
 fn word_enum(op: &str, ty: &str, o: &Opt, words: &[fulgurite_core::Name]) -> String {
-    let mut text = format!("/// Words of `{}` in [`{}`].\n#[derive(Clone, Copy, PartialEq, Eq, Debug)]\npub enum {ty} {{\n", o.name.name, names::ident(op));
+    let mut text = format!(
+        "/// Words of `{}` in [`{}`].\n#[derive(Clone, Copy, PartialEq, Eq, Debug)]\npub enum {ty} {{\n",
+        o.name.name,
+        names::ident(op)
+    );
     for w in words {
         let _ = writeln!(text, "    /// `{w}`\n    {},", names::camel(w.as_str()));
     }

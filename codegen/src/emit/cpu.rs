@@ -38,7 +38,8 @@ pub fn unit(row: &Emitted, target: &Target, rows: &dyn Rows) -> Option<(String, 
     if count == 0 {
         return None;
     }
-    let _ = write!(text, "/// Kernels of `{}`.\npub static ENTRIES: [KernelEntry; {count}] = [\n{entries}];\n", row.row.op);
+    let _ =
+        write!(text, "/// Kernels of `{}`.\npub static ENTRIES: [KernelEntry; {count}] = [\n{entries}];\n", row.row.op);
     Some((text, count))
 }
 
@@ -52,20 +53,39 @@ fn kernel(row: &Emitted, v: &Variant, name: &str) -> Option<String> {
     let outputs: Vec<DType> = roots.iter().map(|r| r.ty()).collect();
     let sizes = |dtypes: &[DType]| dtypes.iter().map(|d| d.size().to_string()).collect::<Vec<_>>().join(", ");
     let mut text = names::stamp(&row.file, row.line, &format!("{} [{}] {}", row.row.op, v.name, v.dtype));
-    let _ = writeln!(text, "/// `{}`{} on {}.\nstruct {name};\n", row.row.op, if v.name.is_empty() { String::new() } else { format!(" ({})", v.name) }, v.dtype);
+    let _ = writeln!(
+        text,
+        "/// `{}`{} on {}.\nstruct {name};\n",
+        row.row.op,
+        if v.name.is_empty() { String::new() } else { format!(" ({})", v.name) },
+        v.dtype
+    );
     let _ = writeln!(
         text,
         "impl Tile for {name} {{\n    #[inline(always)]\n    unsafe fn run<I: Isa>(n: usize, ins: *const *const u8, outs: *const *mut u8, nums: *const u64) {{\n        // SAFETY: the caller's promise.\n        unsafe {{ tile::steps::<I, {name}>(n, ins, outs, nums) }}\n    }}\n}}\n"
     );
-    let _ = writeln!(text, "impl Step for {name} {{\n    const SIZES: Option<tile::Sizes> = Some(tile::Sizes {{ ins: &[{}], outs: &[{}] }});\n\n    #[inline(always)]\n    #[allow(unused_variables, clippy::all)]\n    unsafe fn step<I: Isa>(at: usize, len: usize, ins: *const *const u8, outs: *const *mut u8, nums: *const u64) {{\n        // SAFETY: the caller's promise: inputs, outputs and numbers are those of the row.\n        unsafe {{", sizes(&v.inputs), sizes(&outputs));
+    let _ = writeln!(
+        text,
+        "impl Step for {name} {{\n    const SIZES: Option<tile::Sizes> = Some(tile::Sizes {{ ins: &[{}], outs: &[{}] }});\n\n    #[inline(always)]\n    #[allow(unused_variables, clippy::all)]\n    unsafe fn step<I: Isa>(at: usize, len: usize, ins: *const *const u8, outs: *const *mut u8, nums: *const u64) {{\n        // SAFETY: the caller's promise: inputs, outputs and numbers are those of the row.\n        unsafe {{",
+        sizes(&v.inputs),
+        sizes(&outputs)
+    );
     for k in 0..v.numbers {
         let _ = writeln!(text, "            let n{k} = f64::from_bits(*nums.add({k}));");
     }
     for (i, d) in v.inputs.iter().enumerate() {
-        let _ = writeln!(text, "            let in{i}: [{}; CHUNK] = tile::load(ins, {i}, at, len);", type_name(scalar::Target::Rust, *d));
+        let _ = writeln!(
+            text,
+            "            let in{i}: [{}; CHUNK] = tile::load(ins, {i}, at, len);",
+            type_name(scalar::Target::Rust, *d)
+        );
     }
     for (i, root) in roots.iter().enumerate() {
-        let _ = writeln!(text, "            let mut out{i} = [<{}>::default(); CHUNK];", type_name(scalar::Target::Rust, root.ty()));
+        let _ = writeln!(
+            text,
+            "            let mut out{i} = [<{}>::default(); CHUNK];",
+            type_name(scalar::Target::Rust, root.ty())
+        );
     }
     text += "            for j in 0..CHUNK {\n";
     for i in 0..v.inputs.len() {
@@ -89,7 +109,12 @@ pub fn index(target: &Target, kernels: &[(String, usize)]) -> Unit {
     for (stem, _) in kernels {
         let _ = writeln!(text, "#[allow(non_snake_case)]\nmod {stem} {{\n    include!(\"kernels/{stem}.rs\");\n}}");
     }
-    let _ = writeln!(text, "\n/// The kernels of all rows, a slice per row.\npub static ROWS: [&[{}::core::kernel::KernelEntry]; {}] = [", target.kernels, kernels.len());
+    let _ = writeln!(
+        text,
+        "\n/// The kernels of all rows, a slice per row.\npub static ROWS: [&[{}::core::kernel::KernelEntry]; {}] = [",
+        target.kernels,
+        kernels.len()
+    );
     for (stem, _) in kernels {
         let _ = writeln!(text, "    &{stem}::ENTRIES,");
     }

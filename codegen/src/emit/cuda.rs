@@ -53,7 +53,11 @@ fn kernel(row: &Emitted, v: &Variant) -> Option<Kernel> {
     let variant: String = v.name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
     let ty = |d: &DType| Input { ty: type_name(Target::Cuda, *d) };
     Some(Kernel {
-        name: [names::stem(row.row.op), variant, v.dtype.name().to_owned()].into_iter().filter(|s| !s.is_empty()).collect::<Vec<_>>().join("_"),
+        name: [names::stem(row.row.op), variant, v.dtype.name().to_owned()]
+            .into_iter()
+            .filter(|s| !s.is_empty())
+            .collect::<Vec<_>>()
+            .join("_"),
         file: row.file.clone(),
         line: row.line,
         comment: format!("{} [{}] {}", row.row.op, v.name, v.dtype),

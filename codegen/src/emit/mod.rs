@@ -71,13 +71,25 @@ pub struct Target {
 impl Target {
     /// The project's own database: kernels in a crate of their own.
     pub fn upstream(krate: &str) -> Target {
-        Target { krate: krate.into(), runtime: "crate::__runtime", kernels: "crate", tables: "&fulgurite_kernels::TABLES", methods: "TensorOps".into() }
+        Target {
+            krate: krate.into(),
+            runtime: "crate::__runtime",
+            kernels: "crate",
+            tables: "&fulgurite_kernels::TABLES",
+            methods: "TensorOps".into(),
+        }
     }
 
     /// A crate that uses `fulgurite`.
     pub fn downstream(krate: &str) -> Target {
         let methods = names::camel(&krate.replace('-', "_")) + "Ops";
-        Target { krate: krate.into(), runtime: "::fulgurite::__runtime", kernels: "::fulgurite::__kernels", tables: "&kernels::ROWS", methods }
+        Target {
+            krate: krate.into(),
+            runtime: "::fulgurite::__runtime",
+            kernels: "::fulgurite::__kernels",
+            tables: "&kernels::ROWS",
+            methods,
+        }
     }
 }
 
@@ -116,7 +128,9 @@ impl Artifacts {
 
     /// All units as one text: the database with what it includes, and the kernels in a module `kernels`.
     pub fn inline(&self) -> String {
-        let index = |units: &[Unit], path: &str| units.iter().find(|u| u.path == path).map(|u| u.text.clone()).unwrap_or_default();
+        let index = |units: &[Unit], path: &str| {
+            units.iter().find(|u| u.path == path).map(|u| u.text.clone()).unwrap_or_default()
+        };
         let mut database = index(&self.database, "database.rs");
         let mut kernels = index(&self.kernels, "kernels.rs");
         for (text, units) in [(&mut database, &self.database), (&mut kernels, &self.kernels)] {
@@ -146,7 +160,8 @@ impl Artifacts {
             std::fs::write(&fresh, &unit.text)?;
             std::fs::rename(&fresh, &path)?;
         }
-        let parents: std::collections::HashSet<_> = kept.iter().filter_map(|p| p.parent().map(Path::to_owned)).collect();
+        let parents: std::collections::HashSet<_> =
+            kept.iter().filter_map(|p| p.parent().map(Path::to_owned)).collect();
         for parent in parents.iter().filter(|p| p.as_path() != folder) {
             for entry in std::fs::read_dir(parent)? {
                 let path = entry?.path();

@@ -137,9 +137,7 @@ pub fn children(e: &SExpr) -> Vec<&SExpr> {
         SOp::Call(_, args) => args.iter().collect(),
         SOp::Cast(a) | SOp::Detach(a) => vec![a],
         SOp::Select(c, a, b) => vec![c, a, b],
-        SOp::Reduce { body, filter, otherwise, .. } => {
-            std::iter::once(body).chain(filter).chain(otherwise).collect()
-        }
+        SOp::Reduce { body, filter, otherwise, .. } => std::iter::once(body).chain(filter).chain(otherwise).collect(),
         _ => vec![],
     }
 }

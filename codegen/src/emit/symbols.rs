@@ -15,7 +15,8 @@ fn literal(text: &str) -> String {
 }
 
 fn pairs<K: std::fmt::Display, V: std::fmt::Display>(pairs: impl Iterator<Item = (K, V)>) -> String {
-    let items: Vec<String> = pairs.map(|(k, v)| format!("({}, {})", literal(&k.to_string()), literal(&v.to_string()))).collect();
+    let items: Vec<String> =
+        pairs.map(|(k, v)| format!("({}, {})", literal(&k.to_string()), literal(&v.to_string()))).collect();
     match items.as_slice() {
         [] => "&[]".into(),
         [one] if !one.contains('\n') => format!("&[{one}]"),
@@ -43,7 +44,8 @@ pub fn row_text(row: &Row, doc: &str, file: &str, line: u32) -> String {
         Meaning::Decomp(b) => ("Decomp", b.to_string()),
         Meaning::Host(n) => ("Host", n.to_string()),
     };
-    let optional = |e: &Option<fulgurite_core::lang::ast::Expr>| e.as_ref().map(ToString::to_string).unwrap_or_default();
+    let optional =
+        |e: &Option<fulgurite_core::lang::ast::Expr>| e.as_ref().map(ToString::to_string).unwrap_or_default();
     let ties = match row.ties {
         Ties::First => "first",
         Ties::Last => "last",
@@ -105,7 +107,8 @@ pub fn index(
     methods: &[(String, String)],
 ) -> Unit {
     let mut text = String::from("// Made by the generator; do not edit.\n\n");
-    text += "mod rows {\n    #![allow(clippy::too_many_arguments, clippy::needless_raw_string_hashes, unused_imports)]\n";
+    text +=
+        "mod rows {\n    #![allow(clippy::too_many_arguments, clippy::needless_raw_string_hashes, unused_imports)]\n";
     let (krate, runtime, kernels) = (&target.krate, target.runtime, target.tables);
     let _ = write!(text, "    use {runtime}::prelude::*;\n\n");
     for row in rows {

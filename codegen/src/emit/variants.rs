@@ -78,8 +78,7 @@ pub fn variants(emitted: &Emitted, rows: &dyn Rows, dtype: DType) -> Vec<Variant
     for call in calls {
         let shape = [Dim::from(2usize)];
         // positions tell arguments, which are tensors, from options, which are run-time numbers
-        let args: Vec<Value<(usize, DType)>> =
-            call.iter().enumerate().map(|(i, v)| v.map(&mut |d| (i, *d))).collect();
+        let args: Vec<Value<(usize, DType)>> = call.iter().enumerate().map(|(i, v)| v.map(&mut |d| (i, *d))).collect();
         let ty = |&(i, d): &(usize, DType)| {
             if i < params { ArgTy::Tensor(TensorTy::new(d, &shape)) } else { ArgTy::Number(d) }
         };

@@ -51,13 +51,19 @@ pub fn gradients(row: &Arc<Row>, rows: &dyn Rows) -> Vec<Gradient> {
         let failed = derived.failed.iter().find(|(a, _)| *a == arg).map(|(_, why)| why);
         all.push(match (&row.no_grad, written, derived.rule(arg)) {
             (Some(why), ..) => none(why),
-            (None, Some(rule), _) => Gradient { arg, origin: Origin::Written, rule: Some(one_line(rule)), rows: Vec::new() },
+            (None, Some(rule), _) => {
+                Gradient { arg, origin: Origin::Written, rule: Some(one_line(rule)), rows: Vec::new() }
+            }
             (None, None, Some(rule)) => {
-                let called = derived.rows.iter().filter(|made| made.op.as_str().starts_with(&format!("{}.vjp.{arg}", row.op)));
-                let shown = called.filter_map(|made| Some(format!("{}{} = {}", made.op, made.sig, one_line(made.index_body()?))));
+                let called =
+                    derived.rows.iter().filter(|made| made.op.as_str().starts_with(&format!("{}.vjp.{arg}", row.op)));
+                let shown = called
+                    .filter_map(|made| Some(format!("{}{} = {}", made.op, made.sig, one_line(made.index_body()?))));
                 Gradient { arg, origin: Origin::Derived, rule: Some(one_line(rule)), rows: shown.collect() }
             }
-            (None, None, None) if row.is_composite() => Gradient { arg, origin: Origin::Body, rule: None, rows: Vec::new() },
+            (None, None, None) if row.is_composite() => {
+                Gradient { arg, origin: Origin::Body, rule: None, rows: Vec::new() }
+            }
             (None, None, None) => match (zero, failed) {
                 (Some(why), _) => none(why),
                 (None, Some(why)) => none(&why.reason),

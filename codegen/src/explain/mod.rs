@@ -60,11 +60,14 @@ pub fn row(
     let derived = fulgurite_core::derive::derive(row, table);
     let mut rules = row.vjp.clone();
     rules.extend(derived.rules.iter().filter(|(arg, _)| !row.vjp.iter().any(|(a, _)| a == arg)).cloned());
-    let mut calls: Vec<Name> = closure::calls(row).into_iter().map(|call| call.op).filter(|op| table.row(*op).is_some()).collect();
+    let mut calls: Vec<Name> =
+        closure::calls(row).into_iter().map(|call| call.op).filter(|op| table.row(*op).is_some()).collect();
     sort(&mut calls);
-    let users = database.rows.iter().zip(&checked.rows).filter(|(_, other)| {
-        closure::calls(other).iter().any(|call| call.op == row.op)
-    });
+    let users = database
+        .rows
+        .iter()
+        .zip(&checked.rows)
+        .filter(|(_, other)| closure::calls(other).iter().any(|call| call.op == row.op));
     let mut used_by: Vec<Name> = users.map(|(source, _)| source.name()).collect();
     sort(&mut used_by);
     let aten = source.aten.iter().map(|name| format!("aten.{}", name.as_str()));

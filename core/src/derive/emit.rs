@@ -134,12 +134,11 @@ impl Emit<'_, '_> {
             Op::Not(a) => make::not(sub(*a)),
             Op::Bin(op, a, b) => make::binary(*op, sub(*a), sub(*b)),
             Op::Cast(a, text) => Expr::bare(Node::Cast(sub(*a), self.terms.elem(*text))),
-            Op::If(c, a, b) => {
-                Expr::bare(Node::If(sub(*c), make::block(sub(*a)), make::block(sub(*b))))
-            }
-            Op::Match(on, arms) => {
-                Expr::bare(Node::Match(make::ident(*on), arms.iter().map(|(w, a)| (make::ident(*w), sub(*a))).collect()))
-            }
+            Op::If(c, a, b) => Expr::bare(Node::If(sub(*c), make::block(sub(*a)), make::block(sub(*b)))),
+            Op::Match(on, arms) => Expr::bare(Node::Match(
+                make::ident(*on),
+                arms.iter().map(|(w, a)| (make::ident(*w), sub(*a))).collect(),
+            )),
             Op::Call(f, args) => make::call(f.as_str(), args.iter().map(|a| sub(*a))),
             Op::Atom(text) => self.terms.atom_expr(*text),
             Op::Sum(items) => {

@@ -39,7 +39,11 @@ impl Along<'_, '_> {
             },
             Op::Bin(op, a, b) => self.binary(op, t, a, b)?,
             Op::Cast(a, text) => match self.terms.elem(text) {
-                Elem::Class(c) if !crate::DType::from_name(c.as_str()).is_some_and(|d| d.is_float()) && c != "float" => zero,
+                Elem::Class(c)
+                    if !crate::DType::from_name(c.as_str()).is_some_and(|d| d.is_float()) && c != "float" =>
+                {
+                    zero
+                }
                 Elem::Index | Elem::Key => zero,
                 _ => self.of(a)?,
             },
@@ -48,13 +52,16 @@ impl Along<'_, '_> {
                 self.terms.branch(c, a, b)
             }
             Op::Match(on, arms) => {
-                let arms = arms.into_iter().map(|(w, a)| Ok((w, self.of(a)?))).collect::<Result<Vec<_>, NotDerivable>>()?;
+                let arms =
+                    arms.into_iter().map(|(w, a)| Ok((w, self.of(a)?))).collect::<Result<Vec<_>, NotDerivable>>()?;
                 self.terms.choice(on, arms)
             }
             Op::Call(f, args) => self.call(f, t, &args)?,
             Op::Sum(items) => {
-                let items =
-                    items.into_iter().map(|(c, a)| Ok((c.value(), self.of(a)?))).collect::<Result<Vec<_>, NotDerivable>>()?;
+                let items = items
+                    .into_iter()
+                    .map(|(c, a)| Ok((c.value(), self.of(a)?)))
+                    .collect::<Result<Vec<_>, NotDerivable>>()?;
                 self.terms.sum(&items)
             }
             Op::Prod(c, nums, dens) => {

@@ -47,11 +47,8 @@ impl Pointwise<'_> {
             let Some(term) = self.term(n, floats, derived)? else { continue };
             let g = cotangent(self.row, o.name.name);
             // several results: those that nobody uses have no cotangent
-            let term = if floats > 1 {
-                make::branch(make::call("some", [make::name(g)]), term, make::name(g))
-            } else {
-                term
-            };
+            let term =
+                if floats > 1 { make::branch(make::call("some", [make::name(g)]), term, make::name(g)) } else { term };
             sum = Some(match sum {
                 None => term,
                 Some(s) => make::binary(BinOp::Add, s, term),
@@ -115,16 +112,23 @@ impl Pointwise<'_> {
     fn cast(&self, e: Expr, out: &Out) -> Expr {
         let param = self.row.sig.params.iter().find(|p| p.name.name == self.arg);
         match param.map(|p| p.ty.elem.as_slice()) {
-            Some([Elem::Var(v)]) if !out.ty.elem.contains(&Elem::Var(*v)) => {
-                Expr::bare(Node::Cast(e, Elem::Var(*v)))
-            }
+            Some([Elem::Var(v)]) if !out.ty.elem.contains(&Elem::Var(*v)) => Expr::bare(Node::Cast(e, Elem::Var(*v))),
             _ => e,
         }
     }
 
     /// A pointwise row with value `d`, and the call of it.
     #[allow(clippy::too_many_arguments)]
-    fn derived_row(&self, op: Name, terms: &Terms<'_>, d: T, out: &Out, seed: Name, result: Name, g: Name) -> (Row, Expr) {
+    fn derived_row(
+        &self,
+        op: Name,
+        terms: &Terms<'_>,
+        d: T,
+        out: &Out,
+        seed: Name,
+        result: Name,
+        g: Name,
+    ) -> (Row, Expr) {
         let sig = &self.row.sig;
         let used = terms.names(d);
         let mut params: Vec<Param> = Vec::new();

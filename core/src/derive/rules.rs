@@ -54,8 +54,20 @@ impl Terms<'_> {
     pub(super) fn logic(&mut self, op: BinOp, a: T, b: T) -> T {
         let and = op == BinOp::And;
         match (self.truth(a), self.truth(b)) {
-            (Some(x), _) => if x == and { b } else { a },
-            (_, Some(y)) => if y == and { a } else { b },
+            (Some(x), _) => {
+                if x == and {
+                    b
+                } else {
+                    a
+                }
+            }
+            (_, Some(y)) => {
+                if y == and {
+                    a
+                } else {
+                    b
+                }
+            }
             _ if a == b => a,
             _ => self.add_op(Op::Bin(op, a, b)),
         }
@@ -138,9 +150,7 @@ impl Terms<'_> {
                 None => self.add_op(Op::Bin(op, *a, *b)),
             },
             (Op::If(..), [c, a, b]) => self.branch(*c, *a, *b),
-            (Op::Match(on, arms), _) => {
-                self.choice(on, arms.iter().zip(parts).map(|((w, _), t)| (*w, *t)).collect())
-            }
+            (Op::Match(on, arms), _) => self.choice(on, arms.iter().zip(parts).map(|((w, _), t)| (*w, *t)).collect()),
             (Op::Call(f, _), _) => self.builtin(f, parts.to_vec()),
             (Op::Sum(items), _) => {
                 let items: Vec<(f64, T)> = items.iter().zip(parts).map(|((c, _), t)| (c.value(), *t)).collect();
@@ -233,7 +243,13 @@ impl Terms<'_> {
                 p.dens.extend(down);
             }
             Op::Bin(BinOp::Add | BinOp::Sub, ..) if self.is_float(t) => match self.sum(&[(1.0, t)]) {
-                s if s == t || matches!(self.op(s), Op::Sum(_)) => if inverse { p.dens.push(s) } else { p.nums.push(s) },
+                s if s == t || matches!(self.op(s), Op::Sum(_)) => {
+                    if inverse {
+                        p.dens.push(s)
+                    } else {
+                        p.nums.push(s)
+                    }
+                }
                 s => self.flatten(s, inverse, p),
             },
             _ if inverse => p.dens.push(t),
@@ -355,10 +371,8 @@ impl Terms<'_> {
 
     fn exponents(&mut self, p: &mut Factors) {
         let is_exp = |terms: &Self, t: T| matches!(terms.op(t), Op::Call(f, _) if *f == "exp");
-        let (up, down) = (
-            p.nums.iter().filter(|t| is_exp(self, **t)).count(),
-            p.dens.iter().filter(|t| is_exp(self, **t)).count(),
-        );
+        let (up, down) =
+            (p.nums.iter().filter(|t| is_exp(self, **t)).count(), p.dens.iter().filter(|t| is_exp(self, **t)).count());
         if up + down < 2 && down == 0 {
             return;
         }

@@ -248,7 +248,9 @@ impl<'r> Terms<'r> {
     pub fn is_float(&self, t: T) -> bool {
         self.any(t, &|op| match op {
             Op::Const(_, float) => *float,
-            Op::Name(n) => self.params.contains(n) || matches!(n.as_str(), "PI" | "E" | "FRAC_1_SQRT_2" | "inf" | "nan"),
+            Op::Name(n) => {
+                self.params.contains(n) || matches!(n.as_str(), "PI" | "E" | "FRAC_1_SQRT_2" | "inf" | "nan")
+            }
             Op::Atom(text) => self.atom_is_float(*text),
             Op::Cast(..) => true,
             Op::Call(f, _) => Builtin::from_name(f.as_str()).is_some_and(|b| {
@@ -264,11 +266,12 @@ impl<'r> Terms<'r> {
             match &*e.node {
                 Node::Access(a) => params.contains(&a.base.name),
                 Node::Reduce(r) => {
-                    !matches!(r.red, Red::ArgMax | Red::ArgMin) && super::walk::any(&r.body, &mut |e| match &*e.node {
-                        Node::Access(a) => params.contains(&a.base.name),
-                        Node::Float(_) => true,
-                        _ => false,
-                    })
+                    !matches!(r.red, Red::ArgMax | Red::ArgMin)
+                        && super::walk::any(&r.body, &mut |e| match &*e.node {
+                            Node::Access(a) => params.contains(&a.base.name),
+                            Node::Float(_) => true,
+                            _ => false,
+                        })
                 }
                 Node::Call(f, _) => f.name == "uniform",
                 _ => false,

@@ -150,12 +150,17 @@ pub fn run<F: Field>(nest: &Nest, tensors: &[Array<F>], nums: &[Scalar]) -> Resu
         .iter()
         .map(|out| {
             let shape: Vec<usize> = out.shape.iter().map(|d| d.len()).collect();
-            let mut eval = Eval { tensors, nums, vars: vec![0; nest.vars.len()], position: vec![0; shape.len()], shape: &shape };
+            let mut eval =
+                Eval { tensors, nums, vars: vec![0; nest.vars.len()], position: vec![0; shape.len()], shape: &shape };
             let total = shape.iter().product();
             let mut result = Array {
                 dtype: out.dtype,
                 shape: shape.clone(),
-                data: if out.dtype.is_float() { Data::Float(Vec::with_capacity(total)) } else { Data::Int(Vec::with_capacity(total)) },
+                data: if out.dtype.is_float() {
+                    Data::Float(Vec::with_capacity(total))
+                } else {
+                    Data::Int(Vec::with_capacity(total))
+                },
             };
             for _ in 0..total {
                 for (axis, var) in out.axes.iter().enumerate() {
@@ -165,7 +170,9 @@ pub fn run<F: Field>(nest: &Nest, tensors: &[Array<F>], nums: &[Scalar]) -> Resu
                 }
                 let value = match eval.expr(&out.expr) {
                     Ok(v) => v.cast(out.dtype),
-                    Err(Stop::Skip) => return Err(NestError::Malformed("an element was left out of no reduction".into())),
+                    Err(Stop::Skip) => {
+                        return Err(NestError::Malformed("an element was left out of no reduction".into()));
+                    }
                     Err(Stop::Error(e)) => return Err(e),
                 };
                 match (&mut result.data, value) {
@@ -386,7 +393,8 @@ impl<F: Field> Eval<'_, F> {
                 None => return malformed(format!("`{}` is not defined on bool", b.name())),
             }
         } else {
-            let ints: Vec<i64> = vals.iter().map(|v| if let Val::Int(i) = v { *i } else { v.as_bool() as i64 }).collect();
+            let ints: Vec<i64> =
+                vals.iter().map(|v| if let Val::Int(i) = v { *i } else { v.as_bool() as i64 }).collect();
             Val::Int(eval_int(b, &ints, dtype).map_err(|e| NestError::Int(b, e))?)
         };
         Ok(value.cast(ty))

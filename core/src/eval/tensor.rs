@@ -391,7 +391,9 @@ impl<M: Machine> Run<'_, M> {
         };
         match f.as_str() {
             "some" => answer(!matches!(v, Some(Value::Absent))),
-            "is_tensor" => answer(matches!(v, Some(Value::Tensor(t)) if matches!(self.machine.ty(t), ArgTy::Tensor(_)))),
+            "is_tensor" => {
+                answer(matches!(v, Some(Value::Tensor(t)) if matches!(self.machine.ty(t), ArgTy::Tensor(_))))
+            }
             "is_number" => answer(match v {
                 Some(Value::Num(_)) | Some(Value::Size(_)) => true,
                 Some(Value::Tensor(t)) => matches!(self.machine.ty(t), ArgTy::Number(_)),

@@ -95,7 +95,13 @@ impl Lowering<'_> {
                 let mut given = idx.into_iter();
                 return Ok(axes
                     .iter()
-                    .map(|a| if a.index == shapes::Index::Unit { SExpr::int(0) } else { given.next().unwrap_or_else(|| SExpr::int(0)) })
+                    .map(|a| {
+                        if a.index == shapes::Index::Unit {
+                            SExpr::int(0)
+                        } else {
+                            given.next().unwrap_or_else(|| SExpr::int(0))
+                        }
+                    })
                     .collect());
             }
         }
@@ -132,7 +138,8 @@ impl Lowering<'_> {
                 }
                 Place::BroadcastZip(e) => {
                     let n = self.zip_rank(e, at)?;
-                    let full = (0..n).map(|axis| self.index(e, At { axis: Some(axis), ..at })).collect::<Res<Vec<_>>>()?;
+                    let full =
+                        (0..n).map(|axis| self.index(e, At { axis: Some(axis), ..at })).collect::<Res<Vec<_>>>()?;
                     idx.extend(self.broadcast(param, item, full, open));
                 }
                 Place::BroadcastGroup(inner) => {

@@ -134,7 +134,13 @@ pub fn unravel(flat: &SExpr, sizes: &[Dim]) -> Vec<SExpr> {
         let e = int_op(Builtin::DivFloor, flat.clone(), SExpr::int(stride));
         // the slowest index needs no remainder: a flat position is within the tensor
         let slowest = sizes[..i].iter().all(|d| d.value() == 1);
-        out[i] = if n == 1 { SExpr::int(0) } else if slowest { e } else { int_op(Builtin::RemFloor, e, SExpr::int(n)) };
+        out[i] = if n == 1 {
+            SExpr::int(0)
+        } else if slowest {
+            e
+        } else {
+            int_op(Builtin::RemFloor, e, SExpr::int(n))
+        };
         stride = stride.saturating_mul(n.max(1));
     }
     out

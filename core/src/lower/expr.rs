@@ -259,7 +259,10 @@ impl Lowering<'_> {
             BinOp::Rem if !elem || ty.is_float() => Builtin::RemFloor,
             BinOp::Div if !ty.is_int() => Builtin::Div,
             BinOp::Div | BinOp::Rem => {
-                return Err(fault(self.row, "`/` and `%` of integer elements: say div_floor, div_trunc, rem_floor or rem_trunc"));
+                return Err(fault(
+                    self.row,
+                    "`/` and `%` of integer elements: say div_floor, div_trunc, rem_floor or rem_trunc",
+                ));
             }
             BinOp::Eq => Builtin::Eq,
             BinOp::Ne => Builtin::Ne,
@@ -307,8 +310,8 @@ impl Lowering<'_> {
         };
         let row = self.row;
         match f.as_str() {
-            "some" | "is_tensor" | "is_number" | "is_int" | "is_float" | "is_bool" | "member" | "len" | "before" | "size"
-            | "epsilon" => {
+            "some" | "is_tensor" | "is_number" | "is_int" | "is_float" | "is_bool" | "member" | "len" | "before"
+            | "size" | "epsilon" => {
                 let e = Expr::bare(Node::Call(Ident { name: f, span: Span::default() }, args.to_vec()));
                 let v = statics::eval(&self.env, &e, at)?;
                 self.constant(v)
@@ -419,7 +422,8 @@ impl Lowering<'_> {
         let n = callee.sig.params.len() + callee.sig.opts.len();
         let mut args: Vec<Value<usize>> = (0..values.len().min(callee.sig.params.len())).map(Value::Tensor).collect();
         for v in values.iter().skip(callee.sig.params.len()) {
-            let s = v.e.as_const().ok_or_else(|| fault(self.row, format!("options of `{f}` must be constants here")))?;
+            let s =
+                v.e.as_const().ok_or_else(|| fault(self.row, format!("options of `{f}` must be constants here")))?;
             args.push(Value::Num(s));
         }
         args.resize(n, Value::Absent);
@@ -556,10 +560,13 @@ impl Lowering<'_> {
             }
             let load = SOp::Load { tensor: *tensor, idx: idx.clone(), outside: SOutside::Refuse };
             let here = SExpr::new(load, v.e.ty());
-            value = Some(Typed { e: match value {
-                None => here,
-                Some(rest) => select(inside, cast(here, rest.e.ty()), rest.e),
-            }, elem: true });
+            value = Some(Typed {
+                e: match value {
+                    None => here,
+                    Some(rest) => select(inside, cast(here, rest.e.ty()), rest.e),
+                },
+                elem: true,
+            });
         }
         value.ok_or_else(|| fault(self.row, "`only` over no items"))
     }

@@ -66,7 +66,9 @@ pub fn lower_with(row: &Row, block: &Block, solved: &Solved, rows: &dyn Rows) ->
     };
     lowering.nest(block, solved).map_err(|stop| match stop {
         Stop::Refused(r) => r,
-        Stop::NotStatic => Refusal::new("E706", format!("the body of `{}` needs something that is not known here", row.op)),
+        Stop::NotStatic => {
+            Refusal::new("E706", format!("the body of `{}` needs something that is not known here", row.op))
+        }
     })
 }
 
@@ -146,7 +148,8 @@ impl Lowering<'_> {
     fn var(&mut self, extent: Dim) -> (VarId, Typed) {
         self.vars.push(extent);
         let id = self.vars.len() - 1;
-        let e = if extent.is_const() && extent.value() == 1 { SExpr::int(0) } else { SExpr::new(SOp::Var(id), DType::I64) };
+        let e =
+            if extent.is_const() && extent.value() == 1 { SExpr::int(0) } else { SExpr::new(SOp::Var(id), DType::I64) };
         (id, Typed { e, elem: false })
     }
 

@@ -8,7 +8,11 @@ use crate::{Name, Value};
 ///
 /// # Errors
 /// E702 for too many arguments, a name that the row does not have, or an argument given twice.
-pub fn arrange<V: Clone>(row: &Row, positional: Vec<Value<V>>, named: Vec<(Name, Value<V>)>) -> Result<Vec<Value<V>>, Refusal> {
+pub fn arrange<V: Clone>(
+    row: &Row,
+    positional: Vec<Value<V>>,
+    named: Vec<(Name, Value<V>)>,
+) -> Result<Vec<Value<V>>, Refusal> {
     let names: Vec<Name> =
         row.sig.params.iter().map(|p| p.name.name).chain(row.sig.opts.iter().map(|o| o.name.name)).collect();
     if positional.len() > names.len() {

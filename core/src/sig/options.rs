@@ -117,7 +117,11 @@ impl<V> Options<'_, V> {
                 let rank = self.list(env, *list)?.len();
                 let axes = self.axes(name, &ints(&val)?, rank)?;
                 if axes.len() != rank {
-                    let message = format!("`{}`: `{name}` has {} axes, each of the {rank} axes must stand there once", self.op, axes.len());
+                    let message = format!(
+                        "`{}`: `{name}` has {} axes, each of the {rank} axes must stand there once",
+                        self.op,
+                        axes.len()
+                    );
                     return Err(Refusal::new("E704", message).arg(name).into());
                 }
                 Item::Ints(axes)
@@ -139,7 +143,8 @@ impl<V> Options<'_, V> {
                     && axes.len() as i64 > *most
                     && axes.len() != rank
                 {
-                    let message = format!("`{}`: `{name}` names {} axes, at most {most} may be named", self.op, axes.len());
+                    let message =
+                        format!("`{}`: `{name}` names {} axes, at most {most} may be named", self.op, axes.len());
                     return Err(Refusal::new("E704", message).arg(name).into());
                 }
                 Item::Ints(axes)
@@ -153,7 +158,9 @@ impl<V> Options<'_, V> {
                         None => self.list(env, *list)?,
                     };
                     let n = have.len().max(given.len());
-                    let pad = |l: &Dims| std::iter::repeat_n(Dim::from(1), n - l.len()).chain(l.iter().copied()).collect::<Dims>();
+                    let pad = |l: &Dims| {
+                        std::iter::repeat_n(Dim::from(1), n - l.len()).chain(l.iter().copied()).collect::<Dims>()
+                    };
                     env.bind_size(*list, Size::List(pad(&have)));
                     return Ok(Item::Ints(pad(&given)));
                 }
@@ -198,7 +205,12 @@ impl<V> Options<'_, V> {
             OptType::Size(size) => {
                 let d = int(&val)?;
                 if d < Dim::from(0) {
-                    return Err(Refusal::new("E704", format!("`{}`: `{name}` is {d}, a size can't be negative", self.op)).arg(name).into());
+                    return Err(Refusal::new(
+                        "E704",
+                        format!("`{}`: `{name}` is {d}, a size can't be negative", self.op),
+                    )
+                    .arg(name)
+                    .into());
                 }
                 env.bind_size(*size, Size::One(d));
                 Item::Int(d)
@@ -213,7 +225,12 @@ impl<V> Options<'_, V> {
                 }
                 self.infer(env, name, &mut given, infer.as_ref(), keep.as_ref())?;
                 if let Some(bad) = given.iter().find(|d| d.value() < 0) {
-                    return Err(Refusal::new("E704", format!("`{}`: `{name}` holds {bad}, a size can't be negative", self.op)).arg(name).into());
+                    return Err(Refusal::new(
+                        "E704",
+                        format!("`{}`: `{name}` holds {bad}, a size can't be negative", self.op),
+                    )
+                    .arg(name)
+                    .into());
                 }
                 env.bind_size(*list, Size::List(given.clone()));
                 Item::Ints(given)
@@ -229,26 +246,44 @@ impl<V> Options<'_, V> {
     }
 
     /// -1 in a shape: inferred from the number of elements, or kept from an argument.
-    fn infer(&self, env: &Env, name: Name, given: &mut Dims, infer: Option<&Name>, keep: Option<&Name>) -> Result<(), Stop> {
+    fn infer(
+        &self,
+        env: &Env,
+        name: Name,
+        given: &mut Dims,
+        infer: Option<&Name>,
+        keep: Option<&Name>,
+    ) -> Result<(), Stop> {
         let product = |l: &[Dim]| l.iter().fold(Dim::from(1), |p, &d| p * d);
         if let Some(from) = infer {
             let total = product(&self.list(env, *from)?);
-            let open: Vec<usize> = (0..given.len()).filter(|&i| given[i].value() == -1 && given[i].is_const()).collect();
+            let open: Vec<usize> =
+                (0..given.len()).filter(|&i| given[i].value() == -1 && given[i].is_const()).collect();
             let refuse = |m: String| Stop::from(Refusal::new("E701", format!("`{}`: {m}", self.op)).arg(name));
             let show = |l: &[Dim]| l.iter().map(Dim::to_string).collect::<Vec<_>>().join(", ");
             match open.as_slice() {
                 [] => {
                     if product(given) != total {
-                        return Err(refuse(format!("{total} elements can't have the shape [{}], which holds {}", show(given), product(given))));
+                        return Err(refuse(format!(
+                            "{total} elements can't have the shape [{}], which holds {}",
+                            show(given),
+                            product(given)
+                        )));
                     }
                 }
                 [i] => {
                     let rest = given.iter().enumerate().filter(|(j, _)| j != i).fold(Dim::from(1), |p, (_, &d)| p * d);
                     if rest.value() == 0 {
-                        return Err(refuse(format!("-1 in [{}] is ambiguous: the other sizes hold no element", show(given))));
+                        return Err(refuse(format!(
+                            "-1 in [{}] is ambiguous: the other sizes hold no element",
+                            show(given)
+                        )));
                     }
                     if (total % rest).value() != 0 {
-                        return Err(refuse(format!("{total} elements can't have the shape [{}]: {rest} does not divide them", show(given))));
+                        return Err(refuse(format!(
+                            "{total} elements can't have the shape [{}]: {rest} does not divide them",
+                            show(given)
+                        )));
                     }
                     given[*i] = total / rest;
                 }

@@ -145,7 +145,8 @@ impl Matcher<'_> {
 
     fn rank(&self, param: Name, shape: &[Dim], known: usize, at_least: bool) -> Refusal {
         let more = if at_least { "at least " } else { "" };
-        Refusal::new("E701", format!("`{}`: `{param}` has {} axes, {more}{known} are needed", self.op, shape.len())).arg(param)
+        Refusal::new("E701", format!("`{}`: `{param}` has {} axes, {more}{known} are needed", self.op, shape.len()))
+            .arg(param)
     }
 
     fn count(&self, pat: &DimPat, at: At) -> Result<Option<usize>, Mismatch> {
@@ -166,12 +167,6 @@ impl Matcher<'_> {
                 (None, None) => None,
                 (None, Some(_)) => return Err(Mismatch::Ambiguous),
                 (Some(l), None) => Some(l.len()),
-                // the argument's own shape has its axes of 1 too
-                (Some(_), Some(Axes { kind: AxesKind::Fn(f, args), not: false, .. })) if f.name == "of" => {
-                    let of = args.first().map(|a| a.name);
-                    let part = self.env.broadcast.iter().find(|b| Some(b.param) == of);
-                    Some(part.ok_or(Mismatch::Ambiguous)?.own.len())
-                }
                 (Some(l), Some(a)) => {
                     let kept = keep_flag(self.env, keep.as_ref())?;
                     Some(if kept { l.len() } else { statics::axes(self.env, a, l.len(), at)?.len() })
@@ -224,14 +219,20 @@ impl Matcher<'_> {
             }
             DimKind::BroadcastList(group) => {
                 // `~[..M, ..R]` names no list of its own; its parts are exact lists elsewhere
-                let name = Name::new(&group.iter().map(|g| match &g.kind {
-                    DimKind::List { name, .. } => name.name.as_str(),
-                    DimKind::One { size, .. } => match &*size.node {
-                        Node::Name(n) => n.as_str(),
-                        _ => "1",
-                    },
-                    _ => "?",
-                }).collect::<Vec<_>>().join("+"));
+                let name = Name::new(
+                    &group
+                        .iter()
+                        .map(|g| match &g.kind {
+                            DimKind::List { name, .. } => name.name.as_str(),
+                            DimKind::One { size, .. } => match &*size.node {
+                                Node::Name(n) => n.as_str(),
+                                _ => "1",
+                            },
+                            _ => "?",
+                        })
+                        .collect::<Vec<_>>()
+                        .join("+"),
+                );
                 if let Ok(full) = build(self.env, group, at) {
                     self.env.bind_size(name, Size::List(full.iter().map(|a| a.size).collect()));
                 } else {
@@ -256,12 +257,7 @@ impl Matcher<'_> {
         let item = at.item.unwrap_or(0);
         // a pattern that waited for something else is matched again
         self.env.broadcast.retain(|b| (b.param, b.item, b.list) != (param, item, list));
-        self.env.broadcast.push(Broadcast {
-            param,
-            item,
-            list,
-            own: SmallVec::from_slice(sizes),
-        });
+        self.env.broadcast.push(Broadcast { param, item, list, own: SmallVec::from_slice(sizes) });
     }
 
     fn equal_lists(&self, param: Name, want: &[Dim], have: &[Dim]) -> Result<(), Mismatch> {
@@ -326,7 +322,8 @@ impl Matcher<'_> {
             return Ok(());
         }
         Err(Mismatch::Refused(
-            Refusal::new("E701", format!("`{}`: {size} is {want}, but an axis of `{param}` is {have}", self.op)).arg(param),
+            Refusal::new("E701", format!("`{}`: {size} is {want}, but an axis of `{param}` is {have}", self.op))
+                .arg(param),
         ))
     }
 
@@ -469,7 +466,9 @@ pub fn build(env: &mut Env, dims: &[DimPat], at: At) -> Static<Vec<Axis>> {
                 match name {
                     Some(id) => {
                         env.bind_size(id.name, Size::List(sizes.clone()));
-                        out.extend(sizes.iter().enumerate().map(|(i, &s)| Axis { size: s, index: Index::Item(id.name, i) }));
+                        out.extend(
+                            sizes.iter().enumerate().map(|(i, &s)| Axis { size: s, index: Index::Item(id.name, i) }),
+                        );
                     }
                     None => out.extend(sizes.iter().map(|&s| Axis { size: s, index: Index::Anonymous })),
                 }

@@ -1,19 +1,16 @@
 //! `solve`: arguments against a signature.
 
+use super::Refusal;
 use super::env::{Env, Item, Size};
 use super::options::Options;
 use super::shapes::{self, Matcher, Mismatch, implicit_list};
 use super::statics::{self, At, Stop};
-use super::Refusal;
 use crate::dtype::DTypeSet;
 use crate::lang::ast::*;
 use crate::promote::{self, Kind, Operand};
 use crate::row::Row;
 use crate::{DType, Dim, Name, Scalar, TensorTy, Value};
 use smallvec::SmallVec;
-
-/// The longest list that a call yields: every item is a value of its own in a trace.
-const MOST_ITEMS: usize = 1 << 16;
 
 /// What an argument is.
 #[derive(Clone, Debug, PartialEq)]
@@ -72,7 +69,9 @@ pub fn solve<V>(row: &Row, args: &[Value<V>], ty: &dyn Fn(&V) -> ArgTy) -> Resul
     let given = call.classify(args, ty)?;
     call.solve(&given, &args[row.sig.params.len().min(args.len())..], ty).map_err(|stop| match stop {
         Stop::Refused(r) => r,
-        Stop::NotStatic => Refusal::new("E706", format!("`{}`: a size or option of the call can't be determined", row.op)),
+        Stop::NotStatic => {
+            Refusal::new("E706", format!("`{}`: a size or option of the call can't be determined", row.op))
+        }
     })
 }
 
@@ -124,7 +123,9 @@ impl Call<'_> {
             let is_key = param.ty.elem.contains(&Elem::Key);
             match &g {
                 Given::Key if !is_key => return Err(refuse("must be a tensor, a key was given")),
-                Given::Tensor(_) | Given::Number(_) | Given::Runtime(_) if is_key => return Err(refuse("must be a key")),
+                Given::Tensor(_) | Given::Number(_) | Given::Runtime(_) if is_key => {
+                    return Err(refuse("must be a key"));
+                }
                 Given::Number(_) | Given::Runtime(_) if param.ty.dims.as_ref().is_some_and(|d| !d.is_empty()) => {
                     return Err(refuse("must be a tensor, a number was given"));
                 }
@@ -380,8 +381,11 @@ impl Call<'_> {
                 format!("`{}` [{}]", b.param, sizes.join(", "))
             })
             .collect();
-        Refusal::new("E701", format!("`{}`: {} do not broadcast: axis {axis} differs", self.row.op, parts.join(" and ")))
-            .help("sizes must be equal, or 1")
+        Refusal::new(
+            "E701",
+            format!("`{}`: {} do not broadcast: axis {axis} differs", self.row.op, parts.join(" and ")),
+        )
+        .help("sizes must be equal, or 1")
     }
 
     /// Every part fits the list that it broadcasts to.
@@ -392,8 +396,13 @@ impl Call<'_> {
                 && part.own.iter().rev().zip(full.iter().rev()).all(|(o, f)| o == f || o.value() == 1);
             if !fits {
                 let show = |l: &[Dim]| l.iter().map(Dim::to_string).collect::<Vec<_>>().join(", ");
-                let message =
-                    format!("`{}`: `{}` of shape [{}] does not broadcast to [{}]", self.row.op, part.param, show(&part.own), show(full));
+                let message = format!(
+                    "`{}`: `{}` of shape [{}] does not broadcast to [{}]",
+                    self.row.op,
+                    part.param,
+                    show(&part.own),
+                    show(full)
+                );
                 return Err(Refusal::new("E701", message).arg(part.param).into());
             }
         }
@@ -433,7 +442,8 @@ impl Call<'_> {
                         Given::Tensor(t) if unions && bool_ok && t.dtype == DType::Bool => {}
                         Given::Tensor(t) => operands.push(Operand::Tensor { dtype: t.dtype, rank0: t.rank() == 0 }),
                         Given::Tensors(ts) => {
-                            operands.extend(ts.iter().map(|t| Operand::Tensor { dtype: t.dtype, rank0: t.rank() == 0 }));
+                            operands
+                                .extend(ts.iter().map(|t| Operand::Tensor { dtype: t.dtype, rank0: t.rank() == 0 }));
                         }
                         Given::Number(s) => operands.push(Operand::from(*s)),
                         Given::Runtime(d) => operands.push(Operand::Number(*d)),
@@ -450,7 +460,8 @@ impl Call<'_> {
                 })),
                 _ => promote::join(&operands),
             };
-            let joined = joined.ok_or_else(|| Refusal::new("E703", format!("`{}`: these dtypes have no join", row.op)))?;
+            let joined =
+                joined.ok_or_else(|| Refusal::new("E703", format!("`{}`: these dtypes have no join", row.op)))?;
             if v == t {
                 joined_t = Some(joined);
                 if kind == Some(Kind::Equal) || v != t {
@@ -516,7 +527,10 @@ impl Call<'_> {
             };
             if let Some(d) = all.into_iter().find(|d| *d != joined) {
                 let name = p.name.name;
-                let message = format!("`{}`: `{name}` is {d} where the other arguments are {joined}; dtypes must agree", self.row.op);
+                let message = format!(
+                    "`{}`: `{name}` is {d} where the other arguments are {joined}; dtypes must agree",
+                    self.row.op
+                );
                 return Err(Refusal::new("E703", message).arg(name).help("cast one of them").into());
             }
         }
@@ -575,14 +589,19 @@ impl Call<'_> {
                     let axes = shapes::build(env, dims, At { axis: None, item })?;
                     let mut sizes: SmallVec<[Dim; 6]> = axes.iter().map(|a| a.size).collect();
                     // the imagined axis of a rank-0 argument is dropped again
-                    if !env.scalar_axis.is_empty() && sizes.len() == 1 && dims.iter().any(|d| matches!(d.kind, DimKind::One { .. })) {
+                    if !env.scalar_axis.is_empty()
+                        && sizes.len() == 1
+                        && dims.iter().any(|d| matches!(d.kind, DimKind::One { .. }))
+                    {
                         sizes.clear();
                     }
                     sizes
                 }
             };
             if let Some(bad) = shape.iter().find(|d| d.value() < 0) {
-                return Err(Refusal::new("E704", format!("`{}`: the result would have a size of {bad}", self.row.op)).into());
+                return Err(
+                    Refusal::new("E704", format!("`{}`: the result would have a size of {bad}", self.row.op)).into()
+                );
             }
             Ok(TensorTy { dtype, shape })
         };
@@ -590,10 +609,6 @@ impl Call<'_> {
             None => OutTy::Tensor(one(&mut self.env, None)?),
             Some(ListLen::Expr(len)) => {
                 let n = statics::eval(&self.env, len, At::default())?.int()?.len();
-                if n > MOST_ITEMS {
-                    let message = format!("`{}`: the result would be a list of {n} tensors, at most {MOST_ITEMS} can be", self.row.op);
-                    return Err(Refusal::new("E704", message).into());
-                }
                 OutTy::List((0..n).map(|i| one(&mut self.env, Some(i))).collect::<Result<_, Stop>>()?)
             }
             Some(_) => OutTy::FromBody,

@@ -173,7 +173,9 @@ pub fn eval(env: &Env, e: &Expr, at: At) -> Static<Val> {
         }
         Node::If(c, a, b) => block(env, if eval(env, c, at)?.bool()? { a } else { b }, at)?,
         Node::Match(on, arms) => {
-            let Val::Word(word) = lookup(env, on.name, at)? else { return Err(bad("`match` needs an option with words")) };
+            let Val::Word(word) = lookup(env, on.name, at)? else {
+                return Err(bad("`match` needs an option with words"));
+            };
             let arm = arms.iter().find(|(w, _)| w.name == word);
             eval(env, &arm.ok_or_else(|| bad(format!("`match` has no arm for `{word}`")))?.1, at)?
         }
@@ -620,7 +622,9 @@ pub fn kind(env: &Env, e: &Expr) -> Static<Kind> {
 /// The dtype set that `e` (classes and names, `+`, `-`, `if` over static options) says.
 pub fn dtype_set(env: &Env, e: &Expr) -> Static<DTypeSet> {
     match &*e.node {
-        Node::Name(n) => DTypeSet::from_class(n.as_str()).ok_or_else(|| bad(format!("`{n}` is no dtype or dtype class"))),
+        Node::Name(n) => {
+            DTypeSet::from_class(n.as_str()).ok_or_else(|| bad(format!("`{n}` is no dtype or dtype class")))
+        }
         Node::Binary(BinOp::Add, a, b) => Ok(dtype_set(env, a)?.union(dtype_set(env, b)?)),
         Node::Binary(BinOp::Sub, a, b) => Ok(dtype_set(env, a)?.minus(dtype_set(env, b)?)),
         Node::If(c, a, b) => dtype_set(env, &if eval(env, c, At::default())?.bool()? { a } else { b }.value),

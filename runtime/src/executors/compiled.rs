@@ -1,10 +1,10 @@
 //! A compiled program: what runs.
 
+use super::ExecError;
 use super::cpu::layout::{Storage, Where};
 use super::cpu::loops::{Fault, Memory};
 use super::cpu::threads;
 use super::step::{Step, Stopped};
-use super::ExecError;
 use crate::buffer::pool::{Block, OutOfMemory};
 use crate::buffer::{Buffer, Sizes};
 use crate::trace::types::BoundSymbolId;
@@ -81,7 +81,14 @@ pub struct Description {
 
 impl fmt::Display for Description {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{} steps, arena {} bytes (in use at most {}), results {} bytes", self.steps.len(), self.arena, self.peak, self.outputs)?;
+        writeln!(
+            f,
+            "{} steps, arena {} bytes (in use at most {}), results {} bytes",
+            self.steps.len(),
+            self.arena,
+            self.peak,
+            self.outputs
+        )?;
         for (i, s) in self.steps.iter().enumerate() {
             writeln!(f, "{i:4}  {:7} {}  [{}]", s.executor, s.what, s.rows.join(" "))?;
         }
@@ -126,12 +133,18 @@ impl Compiled {
     fn check(&self, inputs: &[Buffer]) -> Result<(), ExecError> {
         let types = &self.parts.inputs;
         if inputs.len() != types.len() {
-            return Err(ExecError::new("E803", format!("the program takes {} inputs, {} were given", types.len(), inputs.len())));
+            return Err(ExecError::new(
+                "E803",
+                format!("the program takes {} inputs, {} were given", types.len(), inputs.len()),
+            ));
         }
         for (i, (b, (dtype, shape))) in inputs.iter().zip(types).enumerate() {
             if b.dtype() != *dtype || b.shape() != shape.as_slice() {
                 let (have, want) = (b.shape(), shape.as_slice());
-                return Err(ExecError::new("E803", format!("input {i} is {}{have:?}, the program takes {dtype}{want:?}", b.dtype())));
+                return Err(ExecError::new(
+                    "E803",
+                    format!("input {i} is {}{have:?}, the program takes {dtype}{want:?}", b.dtype()),
+                ));
             }
         }
         Ok(())
@@ -215,9 +228,14 @@ impl Compiled {
             Stopped::Fault(Fault::OutOfRange { value, axis, index, size }) => {
                 let label = self.parts.labels.get(value as usize).cloned().flatten();
                 let of = label.map_or("a value".to_owned(), |l| format!("`{l}`"));
-                ExecError::new("E804", format!("index {index} is out of range for axis {axis} of {of}, whose size is {size}"))
+                ExecError::new(
+                    "E804",
+                    format!("index {index} is out of range for axis {axis} of {of}, whose size is {size}"),
+                )
             }
-            Stopped::Fault(Fault::DivisionByZero(b)) => ExecError::new("E805", format!("`{}`: division of an integer by zero", b.name())),
+            Stopped::Fault(Fault::DivisionByZero(b)) => {
+                ExecError::new("E805", format!("`{}`: division of an integer by zero", b.name()))
+            }
             Stopped::Fault(Fault::OutOfMemory(bytes)) => no_memory(OutOfMemory { bytes }),
         };
         e.line = e.line.or(line);

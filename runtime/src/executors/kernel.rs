@@ -87,7 +87,8 @@ impl<'a> TensorMut<'a> {
     /// The elements to write, if they are `T`.
     pub fn as_slice_mut<T: Element>(&mut self) -> Option<&mut [T]> {
         // SAFETY: by `new`; `T` has the dtype's representation, and bool's stale bytes come from bools.
-        (T::DTYPE == self.dtype).then(|| unsafe { std::slice::from_raw_parts_mut(self.data as *mut T, self.shape.iter().product()) })
+        (T::DTYPE == self.dtype)
+            .then(|| unsafe { std::slice::from_raw_parts_mut(self.data as *mut T, self.shape.iter().product()) })
     }
     /// Writes the elements of a buffer of the same dtype and length.
     ///
@@ -96,7 +97,10 @@ impl<'a> TensorMut<'a> {
     pub fn copy_from(&mut self, buffer: &Buffer) -> Result<(), ExecError> {
         if buffer.dtype() != self.dtype || buffer.len() != self.len() {
             let (have, want) = (Sizes::from_slice(buffer.shape()), self.shape);
-            return Err(ExecError::new("E807", format!("a kernel gave {}{have:?} for {}{want:?}", buffer.dtype(), self.dtype)));
+            return Err(ExecError::new(
+                "E807",
+                format!("a kernel gave {}{have:?} for {}{want:?}", buffer.dtype(), self.dtype),
+            ));
         }
         // SAFETY: by `new`; both have as many bytes.
         unsafe { std::ptr::copy_nonoverlapping(buffer.block().data(), self.data, buffer.byte_len()) };

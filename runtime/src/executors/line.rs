@@ -22,6 +22,8 @@ pub struct Line {
     pub nums: Vec<ProxyId>,
     /// Its results, then the auxiliary results that were asked for.
     pub outs: Vec<ProxyId>,
+    /// Where the meaning's tensors stand in `tensors`; of some only the type is known, and none is passed.
+    places: Vec<usize>,
     nest: OnceCell<Result<Arc<Nest>, ExecError>>,
 }
 
@@ -52,8 +54,11 @@ impl Line {
             }
         }
         let outs = symbol.outs.iter().chain(&symbol.aux).copied().collect();
+        tensors.resize(symbol.solved.env.slots.len().max(tensors.len()), None);
+        let mut passed = 0..;
+        let places = tensors.iter().map(|t| t.map_or(usize::MAX, |_| passed.next().unwrap_or(usize::MAX))).collect();
         let (tensors, nums) = (tensors.into_iter().flatten().collect(), nums.into_iter().flatten().collect());
-        Line { symbol, tensors, nums, outs, nest: OnceCell::new() }
+        Line { symbol, tensors, nums, outs, places, nest: OnceCell::new() }
     }
 
     /// Its number.
@@ -79,6 +84,7 @@ impl Line {
         let row = self.symbol.symbol.row();
         let block = row.index_body()?;
         let nest = self.nest.get_or_init(|| match lower_with(row, block, &self.symbol.solved, &Registered) {
+            Ok(nest) if self.places.contains(&usize::MAX) => Ok(Arc::new(nest.renumbered(&self.places))),
             Ok(nest) => Ok(Arc::new(nest)),
             Err(r) => Err(ExecError { code: r.code, message: r.message, line: Some(self.id()), help: r.help }),
         });

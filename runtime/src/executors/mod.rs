@@ -23,7 +23,6 @@ pub mod interp;
 mod kernel;
 mod line;
 mod partition;
-mod require;
 mod step;
 #[cfg(test)]
 mod tests;
@@ -35,7 +34,7 @@ pub use kernel::{Kernel, TensorMut, TensorRef};
 pub use line::Line;
 
 use crate::trace::Trace;
-use crate::trace::types::{BoundSymbol, Body, ProxyId};
+use crate::trace::types::{Body, BoundSymbol, ProxyId};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -114,7 +113,12 @@ pub struct CompileOptions<'a> {
 impl<'a> CompileOptions<'a> {
     /// `cpu`, then `interp`.
     pub fn new(bodies: Bodies<'a>) -> CompileOptions<'a> {
-        CompileOptions { executors: vec![Arc::new(cpu::Cpu), Arc::new(interp::Interp)], threads: 0, bodies, describe: true }
+        CompileOptions {
+            executors: vec![Arc::new(cpu::Cpu), Arc::new(interp::Interp)],
+            threads: 0,
+            bodies,
+            describe: true,
+        }
     }
 }
 

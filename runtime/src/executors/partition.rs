@@ -1,6 +1,5 @@
 //! Claims: lines offered to executors, in order; what nobody takes is decomposed and offered again.
 
-use super::require::{Check, checks};
 use super::{Claim, CompileOptions, ExecError, Kernel, Line};
 use crate::trace::Trace;
 use crate::trace::types::{BoundSymbolId, ProxyId};
@@ -10,8 +9,6 @@ use std::sync::Arc;
 
 /// Lines with who runs them.
 pub(crate) enum Claimed {
-    /// A condition of the next line.
-    Check(Line, Check),
     /// Fused by the CPU executor.
     Fuse(Line),
     /// An executor's kernel.
@@ -67,9 +64,6 @@ fn offer(
         let rest = &lines[at..];
         let claim = options.executors.iter().find_map(|e| e.claim(rest).map(|c| (e.name(), c)));
         let id = rest[0].id();
-        for check in checks(&rest[0])? {
-            out.claimed.push(Claimed::Check(Line::new(rest[0].symbol.clone()), check));
-        }
         match claim {
             Some((_, Claim::Fuse)) => {
                 let symbol = rest[0].symbol.clone();
@@ -86,7 +80,9 @@ fn offer(
             }
             None => {
                 let line = rest[0].symbol.clone();
-                let fault = |what: &str| ExecError::new("E801", format!("no executor runs `{}`{what}", line.symbol.name())).at(id);
+                let fault = |what: &str| {
+                    ExecError::new("E801", format!("no executor runs `{}`{what}", line.symbol.name())).at(id)
+                };
                 if depth >= MAX_DEPTH {
                     return Err(fault(", and its decomposition does not end"));
                 }
@@ -117,14 +113,22 @@ fn offer(
 }
 
 /// A claim reads what exists before its lines, and gives every value that is used behind them.
-fn check(executor: &str, lines: &[Line], inputs: &[ProxyId], outs: &[ProxyId], uses: &FxHashMap<ProxyId, usize>) -> Result<(), ExecError> {
+fn check(
+    executor: &str,
+    lines: &[Line],
+    inputs: &[ProxyId],
+    outs: &[ProxyId],
+    uses: &FxHashMap<ProxyId, usize>,
+) -> Result<(), ExecError> {
     let id = lines[0].id();
     let defined: FxHashSet<ProxyId> = lines.iter().flat_map(|l| l.outs.iter().copied()).collect();
     let mut inside: FxHashMap<ProxyId, usize> = FxHashMap::default();
     for l in lines {
         l.inputs().into_iter().for_each(|p| *inside.entry(p).or_default() += 1);
     }
-    let misfit = |what: &str| Err(ExecError::new("E802", format!("executor `{executor}` claims `{}`, but {what}", lines[0].name())).at(id));
+    let misfit = |what: &str| {
+        Err(ExecError::new("E802", format!("executor `{executor}` claims `{}`, but {what}", lines[0].name())).at(id))
+    };
     if inputs.iter().any(|p| defined.contains(p)) {
         return misfit("reads a value that the claimed lines define");
     }

@@ -78,15 +78,20 @@ impl Step {
         unsafe {
             match self {
                 Step::Program(p) => p.run(memory, sizes, scratch, threads).map_err(Stopped::Fault),
-                Step::Product(p) => p.run(memory, threads).map_err(Stopped::Fault),
+                Step::Product(p) => {
+                    p.run(memory, threads);
+                    Ok(())
+                }
                 Step::Scan(s) => {
                     s.run(memory, threads);
                     Ok(())
                 }
                 Step::Kernel(k) => {
                     let at = |v: u32| memory.0[v as usize];
-                    let inputs: Vec<TensorRef> = k.inputs.iter().map(|(v, d, s)| TensorRef::new(*d, s, at(*v))).collect();
-                    let mut outs: Vec<TensorMut> = k.outs.iter().map(|(v, d, s)| TensorMut::new(*d, s, at(*v))).collect();
+                    let inputs: Vec<TensorRef> =
+                        k.inputs.iter().map(|(v, d, s)| TensorRef::new(*d, s, at(*v))).collect();
+                    let mut outs: Vec<TensorMut> =
+                        k.outs.iter().map(|(v, d, s)| TensorMut::new(*d, s, at(*v))).collect();
                     k.kernel.run(&inputs, &mut outs).map_err(Stopped::Kernel)
                 }
             }
@@ -95,7 +100,9 @@ impl Step {
 
     /// Bytes that it moves.
     pub fn traffic(&self) -> usize {
-        let kernel = |k: &KernelStep| k.inputs.iter().chain(&k.outs).map(|(_, d, s)| d.size() * s.iter().product::<usize>()).sum();
+        let kernel = |k: &KernelStep| {
+            k.inputs.iter().chain(&k.outs).map(|(_, d, s)| d.size() * s.iter().product::<usize>()).sum()
+        };
         match self {
             Step::Program(p) => p.traffic(),
             Step::Product(p) => p.traffic(),

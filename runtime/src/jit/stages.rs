@@ -34,6 +34,10 @@ impl Stages {
     pub fn new(keep: bool) -> Stages {
         Stages { keep, list: Vec::new() }
     }
+    /// Whether traces are kept as text.
+    pub fn keeps(&self) -> bool {
+        self.keep
+    }
     /// One more stage.
     pub(crate) fn note(&mut self, name: &'static str, trace: &Trace, time: Duration) {
         let text = self.keep.then(|| trace.to_string());

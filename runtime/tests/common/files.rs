@@ -1,4 +1,4 @@
-//! Trace files: an input, a line `--- transform`, and what the transform gives.
+//! Trace files: cases `--- name ---`, each an input, a line `--- transform`, and what it gives.
 
 use fulgurite_runtime::trace::{PrintOptions, Trace};
 use std::path::{Path, PathBuf};

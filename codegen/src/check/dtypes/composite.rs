@@ -138,7 +138,9 @@ impl Check<'_> {
             Wrong::Refused(fault, case) => rule.diag(fault, &case.show(row)),
             Wrong::Dtype { case, out, have, want } => {
                 let declared = row.sig.outs.iter().chain(&row.sig.aux).nth(*out);
-                let which = declared.filter(|_| row.sig.named_outs).map_or(String::new(), |out| format!(" as `{}`", out.name.name));
+                let which = declared
+                    .filter(|_| row.sig.named_outs)
+                    .map_or(String::new(), |out| format!(" as `{}`", out.name.name));
                 let message = format!("{} yields {have}{which}, its row says {want}", rule.name());
                 let value = match &*self.body.value.node {
                     Node::Tuple(items) => items.get(*out).unwrap_or(&self.body.value),
@@ -153,7 +155,9 @@ impl Check<'_> {
             }
         };
         match (kind, &source.promote) {
-            (Some(kind), Some(promote)) => diag.label(promote.text.place, "by this rule").help(format!("its body shows `promote: {kind}`")),
+            (Some(kind), Some(promote)) => {
+                diag.label(promote.text.place, "by this rule").help(format!("its body shows `promote: {kind}`"))
+            }
             (Some(kind), None) => diag.help(format!("say `promote: {kind}`")),
             (None, _) => diag,
         }

@@ -58,9 +58,9 @@ pub(super) fn check(
                     let wrong = refusal.code == "E202";
                     let diag = rule.diag(&refusal.into(), &case.show(row));
                     return Err(match (&rule.source.dtypes, wrong) {
-                        (Some(dtypes), true) => {
-                            diag.label(dtypes.text.place, "accepted here").help("narrow `dtypes`, or choose another `promote`")
-                        }
+                        (Some(dtypes), true) => diag
+                            .label(dtypes.text.place, "accepted here")
+                            .help("narrow `dtypes`, or choose another `promote`"),
                         _ => diag,
                     });
                 }
@@ -94,7 +94,8 @@ fn result(rule: &Rule, row: &Row, nest: &Nest, case: &Case) -> Option<Diag> {
         // numbers, sizes and indices take the dtype that is wanted of them
         let adapts = !from_elements(&out.expr) && have.category() <= want.category();
         // a dtype that an option chose: sums are taken in its accumulation type, then stored in it
-        let chosen = row.sig.opts.iter().any(|opt| matches!(opt.ty, OptType::Dtype(_))) && have == out.dtype.accumulate();
+        let chosen =
+            row.sig.opts.iter().any(|opt| matches!(opt.ty, OptType::Dtype(_))) && have == out.dtype.accumulate();
         if have == want || adapts || chosen {
             continue;
         }
@@ -115,10 +116,13 @@ fn result(rule: &Rule, row: &Row, nest: &Nest, case: &Case) -> Option<Diag> {
         }));
     }
     let kind = row.promote.as_ref().and_then(|e| statics::kind(&case.solved.env, e).ok());
-    if kind == Some(Kind::Keep) && let Some(builtin) = computes(nest) {
+    if kind == Some(Kind::Keep)
+        && let Some(builtin) = computes(nest)
+    {
         let message = format!("`promote: keep` of `{}` says that elements are only moved", row.op);
         let place = source.promote.as_ref().map_or(source.op.place, |promote| promote.text.place);
-        let diag = Diag::error("E201", place, message).label(rule.text.place, format!("this computes `{}`", builtin.name()));
+        let diag =
+            Diag::error("E201", place, message).label(rule.text.place, format!("this computes `{}`", builtin.name()));
         return Some(diag.help("say `default`"));
     }
     None

@@ -105,7 +105,8 @@ impl<'a> Base<'a> {
                 continue;
             }
             let tensors: Vec<Form> = DType::STORED.iter().map(|d| Form::Tensor(*d)).collect();
-            let rank0 = || DType::STORED.iter().map(|d| Form::Rank0(*d)).chain(NUMBERS.iter().map(|n| Form::Number(*n)));
+            let rank0 =
+                || DType::STORED.iter().map(|d| Form::Rank0(*d)).chain(NUMBERS.iter().map(|n| Form::Number(*n)));
             match value {
                 // the other alternative of `bool | T`
                 Value::Tensor(ArgTy::Tensor(given)) if given.dtype == DType::Bool => {}

@@ -123,14 +123,20 @@ impl Facts {
         }
         if self.random {
             let keys = row.sig.params.iter().filter(|p| p.ty.elem.contains(&Elem::Key)).map(|p| p.name.name);
-            fact("random", format!("by {}", list(&keys.collect::<Vec<_>>())), "an argument is a `Key`; same key, same numbers");
+            fact(
+                "random",
+                format!("by {}", list(&keys.collect::<Vec<_>>())),
+                "an argument is a `Key`; same key, same numbers",
+            );
         }
         if !self.writes.is_empty() {
             fact("writes", list(&self.writes), "`mut`");
         }
         match (self.family, kernel) {
             (Some(family), Some(reason)) => fact("kernel", family.name().to_owned(), &reason),
-            _ if row.is_composite() => fact("kernel", "none of its own".into(), "the rows of its body run, fused where they can be"),
+            _ if row.is_composite() => {
+                fact("kernel", "none of its own".into(), "the rows of its body run, fused where they can be")
+            }
             _ => fact("kernel", "a primitive of the runtime".into(), "`host`"),
         }
         if !saved.is_empty() {

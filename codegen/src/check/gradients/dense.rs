@@ -87,7 +87,12 @@ impl<'a> Dense<'a> {
     ///
     /// # Errors
     /// What refuses, or data that do not fit.
-    pub fn meaning<F: Field>(&mut self, row: &Row, solved: &Solved, args: &[Value<V<F>>]) -> Result<Vec<Value<V<F>>>, Stop> {
+    pub fn meaning<F: Field>(
+        &mut self,
+        row: &Row,
+        solved: &Solved,
+        args: &[Value<V<F>>],
+    ) -> Result<Vec<Value<V<F>>>, Stop> {
         if self.depth > DEEPEST {
             return Err(Refusal::new("E010", format!("`{}` is called too deep", row.op)).into());
         }
@@ -116,7 +121,13 @@ impl<'a> Dense<'a> {
         Run { dense: self }.block(row, rule, solved, args, extra)
     }
 
-    fn loops<F: Field>(&self, row: &Row, body: &Block, solved: &Solved, args: &[Value<V<F>>]) -> Result<Vec<Value<V<F>>>, Stop> {
+    fn loops<F: Field>(
+        &self,
+        row: &Row,
+        body: &Block,
+        solved: &Solved,
+        args: &[Value<V<F>>],
+    ) -> Result<Vec<Value<V<F>>>, Stop> {
         let nest = lower::lower_with(row, body, solved, self.library)?;
         let mut tensors: Vec<Array<F>> = Vec::new();
         for value in args.iter().take(row.sig.params.len()) {
@@ -194,7 +205,12 @@ impl<F: Field> Machine for Over<'_, '_, F> {
     type V = V<F>;
     type Error = Stop;
 
-    fn call(&mut self, op: Name, positional: Vec<Value<V<F>>>, named: Vec<(Name, Value<V<F>>)>) -> Result<Vec<Value<V<F>>>, Stop> {
+    fn call(
+        &mut self,
+        op: Name,
+        positional: Vec<Value<V<F>>>,
+        named: Vec<(Name, Value<V<F>>)>,
+    ) -> Result<Vec<Value<V<F>>>, Stop> {
         let library = self.dense.library;
         let candidates = match library.derived.get(&op) {
             Some(row) => vec![row.clone()],

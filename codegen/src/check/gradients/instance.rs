@@ -57,16 +57,16 @@ pub struct Instance<'a> {
 type Grad = Vec<Vec<f64>>;
 
 impl<'a> Instance<'a> {
-    /// Data for `case`; indices are below `most`, or below what keeps them in range. `None` where the row has no value
-    /// on any data that were tried.
+    /// Data for `case`; index tensors stay in range. `None` where the row has no value on any that were tried.
     pub fn new(
         library: &Library<'_>,
         row: &'a Row,
         case: &'a Case,
         domain: &Domain,
         seed: u64,
-        mut most: i64,
     ) -> Option<Instance<'a>> {
+        // the largest index that any argument could take; smaller ones until all are in range
+        let mut most = sizes(case).max(1);
         loop {
             let mut numbers = Numbers::new(seed);
             let args: Vec<Value<V<f64>>> = row
@@ -166,7 +166,12 @@ impl<'a> Instance<'a> {
     ///
     /// # Errors
     /// What the rule's calls refuse.
-    pub fn rule(&self, library: &Library<'_>, rule: &Block, cotangents: &[Value<V<f64>>]) -> Result<Option<Grad>, Stop> {
+    pub fn rule(
+        &self,
+        library: &Library<'_>,
+        rule: &Block,
+        cotangents: &[Value<V<f64>>],
+    ) -> Result<Option<Grad>, Stop> {
         let names = self.names(cotangents);
         let values = Dense::new(library).rule(self.row, rule, &self.case.solved, &self.args, &names)?;
         let value = match values.as_slice() {
@@ -281,20 +286,25 @@ fn floats(v: &Value<V<f64>>) -> bool {
     float
 }
 
-/// The smallest and largest size of a call: what indices may be below.
-pub fn sizes(case: &Case) -> (i64, i64) {
-    let sizes: Vec<i64> = case.solved.env.sizes.iter().flat_map(|(_, s)| match s {
+/// The largest size of a call.
+fn sizes(case: &Case) -> i64 {
+    let sizes = case.solved.env.sizes.iter().flat_map(|(_, s)| match s {
         Size::One(d) => vec![d.value()],
         Size::List(l) => l.iter().map(|d| d.value()).collect(),
         Size::Each(l) => l.iter().map(|d| d.value()).collect(),
         Size::EachList(_) => vec![],
-    })
-    .collect();
-    let least = sizes.iter().copied().filter(|n| *n > 0).min().unwrap_or(1);
-    (least, sizes.into_iter().max().unwrap_or(1).clamp(1, 12))
+    });
+    sizes.max().unwrap_or(1).min(12)
 }
 
-fn fill(arg: &Value<ArgTy>, name: Option<Name>, index: bool, most: i64, domain: &Domain, numbers: &mut Numbers) -> Value<V<f64>> {
+fn fill(
+    arg: &Value<ArgTy>,
+    name: Option<Name>,
+    index: bool,
+    most: i64,
+    domain: &Domain,
+    numbers: &mut Numbers,
+) -> Value<V<f64>> {
     let own = domain.intervals.iter().find(|(n, _)| Some(*n) == name).map(|(_, i)| *i);
     let (lo, hi) = own.unwrap_or(domain.other);
     arg.map(&mut |t| match t {

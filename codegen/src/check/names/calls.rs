@@ -66,7 +66,17 @@ const TENSOR_HELPERS: &[(&str, usize, usize)] = &[
 pub(super) fn asks_about(helper: Name) -> bool {
     matches!(
         helper.as_str(),
-        "some" | "is_tensor" | "is_number" | "is_int" | "is_float" | "is_bool" | "member" | "len" | "before" | "size" | "epsilon"
+        "some"
+            | "is_tensor"
+            | "is_number"
+            | "is_int"
+            | "is_float"
+            | "is_bool"
+            | "member"
+            | "len"
+            | "before"
+            | "size"
+            | "epsilon"
     )
 }
 
@@ -95,7 +105,8 @@ impl Names<'_> {
                 let claim = format!("`{}` calls `{}`, which is no builtin, helper or row", self.op(), f.name);
                 let helpers = INDEX_HELPERS.iter().map(|(name, ..)| Name::new(name));
                 let builtins = Builtin::all().map(|builtin| Name::new(builtin.name()));
-                let rows = self.rows.names().into_iter().filter(|name| self.rows.row(*name).is_some_and(|r| r.is_pointwise()));
+                let rows =
+                    self.rows.names().into_iter().filter(|name| self.rows.row(*name).is_some_and(|r| r.is_pointwise()));
                 let known: Vec<Name> = helpers.chain(builtins).chain(rows).collect();
                 self.unknown(text, f.span, claim, f.name.as_str(), known);
             }
@@ -153,9 +164,10 @@ impl Names<'_> {
     fn misfit(&mut self, f: Ident, candidates: &[std::sync::Arc<Row>], args: &[Arg], text: &Text) {
         let row = &candidates[0];
         let names: Vec<Name> = arguments(row);
-        let stranger = args.iter().filter_map(|arg| arg.name).find(|arg| {
-            !candidates.iter().any(|row| arguments(row).contains(&arg.name))
-        });
+        let stranger = args
+            .iter()
+            .filter_map(|arg| arg.name)
+            .find(|arg| !candidates.iter().any(|row| arguments(row).contains(&arg.name)));
         if let Some(arg) = stranger {
             let claim = format!("`{}` has no argument `{}`", f.name, arg.name);
             return self.unknown(text, arg.span, claim, arg.name.as_str(), names);
@@ -163,7 +175,9 @@ impl Names<'_> {
         let given = args.iter().filter(|arg| arg.name.is_none()).count();
         let least = row.sig.params.iter().filter(|param| !param.optional).count();
         let message = match given {
-            n if n > names.len() => format!("`{}` takes at most {} arguments, `{}` gives it {n}", f.name, names.len(), self.op()),
+            n if n > names.len() => {
+                format!("`{}` takes at most {} arguments, `{}` gives it {n}", f.name, names.len(), self.op())
+            }
             _ => match missing(row, args) {
                 Some(name) => format!("`{}` calls `{}` without its argument `{name}`", self.op(), f.name),
                 None => format!("`{}` gives an argument of `{}` twice", self.op(), f.name),
@@ -196,7 +210,8 @@ fn fits(row: &Row, args: &[Arg]) -> bool {
     let names = arguments(row);
     let positional = args.iter().filter(|arg| arg.name.is_none()).count();
     let named = args.iter().filter_map(|arg| arg.name);
-    let known = named.clone().all(|arg| names.iter().position(|name| *name == arg.name).is_some_and(|at| at >= positional));
+    let known =
+        named.clone().all(|arg| names.iter().position(|name| *name == arg.name).is_some_and(|at| at >= positional));
     positional <= names.len() && known && missing(row, args).is_none()
 }
 

@@ -1,12 +1,12 @@
 //! Names in scalar and index notation.
 
-use fulgurite_core::lang::{Bind, BinOp, Block, Elem, Expr, Ident, Node, Outside, Pattern, Place, Reduce, Span, Stmt};
+use fulgurite_core::lang::{BinOp, Bind, Block, Elem, Expr, Ident, Node, Outside, Pattern, Place, Reduce, Span, Stmt};
 use fulgurite_core::sig::statics;
 use fulgurite_core::{DType, Name};
 
+use super::Names;
 use super::calls::asks_about;
 use super::locals::{Local, Locals};
-use super::Names;
 use crate::check::walk;
 use crate::diag::Diag;
 use crate::yaml::Text;
@@ -155,7 +155,9 @@ impl Walk<'_, '_> {
     fn elem(&mut self, elem: &Elem, span: Span) {
         let unknown = match elem {
             Elem::Class(name) if DType::from_name(name.as_str()).is_none() => Some(*name),
-            Elem::Var(name) | Elem::Acc(name) | Elem::Real(name) if !self.names.sig.dtypes.contains(name) => Some(*name),
+            Elem::Var(name) | Elem::Acc(name) | Elem::Real(name) if !self.names.sig.dtypes.contains(name) => {
+                Some(*name)
+            }
             _ => None,
         };
         if let Some(name) = unknown {
@@ -184,13 +186,16 @@ impl Walk<'_, '_> {
         if let Some((_, later)) = self.later.iter().find(|(n, _)| *n == name) {
             let message = format!("{} of `{op}` reads the index `{name}` before it is bound", self.what);
             let diag = Diag::error("E112", self.text.at(span), message).label(self.text.at(*later), "bound here");
-            self.names.diags.push(diag.help("a `let` is evaluated where it stands: write its value inside the reduction"));
+            self.names
+                .diags
+                .push(diag.help("a `let` is evaluated where it stands: write its value inside the reduction"));
             return;
         }
         if self.names.sig.sizes.contains(&name.size_of_index()) && !name.is_size() {
             let size = name.size_of_index();
             let message = format!("{} of `{op}` reads the index `{name}`, which is not bound here", self.what);
-            let diag = Diag::error("E106", self.text.at(span), message).here(format!("no result has the axis `{size}`"));
+            let diag =
+                Diag::error("E106", self.text.at(span), message).here(format!("no result has the axis `{size}`"));
             self.names.diags.push(diag.help(format!("reduce over it, `sum[{name}](…)`, or give the result this axis")));
             return;
         }
@@ -203,7 +208,14 @@ impl Walk<'_, '_> {
         let sig = &self.names.sig;
         let indices = sig.sizes.iter().map(|size| size.index_of_size());
         let opts = sig.opts.iter().map(|(name, _)| *name);
-        sig.params.iter().copied().chain(opts).chain(sig.sizes.clone()).chain(indices).chain(self.locals.names()).collect()
+        sig.params
+            .iter()
+            .copied()
+            .chain(opts)
+            .chain(sig.sizes.clone())
+            .chain(indices)
+            .chain(self.locals.names())
+            .collect()
     }
 
     /// What is accessed: an argument, a list of sizes or of indices, an option with one number per axis.
@@ -253,8 +265,11 @@ impl Walk<'_, '_> {
             let message = format!("{} of `{}` binds the index `{name}` twice", self.what, self.names.op());
             let diag = Diag::error("E106", self.text.at(span), message).here("bound again");
             let axis = self.locals.get(name) == Some(Local::Axis);
-            let where_ = if axis { "it runs along an axis of the result already" } else { "a reduction outside binds it" };
-            self.names.diags.push(diag.note(where_).help(format!("give one a range of its own: `j in 0..{}`", name.size_of_index())));
+            let where_ =
+                if axis { "it runs along an axis of the result already" } else { "a reduction outside binds it" };
+            self.names.diags.push(
+                diag.note(where_).help(format!("give one a range of its own: `j in 0..{}`", name.size_of_index())),
+            );
         }
         let taken = match name {
             n if self.names.sig.params.contains(&n) => Some("an argument"),
@@ -277,4 +292,3 @@ fn reductions(e: &Expr, found: &mut Vec<(Name, Span)>) {
         }
     });
 }
-

@@ -112,7 +112,11 @@ impl<'a> Names<'a> {
         for (n, word) in words.iter().enumerate() {
             self.word(option, word.name, text, word.span);
             if let Some(first) = words[..n].iter().find(|other| other.name == word.name) {
-                let diag = Diag::error("E108", text.at(word.span), format!("`{}` has two arms for `{}`", self.op(), word.name));
+                let diag = Diag::error(
+                    "E108",
+                    text.at(word.span),
+                    format!("`{}` has two arms for `{}`", self.op(), word.name),
+                );
                 self.diags.push(diag.here("never taken").label(text.at(first.span), "taken"));
             }
         }

@@ -62,7 +62,9 @@ impl SigNames {
         }
         for opt in &sig.opts {
             match &opt.ty {
-                OptType::Size(name) | OptType::Shape { list: name, .. } | OptType::Ints { list: name, broadcast: true, .. } => {
+                OptType::Size(name)
+                | OptType::Shape { list: name, .. }
+                | OptType::Ints { list: name, broadcast: true, .. } => {
                     add(&mut self.given, *name);
                 }
                 OptType::Dtype(name) => add(&mut self.dtypes, *name),
@@ -184,7 +186,8 @@ impl Names<'_> {
         for (ident, what) in named {
             let size = ident.name.size_of_index();
             if self.sig.sizes.contains(&size) && size.is_size() {
-                let message = format!("`{}` of `{}` is both an {what} and the index of `{size}`", ident.name, self.op());
+                let message =
+                    format!("`{}` of `{}` is both an {what} and the index of `{size}`", ident.name, self.op());
                 let diag = Diag::error("E012", source.sig.text.at(ident.span), message).here(format!("the {what}"));
                 self.diags.push(diag.help(format!("rename the {what}, or the size `{size}`")));
             }

@@ -46,7 +46,12 @@ impl Walk<'_, '_> {
                 Stmt::Write(name, value) => {
                     self.expr(value);
                     if !self.names.sig.params.contains(&name.name) {
-                        let claim = format!("{} of `{}` writes `{}`, which is no argument", self.what, self.names.op(), name.name);
+                        let claim = format!(
+                            "{} of `{}` writes `{}`, which is no argument",
+                            self.what,
+                            self.names.op(),
+                            name.name
+                        );
                         let params = self.names.sig.params.clone();
                         self.names.unknown(self.text, name.span, claim, name.name.as_str(), params);
                     }
@@ -148,7 +153,9 @@ impl Walk<'_, '_> {
     fn elem(&mut self, elem: &Elem, span: Span) {
         let unknown = match elem {
             Elem::Class(name) if DType::from_name(name.as_str()).is_none() => Some(*name),
-            Elem::Var(name) | Elem::Acc(name) | Elem::Real(name) if !self.names.sig.dtypes.contains(name) => Some(*name),
+            Elem::Var(name) | Elem::Acc(name) | Elem::Real(name) if !self.names.sig.dtypes.contains(name) => {
+                Some(*name)
+            }
             _ => None,
         };
         if let Some(name) = unknown {

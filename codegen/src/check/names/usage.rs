@@ -31,13 +31,17 @@ impl Names<'_> {
                 OptType::Dtype(name) => Some(*name),
                 _ => None,
             };
-            let uses = |name: &Name| read.contains(name) || read.contains(&name.index_of_size()) || self.in_types(*name);
+            let uses =
+                |name: &Name| read.contains(name) || read.contains(&name.index_of_size()) || self.in_types(*name);
             if read.contains(&opt.name.name) || bound.as_ref().is_some_and(uses) {
                 continue;
             }
             match (bound, &opt.ty) {
                 (Some(size), OptType::Size(_) | OptType::Shape { .. }) => {
-                    let message = format!("`{}` binds the size `{size}`, which is used neither as a size nor as an index", self.op());
+                    let message = format!(
+                        "`{}` binds the size `{size}`, which is used neither as a size nor as an index",
+                        self.op()
+                    );
                     let diag = Diag::error("E114", source.sig.text.at(opt.name.span), message);
                     self.diags.push(diag.help("use it in a result's shape or in the body, or delete the option"));
                 }
@@ -60,10 +64,18 @@ impl Names<'_> {
             named_sizes(out.ty.dims.as_deref().unwrap_or(&[]), &mut named);
         }
         for name in named {
-            if !read.contains(&name.name) && !read.contains(&name.name.index_of_size()) && self.count_in_results(name.name) < 2 {
-                let message = format!("`{}` names the size `{}`, and uses neither it nor its index", self.op(), name.name);
+            if !read.contains(&name.name)
+                && !read.contains(&name.name.index_of_size())
+                && self.count_in_results(name.name) < 2
+            {
+                let message =
+                    format!("`{}` names the size `{}`, and uses neither it nor its index", self.op(), name.name);
                 let diag = Diag::error("E114", source.sig.text.at(name.span), message);
-                self.diags.push(diag.help(format!("use the index `{}`, or drop `{} =`", name.name.index_of_size(), name.name)));
+                self.diags.push(diag.help(format!(
+                    "use the index `{}`, or drop `{} =`",
+                    name.name.index_of_size(),
+                    name.name
+                )));
             }
         }
     }
@@ -129,12 +141,16 @@ impl Names<'_> {
         }
         for opt in &sig.opts {
             match &opt.ty {
-                OptType::Size(name) | OptType::Shape { list: name, .. } | OptType::Dtype(name) => _ = bound.insert(*name),
+                OptType::Size(name) | OptType::Shape { list: name, .. } | OptType::Dtype(name) => {
+                    _ = bound.insert(*name)
+                }
                 _ => {}
             }
         }
         let mut alone = false;
-        walk::ty(&param.ty, &mut |name| alone |= !bound.contains(&name) && (self.in_results(name) || read.contains(&name)));
+        walk::ty(&param.ty, &mut |name| {
+            alone |= !bound.contains(&name) && (self.in_results(name) || read.contains(&name))
+        });
         alone
     }
 

@@ -1,8 +1,8 @@
 //! Derived rows: a body, the arguments that it needs, the options, and the call of it.
 
 use crate::Name;
-use crate::derive::{make, walk};
 use crate::derive::term::QUESTIONS;
+use crate::derive::{make, walk};
 use crate::lang::ast::*;
 use crate::row::{Meaning, Require, Row, Ties};
 use std::collections::HashSet;
@@ -40,8 +40,10 @@ impl Recipe<'_> {
         if let Some(ListLen::Expr(e)) = &self.ty.list {
             needed.extend(walk::names(e));
         }
-        let opts: Vec<Opt> = self.row.sig.opts.iter().filter(|o| !matches!(o.ty, OptType::Dtype(_))).map(restated).collect();
-        let mut take: Vec<bool> = self.candidates.iter().map(|c| c.must || reads.contains(&c.param.name.name)).collect();
+        let opts: Vec<Opt> =
+            self.row.sig.opts.iter().filter(|o| !matches!(o.ty, OptType::Dtype(_))).map(restated).collect();
+        let mut take: Vec<bool> =
+            self.candidates.iter().map(|c| c.must || reads.contains(&c.param.name.name)).collect();
         let mut keep: Vec<bool> = opts.iter().map(|_| false).collect();
         self.close(&opts, &mut needed, &mut take, &mut keep);
 
@@ -58,7 +60,8 @@ impl Recipe<'_> {
         }
         let loops = walk::any(&self.body, &mut |e| matches!(&*e.node, Node::Reduce(r) if r.binds.is_some()));
         let known: HashSet<Name> = params.iter().map(|p| p.name.name).chain(opts.iter().map(|o| o.name.name)).collect();
-        let meaning = if self.is_view() { Meaning::View(make::block(self.body)) } else { Meaning::Expr(make::block(self.body)) };
+        let meaning =
+            if self.is_view() { Meaning::View(make::block(self.body)) } else { Meaning::Expr(make::block(self.body)) };
         let row = Row {
             op: self.op,
             sig: Sig {
@@ -250,7 +253,13 @@ fn promote(row: &Row, loops: bool, view: bool) -> Option<Expr> {
     Some(Expr::name(match (kind, &row.promote) {
         (Some("join"), _) => "join",
         (Some("equal"), _) => "equal",
-        (Some("keep"), _) | (None, None) => if loops { "equal" } else { "keep" },
+        (Some("keep"), _) | (None, None) => {
+            if loops {
+                "equal"
+            } else {
+                "keep"
+            }
+        }
         _ => "default",
     }))
 }

@@ -95,7 +95,13 @@ impl Target {
     }
 
     /// Equations between the places of `read` and the stand-ins; removes from `vars` what the gradient binds itself.
-    pub fn equate(&self, read: &TensorAccess, vars: &mut Vec<Var>, axes: &[(Name, Axes, Expr)], row: &Row) -> Res<Vec<Eq>> {
+    pub fn equate(
+        &self,
+        read: &TensorAccess,
+        vars: &mut Vec<Var>,
+        axes: &[(Name, Axes, Expr)],
+        row: &Row,
+    ) -> Res<Vec<Eq>> {
         let unit = |i: &Item| match i {
             Item::Same(d) => !matches!(d.kind, DimKind::List { .. }),
             _ => false,

@@ -88,7 +88,10 @@ fn put(e: &Expr, small: &[(Var, Sub)]) -> Res<Expr> {
         let (Sub::One(value) | Sub::Zip(value)) = sub else { continue };
         let inner = walk::names(value);
         if subst::captures(&e, var.name, &|n| inner.contains(&n)) && binds_parts(&e, &inner) {
-            return Err(NotDerivable::new(format!("`{}` is used under a reduction that binds its index again", var.name)));
+            return Err(NotDerivable::new(format!(
+                "`{}` is used under a reduction that binds its index again",
+                var.name
+            )));
         }
         e = subst::expr(&e, var, sub)?;
     }

@@ -160,7 +160,9 @@ fn rename_place(p: &Place, from: Name, to: Name) -> Place {
         Place::Zip(e) => Place::Zip(rename(e, from, to)),
         Place::Unravel(e) => Place::Unravel(rename(e, from, to)),
         Place::BroadcastZip(e) => Place::BroadcastZip(rename(e, from, to)),
-        Place::BroadcastGroup(inner) => Place::BroadcastGroup(inner.iter().map(|p| rename_place(p, from, to)).collect()),
+        Place::BroadcastGroup(inner) => {
+            Place::BroadcastGroup(inner.iter().map(|p| rename_place(p, from, to)).collect())
+        }
         Place::List(n, axes) => Place::List(ident(n), axes.clone()),
         Place::Broadcast(n) => Place::Broadcast(ident(n)),
     }

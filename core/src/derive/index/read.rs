@@ -65,7 +65,11 @@ impl Reader<'_, '_> {
     fn depends_let(&self, name: Name, def: &Expr) -> bool {
         let names = walk::names(def);
         names.contains(&self.arg)
-            || self.lets.iter().take_while(|(n, _)| *n != name).any(|(n, d)| names.contains(n) && self.depends_let(*n, d))
+            || self
+                .lets
+                .iter()
+                .take_while(|(n, _)| *n != name)
+                .any(|(n, d)| names.contains(n) && self.depends_let(*n, d))
     }
 
     /// A name that nothing has: final names are chosen at the end.
@@ -160,7 +164,8 @@ impl Reader<'_, '_> {
                 match &*e.node {
                     Node::Access(a) if a.base.name == self.arg => {
                         if matches!(&a.outside, Outside::Value(v) if self.depends(v)) {
-                            return Err(NotDerivable::new("what stands for elements outside depends on the argument").at(e.span));
+                            return Err(NotDerivable::new("what stands for elements outside depends on the argument")
+                                .at(e.span));
                         }
                         Ok(read(Leaf::Read(a.clone())))
                     }
@@ -246,9 +251,9 @@ impl Reader<'_, '_> {
                 var.kind = Kind::Item;
             }
             if let Kind::Part(axes) = &var.kind {
-                let clash = scope.iter().any(|v| {
-                    v.name == var.name && !matches!(&v.kind, Kind::Part(a) if make::complementary(a, axes))
-                });
+                let clash = scope
+                    .iter()
+                    .any(|v| v.name == var.name && !matches!(&v.kind, Kind::Part(a) if make::complementary(a, axes)));
                 if clash {
                     let what = format!("`{}` is bound inside and around this reduction", var.name);
                     return Err(NotDerivable::new(what).at(r.span));
@@ -317,7 +322,8 @@ impl Reader<'_, '_> {
                 let hit = make::binary(BinOp::Eq, body.clone(), whole.clone());
                 let one = make::branch(hit.clone(), make::int(1), make::int(0));
                 let count = make::reduce(Red::Sum, binds, filter.cloned(), one);
-                let (count, hit) = (self.terms.one(&count, &Scope::default())?, self.terms.one(&hit, &Scope::default())?);
+                let (count, hit) =
+                    (self.terms.one(&count, &Scope::default())?, self.terms.one(&hit, &Scope::default())?);
                 let top = self.terms.one(whole, &Scope::default())?;
                 let is_nan = self.terms.builtin(Name::new("isnan"), vec![top]);
                 let (nan, zero) = (self.terms.num(f64::NAN), self.terms.num(0.0));
@@ -352,7 +358,8 @@ impl Reader<'_, '_> {
             let (at, size) = match &v.kind {
                 Kind::One(lo, hi) => (make::sub(make::name(v.name), lo.clone()), make::sub(hi.clone(), lo.clone())),
                 Kind::List(lo, hi) if make::as_int(lo) == Some(0) => {
-                    let size = if make::as_name(hi).is_some() { make::call("size", [hi.clone()]) } else { make::int(0) };
+                    let size =
+                        if make::as_name(hi).is_some() { make::call("size", [hi.clone()]) } else { make::int(0) };
                     (make::call("ravel", [make::name(v.name), hi.clone()]), size)
                 }
                 // the one axis that an option of type `Dim` names

@@ -46,7 +46,13 @@ impl Gradient<'_> {
     }
 
     /// One row per form.
-    fn choose(&self, piece: Piece, fresh: &mut Fresh, rows: &mut Vec<Row>, made: &mut usize) -> Result<Block, NotDerivable> {
+    fn choose(
+        &self,
+        piece: Piece,
+        fresh: &mut Fresh,
+        rows: &mut Vec<Row>,
+        made: &mut usize,
+    ) -> Result<Block, NotDerivable> {
         Ok(match piece {
             Piece::Value(None) => make::block(make::call("zeros", [make::name(self.arg.name.name)])),
             Piece::Value(Some(e)) => {
@@ -99,7 +105,8 @@ impl Gradient<'_> {
             }
             stmts.push(Stmt::Let(crate::lang::ast::Pattern::Name(make::ident(part.name)), call));
         }
-        let list = self.arg.ty.list.as_ref().map(|_| ListLen::Expr(make::call("len", [make::name(self.arg.name.name)])));
+        let list =
+            self.arg.ty.list.as_ref().map(|_| ListLen::Expr(make::call("len", [make::name(self.arg.name.name)])));
         let elem = self.arg.ty.elem.first().cloned().unwrap_or(Elem::Var(Name::new("T")));
         let ty = tensor(elem, &dims, list);
         let candidates = self.candidates(self.parts.len(), true);
@@ -191,7 +198,10 @@ pub fn anchor(dims: &mut [DimPat], row: &Row) {
     for p in row.sig.params.iter().filter_map(|p| p.ty.dims.as_ref()) {
         let Some(at) = p.iter().position(|d| matches!(&d.kind, DimKind::One { at: Some(_), .. })) else { continue };
         let same = p.len() == dims.len()
-            && p.iter().zip(dims.iter()).enumerate().all(|(i, (a, b))| i == at || list(a).is_some() && list(a) == list(b));
+            && p.iter()
+                .zip(dims.iter())
+                .enumerate()
+                .all(|(i, (a, b))| i == at || list(a).is_some() && list(a) == list(b));
         let DimKind::One { at: Some(option), .. } = &p[at].kind else { continue };
         let is_dim = row.sig.opts.iter().any(|o| o.name.name == option.name && matches!(o.ty, OptType::Dim(_)));
         if same

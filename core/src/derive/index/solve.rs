@@ -122,7 +122,8 @@ impl Sum {
 
     fn find(&self, step: Step) -> Option<(usize, Solution)> {
         for (at, eq) in self.eqs.iter().enumerate() {
-            let unknown: Vec<&Var> = self.vars.iter().filter(|v| mentions(&eq.left, v.name) || mentions(&eq.right, v.name)).collect();
+            let unknown: Vec<&Var> =
+                self.vars.iter().filter(|v| mentions(&eq.left, v.name) || mentions(&eq.right, v.name)).collect();
             for v in &unknown {
                 if step == Step::Scale && unknown.len() > 1 {
                     continue;
@@ -191,7 +192,8 @@ impl Sum {
             _ => return false,
         };
         let strict = op == BinOp::Lt;
-        let size_of = |e: &Expr| known.result.iter().find(|(n, _)| make::as_name(e) == Some(*n)).map(|(_, s)| s.clone());
+        let size_of =
+            |e: &Expr| known.result.iter().find(|(n, _)| make::as_name(e) == Some(*n)).map(|(_, s)| s.clone());
         for v in &mut self.vars {
             let Kind::One(lo, hi) = &mut v.kind else { continue };
             let Some(size) = make::as_name(hi).filter(|_| make::as_int(lo) == Some(0)) else { continue };
@@ -256,7 +258,8 @@ impl Eq {
             return None;
         }
         let (value, conds) = invert(from, to.clone(), v, step)?;
-        let conds: Vec<Expr> = if self.list { conds.into_iter().map(|c| make::over_axes(Red::All, c)).collect() } else { conds };
+        let conds: Vec<Expr> =
+            if self.list { conds.into_iter().map(|c| make::over_axes(Red::All, c)).collect() } else { conds };
         let sub = match make::as_name(&value) {
             Some(n) if v.is_list() && self.list => Sub::Rename(n),
             _ if self.list => Sub::Zip(value),
@@ -358,7 +361,9 @@ impl Var {
         }
         match sub {
             Sub::Rename(r) => known.runs_over(*r, hi),
-            Sub::Unravel(call) => matches!(&*call.node, Node::Call(_, args) if args.get(1).is_some_and(|s| s.value == *hi)),
+            Sub::Unravel(call) => {
+                matches!(&*call.node, Node::Call(_, args) if args.get(1).is_some_and(|s| s.value == *hi))
+            }
             Sub::One(e) | Sub::Zip(e) => inside(e, hi, known),
         }
     }

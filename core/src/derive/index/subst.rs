@@ -69,7 +69,9 @@ impl Subst<'_> {
         let list = match self.sub {
             Sub::Unravel(call) => match &*call.node {
                 // the flat position of what a flat position stands for
-                Node::Call(_, inner) if inner.get(1).is_some_and(|s| s.value == sizes) => return Some(inner[0].value.clone()),
+                Node::Call(_, inner) if inner.get(1).is_some_and(|s| s.value == sizes) => {
+                    return Some(inner[0].value.clone());
+                }
                 _ => {
                     self.fail(format!("`{e}` ravels what was unravelled differently"));
                     return None;
@@ -177,7 +179,11 @@ pub fn captures(e: &Expr, name: Name, others: &dyn Fn(Name) -> bool) -> bool {
 }
 
 /// The variables of `binds`, renamed where `taken` has their names, and how.
-pub fn rename_binds(binds: &[Bind], taken: &dyn Fn(Name) -> bool, fresh: &mut dyn FnMut(Name) -> Name) -> Vec<(Var, Option<Name>)> {
+pub fn rename_binds(
+    binds: &[Bind],
+    taken: &dyn Fn(Name) -> bool,
+    fresh: &mut dyn FnMut(Name) -> Name,
+) -> Vec<(Var, Option<Name>)> {
     binds
         .iter()
         .map(|b| {

@@ -258,7 +258,9 @@ fn partition(body: &Expr, seed: Name) -> Option<Expr> {
     let steps = |e: &Expr| match &*e.node {
         Node::Binary(BinOp::Sub, _, off) => match &*off.node {
             Node::Call(f, _) => f.name == "before",
-            Node::Binary(BinOp::Mul, i, size) => make::as_name(i) == item && make::as_name(size).is_some_and(Name::is_size),
+            Node::Binary(BinOp::Mul, i, size) => {
+                make::as_name(i) == item && make::as_name(size).is_some_and(Name::is_size)
+            }
             _ => false,
         },
         _ => false,

@@ -16,7 +16,12 @@ fn reduce(red: Red, vars: Vec<SRange>, body: SExpr, ty: DType) -> SExpr {
     SExpr::new(SOp::Reduce { red, vars, filter: None, body, otherwise: None }, ty)
 }
 fn out(axes: &[usize], shape: &[i64], dtype: DType, expr: SExpr) -> NestOut {
-    NestOut { axes: axes.iter().map(|a| Some(*a)).collect(), shape: shape.iter().map(|&s| s.into()).collect(), dtype, expr }
+    NestOut {
+        axes: axes.iter().map(|a| Some(*a)).collect(),
+        shape: shape.iter().map(|&s| s.into()).collect(),
+        dtype,
+        expr,
+    }
 }
 fn nest(outs: Vec<NestOut>, vars: &[i64]) -> Nest {
     Nest { outs, vars: vars.iter().map(|&v| v.into()).collect(), ranks: vec![2, 2], pointwise: false }
@@ -28,10 +33,14 @@ fn floats(shape: &[usize], data: &[f64]) -> Array<f64> {
 #[test]
 fn product_of_matrices() {
     let body = SExpr::new(
-        SOp::Call(Builtin::Mul, vec![load(0, vec![var(0), var(2)], DType::F32), load(1, vec![var(2), var(1)], DType::F32)]),
+        SOp::Call(
+            Builtin::Mul,
+            vec![load(0, vec![var(0), var(2)], DType::F32), load(1, vec![var(2), var(1)], DType::F32)],
+        ),
         DType::F32,
     );
-    let n = nest(vec![out(&[0, 1], &[2, 2], DType::F32, reduce(Red::Sum, vec![full(2, 3)], body, DType::F32))], &[2, 2, 3]);
+    let n =
+        nest(vec![out(&[0, 1], &[2, 2], DType::F32, reduce(Red::Sum, vec![full(2, 3)], body, DType::F32))], &[2, 2, 3]);
     let a = floats(&[2, 3], &[1., 2., 3., 4., 5., 6.]);
     let b = floats(&[3, 2], &[1., 0., 0., 1., 1., 1.]);
     let y = run(&n, &[a, b], &[]).unwrap();

@@ -17,8 +17,23 @@ use crate::sig::{ArgTy, Refusal};
 use crate::{DType, Dim, Name, Scalar, TensorTy};
 
 /// Names that are helpers.
-pub const HELPERS: &[&str] =
-    &["last", "except", "on", "unbroadcast", "zeros", "size", "len", "epsilon", "ceil_div", "some", "is_tensor", "is_number", "is_int", "is_float", "is_bool"];
+pub const HELPERS: &[&str] = &[
+    "last",
+    "except",
+    "on",
+    "unbroadcast",
+    "zeros",
+    "size",
+    "len",
+    "epsilon",
+    "ceil_div",
+    "some",
+    "is_tensor",
+    "is_number",
+    "is_int",
+    "is_float",
+    "is_bool",
+];
 
 type Out<M> = Result<Value<<M as Machine>::V>, <M as Machine>::Error>;
 
@@ -32,7 +47,12 @@ pub fn call1<M: Machine>(machine: &mut M, op: &str, args: Vec<Value<M::V>>) -> O
 }
 
 /// The helper called `f`, if it is one for these arguments.
-pub fn helper<M: Machine>(machine: &mut M, f: Name, args: &[Value<M::V>], row: &Row) -> Result<Option<Value<M::V>>, M::Error> {
+pub fn helper<M: Machine>(
+    machine: &mut M,
+    f: Name,
+    args: &[Value<M::V>],
+    row: &Row,
+) -> Result<Option<Value<M::V>>, M::Error> {
     let fault = |m: &str| -> M::Error { Refusal::new("E706", format!("a rule of `{}`: `{f}` {m}", row.op)).into() };
     let ints = |l: Vec<i64>| Value::List(l.into_iter().map(|i| Value::Num(Scalar::Int(i))).collect());
     let ty = |machine: &M, v: &Value<M::V>| -> Option<TensorTy> {
@@ -59,7 +79,8 @@ pub fn helper<M: Machine>(machine: &mut M, f: Name, args: &[Value<M::V>], row: &
             let (t, rank) = (ty(machine, v), ty(machine, y).ok_or_else(|| fault("needs a tensor"))?.rank() as i64);
             let n = t.and_then(|t| t.shape.first().copied()).ok_or_else(|| fault("needs a vector"))?;
             let k = dim_of(k).ok_or_else(|| fault("needs an axis"))?.value();
-            let shape = (0..rank).map(|a| if a == k || a == k + rank { Value::size(n) } else { Value::Num(Scalar::Int(1)) });
+            let shape =
+                (0..rank).map(|a| if a == k || a == k + rank { Value::size(n) } else { Value::Num(Scalar::Int(1)) });
             return call1(machine, "reshape", vec![v.clone(), Value::List(shape.collect())]).map(Some);
         }
         ("unbroadcast", [Value::Absent, _]) => Value::Absent,
@@ -77,7 +98,12 @@ pub fn helper<M: Machine>(machine: &mut M, f: Name, args: &[Value<M::V>], row: &
             let rank = t.rank() as i64;
             let at = |d: &Dim| t.shape.get(if d.value() < 0 { d.value() + rank } else { d.value() } as usize).copied();
             let sizes: Option<Vec<Dim>> = axes.iter().map(at).collect();
-            Value::size(sizes.ok_or_else(|| fault("has an axis that is not there"))?.into_iter().fold(Dim::from(1), |p, d| p * d))
+            Value::size(
+                sizes
+                    .ok_or_else(|| fault("has an axis that is not there"))?
+                    .into_iter()
+                    .fold(Dim::from(1), |p, d| p * d),
+            )
         }
         ("size", [list]) => {
             let sizes = list.as_dims().ok_or_else(|| fault("needs a list of sizes"))?;
@@ -122,7 +148,8 @@ fn numbers<V>(args: &[Value<V>]) -> Option<Vec<f64>> {
 /// Zeros of type `t`.
 pub fn zeros<M: Machine>(machine: &mut M, t: &TensorTy) -> Out<M> {
     let shape = Value::List(t.shape.iter().map(|&d| Value::size(d)).collect());
-    let mut r = machine.call(Name::new("full"), vec![shape, Value::Num(Scalar::Int(0)), Value::DType(t.dtype)], Vec::new())?;
+    let mut r =
+        machine.call(Name::new("full"), vec![shape, Value::Num(Scalar::Int(0)), Value::DType(t.dtype)], Vec::new())?;
     if r.is_empty() { Err(Refusal::new("E706", "`full` yields nothing").into()) } else { Ok(r.remove(0)) }
 }
 
@@ -143,7 +170,8 @@ pub fn sum_to<M: Machine>(machine: &mut M, value: Value<M::V>, like: &TensorTy) 
     let sizes = |l: &[Dim]| Value::List(l.iter().map(|&d| Value::size(d)).collect());
     let lead = t.rank().saturating_sub(like.rank());
     let own = |axis: usize| (axis + t.rank()).checked_sub(like.rank()).map_or(Dim::from(1), |at| t.shape[at]);
-    let kept: Vec<Dim> = (0..like.rank()).map(|a| if like.shape[a].value() == 1 { like.shape[a] } else { own(a) }).collect();
+    let kept: Vec<Dim> =
+        (0..like.rank()).map(|a| if like.shape[a].value() == 1 { like.shape[a] } else { own(a) }).collect();
     let axes: Vec<Value<M::V>> = (0..t.rank())
         .filter(|&a| a < lead || (t.shape[a].value() != 1 && kept[a + like.rank() - t.rank()].value() == 1))
         .map(int)

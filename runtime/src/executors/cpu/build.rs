@@ -5,21 +5,18 @@ use super::graph::ValueId;
 use super::graph::convert::{LineIo, RowKernel, convert};
 use super::graph::piece::Values;
 use super::kern::Isa;
-use super::loops::{self, Env};
 use super::layout::Layout;
+use super::loops::{self, Env};
 use super::product::Product;
 use super::scan::ScanStep;
 use crate::executors::compiled::{Compiled, Output, Parts, StepInfo};
-use crate::executors::require::{Assert, Check};
-use crate::executors::step::{KernelStep, Step};
 use crate::executors::line::stored;
 use crate::executors::partition::{Claimed, Partition};
+use crate::executors::step::{KernelStep, Step};
 use crate::executors::{CompileOptions, ExecError, Line};
 use crate::trace::Trace;
 use crate::trace::types::{BoundSymbolId, ProxyId};
-use fulgurite_core::DType;
 use rustc_hash::{FxHashMap, FxHashSet};
-use std::sync::Arc;
 
 /// What stands behind the items' lines.
 struct Named {
@@ -57,7 +54,6 @@ pub(crate) fn build(trace: &Trace, partition: Partition, options: &CompileOption
         b.fuser.line(b.lines.len() as u32);
         match claimed {
             Claimed::Fuse(line) => b.line(&line, &root)?,
-            Claimed::Check(line, check) => b.check(&line, check, &root),
             Claimed::Kernel { lines, executor, kernel, inputs, outs } => {
                 let inputs = inputs.into_iter().map(|p| b.value(root(p))).collect();
                 let outs: Vec<ValueId> = outs.into_iter().map(|p| b.value(p)).collect();
@@ -66,7 +62,8 @@ pub(crate) fn build(trace: &Trace, partition: Partition, options: &CompileOption
             }
         }
     }
-    let results: Vec<ProxyId> = trace.outputs.iter().chain(trace.epilogue.iter().map(|w| &w.value)).map(|p| root(*p)).collect();
+    let results: Vec<ProxyId> =
+        trace.outputs.iter().chain(trace.epilogue.iter().map(|w| &w.value)).map(|p| root(*p)).collect();
     let mut outputs = Vec::new();
     for p in results {
         let v = b.value(p);
@@ -87,7 +84,11 @@ impl Build<'_> {
     fn line(&mut self, line: &Line, root: &dyn Fn(ProxyId) -> ProxyId) -> Result<(), ExecError> {
         let nest = match line.nest() {
             Some(nest) => nest?,
-            None => return Err(ExecError::new("E802", format!("`{}` has no meaning that can be fused", line.name())).at(line.id())),
+            None => {
+                return Err(
+                    ExecError::new("E802", format!("`{}` has no meaning that can be fused", line.name())).at(line.id())
+                );
+            }
         };
         if !line.symbol.effects.writes.is_empty() {
             let what = format!("`{}` writes its arguments: functionalise the trace before it is compiled", line.name());
@@ -108,26 +109,12 @@ impl Build<'_> {
         Ok(())
     }
 
-    /// A condition: its truth as a value, and a step that fails if it is false.
-    fn check(&mut self, line: &Line, check: Check, root: &dyn Fn(ProxyId) -> ProxyId) {
-        self.lines.push(Named { id: line.id(), name: line.name(), executor: "cpu" });
-        let holds = self.values.add(DType::Bool, &[]);
-        let io = LineIo {
-            tensors: line.tensors.iter().map(|p| self.value(root(*p))).collect(),
-            nums: line.nums.iter().map(|p| self.value(root(*p))).collect(),
-            outs: vec![Some(holds)],
-            site: 0,
-            row: None,
-            nest: check.nest,
-        };
-        for piece in convert(&io, &mut self.values) {
-            self.fuser.piece(piece, &mut self.values);
-        }
-        let assert = Assert { message: check.message };
-        self.fuser.opaque(Opaque { kernel: Arc::new(assert), inputs: vec![holds], outs: Vec::new() }, &mut self.values);
-    }
-
-    fn finish(self, inputs: &[ValueId], outputs: &[ValueId], options: &CompileOptions<'_>) -> Result<Compiled, ExecError> {
+    fn finish(
+        self,
+        inputs: &[ValueId],
+        outputs: &[ValueId],
+        options: &CompileOptions<'_>,
+    ) -> Result<Compiled, ExecError> {
         let Build { trace, values, of_proxy, lines, fuser, .. } = self;
         let fused = fuser.finish(outputs);
         let form = |v: ValueId| fused.forms.get(&v).cloned().unwrap_or_else(|| Form::dense(v, values.ty(v)));
@@ -139,7 +126,7 @@ impl Build<'_> {
         for (item, lines) in items {
             let step = match item {
                 Item::Group(g) => Step::Program(Box::new(loops::compile(&g, &env, isa))),
-                Item::Contract(c) => Step::Product(Box::new(Product::new(&c, &values, &form, isa))),
+                Item::Contract(c) => Step::Product(Box::new(Product::new(&c, &values, &form))),
                 Item::Scan(s) => Step::Scan(Box::new(ScanStep::new(&s, &values, &form))),
                 Item::Opaque(o) => {
                     let ty = |v: &ValueId| (form(*v).root, values.ty(*v).dtype, values.ty(*v).shape.clone());
@@ -206,8 +193,7 @@ fn prune(
             if g.outs.is_empty() {
                 continue;
             }
-        } else if !item.defines().is_empty() && !item.defines().iter().any(|v| needed.contains(v)) {
-            // A kernel without results is a check.
+        } else if !item.defines().iter().any(|v| needed.contains(v)) {
             continue;
         }
         let reads = match &item {

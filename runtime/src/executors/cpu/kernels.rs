@@ -34,7 +34,10 @@ pub fn find(symbol: &str, variant: &str, dtype: DType, isa: Isa) -> Option<TileF
 }
 
 /// A lookup by texts that do not live for ever: a map of longer-lived keys is one of shorter-lived ones.
-fn at<'k>(table: &'k FxHashMap<(&'k str, &'k str, DType), &'static KernelEntry>, key: (&'k str, &'k str, DType)) -> Option<&'k &'static KernelEntry> {
+fn at<'k>(
+    table: &'k FxHashMap<(&'k str, &'k str, DType), &'static KernelEntry>,
+    key: (&'k str, &'k str, DType),
+) -> Option<&'k &'static KernelEntry> {
     table.get(&key)
 }
 

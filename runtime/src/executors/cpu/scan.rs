@@ -31,7 +31,8 @@ impl ScanStep {
     /// Compiles a scan; the result is dense.
     pub fn new(s: &Scan, values: &Values, form: &dyn Fn(ValueId) -> Form) -> ScanStep {
         let (ty, input) = (values.ty(s.input).clone(), form(s.input));
-        let mut outer: Vec<(usize, isize)> = ty.shape.iter().copied().zip(input.strides.iter().map(|s| *s as isize)).collect();
+        let mut outer: Vec<(usize, isize)> =
+            ty.shape.iter().copied().zip(input.strides.iter().map(|s| *s as isize)).collect();
         let last = outer.pop().unwrap_or((1, 0));
         ScanStep {
             values: [input.root, s.out],

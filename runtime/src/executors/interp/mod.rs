@@ -58,7 +58,8 @@ impl Kernel for NestKernel {
 
     fn run(&self, inputs: &[TensorRef<'_>], outs: &mut [TensorMut<'_>]) -> Result<(), ExecError> {
         let (tensors, nums) = inputs.split_at(self.tensors.min(inputs.len()));
-        let mut arrays: Vec<Array<f64>> = tensors.iter().map(|t| Array::from_scalars(t.dtype, t.shape, scalars(t))).collect();
+        let mut arrays: Vec<Array<f64>> =
+            tensors.iter().map(|t| Array::from_scalars(t.dtype, t.shape, scalars(t))).collect();
         for &k in &self.keys {
             if let Some(Array { data: Data::Int(words), .. }) = arrays.get_mut(k)
                 && let [_, stream] = words.as_mut_slice()
@@ -119,7 +120,11 @@ fn scalars(t: &TensorRef) -> Vec<Scalar> {
 }
 
 /// A tensor of numbers that are elements of `dtype` already.
-pub(crate) fn from_scalars(dtype: DType, shape: &[usize], data: impl Iterator<Item = Scalar>) -> Result<Buffer, ExecError> {
+pub(crate) fn from_scalars(
+    dtype: DType,
+    shape: &[usize],
+    data: impl Iterator<Item = Scalar>,
+) -> Result<Buffer, ExecError> {
     let made = match dtype {
         DType::Bool => Buffer::from_slice(&data.map(|s| s.as_bool()).collect::<Vec<_>>(), shape),
         DType::U8 => Buffer::from_slice(&data.map(|s| s.as_i64() as u8).collect::<Vec<_>>(), shape),

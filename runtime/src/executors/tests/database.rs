@@ -4,7 +4,13 @@ use crate::symbol::{self, Symbol};
 use fulgurite_core::row::{MeaningKind, RowText};
 use std::sync::Once;
 
-const fn row(op: &'static str, sig: &'static str, promote: &'static str, kind: MeaningKind, body: &'static str) -> RowText {
+const fn row(
+    op: &'static str,
+    sig: &'static str,
+    promote: &'static str,
+    kind: MeaningKind,
+    body: &'static str,
+) -> RowText {
     RowText {
         op,
         doc: "",
@@ -50,9 +56,20 @@ const ROWS: &[RowText] = &[
         "equal",
         "ravel(argmax[s[dim]](x[..s]))",
     ),
-    expr("cumsum", "(x: T[..P, N@dim, ..Q]; dim: Dim) -> T[..P, N, ..Q]", "long_if_int", "sum[j in 0..n + 1](x[..p, j, ..q])"),
+    expr(
+        "cumsum",
+        "(x: T[..P, N@dim, ..Q]; dim: Dim) -> T[..P, N, ..Q]",
+        "long_if_int",
+        "sum[j in 0..n + 1](x[..p, j, ..q])",
+    ),
     row("transpose", "(x: T[..S]; a: Dim(S), b: Dim(S)) -> T[..S[swap(a, b)]]", "", MeaningKind::View, "x[..s]"),
-    row("reshape", "(x: T[..S]; shape: Shape(O, infer = S)) -> T[..O]", "", MeaningKind::View, "x[..unravel(ravel(o), S)]"),
+    row(
+        "reshape",
+        "(x: T[..S]; shape: Shape(O, infer = S)) -> T[..O]",
+        "",
+        MeaningKind::View,
+        "x[..unravel(ravel(o), S)]",
+    ),
     row(
         "slice",
         "(x: T[..P, N@dim, ..Q]; dim: Dim, lo: Bound(N), hi: Bound(N), step: i64 = 1) -> T[..P, M = max(0, ceil_div(hi - lo, step)), ..Q]",
@@ -60,7 +77,12 @@ const ROWS: &[RowText] = &[
         MeaningKind::View,
         "x[..p, lo + m * step, ..q]",
     ),
-    expr("flip", "(x: T[..S]; dims: Dims(S, empty = none)) -> T[..S]", "keep", "x[..(if member(dims) { S - 1 - s } else { s })]"),
+    expr(
+        "flip",
+        "(x: T[..S]; dims: Dims(S, empty = none)) -> T[..S]",
+        "keep",
+        "x[..(if member(dims) { S - 1 - s } else { s })]",
+    ),
     expr(
         "pad",
         "(x: T[..S]; lo: Ints(S), hi: Ints(S), value: Num = 0) -> T[..(O = S + lo + hi)]",

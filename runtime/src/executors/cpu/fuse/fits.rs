@@ -80,7 +80,8 @@ pub fn fits(group: &Group) -> bool {
             _ => {
                 let repeated = size(all) / size(node.dims).max(1);
                 let few = size(node.dims) * 16 <= size(all);
-                if !(few && (16..=usize::MAX).contains(&repeated) && constant_along_lines(group, node.dims, all, rows)) {
+                if !(few && (16..=usize::MAX).contains(&repeated) && constant_along_lines(group, node.dims, all, rows))
+                {
                     return false;
                 }
             }

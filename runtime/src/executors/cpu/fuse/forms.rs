@@ -1,8 +1,8 @@
 //! Where the elements of values lie: each value is a strided window of a dense one.
 
+use super::super::graph::piece::Fragment;
 use super::super::graph::piece::{Out, Place, ValueTy, Values};
 use super::super::graph::{Axis, Dim, Index, Op, ValueId};
-use super::super::graph::piece::Fragment;
 use smallvec::SmallVec;
 
 /// A window of a dense value, in elements.
@@ -40,7 +40,12 @@ pub fn row_major(shape: &[usize]) -> SmallVec<[i64; 6]> {
 }
 
 /// If an output of the fragment is nothing but elements of another value: that value and the form of the output in it.
-pub fn as_view(fragment: &Fragment, out: &Out, values: &Values, form: &dyn Fn(ValueId) -> Option<Form>) -> Option<(ValueId, Form)> {
+pub fn as_view(
+    fragment: &Fragment,
+    out: &Out,
+    values: &Values,
+    form: &dyn Fn(ValueId) -> Option<Form>,
+) -> Option<(ValueId, Form)> {
     let Op::Load(load) = &fragment.graph.node(out.node).op else { return None };
     let Place::Axes(axes) = &out.place else { return None };
     if load.outside.is_some() || values.ty(load.value).dtype != values.ty(out.value).dtype {

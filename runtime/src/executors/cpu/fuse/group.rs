@@ -85,9 +85,9 @@ impl Group {
         let Some(map) = Unify::run(self, fragment) else { return false };
         let affine: Vec<Affine> = map.iter().map(|digits| self.mixed_radix(digits)).collect();
         let members = std::mem::take(&mut self.members);
-        let nodes = fragment.graph.translate(&mut self.graph, &affine, &map, &mut |_, load| {
-            members.get(&load.value).map(|m| m.node)
-        });
+        let nodes = fragment
+            .graph
+            .translate(&mut self.graph, &affine, &map, &mut |_, load| members.get(&load.value).map(|m| m.node));
         self.members = members;
         let Some(nodes) = nodes else { return false };
         let axis = |a: &Axis| -> Axis { a.iter().flat_map(|d| map[*d as usize].iter().copied()).collect() };
@@ -141,7 +141,8 @@ impl Group {
         let digits = |x: Dim| -> Axis { if x == d { Axis::from_slice(&[hi, lo]) } else { Axis::from_slice(&[x]) } };
         let order: Vec<Axis> = (0..old.sizes.len() as Dim).map(digits).collect();
         let two = Affine::dim(lo).plus(&Affine::dim(hi), fast as i64)?;
-        let map: Vec<Affine> = (0..old.sizes.len() as Dim).map(|x| if x == d { two.clone() } else { Affine::dim(x) }).collect();
+        let map: Vec<Affine> =
+            (0..old.sizes.len() as Dim).map(|x| if x == d { two.clone() } else { Affine::dim(x) }).collect();
         let nodes = old.translate(&mut graph, &map, &order, &mut |_, _| None)?;
         let axis = |a: &Axis| -> Axis { a.iter().flat_map(|x| order[*x as usize].iter().copied()).collect() };
         for out in &mut self.outs {
@@ -283,7 +284,10 @@ impl Unify<'_> {
     /// Loops that stand at the same place of the results, from the right.
     fn positions(&mut self) {
         let theirs: Vec<Vec<Axis>> = self.group.members.values().filter_map(|m| m.axes.clone()).collect();
-        let Some(widest) = theirs.iter().max_by_key(|a| a.iter().flatten().map(|d| self.group.graph.sizes[*d as usize]).product::<usize>()) else {
+        let Some(widest) = theirs
+            .iter()
+            .max_by_key(|a| a.iter().flatten().map(|d| self.group.graph.sizes[*d as usize]).product::<usize>())
+        else {
             return;
         };
         let ours: Vec<Vec<Axis>> = (self.fragment.outs.iter())

@@ -13,8 +13,8 @@ pub mod forms;
 pub mod group;
 
 use super::graph::piece::{Contract, Fragment, Out, Piece, Place, Scan, Slow, Values};
-use crate::executors::interp::NestKernel;
 use super::graph::{Affine, Axis, Graph, Index, Op, ValueId};
+use crate::executors::interp::NestKernel;
 use bits::BitSet;
 pub use fits::{live, row_dims};
 pub use forms::Form;
@@ -51,11 +51,7 @@ impl Item {
         let mut out = Vec::new();
         match self {
             Item::Group(g) => return g.reads(),
-            Item::Contract(c) => {
-                let own = c.chunk.as_ref().map(|k| k.packed);
-                out.extend([c.a.value, c.b.value].into_iter().filter(|v| Some(*v) != own));
-                out.extend(c.chunk.as_ref().map(|k| k.source));
-            }
+            Item::Contract(c) => out.extend([c.a.value, c.b.value]),
             Item::Scan(s) => out.push(s.input),
             Item::Opaque(o) => out.extend(&o.inputs),
         }
@@ -445,7 +441,8 @@ impl Fuser {
 /// Whether a fragment reads nothing and costs next to nothing.
 fn is_generator(fragment: &Fragment) -> bool {
     let cheap = |op: &Op| !matches!(op, Op::Load(_) | Op::Uniform { .. } | Op::Reduce { .. } | Op::Row(_));
-    let plain = fragment.outs.iter().all(|o| matches!(&o.place, Place::Axes(axes) if axes.iter().all(|a| a.len() <= 1)));
+    let plain =
+        fragment.outs.iter().all(|o| matches!(&o.place, Place::Axes(axes) if axes.iter().all(|a| a.len() <= 1)));
     plain && fragment.graph.nodes.iter().all(|n| cheap(&n.op)) && fragment.graph.nodes.len() <= 12
 }
 

@@ -156,7 +156,8 @@ impl Affine {
         if self.base != 0 {
             return None;
         }
-        let mut terms: SmallVec<[(Dim, i64); 4]> = self.terms.iter().copied().filter(|t| sizes[t.0 as usize] != 1).collect();
+        let mut terms: SmallVec<[(Dim, i64); 4]> =
+            self.terms.iter().copied().filter(|t| sizes[t.0 as usize] != 1).collect();
         terms.sort_by_key(|t| -t.1);
         let mut stride = 1i64;
         for &(d, c) in terms.iter().rev() {

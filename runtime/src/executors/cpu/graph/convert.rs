@@ -268,7 +268,13 @@ impl<'a> Converter<'a> {
                         let (lo, hi) = x.plus(&y, -1)?.range(&s.graph.sizes);
                         let first = if *b == Builtin::Max { lo >= 0 } else { hi <= 0 };
                         let second = if *b == Builtin::Max { hi <= 0 } else { lo >= 0 };
-                        if first { Some(x) } else if second { Some(y) } else { None }
+                        if first {
+                            Some(x)
+                        } else if second {
+                            Some(y)
+                        } else {
+                            None
+                        }
                     }
                     _ => None,
                 }
@@ -362,7 +368,14 @@ impl<'a> Converter<'a> {
         Ok(s.graph.add(Op::Cast(node), ty))
     }
 
-    fn load(&mut self, s: &mut Scope, tensor: usize, idx: &[SExpr], outside: &SOutside, ty: DType) -> Result<NodeId, Why> {
+    fn load(
+        &mut self,
+        s: &mut Scope,
+        tensor: usize,
+        idx: &[SExpr],
+        outside: &SOutside,
+        ty: DType,
+    ) -> Result<NodeId, Why> {
         let value = *self.line.tensors.get(tensor).ok_or("a tensor is missing")?;
         let v = self.values.ty(value).clone();
         if v.shape.len() != idx.len() {
@@ -420,7 +433,8 @@ impl<'a> Converter<'a> {
         }
         let nothing = fulgurite_core::builtins::cast_scalar(Scalar::Int(0), stored);
         let get = |s: &mut Scope, outside: Option<Scalar>| {
-            let node = s.graph.add(Op::Load(Load { value, idx: indices.clone(), outside: outside.map(Into::into) }), stored);
+            let node =
+                s.graph.add(Op::Load(Load { value, idx: indices.clone(), outside: outside.map(Into::into) }), stored);
             s.graph.add(Op::Cast(node), ty)
         };
         let Some(inside) = inside else { return Ok(get(s, None)) };

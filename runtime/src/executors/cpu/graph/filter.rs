@@ -3,9 +3,9 @@
 
 use super::convert::{Converter, Range, Scope, Why};
 use super::{Affine, Axis, Dim, NodeId};
+use fulgurite_core::Scalar;
 use fulgurite_core::builtins::Builtin;
 use fulgurite_core::nest::{Nest, SExpr, SNode, SOp, SOutside};
-use fulgurite_core::Scalar;
 use rustc_hash::FxHashSet;
 use smallvec::{SmallVec, smallvec};
 use std::sync::Arc;
@@ -182,7 +182,13 @@ pub(super) struct Placement {
 impl Converter<'_> {
     /// Solves equations among `conds` for a bound variable where that makes the loops fewer; the solved variable's
     /// range becomes a test. Returns the tests.
-    pub(super) fn solve(&mut self, s: &mut Scope, conds: &mut Vec<SExpr>, bound: &[usize], free: &[usize]) -> Vec<NodeId> {
+    pub(super) fn solve(
+        &mut self,
+        s: &mut Scope,
+        conds: &mut Vec<SExpr>,
+        bound: &[usize],
+        free: &[usize],
+    ) -> Vec<NodeId> {
         let mut tests = Vec::new();
         let mut solved: Vec<usize> = Vec::new();
         let mut at = 0;
@@ -192,7 +198,9 @@ impl Converter<'_> {
                     // Earlier solutions may stand on the dim that has gone.
                     for w in &solved {
                         if let Some(b) = &mut s.vars[*w] {
-                            let kept = b.total.substitute(&mut |d| if d == dim { total_of_dim(&total, self.ranges[v]) } else { Affine::dim(d) });
+                            let kept = b.total.substitute(&mut |d| {
+                                if d == dim { total_of_dim(&total, self.ranges[v]) } else { Affine::dim(d) }
+                            });
                             if let Some(kept) = kept {
                                 b.total = kept;
                             }
@@ -215,7 +223,14 @@ impl Converter<'_> {
     }
 
     /// `cond` as `variable == affine`, for the bound variable that saves the most.
-    fn solution(&self, s: &Scope, cond: &SExpr, bound: &[usize], solved: &[usize], free: &[usize]) -> Option<(usize, Dim, Affine)> {
+    fn solution(
+        &self,
+        s: &Scope,
+        cond: &SExpr,
+        bound: &[usize],
+        solved: &[usize],
+        free: &[usize],
+    ) -> Option<(usize, Dim, Affine)> {
         let SOp::Call(Builtin::Eq, xs) = cond.op() else { return None };
         if xs[0].ty() != fulgurite_core::DType::I64 {
             return None;
@@ -239,7 +254,8 @@ impl Converter<'_> {
         }
         let best = best?;
         // Scattering runs over the bound variables, solving over the free one instead of the solved one.
-        let placed = free.iter().filter(|f| s.vars[**f].as_ref().is_some_and(|b| b.digits.iter().any(|x| d.coef(*x) != 0)));
+        let placed =
+            free.iter().filter(|f| s.vars[**f].as_ref().is_some_and(|b| b.digits.iter().any(|x| d.coef(*x) != 0)));
         let over: usize = placed.map(|f| self.ranges[*f].map_or(1, |r| r.size)).max().unwrap_or(1);
         (s.graph.sizes[best.1 as usize].saturating_mul(2) >= over).then_some(best)
     }
@@ -250,15 +266,17 @@ impl Converter<'_> {
         let mut at = 0;
         while at < conds.len() {
             let found = match conds[at].op() {
-                SOp::Call(Builtin::Eq, xs) => [(&xs[0], &xs[1]), (&xs[1], &xs[0])].into_iter().find_map(|(target, index)| {
-                    let SOp::Var(v) = target.op() else { return None };
-                    let only_here = free.contains(v)
-                        && !mentions(index, *v)
-                        && !elsewhere.iter().any(|e| mentions(e, *v))
-                        && !conds.iter().enumerate().any(|(i, c)| i != at && mentions(c, *v))
-                        && out.iter().all(|p| p.target != *v && !mentions(&p.index, *v));
-                    only_here.then(|| Placement { target: *v, index: index.clone() })
-                }),
+                SOp::Call(Builtin::Eq, xs) => {
+                    [(&xs[0], &xs[1]), (&xs[1], &xs[0])].into_iter().find_map(|(target, index)| {
+                        let SOp::Var(v) = target.op() else { return None };
+                        let only_here = free.contains(v)
+                            && !mentions(index, *v)
+                            && !elsewhere.iter().any(|e| mentions(e, *v))
+                            && !conds.iter().enumerate().any(|(i, c)| i != at && mentions(c, *v))
+                            && out.iter().all(|p| p.target != *v && !mentions(&p.index, *v));
+                        only_here.then(|| Placement { target: *v, index: index.clone() })
+                    })
+                }
                 _ => None,
             };
             match found {
@@ -285,7 +303,12 @@ impl Converter<'_> {
                     Builtin::Add => Some((x.0.checked_add(y.0)?, x.1.checked_add(y.1)?)),
                     Builtin::Sub => Some((x.0.checked_sub(y.1)?, x.1.checked_sub(y.0)?)),
                     Builtin::Mul => {
-                        let all = [x.0.checked_mul(y.0)?, x.0.checked_mul(y.1)?, x.1.checked_mul(y.0)?, x.1.checked_mul(y.1)?];
+                        let all = [
+                            x.0.checked_mul(y.0)?,
+                            x.0.checked_mul(y.1)?,
+                            x.1.checked_mul(y.0)?,
+                            x.1.checked_mul(y.1)?,
+                        ];
                         Some((all.into_iter().min()?, all.into_iter().max()?))
                     }
                     Builtin::Max => Some((x.0.max(y.0), x.1.max(y.1))),
@@ -300,7 +323,11 @@ impl Converter<'_> {
     }
 
     /// Binds a reduction's variables; tests where a range depends on other variables.
-    pub(super) fn bind_ranges(&mut self, s: &mut Scope, vars: &[fulgurite_core::nest::SRange]) -> Result<Vec<NodeId>, Why> {
+    pub(super) fn bind_ranges(
+        &mut self,
+        s: &mut Scope,
+        vars: &[fulgurite_core::nest::SRange],
+    ) -> Result<Vec<NodeId>, Why> {
         let mut tests = Vec::new();
         for r in vars {
             let ends = self.reach(s, &r.lo).zip(self.reach(s, &r.hi));

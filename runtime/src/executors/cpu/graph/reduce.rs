@@ -2,8 +2,8 @@
 
 use super::convert::{Bound, Converter, Scope, Why};
 use super::filter::{Placement, conjuncts, mentions, walk};
-use super::piece::{Chunk, Contract, Fragment, Out, Piece, Place, Scan};
-use super::{Affine, Axis, Dim, DimSet, Graph, Index, Load, NodeId, Op, ValueId};
+use super::piece::{Contract, Fragment, Out, Piece, Place, Scan};
+use super::{Affine, Axis, Dim, DimSet, Index, Load, NodeId, Op, ValueId};
 use fulgurite_core::builtins::Builtin;
 use fulgurite_core::eval::nest::neutral;
 use fulgurite_core::lang::ast::Red;
@@ -11,7 +11,6 @@ use fulgurite_core::nest::{SExpr, SOp, SRange};
 use fulgurite_core::{DType, Scalar};
 use rustc_hash::FxHashSet;
 use smallvec::{SmallVec, smallvec};
-use std::rc::Rc;
 
 /// The parts of a reduction.
 struct Reduction<'e> {
@@ -82,7 +81,11 @@ impl Converter<'_> {
     }
 
     fn emit(&mut self, scope: Scope, value: ValueId, node: NodeId, place: Place) {
-        self.pieces.push(Piece::Map(Fragment { graph: scope.graph, outs: vec![Out { value, node, place }], view: false }));
+        self.pieces.push(Piece::Map(Fragment {
+            graph: scope.graph,
+            outs: vec![Out { value, node, place }],
+            view: false,
+        }));
     }
 
     /// `red[j in 0..n + c](x[…, j])` and its mirror image.
@@ -92,12 +95,16 @@ impl Converter<'_> {
             return Ok(None);
         }
         let (sub, _) = self.inner(&r.free)?;
-        let (Some(lo), Some(hi)) = (self.affine(&sub, &range.lo), self.affine(&sub, &range.hi)) else { return Ok(None) };
+        let (Some(lo), Some(hi)) = (self.affine(&sub, &range.lo), self.affine(&sub, &range.hi)) else {
+            return Ok(None);
+        };
         // One end is fixed, the other is a free variable.
         let moving = |a: &Affine| {
             r.free.iter().copied().find(|v| {
                 let b = sub.vars[*v].as_ref();
-                b.is_some_and(|b| !b.digits.is_empty() && b.total.plus(a, -1).is_some_and(|d| d.as_constant().is_some()))
+                b.is_some_and(|b| {
+                    !b.digits.is_empty() && b.total.plus(a, -1).is_some_and(|d| d.as_constant().is_some())
+                })
             })
         };
         let (along, reverse) = match (lo.as_constant(), hi.as_constant(), moving(&lo), moving(&hi)) {
@@ -177,64 +184,40 @@ impl Converter<'_> {
         if !free.within(da.union(db)) {
             return Ok(None);
         }
-        let bound: DimSet = r.vars.iter().filter_map(|v| sub.vars[v.var].as_ref()).flat_map(|b| b.digits.iter().copied()).collect();
+        let bound: DimSet =
+            r.vars.iter().filter_map(|v| sub.vars[v.var].as_ref()).flat_map(|b| b.digits.iter().copied()).collect();
         if !bound.within(reduced) {
             return Ok(None);
         }
-        let sizes = sub.graph.sizes.clone();
-        let (mut a, mut b, mut chunk) = (la, lb, None);
-        for (right, other) in [(false, db), (true, da)] {
-            let (load, dims) = if right { (&mut b, db) } else { (&mut a, da) };
-            let lies = self.lies(load, &sizes);
-            if lies && self.values.ty(load.value).dtype == r.ty {
-                continue;
-            }
-            let apart = if lies || chunk.is_some() { None } else { chunk_dim(load, dims.minus(other), dims.meet(reduced), &sizes) };
-            let (packed, copy) = self.copy(&sizes, load, r.ty, dims, reduced, apart)?;
-            match apart {
-                Some(dim) => {
-                    let steps = load.idx.iter().map(|i| if let Index::Affine(a) = i { a.coef(dim) } else { 0 }).collect();
-                    let (source, packed_value) = (load.value, packed.value);
-                    chunk = Some(Chunk { right, dim, source, copy: Rc::new(copy), packed: packed_value, steps });
-                }
-                None => self.pieces.push(Piece::Map(copy)),
-            }
-            *load = packed;
-        }
+        let a = self.packed(&mut sub, la, r.ty, da, reduced)?;
+        let b = self.packed(&mut sub, lb, r.ty, db, reduced)?;
         let out = self.temporary(&r.free, r.ty);
-        self.pieces.push(Piece::Contract(Contract { sizes, a, b, axes, reduced: reduced.iter().collect(), out, chunk }));
+        let sizes = sub.graph.sizes.clone();
+        self.pieces.push(Piece::Contract(Contract { sizes, a, b, axes, reduced: reduced.iter().collect(), out }));
         Ok(Some(out))
     }
 
-    /// Whether an operand is strided memory in which every element stands once.
-    fn lies(&self, load: &Load, sizes: &[usize]) -> bool {
+    /// An operand as an in-range load of `ty`: itself, or a copy with one axis per dim where it is a window, has
+    /// padding, or is of a half type.
+    fn packed(&mut self, sub: &mut Scope, load: Load, ty: DType, dims: DimSet, reduced: DimSet) -> Result<Load, Why> {
         let window = load.idx.iter().any(|i| match i {
-            Index::Affine(a) => overlaps(&a.terms, sizes),
+            Index::Affine(a) => {
+                let spread: SmallVec<[(Dim, i64); 4]> = a.terms.clone();
+                overlaps(&spread, &sub.graph.sizes)
+            }
             Index::Node(_) => true,
         });
-        !window && load.outside.is_none()
-    }
-
-    /// A copy of an operand with one axis per dim, those that are summed last; at index 0 of `apart`, if that is run
-    /// through outside.
-    fn copy(
-        &mut self,
-        sizes: &[usize],
-        load: &Load,
-        ty: DType,
-        dims: DimSet,
-        reduced: DimSet,
-        apart: Option<Dim>,
-    ) -> Result<(Load, Fragment), Why> {
-        let here = dims.minus(apart.map_or(DimSet::EMPTY, DimSet::one));
-        let order: Vec<Dim> = here.minus(reduced).iter().chain(here.meet(reduced).iter()).collect();
-        let mut graph = Graph::default();
-        let mut map = vec![Affine::default(); sizes.len()];
+        if !window && load.outside.is_none() && self.values.ty(load.value).dtype == ty {
+            return Ok(load);
+        }
+        let order: Vec<Dim> = dims.minus(reduced).iter().chain(dims.meet(reduced).iter()).collect();
+        let mut scope = Scope::new(0);
+        let mut map = vec![Affine::default(); sub.graph.sizes.len()];
         let mut axes = Vec::new();
         let mut shape = Vec::new();
         for &d in &order {
-            let n = sizes[d as usize];
-            let fresh = graph.dim(n);
+            let n = sub.graph.sizes[d as usize];
+            let fresh = scope.graph.dim(n);
             map[d as usize] = Affine::dim(fresh);
             axes.push(smallvec![fresh]);
             shape.push(n);
@@ -245,12 +228,11 @@ impl Converter<'_> {
         });
         let idx = idx.collect::<Option<_>>().ok_or("an index leaves i64")?;
         let stored = self.values.ty(load.value).dtype.opmath();
-        let node = graph.add(Op::Load(Load { value: load.value, idx, outside: load.outside }), stored);
-        let node = graph.add(Op::Cast(node), ty);
+        let node = scope.graph.add(Op::Load(Load { value: load.value, idx, outside: load.outside }), stored);
+        let node = scope.graph.add(Op::Cast(node), ty);
         let value = self.values.add(ty, &shape);
-        let fragment = Fragment { graph, outs: vec![Out { value, node, place: Place::Axes(axes) }], view: false };
-        let packed = Load { value, idx: order.iter().map(|d| Index::Affine(Affine::dim(*d))).collect(), outside: None };
-        Ok((packed, fragment))
+        self.emit(scope, value, node, Place::Axes(axes));
+        Ok(Load { value, idx: order.iter().map(|d| Index::Affine(Affine::dim(*d))).collect(), outside: None })
     }
 
     /// A reduction of a map over loops, perhaps one that places its elements.
@@ -260,8 +242,7 @@ impl Converter<'_> {
         let mut conds = conjuncts(r.filter);
         let bound: Vec<usize> = r.vars.iter().map(|v| v.var).collect();
         let ordered = matches!(r.red, Red::Last | Red::First | Red::Only | Red::ArgMax | Red::ArgMin);
-        // A range that was tested may stand on the loop that solving takes away.
-        if !ordered && tests.is_empty() {
+        if !ordered {
             tests.extend(self.solve(&mut sub, &mut conds, &bound, &r.free));
         }
         if (r.red == Red::Sum && r.otherwise.is_none()) || (r.red == Red::Last && r.otherwise.is_some()) {
@@ -289,7 +270,8 @@ impl Converter<'_> {
             mask = Some(sub.and(mask, skip));
         }
         let mask = mask.filter(|m| !sub.graph.as_const(*m).is_some_and(|s| s.as_bool()));
-        let order: SmallVec<[Dim; 4]> = r.vars.iter().filter_map(|v| sub.vars[v.var].as_ref()).flat_map(|b| b.digits.iter().copied()).collect();
+        let order: SmallVec<[Dim; 4]> =
+            r.vars.iter().filter_map(|v| sub.vars[v.var].as_ref()).flat_map(|b| b.digits.iter().copied()).collect();
         let node = self.reduce_node(&mut sub, r, value, mask, &order)?;
         let out = self.temporary(&r.free, r.ty);
         self.emit(sub, out, node, Place::Axes(axes));
@@ -301,7 +283,14 @@ impl Converter<'_> {
         }
     }
 
-    fn reduce_node(&mut self, sub: &mut Scope, r: &Reduction, value: NodeId, mask: Option<NodeId>, order: &SmallVec<[Dim; 4]>) -> Result<NodeId, Why> {
+    fn reduce_node(
+        &mut self,
+        sub: &mut Scope,
+        r: &Reduction,
+        value: NodeId,
+        mask: Option<NodeId>,
+        order: &SmallVec<[Dim; 4]>,
+    ) -> Result<NodeId, Why> {
         let body = sub.graph.node(value).ty;
         let kept = match r.red {
             Red::Any | Red::All => DType::Bool,
@@ -326,7 +315,8 @@ impl Converter<'_> {
         let mean_of_some = r.red == Red::Mean && mask.is_some();
         let red = if mean_of_some { Red::Sum } else { r.red };
         let ty = if extremum { DType::I64 } else { kept };
-        let node = sub.graph.add(Op::Reduce { red, arg: value, mask: mask.filter(|_| extremum), order: order.clone() }, ty);
+        let node =
+            sub.graph.add(Op::Reduce { red, arg: value, mask: mask.filter(|_| extremum), order: order.clone() }, ty);
         Ok(sub.graph.add(Op::Cast(node), r.ty))
     }
 
@@ -334,14 +324,34 @@ impl Converter<'_> {
     fn masked_mean(&mut self, r: &Reduction, sums: ValueId) -> Result<ValueId, Why> {
         let one = SExpr::new(SOp::Const(Scalar::Float(1.0)), r.ty);
         // Elements that the body leaves out count as little as those that the filter does: keep its accesses.
-        let kept = SExpr::new(SOp::Select(SExpr::new(SOp::Call(Builtin::Eq, vec![r.body.clone(), r.body.clone()]), DType::Bool), one.clone(), one), r.ty);
-        let count = Reduction { red: Red::Sum, vars: r.vars, filter: r.filter, body: &kept, otherwise: None, ty: r.ty, free: r.free.clone() };
+        let kept = SExpr::new(
+            SOp::Select(
+                SExpr::new(SOp::Call(Builtin::Eq, vec![r.body.clone(), r.body.clone()]), DType::Bool),
+                one.clone(),
+                one,
+            ),
+            r.ty,
+        );
+        let count = Reduction {
+            red: Red::Sum,
+            vars: r.vars,
+            filter: r.filter,
+            body: &kept,
+            otherwise: None,
+            ty: r.ty,
+            free: r.free.clone(),
+        };
         let counts = self.over_map(&count)?;
         let (mut sub, axes) = self.inner(&r.free)?;
-        let idx: SmallVec<[Index; 4]> = r.free.iter().map(|v| {
-            let lo = self.ranges[*v].map_or(0, |r| r.lo);
-            sub.vars[*v].as_ref().and_then(|b| b.total.plus(&Affine::constant(lo), -1)).map(Index::Affine)
-        }).collect::<Option<_>>().ok_or("an index leaves i64")?;
+        let idx: SmallVec<[Index; 4]> = r
+            .free
+            .iter()
+            .map(|v| {
+                let lo = self.ranges[*v].map_or(0, |r| r.lo);
+                sub.vars[*v].as_ref().and_then(|b| b.total.plus(&Affine::constant(lo), -1)).map(Index::Affine)
+            })
+            .collect::<Option<_>>()
+            .ok_or("an index leaves i64")?;
         let mut load = |value| sub.graph.add(Op::Load(Load { value, idx: idx.clone(), outside: None }), r.ty);
         let (sum, count) = (load(sums), load(counts));
         let mean = sub.graph.add(Op::Call(Builtin::Div, smallvec![sum, count]), r.ty);
@@ -350,7 +360,14 @@ impl Converter<'_> {
         Ok(out)
     }
 
-    fn scatter(&mut self, r: &Reduction, mut sub: Scope, tests: Vec<NodeId>, conds: &[SExpr], placements: Vec<Placement>) -> Result<ValueId, Why> {
+    fn scatter(
+        &mut self,
+        r: &Reduction,
+        mut sub: Scope,
+        tests: Vec<NodeId>,
+        conds: &[SExpr],
+        placements: Vec<Placement>,
+    ) -> Result<ValueId, Why> {
         let base = match r.otherwise {
             Some(e) => {
                 let (mut scope, axes) = self.inner(&r.free)?;
@@ -395,7 +412,8 @@ impl Converter<'_> {
         }
         let mask = mask.filter(|m| !sub.graph.as_const(*m).is_some_and(|s| s.as_bool()));
         let value = self.temporary(&r.free, r.ty);
-        let order = r.vars.iter().filter_map(|v| sub.vars[v.var].as_ref()).flat_map(|b| b.digits.iter().copied()).collect();
+        let order =
+            r.vars.iter().filter_map(|v| sub.vars[v.var].as_ref()).flat_map(|b| b.digits.iter().copied()).collect();
         self.emit(sub, value, node, Place::Scatter { idx, mask, replace: r.red == Red::Last, base, order });
         Ok(value)
     }
@@ -409,30 +427,10 @@ fn operand(s: &Scope, node: NodeId) -> Option<Load> {
     }
 }
 
-/// Copies above this many elements are made part by part.
-const CHUNK: usize = 64 * 1024;
-
-/// The dim to run through outside while an operand is copied: one that only this operand has and that is no window's,
-/// so that its copies differ by an offset alone.
-fn chunk_dim(load: &Load, own: DimSet, reduced: DimSet, sizes: &[usize]) -> Option<Dim> {
-    let total: usize = load.idx.iter().flat_map(|i| if let Index::Affine(a) = i { a.dims().iter().collect::<Vec<_>>() } else { Vec::new() }).collect::<DimSet>().iter().map(|d| sizes[d as usize]).product();
-    if total <= CHUNK {
-        return None;
-    }
-    let alone = |d: Dim| {
-        let mut uses = load.idx.iter().filter(|i| matches!(i, Index::Affine(a) if a.coef(d) != 0));
-        matches!((uses.next(), uses.next()), (Some(Index::Affine(a)), None) if a.terms.len() == 1 && a.base == 0)
-    };
-    // A dim that is summed is in both operands: then the other one is run through with it.
-    own.union(reduced).iter().filter(|d| alone(*d)).find(|d| {
-        let left = total / sizes[*d as usize];
-        (1024..=16 * CHUNK).contains(&left)
-    })
-}
-
 /// Whether two positions of the dims give the same index: a window, not a mixed-radix number.
 fn overlaps(terms: &[(Dim, i64)], sizes: &[usize]) -> bool {
-    let mut terms: SmallVec<[(i64, i64); 4]> = terms.iter().map(|&(d, c)| (c.abs(), sizes[d as usize] as i64)).collect();
+    let mut terms: SmallVec<[(i64, i64); 4]> =
+        terms.iter().map(|&(d, c)| (c.abs(), sizes[d as usize] as i64)).collect();
     terms.sort_unstable();
     terms.windows(2).any(|w| w[1].0 < w[0].0 * w[0].1)
 }

@@ -62,7 +62,14 @@ impl RowKernel {
 
 impl Converter<'_> {
     /// Result `out` of `outs` by the row's kernel, in registers of `ty`.
-    pub(super) fn row_call(&mut self, s: &mut Scope, kernel: &RowKernel, out: usize, outs: usize, ty: DType) -> Result<NodeId, Why> {
+    pub(super) fn row_call(
+        &mut self,
+        s: &mut Scope,
+        kernel: &RowKernel,
+        out: usize,
+        outs: usize,
+        ty: DType,
+    ) -> Result<NodeId, Why> {
         let mut args = SmallVec::new();
         for a in &kernel.args {
             args.push(match *a {

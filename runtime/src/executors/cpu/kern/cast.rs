@@ -38,7 +38,7 @@ macro_rules! truncating {
             #[inline(always)]
             fn to(self) -> i32 {
                 // NaN fails both comparisons.
-                if self > $below && self < $above { 
+                if self > $below && self < $above {
                     // SAFETY: within the range of i32 after truncation.
                     unsafe { self.to_int_unchecked::<i32>() }
                 } else {
@@ -135,9 +135,33 @@ mod tests {
     fn casts_agree_with_the_definition() {
         let registers = [DType::Bool, DType::U8, DType::I8, DType::I16, DType::I32, DType::I64, DType::F32, DType::F64];
         let numbers = [
-            0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.9, -1.9, 127.0, 128.0, 255.0, 256.0, 300.7, -129.0, 32768.5, 2147483647.0,
-            2147483648.0, -2147483648.0, -2147483649.0, -2147483648.5, 4e9, 9.3e18, -9.3e18, 1e300, f64::INFINITY,
-            f64::NEG_INFINITY, f64::NAN,
+            0.0,
+            -0.0,
+            1.0,
+            -1.0,
+            0.5,
+            -0.5,
+            1.9,
+            -1.9,
+            127.0,
+            128.0,
+            255.0,
+            256.0,
+            300.7,
+            -129.0,
+            32768.5,
+            2147483647.0,
+            2147483648.0,
+            -2147483648.0,
+            -2147483649.0,
+            -2147483648.5,
+            4e9,
+            9.3e18,
+            -9.3e18,
+            1e300,
+            f64::INFINITY,
+            f64::NEG_INFINITY,
+            f64::NAN,
         ];
         for from in registers {
             for to in registers {
@@ -146,7 +170,14 @@ mod tests {
                     let source = Buffer::number(x, from).unwrap();
                     let target = Buffer::zeros(to, &[]).unwrap();
                     // SAFETY: both hold one element.
-                    unsafe { cast(from, to, Isa::here())(1, &(source.block().data() as *const u8), &target.block().data(), std::ptr::null()) };
+                    unsafe {
+                        cast(from, to, Isa::here())(
+                            1,
+                            &(source.block().data() as *const u8),
+                            &target.block().data(),
+                            std::ptr::null(),
+                        )
+                    };
                     let expected = cast_scalar(x, to);
                     let found = target.item().unwrap();
                     let same = found == expected || (found.as_f64().is_nan() && expected.as_f64().is_nan());

@@ -45,7 +45,16 @@ multi! {
 /// # Safety
 /// `dst` holds `lines` lines of `cols` bytes, `pitch` apart.
 #[allow(clippy::too_many_arguments)]
-pub unsafe fn test(dst: *mut u8, pitch: usize, equal: bool, base: i64, per_line: i64, per_col: i64, lines: usize, cols: usize) {
+pub unsafe fn test(
+    dst: *mut u8,
+    pitch: usize,
+    equal: bool,
+    base: i64,
+    per_line: i64,
+    per_col: i64,
+    lines: usize,
+    cols: usize,
+) {
     for l in 0..lines {
         let first = base.wrapping_add(per_line.wrapping_mul(l as i64));
         // Along a line the answer changes at most once (twice for equality): fill intervals.

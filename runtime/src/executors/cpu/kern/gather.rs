@@ -105,7 +105,14 @@ add!(int u8 i8 i16 i32 i64);
 ///
 /// # Safety
 /// The pointers hold `n` elements, and every kept offset names an element of the base's.
-pub unsafe fn scatter_tile<T: Add>(base: *mut u8, offsets: *const isize, keep: *const u8, src: *const u8, n: usize, replace: bool) {
+pub unsafe fn scatter_tile<T: Add>(
+    base: *mut u8,
+    offsets: *const isize,
+    keep: *const u8,
+    src: *const u8,
+    n: usize,
+    replace: bool,
+) {
     // SAFETY: the caller's.
     unsafe {
         for i in 0..n {

@@ -115,8 +115,18 @@ mod tests {
             let mut back = vec![0u16; bits.len()];
             // SAFETY: all hold as many elements.
             unsafe {
-                widen(dtype, Isa::here())(bits.len(), &(bits.as_ptr() as *const u8), &(wide.as_mut_ptr() as *mut u8), std::ptr::null());
-                narrow(dtype, Isa::here())(bits.len(), &(wide.as_ptr() as *const u8), &(back.as_mut_ptr() as *mut u8), std::ptr::null());
+                widen(dtype, Isa::here())(
+                    bits.len(),
+                    &(bits.as_ptr() as *const u8),
+                    &(wide.as_mut_ptr() as *mut u8),
+                    std::ptr::null(),
+                );
+                narrow(dtype, Isa::here())(
+                    bits.len(),
+                    &(wide.as_ptr() as *const u8),
+                    &(back.as_mut_ptr() as *mut u8),
+                    std::ptr::null(),
+                );
             }
             for (i, (&b, &w)) in bits.iter().zip(&wide).enumerate() {
                 let exact = if dtype == DType::F16 { f16::from_bits(b).to_f32() } else { bf16::from_bits(b).to_f32() };
@@ -126,10 +136,20 @@ mod tests {
             let floats: Vec<f32> = (0..100_000u32).map(|i| f32::from_bits(i.wrapping_mul(0x9E37_79B9))).collect();
             let mut out = vec![0f32; floats.len()];
             // SAFETY: both hold as many elements.
-            unsafe { round(dtype, Isa::here())(floats.len(), &(floats.as_ptr() as *const u8), &(out.as_mut_ptr() as *mut u8), std::ptr::null()) };
+            unsafe {
+                round(dtype, Isa::here())(
+                    floats.len(),
+                    &(floats.as_ptr() as *const u8),
+                    &(out.as_mut_ptr() as *mut u8),
+                    std::ptr::null(),
+                )
+            };
             for (x, y) in floats.iter().zip(&out) {
                 let expected = rounded(*x, dtype);
-                assert!(y.to_bits() == expected.to_bits() || (y.is_nan() && expected.is_nan()), "{x:e} {y:e} {expected:e}");
+                assert!(
+                    y.to_bits() == expected.to_bits() || (y.is_nan() && expected.is_nan()),
+                    "{x:e} {y:e} {expected:e}"
+                );
             }
         }
     }

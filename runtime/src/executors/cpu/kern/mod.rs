@@ -113,13 +113,34 @@ macro_rules! with_register {
     ($dtype:expr, $t:ident => $body:expr) => {{
         use fulgurite_core::DType;
         match $dtype {
-            DType::Bool | DType::U8 => { type $t = u8; $body }
-            DType::I8 => { type $t = i8; $body }
-            DType::I16 | DType::F16 | DType::BF16 => { type $t = i16; $body }
-            DType::I32 => { type $t = i32; $body }
-            DType::I64 | DType::C64 | DType::C128 => { type $t = i64; $body }
-            DType::F32 => { type $t = f32; $body }
-            DType::F64 => { type $t = f64; $body }
+            DType::Bool | DType::U8 => {
+                type $t = u8;
+                $body
+            }
+            DType::I8 => {
+                type $t = i8;
+                $body
+            }
+            DType::I16 | DType::F16 | DType::BF16 => {
+                type $t = i16;
+                $body
+            }
+            DType::I32 => {
+                type $t = i32;
+                $body
+            }
+            DType::I64 | DType::C64 | DType::C128 => {
+                type $t = i64;
+                $body
+            }
+            DType::F32 => {
+                type $t = f32;
+                $body
+            }
+            DType::F64 => {
+                type $t = f64;
+                $body
+            }
         }
     }};
 }
@@ -129,10 +150,22 @@ pub(crate) use with_register;
 macro_rules! with_width {
     ($bytes:expr, $t:ident => $body:expr) => {
         match $bytes {
-            1 => { type $t = u8; $body }
-            2 => { type $t = u16; $body }
-            4 => { type $t = u32; $body }
-            _ => { type $t = u64; $body }
+            1 => {
+                type $t = u8;
+                $body
+            }
+            2 => {
+                type $t = u16;
+                $body
+            }
+            4 => {
+                type $t = u32;
+                $body
+            }
+            _ => {
+                type $t = u64;
+                $body
+            }
         }
     };
 }

@@ -206,10 +206,22 @@ multi! {
 macro_rules! with_fold {
     ($red:expr, $f:ident => $body:expr) => {
         match $red {
-            Red::Prod => { type $f = Prod; $body }
-            Red::Max | Red::Any | Red::ArgMax => { type $f = Max; $body }
-            Red::Min | Red::All | Red::ArgMin => { type $f = Min; $body }
-            _ => { type $f = Sum; $body }
+            Red::Prod => {
+                type $f = Prod;
+                $body
+            }
+            Red::Max | Red::Any | Red::ArgMax => {
+                type $f = Max;
+                $body
+            }
+            Red::Min | Red::All | Red::ArgMin => {
+                type $f = Min;
+                $body
+            }
+            _ => {
+                type $f = Sum;
+                $body
+            }
         }
     };
 }
@@ -360,7 +372,9 @@ mod tests {
     fn sum(x: &[f32], isa: Isa) -> f64 {
         let mut acc = start(Red::Sum, true);
         // SAFETY: the slice holds its elements.
-        unsafe { fold_line(Red::Sum, DType::F32, isa)(x.as_ptr() as *const u8, x.len(), &mut acc as *mut u64 as *mut u8) };
+        unsafe {
+            fold_line(Red::Sum, DType::F32, isa)(x.as_ptr() as *const u8, x.len(), &mut acc as *mut u64 as *mut u8)
+        };
         f64::from_bits(acc)
     }
 

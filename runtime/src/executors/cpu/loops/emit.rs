@@ -74,8 +74,8 @@ pub(super) struct Emit<'a> {
     pub now: usize,
     /// Estimated nanoseconds per element of the whole domain.
     pub per_element: f64,
-    /// For aliasing: the cursor, walk, stage of the walk, and step of every plain access.
-    pub touched: Vec<(u32, usize, usize, usize)>,
+    /// For aliasing: (walk, step) of every plain access.
+    pub touched: Vec<(u32, usize, usize)>,
 }
 
 /// Walks of every node: that of its latest argument, one more behind a row's reduction.
@@ -201,7 +201,13 @@ impl Emit<'_> {
             .map(|(_, n)| n.ty.size())
             .sum();
         let fits = KEPT_BYTES / (padded(row) * kept.max(1)).max(1);
-        let block = if has_segs { 1 } else if kept == 0 { 64 } else { fits.clamp(1, 64) };
+        let block = if has_segs {
+            1
+        } else if kept == 0 {
+            64
+        } else {
+            fits.clamp(1, 64)
+        };
         let tb = if has_segs { 1 } else { tb };
         self.p.block = (block / tb * tb).max(tb).min(rows.next_multiple_of(tb));
         self.p.unit_rows = UNIT.div_ceil(row).next_multiple_of(self.p.block).min(rows.next_multiple_of(self.p.block));
@@ -551,17 +557,12 @@ impl Emit<'_> {
 
     /// Notes that the next step reads or writes a cursor.
     pub(super) fn touch(&mut self, cursor: u32, at: At) {
-        if self.p.phases.is_empty() {
-            return self.touched.push((cursor, 0, 0, 0));
-        }
-        let (stage, step) = match at {
-            At::Once | At::Pattern => (0, 0),
-            At::Rows { after: false } => (1, self.phase().before.len()),
-            At::Tiles => (2, self.phase().tiles.len()),
-            At::Rows { after: true } => (3, self.phase().after.len()),
+        let step = match at {
+            At::Once | At::Pattern | At::Rows { after: false } => 0,
+            At::Rows { after: true } => usize::MAX,
+            At::Tiles => self.phase().tiles.len(),
         };
-        let now = if stage == 0 { 0 } else { self.now };
-        self.touched.push((cursor, now, stage, step));
+        self.touched.push((cursor, self.now, step));
     }
 
     /// Notes that an operand is written in place.
@@ -582,7 +583,7 @@ impl Emit<'_> {
     fn aliases(&mut self) {
         let mut pairs = Vec::new();
         for (w, written) in self.p.cursors.iter().enumerate().filter(|(_, c)| c.writes) {
-            let first = self.touched.iter().filter(|t| t.0 == w as u32).map(|t| (t.1, t.2, t.3)).min();
+            let first = self.touched.iter().filter(|t| t.0 == w as u32).map(|t| (t.1, t.2)).min();
             let Some(first) = first else { continue };
             for read in self.p.cursors.iter().filter(|c| !c.writes) {
                 let all = self.p.cursors.iter().enumerate().filter(|(_, c)| !c.writes && c.value == read.value);
@@ -591,8 +592,7 @@ impl Emit<'_> {
                     c.at == written.at
                         && c.bytes == written.bytes
                         && uses.clone().count() > 0
-                        && !c.sought
-                        && uses.clone().all(|t| (t.1, t.2, t.3) <= first)
+                        && uses.clone().all(|t| (t.1, t.2) <= first)
                 });
                 if same && !pairs.contains(&(written.value, read.value)) {
                     pairs.push((written.value, read.value));

@@ -509,14 +509,21 @@ impl Program {
     }
     /// What it is, in a few words.
     pub fn describe(&self) -> String {
-        let steps: usize = self.phases.iter().map(|p| p.before.len() + p.lines.len() + p.tiles.len() + p.after.len()).sum();
+        let steps: usize =
+            self.phases.iter().map(|p| p.before.len() + p.lines.len() + p.tiles.len() + p.after.len()).sum();
         let loops: Vec<String> = self.sizes.iter().map(|n| n.to_string()).collect();
         let walks = if self.phases.len() > 1 { format!(", {} walks", self.phases.len()) } else { String::new() };
         format!("fusion {}: {steps} steps{walks}, tile {}x{}", loops.join("x"), self.tile.0, self.tile.1)
     }
     /// Bytes of memory that it reads or writes, once each.
     pub fn traffic(&self) -> usize {
-        self.cursors.iter().map(|c| (self.sizes.iter().zip(&c.at.coefs)).filter(|(_, k)| **k != 0).map(|(n, _)| n).product::<usize>() * c.bytes).sum()
+        self.cursors
+            .iter()
+            .map(|c| {
+                (self.sizes.iter().zip(&c.at.coefs)).filter(|(_, k)| **k != 0).map(|(n, _)| n).product::<usize>()
+                    * c.bytes
+            })
+            .sum()
     }
 }
 

@@ -85,7 +85,9 @@ impl Program {
             let bytes = sizes[p.value as usize];
             match p.base {
                 // SAFETY: the caller's: both have that many bytes.
-                Some(b) if memory.0[b as usize] != to => unsafe { std::ptr::copy_nonoverlapping(memory.0[b as usize], to, bytes) },
+                Some(b) if memory.0[b as usize] != to => unsafe {
+                    std::ptr::copy_nonoverlapping(memory.0[b as usize], to, bytes)
+                },
                 Some(_) => {}
                 // SAFETY: as above.
                 None => unsafe { std::ptr::write_bytes(to, 0, bytes) },
@@ -259,12 +261,28 @@ impl Worker<'_> {
             }
             std::ptr::write_bytes(self.seeks, 0, p.cursors.len());
             let width = padded(p.block).max(padded(p.tile.0 * p.tile.1)).max(CHUNK);
-            let once = Geo { lines: 1, cols: width, n: width, pitch: width, line_loop: p.row(), col_loop: p.last(), level: Level::Once };
+            let once = Geo {
+                lines: 1,
+                cols: width,
+                n: width,
+                pitch: width,
+                line_loop: p.row(),
+                col_loop: p.last(),
+                level: Level::Once,
+            };
             for s in &p.once {
                 self.step(s, &once)?;
             }
             let (tb, tc) = p.tile;
-            let tile = Geo { lines: tb, cols: tc, n: padded(tb * tc), pitch: tc, line_loop: p.line_loop(), col_loop: p.last(), level: Level::Tiles };
+            let tile = Geo {
+                lines: tb,
+                cols: tc,
+                n: padded(tb * tc),
+                pitch: tc,
+                line_loop: p.line_loop(),
+                col_loop: p.last(),
+                level: Level::Tiles,
+            };
             for s in &p.patterns {
                 self.step(s, &tile)?;
             }
@@ -299,7 +317,15 @@ impl Worker<'_> {
         let p = self.p;
         let (row, last, line_loop) = (p.row(), p.last(), p.line_loop());
         let tb = p.tile.0;
-        let rows = Geo { lines: 1, cols: count, n: padded(count), pitch: 0, line_loop: row, col_loop: row, level: Level::Rows };
+        let rows = Geo {
+            lines: 1,
+            cols: count,
+            n: padded(count),
+            pitch: 0,
+            line_loop: row,
+            col_loop: row,
+            level: Level::Rows,
+        };
         self.row0 = row0;
         for phase in &p.phases {
             // SAFETY: the caller's.
@@ -357,7 +383,15 @@ impl Worker<'_> {
     unsafe fn lines(&mut self, phase: &Phase, lines: usize, col0: usize, col1: usize) -> Result<(), Fault> {
         let p = self.p;
         let (last, (tb, tc)) = (p.last(), p.tile);
-        let mut geo = Geo { lines, cols: tc, n: padded(lines * tc), pitch: tc, line_loop: p.line_loop(), col_loop: last, level: Level::Tiles };
+        let mut geo = Geo {
+            lines,
+            cols: tc,
+            n: padded(lines * tc),
+            pitch: tc,
+            line_loop: p.line_loop(),
+            col_loop: last,
+            level: Level::Tiles,
+        };
         // SAFETY: the caller's; slots, registers and kept rows are within the workspace.
         unsafe {
             self.idx[last] = 0;
@@ -398,7 +432,12 @@ impl Worker<'_> {
                 for s in &phase.tiles {
                     if let Step::Kernel { f, ins, outs, nums } = s {
                         let slots = self.slots;
-                        f(geo.n, slots.add(*ins as usize) as *const *const u8, slots.add(*outs as usize), p.nums.as_ptr().add(*nums as usize));
+                        f(
+                            geo.n,
+                            slots.add(*ins as usize) as *const *const u8,
+                            slots.add(*outs as usize),
+                            p.nums.as_ptr().add(*nums as usize),
+                        );
                     } else {
                         self.step(s, &geo)?;
                     }
@@ -425,12 +464,17 @@ impl Worker<'_> {
     unsafe fn at(&self, cursor: u32) -> *mut u8 {
         let c = &self.p.cursors[cursor as usize];
         // SAFETY: the program's accesses lie within their storages.
-        unsafe { self.memory.0[c.value as usize].offset(c.at.at(&self.idx) as isize + self.seeks.add(cursor as usize).read()) }
+        unsafe {
+            self.memory.0[c.value as usize].offset(c.at.at(&self.idx) as isize + self.seeks.add(cursor as usize).read())
+        }
     }
 
     fn rect(&self, cursor: u32, geo: &Geo) -> Rect {
         let coefs = &self.p.cursors[cursor as usize].at.coefs;
-        Rect { line: coefs[geo.line_loop] as isize, elem: if geo.level == Level::Once { 0 } else { coefs[geo.col_loop] as isize } }
+        Rect {
+            line: coefs[geo.line_loop] as isize,
+            elem: if geo.level == Level::Once { 0 } else { coefs[geo.col_loop] as isize },
+        }
     }
 
     unsafe fn step(&mut self, step: &Step, geo: &Geo) -> Result<(), Fault> {
@@ -440,7 +484,12 @@ impl Worker<'_> {
             match step {
                 Step::Kernel { f, ins, outs, nums } => {
                     let slots = self.slots;
-                    f(geo.n, slots.add(*ins as usize) as *const *const u8, slots.add(*outs as usize), p.nums.as_ptr().add(*nums as usize));
+                    f(
+                        geo.n,
+                        slots.add(*ins as usize) as *const *const u8,
+                        slots.add(*outs as usize),
+                        p.nums.as_ptr().add(*nums as usize),
+                    );
                 }
                 Step::Scalar { builtin, arity, ins, outs, from, to } => {
                     let n = if geo.lines == 1 { geo.cols } else { geo.lines * geo.pitch };
@@ -466,7 +515,15 @@ impl Worker<'_> {
                     }
                 }
                 Step::Index { f, dst, lin } => {
-                    f(self.slot(*dst), geo.pitch, lin.at(&self.idx), lin.coefs[geo.line_loop], lin.coefs[geo.col_loop], geo.lines, geo.cols);
+                    f(
+                        self.slot(*dst),
+                        geo.pitch,
+                        lin.at(&self.idx),
+                        lin.coefs[geo.line_loop],
+                        lin.coefs[geo.col_loop],
+                        geo.lines,
+                        geo.cols,
+                    );
                 }
                 Step::Test { dst, lin, equal } => {
                     let (line, col) = (lin.coefs[geo.line_loop], lin.coefs[geo.col_loop]);
@@ -486,7 +543,9 @@ impl Worker<'_> {
                         Positions::Lin(lin) => {
                             for l in 0..geo.lines {
                                 for c in 0..geo.cols {
-                                    let at = lin.at(&self.idx) + l as i64 * lin.coefs[geo.line_loop] + c as i64 * lin.coefs[geo.col_loop];
+                                    let at = lin.at(&self.idx)
+                                        + l as i64 * lin.coefs[geo.line_loop]
+                                        + c as i64 * lin.coefs[geo.col_loop];
                                     f(dst.add((l * geo.pitch + c) * 4), 1, seed, stream, *draw, at as u64);
                                 }
                             }
@@ -529,7 +588,14 @@ impl Worker<'_> {
                         let (row, line) = if p.has_segs() { (0, self.kept_line + l) } else { (self.kept_line + l, 0) };
                         let mask = mask.map_or(std::ptr::null(), |m| self.slot(m).add(l * geo.pitch) as *const u8);
                         let from = (line * p.sizes[last]) as i64 + self.idx[last];
-                        f(src.add(l * geo.pitch * bytes), mask, geo.cols, from, *max, acc.add(row * size_of::<reduce::Arg>()));
+                        f(
+                            src.add(l * geo.pitch * bytes),
+                            mask,
+                            geo.cols,
+                            from,
+                            *max,
+                            acc.add(row * size_of::<reduce::Arg>()),
+                        );
                     }
                 }
                 Step::Accumulate { acc, f, src, bytes } => {
@@ -605,7 +671,8 @@ impl Worker<'_> {
                 let to = dst.add(l * geo.pitch * bytes);
                 (g.fill)(to, 0, g.value.as_ptr(), 1, lo);
                 if hi > lo {
-                    let from = origin.offset(offset + l as isize * at.line * (geo.lines > 1) as isize + lo as isize * at.elem);
+                    let from =
+                        origin.offset(offset + l as isize * at.line * (geo.lines > 1) as isize + lo as isize * at.elem);
                     (g.f)(to.add(lo * bytes), 0, from, at, 1, hi - lo);
                 }
                 (g.fill)(to.add(hi * bytes), 0, g.value.as_ptr(), 1, geo.cols - hi);
@@ -616,7 +683,8 @@ impl Worker<'_> {
     /// The offsets of a tile's elements, as far as the loops decide them.
     fn tile_offsets(&self, cursor: u32, geo: &Geo, out: &mut [isize; TILE]) -> usize {
         let coefs = &self.p.cursors[cursor as usize].at.coefs;
-        let (line, col) = (coefs[geo.line_loop] as isize, if geo.level == Level::Once { 0 } else { coefs[geo.col_loop] as isize });
+        let (line, col) =
+            (coefs[geo.line_loop] as isize, if geo.level == Level::Once { 0 } else { coefs[geo.col_loop] as isize });
         let cols = geo.cols.min(TILE);
         for l in 0..geo.lines {
             for c in 0..cols {
@@ -626,7 +694,14 @@ impl Worker<'_> {
         geo.lines * cols
     }
 
-    unsafe fn gather(&self, f: super::super::kern::gather::gather::Fn, cursor: u32, coords: &[Coord], dst: Slot, geo: &Geo) -> Result<(), Fault> {
+    unsafe fn gather(
+        &self,
+        f: super::super::kern::gather::gather::Fn,
+        cursor: u32,
+        coords: &[Coord],
+        dst: Slot,
+        geo: &Geo,
+    ) -> Result<(), Fault> {
         let mut at = [0isize; TILE];
         let n = self.tile_offsets(cursor, geo, &mut at);
         // SAFETY: registers hold the tile's indices, which are checked; the rest of an offset is within its storage.
@@ -699,7 +774,14 @@ impl Worker<'_> {
 }
 
 /// A builtin on `n` elements, one by one.
-unsafe fn scalar_call(b: Builtin, ins: &[*const u8], out: *mut u8, from: DType, to: DType, n: usize) -> Result<(), Fault> {
+unsafe fn scalar_call(
+    b: Builtin,
+    ins: &[*const u8],
+    out: *mut u8,
+    from: DType,
+    to: DType,
+    n: usize,
+) -> Result<(), Fault> {
     for i in 0..n {
         // SAFETY: the caller's registers hold `n` elements.
         let args: smallvec::SmallVec<[Scalar; 4]> = ins.iter().map(|p| unsafe { read(*p, from, i) }).collect();

@@ -152,7 +152,11 @@ pub fn nest(group: &Group, env: &Env) -> Nesting {
                 let bytes = env.values.ty(l.value).dtype.size() as i64;
                 forms.push(at.clone());
                 if l.outside.is_some() {
-                    forms.extend(l.idx.iter().filter_map(|i| if let Index::Affine(a) = i { Some(of_affine(a, n)) } else { None }));
+                    forms.extend(
+                        l.idx
+                            .iter()
+                            .filter_map(|i| if let Index::Affine(a) = i { Some(of_affine(a, n)) } else { None }),
+                    );
                 }
                 accesses.push(Access { at, weight: count(node.dims) * bytes as f64, bytes });
             }
@@ -346,7 +350,8 @@ fn tile(group: &Group, live: &[bool], n: &Nesting, accesses: &[Access]) -> (usiz
     let lines = n.sizes[n.line_loop()];
     let graph = &group.graph;
     let only_maps = graph.nodes.iter().zip(live).all(|(node, live)| {
-        let divides = |b: &Builtin| matches!(b, Builtin::DivFloor | Builtin::DivTrunc | Builtin::RemFloor | Builtin::RemTrunc);
+        let divides =
+            |b: &Builtin| matches!(b, Builtin::DivFloor | Builtin::DivTrunc | Builtin::RemFloor | Builtin::RemTrunc);
         !*live
             || match &node.op {
                 Op::Reduce { .. } | Op::Uniform { .. } => false,

@@ -1,9 +1,0 @@
-use fulgurite::prelude::*;
-
-#[derive(Tree, Clone)]
-struct Model {
-    w: Tensor,
-    heads: usize,
-}
-
-fn main() {}
