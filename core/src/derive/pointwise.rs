@@ -83,7 +83,14 @@ impl Pointwise<'_> {
         for (cond, partials) in &row.at {
             let Some((_, partial)) = partials.iter().find(|(a, _)| *a == self.arg) else { continue };
             let scope = Scope::default().with(out_name, value);
-            let (c, p) = (terms.one(cond, &scope)?, terms.one(partial, &scope)?);
+            let (mut c, p) = (terms.one(cond, &scope)?, terms.one(partial, &scope)?);
+            // what it compares with must be there
+            let names = terms.names(c);
+            for o in self.row.sig.params.iter().filter(|p| p.optional && names.contains(p.name.name.as_str())) {
+                let o = terms.name(o.name.name);
+                let given = terms.add_op(Op::Call(Name::new("some"), vec![o]));
+                c = terms.logic(BinOp::And, given, c);
+            }
             let chosen = terms.product(&[seed, p], &[]);
             d = terms.branch(c, chosen, d);
         }

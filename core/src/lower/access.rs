@@ -14,6 +14,11 @@ impl Lowering<'_> {
         let name = a.base.name;
         let Some((first, count)) = self.slots(name) else {
             // a size list or an index list
+            // rank 0: the axis that an option names has size 1
+            let empty = matches!(self.env.size(name.size_of_index()), Some(Size::List(l)) if l.is_empty());
+            if empty && !name.is_size() && matches!(a.places.as_slice(), [Place::One(_)]) {
+                return Ok(L::One(Typed { e: SExpr::int(0), elem: false }));
+            }
             if let Some(L::List(entries)) = self.lookup(name)
                 && let [Place::One(e)] = a.places.as_slice()
             {

@@ -84,11 +84,20 @@ impl Line {
         let row = self.symbol.symbol.row();
         let block = row.index_body()?;
         let nest = self.nest.get_or_init(|| match lower_with(row, block, &self.symbol.solved, &Registered) {
-            Ok(nest) if self.places.contains(&usize::MAX) => Ok(Arc::new(nest.renumbered(&self.places))),
-            Ok(nest) => Ok(Arc::new(nest)),
+            Ok(nest) => Ok(Arc::new(self.renumbered(nest))),
             Err(r) => Err(ExecError { code: r.code, message: r.message, line: Some(self.id()), help: r.help }),
         });
         Some(nest.clone())
+    }
+
+    /// A meaning on the line's slots as one on the tensors that are passed.
+    pub(crate) fn renumbered(&self, nest: Nest) -> Nest {
+        if self.places.contains(&usize::MAX) { nest.renumbered(&self.places) } else { nest }
+    }
+
+    /// Where a slot of the signature stands in `tensors`.
+    pub(crate) fn place(&self, slot: usize) -> Option<usize> {
+        self.places.get(slot).copied().filter(|p| *p != usize::MAX)
     }
 
     /// The primitive of the runtime that it is, if it is one.

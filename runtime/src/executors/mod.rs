@@ -23,6 +23,7 @@ pub mod interp;
 mod kernel;
 mod line;
 mod partition;
+mod require;
 mod step;
 #[cfg(test)]
 mod tests;

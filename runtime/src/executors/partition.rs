@@ -1,5 +1,6 @@
 //! Claims: lines offered to executors, in order; what nobody takes is decomposed and offered again.
 
+use super::require::{Check, checks};
 use super::{Claim, CompileOptions, ExecError, Kernel, Line};
 use crate::trace::Trace;
 use crate::trace::types::{BoundSymbolId, ProxyId};
@@ -9,6 +10,8 @@ use std::sync::Arc;
 
 /// Lines with who runs them.
 pub(crate) enum Claimed {
+    /// A condition of the next line.
+    Check(Line, Check),
     /// Fused by the CPU executor.
     Fuse(Line),
     /// An executor's kernel.
@@ -64,6 +67,9 @@ fn offer(
         let rest = &lines[at..];
         let claim = options.executors.iter().find_map(|e| e.claim(rest).map(|c| (e.name(), c)));
         let id = rest[0].id();
+        for check in checks(&rest[0])? {
+            out.claimed.push(Claimed::Check(Line::new(rest[0].symbol.clone()), check));
+        }
         match claim {
             Some((_, Claim::Fuse)) => {
                 let symbol = rest[0].symbol.clone();

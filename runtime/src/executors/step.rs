@@ -78,10 +78,7 @@ impl Step {
         unsafe {
             match self {
                 Step::Program(p) => p.run(memory, sizes, scratch, threads).map_err(Stopped::Fault),
-                Step::Product(p) => {
-                    p.run(memory, threads);
-                    Ok(())
-                }
+                Step::Product(p) => p.run(memory, threads).map_err(Stopped::Fault),
                 Step::Scan(s) => {
                     s.run(memory, threads);
                     Ok(())

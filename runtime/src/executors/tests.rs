@@ -215,6 +215,11 @@ fn products_of_all_kinds() {
     agree(
         "fn f(x: f32[2, 3, 9, 8], w: f32[4, 3, 3, 2]) { y: f32[2, 4, 9, 7] = conv(x, w, padding = [1, 0]) return y }",
     );
+    // Copied image by image.
+    let c = agree(
+        "fn f(x: f32[3, 8, 40, 40], w: f32[4, 8, 3, 3]) { y: f32[3, 4, 40, 40] = conv(x, w, padding = [1, 1]) return y }",
+    );
+    assert!(c.describe().to_string().contains("copied in 3 parts"), "{}", c.describe());
 }
 
 #[test]

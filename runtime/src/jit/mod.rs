@@ -280,11 +280,11 @@ fn refuse_captured_arguments<T>(made: &Acquired<T>, arguments: &[(Tensor, Arc<st
     Ok(())
 }
 
-/// Traces, compiles and runs a function of no arguments.
+/// Traces and runs a function of no arguments.
 fn once<T: Tree>(name: &str, f: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     let mut stages = Stages::new(false);
     let made = acquire(name, &[], false, &mut stages, |_| f())?;
-    let program = Program::compile(made.trace, made.cells, &[], &mut stages)?;
+    let program = Program::compile_once(made.trace, made.cells)?;
     let values = program.run(&mut Vec::new(), |_| None)?;
     Ok(acquire::rebuild(&made.template, &made.kinds, values.into_iter()))
 }

@@ -6,13 +6,25 @@ use crate::buffer::Buffer;
 use crate::error::Error;
 use crate::executors::Executor;
 use crate::tensor::Cell;
+use crate::trace::PrintOptions;
 use crate::trace::types::Trace;
+use crate::tree::Fingerprint;
+use std::cell::RefCell;
+use std::hash::Hasher;
 use std::sync::Arc;
 use std::time::Instant;
 
+/// Programs of functions that are traced at each call.
+const MOST_KEPT: usize = 64;
+
+thread_local! {
+    /// The newest first.
+    static KEPT: RefCell<Vec<(Fingerprint, Arc<Backend>)>> = const { RefCell::new(Vec::new()) };
+}
+
 /// A program that runs on the buffers of its arguments.
 pub(super) struct Program {
-    backend: Backend,
+    backend: Arc<Backend>,
     cells: Vec<Arc<Cell>>,
     /// Per input: whether its memory may be taken; that of captured tensors may not.
     donated: Vec<bool>,
@@ -24,20 +36,51 @@ pub(super) struct Program {
 
 impl Program {
     /// Runs the pipeline on an acquired trace, and compiles it.
+    ///
+    /// # Errors
+    /// What a stage or an executor reports.
     pub fn compile(
         trace: Trace,
         cells: Vec<Arc<Cell>>,
         executors: &[Arc<dyn Executor>],
         stages: &mut Stages,
     ) -> Result<Program, Error> {
-        let arguments = trace.inputs.len() - cells.len();
         let trace = stages::run(trace, stages)?;
         let started = Instant::now();
-        let backend = Backend::compile(&trace, executors)?;
+        let backend = Arc::new(Backend::compile(&trace, executors)?);
         stages.compiled(trace.lines.len(), started.elapsed(), || backend.describe());
+        Ok(Program::new(&trace, cells, backend))
+    }
+
+    /// The same for a function that is traced at each call: what was compiled for an equal trace serves again.
+    ///
+    /// # Errors
+    /// As [`Program::compile`].
+    pub fn compile_once(trace: Trace, cells: Vec<Arc<Cell>>) -> Result<Program, Error> {
+        let trace = stages::run(trace, &mut Stages::default())?;
+        let mut mark = Fingerprint::default();
+        // a printed trace parses back, so equal texts are equal programs; places are part of errors
+        mark.write(trace.print(&PrintOptions { locs: true, ..PrintOptions::plain() }).as_bytes());
+        let known = KEPT.with_borrow(|kept| kept.iter().find(|(m, _)| *m == mark).map(|(_, b)| b.clone()));
+        let backend = match known {
+            Some(backend) => backend,
+            None => {
+                let backend = Arc::new(Backend::compile(&trace, &[])?);
+                KEPT.with_borrow_mut(|kept| {
+                    kept.truncate(MOST_KEPT - 1);
+                    kept.insert(0, (mark, backend.clone()));
+                });
+                backend
+            }
+        };
+        Ok(Program::new(&trace, cells, backend))
+    }
+
+    fn new(trace: &Trace, cells: Vec<Arc<Cell>>, backend: Arc<Backend>) -> Program {
+        let arguments = trace.inputs.len() - cells.len();
         let writes = trace.epilogue.iter().map(|w| w.input).collect();
         let donated = (0..trace.inputs.len()).map(|i| i < arguments).collect();
-        Ok(Program { backend, cells, donated, writes, results: trace.outputs.len(), arguments })
+        Program { backend, cells, donated, writes, results: trace.outputs.len(), arguments }
     }
 
     /// The arguments (by position) that it writes.

@@ -12,11 +12,14 @@ use super::scan::ScanStep;
 use crate::executors::compiled::{Compiled, Output, Parts, StepInfo};
 use crate::executors::line::stored;
 use crate::executors::partition::{Claimed, Partition};
+use crate::executors::require::{Assert, Check};
 use crate::executors::step::{KernelStep, Step};
 use crate::executors::{CompileOptions, ExecError, Line};
 use crate::trace::Trace;
 use crate::trace::types::{BoundSymbolId, ProxyId};
+use fulgurite_core::DType;
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::sync::Arc;
 
 /// What stands behind the items' lines.
 struct Named {
@@ -54,6 +57,7 @@ pub(crate) fn build(trace: &Trace, partition: Partition, options: &CompileOption
         b.fuser.line(b.lines.len() as u32);
         match claimed {
             Claimed::Fuse(line) => b.line(&line, &root)?,
+            Claimed::Check(line, check) => b.check(&line, check, &root),
             Claimed::Kernel { lines, executor, kernel, inputs, outs } => {
                 let inputs = inputs.into_iter().map(|p| b.value(root(p))).collect();
                 let outs: Vec<ValueId> = outs.into_iter().map(|p| b.value(p)).collect();
@@ -109,6 +113,25 @@ impl Build<'_> {
         Ok(())
     }
 
+    /// A condition: its truth as a value, and a step that fails if it is false.
+    fn check(&mut self, line: &Line, check: Check, root: &dyn Fn(ProxyId) -> ProxyId) {
+        self.lines.push(Named { id: line.id(), name: line.name(), executor: "cpu" });
+        let holds = self.values.add(DType::Bool, &[]);
+        let io = LineIo {
+            tensors: line.tensors.iter().map(|p| self.value(root(*p))).collect(),
+            nums: line.nums.iter().map(|p| self.value(root(*p))).collect(),
+            outs: vec![Some(holds)],
+            site: 0,
+            row: None,
+            nest: check.nest,
+        };
+        for piece in convert(&io, &mut self.values) {
+            self.fuser.piece(piece, &mut self.values);
+        }
+        let assert = Assert { message: check.message };
+        self.fuser.opaque(Opaque { kernel: Arc::new(assert), inputs: vec![holds], outs: Vec::new() }, &mut self.values);
+    }
+
     fn finish(
         self,
         inputs: &[ValueId],
@@ -126,7 +149,7 @@ impl Build<'_> {
         for (item, lines) in items {
             let step = match item {
                 Item::Group(g) => Step::Program(Box::new(loops::compile(&g, &env, isa))),
-                Item::Contract(c) => Step::Product(Box::new(Product::new(&c, &values, &form))),
+                Item::Contract(c) => Step::Product(Box::new(Product::new(&c, &values, &form, isa))),
                 Item::Scan(s) => Step::Scan(Box::new(ScanStep::new(&s, &values, &form))),
                 Item::Opaque(o) => {
                     let ty = |v: &ValueId| (form(*v).root, values.ty(*v).dtype, values.ty(*v).shape.clone());
@@ -193,7 +216,8 @@ fn prune(
             if g.outs.is_empty() {
                 continue;
             }
-        } else if !item.defines().iter().any(|v| needed.contains(v)) {
+        } else if !item.defines().is_empty() && !item.defines().iter().any(|v| needed.contains(v)) {
+            // A kernel without results is a check.
             continue;
         }
         let reads = match &item {

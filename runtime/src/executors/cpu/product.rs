@@ -4,13 +4,17 @@
 //! kind that lie behind each other in memory become one; the largest of each kind is the matrix's, the others are loops
 //! around it. Transposed operands are a matter of strides.
 
-use super::fuse::Form;
-use super::graph::piece::{Contract, Values};
+use super::few::{self, Few};
+use super::fuse::{Form, Group};
+use super::graph::piece::{Chunk, Contract, Values};
 use super::graph::{Dim, DimSet, Index, Load, ValueId};
-use super::loops::Memory;
+use super::kern::Isa;
+use super::loops::{self, Env, Fault, Memory, Program};
 use super::threads;
+use crate::buffer::pool::Block;
 use fulgurite_core::DType;
 use gemm::Parallelism;
+use std::sync::Mutex;
 
 /// Distances (elements) of a loop in the operands and the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +27,23 @@ pub struct Axis {
     pub b: isize,
     /// In the result.
     pub c: isize,
+}
+
+/// An operand that is copied part by part, just before it is used.
+#[derive(Clone, Debug)]
+struct Pack {
+    /// Copies storage 0 to storage 1.
+    program: Program,
+    /// Whether it is the right operand.
+    right: bool,
+    /// Bytes from part to part of the source.
+    step: isize,
+    /// Bytes of a copy.
+    bytes: usize,
+    /// The loop over the parts; the copy has stride 0.
+    axis: Axis,
+    /// Whether parts are summed.
+    summed: bool,
 }
 
 const ONE: Axis = Axis { size: 1, a: 0, b: 0, c: 0 };
@@ -55,6 +76,10 @@ pub struct Product {
     pub sums: Vec<Axis>,
     /// Estimated nanoseconds on one thread.
     pub cost: f64,
+    /// An operand that is copied part by part.
+    pack: Option<Box<Pack>>,
+    /// The product as few vectors against a matrix, and whether the operands change places for it.
+    few: Option<(Few, bool)>,
 }
 
 /// Floating-point operations per nanosecond of one core, for estimates.
@@ -62,8 +87,8 @@ const FLOPS_PER_NS: f64 = 80.0;
 
 impl Product {
     /// The product that computes a contraction.
-    pub fn new(c: &Contract, values: &Values, form: &dyn Fn(ValueId) -> Form) -> Product {
-        let (fa, fb, fc) = (form(c.a.value), form(c.b.value), form(c.out));
+    pub fn new(c: &Contract, values: &Values, form: &dyn Fn(ValueId) -> Form, isa: Isa) -> Product {
+        let (mut fa, mut fb, fc) = (form(c.a.value), form(c.b.value), form(c.out));
         let (a0, a) = strides(&c.a, &fa, c.sizes.len());
         let (b0, b) = strides(&c.b, &fb, c.sizes.len());
         let mut out = vec![0isize; c.sizes.len()];
@@ -81,7 +106,8 @@ impl Product {
         let in_b = dims_of(&c.b);
         for d in 0..c.sizes.len() {
             let dim = d as Dim;
-            if c.sizes[d] == 1 || !(in_a.has(dim) || in_b.has(dim)) {
+            let apart = c.chunk.as_ref().is_some_and(|k| k.dim == dim);
+            if apart || c.sizes[d] == 1 || !(in_a.has(dim) || in_b.has(dim)) {
                 continue;
             }
             match (summed.has(dim), in_a.has(dim), in_b.has(dim)) {
@@ -99,19 +125,49 @@ impl Product {
         outer.extend(more);
         outer.sort_by_key(|a| -a.c.abs());
         let dtype = values.ty(c.out).dtype;
-        let flops =
-            2.0 * (m.size * n.size * k.size) as f64 * outer.iter().chain(&sums).map(|a| a.size as f64).product::<f64>();
+        let pack = c.chunk.as_ref().map(|chunk| {
+            let axis = axis(chunk.dim as usize);
+            let source = form(chunk.source);
+            let bytes = values.ty(chunk.source).dtype.size() as i64;
+            let step: i64 = chunk.steps.iter().zip(&source.strides).map(|(k, s)| k * s * bytes).sum();
+            let mut program = copy_program(chunk, values, form, isa);
+            program.cursors.iter_mut().for_each(|c| c.value = (c.value == chunk.packed) as u32);
+            // The source is what stays in memory.
+            *if chunk.right { &mut fb } else { &mut fa } = Form { root: source.root, offset: 0, ..source };
+            let summed = summed.has(chunk.dim);
+            Box::new(Pack {
+                program,
+                right: chunk.right,
+                step: step as isize,
+                bytes: values.ty(chunk.packed).bytes(),
+                axis,
+                summed,
+            })
+        });
+        let parts = pack.as_ref().map_or(1, |p| p.axis.size);
+        let flops = 2.0
+            * (m.size * n.size * k.size * parts) as f64
+            * outer.iter().chain(&sums).map(|a| a.size as f64).product::<f64>();
         let cost = 150.0 + flops / FLOPS_PER_NS * (dtype.size() / 4) as f64;
         let place = |f: &Form, offset: isize| Place { value: f.root, offset };
         let places = [place(&fa, a0), place(&fb, b0), place(&fc, fc.offset as isize)];
-        Product { dtype, places, m, n, k, outer, sums, cost }
+        let few = if dtype == DType::F32 && sums.is_empty() && pack.is_none() { few_rows(m, n, k) } else { None };
+        Product { dtype, places, m, n, k, outer, sums, cost, pack, few }
     }
 
     /// Runs it.
     ///
     /// # Safety
     /// `memory` has valid memory for the operands and the result, which overlaps neither.
-    pub unsafe fn run(&self, memory: Memory, threads: usize) {
+    pub unsafe fn run(&self, memory: Memory, threads: usize) -> Result<(), Fault> {
+        if let Some((few, swapped)) = self.few {
+            // SAFETY: the caller's.
+            return unsafe { self.run_few(&few, swapped, memory, threads) };
+        }
+        if let Some(pack) = &self.pack {
+            // SAFETY: the caller's.
+            return unsafe { self.run_packed(pack, memory, threads) };
+        }
         let batches: usize = self.outer.iter().map(|a| a.size).product();
         let share = threads > 1 && self.cost >= threads::WORTH_SHARING;
         // Several products are divided among threads, one product is divided inside.
@@ -119,30 +175,118 @@ impl Product {
         let inside = if share && !apart { Parallelism::Rayon(threads) } else { Parallelism::None };
         threads::share(batches, if apart { threads } else { 1 }, &|from, to| {
             for batch in from..to {
-                let (mut a, mut b, mut c) = (self.places[0].offset, self.places[1].offset, self.places[2].offset);
-                let mut rest = batch;
-                for l in self.outer.iter().rev() {
-                    let i = (rest % l.size) as isize;
-                    rest /= l.size;
-                    (a, b, c) = (a + i * l.a, b + i * l.b, c + i * l.c);
-                }
+                let (a, b, c) = self.offsets(batch);
                 // SAFETY: the caller's; batches write disjoint parts of the result.
+                unsafe { self.matrices(self.pointers(memory), (a, b, c), false, inside) };
+            }
+        });
+        Ok(())
+    }
+
+    /// Where the operands and the result of a batch start.
+    fn offsets(&self, batch: usize) -> (isize, isize, isize) {
+        let (mut a, mut b, mut c) = (self.places[0].offset, self.places[1].offset, self.places[2].offset);
+        let mut rest = batch;
+        for l in self.outer.iter().rev() {
+            let i = (rest % l.size) as isize;
+            rest /= l.size;
+            (a, b, c) = (a + i * l.a, b + i * l.b, c + i * l.c);
+        }
+        (a, b, c)
+    }
+
+    /// Few vectors against a matrix, batch by batch; columns are divided among threads.
+    unsafe fn run_few(&self, few: &Few, swapped: bool, memory: Memory, threads: usize) -> Result<(), Fault> {
+        let failed = Failed::default();
+        let batches: usize = self.outer.iter().map(|a| a.size).product();
+        let parts = if threads > 1 && self.cost.max(self.traffic() as f64 / 16.0) >= threads::WORTH_SHARING {
+            threads
+        } else {
+            1
+        };
+        // A task is a stretch of columns of one batch.
+        let per_batch = if batches >= parts { 1 } else { (2 * parts).min(few.cols.div_ceil(64)).max(1) };
+        let step = few.cols.div_ceil(per_batch);
+        threads::share(batches * per_batch, parts, &|from, to| {
+            // Room for the vectors one behind the other, where they do not lie so.
+            let Some(block) = failed.block(if few.lies() { 0 } else { few.rows * few.depth * 4 }) else { return };
+            let packed = block.data() as *mut f32;
+            for task in from..to {
+                let (a, b, c) = self.offsets(task / per_batch);
+                let first = task % per_batch * step;
+                // SAFETY: the caller's; tasks write disjoint parts of the result.
                 unsafe {
-                    match self.dtype {
-                        DType::F64 => self.matrices::<f64>(memory, (a, b, c), inside),
-                        _ => self.matrices::<f32>(memory, (a, b, c), inside),
-                    }
+                    let a = (memory.at(self.places[0].value) as *const f32).offset(a);
+                    let b = (memory.at(self.places[1].value) as *const f32).offset(b);
+                    let c = (memory.at(self.places[2].value) as *mut f32).offset(c);
+                    let (x, w) = if swapped { (b, a) } else { (a, b) };
+                    few.run(x, w, c, first, (first + step).min(few.cols), packed);
                 }
             }
         });
+        failed.result()
     }
 
-    /// One matrix product at these offsets, with its sums.
-    unsafe fn matrices<T: Real>(&self, memory: Memory, at: (isize, isize, isize), parallelism: Parallelism) {
+    /// Part by part: the copy of an operand, then the products with it. Parts of the result are shared among threads;
+    /// parts of a sum follow each other.
+    unsafe fn run_packed(&self, pack: &Pack, memory: Memory, threads: usize) -> Result<(), Fault> {
+        let failed = Failed::default();
+        let share = threads > 1 && self.cost >= threads::WORTH_SHARING;
+        let apart = share && !pack.summed;
+        let inside = if share && !apart { threads } else { 1 };
+        let batches: usize = self.outer.iter().map(|a| a.size).product();
+        threads::share(pack.axis.size, if apart { threads } else { 1 }, &|from, to| {
+            let Some(block) = failed.block(pack.bytes) else { return };
+            for part in from..to {
+                let mut pointers = self.pointers(memory);
+                let own = if pack.right { 1 } else { 0 };
+                let local = [pointers[own].wrapping_offset(part as isize * pack.step), block.data()];
+                // SAFETY: the caller's; the block has room for the copy. Copies have no indices that could fail.
+                if let Err(f) = unsafe { pack.program.run(Memory(&local), &[], std::ptr::null_mut(), inside) } {
+                    return failed.set(f);
+                }
+                pointers[own] = block.data();
+                let i = part as isize;
+                for batch in 0..batches {
+                    let (mut a, mut b, c) = self.offsets(batch);
+                    (a, b) = if pack.right { (a + i * pack.axis.a, b) } else { (a, b + i * pack.axis.b) };
+                    let c = c + i * pack.axis.c;
+                    let parallelism = if inside > 1 { Parallelism::Rayon(inside) } else { Parallelism::None };
+                    // SAFETY: the caller's; parts that are not summed write disjoint parts of the result.
+                    unsafe { self.matrices(pointers, (a, b, c), pack.summed && part > 0, parallelism) };
+                }
+            }
+        });
+        failed.result()
+    }
+
+    /// Where the operands and the result are.
+    fn pointers(&self, memory: Memory) -> [*mut u8; 3] {
+        [memory.at(self.places[0].value), memory.at(self.places[1].value), memory.at(self.places[2].value)]
+    }
+
+    /// One matrix product at these offsets, with its sums; added to the result if `add`.
+    unsafe fn matrices(&self, at: [*mut u8; 3], offsets: (isize, isize, isize), add: bool, parallelism: Parallelism) {
+        // SAFETY: the caller's.
+        unsafe {
+            match self.dtype {
+                DType::F64 => self.matrices_of::<f64>(at, offsets, add, parallelism),
+                _ => self.matrices_of::<f32>(at, offsets, add, parallelism),
+            }
+        }
+    }
+
+    unsafe fn matrices_of<T: Real>(
+        &self,
+        at: [*mut u8; 3],
+        offsets: (isize, isize, isize),
+        add: bool,
+        parallelism: Parallelism,
+    ) {
         let total: usize = self.sums.iter().map(|a| a.size).product();
         let (m, n, k) = (self.m, self.n, self.k);
         for sum in 0..total {
-            let (mut a, mut b) = (at.0, at.1);
+            let (mut a, mut b) = (offsets.0, offsets.1);
             let mut rest = sum;
             for l in self.sums.iter().rev() {
                 let i = (rest % l.size) as isize;
@@ -151,9 +295,10 @@ impl Product {
             }
             // SAFETY: the caller's. Strides of `gemm` are (column, row); alpha scales the destination, beta the product.
             unsafe {
-                let a = (memory.at(self.places[0].value) as *const T).offset(a);
-                let b = (memory.at(self.places[1].value) as *const T).offset(b);
-                let c = (memory.at(self.places[2].value) as *mut T).offset(at.2);
+                let a = (at[0] as *const T).offset(a);
+                let b = (at[1] as *const T).offset(b);
+                let c = (at[2] as *mut T).offset(offsets.2);
+                let read = add || sum > 0;
                 gemm::gemm(
                     m.size,
                     n.size,
@@ -161,7 +306,7 @@ impl Product {
                     c,
                     n.c,
                     m.c,
-                    sum > 0,
+                    read,
                     a,
                     k.a,
                     m.a,
@@ -190,9 +335,45 @@ impl Product {
     pub fn describe(&self) -> String {
         let batches: usize = self.outer.iter().map(|a| a.size).product();
         let sums: usize = self.sums.iter().map(|a| a.size).product();
+        let parts = self.pack.as_ref().map_or(String::new(), |p| {
+            format!(", its {} operand copied in {} parts", if p.right { "right" } else { "left" }, p.axis.size)
+        });
         let times = |n: usize, what: &str| if n > 1 { format!("{n} {what} ") } else { String::new() };
         let (m, n, k) = (self.m.size, self.n.size, self.k.size);
-        format!("{}{}product {m}x{n}x{k} {}", times(batches, "times"), times(sums, "summed"), self.dtype)
+        format!("{}{}product {m}x{n}x{k} {}{parts}", times(batches, "times"), times(sums, "summed"), self.dtype)
+    }
+}
+
+/// The copy of an operand, from its source to the packed value.
+fn copy_program(chunk: &Chunk, values: &Values, form: &dyn Fn(ValueId) -> Form, isa: Isa) -> Program {
+    let group = Group::of(chunk.copy.clone());
+    let env = Env { values, form, stored: &|v| v == chunk.packed };
+    loops::compile(&group, &env, isa)
+}
+
+/// The form for few vectors, where the product has few rows or few columns and the other operand lies well.
+fn few_rows(m: Axis, n: Axis, k: Axis) -> Option<(Few, bool)> {
+    let straight = Few { rows: m.size, cols: n.size, depth: k.size, a: (m.a, k.a), b: (k.b, n.b), c: (m.c, n.c) };
+    if m.size <= few::MOST && straight.fits() {
+        return Some((straight, false));
+    }
+    let swapped = Few { rows: n.size, cols: m.size, depth: k.size, a: (n.b, k.b), b: (k.a, m.a), c: (n.c, m.c) };
+    (n.size <= few::MOST && swapped.fits()).then_some((swapped, true))
+}
+
+/// What went wrong on any thread.
+#[derive(Default)]
+struct Failed(Mutex<Option<Fault>>);
+
+impl Failed {
+    fn set(&self, f: Fault) {
+        self.0.lock().unwrap_or_else(|e| e.into_inner()).get_or_insert(f);
+    }
+    fn block(&self, bytes: usize) -> Option<Block> {
+        Block::new(bytes).map_err(|e| self.set(Fault::OutOfMemory(e.bytes))).ok()
+    }
+    fn result(self) -> Result<(), Fault> {
+        self.0.into_inner().unwrap_or_else(|e| e.into_inner()).map_or(Ok(()), Err)
     }
 }
 

@@ -51,7 +51,11 @@ impl Item {
         let mut out = Vec::new();
         match self {
             Item::Group(g) => return g.reads(),
-            Item::Contract(c) => out.extend([c.a.value, c.b.value]),
+            Item::Contract(c) => {
+                let own = c.chunk.as_ref().map(|k| k.packed);
+                out.extend([c.a.value, c.b.value].into_iter().filter(|v| Some(*v) != own));
+                out.extend(c.chunk.as_ref().map(|k| k.source));
+            }
             Item::Scan(s) => out.push(s.input),
             Item::Opaque(o) => out.extend(&o.inputs),
         }

@@ -6,6 +6,7 @@ use fulgurite_core::DType;
 use fulgurite_core::lang::ast::Red;
 use fulgurite_core::nest::Nest;
 use smallvec::SmallVec;
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// The type of a value.
@@ -126,6 +127,26 @@ pub struct Contract {
     pub reduced: SmallVec<[Dim; 4]>,
     /// The result: f32 or f64.
     pub out: ValueId,
+    /// An operand that is copied part by part, just before it is used.
+    pub chunk: Option<Chunk>,
+}
+
+/// An operand that does not lie as a matrix (windows of a convolution): copied for one index of a dim at a time, so that
+/// the copy stays in the cache.
+#[derive(Clone, Debug)]
+pub struct Chunk {
+    /// Whether it is the right operand.
+    pub right: bool,
+    /// The dim that is run through outside.
+    pub dim: Dim,
+    /// Where the operand's elements come from.
+    pub source: ValueId,
+    /// The copy at index 0 of the dim; it defines the value that the contraction loads.
+    pub copy: Rc<Fragment>,
+    /// The value that it defines: it exists only while it is used.
+    pub packed: ValueId,
+    /// The index of each of the source's axes, as a multiple of the dim's.
+    pub steps: SmallVec<[i64; 4]>,
 }
 
 /// `out[…, n] = red over j < n (or ≤, >, ≥) of x[…, j]`, along the last axis.

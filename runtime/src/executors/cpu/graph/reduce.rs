@@ -2,8 +2,8 @@
 
 use super::convert::{Bound, Converter, Scope, Why};
 use super::filter::{Placement, conjuncts, mentions, walk};
-use super::piece::{Contract, Fragment, Out, Piece, Place, Scan};
-use super::{Affine, Axis, Dim, DimSet, Index, Load, NodeId, Op, ValueId};
+use super::piece::{Chunk, Contract, Fragment, Out, Piece, Place, Scan};
+use super::{Affine, Axis, Dim, DimSet, Graph, Index, Load, NodeId, Op, ValueId};
 use fulgurite_core::builtins::Builtin;
 use fulgurite_core::eval::nest::neutral;
 use fulgurite_core::lang::ast::Red;
@@ -11,6 +11,7 @@ use fulgurite_core::nest::{SExpr, SOp, SRange};
 use fulgurite_core::{DType, Scalar};
 use rustc_hash::FxHashSet;
 use smallvec::{SmallVec, smallvec};
+use std::rc::Rc;
 
 /// The parts of a reduction.
 struct Reduction<'e> {
@@ -189,35 +190,73 @@ impl Converter<'_> {
         if !bound.within(reduced) {
             return Ok(None);
         }
-        let a = self.packed(&mut sub, la, r.ty, da, reduced)?;
-        let b = self.packed(&mut sub, lb, r.ty, db, reduced)?;
-        let out = self.temporary(&r.free, r.ty);
         let sizes = sub.graph.sizes.clone();
-        self.pieces.push(Piece::Contract(Contract { sizes, a, b, axes, reduced: reduced.iter().collect(), out }));
+        let (mut a, mut b, mut chunk) = (la, lb, None);
+        for (right, other) in [(false, db), (true, da)] {
+            let (load, dims) = if right { (&mut b, db) } else { (&mut a, da) };
+            let lies = self.lies(load, &sizes);
+            if lies && self.values.ty(load.value).dtype == r.ty {
+                continue;
+            }
+            let apart = if lies || chunk.is_some() {
+                None
+            } else {
+                chunk_dim(load, dims.minus(other), dims.meet(reduced), &sizes)
+            };
+            let (packed, copy) = self.copy(&sizes, load, r.ty, dims, reduced, apart)?;
+            match apart {
+                Some(dim) => {
+                    let steps =
+                        load.idx.iter().map(|i| if let Index::Affine(a) = i { a.coef(dim) } else { 0 }).collect();
+                    let (source, packed_value) = (load.value, packed.value);
+                    chunk = Some(Chunk { right, dim, source, copy: Rc::new(copy), packed: packed_value, steps });
+                }
+                None => self.pieces.push(Piece::Map(copy)),
+            }
+            *load = packed;
+        }
+        let out = self.temporary(&r.free, r.ty);
+        self.pieces.push(Piece::Contract(Contract {
+            sizes,
+            a,
+            b,
+            axes,
+            reduced: reduced.iter().collect(),
+            out,
+            chunk,
+        }));
         Ok(Some(out))
     }
 
-    /// An operand as an in-range load of `ty`: itself, or a copy with one axis per dim where it is a window, has
-    /// padding, or is of a half type.
-    fn packed(&mut self, sub: &mut Scope, load: Load, ty: DType, dims: DimSet, reduced: DimSet) -> Result<Load, Why> {
+    /// Whether an operand is strided memory in which every element stands once.
+    fn lies(&self, load: &Load, sizes: &[usize]) -> bool {
         let window = load.idx.iter().any(|i| match i {
-            Index::Affine(a) => {
-                let spread: SmallVec<[(Dim, i64); 4]> = a.terms.clone();
-                overlaps(&spread, &sub.graph.sizes)
-            }
+            Index::Affine(a) => overlaps(&a.terms, sizes),
             Index::Node(_) => true,
         });
-        if !window && load.outside.is_none() && self.values.ty(load.value).dtype == ty {
-            return Ok(load);
-        }
-        let order: Vec<Dim> = dims.minus(reduced).iter().chain(dims.meet(reduced).iter()).collect();
-        let mut scope = Scope::new(0);
-        let mut map = vec![Affine::default(); sub.graph.sizes.len()];
+        !window && load.outside.is_none()
+    }
+
+    /// A copy of an operand with one axis per dim, those that are summed last; at index 0 of `apart`, if that is run
+    /// through outside.
+    fn copy(
+        &mut self,
+        sizes: &[usize],
+        load: &Load,
+        ty: DType,
+        dims: DimSet,
+        reduced: DimSet,
+        apart: Option<Dim>,
+    ) -> Result<(Load, Fragment), Why> {
+        let here = dims.minus(apart.map_or(DimSet::EMPTY, DimSet::one));
+        let order: Vec<Dim> = here.minus(reduced).iter().chain(here.meet(reduced).iter()).collect();
+        let mut graph = Graph::default();
+        let mut map = vec![Affine::default(); sizes.len()];
         let mut axes = Vec::new();
         let mut shape = Vec::new();
         for &d in &order {
-            let n = sub.graph.sizes[d as usize];
-            let fresh = scope.graph.dim(n);
+            let n = sizes[d as usize];
+            let fresh = graph.dim(n);
             map[d as usize] = Affine::dim(fresh);
             axes.push(smallvec![fresh]);
             shape.push(n);
@@ -228,11 +267,12 @@ impl Converter<'_> {
         });
         let idx = idx.collect::<Option<_>>().ok_or("an index leaves i64")?;
         let stored = self.values.ty(load.value).dtype.opmath();
-        let node = scope.graph.add(Op::Load(Load { value: load.value, idx, outside: load.outside }), stored);
-        let node = scope.graph.add(Op::Cast(node), ty);
+        let node = graph.add(Op::Load(Load { value: load.value, idx, outside: load.outside }), stored);
+        let node = graph.add(Op::Cast(node), ty);
         let value = self.values.add(ty, &shape);
-        self.emit(scope, value, node, Place::Axes(axes));
-        Ok(Load { value, idx: order.iter().map(|d| Index::Affine(Affine::dim(*d))).collect(), outside: None })
+        let fragment = Fragment { graph, outs: vec![Out { value, node, place: Place::Axes(axes) }], view: false };
+        let packed = Load { value, idx: order.iter().map(|d| Index::Affine(Affine::dim(*d))).collect(), outside: None };
+        Ok((packed, fragment))
     }
 
     /// A reduction of a map over loops, perhaps one that places its elements.
@@ -242,7 +282,8 @@ impl Converter<'_> {
         let mut conds = conjuncts(r.filter);
         let bound: Vec<usize> = r.vars.iter().map(|v| v.var).collect();
         let ordered = matches!(r.red, Red::Last | Red::First | Red::Only | Red::ArgMax | Red::ArgMin);
-        if !ordered {
+        // A range that was tested may stand on the loop that solving takes away.
+        if !ordered && tests.is_empty() {
             tests.extend(self.solve(&mut sub, &mut conds, &bound, &r.free));
         }
         if (r.red == Red::Sum && r.otherwise.is_none()) || (r.red == Red::Last && r.otherwise.is_some()) {
@@ -425,6 +466,34 @@ fn operand(s: &Scope, node: NodeId) -> Option<Load> {
         Op::Load(l) if l.idx.iter().all(|i| matches!(i, Index::Affine(_))) => Some(l.clone()),
         _ => None,
     }
+}
+
+/// Copies above this many elements are made part by part.
+const CHUNK: usize = 64 * 1024;
+
+/// The dim to run through outside while an operand is copied: one that only this operand has and that is no window's,
+/// so that its copies differ by an offset alone.
+fn chunk_dim(load: &Load, own: DimSet, reduced: DimSet, sizes: &[usize]) -> Option<Dim> {
+    let total: usize = load
+        .idx
+        .iter()
+        .flat_map(|i| if let Index::Affine(a) = i { a.dims().iter().collect::<Vec<_>>() } else { Vec::new() })
+        .collect::<DimSet>()
+        .iter()
+        .map(|d| sizes[d as usize])
+        .product();
+    if total <= CHUNK {
+        return None;
+    }
+    let alone = |d: Dim| {
+        let mut uses = load.idx.iter().filter(|i| matches!(i, Index::Affine(a) if a.coef(d) != 0));
+        matches!((uses.next(), uses.next()), (Some(Index::Affine(a)), None) if a.terms.len() == 1 && a.base == 0)
+    };
+    // A dim that is summed is in both operands: then the other one is run through with it.
+    own.union(reduced).iter().filter(|d| alone(*d)).find(|d| {
+        let left = total / sizes[*d as usize];
+        (1024..=16 * CHUNK).contains(&left)
+    })
 }
 
 /// Whether two positions of the dims give the same index: a window, not a mixed-radix number.

@@ -50,7 +50,7 @@ impl RowKernel {
             };
             match solved.env.item(p.name.name)? {
                 Item::Absent => {}
-                Item::Tensor(slot) => args.push(RowArg::Elem(*slot, d)),
+                Item::Tensor(slot) => args.push(RowArg::Elem(line.place(*slot)?, d)),
                 Item::Num(s) => args.push(RowArg::Number(*s, d)),
                 _ => return None,
             }

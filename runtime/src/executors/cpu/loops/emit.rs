@@ -74,8 +74,8 @@ pub(super) struct Emit<'a> {
     pub now: usize,
     /// Estimated nanoseconds per element of the whole domain.
     pub per_element: f64,
-    /// For aliasing: (walk, step) of every plain access.
-    pub touched: Vec<(u32, usize, usize)>,
+    /// For aliasing: the cursor, walk, stage of the walk, and step of every plain access.
+    pub touched: Vec<(u32, usize, usize, usize)>,
 }
 
 /// Walks of every node: that of its latest argument, one more behind a row's reduction.
@@ -557,12 +557,17 @@ impl Emit<'_> {
 
     /// Notes that the next step reads or writes a cursor.
     pub(super) fn touch(&mut self, cursor: u32, at: At) {
-        let step = match at {
-            At::Once | At::Pattern | At::Rows { after: false } => 0,
-            At::Rows { after: true } => usize::MAX,
-            At::Tiles => self.phase().tiles.len(),
+        if self.p.phases.is_empty() {
+            return self.touched.push((cursor, 0, 0, 0));
+        }
+        let (stage, step) = match at {
+            At::Once | At::Pattern => (0, 0),
+            At::Rows { after: false } => (1, self.phase().before.len()),
+            At::Tiles => (2, self.phase().tiles.len()),
+            At::Rows { after: true } => (3, self.phase().after.len()),
         };
-        self.touched.push((cursor, self.now, step));
+        let now = if stage == 0 { 0 } else { self.now };
+        self.touched.push((cursor, now, stage, step));
     }
 
     /// Notes that an operand is written in place.
@@ -583,7 +588,7 @@ impl Emit<'_> {
     fn aliases(&mut self) {
         let mut pairs = Vec::new();
         for (w, written) in self.p.cursors.iter().enumerate().filter(|(_, c)| c.writes) {
-            let first = self.touched.iter().filter(|t| t.0 == w as u32).map(|t| (t.1, t.2)).min();
+            let first = self.touched.iter().filter(|t| t.0 == w as u32).map(|t| (t.1, t.2, t.3)).min();
             let Some(first) = first else { continue };
             for read in self.p.cursors.iter().filter(|c| !c.writes) {
                 let all = self.p.cursors.iter().enumerate().filter(|(_, c)| !c.writes && c.value == read.value);
@@ -592,7 +597,8 @@ impl Emit<'_> {
                     c.at == written.at
                         && c.bytes == written.bytes
                         && uses.clone().count() > 0
-                        && uses.clone().all(|t| (t.1, t.2) <= first)
+                        && !c.sought
+                        && uses.clone().all(|t| (t.1, t.2, t.3) <= first)
                 });
                 if same && !pairs.contains(&(written.value, read.value)) {
                     pairs.push((written.value, read.value));

@@ -7,7 +7,7 @@ use super::super::kern::{self, reduce};
 use super::super::kernels;
 use super::emit::{At, Class, Emit, Loc, is_leaf};
 use super::program::*;
-use super::schedule::out_bytes;
+use super::schedule::{load_bytes, out_bytes};
 use fulgurite_core::DType;
 use fulgurite_core::builtins::{Builtin, cast_scalar};
 use fulgurite_core::kernel::TileFn;
@@ -43,17 +43,16 @@ impl Emit<'_> {
     /// A node that is computed for every element.
     pub(super) fn full(&mut self, id: NodeId, last_use: &FxHashMap<NodeId, NodeId>) {
         let node = self.group.graph.node(id).clone();
+        if let Op::Load(load) = &node.op
+            && let Some(cursor) = self.seek(load)
+        {
+            return self.sought(id, load, cursor);
+        }
         // Arguments first: leaves need registers of their own.
         let mut args: SmallVec<[NodeId; 4]> = SmallVec::new();
         node.op.for_each_arg(&mut |a| args.push(a));
         for &a in &args {
             self.operand(a);
-        }
-        if let Op::Load(load) = &node.op
-            && let Some(loc) = self.seek(id, load)
-        {
-            self.tiles.insert(id, loc);
-            return;
         }
         let dst = match self.destination(id) {
             Some(loc) => {
@@ -114,7 +113,8 @@ impl Emit<'_> {
         let node = self.group.graph.node(id).clone();
         let loc = match self.class[id as usize] {
             Class::Row => {
-                let dst = Loc::Reg(self.register(node.ty));
+                // A register of its own: it is filled before the tiles of a line, whatever they do.
+                let dst = Loc::Reg(self.reserve(self.tile * node.ty.size()));
                 let (src, bytes) = (self.rows.get(&id).copied().unwrap_or(0), node.ty.size());
                 let slot = self.slots(&[dst]);
                 let step = Step::Splat { f: kern::fill::splat(bytes, self.isa), dst: slot, src, bytes: bytes as u32 };
@@ -336,37 +336,56 @@ impl Emit<'_> {
         coords
     }
 
-    /// A gathered access whose indices vary by row only: the cursor is moved once per line.
-    fn seek(&mut self, id: NodeId, load: &Load) -> Option<Loc> {
-        let ty = self.group.graph.node(id).ty;
-        let ty_stored = self.env.values.ty(load.value).clone();
-        if self.n.tile.0 != 1 || load.outside.is_some() || ty_stored.dtype != ty || self.crosses[id as usize] {
+    /// The cursor of a gathered access whose indices vary by row only: it is moved once per line.
+    fn seek(&mut self, load: &Load) -> Option<u32> {
+        if self.n.tile.0 != 1 || load.outside.is_some() || load.idx.iter().all(|i| matches!(i, Index::Affine(_))) {
             return None;
         }
-        let form = (self.env.form)(load.value);
+        let (form, ty) = ((self.env.form)(load.value), self.env.values.ty(load.value).clone());
+        let bytes = ty.dtype.size();
         let mut coords = Vec::new();
         for (axis, index) in load.idx.iter().enumerate() {
             let Index::Node(n) = index else { continue };
-            let reg = *self.rows.get(n)?;
-            coords.push(Coord {
-                slot: reg,
-                stride: form.strides[axis] * ty_stored.dtype.size() as i64,
-                size: ty_stored.shape[axis] as i64,
-                axis,
-            });
+            let slot = *self.rows.get(n)?;
+            coords.push(Coord { slot, stride: form.strides[axis] * bytes as i64, size: ty.shape[axis] as i64, axis });
         }
-        let at = self.n.lin(&super::schedule::load_bytes(load, self.env, self.group.graph.sizes.len()));
+        let at = self.n.lin(&load_bytes(load, self.env, self.group.graph.sizes.len()));
         let cursor = self.p.cursors.len() as u32;
-        self.p.cursors.push(Cursor { value: form.root, at, bytes: ty.size(), writes: false, sought: true });
+        self.p.cursors.push(Cursor { value: form.root, at, bytes, writes: false, sought: true });
         self.phase().lines.push(Step::Seek { cursor, coords });
-        self.per_element += 0.05;
-        if self.lies_like_register(cursor) {
-            return Some(Loc::Memory(cursor));
+        Some(cursor)
+    }
+
+    /// The node that a moved cursor reads.
+    fn sought(&mut self, id: NodeId, load: &Load, cursor: u32) {
+        let (ty, stored) = (self.group.graph.node(id).ty, self.env.values.ty(load.value).dtype);
+        let lasting = self.destination(id);
+        if let Some(loc) = lasting {
+            self.lasting.insert(id, loc);
         }
-        let dst = Loc::Reg(self.register(ty));
-        let slot = self.slots(&[dst]);
-        self.push(At::Tiles, Step::Load { f: kern::copy::load(ty.size(), self.isa), cursor, dst: slot });
-        Some(dst)
+        let like = self.lies_like_register(cursor);
+        self.per_element += 0.05;
+        if stored == ty && like && lasting.is_none() {
+            self.tiles.insert(id, Loc::Memory(cursor));
+            return;
+        }
+        let dst = lasting.unwrap_or_else(|| Loc::Reg(self.register(ty)));
+        let raw = match (stored == ty, like) {
+            (true, _) => dst,
+            (false, true) => Loc::Memory(cursor),
+            (false, false) => Loc::Reg(self.reserve(self.tile * 2)),
+        };
+        if raw != Loc::Memory(cursor) {
+            let slot = self.slots(&[raw]);
+            self.written(raw);
+            self.push(At::Tiles, Step::Load { f: kern::copy::load(stored.size(), self.isa), cursor, dst: slot });
+        }
+        if stored != ty {
+            let (ins, outs) = (self.slots(&[raw]), self.slots(&[dst]));
+            self.written(dst);
+            self.push(At::Tiles, Step::Kernel { f: kern::half::widen(stored, self.isa), ins, outs, nums: 0 });
+        }
+        self.tiles.insert(id, dst);
     }
 
     /// A reduction: into its rows' accumulators, or those of the panel.
