@@ -48,7 +48,10 @@ pub(crate) fn checks(line: &Line) -> Result<Vec<Check>, ExecError> {
             line: Some(line.id()),
             help: r.help,
         })?;
-        out.push(Check { nest: Arc::new(line.renumbered(nest)), message: format!("`{}`: {}", row.op, require.message) });
+        out.push(Check {
+            nest: Arc::new(line.renumbered(nest)),
+            message: format!("`{}`: {}", row.op, require.message),
+        });
     }
     Ok(out)
 }

@@ -62,7 +62,8 @@ pub fn run(args: &args::Train, ui: &Ui) -> Outcome {
         Some(found) => {
             same_text(found, &corpus)?;
             let (learner, key) = found.load(fresh, key)?;
-            let folder = args.out.as_deref().map_or_else(|| Ok(Folder::of(&found.path)), |out| Folder::create(Some(out)))?;
+            let folder =
+                args.out.as_deref().map_or_else(|| Ok(Folder::of(&found.path)), |out| Folder::create(Some(out)))?;
             (folder, found.step, learner, key)
         }
     };
