@@ -1,9 +1,11 @@
 //! Rows against values that PyTorch gave. What a row means is written by us, and nothing can prove that it is what
 //! people expect under its name; these values pin it.
 
-use fulgurite_core::DType;
 use fulgurite_core::eval::nest::{Array, Data};
-use fulgurite_tests::oracle;
+use fulgurite_core::{DType, sig};
+use fulgurite_tests::bridge;
+use fulgurite_tests::calls::Call;
+use fulgurite_tests::oracle::{self, Operand};
 use fulgurite_tests::recorded::{self, Case};
 use fulgurite_tests::rows::rows;
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -13,7 +15,7 @@ use std::collections::HashMap;
 const WITHOUT: &[&str] = &["dropout", "uniform", "randn"];
 /// At least so many recorded calls per row.
 const LEAST: usize = 2;
-/// PyTorch's f64 results carry rounding of their own: some hundred units in the last place in long sums.
+/// PyTorch's f64 results carry rounding of their own: some thousand units in the last place where a sum cancels.
 const TOLERANCE: f64 = 1e-10;
 /// Where PyTorch computes a default float (integers that become floats, `full`), its results have f32 precision.
 const TOLERANCE_F32: f64 = 1e-6;
@@ -23,7 +25,14 @@ fn main() {
     let mut trials = vec![Trial::test("every_row_is_recorded", every_row)];
     for case in recorded::cases() {
         match case {
-            Ok(case) => trials.push(Trial::test(format!("{}::meaning", case.name), move || meaning(&case))),
+            Ok(case) => {
+                let case: &'static Case = Box::leak(Box::new(case));
+                trials.push(Trial::test(format!("{}::meaning", case.name), move || meaning(case)));
+                trials.push(Trial::test(format!("{}::cpu", case.name), move || cpu(case)));
+                if !case.gradients.is_empty() {
+                    trials.push(Trial::test(format!("{}::gradient", case.name), move || gradient(case)));
+                }
+            }
             Err(text) => trials.push(Trial::test(text.clone(), move || Err(Failed::from(text)))),
         }
     }
@@ -47,6 +56,44 @@ fn meaning(case: &Case) -> Result<(), Failed> {
     }
     for (i, (got, want)) in got.iter().zip(&case.out).enumerate() {
         compare(got, want).map_err(|e| format!("result {i}: {e}"))?;
+    }
+    Ok(())
+}
+
+fn call(case: &Case) -> Result<Call, Failed> {
+    let solved = sig::solve(&case.row.row, &case.args, &Operand::ty).map_err(|e| e.to_string())?;
+    Ok(Call { row: case.row.row.clone(), args: case.args.clone(), solved })
+}
+
+/// So do the kernels.
+fn cpu(case: &Case) -> Result<(), Failed> {
+    let got = bridge::execute(&call(case)?, &["cpu", "interp"], 1).map_err(|e| e.to_string())?;
+    for (i, (got, want)) in got.iter().zip(&case.out).enumerate() {
+        compare(got, want).map_err(|e| format!("result {i}: {e}"))?;
+    }
+    Ok(())
+}
+
+/// And the gradients, conventions at kinks included.
+fn gradient(case: &Case) -> Result<(), Failed> {
+    let call = call(case)?;
+    let cotangents = case.cotangents.iter().zip(&case.out).filter(|(_, out)| out.dtype.is_float());
+    let cotangents: Vec<Array<f64>> = cotangents
+        .map(|(g, out)| g.clone().unwrap_or_else(|| bridge::with_values(out, vec![0.0; out.len()])))
+        .collect();
+    let (_, grads) = bridge::vjp(&call, &bridge::floats(&call), &cotangents).map_err(|e| e.to_string())?;
+    // the gradients stand in the order of all float tensors; those of some arguments were recorded
+    let mut at = 0;
+    for (i, arg) in call.args.iter().enumerate() {
+        let mut floats = 0;
+        arg.for_each(&mut |o| floats += o.is_float_tensor() as usize);
+        if let Some((_, want)) = case.gradients.iter().find(|(k, _)| *k == i) {
+            for (got, want) in grads[at..at + floats].iter().zip(want) {
+                let name = call.row.sig.params[i].name.name;
+                compare(got, want).map_err(|e| format!("the gradient of `{name}`: {e}"))?;
+            }
+        }
+        at += floats;
     }
     Ok(())
 }

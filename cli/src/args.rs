@@ -2,6 +2,7 @@
 
 use crate::ui::Wishes;
 use clap::{Args, Parser, Subcommand};
+use fulgurite_codegen::cli as ops;
 use std::path::PathBuf;
 
 /// The command line.
@@ -28,7 +29,7 @@ Examples:
 Exit status: 0 fine, 1 a check failed, 2 wrong use, 101 a bug of fulgurite";
 
 /// Options of every command.
-#[derive(Args, Clone, Copy, Default, Debug)]
+#[derive(Args, Clone, Default, Debug)]
 pub struct Common {
     /// One JSON object a line on standard output
     #[arg(long, global = true, help_heading = "Output")]
@@ -42,11 +43,32 @@ pub struct Common {
     /// No characters beyond ASCII in curves and bars
     #[arg(long, global = true, help_heading = "Output")]
     pub ascii: bool,
+    /// When to use colours
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", help_heading = "Output")]
+    pub color: ops::When,
+    /// The operator database; otherwise `ops.yaml` here or in a folder above
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Operators")]
+    pub file: Option<PathBuf>,
+    /// A database whose rows may be called; it is read, not checked
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Operators")]
+    pub upstream: Option<PathBuf>,
 }
 
-impl From<Common> for Wishes {
-    fn from(c: Common) -> Wishes {
-        Wishes { json: c.json, quiet: c.quiet, verbose: c.verbose, ascii: c.ascii }
+impl Common {
+    /// What the terminal is asked.
+    pub fn wishes(&self) -> Wishes {
+        let colour = match self.color {
+            ops::When::Auto => None,
+            ops::When::Always => Some(true),
+            ops::When::Never => Some(false),
+        };
+        Wishes { json: self.json, quiet: self.quiet, verbose: self.verbose, ascii: self.ascii, colour }
+    }
+
+    /// The same as `cargo ops` takes them.
+    pub fn ops(self) -> ops::Common {
+        let Common { json, quiet, color, file, upstream, .. } = self;
+        ops::Common { file, upstream, json, quiet, color }
     }
 }
 
@@ -61,6 +83,9 @@ pub enum Command {
     Eval(Eval),
     /// Run the workloads of the benchmark protocol
     Bench(Bench),
+    /// What `cargo ops` does: check, explain, new, list
+    #[command(flatten)]
+    Ops(ops::Verb),
 }
 
 /// Options of `train`.
@@ -200,6 +225,7 @@ mod tests {
         assert!(Cli::parse_from(["fulgurite"]).command.is_none());
         assert!(Cli::try_parse_from(["fulgurite", "train", "--resume", "x", "--lr", "3"]).is_err());
         let cli = Cli::parse_from(["fulgurite", "bench", "--serve", "--threads", "2", "--json"]);
+        assert!(matches!(Cli::parse_from(["fulgurite", "explain", "gelu"]).command, Some(Command::Ops(_))));
         assert!(cli.common.json && matches!(cli.command, Some(Command::Bench(Bench { serve: true, .. }))));
     }
 }

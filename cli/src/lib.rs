@@ -37,9 +37,9 @@ pub fn main() -> ExitCode {
             return ExitCode::from(if fine { 0 } else { fault::USAGE });
         }
     };
-    let ui = Ui::new(cli.common.into());
-    match cmd::run(cli.command, &ui) {
-        Ok(()) => ExitCode::SUCCESS,
+    let ui = Ui::new(cli.common.wishes());
+    match cmd::run(cli, &ui) {
+        Ok(status) => ExitCode::from(status),
         Err(fault) => {
             ui.fault(&fault);
             ExitCode::from(fault.status)

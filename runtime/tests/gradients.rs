@@ -154,6 +154,13 @@ fn composites() {
 }
 
 #[test]
+fn bodies_that_yield_their_argument() {
+    check(
+        "fn f(x: f64[2]) {\n (a: f64[2], b: f64[2]) = twice(x)\n c: f64[2] = same(b)\n s: f64[2] = mul(a, c)\n return s, c\n}",
+    );
+}
+
+#[test]
 fn several_results() {
     check("fn f(x: f64[2, 3]) {\n (v: f64[2], i: i64[2]) = max_dim(x, dim=1)\n w: f64[2] = mul(v, v)\n return w, i\n}");
 }

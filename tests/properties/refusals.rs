@@ -293,7 +293,7 @@ fn conditions(row: &TestRow, rng: &mut Rng, faults: &mut Vec<String>) {
 /// A condition on elements or run-time numbers is not the signature's to decide.
 fn reads_elements(row: &fulgurite_core::row::Row, cond: &Expr) -> bool {
     let mut found = false;
-    fulgurite_tests::syntax::map(cond, &mut |e| {
+    fulgurite_core::derive::walk::map(cond, &mut |e| {
         if let Node::Call(f, _) = &*e.node
             && matches!(f.name.as_str(), "some" | "size" | "len" | "is_tensor" | "is_number" | "is_int" | "is_bool")
         {

@@ -5,6 +5,8 @@
 //! | [`rows`] | the database under test |
 //! | [`calls`] | valid calls of a row, made from its signature alone |
 //! | [`oracle`] | what a call means: the row's own text, evaluated plainly |
+//! | [`bound`], [`guard`] | numbers with an error bound, numbers that remember their branches |
+//! | [`bridge`] | the same calls on the runtime |
 //! | [`recorded`] | values that PyTorch gave |
 //! | [`rng`] | random numbers that are the same everywhere |
 
@@ -16,4 +18,3 @@ pub mod oracle;
 pub mod recorded;
 pub mod rng;
 pub mod rows;
-pub mod syntax;

@@ -5,6 +5,7 @@
 //! with an error bound ([`crate::bound`]), f64 that remembers its branches ([`crate::guard`]).
 
 use crate::rows::rows;
+use fulgurite_core::derive::walk;
 use fulgurite_core::eval::nest::{self, Array, Data, Field, NestError};
 use fulgurite_core::eval::tensor::{self, Machine};
 use fulgurite_core::lang::ast::*;
@@ -226,7 +227,7 @@ fn check_elements<F: Domain>(row: &Row, args: &[Value<Operand<F>>], solved: &Sol
 fn elementwise(row: &Row, cond: &Expr) -> Option<Expr> {
     let mut binds: Vec<Bind> = Vec::new();
     let mut found = false;
-    let value = crate::syntax::map(cond, &mut |e| {
+    let value = walk::map(cond, &mut |e| {
         if let Node::Call(f, _) = &*e.node
             && matches!(
                 f.name.as_str(),

@@ -6,30 +6,40 @@ mod trace;
 mod train;
 
 use crate::args::{Cli, Command};
-use crate::fault::Outcome;
+use crate::fault::{BUG, Fault};
 use crate::ui::Ui;
 use clap::Parser;
+use fulgurite_codegen::cli::{self as ops, OpsCommand};
+use std::io::Write;
 
-/// Runs a command; without one, the demo.
+/// Runs a command; without one, the demo. Gives the exit status.
 ///
 /// # Errors
 /// Why it stopped.
-pub fn run(command: Option<Command>, ui: &Ui) -> Outcome {
-    let command = match command {
+pub fn run(cli: Cli, ui: &Ui) -> Result<u8, Fault> {
+    let command = match cli.command {
         Some(command) => command,
         None => {
             ui.status("Running", "fulgurite train (no command given: this is the demo; --help for more)");
             // the defaults stand in the table alone: they are read from there
             match Cli::parse_from(["fulgurite", "train"]).command {
                 Some(command) => command,
-                None => return Ok(()),
+                None => return Ok(0),
             }
         }
     };
-    match command {
+    let done = match command {
         Command::Train(args) => train::run(&args, ui),
         Command::Trace(args) => trace::run(&args, ui),
         Command::Eval(args) => eval::run(&args, ui),
         Command::Bench(args) => bench::run(&args, ui),
-    }
+        Command::Ops(verb) => {
+            let (mut out, mut err) = (std::io::stdout().lock(), std::io::stderr());
+            let status = ops::run(OpsCommand { verb, common: cli.common.ops() }, &mut out, &mut err);
+            // what could not be written now has no reader
+            let _ = out.flush();
+            return Ok(u8::try_from(status).unwrap_or(BUG));
+        }
+    };
+    done.map(|()| 0)
 }

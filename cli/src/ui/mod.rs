@@ -26,6 +26,8 @@ pub struct Wishes {
     pub verbose: bool,
     /// No characters beyond ASCII.
     pub ascii: bool,
+    /// Colours or none, whatever the terminal.
+    pub colour: Option<bool>,
 }
 
 /// How a long command shows its progress.
@@ -80,7 +82,7 @@ impl Ui {
             (false, true) => Mode::Pretty,
             (false, false) => Mode::Plain,
         };
-        let colour = mode == Mode::Pretty && !set("NO_COLOR");
+        let colour = wishes.colour.unwrap_or(mode == Mode::Pretty && !set("NO_COLOR"));
         let columns = std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok()).or_else(terminal_columns);
         Ui { wishes, mode, colour, width: columns.unwrap_or(WIDEST).clamp(20, WIDEST), closed: Cell::new(false) }
     }

@@ -167,6 +167,12 @@ impl Matcher<'_> {
                 (None, None) => None,
                 (None, Some(_)) => return Err(Mismatch::Ambiguous),
                 (Some(l), None) => Some(l.len()),
+                // the argument's own shape has its axes of 1 too
+                (Some(_), Some(Axes { kind: AxesKind::Fn(f, args), not: false, .. })) if f.name == "of" => {
+                    let of = args.first().map(|a| a.name);
+                    let part = self.env.broadcast.iter().find(|b| Some(b.param) == of);
+                    Some(part.ok_or(Mismatch::Ambiguous)?.own.len())
+                }
                 (Some(l), Some(a)) => {
                     let kept = keep_flag(self.env, keep.as_ref())?;
                     Some(if kept { l.len() } else { statics::axes(self.env, a, l.len(), at)?.len() })

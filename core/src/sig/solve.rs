@@ -12,6 +12,9 @@ use crate::row::Row;
 use crate::{DType, Dim, Name, Scalar, TensorTy, Value};
 use smallvec::SmallVec;
 
+/// The longest list that a call yields: every item is a value of its own in a trace.
+const MOST_ITEMS: usize = 1 << 16;
+
 /// What an argument is.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ArgTy {
@@ -609,6 +612,13 @@ impl Call<'_> {
             None => OutTy::Tensor(one(&mut self.env, None)?),
             Some(ListLen::Expr(len)) => {
                 let n = statics::eval(&self.env, len, At::default())?.int()?.len();
+                if n > MOST_ITEMS {
+                    let message = format!(
+                        "`{}`: the result would be a list of {n} tensors, at most {MOST_ITEMS} can be",
+                        self.row.op
+                    );
+                    return Err(Refusal::new("E704", message).into());
+                }
                 OutTy::List((0..n).map(|i| one(&mut self.env, Some(i))).collect::<Result<_, Stop>>()?)
             }
             Some(_) => OutTy::FromBody,

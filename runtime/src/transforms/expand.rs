@@ -15,11 +15,17 @@ pub(super) struct Redirect {
 }
 
 impl Redirect {
+    /// What stands for `p`, followed to its end: what stands for a value may be redirected later.
     pub(super) fn get(&self, p: ProxyId) -> ProxyId {
-        self.map.get(&p).copied().unwrap_or(p)
+        let mut at = p;
+        while let Some(next) = self.map.get(&at) {
+            at = *next;
+        }
+        at
     }
     pub(super) fn insert(&mut self, old: ProxyId, new: ProxyId) {
-        if self.map.insert(old, self.get(new)).is_none() {
+        let new = self.get(new);
+        if old != new && self.map.insert(old, new).is_none() {
             self.order.push(old);
         }
     }

@@ -7,6 +7,7 @@ use super::facts::cotangent_name;
 use crate::bind::Builder;
 use crate::error::Error;
 use crate::trace::types::*;
+use fulgurite_core::derive::differentiable;
 use fulgurite_core::eval::tensor::{self, Machine};
 use fulgurite_core::lang::ast::Block;
 use fulgurite_core::sig::{ArgTy, Refusal};
@@ -141,12 +142,7 @@ fn scope(line: &BoundSymbol, flow: &[Option<ProxyId>]) -> Vec<(Name, Value<Proxy
         };
         names.push((out.name.name, value));
         names.push((cotangent_name(out.name.name), cotangent.clone()));
-        if !out
-            .ty
-            .elem
-            .iter()
-            .any(|e| matches!(e, fulgurite_core::lang::ast::Elem::Class(c) if *c == "bool" || *c == "i64"))
-        {
+        if differentiable(&out.ty) {
             floats.push(cotangent);
         }
     }

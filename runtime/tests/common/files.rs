@@ -1,4 +1,4 @@
-//! Trace files: cases `--- name ---`, each an input, a line `--- transform`, and what it gives.
+//! Trace files: an input, a line `--- transform`, and what the transform gives.
 
 use fulgurite_runtime::trace::{PrintOptions, Trace};
 use std::path::{Path, PathBuf};

@@ -276,6 +276,9 @@ pub const ROWS: &[RowText] = &[
     ),
     // a composite that draws twice
     decomp("noisy", "(x: T[..S], key: Key) -> T[..S]", "dropout(dropout(x, key), key)", &[]),
+    // bodies that yield an argument, and a value twice
+    decomp("same", "(x: T[..S]) -> T[..S]", "x", &[]),
+    decomp("twice", "(x: T[..S]) -> (a: T[..S], b: T[..S])", "let y = same(x); (y, y)", &[]),
     decomp(
         "momentum",
         "(x: T[..S], mut m: T[..S]; rate: f64 = 0.9) -> T[..S]",

@@ -4,8 +4,8 @@ use super::{Call, Sketch, Slot, Wish};
 use crate::oracle::{self, Operand};
 use crate::rng::Rng;
 use crate::rows::TestRow;
-use crate::syntax;
 use fulgurite_core::builtins::{Builtin, cast_f64, cast_int};
+use fulgurite_core::derive::walk;
 use fulgurite_core::eval::nest::{Array, Data};
 use fulgurite_core::lang::ast::*;
 use fulgurite_core::row::Row;
@@ -53,21 +53,21 @@ fn met(row: &Row, body: &Block, name: Name) -> Option<(f64, f64)> {
     }
     let mut found: Option<(f64, f64)> = None;
     let is_param = |e: &Expr| matches!(&*e.node, Node::Name(n) if *n == name);
-    syntax::visit(body, &mut |e| {
+    walk::map_block(body, &mut |e| {
         let (builtin, args) = match &*e.node {
             Node::Call(f, args) => {
-                (Builtin::from_name(f.name.as_str()), args.iter().map(|a| &a.value).collect::<Vec<_>>())
+                (Builtin::from_name(f.name.as_str())?, args.iter().map(|a| &a.value).collect::<Vec<_>>())
             }
-            Node::Binary(BinOp::Div, a, b) => (Some(Builtin::Div), vec![a, b]),
-            Node::Binary(BinOp::Rem, a, b) => (Some(Builtin::RemFloor), vec![a, b]),
-            _ => return,
+            Node::Binary(BinOp::Div, a, b) => (Builtin::Div, vec![a, b]),
+            Node::Binary(BinOp::Rem, a, b) => (Builtin::RemFloor, vec![a, b]),
+            _ => return None,
         };
-        let Some(builtin) = builtin else { return };
         for (arg, sample) in args.into_iter().zip(builtin.record().sample) {
             if is_param(arg) {
                 found = Some(found.map_or(*sample, |(lo, hi)| (lo.max(sample.0), hi.min(sample.1))));
             }
         }
+        None
     });
     found.filter(|(lo, hi)| lo < hi)
 }

@@ -18,7 +18,7 @@ use fulgurite_core::{DType, Value};
 use super::machine::show;
 use super::rows::ty;
 use names::Free;
-use sizes::{Sizes, Variant};
+use sizes::Sizes;
 
 /// Most cases of one row.
 const MOST: usize = 96;
@@ -55,7 +55,6 @@ impl Case {
 }
 
 /// Which alternative of each independent decision a call takes.
-#[derive(Clone)]
 struct Choice<'a> {
     /// Per argument: which class of its union, or none if it is absent.
     params: &'a [Option<usize>],

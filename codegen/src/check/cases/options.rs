@@ -6,7 +6,6 @@ use fulgurite_core::sig::statics::{self, At};
 use fulgurite_core::sig::{ArgTy, Env, Item, Size};
 use fulgurite_core::{DType, Dim, Name, Scalar, Value};
 
-use super::params::is_static;
 use super::{Choice, Turn};
 use crate::check::walk;
 
@@ -46,7 +45,8 @@ fn value(row: &Row, env: &Env, opt: &Opt, alternative: usize, turn: Turn, salt: 
         return Some(Value::Absent);
     }
     let mut candidates = candidates(row, env, opt)?;
-    if is_static(&opt.ty) {
+    // each of these is an alternative of its own
+    if matches!(opt.ty, OptType::Bool | OptType::Enum(_)) {
         return candidates.into_iter().nth(alternative);
     }
     // the default is one more candidate; where a condition reads the number it is the first alternative

@@ -1,6 +1,6 @@
 //! Arguments: presence, alternatives of unions, dtypes, shapes that broadcast.
 
-use fulgurite_core::lang::{DimKind, DimPat, Elem, Node, OptType, Param};
+use fulgurite_core::lang::{DimKind, DimPat, Elem, Node, Param};
 use fulgurite_core::row::Row;
 use fulgurite_core::sig::shapes::{self, Axis, Index};
 use fulgurite_core::sig::statics::At;
@@ -129,7 +129,7 @@ fn broadcasting(i: usize, dtype: DType, full: &[i64], choice: &Choice) -> Value<
 }
 
 /// The dtype of an argument of class `elem` where `T` is `t`.
-pub(crate) fn dtype(elem: &Elem, t: DType) -> Option<DType> {
+fn dtype(elem: &Elem, t: DType) -> Option<DType> {
     Some(match elem {
         Elem::Var(_) => t,
         Elem::Index => DType::I64,
@@ -155,7 +155,7 @@ fn shape(env: &Env, param: &Param, dims: &[DimPat], at: At, choice: &Choice, var
             _ => out.extend(axes),
         }
     }
-    let imagined = matches!(dims, [.., _]) && dims.iter().any(|d| matches!(d.kind, DimKind::One { at: Some(_), .. }));
+    let imagined = dims.iter().any(|d| matches!(d.kind, DimKind::One { at: Some(_), .. }));
     // an axis named by an option may be that of a tensor of rank 0
     if variant == Variant::Ones && imagined && out.len() == 1 && matches!(out[0].index, Index::One(_)) {
         out.clear();
@@ -175,9 +175,4 @@ fn narrowed(axes: Vec<Axis>, choice: &Choice, salt: u64) -> Vec<Axis> {
         }
         _ => axes,
     }
-}
-
-/// Whether an option's alternatives depend on nothing but itself.
-pub(super) fn is_static(ty: &OptType) -> bool {
-    matches!(ty, OptType::Bool | OptType::Enum(_))
 }

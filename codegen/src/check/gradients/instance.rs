@@ -57,16 +57,16 @@ pub struct Instance<'a> {
 type Grad = Vec<Vec<f64>>;
 
 impl<'a> Instance<'a> {
-    /// Data for `case`; index tensors stay in range. `None` where the row has no value on any that were tried.
+    /// Data for `case`; indices are below `most`, or below what keeps them in range. `None` where the row has no value
+    /// on any data that were tried.
     pub fn new(
         library: &Library<'_>,
         row: &'a Row,
         case: &'a Case,
         domain: &Domain,
         seed: u64,
+        mut most: i64,
     ) -> Option<Instance<'a>> {
-        // the largest index that any argument could take; smaller ones until all are in range
-        let mut most = sizes(case).max(1);
         loop {
             let mut numbers = Numbers::new(seed);
             let args: Vec<Value<V<f64>>> = row
@@ -286,15 +286,22 @@ fn floats(v: &Value<V<f64>>) -> bool {
     float
 }
 
-/// The largest size of a call.
-fn sizes(case: &Case) -> i64 {
-    let sizes = case.solved.env.sizes.iter().flat_map(|(_, s)| match s {
-        Size::One(d) => vec![d.value()],
-        Size::List(l) => l.iter().map(|d| d.value()).collect(),
-        Size::Each(l) => l.iter().map(|d| d.value()).collect(),
-        Size::EachList(_) => vec![],
-    });
-    sizes.max().unwrap_or(1).min(12)
+/// The smallest and largest size of a call: what indices may be below.
+pub fn sizes(case: &Case) -> (i64, i64) {
+    let sizes: Vec<i64> = case
+        .solved
+        .env
+        .sizes
+        .iter()
+        .flat_map(|(_, s)| match s {
+            Size::One(d) => vec![d.value()],
+            Size::List(l) => l.iter().map(|d| d.value()).collect(),
+            Size::Each(l) => l.iter().map(|d| d.value()).collect(),
+            Size::EachList(_) => vec![],
+        })
+        .collect();
+    let least = sizes.iter().copied().filter(|n| *n > 0).min().unwrap_or(1);
+    (least, sizes.into_iter().max().unwrap_or(1).clamp(1, 12))
 }
 
 fn fill(

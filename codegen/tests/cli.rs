@@ -1,0 +1,229 @@
+//! The command `cargo ops`: what it prints where, what it writes, how it ends.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use fulgurite_codegen::cli::run_words;
+use serde_json::Value;
+
+const ROWS: &str = "\
+ops:
+- op: mul
+  doc: Product
+  sig: '(x: T, y: T) -> T'
+  promote: default
+  expr: x * y
+  aten: [mul.Tensor]
+
+- op: softplus
+  doc: ln(1 + exp(x)), without overflow
+  sig: '(x: T) -> T'
+  promote: float
+  expr: if x > 20 { x } else { log1p(exp(x)) }
+";
+
+/// A folder of this test's own with a database in it.
+struct Folder {
+    path: PathBuf,
+}
+
+impl Folder {
+    fn new(name: &str, database: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("fulgurite-cli-{}-{name}", std::process::id()));
+        fs::create_dir_all(&path).expect("a folder");
+        let folder = Folder { path };
+        fs::write(folder.database(), database).expect("a database");
+        folder
+    }
+
+    fn database(&self) -> PathBuf {
+        self.path.join("ops.yaml")
+    }
+
+    fn text(&self) -> String {
+        fs::read_to_string(self.database()).expect("the database")
+    }
+
+    /// Status, standard output, standard error.
+    fn run(&self, words: &[&str]) -> (i32, String, String) {
+        let file = format!("--file={}", self.database().display());
+        let words = ["ops"].iter().chain(words).copied().chain([file.as_str(), "--color=never"]);
+        run(words)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+fn run<'a>(words: impl Iterator<Item = &'a str>) -> (i32, String, String) {
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let status = run_words(words.map(OsString::from), &mut out, &mut err);
+    let text = |bytes| String::from_utf8(bytes).expect("text");
+    (status, text(out), text(err))
+}
+
+/// Every line of an output is an object of version 1.
+fn objects(out: &str) -> Vec<Value> {
+    let objects: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).expect("an object")).collect();
+    assert!(objects.iter().all(|object| object["v"] == 1), "{out}");
+    objects
+}
+
+#[test]
+fn a_right_database_is_one_line() {
+    let folder = Folder::new("right", ROWS);
+    let (status, out, err) = folder.run(&["check"]);
+    assert_eq!((status, err.as_str()), (0, ""), "{out}");
+    assert!(out.starts_with("Checked 2 rows in ") && out.lines().count() == 1, "{out}");
+    let (status, out, _) = folder.run(&["check", "--quiet"]);
+    assert_eq!((status, out.as_str()), (0, ""));
+    let (status, out, _) = folder.run(&["check", "--json"]);
+    assert_eq!(status, 0);
+    assert_eq!(objects(&out)[0]["rows"], 2);
+}
+
+#[test]
+fn a_wrong_database_fails() {
+    let folder = Folder::new("wrong", &ROWS.replace("log1p(exp(x))", "log1p(exq(x))"));
+    let (status, out, err) = folder.run(&["check"]);
+    assert_eq!((status, out.as_str()), (1, ""));
+    assert!(err.contains("error[E007]") && err.contains("did you mean `exp`?"), "{err}");
+    assert!(!err.contains('\u{1b}'));
+    let (status, out, err) = folder.run(&["check", "--json"]);
+    assert_eq!((status, err.as_str()), (1, ""));
+    let objects = objects(&out);
+    assert_eq!((&objects[0]["code"], &objects[0]["line"]), (&Value::from("E007"), &Value::from(13)));
+    assert_eq!(objects[1]["errors"], 1);
+}
+
+#[test]
+fn wrong_use_is_status_2() {
+    let folder = Folder::new("use", ROWS);
+    let missing = folder.path.join("none.yaml");
+    let (status, out, err) = folder.run(&["check", &missing.display().to_string()]);
+    assert_eq!((status, out.as_str()), (2, ""));
+    assert!(err.starts_with("error[E910]: "), "{err}");
+    assert_eq!(folder.run(&["chekc"]).0, 2);
+    assert_eq!(folder.run(&["new", "mish"]).0, 2);
+    let (status, out, _) = run(["ops", "--help"].into_iter());
+    assert!(status == 0 && out.contains("cargo ops check"), "{out}");
+    // as an installed subcommand of cargo
+    assert_eq!(run(["cargo-ops", "ops", "--version"].into_iter()).0, 0);
+}
+
+#[test]
+fn rows_are_explained() {
+    let folder = Folder::new("explain", ROWS);
+    let (status, out, _) = folder.run(&["explain", "mul"]);
+    assert_eq!(status, 0);
+    for part in [
+        "mul(x: T, y: T) -> T",
+        "pointwise",
+        "ops.yaml:2:7",
+        "x * y",
+        "d/dx",
+        "derived",
+        "in x; in y",
+        "aten.mul.Tensor",
+    ] {
+        assert!(out.contains(part), "no {part} in\n{out}");
+    }
+    assert!(out.lines().all(|line| line.chars().count() <= 160), "{out}");
+    let (status, out, _) = folder.run(&["explain", "mul", "--json"]);
+    assert_eq!(status, 0);
+    assert_eq!(objects(&out)[0]["kind"], "pointwise");
+    let (status, out, _) = folder.run(&["explain", "mul", "--code"]);
+    assert!(status == 0 && out.contains("mul"), "{out}");
+    let (status, _, err) = folder.run(&["explain", "sofplus"]);
+    assert_eq!(status, 1);
+    assert!(err.contains("error[E903]: no op `sofplus`") && err.contains("did you mean `softplus`?"), "{err}");
+}
+
+#[test]
+fn codes_are_explained() {
+    let folder = Folder::new("codes", "not a database at all");
+    let (status, out, _) = folder.run(&["explain", "e007"]);
+    assert!(status == 0 && out.starts_with("# E007: "), "{out}");
+    let (status, out, _) = folder.run(&["explain", "E2"]);
+    assert!(status == 0 && out.lines().count() > 3 && out.lines().all(|line| line.starts_with("E2")), "{out}");
+    assert_eq!(folder.run(&["explain", "E666"]).0, 1);
+    let (status, out, _) = folder.run(&["explain", "keys"]);
+    assert!(status == 0 && out.contains("promote"), "{out}");
+}
+
+#[test]
+fn rows_are_listed() {
+    let folder = Folder::new("list", ROWS);
+    let (status, out, _) = folder.run(&["list"]);
+    assert!(status == 0 && out.lines().count() == 2 && out.contains("softplus  pointwise"), "{out}");
+    let (status, out, _) = folder.run(&["list", "--rules", "--json"]);
+    assert_eq!(status, 0);
+    assert_eq!(objects(&out)[0]["gradients"][1]["arg"], "y");
+}
+
+#[test]
+fn a_row_is_added() {
+    let folder = Folder::new("new", ROWS);
+    let (status, out, err) = folder.run(&["new", "mish", "x * tanh(softplus(x))", "--dry-run"]);
+    assert_eq!(status, 0, "{err}");
+    assert!(out.contains("  promote: float\n") && err.contains("Would write"), "{out}{err}");
+    assert_eq!(folder.text(), ROWS);
+    let (status, _, err) = folder.run(&["new", "mish", "x * tanh(softplus(x))"]);
+    assert_eq!(status, 0, "{err}");
+    assert!(err.contains("Derived grad x: "), "{err}");
+    let text = folder.text();
+    let row = "\n\n- op: mish\n  doc: x * tanh(softplus(x))\n  sig: '(x: T) -> T'\n  promote: float\n  expr: x * tanh(softplus(x))\n";
+    assert_eq!(text, format!("{}{row}", ROWS.trim_end()));
+    assert_eq!(folder.run(&["check"]).0, 0);
+    // comparisons and arithmetic find their own kinds
+    assert_eq!(folder.run(&["new", "above", "x > y"]).0, 0);
+    assert_eq!(folder.run(&["new", "twice", "x + x"]).0, 0);
+    assert!(folder.text().contains("(x: T, y: T) -> bool'\n  promote: bool"), "{}", folder.text());
+    let (status, _, err) = folder.run(&["new", "times", "--like", "mul"]);
+    assert_eq!(status, 0, "{err}");
+    assert_eq!(folder.run(&["check"]).0, 0);
+    assert_eq!(fs::read_dir(&folder.path).expect("the folder").count(), 1, "a file was left behind");
+}
+
+#[test]
+fn a_wrong_row_is_not_added() {
+    let folder = Folder::new("not-new", ROWS);
+    for words in [
+        &["new", "mish", "x * tnah(x)"][..],
+        &["new", "mul", "x * y"],
+        &["new", "Mish", "x * x"],
+        &["new", "mish", "x *"],
+        &["new", "mish", "sum(x)", "--decomp", "--sig", "(x: T[..S]) -> T[]"],
+        &["new", "mish", "--like", "nothing"],
+    ] {
+        let (status, _, err) = folder.run(words);
+        assert_eq!(status, 1, "{words:?}: {err}");
+        assert!(err.contains("error[E"), "{words:?}: {err}");
+        assert_eq!(folder.text(), ROWS, "{words:?}");
+    }
+}
+
+/// A reader that goes away is no failure.
+#[test]
+fn a_closed_pipe_is_fine() {
+    struct Closed;
+    impl Write for Closed {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(io::ErrorKind::BrokenPipe.into())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let folder = Folder::new("pipe", ROWS);
+    let file = format!("--file={}", folder.database().display());
+    for verb in [&["list"][..], &["explain", "mul"], &["check"]] {
+        let words = ["ops"].iter().chain(verb).copied().chain([file.as_str()]).map(OsString::from);
+        assert_eq!(run_words(words, &mut Closed, &mut Closed), 0, "{verb:?}");
+    }
+}

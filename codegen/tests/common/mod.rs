@@ -1,0 +1,23 @@
+//! What several tests share.
+
+use fulgurite_codegen::check;
+use fulgurite_codegen::diag::Diagnostics;
+use fulgurite_codegen::diag::render::{self, Style};
+use fulgurite_codegen::schema::read_database;
+use fulgurite_codegen::source::Sources;
+use fulgurite_core::lower::NoRows;
+
+/// A database read and checked: what was said about it, and the file.
+pub fn check(path: &str, text: &str) -> (Diagnostics, Sources) {
+    let mut sources = Sources::default();
+    let mut diags = Diagnostics::new();
+    let file = sources.add(path, text);
+    let database = read_database(file, &sources, &mut diags);
+    check::run(&database, &NoRows, &sources, &mut diags);
+    (diags, sources)
+}
+
+/// The report as it is printed.
+pub fn report(diags: &Diagnostics, sources: &Sources) -> String {
+    render::text(diags, sources, Style::default())
+}

@@ -1,0 +1,8 @@
+//! The command `fulgurite` as a process: what a person at a terminal gets.
+
+#[path = "e2e/command.rs"]
+mod command;
+#[path = "e2e/eval.rs"]
+mod eval;
+#[path = "e2e/train.rs"]
+mod train;

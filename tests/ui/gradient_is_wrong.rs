@@ -1,0 +1,14 @@
+use fulgurite::prelude::*;
+
+fulgurite::op! {
+    /// Three times x.
+    triple(x: T) -> T,
+    promote: default,
+    dtypes: float,
+    expr: 3 * x,
+    grad: { x: g * 2 },
+}
+
+fn main() {
+    let _ = Tensor::from([1.0f32]).triple();
+}
