@@ -158,10 +158,11 @@ impl SExpr {
 }
 
 impl Nest {
-    /// The same nest where tensor `i` is called `to[i]`: for callers that pass no tensor where only a type was given.
+    /// The same nest where tensor `i` is called `to[i]`, or is not passed if that is `usize::MAX`: for callers that pass
+    /// no tensor where only a type was given.
     pub fn renumbered(&self, to: &[usize]) -> Nest {
         let outs = self.outs.iter().map(|o| NestOut { expr: o.expr.renumbered(to), ..o.clone() }).collect();
-        let mut ranks = vec![0; to.len()];
+        let mut ranks = vec![0; to.iter().filter(|at| **at != usize::MAX).count()];
         for (rank, at) in self.ranks.iter().zip(to) {
             if let Some(slot) = ranks.get_mut(*at) {
                 *slot = *rank;

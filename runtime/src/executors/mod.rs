@@ -29,7 +29,7 @@ mod step;
 mod tests;
 
 pub use compiled::{Compiled, Description, StepInfo};
-pub use cpu::{register_kernels, set_threads, threads};
+pub use cpu::{set_threads, threads};
 pub use error::ExecError;
 pub use kernel::{Kernel, TensorMut, TensorRef};
 pub use line::Line;

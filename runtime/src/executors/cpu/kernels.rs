@@ -5,27 +5,19 @@ use fulgurite_core::DType;
 use fulgurite_core::builtins::Builtin;
 use fulgurite_core::kernel::{KernelEntry, TileFn};
 use rustc_hash::FxHashMap;
-use std::sync::{OnceLock, RwLock};
+use std::sync::OnceLock;
 
 type Key = (&'static str, &'static str, DType);
 
-fn table() -> &'static RwLock<FxHashMap<Key, &'static KernelEntry>> {
-    static TABLE: OnceLock<RwLock<FxHashMap<Key, &'static KernelEntry>>> = OnceLock::new();
-    TABLE.get_or_init(RwLock::default)
-}
-
-/// Makes kernels available to programs compiled from now on. A later entry of the same name, variant and dtype wins.
-pub fn register_kernels(kernels: &'static [KernelEntry]) {
-    let mut table = table().write().unwrap_or_else(|e| e.into_inner());
-    for k in kernels {
-        table.insert((k.symbol, k.variant, k.dtype), k);
-    }
+/// The kernels of all linked databases.
+fn table() -> &'static FxHashMap<Key, &'static KernelEntry> {
+    static TABLE: OnceLock<FxHashMap<Key, &'static KernelEntry>> = OnceLock::new();
+    TABLE.get_or_init(|| crate::symbol::kernels().map(|k| ((k.symbol, k.variant, k.dtype), k)).collect())
 }
 
 /// The kernel of that name, in the best form for an instruction set.
 pub fn find(symbol: &str, variant: &str, dtype: DType, isa: Isa) -> Option<TileFn> {
-    let table = table().read().unwrap_or_else(|e| e.into_inner());
-    let entry = *at(&table, (symbol, variant, dtype))?;
+    let entry = *at(table(), (symbol, variant, dtype))?;
     Some(match isa {
         Isa::Avx512 => entry.avx512.or(entry.avx2).unwrap_or(entry.baseline),
         Isa::Avx2 => entry.avx2.unwrap_or(entry.baseline),

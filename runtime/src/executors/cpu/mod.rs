@@ -19,7 +19,6 @@ pub mod threads;
 
 pub(crate) use build::build;
 pub use kern::fill::site_word;
-pub use kernels::register_kernels;
 pub use threads::{set_threads, threads};
 
 use super::{Claim, Executor, Line};
