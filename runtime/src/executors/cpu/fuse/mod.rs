@@ -16,7 +16,7 @@ use super::graph::piece::{Contract, Fragment, Out, Piece, Place, Scan, Slow, Val
 use super::graph::{Affine, Axis, Graph, Index, Op, ValueId};
 use crate::executors::interp::NestKernel;
 use bits::BitSet;
-pub use fits::{live, row_dims};
+pub use fits::{live, placed, row_dims};
 pub use forms::Form;
 pub use group::Group;
 use rustc_hash::FxHashMap;

@@ -1,6 +1,6 @@
 //! Steps and registers of a program, from its graph and its loops.
 
-use super::super::fuse::{Group, live};
+use super::super::fuse::{Group, live, placed};
 use super::super::graph::piece::{Out, Place};
 use super::super::graph::{Affine, Dim, DimSet, Graph, Index, Load, NodeId, Op, ValueId};
 use super::super::kern::{self, Isa};
@@ -104,16 +104,6 @@ pub(super) fn is_leaf(op: &Op) -> bool {
     }
 }
 
-/// The nodes that a scattered result needs.
-fn scatter_args(out: &Out) -> SmallVec<[NodeId; 4]> {
-    let mut args: SmallVec<[NodeId; 4]> = SmallVec::from_slice(&[out.node]);
-    if let Place::Scatter { idx, mask, .. } = &out.place {
-        args.extend(idx.iter().filter_map(|i| if let Index::Node(n) = i { Some(*n) } else { None }));
-        args.extend(*mask);
-    }
-    args
-}
-
 /// Compiles a group.
 pub fn emit(group: &Group, n: &Nesting, env: &Env, isa: Isa) -> Program {
     let graph = &group.graph;
@@ -143,7 +133,7 @@ pub fn emit(group: &Group, n: &Nesting, env: &Env, isa: Isa) -> Program {
         }
     }
     for out in group.outs.iter().filter(|o| matches!(o.place, Place::Scatter { .. })) {
-        let args = scatter_args(out);
+        let args = placed(out);
         let last = args.iter().map(|n| walk[*n as usize]).max().unwrap_or(0);
         for n in args.into_iter().filter(|n| class[*n as usize] == Class::Full && walk[*n as usize] < last) {
             crosses[n as usize] = true;
@@ -305,7 +295,7 @@ impl Emit<'_> {
         for out in &self.group.outs {
             if let Place::Scatter { .. } = out.place {
                 // Scattered when everything else is computed: registers stay until the walk ends.
-                for n in scatter_args(out) {
+                for n in placed(out) {
                     last.insert(n, NodeId::MAX);
                 }
             }
@@ -491,7 +481,7 @@ impl Emit<'_> {
     fn scatters(&mut self, now: usize) {
         for out in self.group.outs.clone() {
             let Place::Scatter { idx, mask, replace, base, .. } = &out.place else { continue };
-            if scatter_args(&out).iter().map(|n| self.walk[*n as usize]).max() != Some(now) {
+            if placed(&out).iter().map(|n| self.walk[*n as usize]).max() != Some(now) {
                 continue;
             }
             let base = base.map(|b| (self.env.form)(b).root);
@@ -541,8 +531,7 @@ impl Emit<'_> {
         let direct = self.lies_like_register(cursor);
         if half {
             let to = if direct { Loc::Memory(cursor) } else { Loc::Reg(self.reserve(self.tile * 2)) };
-            let (ins, outs) = (self.slots(&[loc]), self.slots(&[to]));
-            self.written(to);
+            let (ins, outs) = (self.slots(&[loc]), self.target(to));
             self.push(At::Tiles, Step::Kernel { f: kern::half::narrow(dtype, self.isa), ins, outs, nums: 0 });
             if direct {
                 return;
@@ -568,6 +557,13 @@ impl Emit<'_> {
         };
         let now = if stage == 0 { 0 } else { self.now };
         self.touched.push((cursor, now, stage, step));
+    }
+
+    /// The slot of what a step writes.
+    pub(super) fn target(&mut self, loc: Loc) -> Slot {
+        let slot = self.slots(&[loc]);
+        self.written(loc);
+        slot
     }
 
     /// Notes that an operand is written in place.

@@ -172,12 +172,12 @@ impl Emit<'_> {
         match &node.op {
             Op::Const(_) | Op::Reduce { .. } => {}
             Op::Index(a) => {
-                let (lin, dst) = (self.n.affine(a), self.slots(&[dst]));
+                let (lin, dst) = (self.n.affine(a), self.target(dst));
                 self.push(at, Step::Index { f: kern::fill::positions::pick(self.isa), dst, lin });
                 self.cost(at, 0.1);
             }
             Op::Test { affine, equal } => {
-                let (lin, dst) = (self.n.affine(affine), self.slots(&[dst]));
+                let (lin, dst) = (self.n.affine(affine), self.target(dst));
                 self.push(at, Step::Test { dst, lin, equal: *equal });
                 self.cost(at, 0.02);
             }
@@ -212,7 +212,7 @@ impl Emit<'_> {
                 let form: Form = (self.env.form)(*key);
                 let lin = Lin { base: form.offset * 8, coefs: SmallVec::from_elem(0, self.n.loops.len()) };
                 let key = self.cursor(*key, lin, false);
-                let dst = self.slots(&[dst]);
+                let dst = self.target(dst);
                 let f = kern::fill::uniform_run::pick(self.isa);
                 self.push(at, Step::Uniform { f, dst, key, site: *site, draw: *draw, at: positions });
                 self.cost(at, 0.8);
@@ -228,8 +228,7 @@ impl Emit<'_> {
 
     fn kernel(&mut self, f: TileFn, args: &[NodeId], at: At, dst: Loc) {
         let locs: SmallVec<[Loc; 4]> = args.iter().map(|a| self.arg(*a, at)).collect();
-        let (ins, outs) = (self.slots(&locs), self.slots(&[dst]));
-        self.written(dst);
+        let (ins, outs) = (self.slots(&locs), self.target(dst));
         self.push(at, Step::Kernel { f, ins, outs, nums: 0 });
     }
 
@@ -247,8 +246,7 @@ impl Emit<'_> {
         }
         self.cost(at, 5.0);
         let locs: SmallVec<[Loc; 4]> = args.iter().map(|a| self.arg(*a, at)).collect();
-        let (ins, outs) = (self.slots(&locs), self.slots(&[dst]));
-        self.written(dst);
+        let (ins, outs) = (self.slots(&locs), self.target(dst));
         self.push(at, Step::Scalar { builtin: b, arity: args.len() as u8, ins, outs, from, to: ty });
     }
 
@@ -293,25 +291,24 @@ impl Emit<'_> {
                 f: kern::copy::load(stored.size(), self.isa),
                 fill: kern::fill::splat(stored.size(), self.isa),
                 cursor,
-                dst: self.slots(&[raw]),
+                dst: self.target(raw),
                 axes,
                 value,
             };
             self.push(at, Step::Guarded(Box::new(guarded)));
             self.cost(at, 0.15);
         } else if !coords.is_empty() {
-            let dst = self.slots(&[raw]);
+            let dst = self.target(raw);
             self.push(at, Step::Gather { f: kern::gather::gather_fn(stored.size(), self.isa), cursor, coords, dst });
             self.cost(at, 1.0);
         } else if raw != Loc::Memory(cursor) {
             self.touch(cursor, at);
-            let dst = self.slots(&[raw]);
+            let dst = self.target(raw);
             self.push(at, Step::Load { f: kern::copy::load(stored.size(), self.isa), cursor, dst });
             self.cost(at, 0.08);
         }
         if half {
-            let (ins, outs) = (self.slots(&[raw]), self.slots(&[dst]));
-            self.written(dst);
+            let (ins, outs) = (self.slots(&[raw]), self.target(dst));
             self.push(at, Step::Kernel { f: kern::half::widen(stored, self.isa), ins, outs, nums: 0 });
             self.cost(at, 0.04);
         }
@@ -376,13 +373,11 @@ impl Emit<'_> {
             (false, false) => Loc::Reg(self.reserve(self.tile * 2)),
         };
         if raw != Loc::Memory(cursor) {
-            let slot = self.slots(&[raw]);
-            self.written(raw);
-            self.push(At::Tiles, Step::Load { f: kern::copy::load(stored.size(), self.isa), cursor, dst: slot });
+            let dst = self.target(raw);
+            self.push(At::Tiles, Step::Load { f: kern::copy::load(stored.size(), self.isa), cursor, dst });
         }
         if stored != ty {
-            let (ins, outs) = (self.slots(&[raw]), self.slots(&[dst]));
-            self.written(dst);
+            let (ins, outs) = (self.slots(&[raw]), self.target(dst));
             self.push(At::Tiles, Step::Kernel { f: kern::half::widen(stored, self.isa), ins, outs, nums: 0 });
         }
         self.tiles.insert(id, dst);
