@@ -114,7 +114,7 @@ pub fn sketch(row: &TestRow, wish: &Wish, rng: &mut Rng) -> Option<Sketch> {
         // a choice that the row refuses (no bound for `clamp`) gives way to others after some attempts
         let case = if attempt < ATTEMPTS / 2 { wish.case } else { wish.case + rng.below(total) };
         let choice = choices::choose(&row.row, case);
-        if let Some(args) = (Attempt { row: &row.row, wish, choice, env: Env::default(), rng }).args()
+        if let Some(args) = Attempt::new(row, wish, choice, rng).args()
             && let Ok(solved) = sig::solve(&row.row, &args, &Slot::ty)
             && wish.dtype.is_none_or(|d| solved.joined.is_none_or(|j| j == d))
             && small(&solved)
@@ -123,6 +123,12 @@ pub fn sketch(row: &TestRow, wish: &Wish, rng: &mut Rng) -> Option<Sketch> {
         }
     }
     None
+}
+
+/// The types of a call as wished that the row may well refuse: lists may be empty, and numbers negative.
+pub fn propose(row: &TestRow, wish: &Wish, rng: &mut Rng) -> Option<Vec<Value<Slot>>> {
+    let choice = choices::choose(&row.row, wish.case);
+    Attempt { odd: true, ..Attempt::new(row, wish, choice, rng) }.args()
 }
 
 fn small(solved: &Solved) -> bool {
@@ -138,11 +144,21 @@ fn small(solved: &Solved) -> bool {
 /// One attempt at a call.
 struct Attempt<'a> {
     row: &'a Row,
+    /// Intervals that the row's tests state.
+    domain: &'a [(Name, (f64, f64))],
     wish: &'a Wish,
     choice: Choice,
+    /// Whether empty lists and negative numbers are wanted.
+    odd: bool,
     /// Sizes and options chosen so far.
     env: Env,
     rng: &'a mut Rng,
+}
+
+impl<'a> Attempt<'a> {
+    fn new(row: &'a TestRow, wish: &'a Wish, choice: Choice, rng: &'a mut Rng) -> Attempt<'a> {
+        Attempt { row: &row.row, domain: &row.domain, wish, choice, odd: false, env: Env::default(), rng }
+    }
 }
 
 impl Attempt<'_> {
@@ -187,7 +203,7 @@ impl Attempt<'_> {
             let dtype = self.dtype(&param.ty, joined);
             return Some(Value::Tensor(Slot::Tensor(TensorTy { dtype, shape })));
         }
-        let items = 1 + self.rng.below(3);
+        let items = if self.odd && self.rng.one_in(3) { 0 } else { 1 + self.rng.below(3) };
         let mut list = Vec::new();
         for item in 0..items {
             let shape = self.shape(param, Some(item), narrow)?;
@@ -206,7 +222,7 @@ impl Attempt<'_> {
             // a quarter of an integer is exact in every float type
             Scalar::Float(self.rng.int(1, 11) as f64 / 4.0)
         } else {
-            Scalar::Int(self.rng.int(1, 3))
+            Scalar::Int(self.rng.int(if self.odd { -3 } else { 1 }, 3))
         };
         match self.rng.one_in(3) && !bool_only {
             true => Value::Tensor(Slot::Number(scalar.dtype(), scalar)),

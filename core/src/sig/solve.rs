@@ -592,10 +592,7 @@ impl Call<'_> {
                     let axes = shapes::build(env, dims, At { axis: None, item })?;
                     let mut sizes: SmallVec<[Dim; 6]> = axes.iter().map(|a| a.size).collect();
                     // the imagined axis of a rank-0 argument is dropped again
-                    if !env.scalar_axis.is_empty()
-                        && sizes.len() == 1
-                        && dims.iter().any(|d| matches!(d.kind, DimKind::One { .. }))
-                    {
+                    if sizes.len() == 1 && sizes[0].value() == 1 && imagined(self.row, env, dims) {
                         sizes.clear();
                     }
                     sizes
@@ -624,6 +621,18 @@ impl Call<'_> {
             Some(_) => OutTy::FromBody,
         })
     }
+}
+
+/// Whether the one axis of a result stands for one that arguments of rank 0 only imagine: an option names it there, and
+/// no argument of rank 1 has it.
+fn imagined(row: &Row, env: &super::Env, dims: &[DimPat]) -> bool {
+    let named = dims.iter().find_map(|d| if let DimKind::One { size, .. } = &d.kind { Some(size) } else { None });
+    let Some(size) = named else { return false };
+    let real = row.sig.params.iter().filter(|p| !env.scalar_axis.contains(&p.name.name)).any(|p| {
+        let mut dims = p.ty.dims.iter().flatten();
+        dims.any(|d| matches!(&d.kind, DimKind::One { size: s, at: Some(_), .. } if s == size))
+    });
+    !env.scalar_axis.is_empty() && !real
 }
 
 /// The refusal with the types of all arguments as notes in its help, so that a reader sees what met what.

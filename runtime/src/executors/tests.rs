@@ -228,6 +228,14 @@ fn indices_gather_and_scatter() {
     agree("fn f(x: f32[6, 4], i: i64[6, 3]) { y: f32[6, 3] = gather(x, i, dim = 1) return y }");
     agree("fn f(x: f32[6, 4], i: i64[6, 3], s: f32[6, 3]) { y: f32[6, 4] = scatter_add(x, i, s, dim = 1) return y }");
     agree("fn f(g: f32[3, 2, 40], i: i64[3, 2]) { y: f32[5, 40] = embedding_grad(g, i, rows = 5) return y }");
+    agree("fn f(g: f32[3, 2], i: i64[3]) { y: f32[3, 2] = embedding_grad(g, i, rows = 3) return y }");
+    // Of `w` only the type is passed.
+    agree(
+        "fn f(w: f32[3, 2], g: f32[3, 2], i: i64[3]) {
+           y: f32[3, 2] = embedding.vjp.weight(w, i, g)
+           return y
+         }",
+    );
     // A scatter reads what a sum has finished.
     agree(
         "fn f(g: f32[3, 2, 40], i: i64[2]) {

@@ -134,6 +134,9 @@ impl Attempt<'_> {
             Some(Node::Int(i)) => *i as f64,
             _ => 0.5,
         };
+        if let Some((_, (lo, hi))) = self.domain.iter().find(|(n, _)| *n == opt.name.name) {
+            return Value::Num(Scalar::Float(self.rng.float(*lo, *hi)));
+        }
         if self.wish.numbers && self.rng.one_in(4) {
             let x = self.rng.int(1, 7) as f64 / 8.0;
             return Value::Tensor(Slot::Number(DType::F64, Scalar::Float(x)));

@@ -151,13 +151,21 @@ impl<'a> Names<'a> {
             }
         }
         for (arg, _) in &source.tests.domain {
-            self.argument(arg, "domain");
+            self.argument_or_option(arg, "domain");
         }
     }
 
     /// A key that names an argument.
     fn argument(&mut self, arg: &Text, key: &str) {
-        let known: Vec<Name> = self.sig.params.clone();
+        self.one_of(arg, key, self.sig.params.clone());
+    }
+
+    fn argument_or_option(&mut self, arg: &Text, key: &str) {
+        let options = self.source.sig.tree.opts.iter().map(|o| o.name.name);
+        self.one_of(arg, key, self.sig.params.iter().copied().chain(options).collect());
+    }
+
+    fn one_of(&mut self, arg: &Text, key: &str, known: Vec<Name>) {
         if known.iter().any(|name| *name == arg.as_str()) {
             return;
         }

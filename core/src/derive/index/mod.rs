@@ -2,6 +2,7 @@
 //! take out what is needed once ([`parts`]), and make rows of it ([`rows`]).
 
 mod assemble;
+mod back;
 mod equate;
 mod lets;
 mod names;
@@ -156,6 +157,7 @@ impl Index<'_> {
             seed: (seed, cotangent(row, out.name.name)),
             pattern: &pattern,
             names,
+            body: self.body,
         };
         let mut rule = gradient.rule(piece, &mut fresh, &mut derived.rows)?;
         if target.unbroadcast {

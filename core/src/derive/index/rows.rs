@@ -4,6 +4,7 @@
 //! and the rule chooses, so that nothing is computed for a form that is not taken.
 
 use super::assemble::{Candidate, Recipe};
+use super::back;
 use super::names::{self, Item};
 use super::parts::Part;
 use super::var::Pattern;
@@ -34,6 +35,8 @@ pub struct Gradient<'a> {
     pub pattern: &'a Pattern,
     /// Results under the names that they have in derived rows.
     pub names: &'a [(Name, &'a Out)],
+    /// What the row means.
+    pub body: &'a Block,
 }
 
 impl Gradient<'_> {
@@ -110,7 +113,8 @@ impl Gradient<'_> {
         let elem = self.arg.ty.elem.first().cloned().unwrap_or(Elem::Var(Name::new("T")));
         let ty = tensor(elem, &dims, list);
         let candidates = self.candidates(self.parts.len(), true);
-        let (row, value) = Recipe { row: self.row, op: Name::new(name), body: value, ty, candidates }.build();
+        let (mut row, value) = Recipe { row: self.row, op: Name::new(name), body: value, ty, candidates }.build();
+        row.vjp.extend(back::rule(self.row, self.body, self.arg.name.name, &row, self.seed.0));
         rows.push(row);
         Ok(Block { stmts, value })
     }

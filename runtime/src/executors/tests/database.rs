@@ -104,6 +104,12 @@ const ROWS: &[RowText] = &[
         "sum[..i if index[..i] == r](g[..i, d])",
     ),
     expr(
+        "embedding.vjp.weight",
+        "(like weight: T[R, D], index: Index[..I], g: T[..I, D]) -> T[R, D]",
+        "equal",
+        "sum[..i if index[..i] == r](g[..i, d])",
+    ),
+    expr(
         "gather",
         "(x: T[..P, N@dim, ..Q], index: Index[..P, M@dim, ..Q]; dim: Dim) -> T[..P, M, ..Q]",
         "keep",

@@ -61,9 +61,7 @@ pub fn fits(group: &Group) -> bool {
         }
     }
     for out in &group.outs {
-        if let Place::Axes(axes) = &out.place {
-            all = all.union(axes.iter().flatten().copied().collect());
-        }
+        all = all.union(out_dims(group, out));
     }
     if all.len() > MAX_LOOPS || rows.is_some_and(|r| !runs_along(group, &live, r)) {
         return false;
@@ -87,6 +85,12 @@ pub fn fits(group: &Group) -> bool {
                 }
             }
         }
+    }
+    // Elements are placed once for every run of the innermost loop: more loops than theirs would place them again.
+    let real = |d: DimSet| d.iter().filter(|d| graph.sizes[*d as usize] > 1).collect::<DimSet>();
+    let again = |o: &Out| matches!(o.place, Place::Scatter { .. }) && real(out_dims(group, o)) != real(all);
+    if group.outs.iter().any(again) {
+        return false;
     }
     // A reduction is finished behind the walk that places elements.
     let unfinished = |n: NodeId| matches!(graph.node(n).op, Op::Reduce { .. });
@@ -135,6 +139,18 @@ fn constant_along_lines(group: &Group, dims: DimSet, all: DimSet, rows: Option<D
 /// Operations that cost nothing where they are repeated: they are addresses, constants, or a conversion on load.
 fn is_free(op: &Op) -> bool {
     matches!(op, Op::Const(_) | Op::Index(_) | Op::Test { .. } | Op::Load(_) | Op::Cast(_) | Op::Round(..))
+}
+
+/// The loops over which a result is stored.
+fn out_dims(group: &Group, out: &Out) -> DimSet {
+    match &out.place {
+        Place::Axes(axes) => axes.iter().flatten().copied().collect(),
+        Place::Scatter { idx, order, .. } => {
+            let nodes = placed(out).into_iter().map(|n| group.graph.node(n).dims);
+            let affine = idx.iter().filter_map(|i| if let Index::Affine(a) = i { Some(a.dims()) } else { None });
+            nodes.chain(affine).fold(order.iter().copied().collect(), DimSet::union)
+        }
+    }
 }
 
 /// The nodes that a result is made of: its elements, and for those that are placed, where.

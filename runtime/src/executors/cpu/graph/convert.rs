@@ -382,10 +382,12 @@ impl<'a> Converter<'a> {
             return Err("an access has another rank");
         }
         let stored = v.dtype.opmath();
+        if v.shape.contains(&0) && (s.cond.is_some() || *outside != SOutside::Refuse) {
+            return Err("an access to an empty tensor that is perhaps not made");
+        }
         if *outside == SOutside::Refuse
-            && let Some(flat) = super::filter::flat_position(idx, &v.shape)
             && idx.iter().any(|e| self.affine(s, e).is_none())
-            && let Some(position) = self.affine(s, flat)
+            && let Some(position) = self.flat_position(s, idx, &v.shape)
         {
             // A reshape whose digits do not match: a view of the flat tensor.
             let value = self.flat(value);
@@ -471,6 +473,16 @@ impl<'a> Converter<'a> {
                 }
             }
         })
+    }
+
+    /// The position in memory order that indices name, if they are made from one that is in range.
+    fn flat_position(&self, s: &Scope, idx: &[SExpr], shape: &[usize]) -> Option<Affine> {
+        let position = self.affine(s, super::filter::flat_position(idx, shape)?)?;
+        let (lo, hi) = position.range(&s.graph.sizes);
+        let inside = lo >= 0 && hi < shape.iter().product::<usize>() as i64;
+        // nothing is known of what stands for an axis of size 1
+        let zero = |(e, n): (&SExpr, &usize)| *n != 1 || self.affine(s, e).and_then(|a| a.as_constant()) == Some(0);
+        (inside && idx.iter().zip(shape).all(zero)).then_some(position)
     }
 
     /// The tensor as a value of one axis.

@@ -1,7 +1,7 @@
 //! Steps and registers of a program, from its graph and its loops.
 
 use super::super::fuse::{Group, live, placed};
-use super::super::graph::piece::{Out, Place};
+use super::super::graph::piece::Place;
 use super::super::graph::{Affine, Dim, DimSet, Graph, Index, Load, NodeId, Op, ValueId};
 use super::super::kern::{self, Isa};
 use super::program::*;
