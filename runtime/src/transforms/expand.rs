@@ -64,7 +64,8 @@ pub(super) enum Mode<'a> {
     Forward,
 }
 
-/// The lines with the bodies of those composites in place that are active and have no rule of their own.
+/// The lines with the bodies of those composites in place that are active and have no rule of their own, or whose
+/// auxiliary results have derivatives.
 pub(super) fn active(
     arena: &Rc<Arena>,
     root: RegionId,
@@ -81,12 +82,16 @@ pub(super) fn active(
     let exact = Facts::sweep(arena, root, &[], wrt, &[]);
     let mut expansion = Expansion { arena, mode, exact, redirect, out: Vec::new() };
     for line in lines {
+        let aux = match mode {
+            Mode::Forward => !line.aux.is_empty(),
+            Mode::Reverse(_) => reach.reaches_aux(line),
+        };
         let reached = match (mode, reach.role(line)) {
             (Mode::Forward, _) => true,
-            (_, LineRole::Active { out_mask, .. }) => out_mask.contains(&true),
+            (_, LineRole::Active { out_mask, .. }) => aux || out_mask.contains(&true),
             (_, LineRole::Constant(_)) => false,
         };
-        expansion.line(line, reached)?;
+        expansion.line(line, reached, aux)?;
     }
     Ok(expansion.out)
 }
@@ -100,15 +105,16 @@ struct Expansion<'a> {
 }
 
 impl Expansion<'_> {
-    fn line(&mut self, line: &Rc<BoundSymbol>, reached: bool) -> Result<(), Error> {
+    /// `aux`: derivatives of auxiliary results are wanted, which only a body has.
+    fn line(&mut self, line: &Rc<BoundSymbol>, reached: bool, aux: bool) -> Result<(), Error> {
         let line = self.redirect.apply(line);
         if reached
             && let LineRole::Active { in_mask, .. } = self.exact.role(&line)
-            && is_ruleless_composite(&line, &in_mask, matches!(self.mode, Mode::Forward))
+            && (aux || is_ruleless_composite(&line, &in_mask, matches!(self.mode, Mode::Forward)))
         {
             let body = body(self.arena, &line)?;
             for inner in inline(&line, &body, self.redirect) {
-                self.line(&inner, true)?;
+                self.line(&inner, true, false)?;
             }
             return Ok(());
         }

@@ -113,12 +113,18 @@ impl Facts {
         self.needs.contains(p)
     }
 
-    /// Marks the results of a line that depend on what is differentiated.
+    /// Marks the results of a line that depend on what is differentiated; auxiliary ones too, which gradients read.
     pub(super) fn forward(&mut self, line: &BoundSymbol) {
         if let Ok(out_mask) = self.active_outs(line) {
             let outs = line.outs.iter().zip(out_mask).filter(|(_, active)| *active);
             outs.for_each(|(out, _)| self.needs.insert(*out));
+            line.aux.iter().filter(|p| self.arena.is_float(**p)).for_each(|p| self.needs.insert(*p));
         }
+    }
+
+    /// Whether a cotangent can arrive at an auxiliary result, for which rules have no word: in a gradient of a gradient.
+    pub(super) fn reaches_aux(&self, line: &BoundSymbol) -> bool {
+        line.aux.iter().any(|p| self.reach.contains(*p))
     }
 
     /// Marks the arguments of a line through which its results are reached.

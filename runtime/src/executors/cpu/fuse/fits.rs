@@ -86,11 +86,20 @@ pub fn fits(group: &Group) -> bool {
             }
         }
     }
-    // Elements are placed once for every run of the innermost loop: more loops than theirs would place them again.
+    // What adds up is added once for every run of the loops: more loops than its own would add it again.
     let real = |d: DimSet| d.iter().filter(|d| graph.sizes[*d as usize] > 1).collect::<DimSet>();
     let again = |o: &Out| matches!(o.place, Place::Scatter { .. }) && real(out_dims(group, o)) != real(all);
     if group.outs.iter().any(again) {
         return false;
+    }
+    for (node, _) in graph.nodes.iter().zip(&live).filter(|(_, live)| **live) {
+        let Op::Reduce { order, .. } = &node.op else { continue };
+        let over: DimSet = order.iter().copied().collect();
+        let loops = real(node.dims.union(over));
+        let by_row = rows.is_some_and(|r| over == r || loops == real(all.minus(r)));
+        if !by_row && loops != real(all) {
+            return false;
+        }
     }
     // A reduction is finished behind the walk that places elements.
     let unfinished = |n: NodeId| matches!(graph.node(n).op, Op::Reduce { .. });
