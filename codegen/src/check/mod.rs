@@ -74,7 +74,7 @@ pub fn run(db: &Database, upstream: &dyn Rows, _sources: &Sources, diags: &mut D
         families.insert(row.op, family);
     }
     overloads(db, &mut set, &families, diags);
-    gradients(db, &mut set, &families, diags);
+    derivatives(db, &mut set, &families, diags);
     let rows = db.rows.iter().filter_map(|source| set.row(source.name())).collect();
     Checked { rows, order: order.iter().map(|n| db.rows[*n].name()).collect() }
 }
@@ -121,8 +121,8 @@ fn overloads(db: &Database, set: &mut RowSet, families: &FxHashMap<Name, Family>
     }
 }
 
-/// Types of written gradient rules.
-fn gradients(db: &Database, set: &mut RowSet, families: &FxHashMap<Name, Family>, diags: &mut Diagnostics) {
+/// Declared gradient rules: their types, and where those are right their values.
+fn derivatives(db: &Database, set: &mut RowSet, families: &FxHashMap<Name, Family>, diags: &mut Diagnostics) {
     for source in &db.rows {
         if set.is_broken(source.name()) {
             continue;
@@ -133,6 +133,9 @@ fn gradients(db: &Database, set: &mut RowSet, families: &FxHashMap<Name, Family>
             let named = Rule { source, what: &what, text: &rule.text };
             let fault = rules::vjp(&named, &row, Name::new(arg.as_str()), &rule.tree, set, &family.cases);
             settle(fault.into_iter().collect(), source, set, diags);
+        }
+        if !set.is_broken(source.name()) {
+            settle(gradients::check(source, &row, set), source, set, diags);
         }
     }
 }
