@@ -78,8 +78,8 @@ fn compare(row: &Row, rules: &[(Name, Block)], library: &Library, faults: &mut V
         })
     };
     for (n, case) in family.cases.iter().enumerate().filter(|(_, case)| case.numel() <= MOST_ELEMENTS) {
-        let drawn = sample::domains(&[], n)
-            .find_map(|domain| sample::draw(library, row, case, &domain, n as u64, &fits));
+        let drawn =
+            sample::domains(&[], n).find_map(|domain| sample::draw(library, row, case, &domain, n as u64, &fits));
         let Some(instance) = drawn else { continue };
         for (arg, rule) in rules {
             let Some(at) = position(row, *arg).filter(|at| is_float(&case.args[*at])) else { continue };
@@ -137,7 +137,7 @@ fn derived_rules_equal_the_derivative() {
     let mut report = Vec::new();
     for (file, rows, all) in files() {
         let set = RowSet::new(&NoRows, all, &[]);
-        for row in rows {
+        for row in rows.into_iter().filter(|row| row.no_grad.is_none()) {
             let d = derive::derive(&row, &set);
             let mut library = Library::new(&set);
             library.extend(d.rows.iter().cloned());

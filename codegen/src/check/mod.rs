@@ -128,11 +128,14 @@ fn derivatives(db: &Database, set: &mut RowSet, families: &FxHashMap<Name, Famil
             continue;
         }
         let (Some(row), Some(family)) = (set.row(source.name()), families.get(&source.name())) else { continue };
-        for (arg, rule) in &source.grad {
-            let what = format!("`grad` in `{}`", arg.as_str());
-            let named = Rule { source, what: &what, text: &rule.text };
-            let fault = rules::vjp(&named, &row, Name::new(arg.as_str()), &rule.tree, set, &family.cases);
-            settle(fault.into_iter().collect(), source, set, diags);
+        for (key, declared) in [("grad", &source.grad), ("jvp", &source.jvp)] {
+            let types = if key == "grad" { rules::vjp } else { rules::jvp };
+            for (arg, rule) in declared {
+                let what = format!("`{key}` in `{}`", arg.as_str());
+                let named = Rule { source, what: &what, text: &rule.text };
+                let fault = types(&named, &row, Name::new(arg.as_str()), &rule.tree, set, &family.cases);
+                settle(fault.into_iter().collect(), source, set, diags);
+            }
         }
         if !set.is_broken(source.name()) {
             settle(gradients::check(source, &row, set), source, set, diags);

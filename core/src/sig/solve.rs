@@ -597,7 +597,10 @@ impl Call<'_> {
                         && dims.iter().any(|d| matches!(d.kind, DimKind::One { .. }))
                     {
                         if sizes[0].value() != 1 {
-                            let message = format!("`{}`: a tensor of rank 0 has no axis for a result of size {}", self.row.op, sizes[0]);
+                            let message = format!(
+                                "`{}`: a tensor of rank 0 has no axis for a result of size {}",
+                                self.row.op, sizes[0]
+                            );
                             return Err(Refusal::new("E704", message).into());
                         }
                         sizes.clear();

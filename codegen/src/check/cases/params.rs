@@ -120,7 +120,13 @@ fn pointwise_shape(variant: Variant) -> Vec<i64> {
 fn broadcasting(i: usize, dtype: DType, full: &[i64], choice: &Choice, variant: Variant) -> Value<ArgTy> {
     let form = match variant {
         Variant::Narrow(narrow, _) if narrow != i => 0,
-        Variant::Narrow(_, first) => if first { 2 } else { 3 },
+        Variant::Narrow(_, first) => {
+            if first {
+                2
+            } else {
+                3
+            }
+        }
         _ => choice.turn.pick(6, 500 + i as u64),
     };
     let sizes: Vec<i64> = match form {

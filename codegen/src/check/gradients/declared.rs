@@ -117,9 +117,8 @@ impl Declared<'_> {
                 if close(dot(&stated, &direction), along, terms + seed.size() * 0.1) {
                     return Ok(None);
                 }
-                let column = |at: usize| {
-                    instance.along(library, self.at, &|e| if e == at { 1.0 } else { 0.0 }, &seed.0)
-                };
+                let column =
+                    |at: usize| instance.along(library, self.at, &|e| if e == at { 1.0 } else { 0.0 }, &seed.0);
                 (0..stated.len()).map(column).collect::<Result<_, _>>()?
             }
         };

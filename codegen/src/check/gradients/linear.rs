@@ -83,3 +83,26 @@ impl Walk {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fulgurite_core::lang::{Dialect, parse_block};
+
+    #[test]
+    fn the_smallest_part_is_found() {
+        let cases = [
+            ("unbroadcast(g * out + 1, x)", "g * out + 1"),
+            ("unbroadcast(-g * g * x, x)", "-g * g"),
+            ("let h = g * x; h * sum(h)", "h * sum(h)"),
+            ("x / g", "x / g"),
+            ("if some(g) { exp(g) } else { x }", "exp(g)"),
+            ("g * x", "g * x"),
+        ];
+        for (text, part) in cases {
+            let block = parse_block(text, Dialect::Tensor).expect("a rule");
+            let span = step(&block, &[Name::new("g")]);
+            assert_eq!(&text[span.start as usize..span.end as usize], part);
+        }
+    }
+}

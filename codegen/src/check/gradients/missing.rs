@@ -1,7 +1,6 @@
 //! E406: an argument that a gradient could flow to has a rule, or the row says why not.
 
 use fulgurite_core::derive::Derived;
-use fulgurite_core::lang::Span;
 use fulgurite_core::row::Row;
 
 use crate::check::report;
@@ -25,7 +24,7 @@ pub fn check(source: &RowSource, row: &Row, derived: &Derived) -> Vec<Diag> {
         let message = format!("no gradient of `{}` can be derived for `{arg}`", source.op.as_str());
         let diag = Diag::error("E406", place, message).here("a gradient could flow here");
         let diag = match report::body(source) {
-            Some((_, body)) if why.span != Span::default() => diag.label(body.at(why.span), why.reason.clone()),
+            Some((_, body)) if why.span.start < why.span.end => diag.label(body.at(why.span), why.reason.clone()),
             _ => diag.note(why.reason.clone()),
         };
         diag.help(format!("declare it, `grad: {{{arg}: '…'}}`, or say why there is none in `no_grad`"))

@@ -14,13 +14,14 @@ mod linear;
 mod missing;
 pub mod sample;
 mod show;
+mod term;
 mod values;
 
 use std::sync::Arc;
 
+use fulgurite_core::Name;
 use fulgurite_core::derive;
 use fulgurite_core::row::Row;
-use fulgurite_core::Name;
 
 use super::cases;
 use super::rows::RowSet;
@@ -36,9 +37,8 @@ pub fn check(source: &RowSource, row: &Arc<Row>, set: &RowSet) -> Vec<Diag> {
     }
     let derived = derive::derive(row, set);
     let mut faults = missing::check(source, row, &derived);
-    let declared = declared(source, row);
-    let hides = constant::detached(source);
-    if declared.is_empty() && hides.is_none() {
+    let (declared, detached, skipped) = (declared(source, row), constant::detached(source), constant::skipped(source));
+    if declared.is_empty() && detached.is_none() && skipped.is_empty() {
         return faults;
     }
     let Some(dtype) = sample::element(row) else { return faults };
@@ -46,9 +46,8 @@ pub fn check(source: &RowSource, row: &Arc<Row>, set: &RowSet) -> Vec<Diag> {
     let mut library = Library::new(set);
     library.extend(derived.rows.iter().cloned());
     let bench = values::Bench { source, row, family: &family, library: &library, derived: &derived };
-    if let Some(at) = hides {
-        faults.extend(constant::check(&bench, at));
-    }
+    faults.extend(detached.and_then(|place| constant::detach(&bench, place)));
+    faults.extend(skipped.into_iter().filter_map(|(at, place)| constant::skip(&bench, at, place)));
     faults.extend(declared.iter().filter_map(|rule| bench.compare(rule)));
     faults
 }

@@ -100,9 +100,9 @@ pub fn draw<'a>(
 ) -> Option<Instance<'a>> {
     let (least, most) = sizes(case);
     // a scatter does not see an index out of range, its gradient does: then the smallest size is the bound
-    [most, least].into_iter().find_map(|top| {
-        instance(library, row, case, domain, seed, top).filter(|i| i.is_finite()).filter(|i| fits(i))
-    })
+    [most, least]
+        .into_iter()
+        .find_map(|top| instance(library, row, case, domain, seed, top).filter(|i| i.is_finite()).filter(|i| fits(i)))
 }
 
 /// Data for `case`; indices are below `most`, or below what keeps them in range.

@@ -12,7 +12,8 @@ const MOST: usize = 6;
 
 /// A number with six digits.
 pub fn number(x: f64) -> String {
-    let short: f64 = format!("{x:.5e}").parse().unwrap_or(x);
+    // no `-0`
+    let short = format!("{x:.5e}").parse().unwrap_or(x) + 0.0;
     // 0.25, but 1.5e-12
     if short != 0.0 && !(1e-4..1e7).contains(&short.abs()) { format!("{short:e}") } else { short.to_string() }
 }

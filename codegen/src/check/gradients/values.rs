@@ -2,14 +2,13 @@
 
 use fulgurite_core::Name;
 use fulgurite_core::derive::{self, Derived};
-use fulgurite_core::lang::Span;
 use fulgurite_core::row::Row;
 
 use super::declared::{Declared, Pair, Seed, Way};
 use super::dense::{Library, Stop};
 use super::instance::Instance;
 use super::sample::{self, Domain, Numbers};
-use super::{linear, show};
+use super::{linear, show, term};
 use crate::check::cases::{Case, Family};
 use crate::check::report::Rule;
 use crate::diag::Diag;
@@ -19,7 +18,7 @@ use crate::schema::RowSource;
 const MOST_ELEMENTS: usize = 400;
 
 /// A verdict on the kind of fault looks at so many calls.
-const MOST_REFUTED: usize = 4;
+const MOST_REFUTED: usize = 12;
 
 /// What the rules of one row are tried on.
 pub struct Bench<'a> {
@@ -36,10 +35,13 @@ pub struct Bench<'a> {
 }
 
 /// A call on which a rule is wrong.
-struct Refuted<'a> {
-    instance: Instance<'a>,
-    seed: Seed,
-    pairs: Vec<Pair>,
+pub struct Refuted<'a> {
+    /// The call.
+    pub instance: Instance<'a>,
+    /// What the rule was given.
+    pub seed: Seed,
+    /// What it made of it.
+    pub pairs: Vec<Pair>,
 }
 
 impl<'a> Bench<'a> {
@@ -77,7 +79,7 @@ impl<'a> Bench<'a> {
             seed.is_none_or(|seed| !matches!(rule.value(instance, self.library, &seed), Err(Stop::Data(_))))
         };
         let smooth = self.cases().filter_map(|(n, case)| Some((n, self.smooth(n, case, &fits)?)));
-        let refuted: Vec<Refuted> = smooth
+        let mut refuted: Vec<Refuted> = smooth
             .filter_map(|(n, instance)| {
                 let seed = rule.seed(&instance, &mut Numbers::new(1000 + n as u64))?;
                 let pairs = rule.difference(&instance, self.library, &seed).ok().flatten()?;
@@ -85,11 +87,13 @@ impl<'a> Bench<'a> {
             })
             .take(MOST_REFUTED)
             .collect();
+        // a derivative that is not zero says more: a softmax along an axis of size 1 is constant
+        refuted.sort_by_key(|refuted| refuted.pairs.iter().all(|pair| pair.derived.abs() < 1e-9));
         if !refuted.is_empty() {
-            return Some(self.refuse(rule, &refuted, "the derivative"));
+            return Some(self.refuse(rule, &refuted, &verdict(&refuted)));
         }
         let refuted = self.at_a_kink(rule, &fits)?;
-        Some(self.refuse(rule, &[refuted], "the derivative by convention"))
+        Some(self.refuse(rule, &[refuted], "has another convention at ties and kinks than the meaning"))
     }
 
     /// Where arguments are equal, or at a kink: what the derived rule says holds there too.
@@ -105,27 +109,27 @@ impl<'a> Bench<'a> {
     }
 
     /// The diagnostic; `refuted` begins with the smallest call.
-    fn refuse(&self, rule: &Declared, refuted: &[Refuted], truth: &str) -> Diag {
+    fn refuse(&self, rule: &Declared, refuted: &[Refuted], claim: &str) -> Diag {
         let what = format!("`{}` in `{}`", rule.key(), rule.arg);
         let named = Rule { source: self.source, what: &what, text: &rule.rule.text };
         let Refuted { instance, seed, pairs } = &refuted[0];
         let nonlinear = !rule.is_linear(instance, self.library, seed).unwrap_or(true);
         let worst = pairs.iter().max_by(|a, b| a.distance().total_cmp(&b.distance()));
         let worst = worst.copied().unwrap_or(Pair { element: 0, stated: 0.0, derived: 0.0 });
-        let (code, span, claim) = match nonlinear {
-            true => ("E404", linear::step(&rule.rule.tree, &self.seeds(rule)), self.not_linear(rule)),
-            false => ("E401", rule.rule.tree.value.span, verdict(refuted)),
-        };
         let element = show::element(rule, instance, worst.element);
-        let (stated, derived) = (show::number(worst.stated), show::number(worst.derived));
-        let label = match nonlinear {
-            true => "this part is not".to_owned(),
-            false => format!("{element} is {stated} here, {truth} is {derived}"),
+        let values =
+            format!("{element} is {}, the derivative is {}", show::number(worst.stated), show::number(worst.derived));
+        let diag = if nonlinear {
+            let at = named.text.at(linear::step(&rule.rule.tree, &self.seeds(rule)));
+            let message = format!("{} {}", named.name(), self.not_linear(rule));
+            Diag::error("E404", at, message).here("this part is not")
+        } else {
+            let term = term::wrong(rule, refuted, self.library);
+            let (span, said) = term.unwrap_or((rule.rule.tree.value.span, String::new()));
+            Diag::error("E401", named.text.at(span), format!("{} {claim}", named.name())).here(said)
         };
-        let diag = Diag::error(code, place(&named, span), format!("{} {claim}", named.name())).here(label);
         let diag = diag.note(format!("for {}", instance.case.show(self.row)));
-        let diag = diag.note(format!("where {}", show::data(rule, instance, seed)));
-        let diag = if nonlinear { diag.note(format!("{element} is {stated}, {truth} is {derived}")) } else { diag };
+        let diag = diag.note(format!("where {}", show::data(rule, instance, seed))).note(values);
         self.right_rule(rule, diag)
     }
 
@@ -163,10 +167,6 @@ impl<'a> Bench<'a> {
         });
         diag.help(format!("{delete}: the derived rule is `{right}`"))
     }
-}
-
-fn place(rule: &Rule, span: Span) -> crate::source::Place {
-    if span == Span::default() { rule.text.place } else { rule.text.at(span) }
 }
 
 /// What is wrong, in words: a sign, a factor, or more.
