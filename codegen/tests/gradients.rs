@@ -25,8 +25,10 @@ fn rows(text: &str) -> Vec<Arc<Row>> {
     database.rows.iter().map(|r| Arc::new(r.lower_to_row())).collect()
 }
 
-/// The rows of a file, and all rows that they may call.
-fn files() -> Vec<(&'static str, Vec<Arc<Row>>, Vec<Arc<Row>>)> {
+/// Its name, its rows, and all rows that they may call.
+type File = (&'static str, Vec<Arc<Row>>, Vec<Arc<Row>>);
+
+fn files() -> Vec<File> {
     let tried = std::fs::read_to_string("../core/tests/data/rows-tried.yaml").expect("a file of this repository");
     let tried = rows(&format!("ops:\n{tried}"));
     let ops = rows(&std::fs::read_to_string("../ops.yaml").expect("the database"));

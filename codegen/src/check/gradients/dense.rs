@@ -288,7 +288,7 @@ fn host<F: Field>(name: Name, solved: &Solved, args: &[Value<V<F>>]) -> Result<V
     let values: Vec<f64> = x.scalars().iter().map(|s| s.as_f64()).collect();
     let mut out = vec![0; values.len()];
     for start in 0..values.len() {
-        if inner == 0 || n == 0 || (start / inner) % n != 0 {
+        if inner == 0 || n == 0 || !(start / inner).is_multiple_of(n) {
             continue;
         }
         let mut order: Vec<usize> = (0..n).collect();

@@ -23,7 +23,7 @@ impl Numbers {
     }
 
     /// The next one (splitmix64), with five digits: counterexamples are read by people.
-    pub fn next(&mut self) -> f64 {
+    pub fn draw(&mut self) -> f64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -33,7 +33,7 @@ impl Numbers {
 
     /// One in -1..1, not near 0: what is weighted with it counts.
     pub fn weight(&mut self) -> f64 {
-        let x = 2.0 * self.next() - 1.0;
+        let x = 2.0 * self.draw() - 1.0;
         short(if x < 0.0 { 0.25 * x - 0.5 } else { 0.25 * x + 0.5 })
     }
 }
@@ -156,11 +156,11 @@ impl Fill {
         let (lo, hi) = self.interval;
         V::Array(Arc::new(match t.dtype {
             d if d.is_float() => {
-                let mut draw = || short(lo + (hi - lo) * numbers.next());
+                let mut draw = || short(lo + (hi - lo) * numbers.draw());
                 Array::float(d, &shape, (0..n).map(|_| if self.whole { draw().round() } else { draw() }).collect())
             }
-            DType::Bool => Array::int(t.dtype, &shape, (0..n).map(|_| i64::from(numbers.next() < 0.5)).collect()),
-            d => Array::int(d, &shape, (0..n).map(|_| (numbers.next() * self.below as f64) as i64).collect()),
+            DType::Bool => Array::int(t.dtype, &shape, (0..n).map(|_| i64::from(numbers.draw() < 0.5)).collect()),
+            d => Array::int(d, &shape, (0..n).map(|_| (numbers.draw() * self.below as f64) as i64).collect()),
         }))
     }
 }
