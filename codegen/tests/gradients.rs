@@ -3,7 +3,8 @@
 use fulgurite_codegen::check::cases;
 use fulgurite_codegen::check::gradients::dense::{Library, Stop, V};
 use fulgurite_codegen::check::gradients::instance::{Instance, dot};
-use fulgurite_codegen::check::gradients::sample::{self, Numbers};
+use fulgurite_codegen::check::gradients::numbers::Numbers;
+use fulgurite_codegen::check::gradients::sample;
 use fulgurite_codegen::check::rows::RowSet;
 use fulgurite_codegen::diag::Diagnostics;
 use fulgurite_codegen::schema::read_database;
@@ -134,24 +135,42 @@ fn is_float(v: &Value<ArgTy>) -> bool {
     }
 }
 
+/// What is wrong with the rules derived for `row`; the rows that they call.
+fn faults(file: &str, row: &Row, set: &RowSet, made: &[Row]) -> (Option<String>, Vec<Row>) {
+    let d = derive::derive(row, set);
+    let mut library = Library::new(set);
+    library.extend(made.iter().chain(&d.rows).cloned());
+    let mut faults = Vec::new();
+    let done = compare(row, &d.rules, &library, &mut faults);
+    let wrong = !faults.is_empty() || (done == 0 && !d.rules.is_empty());
+    let some = faults.iter().take(3).cloned().collect::<Vec<_>>().join("\n   ");
+    let report = format!("{file} {}: {done} compared, {} faults\n   {some}", row.op, faults.len());
+    (wrong.then_some(report), d.rows)
+}
+
 #[test]
 fn derived_rules_equal_the_derivative() {
     let mut report = Vec::new();
     for (file, rows, all) in files() {
         let set = RowSet::new(&NoRows, all, &[]);
         for row in rows.into_iter().filter(|row| row.no_grad.is_none()) {
-            let d = derive::derive(&row, &set);
-            let mut library = Library::new(&set);
-            library.extend(d.rows.iter().cloned());
-            let mut faults = Vec::new();
-            let done = compare(&row, &d.rules, &library, &mut faults);
-            if !faults.is_empty() || (done == 0 && !d.rules.is_empty()) {
-                report.push(format!(
-                    "{file} {}: {done} compared, {} faults\n   {}",
-                    row.op,
-                    faults.len(),
-                    faults.iter().take(3).cloned().collect::<Vec<_>>().join("\n   ")
-                ));
+            report.extend(faults(file, &row, &set, &[]).0);
+        }
+    }
+    assert!(report.is_empty(), "{}", report.join("\n"));
+}
+
+/// The rows that derived rules call are differentiated like any other: this gives second derivatives. Pointwise ones
+/// only: the others accept calls that no rule makes.
+#[test]
+fn second_derivatives_are_right() {
+    let mut report = Vec::new();
+    for (file, rows, all) in files().into_iter().take(1) {
+        let set = RowSet::new(&NoRows, all, &[]);
+        for row in rows.into_iter().filter(|row| row.no_grad.is_none()) {
+            let (_, made) = faults(file, &row, &set, &[]);
+            for inner in made.iter().filter(|row| row.is_pointwise()) {
+                report.extend(faults(file, inner, &set, &made).0);
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use fulgurite_core::lang::{Block, Node};
 
-use super::sample::Numbers;
+use super::numbers::Numbers;
 use super::values::Bench;
 use crate::check::walk;
 use crate::diag::Diag;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::dense::{Library, Stop, V};
 use super::instance::{Instance, dot, elements};
-use super::sample::Numbers;
+use super::numbers::Numbers;
 use crate::schema::Rule;
 
 /// From results to an argument, or from an argument to results.
@@ -46,6 +46,16 @@ pub struct Pair {
     pub stated: f64,
     /// By the meaning.
     pub derived: f64,
+}
+
+/// A call on which a rule is wrong.
+pub struct Refuted<'a> {
+    /// The call.
+    pub instance: Instance<'a>,
+    /// What the rule was given.
+    pub seed: Seed,
+    /// What it made of it.
+    pub pairs: Vec<Pair>,
 }
 
 impl Declared<'_> {

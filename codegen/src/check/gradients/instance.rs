@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::dense::{Dense, Library, Stop, V};
 use super::dual::{Dual, Probe};
-use super::sample::Numbers;
+use super::numbers::Numbers;
 use crate::check::cases::Case;
 
 /// A call with data in f64.

@@ -12,6 +12,7 @@ pub mod dual;
 pub mod instance;
 mod linear;
 mod missing;
+pub mod numbers;
 pub mod sample;
 mod show;
 mod term;

@@ -9,38 +9,9 @@ use std::sync::Arc;
 
 use super::dense::{Dense, Library, Stop, V};
 use super::instance::Instance;
+use super::numbers::{Numbers, short};
 use crate::check::cases::Case;
 use crate::schema::RowSource;
-
-/// A fixed sequence of numbers in 0..1.
-#[derive(Clone, Copy, Debug)]
-pub struct Numbers(u64);
-
-impl Numbers {
-    /// The sequence of this seed.
-    pub fn new(seed: u64) -> Numbers {
-        Numbers(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5851_f42d_4c95_7f2d)
-    }
-
-    /// The next one (splitmix64), with five digits: counterexamples are read by people.
-    pub fn draw(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        short(((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64)
-    }
-
-    /// One in -1..1, not near 0: what is weighted with it counts.
-    pub fn weight(&mut self) -> f64 {
-        let x = 2.0 * self.draw() - 1.0;
-        short(if x < 0.0 { 0.25 * x - 0.5 } else { 0.25 * x + 0.5 })
-    }
-}
-
-fn short(x: f64) -> f64 {
-    (x * 1e5).round() / 1e5
-}
 
 /// What elements are drawn from.
 #[derive(Clone, Debug)]
@@ -49,8 +20,8 @@ pub struct Domain {
     pub own: Vec<(Name, (f64, f64))>,
     /// For all others.
     pub other: (f64, f64),
-    /// Whole numbers only: ties, and points at kinks.
-    pub whole: bool,
+    /// Multiples of this only: ties, and points at kinks.
+    pub grid: Option<f64>,
 }
 
 /// Intervals that most formulas are smooth on; wide, so that both sides of what is cut off are met.
@@ -61,13 +32,13 @@ pub fn domains(own: &[(Name, (f64, f64))], n: usize) -> impl Iterator<Item = Dom
     (0..INTERVALS.len()).map(move |k| Domain {
         own: own.to_vec(),
         other: INTERVALS[(n + k) % INTERVALS.len()],
-        whole: false,
+        grid: None,
     })
 }
 
-/// Where arguments meet and kinks are: small whole numbers.
-pub fn kinks(own: &[(Name, (f64, f64))]) -> Domain {
-    Domain { own: own.to_vec(), other: (-2.4, 2.4), whole: true }
+/// Where arguments meet and kinks are, for call `n`: small whole numbers, or halves.
+pub fn kinks(own: &[(Name, (f64, f64))], n: usize) -> Domain {
+    Domain { own: own.to_vec(), other: (-2.4, 2.4), grid: Some(if n.is_multiple_of(2) { 1.0 } else { 0.5 }) }
 }
 
 /// The intervals that a row's `tests: domain` states.
@@ -124,7 +95,7 @@ fn instance<'a>(
                 let index = param.is_some_and(|p| p.ty.elem.contains(&Elem::Index));
                 let fill = Fill {
                     interval: own.map_or(domain.other, |(_, interval)| *interval),
-                    whole: domain.whole,
+                    grid: domain.grid,
                     // other integers are small, so that some are equal
                     below: if index { most } else { 3 },
                 };
@@ -141,7 +112,7 @@ fn instance<'a>(
 
 struct Fill {
     interval: (f64, f64),
-    whole: bool,
+    grid: Option<f64>,
     below: i64,
 }
 
@@ -156,8 +127,9 @@ impl Fill {
         let (lo, hi) = self.interval;
         V::Array(Arc::new(match t.dtype {
             d if d.is_float() => {
-                let mut draw = || short(lo + (hi - lo) * numbers.draw());
-                Array::float(d, &shape, (0..n).map(|_| if self.whole { draw().round() } else { draw() }).collect())
+                let snap = |x: f64| self.grid.map_or(x, |grid| (x / grid).round() * grid);
+                let elements = (0..n).map(|_| snap(short(lo + (hi - lo) * numbers.draw())));
+                Array::float(d, &shape, elements.collect())
             }
             DType::Bool => Array::int(t.dtype, &shape, (0..n).map(|_| i64::from(numbers.draw() < 0.5)).collect()),
             d => Array::int(d, &shape, (0..n).map(|_| (numbers.draw() * self.below as f64) as i64).collect()),

@@ -3,10 +3,9 @@
 use fulgurite_core::Name;
 use fulgurite_core::lang::{BinOp, Block, Expr, Node, Span, UnOp};
 
-use super::declared::Declared;
+use super::declared::{Declared, Refuted};
 use super::dense::Library;
 use super::show;
-use super::values::Refuted;
 
 /// The wrong term of `rule` and what is wrong with it, if its value is a sum and one term explains all differences.
 pub fn wrong(rule: &Declared, refuted: &[Refuted], library: &Library<'_>) -> Option<(Span, String)> {

@@ -4,10 +4,11 @@ use fulgurite_core::Name;
 use fulgurite_core::derive::{self, Derived};
 use fulgurite_core::row::Row;
 
-use super::declared::{Declared, Pair, Seed, Way};
+use super::declared::{Declared, Pair, Refuted, Way};
 use super::dense::{Library, Stop};
 use super::instance::Instance;
-use super::sample::{self, Domain, Numbers};
+use super::numbers::Numbers;
+use super::sample::{self, Domain};
 use super::{linear, show, term};
 use crate::check::cases::{Case, Family};
 use crate::check::report::Rule;
@@ -32,16 +33,6 @@ pub struct Bench<'a> {
     pub library: &'a Library<'a>,
     /// What follows from its meaning.
     pub derived: &'a Derived,
-}
-
-/// A call on which a rule is wrong.
-pub struct Refuted<'a> {
-    /// The call.
-    pub instance: Instance<'a>,
-    /// What the rule was given.
-    pub seed: Seed,
-    /// What it made of it.
-    pub pairs: Vec<Pair>,
 }
 
 impl<'a> Bench<'a> {
@@ -79,14 +70,23 @@ impl<'a> Bench<'a> {
             seed.is_none_or(|seed| !matches!(rule.value(instance, self.library, &seed), Err(Stop::Data(_))))
         };
         let smooth = self.cases().filter_map(|(n, case)| Some((n, self.smooth(n, case, &fits)?)));
+        let (mut compared, mut stopped) = (0, None);
         let mut refuted: Vec<Refuted> = smooth
             .filter_map(|(n, instance)| {
                 let seed = rule.seed(&instance, &mut Numbers::new(1000 + n as u64))?;
-                let pairs = rule.difference(&instance, self.library, &seed).ok().flatten()?;
+                let found = rule.difference(&instance, self.library, &seed);
+                compared += usize::from(found.is_ok());
+                let pairs = found.unwrap_or_else(|stop| {
+                    stopped = Some(stop);
+                    None
+                })?;
                 Some(Refuted { instance, seed, pairs })
             })
             .take(MOST_REFUTED)
             .collect();
+        if compared == 0 {
+            return self.never_compared(rule, stopped);
+        }
         // a derivative that is not zero says more: a softmax along an axis of size 1 is constant
         refuted.sort_by_key(|refuted| refuted.pairs.iter().all(|pair| pair.derived.abs() < 1e-9));
         if !refuted.is_empty() {
@@ -96,11 +96,27 @@ impl<'a> Bench<'a> {
         Some(self.refuse(rule, &[refuted], "has another convention at ties and kinks than the meaning"))
     }
 
+    /// A rule about which nothing can be said is not right by silence.
+    fn never_compared(&self, rule: &Declared, stopped: Option<Stop>) -> Option<Diag> {
+        let why = match stopped {
+            // it calls a row with a fault of its own
+            Some(Stop::Refused(refusal)) if refusal.code == "E007" => return None,
+            Some(Stop::Refused(refusal)) => refusal.message,
+            Some(Stop::Data(why)) => why,
+            None => "no data were found on which the row has a finite value".to_owned(),
+        };
+        let message =
+            format!("`{}` in `{}` of `{}` is not compared with the derivative", rule.key(), rule.arg, self.row.op);
+        let diag = Diag::warning("E401", rule.rule.text.place, message).note(why);
+        Some(diag.help("say where the row has values: `tests: {domain: {x: 'lo..hi'}}`"))
+    }
+
     /// Where arguments are equal, or at a kink: what the derived rule says holds there too.
     fn at_a_kink(&self, rule: &Declared, fits: &dyn Fn(&Instance) -> bool) -> Option<Refuted<'a>> {
         let derived = self.derived.rule(rule.arg).filter(|_| rule.way == Way::Vjp)?;
-        let domain = sample::kinks(&sample::stated(self.source));
+        let own = sample::stated(self.source);
         self.cases().find_map(|(n, case)| {
+            let domain = sample::kinks(&own, n);
             let instance = self.draw(n, case, &domain, fits)?;
             let seed = rule.seed(&instance, &mut Numbers::new(2000 + n as u64))?;
             let pairs = rule.difference_from(derived, &instance, self.library, &seed).ok().flatten()?;
