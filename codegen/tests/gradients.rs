@@ -176,3 +176,22 @@ fn second_derivatives_are_right() {
     }
     assert!(report.is_empty(), "{}", report.join("\n"));
 }
+
+/// ∂²(x^y)/∂x∂y is 1/x at y = 0, where the first derivative in x is 0.
+#[test]
+fn a_power_of_zero_has_a_mixed_derivative() {
+    let (_, rows, all) = files().swap_remove(0);
+    let set = RowSet::new(&NoRows, all, &[]);
+    let power = rows.iter().find(|row| row.op == "pow").expect("a row");
+    let made = derive::derive(power, &set).rows;
+    let slope = made.iter().find(|row| row.op == "pow.vjp.x").expect("the derivative in x");
+    let mut library = Library::new(&set);
+    library.extend(made.iter().cloned());
+    let domain = sample::Domain { own: vec![(Name::new("y"), (0.0, 0.0))], other: (0.5, 2.0), grid: None };
+    let (family, at) = (cases::family(slope, DType::F64), position(slope, Name::new("y")).expect("an argument"));
+    for (n, case) in family.cases.iter().enumerate().filter(|(_, case)| is_float(&case.args[1])) {
+        let instance = sample::draw(&library, slope, case, &domain, n as u64, &|_| true).expect("a call");
+        let moves = instance.moves(&library, at, &|_| 1.0).expect("a derivative");
+        assert!(moves.iter().all(|x| *x != 0.0), "{}", case.show(slope));
+    }
+}
