@@ -166,7 +166,7 @@ pub static TABLE: &[Record] = &[
     entry!(Pow "pow" (x, y) Number)
         // 0 · inf only at x = 0 (and pow(nan, 0) is the constant 1): a branch on y alone would lose the mixed derivative
         .d(&[
-            t("if y == 0 && !(abs(x) > 0) { 0 } else { y * pow(x, y - 1) }"),
+            t("if y == 0 && (x == 0 || isnan(x)) { 0 } else { y * pow(x, y - 1) }"),
             t("if x == 0 && y >= 0 { 0 } else { out * ln(x) }"),
         ])
         .unbounded()
