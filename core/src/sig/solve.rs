@@ -5,6 +5,7 @@ use super::env::{Env, Item, Size};
 use super::options::Options;
 use super::shapes::{self, Matcher, Mismatch, implicit_list};
 use super::statics::{self, At, Stop};
+use super::types::{ArgTy, OutTy};
 use crate::dtype::DTypeSet;
 use crate::lang::ast::*;
 use crate::promote::{self, Kind, Operand};
@@ -14,28 +15,6 @@ use smallvec::SmallVec;
 
 /// The longest list that a call yields: every item is a value of its own in a trace.
 const MOST_ITEMS: usize = 1 << 16;
-
-/// What an argument is.
-#[derive(Clone, Debug, PartialEq)]
-pub enum ArgTy {
-    /// A tensor.
-    Tensor(TensorTy),
-    /// A number that is known only when the program runs.
-    Number(DType),
-    /// A random key.
-    Key,
-}
-
-/// The type of a result.
-#[derive(Clone, Debug, PartialEq)]
-pub enum OutTy {
-    /// One tensor.
-    Tensor(TensorTy),
-    /// Several.
-    List(Vec<TensorTy>),
-    /// As many as the body yields.
-    FromBody,
-}
 
 /// A call that its signature accepts.
 #[derive(Clone, Debug)]
