@@ -4,6 +4,7 @@ use fulgurite_core::lang::Block;
 use fulgurite_core::row::Row;
 use fulgurite_core::sig::{ArgTy, OutTy};
 use fulgurite_core::{Name, TensorTy, Value};
+use rustc_hash::FxHashSet;
 
 use super::cases::Case;
 use super::machine::{self, Types, show};
@@ -21,9 +22,10 @@ pub fn vjp(rule: &Rule, row: &Row, arg: Name, block: &Block, rows: &RowSet, case
     }
     cases.iter().find_map(|case| {
         let wanted = case.args.get(at)?;
-        // no result, no cotangent: the rule is never run
-        let nothing = case.solved.outs.iter().all(|out| matches!(out, OutTy::List(ts) if ts.is_empty()));
-        if nothing || !differentiable(wanted) {
+        // no float result, no cotangent: the rule is never run
+        let flows =
+            case.solved.outs.iter().any(|out| *out == OutTy::FromBody || differentiable(&machine::promised(out)));
+        if !flows || !differentiable(wanted) {
             return None;
         }
         let mut types = Types::new(rows);
@@ -72,7 +74,7 @@ pub fn jvp(rule: &Rule, row: &Row, arg: Name, block: &Block, rows: &RowSet, case
     })
 }
 
-/// What a rule reads besides arguments and options: results, auxiliary results, cotangents of the results' types.
+/// What a rule reads besides arguments and options: results, auxiliary results, cotangents of the float results' types.
 pub fn names(row: &Row, case: &Case) -> Vec<(Name, Value<ArgTy>)> {
     let outs = row.sig.outs.iter().zip(&case.solved.outs);
     let aux = row.sig.aux.iter().zip(&case.solved.aux);
@@ -83,7 +85,8 @@ pub fn names(row: &Row, case: &Case) -> Vec<(Name, Value<ArgTy>)> {
     }
     for (out, ty) in outs {
         let cotangent = if single { Name::new("g") } else { Name::new(&format!("g_{}", out.name.name)) };
-        names.push((cotangent, machine::promised(ty)));
+        let value = machine::promised(ty);
+        names.push((cotangent, if differentiable(&value) { value } else { Value::Absent }));
         if single && out.name.name != "out" {
             names.push((Name::new("out"), machine::promised(ty)));
         }
@@ -125,10 +128,27 @@ impl Yields<'_> {
         pairs.into_iter().find_map(|(wanted, yielded)| self.compare_one(tensor(wanted)?, yielded))
     }
 
+    /// Whether arguments and results have several float dtypes: then whoever applies the rule casts its value.
+    fn is_mixed(&self) -> bool {
+        let mut dtypes = FxHashSet::default();
+        let outs: Vec<Value<ArgTy>> = self.case.solved.outs.iter().map(machine::promised).collect();
+        for value in self.case.args.iter().chain(&outs) {
+            value.for_each(&mut |ty| {
+                if let ArgTy::Tensor(t) = ty
+                    && t.dtype.is_float()
+                {
+                    dtypes.insert(t.dtype);
+                }
+            });
+        }
+        dtypes.len() > 1
+    }
+
     fn compare_one(&self, want: &TensorTy, yielded: &Value<ArgTy>) -> Option<Diag> {
         let (code, what) = match tensor(yielded) {
             _ if yielded.is_absent() => return None,
             Some(have) if have.shape == want.shape && have.dtype == want.dtype => return None,
+            Some(have) if have.shape == want.shape && have.dtype.is_float() && self.is_mixed() => return None,
             Some(have) if have.shape == want.shape => ("E403", "dtype"),
             _ => ("E402", "shape"),
         };
@@ -136,8 +156,18 @@ impl Yields<'_> {
         let diag = Diag::error(code, self.rule.text.at(self.block.value.span), message);
         let diag = diag.here(format!("this is {}, `{}` is {want}", show(yielded), self.of));
         let diag = diag.note(format!("for {}", self.case.show(self.row)));
-        Some(diag.help(if code == "E402" { self.help } else { "cast the value: `(…) as T`" }))
+        Some(match tensor(yielded) {
+            _ if code == "E403" => diag.help("cast the value: `(…) as T`"),
+            Some(have) if !broadcasts(want, have) && !broadcasts(have, want) => diag,
+            _ => diag.help(self.help),
+        })
     }
+}
+
+/// Whether `small` broadcasts to `large`.
+fn broadcasts(small: &TensorTy, large: &TensorTy) -> bool {
+    let pairs = small.shape.iter().rev().zip(large.shape.iter().rev());
+    small.rank() <= large.rank() && pairs.into_iter().all(|(a, b)| a == b || a.value() == 1)
 }
 
 fn tensor(v: &Value<ArgTy>) -> Option<&TensorTy> {
