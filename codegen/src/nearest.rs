@@ -1,11 +1,16 @@
 //! "Did you mean": the known word nearest to a misspelt one.
 
+use std::cmp::Reverse;
+
 /// The candidate with the fewest edits from `word`, if so few that it is likely meant: one for short words, a third of
 /// the letters for longer ones.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let limit = (word.chars().count() / 3).max(1);
-    let best = candidates.into_iter().map(|candidate| (edits(word, candidate), candidate)).min()?;
-    (best.0 <= limit).then_some(best.1)
+    // of several that are equally near, the one that begins alike: `exq` is `exp`, not `eq`
+    let alike = |candidate: &str| word.chars().zip(candidate.chars()).take_while(|(a, b)| a == b).count();
+    let scored = candidates.into_iter().map(|candidate| (edits(word, candidate), Reverse(alike(candidate)), candidate));
+    let best = scored.min()?;
+    (best.0 <= limit).then_some(best.2)
 }
 
 /// Insertions, deletions, replacements and exchanges of neighbours that lead from `a` to `b`.
@@ -40,6 +45,7 @@ mod tests {
         assert_eq!(nearest("exp", keys), Some("expr"));
         assert_eq!(nearest("requires", keys), Some("require"));
         assert_eq!(nearest("banana", keys), None);
+        assert_eq!(nearest("exq", ["eq", "exp"]), Some("exp"));
         assert_eq!(nearest("x", []), None);
     }
 }

@@ -2,6 +2,7 @@
 
 mod common;
 
+use common::report;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -20,10 +21,6 @@ fn read(path: &str, text: &str) -> (Database, Diagnostics, Sources) {
     let file = sources.add(path, text);
     let database = read_database(file, &sources, &mut diags);
     (database, diags, sources)
-}
-
-fn report(diags: &Diagnostics, sources: &Sources) -> String {
-    render::text(diags, sources, Style::default())
 }
 
 /// The rows with which the language was tried, as a database.

@@ -1,17 +1,20 @@
 //! Derived gradients of every row of `ops.yaml` and of the rows tried before it.
 
 use fulgurite_codegen::check::cases;
-use fulgurite_codegen::check::gradients::dense::{Library, Stop};
-use fulgurite_codegen::check::gradients::instance::{Domain, Instance, Numbers, dot, sizes};
+use fulgurite_codegen::check::gradients::dense::{Library, Stop, V};
+use fulgurite_codegen::check::gradients::instance::{Instance, dot};
+use fulgurite_codegen::check::gradients::numbers::Numbers;
+use fulgurite_codegen::check::gradients::sample;
 use fulgurite_codegen::check::rows::RowSet;
 use fulgurite_codegen::diag::Diagnostics;
 use fulgurite_codegen::schema::read_database;
 use fulgurite_codegen::source::Sources;
 use fulgurite_core::derive;
+use fulgurite_core::lang::Block;
 use fulgurite_core::lower::NoRows;
 use fulgurite_core::row::Row;
 use fulgurite_core::sig::ArgTy;
-use fulgurite_core::{DType, Value};
+use fulgurite_core::{DType, Name, Value};
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -23,8 +26,10 @@ fn rows(text: &str) -> Vec<Arc<Row>> {
     database.rows.iter().map(|r| Arc::new(r.lower_to_row())).collect()
 }
 
-/// The rows of a file, and all rows that they may call.
-fn files() -> Vec<(&'static str, Vec<Arc<Row>>, Vec<Arc<Row>>)> {
+/// Its name, its rows, and all rows that they may call.
+type File = (&'static str, Vec<Arc<Row>>, Vec<Arc<Row>>);
+
+fn files() -> Vec<File> {
     let tried = std::fs::read_to_string("../core/tests/data/rows-tried.yaml").expect("a file of this repository");
     let tried = rows(&format!("ops:\n{tried}"));
     let ops = rows(&std::fs::read_to_string("../ops.yaml").expect("the database"));
@@ -60,58 +65,43 @@ fn dump() {
     }
 }
 
-/// Intervals that most formulas are smooth on, tried in this order until a row has a value.
-const INTERVALS: [(f64, f64); 3] = [(-1.7, 1.9), (0.15, 0.85), (1.1, 2.7)];
+/// Calls with more elements are left out.
+const MOST_ELEMENTS: usize = 400;
 
 /// Compares every rule of `row` with the dual numbers' derivative; the number of comparisons.
-fn compare(
-    row: &Row,
-    rules: &[(fulgurite_core::Name, fulgurite_core::lang::Block)],
-    library: &Library,
-    faults: &mut Vec<String>,
-) -> usize {
+fn compare(row: &Row, rules: &[(Name, Block)], library: &Library, faults: &mut Vec<String>) -> usize {
     let mut done = 0;
-    let family = cases::family(row, DType::F64);
-    for (n, case) in family.cases.iter().enumerate() {
-        let numel: usize = case.args.iter().map(size).sum();
-        if numel > 400 {
-            continue;
-        }
-        let instance = INTERVALS.iter().find_map(|other| {
-            let domain = Domain { intervals: vec![], other: *other, whole: false };
-            let (least, most) = sizes(case);
-            let made = |top| Instance::new(library, row, case, &domain, n as u64, top).filter(|i| !i.has_nan());
-            // a scatter does not see an index out of range, its gradient does
-            made(most).filter(|i| fits(i, rules, library)).or_else(|| made(least))
-        });
-        let Some(instance) = instance else { continue };
+    let dtype = sample::element(row).unwrap_or(DType::F64);
+    let family = cases::family(row, dtype);
+    let fits = |i: &Instance| {
+        let g = i.cotangents(&mut Numbers::new(5));
+        rules.iter().all(|(arg, rule)| match position(row, *arg) {
+            Some(at) if flows(&g) => !matches!(i.vjp(library, rule, at, &g), Err(Stop::Data(_))),
+            _ => true,
+        })
+    };
+    for (n, case) in family.cases.iter().enumerate().filter(|(_, case)| case.numel() <= MOST_ELEMENTS) {
+        let drawn =
+            sample::domains(&[], n).find_map(|domain| sample::draw(library, row, case, &domain, n as u64, &fits));
+        let Some(instance) = drawn else { continue };
         for (arg, rule) in rules {
-            let Some(at) = row.sig.params.iter().position(|p| p.name.name == *arg) else { continue };
-            if !is_float(&case.args[at]) {
-                continue;
-            }
+            let Some(at) = position(row, *arg).filter(|at| is_float(&case.args[*at])) else { continue };
             let mut numbers = Numbers::new(1000 + n as u64);
             let g = instance.cotangents(&mut numbers);
-            // no result, no cotangent: the rule is never run
-            if g.iter().all(|g| g.is_absent() || matches!(g, Value::List(items) if items.is_empty())) {
+            if !flows(&g) {
                 continue;
             }
             let what = || format!("{}: `{arg}` for {}", row.op, case.show(row));
-            let value = match instance.rule(library, rule, &g) {
+            let value = match instance.vjp(library, rule, at, &g) {
                 Ok(v) => v,
                 Err(e) => {
                     faults.push(format!("{}: {e:?}", what()));
                     continue;
                 }
             };
-            let mut directions = Vec::new();
-            let items = value.as_ref().map_or(0, Vec::len);
-            for _ in 0..items {
-                directions.push((0..400).map(|_| 2.0 * numbers.next() - 1.0).collect::<Vec<f64>>());
-            }
-            let u = |i: usize, e: usize| directions.get(i).and_then(|d| d.get(e)).copied().unwrap_or(0.3);
-            let have: f64 = value.iter().flatten().zip(&directions).map(|(v, d)| dot(v, d)).sum();
-            let want = match instance.along(library, at, &u, &g) {
+            let direction: Vec<f64> = value.iter().map(|_| numbers.weight()).collect();
+            let have = dot(&value, &direction);
+            let want = match instance.along(library, at, &|e| direction[e], &g) {
                 Ok(w) => w,
                 Err(e) => {
                     faults.push(format!("{}: along {e:?}", what()));
@@ -119,7 +109,7 @@ fn compare(
                 }
             };
             done += 1;
-            let scale = 1.0 + have.abs().max(want.abs());
+            let scale = 1.0 + value.iter().map(|v| v.abs()).sum::<f64>() + want.abs();
             if (have - want).abs() > 1e-8 * scale || have.is_nan() {
                 faults.push(format!("{}: rule {have}, derivative {want}", what()));
             }
@@ -128,9 +118,13 @@ fn compare(
     done
 }
 
-fn fits(i: &Instance, rules: &[(fulgurite_core::Name, fulgurite_core::lang::Block)], library: &Library) -> bool {
-    let g = i.cotangents(&mut Numbers::new(5));
-    rules.iter().all(|(_, rule)| !matches!(i.rule(library, rule, &g), Err(Stop::Data(_))))
+fn position(row: &Row, arg: Name) -> Option<usize> {
+    row.sig.params.iter().position(|p| p.name.name == arg)
+}
+
+/// No result, no cotangent: the rule is never run.
+fn flows(g: &[Value<V<f64>>]) -> bool {
+    g.iter().any(|g| !g.is_absent() && !matches!(g, Value::List(items) if items.is_empty()))
 }
 
 fn is_float(v: &Value<ArgTy>) -> bool {
@@ -141,12 +135,17 @@ fn is_float(v: &Value<ArgTy>) -> bool {
     }
 }
 
-fn size(v: &Value<ArgTy>) -> usize {
-    match v {
-        Value::Tensor(ArgTy::Tensor(t)) => t.numel(),
-        Value::List(items) => items.iter().map(size).sum(),
-        _ => 0,
-    }
+/// What is wrong with the rules derived for `row`; the rows that they call.
+fn faults(file: &str, row: &Row, set: &RowSet, made: &[Row]) -> (Option<String>, Vec<Row>) {
+    let d = derive::derive(row, set);
+    let mut library = Library::new(set);
+    library.extend(made.iter().chain(&d.rows).cloned());
+    let mut faults = Vec::new();
+    let done = compare(row, &d.rules, &library, &mut faults);
+    let wrong = !faults.is_empty() || (done == 0 && !d.rules.is_empty());
+    let some = faults.iter().take(3).cloned().collect::<Vec<_>>().join("\n   ");
+    let report = format!("{file} {}: {done} compared, {} faults\n   {some}", row.op, faults.len());
+    (wrong.then_some(report), d.rows)
 }
 
 #[test]
@@ -154,21 +153,45 @@ fn derived_rules_equal_the_derivative() {
     let mut report = Vec::new();
     for (file, rows, all) in files() {
         let set = RowSet::new(&NoRows, all, &[]);
-        for row in rows {
-            let d = derive::derive(&row, &set);
-            let mut library = Library::new(&set);
-            library.extend(d.rows.iter().cloned());
-            let mut faults = Vec::new();
-            let done = compare(&row, &d.rules, &library, &mut faults);
-            if !faults.is_empty() || (done == 0 && !d.rules.is_empty()) {
-                report.push(format!(
-                    "{file} {}: {done} compared, {} faults\n   {}",
-                    row.op,
-                    faults.len(),
-                    faults.iter().take(3).cloned().collect::<Vec<_>>().join("\n   ")
-                ));
+        for row in rows.into_iter().filter(|row| row.no_grad.is_none()) {
+            report.extend(faults(file, &row, &set, &[]).0);
+        }
+    }
+    assert!(report.is_empty(), "{}", report.join("\n"));
+}
+
+/// The rows that derived rules call are differentiated like any other: this gives second derivatives. Pointwise ones
+/// only: the others accept calls that no rule makes.
+#[test]
+fn second_derivatives_are_right() {
+    let mut report = Vec::new();
+    for (file, rows, all) in files().into_iter().take(1) {
+        let set = RowSet::new(&NoRows, all, &[]);
+        for row in rows.into_iter().filter(|row| row.no_grad.is_none()) {
+            let (_, made) = faults(file, &row, &set, &[]);
+            for inner in made.iter().filter(|row| row.is_pointwise()) {
+                report.extend(faults(file, inner, &set, &made).0);
             }
         }
     }
     assert!(report.is_empty(), "{}", report.join("\n"));
+}
+
+/// ∂²(x^y)/∂x∂y is 1/x at y = 0, where the first derivative in x is 0.
+#[test]
+fn a_power_of_zero_has_a_mixed_derivative() {
+    let (_, rows, all) = files().swap_remove(0);
+    let set = RowSet::new(&NoRows, all, &[]);
+    let power = rows.iter().find(|row| row.op == "pow").expect("a row");
+    let made = derive::derive(power, &set).rows;
+    let slope = made.iter().find(|row| row.op == "pow.vjp.x").expect("the derivative in x");
+    let mut library = Library::new(&set);
+    library.extend(made.iter().cloned());
+    let domain = sample::Domain { own: vec![(Name::new("y"), (0.0, 0.0))], other: (0.5, 2.0), grid: None };
+    let (family, at) = (cases::family(slope, DType::F64), position(slope, Name::new("y")).expect("an argument"));
+    for (n, case) in family.cases.iter().enumerate().filter(|(_, case)| is_float(&case.args[1])) {
+        let instance = sample::draw(&library, slope, case, &domain, n as u64, &|_| true).expect("a call");
+        let moves = instance.moves(&library, at, &|_| 1.0).expect("a derivative");
+        assert!(moves.iter().all(|x| *x != 0.0), "{}", case.show(slope));
+    }
 }

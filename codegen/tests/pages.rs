@@ -49,6 +49,21 @@ fn triggers_give_their_codes() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
 }
 
+/// What follows the trigger is the trigger mended.
+#[test]
+fn mended_examples_are_right() {
+    let mut wrong = Vec::new();
+    for page in PAGES {
+        for mended in page.text.split("```yaml\n").skip(2) {
+            let (diags, sources) = common::check("ops.yaml", mended.split("```").next().unwrap_or_default());
+            if !diags.is_empty() {
+                wrong.push(format!("{}: {}", page.code, common::report(&diags, &sources)));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+}
+
 #[test]
 fn every_page_is_listed_by_code() {
     let mut files: Vec<String> = fs::read_dir(folder())

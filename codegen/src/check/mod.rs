@@ -69,12 +69,12 @@ pub fn run(db: &Database, upstream: &dyn Rows, _sources: &Sources, diags: &mut D
         let family = cases::family(&row, element(&row));
         match meaning(source, &row, &set, &family) {
             Ok(row) => set.replace(row),
-            Err(fault) => settle(vec![fault], source, &mut set, diags),
+            Err(fault) => settle(vec![*fault], source, &mut set, diags),
         }
         families.insert(row.op, family);
     }
     overloads(db, &mut set, &families, diags);
-    gradients(db, &mut set, &families, diags);
+    derivatives(db, &set, &families, diags);
     let rows = db.rows.iter().filter_map(|source| set.row(source.name())).collect();
     Checked { rows, order: order.iter().map(|n| db.rows[*n].name()).collect() }
 }
@@ -96,16 +96,16 @@ fn element(row: &Row) -> DType {
 }
 
 /// Shapes, then dtypes, of a row's meaning. The row, completed.
-fn meaning(source: &RowSource, row: &Arc<Row>, set: &RowSet, family: &Family) -> Result<Arc<Row>, Diag> {
+fn meaning(source: &RowSource, row: &Arc<Row>, set: &RowSet, family: &Family) -> Result<Arc<Row>, Box<Diag>> {
     let Some((key, text)) = report::body(source) else { return Ok(row.clone()) };
     let rule = Rule { source, what: &format!("`{key}`"), text };
     if let Some(fault) = views::check(&rule, row, set, family) {
-        return Err(fault);
+        return Err(Box::new(fault));
     }
     match shapes::check(&rule, row, set, family) {
         // the body may be undefined on the dtype that was tried: dtypes are looked at next
         Some(fault) if fault.code == "E202" && row.dtypes.is_none() => dtypes::check(&rule, row, set, family),
-        Some(fault) => Err(fault),
+        Some(fault) => Err(Box::new(fault)),
         None => dtypes::check(&rule, row, set, family),
     }
 }
@@ -121,18 +121,23 @@ fn overloads(db: &Database, set: &mut RowSet, families: &FxHashMap<Name, Family>
     }
 }
 
-/// Types of written gradient rules.
-fn gradients(db: &Database, set: &mut RowSet, families: &FxHashMap<Name, Family>, diags: &mut Diagnostics) {
-    for source in &db.rows {
-        if set.is_broken(source.name()) {
-            continue;
-        }
+/// Declared gradient rules: their types, and where those are right their values. A row with a wrong gradient still
+/// means what it means, so rules that call it are looked at all the same.
+fn derivatives(db: &Database, set: &RowSet, families: &FxHashMap<Name, Family>, diags: &mut Diagnostics) {
+    for source in db.rows.iter().filter(|source| !set.is_broken(source.name())) {
         let (Some(row), Some(family)) = (set.row(source.name()), families.get(&source.name())) else { continue };
-        for (arg, rule) in &source.grad {
-            let what = format!("`grad` in `{}`", arg.as_str());
-            let named = Rule { source, what: &what, text: &rule.text };
-            let fault = rules::vjp(&named, &row, Name::new(arg.as_str()), &rule.tree, set, &family.cases);
-            settle(fault.into_iter().collect(), source, set, diags);
+        let mut faults = Vec::new();
+        for (key, declared) in [("grad", &source.grad), ("jvp", &source.jvp)] {
+            let types = if key == "grad" { rules::vjp } else { rules::jvp };
+            for (arg, rule) in declared {
+                let what = format!("`{key}` in `{}`", arg.as_str());
+                let named = Rule { source, what: &what, text: &rule.text };
+                faults.extend(types(&named, &row, Name::new(arg.as_str()), &rule.tree, set, &family.cases));
+            }
         }
+        if faults.is_empty() {
+            faults = gradients::check(source, &row, set);
+        }
+        faults.into_iter().for_each(|fault| diags.push(fault));
     }
 }

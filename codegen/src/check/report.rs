@@ -45,6 +45,7 @@ impl Rule<'_> {
             "E705" => ("E105", "needs a condition that the row does not state"),
             "E706" => ("E106", "has no meaning for a call that the row accepts"),
             "E202" => ("E202", "computes what is not defined"),
+            "E007" => ("E007", "needs a row that is not there"),
             code => (code, "does not hold"),
         };
         let diag = Diag::error(code, place, format!("{} {claim}", self.name())).here(said);
@@ -52,10 +53,8 @@ impl Rule<'_> {
         match (code, &refusal.help) {
             ("E105", Some(help)) => {
                 let condition = help.strip_prefix("required: ").unwrap_or(help);
-                diag.help(format!(
-                    "state it in `require` of `{}`; the called row says `{condition}`",
-                    self.source.op.as_str()
-                ))
+                let says = if fault.called.is_some() { "the called row says" } else { "for example" };
+                diag.help(format!("state it in `require` of `{}`; {says} `{condition}`", self.source.op.as_str()))
             }
             ("E303", _) => diag.help("narrow `dtypes` or add to `require`, or cast in the body"),
             (_, Some(help)) => diag.note(help.clone()),

@@ -1,9 +1,10 @@
-//! E402, E403: a gradient rule yields what its argument is: same shape, same dtype.
+//! E402, E403: a gradient has the shape and dtype of its argument, a tangent those of its result.
 
 use fulgurite_core::lang::Block;
 use fulgurite_core::row::Row;
 use fulgurite_core::sig::{ArgTy, OutTy};
 use fulgurite_core::{Name, TensorTy, Value};
+use rustc_hash::FxHashSet;
 
 use super::cases::Case;
 use super::machine::{self, Types, show};
@@ -21,9 +22,10 @@ pub fn vjp(rule: &Rule, row: &Row, arg: Name, block: &Block, rows: &RowSet, case
     }
     cases.iter().find_map(|case| {
         let wanted = case.args.get(at)?;
-        // no result, no cotangent: the rule is never run
-        let nothing = case.solved.outs.iter().all(|out| matches!(out, OutTy::List(ts) if ts.is_empty()));
-        if nothing || !differentiable(wanted) {
+        // no float result, no cotangent: the rule is never run
+        let flows =
+            case.solved.outs.iter().any(|out| *out == OutTy::FromBody || differentiable(&machine::promised(out)));
+        if !flows || !differentiable(wanted) {
             return None;
         }
         let mut types = Types::new(rows);
@@ -41,11 +43,38 @@ pub fn vjp(rule: &Rule, row: &Row, arg: Name, block: &Block, rows: &RowSet, case
                 return Some(Diag::error("E402", rule.text.at(block.value.span), message));
             }
         };
-        compare(rule, row, arg, block, case, wanted, &yielded)
+        let help = format!("where `{arg}` was broadcast, sum its gradient back: `unbroadcast(…, {arg})`");
+        Yields { rule, row, of: arg, block, case, help: &help }.compare(wanted, &yielded)
     })
 }
 
-/// What a rule reads besides arguments and options: results, auxiliary results, cotangents of the results' types.
+/// The same of `block`, the JVP rule of `row` for `arg`.
+pub fn jvp(rule: &Rule, row: &Row, arg: Name, block: &Block, rows: &RowSet, cases: &[Case]) -> Option<Diag> {
+    let at = row.sig.params.iter().position(|param| param.name.name == arg)?;
+    cases.iter().find_map(|case| {
+        let tangent = case.args.get(at).filter(|value| differentiable(value))?;
+        let mut names = names(row, case);
+        names.extend([(Name::new("t"), tangent.clone()), (Name::new(&format!("t_{arg}")), tangent.clone())]);
+        let yielded = match Types::new(rows).run(row, block, &case.solved, &case.args, &names) {
+            Ok(yielded) => yielded,
+            Err(fault) if fault.tainted => return None,
+            Err(fault) => return Some(rule.diag(&fault, &case.show(row))),
+        };
+        if yielded.len() != row.sig.outs.len() {
+            let (have, want) = (yielded.len(), row.sig.outs.len());
+            let message = format!("{} yields {have} values, the row has {want} results", rule.name());
+            return Some(Diag::error("E402", rule.text.at(block.value.span), message));
+        }
+        let outs = row.sig.outs.iter().zip(&case.solved.outs).zip(&yielded);
+        outs.map(|((out, ty), yielded)| (out, machine::promised(ty), yielded)).find_map(|(out, wanted, yielded)| {
+            let help = format!("the tangent of `{0}` has the shape of `{0}`: add `zeros({0})`", out.name.name);
+            let yields = Yields { rule, row, of: out.name.name, block, case, help: &help };
+            yields.compare(&wanted, yielded).filter(|_| differentiable(&wanted))
+        })
+    })
+}
+
+/// What a rule reads besides arguments and options: results, auxiliary results, cotangents of the float results' types.
 pub fn names(row: &Row, case: &Case) -> Vec<(Name, Value<ArgTy>)> {
     let outs = row.sig.outs.iter().zip(&case.solved.outs);
     let aux = row.sig.aux.iter().zip(&case.solved.aux);
@@ -56,7 +85,8 @@ pub fn names(row: &Row, case: &Case) -> Vec<(Name, Value<ArgTy>)> {
     }
     for (out, ty) in outs {
         let cotangent = if single { Name::new("g") } else { Name::new(&format!("g_{}", out.name.name)) };
-        names.push((cotangent, machine::promised(ty)));
+        let value = machine::promised(ty);
+        names.push((cotangent, if differentiable(&value) { value } else { Value::Absent }));
         if single && out.name.name != "out" {
             names.push((Name::new("out"), machine::promised(ty)));
         }
@@ -73,43 +103,71 @@ fn differentiable(v: &Value<ArgTy>) -> bool {
     }
 }
 
-fn compare(
-    rule: &Rule,
-    row: &Row,
-    arg: Name,
-    block: &Block,
-    case: &Case,
-    wanted: &Value<ArgTy>,
-    yielded: &Value<ArgTy>,
-) -> Option<Diag> {
-    let pairs: Vec<(&Value<ArgTy>, &Value<ArgTy>)> = match (wanted, yielded) {
-        // no gradient at all
-        (_, Value::Absent) => return None,
-        (Value::List(wanted), Value::List(yielded)) if wanted.len() == yielded.len() => {
-            wanted.iter().zip(yielded).collect()
-        }
-        _ => vec![(wanted, yielded)],
-    };
-    for (wanted, yielded) in pairs {
-        let Some(want) = tensor(wanted) else { continue };
-        let code = match tensor(yielded) {
-            _ if yielded.is_absent() => continue,
-            Some(have) if have.shape != want.shape => "E402",
-            Some(have) if have.dtype != want.dtype => "E403",
-            Some(_) => continue,
-            None => "E402",
+/// What a rule yields for a call.
+struct Yields<'a> {
+    rule: &'a Rule<'a>,
+    row: &'a Row,
+    /// Whose gradient or tangent it is.
+    of: Name,
+    block: &'a Block,
+    case: &'a Case,
+    /// What to do where shapes differ.
+    help: &'a str,
+}
+
+impl Yields<'_> {
+    fn compare(&self, wanted: &Value<ArgTy>, yielded: &Value<ArgTy>) -> Option<Diag> {
+        let pairs: Vec<(&Value<ArgTy>, &Value<ArgTy>)> = match (wanted, yielded) {
+            // no gradient at all
+            (_, Value::Absent) => return None,
+            (Value::List(wanted), Value::List(yielded)) if wanted.len() == yielded.len() => {
+                wanted.iter().zip(yielded).collect()
+            }
+            _ => vec![(wanted, yielded)],
         };
-        let what = if code == "E402" { "shape" } else { "dtype" };
-        let message = format!("{} has another {what} than `{arg}`", rule.name());
-        let diag = Diag::error(code, rule.text.at(block.value.span), message);
-        let diag =
-            diag.here(format!("this is {}, `{arg}` is {want}", show(yielded))).note(format!("for {}", case.show(row)));
-        return Some(match code {
-            "E402" => diag.help(format!("where `{arg}` was broadcast, sum its gradient back: `unbroadcast(…, {arg})`")),
-            _ => diag.help("cast the value: `(…) as T`"),
-        });
+        pairs.into_iter().find_map(|(wanted, yielded)| self.compare_one(tensor(wanted)?, yielded))
     }
-    None
+
+    /// Whether arguments and results have several float dtypes: then whoever applies the rule casts its value.
+    fn is_mixed(&self) -> bool {
+        let mut dtypes = FxHashSet::default();
+        let outs: Vec<Value<ArgTy>> = self.case.solved.outs.iter().map(machine::promised).collect();
+        for value in self.case.args.iter().chain(&outs) {
+            value.for_each(&mut |ty| {
+                if let ArgTy::Tensor(t) = ty
+                    && t.dtype.is_float()
+                {
+                    dtypes.insert(t.dtype);
+                }
+            });
+        }
+        dtypes.len() > 1
+    }
+
+    fn compare_one(&self, want: &TensorTy, yielded: &Value<ArgTy>) -> Option<Diag> {
+        let (code, what) = match tensor(yielded) {
+            _ if yielded.is_absent() => return None,
+            Some(have) if have.shape == want.shape && have.dtype == want.dtype => return None,
+            Some(have) if have.shape == want.shape && have.dtype.is_float() && self.is_mixed() => return None,
+            Some(have) if have.shape == want.shape => ("E403", "dtype"),
+            _ => ("E402", "shape"),
+        };
+        let message = format!("{} has another {what} than `{}`", self.rule.name(), self.of);
+        let diag = Diag::error(code, self.rule.text.at(self.block.value.span), message);
+        let diag = diag.here(format!("this is {}, `{}` is {want}", show(yielded), self.of));
+        let diag = diag.note(format!("for {}", self.case.show(self.row)));
+        Some(match tensor(yielded) {
+            _ if code == "E403" => diag.help("cast the value: `(…) as T`"),
+            Some(have) if !broadcasts(want, have) && !broadcasts(have, want) => diag,
+            _ => diag.help(self.help),
+        })
+    }
+}
+
+/// Whether `small` broadcasts to `large`.
+fn broadcasts(small: &TensorTy, large: &TensorTy) -> bool {
+    let pairs = small.shape.iter().rev().zip(large.shape.iter().rev());
+    small.rank() <= large.rank() && pairs.into_iter().all(|(a, b)| a == b || a.value() == 1)
 }
 
 fn tensor(v: &Value<ArgTy>) -> Option<&TensorTy> {

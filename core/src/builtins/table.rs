@@ -164,7 +164,11 @@ pub static TABLE: &[Record] = &[
     entry!(Round "round" (x) Number).flat().kink("abs(x - out) == 0.5").cuda("fg_round({0})"),
     entry!(Trunc "trunc" (x) Number).flat().kink("x == out").cuda("fg_trunc({0})"),
     entry!(Pow "pow" (x, y) Number)
-        .d(&[t("if y == 0 { 0 } else { y * pow(x, y - 1) }"), t("if x == 0 && y >= 0 { 0 } else { out * ln(x) }")])
+        // 0 · inf only at x = 0 (and pow(nan, 0) is the constant 1): a branch on y alone would lose the mixed derivative
+        .d(&[
+            t("if y == 0 && (x == 0 || isnan(x)) { 0 } else { y * pow(x, y - 1) }"),
+            t("if x == 0 && y >= 0 { 0 } else { out * ln(x) }"),
+        ])
         .unbounded()
         .kink("x == 0")
         .sample(&[(0.2, 3.0), (-2.0, 2.0)])

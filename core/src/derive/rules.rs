@@ -198,7 +198,7 @@ impl Terms<'_> {
         if let Some(at) = p.nums.iter().position(|&t| self.has_zero_side(t)) {
             self.fire("branch");
             let chosen = p.nums.remove(at);
-            return self.into_branches(chosen, &p);
+            return self.push_into_branches(chosen, &p);
         }
         self.logistic(&mut p);
         self.reflect(&mut p);
@@ -265,7 +265,7 @@ impl Terms<'_> {
         }
     }
 
-    fn into_branches(&mut self, t: T, p: &Factors) -> T {
+    fn push_into_branches(&mut self, t: T, p: &Factors) -> T {
         let coef = self.num(p.coef);
         let times = |terms: &mut Self, side: T| {
             let nums: Vec<T> = std::iter::once(coef).chain(p.nums.iter().copied()).chain([side]).collect();
@@ -475,7 +475,9 @@ impl Terms<'_> {
     }
 
     fn common_factor(&mut self, flat: &[(f64, T)]) -> Option<T> {
-        let parts: Vec<(Vec<T>, Vec<T>)> = flat
+        /// Numerators, denominators.
+        type Fraction = (Vec<T>, Vec<T>);
+        let parts: Vec<Fraction> = flat
             .iter()
             .map(|(_, t)| match self.op(*t) {
                 Op::Prod(_, n, d) => (n.clone(), d.clone()),
@@ -483,7 +485,7 @@ impl Terms<'_> {
                 _ => (vec![*t], Vec::new()),
             })
             .collect();
-        let shared = |pick: &dyn Fn(&(Vec<T>, Vec<T>)) -> Vec<T>| {
+        let shared = |pick: &dyn Fn(&Fraction) -> Vec<T>| {
             let mut rest: Vec<Vec<T>> = parts[1..].iter().map(pick).collect();
             let mut common = Vec::new();
             for t in pick(&parts[0]) {

@@ -5,6 +5,7 @@ use super::env::{Env, Item, Size};
 use super::options::Options;
 use super::shapes::{self, Matcher, Mismatch, implicit_list};
 use super::statics::{self, At, Stop};
+use super::types::{ArgTy, OutTy};
 use crate::dtype::DTypeSet;
 use crate::lang::ast::*;
 use crate::promote::{self, Kind, Operand};
@@ -14,28 +15,6 @@ use smallvec::SmallVec;
 
 /// The longest list that a call yields: every item is a value of its own in a trace.
 const MOST_ITEMS: usize = 1 << 16;
-
-/// What an argument is.
-#[derive(Clone, Debug, PartialEq)]
-pub enum ArgTy {
-    /// A tensor.
-    Tensor(TensorTy),
-    /// A number that is known only when the program runs.
-    Number(DType),
-    /// A random key.
-    Key,
-}
-
-/// The type of a result.
-#[derive(Clone, Debug, PartialEq)]
-pub enum OutTy {
-    /// One tensor.
-    Tensor(TensorTy),
-    /// Several.
-    List(Vec<TensorTy>),
-    /// As many as the body yields.
-    FromBody,
-}
 
 /// A call that its signature accepts.
 #[derive(Clone, Debug)]
@@ -592,7 +571,14 @@ impl Call<'_> {
                     let axes = shapes::build(env, dims, At { axis: None, item })?;
                     let mut sizes: SmallVec<[Dim; 6]> = axes.iter().map(|a| a.size).collect();
                     // the imagined axis of a rank-0 argument is dropped again
-                    if sizes.len() == 1 && sizes[0].value() == 1 && imagined(self.row, env, dims) {
+                    if sizes.len() == 1 && imagined(self.row, env, dims) {
+                        if sizes[0].value() != 1 {
+                            let message = format!(
+                                "`{}`: a tensor of rank 0 has no axis for a result of size {}",
+                                self.row.op, sizes[0]
+                            );
+                            return Err(Refusal::new("E704", message).into());
+                        }
                         sizes.clear();
                     }
                     sizes

@@ -44,6 +44,18 @@ pub struct Family {
 }
 
 impl Case {
+    /// Elements of all tensor arguments.
+    pub fn numel(&self) -> usize {
+        let mut sum = 0;
+        let count = &mut |t: &ArgTy| {
+            if let ArgTy::Tensor(t) = t {
+                sum += t.numel();
+            }
+        };
+        self.args.iter().for_each(|arg| arg.for_each(count));
+        sum
+    }
+
     /// `x: f32[2, 3], dims = [0]`: arguments that were given.
     pub fn show(&self, row: &Row) -> String {
         let params = row.sig.params.iter().map(|param| (param.name.name, ": "));
@@ -88,8 +100,9 @@ impl Turn {
 pub fn family(row: &Row, dtype: DType) -> Family {
     let free = Free::of(row);
     let statics = params::product(row, MOST);
-    let broadcasts = row.sig.params.iter().any(|param| param.ty.dims.is_none());
-    let shapes = sizes::configurations(&free, broadcasts);
+    let params = row.sig.params.iter().enumerate();
+    let broadcasting: Vec<usize> = params.filter(|(_, param)| param.ty.dims.is_none()).map(|(i, _)| i).collect();
+    let shapes = sizes::configurations(&free, &broadcasting);
     let mut family = Family::default();
     let total = statics.len() * shapes.len();
     // where all of it is too much, each static choice meets every k-th shape, starting elsewhere each time

@@ -9,12 +9,13 @@ use fulgurite_core::{DType, Dim, Name, Scalar, Value};
 use super::{Choice, Turn};
 use crate::check::walk;
 
-/// How many alternatives of this option are combined with those of all others: words, truth values, presence, and
-/// numbers that a static condition reads.
+/// How many alternatives of this option are combined with those of all others: words, truth values, presence, orders of
+/// axes (most are their own inverse, which hides what is exchanged), and numbers that a static condition reads.
 pub(super) fn static_alternatives(row: &Row, opt: &Opt) -> usize {
     let values = match &opt.ty {
         OptType::Bool => 2,
         OptType::Enum(words) => words.len(),
+        OptType::Perm(_) => 4,
         OptType::Num | OptType::F64 if walk::in_condition(row, opt.name.name) => 2,
         _ => 1,
     };
@@ -46,7 +47,7 @@ fn value(row: &Row, env: &Env, opt: &Opt, alternative: usize, turn: Turn, salt: 
     }
     let mut candidates = candidates(row, env, opt)?;
     // each of these is an alternative of its own
-    if matches!(opt.ty, OptType::Bool | OptType::Enum(_)) {
+    if matches!(opt.ty, OptType::Bool | OptType::Enum(_) | OptType::Perm(_)) {
         return candidates.into_iter().nth(alternative);
     }
     // the default is one more candidate; where a condition reads the number it is the first alternative

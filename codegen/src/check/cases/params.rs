@@ -82,7 +82,7 @@ pub(super) fn fill(
         let dtype = dtype(elem, choice.dtype)?;
         let at = |item| At { axis: None, item };
         values[i] = match (&param.ty.dims, items[i]) {
-            (None, _) => broadcasting(i, dtype, &full, choice),
+            (None, _) => broadcasting(i, dtype, &full, choice, variant),
             (Some(dims), Some(n)) => {
                 let item = |k| Some(tensor(dtype, shape(env, param, dims, at(Some(k)), choice, variant)?));
                 Value::List((0..n).map(item).collect::<Option<_>>()?)
@@ -109,7 +109,7 @@ fn number(dtype: DType) -> Value<ArgTy> {
 /// The shape that arguments without brackets broadcast to.
 fn pointwise_shape(variant: Variant) -> Vec<i64> {
     match variant {
-        Variant::Distinct => vec![2, 3],
+        Variant::Distinct | Variant::Narrow(..) => vec![2, 3],
         Variant::WithOne => vec![1, 3],
         Variant::WithZero => vec![0, 3],
         Variant::Ones => vec![1, 1],
@@ -117,8 +117,19 @@ fn pointwise_shape(variant: Variant) -> Vec<i64> {
 }
 
 /// An argument without brackets: the whole shape, its tail, with an axis of 1, of rank 0, or a number.
-fn broadcasting(i: usize, dtype: DType, full: &[i64], choice: &Choice) -> Value<ArgTy> {
-    let sizes: Vec<i64> = match choice.turn.pick(6, 500 + i as u64) {
+fn broadcasting(i: usize, dtype: DType, full: &[i64], choice: &Choice, variant: Variant) -> Value<ArgTy> {
+    let form = match variant {
+        Variant::Narrow(narrow, _) if narrow != i => 0,
+        Variant::Narrow(_, first) => {
+            if first {
+                2
+            } else {
+                3
+            }
+        }
+        _ => choice.turn.pick(6, 500 + i as u64),
+    };
+    let sizes: Vec<i64> = match form {
         0 | 1 => full.to_vec(),
         2 => full[1..].to_vec(),
         3 => vec![full[0], 1],

@@ -17,6 +17,9 @@ pub(super) enum Variant {
     WithZero,
     /// All are 1.
     Ones,
+    /// Pairwise distinct, and of the arguments without brackets this one broadcasts along the first axis (`true`) or
+    /// along the second.
+    Narrow(usize, bool),
 }
 
 /// Pairwise distinct sizes: primes, so that no product of some equals another.
@@ -25,8 +28,8 @@ const PRIMES: [i64; 10] = [2, 3, 5, 7, 11, 13, 17, 19, 23, 29];
 /// Sizes as small as they can be, with repetitions: rows with conditions between sizes need them.
 const SMALL: [i64; 8] = [2, 3, 1, 4, 5, 6, 7, 2];
 
-/// The ranks and variants to try: ranks in the order of `free.lists`. `broadcasts`: some arguments have no brackets.
-pub(super) fn configurations(free: &Free, broadcasts: bool) -> Vec<(Vec<usize>, Variant)> {
+/// The ranks and variants to try: ranks in the order of `free.lists`. `broadcasting`: arguments without brackets.
+pub(super) fn configurations(free: &Free, broadcasting: &[usize]) -> Vec<(Vec<usize>, Variant)> {
     let ranks: Vec<Vec<usize>> = match free.lists.len() {
         0 => vec![vec![]],
         1 => vec![vec![2], vec![1], vec![3], vec![0]],
@@ -43,10 +46,15 @@ pub(super) fn configurations(free: &Free, broadcasts: bool) -> Vec<(Vec<usize>, 
     for (n, variant) in variants.into_iter().enumerate() {
         for ranks in &ranks {
             let sizes = ranks.iter().sum::<usize>() + free.singles.len() + free.each.len();
-            if sizes > 0 || broadcasts || n == 0 {
+            if sizes > 0 || !broadcasting.is_empty() || n == 0 {
                 all.push((ranks.clone(), variant));
             }
         }
+    }
+    // a broadcast that is not undone shows only where one argument is smaller than the others
+    if broadcasting.len() > 1 {
+        let narrow = broadcasting.iter().flat_map(|param| [true, false].map(|first| Variant::Narrow(*param, first)));
+        all.extend(narrow.map(|variant| (ranks[0].clone(), variant)));
     }
     all
 }

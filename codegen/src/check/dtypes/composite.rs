@@ -40,20 +40,20 @@ pub(super) fn check(
     body: &Block,
     rows: &RowSet,
     family: &Family,
-) -> Result<Arc<Row>, Diag> {
+) -> Result<Arc<Row>, Box<Diag>> {
     let check = Check { rule, body, rows, bases: tuples::bases(row, family) };
     let narrowed = check.narrow(row)?;
     if narrowed.promote.is_some() {
         return match check.consistent(&narrowed) {
             None => Ok(narrowed),
-            Some(wrong) => Err(check.diag(&narrowed, wrong, check.shown(&narrowed))),
+            Some(wrong) => Err(Box::new(check.diag(&narrowed, wrong, check.shown(&narrowed)))),
         };
     }
     match check.consistent(&narrowed) {
         None => Ok(narrowed),
         Some(wrong) => match check.shown(&narrowed) {
             Some(kind) => Ok(with_kind(&narrowed, kind)),
-            None => Err(check.diag(&narrowed, wrong, None)),
+            None => Err(Box::new(check.diag(&narrowed, wrong, None))),
         },
     }
 }
@@ -66,7 +66,7 @@ fn with_kind(row: &Arc<Row>, kind: Kind) -> Arc<Row> {
 
 impl Check<'_> {
     /// The row with the `dtypes` that its body takes, where it does not say them.
-    fn narrow(&self, row: &Arc<Row>) -> Result<Arc<Row>, Diag> {
+    fn narrow(&self, row: &Arc<Row>) -> Result<Arc<Row>, Box<Diag>> {
         let mut undefined: Vec<DType> = Vec::new();
         let mut refused = None;
         let mut accepted = 0;
@@ -80,12 +80,12 @@ impl Check<'_> {
                         undefined.push(d);
                         refused.get_or_insert((fault, case));
                     }
-                    Err(fault) => return Err(self.rule.diag(&fault, &case.show(row))),
+                    Err(fault) => return Err(Box::new(self.rule.diag(&fault, &case.show(row)))),
                 }
             }
         }
         match refused {
-            Some((fault, case)) if accepted == 0 => Err(self.rule.diag(&fault, &case.show(row))),
+            Some((fault, case)) if accepted == 0 => Err(Box::new(self.rule.diag(&fault, &case.show(row)))),
             _ => Ok(without(row, &undefined)),
         }
     }

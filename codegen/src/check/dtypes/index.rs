@@ -26,7 +26,7 @@ pub(super) fn check(
     body: &Block,
     rows: &RowSet,
     family: &Family,
-) -> Result<Arc<Row>, Diag> {
+) -> Result<Arc<Row>, Box<Diag>> {
     let mut undefined: Vec<(DType, Diag)> = Vec::new();
     let mut defined: Vec<DType> = Vec::new();
     for (n, base) in tuples::bases(row, family).iter().enumerate() {
@@ -47,7 +47,7 @@ pub(super) fn check(
             match (nest, case.solved.joined) {
                 (Ok(nest), joined) => {
                     if let Some(diag) = result(rule, row, &nest, &case) {
-                        return Err(diag);
+                        return Err(Box::new(diag));
                     }
                     defined.extend(joined);
                 }
@@ -57,19 +57,19 @@ pub(super) fn check(
                 (Err(refusal), _) => {
                     let wrong = refusal.code == "E202";
                     let diag = rule.diag(&refusal.into(), &case.show(row));
-                    return Err(match (&rule.source.dtypes, wrong) {
+                    return Err(Box::new(match (&rule.source.dtypes, wrong) {
                         (Some(dtypes), true) => diag
                             .label(dtypes.text.place, "accepted here")
                             .help("narrow `dtypes`, or choose another `promote`"),
                         _ => diag,
-                    });
+                    }));
                 }
             }
         }
     }
     let nowhere = undefined.iter().find(|(d, _)| !defined.contains(d));
     match nowhere {
-        Some((_, diag)) if defined.is_empty() => Err(diag.clone()),
+        Some((_, diag)) if defined.is_empty() => Err(Box::new(diag.clone())),
         // defined for some calls of this dtype only, or not at all: the row does not take it
         _ => Ok(without(row, &undefined.iter().map(|(d, _)| *d).collect::<Vec<_>>())),
     }

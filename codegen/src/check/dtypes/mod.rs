@@ -23,7 +23,7 @@ use super::rows::RowSet;
 use crate::diag::Diag;
 
 /// The row with what was found, or what is wrong with it.
-pub fn check(rule: &Rule, row: &Arc<Row>, rows: &RowSet, family: &Family) -> Result<Arc<Row>, Diag> {
+pub fn check(rule: &Rule, row: &Arc<Row>, rows: &RowSet, family: &Family) -> Result<Arc<Row>, Box<Diag>> {
     match &row.meaning {
         Meaning::Expr(body) | Meaning::View(body) => index::check(rule, row, body, rows, family),
         Meaning::Decomp(body) => composite::check(rule, row, body, rows, family),

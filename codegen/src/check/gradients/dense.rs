@@ -1,6 +1,6 @@
 //! The tensor language over small arrays: rows run by their own meaning, over any scalar field.
 
-use fulgurite_core::eval::nest::{self, Array, Data, Field, NestError};
+use fulgurite_core::eval::nest::{self, Array, Field, NestError};
 use fulgurite_core::eval::tensor::{self, Machine};
 use fulgurite_core::lang::Block;
 use fulgurite_core::lower::{self, Rows};
@@ -239,38 +239,6 @@ impl<F: Field> Machine for Over<'_, '_, F> {
     fn write(&mut self, _: Name, _: Value<V<F>>) -> Result<(), Stop> {
         Ok(())
     }
-
-    fn unbroadcast(&mut self, value: Value<V<F>>, like: &TensorTy) -> Result<Value<V<F>>, Stop> {
-        let a = match &value {
-            Value::Tensor(V::Array(a)) => a.clone(),
-            Value::Num(s) => return Ok(Value::Tensor(V::Array(Arc::new(filled(like, s.as_f64()))))),
-            _ => return Ok(value),
-        };
-        let Data::Float(elements) = &a.data else { return Ok(value) };
-        let want: Vec<usize> = like.sizes().to_vec();
-        let Some(lead) = a.shape.len().checked_sub(want.len()) else {
-            return Err(Refusal::new("E701", "a cotangent has fewer axes than its argument").into());
-        };
-        let mut sums = vec![F::constant(0.0); want.iter().product()];
-        for (flat, x) in elements.iter().enumerate() {
-            let (mut rest, mut at, mut stride) = (flat, 0, 1);
-            for axis in (0..a.shape.len()).rev() {
-                let i = rest % a.shape[axis];
-                rest /= a.shape[axis];
-                if axis >= lead {
-                    let n = want[axis - lead];
-                    if n != 1 {
-                        at += (i % n.max(1)) * stride;
-                    }
-                    stride *= n;
-                }
-            }
-            if let Some(slot) = sums.get_mut(at) {
-                *slot = F::call(fulgurite_core::builtins::Builtin::Add, &[slot.clone(), x.clone()]);
-            }
-        }
-        Ok(Value::Tensor(V::Array(Arc::new(Array::float(a.dtype, &want, sums)))))
-    }
 }
 
 /// Primitives of the runtime: none has a derivative, so values decide.
@@ -288,7 +256,7 @@ fn host<F: Field>(name: Name, solved: &Solved, args: &[Value<V<F>>]) -> Result<V
     let values: Vec<f64> = x.scalars().iter().map(|s| s.as_f64()).collect();
     let mut out = vec![0; values.len()];
     for start in 0..values.len() {
-        if inner == 0 || n == 0 || (start / inner) % n != 0 {
+        if inner == 0 || n == 0 || !(start / inner).is_multiple_of(n) {
             continue;
         }
         let mut order: Vec<usize> = (0..n).collect();

@@ -1,5 +1,65 @@
-//! Gradients: declared rules against derived ones, and everything that a row claims about its derivatives.
+//! Gradients: declared rules against the derivative of the meaning, and everything else that a row claims about its
+//! derivatives.
+//!
+//! The derivative is that of dual numbers ([`dual`]), which know nothing of how rules are derived. A rule is refuted on
+//! [`instance`]s: small calls with pairwise distinct sizes, every combination of options, data inside the domain.
+//! At ties and kinks the derived rule is the measure, since conventions belong to it.
 
+mod constant;
+pub mod declared;
 pub mod dense;
 pub mod dual;
 pub mod instance;
+mod linear;
+mod missing;
+pub mod numbers;
+pub mod sample;
+mod show;
+mod term;
+mod values;
+
+use std::sync::Arc;
+
+use fulgurite_core::Name;
+use fulgurite_core::derive;
+use fulgurite_core::row::Row;
+
+use super::cases;
+use super::rows::RowSet;
+use crate::diag::Diag;
+use crate::schema::RowSource;
+use declared::{Declared, Way};
+use dense::Library;
+
+/// What is wrong with the values of the declared rules of a row, whose types are right.
+pub fn check(source: &RowSource, row: &Arc<Row>, set: &RowSet) -> Vec<Diag> {
+    if source.no_grad.is_some() {
+        return Vec::new();
+    }
+    let derived = derive::derive(row, set);
+    let mut faults = missing::check(source, row, &derived);
+    let (declared, detached, skipped) = (declared(source, row), constant::detached(source), constant::skipped(source));
+    if declared.is_empty() && detached.is_none() && skipped.is_empty() {
+        return faults;
+    }
+    let Some(dtype) = sample::element(row) else { return faults };
+    let family = cases::family(row, dtype);
+    let mut library = Library::new(set);
+    library.extend(derived.rows.iter().cloned());
+    let bench = values::Bench { source, row, family: &family, library: &library, derived: &derived };
+    faults.extend(detached.and_then(|place| constant::detach(&bench, place)));
+    faults.extend(skipped.into_iter().filter_map(|(at, place)| constant::skip(&bench, at, place)));
+    faults.extend(declared.iter().filter_map(|rule| bench.compare(rule)));
+    faults
+}
+
+/// Every `grad` and `jvp` of a row.
+fn declared<'a>(source: &'a RowSource, row: &Row) -> Vec<Declared<'a>> {
+    let rules = source.grad.iter().map(|rule| (Way::Vjp, rule)).chain(source.jvp.iter().map(|rule| (Way::Jvp, rule)));
+    let find = |(way, (arg, rule)): (Way, &'a (crate::yaml::Text, crate::schema::Rule<_>))| {
+        let arg = Name::new(arg.as_str());
+        let at = row.sig.params.iter().position(|param| param.name.name == arg)?;
+        Some(Declared { way, arg, at, rule })
+    };
+    rules.filter_map(find).collect()
+}

@@ -129,7 +129,7 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// The row's declared gradients: names in scope are arguments, options, results and cotangents.
+    /// The row's declared gradients: names in scope are arguments, options, results, and cotangents or the tangent.
     fn rules(&mut self) {
         let source = self.source;
         for (key, rules) in [("grad", &source.grad), ("jvp", &source.jvp)] {
@@ -137,11 +137,12 @@ impl<'a> Names<'a> {
                 self.argument(arg, key);
                 let outs: Vec<Name> = source.sig.tree.outs.iter().map(|out| out.name.name).collect();
                 let aux = source.sig.tree.aux.iter().map(|out| out.name.name);
-                let cotangents: Vec<Name> = match outs.as_slice() {
+                let seeds: Vec<Name> = match outs.as_slice() {
+                    _ if key == "jvp" => vec![Name::new("t"), Name::new(&format!("t_{}", arg.as_str()))],
                     [_] => vec![Name::new("g")],
                     several => several.iter().map(|out| Name::new(&format!("g_{out}"))).collect(),
                 };
-                let extra: Vec<Name> = outs.iter().copied().chain(aux).chain(cotangents).collect();
+                let extra: Vec<Name> = outs.iter().copied().chain(aux).chain(seeds).collect();
                 self.tensor_block(&rule.tree, &rule.text, &format!("`{key}` in `{}`", arg.as_str()), &extra);
             }
         }

@@ -134,7 +134,7 @@ impl Walk<'_, '_> {
             let words: Vec<Name> = candidates.iter().filter_map(|row| words_of(row, args, n)).flatten().collect();
             if words.is_empty() || self.means(*name) {
                 self.name(*name, arg.value.span);
-            } else if !words.contains(name) && !(words.is_empty() && *name == "all") {
+            } else if !words.contains(name) {
                 let claim = format!("{} of `{}` gives `{}` the word `{name}`", self.what, self.names.op(), f.name);
                 self.names.unknown(self.text, arg.value.span, claim, name.as_str(), words);
             }

@@ -102,6 +102,7 @@ impl Index<'_> {
             lets: opened.lets.clone(),
             lists: lists(row),
             is_size: &|n| sizes.contains(&n),
+            is_axis: &|n| row.sig.opts.iter().any(|o| o.name.name == n && matches!(o.ty, OptType::Dim(_))),
             made: 0,
         };
         let list = self.arg.ty.list.is_some();

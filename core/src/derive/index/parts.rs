@@ -154,9 +154,12 @@ fn of(vars: &[Var], name: Name) -> Vec<Var> {
     vars.iter().filter(|v| v.name == name).cloned().collect()
 }
 
+/// A name, and its axes if only some of a list are meant.
+type Mention = (Name, Option<Axes>);
+
 /// The names that `e` mentions and does not bind itself, with the axes if only some of a list are meant.
-fn free(e: &Expr, bound: &mut Vec<(Name, Option<Axes>)>, out: &mut Vec<(Name, Option<Axes>)>) {
-    let mut note = |bound: &[(Name, Option<Axes>)], name: Name, axes: Option<&Axes>| {
+fn free(e: &Expr, bound: &mut Vec<Mention>, out: &mut Vec<Mention>) {
+    let mut note = |bound: &[Mention], name: Name, axes: Option<&Axes>| {
         let mut axes = axes.cloned();
         for (n, some) in bound.iter().rev() {
             if *n != name {
@@ -171,7 +174,7 @@ fn free(e: &Expr, bound: &mut Vec<(Name, Option<Axes>)>, out: &mut Vec<(Name, Op
         }
         out.push((name, axes));
     };
-    let mut inner: Vec<(Expr, Vec<(Name, Option<Axes>)>)> = Vec::new();
+    let mut inner: Vec<(Expr, Vec<Mention>)> = Vec::new();
     walk::visit(e, &mut |e| match &*e.node {
         Node::Name(n) => {
             note(bound, *n, None);
@@ -191,8 +194,7 @@ fn free(e: &Expr, bound: &mut Vec<(Name, Option<Axes>)>, out: &mut Vec<(Name, Op
             true
         }
         Node::Reduce(r) => {
-            let own: Vec<(Name, Option<Axes>)> =
-                r.binds.iter().flatten().map(|b| (b.name.name, b.axes.clone())).collect();
+            let own: Vec<Mention> = r.binds.iter().flatten().map(|b| (b.name.name, b.axes.clone())).collect();
             for (lo, hi) in r.binds.iter().flatten().filter_map(|b| b.range.clone()) {
                 inner.extend([(lo, Vec::new()), (hi, Vec::new())]);
             }

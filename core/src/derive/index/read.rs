@@ -49,6 +49,8 @@ pub struct Reader<'t, 'r> {
     pub lists: Vec<Name>,
     /// Whether a name is a size of the row: indices of no size count the items of a list.
     pub is_size: &'t dyn Fn(Name) -> bool,
+    /// Whether an option of this name is one axis.
+    pub is_axis: &'t dyn Fn(Name) -> bool,
     /// Number of names made so far.
     pub made: usize,
 }
@@ -362,8 +364,7 @@ impl Reader<'_, '_> {
                         if make::as_name(hi).is_some() { make::call("size", [hi.clone()]) } else { make::int(0) };
                     (make::call("ravel", [make::name(v.name), hi.clone()]), size)
                 }
-                // the one axis that an option of type `Dim` names
-                Kind::Part(Axes { not: false, kind: AxesKind::Name(n), .. }) => {
+                Kind::Part(Axes { not: false, kind: AxesKind::Name(n), .. }) if (self.is_axis)(n.name) => {
                     let place = vec![Place::One(make::name(n.name))];
                     (make::access(v.name, place.clone()), make::access(v.name.size_of_index(), place))
                 }

@@ -195,13 +195,17 @@ fn tensor(elem: Elem, dims: &[DimPat], list: Option<ListLen>) -> Type {
 /// An axis that an option names in an argument has that option in the cotangent too, where the lists around it are the
 /// same: so a rank-0 call finds its imagined axis again.
 pub fn anchor(dims: &mut [DimPat], row: &Row) {
-    // `K@idx`: how many axes a list has is what the argument says
+    // `K@idx`, `..K@idx`: how many axes a list has is what the argument says
     for p in row.sig.params.iter().flat_map(|p| p.ty.dims.iter().flatten()) {
-        let DimKind::One { name: None, size, at: Some(at) } = &p.kind else { continue };
+        let (anchored, at) = match &p.kind {
+            DimKind::One { name: None, size, at: Some(at) } => (make::as_name(size), at),
+            DimKind::List { name, axes: None, at: Some(at), .. } => (Some(name.name), at),
+            _ => continue,
+        };
         let is_list = row.sig.params.iter().any(|q| q.name.name == at.name && q.ty.list.is_some());
         for d in dims.iter_mut().filter(|_| is_list) {
-            if matches!(&d.kind, DimKind::List { name, axes: None, .. } if make::as_name(size) == Some(name.name)) {
-                d.kind = DimKind::One { name: None, size: size.clone(), at: Some(*at) };
+            if matches!(&d.kind, DimKind::List { name, axes: None, .. } if anchored == Some(name.name)) {
+                d.kind = p.kind.clone();
             }
         }
     }

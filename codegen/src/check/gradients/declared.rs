@@ -1,0 +1,222 @@
+//! A declared rule: its value on an instance, and what that value must be.
+
+use fulgurite_core::builtins::Builtin;
+use fulgurite_core::eval::nest::{Array, Data, Field};
+use fulgurite_core::lang::Block;
+use fulgurite_core::{Name, Value};
+use std::sync::Arc;
+
+use super::dense::{Library, Stop, V};
+use super::instance::{Instance, dot, elements};
+use super::numbers::Numbers;
+use crate::schema::Rule;
+
+/// From results to an argument, or from an argument to results.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Way {
+    /// `grad`
+    Vjp,
+    /// `jvp`
+    Jvp,
+}
+
+/// A rule that a row states.
+#[derive(Clone, Copy)]
+pub struct Declared<'a> {
+    /// Which key.
+    pub way: Way,
+    /// For which argument.
+    pub arg: Name,
+    /// Its position.
+    pub at: usize,
+    /// The rule.
+    pub rule: &'a Rule<Block>,
+}
+
+/// What a rule is linear in: a cotangent per result, or the tangent of the argument.
+#[derive(Clone)]
+pub struct Seed(Vec<Value<V<f64>>>);
+
+/// A number that a rule gives, and the derivative.
+#[derive(Clone, Copy, Debug)]
+pub struct Pair {
+    /// Which element, in row-major order.
+    pub element: usize,
+    /// By the rule.
+    pub stated: f64,
+    /// By the meaning.
+    pub derived: f64,
+}
+
+/// A call on which a rule is wrong.
+pub struct Refuted<'a> {
+    /// The call.
+    pub instance: Instance<'a>,
+    /// What the rule was given.
+    pub seed: Seed,
+    /// What it made of it.
+    pub pairs: Vec<Pair>,
+}
+
+impl Declared<'_> {
+    /// `grad`, `jvp`
+    pub fn key(&self) -> &'static str {
+        match self.way {
+            Way::Vjp => "grad",
+            Way::Jvp => "jvp",
+        }
+    }
+
+    /// A seed for this instance; `None` where nothing flows.
+    pub fn seed(&self, instance: &Instance, numbers: &mut Numbers) -> Option<Seed> {
+        let values = match self.way {
+            Way::Vjp => instance.cotangents(numbers),
+            Way::Jvp => vec![instance.tangent(self.at, numbers)],
+        };
+        let flows = values.iter().flat_map(elements).any(|e| !e.is_empty());
+        (flows && instance.numel_of(self.at) > 0).then_some(Seed(values))
+    }
+
+    /// The rule's numbers.
+    ///
+    /// # Errors
+    /// What its calls refuse.
+    pub fn value(&self, instance: &Instance, library: &Library<'_>, seed: &Seed) -> Result<Vec<f64>, Stop> {
+        self.value_of(&self.rule.tree, instance, library, seed)
+    }
+
+    /// The numbers of another rule for the same argument.
+    ///
+    /// # Errors
+    /// What its calls refuse.
+    pub fn value_of(
+        &self,
+        rule: &Block,
+        instance: &Instance,
+        library: &Library<'_>,
+        seed: &Seed,
+    ) -> Result<Vec<f64>, Stop> {
+        match self.way {
+            Way::Vjp => instance.vjp(library, rule, self.at, &seed.0),
+            Way::Jvp => instance.jvp(library, rule, self.at, &seed.0[0]),
+        }
+    }
+
+    /// Every number of the rule beside the derivative, if one differs from it.
+    ///
+    /// # Errors
+    /// What the rule's or the meaning's calls refuse.
+    pub fn difference(
+        &self,
+        instance: &Instance,
+        library: &Library<'_>,
+        seed: &Seed,
+    ) -> Result<Option<Vec<Pair>>, Stop> {
+        let stated = self.value(instance, library, seed)?;
+        let derived = match self.way {
+            Way::Jvp => {
+                let tangent = elements(&seed.0[0]).concat();
+                instance.moves(library, self.at, &|e| tangent.get(e).copied().unwrap_or(0.0))?
+            }
+            Way::Vjp => {
+                // one direction says whether there is anything to look for
+                let mut numbers = Numbers::new(stated.len() as u64);
+                let direction: Vec<f64> = stated.iter().map(|_| numbers.weight()).collect();
+                let along = instance.along(library, self.at, &|e| direction[e], &seed.0)?;
+                let terms: f64 = stated.iter().zip(&direction).map(|(s, d)| (s * d).abs()).sum();
+                if close(dot(&stated, &direction), along, terms + seed.size() * 0.1) {
+                    return Ok(None);
+                }
+                let column =
+                    |at: usize| instance.along(library, self.at, &|e| if e == at { 1.0 } else { 0.0 }, &seed.0);
+                (0..stated.len()).map(column).collect::<Result<_, _>>()?
+            }
+        };
+        Ok(unequal(&stated, &derived, seed))
+    }
+
+    /// The same against the derived rule `rule`, which knows the conventions at ties and kinks.
+    ///
+    /// # Errors
+    /// What the rules' calls refuse.
+    pub fn difference_from(
+        &self,
+        rule: &Block,
+        instance: &Instance,
+        library: &Library<'_>,
+        seed: &Seed,
+    ) -> Result<Option<Vec<Pair>>, Stop> {
+        let stated = self.value(instance, library, seed)?;
+        let derived = self.value_of(rule, instance, library, seed)?;
+        Ok(unequal(&stated, &derived, seed))
+    }
+
+    /// Whether the rule's value for a sum of seeds is the sum of its values.
+    ///
+    /// # Errors
+    /// What the rule's calls refuse.
+    pub fn is_linear(&self, instance: &Instance, library: &Library<'_>, seed: &Seed) -> Result<bool, Stop> {
+        let Some(other) = self.seed(instance, &mut Numbers::new(77)) else { return Ok(true) };
+        let (one, two) = (self.value(instance, library, seed)?, self.value(instance, library, &other)?);
+        let both = self.value(instance, library, &seed.plus_twice(&other))?;
+        let size = seed.size();
+        Ok(both.iter().zip(one.iter().zip(&two)).all(|(both, (one, two))| close(*both, one + 2.0 * two, size)))
+    }
+}
+
+impl Seed {
+    /// This and twice the other.
+    fn plus_twice(&self, other: &Seed) -> Seed {
+        let sum = |(a, b): (&Value<V<f64>>, &Value<V<f64>>)| {
+            let add: Vec<f64> = elements(b).concat();
+            let mut next = add.into_iter();
+            a.map(&mut |v| match v {
+                V::Array(a) if let Data::Float(x) = &a.data => {
+                    let x = x.iter().map(|x| f64::call(Builtin::Add, &[*x, 2.0 * next.next().unwrap_or(0.0)]));
+                    V::Array(Arc::new(Array::float(a.dtype, &a.shape, x.collect())))
+                }
+                v => v.clone(),
+            })
+        };
+        Seed(self.0.iter().zip(&other.0).map(sum).collect())
+    }
+
+    /// The sum of its sizes.
+    fn size(&self) -> f64 {
+        self.0.iter().flat_map(elements).flatten().map(f64::abs).sum()
+    }
+
+    /// Its elements, result by result.
+    pub fn values(&self) -> &[Value<V<f64>>] {
+        &self.0
+    }
+}
+
+fn unequal(stated: &[f64], derived: &[f64], seed: &Seed) -> Option<Vec<Pair>> {
+    let size = seed.size();
+    let pairs = stated.iter().zip(derived).enumerate();
+    let pairs: Vec<Pair> =
+        pairs.map(|(element, (stated, derived))| Pair { element, stated: *stated, derived: *derived }).collect();
+    pairs.iter().any(|pair| pair.differs(size)).then_some(pairs)
+}
+
+impl Pair {
+    fn differs(&self, size: f64) -> bool {
+        !close(self.stated, self.derived, size)
+    }
+
+    /// How far apart they are.
+    pub fn distance(&self) -> f64 {
+        let distance = (self.stated - self.derived).abs();
+        if distance.is_nan() { f64::INFINITY } else { distance }
+    }
+}
+
+/// Whether two numbers are one but for rounding, where numbers of this size were added up. An infinite derivative says
+/// nothing: it is outside the domain.
+fn close(stated: f64, derived: f64, size: f64) -> bool {
+    if !derived.is_finite() {
+        return true;
+    }
+    (stated - derived).abs() <= 1e-8 * (stated.abs() + derived.abs()) + 1e-10 * size
+}

@@ -1,0 +1,151 @@
+//! Data for calls: inside the domain of the row, with indices in range, the same on every machine.
+
+use fulgurite_core::eval::nest::Array;
+use fulgurite_core::lang::Elem;
+use fulgurite_core::row::Row;
+use fulgurite_core::sig::{ArgTy, Env, Size, statics};
+use fulgurite_core::{DType, DTypeSet, Name, Value};
+use std::sync::Arc;
+
+use super::dense::{Dense, Library, Stop, V};
+use super::instance::Instance;
+use super::numbers::{Numbers, short};
+use crate::check::cases::Case;
+use crate::schema::RowSource;
+
+/// What elements are drawn from.
+#[derive(Clone, Debug)]
+pub struct Domain {
+    /// Per argument, an interval for its elements.
+    pub own: Vec<(Name, (f64, f64))>,
+    /// For all others.
+    pub other: (f64, f64),
+    /// Multiples of this only: ties, and points at kinks.
+    pub grid: Option<f64>,
+}
+
+/// Intervals that most formulas are smooth on; wide, so that both sides of what is cut off are met.
+const INTERVALS: [(f64, f64); 4] = [(-1.7, 1.9), (0.15, 0.85), (-7.0, 8.0), (1.1, 2.7)];
+
+/// The domains to try for call `n`, those first that were not first for the call before.
+pub fn domains(own: &[(Name, (f64, f64))], n: usize) -> impl Iterator<Item = Domain> {
+    (0..INTERVALS.len()).map(move |k| Domain {
+        own: own.to_vec(),
+        other: INTERVALS[(n + k) % INTERVALS.len()],
+        grid: None,
+    })
+}
+
+/// Where arguments meet and kinks are, for call `n`: small whole numbers, or halves.
+pub fn kinks(own: &[(Name, (f64, f64))], n: usize) -> Domain {
+    Domain { own: own.to_vec(), other: (-2.4, 2.4), grid: Some(if n.is_multiple_of(2) { 1.0 } else { 0.5 }) }
+}
+
+/// The intervals that a row's `tests: domain` states.
+pub fn stated(source: &RowSource) -> Vec<(Name, (f64, f64))> {
+    let interval = |text: &str| {
+        let (lo, hi) = text.split_once("..")?;
+        Some((lo.trim().parse().ok()?, hi.trim().parse().ok()?))
+    };
+    let stated = source.tests.domain.iter();
+    stated.filter_map(|(arg, text)| Some((Name::new(arg.as_str()), interval(text.as_str())?))).collect()
+}
+
+/// The dtype in which gradients are tried: elements are f64 in any case, so f64 where the row takes it.
+pub fn element(row: &Row) -> Option<DType> {
+    let set = match &row.dtypes {
+        Some(e) => statics::dtype_set(&Env::default(), e).ok()?,
+        None => DTypeSet::all(),
+    };
+    std::iter::once(DType::F64).chain(set.iter()).find(|d| set.contains(*d) && d.is_float())
+}
+
+/// Data for `case` on which the row has finite values and `fits` holds; `None` if none were found.
+pub fn draw<'a>(
+    library: &Library<'_>,
+    row: &'a Row,
+    case: &'a Case,
+    domain: &Domain,
+    seed: u64,
+    fits: &dyn Fn(&Instance) -> bool,
+) -> Option<Instance<'a>> {
+    let (least, most) = sizes(case);
+    // a scatter does not see an index out of range, its gradient does: then the smallest size is the bound
+    [most, least]
+        .into_iter()
+        .find_map(|top| instance(library, row, case, domain, seed, top).filter(|i| i.is_finite()).filter(|i| fits(i)))
+}
+
+/// Data for `case`; indices are below `most`, or below what keeps them in range.
+fn instance<'a>(
+    library: &Library<'_>,
+    row: &'a Row,
+    case: &'a Case,
+    domain: &Domain,
+    seed: u64,
+    mut most: i64,
+) -> Option<Instance<'a>> {
+    loop {
+        let mut numbers = Numbers::new(seed);
+        let params = row.sig.params.iter().map(Some).chain(std::iter::repeat(None));
+        let args: Vec<Value<V<f64>>> = params
+            .zip(&case.args)
+            .map(|(param, arg)| {
+                let own = domain.own.iter().find(|(name, _)| param.is_some_and(|p| p.name.name == *name));
+                let index = param.is_some_and(|p| p.ty.elem.contains(&Elem::Index));
+                let fill = Fill {
+                    interval: own.map_or(domain.other, |(_, interval)| *interval),
+                    grid: domain.grid,
+                    // other integers are small, so that some are equal
+                    below: if index { most } else { 3 },
+                };
+                arg.map(&mut |t| fill.value(t, &mut numbers))
+            })
+            .collect();
+        match Dense::new(library).meaning(row, &case.solved, &args) {
+            Ok(results) => return Some(Instance { row, case, args, results }),
+            Err(Stop::Data(_)) if most > 1 => most -= 1,
+            Err(_) => return None,
+        }
+    }
+}
+
+struct Fill {
+    interval: (f64, f64),
+    grid: Option<f64>,
+    below: i64,
+}
+
+impl Fill {
+    fn value(&self, t: &ArgTy, numbers: &mut Numbers) -> V<f64> {
+        let t = match t {
+            ArgTy::Tensor(t) => t,
+            ArgTy::Key | ArgTy::Number(_) => return V::Key([7, 11]),
+        };
+        let shape: Vec<usize> = t.sizes().to_vec();
+        let n: usize = shape.iter().product();
+        let (lo, hi) = self.interval;
+        V::Array(Arc::new(match t.dtype {
+            d if d.is_float() => {
+                let snap = |x: f64| self.grid.map_or(x, |grid| (x / grid).round() * grid);
+                let elements = (0..n).map(|_| snap(short(lo + (hi - lo) * numbers.draw())));
+                Array::float(d, &shape, elements.collect())
+            }
+            DType::Bool => Array::int(t.dtype, &shape, (0..n).map(|_| i64::from(numbers.draw() < 0.5)).collect()),
+            d => Array::int(d, &shape, (0..n).map(|_| (numbers.draw() * self.below as f64) as i64).collect()),
+        }))
+    }
+}
+
+/// The smallest and largest size of a call: what indices may be below.
+fn sizes(case: &Case) -> (i64, i64) {
+    let sizes = case.solved.env.sizes.iter().flat_map(|(_, s)| match s {
+        Size::One(d) => vec![d.value()],
+        Size::List(l) => l.iter().map(|d| d.value()).collect(),
+        Size::Each(l) => l.iter().map(|d| d.value()).collect(),
+        Size::EachList(_) => vec![],
+    });
+    let sizes: Vec<i64> = sizes.collect();
+    let least = sizes.iter().copied().filter(|n| *n > 0).min().unwrap_or(1);
+    (least, sizes.into_iter().max().unwrap_or(1).clamp(1, 12))
+}

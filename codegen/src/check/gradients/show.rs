@@ -1,0 +1,110 @@
+//! Counterexamples as people read them.
+
+use fulgurite_core::Value;
+use fulgurite_core::eval::nest::{Array, Data};
+
+use super::declared::{Declared, Seed, Way};
+use super::dense::V;
+use super::instance::Instance;
+
+/// Tensors with more elements are cut off.
+const MOST: usize = 6;
+
+/// A number with six digits.
+pub fn number(x: f64) -> String {
+    // no `-0`
+    let short = format!("{x:.5e}").parse().unwrap_or(x) + 0.0;
+    // 0.25, but 1.5e-12
+    if short != 0.0 && !(1e-4..1e7).contains(&short.abs()) { format!("{short:e}") } else { short.to_string() }
+}
+
+/// `x = [0.5, 0.25], g = -0.6`: the elements of the arguments and of what the rule is linear in.
+pub fn data(rule: &Declared, instance: &Instance, seed: &Seed) -> String {
+    let row = instance.row;
+    let params = row.sig.params.iter().zip(&instance.args);
+    let mut parts: Vec<String> =
+        params.filter_map(|(param, value)| Some(format!("{} = {}", param.name.name, elements(value)?))).collect();
+    let seeds: Vec<String> = match rule.way {
+        Way::Vjp => {
+            let outs = row.sig.outs.iter();
+            outs.map(|out| fulgurite_core::derive::cotangent(row, out.name.name).to_string()).collect()
+        }
+        Way::Jvp => vec!["t".to_owned()],
+    };
+    let seeds = seeds.iter().zip(seed.values());
+    parts.extend(seeds.filter_map(|(name, value)| Some(format!("{name} = {}", elements(value)?))));
+    parts.join(", ")
+}
+
+fn elements(v: &Value<V<f64>>) -> Option<String> {
+    match v {
+        Value::Tensor(V::Array(a)) => Some(array(a)),
+        Value::List(items) => {
+            let items: Vec<String> = items.iter().map(elements).collect::<Option<_>>()?;
+            Some(format!("[{}]", items.join(", ")))
+        }
+        _ => None,
+    }
+}
+
+fn array(a: &Array<f64>) -> String {
+    let numbers: Vec<String> = match &a.data {
+        Data::Float(x) => x.iter().take(MOST).map(|x| number(*x)).collect(),
+        Data::Int(x) => x.iter().take(MOST).map(|x| x.to_string()).collect(),
+    };
+    match numbers.as_slice() {
+        [one] if a.len() == 1 => one.clone(),
+        some if a.len() > MOST => format!("[{}, …]", some.join(", ")),
+        all => format!("[{}]", all.join(", ")),
+    }
+}
+
+/// The element that a rule's number `n` belongs to: "the gradient of `x[1, 0]`".
+pub fn element(rule: &Declared, instance: &Instance, n: usize) -> String {
+    let row = instance.row;
+    match rule.way {
+        Way::Vjp => format!("the gradient of `{}`", within(&[(rule.arg.to_string(), &instance.args[rule.at])], n)),
+        Way::Jvp => {
+            let outs: Vec<(String, &Value<V<f64>>)> =
+                row.sig.outs.iter().map(|out| out.name.name.to_string()).zip(&instance.results).collect();
+            format!("the tangent of `{}`", within(&outs, n))
+        }
+    }
+}
+
+/// The name and position of element `n` among the float elements of these values.
+fn within(values: &[(String, &Value<V<f64>>)], mut n: usize) -> String {
+    for (name, value) in values {
+        let mut arrays = Vec::new();
+        value.for_each(&mut |v| {
+            if let V::Array(a) = v
+                && a.dtype.is_float()
+            {
+                arrays.push(a.clone());
+            }
+        });
+        for (item, a) in arrays.iter().enumerate() {
+            if n >= a.len() {
+                n -= a.len();
+                continue;
+            }
+            let list = if matches!(value, Value::List(_)) { format!("[{item}]") } else { String::new() };
+            return format!("{name}{list}{}", position(&a.shape, n));
+        }
+    }
+    values.first().map(|(name, _)| name.clone()).unwrap_or_default()
+}
+
+/// `[1, 0]`; nothing where there is one element only.
+fn position(shape: &[usize], mut n: usize) -> String {
+    if shape.iter().all(|size| *size == 1) {
+        return String::new();
+    }
+    let mut at: Vec<String> = Vec::new();
+    for size in shape.iter().rev() {
+        at.push((n % size.max(&1)).to_string());
+        n /= size.max(&1);
+    }
+    at.reverse();
+    format!("[{}]", at.join(", "))
+}

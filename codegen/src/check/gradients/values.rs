@@ -1,0 +1,204 @@
+//! E401, E404: the values of a declared rule are those of the derivative.
+
+use fulgurite_core::Name;
+use fulgurite_core::derive::{self, Derived};
+use fulgurite_core::row::Row;
+
+use super::declared::{Declared, Pair, Refuted, Way};
+use super::dense::{Library, Stop};
+use super::instance::Instance;
+use super::numbers::Numbers;
+use super::sample::{self, Domain};
+use super::{linear, show, term};
+use crate::check::cases::{Case, Family};
+use crate::check::report::Rule;
+use crate::diag::Diag;
+use crate::schema::RowSource;
+
+/// Calls with more elements are left to the generated tests.
+const MOST_ELEMENTS: usize = 400;
+
+/// A verdict on the kind of fault looks at so many calls.
+const MOST_REFUTED: usize = 12;
+
+/// What the rules of one row are tried on.
+pub struct Bench<'a> {
+    /// The row as written.
+    pub source: &'a RowSource,
+    /// The same.
+    pub row: &'a Row,
+    /// Calls of it.
+    pub family: &'a Family,
+    /// Rows that rules call.
+    pub library: &'a Library<'a>,
+    /// What follows from its meaning.
+    pub derived: &'a Derived,
+}
+
+impl<'a> Bench<'a> {
+    /// Calls with data inside the domain, smaller ones first.
+    pub fn instances(&self) -> impl Iterator<Item = Instance<'a>> {
+        self.cases().filter_map(|(n, case)| self.smooth(n, case, &|_| true))
+    }
+
+    fn cases(&self) -> impl Iterator<Item = (usize, &'a Case)> {
+        let mut cases: Vec<(usize, &'a Case)> = self.family.cases.iter().enumerate().collect();
+        cases.retain(|(_, case)| (1..=MOST_ELEMENTS).contains(&case.numel()));
+        cases.sort_by_key(|(_, case)| case.numel());
+        cases.into_iter()
+    }
+
+    fn smooth(&self, n: usize, case: &'a Case, fits: &dyn Fn(&Instance) -> bool) -> Option<Instance<'a>> {
+        let own = sample::stated(self.source);
+        sample::domains(&own, n).find_map(|domain| self.draw(n, case, &domain, fits))
+    }
+
+    fn draw(
+        &self,
+        n: usize,
+        case: &'a Case,
+        domain: &Domain,
+        fits: &dyn Fn(&Instance) -> bool,
+    ) -> Option<Instance<'a>> {
+        sample::draw(self.library, self.row, case, domain, n as u64, fits)
+    }
+
+    /// What is wrong with the values of `rule`.
+    pub fn compare(&self, rule: &Declared) -> Option<Diag> {
+        let fits = |instance: &Instance| {
+            let seed = rule.seed(instance, &mut Numbers::new(5));
+            seed.is_none_or(|seed| !matches!(rule.value(instance, self.library, &seed), Err(Stop::Data(_))))
+        };
+        let smooth = self.cases().filter_map(|(n, case)| Some((n, self.smooth(n, case, &fits)?)));
+        let (mut compared, mut stopped) = (0, None);
+        let mut refuted: Vec<Refuted> = smooth
+            .filter_map(|(n, instance)| {
+                let seed = rule.seed(&instance, &mut Numbers::new(1000 + n as u64))?;
+                let found = rule.difference(&instance, self.library, &seed);
+                compared += usize::from(found.is_ok());
+                let pairs = found.unwrap_or_else(|stop| {
+                    stopped = Some(stop);
+                    None
+                })?;
+                Some(Refuted { instance, seed, pairs })
+            })
+            .take(MOST_REFUTED)
+            .collect();
+        if compared == 0 {
+            return self.never_compared(rule, stopped);
+        }
+        // a derivative that is not zero says more: a softmax along an axis of size 1 is constant
+        refuted.sort_by_key(|refuted| refuted.pairs.iter().all(|pair| pair.derived.abs() < 1e-9));
+        if !refuted.is_empty() {
+            return Some(self.refuse(rule, &refuted, &verdict(&refuted)));
+        }
+        let refuted = self.at_a_kink(rule, &fits)?;
+        Some(self.refuse(rule, &[refuted], "has another convention at ties and kinks than the meaning"))
+    }
+
+    /// A rule about which nothing can be said is not right by silence.
+    fn never_compared(&self, rule: &Declared, stopped: Option<Stop>) -> Option<Diag> {
+        let why = match stopped {
+            // it calls a row with a fault of its own
+            Some(Stop::Refused(refusal)) if refusal.code == "E007" => return None,
+            Some(Stop::Refused(refusal)) => refusal.message,
+            Some(Stop::Data(why)) => why,
+            None => "no data were found on which the row has a finite value".to_owned(),
+        };
+        let message =
+            format!("`{}` in `{}` of `{}` is not compared with the derivative", rule.key(), rule.arg, self.row.op);
+        let diag = Diag::warning("E401", rule.rule.text.place, message).note(why);
+        Some(diag.help("say where the row has values: `tests: {domain: {x: 'lo..hi'}}`"))
+    }
+
+    /// Where arguments are equal, or at a kink: what the derived rule says holds there too.
+    fn at_a_kink(&self, rule: &Declared, fits: &dyn Fn(&Instance) -> bool) -> Option<Refuted<'a>> {
+        let derived = self.derived.rule(rule.arg).filter(|_| rule.way == Way::Vjp)?;
+        let own = sample::stated(self.source);
+        self.cases().find_map(|(n, case)| {
+            let domain = sample::kinks(&own, n);
+            let instance = self.draw(n, case, &domain, fits)?;
+            let seed = rule.seed(&instance, &mut Numbers::new(2000 + n as u64))?;
+            let pairs = rule.difference_from(derived, &instance, self.library, &seed).ok().flatten()?;
+            Some(Refuted { instance, seed, pairs })
+        })
+    }
+
+    /// The diagnostic; `refuted` begins with the smallest call.
+    fn refuse(&self, rule: &Declared, refuted: &[Refuted], claim: &str) -> Diag {
+        let what = format!("`{}` in `{}`", rule.key(), rule.arg);
+        let named = Rule { source: self.source, what: &what, text: &rule.rule.text };
+        let Refuted { instance, seed, pairs } = &refuted[0];
+        let nonlinear = !rule.is_linear(instance, self.library, seed).unwrap_or(true);
+        let worst = pairs.iter().max_by(|a, b| a.distance().total_cmp(&b.distance()));
+        let worst = worst.copied().unwrap_or(Pair { element: 0, stated: 0.0, derived: 0.0 });
+        let element = show::element(rule, instance, worst.element);
+        let values =
+            format!("{element} is {}, the derivative is {}", show::number(worst.stated), show::number(worst.derived));
+        let diag = if nonlinear {
+            let at = named.text.at(linear::step(&rule.rule.tree, &self.seeds(rule)));
+            let message = format!("{} {}", named.name(), self.not_linear(rule));
+            Diag::error("E404", at, message).here("this part is not")
+        } else {
+            let term = term::wrong(rule, refuted, self.library);
+            let (span, said) = term.unwrap_or((rule.rule.tree.value.span, String::new()));
+            Diag::error("E401", named.text.at(span), format!("{} {claim}", named.name())).here(said)
+        };
+        let diag = diag.note(format!("for {}", instance.case.show(self.row)));
+        let diag = diag.note(format!("where {}", show::data(rule, instance, seed))).note(values);
+        self.right_rule(rule, diag)
+    }
+
+    /// What `rule` must be linear in.
+    fn seeds(&self, rule: &Declared) -> Vec<Name> {
+        match rule.way {
+            Way::Vjp => self.row.sig.outs.iter().map(|out| derive::cotangent(self.row, out.name.name)).collect(),
+            Way::Jvp => vec![Name::new("t"), Name::new(&format!("t_{}", rule.arg))],
+        }
+    }
+
+    fn not_linear(&self, rule: &Declared) -> String {
+        let seeds: Vec<String> = self.seeds(rule).iter().map(|seed| format!("`{seed}`")).collect();
+        let seed = if rule.way == Way::Jvp { "`t`".to_owned() } else { seeds.join(", ") };
+        format!("is not linear in {seed}")
+    }
+
+    /// The rule that would be right.
+    fn right_rule(&self, rule: &Declared, diag: Diag) -> Diag {
+        let delete = format!("delete `{}` in `{}`", rule.key(), rule.arg);
+        let Some(derived) = self.derived.rule(rule.arg).filter(|_| rule.way == Way::Vjp) else {
+            let source = if self.row.is_composite() { "the rows of its body are differentiated" } else { "it follows" };
+            return diag.help(format!("mend it, or {delete}: {source}"));
+        };
+        let right = derived.to_string().replace('\n', " ");
+        let made: Vec<&Row> = self.derived.rows.iter().filter(|row| right.contains(row.op.as_str())).collect();
+        if made.is_empty() {
+            return diag.help(format!("the derived rule is `{right}`: write it, or {delete}"));
+        }
+        let bodies = made.iter().filter_map(|row| Some((row, row.index_body()?)));
+        let diag = bodies.fold(diag, |diag, (row, body)| {
+            let (names, body) = (row.sig.params.iter(), body.to_string().replace('\n', " "));
+            let names: Vec<String> = names.map(|param| param.name.name.to_string()).collect();
+            diag.note(format!("{}({}) = {body}", row.op, names.join(", ")))
+        });
+        diag.help(format!("{delete}: the derived rule is `{right}`"))
+    }
+}
+
+/// What is wrong, in words: a sign, a factor, or more.
+fn verdict(refuted: &[Refuted]) -> String {
+    let pairs: Vec<&Pair> = refuted.iter().flat_map(|r| &r.pairs).filter(|p| p.derived.is_finite()).collect();
+    let large = pairs.iter().map(|p| p.derived.abs()).fold(0.0, f64::max);
+    let ratios: Vec<f64> =
+        pairs.iter().filter(|p| p.derived.abs() > 1e-6 * large).map(|p| p.stated / p.derived).collect();
+    let same = |factor: f64| ratios.iter().all(|r| (r - factor).abs() <= 1e-6 * factor.abs());
+    match ratios.first() {
+        None => "is not zero, but the derivative is".to_owned(),
+        Some(_) if same(-1.0) => "has the wrong sign".to_owned(),
+        Some(_) if ratios.iter().all(|r| *r == 0.0) => "is zero, but the derivative is not".to_owned(),
+        Some(factor) if ratios.len() > 1 && same(*factor) => {
+            format!("is {} times the derivative", show::number(*factor))
+        }
+        Some(_) => "is not the derivative".to_owned(),
+    }
+}

@@ -1,0 +1,122 @@
+//! Declared gradients of every row of `ops.yaml` for which one can be written down: the derived rule passes as it is,
+//! and is refused with a fault in it.
+
+mod common;
+
+use std::fmt::Write;
+
+use fulgurite_codegen::check::rows::RowSet;
+use fulgurite_codegen::diag::Diagnostics;
+use fulgurite_codegen::schema::{RowSource, read_database};
+use fulgurite_codegen::source::Sources;
+use fulgurite_core::Name;
+use fulgurite_core::derive;
+use fulgurite_core::lang::{Access, Expr, Node};
+use fulgurite_core::lower::NoRows;
+use fulgurite_core::row::Row;
+use std::sync::Arc;
+
+/// A rule without the `unbroadcast` around it.
+struct Written {
+    op: &'static str,
+    arg: Name,
+    inner: String,
+    broadcasts: bool,
+}
+
+fn database() -> (String, Vec<RowSource>) {
+    let text = std::fs::read_to_string("../ops.yaml").expect("the database");
+    let mut sources = Sources::default();
+    let file = sources.add("ops.yaml", text.as_str());
+    (text, read_database(file, &sources, &mut Diagnostics::new()).rows)
+}
+
+/// Derived rules that consist of one value, and the rows that they call, as text.
+fn derived(rows: &[RowSource]) -> (Vec<Written>, String) {
+    let lowered: Vec<Arc<Row>> = rows.iter().map(|row| Arc::new(row.lower_to_row())).collect();
+    let set = RowSet::new(&NoRows, lowered.iter().cloned(), &[]);
+    let (mut rules, mut made) = (Vec::new(), String::new());
+    for row in lowered.iter().filter(|row| row.vjp.is_empty() && row.no_grad.is_none()) {
+        let derived = derive::derive(row, &set);
+        // a derived row may take no more than the type of an argument, a row of the file may not
+        let typed = |row: &Row| row.sig.params.iter().any(|param| param.access == Access::Like);
+        if derived.rows.iter().any(typed) || !derived.rows.iter().all(Row::is_pointwise) {
+            continue;
+        }
+        for row in &derived.rows {
+            let name = row.op.as_str().replace('.', "_");
+            let body = row.index_body().expect("a pointwise row").to_string().replace('\n', "\n    ");
+            let sig = &row.sig;
+            writeln!(made, "\n- op: {name}\n  doc: Derived\n  sig: '{sig}'\n  promote: default\n  dtypes: float")
+                .unwrap();
+            writeln!(made, "  expr: |\n    {body}").unwrap();
+        }
+        for (arg, rule) in derived.rules.iter().filter(|(_, rule)| rule.stmts.is_empty()) {
+            let (inner, broadcasts) = inner(&rule.value);
+            let inner = derived
+                .rows
+                .iter()
+                .fold(inner.to_string(), |text, row| text.replace(row.op.as_str(), &row.op.as_str().replace('.', "_")));
+            let several = row.sig.params.iter().filter(|param| param.ty.dims.is_none()).count() > 1;
+            rules.push(Written { op: row.op.as_str(), arg: *arg, inner, broadcasts: broadcasts && several });
+        }
+    }
+    (rules, made)
+}
+
+fn inner(e: &Expr) -> (&Expr, bool) {
+    match &*e.node {
+        Node::Call(f, args) if f.name == "unbroadcast" => (&args[0].value, true),
+        _ => (e, false),
+    }
+}
+
+/// The database with a `grad` for each of these rules.
+fn declare(text: &str, made: &str, rules: &[&Written], form: &dyn Fn(&Written) -> String) -> String {
+    let mut out = text.to_owned();
+    for op in rules.iter().map(|rule| rule.op).collect::<std::collections::BTreeSet<_>>() {
+        let head = format!("- op: {op}\n");
+        let at = out.find(&head).expect("the row") + head.len();
+        let own = rules.iter().filter(|rule| rule.op == op);
+        let grads: Vec<String> = own.map(|rule| format!("{}: '{}'", rule.arg, form(rule))).collect();
+        out.insert_str(at, &format!("  grad: {{{}}}\n", grads.join(", ")));
+    }
+    out + made
+}
+
+#[test]
+fn derived_rules_may_be_declared() {
+    let (text, rows) = database();
+    let (rules, made) = derived(&rows);
+    assert!(rules.len() > 60, "{} rules", rules.len());
+    let all: Vec<&Written> = rules.iter().collect();
+    let right = declare(&text, &made, &all, &|rule| format!("unbroadcast({}, {})", rule.inner, rule.arg));
+    let (diags, sources) = common::check("ops.yaml", &right);
+    assert!(diags.is_empty(), "{}", common::report(&diags, &sources));
+}
+
+#[test]
+fn faults_in_declared_rules_are_found() {
+    type Fault = (&'static str, &'static [&'static str], fn(&Written) -> String);
+    let faults: [Fault; 5] = [
+        ("sign", &["E401"], |rule| format!("unbroadcast(-({}), {})", rule.inner, rule.arg)),
+        ("factor", &["E401"], |rule| format!("unbroadcast(1.01 * ({}), {})", rule.inner, rule.arg)),
+        ("offset", &["E404"], |rule| format!("unbroadcast({} + 0.001, {})", rule.inner, rule.arg)),
+        // a cast has another dtype behind it than before it
+        ("square", &["E404", "E403"], |rule| format!("unbroadcast(({0}) * g, {1})", rule.inner, rule.arg)),
+        ("broadcast", &["E402"], |rule| rule.inner.clone()),
+    ];
+    let (text, rows) = database();
+    let (rules, made) = derived(&rows);
+    for (name, codes, form) in faults {
+        let all: Vec<&Written> = rules.iter().filter(|rule| name != "broadcast" || rule.broadcasts).collect();
+        let (diags, _) = common::check("ops.yaml", &declare(&text, &made, &all, &form));
+        let said = diags.sorted();
+        let missed = all.iter().filter(|rule| {
+            let claim = format!("`grad` in `{}` of `{}` ", rule.arg, rule.op);
+            !said.iter().any(|diag| codes.contains(&diag.code) && diag.message.starts_with(&claim))
+        });
+        let missed: Vec<String> = missed.map(|rule| format!("{} {}: {}", rule.op, rule.arg, form(rule))).collect();
+        assert!(missed.is_empty(), "{name}: {} of {} missed\n{}", missed.len(), all.len(), missed.join("\n"));
+    }
+}
