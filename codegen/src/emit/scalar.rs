@@ -21,7 +21,7 @@ pub enum Target {
 pub struct NotScalar;
 
 /// A longer term becomes a statement, so that lines can be read.
-const LONGEST: usize = 64;
+const LONGEST: usize = 44;
 
 /// Prints expressions over elements and run-time numbers.
 pub struct Printer<'a> {

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use crate::check::facts::{self, Fact};
 use crate::check::{Checked, closure};
+use crate::emit::{Emitted, Target, cpu, cuda};
 use crate::schema::{Body, Database, RowSource};
 use crate::source::Sources;
 use crate::yaml::Text;
@@ -32,6 +33,8 @@ pub struct Explained {
     found: Vec<(&'static str, String)>,
     gradients: Vec<Gradient>,
     facts: Vec<Fact>,
+    /// Where it runs as what.
+    kernels: [(&'static str, String); 2],
     calls: Vec<Name>,
     used_by: Vec<Name>,
     like: Vec<String>,
@@ -81,10 +84,31 @@ pub fn row(
         found: found(source, row),
         gradients: gradients(row, table),
         facts: facts::of(row, table, &rules, &derived.rows).all,
+        kernels: kernels(source, row, table),
         calls,
         used_by,
         like: aten.chain(source.torch.iter().map(|name| format!("torch.{}", name.as_str()))).collect(),
     }
+}
+
+/// The kernels that are generated for the row itself.
+fn kernels(source: &RowSource, row: &Arc<Row>, table: &dyn Rows) -> [(&'static str, String); 2] {
+    let emitted = Emitted {
+        row: row.clone(),
+        doc: source.doc.text.clone(),
+        file: String::new(),
+        line: 1,
+        derived_from: None,
+        aliases: Vec::new(),
+    };
+    let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+    let cpu = match (cpu::unit(&emitted, &Target::upstream(""), table), row.is_composite()) {
+        (Some((_, n)), _) => count(n, "kernel") + " over tiles",
+        (None, true) => "the kernels of the rows that it calls".to_owned(),
+        (None, false) => "the executor's own tiles and loops".to_owned(),
+    };
+    let cuda = cuda::kernels(&emitted, table).map(|kernels| count(kernels.len(), "kernel"));
+    [("cpu", cpu), ("cuda", cuda.unwrap_or_else(|why| format!("none: {why}")))]
 }
 
 fn sort(names: &mut Vec<Name>) {
@@ -156,6 +180,7 @@ impl Explained {
         }
         self.facts.iter().for_each(|fact| line(fact.name, &fact.value, &fact.reason));
         let names = |names: &[Name]| names.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(", ");
+        self.kernels.iter().for_each(|(key, value)| line(key, value, ""));
         if !self.calls.is_empty() {
             line("calls", &names(&self.calls), "");
         }
@@ -188,6 +213,7 @@ impl Explained {
             "found": pairs(&self.found),
             "gradients": self.gradients.iter().map(Gradient::json).collect::<Vec<_>>(),
             "facts": facts.collect::<Vec<_>>(),
+            "kernels": pairs(&self.kernels),
             "calls": names(&self.calls),
             "used_by": names(&self.used_by),
             "like": self.like,

@@ -33,7 +33,8 @@ const MOST: usize = 32;
 /// What a call gives for one argument or option.
 type Given = Value<ArgTy>;
 
-/// The calls of a row with tensors of `dtype` and all sizes `size`; none if the row takes no such dtype.
+/// The calls of a row with tensors of `dtype` and all sizes `size`; none if the row takes no such dtype, and then
+/// `refused` says why.
 ///
 /// # Errors
 /// Why there is no such call.
@@ -42,6 +43,7 @@ pub(super) fn instances(
     rows: &dyn Rows,
     dtype: DType,
     size: usize,
+    refused: &mut Option<String>,
 ) -> Result<Vec<Instance>, String> {
     let row = &emitted.row;
     let Some(block) = row.index_body() else { return Err("it has no body of loops".into()) };
@@ -74,7 +76,14 @@ pub(super) fn instances(
     }
     for call in &calls {
         let ty = |given: &ArgTy| given.clone();
-        let Ok(solved) = solve(row, call, &ty) else { continue };
+        let solved = match solve(row, call, &ty) {
+            Ok(solved) => solved,
+            // a dtype or a choice that the row does not take
+            Err(refusal) => {
+                refused.get_or_insert(refusal.message);
+                continue;
+            }
+        };
         let nest = lower_with(row, block, &solved, rows).map_err(|refusal| refusal.message)?;
         let tensors: Option<Vec<TensorTy>> = solved.env.slots.iter().cloned().collect();
         let Some(tensors) = tensors else { return Err("it takes a random key".into()) };

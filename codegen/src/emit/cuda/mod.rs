@@ -7,7 +7,9 @@ mod pointwise;
 mod reduction;
 
 use super::{Emitted, names};
+use crate::check::walk;
 use fulgurite_core::Name;
+use fulgurite_core::lang::ast::Node;
 use fulgurite_core::lower::Rows;
 use fulgurite_core::nest::{SExpr, SOp};
 use fulgurite_core::row::Meaning;
@@ -20,23 +22,39 @@ struct Tensor {
     rank: usize,
 }
 
-/// The CUDA C of a row's kernels.
+/// The CUDA C of each kernel of a row.
 ///
 /// # Errors
 /// Why the row has none: never a part of its kernels.
+pub fn kernels(row: &Emitted, rows: &dyn Rows) -> Result<Vec<String>, String> {
+    match &row.row.meaning {
+        Meaning::Host(_) => Err("a primitive of the runtime".into()),
+        Meaning::Decomp(_) => Err("a composite: the rows that it calls have kernels".into()),
+        Meaning::Expr(_) | Meaning::View(_) if row.row.is_pointwise() => pointwise::kernels(row, rows),
+        Meaning::Expr(_) | Meaning::View(_) if row.row.takes_key() => Err("it draws random numbers".into()),
+        Meaning::Expr(body) | Meaning::View(body) => {
+            let mut reduces = false;
+            walk::block(body, &mut |e| reduces |= matches!(&*e.node, Node::Reduce(_)));
+            if reduces {
+                reduction::kernels(row, rows)
+            } else {
+                Err("neither pointwise nor a reduction: it moves elements".into())
+            }
+        }
+    }
+}
+
+/// The CUDA C of a row.
+///
+/// # Errors
+/// As [`kernels`].
 pub fn unit(row: &Emitted, rows: &dyn Rows) -> Result<String, String> {
-    let kernels = match &row.row.meaning {
-        Meaning::Host(_) => return Err("a primitive of the runtime".into()),
-        Meaning::Decomp(_) => return Err("a composite: the rows that it calls have kernels".into()),
-        Meaning::Expr(_) | Meaning::View(_) if row.row.is_pointwise() => pointwise::kernels(row, rows)?,
-        Meaning::Expr(_) | Meaning::View(_) => reduction::kernels(row, rows)?,
-    };
-    Ok(names::head(&row.file) + &kernels.join("\n"))
+    Ok(names::head(&row.file) + &kernels(row, rows)?.join("\n"))
 }
 
 /// The rows for which there is no CUDA C, and why.
 pub fn left_out(emitted: &[Emitted], rows: &dyn Rows) -> Vec<(Name, String)> {
-    emitted.iter().filter_map(|row| Some((row.row.op, unit(row, rows).err()?))).collect()
+    emitted.iter().filter_map(|row| Some((row.row.op, kernels(row, rows).err()?))).collect()
 }
 
 /// The text of a kernel from its template.

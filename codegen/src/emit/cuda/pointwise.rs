@@ -38,7 +38,7 @@ pub(super) fn kernels(row: &Emitted, rows: &dyn Rows) -> Result<Vec<String>, Str
             out.push(render(TEMPLATE, &kernel(row, &v)?)?);
         }
     }
-    if out.is_empty() { Err("no body of its own on floats: one builtin, or none".into()) } else { Ok(out) }
+    if out.is_empty() { Err("on floats one builtin or none, which needs no kernel of its own".into()) } else { Ok(out) }
 }
 
 fn kernel(row: &Emitted, v: &Variant) -> Result<Kernel, String> {

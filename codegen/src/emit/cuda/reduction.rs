@@ -88,8 +88,9 @@ struct Kernel {
 /// Why there are none.
 pub(super) fn kernels(row: &Emitted, rows: &dyn Rows) -> Result<Vec<String>, String> {
     let mut out = Vec::new();
+    let mut refused = None;
     for dtype in DTYPES {
-        let [one, other] = SIZES.map(|size| distinct(row, rows, dtype, size));
+        let [one, other] = SIZES.map(|size| distinct(row, rows, dtype, size, &mut refused));
         let (one, other) = (one?, other?);
         if one != other {
             return Err("its body holds sizes of the call".into());
@@ -100,14 +101,24 @@ pub(super) fn kernels(row: &Emitted, rows: &dyn Rows) -> Result<Vec<String>, Str
             out.push(render(TEMPLATE, &kernel)?);
         }
     }
-    if out.is_empty() { Err("no dtype has a kernel".into()) } else { Ok(out) }
+    match (out.is_empty(), refused) {
+        (false, _) => Ok(out),
+        (true, Some(refusal)) => Err(format!("its smallest call is refused: {refusal}")),
+        (true, None) => Err("it has no call".into()),
+    }
 }
 
 /// The kernels of calls with these sizes, each once: options that choose shapes alone make no difference. Their names
 /// are variants, empty where there is one kernel.
-fn distinct(row: &Emitted, rows: &dyn Rows, dtype: DType, size: usize) -> Result<Vec<Kernel>, String> {
+fn distinct(
+    row: &Emitted,
+    rows: &dyn Rows,
+    dtype: DType,
+    size: usize,
+    refused: &mut Option<String>,
+) -> Result<Vec<Kernel>, String> {
     let mut out: Vec<Kernel> = Vec::new();
-    for instance in instances(row, rows, dtype, size)? {
+    for instance in instances(row, rows, dtype, size, refused)? {
         let kernel = kernel(row, &instance, dtype)?;
         if !out.iter().any(|other| Kernel { name: other.name.clone(), ..kernel.clone() } == *other) {
             out.push(kernel);
@@ -125,7 +136,7 @@ fn kernel(row: &Emitted, instance: &Instance, dtype: DType) -> Result<Kernel, St
     let mut found = Vec::new();
     reductions(&out.expr, &mut found);
     if found.is_empty() {
-        return Err("an access: it moves elements and reduces none".into());
+        return Err("some of its calls reduce, others do not".into());
     }
     checked(&out.expr, nest, &instance.tensors)?;
     let dtypes: Vec<DType> = instance.tensors.iter().map(|t| t.dtype).collect();
