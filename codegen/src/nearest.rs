@@ -1,11 +1,20 @@
-//! "Did you mean": the known word nearest to a misspelt one.
+//! "Did you mean": the known words nearest to a misspelt one.
 
 /// The candidate with the fewest edits from `word`, if so few that it is likely meant: one for short words, a third of
 /// the letters for longer ones.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    near(word, candidates).first().copied()
+}
+
+/// All candidates that are likely meant, the nearest first; among equals, those of the same length: a wrong letter is
+/// likelier than a missing one.
+pub fn near<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let limit = (word.chars().count() / 3).max(1);
-    let best = candidates.into_iter().map(|candidate| (edits(word, candidate), candidate)).min()?;
-    (best.0 <= limit).then_some(best.1)
+    let longer = |candidate: &str| candidate.len().abs_diff(word.len());
+    let mut all: Vec<_> = candidates.into_iter().map(|c| (edits(word, c), longer(c), c)).collect();
+    all.retain(|(edits, ..)| *edits <= limit);
+    all.sort_unstable();
+    all.into_iter().map(|(.., candidate)| candidate).collect()
 }
 
 /// Insertions, deletions, replacements and exchanges of neighbours that lead from `a` to `b`.
@@ -31,7 +40,7 @@ fn edits(a: &str, b: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::nearest;
+    use super::{near, nearest};
 
     #[test]
     fn near_words_are_found() {
@@ -41,5 +50,6 @@ mod tests {
         assert_eq!(nearest("requires", keys), Some("require"));
         assert_eq!(nearest("banana", keys), None);
         assert_eq!(nearest("x", []), None);
+        assert_eq!(near("glu", ["gelu", "relu", "elu", "mul"]), ["elu", "gelu"]);
     }
 }

@@ -91,8 +91,8 @@ pub fn row(
     }
 }
 
-/// The kernels that are generated for the row itself.
-fn kernels(source: &RowSource, row: &Arc<Row>, table: &dyn Rows) -> [(&'static str, String); 2] {
+/// The kernels that are generated for the row itself: where, and which.
+pub fn kernels(source: &RowSource, row: &Arc<Row>, table: &dyn Rows) -> [(&'static str, String); 2] {
     let emitted = Emitted {
         row: row.clone(),
         doc: source.doc.text.clone(),
