@@ -9,10 +9,12 @@ mod options;
 pub mod shapes;
 mod solve;
 pub mod statics;
+mod types;
 
 pub use arrange::arrange;
 pub use env::{Env, Item, Size};
-pub use solve::{ArgTy, OutTy, Solved, solve};
+pub use solve::solve;
+pub use types::{ArgTy, OutTy, Solved};
 
 use crate::Name;
 use crate::lang::ast::Span;

@@ -3,8 +3,8 @@
 use super::Refusal;
 use super::env::{Env, Item, Size};
 use super::shapes::wrap_axis;
-use super::solve::ArgTy;
 use super::statics::{self, At, Dims, Stop, Val};
+use super::types::ArgTy;
 use crate::lang::ast::*;
 use crate::{Dim, Name, Scalar, Value};
 use smallvec::SmallVec;
