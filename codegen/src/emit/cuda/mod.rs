@@ -14,6 +14,7 @@ use fulgurite_core::lower::Rows;
 use fulgurite_core::nest::{SExpr, SOp};
 use fulgurite_core::row::Meaning;
 use serde::Serialize;
+use std::sync::Arc;
 
 /// A tensor of a kernel's head.
 #[derive(Clone, PartialEq, Serialize)]
@@ -73,7 +74,7 @@ fn kernel_name(op: Name, variant: &str, dtype: &str) -> String {
 /// The reductions of `e` that stand in no other, in the order in which they are met; each once.
 fn reductions<'e>(e: &'e SExpr, found: &mut Vec<&'e SExpr>) {
     match e.op() {
-        SOp::Reduce { .. } if found.contains(&e) => {}
+        SOp::Reduce { .. } if found.iter().any(|other| Arc::ptr_eq(&other.0, &e.0)) => {}
         SOp::Reduce { .. } => found.push(e),
         _ => super::scalar::children(e).into_iter().for_each(|child| reductions(child, found)),
     }

@@ -10,14 +10,14 @@
 //! own dtype. Inputs are strided, results dense. Only kernels that are right for all sizes are made: a kernel that
 //! would hold a size of the call is left out.
 
-use super::super::scalar::{Printer, Target, constant, stored_name, type_name};
+use super::super::scalar::{NotScalar, Printer, Target, children, constant, stored_name, type_name};
 use super::instance::{Instance, instances};
 use super::{Emitted, Tensor, kernel_name, reductions, render};
 use fulgurite_core::eval::nest::neutral;
 use fulgurite_core::lang::ast::Red;
 use fulgurite_core::lower::Rows;
 use fulgurite_core::nest::{Nest, NestOut, SExpr, SOp, SOutside, SRange};
-use fulgurite_core::{DType, TensorTy};
+use fulgurite_core::{DType, Dim, TensorTy};
 use serde::Serialize;
 
 const TEMPLATE: &str = include_str!("../../../templates/reduction.cu.tera");
@@ -168,7 +168,7 @@ fn kernel(row: &Emitted, instance: &Instance, dtype: DType) -> Result<Kernel, St
     })
 }
 
-fn not_scalar(_: super::super::scalar::NotScalar) -> String {
+fn not_scalar(_: NotScalar) -> String {
     "its body draws random numbers or reduces inside a reduction".into()
 }
 
@@ -256,19 +256,34 @@ fn axis(range: &SRange, all: &[SRange], nest: &Nest, dtypes: &[DType]) -> Result
     if all.iter().any(|other| reads(&range.lo, other.var) || reads(&range.hi, other.var)) {
         return Err("a range that depends on an index of the same reduction".into());
     }
-    let print = |e: &SExpr| Printer::new(Target::Cuda, "", &[]).in_loops(dtypes).expr(e).map_err(not_scalar);
+    // what `checked` knows of a variable is its extent, which bounds it from above
+    let (low, read) =
+        (matches!(range.lo.op(), SOp::Var(_)) || range.lo.as_int().is_some_and(|lo| lo >= 0), loads(&range.hi));
+    if !low || read {
+        return Err("a range that may begin before its axis or that elements decide".into());
+    }
+    let print = |e: &SExpr| {
+        let mut printer = Printer::new(Target::Cuda, "", &[]).in_loops(dtypes);
+        let text = printer.expr(e).map_err(not_scalar)?;
+        // a loop's head has no place for them
+        if printer.statements().is_empty() { Ok(text) } else { Err("a range that needs statements".to_owned()) }
+    };
     let (lo, hi) = (print(&range.lo)?, print(&range.hi)?);
     Ok(match range.lo.as_int() {
-        Some(0) => Axis { var, size: hi, from: None },
-        _ => Axis { var, size: format!("{hi} - {lo}"), from: Some(lo) },
+        Some(0) => Axis { var, size: format!("fg_max({hi}, 0LL)"), from: None },
+        _ => Axis { var, size: format!("fg_max({hi} - {lo}, 0LL)"), from: Some(lo) },
     })
+}
+
+fn loads(e: &SExpr) -> bool {
+    matches!(e.op(), SOp::Load { .. }) || children(e).into_iter().any(loads)
 }
 
 fn reads(e: &SExpr, var: usize) -> bool {
     match e.op() {
         SOp::Var(v) => *v == var,
         SOp::Load { idx, .. } => idx.iter().any(|i| reads(i, var)),
-        _ => super::super::scalar::children(e).into_iter().any(|child| reads(child, var)),
+        _ => children(e).into_iter().any(|child| reads(child, var)),
     }
 }
 
@@ -304,7 +319,7 @@ fn checked(e: &SExpr, nest: &Nest, tensors: &[TensorTy]) -> Result<(), String> {
         if *outside != SOutside::Refuse {
             return Err("a window reaches over the edge of its tensor".into());
         }
-        let inside = |(i, size): (&SExpr, &fulgurite_core::Dim)| match i.op() {
+        let inside = |(i, size): (&SExpr, &Dim)| match i.op() {
             SOp::Var(v) => nest.vars[*v].value() <= size.value(),
             _ => i.as_int().is_some_and(|i| 0 <= i && i < size.value()),
         };
@@ -316,5 +331,5 @@ fn checked(e: &SExpr, nest: &Nest, tensors: &[TensorTy]) -> Result<(), String> {
         SOp::Reduce { vars, .. } => vars.iter().flat_map(|r| [&r.lo, &r.hi]).collect(),
         _ => vec![],
     };
-    super::super::scalar::children(e).into_iter().chain(ranges).try_for_each(|child| checked(child, nest, tensors))
+    children(e).into_iter().chain(ranges).try_for_each(|child| checked(child, nest, tensors))
 }
