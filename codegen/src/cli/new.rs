@@ -69,7 +69,10 @@ impl New {
         let mut refused: Option<Loaded> = None;
         for (row, after) in tried {
             if after.diags.errors() == 0 && !self.narrows(&after) {
-                return self.write(&row, &before, &after, common, paint, out, err);
+                if !self.dry_run {
+                    replace(&after.path, &before.text, &after.text)?;
+                }
+                return self.say(&row, &after, common, paint, out, err);
             }
             refused.get_or_insert(after);
         }
@@ -137,10 +140,10 @@ impl New {
         row + &format!("  {key}: {}\n", quoted(formula))
     }
 
-    fn write(
+    /// What was written, and what follows from it.
+    fn say(
         &self,
         row: &str,
-        before: &Loaded,
         after: &Loaded,
         common: &Common,
         paint: &Paint,
@@ -150,9 +153,6 @@ impl New {
         let (source, lowered) = after.find(&self.op)?;
         let line = after.sources.line(source.op.place);
         let gradients = explain::gradients(lowered, &after.table());
-        if !self.dry_run {
-            replace(&after.path, &before.text, &after.text)?;
-        }
         if common.json {
             let gradients: Vec<_> = gradients.iter().map(explain::Gradient::json).collect();
             let object = json!({

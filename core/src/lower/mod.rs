@@ -255,7 +255,7 @@ impl Lowering<'_> {
         }
         let v = self.any(&block.value, at)?;
         self.lets.truncate(depth);
-        self.indices.truncate(indices.max(0));
+        self.indices.truncate(indices);
         Ok(v)
     }
 

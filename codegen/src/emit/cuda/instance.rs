@@ -53,8 +53,10 @@ pub(super) fn instances(
     let mut calls: Vec<Vec<Given>> = vec![vec![]];
     for opt in &row.sig.opts {
         let choices = option(opt, row, &env, &numbers)?;
-        calls =
-            calls.iter().flat_map(|call| choices.iter().map(|c| [call.as_slice(), &[c.clone()]].concat())).collect();
+        calls = calls
+            .iter()
+            .flat_map(|call| choices.iter().map(|c| [call.as_slice(), std::slice::from_ref(c)].concat()))
+            .collect();
     }
     for i in 0..row.sig.params.len() {
         let choices = 1 + usize::from(row.sig.params[i].optional);
