@@ -135,7 +135,7 @@ fn rows_are_explained() {
     ] {
         assert!(out.contains(part), "no {part} in\n{out}");
     }
-    assert!(out.lines().all(|line| line.chars().count() <= 160), "{out}");
+    assert!(out.lines().all(|line| line.chars().count() <= 100), "{out}");
     let (status, out, _) = folder.run(&["explain", "mul", "--json"]);
     assert_eq!(status, 0);
     assert_eq!(objects(&out)[0]["kind"], "pointwise");

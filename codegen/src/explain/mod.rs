@@ -3,6 +3,7 @@
 pub mod code;
 mod gradient;
 pub mod pages;
+mod wrap;
 
 use std::sync::Arc;
 
@@ -17,6 +18,8 @@ use crate::emit::{Emitted, Target, cpu, cuda};
 use crate::schema::{Body, Database, RowSource};
 use crate::source::Sources;
 use crate::yaml::Text;
+
+use wrap::wrap;
 
 pub use gradient::{Gradient, gradients};
 
@@ -157,20 +160,27 @@ impl Explained {
     /// One screen of text. `head` and `faint` colour a word.
     pub fn text(&self, head: &dyn Fn(&str) -> String, faint: &dyn Fn(&str) -> String) -> String {
         const KEY: usize = 9;
+        const WIDTH: usize = 100;
         let title = format!("{}{}", self.op, self.sig);
         let right = format!("{} · {}", self.kind, self.place);
-        let gap = 100usize.saturating_sub(title.chars().count() + right.chars().count());
+        let gap = WIDTH.saturating_sub(title.chars().count() + right.chars().count());
         let mut text = match gap {
             // too long for one line
-            0 | 1 => format!("{}{}\n  {}\n", head(&self.op), self.sig, faint(&right)),
+            0 | 1 => {
+                let title = wrap(&title, WIDTH).join("\n");
+                format!("{}{}\n  {}\n", head(&self.op), &title[self.op.len()..], faint(&right))
+            }
             gap => format!("{}{}{:gap$}{}\n", head(&self.op), self.sig, "", faint(&right)),
         };
         text += &format!("  {}\n", self.doc);
         let mut line = |key: &str, value: &str, reason: &str| {
             let indent = format!("\n  {:KEY$} ", "");
-            let value = value.replace('\n', &indent);
-            let reason = if reason.is_empty() { String::new() } else { format!("   {}", faint(reason)) };
-            text += &format!("  {} {value}{reason}\n", head(&format!("{key:<KEY$}")));
+            let lines = wrap(value, WIDTH - KEY - 3);
+            let last = lines.last().map_or(0, |line| line.chars().count());
+            let fits = KEY + 3 + last + 3 + reason.chars().count() <= WIDTH;
+            let gap = if fits { "   " } else { &indent };
+            let reason = if reason.is_empty() { String::new() } else { format!("{gap}{}", faint(reason)) };
+            text += &format!("  {} {}{reason}\n", head(&format!("{key:<KEY$}")), lines.join(&indent));
         };
         self.keys.iter().for_each(|(key, value)| line(key, value, ""));
         self.found.iter().for_each(|(key, value)| line(key, value, "found: the row does not say it"));
