@@ -1,16 +1,22 @@
-//! "Did you mean": the known word nearest to a misspelt one.
+//! "Did you mean": the known words nearest to a misspelt one.
 
 use std::cmp::Reverse;
 
 /// The candidate with the fewest edits from `word`, if so few that it is likely meant: one for short words, a third of
 /// the letters for longer ones.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    near(word, candidates).first().copied()
+}
+
+/// All candidates that are likely meant, the nearest first.
+pub fn near<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let limit = (word.chars().count() / 3).max(1);
     // of several that are equally near, the one that begins alike: `exq` is `exp`, not `eq`
     let alike = |candidate: &str| word.chars().zip(candidate.chars()).take_while(|(a, b)| a == b).count();
-    let scored = candidates.into_iter().map(|candidate| (edits(word, candidate), Reverse(alike(candidate)), candidate));
-    let best = scored.min()?;
-    (best.0 <= limit).then_some(best.2)
+    let mut all: Vec<_> = candidates.into_iter().map(|c| (edits(word, c), Reverse(alike(c)), c)).collect();
+    all.retain(|(edits, ..)| *edits <= limit);
+    all.sort_unstable();
+    all.into_iter().map(|(.., candidate)| candidate).collect()
 }
 
 /// Insertions, deletions, replacements and exchanges of neighbours that lead from `a` to `b`.
@@ -36,7 +42,7 @@ fn edits(a: &str, b: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::nearest;
+    use super::{near, nearest};
 
     #[test]
     fn near_words_are_found() {
@@ -47,5 +53,6 @@ mod tests {
         assert_eq!(nearest("banana", keys), None);
         assert_eq!(nearest("exq", ["eq", "exp"]), Some("exp"));
         assert_eq!(nearest("x", []), None);
+        assert_eq!(near("glu", ["gelu", "relu", "elu", "mul"]), ["gelu", "elu"]);
     }
 }

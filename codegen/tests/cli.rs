@@ -122,6 +122,8 @@ fn rows_are_explained() {
     let (status, out, _) = folder.run(&["explain", "mul"]);
     assert_eq!(status, 0);
     for part in [
+        "cpu       the executor's own tiles and loops",
+        "cuda      none: on floats one builtin",
         "mul(x: T, y: T) -> T",
         "pointwise",
         "ops.yaml:2:7",
@@ -133,7 +135,7 @@ fn rows_are_explained() {
     ] {
         assert!(out.contains(part), "no {part} in\n{out}");
     }
-    assert!(out.lines().all(|line| line.chars().count() <= 160), "{out}");
+    assert!(out.lines().all(|line| line.chars().count() <= 100), "{out}");
     let (status, out, _) = folder.run(&["explain", "mul", "--json"]);
     assert_eq!(status, 0);
     assert_eq!(objects(&out)[0]["kind"], "pointwise");
@@ -142,6 +144,38 @@ fn rows_are_explained() {
     let (status, _, err) = folder.run(&["explain", "sofplus"]);
     assert_eq!(status, 1);
     assert!(err.contains("error[E903]: no op `sofplus`") && err.contains("did you mean `softplus`?"), "{err}");
+}
+
+#[test]
+fn near_names_are_proposed() {
+    let folder = Folder::new("near", &ROWS.replace("op: softplus", "op: mul2"));
+    let (status, out, err) = folder.run(&["explain", "mulx"]);
+    assert_eq!((status, out.as_str()), (1, ""));
+    assert!(err.contains("did you mean `mul2` or `mul`?"), "{err}");
+    let (status, out, err) = folder.run(&["explain", "mulx", "--json"]);
+    assert_eq!((status, err.as_str()), (1, ""));
+    assert_eq!(objects(&out)[0]["code"], "E903");
+}
+
+/// A row that can't be listed is not passed over in silence.
+#[test]
+fn broken_rows_are_named() {
+    let folder = Folder::new("broken", &ROWS.replace("expr: x * y", "expr: x *"));
+    let (status, out, err) = folder.run(&["list"]);
+    assert_eq!((status, out.lines().count()), (0, 1), "{out}");
+    assert!(err.contains("left out, for their faults: mul"), "{err}");
+    let (status, _, err) = folder.run(&["explain", "mul"]);
+    assert!(status == 1 && err.contains("the row `mul` has a fault"), "{err}");
+}
+
+/// Every verb shows how it is used.
+#[test]
+fn help_has_examples() {
+    for verb in ["check", "explain", "new", "list"] {
+        let (status, out, err) = run(["ops", verb, "--help"].into_iter());
+        assert_eq!((status, err.as_str()), (0, ""));
+        assert!(out.contains(&format!("Examples:\n  cargo ops {verb}")), "{out}");
+    }
 }
 
 #[test]
@@ -197,6 +231,7 @@ fn a_wrong_row_is_not_added() {
         &["new", "mish", "x * tnah(x)"][..],
         &["new", "mul", "x * y"],
         &["new", "Mish", "x * x"],
+        &["new", "mish\n  doc: d\n- op: mash", "x * x"],
         &["new", "mish", "x *"],
         &["new", "mish", "sum(x)", "--decomp", "--sig", "(x: T[..S]) -> T[]"],
         &["new", "mish", "--like", "nothing"],
@@ -206,6 +241,20 @@ fn a_wrong_row_is_not_added() {
         assert!(err.contains("error[E"), "{words:?}: {err}");
         assert_eq!(folder.text(), ROWS, "{words:?}");
     }
+}
+
+/// What a link points to is written, and the link stays.
+#[cfg(unix)]
+#[test]
+fn a_link_stays_a_link() {
+    let folder = Folder::new("link", ROWS);
+    let link = folder.path.join("link.yaml");
+    std::os::unix::fs::symlink(folder.database(), &link).expect("a link");
+    let file = format!("--file={}", link.display());
+    let (status, _, err) = run(["ops", "new", "twice", "x + x", &file].into_iter());
+    assert_eq!(status, 0, "{err}");
+    assert!(fs::symlink_metadata(&link).expect("the link").is_symlink());
+    assert!(folder.text().contains("- op: twice"));
 }
 
 /// A reader that goes away is no failure.
@@ -222,8 +271,10 @@ fn a_closed_pipe_is_fine() {
     }
     let folder = Folder::new("pipe", ROWS);
     let file = format!("--file={}", folder.database().display());
-    for verb in [&["list"][..], &["explain", "mul"], &["check"]] {
-        let words = ["ops"].iter().chain(verb).copied().chain([file.as_str()]).map(OsString::from);
-        assert_eq!(run_words(words, &mut Closed, &mut Closed), 0, "{verb:?}");
+    for verb in [&["list"][..], &["explain", "mul"], &["explain", "mul", "--code"], &["check"], &["list", "--json"]] {
+        let words = || ["ops"].iter().chain(verb).copied().chain([file.as_str()]).map(OsString::from);
+        assert_eq!(run_words(words(), &mut Closed, &mut Closed), 0, "{verb:?}");
+        let mut err = Vec::new();
+        assert_eq!((run_words(words(), &mut Closed, &mut err), err), (0, vec![]), "{verb:?}");
     }
 }

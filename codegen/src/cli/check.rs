@@ -14,9 +14,13 @@ use crate::diag::render::{self, Style};
 
 /// Checks a database.
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  cargo ops check\n  cargo ops check rows/mine.yaml --upstream ops.yaml\n  cargo ops check --json"
+)]
 pub struct Check {
-    /// The database
-    #[arg(value_name = "FILE")]
+    /// The database; otherwise `ops.yaml` here or in a folder above
+    // an id of its own: `--file` has that of its field
+    #[arg(id = "database", value_name = "FILE")]
     pub file: Option<PathBuf>,
 }
 

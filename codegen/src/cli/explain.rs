@@ -14,6 +14,9 @@ use crate::nearest::nearest;
 
 /// Says everything about a row, or what a code means.
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  cargo ops explain gelu\n  cargo ops explain gelu --code\n  cargo ops explain E402\n  cargo ops explain E4\n  cargo ops explain keys"
+)]
 pub struct Explain {
     /// A row (`gelu`), a code (`E401`), the beginning of one (`E4`), or `keys`
     #[arg(value_name = "OP|CODE")]

@@ -6,11 +6,13 @@ use std::path::Path;
 use serde_json::json;
 
 use super::paint::{Ink, Paint};
-use super::{FAILED, USAGE, finish};
+use super::{FAILED, FINE, USAGE, finish};
 
 /// Why a command stopped.
 #[derive(Debug)]
 pub(super) struct Fault {
+    /// Whoever read the output went away: their decision, nothing to complain about.
+    unread: bool,
     status: i32,
     code: &'static str,
     claim: String,
@@ -20,7 +22,7 @@ pub(super) struct Fault {
 impl Fault {
     /// Wrong use.
     pub(super) fn usage(code: &'static str, claim: impl Into<String>) -> Fault {
-        Fault { status: USAGE, code, claim: claim.into(), help: None }
+        Fault { unread: false, status: USAGE, code, claim: claim.into(), help: None }
     }
 
     /// What was asked is not there, or does not hold.
@@ -45,6 +47,9 @@ impl Fault {
 
     /// Says it; gives the exit status.
     pub(super) fn report(&self, json: bool, paint: &Paint, out: &mut dyn Write, err: &mut dyn Write) -> i32 {
+        if self.unread {
+            return FINE;
+        }
         if json {
             let object = json!({
                 "v": 1, "code": self.code, "level": "error", "message": self.claim, "help": self.help,
@@ -63,8 +68,7 @@ impl Fault {
 /// Writing a result failed.
 impl From<io::Error> for Fault {
     fn from(error: io::Error) -> Fault {
-        // a closed pipe is the reader's decision
-        let status = if error.kind() == io::ErrorKind::BrokenPipe { super::FINE } else { USAGE };
-        Fault { status, ..Fault::usage("E913", format!("the output can't be written: {error}")) }
+        let unread = error.kind() == io::ErrorKind::BrokenPipe;
+        Fault { unread, ..Fault::usage("E913", format!("the output can't be written: {error}")) }
     }
 }

@@ -13,6 +13,7 @@ use crate::explain::{self, Gradient};
 
 /// Lists the rows.
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  cargo ops list\n  cargo ops list --rules\n  cargo ops list --json | jq -r .op")]
 pub struct List {
     /// With the gradient rule of each argument
     #[arg(long)]
@@ -20,7 +21,7 @@ pub struct List {
 }
 
 impl List {
-    pub(super) fn run(&self, common: &Common, paint: &Paint, out: &mut dyn Write) -> Outcome {
+    pub(super) fn run(&self, common: &Common, paint: &Paint, out: &mut dyn Write, err: &mut dyn Write) -> Outcome {
         let loaded = load(common, None)?;
         let table = loaded.table();
         let widest = loaded.database.rows.iter().map(|source| source.op.as_str().len()).max().unwrap_or(0);
@@ -49,6 +50,11 @@ impl List {
                 let arg: Name = gradient.arg;
                 writeln!(out, "{:widest$}    d/d{arg} {}", "", gradient.text())?;
             }
+        }
+        let broken = &loaded.database.broken;
+        if !broken.is_empty() && !common.quiet {
+            let names: Vec<&str> = broken.iter().map(|name| name.as_str()).collect();
+            writeln!(err, "left out, for their faults: {} (see cargo ops check)", names.join(", "))?;
         }
         Ok(FINE)
     }

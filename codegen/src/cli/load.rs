@@ -10,7 +10,7 @@ use super::Common;
 use super::fault::Fault;
 use crate::check::{self, Checked};
 use crate::diag::Diagnostics;
-use crate::nearest::nearest;
+use crate::nearest::near;
 use crate::pipeline;
 use crate::schema::{Database, RowSource, read_database};
 use crate::source::Sources;
@@ -80,9 +80,14 @@ impl Loaded {
                 return Fault::failed("E903", format!("the row `{op}` has a fault")).help("see `cargo ops check`");
             }
             let fault = Fault::failed("E903", format!("no op `{op}`"));
-            match nearest(op, self.names().iter().map(|name| name.as_str())) {
-                Some(near) => fault.help(format!("did you mean `{near}`?")),
-                None => fault.help("cargo ops list"),
+            let near: Vec<String> = near(op, self.names().iter().map(|name| name.as_str()))
+                .into_iter()
+                .take(3)
+                .map(|name| format!("`{name}`"))
+                .collect();
+            match near.as_slice() {
+                [] => fault.help("cargo ops list"),
+                near => fault.help(format!("did you mean {}?", near.join(" or "))),
             }
         })
     }

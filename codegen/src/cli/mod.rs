@@ -40,7 +40,7 @@ pub const USAGE: i32 = 2;
     name = "ops",
     bin_name = "cargo ops",
     version,
-    after_help = "Examples:\n  cargo ops check\n  cargo ops explain gelu\n  cargo ops explain E401\n  cargo ops new mish 'x * tanh(softplus(x))'\n  cargo ops list --json"
+    after_help = "Examples:\n  cargo ops check\n  cargo ops explain gelu\n  cargo ops explain E402\n  cargo ops new mish 'x * tanh(softplus(x))'\n  cargo ops list --json"
 )]
 pub struct OpsCommand {
     /// What to do.
@@ -104,7 +104,7 @@ pub fn run(args: OpsCommand, out: &mut dyn Write, err: &mut dyn Write) -> i32 {
         Verb::Check(check) => check.run(common, &paint, out, err),
         Verb::Explain(explain) => explain.run(common, &paint, out),
         Verb::New(new) => new.run(common, &paint, out, err),
-        Verb::List(list) => list.run(common, &paint, out),
+        Verb::List(list) => list.run(common, &paint, out, err),
     };
     match done {
         Ok(status) => status,

@@ -1,7 +1,7 @@
 //! `cargo ops new`
 
 use std::fs;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::Path;
 
 use clap::Args;
@@ -16,6 +16,9 @@ use crate::explain;
 
 /// Adds a row at the end of the database, if all of it is right.
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  cargo ops new mish 'x * tanh(softplus(x))'\n  cargo ops new mish 'x * tanh(softplus(x))' --dry-run\n  cargo ops new centre 'x - mean(x, [-1], keepdim = true)' --decomp --sig '(x: T[..S]) -> T[..S]'\n  cargo ops new my_softmax --like softmax"
+)]
 pub struct New {
     /// The operator's name
     #[arg(value_name = "OP")]
@@ -50,6 +53,14 @@ impl New {
             let claim = format!("`{}` has faults already", before.path.display());
             return Err(Fault::failed("E903", claim).help("mend them first: cargo ops check"));
         }
+        if let Some(source) = before.database.rows.iter().find(|source| source.op == self.op.as_str()) {
+            let claim = format!("there is a row `{}` already, at {}", self.op, before.sources.show(source.op.place));
+            return Err(Fault::failed("E008", claim).help(format!("cargo ops explain {}", self.op)));
+        }
+        if self.op.contains(char::is_control) {
+            let claim = format!("`{}` can't be the name of a row", self.op.escape_debug());
+            return Err(Fault::failed("E012", claim).help("names match [a-z_][a-z0-9_]*"));
+        }
         let tried = self.tries(&before)?.into_iter().map(|row| {
             let text = appended(&before.text, &row);
             (row, loaded(before.path.clone(), text, before.upstream.clone()))
@@ -58,7 +69,10 @@ impl New {
         let mut refused: Option<Loaded> = None;
         for (row, after) in tried {
             if after.diags.errors() == 0 && !self.narrows(&after) {
-                return self.write(&row, &after, common, paint, out, err);
+                if !self.dry_run {
+                    replace(&after.path, &before.text, &after.text)?;
+                }
+                return self.say(&row, &after, common, paint, out, err);
             }
             refused.get_or_insert(after);
         }
@@ -68,7 +82,7 @@ impl New {
         } else {
             let style = Style { color: paint.color, width: 100 };
             err.write_all(render::text(&refused.diags, &refused.sources, style).as_bytes())?;
-            writeln!(err, "nothing was written")?;
+            writeln!(err, "nothing was written; the lines are those that the row would have had")?;
         }
         Ok(FAILED)
     }
@@ -126,7 +140,8 @@ impl New {
         row + &format!("  {key}: {}\n", quoted(formula))
     }
 
-    fn write(
+    /// What was written, and what follows from it.
+    fn say(
         &self,
         row: &str,
         after: &Loaded,
@@ -138,9 +153,6 @@ impl New {
         let (source, lowered) = after.find(&self.op)?;
         let line = after.sources.line(source.op.place);
         let gradients = explain::gradients(lowered, &after.table());
-        if !self.dry_run {
-            replace(&after.path, &after.text)?;
-        }
         if common.json {
             let gradients: Vec<_> = gradients.iter().map(explain::Gradient::json).collect();
             let object = json!({
@@ -158,11 +170,17 @@ impl New {
             for gradient in &gradients {
                 said += &paint.status("Derived grad", &format!("{}: {}", gradient.arg, gradient.text()));
             }
+            for (place, kernels) in explain::kernels(source, lowered, &after.table()) {
+                said += &paint.status("Derived", &format!("{place}: {kernels}"));
+            }
             let verb = if self.dry_run { "Would write" } else { "Written" };
             said += &paint.status(verb, &format!("{}:{line}", after.path.display()));
             err.write_all(said.as_bytes())?;
         }
         out.write_all(row.as_bytes())?;
+        if !common.quiet && !self.dry_run {
+            err.write_all(paint.status("next:", &format!("cargo build  ·  cargo ops explain {}", self.op)).as_bytes())?;
+        }
         Ok(FINE)
     }
 }
@@ -196,17 +214,24 @@ fn quoted(text: &str) -> String {
     }
 }
 
-/// Writes the whole file anew beside the old one, then exchanges them: at no time is there half a file.
-fn replace(path: &Path, text: &str) -> Result<(), Fault> {
-    let fresh = path.with_extension("yaml.new");
-    let unwritable = |why: std::io::Error| Fault::unwritable(path, &why);
-    fs::write(&fresh, text).map_err(unwritable)?;
-    if let Ok(old) = fs::metadata(path) {
-        // a failure to keep the permissions is none of the row's
-        let _ = fs::set_permissions(&fresh, old.permissions());
+/// Writes the whole file anew beside the old one, then exchanges them: at no time is there half a file. What `path`
+/// links to is exchanged, not the link.
+fn replace(path: &Path, before: &str, after: &str) -> Result<(), Fault> {
+    let unwritable = |why: io::Error| Fault::unwritable(path, &why);
+    let target = path.canonicalize().map_err(unwritable)?;
+    if fs::read_to_string(&target).map_err(unwritable)? != before {
+        let claim = format!("`{}` was changed while the row was checked", path.display());
+        return Err(Fault::failed("E913", claim).help("run the command again"));
     }
-    fs::rename(&fresh, path).map_err(|why| {
+    let mut fresh = target.clone().into_os_string();
+    fresh.push(format!(".{}.new", std::process::id()));
+    let exchanged = fs::write(&fresh, after).and_then(|()| {
+        fs::set_permissions(&fresh, fs::metadata(&target)?.permissions())?;
+        fs::rename(&fresh, &target)
+    });
+    exchanged.map_err(|why| {
+        // there may be nothing to remove: the reason for the failure is what counts
         let _ = fs::remove_file(&fresh);
-        Fault::unwritable(path, &why)
+        unwritable(why)
     })
 }

@@ -110,14 +110,24 @@ impl Api {
         }
     }
 
-    fn arguments(&self, skip: usize) -> String {
+    fn argument_list(&self, skip: usize) -> Vec<String> {
         self.params
             .iter()
             .skip(skip)
             .chain(self.positional.iter().filter(|s| !s.ty.is_empty()))
             .map(|s| format!("{}: {}", s.name, s.ty))
-            .collect::<Vec<_>>()
-            .join(", ")
+            .collect()
+    }
+
+    fn arguments(&self, skip: usize) -> String {
+        self.argument_list(skip).join(", ")
+    }
+
+    /// `pub fn softmax(x: &Tensor) -> Tensor`
+    fn head(&self, suffix: &str, more: &[String]) -> String {
+        let arguments = [self.argument_list(0), more.to_vec()].concat();
+        let open = format!("pub fn {}{suffix}{}(", self.name, self.generics());
+        wrapped(&open, &arguments, &format!(") -> {}", self.returns()))
     }
 
     fn passed(&self, skip: usize) -> String {
@@ -162,16 +172,15 @@ impl Api {
             Outcome::List => "call_list".to_owned(),
             Outcome::Array(_) => "call_array::<N>".to_owned(),
         };
-        let body = format!("api::{call}(&{constant}, vec![{}])", values.join(", "));
-        let (generics, returns) = (self.generics(), self.returns());
+        let body = wrapped(&format!("    api::{call}(&{constant}, vec!["), &values, "])");
+        let generics = self.generics();
         let stamp = names::stamp(&row.file, row.line, &self.name);
         if self.fields.is_empty() {
             let _ = writeln!(
                 text,
-                "{stamp}{}#[track_caller]\npub fn {}{generics}({}) -> {returns} {{\n    {body}\n}}\n",
+                "{stamp}{}#[track_caller]\n{} {{\n{body}\n}}\n",
                 self.docs(row, ""),
-                self.name,
-                self.arguments(0)
+                self.head("", &[]),
             );
             return text;
         }
@@ -201,15 +210,15 @@ impl Api {
         let turbofish = if generics.is_empty() { "" } else { "::<N>" };
         let _ = writeln!(
             text,
-            "{stamp}{}#[track_caller]\npub fn {name}{generics}({args}) -> {returns} {{\n    {name}_with{turbofish}({passed}{comma}{options}::default())\n}}\n",
+            "{stamp}{}#[track_caller]\n{} {{\n    {name}_with{turbofish}({passed}{comma}{options}::default())\n}}\n",
             self.docs(row, ""),
+            self.head("", &[]),
             name = self.name,
-            args = self.arguments(0),
         );
-        let args = self.arguments(0);
         let _ = writeln!(
             text,
-            "/// [`{name}`] with options.\n#[track_caller]\npub fn {name}_with{generics}({args}{comma}options: {options}) -> {returns} {{\n    {body}\n}}\n",
+            "/// [`{name}`] with options.\n#[track_caller]\n{} {{\n{body}\n}}\n",
+            self.head("_with", &[format!("options: {options}")]),
             name = self.name,
         );
         text
@@ -287,6 +296,17 @@ fn qualify(args: &str, runtime: &str) -> String {
     }
     flush(&mut word, &mut out);
     out
+}
+
+/// A list on one line, or with a line for each item.
+fn wrapped(open: &str, items: &[String], close: &str) -> String {
+    let line = format!("{open}{}{close}", items.join(", "));
+    if line.len() <= 100 || items.is_empty() {
+        return line;
+    }
+    let indent = open.len() - open.trim_start().len();
+    let items: String = items.iter().map(|item| format!("{:indent$}    {item},\n", "")).collect();
+    format!("{open}\n{items}{:indent$}{close}", "")
 }
 
 fn one_line(row: &Row) -> String {

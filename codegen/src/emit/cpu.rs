@@ -83,7 +83,7 @@ fn kernel(row: &Emitted, v: &Variant, name: &str) -> Option<String> {
     for (i, root) in roots.iter().enumerate() {
         let _ = writeln!(
             text,
-            "            let mut out{i} = [<{}>::default(); CHUNK];",
+            "            let mut out{i} = [{}::default(); CHUNK];",
             type_name(scalar::Target::Rust, root.ty())
         );
     }

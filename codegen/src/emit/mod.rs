@@ -117,7 +117,7 @@ impl Artifacts {
                 out.kernels.push(Unit { path: format!("kernels/{stem}.rs"), text });
                 kernels.push((stem.clone(), entries));
             }
-            if let Some(text) = cuda::unit(row, resolve) {
+            if let Ok(text) = cuda::unit(row, resolve) {
                 out.cuda.push(Unit { path: format!("cuda/{stem}.cu"), text });
             }
         }

@@ -1,7 +1,7 @@
-//! Scalar expressions as text: one statement per shared subterm, in Rust for CPU kernels or in C for CUDA.
+//! Scalar expressions as text: one statement per shared or long subterm, in Rust for CPU kernels or in C for CUDA.
 
 use fulgurite_core::builtins::Builtin;
-use fulgurite_core::nest::{SExpr, SNode, SOp};
+use fulgurite_core::nest::{SExpr, SNode, SOp, SOutside};
 use fulgurite_core::{DType, Scalar};
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -20,13 +20,27 @@ pub enum Target {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotScalar;
 
+/// A longer term becomes a statement, so that lines can be read.
+const LONGEST: usize = 44;
+
 /// Prints expressions over elements and run-time numbers.
-pub struct Printer {
+pub struct Printer<'a> {
     target: Target,
     statements: String,
     indent: &'static str,
     names: HashMap<*const SNode, String>,
     uses: HashMap<*const SNode, usize>,
+    /// Dtypes of the tensors that are loaded by index, in CUDA C.
+    loads: &'a [DType],
+}
+
+/// The name of a dtype's elements in the memory of a CUDA kernel.
+pub fn stored_name(d: DType) -> &'static str {
+    match d {
+        DType::F16 => "fg_f16",
+        DType::BF16 => "fg_bf16",
+        d => type_name(Target::Cuda, d),
+    }
 }
 
 /// The name of a dtype's values inside kernels.
@@ -48,9 +62,9 @@ pub fn type_name(target: Target, d: DType) -> &'static str {
     }
 }
 
-impl Printer {
-    /// A printer for these results (terms that they share become statements).
-    pub fn new(target: Target, indent: &'static str, roots: &[&SExpr]) -> Printer {
+impl<'a> Printer<'a> {
+    /// A printer for these results (terms that they share, and long ones, become statements).
+    pub fn new(target: Target, indent: &'static str, roots: &[&SExpr]) -> Printer<'a> {
         let mut uses = HashMap::new();
         fn count(e: &SExpr, uses: &mut HashMap<*const SNode, usize>) {
             let n = uses.entry(Arc::as_ptr(&e.0)).or_default();
@@ -65,12 +79,27 @@ impl Printer {
         for e in roots {
             count(e, &mut uses);
         }
-        Printer { target, statements: String::new(), indent, names: HashMap::new(), uses }
+        Printer { target, statements: String::new(), indent, names: HashMap::new(), uses, loads: &[] }
+    }
+
+    /// The same, inside loops: `i0`, … are index variables, `in0[…]` elements of tensors of these dtypes.
+    pub fn in_loops(self, loads: &'a [DType]) -> Printer<'a> {
+        Printer { loads, ..self }
     }
 
     /// The statements that the expressions need.
     pub fn statements(&self) -> &str {
         &self.statements
+    }
+
+    /// The statements so far; those of later expressions start anew.
+    pub fn take_statements(&mut self) -> String {
+        std::mem::take(&mut self.statements)
+    }
+
+    /// `e` has a value already, under this name.
+    pub fn name(&mut self, e: &SExpr, name: String) {
+        self.names.insert(Arc::as_ptr(&e.0), name);
     }
 
     /// The text of `e`.
@@ -83,8 +112,9 @@ impl Printer {
             return Ok(name.clone());
         }
         let text = self.text(e)?;
-        let leaf = matches!(e.op(), SOp::Const(_) | SOp::Elem(_) | SOp::Num(_));
-        if leaf || self.uses.get(&key).is_none_or(|n| *n < 2) {
+        let leaf = matches!(e.op(), SOp::Const(_) | SOp::Elem(_) | SOp::Num(_) | SOp::Var(_));
+        let once = self.uses.get(&key).is_none_or(|n| *n < 2);
+        if leaf || (once && text.len() <= LONGEST) {
             return Ok(text);
         }
         let name = format!("t{}", self.names.len());
@@ -102,7 +132,10 @@ impl Printer {
         Ok(match e.op() {
             SOp::Const(s) => constant(self.target, *s, e.ty()),
             SOp::Elem(slot) => format!("x{slot}"),
-            SOp::Num(k) if self.target == Target::Rust && e.ty() == DType::I64 => format!("(n{k} as i64)"),
+            SOp::Num(k) if self.target == Target::Rust && e.ty() == DType::I64 => format!("n{k} as i64"),
+            SOp::Num(k) if self.target == Target::Cuda && ty != "double" => {
+                self.builtin(Builtin::Cast, &[format!("n{k}")], ty)
+            }
             SOp::Num(k) => format!("n{k}"),
             SOp::Call(b, args) => {
                 let args = args.iter().map(|a| self.expr(a)).collect::<Result<Vec<_>, _>>()?;
@@ -117,8 +150,25 @@ impl Printer {
                 self.builtin(Builtin::Select, &args, ty)
             }
             SOp::Detach(a) => self.expr(a)?,
+            SOp::Var(v) if !self.loads.is_empty() => format!("i{v}"),
+            SOp::Load { tensor, idx, outside: SOutside::Refuse } if *tensor < self.loads.len() => {
+                let element = self.element(*tensor, idx)?;
+                if stored_name(self.loads[*tensor]) == ty {
+                    element
+                } else {
+                    self.builtin(Builtin::Cast, &[element], ty)
+                }
+            }
             SOp::Var(_) | SOp::Load { .. } | SOp::Reduce { .. } | SOp::Uniform { .. } => return Err(NotScalar),
         })
+    }
+
+    /// `in0[i0 * in0_s0 + i1 * in0_s1]`: tensors are strided.
+    fn element(&mut self, tensor: usize, idx: &[SExpr]) -> Result<String, NotScalar> {
+        let terms = idx.iter().enumerate().filter(|(_, i)| i.as_int() != Some(0));
+        let terms = terms.map(|(axis, i)| Ok(format!("{} * in{tensor}_s{axis}", self.expr(i)?)));
+        let terms = terms.collect::<Result<Vec<_>, _>>()?;
+        Ok(format!("in{tensor}[{}]", if terms.is_empty() { "0".to_owned() } else { terms.join(" + ") }))
     }
 
     fn builtin(&self, b: Builtin, args: &[String], ty: &str) -> String {
@@ -147,20 +197,33 @@ pub fn constant(target: Target, s: Scalar, d: DType) -> String {
     let ty = type_name(target, d);
     match d {
         DType::Bool => s.as_bool().to_string(),
-        d if d.is_float() => {
-            let x = s.as_f64();
-            match (target, x.is_nan(), x.is_infinite()) {
-                (Target::Rust, true, _) => format!("{ty}::NAN"),
-                (Target::Rust, _, true) => format!("{ty}::{}INFINITY", if x < 0.0 { "NEG_" } else { "" }),
-                (Target::Rust, ..) => format!("({x:?} as {ty})"),
-                (Target::Cuda, true, _) => format!("(({ty})NAN)"),
-                (Target::Cuda, _, true) => format!("(({ty}){}INFINITY)", if x < 0.0 { "-" } else { "" }),
-                (Target::Cuda, ..) => format!("(({ty}){x:?})"),
-            }
-        }
-        _ => match target {
-            Target::Rust => format!("({} as {ty})", s.as_i64()),
-            Target::Cuda => format!("(({ty}){}LL)", s.as_i64()),
+        d if d.is_float() => float(target, s.as_f64(), ty),
+        _ => match (target, s.as_i64()) {
+            (Target::Rust, i) => format!("{i}{ty}"),
+            // the literal would be one too large, before its sign
+            (Target::Cuda, i64::MIN) => format!("(-{}LL - 1)", i64::MAX),
+            (Target::Cuda, i) if d == DType::I64 && i >= 0 => format!("{i}LL"),
+            (Target::Cuda, i) if d == DType::I64 => format!("({i}LL)"),
+            (Target::Cuda, i) => format!("({ty}){i}"),
         },
+    }
+}
+
+fn float(target: Target, x: f64, ty: &str) -> String {
+    let single = !matches!(ty, "f64" | "double");
+    let infinite = if single { (x as f32).is_infinite() } else { x.is_infinite() };
+    let minus = if x < 0.0 { "-" } else { "" };
+    match target {
+        Target::Rust if x.is_nan() => format!("{ty}::NAN"),
+        Target::Rust if infinite => format!("{ty}::{}INFINITY", if x < 0.0 { "NEG_" } else { "" }),
+        Target::Rust => format!("{x:?}{ty}"),
+        // of the prelude: NVRTC has no <math.h>
+        Target::Cuda if x.is_nan() => format!("({ty})fg_nan()"),
+        Target::Cuda if infinite => format!("({ty}){minus}fg_inf()"),
+        Target::Cuda => {
+            let text = format!("{x:?}{}", if single { "f" } else { "" });
+            // `--1.0` is a decrement
+            if x.is_sign_negative() { format!("({text})") } else { text }
+        }
     }
 }

@@ -2,10 +2,11 @@
 
 use fulgurite_core::Name;
 
-use crate::emit::{Artifacts, Target, Unit};
+use crate::emit::{Artifacts, Emitted, Target, Unit, cuda, names};
 use crate::pipeline::{self, Table};
 
-/// The Rust and CUDA C that is generated for `op` and the rows derived from it, one unit per file.
+/// The Rust and CUDA C that is generated for `op` and the rows derived from it, one unit per file; where there is no
+/// CUDA C, a comment that says why.
 ///
 /// # Errors
 /// If the database is broken; the first message.
@@ -15,8 +16,17 @@ pub fn of(op: &Name, text: &str, file: &str, upstream: &Table) -> Result<Vec<Uni
     })?;
     let wanted: Vec<_> =
         compiled.rows.iter().filter(|row| row.row.op == *op || row.derived_from == Some(*op)).cloned().collect();
-    let artifacts = Artifacts::emit(&Target::upstream("fulgurite"), &wanted, &compiled.table(upstream));
+    Ok(units(&wanted, &compiled.table(upstream)))
+}
+
+/// The units of these rows.
+pub fn units(rows: &[Emitted], table: &Table) -> Vec<Unit> {
+    let artifacts = Artifacts::emit(&Target::upstream("fulgurite"), rows, table);
+    let left_out = cuda::left_out(rows, table).into_iter().map(|(op, why)| Unit {
+        path: format!("cuda/{}.cu", names::stem(op)),
+        text: format!("// No CUDA C of `{op}`: {why}.\n"),
+    });
     let units = artifacts.database.into_iter().chain(artifacts.kernels).chain(artifacts.cuda);
-    // the units that list all rows are no text of this one
-    Ok(units.filter(|unit| unit.path.contains('/')).collect())
+    // the units that list all rows are no text of these
+    units.filter(|unit| unit.path.contains('/')).chain(left_out).collect()
 }

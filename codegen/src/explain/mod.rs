@@ -3,6 +3,7 @@
 pub mod code;
 mod gradient;
 pub mod pages;
+mod wrap;
 
 use std::sync::Arc;
 
@@ -13,9 +14,12 @@ use serde_json::{Value, json};
 
 use crate::check::facts::{self, Fact};
 use crate::check::{Checked, closure};
+use crate::emit::{Emitted, Target, cpu, cuda};
 use crate::schema::{Body, Database, RowSource};
 use crate::source::Sources;
 use crate::yaml::Text;
+
+use wrap::wrap;
 
 pub use gradient::{Gradient, gradients};
 
@@ -32,6 +36,8 @@ pub struct Explained {
     found: Vec<(&'static str, String)>,
     gradients: Vec<Gradient>,
     facts: Vec<Fact>,
+    /// Where it runs as what.
+    kernels: [(&'static str, String); 2],
     calls: Vec<Name>,
     used_by: Vec<Name>,
     like: Vec<String>,
@@ -81,10 +87,31 @@ pub fn row(
         found: found(source, row),
         gradients: gradients(row, table),
         facts: facts::of(row, table, &rules, &derived.rows).all,
+        kernels: kernels(source, row, table),
         calls,
         used_by,
         like: aten.chain(source.torch.iter().map(|name| format!("torch.{}", name.as_str()))).collect(),
     }
+}
+
+/// The kernels that are generated for the row itself: where, and which.
+pub fn kernels(source: &RowSource, row: &Arc<Row>, table: &dyn Rows) -> [(&'static str, String); 2] {
+    let emitted = Emitted {
+        row: row.clone(),
+        doc: source.doc.text.clone(),
+        file: String::new(),
+        line: 1,
+        derived_from: None,
+        aliases: Vec::new(),
+    };
+    let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+    let cpu = match (cpu::unit(&emitted, &Target::upstream(""), table), row.is_composite()) {
+        (Some((_, n)), _) => count(n, "kernel") + " over tiles",
+        (None, true) => "the kernels of the rows that it calls".to_owned(),
+        (None, false) => "the executor's own tiles and loops".to_owned(),
+    };
+    let cuda = cuda::kernels(&emitted, table).map(|kernels| count(kernels.len(), "kernel"));
+    [("cpu", cpu), ("cuda", cuda.unwrap_or_else(|why| format!("none: {why}")))]
 }
 
 fn sort(names: &mut Vec<Name>) {
@@ -133,20 +160,27 @@ impl Explained {
     /// One screen of text. `head` and `faint` colour a word.
     pub fn text(&self, head: &dyn Fn(&str) -> String, faint: &dyn Fn(&str) -> String) -> String {
         const KEY: usize = 9;
+        const WIDTH: usize = 100;
         let title = format!("{}{}", self.op, self.sig);
         let right = format!("{} · {}", self.kind, self.place);
-        let gap = 100usize.saturating_sub(title.chars().count() + right.chars().count());
+        let gap = WIDTH.saturating_sub(title.chars().count() + right.chars().count());
         let mut text = match gap {
             // too long for one line
-            0 | 1 => format!("{}{}\n  {}\n", head(&self.op), self.sig, faint(&right)),
+            0 | 1 => {
+                let title = wrap(&title, WIDTH).join("\n");
+                format!("{}{}\n  {}\n", head(&self.op), &title[self.op.len()..], faint(&right))
+            }
             gap => format!("{}{}{:gap$}{}\n", head(&self.op), self.sig, "", faint(&right)),
         };
         text += &format!("  {}\n", self.doc);
         let mut line = |key: &str, value: &str, reason: &str| {
             let indent = format!("\n  {:KEY$} ", "");
-            let value = value.replace('\n', &indent);
-            let reason = if reason.is_empty() { String::new() } else { format!("   {}", faint(reason)) };
-            text += &format!("  {} {value}{reason}\n", head(&format!("{key:<KEY$}")));
+            let lines = wrap(value, WIDTH - KEY - 3);
+            let last = lines.last().map_or(0, |line| line.chars().count());
+            let fits = KEY + 3 + last + 3 + reason.chars().count() <= WIDTH;
+            let gap = if fits { "   " } else { &indent };
+            let reason = if reason.is_empty() { String::new() } else { format!("{gap}{}", faint(reason)) };
+            text += &format!("  {} {}{reason}\n", head(&format!("{key:<KEY$}")), lines.join(&indent));
         };
         self.keys.iter().for_each(|(key, value)| line(key, value, ""));
         self.found.iter().for_each(|(key, value)| line(key, value, "found: the row does not say it"));
@@ -156,6 +190,7 @@ impl Explained {
         }
         self.facts.iter().for_each(|fact| line(fact.name, &fact.value, &fact.reason));
         let names = |names: &[Name]| names.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(", ");
+        self.kernels.iter().for_each(|(key, value)| line(key, value, ""));
         if !self.calls.is_empty() {
             line("calls", &names(&self.calls), "");
         }
@@ -188,6 +223,7 @@ impl Explained {
             "found": pairs(&self.found),
             "gradients": self.gradients.iter().map(Gradient::json).collect::<Vec<_>>(),
             "facts": facts.collect::<Vec<_>>(),
+            "kernels": pairs(&self.kernels),
             "calls": names(&self.calls),
             "used_by": names(&self.used_by),
             "like": self.like,

@@ -111,7 +111,48 @@ template <> struct fg_to<long long> {
 template <> struct fg_to<bool> { template <class S> static FG bool from(S x) { return x != S(0); } };
 template <> struct fg_to<float> { template <class S> static FG float from(S x) { return (float)x; } };
 template <> struct fg_to<double> { template <class S> static FG double from(S x) { return (double)x; } };
+
+// Half types are stored in 16 bits and computed in float; rounding is to nearest, ties to even.
+FG unsigned int fg_bits(float x) { union { float f; unsigned int u; } v; v.f = x; return v.u; }
+FG float fg_float(unsigned int bits) { union { unsigned int u; float f; } v; v.u = bits; return v.f; }
+FG float fg_inf() { return fg_float(0x7f800000u); }
+FG float fg_nan() { return fg_float(0x7fc00000u); }
+struct fg_bf16 {
+  unsigned short bits;
+  FG operator float() const { return fg_float((unsigned int)bits << 16); }
+};
+struct fg_f16 {
+  unsigned short bits;
+  FG operator float() const {
+    unsigned int sign = (bits & 0x8000u) << 16, rest = bits & 0x7fffu;
+    if (rest >= 0x7c00u) return fg_float(sign | 0x7f800000u | (rest & 0x3ffu) << 13);
+    // the exponent is moved by a product, which is exact and takes subnormal numbers along
+    return fg_float(fg_bits(fg_float(rest << 13) * 5192296858534827628530496329220096.f) | sign);
+  }
+};
+template <> struct fg_to<fg_bf16> {
+  template <class S> static FG fg_bf16 from(S x) {
+    unsigned int u = fg_bits((float)x);
+    fg_bf16 half = {(unsigned short)(x != x ? u >> 16 | 0x40u : (u + 0x7fffu + (u >> 16 & 1u)) >> 16)};
+    return half;
+  }
+};
+template <> struct fg_to<fg_f16> {
+  template <class S> static FG fg_f16 from(S x) {
+    unsigned int u = fg_bits((float)x), sign = u >> 16 & 0x8000u, rest = u & 0x7fffffffu, half;
+    if (rest > 0x7f800000u) half = 0x7e00u;
+    else if (rest >= 0x477ff000u) half = 0x7c00u;
+    else if (rest < 0x38800000u) half = fg_bits(fg_float(rest) + 0.5f) - 0x3f000000u;
+    else half = (rest - 0x38000000u + 0xfffu + (rest >> 13 & 1u)) >> 13;
+    fg_f16 h = {(unsigned short)(sign | half)};
+    return h;
+  }
+};
 template <class T, class S> FG T fg_cast(S x) { return fg_to<T>::from(x); }
+
+// The order of argmax and argmin: NaN comes before everything.
+template <class T> FG bool fg_above(T x, T y) { return x > y || (x != x && y == y); }
+template <class T> FG bool fg_below(T x, T y) { return x < y || (x != x && y == y); }
 
 // Philox4x32-10, as core/src/philox.rs defines it.
 struct fg_key { unsigned long long seed, site; };

@@ -13,8 +13,8 @@ mod types;
 
 pub use arrange::arrange;
 pub use env::{Env, Item, Size};
-pub use solve::{Solved, solve};
-pub use types::{ArgTy, OutTy};
+pub use solve::solve;
+pub use types::{ArgTy, OutTy, Solved};
 
 use crate::Name;
 use crate::lang::ast::Span;

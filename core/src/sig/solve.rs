@@ -5,7 +5,7 @@ use super::env::{Env, Item, Size};
 use super::options::Options;
 use super::shapes::{self, Matcher, Mismatch, implicit_list};
 use super::statics::{self, At, Stop};
-use super::types::{ArgTy, OutTy};
+use super::types::{ArgTy, OutTy, Solved};
 use crate::dtype::DTypeSet;
 use crate::lang::ast::*;
 use crate::promote::{self, Kind, Operand};
@@ -15,21 +15,6 @@ use smallvec::SmallVec;
 
 /// The longest list that a call yields: every item is a value of its own in a trace.
 const MOST_ITEMS: usize = 1 << 16;
-
-/// A call that its signature accepts.
-#[derive(Clone, Debug)]
-pub struct Solved {
-    /// Sizes, dtypes, options and presence.
-    pub env: Env,
-    /// The joined dtype of the T-arguments (before the promotion kind), if any takes part.
-    pub joined: Option<DType>,
-    /// The dtype in which elements are computed (f16 and bf16 compute in f32); `T` inside the body.
-    pub compute: DType,
-    /// Result types.
-    pub outs: Vec<OutTy>,
-    /// Types of auxiliary results.
-    pub aux: Vec<OutTy>,
-}
 
 /// An argument as the signature sees it.
 enum Given {

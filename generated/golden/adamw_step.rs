@@ -1,0 +1,94 @@
+// ---- rows/adamw_step.rs
+// Made from ops.yaml; do not edit: edit the row and run cargo build.
+
+// ops.yaml:1 adamw_step
+pub(crate) static ADAMW_STEP: Symbol = Symbol::new(
+    "fulgurite",
+    RowText {
+        op: "adamw_step",
+        doc: "One AdamW update of a parameter and its moments",
+        sig: "(p: T[..S], grad: T[..S], m: T[..S], v: T[..S], step: T[], lr: T[]; beta1: f64 = 0.9, beta2: f64 = 0.999, eps: f64 = 1e-8, decay: f64 = 0.01) -> (p2: T[..S], m2: T[..S], v2: T[..S])",
+        promote: "equal",
+        dtypes: "float",
+        kind: MeaningKind::Decomp,
+        body: r"let m2 = beta1 * m + (1 - beta1) * grad;
+let v2 = beta2 * v + (1 - beta2) * grad * grad;
+let a = m2 / (1 - pow(beta1, step));
+let b = sqrt(v2 / (1 - pow(beta2, step))) + eps;
+(p - lr * decay * p - lr * a / b, m2, v2)",
+        require: &[],
+        vjp: &[],
+        jvp: &[],
+        ties: "",
+        at: &[],
+        no_grad: "",
+        deviates: "",
+        file: "ops.yaml",
+        line: 1,
+    },
+);
+
+/// Options of [`adamw_step_with`].
+#[derive(Clone, Debug)]
+pub struct AdamwStep {
+    /// Default: `0.9`.
+    pub beta1: f64,
+    /// Default: `0.999`.
+    pub beta2: f64,
+    /// Default: `1e-8`.
+    pub eps: f64,
+    /// Default: `0.01`.
+    pub decay: f64,
+}
+
+impl Default for AdamwStep {
+    fn default() -> AdamwStep {
+        AdamwStep {
+            beta1: 0.9,
+            beta2: 0.999,
+            eps: 1e-8,
+            decay: 0.01,
+        }
+    }
+}
+
+// ops.yaml:1 adamw_step
+/// One AdamW update of a parameter and its moments.
+///
+/// `adamw_step(p: T[..S], grad: T[..S], m: T[..S], v: T[..S], step: T[], lr: T[]; beta1: f64 = 0.9, beta2: f64 = 0.999, eps: f64 = 1e-8, decay: f64 = 0.01) -> (p2: T[..S], m2: T[..S], v2: T[..S])`
+#[track_caller]
+pub fn adamw_step(
+    p: &Tensor,
+    grad: &Tensor,
+    m: &Tensor,
+    v: &Tensor,
+    step: impl Operand,
+    lr: impl Operand,
+) -> (Tensor, Tensor, Tensor) {
+    adamw_step_with(p, grad, m, v, step, lr, AdamwStep::default())
+}
+
+/// [`adamw_step`] with options.
+#[track_caller]
+pub fn adamw_step_with(
+    p: &Tensor,
+    grad: &Tensor,
+    m: &Tensor,
+    v: &Tensor,
+    step: impl Operand,
+    lr: impl Operand,
+    options: AdamwStep,
+) -> (Tensor, Tensor, Tensor) {
+    api::call_tuple3(&ADAMW_STEP, vec![
+        p.arg(),
+        grad.arg(),
+        m.arg(),
+        v.arg(),
+        step.arg(),
+        lr.arg(),
+        Value::Num(Scalar::Float(options.beta1)),
+        Value::Num(Scalar::Float(options.beta2)),
+        Value::Num(Scalar::Float(options.eps)),
+        Value::Num(Scalar::Float(options.decay)),
+    ])
+}

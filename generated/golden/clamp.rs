@@ -1,0 +1,549 @@
+// ---- rows/clamp.rs
+// Made from ops.yaml; do not edit: edit the row and run cargo build.
+
+// ops.yaml:1 clamp
+pub(crate) static CLAMP: Symbol = Symbol::new(
+    "fulgurite",
+    RowText {
+        op: "clamp",
+        doc: "x limited to lo..hi; either bound may be missing, a number or a tensor",
+        sig: "(x: T, lo: T?, hi: T?) -> T",
+        promote: "default",
+        dtypes: "all - bool",
+        kind: MeaningKind::Expr,
+        body: r"let y = if some(lo) { max(x, lo) } else { x };
+if some(hi) { min(y, hi) } else { y }",
+        require: &[("some(lo) || some(hi)", "clamp needs a bound")],
+        vjp: &[
+            ("x", "unbroadcast(clamp.vjp.x(x, lo, hi, g), x)"),
+            ("lo", "unbroadcast(clamp.vjp.lo(x, lo, hi, g), lo)"),
+            ("hi", "unbroadcast(clamp.vjp.hi(x, lo, hi, g), hi)"),
+        ],
+        jvp: &[],
+        ties: "",
+        at: &[],
+        no_grad: "",
+        deviates: "",
+        file: "ops.yaml",
+        line: 1,
+    },
+);
+
+// ops.yaml:1 clamp
+/// x limited to lo..hi; either bound may be missing, a number or a tensor.
+///
+/// `clamp(x: T, lo: T?, hi: T?) -> T`
+///
+/// Refused unless `some(lo) || some(hi)`: clamp needs a bound.
+#[track_caller]
+pub fn clamp(x: impl Operand, lo: impl Into<Limit>, hi: impl Into<Limit>) -> Tensor {
+    api::call_one(&CLAMP, vec![x.arg(), lo.into().arg(), hi.into().arg()])
+}
+
+// ---- rows/clamp__vjp__hi.rs
+// Made from ops.yaml; do not edit: edit the row and run cargo build.
+
+// ops.yaml:1 clamp.vjp.hi
+pub(crate) static CLAMP__VJP__HI: Symbol = Symbol::new(
+    "fulgurite",
+    RowText {
+        op: "clamp.vjp.hi",
+        doc: "The gradient of `clamp` in one argument",
+        sig: "(x: T, lo: T?, hi: T, d_out: T) -> T",
+        promote: "default",
+        dtypes: "float",
+        kind: MeaningKind::Expr,
+        body: "if is_number(x) && is_number(lo) { if (if some(lo) { max(x, lo) } else { x }) <= hi { 0 } else { d_out } } else { let y = if some(lo) { max(x, lo) } else { x }; if y == hi { 0.5 * d_out } else if y < hi { 0 } else { d_out } }",
+        require: &[],
+        vjp: &[],
+        jvp: &[],
+        ties: "",
+        at: &[],
+        no_grad: "",
+        deviates: "",
+        file: "ops.yaml",
+        line: 1,
+    },
+);
+
+// ---- rows/clamp__vjp__lo.rs
+// Made from ops.yaml; do not edit: edit the row and run cargo build.
+
+// ops.yaml:1 clamp.vjp.lo
+pub(crate) static CLAMP__VJP__LO: Symbol = Symbol::new(
+    "fulgurite",
+    RowText {
+        op: "clamp.vjp.lo",
+        doc: "The gradient of `clamp` in one argument",
+        sig: "(x: T, lo: T, hi: T?, d_out: T) -> T",
+        promote: "default",
+        dtypes: "float",
+        kind: MeaningKind::Expr,
+        body: "if some(hi) { if is_number(x) { if is_number(hi) { if x >= lo { 0 } else if max(x, lo) >= hi { 0 } else { d_out } } else if x >= lo { 0 } else { let y = max(x, lo); if y == hi { 0.5 * d_out } else if y > hi { 0 } else { d_out } } } else if is_number(hi) { if x == lo { if max(x, lo) >= hi { 0 } else { 0.5 * d_out } } else if max(x, lo) >= hi { 0 } else if x > lo { 0 } else { d_out } } else if x == lo { let y = max(x, lo); if y == hi { 0.25 * d_out } else if y > hi { 0 } else { 0.5 * d_out } } else { let y = max(x, lo); if y == hi { if x > lo { 0 } else { 0.5 * d_out } } else if x > lo { 0 } else if y > hi { 0 } else { d_out } } } else if is_number(x) { if x >= lo { 0 } else { d_out } } else if x == lo { 0.5 * d_out } else if x > lo { 0 } else { d_out }",
+        require: &[],
+        vjp: &[],
+        jvp: &[],
+        ties: "",
+        at: &[],
+        no_grad: "",
+        deviates: "",
+        file: "ops.yaml",
+        line: 1,
+    },
+);
+
+// ---- rows/clamp__vjp__x.rs
+// Made from ops.yaml; do not edit: edit the row and run cargo build.
+
+// ops.yaml:1 clamp.vjp.x
+pub(crate) static CLAMP__VJP__X: Symbol = Symbol::new(
+    "fulgurite",
+    RowText {
+        op: "clamp.vjp.x",
+        doc: "The gradient of `clamp` in one argument",
+        sig: "(x: T, lo: T?, hi: T?, d_out: T) -> T",
+        promote: "default",
+        dtypes: "float",
+        kind: MeaningKind::Expr,
+        body: "if some(hi) { if some(lo) { if is_number(hi) { if is_number(lo) { if max(x, lo) >= hi { 0 } else if x <= lo { 0 } else { d_out } } else if max(x, lo) >= hi { 0 } else if x == lo { 0.5 * d_out } else if x < lo { 0 } else { d_out } } else if is_number(lo) { let t1 = max(x, lo); if t1 == hi { if x <= lo { 0 } else { 0.5 * d_out } } else if x <= lo { 0 } else if t1 > hi { 0 } else { d_out } } else { let t1 = max(x, lo); if t1 == hi { if x == lo { 0.25 * d_out } else if x < lo { 0 } else { 0.5 * d_out } } else if x == lo { if t1 > hi { 0 } else { 0.5 * d_out } } else if t1 > hi { 0 } else if x < lo { 0 } else { d_out } } } else if is_number(hi) { if x >= hi { 0 } else { d_out } } else if x == hi { 0.5 * d_out } else if x > hi { 0 } else { d_out } } else if some(lo) { if is_number(lo) { if x <= lo { 0 } else { d_out } } else if x == lo { 0.5 * d_out } else if x < lo { 0 } else { d_out } } else { d_out }",
+        require: &[],
+        vjp: &[],
+        jvp: &[],
+        ties: "",
+        at: &[],
+        no_grad: "",
+        deviates: "",
+        file: "ops.yaml",
+        line: 1,
+    },
+);
+
+// ---- kernels/clamp.rs
+// Made from ops.yaml; do not edit: edit the row and run cargo build.
+
+use crate::core::DType;
+use crate::core::kernel::KernelEntry;
+use crate::math as m;
+use crate::math::Isa;
+use crate::tile::{self, CHUNK, Step, Tile};
+
+// ops.yaml:1 clamp [] f32
+/// `clamp` on f32.
+struct K0;
+
+impl Tile for K0 {
+    #[inline(always)]
+    unsafe fn run<I: Isa>(n: usize, ins: *const *const u8, outs: *const *mut u8, nums: *const u64) {
+        // SAFETY: the caller's promise.
+        unsafe { tile::steps::<I, K0>(n, ins, outs, nums) }
+    }
+}
+
+impl Step for K0 {
+    const SIZES: Option<tile::Sizes> = Some(tile::Sizes { ins: &[4, 4, 4], outs: &[4] });
+
+    #[inline(always)]
+    #[allow(unused_variables, clippy::all)]
+    unsafe fn step<I: Isa>(at: usize, len: usize, ins: *const *const u8, outs: *const *mut u8, nums: *const u64) {
+        // SAFETY: the caller's promise: inputs, outputs and numbers are those of the row.
+        unsafe {
+            let in0: [f32; CHUNK] = tile::load(ins, 0, at, len);
+            let in1: [f32; CHUNK] = tile::load(ins, 1, at, len);
+            let in2: [f32; CHUNK] = tile::load(ins, 2, at, len);
+            let mut out0 = [f32::default(); CHUNK];
+            for j in 0..CHUNK {
+                let x0 = in0[j];
+                let x1 = in1[j];
+                let x2 = in2[j];
+                out0[j] = m::min::<I, _>(m::max::<I, _>(x0, x1), x2);
+            }
+            tile::store(outs, 0, at, len, out0);
+        }
+    }
+}
+
+/// Kernels of `clamp`.
+pub static ENTRIES: [KernelEntry; 1] = [
+    KernelEntry {
+        symbol: "clamp",
+        variant: "",
+        dtype: DType::F32,
+        baseline: tile::baseline::<K0>,
+        avx2: tile::avx2_of::<K0>(),
+        avx512: tile::avx512_of::<K0>(),
+    },
+];
+
+// ---- kernels/clamp__vjp__hi.rs
+// Made from ops.yaml; do not edit: edit the row and run cargo build.
+
+use crate::core::DType;
+use crate::core::kernel::KernelEntry;
+use crate::math as m;
+use crate::math::Isa;
+use crate::tile::{self, CHUNK, Step, Tile};
+
+// ops.yaml:1 clamp.vjp.hi [] f32
+/// `clamp.vjp.hi` on f32.
+struct K0;
+
+impl Tile for K0 {
+    #[inline(always)]
+    unsafe fn run<I: Isa>(n: usize, ins: *const *const u8, outs: *const *mut u8, nums: *const u64) {
+        // SAFETY: the caller's promise.
+        unsafe { tile::steps::<I, K0>(n, ins, outs, nums) }
+    }
+}
+
+impl Step for K0 {
+    const SIZES: Option<tile::Sizes> = Some(tile::Sizes { ins: &[4, 4, 4, 4], outs: &[4] });
+
+    #[inline(always)]
+    #[allow(unused_variables, clippy::all)]
+    unsafe fn step<I: Isa>(at: usize, len: usize, ins: *const *const u8, outs: *const *mut u8, nums: *const u64) {
+        // SAFETY: the caller's promise: inputs, outputs and numbers are those of the row.
+        unsafe {
+            let in0: [f32; CHUNK] = tile::load(ins, 0, at, len);
+            let in1: [f32; CHUNK] = tile::load(ins, 1, at, len);
+            let in2: [f32; CHUNK] = tile::load(ins, 2, at, len);
+            let in3: [f32; CHUNK] = tile::load(ins, 3, at, len);
+            let mut out0 = [f32::default(); CHUNK];
+            for j in 0..CHUNK {
+                let x0 = in0[j];
+                let x1 = in1[j];
+                let x2 = in2[j];
+                let x3 = in3[j];
+                let t0: f32 = m::max::<I, _>(x0, x1);
+                let t1: f32 = m::select::<I, _>(m::lt::<I, _>(t0, x2), 0.0f32, x3);
+                let t2: f32 = m::select::<I, _>(m::eq::<I, _>(t0, x2), m::mul::<I, _>(0.5f32, x3), t1);
+                out0[j] = t2;
+            }
+            tile::store(outs, 0, at, len, out0);
+        }
+    }
+}
+
+// ops.yaml:1 clamp.vjp.hi [lo=absent] f32
+/// `clamp.vjp.hi` (lo=absent) on f32.
+struct K1;
+
+impl Tile for K1 {
+    #[inline(always)]
+    unsafe fn run<I: Isa>(n: usize, ins: *const *const u8, outs: *const *mut u8, nums: *const u64) {
+        // SAFETY: the caller's promise.
+        unsafe { tile::steps::<I, K1>(n, ins, outs, nums) }
+    }
+}
+
+impl Step for K1 {
+    const SIZES: Option<tile::Sizes> = Some(tile::Sizes { ins: &[4, 4, 4], outs: &[4] });
+
+    #[inline(always)]
+    #[allow(unused_variables, clippy::all)]
+    unsafe fn step<I: Isa>(at: usize, len: usize, ins: *const *const u8, outs: *const *mut u8, nums: *const u64) {
+        // SAFETY: the caller's promise: inputs, outputs and numbers are those of the row.
+        unsafe {
+            let in0: [f32; CHUNK] = tile::load(ins, 0, at, len);
+            let in1: [f32; CHUNK] = tile::load(ins, 1, at, len);
+            let in2: [f32; CHUNK] = tile::load(ins, 2, at, len);
+            let mut out0 = [f32::default(); CHUNK];
+            for j in 0..CHUNK {
+                let x0 = in0[j];
+                let x1 = in1[j];
+                let x2 = in2[j];
+                let t0: f32 = m::select::<I, _>(m::lt::<I, _>(x0, x1), 0.0f32, x2);
+                let t1: f32 = m::select::<I, _>(m::eq::<I, _>(x0, x1), m::mul::<I, _>(0.5f32, x2), t0);
+                out0[j] = t1;
+            }
+            tile::store(outs, 0, at, len, out0);
+        }
+    }
+}
+
+/// Kernels of `clamp.vjp.hi`.
+pub static ENTRIES: [KernelEntry; 2] = [
+    KernelEntry {
+        symbol: "clamp.vjp.hi",
+        variant: "",
+        dtype: DType::F32,
+        baseline: tile::baseline::<K0>,
+        avx2: tile::avx2_of::<K0>(),
+        avx512: tile::avx512_of::<K0>(),
+    },
+    KernelEntry {
+        symbol: "clamp.vjp.hi",
+        variant: "lo=absent",
+        dtype: DType::F32,
+        baseline: tile::baseline::<K1>,
+        avx2: tile::avx2_of::<K1>(),
+        avx512: tile::avx512_of::<K1>(),
+    },
+];
+
+// ---- kernels/clamp__vjp__lo.rs
+// Made from ops.yaml; do not edit: edit the row and run cargo build.
+
+use crate::core::DType;
+use crate::core::kernel::KernelEntry;
+use crate::math as m;
+use crate::math::Isa;
+use crate::tile::{self, CHUNK, Step, Tile};
+
+// ops.yaml:1 clamp.vjp.lo [] f32
+/// `clamp.vjp.lo` on f32.
+struct K0;
+
+impl Tile for K0 {
+    #[inline(always)]
+    unsafe fn run<I: Isa>(n: usize, ins: *const *const u8, outs: *const *mut u8, nums: *const u64) {
+        // SAFETY: the caller's promise.
+        unsafe { tile::steps::<I, K0>(n, ins, outs, nums) }
+    }
+}
+
+impl Step for K0 {
+    const SIZES: Option<tile::Sizes> = Some(tile::Sizes { ins: &[4, 4, 4, 4], outs: &[4] });
+
+    #[inline(always)]
+    #[allow(unused_variables, clippy::all)]
+    unsafe fn step<I: Isa>(at: usize, len: usize, ins: *const *const u8, outs: *const *mut u8, nums: *const u64) {
+        // SAFETY: the caller's promise: inputs, outputs and numbers are those of the row.
+        unsafe {
+            let in0: [f32; CHUNK] = tile::load(ins, 0, at, len);
+            let in1: [f32; CHUNK] = tile::load(ins, 1, at, len);
+            let in2: [f32; CHUNK] = tile::load(ins, 2, at, len);
+            let in3: [f32; CHUNK] = tile::load(ins, 3, at, len);
+            let mut out0 = [f32::default(); CHUNK];
+            for j in 0..CHUNK {
+                let x0 = in0[j];
+                let x1 = in1[j];
+                let x2 = in2[j];
+                let x3 = in3[j];
+                let t0: f32 = m::max::<I, _>(x0, x1);
+                let t1: f32 = m::select::<I, _>(m::gt::<I, _>(t0, x2), 0.0f32, m::mul::<I, _>(0.5f32, x3));
+                let t2: f32 = m::select::<I, _>(m::eq::<I, _>(t0, x2), m::mul::<I, _>(0.25f32, x3), t1);
+                let t3: f32 = m::max::<I, _>(x0, x1);
+                let t4: f32 = m::select::<I, _>(m::gt::<I, _>(x0, x1), 0.0f32, m::mul::<I, _>(0.5f32, x3));
+                let t5: f32 = m::select::<I, _>(m::gt::<I, _>(t3, x2), 0.0f32, x3);
+                let t6: f32 = m::select::<I, _>(m::gt::<I, _>(x0, x1), 0.0f32, t5);
+                let t7: f32 = m::select::<I, _>(m::eq::<I, _>(t3, x2), t4, t6);
+                let t8: f32 = m::select::<I, _>(m::eq::<I, _>(x0, x1), t2, t7);
+                out0[j] = t8;
+            }
+            tile::store(outs, 0, at, len, out0);
+        }
+    }
+}
+
+// ops.yaml:1 clamp.vjp.lo [hi=absent] f32
+/// `clamp.vjp.lo` (hi=absent) on f32.
+struct K1;
+
+impl Tile for K1 {
+    #[inline(always)]
+    unsafe fn run<I: Isa>(n: usize, ins: *const *const u8, outs: *const *mut u8, nums: *const u64) {
+        // SAFETY: the caller's promise.
+        unsafe { tile::steps::<I, K1>(n, ins, outs, nums) }
+    }
+}
+
+impl Step for K1 {
+    const SIZES: Option<tile::Sizes> = Some(tile::Sizes { ins: &[4, 4, 4], outs: &[4] });
+
+    #[inline(always)]
+    #[allow(unused_variables, clippy::all)]
+    unsafe fn step<I: Isa>(at: usize, len: usize, ins: *const *const u8, outs: *const *mut u8, nums: *const u64) {
+        // SAFETY: the caller's promise: inputs, outputs and numbers are those of the row.
+        unsafe {
+            let in0: [f32; CHUNK] = tile::load(ins, 0, at, len);
+            let in1: [f32; CHUNK] = tile::load(ins, 1, at, len);
+            let in2: [f32; CHUNK] = tile::load(ins, 2, at, len);
+            let mut out0 = [f32::default(); CHUNK];
+            for j in 0..CHUNK {
+                let x0 = in0[j];
+                let x1 = in1[j];
+                let x2 = in2[j];
+                let t0: f32 = m::select::<I, _>(m::gt::<I, _>(x0, x1), 0.0f32, x2);
+                let t1: f32 = m::select::<I, _>(m::eq::<I, _>(x0, x1), m::mul::<I, _>(0.5f32, x2), t0);
+                out0[j] = t1;
+            }
+            tile::store(outs, 0, at, len, out0);
+        }
+    }
+}
+
+/// Kernels of `clamp.vjp.lo`.
+pub static ENTRIES: [KernelEntry; 2] = [
+    KernelEntry {
+        symbol: "clamp.vjp.lo",
+        variant: "",
+        dtype: DType::F32,
+        baseline: tile::baseline::<K0>,
+        avx2: tile::avx2_of::<K0>(),
+        avx512: tile::avx512_of::<K0>(),
+    },
+    KernelEntry {
+        symbol: "clamp.vjp.lo",
+        variant: "hi=absent",
+        dtype: DType::F32,
+        baseline: tile::baseline::<K1>,
+        avx2: tile::avx2_of::<K1>(),
+        avx512: tile::avx512_of::<K1>(),
+    },
+];
+
+// ---- kernels/clamp__vjp__x.rs
+// Made from ops.yaml; do not edit: edit the row and run cargo build.
+
+use crate::core::DType;
+use crate::core::kernel::KernelEntry;
+use crate::math as m;
+use crate::math::Isa;
+use crate::tile::{self, CHUNK, Step, Tile};
+
+// ops.yaml:1 clamp.vjp.x [] f32
+/// `clamp.vjp.x` on f32.
+struct K0;
+
+impl Tile for K0 {
+    #[inline(always)]
+    unsafe fn run<I: Isa>(n: usize, ins: *const *const u8, outs: *const *mut u8, nums: *const u64) {
+        // SAFETY: the caller's promise.
+        unsafe { tile::steps::<I, K0>(n, ins, outs, nums) }
+    }
+}
+
+impl Step for K0 {
+    const SIZES: Option<tile::Sizes> = Some(tile::Sizes { ins: &[4, 4, 4, 4], outs: &[4] });
+
+    #[inline(always)]
+    #[allow(unused_variables, clippy::all)]
+    unsafe fn step<I: Isa>(at: usize, len: usize, ins: *const *const u8, outs: *const *mut u8, nums: *const u64) {
+        // SAFETY: the caller's promise: inputs, outputs and numbers are those of the row.
+        unsafe {
+            let in0: [f32; CHUNK] = tile::load(ins, 0, at, len);
+            let in1: [f32; CHUNK] = tile::load(ins, 1, at, len);
+            let in2: [f32; CHUNK] = tile::load(ins, 2, at, len);
+            let in3: [f32; CHUNK] = tile::load(ins, 3, at, len);
+            let mut out0 = [f32::default(); CHUNK];
+            for j in 0..CHUNK {
+                let x0 = in0[j];
+                let x1 = in1[j];
+                let x2 = in2[j];
+                let x3 = in3[j];
+                let t0: f32 = m::max::<I, _>(x0, x1);
+                let t1: f32 = m::select::<I, _>(m::lt::<I, _>(x0, x1), 0.0f32, m::mul::<I, _>(0.5f32, x3));
+                let t2: f32 = m::select::<I, _>(m::eq::<I, _>(x0, x1), m::mul::<I, _>(0.25f32, x3), t1);
+                let t3: f32 = m::select::<I, _>(m::gt::<I, _>(t0, x2), 0.0f32, m::mul::<I, _>(0.5f32, x3));
+                let t4: f32 = m::select::<I, _>(m::lt::<I, _>(x0, x1), 0.0f32, x3);
+                let t5: f32 = m::select::<I, _>(m::gt::<I, _>(t0, x2), 0.0f32, t4);
+                let t6: f32 = m::select::<I, _>(m::eq::<I, _>(x0, x1), t3, t5);
+                let t7: f32 = m::select::<I, _>(m::eq::<I, _>(t0, x2), t2, t6);
+                out0[j] = t7;
+            }
+            tile::store(outs, 0, at, len, out0);
+        }
+    }
+}
+
+// ops.yaml:1 clamp.vjp.x [hi=absent] f32
+/// `clamp.vjp.x` (hi=absent) on f32.
+struct K1;
+
+impl Tile for K1 {
+    #[inline(always)]
+    unsafe fn run<I: Isa>(n: usize, ins: *const *const u8, outs: *const *mut u8, nums: *const u64) {
+        // SAFETY: the caller's promise.
+        unsafe { tile::steps::<I, K1>(n, ins, outs, nums) }
+    }
+}
+
+impl Step for K1 {
+    const SIZES: Option<tile::Sizes> = Some(tile::Sizes { ins: &[4, 4, 4], outs: &[4] });
+
+    #[inline(always)]
+    #[allow(unused_variables, clippy::all)]
+    unsafe fn step<I: Isa>(at: usize, len: usize, ins: *const *const u8, outs: *const *mut u8, nums: *const u64) {
+        // SAFETY: the caller's promise: inputs, outputs and numbers are those of the row.
+        unsafe {
+            let in0: [f32; CHUNK] = tile::load(ins, 0, at, len);
+            let in1: [f32; CHUNK] = tile::load(ins, 1, at, len);
+            let in2: [f32; CHUNK] = tile::load(ins, 2, at, len);
+            let mut out0 = [f32::default(); CHUNK];
+            for j in 0..CHUNK {
+                let x0 = in0[j];
+                let x1 = in1[j];
+                let x2 = in2[j];
+                let t0: f32 = m::select::<I, _>(m::lt::<I, _>(x0, x1), 0.0f32, x2);
+                let t1: f32 = m::select::<I, _>(m::eq::<I, _>(x0, x1), m::mul::<I, _>(0.5f32, x2), t0);
+                out0[j] = t1;
+            }
+            tile::store(outs, 0, at, len, out0);
+        }
+    }
+}
+
+// ops.yaml:1 clamp.vjp.x [lo=absent] f32
+/// `clamp.vjp.x` (lo=absent) on f32.
+struct K2;
+
+impl Tile for K2 {
+    #[inline(always)]
+    unsafe fn run<I: Isa>(n: usize, ins: *const *const u8, outs: *const *mut u8, nums: *const u64) {
+        // SAFETY: the caller's promise.
+        unsafe { tile::steps::<I, K2>(n, ins, outs, nums) }
+    }
+}
+
+impl Step for K2 {
+    const SIZES: Option<tile::Sizes> = Some(tile::Sizes { ins: &[4, 4, 4], outs: &[4] });
+
+    #[inline(always)]
+    #[allow(unused_variables, clippy::all)]
+    unsafe fn step<I: Isa>(at: usize, len: usize, ins: *const *const u8, outs: *const *mut u8, nums: *const u64) {
+        // SAFETY: the caller's promise: inputs, outputs and numbers are those of the row.
+        unsafe {
+            let in0: [f32; CHUNK] = tile::load(ins, 0, at, len);
+            let in1: [f32; CHUNK] = tile::load(ins, 1, at, len);
+            let in2: [f32; CHUNK] = tile::load(ins, 2, at, len);
+            let mut out0 = [f32::default(); CHUNK];
+            for j in 0..CHUNK {
+                let x0 = in0[j];
+                let x1 = in1[j];
+                let x2 = in2[j];
+                let t0: f32 = m::select::<I, _>(m::gt::<I, _>(x0, x1), 0.0f32, x2);
+                let t1: f32 = m::select::<I, _>(m::eq::<I, _>(x0, x1), m::mul::<I, _>(0.5f32, x2), t0);
+                out0[j] = t1;
+            }
+            tile::store(outs, 0, at, len, out0);
+        }
+    }
+}
+
+/// Kernels of `clamp.vjp.x`.
+pub static ENTRIES: [KernelEntry; 3] = [
+    KernelEntry {
+        symbol: "clamp.vjp.x",
+        variant: "",
+        dtype: DType::F32,
+        baseline: tile::baseline::<K0>,
+        avx2: tile::avx2_of::<K0>(),
+        avx512: tile::avx512_of::<K0>(),
+    },
+    KernelEntry {
+        symbol: "clamp.vjp.x",
+        variant: "hi=absent",
+        dtype: DType::F32,
+        baseline: tile::baseline::<K1>,
+        avx2: tile::avx2_of::<K1>(),
+        avx512: tile::avx512_of::<K1>(),
+    },
+    KernelEntry {
+        symbol: "clamp.vjp.x",
+        variant: "lo=absent",
+        dtype: DType::F32,
+        baseline: tile::baseline::<K2>,
+        avx2: tile::avx2_of::<K2>(),
+        avx512: tile::avx512_of::<K2>(),
+    },
+];

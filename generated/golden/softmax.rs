@@ -1,0 +1,34 @@
+// ---- rows/softmax.rs
+// Made from ops.yaml; do not edit: edit the row and run cargo build.
+
+// ops.yaml:1 softmax
+pub(crate) static SOFTMAX: Symbol = Symbol::new(
+    "fulgurite",
+    RowText {
+        op: "softmax",
+        doc: "Exponentials along dim, divided by their sum",
+        sig: "(x: T[..P, N@dim, ..Q]; dim: Dim) -> T[..P, N, ..Q]",
+        promote: "",
+        dtypes: "float",
+        kind: MeaningKind::Decomp,
+        body: "if N == 0 { x } else { let e = exp(x - detach(amax(x, [dim], keepdim = true))); e / sum(e, [dim], keepdim = true) }",
+        require: &[],
+        vjp: &[("x", "out * (g - sum(g * out, [dim], keepdim = true))")],
+        jvp: &[],
+        ties: "",
+        at: &[],
+        no_grad: "",
+        deviates: "",
+        file: "ops.yaml",
+        line: 1,
+    },
+);
+
+// ops.yaml:1 softmax
+/// Exponentials along dim, divided by their sum.
+///
+/// `softmax(x: T[..P, N@dim, ..Q]; dim: Dim) -> T[..P, N, ..Q]`
+#[track_caller]
+pub fn softmax(x: &Tensor, dim: impl Into<Dim>) -> Tensor {
+    api::call_one(&SOFTMAX, vec![x.arg(), Value::size(Into::<Dim>::into(dim))])
+}
