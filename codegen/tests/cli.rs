@@ -151,7 +151,7 @@ fn near_names_are_proposed() {
     let folder = Folder::new("near", &ROWS.replace("op: softplus", "op: mul2"));
     let (status, out, err) = folder.run(&["explain", "mulx"]);
     assert_eq!((status, out.as_str()), (1, ""));
-    assert!(err.contains("did you mean `mul2` or `mul`?"), "{err}");
+    assert!(err.contains("did you mean `mul` or `mul2`?"), "{err}");
     let (status, out, err) = folder.run(&["explain", "mulx", "--json"]);
     assert_eq!((status, err.as_str()), (1, ""));
     assert_eq!(objects(&out)[0]["code"], "E903");

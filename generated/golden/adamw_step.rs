@@ -15,7 +15,7 @@ pub(crate) static ADAMW_STEP: Symbol = Symbol::new(
 let v2 = beta2 * v + (1 - beta2) * grad * grad;
 let a = m2 / (1 - pow(beta1, step));
 let b = sqrt(v2 / (1 - pow(beta2, step))) + eps;
-(p - lr * decay * p - lr * a / b, m2, v2)",
+((p - lr * decay * p - lr * a / b) as T, m2 as T, v2 as T)",
         require: &[],
         vjp: &[],
         jvp: &[],

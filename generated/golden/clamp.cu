@@ -222,7 +222,7 @@ extern "C" __global__ void clamp__vjp__x_f32(
     const float t0 = fg_max(x0, x1);
     const float t1 = ((x0 == x1) ? fg_mul(0.25f, x3) : ((x0 < x1) ? 0.0f : fg_mul(0.5f, x3)));
     const float t2 = ((x0 == x1) ? ((t0 > x2) ? 0.0f : fg_mul(0.5f, x3)) : ((t0 > x2) ? 0.0f : ((x0 < x1) ? 0.0f : x3)));
-    out0[i] = ((t0 == x2) ? t1 : t2);
+    out0[i] = ((x0 != x0) ? 0.0f : ((t0 == x2) ? t1 : t2));
   }
 }
 
@@ -240,7 +240,7 @@ extern "C" __global__ void clamp__vjp__x_hi_absent_f32(
     const float x1 = in1[i];
     const float x2 = in2[i];
     const float t0 = ((x0 == x1) ? fg_mul(0.5f, x2) : ((x0 < x1) ? 0.0f : x2));
-    out0[i] = t0;
+    out0[i] = ((x0 != x0) ? 0.0f : t0);
   }
 }
 
@@ -258,7 +258,22 @@ extern "C" __global__ void clamp__vjp__x_lo_absent_f32(
     const float x1 = in1[i];
     const float x2 = in2[i];
     const float t0 = ((x0 == x1) ? fg_mul(0.5f, x2) : ((x0 > x1) ? 0.0f : x2));
-    out0[i] = t0;
+    out0[i] = ((x0 != x0) ? 0.0f : t0);
+  }
+}
+
+// ops.yaml:1 clamp.vjp.x [lo=absent,hi=absent] f32
+#line 1 "ops.yaml"
+extern "C" __global__ void clamp__vjp__x_lo_absent_hi_absent_f32(
+    long long n,
+    const float* __restrict__ in0,
+    const float* __restrict__ in1,
+    float* __restrict__ out0) {
+  const long long stride = (long long)gridDim.x * blockDim.x;
+  for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += stride) {
+    const float x0 = in0[i];
+    const float x1 = in1[i];
+    out0[i] = ((x0 != x0) ? 0.0f : x1);
   }
 }
 
@@ -280,7 +295,7 @@ extern "C" __global__ void clamp__vjp__x_f64(
     const double t0 = fg_max(x0, x1);
     const double t1 = ((x0 == x1) ? fg_mul(0.25, x3) : ((x0 < x1) ? 0.0 : fg_mul(0.5, x3)));
     const double t2 = ((x0 == x1) ? ((t0 > x2) ? 0.0 : fg_mul(0.5, x3)) : ((t0 > x2) ? 0.0 : ((x0 < x1) ? 0.0 : x3)));
-    out0[i] = ((t0 == x2) ? t1 : t2);
+    out0[i] = ((x0 != x0) ? 0.0 : ((t0 == x2) ? t1 : t2));
   }
 }
 
@@ -298,7 +313,7 @@ extern "C" __global__ void clamp__vjp__x_hi_absent_f64(
     const double x1 = in1[i];
     const double x2 = in2[i];
     const double t0 = ((x0 == x1) ? fg_mul(0.5, x2) : ((x0 < x1) ? 0.0 : x2));
-    out0[i] = t0;
+    out0[i] = ((x0 != x0) ? 0.0 : t0);
   }
 }
 
@@ -316,6 +331,21 @@ extern "C" __global__ void clamp__vjp__x_lo_absent_f64(
     const double x1 = in1[i];
     const double x2 = in2[i];
     const double t0 = ((x0 == x1) ? fg_mul(0.5, x2) : ((x0 > x1) ? 0.0 : x2));
-    out0[i] = t0;
+    out0[i] = ((x0 != x0) ? 0.0 : t0);
+  }
+}
+
+// ops.yaml:1 clamp.vjp.x [lo=absent,hi=absent] f64
+#line 1 "ops.yaml"
+extern "C" __global__ void clamp__vjp__x_lo_absent_hi_absent_f64(
+    long long n,
+    const double* __restrict__ in0,
+    const double* __restrict__ in1,
+    double* __restrict__ out0) {
+  const long long stride = (long long)gridDim.x * blockDim.x;
+  for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += stride) {
+    const double x0 = in0[i];
+    const double x1 = in1[i];
+    out0[i] = ((x0 != x0) ? 0.0 : x1);
   }
 }

@@ -21,7 +21,7 @@ if some(hi) { min(y, hi) } else { y }",
         ],
         jvp: &[],
         ties: "",
-        at: &[],
+        at: &[("x != x", &[("x", "0")])],
         no_grad: "",
         deviates: "",
         file: "ops.yaml",
@@ -105,7 +105,7 @@ pub(crate) static CLAMP__VJP__X: Symbol = Symbol::new(
         promote: "default",
         dtypes: "float",
         kind: MeaningKind::Expr,
-        body: "if some(hi) { if some(lo) { if is_number(hi) { if is_number(lo) { if max(x, lo) >= hi { 0 } else if x <= lo { 0 } else { d_out } } else if max(x, lo) >= hi { 0 } else if x == lo { 0.5 * d_out } else if x < lo { 0 } else { d_out } } else if is_number(lo) { let t1 = max(x, lo); if t1 == hi { if x <= lo { 0 } else { 0.5 * d_out } } else if x <= lo { 0 } else if t1 > hi { 0 } else { d_out } } else { let t1 = max(x, lo); if t1 == hi { if x == lo { 0.25 * d_out } else if x < lo { 0 } else { 0.5 * d_out } } else if x == lo { if t1 > hi { 0 } else { 0.5 * d_out } } else if t1 > hi { 0 } else if x < lo { 0 } else { d_out } } } else if is_number(hi) { if x >= hi { 0 } else { d_out } } else if x == hi { 0.5 * d_out } else if x > hi { 0 } else { d_out } } else if some(lo) { if is_number(lo) { if x <= lo { 0 } else { d_out } } else if x == lo { 0.5 * d_out } else if x < lo { 0 } else { d_out } } else { d_out }",
+        body: "if x != x { 0 } else if some(hi) { if some(lo) { if is_number(hi) { if is_number(lo) { if max(x, lo) >= hi { 0 } else if x <= lo { 0 } else { d_out } } else if max(x, lo) >= hi { 0 } else if x == lo { 0.5 * d_out } else if x < lo { 0 } else { d_out } } else if is_number(lo) { let t1 = max(x, lo); if t1 == hi { if x <= lo { 0 } else { 0.5 * d_out } } else if x <= lo { 0 } else if t1 > hi { 0 } else { d_out } } else { let t1 = max(x, lo); if t1 == hi { if x == lo { 0.25 * d_out } else if x < lo { 0 } else { 0.5 * d_out } } else if x == lo { if t1 > hi { 0 } else { 0.5 * d_out } } else if t1 > hi { 0 } else if x < lo { 0 } else { d_out } } } else if is_number(hi) { if x >= hi { 0 } else { d_out } } else if x == hi { 0.5 * d_out } else if x > hi { 0 } else { d_out } } else if some(lo) { if is_number(lo) { if x <= lo { 0 } else { d_out } } else if x == lo { 0.5 * d_out } else if x < lo { 0 } else { d_out } } else { d_out }",
         require: &[],
         vjp: &[],
         jvp: &[],
@@ -439,7 +439,8 @@ impl Step for K0 {
                 let t5: f32 = m::select::<I, _>(m::gt::<I, _>(t0, x2), 0.0f32, t4);
                 let t6: f32 = m::select::<I, _>(m::eq::<I, _>(x0, x1), t3, t5);
                 let t7: f32 = m::select::<I, _>(m::eq::<I, _>(t0, x2), t2, t6);
-                out0[j] = t7;
+                let t8: f32 = m::select::<I, _>(m::ne::<I, _>(x0, x0), 0.0f32, t7);
+                out0[j] = t8;
             }
             tile::store(outs, 0, at, len, out0);
         }
@@ -476,7 +477,8 @@ impl Step for K1 {
                 let x2 = in2[j];
                 let t0: f32 = m::select::<I, _>(m::lt::<I, _>(x0, x1), 0.0f32, x2);
                 let t1: f32 = m::select::<I, _>(m::eq::<I, _>(x0, x1), m::mul::<I, _>(0.5f32, x2), t0);
-                out0[j] = t1;
+                let t2: f32 = m::select::<I, _>(m::ne::<I, _>(x0, x0), 0.0f32, t1);
+                out0[j] = t2;
             }
             tile::store(outs, 0, at, len, out0);
         }
@@ -513,7 +515,42 @@ impl Step for K2 {
                 let x2 = in2[j];
                 let t0: f32 = m::select::<I, _>(m::gt::<I, _>(x0, x1), 0.0f32, x2);
                 let t1: f32 = m::select::<I, _>(m::eq::<I, _>(x0, x1), m::mul::<I, _>(0.5f32, x2), t0);
-                out0[j] = t1;
+                let t2: f32 = m::select::<I, _>(m::ne::<I, _>(x0, x0), 0.0f32, t1);
+                out0[j] = t2;
+            }
+            tile::store(outs, 0, at, len, out0);
+        }
+    }
+}
+
+// ops.yaml:1 clamp.vjp.x [lo=absent,hi=absent] f32
+/// `clamp.vjp.x` (lo=absent,hi=absent) on f32.
+struct K3;
+
+impl Tile for K3 {
+    #[inline(always)]
+    unsafe fn run<I: Isa>(n: usize, ins: *const *const u8, outs: *const *mut u8, nums: *const u64) {
+        // SAFETY: the caller's promise.
+        unsafe { tile::steps::<I, K3>(n, ins, outs, nums) }
+    }
+}
+
+impl Step for K3 {
+    const SIZES: Option<tile::Sizes> = Some(tile::Sizes { ins: &[4, 4], outs: &[4] });
+
+    #[inline(always)]
+    #[allow(unused_variables, clippy::all)]
+    unsafe fn step<I: Isa>(at: usize, len: usize, ins: *const *const u8, outs: *const *mut u8, nums: *const u64) {
+        // SAFETY: the caller's promise: inputs, outputs and numbers are those of the row.
+        unsafe {
+            let in0: [f32; CHUNK] = tile::load(ins, 0, at, len);
+            let in1: [f32; CHUNK] = tile::load(ins, 1, at, len);
+            let mut out0 = [f32::default(); CHUNK];
+            for j in 0..CHUNK {
+                let x0 = in0[j];
+                let x1 = in1[j];
+                let t0: f32 = m::select::<I, _>(m::ne::<I, _>(x0, x0), 0.0f32, x1);
+                out0[j] = t0;
             }
             tile::store(outs, 0, at, len, out0);
         }
@@ -521,7 +558,7 @@ impl Step for K2 {
 }
 
 /// Kernels of `clamp.vjp.x`.
-pub static ENTRIES: [KernelEntry; 3] = [
+pub static ENTRIES: [KernelEntry; 4] = [
     KernelEntry {
         symbol: "clamp.vjp.x",
         variant: "",
@@ -545,5 +582,13 @@ pub static ENTRIES: [KernelEntry; 3] = [
         baseline: tile::baseline::<K2>,
         avx2: tile::avx2_of::<K2>(),
         avx512: tile::avx512_of::<K2>(),
+    },
+    KernelEntry {
+        symbol: "clamp.vjp.x",
+        variant: "lo=absent,hi=absent",
+        dtype: DType::F32,
+        baseline: tile::baseline::<K3>,
+        avx2: tile::avx2_of::<K3>(),
+        avx512: tile::avx512_of::<K3>(),
     },
 ];

@@ -48,7 +48,7 @@ pub(crate) static GATHER__VJP__X: Symbol = Symbol::new(
         kind: MeaningKind::Expr,
         body: "sum[m if index[..p, m, ..q] == n](d_out[..p, m, ..q])",
         require: &[],
-        vjp: &[],
+        vjp: &[("d_out", "gather(g, index, dim = dim)")],
         jvp: &[],
         ties: "",
         at: &[],

@@ -17,8 +17,9 @@ extern "C" __global__ void pow__vjp__x_f32(
     const float x0 = in0[i];
     const float x1 = in1[i];
     const float x2 = in2[i];
-    const float t0 = fg_mul(fg_mul(x2, x1), fg_pow(x0, fg_sub(x1, 1.0f)));
-    out0[i] = ((x1 == 0.0f) ? 0.0f : t0);
+    const bool t0 = ((x1 == 0.0f) & ((x0 == 0.0f) | fg_isnan(x0)));
+    const float t1 = fg_mul(fg_mul(x2, x1), fg_pow(x0, fg_sub(x1, 1.0f)));
+    out0[i] = (t0 ? 0.0f : t1);
   }
 }
 
@@ -36,7 +37,8 @@ extern "C" __global__ void pow__vjp__x_f64(
     const double x1 = in1[i];
     const double x2 = in2[i];
     const double t0 = fg_mul(fg_mul(x2, x1), fg_pow(x0, fg_sub(x1, 1.0)));
-    out0[i] = ((x1 == 0.0) ? 0.0 : t0);
+    const double t1 = (((x1 == 0.0) & ((x0 == 0.0) | fg_isnan(x0))) ? 0.0 : t0);
+    out0[i] = t1;
   }
 }
 

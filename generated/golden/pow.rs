@@ -51,7 +51,7 @@ pub(crate) static POW__VJP__X: Symbol = Symbol::new(
         promote: "default",
         dtypes: "float",
         kind: MeaningKind::Expr,
-        body: "if y == 0 { 0 } else { d_out * y * pow(x, y - 1) }",
+        body: "if y == 0 && (x == 0 || isnan(x)) { 0 } else { d_out * y * pow(x, y - 1) }",
         require: &[],
         vjp: &[],
         jvp: &[],
@@ -127,9 +127,11 @@ impl Step for K0 {
                 let x0 = in0[j];
                 let x1 = in1[j];
                 let x2 = in2[j];
-                let t0: f32 = m::pow::<I, _>(x0, m::sub::<I, _>(x1, 1.0f32));
-                let t1: f32 = m::select::<I, _>(m::eq::<I, _>(x1, 0.0f32), 0.0f32, m::mul::<I, _>(m::mul::<I, _>(x2, x1), t0));
-                out0[j] = t1;
+                let t0: bool = m::or::<I, _>(m::eq::<I, _>(x0, 0.0f32), m::isnan::<I, _>(x0));
+                let t1: bool = m::and::<I, _>(m::eq::<I, _>(x1, 0.0f32), t0);
+                let t2: f32 = m::pow::<I, _>(x0, m::sub::<I, _>(x1, 1.0f32));
+                let t3: f32 = m::select::<I, _>(t1, 0.0f32, m::mul::<I, _>(m::mul::<I, _>(x2, x1), t2));
+                out0[j] = t3;
             }
             tile::store(outs, 0, at, len, out0);
         }

@@ -52,7 +52,7 @@ pub(crate) static TRANSPOSE__VJP__X: Symbol = Symbol::new(
         kind: MeaningKind::View,
         body: "d_out[..s[swap(dim0, dim1)]]",
         require: &[],
-        vjp: &[],
+        vjp: &[("d_out", "transpose(g, dim0 = dim0, dim1 = dim1)")],
         jvp: &[],
         ties: "",
         at: &[],
