@@ -13,7 +13,7 @@ pub struct Member {
     /// Its elements.
     pub node: NodeId,
     /// The dims of each axis; `None`: elements are placed (scattered), so it can't be read inside.
-    pub axes: Option<Vec<Axis>>,
+    pub axes: Option<Rc<[Axis]>>,
 }
 
 /// Lines that run as one program.
@@ -96,7 +96,7 @@ impl Group {
             let (place, axes) = match &out.place {
                 Place::Axes(axes) => {
                     let axes: Vec<Axis> = axes.iter().map(axis).collect();
-                    (Place::Axes(axes.clone()), Some(axes))
+                    (Place::Axes(axes.clone()), Some(axes.into()))
                 }
                 Place::Scatter { idx, mask, replace, base, order } => {
                     let idx: Option<_> = idx.iter().map(|i| i.translate(&affine, &nodes)).collect();
@@ -161,7 +161,7 @@ impl Group {
         for m in self.members.values_mut() {
             m.node = nodes[m.node as usize];
             if let Some(axes) = &mut m.axes {
-                axes.iter_mut().for_each(|a| *a = axis(a));
+                *axes = axes.iter().map(axis).collect();
             }
         }
         self.graph = graph;
@@ -198,7 +198,7 @@ impl Unify<'_> {
             if load.outside.is_some() {
                 return None;
             }
-            for (at, (index, axis)) in load.idx.iter().zip(&axes).enumerate() {
+            for (at, (index, axis)) in load.idx.iter().zip(axes.iter()).enumerate() {
                 let Index::Affine(a) = index else { return None };
                 let size: usize = axis.iter().map(|d| self.group.graph.sizes[*d as usize]).product();
                 let local = a.digits(size, &self.fragment.graph.sizes)?;
@@ -211,7 +211,7 @@ impl Unify<'_> {
         for node in &self.fragment.graph.nodes {
             let Op::Load(load) = &node.op else { continue };
             let Some(member) = self.group.members.get(&load.value) else { continue };
-            for (index, axis) in load.idx.iter().zip(member.axes.as_ref()?) {
+            for (index, axis) in load.idx.iter().zip(member.axes.as_ref()?.iter()) {
                 let Index::Affine(a) = index else { return None };
                 let size: usize = axis.iter().map(|d| self.group.graph.sizes[*d as usize]).product();
                 let local = a.digits(size, &self.fragment.graph.sizes)?;
@@ -283,7 +283,7 @@ impl Unify<'_> {
 
     /// Loops that stand at the same place of the results, from the right.
     fn positions(&mut self) {
-        let theirs: Vec<Vec<Axis>> = self.group.members.values().filter_map(|m| m.axes.clone()).collect();
+        let theirs: Vec<Rc<[Axis]>> = self.group.members.values().filter_map(|m| m.axes.clone()).collect();
         let Some(widest) = theirs
             .iter()
             .max_by_key(|a| a.iter().flatten().map(|d| self.group.graph.sizes[*d as usize]).product::<usize>())

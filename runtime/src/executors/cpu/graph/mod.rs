@@ -18,8 +18,10 @@ pub use affine::{Affine, Dim, DimSet, MAX_DIMS};
 use fulgurite_core::builtins::Builtin;
 use fulgurite_core::lang::ast::Red;
 use fulgurite_core::{DType, Name, Scalar};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxBuildHasher, FxHashMap};
 use smallvec::SmallVec;
+use std::hash::BuildHasher;
+use std::rc::Rc;
 
 /// A node of a graph, by number.
 pub type NodeId = u32;
@@ -157,9 +159,10 @@ pub struct Node {
 pub struct Graph {
     /// Extents of the dims, none of them 0.
     pub sizes: Vec<usize>,
-    /// Nodes, arguments before their users.
-    pub nodes: Vec<Node>,
-    known: FxHashMap<Node, NodeId>,
+    /// Nodes, arguments before their users. Fusion tries many graphs that share most of them.
+    pub nodes: Vec<Rc<Node>>,
+    /// The newest node of each hash.
+    known: FxHashMap<u64, NodeId>,
 }
 
 impl Graph {
@@ -181,12 +184,15 @@ impl Graph {
         }
         let dims = self.dims_of(&op);
         let node = Node { op, ty, dims };
-        if let Some(&id) = self.known.get(&node) {
+        let hash = FxBuildHasher.hash_one(&node);
+        if let Some(&id) = self.known.get(&hash)
+            && *self.nodes[id as usize] == node
+        {
             return id;
         }
         let id = self.nodes.len() as NodeId;
-        self.known.insert(node.clone(), id);
-        self.nodes.push(node);
+        self.known.insert(hash, id);
+        self.nodes.push(Rc::new(node));
         id
     }
 
