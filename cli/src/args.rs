@@ -26,7 +26,7 @@ Examples:
   fulgurite explain gelu
   fulgurite trace --stages
 
-Exit status: 0 fine, 1 a check failed, 2 wrong use, 101 a bug of fulgurite";
+Exit status: 0 fine, 1 a check failed, 2 wrong use, 101 a bug of fulgurite, 130 ended by ctrl-C";
 
 /// Options of every command.
 #[derive(Args, Clone, Default, Debug)]
