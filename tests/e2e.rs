@@ -4,6 +4,8 @@
 mod command;
 #[path = "e2e/eval.rs"]
 mod eval;
+#[path = "e2e/pages.rs"]
+mod pages;
 #[path = "e2e/stop.rs"]
 mod stop;
 #[path = "e2e/train.rs"]
