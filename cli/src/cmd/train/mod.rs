@@ -94,6 +94,7 @@ pub fn run(args: &args::Train, ui: &Ui) -> Result<u8, Fault> {
         ui.status("Stopped", &format!("after step {}; carry on: {resume}", ended.step));
     } else {
         ui.status("Saved", &ended.checkpoint.display().to_string());
+        ui.status("next", &format!("{resume} --steps {}", 2 * ended.step));
     }
     Ok(if stop.interrupted() { stop::INTERRUPTED } else { 0 })
 }
