@@ -15,16 +15,24 @@ pub fn lines(stages: &[Stage]) -> Vec<String> {
     let mut out = vec![format!("{:width$}  lines       ms   what changed", "stage")];
     for (i, stage) in stages.iter().enumerate() {
         let ms = stage.time.as_secs_f64() * 1e3;
-        let before = stages[..i].iter().rev().find(|s| s.text.is_some());
-        out.push(format!("{:width$}  {:5}  {ms:7.1}   {}", stage.name, stage.lines, change(before, stage)));
+        let changed = change(before(stages, i), stage);
+        out.push(format!("{:width$}  {:5}  {ms:7.1}   {changed}", stage.name, stage.lines));
     }
     out
 }
 
 /// The same as objects.
 pub fn json(stages: &[Stage]) -> Vec<Value> {
-    let one = |s: &Stage| json!({"name": s.name, "lines": s.lines, "ms": s.time.as_secs_f64() * 1e3});
-    stages.iter().map(one).collect()
+    let one = |(i, s): (usize, &Stage)| {
+        let ms = s.time.as_secs_f64() * 1e3;
+        json!({"name": s.name, "lines": s.lines, "ms": ms, "changed": change(before(stages, i), s)})
+    };
+    stages.iter().enumerate().map(one).collect()
+}
+
+/// The stage before number `i` whose text was kept.
+fn before(stages: &[Stage], i: usize) -> Option<&Stage> {
+    stages[..i].iter().rev().find(|s| s.text.is_some())
 }
 
 /// How the operators of a stage differ from those of the one before.
