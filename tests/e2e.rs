@@ -4,5 +4,9 @@
 mod command;
 #[path = "e2e/eval.rs"]
 mod eval;
+#[path = "e2e/pages.rs"]
+mod pages;
+#[path = "e2e/stop.rs"]
+mod stop;
 #[path = "e2e/train.rs"]
 mod train;

@@ -26,7 +26,7 @@ Examples:
   fulgurite explain gelu
   fulgurite trace --stages
 
-Exit status: 0 fine, 1 a check failed, 2 wrong use, 101 a bug of fulgurite";
+Exit status: 0 fine, 1 a check failed, 2 wrong use, 101 a bug of fulgurite, 130 ended by ctrl-C";
 
 /// Options of every command.
 #[derive(Args, Clone, Default, Debug)]
@@ -162,7 +162,7 @@ pub struct Trace {
     /// The table of stages
     #[arg(long, conflicts_with_all = ["stage", "diff"])]
     pub stages: bool,
-    /// The program after this stage (default: the last)
+    /// The program after this stage (default: the last); a terminal shows long lists of inputs only with --verbose
     #[arg(long, value_name = "NAME")]
     pub stage: Option<String>,
     /// What changed from one stage to another

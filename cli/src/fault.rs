@@ -1,13 +1,19 @@
 //! What stops a command: a code, a claim, values, what to do, and the exit status.
 //!
-//! Texts have the form of docs/style.md: `error[E914]: claim`, then `=` lines, then `help:`. A fault of the library
-//! ([`fulgurite::Error`]) is kept as the text that it prints itself.
+//! Texts have the form of docs/architecture.md: `error[E914]: claim`, the line of the expression that it is about, then
+//! `=` lines, then `help:`. A fault of the library ([`fulgurite::Error`]) that has a place of its own is kept as the text
+//! that it prints itself.
 
+use crate::excerpt::Excerpt;
 use fulgurite::core::loc::Loc;
+use fulgurite_codegen::explain::wrap;
 use serde_json::{Value, json};
 use std::fmt;
 use std::ops::Range;
 use std::path::Path;
+
+/// Columns of an `=` line.
+const WIDTH: usize = 95;
 
 /// How a command ends.
 pub type Outcome = Result<(), Fault>;
@@ -28,6 +34,8 @@ pub struct Fault {
     pub code: &'static str,
     /// What is wrong, in one sentence: lower case, no full stop, true by itself.
     pub claim: String,
+    /// The part of an expression that it is about.
+    pub excerpt: Option<Excerpt>,
     /// The `=` lines.
     pub notes: Vec<String>,
     /// What to do.
@@ -38,7 +46,7 @@ pub struct Fault {
 
 impl Fault {
     fn new(status: u8, code: &'static str, claim: impl Into<String>) -> Fault {
-        Fault { status, code, claim: claim.into(), notes: Vec::new(), helps: Vec::new(), text: None }
+        Fault { status, code, claim: claim.into(), excerpt: None, notes: Vec::new(), helps: Vec::new(), text: None }
     }
 
     /// The user asked for what can't be: status 2.
@@ -73,24 +81,20 @@ impl Fault {
         self
     }
 
-    /// The same with the expression and a mark under the part that it is about, unless it shows a source already.
+    /// The same with a mark under the part of an expression that it is about, unless it shows a source already.
     pub fn in_expression(self, text: &str, at: Range<usize>) -> Fault {
-        if self.text.is_some() {
+        if self.text.is_some() || self.excerpt.is_some() {
             return self;
         }
-        let before = text.get(..at.start).unwrap_or(text).chars().count();
-        let width = text.get(at).map_or(1, |t| t.chars().count().max(1));
-        let shown: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-        let mut fault = self;
-        fault.notes.splice(0..0, [shown, format!("{}{}", " ".repeat(before), "^".repeat(width))]);
-        fault
+        Fault { excerpt: Some(Excerpt::new(text, at)), ..self }
     }
 
     /// It as an object, for `--json`.
     pub fn json(&self) -> Value {
+        let span = self.excerpt.as_ref().map(|excerpt| [excerpt.span.start, excerpt.span.end]);
         json!({
             "v": 1, "event": "error", "code": self.code, "claim": self.claim, "status": self.status,
-            "notes": self.notes, "help": self.helps,
+            "span": span, "notes": self.notes, "help": self.helps,
         })
     }
 }
@@ -109,6 +113,7 @@ impl From<fulgurite::Error> for Fault {
             status,
             code: e.code(),
             claim: e.claim().to_owned(),
+            excerpt: None,
             notes: e.notes().to_vec(),
             helps: e.helps().to_vec(),
             text: located.then(|| e.to_string()),
@@ -130,11 +135,18 @@ impl fmt::Display for Fault {
             return f.write_str(text);
         }
         write!(f, "error[{}]: {}", self.code, self.claim)?;
-        for note in &self.notes {
-            write!(f, "\n  = {note}")?;
+        if let Some(excerpt) = &self.excerpt {
+            write!(f, "\n{excerpt}")?;
         }
-        for help in &self.helps {
-            write!(f, "\n  = help: {help}")?;
+        let helps = self.helps.iter().map(|help| format!("help: {help}"));
+        let mut lines = self.notes.iter().cloned().chain(helps).peekable();
+        let pad = self.excerpt.as_ref().map_or(" ".to_owned(), |excerpt| " ".repeat(excerpt.gutter()));
+        if self.excerpt.is_some() && lines.peek().is_some() {
+            write!(f, "\n{pad} |")?;
+        }
+        for line in lines {
+            let indent = format!("\n{pad}   ");
+            write!(f, "\n{pad} = {}", wrap(&line, WIDTH).join(&indent))?;
         }
         Ok(())
     }

@@ -6,6 +6,7 @@
 //! | [`args`] | the command line: one table, from which clap makes parser and help |
 //! | [`cmd`] | one module a command |
 //! | [`ui`] | the terminal: lines, colours, curves, images |
+//! | [`excerpt`] | a part of an expression that was typed, with a mark under it |
 //! | [`fault`] | why a command stops, and with which exit status |
 //!
 //! **Invariant:** results go to standard output, the rest to standard error; commands end with a [`fault::Fault`], never
@@ -13,6 +14,7 @@
 
 pub mod args;
 pub mod cmd;
+pub mod excerpt;
 pub mod fault;
 mod threads;
 pub mod ui;

@@ -13,7 +13,7 @@ pub fn set(wanted: Option<usize>) -> Result<usize, Fault> {
     let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
     let threads = wanted.unwrap_or(cores);
     if !(1..=MOST).contains(&threads) {
-        return Err(Fault::usage("E914", format!("`--threads` is {threads}, it can be 1 to {MOST}"))
+        return Err(Fault::usage("E914", format!("`--threads` is {threads}, it must be 1 to {MOST}"))
             .note(format!("this machine has {cores}"))
             .help("leave it out to use them all"));
     }

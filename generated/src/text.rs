@@ -25,7 +25,7 @@ impl Text {
     /// Numbers the characters of a text in the order of their code points.
     ///
     /// # Errors
-    /// E911: the text has fewer than two characters in each block, so that there is nothing to predict.
+    /// E911: the text has fewer than two characters in each block, or only one symbol: there is nothing to predict.
     pub fn new(text: &str) -> Result<Text> {
         let mut symbols: Vec<char> = text.chars().collect();
         let length = symbols.len();
@@ -35,6 +35,10 @@ impl Text {
         }
         symbols.sort_unstable();
         symbols.dedup();
+        if let [only] = symbols[..] {
+            let claim = format!("a text of nothing but {only:?} leaves nothing to learn");
+            return Err(Error::new("E911", claim).help("it needs two different characters at least"));
+        }
         let number = |c: char| symbols.binary_search(&c).ok().map(|i| i as u32);
         let tokens = text.chars().filter_map(number).collect();
         let block = BLOCK.min(length / ROUND);

@@ -1,6 +1,6 @@
 //! What a user is told: one error type with a code, a claim, the place of the user's call, and values beside it.
 //!
-//! The text follows docs/style.md: `error[CODE]: claim`, the source line with the call underlined, then `=` lines. The
+//! The text is `error[CODE]: claim`, the source line with the call underlined, then `=` lines. The
 //! [`ErrorKind`] carries the same facts as fields, for programs that react to them.
 
 use fulgurite_core::loc::Loc;

@@ -1,7 +1,7 @@
 //! Runs the command.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::LazyLock;
 
 /// The executable, built if need be: cargo hands it only to tests of the package that it belongs to.
@@ -29,13 +29,36 @@ pub struct Ran {
     pub err: String,
 }
 
+/// The command in a folder.
+fn command(folder: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(&*FULGURITE);
+    command.args(args).current_dir(folder).env("NO_COLOR", "1");
+    command
+}
+
 /// Runs the command in a folder.
 pub fn fulgurite(folder: &Path, args: &[&str]) -> Ran {
-    let output = Command::new(&*FULGURITE).args(args).current_dir(folder).env("NO_COLOR", "1").output();
-    let Output { status, stdout, stderr } = output.expect("the command starts");
+    ended(command(folder, args).output().expect("the command starts"))
+}
+
+/// Starts the command in a folder; [`end`] waits for it.
+pub fn start(folder: &Path, args: &[&str]) -> Child {
+    let mut command = command(folder, args);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command starts")
+}
+
+/// Waits for what was started.
+pub fn end(child: Child) -> Ran {
+    ended(child.wait_with_output().expect("the command ends"))
+}
+
+/// What a command left. A panic is never an answer.
+fn ended(output: Output) -> Ran {
+    let Output { status, stdout, stderr } = output;
     let text = |bytes| String::from_utf8(bytes).expect("text is UTF-8");
     let ran = Ran { status: status.code(), out: text(stdout), err: text(stderr) };
-    assert!(!ran.err.contains("panicked at"), "a panic:\n{}", ran.err);
+    let panicked = ran.err.contains("panicked at") || ran.err.contains("error[E999]");
+    assert!(!panicked, "a panic:\n{}", ran.err);
     ran
 }
 

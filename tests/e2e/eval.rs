@@ -33,6 +33,55 @@ fn wrong_expressions_are_shown_with_their_place() {
     assert!(ran.err.contains("gelu"), "the nearest name: {}", ran.err);
 }
 
+/// Each with its code, the status, the marked part (`expression` from the byte of `^` on) and a word of the message.
+#[test]
+fn errors_show_the_place_and_what_stands_there() {
+    let f = Folder::new("eval-place");
+    for (expression, status, code, mark, says) in [
+        ("1 + gleu([1])", 2, "E903", "gleu", "gelu"),
+        ("[1].gleu()", 2, "E903", "gleu", "gelu"),
+        ("sum([[1,2],[3", 2, "E917", "", "`,` or `]`"),
+        ("1 $ 2", 2, "E917", "$", "means nothing"),
+        ("[[1],[1,2]]", 2, "E917", "[1,2]", "2 entries"),
+        ("exp([1]) as f99", 2, "E917", "exp([1]) as f99", "bf16"),
+        ("sum([1], bogus=3)", 2, "E917", "3", "keepdim"),
+        ("exp([1,2] + [1,2,3])", 1, "E701", "[1,2] + [1,2,3]", "f32[3]"),
+        ("matmul([[1,2]], [[1,2]])", 1, "E701", "matmul([[1,2]], [[1,2]])", "k is 2"),
+        ("gelu([1] as i64)", 1, "E703", "gelu([1] as i64)", "bf16"),
+        ("softmax([1], 5)", 1, "E704", "softmax([1], 5)", "-1..=0"),
+        ("amax([], [0])", 1, "E705", "amax([], [0])", "at least one element"),
+        ("embedding([[1,2]], [5] as i64)", 1, "E804", "embedding([[1,2]], [5] as i64)", "index 5"),
+        ("one_hot([3] as i64, 2)", 1, "E705", "one_hot([3] as i64, 2)", "out of range"),
+    ] {
+        let ran = fulgurite(&f.0, &["eval", expression]).refused(status, code);
+        let at = if mark.is_empty() { expression.len() } else { expression.find(mark).expect("a part of it") };
+        let carets = "^".repeat(mark.len().max(1));
+        let excerpt = format!(" --> expression:1:{}\n  |\n1 | {expression}\n  | {}{carets}\n", at + 1, " ".repeat(at));
+        assert!(ran.err.contains(&excerpt), "`{expression}`:\n{}\nshould hold\n{excerpt}", ran.err);
+        assert!(ran.err.contains(says), "`{expression}` without `{says}`:\n{}", ran.err);
+        assert!(ran.err.lines().all(|line| line.chars().count() <= 100), "`{expression}`:\n{}", ran.err);
+    }
+    // the line and the column of the part, also behind a line break
+    let ran = fulgurite(&f.0, &["eval", "exp([1, 2]) +\n  gleu([1])"]).refused(2, "E903");
+    assert!(ran.err.contains(" --> expression:2:3\n  |\n2 |   gleu([1])\n  |   ^^^^\n"), "{}", ran.err);
+}
+
+/// What is empty, or no number, is a value as any other.
+#[test]
+fn empty_lists_and_nan_are_values() {
+    let f = Folder::new("eval-values");
+    for (expression, result) in [
+        ("softmax([], 0)", "[]  f32[0]\n"),
+        ("sum([])", "0  f32[]\n"),
+        ("mean([])", "nan  f32[]\n"),
+        ("[] + 1", "[]  f32[0]\n"),
+        ("exp([nan, inf, -inf])", "[nan, inf, 0]  f32[3]\n"),
+        ("matmul([[], []] as f64, reshape([], [0, 1]) as f64)", "[[0], [0]]  f64[2, 1]\n"),
+    ] {
+        assert_eq!(fulgurite(&f.0, &["eval", expression]).fine().out, result, "`{expression}`");
+    }
+}
+
 #[test]
 fn json_stays_json() {
     let f = Folder::new("eval-json");
@@ -56,6 +105,11 @@ fn traces_are_shown() {
     assert!(ran.out.contains("acquired"), "{}", ran.out);
     let ran = fulgurite(&f.0, &["trace"]).fine();
     assert!(ran.out.contains("matmul"), "{}", ran.out);
+    // the joint trace reads values of the one around it
+    let ran = fulgurite(&f.0, &["trace", "--stage", "joint", "--depth", "1"]).fine();
+    assert!(ran.out.contains("layer_norm") && ran.out.contains("rsqrt"), "{}", ran.out);
+    let ran = fulgurite(&f.0, &["trace", "--diff", "acquired", "simplified"]).fine();
+    assert!(ran.out.lines().any(|line| line.starts_with("- ")), "{}", ran.out);
     let ran = fulgurite(&f.0, &["trace", "--stage", "no such stage"]);
     assert_eq!(ran.status, Some(2), "{}", ran.err);
 }

@@ -53,14 +53,19 @@ fn unusable_texts_are_refused() {
     let with = |name: &str| fulgurite(&f.0, &[&["train", "--steps", "1", "--text", name], SMALL].concat());
     f.write("empty.txt", "");
     f.write("latin1.txt", [b"caf\xe9 ".as_slice(), &[b'a'; 200]].concat());
-    f.write("one.txt", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa".repeat(4));
+    f.write("letter.txt", "a");
+    f.write("same.txt", "a".repeat(400));
     for name in ["empty.txt", "latin1.txt", "missing.txt", "."] {
         let ran = with(name);
         assert_eq!(ran.status, Some(2), "{name}: {}{}", ran.out, ran.err);
         assert!(ran.err.contains("error[E9") && ran.err.contains(name), "{name}: {}", ran.err);
     }
-    // one symbol alone: nothing to learn, and no panic
-    assert!(with("one.txt").status.is_some());
+    // read, and nothing in it to learn
+    for name in ["letter.txt", "same.txt"] {
+        let ran = with(name);
+        assert!(ran.err.contains(name), "{}", ran.err);
+        ran.refused(2, "E911");
+    }
 }
 
 #[test]
@@ -82,6 +87,7 @@ fn impossible_settings_are_refused() {
         let ran = fulgurite(&f.0, &[&["train", "--text", "text.txt"], more].concat());
         assert_eq!(ran.status, Some(2), "{more:?}: {}{}", ran.out, ran.err);
         assert!(ran.err.contains("error"), "{more:?}: {}", ran.err);
+        assert!(!f.0.join("runs").exists(), "{more:?} left a run");
     }
     let ran = fulgurite(&f.0, &["train", "--text", "text.txt", "--threads", "0"]).refused(2, "E914");
     assert!(ran.err.contains("--threads"), "{}", ran.err);
@@ -95,6 +101,10 @@ fn an_output_that_cannot_be_written_is_told_before_training() {
         let ran = train(&f, &["--steps", "1", "--out", out]);
         assert_eq!(ran.status, Some(2), "{out}: {}{}", ran.out, ran.err);
         assert!(ran.err.contains("error[E9"), "{out}: {}", ran.err);
+    }
+    for (plot, code) in [("no-folder/plot.png", "E913"), ("plot.txt", "E915"), ("plot", "E915")] {
+        train(&f, &["--steps", "1", "--out", "run", "--plot", plot]).refused(2, code);
+        assert!(!f.0.join("run").exists(), "{plot}: a run was begun");
     }
 }
 
@@ -123,9 +133,21 @@ fn hostile_checkpoints_are_refused() {
         ("a negative size", with_header(text.replacen("\"shape\":[", "\"shape\":[-", 1))),
         ("an enormous size", with_header(text.replacen("\"shape\":[", "\"shape\":[18446744073709551615,", 1))),
         ("offsets that overlap", with_header(text.replacen("\"data_offsets\":[", "\"data_offsets\":[1", 1))),
+        ("terabytes", with_header(text.replacen("\"shape\":[", "\"shape\":[1099511627776,", 1))),
+        (
+            "offsets in terabytes",
+            with_header(text.replacen("\"data_offsets\":[0,", "\"data_offsets\":[0,1099511627776", 1)),
+        ),
+        ("a header of terabytes", [&(1u64 << 41).to_le_bytes()[..], &good[8..]].concat()),
+        ("another shape", with_header(text.replacen("\"shape\":[16,", "\"shape\":[4,4,", 1))),
+        ("noise", (0..20_000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect()),
+        ("no settings", with_header(text.replacen("\\\"width\\\"", "\\\"wides\\\"", 1))),
+        ("another width", with_header(text.replacen("\\\"width\\\":16", "\\\"width\\\":32", 1))),
         ("no tensor", with_header("{}".to_owned())),
     ];
     for (what, bytes) in cases {
+        // an edit that changed nothing would test nothing
+        assert!(bytes != good, "{what}: the header has another form\n{text}");
         let name = f.write("hostile.safetensors", &bytes);
         let ran =
             fulgurite(&f.0, &["train", "--text", "text.txt", "--steps", "3", "--resume", &name, "--out", "again"]);

@@ -18,3 +18,8 @@ pub mod oracle;
 pub mod recorded;
 pub mod rng;
 pub mod rows;
+
+/// The programs of README.md, so that they compile and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+pub struct Readme;

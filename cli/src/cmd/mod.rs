@@ -29,7 +29,7 @@ pub fn run(cli: Cli, ui: &Ui) -> Result<u8, Fault> {
         }
     };
     let done = match command {
-        Command::Train(args) => train::run(&args, ui),
+        Command::Train(args) => return train::run(&args, ui),
         Command::Trace(args) => trace::run(&args, ui),
         Command::Eval(args) => eval::run(&args, ui),
         Command::Bench(args) => bench::run(&args, ui),

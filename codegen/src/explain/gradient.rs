@@ -28,7 +28,8 @@ pub struct Gradient {
     /// The argument.
     pub arg: Name,
     origin: Origin,
-    rule: Option<String>,
+    /// The rule on one line; none where the body is differentiated, and where no gradient flows.
+    pub rule: Option<String>,
     /// Rows that a derived rule calls: `gelu.vjp.x(…) -> T = …`.
     pub rows: Vec<String>,
 }

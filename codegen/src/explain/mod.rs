@@ -3,6 +3,7 @@
 pub mod code;
 mod gradient;
 pub mod pages;
+pub mod reference;
 mod wrap;
 
 use std::sync::Arc;
@@ -19,9 +20,8 @@ use crate::schema::{Body, Database, RowSource};
 use crate::source::Sources;
 use crate::yaml::Text;
 
-use wrap::wrap;
-
 pub use gradient::{Gradient, gradients};
+pub use wrap::wrap;
 
 /// A row, explained.
 pub struct Explained {

@@ -2,7 +2,7 @@
 
 /// `text` in lines of at most `width` columns where it has spaces to break at; what continues a line stands two columns
 /// further in.
-pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
+pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut out = Vec::new();
     for line in text.lines() {
         let start = &line[..line.len() - line.trim_start().len()];

@@ -4,9 +4,10 @@
 //! that is being recorded. Its joint traces are recorded as stages all the same.
 
 use crate::error::Error;
-use crate::trace::types::Trace;
+use crate::trace::types::{InputCell, ProxyId, Trace};
 use crate::trace::{self, verify};
 use crate::transforms;
+use rustc_hash::FxHashSet;
 use std::time::{Duration, Instant};
 
 /// A stage of the compilation of a function.
@@ -40,7 +41,7 @@ impl Stages {
     }
     /// One more stage.
     pub(crate) fn note(&mut self, name: &'static str, trace: &Trace, time: Duration) {
-        let text = self.keep.then(|| trace.to_string());
+        let text = self.keep.then(|| closed(trace).to_string());
         self.list.push(Stage { name, lines: trace.lines.len(), time, text });
     }
     /// The last stage: a program.
@@ -55,6 +56,25 @@ impl Stages {
     pub fn total(&self) -> Duration {
         self.list.iter().map(|s| s.time).sum()
     }
+}
+
+/// The trace with what it reads of the trace around it as inputs: its text is a program by itself, and parses back.
+fn closed(trace: &Trace) -> Trace {
+    let mut closed = trace.clone();
+    let mut known: FxHashSet<ProxyId> = trace.input_proxies().collect();
+    let mut free = Vec::new();
+    let mut read = |p: ProxyId| {
+        if p.0 < trace.outer && known.insert(p) {
+            free.push(p);
+        }
+    };
+    trace.lines.iter().for_each(|line| line.for_each_arg(&mut read));
+    trace.outputs.iter().copied().for_each(&mut read);
+    for proxy in free {
+        let alias_group = closed.inputs.len();
+        closed.inputs.push(InputCell { proxy, version: proxy, alias_group, path: "outer".into(), donated: false });
+    }
+    closed
 }
 
 /// A stage: trace to trace.

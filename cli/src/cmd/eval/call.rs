@@ -104,6 +104,9 @@ impl<'a> Evaluator<'a> {
     fn unknown(&self, row: &str, span: Range<usize>) -> Fault {
         let rows = symbol::all();
         let names = rows.iter().map(|s| s.name()).filter(|n| !n.contains('.'));
+        // the name alone: it stands behind the receiver of a method
+        let name = self.text.get(span.clone()).and_then(|call| call.find(row)).map(|at| span.start + at);
+        let span = name.map_or(span, |at| at..at + row.len());
         let fault = Fault { code: "E903", ..wrong(self.text, span, format!("no op `{row}`")) };
         match fulgurite_codegen::nearest::nearest(row, names) {
             Some(near) => fault.help(format!("nearest: {near}")),

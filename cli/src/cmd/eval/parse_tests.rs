@@ -59,7 +59,8 @@ fn refuses_at_the_place() {
     ] {
         let fault = parse(text).expect_err(text);
         assert_eq!((fault.code, fault.claim.as_str()), ("E917", claim), "{text}");
-        assert_eq!(fault.notes[1].find('^'), Some(column), "{text}");
+        let place = fault.excerpt.map(|excerpt| excerpt.place);
+        assert_eq!(place, Some((1, column + 1)), "{text}");
     }
 }
 

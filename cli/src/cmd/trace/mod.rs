@@ -1,6 +1,7 @@
 //! `fulgurite trace`: what the compiler makes of the demo's training step, stage by stage.
 
 mod diff;
+mod fold;
 mod table;
 
 use crate::args;
@@ -42,6 +43,7 @@ pub fn run(args: &args::Trace, ui: &Ui) -> Outcome {
     let text = text(shown, args.depth)?;
     match ui.mode() {
         Mode::Json => ui.object(&json!({"v": 1, "stage": shown.name, "lines": shown.lines, "text": text})),
+        Mode::Pretty if !ui.wishes().verbose => ui.result(&fold::fold(&text, ui.width())),
         _ => ui.result(text.trim_end()),
     }
     Ok(())

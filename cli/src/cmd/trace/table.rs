@@ -1,5 +1,6 @@
 //! The table of stages: how many lines, how long it took, what changed.
 
+use crate::ui::format;
 use fulgurite::jit::Stage;
 use fulgurite::trace::Trace;
 use serde_json::{Value, json};
@@ -14,21 +15,29 @@ pub fn lines(stages: &[Stage]) -> Vec<String> {
     let mut out = vec![format!("{:width$}  lines       ms   what changed", "stage")];
     for (i, stage) in stages.iter().enumerate() {
         let ms = stage.time.as_secs_f64() * 1e3;
-        let before = stages[..i].iter().rev().find(|s| s.text.is_some());
-        out.push(format!("{:width$}  {:5}  {ms:7.1}   {}", stage.name, stage.lines, change(before, stage)));
+        let changed = change(before(stages, i), stage);
+        out.push(format!("{:width$}  {:5}  {ms:7.1}   {changed}", stage.name, stage.lines));
     }
     out
 }
 
 /// The same as objects.
 pub fn json(stages: &[Stage]) -> Vec<Value> {
-    let one = |s: &Stage| json!({"name": s.name, "lines": s.lines, "ms": s.time.as_secs_f64() * 1e3});
-    stages.iter().map(one).collect()
+    let one = |(i, s): (usize, &Stage)| {
+        let ms = s.time.as_secs_f64() * 1e3;
+        json!({"name": s.name, "lines": s.lines, "ms": ms, "changed": change(before(stages, i), s)})
+    };
+    stages.iter().enumerate().map(one).collect()
+}
+
+/// The stage before number `i` whose text was kept.
+fn before(stages: &[Stage], i: usize) -> Option<&Stage> {
+    stages[..i].iter().rev().find(|s| s.text.is_some())
 }
 
 /// How the operators of a stage differ from those of the one before.
 fn change(before: Option<&Stage>, stage: &Stage) -> String {
-    let Some(new) = operators(stage) else { return String::new() };
+    let Some(new) = operators(stage) else { return program(stage) };
     let Some(old) = before.and_then(operators) else { return named(new) };
     let mut difference = new;
     for (name, n) in old {
@@ -36,6 +45,21 @@ fn change(before: Option<&Stage>, stage: &Stage) -> String {
     }
     difference.retain(|_, n| *n != 0);
     named(difference)
+}
+
+/// What a stage that is no trace says in its first line, sizes with units.
+fn program(stage: &Stage) -> String {
+    let head = stage.text.as_deref().and_then(|text| text.lines().next()).unwrap_or_default();
+    let mut out = String::new();
+    for piece in head.split_inclusive(|c: char| !c.is_ascii_digit()) {
+        let digits = piece.trim_end_matches(|c: char| !c.is_ascii_digit());
+        match digits.parse() {
+            // counts of steps are small, sizes are not
+            Ok(n) if digits.len() > 4 => out += &format!("{}{}", format::bytes(n), &piece[digits.len()..]),
+            _ => out += piece,
+        }
+    }
+    out.replace("B bytes", "B")
 }
 
 /// How often each operator stands in a stage's trace.

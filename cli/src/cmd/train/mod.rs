@@ -26,17 +26,17 @@ use show::Show;
 use std::path::Path;
 use stop::Stop;
 
-/// Runs the command.
+/// Runs the command. Gives the exit status.
 ///
 /// # Errors
 /// E901 to E920, as their pages say; what the model reports.
-pub fn run(args: &args::Train, ui: &Ui) -> Outcome {
+pub fn run(args: &args::Train, ui: &Ui) -> Result<u8, Fault> {
     if let Some(path) = &args.plot {
         chart::format(path)?;
         writable(path)?;
     }
     if args.log_every == Some(0) {
-        return Err(Fault::usage("E914", "`--log-every` is 0, it can be at least 1"));
+        return Err(Fault::usage("E914", "`--log-every` is 0, it must be at least 1"));
     }
     let threads = crate::threads::set(args.threads)?;
     let found = args.resume.as_deref().map(|path| find(path, args, ui)).transpose()?;
@@ -94,8 +94,9 @@ pub fn run(args: &args::Train, ui: &Ui) -> Outcome {
         ui.status("Stopped", &format!("after step {}; carry on: {resume}", ended.step));
     } else {
         ui.status("Saved", &ended.checkpoint.display().to_string());
+        ui.status("next", &format!("{resume} --steps {}", 2 * ended.step));
     }
-    Ok(())
+    Ok(if stop.interrupted() { stop::INTERRUPTED } else { 0 })
 }
 
 /// The checkpoint to carry on from, with what may be changed about its run.

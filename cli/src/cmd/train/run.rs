@@ -113,7 +113,7 @@ impl Training<'_> {
                 show.sample(self.done, &self.text.decode(&[self.prompt.clone(), written].concat()));
             }
             if !last && due(self.done, settings.save_every) {
-                saved = Some(self.save(show)?);
+                saved = Some(self.save(show, false)?);
             }
             if self.seconds.is_some_and(|s| start.elapsed().as_secs_f64() > 1.2 * s + 2.0) && !last {
                 show.warn("steps became slower; the time is up before the last one");
@@ -122,7 +122,7 @@ impl Training<'_> {
         }
         // a run that was stopped early has a length too: it can be carried on
         self.plan(start.elapsed(), &speed, true, show);
-        let checkpoint = self.save(show)?;
+        let checkpoint = self.save(show, true)?;
         Ok(Ended { step: self.done, history, checkpoint, seconds: start.elapsed().as_secs_f64() })
     }
 
@@ -156,9 +156,9 @@ impl Training<'_> {
         show.lasting(self.run.settings.steps);
     }
 
-    fn save(&self, show: &Show) -> Result<PathBuf, Fault> {
+    fn save(&self, show: &Show, last: bool) -> Result<PathBuf, Fault> {
         let path = self.folder.save(&self.learner, &self.key, self.done, &self.run)?;
-        show.saved(self.done, &path);
+        show.saved(self.done, &path, last);
         Ok(path)
     }
 

@@ -187,7 +187,7 @@ fn positive(name: &str, given: Option<f64>, default: f64) -> Result<f64, Fault> 
 }
 
 fn wrong(name: &str, given: &str, can: &str) -> Fault {
-    Fault::usage("E914", format!("`{name}` is {given}, it can be {can}"))
+    Fault::usage("E914", format!("`{name}` is {given}, it must be {can}"))
 }
 
 #[cfg(test)]

@@ -16,16 +16,16 @@ const MARGIN: usize = 9;
 pub struct Show<'a> {
     ui: &'a Ui,
     live: Live<'a>,
-    log_every: u64,
+    /// How often a log gets a line, if that was said.
+    every: Option<u64>,
     steps: u64,
     tokens: usize,
 }
 
 impl<'a> Show<'a> {
-    /// For a run of these settings; `log_every` is how often a log gets a line (default: a hundredth of the run).
-    pub fn new(ui: &'a Ui, settings: &Settings, log_every: Option<u64>) -> Show<'a> {
-        let log_every = log_every.unwrap_or(settings.steps / 100).max(1);
-        Show { ui, live: Live::new(ui), log_every, steps: settings.steps, tokens: settings.batch * settings.context }
+    /// For a run of these settings; `every` is how often a log gets a line (default: a hundred times in the run).
+    pub fn new(ui: &'a Ui, settings: &Settings, every: Option<u64>) -> Show<'a> {
+        Show { ui, live: Live::new(ui), every, steps: settings.steps, tokens: settings.batch * settings.context }
     }
 
     /// The number of steps was decided.
@@ -52,7 +52,7 @@ impl<'a> Show<'a> {
             Mode::Pretty if self.ui.wishes().quiet => {}
             Mode::Pretty if self.live.due() || last => self.live.draw(&self.lines(step, history, speed)),
             Mode::Pretty => {}
-            Mode::Plain if step.step.is_multiple_of(self.log_every) || step.step == 1 || last => {
+            Mode::Plain if step.step.is_multiple_of(self.log_every()) || step.step == 1 || last => {
                 let val = history.last_check().map_or_else(String::new, |v| format!(" val={v:.4}"));
                 self.ui.result(&format!(
                     "step={} loss={:.4}{val} norm={:.3} lr={} ms={:.1} tok_s={:.0}",
@@ -97,11 +97,11 @@ impl<'a> Show<'a> {
         }
     }
 
-    /// A checkpoint was written.
-    pub fn saved(&self, step: u64, path: &Path) {
+    /// A checkpoint was written. Of the `last` one the end of the run tells.
+    pub fn saved(&self, step: u64, path: &Path, last: bool) {
         if self.ui.mode() == Mode::Json {
             self.ui.object(&json!({"v": 1, "event": "saved", "step": step, "path": path.display().to_string()}));
-        } else if self.ui.wishes().verbose || self.ui.mode() == Mode::Plain {
+        } else if !last && (self.ui.wishes().verbose || self.ui.mode() == Mode::Plain) {
             self.status("Saved", &path.display().to_string());
         }
     }
@@ -116,9 +116,9 @@ impl<'a> Show<'a> {
                 "checkpoint": checkpoint.display().to_string(),
             })),
             Mode::Plain => {
-                let number = |x: Option<f64>| x.map_or_else(|| "nan".to_owned(), |x| format!("{x:.4}"));
-                let (loss, val, best) = (number(history.recent()), number(val), number(best.map(|b| b.1)));
-                let line = format!("end step={step} loss={loss} val={val} best={best} seconds={seconds:.1}");
+                let known = [("loss", history.recent()), ("val", val), ("best", best.map(|b| b.1))];
+                let known = known.iter().filter_map(|(name, x)| x.map(|x| format!(" {name}={x:.4}")));
+                let line = format!("end step={step}{} seconds={seconds:.1}", known.collect::<String>());
                 self.ui.result(&line);
             }
             Mode::Pretty => {
@@ -128,6 +128,11 @@ impl<'a> Show<'a> {
                 self.ui.status("Trained", &format!("{step} steps in {}{val}", format::seconds(seconds)));
             }
         }
+    }
+
+    /// Steps from one line of a log to the next.
+    fn log_every(&self) -> u64 {
+        self.every.unwrap_or(self.steps / 100).max(1)
     }
 
     fn left(&self, step: &Step) -> u64 {

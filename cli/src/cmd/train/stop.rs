@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// How often ctrl-C was pressed in this process.
 static PRESSED: AtomicU32 = AtomicU32::new(0);
 /// What shells give for a program that ctrl-C ended: 128 + SIGINT.
-const INTERRUPTED: i32 = 130;
+pub const INTERRUPTED: u8 = 130;
 
 /// Whether the run should end.
 pub struct Stop<'a> {
@@ -18,7 +18,7 @@ impl<'a> Stop<'a> {
     pub fn listen(ui: &'a Ui) -> Stop<'a> {
         let handler = || match PRESSED.fetch_add(1, Ordering::SeqCst) {
             0 => {}
-            _ => std::process::exit(INTERRUPTED),
+            _ => std::process::exit(i32::from(INTERRUPTED)),
         };
         if ctrlc::set_handler(handler).is_err() {
             ui.warn("ctrl-C can't be caught here: it will end the run without saving");
@@ -28,6 +28,11 @@ impl<'a> Stop<'a> {
 
     /// Whether somebody pressed ctrl-C, or nobody reads the output any more.
     pub fn asked(&self) -> bool {
-        PRESSED.load(Ordering::SeqCst) > 0 || self.ui.closed()
+        self.interrupted() || self.ui.closed()
+    }
+
+    /// Whether somebody pressed ctrl-C.
+    pub fn interrupted(&self) -> bool {
+        PRESSED.load(Ordering::SeqCst) > 0
     }
 }

@@ -1,0 +1,174 @@
+//! The reference of a database: every row on one page of Markdown, under the comments that divide the file.
+
+use std::fmt::Write;
+
+use fulgurite_core::lower::Rows;
+
+use super::wrap::wrap;
+use super::{Explained, Gradient};
+use crate::check::Checked;
+use crate::schema::Database;
+use crate::source::Sources;
+
+/// Longer lines of a definition continue on the next one.
+const WIDTH: usize = 100;
+/// What rows above the first dividing comment stand under.
+const UNDIVIDED: &str = "Operators";
+
+/// Rows of the file from one dividing comment to the next.
+struct Group {
+    title: String,
+    rows: Vec<Explained>,
+}
+
+/// The page. `checked` is `database`, completed; `table` holds every row that may be called.
+pub fn page(database: &Database, checked: &Checked, table: &dyn Rows, sources: &Sources) -> String {
+    let groups = groups(database, checked, table, sources);
+    let count: usize = groups.iter().map(|group| group.rows.len()).sum();
+    let mut text = format!("{HEAD}\n{count} rows:\n\n");
+    for group in &groups {
+        let links = group.rows.iter().map(|row| format!("[`{}`](#{})", row.op, anchor(&row.op)));
+        let links: Vec<String> = links.collect();
+        let _ = writeln!(text, "- {}: {}", group.title, links.join(" "));
+    }
+    for group in &groups {
+        let _ = write!(text, "\n## {}\n", group.title);
+        group.rows.iter().for_each(|row| text += &section(row));
+    }
+    text
+}
+
+const HEAD: &str = "\
+# Operators
+
+Every operator of `ops.yaml`, as the generator reads it: do not edit this page.
+
+A block shows the signature and the meaning in [the language of rows](row-language.md), then a line `d/dx` for each
+argument that has a gradient: `g` is the cotangent of the result, `out` the result. Such a rule is *written* in the row
+and compared with the derivative, or *derived* from the meaning, or the gradient flows *through the body*.
+`cargo ops explain OP` says the same and more, with reasons; `--code` shows the generated Rust and CUDA C.
+";
+
+/// The heading's anchor as GitHub makes it: dots vanish.
+fn anchor(op: &str) -> String {
+    op.to_lowercase().chars().filter(|c| c.is_alphanumeric() || matches!(c, '-' | '_')).collect()
+}
+
+fn groups(database: &Database, checked: &Checked, table: &dyn Rows, sources: &Sources) -> Vec<Group> {
+    let mut groups: Vec<Group> = Vec::new();
+    let mut end = 0;
+    for (source, row) in database.rows.iter().zip(&checked.rows) {
+        let name = source.op.place;
+        let above = sources.file(name.file).text.get(end..name.start as usize).unwrap_or_default();
+        end = name.end as usize;
+        let divider = above.lines().rev().find_map(divider);
+        let explained = super::row(source, row, database, checked, table, sources);
+        match (divider, groups.last_mut()) {
+            (None, Some(group)) => group.rows.push(explained),
+            (title, _) => {
+                let title = title.unwrap_or_else(|| UNDIVIDED.to_owned());
+                groups.push(Group { title, rows: vec![explained] });
+            }
+        }
+    }
+    groups
+}
+
+/// `# ------ arithmetic` as a title.
+fn divider(line: &str) -> Option<String> {
+    let title = line.strip_prefix('#')?.trim_start().strip_prefix("---")?.trim_start_matches('-').trim();
+    let mut letters = title.chars();
+    let first = letters.next()?;
+    Some(first.to_uppercase().chain(letters).collect())
+}
+
+/// What the page says of one row.
+fn section(row: &Explained) -> String {
+    let mut text = format!("\n### {}\n\n{}.\n\n```text\n", row.op, row.doc);
+    let mut code = |line: &str| wrap(line, WIDTH).iter().for_each(|line| text += &format!("{line}\n"));
+    code(&format!("{}{}", row.op, row.sig));
+    for (key, meaning) in row.keys.iter().filter(|(key, _)| BODIES.contains(key)) {
+        match meaning.lines().count() {
+            1 => code(&format!("  {key} {meaning}")),
+            _ => {
+                code(&format!("  {key}"));
+                meaning.lines().for_each(|line| code(&format!("    {line}")));
+            }
+        }
+    }
+    let ruled = row.gradients.iter().filter(|gradient| gradient.rule.is_some());
+    ruled.for_each(|gradient| rule(gradient, &mut code));
+    text += "```\n\n";
+    facts(row).into_iter().for_each(|fact| text += &format!("- {fact}\n"));
+    text
+}
+
+/// The keys that give a meaning.
+const BODIES: [&str; 4] = ["expr", "view", "decomp", "host"];
+
+/// `d/dx rule`, a statement a line where it is long, and the rows that it calls.
+fn rule(gradient: &Gradient, code: &mut dyn FnMut(&str)) {
+    let line = format!("  d/d{} {}", gradient.arg, gradient.text());
+    match line.chars().count() {
+        0..=WIDTH => code(&line),
+        _ => line.replace("; ", ";\n    ").lines().for_each(&mut *code),
+    }
+    gradient.rows.iter().for_each(|row| code(&format!("    where {row}")));
+}
+
+/// What is not in the block, a sentence each.
+fn facts(row: &Explained) -> Vec<String> {
+    let mut all = Vec::new();
+    let says = |key: &'static str| {
+        let texts = row.keys.iter().chain(&row.found).filter(move |(k, _)| *k == key);
+        texts.map(|(_, text)| text.as_str())
+    };
+    let found = |key: &str| row.found.iter().any(|(k, _)| *k == key);
+    let mut types = Vec::new();
+    types.extend(says("promote").map(|kind| format!("promotes `{kind}`")));
+    types.extend(says("dtypes").map(|set| format!("takes `{set}`{}", if found("dtypes") { " (found)" } else { "" })));
+    types.extend(says("acc").map(|acc| format!("sums in `{acc}`")));
+    if !types.is_empty() {
+        all.push(format!("Types: {}.", types.join("; ")));
+    }
+    all.extend(
+        says("require")
+            .filter_map(|text| text.split_once(": "))
+            .map(|(cond, message)| format!("Refuses, unless `{cond}`: {message}.")),
+    );
+    all.extend(gradients(row));
+    all.extend(says("ties").map(|ties| format!("Ties: the gradient goes to the `{ties}` of equal elements.")));
+    all.extend(says("deviates").map(|why| format!("Its gradient is not the derivative: {why}.")));
+    all.push(format!("Kernel: {}.", kernel(row)));
+    if !row.like.is_empty() {
+        let names: Vec<String> = row.like.iter().map(|name| format!("`{name}`")).collect();
+        all.push(format!("PyTorch: {}.", names.join(", ")));
+    }
+    all
+}
+
+/// The family, and how many kernels are generated. Why there are none is told by `explain`: it is the same for many rows.
+fn kernel(row: &Explained) -> String {
+    let family = row.facts.iter().find(|fact| fact.name == "kernel").map(|fact| fact.value.clone());
+    let counted = row.kernels.iter().filter(|(_, what)| what.starts_with(|c: char| c.is_ascii_digit()));
+    let counted = counted.map(|(at, what)| format!("{what} on {}", at.to_uppercase()));
+    family.into_iter().chain(counted).collect::<Vec<_>>().join(", ")
+}
+
+/// Which gradients are written, derived, of the body, and which there are not and why.
+fn gradients(row: &Explained) -> Option<String> {
+    let mut parts: Vec<(String, Vec<&str>)> = Vec::new();
+    for gradient in &row.gradients {
+        let how = if gradient.rule.is_some() { gradient.reason().to_owned() } else { gradient.text() };
+        match parts.iter_mut().find(|(known, _)| *known == how) {
+            Some((_, args)) => args.push(gradient.arg.as_str()),
+            None => parts.push((how, vec![gradient.arg.as_str()])),
+        }
+    }
+    let told = parts.iter().map(|(how, args)| {
+        let args: Vec<String> = args.iter().map(|arg| format!("`{arg}`")).collect();
+        format!("{} {how}", args.join(", "))
+    });
+    let told: Vec<String> = told.collect();
+    (!told.is_empty()).then(|| format!("Gradient: {}.", told.join("; ")))
+}
