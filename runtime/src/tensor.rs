@@ -20,7 +20,7 @@ pub use shape::{Dims, ShapeArg};
 
 use crate::buffer::{Buffer, BufferError, Element};
 use crate::error::Error;
-use crate::trace::types::{ProxyId, ProxyTy};
+use crate::trace::{ProxyId, ProxyTy};
 use fulgurite_core::loc::Loc;
 use fulgurite_core::{DType, Dim, Scalar, TensorTy};
 use std::sync::Arc;

@@ -53,7 +53,7 @@ fn meaning(call: &Call, program: &Program) -> Result<Vec<fulgurite_core::eval::n
         .map(|a| {
             a.map(&mut |o| match (o, program.site) {
                 (Operand::Key([seed, stream]), Some(site)) => {
-                    Operand::Key([*seed, fulgurite::executors::cpu::site_word(*stream as i64, site)])
+                    Operand::Key([*seed, fulgurite::executors::site_word(*stream as i64, site)])
                 }
                 (other, _) => other.clone(),
             })

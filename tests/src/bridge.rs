@@ -6,7 +6,7 @@ use crate::oracle::Operand;
 use fulgurite::buffer::Buffer;
 use fulgurite::executors::{self, CompileOptions, Compiled, ExecError};
 use fulgurite::symbol::{self, SymbolRef};
-use fulgurite::trace::types::{ProxyId, ProxyTy, Trace};
+use fulgurite::trace::{ProxyId, ProxyTy, Trace};
 use fulgurite::{Builder, Error, Key, Tensor, api};
 use fulgurite_core::eval::nest::{Array, Data};
 use fulgurite_core::loc::Loc;

@@ -7,7 +7,7 @@ mod database;
 use super::*;
 use crate::bind::body_of;
 use crate::buffer::Buffer;
-use crate::trace::types::ProxyTy;
+use crate::trace::ProxyTy;
 use database::database;
 use fulgurite_core::builtins::cast_f64;
 use fulgurite_core::{DType, Scalar};

@@ -4,7 +4,7 @@
 //! that is being recorded. Its joint traces are recorded as stages all the same.
 
 use crate::error::Error;
-use crate::trace::types::Trace;
+use crate::trace::Trace;
 use crate::trace::{self, verify};
 use crate::transforms;
 use std::time::{Duration, Instant};

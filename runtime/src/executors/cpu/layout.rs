@@ -3,7 +3,7 @@
 use super::graph::ValueId;
 use super::graph::piece::Values;
 use super::plan::{self, Request};
-use crate::executors::step::Step;
+use super::step::Step;
 use rustc_hash::FxHashMap;
 
 /// Where a storage is.

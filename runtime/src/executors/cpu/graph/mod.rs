@@ -11,7 +11,8 @@ pub mod convert;
 mod filter;
 pub mod piece;
 mod reduce;
-mod row;
+pub mod row;
+mod vars;
 
 pub use affine::{Affine, Dim, DimSet, MAX_DIMS};
 
