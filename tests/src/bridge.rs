@@ -198,11 +198,14 @@ pub fn arrays(handles: &[Tensor]) -> Result<Vec<Array<f64>>, Refused> {
     handles.iter().map(|t| Ok(array(&t.buffer()?))).collect()
 }
 
+/// Values, then cotangents.
+pub type Pulled = (Vec<Array<f64>>, Vec<Array<f64>>);
+
 /// The float results of a call and, for cotangents of these, the cotangents of its float tensors.
 ///
 /// # Errors
 /// What the runtime reports.
-pub fn vjp(call: &Call, x: &[Array<f64>], g: &[Array<f64>]) -> Result<(Vec<Array<f64>>, Vec<Array<f64>>), Refused> {
+pub fn vjp(call: &Call, x: &[Array<f64>], g: &[Array<f64>]) -> Result<Pulled, Refused> {
     let (out, grads) = fulgurite::vjp(&handles(x), &handles(g), |x: &Vec<Tensor>| apply(call, x))?;
     Ok((arrays(&out)?, arrays(&grads)?))
 }

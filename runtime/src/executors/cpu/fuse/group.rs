@@ -253,10 +253,10 @@ impl Unify<'_> {
                     return None;
                 }
                 let n = self.group.graph.sizes[g as usize];
-                if rest % n == 0 {
+                if rest.is_multiple_of(n) {
                     digits.insert(0, g);
                     rest /= n;
-                } else if n % rest == 0 {
+                } else if n.is_multiple_of(rest) {
                     let (hi, lo) = self.group.split(g, rest)?;
                     digits.insert(0, lo);
                     theirs.push(hi);

@@ -40,7 +40,7 @@ pub enum Item {
     /// A fusion (or one map alone).
     Group(Group),
     /// A product.
-    Contract(Contract),
+    Contract(Box<Contract>),
     /// A scan.
     Scan(Scan),
     /// Somebody else's kernel.

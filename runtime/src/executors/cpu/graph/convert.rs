@@ -517,7 +517,7 @@ impl<'a> Converter<'a> {
     /// The tensor as a value of one axis.
     fn flat(&mut self, value: ValueId) -> ValueId {
         let ty = self.values.ty(value).clone();
-        let flat = self.values.add(ty.dtype, &[ty.len()]);
+        let flat = self.values.add(ty.dtype, &[ty.elements()]);
         self.pieces.push(Piece::Flat(value, flat));
         flat
     }

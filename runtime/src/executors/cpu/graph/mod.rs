@@ -32,6 +32,8 @@ pub type ValueId = u32;
 pub type Axis = SmallVec<[Dim; 2]>;
 
 /// What a node computes. Register types are those of computations: bool, the integers, f32, f64.
+// Loads are the commonest nodes and the largest: boxed, most nodes would cost an allocation.
+#[allow(clippy::large_enum_variant)]
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Op {
     /// A constant of the node's type.

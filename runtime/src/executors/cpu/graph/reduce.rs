@@ -217,7 +217,7 @@ impl Converter<'_> {
             *load = packed;
         }
         let out = self.temporary(&r.free, r.ty);
-        self.pieces.push(Piece::Contract(Contract {
+        self.pieces.push(Piece::Contract(Box::new(Contract {
             sizes,
             a,
             b,
@@ -225,7 +225,7 @@ impl Converter<'_> {
             reduced: reduced.iter().collect(),
             out,
             chunk,
-        }));
+        })));
         Ok(Some(out))
     }
 

@@ -109,7 +109,7 @@ pub(super) fn split_vars(nest: &Nest) -> Vec<SmallVec<[usize; 2]>> {
             let mut done = 1usize;
             for cut in cuts {
                 let cut = cut as usize;
-                if cut < n && n % cut == 0 && cut % done == 0 && cut > done {
+                if cut < n && n % cut == 0 && cut.is_multiple_of(done) && cut > done {
                     digits.push(cut / done);
                     done = cut;
                 }
