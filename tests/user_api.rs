@@ -10,3 +10,5 @@ mod gpt;
 mod messages;
 #[path = "user_api/operator.rs"]
 mod operator;
+#[path = "user_api/values.rs"]
+mod values;

@@ -40,7 +40,7 @@ impl Gpt {
 
     fn logits(&self, x: &Tensor) -> Tensor {
         let [b, t] = x.dims();
-        let mut h = self.tok.at(x) + self.pos.at(&arange(t.value()));
+        let mut h = self.tok.at(x) + self.pos.at(&arange(t));
         for l in &self.blocks {
             let qkv = l.qkv.at(&l.ln1.at(&h)).reshape((b, t, 3 * self.heads, -1)).transpose(1, 2);
             let [q, k, v] = qkv.chunk_with(Chunk { dim: 1.into() });

@@ -284,7 +284,7 @@ fn qualify(args: &str, runtime: &str) -> String {
     let mut out = String::new();
     let mut word = String::new();
     let flush = |word: &mut String, out: &mut String| {
-        let known = ["Tensor", "KeyArg", "Operand", "Limit", "Dims", "ShapeArg", "Scalar", "Dim", "DType"];
+        let known = ["Tensor", "KeyArg", "Operand", "Limit", "Number", "Dims", "ShapeArg", "Scalar", "Dim", "DType"];
         if known.contains(&word.as_str()) {
             out.push_str(runtime);
             out.push_str("::prelude::");
@@ -411,7 +411,12 @@ fn option(op: &str, at: usize, o: &Opt) -> Slot {
         OptType::Shape { .. } => ("ShapeArg".into(), "{}.value()".into(), Some("ShapeArg::default()".into())),
     };
     if !field {
-        let into = matches!(ty.as_str(), "Scalar" | "Dim" | "Dims" | "ShapeArg");
+        // a size may stand for a number
+        let (ty, value) = match o.ty {
+            OptType::Num => ("Number".to_owned(), "{}.value()".to_owned()),
+            _ => (ty, value),
+        };
+        let into = matches!(ty.as_str(), "Number" | "Dim" | "Dims" | "ShapeArg");
         let (ty, place) =
             if into { (format!("impl Into<{ty}>"), format!("Into::<{ty}>::into({name})")) } else { (ty, name.clone()) };
         return Slot { at, value: value.replace("{}", &place), name, ty, default: String::new(), words };
