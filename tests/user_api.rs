@@ -6,11 +6,9 @@ mod errors;
 mod functions;
 #[path = "user_api/gpt.rs"]
 mod gpt;
+#[path = "user_api/messages.rs"]
+mod messages;
 #[path = "user_api/operator.rs"]
 mod operator;
-
-/// What the compiler says about wrong programs. Each case is built, so there are few.
-#[test]
-fn messages_of_the_compiler() {
-    trybuild::TestCases::new().compile_fail(concat!(env!("CARGO_MANIFEST_DIR"), "/ui/*.rs"));
-}
+#[path = "user_api/values.rs"]
+mod values;

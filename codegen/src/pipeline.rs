@@ -60,6 +60,12 @@ impl Rows for Table {
     fn row(&self, name: Name) -> Option<Arc<Row>> {
         self.rows.get(&name).cloned()
     }
+
+    fn names(&self) -> Vec<Name> {
+        let mut names: Vec<Name> = self.rows.keys().copied().collect();
+        names.sort_unstable_by_key(|name| name.as_str());
+        names
+    }
 }
 
 /// Reads, checks and derives the database `text` of file `file`; `upstream` are the rows that it may use.

@@ -5,7 +5,7 @@
 //!
 //! **Invariant:** every `at` is `#[track_caller]`, so that an error points at the model, not here.
 
-use crate::prelude::*;
+use crate::{Key, Tensor, TensorOps, Tree, ops};
 
 /// An affine map of the last axis: `x: f32[.., inputs]` to `f32[.., outputs]`.
 #[derive(Tree, Clone, Debug)]
@@ -26,7 +26,8 @@ impl Linear {
     /// the sum of all branches at one size (Radford et al.: "Language models are unsupervised multitask learners", 2019).
     pub fn scaled(key: Key, inputs: usize, outputs: usize, gain: f64) -> Linear {
         let bound = gain / (inputs.max(1) as f64).sqrt();
-        let w = ops::uniform_with(&key, (outputs, inputs), ops::Uniform { low: -bound, high: bound, ..d() });
+        let w =
+            ops::uniform_with(&key, (outputs, inputs), ops::Uniform { low: -bound, high: bound, ..Default::default() });
         Linear { w, b: Some(zeros(outputs)) }
     }
 

@@ -3,8 +3,7 @@
 //! A state belongs to one form of parameters and is passed along with them, so `jit(…).update` writes both in place.
 //! Leaves that aren't float tensors (keys, counters) pass through a step unchanged.
 
-use crate::prelude::*;
-use crate::tree;
+use crate::{Error, Tensor, TensorOps, Tree, ops, tree};
 
 /// AdamW: Adam with weight decay apart from the gradient (Loshchilov and Hutter: "Decoupled weight decay
 /// regularization", 2019).

@@ -1,7 +1,7 @@
 //! Text for character-level models: symbols, a split into training and validation, random and fixed batches.
 
 use crate::core::philox;
-use crate::prelude::*;
+use crate::{Error, Key, Result, Tensor};
 use std::ops::Range;
 
 /// A text as numbers, one a character.

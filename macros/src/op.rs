@@ -3,58 +3,49 @@
 //! The tokens become the text of a small database, so that one reader and one checker serve files and macros alike;
 //! a diagnostic's place is mapped back to the token that it fell on.
 
+use fulgurite_codegen::diag::{Diag, Level};
 use fulgurite_codegen::emit::{Artifacts, Target, names};
 use fulgurite_codegen::pipeline;
 use proc_macro2::{Delimiter, Ident, Span, TokenStream, TokenTree};
 use quote::{format_ident, quote, quote_spanned};
+use syn::{Error, Result};
 
 /// Expands `"path/of/upstream/ops.yaml" rows`.
 pub fn expand(input: TokenStream) -> TokenStream {
-    match rows(input) {
-        Ok(tokens) => tokens,
-        Err((span, message)) => quote_spanned! { span => compile_error!(#message); },
-    }
+    rows(input).unwrap_or_else(Error::into_compile_error)
 }
 
-type Failure = (Span, String);
-
-fn rows(input: TokenStream) -> Result<TokenStream, Failure> {
+fn rows(input: TokenStream) -> Result<TokenStream> {
     let mut tokens = input.into_iter().peekable();
     let here = Span::call_site();
     let Some(TokenTree::Literal(path)) = tokens.next() else {
-        return Err((here, "`op!` is called through `fulgurite::op!`".into()));
+        return Err(Error::new(here, "`op!` is called through `fulgurite::op!`"));
     };
     let path = path.to_string().trim_matches('"').to_owned();
-    let upstream =
-        std::fs::read_to_string(&path).map_err(|e| (here, format!("can't read the upstream database {path}: {e}")))?;
-    let upstream = pipeline::read_rows(&upstream, &path).map_err(|e| (here, e))?;
+    let upstream = std::fs::read_to_string(&path)
+        .map_err(|e| Error::new(here, format!("can't read the upstream database {path}: {e}")))?;
+    let upstream = pipeline::read_rows(&upstream, &path).map_err(|e| Error::new(here, e))?;
     let mut text = Text { yaml: "ops:\n".into(), places: Vec::new() };
     let mut first: Option<Ident> = None;
     while tokens.peek().is_some() {
         let name = row(&mut tokens, &mut text)?;
         first.get_or_insert(name);
     }
-    let Some(first) = first else { return Err((here, "`op!` needs at least one row".into())) };
+    let Some(first) = first else { return Err(Error::new(here, "`op!` needs at least one row")) };
     let compiled = pipeline::compile(&text.yaml, "op!", &upstream).map_err(|refused| {
-        let all: Vec<String> = refused
-            .diagnostics
-            .sorted()
-            .iter()
-            .map(|d| {
-                let help = d.help.as_ref().map(|h| format!("\n  = help: {h}")).unwrap_or_default();
-                let notes: String = d.notes.iter().map(|n| format!("\n  = {n}")).collect();
-                format!("[{}]: {}{notes}{help}", d.code, d.message)
-            })
-            .collect();
-        let at = refused.diagnostics.sorted().first().map_or(0, |d| d.primary.place.start as usize);
-        (text.span(at).unwrap_or(first.span()), all.join("\n"))
+        let errors = refused.diagnostics.sorted().into_iter().filter(|d| d.level == Level::Error);
+        let all = errors.map(|d| text.error(d, &first)).reduce(|mut all, e| {
+            all.combine(e);
+            all
+        });
+        all.unwrap_or_else(|| Error::new(first.span(), "this is a bug in fulgurite: rows are refused without a reason"))
     })?;
     let krate = std::env::var("CARGO_CRATE_NAME").unwrap_or_else(|_| "op".into());
     let mut target = Target::downstream(&krate);
     target.methods = names::camel(&first.to_string()) + "Ops";
     let code = Artifacts::emit(&target, &compiled.rows, &compiled.table(&upstream)).inline();
     let code: TokenStream = code.parse().map_err(|e| {
-        (first.span(), format!("this is a bug in fulgurite: the code made of these rows does not lex: {e}"))
+        Error::new(first.span(), format!("this is a bug in fulgurite: the code made of these rows does not lex: {e}"))
     })?;
     let module = format_ident!("__fulgurite_{first}");
     let methods = format_ident!("{}", target.methods);
@@ -76,8 +67,18 @@ struct Text {
 }
 
 impl Text {
-    fn span(&self, byte: usize) -> Option<Span> {
-        self.places.iter().take_while(|(start, _)| *start <= byte).last().map(|(_, s)| *s)
+    /// A diagnostic at the tokens that it is about; at `otherwise` if it is about none.
+    fn error(&self, d: &Diag, otherwise: &Ident) -> Error {
+        let at = (d.primary.place.start as usize, d.primary.place.end as usize);
+        let first = self.places.iter().take_while(|(start, _)| *start <= at.0).last();
+        let inside = self.places.iter().skip_while(|(start, _)| *start <= at.0).take_while(|(start, _)| *start < at.1);
+        // words that nobody sees: an error lies over all that is between its first and its last token
+        let tokens: TokenStream = first.into_iter().chain(inside).map(|(_, s)| quote_spanned!(*s=> x)).collect();
+        let label = Some(&d.primary.text).filter(|t| !t.is_empty()).map(|t| format!(": {t}")).unwrap_or_default();
+        let notes: String = d.notes.iter().map(|n| format!("\n= {n}")).collect();
+        let help = d.help.as_ref().map(|h| format!("\n= help: {h}")).unwrap_or_default();
+        let message = format!("{}: {}{label}{notes}{help}", d.code, d.message);
+        if tokens.is_empty() { Error::new(otherwise.span(), message) } else { Error::new_spanned(tokens, message) }
     }
 
     fn token(&mut self, tree: TokenTree) {
@@ -124,7 +125,7 @@ impl Text {
 
 type Tokens = std::iter::Peekable<proc_macro2::token_stream::IntoIter>;
 
-fn row(tokens: &mut Tokens, text: &mut Text) -> Result<Ident, Failure> {
+fn row(tokens: &mut Tokens, text: &mut Text) -> Result<Ident> {
     let mut doc = String::new();
     while matches!(tokens.peek(), Some(TokenTree::Punct(p)) if p.as_char() == '#') {
         tokens.next();
@@ -138,7 +139,8 @@ fn row(tokens: &mut Tokens, text: &mut Text) -> Result<Ident, Failure> {
         Some(TokenTree::Ident(name)) => name,
         other => {
             let span = other.map_or(Span::call_site(), |t| t.span());
-            return Err((span, "a row begins with its name: `huber(x: T, y: T; delta: f64 = 1.0) -> T`".into()));
+            let claim = "a row begins with its name: `huber(x: T, y: T; delta: f64 = 1.0) -> T`";
+            return Err(Error::new(span, claim));
         }
     };
     let doc = doc.trim().trim_end_matches('.').replace('\'', "\u{2019}");
@@ -173,17 +175,22 @@ fn row(tokens: &mut Tokens, text: &mut Text) -> Result<Ident, Failure> {
 }
 
 /// `grad: { x: g * y, y: g * x }`, `require: { size(S) > 0: "needs an element" }`
-fn map(key: &str, value: Vec<TokenTree>, text: &mut Text) -> Result<(), Failure> {
+fn map(key: &str, value: Vec<TokenTree>, text: &mut Text) -> Result<()> {
     let [TokenTree::Group(g)] = value.as_slice() else {
-        let span = value.first().map_or(Span::call_site(), TokenTree::span);
-        return Err((span, format!("`{key}` is a map: {{ name: rule, … }}")));
+        let whole: TokenStream = value.into_iter().collect();
+        let (what, form) = match key {
+            "require" => ("condition", "{ size(S) > 0: \"needs an element\" }"),
+            _ => ("name", "{ x: …, y: … }"),
+        };
+        return Err(Error::new_spanned(whole, format!("`{key}` has an entry for each {what}: `{key}: {form}`")));
     };
     text.yaml += &format!("  {key}:\n");
     let mut tokens = g.stream().into_iter().peekable();
     while tokens.peek().is_some() {
         let entry = until_comma(&mut tokens);
         let Some(colon) = entry.iter().rposition(|t| matches!(t, TokenTree::Punct(p) if p.as_char() == ':')) else {
-            return Err((entry.first().map_or(Span::call_site(), TokenTree::span), "expected `name: rule`".into()));
+            let entry: TokenStream = entry.into_iter().collect();
+            return Err(Error::new_spanned(entry, format!("an entry of `{key}` has the form `name: …`")));
         };
         text.yaml += "    '";
         for t in &entry[..colon] {

@@ -78,7 +78,9 @@ fn variants(input: &DeriveInput) -> Result<Vec<Variant>> {
             };
             data.variants.iter().enumerate().map(variant).collect()
         }
-        Data::Union(data) => Err(Error::new(data.union_token.span, "a union can't be a tree: its fields overlap")),
+        Data::Union(data) => {
+            Err(Error::new(data.union_token.span, "a union can't be a tree, since its fields overlap: make it an enum"))
+        }
     }
 }
 
@@ -90,26 +92,34 @@ fn fields(fields: &Fields) -> Result<Vec<Field>> {
         };
         Ok(Field { member, name, binding: format_ident!("field_{i}"), ty: f.ty.clone(), fixed: is_fixed(f)? })
     };
-    fields.iter().enumerate().map(field).collect()
+    let (good, bad): (Vec<_>, Vec<_>) = fields.iter().enumerate().map(field).partition(Result::is_ok);
+    let faults = bad.into_iter().filter_map(Result::err).reduce(|mut all, e| {
+        all.combine(e);
+        all
+    });
+    match faults {
+        Some(faults) => Err(faults),
+        None => good.into_iter().collect(),
+    }
 }
 
 fn is_fixed(field: &syn::Field) -> Result<bool> {
     let mut fixed = false;
     for attr in field.attrs.iter().filter(|a| a.path().is_ident("tree")) {
-        attr.parse_nested_meta(|meta| match meta.path.is_ident("fixed") {
-            true => {
-                fixed = true;
-                Ok(())
-            }
-            false => Err(meta.error("the only word here is `fixed`: the same in every call, compiled in")),
-        })?;
+        let word = attr.parse_args::<syn::Ident>();
+        if !word.is_ok_and(|w| w == "fixed") {
+            let claim =
+                "`#[tree(fixed)]` is all that can stand here: the field is the same in every call and compiled in";
+            return Err(Error::new_spanned(&attr.meta, claim));
+        }
+        fixed = true;
     }
     Ok(fixed)
 }
 
 fn refuse_attributes(input: &DeriveInput) -> Result<()> {
     match input.attrs.iter().find(|a| a.path().is_ident("tree")) {
-        Some(attr) => Err(Error::new(attr.span(), "`tree` attributes stand on fields: `#[tree(fixed)]`")),
+        Some(attr) => Err(Error::new_spanned(&attr.meta, "`tree` attributes stand on fields: `#[tree(fixed)]`")),
         None => Ok(()),
     }
 }

@@ -18,7 +18,7 @@ pub use scalar_body::body_of_scalar;
 
 use crate::error::{Error, ErrorKind};
 use crate::symbol::{self, SymbolRef};
-use crate::trace::types::*;
+use crate::trace::*;
 use fulgurite_core::lang::ast::Access;
 use fulgurite_core::loc::Loc;
 use fulgurite_core::sig::{self, OutTy, Refusal, Solved};

@@ -5,7 +5,7 @@
 use crate::bind::Builder;
 use crate::error::{Error, ErrorKind};
 use crate::symbol::{self, SymbolRef};
-use crate::trace::types::ProxyId;
+use crate::trace::ProxyId;
 use fulgurite_core::{DType, Dim, Name, Scalar, TensorTy, Value};
 
 /// Names of the rows.

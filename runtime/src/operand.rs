@@ -97,6 +97,33 @@ macro_rules! from_number {
 }
 from_number!(f64, f32, i64, i32, bool);
 
+/// A number, or a size that may be one: `arange(5)`, `arange(t)` for `let [b, t] = x.dims()`.
+pub struct Number(Value<Tensor>);
+
+impl Number {
+    /// It as an option of an operator; a size that stands for an error is refused there.
+    pub fn value(self) -> Value<Tensor> {
+        self.0
+    }
+}
+
+impl From<Dim> for Number {
+    fn from(size: Dim) -> Number {
+        Number(Value::size(size))
+    }
+}
+
+macro_rules! number {
+    ($($t:ty),*) => {$(
+        impl From<$t> for Number {
+            fn from(x: $t) -> Number {
+                Number(Value::Num(Scalar::from(x)))
+            }
+        }
+    )*};
+}
+number!(f64, f32, i64, i32, usize, bool, Scalar);
+
 /// A random key, by value or by reference.
 pub trait KeyArg {
     /// It as an argument of an operator.
@@ -146,7 +173,7 @@ macro_rules! operators {
                 *self = api::intrinsic($row, vec![(&*self).arg(), other.arg()]);
             }
         }
-        operators!(@left $trait $method $row f64 i32);
+        operators!(@left $trait $method $row f64 f32 i32 i64);
     )*};
     (@left $trait:ident $method:ident $row:literal $($t:ty)*) => {$(
         impl $trait<Tensor> for $t {

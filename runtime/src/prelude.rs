@@ -1,7 +1,7 @@
 //! The names that generated code stands on, and those that programs use: `fulgurite::prelude` adds operators and layers.
 
 pub use crate::api;
-pub use crate::operand::{KeyArg, Limit, Operand};
+pub use crate::operand::{KeyArg, Limit, Number, Operand};
 pub use crate::symbol::{Database, Symbol};
 pub use crate::tensor::{Dims, Key, ShapeArg, Tensor};
 pub use fulgurite_core::row::{MeaningKind, RowText};

@@ -11,7 +11,7 @@ use crate::bind::Builder;
 use crate::error::Error;
 use crate::symbol::SymbolRef;
 use crate::tensor::{Cell, Tensor, TraceToken, View};
-use crate::trace::types::{ProxyId, ProxyTy, RegionId, RegionKind, Trace};
+use crate::trace::{ProxyId, ProxyTy, RegionId, RegionKind, Trace};
 use fulgurite_core::loc::Loc;
 use fulgurite_core::{DType, TensorTy, Value};
 use rustc_hash::FxHashMap;

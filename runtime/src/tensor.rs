@@ -20,7 +20,7 @@ pub use shape::{Dims, ShapeArg};
 
 use crate::buffer::{Buffer, BufferError, Element};
 use crate::error::Error;
-use crate::trace::types::{ProxyId, ProxyTy};
+use crate::trace::{ProxyId, ProxyTy};
 use fulgurite_core::loc::Loc;
 use fulgurite_core::{DType, Dim, Scalar, TensorTy};
 use std::sync::Arc;
@@ -315,13 +315,16 @@ impl Tensor {
 fn holds(wide: DType, narrow: DType) -> bool {
     use DType::*;
     wide == narrow
-        || match (wide, narrow) {
-            (F64, F32 | F16 | BF16 | I32 | I16 | I8 | U8 | Bool) => true,
-            (F32, F16 | BF16 | I16 | I8 | U8 | Bool) => true,
-            (I64 | I32 | I16, U8 | Bool) => true,
-            (I64, I32 | I16 | I8) | (I32, I16 | I8) | (I16, I8) | (I8 | U8, Bool) => true,
-            _ => false,
-        }
+        || matches!(
+            (wide, narrow),
+            (F64, F32 | F16 | BF16 | I32 | I16 | I8 | U8 | Bool)
+                | (F32, F16 | BF16 | I16 | I8 | U8 | Bool)
+                | (I64 | I32 | I16, U8 | Bool)
+                | (I64, I32 | I16 | I8)
+                | (I32, I16 | I8)
+                | (I16, I8)
+                | (I8 | U8, Bool)
+        )
 }
 
 /// The number of elements, for messages: as a float where an integer would overflow.

@@ -22,7 +22,7 @@ fn sample(trace: &Trace) -> Vec<Array> {
     let mut k = 0;
     let value = |k: &mut u32| {
         *k += 1;
-        0.3 + 0.17 * f64::from(*k % 11) - 0.05 * f64::from(*k % 7) + if *k % 3 == 0 { -1.37 } else { 0.21 }
+        0.3 + 0.17 * f64::from(*k % 11) - 0.05 * f64::from(*k % 7) + if k.is_multiple_of(3) { -1.37 } else { 0.21 }
     };
     let inputs = trace.input_proxies().map(|p| match trace.ty(p).as_tensor() {
         Some(t) => {
@@ -231,7 +231,7 @@ fn sorted(mut names: Vec<String>) -> Vec<String> {
 fn s0_1_and_2_one_of_two_results() {
     let x = Array::new(&[2, 2], &[1.0, 3.0, 2.0, 6.0]);
     let mean = "fn f(x: f64[2, 2]) {\n (v: f64[2], m: f64[2]) = var_mean(x, dims=[1])\n return m\n}";
-    assert_eq!(grad_of(mean, &[x.clone()])[0].data, [0.5; 4]);
+    assert_eq!(grad_of(mean, std::slice::from_ref(&x))[0].data, [0.5; 4]);
     assert_eq!(residuals(mean, &[Seed::Input]).0, [""; 0]);
     let var = "fn f(x: f64[2, 2]) {\n (v: f64[2], m: f64[2]) = var_mean(x, dims=[1])\n return v\n}";
     assert_eq!(grad_of(var, &[x])[0].data, [-2.0, 2.0, -4.0, 4.0]);
@@ -339,7 +339,6 @@ fn s0_14_missing_rule() {
     assert!(matches!(error.kind(), ErrorKind::NoGradRule { op, input } if *op == "opq" && *input == "x"), "{error}");
     assert_eq!((error.code(), error.loc().line), ("E711", 7));
     let text = "fn f(x: f64[1]) {\n d: f64[1] = detach(x)\n a: f64[1] = opq(d)\n o: f64[1] = mul(a, x)\n return o\n}";
-    assert!(value_and_grad(&parse(text), &float_inputs(&parse(text))).is_err() || true);
     let trace = parse(text);
     value_and_grad(&trace, &float_inputs(&trace)).unwrap();
     let trace = parse("fn f(x: f64[1]) {\n a: f64[1] = opq(x)\n b: f64[1] = mul(x, 2.0)\n return a, b\n}");

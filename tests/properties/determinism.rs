@@ -1,7 +1,7 @@
 //! P12: the same bits, whoever counts: twice, on one thread and on three; random numbers by key and site alone.
 
 use super::cases::{self, Verdict};
-use fulgurite::trace::types::ProxyId;
+use fulgurite::trace::ProxyId;
 use fulgurite::{Builder, Tensor};
 use fulgurite_core::loc::Loc;
 use fulgurite_core::{DType, Value};
@@ -43,7 +43,7 @@ fn sites(call: &Call) -> Result<(), String> {
         .map(|a| {
             a.map(&mut |t: &Tensor| {
                 inputs.push(t.buffer());
-                let ty = t.ty().unwrap_or(fulgurite::trace::types::ProxyTy::Key);
+                let ty = t.ty().unwrap_or(fulgurite::trace::ProxyTy::Key);
                 builder.input("x", ty)
             })
         })

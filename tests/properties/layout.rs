@@ -2,7 +2,7 @@
 
 use super::cases::{self, Verdict};
 use fulgurite::executors::{self, CompileOptions, ExecError};
-use fulgurite::trace::types::{ProxyId, ProxyTy};
+use fulgurite::trace::{ProxyId, ProxyTy};
 use fulgurite::{Builder, Error};
 use fulgurite_core::eval::nest::Array;
 use fulgurite_core::loc::Loc;

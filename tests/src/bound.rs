@@ -1,7 +1,7 @@
 //! f64 with a bound of the error that a kernel may make: the one place where tolerances come from.
 //!
 //! The oracle is run in [`Bounded`] numbers. Each operation adds its own rounding in the compute dtype and passes the
-//! errors of its arguments on, by evaluating the builtin at both ends of each argument's error. A sum remembers the sum
+//! errors of its arguments on, by evaluating the builtin at the ends of the arguments' errors. A sum remembers the sum
 //! of the magnitudes of its terms, so its bound `n * u * sum |x|` holds in whatever order a kernel adds. What cannot be
 //! told (an overflow on the way, a jump within the error) has an infinite bound and is not compared.
 
@@ -136,20 +136,21 @@ impl Field for Bounded {
     fn call(builtin: Builtin, args: &[Bounded]) -> Bounded {
         let values: Vec<f64> = args.iter().map(|a| a.value).collect();
         let value = eval_f64(builtin, &values);
-        let mut error = 0.0;
-        for (i, arg) in args.iter().enumerate().filter(|(_, a)| a.error > 0.0) {
-            for end in [arg.value - arg.error, arg.value + arg.error] {
-                let mut moved = values.clone();
-                moved[i] = end;
-                let off = (eval_f64(builtin, &moved) - value).abs();
-                error += if off.is_nan() && !value.is_nan() {
-                    f64::INFINITY
-                } else if off.is_nan() {
-                    0.0
-                } else {
-                    off
-                };
+        // the corners of the box that the arguments' errors span; the furthest one counts, so that a chain of additions
+        // passes errors on as they are
+        let uncertain: Vec<usize> = (0..args.len()).filter(|i| args[*i].error > 0.0).collect();
+        let mut error = 0.0f64;
+        for corner in 0..1usize << uncertain.len() {
+            let mut moved = values.clone();
+            for (bit, &i) in uncertain.iter().enumerate() {
+                moved[i] += if corner >> bit & 1 == 0 { -args[i].error } else { args[i].error };
             }
+            let off = (eval_f64(builtin, &moved) - value).abs();
+            error = match off.is_nan() {
+                true if !value.is_nan() => f64::INFINITY,
+                true => error,
+                false => error.max(off),
+            };
         }
         let size = match builtin {
             Builtin::Add | Builtin::Sub => args.iter().map(|a| a.size).sum(),

@@ -6,7 +6,7 @@ use crate::oracle::Operand;
 use fulgurite::buffer::Buffer;
 use fulgurite::executors::{self, CompileOptions, Compiled, ExecError};
 use fulgurite::symbol::{self, SymbolRef};
-use fulgurite::trace::types::{ProxyId, ProxyTy, Trace};
+use fulgurite::trace::{ProxyId, ProxyTy, Trace};
 use fulgurite::{Builder, Error, Key, Tensor, api};
 use fulgurite_core::eval::nest::{Array, Data};
 use fulgurite_core::loc::Loc;
@@ -198,11 +198,14 @@ pub fn arrays(handles: &[Tensor]) -> Result<Vec<Array<f64>>, Refused> {
     handles.iter().map(|t| Ok(array(&t.buffer()?))).collect()
 }
 
+/// Values, then cotangents.
+pub type Pulled = (Vec<Array<f64>>, Vec<Array<f64>>);
+
 /// The float results of a call and, for cotangents of these, the cotangents of its float tensors.
 ///
 /// # Errors
 /// What the runtime reports.
-pub fn vjp(call: &Call, x: &[Array<f64>], g: &[Array<f64>]) -> Result<(Vec<Array<f64>>, Vec<Array<f64>>), Refused> {
+pub fn vjp(call: &Call, x: &[Array<f64>], g: &[Array<f64>]) -> Result<Pulled, Refused> {
     let (out, grads) = fulgurite::vjp(&handles(x), &handles(g), |x: &Vec<Tensor>| apply(call, x))?;
     Ok((arrays(&out)?, arrays(&grads)?))
 }

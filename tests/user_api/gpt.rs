@@ -40,7 +40,7 @@ impl Gpt {
 
     fn logits(&self, x: &Tensor) -> Tensor {
         let [b, t] = x.dims();
-        let mut h = self.tok.at(x) + self.pos.at(&arange(t.value()));
+        let mut h = self.tok.at(x) + self.pos.at(&arange(t));
         for l in &self.blocks {
             let qkv = l.qkv.at(&l.ln1.at(&h)).reshape((b, t, 3 * self.heads, -1)).transpose(1, 2);
             let [q, k, v] = qkv.chunk_with(Chunk { dim: 1.into() });
@@ -54,8 +54,11 @@ impl Gpt {
 
 const TEXT: &str = "the quick brown fox jumps over the lazy dog. pack my box with five dozen liquor jugs. ";
 
+/// What a step reads and writes.
+type State = (Gpt, AdamW<Gpt>);
+
 /// The model, and what it says about the text after so many steps.
-fn train(steps: usize) -> Result<((Gpt, AdamW<Gpt>), Vec<f32>)> {
+fn train(steps: usize) -> Result<(State, Vec<f32>)> {
     let (text, mut key) = (Text::new(&TEXT.repeat(8))?, Key::new(1337));
     let model = Gpt::new(&mut key, text.symbols(), 16, 16, 2, 2);
     let mut state = (model.clone(), AdamW::new(&model));
@@ -100,7 +103,7 @@ fn a_model_is_saved_and_loaded() {
     save(&path, &state).expect("saves");
     let mut fresh = train(1).expect("runs").0;
     load(&path, &mut fresh).expect("loads");
-    let values = |s: &(Gpt, AdamW<Gpt>)| {
+    let values = |s: &State| {
         let leaves = fulgurite::tree::flatten(s);
         leaves.leaves().iter().map(|t| t.to_f64().expect("numbers")).collect::<Vec<_>>()
     };

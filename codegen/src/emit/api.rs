@@ -34,6 +34,13 @@ struct Slot {
     words: Option<(String, String)>,
 }
 
+impl Slot {
+    /// Whether a field's default is that of its type.
+    fn is_plain(&self) -> bool {
+        matches!(self.default.as_str(), "None" | "false" | "0.0" | "Dims::default()" | "ShapeArg::default()")
+    }
+}
+
 enum Outcome {
     One,
     Tuple(usize),
@@ -185,8 +192,10 @@ impl Api {
             return text;
         }
         let options = self.options();
-        let _ =
-            writeln!(text, "/// Options of [`{}_with`].\n#[derive(Clone, Debug)]\npub struct {options} {{", self.name);
+        // every field begins as its type does: the trait is derived
+        let plain = self.fields.iter().all(Slot::is_plain);
+        let derived = if plain { "Clone, Debug, Default" } else { "Clone, Debug" };
+        let _ = writeln!(text, "/// Options of [`{}_with`].\n#[derive({derived})]\npub struct {options} {{", self.name);
         for (field, opt) in self.fields.iter().zip(
             row.row
                 .sig
@@ -197,14 +206,15 @@ impl Api {
             let default = opt.default.as_ref().map_or("not given".to_owned(), |d| format!("`{d}`"));
             let _ = writeln!(text, "    /// Default: {default}.\n    pub {}: {},", field.name, field.ty);
         }
-        let _ = writeln!(
-            text,
-            "}}\n\nimpl Default for {options} {{\n    fn default() -> {options} {{\n        {options} {{"
-        );
-        for field in &self.fields {
-            let _ = writeln!(text, "            {}: {},", field.name, field.default);
+        text += "}\n\n";
+        if !plain {
+            let _ =
+                writeln!(text, "impl Default for {options} {{\n    fn default() -> {options} {{\n        {options} {{");
+            for field in &self.fields {
+                let _ = writeln!(text, "            {}: {},", field.name, field.default);
+            }
+            text += "        }\n    }\n}\n\n";
         }
-        text += "        }\n    }\n}\n\n";
         let passed = self.passed(0);
         let comma = if passed.is_empty() { "" } else { ", " };
         let turbofish = if generics.is_empty() { "" } else { "::<N>" };
@@ -274,7 +284,7 @@ fn qualify(args: &str, runtime: &str) -> String {
     let mut out = String::new();
     let mut word = String::new();
     let flush = |word: &mut String, out: &mut String| {
-        let known = ["Tensor", "KeyArg", "Operand", "Limit", "Dims", "ShapeArg", "Scalar", "Dim", "DType"];
+        let known = ["Tensor", "KeyArg", "Operand", "Limit", "Number", "Dims", "ShapeArg", "Scalar", "Dim", "DType"];
         if known.contains(&word.as_str()) {
             out.push_str(runtime);
             out.push_str("::prelude::");
@@ -401,7 +411,12 @@ fn option(op: &str, at: usize, o: &Opt) -> Slot {
         OptType::Shape { .. } => ("ShapeArg".into(), "{}.value()".into(), Some("ShapeArg::default()".into())),
     };
     if !field {
-        let into = matches!(ty.as_str(), "Scalar" | "Dim" | "Dims" | "ShapeArg");
+        // a size may stand for a number
+        let (ty, value) = match o.ty {
+            OptType::Num => ("Number".to_owned(), "{}.value()".to_owned()),
+            _ => (ty, value),
+        };
+        let into = matches!(ty.as_str(), "Number" | "Dim" | "Dims" | "ShapeArg");
         let (ty, place) =
             if into { (format!("impl Into<{ty}>"), format!("Into::<{ty}>::into({name})")) } else { (ty, name.clone()) };
         return Slot { at, value: value.replace("{}", &place), name, ty, default: String::new(), words };
@@ -409,8 +424,11 @@ fn option(op: &str, at: usize, o: &Opt) -> Slot {
     match default {
         Some(default) if !o.optional => Slot { at, name, ty, value, default, words },
         _ => {
-            let inner = value.replace("{}", "v");
-            let value = format!("{{}}.map_or(Value::Absent, |v| {inner})");
+            let function = match value.strip_suffix("({})") {
+                Some(path) if !path.contains('(') => path.to_owned(),
+                _ => format!("|v| {}", value.replace("{}", "v")),
+            };
+            let value = format!("{{}}.map_or(Value::Absent, {function})");
             Slot { at, name, ty: format!("Option<{ty}>"), value, default: "None".into(), words }
         }
     }

@@ -4,7 +4,7 @@ use super::{Builder, Context, Site};
 use crate::error::Error;
 use crate::symbol::SymbolRef;
 use crate::trace::tag::{Event, Policy, Stage};
-use crate::trace::types::*;
+use crate::trace::*;
 use fulgurite_core::eval::tensor;
 use fulgurite_core::row::Meaning;
 use fulgurite_core::sig::OutTy;

@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::trace::tag::TagSet;
-use crate::trace::types::*;
+use crate::trace::*;
 use fulgurite_core::loc::Loc;
 use rustc_hash::FxHashMap;
 use std::rc::Rc;

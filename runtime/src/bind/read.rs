@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::symbol;
 use crate::trace::parse::{self, Arg, Item, Line, Pos, Text, TypedName, WrittenTy};
 use crate::trace::tag::{Carrier, Tag, TagSet};
-use crate::trace::types::*;
+use crate::trace::*;
 use fulgurite_core::lang::ast::OptType;
 use fulgurite_core::loc::Loc;
 use fulgurite_core::sig;

@@ -4,8 +4,8 @@
 use super::{Builder, Call};
 use crate::error::{Error, ErrorKind};
 use crate::trace::tag::{Event, Policy, Stage, TagSet};
-use crate::trace::types::*;
 use crate::trace::verify;
+use crate::trace::*;
 use fulgurite_core::sig::OutTy;
 use fulgurite_core::{Name, Value};
 use rustc_hash::FxHashMap;

@@ -5,7 +5,7 @@ use super::Builder;
 use super::body::fault;
 use crate::error::Error;
 use crate::symbol::Registered;
-use crate::trace::types::*;
+use crate::trace::*;
 use fulgurite_core::builtins::Builtin;
 use fulgurite_core::lower::lower_with;
 use fulgurite_core::nest::{SExpr, SNode, SOp};

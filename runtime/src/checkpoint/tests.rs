@@ -29,7 +29,7 @@ type Model = (Vec<(Tensor, Option<Tensor>)>, Key, Tensor, crate::tree::Fixed<usi
 fn model(x: f32) -> Model {
     let layer = |i: usize| {
         let w = Tensor::from_vec((0..6 * i).map(|k| x + k as f32).collect(), (i, 6usize));
-        (w, (i % 2 == 0).then(|| Tensor::from([x as f64, 2.0, 3.0])))
+        (w, i.is_multiple_of(2).then(|| Tensor::from([x as f64, 2.0, 3.0])))
     };
     ((1..4).map(layer).collect(), Key::new(7), Tensor::from([true, false, true]), crate::tree::Fixed(4))
 }

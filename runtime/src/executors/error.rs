@@ -1,6 +1,6 @@
 //! What goes wrong when programs are compiled and run.
 
-use crate::trace::types::BoundSymbolId;
+use crate::trace::BoundSymbolId;
 use std::fmt;
 
 /// An error of an executor. Codes:

@@ -2,7 +2,7 @@
 
 use super::ExecError;
 use crate::symbol::Registered;
-use crate::trace::types::{BoundSymbol, BoundSymbolId, ProxyId, ProxyTy};
+use crate::trace::{BoundSymbol, BoundSymbolId, ProxyId, ProxyTy};
 use fulgurite_core::lower::lower_with;
 use fulgurite_core::nest::Nest;
 use fulgurite_core::row::Meaning;

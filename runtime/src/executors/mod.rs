@@ -7,15 +7,14 @@
 //! | module | is |
 //! |---|---|
 //! | [`interp`] | the oracle |
-//! | [`cpu`] | fusion, tiles, products, the memory plan |
+//! | [`cpu`] | fusion, tiles, products, the memory plan: what `compile` gives |
 //! | `partition` | the claims |
-//! | `compiled` | what `compile` gives |
+//! | `site` | how calls that share a key draw apart |
 //! | `host` | named primitives (argsort) |
 //!
 //! **Invariant:** nothing here reads an operator's name but for `host:` primitives: families are recognised from
 //! meanings.
 
-mod compiled;
 pub mod cpu;
 mod error;
 mod host;
@@ -24,18 +23,18 @@ mod kernel;
 mod line;
 mod partition;
 mod require;
-mod step;
+mod site;
 #[cfg(test)]
 mod tests;
 
-pub use compiled::{Compiled, Description, StepInfo};
-pub use cpu::{set_threads, threads};
+pub use cpu::{Compiled, Description, StepInfo, set_threads, threads};
 pub use error::ExecError;
 pub use kernel::{Kernel, TensorMut, TensorRef};
 pub use line::Line;
+pub use site::site_word;
 
 use crate::trace::Trace;
-use crate::trace::types::{Body, BoundSymbol, ProxyId};
+use crate::trace::{Body, BoundSymbol, ProxyId};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, OnceLock};
 

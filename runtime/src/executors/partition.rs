@@ -3,7 +3,7 @@
 use super::require::{Check, checks};
 use super::{Claim, CompileOptions, ExecError, Kernel, Line};
 use crate::trace::Trace;
-use crate::trace::types::{BoundSymbolId, ProxyId};
+use crate::trace::{BoundSymbolId, ProxyId};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::rc::Rc;
 use std::sync::Arc;

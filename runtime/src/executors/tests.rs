@@ -7,7 +7,7 @@ mod database;
 use super::*;
 use crate::bind::body_of;
 use crate::buffer::Buffer;
-use crate::trace::types::ProxyTy;
+use crate::trace::ProxyTy;
 use database::database;
 use fulgurite_core::builtins::cast_f64;
 use fulgurite_core::{DType, Scalar};
@@ -273,7 +273,7 @@ fn faults_of_elements_are_errors_with_names() {
     let e = c.run(&[w.clone(), Buffer::from_slice(&[0i64, 5], &[2]).unwrap()]).unwrap_err();
     assert_eq!((e.code, e.message.as_str()), ("E804", "index 5 is out of range for axis 0 of `w`, whose size is 5"));
     assert!(e.line.is_some());
-    assert_eq!(c.run(&[w.clone()]).unwrap_err().code, "E803");
+    assert_eq!(c.run(std::slice::from_ref(&w)).unwrap_err().code, "E803");
     assert_eq!(c.run(&[w.clone(), w]).unwrap_err().message, "input 1 is f32[5, 4], the program takes i64[2]");
     let trace = parse("fn f(x: i32[3], y: i32[3]) { z: i32[3] = rem(x, y) return z }");
     let x = Buffer::from_slice(&[7i32, 8, 9], &[3]).unwrap();

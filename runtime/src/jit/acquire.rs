@@ -5,7 +5,7 @@ use crate::bind::Builder;
 use crate::error::Error;
 use crate::scope::{self, Open};
 use crate::tensor::{Cell, Kind, Tensor, View};
-use crate::trace::types::{Guard, ProxyId, ProxyTy, Trace};
+use crate::trace::{Guard, ProxyId, ProxyTy, Trace};
 use crate::tree::{Leaves, Tree, flatten};
 use fulgurite_core::Dim;
 use rustc_hash::FxHashMap;

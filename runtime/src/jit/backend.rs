@@ -4,7 +4,7 @@ use crate::bind;
 use crate::buffer::Buffer;
 use crate::error::{Error, ErrorKind};
 use crate::executors::{self, CompileOptions, Compiled, ExecError, Executor};
-use crate::trace::types::{BoundSymbol, BoundSymbolId, Role, Trace};
+use crate::trace::{BoundSymbol, BoundSymbolId, Role, Trace};
 use fulgurite_core::Name;
 use fulgurite_core::loc::Loc;
 use rustc_hash::FxHashMap;

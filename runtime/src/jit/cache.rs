@@ -6,7 +6,7 @@ use super::stages::Stages;
 use crate::error::Error;
 use crate::scope;
 use crate::tensor::{Kind, Tensor, View};
-use crate::trace::types::{ProxyTy, Trace};
+use crate::trace::{ProxyTy, Trace};
 use crate::tree::{Detail, Fingerprint, Tree, flatten};
 use fulgurite_core::{DType, TensorTy};
 use smallvec::SmallVec;

@@ -7,7 +7,7 @@ use super::traceable::ours;
 use crate::error::{Error, ErrorKind};
 use crate::scope::{self, Open};
 use crate::tensor::{Cell, Tensor, View};
-use crate::trace::types::{ProxyId, ProxyTy, Trace};
+use crate::trace::{ProxyId, ProxyTy, Trace};
 use crate::transforms::{self, Seed};
 use crate::tree::{self, Leaves, Tree, describe, flatten};
 use fulgurite_core::loc::Loc;

@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::scope;
 use crate::symbol::SymbolRef;
 use crate::tensor::{Cell, Kind, Tensor, View};
-use crate::trace::types::{ProxyId, ProxyTy};
+use crate::trace::{ProxyId, ProxyTy};
 use crate::tree::Fingerprint;
 use fulgurite_core::loc::Loc;
 use fulgurite_core::{DType, Value};

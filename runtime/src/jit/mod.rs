@@ -26,7 +26,7 @@ use crate::error::Error;
 use crate::executors::Executor;
 use crate::scope;
 use crate::tensor::{Tensor, View};
-use crate::trace::types::Trace;
+use crate::trace::Trace;
 use crate::tree::{self, Leaves, Tree, Visitor, flatten};
 use acquire::{Acquired, acquire};
 use cache::{Cache, Entry, Key, StateFacts};

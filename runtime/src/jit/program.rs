@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::executors::Executor;
 use crate::tensor::Cell;
 use crate::trace::PrintOptions;
-use crate::trace::types::Trace;
+use crate::trace::Trace;
 use crate::tree::Fingerprint;
 use std::cell::RefCell;
 use std::hash::Hasher;

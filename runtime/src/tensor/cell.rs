@@ -1,7 +1,7 @@
 //! What handles point to: tensors in memory, and values of traces.
 
 use crate::buffer::{Buffer, Sizes};
-use crate::trace::types::{ProxyId, ProxyTy};
+use crate::trace::{ProxyId, ProxyTy};
 use fulgurite_core::{DType, TensorTy};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, RwLock};

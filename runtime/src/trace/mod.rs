@@ -4,12 +4,16 @@
 pub mod arena;
 pub mod parse;
 pub mod print;
+pub mod program;
 pub mod tag;
 pub mod types;
 pub mod verify;
 
 mod lexer;
 
+pub use crate::error::Phase;
+pub use arena::Arena;
 pub use print::PrintOptions;
+pub use program::{EpilogueWrite, Guard, InputCell, Provenance, Trace};
 pub use tag::{Carrier, Event, Policies, Policy, Stage, Tag, TagDecl, TagSet};
 pub use types::*;

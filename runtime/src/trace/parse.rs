@@ -4,8 +4,8 @@
 
 pub use super::lexer::Pos;
 use super::lexer::{Tok, lex};
-use super::types::{Device, Phase, RegionKind, Role};
-use crate::error::Error;
+use super::types::{Device, RegionKind, Role};
+use crate::error::{Error, Phase};
 use fulgurite_core::{DType, Name, Scalar, TensorTy};
 use std::rc::Rc;
 

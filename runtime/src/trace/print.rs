@@ -11,8 +11,10 @@
 //! ```
 //! [`Trace::parse`] reads it back, comments about the user's calls included; times and bodies are for readers only.
 
+use super::program::{Guard, Trace};
 use super::tag::TagSet;
 use super::types::*;
+use crate::error::Phase;
 use fulgurite_core::Value;
 use fulgurite_core::loc::Loc;
 use rustc_hash::FxHashSet;

@@ -1,17 +1,12 @@
-//! The trace's parts: proxies, bound symbols, regions, traces.
-//!
-//! All traces of one acquisition (its stages, bodies, nested `grad` traces) share one append-only [`Arena`], so ids are
-//! program-wide and "the same id through every transform" has a meaning. A [`Trace`] is an ordered list over it.
+//! What a trace is made of: proxies, bound symbols, regions.
 //!
 //! **Invariant:** bound symbols are immutable once in a trace; the Rewriter makes new traces, sharing what it keeps.
 
-pub use super::arena::Arena;
 use super::tag::TagSet;
-pub use crate::error::Phase;
 use crate::symbol::SymbolRef;
 use fulgurite_core::loc::Loc;
 use fulgurite_core::sig::{ArgTy, OutTy, Solved};
-use fulgurite_core::{DType, Dim, Name, TensorTy, Value};
+use fulgurite_core::{DType, Name, TensorTy, Value};
 use std::cell::OnceCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -220,91 +215,6 @@ pub enum RegionKind {
     Autocast(Option<DType>),
 }
 
-/// A condition under which a compiled program may run, printed in the prologue.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Guard {
-    /// Input number `.0` is a tensor of this type.
-    Tensor(usize, TensorType),
-    /// Input number `.0` is a key.
-    Key(usize),
-    /// Input number `.0` is a number of this dtype.
-    Number(usize, DType),
-    /// A part of the arguments that is not a tensor has this hash (its debug print is shown).
-    Fixed(String),
-    /// Two sizes compare like this.
-    Size(Dim, std::cmp::Ordering, Dim),
-    /// These inputs share storage (empty groups so far are not recorded).
-    Alias(Vec<usize>),
-}
-
-/// An input cell: the identity of a mutable tensor.
-#[derive(Clone, Debug)]
-pub struct InputCell {
-    /// The proxy of its value at entry.
-    pub proxy: ProxyId,
-    /// The current version's proxy (writes make new versions).
-    pub version: ProxyId,
-    /// Inputs with the same group may share storage.
-    pub alias_group: usize,
-    /// A path in the user's arguments, `0.blocks.2.qkv.w`, or a captured tensor's number.
-    pub path: Rc<str>,
-    /// Whether the argument was moved in and may be overwritten.
-    pub donated: bool,
-}
-
-/// Writes to inputs after all lines succeeded.
-#[derive(Clone, Debug, PartialEq)]
-pub struct EpilogueWrite {
-    /// The input's position.
-    pub input: usize,
-    /// What is written.
-    pub value: ProxyId,
-    /// When.
-    pub phase: Phase,
-}
-
-/// A program: an ordered list of bound symbols over an arena.
-#[derive(Clone)]
-pub struct Trace {
-    /// `step`, `step.backward`, …
-    pub name: Rc<str>,
-    /// Where its values live.
-    pub arena: Rc<Arena>,
-    /// Inputs, in order.
-    pub inputs: Vec<InputCell>,
-    /// Results, in order.
-    pub outputs: Vec<ProxyId>,
-    /// Lines, in order.
-    pub lines: Vec<Rc<BoundSymbol>>,
-    /// Guards and unpacking.
-    pub prologue: Vec<Guard>,
-    /// Writes to inputs.
-    pub epilogue: Vec<EpilogueWrite>,
-    /// How many of the last outputs are residuals: not results for the user, but what the backward reads.
-    pub saved: usize,
-    /// The scope in which it was opened: gradient mode and autocast around it do not reach inside.
-    pub root: RegionId,
-    /// Proxies with a smaller number may be read without being defined: the trace was opened inside another one.
-    pub outer: u32,
-    /// Which part of a split program it is; `None` before `split`.
-    pub phase: Option<Phase>,
-    /// When it was made: types that a later transform changed are looked up as they were.
-    pub epoch: u32,
-    /// Which transform made it, how long that took (µs), from what.
-    pub provenance: Provenance,
-}
-
-/// Where a trace comes from.
-#[derive(Clone, Debug, Default)]
-pub struct Provenance {
-    /// The transform.
-    pub made_by: &'static str,
-    /// Microseconds.
-    pub micros: u64,
-    /// The stage before.
-    pub from: Option<&'static str>,
-}
-
 impl BoundSymbol {
     /// The positions of its results in [`BoundSymbol::outs`], one range per result of the signature; the new versions
     /// of written arguments stand after the last.
@@ -355,38 +265,6 @@ impl BoundSymbol {
             line.body = OnceCell::from(Some(Rc::new(Body { lines, outs })));
         }
         line
-    }
-}
-
-impl Trace {
-    /// The type that a proxy has in this trace.
-    pub fn ty(&self, id: ProxyId) -> ProxyTy {
-        self.arena.ty_at(id, self.epoch)
-    }
-
-    /// What a trace made from `source` has in common with it; `by` and `started` say who made it.
-    pub(crate) fn adopt(&mut self, source: &Trace, by: &'static str, started: std::time::Instant) {
-        self.name = source.name.clone();
-        self.prologue = source.prologue.clone();
-        self.saved = source.saved;
-        self.root = source.root;
-        self.outer = source.outer;
-        self.phase = source.phase;
-        self.provenance = Provenance {
-            made_by: by,
-            micros: started.elapsed().as_micros() as u64,
-            from: Some(source.provenance.made_by),
-        };
-    }
-
-    /// The proxies of its inputs.
-    pub fn input_proxies(&self) -> impl Iterator<Item = ProxyId> + '_ {
-        self.inputs.iter().map(|i| i.proxy)
-    }
-
-    /// The line that makes `id`, if one of this trace does.
-    pub fn producer(&self, id: ProxyId) -> Option<&Rc<BoundSymbol>> {
-        self.lines.iter().find(|l| l.outs.contains(&id) || l.aux.contains(&id))
     }
 }
 

@@ -1,5 +1,6 @@
 //! What every trace must be, whoever made it. Run after each transform in debug builds; the transform is blamed by name.
 
+use super::program::Trace;
 use super::tag::{Carrier, Tag, TagSet};
 use super::types::*;
 use crate::error::{Error, ErrorKind};

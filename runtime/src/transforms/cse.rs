@@ -7,7 +7,7 @@
 use super::expand::Redirect;
 use crate::error::Error;
 use crate::trace::tag::{Event, Stage};
-use crate::trace::types::*;
+use crate::trace::*;
 use fulgurite_core::Value;
 use rustc_hash::FxHashMap;
 use std::rc::Rc;

@@ -1,7 +1,7 @@
 //! Dead code: lines whose results nobody reads go, dead results of the others are marked.
 
 use crate::error::Error;
-use crate::trace::types::*;
+use crate::trace::*;
 use rustc_hash::FxHashSet;
 use std::rc::Rc;
 use std::time::Instant;

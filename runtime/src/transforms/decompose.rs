@@ -3,7 +3,7 @@
 use super::expand::{Redirect, inline};
 use crate::bind::body_of;
 use crate::error::Error;
-use crate::trace::types::*;
+use crate::trace::*;
 use std::rc::Rc;
 use std::time::Instant;
 

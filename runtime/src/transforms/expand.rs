@@ -1,8 +1,9 @@
 //! Bodies in place of lines: for decomposition, and for composites without a gradient rule.
 
-use super::facts::{Facts, LineRole, body, is_ruleless_composite};
+use super::composite::{body, is_ruleless_composite};
+use super::facts::{Facts, LineRole};
 use crate::error::Error;
-use crate::trace::types::*;
+use crate::trace::*;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::rc::Rc;
 
@@ -94,6 +95,22 @@ pub(super) fn active(
         expansion.line(line, reached, aux)?;
     }
     Ok(expansion.out)
+}
+
+impl Facts {
+    /// The facts of a trace differentiated by `wrt`. Bodies are made where only they know.
+    ///
+    /// # Errors
+    /// What making bodies reports.
+    pub fn of(trace: &Trace, wrt: &[ProxyId]) -> Result<Facts, Error> {
+        let mut map = Redirect::default();
+        let lines = active(&trace.arena, trace.root, &trace.lines, wrt, Mode::Reverse(&trace.outputs), &mut map)?;
+        let outputs: Vec<ProxyId> = trace.outputs.iter().map(|p| map.get(*p)).collect();
+        let mut facts = Facts::sweep(&trace.arena, trace.root, &lines, wrt, &outputs);
+        // a value that was redirected has the facts of what stands for it
+        map.iter().for_each(|(old, new)| facts.copy(old, new));
+        Ok(facts)
+    }
 }
 
 struct Expansion<'a> {

@@ -3,9 +3,7 @@
 //! A forward sweep finds the values through which a gradient is wanted, a backward sweep those that reach an output.
 //! [`Facts::role`] answers for one line from the two. Constant lines are never dropped for being constant.
 
-use crate::bind::body_of;
-use crate::error::Error;
-use crate::trace::types::*;
+use crate::trace::*;
 use fulgurite_core::{Name, Value};
 use std::rc::Rc;
 
@@ -66,28 +64,6 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// The facts of a trace differentiated by `wrt`. Bodies are made where only they know.
-    ///
-    /// # Errors
-    /// What making bodies reports.
-    pub fn of(trace: &Trace, wrt: &[ProxyId]) -> Result<Facts, Error> {
-        let mut map = super::expand::Redirect::default();
-        let mode = super::expand::Mode::Reverse(&trace.outputs);
-        let lines = super::expand::active(&trace.arena, trace.root, &trace.lines, wrt, mode, &mut map)?;
-        let outputs: Vec<ProxyId> = trace.outputs.iter().map(|p| map.get(*p)).collect();
-        let mut facts = Facts::sweep(&trace.arena, trace.root, &lines, wrt, &outputs);
-        // a value that was redirected has the facts of what stands for it
-        for (old, new) in map.iter() {
-            if facts.needs.contains(new) {
-                facts.needs.insert(old);
-            }
-            if facts.reach.contains(new) {
-                facts.reach.insert(old);
-            }
-        }
-        Ok(facts)
-    }
-
     /// The facts of a list of lines, bodies not looked into.
     pub(super) fn sweep(
         arena: &Rc<Arena>,
@@ -111,6 +87,16 @@ impl Facts {
     /// Whether a gradient is wanted through this value: it is a float tensor that depends on what is differentiated.
     pub fn needs_grad(&self, p: ProxyId) -> bool {
         self.needs.contains(p)
+    }
+
+    /// Gives a value the facts of what stands for it.
+    pub(super) fn copy(&mut self, old: ProxyId, new: ProxyId) {
+        if self.needs.contains(new) {
+            self.needs.insert(old);
+        }
+        if self.reach.contains(new) {
+            self.reach.insert(old);
+        }
     }
 
     /// Marks the results of a line that depend on what is differentiated; auxiliary ones too, which gradients read.
@@ -220,25 +206,6 @@ fn path(line: &BoundSymbol, i: usize, o: usize) -> bool {
 /// `g_NAME`: what rules call the cotangent of a result.
 pub(super) fn cotangent_name(out: Name) -> Name {
     Name::new(&format!("g_{out}"))
-}
-
-/// Whether the line must be differentiated through its body: it is a composite, and some active argument has no rule.
-pub(super) fn is_ruleless_composite(line: &BoundSymbol, active: &[bool], jvp: bool) -> bool {
-    let row = line.symbol.row();
-    if !row.is_composite() || row.no_grad.is_some() {
-        return false;
-    }
-    let has_rule = |i: usize| {
-        let arg = row.sig.params[i].name.name;
-        if jvp { row.jvp.iter().any(|(name, _)| *name == arg) } else { line.symbol.vjp_rule(arg).is_some() }
-    };
-    active.iter().enumerate().any(|(i, active)| *active && !has_rule(i))
-}
-
-/// The body of a line that has one.
-pub(super) fn body(arena: &Rc<Arena>, line: &BoundSymbol) -> Result<Rc<Body>, Error> {
-    let none = || Error::bug("E706", format!("`{}` has no body", line.symbol.name()));
-    body_of(arena, line)?.ok_or_else(none)
 }
 
 /// The proxies of a value, in order.

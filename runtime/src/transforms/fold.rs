@@ -6,7 +6,7 @@
 use crate::bind::Rewriter;
 use crate::error::Error;
 use crate::trace::tag::Stage;
-use crate::trace::types::*;
+use crate::trace::*;
 use fulgurite_core::promote::promote;
 use fulgurite_core::sig::Item;
 use fulgurite_core::{DType, Name, Scalar, TensorTy, Value};

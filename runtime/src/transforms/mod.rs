@@ -8,6 +8,7 @@
 //! | [`dce::dce`], [`cse::cse`], [`fold::fold`] | dead lines, equal lines, algebra with literal numbers |
 //! | [`decompose::decompose`] | bodies in place of lines |
 
+mod composite;
 pub mod cse;
 pub mod dce;
 pub mod decompose;
@@ -26,12 +27,13 @@ pub use decompose::decompose;
 pub use facts::{Facts, LineRole, Reason};
 pub use fold::fold;
 pub use jvp::{Jvp, jvp};
+pub use pullback::Seed;
 pub use split::{Split, split};
-pub use vjp::{Cotangent, Joint, Seed, joint, value_and_grad};
+pub use vjp::{Cotangent, Joint, joint, value_and_grad};
 
 use crate::error::Error;
-use crate::trace::types::*;
 use crate::trace::verify;
+use crate::trace::*;
 use std::rc::Rc;
 use std::time::Instant;
 

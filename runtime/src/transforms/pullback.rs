@@ -2,14 +2,26 @@
 
 use super::facts::{Facts, LineRole, proxies};
 use super::rules::{self, Site};
-use super::vjp::Seed;
 use crate::bind::{self, Builder, Context, body_of_scalar};
 use crate::error::{Error, ErrorKind};
 use crate::trace::tag::{Event, Policy, Stage, Tag, TagSet};
-use crate::trace::types::*;
+use crate::trace::*;
 use fulgurite_core::{Name, Scalar, Value};
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
+
+/// Where the cotangent of an output comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Seed {
+    /// It is zero.
+    Zero,
+    /// Ones.
+    Ones,
+    /// A new input of the joint trace.
+    Input,
+    /// This value, which the trace reads already.
+    Value(ProxyId),
+}
 
 /// How the lines that a sweep makes are marked.
 #[derive(Clone, Copy)]

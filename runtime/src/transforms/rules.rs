@@ -6,7 +6,7 @@
 use super::facts::cotangent_name;
 use crate::bind::Builder;
 use crate::error::Error;
-use crate::trace::types::*;
+use crate::trace::*;
 use fulgurite_core::derive::differentiable;
 use fulgurite_core::eval::tensor::{self, Machine};
 use fulgurite_core::lang::ast::Block;

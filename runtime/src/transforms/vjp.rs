@@ -5,11 +5,11 @@
 
 use super::expand::{self, Mode, Redirect};
 use super::facts::{Facts, LineRole};
-use super::pullback::{Pullback, Style, with_aux};
+use super::pullback::{Pullback, Seed, Style, with_aux};
 use crate::bind::Builder;
 use crate::error::{Error, ErrorKind};
-use crate::trace::types::*;
 use crate::trace::verify;
+use crate::trace::*;
 use rustc_hash::FxHashSet;
 use std::time::Instant;
 
@@ -19,19 +19,6 @@ pub enum Cotangent {
     /// Zero.
     Zero,
     /// This value.
-    Value(ProxyId),
-}
-
-/// Where the cotangent of an output comes from.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Seed {
-    /// It is zero.
-    Zero,
-    /// Ones.
-    Ones,
-    /// A new input of the joint trace.
-    Input,
-    /// This value, which the trace reads already.
     Value(ProxyId),
 }
 

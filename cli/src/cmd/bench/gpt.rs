@@ -84,7 +84,7 @@ impl Gpt {
     /// `x: i64[b, t]`, `y: i64[b, t]`
     fn loss(&self, x: &Tensor, y: &Tensor) -> Tensor {
         let [b, t] = x.dims();
-        let mut h = self.tok.at(x) + self.pos.at(&ops::arange(t.value()));
+        let mut h = self.tok.at(x) + self.pos.at(&ops::arange(t));
         for l in &self.blocks {
             let qkv = l.qkv.at(&l.ln1.at(&h)).reshape((b, t, 3 * self.heads, -1));
             let [q, k, v] = qkv.transpose(1, 2).chunk_with(ops::Chunk { dim: 1.into() });

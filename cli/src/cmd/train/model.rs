@@ -49,7 +49,7 @@ impl Gpt {
     /// constant.
     pub fn logits(&self, x: &Tensor) -> Tensor {
         let [b, t] = x.dims();
-        let mut h = self.tok.at(x) + self.pos.at(&ops::arange(t.value()));
+        let mut h = self.tok.at(x) + self.pos.at(&ops::arange(t));
         for (i, l) in self.blocks.iter().enumerate() {
             h = named(&format!("block[{i}]"), || l.at(&h, b, t, self.heads));
         }

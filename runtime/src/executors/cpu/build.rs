@@ -1,22 +1,23 @@
 //! Claimed lines to a program: values, pieces, items, steps, plan.
 
+use super::compiled::{Compiled, Output, Parts, StepInfo};
 use super::fuse::{Form, Fuser, Item, Opaque};
 use super::graph::ValueId;
-use super::graph::convert::{LineIo, RowKernel, convert};
+use super::graph::convert::{LineIo, convert};
 use super::graph::piece::Values;
+use super::graph::row::RowKernel;
 use super::kern::Isa;
 use super::layout::Layout;
 use super::loops::{self, Env};
 use super::product::Product;
 use super::scan::ScanStep;
-use crate::executors::compiled::{Compiled, Output, Parts, StepInfo};
+use super::step::{KernelStep, Step};
 use crate::executors::line::stored;
 use crate::executors::partition::{Claimed, Partition};
 use crate::executors::require::{Assert, Check};
-use crate::executors::step::{KernelStep, Step};
 use crate::executors::{CompileOptions, ExecError, Line};
 use crate::trace::Trace;
-use crate::trace::types::{BoundSymbolId, ProxyId};
+use crate::trace::{BoundSymbolId, ProxyId};
 use fulgurite_core::DType;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;

@@ -103,6 +103,8 @@ unsafe fn dots<const FMA: bool>(p: &Few, a: *const f32, b: *const f32, c: *mut f
     }
 }
 
+// Indices step through registers and memory at once, and their constant bounds are what is unrolled.
+#[allow(clippy::needless_range_loop)]
 #[inline(always)]
 unsafe fn dot_rows<const FMA: bool, const M: usize>(p: &Few, a: *const f32, row: *const f32, c: *mut f32, j: usize) {
     let mut acc = [[0f32; LANES]; M];

@@ -3,7 +3,7 @@
 use super::graph::ValueId;
 use super::graph::piece::Values;
 use super::plan::{self, Request};
-use crate::executors::step::Step;
+use super::step::Step;
 use rustc_hash::FxHashMap;
 
 /// Where a storage is.
@@ -128,8 +128,7 @@ impl<'a> Layout<'a> {
         let (home, donors) = self.successions(&bytes, &input, &leaves);
         // A chain of successors uses its first memory from its first step to its last.
         let mut life = self.life.clone();
-        for i in 0..n {
-            let h = home[i];
+        for (i, &h) in home.iter().enumerate() {
             life[h] = (life[h].0.min(self.life[i].0), life[h].1.max(self.life[i].1));
         }
         let mut requests: Vec<Request> = (0..n)

@@ -5,6 +5,7 @@
 //! and steps get one memory plan ([`plan`]). Sizes are known, so all of this is done once.
 
 mod build;
+mod compiled;
 mod few;
 pub mod fuse;
 pub mod graph;
@@ -15,10 +16,11 @@ pub mod loops;
 pub mod plan;
 pub mod product;
 pub mod scan;
+mod step;
 pub mod threads;
 
 pub(crate) use build::build;
-pub use kern::fill::site_word;
+pub use compiled::{Compiled, Description, StepInfo};
 pub use threads::{set_threads, threads};
 
 use super::{Claim, Executor, Line};

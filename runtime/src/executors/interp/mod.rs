@@ -3,9 +3,8 @@
 //! It runs what `fulgurite_core::eval::nest` evaluates: loops over scalar expressions. Each result is rounded to its
 //! dtype once, so a line differs from another executor's by what that one rounds in between.
 
-use super::{Claim, ExecError, Executor, Kernel, Line, TensorMut, TensorRef};
+use super::{Claim, ExecError, Executor, Kernel, Line, TensorMut, TensorRef, site_word};
 use crate::buffer::Buffer;
-use crate::executors::cpu::site_word;
 use fulgurite_core::builtins::cast_scalar;
 use fulgurite_core::eval::nest::{Array, Data, NestError, run};
 use fulgurite_core::nest::{Nest, SExpr, SOp, SOutside};

@@ -5,9 +5,8 @@
 
 use super::super::graph::piece::{Out, Place};
 use super::super::graph::{DimSet, Graph, Index, NodeId, Op};
-use super::group::Group;
+use super::needs::{live, placed};
 use fulgurite_core::lang::ast::Red;
-use smallvec::SmallVec;
 
 /// Most nodes of a program: beyond, its registers leave the fast cache.
 const MAX_NODES: usize = 512;
@@ -42,9 +41,8 @@ pub fn row_dims(graph: &Graph) -> Option<Option<DimSet>> {
     Some(rows)
 }
 
-/// Whether the group can run as one program.
-pub fn fits(group: &Group) -> bool {
-    let graph = &group.graph;
+/// Whether a graph with these results can run as one program.
+pub fn fits(graph: &Graph, outs: &[Out]) -> bool {
     if graph.nodes.len() > MAX_NODES {
         return false;
     }
@@ -53,17 +51,17 @@ pub fn fits(group: &Group) -> bool {
     if rows.is_some_and(|r| size(r) > MAX_ROW) {
         return false;
     }
-    let live = live(group);
+    let live = live(graph, outs);
     let mut all = DimSet::EMPTY;
     for (node, live) in graph.nodes.iter().zip(&live) {
         if *live {
             all = all.union(node.dims);
         }
     }
-    for out in &group.outs {
-        all = all.union(out_dims(group, out));
+    for out in outs {
+        all = all.union(out_dims(graph, out));
     }
-    if all.len() > MAX_LOOPS || rows.is_some_and(|r| !runs_along(group, &live, r)) {
+    if all.len() > MAX_LOOPS || rows.is_some_and(|r| !runs_along(graph, &live, r)) {
         return false;
     }
     for (node, live) in graph.nodes.iter().zip(&live) {
@@ -79,7 +77,9 @@ pub fn fits(group: &Group) -> bool {
             _ => {
                 let repeated = size(all) / size(node.dims).max(1);
                 let few = size(node.dims) * 16 <= size(all);
-                if !(few && (16..=usize::MAX).contains(&repeated) && constant_along_lines(group, node.dims, all, rows))
+                if !(few
+                    && (16..=usize::MAX).contains(&repeated)
+                    && constant_along_lines(graph, outs, node.dims, all, rows))
                 {
                     return false;
                 }
@@ -88,8 +88,8 @@ pub fn fits(group: &Group) -> bool {
     }
     // What adds up is added once for every run of the loops: more loops than its own would add it again.
     let real = |d: DimSet| d.iter().filter(|d| graph.sizes[*d as usize] > 1).collect::<DimSet>();
-    let again = |o: &Out| matches!(o.place, Place::Scatter { .. }) && real(out_dims(group, o)) != real(all);
-    if group.outs.iter().any(again) {
+    let again = |o: &Out| matches!(o.place, Place::Scatter { .. }) && real(out_dims(graph, o)) != real(all);
+    if outs.iter().any(again) {
         return false;
     }
     for (node, _) in graph.nodes.iter().zip(&live).filter(|(_, live)| **live) {
@@ -103,17 +103,16 @@ pub fn fits(group: &Group) -> bool {
     }
     // A reduction is finished behind the walk that places elements.
     let unfinished = |n: NodeId| matches!(graph.node(n).op, Op::Reduce { .. });
-    if group.outs.iter().any(|o| matches!(o.place, Place::Scatter { .. }) && placed(o).into_iter().any(unfinished)) {
+    if outs.iter().any(|o| matches!(o.place, Place::Scatter { .. }) && placed(o).into_iter().any(unfinished)) {
         return false;
     }
     // Elements that replace each other have an order of their own.
-    let ordered = group.outs.iter().any(|o| matches!(o.place, Place::Scatter { replace: true, .. }));
-    !(ordered && group.outs.len() > 1)
+    let ordered = outs.iter().any(|o| matches!(o.place, Place::Scatter { replace: true, .. }));
+    !(ordered && outs.len() > 1)
 }
 
 /// Whether most of what is read lies along rows, so that walking over rows is walking over memory.
-fn runs_along(group: &Group, live: &[bool], rows: DimSet) -> bool {
-    let graph = &group.graph;
+fn runs_along(graph: &Graph, live: &[bool], rows: DimSet) -> bool {
     let (mut along, mut across) = (0usize, 0usize);
     for (node, live) in graph.nodes.iter().zip(live) {
         let Op::Load(l) = &node.op else { continue };
@@ -128,15 +127,15 @@ fn runs_along(group: &Group, live: &[bool], rows: DimSet) -> bool {
 }
 
 /// Whether values over `dims` do not vary along the fastest loop, so that they cost once per line.
-fn constant_along_lines(group: &Group, dims: DimSet, all: DimSet, rows: Option<DimSet>) -> bool {
+fn constant_along_lines(graph: &Graph, outs: &[Out], dims: DimSet, all: DimSet, rows: Option<DimSet>) -> bool {
     match rows {
         // Repeated for rows that differ in loops outside of `dims`: only if those are few.
         Some(r) => dims.meet(r).is_empty() && dims.within(all.minus(r)),
         None => {
             // The fastest loop: the last dim of the widest result.
-            let fastest = (group.outs.iter())
+            let fastest = (outs.iter())
                 .filter_map(|o| match &o.place {
-                    Place::Axes(axes) if group.graph.node(o.node).dims == all => axes.iter().flatten().last().copied(),
+                    Place::Axes(axes) if graph.node(o.node).dims == all => axes.iter().flatten().last().copied(),
                     _ => None,
                 })
                 .next();
@@ -151,38 +150,13 @@ fn is_free(op: &Op) -> bool {
 }
 
 /// The loops over which a result is stored.
-fn out_dims(group: &Group, out: &Out) -> DimSet {
+fn out_dims(graph: &Graph, out: &Out) -> DimSet {
     match &out.place {
         Place::Axes(axes) => axes.iter().flatten().copied().collect(),
         Place::Scatter { idx, order, .. } => {
-            let nodes = placed(out).into_iter().map(|n| group.graph.node(n).dims);
+            let nodes = placed(out).into_iter().map(|n| graph.node(n).dims);
             let affine = idx.iter().filter_map(|i| if let Index::Affine(a) = i { Some(a.dims()) } else { None });
             nodes.chain(affine).fold(order.iter().copied().collect(), DimSet::union)
         }
     }
-}
-
-/// The nodes that a result is made of: its elements, and for those that are placed, where.
-pub fn placed(out: &Out) -> SmallVec<[NodeId; 4]> {
-    let mut nodes: SmallVec<[NodeId; 4]> = SmallVec::from_slice(&[out.node]);
-    if let Place::Scatter { idx, mask, .. } = &out.place {
-        nodes.extend(idx.iter().filter_map(|i| if let Index::Node(n) = i { Some(*n) } else { None }));
-        nodes.extend(*mask);
-    }
-    nodes
-}
-
-/// Nodes that some result needs.
-pub fn live(group: &Group) -> Vec<bool> {
-    let mut live = vec![false; group.graph.nodes.len()];
-    let mut mark = |n: NodeId| live[n as usize] = true;
-    for out in &group.outs {
-        placed(out).into_iter().for_each(&mut mark);
-    }
-    for at in (0..live.len()).rev() {
-        if live[at] {
-            group.graph.nodes[at].op.for_each_arg(&mut |a| live[a as usize] = true);
-        }
-    }
-    live
 }

@@ -26,7 +26,7 @@ impl Form {
     pub fn is_dense(&self, ty: &ValueTy, root: &ValueTy) -> bool {
         let dense = row_major(&ty.shape);
         let same = (self.strides.iter().zip(&dense).zip(&ty.shape)).all(|((a, b), n)| *n == 1 || a == b);
-        self.offset == 0 && same && ty.len() == root.len()
+        self.offset == 0 && same && ty.elements() == root.elements()
     }
 }
 

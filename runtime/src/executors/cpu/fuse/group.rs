@@ -2,7 +2,7 @@
 
 use super::super::graph::piece::{Fragment, Out, Place};
 use super::super::graph::{Affine, Axis, Dim, DimSet, Graph, Index, Load, MAX_DIMS, NodeId, Op, ValueId};
-use super::fits;
+use super::{fits, needs};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::rc::Rc;
@@ -42,13 +42,13 @@ impl Group {
     /// The group with a fragment added, if its loops can be those of the group.
     pub fn with(&self, fragment: &Rc<Fragment>) -> Option<Group> {
         let mut trial = self.clone();
-        (trial.add(fragment) && fits::fits(&trial)).then_some(trial)
+        (trial.add(fragment) && fits::fits(&trial.graph, &trial.outs)).then_some(trial)
     }
 
     /// The group with all parts of another one added.
     pub fn joined(&self, other: &Group) -> Option<Group> {
         let mut trial = self.clone();
-        (other.parts.iter().all(|p| trial.add(p)) && fits::fits(&trial)).then_some(trial)
+        (other.parts.iter().all(|p| trial.add(p)) && fits::fits(&trial.graph, &trial.outs)).then_some(trial)
     }
 
     /// Every value that it reads from memory.
@@ -58,7 +58,7 @@ impl Group {
 
     /// What its results need from memory.
     pub fn live_reads(&self) -> Vec<ValueId> {
-        self.reads_of(&fits::live(self))
+        self.reads_of(&live(self))
     }
 
     fn reads_of(&self, of: &[bool]) -> Vec<ValueId> {
@@ -169,6 +169,11 @@ impl Group {
     }
 }
 
+/// The nodes of a group that some result needs.
+pub fn live(group: &Group) -> Vec<bool> {
+    needs::live(&group.graph, &group.outs)
+}
+
 /// The search for a map from a fragment's dims to those of a group.
 struct Unify<'a> {
     group: &'a mut Group,
@@ -248,10 +253,10 @@ impl Unify<'_> {
                     return None;
                 }
                 let n = self.group.graph.sizes[g as usize];
-                if rest % n == 0 {
+                if rest.is_multiple_of(n) {
                     digits.insert(0, g);
                     rest /= n;
-                } else if n % rest == 0 {
+                } else if n.is_multiple_of(rest) {
                     let (hi, lo) = self.group.split(g, rest)?;
                     digits.insert(0, lo);
                     theirs.push(hi);

@@ -11,14 +11,16 @@ mod bits;
 mod fits;
 pub mod forms;
 pub mod group;
+mod needs;
 
 use super::graph::piece::{Contract, Fragment, Out, Piece, Place, Scan, Slow, Values};
 use super::graph::{Affine, Axis, Graph, Index, Op, ValueId};
 use crate::executors::interp::NestKernel;
 use bits::BitSet;
-pub use fits::{live, placed, row_dims};
+pub use fits::row_dims;
 pub use forms::Form;
-pub use group::Group;
+pub use group::{Group, live};
+pub use needs::placed;
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -38,7 +40,7 @@ pub enum Item {
     /// A fusion (or one map alone).
     Group(Group),
     /// A product.
-    Contract(Contract),
+    Contract(Box<Contract>),
     /// A scan.
     Scan(Scan),
     /// Somebody else's kernel.

@@ -5,8 +5,9 @@
 //! made. What has no graph is left to the oracle, with the reason.
 
 use super::piece::{Fragment, Out, Piece, Place, Slow, Values};
-pub use super::row::RowKernel;
-use super::{Affine, Axis, Dim, Graph, Index, Load, NodeId, Op, ValueId};
+use super::row::{RowArg, RowKernel};
+use super::vars;
+use super::{Affine, Axis, Dim, Graph, Index, Load, NodeId, Op, RowCall, ValueId};
 use fulgurite_core::builtins::Builtin;
 use fulgurite_core::nest::{Nest, SExpr, SNode, SOp, SOutside};
 use fulgurite_core::{DType, Scalar};
@@ -144,7 +145,7 @@ impl<'a> Converter<'a> {
         if line.tensors.len() != nest.ranks.len() && !nest.pointwise {
             return Err("the nest has other tensors");
         }
-        let digits = super::filter::split_vars(nest);
+        let digits = vars::split_vars(nest);
         Ok(Converter { line, values, pieces: Vec::new(), digits, ranges: vec![None; nest.vars.len()] })
     }
 
@@ -349,8 +350,36 @@ impl<'a> Converter<'a> {
         })
     }
 
+    /// Result `out` of `outs` by the row's kernel, in registers of `ty`.
+    fn row_call(
+        &mut self,
+        s: &mut Scope,
+        kernel: &RowKernel,
+        out: usize,
+        outs: usize,
+        ty: DType,
+    ) -> Result<NodeId, Why> {
+        let mut args = SmallVec::new();
+        for a in &kernel.args {
+            args.push(match *a {
+                RowArg::Elem(tensor, d) => self.elem(s, tensor, d)?,
+                RowArg::Number(x, d) => s.graph.constant(x, d),
+            });
+        }
+        let call = RowCall {
+            symbol: kernel.symbol,
+            variant: kernel.variant,
+            dtype: kernel.dtype,
+            args,
+            nums: kernel.nums.clone(),
+            out: out as u8,
+            outs: outs as u8,
+        };
+        Ok(s.graph.add(Op::Row(call), ty))
+    }
+
     /// The element at the implicit position.
-    pub(super) fn elem(&mut self, s: &mut Scope, tensor: usize, ty: DType) -> Result<NodeId, Why> {
+    fn elem(&mut self, s: &mut Scope, tensor: usize, ty: DType) -> Result<NodeId, Why> {
         let value = *self.line.tensors.get(tensor).ok_or("a tensor is missing")?;
         let v = self.values.ty(value);
         let lead = s.position.len().checked_sub(v.shape.len()).ok_or("an argument has more axes than the result")?;
@@ -477,7 +506,7 @@ impl<'a> Converter<'a> {
 
     /// The position in memory order that indices name, if they are made from one that is in range.
     fn flat_position(&self, s: &Scope, idx: &[SExpr], shape: &[usize]) -> Option<Affine> {
-        let position = self.affine(s, super::filter::flat_position(idx, shape)?)?;
+        let position = self.affine(s, vars::flat_position(idx, shape)?)?;
         let (lo, hi) = position.range(&s.graph.sizes);
         let inside = lo >= 0 && hi < shape.iter().product::<usize>() as i64;
         // nothing is known of what stands for an axis of size 1
@@ -488,7 +517,7 @@ impl<'a> Converter<'a> {
     /// The tensor as a value of one axis.
     fn flat(&mut self, value: ValueId) -> ValueId {
         let ty = self.values.ty(value).clone();
-        let flat = self.values.add(ty.dtype, &[ty.len()]);
+        let flat = self.values.add(ty.dtype, &[ty.elements()]);
         self.pieces.push(Piece::Flat(value, flat));
         flat
     }

@@ -11,7 +11,8 @@ pub mod convert;
 mod filter;
 pub mod piece;
 mod reduce;
-mod row;
+pub mod row;
+mod vars;
 
 pub use affine::{Affine, Dim, DimSet, MAX_DIMS};
 
@@ -33,6 +34,8 @@ pub type ValueId = u32;
 pub type Axis = SmallVec<[Dim; 2]>;
 
 /// What a node computes. Register types are those of computations: bool, the integers, f32, f64.
+// Loads are the commonest nodes and the largest: boxed, most nodes would cost an allocation.
+#[allow(clippy::large_enum_variant)]
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Op {
     /// A constant of the node's type.

@@ -20,12 +20,12 @@ pub struct ValueTy {
 
 impl ValueTy {
     /// Number of elements.
-    pub fn len(&self) -> usize {
+    pub fn elements(&self) -> usize {
         self.shape.iter().product()
     }
     /// Bytes of all elements.
     pub fn bytes(&self) -> usize {
-        self.len() * self.dtype.size()
+        self.elements() * self.dtype.size()
     }
 }
 
@@ -61,7 +61,7 @@ pub enum Piece {
     /// Scalar operations over dims.
     Map(Fragment),
     /// A sum of products of two loads.
-    Contract(Contract),
+    Contract(Box<Contract>),
     /// Reductions of all elements up to each.
     Scan(Scan),
     /// The elements of a value in row-major order, as a value of one axis: (of what, the flat one).
@@ -94,6 +94,8 @@ pub struct Out {
 
 /// Where the elements of a node go.
 #[derive(Clone, Debug)]
+// One a result, and few results: a box would save nothing and cost an allocation each.
+#[allow(clippy::large_enum_variant)]
 pub enum Place {
     /// The dims that make up each axis.
     Axes(Vec<Axis>),

@@ -1,8 +1,9 @@
 //! Reductions of a nest: contraction, scan, scatter, or a reduction of a map.
 
 use super::convert::{Bound, Converter, Scope, Why};
-use super::filter::{Placement, conjuncts, mentions, walk};
+use super::filter::Placement;
 use super::piece::{Chunk, Contract, Fragment, Out, Piece, Place, Scan};
+use super::vars::{conjuncts, mentions, walk};
 use super::{Affine, Axis, Dim, DimSet, Graph, Index, Load, NodeId, Op, ValueId};
 use fulgurite_core::builtins::Builtin;
 use fulgurite_core::eval::nest::neutral;
@@ -216,7 +217,7 @@ impl Converter<'_> {
             *load = packed;
         }
         let out = self.temporary(&r.free, r.ty);
-        self.pieces.push(Piece::Contract(Contract {
+        self.pieces.push(Piece::Contract(Box::new(Contract {
             sizes,
             a,
             b,
@@ -224,7 +225,7 @@ impl Converter<'_> {
             reduced: reduced.iter().collect(),
             out,
             chunk,
-        }));
+        })));
         Ok(Some(out))
     }
 

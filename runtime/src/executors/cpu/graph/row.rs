@@ -1,7 +1,5 @@
 //! Kernels that codegen compiled from whole expressions of pointwise rows.
 
-use super::convert::{Converter, Scope, Why};
-use super::{NodeId, Op, RowCall};
 use crate::executors::Line;
 use crate::executors::cpu::kern::Isa;
 use crate::executors::cpu::kernels;
@@ -14,16 +12,21 @@ use smallvec::SmallVec;
 /// A row's kernel, and what a line passes to it.
 #[derive(Clone, Debug)]
 pub struct RowKernel {
-    symbol: Name,
-    variant: Name,
-    dtype: DType,
-    args: Vec<RowArg>,
-    nums: SmallVec<[u64; 2]>,
+    /// The row.
+    pub symbol: Name,
+    /// Its variant.
+    pub variant: Name,
+    /// Compute dtype.
+    pub dtype: DType,
+    /// What is passed.
+    pub args: Vec<RowArg>,
+    /// Run-time numbers as words.
+    pub nums: SmallVec<[u64; 2]>,
 }
 
 /// An argument of a row's kernel.
 #[derive(Clone, Copy, Debug)]
-enum RowArg {
+pub enum RowArg {
     /// An element of this tensor, as this dtype.
     Elem(usize, DType),
     /// A number, as this dtype.
@@ -57,35 +60,5 @@ impl RowKernel {
         }
         let nums = numbers(row, &solved.env).into_iter().map(|n| Some(n?.as_f64().to_bits())).collect::<Option<_>>()?;
         Some(RowKernel { symbol: Name::new(line.name()), variant: Name::new(&variant), dtype, args, nums })
-    }
-}
-
-impl Converter<'_> {
-    /// Result `out` of `outs` by the row's kernel, in registers of `ty`.
-    pub(super) fn row_call(
-        &mut self,
-        s: &mut Scope,
-        kernel: &RowKernel,
-        out: usize,
-        outs: usize,
-        ty: DType,
-    ) -> Result<NodeId, Why> {
-        let mut args = SmallVec::new();
-        for a in &kernel.args {
-            args.push(match *a {
-                RowArg::Elem(tensor, d) => self.elem(s, tensor, d)?,
-                RowArg::Number(x, d) => s.graph.constant(x, d),
-            });
-        }
-        let call = RowCall {
-            symbol: kernel.symbol,
-            variant: kernel.variant,
-            dtype: kernel.dtype,
-            args,
-            nums: kernel.nums.clone(),
-            out: out as u8,
-            outs: outs as u8,
-        };
-        Ok(s.graph.add(Op::Row(call), ty))
     }
 }

@@ -47,6 +47,8 @@ macro_rules! truncating {
             }
         }
         impl To<i64> for $f {
+            // Written as the comparison above, of which one end is open.
+            #[allow(clippy::manual_range_contains)]
             #[inline(always)]
             fn to(self) -> i64 {
                 if self >= $wide_below && self < $wide_above {

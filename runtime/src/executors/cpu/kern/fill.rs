@@ -118,12 +118,6 @@ pub unsafe fn uniform_at(dst: *mut u8, positions: *const u8, n: usize, seed: u64
     }
 }
 
-/// The stream word of a key at a line's site: what separates the draws of calls that share a key.
-pub fn site_word(stream: i64, site: u64) -> u64 {
-    // An odd multiplier: different sites give different words. Site 0 leaves the stream as it is.
-    (stream as u64).wrapping_add(site.wrapping_mul(0x9E37_79B9_7F4A_7C15))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -156,6 +156,8 @@ pub fn add_line_fn(dtype: DType, isa: Isa) -> add_line::Fn {
 ///
 /// # Safety
 /// The pointer holds `n` elements of `dtype`.
+// It compares every element with 0; nothing is looked for.
+#[allow(clippy::manual_contains)]
 pub unsafe fn any_zero(dtype: DType, src: *const u8, n: usize) -> bool {
     with_register!(dtype, T => {
         // SAFETY: the caller's.

@@ -155,6 +155,8 @@ fold! {
 
 multi! {
     /// Folds a line into an accumulator.
+    // Lanes are registers: indices step through them and memory at once.
+    #[allow(clippy::needless_range_loop)]
     unsafe fn line<T: Elem, F: Fold>(src: *const u8, n: usize, acc: *mut u8) {
         // SAFETY: the caller's pointers hold `n` elements and one accumulator.
         unsafe {

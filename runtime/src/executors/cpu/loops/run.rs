@@ -10,6 +10,7 @@ use super::super::kern::{fill, reduce};
 use super::program::*;
 use crate::buffer::pool::Block;
 use crate::executors::cpu::threads;
+use crate::executors::site_word;
 use fulgurite_core::builtins::{Builtin, cast_scalar, eval_bool, eval_f64, eval_int};
 use fulgurite_core::lang::ast::Red;
 use fulgurite_core::{DType, Scalar};
@@ -531,7 +532,7 @@ impl Worker<'_> {
                 }
                 Step::Uniform { f, dst, key, site, draw, at } => {
                     let words = self.at(*key) as *const i64;
-                    let (seed, stream) = (words.read() as u64, fill::site_word(words.add(1).read(), *site));
+                    let (seed, stream) = (words.read() as u64, site_word(words.add(1).read(), *site));
                     let dst = self.slot(*dst);
                     match at {
                         Positions::Lin(lin) if lin.coefs[geo.col_loop] == 1 || geo.cols == 1 => {

@@ -1,10 +1,10 @@
 //! The steps of a compiled program.
 
-use super::cpu::loops::{Fault, Memory, Program};
-use super::cpu::product::Product;
-use super::cpu::scan::ScanStep;
-use super::{ExecError, Kernel, TensorMut, TensorRef};
+use super::loops::{Fault, Memory, Program};
+use super::product::Product;
+use super::scan::ScanStep;
 use crate::buffer::Sizes;
+use crate::executors::{ExecError, Kernel, TensorMut, TensorRef};
 use fulgurite_core::DType;
 use std::sync::Arc;
 

@@ -1,13 +1,13 @@
 //! A compiled program: what runs.
 
-use super::ExecError;
-use super::cpu::layout::{Storage, Where};
-use super::cpu::loops::{Fault, Memory};
-use super::cpu::threads;
+use super::layout::{Storage, Where};
+use super::loops::{Fault, Memory};
 use super::step::{Step, Stopped};
+use super::threads;
 use crate::buffer::pool::{Block, OutOfMemory};
 use crate::buffer::{Buffer, Sizes};
-use crate::trace::types::BoundSymbolId;
+use crate::executors::ExecError;
+use crate::trace::BoundSymbolId;
 use fulgurite_core::DType;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;

@@ -1,0 +1,30 @@
+//! What results need: the nodes that they are made of.
+
+use super::super::graph::piece::{Out, Place};
+use super::super::graph::{Graph, Index, NodeId};
+use smallvec::SmallVec;
+
+/// The nodes that a result is made of: its elements, and for those that are placed, where.
+pub fn placed(out: &Out) -> SmallVec<[NodeId; 4]> {
+    let mut nodes: SmallVec<[NodeId; 4]> = SmallVec::from_slice(&[out.node]);
+    if let Place::Scatter { idx, mask, .. } = &out.place {
+        nodes.extend(idx.iter().filter_map(|i| if let Index::Node(n) = i { Some(*n) } else { None }));
+        nodes.extend(*mask);
+    }
+    nodes
+}
+
+/// Nodes that some result needs.
+pub fn live(graph: &Graph, outs: &[Out]) -> Vec<bool> {
+    let mut live = vec![false; graph.nodes.len()];
+    let mut mark = |n: NodeId| live[n as usize] = true;
+    for out in outs {
+        placed(out).into_iter().for_each(&mut mark);
+    }
+    for at in (0..live.len()).rev() {
+        if live[at] {
+            graph.nodes[at].op.for_each_arg(&mut |a| live[a as usize] = true);
+        }
+    }
+    live
+}
