@@ -15,7 +15,7 @@ static FULGURITE: LazyLock<PathBuf> = LazyLock::new(|| {
     let text = String::from_utf8_lossy(&built.stdout);
     let errors = String::from_utf8_lossy(&built.stderr);
     let executable = text.lines().filter_map(|l| serde_json::from_str::<serde_json::Value>(l).ok());
-    let found = executable.filter_map(|m| m["executable"].as_str().map(PathBuf::from)).last();
+    let found = executable.filter_map(|m| m["executable"].as_str().map(PathBuf::from)).next_back();
     found.unwrap_or_else(|| panic!("the command was not built:\n{errors}"))
 });
 

@@ -27,7 +27,7 @@ const DTYPES: &[Option<DType>] = &[
 
 fn wish(case: usize) -> Wish {
     let dtype = DTYPES[case % DTYPES.len()];
-    Wish { dtype, values: Values::of_case(case), numbers: case % 4 == 0, empty: true, case }
+    Wish { dtype, values: Values::of_case(case), numbers: case.is_multiple_of(4), empty: true, case }
 }
 
 /// `cpu` (tile kernels, products, fusions of a composite's lines) and `interp` against the row's own text.
