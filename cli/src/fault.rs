@@ -35,13 +35,13 @@ pub struct Fault {
     /// What is wrong, in one sentence: lower case, no full stop, true by itself.
     pub claim: String,
     /// The part of an expression that it is about.
-    pub excerpt: Option<Excerpt>,
+    pub excerpt: Option<Box<Excerpt>>,
     /// The `=` lines.
     pub notes: Vec<String>,
     /// What to do.
     pub helps: Vec<String>,
     /// The whole text, where the library made it.
-    pub text: Option<String>,
+    pub text: Option<Box<str>>,
 }
 
 impl Fault {
@@ -86,7 +86,7 @@ impl Fault {
         if self.text.is_some() || self.excerpt.is_some() {
             return self;
         }
-        Fault { excerpt: Some(Excerpt::new(text, at)), ..self }
+        Fault { excerpt: Some(Box::new(Excerpt::new(text, at))), ..self }
     }
 
     /// It as an object, for `--json`.
@@ -116,7 +116,7 @@ impl From<fulgurite::Error> for Fault {
             excerpt: None,
             notes: e.notes().to_vec(),
             helps: e.helps().to_vec(),
-            text: located.then(|| e.to_string()),
+            text: located.then(|| e.to_string().into_boxed_str()),
         }
     }
 }
