@@ -45,7 +45,8 @@ fn operators_run_at_once_outside_of_traces() {
     let x = t(&[1.0, 2.0]);
     let y = 2 * &x + 1.0 - &x / 2.0 * &x;
     assert_eq!(vec(&y), [2.5, 3.0]);
-    assert_eq!(vec(&-(1.0 - x.clone())), [0.0, 1.0]);
+    let z: Tensor = 1.0 - x.clone();
+    assert_eq!(vec(&-z), [0.0, 1.0]);
     let total: Tensor = [&x, &x, &x].into_iter().sum();
     assert_eq!(vec(&total), [3.0, 6.0]);
     let mut h = x.clone();

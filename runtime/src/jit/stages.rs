@@ -4,8 +4,9 @@
 //! that is being recorded. Its joint traces are recorded as stages all the same.
 
 use crate::error::Error;
-use crate::trace::types::{InputCell, ProxyId, Trace};
+use crate::trace::types::ProxyId;
 use crate::trace::{self, verify};
+use crate::trace::{InputCell, Trace};
 use crate::transforms;
 use rustc_hash::FxHashSet;
 use std::time::{Duration, Instant};
