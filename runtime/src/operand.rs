@@ -173,7 +173,8 @@ macro_rules! operators {
                 *self = api::intrinsic($row, vec![(&*self).arg(), other.arg()]);
             }
         }
-        operators!(@left $trait $method $row f64 f32 i32 i64);
+        // one type of float and one of integers: with two, rustc knows the type of `1.0 - x` too late for `(1.0 - x).sum()`
+        operators!(@left $trait $method $row f64 i32);
     )*};
     (@left $trait:ident $method:ident $row:literal $($t:ty)*) => {$(
         impl $trait<Tensor> for $t {

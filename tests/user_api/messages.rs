@@ -11,7 +11,7 @@ use std::process::Command;
 #[test]
 fn messages_of_the_compiler() {
     let root = fs::canonicalize(Path::new(env!("CARGO_MANIFEST_DIR")).join("..")).expect("the repository");
-    let library = library(&root);
+    let library = library();
     let mut cases: Vec<PathBuf> = fs::read_dir(root.join("tests/ui"))
         .expect("a folder of programs")
         .map(|entry| entry.expect("a file").path())
@@ -33,20 +33,21 @@ fn messages_of_the_compiler() {
     }
 }
 
-/// The library as cargo built it for these tests.
-fn library(root: &Path) -> PathBuf {
-    let built = Command::new(env!("CARGO"))
-        .args(["build", "--quiet", "--offline", "--package", "fulgurite-tests", "--lib", "--message-format=json"])
-        .current_dir(root)
-        .output()
-        .expect("cargo runs");
-    let text = String::from_utf8_lossy(&built.stdout);
-    let artifacts = text.lines().filter_map(|l| serde_json::from_str::<serde_json::Value>(l).ok());
-    let mut files = artifacts.filter(|a| a["target"]["name"] == "fulgurite").filter_map(|a| {
-        let files = a["filenames"].as_array()?;
-        files.iter().filter_map(|f| f.as_str()).find(|f| f.ends_with(".rlib")).map(PathBuf::from)
-    });
-    files.next_back().unwrap_or_else(|| panic!("no library:\n{}", String::from_utf8_lossy(&built.stderr)))
+/// The library that these tests were linked with: the newest that is not newer than they are. Where cargo keeps several,
+/// they differ in features of dependencies only: had a source changed since, it would have built this one again.
+fn library() -> PathBuf {
+    let program = std::env::current_exe().expect("a program runs");
+    let time = |path: &Path| fs::metadata(path).and_then(|m| m.modified()).expect("a time");
+    let linked = time(&program);
+    fs::read_dir(program.parent().expect("a file is in a folder"))
+        .expect("the folder of what cargo builds")
+        .map(|entry| entry.expect("a file").path())
+        .filter(|path| {
+            let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
+            name.starts_with("libfulgurite-") && name.ends_with(".rlib") && time(path) <= linked
+        })
+        .max_by_key(|path| time(path))
+        .expect("a library that is linked is a file")
 }
 
 /// How many errors there were, where to read more, and where a long type is spelt out.

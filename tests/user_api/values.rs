@@ -95,7 +95,9 @@ fn an_error_leaves_the_state_as_it_was() {
 fn numbers_stand_on_either_side() {
     let x = Tensor::from([1.0f64, -2.0]);
     assert_eq!(numbers(&(2 * &x)), [2.0, -4.0]);
-    assert_eq!((numbers(&(1i64 - &x)), numbers(&(1f32 - &x))), (vec![0.0, 3.0], vec![0.0, 3.0]));
+    // the type is known where a method is called or a sign stands before it
+    assert_eq!(numbers(&(1.0 - &x).sum()), [3.0]);
+    assert_eq!(numbers(&-(1 - x.clone())), [0.0, -3.0]);
     assert_eq!(numbers(&(0.5 * x.clone() + 1)), [1.5, 0.0]);
     assert_eq!(numbers(&-&x), [-1.0, 2.0]);
     assert_eq!(numbers(&[&x, &x].into_iter().sum::<Tensor>()), [2.0, -4.0]);

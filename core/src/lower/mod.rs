@@ -7,6 +7,7 @@
 mod access;
 mod build;
 mod expr;
+mod reduce;
 pub mod variant;
 
 use crate::dtype::DType;

@@ -1,0 +1,255 @@
+//! Reductions: over axes, over ranges, over the items of a list.
+
+use super::build::{cast, compare, logic, select, truth};
+use super::expr::undefined;
+use super::{L, Lowering, Res, Typed, fault};
+use crate::builtins::Builtin;
+use crate::lang::ast::*;
+use crate::nest::*;
+use crate::sig::statics::{self, At};
+use crate::sig::{Item, Size};
+use crate::{DType, Dim, Name, Scalar};
+
+impl Lowering<'_> {
+    pub(super) fn reduce(&mut self, r: &Reduce, at: At) -> Res<L> {
+        let Some(binds) = &r.binds else {
+            let n = self.zip_rank(&r.body, at)?;
+            let items =
+                (0..n).map(|axis| self.scalar(&r.body, At { axis: Some(axis), ..at })).collect::<Res<Vec<_>>>()?;
+            return self.combine(r.red, items).map(L::One);
+        };
+        if let [bind] = binds.as_slice()
+            && self.is_item_bind(bind)
+        {
+            return self.over_items(r, bind.name.name, at).map(L::One);
+        }
+        let depth = self.indices.len();
+        let mut ranges = Vec::new();
+        let mut extents = Vec::new();
+        for bind in binds {
+            self.bind(bind, at, &mut ranges, &mut extents)?;
+        }
+        let filter = match &r.filter {
+            Some(c) => match self.condition(c, at)?.e {
+                c if c.as_const().is_some_and(|s| s.as_bool()) => None,
+                c => Some(c),
+            },
+            None => None,
+        };
+        let body = self.scalar(&r.body, at)?;
+        let otherwise = r.otherwise.as_ref().map(|e| self.scalar(e, at)).transpose()?;
+        self.indices.truncate(depth);
+        let (mut body, mut elem) = (body, false);
+        let otherwise = match otherwise {
+            Some(o) => {
+                let (ty, _) = self.join(&body, &o);
+                body = Typed { e: cast(body.e, ty), elem: body.elem };
+                elem |= o.elem;
+                Some(cast(o.e, ty))
+            }
+            None => None,
+        };
+        elem |= body.elem;
+        let ty = match r.red {
+            Red::Any | Red::All => {
+                body.e = cast(body.e, DType::Bool);
+                DType::Bool
+            }
+            Red::ArgMax | Red::ArgMin => DType::I64,
+            Red::Mean if !body.e.ty().is_float() => {
+                if elem {
+                    return Err(undefined("mean", body.e.ty()));
+                }
+                body.e = cast(body.e, DType::F64);
+                DType::F64
+            }
+            Red::Sum | Red::Prod if body.e.ty() == DType::Bool => {
+                body.e = cast(body.e, DType::I64);
+                DType::I64
+            }
+            _ => body.e.ty(),
+        };
+        let e = SExpr::new(SOp::Reduce { red: r.red, vars: ranges, filter, body: body.e, otherwise }, ty);
+        Ok(match r.red {
+            Red::ArgMax | Red::ArgMin => L::Unraveled(Typed { e, elem: false }, extents),
+            _ => L::One(Typed { e, elem }),
+        })
+    }
+
+    /// `i` over the items of a list argument: there is no size of that name.
+    fn is_item_bind(&self, bind: &Bind) -> bool {
+        !bind.list
+            && bind.axes.is_none()
+            && bind.range.is_none()
+            && !matches!(self.env.size(bind.name.name.size_of_index()), Some(Size::One(_) | Size::List(_)))
+            && self.env.items.iter().any(|(_, i)| matches!(i, Item::Tensors(..)))
+    }
+
+    fn over_items(&mut self, r: &Reduce, name: Name, at: At) -> Res<Typed> {
+        let count = self.env.items.iter().find_map(|(_, i)| match i {
+            Item::Tensors(_, n) => Some(*n),
+            _ => None,
+        });
+        let mut items = Vec::new();
+        for i in 0..count.unwrap_or(0) {
+            self.lets.push((name, L::One(Typed { e: SExpr::int(i as i64), elem: false })));
+            let v = self.scalar(&r.body, At { item: Some(i), ..at });
+            self.lets.pop();
+            items.push(v?);
+        }
+        if r.red != Red::Only {
+            return self.combine(r.red, items);
+        }
+        // the one alternative whose access is in range; the last needs no test
+        let mut value: Option<Typed> = None;
+        for v in items.into_iter().rev() {
+            let SOp::Load { tensor, idx, outside: SOutside::Skip } = v.e.op() else {
+                return Err(fault(self.row, "`only` needs an access with `else skip`"));
+            };
+            let sizes = self.env.slots.get(*tensor).cloned().flatten().map(|t| t.shape).unwrap_or_default();
+            let mut inside = truth(true);
+            for (e, d) in idx.iter().zip(&sizes) {
+                if self.within(e, d.value()) {
+                    continue;
+                }
+                inside = logic(true, inside, compare(Builtin::Ge, e.clone(), SExpr::int(0)));
+                inside = logic(true, inside, compare(Builtin::Lt, e.clone(), SExpr::int(d.value())));
+            }
+            let load = SOp::Load { tensor: *tensor, idx: idx.clone(), outside: SOutside::Refuse };
+            let here = SExpr::new(load, v.e.ty());
+            value = Some(Typed {
+                e: match value {
+                    None => here,
+                    Some(rest) => select(inside, cast(here, rest.e.ty()), rest.e),
+                },
+                elem: true,
+            });
+        }
+        value.ok_or_else(|| fault(self.row, "`only` over no items"))
+    }
+
+    /// Whether an index provably lies in `0..n`.
+    fn within(&self, e: &SExpr, n: i64) -> bool {
+        bounds(e, &self.vars).is_some_and(|(lo, hi)| lo >= 0 && hi < n)
+    }
+
+    fn combine(&mut self, red: Red, items: Vec<Typed>) -> Res<Typed> {
+        let op = match red {
+            Red::Sum => BinOp::Add,
+            Red::Prod => BinOp::Mul,
+            Red::All => BinOp::And,
+            Red::Any => BinOp::Or,
+            Red::Max | Red::Min => {
+                let b = if red == Red::Max { Builtin::Max } else { Builtin::Min };
+                let mut items = items.into_iter();
+                let first = items.next().ok_or_else(|| fault(self.row, "a maximum of nothing"))?;
+                return items.try_fold(first, |a, v| self.builtin(b, vec![a, v]));
+            }
+            _ => return Err(fault(self.row, "this reduction does not run over axes or items")),
+        };
+        let start = match red {
+            Red::Sum => SExpr::int(0),
+            Red::Prod => SExpr::int(1),
+            _ => truth(red == Red::All),
+        };
+        let mut items = items.into_iter();
+        let Some(first) = items.next() else { return Ok(Typed { e: start, elem: false }) };
+        items.try_fold(first, |a, v| self.binary(op, a, v))
+    }
+
+    fn bind(&mut self, bind: &Bind, at: At, ranges: &mut Vec<SRange>, extents: &mut Vec<Dim>) -> Res<()> {
+        let name = bind.name.name;
+        let size = name.size_of_index();
+        if let Some(axes) = &bind.axes {
+            let sizes = self.sizes_of(size)?;
+            // shadows what is bound outside: a reduction's own axes, together with those that stay
+            let outer = self.lookup(name);
+            let mut entries = match outer {
+                Some(L::List(entries)) => entries,
+                _ => vec![None; sizes.len()],
+            };
+            for a in statics::axes(&self.env, axes, sizes.len(), at)? {
+                let (id, v) = self.var(sizes[a]);
+                ranges.push(SRange { var: id, lo: SExpr::int(0), hi: SExpr::int(sizes[a].value()) });
+                extents.push(sizes[a]);
+                entries[a] = Some(v);
+            }
+            self.indices.push((name, L::List(entries)));
+            return Ok(());
+        }
+        let range = |this: &mut Self, axis: Option<usize>, extent: Option<Dim>| -> Res<(SExpr, SExpr, Dim)> {
+            match &bind.range {
+                Some((lo, hi)) => {
+                    let at = At { axis, ..at };
+                    let (lo, hi) = (this.index(lo, at)?, this.index(hi, at)?);
+                    let top = bounds(&hi, &this.vars).map(|b| b.1).or(extent.map(Dim::value)).unwrap_or(i64::MAX);
+                    Ok((lo, hi, Dim::from(top)))
+                }
+                None => {
+                    let d = extent.ok_or_else(|| fault(this.row, format!("`{name}` has no range")))?;
+                    Ok((SExpr::int(0), SExpr::int(d.value()), d))
+                }
+            }
+        };
+        if bind.list {
+            let n = match (&bind.range, self.env.size(size)) {
+                (_, Some(Size::List(l))) => l.len(),
+                (Some((lo, hi)), _) => self.zip_rank(lo, at)?.max(self.zip_rank(hi, at)?),
+                _ => return Err(fault(self.row, format!("`..{name}` has no sizes"))),
+            };
+            let mut entries = Vec::new();
+            for axis in 0..n {
+                let extent = match self.env.size(size) {
+                    Some(Size::List(l)) => l.get(axis).copied(),
+                    _ => None,
+                };
+                let (lo, hi, top) = range(self, Some(axis), extent)?;
+                let (id, v) = self.var(top);
+                ranges.push(SRange { var: id, lo, hi });
+                extents.push(top);
+                entries.push(Some(v));
+            }
+            self.indices.push((name, L::List(entries)));
+            return Ok(());
+        }
+        let extent = match self.env.size(size) {
+            Some(Size::One(d)) => Some(*d),
+            _ => None,
+        };
+        let (lo, hi, top) = range(self, at.axis, extent)?;
+        let (id, v) = self.var(top);
+        ranges.push(SRange { var: id, lo, hi });
+        extents.push(top);
+        self.indices.push((name, L::One(v)));
+        Ok(())
+    }
+}
+
+/// The least and greatest value of an index expression, if it can be told.
+fn bounds(e: &SExpr, vars: &[Dim]) -> Option<(i64, i64)> {
+    let corners = |f: &dyn Fn(i64, i64) -> Option<i64>, a: (i64, i64), b: (i64, i64)| {
+        let all = [f(a.0, b.0)?, f(a.0, b.1)?, f(a.1, b.0)?, f(a.1, b.1)?];
+        Some((all.into_iter().min()?, all.into_iter().max()?))
+    };
+    match e.op() {
+        SOp::Const(Scalar::Int(i)) => Some((*i, *i)),
+        SOp::Var(v) => {
+            let n = vars.get(*v)?.value();
+            (n != i64::MAX).then_some((0, (n - 1).max(0)))
+        }
+        SOp::Call(b, xs) if xs.len() == 2 => {
+            let (x, y) = (bounds(&xs[0], vars)?, bounds(&xs[1], vars)?);
+            match b {
+                Builtin::Add => Some((x.0.checked_add(y.0)?, x.1.checked_add(y.1)?)),
+                Builtin::Sub => Some((x.0.checked_sub(y.1)?, x.1.checked_sub(y.0)?)),
+                Builtin::Mul => corners(&|p, q| p.checked_mul(q), x, y),
+                Builtin::Max => Some((x.0.max(y.0), x.1.max(y.1))),
+                Builtin::Min => Some((x.0.min(y.0), x.1.min(y.1))),
+                Builtin::DivFloor if y.0 == y.1 && y.0 > 0 => Some((x.0.div_euclid(y.0), x.1.div_euclid(y.0))),
+                Builtin::RemFloor if y.0 == y.1 && y.0 > 0 => Some((0, y.0 - 1)),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
