@@ -28,21 +28,12 @@ amax.vjp.x(x, out, part1, g, dims = dims, keepdim = keepdim)"),
 );
 
 /// Options of [`amax_with`].
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Amax {
     /// Default: `all`.
     pub dims: Dims,
     /// Default: `false`.
     pub keepdim: bool,
-}
-
-impl Default for Amax {
-    fn default() -> Amax {
-        Amax {
-            dims: Dims::default(),
-            keepdim: false,
-        }
-    }
 }
 
 // ops.yaml:1 amax

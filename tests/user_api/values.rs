@@ -112,7 +112,7 @@ fn one_bound_of_two_may_be_left_out() {
     let x = Tensor::from([-2.0f64, 0.5, 3.0]);
     assert_eq!(numbers(&x.clamp((), 1.0)), [-2.0, 0.5, 1.0]);
     assert_eq!(numbers(&x.clamp(0.0, ())), [0.0, 0.5, 3.0]);
-    assert_eq!(numbers(&x.clamp(0.0, &Tensor::from([1.0f64, 0.0, 2.0]))), [0.0, 0.0, 2.0]);
+    assert_eq!(numbers(&x.clamp(0.0, Tensor::from([1.0f64, 0.0, 2.0]))), [0.0, 0.0, 2.0]);
 }
 
 #[test]

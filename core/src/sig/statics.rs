@@ -6,7 +6,7 @@
 
 use super::Refusal;
 use super::env::{Env, Item, Size};
-use crate::builtins::{self, Builtin};
+use crate::builtins::{self, Builtin, ResultRule};
 use crate::dtype::DTypeSet;
 use crate::lang::ast::*;
 use crate::promote::{self, Kind};
@@ -502,7 +502,8 @@ fn call(env: &Env, f: Name, args: &[Arg], at: At) -> Static<Val> {
         _ => {
             let Some(b) = Builtin::from_name(f.as_str()) else { return Err(Stop::NotStatic) };
             let xs = args.iter().map(|a| eval(env, &a.value, at)?.float()).collect::<Static<Vec<f64>>>()?;
-            Ok(Val::Float(builtins::eval_f64(b, &xs)))
+            let x = builtins::eval_f64(b, &xs);
+            Ok(if b.record().result == ResultRule::Bool { Val::Bool(x != 0.0) } else { Val::Float(x) })
         }
     }
 }
