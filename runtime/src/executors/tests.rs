@@ -319,6 +319,23 @@ fn memory_is_planned() {
 }
 
 #[test]
+fn a_number_that_all_threads_read_is_not_overwritten() {
+    let trace = parse(
+        "fn f(s: f32[], x: f32[300, 1000]) {
+           t: f32[] = add(s, 1.0)
+           y: f32[300, 1000] = mul(x, s)
+           return y, t
+         }",
+    );
+    let (one, two) = (cpu(&trace, 1), cpu(&trace, 2));
+    let want = one.run(&inputs(&trace)).unwrap();
+    for _ in 0..20 {
+        let got = two.run_donating(&mut inputs(&trace), &[true, true]).unwrap();
+        assert!(got.iter().zip(&want).all(|(g, w)| g.as_bytes() == w.as_bytes()));
+    }
+}
+
+#[test]
 fn outputs_may_be_inputs_and_repeat() {
     let trace =
         parse("fn f(x: f32[2, 3]) { y: f32[2, 3] = exp(x) r: f32[6] = reshape(x, shape = [6]) return x, y, y, r }");

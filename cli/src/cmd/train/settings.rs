@@ -49,7 +49,7 @@ const DEFAULTS: Settings = Settings {
     heads: 4,
     context: 64,
     batch: 32,
-    steps: 1000,
+    steps: 600,
     warmup: 50,
     lr: 3e-3,
     clip: 1.0,

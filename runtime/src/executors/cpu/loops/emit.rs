@@ -583,7 +583,9 @@ impl Emit<'_> {
     /// Written values that may take the memory of read ones: the same places, each read before it is written.
     fn aliases(&mut self) {
         let mut pairs = Vec::new();
-        for (w, written) in self.p.cursors.iter().enumerate().filter(|(_, c)| c.writes) {
+        // Where a loop does not move a cursor, several workers read the same place: one may write before another reads.
+        let own = |c: &Cursor| self.p.sizes.iter().zip(&c.at.coefs).all(|(n, coef)| *n == 1 || *coef != 0);
+        for (w, written) in self.p.cursors.iter().enumerate().filter(|(_, c)| c.writes && own(c)) {
             let first = self.touched.iter().filter(|t| t.0 == w as u32).map(|t| (t.1, t.2, t.3)).min();
             let Some(first) = first else { continue };
             for read in self.p.cursors.iter().filter(|c| !c.writes) {
