@@ -39,32 +39,6 @@ fn files() -> Vec<File> {
     vec![("ops.yaml", ops.clone(), ops), ("rows-tried.yaml", tried, all)]
 }
 
-#[test]
-#[ignore = "prints every derived rule"]
-fn dump() {
-    for (file, rows, all) in files() {
-        println!("==== {file}");
-        let set = RowSet::new(&NoRows, all, &[]);
-        for row in rows {
-            let d = derive::derive(&row, &set);
-            if d.rules.is_empty() && d.failed.is_empty() {
-                continue;
-            }
-            println!("{}{}", row.op, row.sig);
-            for (arg, rule) in &d.rules {
-                println!("  {arg}: {}", rule.to_string().replace('\n', "\n     "));
-            }
-            for (arg, why) in &d.failed {
-                println!("  {arg}: NO {why}");
-            }
-            for r in &d.rows {
-                let body = r.index_body().map(ToString::to_string).unwrap_or_default();
-                println!("    {}{}\n      = {}", r.op, r.sig, body.replace('\n', "\n        "));
-            }
-        }
-    }
-}
-
 /// Calls with more elements are left out.
 const MOST_ELEMENTS: usize = 400;
 

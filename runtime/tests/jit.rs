@@ -383,36 +383,3 @@ fn a_trace_that_fails_can_be_read() {
     f.call((t(&[1.0]), t(&[1.0]))).unwrap();
     assert!(f.trace("partial").is_none() && f.trace("compiled").is_some());
 }
-
-/// What a call costs beside the kernel's own work. Run with `--release -- --ignored --nocapture`.
-#[test]
-#[ignore = "a measurement"]
-fn cost_of_a_call() {
-    database();
-    let f = jit(|(a, b, c, d, e, g, h, i, j, k, l, m): Twelve| (a + b, c, d, e, g, h, i, j, k, l, m));
-    let x = || t(&[1.0; 16]);
-    let args: Twelve = (x(), x(), x(), x(), x(), x(), x(), x(), x(), x(), x(), x());
-    let time = |n: u32, run: &dyn Fn()| {
-        run();
-        (0..7).fold(f64::INFINITY, |best, _| {
-            let start = std::time::Instant::now();
-            (0..n).for_each(|_| run());
-            best.min(start.elapsed().as_nanos() as f64 / n as f64)
-        })
-    };
-    let call = time(10_000, &|| _ = f.call(args.clone()).unwrap());
-    let clone = time(10_000, &|| _ = std::hint::black_box(args.clone()));
-    let one = jit(|x: Tensor| x + 1);
-    let y = x();
-    let single = time(10_000, &|| _ = one.call(y.clone()).unwrap());
-    let step = jit(|s: (Tensor, Tensor), x: Tensor| ((s.0 + x, s.1), ()));
-    let state = std::cell::RefCell::new((x(), x()));
-    let update = time(10_000, &|| step.update(&mut *state.borrow_mut(), y.clone()).unwrap());
-    let eager = time(10_000, &|| _ = std::hint::black_box(&y + 1.0));
-    println!(
-        "12 arguments, 11 results: {:.0} ns; 1 and 1: {single:.0} ns; update of 2: {update:.0} ns; x + 1: {eager:.0} ns",
-        call - clone
-    );
-}
-
-type Twelve = (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor);

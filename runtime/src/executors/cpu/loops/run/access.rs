@@ -1,0 +1,143 @@
+//! Elements at places that the loops alone do not decide: guarded, gathered, scattered.
+
+use super::{Fault, Geo, Level, Worker};
+use crate::executors::cpu::kern::{fill, gather};
+use crate::executors::cpu::loops::program::*;
+use smallvec::SmallVec;
+
+impl Worker<'_> {
+    pub(super) fn out_of_range(&self, cursor: u32, c: &Coord, index: i64) -> Fault {
+        Fault::OutOfRange { value: self.p.cursors[cursor as usize].value, axis: c.axis, index, size: c.size }
+    }
+
+    pub(super) unsafe fn guarded(&self, g: &Guarded, geo: &Geo) {
+        let bytes = self.p.cursors[g.cursor as usize].bytes;
+        // SAFETY: only the part of the rectangle that lies inside is read.
+        unsafe {
+            let dst = self.slot(g.dst);
+            let at = self.rect(g.cursor, geo);
+            let origin = self.memory.0[self.p.cursors[g.cursor as usize].value as usize];
+            let offset = self.p.cursors[g.cursor as usize].at.at(&self.idx) as isize;
+            for l in 0..geo.lines {
+                let (mut lo, mut hi) = (0, geo.cols);
+                for (lin, size) in &g.axes {
+                    let first = lin.at(&self.idx) + if geo.lines > 1 { l as i64 * lin.coefs[geo.line_loop] } else { 0 };
+                    let step = if geo.level == Level::Once { 0 } else { lin.coefs[geo.col_loop] };
+                    let (a, b) = fill::interval(false, first, step, geo.cols);
+                    let (c, d) = fill::interval(false, size - 1 - first, -step, geo.cols);
+                    (lo, hi) = (lo.max(a).max(c), hi.min(b).min(d));
+                }
+                let hi = hi.max(lo);
+                let to = dst.add(l * geo.pitch * bytes);
+                (g.fill)(to, 0, g.value.as_ptr(), 1, lo);
+                if hi > lo {
+                    let from =
+                        origin.offset(offset + l as isize * at.line * (geo.lines > 1) as isize + lo as isize * at.elem);
+                    (g.f)(to.add(lo * bytes), 0, from, at, 1, hi - lo);
+                }
+                (g.fill)(to.add(hi * bytes), 0, g.value.as_ptr(), 1, geo.cols - hi);
+            }
+        }
+    }
+
+    /// The offsets of a tile's elements, as far as the loops decide them.
+    fn tile_offsets(&self, cursor: u32, geo: &Geo, out: &mut [isize; TILE]) -> usize {
+        let coefs = &self.p.cursors[cursor as usize].at.coefs;
+        let (line, col) =
+            (coefs[geo.line_loop] as isize, if geo.level == Level::Once { 0 } else { coefs[geo.col_loop] as isize });
+        let cols = geo.cols.min(TILE);
+        for l in 0..geo.lines {
+            for c in 0..cols {
+                out[l * cols + c] = l as isize * line + c as isize * col;
+            }
+        }
+        geo.lines * cols
+    }
+
+    pub(super) unsafe fn gather(
+        &self,
+        f: gather::gather::Fn,
+        cursor: u32,
+        coords: &[Coord],
+        dst: Slot,
+        geo: &Geo,
+    ) -> Result<(), Fault> {
+        let mut at = [0isize; TILE];
+        let n = self.tile_offsets(cursor, geo, &mut at);
+        // SAFETY: registers hold the tile's indices, which are checked; the rest of an offset is within its storage.
+        unsafe {
+            let places: SmallVec<[gather::Coordinate; 4]> = coords
+                .iter()
+                .map(|c| gather::Coordinate {
+                    index: self.slot(c.slot) as *const i64,
+                    stride: c.stride as isize,
+                    size: c.size,
+                })
+                .collect();
+            gather::offsets(&places, &mut at[..n])
+                .map_err(|o| self.out_of_range(cursor, &coords[o.coordinate], o.index))?;
+            f(self.slot(dst), self.at(cursor), at.as_ptr(), n);
+        }
+        Ok(())
+    }
+
+    pub(super) unsafe fn scatter(&self, s: &Scatter, geo: &Geo) {
+        // SAFETY: elements whose place is outside are dropped; registers hold the tile's indices and elements.
+        unsafe {
+            if s.rows {
+                let row = if self.p.has_segs() { 0 } else { self.kept_line };
+                let mut to = self.at(s.cursor);
+                for (lin, size) in &s.axes {
+                    let at = lin.at(&self.idx);
+                    if at < 0 || at >= *size {
+                        return;
+                    }
+                }
+                for c in &s.coords {
+                    let index = (self.work.add(c.slot as usize) as *const i64).add(row).read();
+                    if index < 0 || index >= c.size {
+                        return;
+                    }
+                    to = to.offset(index as isize * c.stride as isize);
+                }
+                if s.replace {
+                    std::ptr::copy_nonoverlapping(self.slot(s.src), to, geo.cols * s.bytes);
+                } else {
+                    (s.line)(to, self.slot(s.src), geo.cols);
+                }
+                return;
+            }
+            let mut at = [0isize; TILE];
+            let mut keep = [1u8; TILE];
+            let n = self.tile_offsets(s.cursor, geo, &mut at);
+            let cols = geo.cols.min(TILE);
+            for (lin, size) in &s.axes {
+                for l in 0..geo.lines {
+                    let first = lin.at(&self.idx) + if geo.lines > 1 { l as i64 * lin.coefs[geo.line_loop] } else { 0 };
+                    for c in 0..cols {
+                        let v = first + c as i64 * lin.coefs[geo.col_loop];
+                        keep[l * cols + c] &= (v >= 0 && v < *size) as u8;
+                    }
+                }
+            }
+            if let Some(m) = s.mask {
+                let mask = self.slot(m);
+                for (i, k) in keep[..n].iter_mut().enumerate() {
+                    *k &= mask.add(i).read();
+                }
+            }
+            let places: SmallVec<[gather::Coordinate; 4]> = (s.coords.iter())
+                .map(|c| gather::Coordinate {
+                    index: self.slot(c.slot) as *const i64,
+                    stride: c.stride as isize,
+                    size: c.size,
+                })
+                .collect();
+            gather::kept_offsets(&places, &mut at[..n], &mut keep[..n]);
+            // The start alone may lie outside; only kept elements are touched.
+            let c = &self.p.cursors[s.cursor as usize];
+            let base = self.memory.0[c.value as usize].wrapping_offset(c.at.at(&self.idx) as isize);
+            (s.f)(base, at.as_ptr(), keep.as_ptr(), self.slot(s.src), n, s.replace);
+        }
+    }
+}
