@@ -27,7 +27,7 @@ pub fn unit(row: &Emitted, target: &Target, rows: &dyn Rows) -> Option<(String, 
             text += &kernel;
             let _ = writeln!(
                 entries,
-                "    KernelEntry {{\n        symbol: {:?},\n        variant: {:?},\n        dtype: DType::{:?},\n        baseline: tile::baseline::<{name}>,\n        avx2: tile::avx2_of::<{name}>(),\n        avx512: tile::avx512_of::<{name}>(),\n    }},",
+                "    KernelEntry {{\n        symbol: {:?},\n        variant: {:?},\n        dtype: DType::{:?},\n        baseline: {name}::baseline,\n        avx2: tile::avx2_of::<{name}>(),\n        avx512: tile::avx512_of::<{name}>(),\n    }},",
                 row.row.op.as_str(),
                 variant.name,
                 dtype

@@ -15,51 +15,52 @@ pub const MAX_ARGS: usize = 16;
 
 /// A kernel, to be compiled once per instruction set.
 ///
-/// Implementations mark `run` `#[inline(always)]`: only then is it compiled with the features of the function that
-/// [`baseline`], [`avx2`] or [`avx512`] puts around it.
+/// Implementations mark `run` `#[inline(always)]`: only then is it compiled with the features of the method that
+/// stands around it. Those are methods, not functions of this module, because rustc compiles a method in the unit of
+/// its type: a changed row recompiles its own kernels and no others.
 pub trait Tile {
     /// Runs over `n` elements.
     ///
     /// # Safety
     /// As [`TileFn`].
     unsafe fn run<I: Isa>(n: usize, ins: *const *const u8, outs: *const *mut u8, nums: *const u64);
-}
 
-/// The kernel for any CPU.
-///
-/// # Safety
-/// As [`TileFn`].
-pub unsafe fn baseline<K: Tile>(n: usize, ins: *const *const u8, outs: *const *mut u8, nums: *const u64) {
-    // SAFETY: the caller's promise.
-    unsafe { K::run::<Baseline>(n, ins, outs, nums) }
-}
+    /// The kernel for any CPU.
+    ///
+    /// # Safety
+    /// As [`TileFn`].
+    unsafe fn baseline(n: usize, ins: *const *const u8, outs: *const *mut u8, nums: *const u64) {
+        // SAFETY: the caller's promise.
+        unsafe { Self::run::<Baseline>(n, ins, outs, nums) }
+    }
 
-/// The kernel for AVX2.
-///
-/// # Safety
-/// As [`TileFn`]; the CPU has AVX2, FMA and F16C.
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma,f16c")]
-pub unsafe fn avx2<K: Tile>(n: usize, ins: *const *const u8, outs: *const *mut u8, nums: *const u64) {
-    // SAFETY: the caller's promise.
-    unsafe { K::run::<Avx2>(n, ins, outs, nums) }
-}
+    /// The kernel for AVX2.
+    ///
+    /// # Safety
+    /// As [`TileFn`]; the CPU has AVX2, FMA and F16C.
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2,fma,f16c")]
+    unsafe fn avx2(n: usize, ins: *const *const u8, outs: *const *mut u8, nums: *const u64) {
+        // SAFETY: the caller's promise.
+        unsafe { Self::run::<Avx2>(n, ins, outs, nums) }
+    }
 
-/// The kernel for AVX-512.
-///
-/// # Safety
-/// As [`TileFn`]; the CPU has AVX-512 F, VL, DQ and BW.
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx2,fma,f16c")]
-pub unsafe fn avx512<K: Tile>(n: usize, ins: *const *const u8, outs: *const *mut u8, nums: *const u64) {
-    // SAFETY: the caller's promise.
-    unsafe { K::run::<Avx512>(n, ins, outs, nums) }
+    /// The kernel for AVX-512.
+    ///
+    /// # Safety
+    /// As [`TileFn`]; the CPU has AVX-512 F, VL, DQ and BW.
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx2,fma,f16c")]
+    unsafe fn avx512(n: usize, ins: *const *const u8, outs: *const *mut u8, nums: *const u64) {
+        // SAFETY: the caller's promise.
+        unsafe { Self::run::<Avx512>(n, ins, outs, nums) }
+    }
 }
 
 /// The AVX2 form of a kernel, on architectures that have one.
 pub const fn avx2_of<K: Tile>() -> Option<TileFn> {
     #[cfg(target_arch = "x86_64")]
-    return Some(avx2::<K>);
+    return Some(K::avx2);
     #[cfg(not(target_arch = "x86_64"))]
     None
 }
@@ -67,7 +68,7 @@ pub const fn avx2_of<K: Tile>() -> Option<TileFn> {
 /// The AVX-512 form of a kernel, on architectures that have one.
 pub const fn avx512_of<K: Tile>() -> Option<TileFn> {
     #[cfg(target_arch = "x86_64")]
-    return Some(avx512::<K>);
+    return Some(K::avx512);
     #[cfg(not(target_arch = "x86_64"))]
     None
 }
@@ -77,10 +78,10 @@ pub const fn avx512_of<K: Tile>() -> Option<TileFn> {
 fn form<I: Isa, K: Tile>() -> TileFn {
     match I::LEVEL {
         #[cfg(target_arch = "x86_64")]
-        Level::Avx512 => avx512::<K>,
+        Level::Avx512 => K::avx512,
         #[cfg(target_arch = "x86_64")]
-        Level::Avx2 => avx2::<K>,
-        _ => baseline::<K>,
+        Level::Avx2 => K::avx2,
+        _ => K::baseline,
     }
 }
 

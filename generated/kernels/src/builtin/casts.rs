@@ -1,7 +1,7 @@
 //! Conversions between compute dtypes, and between the half types and f32.
 
 use crate::math::{CastTo, Elem, Isa};
-use crate::tile::{CHUNK, Sizes, Step, avx2_of, avx512_of, baseline, load, store, tile_by_steps};
+use crate::tile::{CHUNK, Sizes, Step, Tile, avx2_of, avx512_of, load, store, tile_by_steps};
 use fulgurite_core::DType;
 use fulgurite_core::kernel::KernelEntry;
 use std::marker::PhantomData;
@@ -152,7 +152,7 @@ macro_rules! cast_entry {
             symbol: "builtin.cast",
             variant: $variant,
             dtype: DType::$dtype,
-            baseline: baseline::<$k>,
+            baseline: <$k as Tile>::baseline,
             avx2: avx2_of::<$k>(),
             avx512: $avx512,
         }

@@ -3,7 +3,7 @@
 use super::ops::{self, Map1, Map2, Select};
 use crate::math::{CastTo, Elem, Isa};
 use crate::tile::{
-    CHUNK, Sizes, Step, Tile, avx2_of, avx512_of, baseline, integer, load, number, store, tile_by_steps,
+    CHUNK, Sizes, Step, Tile, avx2_of, avx512_of, integer, load, number, store, tile_by_steps,
 };
 use fulgurite_core::DType;
 use fulgurite_core::kernel::KernelEntry;
@@ -23,7 +23,7 @@ macro_rules! entry {
             symbol: $symbol,
             variant: $variant,
             dtype: DType::$dtype,
-            baseline: baseline::<$k>,
+            baseline: <$k as Tile>::baseline,
             avx2: avx2_of::<$k>(),
             avx512: $avx512,
         }

@@ -4,7 +4,7 @@
 //! are joined. The empty tile gives the identity; max and min of nothing are the smallest and the largest value.
 
 use crate::math::{Elem, Isa};
-use crate::tile::{Tile, avx2_of, avx512_of, baseline};
+use crate::tile::{Tile, avx2_of, avx512_of};
 use fulgurite_core::DType;
 use fulgurite_core::kernel::KernelEntry;
 use std::marker::PhantomData;
@@ -100,7 +100,7 @@ macro_rules! reductions {
             symbol: $symbol,
             variant: "",
             dtype: DType::$dtype,
-            baseline: baseline::<$k>,
+            baseline: <$k as Tile>::baseline,
             avx2: avx2_of::<$k>(),
             avx512: avx512_of::<$k>(),
         }
