@@ -173,7 +173,7 @@ impl Product {
         // Several products are divided among threads, one product is divided inside.
         let apart = share && batches >= 2 * threads;
         let inside = if share && !apart { Parallelism::Rayon(threads) } else { Parallelism::None };
-        threads::share(batches, if apart { threads } else { 1 }, &|from, to| {
+        threads::share(batches, if apart { threads } else { 1 }, self.cost, &|from, to| {
             for batch in from..to {
                 let (a, b, c) = self.offsets(batch);
                 // SAFETY: the caller's; batches write disjoint parts of the result.
@@ -199,15 +199,15 @@ impl Product {
     unsafe fn run_few(&self, few: &Few, swapped: bool, memory: Memory, threads: usize) -> Result<(), Fault> {
         let failed = Failed::default();
         let batches: usize = self.outer.iter().map(|a| a.size).product();
-        let parts = if threads > 1 && self.cost.max(self.traffic() as f64 / 16.0) >= threads::WORTH_SHARING {
-            threads
-        } else {
-            1
-        };
+        let nanos = self.cost.max(self.traffic() as f64 / 16.0);
         // A task is a stretch of columns of one batch.
-        let per_batch = if batches >= parts { 1 } else { (2 * parts).min(few.cols.div_ceil(64)).max(1) };
+        let per_batch = if threads <= 1 || nanos < threads::WORTH_SHARING || batches >= threads {
+            1
+        } else {
+            (8 * threads).min(few.cols.div_ceil(64)).max(1)
+        };
         let step = few.cols.div_ceil(per_batch);
-        threads::share(batches * per_batch, parts, &|from, to| {
+        threads::share(batches * per_batch, threads, nanos, &|from, to| {
             // Room for the vectors one behind the other, where they do not lie so.
             let Some(block) = failed.block(if few.lies() { 0 } else { few.rows * few.depth * 4 }) else { return };
             let packed = block.data() as *mut f32;
@@ -235,7 +235,7 @@ impl Product {
         let apart = share && !pack.summed;
         let inside = if share && !apart { threads } else { 1 };
         let batches: usize = self.outer.iter().map(|a| a.size).product();
-        threads::share(pack.axis.size, if apart { threads } else { 1 }, &|from, to| {
+        threads::share(pack.axis.size, if apart { threads } else { 1 }, self.cost, &|from, to| {
             let Some(block) = failed.block(pack.bytes) else { return };
             for part in from..to {
                 let mut pointers = self.pointers(memory);

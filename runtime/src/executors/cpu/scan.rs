@@ -71,8 +71,7 @@ impl ScanStep {
     /// # Safety
     /// `memory` has valid memory for both values, which do not overlap.
     pub unsafe fn run(&self, memory: Memory, threads: usize) {
-        let parts = if self.cost() < threads::WORTH_SHARING { 1 } else { threads };
-        threads::share(self.lines(), parts, &|from, to| {
+        threads::share(self.lines(), threads, self.cost(), &|from, to| {
             for line in from..to {
                 let (mut at, mut rest) = (self.offset, line);
                 for (n, stride) in self.outer.iter().rev() {

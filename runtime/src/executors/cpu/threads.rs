@@ -44,11 +44,15 @@ pub fn install<R: Send>(threads: usize, f: impl FnOnce() -> R + Send) -> R {
     }
 }
 
-/// Runs `work(from, to)` over disjoint ranges that cover `0..tasks`, on up to `threads` threads of the pool around.
-pub fn share(tasks: usize, threads: usize, work: &(dyn Fn(usize, usize) + Sync)) {
-    // Twice as many parts as threads: a slow core holds up half as much.
-    let parts = if threads <= 1 { 1 } else { (2 * threads).min(tasks) };
-    split(0, tasks, parts, work);
+/// Nanoseconds of estimated work of a part, at least.
+const PART: f64 = 10_000.0;
+
+/// Runs `work(from, to)` over disjoint ranges that cover `0..tasks`, together about `nanos` of work on one thread; on
+/// up to `threads` threads of the pool around.
+pub fn share(tasks: usize, threads: usize, nanos: f64, work: &(dyn Fn(usize, usize) + Sync)) {
+    // More parts than threads: a core that is busy elsewhere holds up the others by one part at most.
+    let parts = if threads <= 1 || nanos < WORTH_SHARING { 1 } else { ((nanos / PART) as usize).clamp(2, 8 * threads) };
+    split(0, tasks, parts.min(tasks), work);
 }
 
 fn split(from: usize, to: usize, parts: usize, work: &(dyn Fn(usize, usize) + Sync)) {
@@ -73,7 +77,7 @@ mod tests {
             for tasks in [0, 1, 2, 7, 100] {
                 let done = Mutex::new(vec![0; tasks]);
                 install(threads, || {
-                    share(tasks, threads, &|from, to| {
+                    share(tasks, threads, 1e6, &|from, to| {
                         let mut done = done.lock().unwrap();
                         (from..to).for_each(|i| done[i] += 1);
                     })

@@ -59,6 +59,17 @@ pub(super) fn exp<I: Isa>(x: f32) -> f32 {
     scale(exp_core::<I>(r), t)
 }
 
+/// e^x for x in -80..=80, where neither x needs a limit nor the result a second factor. Anything for NaN.
+#[inline(always)]
+pub(super) fn exp_within<I: Isa>(x: f32) -> f32 {
+    const MAGIC: f32 = 12_582_912.0;
+    let t = I::fma(x, LOG2_E, MAGIC);
+    let n = t - MAGIC;
+    let p = exp_core::<I>(I::fma(n, -LN2_LOW, I::fma(n, -LN2_HIGH, x)));
+    // p is in 0.7..1.5 and n in the low bits of t: it is added to p's exponent.
+    f32::from_bits(p.to_bits().wrapping_add(t.to_bits() << 23))
+}
+
 /// e^(x + low) for a small correction `low`.
 #[inline(always)]
 pub(super) fn exp_of_sum<I: Isa>(x: f32, low: f32) -> f32 {

@@ -1,6 +1,6 @@
 //! The error function, its complement and its inverse.
 
-use super::exponential::{exp, exp_of_sum};
+use super::exponential::{exp_of_sum, exp_within};
 use super::logarithm::ln;
 use super::{horner, pick, with_sign};
 use crate::math::Isa;
@@ -61,7 +61,7 @@ pub(super) fn erf<I: Isa>(x: f32) -> f32 {
     let a = f32::abs(x);
     // Beyond 4 it is 1; the polynomial must not turn back.
     let t = pick(a > 4.0, 4.0, a);
-    let far = 1.0 - exp::<I>(I::fma(t, horner::<I, 7>(t, FAR), -t));
+    let far = 1.0 - exp_within::<I>(I::fma(t, horner::<I, 7>(t, FAR), -t));
     with_sign(pick(a > 475.0 / 512.0, far, erf_near::<I>(a)), x)
 }
 

@@ -119,8 +119,7 @@ impl Program {
                 fault.lock().unwrap_or_else(|e| e.into_inner()).get_or_insert(f);
             }
         };
-        let parts = if self.sequential || self.cost < threads::WORTH_SHARING { 1 } else { threads };
-        threads::share(tasks, parts, &work);
+        threads::share(tasks, if self.sequential { 1 } else { threads }, self.cost, &work);
         if let Some(f) = fault.into_inner().unwrap_or_else(|e| e.into_inner()) {
             return Err(f);
         }
