@@ -88,6 +88,32 @@ fn a_right_database_is_one_line() {
 }
 
 #[test]
+fn declared_gradients_are_graded() {
+    // the second one multiplies by a number of which a proof knows nothing
+    let declared =
+        |rule: &str| ROWS.replace("  promote: float\n", &format!("  promote: float\n  grad: {{x: '{rule}'}}\n"));
+    let sigmoid =
+        "- op: sigmoid\n  doc: 1 / (1 + exp(-x))\n  sig: '(x: T) -> T'\n  promote: float\n  expr: sigmoid(x)\n";
+    let select = "- op: where\n  doc: Choice\n  sig: '(cond: bool, x: T, y: T) -> T'\n  promote: default\n  expr: if cond { x } else { y }\n";
+    let compare = "- op: gt\n  doc: x > y\n  sig: '(x: T, y: T) -> bool'\n  promote: default\n  expr: x > y\n";
+    let rows = [sigmoid, select, compare].concat();
+    for (rule, line, reason) in [
+        ("where(x > 20, g, g * sigmoid(x))", "proved", "written; proved: equal to the derived rule by normal form"),
+        ("where(x > 20, g, g * sigmoid(x * len([1])))", "checked", "written; checked on "),
+    ] {
+        let folder = Folder::new(line, &(declared(rule) + &rows));
+        let (status, out, err) = folder.run(&["check"]);
+        assert!(status == 0 && out.ends_with(&format!(" s; 1 declared gradient {line}\n")), "{out}{err}");
+        let (_, out, _) = folder.run(&["check", "--json"]);
+        assert_eq!(objects(&out)[0]["gradients"][line], 1);
+        let (_, out, _) = folder.run(&["explain", "softplus"]);
+        assert!(out.contains(reason), "{out}");
+        let (_, out, _) = folder.run(&["explain", "softplus", "--json"]);
+        assert_eq!(objects(&out)[0]["gradients"][0]["grade"], line);
+    }
+}
+
+#[test]
 fn a_wrong_database_fails() {
     let folder = Folder::new("wrong", &ROWS.replace("log1p(exp(x))", "log1p(exq(x))"));
     let (status, out, err) = folder.run(&["check"]);

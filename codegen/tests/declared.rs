@@ -5,6 +5,7 @@ mod common;
 
 use std::fmt::Write;
 
+use fulgurite_codegen::check::gradients::{Grade, Graded};
 use fulgurite_codegen::check::rows::RowSet;
 use fulgurite_codegen::diag::Diagnostics;
 use fulgurite_codegen::schema::{RowSource, read_database};
@@ -91,8 +92,78 @@ fn derived_rules_may_be_declared() {
     assert!(rules.len() > 60, "{} rules", rules.len());
     let all: Vec<&Written> = rules.iter().collect();
     let right = declare(&text, &made, &all, &|rule| format!("unbroadcast({}, {})", rule.inner, rule.arg));
-    let (diags, sources) = common::check("ops.yaml", &right);
+    let (graded, diags, sources) = common::graded("ops.yaml", &right);
     assert!(diags.is_empty(), "{}", common::report(&diags, &sources));
+    assert_eq!(only_checked(&graded, &all), UNPROVED);
+}
+
+/// Rules of [`derived_rules_may_be_declared`] that no normal form proves. Strike out what becomes proved; nothing is added.
+const UNPROVED: [&str; 0] = [];
+
+/// Which of these rules instances had to decide.
+fn only_checked(graded: &[Graded], rules: &[&Written]) -> Vec<String> {
+    let proved =
+        |rule: &Written| graded.iter().any(|g| g.op == rule.op && g.arg == rule.arg && g.grade == Grade::Proved);
+    rules.iter().filter(|rule| !proved(rule)).map(|rule| format!("{} {}", rule.op, rule.arg)).collect()
+}
+
+const GELU: &str = "g * match approximate { \
+    none => 0.5 * (1 + erf(x * FRAC_1_SQRT_2)) + 0.3989422804014327 * x * exp(-0.5 * x * x), \
+    tanh => 0.5 * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x))) \
+        + 0.5 * x * (1 - square(tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)))) \
+        * 0.7978845608028654 * (1 + 3 * 0.044715 * x * x) }";
+
+/// As people write them: all of these are proved.
+const SPELLINGS: &[(&str, &str, &str)] = &[
+    ("div", "x", "g / y"),
+    ("div", "y", "-g * x / (y * y)"),
+    ("exp", "x", "g * out"),
+    ("ln", "x", "g / x"),
+    ("log2", "x", "g / (ln(2) * x)"),
+    ("sqrt", "x", "g * 0.5 * rsqrt(x)"),
+    ("rsqrt", "x", "-0.5 * g * out * out * out"),
+    ("reciprocal", "x", "-g * out * out"),
+    ("sin", "x", "g * cos(x)"),
+    ("tan", "x", "g * (1 + out * out)"),
+    ("tanh", "x", "g * (1 - out * out)"),
+    ("sigmoid", "x", "g * out * (1 - out)"),
+    ("silu", "x", "g * (sigmoid(x) + out * (1 - sigmoid(x)))"),
+    ("softplus", "x", "where(x > 20, g, g * sigmoid(x))"),
+    ("gelu", "x", GELU),
+    ("relu", "x", "where(x > 0, g, 0)"),
+    ("leaky_relu", "x", "where(x > 0, g, g * slope)"),
+    ("erf", "x", "1.1283791670955126 * g * exp(-x * x)"),
+    ("hypot", "x", "g * x / out"),
+    ("abs", "x", "g * sign(x)"),
+    ("where", "x", "where(cond, g, 0)"),
+];
+
+#[test]
+fn usual_spellings_are_proved() {
+    let (text, _) = database();
+    let written = |(op, arg, rule): &(&'static str, &str, &str)| Written {
+        op,
+        arg: Name::new(arg),
+        inner: (*rule).to_owned(),
+        broadcasts: true,
+    };
+    let rules: Vec<Written> = SPELLINGS.iter().map(written).collect();
+    let all: Vec<&Written> = rules.iter().collect();
+    let right = declare(&text, "", &all, &|rule| format!("unbroadcast({}, {})", rule.inner, rule.arg));
+    let (graded, diags, sources) = common::graded("ops.yaml", &right);
+    assert!(diags.is_empty(), "{}", common::report(&diags, &sources));
+    assert_eq!(only_checked(&graded, &all), [""; 0]);
+}
+
+/// The declared rules of the database itself that instances decide: none is a rule of a scalar row. Nothing is added.
+#[test]
+fn scalar_rules_of_the_database_are_proved() {
+    let (text, rows) = database();
+    let (graded, ..) = common::graded("ops.yaml", &text);
+    let scalar = |g: &&Graded| rows.iter().any(|row| g.op == row.op.as_str() && row.lower_to_row().is_pointwise());
+    let checked = graded.iter().filter(scalar).filter(|g| g.grade != Grade::Proved);
+    let checked: Vec<String> = checked.map(|g| format!("{} {}", g.op, g.arg)).collect();
+    assert_eq!(checked, [""; 0]);
 }
 
 #[test]

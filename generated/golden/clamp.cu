@@ -262,21 +262,6 @@ extern "C" __global__ void clamp__vjp__x_lo_absent_f32(
   }
 }
 
-// ops.yaml:1 clamp.vjp.x [lo=absent,hi=absent] f32
-#line 1 "ops.yaml"
-extern "C" __global__ void clamp__vjp__x_lo_absent_hi_absent_f32(
-    long long n,
-    const float* __restrict__ in0,
-    const float* __restrict__ in1,
-    float* __restrict__ out0) {
-  const long long stride = (long long)gridDim.x * blockDim.x;
-  for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += stride) {
-    const float x0 = in0[i];
-    const float x1 = in1[i];
-    out0[i] = ((x0 != x0) ? 0.0f : x1);
-  }
-}
-
 // ops.yaml:1 clamp.vjp.x [] f64
 #line 1 "ops.yaml"
 extern "C" __global__ void clamp__vjp__x_f64(
@@ -332,20 +317,5 @@ extern "C" __global__ void clamp__vjp__x_lo_absent_f64(
     const double x2 = in2[i];
     const double t0 = ((x0 == x1) ? fg_mul(0.5, x2) : ((x0 > x1) ? 0.0 : x2));
     out0[i] = ((x0 != x0) ? 0.0 : t0);
-  }
-}
-
-// ops.yaml:1 clamp.vjp.x [lo=absent,hi=absent] f64
-#line 1 "ops.yaml"
-extern "C" __global__ void clamp__vjp__x_lo_absent_hi_absent_f64(
-    long long n,
-    const double* __restrict__ in0,
-    const double* __restrict__ in1,
-    double* __restrict__ out0) {
-  const long long stride = (long long)gridDim.x * blockDim.x;
-  for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += stride) {
-    const double x0 = in0[i];
-    const double x1 = in1[i];
-    out0[i] = ((x0 != x0) ? 0.0 : x1);
   }
 }

@@ -54,7 +54,7 @@ pub(crate) static CLAMP__VJP__HI: Symbol = Symbol::new(
         dtypes: "float",
         kind: MeaningKind::Expr,
         body: "if is_number(x) && is_number(lo) { if (if some(lo) { max(x, lo) } else { x }) <= hi { 0 } else { d_out } } else { let y = if some(lo) { max(x, lo) } else { x }; if y == hi { 0.5 * d_out } else if y < hi { 0 } else { d_out } }",
-        require: &[],
+        require: &[("some(lo) || some(hi)", "clamp needs a bound")],
         vjp: &[],
         jvp: &[],
         ties: "",
@@ -80,7 +80,7 @@ pub(crate) static CLAMP__VJP__LO: Symbol = Symbol::new(
         dtypes: "float",
         kind: MeaningKind::Expr,
         body: "if some(hi) { if is_number(x) { if is_number(hi) { if x >= lo { 0 } else if max(x, lo) >= hi { 0 } else { d_out } } else if x >= lo { 0 } else { let y = max(x, lo); if y == hi { 0.5 * d_out } else if y > hi { 0 } else { d_out } } } else if is_number(hi) { if x == lo { if max(x, lo) >= hi { 0 } else { 0.5 * d_out } } else if max(x, lo) >= hi { 0 } else if x > lo { 0 } else { d_out } } else if x == lo { let y = max(x, lo); if y == hi { 0.25 * d_out } else if y > hi { 0 } else { 0.5 * d_out } } else { let y = max(x, lo); if y == hi { if x > lo { 0 } else { 0.5 * d_out } } else if x > lo { 0 } else if y > hi { 0 } else { d_out } } } else if is_number(x) { if x >= lo { 0 } else { d_out } } else if x == lo { 0.5 * d_out } else if x > lo { 0 } else { d_out }",
-        require: &[],
+        require: &[("some(lo) || some(hi)", "clamp needs a bound")],
         vjp: &[],
         jvp: &[],
         ties: "",
@@ -106,7 +106,7 @@ pub(crate) static CLAMP__VJP__X: Symbol = Symbol::new(
         dtypes: "float",
         kind: MeaningKind::Expr,
         body: "if x != x { 0 } else if some(hi) { if some(lo) { if is_number(hi) { if is_number(lo) { if max(x, lo) >= hi { 0 } else if x <= lo { 0 } else { d_out } } else if max(x, lo) >= hi { 0 } else if x == lo { 0.5 * d_out } else if x < lo { 0 } else { d_out } } else if is_number(lo) { let t1 = max(x, lo); if t1 == hi { if x <= lo { 0 } else { 0.5 * d_out } } else if x <= lo { 0 } else if t1 > hi { 0 } else { d_out } } else { let t1 = max(x, lo); if t1 == hi { if x == lo { 0.25 * d_out } else if x < lo { 0 } else { 0.5 * d_out } } else if x == lo { if t1 > hi { 0 } else { 0.5 * d_out } } else if t1 > hi { 0 } else if x < lo { 0 } else { d_out } } } else if is_number(hi) { if x >= hi { 0 } else { d_out } } else if x == hi { 0.5 * d_out } else if x > hi { 0 } else { d_out } } else if some(lo) { if is_number(lo) { if x <= lo { 0 } else { d_out } } else if x == lo { 0.5 * d_out } else if x < lo { 0 } else { d_out } } else { d_out }",
-        require: &[],
+        require: &[("some(lo) || some(hi)", "clamp needs a bound")],
         vjp: &[],
         jvp: &[],
         ties: "",
@@ -523,42 +523,8 @@ impl Step for K2 {
     }
 }
 
-// ops.yaml:1 clamp.vjp.x [lo=absent,hi=absent] f32
-/// `clamp.vjp.x` (lo=absent,hi=absent) on f32.
-struct K3;
-
-impl Tile for K3 {
-    #[inline(always)]
-    unsafe fn run<I: Isa>(n: usize, ins: *const *const u8, outs: *const *mut u8, nums: *const u64) {
-        // SAFETY: the caller's promise.
-        unsafe { tile::steps::<I, K3>(n, ins, outs, nums) }
-    }
-}
-
-impl Step for K3 {
-    const SIZES: Option<tile::Sizes> = Some(tile::Sizes { ins: &[4, 4], outs: &[4] });
-
-    #[inline(always)]
-    #[allow(unused_variables, clippy::all)]
-    unsafe fn step<I: Isa>(at: usize, len: usize, ins: *const *const u8, outs: *const *mut u8, nums: *const u64) {
-        // SAFETY: the caller's promise: inputs, outputs and numbers are those of the row.
-        unsafe {
-            let in0: [f32; CHUNK] = tile::load(ins, 0, at, len);
-            let in1: [f32; CHUNK] = tile::load(ins, 1, at, len);
-            let mut out0 = [f32::default(); CHUNK];
-            for j in 0..CHUNK {
-                let x0 = in0[j];
-                let x1 = in1[j];
-                let t0: f32 = m::select::<I, _>(m::ne::<I, _>(x0, x0), 0.0f32, x1);
-                out0[j] = t0;
-            }
-            tile::store(outs, 0, at, len, out0);
-        }
-    }
-}
-
 /// Kernels of `clamp.vjp.x`.
-pub static ENTRIES: [KernelEntry; 4] = [
+pub static ENTRIES: [KernelEntry; 3] = [
     KernelEntry {
         symbol: "clamp.vjp.x",
         variant: "",
@@ -582,13 +548,5 @@ pub static ENTRIES: [KernelEntry; 4] = [
         baseline: K2::baseline,
         avx2: tile::avx2_of::<K2>(),
         avx512: tile::avx512_of::<K2>(),
-    },
-    KernelEntry {
-        symbol: "clamp.vjp.x",
-        variant: "lo=absent,hi=absent",
-        dtype: DType::F32,
-        baseline: K3::baseline,
-        avx2: tile::avx2_of::<K3>(),
-        avx512: tile::avx512_of::<K3>(),
     },
 ];

@@ -78,23 +78,3 @@ fn the_language_page_has_every_key_and_kind() {
     let missing = keys.chain(Kind::ALL.map(Kind::name)).filter(|word| !page.contains(&format!("`{word}`")));
     none(missing.map(str::to_owned).collect(), "docs/row-language.md does not mention");
 }
-
-/// The codes of files and commands, and those that a wrong call gives, can be asked about: `fulgurite explain E917`.
-#[test]
-fn codes_that_users_meet_have_a_page() {
-    let mut missing = Vec::new();
-    for folder in ["cli/src", "runtime/src", "generated/src", "core/src"] {
-        for path in files_with("rs", &root().join(folder)) {
-            let text = read(&path);
-            // the tests of a file may invent codes
-            let code = text.split("#[cfg(test)]").next().unwrap_or(&text);
-            for word in code.split('"').skip(1).step_by(2).filter(|word| word.len() == 4) {
-                let met = word.starts_with("E70") && word < "E707" || word.starts_with("E9");
-                if met && !root().join("docs/errors").join(format!("{word}.md")).exists() {
-                    missing.push(format!("{}: {word}", shown(&path)));
-                }
-            }
-        }
-    }
-    none(missing, "codes that users meet have a page in docs/errors");
-}

@@ -23,3 +23,15 @@ pub mod rows;
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 pub struct Readme;
+
+/// The programs of docs/errors: the wrong one gives the code of its page, the mended one runs.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/errors/E712.md")]
+#[doc = include_str!("../../docs/errors/E714.md")]
+#[doc = include_str!("../../docs/errors/E740.md")]
+#[doc = include_str!("../../docs/errors/E742.md")]
+#[doc = include_str!("../../docs/errors/E743.md")]
+#[doc = include_str!("../../docs/errors/E745.md")]
+#[doc = include_str!("../../docs/errors/E746.md")]
+#[doc = include_str!("../../docs/errors/E748.md")]
+pub struct Errors;

@@ -34,6 +34,7 @@ use crate::diag::{Diag, Diagnostics};
 use crate::schema::{Database, RowSource};
 use crate::source::{Place, Sources};
 use cases::Family;
+use gradients::Graded;
 use report::Rule;
 use rows::RowSet;
 
@@ -44,6 +45,8 @@ pub struct Checked {
     pub rows: Vec<Arc<Row>>,
     /// Names such that every row stands behind those that its body calls.
     pub order: Vec<Name>,
+    /// Declared gradient rules that are right.
+    pub graded: Vec<Graded>,
 }
 
 /// Checks every row of `db`; what is wrong goes to `diags`. `upstream` are the rows that it may use: they are right.
@@ -74,9 +77,9 @@ pub fn run(db: &Database, upstream: &dyn Rows, _sources: &Sources, diags: &mut D
         families.insert(row.op, family);
     }
     overloads(db, &mut set, &families, diags);
-    derivatives(db, &set, &families, diags);
+    let graded = derivatives(db, &set, &families, diags);
     let rows = db.rows.iter().filter_map(|source| set.row(source.name())).collect();
-    Checked { rows, order: order.iter().map(|n| db.rows[*n].name()).collect() }
+    Checked { rows, order: order.iter().map(|n| db.rows[*n].name()).collect(), graded }
 }
 
 /// Reports what is wrong with a row, and breaks it.
@@ -122,8 +125,14 @@ fn overloads(db: &Database, set: &mut RowSet, families: &FxHashMap<Name, Family>
 }
 
 /// Declared gradient rules: their types, and where those are right their values. A row with a wrong gradient still
-/// means what it means, so rules that call it are looked at all the same.
-fn derivatives(db: &Database, set: &RowSet, families: &FxHashMap<Name, Family>, diags: &mut Diagnostics) {
+/// means what it means, so rules that call it are looked at all the same. Those that are right.
+fn derivatives(
+    db: &Database,
+    set: &RowSet,
+    families: &FxHashMap<Name, Family>,
+    diags: &mut Diagnostics,
+) -> Vec<Graded> {
+    let mut graded = Vec::new();
     for source in db.rows.iter().filter(|source| !set.is_broken(source.name())) {
         let (Some(row), Some(family)) = (set.row(source.name()), families.get(&source.name())) else { continue };
         let mut faults = Vec::new();
@@ -136,8 +145,9 @@ fn derivatives(db: &Database, set: &RowSet, families: &FxHashMap<Name, Family>, 
             }
         }
         if faults.is_empty() {
-            faults = gradients::check(source, &row, set);
+            faults = gradients::check(source, &row, set, &mut graded);
         }
         faults.into_iter().for_each(|fault| diags.push(fault));
     }
+    graded
 }

@@ -94,8 +94,11 @@ impl<'a> RowSet<'a> {
     ) -> Result<Resolved, Refusal> {
         let mut first = None;
         for row in self.candidates(op) {
-            let accepted = sig::arrange(&row, positional.to_vec(), named.to_vec())
-                .and_then(|args| sig::solve(&row, &args, &ty).map(|solved| (args, solved)));
+            let solve = |args: Vec<Value<ArgTy>>| match sig::solve(&row, &args, &ty) {
+                Ok(solved) => Ok((args, solved)),
+                Err(refusal) => Err(with_types(refusal, &row, &args)),
+            };
+            let accepted = sig::arrange(&row, positional.to_vec(), named.to_vec()).and_then(solve);
             match accepted {
                 Ok((args, solved)) => return Ok(Resolved { row, args, solved }),
                 Err(refusal) => _ = first.get_or_insert(refusal),
@@ -116,6 +119,20 @@ impl Rows for RowSet<'_> {
         names.dedup();
         names
     }
+}
+
+/// The refusal of sizes with the types of all arguments and the signature, so that a reader sees what met what; not
+/// where it says so itself.
+fn with_types(refusal: Refusal, row: &Row, args: &[Value<ArgTy>]) -> Refusal {
+    if refusal.code != "E701" || refusal.help.is_some() {
+        return refusal;
+    }
+    let types = row.sig.params.iter().zip(args).filter_map(|(param, arg)| match arg {
+        Value::Tensor(ArgTy::Tensor(t)) => Some(format!("{} = {t}", param.name.name)),
+        _ => None,
+    });
+    let types: Vec<String> = types.collect();
+    refusal.help(format!("{}; rule: {}{}", types.join(", "), row.op, row.sig))
 }
 
 /// The row that `name` is an overload of. Alias rows (`aten.…`, `torch.…`) are none.

@@ -10,6 +10,7 @@ use serde_json::json;
 use super::load::load;
 use super::paint::Paint;
 use super::{Common, FAILED, FINE, Outcome};
+use crate::check::gradients::Grade;
 use crate::diag::render::{self, Style};
 
 /// Checks a database.
@@ -31,11 +32,14 @@ impl Check {
         let seconds = start.elapsed().as_secs_f64();
         let rows = loaded.database.rows.len() + loaded.database.broken.len();
         let (errors, warnings) = (loaded.diags.errors(), loaded.diags.warnings());
+        let proved = loaded.checked.graded.iter().filter(|rule| rule.grade == Grade::Proved).count();
+        let checked = loaded.checked.graded.len() - proved;
         let status = if errors > 0 { FAILED } else { FINE };
         if common.json {
             out.write_all(render::json(&loaded.diags, &loaded.sources).as_bytes())?;
             let summary = json!({
                 "v": 1, "kind": "summary", "rows": rows, "errors": errors, "warnings": warnings, "seconds": seconds,
+                "gradients": {"proved": proved, "checked": checked},
             });
             writeln!(out, "{summary}")?;
             return Ok(status);
@@ -49,7 +53,12 @@ impl Check {
         }
         if !common.quiet {
             let plural = if rows == 1 { "row" } else { "rows" };
-            writeln!(out, "Checked {rows} {plural} in {seconds:.2} s")?;
+            let gradients = match proved + checked {
+                0 => String::new(),
+                1 => format!("; 1 declared gradient {}", if proved == 1 { "proved" } else { "checked" }),
+                all => format!("; {all} declared gradients: {proved} proved, {checked} checked"),
+            };
+            writeln!(out, "Checked {rows} {plural} in {seconds:.2} s{gradients}")?;
         }
         Ok(status)
     }

@@ -27,7 +27,8 @@ impl List {
         let widest = loaded.database.rows.iter().map(|source| source.op.as_str().len()).max().unwrap_or(0);
         for (source, row) in loaded.database.rows.iter().zip(&loaded.checked.rows) {
             let op = source.op.as_str();
-            let gradients = if self.rules { explain::gradients(row, &table) } else { Vec::new() };
+            let gradients =
+                if self.rules { explain::gradients(row, &table, &loaded.checked.graded) } else { Vec::new() };
             if common.json {
                 let rules: Vec<_> = gradients.iter().map(Gradient::json).collect();
                 let mut object = json!({

@@ -9,6 +9,9 @@ use fulgurite_core::lower::Rows;
 use fulgurite_core::row::Row;
 use serde_json::{Value, json};
 
+use crate::check::gradients::declared::Way;
+use crate::check::gradients::{Grade, Graded};
+
 /// Where a gradient comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Origin {
@@ -28,14 +31,16 @@ pub struct Gradient {
     /// The argument.
     pub arg: Name,
     origin: Origin,
+    /// How a written rule was found to be right.
+    grade: Option<Grade>,
     /// The rule on one line; none where the body is differentiated, and where no gradient flows.
     pub rule: Option<String>,
     /// Rows that a derived rule calls: `gelu.vjp.x(…) -> T = …`.
     pub rows: Vec<String>,
 }
 
-/// The gradients of `row`'s arguments, keys and integers apart.
-pub fn gradients(row: &Arc<Row>, rows: &dyn Rows) -> Vec<Gradient> {
+/// The gradients of `row`'s arguments, keys and integers apart. `graded` says how declared rules were found to be right.
+pub fn gradients(row: &Arc<Row>, rows: &dyn Rows, graded: &[Graded]) -> Vec<Gradient> {
     let derived = derive::derive(row, rows);
     let mut all = Vec::new();
     for param in &row.sig.params {
@@ -44,7 +49,15 @@ pub fn gradients(row: &Arc<Row>, rows: &dyn Rows) -> Vec<Gradient> {
             continue;
         }
         let written = row.vjp.iter().find(|(a, _)| *a == arg).map(|(_, rule)| rule);
-        let none = |why: &str| Gradient { arg, origin: Origin::None(why.to_owned()), rule: None, rows: Vec::new() };
+        let none = |why: &str| Gradient {
+            arg,
+            origin: Origin::None(why.to_owned()),
+            grade: None,
+            rule: None,
+            rows: Vec::new(),
+        };
+        let mut own = graded.iter().filter(|rule| (rule.op, rule.way) == (row.op, Way::Vjp));
+        let grade = own.find(|rule| rule.arg == arg).map(|rule| rule.grade);
         let zero = derived.notes.iter().find_map(|note| match note {
             Note::Zero(a, why) if *a == arg => Some(*why),
             _ => None,
@@ -53,17 +66,23 @@ pub fn gradients(row: &Arc<Row>, rows: &dyn Rows) -> Vec<Gradient> {
         all.push(match (&row.no_grad, written, derived.rule(arg)) {
             (Some(why), ..) => none(why),
             (None, Some(rule), _) => {
-                Gradient { arg, origin: Origin::Written, rule: Some(one_line(rule)), rows: Vec::new() }
+                Gradient { arg, origin: Origin::Written, grade, rule: Some(one_line(rule)), rows: Vec::new() }
             }
             (None, None, Some(rule)) => {
                 let called =
                     derived.rows.iter().filter(|made| made.op.as_str().starts_with(&format!("{}.vjp.{arg}", row.op)));
                 let shown = called
                     .filter_map(|made| Some(format!("{}{} = {}", made.op, made.sig, one_line(made.index_body()?))));
-                Gradient { arg, origin: Origin::Derived, rule: Some(one_line(rule)), rows: shown.collect() }
+                Gradient {
+                    arg,
+                    origin: Origin::Derived,
+                    grade: None,
+                    rule: Some(one_line(rule)),
+                    rows: shown.collect(),
+                }
             }
             (None, None, None) if row.is_composite() => {
-                Gradient { arg, origin: Origin::Body, rule: None, rows: Vec::new() }
+                Gradient { arg, origin: Origin::Body, grade: None, rule: None, rows: Vec::new() }
             }
             (None, None, None) => match (zero, failed) {
                 (Some(why), _) => none(why),
@@ -91,12 +110,23 @@ impl Gradient {
     }
 
     /// "written", "derived", or nothing.
-    pub fn reason(&self) -> &'static str {
+    pub fn source(&self) -> &'static str {
         match self.origin {
             Origin::Written => "written",
             Origin::Derived => "derived",
             Origin::Body | Origin::None(_) => "",
         }
+    }
+
+    /// The same, and how a written rule was found to be right.
+    pub fn reason(&self) -> String {
+        let found = match self.grade {
+            Some(Grade::Proved) => "; proved: equal to the derived rule by normal form".to_owned(),
+            Some(Grade::Checked(1)) => "; checked on 1 instance".to_owned(),
+            Some(Grade::Checked(n)) => format!("; checked on {n} instances"),
+            None => String::new(),
+        };
+        self.source().to_owned() + &found
     }
 
     /// The same as an object.
@@ -107,6 +137,14 @@ impl Gradient {
             Origin::Body => ("body", None),
             Origin::None(why) => ("none", Some(why)),
         };
-        json!({"arg": self.arg.as_str(), "origin": origin, "rule": self.rule, "why": why, "rows": self.rows})
+        let (grade, instances) = match self.grade {
+            Some(Grade::Proved) => (Some("proved"), None),
+            Some(Grade::Checked(n)) => (Some("checked"), Some(n)),
+            None => (None, None),
+        };
+        json!({
+            "arg": self.arg.as_str(), "origin": origin, "rule": self.rule, "why": why, "rows": self.rows,
+            "grade": grade, "instances": instances,
+        })
     }
 }

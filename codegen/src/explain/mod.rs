@@ -85,7 +85,7 @@ pub fn row(
         place: sources.show(source.op.place),
         keys: keys(source),
         found: found(source, row),
-        gradients: gradients(row, table),
+        gradients: gradients(row, table, &checked.graded),
         facts: facts::of(row, table, &rules, &derived.rows).all,
         kernels: kernels(source, row, table),
         calls,
@@ -185,7 +185,7 @@ impl Explained {
         self.keys.iter().for_each(|(key, value)| line(key, value, ""));
         self.found.iter().for_each(|(key, value)| line(key, value, "found: the row does not say it"));
         for gradient in &self.gradients {
-            line(&format!("d/d{}", gradient.arg), &gradient.text(), gradient.reason());
+            line(&format!("d/d{}", gradient.arg), &gradient.text(), &gradient.reason());
             gradient.rows.iter().for_each(|row| line("", row, ""));
         }
         self.facts.iter().for_each(|fact| line(fact.name, &fact.value, &fact.reason));

@@ -159,7 +159,7 @@ fn kernel(row: &Explained) -> String {
 fn gradients(row: &Explained) -> Option<String> {
     let mut parts: Vec<(String, Vec<&str>)> = Vec::new();
     for gradient in &row.gradients {
-        let how = if gradient.rule.is_some() { gradient.reason().to_owned() } else { gradient.text() };
+        let how = if gradient.rule.is_some() { gradient.source().to_owned() } else { gradient.text() };
         match parts.iter_mut().find(|(known, _)| *known == how) {
             Some((_, args)) => args.push(gradient.arg.as_str()),
             None => parts.push((how, vec![gradient.arg.as_str()])),

@@ -1,6 +1,7 @@
 //! What several tests share.
 
 use fulgurite_codegen::check;
+use fulgurite_codegen::check::gradients::Graded;
 use fulgurite_codegen::diag::Diagnostics;
 use fulgurite_codegen::diag::render::{self, Style};
 use fulgurite_codegen::schema::read_database;
@@ -9,12 +10,18 @@ use fulgurite_core::lower::NoRows;
 
 /// A database read and checked: what was said about it, and the file.
 pub fn check(path: &str, text: &str) -> (Diagnostics, Sources) {
+    let (_, diags, sources) = graded(path, text);
+    (diags, sources)
+}
+
+/// The same, and how its declared gradients were found to be right.
+pub fn graded(path: &str, text: &str) -> (Vec<Graded>, Diagnostics, Sources) {
     let mut sources = Sources::default();
     let mut diags = Diagnostics::new();
     let file = sources.add(path, text);
     let database = read_database(file, &sources, &mut diags);
-    check::run(&database, &NoRows, &sources, &mut diags);
-    (diags, sources)
+    let checked = check::run(&database, &NoRows, &sources, &mut diags);
+    (checked.graded, diags, sources)
 }
 
 /// The report as it is printed.

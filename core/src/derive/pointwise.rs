@@ -168,7 +168,7 @@ impl Pointwise<'_> {
         let taken: HashSet<Name> = params.iter().map(|p| p.name.name).chain(opts.iter().map(|o| o.name.name)).collect();
         let optional = params.iter().filter(|p| p.optional).map(|p| p.name.name);
         let optional = optional.chain(opts.iter().filter(|o| o.optional).map(|o| o.name.name)).collect();
-        let body = Emit { terms, taken, optional }.block(d);
+        let body = Emit { terms, taken: taken.clone(), optional }.block(d);
         let outs = vec![Out { name: make::ident(Name::new("out")), ty }];
         let row = Row {
             op,
@@ -176,7 +176,14 @@ impl Pointwise<'_> {
             promote: Some(Expr::name("default")),
             dtypes: Some(Expr::name("float")),
             meaning: Meaning::Expr(body),
-            require: Vec::new(),
+            // what no call has needs no kernel either
+            require: self
+                .row
+                .require
+                .iter()
+                .filter(|r| super::walk::names(&r.cond).is_subset(&taken))
+                .cloned()
+                .collect(),
             vjp: Vec::new(),
             jvp: Vec::new(),
             ties: Ties::Even,

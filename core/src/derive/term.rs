@@ -93,6 +93,12 @@ impl Scope {
         self.lets.push((name, t));
         self
     }
+
+    /// The same where the option `name` is this word.
+    pub fn with_word(mut self, name: Name, word: Name) -> Scope {
+        self.words.push((name, word));
+        self
+    }
 }
 
 /// Rows inlined into rows, at most this deep.

@@ -6,10 +6,12 @@
 mod arrange;
 mod env;
 mod options;
+mod results;
 pub mod shapes;
 mod solve;
 pub mod statics;
 mod types;
+mod val;
 
 pub use arrange::arrange;
 pub use env::{Env, Item, Size};

@@ -3,18 +3,16 @@
 use super::Refusal;
 use super::env::{Env, Item, Size};
 use super::options::Options;
-use super::shapes::{self, Matcher, Mismatch, implicit_list};
+use super::results;
+use super::shapes::{Matcher, Mismatch, implicit_list};
 use super::statics::{self, At, Stop};
-use super::types::{ArgTy, OutTy, Solved};
+use super::types::{ArgTy, Solved};
 use crate::dtype::DTypeSet;
 use crate::lang::ast::*;
 use crate::promote::{self, Kind, Operand};
 use crate::row::Row;
 use crate::{DType, Dim, Name, Scalar, TensorTy, Value};
 use smallvec::SmallVec;
-
-/// The longest list that a call yields: every item is a value of its own in a trace.
-const MOST_ITEMS: usize = 1 << 16;
 
 /// An argument as the signature sees it.
 enum Given {
@@ -179,8 +177,8 @@ impl Call<'_> {
                 Err(refused) => return Err(refused),
             }
         }
-        let outs = self.results(&row.sig.outs, result)?;
-        let aux = self.results(&row.sig.aux, result)?;
+        let outs = results::types(row, &mut self.env, &row.sig.outs, result)?;
+        let aux = results::types(row, &mut self.env, &row.sig.aux, result)?;
         Ok(Solved { env: self.env, joined, compute, outs, aux })
     }
 
@@ -296,7 +294,7 @@ impl Call<'_> {
                 match matcher.matches(param.name.name, dims, &t.shape, at) {
                     Ok(()) => {}
                     Err(Mismatch::Ambiguous) => later.push((i, item)),
-                    Err(Mismatch::Refused(r)) => return Err(Stop::Refused(with_types(r, row, given))),
+                    Err(Mismatch::Refused(r)) => return Err(Stop::Refused(r)),
                 }
             }
             open = later;
@@ -535,89 +533,4 @@ impl Call<'_> {
         }
         Ok(())
     }
-
-    fn results(&mut self, outs: &[Out], result: DType) -> Result<Vec<OutTy>, Stop> {
-        outs.iter().map(|out| self.result(out, result)).collect()
-    }
-
-    fn result(&mut self, out: &Out, result: DType) -> Result<OutTy, Stop> {
-        let dtype = match out.ty.elem.first() {
-            Some(Elem::Var(v)) if *v == "T" => result,
-            Some(e) => statics::elem_dtype(&self.env, e)?,
-            None => result,
-        };
-        let one = |env: &mut super::Env, item: Option<usize>| -> Result<TensorTy, Stop> {
-            let shape = match &out.ty.dims {
-                None => match env.size(implicit_list()) {
-                    Some(Size::List(l)) => l.clone(),
-                    _ => SmallVec::new(),
-                },
-                Some(dims) => {
-                    let axes = shapes::build(env, dims, At { axis: None, item })?;
-                    let mut sizes: SmallVec<[Dim; 6]> = axes.iter().map(|a| a.size).collect();
-                    // the imagined axis of a rank-0 argument is dropped again
-                    if sizes.len() == 1 && imagined(self.row, env, dims) {
-                        if sizes[0].value() != 1 {
-                            let message = format!(
-                                "`{}`: a tensor of rank 0 has no axis for a result of size {}",
-                                self.row.op, sizes[0]
-                            );
-                            return Err(Refusal::new("E704", message).into());
-                        }
-                        sizes.clear();
-                    }
-                    sizes
-                }
-            };
-            if let Some(bad) = shape.iter().find(|d| d.value() < 0) {
-                return Err(
-                    Refusal::new("E704", format!("`{}`: the result would have a size of {bad}", self.row.op)).into()
-                );
-            }
-            Ok(TensorTy { dtype, shape })
-        };
-        Ok(match &out.ty.list {
-            None => OutTy::Tensor(one(&mut self.env, None)?),
-            Some(ListLen::Expr(len)) => {
-                let n = statics::eval(&self.env, len, At::default())?.int()?.len();
-                if n > MOST_ITEMS {
-                    let message = format!(
-                        "`{}`: the result would be a list of {n} tensors, at most {MOST_ITEMS} can be",
-                        self.row.op
-                    );
-                    return Err(Refusal::new("E704", message).into());
-                }
-                OutTy::List((0..n).map(|i| one(&mut self.env, Some(i))).collect::<Result<_, Stop>>()?)
-            }
-            Some(_) => OutTy::FromBody,
-        })
-    }
-}
-
-/// Whether the one axis of a result stands for one that arguments of rank 0 only imagine: an option names it there, and
-/// no argument of rank 1 has it.
-fn imagined(row: &Row, env: &super::Env, dims: &[DimPat]) -> bool {
-    let named = dims.iter().find_map(|d| if let DimKind::One { size, .. } = &d.kind { Some(size) } else { None });
-    let Some(size) = named else { return false };
-    let real = row.sig.params.iter().filter(|p| !env.scalar_axis.contains(&p.name.name)).any(|p| {
-        let mut dims = p.ty.dims.iter().flatten();
-        dims.any(|d| matches!(&d.kind, DimKind::One { size: s, at: Some(_), .. } if s == size))
-    });
-    !env.scalar_axis.is_empty() && !real
-}
-
-/// The refusal with the types of all arguments as notes in its help, so that a reader sees what met what.
-fn with_types(r: Refusal, row: &Row, given: &[Given]) -> Refusal {
-    let types: Vec<String> = row
-        .sig
-        .params
-        .iter()
-        .zip(given)
-        .filter_map(|(p, g)| match g {
-            Given::Tensor(t) => Some(format!("{} = {t}", p.name.name)),
-            _ => None,
-        })
-        .collect();
-    let note = format!("{}; rule: {}{}", types.join(", "), row.op, row.sig);
-    Refusal { help: Some(r.help.map_or(note.clone(), |h| format!("{h}; {note}"))), ..r }
 }

@@ -6,6 +6,7 @@
 
 use super::Refusal;
 use super::env::{Env, Item, Size};
+use super::val::bad;
 use crate::builtins::{self, Builtin, ResultRule};
 use crate::dtype::DTypeSet;
 use crate::lang::ast::*;
@@ -13,138 +14,7 @@ use crate::promote::{self, Kind};
 use crate::{DType, Dim, Name, Scalar};
 use smallvec::SmallVec;
 
-/// Sizes or axes.
-pub type Dims = SmallVec<[Dim; 6]>;
-
-/// A static value.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Val {
-    /// An integer.
-    Int(Dim),
-    /// A float.
-    Float(f64),
-    /// A truth value.
-    Bool(bool),
-    /// A word.
-    Word(Name),
-    /// A dtype.
-    DType(DType),
-    /// A text.
-    Str(String),
-    /// Integers.
-    List(Dims),
-    /// Nothing.
-    Absent,
-}
-
-/// Why there is no static value.
-#[derive(Clone, Debug)]
-pub enum Stop {
-    /// It depends on elements, indices or run-time numbers.
-    NotStatic,
-    /// It has no meaning for this call.
-    Refused(Refusal),
-}
-
-impl Stop {
-    /// The same, at this part of the rule's text, unless a smaller part is known already.
-    pub fn at(self, span: Span) -> Stop {
-        match self {
-            Stop::Refused(r) => Stop::Refused(r.at(span)),
-            Stop::NotStatic => Stop::NotStatic,
-        }
-    }
-}
-
-impl From<Refusal> for Stop {
-    fn from(r: Refusal) -> Stop {
-        Stop::Refused(r)
-    }
-}
-
-/// The result of a static evaluation.
-pub type Static<T> = Result<T, Stop>;
-
-/// Where an expression stands: inside `..( )` at an axis, inside `List< >` at an item.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct At {
-    /// The axis of a zip.
-    pub axis: Option<usize>,
-    /// The item of a list (`i`).
-    pub item: Option<usize>,
-}
-
-impl Val {
-    /// It as an integer.
-    pub fn int(&self) -> Static<Dim> {
-        match self {
-            Val::Int(d) => Ok(*d),
-            Val::Bool(b) => Ok(Dim::from(*b as i64)),
-            other => Err(bad(format!("{other:?} is not an integer"))),
-        }
-    }
-    /// It as a number.
-    pub fn float(&self) -> Static<f64> {
-        match self {
-            Val::Int(d) => Ok(d.value() as f64),
-            Val::Float(f) => Ok(*f),
-            Val::Bool(b) => Ok(*b as i64 as f64),
-            other => Err(bad(format!("{other:?} is not a number"))),
-        }
-    }
-    /// It as a truth value.
-    pub fn bool(&self) -> Static<bool> {
-        match self {
-            Val::Bool(b) => Ok(*b),
-            other => Err(bad(format!("{other:?} is not a truth value"))),
-        }
-    }
-    /// It as integers; a single one is a list of one.
-    pub fn list(&self) -> Static<Dims> {
-        match self {
-            Val::List(l) => Ok(l.clone()),
-            Val::Int(d) => Ok(SmallVec::from_slice(&[*d])),
-            other => Err(bad(format!("{other:?} is not a list"))),
-        }
-    }
-    /// It as a scalar.
-    pub fn scalar(&self) -> Static<Scalar> {
-        match self {
-            Val::Int(d) => Ok(Scalar::Int(d.value())),
-            Val::Float(f) => Ok(Scalar::Float(*f)),
-            Val::Bool(b) => Ok(Scalar::Bool(*b)),
-            other => Err(bad(format!("{other:?} is not a number"))),
-        }
-    }
-}
-
-impl From<Scalar> for Val {
-    fn from(s: Scalar) -> Val {
-        match s {
-            Scalar::Bool(b) => Val::Bool(b),
-            Scalar::Int(i) => Val::Int(Dim::from(i)),
-            Scalar::Float(f) => Val::Float(f),
-        }
-    }
-}
-
-fn bad(message: impl Into<String>) -> Stop {
-    Stop::Refused(Refusal::new("E706", message))
-}
-
-/// The value of the constant called `name`.
-pub fn constant(name: Name) -> Option<Scalar> {
-    Some(match name.as_str() {
-        "PI" => Scalar::Float(std::f64::consts::PI),
-        "E" => Scalar::Float(std::f64::consts::E),
-        "FRAC_1_SQRT_2" => Scalar::Float(std::f64::consts::FRAC_1_SQRT_2),
-        "inf" => Scalar::Float(f64::INFINITY),
-        "nan" => Scalar::Float(f64::NAN),
-        "true" => Scalar::Bool(true),
-        "false" => Scalar::Bool(false),
-        _ => return None,
-    })
-}
+pub use super::val::{At, Dims, Static, Stop, Val, constant};
 
 /// Evaluates `e`.
 pub fn eval(env: &Env, e: &Expr, at: At) -> Static<Val> {

@@ -3,7 +3,8 @@
 //!
 //! The derivative is that of dual numbers ([`dual`]), which know nothing of how rules are derived. A rule is refuted on
 //! [`instance`]s: small calls with pairwise distinct sizes, every combination of options, data inside the domain.
-//! At ties and kinks the derived rule is the measure, since conventions belong to it.
+//! At ties and kinks the derived rule is the measure, since conventions belong to it. A rule of a scalar row that has the
+//! normal form of the derived one ([`proof`]) is right without instances.
 
 mod constant;
 pub mod declared;
@@ -13,6 +14,7 @@ pub mod instance;
 mod linear;
 mod missing;
 pub mod numbers;
+mod proof;
 pub mod sample;
 mod show;
 mod term;
@@ -31,8 +33,31 @@ use crate::schema::RowSource;
 use declared::{Declared, Way};
 use dense::Library;
 
-/// What is wrong with the values of the declared rules of a row, whose types are right.
-pub fn check(source: &RowSource, row: &Arc<Row>, set: &RowSet) -> Vec<Diag> {
+/// How a declared rule was found to be right.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Grade {
+    /// It has the normal form of the derived rule.
+    Proved,
+    /// It agrees with the derivative on so many instances.
+    Checked(usize),
+}
+
+/// A declared rule that is right.
+#[derive(Clone, Copy, Debug)]
+pub struct Graded {
+    /// The row.
+    pub op: Name,
+    /// Which key.
+    pub way: Way,
+    /// For which argument.
+    pub arg: Name,
+    /// How that was found.
+    pub grade: Grade,
+}
+
+/// What is wrong with the values of the declared rules of a row, whose types are right; those that are right go to
+/// `right`.
+pub fn check(source: &RowSource, row: &Arc<Row>, set: &RowSet, right: &mut Vec<Graded>) -> Vec<Diag> {
     if source.no_grad.is_some() {
         return Vec::new();
     }
@@ -49,7 +74,13 @@ pub fn check(source: &RowSource, row: &Arc<Row>, set: &RowSet) -> Vec<Diag> {
     let bench = values::Bench { source, row, family: &family, library: &library, derived: &derived };
     faults.extend(detached.and_then(|place| constant::detach(&bench, place)));
     faults.extend(skipped.into_iter().filter_map(|(at, place)| constant::skip(&bench, at, place)));
-    faults.extend(declared.iter().filter_map(|rule| bench.compare(rule)));
+    for rule in &declared {
+        match bench.grade(rule) {
+            Ok(Some(grade)) => right.push(Graded { op: row.op, way: rule.way, arg: rule.arg, grade }),
+            Ok(None) => {}
+            Err(fault) => faults.push(*fault),
+        }
+    }
     faults
 }
 

@@ -9,7 +9,7 @@ use super::dense::{Library, Stop};
 use super::instance::Instance;
 use super::numbers::Numbers;
 use super::sample::{self, Domain};
-use super::{linear, show, term};
+use super::{Grade, linear, proof, show, term};
 use crate::check::cases::{Case, Family};
 use crate::check::report::Rule;
 use crate::diag::Diag;
@@ -63,8 +63,20 @@ impl<'a> Bench<'a> {
         sample::draw(self.library, self.row, case, domain, n as u64, fits)
     }
 
-    /// What is wrong with the values of `rule`.
-    pub fn compare(&self, rule: &Declared) -> Option<Diag> {
+    /// How `rule` is found to be right: by its normal form, else by instances. `None` where nothing can be said, since a
+    /// row that it calls is wrong.
+    ///
+    /// # Errors
+    /// What is wrong with its values.
+    pub fn grade(&self, rule: &Declared) -> Result<Option<Grade>, Box<Diag>> {
+        let derived = self.derived.rule(rule.arg).filter(|_| rule.way == Way::Vjp);
+        match derived.filter(|derived| proof::holds(self.row, rule.arg, &rule.rule.tree, derived, self.library)) {
+            Some(_) => Ok(Some(Grade::Proved)),
+            None => self.compare(rule),
+        }
+    }
+
+    fn compare(&self, rule: &Declared) -> Result<Option<Grade>, Box<Diag>> {
         let fits = |instance: &Instance| {
             let seed = rule.seed(instance, &mut Numbers::new(5));
             seed.is_none_or(|seed| !matches!(rule.value(instance, self.library, &seed), Err(Stop::Data(_))))
@@ -85,15 +97,20 @@ impl<'a> Bench<'a> {
             .take(MOST_REFUTED)
             .collect();
         if compared == 0 {
-            return self.never_compared(rule, stopped);
+            return self.never_compared(rule, stopped).map_or(Ok(None), |diag| Err(Box::new(diag)));
         }
         // a derivative that is not zero says more: a softmax along an axis of size 1 is constant
         refuted.sort_by_key(|refuted| refuted.pairs.iter().all(|pair| pair.derived.abs() < 1e-9));
         if !refuted.is_empty() {
-            return Some(self.refuse(rule, &refuted, &verdict(&refuted)));
+            return Err(Box::new(self.refuse(rule, &refuted, &verdict(&refuted))));
         }
-        let refuted = self.at_a_kink(rule, &fits)?;
-        Some(self.refuse(rule, &[refuted], "has another convention at ties and kinks than the meaning"))
+        match self.at_a_kink(rule, &fits) {
+            Some(refuted) => {
+                let claim = "has another convention at ties and kinks than the meaning";
+                Err(Box::new(self.refuse(rule, &[refuted], claim)))
+            }
+            None => Ok(Some(Grade::Checked(compared))),
+        }
     }
 
     /// A rule about which nothing can be said is not right by silence.

@@ -2,9 +2,7 @@
 
 use super::ops::{self, Map1, Map2, Select};
 use crate::math::{CastTo, Elem, Isa};
-use crate::tile::{
-    CHUNK, Sizes, Step, Tile, avx2_of, avx512_of, integer, load, number, store, tile_by_steps,
-};
+use crate::tile::{CHUNK, Sizes, Step, Tile, avx2_of, avx512_of, integer, load, number, store, tile_by_steps};
 use fulgurite_core::DType;
 use fulgurite_core::kernel::KernelEntry;
 use fulgurite_core::philox::{fill_uniform, uniform};

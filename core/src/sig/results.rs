@@ -1,0 +1,81 @@
+//! The types of results, once sizes, options and dtypes are bound.
+
+use super::Refusal;
+use super::env::{Env, Size};
+use super::shapes::{self, implicit_list};
+use super::statics::{self, At, Stop};
+use super::types::OutTy;
+use crate::lang::ast::*;
+use crate::row::Row;
+use crate::{DType, Dim, TensorTy};
+use smallvec::SmallVec;
+
+/// The longest list that a call yields: every item is a value of its own in a trace.
+const MOST_ITEMS: usize = 1 << 16;
+
+/// The types of `outs`; `result` is the dtype that `T` is for results.
+///
+/// # Errors
+/// E704 for sizes that no tensor has.
+pub(super) fn types(row: &Row, env: &mut Env, outs: &[Out], result: DType) -> Result<Vec<OutTy>, Stop> {
+    outs.iter().map(|out| one(row, env, out, result)).collect()
+}
+
+fn one(row: &Row, env: &mut Env, out: &Out, result: DType) -> Result<OutTy, Stop> {
+    let dtype = match out.ty.elem.first() {
+        Some(Elem::Var(v)) if *v == "T" => result,
+        Some(e) => statics::elem_dtype(env, e)?,
+        None => result,
+    };
+    let tensor = |env: &mut Env, item: Option<usize>| -> Result<TensorTy, Stop> {
+        let shape = match &out.ty.dims {
+            None => match env.size(implicit_list()) {
+                Some(Size::List(l)) => l.clone(),
+                _ => SmallVec::new(),
+            },
+            Some(dims) => {
+                let axes = shapes::build(env, dims, At { axis: None, item })?;
+                let mut sizes: SmallVec<[Dim; 6]> = axes.iter().map(|a| a.size).collect();
+                // the imagined axis of a rank-0 argument is dropped again
+                if sizes.len() == 1 && imagined(row, env, dims) {
+                    if sizes[0].value() != 1 {
+                        let message =
+                            format!("`{}`: a tensor of rank 0 has no axis for a result of size {}", row.op, sizes[0]);
+                        return Err(Refusal::new("E704", message).into());
+                    }
+                    sizes.clear();
+                }
+                sizes
+            }
+        };
+        if let Some(bad) = shape.iter().find(|d| d.value() < 0) {
+            return Err(Refusal::new("E704", format!("`{}`: the result would have a size of {bad}", row.op)).into());
+        }
+        Ok(TensorTy { dtype, shape })
+    };
+    Ok(match &out.ty.list {
+        None => OutTy::Tensor(tensor(env, None)?),
+        Some(ListLen::Expr(len)) => {
+            let n = statics::eval(env, len, At::default())?.int()?.len();
+            if n > MOST_ITEMS {
+                let message =
+                    format!("`{}`: the result would be a list of {n} tensors, at most {MOST_ITEMS} can be", row.op);
+                return Err(Refusal::new("E704", message).into());
+            }
+            OutTy::List((0..n).map(|i| tensor(env, Some(i))).collect::<Result<_, Stop>>()?)
+        }
+        Some(_) => OutTy::FromBody,
+    })
+}
+
+/// Whether the one axis of a result stands for one that arguments of rank 0 only imagine: an option names it there, and
+/// no argument of rank 1 has it.
+fn imagined(row: &Row, env: &Env, dims: &[DimPat]) -> bool {
+    let named = dims.iter().find_map(|d| if let DimKind::One { size, .. } = &d.kind { Some(size) } else { None });
+    let Some(size) = named else { return false };
+    let real = row.sig.params.iter().filter(|p| !env.scalar_axis.contains(&p.name.name)).any(|p| {
+        let mut dims = p.ty.dims.iter().flatten();
+        dims.any(|d| matches!(&d.kind, DimKind::One { size: s, at: Some(_), .. } if s == size))
+    });
+    !env.scalar_axis.is_empty() && !real
+}
