@@ -147,3 +147,58 @@ impl Drop for Trial<'_> {
         group.widest = self.widest;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::graph::{Graph, Index, Load, Op};
+    use super::*;
+    use fulgurite_core::DType;
+
+    /// `to = from`, of one axis: loops of `sizes` run through it, and through the axes of `to`.
+    fn copy(from: ValueId, to: ValueId, sizes: &[usize]) -> Rc<Fragment> {
+        let mut graph = Graph::default();
+        let dims: Axis = sizes.iter().map(|n| graph.dim(*n)).collect();
+        let flat = Group { graph: graph.clone(), ..Group::default() }.mixed_radix(&dims);
+        let load = Load { value: from, idx: [Index::Affine(flat)].into_iter().collect(), outside: None };
+        let node = graph.add(Op::Load(load), DType::F32);
+        let axes = dims.iter().map(|d| Axis::from_slice(&[*d])).collect();
+        Rc::new(Fragment { graph, outs: vec![Out { value: to, node, place: Place::Axes(axes) }], view: false })
+    }
+
+    /// All that a group is; maps by key.
+    fn state(g: &Group) -> String {
+        let mut members: Vec<_> = g.members.iter().map(|(v, m)| (*v, m.node, m.axes.clone())).collect();
+        let mut readers: Vec<_> = g.readers.iter().collect();
+        members.sort_by_key(|m| m.0);
+        readers.sort();
+        let known = (0..g.graph.nodes.len()).map(|n| {
+            let node = &g.graph.nodes[n];
+            g.graph.clone().add(node.op.clone(), node.ty) as usize == n
+        });
+        assert!(known.into_iter().all(|found| found), "a node is not found again");
+        let (graph, parts) = (&g.graph, g.parts.len());
+        format!(
+            "{:?} {:?} {:?} {members:?} {readers:?} {:?} {:?} {parts}",
+            graph.sizes, graph.nodes, g.outs, g.live, g.widest
+        )
+    }
+
+    #[test]
+    fn what_is_not_kept_leaves_no_trace() {
+        let mut group = Group::of(copy(0, 1, &[6]));
+        let before = state(&group);
+        // more loops, the same loops, the group's loop split in two, all of it
+        let tries = [vec![copy(9, 2, &[5])], vec![copy(1, 2, &[6])], vec![copy(1, 2, &[2, 3])]];
+        for parts in tries.iter().chain([&tries.concat()]) {
+            let mut trial = Trial::of(&mut group);
+            parts.iter().for_each(|p| _ = trial.add(p));
+            assert_ne!(state(trial.group), before);
+            drop(trial);
+            assert_eq!(state(&group), before);
+        }
+        let mut trial = Trial::of(&mut group);
+        assert!(trial.add(&copy(1, 2, &[2, 3])) && trial.fits());
+        trial.keep();
+        assert_eq!((group.outs.len(), group.parts.len(), group.reads()), (2, 2, vec![0]));
+    }
+}
