@@ -6,10 +6,12 @@
 
 mod body;
 mod builder;
+mod copies;
 mod machine;
 mod read;
 mod rewriter;
 mod scalar_body;
+mod solved;
 
 pub use body::body_of;
 pub use builder::{Builder, Context, Site};
@@ -34,7 +36,7 @@ pub struct Call {
     /// One value per parameter and option.
     pub args: Vec<Value<ProxyId>>,
     /// What the signature bound.
-    pub solved: Solved,
+    pub solved: Arc<Solved>,
 }
 
 /// Chooses the proxies of results: position (auxiliary results count on), a hint for the name, the type.
@@ -130,8 +132,7 @@ impl Builder {
             }
         }
         self.dispatch(symbol, &args)?;
-        let solved = sig::solve(row, &args, &|p: &ProxyId| self.arena().arg_ty(*p));
-        match solved {
+        match solved::solve(symbol, &args, self.arena()) {
             Ok(solved) => Ok(Call { symbol, args, solved }),
             Err(refusal) => Err(self.refused(refusal, symbol, &args)),
         }
@@ -189,7 +190,7 @@ impl Builder {
             outs: Vec::new(),
             dead: 0,
             aux: Vec::new(),
-            solved: Arc::new(solved),
+            solved,
             site: row.takes_key().then(|| self.next_site()),
             region: self.context.region,
             own_tags: self.context.tags,
@@ -211,11 +212,10 @@ impl Builder {
             ProxyTy::Tensor(TensorType { ty: ty.clone(), device, requires_grad: false, subclass: None })
         };
         let (mut outs, mut extra) = (Vec::new(), Vec::new());
-        let hint = |name: Name| if row.sig.named_outs { name.as_str() } else { symbol.name() };
         let mut at = 0;
         for (out, ty) in row.sig.outs.iter().zip(&line.solved.outs) {
             for ty in out_types(ty) {
-                outs.push(make(at, hint(out.name.name), tensor(ty))?);
+                outs.push(make(at, hint(symbol, out.name.name), tensor(ty))?);
                 at += 1;
             }
         }
@@ -230,7 +230,7 @@ impl Builder {
         if aux {
             for (out, ty) in row.sig.aux.iter().zip(&line.solved.aux) {
                 for ty in out_types(ty) {
-                    extra.push(make(at, hint(out.name.name), tensor(ty))?);
+                    extra.push(make(at, hint(symbol, out.name.name), tensor(ty))?);
                     at += 1;
                 }
             }
@@ -301,6 +301,11 @@ impl Builder {
             None => String::new(),
         }
     }
+}
+
+/// What a result is called where nothing else names it.
+fn hint(symbol: SymbolRef, out: Name) -> &'static str {
+    if symbol.row().sig.named_outs { out.as_str() } else { symbol.name() }
 }
 
 fn is_given(line: &BoundSymbol, i: usize) -> bool {

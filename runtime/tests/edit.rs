@@ -246,6 +246,34 @@ fn bodies_are_made_once_and_draw_the_same_when_made_again() {
 }
 
 #[test]
+fn bodies_of_equal_lines_are_copies_over_other_values() {
+    let line =
+        |arg: &str, tag: &str, at: u32| format!(" {arg}1: f32[2, 3] = softmax({arg}, dim=1){tag} // a.rs:{at}\n");
+    let text = format!(
+        "fn f(x: f32[2, 3], y: f32[2, 3]) {{\n{}{} return x1, y1\n}}",
+        line("x", " #recompute", 3),
+        line("y", "", 4)
+    );
+    let trace = parse(&text);
+    let flat = decompose(&trace, &mut |_| false).unwrap();
+    verify::verify(&flat).unwrap();
+    let (first, second) = flat.lines.split_at(flat.lines.len() / 2);
+    let rows = |lines: &[Rc<BoundSymbol>]| lines.iter().map(|l| l.symbol.name()).collect::<Vec<_>>();
+    assert_eq!(rows(first), rows(second));
+    for (a, b) in first.iter().zip(second) {
+        assert!(std::sync::Arc::ptr_eq(&a.solved, &b.solved));
+        assert_eq!((a.place.loc.line, b.place.loc.line), (3, 4));
+        assert!(a.own_tags.contains(Tag::RECOMPUTE) && !b.own_tags.contains(Tag::RECOMPUTE));
+        assert_eq!((a.origin, b.origin), (Some(trace.lines[0].id), Some(trace.lines[1].id)));
+        assert!(a.outs.iter().all(|o| !b.outs.contains(o)) && a.id != b.id);
+    }
+    let inputs = [0.0, 3.0].map(|k| Array::new(&[2, 3], &[k, 1.0, 2.0, -1.0, k + 0.5, 0.25]));
+    for (a, b) in run(&trace, &inputs).iter().zip(&run(&flat, &inputs)) {
+        assert!(close(a, b, 1e-12));
+    }
+}
+
+#[test]
 fn written_arguments_get_new_versions() {
     database();
     let mut b = Builder::new("f");

@@ -1,9 +1,9 @@
 //! Decompositions: the body of a bound symbol, made on first need and kept with it.
 
-use super::{Builder, Context, Site};
+use super::{Builder, Context, Site, copies};
 use crate::error::Error;
 use crate::symbol::SymbolRef;
-use crate::trace::tag::{Event, Policy, Stage};
+use crate::trace::tag::{Event, Policy, Stage, TagSet};
 use crate::trace::*;
 use fulgurite_core::eval::tensor;
 use fulgurite_core::row::Meaning;
@@ -23,11 +23,23 @@ pub fn body_of(arena: &Rc<Arena>, line: &BoundSymbol) -> Result<Option<Rc<Body>>
     if let Some(body) = line.body.get() {
         return Ok(body.clone());
     }
-    let body = match run(arena, line)? {
-        Some((builder, values)) => Some(Rc::new(finish(arena, line, builder, &values)?)),
-        None => None,
+    let body = match copies::copy(arena, line, tags(line)) {
+        Some(body) => Some(Rc::new(body)),
+        None => match run(arena, line)? {
+            Some((builder, values)) => {
+                let body = Rc::new(finish(arena, line, builder, &values)?);
+                copies::keep(arena, line, &body);
+                Some(body)
+            }
+            None => None,
+        },
     };
     Ok(line.body.get_or_init(|| body).clone())
+}
+
+/// The tags of a body's lines.
+fn tags(line: &BoundSymbol) -> TagSet {
+    line.own_tags.passing(Event::Decompose, Stage::Before, &[Policy::All])
 }
 
 /// Fills the result types that only the body knows, and keeps the body.
@@ -65,7 +77,7 @@ fn run(arena: &Rc<Arena>, line: &BoundSymbol) -> Result<Option<Ran>, Error> {
     builder.context = Context {
         region: line.region,
         place: line.place,
-        tags: line.own_tags.passing(Event::Decompose, Stage::Before, &[Policy::All]),
+        tags: tags(line),
         origin: Some(line.id),
         site: line.site.map_or(Site::Fresh, |of| Site::Body { of, next: 0 }),
     };

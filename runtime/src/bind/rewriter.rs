@@ -11,7 +11,6 @@ use fulgurite_core::{Name, Value};
 use rustc_hash::FxHashMap;
 use std::cell::OnceCell;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Instant;
 
 /// Makes one trace from another. For each line of the source, [`keep`](Rewriter::keep) carries it over,
@@ -97,7 +96,7 @@ impl<'t> Rewriter<'t> {
         }
         let args = line.args.iter().map(|a| a.map(&mut |p| self.get(*p))).collect();
         let Call { args, solved, symbol: _ } = self.builder.solve(line.symbol, args)?;
-        let mut edited = BoundSymbol { args, solved: Arc::new(solved), body: OnceCell::new(), ..(*line).clone() };
+        let mut edited = BoundSymbol { args, solved, body: OnceCell::new(), ..(*line).clone() };
         if edited.solved.outs.iter().chain(&edited.solved.aux).any(|o| *o == OutTy::FromBody) {
             super::body::type_from_body(&arena, &mut edited)?;
         }

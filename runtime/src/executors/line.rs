@@ -1,9 +1,7 @@
 //! A line as executors see it: what it reads and defines, and its meaning.
 
-use super::ExecError;
-use crate::symbol::Registered;
+use super::{ExecError, meaning};
 use crate::trace::{BoundSymbol, BoundSymbolId, ProxyId, ProxyTy};
-use fulgurite_core::lower::lower_with;
 use fulgurite_core::nest::Nest;
 use fulgurite_core::row::Meaning;
 use fulgurite_core::sig::Item;
@@ -83,16 +81,16 @@ impl Line {
     pub fn nest(&self) -> Option<Result<Arc<Nest>, ExecError>> {
         let row = self.symbol.symbol.row();
         let block = row.index_body()?;
-        let nest = self.nest.get_or_init(|| match lower_with(row, block, &self.symbol.solved, &Registered) {
-            Ok(nest) => Ok(Arc::new(self.renumbered(nest))),
-            Err(r) => Err(ExecError { code: r.code, message: r.message, line: Some(self.id()), help: r.help }),
+        let nest = self.nest.get_or_init(|| {
+            let nest = meaning::nest(self.symbol.symbol, block, &self.symbol.solved, &self.places);
+            nest.map_err(|r| ExecError { code: r.code, message: r.message, line: Some(self.id()), help: r.help })
         });
         Some(nest.clone())
     }
 
     /// A meaning on the line's slots as one on the tensors that are passed.
     pub(crate) fn renumbered(&self, nest: Nest) -> Nest {
-        if self.places.contains(&usize::MAX) { nest.renumbered(&self.places) } else { nest }
+        meaning::renumbered(nest, &self.places)
     }
 
     /// Where a slot of the signature stands in `tensors`.

@@ -21,6 +21,7 @@ mod host;
 pub mod interp;
 mod kernel;
 mod line;
+mod meaning;
 mod partition;
 mod require;
 mod site;

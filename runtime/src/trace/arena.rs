@@ -4,13 +4,13 @@
 //! (autocast) opens a new epoch, and older traces look types up as they were.
 
 use super::tag::{Tag, TagSet};
-use super::types::{BoundSymbol, BoundSymbolId, Proxy, ProxyId, ProxyTy, Region, RegionId, RegionKind};
+use super::types::{BoundSymbol, BoundSymbolId, KnownBody, Proxy, ProxyId, ProxyTy, Region, RegionId, RegionKind};
 use crate::error::Error;
 use fulgurite_core::loc::Loc;
 use fulgurite_core::sig::ArgTy;
 use fulgurite_core::{DType, TensorTy};
 use rustc_hash::FxHashMap;
-use std::cell::RefCell;
+use std::cell::{RefCell, RefMut};
 use std::rc::Rc;
 
 /// Words that values cannot be called, because printed traces use them otherwise.
@@ -19,7 +19,11 @@ const RESERVED: [&str; 6] = ["true", "false", "nan", "inf", "_", "return"];
 /// The store of one acquisition.
 pub struct Arena {
     inner: RefCell<Inner>,
+    bodies: RefCell<KnownBodies>,
 }
+
+/// Bodies that were made, by the addresses of symbol and solved signature.
+pub(crate) type KnownBodies = FxHashMap<(usize, usize), KnownBody>;
 
 struct Inner {
     proxies: Vec<Proxy>,
@@ -48,7 +52,7 @@ impl Arena {
             next_line: 0,
             next_site: 0,
         };
-        Rc::new(Arena { inner: RefCell::new(inner) })
+        Rc::new(Arena { inner: RefCell::new(inner), bodies: RefCell::default() })
     }
 
     /// How many proxies there are; their numbers are smaller.
@@ -87,6 +91,11 @@ impl Arena {
     /// Its type now, after all changes.
     pub fn ty(&self, id: ProxyId) -> ProxyTy {
         self.inner.borrow().proxies[id.0 as usize].ty.clone()
+    }
+
+    /// What `f` makes of its type.
+    pub fn with_ty<R>(&self, id: ProxyId, f: impl FnOnce(&ProxyTy) -> R) -> R {
+        f(&self.inner.borrow().proxies[id.0 as usize].ty)
     }
 
     /// Its type in a trace of this epoch.
@@ -237,6 +246,11 @@ impl Arena {
             at = region.parent;
         }
         tags
+    }
+
+    /// Bodies that lines may share.
+    pub(crate) fn known_bodies(&self) -> RefMut<'_, KnownBodies> {
+        self.bodies.borrow_mut()
     }
 
     // ------------------------------------------------------------ counters

@@ -10,6 +10,7 @@ pub mod types;
 pub mod verify;
 
 mod lexer;
+pub(crate) mod words;
 
 pub use crate::error::Phase;
 pub use arena::Arena;

@@ -183,6 +183,16 @@ pub struct Body {
     pub outs: Vec<ProxyId>,
 }
 
+/// A body, and what it was made for.
+pub(crate) struct KnownBody {
+    /// What the line's signature bound: kept, so that nothing else gets its address.
+    pub _solved: Arc<Solved>,
+    /// The line's arguments.
+    pub args: Vec<Value<ProxyId>>,
+    /// The body.
+    pub body: Rc<Body>,
+}
+
 /// A scope: autocast, checkpoint, no-grad, a module path.
 #[derive(Clone, Debug)]
 pub struct Region {

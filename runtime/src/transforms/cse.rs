@@ -7,8 +7,8 @@
 use super::expand::Redirect;
 use crate::error::Error;
 use crate::trace::tag::{Event, Stage};
+use crate::trace::words::Words;
 use crate::trace::*;
-use fulgurite_core::Value;
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
 use std::time::Instant;
@@ -93,7 +93,8 @@ impl Merger<'_> {
     }
 
     fn key(&self, line: &BoundSymbol) -> Vec<u64> {
-        let mut key = vec![std::ptr::from_ref(line.symbol) as u64];
+        let mut key = Words::default();
+        key.push(std::ptr::from_ref(line.symbol) as u64);
         key.push(line.site.map_or(0, |s| s.wrapping_add(1)));
         if self.stage == Stage::Before {
             let chain = self.trace.arena.region_chain(line.region, self.trace.root);
@@ -101,34 +102,9 @@ impl Merger<'_> {
                 chain.iter().find(|r| kind(&self.trace.arena.region(**r).kind)).map_or(0, |r| u64::from(r.0) + 1)
             };
             let no_grad = self.trace.arena.no_grad_region(line.region, self.trace.root).is_some();
-            key.extend([u64::from(no_grad), is(|k| *k == RegionKind::Checkpoint)]);
+            key.words.extend([u64::from(no_grad), is(|k| *k == RegionKind::Checkpoint)]);
         }
-        line.args.iter().for_each(|arg| encode(arg, &mut key));
-        key
-    }
-}
-
-/// A value as words, different for different values.
-fn encode(value: &Value<ProxyId>, key: &mut Vec<u64>) {
-    let text = |kind: u64, text: &str, key: &mut Vec<u64>| {
-        key.extend([kind, text.len() as u64]);
-        key.extend(text.as_bytes().chunks(8).map(|c| c.iter().fold(0, |word, b| word << 8 | u64::from(*b))));
-    };
-    match value {
-        Value::Tensor(p) => key.extend([1, u64::from(p.0)]),
-        Value::Type(ty) => text(2, &ty.to_string(), key),
-        Value::Num(number) => {
-            let (kind, bits) = number.key_bits();
-            key.extend([3, u64::from(kind), bits]);
-        }
-        Value::Size(dim) => text(4, &dim.to_string(), key),
-        Value::DType(dtype) => key.extend([5, *dtype as u64]),
-        Value::Word(word) => text(6, word.as_str(), key),
-        Value::Str(s) => text(7, s, key),
-        Value::List(items) => {
-            key.extend([8, items.len() as u64]);
-            items.iter().for_each(|i| encode(i, key));
-        }
-        Value::Absent => key.push(9),
+        line.args.iter().for_each(|arg| key.value(arg, &mut |p, words| words.push(u64::from(p.0))));
+        key.words
     }
 }

@@ -5,7 +5,7 @@
 
 use super::super::graph::piece::{Out, Place};
 use super::super::graph::{DimSet, Graph, Index, NodeId, Op};
-use super::needs::{live, placed};
+use super::needs::placed;
 use fulgurite_core::lang::ast::Red;
 
 /// Most nodes of a program: beyond, its registers leave the fast cache.
@@ -21,6 +21,9 @@ pub const MAX_ROW: usize = 32 * 1024;
 ///
 /// `None` if they differ.
 pub fn row_dims(graph: &Graph) -> Option<Option<DimSet>> {
+    if !graph.nodes.iter().any(|n| matches!(n.op, Op::Reduce { .. })) {
+        return Some(None);
+    }
     let mut used = vec![false; graph.nodes.len()];
     for node in &graph.nodes {
         node.op.for_each_arg(&mut |a| used[a as usize] = true);
@@ -41,8 +44,8 @@ pub fn row_dims(graph: &Graph) -> Option<Option<DimSet>> {
     Some(rows)
 }
 
-/// Whether a graph with these results can run as one program.
-pub fn fits(graph: &Graph, outs: &[Out]) -> bool {
+/// Whether a graph with these results, and the nodes that they need, can run as one program.
+pub fn fits(graph: &Graph, outs: &[Out], live: &[bool]) -> bool {
     if graph.nodes.len() > MAX_NODES {
         return false;
     }
@@ -51,9 +54,8 @@ pub fn fits(graph: &Graph, outs: &[Out]) -> bool {
     if rows.is_some_and(|r| size(r) > MAX_ROW) {
         return false;
     }
-    let live = live(graph, outs);
     let mut all = DimSet::EMPTY;
-    for (node, live) in graph.nodes.iter().zip(&live) {
+    for (node, live) in graph.nodes.iter().zip(live) {
         if *live {
             all = all.union(node.dims);
         }
@@ -61,10 +63,10 @@ pub fn fits(graph: &Graph, outs: &[Out]) -> bool {
     for out in outs {
         all = all.union(out_dims(graph, out));
     }
-    if all.len() > MAX_LOOPS || rows.is_some_and(|r| !runs_along(graph, &live, r)) {
+    if all.len() > MAX_LOOPS || rows.is_some_and(|r| !runs_along(graph, live, r)) {
         return false;
     }
-    for (node, live) in graph.nodes.iter().zip(&live) {
+    for (node, live) in graph.nodes.iter().zip(live) {
         if !*live || node.dims == all || node.dims.is_empty() || is_free(&node.op) {
             continue;
         }
@@ -92,7 +94,7 @@ pub fn fits(graph: &Graph, outs: &[Out]) -> bool {
     if outs.iter().any(again) {
         return false;
     }
-    for (node, _) in graph.nodes.iter().zip(&live).filter(|(_, live)| **live) {
+    for (node, _) in graph.nodes.iter().zip(live).filter(|(_, live)| **live) {
         let Op::Reduce { order, .. } = &node.op else { continue };
         let over: DimSet = order.iter().copied().collect();
         let loops = real(node.dims.union(over));

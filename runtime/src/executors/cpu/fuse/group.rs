@@ -1,8 +1,8 @@
 //! A fusion under construction: one graph that fragments are added to, loop by loop unified.
 
 use super::super::graph::piece::{Fragment, Out, Place};
-use super::super::graph::{Affine, Axis, Dim, DimSet, Graph, Index, Load, MAX_DIMS, NodeId, Op, ValueId};
-use super::{fits, needs};
+use super::super::graph::{Affine, Axis, Dim, DimSet, Graph, Index, MAX_DIMS, NodeId, Op, ValueId};
+use super::needs;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::rc::Rc;
@@ -23,100 +23,71 @@ pub struct Group {
     pub graph: Graph,
     /// What they define.
     pub outs: Vec<Out>,
-    /// The same by value.
-    pub members: FxHashMap<ValueId, Member>,
+    /// The same by value, and values that are only other names of elements.
+    pub(super) members: FxHashMap<ValueId, Member>,
     /// The parts, to build it again inside another group.
-    pub parts: Vec<Rc<Fragment>>,
+    pub(super) parts: Vec<Rc<Fragment>>,
+    /// The nodes that read each value from memory, in order.
+    pub(super) readers: FxHashMap<ValueId, SmallVec<[NodeId; 2]>>,
+    /// Nodes that some result needs.
+    pub(super) live: Vec<bool>,
+    /// The first of the members with the most elements, and how many.
+    pub(super) widest: Option<(usize, ValueId)>,
 }
 
 impl Group {
-    /// A group of one fragment.
-    pub fn of(fragment: Rc<Fragment>) -> Group {
-        let mut group = Group::default();
-        // A fragment alone always fits: its reductions end it.
-        let added = group.add(&fragment);
-        debug_assert!(added);
-        group
-    }
-
-    /// The group with a fragment added, if its loops can be those of the group.
-    pub fn with(&self, fragment: &Rc<Fragment>) -> Option<Group> {
-        let mut trial = self.clone();
-        (trial.add(fragment) && fits::fits(&trial.graph, &trial.outs)).then_some(trial)
-    }
-
-    /// The group with all parts of another one added.
-    pub fn joined(&self, other: &Group) -> Option<Group> {
-        let mut trial = self.clone();
-        (other.parts.iter().all(|p| trial.add(p)) && fits::fits(&trial.graph, &trial.outs)).then_some(trial)
-    }
-
     /// Every value that it reads from memory.
     pub fn reads(&self) -> Vec<ValueId> {
-        self.reads_of(&vec![true; self.graph.nodes.len()])
+        let mut out: Vec<ValueId> = self.readers.keys().copied().collect();
+        out.extend(self.outs.iter().filter_map(base));
+        self.foreign(out)
+    }
+
+    /// Whether some value that it reads from memory is such.
+    pub fn reads_any(&self, f: impl Fn(ValueId) -> bool) -> bool {
+        let mut read = self.readers.keys().copied().chain(self.outs.iter().filter_map(base));
+        read.any(|v| !self.members.contains_key(&v) && f(v))
     }
 
     /// What its results need from memory.
     pub fn live_reads(&self) -> Vec<ValueId> {
-        self.reads_of(&live(self))
+        let live = live(self);
+        let nodes = self.graph.nodes.iter().zip(live).filter(|(_, live)| *live);
+        let out = nodes.filter_map(|(n, _)| n.op.reads()).chain(self.outs.iter().filter_map(base)).collect();
+        self.foreign(out)
     }
 
-    fn reads_of(&self, of: &[bool]) -> Vec<ValueId> {
-        let mut out = Vec::new();
-        for (node, _) in self.graph.nodes.iter().zip(of).filter(|(_, live)| **live) {
-            match &node.op {
-                Op::Load(l) => out.push(l.value),
-                Op::Uniform { key, .. } => out.push(*key),
-                _ => {}
-            }
-        }
-        for o in &self.outs {
-            if let Place::Scatter { base: Some(b), .. } = &o.place {
-                out.push(*b);
-            }
-        }
-        out.retain(|v| !self.members.contains_key(v));
-        out.sort_unstable();
-        out.dedup();
-        out
+    /// Those that it does not define itself, in order.
+    fn foreign(&self, mut values: Vec<ValueId>) -> Vec<ValueId> {
+        values.retain(|v| !self.members.contains_key(v));
+        values.sort_unstable();
+        values.dedup();
+        values
     }
 
-    fn add(&mut self, fragment: &Rc<Fragment>) -> bool {
-        let Some(map) = Unify::run(self, fragment) else { return false };
-        let affine: Vec<Affine> = map.iter().map(|digits| self.mixed_radix(digits)).collect();
-        let members = std::mem::take(&mut self.members);
-        let nodes = fragment
-            .graph
-            .translate(&mut self.graph, &affine, &map, &mut |_, load| members.get(&load.value).map(|m| m.node));
-        self.members = members;
-        let Some(nodes) = nodes else { return false };
-        let axis = |a: &Axis| -> Axis { a.iter().flat_map(|d| map[*d as usize].iter().copied()).collect() };
-        for out in &fragment.outs {
-            let node = nodes[out.node as usize];
-            let (place, axes) = match &out.place {
-                Place::Axes(axes) => {
-                    let axes: Vec<Axis> = axes.iter().map(axis).collect();
-                    (Place::Axes(axes.clone()), Some(axes.into()))
-                }
-                Place::Scatter { idx, mask, replace, base, order } => {
-                    let idx: Option<_> = idx.iter().map(|i| i.translate(&affine, &nodes)).collect();
-                    let Some(idx) = idx else { return false };
-                    let order = axis(&order.iter().copied().collect()).into_iter().collect();
-                    let mask = mask.map(|m| nodes[m as usize]);
-                    (Place::Scatter { idx, mask, replace: *replace, base: *base, order }, None)
-                }
-            };
-            self.members.insert(out.value, Member { node, axes });
-            if !fragment.view {
-                self.outs.push(Out { value: out.value, node, place });
+    /// The nodes from `from` on are known as readers.
+    pub(super) fn note_readers(&mut self, from: usize) {
+        for (at, node) in self.graph.nodes.iter().enumerate().skip(from) {
+            if let Some(value) = node.op.reads() {
+                self.readers.entry(value).or_default().push(at as NodeId);
             }
         }
-        self.parts.push(fragment.clone());
-        true
+    }
+
+    /// The nodes from `from` on are no readers any more.
+    pub(super) fn forget_readers(&mut self, from: usize) {
+        for node in &self.graph.nodes[from..] {
+            let Some(value) = node.op.reads() else { continue };
+            let Some(nodes) = self.readers.get_mut(&value) else { continue };
+            nodes.retain(|n| (*n as usize) < from);
+            if nodes.is_empty() {
+                self.readers.remove(&value);
+            }
+        }
     }
 
     /// The index that runs through these dims, slowest first.
-    fn mixed_radix(&self, digits: &Axis) -> Affine {
+    pub(super) fn mixed_radix(&self, digits: &Axis) -> Affine {
         let mut stride = 1i64;
         let mut sum = Affine::constant(0);
         for &d in digits.iter().rev() {
@@ -128,7 +99,7 @@ impl Group {
     }
 
     /// Splits dim `d` into a slow one and a fast one of extent `fast`.
-    fn split(&mut self, d: Dim, fast: usize) -> Option<(Dim, Dim)> {
+    pub(super) fn split(&mut self, d: Dim, fast: usize) -> Option<(Dim, Dim)> {
         if self.graph.sizes.len() + 2 > MAX_DIMS {
             return None;
         }
@@ -165,6 +136,9 @@ impl Group {
             }
         }
         self.graph = graph;
+        self.live = needs::live(&self.graph, &self.outs);
+        self.readers.clear();
+        self.note_readers(0);
         Some((hi, lo))
     }
 }
@@ -174,167 +148,36 @@ pub fn live(group: &Group) -> Vec<bool> {
     needs::live(&group.graph, &group.outs)
 }
 
-/// The search for a map from a fragment's dims to those of a group.
-struct Unify<'a> {
-    group: &'a mut Group,
-    fragment: &'a Fragment,
-    /// For each dim of the fragment, the group's dims that make it up.
-    map: Vec<Option<Axis>>,
-    /// Group dims that stand for a dim of the fragment.
-    taken: DimSet,
+/// What lies in memory before elements are placed there.
+fn base(out: &Out) -> Option<ValueId> {
+    match out.place {
+        Place::Scatter { base, .. } => base,
+        Place::Axes(_) => None,
+    }
 }
 
-impl Unify<'_> {
-    fn run(group: &mut Group, fragment: &Fragment) -> Option<Vec<Axis>> {
-        let map = vec![None; fragment.graph.sizes.len()];
-        let mut u = Unify { group, fragment, map, taken: DimSet::EMPTY };
-        u.members()?;
-        u.shared_loads();
-        u.positions();
-        u.fresh()
-    }
-
-    /// Loads of what the group defines must be at the group's own position.
-    fn members(&mut self) -> Option<()> {
-        for node in &self.fragment.graph.nodes {
-            let Op::Load(load) = &node.op else { continue };
-            let Some(member) = self.group.members.get(&load.value) else { continue };
-            let axes = member.axes.clone()?;
-            if load.outside.is_some() {
-                return None;
-            }
-            for (at, (index, axis)) in load.idx.iter().zip(axes.iter()).enumerate() {
-                let Index::Affine(a) = index else { return None };
-                let size: usize = axis.iter().map(|d| self.group.graph.sizes[*d as usize]).product();
-                let local = a.digits(size, &self.fragment.graph.sizes)?;
-                // Splitting a dim for an earlier axis changes the later ones.
-                let axis = self.group.members.get(&load.value)?.axes.as_ref()?[at].clone();
-                self.unify(&local, &axis)?;
-            }
+impl Op {
+    /// The value that it reads from memory, if it reads one.
+    fn reads(&self) -> Option<ValueId> {
+        match self {
+            Op::Load(l) => Some(l.value),
+            Op::Uniform { key, .. } => Some(*key),
+            _ => None,
         }
-        // All loads again, now that every split is made: they must agree with the map.
-        for node in &self.fragment.graph.nodes {
-            let Op::Load(load) = &node.op else { continue };
-            let Some(member) = self.group.members.get(&load.value) else { continue };
-            for (index, axis) in load.idx.iter().zip(member.axes.as_ref()?.iter()) {
-                let Index::Affine(a) = index else { return None };
-                let size: usize = axis.iter().map(|d| self.group.graph.sizes[*d as usize]).product();
-                let local = a.digits(size, &self.fragment.graph.sizes)?;
-                let found: Option<Vec<Dim>> = local
-                    .iter()
-                    .map(|d| self.map[*d as usize].clone())
-                    .collect::<Option<Vec<_>>>()
-                    .map(|v| v.into_iter().flatten().collect());
-                if found.as_deref() != Some(axis) {
-                    return None;
-                }
-            }
-        }
-        Some(())
-    }
-
-    /// Makes the mixed-radix numbers `local` (fragment) and `axis` (group) the same loops.
-    fn unify(&mut self, local: &[Dim], axis: &[Dim]) -> Option<()> {
-        let mut theirs: Vec<Dim> = axis.to_vec();
-        for &l in local.iter().rev() {
-            let mut rest = self.fragment.graph.sizes[l as usize];
-            if let Some(known) = self.map[l as usize].clone() {
-                for &k in known.iter().rev() {
-                    if theirs.pop()? != k {
-                        return None;
-                    }
-                }
-                continue;
-            }
-            let mut digits: SmallVec<[Dim; 2]> = SmallVec::new();
-            while rest > 1 {
-                let g = theirs.pop()?;
-                if self.taken.has(g) {
-                    return None;
-                }
-                let n = self.group.graph.sizes[g as usize];
-                if rest.is_multiple_of(n) {
-                    digits.insert(0, g);
-                    rest /= n;
-                } else if n.is_multiple_of(rest) {
-                    let (hi, lo) = self.group.split(g, rest)?;
-                    digits.insert(0, lo);
-                    theirs.push(hi);
-                    rest = 1;
-                } else {
-                    return None;
-                }
-            }
-            self.taken = self.taken.union(digits.iter().copied().collect());
-            self.map[l as usize] = Some(digits);
-        }
-        theirs.is_empty().then_some(())
-    }
-
-    /// Loops over the same axis of the same value are the same loop, where nothing speaks against it.
-    fn shared_loads(&mut self) {
-        let ours: Vec<Load> = loads(&self.fragment.graph);
-        let theirs: Vec<Load> = loads(&self.group.graph);
-        for l in &ours {
-            for t in theirs.iter().filter(|t| t.value == l.value) {
-                for (a, b) in l.idx.iter().zip(&t.idx) {
-                    if let (Some(x), Some(y)) = (single(a), single(b)) {
-                        self.offer(x, y);
-                    }
-                }
-            }
-        }
-    }
-
-    /// Loops that stand at the same place of the results, from the right.
-    fn positions(&mut self) {
-        let theirs: Vec<Rc<[Axis]>> = self.group.members.values().filter_map(|m| m.axes.clone()).collect();
-        let Some(widest) = theirs
-            .iter()
-            .max_by_key(|a| a.iter().flatten().map(|d| self.group.graph.sizes[*d as usize]).product::<usize>())
-        else {
-            return;
-        };
-        let ours: Vec<Vec<Axis>> = (self.fragment.outs.iter())
-            .filter_map(|o| match &o.place {
-                Place::Axes(axes) => Some(axes.clone()),
-                Place::Scatter { .. } => None,
-            })
-            .collect();
-        for axes in &ours {
-            for (a, b) in axes.iter().rev().zip(widest.iter().rev()) {
-                for (x, y) in a.iter().rev().zip(b.iter().rev()) {
-                    self.offer(*x, *y);
-                }
-            }
-        }
-    }
-
-    fn offer(&mut self, local: Dim, group: Dim) {
-        let same = self.fragment.graph.sizes[local as usize] == self.group.graph.sizes[group as usize];
-        if same && self.map[local as usize].is_none() && !self.taken.has(group) {
-            self.map[local as usize] = Some(Axis::from_slice(&[group]));
-            self.taken = self.taken.union(DimSet::one(group));
-        }
-    }
-
-    /// New dims for what is left.
-    fn fresh(mut self) -> Option<Vec<Axis>> {
-        let used = self.fragment.used_dims();
-        for d in used.iter() {
-            if self.map[d as usize].is_none() {
-                if self.group.graph.sizes.len() >= MAX_DIMS {
-                    return None;
-                }
-                let new = self.group.graph.dim(self.fragment.graph.sizes[d as usize]);
-                self.map[d as usize] = Some(Axis::from_slice(&[new]));
-            }
-        }
-        Some(self.map.into_iter().map(Option::unwrap_or_default).collect())
     }
 }
 
 impl Fragment {
+    /// Every value that it reads from memory.
+    pub fn reads(&self) -> Vec<ValueId> {
+        let nodes = self.graph.nodes.iter().filter_map(|n| n.op.reads());
+        let mut out: Vec<ValueId> = nodes.chain(self.outs.iter().filter_map(base)).collect();
+        out.retain(|v| self.outs.iter().all(|o| o.value != *v));
+        out.sort_unstable();
+        out.dedup();
+        out
+    }
+
     /// The dims that its nodes and results have.
     pub fn used_dims(&self) -> DimSet {
         let mut dims = DimSet::EMPTY;
@@ -358,20 +201,5 @@ impl Fragment {
             }
         }
         dims
-    }
-}
-
-fn loads(graph: &Graph) -> Vec<Load> {
-    graph.nodes.iter().filter_map(|n| if let Op::Load(l) = &n.op { Some(l.clone()) } else { None }).collect()
-}
-
-/// The dim that an index is.
-fn single(index: &Index) -> Option<Dim> {
-    match index {
-        Index::Affine(a) if a.base == 0 => match a.terms.as_slice() {
-            [(d, 1)] => Some(*d),
-            _ => None,
-        },
-        _ => None,
     }
 }

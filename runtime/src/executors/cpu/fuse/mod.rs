@@ -12,6 +12,8 @@ mod fits;
 pub mod forms;
 pub mod group;
 mod needs;
+mod trial;
+mod unify;
 
 use super::graph::piece::{Contract, Fragment, Out, Piece, Place, Scan, Slow, Values};
 use super::graph::{Affine, Axis, Graph, Index, Op, ValueId};
@@ -24,6 +26,7 @@ pub use needs::placed;
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
 use std::sync::Arc;
+use trial::Trial;
 
 /// A kernel that is not fused: it reads and writes dense values.
 pub struct Opaque {
@@ -93,15 +96,33 @@ pub struct Fused {
     pub forms: FxHashMap<ValueId, Form>,
 }
 
+/// Where values are.
+#[derive(Default)]
+struct Defined {
+    /// Which entry defines a value.
+    producer: FxHashMap<ValueId, usize>,
+    forms: FxHashMap<ValueId, Form>,
+}
+
+impl Defined {
+    /// The dense value of which a value is a window.
+    fn root(&self, value: ValueId) -> ValueId {
+        self.forms.get(&value).map_or(value, |f| f.root)
+    }
+
+    /// The entry that defines a value, or the value of which it is a window.
+    fn by(&self, value: ValueId) -> Option<usize> {
+        self.producer.get(&value).or_else(|| self.producer.get(&self.root(value))).copied()
+    }
+}
+
 /// Joins pieces.
 #[derive(Default)]
 pub struct Fuser {
     entries: Vec<Option<Entry>>,
-    /// Which entry defines a value.
-    producer: FxHashMap<ValueId, usize>,
+    defined: Defined,
     /// The last group that reads a value.
     reader: FxHashMap<ValueId, usize>,
-    forms: FxHashMap<ValueId, Form>,
     generators: FxHashMap<ValueId, Rc<Fragment>>,
     line: u32,
 }
@@ -153,13 +174,13 @@ impl Fuser {
 
     /// Where a value lies.
     pub fn form(&self, value: ValueId, values: &Values) -> Form {
-        self.forms.get(&value).cloned().unwrap_or_else(|| Form::dense(value, values.ty(value)))
+        self.defined.forms.get(&value).cloned().unwrap_or_else(|| Form::dense(value, values.ty(value)))
     }
 
     /// Makes sure that a value which is made again wherever it is read exists in memory.
     fn materialise(&mut self, value: ValueId) {
-        let root = self.forms.get(&value).map_or(value, |f| f.root);
-        if self.producer.contains_key(&root) {
+        let root = self.defined.root(value);
+        if self.defined.producer.contains_key(&root) {
             return;
         }
         if let Some(fragment) = self.generators.get(&root).cloned() {
@@ -170,7 +191,7 @@ impl Fuser {
     fn flat(&mut self, of: ValueId, flat: ValueId, values: &mut Values) {
         let source = self.dense(of, values);
         let form = self.form(source, values);
-        self.forms.insert(flat, Form { root: form.root, offset: 0, strides: smallvec::smallvec![1] });
+        self.defined.forms.insert(flat, Form { root: form.root, offset: 0, strides: smallvec::smallvec![1] });
     }
 
     fn map(&mut self, fragment: Fragment, values: &mut Values) {
@@ -187,13 +208,11 @@ impl Fuser {
         for out in views {
             let form = |v: ValueId| Some(self.form(v, values));
             let Some((source, view)) = forms::as_view(&fragment, &out, values, &form) else { continue };
-            self.forms.insert(out.value, view);
+            self.defined.forms.insert(out.value, view);
             // Inside the group that defines the source it costs nothing to know the view as well.
             let part = Rc::new(Fragment { graph: fragment.graph.clone(), outs: vec![out], view: true });
-            if let Some(at) = self.producer_of(source)
-                && let Some(group) = self.extended(at, &part)
-            {
-                self.replace(at, group);
+            if let Some(at) = self.defined.by(source) {
+                self.extend(at, &part);
             }
         }
         if rest.is_empty() {
@@ -208,12 +227,6 @@ impl Fuser {
             return;
         }
         self.group(fragment);
-    }
-
-    /// The entry that defines a value, or the value of which it is a window.
-    fn producer_of(&self, value: ValueId) -> Option<usize> {
-        let root = self.forms.get(&value).map_or(value, |f| f.root);
-        self.producer.get(&value).or_else(|| self.producer.get(&root)).copied()
     }
 
     /// The fragment with generators made in place.
@@ -259,8 +272,7 @@ impl Fuser {
 
     /// Puts a fragment into the group that suits best, or into a new one.
     fn group(&mut self, fragment: Rc<Fragment>) {
-        let entry = Item::Group(Group::of(fragment.clone()));
-        let reads = entry.reads();
+        let reads = fragment.reads();
         for &v in &reads {
             self.materialise(v);
         }
@@ -274,24 +286,14 @@ impl Fuser {
                 candidates.push(r);
             }
         }
-        let mut home = None;
-        for &at in &candidates {
-            if !self.may_follow(at, &producers) {
-                continue;
-            }
-            if let Some(group) = self.extended(at, &fragment) {
-                self.replace(at, group);
-                home = Some(at);
-                break;
-            }
-        }
+        let home = candidates.into_iter().find(|at| self.may_follow(*at, &producers) && self.extend(*at, &fragment));
         let at = match home {
             Some(at) => {
                 self.absorb(at, &producers);
                 at
             }
             None => {
-                self.item(entry);
+                self.item(Item::Group(Group::of(fragment.clone())));
                 self.entries.len() - 1
             }
         };
@@ -303,24 +305,23 @@ impl Fuser {
         }
     }
 
-    /// The group at `at` with `fragment`, if that can be one program.
-    fn extended(&self, at: usize, fragment: &Rc<Fragment>) -> Option<Group> {
-        let Some(Some(Entry { item: Item::Group(g), .. })) = self.entries.get(at) else { return None };
-        let group = g.with(fragment)?;
+    /// Adds `fragment` to the group at `at`, if that can be one program.
+    fn extend(&mut self, at: usize, fragment: &Rc<Fragment>) -> bool {
+        let Fuser { entries, defined, .. } = self;
+        let Some(Some(Entry { item: Item::Group(group), .. })) = entries.get_mut(at) else { return false };
+        let mut trial = Trial::of(group);
         // What it defines it can't read back from memory.
-        let own = group.reads().into_iter().any(|v| self.producer_of(v) == Some(at));
-        (!own).then_some(group)
-    }
-
-    fn replace(&mut self, at: usize, group: Group) {
-        if let Some(e) = &mut self.entries[at] {
-            e.item = Item::Group(group);
+        let own = |g: &Group| g.reads_any(|v| defined.by(v) == Some(at));
+        let good = trial.add(fragment) && trial.fits() && !own(trial.group);
+        if good {
+            trial.keep();
         }
+        good
     }
 
     fn note(&mut self, at: usize, fragment: &Fragment, reads: &[ValueId]) {
         for out in &fragment.outs {
-            self.producer.insert(out.value, at);
+            self.defined.producer.insert(out.value, at);
         }
         for v in reads {
             self.reader.insert(*v, at);
@@ -333,7 +334,7 @@ impl Fuser {
     }
 
     fn entries_of(&self, values: &[ValueId]) -> Vec<usize> {
-        let mut out: Vec<usize> = values.iter().filter_map(|v| self.producer_of(*v)).collect();
+        let mut out: Vec<usize> = values.iter().filter_map(|v| self.defined.by(*v)).collect();
         out.sort_unstable();
         out.dedup();
         out
@@ -368,7 +369,7 @@ impl Fuser {
             return;
         }
         let (Some(Some(a)), Some(Some(b))) = (self.entries.get(at), self.entries.get(other)) else { return };
-        let (Item::Group(ga), Item::Group(gb)) = (&a.item, &b.item) else { return };
+        let (Item::Group(_), Item::Group(_)) = (&a.item, &b.item) else { return };
         let before_a = self.entries_of(&a.item.reads());
         let before_b = self.entries_of(&b.item.reads());
         let between = |before: &[usize], not: usize, forbidden: usize| {
@@ -377,12 +378,11 @@ impl Fuser {
         if between(&before_a, other, other) || between(&before_b, at, at) || before_b.contains(&at) {
             return;
         }
-        // The definer first: parts are added in an order in which they can run.
-        let Some(joined) = gb.joined(ga) else { return };
-        if joined.reads().into_iter().any(|v| self.producer_of(v).is_some_and(|p| p == at || p == other)) {
+        let Some(mut b) = self.entries[other].take() else { return };
+        if !self.join(at, other, &mut b) {
+            self.entries[other] = Some(b);
             return;
         }
-        let Some(b) = self.entries[other].take() else { return };
         for e in self.entries.iter_mut().flatten() {
             if e.ancestors.has(other) {
                 e.ancestors.remove(other);
@@ -390,7 +390,7 @@ impl Fuser {
             }
         }
         if let Some(a) = &mut self.entries[at] {
-            a.item = Item::Group(joined);
+            a.item = b.item;
             a.ancestors.union(&b.ancestors);
             a.ancestors.remove(at);
             a.lines.extend(b.lines);
@@ -398,11 +398,25 @@ impl Fuser {
             a.lines.dedup();
         }
         self.absorb(at, &before_b);
-        for p in self.producer.values_mut().chain(self.reader.values_mut()) {
+        for p in self.defined.producer.values_mut().chain(self.reader.values_mut()) {
             if *p == other {
                 *p = at;
             }
         }
+    }
+
+    /// Adds all parts of the group at `at` to that of `b`, which is entry `other`, if that can be one program.
+    fn join(&self, at: usize, other: usize, b: &mut Entry) -> bool {
+        let Some(Some(Entry { item: Item::Group(ga), .. })) = self.entries.get(at) else { return false };
+        let Item::Group(gb) = &mut b.item else { return false };
+        let mut trial = Trial::of(gb);
+        let own = |g: &Group| g.reads_any(|v| self.defined.by(v).is_some_and(|p| p == at || p == other));
+        // The definer first: parts are added in an order in which they can run.
+        let good = ga.parts.iter().all(|p| trial.add(p)) && trial.fits() && !own(trial.group);
+        if good {
+            trial.keep();
+        }
+        good
     }
 
     fn item(&mut self, item: Item) {
@@ -413,7 +427,7 @@ impl Fuser {
         let at = self.entries.len();
         let producers = self.entries_of(&reads);
         for v in item.defines() {
-            self.producer.insert(v, at);
+            self.defined.producer.insert(v, at);
         }
         self.entries.push(Some(Entry { item, ancestors: BitSet::default(), lines: vec![self.line] }));
         self.absorb(at, &producers);
@@ -440,7 +454,7 @@ impl Fuser {
                 items.push((e.item, e.lines));
             }
         }
-        Fused { items, forms: self.forms }
+        Fused { items, forms: self.defined.forms }
     }
 }
 

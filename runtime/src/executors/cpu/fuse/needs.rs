@@ -14,6 +14,17 @@ pub fn placed(out: &Out) -> SmallVec<[NodeId; 4]> {
     nodes
 }
 
+/// Marks the nodes that a result needs, and notes those that nothing needed before.
+pub fn mark(graph: &Graph, out: &Out, live: &mut [bool], new: &mut Vec<NodeId>) {
+    let mut open: Vec<NodeId> = placed(out).into_vec();
+    while let Some(n) = open.pop() {
+        if !std::mem::replace(&mut live[n as usize], true) {
+            new.push(n);
+            graph.node(n).op.for_each_arg(&mut |a| open.push(a));
+        }
+    }
+}
+
 /// Nodes that some result needs.
 pub fn live(graph: &Graph, outs: &[Out]) -> Vec<bool> {
     let mut live = vec![false; graph.nodes.len()];

@@ -1,6 +1,7 @@
 //! Affine index expressions over the dims of a graph, and sets of dims.
 
 use smallvec::SmallVec;
+use std::borrow::Borrow;
 
 /// A dim of a graph: a loop, by number.
 pub type Dim = u8;
@@ -72,7 +73,7 @@ pub struct Affine {
     /// The constant.
     pub base: i64,
     /// Dims with their coefficients.
-    pub terms: SmallVec<[(Dim, i64); 4]>,
+    pub terms: SmallVec<[(Dim, i64); 2]>,
 }
 
 impl Affine {
@@ -100,11 +101,13 @@ impl Affine {
     /// `self + k · other`; `None` where a number leaves i64.
     pub fn plus(&self, other: &Affine, k: i64) -> Option<Affine> {
         let mut sum = self.clone();
-        sum.base = sum.base.checked_add(other.base.checked_mul(k)?)?;
-        for &(d, c) in &other.terms {
-            sum.add_term(d, c.checked_mul(k)?)?;
-        }
+        sum.add(other, k)?;
         Some(sum)
+    }
+
+    fn add(&mut self, other: &Affine, k: i64) -> Option<()> {
+        self.base = self.base.checked_add(other.base.checked_mul(k)?)?;
+        other.terms.iter().try_for_each(|&(d, c)| self.add_term(d, c.checked_mul(k)?))
     }
 
     /// `k · self`
@@ -146,8 +149,10 @@ impl Affine {
     }
 
     /// Every dim replaced by what `f` gives.
-    pub fn substitute(&self, f: &mut impl FnMut(Dim) -> Affine) -> Option<Affine> {
-        self.terms.iter().try_fold(Affine::constant(self.base), |sum, &(d, c)| sum.plus(&f(d), c))
+    pub fn substitute<A: Borrow<Affine>>(&self, f: &mut impl FnMut(Dim) -> A) -> Option<Affine> {
+        let mut sum = Affine::constant(self.base);
+        self.terms.iter().try_for_each(|&(d, c)| sum.add(f(d).borrow(), c))?;
+        Some(sum)
     }
 
     /// If it is a mixed-radix number `d0 · s1·s2… + d1 · s2… + …` that runs once through `0..size`: its dims, slowest

@@ -199,6 +199,18 @@ impl Graph {
         id
     }
 
+    /// The graph as it was when it had so many dims and nodes.
+    pub fn truncate(&mut self, dims: usize, nodes: usize) {
+        for (at, node) in self.nodes.iter().enumerate().skip(nodes) {
+            let hash = FxBuildHasher.hash_one(&**node);
+            if self.known.get(&hash) == Some(&(at as NodeId)) {
+                self.known.remove(&hash);
+            }
+        }
+        self.nodes.truncate(nodes);
+        self.sizes.truncate(dims);
+    }
+
     /// A constant of `ty`.
     pub fn constant(&mut self, s: Scalar, ty: DType) -> NodeId {
         let s = fulgurite_core::builtins::cast_scalar(s, ty);
@@ -285,7 +297,7 @@ impl Graph {
     ) -> Option<Vec<NodeId>> {
         let mut at: Vec<NodeId> = Vec::with_capacity(self.nodes.len());
         for node in &self.nodes {
-            let affine = |a: &Affine| a.substitute(&mut |d| map[d as usize].clone());
+            let affine = |a: &Affine| a.substitute(&mut |d| &map[d as usize]);
             let op = match &node.op {
                 Op::Load(l) => {
                     let idx = l.idx.iter().map(|i| i.translate(map, &at)).collect::<Option<_>>()?;
@@ -322,7 +334,7 @@ impl Index {
     /// The index with other dims, and other numbers of nodes.
     pub fn translate(&self, map: &[Affine], nodes: &[NodeId]) -> Option<Index> {
         Some(match self {
-            Index::Affine(a) => Index::Affine(a.substitute(&mut |d| map[d as usize].clone())?),
+            Index::Affine(a) => Index::Affine(a.substitute(&mut |d| &map[d as usize])?),
             Index::Node(n) => Index::Node(nodes[*n as usize]),
         })
     }

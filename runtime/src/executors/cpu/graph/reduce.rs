@@ -263,7 +263,7 @@ impl Converter<'_> {
             shape.push(n);
         }
         let idx = load.idx.iter().map(|i| match i {
-            Index::Affine(a) => a.substitute(&mut |d| map[d as usize].clone()).map(Index::Affine),
+            Index::Affine(a) => a.substitute(&mut |d| &map[d as usize]).map(Index::Affine),
             Index::Node(_) => None,
         });
         let idx = idx.collect::<Option<_>>().ok_or("an index leaves i64")?;

@@ -579,38 +579,4 @@ impl Emit<'_> {
         let elements: f64 = self.p.sizes.iter().map(|n| *n as f64).product();
         self.p.cost = 60.0 + elements * self.per_element + self.p.traffic() as f64 / 16.0;
     }
-
-    /// Written values that may take the memory of read ones: the same places, each read before it is written.
-    fn aliases(&mut self) {
-        let mut pairs = Vec::new();
-        // Where a loop does not move a cursor, several workers read the same place: one may write before another reads.
-        let own = |c: &Cursor| self.p.sizes.iter().zip(&c.at.coefs).all(|(n, coef)| *n == 1 || *coef != 0);
-        for (w, written) in self.p.cursors.iter().enumerate().filter(|(_, c)| c.writes && own(c)) {
-            let first = self.touched.iter().filter(|t| t.0 == w as u32).map(|t| (t.1, t.2, t.3)).min();
-            let Some(first) = first else { continue };
-            for read in self.p.cursors.iter().filter(|c| !c.writes) {
-                let all = self.p.cursors.iter().enumerate().filter(|(_, c)| !c.writes && c.value == read.value);
-                let same = all.clone().all(|(r, c)| {
-                    let uses = self.touched.iter().filter(|t| t.0 == r as u32);
-                    c.at == written.at
-                        && c.bytes == written.bytes
-                        && uses.clone().count() > 0
-                        && !c.sought
-                        && uses.clone().all(|t| (t.1, t.2, t.3) <= first)
-                });
-                if same && !pairs.contains(&(written.value, read.value)) {
-                    pairs.push((written.value, read.value));
-                }
-            }
-        }
-        for f in &self.p.prefill {
-            // Elements are placed onto what is there: no copy where nobody else reads it.
-            if let Some(base) = f.base
-                && !self.p.cursors.iter().any(|c| c.value == base)
-            {
-                pairs.push((f.value, base));
-            }
-        }
-        self.p.alias = pairs;
-    }
 }

@@ -1,5 +1,6 @@
 //! Loops over tiles: how fusions are scheduled and run.
 
+mod alias;
 mod emit;
 mod nodes;
 pub mod program;

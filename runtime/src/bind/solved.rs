@@ -1,0 +1,46 @@
+//! Signatures that were solved before: equal calls share what their signature binds.
+//!
+//! A model repeats its blocks, a program its steps. Calls that share what was solved also share what follows from it
+//! alone, such as their meaning as loops.
+//!
+//! **Invariant:** only calls without symbolic sizes are shared: solving the others records guards.
+
+use crate::symbol::SymbolRef;
+use crate::trace::words::Words;
+use crate::trace::{Arena, ProxyId};
+use fulgurite_core::Value;
+use fulgurite_core::sig::{self, Refusal, Solved};
+use rustc_hash::FxHashMap;
+use std::cell::RefCell;
+use std::sync::Arc;
+
+/// Calls that are remembered; when there are more, all are forgotten.
+const MOST_KEPT: usize = 4096;
+
+thread_local! {
+    static KNOWN: RefCell<FxHashMap<Box<[u64]>, Arc<Solved>>> = RefCell::default();
+}
+
+/// What the signature of `symbol` makes of these arguments.
+///
+/// # Errors
+/// What the signature refuses.
+pub(super) fn solve(symbol: SymbolRef, args: &[Value<ProxyId>], arena: &Arena) -> Result<Arc<Solved>, Refusal> {
+    let mut key = Words::default();
+    key.push(std::ptr::from_ref(symbol) as u64);
+    args.iter().for_each(|arg| key.value(arg, &mut |p, words| arena.with_ty(p, |ty| words.ty(ty))));
+    let known = KNOWN.with_borrow(|known| known.get(key.words.as_slice()).cloned());
+    if let (Some(solved), false) = (known, key.symbolic) {
+        return Ok(solved);
+    }
+    let solved = Arc::new(sig::solve(symbol.row(), args, &|p: &ProxyId| arena.arg_ty(*p))?);
+    if !key.symbolic {
+        KNOWN.with_borrow_mut(|known| {
+            if known.len() >= MOST_KEPT {
+                known.clear();
+            }
+            known.insert(key.words.into_boxed_slice(), solved.clone());
+        });
+    }
+    Ok(solved)
+}
