@@ -111,7 +111,7 @@ fn forward(in0.x: f32[2]) {
     );
     let again = Trace::parse(&text).unwrap();
     assert_eq!(again.print(&options), text);
-    assert_eq!(again.lines[1].place.loc.line, 4);
+    assert_eq!(again.lines()[1].place.loc.line, 4);
     assert!(trace.to_string().starts_with("# trace forward   1 inputs, 2 lines   made by: acquire ("));
 }
 

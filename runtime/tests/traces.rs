@@ -23,7 +23,7 @@ fn located(trace: &Trace) -> String {
 #[test]
 fn vjp_traces() {
     check("vjp", |t| {
-        let made = joint(t, &float_inputs(t), &vec![Seed::Input; t.outputs.len()]).map_err(|e| e.to_string())?;
+        let made = joint(t, &float_inputs(t), &vec![Seed::Input; t.outputs().len()]).map_err(|e| e.to_string())?;
         Ok(located(&made.trace))
     });
 }
@@ -41,7 +41,7 @@ fn jvp_traces() {
 #[test]
 fn split_traces() {
     check("split", |t| {
-        let made = joint(t, &float_inputs(t), &vec![Seed::Input; t.outputs.len()])
+        let made = joint(t, &float_inputs(t), &vec![Seed::Input; t.outputs().len()])
             .and_then(|j| j.edit(|t| simplify(t, Stage::Before)))
             .and_then(|j| split(&j))
             .map_err(|e| e.to_string())?;
@@ -72,7 +72,7 @@ fn decompose_traces() {
 #[test]
 fn body_traces() {
     check("bodies", |t| {
-        for line in &t.lines {
+        for line in t.lines() {
             body_of(&t.arena, line).map_err(|e| e.to_string())?;
         }
         Ok(t.print(&PrintOptions { depth: 2, ..PrintOptions::plain() }))

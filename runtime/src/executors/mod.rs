@@ -26,7 +26,7 @@ mod partition;
 mod require;
 mod site;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use cpu::{Compiled, Description, StepInfo, set_threads, threads};
 pub use error::ExecError;

@@ -2,7 +2,7 @@
 //!
 //! The rows here are a small database of their own; the whole database is swept by `fulgurite-tests`.
 
-mod database;
+pub(crate) mod database;
 
 use super::*;
 use crate::bind::body_of;

@@ -60,15 +60,15 @@ pub struct Trace {
     /// Where its values live.
     pub arena: Rc<Arena>,
     /// Inputs, in order.
-    pub inputs: Vec<InputCell>,
+    pub(crate) inputs: Vec<InputCell>,
     /// Results, in order.
-    pub outputs: Vec<ProxyId>,
+    pub(crate) outputs: Vec<ProxyId>,
     /// Lines, in order.
-    pub lines: Vec<Rc<BoundSymbol>>,
+    pub(crate) lines: Vec<Rc<BoundSymbol>>,
     /// Guards and unpacking.
-    pub prologue: Vec<Guard>,
+    pub(crate) prologue: Vec<Guard>,
     /// Writes to inputs.
-    pub epilogue: Vec<EpilogueWrite>,
+    pub(crate) epilogue: Vec<EpilogueWrite>,
     /// How many of the last outputs are residuals: not results for the user, but what the backward reads.
     pub saved: usize,
     /// The scope in which it was opened: gradient mode and autocast around it do not reach inside.
@@ -95,6 +95,37 @@ pub struct Provenance {
 }
 
 impl Trace {
+    /// Inputs, in order.
+    pub fn inputs(&self) -> &[InputCell] {
+        &self.inputs
+    }
+
+    /// Results, in order.
+    pub fn outputs(&self) -> &[ProxyId] {
+        &self.outputs
+    }
+
+    /// Its lines, in order. Only a [`Rewriter`](crate::bind::Rewriter) makes others.
+    pub fn lines(&self) -> &[Rc<BoundSymbol>] {
+        &self.lines
+    }
+
+    /// The same program with other results, in this order.
+    pub fn with_outputs(mut self, outputs: Vec<ProxyId>) -> Trace {
+        self.outputs = outputs;
+        self
+    }
+
+    /// Guards and unpacking.
+    pub fn prologue(&self) -> &[Guard] {
+        &self.prologue
+    }
+
+    /// Writes to inputs.
+    pub fn epilogue(&self) -> &[EpilogueWrite] {
+        &self.epilogue
+    }
+
     /// The type that a proxy has in this trace.
     pub fn ty(&self, id: ProxyId) -> ProxyTy {
         self.arena.ty_at(id, self.epoch)

@@ -197,3 +197,44 @@ fn first_time(line: &BoundSymbol, trace: &Trace) -> bool {
     let key = (std::ptr::from_ref(line.symbol) as usize, format!("{types:?}"));
     CHECKED.with_borrow_mut(|checked| checked.insert(key))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::executors::tests::database::database;
+    use fulgurite_core::{DType, TensorTy};
+
+    #[test]
+    fn the_verifier_blames_the_transform() {
+        database();
+        let trace = Trace::parse("fn f(x: f32[2]) {\n a: f32[2] = exp(x)\n b: f32[2] = exp(a)\n return b\n}").unwrap();
+        let spoil = |f: fn(&mut Trace)| {
+            let mut t = trace.clone();
+            t.provenance.made_by = "mine";
+            f(&mut t);
+            verify(&t).unwrap_err()
+        };
+        let errors = [
+            spoil(|t| t.lines.reverse()),
+            spoil(|t| t.lines.push(t.lines[0].clone())),
+            spoil(|t| _ = t.lines.remove(0)),
+            spoil(|t| t.outputs = t.lines.remove(1).outs.clone()),
+            spoil(|t| {
+                let line = BoundSymbol { own_tags: TagSet::EMPTY.with(Tag::MUST_SAVE), ..(*t.lines[0]).clone() };
+                t.lines[0] = Rc::new(line);
+            }),
+            spoil(|t| {
+                let line = BoundSymbol {
+                    outs: vec![t.arena.proxy("y", ProxyTy::tensor(TensorTy::new(DType::F32, &[3i64])))],
+                    ..(*t.lines[1]).clone()
+                };
+                t.outputs = line.outs.clone();
+                t.lines[1] = Rc::new(line);
+            }),
+        ];
+        for error in errors {
+            assert_eq!(error.kind(), &ErrorKind::BadTrace { transform: "mine" }, "{error}");
+            assert!(error.to_string().contains("a bug in fulgurite"));
+        }
+    }
+}

@@ -87,7 +87,7 @@ pub(super) fn active(
             Mode::Forward => !line.aux.is_empty(),
             Mode::Reverse(_) => reach.reaches_aux(line),
         };
-        let reached = match (mode, reach.role(line)) {
+        let reached = match (mode, reach.vjp_role(line)) {
             (Mode::Forward, _) => true,
             (_, LineRole::Active { out_mask, .. }) => aux || out_mask.contains(&true),
             (_, LineRole::Constant(_)) => false,
@@ -126,7 +126,7 @@ impl Expansion<'_> {
     fn line(&mut self, line: &Rc<BoundSymbol>, reached: bool, aux: bool) -> Result<(), Error> {
         let line = self.redirect.apply(line);
         if reached
-            && let LineRole::Active { in_mask, .. } = self.exact.role(&line)
+            && let LineRole::Active { in_mask, .. } = self.exact.vjp_role(&line)
             && (aux || is_ruleless_composite(&line, &in_mask, matches!(self.mode, Mode::Forward)))
         {
             let body = body(self.arena, &line)?;

@@ -1,7 +1,7 @@
 //! What the gradient transform may skip: one predicate, derived from types, regions and rules; no list of operators.
 //!
 //! A forward sweep finds the values through which a gradient is wanted, a backward sweep those that reach an output.
-//! [`Facts::role`] answers for one line from the two. Constant lines are never dropped for being constant.
+//! [`Facts::vjp_role`] answers for one line from the two. Constant lines are never dropped for being constant.
 
 use crate::trace::*;
 use fulgurite_core::{Name, Value};
@@ -115,7 +115,7 @@ impl Facts {
 
     /// Marks the arguments of a line through which its results are reached.
     pub(super) fn backward(&mut self, line: &BoundSymbol) {
-        if let LineRole::Active { in_mask, out_mask } = self.role(line)
+        if let LineRole::Active { in_mask, out_mask } = self.vjp_role(line)
             && out_mask.contains(&true)
         {
             for (i, _) in in_mask.iter().enumerate().filter(|(_, active)| **active) {
@@ -157,7 +157,7 @@ impl Facts {
     }
 
     /// What a line is to differentiation.
-    pub fn role(&self, line: &BoundSymbol) -> LineRole {
+    pub fn vjp_role(&self, line: &BoundSymbol) -> LineRole {
         let outs = match self.active_outs(line) {
             Ok(outs) => outs,
             Err(reason) => return LineRole::Constant(reason),
@@ -174,7 +174,7 @@ impl Facts {
 
     /// Why a line is constant, if it is: for messages and printing.
     pub fn why_constant(&self, line: &BoundSymbol) -> Option<Reason> {
-        match self.role(line) {
+        match self.vjp_role(line) {
             LineRole::Constant(reason) => Some(reason),
             LineRole::Active { .. } => None,
         }

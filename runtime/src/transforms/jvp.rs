@@ -60,7 +60,7 @@ pub fn jvp(trace: &Trace, wrt: &[ProxyId]) -> Result<Jvp, Error> {
     }
     let mut sweep = Forward { b, tangents };
     for line in &lines {
-        match facts.role(line) {
+        match facts.vjp_role(line) {
             LineRole::Active { in_mask, out_mask } if out_mask.contains(&true) => {
                 let line = with_aux(arena, line, &in_mask);
                 sweep.b.push(line.clone());
@@ -169,7 +169,7 @@ impl Forward {
         let facts = Facts::sweep(self.b.arena(), self.b.root(), &lines, &wrt, &outs);
         for inner in &lines {
             self.b.push(inner.clone());
-            if let LineRole::Active { in_mask, out_mask } = facts.role(inner)
+            if let LineRole::Active { in_mask, out_mask } = facts.vjp_role(inner)
                 && out_mask.contains(&true)
             {
                 self.line(inner, &in_mask)?;

@@ -142,7 +142,7 @@ impl<'b> Pullback<'b> {
             if flow.iter().all(Option::is_none) {
                 continue;
             }
-            if let LineRole::Active { in_mask, .. } = self.facts.role(line) {
+            if let LineRole::Active { in_mask, .. } = self.facts.vjp_role(line) {
                 let context = self.context(line);
                 let before = std::mem::replace(&mut self.b.context, context);
                 let done = self.line(line, &flow, &in_mask);

@@ -72,7 +72,7 @@ pub fn joint(trace: &Trace, wrt: &[ProxyId], seeds: &[Seed]) -> Result<Joint, Er
     let outputs: Vec<ProxyId> = trace.outputs.iter().map(|p| redirect.get(*p)).collect();
     let facts = Facts::sweep(arena, trace.root, &lines, wrt, &outputs);
     for line in &lines {
-        b.push(match facts.role(line) {
+        b.push(match facts.vjp_role(line) {
             LineRole::Active { in_mask, out_mask } if out_mask.contains(&true) => with_aux(arena, line, &in_mask),
             _ => line.clone(),
         });

@@ -35,12 +35,12 @@ pub fn run(trace: &Trace, inputs: &[Array]) -> Vec<Array> {
 }
 
 pub fn run_in(trace: &Trace, inputs: &[Array], mut values: Values) -> Vec<Array> {
-    assert_eq!(trace.inputs.len(), inputs.len(), "inputs of {trace:?}");
+    assert_eq!(trace.inputs().len(), inputs.len(), "inputs of {trace:?}");
     values.extend(trace.input_proxies().zip(inputs.iter().cloned()));
-    for line in &trace.lines {
+    for line in trace.lines() {
         line_values(trace, line, &mut values);
     }
-    trace.outputs.iter().map(|p| values[p].clone()).collect()
+    trace.outputs().iter().map(|p| values[p].clone()).collect()
 }
 
 fn line_values(trace: &Trace, line: &BoundSymbol, values: &mut Values) {

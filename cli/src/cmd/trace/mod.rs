@@ -73,7 +73,7 @@ fn text(stage: &Stage, depth: usize) -> Result<String, Fault> {
     }
     // the compiler makes bodies only where it needs them: read the program back, and make the others
     let trace = Trace::parse(text)?;
-    trace.lines.iter().try_for_each(|line| open(&trace, line, depth))?;
+    trace.lines().iter().try_for_each(|line| open(&trace, line, depth))?;
     Ok(trace.print(&PrintOptions { depth, ..PrintOptions::default() }))
 }
 

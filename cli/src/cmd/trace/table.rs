@@ -66,7 +66,7 @@ fn program(stage: &Stage) -> String {
 fn operators(stage: &Stage) -> Option<BTreeMap<&'static str, i64>> {
     let trace = Trace::parse(stage.text.as_deref()?).ok()?;
     let mut counts = BTreeMap::new();
-    for line in &trace.lines {
+    for line in trace.lines() {
         *counts.entry(line.symbol.name()).or_insert(0) += 1;
     }
     Some(counts)
