@@ -5,6 +5,7 @@
 //!
 //! **Invariant:** the bytes of a block are always initialised: fresh ones come zeroed, recycled ones hold old data.
 
+use memmap2::MmapMut;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
 use std::sync::Mutex;
@@ -12,6 +13,10 @@ use std::sync::atomic::{AtomicUsize, Ordering, fence};
 
 /// Alignment of the data of every block, and the size of its header: one cache line.
 pub const ALIGN: usize = 64;
+
+/// Blocks from this size on are mappings of their own, in huge pages where the system has them: a page is then zeroed
+/// by the system when it is first used, and not at all if it never is.
+const MAPPED: usize = 4 << 20;
 
 /// Bytes that the free list may hold: enough for the working set of a training step; more goes back to the system.
 static CACHE_LIMIT: AtomicUsize = AtomicUsize::new(1 << 30);
@@ -26,7 +31,11 @@ struct Header {
     class: usize,
     /// The next free block of the class; meaningful while this one is free.
     next: *mut Header,
+    /// The mapping in which this header and its block lie; others come from the allocator.
+    map: Option<MmapMut>,
 }
+
+const _: () = assert!(size_of::<Header>() == ALIGN);
 
 /// The first free block of a class.
 struct Head(*mut Header);
@@ -90,12 +99,7 @@ impl Block {
                 return Ok(Block(header));
             }
         }
-        let layout = Layout::from_size_align(size, ALIGN).map_err(|_| oom)?;
-        // SAFETY: the layout's size is not 0.
-        let header = NonNull::new(unsafe { alloc_zeroed(layout) } as *mut Header).ok_or(oom)?;
-        // SAFETY: fresh memory, large enough and aligned for a header.
-        unsafe { header.write(Header { refs: AtomicUsize::new(1), class, next: std::ptr::null_mut() }) };
-        Ok(Block(header))
+        allocate(class, size).map(Block).ok_or(oom)
     }
 
     /// Where its data starts, aligned to [`ALIGN`].
@@ -143,8 +147,41 @@ impl Drop for Block {
             head.0 = self.0.as_ptr();
         } else {
             CACHED.fetch_sub(size, Ordering::Relaxed);
-            // SAFETY: the last share; allocated in `new` with this layout.
-            unsafe { dealloc(self.0.as_ptr() as *mut u8, Layout::from_size_align_unchecked(size, ALIGN)) };
+            // SAFETY: this was the last share.
+            unsafe { free(self.0, size) };
+        }
+    }
+}
+
+/// A fresh block of zeros with one share.
+fn allocate(class: usize, size: usize) -> Option<NonNull<Header>> {
+    let (memory, map) = if size >= MAPPED {
+        let mut map = MmapMut::map_anon(size).ok()?;
+        // Only advice: small pages do as well.
+        #[cfg(target_os = "linux")]
+        let _ = map.advise(memmap2::Advice::HugePage);
+        (map.as_mut_ptr(), Some(map))
+    } else {
+        let layout = Layout::from_size_align(size, ALIGN).ok()?;
+        // SAFETY: the layout's size is not 0.
+        (unsafe { alloc_zeroed(layout) }, None)
+    };
+    let header = NonNull::new(memory as *mut Header)?;
+    // SAFETY: fresh memory, large enough and aligned for a header (mappings are aligned to pages).
+    unsafe { header.write(Header { refs: AtomicUsize::new(1), class, next: std::ptr::null_mut(), map }) };
+    Some(header)
+}
+
+/// Gives a block back to the system.
+///
+/// # Safety
+/// It came from [`allocate`] with this size, and nobody uses it any more.
+unsafe fn free(header: NonNull<Header>, size: usize) {
+    // SAFETY: the caller's. The mapping is moved out of the header before it, and the header with it, goes.
+    unsafe {
+        match std::ptr::read(&(*header.as_ptr()).map) {
+            Some(map) => drop(map),
+            None => dealloc(header.as_ptr() as *mut u8, Layout::from_size_align_unchecked(size, ALIGN)),
         }
     }
 }
@@ -167,7 +204,7 @@ pub fn set_cache_limit(bytes: usize) {
             // SAFETY: the block is free, so nobody refers to it once it has left the list, whose lock is held.
             unsafe {
                 head.0 = (*header.as_ptr()).next;
-                dealloc(header.as_ptr() as *mut u8, Layout::from_size_align_unchecked(size, ALIGN));
+                free(header, size);
             }
             CACHED.fetch_sub(size, Ordering::Relaxed);
         }
