@@ -167,14 +167,17 @@ multi! {
                 let x = (src as *const T).add(at);
                 let k = (n - at).min(BLOCK);
                 let mut lanes = [F::start::<T::Lane>(); LANES];
-                let whole = k / LANES;
-                for i in 0..whole {
+                if k == BLOCK {
+                    // Lane by lane: LLVM makes whole vectors of the lanes, which it does not of the loops below.
                     for j in 0..LANES {
-                        lanes[j] = F::step(lanes[j], x.add(i * LANES + j).read().lane());
+                        for i in 0..BLOCK / LANES {
+                            lanes[j] = F::step(lanes[j], x.add(i * LANES + j).read().lane());
+                        }
                     }
-                }
-                for j in 0..k % LANES {
-                    lanes[j] = F::step(lanes[j], x.add(whole * LANES + j).read().lane());
+                } else {
+                    for i in 0..k {
+                        lanes[i % LANES] = F::step(lanes[i % LANES], x.add(i).read().lane());
+                    }
                 }
                 let mut half = LANES / 2;
                 while half > 0 {
