@@ -59,17 +59,6 @@ pub(super) fn exp<I: Isa>(x: f32) -> f32 {
     scale(exp_core::<I>(r), t)
 }
 
-/// e^x for x in -80..=80, where neither x needs a limit nor the result a second factor. Anything for NaN.
-#[inline(always)]
-pub(super) fn exp_within<I: Isa>(x: f32) -> f32 {
-    const MAGIC: f32 = 12_582_912.0;
-    let t = I::fma(x, LOG2_E, MAGIC);
-    let n = t - MAGIC;
-    let p = exp_core::<I>(I::fma(n, -LN2_LOW, I::fma(n, -LN2_HIGH, x)));
-    // p is in 0.7..1.5 and n in the low bits of t: it is added to p's exponent.
-    f32::from_bits(p.to_bits().wrapping_add(t.to_bits() << 23))
-}
-
 /// e^(x + low) for a small correction `low`.
 #[inline(always)]
 pub(super) fn exp_of_sum<I: Isa>(x: f32, low: f32) -> f32 {
@@ -94,7 +83,7 @@ pub(super) fn exp2<I: Isa>(x: f32) -> f32 {
 
 /// (e^x - 1) / 2 for x in -18..=90, without the sign of zero.
 #[inline(always)]
-fn half_expm1<I: Isa>(x: f32) -> f32 {
+pub(super) fn half_expm1<I: Isa>(x: f32) -> f32 {
     let (t, r) = reduce::<I>(x);
     let p = I::fma(r * r, horner::<I, 6>(r, EXPM1), r);
     // 2^(n-1) p + (2^(n-1) - 1/2): n = 128 doesn't overflow on the way. The exponent n - 1 has the bias 127.
