@@ -153,6 +153,24 @@ fold! {
     Min: MOST, smaller;
 }
 
+/// Folds `ROWS` times [`LANES`] elements into the lanes. Lane by lane, with a number of rows that the compiler knows:
+/// of that LLVM makes whole vectors.
+///
+/// # Safety
+/// `x` holds as many elements.
+#[inline(always)]
+#[allow(clippy::needless_range_loop)]
+unsafe fn fold_lanes<T: Elem, F: Fold, const ROWS: usize>(x: *const T, lanes: &mut [T::Lane; LANES]) {
+    for j in 0..LANES {
+        for i in 0..ROWS {
+            // SAFETY: the caller's.
+            lanes[j] = F::step(lanes[j], unsafe { x.add(i * LANES + j).read() }.lane());
+        }
+    }
+}
+
+const _: () = assert!(BLOCK == 8 * LANES);
+
 multi! {
     /// Folds a line into an accumulator.
     // Lanes are registers: indices step through them and memory at once.
@@ -167,17 +185,19 @@ multi! {
                 let x = (src as *const T).add(at);
                 let k = (n - at).min(BLOCK);
                 let mut lanes = [F::start::<T::Lane>(); LANES];
-                if k == BLOCK {
-                    // Lane by lane: LLVM makes whole vectors of the lanes, which it does not of the loops below.
-                    for j in 0..LANES {
-                        for i in 0..BLOCK / LANES {
-                            lanes[j] = F::step(lanes[j], x.add(i * LANES + j).read().lane());
-                        }
-                    }
-                } else {
-                    for i in 0..k {
-                        lanes[i % LANES] = F::step(lanes[i % LANES], x.add(i).read().lane());
-                    }
+                match k / LANES {
+                    1 => fold_lanes::<T, F, 1>(x, &mut lanes),
+                    2 => fold_lanes::<T, F, 2>(x, &mut lanes),
+                    3 => fold_lanes::<T, F, 3>(x, &mut lanes),
+                    4 => fold_lanes::<T, F, 4>(x, &mut lanes),
+                    5 => fold_lanes::<T, F, 5>(x, &mut lanes),
+                    6 => fold_lanes::<T, F, 6>(x, &mut lanes),
+                    7 => fold_lanes::<T, F, 7>(x, &mut lanes),
+                    8 => fold_lanes::<T, F, 8>(x, &mut lanes),
+                    _ => {}
+                }
+                for j in 0..k % LANES {
+                    lanes[j] = F::step(lanes[j], x.add(k - k % LANES + j).read().lane());
                 }
                 let mut half = LANES / 2;
                 while half > 0 {
