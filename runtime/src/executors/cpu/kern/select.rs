@@ -3,6 +3,9 @@
 use super::{Isa, multi, with_width};
 use fulgurite_core::kernel::TileFn;
 
+/// Elements that are selected at once.
+const CHUNK: usize = 32;
+
 multi! {
     /// Elements of the second argument where the first is not 0, else of the third.
     unsafe fn select_tile<T: Copy>(n: usize, ins: *const *const u8, outs: *const *mut u8, _nums: *const u64) {
@@ -10,7 +13,18 @@ multi! {
         unsafe {
             let (c, a, b) = (*ins, *ins.add(1) as *const T, *ins.add(2) as *const T);
             let y = *outs as *mut T;
-            for i in 0..n {
+            // Whole chunks are read before any of it is written: only then LLVM makes vectors of it.
+            let whole = n - n % CHUNK;
+            for at in (0..whole).step_by(CHUNK) {
+                let cs = (c.add(at) as *const [u8; CHUNK]).read_unaligned();
+                let (ps, qs) = (a.add(at).cast::<[T; CHUNK]>().read(), b.add(at).cast::<[T; CHUNK]>().read());
+                let mut ys = qs;
+                for i in 0..CHUNK {
+                    ys[i] = if cs[i] != 0 { ps[i] } else { qs[i] };
+                }
+                y.add(at).cast::<[T; CHUNK]>().write(ys);
+            }
+            for i in whole..n {
                 let (p, q) = (a.add(i).read(), b.add(i).read());
                 y.add(i).write(if c.add(i).read() != 0 { p } else { q });
             }
