@@ -8,7 +8,9 @@ use std::sync::LazyLock;
 static FULGURITE: LazyLock<PathBuf> = LazyLock::new(|| {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let built = Command::new(env!("CARGO"))
-        .args(["build", "--quiet", "--offline", "--package", "fulgurite-cli", "--message-format=json"])
+        // With the tests' package beside it features are those of the running test, and nothing is built twice.
+        .args(["build", "--quiet", "--offline", "--package", "fulgurite-cli", "--package", "fulgurite-tests"])
+        .arg("--message-format=json")
         .current_dir(root)
         .output()
         .expect("cargo runs");

@@ -178,6 +178,32 @@ fn reductions_over_any_axes() {
 }
 
 #[test]
+fn sums_of_products_agree() {
+    // Widths around lanes and blocks; a factor by row, by column, of one number, equal to the other.
+    for (rows, cols) in [(1, 31), (3, 32), (40, 33), (7, 100), (5, 192), (9, 256), (4, 700)] {
+        for y in ["[R, C]", "[C]", "[R, 1]", "[]"] {
+            let text = format!(
+                "fn f(x: f32[R, C], y: f32{y}) {{
+                   p: f32[R, C] = mul(x, y)
+                   a: f32[R] = sum(p, dims=[1])
+                   q: f32[R, C] = mul(y, x)
+                   b: f32[C] = sum(q, dims=[0])
+                   e: f32[R, C] = exp(x)
+                   r: f32[R, C] = mul(e, e)
+                   c: f32[R, 1] = sum(r, dims=[1], keepdim=true)
+                   d: f32[R, C] = div(e, c)
+                   t: f32[R, C] = mul(d, x)
+                   u: f32[] = sum(t, dims=[0, 1])
+                   v: f32[R, C] = add(t, e)
+                   return a, b, d, u, v
+                 }}"
+            );
+            agree(&text.replace('R', &rows.to_string()).replace('C', &cols.to_string()));
+        }
+    }
+}
+
+#[test]
 fn views_cost_nothing_and_copies_copy() {
     let c = agree(
         "fn f(x: f32[4, 6]) {
