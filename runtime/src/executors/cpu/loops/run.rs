@@ -227,6 +227,20 @@ fn odometer(mut flat: usize, loops: &[(usize, i64)]) -> i64 {
     at
 }
 
+/// Asks for memory that the next tile works on. Rows of tensors are often a page, at whose end the hardware's own
+/// prefetching stops.
+#[inline(always)]
+fn prefetch(at: *const u8, bytes: usize) {
+    #[cfg(target_arch = "x86_64")]
+    for line in (0..bytes).step_by(64) {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a hint; addresses without memory are ignored.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.wrapping_add(line) as *const i8) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (at, bytes);
+}
+
 struct Worker<'a> {
     p: &'a Program,
     memory: Memory<'a>,
@@ -417,6 +431,7 @@ impl Worker<'_> {
                 for i in &phase.in_place {
                     let bytes = p.cursors[i.cursor as usize].bytes;
                     let mut at = self.lines.add(i.cursor as usize).read().wrapping_add(col * bytes);
+                    prefetch(at.wrapping_add(there * bytes), there * bytes);
                     if edge {
                         let register = self.work.add(i.edge as usize);
                         if i.reads {
