@@ -68,9 +68,12 @@ impl Common {
     /// The same as `cargo ops` takes them.
     pub fn ops(self) -> ops::Common {
         let Common { json, quiet, color, file, upstream, .. } = self;
-        ops::Common { file, upstream, json, quiet, color }
+        ops::Common { file, upstream, json, quiet, built_in: Some(DATABASE), color }
     }
 }
+
+/// The database that this program was made of.
+const DATABASE: &str = include_str!("../../ops.yaml");
 
 /// The commands.
 #[derive(Subcommand, Debug)]

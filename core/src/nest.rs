@@ -124,6 +124,24 @@ pub enum SOutside {
     Value(SExpr),
 }
 
+/// The least and greatest value of an index operation, from those of its operands, if it can be told.
+pub fn range_of(b: Builtin, x: (i64, i64), y: (i64, i64)) -> Option<(i64, i64)> {
+    match b {
+        Builtin::Add => Some((x.0.checked_add(y.0)?, x.1.checked_add(y.1)?)),
+        Builtin::Sub => Some((x.0.checked_sub(y.1)?, x.1.checked_sub(y.0)?)),
+        Builtin::Mul => {
+            let product = |p: i64, q: i64| p.checked_mul(q);
+            let all = [product(x.0, y.0)?, product(x.0, y.1)?, product(x.1, y.0)?, product(x.1, y.1)?];
+            Some((all.into_iter().min()?, all.into_iter().max()?))
+        }
+        Builtin::Max => Some((x.0.max(y.0), x.1.max(y.1))),
+        Builtin::Min => Some((x.0.min(y.0), x.1.min(y.1))),
+        Builtin::DivFloor if y.0 == y.1 && y.0 > 0 => Some((x.0.div_euclid(y.0), x.1.div_euclid(y.0))),
+        Builtin::RemFloor if y.0 == y.1 && y.0 > 0 => Some((0, y.0 - 1)),
+        _ => None,
+    }
+}
+
 impl SExpr {
     /// A node.
     pub fn new(op: SOp, ty: DType) -> SExpr {

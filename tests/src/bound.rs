@@ -137,14 +137,29 @@ impl Field for Bounded {
         let values: Vec<f64> = args.iter().map(|a| a.value).collect();
         let value = eval_f64(builtin, &values);
         // the corners of the box that the arguments' errors span; the furthest one counts, so that a chain of additions
-        // passes errors on as they are
-        let uncertain: Vec<usize> = (0..args.len()).filter(|i| args[*i].error > 0.0).collect();
+        // passes errors on as they are. Where the box holds a pole, nothing is told: the builtins' poles lie at these
+        const POLES: [f64; 3] = [-1.0, 0.0, 1.0];
+        let places: Vec<Vec<f64>> = args
+            .iter()
+            .map(|a| {
+                if a.error == 0.0 {
+                    return vec![a.value];
+                }
+                let inside = POLES.into_iter().filter(|p| (p - a.value).abs() < a.error);
+                inside.chain([a.value - a.error, a.value + a.error]).collect()
+            })
+            .collect();
         let mut error = 0.0f64;
-        for corner in 0..1usize << uncertain.len() {
-            let mut moved = values.clone();
-            for (bit, &i) in uncertain.iter().enumerate() {
-                moved[i] += if corner >> bit & 1 == 0 { -args[i].error } else { args[i].error };
-            }
+        for corner in 0..places.iter().map(Vec::len).product() {
+            let mut rest: usize = corner;
+            let moved: Vec<f64> = places
+                .iter()
+                .map(|p| {
+                    let at = p[rest % p.len()];
+                    rest /= p.len();
+                    at
+                })
+                .collect();
             let off = (eval_f64(builtin, &moved) - value).abs();
             error = match off.is_nan() {
                 true if !value.is_nan() => f64::INFINITY,

@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::fault::Fault;
-use super::load::{Loaded, load};
+use super::load::{Loaded, load_or_built_in};
 use super::paint::{Ink, Paint};
 use super::{Common, FINE, Outcome};
 use crate::explain::{self, pages};
@@ -34,7 +34,7 @@ impl Explain {
         if is_code(&self.what) {
             return self.codes(common, paint, out);
         }
-        let loaded = load(common, None)?;
+        let loaded = load_or_built_in(common)?;
         if self.code { self.generated(&loaded, common, out) } else { self.row(&loaded, common, paint, out) }
     }
 

@@ -6,7 +6,7 @@ use clap::Args;
 use fulgurite_core::Name;
 use serde_json::json;
 
-use super::load::load;
+use super::load::load_or_built_in;
 use super::paint::{Ink, Paint};
 use super::{Common, FINE, Outcome};
 use crate::explain::{self, Gradient};
@@ -22,7 +22,7 @@ pub struct List {
 
 impl List {
     pub(super) fn run(&self, common: &Common, paint: &Paint, out: &mut dyn Write, err: &mut dyn Write) -> Outcome {
-        let loaded = load(common, None)?;
+        let loaded = load_or_built_in(common)?;
         let table = loaded.table();
         let widest = loaded.database.rows.iter().map(|source| source.op.as_str().len()).max().unwrap_or(0);
         for (source, row) in loaded.database.rows.iter().zip(&loaded.checked.rows) {

@@ -39,6 +39,14 @@ pub(super) fn load(common: &Common, file: Option<&Path>) -> Result<Loaded, Fault
     Ok(loaded(path, text, upstream(common)?))
 }
 
+/// The same; the program's own database where there is no file and none is named.
+pub(super) fn load_or_built_in(common: &Common) -> Result<Loaded, Fault> {
+    match (common.built_in, &common.file, find()) {
+        (Some(text), None, Err(_)) => Ok(loaded(PathBuf::from("ops.yaml"), text.to_owned(), upstream(common)?)),
+        _ => load(common, None),
+    }
+}
+
 /// Checks a text that may not be in a file yet.
 pub(super) fn loaded(path: PathBuf, text: String, upstream: pipeline::Table) -> Loaded {
     let mut sources = Sources::default();

@@ -66,6 +66,9 @@ pub struct Common {
     /// Only errors and results
     #[arg(short, long, global = true)]
     pub quiet: bool,
+    /// The text of a database to speak of where there is no file
+    #[arg(skip)]
+    pub built_in: Option<&'static str>,
     /// When to use colours
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     pub color: When,

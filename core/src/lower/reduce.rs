@@ -227,29 +227,13 @@ impl Lowering<'_> {
 
 /// The least and greatest value of an index expression, if it can be told.
 fn bounds(e: &SExpr, vars: &[Dim]) -> Option<(i64, i64)> {
-    let corners = |f: &dyn Fn(i64, i64) -> Option<i64>, a: (i64, i64), b: (i64, i64)| {
-        let all = [f(a.0, b.0)?, f(a.0, b.1)?, f(a.1, b.0)?, f(a.1, b.1)?];
-        Some((all.into_iter().min()?, all.into_iter().max()?))
-    };
     match e.op() {
         SOp::Const(Scalar::Int(i)) => Some((*i, *i)),
         SOp::Var(v) => {
             let n = vars.get(*v)?.value();
             (n != i64::MAX).then_some((0, (n - 1).max(0)))
         }
-        SOp::Call(b, xs) if xs.len() == 2 => {
-            let (x, y) = (bounds(&xs[0], vars)?, bounds(&xs[1], vars)?);
-            match b {
-                Builtin::Add => Some((x.0.checked_add(y.0)?, x.1.checked_add(y.1)?)),
-                Builtin::Sub => Some((x.0.checked_sub(y.1)?, x.1.checked_sub(y.0)?)),
-                Builtin::Mul => corners(&|p, q| p.checked_mul(q), x, y),
-                Builtin::Max => Some((x.0.max(y.0), x.1.max(y.1))),
-                Builtin::Min => Some((x.0.min(y.0), x.1.min(y.1))),
-                Builtin::DivFloor if y.0 == y.1 && y.0 > 0 => Some((x.0.div_euclid(y.0), x.1.div_euclid(y.0))),
-                Builtin::RemFloor if y.0 == y.1 && y.0 > 0 => Some((0, y.0 - 1)),
-                _ => None,
-            }
-        }
+        SOp::Call(b, xs) if xs.len() == 2 => range_of(*b, bounds(&xs[0], vars)?, bounds(&xs[1], vars)?),
         _ => None,
     }
 }

@@ -110,12 +110,6 @@ impl Trace {
         &self.lines
     }
 
-    /// The same program with other results, in this order.
-    pub fn with_outputs(mut self, outputs: Vec<ProxyId>) -> Trace {
-        self.outputs = outputs;
-        self
-    }
-
     /// Guards and unpacking.
     pub fn prologue(&self) -> &[Guard] {
         &self.prologue

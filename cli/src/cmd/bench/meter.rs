@@ -20,24 +20,13 @@ pub fn measure<R>(run: impl FnOnce() -> R) -> (Cost, R) {
 }
 
 /// User and system time of this process so far; 0 where the system has no such clock.
-#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+#[cfg(target_os = "linux")]
 fn process_seconds() -> f64 {
-    #[repr(C)]
-    struct TimeSpec {
-        seconds: i64,
-        nanoseconds: i64,
-    }
-    unsafe extern "C" {
-        fn clock_gettime(clock: i32, time: *mut TimeSpec) -> i32;
-    }
-    const CLOCK_PROCESS_CPUTIME_ID: i32 = 2;
-    let mut time = TimeSpec { seconds: 0, nanoseconds: 0 };
-    // SAFETY: `time` is a valid `struct timespec` of 64-bit Linux for the duration of the call, which writes only there.
-    unsafe { clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &mut time) };
-    time.seconds as f64 + time.nanoseconds as f64 * 1e-9
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }
 
-#[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
+#[cfg(not(target_os = "linux"))]
 fn process_seconds() -> f64 {
     0.0
 }

@@ -134,7 +134,11 @@ impl<'a, 'r> Reader<'a, 'r> {
                 let arm = self.arm(on, &arms)?;
                 self.read(arm)
             }
-            Op::Call(f, args) if f == "detach" => self.read(args[0]),
+            // equal in value to its argument, and not in its own derivative
+            Op::Call(f, args) if f == "detach" => {
+                let inner = self.read(args[0])?;
+                some(self.forms.function("detach", vec![inner]))
+            }
             Op::Call(f, args) => match Builtin::from_name(f.as_str()) {
                 Some(builtin) if builtin.record().result != ResultRule::Bool => self.builtin(builtin, &args),
                 _ => self.truth_value(t),

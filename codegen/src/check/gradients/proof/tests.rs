@@ -1,12 +1,12 @@
 //! Equal things have one normal form, and what has one is equal: random terms, their other spellings, and their mutants.
 
 use fulgurite_core::Name;
-use fulgurite_core::builtins::{Builtin, eval_f64};
 use fulgurite_core::derive::term::{Scope, Terms};
-use fulgurite_core::lang::{BinOp, Dialect, Expr, Node, UnOp, parse_expr};
+use fulgurite_core::lang::{BinOp, Dialect, Expr, Node, parse_expr};
 use fulgurite_core::lower::NoRows;
 
 use super::equal;
+use crate::check::gradients::dual::number;
 use crate::check::gradients::numbers::Numbers;
 
 const NAMES: [&str; 3] = ["x", "y", "g"];
@@ -24,35 +24,7 @@ fn same(a: &str, b: &str) -> bool {
 
 /// The value at a point: nothing of what proves is used.
 fn value(e: &Expr, at: &[f64; 3]) -> f64 {
-    let call = |builtin, args: &[&Expr]| {
-        let args: Vec<f64> = args.iter().map(|a| value(a, at)).collect();
-        eval_f64(builtin, &args)
-    };
-    match &*e.node {
-        Node::Int(i) => *i as f64,
-        Node::Float(x) => *x,
-        Node::Name(n) => at[NAMES.iter().position(|name| *n == *name).expect("a variable")],
-        Node::Unary(UnOp::Neg, a) => -value(a, at),
-        Node::Binary(op, a, b) => {
-            let builtin = match op {
-                BinOp::Add => Builtin::Add,
-                BinOp::Sub => Builtin::Sub,
-                BinOp::Mul => Builtin::Mul,
-                BinOp::Div => Builtin::Div,
-                BinOp::Lt => Builtin::Lt,
-                BinOp::Le => Builtin::Le,
-                BinOp::Gt => Builtin::Gt,
-                _ => panic!("{op:?}"),
-            };
-            call(builtin, &[a, b])
-        }
-        Node::If(c, a, b) => value(if value(c, at) == 0.0 { &b.value } else { &a.value }, at),
-        Node::Call(f, args) => {
-            let args: Vec<&Expr> = args.iter().map(|arg| &arg.value).collect();
-            call(Builtin::from_name(f.name.as_str()).expect("a builtin"), &args)
-        }
-        other => panic!("{other:?}"),
-    }
+    number(e, &|name| NAMES.iter().position(|known| name == *known).map(|i| at[i]))
 }
 
 /// Whether two texts agree where both have values; points in the reals' four quarters, and ties.

@@ -5,7 +5,7 @@ use super::vars::mentions;
 use super::{Affine, Axis, Dim, NodeId};
 use fulgurite_core::Scalar;
 use fulgurite_core::builtins::Builtin;
-use fulgurite_core::nest::{SExpr, SOp};
+use fulgurite_core::nest::{SExpr, SOp, range_of};
 
 /// An equation `e == target` that places elements along a free variable.
 pub(super) struct Placement {
@@ -133,27 +133,7 @@ impl Converter<'_> {
         }
         match e.op() {
             SOp::Const(Scalar::Int(i)) => Some((*i, *i)),
-            SOp::Call(b, xs) if xs.len() == 2 => {
-                let (x, y) = (self.reach(s, &xs[0])?, self.reach(s, &xs[1])?);
-                match b {
-                    Builtin::Add => Some((x.0.checked_add(y.0)?, x.1.checked_add(y.1)?)),
-                    Builtin::Sub => Some((x.0.checked_sub(y.1)?, x.1.checked_sub(y.0)?)),
-                    Builtin::Mul => {
-                        let all = [
-                            x.0.checked_mul(y.0)?,
-                            x.0.checked_mul(y.1)?,
-                            x.1.checked_mul(y.0)?,
-                            x.1.checked_mul(y.1)?,
-                        ];
-                        Some((all.into_iter().min()?, all.into_iter().max()?))
-                    }
-                    Builtin::Max => Some((x.0.max(y.0), x.1.max(y.1))),
-                    Builtin::Min => Some((x.0.min(y.0), x.1.min(y.1))),
-                    Builtin::DivFloor if y.0 == y.1 && y.0 > 0 => Some((x.0.div_euclid(y.0), x.1.div_euclid(y.0))),
-                    Builtin::RemFloor if y.0 == y.1 && y.0 > 0 => Some((0, y.0 - 1)),
-                    _ => None,
-                }
-            }
+            SOp::Call(b, xs) if xs.len() == 2 => range_of(*b, self.reach(s, &xs[0])?, self.reach(s, &xs[1])?),
             _ => None,
         }
     }
