@@ -86,6 +86,8 @@ pub enum Command {
     Eval(Eval),
     /// Run the workloads of the benchmark protocol
     Bench(Bench),
+    /// Run recorded calls of PyTorch operators and write the results
+    Conformance(Conformance),
     /// What `cargo ops` does: check, explain, new, list
     #[command(flatten)]
     Ops(ops::Verb),
@@ -211,6 +213,20 @@ pub struct Bench {
     /// Name the workloads
     #[arg(long)]
     pub list: bool,
+}
+
+/// Options of `conformance`.
+#[derive(Args, Clone, Debug)]
+pub struct Conformance {
+    /// The folder with `cases.jsonl` and `cases.safetensors`
+    #[arg(long, value_name = "DIR")]
+    pub cases: PathBuf,
+    /// The folder for `results.jsonl`
+    #[arg(long, value_name = "DIR")]
+    pub out: PathBuf,
+    /// Only cases of operators whose name holds this
+    #[arg(long, value_name = "TEXT")]
+    pub only: Option<String>,
 }
 
 #[cfg(test)]

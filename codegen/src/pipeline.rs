@@ -116,8 +116,7 @@ fn derive_row(source: &RowSource, row: &Arc<Row>, table: &Table, sources: &Sourc
     let place = source.op.place;
     let file = sources.file(place.file).path.clone();
     let line = sources.line(place);
-    let aten = source.aten.iter().map(|a| format!("aten.{}", a.text));
-    let aliases = aten.chain(source.torch.iter().map(|t| format!("torch.{}", t.text))).collect();
+    let aliases = source.aliases.iter().map(|(library, alias)| (*library, alias.text.text.clone())).collect();
     let mut emitted = Emitted {
         row: row.clone(),
         doc: source.doc.text.clone(),

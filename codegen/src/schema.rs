@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use fulgurite_core::Name;
-use fulgurite_core::lang::{Block, Expr, Sig};
+use fulgurite_core::lang::{Alias, Block, Expr, Sig};
 use fulgurite_core::row::Ties;
 
 use crate::diag::{Diag, Diagnostics};
@@ -44,10 +44,13 @@ pub const KEYS: &[(&str, &str)] = &[
     ("subclass", "exceptions from the derived subclass rules"),
     ("autocast", "exceptions from the derived autocast class"),
     ("kernels", "executor: special kernel that may claim the row"),
-    ("aten", "PyTorch's ATen overloads with the same arguments"),
-    ("torch", "PyTorch functions with the same arguments"),
+    ("aten", "PyTorch's ATen overloads that the row is: `name`, or `name(parameters; fixed)`"),
+    ("torch", "PyTorch functions that the row is: `name`, or `name(parameters; fixed)`"),
     ("tests", "hints for generated tests: domain, points, tol, sizes"),
 ];
+
+/// Libraries whose calls rows list, each under a key of its name.
+pub const LIBRARIES: [&str; 2] = ["aten", "torch"];
 
 /// Keys of the file, in their order.
 const FILE_KEYS: [&str; 4] = ["enums", "tags", "subclasses", "ops"];
@@ -148,10 +151,8 @@ pub struct RowSource {
     pub autocast: Option<Node>,
     /// `kernels`: executor, kernel.
     pub kernels: Vec<(Text, Text)>,
-    /// `aten`
-    pub aten: Vec<Text>,
-    /// `torch`
-    pub torch: Vec<Text>,
+    /// `aten`, `torch`: the library, a name or call form of it.
+    pub aliases: Vec<(&'static str, Rule<Alias>)>,
     /// `tests`
     pub tests: TestHints,
 }
@@ -249,7 +250,7 @@ fn rows(node: Node, sources: &Sources, diags: &mut Diagnostics, database: &mut D
         diags.push(diag.help("rows start in column 1, so that one can be added by appending it"));
     }
     let mut names: HashMap<String, Place> = HashMap::new();
-    let mut aliases: HashMap<String, (Place, String)> = HashMap::new();
+    let mut aliases: HashMap<Name, (Place, String, bool)> = HashMap::new();
     for item in items {
         let (op, row) = row::read(item, diags);
         let Some(op) = op else { continue };
@@ -264,14 +265,23 @@ fn rows(node: Node, sources: &Sources, diags: &mut Diagnostics, database: &mut D
             database.broken.push(Name::new(op.as_str()));
             continue;
         };
-        for (key, alias) in row.aten.iter().map(|a| ("aten", a)).chain(row.torch.iter().map(|a| ("torch", a))) {
-            let name = format!("{key}.{}", alias.as_str());
-            if let Some((first, other)) = aliases.get(&name) {
-                let message = format!("`{name}` is claimed by `{other}` and `{}`", op.as_str());
-                diags.push(Diag::error("E008", alias.place, message).here("here again").label(*first, "first here"));
-                continue;
+        for (library, alias) in &row.aliases {
+            let name = alias.tree.full(library);
+            let place = alias.text.place;
+            // call forms may share a name: their arguments tell them apart
+            match aliases.get(&name) {
+                Some((first, other, bare)) if *bare || alias.tree.given.is_none() => {
+                    let message = format!("`{name}` is claimed by `{other}` and `{}`", op.as_str());
+                    let diag = Diag::error("E008", place, message).here("here again").label(*first, "first here");
+                    diags.push(
+                        diag.help(
+                            "where arguments tell the calls apart, write both with their arguments: `name(x, …)`",
+                        ),
+                    );
+                }
+                Some(_) => {}
+                None => _ = aliases.insert(name, (place, op.text.clone(), alias.tree.given.is_none())),
             }
-            aliases.insert(name, (alias.place, op.text.clone()));
         }
         database.rows.push(row);
     }

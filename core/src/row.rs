@@ -51,6 +51,8 @@ pub struct RowText {
     pub no_grad: &'static str,
     /// Why its gradient differs from the true derivative.
     pub deviates: &'static str,
+    /// Call forms of other libraries: `("torch", "gather(input: x, dim, index)")`.
+    pub aliases: &'static [(&'static str, &'static str)],
     /// The database file.
     pub file: &'static str,
     /// The line of `op:`.

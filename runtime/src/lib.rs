@@ -11,6 +11,7 @@
 //! | [`scope`] | the traces that are open on this thread |
 //! | [`jit`] | compiled functions, gradients, operators outside of traces |
 //! | [`api`], [`operand`], [`prelude`] | what generated code calls; `+ - * /` |
+//! | [`foreign`] | calls of rows under the names that PyTorch has for them |
 //! | [`checkpoint`] | trees in files |
 //!
 //! **Invariant:** imports point down this list's order: `trace` knows no `bind`, `transforms` and executors never
@@ -22,6 +23,7 @@ pub mod buffer;
 pub mod checkpoint;
 pub mod error;
 pub mod executors;
+pub mod foreign;
 pub mod intrinsics;
 pub mod jit;
 pub mod operand;

@@ -123,6 +123,7 @@ impl Symbol {
             no_grad: "",
             at: &[],
             deviates: "",
+            aliases: &[],
             file: "",
             line: 0,
         };
@@ -177,6 +178,7 @@ impl Registry {
         }
         self.by_name.insert(name, symbol);
         if let Some((base, rest)) = name.split_once('.')
+            && !is_alias(name)
             && !rest.contains('.')
             && !DERIVED.contains(&rest)
         {
@@ -199,6 +201,11 @@ fn registry() -> &'static RwLock<Registry> {
         }
         RwLock::new(registry)
     })
+}
+
+/// Whether a row is a call of another library in that library's signature: `aten.constant_pad_nd`.
+pub fn is_alias(name: &str) -> bool {
+    name.starts_with("aten.") || name.starts_with("torch.")
 }
 
 /// The symbol called `name` in any linked database.

@@ -1,6 +1,7 @@
 //! The commands.
 
 mod bench;
+mod conformance;
 mod eval;
 mod trace;
 mod train;
@@ -33,6 +34,7 @@ pub fn run(cli: Cli, ui: &Ui) -> Result<u8, Fault> {
         Command::Trace(args) => trace::run(&args, ui),
         Command::Eval(args) => eval::run(&args, ui),
         Command::Bench(args) => bench::run(&args, ui),
+        Command::Conformance(args) => return conformance::run(&args, ui),
         Command::Ops(verb) => {
             let (mut out, mut err) = (std::io::stdout().lock(), std::io::stderr());
             let status = ops::run(OpsCommand { verb, common: cli.common.ops() }, &mut out, &mut err);

@@ -3,6 +3,7 @@
 //! [`run`] is the table of contents. A row with a fault is reported once and left alone from then on: it takes part in
 //! no later check, and a call of it is no fault of its caller.
 
+mod aliases;
 pub mod cases;
 pub mod closure;
 mod dtypes;
@@ -58,6 +59,7 @@ pub fn run(db: &Database, upstream: &dyn Rows, _sources: &Sources, diags: &mut D
         if faults.is_empty() {
             faults.extend(keys::check(source));
             faults.extend(effects::check(source));
+            faults.extend(aliases::check(source));
         }
         settle(faults, source, &mut set, diags);
     }

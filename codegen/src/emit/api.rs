@@ -9,6 +9,28 @@ use fulgurite_core::lang::ast::*;
 use fulgurite_core::row::Row;
 use std::fmt::Write;
 
+/// A public item made from a row.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Export {
+    /// The modules that hold it: `["ops"]`, `["torch", "nn", "functional"]`.
+    pub module: Vec<String>,
+    /// Its name in the module of all rows, where the modules' names stand before it.
+    pub item: String,
+}
+
+impl Export {
+    /// `torch_relu as relu`, `TorchRelu as Relu`, `relu`
+    pub fn text(&self) -> String {
+        let snake = self.module.join("_") + "_";
+        let camel = names::camel(&self.module.join("_"));
+        let short = self.item.strip_prefix(&snake).or_else(|| self.item.strip_prefix(&camel));
+        match short {
+            Some(short) if self.module != ["ops"] => format!("{} as {}", self.item, names::ident(short)),
+            _ => self.item.clone(),
+        }
+    }
+}
+
 /// The functions of one row.
 pub struct Api {
     name: String,
@@ -54,7 +76,8 @@ impl Api {
     pub fn of(emitted: &Emitted) -> Option<Api> {
         let row = &emitted.row;
         let op = row.op.as_str();
-        if emitted.derived_from.is_some() || op.contains('.') {
+        let library = names::library(op);
+        if emitted.derived_from.is_some() || library.is_none() && op.contains('.') {
             return None;
         }
         let result = outcome(row)?;
@@ -86,22 +109,24 @@ impl Api {
             .params
             .first()
             .is_some_and(|p| p.ty.list.is_none() && !p.optional && !p.ty.elem.contains(&Elem::Key));
-        Some(Api { name: names::ident(op), params, positional, fields, result, method })
+        let method = method && library.is_none();
+        Some(Api { name: names::ident(&names::flat(op)), params, positional, fields, result, method })
     }
 
     fn options(&self) -> String {
         names::camel(self.name.trim_end_matches('_'))
     }
 
-    /// What `ops` re-exports.
-    pub fn export(&self, _: &Emitted) -> Vec<String> {
+    /// What `ops` re-exports, or the module of the library whose call it is.
+    pub fn export(&self, row: &Emitted) -> Vec<Export> {
         let mut out = vec![self.name.clone()];
         if !self.fields.is_empty() {
             out.push(format!("{}_with", self.name));
             out.push(self.options());
         }
         out.extend(self.positional.iter().chain(&self.fields).filter_map(|s| s.words.as_ref().map(|(n, _)| n.clone())));
-        out
+        let module = names::modules(row.row.op.as_str());
+        out.into_iter().map(|item| Export { module: module.clone(), item }).collect()
     }
 
     fn generics(&self) -> &'static str {

@@ -29,8 +29,8 @@ pub struct Emitted {
     pub line: u32,
     /// The row that it was derived from.
     pub derived_from: Option<Name>,
-    /// PyTorch names.
-    pub aliases: Vec<String>,
+    /// Library, name or call form there.
+    pub aliases: Vec<(&'static str, String)>,
 }
 
 /// A file to be written below the output folder.

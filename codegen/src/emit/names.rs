@@ -32,6 +32,29 @@ pub fn camel(op: &str) -> String {
         .collect()
 }
 
+/// The library whose call an alias row is: `aten`, `torch`.
+pub fn library(op: &str) -> Option<&str> {
+    op.split_once('.').map(|(library, _)| library).filter(|library| crate::schema::LIBRARIES.contains(library))
+}
+
+/// The modules in which a row's function stands: `["torch", "nn", "functional"]`. An ATen overload is no module.
+pub fn modules(op: &str) -> Vec<String> {
+    match library(op) {
+        None => vec!["ops".into()],
+        Some("torch") => {
+            let mut path: Vec<String> = op.split('.').map(str::to_owned).collect();
+            path.pop();
+            path
+        }
+        Some(library) => vec![library.to_owned()],
+    }
+}
+
+/// A row's name without dots or capitals: `aten_index_tensor`.
+pub fn flat(op: &str) -> String {
+    op.replace('.', "_").to_ascii_lowercase()
+}
+
 /// A name that is no Rust keyword.
 pub fn ident(name: &str) -> String {
     const KEYWORDS: &[&str] = &[

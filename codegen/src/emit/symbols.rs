@@ -1,6 +1,8 @@
 //! Symbols: each row's texts as a static, and the database that exports them.
 
+use super::api::Export;
 use super::{Emitted, Target, Unit, names};
+use crate::schema::LIBRARIES;
 use fulgurite_core::row::{Meaning, Row, Ties};
 use std::fmt::Write;
 
@@ -37,7 +39,8 @@ fn kinks(row: &Row) -> String {
 }
 
 /// The row's `RowText` as Rust.
-pub fn row_text(row: &Row, doc: &str, file: &str, line: u32) -> String {
+pub fn row_text(emitted: &Emitted) -> String {
+    let row = &emitted.row;
     let (kind, body) = match &row.meaning {
         Meaning::Expr(b) => ("Expr", b.to_string()),
         Meaning::View(b) => ("View", b.to_string()),
@@ -67,11 +70,12 @@ pub fn row_text(row: &Row, doc: &str, file: &str, line: u32) -> String {
         at: {at},
         no_grad: {no_grad},
         deviates: {deviates},
+        aliases: {aliases},
         file: {file},
         line: {line},
     }}",
         op = literal(row.op.as_str()),
-        doc = literal(doc),
+        doc = literal(&emitted.doc),
         sig = literal(&row.sig.to_string()),
         promote = literal(&optional(&row.promote)),
         dtypes = literal(&optional(&row.dtypes)),
@@ -82,7 +86,9 @@ pub fn row_text(row: &Row, doc: &str, file: &str, line: u32) -> String {
         at = kinks(row),
         no_grad = literal(row.no_grad.as_deref().unwrap_or("")),
         deviates = literal(row.deviates.as_deref().unwrap_or("")),
-        file = literal(file),
+        aliases = pairs(emitted.aliases.iter().map(|(library, form)| (library, form))),
+        file = literal(&emitted.file),
+        line = emitted.line,
     )
 }
 
@@ -93,8 +99,31 @@ pub fn unit(krate: &str, row: &Emitted) -> String {
         text,
         "pub(crate) static {}: Symbol = Symbol::new(\n    {krate:?},\n    {},\n);\n",
         names::constant(row.row.op),
-        row_text(&row.row, &row.doc, &row.file, row.line)
+        row_text(row)
     );
+    text
+}
+
+/// A module with its items and the modules below it.
+fn module(path: &[String], exports: &[&Export]) -> String {
+    let depth = path.len();
+    let indent = "    ".repeat(depth);
+    let outer = "    ".repeat(depth - 1);
+    let mut text = format!("{outer}pub mod {} {{\n", names::ident(&path[depth - 1]));
+    for export in exports.iter().filter(|e| e.module == path) {
+        let _ = writeln!(text, "{indent}pub use {}rows::{};", "super::".repeat(depth), export.text());
+    }
+    let mut below: Vec<&String> = Vec::new();
+    for export in exports.iter().filter(|e| e.module.len() > depth && e.module[..depth] == *path) {
+        if !below.contains(&&export.module[depth]) {
+            below.push(&export.module[depth]);
+        }
+    }
+    for name in below {
+        let _ = writeln!(text, "{indent}/// `{}.{name}`", path.join("."));
+        text += &module(&[path, std::slice::from_ref(name)].concat(), exports);
+    }
+    text += &format!("{outer}}}\n{}", if depth == 1 { "\n" } else { "" });
     text
 }
 
@@ -103,7 +132,7 @@ pub fn index(
     target: &Target,
     rows: &[Emitted],
     symbols: &[String],
-    exports: &[Vec<String>],
+    exports: &[Vec<Export>],
     methods: &[(String, String)],
 ) -> Unit {
     let mut text = String::from("// Made by the generator; do not edit.\n\n");
@@ -115,11 +144,15 @@ pub fn index(
         let _ = writeln!(text, "    include!(\"rows/{}.rs\");", names::stem(row.row.op));
     }
     text += "}\n\n";
-    text += "/// Every operator as a function.\npub mod ops {\n";
-    for export in exports.iter().flatten() {
-        let _ = writeln!(text, "    pub use super::rows::{export};");
+    let exports: Vec<&Export> = exports.iter().flatten().collect();
+    text += "/// Every operator as a function.\n";
+    text += &module(&["ops".into()], &exports);
+    for library in LIBRARIES {
+        if exports.iter().any(|e| e.module[0] == library) {
+            let _ = writeln!(text, "/// Calls of PyTorch ({library}) in its own signatures.");
+            text += &module(&[library.into()], &exports);
+        }
     }
-    text += "}\n\n";
     let _ = writeln!(text, "/// Operators as methods of tensors.\npub trait {} {{", target.methods);
     for (declaration, _) in methods {
         text += declaration;

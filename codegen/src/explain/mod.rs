@@ -76,7 +76,6 @@ pub fn row(
         .filter(|(_, other)| closure::calls(other).iter().any(|call| call.op == row.op));
     let mut used_by: Vec<Name> = users.map(|(source, _)| source.name()).collect();
     sort(&mut used_by);
-    let aten = source.aten.iter().map(|name| format!("aten.{}", name.as_str()));
     Explained {
         op: source.op.text.clone(),
         doc: source.doc.text.clone(),
@@ -90,7 +89,7 @@ pub fn row(
         kernels: kernels(source, row, table),
         calls,
         used_by,
-        like: aten.chain(source.torch.iter().map(|name| format!("torch.{}", name.as_str()))).collect(),
+        like: source.aliases.iter().map(|(library, alias)| format!("{library}.{}", alias.text.as_str())).collect(),
     }
 }
 

@@ -2,8 +2,8 @@
 
 use fulgurite_core::lang::{Ident, Sig};
 
-use super::Rule;
 use super::pointwise::CONSTANTS;
+use super::{LIBRARIES, Rule};
 use crate::diag::Diag;
 use crate::source::Place;
 use crate::yaml::Text;
@@ -107,6 +107,14 @@ pub(super) fn check_op(op: &Text) -> Option<Diag> {
     };
     if name == "clone" {
         return error("every tensor handle has a method of this name");
+    }
+    if let Some((library, rest)) = name.split_once('.')
+        && LIBRARIES.contains(&library)
+    {
+        // a name of that library, whatever its habits
+        let legal = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let fits = rest.split('.').all(|s| !s.is_empty() && s.chars().all(legal));
+        return if fits { None } else { error("names of other libraries have letters, digits and `_`") };
     }
     if name.split('.').count() > 3 {
         return error("a name has at most three segments");

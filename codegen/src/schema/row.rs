@@ -1,10 +1,10 @@
 //! One row: each key by its type, the faults of all keys together.
 
-use fulgurite_core::lang::{Block, Dialect, Expr, Sig, parse_block, parse_expr, parse_sig};
+use fulgurite_core::lang::{Alias, Block, Dialect, Expr, Sig, parse_alias, parse_block, parse_expr, parse_sig};
 use fulgurite_core::row::Ties;
 
 use super::fields::Fields;
-use super::{Body, KEYS, Kink, RowSource, Rule, SkipVjp, TestHints, kinds, names, pointwise};
+use super::{Body, KEYS, Kink, LIBRARIES, RowSource, Rule, SkipVjp, TestHints, kinds, names, pointwise};
 use crate::diag::{Diag, Diagnostics};
 use crate::nearest::nearest;
 use crate::source::Place;
@@ -75,7 +75,7 @@ impl RowReader<'_> {
         let skip_vjp = self.skip_vjp();
         let (subclass, autocast) = (self.take("subclass"), self.take("autocast"));
         let kernels = self.kernels();
-        let (aten, torch) = (self.names("aten"), self.names("torch"));
+        let aliases = self.aliases();
         let tests = self.tests();
         Some(RowSource {
             place: self.place,
@@ -98,8 +98,7 @@ impl RowReader<'_> {
             subclass,
             autocast,
             kernels,
-            aten,
-            torch,
+            aliases,
             tests,
         })
     }
@@ -313,8 +312,20 @@ impl RowReader<'_> {
         self.take("kernels").map_or_else(Vec::new, |node| self.fields.texts(node, "kernels"))
     }
 
-    fn names(&mut self, key: &str) -> Vec<Text> {
-        self.take(key).map_or_else(Vec::new, |node| self.fields.names(node, key))
+    /// `aten` and `torch`: names and call forms.
+    fn aliases(&mut self) -> Vec<(&'static str, Rule<Alias>)> {
+        let mut all = Vec::new();
+        for library in LIBRARIES {
+            let Some(node) = self.take(library) else { continue };
+            let Value::List(items) = node.value else {
+                self.fields.wrong_type(&node, library, "a list", Some("write `[name, 'name(argument, …)']`"));
+                continue;
+            };
+            all.extend(
+                items.into_iter().filter_map(|item| Some((library, self.fields.rule(item, library, parse_alias)?))),
+            );
+        }
+        all
     }
 
     fn tests(&mut self) -> TestHints {

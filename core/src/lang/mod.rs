@@ -7,6 +7,7 @@
 //! **Invariant:** any text at all is answered, in time linear in its length and with bounded recursion, and a tree that
 //! was parsed is at most [`MAX_DEPTH`] nodes high, so that whoever walks it may recurse.
 
+pub mod alias;
 pub mod ast;
 mod lexer;
 mod parser;
@@ -18,6 +19,7 @@ mod printer;
 mod printer_sig;
 mod syntax_error;
 
+pub use alias::{Alias, Given, parse_alias};
 pub use ast::*;
 pub use syntax_error::SyntaxError;
 

@@ -33,6 +33,7 @@ const fn row(
         at: &[],
         no_grad: "",
         deviates: "",
+        aliases: &[],
         file: "tests.yaml",
         line: 1,
     }

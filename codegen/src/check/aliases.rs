@@ -1,0 +1,50 @@
+//! E305: a call form of another library says what becomes of each argument of the row.
+
+use fulgurite_core::Name;
+use fulgurite_core::lang::Given;
+
+use crate::diag::Diag;
+use crate::schema::RowSource;
+
+/// Arguments that the row does not have, that are given twice, or that the form leaves open.
+pub fn check(source: &RowSource) -> Vec<Diag> {
+    let sig = &source.sig.tree;
+    let params = sig.params.iter().map(|p| (p.name.name, p.optional));
+    let opts = sig.opts.iter().map(|o| (o.name.name, o.optional || o.default.is_some()));
+    let known: Vec<(Name, bool)> = params.chain(opts).collect();
+    let mut faults = Vec::new();
+    for (library, alias) in &source.aliases {
+        let form = alias.tree.full(library);
+        let Some(given) = &alias.tree.given else { continue };
+        let mut error = |span, message: String, help: String| {
+            faults.push(Diag::error("E305", alias.text.at(span), message).help(help));
+        };
+        let mut met: Vec<Name> = Vec::new();
+        let named = given.iter().filter_map(|g| g.arg).chain(alias.tree.fixed.iter().map(|(name, _)| *name));
+        for arg in named {
+            if known.iter().all(|(name, _)| *name != arg.name) {
+                let all: Vec<&str> = known.iter().map(|(name, _)| name.as_str()).collect();
+                let message = format!("`{form}` gives `{}`, which `{}` does not have", arg.name, source.op.as_str());
+                error(arg.span, message, format!("it has {}; `name: _` takes part in nothing", all.join(", ")));
+            } else if met.contains(&arg.name) {
+                error(arg.span, format!("`{form}` gives `{}` twice", arg.name), "delete one".into());
+            }
+            met.push(arg.name);
+        }
+        for (name, _) in known.iter().filter(|(name, open)| !open && !met.contains(name)) {
+            let message = format!("`{form}` does not say what `{name}` is");
+            let help = format!("list the parameter that gives it, `…: {name}`, or fix it: `; {name} = …`");
+            error(alias.tree.name.span, message, help);
+        }
+        if let Some(early) = early_rest(given) {
+            let message = format!("`{form}` has parameters after `..{}`", early.name.name);
+            error(early.name.span, message, "it takes all positional arguments: put it last".into());
+        }
+    }
+    faults
+}
+
+fn early_rest(given: &[Given]) -> Option<&Given> {
+    let (_, front) = given.split_last()?;
+    front.iter().find(|g| g.rest)
+}

@@ -1,0 +1,107 @@
+//! Calls under other names: how a library of the field spells a call of a row.
+//!
+//! An entry of a row's `aten:` or `torch:` list is a name, `gather`, for a call with the row's own arguments in their
+//! order; or a call form, `gather(input: x, dim, index)`, which lists that library's parameters:
+//!
+//! ```text
+//! alias := name ['(' [given {',' given}] [';' fixed {',' fixed}] ')']
+//! given := ['..'] name [':' (name | '_')] ['=' expr]
+//! fixed := name '=' expr
+//! ```
+//! `input: x` is the row's argument `x`; `x` alone has the same name in both. `p: x = 2` has another default than the
+//! row's. `out: _` takes part in nothing; with a value, `inplace: _ = false`, only that value is admitted. `..xs` takes
+//! all positional arguments from there on. After `;` stand arguments of the row that the name implies.
+
+use super::ast::{Expr, Ident};
+use super::lexer::Tok;
+use super::parser::{Parsed, Parser};
+use super::{Dialect, SyntaxError};
+use crate::name::Name;
+
+/// One call form.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Alias {
+    /// The other library's name.
+    pub name: Ident,
+    /// Its parameters; `None`: the row's own.
+    pub given: Option<Vec<Given>>,
+    /// Arguments of the row that the name implies.
+    pub fixed: Vec<(Ident, Expr)>,
+}
+
+/// One parameter of a call form.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Given {
+    /// Its name in the other library.
+    pub name: Ident,
+    /// The argument of the row; `None`: it takes part in nothing.
+    pub arg: Option<Ident>,
+    /// Where it differs from the row's default; of one that takes part in nothing: the only admitted value.
+    pub value: Option<Expr>,
+    /// Takes all positional arguments from there on.
+    pub rest: bool,
+}
+
+/// Reads a call form: `gather(input: x, dim, index)`.
+///
+/// # Errors
+/// The first place where the text leaves the grammar.
+pub fn parse_alias(text: &str) -> Result<Alias, SyntaxError> {
+    let mut parser = Parser::new(text, Dialect::Tensor)?;
+    let alias = parser.alias()?;
+    parser.end("`(` or the end of the text")?;
+    Ok(alias)
+}
+
+impl Parser {
+    fn alias(&mut self) -> Parsed<Alias> {
+        let name = self.callee()?;
+        if !self.at("(") {
+            return Ok(Alias { name, given: None, fixed: Vec::new() });
+        }
+        self.open("(")?;
+        let (mut given, mut fixed) = (Vec::new(), Vec::new());
+        if !self.at(";") && !self.at(")") {
+            given.push(self.given()?);
+            while self.eat(",") {
+                given.push(self.given()?);
+            }
+        }
+        if self.eat(";") {
+            fixed.push(self.fixed()?);
+            while self.eat(",") {
+                fixed.push(self.fixed()?);
+            }
+        }
+        self.close(")", if fixed.is_empty() { "`,`, `;`" } else { "`,`" })?;
+        Ok(Alias { name, given: Some(given), fixed })
+    }
+
+    fn given(&mut self) -> Parsed<Given> {
+        let rest = self.eat("..");
+        let name = self.ident("the name of a parameter")?;
+        let arg = match self.eat(":") {
+            false => Some(name),
+            true if matches!(self.peek(), Tok::Word(n) if *n == "_") => {
+                self.bump();
+                None
+            }
+            true => Some(self.ident("an argument of the row, or `_`")?),
+        };
+        let value = if self.eat("=") { Some(self.expr()?) } else { None };
+        Ok(Given { name, arg, value, rest })
+    }
+
+    fn fixed(&mut self) -> Parsed<(Ident, Expr)> {
+        let name = self.ident("an argument of the row")?;
+        self.expect("=")?;
+        Ok((name, self.expr()?))
+    }
+}
+
+impl Alias {
+    /// The full name in the library `of`: `torch.softmax`.
+    pub fn full(&self, of: &str) -> Name {
+        Name::new(&format!("{of}.{}", self.name.name))
+    }
+}

@@ -1,0 +1,126 @@
+//! Values of a dynamic language as arguments of a row: what the row's signature makes of them.
+
+use super::Given;
+use crate::error::Error;
+use crate::tensor::Tensor;
+use fulgurite_core::lang::ast::{OptType, Param};
+use fulgurite_core::row::Row;
+use fulgurite_core::{DType, Name, Scalar, Value};
+
+/// One value per parameter and option, in the order of the signature.
+///
+/// # Errors
+/// E702 for a value of the wrong kind, or an argument that the row does not have.
+pub(super) fn arguments(row: &Row, given: &[(Name, Given)]) -> Result<Vec<Value<Tensor>>, Error> {
+    let value = |name: Name| given.iter().find(|(n, _)| *n == name).map_or(&Given::None, |(_, value)| value);
+    let names = || row.sig.params.iter().map(|p| p.name.name).chain(row.sig.opts.iter().map(|o| o.name.name));
+    if let Some((stray, _)) = given.iter().find(|(name, _)| names().all(|n| n != *name)) {
+        return Err(Error::new("E702", format!("`{}` has no argument `{stray}`", row.op)));
+    }
+    let params = row.sig.params.iter().map(|p| {
+        let given = value(p.name.name);
+        param(p, given).ok_or_else(|| wrong(row, p.name.name, given, &p.ty.to_string()))
+    });
+    let opts = row.sig.opts.iter().map(|o| {
+        let given = value(o.name.name);
+        option(&o.ty, given).ok_or_else(|| wrong(row, o.name.name, given, &o.ty.to_string()))
+    });
+    params.chain(opts).collect()
+}
+
+fn wrong(row: &Row, name: Name, given: &Given, expected: &str) -> Error {
+    Error::new("E702", format!("`{name}` of `{}` is {}, not {expected}", row.op, given.kind()))
+}
+
+impl Given {
+    fn kind(&self) -> &'static str {
+        match self {
+            Given::None => "not given",
+            Given::Bool(_) => "a truth value",
+            Given::Int(_) => "an integer",
+            Given::Float(_) => "a float",
+            Given::Str(_) => "a text",
+            Given::DType(_) => "a dtype",
+            Given::Tensor(_) => "a tensor",
+            Given::List(_) => "a list",
+        }
+    }
+}
+
+/// A tensor; a number where the signature takes one; several.
+fn param(param: &Param, given: &Given) -> Option<Value<Tensor>> {
+    if param.ty.list.is_some() {
+        let Given::List(items) = given else { return None };
+        return items.iter().map(|item| one(item, false)).collect::<Option<_>>().map(Value::List);
+    }
+    one(given, param.ty.dims.as_ref().is_none_or(Vec::is_empty))
+}
+
+fn one(given: &Given, number: bool) -> Option<Value<Tensor>> {
+    Some(match given {
+        Given::None => Value::Absent,
+        Given::Tensor(t) => Value::Tensor(t.clone()),
+        Given::Bool(b) if number => Value::Num(Scalar::Bool(*b)),
+        Given::Int(i) if number => Value::Num(Scalar::Int(*i)),
+        Given::Float(x) if number => Value::Num(Scalar::Float(*x)),
+        _ => return None,
+    })
+}
+
+fn option(ty: &OptType, given: &Given) -> Option<Value<Tensor>> {
+    let int = |given: &Given| match given {
+        Given::Int(i) => Some(Value::Num(Scalar::Int(*i))),
+        _ => None,
+    };
+    let ints = |given: &Given| match given {
+        Given::List(items) => items.iter().map(int).collect::<Option<_>>().map(Value::List),
+        one => int(one),
+    };
+    match (ty, given) {
+        (_, Given::None) => Some(Value::Absent),
+        (OptType::Num, Given::Bool(b)) | (OptType::Bool, Given::Bool(b)) => Some(Value::Num(Scalar::Bool(*b))),
+        (OptType::Num, Given::Int(i)) => Some(Value::Num(Scalar::Int(*i))),
+        (OptType::Num | OptType::F64, Given::Float(x)) => Some(Value::Num(Scalar::Float(*x))),
+        (OptType::F64, Given::Int(i)) => Some(Value::Num(Scalar::Float(*i as f64))),
+        (OptType::Str | OptType::Labels(_), Given::Str(s)) => Some(Value::Str(s.clone())),
+        (OptType::Dtype(_), Given::DType(d)) => Some(Value::DType(*d)),
+        (OptType::Dtype(_), Given::Int(code)) => Some(Value::DType(torch_dtype(*code)?)),
+        (OptType::Enum(words), Given::Str(s)) => word(words, |w| w.as_str() == s.replace('-', "_")),
+        (OptType::Enum(words), Given::Int(i)) => {
+            usize::try_from(*i).ok().and_then(|i| words.get(i)).map(|w| Value::Word(*w))
+        }
+        (
+            OptType::I64 | OptType::Dim(_) | OptType::Gap(_) | OptType::Pos(_) | OptType::Bound(_) | OptType::Size(_),
+            _,
+        ) => int(given),
+        (OptType::Perm(_) | OptType::Dims { .. } | OptType::Ints { .. } | OptType::Shape { .. }, _) => ints(given),
+        _ => None,
+    }
+}
+
+fn word(words: &[Name], fits: impl Fn(&Name) -> bool) -> Option<Value<Tensor>> {
+    words.iter().find(|w| fits(w)).map(|w| Value::Word(*w))
+}
+
+/// PyTorch's numbers of dtypes (c10/core/ScalarType.h).
+fn torch_dtype(code: i64) -> Option<DType> {
+    const CODES: [Option<DType>; 16] = [
+        Some(DType::U8),
+        Some(DType::I8),
+        Some(DType::I16),
+        Some(DType::I32),
+        Some(DType::I64),
+        Some(DType::F16),
+        Some(DType::F32),
+        Some(DType::F64),
+        None,
+        None,
+        None,
+        Some(DType::Bool),
+        None,
+        None,
+        None,
+        Some(DType::BF16),
+    ];
+    CODES.get(usize::try_from(code).ok()?).copied().flatten()
+}
