@@ -1,7 +1,6 @@
 //! E305: a call form of another library says what becomes of each argument of the row.
 
 use fulgurite_core::Name;
-use fulgurite_core::lang::Given;
 
 use crate::diag::Diag;
 use crate::schema::RowSource;
@@ -36,15 +35,6 @@ pub fn check(source: &RowSource) -> Vec<Diag> {
             let help = format!("list the parameter that gives it, `…: {name}`, or fix it: `; {name} = …`");
             error(alias.tree.name.span, message, help);
         }
-        if let Some(early) = early_rest(given) {
-            let message = format!("`{form}` has parameters after `..{}`", early.name.name);
-            error(early.name.span, message, "it takes all positional arguments: put it last".into());
-        }
     }
     faults
-}
-
-fn early_rest(given: &[Given]) -> Option<&Given> {
-    let (_, front) = given.split_last()?;
-    front.iter().find(|g| g.rest)
 }

@@ -63,10 +63,8 @@ pub fn children<'a>(e: &'a Expr, f: &mut dyn FnMut(&'a Expr)) {
             f(&reduce.body);
             reduce.otherwise.iter().for_each(f);
         }
-        Node::List(items) => items.iter().for_each(|item| {
-            if let ListItem::One(item) = item {
-                f(item);
-            }
+        Node::List(items) => items.iter().for_each(|item| match item {
+            ListItem::One(item) | ListItem::Spread(item) => f(item),
         }),
     }
 }
@@ -136,10 +134,6 @@ fn own_names(e: &Expr, f: &mut dyn FnMut(Name)) {
                 bind.axes.iter().for_each(|axes| self::axes(axes, f));
             }
         }
-        Node::List(items) => items.iter().for_each(|item| match item {
-            ListItem::Spread(name) => f(name.name),
-            ListItem::One(_) => {}
-        }),
         _ => {}
     }
     // lets inside branches
@@ -208,6 +202,7 @@ pub fn dims(dims: &[DimPat], f: &mut dyn FnMut(Name)) {
             }
             DimKind::Broadcast(list) | DimKind::Ones(list) => f(list.name),
             DimKind::BroadcastList(inner) | DimKind::Group(inner) => self::dims(inner, f),
+            DimKind::Body => {}
             DimKind::List { name, axes, keep, at } => {
                 f(name.name);
                 axes.iter().for_each(|axes| self::axes(axes, f));

@@ -52,7 +52,8 @@ pub fn modules(op: &str) -> Vec<String> {
 
 /// A row's name without dots or capitals: `aten_index_tensor`.
 pub fn flat(op: &str) -> String {
-    op.replace('.', "_").to_ascii_lowercase()
+    let words: Vec<&str> = op.split(['.', '_']).filter(|word| !word.is_empty()).collect();
+    words.join("_").to_ascii_lowercase()
 }
 
 /// A name that is no Rust keyword.

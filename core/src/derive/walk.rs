@@ -215,6 +215,7 @@ pub fn dim_names(dims: &[DimPat], out: &mut HashSet<Name>) {
                 }
             }
             DimKind::BroadcastList(inner) | DimKind::Group(inner) => dim_names(inner, out),
+            DimKind::Body => {}
         }
     }
 }

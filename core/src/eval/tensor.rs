@@ -231,7 +231,7 @@ impl<M: Machine> Run<'_, M> {
                 for item in items {
                     match item {
                         ListItem::One(e) => out.push(self.expr(e)?),
-                        ListItem::Spread(id) => match self.name(id.name)? {
+                        ListItem::Spread(list) => match self.expr(list)? {
                             Value::List(l) => out.extend(l),
                             other => out.push(other),
                         },

@@ -186,6 +186,8 @@ pub enum DimKind {
     Group(Vec<DimPat>),
     /// `..ones(N)`: as many axes of size 1 as `N` has.
     Ones(Ident),
+    /// `_`, alone: rank, sizes and dtype of a composite's result come from its body.
+    Body,
 }
 
 /// A choice of axes of a list.
@@ -429,8 +431,8 @@ pub struct Arg {
 pub enum ListItem {
     /// `e`
     One(Expr),
-    /// `..S`
-    Spread(Ident),
+    /// `..S`, `..except(x, k)`: the items of a list
+    Spread(Expr),
 }
 
 /// `x[places else …][item]`: an element of a tensor; or of a size list (`M[i]`), or a chosen size (`S[dim]`).

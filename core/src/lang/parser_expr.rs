@@ -319,7 +319,7 @@ impl Parser {
             return Ok(Node::List(Vec::new()));
         }
         let items = self.items("]", |p| {
-            Ok(if p.eat("..") { ListItem::Spread(p.size_name()?) } else { ListItem::One(p.expr()?) })
+            Ok(if p.eat("..") { ListItem::Spread(p.nested(Parser::post)?) } else { ListItem::One(p.expr()?) })
         })?;
         Ok(Node::List(items))
     }

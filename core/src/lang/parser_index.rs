@@ -4,7 +4,7 @@ use super::ast::*;
 use super::parser::{Parsed, Parser};
 
 /// The functions that choose axes.
-const AXIS_FUNCTIONS: &[&str] = &["unit", "swap", "ins", "outs", "of"];
+const AXIS_FUNCTIONS: &[&str] = &["unit", "swap", "moved", "ins", "outs", "of"];
 
 impl Parser {
     /// `x[places]`, or `xs[item][places]` for a list.
@@ -174,7 +174,7 @@ impl Parser {
                 AxesKind::Before(p.ident(WHAT)?)
             } else if p.then("(") {
                 if !p.word().is_some_and(|word| AXIS_FUNCTIONS.contains(&word)) {
-                    return Err(p.unexpected("`unit`, `swap`, `ins`, `outs` or `of`"));
+                    return Err(p.unexpected("`unit`, `swap`, `moved`, `ins`, `outs` or `of`"));
                 }
                 let name = p.ident(WHAT)?;
                 p.open("(")?;

@@ -118,7 +118,9 @@ impl Parser {
     fn dim(&mut self) -> Parsed<DimPat> {
         let start = self.span();
         self.nested(|p| {
-            let kind = if p.eat("~") {
+            let kind = if p.eat_word("_") {
+                DimKind::Body
+            } else if p.eat("~") {
                 if p.at("[") {
                     p.open("[")?;
                     DimKind::BroadcastList(p.dim_items()?)

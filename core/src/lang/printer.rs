@@ -172,7 +172,7 @@ impl Display for ListItem {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {
             ListItem::One(item) => write!(f, "{item}"),
-            ListItem::Spread(name) => write!(f, "..{name}"),
+            ListItem::Spread(list) => write!(f, "..{list}"),
         }
     }
 }

@@ -111,6 +111,7 @@ impl Display for DimKind {
             }
             DimKind::Group(items) => write!(f, "..[{}]", Commas(items)),
             DimKind::Ones(name) => write!(f, "..ones({name})"),
+            DimKind::Body => f.write_str("_"),
         }
     }
 }

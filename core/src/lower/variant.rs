@@ -32,6 +32,12 @@ pub fn variant(row: &Row, env: &Env) -> String {
             put(p.name.name, &"absent");
         }
     }
+    // kernels are made for tensors: a number where the row asks what it is takes another branch
+    for p in row.sig.params.iter().filter(|p| asks_kind(row, p.name.name)) {
+        if !matches!(env.item(p.name.name), Some(Item::Absent | Item::Tensor(_) | Item::Tensors(..))) {
+            put(p.name.name, &"number");
+        }
+    }
     for o in &row.sig.opts {
         let name = o.name.name;
         match env.item(name) {
@@ -46,6 +52,26 @@ pub fn variant(row: &Row, env: &Env) -> String {
         }
     }
     out
+}
+
+/// Whether the body asks if this argument is a number.
+fn asks_kind(row: &Row, name: Name) -> bool {
+    let mut asks = false;
+    if let Some(block) = row.index_body() {
+        conditions(block, &mut |cond| asks |= questions(cond, name));
+    }
+    asks
+}
+
+fn questions(e: &Expr, name: Name) -> bool {
+    match &*e.node {
+        Node::Call(f, args) if matches!(f.name.as_str(), "is_number" | "is_tensor") => {
+            args.iter().any(|a| matches!(&*a.value.node, Node::Name(n) if *n == name))
+        }
+        Node::Unary(_, a) => questions(a, name),
+        Node::Binary(_, a, b) => questions(a, name) || questions(b, name),
+        _ => false,
+    }
 }
 
 /// The values of [`runtime_numbers`] that are known now; `None` where one is known only when the program runs.

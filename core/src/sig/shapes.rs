@@ -182,6 +182,7 @@ impl Matcher<'_> {
             DimKind::Zip { size, .. } => Some(statics::zip_len(self.env, size)?.ok_or(Mismatch::Ambiguous)?),
             DimKind::Ones(name) => Some(list_of(self.env, name.name, at).ok_or(Mismatch::Ambiguous)?.len()),
             DimKind::Group(_) => Some(0),
+            DimKind::Body => return Err(Mismatch::Ambiguous),
         })
     }
 
@@ -236,8 +237,7 @@ impl Matcher<'_> {
                             },
                             _ => "?",
                         })
-                        .collect::<Vec<_>>()
-                        .join("+"),
+                        .fold("~".to_owned(), |all, part| all + "+" + part),
                 );
                 if let Ok(full) = build(self.env, group, at) {
                     self.env.bind_size(name, Size::List(full.iter().map(|a| a.size).collect()));
@@ -256,6 +256,7 @@ impl Matcher<'_> {
             }
             DimKind::Ones(_) => self.equal_lists(param, &vec![Dim::from(1); sizes.len()], sizes),
             DimKind::Group(_) => Ok(()),
+            DimKind::Body => Err(Mismatch::Ambiguous),
         }
     }
 
@@ -484,6 +485,7 @@ pub fn build(env: &mut Env, dims: &[DimPat], at: At) -> Static<Vec<Axis>> {
                 out.extend((0..n).map(|_| Axis { size: Dim::from(1), index: Index::Unit }));
             }
             DimKind::Group(_) => {}
+            DimKind::Body => return Err(Stop::NotStatic),
         }
     }
     Ok(out)

@@ -305,6 +305,14 @@ fn call(env: &Env, f: Name, args: &[Arg], at: At) -> Static<Val> {
             let i = eval(env, arg(1)?, at)?.int()?.len();
             Ok(Val::Int(list.iter().take(i).fold(Dim::from(0), |s, &d| s + d)))
         }
+        "part" => {
+            let list = eval(env, arg(0)?, At { axis: None, item: None })?.list()?;
+            let place = |e: &Expr| -> Static<usize> {
+                Ok(eval(env, e, at)?.int()?.value().clamp(0, list.len() as i64) as usize)
+            };
+            let (from, to) = (place(arg(1)?)?, place(arg(2)?)?);
+            Ok(Val::List(list[from..to.max(from)].into()))
+        }
         "member" => {
             let axis = at.axis.ok_or_else(|| bad("`member` stands inside `..( )`"))?;
             let set = eval(env, arg(0)?, At { axis: None, ..at })?.list()?;
@@ -412,7 +420,7 @@ pub fn names(e: &Expr, f: &mut impl FnMut(Name)) {
         }
         Node::Match(_, arms) => arms.iter().for_each(|(_, e)| names(e, f)),
         Node::Call(name, args) => {
-            if !matches!(name.name.as_str(), "member" | "size" | "len" | "before" | "ravel" | "unravel") {
+            if !matches!(name.name.as_str(), "member" | "size" | "len" | "before" | "part" | "ravel" | "unravel") {
                 args.iter().for_each(|a| names(&a.value, f));
             }
         }
@@ -450,6 +458,18 @@ pub fn axes(env: &Env, axes: &Axes, rank: usize, at: At) -> Static<Vec<usize>> {
                 order.swap(a, b);
             }
             order
+        }
+        AxesKind::Fn(f, args) if f.name == "moved" => {
+            let [from, to] = args.as_slice() else { return Err(bad("`moved` takes two lists of axes")) };
+            let axes = |id: &Ident| list(lookup(env, id.name, At { axis: None, ..at })?);
+            let (from, to) = (axes(from)?, axes(to)?);
+            if from.len() != to.len() {
+                let message = format!("{} axes can't move to {} places", from.len(), to.len());
+                return Err(Stop::Refused(Refusal::new("E704", message)));
+            }
+            let mut rest = (0..rank).filter(|a| !from.contains(a));
+            let taken = |place| to.iter().position(|t| *t == place).map(|i| from[i]);
+            (0..rank).filter_map(|place| taken(place).or_else(|| rest.next())).collect()
         }
         AxesKind::Fn(f, args) => {
             let args: Vec<Arg> =

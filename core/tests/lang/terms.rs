@@ -105,7 +105,7 @@ pub fn expr(r: &mut Random, dialect: Dialect, fuel: u32) -> Expr {
         8 => Node::Match(name(r), r.list(1, 3, |r| (name(r), expr(r, dialect, fuel - 1)))),
         9 | 10 => Node::Call(callee(r), r.list(0, 3, |r| arg(r, dialect, fuel - 1))),
         _ if dialect == Dialect::Tensor => Node::List(r.list(0, 3, |r| match r.one_in(3) {
-            true => ListItem::Spread(size(r)),
+            true => ListItem::Spread(Expr::bare(Node::Name(size(r).name))),
             false => ListItem::One(expr(r, dialect, fuel - 1)),
         })),
         11 => Node::Reduce(reduce(r, fuel - 1)),
@@ -255,8 +255,9 @@ fn ty(r: &mut Random) -> Type {
 
 fn dim(r: &mut Random, fuel: u32) -> DimPat {
     let sub = |r: &mut Random| expr(r, Dialect::Index, fuel);
-    let kind = match r.below(8) {
+    let kind = match r.below(9) {
         0 => DimKind::Broadcast(size(r)),
+        8 => DimKind::Body,
         1 if fuel > 0 => DimKind::BroadcastList(r.list(1, 2, |r| dim(r, fuel - 1))),
         2 if fuel > 0 => DimKind::Group(r.list(1, 2, |r| dim(r, fuel - 1))),
         3 => DimKind::Zip { name: r.maybe(size), size: sub(r) },

@@ -47,6 +47,16 @@ impl Given {
     }
 }
 
+impl From<Scalar> for Given {
+    fn from(s: Scalar) -> Given {
+        match s {
+            Scalar::Bool(b) => Given::Bool(b),
+            Scalar::Int(i) => Given::Int(i),
+            Scalar::Float(x) => Given::Float(x),
+        }
+    }
+}
+
 /// A tensor; a number where the signature takes one; several.
 fn param(param: &Param, given: &Given) -> Option<Value<Tensor>> {
     if param.ty.list.is_some() {
@@ -76,6 +86,11 @@ fn option(ty: &OptType, given: &Given) -> Option<Value<Tensor>> {
         Given::List(items) => items.iter().map(int).collect::<Option<_>>().map(Value::List),
         one => int(one),
     };
+    // a tensor of rank 0 whose element is known stands for it
+    if let Given::Tensor(t) = given {
+        let known = t.buffer().ok().filter(|b| b.shape().is_empty()).and_then(|b| b.item())?;
+        return option(ty, &Given::from(known));
+    }
     match (ty, given) {
         (_, Given::None) => Some(Value::Absent),
         (OptType::Num, Given::Bool(b)) | (OptType::Bool, Given::Bool(b)) => Some(Value::Num(Scalar::Bool(*b))),

@@ -60,8 +60,7 @@ fn walk(e: &Expr, f: &mut impl FnMut(Name)) {
         }
         Node::Call(_, args) => args.iter().for_each(|a| walk(&a.value, f)),
         Node::List(items) => items.iter().for_each(|i| match i {
-            ListItem::One(e) => walk(e, f),
-            ListItem::Spread(n) => f(n.name),
+            ListItem::One(e) | ListItem::Spread(e) => walk(e, f),
         }),
     }
 }

@@ -124,7 +124,7 @@ fn bound_names(pat: &DimPat, add: &mut impl FnMut(Name, Kind)) {
         DimKind::Broadcast(list) => add(list.name, Kind::List),
         DimKind::List { name, axes: None, .. } => add(name.name, Kind::List),
         DimKind::Group(inner) | DimKind::BroadcastList(inner) => inner.iter().for_each(|p| bound_names(p, add)),
-        DimKind::List { .. } | DimKind::Zip { .. } | DimKind::Ones(_) => {}
+        DimKind::List { .. } | DimKind::Zip { .. } | DimKind::Ones(_) | DimKind::Body => {}
     }
 }
 

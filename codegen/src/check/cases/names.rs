@@ -59,7 +59,7 @@ impl Free {
                 DimKind::List { name, .. } | DimKind::Broadcast(name) | DimKind::Ones(name) => self.list(name.name),
                 DimKind::BroadcastList(inner) | DimKind::Group(inner) => self.dims(inner, row),
                 // what a zip mentions is bound elsewhere
-                DimKind::Zip { .. } => {}
+                DimKind::Zip { .. } | DimKind::Body => {}
             }
         }
     }

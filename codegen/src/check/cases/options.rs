@@ -163,7 +163,8 @@ fn candidates(row: &Row, env: &Env, opt: &Opt) -> Option<Vec<Value<ArgTy>>> {
         }
         OptType::Size(size) => vec![int(one(*size)?)],
         OptType::Shape { infer: Some(from), .. } => {
-            let all = sizes(*from)?;
+            // a list, or one axis
+            let all = sizes(*from).or_else(|| Some(vec![one(*from)?]))?;
             let turned: Vec<i64> = all.iter().rev().copied().collect();
             let led = std::iter::once(1).chain(all.iter().copied());
             vec![ints(turned.clone()), ints([-1]), ints(led), ints(all.iter().skip(1).copied().chain([-1])), ints(all)]

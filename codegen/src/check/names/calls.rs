@@ -31,6 +31,7 @@ const INDEX_HELPERS: &[(&str, usize, usize)] = &[
     ("wrap", 2, 2),
     ("ceil_div", 2, 2),
     ("join", 1, 16),
+    ("part", 3, 3),
     ("of", 1, 1),
     ("min", 2, 2),
     ("max", 2, 2),
@@ -45,6 +46,8 @@ pub fn is_word(name: Name) -> bool {
 const TENSOR_HELPERS: &[(&str, usize, usize)] = &[
     ("last", 1, 1),
     ("except", 2, 2),
+    ("part", 3, 3),
+    ("times", 2, 2),
     ("on", 3, 3),
     ("unbroadcast", 2, 2),
     ("zeros", 1, 1),

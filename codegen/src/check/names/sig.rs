@@ -8,6 +8,7 @@ use fulgurite_core::lang::{
 use super::Names;
 use crate::check::walk;
 use crate::diag::Diag;
+use crate::schema::Body;
 use crate::schema::RowSource;
 
 /// What a signature names.
@@ -90,7 +91,7 @@ impl SigNames {
             DimKind::List { name, axes: None, .. } => add(&mut self.given, name.name),
             DimKind::BroadcastList(inner) | DimKind::Group(inner) => inner.iter().for_each(|dim| self.bind_dim(dim)),
             DimKind::Zip { name: Some(name), .. } => add(&mut self.given, name.name),
-            DimKind::List { .. } | DimKind::Zip { .. } | DimKind::Ones(_) => {}
+            DimKind::List { .. } | DimKind::Zip { .. } | DimKind::Ones(_) | DimKind::Body => {}
         }
     }
 
@@ -119,7 +120,7 @@ impl SigNames {
                 self.axis(name.name);
             }
             DimKind::BroadcastList(inner) | DimKind::Group(inner) => inner.iter().for_each(|dim| self.bind_result(dim)),
-            DimKind::Zip { name: None, .. } | DimKind::Ones(_) => {}
+            DimKind::Zip { name: None, .. } | DimKind::Ones(_) | DimKind::Body => {}
         }
     }
 
@@ -242,6 +243,12 @@ impl Names<'_> {
                 keep.iter().chain(at).for_each(|name| self.anchor(name));
             }
             DimKind::Zip { size, .. } => self.size(size, dim, result),
+            DimKind::Body if result && matches!(source.body, Body::Decomp(_)) => {}
+            DimKind::Body => {
+                let message = format!("`[_]` in `{}` is no result of a `decomp`", self.op());
+                let help = "only a composite's results can have the sizes that its body gives them";
+                self.diags.push(Diag::error("E102", text.at(dim.span), message).help(help));
+            }
         }
     }
 
@@ -288,7 +295,7 @@ impl Names<'_> {
             AxesKind::Names(names) => names.clone(),
             AxesKind::Not(inner) => return self.axes(inner, text),
             AxesKind::Fn(function, args) => {
-                const KNOWN: [&str; 5] = ["unit", "swap", "ins", "outs", "of"];
+                const KNOWN: [&str; 6] = ["unit", "swap", "moved", "ins", "outs", "of"];
                 if !KNOWN.contains(&function.name.as_str()) {
                     let claim = format!("`{}` is no choice of axes", function.name);
                     let known = KNOWN[..4].iter().map(|name| Name::new(name));

@@ -109,8 +109,7 @@ impl Walk<'_, '_> {
             Node::List(items) => {
                 for item in items {
                     match item {
-                        ListItem::One(item) => self.expr(item),
-                        ListItem::Spread(list) => self.name(list.name, list.span),
+                        ListItem::One(item) | ListItem::Spread(item) => self.expr(item),
                     }
                 }
             }

@@ -106,7 +106,7 @@ fn bind(dims: &[DimPat], row: &Row, size: usize, env: &mut Env) {
                 env.bind_size(name.name, Size::List(std::iter::repeat_n(one, rank).collect()));
             }
             DimKind::BroadcastList(inner) | DimKind::Group(inner) => bind(inner, row, size, env),
-            DimKind::Zip { .. } => {}
+            DimKind::Zip { .. } | DimKind::Body => {}
         }
     }
 }

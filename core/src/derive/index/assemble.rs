@@ -193,7 +193,7 @@ fn provides(dims: &[DimPat], out: &mut HashSet<Name>) {
             }
             DimKind::Zip { name, .. } => out.extend(name.iter().map(|n| n.name)),
             DimKind::BroadcastList(inner) | DimKind::Group(inner) => provides(inner, out),
-            DimKind::List { .. } | DimKind::Ones(_) => {}
+            DimKind::List { .. } | DimKind::Ones(_) | DimKind::Body => {}
         }
     }
 }

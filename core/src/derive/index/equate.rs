@@ -85,7 +85,7 @@ impl Target {
             DimKind::Zip { name: Some(o), size } => {
                 Item::Zip(o.name, size.clone(), self.index(o.name, make::name(o.name), reader))
             }
-            DimKind::List { axes: Some(_), .. } | DimKind::Ones(_) => Item::Same(d.clone()),
+            DimKind::List { axes: Some(_), .. } | DimKind::Ones(_) | DimKind::Body => Item::Same(d.clone()),
             DimKind::Zip { name: None, size } => {
                 return Err(NotDerivable::new(format!("the axes `..({size})` have no index")).at(d.span));
             }

@@ -127,6 +127,9 @@ impl Pattern {
                 return Err(NotDerivable::new(format!("the axes `..({size})` have no index")).at(d.span));
             }
             DimKind::Ones(_) => {}
+            DimKind::Body => {
+                return Err(NotDerivable::new("only a composite's result comes from its body").at(d.span));
+            }
         }
         self.dims.push(param);
         Ok(())
@@ -163,7 +166,7 @@ pub fn flat(g: Expr, size: Expr, c: Expr) -> Expr {
 pub fn is_permutation(a: &Axes, row: &Row) -> bool {
     match &a.kind {
         _ if a.not => false,
-        AxesKind::Fn(f, _) => f.name == "swap",
+        AxesKind::Fn(f, _) => f.name == "swap" || f.name == "moved",
         AxesKind::Name(n) => row.sig.opts.iter().any(|o| o.name.name == n.name && matches!(o.ty, OptType::Perm(_))),
         _ => false,
     }

@@ -3,7 +3,8 @@
 //! | helper | is |
 //! |---|---|
 //! | `last(N)` | the trailing axes that the list `N` has, as negative axes |
-//! | `except(x, k)` | every axis of `x` but `k` |
+//! | `except(x, k)` | every axis of `x` but `k`, an axis or a list of them |
+//! | `part(l, a, b)`, `times(e, n)` | entries `a..b` of a list; a list of `n` times `e` |
 //! | `on(v, y, k)` | the vector `v` shaped to lie along axis `k` of `y` |
 //! | `unbroadcast(e, x)` | `e` summed to the shape of `x` |
 //! | `zeros(x)` | zeros of the type of `x` |
@@ -20,6 +21,8 @@ use crate::{DType, Dim, Name, Scalar, TensorTy};
 pub const HELPERS: &[&str] = &[
     "last",
     "except",
+    "part",
+    "times",
     "on",
     "unbroadcast",
     "zeros",
@@ -72,8 +75,19 @@ pub fn helper<M: Machine>(
         }
         ("except", [x, k]) => {
             let rank = ty(machine, x).ok_or_else(|| fault("needs a tensor"))?.rank() as i64;
-            let k = dim_of(k).ok_or_else(|| fault("needs an axis"))?.value();
-            ints((0..rank).filter(|a| *a != k && *a != k + rank).collect())
+            let k = k.as_dims().ok_or_else(|| fault("needs axes"))?;
+            let named = |a: i64| k.iter().any(|k| k.value() == a || k.value() + rank == a);
+            ints((0..rank).filter(|a| !named(*a)).collect())
+        }
+        ("part", [list, from, to]) => {
+            let items = list.as_dims().ok_or_else(|| fault("needs a list"))?;
+            let place = |v: &Value<M::V>| dim_of(v).map(|d| d.value().clamp(0, items.len() as i64) as usize);
+            let (from, to) = place(from).zip(place(to)).ok_or_else(|| fault("needs two places"))?;
+            Value::List(items[from..to.max(from)].iter().map(|&d| Value::size(d)).collect())
+        }
+        ("times", [value, count]) => {
+            let n = dim_of(count).filter(|n| n.value() >= 0).ok_or_else(|| fault("needs a count"))?;
+            Value::List(vec![value.clone(); n.len()])
         }
         ("on", [v, y, k]) => {
             let (t, rank) = (ty(machine, v), ty(machine, y).ok_or_else(|| fault("needs a tensor"))?.rank() as i64);

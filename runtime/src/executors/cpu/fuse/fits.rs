@@ -17,16 +17,20 @@ const MAX_LOOPS: usize = 14;
 /// Longest row that is kept between passes, in elements: its scratch must stay in the second cache.
 pub const MAX_ROW: usize = 32 * 1024;
 
-/// The loops of rows: the dims over which the reductions run whose results are used inside.
+/// The loops of rows: the dims over which the reductions run whose results are used inside, or repeated in a result.
 ///
 /// `None` if they differ.
-pub fn row_dims(graph: &Graph) -> Option<Option<DimSet>> {
+pub fn row_dims(graph: &Graph, outs: &[Out]) -> Option<Option<DimSet>> {
     if !graph.nodes.iter().any(|n| matches!(n.op, Op::Reduce { .. })) {
         return Some(None);
     }
     let mut used = vec![false; graph.nodes.len()];
     for node in &graph.nodes {
         node.op.for_each_arg(&mut |a| used[a as usize] = true);
+    }
+    for out in outs.iter().filter(|o| matches!(o.place, Place::Axes(_))) {
+        let more = out_dims(graph, out).minus(graph.node(out.node).dims);
+        used[out.node as usize] |= more.iter().any(|d| graph.sizes[d as usize] > 1);
     }
     let mut rows: Option<DimSet> = None;
     for (at, node) in graph.nodes.iter().enumerate() {
@@ -49,7 +53,7 @@ pub fn fits(graph: &Graph, outs: &[Out], live: &[bool]) -> bool {
     if graph.nodes.len() > MAX_NODES {
         return false;
     }
-    let Some(rows) = row_dims(graph) else { return false };
+    let Some(rows) = row_dims(graph, outs) else { return false };
     let size = |d: DimSet| d.iter().map(|d| graph.sizes[d as usize]).product::<usize>();
     if rows.is_some_and(|r| size(r) > MAX_ROW) {
         return false;

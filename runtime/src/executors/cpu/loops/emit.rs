@@ -1,7 +1,7 @@
 //! Steps and registers of a program, from its graph and its loops.
 
 use super::super::fuse::{Group, live, placed};
-use super::super::graph::piece::Place;
+use super::super::graph::piece::{Out, Place};
 use super::super::graph::{Affine, Dim, DimSet, Graph, Index, Load, NodeId, Op, ValueId};
 use super::super::kern::{self, Isa};
 use super::program::*;
@@ -254,7 +254,10 @@ impl Emit<'_> {
                 self.scalar(id);
             }
         }
-        let walks = 1 + order.iter().map(|i| self.walk[*i as usize]).max().unwrap_or(0);
+        let late = self.group.outs.iter().filter(|out| self.is_late(out));
+        let late: Vec<(usize, Out)> = late.map(|out| (self.walk[out.node as usize] + 1, out.clone())).collect();
+        let walk = order.iter().map(|i| self.walk[*i as usize]);
+        let walks = 1 + walk.chain(late.iter().map(|(walk, _)| *walk)).max().unwrap_or(0);
         for now in 0..walks {
             self.now = now;
             self.p.phases.push(Phase::default());
@@ -274,6 +277,9 @@ impl Emit<'_> {
                 }
                 self.stores(id);
                 self.release(id, &last_use);
+            }
+            for (_, out) in late.iter().filter(|(walk, _)| *walk == now) {
+                self.store_out(out);
             }
             self.scatters(now);
             self.reset();
@@ -462,19 +468,33 @@ impl Emit<'_> {
 
     /// Writes a node's stored results.
     fn stores(&mut self, id: NodeId) {
-        let outs: Vec<_> = self.group.outs.iter().filter(|o| o.node == id).cloned().collect();
+        let outs: Vec<_> = self.group.outs.iter().filter(|o| o.node == id && !self.is_late(o)).cloned().collect();
         for out in outs {
-            match &out.place {
-                Place::Scatter { .. } => {}
-                Place::Axes(_) if self.accumulates(id) || !(self.env.stored)(out.value) => {}
-                Place::Axes(axes) => {
-                    let bytes = self.env.values.ty(out.value).dtype.size() as i64;
-                    let at = self.n.lin(&out_bytes(out.value, axes, self.env, &self.group.graph.sizes, bytes));
-                    let cursor = self.cursor(out.value, at, true);
-                    self.store(id, out.value, axes.iter().flatten().copied().collect(), cursor);
-                }
+            if !self.accumulates(id) {
+                self.store_out(&out);
             }
         }
+    }
+
+    /// Whether a result repeats a row's reduction along the row: it is known only when the walk that makes it is over.
+    fn is_late(&self, out: &Out) -> bool {
+        let Place::Axes(axes) = &out.place else { return false };
+        let along: DimSet = axes.iter().flatten().copied().collect();
+        matches!(self.group.graph.node(out.node).op, Op::Reduce { .. })
+            && !self.accumulates(out.node)
+            && !along.meet(self.inner).is_empty()
+    }
+
+    /// Writes a result that is no sum over walks.
+    fn store_out(&mut self, out: &Out) {
+        let Place::Axes(axes) = &out.place else { return };
+        if !(self.env.stored)(out.value) {
+            return;
+        }
+        let bytes = self.env.values.ty(out.value).dtype.size() as i64;
+        let at = self.n.lin(&out_bytes(out.value, axes, self.env, &self.group.graph.sizes, bytes));
+        let cursor = self.cursor(out.value, at, true);
+        self.store(out.node, out.value, axes.iter().flatten().copied().collect(), cursor);
     }
 
     /// Scatters what was computed up to this walk.

@@ -321,7 +321,7 @@ const LONG_ROW: f64 = 16384.0;
 fn choose_rows(group: &Group, live: &[bool], dims: &[Dim], count: &dyn Fn(DimSet) -> f64) -> Option<DimSet> {
     let graph = &group.graph;
     let real = |s: DimSet| s.iter().filter(|d| graph.sizes[*d as usize] > 1).collect::<DimSet>();
-    if let Some(Some(rows)) = row_dims(graph) {
+    if let Some(Some(rows)) = row_dims(graph, &group.outs) {
         return Some(real(rows));
     }
     let fastest = *dims.last()?;
