@@ -9,7 +9,7 @@ use std::process::Command;
 
 use fulgurite_codegen::emit::cuda;
 use fulgurite_codegen::pipeline::{self, Compiled, Table};
-use fulgurite_core::builtins::CUDA_PRELUDE;
+use fulgurite_core::builtins::{Builtin, CUDA_PRELUDE, eval_f64};
 
 fn compiled() -> Compiled {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../ops.yaml");
@@ -47,6 +47,58 @@ fn reductions_run_as_their_rows_say() {
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
     let ran = Command::new(&program).output().expect("the program runs");
     assert!(ran.status.success(), "{}{}", String::from_utf8_lossy(&ran.stdout), ran.status);
+}
+
+/// The special functions of the prelude, and the order of polygamma's arguments, against the table.
+#[test]
+fn special_functions_of_the_prelude() {
+    let compiler = std::env::var("CXX").unwrap_or_else(|_| "c++".to_owned());
+    if Command::new(&compiler).arg("--version").output().is_err() {
+        eprintln!("skipped: there is no C++ compiler `{compiler}`");
+        return;
+    }
+    let points = [-3.3, -0.7, 0.2, 0.9, 1.7, 4.5, 7.9, 8.1, 12.0, 26.0, 300.0];
+    let mut text = CUDA_PRELUDE.to_owned() + "int main() {\n  int wrong = 0;\n";
+    let mut case = |name: &str, args: &[f64]| {
+        let record = Builtin::from_name(name).expect("a builtin").record();
+        let mut call = record.cuda.to_owned();
+        for (i, x) in args.iter().enumerate() {
+            call = call.replace(&format!("{{{i}}}"), &format!("({x:?})"));
+        }
+        let y = eval_f64(record.builtin, args);
+        if y.is_finite() {
+            text += &format!("  wrong += !(fabs({call} - ({y:e})) <= 2e-14 * (1e-3 + fabs({y:e})));\n");
+        }
+    };
+    for x in points {
+        for name in ["erfcx", "lgamma", "digamma", "i0", "i0e", "i1", "i1e"] {
+            case(name, &[x]);
+        }
+        for n in [0.0, 1.0, 2.0, 5.0] {
+            case("polygamma", &[n, x]);
+        }
+        case("nextafter", &[x, 3.0]);
+    }
+    for (x, y, divisor, multiple) in [(-6, 4, 2, 12), (0, 5, 5, 0), (0, 0, 0, 0), (21, 14, 7, 42)] {
+        text += &format!("  wrong += fg_gcd({x}, {y}) != {divisor};\n  wrong += fg_lcm({x}, {y}) != {multiple};\n");
+    }
+    text += "  return wrong;\n}\n";
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cuda-special");
+    fs::create_dir_all(&folder).expect("a folder");
+    let source = folder.join("special.cpp");
+    fs::write(&source, "#include \"shim.h\"\n".to_owned() + &text).expect("the program is written");
+    let program = folder.join("special");
+    let built = Command::new(&compiler)
+        .args(["-std=c++20", "-O1", "-pthread", "-I"])
+        .arg(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/cuda"))
+        .arg(&source)
+        .arg("-o")
+        .arg(&program)
+        .output()
+        .expect("the compiler runs");
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    let ran = Command::new(&program).output().expect("the program runs");
+    assert_eq!(ran.status.code(), Some(0), "so many values differ");
 }
 
 /// Functions of one program need names of their own.

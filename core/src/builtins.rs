@@ -8,18 +8,22 @@
 //!
 //! Conventions at special points are PyTorch's (op-database 3.1).
 
+mod bessel;
 mod cuda;
 mod erf;
 pub mod eval;
+mod gamma;
 mod table;
 
 use crate::dtype::{DType, DTypeSet};
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
+pub use bessel::{i0, i0e, i1, i1e};
 pub use cuda::CUDA_PRELUDE;
-pub use erf::{erf, erfc, erfinv};
-pub use eval::{IntError, cast_f64, cast_int, cast_scalar, eval_bool, eval_f64, eval_int};
+pub use erf::{erf, erfc, erfcx, erfinv};
+pub use eval::{IntError, cast_f64, cast_int, cast_scalar, eval_bool, eval_f64, eval_int, gcd, lcm};
+pub use gamma::{digamma, lgamma, polygamma};
 pub use table::TABLE;
 
 /// A scalar builtin; [`Builtin::record`] has everything about it.
@@ -67,6 +71,14 @@ pub enum Builtin {
     Erf,
     Erfc,
     Erfinv,
+    Erfcx,
+    Lgamma,
+    Digamma,
+    Polygamma,
+    I0,
+    I0e,
+    I1,
+    I1e,
     Sigmoid,
     Floor,
     Ceil,
@@ -76,6 +88,7 @@ pub enum Builtin {
     Atan2,
     Hypot,
     Copysign,
+    Nextafter,
     Max,
     Min,
     RemTrunc,
@@ -93,6 +106,8 @@ pub enum Builtin {
     Bitnot,
     Shl,
     Shr,
+    Gcd,
+    Lcm,
     Uniform,
 }
 

@@ -94,6 +94,32 @@ impl DType {
         self.category() == Category::Int
     }
 
+    /// The distance from 1 to the next float (of f64, where this is no float).
+    pub fn epsilon(self) -> f64 {
+        match self {
+            DType::F16 => 9.765625e-4,
+            DType::BF16 => 7.8125e-3,
+            DType::F32 | DType::C64 => f32::EPSILON as f64,
+            _ => f64::EPSILON,
+        }
+    }
+
+    /// The largest finite number, rounded to f64.
+    pub fn largest(self) -> f64 {
+        match self {
+            DType::Bool => 1.0,
+            DType::U8 => u8::MAX as f64,
+            DType::I8 => i8::MAX as f64,
+            DType::I16 => i16::MAX as f64,
+            DType::I32 => i32::MAX as f64,
+            DType::I64 => i64::MAX as f64,
+            DType::F16 => 65504.0,
+            DType::BF16 => 3.3895313892515355e38,
+            DType::F32 | DType::C64 => f32::MAX as f64,
+            DType::F64 | DType::C128 => f64::MAX,
+        }
+    }
+
     /// The dtype in which arithmetic on this one is done: f16 and bf16 compute in f32.
     pub fn opmath(self) -> DType {
         match self {

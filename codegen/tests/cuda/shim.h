@@ -7,6 +7,7 @@
 #include <vector>
 
 using std::ceil, std::copysign, std::exp, std::fabs, std::floor, std::fmod, std::pow, std::rint, std::sqrt, std::trunc;
+using std::lgamma, std::nextafter, std::round;
 using std::acos, std::acosh, std::asin, std::asinh, std::atan, std::atan2, std::atanh, std::cos, std::cosh, std::erf,
     std::erfc, std::exp2, std::expm1, std::hypot, std::log, std::log10, std::log1p, std::log2, std::sin, std::sinh,
     std::tan, std::tanh;

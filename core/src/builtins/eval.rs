@@ -3,7 +3,9 @@
 //! These are the definitions. Kernels are measured against them; where one differs, the kernel is wrong.
 
 use super::Builtin::{self, *};
-use super::erf::{erf, erfc, erfinv};
+use super::bessel::{i0, i0e, i1, i1e};
+use super::erf::{erf, erfc, erfcx, erfinv};
+use super::gamma::{digamma, lgamma, polygamma};
 use crate::dtype::{Category, DType};
 use crate::scalar::Scalar;
 use std::fmt;
@@ -82,6 +84,14 @@ pub fn eval_f64(builtin: Builtin, args: &[f64]) -> f64 {
         Erf => erf(x),
         Erfc => erfc(x),
         Erfinv => erfinv(x),
+        Erfcx => erfcx(x),
+        Lgamma => lgamma(x),
+        Digamma => digamma(x),
+        Polygamma => polygamma(x, y),
+        I0 => i0(x),
+        I0e => i0e(x),
+        I1 => i1(x),
+        I1e => i1e(x),
         Sigmoid => sigmoid(x),
         Floor => x.floor(),
         Ceil => x.ceil(),
@@ -91,6 +101,7 @@ pub fn eval_f64(builtin: Builtin, args: &[f64]) -> f64 {
         Atan2 => x.atan2(y),
         Hypot => x.hypot(y),
         Copysign => x.copysign(y),
+        Nextafter => nextafter(x, y),
         // NaN wins; equal arguments (also zeros of different sign) give the first.
         Max => {
             if x >= y || x.is_nan() {
@@ -121,7 +132,7 @@ pub fn eval_f64(builtin: Builtin, args: &[f64]) -> f64 {
             }
         }
         Cast => x,
-        Bitand | Bitor | Bitxor | Bitnot | Shl | Shr | Uniform => f64::NAN,
+        Bitand | Bitor | Bitxor | Bitnot | Shl | Shr | Gcd | Lcm | Uniform => f64::NAN,
     }
 }
 
@@ -129,6 +140,18 @@ fn sigmoid(x: f64) -> f64 {
     // One exponential whose argument is never positive, so that neither side overflows.
     let e = (-x.abs()).exp();
     if x >= 0.0 { 1.0 / (1.0 + e) } else { e / (1.0 + e) }
+}
+
+/// The f64 next to x in the direction of y; a kernel of another type steps in its own.
+fn nextafter(x: f64, y: f64) -> f64 {
+    if x < y {
+        x.next_up()
+    } else if x > y {
+        x.next_down()
+    } else {
+        // Equal arguments give the second, as zeros of different sign show; NaN stays.
+        if x.is_nan() { x } else { y }
+    }
 }
 
 /// x - y floor(x / y): the sign is that of y.
@@ -214,9 +237,28 @@ pub fn eval_int(builtin: Builtin, args: &[i64], dtype: DType) -> Result<i64, Int
             }
         }
         Shr => x >> if in_width(y, dtype) { y as u32 } else { 63 },
+        Gcd => gcd(x, y),
+        Lcm => lcm(x, y),
         _ => return Err(IntError::Undefined),
     };
     Ok(wrap(wide, dtype))
+}
+
+/// The greatest common divisor, never negative but where it is 2^63; gcd(0, 0) is 0.
+pub fn gcd(x: i64, y: i64) -> i64 {
+    let (mut a, mut b) = (x.unsigned_abs(), y.unsigned_abs());
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a as i64
+}
+
+/// The least common multiple, wrapping; 0 if either is 0.
+pub fn lcm(x: i64, y: i64) -> i64 {
+    match gcd(x, y) {
+        0 => 0,
+        divisor => x.wrapping_div(divisor).wrapping_mul(y).wrapping_abs(),
+    }
 }
 
 fn in_width(shift: i64, dtype: DType) -> bool {

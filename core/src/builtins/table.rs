@@ -55,6 +55,10 @@ impl Record {
         self.partials = partials;
         self
     }
+    const fn args(mut self, args: &'static [&'static str]) -> Record {
+        self.args = args;
+        self
+    }
     /// Values jump or have slope zero everywhere.
     const fn flat(mut self) -> Record {
         self.partials = if self.args.len() == 1 { &[Partial::Zero] } else { &[Partial::Zero, Partial::Zero] };
@@ -158,6 +162,29 @@ pub static TABLE: &[Record] = &[
         .unbounded()
         .sample(&[(-0.9, 0.9)])
         .flops(40),
+    entry!(Erfcx "erfcx" (x) Float).d(&[t("2 * x * out - 1.1283791670955126")]).cuda("fg_erfcx({0})").flops(50),
+    entry!(Lgamma "lgamma" (x) Float).d(&[t("digamma(x)")]).unbounded().sample(&[(0.2, 4.0)]).flops(60),
+    entry!(Digamma "digamma" (x) Float)
+        .d(&[t("polygamma(1, x)")])
+        .unbounded()
+        .sample(&[(0.2, 4.0)])
+        .cuda("fg_digamma({0})")
+        .flops(60),
+    // The order is a whole number.
+    entry!(Polygamma "polygamma" (x, y) Float)
+        .args(&["n", "x"])
+        .d(&[Partial::None, t("polygamma(n + 1, x)")])
+        .unbounded()
+        .sample(&[(2.0, 2.0), (0.4, 4.0)])
+        .cuda("fg_polygamma({0}, {1})")
+        .flops(200),
+    entry!(I0 "i0" (x) Float).d(&[t("i1(x)")]).cuda("fg_i0({0})").flops(60),
+    entry!(I0e "i0e" (x) Float).d(&[t("i1e(x) - sign(x) * out")]).kink("x == 0").cuda("fg_i0e({0})").flops(60),
+    entry!(I1 "i1" (x) Float).d(&[t("if x == 0 { 0.5 } else { i0(x) - out / x }")]).cuda("fg_i1({0})").flops(60),
+    entry!(I1e "i1e" (x) Float)
+        .d(&[t("if x == 0 { 0.5 } else { i0e(x) - out * (sign(x) + 1 / x) }")])
+        .cuda("fg_i1e({0})")
+        .flops(60),
     entry!(Sigmoid "sigmoid" (x) Float).d(&[t("out * (1 - out)")]).cuda("fg_sigmoid({0})").flops(18),
     entry!(Floor "floor" (x) Number).flat().kink("x == out").cuda("fg_floor({0})"),
     entry!(Ceil "ceil" (x) Number).flat().kink("x == out").cuda("fg_ceil({0})"),
@@ -190,6 +217,10 @@ pub static TABLE: &[Record] = &[
     entry!(Copysign "copysign" (x, y) Float)
         .d(&[t("sign(x) * copysign(1, y)"), Partial::Zero])
         .kink("x == 0 || y == 0"),
+    entry!(Nextafter "nextafter" (x, y) Float)
+        .d(&[t("if x == y { 0 } else { 1 }"), Partial::Zero])
+        .kink("x == y")
+        .flops(4),
     entry!(Max "max" (x, y) All)
         .d(&[
             t("if x == y { 0.5 } else if x < y { 0 } else { 1 }"),
@@ -253,6 +284,8 @@ pub static TABLE: &[Record] = &[
     entry!(Bitnot "bitnot" (x) Bits).cuda("fg_bitnot({0})"),
     entry!(Shl "shl" (x, y) Int).cuda("fg_shl({0}, {1})").flops(3),
     entry!(Shr "shr" (x, y) Int).cuda("fg_shr({0}, {1})").flops(3),
+    entry!(Gcd "gcd" (x, y) Int).cuda("fg_gcd({0}, {1})").flops(100),
+    entry!(Lcm "lcm" (x, y) Int).cuda("fg_lcm({0}, {1})").flops(110),
     Record {
         partials: &[Partial::None, Partial::None, Partial::None],
         sample: &[],

@@ -368,14 +368,9 @@ fn call(env: &Env, f: Name, args: &[Arg], at: At) -> Static<Val> {
             Val::Int(d) => Val::Int(if d < Dim::from(0) { -d } else { d }),
             v => Val::Float(v.float()?.abs()),
         }),
-        "epsilon" => {
-            let Val::DType(d) = eval(env, arg(0)?, at)? else { return Err(bad("`epsilon` needs a dtype")) };
-            Ok(Val::Float(match d {
-                DType::F16 => 9.765625e-4,
-                DType::BF16 => 7.8125e-3,
-                DType::F32 => f32::EPSILON as f64,
-                _ => f64::EPSILON,
-            }))
+        "epsilon" | "largest" => {
+            let Val::DType(d) = eval(env, arg(0)?, at)? else { return Err(bad(format!("`{f}` needs a dtype"))) };
+            Ok(Val::Float(if f == "epsilon" { d.epsilon() } else { d.largest() }))
         }
         _ => {
             let Some(b) = Builtin::from_name(f.as_str()) else { return Err(Stop::NotStatic) };

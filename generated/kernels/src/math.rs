@@ -100,6 +100,10 @@ pub trait Int: Bits + Number {
     fn shl(self, y: Self) -> Self;
     /// Arithmetic right shift; only the sign is left beyond the width.
     fn shr(self, y: Self) -> Self;
+    /// Greatest common divisor; gcd(0, 0) is 0.
+    fn gcd(self, y: Self) -> Self;
+    /// Least common multiple; 0 if either is 0.
+    fn lcm(self, y: Self) -> Self;
 }
 
 macro_rules! real {
@@ -140,12 +144,21 @@ real! {
     erf "Error function."
     erfc "Complementary error function."
     erfinv "Inverse error function."
+    erfcx "e^x² erfc(x)."
+    lgamma "Logarithm of |Γ|."
+    digamma "Its derivative."
+    i0 "Modified Bessel function of order 0."
+    i0e "e^-|x| I₀(x)."
+    i1 "Modified Bessel function of order 1."
+    i1e "e^-|x| I₁(x)."
     sigmoid "1 / (1 + e^-x)."
     ;
     div "Quotient."
     atan2 "Angle of the point (y, x): the first argument is the ordinate."
     hypot "√(x² + y²) without overflow."
     copysign "The magnitude of x with the sign of y."
+    nextafter "The number of this type next to x in the direction of y."
+    polygamma "Derivative of digamma: the order comes first."
 }
 
 macro_rules! free {
@@ -182,6 +195,8 @@ free! {
     Bits bitnot () -> same, "Bitwise complement.";
     Int shl (y) -> same, "Left shift; 0 beyond the width.";
     Int shr (y) -> same, "Arithmetic right shift; only the sign is left beyond the width.";
+    Int gcd (y) -> same, "Greatest common divisor; gcd(0, 0) is 0.";
+    Int lcm (y) -> same, "Least common multiple; 0 if either is 0.";
 }
 
 macro_rules! free_with_isa {

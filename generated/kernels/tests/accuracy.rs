@@ -44,6 +44,14 @@ const BOUNDS: &[(&str, f64)] = &[
     ("erfc", 4.0),
     ("erfinv", 3.3),
     ("sigmoid", 2.5),
+    // Through f64.
+    ("erfcx", 0.51),
+    ("lgamma", 0.51),
+    ("digamma", 0.51),
+    ("i0", 0.51),
+    ("i0e", 0.51),
+    ("i1", 0.51),
+    ("i1e", 0.51),
 ];
 
 /// (builtin of two arguments, bound in ulp).

@@ -24,6 +24,7 @@ const INDEX_HELPERS: &[(&str, usize, usize)] = &[
     ("before", 2, 2),
     ("size", 1, 2),
     ("epsilon", 1, 1),
+    ("largest", 1, 1),
     ("detach", 1, 1),
     ("uniform", 3, 3),
     ("ravel", 1, 2),
@@ -54,6 +55,7 @@ const TENSOR_HELPERS: &[(&str, usize, usize)] = &[
     ("size", 1, 2),
     ("len", 1, 1),
     ("epsilon", 1, 1),
+    ("largest", 1, 1),
     ("ceil_div", 2, 2),
     ("some", 1, 1),
     ("is_tensor", 1, 1),
@@ -80,6 +82,7 @@ pub(super) fn asks_about(helper: Name) -> bool {
             | "before"
             | "size"
             | "epsilon"
+            | "largest"
     )
 }
 

@@ -9,7 +9,7 @@
 //! | `unbroadcast(e, x)` | `e` summed to the shape of `x` |
 //! | `zeros(x)` | zeros of the type of `x` |
 //! | `size(x, dims)`, `size(S)`, `len(xs)` | products of sizes, lengths |
-//! | `epsilon(T)`, `ceil_div`, `min`, `max`, scalar builtins | on numbers and sizes |
+//! | `epsilon(T)`, `largest(T)`, `ceil_div`, `min`, `max`, scalar builtins | on numbers and sizes |
 
 use super::{Machine, Value, dim_of};
 use crate::builtins::{self, Builtin};
@@ -29,6 +29,7 @@ pub const HELPERS: &[&str] = &[
     "size",
     "len",
     "epsilon",
+    "largest",
     "ceil_div",
     "some",
     "is_tensor",
@@ -124,12 +125,8 @@ pub fn helper<M: Machine>(
             Value::size(sizes.into_iter().fold(Dim::from(1), |p, d| p * d))
         }
         ("len", [Value::List(items)]) => Value::Num(Scalar::Int(items.len() as i64)),
-        ("epsilon", [Value::DType(d)]) => Value::Num(Scalar::Float(match d {
-            DType::F16 => 9.765625e-4,
-            DType::BF16 => 7.8125e-3,
-            DType::F32 => f32::EPSILON as f64,
-            _ => f64::EPSILON,
-        })),
+        ("epsilon", [Value::DType(d)]) => Value::Num(Scalar::Float(d.epsilon())),
+        ("largest", [Value::DType(d)]) => Value::Num(Scalar::Float(d.largest())),
         ("ceil_div", [a, b]) => match (dim_of(a), dim_of(b)) {
             (Some(a), Some(b)) if b.value() != 0 => Value::size(-(-a / b)),
             _ => return Err(fault("needs sizes, and no division by 0")),

@@ -44,13 +44,17 @@ macro_rules! table {
 pub(super) const FLOATS: &[KernelEntry] = table! {
     F32 f32 wide {
         one: sign isnan isinf isfinite neg abs floor ceil round trunc sqrt rsqrt reciprocal exp exp2 expm1 ln log2 log10
-            log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf erfc erfinv sigmoid;
+            log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf erfc erfinv erfcx lgamma
+            digamma i0 i0e i1 i1e sigmoid;
         two: add mul max min eq ne lt le gt ge sub pow rem_trunc rem_floor div_floor div_trunc div atan2 hypot copysign
+            nextafter polygamma
     }
     F64 f64 narrow {
         one: sign isnan isinf isfinite neg abs floor ceil round trunc sqrt rsqrt reciprocal exp exp2 expm1 ln log2 log10
-            log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf erfc erfinv sigmoid;
+            log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf erfc erfinv erfcx lgamma
+            digamma i0 i0e i1 i1e sigmoid;
         two: add mul max min eq ne lt le gt ge sub pow rem_trunc rem_floor div_floor div_trunc div atan2 hypot copysign
+            nextafter polygamma
     }
 };
 
@@ -60,27 +64,27 @@ pub(super) const INTEGERS: &[KernelEntry] = &{
         I64 i64 narrow {
             one: sign isnan isinf isfinite neg abs floor ceil round trunc bitnot;
             two: add mul max min eq ne lt le gt ge sub pow rem_trunc rem_floor div_floor div_trunc bitand bitor bitxor shl
-                shr
+                shr gcd lcm
         }
         I32 i32 narrow {
             one: sign isnan isinf isfinite neg abs floor ceil round trunc bitnot;
             two: add mul max min eq ne lt le gt ge sub pow rem_trunc rem_floor div_floor div_trunc bitand bitor bitxor shl
-                shr
+                shr gcd lcm
         }
         I16 i16 narrow {
             one: sign isnan isinf isfinite neg abs floor ceil round trunc bitnot;
             two: add mul max min eq ne lt le gt ge sub pow rem_trunc rem_floor div_floor div_trunc bitand bitor bitxor shl
-                shr
+                shr gcd lcm
         }
         I8 i8 narrow {
             one: sign isnan isinf isfinite neg abs floor ceil round trunc bitnot;
             two: add mul max min eq ne lt le gt ge sub pow rem_trunc rem_floor div_floor div_trunc bitand bitor bitxor shl
-                shr
+                shr gcd lcm
         }
         U8 u8 narrow {
             one: sign isnan isinf isfinite neg abs floor ceil round trunc bitnot;
             two: add mul max min eq ne lt le gt ge sub pow rem_trunc rem_floor div_floor div_trunc bitand bitor bitxor shl
-                shr
+                shr gcd lcm
         }
         Bool bool narrow {
             one: sign isnan isinf isfinite bitnot not;

@@ -131,7 +131,7 @@ ops1! {
     Bits same: bitnot;
     Logic same: not;
     Real same: sqrt rsqrt reciprocal exp exp2 expm1 ln log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh
-        acosh atanh erf erfc erfinv sigmoid;
+        acosh atanh erf erfc erfinv erfcx lgamma digamma i0 i0e i1 i1e sigmoid;
 }
 
 ops2! {
@@ -139,7 +139,7 @@ ops2! {
     Elem truth: eq ne lt le gt ge;
     Number same: sub pow rem_trunc rem_floor div_floor div_trunc;
     Bits same: bitand bitor bitxor;
-    Int same: shl shr;
+    Int same: shl shr gcd lcm;
     Logic same: and or;
-    Real same: div atan2 hypot copysign;
+    Real same: div atan2 hypot copysign nextafter polygamma;
 }

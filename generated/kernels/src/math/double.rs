@@ -137,6 +137,13 @@ impl Real for f64 {
         erf builtins::erf;
         erfc builtins::erfc;
         erfinv builtins::erfinv;
+        erfcx builtins::erfcx;
+        lgamma builtins::lgamma;
+        digamma builtins::digamma;
+        i0 builtins::i0;
+        i0e builtins::i0e;
+        i1 builtins::i1;
+        i1e builtins::i1e;
     }
     #[inline(always)]
     fn rsqrt<I: Isa>(self) -> f64 {
@@ -166,5 +173,13 @@ impl Real for f64 {
     #[inline(always)]
     fn copysign<I: Isa>(self, y: f64) -> f64 {
         f64::copysign(self, y)
+    }
+    #[inline(always)]
+    fn nextafter<I: Isa>(self, y: f64) -> f64 {
+        builtins::eval_f64(Builtin::Nextafter, &[self, y])
+    }
+    #[inline(always)]
+    fn polygamma<I: Isa>(self, x: f64) -> f64 {
+        builtins::polygamma(self, x)
     }
 }

@@ -1,6 +1,7 @@
 //! bool and the integers.
 
 use super::{Bits, Elem, Int, Isa, Logic, Number};
+use fulgurite_core::builtins;
 
 impl Elem for bool {
     #[inline(always)]
@@ -171,6 +172,14 @@ macro_rules! integer {
                 // Unsigned numbers have no sign to leave behind: one more step clears the last bit.
                 let last = <$t>::MIN == 0 && shift != y as u32;
                 if last { 0 } else { self >> shift }
+            }
+            #[inline(always)]
+            fn gcd(self, y: $t) -> $t {
+                builtins::gcd(self as i64, y as i64) as $t
+            }
+            #[inline(always)]
+            fn lcm(self, y: $t) -> $t {
+                builtins::lcm(self as i64, y as i64) as $t
             }
         }
     )*};

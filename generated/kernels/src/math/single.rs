@@ -10,6 +10,7 @@ mod power;
 mod trig;
 
 use super::{Elem, Isa, Number, Real, pick};
+use fulgurite_core::builtins;
 use std::f32::consts::LN_2;
 
 /// Horner's rule, lowest coefficient first.
@@ -159,7 +160,18 @@ macro_rules! forward {
     )*)*};
 }
 
+/// Rare functions of the reference, through f64.
+macro_rules! widen {
+    ($($name:ident)*) => {$(
+        #[inline(always)]
+        fn $name<I: Isa>(self) -> f32 {
+            builtins::$name(self as f64) as f32
+        }
+    )*};
+}
+
 impl Real for f32 {
+    widen! { erfcx lgamma digamma i0 i0e i1 i1e }
     forward! {
         exponential: exp exp2 expm1 tanh sigmoid;
         logarithm: ln log2 log10 log1p;
@@ -199,5 +211,21 @@ impl Real for f32 {
     #[inline(always)]
     fn copysign<I: Isa>(self, y: f32) -> f32 {
         with_sign(self, y)
+    }
+    #[inline(always)]
+    fn nextafter<I: Isa>(self, y: f32) -> f32 {
+        // Equal arguments give the second; a NaN stays one.
+        let level = if self == y { y } else { self + y };
+        if self < y {
+            self.next_up()
+        } else if self > y {
+            self.next_down()
+        } else {
+            level
+        }
+    }
+    #[inline(always)]
+    fn polygamma<I: Isa>(self, x: f32) -> f32 {
+        builtins::polygamma(self as f64, x as f64) as f32
     }
 }
