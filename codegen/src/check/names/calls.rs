@@ -32,6 +32,8 @@ const INDEX_HELPERS: &[(&str, usize, usize)] = &[
     ("ceil_div", 2, 2),
     ("join", 1, 16),
     ("of", 1, 1),
+    ("ahead", 2, 2),
+    ("behind", 2, 2),
     ("min", 2, 2),
     ("max", 2, 2),
 ];
