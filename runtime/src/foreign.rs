@@ -54,6 +54,8 @@ struct Param {
     name: Name,
     /// The argument of the row; `None`: it takes part in nothing.
     arg: Option<Name>,
+    /// The argument of the row that takes the positions of a list's entries, where some may be missing.
+    places: Option<Name>,
     /// Its default there; of one that takes part in nothing, the only value that is admitted.
     value: Option<Given>,
     /// Takes all positional arguments from there on.
@@ -123,6 +125,7 @@ impl Form {
         let params = given.into_iter().map(|g| Param {
             name: g.name.name,
             arg: g.arg.map(|a| a.name),
+            places: g.places.map(|a| a.name),
             value: g.value.as_ref().map(constant),
             rest: g.rest,
         });
@@ -134,7 +137,7 @@ impl Form {
     fn own(symbol: SymbolRef) -> Form {
         let sig = &symbol.row().sig;
         let names = sig.params.iter().map(|p| p.name.name).chain(sig.opts.iter().map(|o| o.name.name));
-        let params = names.map(|name| Param { name, arg: Some(name), value: None, rest: false });
+        let params = names.map(|name| Param { name, arg: Some(name), places: None, value: None, rest: false });
         Form { symbol, params: params.collect(), fixed: Vec::new() }
     }
 
@@ -172,6 +175,13 @@ impl Form {
         for (param, value) in self.params.iter().zip(values) {
             let value = value.filter(|v| !matches!(v, Given::None));
             match (param.arg, value, &param.value) {
+                (Some(arg), Some(Given::List(items)), _) if param.places.is_some() => {
+                    let (at, there): (Vec<i64>, Vec<Given>) =
+                        (0..).zip(items).filter(|(_, item)| !matches!(item, Given::None)).unzip();
+                    out.push((arg, Given::List(there)));
+                    let at = Given::List(at.into_iter().map(Given::Int).collect());
+                    out.extend(param.places.map(|places| (places, at)));
+                }
                 (Some(arg), Some(value), _) => out.push((arg, value)),
                 (Some(arg), None, Some(default)) => out.push((arg, default.clone())),
                 (None, Some(value), Some(only)) if !same(&value, only) => {

@@ -5,12 +5,13 @@
 //!
 //! ```text
 //! alias := name ['(' [given {',' given}] [';' fixed {',' fixed}] ')']
-//! given := ['..'] name [':' (name | '_')] ['=' expr]
+//! given := ['..'] name [':' (name ['@' name] | '_')] ['=' expr]
 //! fixed := name '=' expr
 //! ```
 //! `input: x` is the row's argument `x`; `x` alone has the same name in both. `p: x = 2` has another default than the
 //! row's. `out: _` takes part in nothing; with a value, `inplace: _ = false`, only that value is admitted. `..xs` takes
-//! all positional arguments from there on. After `;` stand arguments of the row that the name implies.
+//! all positional arguments from there on. `indices: idx @ dims` takes a list in which entries may be missing: those
+//! that are there are the row's `idx`, their positions its `dims`. After `;` stand arguments of the row that the name implies.
 
 use super::ast::{Expr, Ident};
 use super::lexer::Tok;
@@ -36,6 +37,8 @@ pub struct Given {
     pub name: Ident,
     /// The argument of the row; `None`: it takes part in nothing.
     pub arg: Option<Ident>,
+    /// The argument of the row that takes the positions of a list's entries, where some may be missing.
+    pub places: Option<Ident>,
     /// Where it differs from the row's default; of one that takes part in nothing: the only admitted value.
     pub value: Option<Expr>,
     /// Takes all positional arguments from there on.
@@ -88,8 +91,12 @@ impl Parser {
             }
             true => Some(self.ident("an argument of the row, or `_`")?),
         };
+        let places = match arg {
+            Some(_) if self.eat("@") => Some(self.ident("an argument of the row")?),
+            _ => None,
+        };
         let value = if self.eat("=") { Some(self.expr()?) } else { None };
-        Ok(Given { name, arg, value, rest })
+        Ok(Given { name, arg, places, value, rest })
     }
 
     fn fixed(&mut self) -> Parsed<(Ident, Expr)> {

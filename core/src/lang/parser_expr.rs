@@ -2,6 +2,7 @@
 
 use super::Dialect;
 use super::ast::*;
+use super::syntax_error::SyntaxError;
 use super::lexer::Tok;
 use super::parser::{Parsed, Parser};
 
@@ -177,7 +178,19 @@ impl Parser {
                 word if self.then("[") => match (self.dialect, Red::from_word(word)) {
                     (Dialect::Index, Some(red)) => self.reduce(red)?,
                     (Dialect::Index, None) => self.access()?,
-                    (Dialect::Tensor, _) => {
+                    // of sizes: `S[dims]`, `all[..](S > 0)`
+                    (Dialect::Tensor, None) if name.is_size() => self.access()?,
+                    (Dialect::Tensor, Some(red)) => {
+                        let start = self.span();
+                        match self.reduce(red)? {
+                            over_axes @ Node::Reduce(Reduce { binds: None, .. }) => over_axes,
+                            _ => {
+                                let error = SyntaxError::new(self.since(start), "`[..]`, over the axes of sizes", "indices");
+                                return Err(error.help("elements are reduced by calls: sum, prod, amax, any"));
+                            }
+                        }
+                    }
+                    (Dialect::Tensor, None) => {
                         self.bump();
                         let error = self.unexpected("an operator");
                         return Err(error.help("the tensor language has no `x[…]`: use slice, select, gather or take"));

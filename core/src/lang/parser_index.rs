@@ -4,7 +4,7 @@ use super::ast::*;
 use super::parser::{Parsed, Parser};
 
 /// The functions that choose axes.
-const AXIS_FUNCTIONS: &[&str] = &["unit", "swap", "moved", "ins", "outs", "of"];
+const AXIS_FUNCTIONS: &[&str] = &["unit", "swap", "moved", "ins", "outs", "of", "ahead", "behind"];
 
 impl Parser {
     /// `x[places]`, or `xs[item][places]` for a list.

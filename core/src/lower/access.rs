@@ -139,26 +139,38 @@ impl Lowering<'_> {
                 Place::Unravel(e) => idx.extend(self.list_value(e, at)?),
                 Place::Broadcast(id) => {
                     let full = self.index_list(id.name, None, at)?;
-                    idx.extend(self.broadcast(param, item, full, open));
+                    idx.extend(self.broadcast(param, item, Some(id.name.size_of_index()), full, open));
                 }
                 Place::BroadcastZip(e) => {
                     let n = self.zip_rank(e, at)?;
                     let full =
                         (0..n).map(|axis| self.index(e, At { axis: Some(axis), ..at })).collect::<Res<Vec<_>>>()?;
-                    idx.extend(self.broadcast(param, item, full, open));
+                    idx.extend(self.broadcast(param, item, None, full, open));
                 }
                 Place::BroadcastGroup(inner) => {
                     let full = self.places(inner, param, item, usize::MAX, at)?;
-                    idx.extend(self.broadcast(param, item, full, open));
+                    idx.extend(self.broadcast(param, item, None, full, open));
                 }
             }
         }
         Ok(idx)
     }
 
-    /// The indices that an argument has of a broadcast list: right-aligned, 0 where its size is 1.
-    fn broadcast(&self, param: Name, item: usize, full: Vec<SExpr>, open: usize) -> Vec<SExpr> {
-        let part = self.env.broadcast.iter().find(|b| b.param == param && b.item == item && b.list != implicit_list());
+    /// The indices that an argument has of a broadcast list (`None`: of its only one): right-aligned, 0 where its size
+    /// is 1.
+    fn broadcast(
+        &self,
+        param: Name,
+        item: usize,
+        list: Option<Name>,
+        full: Vec<SExpr>,
+        open: usize,
+    ) -> Vec<SExpr> {
+        let own = || {
+            let all = self.env.broadcast.iter().filter(|b| b.list != implicit_list());
+            all.filter(|b| b.param == param && b.item == item)
+        };
+        let part = own().find(|b| Some(b.list) == list).or_else(|| own().next());
         let Some(part) = part else {
             let skip = full.len().saturating_sub(open);
             return full[skip..].to_vec();

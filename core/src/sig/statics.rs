@@ -337,6 +337,15 @@ fn call(env: &Env, f: Name, args: &[Arg], at: At) -> Static<Val> {
             let list = list.ok_or_else(|| bad("`unit` needs a list"))?;
             Ok(Val::List(set.iter().copied().filter(|d| list.get(d.len()).is_some_and(|s| s.value() == 1)).collect()))
         }
+        "ahead" | "behind" => {
+            // what is left of a list on either side of the chosen axes: they stand together, or go to the front
+            let gone = eval(env, arg(0)?, At { axis: None, ..at })?.list()?;
+            let rank = eval(env, arg(1)?, At { axis: None, ..at })?.list()?.len();
+            let together = gone.windows(2).all(|w| w[1].value() == w[0].value() + 1);
+            let first = gone.first().filter(|_| together).map_or(0, |d| d.len());
+            let side = if f == "ahead" { 0..first } else { first..rank };
+            Ok(Val::List(side.map(Dim::from).filter(|axis| !gone.contains(axis)).collect()))
+        }
         "ceil_div" => {
             let (a, b) = (eval(env, arg(0)?, at)?, eval(env, arg(1)?, at)?);
             match (&a, &b) {

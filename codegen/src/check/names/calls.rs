@@ -34,6 +34,8 @@ const INDEX_HELPERS: &[(&str, usize, usize)] = &[
     ("join", 1, 16),
     ("part", 3, 3),
     ("of", 1, 1),
+    ("ahead", 2, 2),
+    ("behind", 2, 2),
     ("min", 2, 2),
     ("max", 2, 2),
 ];

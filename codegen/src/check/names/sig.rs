@@ -295,13 +295,17 @@ impl Names<'_> {
             AxesKind::Names(names) => names.clone(),
             AxesKind::Not(inner) => return self.axes(inner, text),
             AxesKind::Fn(function, args) => {
-                const KNOWN: [&str; 6] = ["unit", "swap", "moved", "ins", "outs", "of"];
+                const KNOWN: [&str; 8] = ["unit", "swap", "moved", "ins", "outs", "of", "ahead", "behind"];
                 if !KNOWN.contains(&function.name.as_str()) {
                     let claim = format!("`{}` is no choice of axes", function.name);
                     let known = KNOWN[..4].iter().map(|name| Name::new(name));
                     self.unknown(text, function.span, claim, function.name.as_str(), known);
                 }
-                if function.name == "of" { Vec::new() } else { args.clone() }
+                match function.name.as_str() {
+                    "of" => Vec::new(),
+                    "ahead" | "behind" => args.iter().take(1).copied().collect(),
+                    _ => args.clone(),
+                }
             }
         };
         let known: Vec<Name> = self.sig.opts.iter().map(|(name, _)| *name).collect();

@@ -1,6 +1,6 @@
 //! Names in the tensor language.
 
-use fulgurite_core::lang::{BinOp, Block, Elem, Expr, Ident, ListItem, Node, Pattern, Span, Stmt};
+use fulgurite_core::lang::{BinOp, Block, Elem, Expr, Ident, ListItem, Node, Pattern, Place, Span, Stmt};
 use fulgurite_core::sig::statics;
 use fulgurite_core::{DType, Name};
 
@@ -13,7 +13,7 @@ use crate::yaml::Text;
 impl Names<'_> {
     /// A decomposition or gradient rule; `extra` are the names of results and cotangents.
     pub(super) fn tensor_block(&mut self, block: &Block, text: &Text, what: &str, extra: &[Name]) {
-        Walk { names: self, text, what, extra, locals: Locals::default() }.block(block);
+        Walk { names: self, text, what, extra, sizes: false, locals: Locals::default() }.block(block);
     }
 }
 
@@ -23,6 +23,8 @@ struct Walk<'w, 'a> {
     what: &'w str,
     /// Results and cotangents, in rules.
     extra: &'w [Name],
+    /// Inside a part that speaks of sizes: `S[dims]`, `all[..](S > 0)`, `..(S + 1)`.
+    sizes: bool,
     locals: Locals,
 }
 
@@ -83,7 +85,8 @@ impl Walk<'_, '_> {
             Node::Int(_) | Node::Float(_) | Node::Str(_) => {}
             Node::Name(name) => self.name(*name, e.span),
             Node::Tuple(items) => items.iter().for_each(|item| self.expr(item)),
-            Node::Unary(_, inner) | Node::Zip(inner) | Node::Spread(inner) => self.expr(inner),
+            Node::Unary(_, inner) | Node::Spread(inner) => self.expr(inner),
+            Node::Zip(inner) => self.of_sizes(inner),
             Node::Cast(inner, elem) => {
                 self.expr(inner);
                 self.elem(elem, e.span);
@@ -113,13 +116,29 @@ impl Walk<'_, '_> {
                     }
                 }
             }
-            // sizes: `M[i]`, `sum[..](M)`
-            Node::Access(access) => self.name(access.base.name, access.base.span),
-            Node::Reduce(reduce) => self.expr(&reduce.body),
+            Node::Access(access) => {
+                self.name(access.base.name, access.base.span);
+                for place in &access.places {
+                    if let Place::One(inner) | Place::Zip(inner) = place {
+                        self.of_sizes(inner);
+                    }
+                }
+            }
+            Node::Reduce(reduce) => self.of_sizes(&reduce.body),
         }
     }
 
+    fn of_sizes(&mut self, e: &Expr) {
+        let outside = std::mem::replace(&mut self.sizes, true);
+        self.expr(e);
+        self.sizes = outside;
+    }
+
     fn call(&mut self, f: Ident, args: &[fulgurite_core::lang::Arg]) {
+        if self.sizes {
+            self.names.index_call(f, args, self.text);
+            return args.iter().for_each(|arg| self.expr(&arg.value));
+        }
         let candidates = self.names.tensor_call(f, args, self.text);
         for (n, arg) in args.iter().enumerate() {
             let Node::Name(name) = &*arg.value.node else {

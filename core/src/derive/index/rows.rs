@@ -60,7 +60,7 @@ impl Gradient<'_> {
             Piece::Value(None) => make::block(make::call("zeros", [make::name(self.arg.name.name)])),
             Piece::Value(Some(e)) => {
                 *made += 1;
-                self.one(e, &format!("{}.{made}", self.name), fresh, rows)?
+                self.one(e, &format!("{}.case{made}", self.name), fresh, rows)?
             }
             Piece::If(c, a, b) => {
                 let (a, b) = (self.choose(*a, fresh, rows, made)?, self.choose(*b, fresh, rows, made)?);
