@@ -54,6 +54,8 @@ struct Param {
     name: Name,
     /// The argument of the row; `None`: it takes part in nothing.
     arg: Option<Name>,
+    /// How many integers it is: fewer repeat.
+    count: Option<usize>,
     /// Its default there; of one that takes part in nothing, the only value that is admitted.
     value: Option<Given>,
     /// Takes all positional arguments from there on.
@@ -74,12 +76,14 @@ pub fn forms(name: &str) -> &'static [Form] {
 /// E710 for an unknown name or a value that no row stands behind; E702 for arguments that it does not have; otherwise
 /// what the row refuses.
 pub fn call(name: &str, positional: &[Given], named: &[(String, Given)], loc: Loc) -> Result<Vec<Tensor>, Error> {
-    let mut first = None;
+    let mut first: Option<Error> = None;
     for form in forms(name) {
         let args = form.arrange(positional, named).map_err(|e| e.at(loc));
         match args.and_then(|args| run(form.symbol, &args, loc)) {
             Ok(outs) => return Ok(outs),
-            Err(e) => _ = first.get_or_insert(e),
+            // a form that stands for another value of the call says nothing about this one
+            Err(e) if first.as_ref().is_none_or(|f| f.code() == "E710") => first = Some(e),
+            Err(_) => {}
         }
     }
     Err(first.unwrap_or_else(|| Error::new("E710", format!("no row is called `{name}`")).at(loc)))
@@ -123,6 +127,7 @@ impl Form {
         let params = given.into_iter().map(|g| Param {
             name: g.name.name,
             arg: g.arg.map(|a| a.name),
+            count: g.count,
             value: g.value.as_ref().map(constant),
             rest: g.rest,
         });
@@ -134,8 +139,21 @@ impl Form {
     fn own(symbol: SymbolRef) -> Form {
         let sig = &symbol.row().sig;
         let names = sig.params.iter().map(|p| p.name.name).chain(sig.opts.iter().map(|o| o.name.name));
-        let params = names.map(|name| Param { name, arg: Some(name), value: None, rest: false });
+        let params = names.map(|name| Param { name, arg: Some(name), count: None, value: None, rest: false });
         Form { symbol, params: params.collect(), fixed: Vec::new() }
+    }
+
+    /// As many integers as the form says: a single one repeats.
+    fn repeated(&self, param: &Param, value: Given) -> Result<Given, Error> {
+        match (param.count, value) {
+            (Some(n), one @ Given::Int(_)) => Ok(Given::List(vec![one; n])),
+            (Some(n), Given::List(items)) if items.len() == 1 => Ok(Given::List(vec![items[0].clone(); n])),
+            (Some(n), Given::List(items)) if items.len() != n => {
+                let (row, name, given) = (self.symbol.name(), param.name, items.len());
+                Err(Error::new("E704", format!("`{row}`: `{name}` has {given} entries, {n} are needed")))
+            }
+            (_, value) => Ok(value),
+        }
     }
 
     /// The row's arguments by name.
@@ -170,10 +188,11 @@ impl Form {
         }
         let mut out = Vec::new();
         for (param, value) in self.params.iter().zip(values) {
-            let value = value.filter(|v| !matches!(v, Given::None));
+            let empty = |v: &Given| param.count.is_some() && matches!(v, Given::List(items) if items.is_empty());
+            let value = value.filter(|v| !matches!(v, Given::None) && !empty(v));
             match (param.arg, value, &param.value) {
-                (Some(arg), Some(value), _) => out.push((arg, value)),
-                (Some(arg), None, Some(default)) => out.push((arg, default.clone())),
+                (Some(arg), Some(value), _) => out.push((arg, self.repeated(param, value)?)),
+                (Some(arg), None, Some(default)) => out.push((arg, self.repeated(param, default.clone())?)),
                 (None, Some(value), Some(only)) if !same(&value, only) => {
                     return Err(Error::new("E710", format!("no row stands behind `{}` = {value:?}", param.name)));
                 }

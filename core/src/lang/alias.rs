@@ -5,11 +5,12 @@
 //!
 //! ```text
 //! alias := name ['(' [given {',' given}] [';' fixed {',' fixed}] ')']
-//! given := ['..'] name [':' (name | '_')] ['=' expr]
+//! given := ['..'] name [':' (name ['[' count ']'] | '_')] ['=' expr]
 //! fixed := name '=' expr
 //! ```
 //! `input: x` is the row's argument `x`; `x` alone has the same name in both. `p: x = 2` has another default than the
-//! row's. `out: _` takes part in nothing; with a value, `inplace: _ = false`, only that value is admitted. `..xs` takes
+//! row's. `size: kernel[2]` is what PyTorch's schemas write `int[2]`: a number, or a list of one, repeats, and an empty list
+//! counts as not given. `out: _` takes part in nothing; with a value, `inplace: _ = false`, only that value is admitted. `..xs` takes
 //! all positional arguments from there on. After `;` stand arguments of the row that the name implies.
 
 use super::ast::{Expr, Ident};
@@ -36,6 +37,8 @@ pub struct Given {
     pub name: Ident,
     /// The argument of the row; `None`: it takes part in nothing.
     pub arg: Option<Ident>,
+    /// How many integers it is; `None`: it isn't said.
+    pub count: Option<usize>,
     /// Where it differs from the row's default; of one that takes part in nothing: the only admitted value.
     pub value: Option<Expr>,
     /// Takes all positional arguments from there on.
@@ -88,8 +91,16 @@ impl Parser {
             }
             true => Some(self.ident("an argument of the row, or `_`")?),
         };
+        let mut count = None;
+        if arg.is_some() && self.at("[") {
+            self.open("[")?;
+            let Tok::Int(n @ 1..=64) = *self.peek() else { return Err(self.unexpected("how many integers")) };
+            self.bump();
+            self.close("]", "")?;
+            count = Some(n as usize);
+        }
         let value = if self.eat("=") { Some(self.expr()?) } else { None };
-        Ok(Given { name, arg, value, rest })
+        Ok(Given { name, arg, count, value, rest })
     }
 
     fn fixed(&mut self) -> Parsed<(Ident, Expr)> {

@@ -337,6 +337,14 @@ fn call(env: &Env, f: Name, args: &[Arg], at: At) -> Static<Val> {
                 _ => Ok(Val::Int(Dim::from((a.float()? / b.float()?).ceil() as i64))),
             }
         }
+        "windows" => {
+            let x = (0..4).map(|i| eval(env, arg(i)?, at)?.int()).collect::<Static<Vec<_>>>()?;
+            let ceil = eval(env, arg(4)?, at)?.bool()?;
+            if x[2].value() == 0 {
+                return Err(Stop::Refused(Refusal::new("E704", "windows that do not move can't be counted")));
+            }
+            Ok(Val::Int(windows(x[0], x[1], x[2], x[3], ceil)))
+        }
         "wrap" => {
             let (i, n) = (eval(env, arg(0)?, at)?.int()?, eval(env, arg(1)?, at)?.int()?);
             Ok(Val::Int(if i < Dim::from(0) { i + n } else { i }))
@@ -376,6 +384,19 @@ fn call(env: &Env, f: Name, args: &[Arg], at: At) -> Static<Val> {
             Ok(if b.record().result == ResultRule::Bool { Val::Bool(x != 0.0) } else { Val::Float(x) })
         }
     }
+}
+
+/// How many windows of `span` elements, `stride` apart, lie in `n` elements with `pad` more at each side; `ceil`: also
+/// one that leaves them, unless it starts behind the last element and the left padding.
+fn windows(n: Dim, span: Dim, stride: Dim, pad: Dim, ceil: bool) -> Dim {
+    let (zero, one) = (Dim::from(0), Dim::from(1));
+    let room = n + pad + pad - span;
+    let whole = room / stride + one;
+    if !ceil || room % stride == zero {
+        return whole;
+    }
+    // `whole * stride` is where one more window starts
+    if whole * stride >= n + pad { whole } else { whole + one }
 }
 
 /// How many axes a zip has: the length of the lists that it mentions.

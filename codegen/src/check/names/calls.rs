@@ -30,6 +30,7 @@ const INDEX_HELPERS: &[(&str, usize, usize)] = &[
     ("unravel", 2, 2),
     ("wrap", 2, 2),
     ("ceil_div", 2, 2),
+    ("windows", 5, 5),
     ("join", 1, 16),
     ("of", 1, 1),
     ("min", 2, 2),
