@@ -56,6 +56,8 @@ struct Param {
     arg: Option<Name>,
     /// How many integers it is: fewer repeat.
     count: Option<usize>,
+    /// The argument whose sizes stand for absent entries.
+    like: Option<Name>,
     /// Its default there; of one that takes part in nothing, the only value that is admitted.
     value: Option<Given>,
     /// Takes all positional arguments from there on.
@@ -128,6 +130,7 @@ impl Form {
             name: g.name.name,
             arg: g.arg.map(|a| a.name),
             count: g.count,
+            like: g.like.map(|a| a.name),
             value: g.value.as_ref().map(constant),
             rest: g.rest,
         });
@@ -139,21 +142,32 @@ impl Form {
     fn own(symbol: SymbolRef) -> Form {
         let sig = &symbol.row().sig;
         let names = sig.params.iter().map(|p| p.name.name).chain(sig.opts.iter().map(|o| o.name.name));
-        let params = names.map(|name| Param { name, arg: Some(name), count: None, value: None, rest: false });
+        let params = names.map(|name| Param { name, arg: Some(name), count: None, like: None, value: None, rest: false });
         Form { symbol, params: params.collect(), fixed: Vec::new() }
     }
 
-    /// As many integers as the form says: a single one repeats.
-    fn repeated(&self, param: &Param, value: Given) -> Result<Given, Error> {
-        match (param.count, value) {
-            (Some(n), one @ Given::Int(_)) => Ok(Given::List(vec![one; n])),
-            (Some(n), Given::List(items)) if items.len() == 1 => Ok(Given::List(vec![items[0].clone(); n])),
-            (Some(n), Given::List(items)) if items.len() != n => {
+    /// As many integers as the form says: a single one repeats, absent ones are sizes of an earlier argument.
+    fn repeated(&self, param: &Param, value: Given, before: &[(Name, Given)]) -> Result<Given, Error> {
+        let Some(n) = param.count else { return Ok(value) };
+        let items = match value {
+            Given::List(items) if items.len() == 1 => vec![items[0].clone(); n],
+            Given::List(items) if items.len() == n => items,
+            Given::List(items) => {
                 let (row, name, given) = (self.symbol.name(), param.name, items.len());
-                Err(Error::new("E704", format!("`{row}`: `{name}` has {given} entries, {n} are needed")))
+                return Err(Error::new("E704", format!("`{row}`: `{name}` has {given} entries, {n} are needed")));
             }
-            (_, value) => Ok(value),
-        }
+            one @ Given::Int(_) => vec![one; n],
+            other => return Ok(other),
+        };
+        let like = param.like.and_then(|like| before.iter().find(|(name, _)| *name == like));
+        let Some((_, Given::Tensor(like))) = like else { return Ok(Given::List(items)) };
+        let shape = like.shape();
+        let size = |at: usize| shape.len().checked_sub(n - at).and_then(|axis| shape.get(axis));
+        let item = |(at, item): (usize, Given)| match (item, size(at)) {
+            (Given::None, Some(size)) => Given::Int(size.value()),
+            (item, _) => item,
+        };
+        Ok(Given::List(items.into_iter().enumerate().map(item).collect()))
     }
 
     /// The row's arguments by name.
@@ -186,13 +200,13 @@ impl Form {
                 return Err(refuse(format!("`{name}` is given twice")));
             }
         }
-        let mut out = Vec::new();
+        let mut out: Vec<(Name, Given)> = Vec::new();
         for (param, value) in self.params.iter().zip(values) {
             let empty = |v: &Given| param.count.is_some() && matches!(v, Given::List(items) if items.is_empty());
             let value = value.filter(|v| !matches!(v, Given::None) && !empty(v));
             match (param.arg, value, &param.value) {
-                (Some(arg), Some(value), _) => out.push((arg, self.repeated(param, value)?)),
-                (Some(arg), None, Some(default)) => out.push((arg, self.repeated(param, default.clone())?)),
+                (Some(arg), Some(value), _) => out.push((arg, self.repeated(param, value, &out)?)),
+                (Some(arg), None, Some(default)) => out.push((arg, self.repeated(param, default.clone(), &out)?)),
                 (None, Some(value), Some(only)) if !same(&value, only) => {
                     return Err(Error::new("E710", format!("no row stands behind `{}` = {value:?}", param.name)));
                 }

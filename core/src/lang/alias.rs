@@ -5,12 +5,12 @@
 //!
 //! ```text
 //! alias := name ['(' [given {',' given}] [';' fixed {',' fixed}] ')']
-//! given := ['..'] name [':' (name ['[' count ']'] | '_')] ['=' expr]
+//! given := ['..'] name [':' (name ['[' count [',' name] ']'] | '_')] ['=' expr]
 //! fixed := name '=' expr
 //! ```
 //! `input: x` is the row's argument `x`; `x` alone has the same name in both. `p: x = 2` has another default than the
 //! row's. `size: kernel[2]` is what PyTorch's schemas write `int[2]`: a number, or a list of one, repeats, and an empty list
-//! counts as not given. `out: _` takes part in nothing; with a value, `inplace: _ = false`, only that value is admitted. `..xs` takes
+//! counts as not given; in `size[2, x]` an absent entry is the size of `x` there, counted from the last axis. `out: _` takes part in nothing; with a value, `inplace: _ = false`, only that value is admitted. `..xs` takes
 //! all positional arguments from there on. After `;` stand arguments of the row that the name implies.
 
 use super::ast::{Expr, Ident};
@@ -39,6 +39,8 @@ pub struct Given {
     pub arg: Option<Ident>,
     /// How many integers it is; `None`: it isn't said.
     pub count: Option<usize>,
+    /// The argument whose sizes stand for absent entries.
+    pub like: Option<Ident>,
     /// Where it differs from the row's default; of one that takes part in nothing: the only admitted value.
     pub value: Option<Expr>,
     /// Takes all positional arguments from there on.
@@ -91,16 +93,19 @@ impl Parser {
             }
             true => Some(self.ident("an argument of the row, or `_`")?),
         };
-        let mut count = None;
+        let (mut count, mut like) = (None, None);
         if arg.is_some() && self.at("[") {
             self.open("[")?;
             let Tok::Int(n @ 1..=64) = *self.peek() else { return Err(self.unexpected("how many integers")) };
             self.bump();
-            self.close("]", "")?;
             count = Some(n as usize);
+            if self.eat(",") {
+                like = Some(self.ident("an argument of the row")?);
+            }
+            self.close("]", if like.is_some() { "" } else { "`,`" })?;
         }
         let value = if self.eat("=") { Some(self.expr()?) } else { None };
-        Ok(Given { name, arg, count, value, rest })
+        Ok(Given { name, arg, count, like, value, rest })
     }
 
     fn fixed(&mut self) -> Parsed<(Ident, Expr)> {

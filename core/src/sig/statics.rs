@@ -337,6 +337,14 @@ fn call(env: &Env, f: Name, args: &[Arg], at: At) -> Static<Val> {
                 _ => Ok(Val::Int(Dim::from((a.float()? / b.float()?).ceil() as i64))),
             }
         }
+        "pair" => {
+            let axis = at.axis.ok_or_else(|| bad("`pair` stands inside `..( )`"))?;
+            let whole = At { axis: None, ..at };
+            let (pairs, rank) = (eval(env, arg(0)?, whole)?.list()?, eval(env, arg(1)?, whole)?.list()?.len());
+            let which = eval(env, arg(2)?, at)?.int()?.len();
+            let from_last = rank.saturating_sub(axis + 1);
+            Ok(Val::Int(pairs.get(2 * from_last + which).copied().unwrap_or(Dim::from(0))))
+        }
         "windows" => {
             let x = (0..4).map(|i| eval(env, arg(i)?, at)?.int()).collect::<Static<Vec<_>>>()?;
             let ceil = eval(env, arg(4)?, at)?.bool()?;
@@ -433,7 +441,10 @@ pub fn names(e: &Expr, f: &mut impl FnMut(Name)) {
         }
         Node::Match(_, arms) => arms.iter().for_each(|(_, e)| names(e, f)),
         Node::Call(name, args) => {
-            if !matches!(name.name.as_str(), "member" | "size" | "len" | "before" | "ravel" | "unravel") {
+            if name.name == "pair" {
+                // the pairs are not one per axis
+                args.get(1).into_iter().for_each(|a| names(&a.value, f));
+            } else if !matches!(name.name.as_str(), "member" | "size" | "len" | "before" | "ravel" | "unravel") {
                 args.iter().for_each(|a| names(&a.value, f));
             }
         }
