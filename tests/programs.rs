@@ -79,7 +79,8 @@ impl Program<'_> {
             }
             8 => {
                 // an axis of 1, or a new one, repeated
-                let mut to: Vec<usize> = shape.iter().map(|&n| if n == 1 { 1 + self.rng.below(4) } else { n }).collect();
+                let mut to: Vec<usize> =
+                    shape.iter().map(|&n| if n == 1 { 1 + self.rng.below(4) } else { n }).collect();
                 if self.rng.one_in(2) {
                     to.insert(0, 1 + self.rng.below(3));
                 }
@@ -142,9 +143,8 @@ fn random(seed: u64) -> Result<(Trace, Vec<Buffer>), Error> {
 }
 
 fn run(trace: &Trace, inputs: &[Buffer], executor: &str) -> Result<Vec<Buffer>, ExecError> {
-    let bodies = |line: &_| {
-        fulgurite::bind::body_of(&trace.arena, line).map_err(|e| ExecError::new(e.code(), e.to_string()))
-    };
+    let bodies =
+        |line: &_| fulgurite::bind::body_of(&trace.arena, line).map_err(|e| ExecError::new(e.code(), e.to_string()));
     let mut options = CompileOptions::new(&bodies);
     options.executors = [executor].iter().filter_map(|name| executors::find(name)).collect();
     executors::compile(trace, &options)?.run(inputs)
@@ -157,7 +157,8 @@ fn check(seed: u64) -> Result<(), String> {
     for (n, (a, b)) in fused?.iter().zip(&plain?).enumerate() {
         let (a, b) = (a.to_f64(), b.to_f64());
         let scale = b.iter().filter(|x| x.is_finite()).fold(SMALLEST, |m, x| m.max(x.abs()));
-        let differs = |(a, b): &(&f64, &f64)| !(**a == **b || a.is_nan() && b.is_nan() || (*a - *b).abs() <= ALLOWED * scale);
+        let differs =
+            |(a, b): &(&f64, &f64)| !(**a == **b || a.is_nan() && b.is_nan() || (*a - *b).abs() <= ALLOWED * scale);
         if let Some(at) = a.iter().zip(&b).position(|pair| differs(&pair)) {
             return Err(fail(format!("result {n} at {at} is {} fused, {} line by line", a[at], b[at])));
         }

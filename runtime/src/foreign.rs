@@ -56,6 +56,10 @@ struct Param {
     arg: Option<Name>,
     /// The argument of the row that takes the positions of a list's entries, where some may be missing.
     places: Option<Name>,
+    /// How many integers it is: fewer repeat.
+    count: Option<usize>,
+    /// The argument whose sizes stand for absent entries.
+    like: Option<Name>,
     /// Its default there; of one that takes part in nothing, the only value that is admitted.
     value: Option<Given>,
     /// Takes all positional arguments from there on.
@@ -76,12 +80,14 @@ pub fn forms(name: &str) -> &'static [Form] {
 /// E710 for an unknown name or a value that no row stands behind; E702 for arguments that it does not have; otherwise
 /// what the row refuses.
 pub fn call(name: &str, positional: &[Given], named: &[(String, Given)], loc: Loc) -> Result<Vec<Tensor>, Error> {
-    let mut first = None;
+    let mut first: Option<Error> = None;
     for form in forms(name) {
         let args = form.arrange(positional, named).map_err(|e| e.at(loc));
         match args.and_then(|args| run(form.symbol, &args, loc)) {
             Ok(outs) => return Ok(outs),
-            Err(e) => _ = first.get_or_insert(e),
+            // a form that stands for another value of the call says nothing about this one
+            Err(e) if first.as_ref().is_none_or(|f| f.code() == "E710") => first = Some(e),
+            Err(_) => {}
         }
     }
     Err(first.unwrap_or_else(|| Error::new("E710", format!("no row is called `{name}`")).at(loc)))
@@ -126,6 +132,8 @@ impl Form {
             name: g.name.name,
             arg: g.arg.map(|a| a.name),
             places: g.places.map(|a| a.name),
+            count: g.count,
+            like: g.like.map(|a| a.name),
             value: g.value.as_ref().map(constant),
             rest: g.rest,
         });
@@ -137,8 +145,40 @@ impl Form {
     fn own(symbol: SymbolRef) -> Form {
         let sig = &symbol.row().sig;
         let names = sig.params.iter().map(|p| p.name.name).chain(sig.opts.iter().map(|o| o.name.name));
-        let params = names.map(|name| Param { name, arg: Some(name), places: None, value: None, rest: false });
+        let params = names.map(|name| Param {
+            name,
+            arg: Some(name),
+            places: None,
+            count: None,
+            like: None,
+            value: None,
+            rest: false,
+        });
         Form { symbol, params: params.collect(), fixed: Vec::new() }
+    }
+
+    /// As many integers as the form says: a single one repeats, absent ones are sizes of an earlier argument.
+    fn repeated(&self, param: &Param, value: Given, before: &[(Name, Given)]) -> Result<Given, Error> {
+        let Some(n) = param.count else { return Ok(value) };
+        let items = match value {
+            Given::List(items) if items.len() == 1 => vec![items[0].clone(); n],
+            Given::List(items) if items.len() == n => items,
+            Given::List(items) => {
+                let (row, name, given) = (self.symbol.name(), param.name, items.len());
+                return Err(Error::new("E704", format!("`{row}`: `{name}` has {given} entries, {n} are needed")));
+            }
+            one @ Given::Int(_) => vec![one; n],
+            other => return Ok(other),
+        };
+        let like = param.like.and_then(|like| before.iter().find(|(name, _)| *name == like));
+        let Some((_, Given::Tensor(like))) = like else { return Ok(Given::List(items)) };
+        let shape = like.shape();
+        let size = |at: usize| shape.len().checked_sub(n - at).and_then(|axis| shape.get(axis));
+        let item = |(at, item): (usize, Given)| match (item, size(at)) {
+            (Given::None, Some(size)) => Given::Int(size.value()),
+            (item, _) => item,
+        };
+        Ok(Given::List(items.into_iter().enumerate().map(item).collect()))
     }
 
     /// The row's arguments by name.
@@ -171,9 +211,10 @@ impl Form {
                 return Err(refuse(format!("`{name}` is given twice")));
             }
         }
-        let mut out = Vec::new();
+        let mut out: Vec<(Name, Given)> = Vec::new();
         for (param, value) in self.params.iter().zip(values) {
-            let value = value.filter(|v| !matches!(v, Given::None));
+            let empty = |v: &Given| param.count.is_some() && matches!(v, Given::List(items) if items.is_empty());
+            let value = value.filter(|v| !matches!(v, Given::None) && !empty(v));
             match (param.arg, value, &param.value) {
                 (Some(arg), Some(Given::List(items)), _) if param.places.is_some() => {
                     let (at, there): (Vec<i64>, Vec<Given>) =
@@ -182,8 +223,8 @@ impl Form {
                     let at = Given::List(at.into_iter().map(Given::Int).collect());
                     out.extend(param.places.map(|places| (places, at)));
                 }
-                (Some(arg), Some(value), _) => out.push((arg, value)),
-                (Some(arg), None, Some(default)) => out.push((arg, default.clone())),
+                (Some(arg), Some(value), _) => out.push((arg, self.repeated(param, value, &out)?)),
+                (Some(arg), None, Some(default)) => out.push((arg, self.repeated(param, default.clone(), &out)?)),
                 (None, Some(value), Some(only)) if !same(&value, only) => {
                     return Err(Error::new("E710", format!("no row stands behind `{}` = {value:?}", param.name)));
                 }

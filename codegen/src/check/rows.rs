@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
+use fulgurite_core::derive;
 use fulgurite_core::lower::Rows;
 use fulgurite_core::row::Row;
 use fulgurite_core::sig::{self, ArgTy, Refusal, Solved};
 use fulgurite_core::{Name, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::closure;
 
 /// Rows by name, overloads together.
 pub struct RowSet<'a> {
@@ -47,7 +50,23 @@ impl<'a> RowSet<'a> {
             names.sort_by_key(|name| name.as_str());
             names.dedup();
         }
-        RowSet { rows, overloads, broken: broken.iter().copied().collect(), upstream }
+        let mut set = RowSet { rows, overloads, broken: broken.iter().copied().collect(), upstream };
+        set.derive_called();
+        set
+    }
+
+    /// Bodies may call derived rows, `conv.vjp.x`: those stand beside the rows of the file.
+    fn derive_called(&mut self) {
+        let calls = self.rows.values().filter(|row| row.is_composite()).flat_map(|row| closure::calls(row));
+        let bases: FxHashSet<Name> = calls
+            .filter_map(|call| call.op.as_str().split_once(".vjp.").map(|(base, _)| Name::new(base)))
+            .filter(|base| !self.is_broken(*base))
+            .collect();
+        for base in bases {
+            let Some(base) = self.row(base) else { continue };
+            let derived = derive::derive(&base, self).rows;
+            self.rows.extend(derived.into_iter().map(|row| (row.op, Arc::new(row))));
+        }
     }
 
     /// Takes `name` for broken from now on.

@@ -5,13 +5,15 @@
 //!
 //! ```text
 //! alias := name ['(' [given {',' given}] [';' fixed {',' fixed}] ')']
-//! given := ['..'] name [':' (name ['@' name] | '_')] ['=' expr]
+//! given := ['..'] name [':' (name ['@' name | '[' count [',' name] ']'] | '_')] ['=' expr]
 //! fixed := name '=' expr
 //! ```
 //! `input: x` is the row's argument `x`; `x` alone has the same name in both. `p: x = 2` has another default than the
 //! row's. `out: _` takes part in nothing; with a value, `inplace: _ = false`, only that value is admitted. `..xs` takes
 //! all positional arguments from there on. `indices: idx @ dims` takes a list in which entries may be missing: those
-//! that are there are the row's `idx`, their positions its `dims`. After `;` stand arguments of the row that the name implies.
+//! that are there are the row's `idx`, their positions its `dims`. `size: kernel[2]` is what PyTorch's schemas write
+//! `int[2]`: a number, or a list of one, repeats, and an empty list counts as not given; in `size[2, x]` an absent entry
+//! is the size of `x` there, counted from the last axis. After `;` stand arguments of the row that the name implies.
 
 use super::ast::{Expr, Ident};
 use super::lexer::Tok;
@@ -39,6 +41,10 @@ pub struct Given {
     pub arg: Option<Ident>,
     /// The argument of the row that takes the positions of a list's entries, where some may be missing.
     pub places: Option<Ident>,
+    /// How many integers it is; `None`: it isn't said.
+    pub count: Option<usize>,
+    /// The argument whose sizes stand for absent entries.
+    pub like: Option<Ident>,
     /// Where it differs from the row's default; of one that takes part in nothing: the only admitted value.
     pub value: Option<Expr>,
     /// Takes all positional arguments from there on.
@@ -95,8 +101,19 @@ impl Parser {
             Some(_) if self.eat("@") => Some(self.ident("an argument of the row")?),
             _ => None,
         };
+        let (mut count, mut like) = (None, None);
+        if arg.is_some() && self.at("[") {
+            self.open("[")?;
+            let Tok::Int(n @ 1..=64) = *self.peek() else { return Err(self.unexpected("how many integers")) };
+            self.bump();
+            count = Some(n as usize);
+            if self.eat(",") {
+                like = Some(self.ident("an argument of the row")?);
+            }
+            self.close("]", if like.is_some() { "" } else { "`,`" })?;
+        }
         let value = if self.eat("=") { Some(self.expr()?) } else { None };
-        Ok(Given { name, arg, places, value, rest })
+        Ok(Given { name, arg, places, count, like, value, rest })
     }
 
     fn fixed(&mut self) -> Parsed<(Ident, Expr)> {

@@ -170,8 +170,11 @@ impl Parser {
         Ok(OptType::Dims { list, empty_all, most })
     }
 
-    /// `S`, `S[axes]` or `~S`, then perhaps `, fill = n`
+    /// `_`; or `S`, `S[axes]` or `~S`, then perhaps `, fill = n`
     fn ints_option(&mut self) -> Parsed<OptType> {
+        if self.eat_word("_") {
+            return Ok(OptType::Ints { list: Name::new("_"), axes: None, broadcast: false, fill: None });
+        }
         let broadcast = self.eat("~");
         let list = self.size_name()?.name;
         let mut axes = None;

@@ -151,7 +151,7 @@ impl<V> Options<'_, V> {
             }
             OptType::Ints { list, axes, broadcast, fill } => {
                 let given = ints(&val)?;
-                let single = matches!(val, Val::Int(_));
+                let single = matches!(val, Val::Int(_)) || (given.len() == 1 && axes.is_none());
                 if *broadcast {
                     let have = match env.broadcast.iter().find(|b| b.list == *list) {
                         Some(part) => part.own.clone(),
@@ -163,6 +163,9 @@ impl<V> Options<'_, V> {
                     };
                     env.bind_size(*list, Size::List(pad(&have)));
                     return Ok(Item::Ints(pad(&given)));
+                }
+                if *list == super::shapes::implicit_list() {
+                    return Ok(Item::Ints(given));
                 }
                 let n = self.list(env, *list)?.len();
                 if let Some(axes) = axes {

@@ -354,6 +354,22 @@ fn call(env: &Env, f: Name, args: &[Arg], at: At) -> Static<Val> {
                 _ => Ok(Val::Int(Dim::from((a.float()? / b.float()?).ceil() as i64))),
             }
         }
+        "pair" => {
+            let axis = at.axis.ok_or_else(|| bad("`pair` stands inside `..( )`"))?;
+            let whole = At { axis: None, ..at };
+            let (pairs, rank) = (eval(env, arg(0)?, whole)?.list()?, eval(env, arg(1)?, whole)?.list()?.len());
+            let which = eval(env, arg(2)?, at)?.int()?.len();
+            let from_last = rank.saturating_sub(axis + 1);
+            Ok(Val::Int(pairs.get(2 * from_last + which).copied().unwrap_or(Dim::from(0))))
+        }
+        "windows" => {
+            let x = (0..4).map(|i| eval(env, arg(i)?, at)?.int()).collect::<Static<Vec<_>>>()?;
+            let ceil = eval(env, arg(4)?, at)?.bool()?;
+            if x[2].value() == 0 {
+                return Err(Stop::Refused(Refusal::new("E704", "windows that do not move can't be counted")));
+            }
+            Ok(Val::Int(windows(x[0], x[1], x[2], x[3], ceil)))
+        }
         "wrap" => {
             let (i, n) = (eval(env, arg(0)?, at)?.int()?, eval(env, arg(1)?, at)?.int()?);
             Ok(Val::Int(if i < Dim::from(0) { i + n } else { i }))
@@ -390,6 +406,19 @@ fn call(env: &Env, f: Name, args: &[Arg], at: At) -> Static<Val> {
     }
 }
 
+/// How many windows of `span` elements, `stride` apart, lie in `n` elements with `pad` more at each side; `ceil`: also
+/// one that leaves them, unless it starts behind the last element and the left padding.
+fn windows(n: Dim, span: Dim, stride: Dim, pad: Dim, ceil: bool) -> Dim {
+    let (zero, one) = (Dim::from(0), Dim::from(1));
+    let room = n + pad + pad - span;
+    let whole = room / stride + one;
+    if !ceil || room % stride == zero {
+        return whole;
+    }
+    // `whole * stride` is where one more window starts
+    if whole * stride >= n + pad { whole } else { whole + one }
+}
+
 /// How many axes a zip has: the length of the lists that it mentions.
 pub fn zip_len(env: &Env, e: &Expr) -> Static<Option<usize>> {
     let mut found: Option<usize> = None;
@@ -424,7 +453,11 @@ pub fn names(e: &Expr, f: &mut impl FnMut(Name)) {
         }
         Node::Match(_, arms) => arms.iter().for_each(|(_, e)| names(e, f)),
         Node::Call(name, args) => {
-            if !matches!(name.name.as_str(), "member" | "size" | "len" | "before" | "part" | "ravel" | "unravel") {
+            if name.name == "pair" {
+                // the pairs are not one per axis
+                args.get(1).into_iter().for_each(|a| names(&a.value, f));
+            } else if !matches!(name.name.as_str(), "member" | "size" | "len" | "before" | "part" | "ravel" | "unravel")
+            {
                 args.iter().for_each(|a| names(&a.value, f));
             }
         }

@@ -67,6 +67,7 @@ impl Attempt<'_> {
             }
             OptType::Ints { list, axes, broadcast, .. } => {
                 let n = match axes {
+                    _ if *list == "_" => 2 * self.rng.below(3),
                     Some(a) => {
                         fulgurite_core::sig::statics::axes(&self.env, a, self.rank(*list), At::default()).ok()?.len()
                     }
@@ -75,7 +76,7 @@ impl Attempt<'_> {
                 let small = [0, 1, 1, 1, 2, 2, 3, -1];
                 let all: Vec<i64> = (0..n).map(|_| *self.rng.pick(&small)).collect();
                 // one number for all axes
-                if !broadcast && n > 0 && self.rng.one_in(4) { int(all[0]) } else { ints(all) }
+                if !broadcast && *list != "_" && n > 0 && self.rng.one_in(4) { int(all[0]) } else { ints(all) }
             }
             OptType::Pos(size) => {
                 let n = self.one(*size);

@@ -148,6 +148,7 @@ fn candidates(row: &Row, env: &Env, opt: &Opt) -> Option<Vec<Value<ArgTy>>> {
             }
             all
         }
+        OptType::Ints { list, .. } if *list == "_" => vec![ints([]), ints([1, 2]), ints([0, 1, 1, 0])],
         OptType::Ints { list, axes: None, broadcast, .. } => {
             let n = rank(env, *list)? as i64;
             let mut all = vec![int(1), ints((0..n).map(|i| i + 1)), ints(std::iter::repeat_n(0, n as usize)), int(2)];

@@ -330,6 +330,7 @@ impl Names<'_> {
             | OptType::Pos(name)
             | OptType::Bound(name)
             | OptType::Dims { list: name, .. } => sizes.push(*name),
+            OptType::Ints { list, .. } if *list == "_" => {}
             OptType::Ints { list, axes, .. } => {
                 sizes.push(*list);
                 axes.iter().for_each(|axes| self.axes(axes, text));
