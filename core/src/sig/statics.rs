@@ -305,6 +305,7 @@ fn call(env: &Env, f: Name, args: &[Arg], at: At) -> Static<Val> {
             let i = eval(env, arg(1)?, at)?.int()?.len();
             Ok(Val::Int(list.iter().take(i).fold(Dim::from(0), |s, &d| s + d)))
         }
+        "rank" => Ok(Val::Int(Dim::from(env.tensor(name(0)?).ok_or(Stop::NotStatic)?.rank()))),
         "part" => {
             let list = eval(env, arg(0)?, At { axis: None, item: None })?.list()?;
             let place = |e: &Expr| -> Static<usize> {
@@ -456,7 +457,7 @@ pub fn names(e: &Expr, f: &mut impl FnMut(Name)) {
             if name.name == "pair" {
                 // the pairs are not one per axis
                 args.get(1).into_iter().for_each(|a| names(&a.value, f));
-            } else if !matches!(name.name.as_str(), "member" | "size" | "len" | "before" | "part" | "ravel" | "unravel")
+            } else if !matches!(name.name.as_str(), "member" | "size" | "len" | "rank" | "before" | "part" | "ravel" | "unravel")
             {
                 args.iter().for_each(|a| names(&a.value, f));
             }

@@ -101,12 +101,7 @@ impl Unfold<'_> {
             }
             SOp::Call(builtin, args) => {
                 let args = args.iter().map(|a| self.value(a)).collect::<Result<Vec<_>, _>>()?;
-                let named = match builtin {
-                    Builtin::DivFloor => vec![(Name::new("mode"), Value::Word(Name::new("floor")))],
-                    Builtin::DivTrunc => vec![(Name::new("mode"), Value::Word(Name::new("trunc")))],
-                    _ => Vec::new(),
-                };
-                self.call(&row_names(*builtin), args, named)?
+                self.call(&row_names(*builtin), args, Vec::new())?
             }
             SOp::Var(_) | SOp::Load { .. } | SOp::Reduce { .. } | SOp::Uniform { .. } => {
                 return Err(fault(self.line.symbol, "its expression is not pointwise"));
@@ -156,7 +151,14 @@ fn row_names(builtin: Builtin) -> Vec<&'static str> {
         Builtin::Not => vec!["logical_not"],
         Builtin::RemFloor => vec!["remainder"],
         Builtin::RemTrunc => vec!["fmod"],
-        Builtin::DivFloor | Builtin::DivTrunc => vec!["div"],
+        Builtin::DivFloor => vec!["floor_divide"],
+        Builtin::DivTrunc => vec!["trunc_divide"],
+        Builtin::Bitand => vec!["bitwise_and"],
+        Builtin::Bitor => vec!["bitwise_or"],
+        Builtin::Bitxor => vec!["bitwise_xor"],
+        Builtin::Bitnot => vec!["bitwise_not"],
+        Builtin::Shl => vec!["shift_left"],
+        Builtin::Shr => vec!["shift_right"],
         Builtin::Ln => vec!["ln", "log"],
         other => vec![other.record().name],
     }

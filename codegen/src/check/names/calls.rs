@@ -35,6 +35,7 @@ const INDEX_HELPERS: &[(&str, usize, usize)] = &[
     ("pair", 3, 3),
     ("join", 1, 16),
     ("part", 3, 3),
+    ("rank", 1, 1),
     ("of", 1, 1),
     ("ahead", 2, 2),
     ("behind", 2, 2),
