@@ -1,7 +1,8 @@
 //! Conditions of rows that read elements or run-time numbers: checked when the program runs, before the line.
 //!
 //! A bare tensor name in a `require` means each of its elements, so a condition becomes the meaning
-//! `all[..s](condition)` with every bare `x` as `x[..s]`. What signatures can decide they have decided before.
+//! `all[..s](condition)` with every bare `x` as `x[..s]`; inside `all[..](…)` the name of a list of tensors means each
+//! element of its item at that axis. What signatures can decide they have decided before.
 
 use super::{ExecError, Kernel, Line, TensorMut, TensorRef};
 use crate::symbol::Registered;
@@ -71,7 +72,7 @@ fn elementwise(row: &Row, cond: &Expr) -> Option<Expr> {
             return Some(e.clone());
         }
         let Node::Name(n) = &*e.node else { return None };
-        let param = row.sig.params.iter().find(|p| p.name.name == *n && p.ty.list.is_none())?;
+        let param = row.sig.params.iter().find(|p| p.name.name == *n)?;
         let Some(dims) = &param.ty.dims else {
             unnamed = true;
             return None;
@@ -79,7 +80,7 @@ fn elementwise(row: &Row, cond: &Expr) -> Option<Expr> {
         let mut places = Vec::new();
         for dim in dims {
             let named = match &dim.kind {
-                DimKind::List { name, axes: None, .. } => Some((name.name, true)),
+                DimKind::List { name, axes: None, .. } | DimKind::Broadcast(name) => Some((name.name, true)),
                 DimKind::One { size, .. } => match &*size.node {
                     Node::Name(n) => Some((*n, false)),
                     _ => None,
@@ -91,7 +92,11 @@ fn elementwise(row: &Row, cond: &Expr) -> Option<Expr> {
                 return None;
             };
             let index = Ident { name: name.index_of_size(), span: Span::default() };
-            places.push(if list { Place::List(index, None) } else { Place::One(Expr::name(index.name)) });
+            places.push(match &dim.kind {
+                DimKind::Broadcast(_) => Place::Broadcast(index),
+                _ if list => Place::List(index, None),
+                _ => Place::One(Expr::name(index.name)),
+            });
             if !binds.iter().any(|b| b.name.name == index.name) {
                 binds.push(Bind { name: index, list, axes: None, range: None });
             }
@@ -128,6 +133,7 @@ fn map(e: &Expr, f: &mut dyn FnMut(&Expr) -> Option<Expr>) -> Expr {
         Node::Call(name, args) => {
             Node::Call(*name, args.iter().map(|a| Arg { name: a.name, value: map(&a.value, f) }).collect())
         }
+        Node::Reduce(r) if r.binds.is_none() => Node::Reduce(Reduce { body: map(&r.body, f), ..r.clone() }),
         other => other.clone(),
     };
     Expr::new(node, e.span)

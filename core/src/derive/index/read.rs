@@ -171,6 +171,10 @@ impl Reader<'_, '_> {
                         }
                         Ok(read(Leaf::Read(a.clone())))
                     }
+                    Node::Access(a) if matches!(&a.outside, Outside::Value(v) if self.depends(v)) => {
+                        let why = format!("what stands for elements outside `{}` depends on the argument", a.base.name);
+                        Err(NotDerivable::new(why).at(e.span))
+                    }
                     Node::Reduce(r) => self.reduce(&e, r, scope),
                     // an index or a random number: no derivative flows through it
                     _ => Ok(Vec::new()),
