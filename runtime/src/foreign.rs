@@ -38,6 +38,13 @@ pub enum Given {
     List(Vec<Given>),
 }
 
+/// A call's arguments as the row has them.
+struct Arranged {
+    args: Vec<(Name, Given)>,
+    /// Which results are wanted; `None`: all.
+    mask: Option<Vec<bool>>,
+}
+
 /// A name of another library, and the row that it calls.
 #[derive(Debug)]
 pub struct Form {
@@ -62,6 +69,8 @@ struct Param {
     value: Option<Given>,
     /// Takes all positional arguments from there on.
     rest: bool,
+    /// Says which results are wanted.
+    mask: bool,
 }
 
 /// The rows that `name` may call, in the order of the database; none for an unknown name. `aten.add.Tensor` and
@@ -72,17 +81,21 @@ pub fn forms(name: &str) -> &'static [Form] {
     TABLE.get_or_init(table).get(&name).map_or(&[], Vec::as_slice)
 }
 
-/// Calls the row of that name: the first of its forms that takes these arguments.
+/// Calls the row of that name: the first of its forms that takes these arguments. A result that a mask leaves out is
+/// `None`.
 ///
 /// # Errors
 /// E710 for an unknown name or a value that no row stands behind; E702 for arguments that it does not have; otherwise
 /// what the row refuses.
-pub fn call(name: &str, positional: &[Given], named: &[(String, Given)], loc: Loc) -> Result<Vec<Tensor>, Error> {
+pub fn call(name: &str, positional: &[Given], named: &[(String, Given)], loc: Loc) -> Result<Vec<Option<Tensor>>, Error> {
     let mut first: Option<Error> = None;
     for form in forms(name) {
-        let args = form.arrange(positional, named).map_err(|e| e.at(loc));
-        match args.and_then(|args| run(form.symbol, &args, loc)) {
-            Ok(outs) => return Ok(outs),
+        let call = form.arrange(positional, named).map_err(|e| e.at(loc));
+        match call.and_then(|call| Ok((run(form.symbol, &call.args, loc)?, call.mask))) {
+            Ok((outs, mask)) => {
+                let wanted = |at: usize| mask.as_ref().is_none_or(|mask| mask.get(at).copied().unwrap_or(true));
+                return Ok(outs.into_iter().enumerate().map(|(at, out)| wanted(at).then_some(out)).collect());
+            }
             // a form that stands for another value of the call says nothing about this one
             Err(e) if first.as_ref().is_none_or(|f| f.code() == "E710") => first = Some(e),
             Err(_) => {}
@@ -133,6 +146,7 @@ impl Form {
             like: g.like.map(|a| a.name),
             value: g.value.as_ref().map(constant),
             rest: g.rest,
+            mask: g.mask,
         });
         let fixed = alias.fixed.iter().map(|(name, value)| (name.name, constant(value))).collect();
         Form { symbol, params: params.collect(), fixed }
@@ -142,7 +156,7 @@ impl Form {
     fn own(symbol: SymbolRef) -> Form {
         let sig = &symbol.row().sig;
         let names = sig.params.iter().map(|p| p.name.name).chain(sig.opts.iter().map(|o| o.name.name));
-        let params = names.map(|name| Param { name, arg: Some(name), count: None, like: None, value: None, rest: false });
+        let params = names.map(|name| Param { name, arg: Some(name), count: None, like: None, value: None, rest: false, mask: false });
         Form { symbol, params: params.collect(), fixed: Vec::new() }
     }
 
@@ -171,7 +185,7 @@ impl Form {
     }
 
     /// The row's arguments by name.
-    fn arrange(&self, positional: &[Given], named: &[(String, Given)]) -> Result<Vec<(Name, Given)>, Error> {
+    fn arrange(&self, positional: &[Given], named: &[(String, Given)]) -> Result<Arranged, Error> {
         let refuse = |text: String| Error::new("E702", format!("`{}`: {text}", self.symbol.name()));
         let mut values: Vec<Option<Given>> = vec![None; self.params.len()];
         let mut left = positional;
@@ -201,12 +215,16 @@ impl Form {
             }
         }
         let mut out: Vec<(Name, Given)> = Vec::new();
+        let mut mask = None;
         for (param, value) in self.params.iter().zip(values) {
             let empty = |v: &Given| param.count.is_some() && matches!(v, Given::List(items) if items.is_empty());
             let value = value.filter(|v| !matches!(v, Given::None) && !empty(v));
             match (param.arg, value, &param.value) {
                 (Some(arg), Some(value), _) => out.push((arg, self.repeated(param, value, &out)?)),
                 (Some(arg), None, Some(default)) => out.push((arg, self.repeated(param, default.clone(), &out)?)),
+                (None, Some(Given::List(wanted)), _) if param.mask => {
+                    mask = Some(wanted.iter().map(|w| matches!(w, Given::Bool(true))).collect());
+                }
                 (None, Some(value), Some(only)) if !same(&value, only) => {
                     return Err(Error::new("E710", format!("no row stands behind `{}` = {value:?}", param.name)));
                 }
@@ -214,7 +232,7 @@ impl Form {
             }
         }
         out.extend(self.fixed.iter().cloned());
-        Ok(out)
+        Ok(Arranged { args: out, mask })
     }
 }
 

@@ -5,12 +5,12 @@
 //!
 //! ```text
 //! alias := name ['(' [given {',' given}] [';' fixed {',' fixed}] ')']
-//! given := ['..'] name [':' (name ['[' count [',' name] ']'] | '_')] ['=' expr]
+//! given := ['..'] name [':' (name ['[' count [',' name] ']'] | '_' | '?')] ['=' expr]
 //! fixed := name '=' expr
 //! ```
 //! `input: x` is the row's argument `x`; `x` alone has the same name in both. `p: x = 2` has another default than the
 //! row's. `size: kernel[2]` is what PyTorch's schemas write `int[2]`: a number, or a list of one, repeats, and an empty list
-//! counts as not given; in `size[2, x]` an absent entry is the size of `x` there, counted from the last axis. `out: _` takes part in nothing; with a value, `inplace: _ = false`, only that value is admitted. `..xs` takes
+//! counts as not given. `mask: ?` says for each result whether it is wanted; `output_mask` of PyTorch's adjoints. In `size[2, x]` an absent entry is the size of `x` there, counted from the last axis. `out: _` takes part in nothing; with a value, `inplace: _ = false`, only that value is admitted. `..xs` takes
 //! all positional arguments from there on. After `;` stand arguments of the row that the name implies.
 
 use super::ast::{Expr, Ident};
@@ -45,6 +45,8 @@ pub struct Given {
     pub value: Option<Expr>,
     /// Takes all positional arguments from there on.
     pub rest: bool,
+    /// Says which results are wanted.
+    pub mask: bool,
 }
 
 /// Reads a call form: `gather(input: x, dim, index)`.
@@ -85,10 +87,15 @@ impl Parser {
     fn given(&mut self) -> Parsed<Given> {
         let rest = self.eat("..");
         let name = self.ident("the name of a parameter")?;
+        let mut mask = false;
         let arg = match self.eat(":") {
             false => Some(name),
             true if matches!(self.peek(), Tok::Word(n) if *n == "_") => {
                 self.bump();
+                None
+            }
+            true if self.eat("?") => {
+                mask = true;
                 None
             }
             true => Some(self.ident("an argument of the row, or `_`")?),
@@ -105,7 +112,7 @@ impl Parser {
             self.close("]", if like.is_some() { "" } else { "`,`" })?;
         }
         let value = if self.eat("=") { Some(self.expr()?) } else { None };
-        Ok(Given { name, arg, count, like, value, rest })
+        Ok(Given { name, arg, count, like, value, rest, mask })
     }
 
     fn fixed(&mut self) -> Parsed<(Ident, Expr)> {
