@@ -61,6 +61,8 @@ struct Param {
     name: Name,
     /// The argument of the row; `None`: it takes part in nothing.
     arg: Option<Name>,
+    /// The arguments that the entries of a list are.
+    parts: Vec<Option<Name>>,
     /// How many integers it is: fewer repeat.
     count: Option<usize>,
     /// The argument whose sizes stand for absent entries.
@@ -142,6 +144,7 @@ impl Form {
         let params = given.into_iter().map(|g| Param {
             name: g.name.name,
             arg: g.arg.map(|a| a.name),
+            parts: g.parts.iter().map(|part| part.map(|part| part.name)).collect(),
             count: g.count,
             like: g.like.map(|a| a.name),
             value: g.value.as_ref().map(constant),
@@ -156,7 +159,7 @@ impl Form {
     fn own(symbol: SymbolRef) -> Form {
         let sig = &symbol.row().sig;
         let names = sig.params.iter().map(|p| p.name.name).chain(sig.opts.iter().map(|o| o.name.name));
-        let params = names.map(|name| Param { name, arg: Some(name), count: None, like: None, value: None, rest: false, mask: false });
+        let params = names.map(|name| Param { name, arg: Some(name), parts: Vec::new(), count: None, like: None, value: None, rest: false, mask: false });
         Form { symbol, params: params.collect(), fixed: Vec::new() }
     }
 
@@ -222,6 +225,13 @@ impl Form {
             match (param.arg, value, &param.value) {
                 (Some(arg), Some(value), _) => out.push((arg, self.repeated(param, value, &out)?)),
                 (Some(arg), None, Some(default)) => out.push((arg, self.repeated(param, default.clone(), &out)?)),
+                (None, Some(Given::List(items)), _) if !param.parts.is_empty() => {
+                    if items.len() != param.parts.len() {
+                        let text = format!("`{}` has {} entries, {} are needed", param.name, items.len(), param.parts.len());
+                        return Err(refuse(text));
+                    }
+                    out.extend(param.parts.iter().zip(items).filter_map(|(part, item)| Some(((*part)?, item))));
+                }
                 (None, Some(Given::List(wanted)), _) if param.mask => {
                     mask = Some(wanted.iter().map(|w| matches!(w, Given::Bool(true))).collect());
                 }

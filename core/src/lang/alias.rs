@@ -5,12 +5,13 @@
 //!
 //! ```text
 //! alias := name ['(' [given {',' given}] [';' fixed {',' fixed}] ')']
-//! given := ['..'] name [':' (name ['[' count [',' name] ']'] | '_' | '?')] ['=' expr]
+//! given := ['..'] name [':' (name ['[' count [',' name] ']'] | '(' part {',' part} ')' | '_' | '?')] ['=' expr]
+//! part  := name | '_'
 //! fixed := name '=' expr
 //! ```
 //! `input: x` is the row's argument `x`; `x` alone has the same name in both. `p: x = 2` has another default than the
 //! row's. `size: kernel[2]` is what PyTorch's schemas write `int[2]`: a number, or a list of one, repeats, and an empty list
-//! counts as not given. `mask: ?` says for each result whether it is wanted; `output_mask` of PyTorch's adjoints. In `size[2, x]` an absent entry is the size of `x` there, counted from the last axis. `out: _` takes part in nothing; with a value, `inplace: _ = false`, only that value is admitted. `..xs` takes
+//! counts as not given. `mask: ?` says for each result whether it is wanted; `output_mask` of PyTorch's adjoints. `scales: (h, w)` takes a list apart. In `size[2, x]` an absent entry is the size of `x` there, counted from the last axis. `out: _` takes part in nothing; with a value, `inplace: _ = false`, only that value is admitted. `..xs` takes
 //! all positional arguments from there on. After `;` stand arguments of the row that the name implies.
 
 use super::ast::{Expr, Ident};
@@ -37,6 +38,8 @@ pub struct Given {
     pub name: Ident,
     /// The argument of the row; `None`: it takes part in nothing.
     pub arg: Option<Ident>,
+    /// The arguments of the row that the entries of a list are.
+    pub parts: Vec<Option<Ident>>,
     /// How many integers it is; `None`: it isn't said.
     pub count: Option<usize>,
     /// The argument whose sizes stand for absent entries.
@@ -87,18 +90,23 @@ impl Parser {
     fn given(&mut self) -> Parsed<Given> {
         let rest = self.eat("..");
         let name = self.ident("the name of a parameter")?;
-        let mut mask = false;
+        let (mut mask, mut parts) = (false, Vec::new());
         let arg = match self.eat(":") {
             false => Some(name),
-            true if matches!(self.peek(), Tok::Word(n) if *n == "_") => {
-                self.bump();
+            true if self.at("(") => {
+                self.open("(")?;
+                parts.push(self.part()?);
+                while self.eat(",") {
+                    parts.push(self.part()?);
+                }
+                self.close(")", "`,`")?;
                 None
             }
             true if self.eat("?") => {
                 mask = true;
                 None
             }
-            true => Some(self.ident("an argument of the row, or `_`")?),
+            true => self.part()?,
         };
         let (mut count, mut like) = (None, None);
         if arg.is_some() && self.at("[") {
@@ -112,7 +120,15 @@ impl Parser {
             self.close("]", if like.is_some() { "" } else { "`,`" })?;
         }
         let value = if self.eat("=") { Some(self.expr()?) } else { None };
-        Ok(Given { name, arg, count, like, value, rest, mask })
+        Ok(Given { name, arg, parts, count, like, value, rest, mask })
+    }
+
+    /// An argument of the row; `_`: none.
+    fn part(&mut self) -> Parsed<Option<Ident>> {
+        if self.eat_word("_") {
+            return Ok(None);
+        }
+        self.ident("an argument of the row, or `_`").map(Some)
     }
 
     fn fixed(&mut self) -> Parsed<(Ident, Expr)> {

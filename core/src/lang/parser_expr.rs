@@ -177,6 +177,8 @@ impl Parser {
                 word if self.then("[") => match (self.dialect, Red::from_word(word)) {
                     (Dialect::Index, Some(red)) => self.reduce(red)?,
                     (Dialect::Index, None) => self.access()?,
+                    // a size of a list
+                    (Dialect::Tensor, None) if name.is_size() => self.access()?,
                     (Dialect::Tensor, _) => {
                         self.bump();
                         let error = self.unexpected("an operator");
