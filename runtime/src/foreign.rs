@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::symbol::{self, SymbolRef};
 use crate::tensor::Tensor;
 use fulgurite_core::lang::ast::{ListItem, Node, UnOp};
-use fulgurite_core::lang::{Alias, Expr, parse_alias};
+use fulgurite_core::lang::{Alias, Becomes, Expr, Ident, parse_alias};
 use fulgurite_core::loc::Loc;
 use fulgurite_core::{DType, Name, Value};
 use rustc_hash::FxHashMap;
@@ -38,6 +38,13 @@ pub enum Given {
     List(Vec<Given>),
 }
 
+/// A call's arguments as the row has them.
+struct Arranged {
+    args: Vec<(Name, Given)>,
+    /// Which results are wanted; `None`: all.
+    mask: Option<Vec<bool>>,
+}
+
 /// A name of another library, and the row that it calls.
 #[derive(Debug)]
 pub struct Form {
@@ -52,14 +59,7 @@ pub struct Form {
 #[derive(Debug)]
 struct Param {
     name: Name,
-    /// The argument of the row; `None`: it takes part in nothing.
-    arg: Option<Name>,
-    /// The argument of the row that takes the positions of a list's entries, where some may be missing.
-    places: Option<Name>,
-    /// How many integers it is: fewer repeat.
-    count: Option<usize>,
-    /// The argument whose sizes stand for absent entries.
-    like: Option<Name>,
+    becomes: Becomes,
     /// Its default there; of one that takes part in nothing, the only value that is admitted.
     value: Option<Given>,
     /// Takes all positional arguments from there on.
@@ -74,17 +74,26 @@ pub fn forms(name: &str) -> &'static [Form] {
     TABLE.get_or_init(table).get(&name).map_or(&[], Vec::as_slice)
 }
 
-/// Calls the row of that name: the first of its forms that takes these arguments.
+/// Calls the row of that name: the first of its forms that takes these arguments. A result that a mask leaves out is
+/// `None`.
 ///
 /// # Errors
 /// E710 for an unknown name or a value that no row stands behind; E702 for arguments that it does not have; otherwise
 /// what the row refuses.
-pub fn call(name: &str, positional: &[Given], named: &[(String, Given)], loc: Loc) -> Result<Vec<Tensor>, Error> {
+pub fn call(
+    name: &str,
+    positional: &[Given],
+    named: &[(String, Given)],
+    loc: Loc,
+) -> Result<Vec<Option<Tensor>>, Error> {
     let mut first: Option<Error> = None;
     for form in forms(name) {
-        let args = form.arrange(positional, named).map_err(|e| e.at(loc));
-        match args.and_then(|args| run(form.symbol, &args, loc)) {
-            Ok(outs) => return Ok(outs),
+        let call = form.arrange(positional, named).map_err(|e| e.at(loc));
+        match call.and_then(|call| Ok((run(form.symbol, &call.args, loc)?, call.mask))) {
+            Ok((outs, mask)) => {
+                let wanted = |at: usize| mask.as_ref().is_none_or(|mask| mask.get(at).copied().unwrap_or(true));
+                return Ok(outs.into_iter().enumerate().map(|(at, out)| wanted(at).then_some(out)).collect());
+            }
             // a form that stands for another value of the call says nothing about this one
             Err(e) if first.as_ref().is_none_or(|f| f.code() == "E710") => first = Some(e),
             Err(_) => {}
@@ -130,10 +139,7 @@ impl Form {
         let Some(given) = alias.given else { return Form::own(symbol) };
         let params = given.into_iter().map(|g| Param {
             name: g.name.name,
-            arg: g.arg.map(|a| a.name),
-            places: g.places.map(|a| a.name),
-            count: g.count,
-            like: g.like.map(|a| a.name),
+            becomes: g.becomes,
             value: g.value.as_ref().map(constant),
             rest: g.rest,
         });
@@ -144,13 +150,10 @@ impl Form {
     /// The row's own arguments in their order.
     fn own(symbol: SymbolRef) -> Form {
         let sig = &symbol.row().sig;
-        let names = sig.params.iter().map(|p| p.name.name).chain(sig.opts.iter().map(|o| o.name.name));
+        let names = sig.params.iter().map(|p| p.name).chain(sig.opts.iter().map(|o| o.name));
         let params = names.map(|name| Param {
-            name,
-            arg: Some(name),
-            places: None,
-            count: None,
-            like: None,
+            name: name.name,
+            becomes: Becomes::Argument { name, count: None, like: None },
             value: None,
             rest: false,
         });
@@ -158,19 +161,25 @@ impl Form {
     }
 
     /// As many integers as the form says: a single one repeats, absent ones are sizes of an earlier argument.
-    fn repeated(&self, param: &Param, value: Given, before: &[(Name, Given)]) -> Result<Given, Error> {
-        let Some(n) = param.count else { return Ok(value) };
+    fn repeated(
+        &self,
+        name: Name,
+        n: usize,
+        like: Option<Ident>,
+        value: Given,
+        before: &[(Name, Given)],
+    ) -> Result<Given, Error> {
         let items = match value {
             Given::List(items) if items.len() == 1 => vec![items[0].clone(); n],
             Given::List(items) if items.len() == n => items,
             Given::List(items) => {
-                let (row, name, given) = (self.symbol.name(), param.name, items.len());
+                let (row, given) = (self.symbol.name(), items.len());
                 return Err(Error::new("E704", format!("`{row}`: `{name}` has {given} entries, {n} are needed")));
             }
             one @ Given::Int(_) => vec![one; n],
             other => return Ok(other),
         };
-        let like = param.like.and_then(|like| before.iter().find(|(name, _)| *name == like));
+        let like = like.and_then(|like| before.iter().find(|(name, _)| *name == like.name));
         let Some((_, Given::Tensor(like))) = like else { return Ok(Given::List(items)) };
         let shape = like.shape();
         let size = |at: usize| shape.len().checked_sub(n - at).and_then(|axis| shape.get(axis));
@@ -182,7 +191,7 @@ impl Form {
     }
 
     /// The row's arguments by name.
-    fn arrange(&self, positional: &[Given], named: &[(String, Given)]) -> Result<Vec<(Name, Given)>, Error> {
+    fn arrange(&self, positional: &[Given], named: &[(String, Given)]) -> Result<Arranged, Error> {
         let refuse = |text: String| Error::new("E702", format!("`{}`: {text}", self.symbol.name()));
         let mut values: Vec<Option<Given>> = vec![None; self.params.len()];
         let mut left = positional;
@@ -212,27 +221,46 @@ impl Form {
             }
         }
         let mut out: Vec<(Name, Given)> = Vec::new();
+        let mut mask = None;
         for (param, value) in self.params.iter().zip(values) {
-            let empty = |v: &Given| param.count.is_some() && matches!(v, Given::List(items) if items.is_empty());
-            let value = value.filter(|v| !matches!(v, Given::None) && !empty(v));
-            match (param.arg, value, &param.value) {
-                (Some(arg), Some(Given::List(items)), _) if param.places.is_some() => {
-                    let (at, there): (Vec<i64>, Vec<Given>) =
-                        (0..).zip(items).filter(|(_, item)| !matches!(item, Given::None)).unzip();
-                    out.push((arg, Given::List(there)));
-                    let at = Given::List(at.into_iter().map(Given::Int).collect());
-                    out.extend(param.places.map(|places| (places, at)));
+            let value = value.filter(|v| !matches!(v, Given::None));
+            match (&param.becomes, value) {
+                (Becomes::Argument { name, count, like }, value) => {
+                    let empty = |v: &Given| count.is_some() && matches!(v, Given::List(items) if items.is_empty());
+                    let Some(value) = value.filter(|v| !empty(v)).or_else(|| param.value.clone()) else { continue };
+                    let value = match count {
+                        Some(n) => self.repeated(param.name, *n, *like, value, &out)?,
+                        None => value,
+                    };
+                    out.push((name.name, value));
                 }
-                (Some(arg), Some(value), _) => out.push((arg, self.repeated(param, value, &out)?)),
-                (Some(arg), None, Some(default)) => out.push((arg, self.repeated(param, default.clone(), &out)?)),
-                (None, Some(value), Some(only)) if !same(&value, only) => {
-                    return Err(Error::new("E710", format!("no row stands behind `{}` = {value:?}", param.name)));
+                (Becomes::Placed(entries, places), Some(Given::List(items))) => {
+                    let there = (0..).zip(items).filter(|(_, item)| !matches!(item, Given::None));
+                    let (at, there): (Vec<Given>, Vec<Given>) = there.map(|(at, item)| (Given::Int(at), item)).unzip();
+                    out.extend([(entries.name, Given::List(there)), (places.name, Given::List(at))]);
                 }
-                _ => {}
+                (Becomes::Parts(parts), Some(Given::List(items))) => {
+                    if items.len() != parts.len() {
+                        let text = format!("`{}` has {} entries, {} are needed", param.name, items.len(), parts.len());
+                        return Err(refuse(text));
+                    }
+                    out.extend(parts.iter().zip(items).filter_map(|(part, item)| Some(((*part)?.name, item))));
+                }
+                (Becomes::Wanted, Some(Given::List(wanted))) => {
+                    mask = Some(wanted.iter().map(|w| matches!(w, Given::Bool(true))).collect());
+                }
+                (Becomes::Nothing, Some(value)) => {
+                    if param.value.as_ref().is_some_and(|only| !same(&value, only)) {
+                        let text = format!("no row stands behind `{}` = {value:?}", param.name);
+                        return Err(Error::new("E710", text));
+                    }
+                }
+                (_, None) => {}
+                (_, Some(_)) => return Err(refuse(format!("`{}` is no list", param.name))),
             }
         }
         out.extend(self.fixed.iter().cloned());
-        Ok(out)
+        Ok(Arranged { args: out, mask })
     }
 }
 

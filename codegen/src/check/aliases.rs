@@ -19,7 +19,7 @@ pub fn check(source: &RowSource) -> Vec<Diag> {
             faults.push(Diag::error("E305", alias.text.at(span), message).help(help));
         };
         let mut met: Vec<Name> = Vec::new();
-        let taken = given.iter().flat_map(|g| [g.arg, g.places]).flatten();
+        let taken = given.iter().flat_map(|g| g.becomes.arguments());
         let named = taken.chain(alias.tree.fixed.iter().map(|(name, _)| *name));
         for arg in named {
             if known.iter().all(|(name, _)| *name != arg.name) {

@@ -4,16 +4,25 @@
 //! order; or a call form, `gather(input: x, dim, index)`, which lists that library's parameters:
 //!
 //! ```text
-//! alias := name ['(' [given {',' given}] [';' fixed {',' fixed}] ')']
-//! given := ['..'] name [':' (name ['@' name | '[' count [',' name] ']'] | '_')] ['=' expr]
-//! fixed := name '=' expr
+//! alias   := name ['(' [given {',' given}] [';' fixed {',' fixed}] ')']
+//! given   := ['..'] name [':' becomes] ['=' expr]
+//! becomes := name ['@' name | '[' count [',' name] ']'] | '(' part {',' part} ')' | '?' | '_'
+//! part    := name | '_'
+//! fixed   := name '=' expr
 //! ```
-//! `input: x` is the row's argument `x`; `x` alone has the same name in both. `p: x = 2` has another default than the
-//! row's. `out: _` takes part in nothing; with a value, `inplace: _ = false`, only that value is admitted. `..xs` takes
-//! all positional arguments from there on. `indices: idx @ dims` takes a list in which entries may be missing: those
-//! that are there are the row's `idx`, their positions its `dims`. `size: kernel[2]` is what PyTorch's schemas write
-//! `int[2]`: a number, or a list of one, repeats, and an empty list counts as not given; in `size[2, x]` an absent entry
-//! is the size of `x` there, counted from the last axis. After `;` stand arguments of the row that the name implies.
+//!
+//! | form | meaning |
+//! |---|---|
+//! | `x` · `input: x` | the row's argument `x`, under its own name · under another |
+//! | `p: x = 2` | with another default than the row's |
+//! | `size: kernel[2]` | what PyTorch's schemas write `int[2]`: a number, or a list of one, repeats; an empty list counts as not given |
+//! | `size: shape[2, x]` | and an absent entry is the size of `x` there, counted from the last axis |
+//! | `indices: idx @ dims` | a list in which entries may be missing: those that are there are `idx`, their positions `dims` |
+//! | `scales: (h, w)` | a list whose entries are several arguments |
+//! | `output_mask: ?` | says for each result whether it is wanted |
+//! | `out: _` · `inplace: _ = false` | takes part in nothing · and only this value is admitted |
+//! | `..xs` | takes all positional arguments from there on |
+//! | `; lo = 0` | an argument of the row that the name implies |
 
 use super::ast::{Expr, Ident};
 use super::lexer::Tok;
@@ -37,18 +46,46 @@ pub struct Alias {
 pub struct Given {
     /// Its name in the other library.
     pub name: Ident,
-    /// The argument of the row; `None`: it takes part in nothing.
-    pub arg: Option<Ident>,
-    /// The argument of the row that takes the positions of a list's entries, where some may be missing.
-    pub places: Option<Ident>,
-    /// How many integers it is; `None`: it isn't said.
-    pub count: Option<usize>,
-    /// The argument whose sizes stand for absent entries.
-    pub like: Option<Ident>,
-    /// Where it differs from the row's default; of one that takes part in nothing: the only admitted value.
+    /// What becomes of it.
+    pub becomes: Becomes,
+    /// Where it differs from the row's default; of one that becomes nothing: the only admitted value.
     pub value: Option<Expr>,
     /// Takes all positional arguments from there on.
     pub rest: bool,
+}
+
+/// What a parameter of another library is to the row.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Becomes {
+    /// It takes part in nothing.
+    Nothing,
+    /// An argument.
+    Argument {
+        /// Which.
+        name: Ident,
+        /// How many integers it is; `None`: it isn't said.
+        count: Option<usize>,
+        /// The argument whose sizes stand for absent entries.
+        like: Option<Ident>,
+    },
+    /// A list with gaps: an argument for its entries, one for their positions.
+    Placed(Ident, Ident),
+    /// An argument for each entry of a list.
+    Parts(Vec<Option<Ident>>),
+    /// Which results are wanted.
+    Wanted,
+}
+
+impl Becomes {
+    /// The arguments of the row that it gives.
+    pub fn arguments(&self) -> Vec<Ident> {
+        match self {
+            Becomes::Argument { name, .. } => vec![*name],
+            Becomes::Placed(entries, places) => vec![*entries, *places],
+            Becomes::Parts(parts) => parts.iter().copied().flatten().collect(),
+            Becomes::Nothing | Becomes::Wanted => Vec::new(),
+        }
+    }
 }
 
 /// Reads a call form: `gather(input: x, dim, index)`.
@@ -89,20 +126,28 @@ impl Parser {
     fn given(&mut self) -> Parsed<Given> {
         let rest = self.eat("..");
         let name = self.ident("the name of a parameter")?;
-        let arg = match self.eat(":") {
-            false => Some(name),
-            true if matches!(self.peek(), Tok::Word(n) if *n == "_") => {
-                self.bump();
-                None
-            }
-            true => Some(self.ident("an argument of the row, or `_`")?),
+        let becomes = match self.eat(":") {
+            true => self.becomes()?,
+            false => Becomes::Argument { name, count: None, like: None },
         };
-        let places = match arg {
-            Some(_) if self.eat("@") => Some(self.ident("an argument of the row")?),
-            _ => None,
-        };
+        let value = if self.eat("=") { Some(self.expr()?) } else { None };
+        Ok(Given { name, becomes, value, rest })
+    }
+
+    fn becomes(&mut self) -> Parsed<Becomes> {
+        if self.eat("?") {
+            return Ok(Becomes::Wanted);
+        }
+        if self.at("(") {
+            self.open("(")?;
+            return Ok(Becomes::Parts(self.items(")", Parser::part)?));
+        }
+        let Some(name) = self.part()? else { return Ok(Becomes::Nothing) };
+        if self.eat("@") {
+            return Ok(Becomes::Placed(name, self.ident("an argument of the row")?));
+        }
         let (mut count, mut like) = (None, None);
-        if arg.is_some() && self.at("[") {
+        if self.at("[") {
             self.open("[")?;
             let Tok::Int(n @ 1..=64) = *self.peek() else { return Err(self.unexpected("how many integers")) };
             self.bump();
@@ -112,8 +157,15 @@ impl Parser {
             }
             self.close("]", if like.is_some() { "" } else { "`,`" })?;
         }
-        let value = if self.eat("=") { Some(self.expr()?) } else { None };
-        Ok(Given { name, arg, places, count, like, value, rest })
+        Ok(Becomes::Argument { name, count, like })
+    }
+
+    /// An argument of the row; `_`: none.
+    fn part(&mut self) -> Parsed<Option<Ident>> {
+        if self.eat_word("_") {
+            return Ok(None);
+        }
+        self.ident("an argument of the row, or `_`").map(Some)
     }
 
     fn fixed(&mut self) -> Parsed<(Ident, Expr)> {

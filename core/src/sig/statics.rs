@@ -457,8 +457,10 @@ pub fn names(e: &Expr, f: &mut impl FnMut(Name)) {
             if name.name == "pair" {
                 // the pairs are not one per axis
                 args.get(1).into_iter().for_each(|a| names(&a.value, f));
-            } else if !matches!(name.name.as_str(), "member" | "size" | "len" | "rank" | "before" | "part" | "ravel" | "unravel")
-            {
+            } else if !matches!(
+                name.name.as_str(),
+                "member" | "size" | "len" | "rank" | "before" | "part" | "ravel" | "unravel"
+            ) {
                 args.iter().for_each(|a| names(&a.value, f));
             }
         }

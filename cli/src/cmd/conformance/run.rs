@@ -45,7 +45,7 @@ impl Call<'_> {
     }
 
     /// All results, with these in the place of the differentiable inputs.
-    fn outputs(&self, inputs: Option<&[Tensor]>) -> Result<Vec<Tensor>, Error> {
+    fn outputs(&self, inputs: Option<&[Tensor]>) -> Result<Vec<Option<Tensor>>, Error> {
         let mut tensors = self.tensors.clone();
         for (at, input) in self.case.grad.iter().zip(inputs.into_iter().flatten()) {
             if let Some(slot) = tensors.get_mut(*at) {
@@ -58,8 +58,8 @@ impl Call<'_> {
     }
 
     fn answer(&self) -> Answer {
-        let outputs =
-            self.outputs(None).and_then(|outs| outs.iter().map(Tensor::buffer).collect::<Result<Vec<_>, _>>());
+        let buffer = |out: &Option<Tensor>| out.as_ref().map(Tensor::buffer).transpose();
+        let outputs = self.outputs(None).and_then(|outs| outs.iter().map(buffer).collect::<Result<Vec<_>, _>>());
         let outputs = match outputs {
             Ok(outputs) => outputs,
             Err(e) if matches!(e.code(), "E710" | "E801" | "E999") => {
@@ -67,7 +67,10 @@ impl Call<'_> {
             }
             Err(e) => return Answer::of(Status::Refused(e)),
         };
-        let mut answer = Answer { out: outputs.iter().map(value::json).collect(), ..Answer::of(Status::Ok) };
+        let mut answer = Answer {
+            out: outputs.iter().map(|out| out.as_ref().map_or(Json::Null, value::json)).collect(),
+            ..Answer::of(Status::Ok)
+        };
         self.derivatives(outputs.len(), &mut answer);
         answer
     }
@@ -119,7 +122,7 @@ impl Call<'_> {
     /// The outputs that have a cotangent.
     fn chosen(&self, inputs: &[Tensor], cotangents: &[(usize, Tensor)]) -> Vec<Tensor> {
         match self.outputs(Some(inputs)) {
-            Ok(outs) => cotangents.iter().filter_map(|(at, _)| outs.get(*at).cloned()).collect(),
+            Ok(outs) => cotangents.iter().filter_map(|(at, _)| outs.get(*at).cloned().flatten()).collect(),
             Err(e) => vec![Tensor::poisoned(e); cotangents.len()],
         }
     }

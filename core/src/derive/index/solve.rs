@@ -406,16 +406,19 @@ fn inside(e: &Expr, size: &Expr, known: &Known<'_>) -> bool {
     }
 }
 
-/// Whether an access of `seed` has `v` as a place of its own, so that the access can look after its range.
+/// Whether an access of `seed` has `v` as a place of its own, so that the access can look after its range; no other
+/// tensor may be read there.
 fn reads_plainly(e: &Expr, seed: Name, v: &Var) -> bool {
-    walk::any(e, &mut |e| match &*e.node {
-        Node::Access(a) if a.base.name == seed => a.places.iter().any(|p| match p {
-            Place::One(i) => make::as_name(i) == Some(v.name),
-            Place::List(n, None) => n.name == v.name,
+    let elsewhere = |e: &Expr| matches!(&*e.node, Node::Access(a) if a.base.name != seed && mentions(e, v.name));
+    !walk::any(e, &mut |e| elsewhere(e))
+        && walk::any(e, &mut |e| match &*e.node {
+            Node::Access(a) if a.base.name == seed => a.places.iter().any(|p| match p {
+                Place::One(i) => make::as_name(i) == Some(v.name),
+                Place::List(n, None) => n.name == v.name,
+                _ => false,
+            }),
             _ => false,
-        }),
-        _ => false,
-    })
+        })
 }
 
 /// Accesses of `seed` give 0 outside.

@@ -97,7 +97,7 @@ pub(super) struct Scope {
     pub cond: Option<NodeId>,
     /// Where the innermost reduction leaves elements out.
     pub skips: Vec<NodeId>,
-    memo: FxHashMap<(*const SNode, Option<NodeId>), NodeId>,
+    memo: FxHashMap<(*const SNode, Option<NodeId>), (SExpr, NodeId)>,
 }
 
 impl Scope {
@@ -286,13 +286,14 @@ impl<'a> Converter<'a> {
 
     pub fn expr(&mut self, s: &mut Scope, e: &SExpr) -> Result<NodeId, Why> {
         let key = (Arc::as_ptr(&e.0), s.cond);
-        if let Some(&id) = s.memo.get(&key) {
-            return Ok(id);
+        if let Some((_, id)) = s.memo.get(&key) {
+            return Ok(*id);
         }
         let skips = s.skips.len();
         let id = self.fresh(s, e)?;
         if s.skips.len() == skips {
-            s.memo.insert(key, id);
+            // held on to: the address of an expression that has gone may be given to another
+            s.memo.insert(key, (e.clone(), id));
         }
         Ok(id)
     }
