@@ -333,6 +333,17 @@ for o in [{"momentum": 0.9}, {"momentum": 0.5, "decay": 0.1}]:
 for norm in [0.5, 3.0]:
     case(op, "clip_scale", {"norm": torch.tensor(norm, dtype=f64)}, {"limit": 1.0}, lambda norm, limit: torch.clamp(limit / (norm + 1e-6), max=1.0))
 
+# last, so that the random numbers of the other families stay
+pl = "pooling"
+halves = torch.tensor([[[[1.0, 1.0, 0.0, 2.0], [1.0, 0.5, 2.0, 2.0], [-1.0, -2.0, math.nan, 0.0], [-3.0, -3.0, 0.0, 0.0]]]], dtype=f64)
+case(pl, "max_pool", {"x": r(2, 3, 6, 5)}, {"kernel": [2, 2]}, lambda x, kernel: F.max_pool2d(x, kernel))
+case(pl, "max_pool", {"x": r(1, 2, 7, 6)}, {"kernel": [3, 2], "stride": [2, 1], "padding": [1, 0], "dilation": [1, 2]}, lambda x, kernel, **o: F.max_pool2d(x, kernel, **o))
+case(pl, "max_pool", {"x": r(2, 1, 9)}, {"kernel": 3, "stride": 2, "padding": 1}, lambda x, kernel, **o: F.max_pool1d(x, kernel, **o))
+case(pl, "max_pool", {"x": halves}, {"kernel": [2, 2]}, lambda x, kernel: F.max_pool2d(x, kernel), note="ties: the first; NaN wins")
+case(pl, "avg_pool", {"x": r(2, 3, 6, 5)}, {"kernel": [2, 2]}, lambda x, kernel: F.avg_pool2d(x, kernel))
+for count in [True, False]:
+    case(pl, "avg_pool", {"x": r(1, 2, 7, 6)}, {"kernel": [3, 2], "stride": [2, 1], "padding": [1, 1], "count_padding": count}, lambda x, kernel, count_padding, **o: F.avg_pool2d(x, kernel, count_include_pad=count_padding, **o))
+
 origin = f"made by tests/data/make.py with torch {torch.__version__} on CPU, seed 1337"
 for old in HERE.glob("torch-*.json"):
     old.unlink()
