@@ -335,6 +335,8 @@ for norm in [0.5, 3.0]:
 
 # last, so that the random numbers of the other families stay
 pl = "pooling"
+case(pl, "conv_transpose", {"x": r(2, 4, 3, 4), "w": r(4, 3, 3, 2), "bias": r(6)}, {"stride": [2, 1], "padding": [1, 0], "output_padding": [1, 0], "groups": 2}, lambda x, w, bias, **o: F.conv_transpose2d(x, w, bias, **o))
+case(pl, "conv_transpose", {"x": r(1, 3, 5), "w": r(3, 2, 3)}, {"dilation": 2, "padding": 1, "stride": 3}, lambda x, w, **o: F.conv_transpose1d(x, w, **o))
 halves = torch.tensor([[[[1.0, 1.0, 0.0, 2.0], [1.0, 0.5, 2.0, 2.0], [-1.0, -2.0, math.nan, 0.0], [-3.0, -3.0, 0.0, 0.0]]]], dtype=f64)
 case(pl, "max_pool", {"x": r(2, 3, 6, 5)}, {"kernel": [2, 2]}, lambda x, kernel: F.max_pool2d(x, kernel))
 case(pl, "max_pool", {"x": r(1, 2, 7, 6)}, {"kernel": [3, 2], "stride": [2, 1], "padding": [1, 0], "dilation": [1, 2]}, lambda x, kernel, **o: F.max_pool2d(x, kernel, **o))
