@@ -1,7 +1,9 @@
 //! The commands.
 
 mod bench;
+mod doctor;
 mod eval;
+mod sample;
 mod trace;
 mod train;
 
@@ -30,6 +32,8 @@ pub fn run(cli: Cli, ui: &Ui) -> Result<u8, Fault> {
     };
     let done = match command {
         Command::Train(args) => return train::run(&args, ui),
+        Command::Doctor(args) => return doctor::run(&args, ui),
+        Command::Sample(args) => return sample::run(&args, ui),
         Command::Trace(args) => trace::run(&args, ui),
         Command::Eval(args) => eval::run(&args, ui),
         Command::Bench(args) => bench::run(&args, ui),
