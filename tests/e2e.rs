@@ -2,10 +2,16 @@
 
 #[path = "e2e/command.rs"]
 mod command;
+#[path = "e2e/digits.rs"]
+mod digits;
+#[path = "e2e/doctor.rs"]
+mod doctor;
 #[path = "e2e/eval.rs"]
 mod eval;
 #[path = "e2e/pages.rs"]
 mod pages;
+#[path = "e2e/sample.rs"]
+mod sample;
 #[path = "e2e/stop.rs"]
 mod stop;
 #[path = "e2e/train.rs"]

@@ -1,8 +1,9 @@
 //! What the command line may say: one table, from which clap makes parser and help.
 
 use crate::ui::Wishes;
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use fulgurite_codegen::cli as ops;
+use std::fmt;
 use std::path::PathBuf;
 
 /// The command line.
@@ -22,6 +23,8 @@ Examples:
   fulgurite                                  train the demo: about a minute on two cores
   fulgurite train --text book.txt --seconds 300 --plot loss.png
   fulgurite train --resume runs/demo
+  fulgurite sample runs/demo --prompt '- op: '
+  fulgurite train --task digits              a convolutional net reads handwritten digits
   fulgurite eval 'gelu([[-1, 0, 1]])' --grad
   fulgurite explain gelu
   fulgurite trace --stages
@@ -78,8 +81,10 @@ const DATABASE: &str = include_str!("../../ops.yaml");
 /// The commands.
 #[derive(Subcommand, Debug)]
 pub enum Command {
-    /// Train a character-level GPT and watch it learn
+    /// Train a character-level GPT, or a reader of digits, and watch it learn
     Train(Box<Train>),
+    /// Write text with a trained checkpoint
+    Sample(Sample),
     /// Show the demo model's training step after each stage of the compiler
     Trace(Trace),
     /// Evaluate an expression of operators
@@ -88,14 +93,38 @@ pub enum Command {
     Bench(Bench),
     /// Run recorded calls of PyTorch operators and write the results
     Conformance(Conformance),
+    /// What this machine has, what of it is used, and why
+    Doctor(Doctor),
     /// What `cargo ops` does: check, explain, new, list
     #[command(flatten)]
     Ops(ops::Verb),
 }
 
+/// What can be learned.
+#[derive(ValueEnum, Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub enum TaskName {
+    /// A character-level GPT learns a text
+    #[default]
+    Text,
+    /// A convolutional net learns to read 8 by 8 pixel images of handwritten digits
+    Digits,
+}
+
+impl fmt::Display for TaskName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            TaskName::Text => "text",
+            TaskName::Digits => "digits",
+        })
+    }
+}
+
 /// Options of `train`.
 #[derive(Args, Clone, Debug)]
 pub struct Train {
+    /// What to learn (default: text); a checkpoint to carry on from says it itself
+    #[arg(long, value_name = "TASK", help_heading = "Data")]
+    pub task: Option<TaskName>,
     /// The text to learn; without it, the operator database and its documentation
     #[arg(long, value_name = "FILE", help_heading = "Data")]
     pub text: Option<PathBuf>,
@@ -110,20 +139,20 @@ pub struct Train {
     #[arg(long, value_name = "S", conflicts_with = "steps", help_heading = "Length")]
     pub seconds: Option<f64>,
 
-    /// Blocks of attention and perceptron
+    /// Blocks of attention and perceptron (text)
     #[arg(long, value_name = "N", help_heading = "Model")]
     pub depth: Option<usize>,
-    /// Numbers that stand for a character
+    /// Numbers that stand for a character (text)
     #[arg(long, value_name = "N", help_heading = "Model")]
     pub width: Option<usize>,
-    /// Attention heads
+    /// Attention heads (text)
     #[arg(long, value_name = "N", help_heading = "Model")]
     pub heads: Option<usize>,
-    /// Characters that the model looks back
+    /// Characters that the model looks back (text)
     #[arg(long, value_name = "N", help_heading = "Model")]
     pub context: Option<usize>,
 
-    /// Pieces of text a step
+    /// Pieces of text, or images, a step
     #[arg(long, value_name = "N", help_heading = "Optimiser")]
     pub batch: Option<usize>,
     /// Largest learning rate
@@ -146,7 +175,7 @@ pub struct Train {
     /// Save every so many steps (0: only at the end)
     #[arg(long, value_name = "N", help_heading = "Files")]
     pub save_every: Option<u64>,
-    /// Draw the loss curve at the end: FILE.png or FILE.svg
+    /// Draw the loss curve at the end, and digits that were read wrong: FILE.png or FILE.svg
     #[arg(long, value_name = "FILE", help_heading = "Files")]
     pub plot: Option<PathBuf>,
 
@@ -156,10 +185,42 @@ pub struct Train {
     /// A line every so many steps, where lines don't move
     #[arg(long, value_name = "N", help_heading = "Run")]
     pub log_every: Option<u64>,
-    /// How the samples begin
-    #[arg(long, value_name = "TEXT", help_heading = "Run")]
+    /// How the samples begin (text)
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true, help_heading = "Run")]
     pub prompt: Option<String>,
 }
+
+/// Options of `sample`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = SAMPLE)]
+pub struct Sample {
+    /// A checkpoint of `train`, or a folder: its newest one
+    pub checkpoint: PathBuf,
+    /// How the text begins; without it, with a new line
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    pub prompt: Option<String>,
+    /// Characters to write
+    #[arg(long, value_name = "N", default_value_t = 400)]
+    pub tokens: usize,
+    /// Below 1 the likely becomes likelier, above 1 the unlikely
+    #[arg(long, value_name = "T", default_value_t = 0.8, allow_negative_numbers = true)]
+    pub temperature: f64,
+    /// Choose among the K likeliest characters only
+    #[arg(long, value_name = "K")]
+    pub top_k: Option<usize>,
+    /// Where random numbers start
+    #[arg(long, value_name = "N", default_value_t = 1337)]
+    pub seed: u64,
+    /// Threads; without it, one a core
+    #[arg(long, value_name = "N")]
+    pub threads: Option<usize>,
+}
+
+const SAMPLE: &str = "\
+Each character is one compiled step; the keys and values of those before it are kept. The model sees as many
+characters as its context has. When that is full, the later half of it is read anew as the beginning of the next.
+
+  fulgurite sample runs/demo --prompt '- op: ' --tokens 200 --temperature 0.5";
 
 /// Options of `trace`.
 #[derive(Args, Clone, Debug)]
@@ -229,10 +290,27 @@ pub struct Conformance {
     pub only: Option<String>,
 }
 
+/// Options of `doctor`.
+#[derive(Args, Clone, Debug)]
+pub struct Doctor {
+    /// Threads, as other commands take them
+    #[arg(long, value_name = "N")]
+    pub threads: Option<usize>,
+}
+
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use clap::CommandFactory;
+
+    /// The options of a `train` that was typed.
+    pub(crate) fn train(line: &str) -> Option<Train> {
+        let words = ["fulgurite", "train"].into_iter().chain(line.split_whitespace());
+        match Cli::try_parse_from(words).ok()?.command {
+            Some(Command::Train(train)) => Some(*train),
+            _ => None,
+        }
+    }
 
     #[test]
     fn the_table_is_sound() {

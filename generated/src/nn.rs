@@ -43,6 +43,50 @@ impl Linear {
     }
 }
 
+/// Cross-correlation over spatial axes: `x: f32[b, inputs, ..]` to `f32[b, outputs, ..]`.
+#[derive(Tree, Clone, Debug)]
+pub struct Conv {
+    /// f32[outputs, inputs, ..kernel]
+    pub w: Tensor,
+    /// f32[outputs]
+    pub b: Option<Tensor>,
+    /// Places from one window to the next, along every axis.
+    #[tree(fixed)]
+    pub stride: i64,
+    /// Zeros around the input, at both ends of every axis.
+    #[tree(fixed)]
+    pub padding: i64,
+}
+
+impl Conv {
+    /// A kernel of these sizes, one a spatial axis, at stride 1 without padding. Weights are uniform in ±1/√n for the n
+    /// numbers that a window covers, as [`Linear::new`]; the bias is 0.
+    pub fn new(key: Key, inputs: usize, outputs: usize, kernel: &[usize]) -> Conv {
+        let covered: usize = kernel.iter().product::<usize>() * inputs;
+        let bound = 1.0 / (covered.max(1) as f64).sqrt();
+        let shape = [&[outputs, inputs], kernel].concat();
+        let w = ops::uniform_with(&key, shape, ops::Uniform { low: -bound, high: bound, ..Default::default() });
+        Conv { w, b: Some(zeros(outputs)), stride: 1, padding: 0 }
+    }
+
+    /// The same with another stride and padding.
+    pub fn with(self, stride: i64, padding: i64) -> Conv {
+        Conv { stride, padding, ..self }
+    }
+
+    /// The same without a bias.
+    pub fn without_bias(self) -> Conv {
+        Conv { b: None, ..self }
+    }
+
+    /// `x: f32[b, inputs, ..]`
+    #[track_caller]
+    pub fn at(&self, x: &Tensor) -> Tensor {
+        let options = ops::Conv { stride: self.stride.into(), padding: self.padding.into(), ..Default::default() };
+        x.conv_with(&self.w, self.b.as_ref(), options)
+    }
+}
+
 /// A learned vector for each of so many symbols.
 #[derive(Tree, Clone, Debug)]
 pub struct Embedding {

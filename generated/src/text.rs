@@ -10,10 +10,57 @@ use std::ops::Range;
 /// text (its end may be quite unlike its beginning), and no piece of one overlaps the other.
 #[derive(Clone, Debug)]
 pub struct Text {
-    symbols: Vec<char>,
+    alphabet: Alphabet,
     tokens: Vec<u32>,
     training: Vec<Range<usize>>,
     validation: Vec<Range<usize>>,
+}
+
+/// The characters that a model knows, numbered in the order of their code points.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Alphabet(Vec<char>);
+
+impl Alphabet {
+    /// The characters of a text, each once.
+    pub fn of(text: &str) -> Alphabet {
+        let mut symbols: Vec<char> = text.chars().collect();
+        symbols.sort_unstable();
+        symbols.dedup();
+        Alphabet(symbols)
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// All of them in their order: [`Alphabet::of`] it is the same alphabet.
+    pub fn text(&self) -> String {
+        self.0.iter().collect()
+    }
+
+    /// A character's number.
+    pub fn number(&self, c: char) -> Option<i64> {
+        self.0.binary_search(&c).ok().map(|i| i as i64)
+    }
+
+    /// A text as numbers; the first character that is not here is the error.
+    ///
+    /// # Errors
+    /// That character.
+    pub fn encode(&self, text: &str) -> std::result::Result<Vec<i64>, char> {
+        text.chars().map(|c| self.number(c).ok_or(c)).collect()
+    }
+
+    /// Numbers as text; what is no symbol is left out.
+    pub fn decode(&self, tokens: &[i64]) -> String {
+        tokens.iter().filter_map(|&t| self.0.get(usize::try_from(t).ok()?)).collect()
+    }
 }
 
 /// Blocks in a round, of which the last is for validation.
@@ -27,20 +74,17 @@ impl Text {
     /// # Errors
     /// E911: the text has fewer than two characters in each block, or only one symbol: there is nothing to predict.
     pub fn new(text: &str) -> Result<Text> {
-        let mut symbols: Vec<char> = text.chars().collect();
-        let length = symbols.len();
+        let length = text.chars().count();
         if length < 2 * ROUND {
             let claim = format!("a text of {length} characters is too short to learn from");
             return Err(Error::new("E911", claim).help(format!("it needs at least {}", 2 * ROUND)));
         }
-        symbols.sort_unstable();
-        symbols.dedup();
-        if let [only] = symbols[..] {
+        let alphabet = Alphabet::of(text);
+        if let [only] = alphabet.0[..] {
             let claim = format!("a text of nothing but {only:?} leaves nothing to learn");
             return Err(Error::new("E911", claim).help("it needs two different characters at least"));
         }
-        let number = |c: char| symbols.binary_search(&c).ok().map(|i| i as u32);
-        let tokens = text.chars().filter_map(number).collect();
+        let tokens = text.chars().filter_map(|c| alphabet.number(c)).map(|i| i as u32).collect();
         let block = BLOCK.min(length / ROUND);
         let (mut training, mut validation) = (Vec::new(), Vec::new());
         for start in (0..length).step_by(ROUND * block) {
@@ -51,12 +95,17 @@ impl Text {
                 validation.push(split..end);
             }
         }
-        Ok(Text { symbols, tokens, training, validation })
+        Ok(Text { alphabet, tokens, training, validation })
+    }
+
+    /// Its characters.
+    pub fn alphabet(&self) -> &Alphabet {
+        &self.alphabet
     }
 
     /// How many different characters there are.
     pub fn symbols(&self) -> usize {
-        self.symbols.len()
+        self.alphabet.len()
     }
 
     /// How many characters there are, training and validation together.
@@ -78,16 +127,6 @@ impl Text {
     /// The longest context that a batch can have.
     pub fn longest(&self) -> usize {
         self.training.iter().map(Range::len).max().unwrap_or(0).saturating_sub(1)
-    }
-
-    /// A text as numbers; none if it has a character that is not in the vocabulary.
-    pub fn encode(&self, text: &str) -> Option<Vec<i64>> {
-        text.chars().map(|c| self.symbols.binary_search(&c).ok().map(|i| i as i64)).collect()
-    }
-
-    /// Numbers as text; what is no symbol is left out.
-    pub fn decode(&self, tokens: &[i64]) -> String {
-        tokens.iter().filter_map(|&t| self.symbols.get(usize::try_from(t).ok()?)).collect()
     }
 
     /// `b` random pieces of the training text, and the same one character on: `i64[b, t]` both. The same key gives the
@@ -198,7 +237,10 @@ mod tests {
         assert_eq!(Text::new("").expect_err("empty").code(), "E911");
         assert_eq!(digits(100).batch(Key::new(1), 2, 1000).0.check().expect_err("too long").code(), "E912");
         assert!(digits(100).validation(4, 64, 3).is_empty());
-        assert_eq!(digits(100).encode("12x"), None);
-        assert_eq!(digits(100).decode(&[1, -1, 99, 3]), "13");
+        let digits = digits(100);
+        assert_eq!(digits.alphabet().encode("12x"), Err('x'));
+        assert_eq!(digits.alphabet().encode("120"), Ok(vec![1, 2, 0]));
+        assert_eq!(digits.alphabet().decode(&[1, -1, 99, 3]), "13");
+        assert_eq!(&Alphabet::of(&digits.alphabet().text()), digits.alphabet());
     }
 }

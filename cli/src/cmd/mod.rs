@@ -2,7 +2,9 @@
 
 mod bench;
 mod conformance;
+mod doctor;
 mod eval;
+mod sample;
 mod trace;
 mod train;
 
@@ -31,6 +33,8 @@ pub fn run(cli: Cli, ui: &Ui) -> Result<u8, Fault> {
     };
     let done = match command {
         Command::Train(args) => return train::run(&args, ui),
+        Command::Doctor(args) => return doctor::run(&args, ui),
+        Command::Sample(args) => return sample::run(&args, ui),
         Command::Trace(args) => trace::run(&args, ui),
         Command::Eval(args) => eval::run(&args, ui),
         Command::Bench(args) => bench::run(&args, ui),

@@ -8,6 +8,7 @@ pub mod curve;
 pub mod font;
 pub mod format;
 pub mod live;
+pub mod picture;
 pub mod raster;
 
 use crate::fault::Fault;
@@ -95,6 +96,10 @@ impl Ui {
     pub fn wishes(&self) -> Wishes {
         self.wishes
     }
+    /// Whether there are colours.
+    pub fn colour(&self) -> bool {
+        self.colour
+    }
     /// Columns that a line may fill.
     pub fn width(&self) -> usize {
         self.width
@@ -123,6 +128,14 @@ impl Ui {
     pub fn result(&self, line: &str) {
         let mut out = std::io::stdout().lock();
         if writeln!(out, "{line}").and_then(|()| out.flush()).is_err() {
+            self.closed.set(true);
+        }
+    }
+
+    /// A piece of a result that grows: as it is, without a line's end.
+    pub fn piece(&self, text: &str) {
+        let mut out = std::io::stdout().lock();
+        if out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_err() {
             self.closed.set(true);
         }
     }

@@ -1,8 +1,8 @@
-//! W6, W9: a GPT's loss, and its training step with AdamW.
+//! W6, W9: a GPT's loss, and its training step with AdamW. W7: its next tokens, with what the blocks remember.
 
 use super::numbers::{fill, weight_scale};
 use super::serve::Checked;
-use super::work::{Made, Pure, Stateful, ints};
+use super::work::{Made, Pure, Stateful, fill as filled, ints};
 use fulgurite::optim::AdamW;
 use fulgurite::prelude::*;
 
@@ -81,35 +81,70 @@ impl Gpt {
         Gpt { tok, pos, blocks, ln: next.norm(d), head: next.tensor([SYMBOLS, d], scale, 0.0), heads: s.heads }
     }
 
-    /// `x: i64[b, t]`, `y: i64[b, t]`
-    fn loss(&self, x: &Tensor, y: &Tensor) -> Tensor {
-        let [b, t] = x.dims();
+    /// `x: i64[b, t]`, `y: i64[b, t]`; with `again`, what happens inside a block is computed again by the backward.
+    fn loss(&self, x: &Tensor, y: &Tensor, again: bool) -> Tensor {
+        let [_, t] = x.dims();
         let mut h = self.tok.at(x) + self.pos.at(&ops::arange(t));
         for l in &self.blocks {
-            let qkv = l.qkv.at(&l.ln1.at(&h)).reshape((b, t, 3 * self.heads, -1));
-            let [q, k, v] = qkv.transpose(1, 2).chunk_with(ops::Chunk { dim: 1.into() });
-            let a = q.sdpa_with(&k, &v, None, ops::Sdpa { causal: true, ..d() });
-            h += l.proj.at(&a.transpose(1, 2).reshape((b, t, -1)));
-            let m = l.up.at(&l.ln2.at(&h)).gelu_with(ops::Gelu { approximate: ops::GeluApproximate::Tanh });
-            h += l.down.at(&m);
+            let run = || l.at(&h, self.heads, |q, k, v| q.sdpa_with(k, v, None, ops::Sdpa { causal: true, ..d() }));
+            h = if again { checkpoint(run) } else { run() };
         }
         let logits = self.ln.at(&h).linear(&self.head, None);
         logits.reshape((-1, SYMBOLS)).cross_entropy(&y.reshape(-1), None)
     }
+
+    /// The logits behind `token: i64[1, 1]` at position `at: i64[1]`, and the memory with it.
+    fn next(&self, memory: Vec<Memory>, token: &Tensor, at: &Tensor) -> (Vec<Memory>, Tensor) {
+        let [context, _] = self.pos.w.dims();
+        let places = ops::arange(context);
+        let (here, seen) = (places.eq(at).reshape((-1, 1)), places.le(at).reshape((1, -1)));
+        let mut h = self.tok.at(token) + self.pos.at(at);
+        let mut next = Vec::new();
+        for (l, old) in self.blocks.iter().zip(memory) {
+            h = l.at(&h, self.heads, |q, k, v| {
+                let (k, v) = (ops::where_(&here, k, &old.k), ops::where_(&here, v, &old.v));
+                let a = q.sdpa(&k, &v, Some(&seen));
+                next.push(Memory { k, v });
+                a
+            });
+        }
+        (next, self.ln.at(&h).linear(&self.head, None).reshape((1, -1)))
+    }
+}
+
+impl Block {
+    /// `h: f32[b, t, d]`; `attend` gives the attention from queries, keys and values of the same positions.
+    fn at(&self, h: &Tensor, heads: usize, attend: impl FnOnce(&Tensor, &Tensor, &Tensor) -> Tensor) -> Tensor {
+        let [b, t, _] = h.dims();
+        let qkv = self.qkv.at(&self.ln1.at(h)).reshape((b, t, 3 * heads, -1));
+        let [q, k, v] = qkv.transpose(1, 2).chunk_with(ops::Chunk { dim: 1.into() });
+        let h = h + self.proj.at(&attend(&q, &k, &v).transpose(1, 2).reshape((b, t, -1)));
+        let m = self.up.at(&self.ln2.at(&h)).gelu_with(ops::Gelu { approximate: ops::GeluApproximate::Tanh });
+        h + self.down.at(&m)
+    }
+}
+
+/// What a block remembers: keys and values, f32[1, heads, context, width / heads] each.
+#[derive(Tree, Clone, Debug)]
+struct Memory {
+    k: Tensor,
+    v: Tensor,
 }
 
 /// The workloads of this file.
 pub fn make(name: &str) -> Option<Made> {
     Some(match name {
-        "W6.step" => step(SMALL, 5),
+        "W6.step" => step(SMALL, 5, false),
         "W6.loss" => {
             let (model, (x, y)) = (Gpt::new(SMALL), batch(SMALL));
-            let run = jit(|model: Gpt, x: Tensor, y: Tensor| model.loss(&x, &y));
+            let run = jit(|model: Gpt, x: Tensor, y: Tensor| model.loss(&x, &y, false));
             Pure::units(SMALL.batch * SMALL.context, move || {
                 Ok(vec![run.call((model.clone(), x.clone(), y.clone()))?])
             })
         }
-        "W9.step" => step(LARGE, 3),
+        "W7.tok" => tokens(SMALL),
+        "W9.step" => step(LARGE, 3, false),
+        "W9.ckpt" => step(LARGE, 3, true),
         _ => return None,
     })
 }
@@ -119,10 +154,10 @@ fn batch(s: Sizes) -> (Tensor, Tensor) {
     (ints(5, shape, SYMBOLS as u32), ints(6, shape, SYMBOLS as u32))
 }
 
-fn step(s: Sizes, checked: usize) -> Made {
+fn step(s: Sizes, checked: usize, again: bool) -> Made {
     let (x, y) = batch(s);
-    let run = jit(|(m, o): (Gpt, AdamW<Gpt>), (x, y): (Tensor, Tensor)| {
-        let (loss, g) = value_and_grad(&m, |m| m.loss(&x, &y));
+    let run = jit(move |(m, o): (Gpt, AdamW<Gpt>), (x, y): (Tensor, Tensor)| {
+        let (loss, g) = value_and_grad(&m, |m| m.loss(&x, &y, again));
         (o.step(m, g, LR), loss)
     });
     let make = move || {
@@ -132,6 +167,31 @@ fn step(s: Sizes, checked: usize) -> Made {
     };
     Stateful::work(make, Checked::Losses(checked), s.batch * s.context, move |state| {
         Ok(vec![run.update(state, (x.clone(), y.clone()))?])
+    })
+}
+
+/// Tokens of a repetition of W7, and where the first of them stands.
+const TOKENS: (usize, usize) = (64, 64);
+
+/// One token a call: the memory of those before is given.
+fn tokens(s: Sizes) -> Made {
+    let (count, from) = TOKENS;
+    let model = Gpt::new(s);
+    let symbols = super::numbers::ints(6, count, SYMBOLS as u32);
+    let token = |x: i64| Tensor::from_vec(vec![x], (1, 1));
+    let place = |i: usize| Tensor::from_vec(vec![(from + i) as i64], 1);
+    let inputs: Vec<(Tensor, Tensor)> = symbols.into_iter().enumerate().map(|(i, x)| (token(x), place(i))).collect();
+    let run = jit(|memory: Vec<Memory>, (model, token, at): (Gpt, Tensor, Tensor)| model.next(memory, &token, &at));
+    let make = move || {
+        let part = |seed: usize| filled(seed as u32, [1, s.heads, s.context, s.width / s.heads], 1.0, 0.0);
+        (0..s.layers).map(|l| Memory { k: part(5000 + 2 * l), v: part(5001 + 2 * l) }).collect::<Vec<Memory>>()
+    };
+    Stateful::work(make, Checked::After(1), count, move |memory| {
+        let mut last = Vec::new();
+        for (token, at) in &inputs {
+            last = vec![run.update(memory, (model.clone(), token.clone(), at.clone()))?];
+        }
+        Ok(last)
     })
 }
 

@@ -1,6 +1,7 @@
 //! `fulgurite bench`: the workloads of the benchmark protocol (docs/benchmarks.md).
 
 mod adamw;
+mod conv;
 mod gpt;
 mod meter;
 mod numbers;
@@ -38,7 +39,11 @@ const NAMES: &[&str] = &[
     "W5.av",
     "W6.step",
     "W6.loss",
+    "W7.tok",
+    "W8.digits",
+    "W8.cifar",
     "W9.step",
+    "W9.ckpt",
     "W10.emb_fb",
     "W10.gather_fb",
     "W10.scatter",
@@ -53,7 +58,7 @@ const NAMES: &[&str] = &[
 ];
 
 fn make(name: &str) -> Option<Result<Box<dyn Work>, Fault>> {
-    [pointwise::make, rows::make, products::make, gpt::make, adamw::make].iter().find_map(|make| make(name))
+    [pointwise::make, rows::make, products::make, gpt::make, conv::make, adamw::make].iter().find_map(|make| make(name))
 }
 
 /// Runs the command.

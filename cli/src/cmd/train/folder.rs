@@ -1,25 +1,32 @@
 //! The folder of a run: `config.json`, `metrics.jsonl`, `trace.txt`, `step-N.safetensors`.
 
-use super::corpus::Corpus;
-use super::model::{Gpt, Learner};
-use super::settings::Settings;
+use super::settings::{Settings, Sizes};
+use super::task::{Source, Task};
+use crate::args::TaskName;
 use crate::fault::Fault;
+use clap::ValueEnum;
 use fulgurite::checkpoint::{Metadata, inspect, save_with};
 use fulgurite::optim::AdamW;
 use fulgurite::prelude::*;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
-/// Where runs without a name go.
-const DEFAULT: &str = "runs/demo";
+/// Where runs without a name go, by task.
+fn default(task: TaskName) -> &'static Path {
+    Path::new(match task {
+        TaskName::Text => "runs/demo",
+        TaskName::Digits => "runs/digits",
+    })
+}
+
 /// Checkpoints that are kept; older ones of the same run are removed.
 const KEPT: usize = 2;
 
 /// All that a run needs to go on.
 #[derive(Tree, Clone, Debug)]
-struct State {
-    model: Gpt,
-    optimiser: AdamW<Gpt>,
+struct State<M: Tree> {
+    model: M,
+    optimiser: AdamW<M>,
     /// The key of the next batch.
     key: Key,
 }
@@ -30,19 +37,24 @@ pub struct Folder {
     path: PathBuf,
 }
 
+/// What a step changes: the model and the optimiser's memory of it.
+pub type Learner<M> = (M, AdamW<M>);
+
 /// A checkpoint that was found, not yet read.
 #[derive(Clone, Debug)]
 pub struct Found {
     /// The file.
     pub path: PathBuf,
-    /// The run's settings.
-    pub settings: Settings,
+    /// What was learned.
+    pub task: TaskName,
     /// Steps done.
     pub step: u64,
-    /// The text that it learned: a file, or the demo's.
-    pub text: Option<PathBuf>,
-    /// The text's [`Corpus::hash`].
+    /// The file of its data, or none.
+    pub source: Option<PathBuf>,
+    /// The data's [`Source::hash`], as it is written.
     pub hash: String,
+    settings: Value,
+    metadata: Metadata,
 }
 
 impl Folder {
@@ -51,8 +63,8 @@ impl Folder {
     ///
     /// # Errors
     /// E913: it can't be written. E920: it holds a run.
-    pub fn create(out: Option<&Path>) -> Result<Folder, Fault> {
-        let path = out.unwrap_or(Path::new(DEFAULT)).to_owned();
+    pub fn create(out: Option<&Path>, task: TaskName) -> Result<Folder, Fault> {
+        let path = out.unwrap_or(default(task)).to_owned();
         let folder = Folder { path };
         if out.is_some() && folder.config().exists() {
             let shown = folder.path.display().to_string();
@@ -93,10 +105,11 @@ impl Folder {
     ///
     /// # Errors
     /// E913: it can't be written.
-    pub fn describe(&self, settings: &Settings, corpus: &Corpus, text: Option<&Path>) -> Result<(), Fault> {
+    pub fn describe<T: Task>(&self, task: &T, settings: &Settings<T::Sizes>) -> Result<(), Fault> {
+        let source = task.source();
         let value = json!({
-            "v": 1, "settings": settings.json(), "text": text.map(|p| p.display().to_string()),
-            "text_name": corpus.name, "text_hash": hash(corpus),
+            "v": 1, "task": T::NAME.to_string(), "settings": settings.json(), "data": source.name,
+            "file": source.path.as_deref().map(|p| p.display().to_string()), "hash": hash(source),
         });
         let path = self.config();
         let pretty = serde_json::to_string_pretty(&value).unwrap_or_default();
@@ -124,16 +137,26 @@ impl Folder {
     ///
     /// # Errors
     /// E904: it can't be written.
-    pub fn save(&self, learner: &Learner, key: &Key, step: u64, run: &Run) -> Result<PathBuf, Fault> {
+    pub fn save<T: Task>(
+        &self,
+        learner: &Learner<T::Model>,
+        key: &Key,
+        step: u64,
+        task: &T,
+        settings: &Settings<T::Sizes>,
+    ) -> Result<PathBuf, Fault> {
         let (model, optimiser) = learner.clone();
         let state = State { model, optimiser, key: key.clone() };
+        let source = task.source();
         let texts = [
-            ("settings", run.settings.json().to_string()),
+            ("task", T::NAME.to_string()),
+            ("settings", settings.json().to_string()),
             ("step", step.to_string()),
-            ("text", run.text.as_deref().map_or_else(String::new, |p| p.display().to_string())),
-            ("text_hash", run.hash.clone()),
+            ("file", source.path.as_deref().map_or_else(String::new, |p| p.display().to_string())),
+            ("hash", hash(source)),
         ];
-        let metadata: Metadata = texts.into_iter().map(|(name, text)| (name.to_owned(), text)).collect();
+        let texts = texts.into_iter().chain(task.notes());
+        let metadata: Metadata = texts.map(|(name, text)| (name.to_owned(), text)).collect();
         let path = self.path.join(format!("step-{step}.safetensors"));
         save_with(&path, &state, &metadata)?;
         for (_, old) in self.checkpoints().into_iter().filter(|(n, _)| *n < step).skip(KEPT - 1) {
@@ -143,20 +166,9 @@ impl Folder {
     }
 }
 
-/// What a checkpoint says beside its tensors.
-#[derive(Clone, Debug)]
-pub struct Run {
-    /// The numbers of the run.
-    pub settings: Settings,
-    /// The file of the text.
-    pub text: Option<PathBuf>,
-    /// The text's hash.
-    pub hash: String,
-}
-
-/// A text's hash as it is written.
-pub fn hash(corpus: &Corpus) -> String {
-    format!("{:016x}", corpus.hash)
+/// The hash of data as it is written.
+pub fn hash(source: &Source) -> String {
+    format!("{:016x}", source.hash)
 }
 
 /// N of `step-N.safetensors`.
@@ -191,14 +203,34 @@ impl Found {
         let metadata = inspect(path)?.metadata;
         let foreign = || Fault::usage("E919", format!("`{}` is no checkpoint of `fulgurite train`", path.display()));
         let text = |name: &str| metadata.get(name).ok_or_else(foreign);
-        let settings = serde_json::from_str(text("settings")?).map_err(|_| foreign())?;
-        let name = text("text")?;
+        let name = text("file")?;
         Ok(Found {
             path: path.to_owned(),
-            settings: Settings::from_json(settings)?,
+            task: TaskName::from_str(text("task")?, false).map_err(|_| foreign())?,
             step: text("step")?.parse().map_err(|_| foreign())?,
-            text: (!name.is_empty()).then(|| PathBuf::from(name)),
-            hash: text("text_hash")?.clone(),
+            source: (!name.is_empty()).then(|| PathBuf::from(name)),
+            hash: text("hash")?.clone(),
+            settings: serde_json::from_str(text("settings")?).map_err(|_| foreign())?,
+            metadata,
+        })
+    }
+
+    /// The settings of its run.
+    ///
+    /// # Errors
+    /// E919: they can't be.
+    pub fn settings<S: Sizes>(&self) -> Result<Settings<S>, Fault> {
+        Settings::from_json(self.settings.clone())
+    }
+
+    /// What its task noted under a name.
+    ///
+    /// # Errors
+    /// E919: there is no such note.
+    pub fn note(&self, name: &str) -> Result<&str, Fault> {
+        self.metadata.get(name).map(String::as_str).ok_or_else(|| {
+            Fault::usage("E919", format!("`{}` says nothing of its {name}", self.path.display()))
+                .note("it is no checkpoint of this version of `fulgurite train`")
         })
     }
 
@@ -206,7 +238,7 @@ impl Found {
     ///
     /// # Errors
     /// E901, E902, E904, E905: the file is broken, or its tensors are others.
-    pub fn load(&self, learner: Learner, key: Key) -> Result<(Learner, Key), Fault> {
+    pub fn load<M: Tree>(&self, learner: Learner<M>, key: Key) -> Result<(Learner<M>, Key), Fault> {
         let (model, optimiser) = learner;
         let mut state = State { model, optimiser, key };
         load(&self.path, &mut state)?;

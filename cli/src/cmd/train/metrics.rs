@@ -1,5 +1,6 @@
 //! What a run has measured so far, in memory and in `metrics.jsonl`.
 
+use super::task::Check;
 use crate::fault::Fault;
 use crate::ui::curve::Points;
 use serde_json::{Value, json};
@@ -13,7 +14,7 @@ use std::path::{Path, PathBuf};
 pub struct Step {
     /// Steps done, this one with them.
     pub step: u64,
-    /// Mean of -ln(probability) of the right characters of the batch, before the step.
+    /// The loss of the batch, before the step.
     pub loss: f64,
     /// Length of the gradient before it was shortened.
     pub norm: f64,
@@ -28,6 +29,7 @@ pub struct Step {
 pub struct History {
     train: Points,
     val: Points,
+    accuracy: Option<f64>,
 }
 
 /// How much of the smoothed loss stays each step.
@@ -39,9 +41,10 @@ impl History {
         self.train.push((step.step as f64, step.loss));
     }
 
-    /// A validation loss.
-    pub fn check(&mut self, step: u64, val: f64) {
-        self.val.push((step as f64, val));
+    /// A validation.
+    pub fn check(&mut self, step: u64, check: Check) {
+        self.val.push((step as f64, check.loss));
+        self.accuracy = check.accuracy;
     }
 
     /// The loss of the last steps, the latest counting most.
@@ -53,6 +56,11 @@ impl History {
     /// The last validation loss.
     pub fn last_check(&self) -> Option<f64> {
         self.val.last().map(|p| p.1)
+    }
+
+    /// The last share of right answers, where answers are right or wrong.
+    pub fn accuracy(&self) -> Option<f64> {
+        self.accuracy
     }
 
     /// The least validation loss, and after which step.
@@ -122,6 +130,7 @@ impl Log {
             let Some(step) = value["step"].as_u64().filter(|step| *step <= keep) else { continue };
             history.train.extend(value["loss"].as_f64().map(|loss| (step as f64, loss)));
             history.val.extend(value["val"].as_f64().map(|val| (step as f64, val)));
+            history.accuracy = value["accuracy"].as_f64().or(history.accuracy);
             text.push_str(line);
             text.push('\n');
         }
@@ -139,12 +148,16 @@ impl Log {
         self.line(&json!({"step": s.step, "loss": s.loss, "norm": s.norm, "lr": s.lr, "ms": s.seconds * 1e3}))
     }
 
-    /// A validation loss.
+    /// A validation.
     ///
     /// # Errors
     /// E913: it can't be written.
-    pub fn check(&mut self, step: u64, val: f64) -> Result<(), Fault> {
-        self.line(&json!({"step": step, "val": val}))
+    pub fn check(&mut self, step: u64, check: Check) -> Result<(), Fault> {
+        let mut line = json!({"step": step, "val": check.loss});
+        if let Some(accuracy) = check.accuracy {
+            line["accuracy"] = accuracy.into();
+        }
+        self.line(&line)
     }
 
     fn line(&mut self, value: &Value) -> Result<(), Fault> {
@@ -160,14 +173,18 @@ mod tests {
         Step { step, loss, norm: 1.0, lr: 1e-3, seconds: 0.04 }
     }
 
+    fn val(loss: f64) -> Check {
+        Check { loss, accuracy: None }
+    }
+
     #[test]
     fn history_sums_up() {
         let mut h = History::default();
         assert_eq!((h.recent(), h.best(), h.training(10)), (None, None, vec![]));
         (1..=100).for_each(|i| h.step(&step(i, 4.0 - i as f64 / 50.0)));
-        h.check(50, 3.2);
-        h.check(75, 2.9);
-        h.check(100, 3.0);
+        h.check(50, val(3.2));
+        h.check(75, val(2.9));
+        h.check(100, val(3.0));
         assert_eq!((h.best(), h.last_check()), (Some((75, 2.9)), Some(3.0)));
         assert_eq!(h.training(10).len(), 10);
         assert_eq!(h.training(10)[0].0, 5.5);
@@ -189,10 +206,10 @@ mod tests {
         let path = std::env::temp_dir().join(format!("fulgurite-log-{}.jsonl", std::process::id()));
         let (mut log, _) = Log::open(&path, 0).expect("writable");
         (1..=5).for_each(|i| log.step(&step(i, i as f64)).expect("writable"));
-        log.check(3, 2.5).expect("writable");
+        log.check(3, Check { loss: 2.5, accuracy: Some(0.75) }).expect("writable");
         let (_, history) = Log::open(&path, 3).expect("writable");
         assert_eq!(history.training(100), [(1.0, 1.0), (2.0, 2.0), (3.0, 3.0)]);
-        assert_eq!(history.best(), Some((3, 2.5)));
+        assert_eq!((history.best(), history.accuracy()), (Some((3, 2.5)), Some(0.75)));
         std::fs::write(&path, "{\"step\": 1, \"loss\": 2}\nnonsense\n{\"step\": ").expect("writable");
         assert_eq!(Log::open(&path, 9).expect("writable").1.training(9), [(1.0, 2.0)]);
         std::fs::remove_file(&path).expect("there");

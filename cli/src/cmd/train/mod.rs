@@ -1,30 +1,39 @@
-//! `fulgurite train`: a character-level GPT learns a text while one watches.
+//! `fulgurite train`: a model learns a task while one watches.
+//!
+//! | module | is |
+//! |---|---|
+//! | [`task`] | what a task is |
+//! | [`text`], [`digits`] | the tasks |
+//! | [`settings`], [`folder`], [`metrics`], [`run`], [`show`], [`stop`] | the run around any of them |
 
-mod corpus;
-mod folder;
+mod digits;
+pub(super) mod folder;
 mod metrics;
-mod model;
-mod run;
-mod sample;
-mod settings;
+pub(super) mod run;
+pub(super) mod settings;
 mod show;
 mod stop;
+mod task;
+pub(super) mod text;
 
-use crate::args;
+use crate::args::{self, TaskName};
 use crate::fault::{Fault, Outcome};
 use crate::ui::chart::{self, Series};
-use crate::ui::{Mode, Ui, format};
-use corpus::Corpus;
-use folder::{Folder, Found, Run};
+use crate::ui::{Mode, Ui};
+use digits::Digits;
+use folder::{Folder, Found};
 use fulgurite::jit::Stage;
 use fulgurite::prelude::*;
+use fulgurite::tree;
 use metrics::{History, Log};
 use run::Training;
 use serde_json::json;
-use settings::Settings;
+use settings::{Settings, Sizes};
 use show::Show;
 use std::path::Path;
 use stop::Stop;
+use task::Task;
+use text::Characters;
 
 /// Runs the command. Gives the exit status.
 ///
@@ -40,30 +49,32 @@ pub fn run(args: &args::Train, ui: &Ui) -> Result<u8, Fault> {
     }
     let threads = crate::threads::set(args.threads)?;
     let found = args.resume.as_deref().map(|path| find(path, args, ui)).transpose()?;
-    let settings = match &found {
-        Some(found) => found.settings.clone(),
-        None => Settings::new(args)?,
-    };
-    let text_path = found.as_ref().and_then(|f| f.text.clone()).or_else(|| args.text.clone());
-    let text_path = args.text.clone().or(text_path);
-    let corpus = Corpus::read(text_path.as_deref())?;
-    let text = Text::new(&corpus.text).map_err(|e| Fault::from(e).note(format!("it is {}", corpus.name)))?;
-    if settings.context > text.longest() {
-        let claim = format!("a context of {} characters doesn't fit the text: {}", settings.context, text.longest());
-        return Err(Fault::usage("E912", claim).help("a longer text, or a smaller --context"));
+    match found.as_ref().map_or(args.task.unwrap_or_default(), |f| f.task) {
+        TaskName::Text => learn::<Characters>(args, ui, found, threads),
+        TaskName::Digits => learn::<Digits>(args, ui, found, threads),
     }
-    let prompt = prompt(args.prompt.as_deref(), &text)?;
+}
 
+/// Runs the command for one task.
+fn learn<T: Task>(args: &args::Train, ui: &Ui, found: Option<Found>, threads: usize) -> Result<u8, Fault> {
+    T::accepts(args)?;
+    let settings = match &found {
+        Some(found) => resumed(found, args)?,
+        None => Settings::new(args, T::sizes(args)?, T::defaults())?,
+    };
+    let mut task = T::open(args, found.as_ref().and_then(|f| f.source.as_deref()), &settings)?;
     let mut key = Key::new(settings.seed);
-    let fresh = model::learner(&mut key, &settings, text.symbols());
-    let parameters = fresh.0.parameters();
+    let fresh = run::learner(task.model(&mut key, &settings), &settings);
+    let parameters = parameters(&fresh.0);
     let (folder, done, learner, key) = match &found {
-        None => (Folder::create(args.out.as_deref())?, 0, fresh, key),
+        None => (Folder::create(args.out.as_deref(), T::NAME)?, 0, fresh, key),
         Some(found) => {
-            same_text(found, &corpus)?;
+            same_data(found, &task)?;
             let (learner, key) = found.load(fresh, key)?;
-            let folder =
-                args.out.as_deref().map_or_else(|| Ok(Folder::of(&found.path)), |out| Folder::create(Some(out)))?;
+            let folder = match &args.out {
+                None => Folder::of(&found.path),
+                Some(out) => Folder::create(Some(out), T::NAME)?,
+            };
             (folder, found.step, learner, key)
         }
     };
@@ -74,19 +85,29 @@ pub fn run(args: &args::Train, ui: &Ui) -> Result<u8, Fault> {
         return Err(Fault::usage("E919", format!("the run has done its {done} steps"))
             .help(format!("give it more: --steps {}", 2 * done)));
     }
-    folder.describe(&settings, &corpus, text_path.as_deref())?;
+    folder.describe(&task, &settings)?;
     let (mut log, history) = Log::open(&folder.metrics(), done)?;
-    introduce(ui, &settings, &text, &corpus, parameters, threads, done);
+    if ui.mode() == Mode::Json {
+        let mut start = json!({
+            "v": 1, "event": "start", "task": T::NAME.to_string(), "settings": settings.json(),
+            "parameters": parameters, "threads": threads, "step": done,
+        });
+        task.facts().into_iter().for_each(|(name, value)| start[name] = value);
+        ui.object(&start);
+    }
+    task.introduce(ui, &settings, parameters);
+    if done > 0 {
+        ui.status("Resumed", &format!("after step {done} of {} · {threads} threads", settings.steps));
+    }
 
     let stop = Stop::listen(ui);
-    let mut show = Show::new(ui, &settings, args.log_every);
-    let run = Run { settings: settings.clone(), text: text_path, hash: folder::hash(&corpus) };
-    let title = format!("loss of {}, nats per character", folder.path().display());
-    let training = Training { text: &text, prompt, run, folder, learner, key, done, seconds: args.seconds };
+    let mut show = Show::new::<T>(ui, &settings, args.log_every, task.examples(&settings));
+    let title = format!("loss of {}, {}", folder.path().display(), T::LOSS);
+    let training = Training { task: &mut task, settings, folder, learner, key, done, seconds: args.seconds };
     let ended = training.go(&mut show, &stop, &mut log, history)?;
     show.end(ended.step, &ended.history, ended.seconds, &ended.checkpoint);
     if let Some(path) = &args.plot {
-        plot(path, &title, &ended.history)?;
+        plot(path, &title, &ended.history, &task)?;
         ui.status("Plotted", &path.display().to_string());
     }
     let resume = format!("fulgurite train --resume {}", ended.checkpoint.display());
@@ -94,44 +115,52 @@ pub fn run(args: &args::Train, ui: &Ui) -> Result<u8, Fault> {
         ui.status("Stopped", &format!("after step {}; carry on: {resume}", ended.step));
     } else {
         ui.status("Saved", &ended.checkpoint.display().to_string());
-        ui.status("next", &format!("{resume} --steps {}", 2 * ended.step));
+        let next = task.next(&ended.checkpoint).map_or_else(String::new, |command| format!("{command}  ·  "));
+        ui.status("next", &format!("{next}{resume} --steps {}", 2 * ended.step));
     }
     Ok(if stop.interrupted() { stop::INTERRUPTED } else { 0 })
 }
 
-/// The checkpoint to carry on from, with what may be changed about its run.
+/// The checkpoint to carry on from.
 fn find(path: &Path, args: &args::Train, ui: &Ui) -> Result<Found, Fault> {
-    let (mut found, broken) = Found::at(path)?;
+    let (found, broken) = Found::at(path)?;
     for fault in broken {
         ui.warn(&fault.claim);
     }
-    if let Some(steps) = args.steps {
-        found.settings.steps = steps;
+    match args.task {
+        Some(task) if task != found.task => {
+            let claim = format!("`{}` is a checkpoint of task `{}`", found.path.display(), found.task);
+            Err(Fault::usage("E919", claim)
+                .note(format!("`--task {task}` was asked for"))
+                .help("leave --task out: the checkpoint says it"))
+        }
+        _ => Ok(found),
     }
-    if let Some(every) = args.save_every.filter(|n| *n > 0) {
-        found.settings.save_every = every;
-    }
-    Ok(found)
 }
 
-fn same_text(found: &Found, corpus: &Corpus) -> Outcome {
-    if found.hash == folder::hash(corpus) {
+/// The settings of a run that is carried on, with what may be changed about it.
+fn resumed<S: Sizes>(found: &Found, args: &args::Train) -> Result<Settings<S>, Fault> {
+    let mut settings: Settings<S> = found.settings()?;
+    settings.steps = args.steps.unwrap_or(settings.steps);
+    settings.save_every = args.save_every.filter(|n| *n > 0).unwrap_or(settings.save_every);
+    Ok(settings)
+}
+
+fn same_data<T: Task>(found: &Found, task: &T) -> Outcome {
+    let source = task.source();
+    if found.hash == folder::hash(source) {
         return Ok(());
     }
-    let fault = Fault::usage("E919", format!("the run learned another text than {}", corpus.name));
-    Err(match &found.text {
+    let fault = Fault::usage("E919", format!("the run learned other data than {}", source.name));
+    Err(match &found.source {
         Some(path) => fault.note(format!("its text was `{}`", path.display())).help("give that text with --text"),
-        None => fault.note("its text was the demo's of another build of fulgurite"),
+        None => fault.note("its data were those of another build of fulgurite"),
     })
 }
 
-/// How samples begin: as asked, else with a line break.
-fn prompt(wanted: Option<&str>, text: &Text) -> Result<Vec<i64>, Fault> {
-    let Some(wanted) = wanted else { return Ok(text.encode("\n").unwrap_or_default()) };
-    text.encode(wanted).ok_or_else(|| {
-        let strange = wanted.chars().find(|c| text.encode(&c.to_string()).is_none()).unwrap_or_default();
-        Fault::usage("E914", format!("`--prompt` has the character {strange:?}, which the text has not"))
-    })
+/// How many numbers are learned.
+fn parameters<M: Tree>(model: &M) -> usize {
+    tree::flatten(model).leaves().iter().map(|t| t.numel().len()).sum()
 }
 
 /// Tries to write where a result will go, before an hour is spent on it. An existing file stays as it is.
@@ -145,44 +174,23 @@ fn writable(path: &Path) -> Outcome {
     Ok(())
 }
 
-fn introduce(ui: &Ui, s: &Settings, text: &Text, corpus: &Corpus, parameters: usize, threads: usize, done: u64) {
-    if ui.mode() == Mode::Json {
-        ui.object(&json!({
-            "v": 1, "event": "start", "settings": s.json(), "parameters": parameters, "text": corpus.name,
-            "characters": text.len(), "symbols": text.symbols(), "threads": threads, "step": done,
-        }));
-    }
-    let (depth, heads, width, context) = (s.depth, s.heads, s.width, s.context);
-    let count = format::count(parameters as f64);
-    ui.status(
-        "Model",
-        &format!("{depth} blocks · {heads} heads · {width} wide · {count} parameters · context {context}"),
-    );
-    let (size, symbols, share) = (format::bytes(corpus.text.len()), text.symbols(), text.training_share() * 100.0);
-    let name = &corpus.name;
-    ui.status("Data", &format!("{name}, {size}, {symbols} symbols · {share:.0} % for training · seed {}", s.seed));
-    if done > 0 {
-        ui.status("Resumed", &format!("after step {done} of {} · {threads} threads", s.steps));
-    }
-}
-
 /// What the compiler makes of the demo's training step: it is compiled and run once.
 ///
 /// # Errors
 /// What the model reports.
 pub(crate) fn stages() -> Result<Vec<Stage>, Fault> {
-    let settings = Settings::default();
-    let text = Text::new(&Corpus::read(None)?.text)?;
+    let settings = Characters::defaults();
+    let task = Characters::demo()?;
     let mut key = Key::new(settings.seed);
-    let mut state = model::learner(&mut key, &settings, text.symbols());
-    let (x, y) = text.batch(key.next(), settings.batch, settings.context);
-    let step = model::compiled_step(settings.clip).keep_traces();
+    let mut state = run::learner(task.model(&mut key, &settings), &settings);
+    let (x, y) = task.batch(key.next(), &settings);
+    let step = run::compiled_step::<Characters>(settings.clip).keep_traces();
     step.update(&mut state, (x, y, settings.lr.into()))?;
     Ok(step.stages())
 }
 
-fn plot(path: &Path, title: &str, history: &History) -> Outcome {
+fn plot<T: Task>(path: &Path, title: &str, history: &History, task: &T) -> Outcome {
     let curve = |name, points| Series { name, points };
     let series = [curve("train", history.training(400)), curve("validation", history.validation().clone())];
-    chart::write(path, title, &series)
+    chart::write(path, title, &series, &task.gallery())
 }

@@ -1,40 +1,35 @@
-//! The loop: batch, step, measure, now and then validate, sample, save.
+//! The loop: batch, step, measure, now and then validate, show, save. It knows no task.
 
-use super::folder::{Folder, Run};
+use super::folder::{Folder, Learner};
 use super::metrics::{History, Log, Speed, Step};
-use super::model::{self, Gpt, Learner};
-use super::sample::Writer;
 use super::settings::{PROBE, Settings};
 use super::show::Show;
 use super::stop::Stop;
+use super::task::Task;
 use crate::fault::Fault;
 use crate::ui::format::seconds;
+use fulgurite::Jit;
 use fulgurite::jit::Stage;
+use fulgurite::optim::{AdamW, clip};
 use fulgurite::prelude::*;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// Batches of a validation.
-const BATCHES: usize = 8;
-/// Characters of a sample on the way, and at the end.
-const SAMPLE: (usize, usize) = (120, 400);
 /// The share of `--seconds` that goes to steps; the rest is for validation, samples and checkpoints.
 const FOR_STEPS: f64 = 0.93;
 /// How far the first loss may be from that of even odds, in nats.
 const EVEN: f64 = 0.3;
 
 /// Everything that a run works with.
-pub struct Training<'a> {
-    /// The text.
-    pub text: &'a Text,
-    /// How samples begin.
-    pub prompt: Vec<i64>,
-    /// What checkpoints say.
-    pub run: Run,
+pub struct Training<'a, T: Task> {
+    /// What is learned from what.
+    pub task: &'a mut T,
+    /// The numbers of the run.
+    pub settings: Settings<T::Sizes>,
     /// Where files go.
     pub folder: Folder,
     /// What is learned.
-    pub learner: Learner,
+    pub learner: Learner<T::Model>,
     /// The key of the next batch.
     pub key: Key,
     /// Steps done.
@@ -55,27 +50,42 @@ pub struct Ended {
     pub seconds: f64,
 }
 
-impl Training<'_> {
+/// The beginning of a run: a model, and the optimiser that remembers nothing yet.
+pub fn learner<M: Tree, S>(model: M, settings: &Settings<S>) -> Learner<M> {
+    let optimiser = AdamW::new(&model).betas(0.9, 0.99).decay(settings.decay);
+    (model, optimiser)
+}
+
+/// The function of one training step: from what is learned and (batch, its answers, learning rate) to what is learned
+/// then and (loss before the step, length of the gradient). `limit` shortens longer gradients.
+#[allow(clippy::type_complexity)] // a name for this tuple of tuples would hide it
+pub fn compiled_step<T: Task>(
+    limit: f64,
+) -> Jit<impl Fn(Learner<T::Model>, (Tensor, Tensor, Tensor)) -> (Learner<T::Model>, (Tensor, Tensor))> {
+    let step = move |(model, optimiser): Learner<T::Model>, (x, y, lr): (Tensor, Tensor, Tensor)| {
+        let (loss, grads) = value_and_grad(&model, |m| T::loss(m, &x, &y));
+        let (grads, norm) = clip(&grads, limit);
+        (optimiser.step(model, grads, lr), (loss, norm))
+    };
+    jit(step).named("train_step")
+}
+
+impl<T: Task> Training<'_, T> {
     /// Trains until the last step, or until `stop` says so. Either way the state is saved.
     ///
     /// # Errors
     /// E918: the loss is not finite. E913, E904: a file can't be written. What the step reports.
     pub fn go(mut self, show: &mut Show, stop: &Stop, log: &mut Log, mut history: History) -> Result<Ended, Fault> {
         let start = Instant::now();
-        let step = model::compiled_step(self.run.settings.clip).keep_traces();
-        let loss = jit(|model: Gpt, x: Tensor, y: Tensor| model.loss(&x, &y));
-        let logits = jit(|model: Gpt, x: Tensor| model.logits(&x));
-        let Settings { batch, context, seed, .. } = self.run.settings;
-        let validation = self.text.validation(batch, context, BATCHES);
-        let mut writer = Writer::new(|model, x| logits.call((model, x)), context, seed);
+        let step = compiled_step::<T>(self.settings.clip).keep_traces();
         let mut speed = Speed::default();
         let (mut saved, mut compiling) = (None, true);
         while !self.finished() && !stop.asked() {
             let before = Instant::now();
-            let lr = self.run.settings.lr(self.done);
+            let lr = self.settings.lr(self.done);
             // a step that fails must leave the key of its batch
             let mut key = self.key.clone();
-            let (x, y) = self.text.batch(key.next(), batch, context);
+            let (x, y) = self.task.batch(key.next(), &self.settings);
             let (loss_before, norm) = step.update(&mut self.learner, (x, y, lr.into()))?;
             let (value, norm) = (f64::from(loss_before.item::<f32>()?), f64::from(norm.item::<f32>()?));
             if !value.is_finite() || !norm.is_finite() {
@@ -96,23 +106,16 @@ impl Training<'_> {
             history.step(&measured);
             self.plan(start.elapsed(), &speed, false, show);
             show.step(&measured, &history, &speed);
-            let settings = &self.run.settings;
             let last = self.finished();
-            if last || due(self.done, settings.check_every) {
-                let val = mean(validation.iter().map(|(x, y)| {
-                    let loss = loss.call((self.learner.0.clone(), x.clone(), y.clone()))?;
-                    Ok(f64::from(loss.item::<f32>()?))
-                }))?;
-                if let Some(val) = val {
-                    history.check(self.done, val);
-                    log.check(self.done, val)?;
-                    show.check(self.done, val);
+            if last || due(self.done, self.settings.check_every) {
+                if let Some(check) = self.task.examine(&self.learner.0)? {
+                    history.check(self.done, check);
+                    log.check(self.done, check)?;
+                    show.check(self.done, check);
                 }
-                let length = if last { SAMPLE.1 } else { SAMPLE.0 };
-                let written = writer.write(&self.learner.0, &self.prompt, length, self.done)?;
-                show.sample(self.done, &self.text.decode(&[self.prompt.clone(), written].concat()));
+                self.task.exhibit(&self.learner.0, self.done, last, show)?;
             }
-            if !last && due(self.done, settings.save_every) {
+            if !last && due(self.done, self.settings.save_every) {
                 saved = Some(self.save(show, false)?);
             }
             if self.seconds.is_some_and(|s| start.elapsed().as_secs_f64() > 1.2 * s + 2.0) && !last {
@@ -137,38 +140,37 @@ impl Training<'_> {
     }
 
     fn finished(&self) -> bool {
-        let steps = self.run.settings.steps;
+        let steps = self.settings.steps;
         steps > 0 && self.done >= steps
     }
 
     /// Decides how many steps `--seconds` has room for, once their speed is known, or now.
     fn plan(&mut self, elapsed: Duration, speed: &Speed, now: bool, show: &mut Show) {
-        let settings = &self.run.settings;
         let Some(seconds) = self.seconds else { return };
         let each = speed.median().unwrap_or(0.1);
         let known = now || self.done >= PROBE || elapsed.as_secs_f64() > seconds;
-        if settings.steps > 0 || !known {
+        if self.settings.steps > 0 || !known {
             return;
         }
         let left = (seconds * FOR_STEPS - elapsed.as_secs_f64()).max(0.0);
         let steps = self.done + (left / each.max(1e-9)) as u64;
-        self.run.settings = settings.clone().lasting(steps);
-        show.lasting(self.run.settings.steps);
+        self.settings = self.settings.clone().lasting(steps);
+        show.lasting(self.settings.steps);
     }
 
     fn save(&self, show: &Show, last: bool) -> Result<PathBuf, Fault> {
-        let path = self.folder.save(&self.learner, &self.key, self.done, &self.run)?;
+        let path = self.folder.save(&self.learner, &self.key, self.done, &*self.task, &self.settings)?;
         show.saved(self.done, &path, last);
         Ok(path)
     }
 
-    /// A model that knows nothing gives every symbol the same chance; another first loss is a wrong start.
+    /// A model that knows nothing gives every outcome the same chance; another first loss is a wrong start.
     fn even_odds(&self, loss: f64, show: &Show) {
-        let expected = (self.text.symbols() as f64).ln();
+        let outcomes = self.task.outcomes();
+        let expected = (outcomes as f64).ln();
         if (loss - expected).abs() > EVEN {
-            let symbols = self.text.symbols();
             show.warn(&format!(
-                "the first loss is {loss:.2}; even odds among {symbols} symbols would be {expected:.2}"
+                "the first loss is {loss:.2}; even odds among {outcomes} outcomes would be {expected:.2}"
             ));
         }
     }
@@ -176,7 +178,7 @@ impl Training<'_> {
     fn diverged(&self, loss: f64, norm: f64, saved: Option<&PathBuf>) -> Fault {
         let step = self.done + 1;
         let fault = Fault::failed("E918", format!("the loss of step {step} is {loss}"))
-            .note(format!("|g| is {norm}, the learning rate {:.1e}", self.run.settings.lr(self.done)))
+            .note(format!("|g| is {norm}, the learning rate {:.1e}", self.settings.lr(self.done)))
             .help("a smaller --lr");
         match saved {
             Some(path) => fault.note(format!("the last whole state is {}", path.display())),
@@ -187,13 +189,4 @@ impl Training<'_> {
 
 fn due(step: u64, every: u64) -> bool {
     every > 0 && step.is_multiple_of(every)
-}
-
-fn mean(values: impl Iterator<Item = fulgurite::Result<f64>>) -> fulgurite::Result<Option<f64>> {
-    let (mut sum, mut n) = (0.0, 0usize);
-    for value in values {
-        sum += value?;
-        n += 1;
-    }
-    Ok((n > 0).then(|| sum / n as f64))
 }

@@ -3,24 +3,19 @@
 
 use crate::args;
 use crate::fault::Fault;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The numbers of a run.
+/// The numbers of a run of a task whose model has the sizes `S`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Settings {
+pub struct Settings<S> {
     /// Where random numbers start.
     pub seed: u64,
-    /// Blocks.
-    pub depth: usize,
-    /// Numbers that stand for a character.
-    pub width: usize,
-    /// Attention heads.
-    pub heads: usize,
-    /// Characters that the model looks back.
-    pub context: usize,
-    /// Pieces of text a step.
+    /// The sizes of the model.
+    pub model: S,
+    /// Examples a step.
     pub batch: usize,
     /// Steps in all; 0 while `seconds` has yet to decide.
     pub steps: u64,
@@ -41,22 +36,15 @@ pub struct Settings {
     pub save_every: u64,
 }
 
-/// The demo: 0.8 M parameters, about a minute on two cores.
-const DEFAULTS: Settings = Settings {
-    seed: 1337,
-    depth: 4,
-    width: 128,
-    heads: 4,
-    context: 64,
-    batch: 32,
-    steps: 600,
-    warmup: 50,
-    lr: 3e-3,
-    clip: 1.0,
-    decay: 0.1,
-    check_every: 0,
-    save_every: 0,
-};
+/// The sizes of a model.
+pub trait Sizes: Clone + PartialEq + std::fmt::Debug + Serialize + DeserializeOwned {
+    /// Refuses sizes that can't be, or whose run needs more memory than machines have.
+    ///
+    /// # Errors
+    /// E914: which one.
+    fn check(&self, batch: usize) -> Result<(), Fault>;
+}
+
 /// The learning rate falls to this share of its largest value.
 const FLOOR: f64 = 0.05;
 /// Steps after which `--seconds` knows how fast they are. The rate does not depend on the length before that, so the run
@@ -64,26 +52,18 @@ const FLOOR: f64 = 0.05;
 pub const PROBE: u64 = 20;
 /// A size beyond this is a slip of the keyboard.
 const LARGEST: usize = 1 << 20;
+/// Numbers that a run may keep in memory at once.
+const MOST: f64 = 4e9;
 
-impl Default for Settings {
-    fn default() -> Settings {
-        DEFAULTS.lasting(DEFAULTS.steps)
-    }
-}
-
-impl Settings {
-    /// The demo with what the command line says otherwise.
+impl<S: Sizes> Settings<S> {
+    /// The defaults with what the command line says otherwise; `model` is decided by the task.
     ///
     /// # Errors
     /// E914: a number that can't be.
-    pub fn new(a: &args::Train) -> Result<Settings, Fault> {
-        let d = DEFAULTS;
+    pub fn new(a: &args::Train, model: S, d: Settings<S>) -> Result<Settings<S>, Fault> {
         let settings = Settings {
             seed: a.seed,
-            depth: size("--depth", a.depth, d.depth)?,
-            width: size("--width", a.width, d.width)?,
-            heads: size("--heads", a.heads, d.heads)?,
-            context: size("--context", a.context, d.context)?,
+            model,
             batch: size("--batch", a.batch, d.batch)?,
             steps: a.steps.unwrap_or(if a.seconds.is_some() { 0 } else { d.steps }),
             lr: positive("--lr", a.lr, d.lr)?,
@@ -96,26 +76,12 @@ impl Settings {
             return Err(wrong("--steps", "0", "at least 1"));
         }
         positive("--seconds", a.seconds, 1.0)?;
-        settings.fitting()
-    }
-
-    fn fitting(self) -> Result<Settings, Fault> {
-        let (width, heads) = (self.width, self.heads);
-        if !width.is_multiple_of(heads) {
-            let claim = format!("a width of {width} can't be split among {heads} heads");
-            return Err(Fault::usage("E914", claim).help("make --width a multiple of --heads"));
-        }
-        let numbers = [width, width, self.depth, 12].iter().map(|n| *n as f64).product::<f64>()
-            + (self.batch * self.context * width) as f64 * (self.depth * 40) as f64;
-        if numbers > 4e9 {
-            let claim = format!("this run would need about {:.0} GB of memory", numbers * 4e-9);
-            return Err(Fault::usage("E914", claim).help("smaller --width, --depth, --batch or --context"));
-        }
-        Ok(self)
+        settings.model.check(settings.batch)?;
+        Ok(settings)
     }
 
     /// Sets the length, and what follows from it.
-    pub fn lasting(mut self, steps: u64) -> Settings {
+    pub fn lasting(mut self, steps: u64) -> Settings<S> {
         self.steps = steps.max(1);
         self.check_every = (self.steps / 10).max(1);
         if self.save_every == 0 {
@@ -143,16 +109,15 @@ impl Settings {
     ///
     /// # Errors
     /// E919: something is missing, not a number, or not possible.
-    pub fn from_json(value: Value) -> Result<Settings, Fault> {
-        let s: Settings = serde_json::from_value(value)
+    pub fn from_json(value: Value) -> Result<Settings<S>, Fault> {
+        let s: Settings<S> = serde_json::from_value(value)
             .map_err(|e| Fault::usage("E919", "the run's settings can't be read").note(e.to_string()))?;
-        let sizes = [s.depth, s.width, s.heads, s.context, s.batch];
         let counts = [s.steps, s.check_every, s.save_every];
-        let sound = sizes.iter().all(|n| (1..=LARGEST).contains(n)) && counts.iter().all(|n| *n > 0);
-        if !sound || [s.lr, s.clip].iter().any(|x| *x <= 0.0) || s.decay < 0.0 {
+        let sound = (1..=LARGEST).contains(&s.batch) && counts.iter().all(|n| *n > 0);
+        if !sound || [s.lr, s.clip].iter().any(|x| *x <= 0.0) || s.decay < 0.0 || s.model.check(s.batch).is_err() {
             return Err(Fault::usage("E919", "the run's settings are out of range"));
         }
-        s.fitting()
+        Ok(s)
     }
 }
 
@@ -172,11 +137,27 @@ mod exact {
     }
 }
 
-fn size(name: &str, given: Option<usize>, default: usize) -> Result<usize, Fault> {
+/// A size that was given, or the default.
+///
+/// # Errors
+/// E914: 0, or a slip of the keyboard.
+pub fn size(name: &str, given: Option<usize>, default: usize) -> Result<usize, Fault> {
     match given.unwrap_or(default) {
         n if (1..=LARGEST).contains(&n) => Ok(n),
         n => Err(wrong(name, &n.to_string(), &format!("1 to {LARGEST}"))),
     }
+}
+
+/// Refuses a run that keeps more numbers than memory has.
+///
+/// # Errors
+/// E914: it does; `help` says what to make smaller.
+pub fn affordable(numbers: f64, help: &str) -> Result<(), Fault> {
+    if numbers > MOST {
+        let claim = format!("this run would need about {:.0} GB of memory", numbers * 4e-9);
+        return Err(Fault::usage("E914", claim).help(help));
+    }
+    Ok(())
 }
 
 fn positive(name: &str, given: Option<f64>, default: f64) -> Result<f64, Fault> {
@@ -192,22 +173,20 @@ fn wrong(name: &str, given: &str, can: &str) -> Fault {
 
 #[cfg(test)]
 mod tests {
+    use super::super::task::Task;
+    use super::super::text::{Characters, GptSizes};
     use super::*;
-    use crate::args::{Cli, Command};
-    use clap::Parser;
 
-    fn of(line: &str) -> Result<Settings, Fault> {
-        let words = ["fulgurite", "train"].into_iter().chain(line.split_whitespace());
-        match Cli::try_parse_from(words).expect("parses").command {
-            Some(Command::Train(train)) => Settings::new(&train),
-            _ => unreachable!("train was asked for"),
-        }
+    fn of(line: &str) -> Result<Settings<GptSizes>, Fault> {
+        let train = crate::args::tests::train(line).expect("parses");
+        Settings::new(&train, Characters::sizes(&train)?, Characters::defaults())
     }
 
     #[test]
     fn options_replace_defaults() {
         let s = of("--steps 30 --width 32 --heads 2 --lr 0.001").expect("sound");
-        assert_eq!((s.steps, s.width, s.heads, s.lr, s.depth), (30, 32, 2, 0.001, DEFAULTS.depth));
+        let depth = Characters::defaults().model.depth;
+        assert_eq!((s.steps, s.model.width, s.model.heads, s.lr, s.model.depth), (30, 32, 2, 0.001, depth));
         assert_eq!(of("--seconds 5").expect("sound").steps, 0);
     }
 
@@ -247,7 +226,7 @@ mod tests {
             &text.replace("0.30000000000000004", "nan"),
         ] {
             let value = serde_json::from_str(hostile).expect("JSON");
-            assert!(Settings::from_json(value).is_err(), "{hostile}");
+            assert!(Settings::<GptSizes>::from_json(value).is_err(), "{hostile}");
         }
     }
 

@@ -2,9 +2,11 @@
 
 use super::metrics::{History, Speed, Step};
 use super::settings::Settings;
+use super::task::{Check, Task, Unit};
 use crate::ui::live::{Live, bar};
+use crate::ui::picture::{self, Picture};
 use crate::ui::{Ink, Mode, Ui, curve, format};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::path::Path;
 
 /// Rows of the curve while the run goes, and at its end.
@@ -19,13 +21,18 @@ pub struct Show<'a> {
     /// How often a log gets a line, if that was said.
     every: Option<u64>,
     steps: u64,
-    tokens: usize,
+    /// What a step works on, and how many of these.
+    unit: Unit,
+    units: usize,
+    /// What losses are counted in.
+    loss: &'static str,
 }
 
 impl<'a> Show<'a> {
-    /// For a run of these settings; `every` is how often a log gets a line (default: a hundred times in the run).
-    pub fn new(ui: &'a Ui, settings: &Settings, every: Option<u64>) -> Show<'a> {
-        Show { ui, live: Live::new(ui), every, steps: settings.steps, tokens: settings.batch * settings.context }
+    /// For a run of these settings whose steps work on `units` examples; `every` is how often a log gets a line
+    /// (default: a hundred times in the run).
+    pub fn new<T: Task>(ui: &'a Ui, settings: &Settings<T::Sizes>, every: Option<u64>, units: usize) -> Show<'a> {
+        Show { ui, live: Live::new(ui), every, steps: settings.steps, unit: T::UNIT, units, loss: T::LOSS }
     }
 
     /// The number of steps was decided.
@@ -54,29 +61,49 @@ impl<'a> Show<'a> {
             Mode::Pretty => {}
             Mode::Plain if step.step.is_multiple_of(self.log_every()) || step.step == 1 || last => {
                 let val = history.last_check().map_or_else(String::new, |v| format!(" val={v:.4}"));
+                let right = history.accuracy().map_or_else(String::new, |a| format!(" accuracy={a:.4}"));
                 self.ui.result(&format!(
-                    "step={} loss={:.4}{val} norm={:.3} lr={} ms={:.1} tok_s={:.0}",
+                    "step={} loss={:.4}{val}{right} norm={:.3} lr={} ms={:.1} {}={:.0}",
                     step.step,
                     step.loss,
                     step.norm,
                     format::scientific(step.lr),
                     step.seconds * 1e3,
-                    self.tokens as f64 / step.seconds
+                    self.unit.key,
+                    self.units as f64 / step.seconds
                 ));
             }
             Mode::Plain => {}
             Mode::Json => self.ui.object(&json!({
                 "v": 1, "event": "step", "step": step.step, "of": self.steps, "loss": step.loss, "norm": step.norm,
-                "lr": step.lr, "ms": step.seconds * 1e3, "tok_s": self.tokens as f64 / step.seconds,
+                "lr": step.lr, "ms": step.seconds * 1e3, (self.unit.key): self.units as f64 / step.seconds,
                 "left_s": speed.seconds().map(|s| s * self.left(step) as f64),
             })),
         }
     }
 
-    /// The validation loss was measured. In a log the next line of a step has it.
-    pub fn check(&self, step: u64, val: f64) {
+    /// A validation was done. In a log the next line of a step has it.
+    pub fn check(&self, step: u64, check: Check) {
         if self.ui.mode() == Mode::Json {
-            self.ui.object(&json!({"v": 1, "event": "check", "step": step, "val": val}));
+            let mut event = json!({"v": 1, "event": "check", "step": step, "val": check.loss});
+            if let Some(accuracy) = check.accuracy {
+                event["accuracy"] = accuracy.into();
+            }
+            self.ui.object(&event);
+        }
+    }
+
+    /// What the model got wrong, for eyes and for programs.
+    pub fn wrong(&self, step: u64, title: &str, pictures: &[Picture], objects: Vec<Value>) {
+        if self.ui.mode() == Mode::Json {
+            self.ui.object(&json!({"v": 1, "event": "wrong", "step": step, "wrong": objects}));
+            return;
+        }
+        self.live.clear();
+        self.ui.result(&format!("{} {title}", self.ui.verb("wrong")));
+        let margin = MARGIN + 3;
+        for line in picture::draw(self.ui, pictures, self.ui.width().saturating_sub(margin)) {
+            self.ui.result(format!("{:margin$}{line}", "").trim_end());
         }
     }
 
@@ -108,15 +135,16 @@ impl<'a> Show<'a> {
 
     /// The last words: the curve, where it ended.
     pub fn end(&self, step: u64, history: &History, seconds: f64, checkpoint: &Path) {
-        let (val, best) = (history.last_check(), history.best());
+        let (val, best, right) = (history.last_check(), history.best(), history.accuracy());
         match self.ui.mode() {
             Mode::Json => self.ui.object(&json!({
                 "v": 1, "event": "end", "step": step, "of": self.steps, "loss": history.recent(), "val": val,
-                "best": best.map(|b| b.1), "best_step": best.map(|b| b.0), "seconds": seconds,
+                "best": best.map(|b| b.1), "best_step": best.map(|b| b.0), "accuracy": right, "seconds": seconds,
                 "checkpoint": checkpoint.display().to_string(),
             })),
             Mode::Plain => {
-                let known = [("loss", history.recent()), ("val", val), ("best", best.map(|b| b.1))];
+                let known =
+                    [("loss", history.recent()), ("val", val), ("best", best.map(|b| b.1)), ("accuracy", right)];
                 let known = known.iter().filter_map(|(name, x)| x.map(|x| format!(" {name}={x:.4}")));
                 let line = format!("end step={step}{} seconds={seconds:.1}", known.collect::<String>());
                 self.ui.result(&line);
@@ -124,8 +152,9 @@ impl<'a> Show<'a> {
             Mode::Pretty => {
                 self.live.clear();
                 self.curve(history, ROWS.1).iter().for_each(|line| self.ui.result(line));
-                let val = val.map_or_else(String::new, |v| format!(", validation loss {v:.3} nats per character"));
-                self.ui.status("Trained", &format!("{step} steps in {}{val}", format::seconds(seconds)));
+                let val = val.map_or_else(String::new, |v| format!(", validation loss {v:.3} {}", self.loss));
+                let right = right.map_or_else(String::new, |a| format!(", {} right", percent(a)));
+                self.ui.status("Trained", &format!("{step} steps in {}{val}{right}", format::seconds(seconds)));
             }
         }
     }
@@ -145,7 +174,7 @@ impl<'a> Show<'a> {
         let mut rest = vec![format!("{:3.0} %", part * 100.0)];
         if let Some(s) = speed.seconds() {
             rest.push(format!("{:.0} ms/step", s * 1e3));
-            rest.push(format!("{} tok/s", format::count(self.tokens as f64 / s)));
+            rest.push(format!("{} {}", format::count(self.units as f64 / s), self.unit.shown));
             rest.push(format!("{} left", format::seconds(s * self.left(step) as f64)));
         }
         let used = MARGIN + first[0].len() + 4 + rest.iter().map(|r| r.len() + 3).sum::<usize>();
@@ -157,6 +186,7 @@ impl<'a> Show<'a> {
         loss.extend(history.recent().map(|x| format!("train {x:.3}")));
         loss.extend(history.last_check().map(|x| format!("val {x:.3}")));
         loss.extend(history.best().map(|(at, x)| format!("best {x:.3} at {at}")));
+        loss.extend(history.accuracy().map(|a| format!("{} right", percent(a))));
         loss.push(format!("|g| {:.2}", step.norm));
         loss.push(format!("lr {}", format::scientific(step.lr)));
         let head = |verb: &str| self.ui.paint(Ink::Verb, &format!("{verb:>6}"));
@@ -182,6 +212,11 @@ impl<'a> Show<'a> {
     }
 }
 
+/// A share as people read it: `98.6 %`.
+fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
 /// As many of the parts as fit in so many columns, from the first.
 fn fit(parts: &[String], width: usize) -> String {
     let mut line = String::new();
@@ -198,18 +233,15 @@ fn fit(parts: &[String], width: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::text::Characters;
     use super::*;
     use crate::ui::Wishes;
 
     #[test]
     fn lines_fit_the_terminal() {
         let ui = Ui::new(Wishes { json: true, ..Wishes::default() });
-        let settings: Settings = serde_json::from_value(json!({
-            "seed": 1, "depth": 1, "width": 8, "heads": 1, "context": 64, "batch": 32, "steps": 2000, "warmup": 1,
-            "lr": "1", "clip": "1", "decay": "0", "check_every": 1, "save_every": 1,
-        }))
-        .expect("settings");
-        let show = Show::new(&ui, &settings, None);
+        let settings = Settings { steps: 2000, ..Characters::defaults() };
+        let show = Show::new::<Characters>(&ui, &settings, None, 32 * 64);
         let (mut history, mut speed) = (History::default(), Speed::default());
         let mut step = Step { step: 0, loss: 4.0, norm: 0.84, lr: 6e-4, seconds: 0.0412 };
         for i in 1..=400 {
@@ -217,7 +249,7 @@ mod tests {
             history.step(&step);
             speed.add(step.seconds);
         }
-        history.check(400, 2.38);
+        history.check(400, Check { loss: 2.38, accuracy: None });
         let lines = show.lines(&step, &history, &speed);
         assert_eq!(lines.len(), 2 + ROWS.0 + 1);
         assert!(lines.iter().all(|l| l.chars().count() <= ui.width()), "{lines:#?}");

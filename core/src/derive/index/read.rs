@@ -197,6 +197,10 @@ impl Reader<'_, '_> {
             Red::Sum => self.linear(&body, &inner)?,
             Red::Only => self.linear(&body, &inner)?,
             Red::Mean => {
+                if leaves_out(&body) {
+                    let what = "how many elements a mean with `else skip` is over has no form: divide a sum by it";
+                    return Err(NotDerivable::new(what).at(r.span));
+                }
                 let count = self.count(&vars, filter.as_ref())?;
                 let count = self.terms.one(&count, &Scope::default())?;
                 let mut terms = self.linear(&body, &inner)?;
@@ -450,4 +454,15 @@ fn agrees(axes: &Axes, copy: Name, original: Name) -> Res<Expr> {
     let same = make::binary(BinOp::Eq, make::name(copy), make::name(original));
     let member = make::call("member", [make::name(n.name)]);
     Ok(make::over_axes(Red::All, make::binary(BinOp::Or, member, same)))
+}
+
+/// Whether elements may be left out of the reduction whose body this is.
+fn leaves_out(body: &Expr) -> bool {
+    let mut found = false;
+    walk::visit(body, &mut |e| {
+        found |= matches!(&*e.node, Node::Access(a) if a.outside == Outside::Skip);
+        // an inner reduction leaves out its own
+        !found && !matches!(&*e.node, Node::Reduce(_))
+    });
+    found
 }

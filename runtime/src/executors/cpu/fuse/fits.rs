@@ -70,30 +70,32 @@ pub fn fits(graph: &Graph, outs: &[Out], live: &[bool]) -> bool {
     if all.len() > MAX_LOOPS || rows.is_some_and(|r| !runs_along(graph, live, r)) {
         return false;
     }
-    for (node, live) in graph.nodes.iter().zip(live) {
-        if !*live || node.dims == all || node.dims.is_empty() || is_free(&node.op) {
-            continue;
+    let real = |d: DimSet| d.iter().filter(|d| graph.sizes[*d as usize] > 1).collect::<DimSet>();
+    let cheap = |dims: DimSet| match rows {
+        // Constant along rows, and not repeated for other rows.
+        Some(r) if dims == all.minus(r) => true,
+        // Without rows, what varies over slower loops only is computed once per line: cheap beside the rest.
+        _ => {
+            let repeated = size(all) / size(dims).max(1);
+            let few = size(dims) * 16 <= size(all);
+            few && repeated >= 16 && constant_along_lines(graph, outs, dims, all, rows)
         }
-        match rows {
-            // Constant along rows, and not repeated for other rows.
-            Some(r) if node.dims == all.minus(r) => {}
-            // A reduction that ends here reads what is there anyway.
-            _ if matches!(node.op, Op::Reduce { .. }) => {}
-            // Without rows, what varies over slower loops only is computed once per line: cheap beside the rest.
-            _ => {
-                let repeated = size(all) / size(node.dims).max(1);
-                let few = size(node.dims) * 16 <= size(all);
-                if !(few
-                    && (16..=usize::MAX).contains(&repeated)
-                    && constant_along_lines(graph, outs, node.dims, all, rows))
-                {
-                    return false;
-                }
-            }
+    };
+    for (node, live) in graph.nodes.iter().zip(live) {
+        let once = node.dims == all || node.dims.is_empty() || is_free(&node.op);
+        // A reduction that ends here reads what is there anyway.
+        if *live && !once && !matches!(node.op, Op::Reduce { .. }) && !cheap(node.dims) {
+            return false;
+        }
+    }
+    // A copy is free where it is read, not where it is stored: loops that are not its own would store it again.
+    for out in outs.iter().filter(|o| matches!(o.place, Place::Axes(_)) && is_copy(graph, o.node)) {
+        let own = out_dims(graph, out);
+        if real(own) != real(all) && !cheap(own) {
+            return false;
         }
     }
     // What adds up is added once for every run of the loops: more loops than its own would add it again.
-    let real = |d: DimSet| d.iter().filter(|d| graph.sizes[*d as usize] > 1).collect::<DimSet>();
     let again = |o: &Out| matches!(o.place, Place::Scatter { .. }) && real(out_dims(graph, o)) != real(all);
     if outs.iter().any(again) {
         return false;
@@ -153,6 +155,15 @@ fn constant_along_lines(graph: &Graph, outs: &[Out], dims: DimSet, all: DimSet, 
 /// Operations that cost nothing where they are repeated: they are addresses, constants, or a conversion on load.
 fn is_free(op: &Op) -> bool {
     matches!(op, Op::Const(_) | Op::Index(_) | Op::Test { .. } | Op::Load(_) | Op::Cast(_) | Op::Round(..))
+}
+
+/// Whether a result is what was loaded, at most converted.
+fn is_copy(graph: &Graph, node: NodeId) -> bool {
+    match &graph.node(node).op {
+        Op::Load(_) => true,
+        Op::Cast(from) | Op::Round(from, ..) => is_copy(graph, *from),
+        _ => false,
+    }
 }
 
 /// The loops over which a result is stored.

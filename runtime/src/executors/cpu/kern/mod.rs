@@ -25,6 +25,20 @@ pub enum Isa {
 }
 
 impl Isa {
+    /// Its name in `FULGURITE_ISA`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Isa::Baseline => "baseline",
+            Isa::Avx2 => "avx2",
+            Isa::Avx512 => "avx512",
+        }
+    }
+
+    /// The best one that this CPU has, whatever is asked.
+    pub fn detected() -> Isa {
+        detect()
+    }
+
     /// The best one that this CPU has (`FULGURITE_ISA=baseline|avx2` lowers it, for tests).
     pub fn here() -> Isa {
         static HERE: OnceLock<Isa> = OnceLock::new();

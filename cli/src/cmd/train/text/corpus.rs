@@ -1,5 +1,6 @@
 //! The text to learn: a file, or what is embedded in the program.
 
+use crate::cmd::train::task::{Source, fnv};
 use crate::fault::Fault;
 use std::path::Path;
 
@@ -8,15 +9,13 @@ const DEMO: &str = include_str!(concat!(env!("OUT_DIR"), "/demo.txt"));
 /// Longer files are refused: the text is kept in memory.
 const LONGEST: u64 = 1 << 30;
 
-/// A text and how to speak of it.
+/// A text and where it is from.
 #[derive(Clone, Debug)]
 pub struct Corpus {
     /// The text.
     pub text: String,
-    /// Its name in the first lines of a run.
-    pub name: String,
-    /// Bits that another text would not have.
-    pub hash: u64,
+    /// Where it is from.
+    pub source: Source,
 }
 
 impl Corpus {
@@ -26,7 +25,8 @@ impl Corpus {
     /// E910: the file can't be read. E911: it is no text, or empty.
     pub fn read(path: Option<&Path>) -> Result<Corpus, Fault> {
         let Some(path) = path else {
-            return Ok(Corpus::new(DEMO.to_owned(), "the operator database and its documentation".to_owned()));
+            let name = "the operator database and its documentation".to_owned();
+            return Ok(Corpus::new(DEMO.to_owned(), name, None));
         };
         let shown = path.display();
         let unreadable = |e| Fault::unreadable(path, &e);
@@ -43,7 +43,7 @@ impl Corpus {
             return Err(Fault::usage("E911", format!("`{shown}` is empty")));
         }
         match String::from_utf8(bytes) {
-            Ok(text) => Ok(Corpus::new(text, shown.to_string())),
+            Ok(text) => Ok(Corpus::new(text, shown.to_string(), Some(path))),
             Err(e) => {
                 let at = e.utf8_error().valid_up_to();
                 let byte = e.as_bytes().get(at).copied().unwrap_or_default();
@@ -55,15 +55,10 @@ impl Corpus {
         }
     }
 
-    fn new(text: String, name: String) -> Corpus {
+    fn new(text: String, name: String, path: Option<&Path>) -> Corpus {
         let hash = fnv(text.as_bytes());
-        Corpus { text, name, hash }
+        Corpus { text, source: Source { path: path.map(Path::to_owned), name, hash } }
     }
-}
-
-/// FNV-1a: not for secrets, only to notice another text.
-fn fnv(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x0100_0000_01b3))
 }
 
 #[cfg(test)]
@@ -88,6 +83,6 @@ mod tests {
     fn the_demo_is_a_text() {
         let demo = Corpus::read(None).expect("embedded");
         assert!(demo.text.len() > 10_000);
-        assert_eq!(demo.hash, fnv(demo.text.as_bytes()));
+        assert_eq!(demo.source.hash, fnv(demo.text.as_bytes()));
     }
 }

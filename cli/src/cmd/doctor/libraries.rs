@@ -1,0 +1,146 @@
+//! Whether the libraries of a CUDA executor could be loaded: looked for where the loader looks, and not loaded. Loading
+//! runs code of theirs, which safe Rust can't vouch for.
+
+use super::{Finding, Verdict, finding};
+use serde_json::json;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Where distributions, containers and the toolkit put them.
+const USUAL: &[&str] = &[
+    "/lib/x86_64-linux-gnu",
+    "/usr/lib/x86_64-linux-gnu",
+    "/lib/aarch64-linux-gnu",
+    "/usr/lib/aarch64-linux-gnu",
+    "/lib64",
+    "/usr/lib64",
+    "/lib",
+    "/usr/lib",
+    "/usr/local/lib",
+    "/usr/local/nvidia/lib64",
+    "/usr/lib/wsl/lib",
+    "/opt/cuda/lib64",
+];
+/// No executor runs CUDA yet, whatever is found.
+const UNUSED: &str = "no executor of fulgurite runs CUDA yet; the processor does all";
+
+/// The driver.
+pub fn driver() -> Finding {
+    let version = fs::read_to_string("/proc/driver/nvidia/version").ok();
+    let version = version.as_deref().and_then(|text| text.lines().next()).map(|line| line.trim().to_owned());
+    let device = Path::new("/dev/nvidiactl").exists();
+    let found = search("libcuda.so.1");
+    let (verdict, text) = match (&found, device) {
+        (Some(path), true) => (Verdict::Fine, format!("libcuda.so.1 found at {}", path.display())),
+        (Some(path), false) => {
+            (Verdict::Note, format!("libcuda.so.1 found at {}, and no device (/dev/nvidiactl)", path.display()))
+        }
+        (None, true) => (Verdict::Note, "a device, and no libcuda.so.1: the driver's library is missing".to_owned()),
+        (None, false) => (Verdict::Fine, "none on this machine (no libcuda.so.1, no /dev/nvidiactl)".to_owned()),
+    };
+    let value = json!({"library": found, "device": device, "version": version});
+    finding("CUDA driver", verdict, text, format!("{UNUSED}. {}", searched()), value)
+}
+
+/// The compiler of CUDA C at run time.
+pub fn nvrtc() -> Finding {
+    let names = ["libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2"];
+    let found = names.iter().find_map(|name| search(name));
+    let text = match &found {
+        Some(path) => format!("found at {}", path.display()),
+        None => format!("none on this machine (looked for {})", names.join(", ")),
+    };
+    finding("NVRTC", Verdict::Fine, text, format!("{UNUSED}. {}", searched()), json!({"library": found}))
+}
+
+fn searched() -> String {
+    format!("Searched: LD_LIBRARY_PATH, CUDA_HOME, /etc/ld.so.cache, /usr/local/cuda*, {}", USUAL.join(", "))
+}
+
+/// The first file of this name in the order of the loader: what the user says, the cache, the usual folders.
+fn search(name: &str) -> Option<PathBuf> {
+    let said = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+    let homes = ["CUDA_HOME", "CUDA_PATH"].iter().filter_map(std::env::var_os).map(PathBuf::from);
+    let folders = std::env::split_paths(&said).filter(|p| !p.as_os_str().is_empty());
+    let early = folders.chain(homes.flat_map(|home| [home.join("lib64"), home.join("lib")]));
+    let cached = fs::read("/etc/ld.so.cache").ok().and_then(|cache| cached(&cache, name));
+    let late = USUAL.iter().map(PathBuf::from).chain(toolkits());
+    let there = |folder: PathBuf| Some(folder.join(name)).filter(|path| path.is_file());
+    early.into_iter().find_map(there).or(cached.filter(|p| p.is_file())).or_else(|| late.into_iter().find_map(there))
+}
+
+/// `/usr/local/cuda`, `/usr/local/cuda-12.4`, in the order of their names.
+fn toolkits() -> Vec<PathBuf> {
+    let entries = fs::read_dir("/usr/local").into_iter().flatten().flatten();
+    let cuda = entries.filter(|e| e.file_name().to_string_lossy().starts_with("cuda"));
+    let mut found: Vec<PathBuf> =
+        cuda.flat_map(|e| [e.path().join("lib64"), e.path().join("targets/x86_64-linux/lib")]).collect();
+    found.sort();
+    found
+}
+
+/// What glibc's cache begins with, and the sizes of its head and of an entry (sysdeps/generic/dl-cache.h).
+const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
+const HEAD: usize = 48;
+const ENTRY: usize = 24;
+
+/// The path that the loader's cache has for a name. The old format has the new one behind it.
+fn cached(cache: &[u8], name: &str) -> Option<PathBuf> {
+    let start = cache.windows(MAGIC.len()).position(|w| w == MAGIC)?;
+    let table = &cache[start..];
+    let number = |at: usize| Some(u32::from_le_bytes(table.get(at..at + 4)?.try_into().ok()?) as usize);
+    let text = |at: usize| {
+        let rest = table.get(at..)?;
+        std::str::from_utf8(&rest[..rest.iter().position(|b| *b == 0)?]).ok()
+    };
+    // an entry: flags, where its name stands, where its path does, and eight bytes more
+    let entries = (0..number(MAGIC.len())?).map_while(|i| {
+        let at = HEAD.checked_add(i.checked_mul(ENTRY)?)?;
+        Some((number(at + 4)?, number(at + 8)?))
+    });
+    let path = entries.into_iter().find_map(|(key, value)| (text(key)? == name).then(|| text(value))?);
+    path.map(PathBuf::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A cache as glibc writes it: two entries, then their texts.
+    fn cache() -> Vec<u8> {
+        let texts = b"liba.so.1\0/lib/liba.so.1\0libb.so\0/opt/libb.so\0";
+        let base = (HEAD + 2 * ENTRY) as u32;
+        let mut bytes = [MAGIC, &2u32.to_le_bytes(), &(texts.len() as u32).to_le_bytes()].concat();
+        bytes.resize(HEAD, 0);
+        for (key, value) in [(0, 10), (25, 33)] {
+            bytes.extend(3u32.to_le_bytes());
+            bytes.extend((base + key).to_le_bytes());
+            bytes.extend((base + value).to_le_bytes());
+            bytes.extend([0; 12]);
+        }
+        bytes.extend(texts);
+        bytes
+    }
+
+    #[test]
+    fn the_loaders_cache_is_read() {
+        let cache = cache();
+        assert_eq!(cached(&cache, "liba.so.1"), Some("/lib/liba.so.1".into()));
+        assert_eq!(cached(&cache, "libb.so"), Some("/opt/libb.so".into()));
+        assert_eq!(cached(&cache, "libc.so"), None);
+        // behind an old table too
+        assert_eq!(cached(&[b"old table".as_slice(), &cache].concat(), "libb.so"), Some("/opt/libb.so".into()));
+    }
+
+    #[test]
+    fn broken_caches_have_nothing() {
+        let cache = cache();
+        for n in 0..cache.len() {
+            let _ = cached(&cache[..n], "libb.so");
+        }
+        let mut many = cache.clone();
+        many[MAGIC.len()..MAGIC.len() + 4].copy_from_slice(&u32::MAX.to_le_bytes());
+        assert_eq!(cached(&many, "libc.so"), None);
+        assert_eq!(cached(b"", "libb.so"), None);
+    }
+}

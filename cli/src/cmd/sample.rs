@@ -1,0 +1,103 @@
+//! `fulgurite sample`: text from a checkpoint of `train --task text`, as it is written.
+
+use super::train::folder::Found;
+use super::train::run as training;
+use super::train::settings::Settings;
+use super::train::text::model::Gpt;
+use super::train::text::sample::{Choice, Writer};
+use super::train::text::{self, GptSizes};
+use crate::args::{self, TaskName};
+use crate::fault::Fault;
+use crate::ui::{Mode, Ui, format};
+use fulgurite::prelude::*;
+use fulgurite::text::Alphabet;
+use serde_json::json;
+use std::time::Instant;
+
+/// Runs the command.
+///
+/// # Errors
+/// E901 to E905, E910, E919: there is no checkpoint that could write. E914: an option has an impossible value. What the
+/// model reports.
+pub fn run(args: &args::Sample, ui: &Ui) -> Result<u8, Fault> {
+    let choice = choice(args)?;
+    let tokens = bounded("--tokens", args.tokens, 1)?;
+    crate::threads::set(args.threads)?;
+    let (found, broken) = Found::at(&args.checkpoint)?;
+    broken.iter().for_each(|fault| ui.warn(&fault.claim));
+    if found.task != TaskName::Text {
+        let claim = format!("`{}` is a checkpoint of task `{}`: it writes no text", found.path.display(), found.task);
+        return Err(Fault::usage("E919", claim).help("train one that does: fulgurite train"));
+    }
+    let alphabet = Alphabet::of(found.note(text::ALPHABET)?);
+    let prompt = match &args.prompt {
+        Some(prompt) => text::encode(&alphabet, prompt, "the checkpoint's alphabet")?,
+        None => alphabet.encode("\n").unwrap_or_default(),
+    };
+    let settings: Settings<GptSizes> = found.settings()?;
+    let model = load(&found, &settings, alphabet.len())?;
+    let context = settings.model.context;
+    ui.status("Loaded", &format!("{}, step {}, context {context}", found.path.display(), found.step));
+
+    let mut writer = Writer::new(context, args.seed, choice);
+    let begun = args.prompt.as_deref().unwrap_or_default();
+    let start = Instant::now();
+    if ui.mode() != Mode::Json {
+        ui.piece(&shown(ui, begun));
+    }
+    let each = |token: i64| {
+        let piece = alphabet.decode(&[token]);
+        match ui.mode() {
+            Mode::Json => ui.object(&json!({"v": 1, "event": "token", "text": piece})),
+            _ => ui.piece(&shown(ui, &piece)),
+        }
+        !ui.closed()
+    };
+    let written = writer.write(&model, &prompt, tokens, 0, each)?;
+    let seconds = start.elapsed().as_secs_f64();
+    match ui.mode() {
+        Mode::Json => ui.object(&json!({
+            "v": 1, "event": "end", "prompt": begun, "text": alphabet.decode(&written), "tokens": written.len(),
+            "seconds": seconds,
+        })),
+        _ => ui.piece("\n"),
+    }
+    let rate = format::count(written.len() as f64 / seconds.max(1e-9));
+    ui.status("Wrote", &format!("{} characters in {}, {rate}/s", written.len(), format::seconds(seconds)));
+    Ok(0)
+}
+
+/// How characters are chosen.
+fn choice(args: &args::Sample) -> Result<Choice, Fault> {
+    let temperature = args.temperature;
+    if !(temperature > 0.0 && temperature.is_finite()) {
+        let claim = format!("`--temperature` is {temperature}, it must be a number above 0");
+        return Err(Fault::usage("E914", claim).help("--top-k 1 always takes the likeliest character"));
+    }
+    let top_k = args.top_k.map(|k| bounded("--top-k", k, 1)).transpose()?;
+    Ok(Choice { temperature, top_k })
+}
+
+/// A count that is at least `least`, and no slip of the keyboard.
+fn bounded(option: &str, n: usize, least: usize) -> Result<usize, Fault> {
+    /// More characters than anybody waits for.
+    const MOST: usize = 1 << 30;
+    if (least..=MOST).contains(&n) {
+        return Ok(n);
+    }
+    Err(Fault::usage("E914", format!("`{option}` is {n}, it must be {least} to {MOST}")))
+}
+
+/// The model of a checkpoint. The file holds the optimiser's memory beside it, which is read and dropped.
+fn load(found: &Found, settings: &Settings<GptSizes>, symbols: usize) -> Result<Gpt, Fault> {
+    let mut key = Key::new(settings.seed);
+    let learner = training::learner(Gpt::new(&mut key, &settings.model, symbols), settings);
+    let ((model, _), _) = found.load(learner, key)?;
+    Ok(model)
+}
+
+/// Text for whoever reads: on a terminal controls can't move the cursor.
+fn shown(ui: &Ui, text: &str) -> String {
+    let plain = |c: char| if c.is_control() && !matches!(c, '\n' | '\t') { ' ' } else { c };
+    if ui.mode() == Mode::Pretty { text.chars().map(plain).collect() } else { text.to_owned() }
+}
