@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `last(N)` | the trailing axes that the list `N` has, as negative axes |
 //! | `except(x, k)` | every axis of `x` but `k`, an axis or a list of them |
+//! | `sizes(x, axes)` | the sizes of these axes |
 //! | `part(l, a, b)`, `times(e, n)` | entries `a..b` of a list; a list of `n` times `e` |
 //! | `on(v, y, k)` | the vector `v` shaped to lie along axis `k` of `y` |
 //! | `unbroadcast(e, x)` | `e` summed to the shape of `x` |
@@ -22,6 +23,7 @@ pub const HELPERS: &[&str] = &[
     "last",
     "except",
     "part",
+    "sizes",
     "times",
     "on",
     "unbroadcast",
@@ -79,6 +81,14 @@ pub fn helper<M: Machine>(
             let k = k.as_dims().ok_or_else(|| fault("needs axes"))?;
             let named = |a: i64| k.iter().any(|k| k.value() == a || k.value() + rank == a);
             ints((0..rank).filter(|a| !named(*a)).collect())
+        }
+        ("sizes", [x, axes]) => {
+            let shape = ty(machine, x).ok_or_else(|| fault("needs a tensor"))?.shape;
+            let axes = axes.as_dims().ok_or_else(|| fault("needs axes"))?;
+            let at =
+                |d: &Dim| shape.get(if d.value() < 0 { d.value() + shape.len() as i64 } else { d.value() } as usize);
+            let sizes: Option<Vec<_>> = axes.iter().map(|d| at(d).map(|d| Value::size(*d))).collect();
+            Value::List(sizes.ok_or_else(|| fault("has an axis that is not there"))?)
         }
         ("part", [list, from, to]) => {
             let items = list.as_dims().ok_or_else(|| fault("needs a list"))?;
