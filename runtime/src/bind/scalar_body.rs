@@ -10,7 +10,7 @@ use fulgurite_core::builtins::Builtin;
 use fulgurite_core::lower::lower_with;
 use fulgurite_core::nest::{SExpr, SNode, SOp};
 use fulgurite_core::sig::Item;
-use fulgurite_core::{Name, TensorTy, Value};
+use fulgurite_core::{Name, Scalar, TensorTy, Value};
 use rustc_hash::FxHashMap;
 
 /// Binds the meaning of a pointwise line as lines of builtin-named rows, at the builder's place; gives its results.
@@ -100,8 +100,10 @@ impl Unfold<'_> {
                 self.call(&["where"], vec![c, a, b], Vec::new())?
             }
             SOp::Call(builtin, args) => {
-                let args = args.iter().map(|a| self.value(a)).collect::<Result<Vec<_>, _>>()?;
+                let mut args = args.iter().map(|a| self.value(a)).collect::<Result<Vec<_>, _>>()?;
                 let named = match builtin {
+                    // The order is an option of the row.
+                    Builtin::Polygamma => vec![(Name::new("n"), order(args.remove(0)))],
                     Builtin::DivFloor => vec![(Name::new("mode"), Value::Word(Name::new("floor")))],
                     Builtin::DivTrunc => vec![(Name::new("mode"), Value::Word(Name::new("trunc")))],
                     _ => Vec::new(),
@@ -146,6 +148,14 @@ impl Unfold<'_> {
     }
 }
 
+/// A number as a whole one, where it is.
+fn order(value: Value<ProxyId>) -> Value<ProxyId> {
+    match value {
+        Value::Num(Scalar::Float(n)) if n.fract() == 0.0 => Value::Num(Scalar::Int(n as i64)),
+        other => other,
+    }
+}
+
 /// The rows that mean a builtin, the usual name first.
 fn row_names(builtin: Builtin) -> Vec<&'static str> {
     match builtin {
@@ -157,6 +167,12 @@ fn row_names(builtin: Builtin) -> Vec<&'static str> {
         Builtin::RemFloor => vec!["remainder"],
         Builtin::RemTrunc => vec!["fmod"],
         Builtin::DivFloor | Builtin::DivTrunc => vec!["div"],
+        Builtin::Bitand => vec!["bitwise_and"],
+        Builtin::Bitor => vec!["bitwise_or"],
+        Builtin::Bitxor => vec!["bitwise_xor"],
+        Builtin::Bitnot => vec!["bitwise_not"],
+        Builtin::Shl => vec!["shift_left"],
+        Builtin::Shr => vec!["shift_right"],
         Builtin::Ln => vec!["ln", "log"],
         other => vec![other.record().name],
     }
