@@ -14,7 +14,7 @@ use super::{Machine, Value, dim_of};
 use crate::builtins::{self, Builtin};
 use crate::row::Row;
 use crate::sig::{ArgTy, Refusal};
-use crate::{DType, Dim, Name, Scalar, TensorTy};
+use crate::{Dim, Name, Scalar, TensorTy};
 
 /// Names that are helpers.
 pub const HELPERS: &[&str] = &[
