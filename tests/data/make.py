@@ -343,6 +343,162 @@ case(pl, "max_pool", {"x": halves}, {"kernel": [2, 2]}, lambda x, kernel: F.max_
 case(pl, "avg_pool", {"x": r(2, 3, 6, 5)}, {"kernel": [2, 2]}, lambda x, kernel: F.avg_pool2d(x, kernel))
 for count in [True, False]:
     case(pl, "avg_pool", {"x": r(1, 2, 7, 6)}, {"kernel": [3, 2], "stride": [2, 1], "padding": [1, 1], "count_padding": count}, lambda x, kernel, count_padding, **o: F.avg_pool2d(x, kernel, count_include_pad=count_padding, **o))
+# ---------------------------------------------------------------- special functions, more of what is pointwise
+# New sections stand at the end: the random numbers of those above stay what they are.
+sf = "special"
+special_unary = {
+    "erfcx": torch.special.erfcx, "lgamma": torch.lgamma, "digamma": torch.digamma, "i0": torch.i0,
+    "i0e": torch.special.i0e, "i1": torch.special.i1, "i1e": torch.special.i1e, "sinc": torch.sinc,
+    "entr": torch.special.entr, "ndtr": torch.special.ndtr, "log_ndtr": torch.special.log_ndtr, "logit": torch.logit,
+    "deg2rad": torch.deg2rad, "rad2deg": torch.rad2deg, "frac": torch.frac, "isposinf": torch.isposinf,
+    "isneginf": torch.isneginf, "signbit": torch.signbit, "nan_to_num": torch.nan_to_num, "celu": F.celu,
+    "selu": F.selu, "hardshrink": F.hardshrink, "softshrink": F.softshrink, "hardsigmoid": F.hardsigmoid,
+    "hardswish": F.hardswish, "softsign": F.softsign, "polygamma": lambda x: torch.polygamma(2, x),
+}
+# Where PyTorch is no model: its polygamma of order 1 has nine digits and is what rounding leaves at negative integers,
+# hardsigmoid' is 1/6 of f32, logit' outside 0..1 is NaN by decree, softsign' and log_ndtr' at infinity are 0 * inf.
+no_gradient = {"digamma", "hardsigmoid"}
+points = {"logit": [0.0, -0.0, 1.0, 0.5, nan], "polygamma": [0.0, 1.0, 0.5, -0.5, 2.5, -1.5],
+          "softsign": [0.0, -0.0, 1.0, -1.0, 0.5, -2.5], "sinc": [0.0, -0.0, 0.5, 2.5, -1.5, nan],
+          "erfcx": [0.0, 1.0, -1.0, 2.5, -1.5, 30.0, -30.0, inf, -inf, nan], "log_ndtr": [0.0, -0.0, 1.0, -1.0, -2.5, -30.0]}
+no_integers = {"frac", "celu", "selu", "hardshrink", "softshrink", "hardsigmoid", "hardswish"}
+positive = {"logit": (0.05, 0.95), "entr": (0.1, 3), "lgamma": (-3, 4), "digamma": (-3, 4), "polygamma": (-2, 4)}
+for name, fn in special_unary.items():
+    lo, hi = positive.get(name, (-4, 4))
+    order = {"n": 2} if name == "polygamma" else {}
+    case(sf, name, {"x": r(2, 4, lo=lo, hi=hi)}, order, lambda x, n=0, fn=fn: fn(x), grad=name not in no_gradient)
+    case(sf, name, {"x": torch.tensor(points.get(name, special.tolist()), dtype=f64)}, order, lambda x, n=0, fn=fn: fn(x), grad=name not in no_gradient, note="special points")
+    if name not in no_integers:
+        case(sf, name, {"x": ints(4, lo=1, hi=5)}, order, lambda x, n=0, fn=fn: fn(x))
+for n in [0, 1, 3]:
+    case(sf, "polygamma", {"x": r(5, lo=0.2, hi=6)}, {"n": n}, lambda x, n: torch.special.zeta(2.0, x) if n == 1 else torch.polygamma(n, x), grad=n == 3)
+case(sf, "logit", {"x": torch.tensor([0.0, 0.1, 0.3, 0.9, 1.0, -1.0], dtype=f64)}, {"eps": 0.1}, lambda x, eps: torch.logit(x, eps), note="bounds")
+case(sf, "nan_to_num", {"x": special}, {"nans": 2.0, "posinf": 7.0}, lambda x, nans, posinf: torch.nan_to_num(x, nans, posinf), note="special points")
+case(sf, "nan_to_num", {"x": special.to(f16)}, {}, lambda x: torch.nan_to_num(x), grad=False)
+case(sf, "nan_to_num", {"x": special.to(torch.bfloat16)}, {}, lambda x: torch.nan_to_num(x), grad=False)
+case(sf, "celu", {"x": special}, {"alpha": 2.0}, lambda x, alpha: F.celu(x, alpha), note="special points")
+case(sf, "hardshrink", {"x": special}, {"lambd": 1.0}, lambda x, lambd: F.hardshrink(x, lambd), note="special points")
+case(sf, "softshrink", {"x": special}, {"lambd": 1.0}, lambda x, lambd: F.softshrink(x, lambd), note="special points")
+case(sf, "hardsigmoid", {"x": torch.tensor([-4.0, -3.0, 3.0, 4.0, inf, -inf, nan], dtype=f64)}, {}, lambda x: F.hardsigmoid(x), note="special points")
+case(sf, "hardswish", {"x": torch.tensor([-4.0, -3.0, 3.0, 4.0], dtype=f64)}, {}, lambda x: F.hardswish(x), note="special points")
+case(sf, "threshold", {"x": special}, {"limit": 0.5, "value": 7.0}, lambda x, limit, value: F.threshold(x, limit, value), note="special points")
+case(sf, "threshold", {"x": ints(5)}, {"limit": 1, "value": 3}, lambda x, limit, value: F.threshold(x, limit, value))
+case(sf, "prelu", {"x": r(2, 3, 2), "weight": r(3)}, {}, lambda x, weight: F.prelu(x, weight))
+case(sf, "prelu.vector", {"x": special, "weight": r(1)}, {}, lambda x, weight: F.prelu(x, weight), note="special points")
+case(sf, "prelu.vector", {"x": r(4), "weight": r(1)}, {}, lambda x, weight: F.prelu(x, weight))
+case(sf, "prelu", {"x": r(4, 2), "weight": r(1)}, {}, lambda x, weight: F.prelu(x, weight))
+case(sf, "glu", {"x": r(2, 6)}, {}, lambda x: F.glu(x))
+case(sf, "glu", {"x": r(4, 3)}, {"dim": 0}, lambda x, dim: F.glu(x, dim))
+
+pairs = [(a, b) for a in [0.0, -0.0, 1.0, -1.0, inf, -inf, nan] for b in [0.0, 1.0, -1.0, inf, -inf, nan]]
+special_binary = {
+    "fmax": torch.fmax, "fmin": torch.fmin, "logaddexp": torch.logaddexp, "logaddexp2": torch.logaddexp2,
+    "xlogy": torch.xlogy, "xlog1py": torch.special.xlog1py, "ldexp": torch.ldexp, "nextafter": torch.nextafter,
+    "float_power": torch.float_power, "heaviside": torch.heaviside, "isclose": torch.isclose,
+}
+# PyTorch has no gradient of heaviside. Its xlogy' and xlog1py' at (0, 0) and (0, inf), logaddexp' at two equal
+# infinities and pow' at infinities are nan or inf where ours are finite.
+values_only = {"xlogy", "xlog1py", "logaddexp", "logaddexp2", "float_power", "heaviside", "isclose"}
+for name, fn in special_binary.items():
+    lo = 0.2 if name in ("xlogy", "float_power") else -0.9
+    if name != "heaviside":
+        case(sf, name, {"x": r(2, 1, 3, lo=lo, hi=3), "y": r(4, 1, lo=lo, hi=3)}, {}, lambda x, y, fn=fn: fn(x, y))
+    x, y = (torch.tensor(list(t), dtype=f64) for t in zip(*pairs))
+    y_name = "values" if name == "heaviside" else "y"
+    case(sf, name, {"x": x, y_name: y}, {}, lambda x, fn=fn, **o: fn(x, *o.values()), grad=name not in values_only, note="special points")
+for name, fn in {"fmax": torch.fmax, "fmin": torch.fmin, "heaviside": torch.heaviside, "ldexp": torch.ldexp, "xlogy": torch.xlogy, "float_power": torch.float_power}.items():
+    y_name = "values" if name == "heaviside" else "y"
+    case(sf, name, {"x": ints(5), y_name: ints(5, lo=1)}, {}, lambda x, fn=fn, **o: fn(x, *o.values()))
+near = torch.tensor([0.0, 1.0, 1.0, -2.0, 65504.0, inf, -inf, 3.0], dtype=f64), torch.tensor([1.0, 0.0, 2.0, -3.0, inf, 0.0, 0.0, 3.0], dtype=f64)
+case(sf, "nextafter", {"x": near[0], "y": near[1]}, {}, lambda x, y: torch.nextafter(x, y))
+case(sf, "isclose", {"x": torch.tensor([1.0, 1.0, 100.0, nan, inf], dtype=f64), "y": torch.tensor([1.00001, 1.001, 101.0, nan, inf], dtype=f64)}, {"rtol": 0.0, "atol": 0.01, "equal_nan": True}, lambda x, y, **o: torch.isclose(x, y, **o))
+case(sf, "isclose", {"x": ints(6), "y": ints(6)}, {}, lambda x, y: torch.isclose(x, y))
+for name, fn in {"bitwise_and": torch.bitwise_and, "bitwise_or": torch.bitwise_or, "bitwise_xor": torch.bitwise_xor}.items():
+    case(sf, name, {"x": ints(2, 3, dtype=i32), "y": ints(3)}, {}, lambda x, y, fn=fn: fn(x, y))
+    case(sf, name, {"x": torch.tensor([True, True, False, False]), "y": torch.tensor([True, False, True, False])}, {}, lambda x, y, fn=fn: fn(x, y))
+case(sf, "bitwise_not", {"x": ints(5)}, {}, lambda x: torch.bitwise_not(x))
+case(sf, "bitwise_not", {"x": torch.tensor([True, False])}, {}, lambda x: torch.bitwise_not(x))
+case(sf, "bitwise_not", {"x": torch.tensor([0, 255, 7], dtype=u8)}, {}, lambda x: torch.bitwise_not(x))
+for name, fn in {"shift_left": torch.bitwise_left_shift, "shift_right": torch.bitwise_right_shift}.items():
+    for d in [torch.int8, i32, i64]:
+        case(sf, name, {"x": torch.tensor([127, -128, 5, -1, 5, -5, 5, -5], dtype=d), "y": torch.tensor([1, 2, 7, 3, 64, 64, -1, -1], dtype=d)}, {}, lambda x, y, fn=fn: fn(x, y))
+    case(sf, name, {"x": torch.tensor([255, 200, 5], dtype=u8), "y": torch.tensor([1, 8, 9], dtype=u8)}, {}, lambda x, y, fn=fn: fn(x, y))
+for name, fn in {"gcd": torch.gcd, "lcm": torch.lcm}.items():
+    case(sf, name, {"x": torch.tensor([0, 0, -6, 6, 12, 7, -8]), "y": torch.tensor([0, 5, 4, -4, 18, 0, -8])}, {}, lambda x, y, fn=fn: fn(x, y))
+    case(sf, name, {"x": torch.tensor([100, 200, -128, 127], dtype=torch.int16), "y": torch.tensor([75, 150, 3, 126], dtype=u8)}, {}, lambda x, y, fn=fn: fn(x, y))
+case(sf, "addcmul", {"x": r(2, 3), "a": r(3), "b": r(2, 1)}, {"value": 0.5}, lambda x, a, b, value: torch.addcmul(x, a, b, value=value))
+case(sf, "addcmul", {"x": ints(4), "a": ints(4), "b": ints(4)}, {"value": 3}, lambda x, a, b, value: torch.addcmul(x, a, b, value=value))
+case(sf, "addcdiv", {"x": r(2, 3), "a": r(3), "b": r(2, 1, lo=0.5)}, {"value": 0.5}, lambda x, a, b, value: torch.addcdiv(x, a, b, value=value))
+case(sf, "addcdiv", {"x": r(3), "a": r(3), "b": r(3, lo=0.5)}, {}, lambda x, a, b: torch.addcdiv(x, a, b))
+case(sf, "lerp", {"start": r(2, 3), "end": r(3), "weight": r(2, 1, lo=-1, hi=2)}, {}, lambda start, end, weight: torch.lerp(start, end, weight))
+case(sf, "lerp", {"start": r(3), "end": r(3), "weight": 0.75}, {}, lambda start, end, weight: torch.lerp(start, end, weight))
+
+# ---------------------------------------------------------------- norms, losses
+ls = "losses"
+rows_a = torch.tensor([[1.0, -2.0, 2.0], [0.0, 0.0, 0.0], [1.0, 0.0, -1.0]], dtype=f64)
+for o in [0, 1, 2, 3, 0.5, inf, -inf, -1.0]:
+    case(ls, "vector_norm", {"x": rows_a}, {"ord": float(o), "dims": [1]}, lambda x, ord, dims: torch.linalg.vector_norm(x, ord, dims))
+case(ls, "vector_norm", {"x": x3}, {}, lambda x: torch.linalg.vector_norm(x))
+case(ls, "vector_norm", {"x": x3}, {"ord": 1.5, "dims": [0, 2], "keepdim": True}, lambda x, ord, dims, keepdim: torch.linalg.vector_norm(x, ord, dims, keepdim=keepdim))
+case(ls, "vector_norm", {"x": torch.tensor([300.0, 400.0], dtype=f16)}, {}, lambda x: torch.linalg.vector_norm(x), grad=False)
+case(ls, "norm_pow", {"x": r(5, lo=0.1)}, {"p": 1.5}, lambda x, p: x.pow(p))
+case(ls, "norm_pow", {"x": torch.tensor([0.0, 2.0, inf, nan], dtype=f64)}, {"p": -1.0}, lambda x, p: x.pow(p), grad=False)
+for p in [1.0, 2.0, 3.0]:
+    case(ls, "normalize", {"x": r(3, 4)}, {"p": p}, lambda x, p: F.normalize(x, p))
+case(ls, "normalize", {"x": rows_a}, {"dim": 0}, lambda x, dim: F.normalize(x, dim=dim))
+case(ls, "normalize", {"x": rows_a}, {}, lambda x: F.normalize(x))
+rows_b = torch.tensor([[2.0, 1.0, 0.0], [1.0, 0.0, 0.0], [1.0, 0.0, 0.0]], dtype=f64)
+for o in [{}, {"p": 1.0, "keepdim": True}, {"p": 3.0, "eps": 0.01}]:
+    case(ls, "pairwise_distance", {"x": rows_a, "y": rows_b}, o, lambda x, y, **o: F.pairwise_distance(x, y, **o))
+case(ls, "pairwise_distance", {"x": r(2, 1, 4), "y": r(3, 4)}, {}, lambda x, y: F.pairwise_distance(x, y))
+case(ls, "cosine_similarity", {"x": rows_a, "y": rows_b}, {}, lambda x, y: F.cosine_similarity(x, y))
+case(ls, "cosine_similarity", {"x": r(2, 3, 4), "y": r(3, 1)}, {"dim": -1}, lambda x, y, dim: F.cosine_similarity(x, y, dim))
+red3 = [{}, {"reduction": "sum"}, {"reduction": "none"}]
+for o in red3:
+    a, b = r(2, 3), r(2, 3)
+    case(ls, "reduce_loss", {"x": a}, o, lambda x, reduction="mean": {"mean": x.mean(), "sum": x.sum(), "none": x.clone()}[reduction])
+    case(ls, "l1_loss", {"x": a, "target": b}, o, lambda x, target, **o: F.l1_loss(x, target, **o))
+    case(ls, "mse_loss", {"x": a, "target": b}, o, lambda x, target, **o: F.mse_loss(x, target, **o))
+    case(ls, "huber_loss", {"x": a, "target": b}, {"delta": 0.7, **o}, lambda x, target, **o: F.huber_loss(x, target, **o))
+    case(ls, "smooth_l1_loss", {"x": a, "target": b}, {"beta": 0.7, **o}, lambda x, target, **o: F.smooth_l1_loss(x, target, **o))
+    prob, soft = r(2, 3, lo=0.05, hi=0.95), r(2, 3, lo=0.05, hi=0.95)
+    case(ls, "kl_div", {"x": prob.log(), "target": soft}, o, lambda x, target, **o: F.kl_div(x, target, **o))
+    case(ls, "kl_div", {"x": prob.log(), "target": soft.log()}, {"log_target": True, **o}, lambda x, target, **o: F.kl_div(x, target, **o))
+    case(ls, "binary_cross_entropy", {"x": prob, "target": soft}, o, lambda x, target, **o: F.binary_cross_entropy(x, target, **o))
+    case(ls, "binary_cross_entropy", {"x": prob, "target": soft, "weight": r(3, lo=0.5)}, o, lambda x, target, weight, **o: F.binary_cross_entropy(x, target, weight, **o), fixed=["weight"])
+    case(ls, "binary_cross_entropy_with_logits", {"x": a, "target": soft}, o, lambda x, target, **o: F.binary_cross_entropy_with_logits(x, target, **o))
+    case(ls, "binary_cross_entropy_with_logits", {"x": a, "target": soft, "weight": r(2, 1), "pos_weight": r(3, lo=0.5)}, o, lambda x, target, weight, pos_weight, **o: F.binary_cross_entropy_with_logits(x, target, weight, pos_weight=pos_weight, **o), fixed=["weight", "pos_weight"])
+    case(ls, "poisson_nll_loss", {"x": a, "target": r(2, 3, lo=0.5, hi=4)}, {"full": True, **o}, lambda x, target, **o: F.poisson_nll_loss(x, target, **o))
+    case(ls, "poisson_nll_loss", {"x": r(2, 3, lo=0.2), "target": r(2, 3, lo=0.5, hi=4)}, {"log_input": False, **o}, lambda x, target, **o: F.poisson_nll_loss(x, target, **o))
+    case(ls, "gaussian_nll_loss", {"x": a, "target": b, "var": r(2, 3, lo=0.1)}, o, lambda x, target, var, **o: F.gaussian_nll_loss(x, target, var, **o))
+    sign = torch.tensor([[1.0, -1.0, 1.0], [-1.0, -1.0, 1.0]], dtype=f64)
+    case(ls, "hinge_embedding_loss", {"x": a, "target": sign}, o, lambda x, target, **o: F.hinge_embedding_loss(x, target, **o), fixed=["target"])
+    case(ls, "margin_ranking_loss", {"x": a, "y": b, "target": sign}, {"margin": 0.5, **o}, lambda x, y, target, **o: F.margin_ranking_loss(x, y, target, **o))
+    case(ls, "soft_margin_loss", {"x": a, "target": sign}, o, lambda x, target, **o: F.soft_margin_loss(x, target, **o), fixed=["target"])
+    case(ls, "cosine_embedding_loss", {"x": rows_a, "y": rows_b, "target": torch.tensor([1.0, -1.0, -1.0], dtype=f64)}, {"margin": 0.2, **o}, lambda x, y, target, **o: F.cosine_embedding_loss(x, y, target, **o), fixed=["target"])
+    case(ls, "triplet_margin_loss", {"anchor": rows_a, "positive": rows_b, "negative": r(3, 3)}, o, lambda anchor, positive, negative, **o: F.triplet_margin_loss(anchor, positive, negative, **o))
+case(ls, "triplet_margin_loss", {"anchor": r(2, 4), "positive": r(2, 4), "negative": r(2, 4)}, {"margin": 2.0, "p": 1.0, "swap": True}, lambda anchor, positive, negative, **o: F.triplet_margin_loss(anchor, positive, negative, **o))
+none = {"reduction": "none"}
+for d in [{}, {"delta": 0.5}]:
+    case(ls, "huber_each", {"x": special}, d, lambda x, **o: F.huber_loss(x, torch.zeros_like(x), reduction="none", **o), note="special points")
+case(ls, "smooth_l1_loss", {"x": special, "target": special.flip(0)}, {"beta": 0.0, **none}, lambda x, target, **o: F.smooth_l1_loss(x, target, **o), note="special points")
+case(ls, "l1_loss", {"x": special, "target": special.flip(0)}, none, lambda x, target, **o: F.l1_loss(x, target, **o), note="special points")
+case(ls, "kl_div", {"x": r(3, 2, lo=-3, hi=0), "target": r(3, 2, lo=0.1, hi=1)}, {"reduction": "batchmean"}, lambda x, target, **o: F.kl_div(x, target, **o))
+edges = torch.tensor([0.0, 1.0, 0.0, 1.0, 0.5, 0.2, 1e-50], dtype=f64), torch.tensor([0.0, 1.0, 1.0, 0.0, 0.5, 1.0, 1.0], dtype=f64)
+# its bound of 1e-12 under the gradient is one of f32
+case(ls, "bce_each", {"x": edges[0], "target": edges[1]}, {}, lambda x, target: F.binary_cross_entropy(x, target, reduction="none"), note="special points", fixed=["x"])
+case(ls, "bce_each", {"x": r(4, lo=0.1, hi=0.9), "target": r(4, lo=0, hi=1)}, {}, lambda x, target: F.binary_cross_entropy(x, target, reduction="none"))
+far = torch.tensor([0.0, 1.0, -1.0, 100.0, -100.0, inf, -inf, nan, 1000.0], dtype=f64), torch.tensor([0.0, 1.0, 1.0, 0.0, 1.0, 1.0, 0.0, 1.0, 0.5], dtype=f64)
+case(ls, "bce_logits_each", {"x": far[0], "target": far[1]}, {}, lambda x, target: F.binary_cross_entropy_with_logits(x, target, reduction="none"), note="special points", fixed=["x", "target"])
+case(ls, "bce_logits_each", {"x": r(5, lo=-20, hi=20), "target": r(5, lo=0, hi=1), "pos_weight": r(5, lo=0.5)}, {}, lambda x, target, pos_weight: F.binary_cross_entropy_with_logits(x, target, pos_weight=pos_weight, reduction="none"), fixed=["pos_weight"])
+case(ls, "poisson_nll_each", {"x": r(5), "target": r(5, lo=0.5, hi=4)}, {"full": True}, lambda x, target, full: F.poisson_nll_loss(x, target, full=full, reduction="none"))
+case(ls, "poisson_nll_each", {"x": r(5, lo=0.2), "target": r(5, lo=0.5, hi=4)}, {"log_input": False}, lambda x, target, log_input: F.poisson_nll_loss(x, target, log_input=log_input, reduction="none"))
+case(ls, "gaussian_nll_loss", {"x": r(4), "target": r(4), "var": torch.tensor([0.5, 0.0, 1e-6, 1e-7], dtype=f64)}, {"full": True, **none}, lambda x, target, var, **o: F.gaussian_nll_loss(x, target, var, **o))
+case(ls, "hinge_embedding_loss", {"x": torch.tensor([0.5, 2.0, 1.0, nan, -1.0, 0.5, 0.5], dtype=f64), "target": torch.tensor([1.0, -1.0, -1.0, -1.0, -1.0, 0.0, 0.3], dtype=f64)}, none, lambda x, target, **o: F.hinge_embedding_loss(x, target, **o), fixed=["target"], note="special points")
+case(ls, "margin_ranking_loss", {"x": torch.tensor([0.5, 2.0, 1.0, nan], dtype=f64), "y": torch.tensor([1.0, 1.0, 0.5, 1.0], dtype=f64), "target": torch.tensor([1.0, -1.0, 1.0, 1.0], dtype=f64)}, {"margin": 0.5, **none}, lambda x, y, target, **o: F.margin_ranking_loss(x, y, target, **o), fixed=["target"], note="special points")
+for w in [3, 4]:
+    case(ls, "channel_power", {"x": r(2, 5, 2)}, {"window": w}, lambda x, window: F.pad(x.square(), (0, 0, window // 2, (window - 1) // 2)).unfold(1, window, 1).sum(-1))
+    case(ls, "local_response_norm", {"x": r(2, 5, 2)}, {"window": w, "alpha": 0.5, "beta": 0.7, "k": 2.0}, lambda x, window, **o: F.local_response_norm(x, window, **o))
 
 origin = f"made by tests/data/make.py with torch {torch.__version__} on CPU, seed 1337"
 for old in HERE.glob("torch-*.json"):

@@ -127,3 +127,29 @@ fn sizes_are_computed_with() {
     let [_, _, none] = x.dims();
     assert_eq!(arange(none).check().expect_err("two axes").code(), "E745");
 }
+
+/// The recorded values of PyTorch are compared in f64, where a step has another length.
+#[test]
+fn nextafter_steps_in_the_dtype_of_its_arguments() {
+    let inf = f64::INFINITY;
+    for (dtype, x, y, next) in [
+        (DType::F32, 1.0, 2.0, 1.0 + f32::EPSILON as f64),
+        (DType::F32, 0.0, -1.0, -1.401298464324817e-45),
+        (DType::F32, inf, 0.0, f32::MAX as f64),
+        (DType::F16, 1.0, 2.0, 1.0009765625),
+        (DType::F16, 1.0, 0.0, 0.99951171875),
+        (DType::F16, -1.9990234375, -3.0, -2.0),
+        (DType::F16, 0.0, 1.0, 5.960464477539063e-08),
+        (DType::F16, 65504.0, inf, inf),
+        (DType::F16, -inf, 0.0, -65504.0),
+        (DType::BF16, 1.0, 2.0, 1.0078125),
+        (DType::BF16, 1.0, 0.0, 0.99609375),
+        (DType::BF16, 1.9921875, 3.0, 2.0),
+        (DType::BF16, 0.0, 1.0, 9.183549615799121e-41),
+        (DType::BF16, 3.3895313892515355e38, inf, inf),
+        (DType::BF16, inf, 0.0, 3.3895313892515355e38),
+    ] {
+        let [a, b] = [x, y].map(|x| Tensor::from([x]).cast(dtype));
+        assert_eq!(numbers(&a.nextafter(&b)), [next], "{dtype} {x} {y}");
+    }
+}

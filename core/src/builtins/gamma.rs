@@ -176,7 +176,8 @@ fn zeta(s: f64, q: f64) -> f64 {
     while a < start {
         let term = a.powf(-s);
         head += term;
-        if term < 1e-18 * head {
+        // Also where both underflow, so that no order and no argument keeps the loop going.
+        if term <= 1e-18 * head {
             return head;
         }
         a += 1.0;
@@ -197,7 +198,7 @@ pub fn polygamma(n: f64, x: f64) -> f64 {
     if n == 0.0 {
         return digamma(x);
     }
-    if n < 0.0 || n != n.floor() || x.is_nan() || x == f64::NEG_INFINITY {
+    if !(0.0..f64::INFINITY).contains(&n) || n != n.floor() || x.is_nan() || x == f64::NEG_INFINITY {
         return f64::NAN;
     }
     let odd = n % 2.0 == 1.0;
@@ -215,7 +216,7 @@ pub fn polygamma(n: f64, x: f64) -> f64 {
         zeta(s, right) + if odd { left } else { -left }
     };
     let factorial = (1..=n.min(171.0) as u32).fold(1.0, |product, k| product * k as f64);
-    // DLMF 5.15.1; nothing is left of far terms before the factorial grows infinite.
+    // DLMF 5.15.1. A sum that underflows stays 0, as in PyTorch, though the factorial might lift it.
     if sum == 0.0 {
         0.0
     } else if odd {

@@ -51,7 +51,7 @@ FG double fg_zeta(double s, double q) {
   while (q < start) {
     double term = pow(q, -s);
     head += term;
-    if (term < 1e-18 * head) return head;
+    if (term <= 1e-18 * head) return head;
     q += 1.;
   }
   double factor = s / q, corrections = 0.;
@@ -65,7 +65,7 @@ FG double fg_zeta(double s, double q) {
 
 FG double fg_polygamma_of(double n, double x) {
   if (n == 0.) return fg_digamma_of(x);
-  if (n < 0. || n != floor(n) || x != x || (x < 0. && x - x != 0.)) return fg_nan();
+  if (!(n >= 0.) || n - n != 0. || n != floor(n) || x != x || (x < 0. && x - x != 0.)) return fg_nan();
   bool odd = fmod(n, 2.) == 1.;
   double s = n + 1., sum = fg_inf();
   if (x > 0.) {

@@ -52,7 +52,12 @@ fn reference(b: Builtin, args: &[Scalar], dtype: DType) -> Result<Scalar, IntErr
         return eval_int(b, &args, dtype).map(|x| if truth { Scalar::Bool(x != 0) } else { Scalar::Int(x) });
     }
     let args: Vec<f64> = args.iter().map(|x| x.as_f64()).collect();
-    let value = eval_f64(b, &args);
+    let value = match (b, dtype) {
+        // A step is one of the dtype, not of f64.
+        (Builtin::Nextafter, DType::F32) if args[0] < args[1] => (args[0] as f32).next_up() as f64,
+        (Builtin::Nextafter, DType::F32) if args[0] > args[1] => (args[0] as f32).next_down() as f64,
+        _ => eval_f64(b, &args),
+    };
     Ok(if truth { Scalar::Bool(value != 0.0) } else { cast_scalar(Scalar::Float(value), dtype) })
 }
 

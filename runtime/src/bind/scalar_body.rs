@@ -10,7 +10,7 @@ use fulgurite_core::builtins::Builtin;
 use fulgurite_core::lower::lower_with;
 use fulgurite_core::nest::{SExpr, SNode, SOp};
 use fulgurite_core::sig::Item;
-use fulgurite_core::{Name, TensorTy, Value};
+use fulgurite_core::{Name, Scalar, TensorTy, Value};
 use rustc_hash::FxHashMap;
 
 /// Binds the meaning of a pointwise line as lines of builtin-named rows, at the builder's place; gives its results.
@@ -100,8 +100,13 @@ impl Unfold<'_> {
                 self.call(&["where"], vec![c, a, b], Vec::new())?
             }
             SOp::Call(builtin, args) => {
-                let args = args.iter().map(|a| self.value(a)).collect::<Result<Vec<_>, _>>()?;
-                self.call(&row_names(*builtin), args, Vec::new())?
+                let mut args = args.iter().map(|a| self.value(a)).collect::<Result<Vec<_>, _>>()?;
+                // the order is an option of the row
+                let named = match builtin {
+                    Builtin::Polygamma => vec![(Name::new("n"), order(args.remove(0)))],
+                    _ => Vec::new(),
+                };
+                self.call(&row_names(*builtin), args, named)?
             }
             SOp::Var(_) | SOp::Load { .. } | SOp::Reduce { .. } | SOp::Uniform { .. } => {
                 return Err(fault(self.line.symbol, "its expression is not pointwise"));
@@ -138,6 +143,14 @@ impl Unfold<'_> {
             Value::Num(number) => self.builder.full(ty, number),
             _ => Err(fault(self.line.symbol, "its expression yields no number")),
         }
+    }
+}
+
+/// A number as a whole one, where it is.
+fn order(value: Value<ProxyId>) -> Value<ProxyId> {
+    match value {
+        Value::Num(Scalar::Float(n)) if n.fract() == 0.0 => Value::Num(Scalar::Int(n as i64)),
+        other => other,
     }
 }
 

@@ -185,6 +185,8 @@ impl<'a, 'r> Reader<'a, 'r> {
 
     fn name(&mut self, t: T, n: Name) -> Res<Poly> {
         match statics::constant(n) {
+            // No number: an atom that equals itself alone. A rule that computes with it, `inf - inf`, states no value.
+            Some(x) if !x.as_f64().is_finite() => some(self.forms.function(n.as_str(), Vec::new())),
             Some(x) => self.literal(x.as_f64()),
             None => self.variable(t),
         }
