@@ -1,6 +1,5 @@
 //! What a run has measured so far, in memory and in `metrics.jsonl`.
 
-use super::task::Check;
 use crate::fault::Fault;
 use crate::ui::curve::Points;
 use serde_json::{Value, json};
@@ -22,6 +21,15 @@ pub struct Step {
     pub lr: f64,
     /// How long it took.
     pub seconds: f64,
+}
+
+/// A measurement on what is not learned from.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Check {
+    /// The loss.
+    pub loss: f64,
+    /// The share of right answers, where an answer is right or wrong.
+    pub accuracy: Option<f64>,
 }
 
 /// The losses of a run.

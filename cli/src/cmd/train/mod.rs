@@ -101,8 +101,8 @@ fn learn<T: Task>(args: &args::Train, ui: &Ui, found: Option<Found>, threads: us
     }
 
     let stop = Stop::listen(ui);
-    let mut show = Show::new::<T>(ui, &settings, args.log_every, task.examples(&settings));
-    let title = format!("loss of {}, {}", folder.path().display(), T::LOSS);
+    let mut show = Show::new(ui, settings.steps, args.log_every, T::UNIT, task.examples(&settings));
+    let title = format!("loss of {}, {}", folder.path().display(), T::UNIT.loss);
     let training = Training { task: &mut task, settings, folder, learner, key, done, seconds: args.seconds };
     let ended = training.go(&mut show, &stop, &mut log, history)?;
     show.end(ended.step, &ended.history, ended.seconds, &ended.checkpoint);

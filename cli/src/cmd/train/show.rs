@@ -1,8 +1,6 @@
 //! What a run says while it goes: moving lines for a person, one line an event for a log, one object for a program.
 
-use super::metrics::{History, Speed, Step};
-use super::settings::Settings;
-use super::task::{Check, Task, Unit};
+use super::metrics::{Check, History, Speed, Step};
 use crate::ui::live::{Live, bar};
 use crate::ui::picture::{self, Picture};
 use crate::ui::{Ink, Mode, Ui, curve, format};
@@ -14,6 +12,17 @@ const ROWS: (usize, usize) = (5, 10);
 /// Columns before a curve.
 const MARGIN: usize = 9;
 
+/// What a step works on.
+#[derive(Clone, Copy, Debug)]
+pub struct Unit {
+    /// Its rate as a person reads it: `tok/s`.
+    pub shown: &'static str,
+    /// The same as a log and a program do: `tok_s`.
+    pub key: &'static str,
+    /// What the loss is counted in.
+    pub loss: &'static str,
+}
+
 /// The voice of a run.
 pub struct Show<'a> {
     ui: &'a Ui,
@@ -24,15 +33,13 @@ pub struct Show<'a> {
     /// What a step works on, and how many of these.
     unit: Unit,
     units: usize,
-    /// What losses are counted in.
-    loss: &'static str,
 }
 
 impl<'a> Show<'a> {
-    /// For a run of these settings whose steps work on `units` examples; `every` is how often a log gets a line
-    /// (default: a hundred times in the run).
-    pub fn new<T: Task>(ui: &'a Ui, settings: &Settings<T::Sizes>, every: Option<u64>, units: usize) -> Show<'a> {
-        Show { ui, live: Live::new(ui), every, steps: settings.steps, unit: T::UNIT, units, loss: T::LOSS }
+    /// For a run of so many steps, each of which works on so many of what `unit` says; `every` is how often a log gets a
+    /// line (default: a hundred times in the run).
+    pub fn new(ui: &'a Ui, steps: u64, every: Option<u64>, unit: Unit, units: usize) -> Show<'a> {
+        Show { ui, live: Live::new(ui), every, steps, unit, units }
     }
 
     /// The number of steps was decided.
@@ -152,7 +159,7 @@ impl<'a> Show<'a> {
             Mode::Pretty => {
                 self.live.clear();
                 self.curve(history, ROWS.1).iter().for_each(|line| self.ui.result(line));
-                let val = val.map_or_else(String::new, |v| format!(", validation loss {v:.3} {}", self.loss));
+                let val = val.map_or_else(String::new, |v| format!(", validation loss {v:.3} {}", self.unit.loss));
                 let right = right.map_or_else(String::new, |a| format!(", {} right", percent(a)));
                 self.ui.status("Trained", &format!("{step} steps in {}{val}{right}", format::seconds(seconds)));
             }
@@ -233,15 +240,14 @@ fn fit(parts: &[String], width: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::text::Characters;
     use super::*;
     use crate::ui::Wishes;
 
     #[test]
     fn lines_fit_the_terminal() {
         let ui = Ui::new(Wishes { json: true, ..Wishes::default() });
-        let settings = Settings { steps: 2000, ..Characters::defaults() };
-        let show = Show::new::<Characters>(&ui, &settings, None, 32 * 64);
+        let unit = Unit { shown: "tok/s", key: "tok_s", loss: "nats per character" };
+        let show = Show::new(&ui, 2000, None, unit, 32 * 64);
         let (mut history, mut speed) = (History::default(), Speed::default());
         let mut step = Step { step: 0, loss: 4.0, norm: 0.84, lr: 6e-4, seconds: 0.0412 };
         for i in 1..=400 {

@@ -1,8 +1,9 @@
 //! What a task is: data, a model, a loss, and how one sees what was learned. The run around it (folder, metrics,
 //! progress, checkpoints) knows no more of a task than this.
 
+use super::metrics::Check;
 use super::settings::{Settings, Sizes};
-use super::show::Show;
+use super::show::{Show, Unit};
 use crate::args;
 use crate::fault::{Fault, Outcome};
 use crate::ui::Ui;
@@ -22,8 +23,6 @@ pub trait Task: Sized {
     const NAME: args::TaskName;
     /// A step works on so many of these.
     const UNIT: Unit;
-    /// What its loss is counted in.
-    const LOSS: &'static str;
 
     /// A run of this task with nothing said on the command line.
     fn defaults() -> Settings<Self::Sizes>;
@@ -98,15 +97,6 @@ pub trait Task: Sized {
     }
 }
 
-/// What steps are made of.
-#[derive(Clone, Copy, Debug)]
-pub struct Unit {
-    /// As a person reads it: `tok/s`.
-    pub shown: &'static str,
-    /// As a log and a program do: `tok_s`.
-    pub key: &'static str,
-}
-
 /// Where data are from.
 #[derive(Clone, Debug)]
 pub struct Source {
@@ -116,15 +106,6 @@ pub struct Source {
     pub name: String,
     /// Bits that other data would not have.
     pub hash: u64,
-}
-
-/// A measurement on what is not learned from.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Check {
-    /// The loss.
-    pub loss: f64,
-    /// The share of right answers, where an answer is right or wrong.
-    pub accuracy: Option<f64>,
 }
 
 /// FNV-1a: not for secrets, only to notice other data.

@@ -3,9 +3,10 @@
 mod data;
 mod model;
 
+use super::metrics::Check;
 use super::settings::Settings;
-use super::show::Show;
-use super::task::{Check, Source, Task, Unit, foreign};
+use super::show::{Show, Unit};
+use super::task::{Source, Task, foreign};
 use crate::args::{self, TaskName};
 use crate::fault::{Fault, Outcome};
 use crate::ui::picture::Picture;
@@ -63,8 +64,7 @@ impl Task for Digits {
     type Model = Net;
 
     const NAME: TaskName = TaskName::Digits;
-    const UNIT: Unit = Unit { shown: "images/s", key: "images_s" };
-    const LOSS: &'static str = "nats per image";
+    const UNIT: Unit = Unit { shown: "images/s", key: "images_s", loss: "nats per image" };
 
     /// 40,000 parameters, seconds on two cores.
     fn defaults() -> Settings<NetSizes> {

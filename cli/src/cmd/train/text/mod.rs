@@ -4,9 +4,10 @@ mod corpus;
 pub mod model;
 pub mod sample;
 
+use super::metrics::Check;
 use super::settings::{Settings, Sizes, affordable, size};
-use super::show::Show;
-use super::task::{Check, Source, Task, Unit};
+use super::show::{Show, Unit};
+use super::task::{Source, Task};
 use crate::args::{self, TaskName};
 use crate::fault::{Fault, Outcome};
 use crate::ui::{Ui, format};
@@ -122,8 +123,7 @@ impl Task for Characters {
     type Model = Gpt;
 
     const NAME: TaskName = TaskName::Text;
-    const UNIT: Unit = Unit { shown: "tok/s", key: "tok_s" };
-    const LOSS: &'static str = "nats per character";
+    const UNIT: Unit = Unit { shown: "tok/s", key: "tok_s", loss: "nats per character" };
 
     /// The demo: 0.8 M parameters, about a minute on two cores.
     fn defaults() -> Settings<GptSizes> {
