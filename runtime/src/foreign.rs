@@ -76,12 +76,14 @@ pub fn forms(name: &str) -> &'static [Form] {
 /// E710 for an unknown name or a value that no row stands behind; E702 for arguments that it does not have; otherwise
 /// what the row refuses.
 pub fn call(name: &str, positional: &[Given], named: &[(String, Given)], loc: Loc) -> Result<Vec<Tensor>, Error> {
-    let mut first = None;
+    let mut first: Option<Error> = None;
     for form in forms(name) {
         let args = form.arrange(positional, named).map_err(|e| e.at(loc));
         match args.and_then(|args| run(form.symbol, &args, loc)) {
             Ok(outs) => return Ok(outs),
-            Err(e) => _ = first.get_or_insert(e),
+            // a form that takes part says more than one that does not
+            Err(e) if first.as_ref().is_none_or(|f| f.code() == "E710") => first = Some(e),
+            Err(_) => {}
         }
     }
     Err(first.unwrap_or_else(|| Error::new("E710", format!("no row is called `{name}`")).at(loc)))
@@ -176,6 +178,11 @@ impl Form {
             let value = value.filter(|v| !matches!(v, Given::None));
             match (param.arg, value, &param.value) {
                 (Some(arg), Some(Given::List(items)), _) if param.places.is_some() => {
+                    let mask = |t: &Given| matches!(t, Given::Tensor(t) if t.dtype() == DType::Bool);
+                    if items.iter().any(mask) {
+                        let text = format!("a mask in `{}`: how many elements it chooses is no shape", param.name);
+                        return Err(Error::new("E710", text));
+                    }
                     let (at, there): (Vec<i64>, Vec<Given>) =
                         (0..).zip(items).filter(|(_, item)| !matches!(item, Given::None)).unzip();
                     out.push((arg, Given::List(there)));
