@@ -2,9 +2,9 @@
 
 use super::Dialect;
 use super::ast::*;
-use super::syntax_error::SyntaxError;
 use super::lexer::Tok;
 use super::parser::{Parsed, Parser};
+use super::syntax_error::SyntaxError;
 
 impl Parser {
     /// `{let … ; | name <- … ;} expr`
@@ -185,7 +185,8 @@ impl Parser {
                         match self.reduce(red)? {
                             over_axes @ Node::Reduce(Reduce { binds: None, .. }) => over_axes,
                             _ => {
-                                let error = SyntaxError::new(self.since(start), "`[..]`, over the axes of sizes", "indices");
+                                let error =
+                                    SyntaxError::new(self.since(start), "`[..]`, over the axes of sizes", "indices");
                                 return Err(error.help("elements are reduced by calls: sum, prod, amax, any"));
                             }
                         }

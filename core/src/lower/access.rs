@@ -158,14 +158,7 @@ impl Lowering<'_> {
 
     /// The indices that an argument has of a broadcast list (`None`: of its only one): right-aligned, 0 where its size
     /// is 1.
-    fn broadcast(
-        &self,
-        param: Name,
-        item: usize,
-        list: Option<Name>,
-        full: Vec<SExpr>,
-        open: usize,
-    ) -> Vec<SExpr> {
+    fn broadcast(&self, param: Name, item: usize, list: Option<Name>, full: Vec<SExpr>, open: usize) -> Vec<SExpr> {
         let own = || {
             let all = self.env.broadcast.iter().filter(|b| b.list != implicit_list());
             all.filter(|b| b.param == param && b.item == item)
