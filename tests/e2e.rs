@@ -2,6 +2,8 @@
 
 #[path = "e2e/command.rs"]
 mod command;
+#[path = "e2e/conformance.rs"]
+mod conformance;
 #[path = "e2e/digits.rs"]
 mod digits;
 #[path = "e2e/doctor.rs"]

@@ -235,6 +235,11 @@ impl Form {
                     out.push((name.name, value));
                 }
                 (Becomes::Placed(entries, places), Some(Given::List(items))) => {
+                    let mask = |t: &Given| matches!(t, Given::Tensor(t) if t.dtype() == DType::Bool);
+                    if items.iter().any(mask) {
+                        let text = format!("a mask in `{}`: how many elements it chooses is no shape", param.name);
+                        return Err(Error::new("E710", text));
+                    }
                     let there = (0..).zip(items).filter(|(_, item)| !matches!(item, Given::None));
                     let (at, there): (Vec<Given>, Vec<Given>) = there.map(|(at, item)| (Given::Int(at), item)).unzip();
                     out.extend([(entries.name, Given::List(there)), (places.name, Given::List(at))]);

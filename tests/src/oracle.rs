@@ -237,11 +237,11 @@ fn elementwise(row: &Row, cond: &Expr) -> Option<Expr> {
             return Some(e.clone());
         }
         let Node::Name(n) = &*e.node else { return None };
-        let param = row.sig.params.iter().find(|p| p.name.name == *n && p.ty.list.is_none())?;
+        let param = row.sig.params.iter().find(|p| p.name.name == *n)?;
         let mut places = Vec::new();
         for dim in param.ty.dims.as_ref()? {
             let (name, list) = match &dim.kind {
-                DimKind::List { name, axes: None, .. } => (name.name, true),
+                DimKind::List { name, axes: None, .. } | DimKind::Broadcast(name) => (name.name, true),
                 DimKind::One { size, .. } => match &*size.node {
                     Node::Name(n) => (*n, false),
                     _ => return None,
@@ -249,7 +249,11 @@ fn elementwise(row: &Row, cond: &Expr) -> Option<Expr> {
                 _ => return None,
             };
             let index = Ident { name: name.index_of_size(), span: Span::default() };
-            places.push(if list { Place::List(index, None) } else { Place::One(Expr::name(index.name)) });
+            places.push(match &dim.kind {
+                DimKind::Broadcast(_) => Place::Broadcast(index),
+                _ if list => Place::List(index, None),
+                _ => Place::One(Expr::name(index.name)),
+            });
             if !binds.iter().any(|b| b.name.name == index.name) {
                 binds.push(Bind { name: index, list, axes: None, range: None });
             }

@@ -10,7 +10,8 @@ use fulgurite_core::{DType, Name, Scalar, Value};
 /// One value per parameter and option, in the order of the signature.
 ///
 /// # Errors
-/// E702 for a value of the wrong kind, or an argument that the row does not have.
+/// E702 for a value of the wrong kind, or an argument that the row does not have; E710 for a tensor in the place of an
+/// option.
 pub(super) fn arguments(row: &Row, given: &[(Name, Given)]) -> Result<Vec<Value<Tensor>>, Error> {
     let value = |name: Name| given.iter().find(|(n, _)| *n == name).map_or(&Given::None, |(_, value)| value);
     let names = || row.sig.params.iter().map(|p| p.name.name).chain(row.sig.opts.iter().map(|o| o.name.name));
@@ -29,6 +30,11 @@ pub(super) fn arguments(row: &Row, given: &[(Name, Given)]) -> Result<Vec<Value<
 }
 
 fn wrong(row: &Row, name: Name, given: &Given, expected: &str) -> Error {
+    let option = row.sig.opts.iter().any(|o| o.name.name == name);
+    if option && matches!(given, Given::Tensor(_)) {
+        let text = format!("no row stands behind a tensor for `{name}`: `{}` needs {expected}", row.op);
+        return Error::new("E710", text);
+    }
     Error::new("E702", format!("`{name}` of `{}` is {}, not {expected}", row.op, given.kind()))
 }
 

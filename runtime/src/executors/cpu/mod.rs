@@ -15,6 +15,7 @@ pub mod layout;
 pub mod loops;
 pub mod plan;
 pub mod product;
+mod recurrence;
 pub mod scan;
 mod step;
 pub mod threads;
@@ -35,7 +36,7 @@ impl Executor for Cpu {
 
     fn claim(&self, lines: &[Line]) -> Option<Claim> {
         let line = lines.first()?;
-        if let Some(kernel) = super::host::kernel(line) {
+        if let Some(kernel) = super::host::kernel(line).or_else(|| recurrence::kernel(line)) {
             return Some(Claim::line(line, kernel));
         }
         line.nest()?.is_ok().then_some(Claim::Fuse)

@@ -5,6 +5,7 @@
 
 use super::super::graph::piece::{Out, Place};
 use super::super::graph::{DimSet, Graph, Index, NodeId, Op};
+use super::super::kern::gather::Combine;
 use super::needs::placed;
 use fulgurite_core::lang::ast::Red;
 
@@ -115,7 +116,7 @@ pub fn fits(graph: &Graph, outs: &[Out], live: &[bool]) -> bool {
         return false;
     }
     // Elements that replace each other have an order of their own.
-    let ordered = outs.iter().any(|o| matches!(o.place, Place::Scatter { replace: true, .. }));
+    let ordered = outs.iter().any(|o| matches!(o.place, Place::Scatter { how: Combine::Replace, .. }));
     !(ordered && outs.len() > 1)
 }
 

@@ -1,5 +1,6 @@
 //! What a line becomes: maps (to be fused), and the steps that are kernels of their own.
 
+use super::super::kern::gather::Combine;
 use super::{Axis, Dim, Graph, Index, Load, NodeId, ValueId};
 use crate::buffer::Sizes;
 use fulgurite_core::DType;
@@ -105,8 +106,8 @@ pub enum Place {
         idx: SmallVec<[Index; 4]>,
         /// Only where this holds.
         mask: Option<NodeId>,
-        /// Replace (the last wins), else add.
-        replace: bool,
+        /// What becomes of an element where there is one already.
+        how: Combine,
         /// What is there before; zeros if nothing.
         base: Option<ValueId>,
         /// The loops in the order in which elements replace each other, slowest first.

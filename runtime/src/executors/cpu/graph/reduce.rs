@@ -1,5 +1,6 @@
 //! Reductions of a nest: contraction, scan, scatter, or a reduction of a map.
 
+use super::super::kern::gather::Combine;
 use super::convert::{Bound, Converter, Scope, Why};
 use super::filter::Placement;
 use super::piece::{Chunk, Contract, Fragment, Out, Piece, Place, Scan};
@@ -287,12 +288,24 @@ impl Converter<'_> {
         if !ordered && tests.is_empty() {
             tests.extend(self.solve(&mut sub, &mut conds, &bound, &r.free));
         }
-        if (r.red == Red::Sum && r.otherwise.is_none()) || (r.red == Red::Last && r.otherwise.is_some()) {
+        let how = match r.red {
+            Red::Sum => Some(Combine::Add),
+            Red::Prod => Some(Combine::Times),
+            Red::Max | Red::Any => Some(Combine::Larger),
+            Red::Min | Red::All => Some(Combine::Smaller),
+            Red::Last => Some(Combine::Replace),
+            _ => None,
+        };
+        if let Some(how) = how {
             let ends = r.vars.iter().flat_map(|v| [&v.lo, &v.hi]);
             let elsewhere: Vec<&SExpr> = ends.chain([r.body]).collect();
             let placements = self.placements(&mut conds, &r.free, &elsewhere);
             if !placements.is_empty() {
-                return self.scatter(r, sub, tests, &conds, placements);
+                let out = self.scatter(r, sub, tests, &conds, placements, how)?;
+                return match r.otherwise {
+                    Some(other) if how != Combine::Replace => self.alternative(r, other, out),
+                    _ => Ok(out),
+                };
             }
         }
         let mut mask: Option<NodeId> = None;
@@ -318,7 +331,7 @@ impl Converter<'_> {
         let out = self.temporary(&r.free, r.ty);
         self.emit(sub, out, node, Place::Axes(axes));
         match (r.otherwise, mask) {
-            (Some(_), Some(_)) => Err("a reduction with a filter and an alternative"),
+            (Some(other), Some(_)) => self.alternative(r, other, out),
             (None, Some(_)) if r.red == Red::Mean => self.masked_mean(r, out),
             // The loops are not empty, so without a filter the alternative is never taken.
             _ => Ok(out),
@@ -362,6 +375,33 @@ impl Converter<'_> {
         Ok(sub.graph.add(Op::Cast(node), r.ty))
     }
 
+    /// `value` where any element took part, elsewhere `other`.
+    fn alternative(&mut self, r: &Reduction, other: &SExpr, value: ValueId) -> Result<ValueId, Why> {
+        let (red, ty) = (Red::Any, DType::Bool);
+        let yes = SExpr::new(SOp::Const(Scalar::Bool(true)), ty);
+        let (vars, filter, free) = (r.vars, r.filter, r.free.clone());
+        let hits = self.over_map(&Reduction { red, vars, filter, body: &yes, otherwise: None, ty, free })?;
+        let (mut sub, axes) = self.inner(&r.free)?;
+        let idx = self.positions(&sub, &r.free)?;
+        let mut load = |value, ty| sub.graph.add(Op::Load(Load { value, idx: idx.clone(), outside: None }), ty);
+        let (hit, here) = (load(hits, DType::Bool), load(value, r.ty));
+        let other = self.expr(&mut sub, other)?;
+        let other = sub.graph.add(Op::Cast(other), r.ty);
+        let node = sub.graph.add(Op::Select(hit, here, other), r.ty);
+        let out = self.temporary(&r.free, r.ty);
+        self.emit(sub, out, node, Place::Axes(axes));
+        Ok(out)
+    }
+
+    /// Where an element of a temporary over `free` lies.
+    fn positions(&self, sub: &Scope, free: &[usize]) -> Result<SmallVec<[Index; 4]>, Why> {
+        let at = |v: &usize| {
+            let lo = self.ranges[*v].map_or(0, |r| r.lo);
+            sub.vars[*v].as_ref().and_then(|b| b.total.plus(&Affine::constant(lo), -1)).map(Index::Affine)
+        };
+        free.iter().map(at).collect::<Option<_>>().ok_or("an index leaves i64")
+    }
+
     /// The sum `sums` divided by how many elements took part.
     fn masked_mean(&mut self, r: &Reduction, sums: ValueId) -> Result<ValueId, Why> {
         let one = SExpr::new(SOp::Const(Scalar::Float(1.0)), r.ty);
@@ -385,15 +425,7 @@ impl Converter<'_> {
         };
         let counts = self.over_map(&count)?;
         let (mut sub, axes) = self.inner(&r.free)?;
-        let idx: SmallVec<[Index; 4]> = r
-            .free
-            .iter()
-            .map(|v| {
-                let lo = self.ranges[*v].map_or(0, |r| r.lo);
-                sub.vars[*v].as_ref().and_then(|b| b.total.plus(&Affine::constant(lo), -1)).map(Index::Affine)
-            })
-            .collect::<Option<_>>()
-            .ok_or("an index leaves i64")?;
+        let idx = self.positions(&sub, &r.free)?;
         let mut load = |value| sub.graph.add(Op::Load(Load { value, idx: idx.clone(), outside: None }), r.ty);
         let (sum, count) = (load(sums), load(counts));
         let mean = sub.graph.add(Op::Call(Builtin::Div, smallvec![sum, count]), r.ty);
@@ -409,8 +441,15 @@ impl Converter<'_> {
         tests: Vec<NodeId>,
         conds: &[SExpr],
         placements: Vec<Placement>,
+        how: Combine,
     ) -> Result<ValueId, Why> {
-        let base = match r.otherwise {
+        let start = SExpr::new(SOp::Const(neutral(r.red, r.ty)), r.ty);
+        let base = match (r.otherwise, how) {
+            (Some(e), Combine::Replace) => Some(e),
+            _ if neutral(r.red, r.ty).as_f64() == 0.0 => None,
+            _ => Some(&start),
+        };
+        let base = match base {
             Some(e) => {
                 let (mut scope, axes) = self.inner(&r.free)?;
                 let node = self.expr(&mut scope, e)?;
@@ -456,7 +495,7 @@ impl Converter<'_> {
         let value = self.temporary(&r.free, r.ty);
         let order =
             r.vars.iter().filter_map(|v| sub.vars[v.var].as_ref()).flat_map(|b| b.digits.iter().copied()).collect();
-        self.emit(sub, value, node, Place::Scatter { idx, mask, replace: r.red == Red::Last, base, order });
+        self.emit(sub, value, node, Place::Scatter { idx, mask, how, base, order });
         Ok(value)
     }
 }

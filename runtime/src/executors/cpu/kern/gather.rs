@@ -75,10 +75,31 @@ pub fn gather_fn(bytes: usize, isa: Isa) -> gather::Fn {
     with_width!(bytes, T => gather::pick::<T>(isa))
 }
 
+/// What becomes of an element at a place where there is one already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Combine {
+    /// The sum.
+    Add,
+    /// The later one.
+    Replace,
+    /// The product.
+    Times,
+    /// The larger one; NaN wins.
+    Larger,
+    /// The smaller one; NaN wins.
+    Smaller,
+}
+
 /// Elements that add up; integers wrap, bool is or.
 pub trait Add: Copy {
     /// The sum.
     fn sum(self, other: Self) -> Self;
+    /// The product.
+    fn times(self, other: Self) -> Self;
+    /// The larger one; NaN wins.
+    fn larger(self, other: Self) -> Self;
+    /// The smaller one; NaN wins.
+    fn smaller(self, other: Self) -> Self;
 }
 macro_rules! add {
     (float $($t:ty)+) => {$(
@@ -86,6 +107,18 @@ macro_rules! add {
             #[inline(always)]
             fn sum(self, other: $t) -> $t {
                 self + other
+            }
+            #[inline(always)]
+            fn times(self, other: $t) -> $t {
+                self * other
+            }
+            #[inline(always)]
+            fn larger(self, other: $t) -> $t {
+                if self.is_nan() || self > other { self } else { other }
+            }
+            #[inline(always)]
+            fn smaller(self, other: $t) -> $t {
+                if self.is_nan() || self < other { self } else { other }
             }
         }
     )+};
@@ -95,13 +128,25 @@ macro_rules! add {
             fn sum(self, other: $t) -> $t {
                 self.wrapping_add(other)
             }
+            #[inline(always)]
+            fn times(self, other: $t) -> $t {
+                self.wrapping_mul(other)
+            }
+            #[inline(always)]
+            fn larger(self, other: $t) -> $t {
+                self.max(other)
+            }
+            #[inline(always)]
+            fn smaller(self, other: $t) -> $t {
+                self.min(other)
+            }
         }
     )+};
 }
 add!(float f32 f64);
 add!(int u8 i8 i16 i32 i64);
 
-/// `*(base + offsets[i]) += src[i]`, or `=` if `replace`, where `keep[i]`, in order.
+/// Combines `src[i]` into `*(base + offsets[i])` where `keep[i]`, in order.
 ///
 /// # Safety
 /// The pointers hold `n` elements, and every kept offset names an element of the base's.
@@ -111,7 +156,7 @@ pub unsafe fn scatter_tile<T: Add>(
     keep: *const u8,
     src: *const u8,
     n: usize,
-    replace: bool,
+    how: Combine,
 ) {
     // SAFETY: the caller's.
     unsafe {
@@ -121,13 +166,19 @@ pub unsafe fn scatter_tile<T: Add>(
             }
             let to = base.offset(offsets.add(i).read()) as *mut T;
             let x = (src as *const T).add(i).read();
-            to.write(if replace { x } else { to.read().sum(x) });
+            to.write(match how {
+                Combine::Add => to.read().sum(x),
+                Combine::Replace => x,
+                Combine::Times => to.read().times(x),
+                Combine::Larger => to.read().larger(x),
+                Combine::Smaller => to.read().smaller(x),
+            });
         }
     }
 }
 
 /// The type of [`scatter_tile`].
-pub type ScatterFn = unsafe fn(*mut u8, *const isize, *const u8, *const u8, usize, bool);
+pub type ScatterFn = unsafe fn(*mut u8, *const isize, *const u8, *const u8, usize, Combine);
 
 /// [`scatter_tile`] for a dtype.
 pub fn scatter_fn(dtype: DType) -> ScatterFn {

@@ -3,6 +3,7 @@
 use super::super::fuse::Form;
 use super::super::graph::piece::{Out, Place};
 use super::super::graph::{DimSet, Index, Load, NodeId, Op, RowCall};
+use super::super::kern::gather::Combine;
 use super::super::kern::{self, reduce};
 use super::super::kernels;
 use super::emit::{At, Class, Emit, Loc, is_leaf};
@@ -477,7 +478,7 @@ impl Emit<'_> {
     }
 
     /// Elements to the places that they name.
-    pub(super) fn scatter(&mut self, out: &Out, idx: &[Index], mask: Option<NodeId>, replace: bool, cursor: u32) {
+    pub(super) fn scatter(&mut self, out: &Out, idx: &[Index], mask: Option<NodeId>, how: Combine, cursor: u32) {
         let ty = self.env.values.ty(out.value).clone();
         let form = (self.env.form)(out.value);
         let graph = &self.group.graph;
@@ -502,6 +503,7 @@ impl Emit<'_> {
         let by_rows = at == At::Tiles
             && self.n.tile.0 == 1
             && mask.is_none()
+            && matches!(how, Combine::Add | Combine::Replace)
             && self.p.cursors[cursor as usize].at.coefs[last] == ty.dtype.size() as i64
             && axes.iter().all(|(l, _)| l.coefs[last] == 0)
             && nodes.iter().all(|(_, n)| self.rows.contains_key(n));
@@ -532,7 +534,7 @@ impl Emit<'_> {
             coords,
             axes,
             mask,
-            replace,
+            how,
             rows: by_rows,
         };
         self.push(at, Step::Scatter(Box::new(step)));

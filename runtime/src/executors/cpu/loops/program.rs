@@ -10,7 +10,7 @@
 
 use super::super::graph::ValueId;
 use super::super::kern::copy::{Rect, gather2d, scatter2d};
-use super::super::kern::gather::{ScatterFn, add_line, gather};
+use super::super::kern::gather::{Combine, ScatterFn, add_line, gather};
 use super::super::kern::{fill, reduce};
 use fulgurite_core::DType;
 use fulgurite_core::builtins::Builtin;
@@ -349,8 +349,8 @@ pub struct Scatter {
     pub axes: Vec<(Lin, i64)>,
     /// Only where this holds.
     pub mask: Option<Slot>,
-    /// Replace, else add.
-    pub replace: bool,
+    /// What becomes of an element where there is one already.
+    pub how: Combine,
     /// Coordinates are row registers (offsets in the workspace) and memory lies as registers do.
     pub rows: bool,
 }

@@ -3,6 +3,7 @@
 use super::super::fuse::{Form, Group, live, row_dims};
 use super::super::graph::piece::{Place, Values};
 use super::super::graph::{Affine, Axis, Dim, DimSet, Index, Load, Op, ValueId};
+use super::super::kern::gather::Combine;
 use super::program::{CHUNK, Lin, MAX_LOOPS, TILE, padded};
 use fulgurite_core::builtins::Builtin;
 use fulgurite_core::lang::ast::Red;
@@ -180,7 +181,7 @@ pub fn nest(group: &Group, env: &Env) -> Nesting {
                 accesses.push(Access { at, weight: 2.0 * count(graph.node(out.node).dims) * bytes as f64, bytes });
             }
             Place::Axes(_) => {}
-            Place::Scatter { idx, replace, order, .. } => {
+            Place::Scatter { idx, how, order, .. } => {
                 let at = scatter_bytes(out.value, idx, env, n);
                 used = used.union(order.iter().copied().collect());
                 for i in idx {
@@ -192,7 +193,7 @@ pub fn nest(group: &Group, env: &Env) -> Nesting {
                 sets.push(order.iter().copied().collect());
                 forms.push(at.clone());
                 accesses.push(Access { at, weight: 2.0 * count(graph.node(out.node).dims) * bytes as f64, bytes });
-                if *replace {
+                if *how == Combine::Replace {
                     ordered = Some(order.clone());
                 }
             }

@@ -1,6 +1,7 @@
 //! Elements at places that the loops alone do not decide: guarded, gathered, scattered.
 
 use super::{Fault, Geo, Level, Worker};
+use crate::executors::cpu::kern::gather::Combine;
 use crate::executors::cpu::kern::{fill, gather};
 use crate::executors::cpu::loops::program::*;
 use smallvec::SmallVec;
@@ -100,7 +101,7 @@ impl Worker<'_> {
                     }
                     to = to.offset(index as isize * c.stride as isize);
                 }
-                if s.replace {
+                if s.how == Combine::Replace {
                     std::ptr::copy_nonoverlapping(self.slot(s.src), to, geo.cols * s.bytes);
                 } else {
                     (s.line)(to, self.slot(s.src), geo.cols);
@@ -137,7 +138,7 @@ impl Worker<'_> {
             // The start alone may lie outside; only kept elements are touched.
             let c = &self.p.cursors[s.cursor as usize];
             let base = self.memory.0[c.value as usize].wrapping_offset(c.at.at(&self.idx) as isize);
-            (s.f)(base, at.as_ptr(), keep.as_ptr(), self.slot(s.src), n, s.replace);
+            (s.f)(base, at.as_ptr(), keep.as_ptr(), self.slot(s.src), n, s.how);
         }
     }
 }

@@ -1,0 +1,72 @@
+//! The kernel of `linear_scan`: y[n] = a[n] * y[n - 1] + b[n], one step per element instead of a sum of products.
+
+use crate::buffer::Element;
+use crate::executors::{ExecError, Kernel, Line, TensorMut, TensorRef};
+use fulgurite_core::sig::Item;
+use fulgurite_core::{DType, Name};
+use half::{bf16, f16};
+use std::sync::Arc;
+
+/// The kernel of a line that is a linear recurrence.
+pub(super) fn kernel(line: &Line) -> Option<Arc<dyn Kernel>> {
+    if line.name() != "linear_scan" {
+        return None;
+    }
+    let dim = match line.symbol.solved.env.item(Name::new("dim"))? {
+        Item::Int(d) => d.value(),
+        Item::Num(s) => s.as_i64(),
+        _ => return None,
+    };
+    Some(Arc::new(Recurrence { dim }))
+}
+
+struct Recurrence {
+    dim: i64,
+}
+
+impl Kernel for Recurrence {
+    fn name(&self) -> String {
+        "cpu:linear_scan".to_owned()
+    }
+
+    fn run(&self, inputs: &[TensorRef<'_>], outs: &mut [TensorMut<'_>]) -> Result<(), ExecError> {
+        let ([a, b], [out]) = (inputs, outs) else {
+            return Err(ExecError::new("E807", "`linear_scan` takes two tensors and gives one"));
+        };
+        let rank = b.shape.len() as i64;
+        let axis = if self.dim < 0 { self.dim + rank } else { self.dim };
+        let n = usize::try_from(axis).ok().and_then(|a| b.shape.get(a)).copied().unwrap_or(1);
+        let inner = b.shape.iter().skip(axis.max(0) as usize + 1).product();
+        let done = match b.dtype {
+            DType::F64 => lines::<f64>(a, b, out, n, inner, |x| x, |x| x),
+            DType::F32 => lines::<f32>(a, b, out, n, inner, f64::from, |x| x as f32),
+            DType::F16 => lines::<f16>(a, b, out, n, inner, f16::to_f64, f16::from_f64),
+            DType::BF16 => lines::<bf16>(a, b, out, n, inner, bf16::to_f64, bf16::from_f64),
+            _ => None,
+        };
+        done.ok_or_else(|| ExecError::new("E807", "`linear_scan` takes two tensors of one float dtype"))
+    }
+}
+
+/// Every line along the axis, whose elements are `inner` apart.
+fn lines<T: Element + Copy>(
+    a: &TensorRef<'_>,
+    b: &TensorRef<'_>,
+    out: &mut TensorMut<'_>,
+    n: usize,
+    inner: usize,
+    wide: impl Fn(T) -> f64,
+    narrow: impl Fn(f64) -> T,
+) -> Option<()> {
+    let (a, b, out) = (a.as_slice::<T>()?, b.as_slice::<T>()?, out.as_slice_mut::<T>()?);
+    for start in 0..b.len() / n.max(1) {
+        let first = start / inner * inner * n + start % inner;
+        let mut y = 0.0;
+        for (step, at) in (first..).step_by(inner).take(n).enumerate() {
+            // the first factor meets nothing, be it infinite
+            y = if step == 0 { wide(b[at]) } else { wide(a[at]) * y + wide(b[at]) };
+            out[at] = narrow(y);
+        }
+    }
+    Some(())
+}
