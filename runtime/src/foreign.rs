@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::symbol::{self, SymbolRef};
 use crate::tensor::Tensor;
 use fulgurite_core::lang::ast::{ListItem, Node, UnOp};
-use fulgurite_core::lang::{Alias, Expr, parse_alias};
+use fulgurite_core::lang::{Alias, Count, Expr, parse_alias};
 use fulgurite_core::loc::Loc;
 use fulgurite_core::{DType, Name, Value};
 use rustc_hash::FxHashMap;
@@ -64,7 +64,7 @@ struct Param {
     /// The arguments that the entries of a list are.
     parts: Vec<Option<Name>>,
     /// How many integers it is: fewer repeat.
-    count: Option<usize>,
+    count: Option<Count>,
     /// The argument whose sizes stand for absent entries.
     like: Option<Name>,
     /// Its default there; of one that takes part in nothing, the only value that is admitted.
@@ -165,7 +165,12 @@ impl Form {
 
     /// As many integers as the form says: a single one repeats, absent ones are sizes of an earlier argument.
     fn repeated(&self, param: &Param, value: Given, before: &[(Name, Given)]) -> Result<Given, Error> {
-        let Some(n) = param.count else { return Ok(value) };
+        let n = match (param.count, &value) {
+            (Some(Count::Some(n)), _) => n,
+            // the row repeats a number
+            (Some(Count::Axes), Given::List(items)) if items.len() == 1 => return Ok(items[0].clone()),
+            _ => return Ok(value),
+        };
         let items = match value {
             Given::List(items) if items.len() == 1 => vec![items[0].clone(); n],
             Given::List(items) if items.len() == n => items,

@@ -6,6 +6,7 @@
 //! ```text
 //! alias := name ['(' [given {',' given}] [';' fixed {',' fixed}] ')']
 //! given := ['..'] name [':' (name ['[' count [',' name] ']'] | '(' part {',' part} ')' | '_' | '?')] ['=' expr]
+//! count := integer | '..'
 //! part  := name | '_'
 //! fixed := name '=' expr
 //! ```
@@ -31,6 +32,15 @@ pub struct Alias {
     pub fixed: Vec<(Ident, Expr)>,
 }
 
+/// How many integers a parameter is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Count {
+    /// As many.
+    Some(usize),
+    /// One for each axis.
+    Axes,
+}
+
 /// One parameter of a call form.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Given {
@@ -41,7 +51,7 @@ pub struct Given {
     /// The arguments of the row that the entries of a list are.
     pub parts: Vec<Option<Ident>>,
     /// How many integers it is; `None`: it isn't said.
-    pub count: Option<usize>,
+    pub count: Option<Count>,
     /// The argument whose sizes stand for absent entries.
     pub like: Option<Ident>,
     /// Where it differs from the row's default; of one that takes part in nothing: the only admitted value.
@@ -111,9 +121,7 @@ impl Parser {
         let (mut count, mut like) = (None, None);
         if arg.is_some() && self.at("[") {
             self.open("[")?;
-            let Tok::Int(n @ 1..=64) = *self.peek() else { return Err(self.unexpected("how many integers")) };
-            self.bump();
-            count = Some(n as usize);
+            count = Some(self.count()?);
             if self.eat(",") {
                 like = Some(self.ident("an argument of the row")?);
             }
@@ -121,6 +129,15 @@ impl Parser {
         }
         let value = if self.eat("=") { Some(self.expr()?) } else { None };
         Ok(Given { name, arg, parts, count, like, value, rest, mask })
+    }
+
+    fn count(&mut self) -> Parsed<Count> {
+        if self.eat("..") {
+            return Ok(Count::Axes);
+        }
+        let Tok::Int(n @ 1..=64) = *self.peek() else { return Err(self.unexpected("how many integers, or `..`")) };
+        self.bump();
+        Ok(Count::Some(n as usize))
     }
 
     /// An argument of the row; `_`: none.
