@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::symbol::{self, SymbolRef};
 use crate::tensor::Tensor;
 use fulgurite_core::lang::ast::{ListItem, Node, UnOp};
-use fulgurite_core::lang::{Alias, Becomes, Expr, Ident, parse_alias};
+use fulgurite_core::lang::{Alias, Becomes, Count, Expr, Ident, parse_alias};
 use fulgurite_core::loc::Loc;
 use fulgurite_core::{DType, Name, Value};
 use rustc_hash::FxHashMap;
@@ -164,11 +164,17 @@ impl Form {
     fn repeated(
         &self,
         name: Name,
-        n: usize,
+        count: Count,
         like: Option<Ident>,
         value: Given,
         before: &[(Name, Given)],
     ) -> Result<Given, Error> {
+        let n = match (count, &value) {
+            (Count::Some(n), _) => n,
+            // the row repeats a number
+            (Count::Axes, Given::List(items)) if items.len() == 1 => return Ok(items[0].clone()),
+            (Count::Axes, _) => return Ok(value),
+        };
         let items = match value {
             Given::List(items) if items.len() == 1 => vec![items[0].clone(); n],
             Given::List(items) if items.len() == n => items,

@@ -7,6 +7,7 @@
 //! alias   := name ['(' [given {',' given}] [';' fixed {',' fixed}] ')']
 //! given   := ['..'] name [':' becomes] ['=' expr]
 //! becomes := name ['@' name | '[' count [',' name] ']'] | '(' part {',' part} ')' | '?' | '_'
+//! count   := integer | '..'
 //! part    := name | '_'
 //! fixed   := name '=' expr
 //! ```
@@ -16,6 +17,7 @@
 //! | `x` · `input: x` | the row's argument `x`, under its own name · under another |
 //! | `p: x = 2` | with another default than the row's |
 //! | `size: kernel[2]` | what PyTorch's schemas write `int[2]`: a number, or a list of one, repeats; an empty list counts as not given |
+//! | `size: kernel[..]` | the same for as many as the row has axes |
 //! | `size: shape[2, x]` | and an absent entry is the size of `x` there, counted from the last axis |
 //! | `indices: idx @ dims` | a list in which entries may be missing: those that are there are `idx`, their positions `dims` |
 //! | `scales: (h, w)` | a list whose entries are several arguments |
@@ -41,6 +43,15 @@ pub struct Alias {
     pub fixed: Vec<(Ident, Expr)>,
 }
 
+/// How many integers a parameter is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Count {
+    /// As many.
+    Some(usize),
+    /// One for each axis.
+    Axes,
+}
+
 /// One parameter of a call form.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Given {
@@ -64,7 +75,7 @@ pub enum Becomes {
         /// Which.
         name: Ident,
         /// How many integers it is; `None`: it isn't said.
-        count: Option<usize>,
+        count: Option<Count>,
         /// The argument whose sizes stand for absent entries.
         like: Option<Ident>,
     },
@@ -149,15 +160,22 @@ impl Parser {
         let (mut count, mut like) = (None, None);
         if self.at("[") {
             self.open("[")?;
-            let Tok::Int(n @ 1..=64) = *self.peek() else { return Err(self.unexpected("how many integers")) };
-            self.bump();
-            count = Some(n as usize);
+            count = Some(self.count()?);
             if self.eat(",") {
                 like = Some(self.ident("an argument of the row")?);
             }
             self.close("]", if like.is_some() { "" } else { "`,`" })?;
         }
         Ok(Becomes::Argument { name, count, like })
+    }
+
+    fn count(&mut self) -> Parsed<Count> {
+        if self.eat("..") {
+            return Ok(Count::Axes);
+        }
+        let Tok::Int(n @ 1..=64) = *self.peek() else { return Err(self.unexpected("how many integers, or `..`")) };
+        self.bump();
+        Ok(Count::Some(n as usize))
     }
 
     /// An argument of the row; `_`: none.

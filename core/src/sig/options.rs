@@ -151,7 +151,7 @@ impl<V> Options<'_, V> {
             }
             OptType::Ints { list, axes, broadcast, fill } => {
                 let given = ints(&val)?;
-                let single = matches!(val, Val::Int(_)) || (given.len() == 1 && axes.is_none() && !broadcast);
+                let single = matches!(val, Val::Int(_));
                 if *broadcast {
                     let have = match env.broadcast.iter().find(|b| b.list == *list) {
                         Some(part) => part.own.clone(),
@@ -179,7 +179,7 @@ impl<V> Options<'_, V> {
                     }
                     return Ok(Item::Ints(all));
                 }
-                Item::Ints(if single && (n > 0 || matches!(val, Val::Int(_))) {
+                Item::Ints(if single {
                     SmallVec::from_elem(given[0], n)
                 } else if given.len() == n {
                     given

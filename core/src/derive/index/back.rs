@@ -31,8 +31,15 @@ pub fn rule(row: &Row, body: &Block, arg: Name, derived: &Row, seed: Name) -> Op
 /// Which values are linear in the argument: sums, moves and multiples of its elements, and zeros.
 struct Linear {
     arg: Name,
-    /// Of every `let`, whether it is.
-    lets: HashMap<Name, bool>,
+    /// Every `let`.
+    lets: HashMap<Name, Let>,
+}
+
+/// How a `let` depends on the argument.
+#[derive(Clone, Copy)]
+struct Let {
+    linear: bool,
+    free: bool,
 }
 
 impl Linear {
@@ -44,8 +51,8 @@ impl Linear {
         for stmt in &b.stmts {
             // other patterns bind indices, which hold no elements of floats
             if let Stmt::Let(Pattern::Name(n), value) = stmt {
-                let linear = self.value(value);
-                self.lets.insert(n.name, linear);
+                let (linear, free) = (self.value(value), self.free(value));
+                self.lets.insert(n.name, Let { linear, free });
             }
         }
         self.value(&b.value)
@@ -54,20 +61,24 @@ impl Linear {
     /// Whether nothing of the argument is in `e`.
     fn free(&self, e: &Expr) -> bool {
         let names = walk::names(e);
-        !names.contains(&self.arg) && self.lets.iter().all(|(n, linear)| !linear || !names.contains(n))
+        !names.contains(&self.arg) && self.lets.iter().all(|(n, l)| l.free || !names.contains(n))
+    }
+
+    fn is_linear(&self, name: Name) -> bool {
+        self.lets.get(&name).is_some_and(|l| l.linear)
     }
 
     fn value(&mut self, e: &Expr) -> bool {
         match &*e.node {
             Node::Int(0) => true,
             Node::Float(x) => *x == 0.0,
-            Node::Name(n) => self.lets.get(n).copied().unwrap_or(false),
+            Node::Name(n) => self.is_linear(*n),
             Node::Access(a) => {
                 let outside = match &a.outside {
                     Outside::Value(v) => self.value(v),
                     Outside::Refuse | Outside::Skip => true,
                 };
-                outside && (a.base.name == self.arg || self.lets.get(&a.base.name).copied().unwrap_or(false))
+                outside && (a.base.name == self.arg || self.is_linear(a.base.name))
             }
             Node::Unary(UnOp::Neg, x) | Node::Cast(x, _) => self.value(x),
             Node::Binary(BinOp::Add | BinOp::Sub, x, y) => self.value(x) && self.value(y),
