@@ -9,7 +9,7 @@ mod convert;
 use crate::api;
 use crate::error::Error;
 use crate::symbol::{self, SymbolRef};
-use crate::tensor::Tensor;
+use crate::tensor::{Key, Tensor};
 use fulgurite_core::lang::ast::{ListItem, Node, UnOp};
 use fulgurite_core::lang::{Alias, Becomes, Count, Expr, Ident, parse_alias};
 use fulgurite_core::loc::Loc;
@@ -75,7 +75,7 @@ pub fn forms(name: &str) -> &'static [Form] {
 }
 
 /// Calls the row of that name: the first of its forms that takes these arguments. A result that a mask leaves out is
-/// `None`.
+/// `None`. The other library draws random numbers from a hidden generator, here they come from `key`.
 ///
 /// # Errors
 /// E710 for an unknown name or a value that no row stands behind; E702 for arguments that it does not have; otherwise
@@ -84,12 +84,14 @@ pub fn call(
     name: &str,
     positional: &[Given],
     named: &[(String, Given)],
+    key: Option<&Key>,
     loc: Loc,
 ) -> Result<Vec<Option<Tensor>>, Error> {
+    let key = key.map_or(Given::None, |key| Given::Tensor(key.handle().clone()));
     let mut first: Option<Error> = None;
     for form in forms(name) {
         let call = form.arrange(positional, named).map_err(|e| e.at(loc));
-        match call.and_then(|call| Ok((run(form.symbol, &call.args, loc)?, call.mask))) {
+        match call.and_then(|call| Ok((run(form.symbol, &call.args, &key, loc)?, call.mask))) {
             Ok((outs, mask)) => {
                 let wanted = |at: usize| mask.as_ref().is_none_or(|mask| mask.get(at).copied().unwrap_or(true));
                 return Ok(outs.into_iter().enumerate().map(|(at, out)| wanted(at).then_some(out)).collect());
@@ -103,11 +105,11 @@ pub fn call(
 }
 
 /// Calls the row or the overload of it that takes these arguments.
-fn run(symbol: SymbolRef, args: &[(Name, Given)], loc: Loc) -> Result<Vec<Tensor>, Error> {
+fn run(symbol: SymbolRef, args: &[(Name, Given)], key: &Given, loc: Loc) -> Result<Vec<Tensor>, Error> {
     let mut first = None;
     let overloads = symbol::candidates(Name::new(symbol.name()));
     for candidate in overloads {
-        let made = convert::arguments(candidate.row(), args);
+        let made = convert::arguments(candidate.row(), args, key);
         match made.map_err(|e| e.at(loc)).and_then(|args: Vec<Value<Tensor>>| api::call(candidate, args, loc)) {
             Ok(outs) => return Ok(outs),
             Err(e) => _ = first.get_or_insert(e),

@@ -1,6 +1,7 @@
 //! E305: a call form of another library says what becomes of each argument of the row.
 
 use fulgurite_core::Name;
+use fulgurite_core::lang::ast::Elem;
 
 use crate::diag::Diag;
 use crate::schema::RowSource;
@@ -8,7 +9,8 @@ use crate::schema::RowSource;
 /// Arguments that the row does not have, that are given twice, or that the form leaves open.
 pub fn check(source: &RowSource) -> Vec<Diag> {
     let sig = &source.sig.tree;
-    let params = sig.params.iter().map(|p| (p.name.name, p.optional));
+    // a key comes from whoever calls
+    let params = sig.params.iter().map(|p| (p.name.name, p.optional || p.ty.elem.contains(&Elem::Key)));
     let opts = sig.opts.iter().map(|o| (o.name.name, o.optional || o.default.is_some()));
     let known: Vec<(Name, bool)> = params.chain(opts).collect();
     let mut faults = Vec::new();

@@ -3,28 +3,36 @@
 use super::Given;
 use crate::error::Error;
 use crate::tensor::Tensor;
-use fulgurite_core::lang::ast::{OptType, Param};
+use fulgurite_core::lang::ast::{Elem, OptType, Param};
 use fulgurite_core::row::Row;
 use fulgurite_core::{DType, Name, Scalar, Value};
 
-/// One value per parameter and option, in the order of the signature.
+/// One value per parameter and option, in the order of the signature; `key` for random numbers.
 ///
 /// # Errors
 /// E702 for a value of the wrong kind, or an argument that the row does not have; E710 for a tensor in the place of an
 /// option.
-pub(super) fn arguments(row: &Row, given: &[(Name, Given)]) -> Result<Vec<Value<Tensor>>, Error> {
+pub(super) fn arguments(row: &Row, given: &[(Name, Given)], key: &Given) -> Result<Vec<Value<Tensor>>, Error> {
     let value = |name: Name| given.iter().find(|(n, _)| *n == name).map_or(&Given::None, |(_, value)| value);
     let names = || row.sig.params.iter().map(|p| p.name.name).chain(row.sig.opts.iter().map(|o| o.name.name));
     if let Some((stray, _)) = given.iter().find(|(name, _)| names().all(|n| n != *name)) {
         return Err(Error::new("E702", format!("`{}` has no argument `{stray}`", row.op)));
     }
     let params = row.sig.params.iter().map(|p| {
-        let given = value(p.name.name);
+        let given = match value(p.name.name) {
+            Given::None if p.ty.elem.contains(&Elem::Key) => key,
+            given => given,
+        };
         param(p, given).ok_or_else(|| wrong(row, p.name.name, given, &p.ty.to_string()))
     });
     let opts = row.sig.opts.iter().map(|o| {
         let given = value(o.name.name);
-        option(&o.ty, given).ok_or_else(|| wrong(row, o.name.name, given, &o.ty.to_string()))
+        match (&o.ty, given) {
+            // PyTorch takes these for sizes that it finds among the elements
+            (OptType::Size(_), Given::Int(-1)) => Err(open(row, o.name.name)),
+            (_, Given::Tensor(t)) if t.rank() > 0 => Err(open(row, o.name.name)),
+            _ => option(&o.ty, given).ok_or_else(|| wrong(row, o.name.name, given, &o.ty.to_string())),
+        }
     });
     params.chain(opts).collect()
 }
@@ -36,6 +44,10 @@ fn wrong(row: &Row, name: Name, given: &Given, expected: &str) -> Error {
         return Error::new("E710", text);
     }
     Error::new("E702", format!("`{name}` of `{}` is {}, not {expected}", row.op, given.kind()))
+}
+
+fn open(row: &Row, name: Name) -> Error {
+    Error::new("E710", format!("no row stands behind `{}` with a `{name}` that depends on elements", row.op))
 }
 
 impl Given {
