@@ -128,7 +128,7 @@ const SPELLINGS: &[(&str, &str, &str)] = &[
     ("tanh", "x", "g * (1 - out * out)"),
     ("sigmoid", "x", "g * out * (1 - out)"),
     ("silu", "x", "g * (sigmoid(x) + out * (1 - sigmoid(x)))"),
-    ("softplus", "x", "where(x > 20, g, g * sigmoid(x))"),
+    ("softplus", "x", "where(x * beta > threshold, g, g * sigmoid(x * beta))"),
     ("gelu", "x", GELU),
     ("relu", "x", "where(x > 0, g, 0)"),
     ("leaky_relu", "x", "where(x > 0, g, g * slope)"),

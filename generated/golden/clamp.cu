@@ -55,7 +55,8 @@ extern "C" __global__ void clamp__vjp__hi_f32(
     const float x3 = in3[i];
     const float t0 = fg_max(x0, x1);
     const float t1 = ((t0 == x2) ? fg_mul(0.5f, x3) : ((t0 < x2) ? 0.0f : x3));
-    out0[i] = t1;
+    const float t2 = (((x1 == x2) & (x0 < x1)) ? 0.0f : (((x1 == x2) & (x0 == x1)) ? 0.0f : t1));
+    out0[i] = t2;
   }
 }
 
@@ -94,7 +95,8 @@ extern "C" __global__ void clamp__vjp__hi_f64(
     const double x3 = in3[i];
     const double t0 = fg_max(x0, x1);
     const double t1 = ((t0 == x2) ? fg_mul(0.5, x3) : ((t0 < x2) ? 0.0 : x3));
-    out0[i] = t1;
+    const double t2 = (((x1 == x2) & (x0 < x1)) ? 0.0 : (((x1 == x2) & (x0 == x1)) ? 0.0 : t1));
+    out0[i] = t2;
   }
 }
 
@@ -138,7 +140,8 @@ extern "C" __global__ void clamp__vjp__lo_f32(
     const float t1 = ((t0 == x2) ? fg_mul(0.25f, x3) : ((t0 > x2) ? 0.0f : fg_mul(0.5f, x3)));
     const float t2 = fg_max(x0, x1);
     const float t3 = ((t2 == x2) ? ((x0 > x1) ? 0.0f : fg_mul(0.5f, x3)) : ((x0 > x1) ? 0.0f : ((t2 > x2) ? 0.0f : x3)));
-    out0[i] = ((x0 == x1) ? t1 : t3);
+    const float t4 = (((x1 == x2) & (x0 == x1)) ? 0.0f : ((x0 == x1) ? t1 : t3));
+    out0[i] = (((x1 == x2) & (x0 < x1)) ? x3 : t4);
   }
 }
 
@@ -179,7 +182,8 @@ extern "C" __global__ void clamp__vjp__lo_f64(
     const double t1 = ((t0 == x2) ? fg_mul(0.25, x3) : ((t0 > x2) ? 0.0 : fg_mul(0.5, x3)));
     const double t2 = fg_max(x0, x1);
     const double t3 = ((t2 == x2) ? ((x0 > x1) ? 0.0 : fg_mul(0.5, x3)) : ((x0 > x1) ? 0.0 : ((t2 > x2) ? 0.0 : x3)));
-    out0[i] = ((x0 == x1) ? t1 : t3);
+    const double t4 = (((x1 == x2) & (x0 == x1)) ? 0.0 : ((x0 == x1) ? t1 : t3));
+    out0[i] = (((x1 == x2) & (x0 < x1)) ? x3 : t4);
   }
 }
 
@@ -222,7 +226,8 @@ extern "C" __global__ void clamp__vjp__x_f32(
     const float t0 = fg_max(x0, x1);
     const float t1 = ((x0 == x1) ? fg_mul(0.25f, x3) : ((x0 < x1) ? 0.0f : fg_mul(0.5f, x3)));
     const float t2 = ((x0 == x1) ? ((t0 > x2) ? 0.0f : fg_mul(0.5f, x3)) : ((t0 > x2) ? 0.0f : ((x0 < x1) ? 0.0f : x3)));
-    out0[i] = ((x0 != x0) ? 0.0f : ((t0 == x2) ? t1 : t2));
+    const float t3 = (((x1 == x2) & (x0 == x1)) ? x3 : ((t0 == x2) ? t1 : t2));
+    out0[i] = (((x1 == x2) & (x0 < x1)) ? 0.0f : t3);
   }
 }
 
@@ -240,7 +245,7 @@ extern "C" __global__ void clamp__vjp__x_hi_absent_f32(
     const float x1 = in1[i];
     const float x2 = in2[i];
     const float t0 = ((x0 == x1) ? fg_mul(0.5f, x2) : ((x0 < x1) ? 0.0f : x2));
-    out0[i] = ((x0 != x0) ? 0.0f : t0);
+    out0[i] = t0;
   }
 }
 
@@ -258,7 +263,7 @@ extern "C" __global__ void clamp__vjp__x_lo_absent_f32(
     const float x1 = in1[i];
     const float x2 = in2[i];
     const float t0 = ((x0 == x1) ? fg_mul(0.5f, x2) : ((x0 > x1) ? 0.0f : x2));
-    out0[i] = ((x0 != x0) ? 0.0f : t0);
+    out0[i] = t0;
   }
 }
 
@@ -280,7 +285,8 @@ extern "C" __global__ void clamp__vjp__x_f64(
     const double t0 = fg_max(x0, x1);
     const double t1 = ((x0 == x1) ? fg_mul(0.25, x3) : ((x0 < x1) ? 0.0 : fg_mul(0.5, x3)));
     const double t2 = ((x0 == x1) ? ((t0 > x2) ? 0.0 : fg_mul(0.5, x3)) : ((t0 > x2) ? 0.0 : ((x0 < x1) ? 0.0 : x3)));
-    out0[i] = ((x0 != x0) ? 0.0 : ((t0 == x2) ? t1 : t2));
+    const double t3 = (((x1 == x2) & (x0 == x1)) ? x3 : ((t0 == x2) ? t1 : t2));
+    out0[i] = (((x1 == x2) & (x0 < x1)) ? 0.0 : t3);
   }
 }
 
@@ -298,7 +304,7 @@ extern "C" __global__ void clamp__vjp__x_hi_absent_f64(
     const double x1 = in1[i];
     const double x2 = in2[i];
     const double t0 = ((x0 == x1) ? fg_mul(0.5, x2) : ((x0 < x1) ? 0.0 : x2));
-    out0[i] = ((x0 != x0) ? 0.0 : t0);
+    out0[i] = t0;
   }
 }
 
@@ -316,6 +322,6 @@ extern "C" __global__ void clamp__vjp__x_lo_absent_f64(
     const double x1 = in1[i];
     const double x2 = in2[i];
     const double t0 = ((x0 == x1) ? fg_mul(0.5, x2) : ((x0 > x1) ? 0.0 : x2));
-    out0[i] = ((x0 != x0) ? 0.0 : t0);
+    out0[i] = t0;
   }
 }

@@ -9,7 +9,7 @@ pub(crate) static CLAMP: Symbol = Symbol::new(
         doc: "x limited to lo..hi; either bound may be missing, a number or a tensor",
         sig: "(x: T, lo: T?, hi: T?) -> T",
         promote: "default",
-        dtypes: "all - bool",
+        dtypes: "",
         kind: MeaningKind::Expr,
         body: r"let y = if some(lo) { max(x, lo) } else { x };
 if some(hi) { min(y, hi) } else { y }",
@@ -21,9 +21,23 @@ if some(hi) { min(y, hi) } else { y }",
         ],
         jvp: &[],
         ties: "",
-        at: &[("x != x", &[("x", "0")])],
+        at: &[("x != x && (is_number(lo) || is_number(hi))", &[("x", "0")]), ("some(lo) && some(hi) && is_tensor(lo) && lo == hi && x == lo", &[
+            ("x", "1"),
+            ("lo", "0"),
+            ("hi", "0"),
+        ]), ("some(lo) && some(hi) && is_tensor(lo) && lo == hi && x < lo", &[
+            ("x", "0"),
+            ("lo", "1"),
+            ("hi", "0"),
+        ])],
         no_grad: "",
         deviates: "",
+        aliases: &[
+            ("aten", "clamp.Tensor"),
+            ("aten", "clamp"),
+            ("torch", "clamp_min(input: x, min: lo)"),
+            ("torch", "clamp_max(input: x, max: hi)"),
+        ],
         file: "ops.yaml",
         line: 1,
     },
@@ -53,7 +67,7 @@ pub(crate) static CLAMP__VJP__HI: Symbol = Symbol::new(
         promote: "default",
         dtypes: "float",
         kind: MeaningKind::Expr,
-        body: "if is_number(x) && is_number(lo) { if (if some(lo) { max(x, lo) } else { x }) <= hi { 0 } else { d_out } } else { let y = if some(lo) { max(x, lo) } else { x }; if y == hi { 0.5 * d_out } else if y < hi { 0 } else { d_out } }",
+        body: "if some(hi) && (some(lo) && (some(lo) && is_tensor(lo) && lo == hi && x < lo)) { 0 } else if some(hi) && (some(lo) && (some(lo) && is_tensor(lo) && lo == hi && x == lo)) { 0 } else if is_number(x) && is_number(lo) { if (if some(lo) { max(x, lo) } else { x }) <= hi { 0 } else { d_out } } else { let y = if some(lo) { max(x, lo) } else { x }; if y == hi { 0.5 * d_out } else if y < hi { 0 } else { d_out } }",
         require: &[("some(lo) || some(hi)", "clamp needs a bound")],
         vjp: &[],
         jvp: &[],
@@ -61,6 +75,7 @@ pub(crate) static CLAMP__VJP__HI: Symbol = Symbol::new(
         at: &[],
         no_grad: "",
         deviates: "",
+        aliases: &[],
         file: "ops.yaml",
         line: 1,
     },
@@ -79,7 +94,7 @@ pub(crate) static CLAMP__VJP__LO: Symbol = Symbol::new(
         promote: "default",
         dtypes: "float",
         kind: MeaningKind::Expr,
-        body: "if some(hi) { if is_number(x) { if is_number(hi) { if x >= lo { 0 } else if max(x, lo) >= hi { 0 } else { d_out } } else if x >= lo { 0 } else { let y = max(x, lo); if y == hi { 0.5 * d_out } else if y > hi { 0 } else { d_out } } } else if is_number(hi) { if x == lo { if max(x, lo) >= hi { 0 } else { 0.5 * d_out } } else if max(x, lo) >= hi { 0 } else if x > lo { 0 } else { d_out } } else if x == lo { let y = max(x, lo); if y == hi { 0.25 * d_out } else if y > hi { 0 } else { 0.5 * d_out } } else { let y = max(x, lo); if y == hi { if x > lo { 0 } else { 0.5 * d_out } } else if x > lo { 0 } else if y > hi { 0 } else { d_out } } } else if is_number(x) { if x >= lo { 0 } else { d_out } } else if x == lo { 0.5 * d_out } else if x > lo { 0 } else { d_out }",
+        body: "if some(hi) && (some(lo) && (some(hi) && lo == hi && x < lo)) { d_out } else if some(hi) && (some(lo) && (some(hi) && lo == hi && x == lo)) { 0 } else if some(hi) { if is_number(x) { if is_number(hi) { if x >= lo { 0 } else if max(x, lo) >= hi { 0 } else { d_out } } else if x >= lo { 0 } else { let y = max(x, lo); if y == hi { 0.5 * d_out } else if y > hi { 0 } else { d_out } } } else if is_number(hi) { if x == lo { if max(x, lo) >= hi { 0 } else { 0.5 * d_out } } else if max(x, lo) >= hi { 0 } else if x > lo { 0 } else { d_out } } else if x == lo { let y = max(x, lo); if y == hi { 0.25 * d_out } else if y > hi { 0 } else { 0.5 * d_out } } else { let y = max(x, lo); if y == hi { if x > lo { 0 } else { 0.5 * d_out } } else if x > lo { 0 } else if y > hi { 0 } else { d_out } } } else if is_number(x) { if x >= lo { 0 } else { d_out } } else if x == lo { 0.5 * d_out } else if x > lo { 0 } else { d_out }",
         require: &[("some(lo) || some(hi)", "clamp needs a bound")],
         vjp: &[],
         jvp: &[],
@@ -87,6 +102,7 @@ pub(crate) static CLAMP__VJP__LO: Symbol = Symbol::new(
         at: &[],
         no_grad: "",
         deviates: "",
+        aliases: &[],
         file: "ops.yaml",
         line: 1,
     },
@@ -105,7 +121,7 @@ pub(crate) static CLAMP__VJP__X: Symbol = Symbol::new(
         promote: "default",
         dtypes: "float",
         kind: MeaningKind::Expr,
-        body: "if x != x { 0 } else if some(hi) { if some(lo) { if is_number(hi) { if is_number(lo) { if max(x, lo) >= hi { 0 } else if x <= lo { 0 } else { d_out } } else if max(x, lo) >= hi { 0 } else if x == lo { 0.5 * d_out } else if x < lo { 0 } else { d_out } } else if is_number(lo) { let t1 = max(x, lo); if t1 == hi { if x <= lo { 0 } else { 0.5 * d_out } } else if x <= lo { 0 } else if t1 > hi { 0 } else { d_out } } else { let t1 = max(x, lo); if t1 == hi { if x == lo { 0.25 * d_out } else if x < lo { 0 } else { 0.5 * d_out } } else if x == lo { if t1 > hi { 0 } else { 0.5 * d_out } } else if t1 > hi { 0 } else if x < lo { 0 } else { d_out } } } else if is_number(hi) { if x >= hi { 0 } else { d_out } } else if x == hi { 0.5 * d_out } else if x > hi { 0 } else { d_out } } else if some(lo) { if is_number(lo) { if x <= lo { 0 } else { d_out } } else if x == lo { 0.5 * d_out } else if x < lo { 0 } else { d_out } } else { d_out }",
+        body: "if some(hi) && (some(lo) && (some(lo) && some(hi) && is_tensor(lo) && lo == hi && x < lo)) { 0 } else if some(hi) && (some(lo) && (some(lo) && some(hi) && is_tensor(lo) && lo == hi && x == lo)) { d_out } else if some(hi) && (some(lo) && (x != x && (is_number(lo) || is_number(hi)))) { 0 } else if some(hi) { if some(lo) { if is_number(hi) { if is_number(lo) { if max(x, lo) >= hi { 0 } else if x <= lo { 0 } else { d_out } } else if max(x, lo) >= hi { 0 } else if x == lo { 0.5 * d_out } else if x < lo { 0 } else { d_out } } else if is_number(lo) { let t1 = max(x, lo); if t1 == hi { if x <= lo { 0 } else { 0.5 * d_out } } else if x <= lo { 0 } else if t1 > hi { 0 } else { d_out } } else { let t1 = max(x, lo); if t1 == hi { if x == lo { 0.25 * d_out } else if x < lo { 0 } else { 0.5 * d_out } } else if x == lo { if t1 > hi { 0 } else { 0.5 * d_out } } else if t1 > hi { 0 } else if x < lo { 0 } else { d_out } } } else if is_number(hi) { if x >= hi { 0 } else { d_out } } else if x == hi { 0.5 * d_out } else if x > hi { 0 } else { d_out } } else if some(lo) { if is_number(lo) { if x <= lo { 0 } else { d_out } } else if x == lo { 0.5 * d_out } else if x < lo { 0 } else { d_out } } else { d_out }",
         require: &[("some(lo) || some(hi)", "clamp needs a bound")],
         vjp: &[],
         jvp: &[],
@@ -113,6 +129,7 @@ pub(crate) static CLAMP__VJP__X: Symbol = Symbol::new(
         at: &[],
         no_grad: "",
         deviates: "",
+        aliases: &[],
         file: "ops.yaml",
         line: 1,
     },
@@ -213,10 +230,13 @@ impl Step for K0 {
                 let x1 = in1[j];
                 let x2 = in2[j];
                 let x3 = in3[j];
-                let t0: f32 = m::max::<I, _>(x0, x1);
-                let t1: f32 = m::select::<I, _>(m::lt::<I, _>(t0, x2), 0.0f32, x3);
-                let t2: f32 = m::select::<I, _>(m::eq::<I, _>(t0, x2), m::mul::<I, _>(0.5f32, x3), t1);
-                out0[j] = t2;
+                let t0: bool = m::and::<I, _>(m::eq::<I, _>(x1, x2), m::lt::<I, _>(x0, x1));
+                let t1: bool = m::and::<I, _>(m::eq::<I, _>(x1, x2), m::eq::<I, _>(x0, x1));
+                let t2: f32 = m::max::<I, _>(x0, x1);
+                let t3: f32 = m::select::<I, _>(m::lt::<I, _>(t2, x2), 0.0f32, x3);
+                let t4: f32 = m::select::<I, _>(m::eq::<I, _>(t2, x2), m::mul::<I, _>(0.5f32, x3), t3);
+                let t5: f32 = m::select::<I, _>(t0, 0.0f32, m::select::<I, _>(t1, 0.0f32, t4));
+                out0[j] = t5;
             }
             tile::store(outs, 0, at, len, out0);
         }
@@ -319,16 +339,19 @@ impl Step for K0 {
                 let x1 = in1[j];
                 let x2 = in2[j];
                 let x3 = in3[j];
-                let t0: f32 = m::max::<I, _>(x0, x1);
-                let t1: f32 = m::select::<I, _>(m::gt::<I, _>(t0, x2), 0.0f32, m::mul::<I, _>(0.5f32, x3));
-                let t2: f32 = m::select::<I, _>(m::eq::<I, _>(t0, x2), m::mul::<I, _>(0.25f32, x3), t1);
-                let t3: f32 = m::max::<I, _>(x0, x1);
-                let t4: f32 = m::select::<I, _>(m::gt::<I, _>(x0, x1), 0.0f32, m::mul::<I, _>(0.5f32, x3));
-                let t5: f32 = m::select::<I, _>(m::gt::<I, _>(t3, x2), 0.0f32, x3);
-                let t6: f32 = m::select::<I, _>(m::gt::<I, _>(x0, x1), 0.0f32, t5);
-                let t7: f32 = m::select::<I, _>(m::eq::<I, _>(t3, x2), t4, t6);
-                let t8: f32 = m::select::<I, _>(m::eq::<I, _>(x0, x1), t2, t7);
-                out0[j] = t8;
+                let t0: bool = m::and::<I, _>(m::eq::<I, _>(x1, x2), m::lt::<I, _>(x0, x1));
+                let t1: bool = m::and::<I, _>(m::eq::<I, _>(x1, x2), m::eq::<I, _>(x0, x1));
+                let t2: f32 = m::max::<I, _>(x0, x1);
+                let t3: f32 = m::select::<I, _>(m::gt::<I, _>(t2, x2), 0.0f32, m::mul::<I, _>(0.5f32, x3));
+                let t4: f32 = m::select::<I, _>(m::eq::<I, _>(t2, x2), m::mul::<I, _>(0.25f32, x3), t3);
+                let t5: f32 = m::max::<I, _>(x0, x1);
+                let t6: f32 = m::select::<I, _>(m::gt::<I, _>(x0, x1), 0.0f32, m::mul::<I, _>(0.5f32, x3));
+                let t7: f32 = m::select::<I, _>(m::gt::<I, _>(t5, x2), 0.0f32, x3);
+                let t8: f32 = m::select::<I, _>(m::gt::<I, _>(x0, x1), 0.0f32, t7);
+                let t9: f32 = m::select::<I, _>(m::eq::<I, _>(t5, x2), t6, t8);
+                let t10: f32 = m::select::<I, _>(m::eq::<I, _>(x0, x1), t4, t9);
+                let t11: f32 = m::select::<I, _>(t0, x3, m::select::<I, _>(t1, 0.0f32, t10));
+                out0[j] = t11;
             }
             tile::store(outs, 0, at, len, out0);
         }
@@ -431,16 +454,18 @@ impl Step for K0 {
                 let x1 = in1[j];
                 let x2 = in2[j];
                 let x3 = in3[j];
-                let t0: f32 = m::max::<I, _>(x0, x1);
-                let t1: f32 = m::select::<I, _>(m::lt::<I, _>(x0, x1), 0.0f32, m::mul::<I, _>(0.5f32, x3));
-                let t2: f32 = m::select::<I, _>(m::eq::<I, _>(x0, x1), m::mul::<I, _>(0.25f32, x3), t1);
-                let t3: f32 = m::select::<I, _>(m::gt::<I, _>(t0, x2), 0.0f32, m::mul::<I, _>(0.5f32, x3));
-                let t4: f32 = m::select::<I, _>(m::lt::<I, _>(x0, x1), 0.0f32, x3);
-                let t5: f32 = m::select::<I, _>(m::gt::<I, _>(t0, x2), 0.0f32, t4);
-                let t6: f32 = m::select::<I, _>(m::eq::<I, _>(x0, x1), t3, t5);
-                let t7: f32 = m::select::<I, _>(m::eq::<I, _>(t0, x2), t2, t6);
-                let t8: f32 = m::select::<I, _>(m::ne::<I, _>(x0, x0), 0.0f32, t7);
-                out0[j] = t8;
+                let t0: bool = m::and::<I, _>(m::eq::<I, _>(x1, x2), m::lt::<I, _>(x0, x1));
+                let t1: bool = m::and::<I, _>(m::eq::<I, _>(x1, x2), m::eq::<I, _>(x0, x1));
+                let t2: f32 = m::max::<I, _>(x0, x1);
+                let t3: f32 = m::select::<I, _>(m::lt::<I, _>(x0, x1), 0.0f32, m::mul::<I, _>(0.5f32, x3));
+                let t4: f32 = m::select::<I, _>(m::eq::<I, _>(x0, x1), m::mul::<I, _>(0.25f32, x3), t3);
+                let t5: f32 = m::select::<I, _>(m::gt::<I, _>(t2, x2), 0.0f32, m::mul::<I, _>(0.5f32, x3));
+                let t6: f32 = m::select::<I, _>(m::lt::<I, _>(x0, x1), 0.0f32, x3);
+                let t7: f32 = m::select::<I, _>(m::gt::<I, _>(t2, x2), 0.0f32, t6);
+                let t8: f32 = m::select::<I, _>(m::eq::<I, _>(x0, x1), t5, t7);
+                let t9: f32 = m::select::<I, _>(m::eq::<I, _>(t2, x2), t4, t8);
+                let t10: f32 = m::select::<I, _>(t0, 0.0f32, m::select::<I, _>(t1, x3, t9));
+                out0[j] = t10;
             }
             tile::store(outs, 0, at, len, out0);
         }
@@ -477,8 +502,7 @@ impl Step for K1 {
                 let x2 = in2[j];
                 let t0: f32 = m::select::<I, _>(m::lt::<I, _>(x0, x1), 0.0f32, x2);
                 let t1: f32 = m::select::<I, _>(m::eq::<I, _>(x0, x1), m::mul::<I, _>(0.5f32, x2), t0);
-                let t2: f32 = m::select::<I, _>(m::ne::<I, _>(x0, x0), 0.0f32, t1);
-                out0[j] = t2;
+                out0[j] = t1;
             }
             tile::store(outs, 0, at, len, out0);
         }
@@ -515,8 +539,7 @@ impl Step for K2 {
                 let x2 = in2[j];
                 let t0: f32 = m::select::<I, _>(m::gt::<I, _>(x0, x1), 0.0f32, x2);
                 let t1: f32 = m::select::<I, _>(m::eq::<I, _>(x0, x1), m::mul::<I, _>(0.5f32, x2), t0);
-                let t2: f32 = m::select::<I, _>(m::ne::<I, _>(x0, x0), 0.0f32, t1);
-                out0[j] = t2;
+                out0[j] = t1;
             }
             tile::store(outs, 0, at, len, out0);
         }

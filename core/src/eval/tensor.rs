@@ -250,7 +250,20 @@ impl<M: Machine> Run<'_, M> {
 
     /// `M[i]`, `S[dim]` and the like: what signatures say about sizes.
     fn size_expr(&mut self, e: &Expr) -> Out<M> {
-        let v = statics::eval(&self.solved.env, e, At::default()).map_err(|s| self.stop(s))?;
+        let mut env = std::borrow::Cow::Borrowed(&self.solved.env);
+        // what `let` named: sizes and lists of them
+        for (name, bound) in self.vars.iter().filter(|(name, _)| self.solved.env.item(*name).is_none()) {
+            let Bound::Value(value) = bound else { continue };
+            let item = match value {
+                Value::List(_) => value.as_dims().map(|dims| Item::Ints(dims.into())),
+                Value::Num(Scalar::Int(_)) | Value::Size(_) => value.as_dim().map(Item::Int),
+                _ => None,
+            };
+            if let Some(item) = item {
+                env.to_mut().items.insert(0, (*name, item));
+            }
+        }
+        let v = statics::eval(&env, e, At::default()).map_err(|s| self.stop(s))?;
         Ok(from_val(v))
     }
 
