@@ -367,3 +367,28 @@ fn first_brackets_of_two_are_the_item() {
     let access = parse("xs[i][]");
     assert!(access.item.is_some() && access.places.is_empty());
 }
+
+#[test]
+fn call_forms_take_lists_with_gaps() {
+    let form =
+        fulgurite_core::lang::parse_alias("index.Tensor(self: x, indices: idx @ dims; accumulate = true)").unwrap();
+    let list = &form.given.as_ref().unwrap()[1];
+    assert_eq!(list.arg.unwrap().name, "idx");
+    assert_eq!(list.places.unwrap().name, "dims");
+    assert!(fulgurite_core::lang::parse_alias("f(x: _ @ dims)").is_err());
+}
+
+#[test]
+fn the_tensor_language_speaks_of_sizes() {
+    use fulgurite_core::lang::{Dialect, parse_block};
+    for text in [
+        "crop(x, ..(if member(dim) { S } else { I }))",
+        "swap_blocks(x, S[ahead(dims, S)])",
+        "if all[..](S > 0) { x } else { y }",
+    ] {
+        parse_block(text, Dialect::Tensor).unwrap();
+    }
+    for text in ["x[i]", "sum[k](k)", "max[s[dims]](x)"] {
+        assert!(parse_block(text, Dialect::Tensor).is_err(), "{text}");
+    }
+}
