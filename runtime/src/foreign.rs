@@ -89,7 +89,12 @@ pub fn forms(name: &str) -> &'static [Form] {
 /// # Errors
 /// E710 for an unknown name or a value that no row stands behind; E702 for arguments that it does not have; otherwise
 /// what the row refuses.
-pub fn call(name: &str, positional: &[Given], named: &[(String, Given)], loc: Loc) -> Result<Vec<Option<Tensor>>, Error> {
+pub fn call(
+    name: &str,
+    positional: &[Given],
+    named: &[(String, Given)],
+    loc: Loc,
+) -> Result<Vec<Option<Tensor>>, Error> {
     let mut first: Option<Error> = None;
     for form in forms(name) {
         let call = form.arrange(positional, named).map_err(|e| e.at(loc));
@@ -159,7 +164,16 @@ impl Form {
     fn own(symbol: SymbolRef) -> Form {
         let sig = &symbol.row().sig;
         let names = sig.params.iter().map(|p| p.name.name).chain(sig.opts.iter().map(|o| o.name.name));
-        let params = names.map(|name| Param { name, arg: Some(name), parts: Vec::new(), count: None, like: None, value: None, rest: false, mask: false });
+        let params = names.map(|name| Param {
+            name,
+            arg: Some(name),
+            parts: Vec::new(),
+            count: None,
+            like: None,
+            value: None,
+            rest: false,
+            mask: false,
+        });
         Form { symbol, params: params.collect(), fixed: Vec::new() }
     }
 
@@ -232,7 +246,8 @@ impl Form {
                 (Some(arg), None, Some(default)) => out.push((arg, self.repeated(param, default.clone(), &out)?)),
                 (None, Some(Given::List(items)), _) if !param.parts.is_empty() => {
                     if items.len() != param.parts.len() {
-                        let text = format!("`{}` has {} entries, {} are needed", param.name, items.len(), param.parts.len());
+                        let text =
+                            format!("`{}` has {} entries, {} are needed", param.name, items.len(), param.parts.len());
                         return Err(refuse(text));
                     }
                     out.extend(param.parts.iter().zip(items).filter_map(|(part, item)| Some(((*part)?, item))));

@@ -20,7 +20,10 @@ pub fn check(source: &RowSource) -> Vec<Diag> {
             faults.push(Diag::error("E305", alias.text.at(span), message).help(help));
         };
         let mut met: Vec<Name> = Vec::new();
-        let named = given.iter().flat_map(|g| g.arg.iter().chain(g.parts.iter().flatten()).copied()).chain(alias.tree.fixed.iter().map(|(name, _)| *name));
+        let named = given
+            .iter()
+            .flat_map(|g| g.arg.iter().chain(g.parts.iter().flatten()).copied())
+            .chain(alias.tree.fixed.iter().map(|(name, _)| *name));
         for arg in named {
             if known.iter().all(|(name, _)| *name != arg.name) {
                 let all: Vec<&str> = known.iter().map(|(name, _)| name.as_str()).collect();

@@ -105,8 +105,10 @@ impl Scope {
 const MAX_INLINE: usize = 32;
 
 /// Functions of indices, sizes and presence: atoms for derivations.
-const OPAQUE: &[&str] =
-    &["ravel", "unravel", "wrap", "ceil_div", "size", "before", "len", "member", "uniform", "epsilon", "join", "unit", "windows", "pair"];
+const OPAQUE: &[&str] = &[
+    "ravel", "unravel", "wrap", "ceil_div", "size", "before", "len", "member", "uniform", "epsilon", "join", "unit",
+    "windows", "pair",
+];
 
 /// Questions about arguments.
 pub(super) const QUESTIONS: &[&str] = &["some", "is_tensor", "is_number", "is_int", "is_float", "is_bool"];

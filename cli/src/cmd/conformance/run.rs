@@ -67,7 +67,10 @@ impl Call<'_> {
             }
             Err(e) => return Answer::of(Status::Refused(e)),
         };
-        let mut answer = Answer { out: outputs.iter().map(|out| out.as_ref().map_or(Json::Null, value::json)).collect(), ..Answer::of(Status::Ok) };
+        let mut answer = Answer {
+            out: outputs.iter().map(|out| out.as_ref().map_or(Json::Null, value::json)).collect(),
+            ..Answer::of(Status::Ok)
+        };
         self.derivatives(outputs.len(), &mut answer);
         answer
     }

@@ -410,14 +410,15 @@ fn inside(e: &Expr, size: &Expr, known: &Known<'_>) -> bool {
 /// tensor may be read there.
 fn reads_plainly(e: &Expr, seed: Name, v: &Var) -> bool {
     let elsewhere = |e: &Expr| matches!(&*e.node, Node::Access(a) if a.base.name != seed && mentions(e, v.name));
-    !walk::any(e, &mut |e| elsewhere(e)) && walk::any(e, &mut |e| match &*e.node {
-        Node::Access(a) if a.base.name == seed => a.places.iter().any(|p| match p {
-            Place::One(i) => make::as_name(i) == Some(v.name),
-            Place::List(n, None) => n.name == v.name,
+    !walk::any(e, &mut |e| elsewhere(e))
+        && walk::any(e, &mut |e| match &*e.node {
+            Node::Access(a) if a.base.name == seed => a.places.iter().any(|p| match p {
+                Place::One(i) => make::as_name(i) == Some(v.name),
+                Place::List(n, None) => n.name == v.name,
+                _ => false,
+            }),
             _ => false,
-        }),
-        _ => false,
-    })
+        })
 }
 
 /// Accesses of `seed` give 0 outside.
