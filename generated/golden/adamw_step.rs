@@ -23,6 +23,7 @@ let b = sqrt(v2 / (1 - pow(beta2, step))) + eps;
         at: &[],
         no_grad: "",
         deviates: "",
+        aliases: &[],
         file: "ops.yaml",
         line: 1,
     },

@@ -19,6 +19,10 @@ pub(crate) static GELU: Symbol = Symbol::new(
         at: &[],
         no_grad: "",
         deviates: "",
+        aliases: &[
+            ("aten", "gelu"),
+            ("torch", "nn.functional.gelu"),
+        ],
         file: "ops.yaml",
         line: 1,
     },
@@ -94,6 +98,7 @@ match approximate { none => d_out * (0.5 + 0.5 * erf(x * FRAC_1_SQRT_2) + 0.3989
         at: &[],
         no_grad: "",
         deviates: "",
+        aliases: &[],
         file: "ops.yaml",
         line: 1,
     },

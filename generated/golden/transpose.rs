@@ -19,6 +19,10 @@ pub(crate) static TRANSPOSE: Symbol = Symbol::new(
         at: &[],
         no_grad: "",
         deviates: "",
+        aliases: &[
+            ("aten", "transpose.int"),
+            ("torch", "transpose"),
+        ],
         file: "ops.yaml",
         line: 1,
     },
@@ -58,6 +62,7 @@ pub(crate) static TRANSPOSE__VJP__X: Symbol = Symbol::new(
         at: &[],
         no_grad: "",
         deviates: "",
+        aliases: &[],
         file: "ops.yaml",
         line: 1,
     },
