@@ -372,9 +372,8 @@ fn first_brackets_of_two_are_the_item() {
 fn call_forms_take_lists_with_gaps() {
     let form =
         fulgurite_core::lang::parse_alias("index.Tensor(self: x, indices: idx @ dims; accumulate = true)").unwrap();
-    let list = &form.given.as_ref().unwrap()[1];
-    assert_eq!(list.arg.unwrap().name, "idx");
-    assert_eq!(list.places.unwrap().name, "dims");
+    let names = form.given.unwrap()[1].becomes.arguments();
+    assert_eq!(names.iter().map(|n| n.name.as_str()).collect::<Vec<_>>(), ["idx", "dims"]);
     assert!(fulgurite_core::lang::parse_alias("f(x: _ @ dims)").is_err());
 }
 
