@@ -8,7 +8,7 @@
 //! use fulgurite_downstream::{DownstreamOps, ops::Swish};
 //!
 //! let x = Tensor::from([1.0f32, 2.0, 4.0]);
-//! let y = x.swish_with(Swish { beta: 2.0 }).moving_mean(2).normalize();
+//! let y = x.swish_with(Swish { beta: 2.0 }).moving_mean(2).unit_length();
 //! assert_eq!(y.to_vec::<f32>()?.len(), 2);
 //! # Ok::<(), fulgurite::Error>(())
 //! ```
@@ -29,7 +29,7 @@ mod tests {
     #[test]
     fn rows_run() {
         let x = Tensor::from([3.0f64, 4.0]);
-        close(&x.normalize(), &[0.6, 0.8]);
+        close(&x.unit_length(), &[0.6, 0.8]);
         close(&Tensor::from([1.0f64, 3.0, 8.0]).moving_mean(2), &[2.0, 5.5]);
         let sigmoid = |x: f64| 1.0 / (1.0 + (-x).exp());
         close(&x.swish_with(ops::Swish { beta: 0.5 }), &[3.0 * sigmoid(1.5), 4.0 * sigmoid(2.0)]);
@@ -41,7 +41,7 @@ mod tests {
         let x = Tensor::from([1.0f64, 3.0, 8.0]);
         close(&grad(&x, |x| (x.moving_mean(2) * Tensor::from([1.0f64, 10.0])).sum()), &[0.5, 5.5, 5.0]);
         // the length of a normalised vector does not change
-        close(&grad(&x, |x| x.normalize().square().sum()), &[0.0, 0.0, 0.0]);
+        close(&grad(&x, |x| x.unit_length().square().sum()), &[0.0, 0.0, 0.0]);
     }
 
     #[test]
@@ -55,7 +55,7 @@ mod tests {
     /// Upstream and downstream operators mix in one compiled function.
     #[test]
     fn rows_are_compiled() {
-        let f = jit(|x: Tensor| x.gelu().swish() + x.normalize());
+        let f = jit(|x: Tensor| x.gelu().swish() + x.unit_length());
         let x = Tensor::from([0.5f32, -1.0]);
         let (once, again) = (f.call(x.clone()).expect("runs"), f.call(x.clone()).expect("runs"));
         assert_eq!(once.to_vec::<f32>().expect("f32"), again.to_vec::<f32>().expect("f32"));

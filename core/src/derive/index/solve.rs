@@ -124,10 +124,10 @@ impl Sum {
         for (at, eq) in self.eqs.iter().enumerate() {
             let unknown: Vec<&Var> =
                 self.vars.iter().filter(|v| mentions(&eq.left, v.name) || mentions(&eq.right, v.name)).collect();
-            for v in &unknown {
-                if step == Step::Scale && unknown.len() > 1 {
-                    continue;
-                }
+            // `o * stride + k`: solved for `o`, so that the few places of a window are left to run over
+            let scaled = |v: &Var| eq.solve_for(v, Step::Shift).is_none() && eq.solve_for(v, Step::Scale).is_some();
+            let waits = step == Step::Shift && unknown.iter().any(|v| scaled(v));
+            for v in unknown.iter().filter(|v| !waits || scaled(v)) {
                 if let Some(s) = eq.solve_for(v, step) {
                     return Some((at, s));
                 }
@@ -224,7 +224,7 @@ enum Step {
     Plain,
     /// A sum, a difference, a rotation, a flat position.
     Shift,
-    /// A multiple, the only unknown.
+    /// A multiple: where it divides.
     Scale,
 }
 
