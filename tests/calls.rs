@@ -53,6 +53,99 @@ fn every_choice_of_presence_and_words_comes_up() {
     }
     expect![[r#"
         clamp of x
+        batch_norm of x, mean, weight, bias
+        batch_norm of x, mean, weight, bias
+        batch_norm of x, mean, weight, bias
+        batch_norm of x, mean, weight, bias
+        batch_norm of x, mean, weight, bias
+        batch_norm of x, mean, weight, bias
+        batch_norm of x, mean, weight
+        batch_norm of x, mean, weight
+        batch_norm of x, mean, weight
+        batch_norm of x, mean, weight
+        batch_norm of x, mean, weight
+        batch_norm of x, mean, weight
+        batch_norm of x, mean, bias
+        batch_norm of x, mean, bias
+        batch_norm of x, mean, bias
+        batch_norm of x, mean, bias
+        batch_norm of x, mean, bias
+        batch_norm of x, mean, bias
+        batch_norm of x, mean
+        batch_norm of x, mean
+        batch_norm of x, mean
+        batch_norm of x, mean
+        batch_norm of x, mean
+        batch_norm of x, mean
+        batch_norm of x, var, weight, bias
+        batch_norm of x, var, weight, bias
+        batch_norm of x, var, weight, bias
+        batch_norm of x, var, weight, bias
+        batch_norm of x, var, weight, bias
+        batch_norm of x, var, weight, bias
+        batch_norm of x, var, weight
+        batch_norm of x, var, weight
+        batch_norm of x, var, weight
+        batch_norm of x, var, weight
+        batch_norm of x, var, weight
+        batch_norm of x, var, weight
+        batch_norm of x, var, bias
+        batch_norm of x, var, bias
+        batch_norm of x, var, bias
+        batch_norm of x, var, bias
+        batch_norm of x, var, bias
+        batch_norm of x, var, bias
+        batch_norm of x, var
+        batch_norm of x, var
+        batch_norm of x, var
+        batch_norm of x, var
+        batch_norm of x, var
+        batch_norm of x, var
+        batch_norm of x
+        native_batch_norm_backward of d, x, weight, mean, saved_mean, saved_rstd
+        native_batch_norm_backward of d, x, weight, mean, saved_mean
+        native_batch_norm_backward of d, x, weight, mean, saved_mean
+        native_batch_norm_backward of d, x, weight, mean, saved_rstd
+        native_batch_norm_backward of d, x, weight, mean, saved_rstd
+        native_batch_norm_backward of d, x, weight, mean
+        native_batch_norm_backward of d, x, weight, mean
+        native_batch_norm_backward of d, x, weight, var, saved_mean
+        native_batch_norm_backward of d, x, weight, var, saved_mean
+        native_batch_norm_backward of d, x, weight, var, saved_rstd
+        native_batch_norm_backward of d, x, weight, var, saved_rstd
+        native_batch_norm_backward of d, x, weight, var
+        native_batch_norm_backward of d, x, weight, var
+        native_batch_norm_backward of d, x, weight, saved_mean
+        native_batch_norm_backward of d, x, weight, saved_mean
+        native_batch_norm_backward of d, x, weight, saved_rstd
+        native_batch_norm_backward of d, x, weight, saved_rstd
+        native_batch_norm_backward of d, x, weight
+        native_batch_norm_backward of d, x, weight
+        native_batch_norm_backward of d, x, mean, saved_mean
+        native_batch_norm_backward of d, x, mean, saved_mean
+        native_batch_norm_backward of d, x, mean, saved_rstd
+        native_batch_norm_backward of d, x, mean, saved_rstd
+        native_batch_norm_backward of d, x, mean
+        native_batch_norm_backward of d, x, mean
+        native_batch_norm_backward of d, x, var, saved_mean
+        native_batch_norm_backward of d, x, var, saved_mean
+        native_batch_norm_backward of d, x, var, saved_rstd
+        native_batch_norm_backward of d, x, var, saved_rstd
+        native_batch_norm_backward of d, x, var
+        native_batch_norm_backward of d, x, var
+        native_batch_norm_backward of d, x, saved_mean, saved_rstd
+        native_batch_norm_backward of d, x, saved_mean
+        native_batch_norm_backward of d, x, saved_mean
+        native_batch_norm_backward of d, x, saved_rstd
+        native_batch_norm_backward of d, x, saved_rstd
+        native_batch_norm_backward of d, x
+        native_batch_norm_backward of d, x
+        torch.cov of input, fweights, aweights
+        torch.cov of input, fweights, aweights
+        torch.cov of input, fweights
+        torch.cov of input, fweights
+        torch.cov of input, aweights
+        torch.cov of input, aweights
     "#]]
     .assert_eq(&missing);
 }

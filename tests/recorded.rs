@@ -1,6 +1,8 @@
 //! Rows against values that PyTorch gave. What a row means is written by us, and nothing can prove that it is what
 //! people expect under its name; these values pin it.
 
+use fulgurite::foreign::forms;
+use fulgurite_codegen::check::closure;
 use fulgurite_core::eval::nest::{Array, Data};
 use fulgurite_core::{DType, sig};
 use fulgurite_tests::bridge;
@@ -9,12 +11,11 @@ use fulgurite_tests::oracle::{self, Operand};
 use fulgurite_tests::recorded::{self, Case};
 use fulgurite_tests::rows::rows;
 use libtest_mimic::{Arguments, Failed, Trial};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Rows of which PyTorch has no values to compare: random ones have their own bits.
-const WITHOUT: &[&str] = &["dropout", "uniform", "randn"];
-/// At least so many recorded calls per row.
-const LEAST: usize = 2;
+/// `linear_scan` is the recurrence that gradients of products are, PyTorch has none.
+const WITHOUT: &[&str] = &["dropout", "uniform", "randn", "randperm", "linear_scan"];
 /// PyTorch's f64 results carry rounding of their own: some thousand units in the last place where a sum cancels.
 const TOLERANCE: f64 = 1e-10;
 /// Where PyTorch computes a default float (integers that become floats, `full`), its results have f32 precision.
@@ -43,9 +44,27 @@ fn every_row() -> Result<(), Failed> {
     let mut count: HashMap<&str, usize> = HashMap::new();
     let cases: Vec<Case> = recorded::cases().into_iter().flatten().collect();
     cases.iter().for_each(|c| *count.entry(c.row.row.op.as_str()).or_default() += 1);
+    // what the sample of PyTorch's calls reaches, by name and through bodies
+    let mut reached: HashSet<&str> = HashSet::new();
+    let mut open: Vec<&'static str> =
+        sampled()?.iter().flat_map(|op| forms(op)).map(|form| form.symbol.name()).collect();
+    open.extend(count.keys().filter_map(|n| rows().get(n)).map(|r| r.row.op.as_str()));
+    while let Some(name) = open.pop() {
+        let fresh = reached.insert(name);
+        let row = rows().get(name).filter(|_| fresh);
+        open.extend(row.into_iter().flat_map(|row| closure::calls(&row.row)).map(|call| call.op.as_str()));
+    }
     let names = rows().source.iter().map(|r| r.row.op.as_str());
-    let few: Vec<&str> = names.filter(|n| !WITHOUT.contains(n) && count.get(n).copied().unwrap_or(0) < LEAST).collect();
+    let few: Vec<&str> = names.filter(|n| !WITHOUT.contains(n) && !reached.contains(n)).collect();
     if few.is_empty() { Ok(()) } else { Err(format!("add cases to tests/data/make.py for {}", few.join(", ")).into()) }
+}
+
+/// The operators of the sample of PyTorch's calls, which `e2e` compares.
+fn sampled() -> Result<HashSet<String>, Failed> {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/data/conformance/cases.jsonl");
+    let text = std::fs::read_to_string(path).map_err(|e| format!("{path}: {e}"))?;
+    let cases = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).map_err(|e| e.to_string()));
+    cases.map(|case| Ok(case?["op"].as_str().unwrap_or_default().to_owned())).collect()
 }
 
 /// The row's own text gives PyTorch's values.

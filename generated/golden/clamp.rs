@@ -21,7 +21,7 @@ if some(hi) { min(y, hi) } else { y }",
         ],
         jvp: &[],
         ties: "",
-        at: &[("x != x && (is_number(lo) || is_number(hi))", &[("x", "0")]), ("some(lo) && some(hi) && is_tensor(lo) && lo == hi && x == lo", &[
+        at: &[("x != x && is_number(lo)", &[("x", "0")]), ("x != x && is_number(hi)", &[("x", "0")]), ("some(lo) && some(hi) && is_tensor(lo) && lo == hi && x == lo", &[
             ("x", "1"),
             ("lo", "0"),
             ("hi", "0"),
@@ -121,7 +121,7 @@ pub(crate) static CLAMP__VJP__X: Symbol = Symbol::new(
         promote: "default",
         dtypes: "float",
         kind: MeaningKind::Expr,
-        body: "if some(hi) && (some(lo) && (some(lo) && some(hi) && is_tensor(lo) && lo == hi && x < lo)) { 0 } else if some(hi) && (some(lo) && (some(lo) && some(hi) && is_tensor(lo) && lo == hi && x == lo)) { d_out } else if some(hi) && (some(lo) && (x != x && (is_number(lo) || is_number(hi)))) { 0 } else if some(hi) { if some(lo) { if is_number(hi) { if is_number(lo) { if max(x, lo) >= hi { 0 } else if x <= lo { 0 } else { d_out } } else if max(x, lo) >= hi { 0 } else if x == lo { 0.5 * d_out } else if x < lo { 0 } else { d_out } } else if is_number(lo) { let t1 = max(x, lo); if t1 == hi { if x <= lo { 0 } else { 0.5 * d_out } } else if x <= lo { 0 } else if t1 > hi { 0 } else { d_out } } else { let t1 = max(x, lo); if t1 == hi { if x == lo { 0.25 * d_out } else if x < lo { 0 } else { 0.5 * d_out } } else if x == lo { if t1 > hi { 0 } else { 0.5 * d_out } } else if t1 > hi { 0 } else if x < lo { 0 } else { d_out } } } else if is_number(hi) { if x >= hi { 0 } else { d_out } } else if x == hi { 0.5 * d_out } else if x > hi { 0 } else { d_out } } else if some(lo) { if is_number(lo) { if x <= lo { 0 } else { d_out } } else if x == lo { 0.5 * d_out } else if x < lo { 0 } else { d_out } } else { d_out }",
+        body: "if some(hi) && (some(lo) && (some(lo) && some(hi) && is_tensor(lo) && lo == hi && x < lo)) { 0 } else if some(hi) && (some(lo) && (some(lo) && some(hi) && is_tensor(lo) && lo == hi && x == lo)) { d_out } else if some(hi) && (x != x && is_number(hi)) { 0 } else if some(lo) && (x != x && is_number(lo)) { 0 } else if some(hi) { if some(lo) { if is_number(hi) { if is_number(lo) { if max(x, lo) >= hi { 0 } else if x <= lo { 0 } else { d_out } } else if max(x, lo) >= hi { 0 } else if x == lo { 0.5 * d_out } else if x < lo { 0 } else { d_out } } else if is_number(lo) { let t1 = max(x, lo); if t1 == hi { if x <= lo { 0 } else { 0.5 * d_out } } else if x <= lo { 0 } else if t1 > hi { 0 } else { d_out } } else { let t1 = max(x, lo); if t1 == hi { if x == lo { 0.25 * d_out } else if x < lo { 0 } else { 0.5 * d_out } } else if x == lo { if t1 > hi { 0 } else { 0.5 * d_out } } else if t1 > hi { 0 } else if x < lo { 0 } else { d_out } } } else if is_number(hi) { if x >= hi { 0 } else { d_out } } else if x == hi { 0.5 * d_out } else if x > hi { 0 } else { d_out } } else if some(lo) { if is_number(lo) { if x <= lo { 0 } else { d_out } } else if x == lo { 0.5 * d_out } else if x < lo { 0 } else { d_out } } else { d_out }",
         require: &[("some(lo) || some(hi)", "clamp needs a bound")],
         vjp: &[],
         jvp: &[],

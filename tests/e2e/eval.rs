@@ -29,8 +29,8 @@ fn wrong_expressions_are_shown_with_their_place() {
         assert!(ran.err.contains("error[E"), "`{expression}`: {}", ran.err);
         assert_eq!(ran.out, "", "`{expression}`");
     }
-    let ran = fulgurite(&f.0, &["eval", "gleu([1])"]);
-    assert!(ran.err.contains("gelu"), "the nearest name: {}", ran.err);
+    let ran = fulgurite(&f.0, &["eval", "softmx([1])"]);
+    assert!(ran.err.contains("softmax"), "the nearest name: {}", ran.err);
 }
 
 /// Each with its code, the status, the marked part (`expression` from the byte of `^` on) and a word of the message.
@@ -38,8 +38,8 @@ fn wrong_expressions_are_shown_with_their_place() {
 fn errors_show_the_place_and_what_stands_there() {
     let f = Folder::new("eval-place");
     for (expression, status, code, mark, says) in [
-        ("1 + gleu([1])", 2, "E903", "gleu", "gelu"),
-        ("[1].gleu()", 2, "E903", "gleu", "gelu"),
+        ("1 + softmx([1])", 2, "E903", "softmx", "softmax"),
+        ("[1].softmx()", 2, "E903", "softmx", "softmax"),
         ("sum([[1,2],[3", 2, "E917", "", "`,` or `]`"),
         ("1 $ 2", 2, "E917", "$", "means nothing"),
         ("[[1],[1,2]]", 2, "E917", "[1,2]", "2 entries"),

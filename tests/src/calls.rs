@@ -251,7 +251,10 @@ impl Attempt<'_> {
         let elem = self.rng.pick(&ty.elem).clone();
         match elem {
             Elem::Var(v) if v == "T" && self.wish.dtype.is_some() => joined,
-            Elem::Var(v) if v == "T" && self.rng.one_in(2) => joined,
+            // where arguments must agree, they mostly do
+            Elem::Var(v) if v == "T" && (self.agree() && !self.rng.one_in(16) || self.rng.one_in(2)) => joined,
+            // where all is to be f64, so are the others: a narrower one rounds
+            Elem::Var(_) if self.wish.dtype == Some(DType::F64) => DType::F64,
             Elem::Var(_) => *self.rng.pick(&DType::STORED),
             Elem::Index => *self.rng.pick(&[DType::I64, DType::I32]),
             Elem::Acc(_) => {
@@ -270,6 +273,11 @@ impl Attempt<'_> {
             }
             Elem::Key => DType::I64,
         }
+    }
+
+    fn agree(&self) -> bool {
+        let equal = |e: &Expr| matches!(&*e.node, Node::Name(n) if *n == "equal");
+        self.row.promote.as_ref().is_some_and(equal)
     }
 
     fn size(&self, name: Name) -> Option<&sig::Size> {

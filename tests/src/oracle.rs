@@ -231,7 +231,7 @@ fn elementwise(row: &Row, cond: &Expr) -> Option<Expr> {
         if let Node::Call(f, _) = &*e.node
             && matches!(
                 f.name.as_str(),
-                "some" | "size" | "len" | "is_tensor" | "is_number" | "is_int" | "is_bool" | "is_float"
+                "some" | "size" | "len" | "rank" | "is_tensor" | "is_number" | "is_int" | "is_bool" | "is_float"
             )
         {
             return Some(e.clone());

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use fulgurite_core::derive;
+use fulgurite_core::lang::Node;
 use fulgurite_core::lower::Rows;
 use fulgurite_core::row::Row;
 use fulgurite_core::sig::{self, ArgTy, Refusal, Solved};
 use fulgurite_core::{Name, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::closure;
+use super::walk;
 
 /// Rows by name, overloads together.
 pub struct RowSet<'a> {
@@ -57,11 +58,17 @@ impl<'a> RowSet<'a> {
 
     /// Bodies may call derived rows, `conv.vjp.x`: those stand beside the rows of the file.
     fn derive_called(&mut self) {
-        let calls = self.rows.values().filter(|row| row.is_composite()).flat_map(|row| closure::calls(row));
-        let bases: FxHashSet<Name> = calls
-            .filter_map(|call| call.op.as_str().split_once(".vjp.").map(|(base, _)| Name::new(base)))
-            .filter(|base| !self.is_broken(*base))
-            .collect();
+        let mut bases: FxHashSet<Name> = FxHashSet::default();
+        for body in self.rows.values().filter(|row| row.is_composite()).filter_map(|row| walk::body(row)) {
+            walk::block(body, &mut |e| {
+                if let Node::Call(f, _) = &*e.node
+                    && let Some((base, _)) = f.name.as_str().split_once(".vjp.")
+                {
+                    bases.insert(Name::new(base));
+                }
+            });
+        }
+        bases.retain(|base| !self.is_broken(*base));
         for base in bases {
             let Some(base) = self.row(base) else { continue };
             let derived = derive::derive(&base, self).rows;

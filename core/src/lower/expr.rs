@@ -311,7 +311,7 @@ impl Lowering<'_> {
         let row = self.row;
         match f.as_str() {
             "some" | "is_tensor" | "is_number" | "is_int" | "is_float" | "is_bool" | "member" | "len" | "before"
-            | "size" | "epsilon" | "largest" | "windows" | "pair" => {
+            | "size" | "rank" | "part" | "epsilon" | "largest" | "windows" | "pair" => {
                 let e = Expr::bare(Node::Call(Ident { name: f, span: Span::default() }, args.to_vec()));
                 let v = statics::eval(&self.env, &e, at)?;
                 self.constant(v)

@@ -142,6 +142,9 @@ impl Attempt<'_> {
             let x = self.rng.int(1, 7) as f64 / 8.0;
             return Value::Tensor(Slot::Number(DType::F64, Scalar::Float(x)));
         }
+        if self.odd && self.rng.one_in(4) {
+            return Value::Num(Scalar::Float(-0.5));
+        }
         let x = *self.rng.pick(&[default, default, 0.0, 1.0, 0.25, 0.5, 2.0]);
         Value::Num(Scalar::Float(x))
     }
