@@ -106,8 +106,11 @@ pub fn record(call: &Call) -> Result<Program, Refused> {
         }));
     }
     let outs = builder.bind(symbol, args, Loc::NOWHERE)?;
-    let site = builder.lines().last().and_then(|l| l.site);
-    Ok(Program { trace: builder.finish(&outs), site, inputs })
+    let trace = builder.finish(&outs);
+    // a composite draws where the line of its body does
+    let body = fulgurite::transforms::decompose(&trace, &mut |line| !line.symbol.row().is_composite())?;
+    let site = body.lines().iter().find_map(|l| l.site);
+    Ok(Program { trace, site, inputs })
 }
 
 impl Program {

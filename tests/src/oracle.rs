@@ -4,6 +4,8 @@
 //! ([`tensor::run`]). No executor, no trace, no derivation takes part, and the scalar domain is the caller's: f64, f64
 //! with an error bound ([`crate::bound`]), f64 that remembers its branches ([`crate::guard`]).
 
+mod host;
+
 use crate::rows::rows;
 use fulgurite_core::derive::walk;
 use fulgurite_core::eval::nest::{self, Array, Data, Field, NestError};
@@ -155,7 +157,7 @@ fn call<F: Domain>(row: &Row, args: &[Value<Operand<F>>], solved: &Solved) -> Re
             });
             grouped.collect::<Option<Vec<_>>>().ok_or_else(|| Refusal::new("E706", "a body with too few results"))
         }
-        Meaning::Host(name) => Err(Refusal::new("E706", format!("`{name}` is a host primitive: it has no text"))),
+        Meaning::Host(name) => Ok(vec![Value::Tensor(Operand::Tensor(host::run(*name, args, solved)?))]),
     }
 }
 

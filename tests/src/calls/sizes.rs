@@ -43,12 +43,16 @@ impl Attempt<'_> {
             .map(|(_, kind)| match kind {
                 Kind::One => 1,
                 Kind::Each => 3,
+                Kind::List if self.odd => *self.rng.pick(&[0, 0, 1, 2, 3]),
                 Kind::List if names.len() > 3 => self.rng.below(3),
                 Kind::List => *self.rng.pick(&[0, 1, 1, 2, 2, 2, 3, 3, 4]),
             })
             .collect();
         let mut pool = self.pool(ranks.iter().sum());
-        for ((name, kind), rank) in names.into_iter().zip(ranks) {
+        let mut named: Vec<((Name, Kind), usize)> = names.into_iter().zip(ranks).collect();
+        // sizes of their own come first: the pool repeats itself late
+        named.sort_by_key(|((_, kind), _)| *kind != Kind::One);
+        for ((name, kind), rank) in named {
             let sizes: Vec<Dim> = (0..rank).map(|_| Dim::from(pool.pop().unwrap_or(2))).collect();
             let size = match kind {
                 Kind::One => Size::One(sizes[0]),
@@ -59,21 +63,19 @@ impl Attempt<'_> {
         }
     }
 
-    /// `n` sizes, pairwise distinct while there are enough: {2, 3, 5, 7}, then 4, 6, 1; now and then a 1 or a 0.
+    /// At least `n` sizes, to be taken from the back: pairwise distinct there while there are enough, {2, 3, 5, 7} for
+    /// up to four, small ones for many (they make large tensors); now and then a 1 or a 0.
     fn pool(&mut self, n: usize) -> Vec<i64> {
-        let mut pool = if n <= 4 { vec![2, 3, 5, 7] } else { vec![1, 2, 3, 4, 5, 6, 7] };
-        self.rng.shuffle(&mut pool);
-        while pool.len() < n {
-            pool.push(self.rng.int(1, 3));
-        }
-        // many sizes make large tensors: the small ones then
-        if n > 5 {
-            pool.truncate(n);
-            pool.iter_mut().for_each(|s| *s = if *s > 4 { *s - 4 } else { *s });
-        }
-        // sizes are taken from the back
+        let mut distinct = match n {
+            0..=4 => vec![2, 3, 5, 7],
+            5 => vec![1, 2, 3, 4, 5, 6, 7],
+            _ => vec![1, 2, 3, 4],
+        };
+        self.rng.shuffle(&mut distinct);
+        let mut pool: Vec<i64> = (distinct.len()..n).map(|_| self.rng.int(1, 3)).collect();
+        pool.extend(distinct);
         let used = pool.len() - n..pool.len();
-        if n > 0 && self.rng.one_in(3) {
+        if n > 0 && self.rng.one_in(3) && !pool[used.clone()].contains(&1) {
             pool[used.start + self.rng.below(n)] = 1;
         }
         if n > 0 && self.wish.empty && self.rng.one_in(8) {
