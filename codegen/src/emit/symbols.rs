@@ -153,7 +153,8 @@ pub fn index(
             text += &module(&[library.into()], &exports);
         }
     }
-    let _ = writeln!(text, "/// Operators as methods of tensors.\npub trait {} {{", target.methods);
+    text += "/// Operators as methods of tensors.\n#[allow(clippy::too_many_arguments)]\n";
+    let _ = writeln!(text, "pub trait {} {{", target.methods);
     for (declaration, _) in methods {
         text += declaration;
     }

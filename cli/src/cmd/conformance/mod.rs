@@ -1,6 +1,6 @@
 //! `fulgurite conformance`: runs calls of PyTorch operators that were recorded as cases, and writes what came out.
 //!
-//! The formats are those of docs/conformance.md. Nothing here knows an operator: names become rows by the rows' own
+//! The formats are those of docs/pytorch.md. Nothing here knows an operator: names become rows by the rows' own
 //! `aten:` and `torch:` lists ([`fulgurite::foreign`]). Expectations are never read.
 
 mod answer;

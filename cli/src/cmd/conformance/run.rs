@@ -21,6 +21,9 @@ pub(super) fn run(case: &Case, file: &Tensors) -> Answer {
     }
 }
 
+/// Positional arguments, and named ones.
+type Arguments = (Vec<Given>, Vec<(String, Given)>);
+
 /// A call with its tensors.
 struct Call<'a> {
     case: &'a Case,
@@ -38,7 +41,7 @@ impl Call<'_> {
         Ok(call)
     }
 
-    fn arguments(&self, tensors: &[Tensor]) -> Result<(Vec<Given>, Vec<(String, Given)>), Unread> {
+    fn arguments(&self, tensors: &[Tensor]) -> Result<Arguments, Unread> {
         let args = self.case.args.iter().map(|json| value::given(json, tensors)).collect::<Result<_, _>>()?;
         let named = self.case.kwargs.iter().map(|(name, json)| Ok((name.clone(), value::given(json, tensors)?)));
         Ok((args, named.collect::<Result<_, Unread>>()?))
