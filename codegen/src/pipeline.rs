@@ -85,11 +85,17 @@ pub fn compile(text: &str, file: &str, upstream: &Table) -> Result<Compiled, Box
     for row in &checked.rows {
         table.insert(row.clone());
     }
-    let mut rows = Vec::new();
-    for (source, row) in database.rows.iter().zip(&checked.rows) {
-        derive_row(source, row, &table, &sources, &mut rows);
-    }
+    let rows = with_derived(&database, &checked.rows, &table, &sources);
     Ok(Compiled { rows, database, sources, diagnostics })
+}
+
+/// Checked rows in file order, each followed by the rows derived from it.
+pub fn with_derived(database: &Database, checked: &[Arc<Row>], table: &Table, sources: &Sources) -> Vec<Emitted> {
+    let mut rows = Vec::new();
+    for (source, row) in database.rows.iter().zip(checked) {
+        derive_row(source, row, table, sources, &mut rows);
+    }
+    rows
 }
 
 /// The rows of a database that was checked elsewhere.

@@ -224,6 +224,22 @@ fn rows_are_listed() {
     let (status, out, _) = folder.run(&["list", "--rules", "--json"]);
     assert_eq!(status, 0);
     assert_eq!(objects(&out)[0]["gradients"][1]["arg"], "y");
+    let (status, out, _) = folder.run(&["list", "--sizes", "--json"]);
+    assert_eq!(status, 0);
+    let rows = objects(&out);
+    assert!(rows.len() == 2 && rows[0]["op"] == "softplus" && rows[0]["kernels"].as_u64() > Some(0), "{out}");
+    assert!(rows.iter().all(|row| row["symbols"].as_u64() > Some(0)), "{out}");
+}
+
+#[test]
+fn a_written_gradient_says_what_it_saves() {
+    let twice = "\n- op: twice\n  doc: Two times x\n  sig: '(x: T) -> T'\n  promote: float\n  expr: x + x\n  grad: {x: '2 * g'}\n";
+    let rows = ROWS.to_owned() + twice;
+    let folder = Folder::new("written", &rows);
+    let (status, out, err) = folder.run(&["list", "--rules"]);
+    assert_eq!(status, 0, "{out}{err}");
+    assert!(out.contains("written; proved") && out.contains("without it: "), "{out}");
+    assert_eq!(err, "1 of 3 rows have a written gradient\n");
 }
 
 #[test]

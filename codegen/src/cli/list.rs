@@ -8,27 +8,37 @@ use serde_json::json;
 
 use super::load::load_or_built_in;
 use super::paint::{Ink, Paint};
-use super::{Common, FINE, Outcome};
+use super::{Common, FINE, Outcome, sizes};
 use crate::explain::{self, Gradient};
 
 /// Lists the rows.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  cargo ops list\n  cargo ops list --rules\n  cargo ops list --json | jq -r .op")]
+#[command(
+    after_help = "Examples:\n  cargo ops list\n  cargo ops list --rules\n  cargo ops list --sizes | head\n  cargo ops list --json | jq -r .op"
+)]
 pub struct List {
-    /// With the gradient rule of each argument
+    /// With the gradient rule of each argument; of a written one also what would be done without it
     #[arg(long)]
     pub rules: bool,
+    /// Bytes of generated code instead, of each row with the rows derived from it, the largest first
+    #[arg(long, conflicts_with = "rules")]
+    pub sizes: bool,
 }
 
 impl List {
     pub(super) fn run(&self, common: &Common, paint: &Paint, out: &mut dyn Write, err: &mut dyn Write) -> Outcome {
         let loaded = load_or_built_in(common)?;
+        if self.sizes {
+            return sizes::list(&loaded, common, paint, out);
+        }
         let table = loaded.table();
+        let mut written = 0;
         let widest = loaded.database.rows.iter().map(|source| source.op.as_str().len()).max().unwrap_or(0);
         for (source, row) in loaded.database.rows.iter().zip(&loaded.checked.rows) {
             let op = source.op.as_str();
             let gradients =
                 if self.rules { explain::gradients(row, &table, &loaded.checked.graded) } else { Vec::new() };
+            written += usize::from(gradients.iter().any(|gradient| gradient.without.is_some()));
             if common.json {
                 let rules: Vec<_> = gradients.iter().map(Gradient::json).collect();
                 let mut object = json!({
@@ -50,7 +60,14 @@ impl List {
             for gradient in gradients {
                 let arg: Name = gradient.arg;
                 writeln!(out, "{:widest$}    d/d{arg} {}", "", gradient.text())?;
+                if let Some(without) = &gradient.without {
+                    let line = format!("{:widest$}      {}; without it: {without}", "", gradient.reason());
+                    writeln!(out, "{}", paint.ink(Ink::Faint, &line))?;
+                }
             }
+        }
+        if self.rules && !common.quiet {
+            writeln!(err, "{written} of {} rows have a written gradient", loaded.database.rows.len())?;
         }
         let broken = &loaded.database.broken;
         if !broken.is_empty() && !common.quiet {

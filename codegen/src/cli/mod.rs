@@ -17,6 +17,7 @@ mod list;
 mod load;
 mod new;
 mod paint;
+mod sizes;
 
 use std::ffi::OsString;
 use std::io::Write;

@@ -37,6 +37,8 @@ pub struct Gradient {
     pub rule: Option<String>,
     /// Rows that a derived rule calls: `gelu.vjp.x(…) -> T = …`.
     pub rows: Vec<String>,
+    /// What a written rule saves: what would be done without it.
+    pub without: Option<String>,
 }
 
 /// The gradients of `row`'s arguments, keys and integers apart. `graded` says how declared rules were found to be right.
@@ -55,6 +57,7 @@ pub fn gradients(row: &Arc<Row>, rows: &dyn Rows, graded: &[Graded]) -> Vec<Grad
             grade: None,
             rule: None,
             rows: Vec::new(),
+            without: None,
         };
         let mut own = graded.iter().filter(|rule| (rule.op, rule.way) == (row.op, Way::Vjp));
         let grade = own.find(|rule| rule.arg == arg).map(|rule| rule.grade);
@@ -65,9 +68,14 @@ pub fn gradients(row: &Arc<Row>, rows: &dyn Rows, graded: &[Graded]) -> Vec<Grad
         let failed = derived.failed.iter().find(|(a, _)| *a == arg).map(|(_, why)| why);
         all.push(match (&row.no_grad, written, derived.rule(arg)) {
             (Some(why), ..) => none(why),
-            (None, Some(rule), _) => {
-                Gradient { arg, origin: Origin::Written, grade, rule: Some(one_line(rule)), rows: Vec::new() }
-            }
+            (None, Some(rule), _) => Gradient {
+                arg,
+                origin: Origin::Written,
+                grade,
+                rule: Some(one_line(rule)),
+                rows: Vec::new(),
+                without: Some(without(row, arg, rows)),
+            },
             (None, None, Some(rule)) => {
                 let called =
                     derived.rows.iter().filter(|made| made.op.as_str().starts_with(&format!("{}.vjp.{arg}", row.op)));
@@ -79,10 +87,11 @@ pub fn gradients(row: &Arc<Row>, rows: &dyn Rows, graded: &[Graded]) -> Vec<Grad
                     grade: None,
                     rule: Some(one_line(rule)),
                     rows: shown.collect(),
+                    without: None,
                 }
             }
             (None, None, None) if row.is_composite() => {
-                Gradient { arg, origin: Origin::Body, grade: None, rule: None, rows: Vec::new() }
+                Gradient { arg, origin: Origin::Body, grade: None, rule: None, rows: Vec::new(), without: None }
             }
             (None, None, None) => match (zero, failed) {
                 (Some(why), _) => none(why),
@@ -92,6 +101,25 @@ pub fn gradients(row: &Arc<Row>, rows: &dyn Rows, graded: &[Graded]) -> Vec<Grad
         });
     }
     all
+}
+
+/// What `arg`'s cotangent would be, did the row not say it.
+fn without(row: &Row, arg: Name, rows: &dyn Rows) -> String {
+    let mut bare = row.clone();
+    bare.vjp.retain(|(a, _)| *a != arg);
+    let derived = derive::derive(&Arc::new(bare), rows);
+    match (derived.rule(arg), derived.failed.iter().find(|(a, _)| *a == arg)) {
+        (Some(rule), _) => {
+            let called =
+                derived.rows.iter().filter(|made| made.op.as_str().starts_with(&format!("{}.vjp.{arg}", row.op)));
+            let meanings =
+                called.filter_map(|made| made.index_body()).map(|body| format!(", which is {}", one_line(body)));
+            one_line(rule) + &meanings.collect::<String>()
+        }
+        (None, Some((_, why))) => format!("none: {}", why.reason),
+        (None, None) if row.is_composite() => "the gradients of the body's lines".to_owned(),
+        (None, None) => "none".to_owned(),
+    }
 }
 
 /// A block on one line.
@@ -144,7 +172,7 @@ impl Gradient {
         };
         json!({
             "arg": self.arg.as_str(), "origin": origin, "rule": self.rule, "why": why, "rows": self.rows,
-            "grade": grade, "instances": instances,
+            "without": self.without, "grade": grade, "instances": instances,
         })
     }
 }
