@@ -204,8 +204,18 @@ fn flatten<F: Field>(row: &Row, args: &[Value<Operand<F>>], solved: &Solved) -> 
     (tensors, numbers)
 }
 
-/// Conditions that read elements: a bare tensor name means each of its elements.
+/// Conditions that read elements or run-time numbers: a bare tensor name means each of its elements.
 fn check_elements<F: Domain>(row: &Row, args: &[Value<Operand<F>>], solved: &Solved) -> Result<(), Refusal> {
+    let known = |arg: &Value<Operand<F>>| match arg {
+        Value::Tensor(Operand::Number(_, s)) => Value::Num(*s),
+        other => other.clone(),
+    };
+    let all_known: Vec<Value<Operand<F>>> = args.iter().map(known).collect();
+    if let Err(refusal) = sig::solve(row, &all_known, &Operand::ty)
+        && refusal.code == "E705"
+    {
+        return Err(Refusal::new(ELEMENTS, refusal.message));
+    }
     for require in &row.require {
         let Some(body) = elementwise(row, &require.cond) else { continue };
         let mut test = row.clone();
