@@ -83,6 +83,10 @@ fn madd<const FMA: bool>(a: f32, b: f32, c: f32) -> f32 {
 }
 
 /// The matrix lies along what is summed.
+///
+/// # Safety
+/// `a` has `p.rows` vectors of `p.depth` elements one behind the other; `b` and `c` are operands of the sizes and strides of
+/// `p`, with `p.b.0 == 1`, and nobody else writes to columns `from..to` of `c`, which lie in `0..p.cols`.
 #[inline(always)]
 unsafe fn dots<const FMA: bool>(p: &Few, a: *const f32, b: *const f32, c: *mut f32, from: usize, to: usize) {
     // SAFETY: the caller's.
@@ -103,6 +107,10 @@ unsafe fn dots<const FMA: bool>(p: &Few, a: *const f32, b: *const f32, c: *mut f
     }
 }
 
+/// `M` rows of `a` times one row, into column `j` of `c`.
+///
+/// # Safety
+/// As [`dots`]; `p.rows` is `M`, `j` is one of the columns, and `row` the matrix at it.
 // Indices step through registers and memory at once, and their constant bounds are what is unrolled.
 #[allow(clippy::needless_range_loop)]
 #[inline(always)]
@@ -147,6 +155,9 @@ const DEEP: usize = 4;
 const WIDE: usize = 1024;
 
 /// The matrix lies along the result.
+///
+/// # Safety
+/// As [`dots`], but with `p.b.1 == 1` and `p.c.1 == 1`.
 #[inline(always)]
 unsafe fn sums<const FMA: bool>(p: &Few, a: *const f32, b: *const f32, c: *mut f32, from: usize, to: usize) {
     // SAFETY: the caller's.
@@ -175,6 +186,9 @@ unsafe fn sums<const FMA: bool>(p: &Few, a: *const f32, b: *const f32, c: *mut f
 }
 
 /// `y += Σ_d x[d] · rows[d]`
+///
+/// # Safety
+/// `y` and the first `deep` of `rows` have `n` elements; nobody else writes to `y`.
 #[inline(always)]
 unsafe fn add_rows<const FMA: bool>(y: *mut f32, rows: &[*const f32; DEEP], x: &[f32; DEEP], deep: usize, n: usize) {
     // SAFETY: the caller's.
@@ -206,16 +220,22 @@ unsafe fn add_rows<const FMA: bool>(y: *mut f32, rows: &[*const f32; DEEP], x: &
 
 macro_rules! variants {
     ($body:ident: $baseline:ident, $avx2:ident, $avx512:ident) => {
+        /// # Safety
+        /// That of the body.
         unsafe fn $baseline(p: &Few, a: *const f32, b: *const f32, c: *mut f32, from: usize, to: usize) {
             // SAFETY: the caller's.
             unsafe { $body::<false>(p, a, b, c, from, to) }
         }
+        /// # Safety
+        /// That of the body; the processor has the features.
         #[cfg(target_arch = "x86_64")]
         #[target_feature(enable = "avx2,fma")]
         unsafe fn $avx2(p: &Few, a: *const f32, b: *const f32, c: *mut f32, from: usize, to: usize) {
             // SAFETY: the caller's.
             unsafe { $body::<true>(p, a, b, c, from, to) }
         }
+        /// # Safety
+        /// That of the body; the processor has the features.
         #[cfg(target_arch = "x86_64")]
         #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx2,fma")]
         unsafe fn $avx512(p: &Few, a: *const f32, b: *const f32, c: *mut f32, from: usize, to: usize) {

@@ -196,6 +196,9 @@ impl Product {
     }
 
     /// Few vectors against a matrix, batch by batch; columns are divided among threads.
+    ///
+    /// # Safety
+    /// `memory` holds the storages that this product was made for; nobody else writes to that of the result.
     unsafe fn run_few(&self, few: &Few, swapped: bool, memory: Memory, threads: usize) -> Result<(), Fault> {
         let failed = Failed::default();
         let batches: usize = self.outer.iter().map(|a| a.size).product();
@@ -229,6 +232,9 @@ impl Product {
 
     /// Part by part: the copy of an operand, then the products with it. Parts of the result are shared among threads;
     /// parts of a sum follow each other.
+    ///
+    /// # Safety
+    /// As [`Product::run_few`].
     unsafe fn run_packed(&self, pack: &Pack, memory: Memory, threads: usize) -> Result<(), Fault> {
         let failed = Failed::default();
         let share = threads > 1 && self.cost >= threads::WORTH_SHARING;
@@ -266,6 +272,9 @@ impl Product {
     }
 
     /// One matrix product at these offsets, with its sums; added to the result if `add`.
+    ///
+    /// # Safety
+    /// From `at`, moved by `offsets`, each operand's rectangle lies in its storage, and nobody else writes to the result's.
     unsafe fn matrices(&self, at: [*mut u8; 3], offsets: (isize, isize, isize), add: bool, parallelism: Parallelism) {
         // SAFETY: the caller's.
         unsafe {
@@ -276,6 +285,8 @@ impl Product {
         }
     }
 
+    /// # Safety
+    /// As [`Product::matrices`]; `T` is the type of the dtype.
     unsafe fn matrices_of<T: Real>(
         &self,
         at: [*mut u8; 3],

@@ -88,6 +88,11 @@ impl ScanStep {
         });
     }
 
+    /// The running value of one line.
+    ///
+    /// # Safety
+    /// From both pointers on, `last.0` elements `last.1` apart (`to`: side by side) lie in storages of dtype `T`, and nobody
+    /// else writes to the second.
     unsafe fn line<T: Elem + Narrow<T::Acc>>(&self, from: *const T, to: *mut T) {
         let (n, stride) = self.last;
         let step = match self.red {

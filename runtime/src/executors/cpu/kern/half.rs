@@ -52,6 +52,8 @@ multi! {
     }
 }
 
+/// # Safety
+/// The first pointer of `ins` is to `n` f16, that of `outs` to `n` f32 that nobody else uses.
 unsafe fn widen_f16(n: usize, ins: *const *const u8, outs: *const *mut u8, _nums: *const u64) {
     // SAFETY: the caller's pointers hold `n` elements and do not overlap. The slices' methods use F16C where there is.
     unsafe {
@@ -60,6 +62,8 @@ unsafe fn widen_f16(n: usize, ins: *const *const u8, outs: *const *mut u8, _nums
     }
 }
 
+/// # Safety
+/// The first pointer of `ins` is to `n` f32, that of `outs` to `n` f16 that nobody else uses.
 unsafe fn narrow_f16(n: usize, ins: *const *const u8, outs: *const *mut u8, _nums: *const u64) {
     // SAFETY: as in `widen_f16`.
     unsafe {
@@ -68,6 +72,8 @@ unsafe fn narrow_f16(n: usize, ins: *const *const u8, outs: *const *mut u8, _num
     }
 }
 
+/// # Safety
+/// The first pointers of `ins` and `outs` are to `n` f32, which may be the same and which nobody else writes to.
 unsafe fn round_f16(n: usize, ins: *const *const u8, outs: *const *mut u8, _nums: *const u64) {
     let mut part = [f16::ZERO; 64];
     // SAFETY: the caller's pointers hold `n` elements; each group is read before it is written.

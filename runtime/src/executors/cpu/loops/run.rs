@@ -264,6 +264,9 @@ struct Worker<'a> {
 
 impl Worker<'_> {
     /// Sets the slots that do not move, and computes scalars.
+    ///
+    /// # Safety
+    /// `slots`, `seeks` and `memory` are a workspace and storages for this worker's program.
     unsafe fn start(&mut self) -> Result<(), Fault> {
         let p = self.p;
         // SAFETY: the workspace has a place for every slot and cursor.
@@ -306,6 +309,10 @@ impl Worker<'_> {
         Ok(())
     }
 
+    /// The rows and columns of one unit of work.
+    ///
+    /// # Safety
+    /// As [`Worker::start`], which has run; `unit` is one of the program's, and no other worker has it.
     unsafe fn unit(&mut self, unit: usize) -> Result<(), Fault> {
         let p = self.p;
         let (cols, rows) = (p.col_units(), p.row_units());
@@ -329,6 +336,9 @@ impl Worker<'_> {
     }
 
     /// All walks over `count` rows from `row0` on.
+    ///
+    /// # Safety
+    /// As [`Worker::unit`]; the rows and columns lie in that unit.
     unsafe fn block(&mut self, row0: usize, count: usize, col0: usize, col1: usize) -> Result<(), Fault> {
         let p = self.p;
         let (row, last, line_loop) = (p.row(), p.last(), p.line_loop());
@@ -396,6 +406,9 @@ impl Worker<'_> {
     }
 
     /// The tiles of a group of lines.
+    ///
+    /// # Safety
+    /// As [`Worker::block`]; `idx` stands on the first of the lines.
     unsafe fn lines(&mut self, phase: &Phase, lines: usize, col0: usize, col1: usize) -> Result<(), Fault> {
         let p = self.p;
         let (last, (tb, tc)) = (p.last(), p.tile);
@@ -472,12 +485,19 @@ impl Worker<'_> {
         Ok(())
     }
 
+    /// Where a slot's elements are.
+    ///
+    /// # Safety
+    /// `slots` is set for it: [`Worker::start`] has run, and the step that sets it, if it moves.
     unsafe fn slot(&self, s: Slot) -> *mut u8 {
         // SAFETY: slots are set before steps that use them.
         unsafe { self.slots.add(s as usize).read() }
     }
 
     /// Where the rectangle of a cursor starts.
+    ///
+    /// # Safety
+    /// As [`Worker::lines`]; the cursor's place in `seeks` is set.
     unsafe fn at(&self, cursor: u32) -> *mut u8 {
         let c = &self.p.cursors[cursor as usize];
         // SAFETY: the program's accesses lie within their storages.
@@ -494,6 +514,10 @@ impl Worker<'_> {
         }
     }
 
+    /// One step on one tile.
+    ///
+    /// # Safety
+    /// As [`Worker::lines`]; `geo` is a tile of the loops where `idx` stands, and the slots that the step reads are set.
     unsafe fn step(&mut self, step: &Step, geo: &Geo) -> Result<(), Fault> {
         let p = self.p;
         // SAFETY: a program's steps stay within registers, the workspace and its storages; see `Program::run`.

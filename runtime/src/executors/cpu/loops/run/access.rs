@@ -11,6 +11,10 @@ impl Worker<'_> {
         Fault::OutOfRange { value: self.p.cursors[cursor as usize].value, axis: c.axis, index, size: c.size }
     }
 
+    /// Loads a tile; what lies outside of the storage's axes is filled.
+    ///
+    /// # Safety
+    /// As [`Worker::step`], for a step that loads so.
     pub(super) unsafe fn guarded(&self, g: &Guarded, geo: &Geo) {
         let bytes = self.p.cursors[g.cursor as usize].bytes;
         // SAFETY: only the part of the rectangle that lies inside is read.
@@ -55,6 +59,13 @@ impl Worker<'_> {
         geo.lines * cols
     }
 
+    /// Loads a tile from where its indices say.
+    ///
+    /// # Safety
+    /// As [`Worker::step`], for a step that loads so; `dst` and the slots of `coords` have room for a tile.
+    ///
+    /// # Errors
+    /// An index out of its axis.
     pub(super) unsafe fn gather(
         &self,
         f: gather::gather::Fn,
@@ -82,6 +93,10 @@ impl Worker<'_> {
         Ok(())
     }
 
+    /// Stores a tile, or adds it up, where its indices say.
+    ///
+    /// # Safety
+    /// As [`Worker::step`], for a step that stores so; no other worker stores to these places.
     pub(super) unsafe fn scatter(&self, s: &Scatter, geo: &Geo) {
         // SAFETY: elements whose place is outside are dropped; registers hold the tile's indices and elements.
         unsafe {

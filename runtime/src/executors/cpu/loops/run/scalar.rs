@@ -40,6 +40,8 @@ pub(super) unsafe fn call(
     Ok(())
 }
 
+/// # Safety
+/// `p` is to more than `i` elements of `dtype`.
 unsafe fn read(p: *const u8, dtype: DType, i: usize) -> Scalar {
     // SAFETY: the caller's.
     unsafe {
@@ -56,6 +58,8 @@ unsafe fn read(p: *const u8, dtype: DType, i: usize) -> Scalar {
     }
 }
 
+/// # Safety
+/// As [`read`], and nobody else uses that element.
 unsafe fn write(p: *mut u8, dtype: DType, i: usize, x: Scalar) {
     // SAFETY: the caller's.
     unsafe {
