@@ -3,11 +3,12 @@
 use super::train::folder::Found;
 use super::train::run as training;
 use super::train::settings::Settings;
-use super::train::text::model::Gpt;
+use super::train::text::model::model;
 use super::train::text::sample::{Choice, Writer};
 use super::train::text::{self, GptSizes};
 use crate::args::{self, TaskName};
 use crate::fault::Fault;
+use crate::gpt::Gpt;
 use crate::ui::{Mode, Ui, format};
 use fulgurite::prelude::*;
 use fulgurite::text::Alphabet;
@@ -91,7 +92,7 @@ fn bounded(option: &str, n: usize, least: usize) -> Result<usize, Fault> {
 /// The model of a checkpoint. The file holds the optimiser's memory beside it, which is read and dropped.
 fn load(found: &Found, settings: &Settings<GptSizes>, symbols: usize) -> Result<Gpt, Fault> {
     let mut key = Key::new(settings.seed);
-    let learner = training::learner(Gpt::new(&mut key, &settings.model, symbols), settings);
+    let learner = training::learner(model(&mut key, &settings.model, symbols), settings);
     let ((model, _), _) = found.load(learner, key)?;
     Ok(model)
 }

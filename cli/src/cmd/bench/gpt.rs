@@ -3,6 +3,7 @@
 use super::numbers::{fill, weight_scale};
 use super::serve::Checked;
 use super::work::{Made, Pure, Stateful, fill as filled, ints};
+use crate::gpt::{Block, Gpt, Memory};
 use fulgurite::optim::AdamW;
 use fulgurite::prelude::*;
 
@@ -20,29 +21,6 @@ const SMALL: Sizes = Sizes { layers: 6, width: 192, heads: 6, context: 128, batc
 const LARGE: Sizes = Sizes { layers: 4, width: 512, heads: 8, context: 256, batch: 8 };
 const SYMBOLS: usize = 96;
 const LR: f64 = 1e-3;
-
-/// The parameters of a block in the protocol's order.
-#[derive(Tree, Clone, Debug)]
-struct Block {
-    ln1: LayerNorm,
-    qkv: Linear,
-    proj: Linear,
-    ln2: LayerNorm,
-    up: Linear,
-    down: Linear,
-}
-
-/// The parameters in the protocol's order.
-#[derive(Tree, Clone, Debug)]
-struct Gpt {
-    tok: Embedding,
-    pos: Embedding,
-    blocks: Vec<Block>,
-    ln: LayerNorm,
-    head: Tensor,
-    #[tree(fixed)]
-    heads: usize,
-}
 
 /// Makes parameter after parameter: number j is `fill(1000 + j, …)`.
 struct Next(u32);
@@ -63,72 +41,23 @@ impl Next {
     }
 }
 
-impl Gpt {
-    fn new(s: Sizes) -> Gpt {
-        let (d, mut next) = (s.width, Next(0));
-        let scale = weight_scale(d);
-        let tok = Embedding { w: next.tensor([SYMBOLS, d], 0.05, 0.0) };
-        let pos = Embedding { w: next.tensor([s.context, d], 0.05, 0.0) };
-        let block = |_| Block {
-            ln1: next.norm(d),
-            qkv: next.linear(3 * d, d, scale),
-            proj: next.linear(d, d, scale),
-            ln2: next.norm(d),
-            up: next.linear(4 * d, d, scale),
-            down: next.linear(d, 4 * d, scale * 0.5),
-        };
-        let blocks = (0..s.layers).map(block).collect();
-        Gpt { tok, pos, blocks, ln: next.norm(d), head: next.tensor([SYMBOLS, d], scale, 0.0), heads: s.heads }
-    }
-
-    /// `x: i64[b, t]`, `y: i64[b, t]`; with `again`, what happens inside a block is computed again by the backward.
-    fn loss(&self, x: &Tensor, y: &Tensor, again: bool) -> Tensor {
-        let [_, t] = x.dims();
-        let mut h = self.tok.at(x) + self.pos.at(&ops::arange(t));
-        for l in &self.blocks {
-            let run = || l.at(&h, self.heads, |q, k, v| q.sdpa_with(k, v, None, ops::Sdpa { causal: true, ..d() }));
-            h = if again { checkpoint(run) } else { run() };
-        }
-        let logits = self.ln.at(&h).linear(&self.head, None);
-        logits.reshape((-1, SYMBOLS)).cross_entropy(&y.reshape(-1), None)
-    }
-
-    /// The logits behind `token: i64[1, 1]` at position `at: i64[1]`, and the memory with it.
-    fn next(&self, memory: Vec<Memory>, token: &Tensor, at: &Tensor) -> (Vec<Memory>, Tensor) {
-        let [context, _] = self.pos.w.dims();
-        let places = ops::arange(context);
-        let (here, seen) = (places.eq(at).reshape((-1, 1)), places.le(at).reshape((1, -1)));
-        let mut h = self.tok.at(token) + self.pos.at(at);
-        let mut next = Vec::new();
-        for (l, old) in self.blocks.iter().zip(memory) {
-            h = l.at(&h, self.heads, |q, k, v| {
-                let (k, v) = (ops::where_(&here, k, &old.k), ops::where_(&here, v, &old.v));
-                let a = q.sdpa(&k, &v, Some(&seen));
-                next.push(Memory { k, v });
-                a
-            });
-        }
-        (next, self.ln.at(&h).linear(&self.head, None).reshape((1, -1)))
-    }
-}
-
-impl Block {
-    /// `h: f32[b, t, d]`; `attend` gives the attention from queries, keys and values of the same positions.
-    fn at(&self, h: &Tensor, heads: usize, attend: impl FnOnce(&Tensor, &Tensor, &Tensor) -> Tensor) -> Tensor {
-        let [b, t, _] = h.dims();
-        let qkv = self.qkv.at(&self.ln1.at(h)).reshape((b, t, 3 * heads, -1));
-        let [q, k, v] = qkv.transpose(1, 2).chunk_with(ops::Chunk { dim: 1.into() });
-        let h = h + self.proj.at(&attend(&q, &k, &v).transpose(1, 2).reshape((b, t, -1)));
-        let m = self.up.at(&self.ln2.at(&h)).gelu_with(ops::Gelu { approximate: ops::GeluApproximate::Tanh });
-        h + self.down.at(&m)
-    }
-}
-
-/// What a block remembers: keys and values, f32[1, heads, context, width / heads] each.
-#[derive(Tree, Clone, Debug)]
-struct Memory {
-    k: Tensor,
-    v: Tensor,
+/// The model of these sizes; its parameters stand in the protocol's order.
+fn gpt(s: Sizes) -> Gpt {
+    let (d, mut next) = (s.width, Next(0));
+    let scale = weight_scale(d);
+    let tok = Embedding { w: next.tensor([SYMBOLS, d], 0.05, 0.0) };
+    let pos = Embedding { w: next.tensor([s.context, d], 0.05, 0.0) };
+    let block = |_| Block {
+        ln1: next.norm(d),
+        qkv: next.linear(3 * d, d, scale),
+        proj: next.linear(d, d, scale),
+        ln2: next.norm(d),
+        up: next.linear(4 * d, d, scale),
+        down: next.linear(d, 4 * d, scale * 0.5),
+    };
+    let blocks = (0..s.layers).map(block).collect();
+    let (ln, head) = (next.norm(d), Some(next.tensor([SYMBOLS, d], scale, 0.0)));
+    Gpt { tok, pos, blocks, ln, head, heads: s.heads }
 }
 
 /// The workloads of this file.
@@ -136,7 +65,7 @@ pub fn make(name: &str) -> Option<Made> {
     Some(match name {
         "W6.step" => step(SMALL, 5, false),
         "W6.loss" => {
-            let (model, (x, y)) = (Gpt::new(SMALL), batch(SMALL));
+            let (model, (x, y)) = (gpt(SMALL), batch(SMALL));
             let run = jit(|model: Gpt, x: Tensor, y: Tensor| model.loss(&x, &y, false));
             Pure::units(SMALL.batch * SMALL.context, move || {
                 Ok(vec![run.call((model.clone(), x.clone(), y.clone()))?])
@@ -161,7 +90,7 @@ fn step(s: Sizes, checked: usize, again: bool) -> Made {
         (o.step(m, g, LR), loss)
     });
     let make = move || {
-        let model = Gpt::new(s);
+        let model = gpt(s);
         let optimiser = AdamW::new(&model).betas(0.9, 0.95).decay(0.1);
         (model, optimiser)
     };
@@ -176,15 +105,18 @@ const TOKENS: (usize, usize) = (64, 64);
 /// One token a call: the memory of those before is given.
 fn tokens(s: Sizes) -> Made {
     let (count, from) = TOKENS;
-    let model = Gpt::new(s);
+    let model = gpt(s);
     let symbols = super::numbers::ints(6, count, SYMBOLS as u32);
     let token = |x: i64| Tensor::from_vec(vec![x], (1, 1));
     let place = |i: usize| Tensor::from_vec(vec![(from + i) as i64], 1);
     let inputs: Vec<(Tensor, Tensor)> = symbols.into_iter().enumerate().map(|(i, x)| (token(x), place(i))).collect();
-    let run = jit(|memory: Vec<Memory>, (model, token, at): (Gpt, Tensor, Tensor)| model.next(memory, &token, &at));
+    let run = jit(|memory: Vec<Memory>, (model, token, at): (Gpt, Tensor, Tensor)| {
+        let (logits, memory) = model.next(&memory, &token, &at);
+        (memory, logits)
+    });
     let make = move || {
         let part = |seed: usize| filled(seed as u32, [1, s.heads, s.context, s.width / s.heads], 1.0, 0.0);
-        (0..s.layers).map(|l| Memory { k: part(5000 + 2 * l), v: part(5001 + 2 * l) }).collect::<Vec<Memory>>()
+        (0..s.layers).map(|l| Memory { keys: part(5000 + 2 * l), values: part(5001 + 2 * l) }).collect::<Vec<Memory>>()
     };
     Stateful::work(make, Checked::After(1), count, move |memory| {
         let mut last = Vec::new();
@@ -203,7 +135,7 @@ mod tests {
     /// PROTOCOL.md, section 6: parameter 4 of W6 is the first block's qkv.
     #[test]
     fn parameters_stand_in_order() {
-        let model = Gpt::new(SMALL);
+        let model = gpt(SMALL);
         let leaves: Vec<Tensor> = fulgurite::tree::flatten(&model).leaves().iter().map(|t| (*t).clone()).collect();
         assert_eq!(leaves.len(), 2 + 12 * SMALL.layers + 3);
         let [d, s] = check(&leaves[4].to_vec::<f32>().expect("data"));

@@ -10,11 +10,11 @@ use super::show::{Show, Unit};
 use super::task::{Source, Task};
 use crate::args::{self, TaskName};
 use crate::fault::{Fault, Outcome};
+use crate::gpt::Gpt;
 use crate::ui::{Ui, format};
 use corpus::Corpus;
 use fulgurite::prelude::*;
 use fulgurite::text::Alphabet;
-use model::Gpt;
 use sample::{Choice, Writer};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -90,7 +90,7 @@ impl Characters {
             Some(prompt) => encode(text.alphabet(), prompt, "the text")?,
         };
         let validation = text.validation(settings.batch, context, BATCHES);
-        let compiled = jit(|model: Gpt, x: Tensor, y: Tensor| model.loss(&x, &y));
+        let compiled = jit(|model: Gpt, x: Tensor, y: Tensor| model.loss(&x, &y, false));
         let loss: Loss = Box::new(move |model, x, y| compiled.call((model, x, y)));
         let writer = Writer::new(context, settings.seed, Choice::default());
         Ok(Characters { text, size, source, prompt, validation, loss, writer })
@@ -173,11 +173,11 @@ impl Task for Characters {
     }
 
     fn model(&self, key: &mut Key, settings: &Settings<GptSizes>) -> Gpt {
-        Gpt::new(key, &settings.model, self.text.symbols())
+        model::model(key, &settings.model, self.text.symbols())
     }
 
     fn loss(model: &Gpt, x: &Tensor, y: &Tensor) -> Tensor {
-        model.loss(x, y)
+        model.loss(x, y, false)
     }
 
     fn batch(&self, key: Key, settings: &Settings<GptSizes>) -> (Tensor, Tensor) {

@@ -4,7 +4,7 @@
 //! instead of all. Positions are learned, so a full window can't slide by one: its later half becomes the beginning of
 //! a new window, which is read anew in one pass.
 
-use super::model::{Gpt, Memory};
+use crate::gpt::{Gpt, Memory};
 use fulgurite::core::philox;
 use fulgurite::prelude::*;
 
@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn memory_changes_nothing() {
         let sizes = GptSizes { depth: 2, width: 16, heads: 2, context: 8 };
-        let model = Gpt::new(&mut Key::new(3), &sizes, 11);
+        let model = super::super::model::model(&mut Key::new(3), &sizes, 11);
         let choice = Choice { temperature: 1.0, top_k: None };
         let (prompt, length) = ([3, 1, 4], 24);
         let mut streamed = Vec::new();
