@@ -12,6 +12,7 @@ use super::loops::{self, Env};
 use super::product::Product;
 use super::scan::ScanStep;
 use super::step::{KernelStep, Step};
+use super::windows::Windows;
 use crate::executors::line::stored;
 use crate::executors::partition::{Claimed, Partition};
 use crate::executors::require::{Assert, Check};
@@ -149,7 +150,10 @@ impl Build<'_> {
         let mut steps: Vec<(Step, Vec<u32>)> = Vec::new();
         for (item, lines) in items {
             let step = match item {
-                Item::Group(g) => Step::Program(Box::new(loops::compile(&g, &env, isa))),
+                Item::Group(g) => match Windows::padded(&g, &env, isa) {
+                    Some(copy) => Step::Windows(Box::new(copy)),
+                    None => Step::Program(Box::new(loops::compile(&g, &env, isa))),
+                },
                 Item::Contract(c) => Step::Product(Box::new(Product::new(&c, &values, &form, isa))),
                 Item::Scan(s) => Step::Scan(Box::new(ScanStep::new(&s, &values, &form))),
                 Item::Opaque(o) => {

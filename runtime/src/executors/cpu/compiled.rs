@@ -188,23 +188,23 @@ impl Compiled {
     /// The blocks that leave the program: donated inputs where that is possible, else fresh ones.
     fn blocks(&self, inputs: &[Buffer], donated: &[bool]) -> Result<SmallVec<[Block; 8]>, OutOfMemory> {
         let p = &self.parts;
-        let mut taken: SmallVec<[(u32, u32); 8]> = SmallVec::new();
+        let mut given: SmallVec<[bool; 16]> = SmallVec::from_elem(false, inputs.len());
+        let mut donor: SmallVec<[Option<u32>; 16]> = SmallVec::from_elem(None, p.blocks.len());
         if donated.contains(&true) {
             for &(i, b) in &p.donations {
-                let free = donated.get(i as usize) == Some(&true)
-                    && inputs[i as usize].is_unique()
-                    && !taken.iter().any(|(j, c)| *j == i || *c == b);
-                if free {
-                    taken.push((i, b));
+                let (input, block) = (i as usize, b as usize);
+                let offered = donated.get(input) == Some(&true) && inputs[input].is_unique();
+                if offered && !given[input] && donor[block].is_none() {
+                    given[input] = true;
+                    donor[block] = Some(i);
                 }
             }
         }
-        (p.blocks.iter().enumerate())
-            .map(|(b, bytes)| match taken.iter().find(|t| t.1 == b as u32) {
-                Some((i, _)) => Ok(inputs[*i as usize].block().clone()),
-                None => Block::new(*bytes),
-            })
-            .collect()
+        let block = |(bytes, donor): (&usize, Option<u32>)| match donor {
+            Some(i) => Ok(inputs[i as usize].block().clone()),
+            None => Block::new(*bytes),
+        };
+        p.blocks.iter().zip(donor).map(block).collect()
     }
 
     fn steps(&self, memory: Memory, threads: usize) -> Result<(), ExecError> {

@@ -19,6 +19,7 @@ mod recurrence;
 pub mod scan;
 mod step;
 pub mod threads;
+pub mod windows;
 
 pub(crate) use build::build;
 pub use compiled::{Compiled, Description, StepInfo};

@@ -11,6 +11,7 @@ use super::graph::{Dim, DimSet, Index, Load, ValueId};
 use super::kern::Isa;
 use super::loops::{self, Env, Fault, Memory, Program};
 use super::threads;
+use super::windows::Windows;
 use crate::buffer::pool::Block;
 use fulgurite_core::DType;
 use gemm::Parallelism;
@@ -33,7 +34,7 @@ pub struct Axis {
 #[derive(Clone, Debug)]
 struct Pack {
     /// Copies storage 0 to storage 1.
-    program: Program,
+    copy: Copying,
     /// Whether it is the right operand.
     right: bool,
     /// Bytes from part to part of the source.
@@ -44,6 +45,15 @@ struct Pack {
     axis: Axis,
     /// Whether parts are summed.
     summed: bool,
+}
+
+/// How an operand is copied.
+#[derive(Clone, Debug)]
+enum Copying {
+    /// As it is.
+    Windows(Windows),
+    /// With another dtype.
+    Program(Program),
 }
 
 const ONE: Axis = Axis { size: 1, a: 0, b: 0, c: 0 };
@@ -130,13 +140,12 @@ impl Product {
             let source = form(chunk.source);
             let bytes = values.ty(chunk.source).dtype.size() as i64;
             let step: i64 = chunk.steps.iter().zip(&source.strides).map(|(k, s)| k * s * bytes).sum();
-            let mut program = copy_program(chunk, values, form, isa);
-            program.cursors.iter_mut().for_each(|c| c.value = (c.value == chunk.packed) as u32);
+            let copy = copying(chunk, values, form, isa);
             // The source is what stays in memory.
             *if chunk.right { &mut fb } else { &mut fa } = Form { root: source.root, offset: 0, ..source };
             let summed = summed.has(chunk.dim);
             Box::new(Pack {
-                program,
+                copy,
                 right: chunk.right,
                 step: step as isize,
                 bytes: values.ty(chunk.packed).bytes(),
@@ -248,7 +257,7 @@ impl Product {
                 let own = if pack.right { 1 } else { 0 };
                 let local = [pointers[own].wrapping_offset(part as isize * pack.step), block.data()];
                 // SAFETY: the caller's; the block has room for the copy. Copies have no indices that could fail.
-                if let Err(f) = unsafe { pack.program.run(Memory(&local), &[], std::ptr::null_mut(), inside) } {
+                if let Err(f) = unsafe { pack.copy.run(local, inside) } {
                     return failed.set(f);
                 }
                 pointers[own] = block.data();
@@ -355,11 +364,35 @@ impl Product {
     }
 }
 
+impl Copying {
+    /// Copies the one storage to the other.
+    ///
+    /// # Safety
+    /// As [`Program::run`].
+    unsafe fn run(&self, local: [*mut u8; 2], threads: usize) -> Result<(), Fault> {
+        // SAFETY: the caller's.
+        unsafe {
+            match self {
+                Copying::Windows(w) => {
+                    w.copy(local[0], local[1], threads);
+                    Ok(())
+                }
+                Copying::Program(p) => p.run(Memory(&local), &[], std::ptr::null_mut(), threads),
+            }
+        }
+    }
+}
+
 /// The copy of an operand, from its source to the packed value.
-fn copy_program(chunk: &Chunk, values: &Values, form: &dyn Fn(ValueId) -> Form, isa: Isa) -> Program {
+fn copying(chunk: &Chunk, values: &Values, form: &dyn Fn(ValueId) -> Form, isa: Isa) -> Copying {
     let group = Group::of(chunk.copy.clone());
     let env = Env { values, form, stored: &|v| v == chunk.packed };
-    loops::compile(&group, &env, isa)
+    if let Some(windows) = Windows::new(&group, &env, isa) {
+        return Copying::Windows(windows);
+    }
+    let mut program = loops::compile(&group, &env, isa);
+    program.cursors.iter_mut().for_each(|c| c.value = (c.value == chunk.packed) as u32);
+    Copying::Program(program)
 }
 
 /// The form for few vectors, where the product has few rows or few columns and the other operand lies well.

@@ -3,6 +3,7 @@
 use super::loops::{Fault, Memory, Program};
 use super::product::Product;
 use super::scan::ScanStep;
+use super::windows::Windows;
 use crate::buffer::Sizes;
 use crate::executors::{ExecError, Kernel, TensorMut, TensorRef};
 use fulgurite_core::DType;
@@ -26,6 +27,8 @@ pub(crate) enum Step {
     Product(Box<Product>),
     /// A scan.
     Scan(Box<ScanStep>),
+    /// A copy of windows.
+    Windows(Box<Windows>),
     /// An executor's kernel.
     Kernel(Box<KernelStep>),
 }
@@ -48,6 +51,7 @@ impl Step {
             }
             Step::Product(p) => p.places.iter().map(|p| p.value).collect(),
             Step::Scan(s) => s.values.to_vec(),
+            Step::Windows(w) => w.places.iter().map(|p| p.0).collect(),
             Step::Kernel(k) => k.inputs.iter().chain(&k.outs).map(|o| o.0).collect(),
         }
     }
@@ -65,6 +69,7 @@ impl Step {
             }
             Step::Product(p) => p.places.iter_mut().for_each(|p| p.value = storage(p.value)),
             Step::Scan(s) => s.values.iter_mut().for_each(|v| *v = storage(*v)),
+            Step::Windows(w) => w.places.iter_mut().for_each(|p| p.0 = storage(p.0)),
             Step::Kernel(k) => k.inputs.iter_mut().chain(&mut k.outs).for_each(|o| o.0 = storage(o.0)),
         }
     }
@@ -81,6 +86,10 @@ impl Step {
                 Step::Product(p) => p.run(memory, threads).map_err(Stopped::Fault),
                 Step::Scan(s) => {
                     s.run(memory, threads);
+                    Ok(())
+                }
+                Step::Windows(w) => {
+                    w.run(memory, threads);
                     Ok(())
                 }
                 Step::Kernel(k) => {
@@ -104,6 +113,7 @@ impl Step {
             Step::Program(p) => p.traffic(),
             Step::Product(p) => p.traffic(),
             Step::Scan(s) => s.traffic(),
+            Step::Windows(w) => w.traffic(),
             Step::Kernel(k) => kernel(k),
         }
     }
@@ -114,6 +124,7 @@ impl Step {
             Step::Program(p) => p.cost,
             Step::Product(p) => p.cost,
             Step::Scan(s) => s.cost(),
+            Step::Windows(w) => w.cost,
             // Nothing is known: enough to enter the pool, in case that the kernel uses it.
             Step::Kernel(k) => k.outs.iter().map(|(_, _, s)| s.iter().product::<usize>()).sum::<usize>() as f64 * 100.0,
         }
@@ -125,6 +136,7 @@ impl Step {
             Step::Program(p) => p.describe(),
             Step::Product(p) => p.describe(),
             Step::Scan(s) => s.describe(),
+            Step::Windows(w) => w.describe(),
             Step::Kernel(k) => k.kernel.name(),
         }
     }

@@ -19,24 +19,15 @@ pub struct Form {
 impl Form {
     /// The value itself, row-major.
     pub fn dense(value: ValueId, ty: &ValueTy) -> Form {
-        Form { root: value, offset: 0, strides: row_major(&ty.shape) }
+        Form { root: value, offset: 0, strides: ty.strides() }
     }
 
     /// Whether it is all of its root, in order.
     pub fn is_dense(&self, ty: &ValueTy, root: &ValueTy) -> bool {
-        let dense = row_major(&ty.shape);
+        let dense = ty.strides();
         let same = (self.strides.iter().zip(&dense).zip(&ty.shape)).all(|((a, b), n)| *n == 1 || a == b);
         self.offset == 0 && same && ty.elements() == root.elements()
     }
-}
-
-/// Row-major strides.
-pub fn row_major(shape: &[usize]) -> SmallVec<[i64; 6]> {
-    let mut strides: SmallVec<[i64; 6]> = SmallVec::from_elem(1, shape.len());
-    for i in (1..shape.len()).rev() {
-        strides[i - 1] = strides[i] * shape[i] as i64;
-    }
-    strides
 }
 
 /// If an output of the fragment is nothing but elements of another value: that value and the form of the output in it.

@@ -137,6 +137,7 @@ impl Fuser {
     pub fn piece(&mut self, piece: Piece, values: &mut Values) {
         match piece {
             Piece::Map(fragment) => self.map(fragment, values),
+            Piece::Copy(fragment) => self.item(Item::Group(Group::of(Rc::new(fragment)))),
             Piece::Contract(c) => self.item(Item::Contract(c)),
             Piece::Scan(s) => self.item(Item::Scan(s)),
             Piece::Slow(s) => self.slow(s, values),

@@ -7,7 +7,7 @@
 use super::piece::{Fragment, Out, Piece, Place, Slow, Values};
 use super::row::{RowArg, RowKernel};
 use super::vars;
-use super::{Affine, Axis, Dim, Graph, Index, Load, NodeId, Op, RowCall, ValueId};
+use super::{Affine, Axis, Dim, Graph, Index, Load, NodeId, Op, RowCall, ValueId, decided};
 use fulgurite_core::builtins::Builtin;
 use fulgurite_core::nest::{Nest, SExpr, SNode, SOp, SOutside};
 use fulgurite_core::{DType, Scalar};
@@ -122,20 +122,19 @@ impl Scope {
 
     /// `affine >= 0`; a constant where the ranges decide.
     pub fn at_least_zero(&mut self, affine: Affine) -> NodeId {
-        let (lo, hi) = affine.range(&self.graph.sizes);
-        if lo >= 0 || hi < 0 {
-            return self.graph.constant(Scalar::Bool(lo >= 0), DType::Bool);
-        }
-        self.graph.add(Op::Test { affine, equal: false }, DType::Bool)
+        self.test(affine, false)
     }
 
     /// `affine == 0`
     pub fn is_zero(&mut self, affine: Affine) -> NodeId {
-        let (lo, hi) = affine.range(&self.graph.sizes);
-        if lo > 0 || hi < 0 || (lo == 0 && hi == 0) {
-            return self.graph.constant(Scalar::Bool(lo == 0 && hi == 0), DType::Bool);
+        self.test(affine, true)
+    }
+
+    fn test(&mut self, affine: Affine, equal: bool) -> NodeId {
+        match decided(&affine, equal, &self.graph.sizes) {
+            Some(holds) => self.graph.constant(Scalar::Bool(holds), DType::Bool),
+            None => self.graph.add(Op::Test { affine, equal }, DType::Bool),
         }
-        self.graph.add(Op::Test { affine, equal: true }, DType::Bool)
     }
 }
 

@@ -7,11 +7,13 @@
 //! [`convert`] makes graphs from nests, [`super::fuse`] joins them, [`super::loops`] runs them.
 
 pub mod affine;
+mod contract;
 pub mod convert;
 mod filter;
 pub mod piece;
 mod reduce;
 pub mod row;
+mod unroll;
 mod vars;
 
 pub use affine::{Affine, Dim, DimSet, MAX_DIMS};
@@ -315,7 +317,13 @@ impl Graph {
                         None => Op::Index(a),
                     }
                 }
-                Op::Test { affine: a, equal } => Op::Test { affine: affine(a)?, equal: *equal },
+                Op::Test { affine: a, equal } => {
+                    let a = affine(a)?;
+                    match decided(&a, *equal, &into.sizes) {
+                        Some(holds) => Op::Const(Scalar::Bool(holds).into()),
+                        None => Op::Test { affine: a, equal: *equal },
+                    }
+                }
                 Op::Reduce { red, arg, mask, order: dims } => Op::Reduce {
                     red: *red,
                     arg: at[*arg as usize],
@@ -327,6 +335,15 @@ impl Graph {
             at.push(into.add(op, node.ty));
         }
         Some(at)
+    }
+}
+
+/// Whether `affine == 0` (`equal`) or `affine >= 0`, where the extents decide.
+pub fn decided(affine: &Affine, equal: bool, sizes: &[usize]) -> Option<bool> {
+    match (affine.range(sizes), equal) {
+        ((0, 0), true) => Some(true),
+        ((lo, hi), true) => (lo > 0 || hi < 0).then_some(false),
+        ((lo, hi), false) => (lo >= 0 || hi < 0).then_some(lo >= 0),
     }
 }
 

@@ -28,6 +28,14 @@ impl ValueTy {
     pub fn bytes(&self) -> usize {
         self.elements() * self.dtype.size()
     }
+    /// Elements from index to index of each axis, row-major.
+    pub fn strides(&self) -> SmallVec<[i64; 6]> {
+        let mut strides: SmallVec<[i64; 6]> = SmallVec::from_elem(1, self.shape.len());
+        for i in (1..self.shape.len()).rev() {
+            strides[i - 1] = strides[i] * self.shape[i] as i64;
+        }
+        strides
+    }
 }
 
 /// The values of a program.
@@ -61,6 +69,8 @@ impl Values {
 pub enum Piece {
     /// Scalar operations over dims.
     Map(Fragment),
+    /// Elements of one value as another lies: an operand of a product, in memory of its own.
+    Copy(Fragment),
     /// A sum of products of two loads.
     Contract(Box<Contract>),
     /// Reductions of all elements up to each.

@@ -3,9 +3,10 @@
 use super::super::kern::gather::Combine;
 use super::convert::{Bound, Converter, Scope, Why};
 use super::filter::Placement;
-use super::piece::{Chunk, Contract, Fragment, Out, Piece, Place, Scan};
+use super::piece::{Fragment, Out, Piece, Place, Scan};
+use super::unroll;
 use super::vars::{conjuncts, mentions, walk};
-use super::{Affine, Axis, Dim, DimSet, Graph, Index, Load, NodeId, Op, ValueId};
+use super::{Affine, Axis, Dim, Index, Load, NodeId, Op, ValueId};
 use fulgurite_core::builtins::Builtin;
 use fulgurite_core::eval::nest::neutral;
 use fulgurite_core::lang::ast::Red;
@@ -13,18 +14,17 @@ use fulgurite_core::nest::{SExpr, SOp, SRange};
 use fulgurite_core::{DType, Scalar};
 use rustc_hash::FxHashSet;
 use smallvec::{SmallVec, smallvec};
-use std::rc::Rc;
 
 /// The parts of a reduction.
-struct Reduction<'e> {
-    red: Red,
-    vars: &'e [SRange],
-    filter: Option<&'e SExpr>,
-    body: &'e SExpr,
-    otherwise: Option<&'e SExpr>,
-    ty: DType,
+pub(super) struct Reduction<'e> {
+    pub red: Red,
+    pub vars: &'e [SRange],
+    pub filter: Option<&'e SExpr>,
+    pub body: &'e SExpr,
+    pub otherwise: Option<&'e SExpr>,
+    pub ty: DType,
     /// Variables of the expression that are bound outside.
-    free: Vec<usize>,
+    pub free: Vec<usize>,
 }
 
 impl Converter<'_> {
@@ -68,7 +68,7 @@ impl Converter<'_> {
     }
 
     /// A scope with the free variables bound, and the axes that they make.
-    fn inner(&mut self, free: &[usize]) -> Result<(Scope, Vec<Axis>), Why> {
+    pub(super) fn inner(&mut self, free: &[usize]) -> Result<(Scope, Vec<Axis>), Why> {
         let mut sub = Scope::new(self.line.nest.vars.len());
         let mut axes = Vec::new();
         for &v in free {
@@ -78,7 +78,7 @@ impl Converter<'_> {
         Ok((sub, axes))
     }
 
-    fn temporary(&mut self, free: &[usize], dtype: DType) -> ValueId {
+    pub(super) fn temporary(&mut self, free: &[usize], dtype: DType) -> ValueId {
         let shape: Vec<usize> = free.iter().map(|v| self.ranges[*v].map_or(1, |r| r.size)).collect();
         self.values.add(dtype, &shape)
     }
@@ -155,126 +155,6 @@ impl Converter<'_> {
         let value = self.temporary(&r.free, r.ty);
         self.emit(sub, value, node, Place::Axes(axes));
         Ok(Some(value))
-    }
-
-    /// A sum of products of two loads.
-    fn contraction(&mut self, r: &Reduction) -> Result<Option<ValueId>, Why> {
-        if r.red != Red::Sum || r.filter.is_some() || r.otherwise.is_some() || !r.ty.is_float() {
-            return Ok(None);
-        }
-        let SOp::Call(Builtin::Mul, factors) = r.body.op() else { return Ok(None) };
-        if r.body.ty() != r.ty || r.vars.iter().any(|v| v.lo.as_int().is_none() || v.hi.as_int().is_none()) {
-            return Ok(None);
-        }
-        let (mut sub, axes) = self.inner(&r.free)?;
-        let tests = self.bind_ranges(&mut sub, r.vars)?;
-        let a = self.expr(&mut sub, &factors[0])?;
-        let b = self.expr(&mut sub, &factors[1])?;
-        let (Some(la), Some(lb)) = (operand(&sub, a), operand(&sub, b)) else { return Ok(None) };
-        if !tests.is_empty() || !sub.skips.is_empty() {
-            return Ok(None);
-        }
-        let (da, db) = (sub.graph.node(a).dims, sub.graph.node(b).dims);
-        let free: DimSet = axes.iter().flatten().copied().collect();
-        let reduced = da.union(db).minus(free);
-        let rows = da.minus(db).meet(free);
-        let cols = db.minus(da).meet(free);
-        // Sums over one operand alone, and dot products, are reductions of a map.
-        if reduced.is_empty() || !reduced.within(da.meet(db)) || (rows.is_empty() && cols.is_empty()) {
-            return Ok(None);
-        }
-        // Dims that run over neither operand broadcast the result; leave those to a map.
-        if !free.within(da.union(db)) {
-            return Ok(None);
-        }
-        let bound: DimSet =
-            r.vars.iter().filter_map(|v| sub.vars[v.var].as_ref()).flat_map(|b| b.digits.iter().copied()).collect();
-        if !bound.within(reduced) {
-            return Ok(None);
-        }
-        let sizes = sub.graph.sizes.clone();
-        let (mut a, mut b, mut chunk) = (la, lb, None);
-        for (right, other) in [(false, db), (true, da)] {
-            let (load, dims) = if right { (&mut b, db) } else { (&mut a, da) };
-            let lies = self.lies(load, &sizes);
-            if lies && self.values.ty(load.value).dtype == r.ty {
-                continue;
-            }
-            let apart = if lies || chunk.is_some() {
-                None
-            } else {
-                chunk_dim(load, dims.minus(other), dims.meet(reduced), &sizes)
-            };
-            let (packed, copy) = self.copy(&sizes, load, r.ty, dims, reduced, apart)?;
-            match apart {
-                Some(dim) => {
-                    let steps =
-                        load.idx.iter().map(|i| if let Index::Affine(a) = i { a.coef(dim) } else { 0 }).collect();
-                    let (source, packed_value) = (load.value, packed.value);
-                    chunk = Some(Chunk { right, dim, source, copy: Rc::new(copy), packed: packed_value, steps });
-                }
-                None => self.pieces.push(Piece::Map(copy)),
-            }
-            *load = packed;
-        }
-        let out = self.temporary(&r.free, r.ty);
-        self.pieces.push(Piece::Contract(Box::new(Contract {
-            sizes,
-            a,
-            b,
-            axes,
-            reduced: reduced.iter().collect(),
-            out,
-            chunk,
-        })));
-        Ok(Some(out))
-    }
-
-    /// Whether an operand is strided memory in which every element stands once.
-    fn lies(&self, load: &Load, sizes: &[usize]) -> bool {
-        let window = load.idx.iter().any(|i| match i {
-            Index::Affine(a) => overlaps(&a.terms, sizes),
-            Index::Node(_) => true,
-        });
-        !window && load.outside.is_none()
-    }
-
-    /// A copy of an operand with one axis per dim, those that are summed last; at index 0 of `apart`, if that is run
-    /// through outside.
-    fn copy(
-        &mut self,
-        sizes: &[usize],
-        load: &Load,
-        ty: DType,
-        dims: DimSet,
-        reduced: DimSet,
-        apart: Option<Dim>,
-    ) -> Result<(Load, Fragment), Why> {
-        let here = dims.minus(apart.map_or(DimSet::EMPTY, DimSet::one));
-        let order: Vec<Dim> = here.minus(reduced).iter().chain(here.meet(reduced).iter()).collect();
-        let mut graph = Graph::default();
-        let mut map = vec![Affine::default(); sizes.len()];
-        let mut axes = Vec::new();
-        let mut shape = Vec::new();
-        for &d in &order {
-            let n = sizes[d as usize];
-            let fresh = graph.dim(n);
-            map[d as usize] = Affine::dim(fresh);
-            axes.push(smallvec![fresh]);
-            shape.push(n);
-        }
-        let idx = load.idx.iter().map(|i| match i {
-            Index::Affine(a) => a.substitute(&mut |d| &map[d as usize]).map(Index::Affine),
-            Index::Node(_) => None,
-        });
-        let idx = idx.collect::<Option<_>>().ok_or("an index leaves i64")?;
-        let stored = self.values.ty(load.value).dtype.opmath();
-        let node = graph.add(Op::Load(Load { value: load.value, idx, outside: load.outside }), stored);
-        let node = graph.add(Op::Cast(node), ty);
-        let value = self.values.add(ty, &shape);
-        let fragment = Fragment { graph, outs: vec![Out { value, node, place: Place::Axes(axes) }], view: false };
-        let packed = Load { value, idx: order.iter().map(|d| Index::Affine(Affine::dim(*d))).collect(), outside: None };
-        Ok((packed, fragment))
     }
 
     /// A reduction of a map over loops, perhaps one that places its elements.
@@ -370,6 +250,11 @@ impl Converter<'_> {
         let mean_of_some = r.red == Red::Mean && mask.is_some();
         let red = if mean_of_some { Red::Sum } else { r.red };
         let ty = if extremum { DType::I64 } else { kept };
+        let whole = unroll::Reduce { red, ty, arg: value, mask: mask.filter(|_| extremum), order };
+        if let Some((graph, node)) = unroll::window(&sub.graph, &whole) {
+            sub.graph = graph;
+            return Ok(sub.graph.add(Op::Cast(node), r.ty));
+        }
         let node =
             sub.graph.add(Op::Reduce { red, arg: value, mask: mask.filter(|_| extremum), order: order.clone() }, ty);
         Ok(sub.graph.add(Op::Cast(node), r.ty))
@@ -498,48 +383,4 @@ impl Converter<'_> {
         self.emit(sub, value, node, Place::Scatter { idx, mask, how, base, order });
         Ok(value)
     }
-}
-
-/// The load that a factor is.
-fn operand(s: &Scope, node: NodeId) -> Option<Load> {
-    match &s.graph.node(node).op {
-        Op::Load(l) if l.idx.iter().all(|i| matches!(i, Index::Affine(_))) => Some(l.clone()),
-        _ => None,
-    }
-}
-
-/// Copies above this many elements are made part by part.
-const CHUNK: usize = 64 * 1024;
-
-/// The dim to run through outside while an operand is copied: one that only this operand has and that is no window's,
-/// so that its copies differ by an offset alone.
-fn chunk_dim(load: &Load, own: DimSet, reduced: DimSet, sizes: &[usize]) -> Option<Dim> {
-    let total: usize = load
-        .idx
-        .iter()
-        .flat_map(|i| if let Index::Affine(a) = i { a.dims().iter().collect::<Vec<_>>() } else { Vec::new() })
-        .collect::<DimSet>()
-        .iter()
-        .map(|d| sizes[d as usize])
-        .product();
-    if total <= CHUNK {
-        return None;
-    }
-    let alone = |d: Dim| {
-        let mut uses = load.idx.iter().filter(|i| matches!(i, Index::Affine(a) if a.coef(d) != 0));
-        matches!((uses.next(), uses.next()), (Some(Index::Affine(a)), None) if a.terms.len() == 1 && a.base == 0)
-    };
-    // A dim that is summed is in both operands: then the other one is run through with it.
-    own.union(reduced).iter().filter(|d| alone(*d)).find(|d| {
-        let left = total / sizes[*d as usize];
-        (1024..=16 * CHUNK).contains(&left)
-    })
-}
-
-/// Whether two positions of the dims give the same index: a window, not a mixed-radix number.
-fn overlaps(terms: &[(Dim, i64)], sizes: &[usize]) -> bool {
-    let mut terms: SmallVec<[(i64, i64); 4]> =
-        terms.iter().map(|&(d, c)| (c.abs(), sizes[d as usize] as i64)).collect();
-    terms.sort_unstable();
-    terms.windows(2).any(|w| w[1].0 < w[0].0 * w[0].1)
 }

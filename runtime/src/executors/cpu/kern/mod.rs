@@ -10,6 +10,7 @@ pub mod gather;
 pub mod half;
 pub mod reduce;
 pub mod select;
+pub mod window;
 
 use std::sync::OnceLock;
 

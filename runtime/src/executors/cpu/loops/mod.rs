@@ -7,9 +7,10 @@ pub mod program;
 mod run;
 mod schedule;
 
+pub use nodes::stored_bits;
 pub use program::Program;
 pub use run::{Fault, Memory};
-pub use schedule::Env;
+pub use schedule::{Env, Linear, load_bytes, out_bytes};
 
 use super::fuse::Group;
 use super::kern::Isa;

@@ -543,7 +543,7 @@ impl Emit<'_> {
 }
 
 /// A number as an element in memory, and its size.
-fn stored_bits(s: fulgurite_core::Scalar, dtype: DType) -> ([u8; 8], usize) {
+pub fn stored_bits(s: fulgurite_core::Scalar, dtype: DType) -> ([u8; 8], usize) {
     let s = cast_scalar(s, dtype);
     let mut out = [0u8; 8];
     let n = dtype.size();

@@ -22,6 +22,7 @@ pub struct Env<'a> {
 /// A function of the dims, in bytes or elements.
 #[derive(Clone, Debug, Default)]
 pub struct Linear {
+    /// The constant.
     pub base: i64,
     /// One coefficient per dim of the graph.
     pub coefs: Vec<i64>,

@@ -1,0 +1,238 @@
+//! Contractions: sums of products of two operands, as matrix products.
+
+use super::convert::{Converter, Scope, Why};
+use super::piece::{Chunk, Contract, Fragment, Out, Piece, Place};
+use super::reduce::Reduction;
+use super::vars::conjuncts;
+use super::{Affine, Dim, DimSet, Graph, Index, Load, NodeId, Op, ValueId};
+use fulgurite_core::DType;
+use fulgurite_core::builtins::Builtin;
+use fulgurite_core::lang::ast::Red;
+use fulgurite_core::nest::SOp;
+use smallvec::{SmallVec, smallvec};
+use std::rc::Rc;
+
+impl Converter<'_> {
+    /// A sum of products of two loads.
+    pub(super) fn contraction(&mut self, r: &Reduction) -> Result<Option<ValueId>, Why> {
+        if r.red != Red::Sum || r.otherwise.is_some() || !r.ty.is_float() {
+            return Ok(None);
+        }
+        let SOp::Call(Builtin::Mul, factors) = r.body.op() else { return Ok(None) };
+        if r.body.ty() != r.ty || r.vars.iter().any(|v| v.lo.as_int().is_none() || v.hi.as_int().is_none()) {
+            return Ok(None);
+        }
+        let (mut sub, axes) = self.inner(&r.free)?;
+        let mut tests = self.bind_ranges(&mut sub, r.vars)?;
+        let mut conds = conjuncts(r.filter);
+        if tests.is_empty() {
+            let bound: Vec<usize> = r.vars.iter().map(|v| v.var).collect();
+            tests = self.solve(&mut sub, &mut conds, &bound, &r.free);
+        }
+        let a = self.expr(&mut sub, &factors[0])?;
+        let b = self.expr(&mut sub, &factors[1])?;
+        let (Some(la), Some(lb)) = (operand(&sub, a), operand(&sub, b)) else { return Ok(None) };
+        let said = |t: &NodeId| [&la, &lb].into_iter().any(|l| self.implies(&sub, l, *t));
+        if !conds.is_empty() || !sub.skips.is_empty() || !tests.iter().all(said) {
+            return Ok(None);
+        }
+        let (da, db) = (sub.graph.node(a).dims, sub.graph.node(b).dims);
+        let free: DimSet = axes.iter().flatten().copied().collect();
+        let reduced = da.union(db).minus(free);
+        let rows = da.minus(db).meet(free);
+        let cols = db.minus(da).meet(free);
+        // Sums over one operand alone, and dot products, are reductions of a map.
+        if reduced.is_empty() || !reduced.within(da.meet(db)) || (rows.is_empty() && cols.is_empty()) {
+            return Ok(None);
+        }
+        // Dims that run over neither operand broadcast the result; leave those to a map.
+        if !free.within(da.union(db)) {
+            return Ok(None);
+        }
+        let bound: DimSet =
+            r.vars.iter().filter_map(|v| sub.vars[v.var].as_ref()).flat_map(|b| b.digits.iter().copied()).collect();
+        if !bound.within(reduced) {
+            return Ok(None);
+        }
+        let sizes = sub.graph.sizes.clone();
+        let (mut a, mut b, mut chunk) = (la, lb, None);
+        let ready = |c: &Self, l: &Load| c.lies(l, &sizes) && c.values.ty(l.value).dtype == r.ty;
+        let (straight_a, straight_b) = (ready(self, &a), ready(self, &b));
+        let mut copied = [!straight_a, !straight_b];
+        let dims = [da, db];
+        // One operand may be copied part by part.
+        let mut apart = [None, None];
+        if let Some(which) = [&a, &b].iter().position(|l| !self.lies(l, &sizes)) {
+            apart[which] = chunk_dim([&a, &b][which], (dims[which], dims[1 - which]), reduced, &sizes);
+        }
+        // Beside a copy, whose sums lie one behind the other, an operand where they don't is copied too if it is used
+        // often: one product instead of many.
+        if copied[0] != copied[1] {
+            let other = copied[0] as usize;
+            let uses: usize = free.minus(dims[other]).iter().map(|d| sizes[d as usize]).product();
+            let sums = reduced.minus(apart[1 - other].map_or(DimSet::EMPTY, DimSet::one));
+            copied[other] = uses >= OFTEN && !self.sums_merge([&a, &b][other], sums, &sizes);
+        }
+        for which in [0, 1].into_iter().filter(|w| copied[*w]) {
+            let load = if which == 0 { &mut a } else { &mut b };
+            let (packed, copy) = self.copy(&sizes, load, r.ty, dims[which], reduced, apart[which])?;
+            match apart[which] {
+                Some(dim) => {
+                    let steps =
+                        load.idx.iter().map(|i| if let Index::Affine(a) = i { a.coef(dim) } else { 0 }).collect();
+                    let (right, source, packed) = (which == 1, load.value, packed.value);
+                    chunk = Some(Chunk { right, dim, source, copy: Rc::new(copy), packed, steps });
+                }
+                None if self.values.ty(load.value).dtype == r.ty => self.pieces.push(Piece::Copy(copy)),
+                None => self.pieces.push(Piece::Map(copy)),
+            }
+            *load = packed;
+        }
+        let out = self.temporary(&r.free, r.ty);
+        self.pieces.push(Piece::Contract(Box::new(Contract {
+            sizes,
+            a,
+            b,
+            axes,
+            reduced: reduced.iter().collect(),
+            out,
+            chunk,
+        })));
+        Ok(Some(out))
+    }
+
+    /// Whether elements where a test fails are zeros of the load anyway: they lie outside of its tensor.
+    fn implies(&self, s: &Scope, load: &Load, test: NodeId) -> bool {
+        if s.graph.as_const(test).is_some_and(|t| t.as_bool()) {
+            return true;
+        }
+        let Op::Test { affine, equal: false } = &s.graph.node(test).op else { return false };
+        let zero = load.outside.is_some_and(|z| z.scalar().as_f64() == 0.0);
+        let shape = &self.values.ty(load.value).shape;
+        zero && load.idx.iter().zip(shape).any(|(i, n)| match i {
+            Index::Affine(a) => a == affine || Affine::constant(*n as i64 - 1).plus(a, -1).as_ref() == Some(affine),
+            Index::Node(_) => false,
+        })
+    }
+
+    /// Whether the summed dims lie one behind the other in an operand, in their order.
+    fn sums_merge(&self, load: &Load, reduced: DimSet, sizes: &[usize]) -> bool {
+        let steps = self.steps(load, sizes.len());
+        let sums: Vec<Dim> = reduced.iter().filter(|d| sizes[*d as usize] > 1).collect();
+        sums.windows(2).all(|w| steps[w[0] as usize] == steps[w[1] as usize] * sizes[w[1] as usize] as i64)
+    }
+
+    /// Elements from index to index of each dim, if the value is dense.
+    fn steps(&self, load: &Load, dims: usize) -> Vec<i64> {
+        let mut steps = vec![0; dims];
+        for (i, stride) in load.idx.iter().zip(self.values.ty(load.value).strides()) {
+            if let Index::Affine(a) = i {
+                a.terms.iter().for_each(|&(d, c)| steps[d as usize] += c * stride);
+            }
+        }
+        steps
+    }
+
+    /// Whether an operand is strided memory in which every element stands once.
+    fn lies(&self, load: &Load, sizes: &[usize]) -> bool {
+        let window = load.idx.iter().any(|i| match i {
+            Index::Affine(a) => overlaps(&a.terms, sizes),
+            Index::Node(_) => true,
+        });
+        !window && load.outside.is_none()
+    }
+
+    /// A copy of an operand with one axis per dim, at index 0 of `apart` if that is run through outside. The dims that
+    /// are summed lie together, before the others or behind them as they do in the source.
+    fn copy(
+        &mut self,
+        sizes: &[usize],
+        load: &Load,
+        ty: DType,
+        dims: DimSet,
+        reduced: DimSet,
+        apart: Option<Dim>,
+    ) -> Result<(Load, Fragment), Why> {
+        let here = dims.minus(apart.map_or(DimSet::EMPTY, DimSet::one));
+        let steps = self.steps(load, sizes.len());
+        let fastest = here
+            .iter()
+            .filter(|d| steps[*d as usize] != 0 && sizes[*d as usize] > 1)
+            .min_by_key(|d| (steps[*d as usize].abs(), std::cmp::Reverse(sizes[*d as usize])));
+        let (sums, others) = (here.meet(reduced), here.minus(reduced));
+        let order: Vec<Dim> = match fastest.is_some_and(|d| others.has(d)) {
+            true => sums.iter().chain(others.iter()).collect(),
+            false => others.iter().chain(sums.iter()).collect(),
+        };
+        let mut graph = Graph::default();
+        let mut map = vec![Affine::default(); sizes.len()];
+        let mut axes = Vec::new();
+        let mut shape = Vec::new();
+        for &d in &order {
+            let n = sizes[d as usize];
+            let fresh = graph.dim(n);
+            map[d as usize] = Affine::dim(fresh);
+            axes.push(smallvec![fresh]);
+            shape.push(n);
+        }
+        let idx = load.idx.iter().map(|i| match i {
+            Index::Affine(a) => a.substitute(&mut |d| &map[d as usize]).map(Index::Affine),
+            Index::Node(_) => None,
+        });
+        let idx = idx.collect::<Option<_>>().ok_or("an index leaves i64")?;
+        let stored = self.values.ty(load.value).dtype.opmath();
+        let node = graph.add(Op::Load(Load { value: load.value, idx, outside: load.outside }), stored);
+        let node = graph.add(Op::Cast(node), ty);
+        let value = self.values.add(ty, &shape);
+        let fragment = Fragment { graph, outs: vec![Out { value, node, place: Place::Axes(axes) }], view: false };
+        let packed = Load { value, idx: order.iter().map(|d| Index::Affine(Affine::dim(*d))).collect(), outside: None };
+        Ok((packed, fragment))
+    }
+}
+
+/// The load that a factor is.
+fn operand(s: &Scope, node: NodeId) -> Option<Load> {
+    match &s.graph.node(node).op {
+        Op::Load(l) if l.idx.iter().all(|i| matches!(i, Index::Affine(_))) => Some(l.clone()),
+        _ => None,
+    }
+}
+
+/// Copies above this many elements are made part by part.
+const CHUNK: usize = 64 * 1024;
+
+/// Uses of each element from which on an operand is copied to lie well.
+const OFTEN: usize = 64;
+
+/// The dim to run through outside while an operand is copied: one that is no window's, so that its copies differ by an
+/// offset alone; of those the one that leaves the roundest products. `dims`: this operand's, the other's.
+fn chunk_dim(load: &Load, dims: (DimSet, DimSet), reduced: DimSet, sizes: &[usize]) -> Option<Dim> {
+    let count = |dims: DimSet| dims.iter().map(|d| sizes[d as usize]).product::<usize>();
+    let total = count(dims.0);
+    if total <= CHUNK {
+        return None;
+    }
+    let alone = |d: Dim| {
+        let mut uses = load.idx.iter().filter(|i| matches!(i, Index::Affine(a) if a.coef(d) != 0));
+        matches!((uses.next(), uses.next()), (Some(Index::Affine(a)), None) if a.terms.len() == 1 && a.base == 0)
+    };
+    let (own, other) = (dims.0.minus(dims.1), dims.1.minus(dims.0));
+    // A dim that is summed is in both operands: then the other one is run through with it.
+    let candidates = own.union(reduced).iter().filter(|d| alone(*d)).filter(|d| {
+        let left = total / sizes[*d as usize];
+        (1024..=16 * CHUNK).contains(&left)
+    });
+    let least = |d: Dim| {
+        let without = |set: DimSet| count(set.minus(DimSet::one(d)));
+        without(own).min(without(other)).min(without(reduced))
+    };
+    candidates.max_by_key(|d| (least(*d), std::cmp::Reverse(*d)))
+}
+
+/// Whether two positions of the dims give the same index: a window, not a mixed-radix number.
+fn overlaps(terms: &[(Dim, i64)], sizes: &[usize]) -> bool {
+    let mut terms: SmallVec<[(i64, i64); 4]> =
+        terms.iter().map(|&(d, c)| (c.abs(), sizes[d as usize] as i64)).collect();
+    terms.sort_unstable();
+    terms.windows(2).any(|w| w[1].0 < w[0].0 * w[0].1)
+}

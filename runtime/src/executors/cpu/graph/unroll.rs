@@ -1,0 +1,118 @@
+//! Reductions of small windows, written out: elements of the result run side by side, not those of a window.
+
+use super::{Affine, Axis, Dim, DimSet, Graph, Index, NodeId, Op};
+use fulgurite_core::builtins::Builtin;
+use fulgurite_core::lang::ast::Red;
+use fulgurite_core::{DType, Scalar};
+use smallvec::smallvec;
+
+/// Most elements of a window that is written out.
+const MOST: usize = 16;
+/// Most nodes that come of it.
+const MOST_NODES: usize = 512;
+
+/// What a reduction is: its kind, type, argument, the elements that take part, and its loops, slowest first.
+pub(super) struct Reduce<'a> {
+    pub red: Red,
+    pub ty: DType,
+    pub arg: NodeId,
+    pub mask: Option<NodeId>,
+    pub order: &'a [Dim],
+}
+
+/// The reduction without loops, if it slides a small window over what it reads: another graph, and its node there.
+pub(super) fn window(graph: &Graph, r: &Reduce) -> Option<(Graph, NodeId)> {
+    let sizes: Vec<usize> = r.order.iter().map(|d| graph.sizes[*d as usize]).collect();
+    let count: usize = sizes.iter().product();
+    let over: DimSet = r.order.iter().copied().collect();
+    let slides = graph.nodes.iter().any(|n| match &n.op {
+        Op::Load(l) => l.idx.iter().any(|i| match i {
+            Index::Affine(a) => !a.dims().meet(over).is_empty() && !a.dims().within(over),
+            Index::Node(_) => false,
+        }),
+        _ => false,
+    });
+    if !slides || count > MOST || count * graph.nodes.len() > MOST_NODES {
+        return None;
+    }
+    let mut out = Graph::with_dims(graph.sizes.clone());
+    let same: Vec<Axis> = (0..graph.sizes.len() as Dim).map(|d| smallvec![d]).collect();
+    let mut so_far: Option<Folded> = None;
+    for flat in 0..count {
+        let mut map: Vec<Affine> = (0..graph.sizes.len() as Dim).map(Affine::dim).collect();
+        let mut rest = flat;
+        for (d, n) in r.order.iter().zip(&sizes).rev() {
+            map[*d as usize] = Affine::constant((rest % n) as i64);
+            rest /= n;
+        }
+        let nodes = graph.translate(&mut out, &map, &same, &mut |_, _| None)?;
+        let (arg, mask) = (nodes[r.arg as usize], r.mask.map(|m| nodes[m as usize]));
+        so_far = Some(fold(&mut out, r.red, so_far, (arg, mask), flat));
+    }
+    let Folded { value, at, .. } = so_far?;
+    let node = match r.red {
+        Red::ArgMax | Red::ArgMin => at,
+        Red::Mean => {
+            let n = out.constant(Scalar::Float(count as f64), DType::F64);
+            out.add(Op::Call(Builtin::Div, smallvec![value, n]), DType::F64)
+        }
+        _ => value,
+    };
+    let node = out.add(Op::Cast(node), r.ty);
+    Some((out, node))
+}
+
+/// What the elements so far come to: the value, where it stands, and whether any took part (`None`: surely).
+struct Folded {
+    value: NodeId,
+    at: NodeId,
+    any: Option<NodeId>,
+}
+
+/// One more element (with the condition under which it takes part), the `flat`-th.
+fn fold(g: &mut Graph, red: Red, so_far: Option<Folded>, (arg, mask): (NodeId, Option<NodeId>), flat: usize) -> Folded {
+    let ty = g.node(arg).ty;
+    // As accumulators are: f64 and i64.
+    let wide = match red {
+        Red::Sum | Red::Mean | Red::Prod if ty.is_float() => DType::F64,
+        Red::Sum | Red::Mean | Red::Prod => DType::I64,
+        _ => ty,
+    };
+    let arg = g.add(Op::Cast(arg), wide);
+    let at = g.constant(Scalar::Int(flat as i64), DType::I64);
+    let Some(Folded { value, at: before, any }) = so_far else { return Folded { value: arg, at, any: mask } };
+    let mut call = |b: Builtin, x: NodeId, y: NodeId, ty: DType| g.add(Op::Call(b, smallvec![x, y]), ty);
+    let both = match red {
+        Red::Sum | Red::Mean => Builtin::Add,
+        Red::Prod => Builtin::Mul,
+        Red::Max => Builtin::Max,
+        Red::Min => Builtin::Min,
+        Red::Any => Builtin::Or,
+        Red::All => Builtin::And,
+        Red::ArgMax | Red::ArgMin | Red::First | Red::Last | Red::Only => {
+            // Strictly better, or the first NaN.
+            let b = if red == Red::ArgMax { Builtin::Gt } else { Builtin::Lt };
+            let mut takes = call(b, arg, value, DType::Bool);
+            if ty.is_float() {
+                let (nan, number) =
+                    (call(Builtin::Ne, arg, arg, DType::Bool), call(Builtin::Eq, value, value, DType::Bool));
+                let first = call(Builtin::And, nan, number, DType::Bool);
+                takes = call(Builtin::Or, takes, first, DType::Bool);
+            }
+            if let Some(any) = any {
+                let none = g.add(Op::Call(Builtin::Not, smallvec![any]), DType::Bool);
+                takes = g.add(Op::Call(Builtin::Or, smallvec![none, takes]), DType::Bool);
+            }
+            if let Some(mask) = mask {
+                takes = g.add(Op::Call(Builtin::And, smallvec![mask, takes]), DType::Bool);
+            }
+            let any = any.zip(mask).map(|(a, m)| g.add(Op::Call(Builtin::Or, smallvec![a, m]), DType::Bool));
+            return Folded {
+                value: g.add(Op::Select(takes, arg, value), ty),
+                at: g.add(Op::Select(takes, at, before), DType::I64),
+                any,
+            };
+        }
+    };
+    Folded { value: call(both, value, arg, wide), at, any: None }
+}

@@ -1,0 +1,171 @@
+//! Rectangles of a strided tensor, copied line by line; columns that lie outside of the tensor are filled.
+
+use super::{Isa, multi, with_width};
+
+/// The columns that are read; the others are filled.
+#[derive(Clone, Copy, Debug)]
+pub struct Inside {
+    /// First.
+    pub lo: usize,
+    /// Behind the last, at least `lo`.
+    pub hi: usize,
+}
+
+/// A rectangle and where it goes; distances in bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Rectangle {
+    /// Its first element; it may lie outside, where only others are read.
+    pub from: *const u8,
+    /// Where that goes.
+    pub to: *mut u8,
+    /// From line to line.
+    pub from_line: isize,
+    /// From line to line of the copy.
+    pub to_line: isize,
+    /// From element to element.
+    pub from_elem: isize,
+    /// From element to element of the copy.
+    pub to_elem: isize,
+    /// Lines.
+    pub lines: usize,
+    /// Elements of a line.
+    pub cols: usize,
+    /// Those that are read.
+    pub inside: Inside,
+}
+
+/// Copies a rectangle; the array starts with the element that stands for those outside.
+pub type Fn = unsafe fn(&Rectangle, &[u8; 8]);
+
+multi! {
+    /// Element by element.
+    unsafe fn strided<T: Copy>(r: &Rectangle, value: &[u8; 8]) {
+        // SAFETY: the rectangle's elements inside are there, and the copy has room.
+        unsafe {
+            let value = (value.as_ptr() as *const T).read_unaligned();
+            for l in 0..r.lines as isize {
+                let from = r.from.wrapping_offset(l * r.from_line);
+                let to = r.to.offset(l * r.to_line);
+                for c in 0..r.inside.lo as isize {
+                    (to.offset(c * r.to_elem) as *mut T).write(value);
+                }
+                for c in r.inside.lo as isize..r.inside.hi as isize {
+                    let x = (from.wrapping_offset(c * r.from_elem) as *const T).read();
+                    (to.offset(c * r.to_elem) as *mut T).write(x);
+                }
+                for c in r.inside.hi as isize..r.cols as isize {
+                    (to.offset(c * r.to_elem) as *mut T).write(value);
+                }
+            }
+        }
+    }
+}
+
+multi! {
+    /// Lines that lie element behind element, here and there.
+    unsafe fn straight<T: Copy>(r: &Rectangle, value: &[u8; 8]) {
+        // SAFETY: the rectangle's elements inside are there, and the copy has room.
+        unsafe {
+            let value = (value.as_ptr() as *const T).read_unaligned();
+            for l in 0..r.lines as isize {
+                let from = r.from.wrapping_offset(l * r.from_line) as *const T;
+                let to = r.to.offset(l * r.to_line) as *mut T;
+                (0..r.inside.lo).for_each(|c| to.add(c).write(value));
+                std::ptr::copy_nonoverlapping(from.wrapping_add(r.inside.lo), to.add(r.inside.lo), r.inside.hi - r.inside.lo);
+                (r.inside.hi..r.cols).for_each(|c| to.add(c).write(value));
+            }
+        }
+    }
+}
+
+/// [`straight`] for elements of four bytes, sixteen at once: short lines are one masked load and one masked store.
+///
+/// # Safety
+/// The CPU has AVX-512 F; the rectangle's elements inside are there, and the copy has room.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+unsafe fn words(r: &Rectangle, value: &[u8; 8]) {
+    use std::arch::x86_64::{_mm512_mask_loadu_epi32, _mm512_mask_storeu_epi32, _mm512_set1_epi32};
+    const LANES: usize = 16;
+    /// Columns up to which lines are run through once per sixteen of them.
+    const SHORT: usize = 128;
+    let fill = _mm512_set1_epi32(i32::from_ne_bytes([value[0], value[1], value[2], value[3]]));
+    // The first `n` lanes.
+    let first = |n: usize| if n >= LANES { u16::MAX } else { (1u16 << n) - 1 };
+    let block = |l: isize, c: usize| {
+        let read = first(r.inside.hi.saturating_sub(c)) & !first(r.inside.lo.saturating_sub(c));
+        let there = first(r.cols - c);
+        // SAFETY: lanes that are masked out are not touched.
+        unsafe {
+            let from = r.from.wrapping_offset(l * r.from_line).wrapping_add(4 * c) as *const i32;
+            let to = r.to.wrapping_offset(l * r.to_line).wrapping_add(4 * c) as *mut i32;
+            _mm512_mask_storeu_epi32(to, there, _mm512_mask_loadu_epi32(fill, read, from));
+        }
+    };
+    if r.cols <= SHORT {
+        for c in (0..r.cols).step_by(LANES) {
+            (0..r.lines as isize).for_each(|l| block(l, c));
+        }
+    } else {
+        for l in 0..r.lines as isize {
+            (0..r.cols).step_by(LANES).for_each(|c| block(l, c));
+        }
+    }
+}
+
+/// The copy for elements of `bytes`; `contiguous` if lines lie element behind element, here and there.
+pub fn pick(bytes: usize, contiguous: bool, isa: Isa) -> Fn {
+    #[cfg(target_arch = "x86_64")]
+    if contiguous && bytes == 4 && isa == Isa::Avx512 {
+        return words;
+    }
+    match contiguous {
+        true => with_width!(bytes, T => straight::pick::<T>(isa)),
+        false => with_width!(bytes, T => strided::pick::<T>(isa)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kernel_copies_what_is_inside_and_fills_the_rest() {
+        let source: Vec<i32> = (1..=400).collect();
+        for isa in [Isa::Baseline, Isa::Avx2, Isa::Avx512].into_iter().filter(|i| *i <= Isa::detected()) {
+            for cols in [1, 2, 7, 16, 17, 33, 130] {
+                for (lo, hi) in [(0, cols), (0, 0), (1.min(cols), cols), (0, cols - 1), (cols / 2, cols / 2 + 1)] {
+                    for elem in [4, 8] {
+                        let mut copy = vec![-1i32; 3 * 140];
+                        let r = Rectangle {
+                            from: source.as_ptr() as *const u8,
+                            to: copy.as_mut_ptr() as *mut u8,
+                            from_line: 40,
+                            to_line: 560,
+                            from_elem: elem,
+                            to_elem: 4,
+                            lines: 3,
+                            cols,
+                            inside: Inside { lo, hi },
+                        };
+                        // SAFETY: 2 · 10 + 2 · 129 elements are there, and the copy has 140 a line.
+                        unsafe { pick(4, elem == 4, isa)(&r, &[9, 0, 0, 0, 0, 0, 0, 0]) };
+                        for (l, line) in copy.chunks_exact(140).enumerate() {
+                            for (c, x) in line.iter().enumerate() {
+                                let from = source[10 * l + elem as usize / 4 * c];
+                                let expected = if c >= cols {
+                                    -1
+                                } else if (lo..hi).contains(&c) {
+                                    from
+                                } else {
+                                    9
+                                };
+                                assert_eq!(*x, expected, "{isa:?} {cols} {lo}..{hi} {elem}: line {l}, column {c}");
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
