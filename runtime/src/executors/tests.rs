@@ -249,6 +249,65 @@ fn products_of_all_kinds() {
 }
 
 #[test]
+fn windows_of_convolutions() {
+    // (batch, channels, size, kernel, padding, stride, dilation), small and copied part by part.
+    for (b, c, n, k, p, s, d) in [
+        (2, 3, 7, 3, 1, 1, 1),
+        (2, 3, 7, 2, 0, 2, 1),
+        (1, 1, 5, 5, 4, 1, 1),
+        (2, 2, 9, 3, 2, 1, 2),
+        (4, 2, 33, 3, 1, 1, 1),
+        (16, 2, 33, 3, 1, 2, 1),
+        (4, 2, 33, 3, 3, 1, 3),
+    ] {
+        let o = (n + 2 * p - d * (k - 1) - 1) / s + 1;
+        agree(&format!(
+            "fn f(x: f32[{b}, {c}, {n}, {n}], w: f32[2, {c}, {k}, {k}]) {{
+               y: f32[{b}, 2, {o}, {o}] = conv(x, w, padding = [{p}, {p}], stride = [{s}, {s}], dilation = [{d}, {d}])
+               return y
+             }}"
+        ));
+        if s == 1 {
+            agree(&format!(
+                "fn f(x: f32[{b}, {c}, {n}, {n}], w: f32[2, {c}, {k}, {k}], d: f32[{b}, 2, {o}, {o}]) {{
+                   dx: f32[{b}, {c}, {n}, {n}] = conv_dx(d, w, padding = [{p}, {p}], dilation = [{d}, {d}])
+                   dw: f32[2, {c}, {k}, {k}] = conv_dw(x, d, padding = [{p}, {p}], dilation = [{d}, {d}])
+                   return dx, dw
+                 }}"
+            ));
+        }
+        if n > 10 {
+            // The oracle tries every pair of positions.
+            continue;
+        }
+        let o = (n - 1) * s + k - 2 * p;
+        agree(&format!(
+            "fn f(x: f32[{b}, {c}, {n}, {n}], w: f32[{c}, 3, {k}, {k}]) {{
+               y: f32[{b}, 3, {o}, {o}] = conv_transpose(x, w, padding = [{p}, {p}], stride = [{s}, {s}])
+               return y
+             }}"
+        ));
+    }
+}
+
+#[test]
+fn windows_of_pools() {
+    for dtype in ["f32", "f64", "i32", "bf16"] {
+        for (h, w, k, p) in [(6, 8, 2, 0), (7, 9, 3, 1), (20, 33, 4, 2), (9, 9, 5, 0)] {
+            let (oh, ow) = ((h + 2 * p - k) / 2 + 1, (w + 2 * p - k) / 2 + 1);
+            let out = format!("{dtype}[3, {oh}, {ow}]");
+            agree(&format!(
+                "fn f(x: {dtype}[3, {h}, {w}]) {{
+                   (a: {out}, b: {out}, c: {out}, d: i64[3, {oh}, {ow}], e: i64[3, {oh}, {ow}]) = \
+                   pools(x, kernel = [{k}, {k}], padding = [{p}, {p}])
+                   return a, b, c, d, e
+                 }}"
+            ));
+        }
+    }
+}
+
+#[test]
 fn indices_gather_and_scatter() {
     agree("fn f(w: f32[5, 40], i: i64[3, 2]) { y: f32[3, 2, 40] = embedding(w, i) return y }");
     agree("fn f(x: f32[6, 4], i: i64[6, 3]) { y: f32[6, 3] = gather(x, i, dim = 1) return y }");

@@ -93,9 +93,41 @@ const ROWS: &[RowText] = &[
     expr("matmul", "(a: T[~B, M, K], w: T[~B, K, N]) -> T[~B, M, N]", "equal", "sum[k](a[~b, m, k] * w[~b, k, n])"),
     expr(
         "conv",
-        "(x: T[B, CI, ..I], w: T[CO, CI, ..K]; padding: Ints(K) = 0) -> T[B, CO, ..(O = I + 2 * padding - K + 1)]",
+        "(x: T[B, CI, ..I], w: T[CO, CI, ..K]; padding: Ints(K) = 0, stride: Ints(K) = 1, dilation: Ints(K) = 1)
+         -> T[B, CO, ..(O = (I + 2 * padding - dilation * (K - 1) - 1) / stride + 1)]",
         "equal",
-        "sum[ci, ..k](x[b, ci, ..(o + k - padding) else 0] * w[co, ci, ..k])",
+        "sum[ci, ..k](x[b, ci, ..(o * stride + k * dilation - padding) else 0] * w[co, ci, ..k])",
+    ),
+    expr(
+        "conv_dx",
+        "(d: T[B, CO, ..O], w: T[CO, CI, ..K]; padding: Ints(K) = 0, dilation: Ints(K) = 1)
+         -> T[B, CI, ..(I = O + dilation * (K - 1) - 2 * padding)]",
+        "equal",
+        "sum[co, ..k](d[b, co, ..(i + padding - k * dilation) else 0] * w[co, ci, ..k])",
+    ),
+    expr(
+        "conv_dw",
+        "(x: T[B, CI, ..I], d: T[B, CO, ..O]; padding: Ints(I) = 0, dilation: Ints(I) = 1)
+         -> T[CO, CI, ..(K = (I + 2 * padding - O) / dilation + 1)]",
+        "equal",
+        "sum[b, ..o](d[b, co, ..o] * x[b, ci, ..(o + k * dilation - padding) else 0])",
+    ),
+    expr(
+        "conv_transpose",
+        "(x: T[B, CI, ..I], w: T[CI, CO, ..K]; padding: Ints(K) = 0, stride: Ints(K) = 1)
+         -> T[B, CO, ..(O = (I - 1) * stride - 2 * padding + K)]",
+        "equal",
+        "sum[ci, ..i, ..k if all[..](i * stride + k - padding == o)](x[b, ci, ..i] * w[ci, co, ..k])",
+    ),
+    expr(
+        "pools",
+        "(x: T[B, ..I]; kernel: Shape(K), padding: Ints(K) = 0)
+         -> (hi: T[B, ..(O = (I + 2 * padding - K) / 2 + 1)], lo: T[B, ..O], all: T[B, ..O], first: i64[B, ..O], last: i64[B, ..O])",
+        "equal",
+        "(max[..k](x[b, ..(o * 2 + k - padding) else skip]), min[..k](x[b, ..(o * 2 + k - padding) else skip]),
+          sum[..k](x[b, ..(o * 2 + k - padding) else 0]),
+          ravel(argmax[..k](x[b, ..(o * 2 + k - padding) else skip]), K),
+          ravel(argmin[..k](x[b, ..(o * 2 + k - padding) else skip]), K))",
     ),
     expr("embedding", "(weight: T[R, D], index: Index[..I]) -> T[..I, D]", "keep", "weight[index[..i], d]"),
     expr(
