@@ -4,16 +4,23 @@
 //! fewer loops than the program must be constant along rows, or cost nothing.
 
 use super::super::graph::piece::{Out, Place};
-use super::super::graph::{DimSet, Graph, Index, NodeId, Op};
+use super::super::graph::{DimSet, Graph, Index, Node, NodeId, Op};
 use super::super::kern::gather::Combine;
 use super::needs::placed;
 use fulgurite_core::lang::ast::Red;
+use std::rc::Rc;
 
 /// Most nodes of a program: beyond, its registers leave the fast cache.
 const MAX_NODES: usize = 512;
 
 /// Most loops of a program.
 const MAX_LOOPS: usize = 14;
+
+/// Most values that a program reads side by side, unless they are small: the hardware fetches so many in advance.
+const MAX_STREAMS: usize = 16;
+
+/// Elements that stay in the second cache.
+const CACHED: usize = 256 * 1024;
 
 /// Longest row that is kept between passes, in elements: its scratch must stay in the second cache.
 pub const MAX_ROW: usize = 32 * 1024;
@@ -67,6 +74,11 @@ pub fn fits(graph: &Graph, outs: &[Out], live: &[bool]) -> bool {
     }
     for out in outs {
         all = all.union(out_dims(graph, out));
+    }
+    let streams = |(node, live): &(&Rc<Node>, &bool)| **live && matches!(node.op, Op::Load(_)) && !node.dims.is_empty();
+    let streams = graph.nodes.iter().zip(live).filter(streams).count();
+    if streams > MAX_STREAMS && streams.saturating_mul(size(all)) > CACHED {
+        return false;
     }
     if all.len() > MAX_LOOPS || rows.is_some_and(|r| !runs_along(graph, live, r)) {
         return false;

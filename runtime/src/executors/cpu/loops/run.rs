@@ -227,7 +227,10 @@ fn odometer(mut flat: usize, loops: &[(usize, i64)]) -> i64 {
     at
 }
 
-/// Asks for memory that the next tile works on. Rows of tensors are often a page, at whose end the hardware's own
+/// Tiles of memory that are on their way to a walk, all streams together.
+const AHEAD: usize = 4;
+
+/// Asks for memory that a later tile works on. Rows of tensors are often a page, at whose end the hardware's own
 /// prefetching stops.
 #[inline(always)]
 fn prefetch(at: *const u8, bytes: usize) {
@@ -433,6 +436,8 @@ impl Worker<'_> {
                 self.lines.add(c).write(self.memory.0[p.cursors[c].value as usize].wrapping_offset(offset));
             }
             let kept_line = self.kept_line * p.kept_pitch();
+            // The fewer streams, the sooner they are through a tile.
+            let ahead = (AHEAD / phase.in_place.len().max(1)).max(1);
             let mut col = col0;
             while col < col1 {
                 geo.cols = tc.min(col1 - col);
@@ -444,7 +449,7 @@ impl Worker<'_> {
                 for i in &phase.in_place {
                     let bytes = p.cursors[i.cursor as usize].bytes;
                     let mut at = self.lines.add(i.cursor as usize).read().wrapping_add(col * bytes);
-                    prefetch(at.wrapping_add(there * bytes), there * bytes);
+                    prefetch(at.wrapping_add(ahead * there * bytes), there * bytes);
                     if edge {
                         let register = self.work.add(i.edge as usize);
                         if i.reads {
