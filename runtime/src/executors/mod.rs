@@ -28,7 +28,7 @@ mod site;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub use cpu::{prof_dump, Compiled, Description, StepInfo, set_threads, threads};
+pub use cpu::{Compiled, Description, StepInfo, set_threads, threads};
 pub use error::ExecError;
 pub use kernel::{Kernel, TensorMut, TensorRef};
 pub use line::Line;

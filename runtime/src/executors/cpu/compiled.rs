@@ -210,8 +210,6 @@ impl Compiled {
     fn steps(&self, memory: Memory, threads: usize) -> Result<(), ExecError> {
         for (at, step) in self.parts.steps.iter().enumerate() {
             let scratch = self.scratch[at].map_or(std::ptr::null_mut(), |s| memory.0[s as usize]);
-            let t0 = std::time::Instant::now();
-            let _g = Prof(at, t0, self);
             // SAFETY: inputs were checked, blocks and arena have the planned sizes, and the plan lets no two values that
             // are in use at once share memory, but for pairs that the program itself allows.
             if let Err(stopped) = unsafe { step.run(memory, &self.sizes, scratch, threads) } {
@@ -258,25 +256,4 @@ impl Compiled {
 
 fn no_memory(e: OutOfMemory) -> ExecError {
     ExecError::new("E806", e.to_string())
-}
-
-struct Prof<'a>(usize, std::time::Instant, &'a Compiled);
-static PROF: std::sync::Mutex<std::collections::BTreeMap<(usize, usize), (u64, u64, String)>> = std::sync::Mutex::new(std::collections::BTreeMap::new());
-impl Drop for Prof<'_> {
-    fn drop(&mut self) {
-        let t = self.1.elapsed().as_nanos() as u64;
-        let mut m = PROF.lock().unwrap();
-        let e = m.entry((self.2 as *const _ as usize, self.0)).or_insert_with(|| {
-            let i = &self.2.parts.infos[self.0];
-            (0, 0, format!("{} [{}]", self.2.parts.steps[self.0].describe(), i.rows.join(" ")))
-        });
-        e.0 += t;
-        e.1 += 1;
-    }
-}
-pub fn prof_dump() {
-    if std::env::var("PROFD").is_err() { return; }
-    for ((_, at), (t, n, what)) in PROF.lock().unwrap().iter() {
-        if *n > 5 { eprintln!("{at:4} {:9.1}us  {what}", *t as f64 / 1000.0 / *n as f64); }
-    }
 }

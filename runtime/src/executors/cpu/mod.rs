@@ -22,7 +22,7 @@ pub mod threads;
 pub mod windows;
 
 pub(crate) use build::build;
-pub use compiled::{prof_dump, Compiled, Description, StepInfo};
+pub use compiled::{Compiled, Description, StepInfo};
 pub use threads::{set_threads, threads};
 
 use super::{Claim, Executor, Line};

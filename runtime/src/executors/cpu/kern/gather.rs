@@ -70,6 +70,45 @@ multi! {
     }
 }
 
+/// A line of elements that one index each names: element `c` lies `c · step` bytes and its index's distance from a base.
+#[derive(Clone, Copy, Debug)]
+pub struct Named {
+    /// Its index.
+    pub coordinate: Coordinate,
+    /// Bytes from element to element, besides.
+    pub step: isize,
+    /// How many.
+    pub n: usize,
+}
+
+multi! {
+    /// The first index that is out of range.
+    unsafe fn outside(index: *const i64, size: i64, n: usize) -> Option<i64> {
+        // SAFETY: the caller's pointer holds `n` indices.
+        let index = unsafe { std::slice::from_raw_parts(index, n) };
+        let wrong = index.iter().fold(false, |wrong, i| wrong | (*i as u64 >= size as u64));
+        if wrong { index.iter().copied().find(|i| *i as u64 >= size as u64) } else { None }
+    }
+}
+
+multi! {
+    /// `dst[c] = *(base + c · step + index[c] · stride)`
+    unsafe fn gather_line<T: Copy>(dst: *mut u8, base: *const u8, at: &Named) {
+        // SAFETY: the caller's indices are in range, and `dst` has room for the line.
+        unsafe {
+            for c in 0..at.n {
+                let offset = c as isize * at.step + at.coordinate.index.add(c).read() as isize * at.coordinate.stride;
+                (dst as *mut T).add(c).write((base.offset(offset) as *const T).read());
+            }
+        }
+    }
+}
+
+/// [`gather_line`] for elements of `bytes`.
+pub fn gather_line_fn(bytes: usize, isa: Isa) -> gather_line::Fn {
+    with_width!(bytes, T => gather_line::pick::<T>(isa))
+}
+
 /// [`gather`] for elements of `bytes`.
 pub fn gather_fn(bytes: usize, isa: Isa) -> gather::Fn {
     with_width!(bytes, T => gather::pick::<T>(isa))
@@ -175,6 +214,50 @@ pub unsafe fn scatter_tile<T: Add>(
             });
         }
     }
+}
+
+/// Combines `src[c]` into `*(base + c · step + index[c] · stride)`, in order, where the index is in range.
+///
+/// # Safety
+/// The line's pointers hold its elements, and every index in range names an element of the base's.
+pub unsafe fn scatter_line<T: Add>(base: *mut u8, at: &Named, src: *const u8, how: Combine) {
+    // SAFETY: the caller's.
+    unsafe {
+        match how {
+            Combine::Add => combine_line(base, at, src, T::sum),
+            Combine::Replace => combine_line(base, at, src, |_, x: T| x),
+            Combine::Times => combine_line(base, at, src, T::times),
+            Combine::Larger => combine_line(base, at, src, T::larger),
+            Combine::Smaller => combine_line(base, at, src, T::smaller),
+        }
+    }
+}
+
+/// [`scatter_line`] for one way to combine.
+///
+/// # Safety
+/// As [`scatter_line`].
+#[inline(always)]
+unsafe fn combine_line<T: Add>(base: *mut u8, at: &Named, src: *const u8, combine: impl Fn(T, T) -> T) {
+    let Named { coordinate: Coordinate { index, stride, size }, step, n } = *at;
+    for c in 0..n {
+        // SAFETY: the caller's.
+        unsafe {
+            let i = index.add(c).read();
+            if (i as u64) < size as u64 {
+                let to = base.offset(c as isize * step + i as isize * stride) as *mut T;
+                to.write(combine(to.read(), (src as *const T).add(c).read()));
+            }
+        }
+    }
+}
+
+/// The type of [`scatter_line`].
+pub type ScatterLineFn = unsafe fn(*mut u8, &Named, *const u8, Combine);
+
+/// [`scatter_line`] for a dtype.
+pub fn scatter_line_fn(dtype: DType) -> ScatterLineFn {
+    with_register!(dtype, T => scatter_line::<T>)
 }
 
 /// The type of [`scatter_tile`].

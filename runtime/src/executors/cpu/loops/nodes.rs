@@ -302,7 +302,12 @@ impl Emit<'_> {
             self.cost(at, 0.15);
         } else if !coords.is_empty() {
             let dst = self.target(raw);
-            self.push(at, Step::Gather { f: kern::gather::gather_fn(stored.size(), self.isa), cursor, coords, dst });
+            let f = Gathers {
+                tile: kern::gather::gather_fn(stored.size(), self.isa),
+                line: kern::gather::gather_line_fn(stored.size(), self.isa),
+                outside: kern::gather::outside::pick(self.isa),
+            };
+            self.push(at, Step::Gather { f, cursor, coords, dst });
             self.cost(at, 1.0);
         } else if raw != Loc::Memory(cursor) {
             self.touch(cursor, at);
@@ -527,6 +532,7 @@ impl Emit<'_> {
         });
         let step = Scatter {
             f: kern::gather::scatter_fn(ty.dtype),
+            named: kern::gather::scatter_line_fn(ty.dtype),
             line: kern::gather::add_line_fn(ty.dtype, self.isa),
             bytes: ty.dtype.size(),
             cursor,

@@ -10,7 +10,7 @@
 
 use super::super::graph::ValueId;
 use super::super::kern::copy::{Rect, gather2d, scatter2d};
-use super::super::kern::gather::{Combine, ScatterFn, add_line, gather};
+use super::super::kern::gather::{Combine, ScatterFn, ScatterLineFn, add_line, gather, gather_line, outside};
 use super::super::kern::{fill, reduce};
 use fulgurite_core::DType;
 use fulgurite_core::builtins::Builtin;
@@ -209,8 +209,8 @@ pub enum Step {
     },
     /// Elements that registers name.
     Gather {
-        /// The copy.
-        f: gather::Fn,
+        /// The copies.
+        f: Gathers,
         /// Where index 0 is.
         cursor: u32,
         /// The indices.
@@ -330,11 +330,24 @@ pub struct Guarded {
     pub value: [u8; 8],
 }
 
+/// Copies of elements that registers name.
+#[derive(Clone, Copy, Debug)]
+pub struct Gathers {
+    /// A tile.
+    pub tile: gather::Fn,
+    /// A line with one index.
+    pub line: gather_line::Fn,
+    /// The check of such indices.
+    pub outside: outside::Fn,
+}
+
 /// See [`Step::Scatter`].
 #[derive(Clone, Debug)]
 pub struct Scatter {
     /// Element by element.
     pub f: ScatterFn,
+    /// A line with one index each.
+    pub named: ScatterLineFn,
     /// Whole lines at once, where only rows decide.
     pub line: add_line::Fn,
     /// Bytes of an element.

@@ -602,7 +602,7 @@ impl Worker<'_> {
                         }
                     }
                 }
-                Step::Gather { f, cursor, coords, dst } => self.gather(*f, *cursor, coords, *dst, geo)?,
+                Step::Gather { f, cursor, coords, dst } => self.gather(f, *cursor, coords, *dst, geo)?,
                 Step::Seek { cursor, coords } => {
                     let mut offset = 0;
                     for c in coords {

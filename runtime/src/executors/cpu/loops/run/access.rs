@@ -59,6 +59,19 @@ impl Worker<'_> {
         geo.lines * cols
     }
 
+    /// The elements of a tile of one line that one index each names.
+    ///
+    /// # Safety
+    /// The coordinate's slot is set.
+    unsafe fn named(&self, cursor: u32, c: &Coord, geo: &Geo) -> gather::Named {
+        let coefs = &self.p.cursors[cursor as usize].at.coefs;
+        let step = if geo.level == Level::Once { 0 } else { coefs[geo.col_loop] as isize };
+        // SAFETY: the caller's.
+        let index = unsafe { self.slot(c.slot) } as *const i64;
+        let coordinate = gather::Coordinate { index, stride: c.stride as isize, size: c.size };
+        gather::Named { coordinate, step, n: geo.cols.min(TILE) }
+    }
+
     /// Loads a tile from where its indices say.
     ///
     /// # Safety
@@ -68,12 +81,23 @@ impl Worker<'_> {
     /// An index out of its axis.
     pub(super) unsafe fn gather(
         &self,
-        f: gather::gather::Fn,
+        fs: &Gathers,
         cursor: u32,
         coords: &[Coord],
         dst: Slot,
         geo: &Geo,
     ) -> Result<(), Fault> {
+        if let ([c], 1) = (coords, geo.lines) {
+            // SAFETY: the register holds the line's indices, which are checked.
+            unsafe {
+                let line = self.named(cursor, c, geo);
+                if let Some(index) = (fs.outside)(line.coordinate.index, c.size, line.n) {
+                    return Err(self.out_of_range(cursor, c, index));
+                }
+                (fs.line)(self.slot(dst), self.at(cursor), &line);
+            }
+            return Ok(());
+        }
         let mut at = [0isize; TILE];
         let n = self.tile_offsets(cursor, geo, &mut at);
         // SAFETY: registers hold the tile's indices, which are checked; the rest of an offset is within its storage.
@@ -88,7 +112,7 @@ impl Worker<'_> {
                 .collect();
             gather::offsets(&places, &mut at[..n])
                 .map_err(|o| self.out_of_range(cursor, &coords[o.coordinate], o.index))?;
-            f(self.slot(dst), self.at(cursor), at.as_ptr(), n);
+            (fs.tile)(self.slot(dst), self.at(cursor), at.as_ptr(), n);
         }
         Ok(())
     }
@@ -123,6 +147,12 @@ impl Worker<'_> {
                 }
                 return;
             }
+            let c = &self.p.cursors[s.cursor as usize];
+            // The start alone may lie outside; only kept elements are touched.
+            let base = self.memory.0[c.value as usize].wrapping_offset(c.at.at(&self.idx) as isize);
+            if let ([coord], true, None, 1) = (s.coords.as_slice(), s.axes.is_empty(), s.mask, geo.lines) {
+                return (s.named)(base, &self.named(s.cursor, coord, geo), self.slot(s.src), s.how);
+            }
             let mut at = [0isize; TILE];
             let mut keep = [1u8; TILE];
             let n = self.tile_offsets(s.cursor, geo, &mut at);
@@ -150,9 +180,6 @@ impl Worker<'_> {
                 })
                 .collect();
             gather::kept_offsets(&places, &mut at[..n], &mut keep[..n]);
-            // The start alone may lie outside; only kept elements are touched.
-            let c = &self.p.cursors[s.cursor as usize];
-            let base = self.memory.0[c.value as usize].wrapping_offset(c.at.at(&self.idx) as isize);
             (s.f)(base, at.as_ptr(), keep.as_ptr(), self.slot(s.src), n, s.how);
         }
     }
