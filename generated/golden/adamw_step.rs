@@ -13,9 +13,9 @@ pub(crate) static ADAMW_STEP: Symbol = Symbol::new(
         kind: MeaningKind::Decomp,
         body: r"let m2 = beta1 * m + (1 - beta1) * grad;
 let v2 = beta2 * v + (1 - beta2) * grad * grad;
-let a = m2 / (1 - pow(beta1, step));
-let b = sqrt(v2 / (1 - pow(beta2, step))) + eps;
-((p - lr * decay * p - lr * a / b) as T, m2 as T, v2 as T)",
+let rate = lr / (1 - pow(beta1, step));
+let spread = rsqrt(1 - pow(beta2, step));
+((p * (1 - lr * decay) - rate * m2 / (sqrt(v2) * spread + eps)) as T, m2 as T, v2 as T)",
         require: &[],
         vjp: &[],
         jvp: &[],

@@ -181,7 +181,7 @@ impl Work<'_, '_, '_> {
     /// A term summed over its own variables.
     fn close(&self, t: &Term) -> Expr {
         let body = self.reader.terms.written(t.cof);
-        sum(&t.vars, make::all(t.conds.iter().cloned()), body)
+        sum(&t.vars, make::all(t.conds.iter().cloned()), body, self.known.seed)
     }
 
     /// The conditions of `at` under which nothing flows, negated.
@@ -222,7 +222,7 @@ impl Work<'_, '_, '_> {
         };
         Ok(match only {
             Some(only) => make::reduce(Red::Only, s.vars.iter().map(Var::bind).collect(), None, only),
-            None => sum(&s.vars, cond, s.body),
+            None => sum(&s.vars, cond, s.body, self.known.seed),
         })
     }
 
@@ -238,14 +238,39 @@ impl Work<'_, '_, '_> {
 }
 
 /// `sum[vars if cond](body)`; the items of a list are a sum of their own.
-fn sum(vars: &[Var], cond: Option<Expr>, body: Expr) -> Expr {
+fn sum(vars: &[Var], cond: Option<Expr>, body: Expr, seed: Name) -> Expr {
     let (items, axes): (Vec<&Var>, Vec<&Var>) = vars.iter().partition(|v| v.kind == Kind::Item);
+    let body = match &*body.node {
+        Node::Binary(BinOp::Mul, ..) => outside_of_products(&body, seed, !axes.is_empty()),
+        _ => body,
+    };
     let inner = match (axes.is_empty(), cond) {
         (true, None) => body,
         (true, Some(c)) => make::branch(c, body, make::int(0)),
         (false, cond) => make::reduce(Red::Sum, axes.into_iter().map(Var::bind).collect(), cond, body),
     };
     items.into_iter().fold(inner, |e, i| make::reduce(Red::Sum, vec![i.bind()], None, e))
+}
+
+/// The factors of a product of a sum, where they lie outside of their tensor: there is no cotangent, so the product is
+/// left out, and no other factor is multiplied by 0; an argument is 0, as padding is (PyTorch's convolutions do so).
+fn outside_of_products(body: &Expr, seed: Name, in_sum: bool) -> Expr {
+    let zero = Outside::Value(make::int(0));
+    match &*body.node {
+        Node::Binary(BinOp::Mul, x, y) => {
+            let factor = |e: &Expr| outside_of_products(e, seed, in_sum);
+            make::binary(BinOp::Mul, factor(x), factor(y))
+        }
+        Node::Access(a) => {
+            let outside = match (&a.outside, a.base.name == seed && in_sum) {
+                (o, true) if *o == zero => Outside::Skip,
+                (Outside::Skip, false) => zero,
+                (o, _) => o.clone(),
+            };
+            Expr::new(Node::Access(TensorAccess { outside, ..a.clone() }), body.span)
+        }
+        _ => body.clone(),
+    }
 }
 
 /// The access of pieces that are known to lie end to end, for `only`.

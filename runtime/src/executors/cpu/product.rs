@@ -47,6 +47,15 @@ struct Pack {
     summed: bool,
 }
 
+/// A contraction as loops, see [`super::graph::piece::Exact`].
+#[derive(Clone, Debug)]
+pub struct Literal {
+    /// The values (later: storages) that must be finite.
+    pub finite: Vec<u32>,
+    /// The sum.
+    pub sum: Program,
+}
+
 /// How an operand is copied.
 #[derive(Clone, Debug)]
 enum Copying {
@@ -88,6 +97,8 @@ pub struct Product {
     pub cost: f64,
     /// An operand that is copied part by part.
     pack: Option<Box<Pack>>,
+    /// What runs instead where an operand is not finite.
+    pub exact: Option<Box<Literal>>,
     /// The product as few vectors against a matrix, and whether the operands change places for it.
     few: Option<(Few, bool)>,
 }
@@ -161,14 +172,28 @@ impl Product {
         let place = |f: &Form, offset: isize| Place { value: f.root, offset };
         let places = [place(&fa, a0), place(&fb, b0), place(&fc, fc.offset as isize)];
         let few = if dtype == DType::F32 && sums.is_empty() && pack.is_none() { few_rows(m, n, k) } else { None };
-        Product { dtype, places, m, n, k, outer, sums, cost, pack, few }
+        let exact = c.exact.as_ref().map(|e| {
+            let env = Env { values, form, stored: &|v| v == c.out };
+            let sum = loops::compile(&Group::of(e.sum.clone()), &env, isa);
+            Box::new(Literal { finite: e.finite.iter().map(|v| form(*v).root).collect(), sum })
+        });
+        Product { dtype, places, m, n, k, outer, sums, cost, pack, exact, few }
     }
 
     /// Runs it.
     ///
     /// # Safety
-    /// `memory` has valid memory for the operands and the result, which overlaps neither.
-    pub unsafe fn run(&self, memory: Memory, threads: usize) -> Result<(), Fault> {
+    /// `memory` has valid memory of these `sizes` for the operands and the result, which overlaps neither.
+    pub unsafe fn run(&self, memory: Memory, sizes: &[usize], threads: usize) -> Result<(), Fault> {
+        if let Some(exact) = &self.exact {
+            // SAFETY: the caller's.
+            let finite = |v: &u32| unsafe { finite(self.dtype, memory.at(*v), sizes[*v as usize]) };
+            if !exact.finite.iter().all(finite) {
+                let accs = Block::new(exact.sum.acc_bytes()).map_err(|e| Fault::OutOfMemory(e.bytes))?;
+                // SAFETY: the caller's; the block has room for the accumulators.
+                return unsafe { exact.sum.run(memory, sizes, accs.data(), threads) };
+            }
+        }
         if let Some((few, swapped)) = self.few {
             // SAFETY: the caller's.
             return unsafe { self.run_few(&few, swapped, memory, threads) };
@@ -361,6 +386,21 @@ impl Product {
         let times = |n: usize, what: &str| if n > 1 { format!("{n} {what} ") } else { String::new() };
         let (m, n, k) = (self.m.size, self.n.size, self.k.size);
         format!("{}{}product {m}x{n}x{k} {}{parts}", times(batches, "times"), times(sums, "summed"), self.dtype)
+    }
+}
+
+/// Whether all numbers of a storage are finite.
+///
+/// # Safety
+/// The pointer is to so many bytes, of f32 or f64.
+unsafe fn finite(dtype: DType, at: *const u8, bytes: usize) -> bool {
+    // SAFETY: the caller's.
+    unsafe {
+        match dtype {
+            DType::F64 => std::slice::from_raw_parts(at as *const f64, bytes / 8).iter().all(|x| x.is_finite()),
+            // Without a branch for each: all are looked at, side by side.
+            _ => !std::slice::from_raw_parts(at as *const f32, bytes / 4).iter().fold(false, |w, x| w | !x.is_finite()),
+        }
     }
 }
 

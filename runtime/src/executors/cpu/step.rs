@@ -45,11 +45,11 @@ impl Step {
     /// The dense values that it reads or writes.
     pub fn touches(&self) -> Vec<u32> {
         match self {
-            Step::Program(p) => {
-                let prefilled = p.prefill.iter().flat_map(|f| [Some(f.value), f.base]).flatten();
-                p.cursors.iter().map(|c| c.value).chain(p.accs.iter().map(|a| a.value)).chain(prefilled).collect()
+            Step::Program(p) => p.touches(),
+            Step::Product(p) => {
+                let exact = p.exact.iter().flat_map(|e| e.sum.touches().into_iter().chain(e.finite.iter().copied()));
+                p.places.iter().map(|p| p.value).chain(exact).collect()
             }
-            Step::Product(p) => p.places.iter().map(|p| p.value).collect(),
             Step::Scan(s) => s.values.to_vec(),
             Step::Windows(w) => w.places.iter().map(|p| p.0).collect(),
             Step::Kernel(k) => k.inputs.iter().chain(&k.outs).map(|o| o.0).collect(),
@@ -59,15 +59,14 @@ impl Step {
     /// Names storages instead of values.
     pub fn remap(&mut self, storage: &dyn Fn(u32) -> u32) {
         match self {
-            Step::Program(p) => {
-                p.cursors.iter_mut().for_each(|c| c.value = storage(c.value));
-                p.accs.iter_mut().for_each(|a| a.value = storage(a.value));
-                for f in &mut p.prefill {
-                    f.value = storage(f.value);
-                    f.base = f.base.map(storage);
+            Step::Program(p) => p.remap(storage),
+            Step::Product(p) => {
+                p.places.iter_mut().for_each(|p| p.value = storage(p.value));
+                if let Some(e) = &mut p.exact {
+                    e.finite.iter_mut().for_each(|v| *v = storage(*v));
+                    e.sum.remap(storage);
                 }
             }
-            Step::Product(p) => p.places.iter_mut().for_each(|p| p.value = storage(p.value)),
             Step::Scan(s) => s.values.iter_mut().for_each(|v| *v = storage(*v)),
             Step::Windows(w) => w.places.iter_mut().for_each(|p| p.0 = storage(p.0)),
             Step::Kernel(k) => k.inputs.iter_mut().chain(&mut k.outs).for_each(|o| o.0 = storage(o.0)),
@@ -83,7 +82,7 @@ impl Step {
         unsafe {
             match self {
                 Step::Program(p) => p.run(memory, sizes, scratch, threads).map_err(Stopped::Fault),
-                Step::Product(p) => p.run(memory, threads).map_err(Stopped::Fault),
+                Step::Product(p) => p.run(memory, sizes, threads).map_err(Stopped::Fault),
                 Step::Scan(s) => {
                     s.run(memory, threads);
                     Ok(())

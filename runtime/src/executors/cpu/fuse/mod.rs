@@ -60,6 +60,7 @@ impl Item {
                 let own = c.chunk.as_ref().map(|k| k.packed);
                 out.extend([c.a.value, c.b.value].into_iter().filter(|v| Some(*v) != own));
                 out.extend(c.chunk.as_ref().map(|k| k.source));
+                out.extend(c.exact.iter().flat_map(|e| e.sum.reads()));
             }
             Item::Scan(s) => out.push(s.input),
             Item::Opaque(o) => out.extend(&o.inputs),

@@ -1,7 +1,7 @@
 //! Contractions: sums of products of two operands, as matrix products.
 
 use super::convert::{Converter, Scope, Why};
-use super::piece::{Chunk, Contract, Fragment, Out, Piece, Place};
+use super::piece::{Chunk, Contract, Exact, Fragment, Out, Piece, Place};
 use super::reduce::Reduction;
 use super::vars::conjuncts;
 use super::{Affine, Dim, DimSet, Graph, Index, Load, NodeId, Op, ValueId};
@@ -32,8 +32,22 @@ impl Converter<'_> {
         let a = self.expr(&mut sub, &factors[0])?;
         let b = self.expr(&mut sub, &factors[1])?;
         let (Some(la), Some(lb)) = (operand(&sub, a), operand(&sub, b)) else { return Ok(None) };
-        let said = |t: &NodeId| [&la, &lb].into_iter().any(|l| self.implies(&sub, l, *t));
-        if !conds.is_empty() || !sub.skips.is_empty() || !tests.iter().all(said) {
+        // Elements that are left out are products with zeros, as long as the other factor is finite.
+        tests.append(&mut sub.skips);
+        let mut finite: SmallVec<[ValueId; 2]> = SmallVec::new();
+        for t in tests {
+            if sub.graph.as_const(t).is_some_and(|t| t.as_bool()) {
+                continue;
+            }
+            finite.push(match (self.implies(&sub, &la, t), self.implies(&sub, &lb, t)) {
+                (true, _) => lb.value,
+                (_, true) => la.value,
+                _ => return Ok(None),
+            });
+        }
+        finite.sort_unstable();
+        finite.dedup();
+        if !conds.is_empty() {
             return Ok(None);
         }
         let (da, db) = (sub.graph.node(a).dims, sub.graph.node(b).dims);
@@ -54,6 +68,14 @@ impl Converter<'_> {
         if !bound.within(reduced) {
             return Ok(None);
         }
+        let out = self.temporary(&r.free, r.ty);
+        let exact = match finite.is_empty() {
+            true => None,
+            false => match self.literally(r, out)? {
+                Some(sum) => Some(Exact { finite, sum: Rc::new(sum) }),
+                None => return Ok(None),
+            },
+        };
         let sizes = sub.graph.sizes.clone();
         let (mut a, mut b, mut chunk) = (la, lb, None);
         let ready = |c: &Self, l: &Load| c.lies(l, &sizes) && c.values.ty(l.value).dtype == r.ty;
@@ -88,7 +110,6 @@ impl Converter<'_> {
             }
             *load = packed;
         }
-        let out = self.temporary(&r.free, r.ty);
         self.pieces.push(Piece::Contract(Box::new(Contract {
             sizes,
             a,
@@ -97,22 +118,36 @@ impl Converter<'_> {
             reduced: reduced.iter().collect(),
             out,
             chunk,
+            exact,
         })));
         Ok(Some(out))
     }
 
-    /// Whether elements where a test fails are zeros of the load anyway: they lie outside of its tensor.
-    fn implies(&self, s: &Scope, load: &Load, test: NodeId) -> bool {
-        if s.graph.as_const(test).is_some_and(|t| t.as_bool()) {
-            return true;
-        }
-        let Op::Test { affine, equal: false } = &s.graph.node(test).op else { return false };
+    /// The sum as loops, for `out`.
+    fn literally(&mut self, r: &Reduction, out: ValueId) -> Result<Option<Fragment>, Why> {
+        let before = self.pieces.len();
+        self.over_map(r)?;
+        let mut pieces = self.pieces.split_off(before);
+        let Some(Piece::Map(mut sum)) = pieces.pop().filter(|_| pieces.is_empty()) else { return Ok(None) };
+        let [only] = sum.outs.as_mut_slice() else { return Ok(None) };
+        only.value = out;
+        Ok(matches!(only.place, Place::Axes(_)).then_some(sum))
+    }
+
+    /// Whether elements where a condition fails are zeros of the load: they lie outside of its tensor.
+    fn implies(&self, s: &Scope, load: &Load, condition: NodeId) -> bool {
+        let (affine, equal) = match &s.graph.node(condition).op {
+            Op::Test { affine, equal } => (affine, *equal),
+            Op::Call(Builtin::And, both) => return both.iter().all(|c| self.implies(s, load, *c)),
+            _ => return false,
+        };
         let zero = load.outside.is_some_and(|z| z.scalar().as_f64() == 0.0);
         let shape = &self.values.ty(load.value).shape;
-        zero && load.idx.iter().zip(shape).any(|(i, n)| match i {
+        let within = |(i, n): (&Index, &usize)| match i {
             Index::Affine(a) => a == affine || Affine::constant(*n as i64 - 1).plus(a, -1).as_ref() == Some(affine),
             Index::Node(_) => false,
-        })
+        };
+        zero && !equal && load.idx.iter().zip(shape).any(within)
     }
 
     /// Whether the summed dims lie one behind the other in an operand, in their order.

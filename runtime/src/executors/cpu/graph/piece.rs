@@ -142,6 +142,18 @@ pub struct Contract {
     pub out: ValueId,
     /// An operand that is copied part by part, just before it is used.
     pub chunk: Option<Chunk>,
+    /// Where terms are left out of the sum that the product has as zeros.
+    pub exact: Option<Exact>,
+}
+
+/// A contraction whose terms are left out where one operand lies outside of its tensor. The product adds them as zeros
+/// times the other operand: that is the same only while the other is finite.
+#[derive(Clone, Debug)]
+pub struct Exact {
+    /// The values that must be finite.
+    pub finite: SmallVec<[ValueId; 2]>,
+    /// The sum itself, for where they are not.
+    pub sum: Rc<Fragment>,
 }
 
 /// An operand that does not lie as a matrix (windows of a convolution): copied for one index of a dim at a time, so that

@@ -158,7 +158,7 @@ impl Converter<'_> {
     }
 
     /// A reduction of a map over loops, perhaps one that places its elements.
-    fn over_map(&mut self, r: &Reduction) -> Result<ValueId, Why> {
+    pub(super) fn over_map(&mut self, r: &Reduction) -> Result<ValueId, Why> {
         let (mut sub, axes) = self.inner(&r.free)?;
         let mut tests = self.bind_ranges(&mut sub, r.vars)?;
         let mut conds = conjuncts(r.filter);

@@ -470,6 +470,20 @@ pub struct Program {
 }
 
 impl Program {
+    /// The dense values that it reads or writes.
+    pub fn touches(&self) -> Vec<u32> {
+        let prefilled = self.prefill.iter().flat_map(|f| [Some(f.value), f.base]).flatten();
+        self.cursors.iter().map(|c| c.value).chain(self.accs.iter().map(|a| a.value)).chain(prefilled).collect()
+    }
+    /// Names storages instead of values.
+    pub fn remap(&mut self, storage: &dyn Fn(u32) -> u32) {
+        self.cursors.iter_mut().for_each(|c| c.value = storage(c.value));
+        self.accs.iter_mut().for_each(|a| a.value = storage(a.value));
+        for f in &mut self.prefill {
+            f.value = storage(f.value);
+            f.base = f.base.map(storage);
+        }
+    }
     /// The row loop.
     pub fn row(&self) -> usize {
         self.outer
