@@ -75,6 +75,18 @@ fn objects(out: &str) -> Vec<Value> {
 }
 
 #[test]
+fn rows_without_a_kernel_family_are_named() {
+    let row = "ops:\n- op: largest_sum\n  doc: Largest sum of a row\n  sig: '(x: T[M, N]) -> T[]'\n  promote: equal\n  \
+               dtypes: float\n  expr: 'max[m](sum[n](x[m, n]))'\n";
+    let folder = Folder::new("generic", row);
+    let (status, out, err) = folder.run(&["check"]);
+    assert_eq!((status, err.as_str()), (0, ""), "{out}");
+    assert!(out.ends_with("No kernel family serves largest_sum: run loop by loop\n"), "{out}");
+    let (_, out, _) = folder.run(&["check", "--json"]);
+    assert_eq!(objects(&out)[0]["generic"], serde_json::json!(["largest_sum"]));
+}
+
+#[test]
 fn a_right_database_is_one_line() {
     let folder = Folder::new("right", ROWS);
     let (status, out, err) = folder.run(&["check"]);

@@ -372,9 +372,12 @@ fn first_brackets_of_two_are_the_item() {
 fn call_forms_take_lists_with_gaps() {
     let form =
         fulgurite_core::lang::parse_alias("index.Tensor(self: x, indices: idx @ dims; accumulate = true)").unwrap();
+    assert!(!form.plain);
     let names = form.given.unwrap()[1].becomes.arguments();
     assert_eq!(names.iter().map(|n| n.name.as_str()).collect::<Vec<_>>(), ["idx", "dims"]);
     assert!(fulgurite_core::lang::parse_alias("f(x: _ @ dims)").is_err());
+    assert!(fulgurite_core::lang::parse_alias("equal(x, y) -> number").unwrap().plain);
+    assert!(fulgurite_core::lang::parse_alias("equal(x, y) -> f32").is_err());
 }
 
 #[test]

@@ -10,7 +10,7 @@ use crate::api;
 use crate::error::Error;
 use crate::symbol::{self, SymbolRef};
 use crate::tensor::{Key, Tensor};
-use fulgurite_core::lang::ast::{ListItem, Node, UnOp};
+use fulgurite_core::lang::ast::{ListItem, Node, Opt, UnOp};
 use fulgurite_core::lang::{Alias, Becomes, Count, Expr, Ident, parse_alias};
 use fulgurite_core::loc::Loc;
 use fulgurite_core::{DType, Name, Value};
@@ -53,6 +53,16 @@ pub struct Form {
     params: Vec<Param>,
     /// Arguments of the row that the name implies.
     fixed: Vec<(Name, Given)>,
+    plain: bool,
+}
+
+/// What a call gives.
+#[derive(Debug)]
+pub struct Results {
+    /// The results; `None` for one that a mask leaves out.
+    pub outs: Vec<Option<Tensor>>,
+    /// The other library gives plain numbers; here they are of rank 0.
+    pub plain: bool,
 }
 
 /// A parameter of the other library.
@@ -74,8 +84,7 @@ pub fn forms(name: &str) -> &'static [Form] {
     TABLE.get_or_init(table).get(&name).map_or(&[], Vec::as_slice)
 }
 
-/// Calls the row of that name: the first of its forms that takes these arguments. A result that a mask leaves out is
-/// `None`. The other library draws random numbers from a hidden generator, here they come from `key`.
+/// Calls the row of that name: the first of its forms that takes these arguments. The other library draws random numbers from a hidden generator, here they come from `key`.
 ///
 /// # Errors
 /// E710 for an unknown name or a value that no row stands behind; E702 for arguments that it does not have; otherwise
@@ -86,7 +95,7 @@ pub fn call(
     named: &[(String, Given)],
     key: Option<&Key>,
     loc: Loc,
-) -> Result<Vec<Option<Tensor>>, Error> {
+) -> Result<Results, Error> {
     let key = key.map_or(Given::None, |key| Given::Tensor(key.handle().clone()));
     let mut first: Option<Error> = None;
     for form in forms(name) {
@@ -94,7 +103,8 @@ pub fn call(
         match call.and_then(|call| Ok((run(form.symbol, &call.args, &key, loc)?, call.mask))) {
             Ok((outs, mask)) => {
                 let wanted = |at: usize| mask.as_ref().is_none_or(|mask| mask.get(at).copied().unwrap_or(true));
-                return Ok(outs.into_iter().enumerate().map(|(at, out)| wanted(at).then_some(out)).collect());
+                let outs = outs.into_iter().enumerate().map(|(at, out)| wanted(at).then_some(out)).collect();
+                return Ok(Results { outs, plain: form.plain });
             }
             // a form that stands for another value of the call says nothing about this one
             Err(e) if first.as_ref().is_none_or(|f| f.code() == "E710") => first = Some(e),
@@ -146,7 +156,7 @@ impl Form {
             rest: g.rest,
         });
         let fixed = alias.fixed.iter().map(|(name, value)| (name.name, constant(value))).collect();
-        Form { symbol, params: params.collect(), fixed }
+        Form { symbol, params: params.collect(), fixed, plain: alias.plain }
     }
 
     /// The row's own arguments in their order.
@@ -159,7 +169,7 @@ impl Form {
             value: None,
             rest: false,
         });
-        Form { symbol, params: params.collect(), fixed: Vec::new() }
+        Form { symbol, params: params.collect(), fixed: Vec::new(), plain: false }
     }
 
     /// As many integers as the form says: a single one repeats, absent ones are sizes of an earlier argument.
@@ -236,6 +246,13 @@ impl Form {
                 (Becomes::Argument { name, count, like }, value) => {
                     let empty = |v: &Given| count.is_some() && matches!(v, Given::List(items) if items.is_empty());
                     let Some(value) = value.filter(|v| !empty(v)).or_else(|| param.value.clone()) else { continue };
+                    let opts = &self.symbol.row().sig.opts;
+                    let needed = |o: &Opt| o.name.name == name.name && !o.optional && o.default.is_none();
+                    if matches!(value, Given::None) && opts.iter().any(needed) {
+                        let (row, param) = (self.symbol.name(), param.name);
+                        let text = format!("`{row}`: no row stands behind a call without `{param}`");
+                        return Err(Error::new("E710", text));
+                    }
                     let value = match count {
                         Some(n) => self.repeated(param.name, *n, *like, value, &out)?,
                         None => value,

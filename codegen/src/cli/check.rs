@@ -10,6 +10,7 @@ use serde_json::json;
 use super::load::load;
 use super::paint::Paint;
 use super::{Common, FAILED, FINE, Outcome};
+use crate::check::facts;
 use crate::check::gradients::Grade;
 use crate::diag::render::{self, Style};
 
@@ -34,12 +35,15 @@ impl Check {
         let (errors, warnings) = (loaded.diags.errors(), loaded.diags.warnings());
         let proved = loaded.checked.graded.iter().filter(|rule| rule.grade == Grade::Proved).count();
         let checked = loaded.checked.graded.len() - proved;
+        let table = loaded.table();
+        let generic = loaded.checked.rows.iter().filter(|row| facts::is_generic(row, &table));
+        let generic: Vec<&str> = generic.map(|row| row.op.as_str()).collect();
         let status = if errors > 0 { FAILED } else { FINE };
         if common.json {
             out.write_all(render::json(&loaded.diags, &loaded.sources).as_bytes())?;
             let summary = json!({
                 "v": 1, "kind": "summary", "rows": rows, "errors": errors, "warnings": warnings, "seconds": seconds,
-                "gradients": {"proved": proved, "checked": checked},
+                "gradients": {"proved": proved, "checked": checked}, "generic": generic,
             });
             writeln!(out, "{summary}")?;
             return Ok(status);
@@ -59,6 +63,9 @@ impl Check {
                 all => format!("; {all} declared gradients: {proved} proved, {checked} checked"),
             };
             writeln!(out, "Checked {rows} {plural} in {seconds:.2} s{gradients}")?;
+            if !generic.is_empty() {
+                writeln!(out, "No kernel family serves {}: run loop by loop", generic.join(", "))?;
+            }
         }
         Ok(status)
     }

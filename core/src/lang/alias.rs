@@ -4,7 +4,7 @@
 //! order; or a call form, `gather(input: x, dim, index)`, which lists that library's parameters:
 //!
 //! ```text
-//! alias   := name ['(' [given {',' given}] [';' fixed {',' fixed}] ')']
+//! alias   := name ['(' [given {',' given}] [';' fixed {',' fixed}] ')' ['->' 'number']]
 //! given   := ['..'] name [':' becomes] ['=' expr]
 //! becomes := name ['@' name | '[' count [',' name] ']'] | '(' part {',' part} ')' | '?' | '_'
 //! count   := integer | '..'
@@ -25,6 +25,7 @@
 //! | `out: _` · `inplace: _ = false` | takes part in nothing · and only this value is admitted |
 //! | `..xs` | takes all positional arguments from there on |
 //! | `; lo = 0` | an argument of the row that the name implies |
+//! | `equal(input, other) -> number` | what is a tensor of rank 0 here is a plain number there |
 
 use super::ast::{Expr, Ident};
 use super::lexer::Tok;
@@ -41,6 +42,8 @@ pub struct Alias {
     pub given: Option<Vec<Given>>,
     /// Arguments of the row that the name implies.
     pub fixed: Vec<(Ident, Expr)>,
+    /// Its results, of rank 0 here, are plain numbers there.
+    pub plain: bool,
 }
 
 /// How many integers a parameter is.
@@ -106,7 +109,7 @@ impl Becomes {
 pub fn parse_alias(text: &str) -> Result<Alias, SyntaxError> {
     let mut parser = Parser::new(text, Dialect::Tensor)?;
     let alias = parser.alias()?;
-    parser.end("`(` or the end of the text")?;
+    parser.end("`(`, `->` or the end of the text")?;
     Ok(alias)
 }
 
@@ -114,7 +117,7 @@ impl Parser {
     fn alias(&mut self) -> Parsed<Alias> {
         let name = self.callee()?;
         if !self.at("(") {
-            return Ok(Alias { name, given: None, fixed: Vec::new() });
+            return Ok(Alias { name, given: None, fixed: Vec::new(), plain: false });
         }
         self.open("(")?;
         let (mut given, mut fixed) = (Vec::new(), Vec::new());
@@ -131,7 +134,11 @@ impl Parser {
             }
         }
         self.close(")", if fixed.is_empty() { "`,`, `;`" } else { "`,`" })?;
-        Ok(Alias { name, given: Some(given), fixed })
+        let plain = self.eat("->");
+        if plain && !self.eat_word("number") {
+            return Err(self.unexpected("`number`"));
+        }
+        Ok(Alias { name, given: Some(given), fixed, plain })
     }
 
     fn given(&mut self) -> Parsed<Given> {

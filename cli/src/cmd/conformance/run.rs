@@ -48,7 +48,7 @@ impl Call<'_> {
     }
 
     /// All results, with these in the place of the differentiable inputs.
-    fn outputs(&self, inputs: Option<&[Tensor]>) -> Result<Vec<Option<Tensor>>, Error> {
+    fn outputs(&self, inputs: Option<&[Tensor]>) -> Result<foreign::Results, Error> {
         let mut tensors = self.tensors.clone();
         for (at, input) in self.case.grad.iter().zip(inputs.into_iter().flatten()) {
             if let Some(slot) = tensors.get_mut(*at) {
@@ -62,16 +62,19 @@ impl Call<'_> {
 
     fn answer(&self) -> Answer {
         let buffer = |out: &Option<Tensor>| out.as_ref().map(Tensor::buffer).transpose();
-        let outputs = self.outputs(None).and_then(|outs| outs.iter().map(buffer).collect::<Result<Vec<_>, _>>());
-        let outputs = match outputs {
+        let outputs = self
+            .outputs(None)
+            .and_then(|results| Ok((results.outs.iter().map(buffer).collect::<Result<Vec<_>, _>>()?, results.plain)));
+        let (outputs, plain) = match outputs {
             Ok(outputs) => outputs,
             Err(e) if matches!(e.code(), "E710" | "E801" | "E999") => {
                 return Answer::of(Status::Unsupported(e.to_string()));
             }
             Err(e) => return Answer::of(Status::Refused(e)),
         };
+        let written = if plain { value::number } else { value::json };
         let mut answer = Answer {
-            out: outputs.iter().map(|out| out.as_ref().map_or(Json::Null, value::json)).collect(),
+            out: outputs.iter().map(|out| out.as_ref().map_or(Json::Null, written)).collect(),
             ..Answer::of(Status::Ok)
         };
         self.derivatives(outputs.len(), &mut answer);
@@ -125,7 +128,7 @@ impl Call<'_> {
     /// The outputs that have a cotangent.
     fn chosen(&self, inputs: &[Tensor], cotangents: &[(usize, Tensor)]) -> Vec<Tensor> {
         match self.outputs(Some(inputs)) {
-            Ok(outs) => cotangents.iter().filter_map(|(at, _)| outs.get(*at).cloned().flatten()).collect(),
+            Ok(r) => cotangents.iter().filter_map(|(at, _)| r.outs.get(*at).cloned().flatten()).collect(),
             Err(e) => vec![Tensor::poisoned(e); cotangents.len()],
         }
     }

@@ -133,3 +133,14 @@ pub(super) fn json(buffer: &Buffer) -> Json {
     }
     json!({"dtype": buffer.dtype().name(), "shape": buffer.shape(), "hex": hex})
 }
+
+/// The element of a tensor of rank 0 as a plain VALUE.
+pub(super) fn number(buffer: &Buffer) -> Json {
+    match buffer.item() {
+        Some(Scalar::Bool(b)) => json!(b),
+        Some(Scalar::Int(i)) => json!(i),
+        Some(Scalar::Float(x)) if x.is_finite() => json!({"float": x}),
+        Some(Scalar::Float(x)) => json!({"float": x.to_string()}),
+        None => Json::Null,
+    }
+}

@@ -61,6 +61,7 @@ pub(super) fn of(row: &Row, nest: &Nest) -> (Family, String) {
         }
         Seen { product: true, .. } => (Family::Contraction, "a sum of products of elements"),
         Seen { reductions: 1, .. } => (Family::Reduce, "one reduction"),
+        Seen { reductions: 2.., nested: false, .. } => (Family::Reduce, "reductions side by side"),
         Seen { strided: true, .. } if moves(nest) => (Family::Copy, "one access with indices that grow evenly"),
         Seen { reductions: 0, .. } => (Family::Map, "no reduction"),
         _ => (Family::Generic, "none of the known patterns: correct, and slow"),
@@ -78,6 +79,8 @@ fn moves(nest: &Nest) -> bool {
 struct Seen {
     reductions: usize,
     loads: usize,
+    /// A reduction stands inside another.
+    nested: bool,
     /// Every access is strided.
     strided: bool,
     /// A sum over a product of two elements.
@@ -108,6 +111,7 @@ impl Seen {
                 self.filtered_by_element |= filter.as_ref().is_some_and(has_element);
                 let product = matches!(body.op(), SOp::Call(Builtin::Mul, args) if args.iter().all(has_element));
                 self.product |= *red == Red::Sum && product;
+                run::each(body, &mut |part| self.nested |= matches!(part.op(), SOp::Reduce { .. }));
             }
             _ => {}
         }

@@ -52,18 +52,33 @@ pub struct Facts {
 pub fn of(row: &Arc<Row>, rows: &dyn Rows, rules: &[(Name, Block)], derived: &[Row]) -> Facts {
     let family = cases::family(row, DType::F32);
     let case = typical(&family.cases);
-    let nest = case.and_then(|case| lower_with(row, row.index_body()?, &case.solved, rows).ok());
     let pointwise = row.is_pointwise();
     let view = matches!(row.meaning, Meaning::View(_));
     let params = &row.sig.params;
     let random = row.takes_key();
     let writes = params.iter().filter(|p| p.access == Access::Mut).map(|p| p.name.name).collect();
     let linear = linearity(row, rows, case);
-    let kernel = nest.as_ref().map(|nest| family::of(row, nest));
+    let kernel = case.and_then(|case| served(row, case, rows));
     let mut facts =
         Facts { pointwise, view, random, writes, linear, family: kernel.as_ref().map(|k| k.0), all: Vec::new() };
     facts.all = facts.texts(row, kernel.map(|k| k.1), &saves(row, rules, derived));
     facts
+}
+
+/// The kernels that serve a call of the row, and by what they were recognised; composites have none of their own.
+fn served(row: &Arc<Row>, case: &Case, rows: &dyn Rows) -> Option<(Family, String)> {
+    let nest = lower_with(row, row.index_body()?, &case.solved, rows).ok()?;
+    Some(family::of(row, &nest))
+}
+
+/// Whether no kernel family serves a row: it is run loop by loop.
+pub fn is_generic(row: &Arc<Row>, rows: &dyn Rows) -> bool {
+    if row.is_pointwise() || row.index_body().is_none() {
+        return false;
+    }
+    let family = cases::family(row, DType::F32);
+    let kernel = typical(&family.cases).and_then(|case| served(row, case, rows));
+    kernel.is_some_and(|(family, _)| family == Family::Generic)
 }
 
 /// A case in which tensors have axes and elements, and nothing optional is absent if that can be.
