@@ -59,6 +59,9 @@ fn differs(got: &Json, want: &Json, exact: bool, factor: f64, noise: &Json) -> O
         let zero = got.is_null() || tensor(got).is_some_and(|b| b.to_f64().iter().all(|x| *x == 0.0));
         return (!zero).then(|| "not zero".into());
     }
+    if want.is_boolean() || want.is_i64() {
+        return (got != want).then(|| format!("{got}, not {want}"));
+    }
     let Some(want) = tensor(want) else { return Some("the expectation is no tensor".into()) };
     let values = want.to_f64();
     let got = match tensor(got) {

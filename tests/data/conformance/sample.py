@@ -35,7 +35,7 @@ failed = set(re.findall(r"(?m)^FAIL (\S+)", report.read_text()))
 good = {r["id"] for r in lines(results / "results.jsonl") if r["status"] != "unsupported" and not r.get("unsupported")} - failed
 given, wanted = tensors(cases / "cases.safetensors"), tensors(cases / "expect/expect.safetensors")
 expect = {e["id"]: e for e in lines(cases / "expect/expect.jsonl")}
-plain = lambda e: all(c in ("close", "exact") for c in e.get("cmp", [])) and all(isinstance(o, dict) and "float" not in o for o in e.get("out", [])) and "after" not in e
+plain = lambda e: all(c in ("close", "exact") for c in e.get("cmp", [])) and all(isinstance(o, (bool, int)) or isinstance(o, dict) and "float" not in o for o in e.get("out", [])) and "after" not in e
 pool = collections.defaultdict(list)
 for case in lines(cases / "cases.jsonl"):
     e = expect[case["id"]]
