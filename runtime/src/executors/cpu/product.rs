@@ -4,17 +4,19 @@
 //! kind that lie behind each other in memory become one; the largest of each kind is the matrix's, the others are loops
 //! around it. Transposed operands are a matter of strides.
 
+mod packed;
+
 use super::few::{self, Few};
 use super::fuse::{Form, Group};
-use super::graph::piece::{Chunk, Contract, Values};
+use super::graph::piece::{Contract, Values};
 use super::graph::{Dim, DimSet, Index, Load, ValueId};
 use super::kern::Isa;
 use super::loops::{self, Env, Fault, Memory, Program};
 use super::threads;
-use super::windows::Windows;
 use crate::buffer::pool::Block;
 use fulgurite_core::DType;
 use gemm::Parallelism;
+use packed::{Pack, copying};
 use std::sync::Mutex;
 
 /// Distances (elements) of a loop in the operands and the result.
@@ -30,23 +32,6 @@ pub struct Axis {
     pub c: isize,
 }
 
-/// An operand that is copied part by part, just before it is used.
-#[derive(Clone, Debug)]
-struct Pack {
-    /// Copies storage 0 to storage 1.
-    copy: Copying,
-    /// Whether it is the right operand.
-    right: bool,
-    /// Bytes from part to part of the source.
-    step: isize,
-    /// Bytes of a copy.
-    bytes: usize,
-    /// The loop over the parts; the copy has stride 0.
-    axis: Axis,
-    /// Whether parts are summed.
-    summed: bool,
-}
-
 /// A contraction as loops, see [`super::graph::piece::Exact`].
 #[derive(Clone, Debug)]
 pub struct Literal {
@@ -54,15 +39,6 @@ pub struct Literal {
     pub finite: Vec<u32>,
     /// The sum.
     pub sum: Program,
-}
-
-/// How an operand is copied.
-#[derive(Clone, Debug)]
-enum Copying {
-    /// As it is.
-    Windows(Windows),
-    /// With another dtype.
-    Program(Program),
 }
 
 const ONE: Axis = Axis { size: 1, a: 0, b: 0, c: 0 };
@@ -264,42 +240,6 @@ impl Product {
         failed.result()
     }
 
-    /// Part by part: the copy of an operand, then the products with it. Parts of the result are shared among threads;
-    /// parts of a sum follow each other.
-    ///
-    /// # Safety
-    /// As [`Product::run_few`].
-    unsafe fn run_packed(&self, pack: &Pack, memory: Memory, threads: usize) -> Result<(), Fault> {
-        let failed = Failed::default();
-        let share = threads > 1 && self.cost >= threads::WORTH_SHARING;
-        let apart = share && !pack.summed;
-        let inside = if share && !apart { threads } else { 1 };
-        let batches: usize = self.outer.iter().map(|a| a.size).product();
-        threads::share(pack.axis.size, if apart { threads } else { 1 }, self.cost, &|from, to| {
-            let Some(block) = failed.block(pack.bytes) else { return };
-            for part in from..to {
-                let mut pointers = self.pointers(memory);
-                let own = if pack.right { 1 } else { 0 };
-                let local = [pointers[own].wrapping_offset(part as isize * pack.step), block.data()];
-                // SAFETY: the caller's; the block has room for the copy. Copies have no indices that could fail.
-                if let Err(f) = unsafe { pack.copy.run(local, inside) } {
-                    return failed.set(f);
-                }
-                pointers[own] = block.data();
-                let i = part as isize;
-                for batch in 0..batches {
-                    let (mut a, mut b, c) = self.offsets(batch);
-                    (a, b) = if pack.right { (a + i * pack.axis.a, b) } else { (a, b + i * pack.axis.b) };
-                    let c = c + i * pack.axis.c;
-                    let parallelism = if inside > 1 { Parallelism::Rayon(inside) } else { Parallelism::None };
-                    // SAFETY: the caller's; parts that are not summed write disjoint parts of the result.
-                    unsafe { self.matrices(pointers, (a, b, c), pack.summed && part > 0, parallelism) };
-                }
-            }
-        });
-        failed.result()
-    }
-
     /// Where the operands and the result are.
     fn pointers(&self, memory: Memory) -> [*mut u8; 3] {
         [memory.at(self.places[0].value), memory.at(self.places[1].value), memory.at(self.places[2].value)]
@@ -402,37 +342,6 @@ unsafe fn finite(dtype: DType, at: *const u8, bytes: usize) -> bool {
             _ => !std::slice::from_raw_parts(at as *const f32, bytes / 4).iter().fold(false, |w, x| w | !x.is_finite()),
         }
     }
-}
-
-impl Copying {
-    /// Copies the one storage to the other.
-    ///
-    /// # Safety
-    /// As [`Program::run`].
-    unsafe fn run(&self, local: [*mut u8; 2], threads: usize) -> Result<(), Fault> {
-        // SAFETY: the caller's.
-        unsafe {
-            match self {
-                Copying::Windows(w) => {
-                    w.copy(local[0], local[1], threads);
-                    Ok(())
-                }
-                Copying::Program(p) => p.run(Memory(&local), &[], std::ptr::null_mut(), threads),
-            }
-        }
-    }
-}
-
-/// The copy of an operand, from its source to the packed value.
-fn copying(chunk: &Chunk, values: &Values, form: &dyn Fn(ValueId) -> Form, isa: Isa) -> Copying {
-    let group = Group::of(chunk.copy.clone());
-    let env = Env { values, form, stored: &|v| v == chunk.packed };
-    if let Some(windows) = Windows::new(&group, &env, isa) {
-        return Copying::Windows(windows);
-    }
-    let mut program = loops::compile(&group, &env, isa);
-    program.cursors.iter_mut().for_each(|c| c.value = (c.value == chunk.packed) as u32);
-    Copying::Program(program)
 }
 
 /// The form for few vectors, where the product has few rows or few columns and the other operand lies well.

@@ -109,33 +109,60 @@ impl Windows {
         unsafe { self.copy(memory.at(self.places[0].0), memory.at(self.places[1].0), threads) }
     }
 
+    /// How many slices the result has along its slowest loop, and the bytes of one, if they lie one behind the other.
+    pub fn slices(&self) -> Option<(usize, usize)> {
+        let [first, rest @ ..] = self.loops.as_slice() else { return None };
+        let bytes = self.bytes * rest.iter().map(|l| l.size).product::<usize>();
+        (rest.len() >= 2 && first.to == bytes as isize && self.places[1].1 == 0).then_some((first.size, bytes))
+    }
+
+    /// Copies slices `from..to` of the result, to the front of a storage that starts at `target`.
+    ///
+    /// # Safety
+    /// As [`Windows::copy`]; there are so many [`Windows::slices`], and room for them.
+    pub unsafe fn copy_slices(&self, source: *const u8, target: *mut u8, (from, to): (usize, usize)) {
+        let rectangles: usize = self.loops[1..self.loops.len() - 2].iter().map(|l| l.size).product();
+        let target = target.wrapping_offset(-(from as isize * self.loops[0].to));
+        // SAFETY: the caller's.
+        unsafe { self.rectangles(source, target, (from * rectangles, to * rectangles)) }
+    }
+
     /// Copies between these storages.
     ///
     /// # Safety
     /// As [`Windows::run`], for storages that start here.
     pub unsafe fn copy(&self, from: *const u8, to: *mut u8, threads: usize) {
         let (from, to) = (Memory(&[from as *mut u8]), Memory(&[to]));
-        let outer = &self.loops[..self.loops.len() - 2];
-        let rectangles: usize = outer.iter().map(|l| l.size).product();
+        let rectangles: usize = self.loops[..self.loops.len() - 2].iter().map(|l| l.size).product();
         threads::share(rectangles, threads, self.cost, &|first, end| {
-            let mut idx: SmallVec<[usize; 6]> = SmallVec::from_elem(0, outer.len());
-            let mut rest = first;
-            for (i, l) in idx.iter_mut().zip(outer).rev() {
-                *i = rest % l.size;
-                rest /= l.size;
-            }
-            for _ in first..end {
-                // SAFETY: the caller's; rectangles of the result are disjoint.
-                unsafe { self.rectangle(&idx, from.at(0), to.at(0)) };
-                for (i, l) in idx.iter_mut().zip(outer).rev() {
-                    *i += 1;
-                    if *i < l.size {
-                        break;
-                    }
-                    *i = 0;
-                }
-            }
+            // SAFETY: the caller's; rectangles of the result are disjoint.
+            unsafe { self.rectangles(from.at(0), to.at(0), (first, end)) }
         });
+    }
+
+    /// Copies rectangles `first..end`.
+    ///
+    /// # Safety
+    /// As [`Windows::copy`].
+    unsafe fn rectangles(&self, from: *const u8, to: *mut u8, (first, end): (usize, usize)) {
+        let outer = &self.loops[..self.loops.len() - 2];
+        let mut idx: SmallVec<[usize; 6]> = SmallVec::from_elem(0, outer.len());
+        let mut rest = first;
+        for (i, l) in idx.iter_mut().zip(outer).rev() {
+            *i = rest % l.size;
+            rest /= l.size;
+        }
+        for _ in first..end {
+            // SAFETY: the caller's.
+            unsafe { self.rectangle(&idx, from, to) };
+            for (i, l) in idx.iter_mut().zip(outer).rev() {
+                *i += 1;
+                if *i < l.size {
+                    break;
+                }
+                *i = 0;
+            }
+        }
     }
 
     /// The rectangle at an index of the outer loops.

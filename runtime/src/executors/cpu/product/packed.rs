@@ -1,0 +1,217 @@
+//! Products of an operand that is copied part by part, just before it is used: windows.
+
+use super::{Axis, Failed, Product, Real};
+use crate::executors::cpu::fuse::{Form, Group};
+use crate::executors::cpu::graph::ValueId;
+use crate::executors::cpu::graph::piece::{Chunk, Values};
+use crate::executors::cpu::kern::Isa;
+use crate::executors::cpu::loops::{self, Env, Fault, Memory, Program};
+use crate::executors::cpu::threads;
+use crate::executors::cpu::windows::Windows;
+use fulgurite_core::DType;
+use gemm::Parallelism;
+
+/// An operand that is copied part by part, just before it is used.
+#[derive(Clone, Debug)]
+pub(super) struct Pack {
+    /// Copies storage 0 to storage 1.
+    pub(super) copy: Copying,
+    /// Whether it is the right operand.
+    pub(super) right: bool,
+    /// Bytes from part to part of the source.
+    pub(super) step: isize,
+    /// Bytes of a copy.
+    pub(super) bytes: usize,
+    /// The loop over the parts; the copy has stride 0.
+    pub(super) axis: Axis,
+    /// Whether parts are summed.
+    pub(super) summed: bool,
+}
+
+/// The copied operand of a sum as columns; the other one has the rows.
+struct Columns {
+    /// Slices of the copy.
+    slices: usize,
+    /// Columns of a slice.
+    per_slice: usize,
+    /// In the result: from row to row, from column to column.
+    to: (isize, isize),
+    other: Axis,
+    /// In the other operand: from row to row, along the sum.
+    along: (isize, isize),
+}
+
+/// How an operand is copied.
+#[derive(Clone, Debug)]
+pub(super) enum Copying {
+    /// As it is.
+    Windows(Windows),
+    /// With another dtype.
+    Program(Program),
+}
+
+impl Product {
+    /// Part by part: the copy of an operand, then the products with it. Parts of the result are shared among threads;
+    /// parts of a sum follow each other.
+    ///
+    /// # Safety
+    /// As [`Product::run_few`].
+    pub(super) unsafe fn run_packed(&self, pack: &Pack, memory: Memory, threads: usize) -> Result<(), Fault> {
+        if let (Copying::Windows(windows), Some(columns)) = (&pack.copy, self.columns(pack)) {
+            // SAFETY: the caller's.
+            return unsafe {
+                match self.dtype {
+                    DType::F64 => self.run_columns::<f64>(pack, windows, &columns, memory, threads),
+                    _ => self.run_columns::<f32>(pack, windows, &columns, memory, threads),
+                }
+            };
+        }
+        let failed = Failed::default();
+        let share = threads > 1 && self.cost >= threads::WORTH_SHARING;
+        let apart = share && !pack.summed;
+        let inside = if share && !apart { threads } else { 1 };
+        let batches: usize = self.outer.iter().map(|a| a.size).product();
+        threads::share(pack.axis.size, if apart { threads } else { 1 }, self.cost, &|from, to| {
+            let Some(block) = failed.block(pack.bytes) else { return };
+            for part in from..to {
+                let mut pointers = self.pointers(memory);
+                let own = if pack.right { 1 } else { 0 };
+                let local = [pointers[own].wrapping_offset(part as isize * pack.step), block.data()];
+                // SAFETY: the caller's; the block has room for the copy. Copies have no indices that could fail.
+                if let Err(f) = unsafe { pack.copy.run(local, inside) } {
+                    return failed.set(f);
+                }
+                pointers[own] = block.data();
+                let i = part as isize;
+                for batch in 0..batches {
+                    let (mut a, mut b, c) = self.offsets(batch);
+                    (a, b) = if pack.right { (a + i * pack.axis.a, b) } else { (a, b + i * pack.axis.b) };
+                    let c = c + i * pack.axis.c;
+                    let parallelism = if inside > 1 { Parallelism::Rayon(inside) } else { Parallelism::None };
+                    // SAFETY: the caller's; parts that are not summed write disjoint parts of the result.
+                    unsafe { self.matrices(pointers, (a, b, c), pack.summed && part > 0, parallelism) };
+                }
+            }
+        });
+        failed.result()
+    }
+
+    /// The columns of a sum whose copied operand lies column behind column.
+    fn columns(&self, pack: &Pack) -> Option<Columns> {
+        let Copying::Windows(windows) = &pack.copy else { return None };
+        let (slices, bytes) = windows.slices()?;
+        let ((own, copied), (other, along)) = match pack.right {
+            true => ((self.n, (self.n.b, self.k.b)), (self.m, (self.m.a, self.k.a))),
+            false => ((self.m, (self.m.a, self.k.a)), (self.n, (self.n.b, self.k.b))),
+        };
+        let depth = self.k.size;
+        let per_slice = bytes / (depth * self.dtype.size());
+        let lies = copied == (depth as isize, 1) && slices * per_slice == own.size;
+        let whole = self.outer.is_empty() && self.sums.is_empty();
+        (pack.summed && lies && whole).then_some(Columns { slices, per_slice, to: (other.c, own.c), other, along })
+    }
+
+    /// Part by part as [`Product::run_packed`]; columns are divided among threads. They are summed apart from the result,
+    /// row behind row: so `gemm` reads the copy where it lies.
+    ///
+    /// # Safety
+    /// As [`Product::run_few`]; `T` is the type of the dtype.
+    unsafe fn run_columns<T: Real>(
+        &self,
+        pack: &Pack,
+        windows: &Windows,
+        of: &Columns,
+        memory: Memory,
+        threads: usize,
+    ) -> Result<(), Fault> {
+        let failed = Failed::default();
+        let tasks = if threads > 1 && self.cost >= threads::WORTH_SHARING { threads.min(of.slices) } else { 1 };
+        let each = of.slices.div_ceil(tasks);
+        let (rows, depth) = (of.other.size, self.k.size);
+        let pointers = self.pointers(memory);
+        let (own, other) = if pack.right { (1, 0) } else { (0, 1) };
+        let at = [pointers[own], pointers[other], pointers[2]];
+        let at = Memory(&at);
+        threads::share(tasks, threads, self.cost, &|from, to| {
+            for task in from..to {
+                let slices = (task * each, ((task + 1) * each).min(of.slices));
+                let count = (slices.1.max(slices.0) - slices.0) * of.per_slice;
+                let Some(block) = failed.block(count * (depth + rows) * size_of::<T>()) else { return };
+                if count == 0 {
+                    continue;
+                }
+                // SAFETY: the caller's; the block has room for the copy, then the sums; tasks write disjoint columns.
+                unsafe {
+                    let copy = block.data() as *mut T;
+                    let sums = copy.add(count * depth);
+                    for part in 0..pack.axis.size {
+                        let i = part as isize;
+                        windows.copy_slices(at.at(0).wrapping_offset(i * pack.step), block.data(), slices);
+                        let step = if pack.right { pack.axis.a } else { pack.axis.b };
+                        let lhs = (at.at(1) as *const T).offset(self.places[other].offset + i * step);
+                        gemm::gemm(
+                            rows,
+                            count,
+                            depth,
+                            sums,
+                            rows as isize,
+                            1,
+                            part > 0,
+                            lhs,
+                            of.along.1,
+                            of.along.0,
+                            copy,
+                            depth as isize,
+                            1,
+                            T::ONE,
+                            T::ONE,
+                            false,
+                            false,
+                            false,
+                            Parallelism::None,
+                        );
+                    }
+                    let first = (at.at(2) as *mut T).offset(self.places[2].offset);
+                    for j in 0..count {
+                        let column = first.offset((slices.0 * of.per_slice + j) as isize * of.to.1);
+                        for r in 0..rows {
+                            column.offset(r as isize * of.to.0).write(sums.add(j * rows + r).read());
+                        }
+                    }
+                }
+            }
+        });
+        failed.result()
+    }
+}
+
+impl Copying {
+    /// Copies the one storage to the other.
+    ///
+    /// # Safety
+    /// As [`Program::run`].
+    unsafe fn run(&self, local: [*mut u8; 2], threads: usize) -> Result<(), Fault> {
+        // SAFETY: the caller's.
+        unsafe {
+            match self {
+                Copying::Windows(w) => {
+                    w.copy(local[0], local[1], threads);
+                    Ok(())
+                }
+                Copying::Program(p) => p.run(Memory(&local), &[], std::ptr::null_mut(), threads),
+            }
+        }
+    }
+}
+
+/// The copy of an operand, from its source to the packed value.
+pub(super) fn copying(chunk: &Chunk, values: &Values, form: &dyn Fn(ValueId) -> Form, isa: Isa) -> Copying {
+    let group = Group::of(chunk.copy.clone());
+    let env = Env { values, form, stored: &|v| v == chunk.packed };
+    if let Some(windows) = Windows::new(&group, &env, isa) {
+        return Copying::Windows(windows);
+    }
+    let mut program = loops::compile(&group, &env, isa);
+    program.cursors.iter_mut().for_each(|c| c.value = (c.value == chunk.packed) as u32);
+    Copying::Program(program)
+}
