@@ -16,8 +16,8 @@ const MAX_NODES: usize = 512;
 /// Most loops of a program.
 const MAX_LOOPS: usize = 14;
 
-/// Most values that a program reads side by side, unless they are small: the hardware fetches so many in advance.
-const MAX_STREAMS: usize = 16;
+/// Most values that a program reads side by side, unless they are small: memory delivers so many streams at full speed.
+const MAX_STREAMS: usize = 8;
 
 /// Elements that stay in the second cache.
 const CACHED: usize = 256 * 1024;
