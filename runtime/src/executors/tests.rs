@@ -335,6 +335,25 @@ fn indices_gather_and_scatter() {
 }
 
 #[test]
+fn threads_scatter_to_places_of_their_own() {
+    for dim in [0, 1, 2] {
+        let trace = parse(&format!(
+            "fn f(x: f32[3, 90, 300], i: i64[3, 90, 300], s: f32[3, 90, 300]) {{
+               y: f32[3, 90, 300] = scatter_add(x, i, s, dim = {dim}) return y
+             }}"
+        ));
+        let inputs = inputs(&trace);
+        let want = cpu(&trace, 1).run(&inputs).unwrap();
+        for threads in [2, 3] {
+            let shared = cpu(&trace, threads);
+            for _ in 0..5 {
+                assert_eq!(shared.run(&inputs).unwrap()[0].as_bytes(), want[0].as_bytes(), "dim {dim}");
+            }
+        }
+    }
+}
+
+#[test]
 fn random_numbers_are_the_oracles() {
     agree(
         "fn f(k: key) { u: f32[3, 100] = rand(k, shape = [3, 100]) v: f32[3, 100] = rand(k, shape = [3, 100]) return u, v }",

@@ -209,9 +209,29 @@ impl Emit<'_> {
             self.p.unit_rows = tb;
         }
         self.width = padded(self.p.block).max(self.tile);
-        let ordered = self.group.outs.iter().any(|o| matches!(o.place, Place::Scatter { .. }));
-        self.p.sequential = ordered;
+        self.p.sequential = !self.group.outs.iter().all(|o| self.units_apart(o));
         self.slices();
+    }
+
+    /// Whether units write to different places: each loop that is divided among them is an axis of the result.
+    fn units_apart(&self, out: &Out) -> bool {
+        let Place::Scatter { idx, .. } = &out.place else { return true };
+        let (row, last) = (self.p.row(), self.p.last());
+        let divided = |l: usize| match l {
+            l if l == row => self.p.row_units() > 1,
+            l if l == last => self.p.col_units() > 1,
+            l => l < row && self.p.sizes[l] > 1,
+        };
+        let alone = |l: usize| {
+            idx.iter().any(|i| match i {
+                Index::Affine(a) => {
+                    let coefs = self.n.affine(a).coefs;
+                    coefs.iter().enumerate().all(|(k, c)| (*c != 0) == (k == l))
+                }
+                Index::Node(_) => false,
+            })
+        };
+        (0..=last).filter(|l| divided(*l)).all(alone)
     }
 
     /// The loops over which every accumulated result varies, and the panels in them.
