@@ -291,6 +291,30 @@ fn windows_of_convolutions() {
 }
 
 #[test]
+fn what_is_left_out_is_not_multiplied() {
+    // A weight that is no number meets only what its window leaves out at that end.
+    for (dtype, bits) in [("f64", 0x7ff8_u64 << 48), ("f32", 0x7fc0_0000), ("bf16", 0x7fc0), ("f16", 0x7e00)] {
+        for place in 0..3 {
+            let trace = parse(&format!(
+                "fn f(x: {dtype}[1, 2, 6], w: {dtype}[2, 2, 3]) {{
+                   y: {dtype}[1, 2, 8] = conv_transpose(x, w, padding = [0]) return y
+                 }}"
+            ));
+            let mut inputs = inputs(&trace);
+            let mut bytes = inputs[1].as_bytes().to_vec();
+            let size = inputs[1].dtype().size();
+            bytes[place * size..(place + 1) * size].copy_from_slice(&bits.to_le_bytes()[..size]);
+            inputs[1] = Buffer::from_bytes(inputs[1].dtype(), &[2, 2, 3], &bytes).unwrap();
+            let got = cpu(&trace, 1).run(&inputs).unwrap()[0].to_f64();
+            // Output channel 0, elements place..place + 6 add that weight.
+            for (at, y) in got.iter().enumerate() {
+                assert_eq!(y.is_nan(), (place..place + 6).contains(&at), "{dtype} {place} {at}: {got:?}");
+            }
+        }
+    }
+}
+
+#[test]
 fn windows_of_pools() {
     for dtype in ["f32", "f64", "i32", "bf16"] {
         for (h, w, k, p) in [(6, 8, 2, 0), (7, 9, 3, 1), (20, 33, 4, 2), (9, 9, 5, 0)] {

@@ -35,8 +35,8 @@ pub struct Axis {
 /// A contraction as loops, see [`super::graph::piece::Exact`].
 #[derive(Clone, Debug)]
 pub struct Literal {
-    /// The values (later: storages) that must be finite.
-    pub finite: Vec<u32>,
+    /// The values (later: storages) that must be finite, as they are stored.
+    pub finite: Vec<(u32, DType)>,
     /// The sum.
     pub sum: Program,
 }
@@ -151,7 +151,7 @@ impl Product {
         let exact = c.exact.as_ref().map(|e| {
             let env = Env { values, form, stored: &|v| v == c.out };
             let sum = loops::compile(&Group::of(e.sum.clone()), &env, isa);
-            Box::new(Literal { finite: e.finite.iter().map(|v| form(*v).root).collect(), sum })
+            Box::new(Literal { finite: e.finite.iter().map(|v| (form(*v).root, values.ty(*v).dtype)).collect(), sum })
         });
         Product { dtype, places, m, n, k, outer, sums, cost, pack, exact, few }
     }
@@ -163,7 +163,7 @@ impl Product {
     pub unsafe fn run(&self, memory: Memory, sizes: &[usize], threads: usize) -> Result<(), Fault> {
         if let Some(exact) = &self.exact {
             // SAFETY: the caller's.
-            let finite = |v: &u32| unsafe { finite(self.dtype, memory.at(*v), sizes[*v as usize]) };
+            let finite = |(v, dtype): &(u32, DType)| unsafe { finite(*dtype, memory.at(*v), sizes[*v as usize]) };
             if !exact.finite.iter().all(finite) {
                 let accs = Block::new(exact.sum.acc_bytes()).map_err(|e| Fault::OutOfMemory(e.bytes))?;
                 // SAFETY: the caller's; the block has room for the accumulators.
@@ -329,17 +329,27 @@ impl Product {
     }
 }
 
-/// Whether all numbers of a storage are finite.
+/// Whether all numbers of a storage are finite. All are looked at, side by side, without a branch for each.
 ///
 /// # Safety
-/// The pointer is to so many bytes, of f32 or f64.
+/// The pointer is to so many bytes of a float dtype.
 unsafe fn finite(dtype: DType, at: *const u8, bytes: usize) -> bool {
+    /// # Safety
+    /// The pointer is to so many bytes of `T`.
+    unsafe fn all<T: Copy>(at: *const u8, bytes: usize, finite: impl Fn(T) -> bool) -> bool {
+        // SAFETY: the caller's.
+        let numbers = unsafe { std::slice::from_raw_parts(at as *const T, bytes / size_of::<T>()) };
+        numbers.iter().fold(true, |so_far, x| so_far & finite(*x))
+    }
     // SAFETY: the caller's.
     unsafe {
         match dtype {
-            DType::F64 => std::slice::from_raw_parts(at as *const f64, bytes / 8).iter().all(|x| x.is_finite()),
-            // Without a branch for each: all are looked at, side by side.
-            _ => !std::slice::from_raw_parts(at as *const f32, bytes / 4).iter().fold(false, |w, x| w | !x.is_finite()),
+            DType::F64 => all(at, bytes, f64::is_finite),
+            DType::F32 => all(at, bytes, f32::is_finite),
+            DType::F16 => all(at, bytes, half::f16::is_finite),
+            DType::BF16 => all(at, bytes, half::bf16::is_finite),
+            // Integers that a sum converts.
+            _ => true,
         }
     }
 }

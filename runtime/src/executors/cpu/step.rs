@@ -47,7 +47,8 @@ impl Step {
         match self {
             Step::Program(p) => p.touches(),
             Step::Product(p) => {
-                let exact = p.exact.iter().flat_map(|e| e.sum.touches().into_iter().chain(e.finite.iter().copied()));
+                let exact =
+                    p.exact.iter().flat_map(|e| e.sum.touches().into_iter().chain(e.finite.iter().map(|f| f.0)));
                 p.places.iter().map(|p| p.value).chain(exact).collect()
             }
             Step::Scan(s) => s.values.to_vec(),
@@ -63,7 +64,7 @@ impl Step {
             Step::Product(p) => {
                 p.places.iter_mut().for_each(|p| p.value = storage(p.value));
                 if let Some(e) = &mut p.exact {
-                    e.finite.iter_mut().for_each(|v| *v = storage(*v));
+                    e.finite.iter_mut().for_each(|f| f.0 = storage(f.0));
                     e.sum.remap(storage);
                 }
             }
