@@ -2,6 +2,7 @@
 
 use super::Refusal;
 use super::env::{Env, Item, Size};
+use super::labels::Labels;
 use super::shapes::wrap_axis;
 use super::statics::{self, At, Dims, Stop, Val};
 use super::types::ArgTy;
@@ -78,11 +79,16 @@ impl<V> Options<'_, V> {
                 Val::Bool(b) => b,
                 _ => return Err(self.wrong(name, "must be true or false").into()),
             })),
-            OptType::Str | OptType::Labels(_) => match val {
-                Val::Str(s) => Item::Str(s),
-                Val::Word(w) => Item::Str(w.as_str().to_owned()),
-                _ => return Err(self.wrong(name, "must be a text").into()),
-            },
+            OptType::Str => Item::Str(self.text(name, val)?),
+            OptType::Labels(list) => {
+                let text = self.text(name, val)?;
+                let shapes = env.items_of_list().ok_or(Stop::NotStatic)?;
+                let labels = Labels::read(&text, &shapes).map_err(|why| {
+                    Refusal::new("E704", format!("`{}`: `{name}` is \"{text}\", which {why}", self.op)).arg(name)
+                })?;
+                env.bind_size(*list, Size::List(labels.sizes.clone()));
+                Item::Labels(Box::new(labels))
+            }
             OptType::Dtype(_) => match val {
                 Val::DType(d) => Item::DType(d),
                 _ => return Err(self.wrong(name, "must be a dtype").into()),
@@ -239,6 +245,14 @@ impl<V> Options<'_, V> {
                 Item::Ints(given)
             }
         })
+    }
+
+    fn text(&self, name: Name, val: Val) -> Result<String, Stop> {
+        match val {
+            Val::Str(s) => Ok(s),
+            Val::Word(w) => Ok(w.as_str().to_owned()),
+            _ => Err(self.wrong(name, "must be a text").into()),
+        }
     }
 
     fn one(&self, env: &Env, size: Name) -> Result<Dim, Stop> {
