@@ -10,6 +10,9 @@ use crate::lang::ast::*;
 use crate::{Dim, Name, Scalar, Value};
 use smallvec::SmallVec;
 
+/// Axes of a tensor of which some are chosen: PyTorch keeps such a choice in 64 bits, and refuses more.
+const MOST_AXES: usize = 64;
+
 /// What one option may look at besides the environment.
 pub struct Options<'a, V> {
     /// The operator, for messages.
@@ -145,6 +148,13 @@ impl<V> Options<'_, V> {
                 } else {
                     self.axes(name, &given, rank)?
                 };
+                if rank > MOST_AXES && !axes.is_empty() && axes.len() < rank {
+                    let message = format!(
+                        "`{}`: `{name}` chooses among {rank} axes, which works for at most {MOST_AXES}",
+                        self.op
+                    );
+                    return Err(Refusal::new("E704", message).arg(name).into());
+                }
                 if let Some(most) = most
                     && axes.len() as i64 > *most
                     && axes.len() != rank
