@@ -9,6 +9,7 @@ pub mod diag;
 pub mod emit;
 pub mod explain;
 pub mod nearest;
+pub mod parallel;
 pub mod pipeline;
 pub mod schema;
 pub mod source;

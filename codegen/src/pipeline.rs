@@ -4,6 +4,7 @@ use crate::check;
 use crate::diag::Diagnostics;
 use crate::diag::render::{self, Style};
 use crate::emit::Emitted;
+use crate::parallel;
 use crate::schema::{Database, RowSource, read_database};
 use crate::source::Sources;
 use fulgurite_core::Name;
@@ -91,11 +92,8 @@ pub fn compile(text: &str, file: &str, upstream: &Table) -> Result<Compiled, Box
 
 /// Checked rows in file order, each followed by the rows derived from it.
 pub fn with_derived(database: &Database, checked: &[Arc<Row>], table: &Table, sources: &Sources) -> Vec<Emitted> {
-    let mut rows = Vec::new();
-    for (source, row) in database.rows.iter().zip(checked) {
-        derive_row(source, row, table, sources, &mut rows);
-    }
-    rows
+    let pairs: Vec<(&RowSource, &Arc<Row>)> = database.rows.iter().zip(checked).collect();
+    parallel::map(&pairs, |(source, row)| derive_row(source, row, table, sources)).into_iter().flatten().collect()
 }
 
 /// The rows of a database that was checked elsewhere.
@@ -118,7 +116,7 @@ pub fn read_rows(text: &str, file: &str) -> Result<Table, String> {
 }
 
 /// The row with its rules, and the rows that these call.
-fn derive_row(source: &RowSource, row: &Arc<Row>, table: &Table, sources: &Sources, out: &mut Vec<Emitted>) {
+fn derive_row(source: &RowSource, row: &Arc<Row>, table: &Table, sources: &Sources) -> Vec<Emitted> {
     let place = source.op.place;
     let file = sources.file(place.file).path.clone();
     let line = sources.line(place);
@@ -140,7 +138,7 @@ fn derive_row(source: &RowSource, row: &Arc<Row>, table: &Table, sources: &Sourc
     }
     let used: String = full.vjp.iter().map(|(_, b)| b.to_string()).collect();
     emitted.row = Arc::new(full);
-    out.push(emitted);
+    let mut out = vec![emitted];
     for derived in derived.rows {
         // a declared rule makes the derived row superfluous
         if !used.contains(derived.op.as_str()) {
@@ -156,4 +154,5 @@ fn derive_row(source: &RowSource, row: &Arc<Row>, table: &Table, sources: &Sourc
             aliases: vec![],
         });
     }
+    out
 }

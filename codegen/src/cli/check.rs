@@ -5,39 +5,50 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args;
+use fulgurite_core::Name;
 use serde_json::json;
 
-use super::load::load;
+use super::load;
 use super::paint::Paint;
 use super::{Common, FAILED, FINE, Outcome};
 use crate::check::facts;
 use crate::check::gradients::Grade;
 use crate::diag::render::{self, Style};
+use crate::parallel;
 
 /// Checks a database.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  cargo ops check\n  cargo ops check rows/mine.yaml --upstream ops.yaml\n  cargo ops check --json"
+    after_help = "Examples:\n  cargo ops check\n  cargo ops check --only softmax\n  cargo ops check rows/mine.yaml --upstream ops.yaml\n  cargo ops check --json"
 )]
 pub struct Check {
     /// The database; otherwise `ops.yaml` here or in a folder above
     // an id of its own: `--file` has that of its field
     #[arg(id = "database", value_name = "FILE")]
     pub file: Option<PathBuf>,
+    /// Only these rows, with their overloads and the rows that they call
+    #[arg(long, value_name = "OP", value_delimiter = ',')]
+    pub only: Vec<String>,
 }
 
 impl Check {
     pub(super) fn run(&self, common: &Common, paint: &Paint, out: &mut dyn Write, err: &mut dyn Write) -> Outcome {
         let start = Instant::now();
-        let loaded = load(common, self.file.as_deref())?;
+        let (path, text) = load::read(common, self.file.as_deref())?;
+        let wanted = |name: Name| self.only.is_empty() || self.only.iter().any(|op| name == op.as_str());
+        let loaded = load::loaded_some(path, text, load::upstream(common)?, &wanted);
         let seconds = start.elapsed().as_secs_f64();
-        let rows = loaded.database.rows.len() + loaded.database.broken.len();
+        if loaded.diags.errors() == 0 {
+            self.only.iter().try_for_each(|op| loaded.find(op).map(drop))?;
+        }
+        let rows = loaded.names().into_iter().filter(|name| wanted(*name)).count();
         let (errors, warnings) = (loaded.diags.errors(), loaded.diags.warnings());
         let proved = loaded.checked.graded.iter().filter(|rule| rule.grade == Grade::Proved).count();
         let checked = loaded.checked.graded.len() - proved;
         let table = loaded.table();
-        let generic = loaded.checked.rows.iter().filter(|row| facts::is_generic(row, &table));
-        let generic: Vec<&str> = generic.map(|row| row.op.as_str()).collect();
+        let is_generic = parallel::map(&loaded.checked.rows, |row| wanted(row.op) && facts::is_generic(row, &table));
+        let generic = loaded.checked.rows.iter().zip(is_generic).filter(|(_, is_generic)| *is_generic);
+        let generic: Vec<&str> = generic.map(|(row, _)| row.op.as_str()).collect();
         let status = if errors > 0 { FAILED } else { FINE };
         if common.json {
             out.write_all(render::json(&loaded.diags, &loaded.sources).as_bytes())?;
