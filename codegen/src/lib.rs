@@ -8,6 +8,7 @@ pub mod cli;
 pub mod diag;
 pub mod emit;
 pub mod explain;
+pub mod fmt;
 pub mod nearest;
 pub mod parallel;
 pub mod pipeline;

@@ -1,4 +1,4 @@
-//! The command `cargo ops`: check, explain, new, list.
+//! The command `cargo ops`: check, explain, new, fmt, list.
 //!
 //! It exists beside the command `fulgurite` because that one can't be built while a row is broken; `fulgurite` calls
 //! the same functions. Results go to `out`, the rest to `err`; with `--json` every line of `out` is one object.
@@ -13,11 +13,13 @@
 mod check;
 mod explain;
 mod fault;
+mod fmt;
 mod list;
 mod load;
 mod new;
 mod paint;
 mod sizes;
+mod write;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -96,6 +98,8 @@ pub enum Verb {
     Explain(explain::Explain),
     /// Add a row
     New(new::New),
+    /// Write the database in its one form
+    Fmt(fmt::Fmt),
     /// List the rows
     List(list::List),
 }
@@ -108,6 +112,7 @@ pub fn run(args: OpsCommand, out: &mut dyn Write, err: &mut dyn Write) -> i32 {
         Verb::Check(check) => check.run(common, &paint, out, err),
         Verb::Explain(explain) => explain.run(common, &paint, out),
         Verb::New(new) => new.run(common, &paint, out, err),
+        Verb::Fmt(fmt) => fmt.run(common, &paint, out, err),
         Verb::List(list) => list.run(common, &paint, out, err),
     };
     match done {

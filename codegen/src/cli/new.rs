@@ -1,8 +1,6 @@
 //! `cargo ops new`
 
-use std::fs;
-use std::io::{self, Write};
-use std::path::Path;
+use std::io::Write;
 
 use clap::Args;
 use serde_json::json;
@@ -10,9 +8,10 @@ use serde_json::json;
 use super::fault::Fault;
 use super::load::{Loaded, load, loaded};
 use super::paint::Paint;
-use super::{Common, FAILED, FINE, Outcome};
+use super::{Common, FAILED, FINE, Outcome, write};
 use crate::diag::render::{self, Style};
 use crate::explain;
+use crate::fmt::{self, scalar};
 
 /// Adds a row at the end of the database, if all of it is right.
 #[derive(Debug, Args)]
@@ -70,7 +69,7 @@ impl New {
         for (row, after) in tried {
             if after.diags.errors() == 0 && !self.narrows(&after) {
                 if !self.dry_run {
-                    replace(&after.path, &before.text, &after.text)?;
+                    write::replace(&after.path, &before.text, &after.text)?;
                 }
                 return self.say(&row, &after, common, paint, out, err);
             }
@@ -115,7 +114,7 @@ impl New {
             (None, true) => vec![None],
             (None, false) => vec![Some("default"), Some("float"), None, Some("bool")],
         };
-        Ok(kinds.into_iter().map(|kind| self.row(formula, kind)).collect())
+        Ok(kinds.into_iter().map(|kind| in_form(self.row(formula, kind))).collect())
     }
 
     fn row(&self, formula: &str, kind: Option<&str>) -> String {
@@ -123,7 +122,7 @@ impl New {
             Some(doc) => doc.clone(),
             None => formula.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(100).collect(),
         };
-        let mut row = format!("- op: {}\n  doc: {}\n", self.op, quoted(&doc));
+        let mut row = format!("- op: {}\n  doc: {}\n", self.op, written(&doc));
         let made = |result: &str| crate::schema::pointwise_sig(formula).map(|sig| sig.replace("-> T", result));
         let sig = match (&self.sig, kind) {
             (Some(sig), _) => Some(sig.clone()),
@@ -137,7 +136,7 @@ impl New {
             row += &format!("  promote: {kind}\n");
         }
         let key = if self.decomp { "decomp" } else { "expr" };
-        row + &format!("  {key}: {}\n", quoted(formula))
+        row + &format!("  {key}: {}\n", written(formula))
     }
 
     /// What was written, and what follows from it.
@@ -197,41 +196,19 @@ fn without_names(tail: &str) -> String {
     format!("{}\n", kept.join("\n").trim_end())
 }
 
-/// A text as a YAML value on one line, or in a block.
-fn quoted(text: &str) -> String {
-    if text.contains('\n') {
-        let lines: Vec<String> = text.lines().map(|line| format!("    {}", line.trim_end())).collect();
-        return format!("|\n{}", lines.join("\n"));
+/// A rule or sentence as a YAML value, in a form that keeps places.
+fn written(text: &str) -> String {
+    if !text.contains(['\n', '\'']) {
+        return scalar::plain_or_quoted(text);
     }
-    let plain = text.chars().all(|c| c.is_ascii_alphanumeric() || " ()+-*/._,=<>".contains(c))
-        && text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '(')
-        && text.trim() == text
-        && !matches!(text, "true" | "false" | "null");
-    match text.contains('\'') {
-        _ if plain => text.to_owned(),
-        false => format!("'{text}'"),
-        true => format!("|\n    {text}"),
-    }
+    let lines: Vec<String> = text.lines().map(|line| format!("    {}", line.trim_end())).collect();
+    format!("|\n{}", lines.join("\n"))
 }
 
-/// Writes the whole file anew beside the old one, then exchanges them: at no time is there half a file. What `path`
-/// links to is exchanged, not the link.
-fn replace(path: &Path, before: &str, after: &str) -> Result<(), Fault> {
-    let unwritable = |why: io::Error| Fault::unwritable(path, &why);
-    let target = path.canonicalize().map_err(unwritable)?;
-    if fs::read_to_string(&target).map_err(unwritable)? != before {
-        let claim = format!("`{}` was changed while the row was checked", path.display());
-        return Err(Fault::failed("E913", claim).help("run the command again"));
+/// A row in the one form; as it is where it can't be read, so that its faults are said of what was given.
+fn in_form(row: String) -> String {
+    match fmt::format("row", &format!("ops:\n{row}")) {
+        Ok(formatted) => formatted.text.trim_start_matches("ops:\n").to_owned(),
+        Err(_) => row,
     }
-    let mut fresh = target.clone().into_os_string();
-    fresh.push(format!(".{}.new", std::process::id()));
-    let exchanged = fs::write(&fresh, after).and_then(|()| {
-        fs::set_permissions(&fresh, fs::metadata(&target)?.permissions())?;
-        fs::rename(&fresh, &target)
-    });
-    exchanged.map_err(|why| {
-        // there may be nothing to remove: the reason for the failure is what counts
-        let _ = fs::remove_file(&fresh);
-        unwritable(why)
-    })
 }
