@@ -1,4 +1,4 @@
-//! The command `cargo ops`: check, explain, new, fmt, list.
+//! The command `cargo ops`: check, explain, new, fmt, list, schema.
 //!
 //! It exists beside the command `fulgurite` because that one can't be built while a row is broken; `fulgurite` calls
 //! the same functions. Results go to `out`, the rest to `err`; with `--json` every line of `out` is one object.
@@ -18,6 +18,7 @@ mod list;
 mod load;
 mod new;
 mod paint;
+mod schema;
 mod sizes;
 mod write;
 
@@ -102,6 +103,8 @@ pub enum Verb {
     Fmt(fmt::Fmt),
     /// List the rows
     List(list::List),
+    /// Print the JSON Schema of databases, for editors
+    Schema(schema::Schema),
 }
 
 /// Runs a command. Gives the exit status.
@@ -114,6 +117,7 @@ pub fn run(args: OpsCommand, out: &mut dyn Write, err: &mut dyn Write) -> i32 {
         Verb::New(new) => new.run(common, &paint, out, err),
         Verb::Fmt(fmt) => fmt.run(common, &paint, out, err),
         Verb::List(list) => list.run(common, &paint, out, err),
+        Verb::Schema(schema) => schema.run(common, out),
     };
     match done {
         Ok(status) => status,

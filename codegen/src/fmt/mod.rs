@@ -126,7 +126,7 @@ impl File<'_> {
             let mut made: Vec<String> = remarks.map(|c| c.text.clone()).collect();
             end = (node.place.end as usize).max(key.place.end as usize);
             made.extend(self.entry(key, node, start, end));
-            lines.push((KEYS.iter().position(|(known, _)| *key == *known).unwrap_or(KEYS.len()), made));
+            lines.push((KEYS.iter().position(|known| *key == *known.name).unwrap_or(KEYS.len()), made));
         }
         lines.sort_by_key(|(at, _)| *at);
         let mut made = String::new();
