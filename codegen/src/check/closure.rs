@@ -39,6 +39,16 @@ pub fn calls(row: &Row) -> Vec<Call> {
     calls
 }
 
+/// The rows that the declared gradient rules of a row call.
+pub fn rule_calls(source: &RowSource) -> Vec<Name> {
+    let mut calls = Vec::new();
+    for (_, rule) in source.grad.iter().chain(&source.jvp) {
+        named_calls(&rule.tree, &mut calls);
+        operators(&rule.tree, &mut calls);
+    }
+    calls.into_iter().map(|call| call.op).collect()
+}
+
 fn named_calls(body: &Block, calls: &mut Vec<Call>) {
     walk::block(body, &mut |e| {
         if let Node::Call(Ident { name, span }, _) = &*e.node {

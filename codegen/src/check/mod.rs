@@ -52,21 +52,20 @@ pub struct Checked {
 
 /// Checks every row of `db`; what is wrong goes to `diags`. `upstream` are the rows that it may use: they are right.
 pub fn run(db: &Database, upstream: &(dyn Rows + Sync), _sources: &Sources, diags: &mut Diagnostics) -> Checked {
-    some(db, upstream, &|_| true, diags)
+    some(db, upstream, &db.rows.iter().map(RowSource::name).collect(), diags)
 }
 
-/// The same of the rows that are `wanted`, their overloads, and what the meaning of those calls.
-pub fn some(
-    db: &Database,
-    upstream: &(dyn Rows + Sync),
-    wanted: &(dyn Fn(Name) -> bool + Sync),
-    diags: &mut Diagnostics,
-) -> Checked {
+/// The same of the rows that are `wanted` and their overloads; of the rows that these call, what their callers rely on.
+pub fn some(db: &Database, upstream: &(dyn Rows + Sync), wanted: &FxHashSet<Name>, diags: &mut Diagnostics) -> Checked {
     let lowered = db.rows.iter().map(|source| Arc::new(source.lower_to_row()));
     let mut set = RowSet::new(upstream, lowered, &db.broken);
-    let bases: FxHashSet<Name> = db.rows.iter().map(RowSource::name).filter(|n| wanted(*n)).map(base).collect();
-    let wanted = |source: &RowSource| bases.contains(&base(source.name()));
-    let waves = closure::waves(&db.rows, &wanted, &mut set, diags);
+    let bases: FxHashSet<Name> = wanted.iter().copied().map(base).collect();
+    let mut roots = bases.clone();
+    for source in db.rows.iter().filter(|source| bases.contains(&base(source.name()))) {
+        roots.extend(closure::rule_calls(source).into_iter().map(base));
+    }
+    let is_root = |source: &RowSource| roots.contains(&base(source.name()));
+    let waves = closure::waves(&db.rows, &is_root, &mut set, diags);
     let mut reached: Vec<usize> = waves.iter().flatten().copied().collect();
     reached.sort_unstable();
     let reached: Vec<&RowSource> = reached.into_iter().map(|n| &db.rows[n]).collect();
@@ -107,7 +106,7 @@ pub fn some(
 }
 
 /// `matmul` of `matmul.mv`, any other name itself.
-fn base(name: Name) -> Name {
+pub fn base(name: Name) -> Name {
     rows::base(name).unwrap_or(name)
 }
 

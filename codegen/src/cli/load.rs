@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use fulgurite_core::Name;
 use fulgurite_core::row::Row;
+use rustc_hash::FxHashSet;
 
 use super::Common;
 use super::fault::Fault;
@@ -25,6 +26,8 @@ pub(super) struct Loaded {
     pub(super) diags: Diagnostics,
     pub(super) database: Database,
     pub(super) checked: Checked,
+    /// The rows that were checked; where a few were chosen, not all.
+    pub(super) wanted: FxHashSet<Name>,
     /// Rows of other databases that may be called.
     pub(super) upstream: pipeline::Table,
 }
@@ -55,22 +58,28 @@ pub(super) fn load_or_built_in(common: &Common) -> Result<Loaded, Fault> {
 
 /// Checks a text that may not be in a file yet.
 pub(super) fn loaded(path: PathBuf, text: String, upstream: pipeline::Table) -> Loaded {
-    loaded_some(path, text, upstream, &|_| true)
+    loaded_some(path, text, upstream, all)
 }
 
-/// The same, of the rows that are `wanted`.
+/// Every row.
+pub(super) fn all(database: &Database, _: &Sources) -> FxHashSet<Name> {
+    database.rows.iter().map(RowSource::name).collect()
+}
+
+/// The same, of the rows that `choose` wants.
 pub(super) fn loaded_some(
     path: PathBuf,
     text: String,
     upstream: pipeline::Table,
-    wanted: &(dyn Fn(Name) -> bool + Sync),
+    choose: impl FnOnce(&Database, &Sources) -> FxHashSet<Name>,
 ) -> Loaded {
     let mut sources = Sources::default();
     let mut diags = Diagnostics::new();
     let file = sources.add(path.display().to_string(), text.as_str());
     let database = read_database(file, &sources, &mut diags);
-    let checked = check::some(&database, &upstream, wanted, &mut diags);
-    Loaded { path, text, sources, diags, database, checked, upstream }
+    let wanted = choose(&database, &sources);
+    let checked = check::some(&database, &upstream, &wanted, &mut diags);
+    Loaded { wanted, path, text, sources, diags, database, checked, upstream }
 }
 
 pub(super) fn upstream(common: &Common) -> Result<pipeline::Table, Fault> {

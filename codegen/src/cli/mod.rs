@@ -20,6 +20,7 @@ mod new;
 mod paint;
 mod schema;
 mod sizes;
+mod watch;
 mod write;
 
 use std::ffi::OsString;
