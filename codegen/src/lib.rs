@@ -9,6 +9,7 @@ pub mod diag;
 pub mod emit;
 pub mod explain;
 pub mod fmt;
+pub mod grade;
 pub mod nearest;
 pub mod parallel;
 pub mod pipeline;

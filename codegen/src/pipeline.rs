@@ -1,6 +1,8 @@
 //! The pipeline: read → check → derive → emit.
 
 use crate::check;
+use crate::check::gradients::declared::Way;
+use crate::check::gradients::{Grade, Graded};
 use crate::diag::Diagnostics;
 use crate::diag::render::{self, Style};
 use crate::emit::Emitted;
@@ -19,6 +21,8 @@ pub struct Compiled {
     pub rows: Vec<Emitted>,
     /// The source rows.
     pub database: Database,
+    /// Written gradient rules that are right.
+    pub graded: Vec<Graded>,
     /// The file, for places.
     pub sources: Sources,
     /// Warnings.
@@ -26,6 +30,19 @@ pub struct Compiled {
 }
 
 impl Compiled {
+    /// `434 rows; 601 gradient rules: 586 derived, 15 written (3 proved, 12 checked)`
+    pub fn summary(&self) -> String {
+        let written: usize = self.database.rows.iter().map(|row| row.grad.len()).sum();
+        let rules: usize = self.rows.iter().filter(|row| row.derived_from.is_none()).map(|row| row.row.vjp.len()).sum();
+        let right = self.graded.iter().filter(|rule| rule.way == Way::Vjp);
+        let proved = right.clone().filter(|rule| rule.grade == Grade::Proved).count();
+        let checked = right.count() - proved;
+        let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+        let (rows, rules, derived) =
+            (count(self.database.rows.len(), "row"), count(rules, "gradient rule"), rules.saturating_sub(written));
+        format!("{rows}; {rules}: {derived} derived, {written} written ({proved} proved, {checked} checked)")
+    }
+
     /// Every row by name, derived ones and those of `upstream` too.
     pub fn table(&self, upstream: &Table) -> Table {
         let mut table = upstream.clone();
@@ -87,7 +104,7 @@ pub fn compile(text: &str, file: &str, upstream: &Table) -> Result<Compiled, Box
         table.insert(row.clone());
     }
     let rows = with_derived(&database, &checked.rows, &table, &sources);
-    Ok(Compiled { rows, database, sources, diagnostics })
+    Ok(Compiled { rows, database, graded: checked.graded, sources, diagnostics })
 }
 
 /// Checked rows in file order, each followed by the rows derived from it.

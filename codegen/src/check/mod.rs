@@ -6,7 +6,7 @@
 mod aliases;
 pub mod cases;
 pub mod closure;
-mod dtypes;
+pub mod dtypes;
 mod effects;
 pub mod facts;
 pub mod gradients;
@@ -121,7 +121,7 @@ fn settle(faults: Vec<Diag>, source: &RowSource, set: &mut RowSet, diags: &mut D
 }
 
 /// The dtype in which shapes are tried: f32 where the row takes it.
-fn element(row: &Row) -> DType {
+pub fn element(row: &Row) -> DType {
     let set = row.dtypes.as_ref().and_then(|e| statics::dtype_set(&Env::default(), e).ok()).unwrap_or(DTypeSet::all());
     [DType::F32, DType::I64].into_iter().find(|d| set.contains(*d)).or_else(|| set.iter().next()).unwrap_or(DType::F32)
 }

@@ -14,6 +14,7 @@ mod check;
 mod explain;
 mod fault;
 mod fmt;
+mod grades;
 mod list;
 mod load;
 mod new;

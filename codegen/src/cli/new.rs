@@ -151,7 +151,7 @@ impl New {
     ) -> Outcome {
         let (source, lowered) = after.find(&self.op)?;
         let line = after.sources.line(source.op.place);
-        let gradients = explain::gradients(lowered, &after.table(), &after.checked.graded);
+        let gradients = explain::gradients(lowered, &after.table(), &after.checked);
         if common.json {
             let gradients: Vec<_> = gradients.iter().map(explain::Gradient::json).collect();
             let object = json!({
