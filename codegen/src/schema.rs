@@ -26,6 +26,9 @@ mod same;
 
 pub use keys::{FILE_KEYS, Form, KEYS, Key};
 
+/// What stands in a new row where its author has something to say: never right.
+pub const BLANK: &str = "___";
+
 /// Libraries whose calls rows list, each under a key of its name.
 pub const LIBRARIES: [&str; 2] = ["aten", "torch"];
 

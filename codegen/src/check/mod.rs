@@ -23,6 +23,8 @@ mod shapes;
 mod views;
 pub mod walk;
 
+pub use names::HAS_BLANK;
+
 use std::sync::Arc;
 
 use fulgurite_core::lower::Rows;

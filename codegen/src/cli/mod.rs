@@ -10,6 +10,7 @@
 //! | 2 | wrong use: files, options |
 //! | 101 | a bug of ours |
 
+mod blanks;
 mod check;
 mod explain;
 mod fault;

@@ -12,6 +12,12 @@ pub const PATH: &str = "docs/ops.schema.json";
 /// The line by which a database at the root of the repository names its schema to editors.
 pub const MODELINE: &str = "# yaml-language-server: $schema=docs/ops.schema.json";
 
+/// The head of a database that `cargo ops new` starts, with its schema beside it.
+pub const STARTED: &str = "\
+# yaml-language-server: $schema=ops.schema.json
+# Operators, one row each: docs/adding-an-operator.md of fulgurite. Check them with `cargo ops check`.
+";
+
 /// The schema, as it stands in its file.
 pub fn text() -> String {
     format!("{:#}\n", schema())
