@@ -192,38 +192,40 @@ impl Nest {
 
 impl SExpr {
     fn renumbered(&self, to: &[usize]) -> SExpr {
-        let at = |i: &usize| to.get(*i).copied().unwrap_or(*i);
-        let all = |es: &[SExpr]| es.iter().map(|e| e.renumbered(to)).collect::<Vec<_>>();
+        self.renamed(&|tensor| to.get(tensor).copied().unwrap_or(tensor), &|var| var)
+    }
+
+    /// The same with other tensors and index variables.
+    pub fn renamed(&self, tensor: &dyn Fn(usize) -> usize, var: &dyn Fn(VarId) -> VarId) -> SExpr {
+        let one = |e: &SExpr| e.renamed(tensor, var);
+        let all = |es: &[SExpr]| es.iter().map(one).collect::<Vec<_>>();
         let op = match self.op() {
             SOp::Const(s) => SOp::Const(*s),
             SOp::Num(k) => SOp::Num(*k),
-            SOp::Var(v) => SOp::Var(*v),
-            SOp::Elem(t) => SOp::Elem(at(t)),
-            SOp::Load { tensor, idx, outside } => SOp::Load {
-                tensor: at(tensor),
+            SOp::Var(v) => SOp::Var(var(*v)),
+            SOp::Elem(t) => SOp::Elem(tensor(*t)),
+            SOp::Load { tensor: t, idx, outside } => SOp::Load {
+                tensor: tensor(*t),
                 idx: all(idx),
                 outside: match outside {
-                    SOutside::Value(v) => SOutside::Value(v.renumbered(to)),
+                    SOutside::Value(v) => SOutside::Value(one(v)),
                     other => other.clone(),
                 },
             },
             SOp::Call(b, args) => SOp::Call(*b, all(args)),
-            SOp::Cast(a) => SOp::Cast(a.renumbered(to)),
-            SOp::Select(c, a, b) => SOp::Select(c.renumbered(to), a.renumbered(to), b.renumbered(to)),
+            SOp::Cast(a) => SOp::Cast(one(a)),
+            SOp::Select(c, a, b) => SOp::Select(one(c), one(a), one(b)),
             SOp::Reduce { red, vars, filter, body, otherwise } => SOp::Reduce {
                 red: *red,
-                vars: vars
-                    .iter()
-                    .map(|r| SRange { var: r.var, lo: r.lo.renumbered(to), hi: r.hi.renumbered(to) })
-                    .collect(),
-                filter: filter.as_ref().map(|f| f.renumbered(to)),
-                body: body.renumbered(to),
-                otherwise: otherwise.as_ref().map(|o| o.renumbered(to)),
+                vars: vars.iter().map(|r| SRange { var: var(r.var), lo: one(&r.lo), hi: one(&r.hi) }).collect(),
+                filter: filter.as_ref().map(one),
+                body: one(body),
+                otherwise: otherwise.as_ref().map(one),
             },
             SOp::Uniform { key, position, draw } => {
-                SOp::Uniform { key: at(key), position: position.renumbered(to), draw: *draw }
+                SOp::Uniform { key: tensor(*key), position: one(position), draw: *draw }
             }
-            SOp::Detach(a) => SOp::Detach(a.renumbered(to)),
+            SOp::Detach(a) => SOp::Detach(one(a)),
         };
         SExpr::new(op, self.ty())
     }

@@ -68,9 +68,8 @@ impl Symbol {
     }
 
     /// The gradient rule for an argument: the row's (written, or derived by codegen), or one derived now, which rows
-    /// beyond first order need. A composite has none then: its body is differentiated. A pointwise row has one only if
-    /// that is spelled with existing rows; otherwise its expression is differentiated, so that second derivatives need
-    /// no kernels of their own.
+    /// beyond first order need. A composite has none then: its body is differentiated. Everything else is differentiated
+    /// whole: line by line, what a branch that is not taken makes infinite would be multiplied by 0.
     pub fn vjp_rule(&self, arg: Name) -> Option<&Rule> {
         self.rules.get_or_init(|| self.make_rules()).iter().find(|r| r.arg == arg)
     }
@@ -90,9 +89,6 @@ impl Symbol {
             {
                 rules.push(Rule { arg, block: mentions::zero(), zero: true, mentions: Vec::new() });
             }
-        }
-        if row.is_pointwise() && !derived.rows.is_empty() {
-            return rules;
         }
         for (arg, block) in derived.rules {
             if lacks(&rules, arg) {

@@ -20,7 +20,7 @@ use crate::rows::TestRow;
 use choices::Choice;
 use fulgurite_core::lang::ast::*;
 use fulgurite_core::row::Row;
-use fulgurite_core::sig::{self, ArgTy, Env, Solved};
+use fulgurite_core::sig::{self, ArgTy, Env, Item, Solved};
 use fulgurite_core::{DType, DTypeSet, Name, Scalar, TensorTy, Value};
 use std::fmt;
 use std::sync::Arc;
@@ -203,7 +203,11 @@ impl Attempt<'_> {
             let dtype = self.dtype(&param.ty, joined);
             return Some(Value::Tensor(Slot::Tensor(TensorTy { dtype, shape })));
         }
-        let items = if self.odd && self.rng.one_in(3) { 0 } else { 1 + self.rng.below(3) };
+        let items = match self.env.item(param.name.name) {
+            Some(Item::Tensors(_, labelled)) => *labelled,
+            _ if self.odd && self.rng.one_in(3) => 0,
+            _ => 1 + self.rng.below(3),
+        };
         let mut list = Vec::new();
         for item in 0..items {
             let shape = self.shape(param, Some(item), narrow)?;

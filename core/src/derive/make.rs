@@ -180,3 +180,17 @@ pub fn complement(a: &Axes) -> Axes {
 pub fn complementary(a: &Axes, b: &Axes) -> bool {
     *a == complement(b)
 }
+
+/// Axes in which the name `from` is `to`.
+pub fn rename_axes(a: &Axes, from: Name, to: Name) -> Axes {
+    let ident = |id: &Ident| if id.name == from { Ident { name: to, span: id.span } } else { *id };
+    let kind = match &a.kind {
+        AxesKind::Name(n) => AxesKind::Name(ident(n)),
+        AxesKind::Before(n) => AxesKind::Before(ident(n)),
+        AxesKind::From(n) => AxesKind::From(ident(n)),
+        AxesKind::Names(ns) => AxesKind::Names(ns.iter().map(ident).collect()),
+        AxesKind::Fn(f, ns) => AxesKind::Fn(*f, ns.iter().map(ident).collect()),
+        AxesKind::Not(inner) => AxesKind::Not(Box::new(rename_axes(inner, from, to))),
+    };
+    Axes { kind, ..a.clone() }
+}

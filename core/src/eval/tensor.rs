@@ -89,6 +89,7 @@ fn from_item<V>(item: &Item) -> Option<Value<V>> {
         Item::DType(d) => Value::DType(*d),
         Item::Word(w) => Value::Word(*w),
         Item::Str(s) => Value::Str(s.clone()),
+        Item::Labels(l) => Value::Str(l.text.clone()),
         Item::Tensor(_) | Item::Tensors(..) | Item::Runtime(..) => return None,
     })
 }

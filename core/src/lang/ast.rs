@@ -295,6 +295,16 @@ pub enum OptType {
     },
 }
 
+impl OptType {
+    /// The size or list of sizes that an option of this type binds.
+    pub fn binds(&self) -> Option<Name> {
+        match self {
+            OptType::Size(n) | OptType::Shape { list: n, .. } | OptType::Labels(n) => Some(*n),
+            _ => None,
+        }
+    }
+}
+
 // ---------------------------------------------------------------- expressions
 
 /// Statements, then a value.

@@ -166,6 +166,14 @@ impl Parser {
 
     // ------------------------------------------------------------ names
 
+    /// An option that names an axis, or the number of one.
+    pub(super) fn axis(&mut self, what: &str) -> Parsed<Ident> {
+        let span = self.span();
+        let Tok::Int(number) = *self.peek() else { return self.ident(what) };
+        self.bump();
+        Ok(Ident { name: Name::new(&number.to_string()), span })
+    }
+
     /// A name without dots that is no keyword.
     pub(super) fn ident(&mut self, what: &str) -> Parsed<Ident> {
         let span = self.span();

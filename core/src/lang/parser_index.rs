@@ -178,7 +178,7 @@ impl Parser {
                 }
                 let name = p.ident(WHAT)?;
                 p.open("(")?;
-                AxesKind::Fn(name, p.items(")", |p| p.ident(WHAT))?)
+                AxesKind::Fn(name, p.items(")", |p| p.axis(WHAT))?)
             } else {
                 let name = p.ident(WHAT)?;
                 if p.eat("..") { AxesKind::From(name) } else { AxesKind::Name(name) }

@@ -183,6 +183,6 @@ impl Parser {
 
     /// `@dim`
     fn at_option(&mut self) -> Parsed<Option<Ident>> {
-        if self.eat("@") { Ok(Some(self.ident("the option that names this axis")?)) } else { Ok(None) }
+        if self.eat("@") { Ok(Some(self.axis("the option that names this axis")?)) } else { Ok(None) }
     }
 }

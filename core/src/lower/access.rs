@@ -88,7 +88,7 @@ impl Lowering<'_> {
 
     /// Indices for axes that the type keeps as 1, or that a rank-0 argument only imagines.
     fn fit(&self, param: Name, item: usize, idx: Vec<SExpr>, rank: usize) -> Res<Vec<SExpr>> {
-        if rank == 0 && self.env.scalar_axis.contains(&param) {
+        if rank == 0 && self.env.scalar_axis.contains(&(param, item)) {
             return Ok(Vec::new());
         }
         let pattern = self.row.sig.params.iter().find(|p| p.name.name == param).and_then(|p| p.ty.dims.as_ref());
@@ -269,6 +269,7 @@ impl Lowering<'_> {
     pub(super) fn sizes_of(&self, list: Name) -> Res<Vec<Dim>> {
         match self.env.size(list) {
             Some(Size::List(l)) => Ok(l.to_vec()),
+            Some(Size::Each(l)) => Ok(l.clone()),
             Some(Size::One(d)) => Ok(vec![*d]),
             _ => Err(fault(self.row, format!("`{list}` is no list"))),
         }

@@ -10,6 +10,7 @@ mod expr;
 mod reduce;
 pub mod variant;
 
+use crate::builtins::Builtin;
 use crate::dtype::DType;
 use crate::lang::ast::*;
 use crate::nest::*;
@@ -128,7 +129,7 @@ impl Lowering<'_> {
                 self.indices.clear();
                 self.lets.clear();
                 let at = At { axis: None, item };
-                let axes = self.out_axes(out, &t.shape, at)?;
+                let (axes, diagonal) = self.out_axes(out, &t.shape, at)?;
                 if let Some(i) = item {
                     self.lets.push((Name::new("i"), L::One(Typed { e: SExpr::int(i as i64), elem: false })));
                 }
@@ -139,7 +140,12 @@ impl Lowering<'_> {
                     one => one,
                 };
                 let L::One(v) = value else { return Err(fault(row, "a result is no scalar")) };
-                outs.push(NestOut { axes, shape: t.shape.to_vec(), dtype: t.dtype, expr: v.e });
+                let expr = diagonal.into_iter().fold(v.e, |e, (a, b)| {
+                    let index = |v| SExpr::new(SOp::Var(v), DType::I64);
+                    let zero = build::cast(SExpr::int(0), e.ty());
+                    build::select(build::compare(Builtin::Eq, index(a), index(b)), e, zero)
+                });
+                outs.push(NestOut { axes, shape: t.shape.to_vec(), dtype: t.dtype, expr });
             }
         }
         let ranks = self.env.slots.iter().map(|t| t.as_ref().map_or(1, |t| t.rank())).collect();
@@ -154,11 +160,12 @@ impl Lowering<'_> {
         (id, Typed { e, elem: false })
     }
 
-    /// Variables along the axes of a result, and the indices that they bind.
-    fn out_axes(&mut self, out: &Out, shape: &[Dim], at: At) -> Res<Vec<Option<VarId>>> {
+    /// Variables along the axes of a result, and the indices that they bind. A type that names an axis of a list twice
+    /// is that of a diagonal: also the variables that must agree, for the result is 0 elsewhere.
+    fn out_axes(&mut self, out: &Out, shape: &[Dim], at: At) -> Res<(Vec<Option<VarId>>, Vec<(VarId, VarId)>)> {
         let Some(dims) = &out.ty.dims else {
             if self.pointwise {
-                return Ok(shape.iter().map(|_| None).collect());
+                return Ok((shape.iter().map(|_| None).collect(), Vec::new()));
             }
             return Err(fault(self.row, "a result without brackets needs pointwise arguments"));
         };
@@ -171,16 +178,21 @@ impl Lowering<'_> {
             axes.clear();
         }
         let mut ids = Vec::new();
-        for axis in &axes {
+        let mut diagonal = Vec::new();
+        for (n, axis) in axes.iter().enumerate() {
             if axis.index == Index::Unit {
                 ids.push(None);
                 continue;
             }
             let (id, v) = self.var(axis.size);
-            self.bind_axis(&axis.index, axis.size, v.e);
             ids.push(Some(id));
+            if let Some(first) = axes[..n].iter().position(|a| matches!(a.index, Index::Item(..)) && a == axis) {
+                diagonal.extend(ids[first].map(|twin| (twin, id)));
+                continue;
+            }
+            self.bind_axis(&axis.index, axis.size, v.e);
         }
-        Ok(ids)
+        Ok((ids, diagonal))
     }
 
     fn bind_axis(&mut self, index: &Index, _size: Dim, e: SExpr) {

@@ -37,9 +37,27 @@ impl Lowering<'_> {
             None => None,
         };
         let body = self.scalar(&r.body, at)?;
+        let never = filter.as_ref().and_then(SExpr::as_const).is_some_and(|c| !c.as_bool());
+        if never && r.red == Red::Sum && r.otherwise.is_none() {
+            self.indices.truncate(depth);
+            return Ok(L::One(Typed { e: cast(SExpr::int(0), body.e.ty()), elem: body.elem }));
+        }
         let otherwise = r.otherwise.as_ref().map(|e| self.scalar(e, at)).transpose()?;
         self.indices.truncate(depth);
-        let (mut body, mut elem) = (body, false);
+        let (mut body, mut elem, mut filter) = (body, false, filter);
+        if r.red == Red::Sum && otherwise.is_none() {
+            while let Some(Pinned { at, var, is, rest }) = filter.as_ref().and_then(|f| self.pinned(f, &ranges)) {
+                ranges.remove(at);
+                let put = |e: &SExpr| e.renamed(&|tensor| tensor, &|v| if v == var { is } else { v });
+                (body.e, filter) = (put(&body.e), rest.as_ref().map(put));
+                for range in &mut ranges {
+                    (range.lo, range.hi) = (put(&range.lo), put(&range.hi));
+                }
+            }
+            if ranges.is_empty() && filter.is_none() && body.e.ty() != DType::Bool {
+                return Ok(L::One(body));
+            }
+        }
         let otherwise = match otherwise {
             Some(o) => {
                 let (ty, _) = self.join(&body, &o);
@@ -93,9 +111,12 @@ impl Lowering<'_> {
         let mut items = Vec::new();
         for i in 0..count.unwrap_or(0) {
             self.lets.push((name, L::One(Typed { e: SExpr::int(i as i64), elem: false })));
-            let v = self.scalar(&r.body, At { item: Some(i), ..at });
+            // axes that an item chooses ask for it by name; the position in a list of results is `i` too
+            self.env.items.insert(0, (name, Item::Int(Dim::from(i))));
+            let v = self.item(r, At { item: if name == "i" { Some(i) } else { at.item }, ..at });
+            self.env.items.remove(0);
             self.lets.pop();
-            items.push(v?);
+            items.extend(v?);
         }
         if r.red != Red::Only {
             return self.combine(r.red, items);
@@ -126,6 +147,55 @@ impl Lowering<'_> {
             });
         }
         value.ok_or_else(|| fault(self.row, "`only` over no items"))
+    }
+
+    /// A variable that a condition `var == is` of the filter leaves no choice, for both run over the same range.
+    fn pinned(&self, filter: &SExpr, ranges: &[SRange]) -> Option<Pinned> {
+        match filter.op() {
+            SOp::Call(Builtin::And, sides) => {
+                let [a, b] = &sides[..] else { return None };
+                let (found, other) = match self.pinned(a, ranges) {
+                    Some(found) => (found, b),
+                    None => (self.pinned(b, ranges)?, a),
+                };
+                let rest = match found.rest {
+                    Some(rest) => logic(true, rest, other.clone()),
+                    None => other.clone(),
+                };
+                Some(Pinned { rest: Some(rest), ..found })
+            }
+            SOp::Call(Builtin::Eq, sides) => {
+                let [a, b] = &sides[..] else { return None };
+                let (SOp::Var(a), SOp::Var(b)) = (a.op(), b.op()) else { return None };
+                let extent = |v: VarId| self.vars.get(v).map(|d| d.value());
+                let whole = |r: &SRange| r.lo.as_int() == Some(0) && r.hi.as_int() == extent(r.var);
+                let place = |v: VarId| ranges.iter().position(|r| r.var == v && whole(r));
+                let free = |v: VarId| ranges.iter().all(|r| r.var != v);
+                if a == b || extent(*a) != extent(*b) {
+                    return None;
+                }
+                let (at, var, is) = match (place(*a), place(*b)) {
+                    (Some(at), _) if free(*b) => (at, *a, *b),
+                    (_, Some(at)) if free(*a) => (at, *b, *a),
+                    _ => return None,
+                };
+                Some(Pinned { at, var, is, rest: None })
+            }
+            _ => None,
+        }
+    }
+
+    /// The body at one item, unless the filter leaves it out.
+    fn item(&mut self, r: &Reduce, at: At) -> Res<Option<Typed>> {
+        if let Some(filter) = &r.filter {
+            let c = self.condition(filter, at)?.e;
+            match c.as_const() {
+                Some(c) if !c.as_bool() => return Ok(None),
+                Some(_) => {}
+                None => return Err(fault(self.row, "which items take part must follow from their positions")),
+            }
+        }
+        self.scalar(&r.body, at).map(Some)
     }
 
     /// Whether an index provably lies in `0..n`.
@@ -194,6 +264,7 @@ impl Lowering<'_> {
         if bind.list {
             let n = match (&bind.range, self.env.size(size)) {
                 (_, Some(Size::List(l))) => l.len(),
+                (_, Some(Size::Each(l))) => l.len(),
                 (Some((lo, hi)), _) => self.zip_rank(lo, at)?.max(self.zip_rank(hi, at)?),
                 _ => return Err(fault(self.row, format!("`..{name}` has no sizes"))),
             };
@@ -201,6 +272,7 @@ impl Lowering<'_> {
             for axis in 0..n {
                 let extent = match self.env.size(size) {
                     Some(Size::List(l)) => l.get(axis).copied(),
+                    Some(Size::Each(l)) => l.get(axis).copied(),
                     _ => None,
                 };
                 let (lo, hi, top) = range(self, Some(axis), extent)?;
@@ -236,4 +308,15 @@ fn bounds(e: &SExpr, vars: &[Dim]) -> Option<(i64, i64)> {
         SOp::Call(b, xs) if xs.len() == 2 => range_of(*b, bounds(&xs[0], vars)?, bounds(&xs[1], vars)?),
         _ => None,
     }
+}
+
+/// A variable of a sum that can have one value only.
+struct Pinned {
+    /// Its place among the ranges.
+    at: usize,
+    var: VarId,
+    /// The variable that it is equal to.
+    is: VarId,
+    /// The other conditions.
+    rest: Option<SExpr>,
 }

@@ -48,6 +48,7 @@ pub fn variant(row: &Row, env: &Env) -> String {
             Some(Item::Word(w)) => put(name, w),
             Some(Item::DType(d)) => put(name, d),
             Some(Item::Str(s)) => put(name, s),
+            Some(Item::Labels(l)) => put(name, &l.text),
             _ => {}
         }
     }

@@ -1,5 +1,6 @@
 //! What a solved signature binds.
 
+use super::labels::Labels;
 use crate::{DType, Dim, Name, Scalar};
 use smallvec::SmallVec;
 
@@ -39,6 +40,8 @@ pub enum Item {
     Word(Name),
     /// A text.
     Str(String),
+    /// A text of labels.
+    Labels(Box<Labels>),
 }
 
 /// Names bound by a solved signature.
@@ -56,8 +59,8 @@ pub struct Env {
     pub slots: Vec<Option<crate::TensorTy>>,
     /// Argument (and item), broadcast list, and the sizes that this argument has of it (right-aligned).
     pub broadcast: Vec<Broadcast>,
-    /// Arguments of rank 0 whose axis `N@dim` of size 1 was imagined.
-    pub scalar_axis: Vec<Name>,
+    /// Arguments (and items of list arguments) of rank 0 whose axis `N@dim` of size 1 was imagined.
+    pub scalar_axis: Vec<(Name, usize)>,
 }
 
 /// The part of an argument's shape that broadcasts.
@@ -92,6 +95,15 @@ impl Env {
             Some(entry) => entry.1 = size,
             None => self.sizes.push((name, size)),
         }
+    }
+    /// The shapes of the items of the first list of tensors.
+    pub fn items_of_list(&self) -> Option<Vec<&[Dim]>> {
+        let (slot, n) = self.items.iter().find_map(|(_, i)| match i {
+            Item::Tensors(slot, n) => Some((*slot, *n)),
+            _ => None,
+        })?;
+        let types = self.slots.get(slot..slot + n)?;
+        types.iter().map(|t| t.as_ref().map(|t| t.shape.as_slice())).collect()
     }
     /// The type of the tensor argument called `name`.
     pub fn tensor(&self, name: Name) -> Option<&crate::TensorTy> {

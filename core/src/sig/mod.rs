@@ -5,6 +5,7 @@
 
 mod arrange;
 mod env;
+pub mod labels;
 mod options;
 mod results;
 pub mod shapes;

@@ -2,12 +2,16 @@
 
 use super::Refusal;
 use super::env::{Env, Item, Size};
+use super::labels::Labels;
 use super::shapes::wrap_axis;
 use super::statics::{self, At, Dims, Stop, Val};
 use super::types::ArgTy;
 use crate::lang::ast::*;
 use crate::{Dim, Name, Scalar, Value};
 use smallvec::SmallVec;
+
+/// Axes of a tensor of which some are chosen: PyTorch keeps such a choice in 64 bits, and refuses more.
+const MOST_AXES: usize = 64;
 
 /// What one option may look at besides the environment.
 pub struct Options<'a, V> {
@@ -78,11 +82,16 @@ impl<V> Options<'_, V> {
                 Val::Bool(b) => b,
                 _ => return Err(self.wrong(name, "must be true or false").into()),
             })),
-            OptType::Str | OptType::Labels(_) => match val {
-                Val::Str(s) => Item::Str(s),
-                Val::Word(w) => Item::Str(w.as_str().to_owned()),
-                _ => return Err(self.wrong(name, "must be a text").into()),
-            },
+            OptType::Str => Item::Str(self.text(name, val)?),
+            OptType::Labels(list) => {
+                let text = self.text(name, val)?;
+                let shapes = env.items_of_list().ok_or(Stop::NotStatic)?;
+                let labels = Labels::read(&text, &shapes).map_err(|why| {
+                    Refusal::new("E704", format!("`{}`: `{name}` is \"{text}\", which {why}", self.op)).arg(name)
+                })?;
+                env.bind_size(*list, Size::List(labels.sizes.clone()));
+                Item::Labels(Box::new(labels))
+            }
             OptType::Dtype(_) => match val {
                 Val::DType(d) => Item::DType(d),
                 _ => return Err(self.wrong(name, "must be a dtype").into()),
@@ -139,6 +148,13 @@ impl<V> Options<'_, V> {
                 } else {
                     self.axes(name, &given, rank)?
                 };
+                if rank > MOST_AXES && !axes.is_empty() && axes.len() < rank {
+                    let message = format!(
+                        "`{}`: `{name}` chooses among {rank} axes, which works for at most {MOST_AXES}",
+                        self.op
+                    );
+                    return Err(Refusal::new("E704", message).arg(name).into());
+                }
                 if let Some(most) = most
                     && axes.len() as i64 > *most
                     && axes.len() != rank
@@ -239,6 +255,14 @@ impl<V> Options<'_, V> {
                 Item::Ints(given)
             }
         })
+    }
+
+    fn text(&self, name: Name, val: Val) -> Result<String, Stop> {
+        match val {
+            Val::Str(s) => Ok(s),
+            Val::Word(w) => Ok(w.as_str().to_owned()),
+            _ => Err(self.wrong(name, "must be a text").into()),
+        }
     }
 
     fn one(&self, env: &Env, size: Name) -> Result<Dim, Stop> {

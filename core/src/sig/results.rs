@@ -37,7 +37,7 @@ fn one(row: &Row, env: &mut Env, out: &Out, result: DType) -> Result<OutTy, Stop
                 let axes = shapes::build(env, dims, At { axis: None, item })?;
                 let mut sizes: SmallVec<[Dim; 6]> = axes.iter().map(|a| a.size).collect();
                 // the imagined axis of a rank-0 argument is dropped again
-                if sizes.len() == 1 && imagined(row, env, dims) {
+                if sizes.len() == 1 && imagined(row, env, dims, item.unwrap_or(0)) {
                     if sizes[0].value() != 1 {
                         let message =
                             format!("`{}`: a tensor of rank 0 has no axis for a result of size {}", row.op, sizes[0]);
@@ -72,12 +72,16 @@ fn one(row: &Row, env: &mut Env, out: &Out, result: DType) -> Result<OutTy, Stop
 
 /// Whether the one axis of a result stands for one that arguments of rank 0 only imagine: an option names it there, and
 /// no argument of rank 1 has it.
-fn imagined(row: &Row, env: &Env, dims: &[DimPat]) -> bool {
+fn imagined(row: &Row, env: &Env, dims: &[DimPat], item: usize) -> bool {
     let named = dims.iter().find_map(|d| if let DimKind::One { size, .. } = &d.kind { Some(size) } else { None });
     let Some(size) = named else { return false };
-    let real = row.sig.params.iter().filter(|p| !env.scalar_axis.contains(&p.name.name)).any(|p| {
+    let has_it = |p: &Param| {
         let mut dims = p.ty.dims.iter().flatten();
         dims.any(|d| matches!(&d.kind, DimKind::One { size: s, at: Some(_), .. } if s == size))
+    };
+    let (scalars, real): (Vec<&Param>, Vec<&Param>) = row.sig.params.iter().partition(|p| {
+        let item = if p.ty.list.is_some() { item } else { 0 };
+        env.scalar_axis.contains(&(p.name.name, item))
     });
-    !env.scalar_axis.is_empty() && !real
+    !scalars.is_empty() && !real.into_iter().any(has_it)
 }

@@ -97,8 +97,9 @@ impl Matcher<'_> {
         let imagined = rank == 0 && pats.iter().any(|p| matches!(&p.kind, DimKind::One { at: Some(_), .. }));
         let ones = [Dim::from(1)];
         let shape = if imagined { &ones[..] } else { shape };
-        if imagined && !self.env.scalar_axis.contains(&param) {
-            self.env.scalar_axis.push(param);
+        let one = (param, at.item.unwrap_or(0));
+        if imagined && !self.env.scalar_axis.contains(&one) {
+            self.env.scalar_axis.push(one);
         }
         let counts = self.counts(param, &pats, shape, at)?;
         let mut axis = 0;
@@ -130,8 +131,9 @@ impl Matcher<'_> {
         match anchor {
             Some(i) => {
                 let DimKind::One { at: Some(opt), .. } = &pats[i].kind else { return Err(Mismatch::Ambiguous) };
-                let dim = match self.env.item(opt.name) {
-                    Some(super::Item::Int(d)) => *d,
+                let dim = match (self.env.item(opt.name), statics::axis_number(opt.name)) {
+                    (Some(super::Item::Int(d)), _) => *d,
+                    (None, Some(d)) => d,
                     _ => return Err(Mismatch::Ambiguous),
                 };
                 let at = wrap_axis(self.op, opt.name, dim, shape.len()).map_err(Mismatch::Refused)?;
@@ -195,8 +197,11 @@ impl Matcher<'_> {
                     return self.list(param, *n, sizes, at);
                 }
                 let d = sizes[0];
-                if let Some(id) = name {
-                    self.one(param, id.name, d, at)?;
+                match (name, at.item) {
+                    // each item has its own
+                    (Some(id), Some(item)) => self.each(id.name, item, d),
+                    (Some(id), None) => self.one(param, id.name, d, at)?,
+                    (None, _) => {}
                 }
                 self.size(param, size, d, at)
             }
@@ -237,7 +242,10 @@ impl Matcher<'_> {
                             },
                             _ => "?",
                         })
-                        .fold("~".to_owned(), |all, part| all + "+" + part),
+                        // the items of a list may choose different axes
+                        .fold(format!("~{}", at.item.map(|i| i.to_string()).unwrap_or_default()), |all, part| {
+                            all + "+" + part
+                        }),
                 );
                 if let Ok(full) = build(self.env, group, at) {
                     self.env.bind_size(name, Size::List(full.iter().map(|a| a.size).collect()));
@@ -287,15 +295,11 @@ impl Matcher<'_> {
             Node::Access(a) if matches!(a.places.as_slice(), [Place::One(_)]) && a.base.name.is_size() => {
                 // `N[i]` in a list argument: one size per item
                 let Some(item) = at.item else { return Err(Mismatch::Ambiguous) };
-                let mut each = match self.env.size(a.base.name) {
-                    Some(Size::Each(l)) => l.clone(),
-                    _ => Vec::new(),
-                };
-                if each.len() <= item {
-                    each.resize(item + 1, d);
+                if let Some(Size::List(l)) = self.env.size(a.base.name) {
+                    let want = l.get(item).copied().unwrap_or(d);
+                    return self.check(param, size, d, want);
                 }
-                each[item] = d;
-                self.env.bind_size(a.base.name, Size::Each(each));
+                self.each(a.base.name, item, d);
                 Ok(())
             }
             Node::Binary(BinOp::Mul, a, b) => {
@@ -322,6 +326,18 @@ impl Matcher<'_> {
                 self.check(param, size, d, want)
             }
         }
+    }
+
+    fn each(&mut self, size: Name, item: usize, d: Dim) {
+        let mut each = match self.env.size(size) {
+            Some(Size::Each(l)) => l.clone(),
+            _ => Vec::new(),
+        };
+        if each.len() <= item {
+            each.resize(item + 1, d);
+        }
+        each[item] = d;
+        self.env.bind_size(size, Size::Each(each));
     }
 
     fn check(&self, param: Name, size: &Expr, have: Dim, want: Dim) -> Result<(), Mismatch> {

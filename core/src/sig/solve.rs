@@ -10,7 +10,7 @@ use super::types::{ArgTy, Solved};
 use crate::dtype::DTypeSet;
 use crate::lang::ast::*;
 use crate::promote::{self, Kind, Operand};
-use crate::row::Row;
+use crate::row::{Require, Row};
 use crate::{DType, Dim, Name, Scalar, TensorTy, Value};
 use smallvec::SmallVec;
 
@@ -165,21 +165,30 @@ impl Call<'_> {
         }
         self.check_broadcast()?;
         let (joined, compute, result) = self.dtypes(given)?;
-        for r in &row.require {
+        let open = self.required(row.require.iter().collect())?;
+        let outs = results::types(row, &mut self.env, &row.sig.outs, result)?;
+        let aux = results::types(row, &mut self.env, &row.sig.aux, result)?;
+        // some speak of sizes that results name
+        self.required(open)?;
+        Ok(Solved { env: self.env, joined, compute, outs, aux })
+    }
+
+    /// Asks every requirement; gives those that need what is not known yet, or only when the call runs.
+    fn required<'a>(&self, all: Vec<&'a Require>) -> Result<Vec<&'a Require>, Stop> {
+        let mut open = Vec::new();
+        for r in all {
             match statics::eval(&self.env, &r.cond, At::default()) {
                 Ok(v) if v.bool()? => {}
                 Ok(_) => {
-                    return Err(Refusal::new("E705", format!("`{}`: {}", row.op, r.message))
+                    return Err(Refusal::new("E705", format!("`{}`: {}", self.row.op, r.message))
                         .help(format!("required: {}", r.cond))
                         .into());
                 }
-                Err(Stop::NotStatic) => {}
+                Err(Stop::NotStatic) => open.push(r),
                 Err(refused) => return Err(refused),
             }
         }
-        let outs = results::types(row, &mut self.env, &row.sig.outs, result)?;
-        let aux = results::types(row, &mut self.env, &row.sig.aux, result)?;
-        Ok(Solved { env: self.env, joined, compute, outs, aux })
+        Ok(open)
     }
 
     /// The rank of the tensor whose axis a plain `Dim` option names.

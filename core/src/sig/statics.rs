@@ -81,6 +81,11 @@ pub fn block(env: &Env, b: &Block, at: At) -> Static<Val> {
     eval(&env, &b.value, at)
 }
 
+/// The axis that a signature names by its number: `N@0`, `swap(0, 1)`.
+pub fn axis_number(name: Name) -> Option<Dim> {
+    name.as_str().parse().ok().map(|n: i64| Dim::from(n))
+}
+
 fn lookup(env: &Env, name: Name, at: At) -> Static<Val> {
     if let Some(item) = env.item(name) {
         return match item {
@@ -94,6 +99,7 @@ fn lookup(env: &Env, name: Name, at: At) -> Static<Val> {
             Item::DType(d) => Ok(Val::DType(*d)),
             Item::Word(w) => Ok(Val::Word(*w)),
             Item::Str(s) => Ok(Val::Str(s.clone())),
+            Item::Labels(l) => Ok(Val::Str(l.text.clone())),
             Item::Tensor(_) | Item::Tensors(..) | Item::Runtime(..) => Err(Stop::NotStatic),
         };
     }
@@ -108,7 +114,7 @@ fn lookup(env: &Env, name: Name, at: At) -> Static<Val> {
     }
     match (name.as_str(), at.item) {
         ("i", Some(i)) => Ok(Val::Int(Dim::from(i))),
-        _ => Err(Stop::NotStatic),
+        _ => axis_number(name).map(Val::Int).ok_or(Stop::NotStatic),
     }
 }
 
@@ -296,7 +302,7 @@ fn call(env: &Env, f: Name, args: &[Arg], at: At) -> Static<Val> {
             Ok(Val::Int(axes.iter().filter_map(|a| t.shape.get(a.len())).fold(Dim::from(1), |p, &d| p * d)))
         }
         "size" => Ok(Val::Int(eval(env, arg(0)?, at)?.list()?.iter().fold(Dim::from(1), |p, &d| p * d))),
-        "len" => match env.item(name(0)?) {
+        "len" => match name(0).ok().and_then(|n| env.item(n)) {
             Some(Item::Tensors(_, n)) => Ok(Val::Int(Dim::from(*n))),
             _ => Ok(Val::Int(Dim::from(eval(env, arg(0)?, At { axis: None, item: None })?.list()?.len()))),
         },
@@ -346,6 +352,16 @@ fn call(env: &Env, f: Name, args: &[Arg], at: At) -> Static<Val> {
             let first = gone.first().filter(|_| together).map_or(0, |d| d.len());
             let side = if f == "ahead" { 0..first } else { first..rank };
             Ok(Val::List(side.map(Dim::from).filter(|axis| !gone.contains(axis)).collect()))
+        }
+        "ins" | "outs" => {
+            let n = name(0)?;
+            let Some(Item::Labels(labels)) = env.item(n) else { return Err(Stop::NotStatic) };
+            if f == "outs" {
+                return Ok(Val::List(labels.outs.clone()));
+            }
+            let i = eval(env, arg(1)?, at)?.int()?;
+            let axes = labels.ins.get(i.len()).ok_or_else(|| bad(format!("`{n}` labels no operand {i}")))?;
+            Ok(Val::List(axes.clone()))
         }
         "ceil_div" => {
             let (a, b) = (eval(env, arg(0)?, at)?, eval(env, arg(1)?, at)?);

@@ -117,14 +117,13 @@ impl Forward {
     fn tangents_of(&mut self, line: &Rc<BoundSymbol>, active: &[usize]) -> Result<(), Error> {
         let row = line.symbol.row();
         let has_jvp = |i: &usize| row.jvp.iter().any(|(name, _)| *name == row.sig.params[*i].name.name);
-        if active.iter().all(has_jvp) {
-            return self.by_rules(line, active);
-        }
+        let (ruled, rest): (Vec<usize>, Vec<usize>) = active.iter().partition(|i| has_jvp(i));
         let has_vjp = |i: &usize| line.symbol.vjp_rule(row.sig.params[*i].name.name).is_some();
-        if row.is_pointwise() {
-            return if active.iter().all(has_vjp) { self.pointwise(line, active) } else { self.unfold(line, active) };
+        if rest.is_empty() || row.is_pointwise() && rest.iter().all(has_vjp) {
+            self.by_rules(line, &ruled)?;
+            return self.pointwise(line, &rest);
         }
-        self.transpose(line, active)
+        if row.is_pointwise() { self.unfold(line, active) } else { self.transpose(line, active) }
     }
 
     /// By the row's `jvp` rules: one value per result and argument.

@@ -2,6 +2,7 @@
 
 use super::{Attempt, Slot};
 use fulgurite_core::lang::ast::*;
+use fulgurite_core::sig::labels::Labels;
 use fulgurite_core::sig::{Item, Size, shapes, statics::At};
 use fulgurite_core::{DType, Dim, Name, Scalar, Value};
 
@@ -32,7 +33,8 @@ impl Attempt<'_> {
                 Value::Word(word)
             }
             // no row has a text so far, and what texts a row takes is not in its signature
-            OptType::Str | OptType::Labels(_) => return None,
+            OptType::Str => return None,
+            OptType::Labels(list) => self.labels(name, *list),
             OptType::Dtype(_) => Value::DType(match self.wish.dtype {
                 Some(d) if self.rng.one_in(2) => d,
                 _ => *self.rng.pick(&DType::STORED),
@@ -111,6 +113,32 @@ impl Attempt<'_> {
     /// Axis `axis` of `n`, counted from the front or from the back.
     fn sign(&mut self, axis: usize, n: usize) -> i64 {
         if self.rng.one_in(2) { axis as i64 } else { axis as i64 - n as i64 }
+    }
+
+    /// Labels for one to three operands: axes at random, now and then one twice; the first has what no other has.
+    fn labels(&mut self, name: Name, list: Name) -> Value<Slot> {
+        let sizes: Vec<Dim> = self.sizes_of(list).into_iter().map(Dim::from).collect();
+        let (n, operands) = (sizes.len(), 1 + self.rng.below(3));
+        let mut ins: Vec<Vec<usize>> = Vec::new();
+        for _ in 0..operands {
+            let mut axes: Vec<usize> = (0..n).filter(|_| self.rng.one_in(2)).collect();
+            if n > 0 && self.rng.one_in(4) {
+                axes.push(self.rng.below(n));
+            }
+            self.rng.shuffle(&mut axes);
+            ins.push(axes);
+        }
+        let missing = (0..n).filter(|a| ins.iter().all(|axes| !axes.contains(a))).collect::<Vec<_>>();
+        ins[0].extend(missing);
+        let mut outs: Vec<usize> = (0..n).filter(|_| !self.rng.one_in(3)).collect();
+        self.rng.shuffle(&mut outs);
+        let labels = Labels::of(&ins, &outs, &sizes);
+        let text = Value::Str(labels.text.clone());
+        self.env.items.push((name, Item::Labels(Box::new(labels))));
+        for param in self.row.sig.params.iter().filter(|p| p.ty.list.is_some()) {
+            self.env.items.push((param.name.name, Item::Tensors(0, operands)));
+        }
+        text
     }
 
     fn axes(&mut self, name: Name, order: Vec<usize>, rank: usize) -> Value<Slot> {

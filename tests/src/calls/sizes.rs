@@ -34,7 +34,7 @@ impl Attempt<'_> {
             match &opt.ty {
                 OptType::Size(n) => add(*n, Kind::One),
                 // a shape that is inferred follows the list that it is inferred from
-                OptType::Shape { list, infer: None, .. } => add(*list, Kind::List),
+                OptType::Shape { list, infer: None, .. } | OptType::Labels(list) => add(*list, Kind::List),
                 _ => {}
             }
         }

@@ -105,8 +105,9 @@ pub fn family(row: &Row, dtype: DType) -> Family {
     let shapes = sizes::configurations(&free, &broadcasting);
     let mut family = Family::default();
     let total = statics.len() * shapes.len();
-    // where all of it is too much, each static choice meets every k-th shape, starting elsewhere each time
-    let step = total.div_ceil(MOST);
+    // where all of it is too much, each static choice meets every k-th shape, starting elsewhere each time; an even k
+    // would let choices between two and ranks that alternate never meet
+    let step = if total > MOST { total.div_ceil(MOST) | 1 } else { 1 };
     // shapes that never fit (two lists of one length with different ranks) are soon given up
     let mut patience = vec![ATTEMPTS; shapes.len()];
     for (c, (params, opts)) in statics.iter().enumerate() {

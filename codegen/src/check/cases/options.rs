@@ -2,6 +2,7 @@
 
 use fulgurite_core::lang::{DimKind, Opt, OptType};
 use fulgurite_core::row::Row;
+use fulgurite_core::sig::labels::Labels;
 use fulgurite_core::sig::statics::{self, At};
 use fulgurite_core::sig::{ArgTy, Env, Item, Size};
 use fulgurite_core::{DType, Dim, Name, Scalar, Value};
@@ -74,6 +75,9 @@ fn item(opt: &Opt, value: &Value<ArgTy>, env: &Env) -> Option<Item> {
             let all = axes.is_empty();
             Item::Ints(if all { (0..n).map(Dim::from).collect() } else { axes.iter().map(|d| wrap(d, n)).collect() })
         }
+        (OptType::Labels(list), Value::Str(text)) => {
+            Item::Labels(Box::new(labels(env, *list)?.into_iter().find(|l| l.text == *text)?))
+        }
         (_, Value::Num(Scalar::Int(i))) => Item::Int(Dim::from(*i)),
         (_, Value::Num(s)) => Item::Num(*s),
         (_, Value::List(_)) => Item::Ints(value.as_dims()?.into()),
@@ -113,7 +117,8 @@ fn candidates(row: &Row, env: &Env, opt: &Opt) -> Option<Vec<Value<ArgTy>>> {
         OptType::F64 => vec![float(0.5), float(1.0), float(2.0), float(0.0)],
         OptType::I64 => vec![int(1), int(0), int(2), int(-1), int(3)],
         OptType::Bool => vec![Value::Num(Scalar::Bool(false)), Value::Num(Scalar::Bool(true))],
-        OptType::Str | OptType::Labels(_) => vec![Value::Str(String::new())],
+        OptType::Str => vec![Value::Str(String::new())],
+        OptType::Labels(list) => labels(env, *list)?.into_iter().map(|l| Value::Str(l.text)).collect(),
         OptType::Dtype(_) => [DType::F32, DType::F64, DType::I64].into_iter().map(Value::DType).collect(),
         OptType::Enum(words) => words.iter().map(|word| Value::Word(*word)).collect(),
         OptType::Dim(None) => anchored(row, env, opt.name.name)?,
@@ -179,6 +184,23 @@ fn candidates(row: &Row, env: &Env, opt: &Opt) -> Option<Vec<Value<ArgTy>>> {
             given
         }
     })
+}
+
+/// Labels for the operands that there are: the first has all axes, the others some.
+fn labels(env: &Env, list: Name) -> Option<Vec<Labels>> {
+    let Size::List(sizes) = env.size(list)? else { return None };
+    let operands = env.items.iter().find_map(|(_, i)| if let Item::Tensors(_, n) = i { Some(*n) } else { None })?;
+    let n = sizes.len();
+    let some = |i: usize| (0..n).filter(|a| (a + i) % 3 != 2).collect();
+    let turned: Vec<usize> = (0..n).rev().collect();
+    let make = |first: Vec<usize>, outs: &[usize]| {
+        let ins: Vec<Vec<usize>> = std::iter::once(first).chain((1..operands).map(some)).collect();
+        Labels::of(&ins, outs, sizes)
+    };
+    let every_second: Vec<usize> = (0..n).rev().step_by(2).collect();
+    // an axis twice
+    let diagonal = (0..n).chain((n > 0).then_some(0)).collect();
+    Some(vec![make((0..n).collect(), &every_second), make(turned.clone(), &turned), make(diagonal, &every_second)])
 }
 
 /// An axis that a shape pattern names, `N@dim`: the one that stands there, from both ends.

@@ -39,6 +39,8 @@ const INDEX_HELPERS: &[(&str, usize, usize)] = &[
     ("of", 1, 1),
     ("ahead", 2, 2),
     ("behind", 2, 2),
+    ("ins", 2, 2),
+    ("outs", 1, 1),
     ("min", 2, 2),
     ("max", 2, 2),
 ];

@@ -4,6 +4,7 @@ use fulgurite_core::Name;
 use fulgurite_core::lang::{
     Axes, AxesKind, DimKind, DimPat, Elem, Expr, Ident, ListLen, Node, OptType, Out, Sig, Type,
 };
+use fulgurite_core::sig::statics::axis_number;
 
 use super::Names;
 use crate::check::walk;
@@ -63,13 +64,9 @@ impl SigNames {
         }
         for opt in &sig.opts {
             match &opt.ty {
-                OptType::Size(name)
-                | OptType::Shape { list: name, .. }
-                | OptType::Ints { list: name, broadcast: true, .. } => {
-                    add(&mut self.given, *name);
-                }
+                OptType::Ints { list: name, broadcast: true, .. } => add(&mut self.given, *name),
                 OptType::Dtype(name) => add(&mut self.dtypes, *name),
-                _ => {}
+                ty => ty.binds().into_iter().for_each(|name| add(&mut self.given, name)),
             }
         }
     }
@@ -281,7 +278,7 @@ impl Names<'_> {
     fn anchor(&mut self, name: &Ident) {
         let known: Vec<Name> =
             self.sig.opts.iter().map(|(name, _)| *name).chain(self.sig.lists.iter().copied()).collect();
-        if !known.contains(&name.name) {
+        if !known.contains(&name.name) && axis_number(name.name).is_none() {
             let source = self.source;
             let claim = format!("`{}` has no option `{}`", self.op(), name.name);
             self.unknown(&source.sig.text, name.span, claim, name.name.as_str(), known);
@@ -310,7 +307,7 @@ impl Names<'_> {
         };
         let known: Vec<Name> = self.sig.opts.iter().map(|(name, _)| *name).collect();
         for name in named {
-            if !known.contains(&name.name) && name.name != "i" {
+            if !known.contains(&name.name) && name.name != "i" && axis_number(name.name).is_none() {
                 let claim = format!("`{}` has no option `{}`", self.op(), name.name);
                 self.unknown(text, name.span, claim, name.name.as_str(), known.iter().copied());
             }

@@ -27,9 +27,8 @@ impl Names<'_> {
         }
         for opt in &sig.opts {
             let bound = match &opt.ty {
-                OptType::Size(name) | OptType::Shape { list: name, .. } => Some(*name),
                 OptType::Dtype(name) => Some(*name),
-                _ => None,
+                ty => ty.binds(),
             };
             let uses =
                 |name: &Name| read.contains(name) || read.contains(&name.index_of_size()) || self.in_types(*name);
@@ -37,7 +36,7 @@ impl Names<'_> {
                 continue;
             }
             match (bound, &opt.ty) {
-                (Some(size), OptType::Size(_) | OptType::Shape { .. }) => {
+                (Some(size), ty) if ty.binds().is_some() => {
                     let message = format!(
                         "`{}` binds the size `{size}`, which is used neither as a size nor as an index",
                         self.op()
@@ -141,10 +140,8 @@ impl Names<'_> {
         }
         for opt in &sig.opts {
             match &opt.ty {
-                OptType::Size(name) | OptType::Shape { list: name, .. } | OptType::Dtype(name) => {
-                    _ = bound.insert(*name)
-                }
-                _ => {}
+                OptType::Dtype(name) => _ = bound.insert(*name),
+                ty => bound.extend(ty.binds()),
             }
         }
         let mut alone = false;

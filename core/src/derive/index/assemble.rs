@@ -96,13 +96,13 @@ impl Recipe<'_> {
                 }
             }
             for (o, k) in opts.iter().zip(keep.iter_mut()) {
-                let binds = match &o.ty {
-                    OptType::Size(n) | OptType::Shape { list: n, .. } => needed.contains(n),
-                    _ => false,
-                };
-                *k |= binds || needed.contains(&o.name.name);
+                *k |= o.ty.binds().is_some_and(|n| needed.contains(&n)) || needed.contains(&o.name.name);
                 if *k {
                     option_names(o, needed);
+                }
+                // labels are read against the shapes of what they label
+                if *k && matches!(o.ty, OptType::Labels(_)) {
+                    self.candidates.iter().zip(take.iter_mut()).for_each(|(c, t)| *t |= c.param.ty.list.is_some());
                 }
             }
             let mut bound: HashSet<Name> = HashSet::new();
@@ -110,9 +110,7 @@ impl Recipe<'_> {
                 provides(c.param.ty.dims.as_deref().unwrap_or_default(), &mut bound);
             }
             for (o, _) in opts.iter().zip(keep.iter()).filter(|(_, k)| **k) {
-                if let OptType::Size(n) | OptType::Shape { list: n, .. } = &o.ty {
-                    bound.insert(*n);
-                }
+                bound.extend(o.ty.binds());
             }
             let missing: Vec<Name> = needed.iter().copied().filter(|n| n.is_size() && !bound.contains(n)).collect();
             if !missing.is_empty() {

@@ -161,10 +161,16 @@ impl Target {
                 },
                 (Item::Same(d), Place::List(v, place_axes)) => {
                     let DimKind::List { axes: Some(own), .. } = &d.kind else { continue };
-                    if place_axes.as_ref() != Some(own) {
+                    // where the item chooses axes, `i` of the type is the position that is read
+                    let here = |own: &Axes, position: Option<Name>| match position {
+                        Some(position) => make::rename_axes(own, Name::new("i"), position),
+                        None => own.clone(),
+                    };
+                    let position = read.item.as_ref().and_then(make::as_name);
+                    if place_axes.as_ref() != Some(&here(own, position)) {
                         return Err(NotDerivable::new(format!("`..{}` against the axes `{}`", v.name, d.kind)));
                     }
-                    bind_part(vars, v.name, own, row)?;
+                    bind_part(vars, v.name, &here(own, self.item), row)?;
                 }
                 (Item::Same(_), _) => {}
                 (_, other) => return Err(NotDerivable::new(format!("the place `{other}` against an axis"))),
@@ -180,6 +186,21 @@ fn reader_lists(reader: &Reader<'_, '_>, list: Name) -> bool {
 
 /// The gradient binds the axes `own` of list `name`: what is left of it stays in the sum.
 fn bind_part(vars: &mut Vec<Var>, name: Name, own: &Axes, row: &Row) -> Res<()> {
+    let parts: Vec<&Axes> = vars
+        .iter()
+        .filter(|v| v.name == name)
+        .filter_map(|v| if let Kind::Part(a) = &v.kind { Some(a) } else { None })
+        .collect();
+    if let [a, b] = parts[..]
+        && make::complementary(a, b)
+        && a != own
+        && b != own
+    {
+        // the axes of the result and those of a sum are all there are
+        vars.retain(|v| v.name != name);
+        vars.push(Var { name, kind: Kind::Part(complement(own)) });
+        return Ok(());
+    }
     let Some(at) = vars.iter().position(|v| {
         v.name == name
             && match &v.kind {

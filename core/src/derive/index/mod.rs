@@ -144,7 +144,8 @@ impl Index<'_> {
         derived.notes.extend(reader.terms.fired.iter().map(|r| Note::Rule(arg, r)));
 
         let piece = piece.map(&mut |e| match target.item {
-            Some(i) => names::rename(&e, i, Name::new("i")),
+            // the position in a list of results is `i`; what the cotangent's was called gets another name
+            Some(i) => names::rename(&names::rename(&e, Name::new("i"), Name::new("i#out")), i, Name::new("i")),
             None => e,
         });
         let suffix = if several { format!(".{}", out.name.name) } else { String::new() };
@@ -183,11 +184,7 @@ fn sizes(row: &Row) -> HashSet<Name> {
     for ty in row.sig.params.iter().map(|p| &p.ty).chain(row.sig.outs.iter().chain(&row.sig.aux).map(|o| &o.ty)) {
         walk::dim_names(ty.dims.as_deref().unwrap_or_default(), &mut all);
     }
-    for o in &row.sig.opts {
-        if let OptType::Size(n) | OptType::Shape { list: n, .. } = &o.ty {
-            all.insert(*n);
-        }
-    }
+    all.extend(row.sig.opts.iter().filter_map(|o| o.ty.binds()));
     all.retain(|n| n.is_size());
     all
 }

@@ -135,6 +135,7 @@ pub fn rename(e: &Expr, from: Name, to: Name) -> Expr {
                 let one = |b: &Bind| Bind {
                     name: ident(&b.name),
                     range: b.range.as_ref().map(|(lo, hi)| (rename(lo, from, to), rename(hi, from, to))),
+                    axes: b.axes.as_ref().map(|a| make::rename_axes(a, from, to)),
                     ..b.clone()
                 };
                 binds.iter().map(one).collect()
@@ -163,7 +164,7 @@ fn rename_place(p: &Place, from: Name, to: Name) -> Place {
         Place::BroadcastGroup(inner) => {
             Place::BroadcastGroup(inner.iter().map(|p| rename_place(p, from, to)).collect())
         }
-        Place::List(n, axes) => Place::List(ident(n), axes.clone()),
+        Place::List(n, axes) => Place::List(ident(n), axes.as_ref().map(|a| make::rename_axes(a, from, to))),
         Place::Broadcast(n) => Place::Broadcast(ident(n)),
     }
 }

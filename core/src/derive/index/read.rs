@@ -437,7 +437,13 @@ impl Reader<'_, '_> {
                 Kind::One(lo, hi) | Kind::List(lo, hi) => (lo.clone(), hi.clone()),
                 _ => (make::int(0), size),
             };
-            let kind = if v.is_list() { Kind::List(lo, hi) } else { Kind::One(lo, hi) };
+            let kind = if v.kind == Kind::Item {
+                Kind::Item
+            } else if v.is_list() {
+                Kind::List(lo, hi)
+            } else {
+                Kind::One(lo, hi)
+            };
             let from = Var { name: v.name, kind: kind.clone() };
             e = e.map(|e| subst::expr(&e, &from, &Sub::Rename(name))).transpose()?;
             copies.push(Var { name, kind });

@@ -14,6 +14,7 @@ use crate::derive::pointwise::Fresh;
 use crate::derive::{NotDerivable, make, walk};
 use crate::lang::ast::*;
 use crate::row::Row;
+use crate::sig::statics::axis_number;
 
 /// A gradient through one result, before it has rows.
 pub struct Gradient<'a> {
@@ -221,7 +222,8 @@ pub fn anchor(dims: &mut [DimPat], row: &Row) {
                 .enumerate()
                 .all(|(i, (a, b))| i == at || list(a).is_some() && list(a) == list(b));
         let DimKind::One { at: Some(option), .. } = &p[at].kind else { continue };
-        let is_dim = row.sig.opts.iter().any(|o| o.name.name == option.name && matches!(o.ty, OptType::Dim(_)));
+        let is_dim = axis_number(option.name).is_some()
+            || row.sig.opts.iter().any(|o| o.name.name == option.name && matches!(o.ty, OptType::Dim(_)));
         if same
             && is_dim
             && let DimKind::One { at: own @ None, .. } = &mut dims[at].kind

@@ -110,6 +110,7 @@ impl Subst<'_> {
             Place::Unravel(e) => Place::Unravel(self.expr(e)),
             Place::BroadcastZip(e) => Place::BroadcastZip(self.expr(e)),
             Place::BroadcastGroup(inner) => Place::BroadcastGroup(inner.iter().map(|p| self.place(p)).collect()),
+            Place::List(n, Some(axes)) if n.name != self.name => Place::List(*n, Some(self.axes(axes))),
             Place::List(n, axes) if n.name == self.name => match (self.sub, axes) {
                 (Sub::Rename(r), axes) => Place::List(make::ident(*r), axes.clone()),
                 (Sub::Zip(x), None) => Place::Zip(x.clone()),
@@ -133,6 +134,17 @@ impl Subst<'_> {
 
     fn reduce(&mut self, e: &Expr, r: &Reduce) -> Option<Expr> {
         let binds = r.binds.as_ref()?;
+        let chosen = |b: &Bind| {
+            let mut names = std::collections::HashSet::new();
+            b.axes.iter().for_each(|a| walk::axes_names(a, &mut names));
+            names.contains(&self.name)
+        };
+        if binds.iter().any(chosen) {
+            let binds =
+                binds.iter().map(|b| Bind { axes: b.axes.as_ref().map(|a| self.axes(a)), ..b.clone() }).collect();
+            let r = Reduce { binds: Some(binds), ..r.clone() };
+            return Some(Expr::new(Node::Reduce(self.inside(&r)), e.span));
+        }
         let same = binds.iter().find(|b| b.name.name == self.name)?;
         let Some(_) = &same.axes else {
             // bound anew inside: only ranges still speak of ours
@@ -151,17 +163,37 @@ impl Subst<'_> {
             .iter()
             .map(|b| if b.name.name == self.name { Bind { name: make::ident(*to), ..b.clone() } } else { b.clone() })
             .collect();
-        Some(Expr::new(
-            Node::Reduce(Reduce {
-                red: r.red,
-                binds: Some(binds),
-                filter: r.filter.as_ref().map(|c| self.expr(c)),
-                body: self.expr(&r.body),
-                otherwise: r.otherwise.as_ref().map(|o| self.expr(o)),
-                span: r.span,
-            }),
-            e.span,
-        ))
+        Some(Expr::new(Node::Reduce(self.inside(&Reduce { binds: Some(binds), ..r.clone() })), e.span))
+    }
+
+    /// A reduction with everything but its variables replaced.
+    fn inside(&mut self, r: &Reduce) -> Reduce {
+        Reduce {
+            filter: r.filter.as_ref().map(|c| self.expr(c)),
+            body: self.expr(&r.body),
+            otherwise: r.otherwise.as_ref().map(|o| self.expr(o)),
+            ..r.clone()
+        }
+    }
+
+    /// Axes that the position of an item chooses.
+    fn axes(&mut self, a: &Axes) -> Axes {
+        let to = match self.sub {
+            Sub::Rename(r) => Some(*r),
+            Sub::One(e) => make::as_name(e),
+            Sub::Zip(_) | Sub::Unravel(_) => None,
+        };
+        let mut names = std::collections::HashSet::new();
+        walk::axes_names(a, &mut names);
+        match to {
+            Some(to) => make::rename_axes(a, self.name, to),
+            None => {
+                if names.contains(&self.name) {
+                    self.fail(format!("`{}` chooses axes and was solved", self.name));
+                }
+                a.clone()
+            }
+        }
     }
 }
 

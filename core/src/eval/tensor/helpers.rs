@@ -109,6 +109,13 @@ pub fn helper<M: Machine>(
             return call1(machine, "reshape", vec![v.clone(), Value::List(shape.collect())]).map(Some);
         }
         ("unbroadcast", [Value::Absent, _]) => Value::Absent,
+        ("unbroadcast", [Value::List(items), Value::List(likes)]) => {
+            let one = |(e, like): (&Value<M::V>, &Value<M::V>)| match ty(machine, like) {
+                Some(like) if !e.is_absent() => machine.unbroadcast(e.clone(), &like),
+                _ => Ok(Value::Absent),
+            };
+            Value::List(items.iter().zip(likes).map(one).collect::<Result<_, _>>()?)
+        }
         ("unbroadcast", [e, like]) => match ty(machine, like) {
             Some(like) => return machine.unbroadcast(e.clone(), &like).map(Some),
             None => Value::Absent,
