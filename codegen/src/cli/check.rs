@@ -12,7 +12,7 @@ use serde_json::json;
 use super::fault::Fault;
 use super::load::{self, Loaded};
 use super::paint::Paint;
-use super::{Common, FAILED, FINE, Outcome, watch};
+use super::{Common, FAILED, FINE, Outcome};
 use crate::check::facts;
 use crate::check::gradients::Grade;
 use crate::diag::render::{self, Style};
@@ -43,9 +43,6 @@ pub(super) type Changed<'a> = &'a dyn Fn(&Database, &Sources) -> FxHashSet<Name>
 
 impl Check {
     pub(super) fn run(&self, common: &Common, paint: &Paint, out: &mut dyn Write, err: &mut dyn Write) -> Outcome {
-        if self.watch {
-            return watch::run(self, common, paint, out, err);
-        }
         let start = Instant::now();
         let loaded = self.load(common, &load::all)?;
         if loaded.diags.errors() == 0 {

@@ -115,6 +115,7 @@ pub fn run(args: OpsCommand, out: &mut dyn Write, err: &mut dyn Write) -> i32 {
     let paint = Paint::new(args.common.color);
     let common = &args.common;
     let done = match args.verb {
+        Verb::Check(check) if check.watch => watch::run(&check, common, &paint, out, err),
         Verb::Check(check) => check.run(common, &paint, out, err),
         Verb::Explain(explain) => explain.run(common, &paint, out),
         Verb::New(new) => new.run(common, &paint, out, err),
