@@ -7,6 +7,9 @@ use std::thread;
 /// More threads than this gain nothing: the rows of a database are few.
 const MOST_THREADS: usize = 8;
 
+/// As much as a program's first thread has: what is deep there is no deeper here.
+const STACK: usize = 8 << 20;
+
 /// `f` of each item, in the order of `items`.
 pub fn map<T: Sync, R: Send>(items: &[T], f: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let threads = thread::available_parallelism().map_or(1, |n| n.get()).min(MOST_THREADS).min(items.len());
@@ -24,7 +27,10 @@ pub fn map<T: Sync, R: Send>(items: &[T], f: impl Fn(&T) -> R + Sync) -> Vec<R> 
     };
     // a panic of one of them goes on when all have ended
     thread::scope(|scope| {
-        (1..threads).for_each(|_| _ = scope.spawn(work));
+        for _ in 1..threads {
+            // where there is no further thread, those that are there do it
+            _ = thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work);
+        }
         work();
     });
     let mut done = done.into_inner().unwrap_or_else(|e| e.into_inner());
