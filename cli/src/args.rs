@@ -95,7 +95,7 @@ pub enum Command {
     Conformance(Conformance),
     /// What this machine has, what of it is used, and why
     Doctor(Doctor),
-    /// What `cargo ops` does: check, explain, new, list
+    /// What `cargo ops` does: check, explain, new, fmt, list, schema
     #[command(flatten)]
     Ops(ops::Verb),
 }

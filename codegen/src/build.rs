@@ -60,6 +60,8 @@ fn run(target: &Target, file: &Path, upstream: &Table, out: &Path) -> std::io::R
 pub fn write(target: &Target, text: &str, file: &str, upstream: &Table, out: &Path) -> std::io::Result<()> {
     match pipeline::compile(text, file, upstream) {
         Ok(compiled) => {
+            // the one line of a build script that cargo shows to whoever builds
+            println!("cargo::warning={file}: {}", compiled.summary());
             let table = compiled.table(upstream);
             let artifacts = Artifacts::emit(target, &compiled.rows, &table);
             let mut units = artifacts.database;

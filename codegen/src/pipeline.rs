@@ -1,9 +1,12 @@
 //! The pipeline: read → check → derive → emit.
 
 use crate::check;
+use crate::check::gradients::declared::Way;
+use crate::check::gradients::{Grade, Graded};
 use crate::diag::Diagnostics;
 use crate::diag::render::{self, Style};
 use crate::emit::Emitted;
+use crate::parallel;
 use crate::schema::{Database, RowSource, read_database};
 use crate::source::Sources;
 use fulgurite_core::Name;
@@ -18,6 +21,8 @@ pub struct Compiled {
     pub rows: Vec<Emitted>,
     /// The source rows.
     pub database: Database,
+    /// Written gradient rules that are right.
+    pub graded: Vec<Graded>,
     /// The file, for places.
     pub sources: Sources,
     /// Warnings.
@@ -25,6 +30,19 @@ pub struct Compiled {
 }
 
 impl Compiled {
+    /// `434 rows; 601 gradient rules: 586 derived, 15 written (3 proved, 12 checked)`
+    pub fn summary(&self) -> String {
+        let written: usize = self.database.rows.iter().map(|row| row.grad.len()).sum();
+        let rules: usize = self.rows.iter().filter(|row| row.derived_from.is_none()).map(|row| row.row.vjp.len()).sum();
+        let right = self.graded.iter().filter(|rule| rule.way == Way::Vjp);
+        let proved = right.clone().filter(|rule| rule.grade == Grade::Proved).count();
+        let checked = right.count() - proved;
+        let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+        let (rows, rules, derived) =
+            (count(self.database.rows.len(), "row"), count(rules, "gradient rule"), rules.saturating_sub(written));
+        format!("{rows}; {rules}: {derived} derived, {written} written ({proved} proved, {checked} checked)")
+    }
+
     /// Every row by name, derived ones and those of `upstream` too.
     pub fn table(&self, upstream: &Table) -> Table {
         let mut table = upstream.clone();
@@ -86,16 +104,13 @@ pub fn compile(text: &str, file: &str, upstream: &Table) -> Result<Compiled, Box
         table.insert(row.clone());
     }
     let rows = with_derived(&database, &checked.rows, &table, &sources);
-    Ok(Compiled { rows, database, sources, diagnostics })
+    Ok(Compiled { rows, database, graded: checked.graded, sources, diagnostics })
 }
 
 /// Checked rows in file order, each followed by the rows derived from it.
 pub fn with_derived(database: &Database, checked: &[Arc<Row>], table: &Table, sources: &Sources) -> Vec<Emitted> {
-    let mut rows = Vec::new();
-    for (source, row) in database.rows.iter().zip(checked) {
-        derive_row(source, row, table, sources, &mut rows);
-    }
-    rows
+    let pairs: Vec<(&RowSource, &Arc<Row>)> = database.rows.iter().zip(checked).collect();
+    parallel::map(&pairs, |(source, row)| derive_row(source, row, table, sources)).into_iter().flatten().collect()
 }
 
 /// The rows of a database that was checked elsewhere.
@@ -118,7 +133,7 @@ pub fn read_rows(text: &str, file: &str) -> Result<Table, String> {
 }
 
 /// The row with its rules, and the rows that these call.
-fn derive_row(source: &RowSource, row: &Arc<Row>, table: &Table, sources: &Sources, out: &mut Vec<Emitted>) {
+fn derive_row(source: &RowSource, row: &Arc<Row>, table: &Table, sources: &Sources) -> Vec<Emitted> {
     let place = source.op.place;
     let file = sources.file(place.file).path.clone();
     let line = sources.line(place);
@@ -140,7 +155,7 @@ fn derive_row(source: &RowSource, row: &Arc<Row>, table: &Table, sources: &Sourc
     }
     let used: String = full.vjp.iter().map(|(_, b)| b.to_string()).collect();
     emitted.row = Arc::new(full);
-    out.push(emitted);
+    let mut out = vec![emitted];
     for derived in derived.rows {
         // a declared rule makes the derived row superfluous
         if !used.contains(derived.op.as_str()) {
@@ -156,4 +171,5 @@ fn derive_row(source: &RowSource, row: &Arc<Row>, table: &Table, sources: &Sourc
             aliases: vec![],
         });
     }
+    out
 }

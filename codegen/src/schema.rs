@@ -15,45 +15,22 @@ use crate::source::{FileId, Place, Sources};
 use crate::yaml::{self, Node, Text, Value};
 
 mod fields;
+pub mod json;
+mod keys;
 mod kinds;
 mod lower;
 mod names;
 mod pointwise;
 mod row;
+mod same;
 
-/// Keys of a row and what they say. Anything else is E004.
-pub const KEYS: &[(&str, &str)] = &[
-    ("op", "the operator's name; `op: name.kind` is an overload"),
-    ("doc", "one sentence of at most 100 characters, without a full stop"),
-    ("sig", "signature `(arguments; options) -> results`; may be left out for a pointwise `expr`"),
-    ("promote", "promotion kind: default float bool real keep equal join long_if_bool long_if_int"),
-    ("dtypes", "accepted dtypes, before promotion: names and classes with `+` and `-`"),
-    ("expr", "meaning in scalar or index notation"),
-    ("view", "meaning in index notation, and the result shares the argument's storage"),
-    ("decomp", "meaning in the tensor language"),
-    ("host", "meaning by a primitive of the runtime"),
-    ("acc", "accumulation type; default: wide"),
-    ("require", "condition: message"),
-    ("grad", "argument: VJP rule in the tensor language; must equal the derived one"),
-    ("jvp", "argument: JVP rule in the tensor language; must equal the derived one"),
-    ("ties", "whose gradient a maximum is: first, last or even"),
-    ("at", "condition: {argument: partial}: conventions at kinks"),
-    ("no_grad", "why the row has no gradient"),
-    ("deviates", "why its gradient differs from the true derivative"),
-    ("skip_vjp", "true, false or a list of arguments: asserts that no gradient flows"),
-    ("subclass", "exceptions from the derived subclass rules"),
-    ("autocast", "exceptions from the derived autocast class"),
-    ("kernels", "executor: special kernel that may claim the row"),
-    ("aten", "PyTorch's ATen overloads that the row is: `name`, or `name(parameters; fixed)`"),
-    ("torch", "PyTorch functions that the row is: `name`, or `name(parameters; fixed)`"),
-    ("tests", "hints for generated tests: domain, points, tol, sizes"),
-];
+pub use keys::{FILE_KEYS, Form, KEYS, Key};
+
+/// What stands in a new row where its author has something to say: never right.
+pub const BLANK: &str = "___";
 
 /// Libraries whose calls rows list, each under a key of its name.
 pub const LIBRARIES: [&str; 2] = ["aten", "torch"];
-
-/// Keys of the file, in their order.
-const FILE_KEYS: [&str; 4] = ["enums", "tags", "subclasses", "ops"];
 
 /// A rule text and what it parses to.
 #[derive(Clone, Debug)]

@@ -59,6 +59,20 @@ impl Node {
             Value::Map(_) => "a map",
         }
     }
+
+    /// What it says, on one line, however it is written.
+    pub fn plain(&self) -> String {
+        match &self.value {
+            Value::Null => "null".to_owned(),
+            Value::Scalar(text) if text.kind == ScalarKind::Text => format!("{:?}", text.text),
+            Value::Scalar(text) => text.text.clone(),
+            Value::List(items) => format!("[{}]", items.iter().map(Node::plain).collect::<Vec<_>>().join(", ")),
+            Value::Map(entries) => {
+                let entries = entries.iter().map(|(key, node)| format!("{:?}: {}", key.text, node.plain()));
+                format!("{{{}}}", entries.collect::<Vec<_>>().join(", "))
+            }
+        }
+    }
 }
 
 /// Reads a file into a tree. `None` if it is not well formed; then the reason was reported. Faults of style (anchors,

@@ -99,6 +99,25 @@ fn a_right_database_is_one_line() {
     assert_eq!(objects(&out)[0]["rows"], 2);
 }
 
+/// What the rows named call is looked at too; other rows are not.
+#[test]
+fn some_rows_can_be_checked_alone() {
+    let rows = "ops:\n- op: twice\n  doc: Sum with itself\n  sig: '(x: T) -> T'\n  promote: default\n  decomp: half(x)\n\n\
+                - op: half\n  doc: Half\n  sig: '(x: T) -> T'\n  promote: default\n  expr: x * y\n\n\
+                - op: other\n  doc: Product\n  sig: '(x: T) -> T'\n  promote: default\n  expr: x * x\n";
+    let folder = Folder::new("only", rows);
+    let (status, out, err) = folder.run(&["check", "--only", "other"]);
+    assert_eq!((status, err.as_str()), (0, ""), "{out}");
+    assert!(out.starts_with("Checked 1 row in "), "{out}");
+    for names in ["twice", "half", "other,half"] {
+        let (status, out, err) = folder.run(&["check", "--only", names]);
+        assert_eq!((status, out.as_str()), (1, ""), "{err}");
+        assert!(err.contains("error[E007]") && err.contains("replace `y` by `x`"), "{err}");
+    }
+    let (status, _, err) = folder.run(&["check", "--only", "othre"]);
+    assert_eq!((status, err.as_str()), (1, "error[E903]: no op `othre`\n  = help: did you mean `other`?\n"));
+}
+
 #[test]
 fn declared_gradients_are_graded() {
     // the second one multiplies by a number of which a proof knows nothing

@@ -2,7 +2,12 @@
 
 mod common;
 
+use std::path::Path;
 use std::time::Instant;
+
+use fulgurite_codegen::fmt::format;
+use fulgurite_codegen::pipeline::{Table, compile};
+use fulgurite_codegen::schema::json::MODELINE;
 
 #[test]
 fn nothing_is_wrong_with_it() {
@@ -12,4 +17,30 @@ fn nothing_is_wrong_with_it() {
     let seconds = start.elapsed().as_secs_f64();
     assert!(diags.is_empty(), "{}", common::report(&diags, &sources));
     println!("checked in {seconds:.2} s");
+}
+
+/// The line that a build prints.
+#[test]
+fn a_build_is_one_line() {
+    let row = |keys: &str| format!("- op: half\n  doc: Half\n  sig: '(x: T, y: T) -> T'\n  promote: float\n{keys}");
+    let summary = |keys: &str| {
+        let compiled = compile(&format!("ops:\n{}", row(keys)), "ops.yaml", &Table::default());
+        compiled.map(|compiled| compiled.summary()).unwrap_or_else(|_| panic!("{keys}"))
+    };
+    let derived = summary("  expr: (x + y) / 2\n");
+    assert_eq!(derived, "1 row; 2 gradient rules: 2 derived, 0 written (0 proved, 0 checked)");
+}
+
+/// `cargo ops fmt` changes nothing, and editors are told of the schema.
+#[test]
+fn it_is_in_the_one_form() {
+    for file in ["ops.yaml", "examples/downstream/ops.yaml"] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(file);
+        let text = std::fs::read_to_string(path).expect("a database");
+        let made = format(file, &text).unwrap_or_else(|_| panic!("{file} can't be read"));
+        let rows: Vec<&str> = made.changed.iter().map(|(op, _)| op.as_str()).collect();
+        assert!(made.text == text, "{file} is not in the one form: cargo ops fmt {file}; rows: {rows:?}");
+    }
+    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../ops.yaml")).expect("the database");
+    assert_eq!(text.lines().next(), Some(MODELINE));
 }

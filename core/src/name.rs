@@ -3,46 +3,71 @@
 //! Rule texts name the same few hundred things over and over, and environments are looked up by name on every
 //! traced line; a handle makes both cheap. Texts live as long as the process.
 
-use std::collections::HashMap;
+use std::cell::RefCell;
 use std::fmt;
-use std::sync::{OnceLock, RwLock};
+use std::sync::{Mutex, OnceLock};
+
+use rustc_hash::FxHashMap;
 
 /// An interned identifier.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Name(u32);
 
-#[derive(Default)]
-struct Interner {
-    ids: HashMap<&'static str, u32>,
-    texts: Vec<&'static str>,
+/// Every name's handle, for whoever meets a text for the first time.
+static IDS: OnceLock<Mutex<FxHashMap<&'static str, u32>>> = OnceLock::new();
+
+/// The texts by handle, in chunks that double: one that is there never moves, so reading takes no lock.
+static TEXTS: [OnceLock<Box<[OnceLock<&'static str>]>>; 32 - FIRST_BITS as usize] =
+    [const { OnceLock::new() }; 32 - FIRST_BITS as usize];
+
+/// The first chunk holds two to this power: about what the rows of a small database name.
+const FIRST_BITS: u32 = 10;
+
+thread_local! {
+    /// The handles that this thread has met: threads that look at rows side by side do not wait for each other.
+    static MET: RefCell<FxHashMap<&'static str, u32>> = RefCell::default();
 }
 
-fn interner() -> &'static RwLock<Interner> {
-    static INTERNER: OnceLock<RwLock<Interner>> = OnceLock::new();
-    INTERNER.get_or_init(Default::default)
+/// Where a handle's text stands: its chunk, and the place in it.
+fn slot(id: u32) -> (usize, usize) {
+    let place = id as usize + (1 << FIRST_BITS);
+    let chunk = place.ilog2() - FIRST_BITS;
+    (chunk as usize, place - (1 << (chunk + FIRST_BITS)))
+}
+
+/// The handle of `text` among those of all threads.
+fn intern(text: &str) -> (&'static str, u32) {
+    let mut ids = IDS.get_or_init(Mutex::default).lock().unwrap_or_else(|e| e.into_inner());
+    if let Some((text, id)) = ids.get_key_value(text) {
+        return (text, *id);
+    }
+    let id = ids.len() as u32;
+    let text: &'static str = Box::leak(text.to_owned().into_boxed_str());
+    let (chunk, at) = slot(id);
+    let texts = TEXTS[chunk].get_or_init(|| vec![OnceLock::new(); 1 << (chunk as u32 + FIRST_BITS)].into());
+    // nobody else writes here: the lock is held
+    let _ = texts[at].set(text);
+    ids.insert(text, id);
+    (text, id)
 }
 
 impl Name {
     /// The handle of `text`.
     pub fn new(text: &str) -> Name {
-        let lock = interner();
-        if let Some(&id) = lock.read().unwrap_or_else(|e| e.into_inner()).ids.get(text) {
+        let met = MET.try_with(|met| met.borrow().get(text).copied());
+        if let Ok(Some(id)) = met {
             return Name(id);
         }
-        let mut table = lock.write().unwrap_or_else(|e| e.into_inner());
-        if let Some(&id) = table.ids.get(text) {
-            return Name(id);
-        }
-        let id = table.texts.len() as u32;
-        let text: &'static str = Box::leak(text.to_owned().into_boxed_str());
-        table.texts.push(text);
-        table.ids.insert(text, id);
+        let (text, id) = intern(text);
+        // a thread that ends has no memory any more, and needs none
+        let _ = MET.try_with(|met| met.borrow_mut().insert(text, id));
         Name(id)
     }
 
     /// The text of this name.
     pub fn as_str(self) -> &'static str {
-        interner().read().unwrap_or_else(|e| e.into_inner()).texts[self.0 as usize]
+        let (chunk, at) = slot(self.0);
+        TEXTS[chunk].get().and_then(|texts| texts.get(at)).and_then(OnceLock::get).copied().unwrap_or_default()
     }
 
     /// A capital, then capitals, digits and underscores: the name of a size or a list of sizes.

@@ -39,6 +39,16 @@ pub fn calls(row: &Row) -> Vec<Call> {
     calls
 }
 
+/// The rows that the declared gradient rules of a row call.
+pub fn rule_calls(source: &RowSource) -> Vec<Name> {
+    let mut calls = Vec::new();
+    for (_, rule) in source.grad.iter().chain(&source.jvp) {
+        named_calls(&rule.tree, &mut calls);
+        operators(&rule.tree, &mut calls);
+    }
+    calls.into_iter().map(|call| call.op).collect()
+}
+
 fn named_calls(body: &Block, calls: &mut Vec<Call>) {
     walk::block(body, &mut |e| {
         if let Node::Call(Ident { name, span }, _) = &*e.node {
@@ -79,8 +89,14 @@ fn operator_row(op: BinOp) -> &'static str {
     }
 }
 
-/// Rows of the database such that each stands behind those that it calls; circles are reported and broken.
-pub fn order(sources: &[RowSource], rows: &mut RowSet, diags: &mut Diagnostics) -> Vec<usize> {
+/// The rows that are `wanted` and those that they call, in waves: each calls only rows of waves before its own. Circles
+/// are reported and broken.
+pub fn waves(
+    sources: &[RowSource],
+    wanted: &dyn Fn(&RowSource) -> bool,
+    rows: &mut RowSet,
+    diags: &mut Diagnostics,
+) -> Vec<Vec<usize>> {
     let index: FxHashMap<Name, usize> = sources.iter().enumerate().map(|(n, source)| (source.name(), n)).collect();
     let mut edges: Vec<Vec<(usize, Span)>> = Vec::with_capacity(sources.len());
     for source in sources {
@@ -103,7 +119,7 @@ pub fn order(sources: &[RowSource], rows: &mut RowSet, diags: &mut Diagnostics) 
         order: Vec::new(),
         circles: Vec::new(),
     };
-    for n in 0..sources.len() {
+    for (n, _) in sources.iter().enumerate().filter(|(_, source)| wanted(source)) {
         search.visit(n);
     }
     let Search { order, circles, .. } = search;
@@ -116,7 +132,16 @@ pub fn order(sources: &[RowSource], rows: &mut RowSet, diags: &mut Diagnostics) 
         diags.push(diag(sources, &circle));
         circle.iter().for_each(|(n, _)| rows.break_row(sources[*n].name()));
     }
-    order
+    let mut wave_of = vec![0; sources.len()];
+    let mut waves: Vec<Vec<usize>> = Vec::new();
+    for n in order {
+        // within a circle a row may stand before one that it calls: it has a fault anyway
+        let wave = edges[n].iter().map(|(called, _)| wave_of[*called] + 1).max().unwrap_or(0);
+        wave_of[n] = wave;
+        waves.resize_with(waves.len().max(wave + 1), Vec::new);
+        waves[wave].push(n);
+    }
+    waves
 }
 
 /// Depth first; a row on the path that is met again closes a circle.

@@ -6,7 +6,7 @@
 mod aliases;
 pub mod cases;
 pub mod closure;
-mod dtypes;
+pub mod dtypes;
 mod effects;
 pub mod facts;
 pub mod gradients;
@@ -14,6 +14,7 @@ mod keys;
 pub mod machine;
 mod names;
 mod overlaps;
+mod reach;
 pub mod report;
 pub mod rows;
 pub mod rules;
@@ -22,6 +23,8 @@ mod shapes;
 mod views;
 pub mod walk;
 
+pub use names::HAS_BLANK;
+
 use std::sync::Arc;
 
 use fulgurite_core::lower::Rows;
@@ -29,9 +32,10 @@ use fulgurite_core::row::Row;
 use fulgurite_core::sig::Env;
 use fulgurite_core::sig::statics;
 use fulgurite_core::{DType, DTypeSet, Name};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::diag::{Diag, Diagnostics};
+use crate::parallel;
 use crate::schema::{Database, RowSource};
 use crate::source::{Place, Sources};
 use cases::Family;
@@ -44,44 +48,68 @@ pub struct Checked {
     /// In file order, one for each row of the database, completed: `dtypes` and `promote` that the row leaves to be
     /// found stand in it.
     pub rows: Vec<Arc<Row>>,
-    /// Names such that every row stands behind those that its body calls.
-    pub order: Vec<Name>,
     /// Declared gradient rules that are right.
     pub graded: Vec<Graded>,
 }
 
 /// Checks every row of `db`; what is wrong goes to `diags`. `upstream` are the rows that it may use: they are right.
-pub fn run(db: &Database, upstream: &dyn Rows, _sources: &Sources, diags: &mut Diagnostics) -> Checked {
+pub fn run(db: &Database, upstream: &(dyn Rows + Sync), _sources: &Sources, diags: &mut Diagnostics) -> Checked {
+    some(db, upstream, &db.rows.iter().map(RowSource::name).collect(), diags)
+}
+
+/// The same of the rows that are `wanted` and their overloads; of the rows that these call, what their callers rely on.
+pub fn some(db: &Database, upstream: &(dyn Rows + Sync), wanted: &FxHashSet<Name>, diags: &mut Diagnostics) -> Checked {
     let lowered = db.rows.iter().map(|source| Arc::new(source.lower_to_row()));
     let mut set = RowSet::new(upstream, lowered, &db.broken);
-    for source in &db.rows {
+    let bases: FxHashSet<Name> = wanted.iter().copied().map(base).collect();
+    let mut roots = bases.clone();
+    for source in db.rows.iter().filter(|source| bases.contains(&base(source.name()))) {
+        roots.extend(closure::rule_calls(source).into_iter().map(base));
+    }
+    let is_root = |source: &RowSource| roots.contains(&base(source.name()));
+    let waves = closure::waves(&db.rows, &is_root, &mut set, diags);
+    let mut reached: Vec<usize> = waves.iter().flatten().copied().collect();
+    reached.sort_unstable();
+    let reached: Vec<&RowSource> = reached.into_iter().map(|n| &db.rows[n]).collect();
+    let named = parallel::map(&reached, |source| {
         let mut faults = names::check(source, &set);
         if faults.is_empty() {
             faults.extend(keys::check(source));
             faults.extend(effects::check(source));
             faults.extend(aliases::check(source));
         }
+        faults
+    });
+    for (source, faults) in reached.into_iter().zip(named) {
         settle(faults, source, &mut set, diags);
     }
-    let order = closure::order(&db.rows, &mut set, diags);
     let mut families: FxHashMap<Name, Family> = FxHashMap::default();
-    for n in &order {
-        let source = &db.rows[*n];
-        if set.is_broken(source.name()) {
-            continue;
+    for wave in &waves {
+        let sources = wave.iter().map(|n| &db.rows[*n]).filter(|source| !set.is_broken(source.name()));
+        let sources: Vec<&RowSource> = sources.collect();
+        let looked = parallel::map(&sources, |source| {
+            let row = set.row(source.name())?;
+            let family = cases::family(&row, element(&row));
+            Some((meaning(source, &row, &set, &family), family))
+        });
+        for (source, (found, family)) in sources.into_iter().zip(looked).filter_map(|(s, looked)| Some((s, looked?))) {
+            match found {
+                Ok(row) => set.replace(row),
+                Err(fault) => settle(vec![*fault], source, &mut set, diags),
+            }
+            families.insert(source.name(), family);
         }
-        let Some(row) = set.row(source.name()) else { continue };
-        let family = cases::family(&row, element(&row));
-        match meaning(source, &row, &set, &family) {
-            Ok(row) => set.replace(row),
-            Err(fault) => settle(vec![*fault], source, &mut set, diags),
-        }
-        families.insert(row.op, family);
     }
+    families.retain(|name, _| bases.contains(&base(*name)));
     overloads(db, &mut set, &families, diags);
     let graded = derivatives(db, &set, &families, diags);
     let rows = db.rows.iter().filter_map(|source| set.row(source.name())).collect();
-    Checked { rows, order: order.iter().map(|n| db.rows[*n].name()).collect(), graded }
+    Checked { rows, graded }
+}
+
+/// `matmul` of `matmul.mv`, any other name itself.
+pub fn base(name: Name) -> Name {
+    rows::base(name).unwrap_or(name)
 }
 
 /// Reports what is wrong with a row, and breaks it.
@@ -95,7 +123,7 @@ fn settle(faults: Vec<Diag>, source: &RowSource, set: &mut RowSet, diags: &mut D
 }
 
 /// The dtype in which shapes are tried: f32 where the row takes it.
-fn element(row: &Row) -> DType {
+pub fn element(row: &Row) -> DType {
     let set = row.dtypes.as_ref().and_then(|e| statics::dtype_set(&Env::default(), e).ok()).unwrap_or(DTypeSet::all());
     [DType::F32, DType::I64].into_iter().find(|d| set.contains(*d)).or_else(|| set.iter().next()).unwrap_or(DType::F32)
 }
@@ -134,10 +162,14 @@ fn derivatives(
     families: &FxHashMap<Name, Family>,
     diags: &mut Diagnostics,
 ) -> Vec<Graded> {
-    let mut graded = Vec::new();
-    for source in db.rows.iter().filter(|source| !set.is_broken(source.name())) {
-        let (Some(row), Some(family)) = (set.row(source.name()), families.get(&source.name())) else { continue };
-        let mut faults = Vec::new();
+    let looked = parallel::map(&db.rows, |source| {
+        let (mut faults, mut graded) = (Vec::new(), Vec::new());
+        let (Some(row), Some(family)) = (set.row(source.name()), families.get(&source.name())) else {
+            return (faults, graded);
+        };
+        if set.is_broken(source.name()) {
+            return (faults, graded);
+        }
         for (key, declared) in [("grad", &source.grad), ("jvp", &source.jvp)] {
             let types = if key == "grad" { rules::vjp } else { rules::jvp };
             for (arg, rule) in declared {
@@ -149,7 +181,12 @@ fn derivatives(
         if faults.is_empty() {
             faults = gradients::check(source, &row, set, &mut graded);
         }
+        (faults, graded)
+    });
+    let mut right = Vec::new();
+    for (faults, graded) in looked {
         faults.into_iter().for_each(|fault| diags.push(fault));
+        right.extend(graded);
     }
-    graded
+    right
 }

@@ -57,6 +57,7 @@ impl Rule<'_> {
                 diag.help(format!("state it in `require` of `{}`; {says} `{condition}`", self.source.op.as_str()))
             }
             ("E303", _) => diag.help("narrow `dtypes` or add to `require`, or cast in the body"),
+            ("E106", Some(help)) => diag.help(help.clone()),
             (_, Some(help)) => diag.note(help.clone()),
             (_, None) => diag,
         }

@@ -19,7 +19,7 @@ pub struct RowSet<'a> {
     overloads: FxHashMap<Name, Vec<Name>>,
     /// Rows that have a fault: a call of one can't be checked, and is no fault of its caller.
     broken: FxHashSet<Name>,
-    upstream: &'a dyn Rows,
+    upstream: &'a (dyn Rows + Sync),
 }
 
 /// A call that its row accepts.
@@ -39,7 +39,11 @@ pub fn ty(v: &ArgTy) -> ArgTy {
 
 impl<'a> RowSet<'a> {
     /// These rows, and those of `upstream`.
-    pub fn new(upstream: &'a dyn Rows, rows: impl IntoIterator<Item = Arc<Row>>, broken: &[Name]) -> RowSet<'a> {
+    pub fn new(
+        upstream: &'a (dyn Rows + Sync),
+        rows: impl IntoIterator<Item = Arc<Row>>,
+        broken: &[Name],
+    ) -> RowSet<'a> {
         let rows: FxHashMap<Name, Arc<Row>> = rows.into_iter().map(|row| (row.op, row)).collect();
         let mut overloads: FxHashMap<Name, Vec<Name>> = FxHashMap::default();
         for name in rows.keys().copied().chain(upstream.names()) {

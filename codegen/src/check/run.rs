@@ -2,7 +2,7 @@
 //! nothing shows there.
 
 use fulgurite_core::eval::nest::{self, Array, NestError};
-use fulgurite_core::lang::{Block, Expr, Node, Red};
+use fulgurite_core::lang::{Bind, Block, Expr, Node, Red};
 use fulgurite_core::nest::{Nest, SExpr, SOp, SOutside};
 use fulgurite_core::row::Row;
 use fulgurite_core::sig::{ArgTy, Refusal};
@@ -10,7 +10,7 @@ use fulgurite_core::{DType, Scalar, TensorTy, Value};
 
 use super::cases::Case;
 use super::machine::Fault;
-use super::walk;
+use super::{reach, walk};
 
 /// Loops of more steps than this are not run: another case of the family is smaller.
 const MOST_STEPS: usize = 4_000;
@@ -24,7 +24,11 @@ pub fn ranges(row: &Row, body: &Block, nest: &Nest, case: &Case) -> Option<Fault
         return None;
     }
     let (tensors, numbers) = data(case);
-    let error = nest::run::<f64>(nest, &tensors, &numbers).err()?;
+    let shapes: Vec<&[usize]> = tensors.iter().map(|array| array.shape.as_slice()).collect();
+    if reach::stays(nest, &shapes) {
+        return None;
+    }
+    let error = nest::run_f64(nest, &tensors, &numbers).err()?;
     let message = match error {
         // an index that was read from a tensor is checked where it is read
         NestError::OutOfRange { tensor, axis, .. } if read_from_tensor(nest, tensor, axis) => return None,
@@ -118,12 +122,37 @@ fn empty_extremum(body: &Block, nest: &Nest) -> Option<Fault> {
         });
         if let Some(red) = found {
             let message = format!("`{}` of no elements has no value", red.word());
-            let condition = "required: size(S[dims]) > 0";
+            let condition = format!("required: {}", not_empty(body, red));
             let fault: Fault = Refusal::new("E705", message).help(condition).into();
             return Some(Fault { at: reduction(body, red), ..fault });
         }
     }
     None
+}
+
+/// What must hold so that the first such reduction has elements: `W > 0`, `size(S[dims]) > 0`.
+fn not_empty(body: &Block, red: Red) -> String {
+    let mut conditions: Option<Vec<String>> = None;
+    walk::block(body, &mut |e| {
+        let Node::Reduce(reduce) = &*e.node else { return };
+        if reduce.red != red || conditions.is_some() {
+            return;
+        }
+        let condition = |bind: &Bind| {
+            let size = bind.name.name.size_of_index();
+            match (&bind.axes, &bind.range) {
+                (_, Some((lo, hi))) => format!("{lo} < {hi}"),
+                (Some(axes), None) => format!("size({size}[{axes}]) > 0"),
+                (None, None) if bind.list => format!("size({size}) > 0"),
+                (None, None) => format!("{size} > 0"),
+            }
+        };
+        conditions = Some(reduce.binds.iter().flatten().map(condition).collect());
+    });
+    match conditions {
+        Some(conditions) if !conditions.is_empty() => conditions.join(" && "),
+        _ => "size(S[dims]) > 0".to_owned(),
+    }
 }
 
 fn reduction(body: &Block, red: Red) -> Option<fulgurite_core::lang::Span> {

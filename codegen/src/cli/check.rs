@@ -2,71 +2,116 @@
 
 use std::io::Write;
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use clap::Args;
+use fulgurite_core::Name;
+use rustc_hash::FxHashSet;
 use serde_json::json;
 
-use super::load::load;
+use super::fault::Fault;
+use super::load::{self, Loaded};
 use super::paint::Paint;
 use super::{Common, FAILED, FINE, Outcome};
 use crate::check::facts;
 use crate::check::gradients::Grade;
 use crate::diag::render::{self, Style};
+use crate::parallel;
+use crate::schema::Database;
+use crate::source::Sources;
 
 /// Checks a database.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  cargo ops check\n  cargo ops check rows/mine.yaml --upstream ops.yaml\n  cargo ops check --json"
+    after_help = "Examples:\n  cargo ops check\n  cargo ops check --only softmax\n  cargo ops check --watch\n  cargo ops check rows/mine.yaml --upstream ops.yaml\n  cargo ops check --json"
 )]
 pub struct Check {
     /// The database; otherwise `ops.yaml` here or in a folder above
     // an id of its own: `--file` has that of its field
     #[arg(id = "database", value_name = "FILE")]
     pub file: Option<PathBuf>,
+    /// Only these rows, with their overloads and the rows that they call
+    #[arg(long, value_name = "OP", value_delimiter = ',')]
+    pub only: Vec<String>,
+    /// Check again whenever the file changes, what changed and what calls that; Ctrl-C ends it
+    #[arg(long)]
+    pub watch: bool,
 }
+
+/// The rows of a database that are to be looked at.
+pub(super) type Changed<'a> = &'a dyn Fn(&Database, &Sources) -> FxHashSet<Name>;
 
 impl Check {
     pub(super) fn run(&self, common: &Common, paint: &Paint, out: &mut dyn Write, err: &mut dyn Write) -> Outcome {
         let start = Instant::now();
-        let loaded = load(common, self.file.as_deref())?;
-        let seconds = start.elapsed().as_secs_f64();
-        let rows = loaded.database.rows.len() + loaded.database.broken.len();
-        let (errors, warnings) = (loaded.diags.errors(), loaded.diags.warnings());
-        let proved = loaded.checked.graded.iter().filter(|rule| rule.grade == Grade::Proved).count();
-        let checked = loaded.checked.graded.len() - proved;
-        let table = loaded.table();
-        let generic = loaded.checked.rows.iter().filter(|row| facts::is_generic(row, &table));
-        let generic: Vec<&str> = generic.map(|row| row.op.as_str()).collect();
-        let status = if errors > 0 { FAILED } else { FINE };
-        if common.json {
-            out.write_all(render::json(&loaded.diags, &loaded.sources).as_bytes())?;
-            let summary = json!({
-                "v": 1, "kind": "summary", "rows": rows, "errors": errors, "warnings": warnings, "seconds": seconds,
-                "gradients": {"proved": proved, "checked": checked}, "generic": generic,
-            });
-            writeln!(out, "{summary}")?;
-            return Ok(status);
+        let loaded = self.load(common, &load::all)?;
+        if loaded.diags.errors() == 0 {
+            self.only.iter().try_for_each(|op| loaded.find(op).map(drop))?;
         }
-        if !loaded.diags.is_empty() {
-            let style = Style { color: paint.color, width: 100 };
-            err.write_all(render::text(&loaded.diags, &loaded.sources, style).as_bytes())?;
-        }
-        if errors > 0 {
-            return Ok(status);
-        }
-        if !common.quiet {
-            let plural = if rows == 1 { "row" } else { "rows" };
-            let gradients = match proved + checked {
-                0 => String::new(),
-                1 => format!("; 1 declared gradient {}", if proved == 1 { "proved" } else { "checked" }),
-                all => format!("; {all} declared gradients: {proved} proved, {checked} checked"),
-            };
-            writeln!(out, "Checked {rows} {plural} in {seconds:.2} s{gradients}")?;
-            if !generic.is_empty() {
-                writeln!(out, "No kernel family serves {}: run loop by loop", generic.join(", "))?;
-            }
-        }
-        Ok(status)
+        report(&loaded, start.elapsed(), common, paint, out, err)
     }
+
+    /// Reads the database and checks the rows asked for, of those that `changed`.
+    pub(super) fn load(&self, common: &Common, changed: Changed) -> Result<Loaded, Fault> {
+        let (path, text) = load::read(common, self.file.as_deref())?;
+        let asked = |name: &Name| self.only.is_empty() || self.only.iter().any(|op| *name == op.as_str());
+        let choose =
+            |database: &Database, sources: &Sources| changed(database, sources).into_iter().filter(asked).collect();
+        Ok(load::loaded_some(path, text, load::upstream(common)?, choose))
+    }
+}
+
+/// Says what was found. The exit status.
+pub(super) fn report(
+    loaded: &Loaded,
+    took: Duration,
+    common: &Common,
+    paint: &Paint,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> Outcome {
+    let seconds = took.as_secs_f64();
+    let rows = loaded
+        .names()
+        .into_iter()
+        .filter(|name| loaded.wanted.contains(name) || loaded.database.broken.contains(name))
+        .count();
+    let (errors, warnings) = (loaded.diags.errors(), loaded.diags.warnings());
+    let proved = loaded.checked.graded.iter().filter(|rule| rule.grade == Grade::Proved).count();
+    let checked = loaded.checked.graded.len() - proved;
+    let table = loaded.table();
+    let is_generic =
+        parallel::map(&loaded.checked.rows, |row| loaded.wanted.contains(&row.op) && facts::is_generic(row, &table));
+    let generic = loaded.checked.rows.iter().zip(is_generic).filter(|(_, is_generic)| *is_generic);
+    let generic: Vec<&str> = generic.map(|(row, _)| row.op.as_str()).collect();
+    let status = if errors > 0 { FAILED } else { FINE };
+    if common.json {
+        out.write_all(render::json(&loaded.diags, &loaded.sources).as_bytes())?;
+        let summary = json!({
+            "v": 1, "kind": "summary", "rows": rows, "errors": errors, "warnings": warnings, "seconds": seconds,
+            "gradients": {"proved": proved, "checked": checked}, "generic": generic,
+        });
+        writeln!(out, "{summary}")?;
+        return Ok(status);
+    }
+    if !loaded.diags.is_empty() {
+        let style = Style { color: paint.color, width: 100 };
+        err.write_all(render::text(&loaded.diags, &loaded.sources, style).as_bytes())?;
+    }
+    if errors > 0 {
+        return Ok(status);
+    }
+    if !common.quiet {
+        let plural = if rows == 1 { "row" } else { "rows" };
+        let gradients = match proved + checked {
+            0 => String::new(),
+            1 => format!("; 1 declared gradient {}", if proved == 1 { "proved" } else { "checked" }),
+            all => format!("; {all} declared gradients: {proved} proved, {checked} checked"),
+        };
+        writeln!(out, "Checked {rows} {plural} in {seconds:.2} s{gradients}")?;
+        if !generic.is_empty() {
+            writeln!(out, "No kernel family serves {}: run loop by loop", generic.join(", "))?;
+        }
+    }
+    Ok(status)
 }

@@ -107,7 +107,7 @@ fn is_code(what: &str) -> bool {
 
 /// What each key of a row says.
 fn keys(common: &Common, paint: &Paint, out: &mut dyn Write) -> Outcome {
-    for (key, says) in crate::schema::KEYS {
+    for crate::schema::Key { name: key, says, .. } in crate::schema::KEYS {
         if common.json {
             writeln!(out, "{}", json!({"v": 1, "key": key, "says": says}))?;
         } else {

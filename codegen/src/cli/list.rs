@@ -8,13 +8,13 @@ use serde_json::json;
 
 use super::load::load_or_built_in;
 use super::paint::{Ink, Paint};
-use super::{Common, FINE, Outcome, sizes};
+use super::{Common, FINE, Outcome, grades, sizes};
 use crate::explain::{self, Gradient};
 
 /// Lists the rows.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  cargo ops list\n  cargo ops list --rules\n  cargo ops list --sizes | head\n  cargo ops list --json | jq -r .op"
+    after_help = "Examples:\n  cargo ops list\n  cargo ops list --rules\n  cargo ops list --grades\n  cargo ops list --sizes | head\n  cargo ops list --json | jq -r .op"
 )]
 pub struct List {
     /// With the gradient rule of each argument; of a written one also what would be done without it
@@ -23,6 +23,9 @@ pub struct List {
     /// Bytes of generated code instead, of each row with the rows derived from it, the largest first
     #[arg(long, conflicts_with = "rules")]
     pub sizes: bool,
+    /// How far each claim about a row is known to hold instead, with totals
+    #[arg(long, conflicts_with_all = ["rules", "sizes"])]
+    pub grades: bool,
 }
 
 impl List {
@@ -31,13 +34,15 @@ impl List {
         if self.sizes {
             return sizes::list(&loaded, common, paint, out);
         }
+        if self.grades {
+            return grades::list(&loaded, common, paint, out);
+        }
         let table = loaded.table();
         let mut written = 0;
         let widest = loaded.database.rows.iter().map(|source| source.op.as_str().len()).max().unwrap_or(0);
         for (source, row) in loaded.database.rows.iter().zip(&loaded.checked.rows) {
             let op = source.op.as_str();
-            let gradients =
-                if self.rules { explain::gradients(row, &table, &loaded.checked.graded) } else { Vec::new() };
+            let gradients = if self.rules { explain::gradients(row, &table, &loaded.checked) } else { Vec::new() };
             written += usize::from(gradients.iter().any(|gradient| gradient.without.is_some()));
             if common.json {
                 let rules: Vec<_> = gradients.iter().map(Gradient::json).collect();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use fulgurite_core::Name;
 use fulgurite_core::row::Row;
+use rustc_hash::FxHashSet;
 
 use super::Common;
 use super::fault::Fault;
@@ -25,18 +26,26 @@ pub(super) struct Loaded {
     pub(super) diags: Diagnostics,
     pub(super) database: Database,
     pub(super) checked: Checked,
+    /// The rows that were checked; where a few were chosen, not all.
+    pub(super) wanted: FxHashSet<Name>,
     /// Rows of other databases that may be called.
     pub(super) upstream: pipeline::Table,
 }
 
 /// Reads and checks the database that `common` names.
 pub(super) fn load(common: &Common, file: Option<&Path>) -> Result<Loaded, Fault> {
+    let (path, text) = read(common, file)?;
+    Ok(loaded(path, text, upstream(common)?))
+}
+
+/// The database that is named, or found, as it stands in its file.
+pub(super) fn read(common: &Common, file: Option<&Path>) -> Result<(PathBuf, String), Fault> {
     let path = match file.or(common.file.as_deref()) {
         Some(path) => path.to_owned(),
         None => find()?,
     };
     let text = std::fs::read_to_string(&path).map_err(|why| Fault::unreadable(&path, &why))?;
-    Ok(loaded(path, text, upstream(common)?))
+    Ok((path, text))
 }
 
 /// The same; the program's own database where there is no file and none is named.
@@ -49,15 +58,31 @@ pub(super) fn load_or_built_in(common: &Common) -> Result<Loaded, Fault> {
 
 /// Checks a text that may not be in a file yet.
 pub(super) fn loaded(path: PathBuf, text: String, upstream: pipeline::Table) -> Loaded {
+    loaded_some(path, text, upstream, all)
+}
+
+/// Every row.
+pub(super) fn all(database: &Database, _: &Sources) -> FxHashSet<Name> {
+    database.rows.iter().map(RowSource::name).collect()
+}
+
+/// The same, of the rows that `choose` wants.
+pub(super) fn loaded_some(
+    path: PathBuf,
+    text: String,
+    upstream: pipeline::Table,
+    choose: impl FnOnce(&Database, &Sources) -> FxHashSet<Name>,
+) -> Loaded {
     let mut sources = Sources::default();
     let mut diags = Diagnostics::new();
     let file = sources.add(path.display().to_string(), text.as_str());
     let database = read_database(file, &sources, &mut diags);
-    let checked = check::run(&database, &upstream, &sources, &mut diags);
-    Loaded { path, text, sources, diags, database, checked, upstream }
+    let wanted = choose(&database, &sources);
+    let checked = check::some(&database, &upstream, &wanted, &mut diags);
+    Loaded { wanted, path, text, sources, diags, database, checked, upstream }
 }
 
-fn upstream(common: &Common) -> Result<pipeline::Table, Fault> {
+pub(super) fn upstream(common: &Common) -> Result<pipeline::Table, Fault> {
     let Some(path) = &common.upstream else { return Ok(pipeline::Table::default()) };
     let text = std::fs::read_to_string(path).map_err(|why| Fault::unreadable(path, &why))?;
     pipeline::read_rows(&text, &path.display().to_string()).map_err(|report| {

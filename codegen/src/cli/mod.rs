@@ -1,4 +1,4 @@
-//! The command `cargo ops`: check, explain, new, list.
+//! The command `cargo ops`: check, explain, new, fmt, list, schema.
 //!
 //! It exists beside the command `fulgurite` because that one can't be built while a row is broken; `fulgurite` calls
 //! the same functions. Results go to `out`, the rest to `err`; with `--json` every line of `out` is one object.
@@ -10,14 +10,20 @@
 //! | 2 | wrong use: files, options |
 //! | 101 | a bug of ours |
 
+mod blanks;
 mod check;
 mod explain;
 mod fault;
+mod fmt;
+mod grades;
 mod list;
 mod load;
 mod new;
 mod paint;
+mod schema;
 mod sizes;
+mod watch;
+mod write;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -96,8 +102,12 @@ pub enum Verb {
     Explain(explain::Explain),
     /// Add a row
     New(new::New),
+    /// Write the database in its one form
+    Fmt(fmt::Fmt),
     /// List the rows
     List(list::List),
+    /// Print the JSON Schema of databases, for editors
+    Schema(schema::Schema),
 }
 
 /// Runs a command. Gives the exit status.
@@ -105,10 +115,13 @@ pub fn run(args: OpsCommand, out: &mut dyn Write, err: &mut dyn Write) -> i32 {
     let paint = Paint::new(args.common.color);
     let common = &args.common;
     let done = match args.verb {
+        Verb::Check(check) if check.watch => watch::run(&check, common, &paint, out, err),
         Verb::Check(check) => check.run(common, &paint, out, err),
         Verb::Explain(explain) => explain.run(common, &paint, out),
         Verb::New(new) => new.run(common, &paint, out, err),
+        Verb::Fmt(fmt) => fmt.run(common, &paint, out, err),
         Verb::List(list) => list.run(common, &paint, out, err),
+        Verb::Schema(schema) => schema.run(common, out),
     };
     match done {
         Ok(status) => status,

@@ -1,30 +1,35 @@
 //! `cargo ops new`
 
-use std::fs;
-use std::io::{self, Write};
-use std::path::Path;
+use std::io::Write;
 
 use clap::Args;
+use fulgurite_core::Name;
+use rustc_hash::FxHashSet;
 use serde_json::json;
 
+use super::blanks::Kind;
 use super::fault::Fault;
-use super::load::{Loaded, load, loaded};
+use super::load::{self, Loaded, loaded, upstream};
 use super::paint::Paint;
-use super::{Common, FAILED, FINE, Outcome};
+use super::{Common, FAILED, FINE, Outcome, write};
+use crate::check::HAS_BLANK;
 use crate::diag::render::{self, Style};
 use crate::explain;
+use crate::fmt::{self, scalar};
+use crate::schema::{Database, json as schema_json};
+use crate::source::Sources;
 
-/// Adds a row at the end of the database, if all of it is right.
+/// Adds a row at the end of the database, if it is right; with `--kind` a row with blanks to fill.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  cargo ops new mish 'x * tanh(softplus(x))'\n  cargo ops new mish 'x * tanh(softplus(x))' --dry-run\n  cargo ops new centre 'x - mean(x, [-1], keepdim = true)' --decomp --sig '(x: T[..S]) -> T[..S]'\n  cargo ops new my_softmax --like softmax"
+    after_help = "Examples:\n  cargo ops new mish 'x * tanh(softplus(x))'\n  cargo ops new mish 'x * tanh(softplus(x))' --dry-run\n  cargo ops new centre 'x - mean(x, [-1], keepdim = true)' --decomp --sig '(x: T[..S]) -> T[..S]'\n  cargo ops new my_softmax --like softmax\n  cargo ops new span --kind reduction\n  cargo ops new mine 'x * x' --file rows/mine.yaml --upstream ops.yaml"
 )]
 pub struct New {
     /// The operator's name
     #[arg(value_name = "OP")]
     pub op: String,
     /// Its meaning: `x * tanh(softplus(x))`
-    #[arg(value_name = "FORMULA", required_unless_present = "like", conflicts_with = "like")]
+    #[arg(value_name = "FORMULA", required_unless_present_any = ["like", "kind"], conflicts_with_all = ["like", "kind"])]
     pub formula: Option<String>,
     /// The signature; otherwise the free names of the formula, in order
     #[arg(long)]
@@ -41,6 +46,9 @@ pub struct New {
     /// Copy this row under the new name
     #[arg(long, value_name = "ROW")]
     pub like: Option<String>,
+    /// A row of this class, with `___` where you have something to say
+    #[arg(long, value_name = "KIND", conflicts_with_all = ["like", "sig", "promote", "doc", "decomp"])]
+    pub kind: Option<Kind>,
     /// Show what would be written, and write nothing
     #[arg(long)]
     pub dry_run: bool,
@@ -48,7 +56,17 @@ pub struct New {
 
 impl New {
     pub(super) fn run(&self, common: &Common, paint: &Paint, out: &mut dyn Write, err: &mut dyn Write) -> Outcome {
-        let before = load(common, None)?;
+        let before = match &common.file {
+            // the first row of a database
+            Some(path) if !path.exists() => {
+                loaded(path.clone(), format!("{}\nops:\n", schema_json::STARTED), upstream(common)?)
+            }
+            // rows that are there already are read; only the new one is checked, with what it calls
+            _ => {
+                let (path, text) = load::read(common, None)?;
+                load::loaded_some(path, text, upstream(common)?, |_, _| FxHashSet::default())
+            }
+        };
         if before.diags.errors() > 0 {
             let claim = format!("`{}` has faults already", before.path.display());
             return Err(Fault::failed("E903", claim).help("mend them first: cargo ops check"));
@@ -63,14 +81,17 @@ impl New {
         }
         let tried = self.tries(&before)?.into_iter().map(|row| {
             let text = appended(&before.text, &row);
-            (row, loaded(before.path.clone(), text, before.upstream.clone()))
+            let only = |_: &Database, _: &Sources| FxHashSet::from_iter([Name::new(&self.op)]);
+            (row, load::loaded_some(before.path.clone(), text, before.upstream.clone(), only))
         });
         // the first promotion kind under which all dtypes are right; where none is, the first one's faults
         let mut refused: Option<Loaded> = None;
         for (row, after) in tried {
-            if after.diags.errors() == 0 && !self.narrows(&after) {
+            let blanks = after.diags.sorted().iter().all(|diag| diag.message.ends_with(HAS_BLANK));
+            let right = if self.kind.is_some() { blanks } else { after.diags.errors() == 0 && !self.narrows(&after) };
+            if right {
                 if !self.dry_run {
-                    replace(&after.path, &before.text, &after.text)?;
+                    self.write(&before, &after.text)?;
                 }
                 return self.say(&row, &after, common, paint, out, err);
             }
@@ -97,8 +118,23 @@ impl New {
             && source.promote.as_ref().is_some_and(|promote| promote.text.as_str() == "default")
     }
 
+    /// Writes the database; where it is new, with its schema beside it.
+    fn write(&self, before: &Loaded, after: &str) -> Result<(), Fault> {
+        if before.path.exists() {
+            return write::replace(&before.path, &before.text, after);
+        }
+        let schema = before.path.with_file_name("ops.schema.json");
+        if !schema.exists() {
+            write::create(&schema, &schema_json::text())?;
+        }
+        write::create(&before.path, after)
+    }
+
     /// The texts to try, the likeliest first.
     fn tries(&self, before: &Loaded) -> Result<Vec<String>, Fault> {
+        if let Some(kind) = self.kind {
+            return Ok(vec![in_form(kind.row(&self.op))]);
+        }
         if let Some(like) = &self.like {
             let (source, _) = before.find(like)?;
             let text = before.sources.text(source.place);
@@ -115,7 +151,7 @@ impl New {
             (None, true) => vec![None],
             (None, false) => vec![Some("default"), Some("float"), None, Some("bool")],
         };
-        Ok(kinds.into_iter().map(|kind| self.row(formula, kind)).collect())
+        Ok(kinds.into_iter().map(|kind| in_form(self.row(formula, kind))).collect())
     }
 
     fn row(&self, formula: &str, kind: Option<&str>) -> String {
@@ -123,7 +159,7 @@ impl New {
             Some(doc) => doc.clone(),
             None => formula.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(100).collect(),
         };
-        let mut row = format!("- op: {}\n  doc: {}\n", self.op, quoted(&doc));
+        let mut row = format!("- op: {}\n  doc: {}\n", self.op, written(&doc));
         let made = |result: &str| crate::schema::pointwise_sig(formula).map(|sig| sig.replace("-> T", result));
         let sig = match (&self.sig, kind) {
             (Some(sig), _) => Some(sig.clone()),
@@ -137,7 +173,7 @@ impl New {
             row += &format!("  promote: {kind}\n");
         }
         let key = if self.decomp { "decomp" } else { "expr" };
-        row + &format!("  {key}: {}\n", quoted(formula))
+        row + &format!("  {key}: {}\n", written(formula))
     }
 
     /// What was written, and what follows from it.
@@ -150,9 +186,12 @@ impl New {
         out: &mut dyn Write,
         err: &mut dyn Write,
     ) -> Outcome {
+        if self.kind.is_some() {
+            return self.say_blanks(row, after, common, paint, out, err);
+        }
         let (source, lowered) = after.find(&self.op)?;
         let line = after.sources.line(source.op.place);
-        let gradients = explain::gradients(lowered, &after.table(), &after.checked.graded);
+        let gradients = explain::gradients(lowered, &after.table(), &after.checked);
         if common.json {
             let gradients: Vec<_> = gradients.iter().map(explain::Gradient::json).collect();
             let object = json!({
@@ -185,6 +224,43 @@ impl New {
     }
 }
 
+impl New {
+    /// What was written, and what is to be done with it.
+    fn say_blanks(
+        &self,
+        row: &str,
+        after: &Loaded,
+        common: &Common,
+        paint: &Paint,
+        out: &mut dyn Write,
+        err: &mut dyn Write,
+    ) -> Outcome {
+        let first = after.diags.sorted().first().map(|diag| diag.primary.place);
+        let place = first.map_or_else(|| after.path.display().to_string(), |place| after.sources.show(place));
+        if common.json {
+            let blanks: Vec<String> =
+                after.diags.sorted().iter().map(|diag| after.sources.show(diag.primary.place)).collect();
+            let object = json!({
+                "v": 1, "op": self.op, "file": after.path.display().to_string(), "written": !self.dry_run,
+                "row": row, "blanks": blanks,
+            });
+            writeln!(out, "{object}")?;
+            return Ok(FINE);
+        }
+        if !common.quiet {
+            let verb = if self.dry_run { "Would write" } else { "Written" };
+            let blanks = format!("{} blanks `___`, the first at {place}", after.diags.errors());
+            err.write_all(paint.status(verb, &blanks).as_bytes())?;
+        }
+        out.write_all(row.as_bytes())?;
+        if !common.quiet && !self.dry_run {
+            let next = format!("fill them  ·  cargo ops check --only {}", self.op);
+            err.write_all(paint.status("next:", &next).as_bytes())?;
+        }
+        Ok(FINE)
+    }
+}
+
 /// The database with a row behind its last one, one blank line between.
 fn appended(text: &str, row: &str) -> String {
     format!("{}\n\n{row}", text.trim_end())
@@ -197,41 +273,19 @@ fn without_names(tail: &str) -> String {
     format!("{}\n", kept.join("\n").trim_end())
 }
 
-/// A text as a YAML value on one line, or in a block.
-fn quoted(text: &str) -> String {
-    if text.contains('\n') {
-        let lines: Vec<String> = text.lines().map(|line| format!("    {}", line.trim_end())).collect();
-        return format!("|\n{}", lines.join("\n"));
+/// A rule or sentence as a YAML value, in a form that keeps places.
+fn written(text: &str) -> String {
+    if !text.contains(['\n', '\'']) {
+        return scalar::plain_or_quoted(text);
     }
-    let plain = text.chars().all(|c| c.is_ascii_alphanumeric() || " ()+-*/._,=<>".contains(c))
-        && text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '(')
-        && text.trim() == text
-        && !matches!(text, "true" | "false" | "null");
-    match text.contains('\'') {
-        _ if plain => text.to_owned(),
-        false => format!("'{text}'"),
-        true => format!("|\n    {text}"),
-    }
+    let lines: Vec<String> = text.lines().map(|line| format!("    {}", line.trim_end())).collect();
+    format!("|\n{}", lines.join("\n"))
 }
 
-/// Writes the whole file anew beside the old one, then exchanges them: at no time is there half a file. What `path`
-/// links to is exchanged, not the link.
-fn replace(path: &Path, before: &str, after: &str) -> Result<(), Fault> {
-    let unwritable = |why: io::Error| Fault::unwritable(path, &why);
-    let target = path.canonicalize().map_err(unwritable)?;
-    if fs::read_to_string(&target).map_err(unwritable)? != before {
-        let claim = format!("`{}` was changed while the row was checked", path.display());
-        return Err(Fault::failed("E913", claim).help("run the command again"));
+/// A row in the one form; as it is where it can't be read, so that its faults are said of what was given.
+fn in_form(row: String) -> String {
+    match fmt::format("row", &format!("ops:\n{row}")) {
+        Ok(formatted) => formatted.text.trim_start_matches("ops:\n").to_owned(),
+        Err(_) => row,
     }
-    let mut fresh = target.clone().into_os_string();
-    fresh.push(format!(".{}.new", std::process::id()));
-    let exchanged = fs::write(&fresh, after).and_then(|()| {
-        fs::set_permissions(&fresh, fs::metadata(&target)?.permissions())?;
-        fs::rename(&fresh, &target)
-    });
-    exchanged.map_err(|why| {
-        // there may be nothing to remove: the reason for the failure is what counts
-        let _ = fs::remove_file(&fresh);
-        unwritable(why)
-    })
 }

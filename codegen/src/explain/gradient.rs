@@ -7,10 +7,12 @@ use fulgurite_core::derive::{self, Note};
 use fulgurite_core::lang::Block;
 use fulgurite_core::lower::Rows;
 use fulgurite_core::row::Row;
+use rustc_hash::FxHashSet;
 use serde_json::{Value, json};
 
 use crate::check::gradients::declared::Way;
-use crate::check::gradients::{Grade, Graded};
+use crate::check::{self, Checked, closure};
+use crate::grade::{Claim, Grade};
 
 /// Where a gradient comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,8 +33,8 @@ pub struct Gradient {
     /// The argument.
     pub arg: Name,
     origin: Origin,
-    /// How a written rule was found to be right.
-    grade: Option<Grade>,
+    /// How far it is known to be the derivative, and why; nothing is known of what is refused.
+    grade: Option<(Grade, String)>,
     /// The rule on one line; none where the body is differentiated, and where no gradient flows.
     pub rule: Option<String>,
     /// Rows that a derived rule calls: `gelu.vjp.x(…) -> T = …`.
@@ -41,9 +43,10 @@ pub struct Gradient {
     pub without: Option<String>,
 }
 
-/// The gradients of `row`'s arguments, keys and integers apart. `graded` says how declared rules were found to be right.
-pub fn gradients(row: &Arc<Row>, rows: &dyn Rows, graded: &[Graded]) -> Vec<Gradient> {
+/// The gradients of `row`'s arguments, keys and integers apart. `checked` says how declared rules were found to be right.
+pub fn gradients(row: &Arc<Row>, rows: &dyn Rows, checked: &Checked) -> Vec<Gradient> {
     let derived = derive::derive(row, rows);
+    let mut through = None;
     let mut all = Vec::new();
     for param in &row.sig.params {
         let arg = param.name.name;
@@ -51,27 +54,25 @@ pub fn gradients(row: &Arc<Row>, rows: &dyn Rows, graded: &[Graded]) -> Vec<Grad
             continue;
         }
         let written = row.vjp.iter().find(|(a, _)| *a == arg).map(|(_, rule)| rule);
-        let none = |why: &str| Gradient {
+        let none = |why: &str, grade| Gradient {
             arg,
             origin: Origin::None(why.to_owned()),
-            grade: None,
+            grade,
             rule: None,
             rows: Vec::new(),
             without: None,
         };
-        let mut own = graded.iter().filter(|rule| (rule.op, rule.way) == (row.op, Way::Vjp));
-        let grade = own.find(|rule| rule.arg == arg).map(|rule| rule.grade);
         let zero = derived.notes.iter().find_map(|note| match note {
             Note::Zero(a, why) if *a == arg => Some(*why),
             _ => None,
         });
         let failed = derived.failed.iter().find(|(a, _)| *a == arg).map(|(_, why)| why);
         all.push(match (&row.no_grad, written, derived.rule(arg)) {
-            (Some(why), ..) => none(why),
+            (Some(why), ..) => none(why, None),
             (None, Some(rule), _) => Gradient {
                 arg,
                 origin: Origin::Written,
-                grade,
+                grade: Some(written_grade(row.op, arg, checked)),
                 rule: Some(one_line(rule)),
                 rows: Vec::new(),
                 without: Some(without(row, arg, rows)),
@@ -84,23 +85,68 @@ pub fn gradients(row: &Arc<Row>, rows: &dyn Rows, graded: &[Graded]) -> Vec<Grad
                 Gradient {
                     arg,
                     origin: Origin::Derived,
-                    grade: None,
+                    grade: Some((Grade::Proved, "each step of linearising and transposing is an identity".to_owned())),
                     rule: Some(one_line(rule)),
                     rows: shown.collect(),
                     without: None,
                 }
             }
             (None, None, None) if row.is_composite() => {
-                Gradient { arg, origin: Origin::Body, grade: None, rule: None, rows: Vec::new(), without: None }
+                let grade = Some(through.get_or_insert_with(|| body_grade(row, rows, checked)).clone());
+                Gradient { arg, origin: Origin::Body, grade, rule: None, rows: Vec::new(), without: None }
             }
             (None, None, None) => match (zero, failed) {
-                (Some(why), _) => none(why),
-                (None, Some(why)) => none(&why.reason),
-                (None, None) => none("no result depends on it smoothly"),
+                (Some(why), _) => none(why, Some((Grade::Proved, "the derivative is zero".to_owned()))),
+                // the row says that none flows: verified on instances (E501)
+                (None, Some(why)) => none(&why.reason, None),
+                (None, None) => {
+                    none("no result depends on it smoothly", Some((Grade::Proved, "the derivative is zero".to_owned())))
+                }
             },
         });
     }
     all
+}
+
+/// How a written rule was found to be right. Rows of another database were checked with it.
+fn written_grade(op: Name, arg: Name, checked: &Checked) -> (Grade, String) {
+    let mut own = checked.graded.iter().filter(|rule| (rule.op, rule.way, rule.arg) == (op, Way::Vjp, arg));
+    let here = checked.rows.iter().any(|row| row.op == op);
+    match own.next().map(|rule| rule.grade) {
+        Some(Grade::Proved) => (Grade::Proved, "equal to the derived rule by normal form".to_owned()),
+        Some(grade) => (grade, "compared with the derivative of the meaning".to_owned()),
+        None if here => (Grade::Claimed, "compared with nothing".to_owned()),
+        None => (Grade::Checked(0), "with its own database".to_owned()),
+    }
+}
+
+/// The gradient of a composite is that of its lines: as sure as the least sure written rule among them.
+fn body_grade(row: &Arc<Row>, rows: &dyn Rows, checked: &Checked) -> (Grade, String) {
+    let mut weakest = (Grade::Proved, "the chain rule over the lines of the body".to_owned());
+    let mut seen: FxHashSet<Name> = FxHashSet::default();
+    let mut open = vec![row.clone()];
+    while let Some(row) = open.pop() {
+        for call in closure::calls(&row) {
+            let overloads = checked.rows.iter().filter(|other| check::base(other.op) == call.op).cloned();
+            for called in rows.row(call.op).into_iter().chain(overloads) {
+                if !seen.insert(called.op) {
+                    continue;
+                }
+                for (arg, _) in called.vjp.iter().filter(|_| called.no_grad.is_none()) {
+                    let (grade, _) = written_grade(called.op, *arg, checked);
+                    if grade.index() > weakest.0.index() {
+                        weakest =
+                            (grade, format!("the written gradient of `{}` among the lines of the body", called.op));
+                    }
+                }
+                // what is written stands for all that lies below it
+                if called.is_composite() && called.vjp.is_empty() {
+                    open.push(called);
+                }
+            }
+        }
+    }
+    weakest
 }
 
 /// What `arg`'s cotangent would be, did the row not say it.
@@ -146,15 +192,16 @@ impl Gradient {
         }
     }
 
-    /// The same, and how a written rule was found to be right.
+    /// The same, and how far it is known to be right.
     pub fn reason(&self) -> String {
-        let found = match self.grade {
-            Some(Grade::Proved) => "; proved: equal to the derived rule by normal form".to_owned(),
-            Some(Grade::Checked(1)) => "; checked on 1 instance".to_owned(),
-            Some(Grade::Checked(n)) => format!("; checked on {n} instances"),
-            None => String::new(),
-        };
-        self.source().to_owned() + &found
+        let (source, grade) = (self.source(), self.grade.as_ref().map(|(grade, why)| format!("{grade}: {why}")));
+        [source.to_owned()].into_iter().filter(|s| !s.is_empty()).chain(grade).collect::<Vec<_>>().join("; ")
+    }
+
+    /// What is claimed of it.
+    pub fn claim(&self) -> Option<Claim> {
+        let (grade, reason) = self.grade.clone()?;
+        Some(Claim { what: format!("d/d{}", self.arg), grade, reason })
     }
 
     /// The same as an object.
@@ -165,14 +212,11 @@ impl Gradient {
             Origin::Body => ("body", None),
             Origin::None(why) => ("none", Some(why)),
         };
-        let (grade, instances) = match self.grade {
-            Some(Grade::Proved) => (Some("proved"), None),
-            Some(Grade::Checked(n)) => (Some("checked"), Some(n)),
-            None => (None, None),
-        };
+        let grade = self.grade.as_ref();
         json!({
             "arg": self.arg.as_str(), "origin": origin, "rule": self.rule, "why": why, "rows": self.rows,
-            "without": self.without, "grade": grade, "instances": instances,
+            "without": self.without, "grade": grade.map(|(grade, _)| grade.word()),
+            "instances": grade.and_then(|(grade, _)| grade.instances()), "reason": grade.map(|(_, why)| why),
         })
     }
 }

@@ -1,6 +1,7 @@
 //! What can be said about a row: the row itself, what follows from it and why, its gradient.
 
 pub mod code;
+pub mod grades;
 mod gradient;
 pub mod pages;
 pub mod reference;
@@ -16,6 +17,7 @@ use serde_json::{Value, json};
 use crate::check::facts::{self, Fact};
 use crate::check::{Checked, closure};
 use crate::emit::{Emitted, Target, cpu, cuda};
+use crate::grade::Claim;
 use crate::schema::{Body, Database, RowSource};
 use crate::source::Sources;
 use crate::yaml::Text;
@@ -35,6 +37,8 @@ pub struct Explained {
     /// Keys that were left to be found.
     found: Vec<(&'static str, String)>,
     gradients: Vec<Gradient>,
+    /// How far types and values hold.
+    claims: Vec<Claim>,
     facts: Vec<Fact>,
     /// Where it runs as what.
     kernels: [(&'static str, String); 2],
@@ -63,9 +67,8 @@ pub fn row(
     table: &dyn Rows,
     sources: &Sources,
 ) -> Explained {
-    let derived = fulgurite_core::derive::derive(row, table);
-    let mut rules = row.vjp.clone();
-    rules.extend(derived.rules.iter().filter(|(arg, _)| !row.vjp.iter().any(|(a, _)| a == arg)).cloned());
+    let (facts, gradients) = (facts(row, table), gradients(row, table, checked));
+    let claims = grades::claims(row, &gradients, &facts, checked);
     let mut calls: Vec<Name> =
         closure::calls(row).into_iter().map(|call| call.op).filter(|op| table.row(*op).is_some()).collect();
     sort(&mut calls);
@@ -84,13 +87,25 @@ pub fn row(
         place: sources.show(source.op.place),
         keys: keys(source),
         found: found(source, row),
-        gradients: gradients(row, table, &checked.graded),
-        facts: facts::of(row, table, &rules, &derived.rows).all,
+        claims: claims.into_iter().filter(|claim| TYPES.contains(&claim.what.as_str())).collect(),
+        gradients,
+        facts,
         kernels: kernels(source, row, table),
         calls,
         used_by,
         like: source.aliases.iter().map(|(library, alias)| format!("{library}.{}", alias.text.as_str())).collect(),
     }
+}
+
+/// The claims that no gradient and no fact is about.
+const TYPES: [&str; 4] = ["shapes", "indices", "types", "values"];
+
+/// What follows from a row.
+fn facts(row: &Arc<Row>, table: &dyn Rows) -> Vec<Fact> {
+    let derived = fulgurite_core::derive::derive(row, table);
+    let mut rules = row.vjp.clone();
+    rules.extend(derived.rules.iter().filter(|(arg, _)| !row.vjp.iter().any(|(a, _)| a == arg)).cloned());
+    facts::of(row, table, &rules, &derived.rows).all
 }
 
 /// The kernels that are generated for the row itself: where, and which.
@@ -187,7 +202,8 @@ impl Explained {
             line(&format!("d/d{}", gradient.arg), &gradient.text(), &gradient.reason());
             gradient.rows.iter().for_each(|row| line("", row, ""));
         }
-        self.facts.iter().for_each(|fact| line(fact.name, &fact.value, &fact.reason));
+        self.facts.iter().for_each(|fact| line(fact.name, &fact.value, &format!("{}: {}", fact.grade, fact.reason)));
+        self.claims.iter().for_each(|claim| line(&claim.what, &claim.grade.to_string(), &claim.reason));
         let names = |names: &[Name]| names.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(", ");
         self.kernels.iter().for_each(|(key, value)| line(key, value, ""));
         if !self.calls.is_empty() {
@@ -210,7 +226,10 @@ impl Explained {
         };
         let names = |names: &[Name]| names.iter().map(|name| name.as_str()).collect::<Vec<_>>();
         let facts = self.facts.iter();
-        let facts = facts.map(|fact| json!({"fact": fact.name, "value": fact.value, "reason": fact.reason}));
+        let facts = facts.map(
+            |fact| json!({"fact": fact.name, "value": fact.value, "reason": fact.reason, "grade": fact.grade.word()}),
+        );
+        let claims = self.claims.iter().map(Claim::json);
         json!({
             "v": 1,
             "op": self.op,
@@ -222,6 +241,7 @@ impl Explained {
             "found": pairs(&self.found),
             "gradients": self.gradients.iter().map(Gradient::json).collect::<Vec<_>>(),
             "facts": facts.collect::<Vec<_>>(),
+            "claims": claims.collect::<Vec<_>>(),
             "kernels": pairs(&self.kernels),
             "calls": names(&self.calls),
             "used_by": names(&self.used_by),

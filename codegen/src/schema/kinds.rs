@@ -7,13 +7,17 @@ use fulgurite_core::lang::{BinOp, Block, Expr, Node, Span};
 use crate::nearest::nearest;
 
 /// The promotion kinds (op-database.md, section 2.3).
-const PROMOTE: &[&str] = &["default", "float", "bool", "real", "keep", "equal", "join", "long_if_bool", "long_if_int"];
+pub(super) const PROMOTE: &[&str] =
+    &["default", "float", "bool", "real", "keep", "equal", "join", "long_if_bool", "long_if_int"];
 
 /// Classes and dtypes.
-const CLASSES: &[&str] = &[
+pub(super) const CLASSES: &[&str] = &[
     "all", "float", "int", "bool", "complex", "f8", "f16", "bf16", "f32", "f64", "i8", "i16", "i32", "i64", "u8",
     "c64", "c128",
 ];
+
+/// Accumulation types.
+pub(super) const ACC: &[&str] = &["wide", "T", "f32", "f64", "i32", "i64"];
 
 /// A value that is not of the vocabulary.
 pub(super) struct Stray {
@@ -48,10 +52,9 @@ pub(super) fn dtypes(expr: &Expr) -> Result<(), Stray> {
 
 /// `acc`: `wide`, `T` (as narrow as the elements) or a dtype.
 pub(super) fn acc(expr: &Expr) -> Result<(), Stray> {
-    const WORDS: &[&str] = &["wide", "T", "f32", "f64", "i32", "i64"];
     let word = |expr: &Expr| match &*expr.node {
-        Node::Name(name) if WORDS.contains(&name.as_str()) => Ok(()),
-        _ => Err(stray(expr, "an accumulation type", WORDS)),
+        Node::Name(name) if ACC.contains(&name.as_str()) => Ok(()),
+        _ => Err(stray(expr, "an accumulation type", ACC)),
     };
     values(expr, &word)
 }

@@ -4,6 +4,7 @@ use fulgurite_core::lang::{Alias, Block, Dialect, Expr, Sig, parse_alias, parse_
 use fulgurite_core::row::Ties;
 
 use super::fields::Fields;
+use super::keys::{BODIES, HINTS};
 use super::{Body, KEYS, Kink, LIBRARIES, RowSource, Rule, SkipVjp, TestHints, kinds, names, pointwise};
 use crate::diag::{Diag, Diagnostics};
 use crate::nearest::nearest;
@@ -30,9 +31,6 @@ const SYNONYMS: &[(&str, &str)] = &[
     ("dtype", "dtypes"),
     ("nondifferentiable", "no_grad"),
 ];
-
-/// The keys that give a meaning.
-const BODIES: [&str; 4] = ["expr", "view", "decomp", "host"];
 
 /// Reads a row: its name, if that is legal, and all of it, if nothing is wrong.
 pub(super) fn read(node: Node, diags: &mut Diagnostics) -> (Option<Text>, Option<RowSource>) {
@@ -128,11 +126,11 @@ impl RowReader<'_> {
     fn unknown_keys(&mut self) {
         for (key, _) in &self.entries {
             let name = key.as_str();
-            if name.is_empty() || KEYS.iter().any(|(known, _)| *known == name) {
+            if name.is_empty() || KEYS.iter().any(|key| key.name == name) {
                 continue;
             }
             let synonym = SYNONYMS.iter().find(|(other, _)| *other == name).map(|(_, key)| *key);
-            let near = synonym.or_else(|| nearest(name, KEYS.iter().map(|(key, _)| *key)));
+            let near = synonym.or_else(|| nearest(name, KEYS.iter().map(|key| key.name)));
             let diag = Diag::error("E004", key.place, format!("`{name}` is no key of a row"));
             self.fields.error(match near {
                 Some(near) => diag.help(format!("did you mean `{near}`?")),
@@ -329,7 +327,6 @@ impl RowReader<'_> {
     }
 
     fn tests(&mut self) -> TestHints {
-        const HINTS: [&str; 4] = ["domain", "points", "tol", "sizes"];
         let mut tests = TestHints::default();
         let Some(node) = self.take("tests") else { return tests };
         for (key, node) in self.fields.map(node, "tests") {
@@ -340,9 +337,10 @@ impl RowReader<'_> {
                 "sizes" => tests.sizes = Some(node),
                 other => {
                     let diag = Diag::error("E004", key.place, format!("`{other}` is no key of `tests`"));
-                    self.fields.error(diag.help(match nearest(other, HINTS) {
+                    let known: Vec<&str> = HINTS.iter().map(|key| key.name).collect();
+                    self.fields.error(diag.help(match nearest(other, known.iter().copied()) {
                         Some(near) => format!("did you mean `{near}`?"),
-                        None => format!("its keys are {}", HINTS.join(", ")),
+                        None => format!("its keys are {}", known.join(", ")),
                     }));
                 }
             }

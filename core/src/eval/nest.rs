@@ -8,6 +8,7 @@ use crate::builtins::{Builtin, IntError, cast_f64, cast_int, eval_bool, eval_f64
 use crate::lang::ast::Red;
 use crate::nest::{Nest, SExpr, SOp, SOutside, SRange};
 use crate::{DType, Scalar, philox};
+use smallvec::SmallVec;
 use std::fmt;
 
 /// What stands for floating-point numbers.
@@ -132,6 +133,14 @@ impl fmt::Display for NestError {
 }
 impl std::error::Error for NestError {}
 
+/// [`run`] on plain numbers, compiled once here, where evaluators are optimised.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_f64(nest: &Nest, tensors: &[Array<f64>], nums: &[Scalar]) -> Result<Vec<Array<f64>>, NestError> {
+    run(nest, tensors, nums)
+}
+
 /// Runs a nest: one array per result. Float results are not rounded to their dtype; integer results wrap to theirs.
 ///
 /// # Errors
@@ -230,8 +239,10 @@ impl<F: Field> Val<F> {
     }
     /// As an element of `dtype`; floats stay as wide as they are.
     fn cast(self, dtype: DType) -> Val<F> {
-        if dtype.is_float() {
-            return Val::Float(self.into_float());
+        match (&self, dtype) {
+            (Val::Int(_), DType::I64) | (Val::Bool(_), DType::Bool) => return self,
+            _ if dtype.is_float() => return Val::Float(self.into_float()),
+            _ => {}
         }
         Val::from_scalar(match self {
             Val::Float(x) => cast_f64(x.value(), dtype),
@@ -376,24 +387,28 @@ impl<F: Field> Eval<'_, F> {
             let left = self.expr(x)?.as_bool();
             return Ok(Val::Bool(if left == (b == Builtin::And) { self.expr(y)?.as_bool() } else { left }));
         }
-        let vals = args.iter().map(|a| self.expr(a)).collect::<Result<Vec<_>, _>>()?;
+        // no builtin has more operands than three: nothing is allocated
+        let mut vals: SmallVec<[Val<F>; 3]> = SmallVec::new();
+        for arg in args {
+            vals.push(self.expr(arg)?);
+        }
         let dtype = args.first().map_or(ty, SExpr::ty);
         let value = if dtype.is_float() {
-            let floats: Vec<F> = vals.into_iter().map(Val::into_float).collect();
+            let floats: SmallVec<[F; 3]> = vals.into_iter().map(Val::into_float).collect();
             if ty == DType::Bool {
-                let plain: Vec<f64> = floats.iter().map(Field::value).collect();
+                let plain: SmallVec<[f64; 3]> = floats.iter().map(Field::value).collect();
                 Val::Bool(eval_f64(b, &plain) != 0.0)
             } else {
                 Val::Float(F::call(b, &floats))
             }
         } else if dtype == DType::Bool {
-            let bools: Vec<bool> = vals.iter().map(Val::as_bool).collect();
+            let bools: SmallVec<[bool; 3]> = vals.iter().map(Val::as_bool).collect();
             match eval_bool(b, &bools) {
                 Some(v) => Val::Bool(v),
                 None => return malformed(format!("`{}` is not defined on bool", b.name())),
             }
         } else {
-            let ints: Vec<i64> =
+            let ints: SmallVec<[i64; 3]> =
                 vals.iter().map(|v| if let Val::Int(i) = v { *i } else { v.as_bool() as i64 }).collect();
             Val::Int(eval_int(b, &ints, dtype).map_err(|e| NestError::Int(b, e))?)
         };

@@ -1,7 +1,7 @@
 //! The canonical text of blocks and expressions: what `Display` writes parses back to the same tree.
 //!
-//! As few brackets as the grammar needs, with one exception: an `if` or `match` inside an operator gets brackets, since
-//! `if c { a } else { b } + 1` reads as if only the last branch were meant. A block that is printed by itself puts each
+//! As few brackets as the grammar needs, with two exceptions: an `if` or `match` inside an operator gets brackets, since
+//! `if c { a } else { b } + 1` reads as if only the last branch were meant, and so does `&&` inside `||`. A block that is printed by itself puts each
 //! statement on its own line, a block in braces stays on one.
 //!
 //! Trees that no parser makes (a negative [`Node::Int`], a tuple of one) print as the nearest text.
@@ -120,8 +120,10 @@ impl Display for Node {
             Node::Binary(op, left, right) => {
                 // `a - b - c` groups to the left; comparisons do not group at all.
                 let chains = op.level() != BinOp::Eq.level();
-                let left = Within(op.level() + u8::from(!chains), left);
-                write!(f, "{left} {} {}", op.mark(), Within(op.level() + 1, right))
+                let mixes = |e: &Expr| *op == BinOp::Or && matches!(&*e.node, Node::Binary(BinOp::And, ..));
+                let least = |e: &Expr, level: u8| if mixes(e) { ATOM } else { level };
+                let left = Within(least(left, op.level() + u8::from(!chains)), left);
+                write!(f, "{left} {} {}", op.mark(), Within(least(right, op.level() + 1), right))
             }
             Node::Cast(inner, class) => write!(f, "{} as {class}", Within(POST, inner)),
             Node::If(cond, yes, no) => {

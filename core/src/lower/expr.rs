@@ -1,7 +1,7 @@
 //! Expressions: typing, static branches, calls.
 
 use super::build::{cast, compare, int_op, logic, ravel, select, truth};
-use super::{L, Lowering, Res, Typed, build, fault};
+use super::{L, Lowering, Res, Typed, advised, build, fault};
 use crate::builtins::{self, Builtin};
 use crate::dtype::Category;
 use crate::lang::ast::*;
@@ -21,7 +21,10 @@ impl Lowering<'_> {
             L::Unraveled(flat, dims) if dims.len() == 1 => Ok(flat),
             L::List(entries) => match entries.as_slice() {
                 [Some(one)] => Ok(one.clone()),
-                _ => Err(fault(self.row, format!("`{e}` is a list where one value is needed"))),
+                _ => {
+                    let help = format!("`ravel({e})` is the flat position as one number");
+                    Err(advised(self.row, format!("`{e}` is a list where one value is needed"), help))
+                }
             },
             _ => Err(fault(self.row, format!("`{e}` is no scalar"))),
         }
@@ -259,9 +262,10 @@ impl Lowering<'_> {
             BinOp::Rem if !elem || ty.is_float() => Builtin::RemFloor,
             BinOp::Div if !ty.is_int() => Builtin::Div,
             BinOp::Div | BinOp::Rem => {
-                return Err(fault(
+                return Err(advised(
                     self.row,
                     "`/` and `%` of integer elements: say div_floor, div_trunc, rem_floor or rem_trunc",
+                    "for true quotients of integers say `promote: float`; where the row is for floats alone, `dtypes: float`",
                 ));
             }
             BinOp::Eq => Builtin::Eq,

@@ -109,6 +109,14 @@ struct Lowering<'a> {
 
 type Res<T> = Result<T, Stop>;
 
+/// The same, and what to do.
+fn advised(row: &Row, message: impl std::fmt::Display, help: impl Into<String>) -> Stop {
+    match fault(row, message) {
+        Stop::Refused(refusal) => Stop::Refused(refusal.help(help)),
+        other => other,
+    }
+}
+
 fn fault(row: &Row, message: impl std::fmt::Display) -> Stop {
     Stop::Refused(Refusal::new("E706", format!("the body of `{}`: {message}", row.op)))
 }

@@ -112,6 +112,9 @@ fn result(rule: &Rule, row: &Row, nest: &Nest, case: &Case) -> Option<Diag> {
         };
         return Some(diag.note(format!("for {}", case.show(row))).help(match have {
             DType::Bool => "say `promote: bool` and `-> bool`, or cast: `(…) as T`",
+            _ if out.dtype == DType::Bool && source.dtypes.is_none() => {
+                "leave bool out, `dtypes: all - bool`, choose another `promote`, or cast: `(…) as T`"
+            }
             _ => "choose another `promote`, or cast: `(…) as T`",
         }));
     }

@@ -21,6 +21,7 @@ use super::cases::Family;
 use super::report::Rule;
 use super::rows::RowSet;
 use crate::diag::Diag;
+use crate::grade::Grade;
 
 /// The row with what was found, or what is wrong with it.
 pub fn check(rule: &Rule, row: &Arc<Row>, rows: &RowSet, family: &Family) -> Result<Arc<Row>, Box<Diag>> {
@@ -28,6 +29,24 @@ pub fn check(rule: &Rule, row: &Arc<Row>, rows: &RowSet, family: &Family) -> Res
         Meaning::Expr(body) | Meaning::View(body) => index::check(rule, row, body, rows, family),
         Meaning::Decomp(body) => composite::check(rule, row, body, rows, family),
         Meaning::Host(_) => Ok(row.clone()),
+    }
+}
+
+/// How far the dtypes of a right row are known, and why.
+pub fn grade(row: &Row, family: &Family) -> (Grade, &'static str) {
+    let bases = tuples::bases(row, family);
+    match (&row.meaning, bases.as_slice()) {
+        (Meaning::Host(_), _) => (Grade::Tested, "by `p03` on calls with mixed dtypes"),
+        (Meaning::Decomp(_), bases) => {
+            let tried = bases.iter().map(|base| base.uniform().len() + base.mixed().len()).sum();
+            (Grade::Checked(tried), "its body on each dtype, and on pairs that differ")
+        }
+        (_, [base]) if base.is_small() => (Grade::Proved, "every dtype of its arguments, in every form, was tried"),
+        (_, bases) => {
+            let first = bases.first().map_or(0, |base| base.thorough().len());
+            let others: usize = bases.iter().skip(1).map(|base| base.uniform().len()).sum();
+            (Grade::Checked(first + others), "each form of each argument, and pairs that differ")
+        }
     }
 }
 

@@ -201,6 +201,11 @@ impl<'a> Base<'a> {
         tuples
     }
 
+    /// Whether [`Base::thorough`] leaves nothing out.
+    pub(super) fn is_small(&self) -> bool {
+        self.positions.len() <= 2
+    }
+
     /// Everything, for one or two positions; beyond that every form of each position beside floats and integers.
     pub(super) fn thorough(&self) -> Vec<Vec<Form>> {
         match self.positions.as_slice() {

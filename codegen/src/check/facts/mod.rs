@@ -14,6 +14,7 @@ use rustc_hash::FxHashSet;
 
 use super::cases::{self, Case};
 use super::walk;
+use crate::grade::Grade;
 
 pub use family::Family;
 pub(crate) use family::is_affine;
@@ -27,6 +28,8 @@ pub struct Fact {
     pub value: String,
     /// "a sum of products with one element of it each"
     pub reason: String,
+    /// How far it is known to hold.
+    pub grade: Grade,
 }
 
 /// Everything that is derived about a row.
@@ -44,6 +47,8 @@ pub struct Facts {
     pub linear: Vec<Vec<Name>>,
     /// Which kernels serve it; composites have none of their own.
     pub family: Option<Family>,
+    /// How many calls were looked at.
+    pub calls: usize,
     /// The same as text, with reasons.
     pub all: Vec<Fact>,
 }
@@ -59,8 +64,8 @@ pub fn of(row: &Arc<Row>, rows: &dyn Rows, rules: &[(Name, Block)], derived: &[R
     let writes = params.iter().filter(|p| p.access == Access::Mut).map(|p| p.name.name).collect();
     let linear = linearity(row, rows, case);
     let kernel = case.and_then(|case| served(row, case, rows));
-    let mut facts =
-        Facts { pointwise, view, random, writes, linear, family: kernel.as_ref().map(|k| k.0), all: Vec::new() };
+    let (served_by, calls) = (kernel.as_ref().map(|k| k.0), family.cases.len());
+    let mut facts = Facts { pointwise, view, random, writes, linear, family: served_by, calls, all: Vec::new() };
     facts.all = facts.texts(row, kernel.map(|k| k.1), &saves(row, rules, derived));
     facts
 }
@@ -121,12 +126,19 @@ fn linearity(row: &Arc<Row>, rows: &dyn Rows, case: Option<&Case>) -> Vec<Vec<Na
 impl Facts {
     fn texts(&self, row: &Row, kernel: Option<String>, saved: &[Name]) -> Vec<Fact> {
         let mut all = Vec::new();
-        let mut fact = |name, value: String, reason: &str| all.push(Fact { name, value, reason: reason.to_owned() });
+        let mut fact = |name, value: String, grade, reason: &str| {
+            all.push(Fact { name, value, reason: reason.to_owned(), grade });
+        };
         if self.pointwise {
-            fact("pointwise", "yes".into(), "no argument and no result has brackets");
+            fact("pointwise", "yes".into(), Grade::Proved, "no argument and no result has brackets");
         }
         if self.view {
-            fact("view", "shares storage".into(), "`view`: one access with indices that grow evenly");
+            fact(
+                "view",
+                "shares storage".into(),
+                Grade::Checked(self.calls),
+                "`view`: one access with indices that grow evenly",
+            );
         }
         if !self.linear.is_empty() {
             let sets = self.linear.iter().map(|set| match set.as_slice() {
@@ -134,28 +146,38 @@ impl Facts {
                 several => format!("in {} together", list(several)),
             });
             let sets: Vec<String> = sets.collect();
-            fact("linear", sets.join("; "), "sums, moves, and products with what does not depend on it");
+            // the walk over the loops of one call knows no more of others than that they look alike
+            fact(
+                "linear",
+                sets.join("; "),
+                Grade::Checked(1),
+                "sums, moves, and products with what does not depend on it",
+            );
         }
         if self.random {
             let keys = row.sig.params.iter().filter(|p| p.ty.elem.contains(&Elem::Key)).map(|p| p.name.name);
             fact(
                 "random",
                 format!("by {}", list(&keys.collect::<Vec<_>>())),
+                Grade::Proved,
                 "an argument is a `Key`; same key, same numbers",
             );
         }
         if !self.writes.is_empty() {
-            fact("writes", list(&self.writes), "`mut`");
+            fact("writes", list(&self.writes), Grade::Proved, "`mut`");
         }
         match (self.family, kernel) {
-            (Some(family), Some(reason)) => fact("kernel", family.name().to_owned(), &reason),
-            _ if row.is_composite() => {
-                fact("kernel", "none of its own".into(), "the rows of its body run, fused where they can be")
-            }
-            _ => fact("kernel", "a primitive of the runtime".into(), "`host`"),
+            (Some(family), Some(reason)) => fact("kernel", family.name().to_owned(), Grade::Tested, &reason),
+            _ if row.is_composite() => fact(
+                "kernel",
+                "none of its own".into(),
+                Grade::Tested,
+                "the rows of its body run, fused where they can be",
+            ),
+            _ => fact("kernel", "a primitive of the runtime".into(), Grade::Tested, "`host`"),
         }
         if !saved.is_empty() {
-            fact("saves", list(saved), "its gradient rules read them");
+            fact("saves", list(saved), Grade::Proved, "its gradient rules read them");
         }
         all
     }

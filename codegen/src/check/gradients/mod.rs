@@ -29,18 +29,10 @@ use fulgurite_core::row::Row;
 use super::cases;
 use super::rows::RowSet;
 use crate::diag::Diag;
+pub use crate::grade::Grade;
 use crate::schema::RowSource;
 use declared::{Declared, Way};
 use dense::Library;
-
-/// How a declared rule was found to be right.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Grade {
-    /// It has the normal form of the derived rule.
-    Proved,
-    /// It agrees with the derivative on so many instances.
-    Checked(usize),
-}
 
 /// A declared rule that is right.
 #[derive(Clone, Copy, Debug)]

@@ -1,6 +1,8 @@
 //! Names in scalar and index notation.
 
-use fulgurite_core::lang::{BinOp, Bind, Block, Elem, Expr, Ident, Node, Outside, Pattern, Place, Reduce, Span, Stmt};
+use fulgurite_core::lang::{
+    BinOp, Bind, Block, DimKind, Elem, Expr, Ident, Node, Outside, Pattern, Place, Reduce, Span, Stmt,
+};
 use fulgurite_core::sig::statics;
 use fulgurite_core::{DType, Name};
 
@@ -196,7 +198,19 @@ impl Walk<'_, '_> {
             let message = format!("{} of `{op}` reads the index `{name}`, which is not bound here", self.what);
             let diag =
                 Diag::error("E106", self.text.at(span), message).here(format!("no result has the axis `{size}`"));
-            self.names.diags.push(diag.help(format!("reduce over it, `sum[{name}](…)`, or give the result this axis")));
+            let outs = &self.names.source.sig.tree.outs;
+            let computed = outs.iter().flat_map(|out| out.ty.dims.iter().flatten()).find_map(|dim| match &dim.kind {
+                DimKind::One { name: None, size: e, .. } if !matches!(&*e.node, Node::Name(_)) => {
+                    reads(e, size).then_some(dim)
+                }
+                _ => None,
+            });
+            self.names.diags.push(diag.help(match computed {
+                Some(dim) => {
+                    format!("name the result's axis, `K = {dim}` with a capital that is free: its index is `k`")
+                }
+                None => format!("reduce over it, `sum[{name}](…)`, or give the result this axis"),
+            }));
             return;
         }
         let claim = format!("{} of `{op}` reads `{name}`, which nothing binds", self.what);
@@ -282,6 +296,13 @@ impl Walk<'_, '_> {
         }
         self.locals.push(name, Local::Bound, None);
     }
+}
+
+/// Whether `e` reads this name.
+fn reads(e: &Expr, name: Name) -> bool {
+    let mut found = false;
+    walk::expr(e, &mut |part| found |= matches!(&*part.node, Node::Name(n) if *n == name));
+    found
 }
 
 /// The indices that reductions inside `e` bind.

@@ -14,7 +14,8 @@ use fulgurite_core::lang::{OptType, Span};
 use super::rows::RowSet;
 use crate::diag::Diag;
 use crate::nearest::nearest;
-use crate::schema::{Body, RowSource};
+use crate::schema::{BLANK, Body, RowSource};
+use crate::source::Place;
 use crate::yaml::Text;
 use sig::SigNames;
 
@@ -23,6 +24,7 @@ pub use calls::is_word;
 /// What is wrong with the names of a row; all of it.
 pub fn check(source: &RowSource, rows: &RowSet) -> Vec<Diag> {
     let mut names = Names { source, rows, sig: SigNames::of(source), diags: Vec::new() };
+    names.sentence();
     names.signature();
     names.conditions();
     match &source.body {
@@ -37,8 +39,15 @@ pub fn check(source: &RowSource, rows: &RowSet) -> Vec<Diag> {
     if names.diags.is_empty() {
         names.usage();
     }
+    // what a blank will read is not unused
+    if names.diags.iter().any(|diag| diag.message.ends_with(HAS_BLANK)) {
+        names.diags.retain(|diag| diag.code != "E009");
+    }
     names.diags
 }
+
+/// How the message about a blank ends.
+pub const HAS_BLANK: &str = "has a blank to fill";
 
 /// One row's names, and what was found wrong with them.
 struct Names<'a> {
@@ -77,12 +86,31 @@ impl<'a> Names<'a> {
         let mut known: Vec<&str> = candidates.into_iter().map(Name::as_str).collect();
         known.sort_unstable();
         known.dedup();
+        if name == BLANK {
+            let what = match known.len() {
+                0..=12 => format!("say what belongs here; known are {}", known.join(", ")),
+                _ => "say what belongs here".to_owned(),
+            };
+            return self.diags.push(self.blank(text.at(span)).help(what));
+        }
         let diag = Diag::error(code, text.at(span), claim);
         self.diags.push(match nearest(name, known.iter().copied()) {
             Some(near) => diag.here(format!("did you mean `{near}`?")).help(format!("replace `{name}` by `{near}`")),
             None if known.is_empty() || known.len() > 12 => diag,
             None => diag.help(format!("known here: {}", known.join(", "))),
         });
+    }
+
+    fn blank(&self, place: Place) -> Diag {
+        Diag::error("E007", place, format!("`{}` {HAS_BLANK}", self.op())).here("this one")
+    }
+
+    /// The one text that no language reads.
+    fn sentence(&mut self) {
+        if self.source.doc == BLANK {
+            let help = "write one sentence: it is the row's page, tooltip and help text";
+            self.diags.push(self.blank(self.source.doc.place).help(help));
+        }
     }
 
     /// The words of an `enum` option.

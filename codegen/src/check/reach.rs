@@ -1,0 +1,74 @@
+//! Which loops need not be run: index arithmetic over intervals shows that no access leaves its tensor.
+
+use fulgurite_core::builtins::Builtin;
+use fulgurite_core::lang::Red;
+use fulgurite_core::nest::{Nest, SExpr, SOp, SOutside, SRange, range_of};
+use fulgurite_core::{DType, Scalar};
+
+/// Whether running `nest` on tensors of these shapes can't fail. `false` says nothing.
+pub(super) fn stays(nest: &Nest, shapes: &[&[usize]]) -> bool {
+    let whole = |n: i64| (n != i64::MAX).then_some((0, (n - 1).max(0)));
+    let mut walk = Walk { shapes, vars: nest.vars.iter().map(|n| whole(n.value())).collect() };
+    nest.outs.iter().all(|out| walk.holds(&out.expr, false))
+}
+
+struct Walk<'a> {
+    shapes: &'a [&'a [usize]],
+    /// The least and greatest value of each variable, where they are known.
+    vars: Vec<Option<(i64, i64)>>,
+}
+
+impl Walk<'_> {
+    /// Whether `e` has a value wherever it is evaluated; `inside` a reduction elements may be left out.
+    fn holds(&mut self, e: &SExpr, inside: bool) -> bool {
+        match e.op() {
+            SOp::Const(_) | SOp::Num(_) | SOp::Var(_) | SOp::Elem(_) => true,
+            SOp::Load { tensor, idx, outside } => {
+                let otherwise = match outside {
+                    SOutside::Refuse => self.is_within(*tensor, idx),
+                    SOutside::Skip => inside,
+                    SOutside::Value(value) => self.holds(value, inside),
+                };
+                otherwise && idx.iter().all(|i| !i.ty().is_float() && self.holds(i, inside))
+            }
+            // few builtins are defined on truth values
+            SOp::Call(b, args) => {
+                let logic = matches!(b, Builtin::And | Builtin::Or | Builtin::Not);
+                (logic || args.first().is_none_or(|a| a.ty() != DType::Bool))
+                    && args.iter().all(|a| self.holds(a, inside))
+            }
+            SOp::Cast(a) | SOp::Detach(a) | SOp::Uniform { position: a, .. } => self.holds(a, inside),
+            SOp::Select(c, a, b) => [c, a, b].into_iter().all(|part| self.holds(part, inside)),
+            SOp::Reduce { red, vars, filter, body, otherwise } => {
+                let defined = matches!(red, Red::Any | Red::All) || e.ty() != DType::Bool && *red != Red::Only;
+                defined
+                    && vars.iter().all(|range| self.bind(range, inside))
+                    && filter.iter().chain(otherwise).all(|part| self.holds(part, inside))
+                    && self.holds(body, true)
+            }
+        }
+    }
+
+    fn bind(&mut self, range: &SRange, inside: bool) -> bool {
+        let holds = self.holds(&range.lo, inside) && self.holds(&range.hi, inside);
+        let ends = self.bounds(&range.lo).zip(self.bounds(&range.hi));
+        self.vars[range.var] = ends.map(|((lo, _), (_, hi))| (lo, (hi - 1).max(lo)));
+        holds
+    }
+
+    fn is_within(&self, tensor: usize, idx: &[SExpr]) -> bool {
+        let Some(shape) = self.shapes.get(tensor).filter(|shape| shape.len() == idx.len()) else { return false };
+        idx.iter().zip(*shape).all(|(i, size)| {
+            self.bounds(i).is_some_and(|(least, greatest)| least >= 0 && (greatest as u64) < *size as u64)
+        })
+    }
+
+    fn bounds(&self, e: &SExpr) -> Option<(i64, i64)> {
+        match e.op() {
+            SOp::Const(Scalar::Int(i)) => Some((*i, *i)),
+            SOp::Var(v) => self.vars.get(*v).copied().flatten(),
+            SOp::Call(b, xs) if xs.len() == 2 => range_of(*b, self.bounds(&xs[0])?, self.bounds(&xs[1])?),
+            _ => None,
+        }
+    }
+}

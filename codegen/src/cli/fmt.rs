@@ -1,0 +1,81 @@
+//! `cargo ops fmt`
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::json;
+
+use super::fault::Fault;
+use super::paint::Paint;
+use super::{Common, FAILED, FINE, Outcome, load, write};
+use crate::diag::render::{self, Style};
+use crate::fmt;
+
+/// Most rows that are named where a database is not in form.
+const MOST_NAMED: usize = 10;
+
+/// Writes a database in its one form: keys in order, rule texts as they are printed, comments kept.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  cargo ops fmt\n  cargo ops fmt --check\n  cargo ops fmt rows/mine.yaml")]
+pub struct Fmt {
+    /// The database; otherwise `ops.yaml` here or in a folder above
+    // an id of its own: `--file` has that of its field
+    #[arg(id = "database", value_name = "FILE")]
+    pub file: Option<PathBuf>,
+    /// Only say whether it is in form
+    #[arg(long)]
+    pub check: bool,
+}
+
+impl Fmt {
+    pub(super) fn run(&self, common: &Common, paint: &Paint, out: &mut dyn Write, err: &mut dyn Write) -> Outcome {
+        let (path, text) = load::read(common, self.file.as_deref())?;
+        let shown = path.display().to_string();
+        let formatted = match fmt::format(&shown, &text) {
+            Ok(formatted) => formatted,
+            Err((sources, diags)) if common.json => {
+                out.write_all(render::json(&diags, &sources).as_bytes())?;
+                return Ok(FAILED);
+            }
+            Err((sources, diags)) => {
+                let style = Style { color: paint.color, width: 100 };
+                err.write_all(render::text(&diags, &sources, style).as_bytes())?;
+                return Ok(FAILED);
+            }
+        };
+        let differs = formatted.text != text;
+        if differs && !self.check {
+            write::replace(&path, &text, &formatted.text)?;
+        }
+        let names: Vec<&str> = formatted.changed.iter().map(|(op, _)| op.as_str()).collect();
+        if common.json {
+            let object = json!({
+                "v": 1, "file": shown, "in_form": !differs, "rows": names, "written": differs && !self.check,
+            });
+            writeln!(out, "{object}")?;
+            return Ok(if differs && self.check { FAILED } else { FINE });
+        }
+        let count = |n: usize| if n == 1 { "1 row".to_owned() } else { format!("{n} rows") };
+        if differs && self.check {
+            let places = formatted.changed.iter().take(MOST_NAMED);
+            let mut named: Vec<String> =
+                places.map(|(op, place)| format!("{}: {op}", formatted.sources.show(*place))).collect();
+            if names.len() > MOST_NAMED {
+                named.push(format!("and {} more", names.len() - MOST_NAMED));
+            }
+            let what = if names.is_empty() { "blank lines".to_owned() } else { count(names.len()) };
+            let fault = Fault::failed("E922", format!("`{shown}` is not in the one form: {what}"));
+            return Err(fault.help(format!("cargo ops fmt\n{}", named.join("\n")).trim_end().to_owned()));
+        }
+        if !common.quiet {
+            let done = if differs {
+                format!("Written {shown}: {} changed", count(names.len()))
+            } else {
+                format!("{shown} is in form")
+            };
+            writeln!(out, "{done}")?;
+        }
+        Ok(FINE)
+    }
+}

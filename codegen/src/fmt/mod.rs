@@ -1,0 +1,288 @@
+//! One form of a database: the order of keys, quotes, spacing of rule texts, lists on one line where they fit.
+//!
+//! Comments stay where they are: those on lines of their own above the key or row that follows, the others at the end
+//! of their line. A value with a comment inside stays as it is written.
+
+use fulgurite_core::lang::Dialect;
+
+use crate::diag::{Diag, Diagnostics};
+use crate::schema::{self, Database, KEYS, read_database};
+use crate::source::{Place, Sources};
+use crate::yaml::{self, Node, ScalarKind, Text, Value};
+use rule::Language;
+use trivia::Comment;
+
+mod rule;
+pub mod scalar;
+mod trivia;
+
+/// Lines are no longer than this, where there is a way.
+const WIDTH: usize = 120;
+
+/// A database in the one form.
+pub struct Formatted {
+    /// Its text.
+    pub text: String,
+    /// The rows that were written otherwise, and where.
+    pub changed: Vec<(String, Place)>,
+    /// The text as it was.
+    pub sources: Sources,
+}
+
+/// What was read of a text.
+struct Reading {
+    database: Database,
+    tree: Option<Node>,
+    sources: Sources,
+    diags: Diagnostics,
+}
+
+fn read(path: &str, text: &str) -> Reading {
+    let (mut sources, mut diags) = (Sources::default(), Diagnostics::new());
+    let file = sources.add(path, text);
+    let database = read_database(file, &sources, &mut diags);
+    let tree = yaml::read(file, &sources, &mut Diagnostics::new());
+    Reading { database, tree, sources, diags }
+}
+
+/// The database of this text in the one form.
+///
+/// # Errors
+/// What is wrong with it, as far as reading goes: names and meanings are not looked at.
+pub fn format(path: &str, text: &str) -> Result<Formatted, (Sources, Diagnostics)> {
+    let mut before = read(path, text);
+    let tree = before.tree.take().filter(|_| before.diags.errors() == 0);
+    let Some(tree) = tree else { return Err((before.sources, before.diags)) };
+    let made = File { text, comments: trivia::comments(text, &tree) }.text(&tree);
+    let after = read(path, &made);
+    let pairs = || before.database.rows.iter().zip(&after.database.rows);
+    if !same(&before.database, &after.database) {
+        let row = pairs().find(|(a, b)| !a.is_same(b)).map_or(tree.place.head(), |(a, _)| a.op.place);
+        let diag = Diag::error("E999", row, "in the one form this reads as something else: a bug of ours");
+        before.diags.push(diag.help("please report it with this row; nothing was written"));
+        return Err((before.sources, before.diags));
+    }
+    let written = |reading: &Reading, row: &schema::RowSource| reading.sources.text(row.place).to_owned();
+    let changed = pairs().filter(|(a, b)| written(&before, a) != written(&after, b));
+    let changed = changed.map(|(a, _)| (a.op.text.clone(), a.op.place)).collect();
+    Ok(Formatted { text: made, changed, sources: before.sources })
+}
+
+/// Whether two texts are the same database.
+fn same(a: &Database, b: &Database) -> bool {
+    let row = |(a, b): (&schema::RowSource, &schema::RowSource)| a.is_same(b);
+    a.rows.len() == b.rows.len()
+        && a.rows.iter().zip(&b.rows).all(row)
+        && [(&a.enums, &b.enums), (&a.tags, &b.tags), (&a.subclasses, &b.subclasses)]
+            .into_iter()
+            .all(|(a, b)| a.as_ref().map(Node::plain) == b.as_ref().map(Node::plain))
+}
+
+struct File<'a> {
+    text: &'a str,
+    comments: Vec<Comment>,
+}
+
+impl File<'_> {
+    fn text(&self, root: &Node) -> String {
+        let Value::Map(entries) = &root.value else { return self.text.to_owned() };
+        let ops = entries.iter().find(|(key, _)| *key == "ops");
+        let Some((key, Node { value: Value::List(rows), .. })) = ops else { return self.text.to_owned() };
+        let mut made = self.text[..key.place.start as usize].to_owned();
+        made += "ops:\n";
+        let mut end = key.place.end as usize + 1;
+        for (n, row) in rows.iter().enumerate() {
+            let start = row.place.start as usize;
+            let dash = self.text[..start].rfind('-').unwrap_or(start).max(end);
+            let between = self.rest(end, dash);
+            let remarks = trivia::between(between);
+            if n > 0 || between.starts_with('\n') && !remarks.is_empty() {
+                made.push('\n');
+            }
+            remarks.iter().for_each(|line| made += &format!("{line}\n"));
+            made += &self.row(row);
+            end = row.place.end as usize;
+        }
+        let behind = trivia::between(self.rest(end, self.text.len()));
+        if !behind.is_empty() {
+            made += &format!("\n{}\n", behind.join("\n").trim());
+        }
+        made
+    }
+
+    /// `from..to` without the rest of the line that `from` stands on.
+    fn rest(&self, from: usize, to: usize) -> &str {
+        let from = self.text[from..].find('\n').map_or(self.text.len(), |n| from + n + 1);
+        self.text.get(from..to).unwrap_or_default()
+    }
+
+    fn row(&self, row: &Node) -> String {
+        let Value::Map(entries) = &row.value else { return self.text[row.place.range()].to_owned() };
+        let mut lines: Vec<(usize, Vec<String>)> = Vec::new();
+        let mut end = row.place.start as usize;
+        for (key, node) in entries {
+            let start = key.place.start as usize;
+            let remarks = self.comments.iter().filter(|c| c.own_line && (end..start).contains(&c.start));
+            let mut made: Vec<String> = remarks.map(|c| c.text.clone()).collect();
+            end = (node.place.end as usize).max(key.place.end as usize);
+            made.extend(self.entry(key, node, start, end));
+            lines.push((KEYS.iter().position(|known| *key == *known.name).unwrap_or(KEYS.len()), made));
+        }
+        lines.sort_by_key(|(at, _)| *at);
+        let mut made = String::new();
+        for (n, line) in lines.iter().flat_map(|(_, lines)| lines).enumerate() {
+            let indent = if n == 0 { "- " } else { "  " };
+            made += format!("{indent}{line}").trim_end();
+            made.push('\n');
+        }
+        made
+    }
+
+    /// A key and its value, with the comment behind.
+    fn entry(&self, key: &Text, node: &Node, start: usize, end: usize) -> Vec<String> {
+        let line_end = self.text[end..].find('\n').map_or(self.text.len(), |n| end + n);
+        let behind = self.comments.iter().find(|c| !c.own_line && (end..line_end).contains(&c.start));
+        let inside = self.comments.iter().any(|c| (start..end).contains(&c.start));
+        let several = self.text[start..end].contains('\n') && behind.is_some();
+        if inside || several {
+            let written = &self.text[start..behind.map_or(end, |_| line_end)];
+            // its further lines are indented by two already, at the least
+            let own = |(n, line): (usize, &str)| match n {
+                0 => line.to_owned(),
+                _ => line.strip_prefix("  ").unwrap_or(line).to_owned(),
+            };
+            return written.lines().enumerate().map(own).collect();
+        }
+        let mut made = value(key.as_str(), node, &[key.as_str()], 2);
+        if let (Some(comment), [.., last]) = (behind, made.as_mut_slice()) {
+            *last = format!("{last} {}", comment.text);
+        }
+        made
+    }
+}
+
+/// In which language the text at this path of keys is written; `None`: in none.
+fn language(path: &[&str]) -> Option<Language> {
+    match path {
+        ["sig"] => Some(Language::Signature),
+        ["promote" | "dtypes" | "acc"] | ["at", _, _] => Some(Language::Condition),
+        ["expr" | "view"] => Some(Language::Block(Dialect::Index)),
+        ["decomp"] | ["grad" | "jvp", _] => Some(Language::Block(Dialect::Tensor)),
+        _ => None,
+    }
+}
+
+/// `key: value` in lines, of which all but the first are indented below the key; `indent`: that of the key.
+fn value(key: &str, node: &Node, path: &[&str], indent: usize) -> Vec<String> {
+    let room = WIDTH.saturating_sub(indent + key.chars().count() + 2);
+    let below = |lines: Vec<String>| lines.into_iter().map(|line| format!("  {line}"));
+    match &node.value {
+        Value::Null => vec![format!("{key}:")],
+        Value::Scalar(text) => {
+            let (head, lines) = scalar_lines(text, path, room, WIDTH - indent - 2);
+            [format!("{key}: {head}")].into_iter().chain(below(lines)).collect()
+        }
+        Value::List(_) | Value::Map(_) => match flow(node, path).filter(|flow| flow.chars().count() <= room) {
+            Some(flow) => vec![format!("{key}: {flow}")],
+            None => [format!("{key}:")].into_iter().chain(nested(node, path, indent)).collect(),
+        },
+    }
+}
+
+/// A text behind its key, and the lines below it.
+fn scalar_lines(text: &Text, path: &[&str], room: usize, below: usize) -> (String, Vec<String>) {
+    let top = path.len() == 1;
+    let inline = |line: &str| match (path, top) {
+        (["sig"], _) => scalar::quoted(line),
+        _ if text.kind != ScalarKind::Text => line.to_owned(),
+        (_, true) if language(path).is_some() => scalar::rule(line),
+        (_, true) => scalar::plain_or_quoted(line),
+        _ => scalar::word_or_quoted(line),
+    };
+    let Some(language) = language(path) else {
+        // a message or name: on one line whatever its length
+        return match text.as_str().contains('\n') {
+            true => ("|".to_owned(), text.as_str().trim_end().lines().map(str::to_owned).collect()),
+            false => (inline(text.as_str()), Vec::new()),
+        };
+    };
+    let whole = rule::lines(text.as_str(), language, usize::MAX);
+    if let [line] = whole.as_slice() {
+        let written = inline(line);
+        // a rule in quotes has no apostrophe: its parts would not stand where they stand in the file
+        let traceable = !written.starts_with('\'') || !line.contains('\'');
+        let lines = rule::lines(text.as_str(), language, below);
+        if traceable && (written.chars().count() <= room || lines.len() == 1) {
+            return (written, Vec::new());
+        }
+        return ("|".to_owned(), lines);
+    }
+    ("|".to_owned(), rule::lines(text.as_str(), language, below))
+}
+
+/// A list or map on one line, if each of its texts can stand on one.
+fn flow(node: &Node, path: &[&str]) -> Option<String> {
+    Some(match &node.value {
+        Value::Null => "null".to_owned(),
+        Value::Scalar(text) => {
+            let line = match language(path) {
+                Some(language) => rule::lines(text.as_str(), language, usize::MAX),
+                None => vec![text.as_str().to_owned()],
+            };
+            match line.as_slice() {
+                [line] if text.kind != ScalarKind::Text => line.clone(),
+                [line] if !line.contains(['\n', '\'']) => scalar::word_or_quoted(line),
+                _ => return None,
+            }
+        }
+        Value::List(items) => {
+            let items: Option<Vec<String>> = items.iter().map(|item| flow(item, &inner(path, "-"))).collect();
+            format!("[{}]", items?.join(", "))
+        }
+        Value::Map(entries) => {
+            let entries = entries.iter().map(|(key, node)| {
+                let value = flow(node, &inner(path, key.as_str()))?;
+                Some(format!("{}: {value}", map_key(key, path)?))
+            });
+            format!("{{{}}}", entries.collect::<Option<Vec<_>>>()?.join(", "))
+        }
+    })
+}
+
+fn inner<'a>(path: &[&'a str], key: &'a str) -> Vec<&'a str> {
+    path.iter().copied().chain([key]).collect()
+}
+
+/// A key inside a value: a condition, or a name.
+fn map_key(key: &Text, path: &[&str]) -> Option<String> {
+    let line = match path {
+        ["require" | "at"] => rule::lines(key.as_str(), Language::Condition, usize::MAX).join(" "),
+        _ => key.as_str().to_owned(),
+    };
+    (!line.contains(['\n', '\''])).then(|| scalar::word_or_quoted(&line))
+}
+
+/// A list or map below its key: each item on a line of its own.
+fn nested(node: &Node, path: &[&str], indent: usize) -> Vec<String> {
+    match &node.value {
+        Value::List(items) => {
+            let item = |item: &Node| match flow(item, &inner(path, "-")) {
+                Some(flow) => vec![format!("- {flow}")],
+                // an apostrophe: a block keeps places
+                None => match &item.value {
+                    Value::Scalar(text) => vec!["- |".to_owned(), format!("    {}", text.as_str().trim())],
+                    _ => vec![format!("- {}", item.plain())],
+                },
+            };
+            items.iter().flat_map(item).collect()
+        }
+        Value::Map(entries) => {
+            let entry = |(key, node): &(Text, Node)| {
+                let word = map_key(key, path).unwrap_or_else(|| scalar::plain_or_quoted(key.as_str()));
+                value(&word, node, &inner(path, key.as_str()), indent + 2)
+            };
+            entries.iter().flat_map(entry).map(|line| format!("  {line}")).collect()
+        }
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,80 @@
+//! The JSON Schema of a database, for editors: YAML language servers complete keys and words, and show what keys say.
+//!
+//! It is made from the table of keys that the reader stands on. It knows no rule language: `cargo ops check` does.
+
+use serde_json::{Map, Value, json};
+
+use super::keys::{BODIES, FILE_KEYS, Form, KEYS, Key};
+
+/// Where the schema of this project is kept, from the root of the repository.
+pub const PATH: &str = "docs/ops.schema.json";
+
+/// The line by which a database at the root of the repository names its schema to editors.
+pub const MODELINE: &str = "# yaml-language-server: $schema=docs/ops.schema.json";
+
+/// The head of a database that `cargo ops new` starts, with its schema beside it.
+pub const STARTED: &str = "\
+# yaml-language-server: $schema=ops.schema.json
+# Operators, one row each: docs/adding-an-operator.md of fulgurite. Check them with `cargo ops check`.
+";
+
+/// The schema, as it stands in its file.
+pub fn text() -> String {
+    format!("{:#}\n", schema())
+}
+
+/// A database: the keys of the file, and a list of rows.
+pub fn schema() -> Value {
+    let mut row = keys(KEYS);
+    let needs = |key: &str| json!({"required": [key]});
+    if let Some(row) = row.as_object_mut() {
+        row.insert("required".into(), json!(["op", "doc"]));
+        row.insert("oneOf".into(), BODIES.iter().map(|key| needs(key)).collect());
+        // only a pointwise `expr` can do without a signature
+        row.insert("anyOf".into(), json!([needs("sig"), needs("expr")]));
+    }
+    let properties: Map<String, Value> = FILE_KEYS.iter().map(|key| ((*key).to_owned(), json!({}))).collect();
+    let mut file = json!({
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "title": "fulgurite operator database",
+        "description": "Made by `cargo ops schema` from codegen/src/schema/keys.rs",
+        "type": "object",
+        "properties": properties,
+        "required": ["ops"],
+        "additionalProperties": false,
+    });
+    file["properties"]["ops"] =
+        json!({"description": "the rows, each from `- op: name` in column 1", "type": ["array", "null"], "items": row});
+    file
+}
+
+/// A map of these keys and no others.
+fn keys(keys: &[Key]) -> Value {
+    let property = |key: &Key| {
+        let mut value = form(&key.form);
+        if let Some(value) = value.as_object_mut() {
+            value.insert("description".into(), key.says.into());
+        }
+        (key.name.to_owned(), value)
+    };
+    let properties: Map<String, Value> = keys.iter().map(property).collect();
+    json!({"type": "object", "properties": properties, "additionalProperties": false})
+}
+
+fn form(of: &Form) -> Value {
+    // the reader takes scalars as they are written
+    let text = json!({"type": ["string", "number", "boolean"]});
+    match of {
+        Form::Text => text,
+        Form::One(words) => json!({"enum": words}),
+        Form::Chosen(words) => json!({"anyOf": [
+            {"enum": words},
+            {"type": "string", "pattern": "^if |^match | - | [+] "},
+        ]}),
+        Form::TruthOrList => json!({"anyOf": [{"type": "boolean"}, {"type": "array", "items": text}]}),
+        Form::List(item) => json!({"type": "array", "items": form(item)}),
+        Form::Map(value) => json!({"type": "object", "additionalProperties": form(value)}),
+        Form::Keys(known) => keys(known),
+        Form::Any => json!({}),
+    }
+}

@@ -1,0 +1,97 @@
+//! The keys of a row: their order, their types, what they say. The reader, `fmt`, `explain keys` and the JSON Schema
+//! stand on this table.
+
+use super::kinds;
+
+/// What a value looks like in YAML.
+#[derive(Clone, Copy, Debug)]
+pub enum Form {
+    /// A text, number or truth value, as written.
+    Text,
+    /// One of these words, or a choice between them by `if` or `match`; classes of dtypes may be added and subtracted.
+    Chosen(&'static [&'static str]),
+    /// One of these words.
+    One(&'static [&'static str]),
+    /// `true`, `false` or a list of texts.
+    TruthOrList,
+    /// A list.
+    List(&'static Form),
+    /// A map from any text.
+    Map(&'static Form),
+    /// A map of these keys.
+    Keys(&'static [Key]),
+    /// What is read elsewhere.
+    Any,
+}
+
+/// A key.
+#[derive(Clone, Copy, Debug)]
+pub struct Key {
+    /// Its word.
+    pub name: &'static str,
+    /// What it says.
+    pub says: &'static str,
+    /// What its value looks like.
+    pub form: Form,
+}
+
+const fn key(name: &'static str, form: Form, says: &'static str) -> Key {
+    Key { name, says, form }
+}
+
+/// Keys of a row, in the order in which they stand. Anything else is E004.
+pub const KEYS: &[Key] = &[
+    key("op", Form::Text, "the operator's name; `op: name.kind` is an overload"),
+    key("doc", Form::Text, "one sentence of at most 100 characters, without a full stop"),
+    key("sig", Form::Text, "signature `(arguments; options) -> results`; may be left out for a pointwise `expr`"),
+    key(
+        "promote",
+        Form::Chosen(kinds::PROMOTE),
+        "promotion kind: default float bool real keep equal join long_if_bool long_if_int",
+    ),
+    key(
+        "dtypes",
+        Form::Chosen(kinds::CLASSES),
+        "accepted dtypes, before promotion: names and classes with `+` and `-`",
+    ),
+    key("ties", Form::One(&TIES), "whose gradient a maximum is: first, last or even"),
+    key("require", Form::Map(&Form::Text), "condition: message"),
+    key("acc", Form::Chosen(kinds::ACC), "accumulation type; default: wide"),
+    key("expr", Form::Text, "meaning in scalar or index notation"),
+    key("view", Form::Text, "meaning in index notation, and the result shares the argument's storage"),
+    key("decomp", Form::Text, "meaning in the tensor language"),
+    key("host", Form::Text, "meaning by a primitive of the runtime"),
+    key("kernels", Form::Map(&Form::Text), "executor: special kernel that may claim the row"),
+    key("at", Form::Map(&Form::Map(&Form::Text)), "condition: {argument: partial}: conventions at kinks"),
+    key("grad", Form::Map(&Form::Text), "argument: VJP rule in the tensor language; must equal the derived one"),
+    key("jvp", Form::Map(&Form::Text), "argument: JVP rule in the tensor language; must equal the derived one"),
+    key("skip_vjp", Form::TruthOrList, "true, false or a list of arguments: asserts that no gradient flows"),
+    key("no_grad", Form::Text, "why the row has no gradient"),
+    key("deviates", Form::Text, "why its gradient differs from the true derivative"),
+    key("subclass", Form::Any, "exceptions from the derived subclass rules"),
+    key("autocast", Form::Any, "exceptions from the derived autocast class"),
+    key(
+        "aten",
+        Form::List(&Form::Text),
+        "PyTorch's ATen overloads that the row is: `name`, or `name(parameters; fixed)`",
+    ),
+    key("torch", Form::List(&Form::Text), "PyTorch functions that the row is: `name`, or `name(parameters; fixed)`"),
+    key("tests", Form::Keys(HINTS), "hints for generated tests: domain, points, tol, sizes"),
+];
+
+/// Keys of `tests`.
+pub const HINTS: &[Key] = &[
+    key("domain", Form::Map(&Form::Text), "argument: range `lo..hi` from which its values are drawn"),
+    key("points", Form::List(&Form::Any), "values and gradients at special points: `{x: 0, out: 1}`"),
+    key("tol", Form::Text, "how far kernel and meaning may differ"),
+    key("sizes", Form::Any, "sizes to try"),
+];
+
+/// Whose gradient a maximum may be.
+pub const TIES: [&str; 3] = ["first", "last", "even"];
+
+/// Keys of the file, in their order.
+pub const FILE_KEYS: [&str; 4] = ["enums", "tags", "subclasses", "ops"];
+
+/// The keys of which a row has exactly one: its meaning.
+pub const BODIES: [&str; 4] = ["expr", "view", "decomp", "host"];

@@ -1,0 +1,41 @@
+//! Whether two rows say the same, wherever and however they are written.
+
+use super::{RowSource, Rule, SkipVjp};
+use crate::yaml::{Node, Text};
+
+impl RowSource {
+    /// Whether this row and the other differ in nothing but the places and the form of their texts.
+    pub fn is_same(&self, other: &RowSource) -> bool {
+        let texts = |pairs: &[(Text, Text)]| -> Vec<(String, String)> {
+            pairs.iter().map(|(a, b)| (a.text.clone(), b.text.clone())).collect()
+        };
+        let plain = |node: &Option<Node>| node.as_ref().map(Node::plain);
+        let skipped = |row: &RowSource| match &row.skip_vjp {
+            Some((SkipVjp::All(all), _)) => format!("{all}"),
+            Some((SkipVjp::Arguments(names), _)) => names.iter().map(|n| n.as_str()).collect::<Vec<_>>().join(","),
+            None => String::new(),
+        };
+        let aliases = |a: &RowSource, b: &RowSource| {
+            let pairs = a.aliases.iter().zip(&b.aliases);
+            a.aliases.len() == b.aliases.len() && pairs.into_iter().all(|(a, b)| a.0 == b.0 && a.1.tree == b.1.tree)
+        };
+        let (a, b) = (&self.tests, &other.tests);
+        let points = |nodes: &[Node]| nodes.iter().map(Node::plain).collect::<Vec<_>>();
+        self.lower_to_row() == other.lower_to_row()
+            && self.doc.text == other.doc.text
+            && tree(&self.acc) == tree(&other.acc)
+            && skipped(self) == skipped(other)
+            && plain(&self.subclass) == plain(&other.subclass)
+            && plain(&self.autocast) == plain(&other.autocast)
+            && texts(&self.kernels) == texts(&other.kernels)
+            && aliases(self, other)
+            && texts(&a.domain) == texts(&b.domain)
+            && points(&a.points) == points(&b.points)
+            && a.tol.as_ref().map(|t| &t.text) == b.tol.as_ref().map(|t| &t.text)
+            && plain(&a.sizes) == plain(&b.sizes)
+    }
+}
+
+fn tree<T>(rule: &Option<Rule<T>>) -> Option<&T> {
+    rule.as_ref().map(|rule| &rule.tree)
+}

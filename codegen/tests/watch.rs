@@ -1,0 +1,64 @@
+//! `cargo ops check --watch`: what changed is checked again, with what calls it; who stops reading ends it.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+use fulgurite_codegen::cli::run_words;
+
+/// Passes lines on until nobody takes them.
+struct Lines(Sender<String>, String);
+
+impl Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.1 += std::str::from_utf8(bytes).expect("text");
+        while let Some((line, rest)) = self.1.split_once('\n') {
+            self.0.send(line.to_owned()).map_err(|_| io::ErrorKind::BrokenPipe)?;
+            self.1 = rest.to_owned();
+        }
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn row(op: &str, meaning: &str) -> String {
+    format!("- op: {op}\n  doc: A row\n  sig: '(x: T) -> T'\n  promote: default\n  dtypes: all - bool\n  {meaning}\n\n")
+}
+
+/// What a round says, without the time it took.
+fn round(lines: &Receiver<String>) -> String {
+    let next = || lines.recv_timeout(Duration::from_secs(60)).expect("a round");
+    let first = next();
+    match first.split_once(" in ") {
+        Some((checked, _)) => format!("{checked}, {}", next().split(';').next().unwrap_or_default()),
+        None => first.split(';').next().unwrap_or_default().to_owned(),
+    }
+}
+
+#[test]
+fn rounds_look_at_what_changed() {
+    let path: PathBuf = std::env::temp_dir().join(format!("fulgurite-watch-{}.yaml", std::process::id()));
+    let write = |half: &str| {
+        let rows = [row("half", half), row("quarter", "decomp: half(half(x))"), row("other", "expr: x - x")];
+        fs::write(&path, format!("ops:\n{}", rows.concat())).expect("a database");
+    };
+    write("expr: x + x");
+    let (out, lines) = channel();
+    let words = ["ops".into(), "check".into(), "--watch".into(), "--color=never".into(), path.clone().into_os_string()];
+    let watch = std::thread::spawn(move || run_words(words, &mut Lines(out, String::new()), &mut io::sink()));
+    assert_eq!(round(&lines), "Checked 3 rows, no errors");
+    write("expr: x * x + x");
+    assert_eq!(round(&lines), "Checked 2 rows, no errors");
+    write("expr: x * x + y");
+    assert_eq!(round(&lines), "1 error");
+    write("expr: x * x");
+    assert_eq!(round(&lines), "Checked 2 rows, no errors");
+    drop(lines);
+    write("expr: x * x * x");
+    assert_eq!(watch.join().expect("an end"), 0);
+    fs::remove_file(&path).expect("it was there");
+}
