@@ -10,13 +10,11 @@ mod copies;
 mod machine;
 mod read;
 mod rewriter;
-mod scalar_body;
 mod solved;
 
 pub use body::body_of;
 pub use builder::{Builder, Context, Site};
 pub use rewriter::Rewriter;
-pub use scalar_body::body_of_scalar;
 
 use crate::error::{Error, ErrorKind};
 use crate::symbol::{self, SymbolRef};

@@ -10,7 +10,7 @@ use super::facts::{Facts, LineRole, proxies};
 use super::pullback::{Pullback, Style, with_aux};
 use super::rules::{self, Site};
 use super::vjp::Cotangent;
-use crate::bind::{self, Builder, Context, body_of_scalar};
+use crate::bind::{self, Builder, Context};
 use crate::error::{Error, ErrorKind};
 use crate::trace::verify;
 use crate::trace::*;
@@ -123,7 +123,10 @@ impl Forward {
             self.by_rules(line, &ruled)?;
             return self.pointwise(line, &rest);
         }
-        if row.is_pointwise() { self.unfold(line, active) } else { self.transpose(line, active) }
+        match rest.iter().find(|i| !has_vjp(i)) {
+            Some(i) if row.is_pointwise() => Err(no_rule(line, *i)),
+            _ => self.transpose(line, active),
+        }
     }
 
     /// By the row's `jvp` rules: one value per result and argument.
@@ -153,30 +156,6 @@ impl Forward {
                 if let Some(value) = rules::vjp(&mut self.b, site, i)? {
                     self.add(*out, value, made_from)?;
                 }
-            }
-        }
-        Ok(())
-    }
-
-    /// A pointwise line without rules, through its expression. Nobody reads the values that this computes again but
-    /// the tangents.
-    fn unfold(&mut self, line: &Rc<BoundSymbol>, active: &[usize]) -> Result<(), Error> {
-        let start = self.b.lines().len();
-        let Some(outs) = body_of_scalar(&mut self.b, line)? else { return Err(no_rule(line, active[0])) };
-        let lines = self.b.take_from(start);
-        let wrt: Vec<ProxyId> = active.iter().flat_map(|i| proxies(&line.args[*i])).collect();
-        let facts = Facts::sweep(self.b.arena(), self.b.root(), &lines, &wrt, &outs);
-        for inner in &lines {
-            self.b.push(inner.clone());
-            if let LineRole::Active { in_mask, out_mask } = facts.vjp_role(inner)
-                && out_mask.contains(&true)
-            {
-                self.line(inner, &in_mask)?;
-            }
-        }
-        for (out, inner) in line.outs.iter().zip(&outs) {
-            if let Some(t) = self.tangents.get(inner).copied() {
-                self.tangents.insert(*out, t);
             }
         }
         Ok(())

@@ -1,8 +1,8 @@
 //! The reverse sweep: cotangents from results to arguments, through any list of lines.
 
-use super::facts::{Facts, LineRole, proxies};
+use super::facts::{Facts, LineRole};
 use super::rules::{self, Site};
-use crate::bind::{self, Builder, Context, body_of_scalar};
+use crate::bind::{self, Builder, Context};
 use crate::error::{Error, ErrorKind};
 use crate::trace::tag::{Event, Policy, Stage, Tag, TagSet};
 use crate::trace::*;
@@ -158,17 +158,13 @@ impl<'b> Pullback<'b> {
         if let (Some(reason), Some(first)) = (&line.symbol.row().no_grad, active.first()) {
             return Err(no_rule(line, *first).note(format!("the row says: {reason}")));
         }
-        let start = self.b.lines().len();
         let mut found = Vec::new();
         for &i in &active {
             let made_from = self.b.arena().len();
             let site = Site { line, flow, tangents: false };
             match rules::vjp(self.b, site, i)? {
                 Some(value) => found.push((i, value, made_from)),
-                None => {
-                    self.b.take_from(start);
-                    return self.unfold(line, flow, &active);
-                }
+                None => return Err(no_rule(line, i)),
             }
         }
         for (i, value, made_from) in found {
@@ -227,37 +223,6 @@ impl<'b> Pullback<'b> {
                 Err(Error::new("E706", claim).note("this is a fault of the row").at(line.place.loc))
             }
         }
-    }
-
-    /// Differentiates a pointwise line without rules through its expression, computed again from the arguments.
-    fn unfold(&mut self, line: &Rc<BoundSymbol>, flow: &[Option<ProxyId>], active: &[usize]) -> Result<(), Error> {
-        let start = self.b.lines().len();
-        let mut again = self.b.context.clone();
-        if self.style.role == Role::Backward {
-            again.place.role = Role::Recompute;
-        }
-        let outs = self.b.in_context(again, |b| body_of_scalar(b, line))?;
-        let Some(outs) = outs else { return Err(no_rule(line, active[0])) };
-        let lines = self.b.lines()[start..].to_vec();
-        let wrt: Vec<ProxyId> = active.iter().flat_map(|i| proxies(&line.args[*i])).collect();
-        let facts = Facts::sweep(self.b.arena(), self.b.root(), &lines, &wrt, &outs);
-        let made_from = self.b.arena().len();
-        let mut inner = Pullback::new(self.b, facts, self.style);
-        for (out, cotangent) in outs.iter().zip(flow) {
-            if let Some(cotangent) = cotangent {
-                inner.add(*out, *cotangent)?;
-            }
-        }
-        inner.run(&lines)?;
-        let mut seen = Vec::new();
-        let found: Vec<_> = wrt.iter().map(|p| (*p, inner.cotangent(*p))).collect();
-        for (p, cotangent) in found {
-            if let (Some(cotangent), false) = (cotangent, seen.contains(&p)) {
-                seen.push(p);
-                self.contribute(line, &Value::Tensor(p), &Value::Tensor(cotangent), made_from)?;
-            }
-        }
-        Ok(())
     }
 
     fn name(&mut self, cotangent: ProxyId, of: ProxyId) {
