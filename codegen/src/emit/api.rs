@@ -439,6 +439,7 @@ fn option(op: &str, at: usize, o: &Opt) -> Slot {
         // a size may stand for a number
         let (ty, value) = match o.ty {
             OptType::Num => ("Number".to_owned(), "{}.value()".to_owned()),
+            OptType::Str | OptType::Labels(_) => ("&str".to_owned(), value),
             _ => (ty, value),
         };
         let into = matches!(ty.as_str(), "Number" | "Dim" | "Dims" | "ShapeArg");

@@ -3,9 +3,11 @@
 //! Every letter is an axis of the list, and so is every axis that `...` stands for. The axes of the result come first,
 //! in its order; those that are summed follow, in the order in which the operands have them.
 
-use super::statics::Dims;
 use crate::Dim;
 use smallvec::SmallVec;
+
+/// Axes, or sizes.
+type Dims = SmallVec<[Dim; 6]>;
 
 /// A text of labels, read against the shapes of its operands.
 #[derive(Clone, Debug, PartialEq)]

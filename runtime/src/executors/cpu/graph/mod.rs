@@ -9,6 +9,7 @@
 pub mod affine;
 mod contract;
 pub mod convert;
+mod factor;
 mod filter;
 pub mod piece;
 mod reduce;

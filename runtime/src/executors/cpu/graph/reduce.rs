@@ -2,6 +2,7 @@
 
 use super::super::kern::gather::Combine;
 use super::convert::{Bound, Converter, Scope, Why};
+use super::factor;
 use super::filter::Placement;
 use super::piece::{Fragment, Out, Piece, Place, Scan};
 use super::unroll;
@@ -31,6 +32,10 @@ impl Converter<'_> {
     /// Computes the reduction `e` as a value of its own and loads it.
     pub(super) fn reduction(&mut self, s: &mut Scope, e: &SExpr) -> Result<NodeId, Why> {
         let SOp::Reduce { red, vars, filter, body, otherwise } = e.op() else { return Err("no reduction") };
+        let extent = |v: usize| self.line.nest.vars.get(v).and_then(|d| usize::try_from(d.value()).ok());
+        if let Some(apart) = factor::apart(e, &extent) {
+            return self.expr(s, &apart);
+        }
         let mut free = Vec::new();
         walk(e, &mut FxHashSet::default(), &mut |e| {
             if let SOp::Var(v) = e.op()
