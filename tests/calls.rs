@@ -57,6 +57,8 @@ fn every_choice_of_presence_and_words_comes_up() {
     }
     expect![[r#"
         clamp of x
+        embedding_bag of index, weight, offsets, scale
+        embedding_bag of index, weight, offsets, scale
         batch_norm of x, mean, weight, bias
         batch_norm of x, mean, weight, bias
         batch_norm of x, mean, weight, bias
