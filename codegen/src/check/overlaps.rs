@@ -7,7 +7,7 @@ use fulgurite_core::sig::{self, ArgTy};
 use fulgurite_core::{Name, Value};
 
 use super::cases::{Case, Family};
-use super::rows::{self, RowSet, ty};
+use super::rows::{self, RowSet};
 use crate::diag::Diag;
 use crate::schema::RowSource;
 
@@ -51,5 +51,5 @@ fn accepts(other: &Row, row: &Row, case: &Case) -> bool {
     }
     let given = row.sig.opts.iter().zip(&case.args[n..]).filter(|(_, value)| !value.is_absent());
     let named = given.map(|(opt, value)| (opt.name.name, value.clone())).collect();
-    sig::arrange(other, positional, named).is_ok_and(|args| sig::solve(other, &args, &ty).is_ok())
+    sig::arrange(other, positional, named).is_ok_and(|args| sig::solve_types(other, &args).is_ok())
 }

@@ -124,7 +124,7 @@ impl<'a> RowSet<'a> {
     ) -> Result<Resolved, Refusal> {
         let mut first = None;
         for row in self.candidates(op) {
-            let solve = |args: Vec<Value<ArgTy>>| match sig::solve(&row, &args, &ty) {
+            let solve = |args: Vec<Value<ArgTy>>| match sig::solve_types(&row, &args) {
                 Ok(solved) => Ok((args, solved)),
                 Err(refusal) => Err(with_types(refusal, &row, &args)),
             };

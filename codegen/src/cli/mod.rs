@@ -47,7 +47,7 @@ pub const USAGE: i32 = 2;
     name = "ops",
     bin_name = "cargo ops",
     version,
-    after_help = "Examples:\n  cargo ops check\n  cargo ops explain gelu\n  cargo ops explain E402\n  cargo ops new mish 'x * tanh(softplus(x))'\n  cargo ops list --json"
+    after_help = "Examples:\n  cargo ops check\n  cargo ops check --watch\n  cargo ops fmt\n  cargo ops explain gelu\n  cargo ops explain E402\n  cargo ops new mish 'x * tanh(softplus(x))'\n  cargo ops new span --kind reduction\n  cargo ops list --grades"
 )]
 pub struct OpsCommand {
     /// What to do.

@@ -109,7 +109,10 @@ struct Lowering<'a> {
 
 type Res<T> = Result<T, Stop>;
 
-/// The same, and what to do.
+/// Variables along the axes of a result, and pairs of them that must agree.
+type Axes = (Vec<Option<VarId>>, Vec<(VarId, VarId)>);
+
+/// A fault of a body, and what to do about it.
 fn advised(row: &Row, message: impl std::fmt::Display, help: impl Into<String>) -> Stop {
     match fault(row, message) {
         Stop::Refused(refusal) => Stop::Refused(refusal.help(help)),
@@ -170,7 +173,7 @@ impl Lowering<'_> {
 
     /// Variables along the axes of a result, and the indices that they bind. A type that names an axis of a list twice
     /// is that of a diagonal: also the variables that must agree, for the result is 0 elsewhere.
-    fn out_axes(&mut self, out: &Out, shape: &[Dim], at: At) -> Res<(Vec<Option<VarId>>, Vec<(VarId, VarId)>)> {
+    fn out_axes(&mut self, out: &Out, shape: &[Dim], at: At) -> Res<Axes> {
         let Some(dims) = &out.ty.dims else {
             if self.pointwise {
                 return Ok((shape.iter().map(|_| None).collect(), Vec::new()));

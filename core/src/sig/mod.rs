@@ -16,7 +16,7 @@ mod val;
 
 pub use arrange::arrange;
 pub use env::{Env, Item, Size};
-pub use solve::solve;
+pub use solve::{solve, solve_types};
 pub use types::{ArgTy, OutTy, Solved};
 
 use crate::Name;

@@ -24,6 +24,14 @@ enum Given {
     Runtime(DType),
 }
 
+/// [`solve`] where values are their types, compiled once here, where signatures are solved fast: checks do little else.
+///
+/// # Errors
+/// As [`solve`].
+pub fn solve_types(row: &Row, args: &[Value<ArgTy>]) -> Result<Solved, Refusal> {
+    solve(row, args, &ArgTy::clone)
+}
+
 /// Solves a call: `args` holds one value per parameter and option in signature order ([`super::arrange`]).
 ///
 /// # Errors

@@ -16,7 +16,6 @@ use fulgurite_core::sig::{self, ArgTy, Env, Item, Refusal, Solved};
 use fulgurite_core::{DType, Value};
 
 use super::machine::show;
-use super::rows::ty;
 use names::Free;
 use sizes::Sizes;
 
@@ -120,7 +119,7 @@ pub fn family(row: &Row, dtype: DType) -> Family {
                 let turn = Turn(if n == 0 { seed } else { seed * ATTEMPTS + n });
                 let choice = Choice { params, opts, dtype, turn };
                 let args = call(row, &free, ranks, &choice, &mut Sizes::new(*variant, n, turn))?;
-                match sig::solve(row, &args, &ty) {
+                match sig::solve_types(row, &args) {
                     Ok(solved) => Some(Case { args, solved }),
                     Err(refusal) => {
                         family.refused = Some(refusal);

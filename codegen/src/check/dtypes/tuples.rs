@@ -7,7 +7,6 @@ use fulgurite_core::{DType, Name, Scalar, TensorTy, Value};
 use rustc_hash::FxHashSet;
 
 use crate::check::cases::{Case, Family};
-use crate::check::rows::ty;
 
 /// What stands at a position.
 #[derive(Clone, Copy, PartialEq)]
@@ -135,7 +134,7 @@ impl<'a> Base<'a> {
     /// The call with these forms, if its row accepts it.
     pub(super) fn call(&self, row: &Row, forms: &[Form]) -> Option<Case> {
         let args = self.args(forms)?;
-        let solved = sig::solve(row, &args, &ty).ok()?;
+        let solved = sig::solve_types(row, &args).ok()?;
         Some(Case { args, solved })
     }
 
@@ -180,7 +179,7 @@ impl<'a> Base<'a> {
         for i in &self.wide {
             args[*i] = with(&args[*i], Form::Tensor(d.opmath()), false)?;
         }
-        let solved = sig::solve(row, &args, &ty).ok()?;
+        let solved = sig::solve_types(row, &args).ok()?;
         Some(Case { args, solved })
     }
 

@@ -1,7 +1,7 @@
 //! Names in scalar and index notation.
 
 use fulgurite_core::lang::{
-    BinOp, Bind, Block, DimKind, Elem, Expr, Ident, Node, Outside, Pattern, Place, Reduce, Span, Stmt,
+    BinOp, Bind, Block, DimKind, DimPat, Elem, Expr, Ident, Node, Outside, Pattern, Place, Reduce, Span, Stmt,
 };
 use fulgurite_core::sig::statics;
 use fulgurite_core::{DType, Name};
@@ -199,12 +199,11 @@ impl Walk<'_, '_> {
             let diag =
                 Diag::error("E106", self.text.at(span), message).here(format!("no result has the axis `{size}`"));
             let outs = &self.names.source.sig.tree.outs;
-            let computed = outs.iter().flat_map(|out| out.ty.dims.iter().flatten()).find_map(|dim| match &dim.kind {
-                DimKind::One { name: None, size: e, .. } if !matches!(&*e.node, Node::Name(_)) => {
-                    reads(e, size).then_some(dim)
-                }
-                _ => None,
-            });
+            let computes = |dim: &&DimPat| {
+                matches!(&dim.kind, DimKind::One { name: None, size: e, .. }
+                    if !matches!(&*e.node, Node::Name(_)) && reads(e, size))
+            };
+            let computed = outs.iter().flat_map(|out| out.ty.dims.iter().flatten()).find(computes);
             self.names.diags.push(diag.help(match computed {
                 Some(dim) => {
                     format!("name the result's axis, `K = {dim}` with a capital that is free: its index is `k`")

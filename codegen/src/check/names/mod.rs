@@ -88,7 +88,7 @@ impl<'a> Names<'a> {
         known.dedup();
         if name == BLANK {
             let what = match known.len() {
-                0..=12 => format!("say what belongs here; known are {}", known.join(", ")),
+                0..=12 => format!("say what belongs here; known here: {}", known.join(", ")),
                 _ => "say what belongs here".to_owned(),
             };
             return self.diags.push(self.blank(text.at(span)).help(what));
