@@ -8,6 +8,7 @@ pub mod cli;
 pub mod diag;
 pub mod emit;
 pub mod explain;
+pub mod mutate;
 pub mod nearest;
 pub mod pipeline;
 pub mod schema;

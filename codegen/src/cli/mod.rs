@@ -15,6 +15,7 @@ mod explain;
 mod fault;
 mod list;
 mod load;
+mod mutate;
 mod new;
 mod paint;
 mod sizes;
@@ -98,6 +99,8 @@ pub enum Verb {
     New(new::New),
     /// List the rows
     List(list::List),
+    /// Make wrong rows and see which are refuted
+    Mutate(mutate::Mutate),
 }
 
 /// Runs a command. Gives the exit status.
@@ -109,6 +112,7 @@ pub fn run(args: OpsCommand, out: &mut dyn Write, err: &mut dyn Write) -> i32 {
         Verb::Explain(explain) => explain.run(common, &paint, out),
         Verb::New(new) => new.run(common, &paint, out, err),
         Verb::List(list) => list.run(common, &paint, out, err),
+        Verb::Mutate(mutate) => mutate.run(common, &paint, out, err),
     };
     match done {
         Ok(status) => status,
