@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::Args;
@@ -13,6 +14,7 @@ use super::paint::{Ink, Paint};
 use super::{Common, FINE, Outcome};
 use crate::mutate::judge::{Bench, Verdict, judge_all};
 use crate::mutate::kinds::Kind;
+use crate::mutate::recorded::{self, Case};
 use crate::mutate::score::Score;
 use crate::mutate::{self, Mutant};
 
@@ -28,6 +30,9 @@ pub struct Mutate {
     /// How many mutants are tried; otherwise all
     #[arg(long, value_name = "N")]
     pub count: Option<usize>,
+    /// The folder with PyTorch's values; otherwise `tests/data` beside the database, if it is there
+    #[arg(long, value_name = "DIR")]
+    pub recorded: Option<PathBuf>,
     /// Only mutants of this row
     #[arg(long, value_name = "OP")]
     pub row: Option<String>,
@@ -49,6 +54,11 @@ impl Mutate {
         let made = all.len();
         let mutants = mutate::choose(all, self.count.unwrap_or(usize::MAX), self.seed);
         let bench = Bench::new(&loaded.database, &loaded.sources, &loaded.checked, &loaded.upstream);
+        let bench = match self.cases(&loaded.path)? {
+            Some(cases) => bench.with_recorded(cases),
+            None => bench,
+        };
+        let recorded = bench.recorded();
         let verdicts = judge_all(&bench, &mutants);
         let score = Score::of(&mutants, &verdicts);
         let seconds = start.elapsed().as_secs_f64();
@@ -58,7 +68,7 @@ impl Mutate {
                 "v": 1, "kind": "mutants", "made": made, "tried": mutants.len(), "seed": self.seed,
                 "score": score.stated.share(), "meaning_score": score.meaning.share(),
                 "stated": score.stated.json(), "meaning": score.meaning.json(),
-                "seconds": seconds, "mutants": list,
+                "recorded": {"met": recorded.0, "of": recorded.1}, "seconds": seconds, "mutants": list,
             });
             writeln!(out, "{object}")?;
             return Ok(FINE);
@@ -72,9 +82,25 @@ impl Mutate {
         writeln!(out, "stated twice  {}", score.stated)?;
         writeln!(out, "meaning       {}", score.meaning)?;
         if !common.quiet {
+            writeln!(
+                err,
+                "The rows meet {} of {} recorded cases here: these are the evidence",
+                recorded.0, recorded.1
+            )?;
             writeln!(err, "Tried {} of {made} mutants in {seconds:.1} s", mutants.len())?;
         }
         Ok(FINE)
+    }
+
+    /// PyTorch's values; none where no folder is named and the database's own has none.
+    fn cases(&self, database: &Path) -> Result<Option<Vec<Case>>, Fault> {
+        let own = database.with_file_name("tests").join("data");
+        let folder = match &self.recorded {
+            Some(folder) => folder.as_path(),
+            None if own.is_dir() => own.as_path(),
+            None => return Ok(None),
+        };
+        recorded::load(folder).map(Some).map_err(|(path, why)| Fault::unreadable(&path, &why))
     }
 }
 

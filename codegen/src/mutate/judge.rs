@@ -8,10 +8,12 @@ use fulgurite_core::row::Row;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Mutant;
+use super::evidence::Evidence;
+use super::recorded::Case;
 use crate::check::{self, Checked, closure, rows};
 use crate::diag::Diagnostics;
 use crate::pipeline::Table;
-use crate::schema::{Database, read_database};
+use crate::schema::{Database, RowSource, read_database};
 use crate::source::Sources;
 
 /// What became of a mutant.
@@ -62,6 +64,8 @@ pub struct Bench<'a> {
     callers: FxHashMap<Name, Vec<usize>>,
     /// Row → other rows that calls of its name may mean.
     siblings: FxHashMap<Name, Vec<usize>>,
+    /// Values that PyTorch gave.
+    evidence: Option<Evidence>,
 }
 
 impl<'a> Bench<'a> {
@@ -77,7 +81,18 @@ impl<'a> Bench<'a> {
             let called: FxHashSet<Name> = checked.rows.get(at).into_iter().flat_map(|row| called(row)).collect();
             called.into_iter().for_each(|name| callers.entry(name).or_default().push(at));
         }
-        Bench { database, sources, table, callers, siblings }
+        Bench { database, sources, table, callers, siblings, evidence: None }
+    }
+
+    /// The same with values that PyTorch gave.
+    pub fn with_recorded(mut self, cases: Vec<Case>) -> Bench<'a> {
+        self.evidence = Some(Evidence::new(cases, self.database, &self.table));
+        self
+    }
+
+    /// How many recorded cases the right rows meet, of how many.
+    pub fn recorded(&self) -> (usize, usize) {
+        self.evidence.as_ref().map_or((0, 0), Evidence::counts)
     }
 
     /// What refutes this mutant.
@@ -85,22 +100,30 @@ impl<'a> Bench<'a> {
         let name = rows::base(mutant.row).unwrap_or(mutant.row);
         let others = |of: &FxHashMap<Name, Vec<usize>>| of.get(&name).cloned().unwrap_or_default();
         let siblings: Vec<usize> = others(&self.siblings).into_iter().filter(|at| *at != mutant.at).collect();
-        if let Some(code) = self.check(mutant, &siblings) {
-            return Verdict::Check(code);
+        let (source, row) = match self.check(mutant, &siblings) {
+            Ok(accepted) => accepted,
+            Err(code) => return Verdict::Check(code),
+        };
+        if let Some(case) = self.evidence.as_ref().and_then(|e| e.refutes(mutant.at, &source, &row, &self.table)) {
+            // what must be refuted by `check` alone is looked at further
+            if mutant.meaning {
+                return Verdict::Recorded(case.to_owned());
+            }
         }
         let mut around = others(&self.callers);
         around.retain(|at| *at != mutant.at && !siblings.contains(at));
         if !around.is_empty() {
             around.extend(siblings);
-            if let Some(code) = self.check(mutant, &around) {
+            if let Err(code) = self.check(mutant, &around) {
                 return Verdict::Check(code);
             }
         }
         Verdict::Survived
     }
 
-    /// The code under which `check` refuses the mutant beside these rows; all others stand behind them.
-    fn check(&self, mutant: &Mutant, beside: &[usize]) -> Option<&'static str> {
+    /// The mutant as `check` completes it beside these rows, where all others stand behind them; or the code under
+    /// which it is refused.
+    fn check(&self, mutant: &Mutant, beside: &[usize]) -> Result<(RowSource, Arc<Row>), &'static str> {
         let mut beside = beside.to_vec();
         beside.sort_unstable();
         let mut text = String::from("ops:\n");
@@ -115,11 +138,17 @@ impl<'a> Bench<'a> {
         let mut sources = Sources::default();
         let mut diags = Diagnostics::new();
         let file = sources.add("ops.yaml", text);
-        let database = read_database(file, &sources, &mut diags);
-        if diags.is_empty() {
-            check::run(&database, &self.table, &sources, &mut diags);
+        let mut database = read_database(file, &sources, &mut diags);
+        let refused = |diags: &Diagnostics| diags.sorted().first().map_or("E999", |diag| diag.code);
+        if !diags.is_empty() {
+            return Err(refused(&diags));
         }
-        diags.sorted().first().map(|diag| diag.code)
+        let checked = check::run(&database, &self.table, &sources, &mut diags);
+        let at = database.rows.iter().position(|row| row.name() == mutant.row);
+        match (diags.is_empty(), at) {
+            (true, Some(at)) => Ok((database.rows.swap_remove(at), checked.rows[at].clone())),
+            _ => Err(refused(&diags)),
+        }
     }
 
     fn text(&self, at: usize) -> String {

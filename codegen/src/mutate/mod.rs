@@ -5,12 +5,14 @@
 //! refuted by `check` alone. What a row says only once is its meaning: a fault there makes another operator, which its
 //! examples or the values that PyTorch gave must refute.
 
+mod evidence;
 mod exprs;
 mod forms;
 pub mod judge;
 pub mod kinds;
 mod nodes;
 mod page;
+pub mod recorded;
 mod rows;
 pub mod score;
 mod sigs;
