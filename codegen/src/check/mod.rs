@@ -6,7 +6,7 @@
 mod aliases;
 pub mod cases;
 pub mod closure;
-mod dtypes;
+pub mod dtypes;
 mod effects;
 pub mod facts;
 pub mod gradients;
@@ -14,6 +14,7 @@ mod keys;
 pub mod machine;
 mod names;
 mod overlaps;
+mod points;
 pub mod report;
 pub mod rows;
 pub mod rules;
@@ -149,6 +150,7 @@ fn derivatives(
         if faults.is_empty() {
             faults = gradients::check(source, &row, set, &mut graded);
         }
+        faults.extend(points::check(source, &row, set));
         faults.into_iter().for_each(|fault| diags.push(fault));
     }
     graded

@@ -14,7 +14,7 @@ use super::paint::{Ink, Paint};
 use super::{Common, FINE, Outcome};
 use crate::mutate::judge::{Bench, Verdict, judge_all};
 use crate::mutate::kinds::Kind;
-use crate::mutate::recorded::{self, Case};
+use crate::mutate::recorded::{self, Case, Signatures};
 use crate::mutate::score::Score;
 use crate::mutate::{self, Mutant};
 
@@ -55,7 +55,7 @@ impl Mutate {
         let mutants = mutate::choose(all, self.count.unwrap_or(usize::MAX), self.seed);
         let bench = Bench::new(&loaded.database, &loaded.sources, &loaded.checked, &loaded.upstream);
         let bench = match self.cases(&loaded.path)? {
-            Some(cases) => bench.with_recorded(cases),
+            Some((cases, signatures)) => bench.with_recorded(cases, signatures),
             None => bench,
         };
         let recorded = bench.recorded();
@@ -93,14 +93,15 @@ impl Mutate {
     }
 
     /// PyTorch's values; none where no folder is named and the database's own has none.
-    fn cases(&self, database: &Path) -> Result<Option<Vec<Case>>, Fault> {
+    fn cases(&self, database: &Path) -> Result<Option<(Vec<Case>, Signatures)>, Fault> {
         let own = database.with_file_name("tests").join("data");
         let folder = match &self.recorded {
             Some(folder) => folder.as_path(),
             None if own.is_dir() => own.as_path(),
             None => return Ok(None),
         };
-        recorded::load(folder).map(Some).map_err(|(path, why)| Fault::unreadable(&path, &why))
+        let cases = recorded::load(folder).map_err(|(path, why)| Fault::unreadable(&path, &why))?;
+        Ok(Some((cases, Signatures::load(folder))))
     }
 }
 

@@ -2,10 +2,12 @@
 
 use std::fmt::Write;
 
+use fulgurite_core::Name;
 use fulgurite_core::lang::{Alias, Becomes, Count, Expr, Given, Ident, Node};
 
-/// Call forms with a fault: whether the row's own arguments contradict it, and the text.
-pub fn faults(alias: &Alias) -> Vec<(bool, String)> {
+/// Call forms with a fault: whether the row's own arguments contradict it, and the text. `needed` are arguments that a
+/// call can't do without.
+pub fn faults(alias: &Alias, needed: &[Name]) -> Vec<(bool, String)> {
     let mut all = Vec::new();
     let Some(given) = &alias.given else { return all };
     let with = |change: &dyn Fn(&mut Alias, &mut Vec<Given>)| {
@@ -21,8 +23,10 @@ pub fn faults(alias: &Alias) -> Vec<(bool, String)> {
             all.push((false, with(&|_, list| list.swap(at - 1, at))));
             // the parameters are other arguments of the row
             if !matches!(given[at].becomes, Becomes::Nothing) && !matches!(given[at - 1].becomes, Becomes::Nothing) {
+                // a parameter has the name of another argument then
+                let named = own_name(&given[at]) || own_name(&given[at - 1]);
                 all.push((
-                    false,
+                    named,
                     with(&|_, list| {
                         let before = list[at - 1].becomes.clone();
                         list[at - 1].becomes = std::mem::replace(&mut list[at].becomes, before);
@@ -31,7 +35,9 @@ pub fn faults(alias: &Alias) -> Vec<(bool, String)> {
             }
         }
         if !matches!(given[at].becomes, Becomes::Nothing) {
-            all.push((true, with(&|_, list| list[at].becomes = Becomes::Nothing)));
+            let lost = given[at].becomes.arguments();
+            let contradicted = own_name(&given[at]) || lost.iter().any(|name| needed.contains(&name.name));
+            all.push((contradicted, with(&|_, list| list[at].becomes = Becomes::Nothing)));
         }
         if let Some(value) = &given[at].value {
             all.push((false, with(&|_, list| list[at].value = None)));
@@ -61,6 +67,11 @@ pub fn faults(alias: &Alias) -> Vec<(bool, String)> {
     let own = text(alias);
     all.retain(|(_, text)| *text != own);
     all
+}
+
+/// Whether a parameter has the name of the argument that it is.
+fn own_name(given: &Given) -> bool {
+    matches!(&given.becomes, Becomes::Argument { name, .. } if name.name == given.name.name)
 }
 
 /// Another constant.

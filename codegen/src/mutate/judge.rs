@@ -4,12 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use fulgurite_core::Name;
+use fulgurite_core::lower::Rows;
 use fulgurite_core::row::Row;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Mutant;
 use super::evidence::Evidence;
-use super::recorded::Case;
+use super::recorded::{Case, Signatures};
+use super::same::{self, Side};
+use crate::check::gradients::Graded;
 use crate::check::{self, Checked, closure, rows};
 use crate::diag::Diagnostics;
 use crate::pipeline::Table;
@@ -85,8 +88,8 @@ impl<'a> Bench<'a> {
     }
 
     /// The same with values that PyTorch gave.
-    pub fn with_recorded(mut self, cases: Vec<Case>) -> Bench<'a> {
-        self.evidence = Some(Evidence::new(cases, self.database, &self.table));
+    pub fn with_recorded(mut self, cases: Vec<Case>, signatures: Signatures) -> Bench<'a> {
+        self.evidence = Some(Evidence::new(cases, signatures, self.database, &self.table));
         self
     }
 
@@ -100,7 +103,7 @@ impl<'a> Bench<'a> {
         let name = rows::base(mutant.row).unwrap_or(mutant.row);
         let others = |of: &FxHashMap<Name, Vec<usize>>| of.get(&name).cloned().unwrap_or_default();
         let siblings: Vec<usize> = others(&self.siblings).into_iter().filter(|at| *at != mutant.at).collect();
-        let (source, row) = match self.check(mutant, &siblings) {
+        let (source, row, graded) = match self.check(mutant, &siblings) {
             Ok(accepted) => accepted,
             Err(code) => return Verdict::Check(code),
         };
@@ -118,12 +121,17 @@ impl<'a> Bench<'a> {
                 return Verdict::Check(code);
             }
         }
-        Verdict::Survived
+        let right = self.database.rows.get(mutant.at).zip(self.table.row(mutant.row));
+        let equal = right.and_then(|(own, row_of)| {
+            let (right, wrong) = (Side { source: own, row: &row_of }, Side { source: &source, row: &row });
+            same::reason(mutant, right, wrong, &graded, &self.table)
+        });
+        equal.map_or(Verdict::Survived, Verdict::Equivalent)
     }
 
     /// The mutant as `check` completes it beside these rows, where all others stand behind them; or the code under
     /// which it is refused.
-    fn check(&self, mutant: &Mutant, beside: &[usize]) -> Result<(RowSource, Arc<Row>), &'static str> {
+    fn check(&self, mutant: &Mutant, beside: &[usize]) -> Result<(RowSource, Arc<Row>, Vec<Graded>), &'static str> {
         let mut beside = beside.to_vec();
         beside.sort_unstable();
         let mut text = String::from("ops:\n");
@@ -146,7 +154,7 @@ impl<'a> Bench<'a> {
         let checked = check::run(&database, &self.table, &sources, &mut diags);
         let at = database.rows.iter().position(|row| row.name() == mutant.row);
         match (diags.is_empty(), at) {
-            (true, Some(at)) => Ok((database.rows.swap_remove(at), checked.rows[at].clone())),
+            (true, Some(at)) => Ok((database.rows.swap_remove(at), checked.rows[at].clone(), checked.graded)),
             _ => Err(refused(&diags)),
         }
     }

@@ -14,6 +14,7 @@ mod nodes;
 mod page;
 pub mod recorded;
 mod rows;
+mod same;
 pub mod score;
 mod sigs;
 

@@ -86,7 +86,7 @@ impl Writer<'_> {
         if !self.source.keys.iter().any(|key| *key == "sig") {
             return;
         }
-        for faulty in sigs::faults(&self.source.sig.tree, &self.names(false)) {
+        for faulty in sigs::faults(&self.source.sig.tree, &self.names(false), self.composite) {
             let value = format!("sig: {}", page::rule(&faulty.whole.to_string(), 2));
             let text = self.page.with("sig", Some(&value));
             self.add(faulty.kind, "sig", faulty.edit, faulty.only_here, text);
@@ -110,15 +110,9 @@ impl Writer<'_> {
         let joins = self.source.sig.tree.params.iter().flat_map(|p| &p.ty.elem).any(|e| matches!(e, Elem::Var(_)));
         match &old {
             Some(old) => {
-                self.set(15, "dtypes", None, old, !self.composite);
+                self.set(15, "dtypes", None, old, true);
                 for change in ["+ bool", "+ int", "- f32", "- i64", "- bf16"] {
-                    self.set(
-                        15,
-                        "dtypes",
-                        Some(&format!("{old} {change}")),
-                        old,
-                        change.starts_with('-') || !self.composite,
-                    );
+                    self.set(15, "dtypes", Some(&format!("{old} {change}")), old, true);
                 }
             }
             None if joins => {
@@ -176,7 +170,7 @@ impl Writer<'_> {
     fn conventions(&mut self) {
         if let Some((_, old)) = &self.source.ties {
             for other in ["first", "last", "even"].into_iter().filter(|word| old != word) {
-                self.set(8, "ties", Some(other), old.as_str(), false);
+                self.set(8, "ties", Some(other), old.as_str(), true);
             }
         }
         let kinks = &self.source.at;
@@ -212,7 +206,7 @@ impl Writer<'_> {
         }
         for (edit, value) in found {
             let text = self.page.with("at", value.as_deref());
-            self.add(Kind(8), "at", edit, false, text);
+            self.add(Kind(8), "at", edit, true, text);
         }
     }
 
@@ -238,11 +232,15 @@ impl Writer<'_> {
     }
 
     fn aliases(&mut self) {
+        let sig = &self.source.sig.tree;
+        let params = sig.params.iter().filter(|p| !p.optional && !p.ty.elem.contains(&Elem::Key)).map(|p| p.name.name);
+        let opts = sig.opts.iter().filter(|o| !o.optional && o.default.is_none()).map(|o| o.name.name);
+        let needed: Vec<Name> = params.chain(opts).collect();
         for library in LIBRARIES {
             let own: Vec<&Rule<fulgurite_core::lang::Alias>> =
                 self.source.aliases.iter().filter(|(of, _)| *of == library).map(|(_, alias)| alias).collect();
             for (at, alias) in own.iter().enumerate() {
-                for (stated, faulty) in forms::faults(&alias.tree) {
+                for (stated, faulty) in forms::faults(&alias.tree, &needed) {
                     let text = |(n, alias): (usize, &&Rule<_>)| {
                         if n == at { faulty.clone() } else { alias.text.as_str().to_owned() }
                     };

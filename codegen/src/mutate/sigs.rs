@@ -26,8 +26,8 @@ struct Faults<'a> {
     all: Vec<FaultySig>,
 }
 
-/// Every fault of a signature.
-pub fn faults(sig: &Sig, names: &Names) -> Vec<FaultySig> {
+/// Every fault of a signature. A program of rows, `composite`, says the sizes of its results a second time.
+pub fn faults(sig: &Sig, names: &Names, composite: bool) -> Vec<FaultySig> {
     let mut faults = Faults { sig, names, all: Vec::new() };
     for at in 0..sig.params.len() {
         faults.param(at);
@@ -39,7 +39,9 @@ pub fn faults(sig: &Sig, names: &Names) -> Vec<FaultySig> {
         let out = sig.outs[at].clone();
         for (kind, ty) in types(&out.ty, names, true) {
             let edit = (out.ty.to_string(), ty.to_string());
-            faults.add(kind, edit, false, &|sig| sig.outs[at].ty = ty.clone());
+            // an index body computes for as many positions as the signature says
+            let only_here = kind == 16 && !composite;
+            faults.add(kind, edit, only_here, &|sig| sig.outs[at].ty = ty.clone());
         }
     }
     if sig.named_outs && sig.outs.len() > 1 {
@@ -76,7 +78,9 @@ impl Faults<'_> {
             let mut new = param.clone();
             new.ty = ty;
             let edit = told(&new);
-            self.add(kind, edit, false, &|sig| sig.params[at] = new.clone());
+            // which shapes and dtypes are accepted
+            let only_here = matches!(kind, 4 | 12 | 16);
+            self.add(kind, edit, only_here, &|sig| sig.params[at] = new.clone());
         }
     }
 

@@ -13,6 +13,7 @@ pub mod dual;
 pub mod instance;
 mod linear;
 mod missing;
+mod needless;
 pub mod numbers;
 mod proof;
 pub mod sample;
@@ -59,7 +60,7 @@ pub struct Graded {
 /// `right`.
 pub fn check(source: &RowSource, row: &Arc<Row>, set: &RowSet, right: &mut Vec<Graded>) -> Vec<Diag> {
     if source.no_grad.is_some() {
-        return Vec::new();
+        return needless::check(source, row, set).into_iter().collect();
     }
     let derived = derive::derive(row, set);
     let mut faults = missing::check(source, row, &derived);

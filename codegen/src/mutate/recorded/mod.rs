@@ -7,6 +7,7 @@ mod compare;
 mod json;
 mod load;
 mod run;
+mod signatures;
 
 use fulgurite_core::eval::nest::Array;
 use fulgurite_core::foreign::Given;
@@ -16,6 +17,7 @@ use crate::check::gradients::dense::V;
 
 pub use load::load;
 pub use run::{Forms, Runner};
+pub use signatures::Signatures;
 
 /// How a call is made.
 enum Callee {
