@@ -74,8 +74,8 @@ impl Mutate {
             return Ok(FINE);
         }
         for (mutant, verdict) in mutants.iter().zip(&verdicts) {
-            if *verdict == Verdict::Survived {
-                writeln!(out, "{}", survivor(mutant, paint))?;
+            if matches!(verdict, Verdict::Survived | Verdict::Crashed) {
+                writeln!(out, "{}", survivor(mutant, verdict, paint))?;
             }
         }
         by_kind(&mutants, &verdicts, out)?;
@@ -114,10 +114,10 @@ fn entry(mutant: &Mutant, verdict: &Verdict) -> serde_json::Value {
 }
 
 /// `softmax grad.x M03 survived: out -> g`
-fn survivor(mutant: &Mutant, paint: &Paint) -> String {
+fn survivor(mutant: &Mutant, verdict: &Verdict, paint: &Paint) -> String {
     let row = paint.ink(Ink::Verb, mutant.row.as_str());
     let of = if mutant.meaning { " (meaning)" } else { "" };
-    format!("{row} {} {}{of} survives: `{}` -> `{}`", mutant.key, mutant.kind, mutant.edit.0, mutant.edit.1)
+    format!("{row} {} {}{of} {}: `{}` -> `{}`", mutant.key, mutant.kind, verdict.word(), mutant.edit.0, mutant.edit.1)
 }
 
 fn by_kind(mutants: &[Mutant], verdicts: &[Verdict], out: &mut dyn Write) -> std::io::Result<()> {
@@ -125,7 +125,7 @@ fn by_kind(mutants: &[Mutant], verdicts: &[Verdict], out: &mut dyn Write) -> std
     for (mutant, verdict) in mutants.iter().zip(verdicts) {
         let counts = kinds.entry(mutant.kind).or_default();
         counts[0] += 1;
-        counts[1] += usize::from(*verdict == Verdict::Survived);
+        counts[1] += usize::from(matches!(verdict, Verdict::Survived | Verdict::Crashed));
         counts[2] += usize::from(matches!(verdict, Verdict::Equivalent(_)));
     }
     for (kind, [all, survived, equal]) in kinds {

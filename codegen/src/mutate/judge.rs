@@ -30,6 +30,8 @@ pub enum Verdict {
     Equivalent(String),
     /// Nothing refutes it.
     Survived,
+    /// It stopped the checker: a bug of ours, which refutes nothing.
+    Crashed,
 }
 
 impl Verdict {
@@ -40,6 +42,7 @@ impl Verdict {
             Verdict::Recorded(_) => "recorded",
             Verdict::Equivalent(_) => "equivalent",
             Verdict::Survived => "survived",
+            Verdict::Crashed => "crashed",
         }
     }
 
@@ -52,7 +55,7 @@ impl Verdict {
     pub fn reason(&self) -> Option<&str> {
         match self {
             Verdict::Recorded(text) | Verdict::Equivalent(text) => Some(text),
-            Verdict::Check(_) | Verdict::Survived => None,
+            Verdict::Check(_) | Verdict::Survived | Verdict::Crashed => None,
         }
     }
 }
@@ -185,7 +188,8 @@ pub fn judge_all(bench: &Bench, mutants: &[Mutant]) -> Vec<Verdict> {
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
             let Some(mutant) = mutants.get(at) else { return done };
-            done.push((at, bench.judge(mutant)));
+            let judged = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| bench.judge(mutant)));
+            done.push((at, judged.unwrap_or(Verdict::Crashed)));
         }
     };
     let mut all: Vec<(usize, Verdict)> = std::thread::scope(|scope| {

@@ -6,6 +6,7 @@
 //! At ties and kinks the derived rule is the measure, since conventions belong to it. A rule of a scalar row that has the
 //! normal form of the derived one ([`proof`]) is right without instances.
 
+mod conditions;
 mod constant;
 pub mod declared;
 pub mod dense;

@@ -82,7 +82,11 @@ fn formals(text: &str) -> Vec<Formal> {
             Some((left, default)) => (left.trim(), Some(default.trim().to_owned())),
             None => (part.trim(), None),
         };
-        let (ty, name) = left.rsplit_once(' ').unwrap_or(("", left));
+        // `Tensor self` in schemas, `input: torch.Tensor | None` in Python
+        let (name, ty) = match left.split_once(": ") {
+            Some((name, ty)) => (name, ty.trim_start_matches("torch.")),
+            None => left.rsplit_once(' ').map_or((left, ""), |(ty, name)| (name, ty)),
+        };
         (!name.is_empty() && name != "*").then(|| Formal { name: name.to_owned(), ty: ty.to_owned(), default })
     };
     parts.iter().filter_map(formal).collect()
@@ -173,7 +177,7 @@ fn same(ours: &str, formal: &Formal) -> bool {
 
 /// Whether an argument can be of the declared type, and is not of another.
 fn fits(argument: &Argument, formal: &Formal) -> bool {
-    let ty = formal.ty.trim_end_matches('?');
+    let ty = formal.ty.trim_end_matches(" | None").trim_end_matches('?');
     let base = ty.split('[').next().unwrap_or(ty);
     let list = ty.contains('[');
     match argument {
