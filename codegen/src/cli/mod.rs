@@ -1,4 +1,4 @@
-//! The command `cargo ops`: check, explain, new, list.
+//! The command `cargo ops`: check, explain, new, list, mutate.
 //!
 //! It exists beside the command `fulgurite` because that one can't be built while a row is broken; `fulgurite` calls
 //! the same functions. Results go to `out`, the rest to `err`; with `--json` every line of `out` is one object.

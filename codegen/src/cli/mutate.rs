@@ -11,7 +11,8 @@ use serde_json::json;
 use super::fault::Fault;
 use super::load::load;
 use super::paint::{Ink, Paint};
-use super::{Common, FINE, Outcome};
+use super::{Common, FAILED, FINE, Outcome};
+use crate::diag::render::{self, Style};
 use crate::mutate::judge::{Bench, Verdict, judge_all};
 use crate::mutate::kinds::Kind;
 use crate::mutate::recorded::{self, Case, Signatures};
@@ -43,8 +44,18 @@ impl Mutate {
         let start = Instant::now();
         let loaded = load(common, None)?;
         if !loaded.diags.is_empty() {
-            let claim = format!("`{}` has faults of its own", loaded.path.display());
-            return Err(Fault::failed("E903", claim).help("see `cargo ops check`"));
+            // what is wrong already can't be made wrong
+            let (diags, sources) = (&loaded.diags, &loaded.sources);
+            let text = match common.json {
+                true => render::json(diags, sources),
+                false => render::text(diags, sources, Style { color: paint.color, width: 100 }),
+            };
+            if common.json {
+                out.write_all(text.as_bytes())?
+            } else {
+                err.write_all(text.as_bytes())?
+            }
+            return Ok(FAILED);
         }
         let mut all = mutate::mutants(&loaded.database, &loaded.sources);
         if let Some(op) = &self.row {

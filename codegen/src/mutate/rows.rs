@@ -102,7 +102,10 @@ impl Writer<'_> {
         for other in others.unwrap_or(["default", "float"]) {
             self.set(12, "promote", Some(other), &old, meaning);
         }
-        self.set(12, "promote", None, &old, meaning);
+        // a row that computes by itself must have the key
+        if self.composite {
+            self.set(12, "promote", None, &old, meaning);
+        }
     }
 
     fn dtypes(&mut self) {
@@ -111,7 +114,9 @@ impl Writer<'_> {
         match &old {
             Some(old) => {
                 self.set(15, "dtypes", None, old, true);
-                for change in ["+ bool", "+ int", "- f32", "- i64", "- bf16"] {
+                // a choice is no sum
+                let chosen = old.contains('{');
+                for change in ["+ bool", "+ int", "- f32", "- i64", "- bf16"].into_iter().filter(|_| !chosen) {
                     self.set(15, "dtypes", Some(&format!("{old} {change}")), old, true);
                 }
             }

@@ -140,7 +140,7 @@ fn option_types(ty: &OptType) -> Vec<(u8, bool, OptType)> {
             all
         }
         OptType::Dim(_) | OptType::Pos(_) | OptType::Bound(_) => vec![(17, false, OptType::I64)],
-        OptType::Ints { list, axes, broadcast, fill } => {
+        OptType::Ints { list, axes, broadcast, fill } if *list != "_" => {
             let other = fill.map_or(Some(1), |fill| Some(fill + 1));
             vec![(32, true, OptType::Ints { list: *list, axes: axes.clone(), broadcast: *broadcast, fill: other })]
         }
