@@ -97,7 +97,9 @@ impl Writer<'_> {
     fn promote(&mut self) {
         let Some(rule) = &self.source.promote else { return };
         let old = rule.tree.to_string();
-        let meaning = !self.composite;
+        // a program of rows that gives a dtype of its own has the key for what it accepts
+        let gives = self.source.sig.tree.outs.iter().any(|out| out.ty.elem.contains(&Elem::Var(Name::new("T"))));
+        let meaning = !self.composite || !gives;
         let others = PROMOTE.iter().find(|(kind, _)| *kind == old).map(|(_, others)| *others);
         for other in others.unwrap_or(["default", "float"]) {
             self.set(12, "promote", Some(other), &old, meaning);

@@ -39,8 +39,8 @@ pub fn faults(sig: &Sig, names: &Names, composite: bool) -> Vec<FaultySig> {
         let out = sig.outs[at].clone();
         for (kind, ty) in types(&out.ty, names, true) {
             let edit = (out.ty.to_string(), ty.to_string());
-            // an index body computes for as many positions as the signature says
-            let only_here = kind == 16 && !composite;
+            // an index body computes for as many positions as the signature says, in that order
+            let only_here = matches!(kind, 5 | 16) && !composite;
             faults.add(kind, edit, only_here, &|sig| sig.outs[at].ty = ty.clone());
         }
     }
@@ -79,7 +79,7 @@ impl Faults<'_> {
             new.ty = ty;
             let edit = told(&new);
             // which shapes and dtypes are accepted
-            let only_here = matches!(kind, 4 | 12 | 16);
+            let only_here = matches!(kind, 4 | 12 | 16 | 38);
             self.add(kind, edit, only_here, &|sig| sig.params[at] = new.clone());
         }
     }

@@ -6,6 +6,7 @@
 //! At ties and kinks the derived rule is the measure, since conventions belong to it. A rule of a scalar row that has the
 //! normal form of the derived one ([`proof`]) is right without instances.
 
+mod again;
 mod conditions;
 mod constant;
 pub mod declared;
@@ -74,6 +75,7 @@ pub fn check(source: &RowSource, row: &Arc<Row>, set: &RowSet, right: &mut Vec<G
     let mut library = Library::new(set);
     library.extend(derived.rows.iter().cloned());
     let bench = values::Bench { source, row, family: &family, library: &library, derived: &derived };
+    faults.extend(again::check(source, row));
     faults.extend(detached.and_then(|place| constant::detach(&bench, place)));
     faults.extend(skipped.into_iter().filter_map(|(at, place)| constant::skip(&bench, at, place)));
     for rule in &declared {
