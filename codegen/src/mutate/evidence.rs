@@ -36,7 +36,7 @@ impl Evidence {
             let half = cases.len() / 2;
             let meets = |cases: &[Case]| -> Vec<bool> {
                 let set = RowSet::new(table, [], &[]);
-                let runner = Runner { set: &set, forms: &forms, changed: None };
+                let runner = Runner::new(&set, &forms, None);
                 cases.iter().map(|case| runner.meets(case)).collect()
             };
             let (first, second) = cases.split_at(half);
@@ -89,7 +89,7 @@ impl Evidence {
         }
         let set = RowSet::new(table, [row.clone()], &[]);
         let changed = Some((at, Forms::of([(at, source, &**row)].into_iter())));
-        let runner = Runner { set: &set, forms: &self.forms, changed };
+        let runner = Runner::new(&set, &self.forms, changed);
         let cases = self.of_row.get(&row.op)?;
         cases.iter().map(|at| &self.cases[*at]).find(|case| !runner.meets(case)).map(|case| case.name.as_str())
     }

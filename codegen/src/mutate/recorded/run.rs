@@ -1,6 +1,8 @@
 //! Running recorded calls on a set of rows.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use fulgurite_core::derive;
@@ -71,6 +73,8 @@ pub struct Runner<'a> {
     pub forms: &'a Forms,
     /// In the place of those of one row: its place in the file, its forms.
     pub changed: Option<(usize, Forms)>,
+    /// Derived rules, made once for each row.
+    derived: RefCell<HashMap<Name, Rc<derive::Derived>>>,
 }
 
 /// A call that was made.
@@ -82,7 +86,17 @@ struct Made {
     mask: Option<Vec<bool>>,
 }
 
-impl Runner<'_> {
+impl<'a> Runner<'a> {
+    /// Rows `set`, called by `forms`, with those of one row `changed`.
+    pub fn new(set: &'a RowSet<'a>, forms: &'a Forms, changed: Option<(usize, Forms)>) -> Runner<'a> {
+        Runner { set, forms, changed, derived: RefCell::default() }
+    }
+
+    fn derived(&self, row: &Arc<Row>) -> Rc<derive::Derived> {
+        let made = || Rc::new(derive::derive(row, self.set));
+        self.derived.borrow_mut().entry(row.op).or_insert_with(made).clone()
+    }
+
     /// Whether the call gives what was recorded.
     pub fn meets(&self, case: &Case) -> bool {
         match (self.make(case), &case.want) {
@@ -175,7 +189,7 @@ impl Runner<'_> {
             return true;
         }
         let Some(cotangents) = cotangents(case, made) else { return true };
-        let derived = derive::derive(&made.row, self.set);
+        let derived = self.derived(&made.row);
         let mut library = Library::new(self.set);
         library.extend(derived.rows.iter().cloned());
         let instance =
