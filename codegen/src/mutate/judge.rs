@@ -84,7 +84,7 @@ impl<'a> Bench<'a> {
         let base = |name: Name| rows::base(name).unwrap_or(name);
         for (at, row) in database.rows.iter().enumerate() {
             siblings.entry(base(row.name())).or_default().push(at);
-            let called: FxHashSet<Name> = checked.rows.get(at).into_iter().flat_map(|row| called(row)).collect();
+            let called: FxHashSet<Name> = checked.rows.get(at).into_iter().flat_map(called).collect();
             called.into_iter().for_each(|name| callers.entry(name).or_default().push(at));
         }
         Bench { database, sources, table, callers, siblings, evidence: None }

@@ -189,7 +189,7 @@ fn differs(result: &Value<V<f64>>, stated: &Written) -> Option<String> {
             let numbers: Vec<f64> = numbers.iter().map(|s| s.as_f64()).collect();
             let typed = stated.dtype.is_none_or(|dtype| a.dtype == dtype);
             // no brackets tell how an empty list continues
-            let shaped = a.shape == shape || a.len() == 0 && numbers.is_empty();
+            let shaped = a.shape == shape || a.is_empty() && numbers.is_empty();
             typed && shaped && floats(a).iter().zip(&numbers).all(|(a, b)| close(*a, *b))
         })
     };

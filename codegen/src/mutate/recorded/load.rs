@@ -1,4 +1,4 @@
-//! Reading recorded cases: `torch-*.json`, and `conformance/{cases,expect}.jsonl`.
+//! Reading recorded cases: `torch-*.json`, and `conformance/{cases,expect}.jsonl` with more of the same beside them.
 
 use std::collections::HashMap;
 use std::io;
@@ -44,11 +44,17 @@ pub fn load(folder: &Path) -> Result<Vec<Case>, (PathBuf, io::Error)> {
             let text = std::fs::read_to_string(&path).map_err(failed(&path))?;
             text.lines().map(|line| serde_json::from_str(line).map_err(|why| failed(&path)(why.into()))).collect()
         };
-        let expect: HashMap<String, Json> =
-            lines("expect.jsonl")?.into_iter().map(|e| (e["id"].as_str().unwrap_or_default().to_owned(), e)).collect();
-        for case in lines("cases.jsonl")? {
-            let id = case["id"].as_str().unwrap_or_default();
-            cases.extend(expect.get(id).and_then(|want| of_name(&case, want, id)));
+        for part in ["", "more-"] {
+            let (given, wanted) = (format!("{part}cases.jsonl"), format!("{part}expect.jsonl"));
+            if !part.is_empty() && !sample.join(&given).is_file() {
+                continue;
+            }
+            let expect = lines(&wanted)?.into_iter().map(|e| (e["id"].as_str().unwrap_or_default().to_owned(), e));
+            let expect: HashMap<String, Json> = expect.collect();
+            for case in lines(&given)? {
+                let id = case["id"].as_str().unwrap_or_default();
+                cases.extend(expect.get(id).and_then(|want| of_name(&case, want, id)));
+            }
         }
     }
     Ok(cases)

@@ -33,10 +33,13 @@ impl Operand for V<f64> {
     }
 }
 
-/// Names of other libraries, and what calls of them become: place of the row in the file, row, form.
+/// A call form: place of its row in the file, row, form.
+type Entry = (usize, Name, Form<V<f64>>);
+
+/// Names of other libraries, and what calls of them become.
 #[derive(Default)]
 pub struct Forms {
-    by_name: HashMap<Name, Vec<(usize, Name, Form<V<f64>>)>>,
+    by_name: HashMap<Name, Vec<Entry>>,
 }
 
 impl Forms {
