@@ -23,8 +23,11 @@ use crate::source::Place;
 use crate::yaml::{Node, Text, Value as Yaml};
 use read::Written;
 
-/// How far a stated number may be from the computed one, in all and relative to it: six digits are written.
+/// How far a computed number may be from the stated one, relative to it: six digits are written.
 const CLOSE: f64 = 1e-6;
+
+/// How far it may be from 0.
+const NOTHING: f64 = 1e-12;
 
 /// What is wrong with the points of a row.
 pub fn check(source: &RowSource, row: &Arc<Row>, set: &RowSet) -> Vec<Diag> {
@@ -211,5 +214,5 @@ fn floats(a: &Array<f64>) -> Vec<f64> {
 }
 
 fn close(a: f64, b: f64) -> bool {
-    a == b || a.is_nan() && b.is_nan() || (a - b).abs() <= CLOSE * (1.0 + b.abs())
+    a == b || a.is_nan() && b.is_nan() || (a - b).abs() <= if b == 0.0 { NOTHING } else { CLOSE * b.abs() }
 }
