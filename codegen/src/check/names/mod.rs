@@ -180,11 +180,41 @@ impl<'a> Names<'a> {
         let source = self.source;
         for (cond, _) in &source.require {
             self.static_expr(&cond.tree, &cond.text, "`require`");
+            self.results_in(cond);
         }
         for (key, rule) in [("promote", &source.promote), ("dtypes", &source.dtypes), ("acc", &source.acc)] {
             if let Some(rule) = rule {
                 self.chosen(&rule.tree, &rule.text, &format!("`{key}`"));
             }
+        }
+    }
+
+    /// A condition is asked before the results have sizes: what mentions one would never be asked.
+    fn results_in(&mut self, cond: &crate::schema::Rule<fulgurite_core::lang::Expr>) {
+        use fulgurite_core::lang::{DimKind, Node};
+        let sig = &self.source.sig.tree;
+        let named = |ty: &fulgurite_core::lang::Type| -> Vec<Name> {
+            let name = |dim: &fulgurite_core::lang::DimPat| match &dim.kind {
+                DimKind::One { name: Some(name), .. } | DimKind::Zip { name: Some(name), .. } => Some(name.name),
+                _ => None,
+            };
+            ty.dims.iter().flatten().filter_map(name).collect()
+        };
+        let results: Vec<Name> = sig.outs.iter().chain(&sig.aux).flat_map(|out| named(&out.ty)).collect();
+        let arguments: Vec<Name> = sig.params.iter().flat_map(|param| named(&param.ty)).collect();
+        let mut found = None;
+        crate::check::walk::expr(&cond.tree, &mut |e| {
+            if let Node::Name(name) = &*e.node
+                && results.contains(name)
+                && !arguments.contains(name)
+            {
+                found.get_or_insert((*name, e.span));
+            }
+        });
+        if let Some((name, span)) = found {
+            let claim = format!("`require` of `{}` reads `{name}`, a size of the result", self.op());
+            let diag = Diag::error("E007", cond.text.at(span), claim).here("not known when a call is refused");
+            self.diags.push(diag.help(format!("write how `{name}` is computed")));
         }
     }
 
