@@ -4,16 +4,7 @@ use fulgurite_core::derive::walk;
 use fulgurite_core::lang::{Block, Expr, Node, Stmt};
 
 use super::kinds::Kind;
-use super::nodes;
-
-/// Which names a fault may put in the place of others.
-#[derive(Clone, Debug, Default)]
-pub struct Names {
-    /// Groups of names that stand for the same kind of thing: tensors, sizes, cotangents.
-    pub groups: Vec<Vec<fulgurite_core::Name>>,
-    /// Values that a gradient may take for constants.
-    pub residuals: Vec<fulgurite_core::Name>,
-}
+use super::nodes::{self, Names};
 
 /// A text with a fault.
 pub struct Faulty<T> {

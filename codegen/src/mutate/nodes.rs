@@ -5,8 +5,16 @@ use fulgurite_core::lang::{
     Arg, BinOp, Block, Elem, Expr, Ident, ListItem, Node, Outside, Place, Red, Reduce, Span, TensorAccess, UnOp,
 };
 
-use super::exprs::Names;
 use super::kinds::Kind;
+
+/// Which names a fault may put in the place of others.
+#[derive(Clone, Debug, Default)]
+pub struct Names {
+    /// Groups of names that stand for the same kind of thing: tensors, sizes, cotangents.
+    pub groups: Vec<Vec<Name>>,
+    /// Values that a gradient may take for constants.
+    pub residuals: Vec<Name>,
+}
 
 /// Functions that people take for one another, each for the one behind it; of the kind of fault that it is.
 const NEIGHBOURS: &[(&str, &str, u8)] = &[

@@ -3,10 +3,11 @@
 use fulgurite_core::Name;
 use fulgurite_core::lang::{Access, Block, DimKind, Elem, Expr, OptType};
 
-use super::exprs::{self, Faulty, Names};
+use super::exprs::{self, Faulty};
 use super::kinds::Kind;
+use super::nodes::{self, Names};
 use super::page::{self, Page};
-use super::{Mutant, forms, nodes, sigs};
+use super::{Mutant, forms, sigs};
 use crate::schema::{Body, LIBRARIES, RowSource, Rule};
 use crate::source::Sources;
 use crate::yaml::Text;
@@ -101,12 +102,14 @@ impl Writer<'_> {
         let gives = self.source.sig.tree.outs.iter().any(|out| out.ty.elem.contains(&Elem::Var(Name::new("T"))));
         let meaning = !self.composite || !gives;
         let others = PROMOTE.iter().find(|(kind, _)| *kind == old).map(|(_, others)| *others);
+        // these give the join, and differ in what they accept and compute in
+        let joins = |kind: &str| matches!(kind, "default" | "equal" | "keep" | "join");
         for other in others.unwrap_or(["default", "float"]) {
-            self.set(12, "promote", Some(other), &old, meaning);
+            self.set(12, "promote", Some(other), &old, meaning || joins(&old) && joins(other));
         }
         // a row that computes by itself must have the key
         if self.composite {
-            self.set(12, "promote", None, &old, meaning);
+            self.set(12, "promote", None, &old, meaning || joins(&old));
         }
     }
 

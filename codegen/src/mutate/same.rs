@@ -7,9 +7,11 @@
 use std::sync::Arc;
 
 use fulgurite_core::builtins::Builtin;
+use fulgurite_core::derive::walk;
+use fulgurite_core::lang::{BinOp, Expr, Node};
 use fulgurite_core::lower::{Rows, lower_with};
 use fulgurite_core::nest::{Nest, SExpr, SOp, SOutside};
-use fulgurite_core::row::Row;
+use fulgurite_core::row::{Meaning, Row};
 use fulgurite_core::sig::{self, ArgTy, Solved};
 use fulgurite_core::{DType, Value};
 
@@ -44,10 +46,41 @@ pub(super) fn reason(mutant: &Mutant, right: Side, wrong: Side, graded: &[Graded
         "skip_vjp" => Some("the claim is true: no result moves with the argument (E501)".to_owned()),
         "expr" | "view" => (body(right.row).is_some() && same_loops(right.row, wrong.row, rows))
             .then(|| "the same loops on every call of the family".to_owned()),
+        "decomp" => same_program(right.row, wrong.row)
+            .then(|| "the same program, up to the order of operands that commute".to_owned()),
         "promote" | "dtypes" | "sig" => same_calls(right.row, wrong.row, rows)
             .then(|| "the same calls are accepted with the same types, every dtype at every place".to_owned()),
         _ => None,
     }
+}
+
+fn same_program(right: &Row, wrong: &Row) -> bool {
+    let text = |row: &Row| match &row.meaning {
+        Meaning::Decomp(body) => Some(walk::map_block(body, &mut |e| Some(ordered(e))).to_string()),
+        _ => None,
+    };
+    text(right).is_some() && text(right) == text(wrong)
+}
+
+/// The expression with operands that commute in one order.
+fn ordered(e: &Expr) -> Expr {
+    const CALLS: [&str; 9] =
+        ["maximum", "minimum", "max", "min", "logical_and", "logical_or", "logical_xor", "hypot", "gcd"];
+    let mut own = true;
+    let inner = walk::map(e, &mut |part| if std::mem::take(&mut own) { None } else { Some(ordered(part)) });
+    let node = match *inner.node {
+        Node::Binary(op @ (BinOp::Add | BinOp::Mul | BinOp::Eq | BinOp::Ne), a, b) if a.to_string() > b.to_string() => {
+            Node::Binary(op, b, a)
+        }
+        Node::Binary(BinOp::Gt, a, b) => Node::Binary(BinOp::Lt, b, a),
+        Node::Binary(BinOp::Ge, a, b) => Node::Binary(BinOp::Le, b, a),
+        Node::Call(f, mut args) if CALLS.contains(&f.name.as_str()) => {
+            args.sort_by_key(|arg| arg.value.to_string());
+            Node::Call(f, args)
+        }
+        node => node,
+    };
+    Expr::new(node, inner.span)
 }
 
 /// The calls of both rows that are tried, in some dtypes.

@@ -5,8 +5,9 @@ use fulgurite_core::lang::{
     Access, Axes, BinOp, DimKind, DimPat, Elem, Expr, ListLen, Node, Opt, OptType, Param, Sig, Type,
 };
 
-use super::exprs::{self, Names};
+use super::exprs;
 use super::kinds::Kind;
+use super::nodes::Names;
 
 /// A signature with a fault.
 pub struct FaultySig {

@@ -23,8 +23,8 @@ use crate::source::Place;
 use crate::yaml::{Node, Text, Value as Yaml};
 use read::Written;
 
-/// How far a computed number may be from the stated one, relative to it: six digits are written.
-const CLOSE: f64 = 1e-6;
+/// How far a computed number may be from the stated one, relative to it: nine digits are written.
+const CLOSE: f64 = 1e-8;
 
 /// How far it may be from 0.
 const NOTHING: f64 = 1e-12;
