@@ -87,11 +87,26 @@ impl Writer<'_> {
         if !self.source.keys.iter().any(|key| *key == "sig") {
             return;
         }
-        for faulty in sigs::faults(&self.source.sig.tree, &self.names(false), self.composite) {
+        for faulty in sigs::faults(&self.source.sig.tree, &self.names(false), self.yields_sizes()) {
             let value = format!("sig: {}", page::rule(&faulty.whole.to_string(), 2));
             let text = self.page.with("sig", Some(&value));
             self.add(faulty.kind, "sig", faulty.edit, faulty.only_here, text);
         }
+    }
+
+    /// Whether the body yields results of sizes of its own: a program of rows that does not read theirs.
+    fn yields_sizes(&self) -> bool {
+        let Body::Decomp(rule) = &self.source.body else { return false };
+        let dims = self.source.sig.tree.outs.iter().filter_map(|out| out.ty.dims.as_ref()).flatten();
+        let named: Vec<Name> = dims
+            .filter_map(|dim| match &dim.kind {
+                DimKind::One { name: Some(name), .. } | DimKind::Zip { name: Some(name), .. } => Some(name.name),
+                _ => None,
+            })
+            .collect();
+        let mut reads = false;
+        crate::check::walk::names(&rule.tree, &mut |name| reads |= named.contains(&name));
+        !reads
     }
 
     /// What a body of our own computes in is said by `promote` alone; a program of rows has it from these.

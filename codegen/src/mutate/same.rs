@@ -48,6 +48,8 @@ pub(super) fn reason(mutant: &Mutant, right: Side, wrong: Side, graded: &[Graded
             .then(|| "the same loops on every call of the family".to_owned()),
         "decomp" => same_program(right.row, wrong.row)
             .then(|| "the same program, up to the order of operands that commute".to_owned()),
+        "require" => same_conditions(right.row, wrong.row)
+            .then(|| "the same conditions, up to the order of operands that commute".to_owned()),
         "promote" | "dtypes" | "sig" => same_calls(right.row, wrong.row, rows)
             .then(|| "the same calls are accepted with the same types, every dtype at every place".to_owned()),
         _ => None,
@@ -60,6 +62,11 @@ fn same_program(right: &Row, wrong: &Row) -> bool {
         _ => None,
     };
     text(right).is_some() && text(right) == text(wrong)
+}
+
+fn same_conditions(right: &Row, wrong: &Row) -> bool {
+    let text = |row: &Row| -> Vec<String> { row.require.iter().map(|r| ordered(&r.cond).to_string()).collect() };
+    text(right) == text(wrong)
 }
 
 /// The expression with operands that commute in one order.

@@ -27,8 +27,8 @@ struct Faults<'a> {
     all: Vec<FaultySig>,
 }
 
-/// Every fault of a signature. A program of rows, `composite`, says the sizes of its results a second time.
-pub fn faults(sig: &Sig, names: &Names, composite: bool) -> Vec<FaultySig> {
+/// Every fault of a signature. `twice`: the body says the sizes of the results a second time.
+pub fn faults(sig: &Sig, names: &Names, twice: bool) -> Vec<FaultySig> {
     let mut faults = Faults { sig, names, all: Vec::new() };
     for at in 0..sig.params.len() {
         faults.param(at);
@@ -41,7 +41,7 @@ pub fn faults(sig: &Sig, names: &Names, composite: bool) -> Vec<FaultySig> {
         for (kind, ty) in types(&out.ty, names, true) {
             let edit = (out.ty.to_string(), ty.to_string());
             // an index body computes for as many positions as the signature says, in that order
-            let only_here = matches!(kind, 5 | 16) && !composite;
+            let only_here = matches!(kind, 5 | 16) && !twice;
             faults.add(kind, edit, only_here, &|sig| sig.outs[at].ty = ty.clone());
         }
     }
