@@ -7,7 +7,7 @@ use std::fmt;
 pub struct Kind(pub u8);
 
 /// Every kind, and the fault in words; the number is the place in the list, from 1.
-pub const KINDS: [&str; 40] = [
+pub const KINDS: [&str; 39] = [
     "sign flipped",
     "operands swapped, or another value in the place of one",
     "factor or term lost",
@@ -47,7 +47,6 @@ pub const KINDS: [&str; 40] = [
     "results in another order",
     "element type of an argument or a result changed",
     "what the row says of its gradient removed",
-    "kernel of another row",
 ];
 
 impl Kind {
