@@ -20,6 +20,7 @@ pub mod derive;
 pub mod dim;
 pub mod dtype;
 pub mod eval;
+pub mod foreign;
 pub mod kernel;
 pub mod lang;
 pub mod loc;

@@ -1,6 +1,7 @@
 //! E305: a call form of another library says what becomes of each argument of the row.
 
 use fulgurite_core::Name;
+use fulgurite_core::lang::Becomes;
 use fulgurite_core::lang::ast::Elem;
 
 use crate::diag::Diag;
@@ -32,6 +33,24 @@ pub fn check(source: &RowSource) -> Vec<Diag> {
                 error(arg.span, format!("`{form}` gives `{}` twice", arg.name), "delete one".into());
             }
             met.push(arg.name);
+        }
+        for param in given {
+            let own = known.iter().any(|(name, _)| *name == param.name.name);
+            let lost = own && !met.contains(&param.name.name) && param.value.is_none();
+            if lost && matches!(param.becomes, Becomes::Nothing) {
+                let message = format!("`{form}` drops `{0}`, an argument that the row has", param.name);
+                error(
+                    param.name.span,
+                    message,
+                    format!("write `{0}`, or the only value that is admitted: `{0}: _ = …`", param.name),
+                );
+            }
+            let becomes = param.becomes.arguments();
+            let other = !becomes.is_empty() && becomes.iter().all(|arg| arg.name != param.name.name);
+            if own && other && met.contains(&param.name.name) {
+                let message = format!("`{form}` gives its `{0}` to another argument than `{0}`", param.name);
+                error(param.name.span, message, format!("write `{}`", param.name));
+            }
         }
         for (name, _) in known.iter().filter(|(name, open)| !open && !met.contains(name)) {
             let message = format!("`{form}` does not say what `{name}` is");

@@ -14,6 +14,7 @@ mod keys;
 pub mod machine;
 mod names;
 mod overlaps;
+mod points;
 mod reach;
 pub mod report;
 pub mod rows;
@@ -181,6 +182,7 @@ fn derivatives(
         if faults.is_empty() {
             faults = gradients::check(source, &row, set, &mut graded);
         }
+        faults.extend(points::check(source, &row, set));
         (faults, graded)
     });
     let mut right = Vec::new();

@@ -1,4 +1,4 @@
-//! The command `cargo ops`: check, explain, new, fmt, list, schema.
+//! The command `cargo ops`: check, explain, new, fmt, list, schema, mutate.
 //!
 //! It exists beside the command `fulgurite` because that one can't be built while a row is broken; `fulgurite` calls
 //! the same functions. Results go to `out`, the rest to `err`; with `--json` every line of `out` is one object.
@@ -18,6 +18,7 @@ mod fmt;
 mod grades;
 mod list;
 mod load;
+mod mutate;
 mod new;
 mod paint;
 mod schema;
@@ -108,6 +109,8 @@ pub enum Verb {
     List(list::List),
     /// Print the JSON Schema of databases, for editors
     Schema(schema::Schema),
+    /// Make wrong rows and see which are refuted
+    Mutate(mutate::Mutate),
 }
 
 /// Runs a command. Gives the exit status.
@@ -122,6 +125,7 @@ pub fn run(args: OpsCommand, out: &mut dyn Write, err: &mut dyn Write) -> i32 {
         Verb::Fmt(fmt) => fmt.run(common, &paint, out, err),
         Verb::List(list) => list.run(common, &paint, out, err),
         Verb::Schema(schema) => schema.run(common, out),
+        Verb::Mutate(mutate) => mutate.run(common, &paint, out, err),
     };
     match done {
         Ok(status) => status,

@@ -15,7 +15,8 @@ use std::sync::Arc;
 
 use fulgurite_core::lang::{Dialect, parse_expr};
 use fulgurite_core::row::{Meaning, Row};
-use fulgurite_core::{DType, DTypeSet};
+use fulgurite_core::sig::ArgTy;
+use fulgurite_core::{DType, DTypeSet, Value};
 
 use super::cases::Family;
 use super::report::Rule;
@@ -48,6 +49,14 @@ pub fn grade(row: &Row, family: &Family) -> (Grade, &'static str) {
             (Grade::Checked(first + others), "each form of each argument, and pairs that differ")
         }
     }
+}
+
+/// Calls of `row`, accepted or not: each combination of presence and words of the family with every dtype at every place
+/// where one or two vary, and with those that meet across categories and widths where more do.
+pub fn calls(row: &Row, family: &Family) -> Vec<Vec<Value<ArgTy>>> {
+    let bases = tuples::bases(row, family);
+    let varied = bases.iter().flat_map(|base| base.thorough().into_iter().filter_map(|forms| base.args(&forms)));
+    varied.chain(family.cases.iter().map(|case| case.args.clone())).collect()
 }
 
 /// `row` with `dtypes` that leave out `undefined`.

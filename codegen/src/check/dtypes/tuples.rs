@@ -138,7 +138,8 @@ impl<'a> Base<'a> {
         Some(Case { args, solved })
     }
 
-    fn args(&self, forms: &[Form]) -> Option<Vec<Value<ArgTy>>> {
+    /// The arguments with these forms.
+    pub(super) fn args(&self, forms: &[Form]) -> Option<Vec<Value<ArgTy>>> {
         let mut args = self.case.args.clone();
         for ((at, _), form) in self.positions.iter().zip(forms) {
             match *at {

@@ -112,7 +112,11 @@ impl Declared<'_> {
         library: &Library<'_>,
         seed: &Seed,
     ) -> Result<Option<Vec<Pair>>, Stop> {
-        let stated = self.value(instance, library, seed)?;
+        let mut stated = self.value(instance, library, seed)?;
+        if self.way == Way::Vjp {
+            // what a rule leaves out is zero
+            stated.resize(instance.numel_of(self.at).max(stated.len()), 0.0);
+        }
         let derived = match self.way {
             Way::Jvp => {
                 let tangent = elements(&seed.0[0]).concat();
@@ -122,7 +126,7 @@ impl Declared<'_> {
                 // one direction says whether there is anything to look for
                 let mut numbers = Numbers::new(stated.len() as u64);
                 let direction: Vec<f64> = stated.iter().map(|_| numbers.weight()).collect();
-                let along = instance.along(library, self.at, &|e| direction[e], &seed.0)?;
+                let along = instance.along(library, self.at, &|e| direction.get(e).copied().unwrap_or(0.0), &seed.0)?;
                 let terms: f64 = stated.iter().zip(&direction).map(|(s, d)| (s * d).abs()).sum();
                 if close(dot(&stated, &direction), along, terms + seed.size() * 0.1) {
                     return Ok(None);

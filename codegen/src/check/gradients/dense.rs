@@ -10,6 +10,7 @@ use fulgurite_core::{DType, Dim, Name, TensorTy, Value};
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::conditions;
 use crate::check::rows::RowSet;
 
 /// Rows within rows, at most this deep.
@@ -97,6 +98,7 @@ impl<'a> Dense<'a> {
             return Err(Refusal::new("E010", format!("`{}` is called too deep", row.op)).into());
         }
         self.depth += 1;
+        self.conditions(row, solved, args)?;
         let values = match &row.meaning {
             Meaning::Decomp(body) => Run { dense: self }.block(row, body, solved, args, &[]),
             Meaning::Expr(body) | Meaning::View(body) => self.loops(row, body, solved, args),
@@ -104,6 +106,20 @@ impl<'a> Dense<'a> {
         };
         self.depth -= 1;
         values
+    }
+
+    /// Whether the conditions on elements hold. What can't be asked here is left to whoever runs the row.
+    fn conditions<F: Field>(&self, row: &Row, solved: &Solved, args: &[Value<V<F>>]) -> Result<(), Stop> {
+        for (test, message) in conditions::tests(row) {
+            let Meaning::Expr(body) = &test.meaning else { continue };
+            let held = self.loops(&test, body, &conditions::truths(row, solved), args);
+            if let Ok([Value::Tensor(V::Array(truth))]) = held.as_deref()
+                && truth.scalars().iter().any(|s| !s.as_bool())
+            {
+                return Err(Stop::Data(format!("`{}`: {message}", row.op)));
+            }
+        }
+        Ok(())
     }
 
     /// Runs a rule of `row`.

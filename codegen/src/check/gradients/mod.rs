@@ -6,6 +6,8 @@
 //! At ties and kinks the derived rule is the measure, since conventions belong to it. A rule of a scalar row that has the
 //! normal form of the derived one ([`proof`]) is right without instances.
 
+mod again;
+mod conditions;
 mod constant;
 pub mod declared;
 pub mod dense;
@@ -13,6 +15,7 @@ pub mod dual;
 pub mod instance;
 mod linear;
 mod missing;
+mod needless;
 pub mod numbers;
 mod proof;
 pub mod sample;
@@ -51,7 +54,7 @@ pub struct Graded {
 /// `right`.
 pub fn check(source: &RowSource, row: &Arc<Row>, set: &RowSet, right: &mut Vec<Graded>) -> Vec<Diag> {
     if source.no_grad.is_some() {
-        return Vec::new();
+        return needless::check(source, row, set).into_iter().collect();
     }
     let derived = derive::derive(row, set);
     let mut faults = missing::check(source, row, &derived);
@@ -64,6 +67,7 @@ pub fn check(source: &RowSource, row: &Arc<Row>, set: &RowSet, right: &mut Vec<G
     let mut library = Library::new(set);
     library.extend(derived.rows.iter().cloned());
     let bench = values::Bench { source, row, family: &family, library: &library, derived: &derived };
+    faults.extend(again::check(source, row));
     faults.extend(detached.and_then(|place| constant::detach(&bench, place)));
     faults.extend(skipped.into_iter().filter_map(|(at, place)| constant::skip(&bench, at, place)));
     for rule in &declared {

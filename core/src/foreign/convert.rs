@@ -1,22 +1,21 @@
 //! Values of a dynamic language as arguments of a row: what the row's signature makes of them.
 
-use super::Given;
-use crate::error::Error;
-use crate::tensor::Tensor;
-use fulgurite_core::lang::ast::{Elem, OptType, Param};
-use fulgurite_core::row::Row;
-use fulgurite_core::{DType, Name, Scalar, Value};
+use super::{Given, Operand};
+use crate::lang::ast::{Elem, OptType, Param};
+use crate::row::Row;
+use crate::sig::{ArgTy, Refusal};
+use crate::{DType, Name, Scalar, Value};
 
 /// One value per parameter and option, in the order of the signature; `key` for random numbers.
 ///
 /// # Errors
 /// E702 for a value of the wrong kind, or an argument that the row does not have; E710 for a tensor in the place of an
 /// option.
-pub(super) fn arguments(row: &Row, given: &[(Name, Given)], key: &Given) -> Result<Vec<Value<Tensor>>, Error> {
+pub fn arguments<V: Operand>(row: &Row, given: &[(Name, Given<V>)], key: &Given<V>) -> Result<Vec<Value<V>>, Refusal> {
     let value = |name: Name| given.iter().find(|(n, _)| *n == name).map_or(&Given::None, |(_, value)| value);
     let names = || row.sig.params.iter().map(|p| p.name.name).chain(row.sig.opts.iter().map(|o| o.name.name));
     if let Some((stray, _)) = given.iter().find(|(name, _)| names().all(|n| n != *name)) {
-        return Err(Error::new("E702", format!("`{}` has no argument `{stray}`", row.op)));
+        return Err(Refusal::new("E702", format!("`{}` has no argument `{stray}`", row.op)));
     }
     let params = row.sig.params.iter().map(|p| {
         let given = match value(p.name.name) {
@@ -30,27 +29,27 @@ pub(super) fn arguments(row: &Row, given: &[(Name, Given)], key: &Given) -> Resu
         match (&o.ty, given) {
             // PyTorch takes these for sizes that it finds among the elements
             (OptType::Size(_), Given::Int(-1)) => Err(open(row, o.name.name)),
-            (_, Given::Tensor(t)) if t.rank() > 0 => Err(open(row, o.name.name)),
+            (_, Given::Tensor(t)) if matches!(t.ty(), ArgTy::Tensor(t) if t.rank() > 0) => Err(open(row, o.name.name)),
             _ => option(&o.ty, given).ok_or_else(|| wrong(row, o.name.name, given, &o.ty.to_string())),
         }
     });
     params.chain(opts).collect()
 }
 
-fn wrong(row: &Row, name: Name, given: &Given, expected: &str) -> Error {
+fn wrong<V>(row: &Row, name: Name, given: &Given<V>, expected: &str) -> Refusal {
     let option = row.sig.opts.iter().any(|o| o.name.name == name);
     if option && matches!(given, Given::Tensor(_)) {
         let text = format!("no row stands behind a tensor for `{name}`: `{}` needs {expected}", row.op);
-        return Error::new("E710", text);
+        return Refusal::new("E710", text);
     }
-    Error::new("E702", format!("`{name}` of `{}` is {}, not {expected}", row.op, given.kind()))
+    Refusal::new("E702", format!("`{name}` of `{}` is {}, not {expected}", row.op, given.kind()))
 }
 
-fn open(row: &Row, name: Name) -> Error {
-    Error::new("E710", format!("no row stands behind `{}` with a `{name}` that depends on elements", row.op))
+fn open(row: &Row, name: Name) -> Refusal {
+    Refusal::new("E710", format!("no row stands behind `{}` with a `{name}` that depends on elements", row.op))
 }
 
-impl Given {
+impl<V> Given<V> {
     fn kind(&self) -> &'static str {
         match self {
             Given::None => "not given",
@@ -65,8 +64,8 @@ impl Given {
     }
 }
 
-impl From<Scalar> for Given {
-    fn from(s: Scalar) -> Given {
+impl<V> From<Scalar> for Given<V> {
+    fn from(s: Scalar) -> Given<V> {
         match s {
             Scalar::Bool(b) => Given::Bool(b),
             Scalar::Int(i) => Given::Int(i),
@@ -76,7 +75,7 @@ impl From<Scalar> for Given {
 }
 
 /// A tensor; a number where the signature takes one; several.
-fn param(param: &Param, given: &Given) -> Option<Value<Tensor>> {
+fn param<V: Clone>(param: &Param, given: &Given<V>) -> Option<Value<V>> {
     if param.ty.list.is_some() {
         let Given::List(items) = given else { return None };
         return items.iter().map(|item| one(item, false)).collect::<Option<_>>().map(Value::List);
@@ -84,7 +83,7 @@ fn param(param: &Param, given: &Given) -> Option<Value<Tensor>> {
     one(given, param.ty.dims.as_ref().is_none_or(Vec::is_empty))
 }
 
-fn one(given: &Given, number: bool) -> Option<Value<Tensor>> {
+fn one<V: Clone>(given: &Given<V>, number: bool) -> Option<Value<V>> {
     Some(match given {
         Given::None => Value::Absent,
         Given::Tensor(t) => Value::Tensor(t.clone()),
@@ -95,19 +94,18 @@ fn one(given: &Given, number: bool) -> Option<Value<Tensor>> {
     })
 }
 
-fn option(ty: &OptType, given: &Given) -> Option<Value<Tensor>> {
-    let int = |given: &Given| match given {
+fn option<V: Operand>(ty: &OptType, given: &Given<V>) -> Option<Value<V>> {
+    let int = |given: &Given<V>| match given {
         Given::Int(i) => Some(Value::Num(Scalar::Int(*i))),
         _ => None,
     };
-    let ints = |given: &Given| match given {
+    let ints = |given: &Given<V>| match given {
         Given::List(items) => items.iter().map(int).collect::<Option<_>>().map(Value::List),
         one => int(one),
     };
     // a tensor of rank 0 whose element is known stands for it
     if let Given::Tensor(t) = given {
-        let known = t.buffer().ok().filter(|b| b.shape().is_empty()).and_then(|b| b.item())?;
-        return option(ty, &Given::from(known));
+        return option(ty, &Given::from(t.known()?));
     }
     match (ty, given) {
         (_, Given::None) => Some(Value::Absent),
@@ -131,7 +129,7 @@ fn option(ty: &OptType, given: &Given) -> Option<Value<Tensor>> {
     }
 }
 
-fn word(words: &[Name], fits: impl Fn(&Name) -> bool) -> Option<Value<Tensor>> {
+fn word<V>(words: &[Name], fits: impl Fn(&Name) -> bool) -> Option<Value<V>> {
     words.iter().find(|w| fits(w)).map(|w| Value::Word(*w))
 }
 

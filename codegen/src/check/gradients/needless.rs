@@ -1,0 +1,54 @@
+//! E502: a row that says it has no gradient, although one is derived.
+
+use std::sync::Arc;
+
+use fulgurite_core::derive;
+use fulgurite_core::row::Row;
+use rustc_hash::FxHashSet;
+
+use crate::check::closure;
+use crate::check::rows::RowSet;
+use crate::diag::Diag;
+use crate::schema::RowSource;
+
+/// What is wrong with `no_grad`.
+pub fn check(source: &RowSource, row: &Arc<Row>, set: &RowSet) -> Option<Diag> {
+    let says = source.no_grad.as_ref()?;
+    if !derivable(row, set) {
+        return None;
+    }
+    let op = source.op.as_str();
+    let diag = Diag::error("E502", says.place, format!("`{op}` says that it has no gradient, but one is derived"));
+    let derived = derive::derive(row, set);
+    let diag = diag.note(if row.is_composite() {
+        "every row that its body calls has a gradient".to_owned()
+    } else if derived.rules.is_empty() {
+        "no argument has a gradient: it is zero".to_owned()
+    } else {
+        let rules = derived.rules.iter().map(|(arg, rule)| format!("{arg}: {}", rule.to_string().replace('\n', " ")));
+        rules.collect::<Vec<_>>().join(", ")
+    });
+    Some(diag.help("delete it; to keep a gradient from flowing, `detach` and say why in `deviates`"))
+}
+
+/// Whether no argument lacks a rule; of a program of rows, whether all of them have.
+fn derivable(row: &Arc<Row>, set: &RowSet) -> bool {
+    if !row.is_composite() {
+        let derived = derive::derive(row, set);
+        return derived.failed.is_empty();
+    }
+    let mut seen = FxHashSet::default();
+    let mut open: Vec<_> = closure::calls(row).into_iter().map(|call| call.op).collect();
+    while let Some(name) = open.pop() {
+        if !seen.insert(name) {
+            continue;
+        }
+        for row in set.candidates(name) {
+            if row.no_grad.is_some() {
+                return false;
+            }
+            open.extend(closure::calls(&row).into_iter().map(|call| call.op));
+        }
+    }
+    true
+}

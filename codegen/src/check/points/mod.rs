@@ -1,0 +1,218 @@
+//! E301: the row's own examples, `tests: {points: […]}`, hold.
+//!
+//! A point is a call and what comes of it: `{x: 2, y: [1, 3], out: [3, 5]}`, `{x: 0, out: 0, grad: {x: 1}}`,
+//! `{x: 'bool true', refused: true}`. The meaning is run as it is written, in f64.
+
+mod read;
+
+use std::sync::Arc;
+
+use fulgurite_core::derive;
+use fulgurite_core::eval::nest::{Array, Data};
+use fulgurite_core::row::Row;
+use fulgurite_core::sig::{self, Env, Refusal, statics};
+use fulgurite_core::{DTypeSet, Name, Value};
+
+use super::cases::Case;
+use super::gradients::dense::{Dense, Library, Stop, V, ty};
+use super::gradients::instance::{Instance, elements};
+use super::rows::RowSet;
+use crate::diag::Diag;
+use crate::schema::RowSource;
+use crate::source::Place;
+use crate::yaml::{Node, Text, Value as Yaml};
+use read::Written;
+
+/// How far a computed number may be from the stated one, relative to it: nine digits are written.
+const CLOSE: f64 = 1e-8;
+
+/// How far it may be from 0.
+const NOTHING: f64 = 1e-12;
+
+/// What is wrong with the points of a row.
+pub fn check(source: &RowSource, row: &Arc<Row>, set: &RowSet) -> Vec<Diag> {
+    source.tests.points.iter().filter_map(|node| point(source, row, set, node)).collect()
+}
+
+/// A point taken apart.
+#[derive(Default)]
+struct Point {
+    args: Vec<(Name, Value<V<f64>>)>,
+    results: Vec<(Name, Written, Place)>,
+    gradients: Vec<(Name, Written, Place)>,
+    refused: bool,
+}
+
+fn point(source: &RowSource, row: &Arc<Row>, set: &RowSet, node: &Node) -> Option<Diag> {
+    let point = match read(source, row, node) {
+        Ok(point) => point,
+        Err(diag) => return Some(*diag),
+    };
+    let op = source.op.as_str();
+    let args = sig::arrange(row, Vec::new(), point.args.clone());
+    let made = args.and_then(|args| sig::solve(row, &args, &ty).map(|solved| (args, solved)));
+    let mut library = Library::new(set);
+    let ran = made.map_err(Stop::from).and_then(|(args, solved)| {
+        let results = Dense::new(&library).meaning(row, &solved, &args)?;
+        Ok((args, solved, results))
+    });
+    let error = |place: Place, message: String| Diag::error("E301", place, message);
+    let (args, solved, results) = match ran {
+        Err(_) if point.refused => return None,
+        // it calls a row with a fault of its own
+        Err(Stop::Refused(Refusal { code: "E007", .. })) => return None,
+        Err(stop) => {
+            let why = match stop {
+                Stop::Refused(refusal) => refusal.message,
+                Stop::Data(why) => why,
+            };
+            let diag = error(node.place, format!("`{op}` refuses a call that its `points` has values of"));
+            return Some(diag.note(why).help("mend the point, or what the row accepts"));
+        }
+        Ok(_) if point.refused => {
+            let diag = error(node.place, format!("`{op}` accepts a call that its `points` says is refused"));
+            return Some(diag.help("narrow `dtypes` or `require`, or delete the point"));
+        }
+        Ok(ran) => ran,
+    };
+    for (name, stated, place) in &point.results {
+        let at = row.sig.outs.iter().position(|out| out.name.name == *name)?;
+        if let Some(computed) = differs(results.get(at)?, stated) {
+            let diag = error(*place, format!("`{name}` of `{op}` is not what its `points` says")).here(computed);
+            return Some(diag.help("mend the meaning, or the point"));
+        }
+    }
+    if point.gradients.is_empty() {
+        return None;
+    }
+    let derived = derive::derive(row, set);
+    library.extend(derived.rows.iter().cloned());
+    let types = args.iter().map(|arg| arg.map(&mut |v| ty(v))).collect();
+    let case = Case { args: types, solved };
+    let ones: Vec<Value<V<f64>>> = results.iter().take(row.sig.outs.len()).map(ones).collect();
+    let instance = Instance { row, case: &case, args, results };
+    for (name, stated, place) in &point.gradients {
+        let at = row.sig.params.iter().position(|param| param.name.name == *name)?;
+        let written = row.vjp.iter().find(|(arg, _)| arg == name).map(|(_, rule)| rule);
+        let found = match written.or_else(|| derived.rule(*name)) {
+            Some(rule) => instance.vjp(&library, rule, at, &ones),
+            None => column(&instance, &library, at, &ones),
+        };
+        let Ok(found) = found else { continue };
+        let wanted: Vec<f64> = stated.tree.array()?.1.iter().map(|s| s.as_f64()).collect();
+        if found.len() != wanted.len() || found.iter().zip(&wanted).any(|(a, b)| !close(*a, *b)) {
+            let diag = error(*place, format!("the gradient of `{op}` for `{name}` is not what its `points` says"));
+            let shown = found.iter().map(|x| format!("{x}")).collect::<Vec<_>>().join(", ");
+            return Some(diag.here(format!("it is {shown}")).help("mend the rule or the convention, or the point"));
+        }
+    }
+    None
+}
+
+/// A program's gradient: one derivative per element.
+fn column(instance: &Instance, library: &Library, at: usize, cotangents: &[Value<V<f64>>]) -> Result<Vec<f64>, Stop> {
+    let one = |element: usize| instance.along(library, at, &|e| f64::from(u8::from(e == element)), cotangents);
+    (0..instance.numel_of(at)).map(one).collect()
+}
+
+fn ones(value: &Value<V<f64>>) -> Value<V<f64>> {
+    if elements(value).is_empty() {
+        return Value::Absent;
+    }
+    value.map(&mut |v| match v {
+        V::Array(a) => V::Array(Arc::new(Array::float(a.dtype, &a.shape, vec![1.0; a.len()]))),
+        key => key.clone(),
+    })
+}
+
+fn read(source: &RowSource, row: &Row, node: &Node) -> Result<Point, Box<Diag>> {
+    let mut point = Point::default();
+    let Yaml::Map(entries) = &node.value else { return Ok(point) };
+    let accepted = row.dtypes.as_ref().and_then(|e| statics::dtype_set(&Env::default(), e).ok());
+    let accepted = accepted.unwrap_or(DTypeSet::all());
+    for (key, value) in entries {
+        let name = Name::new(key.as_str());
+        if key.as_str() == "refused" {
+            point.refused = matches!(&value.value, Yaml::Scalar(text) if *text == "true");
+            continue;
+        }
+        if let ("grad", Yaml::Map(entries)) = (key.as_str(), &value.value) {
+            for (arg, value) in entries {
+                let known = row.sig.params.iter().any(|param| param.name.name == arg.as_str());
+                let written = known.then(|| read::written(value)).flatten();
+                let written = written.ok_or_else(|| unread(source, arg, value, known))?;
+                point.gradients.push((Name::new(arg.as_str()), written, value.place));
+            }
+            continue;
+        }
+        let param = row.sig.params.iter().find(|param| param.name.name == name);
+        let option = row.sig.opts.iter().find(|opt| opt.name.name == name);
+        let result = row.sig.outs.iter().any(|out| out.name.name == name);
+        let known = param.is_some() || option.is_some() || result;
+        let written = read::written(value).filter(|_| known).ok_or_else(|| unread(source, key, value, known))?;
+        let argument = match (param, option) {
+            (Some(param), _) => read::param(param, &written, accepted),
+            (None, Some(option)) => read::option(option, &written),
+            (None, None) => {
+                point.results.push((name, written, value.place));
+                continue;
+            }
+        };
+        point.args.push((name, argument.ok_or_else(|| unread(source, key, value, true))?));
+    }
+    Ok(point)
+}
+
+/// A name that the row does not have, or a value that is none.
+fn unread(source: &RowSource, key: &Text, value: &Node, known: bool) -> Box<Diag> {
+    let op = source.op.as_str();
+    Box::new(if known {
+        let diag = Diag::error("E006", value.place, format!("`{}` in `points` of `{op}` is no value", key.as_str()));
+        diag.help("write a number, `inf`, `nan`, `true`, a list of these, or a dtype and one: `'f32 [1, 2]'`")
+    } else {
+        let diag = Diag::error("E007", key.place, format!("`points` of `{op}`: the row has no `{}`", key.as_str()));
+        diag.help("a point names arguments, options and results, `grad`, or `refused`")
+    })
+}
+
+/// What a result is, if that is not what is stated.
+fn differs(result: &Value<V<f64>>, stated: &Written) -> Option<String> {
+    let mut tensors = Vec::new();
+    result.for_each(&mut |v| {
+        if let V::Array(a) = v {
+            tensors.push(a.clone());
+        }
+    });
+    let trees: Vec<&read::Tree> = match (&stated.tree, result) {
+        (read::Tree::List(items), Value::List(_)) => items.iter().collect(),
+        (tree, _) => vec![tree],
+    };
+    let agrees = |a: &Array<f64>, tree: &read::Tree| {
+        tree.array().is_some_and(|(shape, numbers)| {
+            let numbers: Vec<f64> = numbers.iter().map(|s| s.as_f64()).collect();
+            let typed = stated.dtype.is_none_or(|dtype| a.dtype == dtype);
+            // no brackets tell how an empty list continues
+            let shaped = a.shape == shape || a.is_empty() && numbers.is_empty();
+            typed && shaped && floats(a).iter().zip(&numbers).all(|(a, b)| close(*a, *b))
+        })
+    };
+    let right = tensors.len() == trees.len() && tensors.iter().zip(&trees).all(|(a, tree)| agrees(a, tree));
+    (!right).then(|| {
+        let shown = tensors.iter().map(|a| {
+            let numbers: Vec<String> = a.scalars().iter().take(12).map(|s| s.to_string()).collect();
+            format!("{}{:?} of {}", a.dtype, a.shape, numbers.join(", "))
+        });
+        format!("it is {}", shown.collect::<Vec<_>>().join("; "))
+    })
+}
+
+fn floats(a: &Array<f64>) -> Vec<f64> {
+    match &a.data {
+        Data::Float(values) => values.clone(),
+        Data::Int(values) => values.iter().map(|v| *v as f64).collect(),
+    }
+}
+
+fn close(a: f64, b: f64) -> bool {
+    a == b || a.is_nan() && b.is_nan() || (a - b).abs() <= if b == 0.0 { NOTHING } else { CLOSE * b.abs() }
+}

@@ -1,0 +1,141 @@
+//! Values of points, from YAML to tensors and options.
+
+use std::sync::Arc;
+
+use fulgurite_core::eval::nest::Array;
+use fulgurite_core::lang::{Dialect, Elem, Expr, ListItem, Node, Opt, OptType, Param, Type, UnOp, parse_expr};
+use fulgurite_core::{DType, DTypeSet, Name, Scalar, Value};
+
+use crate::check::gradients::dense::V;
+use crate::yaml::{self, Text};
+
+/// A number, or a list of such, and a dtype if one is written before it.
+#[derive(Clone, Debug)]
+pub(super) struct Written {
+    pub(super) dtype: Option<DType>,
+    pub(super) tree: Tree,
+}
+
+/// Numbers in brackets.
+#[derive(Clone, Debug)]
+pub(super) enum Tree {
+    /// A number or truth value.
+    One(Scalar),
+    /// A word.
+    Word(String),
+    /// Several.
+    List(Vec<Tree>),
+}
+
+/// `0.5`, `inf`, `[1, 2]`, `f32 [1, 2]`; `None` for anything else.
+pub(super) fn written(node: &yaml::Node) -> Option<Written> {
+    match &node.value {
+        yaml::Value::Scalar(text) => scalar(text),
+        yaml::Value::List(items) => {
+            let items: Vec<Written> = items.iter().map(written).collect::<Option<_>>()?;
+            Some(Written { dtype: None, tree: Tree::List(items.into_iter().map(|item| item.tree).collect()) })
+        }
+        _ => None,
+    }
+}
+
+fn scalar(text: &Text) -> Option<Written> {
+    let text = text.as_str().trim();
+    let prefix = text.split_once(' ').and_then(|(first, rest)| Some((DType::from_name(first)?, rest)));
+    let (dtype, rest) = prefix.map_or((None, text), |(dtype, rest)| (Some(dtype), rest));
+    Some(Written { dtype, tree: tree(&parse_expr(rest, Dialect::Tensor).ok()?)? })
+}
+
+fn tree(e: &Expr) -> Option<Tree> {
+    Some(match &*e.node {
+        Node::Int(n) => Tree::One(Scalar::Int(*n)),
+        Node::Float(x) => Tree::One(Scalar::Float(*x)),
+        Node::Unary(UnOp::Neg, inner) => match tree(inner)? {
+            Tree::One(Scalar::Int(n)) => Tree::One(Scalar::Int(-n)),
+            Tree::One(Scalar::Float(x)) => Tree::One(Scalar::Float(-x)),
+            _ => return None,
+        },
+        Node::Name(name) => match name.as_str() {
+            "true" => Tree::One(Scalar::Bool(true)),
+            "false" => Tree::One(Scalar::Bool(false)),
+            "inf" => Tree::One(Scalar::Float(f64::INFINITY)),
+            "nan" => Tree::One(Scalar::Float(f64::NAN)),
+            word => Tree::Word(word.to_owned()),
+        },
+        Node::List(items) => {
+            let item = |item: &ListItem| match item {
+                ListItem::One(e) => tree(e),
+                ListItem::Spread(_) => None,
+            };
+            Tree::List(items.iter().map(item).collect::<Option<_>>()?)
+        }
+        _ => return None,
+    })
+}
+
+impl Tree {
+    /// Sizes, and the numbers in row-major order; `None` where lists differ in length.
+    pub(super) fn array(&self) -> Option<(Vec<usize>, Vec<Scalar>)> {
+        match self {
+            Tree::One(s) => Some((Vec::new(), vec![*s])),
+            Tree::Word(_) => None,
+            Tree::List(items) => {
+                let parts: Vec<_> = items.iter().map(Tree::array).collect::<Option<_>>()?;
+                let inner = parts.first().map(|(shape, _)| shape.clone()).unwrap_or_default();
+                if parts.iter().any(|(shape, _)| *shape != inner) {
+                    return None;
+                }
+                let shape = std::iter::once(parts.len()).chain(inner).collect();
+                Some((shape, parts.into_iter().flat_map(|(_, numbers)| numbers).collect()))
+            }
+        }
+    }
+}
+
+/// The value of an argument; of a list of tensors, each entry of the outermost brackets is one.
+pub(super) fn param(param: &Param, written: &Written, accepted: DTypeSet) -> Option<Value<V<f64>>> {
+    if param.ty.elem.contains(&Elem::Key) {
+        let (_, numbers) = written.tree.array()?;
+        let [seed, site] = numbers.as_slice() else { return None };
+        return Some(Value::Tensor(V::Key([seed.as_i64(), site.as_i64()])));
+    }
+    let dtype = written.dtype.or_else(|| usual(&param.ty, accepted))?;
+    let tensor = |tree: &Tree| {
+        let (shape, numbers) = tree.array()?;
+        Some(Value::Tensor(V::Array(Arc::new(Array::from_scalars(dtype, &shape, numbers)))))
+    };
+    match (&written.tree, &param.ty.list) {
+        (Tree::List(items), Some(_)) => Some(Value::List(items.iter().map(tensor).collect::<Option<_>>()?)),
+        (tree, None) => tensor(tree),
+        _ => None,
+    }
+}
+
+/// The dtype of an argument where none is written: f64 where it may be, else the first that is accepted.
+fn usual(ty: &Type, accepted: DTypeSet) -> Option<DType> {
+    let prefer = |set: DTypeSet| [DType::F64, DType::I64].into_iter().find(|d| set.contains(*d)).or(set.iter().next());
+    match ty.elem.first()? {
+        Elem::Var(name) if *name == "T" => prefer(accepted),
+        Elem::Var(_) | Elem::Acc(_) | Elem::Real(_) => Some(DType::F64),
+        Elem::Index => Some(DType::I64),
+        Elem::Class(name) => prefer(DTypeSet::from_class(name.as_str())?),
+        Elem::Key => None,
+    }
+}
+
+/// The value of an option.
+pub(super) fn option(opt: &Opt, written: &Written) -> Option<Value<V<f64>>> {
+    fn value(tree: &Tree) -> Value<V<f64>> {
+        match tree {
+            Tree::One(s) => Value::Num(*s),
+            Tree::Word(word) => Value::Word(Name::new(word)),
+            Tree::List(items) => Value::List(items.iter().map(value).collect()),
+        }
+    }
+    Some(match (&opt.ty, &written.tree) {
+        (OptType::Dtype(_), Tree::Word(word)) => Value::DType(DType::from_name(word)?),
+        (OptType::F64, Tree::One(s)) => Value::Num(Scalar::Float(s.as_f64())),
+        (OptType::Str | OptType::Labels(_), Tree::Word(word)) => Value::Str(word.clone()),
+        (_, tree) => value(tree),
+    })
+}

@@ -1,0 +1,146 @@
+//! `cargo ops mutate`
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use clap::Args;
+use serde_json::json;
+
+use super::fault::Fault;
+use super::load::load;
+use super::paint::{Ink, Paint};
+use super::{Common, FAILED, FINE, Outcome};
+use crate::diag::render::{self, Style};
+use crate::mutate::judge::{Bench, Verdict, judge_all};
+use crate::mutate::kinds::Kind;
+use crate::mutate::recorded::{self, Case, Signatures};
+use crate::mutate::score::Score;
+use crate::mutate::{self, Mutant};
+
+/// Makes wrong rows one at a time and says what refutes each.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  cargo ops mutate\n  cargo ops mutate --count 200 --seed 7\n  cargo ops mutate --row softmax\n  cargo ops mutate --json | jq '.score, .meaning_score'"
+)]
+pub struct Mutate {
+    /// Which of the mutants are tried where not all are
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub seed: u64,
+    /// How many mutants are tried; otherwise all
+    #[arg(long, value_name = "N")]
+    pub count: Option<usize>,
+    /// The folder with PyTorch's values; otherwise `tests/data` beside the database, if it is there
+    #[arg(long, value_name = "DIR")]
+    pub recorded: Option<PathBuf>,
+    /// Only mutants of this row
+    #[arg(long, value_name = "OP")]
+    pub row: Option<String>,
+}
+
+impl Mutate {
+    pub(super) fn run(&self, common: &Common, paint: &Paint, out: &mut dyn Write, err: &mut dyn Write) -> Outcome {
+        let start = Instant::now();
+        let loaded = load(common, None)?;
+        if !loaded.diags.is_empty() {
+            // what is wrong already can't be made wrong
+            let (diags, sources) = (&loaded.diags, &loaded.sources);
+            let text = match common.json {
+                true => render::json(diags, sources),
+                false => render::text(diags, sources, Style { color: paint.color, width: 100 }),
+            };
+            if common.json {
+                out.write_all(text.as_bytes())?
+            } else {
+                err.write_all(text.as_bytes())?
+            }
+            return Ok(FAILED);
+        }
+        let mut all = mutate::mutants(&loaded.database, &loaded.sources);
+        if let Some(op) = &self.row {
+            loaded.find(op)?;
+            all.retain(|mutant| mutant.row == **op);
+        }
+        let made = all.len();
+        let mutants = mutate::choose(all, self.count.unwrap_or(usize::MAX), self.seed);
+        let bench = Bench::new(&loaded.database, &loaded.sources, &loaded.checked, &loaded.upstream);
+        let bench = match self.cases(&loaded.path)? {
+            Some((cases, signatures)) => bench.with_recorded(cases, signatures),
+            None => bench,
+        };
+        let recorded = bench.recorded();
+        let verdicts = judge_all(&bench, &mutants);
+        let score = Score::of(&mutants, &verdicts);
+        let seconds = start.elapsed().as_secs_f64();
+        if common.json {
+            let list: Vec<_> = mutants.iter().zip(&verdicts).map(|(mutant, verdict)| entry(mutant, verdict)).collect();
+            let object = json!({
+                "v": 1, "kind": "mutants", "made": made, "tried": mutants.len(), "seed": self.seed,
+                "score": score.stated.share(), "meaning_score": score.meaning.share(),
+                "stated": score.stated.json(), "meaning": score.meaning.json(),
+                "recorded": {"met": recorded.0, "of": recorded.1}, "seconds": seconds, "mutants": list,
+            });
+            writeln!(out, "{object}")?;
+            return Ok(FINE);
+        }
+        for (mutant, verdict) in mutants.iter().zip(&verdicts) {
+            if matches!(verdict, Verdict::Survived | Verdict::Crashed) {
+                writeln!(out, "{}", survivor(mutant, verdict, paint))?;
+            }
+        }
+        by_kind(&mutants, &verdicts, out)?;
+        writeln!(out, "stated twice  {}", score.stated)?;
+        writeln!(out, "meaning       {}", score.meaning)?;
+        if !common.quiet {
+            writeln!(
+                err,
+                "The rows meet {} of {} recorded cases here: these are the evidence",
+                recorded.0, recorded.1
+            )?;
+            writeln!(err, "Tried {} of {made} mutants in {seconds:.1} s", mutants.len())?;
+        }
+        Ok(FINE)
+    }
+
+    /// PyTorch's values; none where no folder is named and the database's own has none.
+    fn cases(&self, database: &Path) -> Result<Option<(Vec<Case>, Signatures)>, Fault> {
+        let own = database.with_file_name("tests").join("data");
+        let folder = match &self.recorded {
+            Some(folder) => folder.as_path(),
+            None if own.is_dir() => own.as_path(),
+            None => return Ok(None),
+        };
+        let cases = recorded::load(folder).map_err(|(path, why)| Fault::unreadable(&path, &why))?;
+        Ok(Some((cases, Signatures::load(folder))))
+    }
+}
+
+fn entry(mutant: &Mutant, verdict: &Verdict) -> serde_json::Value {
+    json!({
+        "row": mutant.row.as_str(), "kind": mutant.kind.to_string(), "fault": mutant.kind.words(),
+        "key": mutant.key, "edit": format!("{} -> {}", mutant.edit.0, mutant.edit.1),
+        "meaning": mutant.meaning, "verdict": verdict.word(), "code": verdict.code(), "reason": verdict.reason(),
+    })
+}
+
+/// `softmax grad.x M03 survived: out -> g`
+fn survivor(mutant: &Mutant, verdict: &Verdict, paint: &Paint) -> String {
+    let row = paint.ink(Ink::Verb, mutant.row.as_str());
+    let of = if mutant.meaning { " (meaning)" } else { "" };
+    format!("{row} {} {}{of} {}: `{}` -> `{}`", mutant.key, mutant.kind, verdict.word(), mutant.edit.0, mutant.edit.1)
+}
+
+fn by_kind(mutants: &[Mutant], verdicts: &[Verdict], out: &mut dyn Write) -> std::io::Result<()> {
+    let mut kinds: BTreeMap<Kind, [usize; 3]> = BTreeMap::new();
+    for (mutant, verdict) in mutants.iter().zip(verdicts) {
+        let counts = kinds.entry(mutant.kind).or_default();
+        counts[0] += 1;
+        counts[1] += usize::from(matches!(verdict, Verdict::Survived | Verdict::Crashed));
+        counts[2] += usize::from(matches!(verdict, Verdict::Equivalent(_)));
+    }
+    for (kind, [all, survived, equal]) in kinds {
+        writeln!(out, "{kind}  {all:>5} made {survived:>5} survive {equal:>5} equivalent  {}", kind.words())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,126 @@
+//! Faults in call forms of aliases.
+
+use std::fmt::Write;
+
+use fulgurite_core::Name;
+use fulgurite_core::lang::{Alias, Becomes, Count, Expr, Given, Ident, Node};
+
+/// Call forms with a fault: whether the row's own arguments contradict it, and the text. `needed` are arguments that a
+/// call can't do without.
+pub fn faults(alias: &Alias, needed: &[Name]) -> Vec<(bool, String)> {
+    let mut all = Vec::new();
+    let Some(given) = &alias.given else { return all };
+    let with = |change: &dyn Fn(&mut Alias, &mut Vec<Given>)| {
+        let mut new = alias.clone();
+        let mut list = given.clone();
+        change(&mut new, &mut list);
+        new.given = Some(list);
+        text(&new)
+    };
+    for at in 0..given.len() {
+        if at > 0 {
+            // the parameters stand in another order
+            all.push((false, with(&|_, list| list.swap(at - 1, at))));
+            // the parameters are other arguments of the row
+            if !matches!(given[at].becomes, Becomes::Nothing) && !matches!(given[at - 1].becomes, Becomes::Nothing) {
+                // a parameter has the name of another argument then
+                let named = own_name(&given[at]) || own_name(&given[at - 1]);
+                all.push((
+                    named,
+                    with(&|_, list| {
+                        let before = list[at - 1].becomes.clone();
+                        list[at - 1].becomes = std::mem::replace(&mut list[at].becomes, before);
+                    }),
+                ));
+            }
+        }
+        if !matches!(given[at].becomes, Becomes::Nothing) {
+            let lost = given[at].becomes.arguments();
+            let contradicted = own_name(&given[at]) || lost.iter().any(|name| needed.contains(&name.name));
+            all.push((contradicted, with(&|_, list| list[at].becomes = Becomes::Nothing)));
+        }
+        if let Some(value) = &given[at].value {
+            all.push((false, with(&|_, list| list[at].value = None)));
+            if let Some(other) = other(value) {
+                all.push((false, with(&|_, list| list[at].value = Some(other.clone()))));
+            }
+        }
+        if let Becomes::Argument { name, count: Some(_), like } = given[at].becomes {
+            all.push((false, with(&|_, list| list[at].becomes = Becomes::Argument { name, count: None, like })));
+        }
+        if let Becomes::Argument { name, count, like: Some(_) } = given[at].becomes {
+            all.push((false, with(&|_, list| list[at].becomes = Becomes::Argument { name, count, like: None })));
+        }
+        if given[at].rest {
+            all.push((false, with(&|_, list| list[at].rest = false)));
+        }
+    }
+    for at in 0..alias.fixed.len() {
+        all.push((false, with(&|alias, _| _ = alias.fixed.remove(at))));
+        if let Some(other) = other(&alias.fixed[at].1) {
+            all.push((false, with(&|alias, _| alias.fixed[at].1 = other.clone())));
+        }
+    }
+    if alias.plain {
+        all.push((false, with(&|alias, _| alias.plain = false)));
+    }
+    let own = text(alias);
+    all.retain(|(_, text)| *text != own);
+    all
+}
+
+/// Whether a parameter has the name of the argument that it is.
+fn own_name(given: &Given) -> bool {
+    matches!(&given.becomes, Becomes::Argument { name, .. } if name.name == given.name.name)
+}
+
+/// Another constant.
+fn other(e: &Expr) -> Option<Expr> {
+    Some(Expr::bare(match &*e.node {
+        Node::Int(n) => Node::Int(n + 1),
+        Node::Float(x) => Node::Float(x * 2.0 + 1.0),
+        Node::Unary(_, inner) => return Some(inner.clone()),
+        Node::Name(name) => match name.as_str() {
+            "true" => return Some(Expr::name("false")),
+            "false" => return Some(Expr::name("true")),
+            "none" => Node::Int(1),
+            _ => return None,
+        },
+        _ => return None,
+    }))
+}
+
+/// The text of a call form.
+fn text(alias: &Alias) -> String {
+    let mut out = alias.name.name.to_string();
+    let Some(given) = &alias.given else { return out };
+    let part = |part: &Option<Ident>| part.map_or("_".to_owned(), |part| part.name.to_string());
+    let mut items = Vec::new();
+    for param in given {
+        let mut item = format!("{}{}: ", if param.rest { ".." } else { "" }, param.name);
+        item += &match &param.becomes {
+            Becomes::Nothing => "_".to_owned(),
+            Becomes::Wanted => "?".to_owned(),
+            Becomes::Placed(entries, places) => format!("{entries} @ {places}"),
+            Becomes::Parts(parts) => format!("({})", parts.iter().map(part).collect::<Vec<_>>().join(", ")),
+            Becomes::Argument { name, count, like } => {
+                let count = count.map(|count| match count {
+                    Count::Some(n) => n.to_string(),
+                    Count::Axes => "..".to_owned(),
+                });
+                let like = like.map_or(String::new(), |like| format!(", {like}"));
+                name.to_string() + &count.map_or(String::new(), |count| format!("[{count}{like}]"))
+            }
+        };
+        if let Some(value) = &param.value {
+            _ = write!(item, " = {value}");
+        }
+        items.push(item);
+    }
+    out += &format!("({}", items.join(", "));
+    if !alias.fixed.is_empty() {
+        let fixed: Vec<String> = alias.fixed.iter().map(|(name, value)| format!("{name} = {value}")).collect();
+        out += &format!("; {}", fixed.join(", "));
+    }
+    out + if alias.plain { ") -> number" } else { ")" }
+}

@@ -1,0 +1,75 @@
+//! Results beside those that PyTorch gave.
+
+use fulgurite_core::eval::nest::{Array, Data};
+use fulgurite_core::{DType, Scalar};
+use serde_json::Value as Json;
+
+use super::Want;
+
+/// A plain number as a tensor of rank 0.
+pub(super) fn number(json: &Json) -> Option<Array<f64>> {
+    let scalar = match json {
+        Json::Bool(b) => Scalar::Bool(*b),
+        Json::Number(n) => Scalar::Int(n.as_i64()?),
+        Json::Object(map) => match map.get("float")? {
+            Json::String(s) => Scalar::Float(s.parse().ok()?),
+            x => Scalar::Float(x.as_f64()?),
+        },
+        _ => return None,
+    };
+    let dtype = if matches!(scalar, Scalar::Float(_)) { DType::F64 } else { scalar.dtype() };
+    Some(Array::from_scalars(dtype, &[], [scalar]))
+}
+
+/// Relative and absolute distance, and the least, that the recorded values of this dtype admit.
+fn tolerance(dtype: DType, strict: bool) -> (f64, f64, f64) {
+    match dtype {
+        // what tests/recorded.rs admits
+        DType::F64 if strict => (1e-10, 0.0, 1e-10),
+        _ if strict => (1e-6, 0.0, 1e-6),
+        // the format of the conformance cases
+        DType::F64 => (1e-9, 1e-10, 1e-12),
+        DType::F32 => (1e-5, 1e-5, 1e-6),
+        DType::F16 => (4e-3, 4e-3, 5e-4),
+        _ => (2.4e-2, 2.4e-2, 3e-3),
+    }
+}
+
+/// Whether `got` is what was wanted; a gradient may be twice as far off.
+pub(super) fn agrees(got: &Array<f64>, want: &Want, strict: bool, factor: f64) -> bool {
+    let Some(array) = &want.array else { return true };
+    let typed = want.plain || got.dtype == array.dtype;
+    if !typed || got.shape != array.shape {
+        return false;
+    }
+    match (&got.data, &array.data) {
+        (Data::Int(got), Data::Int(want)) => got == want,
+        (got, Data::Float(values)) => numbers(&floats(got), values, array.dtype, want.noise, strict, factor),
+        (Data::Float(got), Data::Int(want)) => got.iter().zip(want).all(|(g, w)| *g == *w as f64),
+    }
+}
+
+fn floats(data: &Data<f64>) -> Vec<f64> {
+    match data {
+        Data::Float(values) => values.clone(),
+        Data::Int(values) => values.iter().map(|v| *v as f64).collect(),
+    }
+}
+
+/// Whether all numbers are near those that were wanted.
+pub(super) fn numbers(got: &[f64], want: &[f64], dtype: DType, noise: (f64, f64), strict: bool, factor: f64) -> bool {
+    let largest = want.iter().filter(|x| x.is_finite()).fold(0.0f64, |m, x| m.max(x.abs()));
+    let (relative, absolute, floor) = tolerance(dtype, strict);
+    got.len() == want.len()
+        && got.iter().zip(want).all(|(g, w)| {
+            let size = if w.is_finite() { w.abs() } else { 0.0 };
+            let near = factor * (relative * size + f64::max(floor, absolute * largest.min(1.0)))
+                + 4.0 * (noise.0 + noise.1 * size);
+            g == w || g.is_nan() && w.is_nan() || overflows(*g, *w, dtype) || (g - w).abs() <= near
+        })
+}
+
+/// Infinite in the dtype, large in f64.
+fn overflows(got: f64, want: f64, dtype: DType) -> bool {
+    want.is_infinite() && got.signum() == want.signum() && got.abs() > dtype.largest()
+}

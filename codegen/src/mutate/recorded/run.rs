@@ -1,0 +1,309 @@
+//! Running recorded calls on a set of rows.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use fulgurite_core::derive;
+use fulgurite_core::eval::nest::{Array, Data};
+use fulgurite_core::foreign::{self, Form, Given, Operand};
+use fulgurite_core::row::Row;
+use fulgurite_core::sig::{self, ArgTy, Refusal};
+use fulgurite_core::{Name, Scalar, Value};
+
+use super::{Callee, Case, Want, Wrt, compare};
+use crate::check::cases;
+use crate::check::gradients::dense::{Dense, Library, Stop, V, ty};
+use crate::check::gradients::instance::{Instance, elements};
+use crate::check::gradients::numbers::Numbers;
+use crate::check::rows::RowSet;
+use crate::schema::RowSource;
+
+impl Operand for V<f64> {
+    fn ty(&self) -> ArgTy {
+        ty(self)
+    }
+
+    fn known(&self) -> Option<Scalar> {
+        match self {
+            V::Array(a) if a.shape.is_empty() => a.scalars().first().copied(),
+            _ => None,
+        }
+    }
+}
+
+/// A call form: place of its row in the file, row, form.
+type Entry = (usize, Name, Form<V<f64>>);
+
+/// Names of other libraries, and what calls of them become.
+#[derive(Default)]
+pub struct Forms {
+    by_name: HashMap<Name, Vec<Entry>>,
+}
+
+impl Forms {
+    /// The forms of these rows, each with its place in the file.
+    pub fn of<'r>(rows: impl Iterator<Item = (usize, &'r RowSource, &'r Row)>) -> Forms {
+        let mut forms = Forms::default();
+        let mut own = Vec::new();
+        for (at, source, row) in rows {
+            for (library, alias) in &source.aliases {
+                let name = alias.tree.full(library);
+                forms.by_name.entry(name).or_default().push((at, row.op, Form::new(row, &alias.tree)));
+            }
+            if row.op.as_str().starts_with("aten.") || row.op.as_str().starts_with("torch.") {
+                own.push((at, row));
+            }
+        }
+        for (at, row) in own {
+            forms.by_name.entry(row.op).or_insert_with(|| vec![(at, row.op, Form::own(row))]);
+        }
+        forms
+    }
+
+    /// The rows that a call of `name` may be.
+    pub fn rows(&self, name: Name) -> Vec<Name> {
+        self.by_name.get(&name).into_iter().flatten().map(|(_, row, _)| *row).collect()
+    }
+}
+
+/// Rows on which recorded calls run.
+pub struct Runner<'a> {
+    /// The rows.
+    pub set: &'a RowSet<'a>,
+    /// The forms of the right rows.
+    pub forms: &'a Forms,
+    /// In the place of those of one row: its place in the file, its forms.
+    pub changed: Option<(usize, Forms)>,
+    /// Derived rules, made once for each row.
+    derived: RefCell<HashMap<Name, Rc<derive::Derived>>>,
+}
+
+/// A call that was made.
+struct Made {
+    row: Arc<Row>,
+    case: cases::Case,
+    args: Vec<Value<V<f64>>>,
+    results: Vec<Value<V<f64>>>,
+    mask: Option<Vec<bool>>,
+}
+
+impl<'a> Runner<'a> {
+    /// Rows `set`, called by `forms`, with those of one row `changed`.
+    pub fn new(set: &'a RowSet<'a>, forms: &'a Forms, changed: Option<(usize, Forms)>) -> Runner<'a> {
+        Runner { set, forms, changed, derived: RefCell::default() }
+    }
+
+    fn derived(&self, row: &Arc<Row>) -> Rc<derive::Derived> {
+        let made = || Rc::new(derive::derive(row, self.set));
+        self.derived.borrow_mut().entry(row.op).or_insert_with(made).clone()
+    }
+
+    /// Whether the call gives what was recorded.
+    pub fn meets(&self, case: &Case) -> bool {
+        match (self.make(case), &case.want) {
+            (Err(_), None) => true,
+            (Ok(made), Some(want)) => outs(&made).is_some_and(|outs| {
+                // auxiliary results are nobody's business
+                outs.len() >= want.len()
+                    && want.iter().zip(&outs).all(|(want, got)| match got {
+                        Some(got) => compare::agrees(got, want, case.strict, 1.0),
+                        None => want.array.is_none(),
+                    })
+                    && self.gradients(case, &made)
+            }),
+            (Ok(_), None) | (Err(_), Some(_)) => false,
+        }
+    }
+
+    fn make(&self, case: &Case) -> Result<Made, Stop> {
+        match &case.callee {
+            Callee::Row(name, named) => {
+                let arrange = |row: &Row| sig::arrange(row, Vec::new(), named.clone());
+                self.first(*name, &arrange, None)
+            }
+            Callee::Foreign(name, positional, named) => self.foreign(*name, positional, named),
+        }
+    }
+
+    fn foreign(
+        &self,
+        name: Name,
+        positional: &[Given<V<f64>>],
+        named: &[(String, Given<V<f64>>)],
+    ) -> Result<Made, Stop> {
+        let own = self.forms.by_name.get(&name).into_iter().flatten();
+        let changed = self.changed.as_ref().map(|(at, _)| *at);
+        let mut all: Vec<_> = own.filter(|(at, ..)| Some(*at) != changed).collect();
+        all.extend(self.changed.iter().filter_map(|(_, forms)| forms.by_name.get(&name)).flatten());
+        all.sort_by_key(|(at, ..)| *at);
+        let key = Given::Tensor(V::Key([0, 0]));
+        let mut first: Option<Stop> = None;
+        for (_, op, form) in all {
+            let Some(row) = self.set.candidates(*op).into_iter().find(|row| row.op == *op) else { continue };
+            let made = form.arrange(&row, positional, named).map_err(Stop::from).and_then(|call| {
+                let arrange = |row: &Row| foreign::arguments(row, &call.args, &key);
+                self.first(*op, &arrange, call.mask.clone())
+            });
+            match made {
+                Ok(made) => return Ok(made),
+                Err(stop) => {
+                    let passed = |stop: &Stop| matches!(stop, Stop::Refused(refusal) if refusal.code == "E710");
+                    if first.as_ref().is_none_or(passed) {
+                        first = Some(stop);
+                    }
+                }
+            }
+        }
+        Err(first.unwrap_or_else(|| Refusal::new("E710", format!("no row is called `{name}`")).into()))
+    }
+
+    /// The first overload of `op` that takes the arguments.
+    #[allow(clippy::type_complexity)]
+    fn first(
+        &self,
+        op: Name,
+        arrange: &dyn Fn(&Row) -> Result<Vec<Value<V<f64>>>, Refusal>,
+        mask: Option<Vec<bool>>,
+    ) -> Result<Made, Stop> {
+        let library = Library::new(self.set);
+        let mut first: Option<Stop> = None;
+        for row in self.set.candidates(op) {
+            let solved = arrange(&row).and_then(|args| sig::solve(&row, &args, &ty).map(|solved| (args, solved)));
+            let made = solved.map_err(Stop::from).and_then(|(args, solved)| {
+                let results = Dense::new(&library).meaning(&row, &solved, &args)?;
+                Ok((args, solved, results))
+            });
+            match made {
+                Ok((args, solved, results)) => {
+                    let types = args.iter().map(|arg| arg.map(&mut |v| ty(v))).collect();
+                    let case = cases::Case { args: types, solved };
+                    return Ok(Made { row, case, args, results, mask });
+                }
+                Err(stop) => _ = first.get_or_insert(stop),
+            }
+        }
+        Err(first.unwrap_or_else(|| Refusal::new("E007", format!("there is no row `{op}`")).into()))
+    }
+
+    fn gradients(&self, case: &Case, made: &Made) -> bool {
+        if case.gradients.is_empty() {
+            return true;
+        }
+        let Some(cotangents) = cotangents(case, made) else { return true };
+        let derived = self.derived(&made.row);
+        let mut library = Library::new(self.set);
+        library.extend(derived.rows.iter().cloned());
+        let instance =
+            Instance { row: &made.row, case: &made.case, args: made.args.clone(), results: made.results.clone() };
+        case.gradients.iter().all(|(wrt, want)| {
+            let Some(at) = position(made, wrt) else { return true };
+            let arg = made.row.sig.params.get(at).map(|param| param.name.name);
+            let Some(arg) = arg else { return true };
+            let written = made.row.vjp.iter().find(|(name, _)| *name == arg).map(|(_, rule)| rule);
+            match written.or_else(|| derived.rule(arg)) {
+                Some(rule) if made.row.no_grad.is_none() => match instance.vjp(&library, rule, at, &cotangents) {
+                    Ok(got) => whole(&got, want, case.strict),
+                    Err(_) => false,
+                },
+                Some(_) => false,
+                None if made.row.no_grad.is_some() => false,
+                None => self.along(&instance, &library, at, &cotangents, want, case.strict),
+            }
+        })
+    }
+
+    /// The derivative in one direction beside the recorded gradient's product with it: for programs of rows.
+    fn along(
+        &self,
+        instance: &Instance,
+        library: &Library,
+        at: usize,
+        cotangents: &[Value<V<f64>>],
+        want: &[Want],
+        strict: bool,
+    ) -> bool {
+        let gradient: Vec<f64> = want.iter().flat_map(values).collect();
+        let mut numbers = Numbers::new(gradient.len() as u64);
+        let direction: Vec<f64> = gradient.iter().map(|_| numbers.weight()).collect();
+        let Ok(got) = instance.along(library, at, &|e| direction.get(e).copied().unwrap_or(0.0), cotangents) else {
+            return false;
+        };
+        let dtype = want.iter().find_map(|want| want.array.as_ref()).map_or(fulgurite_core::DType::F64, |a| a.dtype);
+        let wanted: f64 = gradient.iter().zip(&direction).map(|(g, d)| g * d).sum();
+        let size: f64 = gradient.iter().map(|g| g.abs()).sum();
+        let noise = want
+            .iter()
+            .fold((0.0, 0.0f64), |n: (f64, f64), w| (n.0 + w.noise.0 * gradient.len() as f64 + w.noise.1 * size, n.1));
+        let slack = (noise.0 + if strict { 1e-9 } else { 1e-6 } * size, 0.0);
+        compare::numbers(&[got], &[wanted], dtype, slack, strict, 2.0)
+    }
+}
+
+/// The elements of what was recorded.
+fn values(want: &Want) -> Vec<f64> {
+    match want.array.as_ref().map(|array| &array.data) {
+        Some(Data::Float(values)) => values.clone(),
+        _ => Vec::new(),
+    }
+}
+
+fn whole(got: &[f64], want: &[Want], strict: bool) -> bool {
+    let mut at = 0;
+    want.iter().all(|want| {
+        let Some(array) = &want.array else { return got.iter().all(|x| *x == 0.0) };
+        let part = got.get(at..at + array.len()).unwrap_or_default();
+        at += array.len();
+        compare::numbers(part, &values(want), array.dtype, want.noise, strict, 2.0)
+    })
+}
+
+/// The results in one list, with gaps where a mask leaves one out.
+fn outs(made: &Made) -> Option<Vec<Option<Array<f64>>>> {
+    let mut outs = Vec::new();
+    for value in made.results.iter().take(made.row.sig.outs.len()) {
+        value.for_each(&mut |v| {
+            outs.push(match v {
+                V::Array(a) => Some(Array::clone(a)),
+                V::Key(_) => None,
+            })
+        });
+    }
+    if let Some(mask) = &made.mask {
+        outs.iter_mut().zip(mask).filter(|(_, wanted)| !**wanted).for_each(|(out, _)| *out = None);
+    }
+    Some(outs)
+}
+
+/// Which argument a gradient belongs to; `None` where the call gives it in another form.
+fn position(made: &Made, wrt: &Wrt) -> Option<usize> {
+    match wrt {
+        Wrt::Name(name) => made.row.sig.params.iter().position(|param| param.name.name == *name),
+        Wrt::Tensor(V::Array(tensor)) => {
+            let same = |v: &Value<V<f64>>| matches!(v, Value::Tensor(V::Array(a)) if Arc::ptr_eq(a, tensor));
+            let mut found = made.args.iter().enumerate().filter(|(_, v)| same(v)).map(|(at, _)| at);
+            found.next().filter(|_| found.next().is_none())
+        }
+        Wrt::Tensor(V::Key(_)) => None,
+    }
+}
+
+/// A cotangent for each result of the row: zeros where none was recorded.
+fn cotangents(case: &Case, made: &Made) -> Option<Vec<Value<V<f64>>>> {
+    let mut given = case.cotangents.iter();
+    let outs = made.results.iter().take(made.row.sig.outs.len());
+    let all = outs.map(|result| {
+        if elements(result).is_empty() {
+            // integers have none; each of them has its place in the record
+            result.for_each(&mut |_| _ = given.next());
+            return Value::Absent;
+        }
+        result.map(&mut |v| match (v, given.next()) {
+            (V::Array(a), Some(Some(g))) if a.shape == g.shape => V::Array(Arc::new(g.clone())),
+            (V::Array(a), _) => V::Array(Arc::new(Array::float(a.dtype, &a.shape, vec![0.0; a.len()]))),
+            (key, _) => key.clone(),
+        })
+    });
+    Some(all.collect())
+}

@@ -1,0 +1,199 @@
+//! Mutants that are their rows: by what, in words.
+//!
+//! A changed signature or dtype rule is no other row if the same calls are accepted with the same types: every dtype at
+//! every place, in every form, on every shape of the family. A changed body is no other if it becomes the same loops on
+//! all of these.
+
+use std::sync::Arc;
+
+use fulgurite_core::builtins::Builtin;
+use fulgurite_core::derive::walk;
+use fulgurite_core::lang::{BinOp, Expr, Node};
+use fulgurite_core::lower::{Rows, lower_with};
+use fulgurite_core::nest::{Nest, SExpr, SOp, SOutside};
+use fulgurite_core::row::{Meaning, Row};
+use fulgurite_core::sig::{self, ArgTy, Solved};
+use fulgurite_core::{DType, Value};
+
+use super::Mutant;
+use super::kinds::Kind;
+use crate::check::cases::{self, Family};
+use crate::check::dtypes;
+use crate::check::gradients::{Grade, Graded};
+use crate::check::rows::ty;
+use crate::schema::RowSource;
+
+/// A row with its text.
+#[derive(Clone, Copy)]
+pub(super) struct Side<'a> {
+    /// As written.
+    pub source: &'a RowSource,
+    /// As `check` completes it.
+    pub row: &'a Arc<Row>,
+}
+
+/// Why the mutant is its row, if that is so. `graded` are its written gradients, found right.
+pub(super) fn reason(mutant: &Mutant, right: Side, wrong: Side, graded: &[Graded], rows: &dyn Rows) -> Option<String> {
+    if let Some((_, arg)) = mutant.key.split_once('.') {
+        let proved = |g: &&Graded| g.op == mutant.row && g.arg == arg && g.grade == Grade::Proved;
+        return graded.iter().find(proved).map(|_| "the rule has the normal form of the derived one".to_owned());
+    }
+    let body = |row: &Row| row.index_body().cloned();
+    match mutant.key.as_str() {
+        "expr" | "view" | "decomp" if mutant.kind == Kind(11) && right.source.deviates.is_none() => {
+            Some("a detached value is the same value, and no result has a derivative by it (E405)".to_owned())
+        }
+        "skip_vjp" => Some("the claim is true: no result moves with the argument (E501)".to_owned()),
+        "expr" | "view" => (body(right.row).is_some() && same_loops(right.row, wrong.row, rows))
+            .then(|| "the same loops on every call of the family".to_owned()),
+        "decomp" => same_program(right.row, wrong.row)
+            .then(|| "the same program, up to the order of operands that commute".to_owned()),
+        "require" => same_conditions(right.row, wrong.row)
+            .then(|| "the same conditions, up to the order of operands that commute".to_owned()),
+        "promote" | "dtypes" | "sig" => same_calls(right.row, wrong.row, rows)
+            .then(|| "the same calls are accepted with the same types, every dtype at every place".to_owned()),
+        _ => None,
+    }
+}
+
+fn same_program(right: &Row, wrong: &Row) -> bool {
+    let text = |row: &Row| match &row.meaning {
+        Meaning::Decomp(body) => Some(walk::map_block(body, &mut |e| Some(ordered(e))).to_string()),
+        _ => None,
+    };
+    text(right).is_some() && text(right) == text(wrong)
+}
+
+fn same_conditions(right: &Row, wrong: &Row) -> bool {
+    let text = |row: &Row| -> Vec<String> { row.require.iter().map(|r| ordered(&r.cond).to_string()).collect() };
+    text(right) == text(wrong)
+}
+
+/// The expression with operands that commute in one order.
+fn ordered(e: &Expr) -> Expr {
+    const CALLS: [&str; 9] =
+        ["maximum", "minimum", "max", "min", "logical_and", "logical_or", "logical_xor", "hypot", "gcd"];
+    let mut own = true;
+    let inner = walk::map(e, &mut |part| if std::mem::take(&mut own) { None } else { Some(ordered(part)) });
+    let node = match *inner.node {
+        Node::Binary(op @ (BinOp::Add | BinOp::Mul | BinOp::Eq | BinOp::Ne), a, b) if a.to_string() > b.to_string() => {
+            Node::Binary(op, b, a)
+        }
+        Node::Binary(BinOp::Gt, a, b) => Node::Binary(BinOp::Lt, b, a),
+        Node::Binary(BinOp::Ge, a, b) => Node::Binary(BinOp::Le, b, a),
+        Node::Call(f, mut args) if CALLS.contains(&f.name.as_str()) => {
+            args.sort_by_key(|arg| arg.value.to_string());
+            Node::Call(f, args)
+        }
+        node => node,
+    };
+    Expr::new(node, inner.span)
+}
+
+/// The calls of both rows that are tried, in some dtypes.
+fn families(right: &Row, wrong: &Row) -> Vec<Family> {
+    let dtypes = [DType::F32, DType::I64, DType::Bool];
+    dtypes.iter().flat_map(|d| [cases::family(right, *d), cases::family(wrong, *d)]).collect()
+}
+
+fn comparable(right: &Row, wrong: &Row) -> bool {
+    let names = |row: &Row| -> Vec<_> {
+        row.sig.params.iter().map(|p| p.name.name).chain(row.sig.opts.iter().map(|o| o.name.name)).collect()
+    };
+    names(right) == names(wrong)
+}
+
+fn same_loops(right: &Arc<Row>, wrong: &Arc<Row>, rows: &dyn Rows) -> bool {
+    let families = families(right, wrong);
+    let cases = families.iter().flat_map(|family| &family.cases);
+    comparable(right, wrong)
+        && cases.into_iter().all(|case| loops(right, &case.solved, rows) == loops(wrong, &case.solved, rows))
+}
+
+fn same_calls(right: &Arc<Row>, wrong: &Arc<Row>, rows: &dyn Rows) -> bool {
+    if !comparable(right, wrong) {
+        return false;
+    }
+    let calls = |row: &Row| -> Vec<Vec<Value<ArgTy>>> {
+        families(right, wrong).iter().flat_map(|family| dtypes::calls(row, family)).collect()
+    };
+    right.meaning == wrong.meaning
+        && calls(right).iter().chain(&calls(wrong)).all(|args| {
+            match (sig::solve(right, args, &ty), sig::solve(wrong, args, &ty)) {
+                (Ok(a), Ok(b)) => types(&a) == types(&b) && binds(right, &a, rows) == binds(wrong, &b, rows),
+                (Err(_), Err(_)) => true,
+                _ => false,
+            }
+        })
+}
+
+fn types(solved: &Solved) -> String {
+    format!("{:?} {:?} {:?} {:?}", solved.outs, solved.aux, solved.compute, solved.joined)
+}
+
+/// What a body makes of a call: loops; of a program of rows, what names stand for.
+fn binds(row: &Arc<Row>, solved: &Solved, rows: &dyn Rows) -> String {
+    if row.index_body().is_some() {
+        return loops(row, solved, rows).unwrap_or_default();
+    }
+    let env = &solved.env;
+    let mut lines: Vec<String> = env.sizes.iter().map(|s| format!("{s:?}")).collect();
+    lines.extend(env.items.iter().map(|i| format!("{i:?}")));
+    lines.sort();
+    lines.join("\n")
+}
+
+/// The loops of a call as text, in which operands that commute stand in one order.
+fn loops(row: &Arc<Row>, solved: &Solved, rows: &dyn Rows) -> Option<String> {
+    let nest: Nest = lower_with(row, row.index_body()?, solved, rows).ok()?;
+    let out = |out: &fulgurite_core::nest::NestOut| {
+        format!("{:?} {:?} {} {}", out.axes, out.shape, out.dtype, text(&out.expr))
+    };
+    Some(format!("{:?} {}", nest.vars, nest.outs.iter().map(out).collect::<Vec<_>>().join("; ")))
+}
+
+fn text(e: &SExpr) -> String {
+    let all = |items: &[SExpr]| items.iter().map(text).collect::<Vec<_>>();
+    let of = match e.op() {
+        SOp::Const(s) => format!("{s}"),
+        SOp::Num(n) => format!("num{n}"),
+        SOp::Var(v) => format!("var{v}"),
+        SOp::Elem(n) => format!("elem{n}"),
+        SOp::Load { tensor, idx, outside } => {
+            let outside = match outside {
+                SOutside::Value(v) => text(v),
+                other => format!("{other:?}"),
+            };
+            format!("t{tensor}[{}; {outside}]", all(idx).join(", "))
+        }
+        SOp::Call(builtin, args) => {
+            let mut args = all(args);
+            let mut name = builtin.name();
+            use Builtin::*;
+            if matches!(builtin, Gt | Ge) {
+                name = if *builtin == Gt { "lt" } else { "le" };
+                args.reverse();
+            }
+            if matches!(
+                builtin,
+                Add | Mul | Max | Min | And | Or | Eq | Ne | Bitand | Bitor | Bitxor | Gcd | Lcm | Hypot
+            ) {
+                args.sort();
+            }
+            format!("{name}({})", args.join(", "))
+        }
+        SOp::Cast(a) => format!("cast({})", text(a)),
+        SOp::Select(c, a, b) => {
+            let (a, b) = (text(a), text(b));
+            if a == b { a } else { format!("if({}, {a}, {b})", text(c)) }
+        }
+        SOp::Reduce { red, vars, filter, body, otherwise } => {
+            let vars: Vec<String> = vars.iter().map(|r| format!("{} {} {}", r.var, text(&r.lo), text(&r.hi))).collect();
+            let (filter, otherwise) = (filter.as_ref().map(text), otherwise.as_ref().map(text));
+            format!("{red:?}[{}; {filter:?}]({}; {otherwise:?})", vars.join(", "), text(body))
+        }
+        SOp::Uniform { key, position, draw } => format!("uniform({key}, {}, {draw})", text(position)),
+        SOp::Detach(a) => format!("detach({})", text(a)),
+    };
+    format!("{of}:{}", e.ty())
+}

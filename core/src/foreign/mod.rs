@@ -1,0 +1,279 @@
+//! Calls of rows by the names that other libraries have for them: the rows' `aten:` and `torch:` lists, and alias rows.
+//!
+//! A call comes as that library's callers write it: positional and named values of a dynamic language. The call form
+//! says which argument of the row each one is ([`Form::arrange`]), the row's signature what is made of it
+//! ([`arguments`]): an integer names an axis, a word or its number chooses from an `enum`, a single number repeats over
+//! axes.
+
+mod convert;
+
+pub use convert::arguments;
+
+use crate::lang::ast::{ListItem, Node, Opt, UnOp};
+use crate::lang::{Alias, Becomes, Count, Expr, Ident};
+use crate::row::Row;
+use crate::sig::{ArgTy, Refusal};
+use crate::{DType, Name, Scalar, TensorTy};
+
+/// What stands for a tensor in a call.
+pub trait Operand: Clone {
+    /// Its type.
+    fn ty(&self) -> ArgTy;
+    /// Its element, if it has rank 0 and the element is known.
+    fn known(&self) -> Option<Scalar>;
+}
+
+/// A value as a dynamic language has it.
+#[derive(Clone, Debug)]
+pub enum Given<V> {
+    /// Not given.
+    None,
+    /// A truth value.
+    Bool(bool),
+    /// An integer.
+    Int(i64),
+    /// A float.
+    Float(f64),
+    /// A text.
+    Str(String),
+    /// A dtype.
+    DType(DType),
+    /// A tensor.
+    Tensor(V),
+    /// Several.
+    List(Vec<Given<V>>),
+}
+
+/// A call's arguments as the row has them.
+pub struct Arranged<V> {
+    /// Arguments and options by name.
+    pub args: Vec<(Name, Given<V>)>,
+    /// Which results are wanted; `None`: all.
+    pub mask: Option<Vec<bool>>,
+}
+
+/// How calls of another library's name become calls of a row.
+#[derive(Debug)]
+pub struct Form<V> {
+    params: Vec<Param<V>>,
+    /// Arguments of the row that the name implies.
+    fixed: Vec<(Name, Given<V>)>,
+    /// The other library gives plain numbers where the row's results are of rank 0.
+    pub plain: bool,
+}
+
+/// A parameter of the other library.
+#[derive(Debug)]
+struct Param<V> {
+    name: Name,
+    becomes: Becomes,
+    /// Its default there; of one that takes part in nothing, the only value that is admitted.
+    value: Option<Given<V>>,
+    /// Takes all positional arguments from there on.
+    rest: bool,
+}
+
+impl<V: Operand> Form<V> {
+    /// What the call form `alias` of `row` says.
+    pub fn new(row: &Row, alias: &Alias) -> Form<V> {
+        let Some(given) = &alias.given else { return Form::own(row) };
+        let params = given.iter().map(|g| Param {
+            name: g.name.name,
+            becomes: g.becomes.clone(),
+            value: g.value.as_ref().map(constant),
+            rest: g.rest,
+        });
+        let fixed = alias.fixed.iter().map(|(name, value)| (name.name, constant(value))).collect();
+        Form { params: params.collect(), fixed, plain: alias.plain }
+    }
+
+    /// The row's own arguments in their order.
+    pub fn own(row: &Row) -> Form<V> {
+        let sig = &row.sig;
+        let names = sig.params.iter().map(|p| p.name).chain(sig.opts.iter().map(|o| o.name));
+        let params = names.map(|name| Param {
+            name: name.name,
+            becomes: Becomes::Argument { name, count: None, like: None },
+            value: None,
+            rest: false,
+        });
+        Form { params: params.collect(), fixed: Vec::new(), plain: false }
+    }
+
+    /// As many integers as the form says: a single one repeats, absent ones are sizes of an earlier argument.
+    fn repeated(
+        row: &Row,
+        name: Name,
+        count: Count,
+        like: Option<Ident>,
+        value: Given<V>,
+        before: &[(Name, Given<V>)],
+    ) -> Result<Given<V>, Refusal> {
+        let n = match (count, &value) {
+            (Count::Some(n), _) => n,
+            // the row repeats a number
+            (Count::Axes, Given::List(items)) if items.len() == 1 => return Ok(items[0].clone()),
+            (Count::Axes, _) => return Ok(value),
+        };
+        let items = match value {
+            Given::List(items) if items.len() == 1 => vec![items[0].clone(); n],
+            Given::List(items) if items.len() == n => items,
+            Given::List(items) => {
+                let (row, given) = (row.op, items.len());
+                return Err(Refusal::new("E704", format!("`{row}`: `{name}` has {given} entries, {n} are needed")));
+            }
+            one @ Given::Int(_) => vec![one; n],
+            other => return Ok(other),
+        };
+        let like = like.and_then(|like| before.iter().find(|(name, _)| *name == like.name));
+        let Some((_, Given::Tensor(like))) = like else { return Ok(Given::List(items)) };
+        let ArgTy::Tensor(TensorTy { shape, .. }) = like.ty() else { return Ok(Given::List(items)) };
+        let size = |at: usize| shape.len().checked_sub(n - at).and_then(|axis| shape.get(axis));
+        let item = |(at, item): (usize, Given<V>)| match (item, size(at)) {
+            (Given::None, Some(size)) => Given::Int(size.value()),
+            (item, _) => item,
+        };
+        Ok(Given::List(items.into_iter().enumerate().map(item).collect()))
+    }
+
+    /// The arguments of `row` by name.
+    ///
+    /// # Errors
+    /// E702 for arguments that the form does not have; E704 for a list of another length; E710 for a value that no row
+    /// stands behind.
+    pub fn arrange(
+        &self,
+        row: &Row,
+        positional: &[Given<V>],
+        named: &[(String, Given<V>)],
+    ) -> Result<Arranged<V>, Refusal> {
+        let refuse = |text: String| Refusal::new("E702", format!("`{}`: {text}", row.op));
+        let mut values: Vec<Option<Given<V>>> = vec![None; self.params.len()];
+        let mut left = positional;
+        for (param, slot) in self.params.iter().zip(&mut values) {
+            let taken = if param.rest { left.len() } else { left.len().min(1) };
+            *slot = match (&left[..taken], param.rest) {
+                ([], _) => None,
+                ([list @ Given::List(_)], true) => Some(list.clone()),
+                (several, true) => Some(Given::List(several.to_vec())),
+                ([one, ..], false) => Some(one.clone()),
+            };
+            left = &left[taken..];
+        }
+        if !left.is_empty() {
+            return Err(refuse(format!(
+                "{} arguments are given, at most {} are taken",
+                positional.len(),
+                values.len()
+            )));
+        }
+        for (name, value) in named {
+            let Some(at) = self.params.iter().position(|p| p.name == name.as_str()) else {
+                return Err(refuse(format!("there is no argument `{name}`")));
+            };
+            if values[at].replace(value.clone()).is_some() {
+                return Err(refuse(format!("`{name}` is given twice")));
+            }
+        }
+        let mut out: Vec<(Name, Given<V>)> = Vec::new();
+        let mut mask = None;
+        for (param, value) in self.params.iter().zip(values) {
+            let value = value.filter(|v| !matches!(v, Given::None));
+            match (&param.becomes, value) {
+                (Becomes::Argument { name, count, like }, value) => {
+                    let empty = |v: &Given<V>| count.is_some() && matches!(v, Given::List(items) if items.is_empty());
+                    let Some(value) = value.filter(|v| !empty(v)).or_else(|| param.value.clone()) else { continue };
+                    let opts = &row.sig.opts;
+                    let needed = |o: &Opt| o.name.name == name.name && !o.optional && o.default.is_none();
+                    if matches!(value, Given::None) && opts.iter().any(needed) {
+                        let (row, param) = (row.op, param.name);
+                        let text = format!("`{row}`: no row stands behind a call without `{param}`");
+                        return Err(Refusal::new("E710", text));
+                    }
+                    let value = match count {
+                        Some(n) => Self::repeated(row, param.name, *n, *like, value, &out)?,
+                        None => value,
+                    };
+                    out.push((name.name, value));
+                }
+                (Becomes::Placed(entries, places), Some(Given::List(items))) => {
+                    let is_bool = |t: &V| matches!(t.ty(), ArgTy::Tensor(t) if t.dtype == DType::Bool);
+                    let mask = |t: &Given<V>| matches!(t, Given::Tensor(t) if is_bool(t));
+                    if items.iter().any(mask) {
+                        let text = format!("a mask in `{}`: how many elements it chooses is no shape", param.name);
+                        return Err(Refusal::new("E710", text));
+                    }
+                    let there = (0..).zip(items).filter(|(_, item)| !matches!(item, Given::None));
+                    let (at, there): (Vec<Given<V>>, Vec<Given<V>>) =
+                        there.map(|(at, item)| (Given::Int(at), item)).unzip();
+                    out.extend([(entries.name, Given::List(there)), (places.name, Given::List(at))]);
+                }
+                (Becomes::Parts(parts), Some(Given::List(items))) => {
+                    if items.len() != parts.len() {
+                        let text = format!("`{}` has {} entries, {} are needed", param.name, items.len(), parts.len());
+                        return Err(refuse(text));
+                    }
+                    out.extend(parts.iter().zip(items).filter_map(|(part, item)| Some(((*part)?.name, item))));
+                }
+                (Becomes::Wanted, Some(Given::List(wanted))) => {
+                    mask = Some(wanted.iter().map(|w| matches!(w, Given::Bool(true))).collect());
+                }
+                (Becomes::Nothing, Some(value)) => {
+                    if param.value.as_ref().is_some_and(|only| !same(&value, only)) {
+                        let text = format!("no row stands behind this value of `{}`", param.name);
+                        return Err(Refusal::new("E710", text));
+                    }
+                }
+                (_, None) => {}
+                (_, Some(_)) => return Err(refuse(format!("`{}` is no list", param.name))),
+            }
+        }
+        out.extend(self.fixed.iter().cloned());
+        Ok(Arranged { args: out, mask })
+    }
+}
+
+/// A constant of a call form. The build admits numbers, words and lists of these.
+fn constant<V>(e: &Expr) -> Given<V> {
+    match &*e.node {
+        Node::Int(i) => Given::Int(*i),
+        Node::Float(x) => Given::Float(*x),
+        Node::Unary(UnOp::Neg, inner) => match constant(inner) {
+            Given::Int(i) => Given::Int(-i),
+            Given::Float(x) => Given::Float(-x),
+            other => other,
+        },
+        Node::Name(name) => match name.as_str() {
+            "true" => Given::Bool(true),
+            "false" => Given::Bool(false),
+            "inf" => Given::Float(f64::INFINITY),
+            "nan" => Given::Float(f64::NAN),
+            "none" => Given::None,
+            word => DType::from_name(word).map_or_else(|| Given::Str(word.to_owned()), Given::DType),
+        },
+        Node::List(items) => Given::List(
+            items
+                .iter()
+                .map(|item| match item {
+                    ListItem::One(e) => constant(e),
+                    ListItem::Spread(_) => Given::None,
+                })
+                .collect(),
+        ),
+        _ => Given::None,
+    }
+}
+
+fn same<V>(a: &Given<V>, b: &Given<V>) -> bool {
+    match (a, b) {
+        (Given::None, Given::None) => true,
+        (Given::Bool(a), Given::Bool(b)) => a == b,
+        (Given::Int(a), Given::Int(b)) => a == b,
+        (Given::Int(a), Given::Float(b)) | (Given::Float(b), Given::Int(a)) => *a as f64 == *b,
+        (Given::Float(a), Given::Float(b)) => a == b,
+        (Given::Str(a), Given::Str(b)) => a == b,
+        (Given::DType(a), Given::DType(b)) => a == b,
+        (Given::List(a), Given::List(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b)),
+        _ => false,
+    }
+}
