@@ -12,6 +12,15 @@ struct Factor {
     vars: Vec<VarId>,
 }
 
+/// Two factors (or one, twice), the variables that are summed over with them, the products that takes and the elements
+/// that it leaves.
+struct Step {
+    cost: usize,
+    left: usize,
+    summed: Vec<VarId>,
+    pair: (usize, usize),
+}
+
 /// The sum `e` with one or two of its factors summed first over what no other has, if that saves work; `extent` is how
 /// many values a variable has.
 pub(super) fn apart(e: &SExpr, extent: &dyn Fn(VarId) -> Option<usize>) -> Option<SExpr> {
@@ -29,7 +38,7 @@ pub(super) fn apart(e: &SExpr, extent: &dyn Fn(VarId) -> Option<usize>) -> Optio
     }
     let work = |over: &[VarId]| over.iter().try_fold(1usize, |n, v| n.checked_mul(size(*v)?));
     let whole = work(&union(factors.iter()))?;
-    let mut best: Option<(usize, usize, Vec<VarId>, (usize, usize))> = None;
+    let mut best: Option<Step> = None;
     for i in 0..factors.len() {
         for j in i..factors.len() {
             let others = union(factors.iter().enumerate().filter(|(k, _)| *k != i && *k != j).map(|(_, f)| f));
@@ -41,12 +50,12 @@ pub(super) fn apart(e: &SExpr, extent: &dyn Fn(VarId) -> Option<usize>) -> Optio
             if summed.is_empty() || all || cost >= whole {
                 continue;
             }
-            if best.as_ref().is_none_or(|b| (cost, left) < (b.0, b.1)) {
-                best = Some((cost, left, summed, (i, j)));
+            if best.as_ref().is_none_or(|b| (cost, left) < (b.cost, b.left)) {
+                best = Some(Step { cost, left, summed, pair: (i, j) });
             }
         }
     }
-    let (_, _, summed, (i, j)) = best?;
+    let Step { summed, pair: (i, j), .. } = best?;
     let (inner, rest): (Vec<SRange>, Vec<SRange>) = vars.iter().cloned().partition(|r| summed.contains(&r.var));
     let product = |a: SExpr, b: SExpr| SExpr::new(SOp::Call(Builtin::Mul, vec![a, b]), e.ty());
     let sum = |vars: Vec<SRange>, body: SExpr| {
