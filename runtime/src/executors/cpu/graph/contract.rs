@@ -77,39 +77,7 @@ impl Converter<'_> {
             },
         };
         let sizes = sub.graph.sizes.clone();
-        let (mut a, mut b, mut chunk) = (la, lb, None);
-        let ready = |c: &Self, l: &Load| c.lies(l, &sizes) && c.values.ty(l.value).dtype == r.ty;
-        let (straight_a, straight_b) = (ready(self, &a), ready(self, &b));
-        let mut copied = [!straight_a, !straight_b];
-        let dims = [da, db];
-        // One operand may be copied part by part.
-        let mut apart = [None, None];
-        if let Some(which) = [&a, &b].iter().position(|l| !self.lies(l, &sizes)) {
-            apart[which] = chunk_dim([&a, &b][which], (dims[which], dims[1 - which]), reduced, &sizes);
-        }
-        // Beside a copy, whose sums lie one behind the other, an operand where they don't is copied too if it is used
-        // often: one product instead of many.
-        if copied[0] != copied[1] {
-            let other = copied[0] as usize;
-            let uses: usize = free.minus(dims[other]).iter().map(|d| sizes[d as usize]).product();
-            let sums = reduced.minus(apart[1 - other].map_or(DimSet::EMPTY, DimSet::one));
-            copied[other] = uses >= OFTEN && !self.sums_merge([&a, &b][other], sums, &sizes);
-        }
-        for which in [0, 1].into_iter().filter(|w| copied[*w]) {
-            let load = if which == 0 { &mut a } else { &mut b };
-            let (packed, copy) = self.copy(&sizes, load, r.ty, dims[which], reduced, apart[which])?;
-            match apart[which] {
-                Some(dim) => {
-                    let steps =
-                        load.idx.iter().map(|i| if let Index::Affine(a) = i { a.coef(dim) } else { 0 }).collect();
-                    let (right, source, packed) = (which == 1, load.value, packed.value);
-                    chunk = Some(Chunk { right, dim, source, copy: Rc::new(copy), packed, steps });
-                }
-                None if self.values.ty(load.value).dtype == r.ty => self.pieces.push(Piece::Copy(copy)),
-                None => self.pieces.push(Piece::Map(copy)),
-            }
-            *load = packed;
-        }
+        let ([a, b], chunk) = self.laid_out(&sizes, r.ty, [la, lb], [da, db], free, reduced)?;
         self.pieces.push(Piece::Contract(Box::new(Contract {
             sizes,
             a,
@@ -121,6 +89,51 @@ impl Converter<'_> {
             exact,
         })));
         Ok(Some(out))
+    }
+
+    /// The operands as a product takes them: copied where they lie otherwise, one of them perhaps part by part.
+    fn laid_out(
+        &mut self,
+        sizes: &[usize],
+        ty: DType,
+        loads: [Load; 2],
+        dims: [DimSet; 2],
+        free: DimSet,
+        reduced: DimSet,
+    ) -> Result<([Load; 2], Option<Chunk>), Why> {
+        let ([mut a, mut b], mut chunk) = (loads, None);
+        let ready = |c: &Self, l: &Load| c.lies(l, sizes) && c.values.ty(l.value).dtype == ty;
+        let (straight_a, straight_b) = (ready(self, &a), ready(self, &b));
+        let mut copied = [!straight_a, !straight_b];
+        // One operand may be copied part by part.
+        let mut apart = [None, None];
+        if let Some(which) = [&a, &b].iter().position(|l| !self.lies(l, sizes)) {
+            apart[which] = chunk_dim([&a, &b][which], (dims[which], dims[1 - which]), reduced, sizes);
+        }
+        // Beside a copy, whose sums lie one behind the other, an operand where they don't is copied too if it is used
+        // often: one product instead of many.
+        if copied[0] != copied[1] {
+            let other = copied[0] as usize;
+            let uses: usize = free.minus(dims[other]).iter().map(|d| sizes[d as usize]).product();
+            let sums = reduced.minus(apart[1 - other].map_or(DimSet::EMPTY, DimSet::one));
+            copied[other] = uses >= OFTEN && !self.sums_merge([&a, &b][other], sums, sizes);
+        }
+        for which in [0, 1].into_iter().filter(|w| copied[*w]) {
+            let load = if which == 0 { &mut a } else { &mut b };
+            let (packed, copy) = self.copy(sizes, load, ty, dims[which], reduced, apart[which])?;
+            match apart[which] {
+                Some(dim) => {
+                    let steps =
+                        load.idx.iter().map(|i| if let Index::Affine(a) = i { a.coef(dim) } else { 0 }).collect();
+                    let (right, source, packed) = (which == 1, load.value, packed.value);
+                    chunk = Some(Chunk { right, dim, source, copy: Rc::new(copy), packed, steps });
+                }
+                None if self.values.ty(load.value).dtype == ty => self.pieces.push(Piece::Copy(copy)),
+                None => self.pieces.push(Piece::Map(copy)),
+            }
+            *load = packed;
+        }
+        Ok(([a, b], chunk))
     }
 
     /// The sum as loops, for `out`.
