@@ -16,6 +16,7 @@
 //! | [`philox`] | the counter-based random numbers |
 
 pub mod builtins;
+pub mod conditions;
 pub mod derive;
 pub mod dim;
 pub mod dtype;

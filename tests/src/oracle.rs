@@ -7,7 +7,7 @@
 mod host;
 
 use crate::rows::rows;
-use fulgurite_core::derive::walk;
+use fulgurite_core::conditions;
 use fulgurite_core::eval::nest::{self, Array, Data, Field, NestError};
 use fulgurite_core::eval::tensor::{self, Machine};
 use fulgurite_core::lang::ast::*;
@@ -216,75 +216,15 @@ fn check_elements<F: Domain>(row: &Row, args: &[Value<Operand<F>>], solved: &Sol
     {
         return Err(Refusal::new(ELEMENTS, refusal.message));
     }
-    for require in &row.require {
-        let Some(body) = elementwise(row, &require.cond) else { continue };
-        let mut test = row.clone();
-        test.sig.outs.truncate(1);
-        test.sig.aux.clear();
-        test.sig.outs[0].ty =
-            Type { elem: vec![Elem::Class(Name::new("bool"))], dims: Some(vec![]), list: None, span: Span::default() };
-        let mut solved = solved.clone();
-        solved.outs = vec![OutTy::Tensor(TensorTy::new::<i64>(DType::Bool, &[]))];
-        solved.aux.clear();
-        let block = Block { stmts: vec![], value: body };
-        let holds = run_body(&test, &block, &solved, args)?;
-        if holds.iter().any(|a| matches!(&a.data, Data::Int(v) if v.as_slice() == [0])) {
-            return Err(Refusal::new(ELEMENTS, format!("`{}`: {}", row.op, require.message)));
+    let open = conditions::open(row, solved)
+        .map_err(|arg| Refusal::new(ELEMENTS, format!("`{}`: a condition can't read `{arg}`", row.op)))?;
+    for condition in open {
+        let holds = run_body(&condition.row, &condition.body, &condition.solved, args)?;
+        if holds.iter().any(|a| matches!(&a.data, Data::Int(v) if v.contains(&0))) {
+            return Err(Refusal::new(ELEMENTS, condition.message));
         }
     }
     Ok(())
-}
-
-/// `all[..s](cond)` with every bare tensor `x` as `x[..s]`, if `cond` mentions a tensor bare.
-fn elementwise(row: &Row, cond: &Expr) -> Option<Expr> {
-    let mut binds: Vec<Bind> = Vec::new();
-    let mut found = false;
-    let value = walk::map(cond, &mut |e| {
-        if let Node::Call(f, _) = &*e.node
-            && matches!(
-                f.name.as_str(),
-                "some" | "size" | "len" | "rank" | "is_tensor" | "is_number" | "is_int" | "is_bool" | "is_float"
-            )
-        {
-            return Some(e.clone());
-        }
-        let Node::Name(n) = &*e.node else { return None };
-        let param = row.sig.params.iter().find(|p| p.name.name == *n)?;
-        let mut places = Vec::new();
-        for dim in param.ty.dims.as_ref()? {
-            let (name, list) = match &dim.kind {
-                DimKind::List { name, axes: None, .. } | DimKind::Broadcast(name) => (name.name, true),
-                DimKind::One { size, .. } => match &*size.node {
-                    Node::Name(n) => (*n, false),
-                    _ => return None,
-                },
-                _ => return None,
-            };
-            let index = Ident { name: name.index_of_size(), span: Span::default() };
-            places.push(match &dim.kind {
-                DimKind::Broadcast(_) => Place::Broadcast(index),
-                _ if list => Place::List(index, None),
-                _ => Place::One(Expr::name(index.name)),
-            });
-            if !binds.iter().any(|b| b.name.name == index.name) {
-                binds.push(Bind { name: index, list, axes: None, range: None });
-            }
-        }
-        found = true;
-        let base = Ident { name: *n, span: Span::default() };
-        Some(Expr::bare(Node::Access(TensorAccess { base, places, outside: Outside::Refuse, item: None })))
-    });
-    found.then(|| {
-        let span = Span::default();
-        Expr::bare(Node::Reduce(Reduce {
-            red: Red::All,
-            binds: Some(binds),
-            filter: None,
-            body: value,
-            otherwise: None,
-            span,
-        }))
-    })
 }
 
 /// Runs rows as the tensor language calls them.

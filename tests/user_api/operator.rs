@@ -32,3 +32,28 @@ fn it_broadcasts_and_refuses_as_any_row() {
     let e = Tensor::from([1i64, 2]).huber(1).check().expect_err("integers");
     assert_eq!(e.code(), "E703", "{e}");
 }
+
+fulgurite::op! {
+    /// Square root of what is not negative.
+    root(x: T) -> T,
+    promote: float,
+    require: { x >= 0: "x must not be negative" },
+    expr: sqrt(x),
+}
+
+#[test]
+fn a_condition_on_elements_is_asked_with_and_without_a_gradient() {
+    assert_eq!(Tensor::from([1.0f32, 4.0]).root().to_vec::<f32>().expect("runs"), [1.0, 2.0]);
+    let wrong = Tensor::from([4.0f32, -1.0]);
+    for result in [wrong.root(), grad(&wrong, |x| x.root().sum())] {
+        let e = result.check().expect_err("a negative element");
+        assert!(e.to_string().starts_with("error[E705]: `root`: x must not be negative"), "{e}");
+    }
+}
+
+#[test]
+fn a_condition_on_elements_of_a_part_is_asked_in_its_gradient() {
+    let (x, variance) = (Tensor::from([1.0f32, 2.0]), Tensor::from([-1.0f32, 2.0]));
+    let e = grad(&variance, |v| ops::gaussian_nll_loss(&x, &x, v)).check().expect_err("a negative variance");
+    assert!(e.to_string().contains("variances must not be negative"), "{e}");
+}

@@ -29,7 +29,7 @@ impl RowSource {
             require: self
                 .require
                 .iter()
-                .map(|(cond, message)| Require { cond: cond.tree.clone(), message: message.text.clone() })
+                .map(|(cond, message)| Require { cond: cond.tree.clone(), message: one_line(&message.text) })
                 .collect(),
             vjp: rules(&self.grad),
             jvp: rules(&self.jvp),
@@ -46,4 +46,9 @@ impl RowSource {
             deviates: text(&self.deviates),
         }
     }
+}
+
+/// A message as it is said: a block of YAML ends with a line break, and may have more.
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -1,5 +1,6 @@
 //! The tensor language over small arrays: rows run by their own meaning, over any scalar field.
 
+use fulgurite_core::conditions;
 use fulgurite_core::eval::nest::{self, Array, Field, NestError};
 use fulgurite_core::eval::tensor::{self, Machine};
 use fulgurite_core::lang::Block;
@@ -10,7 +11,6 @@ use fulgurite_core::{DType, Dim, Name, TensorTy, Value};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::conditions;
 use crate::check::rows::RowSet;
 
 /// Rows within rows, at most this deep.
@@ -110,13 +110,12 @@ impl<'a> Dense<'a> {
 
     /// Whether the conditions on elements hold. What can't be asked here is left to whoever runs the row.
     fn conditions<F: Field>(&self, row: &Row, solved: &Solved, args: &[Value<V<F>>]) -> Result<(), Stop> {
-        for (test, message) in conditions::tests(row) {
-            let Meaning::Expr(body) = &test.meaning else { continue };
-            let held = self.loops(&test, body, &conditions::truths(row, solved), args);
+        for condition in conditions::open(row, solved).unwrap_or_default() {
+            let held = self.loops(&condition.row, &condition.body, &condition.solved, args);
             if let Ok([Value::Tensor(V::Array(truth))]) = held.as_deref()
                 && truth.scalars().iter().any(|s| !s.as_bool())
             {
-                return Err(Stop::Data(format!("`{}`: {message}", row.op)));
+                return Err(Stop::Data(condition.message));
             }
         }
         Ok(())

@@ -7,7 +7,6 @@
 //! normal form of the derived one ([`proof`]) is right without instances.
 
 mod again;
-mod conditions;
 mod constant;
 pub mod declared;
 pub mod dense;

@@ -9,6 +9,7 @@ mod tensor;
 mod usage;
 
 use fulgurite_core::Name;
+use fulgurite_core::conditions::unasked;
 use fulgurite_core::lang::{OptType, Span};
 
 use super::rows::RowSet;
@@ -208,6 +209,11 @@ impl<'a> Names<'a> {
         let source = self.source;
         for (cond, _) in &source.require {
             self.static_expr(&cond.tree, &cond.text, "`require`");
+            if let Some((argument, why)) = unasked(&source.lower_to_row(), &cond.tree) {
+                let claim = format!("`require` of `{}` reads the elements of `{argument}` {why}", self.op());
+                let diag = Diag::error("E110", cond.text.at(cond.tree.span), claim).here("nobody would ask this");
+                self.diags.push(diag.help("state it in an index or pointwise row that the body calls"));
+            }
         }
         for (key, rule) in [("promote", &source.promote), ("dtypes", &source.dtypes), ("acc", &source.acc)] {
             if let Some(rule) = rule {

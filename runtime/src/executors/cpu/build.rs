@@ -21,6 +21,7 @@ use crate::trace::Trace;
 use crate::trace::{BoundSymbolId, ProxyId};
 use fulgurite_core::DType;
 use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// What stands behind the items' lines.
@@ -118,7 +119,9 @@ impl Build<'_> {
     /// A condition: its truth as a value, and a step that fails if it is false.
     fn check(&mut self, line: &Line, check: Check, root: &dyn Fn(ProxyId) -> ProxyId) {
         self.lines.push(Named { id: line.id(), name: line.name(), executor: "cpu" });
-        let holds = self.values.add(DType::Bool, &[]);
+        let shape: SmallVec<[usize; 6]> =
+            check.nest.outs.iter().flat_map(|o| &o.shape).map(|d| d.value() as usize).collect();
+        let holds = self.values.add(DType::Bool, &shape);
         let io = LineIo {
             tensors: line.tensors.iter().map(|p| self.value(root(*p))).collect(),
             nums: line.nums.iter().map(|p| self.value(root(*p))).collect(),

@@ -1,0 +1,135 @@
+//! Conditions of rows that signatures leave open, because they read elements or numbers known only when run.
+//!
+//! A bare tensor name in a `require` means each of its elements, so a condition becomes a row of its own with the
+//! meaning `all[..s](condition)`, in which every bare `x` is `x[..s]`; where arguments broadcast, the condition holds or
+//! not for each element. Inside `all[..](…)` the name of a list of tensors means each element of its item at that axis.
+
+use crate::derive::walk;
+use crate::lang::ast::*;
+use crate::row::{Meaning, Row};
+use crate::sig::statics::{self, At, Stop};
+use crate::sig::{OutTy, Solved};
+use crate::{DType, Name, TensorTy};
+
+/// Calls whose arguments are asked for their types, not for their elements.
+const OF_TYPES: [&str; 10] =
+    ["some", "size", "len", "rank", "of", "is_tensor", "is_number", "is_int", "is_bool", "is_float"];
+
+/// A condition as a row whose elements are truth values.
+pub struct Condition {
+    /// The row.
+    pub row: Row,
+    /// Its body.
+    pub body: Block,
+    /// The call, with that result.
+    pub solved: Solved,
+    /// What is said where an element is false.
+    pub message: String,
+}
+
+/// The conditions of a call of `row` that its signature does not decide.
+///
+/// # Errors
+/// The argument whose elements a condition reads along an axis without a name: no index can run there.
+pub fn open(row: &Row, solved: &Solved) -> Result<Vec<Condition>, Name> {
+    let undecided = |cond| matches!(statics::eval(&solved.env, cond, At::default()), Err(Stop::NotStatic));
+    let open = row.require.iter().filter(|r| undecided(&r.cond));
+    open.map(|require| {
+        let Elements { value, broadcasts, .. } = elements(row, &require.cond)?;
+        let body = Block { stmts: Vec::new(), value };
+        let shape = match solved.outs.first() {
+            Some(OutTy::Tensor(out)) if broadcasts => out.shape.clone(),
+            _ => Default::default(),
+        };
+        let span = Span::default();
+        let dims = (!broadcasts).then(Vec::new);
+        let ty = Type { elem: vec![Elem::Class(Name::new("bool"))], dims, list: None, span };
+        let out = Out { name: Ident { name: Name::new("out"), span }, ty };
+        let sig = Sig { outs: vec![out], aux: Vec::new(), named_outs: false, ..row.sig.clone() };
+        let outs = vec![OutTy::Tensor(TensorTy { dtype: DType::Bool, shape })];
+        Ok(Condition {
+            row: Row { sig, meaning: Meaning::Expr(body.clone()), ..row.clone() },
+            body,
+            solved: Solved { outs, aux: Vec::new(), ..solved.clone() },
+            message: format!("`{}`: {}", row.op, require.message),
+        })
+    })
+    .collect()
+}
+
+/// The argument whose elements a condition of `row` reads though nobody would ask it, and why.
+pub fn unasked(row: &Row, cond: &Expr) -> Option<(Name, &'static str)> {
+    match elements(row, cond) {
+        Err(argument) => Some((argument, "along an axis that has no name")),
+        // its gradient goes through its body, and leaves the row itself behind
+        Ok(found) if row.is_composite() => Some((found.reads?, "in a composite, whose gradient runs its body only")),
+        Ok(_) => None,
+    }
+}
+
+/// A condition in terms of elements.
+struct Elements {
+    value: Expr,
+    /// The first argument that it reads.
+    reads: Option<Name>,
+    /// Whether it has a truth for each element of what the arguments broadcast to.
+    broadcasts: bool,
+}
+
+fn elements(row: &Row, cond: &Expr) -> Result<Elements, Name> {
+    let mut binds: Vec<Bind> = Vec::new();
+    let mut broadcasts = false;
+    let (mut reads, mut unnamed) = (None, None);
+    let value = walk::map(cond, &mut |e| match &*e.node {
+        Node::Call(f, _) if OF_TYPES.contains(&f.name.as_str()) => Some(e.clone()),
+        Node::Name(n) => {
+            let param = row.sig.params.iter().find(|p| p.name.name == *n)?;
+            reads.get_or_insert(*n);
+            let Some(dims) = &param.ty.dims else {
+                broadcasts = true;
+                return None;
+            };
+            let places = places(dims, &mut binds);
+            if places.is_none() {
+                unnamed.get_or_insert(*n);
+            }
+            let base = Ident { name: *n, span: Span::default() };
+            let access = TensorAccess { base, places: places?, outside: Outside::Refuse, item: None };
+            Some(Expr::bare(Node::Access(access)))
+        }
+        _ => None,
+    });
+    match unnamed.or(reads.filter(|_| broadcasts && !binds.is_empty())) {
+        Some(argument) => Err(argument),
+        None if binds.is_empty() => Ok(Elements { value, reads, broadcasts }),
+        None => {
+            let span = Span::default();
+            let all = Reduce { red: Red::All, binds: Some(binds), filter: None, body: value, otherwise: None, span };
+            Ok(Elements { value: Expr::bare(Node::Reduce(all)), reads, broadcasts })
+        }
+    }
+}
+
+/// The places of one element, and the indices that run over all of them.
+fn places(dims: &[DimPat], binds: &mut Vec<Bind>) -> Option<Vec<Place>> {
+    let place = |dim: &DimPat| {
+        let (name, list) = match &dim.kind {
+            DimKind::List { name, axes: None, .. } | DimKind::Broadcast(name) => (name.name, true),
+            DimKind::One { size, .. } => match &*size.node {
+                Node::Name(n) => (*n, false),
+                _ => return None,
+            },
+            _ => return None,
+        };
+        let index = Ident { name: name.index_of_size(), span: Span::default() };
+        if !binds.iter().any(|b| b.name.name == index.name) {
+            binds.push(Bind { name: index, list, axes: None, range: None });
+        }
+        Some(match &dim.kind {
+            DimKind::Broadcast(_) => Place::Broadcast(index),
+            _ if list => Place::List(index, None),
+            _ => Place::One(Expr::name(index.name)),
+        })
+    };
+    dims.iter().map(place).collect()
+}
