@@ -67,6 +67,11 @@ pub fn unasked(row: &Row, cond: &Expr) -> Option<(Name, &'static str)> {
     }
 }
 
+/// Whether a condition of `row` reads elements (or numbers where a tensor may stand).
+pub fn reads_elements(row: &Row, cond: &Expr) -> bool {
+    elements(row, cond).map_or(true, |found| found.reads.is_some())
+}
+
 /// A condition in terms of elements.
 struct Elements {
     value: Expr,

@@ -2,6 +2,7 @@
 //! panic. Each violation is made from a valid call by changing one thing.
 
 use fulgurite::Tensor;
+use fulgurite_core::conditions::reads_elements;
 use fulgurite_core::eval::nest::Array;
 use fulgurite_core::lang::ast::*;
 use fulgurite_core::loc::Loc;
@@ -293,24 +294,4 @@ fn conditions(row: &TestRow, rng: &mut Rng, faults: &mut Vec<String>) {
             faults.push(format!("no call was found that `{}` refuses", require.cond));
         }
     }
-}
-
-/// A condition on elements or run-time numbers is not the signature's to decide.
-fn reads_elements(row: &fulgurite_core::row::Row, cond: &Expr) -> bool {
-    let mut found = false;
-    fulgurite_core::derive::walk::map(cond, &mut |e| {
-        if let Node::Call(f, _) = &*e.node
-            && matches!(
-                f.name.as_str(),
-                "some" | "size" | "len" | "rank" | "is_tensor" | "is_number" | "is_int" | "is_bool"
-            )
-        {
-            return Some(e.clone());
-        }
-        if let Node::Name(n) = &*e.node {
-            found |= row.sig.params.iter().any(|p| p.name.name == *n && p.ty.dims.is_some());
-        }
-        None
-    });
-    found
 }
