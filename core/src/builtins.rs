@@ -9,7 +9,7 @@
 //! Conventions at special points are PyTorch's (op-database 3.1).
 
 mod bessel;
-mod cuda;
+pub mod cuda;
 mod erf;
 pub mod eval;
 mod gamma;

@@ -1,11 +1,10 @@
 //! P01: what executors give is what the row says.
 
 use super::cases::{self, Verdict};
-use fulgurite_core::{DType, Value};
+use fulgurite_core::DType;
 use fulgurite_tests::bound;
-use fulgurite_tests::bridge::{self, Program};
-use fulgurite_tests::calls::{Call, Values, Wish};
-use fulgurite_tests::oracle::{self, Operand};
+use fulgurite_tests::bridge;
+use fulgurite_tests::calls::{Values, Wish};
 use fulgurite_tests::rows::TestRow;
 use libtest_mimic::{Failed, Trial};
 use std::process::Command;
@@ -34,7 +33,7 @@ fn wish(case: usize) -> Wish {
 pub fn executors(row: &'static TestRow) -> Result<(), Failed> {
     cases::each(row, "p01", 30, wish, |call, _| {
         let program = bridge::record(call).map_err(|e| format!("meta refuses what the signature accepts: {e}"))?;
-        let want = meaning(call, &program)?;
+        let want = bridge::meaning(call, &program)?;
         for executor in ["cpu", "interp"] {
             let both = [executor, "interp"];
             let compiled = program.compile(&both, 1).map_err(|e| format!("{executor}: {e}"))?;
@@ -45,21 +44,6 @@ pub fn executors(row: &'static TestRow) -> Result<(), Failed> {
         }
         Ok(Verdict::Held)
     })
-}
-
-/// The call's results with error bounds; its keys draw at the line's site.
-fn meaning(call: &Call, program: &Program) -> Result<Vec<fulgurite_core::eval::nest::Array<bound::Bounded>>, String> {
-    let args: Vec<Value<Operand<f64>>> = (call.args.iter())
-        .map(|a| {
-            a.map(&mut |o| match (o, program.site) {
-                (Operand::Key([seed, stream]), Some(site)) => {
-                    Operand::Key([*seed, fulgurite::executors::site_word(*stream as i64, site)])
-                }
-                (other, _) => other.clone(),
-            })
-        })
-        .collect();
-    oracle::run(&call.row, &bound::exact(&args)).map_err(|e| format!("the oracle refuses: {e}"))
 }
 
 /// The instruction set is chosen once per process, so the others have theirs.

@@ -1,6 +1,7 @@
 //! Calls of the generator on the runtime: as a trace of one line on executors of choice, and through the functions that
 //! users call.
 
+use crate::bound;
 use crate::calls::Call;
 use crate::oracle::Operand;
 use fulgurite::buffer::Buffer;
@@ -135,6 +136,24 @@ impl Program {
     pub fn run(&self, compiled: &Compiled) -> Result<Vec<Buffer>, Refused> {
         Ok(compiled.run(&self.inputs)?)
     }
+}
+
+/// The call's results with error bounds; its keys draw at the line's site.
+///
+/// # Errors
+/// What the oracle refuses.
+pub fn meaning(call: &Call, program: &Program) -> Result<Vec<Array<bound::Bounded>>, String> {
+    let args: Vec<Value<Operand<f64>>> = (call.args.iter())
+        .map(|a| {
+            a.map(&mut |o| match (o, program.site) {
+                (Operand::Key([seed, stream]), Some(site)) => {
+                    Operand::Key([*seed, executors::site_word(*stream as i64, site)])
+                }
+                (other, _) => other.clone(),
+            })
+        })
+        .collect();
+    crate::oracle::run(&call.row, &bound::exact(&args)).map_err(|e| format!("the oracle refuses: {e}"))
 }
 
 /// Runs a call on these executors: its results, lists flattened.

@@ -1,6 +1,6 @@
 //! Scalar expressions as text: one statement per shared or long subterm, in Rust for CPU kernels or in C for CUDA.
 
-use fulgurite_core::builtins::Builtin;
+use fulgurite_core::builtins::{Builtin, cuda};
 use fulgurite_core::nest::{SExpr, SNode, SOp, SOutside};
 use fulgurite_core::{DType, Scalar};
 use std::collections::HashMap;
@@ -34,31 +34,13 @@ pub struct Printer<'a> {
     loads: &'a [DType],
 }
 
-/// The name of a dtype's elements in the memory of a CUDA kernel.
-pub fn stored_name(d: DType) -> &'static str {
-    match d {
-        DType::F16 => "fg_f16",
-        DType::BF16 => "fg_bf16",
-        d => type_name(Target::Cuda, d),
-    }
-}
-
 /// The name of a dtype's values inside kernels.
 pub fn type_name(target: Target, d: DType) -> &'static str {
     match (target, d) {
         (Target::Rust, DType::Bool) => "bool",
         (Target::Rust, DType::F16 | DType::BF16) => "f32",
         (Target::Rust, d) => d.name(),
-        (Target::Cuda, d) => match d {
-            DType::Bool => "bool",
-            DType::U8 => "unsigned char",
-            DType::I8 => "signed char",
-            DType::I16 => "short",
-            DType::I32 => "int",
-            DType::I64 => "long long",
-            DType::F64 => "double",
-            _ => "float",
-        },
+        (Target::Cuda, d) => cuda::register_type(d),
     }
 }
 
@@ -153,7 +135,7 @@ impl<'a> Printer<'a> {
             SOp::Var(v) if !self.loads.is_empty() => format!("i{v}"),
             SOp::Load { tensor, idx, outside: SOutside::Refuse } if *tensor < self.loads.len() => {
                 let element = self.element(*tensor, idx)?;
-                if stored_name(self.loads[*tensor]) == ty {
+                if cuda::stored_type(self.loads[*tensor]) == ty {
                     element
                 } else {
                     self.builtin(Builtin::Cast, &[element], ty)
@@ -172,8 +154,10 @@ impl<'a> Printer<'a> {
     }
 
     fn builtin(&self, b: Builtin, args: &[String], ty: &str) -> String {
-        let record = b.record();
-        let mut text = if self.target == Target::Rust { record.cpu } else { record.cuda }.replace("{t}", ty);
+        if self.target == Target::Cuda {
+            return cuda::call(b, args, ty);
+        }
+        let mut text = b.record().cpu.replace("{t}", ty);
         for (i, a) in args.iter().enumerate() {
             text = text.replace(&format!("{{{i}}}"), a);
         }
@@ -194,36 +178,24 @@ pub fn children(e: &SExpr) -> Vec<&SExpr> {
 
 /// A literal of type `d`.
 pub fn constant(target: Target, s: Scalar, d: DType) -> String {
+    if target == Target::Cuda {
+        return cuda::literal(s, d);
+    }
     let ty = type_name(target, d);
     match d {
         DType::Bool => s.as_bool().to_string(),
-        d if d.is_float() => float(target, s.as_f64(), ty),
-        _ => match (target, s.as_i64()) {
-            (Target::Rust, i) => format!("{i}{ty}"),
-            // the literal would be one too large, before its sign
-            (Target::Cuda, i64::MIN) => format!("(-{}LL - 1)", i64::MAX),
-            (Target::Cuda, i) if d == DType::I64 && i >= 0 => format!("{i}LL"),
-            (Target::Cuda, i) if d == DType::I64 => format!("({i}LL)"),
-            (Target::Cuda, i) => format!("({ty}){i}"),
-        },
+        d if d.is_float() => float(s.as_f64(), ty),
+        _ => format!("{}{ty}", s.as_i64()),
     }
 }
 
-fn float(target: Target, x: f64, ty: &str) -> String {
-    let single = !matches!(ty, "f64" | "double");
-    let infinite = if single { (x as f32).is_infinite() } else { x.is_infinite() };
-    let minus = if x < 0.0 { "-" } else { "" };
-    match target {
-        Target::Rust if x.is_nan() => format!("{ty}::NAN"),
-        Target::Rust if infinite => format!("{ty}::{}INFINITY", if x < 0.0 { "NEG_" } else { "" }),
-        Target::Rust => format!("{x:?}{ty}"),
-        // of the prelude: NVRTC has no <math.h>
-        Target::Cuda if x.is_nan() => format!("({ty})fg_nan()"),
-        Target::Cuda if infinite => format!("({ty}){minus}fg_inf()"),
-        Target::Cuda => {
-            let text = format!("{x:?}{}", if single { "f" } else { "" });
-            // `--1.0` is a decrement
-            if x.is_sign_negative() { format!("({text})") } else { text }
-        }
+fn float(x: f64, ty: &str) -> String {
+    let infinite = if ty == "f64" { x.is_infinite() } else { (x as f32).is_infinite() };
+    if x.is_nan() {
+        format!("{ty}::NAN")
+    } else if infinite {
+        format!("{ty}::{}INFINITY", if x < 0.0 { "NEG_" } else { "" })
+    } else {
+        format!("{x:?}{ty}")
     }
 }

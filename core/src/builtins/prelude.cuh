@@ -16,6 +16,9 @@ template <class T> FG T fg_mul(T x, T y) { return (T)((FG_U)x * (FG_U)y); }
 template <> FG bool fg_add(bool x, bool y) { return x | y; }
 template <> FG bool fg_mul(bool x, bool y) { return x & y; }
 
+template <class T> FG T fg_neg(T x) { return fg_sub(T(0), x); }
+template <> FG float fg_neg(float x) { return -x; }
+template <> FG double fg_neg(double x) { return -x; }
 template <class T> FG T fg_abs(T x) { return x < T(0) ? fg_sub(T(0), x) : x; }
 template <> FG float fg_abs(float x) { return fabs(x); }
 template <> FG double fg_abs(double x) { return fabs(x); }

@@ -100,7 +100,7 @@ const fn t(text: &'static str) -> Partial {
 
 /// Every builtin.
 pub static TABLE: &[Record] = &[
-    entry!(Neg "neg" (x) Number).d(&[t("-1")]).cuda("(-{0})"),
+    entry!(Neg "neg" (x) Number).d(&[t("-1")]).cuda("fg_neg({0})"),
     entry!(Not "not" (x) Domain::Bool).cuda("(!{0})"),
     entry!(Add "add" (x, y) All).d(&[t("1"), t("1")]).cuda("fg_add({0}, {1})"),
     entry!(Sub "sub" (x, y) Number).d(&[t("1"), t("-1")]).cuda("fg_sub({0}, {1})"),

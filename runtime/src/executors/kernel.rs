@@ -46,6 +46,11 @@ impl<'a> TensorRef<'a> {
     pub(crate) unsafe fn new(dtype: DType, shape: &'a [usize], data: *const u8) -> TensorRef<'a> {
         TensorRef { dtype, shape, data, life: PhantomData }
     }
+    /// The elements of a buffer.
+    pub(crate) fn of(buffer: &'a Buffer) -> TensorRef<'a> {
+        // SAFETY: a buffer's block holds its elements, aligned.
+        unsafe { TensorRef::new(buffer.dtype(), buffer.shape(), buffer.block().data()) }
+    }
     /// Number of elements.
     pub fn len(&self) -> usize {
         self.shape.iter().product()
@@ -58,6 +63,11 @@ impl<'a> TensorRef<'a> {
     pub fn as_slice<T: Element>(&self) -> Option<&'a [T]> {
         // SAFETY: by `new`; `T` has the dtype's representation.
         (T::DTYPE == self.dtype).then(|| unsafe { std::slice::from_raw_parts(self.data as *const T, self.len()) })
+    }
+    /// All bytes of its elements.
+    pub fn bytes(&self) -> &'a [u8] {
+        // SAFETY: by `new`.
+        unsafe { std::slice::from_raw_parts(self.data, self.len() * self.dtype.size()) }
     }
     /// A copy of its own.
     pub fn to_buffer(&self) -> Option<Buffer> {
@@ -76,6 +86,12 @@ impl<'a> TensorMut<'a> {
     pub(crate) unsafe fn new(dtype: DType, shape: &'a [usize], data: *mut u8) -> TensorMut<'a> {
         TensorMut { dtype, shape, data, life: PhantomData }
     }
+    /// The elements of a buffer that nobody else shares.
+    pub(crate) fn of(buffer: &'a mut Buffer) -> TensorMut<'a> {
+        debug_assert!(buffer.is_unique());
+        // SAFETY: a buffer's block holds its elements, aligned; `buffer` is borrowed for as long.
+        unsafe { TensorMut::new(buffer.dtype(), buffer.shape(), buffer.block().data()) }
+    }
     /// Number of elements.
     pub fn len(&self) -> usize {
         self.shape.iter().product()
@@ -89,6 +105,12 @@ impl<'a> TensorMut<'a> {
         // SAFETY: by `new`; `T` has the dtype's representation, and bool's stale bytes come from bools.
         (T::DTYPE == self.dtype)
             .then(|| unsafe { std::slice::from_raw_parts_mut(self.data as *mut T, self.shape.iter().product()) })
+    }
+    /// All bytes of its elements: what is written must be elements of the dtype.
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        let bytes = self.len() * self.dtype.size();
+        // SAFETY: by `new`.
+        unsafe { std::slice::from_raw_parts_mut(self.data, bytes) }
     }
     /// Writes the elements of a buffer of the same dtype and length.
     ///

@@ -8,7 +8,8 @@
 //! |---|---|
 //! | [`interp`] | the oracle |
 //! | [`cpu`] | fusion, tiles, products, the memory plan: what `compile` gives |
-//! | `partition` | the claims |
+//! | [`cuda`] | the same items as CUDA C, on a device |
+//! | `partition`, `join` | the claims |
 //! | `site` | how calls that share a key draw apart |
 //! | `host` | named primitives (argsort) |
 //!
@@ -16,9 +17,11 @@
 //! meanings.
 
 pub mod cpu;
+pub mod cuda;
 mod error;
 mod host;
 pub mod interp;
+mod join;
 mod kernel;
 mod line;
 mod meaning;
@@ -30,6 +33,7 @@ pub(crate) mod tests;
 
 pub use cpu::{Compiled, Description, StepInfo, set_threads, threads};
 pub use error::ExecError;
+pub use join::Part;
 pub use kernel::{Kernel, TensorMut, TensorRef};
 pub use line::Line;
 pub use site::site_word;
@@ -48,12 +52,22 @@ pub trait Executor: Send + Sync {
     ///
     /// A claim on several lines is a fusion: values that only they use need not be made.
     fn claim(&self, lines: &[Line]) -> Option<Claim>;
+
+    /// One kernel for neighbouring lines that it claimed with [`Claim::Join`].
+    ///
+    /// # Errors
+    /// E802 where it can't; what the executor defines.
+    fn join(&self, part: &Part<'_>) -> Result<Arc<dyn Kernel>, ExecError> {
+        Err(ExecError::new("E802", format!("executor `{}` does not join {} lines", self.name(), part.lines.len())))
+    }
 }
 
 /// What an executor takes.
 pub enum Claim {
     /// The first line, into the fusions of the CPU executor.
     Fuse,
+    /// The first line, into one kernel with neighbours that are claimed so too: see [`Executor::join`].
+    Join,
     /// The first `lines` lines, as a kernel.
     Kernel {
         /// How many.
@@ -76,7 +90,8 @@ impl Claim {
 
 fn registry() -> &'static Mutex<Vec<Arc<dyn Executor>>> {
     static REGISTRY: OnceLock<Mutex<Vec<Arc<dyn Executor>>>> = OnceLock::new();
-    REGISTRY.get_or_init(|| Mutex::new(vec![Arc::new(cpu::Cpu), Arc::new(interp::Interp)]))
+    REGISTRY
+        .get_or_init(|| Mutex::new(vec![Arc::new(cpu::Cpu), Arc::new(cuda::Cuda::default()), Arc::new(interp::Interp)]))
 }
 
 /// Adds an executor that programs may name; one of the same name is replaced.

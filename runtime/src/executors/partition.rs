@@ -1,7 +1,8 @@
 //! Claims: lines offered to executors, in order; what nobody takes is decomposed and offered again.
 
+use super::join::join;
 use super::require::{Check, checks};
-use super::{Claim, CompileOptions, ExecError, Kernel, Line};
+use super::{Claim, CompileOptions, ExecError, Executor, Kernel, Line};
 use crate::trace::Trace;
 use crate::trace::{BoundSymbolId, ProxyId};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -14,6 +15,8 @@ pub(crate) enum Claimed {
     Check(Line, Check),
     /// Fused by the CPU executor.
     Fuse(Line),
+    /// To be joined with its neighbours by an executor.
+    Join(Line, Arc<dyn Executor>),
     /// An executor's kernel.
     Kernel {
         /// The lines that it stands for.
@@ -52,7 +55,7 @@ pub(super) fn partition(trace: &Trace, options: &CompileOptions<'_>) -> Result<P
         *uses.entry(*p).or_default() += 1;
     }
     offer(lines, &uses, options, &mut out, 0)?;
-    Ok(out)
+    join(trace, out)
 }
 
 fn offer(
@@ -65,7 +68,7 @@ fn offer(
     let mut at = 0;
     while at < lines.len() {
         let rest = &lines[at..];
-        let claim = options.executors.iter().find_map(|e| e.claim(rest).map(|c| (e.name(), c)));
+        let claim = options.executors.iter().find_map(|e| e.claim(rest).map(|c| (e, c)));
         let id = rest[0].id();
         for check in checks(&rest[0])? {
             out.claimed.push(Claimed::Check(Line::new(rest[0].symbol.clone()), check));
@@ -77,7 +80,14 @@ fn offer(
                 out.claimed.push(Claimed::Fuse(line));
                 at += 1;
             }
+            Some((executor, Claim::Join)) => {
+                let symbol = rest[0].symbol.clone();
+                let line = std::mem::replace(&mut lines[at], Line::new(symbol));
+                out.claimed.push(Claimed::Join(line, executor.clone()));
+                at += 1;
+            }
             Some((executor, Claim::Kernel { lines: n, inputs, outs, kernel })) => {
+                let executor = executor.name();
                 let taken = &rest[..n.clamp(1, rest.len())];
                 check(executor, taken, &inputs, &outs, uses)?;
                 let ids = taken.iter().map(Line::id).collect();

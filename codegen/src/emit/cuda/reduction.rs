@@ -10,9 +10,10 @@
 //! own dtype. Inputs are strided, results dense. Only kernels that are right for all sizes are made: a kernel that
 //! would hold a size of the call is left out.
 
-use super::super::scalar::{NotScalar, Printer, Target, children, constant, stored_name, type_name};
+use super::super::scalar::{NotScalar, Printer, Target, children, constant, type_name};
 use super::instance::{Instance, instances};
 use super::{Emitted, Tensor, kernel_name, reductions, render};
+use fulgurite_core::builtins::cuda::stored_type;
 use fulgurite_core::eval::nest::neutral;
 use fulgurite_core::lang::ast::Red;
 use fulgurite_core::lower::Rows;
@@ -147,7 +148,7 @@ fn kernel(row: &Emitted, instance: &Instance, dtype: DType) -> Result<Kernel, St
         printer.name(reduction, format!("r{n}"));
     }
     let result = printer.expr(&out.expr).map_err(not_scalar)?;
-    let stored = stored_name(out.dtype);
+    let stored = stored_type(out.dtype);
     let mut sizes: Vec<usize> = out.axes.iter().flatten().copied().collect();
     sizes.extend(found.iter().flat_map(|r| full(r, nest)));
     sizes.sort_unstable();
@@ -158,7 +159,7 @@ fn kernel(row: &Emitted, instance: &Instance, dtype: DType) -> Result<Kernel, St
         line: row.line,
         comment: format!("{} on {dtype}", row.row.op),
         output: stored,
-        inputs: instance.tensors.iter().map(|t| Tensor { ty: stored_name(t.dtype), rank: t.rank() }).collect(),
+        inputs: instance.tensors.iter().map(|t| Tensor { ty: stored_type(t.dtype), rank: t.rank() }).collect(),
         sizes,
         numbers: instance.numbers,
         axes: result_axes(out),

@@ -1,0 +1,200 @@
+//! Lines to items: values, pieces, fusions. What every executor that compiles several lines at once begins with.
+
+use super::fuse::{Form, Fused, Fuser, Item, Opaque};
+use super::graph::ValueId;
+use super::graph::convert::{LineIo, convert};
+use super::graph::piece::Values;
+use super::graph::row::RowKernel;
+use crate::executors::line::stored;
+use crate::executors::require::{Assert, Check};
+use crate::executors::{ExecError, Kernel, Line};
+use crate::trace::{BoundSymbolId, ProxyId, Trace};
+use fulgurite_core::DType;
+use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// What stands behind the items' lines.
+pub(crate) struct Named {
+    pub id: BoundSymbolId,
+    pub name: &'static str,
+    pub executor: &'static str,
+    /// File and line of its row.
+    pub place: (&'static str, u32),
+}
+
+/// Lines on their way to items.
+pub(crate) struct Items<'t> {
+    trace: &'t Trace,
+    pub values: Values,
+    pub of_proxy: FxHashMap<ProxyId, ValueId>,
+    pub lines: Vec<Named>,
+    fuser: Fuser,
+    /// Whether pointwise lines may be kernels of their rows.
+    row_kernels: bool,
+    executor: &'static str,
+}
+
+/// Items in the order in which they run, and where their values lie.
+pub(crate) struct Made {
+    pub items: Vec<(Item, Vec<u32>)>,
+    /// Values that must exist in memory.
+    pub needed: FxHashSet<ValueId>,
+    forms: FxHashMap<ValueId, Form>,
+}
+
+impl Made {
+    /// Where a value lies.
+    pub fn form(&self, v: ValueId, values: &Values) -> Form {
+        self.forms.get(&v).cloned().unwrap_or_else(|| Form::dense(v, values.ty(v)))
+    }
+
+    /// Whether a value must exist in memory of its own.
+    pub fn stored(&self, v: ValueId) -> bool {
+        self.needed.contains(&v) && !self.forms.contains_key(&v)
+    }
+}
+
+impl<'t> Items<'t> {
+    pub fn new(trace: &'t Trace, executor: &'static str, row_kernels: bool) -> Items<'t> {
+        Items {
+            trace,
+            values: Values::default(),
+            of_proxy: FxHashMap::default(),
+            lines: Vec::new(),
+            fuser: Fuser::default(),
+            row_kernels,
+            executor,
+        }
+    }
+
+    /// The value that stands for a proxy.
+    pub fn value(&mut self, p: ProxyId) -> ValueId {
+        let (trace, values) = (self.trace, &mut self.values);
+        *self.of_proxy.entry(p).or_insert_with(|| {
+            let (dtype, shape) = stored(&trace.arena.ty(p));
+            values.add(dtype, &shape)
+        })
+    }
+
+    /// A line that is fused; `root` says as what a proxy was defined.
+    ///
+    /// # Errors
+    /// E802 where the line has no meaning as loops.
+    pub fn line(&mut self, line: &Line, root: &dyn Fn(ProxyId) -> ProxyId) -> Result<(), ExecError> {
+        let nest = match line.nest() {
+            Some(nest) => nest?,
+            None => {
+                return Err(
+                    ExecError::new("E802", format!("`{}` has no meaning that can be fused", line.name())).at(line.id())
+                );
+            }
+        };
+        if !line.symbol.effects.writes.is_empty() {
+            let what = format!("`{}` writes its arguments: functionalise the trace before it is compiled", line.name());
+            return Err(ExecError::new("E802", what).at(line.id()));
+        }
+        self.named(line);
+        let io = LineIo {
+            tensors: line.tensors.iter().map(|p| self.value(root(*p))).collect(),
+            nums: line.nums.iter().map(|p| self.value(root(*p))).collect(),
+            outs: line.wanted(nest.outs.len()).into_iter().map(|p| p.map(|p| self.value(p))).collect(),
+            site: line.site(),
+            row: if self.row_kernels { RowKernel::of(line) } else { None },
+            nest,
+        };
+        for piece in convert(&io, &mut self.values) {
+            self.fuser.piece(piece, &mut self.values);
+        }
+        Ok(())
+    }
+
+    /// A condition: its truth as a value, and a step that fails if it is false.
+    pub fn check(&mut self, line: &Line, check: &Check, root: &dyn Fn(ProxyId) -> ProxyId) {
+        self.named(line);
+        let shape: SmallVec<[usize; 6]> =
+            check.nest.outs.iter().flat_map(|o| &o.shape).map(|d| d.value() as usize).collect();
+        let holds = self.values.add(DType::Bool, &shape);
+        let io = LineIo {
+            tensors: line.tensors.iter().map(|p| self.value(root(*p))).collect(),
+            nums: line.nums.iter().map(|p| self.value(root(*p))).collect(),
+            outs: vec![Some(holds)],
+            site: 0,
+            row: None,
+            nest: check.nest.clone(),
+        };
+        for piece in convert(&io, &mut self.values) {
+            self.fuser.piece(piece, &mut self.values);
+        }
+        let assert = Assert { message: check.message.clone() };
+        self.fuser.opaque(Opaque { kernel: Arc::new(assert), inputs: vec![holds], outs: Vec::new() }, &mut self.values);
+    }
+
+    fn named(&mut self, line: &Line) {
+        self.fuser.line(self.lines.len() as u32);
+        let text = &line.symbol.symbol.text;
+        let (id, name, place) = (line.id(), line.name(), (text.file, text.line));
+        self.lines.push(Named { id, name, executor: self.executor, place });
+    }
+
+    /// Somebody else's kernel for a line.
+    pub fn kernel(&mut self, id: BoundSymbolId, executor: &'static str, opaque: Opaque) {
+        self.fuser.line(self.lines.len() as u32);
+        self.lines.push(Named { id, name: "", executor, place: ("", 0) });
+        self.fuser.opaque(opaque, &mut self.values);
+    }
+
+    /// A kernel for a line that is none of the fusions.
+    pub fn opaque(&mut self, line: &Line, kernel: Arc<dyn Kernel>, root: &dyn Fn(ProxyId) -> ProxyId) {
+        self.named(line);
+        let inputs = line.inputs().into_iter().map(|p| self.value(root(p))).collect();
+        let outs = line.outs.iter().map(|p| self.value(*p)).collect();
+        self.fuser.opaque(Opaque { kernel, inputs, outs }, &mut self.values);
+    }
+
+    /// The value with the elements of a proxy that lies dense.
+    pub fn dense(&mut self, p: ProxyId) -> ValueId {
+        let v = self.value(p);
+        self.fuser.dense(v, &mut self.values)
+    }
+
+    /// The items that `outputs` need.
+    pub fn finish(self, outputs: &[ValueId]) -> (Values, FxHashMap<ProxyId, ValueId>, Vec<Named>, Made) {
+        let Items { values, of_proxy, lines, fuser, .. } = self;
+        let Fused { items, forms } = fuser.finish(outputs);
+        let form = |v: ValueId| forms.get(&v).cloned().unwrap_or_else(|| Form::dense(v, values.ty(v)));
+        let (items, needed) = prune(items, outputs, &form);
+        (values, of_proxy, lines, Made { items, needed, forms })
+    }
+}
+
+/// Drops items and results that nobody needs; the dense values that are needed.
+fn prune(
+    items: Vec<(Item, Vec<u32>)>,
+    outputs: &[ValueId],
+    form: &dyn Fn(ValueId) -> Form,
+) -> (Vec<(Item, Vec<u32>)>, FxHashSet<ValueId>) {
+    let mut needed: FxHashSet<ValueId> = outputs.iter().map(|v| form(*v).root).collect();
+    let mut kept = Vec::new();
+    for (mut item, lines) in items.into_iter().rev() {
+        if let Item::Group(g) = &mut item {
+            g.outs.retain(|o| needed.contains(&o.value) && form(o.value).root == o.value);
+            if g.outs.is_empty() {
+                continue;
+            }
+        } else if !item.defines().is_empty() && !item.defines().iter().any(|v| needed.contains(v)) {
+            // A kernel without results is a check.
+            continue;
+        }
+        let reads = match &item {
+            Item::Group(g) => g.live_reads(),
+            other => other.reads(),
+        };
+        needed.extend(reads.into_iter().map(|v| form(v).root));
+        // A kernel writes all that it gives, wanted or not.
+        needed.extend(if matches!(item, Item::Opaque(_)) { item.defines() } else { Vec::new() });
+        kept.push((item, lines));
+    }
+    kept.reverse();
+    (kept, needed)
+}

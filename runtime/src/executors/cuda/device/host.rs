@@ -1,0 +1,233 @@
+//! The same kernels on the CPU: their text is compiled as C++ over `host.h`, where the threads of a block are fibres.
+//!
+//! For tests, and for whoever wants to see what a kernel does without a device: slow, and exact about barriers (a thread
+//! that misses one is an error). Needs a C++ compiler (`c++`, or what `CXX` names).
+
+use super::{Address, Device, Module, Unit};
+use crate::executors::ExecError;
+use crate::executors::cuda::prelude;
+use libloading::Library;
+use rustc_hash::FxHashMap;
+use std::alloc::Layout;
+use std::ffi::{CStr, c_char};
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// Enough of CUDA for a C++ compiler.
+const SHIM: &str = include_str!("host.h");
+
+/// `name(grid, block, args)`: what went wrong, or null.
+type Launcher = unsafe extern "C" fn(*const u32, *const u32, *const u64) -> *const c_char;
+
+/// The CPU as a device.
+#[derive(Default)]
+pub struct Host {
+    /// More arguments of the compiler.
+    flags: Vec<String>,
+    /// Kernels by name: equal names are equal texts.
+    known: Mutex<FxHashMap<String, Loaded>>,
+    /// Kernels of programs that were made, compiled with the first that is needed.
+    announced: Mutex<Unit>,
+}
+
+/// Kernels that one run of the compiler gets.
+const UNIT: usize = 48;
+
+#[derive(Clone)]
+struct Loaded {
+    launcher: Launcher,
+    /// Keeps the function in memory.
+    _library: Arc<Library>,
+}
+
+/// Shared memory is static: one launch at a time.
+static RUNNING: Mutex<()> = Mutex::new(());
+
+fn compiler() -> String {
+    std::env::var("CXX").unwrap_or_else(|_| "c++".to_owned())
+}
+
+impl Host {
+    /// Whether there is a compiler.
+    pub fn is_available() -> bool {
+        Command::new(compiler()).arg("--version").output().is_ok_and(|o| o.status.success())
+    }
+
+    /// A device whose kernels are compiled with more arguments, as `-fsanitize=undefined`.
+    pub fn with_flags(flags: &[&str]) -> Host {
+        Host { flags: flags.iter().map(|f| (*f).to_owned()).collect(), ..Host::default() }
+    }
+
+    /// The kernels of programs that were made and not compiled yet.
+    pub fn announced(&self) -> Unit {
+        self.announced.lock().unwrap_or_else(|e| e.into_inner()).clone()
+    }
+
+    /// Compiles what was announced, several units side by side.
+    ///
+    /// # Errors
+    /// E808 with what the compiler says.
+    pub fn compile(&self) -> Result<(), ExecError> {
+        let mut known = self.known.lock().unwrap_or_else(|e| e.into_inner());
+        let unit = std::mem::take(&mut *self.announced.lock().unwrap_or_else(|e| e.into_inner()));
+        let new: Vec<usize> = (0..unit.names().len()).filter(|i| !known.contains_key(&unit.names()[*i])).collect();
+        let next = AtomicUsize::new(0);
+        let chunks: Vec<&[usize]> = new.chunks(UNIT).collect();
+        let work = || {
+            let mut made = Vec::new();
+            while let Some(chunk) = chunks.get(next.fetch_add(1, Ordering::Relaxed)) {
+                made.extend(self.chunk(&unit, chunk)?);
+            }
+            Ok::<_, ExecError>(made)
+        };
+        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(chunks.len().max(1));
+        let made = std::thread::scope(|scope| {
+            let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+            workers.into_iter().map(|w| w.join().unwrap_or_else(|p| std::panic::resume_unwind(p))).collect::<Vec<_>>()
+        });
+        for kernels in made {
+            known.extend(kernels?);
+        }
+        Ok(())
+    }
+
+    fn chunk(&self, unit: &Unit, which: &[usize]) -> Result<Vec<(String, Loaded)>, ExecError> {
+        let mut text = String::from("#include \"host.h\"\n") + &prelude();
+        for &i in which {
+            text += &format!("\n{}FG_LAUNCHER({})\n", unit.texts()[i], unit.names()[i]);
+        }
+        let library = Arc::new(self.library(&text)?);
+        let one = |i: &usize| {
+            let name = &unit.names()[*i];
+            // SAFETY: `FG_LAUNCHER` defines a function of this type.
+            let launcher = unsafe { library.get::<Launcher>(format!("launch_{name}").as_bytes()) };
+            let launcher = *launcher.map_err(|e| ExecError::new("E808", e.to_string()))?;
+            Ok((name.clone(), Loaded { launcher, _library: library.clone() }))
+        };
+        which.iter().map(one).collect()
+    }
+
+    fn library(&self, text: &str) -> Result<Library, ExecError> {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let folder = std::env::temp_dir().join(format!("fulgurite-{}-{count}", std::process::id()));
+        let made = self.library_in(&folder, text);
+        // what is loaded stays loaded
+        let _ = std::fs::remove_dir_all(&folder);
+        made
+    }
+
+    fn library_in(&self, folder: &Path, text: &str) -> Result<Library, ExecError> {
+        let failed = |e: std::io::Error| ExecError::new("E808", format!("{}: {e}", folder.display()));
+        std::fs::create_dir_all(folder).map_err(failed)?;
+        std::fs::write(folder.join("host.h"), SHIM).map_err(failed)?;
+        std::fs::write(folder.join("kernels.cpp"), text).map_err(failed)?;
+        let library = folder.join("kernels.so");
+        let out = Command::new(compiler())
+            .args(["-std=c++17", "-O1", "-shared", "-fPIC", "-ffp-contract=off", "-w"])
+            .args(&self.flags)
+            .arg(folder.join("kernels.cpp"))
+            .arg("-o")
+            .arg(&library)
+            .output()
+            .map_err(|e| ExecError::new("E808", format!("`{}`: {e}", compiler())))?;
+        if !out.status.success() {
+            let said = String::from_utf8_lossy(&out.stderr);
+            let said: String = said.lines().take(20).collect::<Vec<_>>().join("\n");
+            return Err(ExecError::new("E808", format!("kernels do not compile as C++:\n{said}")));
+        }
+        // SAFETY: the library has no initialisers but those of the compiler's own runtime.
+        unsafe { Library::new(&library) }.map_err(|e| ExecError::new("E808", e.to_string()))
+    }
+}
+
+fn layout(bytes: usize) -> Result<Layout, ExecError> {
+    Layout::from_size_align(bytes.max(1), 256).map_err(|e| ExecError::new("E806", e.to_string()))
+}
+
+impl Device for Host {
+    fn name(&self) -> String {
+        "the CPU (CUDA C as C++)".to_owned()
+    }
+
+    // a block for each value, so that a sanitizer sees where each ends
+    fn has_arena(&self) -> bool {
+        false
+    }
+
+    fn alloc(&self, bytes: usize) -> Result<Address, ExecError> {
+        // SAFETY: the layout has at least one byte.
+        let block = unsafe { std::alloc::alloc(layout(bytes)?) };
+        match block.is_null() {
+            true => Err(ExecError::new("E806", format!("not enough memory: {bytes} bytes more are needed"))),
+            false => Ok(Address(block as u64)),
+        }
+    }
+
+    unsafe fn free(&self, block: Address, bytes: usize) {
+        if let Ok(layout) = layout(bytes) {
+            // SAFETY: the caller's block is of `alloc`, with this layout.
+            unsafe { std::alloc::dealloc(block.0 as *mut u8, layout) };
+        }
+    }
+
+    unsafe fn upload(&self, to: Address, from: &[u8]) -> Result<(), ExecError> {
+        // SAFETY: the caller's.
+        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to.0 as *mut u8, from.len()) };
+        Ok(())
+    }
+
+    unsafe fn download(&self, to: &mut [u8], from: Address) -> Result<(), ExecError> {
+        // SAFETY: the caller's.
+        unsafe { std::ptr::copy_nonoverlapping(from.0 as *const u8, to.as_mut_ptr(), to.len()) };
+        Ok(())
+    }
+
+    unsafe fn zero(&self, at: Address, bytes: usize) -> Result<(), ExecError> {
+        // SAFETY: the caller's.
+        unsafe { std::ptr::write_bytes(at.0 as *mut u8, 0, bytes) };
+        Ok(())
+    }
+
+    unsafe fn copy(&self, to: Address, from: Address, bytes: usize) -> Result<(), ExecError> {
+        // SAFETY: the caller's.
+        unsafe { std::ptr::copy_nonoverlapping(from.0 as *const u8, to.0 as *mut u8, bytes) };
+        Ok(())
+    }
+
+    fn announce(&self, unit: &Unit) {
+        let mut announced = self.announced.lock().unwrap_or_else(|e| e.into_inner());
+        unit.names().iter().zip(unit.texts()).for_each(|(name, text)| announced.add(name, text));
+    }
+
+    fn load(&self, unit: &Unit) -> Result<Arc<dyn Module>, ExecError> {
+        if !unit.names().iter().all(|n| self.known.lock().unwrap_or_else(|e| e.into_inner()).contains_key(n)) {
+            self.announce(unit);
+            self.compile()?;
+        }
+        let known = self.known.lock().unwrap_or_else(|e| e.into_inner());
+        let own = unit.names().iter().filter_map(|n| Some((n.clone(), known.get(n)?.clone())));
+        Ok(Arc::new(Kernels(own.collect())))
+    }
+}
+
+struct Kernels(FxHashMap<String, Loaded>);
+
+impl Module for Kernels {
+    unsafe fn launch(&self, kernel: &str, grid: [u32; 3], block: [u32; 3], args: &[u64]) -> Result<(), ExecError> {
+        let Some(loaded) = self.0.get(kernel) else {
+            return Err(ExecError::new("E807", format!("kernel `{kernel}` is not loaded")));
+        };
+        let _one = RUNNING.lock().unwrap_or_else(|e| e.into_inner());
+        // SAFETY: the arguments are the kernel's (the caller's), the sizes are three numbers each.
+        let said = unsafe { (loaded.launcher)(grid.as_ptr(), block.as_ptr(), args.as_ptr()) };
+        if said.is_null() {
+            return Ok(());
+        }
+        // SAFETY: a string that lives until the next launch, which waits for us.
+        let said = unsafe { CStr::from_ptr(said) }.to_string_lossy().into_owned();
+        Err(ExecError::new("E807", format!("kernel `{kernel}`: {said}")))
+    }
+}

@@ -1,0 +1,169 @@
+//! Memory accesses and indices as linear functions of loops, and their text.
+
+use crate::executors::cpu::fuse::Form;
+use crate::executors::cpu::graph::{Affine, Axis, Dim, Index, Load};
+use smallvec::SmallVec;
+
+/// `base + Σ coefficient · dim`, in elements: one coefficient per dim of the graph.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Linear {
+    pub base: i64,
+    pub coefs: Vec<i64>,
+}
+
+impl Linear {
+    /// An index expression.
+    pub fn affine(a: &Affine, dims: usize) -> Linear {
+        let mut out = Linear { base: 0, coefs: vec![0; dims] };
+        out.add(a, 1);
+        out
+    }
+
+    /// Where the affine indices of a load point.
+    pub fn load(load: &Load, form: &Form, dims: usize) -> Linear {
+        Linear::indices(&load.idx, form, dims)
+    }
+
+    /// Where affine indices into a value point.
+    pub fn indices(idx: &[Index], form: &Form, dims: usize) -> Linear {
+        let mut out = Linear { base: form.offset, coefs: vec![0; dims] };
+        for (index, stride) in idx.iter().zip(&form.strides) {
+            if let Index::Affine(a) = index {
+                out.add(a, *stride);
+            }
+        }
+        out
+    }
+
+    /// Where a result with these axes is written.
+    pub fn axes(axes: &[Axis], form: &Form, sizes: &[usize]) -> Linear {
+        let mut out = Linear { base: form.offset, coefs: vec![0; sizes.len()] };
+        for (axis, stride) in axes.iter().zip(&form.strides) {
+            let mut step = *stride;
+            for d in axis.iter().rev() {
+                out.coefs[*d as usize] += step;
+                step *= sizes[*d as usize] as i64;
+            }
+        }
+        out
+    }
+
+    fn add(&mut self, a: &Affine, k: i64) {
+        self.base += a.base * k;
+        for &(d, c) in &a.terms {
+            self.coefs[d as usize] += c * k;
+        }
+    }
+
+    /// The largest distance from zero over all dims.
+    pub fn reach(&self, sizes: &[usize]) -> i64 {
+        let far = |(c, n): (&i64, &usize)| c.saturating_abs().saturating_mul(*n as i64);
+        self.coefs.iter().zip(sizes).map(far).fold(self.base.saturating_abs(), i64::saturating_add)
+    }
+}
+
+/// A loop over dims that lie one behind the other wherever they are used, slowest first.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Loop {
+    pub dims: SmallVec<[Dim; 4]>,
+    pub size: usize,
+    /// Its index has a name of its own here.
+    pub called: Option<&'static str>,
+}
+
+impl Loop {
+    /// Its fastest dim, which names it: a step of the loop is a step of that.
+    pub fn last(&self) -> Dim {
+        self.dims.last().copied().unwrap_or(0)
+    }
+
+    /// `i3`
+    pub fn name(&self) -> String {
+        self.called.map_or_else(|| format!("i{}", self.last()), str::to_owned)
+    }
+}
+
+/// The loops over `dims` (slowest first): neighbours are one loop where every use steps over both alike.
+pub(super) fn merged(dims: &[Dim], sizes: &[usize], uses: &[Linear]) -> Vec<Loop> {
+    let mut loops: Vec<Loop> = Vec::new();
+    for &d in dims.iter().filter(|d| sizes[**d as usize] > 1) {
+        let size = sizes[d as usize];
+        if let Some(slow) = loops.last_mut()
+            && uses.iter().all(|u| u.coefs[slow.last() as usize] == u.coefs[d as usize] * size as i64)
+        {
+            slow.dims.push(d);
+            slow.size *= size;
+            continue;
+        }
+        loops.push(Loop { dims: SmallVec::from_slice(&[d]), size, called: None });
+    }
+    loops
+}
+
+/// The statements that give each loop its index from a flat one: `const int i1 = f % 8, i0 = f / 8;`
+pub(super) fn decode(loops: &[Loop], flat: &str, ix: &str, indent: &str) -> String {
+    let mut parts = Vec::new();
+    let mut inner = 1usize;
+    for (at, l) in loops.iter().enumerate().rev() {
+        let slower = if inner == 1 { flat.to_owned() } else { format!("{flat} / {inner}") };
+        let text = if at == 0 { slower } else { format!("{slower} % {}", l.size) };
+        parts.push(format!("{} = {text}", l.name()));
+        inner *= l.size;
+    }
+    if parts.is_empty() { String::new() } else { format!("{indent}const {ix} {};\n", parts.join(", ")) }
+}
+
+/// `4096 * i0 + i1 + 3`: a linear function of loops, with more terms behind it.
+pub(super) fn text(linear: &Linear, loops: &[Loop], more: &[String]) -> String {
+    let mut out = String::new();
+    let mut term = |minus: bool, text: &str| {
+        match (out.is_empty(), minus) {
+            (true, false) => {}
+            (true, true) => out.push('-'),
+            (false, false) => out.push_str(" + "),
+            (false, true) => out.push_str(" - "),
+        }
+        out.push_str(text);
+    };
+    for l in loops {
+        match linear.coefs[l.last() as usize] {
+            0 => {}
+            1 => term(false, &l.name()),
+            -1 => term(true, &l.name()),
+            c => term(c < 0, &format!("{} * {}", c.abs(), l.name())),
+        }
+    }
+    more.iter().for_each(|m| term(false, m));
+    if linear.base != 0 {
+        term(linear.base < 0, &linear.base.abs().to_string());
+    }
+    if out.is_empty() { "0".to_owned() } else { out }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn linear(base: i64, coefs: &[i64]) -> Linear {
+        Linear { base, coefs: coefs.to_vec() }
+    }
+
+    #[test]
+    fn dims_that_lie_behind_each_other_become_one_loop() {
+        let sizes = [4, 5, 6];
+        let loops = merged(&[0, 1, 2], &sizes, &[linear(0, &[30, 6, 1]), linear(0, &[6, 0, 1])]);
+        assert_eq!(loops.iter().map(|l| l.size).collect::<Vec<_>>(), [4, 5, 6]);
+        let loops = merged(&[0, 1, 2], &sizes, &[linear(0, &[30, 6, 1])]);
+        assert_eq!(loops.len(), 1);
+        assert_eq!(text(&linear(2, &[60, 12, 2]), &loops, &[]), "2 * i2 + 2");
+        assert_eq!(decode(&loops, "f", "int", ""), "const int i2 = f;\n");
+    }
+
+    #[test]
+    fn text_of_indices() {
+        let loops = merged(&[0, 1], &[3, 4], &[linear(0, &[1, 7])]);
+        assert_eq!(decode(&loops, "f", "int", "  "), "  const int i1 = f % 4, i0 = f / 4;\n");
+        assert_eq!(text(&linear(-1, &[-1, 3]), &loops, &["8 * v0".to_owned()]), "-i0 + 3 * i1 + 8 * v0 - 1");
+        assert_eq!(text(&linear(0, &[0, 0]), &loops, &[]), "0");
+    }
+}

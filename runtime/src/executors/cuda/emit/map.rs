@@ -1,0 +1,55 @@
+//! A thread per element, or per pack of neighbouring elements.
+
+use super::lines::{Linear, merged};
+use super::stages::{Stage, count};
+use super::walk::{self, Walk};
+use super::{Env, Kernel, Origin, Site, Why, framed, index_type, linears, needed, ordered, printer};
+use crate::executors::cpu::fuse::Group;
+use crate::executors::cpu::graph::piece::{Out, Place};
+use crate::executors::cpu::graph::{Graph, NodeId, ValueId};
+use fulgurite_core::DType;
+use rustc_hash::FxHashMap;
+use serde_json::json;
+
+const TEMPLATE: &str = include_str!("../templates/map.cu.tera");
+
+/// Where the results of a stage are written, with their dtypes.
+pub(super) fn written(graph: &Graph, outs: &[&Out], env: &Env<'_>) -> Vec<(Linear, DType)> {
+    let linear = |o: &&Out| match &o.place {
+        Place::Axes(axes) => Some((Linear::axes(axes, &(env.form)(o.value), &graph.sizes), env.ty(o.value).dtype)),
+        Place::Scatter { .. } => None,
+    };
+    outs.iter().filter_map(linear).collect()
+}
+
+/// The kernel of a stage without reductions of its own.
+pub(super) fn map(
+    group: &Group,
+    stage: &Stage,
+    env: &Env<'_>,
+    kept: &FxHashMap<NodeId, ValueId>,
+    origin: &Origin,
+    sites: &mut Vec<Site>,
+) -> Result<Kernel, Why> {
+    let graph = &group.graph;
+    let outs: Vec<&Out> = stage.outs.iter().map(|o| &group.outs[*o]).collect();
+    let roots: Vec<NodeId> = outs.iter().map(|o| o.node).collect();
+    let used = needed(graph, &roots, &|n| kept.contains_key(&n));
+    let writes = written(graph, &outs, env);
+    let mut uses = linears(graph, &used, env, kept);
+    uses.extend(writes.iter().map(|w| w.0.clone()));
+    let accesses: Vec<(Linear, usize)> = writes.iter().map(|(l, d)| (l.clone(), d.size())).collect();
+    let loops = merged(&ordered(graph, stage.team, &accesses), &graph.sizes, &uses);
+    let total = count(graph, stage.team);
+    let ix = index_type(graph, &used, env, &uses.iter().collect::<Vec<_>>(), total);
+    let mut p = printer(graph, env, kept, sites, ix, Vec::new());
+    let walk = Walk::new(&p, &used, &[], loops, &writes);
+    let inside = walk::inside(&mut p, &walk, "f", 0, |p, inside| {
+        outs.iter().for_each(|out| walk::store(p, out, inside));
+    });
+    let body = p.close(0).remove(0).text + &inside;
+    let threads = total / walk.width;
+    let context = json!({ "ix": ix, "width": walk.width, "total": total, "body": body });
+    let grid = [threads.div_ceil(256).max(1) as u32, 1, 1];
+    framed(TEMPLATE, "map", origin, &p.args, p.faults, context, grid, [256, 1, 1])
+}

@@ -1,0 +1,304 @@
+//! Fusions, scans and products as CUDA C.
+//!
+//! | module | is |
+//! |---|---|
+//! | `stages` | which kernels a fusion takes |
+//! | `printer` | nodes as statements |
+//! | `lines` | memory accesses as linear functions of loops |
+//! | `map`, `team`, `scatter`, `scan`, `product` | the kernels, each with a template for its frame |
+//!
+//! Sizes and strides are numbers of the text: the compiler divides and unrolls by them. A kernel's name holds a hash of
+//! its text, so equal kernels are one. **Invariant:** the order in which a kernel folds is a function of its text alone.
+
+mod lines;
+mod map;
+mod printer;
+mod product;
+mod scan;
+mod scatter;
+mod stages;
+mod team;
+mod walk;
+
+pub(super) use product::product;
+pub(super) use scan::scan;
+
+use super::super::cpu::fuse::{Form, Group, live};
+use super::super::cpu::graph::piece::{ValueTy, Values};
+use super::super::cpu::graph::{DimSet, Graph, NodeId, Op, ValueId};
+use crate::buffer::Sizes;
+use fulgurite_core::DType;
+use fulgurite_core::builtins::Builtin;
+use fulgurite_core::builtins::cuda::stored_type;
+use printer::{Argument, Printer};
+use rustc_hash::{FxHashMap, FxHasher};
+use serde_json::json;
+use stages::Kind;
+use std::cell::RefCell;
+use std::hash::Hasher;
+
+/// What the kernels of a program need to know around them.
+pub(super) struct Env<'a> {
+    /// Types of values.
+    pub values: &'a Values,
+    /// Where values lie.
+    pub form: &'a dyn Fn(ValueId) -> Form,
+    /// Whether a value that a group defines must exist in memory.
+    pub stored: &'a dyn Fn(ValueId) -> bool,
+    /// Values that kernels leave for each other, numbered after the others.
+    pub between: RefCell<Vec<ValueTy>>,
+}
+
+impl Env<'_> {
+    /// The type of a value.
+    pub fn ty(&self, v: ValueId) -> ValueTy {
+        match (v as usize).checked_sub(self.values.len()) {
+            Some(at) => self.between.borrow()[at].clone(),
+            None => self.values.ty(v).clone(),
+        }
+    }
+
+    /// A value between kernels.
+    fn add(&self, dtype: DType, shape: &[usize]) -> ValueId {
+        let mut between = self.between.borrow_mut();
+        between.push(ValueTy { dtype, shape: Sizes::from_slice(shape) });
+        (self.values.len() + between.len() - 1) as ValueId
+    }
+}
+
+/// An access that may fail.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Site {
+    /// An index along an axis of a value.
+    Index {
+        /// Of which value.
+        value: ValueId,
+        /// Along which axis.
+        axis: usize,
+        /// Its size.
+        size: usize,
+    },
+    /// A divisor of an integer.
+    Divisor(Builtin),
+}
+
+/// What a kernel is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Arg {
+    /// The memory of a dense value, with an offset in bytes for each round.
+    Value(ValueId),
+    /// Where the first fault is noted.
+    Fault,
+}
+
+/// A kernel.
+#[derive(Clone, Debug)]
+pub(crate) struct Kernel {
+    /// The function.
+    pub name: String,
+    /// Its definition.
+    pub text: String,
+    /// Blocks.
+    pub grid: [u32; 3],
+    /// Threads of a block.
+    pub block: [u32; 3],
+    /// What it is given.
+    pub args: Vec<Arg>,
+}
+
+/// What is done, in order.
+#[derive(Clone, Debug)]
+pub(crate) enum Action {
+    /// A kernel.
+    Launch(Kernel),
+    /// A dense value becomes zeros.
+    Zero(ValueId),
+    /// A dense value becomes another.
+    Copy {
+        /// What is written.
+        to: ValueId,
+        /// What is read.
+        from: ValueId,
+    },
+}
+
+/// Where kernels come from, for comments and `#line`.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Origin {
+    /// The names of the rows.
+    pub rows: Vec<&'static str>,
+    /// File and line of the row, where there is one.
+    pub place: Option<(&'static str, u32)>,
+}
+
+/// Why there is no kernel.
+pub(crate) type Why = String;
+
+/// The kernels of a group.
+///
+/// # Errors
+/// Why there are none.
+pub(super) fn group(group: &Group, env: &Env<'_>, origin: &Origin, sites: &mut Vec<Site>) -> Result<Vec<Action>, Why> {
+    let needed: Vec<usize> = (0..group.outs.len()).filter(|i| (env.stored)(group.outs[*i].value)).collect();
+    let live = live(group);
+    let (stages, kept) = stages::stages(group, &needed, &live);
+    let graph = &group.graph;
+    let kept: FxHashMap<NodeId, ValueId> = kept
+        .into_iter()
+        .map(|id| {
+            let node = graph.node(id);
+            let shape: Vec<usize> = node.dims.iter().map(|d| graph.sizes[d as usize]).collect();
+            (id, env.add(node.ty, &shape))
+        })
+        .collect();
+    let mut actions = Vec::new();
+    for stage in &stages {
+        match stage.kind {
+            Kind::Map => actions.push(Action::Launch(map::map(group, stage, env, &kept, origin, sites)?)),
+            Kind::Team => actions.push(Action::Launch(team::team(group, stage, env, &kept, origin, sites)?)),
+            Kind::Parts => {
+                for kernel in team::parts(group, stage, env, &kept, origin, sites)? {
+                    actions.push(Action::Launch(kernel));
+                }
+            }
+            Kind::Scatter => actions.extend(scatter::scatter(group, stage, env, &kept, origin, sites)?),
+        }
+    }
+    Ok(actions)
+}
+
+/// `int` where no number of a kernel leaves it.
+fn index_type(graph: &Graph, nodes: &[bool], env: &Env<'_>, more: &[&lines::Linear], threads: usize) -> &'static str {
+    const MOST: i64 = i32::MAX as i64 / 2;
+    let mut reach = (threads as i64).saturating_add(1 << 16);
+    let mut meet = |l: &lines::Linear| reach = reach.max(l.reach(&graph.sizes));
+    more.iter().for_each(|l| meet(l));
+    for (node, used) in graph.nodes.iter().zip(nodes) {
+        match &node.op {
+            Op::Load(load) if *used => meet(&lines::Linear::load(load, &(env.form)(load.value), graph.sizes.len())),
+            Op::Index(a) | Op::Test { affine: a, .. } if *used => meet(&lines::Linear::affine(a, graph.sizes.len())),
+            _ => {}
+        }
+    }
+    if reach > MOST { "long long" } else { "int" }
+}
+
+/// Every linear function over loops that a kernel prints: dims may be merged where all agree.
+fn linears(graph: &Graph, nodes: &[bool], env: &Env<'_>, kept: &FxHashMap<NodeId, ValueId>) -> Vec<lines::Linear> {
+    let n = graph.sizes.len();
+    let mut all = Vec::new();
+    for (at, (node, used)) in graph.nodes.iter().zip(nodes).enumerate() {
+        if !*used {
+            continue;
+        }
+        match &node.op {
+            Op::Load(load) => {
+                all.push(lines::Linear::load(load, &(env.form)(load.value), n));
+                if load.outside.is_some() {
+                    for index in &load.idx {
+                        if let super::super::cpu::graph::Index::Affine(a) = index {
+                            all.push(lines::Linear::affine(a, n));
+                        }
+                    }
+                }
+            }
+            Op::Index(a) | Op::Test { affine: a, .. } => all.push(lines::Linear::affine(a, n)),
+            Op::Reduce { .. } if kept.contains_key(&(at as NodeId)) => {
+                all.push(printer::kept_linear(graph, at as NodeId));
+            }
+            _ => {}
+        }
+    }
+    all
+}
+
+/// The nodes that these need, not looking behind `ends`.
+fn needed(graph: &Graph, roots: &[NodeId], ends: &dyn Fn(NodeId) -> bool) -> Vec<bool> {
+    let mut used = vec![false; graph.nodes.len()];
+    let mut open = roots.to_vec();
+    while let Some(n) = open.pop() {
+        if std::mem::replace(&mut used[n as usize], true) || ends(n) {
+            continue;
+        }
+        graph.node(n).op.for_each_arg(&mut |a| open.push(a));
+    }
+    used
+}
+
+/// The order of loops over `dims`: as the largest of these accesses steps, slowest first.
+fn ordered(graph: &Graph, dims: DimSet, accesses: &[(lines::Linear, usize)]) -> Vec<u8> {
+    let mut order: Vec<u8> = dims.iter().collect();
+    let widest =
+        accesses.iter().max_by_key(|(l, weight)| (dims.iter().filter(|d| l.coefs[*d as usize] != 0).count(), *weight));
+    if let Some((l, _)) = widest {
+        let step = |d: &u8| match l.coefs[*d as usize].abs() {
+            0 => i64::MAX,
+            c => c,
+        };
+        order.sort_by_key(|d| std::cmp::Reverse((step(d), graph.sizes[*d as usize])));
+    }
+    order
+}
+
+/// A kernel from its frame and what stands in it.
+fn framed(
+    template: &str,
+    stem: &str,
+    origin: &Origin,
+    args: &[Argument],
+    faults: bool,
+    mut context: serde_json::Value,
+    grid: [u32; 3],
+    block: [u32; 3],
+) -> Result<Kernel, Why> {
+    let mut params: Vec<String> = args
+        .iter()
+        .enumerate()
+        .map(|(i, a)| {
+            let constant = if a.written { "" } else { "const " };
+            format!("{constant}{}* __restrict__ p{i}", stored_type(a.dtype))
+        })
+        .collect();
+    if faults {
+        params.push("fg_fault* __restrict__ fault".to_owned());
+    }
+    let place = origin.place.map(|(file, line)| format!("#line {line} \"{file}\"\n"));
+    let mut comment = origin.rows.join(" ");
+    if comment.is_empty() {
+        comment = stem.to_owned();
+    }
+    let fields = json!({
+        "name": "@",
+        "params": params.join(", "),
+        "comment": comment,
+        "line_directive": place.unwrap_or_default(),
+    });
+    if let (Some(context), Some(fields)) = (context.as_object_mut(), fields.as_object()) {
+        context.extend(fields.clone());
+    }
+    let context = tera::Context::from_serialize(&context).map_err(|e| e.to_string())?;
+    let text = tera::Tera::default().render_str(template, &context, false).map_err(|e| e.to_string())?;
+    let mut hasher = FxHasher::default();
+    hasher.write(text.as_bytes());
+    let short = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
+    let rows: String = origin.rows.first().copied().unwrap_or(stem).chars().map(short).take(32).collect();
+    let name = format!("{rows}_{stem}_{:016x}", hasher.finish());
+    let text = text.replacen("@(", &format!("{name}("), 1);
+    let mut args: Vec<Arg> = args.iter().map(|a| Arg::Value(a.value)).collect();
+    args.extend(faults.then_some(Arg::Fault));
+    Ok(Kernel { name, text, grid, block, args })
+}
+
+/// A printer that has its first level.
+fn printer<'a>(
+    graph: &'a Graph,
+    env: &'a Env<'a>,
+    kept: &'a FxHashMap<NodeId, ValueId>,
+    sites: &'a mut Vec<Site>,
+    ix: &'static str,
+    loops: Vec<lines::Loop>,
+) -> Printer<'a> {
+    let mut printer = Printer::new(graph, env, kept, sites, ix);
+    printer.levels.push(printer::Level::new(loops, "  "));
+    printer
+}

@@ -1,0 +1,140 @@
+//! Products: tiles of the result in registers, of the operands in shared memory.
+
+use super::lines::Linear;
+use super::printer::Argument;
+use super::{Env, Kernel, Origin, Why, framed};
+use crate::executors::cpu::fuse::Form;
+use crate::executors::cpu::graph::piece::Contract;
+use crate::executors::cpu::graph::{DimSet, Load, ValueId};
+use fulgurite_core::builtins::cuda::register_type;
+use serde_json::json;
+
+const TEMPLATE: &str = include_str!("../templates/product.cu.tera");
+
+/// A dim of a product: its size, and its steps in the operands and the result.
+#[derive(Clone, Copy)]
+struct Axis {
+    size: usize,
+    step: [i64; 3],
+}
+
+/// `(m / 8) * 64 + m % 8 * 3`: where an index over several axes (slowest first) points.
+fn offset(axes: &[Axis], which: usize, flat: &str) -> String {
+    let (mut terms, mut inner) = (Vec::new(), 1usize);
+    for (at, axis) in axes.iter().enumerate().rev() {
+        let slower = if inner == 1 { flat.to_owned() } else { format!("{flat} / {inner}") };
+        let digit = if at == 0 { slower } else { format!("{slower} % {}", axis.size) };
+        inner *= axis.size;
+        match axis.step[which] {
+            0 => {}
+            1 if !digit.contains(' ') => terms.insert(0, digit),
+            step if !digit.contains(' ') => terms.insert(0, format!("{step} * {digit}")),
+            step => terms.insert(0, format!("{step} * ({digit})")),
+        }
+    }
+    if terms.is_empty() { "0".to_owned() } else { terms.join(" + ") }
+}
+
+/// Neighbours that every tensor steps over alike become one.
+fn merged(axes: Vec<Axis>) -> Vec<Axis> {
+    let mut out: Vec<Axis> = Vec::new();
+    for axis in axes {
+        if let Some(slow) = out.last_mut()
+            && (0..3).all(|i| slow.step[i] == axis.step[i] * axis.size as i64)
+        {
+            *slow = Axis { size: slow.size * axis.size, step: axis.step };
+        } else {
+            out.push(axis);
+        }
+    }
+    out
+}
+
+fn steps(load: &Load, form: &Form, dims: usize) -> Linear {
+    Linear::load(load, form, dims)
+}
+
+/// The kernel of a product, over the dims but for `apart`, which is run through outside: with the steps (elements) by
+/// which operands and result move with it. `adds`: onto what is there.
+pub(in super::super) fn product(
+    c: &Contract,
+    env: &Env<'_>,
+    origin: &Origin,
+    apart: Option<(u8, ValueId)>,
+) -> Result<(Kernel, [i64; 3]), Why> {
+    let dims = c.sizes.len();
+    let own = |load: &Load| match apart {
+        Some((_, packed)) if load.value == packed => Form::dense(packed, &env.ty(packed)),
+        _ => (env.form)(load.value),
+    };
+    let (fa, fb, fc) = (own(&c.a), own(&c.b), (env.form)(c.out));
+    let (a, b) = (steps(&c.a, &fa, dims), steps(&c.b, &fb, dims));
+    let out = Linear::axes(&c.axes, &fc, &c.sizes);
+    let summed: DimSet = c.reduced.iter().copied().collect();
+    let (mut m, mut n, mut k, mut batch) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let in_dims = |load: &Load| -> DimSet {
+        load.idx.iter().fold(DimSet::EMPTY, |s, i| match i {
+            crate::executors::cpu::graph::Index::Affine(a) => s.union(a.dims()),
+            crate::executors::cpu::graph::Index::Node(_) => s,
+        })
+    };
+    let (da, db) = (in_dims(&c.a), in_dims(&c.b));
+    for d in 0..dims {
+        let dim = d as u8;
+        if c.sizes[d] == 1 || apart.is_some_and(|(x, _)| x == dim) || !(da.has(dim) || db.has(dim)) {
+            continue;
+        }
+        let axis = Axis { size: c.sizes[d], step: [a.coefs[d], b.coefs[d], out.coefs[d]] };
+        match (summed.has(dim), da.has(dim), db.has(dim)) {
+            (true, ..) => k.push(axis),
+            (_, true, false) => m.push(axis),
+            (_, false, true) => n.push(axis),
+            _ => batch.push(axis),
+        }
+    }
+    // the slowest first, so that neighbours merge and threads side by side read side by side
+    m.sort_by_key(|x| std::cmp::Reverse(x.step[0].abs()));
+    n.sort_by_key(|x| std::cmp::Reverse(x.step[1].abs()));
+    k.sort_by_key(|x| std::cmp::Reverse(x.step[0].abs()));
+    batch.sort_by_key(|x| std::cmp::Reverse(x.step[2].abs()));
+    let [m, n, k, batch] = [m, n, k, batch].map(merged);
+    let size = |axes: &[Axis]| axes.iter().map(|x| x.size).product::<usize>();
+    let (tiles_m, tiles_n) = (size(&m).div_ceil(64), size(&n).div_ceil(64));
+    if size(&batch) > 65_535 {
+        return Err("a product of too many matrices".to_owned());
+    }
+    let along = |axes: &[Axis], which: usize| axes.last().is_some_and(|x| x.step[which] == 1);
+    let at = |axes: &[Axis], which: usize, base: i64| match (offset(axes, which, "batch"), base) {
+        (text, 0) => text,
+        (text, base) if text == "0" => base.to_string(),
+        (text, base) => format!("{base} + {text}"),
+    };
+    let both = |outer: &[Axis], inner: &[Axis], names: [&str; 2], which: usize| {
+        format!("{} + {}", offset(outer, which, names[0]), offset(inner, which, names[1]))
+    };
+    let value = |load: &Load, form: &Form| match apart {
+        Some((_, packed)) if load.value == packed => packed,
+        _ => form.root,
+    };
+    let dtype = env.ty(c.out).dtype;
+    let args = [
+        Argument { value: value(&c.a, &fa), written: false, dtype },
+        Argument { value: value(&c.b, &fb), written: false, dtype },
+        Argument { value: fc.root, written: true, dtype },
+    ];
+    let moves = apart.map_or([0; 3], |(d, _)| [a.coefs[d as usize], b.coefs[d as usize], out.coefs[d as usize]]);
+    let adds = apart.is_some_and(|(d, _)| summed.has(d));
+    let far = a.reach(&c.sizes).max(b.reach(&c.sizes)).max(out.reach(&c.sizes));
+    let context = json!({
+        "ix": if far > i64::from(i32::MAX / 2) { "long long" } else { "int" },
+        "ty": register_type(dtype), "a": "p0", "b": "p1", "c": "p2",
+        "m": size(&m), "n": size(&n), "k": size(&k), "tiles_n": tiles_n, "adds": adds,
+        "a_batch": at(&batch, 0, a.base), "b_batch": at(&batch, 1, b.base), "c_batch": at(&batch, 2, out.base),
+        "a_offset": both(&m, &k, ["m", "k"], 0), "b_offset": both(&n, &k, ["n", "k"], 1),
+        "c_offset": both(&m, &n, ["m", "n"], 2),
+        "a_along_k": along(&k, 0), "b_along_k": along(&k, 1),
+    });
+    let grid = [(tiles_m * tiles_n) as u32, size(&batch).max(1) as u32, 1];
+    let kernel = framed(TEMPLATE, "product", origin, &args, false, context, grid, [256, 1, 1])?;
+    Ok((kernel, moves))
+}

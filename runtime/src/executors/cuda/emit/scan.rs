@@ -1,0 +1,71 @@
+//! Scans: a block per line.
+
+use super::printer::Argument;
+use super::{Env, Kernel, Origin, Why, framed};
+use crate::executors::cpu::graph::piece::Scan;
+use fulgurite_core::DType;
+use fulgurite_core::builtins::cuda::{literal, register_type, stored_type};
+use fulgurite_core::eval::nest::neutral;
+use fulgurite_core::lang::ast::Red;
+use serde_json::json;
+use std::fmt::Write;
+
+const TEMPLATE: &str = include_str!("../templates/scan.cu.tera");
+
+/// The kernel of a scan; the result is dense.
+///
+/// # Errors
+/// Why there is none.
+pub(in super::super) fn scan(s: &Scan, env: &Env<'_>, origin: &Origin) -> Result<Kernel, Why> {
+    let (ty, form) = (env.ty(s.input), (env.form)(s.input));
+    let out = (env.form)(s.out);
+    let acc = match (s.red, ty.dtype) {
+        (Red::Sum | Red::Prod, DType::F64) => DType::F64,
+        (Red::Sum | Red::Prod, d) if d.is_float() => DType::F32,
+        (Red::Sum | Red::Prod, _) => DType::I64,
+        // warps exchange words
+        (_, d) if d.is_int() || d == DType::Bool => DType::I64,
+        (_, d) => d.opmath(),
+    };
+    let Some((length, outer)) = ty.shape.split_last() else { return Err("a scan of one number".to_owned()) };
+    let (mut decode, mut at, mut inner) = (String::new(), Vec::new(), 1);
+    for (axis, size) in outer.iter().enumerate().rev() {
+        if *size > 1 {
+            let _ = writeln!(decode, "  const long long i{axis} = o / {inner} % {size};");
+            at.push(format!("{} * i{axis}", form.strides[axis]));
+            inner *= size;
+        }
+    }
+    let j = if s.reverse { format!("({length} - 1 - j)") } else { "j".to_owned() };
+    at.push(format!("{} * {j}", form.strides.last().copied().unwrap_or(1)));
+    if form.offset != 0 {
+        at.push(form.offset.to_string());
+    }
+    let result = env.ty(s.out).dtype;
+    let run = if register_type(result) == register_type(acc) {
+        "run".to_owned()
+    } else {
+        format!("fg_cast<{}>(run)", stored_type(result))
+    };
+    let args = [
+        Argument { value: form.root, written: false, dtype: ty.dtype },
+        Argument { value: out.root, written: true, dtype: result },
+    ];
+    let context = json!({
+        "ix": "long long", "acc": register_type(acc), "start": literal(start(s.red, ty.dtype), acc), "op": match s.red {
+            Red::Prod => "fg_prod",
+            Red::Max => "fg_largest",
+            Red::Min => "fg_smallest",
+            _ => "fg_sum",
+        },
+        "length": length, "exclusive": s.exclusive, "decode": decode.trim_end(),
+        "element": format!("p0[{}]", at.join(" + ")), "place": format!("p1[o * {length} + {j}]"), "store": run,
+    });
+    let lines: usize = outer.iter().product();
+    framed(TEMPLATE, "scan", origin, &args, false, context, [lines.max(1) as u32, 1, 1], [256, 1, 1])
+}
+
+/// What nothing is: of the scanned dtype, also where the accumulator is wider.
+fn start(red: Red, dtype: DType) -> fulgurite_core::Scalar {
+    neutral(red, dtype)
+}

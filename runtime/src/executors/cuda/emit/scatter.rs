@@ -1,0 +1,159 @@
+//! Elements that are placed where other elements say.
+//!
+//! A thread per index over the loops that lead to places of their own; the other loops it runs through in order, so that
+//! the result is the one of the loops one after the other.
+
+use super::lines::{self, Linear, decode, merged};
+use super::stages::{Stage, count, out_dims, real};
+use super::{Action, Env, Kernel, Origin, Site, Why, framed, index_type, linears, needed, printer};
+use crate::executors::cpu::fuse::{Group, placed};
+use crate::executors::cpu::graph::piece::{Out, Place};
+use crate::executors::cpu::graph::{Dim, DimSet, Graph, Index, NodeId, ValueId};
+use crate::executors::cpu::kern::gather::Combine;
+use fulgurite_core::builtins::cuda::stored_type;
+use rustc_hash::FxHashMap;
+use serde_json::json;
+use std::fmt::Write;
+
+const TEMPLATE: &str = include_str!("../templates/scatter.cu.tera");
+
+/// The dims along which different indices are different places, whatever the elements say.
+fn apart(graph: &Graph, idx: &[Index], all: DimSet) -> DimSet {
+    let mut named = DimSet::EMPTY;
+    for index in idx {
+        if let Index::Node(n) = index {
+            named = named.union(graph.node(*n).dims);
+        }
+    }
+    let mut out = DimSet::EMPTY;
+    let mut seen = DimSet::EMPTY;
+    for index in idx {
+        let Index::Affine(a) = index else { continue };
+        let dims = real(graph, a.dims());
+        // one dim alone along this axis, and along no other
+        let mut own = dims.iter();
+        if let (Some(d), None) = (own.next(), own.next())
+            && !seen.has(d)
+        {
+            out = out.union(DimSet::one(d));
+        }
+        out = out.minus(seen.meet(dims));
+        seen = seen.union(dims);
+    }
+    out.minus(named).meet(all)
+}
+
+/// What happens to an output whose elements are placed: what is there before, then the kernel.
+pub(super) fn scatter(
+    group: &Group,
+    stage: &Stage,
+    env: &Env<'_>,
+    kept: &FxHashMap<NodeId, ValueId>,
+    origin: &Origin,
+    sites: &mut Vec<Site>,
+) -> Result<Vec<Action>, Why> {
+    let mut actions = Vec::new();
+    for at in &stage.outs {
+        let out = &group.outs[*at];
+        let Place::Scatter { base, .. } = &out.place else { continue };
+        let to = (env.form)(out.value).root;
+        actions.push(match base {
+            Some(base) => Action::Copy { to, from: (env.form)(*base).root },
+            None => Action::Zero(to),
+        });
+        actions.push(Action::Launch(kernel(group, out, env, kept, origin, sites)?));
+    }
+    Ok(actions)
+}
+
+fn kernel(
+    group: &Group,
+    out: &Out,
+    env: &Env<'_>,
+    kept: &FxHashMap<NodeId, ValueId>,
+    origin: &Origin,
+    sites: &mut Vec<Site>,
+) -> Result<Kernel, Why> {
+    let graph = &group.graph;
+    let Place::Scatter { idx, mask, how, order, .. } = &out.place else { return Err("nothing is placed".to_owned()) };
+    let nodes = placed(out);
+    let used = needed(graph, &nodes, &|n| kept.contains_key(&n));
+    let form = (env.form)(out.value);
+    let place = Linear::indices(idx, &form, graph.sizes.len());
+    let mut uses = linears(graph, &used, env, kept);
+    uses.push(place.clone());
+    for index in idx {
+        if let Index::Affine(a) = index {
+            uses.push(Linear::affine(a, graph.sizes.len()));
+        }
+    }
+    let all = out_dims(graph, out);
+    let parallel = apart(graph, idx, all);
+    let slower = all.minus(order.iter().copied().collect());
+    let loops: Vec<Dim> = slower.iter().chain(order.iter().copied().filter(|d| all.has(*d))).collect();
+    let outer: Vec<Dim> = loops.iter().copied().filter(|d| parallel.has(*d)).collect();
+    let inner: Vec<Dim> = loops.iter().copied().filter(|d| !parallel.has(*d)).collect();
+    let (outer, inner) = (merged(&outer, &graph.sizes, &uses), merged(&inner, &graph.sizes, &uses));
+    let total = count(graph, parallel);
+    let ix = index_type(graph, &used, env, &uses.iter().collect::<Vec<_>>(), total);
+    let mut p = printer(graph, env, kept, sites, ix, outer.clone());
+    p.levels[0].text = decode(&outer, "f", ix, "  ");
+    let pointer = p.pointer(form.root, true);
+    let ty = env.ty(out.value);
+    // the statements of one element
+    p.levels.push(super::printer::Level::new(inner.clone(), "    "));
+    let mut inside: Vec<String> = Vec::new();
+    if let Some(mask) = mask {
+        let mask = p.value(*mask);
+        inside.push(mask);
+    }
+    let mut more = Vec::new();
+    for (axis, index) in idx.iter().enumerate() {
+        let size = ty.shape[axis];
+        let at = match index {
+            Index::Affine(a) => {
+                let (lo, hi) = a.range(&graph.sizes);
+                if lo >= 0 && hi < size as i64 {
+                    continue;
+                }
+                p.linear(&Linear::affine(a, graph.sizes.len()), 1)
+            }
+            Index::Node(n) => {
+                let at = p.value(*n);
+                more.push(match form.strides[axis] {
+                    1 => format!("({at})"),
+                    stride => format!("{stride} * ({at})"),
+                });
+                at
+            }
+        };
+        inside.push(format!("fg_inside({at}, {size})"));
+    }
+    let loops: Vec<_> = outer.iter().chain(&inner).cloned().collect();
+    let element = format!("{pointer}[{}]", lines::text(&place, &loops, &more));
+    let value = super::walk::stored(&mut p, out.node, ty.dtype);
+    let half = stored_type(ty.dtype).starts_with("fg_");
+    let with = |f: &str| match half {
+        true => format!("fg_to<{}>::from({f}((float){element}, (float){value}))", stored_type(ty.dtype)),
+        false => format!("{f}({element}, {value})"),
+    };
+    let value = match how {
+        Combine::Replace => value.clone(),
+        Combine::Add => with("fg_add"),
+        Combine::Times => with("fg_mul"),
+        Combine::Larger => with("fg_max"),
+        Combine::Smaller => with("fg_min"),
+    };
+    let levels = p.close(1);
+    let condition = if inside.is_empty() { String::new() } else { format!("if ({}) ", inside.join(" && ")) };
+    let body = &mut p.levels[0].text;
+    let turns: usize = inner.iter().map(|l| l.size).product();
+    let _ = writeln!(body, "  for ({ix} g = 0; g < {turns}; ++g) {{");
+    body.push_str(&decode(&inner, "g", ix, "    "));
+    body.push_str(&levels[0].text);
+    let _ = writeln!(body, "    {condition}{element} = {value};\n  }}");
+    let body = p.close(0).remove(0).text;
+    let context = json!({ "ix": ix, "total": total, "body": body });
+    let grid = [total.div_ceil(256).max(1) as u32, 1, 1];
+    framed(TEMPLATE, "scatter", origin, &p.args, p.faults, context, grid, [256, 1, 1])
+}

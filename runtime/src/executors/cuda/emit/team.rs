@@ -1,0 +1,461 @@
+//! Reductions: a team of threads per result, pass after pass, and what is written behind them.
+
+use super::lines::{self, Linear, decode, merged};
+use super::map::written;
+use super::printer::{Printer, kept_linear};
+use super::stages::{Stage, count, out_dims, reduced};
+use super::walk::{self, Walk};
+use super::{Env, Kernel, Origin, Site, Why, framed, index_type, linears, needed, ordered, printer};
+use crate::executors::cpu::fuse::Group;
+use crate::executors::cpu::graph::piece::Out;
+use crate::executors::cpu::graph::{Dim, DimSet, Graph, NodeId, Op, ValueId};
+use fulgurite_core::builtins::cuda::{literal, register_type};
+use fulgurite_core::eval::nest::neutral;
+use fulgurite_core::lang::ast::Red;
+use fulgurite_core::{DType, Scalar};
+use rustc_hash::FxHashMap;
+use serde_json::{Value, json};
+use std::fmt::Write;
+
+const TEAM: &str = include_str!("../templates/team.cu.tera");
+const FINISH: &str = include_str!("../templates/finish.cu.tera");
+
+/// Elements of a part are a multiple of this.
+const PART: usize = 8192;
+/// Parts of a reduction that is divided.
+const MOST_PARTS: usize = 1024;
+
+/// How the threads of a block are divided among results.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shape {
+    Thread,
+    Warp,
+    Block(usize),
+    /// So many rows of 32 columns.
+    Columns(usize),
+}
+
+impl Shape {
+    fn lanes(self) -> usize {
+        match self {
+            Shape::Thread => 1,
+            Shape::Warp => 32,
+            Shape::Block(n) | Shape::Columns(n) => n,
+        }
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            Shape::Thread => "thread",
+            Shape::Warp => "warp",
+            Shape::Block(_) => "block",
+            Shape::Columns(_) => "columns",
+        }
+    }
+
+    fn threads(self) -> [u32; 3] {
+        match self {
+            Shape::Thread => [256, 1, 1],
+            Shape::Warp => [32, 8, 1],
+            Shape::Block(n) => [n as u32, 1, 1],
+            Shape::Columns(n) => [32, n as u32, 1],
+        }
+    }
+
+    fn blocks(self, teams: usize) -> u32 {
+        let per_block = match self {
+            Shape::Thread => 256,
+            Shape::Warp => 8,
+            Shape::Block(_) => 1,
+            Shape::Columns(_) => 32,
+        };
+        teams.div_ceil(per_block).max(1) as u32
+    }
+}
+
+/// `along`: whether memory is read along what is reduced, not along the results.
+fn shape(teams: usize, over: usize, along: bool) -> Shape {
+    match (over, along) {
+        (..=8, _) => Shape::Thread,
+        (..=64, false) if teams >= 1 << 14 => Shape::Thread,
+        (..=1024, true) => Shape::Warp,
+        (..=8192, true) => Shape::Block(256),
+        (_, true) => Shape::Block(1024),
+        (n, false) => Shape::Columns((n / 8).next_power_of_two().clamp(4, 32)),
+    }
+}
+
+/// A reduction as text.
+struct Fold {
+    node: NodeId,
+    /// `acc0`
+    name: String,
+    /// Type of an accumulator, and of its value where it has a place too.
+    ty: String,
+    start: String,
+    op: &'static str,
+}
+
+/// The dtype in which partial results are kept.
+fn accumulator(red: Red, ty: DType, body: DType) -> DType {
+    match red {
+        Red::Sum | Red::Mean | Red::Prod if ty.is_float() => ty,
+        Red::Sum | Red::Prod if ty != DType::Bool => DType::I64,
+        Red::Any | Red::All => DType::Bool,
+        _ => body,
+    }
+}
+
+fn is_place(red: Red) -> bool {
+    matches!(red, Red::ArgMax | Red::ArgMin)
+}
+
+fn functor(red: Red) -> &'static str {
+    match red {
+        Red::Prod | Red::All => "fg_prod",
+        Red::Max => "fg_largest",
+        Red::Min => "fg_smallest",
+        Red::ArgMax => "fg_argmax",
+        Red::ArgMin => "fg_argmin",
+        _ => "fg_sum",
+    }
+}
+
+impl Fold {
+    fn new(p: &mut Printer<'_>, node: NodeId) -> Fold {
+        let (red, body) = of(p.graph, node);
+        let acc = accumulator(red, p.graph.node(node).ty, body);
+        let start = literal(neutral(red, acc), acc);
+        let (ty, start) = match is_place(red) {
+            true => (format!("fg_found<{}>", register_type(acc)), format!("{{{start}, -1}}")),
+            false => (register_type(acc).to_owned(), start),
+        };
+        Fold { node, name: p.fresh("acc"), ty, start, op: functor(red) }
+    }
+
+    /// One element is folded in; `position` is its place.
+    fn step(&self, p: &mut Printer<'_>, position: &str) -> String {
+        let Op::Reduce { arg, mask, .. } = &p.graph.node(self.node).op else { return String::new() };
+        let (arg, mask) = (*arg, *mask);
+        let condition = mask.map(|m| format!("if ({}) ", p.value(m))).unwrap_or_default();
+        let value = p.value(arg);
+        let (red, _) = of(p.graph, self.node);
+        let value = match is_place(red) {
+            true => format!("{}{{{value}, {position}}}", self.ty),
+            // C computes narrow types as int
+            false if register_type(p.graph.node(arg).ty) == self.ty && self.ty != "bool" => value,
+            false if self.ty == "bool" && p.graph.node(arg).ty == DType::Bool => format!("(bool)({value})"),
+            false => format!("fg_cast<{}>({value})", self.ty),
+        };
+        format!("{condition}{0} = {1}()({0}, {value});", self.name, self.op)
+    }
+
+    /// The folded value over all lanes.
+    fn fold(&self, shape: Shape) -> Option<String> {
+        let (name, op) = (&self.name, self.op);
+        Some(match shape {
+            Shape::Thread => return None,
+            Shape::Warp => format!("{name} = fg_fold_warp<32>({name}, {op}());"),
+            Shape::Block(n) => format!("{name} = fg_fold_block<{n}>({name}, {op}(), of_{name}, lane);"),
+            Shape::Columns(n) => format!("{name} = fg_fold_columns<{n}>({name}, {op}(), of_{name}, lane, column);"),
+        })
+    }
+
+    /// What the reduction gives.
+    fn result(&self, graph: &Graph) -> String {
+        let Op::Reduce { red, order, arg, .. } = &graph.node(self.node).op else { return String::new() };
+        let ty = graph.node(self.node).ty;
+        let elements: usize = order.iter().map(|d| graph.sizes[*d as usize]).product();
+        match red {
+            Red::ArgMax | Red::ArgMin => format!("{0}.at < 0 ? 0 : {0}.at", self.name),
+            Red::Mean => format!("{} / {}", self.name, literal(Scalar::Float(elements as f64), ty)),
+            _ if accumulator(*red, ty, graph.node(*arg).ty) == ty => self.name.clone(),
+            _ => format!("fg_cast<{}>({})", register_type(ty), self.name),
+        }
+    }
+}
+
+fn of(graph: &Graph, node: NodeId) -> (Red, DType) {
+    match &graph.node(node).op {
+        Op::Reduce { red, arg, .. } => (*red, graph.node(*arg).ty),
+        _ => (Red::Sum, graph.node(node).ty),
+    }
+}
+
+/// What a pass reads, and how: along what is reduced, or along the results.
+fn reads_along(graph: &Graph, used: &[bool], env: &Env<'_>, team: DimSet, over: DimSet) -> bool {
+    let unit = |l: &Linear, dims: DimSet| dims.iter().any(|d| l.coefs[d as usize] == 1);
+    let (mut along, mut across) = (0, 0);
+    for (node, used) in graph.nodes.iter().zip(used) {
+        let Op::Load(load) = &node.op else { continue };
+        if *used {
+            let l = Linear::load(load, &(env.form)(load.value), graph.sizes.len());
+            let weight = count(graph, node.dims);
+            if unit(&l, over) {
+                along += weight;
+            } else if unit(&l, team) {
+                across += weight;
+            }
+        }
+    }
+    along >= across
+}
+
+/// The dims of a pass in the order in which they are walked: positions count them as the reduction says.
+fn pass_order(graph: &Graph, pass: &[NodeId], used: &[bool], env: &Env<'_>) -> Vec<Dim> {
+    let places = pass.iter().find(|r| is_place(of(graph, **r).0));
+    if let Some(place) = places
+        && let Op::Reduce { order, .. } = &graph.node(*place).op
+    {
+        return order.to_vec();
+    }
+    let over = reduced(graph, pass[0]);
+    let mut accesses = Vec::new();
+    for (node, used) in graph.nodes.iter().zip(used) {
+        if let (Op::Load(load), true) = (&node.op, *used) {
+            let l = Linear::load(load, &(env.form)(load.value), graph.sizes.len());
+            accesses.push((l, env.ty(load.value).dtype.size()));
+        }
+    }
+    ordered(graph, over, &accesses)
+}
+
+/// A kernel's reductions and what it writes.
+struct Team<'a> {
+    group: &'a Group,
+    env: &'a Env<'a>,
+    kept: &'a FxHashMap<NodeId, ValueId>,
+    shape: Shape,
+    uses: Vec<Linear>,
+}
+
+impl<'a> Team<'a> {
+    fn args(&self, pass: &[NodeId]) -> Vec<bool> {
+        let mut roots = Vec::new();
+        pass.iter().for_each(|r| self.group.graph.node(*r).op.for_each_arg(&mut |a| roots.push(a)));
+        let own = |n: NodeId| matches!(self.group.graph.node(n).op, Op::Reduce { .. });
+        needed(&self.group.graph, &roots, &own)
+    }
+
+    /// One pass: accumulators, the loop, the folds. `range`: where it starts and ends.
+    fn pass(&self, p: &mut Printer<'_>, pass: &[NodeId], range: Option<(String, String)>) -> Vec<Fold> {
+        let graph = &self.group.graph;
+        let used = self.args(pass);
+        let order = pass_order(graph, pass, &used, self.env);
+        let walk = Walk::new(p, &used, &p.levels[0].loops.clone(), merged(&order, &graph.sizes, &self.uses), &[]);
+        let folds: Vec<Fold> = pass.iter().map(|r| Fold::new(p, *r)).collect();
+        let position = if walk.width > 1 { "f + k" } else { "f" };
+        let inside = walk::inside(p, &walk, "f", 1, |p, inside| {
+            for fold in &folds {
+                let step = fold.step(p, position);
+                inside.tail.push(step);
+            }
+        });
+        let (lanes, width, ix) = (self.shape.lanes(), walk.width, p.ix);
+        let (first, end) = range.unwrap_or_else(|| ("0".to_owned(), walk.total().to_string()));
+        let at = match (lanes, width) {
+            (1, _) => first,
+            (_, 1) if first == "0" => "lane".to_owned(),
+            (_, w) if first == "0" => format!("{w} * lane"),
+            (_, w) => format!("{first} + {w} * lane"),
+        };
+        let text = &mut p.levels[0].text;
+        for fold in &folds {
+            let _ = writeln!(text, "  {} {} = {};", fold.ty, fold.name, fold.start);
+        }
+        let _ = writeln!(text, "  for ({ix} f = {at}; f < {end}; f += {}) {{\n{inside}  }}", width * lanes);
+        for fold in &folds {
+            if let Some(line) = fold.fold(self.shape) {
+                let _ = writeln!(text, "  {line}");
+            }
+        }
+        folds
+    }
+
+    fn shared(&self, folds: &[Fold]) -> Vec<Value> {
+        let size = match self.shape {
+            Shape::Block(n) => n / 32,
+            Shape::Columns(n) => n * 32,
+            _ => return Vec::new(),
+        };
+        folds.iter().map(|f| json!({ "ty": f.ty, "name": format!("of_{}", f.name), "size": size })).collect()
+    }
+
+    /// The condition under which a thread writes what its team has once.
+    fn one(&self) -> &'static str {
+        match self.shape {
+            Shape::Thread => "",
+            Shape::Columns(_) => "if (lane == 0 && active) ",
+            _ => "if (lane == 0) ",
+        }
+    }
+
+    /// Results that vary over more than the team's dims.
+    fn write(&self, p: &mut Printer<'_>, more: DimSet, outs: &[&Out]) {
+        let graph = &self.group.graph;
+        let roots: Vec<NodeId> = outs.iter().map(|o| o.node).collect();
+        let used = needed(graph, &roots, &|n| matches!(graph.node(n).op, Op::Reduce { .. }));
+        let writes = written(graph, outs, self.env);
+        let accesses: Vec<(Linear, usize)> = writes.iter().map(|(l, d)| (l.clone(), d.size())).collect();
+        let loops = merged(&ordered(graph, more, &accesses), &graph.sizes, &self.uses);
+        let walk = Walk::new(p, &used, &p.levels[0].loops.clone(), loops, &writes);
+        let inside = walk::inside(p, &walk, "f", 1, |p, inside| {
+            outs.iter().for_each(|out| walk::store(p, out, inside));
+        });
+        let (lanes, width, ix) = (self.shape.lanes(), walk.width, p.ix);
+        let at = match (lanes, width) {
+            (1, _) => "0".to_owned(),
+            (_, 1) => "lane".to_owned(),
+            (_, w) => format!("{w} * lane"),
+        };
+        let active = if matches!(self.shape, Shape::Columns(_)) { "if (active) " } else { "" };
+        let (total, step) = (walk.total(), width * lanes);
+        let text = &mut p.levels[0].text;
+        let _ = writeln!(text, "  {active}for ({ix} f = {at}; f < {total}; f += {step}) {{\n{inside}  }}");
+    }
+}
+
+fn prepare<'a>(
+    group: &'a Group,
+    stage: &Stage,
+    env: &'a Env<'a>,
+    kept: &'a FxHashMap<NodeId, ValueId>,
+) -> (Team<'a>, Vec<bool>, Vec<Dim>) {
+    let graph = &group.graph;
+    let outs: Vec<&Out> = stage.outs.iter().map(|o| &group.outs[*o]).collect();
+    let inner = |n: NodeId| kept.contains_key(&n) && !stage.passes.iter().flatten().any(|r| *r == n);
+    let roots: Vec<NodeId> = outs.iter().map(|o| o.node).chain(stage.passes.iter().flatten().copied()).collect();
+    let used = needed(graph, &roots, &inner);
+    let writes = written(graph, &outs, env);
+    let mut uses = linears(graph, &used, env, kept);
+    uses.extend(writes.iter().map(|w| w.0.clone()));
+    let over = stage.passes.iter().map(|p| count(graph, reduced(graph, p[0]))).max().unwrap_or(1);
+    let along = {
+        let dims = stage.passes.first().map_or(DimSet::EMPTY, |p| reduced(graph, p[0]));
+        reads_along(graph, &used, env, stage.team, dims)
+    };
+    let shape = shape(count(graph, stage.team), over, along);
+    let mut accesses: Vec<(Linear, usize)> = writes.iter().map(|(l, d)| (l.clone(), d.size())).collect();
+    for (node, used) in graph.nodes.iter().zip(&used) {
+        if let (Op::Load(load), true) = (&node.op, *used) {
+            accesses.push((Linear::load(load, &(env.form)(load.value), graph.sizes.len()), 1));
+        }
+    }
+    let order = ordered(graph, stage.team, &accesses);
+    (Team { group, env, kept, shape, uses }, used, order)
+}
+
+/// The kernel of a stage whose reductions are for the same results.
+pub(super) fn team(
+    group: &Group,
+    stage: &Stage,
+    env: &Env<'_>,
+    kept: &FxHashMap<NodeId, ValueId>,
+    origin: &Origin,
+    sites: &mut Vec<Site>,
+) -> Result<Kernel, Why> {
+    let graph = &group.graph;
+    let (team, used, order) = prepare(group, stage, env, kept);
+    let loops = merged(&order, &graph.sizes, &team.uses);
+    let teams = count(graph, stage.team);
+    let ix = index_type(graph, &used, env, &team.uses.iter().collect::<Vec<_>>(), teams * 32);
+    // reductions of this kernel are read where they are computed
+    let foreign: FxHashMap<NodeId, ValueId> = {
+        let own = |n: &NodeId| stage.passes.iter().flatten().any(|r| r == n);
+        team.kept.iter().filter(|(n, _)| !own(n)).map(|(n, v)| (*n, *v)).collect()
+    };
+    let mut p = printer(graph, env, &foreign, sites, ix, loops.clone());
+    p.levels[0].text = decode(&loops, "o", ix, "  ");
+    let mut shared = Vec::new();
+    for pass in &stage.passes {
+        let folds = team.pass(&mut p, pass, None);
+        shared.extend(team.shared(&folds));
+        for fold in &folds {
+            let (name, ty) = (p.fresh("v"), register_type(graph.node(fold.node).ty));
+            let result = fold.result(graph);
+            let _ = writeln!(p.levels[0].text, "  const {ty} {name} = {result};");
+            if let Some(&value) = kept.get(&fold.node) {
+                let at = lines::text(&kept_linear(graph, fold.node), &loops, &[]);
+                let pointer = p.pointer(value, true);
+                let _ = writeln!(p.levels[0].text, "  {}{pointer}[{at}] = {name};", team.one());
+            }
+            p.name(fold.node, name);
+        }
+    }
+    let mut done: Vec<DimSet> = Vec::new();
+    for out in &stage.outs {
+        let more = out_dims(graph, &group.outs[*out]).minus(stage.team);
+        if done.contains(&more) {
+            continue;
+        }
+        done.push(more);
+        let alike = |o: &&usize| out_dims(graph, &group.outs[**o]).minus(stage.team) == more;
+        let outs: Vec<&Out> = stage.outs.iter().filter(alike).map(|o| &group.outs[*o]).collect();
+        if more.is_empty() {
+            for out in outs {
+                let mut inside = walk::Inside::default();
+                walk::store(&mut p, out, &mut inside);
+                let one = team.one();
+                inside.tail.iter().for_each(|line| _ = writeln!(p.levels[0].text, "  {one}{line}"));
+            }
+        } else {
+            team.write(&mut p, more, &outs);
+        }
+    }
+    let body = p.close(0).remove(0).text;
+    let threads = team.shape.threads();
+    let context = json!({
+        "ix": ix, "shape": team.shape.word(), "threads": threads.iter().product::<u32>(), "teams": teams,
+        "shared": shared, "body": body,
+    });
+    framed(TEAM, "team", origin, &p.args, p.faults, context, [team.shape.blocks(teams), 1, 1], threads)
+}
+
+/// The two kernels of a long reduction with few results: parts of it, then the parts together.
+pub(super) fn parts(
+    group: &Group,
+    stage: &Stage,
+    env: &Env<'_>,
+    kept: &FxHashMap<NodeId, ValueId>,
+    origin: &Origin,
+    sites: &mut Vec<Site>,
+) -> Result<Vec<Kernel>, Why> {
+    let graph = &group.graph;
+    let (mut team, used, _) = prepare(group, stage, env, kept);
+    team.shape = Shape::Block(256);
+    // the results lie as what is kept lies
+    let order: Vec<Dim> = stage.team.iter().collect();
+    let loops = merged(&order, &graph.sizes, &team.uses);
+    let node = stage.passes[0][0];
+    let (teams, elements) = (count(graph, stage.team), count(graph, reduced(graph, node)));
+    let part = elements.div_ceil(MOST_PARTS / teams.min(MOST_PARTS)).next_multiple_of(PART);
+    let parts = elements.div_ceil(part);
+    let ix = index_type(graph, &used, env, &team.uses.iter().collect::<Vec<_>>(), elements);
+    let foreign: FxHashMap<NodeId, ValueId> = kept.iter().filter(|(n, _)| **n != node).map(|(n, v)| (*n, *v)).collect();
+    let mut p = printer(graph, env, &foreign, sites, ix, loops.clone());
+    p.levels[0].text =
+        format!("  const {ix} first = o % {parts} * {part};\n") + &decode(&loops, &format!("(o / {parts})"), ix, "  ");
+    let end =
+        if parts * part == elements { format!("first + {part}") } else { format!("min(first + {part}, {elements})") };
+    let folds = team.pass(&mut p, &[node], Some(("first".to_owned(), end)));
+    let (red, body) = of(graph, node);
+    let acc = accumulator(red, graph.node(node).ty, body);
+    let between = env.add(acc, &[teams * parts]);
+    let pointer = p.pointer(between, true);
+    let _ = writeln!(p.levels[0].text, "  if (lane == 0) {pointer}[o] = {};", folds[0].name);
+    let body = p.close(0).remove(0).text;
+    let context = json!({
+        "ix": ix, "shape": "block", "threads": 256, "teams": teams * parts, "shared": team.shared(&folds), "body": body,
+    });
+    let first = framed(TEAM, "parts", origin, &p.args, p.faults, context, [(teams * parts) as u32, 1, 1], [256, 1, 1])?;
+    let mut q = printer(graph, env, &foreign, sites, "int", loops);
+    let (from, to) = (q.pointer(between, false), q.pointer(kept[&node], true));
+    let finished = Fold { name: "acc".to_owned(), ..Fold::new(&mut q, node) };
+    let context = json!({
+        "ix": "int", "teams": teams, "parts": parts, "part": from, "out": to,
+        "acc": finished.ty, "op": finished.op, "result": finished.result(graph),
+    });
+    let grid = [teams.div_ceil(256) as u32, 1, 1];
+    let second = framed(FINISH, "finish", origin, &q.args, false, context, grid, [256, 1, 1])?;
+    Ok(vec![first, second])
+}

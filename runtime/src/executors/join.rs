@@ -1,0 +1,134 @@
+//! Neighbouring lines that an executor compiles together.
+
+use super::partition::{Claimed, Partition};
+use super::require::Check;
+use super::{ExecError, Executor, Line};
+use crate::trace::{ProxyId, Trace};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::sync::Arc;
+
+/// Lines to be one kernel.
+pub struct Part<'a> {
+    pub(crate) trace: &'a Trace,
+    /// In order; conditions stand before the line that asks them.
+    pub(crate) lines: &'a [Joined],
+    /// What the kernel reads, in its order.
+    pub(crate) inputs: &'a [ProxyId],
+    /// What it writes, in its order.
+    pub(crate) outs: &'a [ProxyId],
+    /// As what a proxy was defined.
+    pub(crate) root: &'a dyn Fn(ProxyId) -> ProxyId,
+}
+
+/// A line of a part.
+pub(crate) enum Joined {
+    /// As its row says.
+    Line(Line),
+    /// A condition of the next line.
+    Check(Line, Check),
+}
+
+impl Joined {
+    pub fn line(&self) -> &Line {
+        match self {
+            Joined::Line(line) | Joined::Check(line, _) => line,
+        }
+    }
+}
+
+/// One entry, or a run of lines of one executor.
+enum Run {
+    Other(Claimed),
+    Joined(Arc<dyn Executor>, Vec<Joined>),
+}
+
+impl Run {
+    fn reads(&self) -> Vec<ProxyId> {
+        match self {
+            Run::Other(Claimed::Fuse(line) | Claimed::Check(line, _) | Claimed::Join(line, _)) => line.inputs(),
+            Run::Other(Claimed::Kernel { inputs, .. }) => inputs.clone(),
+            Run::Joined(_, lines) => lines.iter().flat_map(|l| l.line().inputs()).collect(),
+        }
+    }
+}
+
+/// Every run of lines that are to be joined becomes one kernel.
+pub(super) fn join(trace: &Trace, partition: Partition) -> Result<Partition, ExecError> {
+    if !partition.claimed.iter().any(|c| matches!(c, Claimed::Join(..))) {
+        return Ok(partition);
+    }
+    let Partition { claimed, same } = partition;
+    let root = |mut p: ProxyId| {
+        while let Some(&q) = same.get(&p) {
+            p = q;
+        }
+        p
+    };
+    let runs = runs(claimed);
+    // the runs that read a value; results of the trace count as one more
+    let mut readers: FxHashMap<ProxyId, FxHashSet<usize>> = FxHashMap::default();
+    for (at, run) in runs.iter().enumerate() {
+        for p in run.reads() {
+            readers.entry(root(p)).or_default().insert(at);
+        }
+    }
+    for p in trace.outputs.iter().chain(trace.epilogue.iter().map(|w| &w.value)) {
+        readers.entry(root(*p)).or_default().insert(usize::MAX);
+    }
+    let mut claimed = Vec::new();
+    for (at, run) in runs.into_iter().enumerate() {
+        let (executor, lines) = match run {
+            Run::Other(other) => {
+                claimed.push(other);
+                continue;
+            }
+            Run::Joined(executor, lines) => (executor, lines),
+        };
+        let mut inputs: Vec<ProxyId> = Vec::new();
+        let mut defined: Vec<ProxyId> = Vec::new();
+        for joined in &lines {
+            for p in joined.line().inputs().into_iter().map(root) {
+                if !defined.contains(&p) && !inputs.contains(&p) {
+                    inputs.push(p);
+                }
+            }
+            if let Joined::Line(line) = joined {
+                defined.extend(&line.outs);
+            }
+        }
+        let read_elsewhere = |p: &ProxyId| readers.get(p).is_some_and(|r| r.iter().any(|run| *run != at));
+        let outs: Vec<ProxyId> = defined.into_iter().filter(read_elsewhere).collect();
+        let part = Part { trace, lines: &lines, inputs: &inputs, outs: &outs, root: &root };
+        let kernel = executor.join(&part)?;
+        let lines = lines.iter().map(|l| l.line().id()).collect();
+        claimed.push(Claimed::Kernel { lines, executor: executor.name(), kernel, inputs, outs });
+    }
+    Ok(Partition { claimed, same })
+}
+
+/// Runs of lines to be joined, with the conditions that stand before them.
+fn runs(claimed: Vec<Claimed>) -> Vec<Run> {
+    let mut out: Vec<Run> = Vec::new();
+    let mut waiting: Vec<(Line, Check)> = Vec::new();
+    for entry in claimed {
+        match entry {
+            Claimed::Check(line, check) => waiting.push((line, check)),
+            Claimed::Join(line, executor) => {
+                let known = matches!(out.last(), Some(Run::Joined(e, _)) if e.name() == executor.name());
+                if !known {
+                    out.push(Run::Joined(executor, Vec::new()));
+                }
+                if let Some(Run::Joined(_, lines)) = out.last_mut() {
+                    lines.extend(waiting.drain(..).map(|(line, check)| Joined::Check(line, check)));
+                    lines.push(Joined::Line(line));
+                }
+            }
+            other => {
+                out.extend(waiting.drain(..).map(|(line, check)| Run::Other(Claimed::Check(line, check))));
+                out.push(Run::Other(other));
+            }
+        }
+    }
+    out.extend(waiting.into_iter().map(|(line, check)| Run::Other(Claimed::Check(line, check))));
+    out
+}
