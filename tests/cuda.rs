@@ -71,6 +71,12 @@ fn main() {
         }
         let started = std::time::Instant::now();
         let kernels = host.announced().names().len();
+        if let Some(folder) = std::env::var_os("FULGURITE_KERNELS") {
+            let unit = host.announced();
+            let text = unit.texts().join("\n");
+            std::fs::create_dir_all(&folder).expect("a folder");
+            std::fs::write(std::path::Path::new(&folder).join("kernels.cu"), text).expect("a file");
+        }
         if let Err(e) = host.compile() {
             eprintln!("{e}");
             std::process::exit(101);

@@ -107,7 +107,9 @@ pub(super) fn decode(loops: &[Loop], flat: &str, ix: &str, indent: &str) -> Stri
     for (at, l) in loops.iter().enumerate().rev() {
         let slower = if inner == 1 { flat.to_owned() } else { format!("{flat} / {inner}") };
         let text = if at == 0 { slower } else { format!("{slower} % {}", l.size) };
-        parts.push(format!("{} = {text}", l.name()));
+        if text != l.name() {
+            parts.push(format!("{} = {text}", l.name()));
+        }
         inner *= l.size;
     }
     if parts.is_empty() { String::new() } else { format!("{indent}const {ix} {};\n", parts.join(", ")) }

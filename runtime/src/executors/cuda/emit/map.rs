@@ -44,12 +44,12 @@ pub(super) fn map(
     let ix = index_type(graph, &used, env, &uses.iter().collect::<Vec<_>>(), total);
     let mut p = printer(graph, env, kept, sites, ix, Vec::new());
     let walk = Walk::new(&p, &used, &[], loops, &writes);
-    let inside = walk::inside(&mut p, &walk, "f", 0, |p, inside| {
+    let inside = walk::inside(&mut p, &walk, 0, |p, inside| {
         outs.iter().for_each(|out| walk::store(p, out, inside));
     });
     let body = p.close(0).remove(0).text + &inside;
     let threads = total / walk.width;
-    let context = json!({ "ix": ix, "width": walk.width, "total": total, "body": body });
+    let context = json!({ "ix": ix, "width": walk.width, "flat": walk.flat(), "total": total, "body": body });
     let grid = [threads.div_ceil(256).max(1) as u32, 1, 1];
     framed(TEMPLATE, "map", origin, &p.args, p.faults, context, grid, [256, 1, 1])
 }

@@ -29,7 +29,6 @@ use super::super::cpu::graph::{DimSet, Graph, NodeId, Op, ValueId};
 use crate::buffer::Sizes;
 use fulgurite_core::DType;
 use fulgurite_core::builtins::Builtin;
-use fulgurite_core::builtins::cuda::stored_type;
 use printer::{Argument, Printer};
 use rustc_hash::{FxHashMap, FxHasher};
 use serde_json::json;
@@ -256,17 +255,18 @@ fn framed(
         .enumerate()
         .map(|(i, a)| {
             let constant = if a.written { "" } else { "const " };
-            format!("{constant}{}* __restrict__ p{i}", stored_type(a.dtype))
+            format!("{constant}{}* __restrict__ p{i}", a.element)
         })
         .collect();
     if faults {
         params.push("fg_fault* __restrict__ fault".to_owned());
     }
     let place = origin.place.map(|(file, line)| format!("#line {line} \"{file}\"\n"));
-    let mut comment = origin.rows.join(" ");
-    if comment.is_empty() {
-        comment = stem.to_owned();
-    }
+    let shown = |written: bool| {
+        let own = args.iter().filter(|a| a.written == written).map(|a| a.ty.clone());
+        own.collect::<Vec<_>>().join(", ")
+    };
+    let comment = format!("{}: {} -> {}", origin.rows.join(", "), shown(false), shown(true));
     let fields = json!({
         "name": "@",
         "params": params.join(", "),

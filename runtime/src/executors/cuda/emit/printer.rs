@@ -2,8 +2,8 @@
 
 use super::lines::{self, Linear, Loop};
 use super::{Env, Site};
+use crate::executors::cpu::graph::piece::ValueTy;
 use crate::executors::cpu::graph::{DimSet, Graph, Index, Load, NodeId, Op, ValueId};
-use fulgurite_core::DType;
 use fulgurite_core::builtins::{Builtin, cuda};
 use rustc_hash::FxHashMap;
 use std::fmt::Write;
@@ -34,7 +34,17 @@ impl Level {
 pub(super) struct Argument {
     pub value: ValueId,
     pub written: bool,
-    pub dtype: DType,
+    /// The C type of its elements.
+    pub element: &'static str,
+    /// `f32[2, 3]`
+    pub ty: String,
+}
+
+impl Argument {
+    pub fn new(value: ValueId, written: bool, ty: &ValueTy) -> Argument {
+        let text = format!("{}{:?}", ty.dtype, ty.shape.as_slice());
+        Argument { value, written, element: cuda::stored_type(ty.dtype), ty: text }
+    }
 }
 
 /// Prints the nodes of one kernel.
@@ -106,8 +116,7 @@ impl<'a> Printer<'a> {
     pub fn pointer(&mut self, value: ValueId, written: bool) -> String {
         let known = self.args.iter().position(|a| a.value == value);
         let at = known.unwrap_or_else(|| {
-            let dtype = self.env.ty(value).dtype;
-            self.args.push(Argument { value, written, dtype });
+            self.args.push(Argument::new(value, written, &self.env.ty(value)));
             self.args.len() - 1
         });
         self.args[at].written |= written;
@@ -167,12 +176,11 @@ impl<'a> Printer<'a> {
                     texts[1] = format!("fg_divisor({}, fault, {site})", texts[1]);
                 }
                 // several builtins mention an argument more than once
-                for text in &mut texts {
-                    if text.contains(' ') && !text.starts_with('(') {
-                        *text = format!("({text})");
-                    }
+                texts.iter_mut().for_each(|text| *text = operand(std::mem::take(text)));
+                match infix(*b).filter(|_| node.ty.is_float()) {
+                    Some(sign) => format!("{} {sign} {}", texts[0], texts[1]),
+                    None => cuda::call(*b, &texts, cuda::register_type(node.ty)),
                 }
-                cuda::call(*b, &texts, cuda::register_type(node.ty))
             }
             Op::Cast(a) => {
                 let a = self.value(*a);
@@ -183,7 +191,7 @@ impl<'a> Printer<'a> {
                 format!("(float)fg_to<{}>::from({a})", cuda::stored_type(*to))
             }
             Op::Select(c, a, b) => {
-                let args = [self.value(*c), self.value(*a), self.value(*b)];
+                let args = [self.value(*c), self.value(*a), self.value(*b)].map(operand);
                 cuda::call(Builtin::Select, &args, cuda::register_type(node.ty))
             }
             Op::Uniform { key, site, position, draw } => {
@@ -280,8 +288,8 @@ impl<'a> Printer<'a> {
                         }
                     }
                     match form.strides[axis] {
-                        1 => more.push(if at.contains(' ') && !at.starts_with("fg_") { format!("({at})") } else { at }),
-                        stride => more.push(format!("{stride} * ({at})")),
+                        1 => more.push(operand(at)),
+                        stride => more.push(format!("{stride} * {}", operand(at))),
                     }
                 }
             }
@@ -318,6 +326,35 @@ impl<'a> Printer<'a> {
         self.packs.insert(id, name.clone());
         Some(name)
     }
+}
+
+/// Operators of floats; integers wrap, and bools are combined otherwise.
+fn infix(b: Builtin) -> Option<&'static str> {
+    match b {
+        Builtin::Add => Some("+"),
+        Builtin::Sub => Some("-"),
+        Builtin::Mul => Some("*"),
+        _ => None,
+    }
+}
+
+/// A term as an operand: in brackets unless it is one word, one call or in brackets already.
+fn operand(text: String) -> String {
+    let mut depth = 0;
+    for (at, c) in text.char_indices() {
+        match c {
+            '(' | '[' | '{' => depth += 1,
+            ')' | ']' | '}' => {
+                depth -= 1;
+                if depth == 0 && text.starts_with('(') && at + 1 < text.len() {
+                    return format!("({text})");
+                }
+            }
+            ' ' if depth == 0 => return format!("({text})"),
+            _ => {}
+        }
+    }
+    text
 }
 
 /// Whether a load takes neighbouring elements along the last loop, and begins where a pack may.

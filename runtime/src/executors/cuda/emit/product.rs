@@ -117,11 +117,8 @@ pub(in super::super) fn product(
         _ => form.root,
     };
     let dtype = env.ty(c.out).dtype;
-    let args = [
-        Argument { value: value(&c.a, &fa), written: false, dtype },
-        Argument { value: value(&c.b, &fb), written: false, dtype },
-        Argument { value: fc.root, written: true, dtype },
-    ];
+    let argument = |v: ValueId, written: bool| Argument::new(v, written, &env.ty(v));
+    let args = [argument(value(&c.a, &fa), false), argument(value(&c.b, &fb), false), argument(fc.root, true)];
     let moves = apart.map_or([0; 3], |(d, _)| [a.coefs[d as usize], b.coefs[d as usize], out.coefs[d as usize]]);
     let adds = apart.is_some_and(|(d, _)| summed.has(d));
     let far = a.reach(&c.sizes).max(b.reach(&c.sizes)).max(out.reach(&c.sizes));

@@ -47,10 +47,7 @@ pub(in super::super) fn scan(s: &Scan, env: &Env<'_>, origin: &Origin) -> Result
     } else {
         format!("fg_cast<{}>(run)", stored_type(result))
     };
-    let args = [
-        Argument { value: form.root, written: false, dtype: ty.dtype },
-        Argument { value: out.root, written: true, dtype: result },
-    ];
+    let args = [Argument::new(form.root, false, &env.ty(form.root)), Argument::new(out.root, true, &env.ty(out.root))];
     let context = json!({
         "ix": "long long", "acc": register_type(acc), "start": literal(start(s.red, ty.dtype), acc), "op": match s.red {
             Red::Prod => "fg_prod",

@@ -244,10 +244,11 @@ impl<'a> Team<'a> {
         let order = pass_order(graph, pass, &used, self.env);
         let walk = Walk::new(p, &used, &p.levels[0].loops.clone(), merged(&order, &graph.sizes, &self.uses), &[]);
         let folds: Vec<Fold> = pass.iter().map(|r| Fold::new(p, *r)).collect();
-        let position = if walk.width > 1 { "f + k" } else { "f" };
-        let inside = walk::inside(p, &walk, "f", 1, |p, inside| {
+        let flat = walk.flat();
+        let position = if walk.width > 1 { format!("{flat} + k") } else { flat.clone() };
+        let inside = walk::inside(p, &walk, 1, |p, inside| {
             for fold in &folds {
-                let step = fold.step(p, position);
+                let step = fold.step(p, &position);
                 inside.tail.push(step);
             }
         });
@@ -263,7 +264,8 @@ impl<'a> Team<'a> {
         for fold in &folds {
             let _ = writeln!(text, "  {} {} = {};", fold.ty, fold.name, fold.start);
         }
-        let _ = writeln!(text, "  for ({ix} f = {at}; f < {end}; f += {}) {{\n{inside}  }}", width * lanes);
+        let _ =
+            writeln!(text, "  for ({ix} {flat} = {at}; {flat} < {end}; {flat} += {}) {{\n{inside}  }}", width * lanes);
         for fold in &folds {
             if let Some(line) = fold.fold(self.shape) {
                 let _ = writeln!(text, "  {line}");
@@ -299,7 +301,7 @@ impl<'a> Team<'a> {
         let accesses: Vec<(Linear, usize)> = writes.iter().map(|(l, d)| (l.clone(), d.size())).collect();
         let loops = merged(&ordered(graph, more, &accesses), &graph.sizes, &self.uses);
         let walk = Walk::new(p, &used, &p.levels[0].loops.clone(), loops, &writes);
-        let inside = walk::inside(p, &walk, "f", 1, |p, inside| {
+        let inside = walk::inside(p, &walk, 1, |p, inside| {
             outs.iter().for_each(|out| walk::store(p, out, inside));
         });
         let (lanes, width, ix) = (self.shape.lanes(), walk.width, p.ix);
@@ -308,10 +310,12 @@ impl<'a> Team<'a> {
             (_, 1) => "lane".to_owned(),
             (_, w) => format!("{w} * lane"),
         };
+        let flat = walk.flat();
         let active = if matches!(self.shape, Shape::Columns(_)) { "if (active) " } else { "" };
         let (total, step) = (walk.total(), width * lanes);
         let text = &mut p.levels[0].text;
-        let _ = writeln!(text, "  {active}for ({ix} f = {at}; f < {total}; f += {step}) {{\n{inside}  }}");
+        let _ =
+            writeln!(text, "  {active}for ({ix} {flat} = {at}; {flat} < {total}; {flat} += {step}) {{\n{inside}  }}");
     }
 }
 
@@ -371,9 +375,14 @@ pub(super) fn team(
         let folds = team.pass(&mut p, pass, None);
         shared.extend(team.shared(&folds));
         for fold in &folds {
-            let (name, ty) = (p.fresh("v"), register_type(graph.node(fold.node).ty));
             let result = fold.result(graph);
-            let _ = writeln!(p.levels[0].text, "  const {ty} {name} = {result};");
+            let name = if result == fold.name {
+                result
+            } else {
+                let (name, ty) = (p.fresh("v"), register_type(graph.node(fold.node).ty));
+                let _ = writeln!(p.levels[0].text, "  const {ty} {name} = {result};");
+                name
+            };
             if let Some(&value) = kept.get(&fold.node) {
                 let at = lines::text(&kept_linear(graph, fold.node), &loops, &[]);
                 let pointer = p.pointer(value, true);

@@ -63,6 +63,15 @@ impl Walk {
         Walk { loops, width }
     }
 
+    /// The name of the flat index: that of the only loop, where there is one.
+    pub fn flat(&self) -> String {
+        match self.loops.as_slice() {
+            [only] if self.width == 1 => only.name(),
+            [_] => FIRST.to_owned(),
+            _ => "f".to_owned(),
+        }
+    }
+
     /// How many elements.
     pub fn total(&self) -> usize {
         self.loops.iter().map(|l| l.size).product()
@@ -77,22 +86,21 @@ pub(super) struct Inside {
     stored: Vec<String>,
 }
 
-/// The text of a walk's inside, with its statements made by `fill`; `flat` is the index of its first element.
+/// The text of a walk's inside, with its statements made by `fill`; [`Walk::flat`] is the index of its first element.
 pub(super) fn inside(
     printer: &mut Printer<'_>,
     walk: &Walk,
-    flat: &str,
     depth: usize,
     fill: impl FnOnce(&mut Printer<'_>, &mut Inside),
 ) -> String {
     let base = printer.levels.len();
-    let ix = printer.ix;
+    let (ix, flat) = (printer.ix, walk.flat());
     let mut loops = walk.loops.clone();
     let mut out = Inside::default();
     if walk.width == 1 {
         printer.levels.push(Level::new(loops.clone(), INDENTS[depth]));
         fill(printer, &mut out);
-        let mut text = decode(&loops, flat, ix, INDENTS[depth]);
+        let mut text = decode(&loops, &flat, ix, INDENTS[depth]);
         printer.close(base).into_iter().for_each(|level| text += &level.text);
         out.tail.iter().for_each(|line| _ = writeln!(text, "{}{line}", INDENTS[depth]));
         return text;
@@ -105,7 +113,7 @@ pub(super) fn inside(
     let levels = printer.close(base);
     loops.push(Loop { called: Some(FIRST), ..last.clone() });
     let (outer, inner) = (INDENTS[depth], INDENTS[depth + 1]);
-    let mut text = decode(&loops, flat, ix, outer) + &levels[0].text;
+    let mut text = decode(&loops, &flat, ix, outer) + &levels[0].text;
     out.declared.iter().for_each(|line| _ = writeln!(text, "{outer}{line}"));
     let _ = writeln!(text, "#pragma unroll\n{outer}for (int k = 0; k < {}; ++k) {{", walk.width);
     let element = levels[1].text.clone() + &out.tail.join("\n");
