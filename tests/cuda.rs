@@ -1,89 +1,111 @@
-//! Every row as CUDA C: the kernels of its calls, compiled as C++, give what the row says.
+//! CUDA C without a device: the kernels of every row's calls and of fusions, compiled as C++, give what the rows say;
+//! and NVIDIA's compiler takes them all.
 //!
-//! The calls of all rows are made first, so that the compiler gets many kernels at once; then each row is a test. Needs
-//! a C++ compiler (`c++`, or what `CXX` names); without one the tests say so and pass.
+//! All programs are made first, so that a compiler gets many kernels at once. Needs a C++ compiler (`c++`, or what `CXX`
+//! names), and for one test NVRTC (`FULGURITE_NVRTC`); where one is missing, what needs it says so and passes.
+//!
+//! `FULGURITE_KERNELS=DIR` writes the kernels there, to be read.
 
 #[path = "properties/cases.rs"]
 mod cases;
+#[path = "cuda/fusions.rs"]
+mod fusions;
+#[path = "cuda/kernels.rs"]
+mod kernels;
+#[path = "cuda/row.rs"]
+mod row;
 
-use cases::Verdict;
 use fulgurite::executors::cuda::Cuda;
 use fulgurite::executors::cuda::device::host::Host;
-use fulgurite_core::DType;
-use fulgurite_tests::calls::{Values, Wish};
-use fulgurite_tests::rows::{TestRow, rows};
-use fulgurite_tests::{bound, bridge};
+use fulgurite_tests::rows::rows;
 use libtest_mimic::{Arguments, Failed, Trial};
+use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 
-/// Calls of each row.
-const CASES: usize = 6;
+/// Set in the process whose memory accesses are watched.
+const WATCHED: &str = "FULGURITE_WATCHED";
 
-const DTYPES: [Option<DType>; 6] =
-    [Some(DType::F32), Some(DType::BF16), None, Some(DType::F64), Some(DType::F16), Some(DType::I64)];
-
-fn wish(case: usize) -> Wish {
-    let dtype = DTYPES[case % DTYPES.len()];
-    Wish { dtype, values: Values::of_case(case), numbers: case.is_multiple_of(4), empty: true, case }
-}
-
-/// Makes the programs of a row, so that the device knows their kernels.
-fn announce(row: &TestRow) -> Result<(), Failed> {
-    cases::each(row, "cuda", CASES, wish, |call, _| {
-        let program = bridge::record(call).map_err(|e| format!("meta refuses what the signature accepts: {e}"))?;
-        program.compile(&["cuda", "interp"], 1).map_err(|e| e.to_string())?;
-        Ok(Verdict::Held)
-    })
-}
-
-fn check(row: &TestRow) -> Result<(), Failed> {
-    cases::each(row, "cuda", CASES, wish, |call, _| {
-        let program = bridge::record(call).map_err(|e| format!("meta refuses what the signature accepts: {e}"))?;
-        let want = bridge::meaning(call, &program)?;
-        let compiled = program.compile(&["cuda", "interp"], 1).map_err(|e| e.to_string())?;
-        let got = program.run(&compiled).map_err(|e| e.to_string())?;
-        for (i, (got, want)) in got.iter().map(bridge::array).zip(&want).enumerate() {
-            bound::compare(&got, want).map_err(|e| format!("result {i} {e}"))?;
-        }
-        Ok(Verdict::Held)
-    })
-}
+const COMPILED: &str = "kernels::nvrtc";
+const RANDOM: &str = "fusions::random_programs";
+const ADDRESSES: &str = "kernels::stay_in_their_memory";
 
 fn main() {
     let arguments = Arguments::from_args();
-    let mut trials = Vec::new();
-    if Host::is_available() {
-        let host = Arc::new(Host::with_flags(&["-fsanitize=undefined", "-fno-sanitize-recover=all"]));
-        fulgurite::executors::register(Arc::new(Cuda::on(host.clone())));
-        let wanted = |name: &str| arguments.filter.as_ref().is_none_or(|f| name.contains(f.as_str()));
-        let mut ahead = Vec::new();
-        for row in &rows().source {
-            let name = format!("{}::cuda", row.row.op);
-            if !arguments.list && wanted(&name) {
-                ahead.push(row);
-            }
-            trials.push(Trial::test(name, move || check(row)));
-        }
-        for row in ahead {
-            if let Err(e) = announce(row) {
-                eprintln!("{}: {}", row.row.op, e.message().unwrap_or_default());
-            }
-        }
-        let started = std::time::Instant::now();
-        let kernels = host.announced().names().len();
-        if let Some(folder) = std::env::var_os("FULGURITE_KERNELS") {
-            let unit = host.announced();
-            let text = unit.texts().join("\n");
-            std::fs::create_dir_all(&folder).expect("a folder");
-            std::fs::write(std::path::Path::new(&folder).join("kernels.cu"), text).expect("a file");
-        }
-        if let Err(e) = host.compile() {
-            eprintln!("{e}");
-            std::process::exit(101);
-        }
-        eprintln!("{kernels} kernels compiled in {:.1} s", started.elapsed().as_secs_f64());
-    } else {
+    if !Host::is_available() {
         eprintln!("skipped: there is no C++ compiler (`c++`, or what CXX names)");
+        libtest_mimic::run(&arguments, Vec::new()).exit();
+    }
+    let watched = std::env::var_os(WATCHED).is_some();
+    let mut flags = vec!["-fsanitize=undefined", "-fno-sanitize-recover=all"];
+    if watched {
+        flags.push("-fsanitize=address");
+    }
+    let host = Arc::new(Host::with_flags(&flags));
+    fulgurite::executors::register(Arc::new(Cuda::on(host.clone())));
+    let name = |op: &dyn std::fmt::Display| format!("{op}::kernels_give_the_meaning");
+    let mut trials: Vec<Trial> = Vec::new();
+    let tried: Vec<_> = rows().source.iter().step_by(if watched { 3 } else { 1 }).collect();
+    for &row in &tried {
+        trials.push(Trial::test(name(&row.row.op), move || row::check(row)));
+    }
+    trials.push(Trial::test(RANDOM, fusions::check));
+    if !arguments.list {
+        let wanted = |name: &str| {
+            let fits = |f: &str| if arguments.exact { name == f } else { name.contains(f) };
+            arguments.filter.as_deref().is_none_or(fits) && !arguments.skip.iter().any(|s| name.contains(s.as_str()))
+        };
+        let all = wanted(COMPILED);
+        let failed = |what: &str, e: Failed| eprintln!("{what}: {}", e.message().unwrap_or_default());
+        for row in tried.into_iter().filter(|r| all || wanted(&name(&r.row.op))) {
+            row::announce(row).unwrap_or_else(|e| failed(row.row.op.as_str(), e));
+        }
+        if all || wanted(RANDOM) {
+            fusions::announce().unwrap_or_else(|e| failed(RANDOM, e));
+        }
+    }
+    let unit = host.announced();
+    if let Some(folder) = std::env::var_os("FULGURITE_KERNELS") {
+        let file = Path::new(&folder).join("kernels.cu");
+        std::fs::write(&file, unit.texts().join("\n")).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+    }
+    let started = std::time::Instant::now();
+    if let Err(e) = host.compile() {
+        eprintln!("{e}");
+        std::process::exit(101);
+    }
+    eprintln!("{} kernels compiled as C++ in {:.0} s", unit.names().len(), started.elapsed().as_secs_f64());
+    if !watched {
+        trials.push(Trial::test(COMPILED, move || kernels::compile(&unit)));
+        trials.push(Trial::test(ADDRESSES, addresses));
     }
     libtest_mimic::run(&arguments, trials).exit();
+}
+
+/// Every third row again, in a process where each memory access of a kernel is watched (AddressSanitizer).
+fn addresses() -> Result<(), Failed> {
+    let compiler = std::env::var("CXX").unwrap_or_else(|_| "c++".to_owned());
+    let library = Command::new(compiler).arg("-print-file-name=libasan.so").output()?.stdout;
+    let library = String::from_utf8_lossy(&library).trim().to_owned();
+    if !Path::new(&library).is_absolute() {
+        println!("skipped: the C++ compiler has no libasan.so");
+        return Ok(());
+    }
+    let out = Command::new(std::env::current_exe()?)
+        .args(["--test-threads=1"])
+        .env(WATCHED, "1")
+        .env("LD_PRELOAD", library)
+        // fibres change stacks; what Rust's runtime keeps to the end is no leak of a kernel
+        .env("ASAN_OPTIONS", "detect_leaks=0:detect_stack_use_after_return=0")
+        .output()?;
+    let (said, err) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+    match out.status.success() && said.contains("test result: ok") {
+        true => Ok(()),
+        false => {
+            let tail = |text: &str| {
+                text.lines().rev().take(60).collect::<Vec<_>>().into_iter().rev().collect::<Vec<_>>().join("\n")
+            };
+            Err(format!("{}\n{}", tail(&said), tail(&err)).into())
+        }
+    }
 }

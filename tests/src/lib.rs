@@ -15,6 +15,7 @@ pub mod bridge;
 pub mod calls;
 pub mod guard;
 pub mod oracle;
+pub mod programs;
 pub mod recorded;
 pub mod rng;
 pub mod rows;

@@ -1,6 +1,7 @@
 //! Who runs kernels.
 
 pub mod host;
+pub mod nvrtc;
 
 use super::super::ExecError;
 use rustc_hash::FxHashSet;

@@ -1,0 +1,42 @@
+//! A row's calls on the kernels made of them.
+
+use super::cases::{self, Verdict};
+use fulgurite_core::DType;
+use fulgurite_tests::calls::{Values, Wish};
+use fulgurite_tests::rows::TestRow;
+use fulgurite_tests::{bound, bridge};
+use libtest_mimic::Failed;
+
+/// Calls of each row.
+const CASES: usize = 6;
+
+const DTYPES: [Option<DType>; 6] =
+    [Some(DType::F32), Some(DType::BF16), None, Some(DType::F64), Some(DType::F16), Some(DType::I64)];
+
+fn wish(case: usize) -> Wish {
+    let dtype = DTYPES[case % DTYPES.len()];
+    Wish { dtype, values: Values::of_case(case), numbers: case.is_multiple_of(4), empty: true, case }
+}
+
+/// Makes the programs of a row, so that the device knows their kernels.
+pub fn announce(row: &TestRow) -> Result<(), Failed> {
+    cases::each(row, "cuda", CASES, wish, |call, _| {
+        let program = bridge::record(call).map_err(|e| format!("meta refuses what the signature accepts: {e}"))?;
+        program.compile(&["cuda"], 1).map_err(|e| e.to_string())?;
+        Ok(Verdict::Held)
+    })
+}
+
+/// What the kernels give is what the row says.
+pub fn check(row: &TestRow) -> Result<(), Failed> {
+    cases::each(row, "cuda", CASES, wish, |call, _| {
+        let program = bridge::record(call).map_err(|e| format!("meta refuses what the signature accepts: {e}"))?;
+        let want = bridge::meaning(call, &program)?;
+        let compiled = program.compile(&["cuda"], 1).map_err(|e| e.to_string())?;
+        let got = program.run(&compiled).map_err(|e| e.to_string())?;
+        for (i, (got, want)) in got.iter().map(bridge::array).zip(&want).enumerate() {
+            bound::compare(&got, want).map_err(|e| format!("result {i} {e}"))?;
+        }
+        Ok(Verdict::Held)
+    })
+}
