@@ -49,6 +49,9 @@ pub struct Common {
     /// When to use colours
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", help_heading = "Output")]
     pub color: ops::When,
+    /// Where programs run: cpu, cuda, cuda:N, or host (CUDA's kernels on the processor, to try them) [default: cpu]
+    #[arg(long, global = true, value_name = "DEVICE", help_heading = "Run")]
+    pub device: Option<String>,
     /// The operator database; otherwise `ops.yaml` here or in a folder above
     #[arg(long, global = true, value_name = "FILE", help_heading = "Operators")]
     pub file: Option<PathBuf>,

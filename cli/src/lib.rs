@@ -15,6 +15,7 @@
 
 pub mod args;
 pub mod cmd;
+mod device;
 pub mod excerpt;
 pub mod fault;
 mod gpt;

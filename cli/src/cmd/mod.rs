@@ -31,6 +31,7 @@ pub fn run(cli: Cli, ui: &Ui) -> Result<u8, Fault> {
             }
         }
     };
+    crate::device::set(cli.common.device.as_deref())?;
     let done = match command {
         Command::Train(args) => return train::run(&args, ui),
         Command::Doctor(args) => return doctor::run(&args, ui),

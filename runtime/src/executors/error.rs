@@ -14,6 +14,8 @@ use std::fmt;
 /// | E805 | division of an integer by zero |
 /// | E806 | not enough memory |
 /// | E807 | a kernel failed |
+/// | E808 | kernels do not compile |
+/// | E809 | there is no such device |
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExecError {
     /// E8xx.

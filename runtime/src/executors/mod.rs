@@ -111,6 +111,22 @@ pub fn names() -> Vec<&'static str> {
     registry().lock().unwrap_or_else(|e| e.into_inner()).iter().map(|e| e.name()).collect()
 }
 
+fn usual() -> &'static Mutex<Vec<Arc<dyn Executor>>> {
+    static USUAL: OnceLock<Mutex<Vec<Arc<dyn Executor>>>> = OnceLock::new();
+    USUAL.get_or_init(|| Mutex::new(vec![Arc::new(cpu::Cpu), Arc::new(interp::Interp)]))
+}
+
+/// The executors of programs that name none, in the order in which they are asked; `cpu` and `interp` unless
+/// [`set_default`] said otherwise.
+pub fn default() -> Vec<Arc<dyn Executor>> {
+    usual().lock().unwrap_or_else(|e| e.into_inner()).clone()
+}
+
+/// From now on, programs that name no executors have these.
+pub fn set_default(executors: Vec<Arc<dyn Executor>>) {
+    *usual().lock().unwrap_or_else(|e| e.into_inner()) = executors;
+}
+
 /// Gives the decomposition of a line, if it has one.
 pub type Bodies<'a> = &'a dyn Fn(&BoundSymbol) -> Result<Option<Rc<Body>>, ExecError>;
 
@@ -127,14 +143,9 @@ pub struct CompileOptions<'a> {
 }
 
 impl<'a> CompileOptions<'a> {
-    /// `cpu`, then `interp`.
+    /// On the usual executors.
     pub fn new(bodies: Bodies<'a>) -> CompileOptions<'a> {
-        CompileOptions {
-            executors: vec![Arc::new(cpu::Cpu), Arc::new(interp::Interp)],
-            threads: 0,
-            bodies,
-            describe: true,
-        }
+        CompileOptions { executors: default(), threads: 0, bodies, describe: true }
     }
 }
 
@@ -143,6 +154,6 @@ impl<'a> CompileOptions<'a> {
 /// # Errors
 /// E801 for a line that nobody runs, E802 for a claim that does not fit, and what decomposing reports.
 pub fn compile(trace: &Trace, options: &CompileOptions<'_>) -> Result<Compiled, ExecError> {
-    let claimed = partition::partition(trace, options)?;
+    let claimed = join::join(trace, partition::partition(trace, options)?)?;
     cpu::build(trace, claimed, options)
 }

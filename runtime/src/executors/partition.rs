@@ -1,6 +1,5 @@
 //! Claims: lines offered to executors, in order; what nobody takes is decomposed and offered again.
 
-use super::join::join;
 use super::require::{Check, checks};
 use super::{Claim, CompileOptions, ExecError, Executor, Kernel, Line};
 use crate::trace::Trace;
@@ -55,7 +54,7 @@ pub(super) fn partition(trace: &Trace, options: &CompileOptions<'_>) -> Result<P
         *uses.entry(*p).or_default() += 1;
     }
     offer(lines, &uses, options, &mut out, 0)?;
-    join(trace, out)
+    Ok(out)
 }
 
 fn offer(

@@ -1,4 +1,4 @@
-//! Whether the libraries of a CUDA executor could be loaded: looked for where the loader looks, and not loaded. Loading
+//! Whether the libraries of the executor `cuda` could be loaded: looked for where the loader looks, and not loaded. Loading
 //! runs code of theirs, which safe Rust can't vouch for.
 
 use super::{Finding, Verdict, finding};
@@ -21,8 +21,8 @@ const USUAL: &[&str] = &[
     "/usr/lib/wsl/lib",
     "/opt/cuda/lib64",
 ];
-/// No executor runs CUDA yet, whatever is found.
-const UNUSED: &str = "no executor of fulgurite runs CUDA yet; the processor does all";
+/// What it is for.
+const USED: &str = "used by `--device cuda`; without it the processor does all";
 
 /// The driver.
 pub fn driver() -> Finding {
@@ -39,22 +39,26 @@ pub fn driver() -> Finding {
         (None, false) => (Verdict::Fine, "none on this machine (no libcuda.so.1, no /dev/nvidiactl)".to_owned()),
     };
     let value = json!({"library": found, "device": device, "version": version});
-    finding("CUDA driver", verdict, text, format!("{UNUSED}. {}", searched()), value)
+    finding("CUDA driver", verdict, text, format!("{USED}. {}", searched()), value)
 }
 
 /// The compiler of CUDA C at run time.
 pub fn nvrtc() -> Finding {
     let names = ["libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2"];
-    let found = names.iter().find_map(|name| search(name));
+    let named = std::env::var_os("FULGURITE_NVRTC").map(PathBuf::from).filter(|p| p.is_file());
+    let found = named.or_else(|| names.iter().find_map(|name| search(name)));
     let text = match &found {
         Some(path) => format!("found at {}", path.display()),
         None => format!("none on this machine (looked for {})", names.join(", ")),
     };
-    finding("NVRTC", Verdict::Fine, text, format!("{UNUSED}. {}", searched()), json!({"library": found}))
+    finding("NVRTC", Verdict::Fine, text, format!("{USED}. {}", searched()), json!({"library": found}))
 }
 
 fn searched() -> String {
-    format!("Searched: LD_LIBRARY_PATH, CUDA_HOME, /etc/ld.so.cache, /usr/local/cuda*, {}", USUAL.join(", "))
+    format!(
+        "Searched: FULGURITE_NVRTC (the compiler), LD_LIBRARY_PATH, CUDA_HOME, /etc/ld.so.cache, /usr/local/cuda*, {}",
+        USUAL.join(", ")
+    )
 }
 
 /// The first file of this name in the order of the loader: what the user says, the cache, the usual folders.

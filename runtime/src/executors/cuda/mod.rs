@@ -42,7 +42,7 @@ impl Cuda {
         if let Some(device) = self.device.get() {
             return Ok(device.clone());
         }
-        let found = device::first()?;
+        let found = device::named("cuda")?;
         Ok(self.device.get_or_init(|| found).clone())
     }
 }

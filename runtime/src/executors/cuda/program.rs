@@ -188,6 +188,24 @@ impl Program {
         e
     }
 
+    /// The same error with the largest values of the plan.
+    fn largest(&self, e: ExecError) -> ExecError {
+        let bytes = |v: &ValueId| self.parts.types[*v as usize].bytes();
+        let mut values: Vec<ValueId> = self.offsets.keys().copied().collect();
+        values.sort_by_key(|v| (std::cmp::Reverse(bytes(v)), *v));
+        let show = |v: &ValueId| {
+            let ty = &self.parts.types[*v as usize];
+            let name = self.parts.labels.get(v).map_or("a value between kernels", String::as_str);
+            format!("{name}: {}{:?}, {} bytes", ty.dtype, ty.shape.as_slice(), ty.bytes())
+        };
+        let all: Vec<String> = values.iter().take(5).map(show).collect();
+        e.help(format!(
+            "the largest of {} values: {}; smaller batches or checkpointing need less",
+            values.len(),
+            all.join("; ")
+        ))
+    }
+
     /// The error of a site.
     fn fault(&self, site: u64, found: i64) -> ExecError {
         match self.parts.sites.get(site as usize - 1) {
@@ -206,7 +224,7 @@ impl<'p> Running<'p> {
     /// Memory for every value.
     fn place(&mut self) -> Result<(), ExecError> {
         if self.device.has_arena() {
-            let arena = Memory::new(self.device, self.program.arena)?;
+            let arena = Memory::new(self.device, self.program.arena).map_err(|e| self.program.largest(e))?;
             let base = arena.address();
             self.at = self.program.offsets.iter().map(|(v, at)| (*v, Address(base.0 + *at as u64))).collect();
             self.blocks.push(arena);

@@ -1,6 +1,8 @@
 //! Who runs kernels.
 
+pub mod cache;
 pub mod host;
+pub mod nvidia;
 pub mod nvrtc;
 
 use super::super::ExecError;
@@ -142,10 +144,24 @@ impl Drop for Memory<'_> {
     }
 }
 
-/// The device that is used where none is named.
+/// A device by its name: `cuda`, `cuda:1`, or `host` (the same kernels on the processor, for tests).
 ///
 /// # Errors
 /// E809 where there is none, with what was looked for.
-pub fn first() -> Result<Arc<dyn Device>, ExecError> {
-    Err(ExecError::new("E809", "there is no CUDA device"))
+pub fn named(name: &str) -> Result<Arc<dyn Device>, ExecError> {
+    let unknown =
+        || ExecError::new("E809", format!("`{name}` is no device")).help("devices are `cuda`, `cuda:N` and `host`");
+    match name.split_once(':') {
+        None if name == "cuda" => Ok(Arc::new(Arc::new(nvidia::Nvidia::open(0)?))),
+        None if name == "host" => match host::Host::is_available() {
+            true => Ok(Arc::new(host::Host::default())),
+            false => Err(ExecError::new("E809", "there is no C++ compiler for the device `host`")
+                .help("install one, or name it in CXX")),
+        },
+        Some(("cuda", ordinal)) => {
+            let ordinal = ordinal.parse().map_err(|_| unknown())?;
+            Ok(Arc::new(Arc::new(nvidia::Nvidia::open(ordinal)?)))
+        }
+        _ => Err(unknown()),
+    }
 }

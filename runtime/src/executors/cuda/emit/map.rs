@@ -3,7 +3,7 @@
 use super::lines::{Linear, merged};
 use super::stages::{Stage, count};
 use super::walk::{self, Walk};
-use super::{Env, Kernel, Origin, Site, Why, framed, index_type, linears, needed, ordered, printer};
+use super::{Env, Frame, Kernel, Origin, Site, Why, index_type, linears, needed, ordered, printer};
 use crate::executors::cpu::fuse::Group;
 use crate::executors::cpu::graph::piece::{Out, Place};
 use crate::executors::cpu::graph::{Graph, NodeId, ValueId};
@@ -51,5 +51,5 @@ pub(super) fn map(
     let threads = total / walk.width;
     let context = json!({ "ix": ix, "width": walk.width, "flat": walk.flat(), "total": total, "body": body });
     let grid = [threads.div_ceil(256).max(1) as u32, 1, 1];
-    framed(TEMPLATE, "map", origin, &p.args, p.faults, context, grid, [256, 1, 1])
+    Frame { template: TEMPLATE, stem: "map", grid, block: [256, 1, 1] }.kernel(origin, &p.args, p.faults, context)
 }

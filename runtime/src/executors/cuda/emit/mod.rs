@@ -5,11 +5,13 @@
 //! | `stages` | which kernels a fusion takes |
 //! | `printer` | nodes as statements |
 //! | `lines` | memory accesses as linear functions of loops |
+//! | `frame` | the text of a kernel from its template |
 //! | `map`, `team`, `scatter`, `scan`, `product` | the kernels, each with a template for its frame |
 //!
 //! Sizes and strides are numbers of the text: the compiler divides and unrolls by them. A kernel's name holds a hash of
 //! its text, so equal kernels are one. **Invariant:** the order in which a kernel folds is a function of its text alone.
 
+mod frame;
 mod lines;
 mod map;
 mod printer;
@@ -27,14 +29,13 @@ use super::super::cpu::fuse::{Form, Group, live};
 use super::super::cpu::graph::piece::{ValueTy, Values};
 use super::super::cpu::graph::{DimSet, Graph, NodeId, Op, ValueId};
 use crate::buffer::Sizes;
+use frame::Frame;
 use fulgurite_core::DType;
 use fulgurite_core::builtins::Builtin;
-use printer::{Argument, Printer};
-use rustc_hash::{FxHashMap, FxHasher};
-use serde_json::json;
+use printer::Printer;
+use rustc_hash::FxHashMap;
 use stages::Kind;
 use std::cell::RefCell;
-use std::hash::Hasher;
 
 /// What the kernels of a program need to know around them.
 pub(super) struct Env<'a> {
@@ -237,56 +238,6 @@ fn ordered(graph: &Graph, dims: DimSet, accesses: &[(lines::Linear, usize)]) -> 
         order.sort_by_key(|d| std::cmp::Reverse((step(d), graph.sizes[*d as usize])));
     }
     order
-}
-
-/// A kernel from its frame and what stands in it.
-fn framed(
-    template: &str,
-    stem: &str,
-    origin: &Origin,
-    args: &[Argument],
-    faults: bool,
-    mut context: serde_json::Value,
-    grid: [u32; 3],
-    block: [u32; 3],
-) -> Result<Kernel, Why> {
-    let mut params: Vec<String> = args
-        .iter()
-        .enumerate()
-        .map(|(i, a)| {
-            let constant = if a.written { "" } else { "const " };
-            format!("{constant}{}* __restrict__ p{i}", a.element)
-        })
-        .collect();
-    if faults {
-        params.push("fg_fault* __restrict__ fault".to_owned());
-    }
-    let place = origin.place.map(|(file, line)| format!("#line {line} \"{file}\"\n"));
-    let shown = |written: bool| {
-        let own = args.iter().filter(|a| a.written == written).map(|a| a.ty.clone());
-        own.collect::<Vec<_>>().join(", ")
-    };
-    let comment = format!("{}: {} -> {}", origin.rows.join(", "), shown(false), shown(true));
-    let fields = json!({
-        "name": "@",
-        "params": params.join(", "),
-        "comment": comment,
-        "line_directive": place.unwrap_or_default(),
-    });
-    if let (Some(context), Some(fields)) = (context.as_object_mut(), fields.as_object()) {
-        context.extend(fields.clone());
-    }
-    let context = tera::Context::from_serialize(&context).map_err(|e| e.to_string())?;
-    let text = tera::Tera::default().render_str(template, &context, false).map_err(|e| e.to_string())?;
-    let mut hasher = FxHasher::default();
-    hasher.write(text.as_bytes());
-    let short = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
-    let rows: String = origin.rows.first().copied().unwrap_or(stem).chars().map(short).take(32).collect();
-    let name = format!("{rows}_{stem}_{:016x}", hasher.finish());
-    let text = text.replacen("@(", &format!("{name}("), 1);
-    let mut args: Vec<Arg> = args.iter().map(|a| Arg::Value(a.value)).collect();
-    args.extend(faults.then_some(Arg::Fault));
-    Ok(Kernel { name, text, grid, block, args })
 }
 
 /// A printer that has its first level.

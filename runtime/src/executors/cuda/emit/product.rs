@@ -2,7 +2,7 @@
 
 use super::lines::Linear;
 use super::printer::Argument;
-use super::{Env, Kernel, Origin, Why, framed};
+use super::{Env, Frame, Kernel, Origin, Why};
 use crate::executors::cpu::fuse::Form;
 use crate::executors::cpu::graph::piece::Contract;
 use crate::executors::cpu::graph::{DimSet, Load, ValueId};
@@ -132,6 +132,7 @@ pub(in super::super) fn product(
         "a_along_k": along(&k, 0), "b_along_k": along(&k, 1),
     });
     let grid = [(tiles_m * tiles_n) as u32, size(&batch).max(1) as u32, 1];
-    let kernel = framed(TEMPLATE, "product", origin, &args, false, context, grid, [256, 1, 1])?;
+    let kernel = Frame { template: TEMPLATE, stem: "product", grid, block: [256, 1, 1] }
+        .kernel(origin, &args, false, context)?;
     Ok((kernel, moves))
 }

@@ -1,7 +1,7 @@
 //! Scans: a block per line.
 
 use super::printer::Argument;
-use super::{Env, Kernel, Origin, Why, framed};
+use super::{Env, Frame, Kernel, Origin, Why};
 use crate::executors::cpu::graph::piece::Scan;
 use fulgurite_core::DType;
 use fulgurite_core::builtins::cuda::{literal, register_type, stored_type};
@@ -59,7 +59,8 @@ pub(in super::super) fn scan(s: &Scan, env: &Env<'_>, origin: &Origin) -> Result
         "element": format!("p0[{}]", at.join(" + ")), "place": format!("p1[o * {length} + {j}]"), "store": run,
     });
     let lines: usize = outer.iter().product();
-    framed(TEMPLATE, "scan", origin, &args, false, context, [lines.max(1) as u32, 1, 1], [256, 1, 1])
+    let grid = [lines.max(1) as u32, 1, 1];
+    Frame { template: TEMPLATE, stem: "scan", grid, block: [256, 1, 1] }.kernel(origin, &args, false, context)
 }
 
 /// What nothing is: of the scanned dtype, also where the accumulator is wider.

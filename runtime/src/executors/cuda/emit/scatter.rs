@@ -5,7 +5,7 @@
 
 use super::lines::{self, Linear, decode, merged};
 use super::stages::{Stage, count, out_dims, real};
-use super::{Action, Env, Kernel, Origin, Site, Why, framed, index_type, linears, needed, printer};
+use super::{Action, Env, Frame, Kernel, Origin, Site, Why, index_type, linears, needed, printer};
 use crate::executors::cpu::fuse::{Group, placed};
 use crate::executors::cpu::graph::piece::{Out, Place};
 use crate::executors::cpu::graph::{Dim, DimSet, Graph, Index, NodeId, ValueId};
@@ -155,5 +155,5 @@ fn kernel(
     let body = p.close(0).remove(0).text;
     let context = json!({ "ix": ix, "total": total, "body": body });
     let grid = [total.div_ceil(256).max(1) as u32, 1, 1];
-    framed(TEMPLATE, "scatter", origin, &p.args, p.faults, context, grid, [256, 1, 1])
+    Frame { template: TEMPLATE, stem: "scatter", grid, block: [256, 1, 1] }.kernel(origin, &p.args, p.faults, context)
 }

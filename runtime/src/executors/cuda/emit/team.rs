@@ -5,7 +5,7 @@ use super::map::written;
 use super::printer::{Printer, kept_linear};
 use super::stages::{Stage, count, out_dims, reduced};
 use super::walk::{self, Walk};
-use super::{Env, Kernel, Origin, Site, Why, framed, index_type, linears, needed, ordered, printer};
+use super::{Env, Frame, Kernel, Origin, Site, Why, index_type, linears, needed, ordered, printer};
 use crate::executors::cpu::fuse::Group;
 use crate::executors::cpu::graph::piece::Out;
 use crate::executors::cpu::graph::{Dim, DimSet, Graph, NodeId, Op, ValueId};
@@ -417,7 +417,8 @@ pub(super) fn team(
         "ix": ix, "shape": team.shape.word(), "threads": threads.iter().product::<u32>(), "teams": teams,
         "shared": shared, "body": body,
     });
-    framed(TEAM, "team", origin, &p.args, p.faults, context, [team.shape.blocks(teams), 1, 1], threads)
+    let grid = [team.shape.blocks(teams), 1, 1];
+    Frame { template: TEAM, stem: "team", grid, block: threads }.kernel(origin, &p.args, p.faults, context)
 }
 
 /// The two kernels of a long reduction with few results: parts of it, then the parts together.
@@ -456,7 +457,8 @@ pub(super) fn parts(
     let context = json!({
         "ix": ix, "shape": "block", "threads": 256, "teams": teams * parts, "shared": team.shared(&folds), "body": body,
     });
-    let first = framed(TEAM, "parts", origin, &p.args, p.faults, context, [(teams * parts) as u32, 1, 1], [256, 1, 1])?;
+    let frame = Frame { template: TEAM, stem: "parts", grid: [(teams * parts) as u32, 1, 1], block: [256, 1, 1] };
+    let first = frame.kernel(origin, &p.args, p.faults, context)?;
     let mut q = printer(graph, env, &foreign, sites, "int", loops);
     let (from, to) = (q.pointer(between, false), q.pointer(kept[&node], true));
     let finished = Fold { name: "acc".to_owned(), ..Fold::new(&mut q, node) };
@@ -465,6 +467,7 @@ pub(super) fn parts(
         "acc": finished.ty, "op": finished.op, "result": finished.result(graph),
     });
     let grid = [teams.div_ceil(256) as u32, 1, 1];
-    let second = framed(FINISH, "finish", origin, &q.args, false, context, grid, [256, 1, 1])?;
+    let second =
+        Frame { template: FINISH, stem: "finish", grid, block: [256, 1, 1] }.kernel(origin, &q.args, false, context)?;
     Ok(vec![first, second])
 }

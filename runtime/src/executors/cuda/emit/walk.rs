@@ -13,6 +13,9 @@ const WIDEST: usize = 16;
 
 const INDENTS: [&str; 5] = ["  ", "    ", "      ", "        ", "          "];
 
+/// Whether an access may be a pack of so many elements.
+type Fits<'a> = Box<dyn Fn(usize) -> bool + 'a>;
+
 /// Loops that are walked as one.
 pub(super) struct Walk {
     pub loops: Vec<Loop>,
@@ -33,7 +36,7 @@ impl Walk {
         let all: Vec<Loop> = outside.iter().chain(&loops).cloned().collect();
         let Some(last) = loops.last() else { return Walk { loops, width: 1 } };
         let dims = printer.graph.sizes.len();
-        let mut accesses: Vec<(usize, Box<dyn Fn(usize) -> bool + '_>)> = Vec::new();
+        let mut accesses: Vec<(usize, Fits<'_>)> = Vec::new();
         for (node, used) in printer.graph.nodes.iter().zip(used) {
             let Op::Load(load) = &node.op else { continue };
             let form = (printer.env.form)(load.value);

@@ -1,0 +1,233 @@
+//! An NVIDIA device, by the driver that is found at run time.
+
+use super::{Address, Device, Module, Unit, cache, nvrtc};
+use crate::executors::ExecError;
+use cudarc::driver::result::{self, DriverError, ctx, device, module, primary_ctx, stream};
+use cudarc::driver::sys;
+use rustc_hash::FxHashMap;
+use std::ffi::{CString, c_void};
+use std::sync::Arc;
+
+/// A device with a stream of its own.
+pub struct Nvidia {
+    ordinal: u32,
+    name: String,
+    device: sys::CUdevice,
+    context: sys::CUcontext,
+    stream: sys::CUstream,
+    /// 90 for compute capability 9.0.
+    architecture: u32,
+    /// Whether each launch waits until it is done, so that an error is reported at its line.
+    waits: bool,
+}
+
+// SAFETY: the handles are the driver's, which may be used from any thread; each use makes the context current first.
+unsafe impl Send for Nvidia {}
+// SAFETY: as above.
+unsafe impl Sync for Nvidia {}
+
+/// Set, each launch waits until it is done.
+pub const WAIT: &str = "FULGURITE_CUDA_SYNC";
+
+fn failed(what: &str, e: DriverError) -> ExecError {
+    let said = e.error_string().map_or_else(|_| format!("{e:?}"), |s| s.to_string_lossy().into_owned());
+    ExecError::new("E807", format!("{what}: {said}")).help(format!("{WAIT}=1 reports errors at the line that launched"))
+}
+
+impl Nvidia {
+    /// The device of this number.
+    ///
+    /// # Errors
+    /// E809 where there is no driver, or no such device.
+    pub fn open(ordinal: u32) -> Result<Nvidia, ExecError> {
+        let none = |what: String| {
+            ExecError::new("E809", format!("there is no device cuda:{ordinal}: {what}"))
+                .help("`fulgurite doctor` says what is found; `--device host` runs the same kernels on the processor")
+        };
+        // SAFETY: only looks for the library.
+        if !unsafe { sys::is_culib_present() } {
+            return Err(none("NVIDIA's driver (libcuda.so.1) is not found".to_owned()));
+        }
+        result::init().map_err(|e| none(format!("the driver does not start: {e}")))?;
+        let count = device::get_count().map_err(|e| none(e.to_string()))?;
+        if i64::from(ordinal) >= i64::from(count) {
+            return Err(none(format!("the driver has {count} devices")));
+        }
+        let opened = Nvidia::of(ordinal);
+        opened.map_err(|e| none(e.to_string()))
+    }
+
+    fn of(ordinal: u32) -> Result<Nvidia, DriverError> {
+        use sys::CUdevice_attribute::{
+            CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR as MAJOR,
+            CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR as MINOR,
+        };
+        let device = device::get(ordinal as i32)?;
+        // SAFETY: the device is one of the driver's; its context is released when this is dropped.
+        unsafe {
+            let (major, minor) = (device::get_attribute(device, MAJOR)?, device::get_attribute(device, MINOR)?);
+            let context = primary_ctx::retain(device)?;
+            ctx::set_current(context)?;
+            Ok(Nvidia {
+                ordinal,
+                name: device::get_name(device)?,
+                device,
+                context,
+                stream: stream::create(stream::StreamKind::NonBlocking)?,
+                architecture: (major * 10 + minor) as u32,
+                waits: std::env::var_os(WAIT).is_some(),
+            })
+        }
+    }
+
+    fn enter(&self) -> Result<(), ExecError> {
+        // SAFETY: the context is retained as long as this lives.
+        unsafe { ctx::set_current(self.context) }.map_err(|e| failed("the device is lost", e))
+    }
+
+    fn wait(&self, what: &str) -> Result<(), ExecError> {
+        // SAFETY: the stream lives as long as this.
+        unsafe { stream::synchronize(self.stream) }.map_err(|e| failed(what, e))
+    }
+}
+
+impl Drop for Nvidia {
+    fn drop(&mut self) {
+        // SAFETY: created and retained once; nothing uses them after this.
+        unsafe {
+            if ctx::set_current(self.context).is_ok() {
+                let _ = stream::synchronize(self.stream);
+                let _ = stream::destroy(self.stream);
+            }
+            let _ = primary_ctx::release(self.device);
+        }
+    }
+}
+
+impl Device for Arc<Nvidia> {
+    fn name(&self) -> String {
+        format!("cuda:{} ({})", self.ordinal, self.name)
+    }
+
+    fn has_arena(&self) -> bool {
+        true
+    }
+
+    fn alloc(&self, bytes: usize) -> Result<Address, ExecError> {
+        self.enter()?;
+        // SAFETY: the stream lives; all use of the memory is on it.
+        unsafe { result::malloc_async(self.stream, bytes.max(1)) }.map(Address).map_err(|e| {
+            let free = result::mem_get_info().map(|(free, all)| format!("{free} of {all} bytes are free"));
+            let free = free.unwrap_or_else(|_| "how much is free is not known".to_owned());
+            match e.0 {
+                sys::cudaError_enum::CUDA_ERROR_OUT_OF_MEMORY => ExecError::new(
+                    "E806",
+                    format!("not enough memory on the device: {bytes} bytes more are needed, {free}"),
+                ),
+                _ => failed("allocation", e),
+            }
+        })
+    }
+
+    unsafe fn free(&self, block: Address, _: usize) {
+        if self.enter().is_ok() {
+            // SAFETY: the caller's block; freed in the order of the stream.
+            let _ = unsafe { result::free_async(block.0, self.stream) };
+        }
+    }
+
+    unsafe fn upload(&self, to: Address, from: &[u8]) -> Result<(), ExecError> {
+        if from.is_empty() {
+            return Ok(());
+        }
+        self.enter()?;
+        // SAFETY: the caller's; memory that is not pinned is read before this returns.
+        unsafe { result::memcpy_htod_async(to.0, from, self.stream) }.map_err(|e| failed("copy to the device", e))
+    }
+
+    unsafe fn download(&self, to: &mut [u8], from: Address) -> Result<(), ExecError> {
+        self.enter()?;
+        if !to.is_empty() {
+            // SAFETY: the caller's; `to` is borrowed until the copy is done.
+            unsafe { result::memcpy_dtoh_async(to, from.0, self.stream) }
+                .map_err(|e| failed("copy from the device", e))?;
+        }
+        self.wait("copy from the device")
+    }
+
+    unsafe fn zero(&self, at: Address, bytes: usize) -> Result<(), ExecError> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        self.enter()?;
+        // SAFETY: the caller's.
+        unsafe { result::memset_d8_async(at.0, 0, bytes, self.stream) }.map_err(|e| failed("filling with zeros", e))
+    }
+
+    unsafe fn copy(&self, to: Address, from: Address, bytes: usize) -> Result<(), ExecError> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        self.enter()?;
+        // SAFETY: the caller's.
+        unsafe { result::memcpy_dtod_async(to.0, from.0, bytes, self.stream) }
+            .map_err(|e| failed("copy on the device", e))
+    }
+
+    fn load(&self, unit: &Unit) -> Result<Arc<dyn Module>, ExecError> {
+        self.enter()?;
+        let version = nvrtc::version()?;
+        let key = format!("sm_{} NVRTC {version}\n{}", self.architecture, nvrtc::source(unit));
+        let made = || Ok(nvrtc::compile(unit, self.architecture)?.image);
+        let image = match cache::Cache::of_user() {
+            Some(cache) => cache.get_or_make(&key, made)?,
+            None => made()?,
+        };
+        // SAFETY: an image that the compiler made, whole: the cache gives nothing else.
+        let handle = unsafe { module::load_data(image.as_ptr().cast()) }.map_err(|e| failed("loading kernels", e))?;
+        let mut loaded = Loaded { device: Arc::clone(self), handle, functions: FxHashMap::default() };
+        for name in unit.names() {
+            let symbol = CString::new(name.as_str()).map_err(|e| ExecError::new("E807", e.to_string()))?;
+            // SAFETY: the module is loaded.
+            let function = unsafe { module::get_function(handle, symbol) }.map_err(|e| failed(name, e))?;
+            loaded.functions.insert(name.clone(), function);
+        }
+        Ok(Arc::new(loaded))
+    }
+}
+
+struct Loaded {
+    device: Arc<Nvidia>,
+    handle: sys::CUmodule,
+    functions: FxHashMap<String, sys::CUfunction>,
+}
+
+// SAFETY: as for `Nvidia`.
+unsafe impl Send for Loaded {}
+// SAFETY: as for `Nvidia`.
+unsafe impl Sync for Loaded {}
+
+impl Module for Loaded {
+    unsafe fn launch(&self, kernel: &str, grid: [u32; 3], block: [u32; 3], args: &[u64]) -> Result<(), ExecError> {
+        let Some(&function) = self.functions.get(kernel) else {
+            return Err(ExecError::new("E807", format!("kernel `{kernel}` is not loaded")));
+        };
+        self.device.enter()?;
+        // the driver reads each argument through a pointer
+        let mut places: Vec<*mut c_void> = args.iter().map(|a| std::ptr::from_ref(a).cast_mut().cast()).collect();
+        let ([x, y, z], [bx, by, bz]) = (grid, block);
+        // SAFETY: the caller's arguments are the kernel's; they are read before this returns.
+        unsafe { result::launch_kernel(function, (x, y, z), (bx, by, bz), 0, self.device.stream, &mut places) }
+            .map_err(|e| failed(kernel, e))?;
+        if self.device.waits { self.device.wait(kernel) } else { Ok(()) }
+    }
+}
+
+impl Drop for Loaded {
+    fn drop(&mut self) {
+        if self.device.enter().is_ok() && self.device.wait("unloading").is_ok() {
+            // SAFETY: loaded once; nothing of it runs any more.
+            let _ = unsafe { module::unload(self.handle) };
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! The text of a kernel: a template, and what stands in it.
+
+use super::printer::Argument;
+use super::{Arg, Kernel, Origin, Why};
+use serde_json::{Value, json};
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// What all kernels of a kind share.
+pub(super) struct Frame {
+    pub template: &'static str,
+    /// The kind, in names.
+    pub stem: &'static str,
+    /// Blocks.
+    pub grid: [u32; 3],
+    /// Threads of a block.
+    pub block: [u32; 3],
+}
+
+impl Frame {
+    /// The kernel with these arguments; `context` is what the template asks for. Its name holds a hash of its text.
+    ///
+    /// # Errors
+    /// What is wrong with the template.
+    pub fn kernel(self, origin: &Origin, args: &[Argument], faults: bool, mut context: Value) -> Result<Kernel, Why> {
+        let param = |(i, a): (usize, &Argument)| {
+            let constant = if a.written { "" } else { "const " };
+            format!("{constant}{}* __restrict__ p{i}", a.element)
+        };
+        let mut params: Vec<String> = args.iter().enumerate().map(param).collect();
+        if faults {
+            params.push("fg_fault* __restrict__ fault".to_owned());
+        }
+        let shown = |written: bool| {
+            let own = args.iter().filter(|a| a.written == written).map(|a| a.ty.as_str());
+            own.collect::<Vec<_>>().join(", ")
+        };
+        let place = origin.place.map(|(file, line)| format!("#line {line} \"{file}\"\n"));
+        let fields = json!({
+            "name": "@",
+            "params": params.join(", "),
+            "comment": format!("{}: {} -> {}", origin.rows.join(", "), shown(false), shown(true)),
+            "line_directive": place.unwrap_or_default(),
+        });
+        if let (Some(context), Some(fields)) = (context.as_object_mut(), fields.as_object()) {
+            context.extend(fields.clone());
+        }
+        let context = tera::Context::from_serialize(&context).map_err(|e| e.to_string())?;
+        let text = tera::Tera::default().render_str(self.template, &context, false).map_err(|e| e.to_string())?;
+        let mut hasher = DefaultHasher::new();
+        text.hash(&mut hasher);
+        let short = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
+        let row = origin.rows.first().copied().unwrap_or(self.stem);
+        let row: String = row.chars().map(short).take(32).collect();
+        let name = format!("{row}_{}_{:016x}", self.stem, hasher.finish());
+        let text = text.replacen("@(", &format!("{name}("), 1);
+        let mut args: Vec<Arg> = args.iter().map(|a| Arg::Value(a.value)).collect();
+        args.extend(faults.then_some(Arg::Fault));
+        Ok(Kernel { name, text, grid: self.grid, block: self.block, args })
+    }
+}
