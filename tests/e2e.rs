@@ -4,6 +4,8 @@
 mod command;
 #[path = "e2e/conformance.rs"]
 mod conformance;
+#[path = "e2e/device.rs"]
+mod device;
 #[path = "e2e/digits.rs"]
 mod digits;
 #[path = "e2e/doctor.rs"]
