@@ -10,6 +10,8 @@
 mod cases;
 #[path = "cuda/fusions.rs"]
 mod fusions;
+#[path = "cuda/golden.rs"]
+mod golden;
 #[path = "cuda/kernels.rs"]
 mod kernels;
 #[path = "cuda/row.rs"]
@@ -78,6 +80,7 @@ fn main() {
     if !watched {
         trials.push(Trial::test(COMPILED, move || kernels::compile(&unit)));
         trials.push(Trial::test(ADDRESSES, addresses));
+        trials.push(Trial::test("kernels::golden", golden::check));
     }
     libtest_mimic::run(&arguments, trials).exit();
 }

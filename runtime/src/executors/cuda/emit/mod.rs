@@ -26,7 +26,7 @@ pub(super) use product::product;
 pub(super) use scan::scan;
 
 use super::super::cpu::fuse::{Form, Group, live};
-use super::super::cpu::graph::piece::{ValueTy, Values};
+use super::super::cpu::graph::piece::{Out, Place, ValueTy, Values};
 use super::super::cpu::graph::{DimSet, Graph, NodeId, Op, ValueId};
 use crate::buffer::Sizes;
 use frame::Frame;
@@ -139,18 +139,24 @@ pub(crate) type Why = String;
 /// # Errors
 /// Why there are none.
 pub(super) fn group(group: &Group, env: &Env<'_>, origin: &Origin, sites: &mut Vec<Site>) -> Result<Vec<Action>, Why> {
-    let needed: Vec<usize> = (0..group.outs.len()).filter(|i| (env.stored)(group.outs[*i].value)).collect();
+    let mut needed: Vec<usize> = (0..group.outs.len()).filter(|i| (env.stored)(group.outs[*i].value)).collect();
     let live = live(group);
-    let (stages, kept) = stages::stages(group, &needed, &live);
     let graph = &group.graph;
-    let kept: FxHashMap<NodeId, ValueId> = kept
-        .into_iter()
-        .map(|id| {
-            let node = graph.node(id);
-            let shape: Vec<usize> = node.dims.iter().map(|d| graph.sizes[d as usize]).collect();
-            (id, env.add(node.ty, &shape))
-        })
-        .collect();
+    let (_, kept) = stages::stages(group, &needed, &live);
+    // a reduction that is kept and is a result as it stands needs no memory of its own
+    let mut places: FxHashMap<NodeId, ValueId> = FxHashMap::default();
+    for id in kept {
+        let own = needed.iter().position(|o| is_result(graph, &group.outs[*o], id, env));
+        let value = match own {
+            Some(at) => (env.form)(group.outs[needed.remove(at)].value).root,
+            None => {
+                let shape: Vec<usize> = graph.node(id).dims.iter().map(|d| graph.sizes[d as usize]).collect();
+                env.add(graph.node(id).ty, &shape)
+            }
+        };
+        places.insert(id, value);
+    }
+    let (kept, (stages, _)) = (places, stages::stages(group, &needed, &live));
     let mut actions = Vec::new();
     for stage in &stages {
         match stage.kind {
@@ -165,6 +171,14 @@ pub(super) fn group(group: &Group, env: &Env<'_>, origin: &Origin, sites: &mut V
         }
     }
     Ok(actions)
+}
+
+/// Whether a result is a reduction as it lies where it is kept.
+fn is_result(graph: &Graph, out: &Out, id: NodeId, env: &Env<'_>) -> bool {
+    let Place::Axes(axes) = &out.place else { return false };
+    let form = (env.form)(out.value);
+    let dense = lines::Linear::axes(axes, &form, &graph.sizes) == printer::kept_linear(graph, id);
+    out.node == id && dense && env.ty(out.value).dtype == graph.node(id).ty
 }
 
 /// `int` where no number of a kernel leaves it.

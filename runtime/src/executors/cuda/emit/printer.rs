@@ -175,9 +175,13 @@ impl<'a> Printer<'a> {
                     let site = self.site(Site::Divisor(*b));
                     texts[1] = format!("fg_divisor({}, fault, {site})", texts[1]);
                 }
-                // several builtins mention an argument more than once
-                texts.iter_mut().for_each(|text| *text = operand(std::mem::take(text)));
-                match infix(*b).filter(|_| node.ty.is_float()) {
+                let sign = infix(*b).filter(|_| node.ty.is_float());
+                for (i, text) in texts.iter_mut().enumerate() {
+                    if sign.is_some() || !stands_alone(b.record().cuda, i) {
+                        *text = operand(std::mem::take(text));
+                    }
+                }
+                match sign {
                     Some(sign) => format!("{} {sign} {}", texts[0], texts[1]),
                     None => cuda::call(*b, &texts, cuda::register_type(node.ty)),
                 }
@@ -336,6 +340,17 @@ fn infix(b: Builtin) -> Option<&'static str> {
         Builtin::Mul => Some("*"),
         _ => None,
     }
+}
+
+/// Whether an argument is one of a function wherever a builtin's text has it, so that it needs no brackets.
+fn stands_alone(text: &str, argument: usize) -> bool {
+    let place = format!("{{{argument}}}");
+    text.match_indices(&place).all(|(at, _)| {
+        let (before, behind) = (&text[..at], &text[at + place.len()..]);
+        let function =
+            before.ends_with(", ") || before.strip_suffix('(').is_some_and(|b| b.ends_with(char::is_alphanumeric));
+        function && behind.starts_with([')', ','])
+    })
 }
 
 /// A term as an operand: in brackets unless it is one word, one call or in brackets already.

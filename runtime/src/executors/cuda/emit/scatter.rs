@@ -19,12 +19,6 @@ const TEMPLATE: &str = include_str!("../templates/scatter.cu.tera");
 
 /// The dims along which different indices are different places, whatever the elements say.
 fn apart(graph: &Graph, idx: &[Index], all: DimSet) -> DimSet {
-    let mut named = DimSet::EMPTY;
-    for index in idx {
-        if let Index::Node(n) = index {
-            named = named.union(graph.node(*n).dims);
-        }
-    }
     let mut out = DimSet::EMPTY;
     let mut seen = DimSet::EMPTY;
     for index in idx {
@@ -40,7 +34,7 @@ fn apart(graph: &Graph, idx: &[Index], all: DimSet) -> DimSet {
         out = out.minus(seen.meet(dims));
         seen = seen.union(dims);
     }
-    out.minus(named).meet(all)
+    out.meet(all)
 }
 
 /// What happens to an output whose elements are placed: what is there before, then the kernel.

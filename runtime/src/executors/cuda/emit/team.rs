@@ -464,7 +464,7 @@ pub(super) fn parts(
     let finished = Fold { name: "acc".to_owned(), ..Fold::new(&mut q, node) };
     let context = json!({
         "ix": "int", "teams": teams, "parts": parts, "part": from, "out": to,
-        "acc": finished.ty, "op": finished.op, "result": finished.result(graph),
+        "acc": finished.ty, "start": finished.start, "op": finished.op, "result": finished.result(graph),
     });
     let grid = [teams.div_ceil(256) as u32, 1, 1];
     let second =

@@ -1,0 +1,15 @@
+// gelu: f32[4096, 1024] -> f32[4096, 1024]
+#line 952 "ops.yaml"
+extern "C" __global__ void __launch_bounds__(256) gelu_map_887b4d4a57a6eae1(const float* __restrict__ p0, float* __restrict__ p1) {
+  const int j = 4 * ((int)blockIdx.x * 256 + threadIdx.x);
+  if (j >= 4194304) return;
+  const fg_pack<float, 4> x0 = fg_load<4>(p0 + j);
+  fg_pack<float, 4> y3;
+#pragma unroll
+  for (int k = 0; k < 4; ++k) {
+    const float v1 = x0.at[k];
+    const float v2 = (0.5f * v1) * (1.0f + erf(v1 * 0.7071067690849304f));
+    y3.at[k] = v2;
+  }
+  fg_store(p1 + j, y3);
+}
