@@ -66,7 +66,6 @@ pub fn write(target: &Target, text: &str, file: &str, upstream: &Table, out: &Pa
             let artifacts = Artifacts::emit(target, &compiled.rows, &table);
             let mut units = artifacts.database;
             units.extend(artifacts.kernels);
-            units.extend(artifacts.cuda);
             Artifacts::write(&units, out)
         }
         Err(refused) => {

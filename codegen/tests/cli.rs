@@ -180,7 +180,7 @@ fn rows_are_explained() {
     assert_eq!(status, 0);
     for part in [
         "cpu       the executor's own tiles and loops",
-        "cuda      none: on floats one builtin",
+        "cuda      made with its neighbours",
         "mul(x: T, y: T) -> T",
         "pointwise",
         "ops.yaml:2:7",

@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use fulgurite_codegen::emit::{Emitted, cuda};
+use fulgurite_codegen::emit::Emitted;
 use fulgurite_codegen::explain::code;
 use fulgurite_codegen::pipeline::{self, Compiled, Table};
 use fulgurite_core::Name;
@@ -33,34 +33,14 @@ fn rows(compiled: &Compiled, op: &str) -> Vec<Emitted> {
     wanted.map(|row| Emitted { line: 1, ..row.clone() }).collect()
 }
 
-/// The file for Rust and the one for CUDA C; each unit under its path.
-fn files(compiled: &Compiled, table: &Table, op: &str) -> [(String, String); 2] {
-    let units = code::units(&rows(compiled, op), table);
+/// The file of a row; each unit under its path.
+fn file(compiled: &Compiled, table: &Table, op: &str) -> (String, String) {
+    let mut units = code::units(&rows(compiled, op), table);
     assert!(!units.is_empty(), "there is no row `{op}`");
-    [".rs", ".cu"].map(|extension| {
-        let mut units: Vec<_> = units.iter().filter(|unit| unit.path.ends_with(extension)).collect();
-        // what users see first, and each row before those derived from it
-        units.sort_by_key(|unit| (!unit.path.starts_with("rows/"), unit.path.clone()));
-        let texts = units.iter().map(|unit| format!("// ---- {}\n{}\n", unit.path, unit.text.trim_end()));
-        (format!("{op}{extension}"), texts.collect::<Vec<_>>().join("\n"))
-    })
-}
-
-/// Every row without CUDA C, under the reason for that.
-fn without_cuda(compiled: &Compiled, table: &Table) -> String {
-    let mut reasons: Vec<(String, Vec<Name>)> = Vec::new();
-    for (op, why) in cuda::left_out(&compiled.rows, table) {
-        match reasons.iter_mut().find(|(reason, _)| *reason == why) {
-            Some((_, ops)) => ops.push(op),
-            None => reasons.push((why, vec![op])),
-        }
-    }
-    let mut text = String::from("Rows without CUDA C, and why.\n");
-    for (why, ops) in reasons {
-        text += &format!("\n{why}\n");
-        ops.iter().for_each(|op| text += &format!("    {op}\n"));
-    }
-    text
+    // what users see first, and each row before those derived from it
+    units.sort_by_key(|unit| (!unit.path.starts_with("rows/"), unit.path.clone()));
+    let texts = units.iter().map(|unit| format!("// ---- {}\n{}\n", unit.path, unit.text.trim_end()));
+    (format!("{op}.rs"), texts.collect::<Vec<_>>().join("\n"))
 }
 
 /// `generated/golden` holds exactly these files; `UPDATE_EXPECT=1` rewrites it.
@@ -68,8 +48,7 @@ fn without_cuda(compiled: &Compiled, table: &Table) -> String {
 fn golden_code_is_what_is_generated() {
     let compiled = compiled();
     let table = compiled.table(&Table::default());
-    let mut files: Vec<(String, String)> = ROWS.iter().flat_map(|op| files(&compiled, &table, op)).collect();
-    files.push(("without-cuda.txt".to_owned(), without_cuda(&compiled, &table)));
+    let files: Vec<(String, String)> = ROWS.iter().map(|op| file(&compiled, &table, op)).collect();
     let mut wrong = Vec::new();
     let update = std::env::var_os("UPDATE_EXPECT").is_some();
     for (name, text) in &files {
@@ -106,7 +85,7 @@ fn generated_lines_are_short() {
     let compiled = compiled();
     let table = compiled.table(&Table::default());
     let mut long = Vec::new();
-    for (name, text) in ROWS.iter().flat_map(|op| files(&compiled, &table, op)) {
+    for (name, text) in ROWS.iter().map(|op| file(&compiled, &table, op)) {
         let code = text.lines().filter(|line| line.len() > 140 && !line.contains('"') && !line.contains("//"));
         long.extend(code.map(|line| format!("{name}: {}", line.trim())));
     }

@@ -21,7 +21,7 @@ pub struct Explain {
     /// A row (`gelu`), a code (`E401`), the beginning of one (`E4`), or `keys`
     #[arg(value_name = "OP|CODE")]
     pub what: String,
-    /// Print the Rust and CUDA C that is generated for the row
+    /// Print the Rust that is generated for the row
     #[arg(long)]
     pub code: bool,
 }

@@ -12,9 +12,9 @@ use super::{Common, FINE, Outcome};
 use crate::emit::{Artifacts, Target, Unit, names};
 use crate::pipeline;
 
-/// Bytes: symbol and functions, CPU kernels, CUDA C.
+/// Bytes: symbol and functions, CPU kernels.
 #[derive(Clone, Copy, Default)]
-struct Sizes([usize; 3]);
+struct Sizes([usize; 2]);
 
 impl Sizes {
     fn total(self) -> usize {
@@ -31,19 +31,15 @@ pub(super) fn list(loaded: &Loaded, common: &Common, paint: &Paint, out: &mut dy
     let mut all = Sizes::default();
     rows.iter().for_each(|(_, sizes)| all.add(*sizes));
     let widest = rows.iter().map(|(op, _)| op.as_str().len()).max().unwrap_or(0).max("total".len());
-    let numbers = |Sizes([symbols, kernels, cuda]): Sizes| format!("{symbols:>9} {kernels:>9} {cuda:>9}");
+    let numbers = |Sizes([symbols, kernels]): Sizes| format!("{symbols:>9} {kernels:>9}");
     if !common.json {
-        let head = format!("{:widest$}  {:>9} {:>9} {:>9}", "bytes of", "symbols", "kernels", "CUDA C");
+        let head = format!("{:widest$}  {:>9} {:>9}", "bytes of", "symbols", "kernels");
         writeln!(out, "{}", paint.ink(Ink::Faint, &head))?;
     }
     for (op, sizes) in &rows {
-        let Sizes([symbols, kernels, cuda]) = *sizes;
+        let Sizes([symbols, kernels]) = *sizes;
         if common.json {
-            writeln!(
-                out,
-                "{}",
-                json!({"v": 1, "op": op.as_str(), "symbols": symbols, "kernels": kernels, "cuda": cuda})
-            )?;
+            writeln!(out, "{}", json!({"v": 1, "op": op.as_str(), "symbols": symbols, "kernels": kernels}))?;
         } else {
             writeln!(out, "{}  {}", paint.ink(Ink::Verb, &format!("{:widest$}", op.as_str())), numbers(*sizes))?;
         }
@@ -64,7 +60,7 @@ fn of_rows(loaded: &Loaded) -> Vec<(Name, Sizes)> {
         let stem = |path: &str| path.rsplit('/').next().and_then(|file| file.split('.').next()).map(str::to_owned);
         units.iter().filter_map(|unit| Some((stem(&unit.path)?, unit.text.len()))).collect()
     };
-    let products = [bytes(&made.database), bytes(&made.kernels), bytes(&made.cuda)];
+    let products = [bytes(&made.database), bytes(&made.kernels)];
     let mut sizes: Vec<(Name, Sizes)> = Vec::new();
     for row in &rows {
         let stem = names::stem(row.row.op);

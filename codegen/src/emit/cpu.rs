@@ -1,6 +1,6 @@
 //! CPU tile kernels: the expression of a pointwise row as one pass over a tile, in three instruction sets.
 
-use super::scalar::{self, Printer, type_name};
+use super::scalar::{Printer, type_name};
 use super::variants::{Variant, variants};
 use super::{Emitted, Target, Unit, names};
 use fulgurite_core::DType;
@@ -45,7 +45,7 @@ pub fn unit(row: &Emitted, target: &Target, rows: &dyn Rows) -> Option<(String, 
 
 fn kernel(row: &Emitted, v: &Variant, name: &str) -> Option<String> {
     let roots: Vec<_> = v.nest.outs.iter().map(|o| &o.expr).collect();
-    let mut printer = Printer::new(scalar::Target::Rust, "                ", &roots);
+    let mut printer = Printer::new("                ", &roots);
     let mut results = Vec::new();
     for root in &roots {
         results.push(printer.expr(root).ok()?);
@@ -74,18 +74,10 @@ fn kernel(row: &Emitted, v: &Variant, name: &str) -> Option<String> {
         let _ = writeln!(text, "            let n{k} = f64::from_bits(*nums.add({k}));");
     }
     for (i, d) in v.inputs.iter().enumerate() {
-        let _ = writeln!(
-            text,
-            "            let in{i}: [{}; CHUNK] = tile::load(ins, {i}, at, len);",
-            type_name(scalar::Target::Rust, *d)
-        );
+        let _ = writeln!(text, "            let in{i}: [{}; CHUNK] = tile::load(ins, {i}, at, len);", type_name(*d));
     }
     for (i, root) in roots.iter().enumerate() {
-        let _ = writeln!(
-            text,
-            "            let mut out{i} = [{}::default(); CHUNK];",
-            type_name(scalar::Target::Rust, root.ty())
-        );
+        let _ = writeln!(text, "            let mut out{i} = [{}::default(); CHUNK];", type_name(root.ty()));
     }
     text += "            for j in 0..CHUNK {\n";
     for i in 0..v.inputs.len() {

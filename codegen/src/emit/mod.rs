@@ -1,11 +1,10 @@
-//! Emission: from checked rows to the text of symbols, user functions, CPU kernels, CUDA C and the table of properties.
+//! Emission: from checked rows to the text of symbols, user functions, CPU kernels and the table of properties.
 //!
 //! One unit per row and product, formatted, each item stamped with the row's place. The same rows give the same bytes:
 //! no dates, no paths, no hash order.
 
 pub mod api;
 pub mod cpu;
-pub mod cuda;
 pub mod names;
 pub mod scalar;
 pub mod symbols;
@@ -49,8 +48,6 @@ pub struct Artifacts {
     pub database: Vec<Unit>,
     /// Units for the crate with the kernels.
     pub kernels: Vec<Unit>,
-    /// CUDA C.
-    pub cuda: Vec<Unit>,
 }
 
 /// For which crate code is made, and where it finds what it stands on.
@@ -116,9 +113,6 @@ impl Artifacts {
             if let Some((text, entries)) = kernel {
                 out.kernels.push(Unit { path: format!("kernels/{stem}.rs"), text });
                 kernels.push((stem.clone(), entries));
-            }
-            if let Ok(text) = cuda::unit(row, resolve) {
-                out.cuda.push(Unit { path: format!("cuda/{stem}.cu"), text });
             }
         }
         out.database.push(symbols::index(target, rows, &symbols, &functions, &methods));

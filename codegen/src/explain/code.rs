@@ -2,11 +2,10 @@
 
 use fulgurite_core::Name;
 
-use crate::emit::{Artifacts, Emitted, Target, Unit, cuda, names};
+use crate::emit::{Artifacts, Emitted, Target, Unit};
 use crate::pipeline::{self, Table};
 
-/// The Rust and CUDA C that is generated for `op` and the rows derived from it, one unit per file; where there is no
-/// CUDA C, a comment that says why.
+/// The Rust that is generated for `op` and the rows derived from it, one unit per file.
 ///
 /// # Errors
 /// If the database is broken; the first message.
@@ -22,11 +21,7 @@ pub fn of(op: &Name, text: &str, file: &str, upstream: &Table) -> Result<Vec<Uni
 /// The units of these rows.
 pub fn units(rows: &[Emitted], table: &Table) -> Vec<Unit> {
     let artifacts = Artifacts::emit(&Target::upstream("fulgurite"), rows, table);
-    let left_out = cuda::left_out(rows, table).into_iter().map(|(op, why)| Unit {
-        path: format!("cuda/{}.cu", names::stem(op)),
-        text: format!("// No CUDA C of `{op}`: {why}.\n"),
-    });
-    let units = artifacts.database.into_iter().chain(artifacts.kernels).chain(artifacts.cuda);
+    let units = artifacts.database.into_iter().chain(artifacts.kernels);
     // the units that list all rows are no text of these
-    units.filter(|unit| unit.path.contains('/')).chain(left_out).collect()
+    units.filter(|unit| unit.path.contains('/')).collect()
 }

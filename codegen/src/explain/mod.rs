@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::check::facts::{self, Fact};
 use crate::check::{Checked, closure};
-use crate::emit::{Emitted, Target, cpu, cuda};
+use crate::emit::{Emitted, Target, cpu};
 use crate::grade::Claim;
 use crate::schema::{Body, Database, RowSource};
 use crate::source::Sources;
@@ -124,8 +124,12 @@ pub fn kernels(source: &RowSource, row: &Arc<Row>, table: &dyn Rows) -> [(&'stat
         (None, true) => "the kernels of the rows that it calls".to_owned(),
         (None, false) => "the executor's own tiles and loops".to_owned(),
     };
-    let cuda = cuda::kernels(&emitted, table).map(|kernels| count(kernels.len(), "kernel"));
-    [("cpu", cpu), ("cuda", cuda.unwrap_or_else(|why| format!("none: {why}")))]
+    let cuda = match row.meaning {
+        Meaning::Host(_) => "the processor's, with copies around it",
+        Meaning::Decomp(_) => "the kernels of the rows that it calls",
+        Meaning::Expr(_) | Meaning::View(_) => "made with its neighbours when a program is compiled",
+    };
+    [("cpu", cpu), ("cuda", cuda.to_owned())]
 }
 
 fn sort(names: &mut Vec<Name>) {

@@ -46,7 +46,7 @@ Every operator of `ops.yaml`, as the generator reads it: do not edit this page.
 A block shows the signature and the meaning in [the language of rows](row-language.md), then a line `d/dx` for each
 argument that has a gradient: `g` is the cotangent of the result, `out` the result. Such a rule is *written* in the row
 and compared with the derivative, or *derived* from the meaning, or the gradient flows *through the body*.
-`cargo ops explain OP` says the same and more, with reasons; `--code` shows the generated Rust and CUDA C.
+`cargo ops explain OP` says the same and more, with reasons; `--code` shows the generated Rust.
 ";
 
 /// The heading's anchor as GitHub makes it: dots vanish.
