@@ -80,6 +80,11 @@ impl<'a> RowSet<'a> {
         }
     }
 
+    /// The rows, and those derived from them, apart from those of upstream.
+    pub fn own(&self) -> impl Iterator<Item = &Arc<Row>> {
+        self.rows.values()
+    }
+
     /// Takes `name` for broken from now on.
     pub fn break_row(&mut self, name: Name) {
         self.broken.insert(name);

@@ -1,4 +1,4 @@
-//! Reading recorded cases: `torch-*.json`, and `conformance/{cases,expect}.jsonl` with more of the same beside them.
+//! Reading recorded cases: `torch-*.json`, and `conformance/{cases,expect}.jsonl` with `more-…`, `near-…` beside them.
 
 use std::collections::HashMap;
 use std::io;
@@ -44,7 +44,7 @@ pub fn load(folder: &Path) -> Result<Vec<Case>, (PathBuf, io::Error)> {
             let text = std::fs::read_to_string(&path).map_err(failed(&path))?;
             text.lines().map(|line| serde_json::from_str(line).map_err(|why| failed(&path)(why.into()))).collect()
         };
-        for part in ["", "more-"] {
+        for part in ["", "more-", "near-"] {
             let (given, wanted) = (format!("{part}cases.jsonl"), format!("{part}expect.jsonl"));
             if !part.is_empty() && !sample.join(&given).is_file() {
                 continue;
