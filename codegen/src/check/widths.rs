@@ -6,7 +6,7 @@ use fulgurite_core::row::{Meaning, Row};
 use fulgurite_core::sig::{Env, statics};
 use fulgurite_core::{DType, Name};
 
-use super::report;
+use super::report::{self, Rule};
 use super::rows::RowSet;
 use super::walk;
 use crate::diag::Diag;
@@ -21,14 +21,28 @@ pub fn check(source: &RowSource, row: &Row, rows: &RowSet) -> Option<Diag> {
     match &row.meaning {
         Meaning::Expr(body) | Meaning::View(body) => accumulator(source, row, body),
         Meaning::Decomp(body) => {
-            let span = Widths { row, rows, lets: Vec::new(), late: None }.whole(body)?;
             let (_, text) = report::body(source)?;
-            let message = format!("`decomp` of `{}` widens a value that was rounded to f16 before", row.op);
-            let diag = Diag::error("E207", text.at(span), message).here("computed in the narrow dtype");
-            Some(diag.help("widen the arguments, `x as acc(T)`, compute, and narrow the result: `… as T`"))
+            late(&Rule { source, what: "`decomp`", text }, row, body, rows).or_else(|| rules(source, row, rows))
         }
         Meaning::Host(_) => None,
     }
+}
+
+fn rules(source: &RowSource, row: &Row, rows: &RowSet) -> Option<Diag> {
+    [("grad", &source.grad), ("jvp", &source.jvp)].into_iter().find_map(|(key, rules)| {
+        rules.iter().find_map(|(arg, rule)| {
+            let what = format!("`{key}` in `{}`", arg.as_str());
+            late(&Rule { source, what: &what, text: &rule.text }, row, &rule.tree, rows)
+        })
+    })
+}
+
+/// A value that is widened after it was rounded.
+fn late(rule: &Rule, row: &Row, block: &Block, rows: &RowSet) -> Option<Diag> {
+    let span = Widths { row, rows, lets: Vec::new(), late: None }.whole(block)?;
+    let message = format!("{} widens a value that was rounded to f16 before", rule.name());
+    let diag = Diag::error("E207", rule.text.at(span), message).here("computed in the narrow dtype");
+    Some(diag.help("widen the arguments, `x as acc(T)`, compute, and narrow the result: `… as T`"))
 }
 
 /// `acc: T` of a sum or product.
@@ -60,6 +74,8 @@ enum Width {
     Given,
     /// Computed, and rounded to f16.
     Rounded,
+    /// Widened.
+    Wide,
     /// Something else.
     Other,
 }
@@ -104,14 +120,21 @@ impl Widths<'_> {
             Node::Name(name) => self.name(*name),
             Node::Unary(UnOp::Neg, inner) => self.of(inner),
             Node::Binary(BinOp::Add | BinOp::Sub | BinOp::Mul | BinOp::Div, a, b) => {
-                let met = join(self.of(a), self.of(b));
+                let (left, right) = (self.of(a), self.of(b));
+                for (narrow, wide, part) in [(left, right, a), (right, left, b)] {
+                    if narrow == Width::Rounded && wide == Width::Wide {
+                        self.late.get_or_insert(part.span);
+                    }
+                }
+                let met = join(left, right);
                 if met == Width::Given { Width::Rounded } else { met }
             }
             Node::Cast(inner, elem) => {
-                if self.of(inner) == Width::Rounded && matches!(elem, Elem::Acc(name) if *name == "T") {
+                let wide = matches!(elem, Elem::Acc(name) if *name == "T");
+                if self.of(inner) == Width::Rounded && wide {
                     self.late.get_or_insert(inner.span);
                 }
-                Width::Other
+                if wide { Width::Wide } else { Width::Other }
             }
             Node::If(_, yes, no) => join(self.block(yes), self.block(no)),
             Node::Match(_, arms) => arms.iter().fold(Width::Any, |width, (_, arm)| join(width, self.of(arm))),
@@ -127,9 +150,16 @@ impl Widths<'_> {
         if let Some((_, width)) = self.lets.iter().rev().find(|(known, _)| *known == name) {
             return *width;
         }
-        let param = self.row.sig.params.iter().find(|param| param.name.name == name);
-        let narrow = param.is_some_and(|p| matches!(p.ty.elem.as_slice(), [Elem::Var(name)] if *name == "T"));
-        if narrow { Width::Given } else { Width::Other }
+        let sig = &self.row.sig;
+        let params = sig.params.iter().map(|param| (param.name.name, &param.ty));
+        let results = sig.outs.iter().chain(&sig.aux).map(|out| (out.name.name, &out.ty));
+        let known = params.chain(results.clone()).find(|(known, _)| *known == name);
+        let seed = || results.clone().find(|(out, _)| fulgurite_core::derive::cotangent(self.row, *out) == name);
+        match known.or_else(seed).map(|(_, ty)| ty.elem.as_slice()) {
+            Some([Elem::Var(name)]) if *name == "T" => Width::Given,
+            Some([Elem::Acc(name)]) if *name == "T" => Width::Wide,
+            _ => Width::Other,
+        }
     }
 
     /// The result of a row whose elements are `T`: moved, or computed and rounded.
@@ -157,6 +187,7 @@ fn join(a: Width, b: Width) -> Width {
     match (a, b) {
         (Width::Any, other) | (other, Width::Any) => other,
         (Width::Other, _) | (_, Width::Other) => Width::Other,
+        (Width::Wide, _) | (_, Width::Wide) => Width::Wide,
         (Width::Rounded, _) | (_, Width::Rounded) => Width::Rounded,
         (Width::Given, Width::Given) => Width::Given,
     }
