@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use fulgurite_core::builtins::Builtin;
 use fulgurite_core::derive;
 use fulgurite_core::lang::Node;
 use fulgurite_core::lower::Rows;
@@ -139,7 +140,13 @@ impl<'a> RowSet<'a> {
                 Err(refusal) => _ = first.get_or_insert(refusal),
             }
         }
-        Err(first.unwrap_or_else(|| Refusal::new("E007", format!("there is no row `{op}`"))))
+        Err(first.unwrap_or_else(|| {
+            let refusal = Refusal::new("E007", format!("there is no row `{op}`"));
+            match Builtin::from_name(op.as_str()) {
+                Some(_) => refusal.help(format!("`{op}` is a function of `expr`; a program of rows needs a row of this name")),
+                None => refusal,
+            }
+        }))
     }
 }
 
