@@ -70,7 +70,8 @@ fn a_row_that_is_not_there_is_named_each_round() {
     let ((out, lines), (err, said)) = (channel(), channel());
     let words = ["ops", "check", "--watch", "--color=never", "--only", "hlaf"].map(Into::into);
     let words = words.into_iter().chain([path.clone().into_os_string()]).collect::<Vec<_>>();
-    let watch = std::thread::spawn(move || run_words(words, &mut Lines(out, String::new()), &mut Lines(err, String::new())));
+    let watch =
+        std::thread::spawn(move || run_words(words, &mut Lines(out, String::new()), &mut Lines(err, String::new())));
     assert_eq!(round(&lines), "Checked 0 rows, no errors");
     assert_eq!(said.recv_timeout(Duration::from_secs(60)).expect("a line"), "error[E903]: no op `hlaf`");
     drop(lines);

@@ -36,7 +36,8 @@ pub fn check(source: &RowSource, row: &Arc<Row>, set: &RowSet) -> Vec<Diag> {
             _ => {
                 let rest = accepted.iter().filter(|d| !d.is_int() || holds(*d, number)).collect();
                 let left = super::dtypes::set_text(rest);
-                Diag::error("E205", place, message).help(format!("leave the dtype out, `dtypes: {left}`, or cast first: `x as i64`"))
+                Diag::error("E205", place, message)
+                    .help(format!("leave the dtype out, `dtypes: {left}`, or cast first: `x as i64`"))
             }
         };
         diags.push(diag.here(format!("this becomes {kept}")).note(format!("for {case}")));
@@ -79,7 +80,9 @@ fn literals(body: &Block) -> Vec<(Scalar, Span)> {
     let mut found: Vec<(Scalar, Span)> = Vec::new();
     walk::block(body, &mut |e| {
         if let Some(s) = number(e)
-            && !found.iter().any(|(seen, within)| *seen == s || within.start <= e.span.start && e.span.end <= within.end)
+            && !found
+                .iter()
+                .any(|(seen, within)| *seen == s || within.start <= e.span.start && e.span.end <= within.end)
         {
             found.push((s, e.span));
         }

@@ -143,7 +143,9 @@ impl<'a> RowSet<'a> {
         Err(first.unwrap_or_else(|| {
             let refusal = Refusal::new("E007", format!("there is no row `{op}`"));
             match Builtin::from_name(op.as_str()) {
-                Some(_) => refusal.help(format!("`{op}` is a function of `expr`; a program of rows needs a row of this name")),
+                Some(_) => {
+                    refusal.help(format!("`{op}` is a function of `expr`; a program of rows needs a row of this name"))
+                }
                 None => refusal,
             }
         }))

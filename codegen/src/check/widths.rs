@@ -60,7 +60,8 @@ fn accumulator(source: &RowSource, row: &Row, body: &Block) -> Option<Diag> {
     });
     let (red, span) = sum.filter(|_| narrow)?;
     let (_, text) = report::body(source)?;
-    let message = format!("`{}` accumulates a {} in f16, which stops growing at 2048 times its terms", row.op, red.word());
+    let message =
+        format!("`{}` accumulates a {} in f16, which stops growing at 2048 times its terms", row.op, red.word());
     let diag = Diag::error("E207", acc.text.place, message).label(text.at(span), "this one");
     Some(diag.help("delete `acc`: sums of f16 and bf16 are taken in f32, and stored as what they are"))
 }
@@ -170,7 +171,10 @@ impl Widths<'_> {
         let plain = row.sig.outs.iter().all(|out| out.ty.elem.iter().all(joined));
         let floats = row.sig.params.iter().zip(args).filter(|(param, _)| param.ty.elem.iter().any(joined));
         let met = floats.fold(Width::Any, |width, (_, arg)| join(width, *arg));
-        let keeps = row.promote.as_ref().is_some_and(|e| matches!(&*e.node, Node::Name(n) if Kind::from_name(n.as_str()) == Some(Kind::Keep)));
+        let keeps = row
+            .promote
+            .as_ref()
+            .is_some_and(|e| matches!(&*e.node, Node::Name(n) if Kind::from_name(n.as_str()) == Some(Kind::Keep)));
         match met {
             Width::Given if plain && !row.is_composite() => {
                 let moves = keeps || matches!(row.meaning, Meaning::View(_)) || row.promote.is_none();

@@ -35,7 +35,13 @@ pub(super) struct Side<'a> {
 }
 
 /// Why the mutant is its row, if that is so. `graded` are its written gradients, found right.
-pub(super) fn reason(mutant: &Mutant, right: Side, wrong: Side, graded: &[Graded], rows: &(dyn Rows + Sync)) -> Option<String> {
+pub(super) fn reason(
+    mutant: &Mutant,
+    right: Side,
+    wrong: Side,
+    graded: &[Graded],
+    rows: &(dyn Rows + Sync),
+) -> Option<String> {
     if let Some((way, arg)) = mutant.key.split_once('.') {
         let proved = |g: &&Graded| g.op == mutant.row && g.arg == arg && g.grade == Grade::Proved;
         let normal = graded.iter().find(proved).map(|_| "the rule has the normal form of the derived one".to_owned());
@@ -53,7 +59,9 @@ pub(super) fn reason(mutant: &Mutant, right: Side, wrong: Side, graded: &[Graded
         "expr" | "view" | "decomp" if mutant.kind == Kind(11) && right.source.deviates.is_none() => {
             Some("a detached value is the same value, and no result has a derivative by it (E405)".to_owned())
         }
-        "deviates" => Some("the row means the same: what its gradient deviates by stands in rows that it calls".to_owned()),
+        "deviates" => {
+            Some("the row means the same: what its gradient deviates by stands in rows that it calls".to_owned())
+        }
         "skip_vjp" => Some("the claim is true: no result moves with the argument (E501)".to_owned()),
         "expr" | "view" => (body(right.row).is_some() && same_loops(right.row, wrong.row, rows))
             .then(|| "the same loops on every call of the family".to_owned()),
@@ -89,7 +97,10 @@ fn same_terms(right: &Arc<Row>, wrong: &Arc<Row>, rows: &(dyn Rows + Sync)) -> b
     let mut terms = Terms::new(&set);
     comparable(right, wrong)
         && families.into_iter().flat_map(|family| family.cases).all(|case| {
-            let (a, b) = (terms.of(right, own, &case.solved, &case.args, &[]), terms.of(wrong, other, &case.solved, &case.args, &[]));
+            let (a, b) = (
+                terms.of(right, own, &case.solved, &case.args, &[]),
+                terms.of(wrong, other, &case.solved, &case.args, &[]),
+            );
             a.is_ok() && a.ok() == b.ok()
         })
 }
@@ -104,7 +115,10 @@ fn same_rules(row: &Arc<Row>, (own, other): (&Block, &Block), arg: &str, rows: &
         if let Some(tangent) = at.and_then(|at| case.args.get(at)) {
             names.extend([(Name::new("t"), tangent.clone()), (Name::new(&format!("t_{arg}")), tangent.clone())]);
         }
-        let (a, b) = (terms.of(row, own, &case.solved, &case.args, &names), terms.of(row, other, &case.solved, &case.args, &names));
+        let (a, b) = (
+            terms.of(row, own, &case.solved, &case.args, &names),
+            terms.of(row, other, &case.solved, &case.args, &names),
+        );
         a.is_ok() && a.ok() == b.ok()
     })
 }

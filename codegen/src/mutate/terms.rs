@@ -20,8 +20,21 @@ const DEEPEST: usize = 24;
 
 /// Rows whose arguments may be swapped.
 const COMMUTE: [&str; 15] = [
-    "add", "mul", "eq", "ne", "maximum", "minimum", "fmax", "fmin", "hypot", "logical_and", "logical_or", "logical_xor",
-    "bitwise_and", "bitwise_or", "bitwise_xor",
+    "add",
+    "mul",
+    "eq",
+    "ne",
+    "maximum",
+    "minimum",
+    "fmax",
+    "fmin",
+    "hypot",
+    "logical_and",
+    "logical_or",
+    "logical_xor",
+    "bitwise_and",
+    "bitwise_or",
+    "bitwise_xor",
 ];
 
 /// A value: its type, and the number of its term.
@@ -90,7 +103,8 @@ impl<'a> Terms<'a> {
     /// A call of a row without a program.
     fn leaf_call(&mut self, row: &Row, solved: &Solved, args: &[Value<Term>]) -> Vec<Value<Term>> {
         if row.op == "cast"
-            && let (Some(Value::Tensor(term @ Term(ArgTy::Tensor(t), _))), Some(OutTy::Tensor(out))) = (args.first(), solved.outs.first())
+            && let (Some(Value::Tensor(term @ Term(ArgTy::Tensor(t), _))), Some(OutTy::Tensor(out))) =
+                (args.first(), solved.outs.first())
         {
             let id = self.cast(term.1, t.dtype, out.dtype);
             return vec![Value::Tensor(Term(ArgTy::Tensor(out.clone()), id))];
@@ -103,8 +117,14 @@ impl<'a> Terms<'a> {
             args.iter().map(|arg| arg.map(&mut |term: &Term| Term(term.0.clone(), whole(term.1)))).collect();
         let mut read = Vec::new();
         for (at, arg) in args.iter().enumerate() {
-            let joins = row.sig.params.get(at).is_some_and(|p| p.ty.elem.iter().any(|e| matches!(e, Elem::Var(n) if *n == "T")));
-            let arg = arg.map(&mut |term: &Term| Term(term.0.clone(), if joins { self.widened(term, solved.compute) } else { term.1 }));
+            let joins = row
+                .sig
+                .params
+                .get(at)
+                .is_some_and(|p| p.ty.elem.iter().any(|e| matches!(e, Elem::Var(n) if *n == "T")));
+            let arg = arg.map(&mut |term: &Term| {
+                Term(term.0.clone(), if joins { self.widened(term, solved.compute) } else { term.1 })
+            });
             let typed = if joins { String::new() } else { types(&arg) };
             read.push(format!("{}{typed}", show(&arg)));
         }
@@ -113,20 +133,24 @@ impl<'a> Terms<'a> {
         }
         let env = &solved.env;
         // the sizes of what commutes stand in the types of the results
-        let sizes = if COMMUTE.contains(&row.op.as_str()) { String::new() } else { format!("{:?} {:?}", env.sizes, env.items) };
+        let sizes =
+            if COMMUTE.contains(&row.op.as_str()) { String::new() } else { format!("{:?} {:?}", env.sizes, env.items) };
         let text = format!("{} {:?} {} {:?} {sizes}", row.op, read, solved.compute, solved.joined);
         let mut at = 0;
         let mut result = |t: &TensorTy| {
             at += 1;
             Value::Tensor(Term(ArgTy::Tensor(t.clone()), self.number(format!("{text} {t} #{at}"))))
         };
-        let made: Vec<Value<Term>> = outs().map(|out| match out {
-            OutTy::Tensor(t) => result(t),
-            OutTy::List(ts) => Value::List(ts.iter().map(&mut result).collect()),
-            OutTy::FromBody => Value::Absent,
-        })
-        .collect();
-        if let ("detach", Some(Value::Tensor(from)), Some(Value::Tensor(to))) = (row.op.as_str(), args.first(), made.first()) {
+        let made: Vec<Value<Term>> = outs()
+            .map(|out| match out {
+                OutTy::Tensor(t) => result(t),
+                OutTy::List(ts) => Value::List(ts.iter().map(&mut result).collect()),
+                OutTy::FromBody => Value::Absent,
+            })
+            .collect();
+        if let ("detach", Some(Value::Tensor(from)), Some(Value::Tensor(to))) =
+            (row.op.as_str(), args.first(), made.first())
+        {
             self.detached.insert(to.1, from.1);
         }
         made

@@ -22,7 +22,8 @@ impl Lowering<'_> {
             L::List(entries) => match entries.as_slice() {
                 [Some(one)] => Ok(one.clone()),
                 _ => {
-                    let help = format!("between brackets write `..{e}`; `ravel({e})` is the flat position as one number");
+                    let help =
+                        format!("between brackets write `..{e}`; `ravel({e})` is the flat position as one number");
                     Err(advised(self.row, format!("`{e}` is a list where one value is needed"), help))
                 }
             },

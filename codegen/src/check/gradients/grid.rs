@@ -54,7 +54,11 @@ impl<'a> Grid<'a> {
     pub fn new(row: &'a Row, library: &'a Library<'a>, points: &dyn Fn(usize) -> Vec<Vec<f64>>) -> Option<Grid<'a>> {
         let float = |elem: &Elem| matches!(elem, Elem::Var(name) if *name == "T");
         let plain = row.sig.params.iter().all(|param| param.ty.elem.iter().all(float) && param.ty.list.is_none());
-        let required = row.sig.opts.iter().any(|opt| opt.default.is_none() && !opt.optional || matches!(opt.ty, OptType::Dtype(_)));
+        let required = row
+            .sig
+            .opts
+            .iter()
+            .any(|opt| opt.default.is_none() && !opt.optional || matches!(opt.ty, OptType::Dtype(_)));
         if !row.is_pointwise() || !plain || required || row.sig.outs.len() != 1 || is_builtin(row) {
             return None;
         }
@@ -114,7 +118,8 @@ impl<'a> Grid<'a> {
 fn is_builtin(row: &Row) -> bool {
     let args = |e: &Expr| match &*e.node {
         Node::Call(f, args) => {
-            Builtin::from_name(f.name.as_str()).is_some() && args.iter().all(|arg| matches!(&*arg.value.node, Node::Name(_)))
+            Builtin::from_name(f.name.as_str()).is_some()
+                && args.iter().all(|arg| matches!(&*arg.value.node, Node::Name(_)))
         }
         _ => false,
     };
