@@ -79,7 +79,8 @@ fn unstable(row: &Row, library: &Library) -> Option<(String, f64, f64)> {
         let size: f64 = grid.points[n].iter().map(|x| x.abs()).fold(0.0, f64::max);
         let allowed = LOSS * exact.abs() + SPREAD * spread + NOTHING * size + TINY;
         let beyond = !exact.is_finite() || exact.abs() > f64::from(f32::MAX) || !spread.is_finite();
-        (!beyond && !((exact - single).abs() <= allowed)).then(|| (grid.show(n), exact, single))
+        let near = (exact - single).abs() <= allowed;
+        (!beyond && !near).then(|| (grid.show(n), exact, single))
     })
 }
 
