@@ -7,7 +7,7 @@
 A near call differs in one thing: an element type, a size, a value, an option, an argument that is there or not. What a
 row accepts and refuses beside a call that works is where wrong rows hide.
 """
-import copy, json, math, multiprocessing, os, pathlib, random, re, sys, warnings
+import json, math, multiprocessing, pathlib, random, re, sys, warnings
 import torch
 
 HERE = pathlib.Path(__file__).parent
@@ -407,16 +407,14 @@ def main_ask(inputs, out):
         except Exception as e:
             print("stopped", op, type(e).__name__, e, flush=True)
     pool.terminate()
-    join(folder, jobs)
+    join(folder)
 
 
-def join(folder, jobs):
+def join(folder):
     count = 0
     with open(folder / "cases.jsonl", "w") as a, open(folder / "expect.jsonl", "w") as b:
-        for job in jobs:
-            if not os.path.exists(job[3]):
-                continue
-            for line in pathlib.Path(job[3]).read_text().splitlines():
+        for part in sorted(folder.glob("part-*.jsonl")):
+            for line in part.read_text().splitlines():
                 try:
                     case, expect = json.loads(line)
                 except ValueError:
@@ -424,9 +422,9 @@ def join(folder, jobs):
                 a.write(json.dumps(case, separators=(",", ":")) + "\n")
                 b.write(json.dumps(expect, separators=(",", ":")) + "\n")
                 count += 1
-            os.remove(job[3])
+            part.unlink()
     (folder / "signatures.json").write_text((HERE / "signatures.json").read_text())
-    print(count, "calls of", len(jobs), "operators")
+    print(count, "calls")
 
 
 def main_keep(report, out):
