@@ -62,3 +62,20 @@ fn rounds_look_at_what_changed() {
     assert_eq!(watch.join().expect("an end"), 0);
     fs::remove_file(&path).expect("it was there");
 }
+
+#[test]
+fn a_row_that_is_not_there_is_named_each_round() {
+    let path: PathBuf = std::env::temp_dir().join(format!("fulgurite-watch-only-{}.yaml", std::process::id()));
+    fs::write(&path, format!("ops:\n{}", row("half", "expr: x + x"))).expect("a database");
+    let ((out, lines), (err, said)) = (channel(), channel());
+    let words = ["ops", "check", "--watch", "--color=never", "--only", "hlaf"].map(Into::into);
+    let words = words.into_iter().chain([path.clone().into_os_string()]).collect::<Vec<_>>();
+    let watch =
+        std::thread::spawn(move || run_words(words, &mut Lines(out, String::new()), &mut Lines(err, String::new())));
+    assert_eq!(round(&lines), "Checked 0 rows, no errors");
+    assert_eq!(said.recv_timeout(Duration::from_secs(60)).expect("a line"), "error[E903]: no op `hlaf`");
+    drop(lines);
+    fs::write(&path, format!("ops:\n{}", row("half", "expr: x * x"))).expect("a database");
+    assert_eq!(watch.join().expect("an end"), 0);
+    fs::remove_file(&path).expect("it was there");
+}

@@ -46,7 +46,8 @@ pub fn check(source: &RowSource) -> Vec<Diag> {
                 );
             }
             let becomes = param.becomes.arguments();
-            let other = !becomes.is_empty() && becomes.iter().all(|arg| arg.name != param.name.name);
+            let wanted = matches!(param.becomes, Becomes::Wanted);
+            let other = wanted || !becomes.is_empty() && becomes.iter().all(|arg| arg.name != param.name.name);
             if own && other && met.contains(&param.name.name) {
                 let message = format!("`{form}` gives its `{0}` to another argument than `{0}`", param.name);
                 error(param.name.span, message, format!("write `{}`", param.name));

@@ -1,20 +1,21 @@
-//! E503, E504, E505: what a row writes it declares, nothing is read after it was written, no random number is drawn
-//! twice.
+//! E302, E503, E504, E505, E506: what a row writes it declares, nothing is read after it was written, no random number
+//! is drawn twice.
 
 use fulgurite_core::lang::{Access, Block, Elem, Expr, Ident, Node, Span, Stmt};
 use fulgurite_core::{Name, lang};
 
+use super::rows::RowSet;
 use super::walk;
 use crate::diag::Diag;
 use crate::schema::{Body, RowSource, Rule};
 use crate::yaml::Text;
 
 /// What is wrong with the effects of a row.
-pub fn check(source: &RowSource) -> Vec<Diag> {
-    let mut diags = Vec::new();
+pub fn check(source: &RowSource, rows: &RowSet) -> Vec<Diag> {
+    let mut diags = rules_read_old_values(source);
     match &source.body {
         Body::Decomp(rule) => {
-            writes(source, rule, &mut diags);
+            writes(source, rule, rows, &mut diags);
             key_calls(source, rule, &mut diags);
         }
         Body::Expr(rule) | Body::View(rule) => {
@@ -26,7 +27,27 @@ pub fn check(source: &RowSource) -> Vec<Diag> {
     diags
 }
 
-fn writes(source: &RowSource, rule: &Rule<Block>, diags: &mut Vec<Diag>) {
+/// E506: a rule runs after the row, when a `mut` argument has its new value.
+fn rules_read_old_values(source: &RowSource) -> Vec<Diag> {
+    let mut diags = Vec::new();
+    let written: Vec<_> = source.sig.tree.params.iter().filter(|param| param.access == Access::Mut).collect();
+    for (key, rules) in [("grad", &source.grad), ("jvp", &source.jvp)] {
+        for (arg, rule) in rules {
+            walk::block(&rule.tree, &mut |e| {
+                let Node::Name(name) = &*e.node else { return };
+                let Some(param) = written.iter().find(|param| param.name.name == *name) else { return };
+                let (op, arg) = (source.op.as_str(), arg.as_str());
+                let message = format!("`{key}` in `{arg}` of `{op}` reads `{name}`, which the row writes");
+                let diag = Diag::error("E506", rule.text.at(e.span), message).here("the new value by then");
+                let diag = diag.label(source.sig.text.at(param.name.span), "written by the row");
+                diags.push(diag.help("delete the rule: what is derived keeps the old value"));
+            });
+        }
+    }
+    diags
+}
+
+fn writes(source: &RowSource, rule: &Rule<Block>, rows: &RowSet, diags: &mut Vec<Diag>) {
     let sig = &source.sig.tree;
     let mut written = Vec::new();
     collect_writes(&rule.tree, &mut written);
@@ -42,9 +63,37 @@ fn writes(source: &RowSource, rule: &Rule<Block>, diags: &mut Vec<Diag>) {
             );
         }
     }
-    let names: Vec<Name> = written.iter().map(|ident| ident.name).collect();
+    let mut names: Vec<Name> = written.iter().map(|ident| ident.name).collect();
+    names.extend(written_by_calls(source, rule, rows, diags));
     never_written(source, &names, diags);
     read_after_write(source, &rule.tree, &rule.text, diags);
+}
+
+/// The `mut` arguments that a call in the body writes; E302 where it writes anything else.
+fn written_by_calls(source: &RowSource, rule: &Rule<Block>, rows: &RowSet, diags: &mut Vec<Diag>) -> Vec<Name> {
+    let own = |e: &Expr| {
+        let Node::Name(name) = &*e.node else { return None };
+        source.sig.tree.params.iter().any(|p| p.name.name == *name && p.access == Access::Mut).then_some(*name)
+    };
+    let mut names = Vec::new();
+    walk::block(&rule.tree, &mut |e| {
+        let Node::Call(f, args) = &*e.node else { return };
+        for row in rows.candidates(f.name) {
+            for (at, param) in row.sig.params.iter().enumerate().filter(|(_, param)| param.access == Access::Mut) {
+                let named = args.iter().find(|arg| arg.name.is_some_and(|name| name.name == param.name.name));
+                let Some(arg) = named.or(args.get(at).filter(|arg| arg.name.is_none())) else { continue };
+                if let Some(name) = own(&arg.value) {
+                    names.push(name);
+                    continue;
+                }
+                let (op, called, written) = (source.op.as_str(), f.name, param.name.name);
+                let message = format!("`{op}` calls `{called}`, which writes its argument `{written}`");
+                let diag = Diag::error("E302", rule.text.at(arg.value.span), message).here("this would be written");
+                diags.push(diag.help("pass a `mut` argument of the row, or call a row that writes nothing"));
+            }
+        }
+    });
+    names
 }
 
 fn never_written(source: &RowSource, written: &[Name], diags: &mut Vec<Diag>) {

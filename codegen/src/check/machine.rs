@@ -1,10 +1,11 @@
 //! The tensor language over types alone: what a body or rule yields for arguments of given types, without data.
 
 use fulgurite_core::eval::tensor::{self, Machine};
-use fulgurite_core::lang::{Block, Span};
+use fulgurite_core::lang::{Block, Elem, Param, Span};
+use fulgurite_core::lower::holds;
 use fulgurite_core::row::{Meaning, Row};
 use fulgurite_core::sig::{ArgTy, OutTy, Refusal, Solved};
-use fulgurite_core::{Name, Value};
+use fulgurite_core::{DType, Name, Scalar, Value};
 
 use super::rows::{RowSet, ty};
 
@@ -76,6 +77,17 @@ impl<'a> Types<'a> {
     }
 }
 
+/// An integer among the elements of a call that wraps in the dtype of the computation.
+fn overflow(row: &Row, args: &[Value<ArgTy>], solved: &Solved) -> Option<(Scalar, DType)> {
+    let compute = solved.compute;
+    let joins = |param: &Param| matches!(param.ty.elem.first(), Some(Elem::Var(name)) if *name == "T");
+    let lost = |arg: &Value<ArgTy>| match arg {
+        Value::Num(s @ Scalar::Int(_)) if compute.is_int() && !holds(compute, *s) => Some((*s, compute)),
+        _ => None,
+    };
+    row.sig.params.iter().zip(args).filter(|(param, _)| joins(param)).find_map(|(_, arg)| lost(arg))
+}
+
 /// A promised result as a value.
 pub fn promised(out: &OutTy) -> Value<ArgTy> {
     match out {
@@ -102,6 +114,10 @@ impl Machine for Types<'_> {
         let call = self.rows.resolve(op, &positional, &named).map_err(|r| failed(r, self.rows.taints(op)))?;
         if self.rows.is_broken(call.row.op) {
             return Err(failed(Refusal::new("E007", format!("`{op}` has a fault")), true));
+        }
+        if let Some((number, dtype)) = overflow(&call.row, &call.args, &call.solved) {
+            let refusal = Refusal::new("E205", format!("{number} does not fit {dtype}, in which `{op}` computes"));
+            return Err(failed(refusal, false));
         }
         self.called.push(call.row.op);
         self.results(&call.row, &call.solved, &call.args)

@@ -11,6 +11,7 @@ mod effects;
 pub mod facts;
 pub mod gradients;
 mod keys;
+mod literals;
 pub mod machine;
 mod names;
 mod overlaps;
@@ -23,6 +24,7 @@ mod run;
 mod shapes;
 mod views;
 pub mod walk;
+mod widths;
 
 pub use names::HAS_BLANK;
 
@@ -76,7 +78,7 @@ pub fn some(db: &Database, upstream: &(dyn Rows + Sync), wanted: &FxHashSet<Name
         let mut faults = names::check(source, &set);
         if faults.is_empty() {
             faults.extend(keys::check(source));
-            faults.extend(effects::check(source));
+            faults.extend(effects::check(source, &set));
             faults.extend(aliases::check(source));
         }
         faults
@@ -155,6 +157,16 @@ fn overloads(db: &Database, set: &mut RowSet, families: &FxHashMap<Name, Family>
     }
 }
 
+/// E115: a row that no kernel family serves.
+fn kernel(source: &RowSource, row: &Arc<Row>, set: &RowSet) -> Option<Diag> {
+    if !facts::is_generic(row, set) {
+        return None;
+    }
+    let message = format!("no kernel family serves `{}`: it runs loop by loop", row.op);
+    let diag = Diag::warning("E115", report::body(source)?.1.place, message).here("correct, and slow");
+    Some(diag.help("take nested reductions apart: give the inner one a row of its own, and call both in a `decomp`"))
+}
+
 /// Declared gradient rules: their types, and where those are right their values. A row with a wrong gradient still
 /// means what it means, so rules that call it are looked at all the same. Those that are right.
 fn derivatives(
@@ -183,6 +195,9 @@ fn derivatives(
             faults = gradients::check(source, &row, set, &mut graded);
         }
         faults.extend(points::check(source, &row, set));
+        faults.extend(literals::check(source, &row, set));
+        faults.extend(widths::check(source, &row, set));
+        faults.extend(kernel(source, &row, set));
         (faults, graded)
     });
     let mut right = Vec::new();

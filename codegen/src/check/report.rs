@@ -45,6 +45,7 @@ impl Rule<'_> {
             "E705" => ("E105", "needs a condition that the row does not state"),
             "E706" => ("E106", "has no meaning for a call that the row accepts"),
             "E202" => ("E202", "computes what is not defined"),
+            "E205" => ("E205", "computes with a number that wraps"),
             "E007" => ("E007", "needs a row that is not there"),
             code => (code, "does not hold"),
         };
@@ -56,6 +57,7 @@ impl Rule<'_> {
                 let says = if fault.called.is_some() { "the called row says" } else { "for example" };
                 diag.help(format!("state it in `require` of `{}`; {says} `{condition}`", self.source.op.as_str()))
             }
+            ("E205", _) => diag.help("leave the dtype out in `dtypes`, or cast first: `x as i64`"),
             ("E303", _) => diag.help("narrow `dtypes` or add to `require`, or cast in the body"),
             ("E106", Some(help)) => diag.help(help.clone()),
             (_, Some(help)) => diag.note(help.clone()),

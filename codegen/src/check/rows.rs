@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use fulgurite_core::builtins::Builtin;
 use fulgurite_core::derive;
 use fulgurite_core::lang::Node;
 use fulgurite_core::lower::Rows;
@@ -80,6 +81,11 @@ impl<'a> RowSet<'a> {
         }
     }
 
+    /// The rows, and those derived from them, apart from those of upstream.
+    pub fn own(&self) -> impl Iterator<Item = &Arc<Row>> {
+        self.rows.values()
+    }
+
     /// Takes `name` for broken from now on.
     pub fn break_row(&mut self, name: Name) {
         self.broken.insert(name);
@@ -134,7 +140,15 @@ impl<'a> RowSet<'a> {
                 Err(refusal) => _ = first.get_or_insert(refusal),
             }
         }
-        Err(first.unwrap_or_else(|| Refusal::new("E007", format!("there is no row `{op}`"))))
+        Err(first.unwrap_or_else(|| {
+            let refusal = Refusal::new("E007", format!("there is no row `{op}`"));
+            match Builtin::from_name(op.as_str()) {
+                Some(_) => {
+                    refusal.help(format!("`{op}` is a function of `expr`; a program of rows needs a row of this name"))
+                }
+                None => refusal,
+            }
+        }))
     }
 }
 

@@ -85,7 +85,9 @@ fn composite(rule: &Rule, row: &Arc<Row>, body: &Block, rows: &RowSet, case: &Ca
         let count = |n: usize| if n == 1 { "1 value".to_owned() } else { format!("{n} values") };
         let message = format!("{} yields {}, its `sig` has {}", rule.name(), count(yielded.len()), count(outs.len()));
         let diag = Diag::error("E104", rule.text.at(body.value.span), message);
-        return Some(diag.label(rule.source.sig.text.place, "the results are named here"));
+        let diag = diag.label(rule.source.sig.text.place, "the results are named here");
+        let names: Vec<&str> = outs.iter().map(|out| out.name.name.as_str()).collect();
+        return Some(diag.help(format!("end with all of them: `({})`", names.join(", "))));
     }
     let promised = case.solved.outs.iter().chain(&case.solved.aux);
     outs.into_iter().zip(promised).zip(&yielded).enumerate().find_map(|(n, ((out, promised), yielded))| {

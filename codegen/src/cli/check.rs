@@ -13,12 +13,10 @@ use super::fault::Fault;
 use super::load::{self, Loaded};
 use super::paint::Paint;
 use super::{Common, FAILED, FINE, Outcome};
-use crate::check::facts;
 use crate::check::gradients::Grade;
 use crate::diag::render::{self, Style};
-use crate::parallel;
 use crate::schema::Database;
-use crate::source::Sources;
+use crate::source::{Place, Sources};
 
 /// Checks a database.
 #[derive(Debug, Args)]
@@ -79,11 +77,11 @@ pub(super) fn report(
     let (errors, warnings) = (loaded.diags.errors(), loaded.diags.warnings());
     let proved = loaded.checked.graded.iter().filter(|rule| rule.grade == Grade::Proved).count();
     let checked = loaded.checked.graded.len() - proved;
-    let table = loaded.table();
-    let is_generic =
-        parallel::map(&loaded.checked.rows, |row| loaded.wanted.contains(&row.op) && facts::is_generic(row, &table));
-    let generic = loaded.checked.rows.iter().zip(is_generic).filter(|(_, is_generic)| *is_generic);
-    let generic: Vec<&str> = generic.map(|(row, _)| row.op.as_str()).collect();
+    let slow: Vec<Place> =
+        loaded.diags.sorted().iter().filter(|diag| diag.code == "E115").map(|diag| diag.primary.place).collect();
+    let within = |row: Place| slow.iter().any(|at| at.file == row.file && (row.start..row.end).contains(&at.start));
+    let generic = loaded.database.rows.iter().filter(|row| within(row.place));
+    let generic: Vec<&str> = generic.map(|row| row.op.as_str()).collect();
     let status = if errors > 0 { FAILED } else { FINE };
     if common.json {
         out.write_all(render::json(&loaded.diags, &loaded.sources).as_bytes())?;
@@ -109,9 +107,6 @@ pub(super) fn report(
             all => format!("; {all} declared gradients: {proved} proved, {checked} checked"),
         };
         writeln!(out, "Checked {rows} {plural} in {seconds:.2} s{gradients}")?;
-        if !generic.is_empty() {
-            writeln!(out, "No kernel family serves {}: run loop by loop", generic.join(", "))?;
-        }
     }
     Ok(status)
 }

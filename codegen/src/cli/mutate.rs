@@ -34,16 +34,16 @@ pub struct Mutate {
     /// The folder with PyTorch's values; otherwise `tests/data` beside the database, if it is there
     #[arg(long, value_name = "DIR")]
     pub recorded: Option<PathBuf>,
-    /// Only mutants of this row
-    #[arg(long, value_name = "OP")]
-    pub row: Option<String>,
+    /// Only mutants of these rows
+    #[arg(long, value_name = "OP", value_delimiter = ',')]
+    pub row: Vec<String>,
 }
 
 impl Mutate {
     pub(super) fn run(&self, common: &Common, paint: &Paint, out: &mut dyn Write, err: &mut dyn Write) -> Outcome {
         let start = Instant::now();
         let loaded = load(common, None)?;
-        if !loaded.diags.is_empty() {
+        if loaded.diags.errors() > 0 {
             // what is wrong already can't be made wrong
             let (diags, sources) = (&loaded.diags, &loaded.sources);
             let text = match common.json {
@@ -58,10 +58,8 @@ impl Mutate {
             return Ok(FAILED);
         }
         let mut all = mutate::mutants(&loaded.database, &loaded.sources);
-        if let Some(op) = &self.row {
-            loaded.find(op)?;
-            all.retain(|mutant| mutant.row == **op);
-        }
+        self.row.iter().try_for_each(|op| loaded.find(op).map(drop))?;
+        all.retain(|mutant| self.row.is_empty() || self.row.iter().any(|op| mutant.row == op.as_str()));
         let made = all.len();
         let mutants = mutate::choose(all, self.count.unwrap_or(usize::MAX), self.seed);
         let bench = Bench::new(&loaded.database, &loaded.sources, &loaded.checked, &loaded.upstream);

@@ -12,6 +12,7 @@ use super::load::{self, Loaded};
 use super::paint::{Ink, Paint};
 use super::{Common, Outcome};
 use crate::check::{base, closure};
+use crate::diag::Level;
 use crate::schema::{Database, RowSource};
 use crate::source::{Place, Sources};
 
@@ -50,6 +51,9 @@ pub(super) fn run(check: &Check, common: &Common, paint: &Paint, out: &mut dyn W
             write!(out, "\x1b[2J\x1b[H")?;
         }
         check::report(&loaded, start.elapsed(), common, paint, out, err)?;
+        // a row that is asked for may come with a later edit, so this does not end it
+        let faults = check.only.iter().filter(|_| loaded.diags.errors() == 0).filter_map(|op| loaded.find(op).err());
+        faults.for_each(|fault| _ = fault.report(common.json, paint, out, err));
         if !common.json && !common.quiet {
             let faults = match loaded.diags.errors() {
                 0 => "no errors".to_owned(),
@@ -103,7 +107,7 @@ impl Seen {
     fn remember(&mut self, loaded: &Loaded) {
         let faulty = |source: &RowSource| {
             let inside = |place: Place| place.start >= source.place.start && place.end <= source.place.end;
-            loaded.diags.sorted().into_iter().any(|diag| inside(diag.primary.place))
+            loaded.diags.sorted().into_iter().any(|diag| diag.level == Level::Error && inside(diag.primary.place))
         };
         let rows = &loaded.database.rows;
         self.rows = rows

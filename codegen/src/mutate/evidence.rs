@@ -15,6 +15,9 @@ use crate::check::{closure, walk};
 use crate::pipeline::Table;
 use crate::schema::{Database, RowSource};
 
+/// Cases that reach a row through others: so many of them tell what more would.
+const MOST_FAR: usize = 2000;
+
 /// PyTorch's values, as far as the right rows meet them.
 pub(super) struct Evidence {
     cases: Vec<Case>,
@@ -68,7 +71,8 @@ impl Evidence {
         let sorted = |mut all: Vec<(usize, usize)>| {
             all.sort_unstable();
             all.dedup();
-            all.into_iter().map(|(_, at)| at).collect()
+            let near = all.iter().take_while(|(far, _)| *far == 0).count();
+            all.into_iter().map(|(_, at)| at).take(near + MOST_FAR).collect()
         };
         let of_row = of_row.into_iter().map(|(name, all)| (name, sorted(all))).collect();
         let met = met.iter().filter(|met| **met).count();

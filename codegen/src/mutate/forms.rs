@@ -36,7 +36,9 @@ pub fn faults(alias: &Alias, needed: &[Name]) -> Vec<(bool, String)> {
         }
         if !matches!(given[at].becomes, Becomes::Nothing) {
             let lost = given[at].becomes.arguments();
-            let contradicted = own_name(&given[at]) || lost.iter().any(|name| needed.contains(&name.name));
+            // with a value it is a form of fewer calls
+            let dropped = own_name(&given[at]) && given[at].value.is_none();
+            let contradicted = dropped || lost.iter().any(|name| needed.contains(&name.name));
             all.push((contradicted, with(&|_, list| list[at].becomes = Becomes::Nothing)));
         }
         if let Some(value) = &given[at].value {

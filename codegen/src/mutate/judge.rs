@@ -14,7 +14,7 @@ use super::recorded::{Case, Signatures};
 use super::same::{self, Side};
 use crate::check::gradients::Graded;
 use crate::check::{self, Checked, closure, rows};
-use crate::diag::Diagnostics;
+use crate::diag::{Diagnostics, Level};
 use crate::pipeline::Table;
 use crate::schema::{Database, RowSource, read_database};
 use crate::source::Sources;
@@ -78,7 +78,8 @@ impl<'a> Bench<'a> {
     /// The bench of a database without faults; `upstream` are the rows that it may use.
     pub fn new(database: &'a Database, sources: &'a Sources, checked: &Checked, upstream: &Table) -> Bench<'a> {
         let mut table = upstream.clone();
-        checked.rows.iter().for_each(|row| table.insert(row.clone()));
+        // with those derived from them that bodies call
+        rows::RowSet::new(upstream, checked.rows.iter().cloned(), &[]).own().for_each(|row| table.insert(row.clone()));
         let mut callers: FxHashMap<Name, Vec<usize>> = FxHashMap::default();
         let mut siblings: FxHashMap<Name, Vec<usize>> = FxHashMap::default();
         let base = |name: Name| rows::base(name).unwrap_or(name);
@@ -110,11 +111,10 @@ impl<'a> Bench<'a> {
             Ok(accepted) => accepted,
             Err(code) => return Verdict::Check(code),
         };
-        if let Some(case) = self.evidence.as_ref().and_then(|e| e.refutes(mutant.at, &source, &row, &self.table)) {
-            // what must be refuted by `check` alone is looked at further
-            if mutant.meaning {
-                return Verdict::Recorded(case.to_owned());
-            }
+        // what a row says twice must be refuted by `check` alone
+        let evidence = self.evidence.as_ref().filter(|_| mutant.meaning);
+        if let Some(case) = evidence.and_then(|e| e.refutes(mutant.at, &source, &row, &self.table)) {
+            return Verdict::Recorded(case.to_owned());
         }
         let mut around = others(&self.callers);
         around.retain(|at| *at != mutant.at && !siblings.contains(at));
@@ -150,13 +150,15 @@ impl<'a> Bench<'a> {
         let mut diags = Diagnostics::new();
         let file = sources.add("ops.yaml", text);
         let mut database = read_database(file, &sources, &mut diags);
-        let refused = |diags: &Diagnostics| diags.sorted().first().map_or("E999", |diag| diag.code);
-        if !diags.is_empty() {
+        let refused = |diags: &Diagnostics| {
+            diags.sorted().into_iter().find(|diag| diag.level == Level::Error).map_or("E999", |diag| diag.code)
+        };
+        if diags.errors() > 0 {
             return Err(refused(&diags));
         }
         let checked = check::run(&database, &self.table, &sources, &mut diags);
         let at = database.rows.iter().position(|row| row.name() == mutant.row);
-        match (diags.is_empty(), at) {
+        match (diags.errors() == 0, at) {
             (true, Some(at)) => Ok((database.rows.swap_remove(at), checked.rows[at].clone(), checked.graded)),
             _ => Err(refused(&diags)),
         }

@@ -17,6 +17,7 @@ mod rows;
 mod same;
 pub mod score;
 mod sigs;
+mod terms;
 
 use fulgurite_core::Name;
 

@@ -87,7 +87,7 @@ impl Writer<'_> {
         if !self.source.keys.iter().any(|key| *key == "sig") {
             return;
         }
-        for faulty in sigs::faults(&self.source.sig.tree, &self.names(false), self.yields_sizes()) {
+        for faulty in sigs::faults(&self.source.sig.tree, &self.names(false), self.yields_sizes(), self.composite) {
             let value = format!("sig: {}", page::rule(&faulty.whole.to_string(), 2));
             let text = self.page.with("sig", Some(&value));
             self.add(faulty.kind, "sig", faulty.edit, faulty.only_here, text);

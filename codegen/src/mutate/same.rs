@@ -8,19 +8,21 @@ use std::sync::Arc;
 
 use fulgurite_core::builtins::Builtin;
 use fulgurite_core::derive::walk;
-use fulgurite_core::lang::{BinOp, Expr, Node};
+use fulgurite_core::lang::{BinOp, Block, Expr, Node};
 use fulgurite_core::lower::{Rows, lower_with};
 use fulgurite_core::nest::{Nest, SExpr, SOp, SOutside};
 use fulgurite_core::row::{Meaning, Row};
 use fulgurite_core::sig::{self, ArgTy, Solved};
-use fulgurite_core::{DType, Value};
+use fulgurite_core::{DType, Name, Value};
 
 use super::Mutant;
 use super::kinds::Kind;
+use super::terms::Terms;
 use crate::check::cases::{self, Family};
 use crate::check::dtypes;
 use crate::check::gradients::{Grade, Graded};
-use crate::check::rows::ty;
+use crate::check::rows::{RowSet, ty};
+use crate::check::rules;
 use crate::schema::RowSource;
 
 /// A row with its text.
@@ -33,20 +35,37 @@ pub(super) struct Side<'a> {
 }
 
 /// Why the mutant is its row, if that is so. `graded` are its written gradients, found right.
-pub(super) fn reason(mutant: &Mutant, right: Side, wrong: Side, graded: &[Graded], rows: &dyn Rows) -> Option<String> {
-    if let Some((_, arg)) = mutant.key.split_once('.') {
+pub(super) fn reason(
+    mutant: &Mutant,
+    right: Side,
+    wrong: Side,
+    graded: &[Graded],
+    rows: &(dyn Rows + Sync),
+) -> Option<String> {
+    if let Some((way, arg)) = mutant.key.split_once('.') {
         let proved = |g: &&Graded| g.op == mutant.row && g.arg == arg && g.grade == Grade::Proved;
-        return graded.iter().find(proved).map(|_| "the rule has the normal form of the derived one".to_owned());
+        let normal = graded.iter().find(proved).map(|_| "the rule has the normal form of the derived one".to_owned());
+        return normal.or_else(|| {
+            let rule = |row: &Row| {
+                let rules = if way == "grad" { &row.vjp } else { &row.jvp };
+                rules.iter().find(|(name, _)| *name == arg).map(|(_, rule)| rule.clone())
+            };
+            let (own, other) = (rule(right.row)?, rule(wrong.row)?);
+            same_rules(right.row, (&own, &other), arg, rows).then(|| "the rule makes the same calls".to_owned())
+        });
     }
     let body = |row: &Row| row.index_body().cloned();
     match mutant.key.as_str() {
         "expr" | "view" | "decomp" if mutant.kind == Kind(11) && right.source.deviates.is_none() => {
             Some("a detached value is the same value, and no result has a derivative by it (E405)".to_owned())
         }
+        "deviates" => {
+            Some("the row means the same: what its gradient deviates by stands in rows that it calls".to_owned())
+        }
         "skip_vjp" => Some("the claim is true: no result moves with the argument (E501)".to_owned()),
         "expr" | "view" => (body(right.row).is_some() && same_loops(right.row, wrong.row, rows))
             .then(|| "the same loops on every call of the family".to_owned()),
-        "decomp" => same_program(right.row, wrong.row)
+        "decomp" => (same_program(right.row, wrong.row) || same_terms(right.row, wrong.row, rows))
             .then(|| "the same program, up to the order of operands that commute".to_owned()),
         "require" => same_conditions(right.row, wrong.row)
             .then(|| "the same conditions, up to the order of operands that commute".to_owned()),
@@ -67,6 +86,41 @@ fn same_program(right: &Row, wrong: &Row) -> bool {
 fn same_conditions(right: &Row, wrong: &Row) -> bool {
     let text = |row: &Row| -> Vec<String> { row.require.iter().map(|r| ordered(&r.cond).to_string()).collect() };
     text(right) == text(wrong)
+}
+
+/// Whether two programs make the same calls, in every dtype in which widening matters.
+fn same_terms(right: &Arc<Row>, wrong: &Arc<Row>, rows: &(dyn Rows + Sync)) -> bool {
+    let (Meaning::Decomp(own), Meaning::Decomp(other)) = (&right.meaning, &wrong.meaning) else { return false };
+    let set = RowSet::new(rows, [], &[]);
+    let wide = [DType::F16, DType::F64].map(|d| cases::family(right, d));
+    let families = families(right, wrong).into_iter().chain(wide);
+    let mut terms = Terms::new(&set);
+    comparable(right, wrong)
+        && families.into_iter().flat_map(|family| family.cases).all(|case| {
+            let (a, b) = (
+                terms.of(right, own, &case.solved, &case.args, &[]),
+                terms.of(wrong, other, &case.solved, &case.args, &[]),
+            );
+            a.is_ok() && a.ok() == b.ok()
+        })
+}
+
+/// The same of two gradient rules for `arg`.
+fn same_rules(row: &Arc<Row>, (own, other): (&Block, &Block), arg: &str, rows: &(dyn Rows + Sync)) -> bool {
+    let set = RowSet::new(rows, [], &[]);
+    let at = row.sig.params.iter().position(|param| param.name.name == arg);
+    let mut terms = Terms::new(&set);
+    [DType::F16, DType::F32, DType::F64].iter().flat_map(|d| cases::family(row, *d).cases).all(|case| {
+        let mut names = rules::names(row, &case);
+        if let Some(tangent) = at.and_then(|at| case.args.get(at)) {
+            names.extend([(Name::new("t"), tangent.clone()), (Name::new(&format!("t_{arg}")), tangent.clone())]);
+        }
+        let (a, b) = (
+            terms.of(row, own, &case.solved, &case.args, &names),
+            terms.of(row, other, &case.solved, &case.args, &names),
+        );
+        a.is_ok() && a.ok() == b.ok()
+    })
 }
 
 /// The expression with operands that commute in one order.
@@ -103,36 +157,46 @@ fn comparable(right: &Row, wrong: &Row) -> bool {
     names(right) == names(wrong)
 }
 
-fn same_loops(right: &Arc<Row>, wrong: &Arc<Row>, rows: &dyn Rows) -> bool {
+fn same_loops(right: &Arc<Row>, wrong: &Arc<Row>, rows: &(dyn Rows + Sync)) -> bool {
     let families = families(right, wrong);
     let cases = families.iter().flat_map(|family| &family.cases);
     comparable(right, wrong)
         && cases.into_iter().all(|case| loops(right, &case.solved, rows) == loops(wrong, &case.solved, rows))
 }
 
-fn same_calls(right: &Arc<Row>, wrong: &Arc<Row>, rows: &dyn Rows) -> bool {
+fn same_calls(right: &Arc<Row>, wrong: &Arc<Row>, rows: &(dyn Rows + Sync)) -> bool {
     if !comparable(right, wrong) {
         return false;
     }
     let calls = |row: &Row| -> Vec<Vec<Value<ArgTy>>> {
         families(right, wrong).iter().flat_map(|family| dtypes::calls(row, family)).collect()
     };
-    right.meaning == wrong.meaning
-        && calls(right).iter().chain(&calls(wrong)).all(|args| {
-            match (sig::solve(right, args, &ty), sig::solve(wrong, args, &ty)) {
-                (Ok(a), Ok(b)) => types(&a) == types(&b) && binds(right, &a, rows) == binds(wrong, &b, rows),
-                (Err(_), Err(_)) => true,
-                _ => false,
-            }
-        })
+    let all: Vec<Vec<Value<ArgTy>>> = calls(right).into_iter().chain(calls(wrong)).collect();
+    if right.meaning != wrong.meaning {
+        return false;
+    }
+    let Meaning::Decomp(body) = &right.meaning else {
+        return all.iter().all(|args| match (sig::solve(right, args, &ty), sig::solve(wrong, args, &ty)) {
+            (Ok(a), Ok(b)) => types(&a) == types(&b) && binds(right, &a, rows) == binds(wrong, &b, rows),
+            (Err(_), Err(_)) => true,
+            _ => false,
+        });
+    };
+    let set = RowSet::new(rows, [], &[]);
+    let mut terms = Terms::new(&set);
+    // what the body refuses is refused
+    let mut meant = |row: &Row, args: &[Value<ArgTy>]| {
+        sig::solve(row, args, &ty).and_then(|solved| terms.of(row, body, &solved, args, &[])).ok()
+    };
+    all.iter().all(|args| meant(right, args) == meant(wrong, args))
 }
 
 fn types(solved: &Solved) -> String {
     format!("{:?} {:?} {:?} {:?}", solved.outs, solved.aux, solved.compute, solved.joined)
 }
 
-/// What a body makes of a call: loops; of a program of rows, what names stand for.
-fn binds(row: &Arc<Row>, solved: &Solved, rows: &dyn Rows) -> String {
+/// What a body makes of a call: loops; of a primitive of the runtime, what names stand for.
+fn binds(row: &Arc<Row>, solved: &Solved, rows: &(dyn Rows + Sync)) -> String {
     if row.index_body().is_some() {
         return loops(row, solved, rows).unwrap_or_default();
     }
@@ -144,7 +208,7 @@ fn binds(row: &Arc<Row>, solved: &Solved, rows: &dyn Rows) -> String {
 }
 
 /// The loops of a call as text, in which operands that commute stand in one order.
-fn loops(row: &Arc<Row>, solved: &Solved, rows: &dyn Rows) -> Option<String> {
+fn loops(row: &Arc<Row>, solved: &Solved, rows: &(dyn Rows + Sync)) -> Option<String> {
     let nest: Nest = lower_with(row, row.index_body()?, solved, rows).ok()?;
     let out = |out: &fulgurite_core::nest::NestOut| {
         format!("{:?} {:?} {} {}", out.axes, out.shape, out.dtype, text(&out.expr))

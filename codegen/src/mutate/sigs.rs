@@ -23,13 +23,16 @@ pub struct FaultySig {
 
 struct Faults<'a> {
     sig: &'a Sig,
+    /// The body does not index the arguments.
+    composite: bool,
     names: &'a Names,
     all: Vec<FaultySig>,
 }
 
-/// Every fault of a signature. `twice`: the body says the sizes of the results a second time.
-pub fn faults(sig: &Sig, names: &Names, twice: bool) -> Vec<FaultySig> {
-    let mut faults = Faults { sig, names, all: Vec::new() };
+/// Every fault of a signature. `twice`: the body says the sizes of the results a second time; `composite`: it is a
+/// program of rows, which does not say in what order the axes of arguments stand.
+pub fn faults(sig: &Sig, names: &Names, twice: bool, composite: bool) -> Vec<FaultySig> {
+    let mut faults = Faults { sig, composite, names, all: Vec::new() };
     for at in 0..sig.params.len() {
         faults.param(at);
     }
@@ -80,7 +83,7 @@ impl Faults<'_> {
             new.ty = ty;
             let edit = told(&new);
             // which shapes and dtypes are accepted
-            let only_here = matches!(kind, 4 | 12 | 16 | 38);
+            let only_here = matches!(kind, 4 | 12 | 16 | 17 | 38) || kind == 5 && self.composite;
             self.add(kind, edit, only_here, &|sig| sig.params[at] = new.clone());
         }
     }
@@ -140,7 +143,8 @@ fn option_types(ty: &OptType) -> Vec<(u8, bool, OptType)> {
             }
             all
         }
-        OptType::Dim(_) | OptType::Pos(_) | OptType::Bound(_) => vec![(17, false, OptType::I64)],
+        // which numbers are accepted, and that negative ones count from the end
+        OptType::Dim(_) | OptType::Pos(_) | OptType::Bound(_) => vec![(17, true, OptType::I64)],
         OptType::Ints { list, axes, broadcast, fill } if *list != "_" => {
             let other = fill.map_or(Some(1), |fill| Some(fill + 1));
             vec![(32, true, OptType::Ints { list: *list, axes: axes.clone(), broadcast: *broadcast, fill: other })]

@@ -249,7 +249,7 @@ impl RowReader<'_> {
             // `{'c': give a, not b}` has a second entry `not b` without a value: that is the fault, not its syntax.
             if matches!(message.value, Value::Null) {
                 let what = "a message";
-                self.fields.wrong_type(&message, "require", what, Some("quote a message that has a comma: `'…'`"));
+                self.fields.wrong_type(&message, "require", what, Some("a condition has a message, what a refused call is told: `'lo < hi': 'lo must be less than hi'`; one with a comma is quoted"));
                 continue;
             }
             let cond = self.fields.rule_of(cond, "require", |text| parse_expr(text, Dialect::Index));

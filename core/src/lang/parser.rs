@@ -295,6 +295,7 @@ impl Parser {
             Tok::Mark("/*" | "#") => "there are no comments inside a rule; put them on a line of their own in the file",
             Tok::Mark("+=" | "-=" | "*=" | "/=") => "values do not change: a second `let x = …;` replaces the name",
             Tok::Mark("..=") => "ranges exclude their end: write `lo..hi + 1`",
+            Tok::Mark(",") if operand && self.open.is_empty() => "several results stand in parentheses: `(a, b)`",
             Tok::Mark("<-") => "a comparison with a negative number needs a space: `x < -1`",
             Tok::Mark("::") => "operators are called by their plain name",
             Tok::Mark("$" | "`" | "\\") => "names stand without decoration",
@@ -305,6 +306,9 @@ impl Parser {
                 "elif" => "write `else if`",
                 "is" => "equality is `==`; presence is `some(x)`",
                 "for" => "a sum over an index is `sum[k](x[k])`",
+                _ if matches!(previous, Some(Tok::Word(_) | Tok::Int(_) | Tok::Float(_))) => {
+                    "a call has parentheses, `f(x)`, a product its sign, `2 * x`"
+                }
                 _ => return None,
             },
             _ => return None,

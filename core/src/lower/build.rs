@@ -51,9 +51,20 @@ pub fn cast(e: SExpr, ty: DType) -> SExpr {
     if e.ty() == ty {
         return e;
     }
-    match e.as_const() {
+    match e.as_const().filter(|s| holds(ty, *s)) {
         Some(s) => SExpr::new(SOp::Const(cast_scalar(s, ty)), ty),
         None => SExpr::new(SOp::Cast(e), ty),
+    }
+}
+
+/// Whether a number of this dtype can be `s`: an integer does not wrap, a float becomes neither 0 nor infinite. A constant that is lost stays a cast, so that checks see it.
+pub fn holds(ty: DType, s: Scalar) -> bool {
+    match (s, cast_scalar(s, ty)) {
+        // -1 is the u8 of all bits
+        (Scalar::Int(-128..=-1), _) if ty == DType::U8 => true,
+        (Scalar::Int(i), Scalar::Int(kept)) => i == kept,
+        (Scalar::Float(x), Scalar::Float(kept)) => x == 0.0 || !x.is_finite() || kept != 0.0 && kept.is_finite(),
+        _ => true,
     }
 }
 

@@ -22,7 +22,8 @@ impl Lowering<'_> {
             L::List(entries) => match entries.as_slice() {
                 [Some(one)] => Ok(one.clone()),
                 _ => {
-                    let help = format!("`ravel({e})` is the flat position as one number");
+                    let help =
+                        format!("between brackets write `..{e}`; `ravel({e})` is the flat position as one number");
                     Err(advised(self.row, format!("`{e}` is a list where one value is needed"), help))
                 }
             },
@@ -138,7 +139,8 @@ impl Lowering<'_> {
             } else if ty.rank() == 0 {
                 SOp::Load { tensor: slot, idx: Vec::new(), outside: SOutside::Refuse }
             } else {
-                return Err(fault(self.row, format!("`{n}` needs indices")));
+                let help = format!("say which of its elements: `{n}[…]`, an index for each axis");
+                return Err(advised(self.row, format!("`{n}` needs indices"), help));
             };
             return Ok(L::One(Typed { e: SExpr::new(op, dtype), elem: true }));
         }

@@ -20,7 +20,7 @@ use crate::sig::statics::{At, Stop};
 use crate::sig::{Env, Item, OutTy, Refusal, Solved};
 use crate::{Dim, Name};
 
-pub use build::{cast, int_op, select};
+pub use build::{cast, holds, int_op, select};
 
 /// Finds pointwise rows that an `expr` calls.
 pub trait Rows {

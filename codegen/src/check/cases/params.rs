@@ -109,7 +109,7 @@ fn number(dtype: DType) -> Value<ArgTy> {
 /// The shape that arguments without brackets broadcast to.
 fn pointwise_shape(variant: Variant) -> Vec<i64> {
     match variant {
-        Variant::Distinct | Variant::Narrow(..) => vec![2, 3],
+        Variant::Distinct | Variant::Falling | Variant::Narrow(..) => vec![2, 3],
         Variant::WithOne => vec![1, 3],
         Variant::WithZero => vec![0, 3],
         Variant::Ones => vec![1, 1],

@@ -9,8 +9,11 @@ use super::names::Free;
 /// What is special about the sizes of a case.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Variant {
-    /// Pairwise distinct.
+    /// Pairwise distinct, each larger than the one before.
     Distinct,
+    /// Pairwise distinct, each smaller than the one before: an index that runs over the wrong axis leaves it in one of
+    /// the two orders.
+    Falling,
     /// One of them is 1.
     WithOne,
     /// One of them is 0.
@@ -42,7 +45,7 @@ pub(super) fn configurations(free: &Free, broadcasting: &[usize]) -> Vec<(Vec<us
     };
     let mut all = Vec::new();
     // distinct sizes twice: options and broadcasting have turned on by then
-    let variants = [Variant::Distinct, Variant::WithOne, Variant::Distinct, Variant::WithZero, Variant::Ones];
+    let variants = [Variant::Distinct, Variant::WithOne, Variant::Falling, Variant::WithZero, Variant::Ones];
     for (n, variant) in variants.into_iter().enumerate() {
         for ranks in &ranks {
             let sizes = ranks.iter().sum::<usize>() + free.singles.len() + free.each.len();
@@ -95,13 +98,15 @@ impl Sizes {
         let n = self.given;
         self.given += 1;
         let special = self.turn.pick(total.max(1), 1000);
+        let falling = PRIMES[(total.max(n + 1) - 1 - n) % PRIMES.len()];
         let size = match (self.variant, self.attempt) {
             (Variant::Ones, _) => 1,
             (Variant::WithOne, _) if n == special => 1,
             (Variant::WithZero, _) if n == special => 0,
-            (_, 0) => PRIMES[n % PRIMES.len()],
+            (Variant::Falling, 0) => falling,
+            (Variant::Falling, 1) | (_, 0) => PRIMES[n % PRIMES.len()],
             // the other way round: kernels smaller than what they slide over
-            (_, 1) => PRIMES[(total.max(n + 1) - 1 - n) % PRIMES.len()],
+            (_, 1) => falling,
             _ => SMALL[self.turn.pick(SMALL.len(), n as u64)],
         };
         Dim::from(size)

@@ -76,7 +76,8 @@ impl Check<'_> {
                 match self.run(row, &case) {
                     Ok(_) => accepted += 1,
                     Err(fault) if fault.tainted => {}
-                    Err(fault) if row.dtypes.is_none() => {
+                    // what wraps is no dtype that the body can't take
+                    Err(fault) if row.dtypes.is_none() && fault.refusal.code != "E205" => {
                         undefined.push(d);
                         refused.get_or_insert((fault, case));
                     }

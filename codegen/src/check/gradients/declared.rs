@@ -185,6 +185,17 @@ impl Seed {
         Seed(self.0.iter().zip(&other.0).map(sum).collect())
     }
 
+    /// The same for result `at`, zeros for all others.
+    pub fn only(&self, at: usize) -> Seed {
+        let zeros = |v: &Value<V<f64>>| {
+            v.map(&mut |v| match v {
+                V::Array(a) => V::Array(Arc::new(Array::float(a.dtype, &a.shape, vec![0.0; a.len()]))),
+                key => key.clone(),
+            })
+        };
+        Seed(self.0.iter().enumerate().map(|(n, v)| if n == at { v.clone() } else { zeros(v) }).collect())
+    }
+
     /// The sum of its sizes.
     fn size(&self) -> f64 {
         self.0.iter().flat_map(elements).flatten().map(f64::abs).sum()

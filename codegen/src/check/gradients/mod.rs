@@ -11,7 +11,9 @@ mod constant;
 pub mod declared;
 pub mod dense;
 pub mod dual;
+mod grid;
 pub mod instance;
+mod kinks;
 mod linear;
 mod missing;
 mod needless;
@@ -19,6 +21,7 @@ pub mod numbers;
 mod proof;
 pub mod sample;
 mod show;
+mod stable;
 mod term;
 mod values;
 
@@ -52,6 +55,14 @@ pub struct Graded {
 /// What is wrong with the values of the declared rules of a row, whose types are right; those that are right go to
 /// `right`.
 pub fn check(source: &RowSource, row: &Arc<Row>, set: &RowSet, right: &mut Vec<Graded>) -> Vec<Diag> {
+    let library = Library::new(set);
+    let mut faults = kinks::check(source, row, &library);
+    faults.extend(stable::check(source, row, &library));
+    faults.extend(rules(source, row, set, right));
+    faults
+}
+
+fn rules(source: &RowSource, row: &Arc<Row>, set: &RowSet, right: &mut Vec<Graded>) -> Vec<Diag> {
     if source.no_grad.is_some() {
         return needless::check(source, row, set).into_iter().collect();
     }

@@ -4,7 +4,7 @@ use fulgurite_core::Name;
 use fulgurite_core::derive::{self, Derived};
 use fulgurite_core::row::Row;
 
-use super::declared::{Declared, Pair, Refuted, Way};
+use super::declared::{Declared, Pair, Refuted, Seed, Way};
 use super::dense::{Library, Stop};
 use super::instance::Instance;
 use super::numbers::Numbers;
@@ -12,6 +12,7 @@ use super::sample::{self, Domain};
 use super::{Grade, linear, proof, show, term};
 use crate::check::cases::{Case, Family};
 use crate::check::report::Rule;
+use crate::check::walk;
 use crate::diag::Diag;
 use crate::schema::RowSource;
 
@@ -159,11 +160,29 @@ impl<'a> Bench<'a> {
         } else {
             let term = term::wrong(rule, refuted, self.library);
             let (span, said) = term.unwrap_or((rule.rule.tree.value.span, String::new()));
-            Diag::error("E401", named.text.at(span), format!("{} {claim}", named.name())).here(said)
+            match self.ignored(rule, instance, seed) {
+                Some(seed) => {
+                    let message = format!("{} ignores `{seed}`, the cotangent of a result", named.name());
+                    Diag::error("E508", named.text.at(rule.rule.tree.value.span), message)
+                }
+                None => Diag::error("E401", named.text.at(span), format!("{} {claim}", named.name())).here(said),
+            }
         };
         let diag = diag.note(format!("for {}", instance.case.show(self.row)));
         let diag = diag.note(format!("where {}", show::data(rule, instance, seed))).note(values);
         self.right_rule(rule, diag)
+    }
+
+    /// The cotangent of a result that moves with the argument, if the rule does not read it.
+    fn ignored(&self, rule: &Declared, instance: &Instance, seed: &Seed) -> Option<Name> {
+        let mut read = Vec::new();
+        walk::names(&rule.rule.tree, &mut |name| read.push(name));
+        let seeds = self.seeds(rule);
+        let several = rule.way == Way::Vjp && seeds.len() > 1;
+        seeds.into_iter().enumerate().filter(|(_, seed)| several && !read.contains(seed)).find_map(|(at, name)| {
+            let along = instance.along(self.library, rule.at, &|e| 1.0 + e as f64, seed.only(at).values());
+            (along.ok()?.abs() > 1e-9).then_some(name)
+        })
     }
 
     /// What `rule` must be linear in.

@@ -1,4 +1,5 @@
-//! Reading recorded cases: `torch-*.json`, and `conformance/{cases,expect}.jsonl` with more of the same beside them.
+//! Reading recorded cases: `torch-*.json`, and `{cases,expect}.jsonl` in `conformance`
+//! (with `more-…` beside them) and in `near`.
 
 use std::collections::HashMap;
 use std::io;
@@ -37,24 +38,20 @@ pub fn load(folder: &Path) -> Result<Vec<Case>, (PathBuf, io::Error)> {
             cases.extend(of_row(record, row, format!("{row}.{count}")));
         }
     }
-    let sample = folder.join("conformance");
-    if sample.is_dir() {
-        let lines = |name: &str| -> Result<Vec<Json>, (PathBuf, io::Error)> {
-            let path = sample.join(name);
+    for (part, kind) in [("conformance", ""), ("conformance", "more-"), ("near", "")] {
+        let path = |what: &str| folder.join(part).join(format!("{kind}{what}.jsonl"));
+        if !path("cases").is_file() {
+            continue;
+        }
+        let lines = |path: PathBuf| -> Result<Vec<Json>, (PathBuf, io::Error)> {
             let text = std::fs::read_to_string(&path).map_err(failed(&path))?;
             text.lines().map(|line| serde_json::from_str(line).map_err(|why| failed(&path)(why.into()))).collect()
         };
-        for part in ["", "more-"] {
-            let (given, wanted) = (format!("{part}cases.jsonl"), format!("{part}expect.jsonl"));
-            if !part.is_empty() && !sample.join(&given).is_file() {
-                continue;
-            }
-            let expect = lines(&wanted)?.into_iter().map(|e| (e["id"].as_str().unwrap_or_default().to_owned(), e));
-            let expect: HashMap<String, Json> = expect.collect();
-            for case in lines(&given)? {
-                let id = case["id"].as_str().unwrap_or_default();
-                cases.extend(expect.get(id).and_then(|want| of_name(&case, want, id)));
-            }
+        let expect = lines(path("expect"))?.into_iter().map(|e| (e["id"].as_str().unwrap_or_default().to_owned(), e));
+        let expect: HashMap<String, Json> = expect.collect();
+        for case in lines(path("cases"))? {
+            let id = case["id"].as_str().unwrap_or_default();
+            cases.extend(expect.get(id).and_then(|want| of_name(&case, want, id)));
         }
     }
     Ok(cases)

@@ -43,21 +43,18 @@ pub struct Forms {
 }
 
 impl Forms {
-    /// The forms of these rows, each with its place in the file.
+    /// The forms of these rows, each with its place in the file. A row that is called by its own name has that form
+    /// where no row above has one of that name.
     pub fn of<'r>(rows: impl Iterator<Item = (usize, &'r RowSource, &'r Row)>) -> Forms {
         let mut forms = Forms::default();
-        let mut own = Vec::new();
         for (at, source, row) in rows {
             for (library, alias) in &source.aliases {
                 let name = alias.tree.full(library);
                 forms.by_name.entry(name).or_default().push((at, row.op, Form::new(row, &alias.tree)));
             }
             if row.op.as_str().starts_with("aten.") || row.op.as_str().starts_with("torch.") {
-                own.push((at, row));
+                forms.by_name.entry(row.op).or_insert_with(|| vec![(at, row.op, Form::own(row))]);
             }
-        }
-        for (at, row) in own {
-            forms.by_name.entry(row.op).or_insert_with(|| vec![(at, row.op, Form::own(row))]);
         }
         forms
     }
@@ -135,8 +132,12 @@ impl<'a> Runner<'a> {
     ) -> Result<Made, Stop> {
         let own = self.forms.by_name.get(&name).into_iter().flatten();
         let changed = self.changed.as_ref().map(|(at, _)| *at);
-        let mut all: Vec<_> = own.filter(|(at, ..)| Some(*at) != changed).collect();
-        all.extend(self.changed.iter().filter_map(|(_, forms)| forms.by_name.get(&name)).flatten());
+        let own: Vec<_> = own.collect();
+        // its own name calls a row only where no row above has that name
+        let hidden = |op: &Name| *op == name && !own.iter().any(|(_, right, _)| right == op);
+        let changes = self.changed.iter().filter_map(|(_, forms)| forms.by_name.get(&name)).flatten();
+        let mut all: Vec<_> = own.iter().copied().filter(|(at, ..)| Some(*at) != changed).collect();
+        all.extend(changes.filter(|(_, op, _)| !hidden(op)));
         all.sort_by_key(|(at, ..)| *at);
         let key = Given::Tensor(V::Key([0, 0]));
         let mut first: Option<Stop> = None;

@@ -1,0 +1,137 @@
+//! A pointwise row at chosen points, all of them in one call.
+
+use std::sync::Arc;
+
+use fulgurite_core::builtins::{Builtin, eval_f64};
+use fulgurite_core::eval::nest::{Array, Data, Field};
+use fulgurite_core::lang::{Elem, Expr, Node, OptType};
+use fulgurite_core::row::Row;
+use fulgurite_core::sig::{self, Solved};
+use fulgurite_core::{DType, Value};
+
+use super::dense::{Dense, Library, V, ty};
+use super::dual::Dual;
+
+/// More arguments than this make too many points.
+const MOST: usize = 3;
+
+/// A call of a pointwise row with one result, on vectors with an element for each point.
+pub struct Grid<'a> {
+    row: &'a Row,
+    library: &'a Library<'a>,
+    solved: Solved,
+    /// One value per argument and option.
+    args: Vec<Value<V<f64>>>,
+    /// The arguments that vary, by their places.
+    pub places: Vec<usize>,
+    /// Point by point, a number for each of these arguments.
+    pub points: Vec<Vec<f64>>,
+}
+
+/// A float that is rounded to f32 after every step.
+#[derive(Clone, Copy, Debug)]
+pub struct Single(pub f64);
+
+impl Field for Single {
+    fn constant(x: f64) -> Single {
+        Single(f64::from(x as f32))
+    }
+    fn value(&self) -> f64 {
+        self.0
+    }
+    fn call(builtin: Builtin, args: &[Single]) -> Single {
+        let values: Vec<f64> = args.iter().map(|a| a.0).collect();
+        Single::constant(eval_f64(builtin, &values))
+    }
+    fn detach(self) -> Single {
+        self
+    }
+}
+
+impl<'a> Grid<'a> {
+    /// The row at the points that `points` makes for so many arguments, f32 numbers; `None` for a row that is not a
+    /// formula of few floats, or that refuses the call.
+    pub fn new(row: &'a Row, library: &'a Library<'a>, points: &dyn Fn(usize) -> Vec<Vec<f64>>) -> Option<Grid<'a>> {
+        let float = |elem: &Elem| matches!(elem, Elem::Var(name) if *name == "T");
+        let plain = row.sig.params.iter().all(|param| param.ty.elem.iter().all(float) && param.ty.list.is_none());
+        let required = row
+            .sig
+            .opts
+            .iter()
+            .any(|opt| opt.default.is_none() && !opt.optional || matches!(opt.ty, OptType::Dtype(_)));
+        if !row.is_pointwise() || !plain || required || row.sig.outs.len() != 1 || is_builtin(row) {
+            return None;
+        }
+        let places: Vec<usize> = (0..row.sig.params.len()).collect();
+        if places.is_empty() || places.len() > MOST {
+            return None;
+        }
+        let mut points = points(places.len());
+        points.iter_mut().flatten().for_each(|x| *x = f64::from(*x as f32));
+        let column = |at: usize| points.iter().map(|point| point[at]).collect::<Vec<f64>>();
+        let tensor = |data: Vec<f64>| V::Array(Arc::new(Array::float(DType::F32, &[data.len()], data)));
+        let given = places.iter().map(|at| (row.sig.params[*at].name.name, Value::Tensor(tensor(column(*at)))));
+        let args = sig::arrange(row, Vec::new(), given.collect()).ok()?;
+        let solved = sig::solve(row, &args, &ty).ok()?;
+        Some(Grid { row, library, solved, args, places, points })
+    }
+
+    /// The result at every point, in a field into which `f` lifts an argument's number.
+    pub fn run<F: Field>(&self, f: &dyn Fn(usize, f64) -> F) -> Option<Vec<F>> {
+        let lift = |(at, arg): (usize, &Value<V<f64>>)| {
+            arg.map(&mut |v| match v {
+                V::Key(k) => V::Key(*k),
+                V::Array(a) => V::Array(Arc::new(Array {
+                    dtype: a.dtype,
+                    shape: a.shape.clone(),
+                    data: match &a.data {
+                        Data::Float(x) => Data::Float(x.iter().map(|x| f(at, *x)).collect()),
+                        Data::Int(x) => Data::Int(x.clone()),
+                    },
+                })),
+            })
+        };
+        let args: Vec<Value<V<F>>> = self.args.iter().enumerate().map(lift).collect();
+        let results = Dense::new(self.library).meaning(self.row, &self.solved, &args).ok()?;
+        let Some(Value::Tensor(V::Array(out))) = results.first() else { return None };
+        match &out.data {
+            Data::Float(x) => Some(x.clone()),
+            Data::Int(_) => None,
+        }
+    }
+
+    /// The derivative by argument `at` at every point.
+    pub fn slopes(&self, at: usize) -> Option<Vec<f64>> {
+        let lifted = self.run(&|arg, value| Dual { value, slope: f64::from(u8::from(arg == at)) })?;
+        Some(lifted.into_iter().map(|x| x.slope).collect())
+    }
+
+    /// `x = 0, y = 2`
+    pub fn show(&self, n: usize) -> String {
+        let names = self.places.iter().map(|at| self.row.sig.params[*at].name.name);
+        let shown = names.zip(&self.points[n]).map(|(name, x)| format!("{name} = {x}"));
+        shown.collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// Whether the body is a single builtin, about which its table says everything.
+fn is_builtin(row: &Row) -> bool {
+    let args = |e: &Expr| match &*e.node {
+        Node::Call(f, args) => {
+            Builtin::from_name(f.name.as_str()).is_some()
+                && args.iter().all(|arg| matches!(&*arg.value.node, Node::Name(_)))
+        }
+        _ => false,
+    };
+    row.index_body().is_some_and(|body| body.stmts.is_empty() && args(&body.value))
+}
+
+/// Every combination of `values` for `n` arguments.
+pub fn product(values: &[f64], n: usize) -> Vec<Vec<f64>> {
+    let mut all = vec![Vec::new()];
+    for _ in 0..n {
+        let with = |point: &Vec<f64>| values.iter().map(|x| [point.as_slice(), &[*x]].concat()).collect::<Vec<_>>();
+        all = all.iter().flat_map(with).collect();
+    }
+    all
+}

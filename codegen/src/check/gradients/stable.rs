@@ -1,0 +1,96 @@
+//! E304, E411: formulas that lose their value, or their derivative, to the way they are written.
+//!
+//! A pointwise body is run twice on the same f32 numbers, in f64 and with every step rounded to f32. What differs by
+//! much more than a rounding of the arguments explains was lost on the way: digits that cancel, a power that overflows.
+//! A derivative that is no number where the value is one is infinity times 0: a function with an infinite slope behind a
+//! factor that is 0.
+
+use fulgurite_core::row::Row;
+
+use super::dense::Library;
+use super::grid::{Grid, Single, product};
+use crate::check::report;
+use crate::diag::Diag;
+use crate::schema::RowSource;
+
+/// Where formulas break: small, around 1, and beyond what `exp` can take; few enough for each number of arguments.
+const HARD: [&[f64]; 3] = [
+    &[
+        1e-6, 1e-4, 1e-2, 0.3, 0.7, 1.0, 1.0001, 1.3, 3.0, 8.0, 20.0, 50.0, 100.0, 1e3, -1e-6, -1e-4, -1e-2, -0.3,
+        -0.7, -1.0, -1.3, -3.0, -8.0, -20.0, -50.0, -100.0, -1e3,
+    ],
+    &[1e-5, 1e-2, 0.5, 1.0, 3.0, 30.0, 100.0, 1e3, -1e-5, -1e-2, -0.5, -1.0, -3.0, -30.0, -100.0, -1e3],
+    &[1e-4, 0.5, 1.0, 30.0, 100.0, -0.5, -30.0],
+];
+
+/// Where functions have infinite slopes or none.
+const EDGES: &[f64] = &[0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0];
+
+/// What is let pass, in relation to the value: two digits are left.
+const LOSS: f64 = 1e-2;
+
+/// What rounding the arguments explains: that many of their roundings.
+const SPREAD: f64 = 64.0 * 6e-8;
+
+/// What is small beside the arguments is no more than this of them.
+const NOTHING: f64 = 1e-9;
+
+/// Below this f32 has no full precision.
+const TINY: f64 = 1e-36;
+
+/// What is wrong with the formula of a row, if it is one.
+pub fn check(source: &RowSource, row: &Row, library: &Library) -> Vec<Diag> {
+    let Some((key, text)) = report::body(source) else { return Vec::new() };
+    let claim = |code, message: String| Diag::warning(code, text.place, format!("`{key}` of `{}` {message}", row.op));
+    let mut diags = Vec::new();
+    if source.tests.domain.is_empty()
+        && let Some((point, exact, single)) = unstable(row, library)
+    {
+        let how = if single.is_finite() { "loses digits" } else { "overflows on the way" };
+        let diag = claim("E304", format!("{how} in f32, where its result does not"));
+        let diag = diag.note(format!("at {point} it is {single:e} in f32, {exact:e} in f64"));
+        diags.push(diag.help(
+            "write it with `expm1`, `log1p`, `hypot` and the like, or choose a form by `if`; where it is not meant for such \
+             numbers, say for which: `tests: {domain: {x: 'lo..hi'}}`",
+        ));
+    }
+    if source.at.is_empty()
+        && source.no_grad.is_none()
+        && let Some((point, value, arg)) = without_slope(row, library)
+    {
+        let diag = claim("E411", "multiplies an infinite derivative by 0".to_owned());
+        let diag = diag.note(format!("at {point} it is {value}, its derivative by `{arg}` is no number"));
+        diags.push(diag.help(
+            "choose by `if` before the function is applied, so that it is not reached, or say what holds there in `at`",
+        ));
+    }
+    diags
+}
+
+/// The first point at which single precision differs: the point, the value, what is left of it.
+fn unstable(row: &Row, library: &Library) -> Option<(String, f64, f64)> {
+    let grid = Grid::new(row, library, &|n| product(HARD[n - 1], n))?;
+    let exact = grid.run(&|_, x| x)?;
+    let single = grid.run(&|_, x| Single(x))?;
+    let slopes: Vec<Vec<f64>> = grid.places.iter().map(|at| grid.slopes(*at)).collect::<Option<_>>()?;
+    (0..exact.len()).find_map(|n| {
+        let (exact, single) = (exact[n], single[n].0);
+        let spread: f64 = slopes.iter().zip(&grid.points[n]).map(|(slopes, x)| (slopes[n] * x).abs()).sum();
+        let size: f64 = grid.points[n].iter().map(|x| x.abs()).fold(0.0, f64::max);
+        let allowed = LOSS * exact.abs() + SPREAD * spread + NOTHING * size + TINY;
+        let beyond = !exact.is_finite() || exact.abs() > f64::from(f32::MAX) || !spread.is_finite();
+        let near = (exact - single).abs() <= allowed;
+        (!beyond && !near).then(|| (grid.show(n), exact, single))
+    })
+}
+
+/// The first point at which the value is a number and a derivative is none.
+fn without_slope(row: &Row, library: &Library) -> Option<(String, f64, fulgurite_core::Name)> {
+    let grid = Grid::new(row, library, &|n| product(EDGES, n))?;
+    let values = grid.run(&|_, x| x)?;
+    grid.places.iter().find_map(|at| {
+        let slopes = grid.slopes(*at)?;
+        let n = (0..values.len()).find(|n| values[*n].is_finite() && slopes[*n].is_nan())?;
+        Some((grid.show(n), values[n], row.sig.params[*at].name.name))
+    })
+}

@@ -1,0 +1,198 @@
+//! E207: sums are not taken in f16 or bf16, and what is widened is widened before it is computed with.
+
+use fulgurite_core::lang::{BinOp, Block, Elem, Expr, Node, Pattern, Red, Span, Stmt, UnOp};
+use fulgurite_core::promote::Kind;
+use fulgurite_core::row::{Meaning, Row};
+use fulgurite_core::sig::{Env, statics};
+use fulgurite_core::{DType, Name};
+
+use super::report::{self, Rule};
+use super::rows::RowSet;
+use super::walk;
+use crate::diag::Diag;
+use crate::schema::RowSource;
+
+/// What is narrow in the meaning of a row and need not be.
+pub fn check(source: &RowSource, row: &Row, rows: &RowSet) -> Option<Diag> {
+    let halves = |e: &Expr| statics::dtype_set(&Env::default(), e).is_ok_and(|set| set.contains(DType::F16));
+    if !row.dtypes.as_ref().is_none_or(halves) {
+        return None;
+    }
+    match &row.meaning {
+        Meaning::Expr(body) | Meaning::View(body) => accumulator(source, row, body),
+        Meaning::Decomp(body) => {
+            let (_, text) = report::body(source)?;
+            late(&Rule { source, what: "`decomp`", text }, row, body, rows).or_else(|| rules(source, row, rows))
+        }
+        Meaning::Host(_) => None,
+    }
+}
+
+fn rules(source: &RowSource, row: &Row, rows: &RowSet) -> Option<Diag> {
+    [("grad", &source.grad), ("jvp", &source.jvp)].into_iter().find_map(|(key, rules)| {
+        rules.iter().find_map(|(arg, rule)| {
+            let what = format!("`{key}` in `{}`", arg.as_str());
+            late(&Rule { source, what: &what, text: &rule.text }, row, &rule.tree, rows)
+        })
+    })
+}
+
+/// A value that is widened after it was rounded.
+fn late(rule: &Rule, row: &Row, block: &Block, rows: &RowSet) -> Option<Diag> {
+    let span = Widths { row, rows, lets: Vec::new(), late: None }.whole(block)?;
+    let message = format!("{} widens a value that was rounded to f16 before", rule.name());
+    let diag = Diag::error("E207", rule.text.at(span), message).here("computed in the narrow dtype");
+    Some(diag.help("widen the arguments, `x as acc(T)`, compute, and narrow the result: `… as T`"))
+}
+
+/// `acc: T` of a sum or product.
+fn accumulator(source: &RowSource, row: &Row, body: &Block) -> Option<Diag> {
+    let acc = source.acc.as_ref()?;
+    let mut narrow = false;
+    walk::expr(&acc.tree, &mut |e| narrow |= matches!(&*e.node, Node::Name(name) if *name == "T"));
+    let mut sum = None;
+    walk::block(body, &mut |e| {
+        if let Node::Reduce(reduce) = &*e.node
+            && matches!(reduce.red, Red::Sum | Red::Prod | Red::Mean)
+        {
+            sum.get_or_insert((reduce.red, e.span));
+        }
+    });
+    let (red, span) = sum.filter(|_| narrow)?;
+    let (_, text) = report::body(source)?;
+    let message =
+        format!("`{}` accumulates a {} in f16, which stops growing at 2048 times its terms", row.op, red.word());
+    let diag = Diag::error("E207", acc.text.place, message).label(text.at(span), "this one");
+    Some(diag.help("delete `acc`: sums of f16 and bf16 are taken in f32, and stored as what they are"))
+}
+
+/// How wide a value is where `T` is f16.
+#[derive(Clone, Copy, PartialEq)]
+enum Width {
+    /// A number: as wide as what it meets.
+    Any,
+    /// An argument, or elements of one, as it was given.
+    Given,
+    /// Computed, and rounded to f16.
+    Rounded,
+    /// Widened.
+    Wide,
+    /// Something else.
+    Other,
+}
+
+struct Widths<'a> {
+    row: &'a Row,
+    rows: &'a RowSet<'a>,
+    lets: Vec<(Name, Width)>,
+    /// The first value that is widened after it was rounded.
+    late: Option<Span>,
+}
+
+impl Widths<'_> {
+    fn whole(mut self, body: &Block) -> Option<Span> {
+        self.block(body);
+        self.late
+    }
+
+    fn block(&mut self, block: &Block) -> Width {
+        let known = self.lets.len();
+        for stmt in &block.stmts {
+            match stmt {
+                Stmt::Let(Pattern::Name(name), value) => {
+                    let width = self.of(value);
+                    self.lets.push((name.name, width));
+                }
+                Stmt::Let(Pattern::Tuple(names), value) => {
+                    self.of(value);
+                    self.lets.extend(names.iter().map(|name| (name.name, Width::Other)));
+                }
+                Stmt::Let(_, value) | Stmt::Write(_, value) => _ = self.of(value),
+            }
+        }
+        let width = self.of(&block.value);
+        self.lets.truncate(known);
+        width
+    }
+
+    fn of(&mut self, e: &Expr) -> Width {
+        match &*e.node {
+            Node::Int(_) | Node::Float(_) => Width::Any,
+            Node::Name(name) => self.name(*name),
+            Node::Unary(UnOp::Neg, inner) => self.of(inner),
+            Node::Binary(BinOp::Add | BinOp::Sub | BinOp::Mul | BinOp::Div, a, b) => {
+                let (left, right) = (self.of(a), self.of(b));
+                for (narrow, wide, part) in [(left, right, a), (right, left, b)] {
+                    if narrow == Width::Rounded && wide == Width::Wide {
+                        self.late.get_or_insert(part.span);
+                    }
+                }
+                let met = join(left, right);
+                if met == Width::Given { Width::Rounded } else { met }
+            }
+            Node::Cast(inner, elem) => {
+                let wide = matches!(elem, Elem::Acc(name) if *name == "T");
+                if self.of(inner) == Width::Rounded && wide {
+                    self.late.get_or_insert(inner.span);
+                }
+                if wide { Width::Wide } else { Width::Other }
+            }
+            Node::If(_, yes, no) => join(self.block(yes), self.block(no)),
+            Node::Match(_, arms) => arms.iter().fold(Width::Any, |width, (_, arm)| join(width, self.of(arm))),
+            Node::Call(f, args) => {
+                let widths: Vec<Width> = args.iter().map(|arg| self.of(&arg.value)).collect();
+                self.call(f.name, &widths)
+            }
+            _ => Width::Other,
+        }
+    }
+
+    fn name(&self, name: Name) -> Width {
+        if let Some((_, width)) = self.lets.iter().rev().find(|(known, _)| *known == name) {
+            return *width;
+        }
+        let sig = &self.row.sig;
+        let params = sig.params.iter().map(|param| (param.name.name, &param.ty));
+        let results = sig.outs.iter().chain(&sig.aux).map(|out| (out.name.name, &out.ty));
+        let known = params.chain(results.clone()).find(|(known, _)| *known == name);
+        let seed = || results.clone().find(|(out, _)| fulgurite_core::derive::cotangent(self.row, *out) == name);
+        match known.or_else(seed).map(|(_, ty)| ty.elem.as_slice()) {
+            Some([Elem::Var(name)]) if *name == "T" => Width::Given,
+            Some([Elem::Acc(name)]) if *name == "T" => Width::Wide,
+            _ => Width::Other,
+        }
+    }
+
+    /// The result of a row whose elements are `T`: moved, or computed and rounded.
+    fn call(&self, f: Name, args: &[Width]) -> Width {
+        let candidates = self.rows.candidates(f);
+        let Some(row) = candidates.first() else { return Width::Other };
+        let joined = |elem: &Elem| matches!(elem, Elem::Var(name) if *name == "T");
+        let plain = row.sig.outs.iter().all(|out| out.ty.elem.iter().all(joined));
+        let floats = row.sig.params.iter().zip(args).filter(|(param, _)| param.ty.elem.iter().any(joined));
+        let met = floats.fold(Width::Any, |width, (_, arg)| join(width, *arg));
+        let keeps = row
+            .promote
+            .as_ref()
+            .is_some_and(|e| matches!(&*e.node, Node::Name(n) if Kind::from_name(n.as_str()) == Some(Kind::Keep)));
+        match met {
+            Width::Given if plain && !row.is_composite() => {
+                let moves = keeps || matches!(row.meaning, Meaning::View(_)) || row.promote.is_none();
+                if moves { Width::Given } else { Width::Rounded }
+            }
+            Width::Rounded if plain => Width::Rounded,
+            _ => Width::Other,
+        }
+    }
+}
+
+/// Two values that meet: rounded if both are narrow and one was computed.
+fn join(a: Width, b: Width) -> Width {
+    match (a, b) {
+        (Width::Any, other) | (other, Width::Any) => other,
+        (Width::Other, _) | (_, Width::Other) => Width::Other,
+        (Width::Wide, _) | (_, Width::Wide) => Width::Wide,
+        (Width::Rounded, _) | (_, Width::Rounded) => Width::Rounded,
+        (Width::Given, Width::Given) => Width::Given,
+    }
+}

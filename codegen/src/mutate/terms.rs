@@ -1,0 +1,220 @@
+//! What a program of rows computes, as terms: calls of rows without a program, of arguments.
+//!
+//! Two programs with the same terms on every call of the family are one program. Programs are run to the bottom, so
+//! that it does not matter which names sizes have, who wraps a negative axis, in what order operands that commute
+//! stand, or whether an operand is widened by a cast or by the call that it meets a wider one in.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use fulgurite_core::eval::tensor::{self, Machine};
+use fulgurite_core::lang::{Block, Elem};
+use fulgurite_core::row::{Meaning, Row};
+use fulgurite_core::sig::{self, ArgTy, OutTy, Refusal, Solved};
+use fulgurite_core::{DType, Name, TensorTy, Value};
+
+use crate::check::rows::RowSet;
+
+/// Rows within rows, at most this deep.
+const DEEPEST: usize = 24;
+
+/// Rows whose arguments may be swapped.
+const COMMUTE: [&str; 15] = [
+    "add",
+    "mul",
+    "eq",
+    "ne",
+    "maximum",
+    "minimum",
+    "fmax",
+    "fmin",
+    "hypot",
+    "logical_and",
+    "logical_or",
+    "logical_xor",
+    "bitwise_and",
+    "bitwise_or",
+    "bitwise_xor",
+];
+
+/// A value: its type, and the number of its term.
+#[derive(Clone, Debug)]
+pub(super) struct Term(pub ArgTy, usize);
+
+/// The machine.
+pub(super) struct Terms<'a> {
+    rows: &'a RowSet<'a>,
+    depth: usize,
+    known: HashMap<String, usize>,
+    /// Detached values, and what they were.
+    detached: HashMap<usize, usize>,
+    writes: Vec<(Name, String)>,
+}
+
+impl<'a> Terms<'a> {
+    pub(super) fn new(rows: &'a RowSet<'a>) -> Terms<'a> {
+        Terms { rows, depth: 0, known: HashMap::new(), detached: HashMap::new(), writes: Vec::new() }
+    }
+
+    /// The terms and types that `block` of `row` yields, and what it writes, for arguments of these types; `extra` are further names.
+    pub(super) fn of(
+        &mut self,
+        row: &Row,
+        block: &Block,
+        solved: &Solved,
+        args: &[Value<ArgTy>],
+        extra: &[(Name, Value<ArgTy>)],
+    ) -> Result<String, Refusal> {
+        let named = row.sig.params.iter().map(|param| param.name.name);
+        let named = named.chain(row.sig.opts.iter().map(|opt| opt.name.name));
+        let args: Vec<Value<Term>> = named.zip(args).map(|(name, arg)| self.leaf(name, arg)).collect();
+        let extra: Vec<(Name, Value<Term>)> = extra.iter().map(|(name, v)| (*name, self.leaf(*name, v))).collect();
+        self.writes.clear();
+        let results = tensor::run(self, row, block, solved, &args, &extra)?;
+        let results: Vec<String> = results.iter().map(|value| format!("{}{}", show(value), types(value))).collect();
+        Ok(format!("{} {:?}", results.join("; "), self.writes))
+    }
+
+    fn leaf(&mut self, name: Name, value: &Value<ArgTy>) -> Value<Term> {
+        let mut at = 0;
+        value.map(&mut |ty| {
+            at += 1;
+            Term(ty.clone(), self.number(format!("{name}.{at}")))
+        })
+    }
+
+    fn number(&mut self, text: String) -> usize {
+        let next = self.known.len();
+        *self.known.entry(text).or_insert(next)
+    }
+
+    /// The term as it is read by a row that computes in `dtype`.
+    fn widened(&mut self, term: &Term, dtype: DType) -> usize {
+        match &term.0 {
+            ArgTy::Tensor(t) => self.cast(term.1, t.dtype, dtype),
+            _ => term.1,
+        }
+    }
+
+    fn cast(&mut self, term: usize, from: DType, to: DType) -> usize {
+        if from == to { term } else { self.number(format!("cast {term} {to}")) }
+    }
+
+    /// A call of a row without a program.
+    fn leaf_call(&mut self, row: &Row, solved: &Solved, args: &[Value<Term>]) -> Vec<Value<Term>> {
+        if row.op == "cast"
+            && let (Some(Value::Tensor(term @ Term(ArgTy::Tensor(t), _))), Some(OutTy::Tensor(out))) =
+                (args.first(), solved.outs.first())
+        {
+            let id = self.cast(term.1, t.dtype, out.dtype);
+            return vec![Value::Tensor(Term(ArgTy::Tensor(out.clone()), id))];
+        }
+        // what yields no floats has no gradient: a detached value is the value
+        let outs = || solved.outs.iter().chain(&solved.aux);
+        let exact = outs().all(|out| matches!(out, OutTy::Tensor(t) if !t.dtype.is_float()));
+        let whole = |id: usize| self.detached.get(&id).copied().filter(|_| exact).unwrap_or(id);
+        let args: Vec<Value<Term>> =
+            args.iter().map(|arg| arg.map(&mut |term: &Term| Term(term.0.clone(), whole(term.1)))).collect();
+        let mut read = Vec::new();
+        for (at, arg) in args.iter().enumerate() {
+            let joins = row
+                .sig
+                .params
+                .get(at)
+                .is_some_and(|p| p.ty.elem.iter().any(|e| matches!(e, Elem::Var(n) if *n == "T")));
+            let arg = arg.map(&mut |term: &Term| {
+                Term(term.0.clone(), if joins { self.widened(term, solved.compute) } else { term.1 })
+            });
+            let typed = if joins { String::new() } else { types(&arg) };
+            read.push(format!("{}{typed}", show(&arg)));
+        }
+        if COMMUTE.contains(&row.op.as_str()) {
+            read.sort();
+        }
+        let env = &solved.env;
+        // the sizes of what commutes stand in the types of the results
+        let sizes =
+            if COMMUTE.contains(&row.op.as_str()) { String::new() } else { format!("{:?} {:?}", env.sizes, env.items) };
+        let text = format!("{} {:?} {} {:?} {sizes}", row.op, read, solved.compute, solved.joined);
+        let mut at = 0;
+        let mut result = |t: &TensorTy| {
+            at += 1;
+            Value::Tensor(Term(ArgTy::Tensor(t.clone()), self.number(format!("{text} {t} #{at}"))))
+        };
+        let made: Vec<Value<Term>> = outs()
+            .map(|out| match out {
+                OutTy::Tensor(t) => result(t),
+                OutTy::List(ts) => Value::List(ts.iter().map(&mut result).collect()),
+                OutTy::FromBody => Value::Absent,
+            })
+            .collect();
+        if let ("detach", Some(Value::Tensor(from)), Some(Value::Tensor(to))) =
+            (row.op.as_str(), args.first(), made.first())
+        {
+            self.detached.insert(to.1, from.1);
+        }
+        made
+    }
+}
+
+fn show(value: &Value<Term>) -> String {
+    match value {
+        Value::Tensor(term) => format!("%{}", term.1),
+        Value::List(items) => format!("[{}]", items.iter().map(show).collect::<Vec<_>>().join(", ")),
+        other => format!("{other:?}"),
+    }
+}
+
+fn types(value: &Value<Term>) -> String {
+    let mut text = String::new();
+    value.for_each(&mut |term| text += &format!(" {:?}", term.0));
+    text
+}
+
+impl Machine for Terms<'_> {
+    type V = Term;
+    type Error = Refusal;
+
+    fn call(
+        &mut self,
+        op: Name,
+        positional: Vec<Value<Term>>,
+        named: Vec<(Name, Value<Term>)>,
+    ) -> Result<Vec<Value<Term>>, Refusal> {
+        let mut first = None;
+        for row in self.rows.candidates(op) {
+            let accepted = sig::arrange(&row, positional.clone(), named.clone())
+                .and_then(|args| sig::solve(&row, &args, &|term: &Term| term.0.clone()).map(|solved| (args, solved)));
+            match accepted {
+                Ok((args, solved)) => return self.made(&row, &solved, &args),
+                Err(refusal) => _ = first.get_or_insert(refusal),
+            }
+        }
+        Err(first.unwrap_or_else(|| Refusal::new("E007", format!("there is no row `{op}`"))))
+    }
+
+    fn ty(&self, term: &Term) -> ArgTy {
+        term.0.clone()
+    }
+
+    fn write(&mut self, name: Name, value: Value<Term>) -> Result<(), Refusal> {
+        self.writes.push((name, show(&value)));
+        Ok(())
+    }
+}
+
+impl Terms<'_> {
+    /// What a call that is accepted yields: of a program, what its calls do.
+    fn made(&mut self, row: &Arc<Row>, solved: &Solved, args: &[Value<Term>]) -> Result<Vec<Value<Term>>, Refusal> {
+        let Meaning::Decomp(body) = &row.meaning else { return Ok(self.leaf_call(row, solved, args)) };
+        if self.depth > DEEPEST {
+            return Err(Refusal::new("E010", format!("`{}` is called too deep", row.op)));
+        }
+        self.depth += 1;
+        let results = tensor::run(self, row, body, solved, args, &[]);
+        self.depth -= 1;
+        let mut results = results?;
+        results.truncate(row.sig.outs.len());
+        Ok(results)
+    }
+}
