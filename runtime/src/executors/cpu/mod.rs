@@ -17,6 +17,7 @@ pub mod plan;
 pub mod product;
 mod recurrence;
 pub mod scan;
+mod search;
 mod step;
 pub mod threads;
 pub mod windows;
@@ -37,7 +38,9 @@ impl Executor for Cpu {
 
     fn claim(&self, lines: &[Line]) -> Option<Claim> {
         let line = lines.first()?;
-        if let Some(kernel) = super::host::kernel(line).or_else(|| recurrence::kernel(line)) {
+        if let Some(kernel) =
+            super::host::kernel(line).or_else(|| recurrence::kernel(line)).or_else(|| search::kernel(line))
+        {
             return Some(Claim::line(line, kernel));
         }
         line.nest()?.is_ok().then_some(Claim::Fuse)
