@@ -72,15 +72,16 @@ impl Search {
     ) -> Result<Option<()>, ExecError> {
         let (Some(all), Some(values)) = (sorted.as_slice::<T>(), values.as_slice::<T>()) else { return Ok(None) };
         let n = sorted.shape.last().copied().unwrap_or(1);
-        let rows = sorted.shape.iter().rev().skip(1).product::<usize>().max(1);
-        let each = values.len() / rows;
+        let rows = sorted.shape.iter().rev().skip(1).product::<usize>();
+        let each = values.len() / rows.max(1);
         let order = match order.map(indices) {
             None => None,
             Some(None) => return Ok(None),
             Some(Some(order)) => Some(order),
         };
         let mut counts = vec![0i64; values.len()];
-        for row in 0..rows {
+        // without values no index is read, be it outside
+        for row in 0..if each == 0 { 0 } else { rows } {
             let line = &all[row * n..][..n];
             let arranged: Vec<T>;
             let line = match &order {
