@@ -7,6 +7,7 @@ use crate::executors::{ExecError, Kernel, Line, TensorMut, TensorRef};
 use fulgurite_core::sig::{Item, OutTy};
 use fulgurite_core::{DType, Name};
 use half::{bf16, f16};
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 /// The kernel of a line that counts the smaller elements of sorted rows.
@@ -108,9 +109,13 @@ impl Search {
         let steps = if sorted { (line.len() as f64 + 1.0).log2() } else { line.len() as f64 };
         let found = counts.as_mut_ptr() as usize;
         threads::share(values.len(), threads::threads(), STEP * steps * values.len() as f64, &|from, to| {
-            for i in from..to {
-                let v = values[i];
-                let before = |x: &T| if self.right { !(*x > v) } else { !(*x >= v) };
+            for (i, v) in (from..to).zip(&values[from..to]) {
+                // what can't be compared lies before
+                let before = |x: &T| match x.partial_cmp(v) {
+                    Some(Ordering::Greater) => false,
+                    Some(Ordering::Equal) => self.right,
+                    Some(Ordering::Less) | None => true,
+                };
                 let at = match sorted {
                     true => line.partition_point(before),
                     false => line.iter().position(|x| !before(x)).unwrap_or(line.len()),
