@@ -24,7 +24,6 @@ pub(crate) static POW: Symbol = Symbol::new(
         deviates: "",
         aliases: &[
             ("aten", "pow.Tensor_Tensor"),
-            ("aten", "pow.Tensor_Scalar"),
             ("aten", "pow.Scalar"),
         ],
         file: "ops.yaml",

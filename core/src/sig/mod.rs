@@ -9,6 +9,7 @@ pub mod labels;
 mod options;
 mod results;
 pub mod shapes;
+mod sizes;
 mod solve;
 pub mod statics;
 mod types;

@@ -6,6 +6,7 @@
 
 use super::Refusal;
 use super::env::{Env, Item, Size};
+use super::sizes::{fits, windows};
 use super::val::bad;
 use crate::builtins::{self, Builtin, ResultRule};
 use crate::dtype::DTypeSet;
@@ -186,9 +187,7 @@ pub fn apply_binary(op: BinOp, l: Val, r: Val) -> Static<Val> {
         (_, Val::Int(_) | Val::Bool(_), Val::Int(_) | Val::Bool(_)) => {
             let (a, b) = (l.int()?, r.int()?);
             match op {
-                Add => Val::Int(a + b),
-                Sub => Val::Int(a - b),
-                Mul => Val::Int(a * b),
+                Add | Sub | Mul => Val::Int(fits(op, a, b)?),
                 Div | Rem if b == Dim::from(0) => {
                     return Err(Stop::Refused(Refusal::new("E704", "a size is divided by zero")));
                 }
@@ -301,7 +300,9 @@ fn call(env: &Env, f: Name, args: &[Arg], at: At) -> Static<Val> {
             let axes = eval(env, arg(1)?, at)?.list()?;
             Ok(Val::Int(axes.iter().filter_map(|a| t.shape.get(a.len())).fold(Dim::from(1), |p, &d| p * d)))
         }
-        "size" => Ok(Val::Int(eval(env, arg(0)?, at)?.list()?.iter().fold(Dim::from(1), |p, &d| p * d))),
+        "size" => {
+            Ok(Val::Int(eval(env, arg(0)?, at)?.list()?.iter().try_fold(Dim::from(1), |p, &d| fits(BinOp::Mul, p, d))?))
+        }
         "len" => match name(0).ok().and_then(|n| env.item(n)) {
             Some(Item::Tensors(_, n)) => Ok(Val::Int(Dim::from(*n))),
             _ => Ok(Val::Int(Dim::from(eval(env, arg(0)?, At { axis: None, item: None })?.list()?.len()))),
@@ -385,7 +386,7 @@ fn call(env: &Env, f: Name, args: &[Arg], at: At) -> Static<Val> {
             if x[2].value() == 0 {
                 return Err(Stop::Refused(Refusal::new("E704", "windows that do not move can't be counted")));
             }
-            Ok(Val::Int(windows(x[0], x[1], x[2], x[3], ceil)))
+            Ok(Val::Int(windows(x[0], x[1], x[2], x[3], ceil)?))
         }
         "wrap" => {
             let (i, n) = (eval(env, arg(0)?, at)?.int()?, eval(env, arg(1)?, at)?.int()?);
@@ -421,19 +422,6 @@ fn call(env: &Env, f: Name, args: &[Arg], at: At) -> Static<Val> {
             Ok(if b.record().result == ResultRule::Bool { Val::Bool(x != 0.0) } else { Val::Float(x) })
         }
     }
-}
-
-/// How many windows of `span` elements, `stride` apart, lie in `n` elements with `pad` more at each side; `ceil`: also
-/// one that leaves them, unless it starts behind the last element and the left padding.
-fn windows(n: Dim, span: Dim, stride: Dim, pad: Dim, ceil: bool) -> Dim {
-    let (zero, one) = (Dim::from(0), Dim::from(1));
-    let room = n + pad + pad - span;
-    let whole = room / stride + one;
-    if !ceil || room % stride == zero {
-        return whole;
-    }
-    // `whole * stride` is where one more window starts
-    if whole * stride >= n + pad { whole } else { whole + one }
 }
 
 /// How many axes a zip has: the length of the lists that it mentions.

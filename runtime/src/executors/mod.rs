@@ -13,8 +13,8 @@
 //! | `site` | how calls that share a key draw apart |
 //! | `host` | named primitives (argsort) |
 //!
-//! **Invariant:** nothing here reads an operator's name but for `host:` primitives: families are recognised from
-//! meanings.
+//! **Invariant:** nothing here reads an operator's name but for `host:` primitives and the three rows of `cpu::whole`
+//! (a recurrence, two searches), and those only in our own database: families are recognised from meanings.
 
 pub mod cpu;
 pub mod cuda;

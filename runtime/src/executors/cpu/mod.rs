@@ -16,8 +16,9 @@ pub mod layout;
 pub mod loops;
 pub mod plan;
 pub mod product;
-pub(crate) mod recurrence;
+mod recurrence;
 pub mod scan;
+mod search;
 mod step;
 pub mod threads;
 pub mod windows;
@@ -26,7 +27,8 @@ pub(crate) use build::build;
 pub use compiled::{Compiled, Description, StepInfo};
 pub use threads::{set_threads, threads};
 
-use super::{Claim, Executor, Line};
+use super::{Claim, Executor, Kernel, Line};
+use std::sync::Arc;
 
 /// The executor `cpu`.
 pub struct Cpu;
@@ -38,9 +40,20 @@ impl Executor for Cpu {
 
     fn claim(&self, lines: &[Line]) -> Option<Claim> {
         let line = lines.first()?;
-        if let Some(kernel) = super::host::kernel(line).or_else(|| recurrence::kernel(line)) {
+        if let Some(kernel) = whole(line) {
             return Some(Claim::line(line, kernel));
         }
         line.nest()?.is_ok().then_some(Claim::Fuse)
     }
+}
+
+/// The crate whose rows have kernels of their own here: a row of that name in another database means something else.
+const OWNER: &str = "fulgurite";
+
+/// The kernel of a line that is no loops to be fused: a primitive, a recurrence, a search.
+pub(super) fn whole(line: &Line) -> Option<Arc<dyn Kernel>> {
+    super::host::kernel(line).or_else(|| {
+        let own = line.symbol.symbol.krate == OWNER;
+        own.then(|| recurrence::kernel(line).or_else(|| search::kernel(line))).flatten()
+    })
 }

@@ -8,7 +8,7 @@ use half::{bf16, f16};
 use std::sync::Arc;
 
 /// The kernel of a line that is a linear recurrence.
-pub(in crate::executors) fn kernel(line: &Line) -> Option<Arc<dyn Kernel>> {
+pub(super) fn kernel(line: &Line) -> Option<Arc<dyn Kernel>> {
     if line.name() != "linear_scan" {
         return None;
     }

@@ -15,8 +15,8 @@ pub mod device;
 mod emit;
 mod program;
 
+use super::cpu;
 use super::{Claim, ExecError, Executor, Kernel, Line, Part};
-use crate::executors::cpu::recurrence;
 use device::Device;
 use std::sync::{Arc, OnceLock};
 
@@ -54,16 +54,10 @@ impl Executor for Cuda {
 
     fn claim(&self, lines: &[Line]) -> Option<Claim> {
         let line = lines.first()?;
-        let here = super::host::kernel(line).is_some() || line.nest()?.is_ok();
-        here.then_some(Claim::Join)
+        (cpu::whole(line).is_some() || line.nest()?.is_ok()).then_some(Claim::Join)
     }
 
     fn join(&self, part: &Part<'_>) -> Result<Arc<dyn Kernel>, ExecError> {
         Ok(Arc::new(build::build(part, self.device()?)?))
     }
-}
-
-/// The kernel on the CPU of a line that has none here.
-fn on_cpu(line: &Line) -> Option<Arc<dyn Kernel>> {
-    super::host::kernel(line).or_else(|| recurrence::kernel(line))
 }

@@ -39,15 +39,16 @@ impl Frame {
             "name": "@",
             "params": params.join(", "),
             "comment": format!("{}: {} -> {}", origin.rows.join(", "), shown(false), shown(true)),
-            "line_directive": place.unwrap_or_default(),
+            "line_directive": place.as_deref().unwrap_or_default(),
         });
         if let (Some(context), Some(fields)) = (context.as_object_mut(), fields.as_object()) {
             context.extend(fields.clone());
         }
         let context = tera::Context::from_serialize(&context).map_err(|e| e.to_string())?;
         let text = tera::Tera::default().render_str(self.template, &context, false).map_err(|e| e.to_string())?;
+        // where the row stands makes no other kernel
         let mut hasher = DefaultHasher::new();
-        text.hash(&mut hasher);
+        place.map_or_else(|| text.clone(), |place| text.replacen(&place, "", 1)).hash(&mut hasher);
         let short = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
         let row = origin.rows.first().copied().unwrap_or(self.stem);
         let row: String = row.chars().map(short).take(32).collect();

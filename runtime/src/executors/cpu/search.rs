@@ -1,0 +1,136 @@
+//! The kernel of `searchsorted` and `bucketize`: a binary search where the row that is searched is sorted, which is seen
+//! first. What it gives is what the rows say also where it is not.
+
+use super::threads;
+use crate::buffer::Element;
+use crate::executors::{ExecError, Kernel, Line, TensorMut, TensorRef};
+use fulgurite_core::sig::{Item, OutTy};
+use fulgurite_core::{DType, Name};
+use half::{bf16, f16};
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+/// The kernel of a line that counts the smaller elements of sorted rows.
+pub(super) fn kernel(line: &Line) -> Option<Arc<dyn Kernel>> {
+    let (sorted, values) = match line.name() {
+        "searchsorted" => (0, 1),
+        "bucketize" => (1, 0),
+        _ => return None,
+    };
+    let wide = match line.symbol.solved.outs.first()? {
+        OutTy::Tensor(ty) if ty.dtype == DType::I64 => true,
+        OutTy::Tensor(ty) if ty.dtype == DType::I32 => false,
+        _ => return None,
+    };
+    let right = matches!(line.symbol.solved.env.item(Name::new("side")), Some(Item::Word(w)) if w.as_str() == "right");
+    Some(Arc::new(Search { name: line.name(), sorted, values, right, wide }))
+}
+
+struct Search {
+    name: &'static str,
+    /// Which inputs are searched, and searched for; a third one says in which order.
+    sorted: usize,
+    values: usize,
+    right: bool,
+    /// i64, not i32.
+    wide: bool,
+}
+
+/// Nanoseconds of a step of a binary search, about.
+const STEP: f64 = 4.0;
+
+impl Kernel for Search {
+    fn name(&self) -> String {
+        format!("cpu:{}", self.name)
+    }
+
+    fn run(&self, inputs: &[TensorRef<'_>], outs: &mut [TensorMut<'_>]) -> Result<(), ExecError> {
+        let wrong = || ExecError::new("E807", format!("`{}` takes two tensors of one dtype and an order", self.name));
+        let (Some(sorted), Some(values), [out]) = (inputs.get(self.sorted), inputs.get(self.values), outs) else {
+            return Err(wrong());
+        };
+        let order = inputs.get(2);
+        macro_rules! by_dtype {
+            ($($d:ident: $t:ty),*) => {
+                match sorted.dtype {
+                    $(DType::$d => self.rows::<$t>(sorted, values, order, out)?,)*
+                    _ => None,
+                }
+            };
+        }
+        let done = by_dtype!(F64: f64, F32: f32, F16: f16, BF16: bf16, I64: i64, I32: i32, I16: i16, I8: i8, U8: u8);
+        done.ok_or_else(wrong)
+    }
+}
+
+impl Search {
+    fn rows<T: Element + PartialOrd>(
+        &self,
+        sorted: &TensorRef<'_>,
+        values: &TensorRef<'_>,
+        order: Option<&TensorRef<'_>>,
+        out: &mut TensorMut<'_>,
+    ) -> Result<Option<()>, ExecError> {
+        let (Some(all), Some(values)) = (sorted.as_slice::<T>(), values.as_slice::<T>()) else { return Ok(None) };
+        let n = sorted.shape.last().copied().unwrap_or(1);
+        let rows = sorted.shape.iter().rev().skip(1).product::<usize>();
+        let each = values.len() / rows.max(1);
+        let order = match order.map(indices) {
+            None => None,
+            Some(None) => return Ok(None),
+            Some(Some(order)) => Some(order),
+        };
+        let mut counts = vec![0i64; values.len()];
+        // without values no index is read, be it outside
+        for row in 0..if each == 0 { 0 } else { rows } {
+            let line = &all[row * n..][..n];
+            let arranged: Vec<T>;
+            let line = match &order {
+                None => line,
+                Some(order) => {
+                    let pick = |i: &i64| usize::try_from(*i).ok().and_then(|i| line.get(i)).copied();
+                    let all: Option<Vec<T>> = order[row * n..][..n].iter().map(pick).collect();
+                    let outside = || ExecError::new("E804", format!("an index of `sorter` lies outside 0..{n}"));
+                    arranged = all.ok_or_else(outside)?;
+                    &arranged
+                }
+            };
+            self.line(line, &values[row * each..][..each], &mut counts[row * each..][..each]);
+        }
+        Ok(match self.wide {
+            true => out.as_slice_mut::<i64>().map(|out| out.copy_from_slice(&counts)),
+            false => out.as_slice_mut::<i32>().map(|out| out.iter_mut().zip(&counts).for_each(|(o, c)| *o = *c as i32)),
+        })
+    }
+
+    /// The first position of `line` where an element is not smaller (for the right side: larger), for each value.
+    fn line<T: Element + PartialOrd>(&self, line: &[T], values: &[T], counts: &mut [i64]) {
+        let sorted = line.is_sorted();
+        let steps = if sorted { (line.len() as f64 + 1.0).log2() } else { line.len() as f64 };
+        let found = counts.as_mut_ptr() as usize;
+        threads::share(values.len(), threads::threads(), STEP * steps * values.len() as f64, &|from, to| {
+            for (i, v) in (from..to).zip(&values[from..to]) {
+                // what can't be compared lies before
+                let before = |x: &T| match x.partial_cmp(v) {
+                    Some(Ordering::Greater) => false,
+                    Some(Ordering::Equal) => self.right,
+                    Some(Ordering::Less) | None => true,
+                };
+                let at = match sorted {
+                    true => line.partition_point(before),
+                    false => line.iter().position(|x| !before(x)).unwrap_or(line.len()),
+                };
+                // SAFETY: parts are disjoint and lie in `counts`, which has a place for each value
+                unsafe { *(found as *mut i64).add(i) = at as i64 };
+            }
+        });
+    }
+}
+
+/// Indices of either width.
+fn indices(order: &TensorRef<'_>) -> Option<Vec<i64>> {
+    match order.dtype {
+        DType::I64 => order.as_slice::<i64>().map(<[i64]>::to_vec),
+        _ => order.as_slice::<i32>().map(|all| all.iter().map(|i| i64::from(*i)).collect()),
+    }
+}
