@@ -55,6 +55,7 @@ pub fn check(source: &RowSource, row: &Row, library: &Library) -> Vec<Diag> {
         ));
     }
     if source.at.is_empty()
+        && source.tests.domain.is_empty()
         && source.no_grad.is_none()
         && let Some((point, value, arg)) = without_slope(row, library)
     {
