@@ -30,6 +30,7 @@ const WATCHED: &str = "FULGURITE_WATCHED";
 
 const COMPILED: &str = "kernels::nvrtc";
 const RANDOM: &str = "fusions::random_programs";
+const REDUCTIONS: &str = "fusions::reductions";
 const ADDRESSES: &str = "kernels::stay_in_their_memory";
 
 fn main() {
@@ -52,6 +53,7 @@ fn main() {
         trials.push(Trial::test(name(&row.row.op), move || row::check(row)));
     }
     trials.push(Trial::test(RANDOM, fusions::check));
+    trials.push(Trial::test(REDUCTIONS, fusions::reductions));
     if !arguments.list {
         let wanted = |name: &str| {
             let fits = |f: &str| if arguments.exact { name == f } else { name.contains(f) };
@@ -62,7 +64,7 @@ fn main() {
         for row in tried.into_iter().filter(|r| all || wanted(&name(&r.row.op))) {
             row::announce(row).unwrap_or_else(|e| failed(row.row.op.as_str(), e));
         }
-        if all || wanted(RANDOM) {
+        if all || wanted(RANDOM) || wanted(REDUCTIONS) {
             fusions::announce().unwrap_or_else(|e| failed(RANDOM, e));
         }
     }

@@ -1,6 +1,12 @@
-//! Fusions of several lines: random programs, and a training step of a small transformer.
+//! Fusions of several lines: random programs, and reductions of every form that kernels have for them.
 
-use fulgurite_tests::programs::{compare, compile, random};
+use fulgurite::buffer::Buffer;
+use fulgurite::trace::{ProxyTy, Trace};
+use fulgurite::{Builder, symbol};
+use fulgurite_core::loc::Loc;
+use fulgurite_core::{DType, Name, Scalar, TensorTy, Value};
+use fulgurite_tests::programs::{agree, compare, compile, random};
+use fulgurite_tests::rng::Rng;
 use libtest_mimic::Failed;
 
 /// Random programs.
@@ -9,8 +15,61 @@ const PROGRAMS: u64 = 150;
 /// Sizes for threads, warps and blocks of threads, with and without packs.
 const SIZES: [usize; 8] = [1, 2, 3, 5, 8, 33, 40, 128];
 
+/// Shapes and the axes that are reduced, for a thread, a warp, a block of each size and columns per result, and for
+/// results whose parts several blocks fold: along memory and across it, one result and several, ends that fit and do not.
+const REDUCTIONS: &[(&[usize], &[i64])] = &[
+    (&[3000, 5], &[1]),
+    (&[20_000, 12], &[0]),
+    (&[7, 100], &[1]),
+    (&[3, 2048], &[1]),
+    (&[2, 12_000], &[1]),
+    (&[40, 70], &[0]),
+    (&[3, 40_000], &[1]),
+    (&[65_536], &[0]),
+    (&[3, 5, 33_000], &[0, 2]),
+    (&[1000, 50], &[0]),
+    (&[2048, 64], &[0]),
+    (&[4, 700, 33], &[1]),
+    (&[600, 3, 40], &[0, 2]),
+];
+
+/// A reduction of `x · x - x`, and of that less its own result: two kernels' worth in one program.
+fn reduction(op: &str, shape: &[usize], dims: &[i64]) -> Result<(Trace, Vec<Buffer>), Failed> {
+    let mut builder = Builder::new("reduction");
+    let x = builder.input("x", ProxyTy::tensor(TensorTy::new(DType::F32, shape)));
+    let mut call = |op: &str, args: Vec<Value<_>>| {
+        let symbol = symbol::find(Name::new(op)).ok_or_else(|| format!("no row `{op}`"))?;
+        Ok::<_, Failed>(builder.bind(symbol, args, Loc::NOWHERE).map_err(|e| e.to_string())?[0])
+    };
+    let square = call("mul", vec![Value::Tensor(x), Value::Tensor(x)])?;
+    let y = call("sub", vec![Value::Tensor(square), Value::Tensor(x)])?;
+    let list = Value::List(dims.iter().map(|d| Value::Num(Scalar::Int(*d))).collect());
+    let reduced = call(op, vec![Value::Tensor(y), list, Value::Num(Scalar::Bool(true))])?;
+    let rest = call("sub", vec![Value::Tensor(y), Value::Tensor(reduced)])?;
+    let trace = builder.finish(&[reduced, rest]);
+    let mut rng = Rng::new(shape.iter().sum::<usize>() as u64);
+    let data: Vec<f32> = (0..shape.iter().product()).map(|_| rng.float(-2.0, 2.0) as f32).collect();
+    Ok((trace, vec![Buffer::from_slice(&data, shape).map_err(|e| e.to_string())?]))
+}
+
+/// Each form of reduction gives what the interpreter gives.
+pub fn reductions() -> Result<(), Failed> {
+    for (shape, dims) in REDUCTIONS {
+        for op in ["sum", "mean", "amax"] {
+            let (trace, inputs) = reduction(op, shape, dims)?;
+            agree(&trace, &inputs, "cuda")?;
+        }
+    }
+    Ok(())
+}
+
 /// Makes all programs, so that the device knows their kernels.
 pub fn announce() -> Result<(), Failed> {
+    for (shape, dims) in REDUCTIONS {
+        for op in ["sum", "mean", "amax"] {
+            compile(&reduction(op, shape, dims)?.0, "cuda").map_err(|e| e.to_string())?;
+        }
+    }
     for seed in 0..PROGRAMS {
         let (trace, _) = random(seed, &SIZES).map_err(|e| e.to_string())?;
         compile(&trace, "cuda").map_err(|e| format!("seed {seed}: {e}\n{trace}"))?;

@@ -158,14 +158,22 @@ pub fn compile(trace: &Trace, executor: &str) -> Result<Compiled, ExecError> {
     executors::compile(trace, &options)
 }
 
-/// What two executors make of the program of a seed.
+/// What an executor and the interpreter make of the program of a seed.
 ///
 /// # Errors
 /// Where they differ by more than rounding, with the program.
 pub fn compare(seed: u64, choices: &[usize], executor: &str) -> Result<(), String> {
     let (trace, inputs) = random(seed, choices).map_err(|e| format!("seed {seed}: {e}"))?;
-    let fail = |what: String| format!("seed {seed}: {what}\n{trace}");
-    let run = |name: &str| compile(&trace, name)?.run(&inputs);
+    agree(&trace, &inputs, executor).map_err(|e| format!("seed {seed}: {e}"))
+}
+
+/// What an executor and the interpreter make of a program.
+///
+/// # Errors
+/// Where they differ by more than rounding, with the program.
+pub fn agree(trace: &Trace, inputs: &[Buffer], executor: &str) -> Result<(), String> {
+    let fail = |what: String| format!("{what}\n{trace}");
+    let run = |name: &str| compile(trace, name)?.run(inputs);
     let [fused, plain] = [executor, "interp"].map(|name| run(name).map_err(|e| fail(e.to_string())));
     for (n, (a, b)) in fused?.iter().zip(&plain?).enumerate() {
         let (a, b) = (a.to_f64(), b.to_f64());

@@ -1,6 +1,6 @@
 // add: bf16[64, 128, 768], bf16[768] -> bf16[64, 128, 768]
-#line 8 "ops.yaml"
-extern "C" __global__ void __launch_bounds__(256) add_map_70f4dd6c59b9425f(const fg_bf16* __restrict__ p0, const fg_bf16* __restrict__ p1, fg_bf16* __restrict__ p2) {
+#line 1 "ops.yaml"
+extern "C" __global__ void __launch_bounds__(256) add_map_803dd94c7e2a4ea9(const fg_bf16* __restrict__ p0, const fg_bf16* __restrict__ p1, fg_bf16* __restrict__ p2) {
   const int f = 8 * ((int)blockIdx.x * 256 + threadIdx.x);
   if (f >= 6291456) return;
   const int j = f % 768, i1 = f / 768;

@@ -1,6 +1,6 @@
 // argmax: f32[512, 50257] -> i64[512]
-#line 1169 "ops.yaml"
-extern "C" __global__ void __launch_bounds__(1024) argmax_team_cb6419db0df48ef8(const float* __restrict__ p0, long long* __restrict__ p1) {
+#line 1 "ops.yaml"
+extern "C" __global__ void __launch_bounds__(1024) argmax_team_da9af2e422fa030b(const float* __restrict__ p0, long long* __restrict__ p1) {
   __shared__ fg_found<float> of_acc0[32];
   // a block per result
   const int lane = threadIdx.x;

@@ -1,6 +1,6 @@
 // cumsum: f32[512, 4096] -> f32[512, 4096]
-#line 1263 "ops.yaml"
-extern "C" __global__ void __launch_bounds__(256) cumsum_scan_15e139309472158d(const float* __restrict__ p0, float* __restrict__ p1) {
+#line 1 "ops.yaml"
+extern "C" __global__ void __launch_bounds__(256) cumsum_scan_5f604abd7df487ba(const float* __restrict__ p0, float* __restrict__ p1) {
   // a block per line, 1024 elements at once: four a thread, then the threads of a warp, then the warps
   __shared__ float totals[8];
   const int thread = threadIdx.x;

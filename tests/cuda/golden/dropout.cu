@@ -1,6 +1,6 @@
 // dropout: i64[2], f32[4096, 1024] -> f32[4096, 1024]
-#line 3788 "ops.yaml"
-extern "C" __global__ void __launch_bounds__(256) dropout_map_46d75e8be3772837(const long long* __restrict__ p0, const float* __restrict__ p1, float* __restrict__ p2) {
+#line 1 "ops.yaml"
+extern "C" __global__ void __launch_bounds__(256) dropout_map_a929381814983f49(const long long* __restrict__ p0, const float* __restrict__ p1, float* __restrict__ p2) {
   const int j = 4 * ((int)blockIdx.x * 256 + threadIdx.x);
   if (j >= 4194304) return;
   const fg_pack<float, 4> x2 = fg_load<4>(p1 + j);

@@ -1,6 +1,6 @@
 // gather: f32[1000, 64], i64[32, 64] -> f32[32, 64]
-#line 1933 "ops.yaml"
-extern "C" __global__ void __launch_bounds__(256) gather_map_a975e1a9518ebf8d(const float* __restrict__ p0, const long long* __restrict__ p1, float* __restrict__ p2, fg_fault* __restrict__ fault) {
+#line 1 "ops.yaml"
+extern "C" __global__ void __launch_bounds__(256) gather_map_f2c5770739952753(const float* __restrict__ p0, const long long* __restrict__ p1, float* __restrict__ p2, fg_fault* __restrict__ fault) {
   const int f = 2 * ((int)blockIdx.x * 256 + threadIdx.x);
   if (f >= 2048) return;
   const int j = f % 64, i0 = f / 64;

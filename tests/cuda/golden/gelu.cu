@@ -1,6 +1,6 @@
 // gelu: f32[4096, 1024] -> f32[4096, 1024]
-#line 952 "ops.yaml"
-extern "C" __global__ void __launch_bounds__(256) gelu_map_887b4d4a57a6eae1(const float* __restrict__ p0, float* __restrict__ p1) {
+#line 1 "ops.yaml"
+extern "C" __global__ void __launch_bounds__(256) gelu_map_885abe784c2b53a2(const float* __restrict__ p0, float* __restrict__ p1) {
   const int j = 4 * ((int)blockIdx.x * 256 + threadIdx.x);
   if (j >= 4194304) return;
   const fg_pack<float, 4> x0 = fg_load<4>(p0 + j);

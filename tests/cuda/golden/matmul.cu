@@ -1,6 +1,6 @@
 // matmul: f32[512, 256], f32[256, 384] -> f32[512, 384]
-#line 2387 "ops.yaml"
-extern "C" __global__ void __launch_bounds__(256) matmul_product_9d9a33adf6efe251(const float* __restrict__ p0, const float* __restrict__ p1, float* __restrict__ p2) {
+#line 1 "ops.yaml"
+extern "C" __global__ void __launch_bounds__(256) matmul_product_4ac38c6a518890c1(const float* __restrict__ p0, const float* __restrict__ p1, float* __restrict__ p2) {
   // a tile of 64 by 64 results a block, 4 by 4 a thread; 16 terms at once
   __shared__ float left[16][65], right[16][65];
   const int thread = threadIdx.x, row = thread / 16, col = thread % 16;

@@ -1,6 +1,6 @@
 // scatter_add: i64[32, 64] -> bool[]
-#line 1987 "ops.yaml"
-extern "C" __global__ void __launch_bounds__(256) scatter_add_team_895b7dc3f9137bd1(const long long* __restrict__ p0, bool* __restrict__ p1) {
+#line 1 "ops.yaml"
+extern "C" __global__ void __launch_bounds__(256) scatter_add_team_af4160e06a9fb220(const long long* __restrict__ p0, bool* __restrict__ p1) {
   __shared__ bool of_acc0[8];
   // a block per result
   const int lane = threadIdx.x;
@@ -19,8 +19,8 @@ extern "C" __global__ void __launch_bounds__(256) scatter_add_team_895b7dc3f9137
 }
 
 // scatter_add: i64[32, 64], f32[32, 64] -> f32[1000, 64]
-#line 1987 "ops.yaml"
-extern "C" __global__ void __launch_bounds__(256) scatter_add_scatter_bba323ecb580c953(float* __restrict__ p0, const long long* __restrict__ p1, const float* __restrict__ p2) {
+#line 1 "ops.yaml"
+extern "C" __global__ void __launch_bounds__(256) scatter_add_scatter_e1585cd87042f1e5(float* __restrict__ p0, const long long* __restrict__ p1, const float* __restrict__ p2) {
   // places that different threads write are different; each takes what comes to it in the order of the loops
   const int f = (int)blockIdx.x * 256 + threadIdx.x;
   if (f >= 64) return;
@@ -34,8 +34,8 @@ extern "C" __global__ void __launch_bounds__(256) scatter_add_scatter_bba323ecb5
 }
 
 // scatter_add: f32[1000, 64], f32[1000, 64] -> f32[1000, 64]
-#line 1987 "ops.yaml"
-extern "C" __global__ void __launch_bounds__(256) scatter_add_map_1a9e5fd75ec154d1(const float* __restrict__ p0, const float* __restrict__ p1, float* __restrict__ p2) {
+#line 1 "ops.yaml"
+extern "C" __global__ void __launch_bounds__(256) scatter_add_map_7223db4e59f060c6(const float* __restrict__ p0, const float* __restrict__ p1, float* __restrict__ p2) {
   const int j = 4 * ((int)blockIdx.x * 256 + threadIdx.x);
   if (j >= 64000) return;
   const fg_pack<float, 4> x0 = fg_load<4>(p0 + j);

@@ -142,7 +142,8 @@ pub(super) fn group(group: &Group, env: &Env<'_>, origin: &Origin, sites: &mut V
     let mut needed: Vec<usize> = (0..group.outs.len()).filter(|i| (env.stored)(group.outs[*i].value)).collect();
     let live = live(group);
     let graph = &group.graph;
-    let (_, kept) = stages::stages(group, &needed, &live);
+    let along = |id: NodeId| team::read_along(graph, id, env);
+    let (_, kept) = stages::stages(group, &needed, &live, &along);
     // a reduction that is kept and is a result as it stands needs no memory of its own
     let mut places: FxHashMap<NodeId, ValueId> = FxHashMap::default();
     for id in kept {
@@ -156,7 +157,7 @@ pub(super) fn group(group: &Group, env: &Env<'_>, origin: &Origin, sites: &mut V
         };
         places.insert(id, value);
     }
-    let (kept, (stages, _)) = (places, stages::stages(group, &needed, &live));
+    let (kept, (stages, _)) = (places, stages::stages(group, &needed, &live, &along));
     let mut actions = Vec::new();
     for stage in &stages {
         match stage.kind {

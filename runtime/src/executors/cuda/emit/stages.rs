@@ -9,10 +9,20 @@ use crate::executors::cpu::graph::piece::{Out, Place};
 use crate::executors::cpu::graph::{DimSet, Graph, Index, NodeId, Op};
 use rustc_hash::FxHashMap;
 
-/// Fewer results than this don't fill a device when each is a team's.
-const FEW_TEAMS: usize = 512;
-/// Elements beyond which one team is too slow for one result.
+/// Fewer blocks than this don't fill a device.
+const FEW_BLOCKS: usize = 512;
+/// Elements of one result beyond which one block is too slow for it.
 const LONG: usize = 32 * 1024;
+/// Elements of one result beyond which it is worth a second kernel, where one block has 32 results.
+const TALL: usize = 512;
+
+/// Whether a reduction needs several blocks per result. `along`: whether memory is read along what is reduced.
+fn in_parts(teams: usize, over: usize, along: bool) -> bool {
+    match along {
+        true => teams < FEW_BLOCKS && over > LONG,
+        false => teams.div_ceil(32) < FEW_BLOCKS && over > TALL && teams * over > LONG,
+    }
+}
 
 /// What a kernel is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,7 +99,14 @@ fn direct(graph: &Graph, from: &[NodeId]) -> Vec<NodeId> {
 }
 
 /// The stages of a group in the order in which they run, and the reductions that are kept.
-pub(super) fn stages(group: &Group, outs: &[usize], live: &[bool]) -> (Vec<Stage>, Vec<NodeId>) {
+///
+/// `along` says of a reduction whether memory is read along what it reduces.
+pub(super) fn stages(
+    group: &Group,
+    outs: &[usize],
+    live: &[bool],
+    along: &dyn Fn(NodeId) -> bool,
+) -> (Vec<Stage>, Vec<NodeId>) {
     let graph = &group.graph;
     let mut all: Vec<Stage> = Vec::new();
     // stage and pass of each reduction
@@ -103,7 +120,7 @@ pub(super) fn stages(group: &Group, outs: &[usize], live: &[bool]) -> (Vec<Stage
         let id = at as NodeId;
         let team = real(graph, node.dims);
         let over = reduced(graph, id);
-        let few = count(graph, team) < FEW_TEAMS && count(graph, over) > LONG;
+        let few = in_parts(count(graph, team), count(graph, over), along(id));
         let place = matches!(red, fulgurite_core::lang::ast::Red::ArgMax | fulgurite_core::lang::ast::Red::ArgMin);
         let kind = if few && !place { Kind::Parts } else { Kind::Team };
         let roots: Vec<NodeId> = std::iter::once(*arg).chain(*mask).collect();

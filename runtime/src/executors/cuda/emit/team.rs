@@ -3,7 +3,7 @@
 use super::lines::{self, Linear, decode, merged};
 use super::map::written;
 use super::printer::{Printer, kept_linear};
-use super::stages::{Stage, count, out_dims, reduced};
+use super::stages::{Stage, count, out_dims, real, reduced};
 use super::walk::{self, Walk};
 use super::{Env, Frame, Kernel, Origin, Site, Why, index_type, linears, needed, ordered, printer};
 use crate::executors::cpu::fuse::Group;
@@ -20,10 +20,12 @@ use std::fmt::Write;
 const TEAM: &str = include_str!("../templates/team.cu.tera");
 const FINISH: &str = include_str!("../templates/finish.cu.tera");
 
-/// Elements of a part are a multiple of this.
+/// Elements of a part are a multiple of this, where a block folds them.
 const PART: usize = 8192;
-/// Parts of a reduction that is divided.
-const MOST_PARTS: usize = 1024;
+/// The same where the rows of a block do, each for 32 results.
+const PART_OF_COLUMNS: usize = 64;
+/// Blocks that fill a device, a few times over.
+const BLOCKS: usize = 1024;
 
 /// How the threads of a block are divided among results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -199,6 +201,14 @@ fn reads_along(graph: &Graph, used: &[bool], env: &Env<'_>, team: DimSet, over: 
         }
     }
     along >= across
+}
+
+/// The same of one reduction.
+pub(super) fn read_along(graph: &Graph, node: NodeId, env: &Env<'_>) -> bool {
+    let mut roots = Vec::new();
+    graph.node(node).op.for_each_arg(&mut |a| roots.push(a));
+    let used = needed(graph, &roots, &|n| matches!(graph.node(n).op, Op::Reduce { .. }));
+    reads_along(graph, &used, env, real(graph, graph.node(node).dims), reduced(graph, node))
 }
 
 /// The dims of a pass in the order in which they are walked: positions count them as the reduction says.
@@ -432,42 +442,54 @@ pub(super) fn parts(
 ) -> Result<Vec<Kernel>, Why> {
     let graph = &group.graph;
     let (mut team, used, _) = prepare(group, stage, env, kept);
-    team.shape = Shape::Block(256);
+    let node = stage.passes[0][0];
     // the results lie as what is kept lies
     let order: Vec<Dim> = stage.team.iter().collect();
     let loops = merged(&order, &graph.sizes, &team.uses);
-    let node = stage.passes[0][0];
     let (teams, elements) = (count(graph, stage.team), count(graph, reduced(graph, node)));
-    let part = elements.div_ceil(MOST_PARTS / teams.min(MOST_PARTS)).next_multiple_of(PART);
+    let least = match read_along(graph, node, env) {
+        true => {
+            team.shape = Shape::Block(256);
+            PART
+        }
+        false => {
+            team.shape = Shape::Columns(8);
+            PART_OF_COLUMNS
+        }
+    };
+    let blocks = team.shape.blocks(teams);
+    let part = elements.div_ceil((BLOCKS / blocks as usize).max(1)).next_multiple_of(least);
     let parts = elements.div_ceil(part);
-    let ix = index_type(graph, &used, env, &team.uses.iter().collect::<Vec<_>>(), elements);
+    let ix = index_type(graph, &used, env, &team.uses.iter().collect::<Vec<_>>(), elements.max(teams * parts));
     let foreign: FxHashMap<NodeId, ValueId> = kept.iter().filter(|(n, _)| **n != node).map(|(n, v)| (*n, *v)).collect();
     let mut p = printer(graph, env, &foreign, sites, ix, loops.clone());
-    p.levels[0].text =
-        format!("  const {ix} first = o % {parts} * {part};\n") + &decode(&loops, &format!("(o / {parts})"), ix, "  ");
+    p.levels[0].text = format!("  const {ix} first = ({ix})blockIdx.y * {part};\n") + &decode(&loops, "o", ix, "  ");
     let end =
         if parts * part == elements { format!("first + {part}") } else { format!("min(first + {part}, {elements})") };
     let folds = team.pass(&mut p, &[node], Some(("first".to_owned(), end)));
     let (red, body) = of(graph, node);
     let acc = accumulator(red, graph.node(node).ty, body);
-    let between = env.add(acc, &[teams * parts]);
-    let pointer = p.pointer(between, true);
-    let _ = writeln!(p.levels[0].text, "  if (lane == 0) {pointer}[o] = {};", folds[0].name);
+    let between = env.add(acc, &[parts, teams]);
+    let (pointer, one) = (p.pointer(between, true), team.one());
+    let _ = writeln!(p.levels[0].text, "  {one}{pointer}[({ix})blockIdx.y * {teams} + o] = {};", folds[0].name);
     let body = p.close(0).remove(0).text;
+    let (threads, grid) = (team.shape.threads(), [blocks, parts as u32, 1]);
     let context = json!({
-        "ix": ix, "shape": "block", "threads": 256, "teams": teams * parts, "shared": team.shared(&folds), "body": body,
+        "ix": ix, "shape": team.shape.word(), "threads": threads.iter().product::<u32>(), "teams": teams,
+        "shared": team.shared(&folds), "body": body,
     });
-    let frame = Frame { template: TEAM, stem: "parts", grid: [(teams * parts) as u32, 1, 1], block: [256, 1, 1] };
+    let frame = Frame { template: TEAM, stem: "parts", grid, block: threads };
     let first = frame.kernel(origin, &p.args, p.faults, context)?;
-    let mut q = printer(graph, env, &foreign, sites, "int", loops);
+    let mut q = printer(graph, env, &foreign, sites, ix, loops);
     let (from, to) = (q.pointer(between, false), q.pointer(kept[&node], true));
     let finished = Fold { name: "acc".to_owned(), ..Fold::new(&mut q, node) };
     let context = json!({
-        "ix": "int", "teams": teams, "parts": parts, "part": from, "out": to,
+        "ix": ix, "teams": teams, "parts": parts, "part": from, "out": to,
         "acc": finished.ty, "start": finished.start, "op": finished.op, "result": finished.result(graph),
     });
-    let grid = [teams.div_ceil(256) as u32, 1, 1];
-    let second =
-        Frame { template: FINISH, stem: "finish", grid, block: [256, 1, 1] }.kernel(origin, &q.args, false, context)?;
+    // a warp per result, as the template says
+    let (grid, block) = ([Shape::Warp.blocks(teams), 1, 1], Shape::Warp.threads());
+    let frame = Frame { template: FINISH, stem: "finish", grid, block };
+    let second = frame.kernel(origin, &q.args, false, context)?;
     Ok(vec![first, second])
 }
