@@ -268,6 +268,7 @@ impl<'a> Team<'a> {
             (1, _) => first,
             (_, 1) if first == "0" => "lane".to_owned(),
             (_, w) if first == "0" => format!("{w} * lane"),
+            (_, 1) => format!("{first} + lane"),
             (_, w) => format!("{first} + {w} * lane"),
         };
         let text = &mut p.levels[0].text;
