@@ -1,6 +1,6 @@
 // sum: f32[4096, 1024] -> f32[32, 1024]
 #line 1 "ops.yaml"
-extern "C" __global__ void __launch_bounds__(256) sum_parts_fa441918d8b6d80d(const float* __restrict__ p0, float* __restrict__ p1) {
+extern "C" __global__ void __launch_bounds__(256) sum_parts_80aee0df5de1e772(const float* __restrict__ p0, float* __restrict__ p1) {
   __shared__ float of_acc0[256];
   // 32 neighbouring results side by side, the rows of the block share what is reduced
   const int lane = threadIdx.y, column = threadIdx.x;
@@ -10,7 +10,7 @@ extern "C" __global__ void __launch_bounds__(256) sum_parts_fa441918d8b6d80d(con
   const int first = (int)blockIdx.y * 128;
   const int i0 = o;
   float acc0 = 0.0f;
-  for (int i1 = first + 1 * lane; i1 < first + 128; i1 += 8) {
+  for (int i1 = first + lane; i1 < first + 128; i1 += 8) {
     const float v1 = p0[i0 + 1024 * i1];
     acc0 = fg_sum()(acc0, v1);
   }
