@@ -138,6 +138,8 @@ fn derive_row(source: &RowSource, row: &Arc<Row>, table: &Table, sources: &Sourc
     let file = sources.file(place.file).path.clone();
     let line = sources.line(place);
     let aliases = source.aliases.iter().map(|(library, alias)| (*library, alias.text.text.clone())).collect();
+    let kernels =
+        source.kernels.iter().map(|(executor, kernel)| (executor.text.clone(), kernel.text.clone())).collect();
     let mut emitted = Emitted {
         row: row.clone(),
         doc: source.doc.text.clone(),
@@ -145,6 +147,7 @@ fn derive_row(source: &RowSource, row: &Arc<Row>, table: &Table, sources: &Sourc
         line,
         derived_from: None,
         aliases,
+        kernels,
     };
     let derived = fulgurite_core::derive::derive(row, table);
     let mut full = Row::clone(row);
@@ -169,6 +172,7 @@ fn derive_row(source: &RowSource, row: &Arc<Row>, table: &Table, sources: &Sourc
             line,
             derived_from: Some(row.op),
             aliases: vec![],
+            kernels: vec![],
         });
     }
     out

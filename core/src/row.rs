@@ -53,6 +53,8 @@ pub struct RowText {
     pub deviates: &'static str,
     /// Call forms of other libraries: `("torch", "gather(input: x, dim, index)")`.
     pub aliases: &'static [(&'static str, &'static str)],
+    /// Executor, and its special kernel that may claim the row.
+    pub kernels: &'static [(&'static str, &'static str)],
     /// The database file.
     pub file: &'static str,
     /// The line of `op:`.

@@ -24,6 +24,7 @@ let spread = rsqrt(1 - pow(beta2, step));
         no_grad: "",
         deviates: "",
         aliases: &[],
+        kernels: &[],
         file: "ops.yaml",
         line: 1,
     },

@@ -20,6 +20,7 @@ pub(crate) static SOFTMAX: Symbol = Symbol::new(
         no_grad: "",
         deviates: "",
         aliases: &[("aten", "_softmax(self: x, dim, half_to_float: _ = false)")],
+        kernels: &[],
         file: "ops.yaml",
         line: 1,
     },

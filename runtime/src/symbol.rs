@@ -120,6 +120,7 @@ impl Symbol {
             at: &[],
             deviates: "",
             aliases: &[],
+            kernels: &[],
             file: "",
             line: 0,
         };

@@ -30,6 +30,8 @@ pub struct Emitted {
     pub derived_from: Option<Name>,
     /// Library, name or call form there.
     pub aliases: Vec<(&'static str, String)>,
+    /// Executor, and its special kernel.
+    pub kernels: Vec<(String, String)>,
 }
 
 /// A file to be written below the output folder.

@@ -71,6 +71,7 @@ pub fn row_text(emitted: &Emitted) -> String {
         no_grad: {no_grad},
         deviates: {deviates},
         aliases: {aliases},
+        kernels: {kernels},
         file: {file},
         line: {line},
     }}",
@@ -87,6 +88,7 @@ pub fn row_text(emitted: &Emitted) -> String {
         no_grad = literal(row.no_grad.as_deref().unwrap_or("")),
         deviates = literal(row.deviates.as_deref().unwrap_or("")),
         aliases = pairs(emitted.aliases.iter().map(|(library, form)| (library, form))),
+        kernels = pairs(emitted.kernels.iter().map(|(executor, kernel)| (executor, kernel))),
         file = literal(&emitted.file),
         line = emitted.line,
     )

@@ -117,6 +117,7 @@ pub fn kernels(source: &RowSource, row: &Arc<Row>, table: &dyn Rows) -> [(&'stat
         line: 1,
         derived_from: None,
         aliases: Vec::new(),
+        kernels: Vec::new(),
     };
     let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
     let cpu = match (cpu::unit(&emitted, &Target::upstream(""), table), row.is_composite()) {

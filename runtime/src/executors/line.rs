@@ -106,6 +106,11 @@ impl Line {
         }
     }
 
+    /// The special kernel that its row names for an executor.
+    pub(crate) fn kernel(&self, executor: &str) -> Option<&'static str> {
+        self.symbol.symbol.text.kernels.iter().find(|(of, _)| *of == executor).map(|(_, kernel)| *kernel)
+    }
+
     /// What separates its random draws from those of other calls.
     pub fn site(&self) -> u64 {
         self.symbol.site.unwrap_or(0)

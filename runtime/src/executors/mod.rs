@@ -13,8 +13,8 @@
 //! | `site` | how calls that share a key draw apart |
 //! | `host` | named primitives (argsort) |
 //!
-//! **Invariant:** nothing here reads an operator's name but for `host:` primitives and the three rows of `cpu::whole`
-//! (a recurrence, two searches), and those only in our own database: families are recognised from meanings.
+//! **Invariant:** nothing here reads an operator's name: families are recognised from meanings, and a row that wants a
+//! special kernel names it (`host:`, `kernels:`).
 
 pub mod cpu;
 pub mod cuda;

@@ -47,13 +47,13 @@ impl Executor for Cpu {
     }
 }
 
-/// The crate whose rows have kernels of their own here: a row of that name in another database means something else.
-const OWNER: &str = "fulgurite";
-
-/// The kernel of a line that is no loops to be fused: a primitive, a recurrence, a search.
+/// The kernel of a line that is no loops to be fused: a primitive, or the special kernel that its row names
+/// (`kernels: {cpu: …}`).
 pub(super) fn whole(line: &Line) -> Option<Arc<dyn Kernel>> {
-    super::host::kernel(line).or_else(|| {
-        let own = line.symbol.symbol.krate == OWNER;
-        own.then(|| recurrence::kernel(line).or_else(|| search::kernel(line))).flatten()
+    super::host::kernel(line).or_else(|| match line.kernel("cpu")? {
+        "linear_scan" => recurrence::kernel(line),
+        "searchsorted" => search::kernel(line, 0, 1),
+        "bucketize" => search::kernel(line, 1, 0),
+        _ => None,
     })
 }

@@ -9,9 +9,6 @@ use std::sync::Arc;
 
 /// The kernel of a line that is a linear recurrence.
 pub(super) fn kernel(line: &Line) -> Option<Arc<dyn Kernel>> {
-    if line.name() != "linear_scan" {
-        return None;
-    }
     let dim = match line.symbol.solved.env.item(Name::new("dim"))? {
         Item::Int(d) => d.value(),
         Item::Num(s) => s.as_i64(),

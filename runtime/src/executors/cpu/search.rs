@@ -10,13 +10,8 @@ use half::{bf16, f16};
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-/// The kernel of a line that counts the smaller elements of sorted rows.
-pub(super) fn kernel(line: &Line) -> Option<Arc<dyn Kernel>> {
-    let (sorted, values) = match line.name() {
-        "searchsorted" => (0, 1),
-        "bucketize" => (1, 0),
-        _ => return None,
-    };
+/// The kernel of a line that counts the smaller elements of sorted rows; which inputs are searched, and searched for.
+pub(super) fn kernel(line: &Line, sorted: usize, values: usize) -> Option<Arc<dyn Kernel>> {
     let wide = match line.symbol.solved.outs.first()? {
         OutTy::Tensor(ty) if ty.dtype == DType::I64 => true,
         OutTy::Tensor(ty) if ty.dtype == DType::I32 => false,

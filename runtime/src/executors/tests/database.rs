@@ -27,6 +27,7 @@ const fn row(
         no_grad: "",
         deviates: "",
         aliases: &[],
+        kernels: &[],
         file: "tests.yaml",
         line: 1,
     }

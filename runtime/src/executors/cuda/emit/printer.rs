@@ -4,6 +4,7 @@ use super::lines::{self, Linear, Loop};
 use super::{Env, Site};
 use crate::executors::cpu::graph::piece::ValueTy;
 use crate::executors::cpu::graph::{DimSet, Graph, Index, Load, NodeId, Op, ValueId};
+use fulgurite_core::Scalar;
 use fulgurite_core::builtins::{Builtin, cuda};
 use rustc_hash::FxHashMap;
 use std::fmt::Write;
@@ -299,7 +300,11 @@ impl<'a> Printer<'a> {
             }
         }
         let at = lines::text(&linear, &self.loops(level), &more);
-        let element = format!("{pointer}[{at}]");
+        // a value without elements is never read: its index is noted, and what stands for it is not used
+        let element = match shape.contains(&0) {
+            true => format!("({at}, {})", cuda::literal(Scalar::Int(0), self.graph.node(id).ty)),
+            false => format!("{pointer}[{at}]"),
+        };
         match load.outside {
             Some(outside) if !inside.is_empty() => {
                 let ty = self.graph.node(id).ty;
