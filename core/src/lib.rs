@@ -17,6 +17,7 @@
 
 pub mod builtins;
 pub mod conditions;
+mod cost;
 pub mod derive;
 pub mod dim;
 pub mod dtype;

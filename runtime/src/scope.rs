@@ -12,6 +12,7 @@ use crate::error::Error;
 use crate::symbol::SymbolRef;
 use crate::tensor::{Cell, Tensor, TraceToken, View};
 use crate::trace::{ProxyId, ProxyTy, RegionId, RegionKind, Trace};
+use crate::transforms::Pipeline;
 use fulgurite_core::loc::Loc;
 use fulgurite_core::{DType, TensorTy, Value};
 use rustc_hash::FxHashMap;
@@ -31,8 +32,18 @@ pub(crate) struct Frame {
     captured: FxHashMap<usize, usize>,
     /// The captured cells in the order of their inputs, which stand after the arguments.
     pub cells: Vec<Arc<Cell>>,
-    /// What closures inside became, for the record of stages: name, trace, time.
-    pub inner: Vec<(&'static str, Trace, Duration)>,
+    /// What closures inside became, for the record of stages.
+    pub inner: Vec<Made>,
+    /// What the compiled function wishes of its pipeline.
+    pipeline: Arc<Pipeline>,
+}
+
+/// A trace that a closure became, for the record of stages.
+pub(crate) struct Made {
+    pub name: &'static str,
+    pub trace: Trace,
+    pub time: Duration,
+    pub remark: Option<String>,
 }
 
 /// An open trace; dropping it closes it, and whatever was opened inside and left open by a panic.
@@ -42,13 +53,14 @@ pub(crate) struct Open {
 
 impl Open {
     /// Opens a trace on this thread.
-    pub fn new(builder: Builder) -> Open {
+    pub fn new(builder: Builder, pipeline: Arc<Pipeline>) -> Open {
         let frame = Frame {
             token: TraceToken::new(),
             builder,
             captured: FxHashMap::default(),
             cells: Vec::new(),
             inner: Vec::new(),
+            pipeline,
         };
         STACK.with_borrow_mut(|stack| {
             stack.push(frame);
@@ -58,8 +70,9 @@ impl Open {
 
     /// Opens a trace inside the innermost open one, if there is one.
     pub fn nested(name: &str) -> Option<Open> {
-        let builder = STACK.with_borrow(|stack| stack.last().map(|f| f.builder.nested(name)))?;
-        Some(Open::new(builder))
+        let around = |f: &Frame| (f.builder.nested(name), f.pipeline.clone());
+        let (builder, pipeline) = STACK.with_borrow(|stack| stack.last().map(around))?;
+        Some(Open::new(builder, pipeline))
     }
 
     /// A new argument, as a handle.
@@ -232,12 +245,17 @@ pub(crate) fn set_version(old: ProxyId, new: ProxyId) {
 }
 
 /// Puts a trace that a closure became on the acquisition's record.
-pub(crate) fn note(name: &'static str, trace: &Trace, time: Duration) {
+pub(crate) fn note(name: &'static str, trace: &Trace, time: Duration, remark: Option<String>) {
     STACK.with_borrow_mut(|stack| {
         if let Some(root) = stack.first_mut() {
-            root.inner.push((name, trace.clone(), time));
+            root.inner.push(Made { name, trace: trace.clone(), time, remark });
         }
     });
+}
+
+/// What the compiled function that is being traced wishes of its pipeline.
+pub(crate) fn pipeline() -> Arc<Pipeline> {
+    STACK.with_borrow(|stack| stack.last().map(|f| f.pipeline.clone())).unwrap_or_default()
 }
 
 /// The proxies that handles have in the innermost open trace.

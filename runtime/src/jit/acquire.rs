@@ -6,6 +6,7 @@ use crate::error::Error;
 use crate::scope::{self, Open};
 use crate::tensor::{Cell, Kind, Tensor, View};
 use crate::trace::{Guard, ProxyId, ProxyTy, Trace};
+use crate::transforms::Pipeline;
 use crate::tree::{Leaves, Tree, flatten};
 use fulgurite_core::Dim;
 use rustc_hash::FxHashMap;
@@ -38,12 +39,13 @@ pub(super) fn acquire<T: Tree>(
     name: &str,
     args: &[(Tensor, Arc<str>)],
     aliased: bool,
+    pipeline: &Arc<Pipeline>,
     stages: &mut Stages,
     f: impl FnOnce(Vec<Tensor>) -> Result<T, Error>,
 ) -> Result<Acquired<T>, Error> {
     let started = Instant::now();
     drop(Dim::take_guards());
-    let open = Open::new(Builder::new(name));
+    let open = Open::new(Builder::new(name), pipeline.clone());
     let aliases = aliases(args.iter().map(|(t, _)| t));
     let mut handles: Vec<Tensor> = Vec::with_capacity(args.len());
     for (i, (leaf, path)) in args.iter().enumerate() {
@@ -60,7 +62,7 @@ pub(super) fn acquire<T: Tree>(
         Ok(done) => done,
         Err(error) => {
             let partial = open.close().builder.finish(&[]);
-            stages.note("partial", &partial, started.elapsed());
+            stages.note("partial", &partial, started.elapsed(), None);
             let lines = partial.lines.len();
             return Err(if stages.keeps() {
                 error.note(format!("the {lines} lines traced so far: `trace(\"partial\")`"))
@@ -78,11 +80,11 @@ pub(super) fn acquire<T: Tree>(
         ProxyTy::Key => Kind::Key,
     };
     let kinds = outputs.iter().map(kind).collect();
-    frame.inner.drain(..).for_each(|(name, trace, time)| stages.note(name, &trace, time));
+    frame.inner.drain(..).for_each(|made| stages.note(made.name, &made.trace, made.time, made.remark));
     let mut trace = frame.builder.finish(&outputs);
     trace.prologue = guards(&trace, &aliases, aliased);
     trace.provenance.micros = started.elapsed().as_micros() as u64;
-    stages.note("acquired", &trace, started.elapsed());
+    stages.note("acquired", &trace, started.elapsed(), None);
     Ok(Acquired { trace, cells: frame.cells, template, kinds, aliases })
 }
 

@@ -8,7 +8,7 @@ use crate::error::{Error, ErrorKind};
 use crate::scope::{self, Open};
 use crate::tensor::{Cell, Tensor, View};
 use crate::trace::{ProxyId, ProxyTy, Trace};
-use crate::transforms::{self, Seed};
+use crate::transforms::{self, At, Joint, Seed};
 use crate::tree::{self, Leaves, Tree, describe, flatten};
 use fulgurite_core::loc::Loc;
 use std::sync::Arc;
@@ -137,7 +137,7 @@ fn push<P: Tree, O: Tree>(p: &P, tangent: &P, loc: Loc, f: impl FnOnce(&P) -> O)
     let closure = Closure::record("jvp", p, loc, |p| Ok(f(p)))?;
     let started = Instant::now();
     let jvp = transforms::jvp(&closure.trace, &closure.wrt)?;
-    scope::note("jvp", &jvp.trace, started.elapsed());
+    scope::note("jvp", &jvp.trace, started.elapsed(), None);
     let moved = args.leaves().iter().zip(directions.leaves()).filter(|(t, _)| is_float(t)).map(|(_, d)| *d);
     let values = closure.splice(p, &jvp.trace, moved)?;
     let template = &closure.template;
@@ -178,6 +178,18 @@ fn zero(like: &Tensor) -> Result<Tensor, Error> {
         Some(ProxyTy::Number(d)) => scope::full(&fulgurite_core::TensorTy::new::<usize>(d, &[]), 0.0),
         _ => Ok(like.clone()),
     }
+}
+
+/// A joint trace as the pipeline wishes it.
+fn prepare(joint: Joint) -> Result<Joint, Error> {
+    let pipeline = scope::pipeline();
+    let started = Instant::now();
+    let (joint, report) = transforms::rematerialise(joint, pipeline.remat)?;
+    if !report.lines.is_empty() {
+        scope::note("rematerialised", &joint.trace, started.elapsed(), Some(report.to_string()));
+    }
+    let own = |name, trace: &Trace, started: Instant| scope::note(name, trace, started.elapsed(), None);
+    joint.edit(|trace| pipeline.apply(At::Joint, trace.clone(), own))
 }
 
 /// A closure as a trace inside the open one.
@@ -222,7 +234,8 @@ impl<T: Tree> Closure<T> {
         let outputs = flatten(&template).leaves().iter().map(|t| open.resolve(t)).collect::<Result<Vec<_>, _>>();
         let outputs = outputs.map_err(|e| e.at(loc))?;
         let frame = open.close();
-        let trace = frame.builder.finish(&outputs);
+        let own = |name, trace: &Trace, started: Instant| scope::note(name, trace, started.elapsed(), None);
+        let trace = scope::pipeline().apply(At::Acquired, frame.builder.finish(&outputs), own)?;
         let floats = trace.input_proxies().zip(&position).filter_map(|(p, at)| at.map(|_| p));
         let wrt = floats.collect();
         Ok(Closure { trace, wrt, position, cells: frame.cells, template })
@@ -232,7 +245,8 @@ impl<T: Tree> Closure<T> {
     fn reverse<P: Tree>(self, p: &P, seeds: &[Seed], cotangents: &[&Tensor]) -> Result<(T, P), Error> {
         let started = Instant::now();
         let joint = transforms::joint(&self.trace, &self.wrt, seeds)?;
-        scope::note("joint", &joint.trace, started.elapsed());
+        scope::note("joint", &joint.trace, started.elapsed(), None);
+        let joint = prepare(joint)?;
         let values = self.splice(p, &joint.trace, cotangents.iter().copied())?;
         let leaves = flatten(p);
         let grads =

@@ -27,6 +27,7 @@ use crate::executors::Executor;
 use crate::scope;
 use crate::tensor::{Tensor, View};
 use crate::trace::Trace;
+use crate::transforms::{At, Pipeline, Remat};
 use crate::tree::{self, Leaves, Tree, Visitor, flatten};
 use acquire::{Acquired, acquire};
 use cache::{Cache, Entry, Key, StateFacts};
@@ -41,6 +42,7 @@ pub struct Jit<F> {
     name: String,
     keep: bool,
     executors: Vec<Arc<dyn Executor>>,
+    pipeline: Arc<Pipeline>,
     cache: Cache,
     hits: AtomicU64,
     misses: Mutex<Vec<Miss>>,
@@ -61,6 +63,7 @@ pub fn jit<F>(f: F) -> Jit<F> {
         name,
         keep: false,
         executors: Vec::new(),
+        pipeline: Arc::default(),
         cache: Cache::default(),
         hits: AtomicU64::new(0),
         misses: Mutex::default(),
@@ -82,6 +85,26 @@ impl<F> Jit<F> {
     /// The same on these executors, in the order in which they are asked for each line.
     pub fn on(self, executors: Vec<Arc<dyn Executor>>) -> Self {
         Jit { executors, ..self }
+    }
+
+    /// The same where gradients keep as much for their backward as `remat` says, and compute the rest again. What was
+    /// decided is the remark of the stage `rematerialised`.
+    pub fn rematerialise(mut self, remat: Remat) -> Self {
+        Arc::make_mut(&mut self.pipeline).remat = remat;
+        self
+    }
+
+    /// The same with a transform of one's own in the pipeline: trace to trace, mostly by
+    /// [`Rewriter::each`](crate::bind::Rewriter::each). Its inputs stay what they are, and so does the number of its
+    /// results; what it makes is verified in every build, and `name` is blamed.
+    pub fn transform(
+        mut self,
+        at: At,
+        name: &'static str,
+        transform: impl Fn(&Trace) -> Result<Trace, Error> + Send + Sync + 'static,
+    ) -> Self {
+        Arc::make_mut(&mut self.pipeline).add(at, name, Arc::new(transform));
+        self
     }
 
     /// Calls it. Arguments are moved in: memory that nobody else holds is reused.
@@ -202,18 +225,18 @@ impl<F> Jit<F> {
         facts: impl FnOnce(&T, &Trace) -> StateFacts,
     ) -> Result<Entry, Error> {
         let named: Vec<(Tensor, Arc<str>)> = leaves.into_iter().zip(key.paths().iter().cloned()).collect();
-        let mut made = acquire(&self.name, &named, false, stages, &f)?;
+        let mut made = acquire(&self.name, &named, false, &self.pipeline, stages, &f)?;
         let writes = !made.trace.epilogue.is_empty();
         if writes && made.shares_cells() {
             *stages = Stages::new(self.keep);
-            made = acquire(&self.name, &named, true, stages, &f)?;
+            made = acquire(&self.name, &named, true, &self.pipeline, stages, &f)?;
         }
         if writes {
             refuse_captured_arguments(&made, &named)?;
         }
         let facts = facts(&made.template, &made.trace);
         let Acquired { trace, cells, template, kinds, aliases } = made;
-        let program = Program::compile(trace, cells, &self.executors, stages)?;
+        let program = Program::compile(trace, cells, &self.executors, &self.pipeline, stages)?;
         let mut entry = Entry::new(key, program, kinds, Box::new(template));
         entry.aliases = writes.then_some(aliases);
         entry.state = facts;
@@ -283,7 +306,7 @@ fn refuse_captured_arguments<T>(made: &Acquired<T>, arguments: &[(Tensor, Arc<st
 /// Traces and runs a function of no arguments.
 fn once<T: Tree>(name: &str, f: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     let mut stages = Stages::new(false);
-    let made = acquire(name, &[], false, &mut stages, |_| f())?;
+    let made = acquire(name, &[], false, &Arc::default(), &mut stages, |_| f())?;
     let program = Program::compile_once(made.trace, made.cells)?;
     let values = program.run(&mut Vec::new(), |_| None)?;
     Ok(acquire::rebuild(&made.template, &made.kinds, values.into_iter()))

@@ -8,6 +8,7 @@ use crate::executors::Executor;
 use crate::tensor::Cell;
 use crate::trace::PrintOptions;
 use crate::trace::Trace;
+use crate::transforms::Pipeline;
 use crate::tree::Fingerprint;
 use std::cell::RefCell;
 use std::hash::Hasher;
@@ -43,9 +44,10 @@ impl Program {
         trace: Trace,
         cells: Vec<Arc<Cell>>,
         executors: &[Arc<dyn Executor>],
+        pipeline: &Pipeline,
         stages: &mut Stages,
     ) -> Result<Program, Error> {
-        let trace = stages::run(trace, stages)?;
+        let trace = stages::run(trace, pipeline, stages)?;
         let started = Instant::now();
         let backend = Arc::new(Backend::compile(&trace, executors)?);
         stages.compiled(trace.lines.len(), started.elapsed(), || backend.describe());
@@ -57,7 +59,7 @@ impl Program {
     /// # Errors
     /// As [`Program::compile`].
     pub fn compile_once(trace: Trace, cells: Vec<Arc<Cell>>) -> Result<Program, Error> {
-        let trace = stages::run(trace, &mut Stages::default())?;
+        let trace = stages::run(trace, &Pipeline::default(), &mut Stages::default())?;
         let mut mark = Fingerprint::default();
         // a printed trace parses back, so equal texts are equal programs; places are part of errors
         mark.write(trace.print(&PrintOptions { locs: true, ..PrintOptions::plain() }).as_bytes());

@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::trace::types::ProxyId;
 use crate::trace::{self, verify};
 use crate::trace::{InputCell, Trace};
-use crate::transforms;
+use crate::transforms::{self, At, Pipeline};
 use rustc_hash::FxHashSet;
 use std::time::{Duration, Instant};
 
@@ -22,6 +22,8 @@ pub struct Stage {
     pub time: Duration,
     /// The trace (of the last stage: the program's steps) as text, if texts are kept.
     pub text: Option<String>,
+    /// What the stage has to say.
+    pub remark: Option<String>,
 }
 
 /// What the stages of one compilation made.
@@ -41,13 +43,14 @@ impl Stages {
         self.keep
     }
     /// One more stage.
-    pub(crate) fn note(&mut self, name: &'static str, trace: &Trace, time: Duration) {
+    pub(crate) fn note(&mut self, name: &'static str, trace: &Trace, time: Duration, remark: Option<String>) {
         let text = self.keep.then(|| closed(trace).to_string());
-        self.list.push(Stage { name, lines: trace.lines.len(), time, text });
+        self.list.push(Stage { name, lines: trace.lines.len(), time, text, remark });
     }
     /// The last stage: a program.
     pub(crate) fn compiled(&mut self, lines: usize, time: Duration, text: impl FnOnce() -> String) {
-        self.list.push(Stage { name: "compiled", lines, time, text: self.keep.then(text) });
+        let text = self.keep.then(text);
+        self.list.push(Stage { name: "compiled", lines, time, text, remark: None });
     }
     /// The stages, in order.
     pub fn list(&self) -> &[Stage] {
@@ -89,14 +92,15 @@ const PIPELINE: &[(&str, Step)] = &[("simplified", |trace| transforms::simplify(
 ///
 /// # Errors
 /// What a stage reports; E730 where one makes a bad trace (debug builds).
-pub(super) fn run(trace: Trace, stages: &mut Stages) -> Result<Trace, Error> {
-    let mut trace = trace;
+pub(super) fn run(trace: Trace, pipeline: &Pipeline, stages: &mut Stages) -> Result<Trace, Error> {
+    let mut own = |name, trace: &Trace, started: Instant| stages.note(name, trace, started.elapsed(), None);
+    let mut trace = pipeline.apply(At::Acquired, trace, &mut own)?;
     for (name, step) in PIPELINE {
         let started = Instant::now();
         let made = step(&trace)?;
         verify::step(&trace, &made)?;
-        stages.note(name, &made, started.elapsed());
+        stages.note(name, &made, started.elapsed(), None);
         trace = made;
     }
-    Ok(trace)
+    pipeline.apply(At::Simplified, trace, |name, trace, started| stages.note(name, trace, started.elapsed(), None))
 }

@@ -5,10 +5,12 @@
 //! | [`vjp::joint`], [`vjp::value_and_grad`] | one trace with the values and the cotangents |
 //! | [`jvp::jvp`] | one trace with the values and the tangents |
 //! | [`split::split`] | a joint trace as forward and backward, with the fewest residuals |
+//! | [`remat::rematerialise`] | lines of the forward run again in the backward, so that less is kept |
 //! | [`dce::dce`], [`cse::cse`], [`fold::fold`] | dead lines, equal lines, algebra with literal numbers |
 //! | [`decompose::decompose`] | bodies in place of lines |
 
 mod composite;
+mod cost;
 pub mod cse;
 pub mod dce;
 pub mod decompose;
@@ -16,7 +18,10 @@ mod expand;
 pub mod facts;
 pub mod fold;
 pub mod jvp;
+pub mod pipeline;
 mod pullback;
+mod regions;
+pub mod remat;
 mod rules;
 pub mod split;
 pub mod vjp;
@@ -27,7 +32,9 @@ pub use decompose::decompose;
 pub use facts::{Facts, LineRole, Reason};
 pub use fold::fold;
 pub use jvp::{Jvp, jvp};
+pub use pipeline::{At, Pipeline};
 pub use pullback::Seed;
+pub use remat::{Remat, RematReport, rematerialise};
 pub use split::{Split, split};
 pub use vjp::{Cotangent, Joint, joint, value_and_grad};
 

@@ -1,6 +1,7 @@
 //! The reverse sweep: cotangents from results to arguments, through any list of lines.
 
 use super::facts::{Facts, LineRole};
+use super::regions::Outside;
 use super::rules::{self, Site};
 use crate::bind::{self, Builder, Context};
 use crate::error::{Error, ErrorKind};
@@ -50,12 +51,14 @@ pub(super) struct Pullback<'b> {
     facts: Facts,
     style: Style,
     cotangents: FxHashMap<ProxyId, ProxyId>,
-    regions: FxHashMap<RegionId, RegionId>,
+    regions: Outside,
 }
 
 impl<'b> Pullback<'b> {
     pub(super) fn new(b: &'b mut Builder, facts: Facts, style: Style) -> Pullback<'b> {
-        Pullback { b, facts, style, cotangents: FxHashMap::default(), regions: FxHashMap::default() }
+        // checkpoints, autocasts and gradient modes do not reach into gradients
+        let regions = Outside::new(b.root(), |kind| matches!(kind, RegionKind::Named(_) | RegionKind::Root));
+        Pullback { b, facts, style, cotangents: FxHashMap::default(), regions }
     }
 
     /// The cotangent of a value so far; `None` is zero.
@@ -103,33 +106,12 @@ impl<'b> Pullback<'b> {
     /// The context of lines made for a line: its place, and the regions around it that reach into gradients.
     pub(super) fn context(&mut self, line: &BoundSymbol) -> Context {
         Context {
-            region: self.region(line.region),
+            region: self.regions.of(self.b.arena(), line.region),
             place: Place { loc: line.place.loc, role: self.style.role },
             tags: line.own_tags.passing(Event::Vjp, Stage::Before, &[Policy::All]).union(self.style.tags),
             origin: Some(line.id),
             site: line.site.map_or(bind::Site::Fresh, bind::Site::Fixed),
         }
-    }
-
-    /// The region without the checkpoints, autocasts and gradient modes around it: they do not reach into gradients.
-    fn region(&mut self, id: RegionId) -> RegionId {
-        if id == self.b.root() || id == RegionId(0) {
-            return id;
-        }
-        if let Some(known) = self.regions.get(&id) {
-            return *known;
-        }
-        let arena = self.b.arena().clone();
-        let region = arena.region(id);
-        let parent = region.parent.unwrap_or(RegionId(0));
-        let outer = self.region(parent);
-        let kept = match region.kind {
-            RegionKind::Named(_) | RegionKind::Root if outer == parent => id,
-            RegionKind::Named(_) | RegionKind::Root => arena.add_region(outer, region.kind, region.loc),
-            _ => outer,
-        };
-        self.regions.insert(id, kept);
-        kept
     }
 
     /// Sweeps over the lines, last first.

@@ -49,8 +49,8 @@ pub fn split(joint: &Joint) -> Result<Split, Error> {
     let started = Instant::now();
     let trace = &joint.trace;
     let (forward_outputs, grads) = trace.outputs.split_at(joint.forward_outputs);
-    let ends: Vec<ProxyId> = forward_outputs.iter().copied().chain(trace.epilogue.iter().map(|w| w.value)).collect();
-    let forward_ids: FxHashSet<BoundSymbolId> = live(&trace.lines, ends.iter().copied()).iter().map(|l| l.id).collect();
+    let ends = forward_ends(joint);
+    let forward_ids = forward_lines(joint);
     let (ours, theirs): (Vec<_>, Vec<_>) = trace.lines.iter().cloned().partition(|l| forward_ids.contains(&l.id));
     let backward_lines = live(&theirs, grads.iter().copied());
 
@@ -80,6 +80,17 @@ pub fn split(joint: &Joint) -> Result<Split, Error> {
     Ok(Split { forward, backward, plan, cotangents, grads })
 }
 
+/// What the forward makes: its outputs and its writes.
+fn forward_ends(joint: &Joint) -> Vec<ProxyId> {
+    let writes = joint.trace.epilogue.iter().filter(|w| w.phase == Phase::Forward);
+    joint.trace.outputs[..joint.forward_outputs].iter().copied().chain(writes.map(|w| w.value)).collect()
+}
+
+/// The lines of the forward: those that its outputs and its writes need.
+pub(super) fn forward_lines(joint: &Joint) -> FxHashSet<BoundSymbolId> {
+    live(&joint.trace.lines, forward_ends(joint).into_iter()).iter().map(|l| l.id).collect()
+}
+
 fn part(
     joint: &Trace,
     started: Instant,
@@ -96,7 +107,12 @@ fn part(
 }
 
 /// What the backward reads and neither makes nor gets as a cotangent.
-fn residuals(joint: &Trace, lines: &[Rc<BoundSymbol>], grads: &[ProxyId], cotangents: &[InputCell]) -> ResidualPlan {
+pub(super) fn residuals(
+    joint: &Trace,
+    lines: &[Rc<BoundSymbol>],
+    grads: &[ProxyId],
+    cotangents: &[InputCell],
+) -> ResidualPlan {
     let arena = &joint.arena;
     let mut own: FxHashSet<ProxyId> = cotangents.iter().map(|c| c.proxy).collect();
     own.extend(lines.iter().flat_map(|l| l.outs.iter().chain(&l.aux)));

@@ -1,0 +1,53 @@
+//! What lines cost, from the meanings of their rows.
+
+use crate::bind::body_of;
+use crate::error::Error;
+use crate::symbol::Registered;
+use crate::trace::*;
+use fulgurite_core::lower::lower_with;
+use fulgurite_core::row::Meaning;
+use rustc_hash::FxHashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Work of lines, in additions; lines that share what their signature binds cost the same.
+#[derive(Default)]
+pub(super) struct Costs {
+    known: FxHashMap<(usize, usize), f64>,
+}
+
+impl Costs {
+    /// The work of one line, its body's if it is a composite. A view costs nothing; `None`: nobody knows (a primitive of
+    /// the runtime).
+    ///
+    /// # Errors
+    /// What making a body or lowering reports.
+    pub(super) fn of(&mut self, arena: &Rc<Arena>, line: &BoundSymbol) -> Result<Option<f64>, Error> {
+        let row = line.symbol.row();
+        if let Some(block) = row.index_body() {
+            if matches!(row.meaning, Meaning::View(_)) {
+                return Ok(Some(0.0));
+            }
+            let key = (std::ptr::from_ref(line.symbol) as usize, Arc::as_ptr(&line.solved) as usize);
+            if let Some(known) = self.known.get(&key) {
+                return Ok(Some(*known));
+            }
+            let nest =
+                lower_with(row, block, &line.solved, &Registered).map_err(|r| Error::from(r).at(line.place.loc))?;
+            let work = nest.flops();
+            self.known.insert(key, work);
+            return Ok(Some(work));
+        }
+        let Some(body) = body_of(arena, line)? else { return Ok(None) };
+        let mut sum = Some(0.0);
+        for inner in &body.lines {
+            sum = sum.zip(self.of(arena, inner)?).map(|(a, b)| a + b);
+        }
+        Ok(sum)
+    }
+}
+
+/// The bytes of a tensor; other values count as nothing.
+pub(super) fn bytes(arena: &Arena, p: ProxyId) -> usize {
+    arena.with_ty(p, |ty| ty.as_tensor().map_or(0, |t| t.numel() * t.dtype.size()))
+}

@@ -1,0 +1,82 @@
+//! What stands between tracing and execution, as the user of a compiled function wishes: how much gradients keep, and
+//! transforms of his own.
+
+use super::remat::Remat;
+use crate::error::{Error, ErrorKind};
+use crate::trace::Trace;
+use crate::trace::verify;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Where in the pipeline a transform stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum At {
+    /// Before differentiation: each closure whose gradient is taken, and the function itself.
+    Acquired,
+    /// After differentiation: each joint trace, rematerialised.
+    Joint,
+    /// The simplified program, before executors claim its lines.
+    Simplified,
+}
+
+/// A transform: trace to trace.
+pub type Transform = dyn Fn(&Trace) -> Result<Trace, Error> + Send + Sync;
+
+/// The wishes of one compiled function.
+#[derive(Clone, Default)]
+pub struct Pipeline {
+    /// What gradients keep.
+    pub remat: Remat,
+    transforms: Vec<(At, &'static str, Arc<Transform>)>,
+}
+
+impl Pipeline {
+    /// Adds a transform behind those that stand at `at` already.
+    pub fn add(&mut self, at: At, name: &'static str, transform: Arc<Transform>) {
+        self.transforms.push((at, name, transform));
+    }
+
+    /// Runs the transforms at `at`; `note` sees what each made.
+    ///
+    /// # Errors
+    /// What a transform reports; E730, with its name, where it made a bad trace.
+    pub fn apply(
+        &self,
+        at: At,
+        trace: Trace,
+        mut note: impl FnMut(&'static str, &Trace, Instant),
+    ) -> Result<Trace, Error> {
+        let mut trace = trace;
+        for (_, name, transform) in self.transforms.iter().filter(|(a, ..)| *a == at) {
+            let started = Instant::now();
+            let mut made = transform(&trace).map_err(|e| e.note(format!("in the transform `{name}`")))?;
+            made.provenance.made_by = name;
+            same_ends(name, &trace, &made)?;
+            // whoever wrote it, the program that runs is sound: in release builds too
+            verify::changed(&trace, &made)?;
+            note(name, &made, started);
+            trace = made;
+        }
+        Ok(trace)
+    }
+}
+
+/// Callers know inputs by position and identity, outputs by position.
+fn same_ends(transform: &'static str, before: &Trace, after: &Trace) -> Result<(), Error> {
+    let claim = if !before.input_proxies().eq(after.input_proxies()) {
+        "its inputs are not those of the trace that it was given"
+    } else if before.outputs.len() != after.outputs.len() {
+        "it has another number of results than the trace that it was given"
+    } else {
+        return Ok(());
+    };
+    let claim = format!("`{transform}` made a bad trace `{}`: {claim}", after.name);
+    Err(Error::new("E730", claim).kind_is(ErrorKind::BadTrace { transform }))
+}
+
+impl std::fmt::Debug for Pipeline {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names: Vec<_> = self.transforms.iter().map(|(at, name, _)| (at, name)).collect();
+        f.debug_struct("Pipeline").field("remat", &self.remat).field("transforms", &names).finish()
+    }
+}

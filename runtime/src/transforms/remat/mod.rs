@@ -1,0 +1,140 @@
+//! Rematerialisation: what the backward computes again instead of keeping it.
+//!
+//! Two sources decide, one after the other. *Marks*: checkpoint regions and the tags `recompute`, `must_save`,
+//! `no_save`. *A budget*: a cheapest cut of the forward ([`cut`]) with costs from the rows. Both give a set of values,
+//! and [`again::clones`] edits the joint trace: backward lines read clones of the lines that make them.
+//!
+//! **Invariant:** a clone keeps the site of its line, so that it draws the same numbers, and no line that writes is
+//! cloned. Values and gradients are those of the trace without.
+
+mod again;
+mod cut;
+mod flow;
+mod marks;
+
+use super::cost::{Costs, bytes};
+use super::split::{forward_lines, residuals};
+use super::vjp::Joint;
+use crate::error::Error;
+use crate::trace::*;
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::rc::Rc;
+use std::time::Instant;
+
+/// What gradients keep for their backward.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub enum Remat {
+    /// Everything that the backward reads, but for what checkpoint regions and tags say.
+    #[default]
+    Marked,
+    /// At most about so many bytes, where that can be reached, for the least work.
+    Bytes(usize),
+    /// At most this share of the bytes that [`Remat::Marked`] keeps, where that can be reached, for the least work.
+    Share(f64),
+}
+
+/// What rematerialisation did.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RematReport {
+    /// Bytes that the backward would have kept.
+    pub before: usize,
+    /// Bytes that it keeps.
+    pub kept: usize,
+    /// Lines of the forward that run again.
+    pub lines: Vec<BoundSymbolId>,
+    /// Their work, in additions.
+    pub again: f64,
+    /// The forward's whole work.
+    pub forward: f64,
+}
+
+impl std::fmt::Display for RematReport {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mega = |n: usize| n as f64 / 1e6;
+        let share = if self.forward > 0.0 { 100.0 * self.again / self.forward } else { 0.0 };
+        let (before, kept, lines) = (mega(self.before), mega(self.kept), self.lines.len());
+        write!(f, "keeps {kept:.2} MB of {before:.2} MB; {lines} lines run again, {share:.0} % of the forward's work")
+    }
+}
+
+/// The values of a joint trace that its backward may compute again.
+struct Forward<'j> {
+    joint: &'j Joint,
+    ids: FxHashSet<BoundSymbolId>,
+    /// The line that makes a value.
+    maker: FxHashMap<ProxyId, Rc<BoundSymbol>>,
+}
+
+impl<'j> Forward<'j> {
+    fn of(joint: &'j Joint) -> Forward<'j> {
+        let ids = forward_lines(joint);
+        let ours = joint.trace.lines.iter().filter(|l| ids.contains(&l.id));
+        let maker = ours.flat_map(|l| l.outs.iter().chain(&l.aux).map(|p| (*p, l.clone()))).collect();
+        Forward { joint, ids, maker }
+    }
+
+    fn trace(&self) -> &'j Trace {
+        &self.joint.trace
+    }
+
+    /// Forward lines, in order.
+    fn lines(&self) -> impl DoubleEndedIterator<Item = &'j Rc<BoundSymbol>> + '_ {
+        self.trace().lines.iter().filter(|l| self.ids.contains(&l.id))
+    }
+
+    /// The lines behind them: of the backward, and what only the backward reads.
+    fn backward(&self) -> impl Iterator<Item = &'j Rc<BoundSymbol>> + '_ {
+        self.trace().lines.iter().filter(|l| !self.ids.contains(&l.id))
+    }
+
+    /// Bytes that the backward keeps.
+    fn kept(&self) -> usize {
+        let lines: Vec<_> = self.backward().cloned().collect();
+        let (outputs, grads) = self.trace().outputs.split_at(self.joint.forward_outputs);
+        let cotangents = &self.trace().inputs[self.joint.forward_inputs..];
+        let plan = residuals(self.trace(), &lines, grads, cotangents);
+        // results are there anyway
+        plan.bytes
+            - plan.tensors.iter().filter(|p| outputs.contains(p)).map(|p| bytes(&self.trace().arena, *p)).sum::<usize>()
+    }
+}
+
+/// Edits a joint trace so that its backward computes again what marks and `policy` say.
+///
+/// # Errors
+/// E722 where an input is tagged `no_save` and the backward reads it; what making bodies reports; E730 (debug builds).
+pub fn rematerialise(joint: Joint, policy: Remat) -> Result<(Joint, RematReport), Error> {
+    let started = Instant::now();
+    let mut report = RematReport::default();
+    let forward = Forward::of(&joint);
+    let marked = marks::recomputed(&forward)?;
+    if marked.is_empty() && policy == Remat::Marked {
+        return Ok((joint, report));
+    }
+    report.before = forward.kept();
+    let (mut joint, mut lines) = again::clones(&forward, &marked, started)?;
+    let mut costs = Costs::default();
+    let forward = Forward::of(&joint);
+    report.kept = forward.kept();
+    report.forward =
+        forward.lines().try_fold(0.0, |sum, l| costs.of(&joint.trace.arena, l).map(|c| sum + c.unwrap_or(0.0)))?;
+    let budget = match policy {
+        Remat::Marked => usize::MAX,
+        Remat::Bytes(bytes) => bytes,
+        Remat::Share(share) => (report.kept as f64 * share) as usize,
+    };
+    if report.kept > budget {
+        let chosen = cut::recomputed(&forward, &mut costs, budget)?;
+        let (cut, more) = again::clones(&forward, &chosen, started)?;
+        lines.extend(more);
+        joint = cut;
+        report.kept = Forward::of(&joint).kept();
+    }
+    let mut seen = FxHashSet::default();
+    lines.retain(|l| seen.insert(l.id));
+    for line in &lines {
+        report.again += costs.of(&joint.trace.arena, line)?.unwrap_or(0.0);
+    }
+    report.lines = lines.iter().map(|l| l.id).collect();
+    Ok((joint, report))
+}

@@ -1,0 +1,8 @@
+//! The scenarios of transforms, by number: what grad may skip (s0), editing and tags (s1), mutations (s2).
+//!
+//! docs/transforms.md says which scenario stands where, and where one can't apply as it was written.
+
+#[path = "scenarios/program.rs"]
+mod program;
+#[path = "scenarios/remat.rs"]
+mod remat;

@@ -1,0 +1,82 @@
+//! Programs as texts: parsed, differentiated, run.
+
+use fulgurite::Error;
+use fulgurite::bind::body_of;
+use fulgurite::executors::{self, CompileOptions, ExecError};
+use fulgurite::prelude::*;
+use fulgurite::trace::{ProxyId, Role, Trace};
+use fulgurite::transforms::vjp::float_inputs;
+use fulgurite::transforms::{self, Joint, Remat, Seed, Split};
+
+/// The program of a text.
+pub fn parse(text: &str) -> Trace {
+    // a call links the database
+    let _ = fulgurite::ops::arange(1);
+    Trace::parse(text).unwrap_or_else(|e| panic!("{text}\n{e}"))
+}
+
+/// Its results.
+pub fn run(trace: &Trace, inputs: &[Tensor]) -> Vec<Tensor> {
+    let bodies = |line: &fulgurite::trace::BoundSymbol| {
+        body_of(&trace.arena, line).map_err(|e| ExecError::new(e.code(), e.to_string()))
+    };
+    let compiled = executors::compile(trace, &CompileOptions::new(&bodies)).unwrap_or_else(|e| panic!("{trace}\n{e}"));
+    let mut buffers: Vec<_> = inputs.iter().map(|t| t.buffer().expect("data")).collect();
+    let values = compiled.run(&mut buffers).unwrap_or_else(|e| panic!("{trace}\n{e}"));
+    values.into_iter().map(Tensor::from_buffer).collect()
+}
+
+/// Results and gradients as numbers, in order.
+pub fn numbers(tensors: &[Tensor]) -> Vec<Vec<f64>> {
+    tensors.iter().map(|t| t.to_f64().expect("data")).collect()
+}
+
+/// The joint trace by all float inputs, each float output with a cotangent that is an input; marks obeyed.
+pub fn joint(trace: &Trace) -> Joint {
+    marked(trace).unwrap_or_else(|e| panic!("{trace}\n{e}"))
+}
+
+pub fn marked(trace: &Trace) -> Result<Joint, Error> {
+    let seeds = vec![Seed::Input; trace.outputs().len()];
+    let joint = transforms::joint(trace, &float_inputs(trace), &seeds)?;
+    Ok(transforms::rematerialise(joint, Remat::Marked)?.0)
+}
+
+/// Forward and backward, simplified.
+pub fn cut(trace: &Trace) -> Split {
+    let joint = joint(trace).edit(|t| transforms::simplify(t, fulgurite::trace::Stage::Before)).expect("simplifies");
+    transforms::split(&joint).expect("splits")
+}
+
+/// The results, and the gradients of the sum of all float outputs, by forward and backward run apart.
+pub fn apart(split: &Split, inputs: &[Tensor]) -> (Vec<Tensor>, Vec<Option<Tensor>>) {
+    let mut out = run(&split.forward, inputs);
+    let saved = out.split_off(out.len() - split.forward.saved);
+    let mut given = saved;
+    for p in split.backward.inputs()[given.len()..].to_vec() {
+        let ty = split.backward.ty(p.proxy).as_tensor().cloned().expect("a tensor");
+        let sizes: Vec<i64> = ty.sizes().iter().map(|n| *n as i64).collect();
+        given.push(fulgurite::ops::full(sizes, 1.0).cast(ty.dtype));
+    }
+    let grads = run(&split.backward, &given);
+    (out, split.grads.iter().map(|at| at.map(|at| grads[at].clone())).collect())
+}
+
+/// Names of values, sorted.
+pub fn names(trace: &Trace, proxies: &[ProxyId]) -> Vec<String> {
+    let mut names: Vec<String> = proxies.iter().map(|p| trace.arena.name(*p).to_string()).collect();
+    names.sort();
+    names
+}
+
+/// Operators of the lines with this role, in order.
+pub fn ops(trace: &Trace, role: Role) -> Vec<&'static str> {
+    trace.lines().iter().filter(|l| l.place.role == role).map(|l| l.symbol.name()).collect()
+}
+
+/// Whether two lists of numbers agree.
+#[track_caller]
+pub fn close(got: &[f64], want: &[f64]) {
+    let fits = got.len() == want.len() && got.iter().zip(want).all(|(a, b)| (a - b).abs() <= 1e-9 * (1.0 + b.abs()));
+    assert!(fits, "{got:?}\n for {want:?}");
+}
