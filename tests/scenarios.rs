@@ -2,6 +2,8 @@
 //!
 //! docs/transforms.md says which scenario stands where, and where one can't apply as it was written.
 
+#[path = "scenarios/autocast.rs"]
+mod autocast;
 #[path = "scenarios/program.rs"]
 mod program;
 #[path = "scenarios/remat.rs"]

@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 
 use fulgurite_core::Name;
+use fulgurite_core::autocast::Class;
 use fulgurite_core::lang::{Alias, Block, Expr, Sig};
 use fulgurite_core::row::Ties;
 
@@ -124,8 +125,8 @@ pub struct RowSource {
     pub skip_vjp: Option<(SkipVjp, Place)>,
     /// `subclass`, as written.
     pub subclass: Option<Node>,
-    /// `autocast`, as written.
-    pub autocast: Option<Node>,
+    /// `autocast`: the class where the derived one is wrong.
+    pub autocast: Option<(Class, Text)>,
     /// `kernels`: executor, kernel.
     pub kernels: Vec<(Text, Text)>,
     /// `aten`, `torch`: the library, a name or call form of it.

@@ -9,12 +9,14 @@
 //! | [`lang`] | syntax trees of the rule languages, their parser and printer |
 //! | [`row`] | a row as data: texts, and what they parse to |
 //! | [`builtins`] | the table of scalar builtins: the trusted core |
+//! | [`autocast`] | what a row computes in where a region asks for a narrower float |
 //! | [`sig`] | a signature met by arguments: sizes, dtypes, options, refusals, result types |
 //! | [`nest`] | a row's meaning at concrete ranks: loops over typed scalar expressions |
 //! | [`eval`] | evaluators: of nests over any scalar domain, of the tensor language over any machine |
 //! | [`derive`] | linearise and transpose |
 //! | [`philox`] | the counter-based random numbers |
 
+pub mod autocast;
 pub mod builtins;
 pub mod conditions;
 mod cost;

@@ -3,6 +3,7 @@
 //! Codegen emits one [`RowText`] per row (and per derived row); the runtime parses it at first use. So the text that was
 //! checked is the text that runs, and there is no second form to drift.
 
+use crate::autocast::Class;
 use crate::lang::ast::{Block, Expr, Sig};
 use crate::lang::{Dialect, SyntaxError, parse_block, parse_expr, parse_sig};
 use crate::{Name, lang};
@@ -51,6 +52,8 @@ pub struct RowText {
     pub no_grad: &'static str,
     /// Why its gradient differs from the true derivative.
     pub deviates: &'static str,
+    /// `lower`, `fp32`, `promote`, `none`, or nothing: the class that follows from the meaning.
+    pub autocast: &'static str,
     /// Call forms of other libraries: `("torch", "gather(input: x, dim, index)")`.
     pub aliases: &'static [(&'static str, &'static str)],
     /// Executor, and its special kernel that may claim the row.
@@ -119,6 +122,8 @@ pub struct Row {
     pub no_grad: Option<String>,
     /// Why its gradient differs from the true derivative on purpose.
     pub deviates: Option<String>,
+    /// What autocast does with its arguments, where that is not what follows from the meaning.
+    pub autocast: Option<Class>,
 }
 
 impl Row {
@@ -165,6 +170,7 @@ impl Row {
                 .collect::<Result<_, SyntaxError>>()?,
             no_grad: some(text.no_grad),
             deviates: some(text.deviates),
+            autocast: Class::from_word(text.autocast),
         })
     }
 

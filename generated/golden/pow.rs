@@ -22,6 +22,7 @@ pub(crate) static POW: Symbol = Symbol::new(
         at: &[],
         no_grad: "",
         deviates: "",
+        autocast: "",
         aliases: &[
             ("aten", "pow.Tensor_Tensor"),
             ("aten", "pow.Scalar"),
@@ -64,6 +65,7 @@ pub(crate) static POW__VJP__X: Symbol = Symbol::new(
         at: &[],
         no_grad: "",
         deviates: "",
+        autocast: "",
         aliases: &[],
         kernels: &[],
         file: "ops.yaml",
@@ -92,6 +94,7 @@ pub(crate) static POW__VJP__Y: Symbol = Symbol::new(
         at: &[],
         no_grad: "",
         deviates: "",
+        autocast: "",
         aliases: &[],
         kernels: &[],
         file: "ops.yaml",

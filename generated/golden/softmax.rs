@@ -19,6 +19,7 @@ pub(crate) static SOFTMAX: Symbol = Symbol::new(
         at: &[],
         no_grad: "",
         deviates: "",
+        autocast: "",
         aliases: &[("aten", "_softmax(self: x, dim, half_to_float: _ = false)")],
         kernels: &[],
         file: "ops.yaml",

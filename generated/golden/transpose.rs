@@ -19,6 +19,7 @@ pub(crate) static TRANSPOSE: Symbol = Symbol::new(
         at: &[],
         no_grad: "",
         deviates: "",
+        autocast: "",
         aliases: &[
             ("aten", "transpose.int"),
             ("torch", "transpose"),
@@ -63,6 +64,7 @@ pub(crate) static TRANSPOSE__VJP__X: Symbol = Symbol::new(
         at: &[],
         no_grad: "",
         deviates: "",
+        autocast: "",
         aliases: &[],
         kernels: &[],
         file: "ops.yaml",

@@ -4,6 +4,7 @@
 //! refusals, result types) and records one bound symbol at the builder's current region, place and tags. A [`Builder`]
 //! is a trace under construction; it is also the [`Machine`](fulgurite_core::eval::tensor::Machine) that runs rules.
 
+mod autocast;
 mod body;
 mod builder;
 mod copies;
@@ -172,6 +173,10 @@ impl Builder {
     /// # Errors
     /// E707; what making a body reports, where result types come from it.
     pub fn record(&mut self, call: Call) -> Result<Rc<BoundSymbol>, Error> {
+        let call = match self.autocast(call.symbol, &call.args)? {
+            Some(args) => self.accept(call.symbol, args)?,
+            None => call,
+        };
         let arena = self.arena().clone();
         self.record_as(call, false, &mut |_, hint, ty| Ok(arena.proxy(hint, ty)))
     }

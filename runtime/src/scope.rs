@@ -70,7 +70,7 @@ impl Open {
 
     /// Opens a trace inside the innermost open one, if there is one.
     pub fn nested(name: &str) -> Option<Open> {
-        let around = |f: &Frame| (f.builder.nested(name), f.pipeline.clone());
+        let around = |f: &Frame| (f.builder.nested(name).autocasting(), f.pipeline.clone());
         let (builder, pipeline) = STACK.with_borrow(|stack| stack.last().map(around))?;
         Some(Open::new(builder, pipeline))
     }

@@ -2,6 +2,7 @@
 
 mod mentions;
 
+use fulgurite_core::autocast::{self, Class};
 use fulgurite_core::kernel::KernelEntry;
 use fulgurite_core::lang::ast::{Block, Param};
 use fulgurite_core::lower::Rows;
@@ -18,6 +19,7 @@ pub struct Symbol {
     pub text: RowText,
     row: OnceLock<Arc<Row>>,
     rules: OnceLock<Vec<Rule>>,
+    autocast: OnceLock<Class>,
 }
 
 /// Two symbols are the same if they are one object.
@@ -39,7 +41,7 @@ pub struct Rule {
 impl Symbol {
     /// A symbol from emitted texts.
     pub const fn new(krate: &'static str, text: RowText) -> Symbol {
-        Symbol { krate, text, row: OnceLock::new(), rules: OnceLock::new() }
+        Symbol { krate, text, row: OnceLock::new(), rules: OnceLock::new(), autocast: OnceLock::new() }
     }
 
     /// A symbol from a row made at run time (derived rows beyond first order); lives as long as the process.
@@ -57,6 +59,11 @@ impl Symbol {
     /// Its row.
     pub fn row(&self) -> &Row {
         self.shared_row()
+    }
+
+    /// What autocast does with the arguments.
+    pub fn autocast(&self) -> Class {
+        *self.autocast.get_or_init(|| autocast::class(self.row(), &Registered).0)
     }
 
     fn shared_row(&self) -> &Arc<Row> {
@@ -119,6 +126,7 @@ impl Symbol {
             no_grad: "",
             at: &[],
             deviates: "",
+            autocast: "",
             aliases: &[],
             kernels: &[],
             file: "",

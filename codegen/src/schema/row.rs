@@ -1,5 +1,6 @@
 //! One row: each key by its type, the faults of all keys together.
 
+use fulgurite_core::autocast::Class;
 use fulgurite_core::lang::{Alias, Block, Dialect, Expr, Sig, parse_alias, parse_block, parse_expr, parse_sig};
 use fulgurite_core::row::Ties;
 
@@ -71,7 +72,7 @@ impl RowReader<'_> {
         let no_grad = self.text("no_grad");
         let deviates = self.text("deviates");
         let skip_vjp = self.skip_vjp();
-        let (subclass, autocast) = (self.take("subclass"), self.take("autocast"));
+        let (subclass, autocast) = (self.take("subclass"), self.autocast());
         let kernels = self.kernels();
         let aliases = self.aliases();
         let tests = self.tests();
@@ -278,6 +279,17 @@ impl RowReader<'_> {
             }
         };
         Some((ties, text))
+    }
+
+    fn autocast(&mut self) -> Option<(Class, Text)> {
+        let text = self.text("autocast")?;
+        let class = Class::from_word(text.as_str());
+        if class.is_none() {
+            let message = format!("`autocast` of `{}` is `{}`", self.fields.op, text.as_str());
+            let help = "it is `lower`, `fp32`, `promote` or `none`, and needed only where the derived class is wrong";
+            self.fields.error(Diag::error("E005", text.place, message).help(help));
+        }
+        class.map(|class| (class, text))
     }
 
     fn kinks(&mut self) -> Vec<Kink> {

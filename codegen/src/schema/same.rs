@@ -26,7 +26,6 @@ impl RowSource {
             && tree(&self.acc) == tree(&other.acc)
             && skipped(self) == skipped(other)
             && plain(&self.subclass) == plain(&other.subclass)
-            && plain(&self.autocast) == plain(&other.autocast)
             && texts(&self.kernels) == texts(&other.kernels)
             && aliases(self, other)
             && texts(&a.domain) == texts(&b.domain)

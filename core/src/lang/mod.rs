@@ -18,6 +18,7 @@ mod parser_type;
 mod printer;
 mod printer_sig;
 mod syntax_error;
+pub mod walk;
 
 pub use alias::{Alias, Becomes, Count, Given, parse_alias};
 pub use ast::*;

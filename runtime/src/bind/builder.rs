@@ -3,6 +3,7 @@
 use crate::error::Error;
 use crate::trace::tag::TagSet;
 use crate::trace::*;
+use fulgurite_core::DType;
 use fulgurite_core::loc::Loc;
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
@@ -22,9 +23,14 @@ pub struct Builder {
     versions: FxHashMap<Rc<str>, u32>,
     /// Writes of the rule being run, by parameter.
     pub(super) writes: Vec<(fulgurite_core::Name, fulgurite_core::Value<ProxyId>)>,
+    /// Casts that autocast made, by value, dtype, and whether gradients flow where they stand.
+    pub(super) casts: Option<Casts>,
     /// Where recorded lines stand.
     pub context: Context,
 }
+
+/// What autocast made of values: later lines read the same casts, where gradients and checkpoints are the same.
+pub(super) type Casts = FxHashMap<(ProxyId, DType, Option<RegionId>, Option<RegionId>), ProxyId>;
 
 /// Where recorded lines stand: what they get from their surroundings instead of from their call.
 #[derive(Clone, Debug)]
@@ -74,6 +80,7 @@ impl Builder {
             outer: 0,
             versions: FxHashMap::default(),
             writes: Vec::new(),
+            casts: None,
             context: Context {
                 region: RegionId(0),
                 place: Place { loc: Loc::NOWHERE, role: Role::Forward },
@@ -92,6 +99,13 @@ impl Builder {
         inner.context.region = self.context.region;
         inner.context.place = self.context.place;
         inner
+    }
+
+    /// The same where calls in autocast regions compute in the region's dtype. Bodies and gradient rules are bound
+    /// without: what they are made for was cast already.
+    pub fn autocasting(mut self) -> Builder {
+        self.casts = Some(Casts::default());
+        self
     }
 
     /// A builder that goes on from a trace: its inputs, root and name, no lines yet.

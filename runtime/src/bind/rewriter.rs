@@ -47,13 +47,30 @@ impl<'t> Rewriter<'t> {
     pub fn each(
         source: &'t Trace,
         by: &'static str,
+        f: impl FnMut(&mut Rewriter<'t>, &Rc<BoundSymbol>) -> Result<(), Error>,
+    ) -> Result<Trace, Error> {
+        Rewriter::run(source, Builder::continuing(source), by, f)
+    }
+
+    /// Keeps every line, its arguments cast as autocast regions say.
+    ///
+    /// # Errors
+    /// What binding reports; E730 where the result is no sound trace (debug builds).
+    pub(crate) fn autocasting(source: &'t Trace, by: &'static str) -> Result<Trace, Error> {
+        Rewriter::run(source, Builder::continuing(source).autocasting(), by, |rw, _| rw.keep())
+    }
+
+    fn run(
+        source: &'t Trace,
+        builder: Builder,
+        by: &'static str,
         mut f: impl FnMut(&mut Rewriter<'t>, &Rc<BoundSymbol>) -> Result<(), Error>,
     ) -> Result<Trace, Error> {
         let mut rewriter = Rewriter {
             source,
             by,
             started: Instant::now(),
-            builder: Builder::continuing(source),
+            builder,
             redirected: FxHashMap::default(),
             current: Current::default(),
         };
@@ -90,11 +107,13 @@ impl<'t> Rewriter<'t> {
         let arena = self.builder.arena().clone();
         let mut changed = false;
         line.for_each_arg(|p| changed |= self.get(p) != p || arena.ty(p) != self.source.ty(p));
-        if !changed {
+        let args: Vec<_> = line.args.iter().map(|a| a.map(&mut |p| self.get(*p))).collect();
+        let cast = self.builder.autocast(line.symbol, &args)?;
+        if !changed && cast.is_none() {
             self.builder.push(line);
             return Ok(());
         }
-        let args = line.args.iter().map(|a| a.map(&mut |p| self.get(*p))).collect();
+        let args = cast.unwrap_or(args);
         let Call { args, solved, symbol: _ } = self.builder.solve(line.symbol, args)?;
         let mut edited = BoundSymbol { args, solved, body: OnceCell::new(), ..(*line).clone() };
         if edited.solved.outs.iter().chain(&edited.solved.aux).any(|o| *o == OutTy::FromBody) {

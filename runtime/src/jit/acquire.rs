@@ -45,7 +45,7 @@ pub(super) fn acquire<T: Tree>(
 ) -> Result<Acquired<T>, Error> {
     let started = Instant::now();
     drop(Dim::take_guards());
-    let open = Open::new(Builder::new(name), pipeline.clone());
+    let open = Open::new(Builder::new(name).autocasting(), pipeline.clone());
     let aliases = aliases(args.iter().map(|(t, _)| t));
     let mut handles: Vec<Tensor> = Vec::with_capacity(args.len());
     for (i, (leaf, path)) in args.iter().enumerate() {

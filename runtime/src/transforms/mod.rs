@@ -4,11 +4,13 @@
 //! |---|---|
 //! | [`vjp::joint`], [`vjp::value_and_grad`] | one trace with the values and the cotangents |
 //! | [`jvp::jvp`] | one trace with the values and the tangents |
+//! | [`autocast::autocast`] | arguments cast as autocast regions say |
 //! | [`split::split`] | a joint trace as forward and backward, with the fewest residuals |
 //! | [`remat::rematerialise`] | lines of the forward run again in the backward, so that less is kept |
 //! | [`dce::dce`], [`cse::cse`], [`fold::fold`] | dead lines, equal lines, algebra with literal numbers |
 //! | [`decompose::decompose`] | bodies in place of lines |
 
+pub mod autocast;
 mod composite;
 mod cost;
 pub mod cse;
@@ -26,6 +28,7 @@ mod rules;
 pub mod split;
 pub mod vjp;
 
+pub use autocast::autocast;
 pub use cse::cse;
 pub use dce::dce;
 pub use decompose::decompose;

@@ -5,6 +5,7 @@ mod linear;
 
 use std::sync::Arc;
 
+use fulgurite_core::autocast;
 use fulgurite_core::lang::{Access, Block, Elem, Expr, Node, Stmt};
 use fulgurite_core::lower::{Rows, lower_with};
 use fulgurite_core::nest::Nest;
@@ -67,6 +68,8 @@ pub fn of(row: &Arc<Row>, rows: &dyn Rows, rules: &[(Name, Block)], derived: &[R
     let (served_by, calls) = (kernel.as_ref().map(|k| k.0), family.cases.len());
     let mut facts = Facts { pointwise, view, random, writes, linear, family: served_by, calls, all: Vec::new() };
     facts.all = facts.texts(row, kernel.map(|k| k.1), &saves(row, rules, derived));
+    let (class, reason) = autocast::class(row, rows);
+    facts.all.push(Fact { name: "autocast", value: class.word().into(), reason: reason.into(), grade: Grade::Proved });
     facts
 }
 

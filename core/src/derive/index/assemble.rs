@@ -81,6 +81,7 @@ impl Recipe<'_> {
             at: Vec::new(),
             no_grad: None,
             deviates: None,
+            autocast: None,
         };
         (row, Expr::bare(Node::Call(make::ident(self.op), args)))
     }

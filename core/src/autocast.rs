@@ -1,0 +1,133 @@
+//! What a row computes in where a region asks for a narrower float: derived from its meaning, or stated by the row.
+//!
+//! The classes are those of PyTorch's autocast; which row has which follows from what it does: contractions gain from a
+//! narrow float and lose little, what grows or sums up needs the range and digits of f32, everything else computes in
+//! what it is given.
+
+use crate::Name;
+use crate::lang::ast::{BinOp, Block, Expr, Node, Red};
+use crate::lang::walk;
+use crate::lower::Rows;
+use crate::row::{Meaning, Row};
+
+/// What autocast does with the float tensors that a row is given. f64 stays f64 in every class.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum Class {
+    /// They are cast to the region's dtype.
+    Lower,
+    /// They are cast to f32.
+    Fp32,
+    /// They are cast to the widest dtype among them.
+    Promote,
+    /// They stay.
+    None,
+}
+
+impl Class {
+    /// Its word in rows.
+    pub fn word(self) -> &'static str {
+        match self {
+            Class::Lower => "lower",
+            Class::Fp32 => "fp32",
+            Class::Promote => "promote",
+            Class::None => "none",
+        }
+    }
+
+    /// The class of this word.
+    pub fn from_word(word: &str) -> Option<Class> {
+        [Class::Lower, Class::Fp32, Class::Promote, Class::None].into_iter().find(|class| class.word() == word)
+    }
+}
+
+/// Builtins whose value leaves the range of f16, or whose slope makes much of its rounding.
+const GROWING: [&str; 19] = [
+    "exp", "exp2", "expm1", "ln", "log2", "log10", "log1p", "pow", "rsqrt", "sinh", "cosh", "tan", "asin", "acos",
+    "atanh", "erfinv", "lgamma", "digamma", "softplus",
+];
+
+/// The class of a row, and why.
+pub fn class(row: &Row, rows: &dyn Rows) -> (Class, &'static str) {
+    if let Some(class) = row.autocast {
+        return (class, "the row says so");
+    }
+    let mut seen = Seen::default();
+    seen.row(row, rows, &mut Vec::new());
+    let several = row.sig.params.iter().filter(|p| crate::derive::differentiable(&p.ty)).count() > 1;
+    match seen {
+        Seen { contracts: true, .. } => (Class::Lower, "it sums products of two tensors"),
+        Seen { sums: true, .. } => (Class::Fp32, "it sums or multiplies up elements"),
+        Seen { grows: true, .. } => (Class::Fp32, "it calls a function that leaves the range of f16"),
+        _ if several => (Class::Promote, "it takes several tensors"),
+        _ => (Class::None, "it keeps the size of what it is given"),
+    }
+}
+
+/// What stands in a meaning.
+#[derive(Default)]
+struct Seen {
+    contracts: bool,
+    sums: bool,
+    grows: bool,
+}
+
+impl Seen {
+    /// `open` holds the rows that are being looked into: a database that is being checked may have circles.
+    fn row(&mut self, row: &Row, rows: &dyn Rows, open: &mut Vec<Name>) {
+        if open.contains(&row.op) {
+            return;
+        }
+        open.push(row.op);
+        match &row.meaning {
+            Meaning::Expr(body) => walk::block(body, &mut |e| self.look(e, rows, open)),
+            Meaning::Decomp(body) => self.calls(body, rows, open),
+            Meaning::View(_) | Meaning::Host(_) => {}
+        }
+        open.pop();
+    }
+
+    fn calls(&mut self, body: &Block, rows: &dyn Rows, open: &mut Vec<Name>) {
+        walk::block(body, &mut |e| {
+            if let Node::Call(op, _) = &*e.node
+                && let Some(called) = rows.row(op.name)
+            {
+                self.row(&called, rows, open);
+            }
+        });
+    }
+
+    fn look(&mut self, e: &Expr, rows: &dyn Rows, open: &mut Vec<Name>) {
+        match &*e.node {
+            Node::Call(f, _) if GROWING.contains(&f.name.as_str()) => self.grows = true,
+            // a pointwise row may be called like a builtin
+            Node::Call(f, _) => {
+                if let Some(called) = rows.row(f.name).filter(|r| r.is_pointwise()) {
+                    self.row(&called, rows, open);
+                }
+            }
+            Node::Reduce(reduce) if matches!(reduce.red, Red::Sum | Red::Prod | Red::Mean) => {
+                let product = matches!(&*reduce.body.node, Node::Binary(BinOp::Mul, a, b) if elements_differ(a, b));
+                match reduce.red == Red::Sum && product {
+                    true => self.contracts = true,
+                    false => self.sums = true,
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Whether both read elements, of different tensors.
+fn elements_differ(a: &Expr, b: &Expr) -> bool {
+    let tensors = |e: &Expr| {
+        let mut found = Vec::new();
+        walk::expr(e, &mut |part| {
+            if let Node::Access(access) = &*part.node {
+                found.push(access.base.name);
+            }
+        });
+        found
+    };
+    let (a, b) = (tensors(a), tensors(b));
+    !a.is_empty() && !b.is_empty() && a.iter().any(|name| !b.contains(name))
+}

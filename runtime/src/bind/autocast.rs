@@ -1,0 +1,86 @@
+//! Autocast: in a region with a dtype, the float arguments of a call are cast as the class of its row says.
+//!
+//! It happens where a call is bound, so that dtypes are what they will be while a function is traced. The transform
+//! [`autocast`](crate::transforms::autocast) binds the lines of a finished trace again by the same function.
+
+use super::Builder;
+use crate::error::Error;
+use crate::symbol::SymbolRef;
+use crate::trace::*;
+use fulgurite_core::autocast::Class;
+use fulgurite_core::{DType, TensorTy, Value};
+
+impl Builder {
+    /// A call's arguments in the dtype in which it computes at the builder's place, if that is another one.
+    pub(super) fn autocast(
+        &mut self,
+        symbol: SymbolRef,
+        args: &[Value<ProxyId>],
+    ) -> Result<Option<Vec<Value<ProxyId>>>, Error> {
+        // a cast is what a user writes to have another dtype
+        if self.casts.is_none() || symbol.name() == "cast" {
+            return Ok(None);
+        }
+        // a region around a closure whose gradient is taken reaches inside
+        let Some(lower) = self.arena().autocast(self.context.region, RegionId(0)) else { return Ok(None) };
+        let params = symbol.row().sig.params.len().min(args.len());
+        let mut floats = Vec::new();
+        for arg in &args[..params] {
+            arg.for_each(&mut |p| floats.extend(self.arena().tensor_ty(*p).map(|t| t.dtype).filter(|d| is_narrow(*d))));
+        }
+        let Some(widest) = floats.iter().copied().reduce(wider) else { return Ok(None) };
+        let to = match symbol.autocast() {
+            Class::Lower => lower,
+            Class::Fp32 => DType::F32,
+            Class::Promote => widest,
+            Class::None => return Ok(None),
+        };
+        if floats.iter().all(|d| *d == to) {
+            return Ok(None);
+        }
+        let mut args = args.to_vec();
+        for arg in &mut args[..params] {
+            *arg = self.cast_value(arg, to)?;
+        }
+        Ok(Some(args))
+    }
+
+    fn cast_value(&mut self, arg: &Value<ProxyId>, to: DType) -> Result<Value<ProxyId>, Error> {
+        Ok(match arg {
+            Value::Tensor(p) if self.arena().tensor_ty(*p).is_some_and(|t| is_narrow(t.dtype) && t.dtype != to) => {
+                Value::Tensor(self.cast_once(*p, to)?)
+            }
+            Value::Type(t) if is_narrow(t.dtype) => Value::Type(TensorTy { dtype: to, ..t.clone() }),
+            Value::List(items) => Value::List(items.iter().map(|i| self.cast_value(i, to)).collect::<Result<_, _>>()?),
+            other => other.clone(),
+        })
+    }
+
+    /// The cast of a value: made once where gradients flow alike and within one checkpoint.
+    fn cast_once(&mut self, p: ProxyId, to: DType) -> Result<ProxyId, Error> {
+        let arena = self.arena().clone();
+        let region = self.context.region;
+        let chain = arena.region_chain(region, self.root());
+        let checkpoint = chain.into_iter().find(|r| arena.region(*r).kind == RegionKind::Checkpoint);
+        let key = (p, to, arena.no_grad_region(region, self.root()), checkpoint);
+        if let Some(known) = self.casts.as_ref().and_then(|casts| casts.get(&key)) {
+            return Ok(*known);
+        }
+        let cast = self.cast(p, to)?;
+        arena.rename(cast, &format!("{}.{to}", arena.name(p)));
+        if let Some(casts) = &mut self.casts {
+            casts.insert(key, cast);
+        }
+        Ok(cast)
+    }
+}
+
+/// Floats that autocast changes: f64 was asked for.
+fn is_narrow(dtype: DType) -> bool {
+    matches!(dtype, DType::F32 | DType::F16 | DType::BF16)
+}
+
+/// The narrowest float that holds both.
+fn wider(a: DType, b: DType) -> DType {
+    if a == b { a } else { DType::F32 }
+}

@@ -1,0 +1,144 @@
+//! Autocast: S1-1, S1-10 to S1-12.
+
+use super::program::*;
+use fulgurite::ErrorKind;
+use fulgurite::prelude::*;
+use fulgurite::trace::{Carrier, Event, Policies, Policy, PrintOptions, Stage, Tag, TagDecl};
+use fulgurite::transforms::{self, Seed};
+
+fn tag(name: &'static str, carrier: Carrier, policies: Policies) {
+    Tag::declare(TagDecl { name, carrier, inherit: false, must_survive: false, policies }).expect("a new kind");
+}
+
+#[test]
+fn s1_1_autocast_edits_in_place() {
+    tag("probe_v", Carrier::Value, Policies::both([Policy::Keep; 8]));
+    tag("probe_l", Carrier::Line, Policies::both([Policy::Keep; 8]).after_split(Event::Decompose, Policy::Drop));
+    let before = parse(
+        "fn f(x: f32[2, 3], w: f32[3, 4]) {
+  autocast(bf16) {
+    y: f32[2, 4] #probe_v = matmul(x, w) #probe_l  // a.rs:16:5
+    r: f32[2, 4] = sin(y)  // a.rs:17:5
+  }
+  return r
+}
+",
+    );
+    let after = transforms::autocast(&before).expect("casts");
+    let shown = |t: &fulgurite::Trace| t.print(&PrintOptions { locs: true, ..PrintOptions::plain() });
+    assert_eq!(
+        shown(&after),
+        "fn f(x: f32[2, 3], w: f32[3, 4]) {
+  autocast(bf16) {
+    x.bf16: bf16[2, 3] = cast(x, dtype=bf16)        // a.rs:16
+    w.bf16: bf16[3, 4] = cast(w, dtype=bf16)        // …:16
+    y: bf16[2, 4] #probe_v = matmul(x.bf16, w.bf16) #probe_l  // …:16
+    r: bf16[2, 4] = sin(y)                          // …:17
+  }
+  return r
+}
+"
+    );
+    assert_eq!(before.lines()[0].outs, after.lines()[2].outs, "the same value");
+    assert_eq!(before.ty(before.lines()[0].outs[0]).to_string(), "f32[2, 4]", "the trace before is as it was");
+}
+
+fn weights() -> (Tensor, Tensor) {
+    (Tensor::from_vec(vec![0.5f32; 12], (3, 4)), Tensor::from_vec(vec![0.25f32; 16], (4, 4)))
+}
+
+#[test]
+fn s1_10_autocast_off_inside() {
+    let run = jit(|x: Tensor, w: Tensor| {
+        let (out, g) = vjp(
+            &(x, w),
+            &(
+                Tensor::from([[1.0f32; 4]; 3]).cast(DType::BF16),
+                Tensor::from([[1.0f32; 4]; 3]),
+                Tensor::from([[1.0f32; 4]; 3]).cast(DType::BF16),
+            ),
+            |(x, w)| {
+                autocast(DType::BF16, || {
+                    let a = x.matmul(w);
+                    let b = autocast(None, || x.matmul(w));
+                    (a, b, x.linear(w, None))
+                })
+            },
+        )?;
+        Ok::<_, fulgurite::Error>((out, g))
+    })
+    .keep_traces();
+    let ((a, b, c), (gx, gw)) = run.call(weights()).expect("runs");
+    assert_eq!([a, b, c].map(|t| t.dtype()), [DType::BF16, DType::F32, DType::BF16]);
+    assert_eq!([gx, gw].map(|t| t.dtype()), [DType::F32; 2]);
+    let joint = parse(&run.trace("joint").expect("kept"));
+    let casts =
+        joint.lines().iter().filter(|l| l.symbol.name() == "cast" && l.place.role == fulgurite::trace::Role::Forward);
+    assert_eq!(casts.count(), 2, "{joint}");
+}
+
+#[test]
+fn s1_11_inner_dtype_and_exit() {
+    fn inner(x: &Tensor, w: &Tensor) -> Tensor {
+        x.matmul(w)
+    }
+    let forward = |x: &Tensor, w: &Tensor| {
+        let (a, b) = autocast(DType::BF16, || (autocast(DType::F16, || inner(x, w)), inner(x, w)));
+        (a, b, inner(x, w))
+    };
+    let dtypes = |(a, b, c): (Tensor, Tensor, Tensor)| [a, b, c].map(|t| t.dtype());
+    let want = [DType::F16, DType::BF16, DType::F32];
+    assert_eq!(dtypes(jit(move |x: Tensor, w: Tensor| forward(&x, &w)).call(weights()).expect("runs")), want);
+    let sums = jit(move |x: Tensor, w: Tensor| {
+        let mut seen = Vec::new();
+        let g = grad(&(x, w), |(x, w)| {
+            let (a, b, c) = forward(x, w);
+            // known while tracing
+            seen.extend([a.dtype(), b.dtype(), c.dtype()]);
+            a.cast(DType::F32).sum() + b.cast(DType::F32).sum() + c.sum()
+        });
+        assert_eq!(seen, want);
+        g
+    });
+    let (gx, gw) = sums.call(weights()).expect("runs");
+    assert_eq!((gx.to_f64().expect("data")[0], gw.to_f64().expect("data")[0]), (3.0, 4.5));
+}
+
+#[test]
+fn s1_12_autocast_comes_before_grad() {
+    let text = "fn f(x: f32[2, 3], w: f32[3, 4]) {\n autocast(bf16) {\n y: f32[2, 4] = matmul(x, w)\n }\n return y\n}";
+    let trace = parse(text);
+    let wrt = transforms::vjp::float_inputs(&trace);
+    let joint = transforms::joint(&trace, &wrt, &[Seed::Input]).expect("differentiates");
+    let error = transforms::autocast(&joint.trace).expect_err("too late");
+    assert_eq!(error.kind(), &ErrorKind::TransformOrder { transform: "autocast", after: "grad" }, "{error}");
+    let cast = transforms::autocast(&parse(text)).expect("casts");
+    let joint = transforms::joint(&cast, &wrt, &[Seed::Input]).expect("differentiates");
+    let joint = joint.edit(|t| transforms::simplify(t, Stage::Before)).expect("simplifies");
+    let dtype = |name: &str| {
+        let p = joint.trace.lines().iter().flat_map(|l| &l.outs).find(|p| &*joint.trace.arena.name(**p) == name);
+        joint.trace.ty(*p.expect(name)).as_tensor().expect("a tensor").dtype
+    };
+    assert_eq!([dtype("ct.x.bf16"), dtype("ct.x")], [DType::BF16, DType::F32]);
+}
+
+/// Classes follow from meanings.
+#[test]
+fn s1_11_classes_are_derived() {
+    let class = |op: &str| {
+        fulgurite::symbol::find(fulgurite::core::Name::new(op)).unwrap_or_else(|| panic!("{op}")).autocast().word()
+    };
+    let _ = parse("fn f(x: f32[2]) {\n return x\n}");
+    for op in ["matmul", "linear", "conv", "sdpa", "einsum"] {
+        assert_eq!(class(op), "lower", "{op}");
+    }
+    for op in ["softmax", "layer_norm", "exp", "log", "sum", "cross_entropy", "mse_loss", "cosine_similarity"] {
+        assert_eq!(class(op), "fp32", "{op}");
+    }
+    for op in ["add", "mul", "where", "cat"] {
+        assert_eq!(class(op), "promote", "{op}");
+    }
+    for op in ["relu", "gelu", "tanh", "transpose", "reshape"] {
+        assert_eq!(class(op), "none", "{op}");
+    }
+}
