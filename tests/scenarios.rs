@@ -8,3 +8,5 @@ mod autocast;
 mod program;
 #[path = "scenarios/remat.rs"]
 mod remat;
+#[path = "scenarios/s0.rs"]
+mod s0;

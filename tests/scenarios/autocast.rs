@@ -132,7 +132,7 @@ fn s1_11_classes_are_derived() {
     for op in ["matmul", "linear", "conv", "sdpa", "einsum"] {
         assert_eq!(class(op), "lower", "{op}");
     }
-    for op in ["softmax", "layer_norm", "exp", "log", "sum", "cross_entropy", "mse_loss", "cosine_similarity"] {
+    for op in ["softmax", "layer_norm", "exp", "ln", "sum", "cross_entropy", "mse_loss", "cosine_similarity"] {
         assert_eq!(class(op), "fp32", "{op}");
     }
     for op in ["add", "mul", "where", "cat"] {

@@ -20,6 +20,7 @@ mod expand;
 pub mod facts;
 pub mod fold;
 pub mod jvp;
+mod lists;
 pub mod pipeline;
 mod pullback;
 mod regions;

@@ -4,6 +4,7 @@
 //! needs a value where it got none runs again with zeros made for it.
 
 use super::facts::cotangent_name;
+use super::lists;
 use crate::bind::Builder;
 use crate::error::Error;
 use crate::trace::*;
@@ -117,7 +118,7 @@ fn attempt(
     more: &[(Name, Value<ProxyId>)],
 ) -> Result<Vec<Value<ProxyId>>, Error> {
     let line = site.line;
-    let mut names = scope(line, site.flow);
+    let mut names = scope(b.arena(), line, site.flow);
     names.extend(more.iter().cloned());
     let mut machine = RuleMachine { builder: b, tangents: site.tangents };
     let values = tensor::run(&mut machine, line.symbol.row(), rule, &line.solved, &line.args, &names)?;
@@ -128,7 +129,7 @@ fn attempt(
 }
 
 /// The names that a rule may read beside arguments and options: results, auxiliary results, cotangents.
-fn scope(line: &BoundSymbol, flow: &[Option<ProxyId>]) -> Vec<(Name, Value<ProxyId>)> {
+fn scope(arena: &Arena, line: &BoundSymbol, flow: &[Option<ProxyId>]) -> Vec<(Name, Value<ProxyId>)> {
     let sig = &line.symbol.row().sig;
     let groups = line.out_groups();
     let mut names = Vec::new();
@@ -137,7 +138,14 @@ fn scope(line: &BoundSymbol, flow: &[Option<ProxyId>]) -> Vec<(Name, Value<Proxy
     for ((out, value), range) in sig.outs.iter().zip(line.results()).zip(&groups) {
         let cotangent = match &value {
             Value::List(_) if flow[range.clone()].iter().all(Option::is_none) => Value::Absent,
-            Value::List(_) => Value::List(flow[range.clone()].iter().map(tensor).collect()),
+            // of a zero piece the type says how much room it takes
+            Value::List(_) => {
+                let piece = |i: usize| match (flow[i], arena.tensor_ty(line.outs[i])) {
+                    (None, Some(ty)) => Value::Type(ty),
+                    (f, _) => tensor(&f),
+                };
+                Value::List(range.clone().map(piece).collect())
+            }
             _ => tensor(&flow[range.start]),
         };
         names.push((out.name.name, value));
@@ -193,6 +201,9 @@ impl Machine for RuleMachine<'_> {
             }
         } else if op == "where" && positional.get(2).is_some_and(Value::is_absent) {
             positional[2] = Value::Num(Scalar::Int(0));
+        }
+        if let Some(value) = lists::assemble(self.builder, op, &positional, &named)? {
+            return Ok(vec![value]);
         }
         self.builder.call(op, positional, named)
     }

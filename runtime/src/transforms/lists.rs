@@ -1,0 +1,58 @@
+//! Cotangents of lists of pieces of which some are zero: what is put together again is padded, not filled with zeros.
+
+use crate::bind::Builder;
+use crate::error::Error;
+use crate::trace::ProxyId;
+use fulgurite_core::eval::tensor::Machine;
+use fulgurite_core::{Name, Scalar, TensorTy, Value};
+
+/// `cat` or `stack` of pieces of which those that are only a type are zeros, for pieces that are not zero and stand
+/// together: their own `cat`, padded. `None` where that is not the case.
+///
+/// # Errors
+/// What the calls report.
+pub(super) fn assemble(
+    b: &mut Builder,
+    op: Name,
+    positional: &[Value<ProxyId>],
+    named: &[(Name, Value<ProxyId>)],
+) -> Result<Option<Value<ProxyId>>, Error> {
+    let stacks = op == "stack";
+    let (Some(Value::List(items)), true) = (positional.first(), stacks || op == "cat") else { return Ok(None) };
+    let live: Vec<usize> = (0..items.len()).filter(|i| matches!(items[*i], Value::Tensor(_))).collect();
+    let (Some(&first), Some(&last)) = (live.first(), live.last()) else { return Ok(None) };
+    let Some(types) = items.iter().map(|item| ty(b, item)).collect::<Option<Vec<TensorTy>>>() else { return Ok(None) };
+    if live.len() == items.len() || last + 1 - first != live.len() {
+        return Ok(None);
+    }
+    let dim = positional.get(1).or(named.iter().find(|(name, _)| *name == "dim").map(|(_, v)| v));
+    let rank = types[0].rank() + usize::from(stacks);
+    let axis = match dim {
+        None | Some(Value::Absent) => 0,
+        Some(Value::Num(Scalar::Int(i))) if *i < 0 => i + rank as i64,
+        Some(Value::Num(Scalar::Int(i))) => *i,
+        Some(_) => return Ok(None),
+    };
+    let Some(axis) = usize::try_from(axis).ok().filter(|a| *a < rank) else { return Ok(None) };
+    let size = |i: usize| if stacks { 1 } else { types[i].shape[axis].value() };
+    let before: i64 = (0..first).map(size).sum();
+    let behind: i64 = (last + 1..items.len()).map(size).sum();
+    let at = |amount: i64| {
+        let amounts = (0..rank).map(|a| Value::Num(Scalar::Int(if a == axis { amount } else { 0 })));
+        Value::List(amounts.collect())
+    };
+    let axis = Value::Num(Scalar::Int(axis as i64));
+    let together = match (&items[first..=last], stacks) {
+        ([one], false) => one.clone(),
+        (several, _) => b.call(op, vec![Value::List(several.to_vec()), axis], Vec::new())?.swap_remove(0),
+    };
+    Ok(Some(b.call(Name::new("pad"), vec![together, at(before), at(behind)], Vec::new())?.swap_remove(0)))
+}
+
+fn ty(b: &Builder, item: &Value<ProxyId>) -> Option<TensorTy> {
+    match item {
+        Value::Tensor(p) => b.arena().tensor_ty(*p),
+        Value::Type(ty) => Some(ty.clone()),
+        _ => None,
+    }
+}
