@@ -10,3 +10,5 @@ mod program;
 mod remat;
 #[path = "scenarios/s0.rs"]
 mod s0;
+#[path = "scenarios/s1.rs"]
+mod s1;

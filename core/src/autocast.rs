@@ -53,7 +53,8 @@ pub fn class(row: &Row, rows: &dyn Rows) -> (Class, &'static str) {
     }
     let mut seen = Seen::default();
     seen.row(row, rows, &mut Vec::new());
-    let several = row.sig.params.iter().filter(|p| crate::derive::differentiable(&p.ty)).count() > 1;
+    let tensors = row.sig.params.iter().filter(|p| crate::derive::differentiable(&p.ty));
+    let several = tensors.map(|p| if p.ty.list.is_some() { 2 } else { 1 }).sum::<usize>() > 1;
     match seen {
         Seen { contracts: true, .. } => (Class::Lower, "it sums products of two tensors"),
         Seen { sums: true, .. } => (Class::Fp32, "it sums or multiplies up elements"),

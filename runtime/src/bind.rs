@@ -187,7 +187,7 @@ impl Builder {
         let row = symbol.row();
         let device = self.device(symbol, &args)?;
         let mut line = BoundSymbol {
-            id: self.arena().next_line(),
+            id: self.arena().next_line(symbol),
             symbol,
             args,
             outs: Vec::new(),

@@ -34,6 +34,9 @@ pub const INTRINSICS: &[&str] = &[
     "permute",
     "copy",
     "detach",
+    "cat",
+    "stack",
+    "pad",
 ];
 
 /// The row called `name`.

@@ -11,7 +11,7 @@ use crate::bind::Builder;
 use crate::error::Error;
 use crate::symbol::SymbolRef;
 use crate::tensor::{Cell, Tensor, TraceToken, View};
-use crate::trace::{ProxyId, ProxyTy, RegionId, RegionKind, Trace};
+use crate::trace::{Carrier, ProxyId, ProxyTy, RegionId, RegionKind, Tag, TagSet, Trace};
 use crate::transforms::Pipeline;
 use fulgurite_core::loc::Loc;
 use fulgurite_core::{DType, TensorTy, Value};
@@ -76,9 +76,10 @@ impl Open {
     }
 
     /// A new argument, as a handle.
-    pub fn argument(&self, path: &str, ty: ProxyTy) -> Tensor {
+    pub fn argument(&self, path: &str, ty: ProxyTy, tags: TagSet) -> Tensor {
         self.with(|frame| {
             let proxy = frame.builder.input(path, ty.clone());
+            frame.builder.arena().set_tags(proxy, tags);
             Tensor::traced(&frame.token, proxy, ty)
         })
     }
@@ -203,7 +204,11 @@ fn capture(stack: &mut [Frame], depth: usize, cell: &Arc<Cell>) -> ProxyId {
             frame.builder.add_input(proxy, &path);
             proxy
         }
-        None => frame.builder.input(&path, cell.proxy_ty()),
+        None => {
+            let proxy = frame.builder.input(&path, cell.proxy_ty());
+            frame.builder.arena().set_tags(proxy, cell.tags());
+            proxy
+        }
     }
 }
 
@@ -234,6 +239,39 @@ pub(crate) fn full(ty: &TensorTy, value: f64) -> Result<Tensor, Error> {
         let proxy = builder.full(ty, value)?;
         Ok(Tensor::traced(token, proxy, builder.arena().ty(proxy)))
     })
+}
+
+/// The same tensor with a tag of values: what transforms are to know of it. Functions are compiled anew for arguments with
+/// other tags. A tag of lines or regions poisons (E724).
+#[track_caller]
+pub fn with_tag(x: &Tensor, tag: Tag) -> Tensor {
+    if tag.decl().carrier != Carrier::Value {
+        let claim = format!("the tag `{}` can't stand on a tensor: it is one of lines or regions", tag.name());
+        return Tensor::poisoned(Error::new("E724", claim).at(Loc::caller()));
+    }
+    match x.view() {
+        View::Cell(cell) => cell.add_tag(tag),
+        View::Traced(traced) => STACK.with_borrow(|stack| {
+            if let Some(frame) = stack.last() {
+                let arena = frame.builder.arena();
+                arena.set_tags(traced.proxy(), arena.tags(traced.proxy()).with(tag));
+            }
+        }),
+        View::Poison(_) => {}
+    }
+    x.clone()
+}
+
+/// The tags of a tensor; known while a function is traced, as dtype and sizes are.
+pub fn tags_of(x: &Tensor) -> TagSet {
+    match x.view() {
+        View::Cell(cell) => cell.tags(),
+        View::Traced(traced) => {
+            let tags = |frame: &Frame| frame.builder.arena().tags(traced.proxy());
+            STACK.with_borrow(|stack| stack.last().map_or(TagSet::EMPTY, tags))
+        }
+        View::Poison(_) => TagSet::EMPTY,
+    }
 }
 
 /// The inputs of the innermost open trace whose value is `old` have this one from now on.
@@ -294,6 +332,33 @@ fn within<T>(kind: RegionKind, loc: Loc, f: impl FnOnce() -> T) -> T {
         stack[depth].builder.enter(kind, loc);
         Some(Leave { depth, before })
     });
+    f()
+}
+
+/// The calls that `f` makes have a tag of lines: `Tag::RECOMPUTE`, or a kind of one's own. A tag of another carrier
+/// changes nothing.
+pub fn tagged<T>(tag: Tag, f: impl FnOnce() -> T) -> T {
+    struct Untag(Option<(usize, TagSet)>);
+    impl Drop for Untag {
+        fn drop(&mut self) {
+            STACK.with_borrow_mut(|stack| {
+                if let Some((depth, before)) = self.0
+                    && let Some(frame) = stack.get_mut(depth)
+                {
+                    frame.builder.context.tags = before;
+                }
+            });
+        }
+    }
+    let _untag = Untag(STACK.with_borrow_mut(|stack| {
+        let depth = stack.len().checked_sub(1)?;
+        let tags = &mut stack[depth].builder.context.tags;
+        let before = *tags;
+        if tag.decl().carrier == Carrier::Line {
+            *tags = before.with(tag);
+        }
+        Some((depth, before))
+    }));
     f()
 }
 

@@ -11,7 +11,7 @@ use fulgurite_core::{DType, Name, TensorTy, Value};
 use fulgurite_runtime::bind::{Rewriter, body_of};
 use fulgurite_runtime::intrinsics;
 use fulgurite_runtime::trace::{
-    BoundSymbol, Carrier, Policies, Policy, PrintOptions, ProxyTy, RegionKind, Stage, Tag, TagDecl, Trace, verify,
+    BoundSymbol, Carrier, Policies, Policy, ProxyTy, RegionKind, Stage, Tag, TagDecl, Trace, verify,
 };
 use fulgurite_runtime::transforms::{Seed, cse, dce, decompose, joint, value_and_grad, vjp::float_inputs};
 use fulgurite_runtime::{Builder, ErrorKind};
@@ -25,111 +25,6 @@ fn parse(text: &str) -> Trace {
 fn tag(name: &'static str, carrier: Carrier, inherit: bool, must_survive: bool, policy: Policy) -> Tag {
     let policies = Policies::both([policy; 8]);
     Tag::declare(TagDecl { name, carrier, inherit, must_survive, policies }).unwrap()
-}
-
-/// bf16 for the operands of `matmul`, as an autocast does.
-fn to_bf16(trace: &Trace) -> Trace {
-    let mut done: Vec<(fulgurite_runtime::trace::ProxyId, fulgurite_runtime::trace::ProxyId)> = Vec::new();
-    Rewriter::each(trace, "to_bf16", |rw, line| {
-        if line.symbol.name() != "matmul" {
-            return rw.keep();
-        }
-        let mut args = Vec::new();
-        for arg in &line.args {
-            let Value::Tensor(p) = arg else { continue };
-            let known = done.iter().find(|(old, _)| old == p).map(|(_, new)| *new);
-            let cast = match known {
-                Some(cast) => cast,
-                None => {
-                    let cast = rw.builder().cast(*p, DType::BF16)?;
-                    let arena = rw.builder().arena().clone();
-                    arena.rename(cast, &format!("{}.bf16", arena.name(*p)));
-                    done.push((*p, cast));
-                    cast
-                }
-            };
-            args.push(Value::Tensor(cast));
-        }
-        let made = rw.emit(Name::new("matmul"), args, vec![])?;
-        rw.bind(line.outs[0], made.outs[0])
-    })
-    .unwrap()
-}
-
-#[test]
-fn s1_1_autocast_in_place() {
-    tag("probe_v", Carrier::Value, false, false, Policy::Keep);
-    tag("probe_l", Carrier::Line, false, false, Policy::Keep);
-    let trace = parse(
-        "\
-fn f(x: f32[2, 3], w: f32[3, 4]) {
-  y: f32[2, 4] #probe_v = matmul(x, w) #probe_l     // a.rs:16
-  r: f32[2, 4] = sin(y)                             // a.rs:17
-  return r
-}
-",
-    );
-    let before = trace.print(&PrintOptions::plain());
-    let after = to_bf16(&trace);
-    let options = PrintOptions { provenance: false, ..PrintOptions::default() };
-    assert_eq!(
-        after.print(&options),
-        "\
-fn f(x: f32[2, 3], w: f32[3, 4]) {
-  x.bf16: bf16[2, 3] = cast(x, dtype=bf16)          // a.rs:16
-  w.bf16: bf16[3, 4] = cast(w, dtype=bf16)          // …:16
-  y: bf16[2, 4] #probe_v = matmul(x.bf16, w.bf16) #probe_l  // …:16
-  r: bf16[2, 4] = sin(y)                            // …:17
-  return r
-}
-"
-    );
-    assert_eq!(after.lines()[2].outs, trace.lines()[0].outs);
-    assert_eq!(after.lines()[3].id, trace.lines()[1].id);
-    assert_eq!(trace.print(&PrintOptions::plain()), before, "an older stage reads as it was");
-    verify::verify(&trace).unwrap();
-    verify::verify(&after).unwrap();
-}
-
-#[test]
-fn s1_2_identity() {
-    let text = "\
-fn f(x: f32[2, 3], k: key) {
-  scope \"a\" {
-    (v: f32[2], _) = var_mean(x, dims=[1]) #recompute
-    checkpoint {
-      (d: f32[2]; mask: bool[2]) = dropout(v, k, p=0.5) site=4
-    }
-  }
-  return d; save mask
-}
-";
-    let trace = parse(text);
-    let same = Rewriter::each(&trace, "identity", |rw, _| rw.keep()).unwrap();
-    assert_eq!(plain(&same), text);
-    assert!(same.lines().iter().zip(trace.lines()).all(|(a, b)| Rc::ptr_eq(a, b)));
-    assert_eq!((same.provenance.made_by, same.provenance.from), ("identity", Some("parse")));
-}
-
-#[test]
-fn s1_3_and_4_decompose() {
-    let copied = tag("probe_all", Carrier::Line, false, false, Policy::All);
-    let dropped = tag("probe_drop", Carrier::Line, false, false, Policy::Drop);
-    let trace = parse(
-        "fn f(x: f32[2, 3]) {\n y: f32[2, 3] #must_save = softmax(x, dim=1) #recompute #probe_all #probe_drop // a.rs:3\n return y\n}",
-    );
-    let flat = decompose(&trace, &mut |_| false).unwrap();
-    assert!(flat.lines().len() > 4);
-    for line in flat.lines() {
-        assert!(line.own_tags.contains(Tag::RECOMPUTE) && line.own_tags.contains(copied));
-        assert!(!line.own_tags.contains(dropped));
-        assert_eq!(line.place.loc.line, 3);
-        let saved = line.outs.iter().filter(|o| flat.arena.tags(**o).contains(Tag::MUST_SAVE)).count();
-        assert_eq!(saved, usize::from(line.outs == trace.lines()[0].outs));
-    }
-    // an accepted line stays the same object
-    let kept = decompose(&trace, &mut |l| l.symbol.name() == "softmax").unwrap();
-    assert!(Rc::ptr_eq(&kept.lines()[0], &trace.lines()[0]));
 }
 
 #[test]

@@ -25,6 +25,11 @@ pub mod rows;
 #[doc = include_str!("../../README.md")]
 pub struct Readme;
 
+/// The program of docs/transforms.md.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/transforms.md")]
+pub struct Transforms;
+
 /// The programs of docs/errors: the wrong one gives the code of its page, the mended one runs.
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/errors/E712.md")]

@@ -98,6 +98,7 @@ impl Builder {
         inner.outer = self.arena.len() as u32;
         inner.context.region = self.context.region;
         inner.context.place = self.context.place;
+        inner.context.tags = self.context.tags;
         inner
     }
 

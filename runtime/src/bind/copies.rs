@@ -41,7 +41,7 @@ pub(super) fn copy(arena: &Arena, line: &BoundSymbol, tags: TagSet) -> Option<Bo
         }
         let of_these = |proxies: &[ProxyId]| proxies.iter().map(|p| map.get(p).copied()).collect::<Option<Vec<_>>>();
         lines.push(Rc::new(BoundSymbol {
-            id: arena.next_line(),
+            id: arena.next_line(of.symbol),
             symbol: of.symbol,
             args,
             outs: of_these(&of.outs)?,

@@ -51,7 +51,7 @@ pub(super) fn acquire<T: Tree>(
     for (i, (leaf, path)) in args.iter().enumerate() {
         let ty = leaf_ty(leaf)?;
         // a tree that is one leaf has no path
-        let own = open.argument(if path.is_empty() { "x" } else { path }, ty);
+        let own = open.argument(if path.is_empty() { "x" } else { path }, ty, scope::tags_of(leaf));
         handles.push(if aliased && aliases[i] != i { handles[aliases[i]].clone() } else { own });
     }
     let ran = f(handles).and_then(|template| {

@@ -32,7 +32,7 @@ impl Backend {
     pub fn compile(trace: &Trace, executors: &[Arc<dyn Executor>]) -> Result<Backend, Error> {
         let mut places: FxHashMap<BoundSymbolId, Place> = FxHashMap::default();
         for line in &trace.lines {
-            let of = line.origin.and_then(|id| places.get(&id)).map(|p| p.op);
+            let of = line.origin.and_then(|id| trace.arena.op(id));
             places.insert(line.id, place(line, of));
         }
         let places = RefCell::new(places);

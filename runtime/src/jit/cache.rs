@@ -6,7 +6,7 @@ use super::stages::Stages;
 use crate::error::Error;
 use crate::scope;
 use crate::tensor::{Kind, Tensor, View};
-use crate::trace::{ProxyTy, Trace};
+use crate::trace::{ProxyTy, TagSet, Trace};
 use crate::tree::{Detail, Fingerprint, Tree, flatten};
 use fulgurite_core::{DType, TensorTy};
 use smallvec::SmallVec;
@@ -24,6 +24,7 @@ pub(super) struct LeafKey {
     kind: Kind,
     dtype: DType,
     sizes: SmallVec<[usize; 4]>,
+    tags: TagSet,
 }
 
 /// What arguments must be for a program: compared field by field at each call, printed as its prologue.
@@ -81,9 +82,10 @@ impl StateFacts {
 impl LeafKey {
     fn fits(&self, leaf: &Tensor) -> Result<bool, Error> {
         match leaf.view() {
-            View::Cell(cell) => {
-                Ok(self.dtype == cell.dtype() && self.kind == cell.kind() && self.sizes.as_slice() == cell.sizes())
-            }
+            View::Cell(cell) => Ok(self.dtype == cell.dtype()
+                && self.kind == cell.kind()
+                && self.sizes.as_slice() == cell.sizes()
+                && self.tags == cell.tags()),
             View::Poison(e) => Err(e.clone()),
             View::Traced(traced) => Err(scope::stray(traced.token().is_open(), &traced.ty().to_string())),
         }
@@ -97,7 +99,8 @@ impl fmt::Display for LeafKey {
             Kind::Number => ProxyTy::Number(self.dtype),
             Kind::Key => ProxyTy::Key,
         };
-        write!(f, "{ty}")
+        write!(f, "{ty}")?;
+        self.tags.iter().try_for_each(|tag| write!(f, " #{}", tag.name()))
     }
 }
 
@@ -105,11 +108,14 @@ impl Key {
     /// The key of these arguments.
     pub fn new(mark: Fingerprint, leaves: &[Tensor], detail: Detail) -> Key {
         let key = |leaf: &Tensor| match leaf.view() {
-            View::Cell(cell) => {
-                LeafKey { kind: cell.kind(), dtype: cell.dtype(), sizes: cell.sizes().iter().copied().collect() }
-            }
+            View::Cell(cell) => LeafKey {
+                kind: cell.kind(),
+                dtype: cell.dtype(),
+                sizes: cell.sizes().iter().copied().collect(),
+                tags: cell.tags(),
+            },
             // acquisition has refused these
-            _ => LeafKey { kind: Kind::Tensor, dtype: leaf.dtype(), sizes: SmallVec::new() },
+            _ => LeafKey { kind: Kind::Tensor, dtype: leaf.dtype(), sizes: SmallVec::new(), tags: TagSet::EMPTY },
         };
         Key { mark, leaves: leaves.iter().map(key).collect(), detail }
     }

@@ -219,7 +219,7 @@ impl<T: Tree> Closure<T> {
         let (mut handles, mut position, mut count) = (Vec::new(), Vec::new(), 0);
         for (leaf, path) in leaves.iter().zip(&detail.paths) {
             leaf.check()?;
-            handles.push(open.argument(path, leaf.ty().ok_or_else(nothing)?));
+            handles.push(open.argument(path, leaf.ty().ok_or_else(nothing)?, scope::tags_of(leaf)));
             position.push(is_float(leaf).then_some(count));
             count += is_float(leaf) as usize;
         }

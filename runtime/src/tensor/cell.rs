@@ -1,7 +1,7 @@
 //! What handles point to: tensors in memory, and values of traces.
 
 use crate::buffer::{Buffer, Sizes};
-use crate::trace::{ProxyId, ProxyTy};
+use crate::trace::{ProxyId, ProxyTy, Tag, TagSet};
 use fulgurite_core::{DType, TensorTy};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, RwLock};
@@ -22,6 +22,7 @@ pub struct Cell {
     kind: Kind,
     dtype: DType,
     sizes: Sizes,
+    tags: AtomicU64,
     state: RwLock<State>,
 }
 
@@ -33,7 +34,13 @@ struct State {
 impl Cell {
     pub(super) fn new(kind: Kind, buffer: Buffer) -> Cell {
         let sizes = Sizes::from_slice(buffer.shape());
-        Cell { kind, dtype: buffer.dtype(), sizes, state: RwLock::new(State { buffer, version: 0 }) }
+        Cell {
+            kind,
+            dtype: buffer.dtype(),
+            sizes,
+            tags: AtomicU64::new(0),
+            state: RwLock::new(State { buffer, version: 0 }),
+        }
     }
 
     /// What it holds.
@@ -56,6 +63,14 @@ impl Cell {
             Kind::Number => ProxyTy::Number(self.dtype),
             Kind::Key => ProxyTy::Key,
         }
+    }
+
+    /// Its tags, which the values of traces that stand for it have.
+    pub fn tags(&self) -> TagSet {
+        TagSet::from_bits(self.tags.load(Ordering::Relaxed))
+    }
+    pub(crate) fn add_tag(&self, tag: Tag) {
+        self.tags.fetch_or(TagSet::EMPTY.with(tag).bits(), Ordering::Relaxed);
     }
 
     /// A share of the data as it is now.

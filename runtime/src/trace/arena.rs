@@ -6,6 +6,7 @@
 use super::tag::{Tag, TagSet};
 use super::types::{BoundSymbol, BoundSymbolId, KnownBody, Proxy, ProxyId, ProxyTy, Region, RegionId, RegionKind};
 use crate::error::Error;
+use crate::symbol::SymbolRef;
 use fulgurite_core::loc::Loc;
 use fulgurite_core::sig::ArgTy;
 use fulgurite_core::{DType, TensorTy};
@@ -33,7 +34,8 @@ struct Inner {
     /// Types that were changed: the proxy, the last epoch in which it had the type, the type.
     retyped: Vec<(ProxyId, u32, ProxyTy)>,
     epoch: u32,
-    next_line: u32,
+    /// Per bound symbol, what it applies: messages name lines that a trace has lost since.
+    ops: Vec<&'static str>,
     next_site: u64,
 }
 
@@ -49,7 +51,7 @@ impl Arena {
             names,
             retyped: Vec::new(),
             epoch: 0,
-            next_line: 0,
+            ops: Vec::new(),
             next_site: 0,
         };
         Rc::new(Arena { inner: RefCell::new(inner), bodies: RefCell::default() })
@@ -256,10 +258,15 @@ impl Arena {
     // ------------------------------------------------------------ counters
 
     /// The number of the next bound symbol.
-    pub(crate) fn next_line(&self) -> BoundSymbolId {
+    pub(crate) fn next_line(&self, symbol: SymbolRef) -> BoundSymbolId {
         let mut inner = self.inner.borrow_mut();
-        inner.next_line += 1;
-        BoundSymbolId(inner.next_line - 1)
+        inner.ops.push(symbol.name());
+        BoundSymbolId(inner.ops.len() as u32 - 1)
+    }
+
+    /// What a bound symbol of any trace of the arena applies.
+    pub(crate) fn op(&self, id: BoundSymbolId) -> Option<&'static str> {
+        self.inner.borrow().ops.get(id.0 as usize).copied()
     }
 
     /// Makes sure that no new line gets this site (sites of bodies are far away from those counted here).

@@ -255,6 +255,13 @@ impl TagSet {
     pub const fn contains(self, tag: Tag) -> bool {
         self.0 >> tag.0 & 1 == 1
     }
+    pub(crate) const fn bits(self) -> u64 {
+        self.0
+    }
+    /// The set of these bits, which a set gave.
+    pub(crate) const fn from_bits(bits: u64) -> TagSet {
+        TagSet(bits)
+    }
     /// Whether nothing is in it.
     pub const fn is_empty(self) -> bool {
         self.0 == 0

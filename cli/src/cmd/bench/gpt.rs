@@ -6,6 +6,7 @@ use super::work::{Made, Pure, Stateful, fill as filled, ints};
 use crate::gpt::{Block, Gpt, Memory};
 use fulgurite::optim::AdamW;
 use fulgurite::prelude::*;
+use fulgurite::transforms::Remat;
 
 /// Sizes of the GPT of section 4.
 #[derive(Clone, Copy)]
@@ -63,7 +64,7 @@ fn gpt(s: Sizes) -> Gpt {
 /// The workloads of this file.
 pub fn make(name: &str) -> Option<Made> {
     Some(match name {
-        "W6.step" => step(SMALL, 5, false),
+        "W6.step" => step(SMALL, 5, Again::Nothing),
         "W6.loss" => {
             let (model, (x, y)) = (gpt(SMALL), batch(SMALL));
             let run = jit(|model: Gpt, x: Tensor, y: Tensor| model.loss(&x, &y, false));
@@ -72,8 +73,9 @@ pub fn make(name: &str) -> Option<Made> {
             })
         }
         "W7.tok" => tokens(SMALL),
-        "W9.step" => step(LARGE, 3, false),
-        "W9.ckpt" => step(LARGE, 3, true),
+        "W9.step" => step(LARGE, 3, Again::Nothing),
+        "W9.ckpt" => step(LARGE, 3, Again::Blocks),
+        "W9.auto" => step(LARGE, 3, Again::Half),
         _ => return None,
     })
 }
@@ -83,12 +85,23 @@ fn batch(s: Sizes) -> (Tensor, Tensor) {
     (ints(5, shape, SYMBOLS as u32), ints(6, shape, SYMBOLS as u32))
 }
 
-fn step(s: Sizes, checked: usize, again: bool) -> Made {
+/// What the backward computes again.
+#[derive(Clone, Copy, PartialEq)]
+enum Again {
+    Nothing,
+    /// Each block, which is a checkpoint.
+    Blocks,
+    /// What saves half of the bytes for the least work.
+    Half,
+}
+
+fn step(s: Sizes, checked: usize, again: Again) -> Made {
     let (x, y) = batch(s);
     let run = jit(move |(m, o): (Gpt, AdamW<Gpt>), (x, y): (Tensor, Tensor)| {
-        let (loss, g) = value_and_grad(&m, |m| m.loss(&x, &y, again));
+        let (loss, g) = value_and_grad(&m, |m| m.loss(&x, &y, again == Again::Blocks));
         (o.step(m, g, LR), loss)
     });
+    let run = if again == Again::Half { run.rematerialise(Remat::Share(0.5)) } else { run };
     let make = move || {
         let model = gpt(s);
         let optimiser = AdamW::new(&model).betas(0.9, 0.95).decay(0.1);

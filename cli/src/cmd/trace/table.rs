@@ -15,7 +15,7 @@ pub fn lines(stages: &[Stage]) -> Vec<String> {
     let mut out = vec![format!("{:width$}  lines       ms   what changed", "stage")];
     for (i, stage) in stages.iter().enumerate() {
         let ms = stage.time.as_secs_f64() * 1e3;
-        let changed = change(before(stages, i), stage);
+        let changed = said(stages, i);
         out.push(format!("{:width$}  {:5}  {ms:7.1}   {changed}", stage.name, stage.lines));
     }
     out
@@ -25,9 +25,14 @@ pub fn lines(stages: &[Stage]) -> Vec<String> {
 pub fn json(stages: &[Stage]) -> Vec<Value> {
     let one = |(i, s): (usize, &Stage)| {
         let ms = s.time.as_secs_f64() * 1e3;
-        json!({"name": s.name, "lines": s.lines, "ms": ms, "changed": change(before(stages, i), s)})
+        json!({"name": s.name, "lines": s.lines, "ms": ms, "changed": change(before(stages, i), s), "remark": s.remark})
     };
     stages.iter().enumerate().map(one).collect()
+}
+
+/// What a stage has to say, or what it changed.
+fn said(stages: &[Stage], i: usize) -> String {
+    stages[i].remark.clone().unwrap_or_else(|| change(before(stages, i), &stages[i]))
 }
 
 /// The stage before number `i` whose text was kept.

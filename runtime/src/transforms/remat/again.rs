@@ -103,7 +103,7 @@ impl Again<'_> {
         let aux = line.aux.iter().map(&mut fresh).collect();
         let tags = line.own_tags.passing(Event::Recompute, Stage::Before, &[Policy::All, Policy::Keep]);
         self.lines.push(Rc::new(BoundSymbol {
-            id: arena.next_line(),
+            id: arena.next_line(line.symbol),
             args: read,
             outs,
             aux,
