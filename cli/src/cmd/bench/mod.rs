@@ -44,6 +44,7 @@ const NAMES: &[&str] = &[
     "W8.cifar",
     "W9.step",
     "W9.ckpt",
+    "W9.auto",
     "W10.emb_fb",
     "W10.gather_fb",
     "W10.scatter",
