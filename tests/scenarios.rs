@@ -12,3 +12,5 @@ mod remat;
 mod s0;
 #[path = "scenarios/s1.rs"]
 mod s1;
+#[path = "scenarios/s2.rs"]
+mod s2;

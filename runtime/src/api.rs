@@ -10,7 +10,7 @@
 //! Arguments stand in the order of the signature, then options; trailing absent ones may be left out. The place of the
 //! call is that of whoever called the generated function (`#[track_caller]` on both).
 
-use crate::error::Error;
+use crate::error::{Error, ErrorKind, Phase};
 use crate::symbol::{self, SymbolRef};
 use crate::tensor::{self, Tensor};
 use crate::{intrinsics, jit, scope};
@@ -79,6 +79,73 @@ fn exactly<const N: usize>(symbol: SymbolRef, outs: Vec<Tensor>, loc: Loc) -> Re
 #[track_caller]
 pub fn call_list(symbol: SymbolRef, args: Vec<Value<Tensor>>) -> Vec<Tensor> {
     call(symbol, args, Loc::caller()).unwrap_or_else(|e| vec![Tensor::poisoned(e)])
+}
+
+/// Writes `value` to `x`, as the variants in place of rows do: `x.add_(&y)` is `write(x, x.add(&y))`. Every view of the
+/// same elements sees it. It is broadcast to the sizes of `x` and cast to its dtype; a dtype of a higher category (a float
+/// for an integer) is refused. Gives `x`; after an error a poisoned tensor, and a function that is being traced fails with
+/// it whether anybody looks at that or not.
+#[track_caller]
+pub fn write(x: &Tensor, value: Tensor) -> Tensor {
+    put(x, value, true, Loc::caller())
+}
+
+/// As [`write`], of a tensor that others hold: `x.copy_(&y)`.
+#[track_caller]
+pub fn copy(x: &Tensor, value: &Tensor) -> Tensor {
+    put(x, value.clone(), false, Loc::caller())
+}
+
+fn put(x: &Tensor, value: Tensor, fresh: bool, loc: Loc) -> Tensor {
+    let done = x.check().and_then(|()| value.check()).and_then(|()| conform(x, &value, loc));
+    let done = done.and_then(|(fits, made)| match scope::write(x, &fits, fresh || made, loc) {
+        Some(done) => done,
+        None => x.set(&fits).map_err(|e| e.at(loc)),
+    });
+    match done {
+        Ok(()) => x.clone(),
+        Err(e) => {
+            scope::fail(&e);
+            Tensor::poisoned(e)
+        }
+    }
+}
+
+/// The value in the type of what is written, and whether that is another tensor.
+fn conform(x: &Tensor, value: &Tensor, loc: Loc) -> Result<(Tensor, bool), Error> {
+    let (Some(want), Some(have)) = (x.ty(), value.ty()) else { return Ok((value.clone(), false)) };
+    if want == have {
+        return Ok((value.clone(), false));
+    }
+    let call_one = |name: &'static str, args: Vec<Value<Tensor>>| {
+        let outs = call(intrinsics::get(name)?, args, loc)?;
+        outs.into_iter().next().ok_or_else(|| Error::bug("E709", "a row without result"))
+    };
+    let (to, from) = (x.dtype(), value.dtype());
+    let refused = || {
+        let claim = format!("{have} can't be written to {want}: a tensor keeps its type for life");
+        let names = ErrorKind::MetadataMutation {
+            phase: Phase::Forward,
+            index: 0,
+            name: String::new(),
+            old: want.to_string(),
+            new: have.to_string(),
+        };
+        Error::new("E714", claim).kind_is(names).at(loc)
+    };
+    let rank = |d: fulgurite_core::DType| (d.is_float(), d != fulgurite_core::DType::Bool);
+    if rank(from) > rank(to) {
+        return Err(refused().help(format!("cast it to {to} first")));
+    }
+    let mut fits = value.clone();
+    if from != to || matches!(have, crate::trace::ProxyTy::Number(_)) {
+        fits = call_one("cast", vec![Value::Tensor(fits), Value::DType(to)])?;
+    }
+    if fits.shape() != x.shape() {
+        let sizes = Value::List(x.shape().into_iter().map(Value::size).collect());
+        fits = call_one("expand", vec![Value::Tensor(fits), sizes]).map_err(|_| refused())?;
+    }
+    Ok((fits, true))
 }
 
 /// A list argument.

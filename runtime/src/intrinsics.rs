@@ -37,6 +37,9 @@ pub const INTRINSICS: &[&str] = &[
     "cat",
     "stack",
     "pad",
+    "arange",
+    "scatter",
+    "overwrite",
 ];
 
 /// The row called `name`.

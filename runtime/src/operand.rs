@@ -5,6 +5,20 @@ use crate::tensor::{Key, Tensor};
 use fulgurite_core::{Dim, Scalar, Value};
 use std::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Sub, SubAssign};
 
+/// Writes that no row has a variant for.
+pub trait InPlace {
+    /// The elements of `value` from now on, broadcast and cast to its type; every view of the same memory sees them. As
+    /// [`api::write`].
+    fn copy_(&self, value: &Tensor) -> Tensor;
+}
+
+impl InPlace for Tensor {
+    #[track_caller]
+    fn copy_(&self, value: &Tensor) -> Tensor {
+        api::copy(self, value)
+    }
+}
+
 /// A tensor, or a number where a tensor would do.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is neither a tensor nor a number",

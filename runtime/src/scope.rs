@@ -10,7 +10,7 @@
 use crate::bind::Builder;
 use crate::error::Error;
 use crate::symbol::SymbolRef;
-use crate::tensor::{Cell, Tensor, TraceToken, View};
+use crate::tensor::{Alias, Cell, Tensor, TraceToken, View};
 use crate::trace::{Carrier, ProxyId, ProxyTy, RegionId, RegionKind, Tag, TagSet, Trace};
 use crate::transforms::Pipeline;
 use fulgurite_core::loc::Loc;
@@ -18,7 +18,12 @@ use fulgurite_core::{DType, TensorTy, Value};
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 use std::time::Duration;
+
+mod write;
+
+pub(crate) use write::{fail, write};
 
 thread_local! {
     static STACK: RefCell<Vec<Frame>> = const { RefCell::new(Vec::new()) };
@@ -36,6 +41,10 @@ pub(crate) struct Frame {
     pub inner: Vec<Made>,
     /// What the compiled function wishes of its pipeline.
     pipeline: Arc<Pipeline>,
+    /// How many of the first inputs the trace is differentiated by: they can't be written but without gradients.
+    pub leaves: usize,
+    /// The first write that failed: nobody need look at what a write returns.
+    pub failed: Option<Error>,
 }
 
 /// A trace that a closure became, for the record of stages.
@@ -61,6 +70,8 @@ impl Open {
             cells: Vec::new(),
             inner: Vec::new(),
             pipeline,
+            leaves: 0,
+            failed: None,
         };
         STACK.with_borrow_mut(|stack| {
             stack.push(frame);
@@ -95,6 +106,14 @@ impl Open {
     /// The error of a poisoned handle; E740, E741 for a handle of another trace.
     pub fn resolve(&self, tensor: &Tensor) -> Result<ProxyId, Error> {
         STACK.with_borrow_mut(|stack| resolve(stack, self.depth, tensor))
+    }
+
+    /// The first error of a write.
+    ///
+    /// # Errors
+    /// That one.
+    pub fn check(&self) -> Result<(), Error> {
+        self.with(|frame| frame.failed.clone().map_or(Ok(()), Err))
     }
 
     /// Takes the trace off the stack.
@@ -148,6 +167,7 @@ fn record_in(
         return Err(error.at(loc));
     }
     let Frame { token, builder, .. } = &mut stack[top];
+    let given = proxies.clone();
     let outs = builder.bind(symbol, proxies, loc)?;
     let writes = builder.lines().last().map_or_else(Vec::new, |line| line.effects.writes.clone());
     let (results, versions) = outs.split_at(outs.len() - writes.len());
@@ -160,7 +180,18 @@ fn record_in(
         }
     }
     let arena = builder.arena().clone();
-    Ok(results.iter().map(|&p| Tensor::traced(token, p, arena.ty(p))).collect())
+    let base = args.iter().zip(&given).find_map(|(arg, given)| match (arg, given) {
+        (Value::Tensor(_), Value::Tensor(p)) => Some(*p),
+        _ => None,
+    });
+    let handle = |(at, &p): (usize, &ProxyId)| match base.filter(|_| symbol.is_view()) {
+        Some(base) => {
+            let alias = Alias { symbol, args: args.to_vec(), at, loc, of: AtomicU32::new(base.0) };
+            Tensor::view_of(token, p, arena.ty(p), alias)
+        }
+        None => Tensor::traced(token, p, arena.ty(p)),
+    };
+    Ok(results.iter().enumerate().map(handle).collect())
 }
 
 fn resolve(stack: &mut [Frame], depth: usize, tensor: &Tensor) -> Result<ProxyId, Error> {
@@ -170,7 +201,7 @@ fn resolve(stack: &mut [Frame], depth: usize, tensor: &Tensor) -> Result<ProxyId
         View::Traced(traced) => {
             let token = traced.token();
             if stack[..=depth].iter().any(|frame| frame.token.id() == token.id()) {
-                return Ok(traced.proxy());
+                return write::current(stack, depth, traced);
             }
             Err(stray(token.is_open(), &traced.ty().to_string()))
         }

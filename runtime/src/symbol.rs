@@ -6,7 +6,7 @@ use fulgurite_core::autocast::{self, Class};
 use fulgurite_core::kernel::KernelEntry;
 use fulgurite_core::lang::ast::{Block, Param};
 use fulgurite_core::lower::Rows;
-use fulgurite_core::row::{MeaningKind, Row, RowText};
+use fulgurite_core::row::{Meaning, MeaningKind, Row, RowText};
 use fulgurite_core::{Name, derive};
 use rustc_hash::FxHashMap;
 use std::sync::{Arc, OnceLock, RwLock};
@@ -20,6 +20,7 @@ pub struct Symbol {
     row: OnceLock<Arc<Row>>,
     rules: OnceLock<Vec<Rule>>,
     autocast: OnceLock<Class>,
+    view: OnceLock<bool>,
 }
 
 /// Two symbols are the same if they are one object.
@@ -41,7 +42,14 @@ pub struct Rule {
 impl Symbol {
     /// A symbol from emitted texts.
     pub const fn new(krate: &'static str, text: RowText) -> Symbol {
-        Symbol { krate, text, row: OnceLock::new(), rules: OnceLock::new(), autocast: OnceLock::new() }
+        Symbol {
+            krate,
+            text,
+            row: OnceLock::new(),
+            rules: OnceLock::new(),
+            autocast: OnceLock::new(),
+            view: OnceLock::new(),
+        }
     }
 
     /// A symbol from a row made at run time (derived rows beyond first order); lives as long as the process.
@@ -64,6 +72,22 @@ impl Symbol {
     /// What autocast does with the arguments.
     pub fn autocast(&self) -> Class {
         *self.autocast.get_or_init(|| autocast::class(self.row(), &Registered).0)
+    }
+
+    /// Whether results share their argument's elements, so that a write to one is seen by the other: a `view`, a
+    /// composite that is nothing but views of its first argument, `detach`, or `reshape` (which here never copies).
+    pub fn is_view(&self) -> bool {
+        *self.view.get_or_init(|| match &self.row().meaning {
+            Meaning::View(_) => true,
+            Meaning::Decomp(block) => self
+                .row()
+                .sig
+                .params
+                .first()
+                .is_some_and(|p| mentions::is_view(block, p.name.name, &|op| find(op).is_some_and(Symbol::is_view))),
+            Meaning::Expr(_) => matches!(self.name(), "detach" | "reshape"),
+            Meaning::Host(_) => false,
+        })
     }
 
     fn shared_row(&self) -> &Arc<Row> {

@@ -13,7 +13,7 @@ mod key;
 mod print;
 mod shape;
 
-pub use cell::{Cell, Kind, TraceToken, Traced};
+pub use cell::{Alias, Cell, Kind, TraceToken, Traced};
 pub use key::Key;
 pub(crate) use shape::poisoned_size;
 pub use shape::{Dims, ShapeArg};
@@ -97,6 +97,11 @@ impl Tensor {
     /// A value of the trace of `token`.
     pub(crate) fn traced(token: &Arc<TraceToken>, proxy: ProxyId, ty: ProxyTy) -> Tensor {
         Tensor(Repr::Traced(Arc::new(Traced::new(token, proxy, ty))))
+    }
+
+    /// A value of the trace of `token` that is a view of another one.
+    pub(crate) fn view_of(token: &Arc<TraceToken>, proxy: ProxyId, ty: ProxyTy, alias: Alias) -> Tensor {
+        Tensor(Repr::Traced(Arc::new(Traced::new(token, proxy, ty).aliasing(alias))))
     }
 
     /// A handle that stands for an error: operators pass it on, reading gives it.

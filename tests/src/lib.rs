@@ -33,6 +33,7 @@ pub struct Transforms;
 /// The programs of docs/errors: the wrong one gives the code of its page, the mended one runs.
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/errors/E712.md")]
+#[doc = include_str!("../../docs/errors/E713.md")]
 #[doc = include_str!("../../docs/errors/E714.md")]
 #[doc = include_str!("../../docs/errors/E740.md")]
 #[doc = include_str!("../../docs/errors/E742.md")]

@@ -6,7 +6,7 @@
 
 use super::{Emitted, Target, names};
 use fulgurite_core::lang::ast::*;
-use fulgurite_core::row::Row;
+use fulgurite_core::row::{Meaning, Row};
 use std::fmt::Write;
 
 /// A public item made from a row.
@@ -40,6 +40,8 @@ pub struct Api {
     result: Outcome,
     /// The first parameter can be a method's `self`.
     method: bool,
+    /// A variant writes to it.
+    in_place: bool,
 }
 
 /// One argument of the generated function.
@@ -110,7 +112,8 @@ impl Api {
             .first()
             .is_some_and(|p| p.ty.list.is_none() && !p.optional && !p.ty.elem.contains(&Elem::Key));
         let method = method && library.is_none();
-        Some(Api { name: names::ident(&names::flat(op)), params, positional, fields, result, method })
+        let in_place = method && in_place(row);
+        Some(Api { name: names::ident(&names::flat(op)), params, positional, fields, result, method, in_place })
     }
 
     fn options(&self) -> String {
@@ -300,7 +303,59 @@ impl Api {
                 returns = qualify(&returns),
             );
         }
+        if self.in_place {
+            let writes = |suffix: &str, more: &str, passed: &str| {
+                let open = format!(
+                    "fn {}{suffix}_(&self{comma}{}{more}) -> ",
+                    self.name.trim_end_matches('_'),
+                    qualify(&args)
+                );
+                let says = format!(
+                    "    /// [`{name}{suffix}`](Self::{name}{suffix}), written to `self`.\n    #[track_caller]\n    {open}{};\n",
+                    qualify("Tensor"),
+                    name = self.name
+                );
+                let does = format!(
+                    "    #[track_caller]\n    {open}{tensor} {{\n        {rt}::api::write(self, rows::{}{suffix}(self{passed}))\n    }}\n",
+                    self.name,
+                    tensor = qualify("Tensor"),
+                    rt = target.runtime,
+                );
+                (says, does)
+            };
+            let given = if passed.is_empty() { String::new() } else { format!(", {passed}") };
+            let mut all = vec![writes("", "", &given)];
+            if !self.fields.is_empty() {
+                let options = format!(", options: rows::{}", self.options());
+                all.push(writes("_with", &options, &format!("{given}, options")));
+            }
+            for (says, does) in all {
+                declaration += &says;
+                definition += &does;
+            }
+        }
         Some((declaration, definition))
+    }
+}
+
+/// Whether a row has a variant in place: its result has the type of its first argument, and may be another value.
+fn in_place(row: &Row) -> bool {
+    let (Some(x), [out]) = (row.sig.params.first(), row.sig.outs.as_slice()) else { return false };
+    let same = match &row.meaning {
+        Meaning::View(_) => true,
+        Meaning::Expr(body) => is_identity(&body.value, x.name.name) && row.sig.params.len() == 1,
+        _ => false,
+    };
+    x.ty.elem == out.ty.elem && x.ty.dims == out.ty.dims && x.ty.list.is_none() && !same
+}
+
+/// `x`, `detach(x)`, `x as T`
+fn is_identity(e: &Expr, x: fulgurite_core::Name) -> bool {
+    match &*e.node {
+        Node::Name(name) => *name == x,
+        Node::Cast(inner, _) => is_identity(inner, x),
+        Node::Call(f, args) if f.name == "detach" => args.len() == 1 && is_identity(&args[0].value, x),
+        _ => false,
     }
 }
 

@@ -269,7 +269,7 @@ impl Builder {
     }
 
     /// The number of the next version of a value.
-    pub(super) fn count_version(&mut self, value: ProxyId) -> u32 {
+    pub(crate) fn count_version(&mut self, value: ProxyId) -> u32 {
         let name = self.arena.name(value);
         let base: Rc<str> = Rc::from(name.split('@').next().unwrap_or(&name));
         let count = self.versions.entry(base).or_insert(0);

@@ -55,6 +55,7 @@ pub(super) fn acquire<T: Tree>(
         handles.push(if aliased && aliases[i] != i { handles[aliases[i]].clone() } else { own });
     }
     let ran = f(handles).and_then(|template| {
+        open.check()?;
         let outputs = flatten(&template).leaves().iter().map(|t| open.resolve(t)).collect::<Result<Vec<_>, _>>()?;
         Ok((template, outputs))
     });

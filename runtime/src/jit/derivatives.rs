@@ -229,8 +229,10 @@ impl<T: Tree> Closure<T> {
             let kind = ErrorKind::NotDifferentiable { value: "argument".into(), ty: types.join(", ") };
             return Err(Error::new("E712", claim).kind_is(kind).at(loc));
         }
+        open.with(|frame| frame.leaves = leaves.len());
         let argument = p.rebuild(&mut Leaves::new(&mut handles.into_iter()));
         let template = f(&argument)?;
+        open.check()?;
         let outputs = flatten(&template).leaves().iter().map(|t| open.resolve(t)).collect::<Result<Vec<_>, _>>();
         let outputs = outputs.map_err(|e| e.at(loc))?;
         let frame = open.close();

@@ -1,8 +1,11 @@
 //! What handles point to: tensors in memory, and values of traces.
 
+use super::Tensor;
 use crate::buffer::{Buffer, Sizes};
+use crate::symbol::SymbolRef;
 use crate::trace::{ProxyId, ProxyTy, Tag, TagSet};
-use fulgurite_core::{DType, TensorTy};
+use fulgurite_core::loc::Loc;
+use fulgurite_core::{DType, TensorTy, Value};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, RwLock};
 
@@ -147,13 +150,47 @@ pub struct Traced {
     /// The current version's proxy; writes replace it for all clones of the handle.
     proxy: AtomicU32,
     ty: ProxyTy,
+    alias: Option<Box<Alias>>,
+}
+
+/// What a handle is a view of: a write to either is seen by both.
+pub struct Alias {
+    /// The row that made the view.
+    pub symbol: SymbolRef,
+    /// Its arguments; the first tensor among them is the base.
+    pub args: Vec<Value<Tensor>>,
+    /// Which of its results it is.
+    pub at: usize,
+    /// The call.
+    pub loc: Loc,
+    /// The proxy of the base of which the handle's proxy is the view.
+    pub of: AtomicU32,
+}
+
+impl Alias {
+    /// The tensor of which it is a view.
+    pub fn base(&self) -> Option<&Tensor> {
+        self.args.iter().find_map(|arg| match arg {
+            Value::Tensor(t) => Some(t),
+            _ => None,
+        })
+    }
 }
 
 impl Traced {
     pub(super) fn new(token: &Arc<TraceToken>, proxy: ProxyId, ty: ProxyTy) -> Traced {
-        Traced { token: token.clone(), proxy: AtomicU32::new(proxy.0), ty }
+        Traced { token: token.clone(), proxy: AtomicU32::new(proxy.0), ty, alias: None }
     }
 
+    /// The same as a view.
+    pub(super) fn aliasing(self, alias: Alias) -> Traced {
+        Traced { alias: Some(Box::new(alias)), ..self }
+    }
+
+    /// What it is a view of, if it is one.
+    pub(crate) fn alias(&self) -> Option<&Alias> {
+        self.alias.as_deref()
+    }
     /// The trace that it belongs to.
     pub fn token(&self) -> &TraceToken {
         &self.token

@@ -8,7 +8,7 @@ use super::graph::row::RowKernel;
 use crate::executors::line::stored;
 use crate::executors::require::{Assert, Check};
 use crate::executors::{ExecError, Kernel, Line};
-use crate::trace::{BoundSymbolId, ProxyId, Trace};
+use crate::trace::{BoundSymbolId, ProxyId, Role, Trace};
 use fulgurite_core::DType;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
@@ -131,7 +131,7 @@ impl<'t> Items<'t> {
     }
 
     fn named(&mut self, line: &Line) {
-        self.fuser.line(self.lines.len() as u32);
+        self.fuser.line(self.lines.len() as u32, line.symbol.place.role);
         let text = &line.symbol.symbol.text;
         let (id, name, place) = (line.id(), line.name(), (text.file, text.line));
         self.lines.push(Named { id, name, executor: self.executor, place });
@@ -139,7 +139,7 @@ impl<'t> Items<'t> {
 
     /// Somebody else's kernel for a line.
     pub fn kernel(&mut self, id: BoundSymbolId, executor: &'static str, opaque: Opaque) {
-        self.fuser.line(self.lines.len() as u32);
+        self.fuser.line(self.lines.len() as u32, Role::Forward);
         self.lines.push(Named { id, name: "", executor, place: ("", 0) });
         self.fuser.opaque(opaque, &mut self.values);
     }

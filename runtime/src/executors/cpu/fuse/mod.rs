@@ -18,6 +18,7 @@ mod unify;
 use super::graph::piece::{Contract, Fragment, Out, Piece, Place, Scan, Slow, Values};
 use super::graph::{Affine, Axis, Graph, Index, Op, ValueId};
 use crate::executors::interp::NestKernel;
+use crate::trace::Role;
 use bits::BitSet;
 pub use fits::row_dims;
 pub use forms::Form;
@@ -87,6 +88,28 @@ struct Entry {
     ancestors: BitSet,
     /// Lines that it runs, in the order in which they came.
     lines: Vec<u32>,
+    when: When,
+}
+
+/// Which lines a group has: of the forward, or of those that run again for the backward. What runs again reads what the
+/// forward has read, and would end in one program with it, long before it is needed: so they do not meet.
+#[derive(Clone, Copy, Default)]
+struct When {
+    forward: bool,
+    again: bool,
+}
+
+impl When {
+    fn of(role: Role) -> When {
+        When { forward: role == Role::Forward, again: role == Role::Recompute }
+    }
+    fn and(self, other: When) -> When {
+        When { forward: self.forward || other.forward, again: self.again || other.again }
+    }
+    fn may_join(self, other: When) -> bool {
+        let both = self.and(other);
+        !(both.forward && both.again)
+    }
 }
 
 /// What fusion made of the pieces.
@@ -126,12 +149,14 @@ pub struct Fuser {
     reader: FxHashMap<ValueId, usize>,
     generators: FxHashMap<ValueId, Rc<Fragment>>,
     line: u32,
+    when: When,
 }
 
 impl Fuser {
     /// The line whose pieces come next.
-    pub fn line(&mut self, line: u32) {
+    pub fn line(&mut self, line: u32, role: Role) {
         self.line = line;
+        self.when = When::of(role);
     }
 
     /// Adds a piece.
@@ -288,6 +313,8 @@ impl Fuser {
                 candidates.push(r);
             }
         }
+        let joins = |at: usize| self.entries[at].as_ref().is_none_or(|e| e.when.may_join(self.when));
+        let candidates: Vec<usize> = candidates.into_iter().filter(|at| joins(*at)).collect();
         let home = candidates.into_iter().find(|at| self.may_follow(*at, &producers) && self.extend(*at, &fragment));
         let at = match home {
             Some(at) => {
@@ -332,6 +359,7 @@ impl Fuser {
             && e.lines.last() != Some(&self.line)
         {
             e.lines.push(self.line);
+            e.when = e.when.and(self.when);
         }
     }
 
@@ -372,6 +400,9 @@ impl Fuser {
         }
         let (Some(Some(a)), Some(Some(b))) = (self.entries.get(at), self.entries.get(other)) else { return };
         let (Item::Group(_), Item::Group(_)) = (&a.item, &b.item) else { return };
+        if !a.when.may_join(b.when) {
+            return;
+        }
         let before_a = self.entries_of(&a.item.reads());
         let before_b = self.entries_of(&b.item.reads());
         let between = |before: &[usize], not: usize, forbidden: usize| {
@@ -396,6 +427,7 @@ impl Fuser {
             a.ancestors.union(&b.ancestors);
             a.ancestors.remove(at);
             a.lines.extend(b.lines);
+            a.when = a.when.and(b.when);
             a.lines.sort_unstable();
             a.lines.dedup();
         }
@@ -431,7 +463,7 @@ impl Fuser {
         for v in item.defines() {
             self.defined.producer.insert(v, at);
         }
-        self.entries.push(Some(Entry { item, ancestors: BitSet::default(), lines: vec![self.line] }));
+        self.entries.push(Some(Entry { item, ancestors: BitSet::default(), lines: vec![self.line], when: self.when }));
         self.absorb(at, &producers);
     }
 
