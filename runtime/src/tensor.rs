@@ -291,7 +291,8 @@ impl Tensor {
     /// that captured the tensor.
     ///
     /// # Errors
-    /// The error of a poisoned tensor; E742 where one of them is traced; E714 if the types differ.
+    /// The error of a poisoned tensor; E742 where one of them is traced; E714 if the types differ; E749 while a view is
+    /// held.
     #[track_caller]
     pub fn set(&self, value: &Tensor) -> Result<(), Error> {
         let new = value.buffer()?;
@@ -302,6 +303,7 @@ impl Tensor {
             let claim = format!("{old} can't be set to {new}: a tensor keeps its type for life");
             return Err(Error::new("E714", claim).at(Loc::caller()));
         }
+        cell.may_be_written().map_err(|e| e.at(Loc::caller()))?;
         cell.replace(new);
         Ok(())
     }

@@ -53,6 +53,35 @@ fn s2_16_view() {
     );
 }
 
+/// Outside of traces a view is a copy: writes that it would not see are refused, and lost on nobody.
+#[test]
+fn s2_16_views_outside_of_traces() {
+    let y = of(&[1.0, 2.0]);
+    let (v, w) = (y.reshape((1, 2)), y.reshape((2, 1)));
+    for held in [&y, &v, &w] {
+        assert_eq!(held.mul_(10).error().expect("a view is held").code(), "E749");
+    }
+    drop(y);
+    assert_eq!(v.mul_(10).error().expect("another view is held").code(), "E749");
+    drop(w);
+    assert_eq!(data(&v.mul_(10)), [10.0, 20.0]);
+}
+
+/// A compiled function writes no argument of which a view is held; nothing ran then.
+#[test]
+fn s2_21_arguments_with_views() {
+    let run = jit(|a: Tensor| {
+        let _ = a.add_(1);
+        a * 2
+    });
+    let a = of(&[1.0, 2.0]);
+    let b = a.reshape((2, 1));
+    assert_eq!(run.call(a.clone()).expect_err("a view is held").code(), "E749");
+    assert_eq!(data(&a), [1.0, 2.0]);
+    drop(b);
+    assert_eq!(data(&run.call(a.clone()).expect("runs")), [4.0, 6.0]);
+}
+
 /// Views of views, of every kind that a row can say.
 #[test]
 fn s2_16_views_of_views() {

@@ -41,4 +41,5 @@ pub struct Transforms;
 #[doc = include_str!("../../docs/errors/E745.md")]
 #[doc = include_str!("../../docs/errors/E746.md")]
 #[doc = include_str!("../../docs/errors/E748.md")]
+#[doc = include_str!("../../docs/errors/E749.md")]
 pub struct Errors;

@@ -69,13 +69,35 @@ pub(crate) fn run(symbol: SymbolRef, args: Vec<Value<Tensor>>, loc: Loc) -> Resu
 
 fn call(symbol: SymbolRef, args: Vec<Value<Tensor>>) -> Result<Vec<Tensor>, Error> {
     let (line, mut buffers, written) = prepare(symbol, &args)?;
+    written.iter().try_for_each(|cell| cell.may_be_written())?;
+    let base = if symbol.is_view() { first_cell(&args) } else { None };
     // arguments that were moved in and that nobody else holds may be overwritten
     drop(args);
     let mut values = line.backend.run(&mut buffers, &line.donated)?;
     for (cell, value) in written.iter().zip(values.drain(line.results..)) {
         cell.replace(value);
     }
-    Ok(values.into_iter().map(Tensor::from_buffer).collect())
+    let results: Vec<Tensor> = values.into_iter().map(Tensor::from_buffer).collect();
+    if let Some(base) = base {
+        for result in &results {
+            if let View::Cell(view) = result.view() {
+                base.note_view(view);
+            }
+        }
+    }
+    Ok(results)
+}
+
+/// The tensor that a view is of.
+fn first_cell(args: &[Value<Tensor>]) -> Option<Arc<Cell>> {
+    let base = args.iter().find_map(|arg| match arg {
+        Value::Tensor(t) => Some(t),
+        _ => None,
+    })?;
+    match base.view() {
+        View::Cell(cell) => Some(cell.clone()),
+        _ => None,
+    }
 }
 
 /// A program, the data of its arguments, the cells that it writes.

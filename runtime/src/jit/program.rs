@@ -105,6 +105,12 @@ impl Program {
         inputs: &mut Vec<Buffer>,
         cell: impl Fn(usize) -> Option<Arc<Cell>>,
     ) -> Result<Vec<Buffer>, Error> {
+        for &input in &self.writes {
+            match input.checked_sub(self.arguments) {
+                Some(captured) => self.cells[captured].may_be_written()?,
+                None => cell(input).map_or(Ok(()), |cell| cell.may_be_written())?,
+            }
+        }
         inputs.extend(self.cells.iter().map(|cell| cell.buffer()));
         let mut values = self.backend.run(inputs, &self.donated)?;
         for (&input, value) in self.writes.iter().zip(values.drain(self.results..)) {

@@ -2,12 +2,13 @@
 
 use super::Tensor;
 use crate::buffer::{Buffer, Sizes};
+use crate::error::Error;
 use crate::symbol::SymbolRef;
 use crate::trace::{ProxyId, ProxyTy, Tag, TagSet};
 use fulgurite_core::loc::Loc;
 use fulgurite_core::{DType, TensorTy, Value};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock, RwLock};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, RwLock, Weak};
 
 /// What a cell holds.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -26,6 +27,8 @@ pub struct Cell {
     dtype: DType,
     sizes: Sizes,
     tags: AtomicU64,
+    /// Cells with copies of the same elements: views that were taken outside of traces, and what they are of.
+    views: Mutex<Vec<Weak<Cell>>>,
     state: RwLock<State>,
 }
 
@@ -42,6 +45,7 @@ impl Cell {
             dtype: buffer.dtype(),
             sizes,
             tags: AtomicU64::new(0),
+            views: Mutex::default(),
             state: RwLock::new(State { buffer, version: 0 }),
         }
     }
@@ -74,6 +78,41 @@ impl Cell {
     }
     pub(crate) fn add_tag(&self, tag: Tag) {
         self.tags.fetch_or(TagSet::EMPTY.with(tag).bits(), Ordering::Relaxed);
+    }
+
+    /// Notes that `view` was taken of this outside of traces, where it is a copy: neither may be written while both are
+    /// held, for the other would not see it.
+    pub(crate) fn note_view(self: &Arc<Cell>, view: &Arc<Cell>) {
+        let mut family = self.live_views();
+        family.push(self.clone());
+        for other in family {
+            other.links().push(Arc::downgrade(view));
+            view.links().push(Arc::downgrade(&other));
+        }
+    }
+
+    fn links(&self) -> MutexGuard<'_, Vec<Weak<Cell>>> {
+        self.views.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    fn live_views(&self) -> Vec<Arc<Cell>> {
+        let mut links = self.links();
+        links.retain(|link| link.strong_count() > 0);
+        links.iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Refuses a write that a view, or what this is a view of, would not see.
+    ///
+    /// # Errors
+    /// E749.
+    pub(crate) fn may_be_written(&self) -> Result<(), Error> {
+        if self.live_views().is_empty() {
+            return Ok(());
+        }
+        let claim = "a tensor is written while a view of the same elements is held";
+        Err(Error::new("E749", claim)
+            .note("outside of compiled functions a view is a copy, so it would not see the write")
+            .help("take the view and write inside of one function that `jit` compiles, or drop the view before"))
     }
 
     /// A share of the data as it is now.
