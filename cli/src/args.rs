@@ -237,6 +237,12 @@ pub struct Trace {
     /// What changed from one stage to another
     #[arg(long, num_args = 2, value_names = ["FROM", "TO"], conflicts_with = "stage")]
     pub diff: Option<Vec<String>>,
+    /// A value of the stage: what makes and reads it, its size, how long it lives
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["stages", "diff"])]
+    pub value: Option<String>,
+    /// The memory of the stage's values from line to line
+    #[arg(long, conflicts_with_all = ["stages", "diff", "value"])]
+    pub memory: bool,
     /// How deep to open the bodies of lines
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub depth: usize,

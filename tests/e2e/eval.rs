@@ -110,6 +110,10 @@ fn traces_are_shown() {
     assert!(ran.out.contains("layer_norm") && ran.out.contains("rsqrt"), "{}", ran.out);
     let ran = fulgurite(&f.0, &["trace", "--diff", "acquired", "simplified"]).fine();
     assert!(ran.out.lines().any(|line| line.starts_with("- ")), "{}", ran.out);
+    let ran = fulgurite(&f.0, &["trace", "--memory"]).fine();
+    assert!(ran.out.starts_with("peak ") && ran.out.contains("####"), "{}", ran.out);
+    let ran = fulgurite(&f.0, &["trace", "--stage", "joint", "--value", "ct.softmax"]);
+    assert_eq!(ran.status, Some(2), "no such value: {}", ran.out);
     let ran = fulgurite(&f.0, &["trace", "--stage", "no such stage"]);
     assert_eq!(ran.status, Some(2), "{}", ran.err);
 }

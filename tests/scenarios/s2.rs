@@ -26,6 +26,67 @@ fn program(f: impl Fn(&Tensor) -> Tensor + Copy, x: &[f64], out: &[f64], gradien
     }
 }
 
+/// A batch norm as a user writes it: normalised by the batch, running statistics moved without gradients.
+fn batch_norm(x: &Tensor, stats: &(Tensor, Tensor, Tensor), training: bool) -> Tensor {
+    let (mean, var, count) = stats;
+    if !training {
+        return (x - mean) * (var + 1e-5).rsqrt();
+    }
+    let (v, m) = x.var_mean_with(ops::VarMean { dims: 0.into(), ..d() });
+    no_grad(|| {
+        let _ = mean.mul_(0.9).add_(&m * 0.1);
+        let _ = var.mul_(0.9).add_(&v * 0.1);
+        let _ = count.add_(1);
+    });
+    let biased = x.var_with(ops::Var { dims: 0.into(), correction: 0.0, ..d() });
+    (x - m) * (biased + 1e-5).rsqrt()
+}
+
+fn batch_norm_of(again: bool, training: bool) -> (Vec<f64>, [f64; 3]) {
+    let stats = (of(&[0.0]), of(&[1.0]), Tensor::from([0i64]));
+    let seen = stats.clone();
+    let x = Tensor::from([[1.0f64], [3.0], [8.0]]);
+    let run = jit(move |x: Tensor, ct: Tensor| {
+        let at = |x: &Tensor| batch_norm(x, &stats, training);
+        vjp(&x, &ct, |x| if again { checkpoint(|| at(x)) } else { at(x) }).map(|(_, g)| g)
+    });
+    let g = run.call((x, Tensor::from([[1.0f64], [2.0], [4.0]]))).expect("runs");
+    (data(&g), [&seen.0, &seen.1, &seen.2].map(|t| data(t)[0]))
+}
+
+#[test]
+fn s2_12_batch_norm() {
+    let (g, [mean, var, count]) = batch_norm_of(false, true);
+    close(&[mean, var, count], &[0.4, 2.2, 1.0]);
+    assert!(g.iter().zip([-0.021_775_043, 0.030_484_198, -0.008_709_155]).all(|(a, b)| (a - b).abs() < 1e-8), "{g:?}");
+    let (_, stats) = batch_norm_of(false, false);
+    assert_eq!(stats, [0.0, 1.0, 0.0], "evaluation writes nothing");
+}
+
+#[test]
+fn s2_13_batch_norm_in_a_checkpoint() {
+    assert_eq!(batch_norm_of(true, true).1, batch_norm_of(false, true).1);
+    close(&batch_norm_of(true, true).0, &batch_norm_of(false, true).0);
+}
+
+/// Of two writes neither happens where a line between them fails.
+#[test]
+fn s2_26_nothing_half_done() {
+    let (a, b) = (of(&[1.0, 2.0]), of(&[3.0, 4.0]));
+    let (ha, hb) = (a.clone(), b.clone());
+    let run = jit(move |i: Tensor| {
+        let _ = ha.add_(1);
+        let picked = hb.take(&i);
+        let _ = hb.add_(1);
+        picked
+    });
+    let error = run.call(Tensor::from([7i64])).expect_err("no such element");
+    assert!(error.to_string().contains("take"), "{error}");
+    assert_eq!((data(&a), data(&b)), (vec![1.0, 2.0], vec![3.0, 4.0]));
+    assert_eq!(data(&run.call(Tensor::from([1i64])).expect("runs")), [4.0]);
+    assert_eq!((data(&a), data(&b)), (vec![2.0, 3.0], vec![4.0, 5.0]));
+}
+
 #[test]
 fn s2_16_view() {
     program(

@@ -2,6 +2,7 @@
 
 mod diff;
 mod fold;
+mod life;
 mod table;
 
 use crate::args;
@@ -32,6 +33,20 @@ pub fn run(args: &args::Trace, ui: &Ui) -> Outcome {
         let lines = diff::unified(&old, &new);
         match ui.mode() {
             Mode::Json => ui.object(&json!({"v": 1, "from": from, "to": to, "diff": lines})),
+            _ => lines.iter().for_each(|line| ui.result(line)),
+        }
+        return Ok(());
+    }
+    if args.value.is_some() || args.memory {
+        // the last stage is a program, and has no values
+        let shown = find(&stages, args.stage.as_deref().unwrap_or("simplified"))?;
+        let trace = Trace::parse(&text(shown, 0)?)?;
+        let (lines, object) = match &args.value {
+            Some(name) => life::value(&trace, name)?,
+            None => life::memory(&trace),
+        };
+        match ui.mode() {
+            Mode::Json => ui.object(&object),
             _ => lines.iter().for_each(|line| ui.result(line)),
         }
         return Ok(());
