@@ -33,6 +33,17 @@ fn forward_mode_agrees_with_reverse() {
 }
 
 #[test]
+fn products_with_the_second_derivative() {
+    let (x, v) = (Tensor::from([1.0f64, 2.0]), Tensor::from([1.0f64, -1.0]));
+    let (g, h) = hvp(&x, &v, |x| (x * x * x).sum() + x.prod()).expect("runs");
+    close(&g, &[3.0 + 2.0, 12.0 + 1.0]);
+    // [[6, 1], [1, 12]] v
+    close(&h, &[6.0 - 1.0, 1.0 - 12.0]);
+    let reverse = grad(&x, |x| (grad(x, |x| (x * x * x).sum() + x.prod()) * &v).sum());
+    close(&reverse, &[5.0, -11.0]);
+}
+
+#[test]
 fn captured_tensors_are_read_at_each_call() {
     let w = Tensor::from([2.0f32]);
     let f = jit(|x: Tensor| &x * &w);

@@ -89,6 +89,16 @@ pub fn jvp<P: Tree, O: Tree>(p: &P, tangent: &P, f: impl FnOnce(&P) -> O) -> Res
     push(p, tangent, loc, f)
 }
 
+/// The gradient of `f(p)`, and the product of its second derivative with `v`: forward over reverse, so that the matrix is
+/// never made.
+///
+/// # Errors
+/// As [`jvp`].
+#[track_caller]
+pub fn hvp<P: Tree>(p: &P, v: &P, f: impl FnOnce(&P) -> Tensor) -> Result<(P, P), Error> {
+    jvp(p, v, |p| grad(p, f))
+}
+
 fn poisoned<T: Tree>(tree: &T, e: &Error) -> T {
     tree::map(tree, |_| Tensor::poisoned(e.clone()))
 }

@@ -17,7 +17,7 @@ pub mod stages;
 pub mod stats;
 mod traceable;
 
-pub use derivatives::{Loss, grad, jvp, try_value_and_grad, value_and_grad, vjp};
+pub use derivatives::{Loss, grad, hvp, jvp, try_value_and_grad, value_and_grad, vjp};
 pub use stages::{Stage, Stages};
 pub use stats::{Miss, Stats};
 pub use traceable::{Arguments, Batch, Many, One, Outcome, Traceable};
