@@ -96,6 +96,26 @@ fn chains_are_one_program() {
     }
 }
 
+/// Two groups that each need a scan of the other's first part: either may be made whole, not both.
+#[test]
+fn groups_that_wait_for_each_other_stay_apart() {
+    agree(
+        "fn f(x: f32[40], z: f32[40], y: f32[40]) {
+           a: f32[40] = exp(x)
+           s: f32[40] = mul(x, y)
+           b: f32[40] = exp(z)
+           t: f32[40] = mul(z, y)
+           c: f32[40] = cumsum(a, dim = 0)
+           d: f32[40] = cumsum(b, dim = 0)
+           u: f32[40] = mul(c, 2)
+           p: f32[40] = add(u, t)
+           v: f32[40] = mul(d, 2)
+           q: f32[40] = add(v, s)
+           return p, q
+         }",
+    );
+}
+
 #[test]
 fn operands_broadcast_in_place() {
     for (a, b) in [
