@@ -19,7 +19,7 @@ mod printer;
 mod printer_sig;
 mod syntax_error;
 
-pub use alias::{Alias, Becomes, Count, Given, parse_alias};
+pub use alias::{Alias, Becomes, Count, Given, Gives, parse_alias};
 pub use ast::*;
 pub use syntax_error::SyntaxError;
 
