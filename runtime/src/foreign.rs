@@ -75,7 +75,9 @@ pub fn call(
         if form.form.gives == Gives::Nothing {
             // says which calls have no row, and nothing of others
             match call {
-                Ok(_) => return Err(Error::new("E710", format!("no row stands behind such a call of `{name}`")).at(loc)),
+                Ok(_) => {
+                    return Err(Error::new("E710", format!("no row stands behind such a call of `{name}`")).at(loc));
+                }
                 Err(_) => continue,
             }
         }

@@ -103,8 +103,12 @@ impl Lowering<'_> {
                 let coefficient = match b {
                     Builtin::Add => x.coefficient.checked_add(y.coefficient)?,
                     Builtin::Sub => x.coefficient.checked_sub(y.coefficient)?,
-                    Builtin::Mul if x.coefficient == 0 && x.rest.0 == x.rest.1 => x.rest.0.checked_mul(y.coefficient)?,
-                    Builtin::Mul if y.coefficient == 0 && y.rest.0 == y.rest.1 => y.rest.0.checked_mul(x.coefficient)?,
+                    Builtin::Mul if x.coefficient == 0 && x.rest.0 == x.rest.1 => {
+                        x.rest.0.checked_mul(y.coefficient)?
+                    }
+                    Builtin::Mul if y.coefficient == 0 && y.rest.0 == y.rest.1 => {
+                        y.rest.0.checked_mul(x.coefficient)?
+                    }
                     _ if x.coefficient == 0 && y.coefficient == 0 => 0,
                     _ => return None,
                 };

@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use fulgurite_core::lang::Gives;
 use fulgurite_core::derive;
 use fulgurite_core::eval::nest::{Array, Data};
 use fulgurite_core::foreign::{self, Form, Given, Operand};
+use fulgurite_core::lang::Gives;
 use fulgurite_core::row::Row;
 use fulgurite_core::sig::{self, ArgTy, Refusal};
 use fulgurite_core::{Name, Scalar, Value};
@@ -147,7 +147,9 @@ impl<'a> Runner<'a> {
             let call = form.arrange(&row, positional, named);
             if form.gives == Gives::Nothing {
                 match call {
-                    Ok(_) => return Err(Refusal::new("E710", format!("no row stands behind such a call of `{name}`")).into()),
+                    Ok(_) => {
+                        return Err(Refusal::new("E710", format!("no row stands behind such a call of `{name}`")).into());
+                    }
                     Err(_) => continue,
                 }
             }
