@@ -370,13 +370,16 @@ fn first_brackets_of_two_are_the_item() {
 
 #[test]
 fn call_forms_take_lists_with_gaps() {
+    use fulgurite_core::lang::Gives;
     let form =
         fulgurite_core::lang::parse_alias("index.Tensor(self: x, indices: idx @ dims; accumulate = true)").unwrap();
-    assert!(!form.plain);
+    assert_eq!(form.gives, Gives::Tensors);
     let names = form.given.unwrap()[1].becomes.arguments();
     assert_eq!(names.iter().map(|n| n.name.as_str()).collect::<Vec<_>>(), ["idx", "dims"]);
     assert!(fulgurite_core::lang::parse_alias("f(x: _ @ dims)").is_err());
-    assert!(fulgurite_core::lang::parse_alias("equal(x, y) -> number").unwrap().plain);
+    let gives = |text: &str| fulgurite_core::lang::parse_alias(text).unwrap().gives;
+    assert_eq!(gives("equal(x, y) -> number"), Gives::Numbers);
+    assert_eq!(gives("norm(x, p: _ = nuc) -> none"), Gives::Nothing);
     assert!(fulgurite_core::lang::parse_alias("equal(x, y) -> f32").is_err());
 }
 

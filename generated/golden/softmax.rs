@@ -11,9 +11,12 @@ pub(crate) static SOFTMAX: Symbol = Symbol::new(
         promote: "",
         dtypes: "float",
         kind: MeaningKind::Decomp,
-        body: "if N == 0 { x } else { let e = exp(x - detach(amax(x, [dim], keepdim = true))); e / sum(e, [dim], keepdim = true) }",
+        body: "if N == 0 { x } else { let xa = x as acc(T); let e = exp(xa - detach(amax(xa, [dim], keepdim = true))); (e / sum(e, [dim], keepdim = true)) as T }",
         require: &[],
-        vjp: &[("x", "out * (g - sum(g * out, [dim], keepdim = true))")],
+        vjp: &[
+            ("x", r"let ga = g as acc(T);
+(out * (ga - sum(ga * out, [dim], keepdim = true))) as T"),
+        ],
         jvp: &[],
         ties: "",
         at: &[],

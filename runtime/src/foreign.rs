@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::symbol::{self, SymbolRef};
 use crate::tensor::{Key, Tensor};
 use fulgurite_core::foreign::{self, Operand};
-use fulgurite_core::lang::parse_alias;
+use fulgurite_core::lang::{Gives, parse_alias};
 use fulgurite_core::loc::Loc;
 use fulgurite_core::sig::ArgTy;
 use fulgurite_core::{Name, Scalar, TensorTy, Value};
@@ -72,11 +72,20 @@ pub fn call(
     let mut first: Option<Error> = None;
     for form in forms(name) {
         let call = form.form.arrange(form.symbol.row(), positional, named).map_err(|e| Error::from(e).at(loc));
+        if form.form.gives == Gives::Nothing {
+            // says which calls have no row, and nothing of others
+            match call {
+                Ok(_) => {
+                    return Err(Error::new("E710", format!("no row stands behind such a call of `{name}`")).at(loc));
+                }
+                Err(_) => continue,
+            }
+        }
         match call.and_then(|call| Ok((run(form.symbol, &call.args, &key, loc)?, call.mask))) {
             Ok((outs, mask)) => {
                 let wanted = |at: usize| mask.as_ref().is_none_or(|mask| mask.get(at).copied().unwrap_or(true));
                 let outs = outs.into_iter().enumerate().map(|(at, out)| wanted(at).then_some(out)).collect();
-                return Ok(Results { outs, plain: form.form.plain });
+                return Ok(Results { outs, plain: form.form.gives == Gives::Numbers });
             }
             // a form that stands for another value of the call says nothing about this one
             Err(e) if first.as_ref().is_none_or(|f| f.code() == "E710") => first = Some(e),

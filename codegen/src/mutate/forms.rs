@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use fulgurite_core::Name;
-use fulgurite_core::lang::{Alias, Becomes, Count, Expr, Given, Ident, Node};
+use fulgurite_core::lang::{Alias, Becomes, Count, Expr, Given, Gives, Ident, Node};
 
 /// Call forms with a fault: whether the row's own arguments contradict it, and the text. `needed` are arguments that a
 /// call can't do without.
@@ -63,8 +63,8 @@ pub fn faults(alias: &Alias, needed: &[Name]) -> Vec<(bool, String)> {
             all.push((false, with(&|alias, _| alias.fixed[at].1 = other.clone())));
         }
     }
-    if alias.plain {
-        all.push((false, with(&|alias, _| alias.plain = false)));
+    if alias.gives != Gives::Tensors {
+        all.push((false, with(&|alias, _| alias.gives = Gives::Tensors)));
     }
     let own = text(alias);
     all.retain(|(_, text)| *text != own);
@@ -124,5 +124,9 @@ fn text(alias: &Alias) -> String {
         let fixed: Vec<String> = alias.fixed.iter().map(|(name, value)| format!("{name} = {value}")).collect();
         out += &format!("; {}", fixed.join(", "));
     }
-    out + if alias.plain { ") -> number" } else { ")" }
+    out + match alias.gives {
+        Gives::Tensors => ")",
+        Gives::Numbers => ") -> number",
+        Gives::Nothing => ") -> none",
+    }
 }

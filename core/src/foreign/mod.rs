@@ -10,7 +10,7 @@ mod convert;
 pub use convert::arguments;
 
 use crate::lang::ast::{ListItem, Node, Opt, UnOp};
-use crate::lang::{Alias, Becomes, Count, Expr, Ident};
+use crate::lang::{Alias, Becomes, Count, Expr, Gives, Ident};
 use crate::row::Row;
 use crate::sig::{ArgTy, Refusal};
 use crate::{DType, Name, Scalar, TensorTy};
@@ -58,8 +58,8 @@ pub struct Form<V> {
     params: Vec<Param<V>>,
     /// Arguments of the row that the name implies.
     fixed: Vec<(Name, Given<V>)>,
-    /// The other library gives plain numbers where the row's results are of rank 0.
-    pub plain: bool,
+    /// What a call gives there.
+    pub gives: Gives,
 }
 
 /// A parameter of the other library.
@@ -84,7 +84,7 @@ impl<V: Operand> Form<V> {
             rest: g.rest,
         });
         let fixed = alias.fixed.iter().map(|(name, value)| (name.name, constant(value))).collect();
-        Form { params: params.collect(), fixed, plain: alias.plain }
+        Form { params: params.collect(), fixed, gives: alias.gives }
     }
 
     /// The row's own arguments in their order.
@@ -97,7 +97,7 @@ impl<V: Operand> Form<V> {
             value: None,
             rest: false,
         });
-        Form { params: params.collect(), fixed: Vec::new(), plain: false }
+        Form { params: params.collect(), fixed: Vec::new(), gives: Gives::Tensors }
     }
 
     /// As many integers as the form says: a single one repeats, absent ones are sizes of an earlier argument.

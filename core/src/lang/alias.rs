@@ -4,7 +4,7 @@
 //! order; or a call form, `gather(input: x, dim, index)`, which lists that library's parameters:
 //!
 //! ```text
-//! alias   := name ['(' [given {',' given}] [';' fixed {',' fixed}] ')' ['->' 'number']]
+//! alias   := name ['(' [given {',' given}] [';' fixed {',' fixed}] ')' ['->' ('number' | 'none')]]
 //! given   := ['..'] name [':' becomes] ['=' expr]
 //! becomes := name ['@' name | '[' count [',' name] ']'] | '(' part {',' part} ')' | '?' | '_'
 //! count   := integer | '..'
@@ -26,6 +26,7 @@
 //! | `..xs` | takes all positional arguments from there on |
 //! | `; lo = 0` | an argument of the row that the name implies |
 //! | `equal(input, other) -> number` | what is a tensor of rank 0 here is a plain number there |
+//! | `norm(input: x, p: _ = nuc) -> none` | calls that fit have no row |
 
 use super::ast::{Expr, Ident};
 use super::lexer::Tok;
@@ -42,8 +43,19 @@ pub struct Alias {
     pub given: Option<Vec<Given>>,
     /// Arguments of the row that the name implies.
     pub fixed: Vec<(Ident, Expr)>,
-    /// Its results, of rank 0 here, are plain numbers there.
-    pub plain: bool,
+    /// What a call gives there.
+    pub gives: Gives,
+}
+
+/// What a call of another library gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gives {
+    /// The row's results.
+    Tensors,
+    /// Plain numbers, where the row's results are of rank 0.
+    Numbers,
+    /// Something that no row gives.
+    Nothing,
 }
 
 /// How many integers a parameter is.
@@ -117,7 +129,7 @@ impl Parser {
     fn alias(&mut self) -> Parsed<Alias> {
         let name = self.callee()?;
         if !self.at("(") {
-            return Ok(Alias { name, given: None, fixed: Vec::new(), plain: false });
+            return Ok(Alias { name, given: None, fixed: Vec::new(), gives: Gives::Tensors });
         }
         self.open("(")?;
         let (mut given, mut fixed) = (Vec::new(), Vec::new());
@@ -134,11 +146,13 @@ impl Parser {
             }
         }
         self.close(")", if fixed.is_empty() { "`,`, `;`" } else { "`,`" })?;
-        let plain = self.eat("->");
-        if plain && !self.eat_word("number") {
-            return Err(self.unexpected("`number`"));
-        }
-        Ok(Alias { name, given: Some(given), fixed, plain })
+        let gives = match self.eat("->") {
+            false => Gives::Tensors,
+            true if self.eat_word("number") => Gives::Numbers,
+            true if self.eat_word("none") => Gives::Nothing,
+            true => return Err(self.unexpected("`number` or `none`")),
+        };
+        Ok(Alias { name, given: Some(given), fixed, gives })
     }
 
     fn given(&mut self) -> Parsed<Given> {

@@ -20,7 +20,7 @@ mod printer_sig;
 mod syntax_error;
 pub mod walk;
 
-pub use alias::{Alias, Becomes, Count, Given, parse_alias};
+pub use alias::{Alias, Becomes, Count, Given, Gives, parse_alias};
 pub use ast::*;
 pub use syntax_error::SyntaxError;
 

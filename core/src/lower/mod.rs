@@ -7,6 +7,7 @@
 mod access;
 mod build;
 mod expr;
+mod overlap;
 mod reduce;
 pub mod variant;
 

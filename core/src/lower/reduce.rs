@@ -2,6 +2,7 @@
 
 use super::build::{cast, compare, logic, select, truth};
 use super::expr::undefined;
+use super::overlap::in_whole;
 use super::{L, Lowering, Res, Typed, fault};
 use crate::builtins::Builtin;
 use crate::lang::ast::*;
@@ -87,7 +88,11 @@ impl Lowering<'_> {
             }
             _ => body.e.ty(),
         };
-        let e = SExpr::new(SOp::Reduce { red: r.red, vars: ranges, filter, body: body.e, otherwise }, ty);
+        let parts = self.overlap(r.red, &mut ranges, &body.e);
+        let mut e = SExpr::new(SOp::Reduce { red: r.red, vars: ranges, filter, body: body.e, otherwise }, ty);
+        if let (Red::ArgMax | Red::ArgMin, Some(parts)) = (r.red, parts) {
+            e = in_whole(e, &parts);
+        }
         Ok(match r.red {
             Red::ArgMax | Red::ArgMin => L::Unraveled(Typed { e, elem: false }, extents),
             _ => L::One(Typed { e, elem }),
@@ -298,7 +303,7 @@ impl Lowering<'_> {
 }
 
 /// The least and greatest value of an index expression, if it can be told.
-fn bounds(e: &SExpr, vars: &[Dim]) -> Option<(i64, i64)> {
+pub(super) fn bounds(e: &SExpr, vars: &[Dim]) -> Option<(i64, i64)> {
     match e.op() {
         SOp::Const(Scalar::Int(i)) => Some((*i, *i)),
         SOp::Var(v) => {

@@ -96,6 +96,39 @@ fn chains_are_one_program() {
     }
 }
 
+/// Two groups that each need a scan of the other's first part: either may be made whole, not both.
+#[test]
+fn groups_that_wait_for_each_other_stay_apart() {
+    agree(
+        "fn f(x: f32[40], z: f32[40], y: f32[40]) {
+           a: f32[40] = exp(x)
+           s: f32[40] = mul(x, y)
+           b: f32[40] = exp(z)
+           t: f32[40] = mul(z, y)
+           c: f32[40] = cumsum(a, dim = 0)
+           d: f32[40] = cumsum(b, dim = 0)
+           u: f32[40] = mul(c, 2)
+           p: f32[40] = add(u, t)
+           v: f32[40] = mul(d, 2)
+           q: f32[40] = add(v, s)
+           return p, q
+         }",
+    );
+}
+
+/// Only where a window can meet what it slides over is it walked.
+#[test]
+fn windows_may_be_far_larger_than_what_they_see() {
+    agree("fn f(x: f32[9]) { y: f32[10] = largest(x, kernel = 1000000000, pad = 500000000) return y }");
+    agree("fn f(x: f32[9]) { y: f32[2] = largest(x, kernel = 9000, pad = 4496) return y }");
+    let text = "fn f(x: f32[9]) { y: i64[10] = place_of_largest(x, kernel = 1000000000, pad = 500000000) return y }";
+    let x = inputs(&parse(text));
+    let (best, _) = (0i64..).zip(x[0].to_f64()).max_by(|a, b| a.1.total_cmp(&b.1)).unwrap();
+    let places = agree(text).run(&x).unwrap()[0].to_f64();
+    assert_eq!(places, (0..10).map(|m| (best - m + 500_000_000) as f64).collect::<Vec<_>>());
+    agree("fn f(x: f32[7], w: f32[9000]) { y: f32[8] = convolve(x, w, pad = 4500) return y }");
+}
+
 #[test]
 fn operands_broadcast_in_place() {
     for (a, b) in [

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use fulgurite_core::derive;
 use fulgurite_core::eval::nest::{Array, Data};
 use fulgurite_core::foreign::{self, Form, Given, Operand};
+use fulgurite_core::lang::Gives;
 use fulgurite_core::row::Row;
 use fulgurite_core::sig::{self, ArgTy, Refusal};
 use fulgurite_core::{Name, Scalar, Value};
@@ -143,7 +144,16 @@ impl<'a> Runner<'a> {
         let mut first: Option<Stop> = None;
         for (_, op, form) in all {
             let Some(row) = self.set.candidates(*op).into_iter().find(|row| row.op == *op) else { continue };
-            let made = form.arrange(&row, positional, named).map_err(Stop::from).and_then(|call| {
+            let call = form.arrange(&row, positional, named);
+            if form.gives == Gives::Nothing {
+                match call {
+                    Ok(_) => {
+                        return Err(Refusal::new("E710", format!("no row stands behind such a call of `{name}`")).into());
+                    }
+                    Err(_) => continue,
+                }
+            }
+            let made = call.map_err(Stop::from).and_then(|call| {
                 let arrange = |row: &Row| foreign::arguments(row, &call.args, &key);
                 self.first(*op, &arrange, call.mask.clone())
             });

@@ -431,7 +431,9 @@ impl Fuser {
             a.lines.sort_unstable();
             a.lines.dedup();
         }
-        self.absorb(at, &before_b);
+        // whatever waited for one of the two waits for all that the other needs
+        let before: Vec<usize> = before_a.into_iter().chain(before_b).filter(|p| *p != other).collect();
+        self.absorb(at, &before);
         for p in self.defined.producer.values_mut().chain(self.reader.values_mut()) {
             if *p == other {
                 *p = at;

@@ -1,0 +1,125 @@
+//! Windows far larger than what they slide over: only the part that can meet it is walked. A pool of a kernel of a
+//! thousand million elements over eight is a valid call, and each of its windows sees eight.
+
+use super::Lowering;
+use super::build::int_op;
+use super::reduce::bounds;
+use crate::builtins::Builtin;
+use crate::lang::ast::Red;
+use crate::nest::*;
+
+/// Longest range that stays as it is, in elements: the windows of models are shorter, and what recognises them expects
+/// that they start at 0.
+const LONG: i64 = 4096;
+
+/// `coefficient · var + rest`, and the least and greatest value of the rest.
+struct Line {
+    coefficient: i64,
+    rest: (i64, i64),
+}
+
+/// What is walked of a range.
+pub(super) struct Part {
+    /// Values before it.
+    skipped: i64,
+    walked: i64,
+    whole: i64,
+}
+
+/// The flat position in whole ranges, from that in their parts.
+pub(super) fn in_whole(mut flat: SExpr, parts: &[Part]) -> SExpr {
+    let (mut sum, mut stride) = (SExpr::int(0), 1i64);
+    for part in parts.iter().rev() {
+        let digit = int_op(Builtin::RemFloor, flat.clone(), SExpr::int(part.walked));
+        let place = int_op(Builtin::Add, digit, SExpr::int(part.skipped));
+        sum = int_op(Builtin::Add, int_op(Builtin::Mul, place, SExpr::int(stride)), sum);
+        flat = int_op(Builtin::DivFloor, flat, SExpr::int(part.walked));
+        stride = stride.saturating_mul(part.whole);
+    }
+    sum
+}
+
+impl Lowering<'_> {
+    /// Narrows long ranges to where `body` has elements that are not left out; says what is left of each if any was.
+    pub(super) fn overlap(&self, red: Red, ranges: &mut [SRange], body: &SExpr) -> Option<Vec<Part>> {
+        // what is named by a position keeps its ranges
+        if matches!(red, Red::First | Red::Last | Red::Only) {
+            return None;
+        }
+        let ends = |r: &SRange| Some((r.lo.as_int()?, r.hi.as_int()?));
+        let whole = ranges.iter().map(ends).collect::<Option<Vec<_>>>()?;
+        for range in ranges.iter_mut() {
+            let (Some(lo), Some(hi)) = (range.lo.as_int(), range.hi.as_int()) else { continue };
+            if hi.saturating_sub(lo) <= LONG {
+                continue;
+            }
+            let mut span = (i128::from(lo), i128::from(hi) - 1);
+            self.meet(body, range.var, &mut span);
+            // where nothing meets, one element is left that is left out
+            let first = span.0.min(i128::from(hi) - 1) as i64;
+            let end = (span.1.max(i128::from(first)) + 1) as i64;
+            (range.lo, range.hi) = (SExpr::int(first), SExpr::int(end));
+        }
+        let part = |(r, (lo, hi)): (&SRange, &(i64, i64))| {
+            let (first, end) = ends(r)?;
+            Some(Part { skipped: first - lo, walked: end - first, whole: hi - lo })
+        };
+        let parts = ranges.iter().zip(&whole).map(part).collect::<Option<Vec<_>>>()?;
+        parts.iter().any(|p| p.walked != p.whole).then_some(parts)
+    }
+
+    /// Narrows the values of `var` to those with which every access that leaves elements out can lie in its tensor.
+    fn meet(&self, e: &SExpr, var: VarId, span: &mut (i128, i128)) {
+        match e.op() {
+            SOp::Load { tensor, idx, outside: SOutside::Skip } => {
+                let sizes = self.env.slots.get(*tensor).cloned().flatten().map(|t| t.shape).unwrap_or_default();
+                for (e, n) in idx.iter().zip(&sizes) {
+                    let Some(Line { coefficient, rest }) = self.line(e, var) else { continue };
+                    let (c, most) = (i128::from(coefficient), i128::from(n.value()) - 1);
+                    let (least, rest) = (-i128::from(rest.1), i128::from(rest.0));
+                    let (from, to) = match coefficient {
+                        0 => continue,
+                        1.. => (ceil(least, c), (most - rest).div_euclid(c)),
+                        _ => (ceil(rest - most, -c), (-least).div_euclid(-c)),
+                    };
+                    *span = (span.0.max(from), span.1.min(to));
+                }
+            }
+            SOp::Cast(x) | SOp::Detach(x) => self.meet(x, var, span),
+            // what is not evaluated leaves nothing out
+            SOp::Call(Builtin::And | Builtin::Or, xs) => xs.iter().take(1).for_each(|x| self.meet(x, var, span)),
+            SOp::Call(_, xs) => xs.iter().for_each(|x| self.meet(x, var, span)),
+            SOp::Select(c, _, _) => self.meet(c, var, span),
+            _ => {}
+        }
+    }
+
+    fn line(&self, e: &SExpr, var: VarId) -> Option<Line> {
+        match e.op() {
+            SOp::Var(v) if *v == var => Some(Line { coefficient: 1, rest: (0, 0) }),
+            SOp::Call(b, xs) if xs.len() == 2 => {
+                let (x, y) = (self.line(&xs[0], var)?, self.line(&xs[1], var)?);
+                let rest = range_of(*b, x.rest, y.rest)?;
+                let coefficient = match b {
+                    Builtin::Add => x.coefficient.checked_add(y.coefficient)?,
+                    Builtin::Sub => x.coefficient.checked_sub(y.coefficient)?,
+                    Builtin::Mul if x.coefficient == 0 && x.rest.0 == x.rest.1 => {
+                        x.rest.0.checked_mul(y.coefficient)?
+                    }
+                    Builtin::Mul if y.coefficient == 0 && y.rest.0 == y.rest.1 => {
+                        y.rest.0.checked_mul(x.coefficient)?
+                    }
+                    _ if x.coefficient == 0 && y.coefficient == 0 => 0,
+                    _ => return None,
+                };
+                Some(Line { coefficient, rest })
+            }
+            _ => bounds(e, &self.vars).map(|rest| Line { coefficient: 0, rest }),
+        }
+    }
+}
+
+/// The quotient rounded up, of a positive divisor.
+fn ceil(x: i128, by: i128) -> i128 {
+    -(-x).div_euclid(by)
+}
