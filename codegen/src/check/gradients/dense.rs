@@ -16,6 +16,11 @@ use crate::check::rows::RowSet;
 /// Rows within rows, at most this deep.
 const DEEPEST: usize = 40;
 
+/// Nodes of expressions that one run evaluates, and what a call counts as: a tenth of a second. The longest run that
+/// `check` makes for `ops.yaml` takes 84,000.
+const MOST_STEPS: u64 = 1 << 22;
+const STEPS_OF_A_CALL: u64 = 1 << 8;
+
 /// A tensor, or a random key.
 #[derive(Clone, Debug)]
 pub enum V<F> {
@@ -32,6 +37,8 @@ pub enum Stop {
     Refused(Refusal),
     /// The data do not fit: an index out of range, an integer divided by zero.
     Data(String),
+    /// It takes more steps, or room, than are given to a run at build time.
+    TooLong(String),
 }
 
 impl From<Refusal> for Stop {
@@ -42,7 +49,10 @@ impl From<Refusal> for Stop {
 
 impl From<NestError> for Stop {
     fn from(e: NestError) -> Stop {
-        Stop::Data(e.to_string())
+        match e {
+            NestError::Room(_) | NestError::Steps => Stop::TooLong(e.to_string()),
+            data => Stop::Data(data.to_string()),
+        }
     }
 }
 
@@ -76,12 +86,14 @@ impl Rows for Library<'_> {
 pub struct Dense<'a> {
     library: &'a Library<'a>,
     depth: usize,
+    /// What is left of the steps of this run.
+    steps: u64,
 }
 
 impl<'a> Dense<'a> {
     /// A machine over these rows.
     pub fn new(library: &'a Library<'a>) -> Dense<'a> {
-        Dense { library, depth: 0 }
+        Dense { library, depth: 0, steps: MOST_STEPS }
     }
 
     /// Runs the meaning of `row`: results, then auxiliary results.
@@ -97,6 +109,7 @@ impl<'a> Dense<'a> {
         if self.depth > DEEPEST {
             return Err(Refusal::new("E010", format!("`{}` is called too deep", row.op)).into());
         }
+        self.steps = self.steps.checked_sub(STEPS_OF_A_CALL).ok_or(NestError::Steps)?;
         self.depth += 1;
         self.conditions(row, solved, args)?;
         let values = match &row.meaning {
@@ -109,7 +122,7 @@ impl<'a> Dense<'a> {
     }
 
     /// Whether the conditions on elements hold. What can't be asked here is left to whoever runs the row.
-    fn conditions<F: Field>(&self, row: &Row, solved: &Solved, args: &[Value<V<F>>]) -> Result<(), Stop> {
+    fn conditions<F: Field>(&mut self, row: &Row, solved: &Solved, args: &[Value<V<F>>]) -> Result<(), Stop> {
         for condition in conditions::open(row, solved).unwrap_or_default() {
             let held = self.loops(&condition.row, &condition.body, &condition.solved, args);
             if let Ok([Value::Tensor(V::Array(truth))]) = held.as_deref()
@@ -137,7 +150,7 @@ impl<'a> Dense<'a> {
     }
 
     fn loops<F: Field>(
-        &self,
+        &mut self,
         row: &Row,
         body: &Block,
         solved: &Solved,
@@ -158,7 +171,8 @@ impl<'a> Dense<'a> {
                 v => put(v),
             }
         }
-        let mut arrays = nest::run(&nest, &tensors, &[])?.into_iter().map(|a| Value::Tensor(V::Array(Arc::new(a))));
+        let arrays = nest::run_within(&nest, &tensors, &[], &mut self.steps)?;
+        let mut arrays = arrays.into_iter().map(|a| Value::Tensor(V::Array(Arc::new(a))));
         let mut results = Vec::new();
         for out in solved.outs.iter().chain(&solved.aux) {
             results.push(match out {

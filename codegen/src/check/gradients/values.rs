@@ -80,7 +80,9 @@ impl<'a> Bench<'a> {
     fn compare(&self, rule: &Declared) -> Result<Option<Grade>, Box<Diag>> {
         let fits = |instance: &Instance| {
             let seed = rule.seed(instance, &mut Numbers::new(5));
-            seed.is_none_or(|seed| !matches!(rule.value(instance, self.library, &seed), Err(Stop::Data(_))))
+            seed.is_none_or(|seed| {
+                !matches!(rule.value(instance, self.library, &seed), Err(Stop::Data(_) | Stop::TooLong(_)))
+            })
         };
         let smooth = self.cases().filter_map(|(n, case)| Some((n, self.smooth(n, case, &fits)?)));
         let (mut compared, mut stopped) = (0, None);
@@ -120,7 +122,7 @@ impl<'a> Bench<'a> {
             // it calls a row with a fault of its own
             Some(Stop::Refused(refusal)) if refusal.code == "E007" => return None,
             Some(Stop::Refused(refusal)) => refusal.message,
-            Some(Stop::Data(why)) => why,
+            Some(Stop::Data(why) | Stop::TooLong(why)) => why,
             None => "no data were found on which the row has a finite value".to_owned(),
         };
         let message =

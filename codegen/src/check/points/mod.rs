@@ -58,13 +58,17 @@ fn point(source: &RowSource, row: &Arc<Row>, set: &RowSet, node: &Node) -> Optio
     });
     let error = |place: Place, message: String| Diag::error("E301", place, message);
     let (args, solved, results) = match ran {
+        Err(Stop::TooLong(why)) => {
+            let diag = error(node.place, format!("a point of `{op}` can't be run while checking")).note(why);
+            return Some(diag.help("make the sizes and the bounds of the point small"));
+        }
         Err(_) if point.refused => return None,
         // it calls a row with a fault of its own
         Err(Stop::Refused(Refusal { code: "E007", .. })) => return None,
         Err(stop) => {
             let why = match stop {
                 Stop::Refused(refusal) => refusal.message,
-                Stop::Data(why) => why,
+                Stop::Data(why) | Stop::TooLong(why) => why,
             };
             let diag = error(node.place, format!("`{op}` refuses a call that its `points` has values of"));
             return Some(diag.note(why).help("mend the point, or what the row accepts"));
