@@ -3,6 +3,7 @@
 use fulgurite_core::conditions;
 use fulgurite_core::eval::nest::{self, Array, Field, NestError};
 use fulgurite_core::eval::tensor::{self, Machine};
+use fulgurite_core::kernel::{HOST, Special};
 use fulgurite_core::lang::Block;
 use fulgurite_core::lower::{self, Rows};
 use fulgurite_core::row::{Meaning, Row};
@@ -273,7 +274,11 @@ impl<F: Field> Machine for Over<'_, '_, F> {
 /// Primitives of the runtime: none has a derivative, so values decide.
 fn host<F: Field>(name: Name, solved: &Solved, args: &[Value<V<F>>]) -> Result<Vec<Value<V<F>>>, Stop> {
     let unknown = || Stop::Refused(Refusal::new("E706", format!("the primitive `{name}` is not known here")));
-    let (Some(Value::Tensor(V::Array(x))), "argsort") = (args.first(), name.as_str()) else { return Err(unknown()) };
+    let (Some(Value::Tensor(V::Array(x))), Some(Special::Argsort)) =
+        (args.first(), Special::named(HOST, name.as_str()))
+    else {
+        return Err(unknown());
+    };
     let option = |n: &str| match solved.env.item(Name::new(n)) {
         Some(sig::Item::Int(d)) => d.value(),
         Some(sig::Item::Num(s)) => s.as_i64(),
