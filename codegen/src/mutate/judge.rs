@@ -12,6 +12,7 @@ use super::Mutant;
 use super::evidence::Evidence;
 use super::recorded::{Case, Signatures};
 use super::same::{self, Side};
+use super::witness::{self, Found};
 use crate::check::gradients::Graded;
 use crate::check::{self, Checked, closure, rows};
 use crate::diag::{Diagnostics, Level};
@@ -28,8 +29,8 @@ pub enum Verdict {
     Recorded(String),
     /// It is its row, for this reason.
     Equivalent(String),
-    /// Nothing refutes it.
-    Survived,
+    /// Nothing refutes it; a point that would, if one was found.
+    Survived(Option<String>),
     /// It stopped the checker: a bug of ours, which refutes nothing.
     Crashed,
 }
@@ -41,7 +42,7 @@ impl Verdict {
             Verdict::Check(_) => "check",
             Verdict::Recorded(_) => "recorded",
             Verdict::Equivalent(_) => "equivalent",
-            Verdict::Survived => "survived",
+            Verdict::Survived(_) => "survived",
             Verdict::Crashed => "crashed",
         }
     }
@@ -51,11 +52,16 @@ impl Verdict {
         if let Verdict::Check(code) = self { Some(code) } else { None }
     }
 
+    /// A point that would refute what survived.
+    pub fn point(&self) -> Option<&str> {
+        if let Verdict::Survived(point) = self { point.as_deref() } else { None }
+    }
+
     /// The recorded case, or why it is equivalent.
     pub fn reason(&self) -> Option<&str> {
         match self {
             Verdict::Recorded(text) | Verdict::Equivalent(text) => Some(text),
-            Verdict::Check(_) | Verdict::Survived | Verdict::Crashed => None,
+            Verdict::Check(_) | Verdict::Survived(_) | Verdict::Crashed => None,
         }
     }
 }
@@ -129,7 +135,27 @@ impl<'a> Bench<'a> {
             let (right, wrong) = (Side { source: own, row: &row_of }, Side { source: &source, row: &row });
             same::reason(mutant, right, wrong, &graded, &self.table)
         });
-        equal.map_or(Verdict::Survived, Verdict::Equivalent)
+        equal.map_or_else(|| self.look(mutant, &source, &row), Verdict::Equivalent)
+    }
+
+    /// What tells a mutant that nothing refutes from its row.
+    fn look(&self, mutant: &Mutant, source: &RowSource, wrong: &Arc<Row>) -> Verdict {
+        let own = self.database.rows.get(mutant.at);
+        let Some(right) = self.table.row(mutant.row).filter(|right| own.is_some() && same::comparable(right, wrong))
+        else {
+            return Verdict::Survived(None);
+        };
+        let _ = source;
+        match witness::search(&right, wrong, &self.table) {
+            Found::Point(point) => Verdict::Survived(point.or(Some("?".to_owned()))),
+            Found::Nothing { typed, accepted, ran } => {
+                eprintln!(
+                    "NOTHING {} {} {} -> {} | {typed} {accepted} {ran}",
+                    mutant.row, mutant.key, mutant.edit.0, mutant.edit.1
+                );
+                Verdict::Survived(None)
+            }
+        }
     }
 
     /// The mutant as `check` completes it beside these rows, where all others stand behind them; or the code under

@@ -25,6 +25,10 @@ pub trait Field: Clone {
     fn call(builtin: Builtin, args: &[Self]) -> Self;
     /// The same value, with derivative zero.
     fn detach(self) -> Self;
+    /// The value as a tensor of `dtype` holds it. What carries more than a value is left as wide as it is.
+    fn stored(self, _dtype: DType) -> Self {
+        self
+    }
 }
 
 impl Field for f64 {
@@ -39,6 +43,13 @@ impl Field for f64 {
     }
     fn detach(self) -> f64 {
         self
+    }
+    fn stored(self, dtype: DType) -> f64 {
+        match dtype {
+            DType::F16 => half::f16::from_f64(self).to_f64(),
+            DType::BF16 => half::bf16::from_f64(self).to_f64(),
+            _ => self,
+        }
     }
 }
 

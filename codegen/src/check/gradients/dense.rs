@@ -1,7 +1,7 @@
 //! The tensor language over small arrays: rows run by their own meaning, over any scalar field.
 
 use fulgurite_core::conditions;
-use fulgurite_core::eval::nest::{self, Array, Field, NestError};
+use fulgurite_core::eval::nest::{self, Array, Data, Field, NestError};
 use fulgurite_core::eval::tensor::{self, Machine};
 use fulgurite_core::kernel::{HOST, Special};
 use fulgurite_core::lang::Block;
@@ -173,7 +173,14 @@ impl<'a> Dense<'a> {
             }
         }
         let arrays = nest::run_within(&nest, &tensors, &[], &mut self.steps)?;
-        let mut arrays = arrays.into_iter().map(|a| Value::Tensor(V::Array(Arc::new(a))));
+        // what is kept in half precision between two calls is lost; f32 is as good as exact here
+        let stored = |mut a: Array<F>| {
+            if let (DType::F16 | DType::BF16, Data::Float(values)) = (a.dtype, &mut a.data) {
+                values.iter_mut().for_each(|x| *x = x.clone().stored(a.dtype));
+            }
+            Value::Tensor(V::Array(Arc::new(a)))
+        };
+        let mut arrays = arrays.into_iter().map(stored);
         let mut results = Vec::new();
         for out in solved.outs.iter().chain(&solved.aux) {
             results.push(match out {
