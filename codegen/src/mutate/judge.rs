@@ -10,7 +10,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Mutant;
 use super::evidence::Evidence;
-use super::recorded::{Case, Signatures};
+use super::recorded::{Case, Near, Signatures};
 use super::same::{self, Side};
 use super::witness::{self, Found};
 use crate::check::gradients::Graded;
@@ -65,6 +65,9 @@ impl Verdict {
         }
     }
 }
+
+/// Accepted calls without which a search says nothing.
+const ENOUGH: usize = 300;
 
 /// The right database, as a measure for wrong rows.
 pub struct Bench<'a> {
@@ -138,23 +141,32 @@ impl<'a> Bench<'a> {
         equal.map_or_else(|| self.look(mutant, &source, &row), Verdict::Equivalent)
     }
 
-    /// What tells a mutant that nothing refutes from its row.
+    /// What tells a mutant that nothing refutes from its row, or that nothing does.
     fn look(&self, mutant: &Mutant, source: &RowSource, wrong: &Arc<Row>) -> Verdict {
-        let own = self.database.rows.get(mutant.at);
-        let Some(right) = self.table.row(mutant.row).filter(|right| own.is_some() && same::comparable(right, wrong))
-        else {
+        let Some((own, right)) = self.database.rows.get(mutant.at).zip(self.table.row(mutant.row)) else {
             return Verdict::Survived(None);
         };
-        let _ = source;
+        if matches!(mutant.key.as_str(), "aten" | "torch") {
+            let near = self.evidence.as_ref().and_then(|e| e.near(mutant.at, own, source, wrong, &self.table));
+            return match near {
+                Some(Near::Differs(call)) => Verdict::Survived(Some(call)),
+                Some(Near::Same(tried, accepted)) if accepted >= ENOUGH => Verdict::Equivalent(format!(
+                    "the same arguments for {tried} calls near recorded ones, of which {accepted} are accepted"
+                )),
+                _ => Verdict::Survived(None),
+            };
+        }
+        if !same::comparable(&right, wrong) {
+            return Verdict::Survived(None);
+        }
+        // what a call is decided by is small; a body may differ where no call was tried
+        let decided = matches!(mutant.key.as_str(), "require" | "dtypes" | "promote" | "sig");
         match witness::search(&right, wrong, &self.table) {
-            Found::Point(point) => Verdict::Survived(point.or(Some("?".to_owned()))),
-            Found::Nothing { typed, accepted, ran } => {
-                eprintln!(
-                    "NOTHING {} {} {} -> {} | {typed} {accepted} {ran}",
-                    mutant.row, mutant.key, mutant.edit.0, mutant.edit.1
-                );
-                Verdict::Survived(None)
-            }
+            Found::Point(point) => Verdict::Survived(point),
+            Found::Nothing { typed, accepted, ran } if decided && accepted >= ENOUGH => Verdict::Equivalent(format!(
+                "no difference on {typed} calls near the row's family, of which {accepted} are accepted and {ran} were run"
+            )),
+            Found::Nothing { .. } => Verdict::Survived(None),
         }
     }
 

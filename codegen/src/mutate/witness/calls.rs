@@ -63,8 +63,13 @@ pub(super) fn change(row: &Row, call: &mut [Value<ArgTy>], numbers: &mut Numbers
             }
             2 if row.sig.params[at].optional => call[at] = Value::Absent,
             3 if row.sig.params[at].ty.dims.is_none() => {
-                let several = [Scalar::Float(0.5), Scalar::Int(2), Scalar::Bool(true), Scalar::Float(-1.0)];
-                call[at] = Value::Num(several[below(numbers, 4)]);
+                let several = [0.5, 2.0, 0.0, 1.0, -1.0, 3.0, -2.0];
+                let x: f64 = several[below(numbers, several.len())];
+                call[at] = Value::Num(match below(numbers, 3) {
+                    0 => Scalar::Float(x),
+                    1 => Scalar::Int(x as i64),
+                    _ => Scalar::Bool(x > 0.0),
+                });
             }
             4 => {
                 let to = below(numbers, params);

@@ -37,6 +37,11 @@ fn array(t: &TensorTy, kind: usize, numbers: &mut Numbers) -> Array<f64> {
         };
         return Array::float(t.dtype, &shape, count.map(|_| one(numbers)).collect());
     }
+    if kind % 9 == 8 && t.dtype == DType::I64 {
+        let all = [i64::MAX, (1 << 53) + 1, -((1 << 53) + 1), (1 << 31) + 1, 255, -129];
+        let one = |numbers: &mut Numbers| all[((numbers.draw() * 6.0) as usize).min(5)];
+        return Array::int(t.dtype, &shape, count.map(|_| one(numbers)).collect());
+    }
     let (lo, hi) = match (t.dtype, kind % 4) {
         (DType::Bool, _) => (0.0, 1.0),
         (_, 0) => (0.0, 1.0),
