@@ -85,6 +85,9 @@ impl Mutate {
         for (mutant, verdict) in mutants.iter().zip(&verdicts) {
             if matches!(verdict, Verdict::Survived(_) | Verdict::Crashed) {
                 writeln!(out, "{}", survivor(mutant, verdict, paint))?;
+                if let Some(point) = verdict.point() {
+                    writeln!(out, "  a point that tells: {}", paint.ink(Ink::Faint, point))?;
+                }
             }
         }
         by_kind(&mutants, &verdicts, out)?;
