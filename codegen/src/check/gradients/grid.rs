@@ -59,7 +59,7 @@ impl<'a> Grid<'a> {
             .opts
             .iter()
             .any(|opt| opt.default.is_none() && !opt.optional || matches!(opt.ty, OptType::Dtype(_)));
-        if !row.is_pointwise() || !plain || required || row.sig.outs.len() != 1 || is_builtin(row) {
+        if !row.is_pointwise() || !plain || required || row.sig.outs.len() != 1 {
             return None;
         }
         let places: Vec<usize> = (0..row.sig.params.len()).collect();
@@ -130,7 +130,7 @@ impl<'a> Grid<'a> {
 }
 
 /// Whether the body is a single builtin, about which its table says everything.
-fn is_builtin(row: &Row) -> bool {
+pub fn is_builtin(row: &Row) -> bool {
     let args = |e: &Expr| match &*e.node {
         Node::Call(f, args) => {
             Builtin::from_name(f.name.as_str()).is_some()

@@ -229,9 +229,14 @@ fn verdict(refuted: &[Refuted]) -> String {
     let large = pairs.iter().map(|p| p.derived.abs()).fold(0.0, f64::max);
     let ratios: Vec<f64> =
         pairs.iter().filter(|p| p.derived.abs() > 1e-6 * large).map(|p| p.stated / p.derived).collect();
-    let same = |factor: f64| ratios.iter().all(|r| (r - factor).abs() <= 1e-6 * factor.abs());
+    let none = |x: f64| x.abs() <= 1e-6 * large;
+    let beside = pairs.iter().any(|p| none(p.derived) && !none(p.stated));
+    let same = |factor: f64| !beside && ratios.iter().all(|r| (r - factor).abs() <= 1e-6 * factor.abs());
     match ratios.first() {
         None => "is not zero, but the derivative is".to_owned(),
+        Some(_) if beside && ratios.iter().all(|r| (r - 1.0).abs() <= 1e-6) => {
+            "is not zero where the derivative is".to_owned()
+        }
         Some(_) if same(-1.0) => "has the wrong sign".to_owned(),
         Some(_) if ratios.iter().all(|r| *r == 0.0) => "is zero, but the derivative is not".to_owned(),
         Some(factor) if ratios.len() > 1 && same(*factor) => {
