@@ -17,9 +17,9 @@ use crate::check::rows::RowSet;
 /// Rows within rows, at most this deep.
 const DEEPEST: usize = 40;
 
-/// Nodes of expressions that one run evaluates, and what a call counts as: half a second. The longest run that `check`
+/// Nodes of expressions that one run evaluates, and what a call counts as: at most a second. The longest run that `check`
 /// makes for `ops.yaml` takes 84,000, the longest of the tests (a derivative of `sample_at`) some millions.
-const MOST_STEPS: u64 = 1 << 24;
+const MOST_STEPS: u64 = 1 << 25;
 const STEPS_OF_A_CALL: u64 = 1 << 8;
 
 /// A tensor, or a random key.

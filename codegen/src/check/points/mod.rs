@@ -5,6 +5,7 @@
 
 pub mod read;
 pub mod run;
+pub mod told;
 
 use std::sync::Arc;
 
