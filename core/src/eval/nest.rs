@@ -13,6 +13,7 @@ use crate::{DType, Scalar, philox};
 use fold::Acc;
 pub use fold::neutral;
 use smallvec::SmallVec;
+use std::borrow::Borrow;
 use std::fmt;
 
 /// What stands for floating-point numbers.
@@ -175,12 +176,13 @@ pub fn run<F: Field>(nest: &Nest, tensors: &[Array<F>], nums: &[Scalar]) -> Resu
 ///
 /// # Errors
 /// As [`run`], and [`NestError::Room`] and [`NestError::Steps`] where the steps do not suffice.
-pub fn run_within<F: Field>(
+pub fn run_within<F: Field, A: Borrow<Array<F>>>(
     nest: &Nest,
-    tensors: &[Array<F>],
+    tensors: &[A],
     nums: &[Scalar],
     steps: &mut u64,
 ) -> Result<Vec<Array<F>>, NestError> {
+    let tensors: SmallVec<[&Array<F>; 4]> = tensors.iter().map(Borrow::borrow).collect();
     for (i, a) in tensors.iter().enumerate() {
         let held = match &a.data {
             Data::Float(v) => v.len(),
@@ -190,13 +192,13 @@ pub fn run_within<F: Field>(
             return Err(NestError::Malformed(format!("tensor {i} has {held} elements, its shape {:?}", a.shape)));
         }
     }
-    nest.outs.iter().map(|out| one(nest, out, tensors, nums, steps)).collect()
+    nest.outs.iter().map(|out| one(nest, out, &tensors, nums, steps)).collect()
 }
 
 fn one<F: Field>(
     nest: &Nest,
     out: &NestOut,
-    tensors: &[Array<F>],
+    tensors: &[&Array<F>],
     nums: &[Scalar],
     steps: &mut u64,
 ) -> Result<Array<F>, NestError> {
@@ -340,7 +342,7 @@ fn malformed<T>(what: impl Into<String>) -> Result<T, Stop> {
 }
 
 struct Eval<'a, F> {
-    tensors: &'a [Array<F>],
+    tensors: &'a [&'a Array<F>],
     nums: &'a [Scalar],
     vars: Vec<i64>,
     /// The one implicit position of pointwise nests, in `shape`.
@@ -448,20 +450,25 @@ impl<F: Field> Eval<'_, F> {
             return Ok(Val::Bool(if left == (b == Builtin::And) { self.expr(y)?.as_bool() } else { left }));
         }
         // no builtin has more operands than three: nothing is allocated
-        let mut vals: SmallVec<[Val<F>; 3]> = SmallVec::new();
-        for arg in args {
-            vals.push(self.expr(arg)?);
-        }
         let dtype = args.first().map_or(ty, SExpr::ty);
-        let value = if dtype.is_float() {
-            let floats: SmallVec<[F; 3]> = vals.into_iter().map(Val::into_float).collect();
-            if ty == DType::Bool {
+        if dtype.is_float() {
+            let mut floats: SmallVec<[F; 3]> = SmallVec::new();
+            for arg in args {
+                floats.push(self.expr(arg)?.into_float());
+            }
+            let value = if ty == DType::Bool {
                 let plain: SmallVec<[f64; 3]> = floats.iter().map(Field::value).collect();
                 Val::Bool(eval_f64(b, &plain) != 0.0)
             } else {
                 Val::Float(F::call(b, &floats))
-            }
-        } else if dtype == DType::Bool {
+            };
+            return Ok(value.cast(ty));
+        }
+        let mut vals: SmallVec<[Val<F>; 3]> = SmallVec::new();
+        for arg in args {
+            vals.push(self.expr(arg)?);
+        }
+        let value = if dtype == DType::Bool {
             let bools: SmallVec<[bool; 3]> = vals.iter().map(Val::as_bool).collect();
             match eval_bool(b, &bools) {
                 Some(v) => Val::Bool(v),

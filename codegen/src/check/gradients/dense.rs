@@ -158,13 +158,13 @@ impl<'a> Dense<'a> {
         args: &[Value<V<F>>],
     ) -> Result<Vec<Value<V<F>>>, Stop> {
         let nest = lower::lower_with(row, body, solved, self.library)?;
-        let mut tensors: Vec<Array<F>> = Vec::new();
+        let mut tensors: Vec<Arc<Array<F>>> = Vec::new();
         for value in args.iter().take(row.sig.params.len()) {
             let mut put = |v: &Value<V<F>>| match v {
-                Value::Tensor(V::Array(a)) => tensors.push(Array::clone(a)),
-                Value::Tensor(V::Key(k)) => tensors.push(Array::int(DType::I64, &[2], k.to_vec())),
+                Value::Tensor(V::Array(a)) => tensors.push(a.clone()),
+                Value::Tensor(V::Key(k)) => tensors.push(Arc::new(Array::int(DType::I64, &[2], k.to_vec()))),
                 // only its type is read
-                Value::Type(t) => tensors.push(filled(t, 0.0)),
+                Value::Type(t) => tensors.push(Arc::new(filled(t, 0.0))),
                 _ => {}
             };
             match value {
