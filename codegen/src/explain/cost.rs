@@ -150,11 +150,11 @@ fn example(row: &Row, at: usize) -> Option<Case> {
         let mut args: Vec<Value<ArgTy>> = base.args.iter().map(|arg| grown(arg, *factor)).collect();
         for (opt, value) in row.sig.opts.iter().zip(args.iter_mut().skip(row.sig.params.len())) {
             if let (OptType::Shape { .. } | OptType::Size(_), Some(sizes)) = (&opt.ty, value.as_dims()) {
-                let long = sizes.iter().map(|d| Value::size(longer(d, *factor)));
+                let mut long = sizes.iter().map(|d| Value::size(longer(d, *factor)));
                 *value = if matches!(value, Value::List(_)) {
                     Value::List(long.collect())
                 } else {
-                    long.last().unwrap_or(Value::Absent)
+                    long.next_back().unwrap_or(Value::Absent)
                 };
             }
         }

@@ -19,10 +19,11 @@ pub enum Near {
 }
 
 type Arg = Given<V<f64>>;
+type Named = Vec<(String, Arg)>;
 
 /// Calls `name` as `cases` do, with one to three arguments changed; `params` are names that arguments may have.
 pub fn near(name: Name, params: &[Name], cases: &[&Case], right: &Runner, wrong: &Runner) -> Near {
-    let calls: Vec<(&Vec<Arg>, &Vec<(String, Arg)>)> = cases
+    let calls: Vec<(&Vec<Arg>, &Named)> = cases
         .iter()
         .filter_map(|case| match &case.callee {
             Callee::Foreign(of, positional, named) if *of == name => Some((positional, named)),
@@ -52,7 +53,7 @@ fn below(numbers: &mut Numbers, n: usize) -> usize {
     ((numbers.draw() * n as f64) as usize).min(n.saturating_sub(1))
 }
 
-fn change(positional: &mut Vec<Arg>, named: &mut Vec<(String, Arg)>, params: &[Name], numbers: &mut Numbers) {
+fn change(positional: &mut Vec<Arg>, named: &mut Named, params: &[Name], numbers: &mut Numbers) {
     match below(numbers, 8) {
         0 if !positional.is_empty() => drop(positional.pop()),
         1 => positional.push(value(numbers)),

@@ -80,11 +80,9 @@ pub(super) fn change(row: &Row, call: &mut [Value<ArgTy>], numbers: &mut Numbers
         return;
     }
     let opt = &row.sig.opts[at - params];
-    if opt.optional || opt.default.is_some() {
-        if below(numbers, 6) == 0 {
-            call[at] = Value::Absent;
-            return;
-        }
+    if (opt.optional || opt.default.is_some()) && below(numbers, 6) == 0 {
+        call[at] = Value::Absent;
+        return;
     }
     let int = |numbers: &mut Numbers| Value::Num(Scalar::Int(below(numbers, 9) as i64 - 3));
     call[at] = match &opt.ty {
