@@ -22,6 +22,7 @@ ops:
   sig: '(x: T) -> T'
   promote: float
   expr: if x > 20 { x } else { log1p(exp(x)) }
+  tests: {points: [{x: 0, out: 0.693147181}]}
 ";
 
 /// A folder of this test's own with a database in it.
@@ -99,12 +100,34 @@ fn a_right_database_is_one_line() {
     assert_eq!(objects(&out)[0]["rows"], 2);
 }
 
+/// A row that nothing tells from another is named, and an option that no two points differ in.
+#[test]
+fn rows_that_nothing_tells_from_others_are_named() {
+    let row = |op: &str, points: &str| {
+        format!(
+            "\n- op: {op}\n  doc: A line\n  sig: '(x: T; slope: f64 = 2, shift: f64 = 0) -> T'\n  promote: float\n  expr: x * slope + shift\n{points}"
+        )
+    };
+    let point = "  tests: {points: [{x: 1, out: 2}, {x: 1, slope: 3, out: 3}]}\n";
+    let all = "  tests: {points: [{x: 1, out: 2}, {x: 1, slope: 3, shift: 1, out: 4}]}\n";
+    let folder = Folder::new("told", &(ROWS.to_owned() + &row("bare", "") + &row("line", point) + &row("all", all)));
+    let (status, _, err) = folder.run(&["check"]);
+    assert_eq!(status, 0, "{err}");
+    let lines: Vec<&str> = err.lines().collect();
+    assert_eq!(lines.len(), 2, "{err}");
+    assert!(lines[0].contains("`bare`") && lines[0].contains("no `points`"), "{err}");
+    assert!(lines[1].contains("`line`") && lines[1].contains("what shift does"), "{err}");
+    let (_, out, _) = folder.run(&["check", "--json"]);
+    let untold = &objects(&out)[0]["untold"];
+    assert_eq!(*untold, serde_json::json!([{"op": "bare", "options": []}, {"op": "line", "options": ["shift"]}]));
+}
+
 /// What the rows named call is looked at too; other rows are not.
 #[test]
 fn some_rows_can_be_checked_alone() {
     let rows = "ops:\n- op: twice\n  doc: Sum with itself\n  sig: '(x: T) -> T'\n  promote: default\n  decomp: half(x)\n\n\
                 - op: half\n  doc: Half\n  sig: '(x: T) -> T'\n  promote: default\n  expr: x * y\n\n\
-                - op: other\n  doc: Product\n  sig: '(x: T) -> T'\n  promote: default\n  expr: x * x\n";
+                - op: other\n  doc: Product\n  sig: '(x: T) -> T'\n  promote: default\n  expr: x * x\n  tests: {points: [{x: 3, out: 9}]}\n";
     let folder = Folder::new("only", rows);
     let (status, out, err) = folder.run(&["check", "--only", "other"]);
     assert_eq!((status, err.as_str()), (0, ""), "{out}");
@@ -271,6 +294,15 @@ fn a_written_gradient_says_what_it_saves() {
     assert_eq!(status, 0, "{out}{err}");
     assert!(out.contains("written; proved") && out.contains("without it: "), "{out}");
     assert_eq!(err, "1 of 3 rows have a written gradient\n");
+    // the written rule and the derived one are one multiplication each
+    assert!(out.contains("for x: f32[64, 96]: 6144 flops, 49.2 k bytes in 1 line; without it 6144 flops"), "{out}");
+    let (_, out, _) = folder.run(&["list", "--rules", "--json"]);
+    let costs = &objects(&out)[2]["gradients"][0]["costs"];
+    assert_eq!(
+        (costs["written"]["flops"].as_u64(), costs["without"]["lines"].as_u64()),
+        (Some(6144), Some(1)),
+        "{costs}"
+    );
 }
 
 #[test]

@@ -74,3 +74,80 @@ fn mangled_rows_are_answered() {
     }
     assert!(reports > 200, "only {reports} of 400 mangled rows were refused");
 }
+
+/// Rows that are short to write and never end: each is refused within a bound, with what is too large.
+#[test]
+fn endless_rows_are_refused() {
+    let chain = |first: &str, next: &dyn Fn(usize) -> String| (1..40).fold(first.to_owned(), |text, i| text + &next(i));
+    let row = |op: &str, rest: &str| format!("- op: {op}\n  doc: Does not end\n{rest}");
+    let pointwise = |expr: &str| format!("  promote: default\n  dtypes: float\n  expr: {expr}\n");
+    let point = |sig: &str, expr: &str, point: &str| {
+        row("endless", &format!("  sig: '{sig}'\n  expr: {expr}\n  tests:\n    points:\n    - {point}\n"))
+    };
+    let doubled = |i: usize| row(&format!("f{i}"), &pointwise(&format!("f{0}(x) * f{0}(x)", i - 1)));
+    let folded = |i: usize| row(&format!("f{i}"), &pointwise(&format!("x + f{0}(1.0) + f{0}(2.0)", i - 1)));
+    let lets = chain("let y0 = x;", &|i| format!(" let y{i} = y{0} * y{0};", i - 1));
+    let program = |result: &str| {
+        let sig = format!("  sig: '(x: f32[..S]) -> f32[{result}]'\n");
+        let first = row("f0", "  sig: '(x: f32[..S]) -> f32[..S]'\n  expr: x[..s] * 2\n");
+        let next = |i: usize| row(&format!("f{i}"), &format!("{sig}  decomp: add(f{0}(x), f{0}(x))\n", i - 1));
+        let add = row("add", "  sig: '(x: f32[..S], y: f32[..S]) -> f32[..S]'\n  expr: x[..s] + y[..s]\n");
+        add + &(1..23).fold(first, |text, i| text + &next(i))
+    };
+    let cases = [
+        (
+            "no room for a result of",
+            point(
+                "(x: f32[I]; scale: f64) -> f32[O = floor(scale) as i64]",
+                "x[o * 0 else 0]",
+                "{x: [1], scale: inf, out: [1]}",
+            ),
+        ),
+        (
+            "no room for a result of",
+            point(
+                "(x: f32[I]; to: Shape(O)) -> f32[..O]",
+                "x[ravel(o) * 0 else 0]",
+                "{x: [1], to: [4000000000, 4000000000, 4000000000], refused: true}",
+            ),
+        ),
+        (
+            "more steps than",
+            point(
+                "(x: f32[I]; n: i64) -> f32[I]",
+                "sum[k in 0..n](x[i])",
+                "{x: [1], n: 9000000000000000000, out: [1]}",
+            ),
+        ),
+        (
+            "more steps than",
+            point(
+                "(x: f32[I]; n: i64) -> f32[I]",
+                "sum[k in 0..n, l in 1..0](x[i])",
+                "{x: [1], n: 9000000000000000000, out: [1]}",
+            ),
+        ),
+        ("more steps than", program("..S") + "  tests:\n    points:\n    - {x: [1], out: [8388608]}\n"),
+        ("more than 4096 calls", program("_")),
+        ("more than 65536 operations", row("f0", &pointwise("x * x")) + &chain("", &doubled)),
+        ("more than 65536 operations", row("f0", &pointwise("x * x")) + &chain("", &folded)),
+        ("more than 65536 operations", row("endless", &pointwise(&format!("'{lets} y39'")))),
+    ];
+    for (n, (wanted, rows)) in cases.into_iter().enumerate() {
+        let (diags, sources) = common::check(&format!("endless-{n}.yaml"), &format!("ops:\n{rows}"));
+        let report = common::report(&diags, &sources);
+        assert!(report.contains(wanted), "{wanted}: {rows}\n{report}");
+    }
+}
+
+/// The edges of i64 in sizes, indices and ranges.
+#[test]
+fn the_least_integer_is_a_number() {
+    let least = "(-9223372036854775807 - 1)";
+    let row = format!(
+        "ops:\n- op: least\n  doc: Edges\n  sig: '(x: f32[I]; a: i64) -> f32[I]'\n  expr: x[i] * ({least} / -1) * -{least} + sum[k in a..-9223372036854775807](x[k + a else skip])\n  tests:\n    points:\n    - {{x: [0], a: 9223372036854775807, out: [0]}}\n    - {{x: [0], a: -9223372036854775807, out: [0]}}\n"
+    );
+    let (diags, sources) = common::check("least.yaml", &row);
+    let report = common::report(&diags, &sources);
+    assert!(!report.contains("error"), "{report}");
+}

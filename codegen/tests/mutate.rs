@@ -117,11 +117,38 @@ fn faults_are_found_by_their_checks() {
     is("sin", "grad.x", "g * cos(x)", "g", "E401");
     is("sin", "expr", "sin(x)", "cos(x)", "E401");
     is("sin", "no_grad", "", "it is never asked for", "E502");
-    is("softplus", "expr", "x > threshold", "x <= threshold", "E301");
+    // it overflows where it should be linear
+    is("softplus", "expr", "x > threshold", "x <= threshold", "E304");
     // nothing says what a product is
     let found = verdict("mul", "expr", "x * y", "x + y");
-    assert_eq!((found[0].0.meaning, found[0].1), (true, &Verdict::Survived));
+    let Verdict::Survived(Some(point)) = found[0].1 else { panic!("{:?}", found[0].1) };
+    assert!(found[0].0.meaning && point.starts_with("{x: "), "{point}");
     assert!(all.iter().zip(&verdicts).all(|(_, v)| *v != Verdict::Crashed));
+}
+
+/// What survives comes with a point that the right row meets and the wrong one does not.
+#[test]
+fn a_survivor_comes_with_the_point_that_refutes_it() {
+    let (database, checked, sources) = read(ROWS);
+    let bench = Bench::new(&database, &sources, &checked, &Table::default());
+    let all: Vec<Mutant> =
+        mutate::mutants(&database, &sources).into_iter().filter(|m| m.row == "mul" && m.meaning).collect();
+    let verdicts = judge_all(&bench, &all);
+    let survived = all.iter().zip(&verdicts).filter_map(|(mutant, verdict)| Some((mutant, verdict.point()?)));
+    let mut refuted = 0;
+    for (mutant, point) in survived.take(12) {
+        let with = |text: &str| {
+            let text = format!("ops:\n{}  tests:\n    points:\n    - {point}\n", text.trim_end().to_owned() + "\n");
+            let (database, sources, mut diags) = parsed(&text);
+            check::run(&database, &Table::default(), &sources, &mut diags);
+            diags.sorted().iter().map(|diag| diag.code).collect::<Vec<_>>()
+        };
+        let right = ROWS.lines().skip(1).take(5).map(|line| format!("{line}\n")).collect::<String>();
+        assert!(with(&right).is_empty(), "{point}");
+        assert_eq!(with(&mutant.text), ["E301"], "{point}\n{}", mutant.text);
+        refuted += 1;
+    }
+    assert!(refuted > 5, "{refuted} of {} came with a point", all.len());
 }
 
 /// A fixed selection of the whole; the shares of all are in docs/mutations.md.
@@ -163,6 +190,7 @@ fn the_command_says_what_survives() {
     };
     let (status, out, _) = run(&["--row", "mul"]);
     assert!(status == 0 && out.contains("mul expr M34 (meaning) survived: `x * y` -> `x + y`"), "{out}");
+    assert!(out.contains("\n  a point that tells: {x: "), "{out}");
     let (status, out, _) = run(&["--json", "--count", "5", "--seed", "4"]);
     let json: serde_json::Value = serde_json::from_str(&out).expect("one object");
     assert!(status == 0 && json["mutants"].as_array().is_some_and(|all| all.len() == 5), "{out}");

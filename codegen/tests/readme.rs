@@ -42,6 +42,10 @@ fn the_row_is_right_and_gets_a_gradient() {
     let readme = read("README.md");
     let (status, out, err) = ops("check", row(&readme), &["check"]);
     assert_eq!(status, 0, "{out}{err}");
+    let bare: String =
+        row(&readme).lines().filter(|line| !line.contains("domain")).map(|line| format!("{line}\n")).collect();
+    let (status, out, err) = ops("bare", &bare, &["check"]);
+    assert!(status == 1 && err.contains("error[E304]"), "{out}{err}");
     let (status, out, err) = ops("explain", row(&readme), &["explain", "tanhshrink"]);
     assert_eq!(status, 0, "{out}{err}");
     assert!(readme.contains("`tanhshrink.vjp.x`") && out.contains("tanhshrink.vjp.x("), "{out}");

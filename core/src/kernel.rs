@@ -1,6 +1,37 @@
-//! The interface of CPU tile kernels: what codegen emits, what the CPU executor calls.
+//! Kernels as rows and executors know them: those made by hand, by name, and the interface of those that codegen emits.
 
 use crate::DType;
+
+/// A kernel made by hand, which a row asks for by name: `host: argsort`, `kernels: {cpu: linear_scan}`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Special {
+    /// Positions that sort along an axis.
+    Argsort,
+    /// A linear recurrence along an axis, step by step.
+    LinearScan,
+    /// A binary search in rows, which are the first argument.
+    Searchsorted,
+    /// A binary search in boundaries, which are the second argument.
+    Bucketize,
+}
+
+/// The executor whose kernels are the meaning of rows (`host:`): they are no choice of `kernels`.
+pub const HOST: &str = "host";
+
+impl Special {
+    /// Executor, name, kernel: the one list. A name that is not here is refused when the row is checked.
+    pub const ALL: &[(&str, &str, Special)] = &[
+        (HOST, "argsort", Special::Argsort),
+        ("cpu", "linear_scan", Special::LinearScan),
+        ("cpu", "searchsorted", Special::Searchsorted),
+        ("cpu", "bucketize", Special::Bucketize),
+    ];
+
+    /// The kernel of this executor with this name.
+    pub fn named(executor: &str, name: &str) -> Option<Special> {
+        Special::ALL.iter().find(|(of, called, _)| (*of, *called) == (executor, name)).map(|(.., kernel)| *kernel)
+    }
+}
 
 /// A kernel over one tile: `n` elements of dense typed arrays of the compute dtype.
 ///

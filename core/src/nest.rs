@@ -48,6 +48,7 @@ pub struct SNode {
     pub op: SOp,
     /// The dtype of the value.
     pub ty: DType,
+    weight: u32,
 }
 
 /// Operations of scalar expressions.
@@ -102,6 +103,31 @@ pub enum SOp {
     Detach(SExpr),
 }
 
+impl SOp {
+    /// Calls `f` on every part, not on the parts of parts.
+    pub fn parts<'a>(&'a self, f: &mut dyn FnMut(&'a SExpr)) {
+        match self {
+            SOp::Const(_) | SOp::Num(_) | SOp::Var(_) | SOp::Elem(_) => {}
+            SOp::Load { idx, outside, .. } => {
+                idx.iter().for_each(&mut *f);
+                if let SOutside::Value(value) = outside {
+                    f(value);
+                }
+            }
+            SOp::Call(_, args) => args.iter().for_each(f),
+            SOp::Cast(a) | SOp::Detach(a) => f(a),
+            SOp::Select(c, a, b) => [c, a, b].into_iter().for_each(f),
+            SOp::Reduce { vars, filter, body, otherwise, .. } => {
+                vars.iter().flat_map(|range| [&range.lo, &range.hi]).for_each(&mut *f);
+                filter.iter().for_each(&mut *f);
+                f(body);
+                otherwise.iter().for_each(f);
+            }
+            SOp::Uniform { position, .. } => f(position),
+        }
+    }
+}
+
 /// `lo..hi` of a bound variable.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SRange {
@@ -145,7 +171,13 @@ pub fn range_of(b: Builtin, x: (i64, i64), y: (i64, i64)) -> Option<(i64, i64)> 
 impl SExpr {
     /// A node.
     pub fn new(op: SOp, ty: DType) -> SExpr {
-        SExpr(Arc::new(SNode { op, ty }))
+        let mut weight: u32 = 1;
+        op.parts(&mut |part| weight = weight.saturating_add(part.weight()));
+        SExpr(Arc::new(SNode { op, ty, weight }))
+    }
+    /// How many nodes it is, written out: a part that is shared counts as often as it occurs.
+    pub fn weight(&self) -> u32 {
+        self.0.weight
     }
     /// Its operation.
     pub fn op(&self) -> &SOp {

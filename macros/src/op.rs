@@ -167,7 +167,12 @@ fn row(tokens: &mut Tokens, text: &mut Text) -> Result<Ident> {
         }
         text.places.push((text.yaml.len(), key.span()));
         match key.to_string().as_str() {
-            "grad" | "jvp" | "require" | "at" => map(&key.to_string(), value, text)?,
+            "grad" | "jvp" | "require" | "at" => map(&key.to_string(), value, "  ", text)?,
+            // for which numbers the formula is meant: `domain: { x: "0.1..100" }`
+            "domain" => {
+                text.yaml += "  tests:\n";
+                map("domain", value, "    ", text)?
+            }
             plain => text.value(plain, value),
         }
     }
@@ -175,16 +180,17 @@ fn row(tokens: &mut Tokens, text: &mut Text) -> Result<Ident> {
 }
 
 /// `grad: { x: g * y, y: g * x }`, `require: { size(S) > 0: "needs an element" }`
-fn map(key: &str, value: Vec<TokenTree>, text: &mut Text) -> Result<()> {
+fn map(key: &str, value: Vec<TokenTree>, indent: &str, text: &mut Text) -> Result<()> {
     let [TokenTree::Group(g)] = value.as_slice() else {
         let whole: TokenStream = value.into_iter().collect();
         let (what, form) = match key {
             "require" => ("condition", "{ size(S) > 0: \"needs an element\" }"),
+            "domain" => ("name", "{ x: \"0..1\" }"),
             _ => ("name", "{ x: …, y: … }"),
         };
         return Err(Error::new_spanned(whole, format!("`{key}` has an entry for each {what}: `{key}: {form}`")));
     };
-    text.yaml += &format!("  {key}:\n");
+    text.yaml += &format!("{indent}{key}:\n");
     let mut tokens = g.stream().into_iter().peekable();
     while tokens.peek().is_some() {
         let entry = until_comma(&mut tokens);
@@ -192,15 +198,17 @@ fn map(key: &str, value: Vec<TokenTree>, text: &mut Text) -> Result<()> {
             let entry: TokenStream = entry.into_iter().collect();
             return Err(Error::new_spanned(entry, format!("an entry of `{key}` has the form `name: …`")));
         };
-        text.yaml += "    '";
+        text.yaml += &format!("{indent}  '");
         for t in &entry[..colon] {
             text.token(t.clone());
         }
         text.yaml.truncate(text.yaml.trim_end().len());
-        text.yaml += "': |\n      ";
+        text.yaml += &format!("': |\n{indent}    ");
         for t in &entry[colon + 1..] {
             match t {
-                TokenTree::Literal(l) if key == "require" => text.yaml += l.to_string().trim_matches('"'),
+                TokenTree::Literal(l) if matches!(key, "require" | "domain") => {
+                    text.yaml += l.to_string().trim_matches('"')
+                }
                 t => text.token(t.clone()),
             }
         }

@@ -12,6 +12,9 @@ use super::rows::{RowSet, ty};
 /// Rows within rows within rows: a cycle was reported before, this only keeps the stack whole.
 const DEEPEST: usize = 24;
 
+/// Calls that a body makes, with those of the bodies that decide the types of results, at most.
+const MOST_CALLS: usize = 1 << 12;
+
 /// Why a body has no type.
 #[derive(Clone, Debug)]
 pub struct Fault {
@@ -35,6 +38,7 @@ impl From<Refusal> for Fault {
 pub struct Types<'a> {
     rows: &'a RowSet<'a>,
     depth: usize,
+    calls: usize,
     /// Every row called so far.
     pub called: Vec<Name>,
     /// `name <- type`, in order.
@@ -44,7 +48,7 @@ pub struct Types<'a> {
 impl<'a> Types<'a> {
     /// A machine over these rows.
     pub fn new(rows: &'a RowSet<'a>) -> Types<'a> {
-        Types { rows, depth: 0, called: Vec::new(), written: Vec::new() }
+        Types { rows, depth: 0, calls: 0, called: Vec::new(), written: Vec::new() }
     }
 
     /// The types that `block`, a rule of `row`, yields.
@@ -70,8 +74,10 @@ impl<'a> Types<'a> {
         let Meaning::Decomp(body) = &row.meaning else {
             return Err(Refusal::new("E706", format!("the results of `{}` can't be told", row.op)).into());
         };
-        let mut inner = Types { depth: self.depth + 1, ..Types::new(self.rows) };
-        let mut results = inner.run(row, body, solved, args, &[]).map_err(|fault| Fault { at: None, ..fault })?;
+        let mut inner = Types { depth: self.depth + 1, calls: self.calls, ..Types::new(self.rows) };
+        let results = inner.run(row, body, solved, args, &[]);
+        self.calls = inner.calls;
+        let mut results = results.map_err(|fault| Fault { at: None, ..fault })?;
         results.truncate(row.sig.outs.len());
         Ok(results)
     }
@@ -110,6 +116,11 @@ impl Machine for Types<'_> {
         let failed = |refusal: Refusal, tainted: bool| Fault { at: None, refusal, called: Some(op), tainted };
         if self.depth > DEEPEST {
             return Err(failed(Refusal::new("E010", format!("`{op}` is called too deep")), true));
+        }
+        self.calls += 1;
+        if self.calls > MOST_CALLS {
+            let refusal = Refusal::new("E010", format!("more than {MOST_CALLS} calls are made before `{op}`"));
+            return Err(failed(refusal, false));
         }
         let call = self.rows.resolve(op, &positional, &named).map_err(|r| failed(r, self.rows.taints(op)))?;
         if self.rows.is_broken(call.row.op) {

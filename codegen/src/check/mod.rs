@@ -15,7 +15,7 @@ mod literals;
 pub mod machine;
 mod names;
 mod overlaps;
-mod points;
+pub mod points;
 mod reach;
 pub mod report;
 pub mod rows;

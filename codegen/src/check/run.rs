@@ -3,7 +3,7 @@
 
 use fulgurite_core::eval::nest::{self, Array, NestError};
 use fulgurite_core::lang::{Bind, Block, Expr, Node, Red};
-use fulgurite_core::nest::{Nest, SExpr, SOp, SOutside};
+use fulgurite_core::nest::{Nest, SExpr, SOp};
 use fulgurite_core::row::Row;
 use fulgurite_core::sig::{ArgTy, Refusal};
 use fulgurite_core::{DType, Scalar, TensorTy, Value};
@@ -14,6 +14,9 @@ use super::{reach, walk};
 
 /// Loops of more steps than this are not run: another case of the family is smaller.
 const MOST_STEPS: usize = 4_000;
+
+/// Ranges may be larger than the sizes that [`steps`] counts: nothing is run longer than this.
+const MOST_NODES: u64 = 1 << 20;
 
 /// The first access out of range, or reduction without a value.
 pub fn ranges(row: &Row, body: &Block, nest: &Nest, case: &Case) -> Option<Fault> {
@@ -28,7 +31,7 @@ pub fn ranges(row: &Row, body: &Block, nest: &Nest, case: &Case) -> Option<Fault
     if reach::stays(nest, &shapes) {
         return None;
     }
-    let error = nest::run_f64(nest, &tensors, &numbers).err()?;
+    let error = nest::run_within(nest, &tensors, &numbers, &mut MOST_NODES.clone()).err()?;
     let message = match error {
         // an index that was read from a tensor is checked where it is read
         NestError::OutOfRange { tensor, axis, .. } if read_from_tensor(nest, tensor, axis) => return None,
@@ -39,7 +42,7 @@ pub fn ranges(row: &Row, body: &Block, nest: &Nest, case: &Case) -> Option<Fault
             return Some(Fault { at: access(body, &name), ..refusal.into() });
         }
         // the values were made up, so this says nothing about the row
-        NestError::Int(..) => return None,
+        NestError::Int(..) | NestError::Room(_) | NestError::Steps => return None,
         NestError::Malformed(message) => message,
     };
     Some(message.into())
@@ -84,28 +87,7 @@ fn inner_steps(e: &SExpr, nest: &Nest) -> usize {
 /// Calls `f` on every part of a scalar expression.
 pub fn each<'a>(e: &'a SExpr, f: &mut dyn FnMut(&'a SExpr)) {
     f(e);
-    match e.op() {
-        SOp::Const(_) | SOp::Num(_) | SOp::Var(_) | SOp::Elem(_) => {}
-        SOp::Load { idx, outside, .. } => {
-            idx.iter().for_each(|i| each(i, f));
-            if let SOutside::Value(value) = outside {
-                each(value, f);
-            }
-        }
-        SOp::Call(_, args) => args.iter().for_each(|a| each(a, f)),
-        SOp::Cast(a) | SOp::Detach(a) => each(a, f),
-        SOp::Select(c, a, b) => [c, a, b].into_iter().for_each(|part| each(part, f)),
-        SOp::Reduce { vars, filter, body, otherwise, .. } => {
-            for range in vars {
-                each(&range.lo, f);
-                each(&range.hi, f);
-            }
-            filter.iter().for_each(|c| each(c, f));
-            each(body, f);
-            otherwise.iter().for_each(|o| each(o, f));
-        }
-        SOp::Uniform { position, .. } => each(position, f),
-    }
+    e.op().parts(&mut |part| each(part, f));
 }
 
 /// A maximum over no elements, in a result that has elements.

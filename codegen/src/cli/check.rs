@@ -14,6 +14,7 @@ use super::load::{self, Loaded};
 use super::paint::Paint;
 use super::{Common, FAILED, FINE, Outcome};
 use crate::check::gradients::Grade;
+use crate::check::points::told::{Untold, untold};
 use crate::diag::render::{self, Style};
 use crate::schema::Database;
 use crate::source::{Place, Sources};
@@ -34,6 +35,17 @@ pub struct Check {
     /// Check again whenever the file changes, what changed and what calls that; Ctrl-C ends it
     #[arg(long)]
     pub watch: bool,
+}
+
+/// Notes about rows that nothing tells from others, at most.
+const MOST_SHOWN: usize = 8;
+
+/// Options that points leave open.
+fn options(what: &Untold) -> Vec<&'static str> {
+    match what {
+        Untold::Everything => Vec::new(),
+        Untold::Options(names) => names.iter().map(|name| name.as_str()).collect(),
+    }
 }
 
 /// The rows of a database that are to be looked at.
@@ -82,12 +94,15 @@ pub(super) fn report(
     let within = |row: Place| slow.iter().any(|at| at.file == row.file && (row.start..row.end).contains(&at.start));
     let generic = loaded.database.rows.iter().filter(|row| within(row.place));
     let generic: Vec<&str> = generic.map(|row| row.op.as_str()).collect();
+    let asked = loaded.database.rows.iter().filter(|row| loaded.wanted.contains(&row.name()));
+    let open: Vec<(&str, Untold)> = asked.filter_map(|row| Some((row.op.as_str(), untold(row)?))).collect();
     let status = if errors > 0 { FAILED } else { FINE };
     if common.json {
         out.write_all(render::json(&loaded.diags, &loaded.sources).as_bytes())?;
         let summary = json!({
             "v": 1, "kind": "summary", "rows": rows, "errors": errors, "warnings": warnings, "seconds": seconds,
             "gradients": {"proved": proved, "checked": checked}, "generic": generic,
+            "untold": open.iter().map(|(op, what)| json!({"op": op, "options": options(what)})).collect::<Vec<_>>(),
         });
         writeln!(out, "{summary}")?;
         return Ok(status);
@@ -107,6 +122,16 @@ pub(super) fn report(
             all => format!("; {all} declared gradients: {proved} proved, {checked} checked"),
         };
         writeln!(out, "Checked {rows} {plural} in {seconds:.2} s{gradients}")?;
+        for (op, what) in open.iter().take(MOST_SHOWN) {
+            let what = match what {
+                Untold::Everything => "it has no name in PyTorch and no `points`".to_owned(),
+                Untold::Options(_) => format!("its `points` do not tell what {} does", options(what).join(", ")),
+            };
+            writeln!(err, "note: nothing from outside says what `{op}` means: {what} (docs/mutations.md)")?;
+        }
+        if open.len() > MOST_SHOWN {
+            writeln!(err, "note: and {} rows more", open.len() - MOST_SHOWN)?;
+        }
     }
     Ok(status)
 }

@@ -1,15 +1,21 @@
 //! `cargo ops list`
 
 use std::io::Write;
+use std::sync::Arc;
 
 use clap::Args;
 use fulgurite_core::Name;
+use fulgurite_core::row::Row;
+use rustc_hash::FxHashSet;
 use serde_json::json;
 
 use super::load::load_or_built_in;
 use super::paint::{Ink, Paint};
 use super::{Common, FINE, Outcome, grades, sizes};
+use crate::explain::cost::{self, Costs};
 use crate::explain::{self, Gradient};
+use crate::pipeline::Table;
+use crate::schema::RowSource;
 
 /// Lists the rows.
 #[derive(Debug, Args)]
@@ -17,7 +23,7 @@ use crate::explain::{self, Gradient};
     after_help = "Examples:\n  cargo ops list\n  cargo ops list --rules\n  cargo ops list --grades\n  cargo ops list --sizes | head\n  cargo ops list --json | jq -r .op"
 )]
 pub struct List {
-    /// With the gradient rule of each argument; of a written one also what would be done without it
+    /// With the gradient rule of each argument; of a written one also what would be done without it, and what both cost
     #[arg(long)]
     pub rules: bool,
     /// Bytes of generated code instead, of each row with the rows derived from it, the largest first
@@ -38,6 +44,9 @@ impl List {
             return grades::list(&loaded, common, paint, out);
         }
         let table = loaded.table();
+        let made = loaded.database.rows.iter().filter(|source| !source.kernels.is_empty());
+        let made: FxHashSet<Name> = made.map(RowSource::name).collect();
+        let by_hand = |op: Name| made.contains(&op);
         let mut written = 0;
         let widest = loaded.database.rows.iter().map(|source| source.op.as_str().len()).max().unwrap_or(0);
         for (source, row) in loaded.database.rows.iter().zip(&loaded.checked.rows) {
@@ -45,7 +54,14 @@ impl List {
             let gradients = if self.rules { explain::gradients(row, &table, &loaded.checked) } else { Vec::new() };
             written += usize::from(gradients.iter().any(|gradient| gradient.without.is_some()));
             if common.json {
-                let rules: Vec<_> = gradients.iter().map(Gradient::json).collect();
+                let rules: Vec<_> = gradients
+                    .iter()
+                    .map(|gradient| {
+                        let mut rule = gradient.json();
+                        rule["costs"] = saved(row, gradient, &table, &by_hand).map(|costs| costs.json()).into();
+                        rule
+                    })
+                    .collect();
                 let mut object = json!({
                     "v": 1,
                     "op": op,
@@ -68,6 +84,10 @@ impl List {
                 if let Some(without) = &gradient.without {
                     let line = format!("{:widest$}      {}; without it: {without}", "", gradient.reason());
                     writeln!(out, "{}", paint.ink(Ink::Faint, &line))?;
+                    if let Some(costs) = saved(row, &gradient, &table, &by_hand) {
+                        let line = format!("{:widest$}      {costs}", "");
+                        writeln!(out, "{}", paint.ink(Ink::Faint, &line))?;
+                    }
                 }
             }
         }
@@ -81,4 +101,11 @@ impl List {
         }
         Ok(FINE)
     }
+}
+
+/// What a written gradient costs, and what it saves.
+fn saved(row: &Arc<Row>, gradient: &Gradient, table: &Table, by_hand: &dyn Fn(Name) -> bool) -> Option<Costs> {
+    gradient.without.as_ref()?;
+    let (_, rule) = row.vjp.iter().find(|(arg, _)| *arg == gradient.arg)?;
+    cost::costs(row, gradient.arg, rule, table, by_hand)
 }

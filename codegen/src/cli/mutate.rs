@@ -83,8 +83,11 @@ impl Mutate {
             return Ok(FINE);
         }
         for (mutant, verdict) in mutants.iter().zip(&verdicts) {
-            if matches!(verdict, Verdict::Survived | Verdict::Crashed) {
+            if matches!(verdict, Verdict::Survived(_) | Verdict::Crashed) {
                 writeln!(out, "{}", survivor(mutant, verdict, paint))?;
+                if let Some(point) = verdict.point() {
+                    writeln!(out, "  a point that tells: {}", paint.ink(Ink::Faint, point))?;
+                }
             }
         }
         by_kind(&mutants, &verdicts, out)?;
@@ -118,7 +121,7 @@ fn entry(mutant: &Mutant, verdict: &Verdict) -> serde_json::Value {
     json!({
         "row": mutant.row.as_str(), "kind": mutant.kind.to_string(), "fault": mutant.kind.words(),
         "key": mutant.key, "edit": format!("{} -> {}", mutant.edit.0, mutant.edit.1),
-        "meaning": mutant.meaning, "verdict": verdict.word(), "code": verdict.code(), "reason": verdict.reason(),
+        "meaning": mutant.meaning, "verdict": verdict.word(), "code": verdict.code(), "reason": verdict.reason(), "point": verdict.point(),
     })
 }
 
@@ -134,7 +137,7 @@ fn by_kind(mutants: &[Mutant], verdicts: &[Verdict], out: &mut dyn Write) -> std
     for (mutant, verdict) in mutants.iter().zip(verdicts) {
         let counts = kinds.entry(mutant.kind).or_default();
         counts[0] += 1;
-        counts[1] += usize::from(matches!(verdict, Verdict::Survived | Verdict::Crashed));
+        counts[1] += usize::from(matches!(verdict, Verdict::Survived(_) | Verdict::Crashed));
         counts[2] += usize::from(matches!(verdict, Verdict::Equivalent(_)));
     }
     for (kind, [all, survived, equal]) in kinds {

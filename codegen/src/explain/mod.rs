@@ -1,6 +1,7 @@
 //! What can be said about a row: the row itself, what follows from it and why, its gradient.
 
 pub mod code;
+pub mod cost;
 pub mod grades;
 mod gradient;
 pub mod pages;

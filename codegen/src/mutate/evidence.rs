@@ -9,7 +9,7 @@ use fulgurite_core::lower::Rows;
 use fulgurite_core::row::Row;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::recorded::{Case, Forms, Runner, Signatures};
+use super::recorded::{Case, Forms, Near, Runner, Signatures, near};
 use crate::check::rows::{self, RowSet};
 use crate::check::{closure, walk};
 use crate::pipeline::Table;
@@ -83,6 +83,35 @@ impl Evidence {
     /// How many cases the right rows meet, of how many.
     pub(super) fn counts(&self) -> (usize, usize) {
         (self.met, self.cases.len())
+    }
+
+    /// Calls near recorded ones by the names whose forms in `source` are others than in `own`; `None` where no case
+    /// calls them.
+    pub(super) fn near(
+        &self,
+        at: usize,
+        own: &RowSource,
+        source: &RowSource,
+        row: &Arc<Row>,
+        table: &Table,
+    ) -> Option<Near> {
+        let texts = |source: &RowSource| -> Vec<(Name, String, Vec<Name>)> {
+            let form = |(library, alias): &(&'static str, crate::schema::Rule<fulgurite_core::lang::Alias>)| {
+                let params = alias.tree.given.iter().flatten().map(|given| given.name.name).collect();
+                (alias.tree.full(library), alias.text.as_str().to_owned(), params)
+            };
+            source.aliases.iter().map(form).collect()
+        };
+        let (before, after) = (texts(own), texts(source));
+        let (name, _, params) = after.iter().find(|new| !before.contains(new))?;
+        let set = RowSet::new(table, [row.clone()], &[]);
+        let right = Runner::new(&set, &self.forms, None);
+        let wrong = Runner::new(&set, &self.forms, Some((at, Forms::of([(at, source, &**row)].into_iter()))));
+        let cases: Vec<&Case> = self.of_row.get(&row.op)?.iter().map(|at| &self.cases[*at]).collect();
+        match near(*name, params, &cases, &right, &wrong) {
+            Near::Same(0, _) => None,
+            found => Some(found),
+        }
     }
 
     /// The first case that this row, in the place of the one of its name, does not meet.

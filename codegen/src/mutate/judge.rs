@@ -10,8 +10,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Mutant;
 use super::evidence::Evidence;
-use super::recorded::{Case, Signatures};
+use super::recorded::{Case, Near, Signatures};
 use super::same::{self, Side};
+use super::witness::{self, Found};
 use crate::check::gradients::Graded;
 use crate::check::{self, Checked, closure, rows};
 use crate::diag::{Diagnostics, Level};
@@ -28,8 +29,8 @@ pub enum Verdict {
     Recorded(String),
     /// It is its row, for this reason.
     Equivalent(String),
-    /// Nothing refutes it.
-    Survived,
+    /// Nothing refutes it; a point that would, if one was found.
+    Survived(Option<String>),
     /// It stopped the checker: a bug of ours, which refutes nothing.
     Crashed,
 }
@@ -41,7 +42,7 @@ impl Verdict {
             Verdict::Check(_) => "check",
             Verdict::Recorded(_) => "recorded",
             Verdict::Equivalent(_) => "equivalent",
-            Verdict::Survived => "survived",
+            Verdict::Survived(_) => "survived",
             Verdict::Crashed => "crashed",
         }
     }
@@ -51,14 +52,22 @@ impl Verdict {
         if let Verdict::Check(code) = self { Some(code) } else { None }
     }
 
+    /// A point that would refute what survived.
+    pub fn point(&self) -> Option<&str> {
+        if let Verdict::Survived(point) = self { point.as_deref() } else { None }
+    }
+
     /// The recorded case, or why it is equivalent.
     pub fn reason(&self) -> Option<&str> {
         match self {
             Verdict::Recorded(text) | Verdict::Equivalent(text) => Some(text),
-            Verdict::Check(_) | Verdict::Survived | Verdict::Crashed => None,
+            Verdict::Check(_) | Verdict::Survived(_) | Verdict::Crashed => None,
         }
     }
 }
+
+/// Accepted calls without which a search says nothing.
+const ENOUGH: usize = 300;
 
 /// The right database, as a measure for wrong rows.
 pub struct Bench<'a> {
@@ -129,7 +138,36 @@ impl<'a> Bench<'a> {
             let (right, wrong) = (Side { source: own, row: &row_of }, Side { source: &source, row: &row });
             same::reason(mutant, right, wrong, &graded, &self.table)
         });
-        equal.map_or(Verdict::Survived, Verdict::Equivalent)
+        equal.map_or_else(|| self.look(mutant, &source, &row), Verdict::Equivalent)
+    }
+
+    /// What tells a mutant that nothing refutes from its row, or that nothing does.
+    fn look(&self, mutant: &Mutant, source: &RowSource, wrong: &Arc<Row>) -> Verdict {
+        let Some((own, right)) = self.database.rows.get(mutant.at).zip(self.table.row(mutant.row)) else {
+            return Verdict::Survived(None);
+        };
+        if matches!(mutant.key.as_str(), "aten" | "torch") {
+            let near = self.evidence.as_ref().and_then(|e| e.near(mutant.at, own, source, wrong, &self.table));
+            return match near {
+                Some(Near::Differs(call)) => Verdict::Survived(Some(call)),
+                Some(Near::Same(tried, accepted)) if accepted >= ENOUGH => Verdict::Equivalent(format!(
+                    "the same arguments for {tried} calls near recorded ones, of which {accepted} are accepted"
+                )),
+                _ => Verdict::Survived(None),
+            };
+        }
+        if !same::comparable(&right, wrong) {
+            return Verdict::Survived(None);
+        }
+        // what a call is decided by is small; a body may differ where no call was tried
+        let decided = matches!(mutant.key.as_str(), "require" | "dtypes" | "promote" | "sig");
+        match witness::search(&right, wrong, &self.table) {
+            Found::Point(point) => Verdict::Survived(point),
+            Found::Nothing { typed, accepted, ran } if decided && accepted >= ENOUGH => Verdict::Equivalent(format!(
+                "no difference on {typed} calls near the row's family, of which {accepted} are accepted and {ran} were run"
+            )),
+            Found::Nothing { .. } => Verdict::Survived(None),
+        }
     }
 
     /// The mutant as `check` completes it beside these rows, where all others stand behind them; or the code under

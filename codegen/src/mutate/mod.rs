@@ -18,6 +18,7 @@ mod same;
 pub mod score;
 mod sigs;
 mod terms;
+pub mod witness;
 
 use fulgurite_core::Name;
 

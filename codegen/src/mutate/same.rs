@@ -150,7 +150,7 @@ fn families(right: &Row, wrong: &Row) -> Vec<Family> {
     dtypes.iter().flat_map(|d| [cases::family(right, *d), cases::family(wrong, *d)]).collect()
 }
 
-fn comparable(right: &Row, wrong: &Row) -> bool {
+pub(super) fn comparable(right: &Row, wrong: &Row) -> bool {
     let names = |row: &Row| -> Vec<_> {
         row.sig.params.iter().map(|p| p.name.name).chain(row.sig.opts.iter().map(|o| o.name.name)).collect()
     };

@@ -4,11 +4,16 @@
 //! its scalar expression each. Floats are a [`Field`] (f64; whatever else a check needs), never rounded in between;
 //! integers are i64 that wrap to the width of their dtype. Executors and derivations are measured against this.
 
+mod fold;
+
 use crate::builtins::{Builtin, IntError, cast_f64, cast_int, eval_bool, eval_f64, eval_int};
 use crate::lang::ast::Red;
-use crate::nest::{Nest, SExpr, SOp, SOutside, SRange};
+use crate::nest::{Nest, NestOut, SExpr, SOp, SOutside, SRange};
 use crate::{DType, Scalar, philox};
+use fold::Acc;
+pub use fold::neutral;
 use smallvec::SmallVec;
+use std::borrow::Borrow;
 use std::fmt;
 
 /// What stands for floating-point numbers.
@@ -21,6 +26,10 @@ pub trait Field: Clone {
     fn call(builtin: Builtin, args: &[Self]) -> Self;
     /// The same value, with derivative zero.
     fn detach(self) -> Self;
+    /// The value as a tensor of `dtype` holds it. What carries more than a value is left as wide as it is.
+    fn stored(self, _dtype: DType) -> Self {
+        self
+    }
 }
 
 impl Field for f64 {
@@ -35,6 +44,13 @@ impl Field for f64 {
     }
     fn detach(self) -> f64 {
         self
+    }
+    fn stored(self, dtype: DType) -> f64 {
+        match dtype {
+            DType::F16 => half::f16::from_f64(self).to_f64(),
+            DType::BF16 => half::bf16::from_f64(self).to_f64(),
+            _ => self,
+        }
     }
 }
 
@@ -116,6 +132,10 @@ pub enum NestError {
     },
     /// Integer arithmetic without a value.
     Int(Builtin, IntError),
+    /// A result has more elements, as many as these, than there is room for.
+    Room(usize),
+    /// More steps are needed than were allowed.
+    Steps,
     /// The nest does not fit the tensors, or a node has no meaning for its dtype: a fault of whoever built it.
     Malformed(String),
 }
@@ -127,6 +147,8 @@ impl fmt::Display for NestError {
                 write!(f, "index {index} is out of range for axis {axis} of tensor {tensor}, whose size is {size}")
             }
             NestError::Int(b, e) => write!(f, "{}: {e}", b.name()),
+            NestError::Room(n) => write!(f, "there is no room for a result of {n} elements"),
+            NestError::Steps => f.write_str("it takes more steps than are allowed"),
             NestError::Malformed(m) => f.write_str(m),
         }
     }
@@ -144,8 +166,23 @@ pub fn run_f64(nest: &Nest, tensors: &[Array<f64>], nums: &[Scalar]) -> Result<V
 /// Runs a nest: one array per result. Float results are not rounded to their dtype; integer results wrap to theirs.
 ///
 /// # Errors
-/// An index out of range where the access refuses that; division of an integer by zero.
+/// An index out of range where the access refuses that; division of an integer by zero; a result that memory can't hold.
 pub fn run<F: Field>(nest: &Nest, tensors: &[Array<F>], nums: &[Scalar]) -> Result<Vec<Array<F>>, NestError> {
+    run_within(nest, tensors, nums, &mut u64::MAX.clone())
+}
+
+/// The same in at most `steps` nodes of expressions, which are counted down: sizes and bounds are data, so a call may
+/// be small to write and take for ever.
+///
+/// # Errors
+/// As [`run`], and [`NestError::Room`] and [`NestError::Steps`] where the steps do not suffice.
+pub fn run_within<F: Field, A: Borrow<Array<F>>>(
+    nest: &Nest,
+    tensors: &[A],
+    nums: &[Scalar],
+    steps: &mut u64,
+) -> Result<Vec<Array<F>>, NestError> {
+    let tensors: SmallVec<[&Array<F>; 4]> = tensors.iter().map(Borrow::borrow).collect();
     for (i, a) in tensors.iter().enumerate() {
         let held = match &a.data {
             Data::Float(v) => v.len(),
@@ -155,46 +192,60 @@ pub fn run<F: Field>(nest: &Nest, tensors: &[Array<F>], nums: &[Scalar]) -> Resu
             return Err(NestError::Malformed(format!("tensor {i} has {held} elements, its shape {:?}", a.shape)));
         }
     }
-    nest.outs
-        .iter()
-        .map(|out| {
-            let shape: Vec<usize> = out.shape.iter().map(|d| d.len()).collect();
-            let mut eval =
-                Eval { tensors, nums, vars: vec![0; nest.vars.len()], position: vec![0; shape.len()], shape: &shape };
-            let total = shape.iter().product();
-            let mut result = Array {
-                dtype: out.dtype,
-                shape: shape.clone(),
-                data: if out.dtype.is_float() {
-                    Data::Float(Vec::with_capacity(total))
-                } else {
-                    Data::Int(Vec::with_capacity(total))
-                },
-            };
-            for _ in 0..total {
-                for (axis, var) in out.axes.iter().enumerate() {
-                    if let Some(v) = var {
-                        eval.vars[*v] = eval.position[axis] as i64;
-                    }
-                }
-                let value = match eval.expr(&out.expr) {
-                    Ok(v) => v.cast(out.dtype),
-                    Err(Stop::Skip) => {
-                        return Err(NestError::Malformed("an element was left out of no reduction".into()));
-                    }
-                    Err(Stop::Error(e)) => return Err(e),
-                };
-                match (&mut result.data, value) {
-                    (Data::Float(v), Val::Float(x)) => v.push(x),
-                    (Data::Int(v), Val::Int(x)) => v.push(x),
-                    (Data::Int(v), Val::Bool(x)) => v.push(x as i64),
-                    _ => return Err(NestError::Malformed(format!("a result is no {}", out.dtype))),
-                }
-                step(&mut eval.position, &shape);
+    nest.outs.iter().map(|out| one(nest, out, &tensors, nums, steps)).collect()
+}
+
+fn one<F: Field>(
+    nest: &Nest,
+    out: &NestOut,
+    tensors: &[&Array<F>],
+    nums: &[Scalar],
+    steps: &mut u64,
+) -> Result<Array<F>, NestError> {
+    let shape: Vec<usize> = out.shape.iter().map(|d| d.len()).collect();
+    let mut data = room(out.dtype, &shape, *steps)?;
+    let position = vec![0; shape.len()];
+    let mut eval = Eval { tensors, nums, vars: vec![0; nest.vars.len()], position, shape: &shape, steps };
+    for _ in 0..shape.iter().product() {
+        for (axis, var) in out.axes.iter().enumerate() {
+            if let Some(v) = var {
+                eval.vars[*v] = eval.position[axis] as i64;
             }
-            Ok(result)
-        })
-        .collect()
+        }
+        let value = match eval.spend(&out.expr).and_then(|()| eval.expr(&out.expr)) {
+            Ok(v) => v.cast(out.dtype),
+            Err(Stop::Skip) => return Err(NestError::Malformed("an element was left out of no reduction".into())),
+            Err(Stop::Error(e)) => return Err(e),
+        };
+        match (&mut data, value) {
+            (Data::Float(v), Val::Float(x)) => v.push(x),
+            (Data::Int(v), Val::Int(x)) => v.push(x),
+            (Data::Int(v), Val::Bool(x)) => v.push(x as i64),
+            _ => return Err(NestError::Malformed(format!("a result is no {}", out.dtype))),
+        }
+        step(&mut eval.position, &shape);
+    }
+    Ok(Array { dtype: out.dtype, shape, data })
+}
+
+/// Room for the elements of a result, at most as many as there are steps.
+fn room<F: Field>(dtype: DType, shape: &[usize], steps: u64) -> Result<Data<F>, NestError> {
+    let total = match shape.contains(&0) {
+        true => 0,
+        false => shape.iter().fold(1, |n: usize, size| n.saturating_mul(*size)),
+    };
+    let none = |_| NestError::Room(total);
+    if total as u64 > steps {
+        return Err(NestError::Room(total));
+    }
+    if dtype.is_float() {
+        let mut data = Vec::new();
+        data.try_reserve_exact(total).map_err(none)?;
+        return Ok(Data::Float(data));
+    }
+    let mut data = Vec::new();
+    data.try_reserve_exact(total).map_err(none)?;
+    Ok(Data::Int(data))
 }
 
 /// The next position in row-major order.
@@ -291,15 +342,26 @@ fn malformed<T>(what: impl Into<String>) -> Result<T, Stop> {
 }
 
 struct Eval<'a, F> {
-    tensors: &'a [Array<F>],
+    tensors: &'a [&'a Array<F>],
     nums: &'a [Scalar],
     vars: Vec<i64>,
     /// The one implicit position of pointwise nests, in `shape`.
     position: Vec<usize>,
     shape: &'a [usize],
+    /// How many nodes may be evaluated yet.
+    steps: &'a mut u64,
 }
 
 impl<F: Field> Eval<'_, F> {
+    /// Counts one evaluation of `e`.
+    fn spend(&mut self, e: &SExpr) -> Result<(), Stop> {
+        match self.steps.checked_sub(u64::from(e.weight())) {
+            Some(left) => *self.steps = left,
+            None => return Err(NestError::Steps.into()),
+        }
+        Ok(())
+    }
+
     fn expr(&mut self, e: &SExpr) -> Result<Val<F>, Stop> {
         let ty = e.ty();
         Ok(match e.op() {
@@ -388,20 +450,25 @@ impl<F: Field> Eval<'_, F> {
             return Ok(Val::Bool(if left == (b == Builtin::And) { self.expr(y)?.as_bool() } else { left }));
         }
         // no builtin has more operands than three: nothing is allocated
-        let mut vals: SmallVec<[Val<F>; 3]> = SmallVec::new();
-        for arg in args {
-            vals.push(self.expr(arg)?);
-        }
         let dtype = args.first().map_or(ty, SExpr::ty);
-        let value = if dtype.is_float() {
-            let floats: SmallVec<[F; 3]> = vals.into_iter().map(Val::into_float).collect();
-            if ty == DType::Bool {
+        if dtype.is_float() {
+            let mut floats: SmallVec<[F; 3]> = SmallVec::new();
+            for arg in args {
+                floats.push(self.expr(arg)?.into_float());
+            }
+            let value = if ty == DType::Bool {
                 let plain: SmallVec<[f64; 3]> = floats.iter().map(Field::value).collect();
                 Val::Bool(eval_f64(b, &plain) != 0.0)
             } else {
                 Val::Float(F::call(b, &floats))
-            }
-        } else if dtype == DType::Bool {
+            };
+            return Ok(value.cast(ty));
+        }
+        let mut vals: SmallVec<[Val<F>; 3]> = SmallVec::new();
+        for arg in args {
+            vals.push(self.expr(arg)?);
+        }
+        let value = if dtype == DType::Bool {
             let bools: SmallVec<[bool; 3]> = vals.iter().map(Val::as_bool).collect();
             match eval_bool(b, &bools) {
                 Some(v) => Val::Bool(v),
@@ -424,7 +491,7 @@ impl<F: Field> Eval<'_, F> {
         otherwise: Option<&SExpr>,
         ty: DType,
     ) -> Result<Val<F>, Stop> {
-        let mut acc = Acc { red, ty, dtype: body.ty(), value: None, count: 0, chosen: 0, flat: 0 };
+        let mut acc = Acc::new(red, ty, body.ty());
         self.loops(vars, filter, body, &mut acc)?;
         if acc.count == 0
             && let Some(e) = otherwise
@@ -437,6 +504,7 @@ impl<F: Field> Eval<'_, F> {
     /// Runs the loops over `vars`, outermost first, combining the body into `acc`. `Ok(false)`: enough was seen.
     fn loops(&mut self, vars: &[SRange], filter: Option<&SExpr>, body: &SExpr, acc: &mut Acc<F>) -> Result<bool, Stop> {
         let Some((range, inner)) = vars.split_first() else {
+            self.spend(body)?;
             let flat = acc.flat;
             acc.flat += 1;
             if let Some(c) = filter
@@ -454,6 +522,10 @@ impl<F: Field> Eval<'_, F> {
         let outer = self.vars[range.var];
         let mut more = true;
         for i in lo..hi {
+            // an empty loop inside takes time as well
+            if !inner.is_empty() {
+                self.spend(&range.lo)?;
+            }
             self.vars[range.var] = i;
             more = self.loops(inner, filter, body, acc)?;
             if !more {
@@ -462,110 +534,6 @@ impl<F: Field> Eval<'_, F> {
         }
         self.vars[range.var] = outer;
         Ok(more)
-    }
-}
-
-/// A reduction on its way.
-struct Acc<F> {
-    red: Red,
-    ty: DType,
-    /// The body's dtype.
-    dtype: DType,
-    value: Option<Val<F>>,
-    count: i64,
-    /// Flat position of the extremum.
-    chosen: i64,
-    /// Flat position of the next element, over the ranges as they are run through.
-    flat: i64,
-}
-
-impl<F: Field> Acc<F> {
-    fn add(&mut self, v: Val<F>, flat: i64) -> Result<bool, Stop> {
-        self.count += 1;
-        let Some(old) = self.value.take() else {
-            self.chosen = flat;
-            let v = if matches!(self.red, Red::ArgMax | Red::ArgMin) { v } else { v.cast(self.kept()) };
-            self.value = Some(v);
-            return Ok(!matches!(self.red, Red::First | Red::Only));
-        };
-        let wins = match self.red {
-            Red::ArgMax => v.above(&old),
-            Red::ArgMin => v.below(&old),
-            Red::Last => true,
-            _ => {
-                let v = v.cast(self.kept());
-                self.value = Some(self.combine(old, v)?);
-                return Ok(true);
-            }
-        };
-        if wins {
-            self.chosen = flat;
-        }
-        self.value = Some(if wins { v } else { old });
-        Ok(true)
-    }
-
-    /// The dtype in which partial results are kept.
-    fn kept(&self) -> DType {
-        if matches!(self.red, Red::Any | Red::All) { DType::Bool } else { self.ty }
-    }
-
-    fn combine(&self, a: Val<F>, b: Val<F>) -> Result<Val<F>, Stop> {
-        let op = match self.red {
-            Red::Sum | Red::Mean => Builtin::Add,
-            Red::Prod => Builtin::Mul,
-            Red::Max => Builtin::Max,
-            Red::Min => Builtin::Min,
-            Red::Any => return Ok(Val::Bool(a.as_bool() | b.as_bool())),
-            Red::All => return Ok(Val::Bool(a.as_bool() & b.as_bool())),
-            Red::ArgMax | Red::ArgMin | Red::First | Red::Last | Red::Only => return Ok(a),
-        };
-        Ok(match (a, b) {
-            (Val::Float(a), Val::Float(b)) => Val::Float(F::call(op, &[a, b])),
-            (Val::Int(a), Val::Int(b)) => Val::Int(eval_int(op, &[a, b], self.ty).map_err(|e| NestError::Int(op, e))?),
-            (a, b) => match eval_bool(op, &[a.as_bool(), b.as_bool()]) {
-                Some(v) => Val::Bool(v),
-                None => return malformed(format!("`{}` is not defined on bool", op.name())),
-            },
-        })
-    }
-
-    fn finish(self) -> Result<Val<F>, Stop> {
-        let ty = self.ty;
-        Ok(match (self.red, self.value) {
-            (Red::ArgMax | Red::ArgMin, _) => Val::Int(self.chosen),
-            (Red::Mean, Some(Val::Float(x))) => Val::Float(F::call(Builtin::Div, &[x, F::constant(self.count as f64)])),
-            (Red::Mean, None) => Val::Float(F::constant(f64::NAN)).cast(ty),
-            (_, Some(v)) => v.cast(ty),
-            (Red::Only, None) => return malformed("no alternative is in range"),
-            (red, None) => Val::<F>::from_scalar(neutral(red, self.dtype)).cast(ty),
-        })
-    }
-}
-
-/// The value of a reduction of nothing, where it does not say one: neutral elements; for `max` and `min` the end of the
-/// dtype.
-pub fn neutral(red: Red, dtype: DType) -> Scalar {
-    let float = dtype.is_float();
-    match red {
-        Red::Prod | Red::All => Scalar::Int(1),
-        Red::Max | Red::ArgMax if float => Scalar::Float(f64::NEG_INFINITY),
-        Red::Min | Red::ArgMin if float => Scalar::Float(f64::INFINITY),
-        Red::Max | Red::ArgMax => Scalar::Int(ends(dtype).0),
-        Red::Min | Red::ArgMin => Scalar::Int(ends(dtype).1),
-        _ => Scalar::Int(0),
-    }
-}
-
-/// The smallest and largest number of an integer dtype or bool.
-fn ends(dtype: DType) -> (i64, i64) {
-    match dtype {
-        DType::Bool => (0, 1),
-        DType::U8 => (0, u8::MAX as i64),
-        DType::I8 => (i8::MIN as i64, i8::MAX as i64),
-        DType::I16 => (i16::MIN as i64, i16::MAX as i64),
-        DType::I32 => (i32::MIN as i64, i32::MAX as i64),
-        _ => (i64::MIN, i64::MAX),
     }
 }
 

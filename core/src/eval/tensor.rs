@@ -208,7 +208,7 @@ impl<M: Machine> Run<'_, M> {
             Node::Unary(op, a) => {
                 let v = self.expr(a)?;
                 match (op, v) {
-                    (UnOp::Neg, Value::Num(Scalar::Int(i))) => Ok(Value::Num(Scalar::Int(-i))),
+                    (UnOp::Neg, Value::Num(Scalar::Int(i))) => Ok(Value::Num(Scalar::Int(i.wrapping_neg()))),
                     (UnOp::Neg, Value::Num(s)) => Ok(Value::Num(Scalar::Float(-s.as_f64()))),
                     (UnOp::Neg, Value::Size(d)) => Ok(Value::size(-d)),
                     (UnOp::Neg, Value::Absent) => Ok(Value::Absent),

@@ -13,7 +13,9 @@ pub fn int_op(op: Builtin, a: SExpr, b: SExpr) -> SExpr {
                 Add => x.checked_add(y),
                 Sub => x.checked_sub(y),
                 Mul => x.checked_mul(y),
-                DivFloor if y != 0 => Some(x.div_euclid(y) - ((y < 0) && x.rem_euclid(y) != 0) as i64),
+                DivFloor if y != 0 => {
+                    x.checked_div_euclid(y).map(|q| q - ((y < 0) && x.wrapping_rem_euclid(y) != 0) as i64)
+                }
                 RemFloor if y > 0 => Some(x.rem_euclid(y)),
                 Max => Some(x.max(y)),
                 Min => Some(x.min(y)),
@@ -34,14 +36,14 @@ pub fn int_op(op: Builtin, a: SExpr, b: SExpr) -> SExpr {
         (Add | Mul, Some(_), None) => int_op(op, b, a),
         (Add, None, Some(y)) => match a.op() {
             SOp::Call(Add, xs) if xs[1].as_int().is_some() => {
-                int_op(Add, xs[0].clone(), SExpr::int(xs[1].as_int().unwrap_or(0) + y))
+                int_op(Add, xs[0].clone(), SExpr::int(xs[1].as_int().unwrap_or(0).wrapping_add(y)))
             }
             SOp::Call(Sub, xs) if xs[1].as_int().is_some() => {
-                int_op(Add, xs[0].clone(), SExpr::int(y - xs[1].as_int().unwrap_or(0)))
+                int_op(Add, xs[0].clone(), SExpr::int(y.wrapping_sub(xs[1].as_int().unwrap_or(0))))
             }
             _ => SExpr::new(SOp::Call(op, vec![a, b]), DType::I64),
         },
-        (Sub, None, Some(y)) => int_op(Add, a, SExpr::int(-y)),
+        (Sub, None, Some(y)) => int_op(Add, a, SExpr::int(y.wrapping_neg())),
         _ => SExpr::new(SOp::Call(op, vec![a, b]), DType::I64),
     }
 }

@@ -14,6 +14,13 @@ use crate::{DType, Dim, Name, Scalar, Value};
 /// Rows inlined into rows, at most this deep.
 const MAX_INLINE: usize = 32;
 
+/// A body written out has at most this many nodes: whoever reads it walks all of them. The largest of `ops.yaml` has
+/// 1,339.
+const MOST_NODES: u32 = 1 << 16;
+
+/// Rows are inlined into one body at most this often, however small what comes of them.
+const MOST_INLINED: usize = 1 << 12;
+
 impl Lowering<'_> {
     pub(super) fn scalar(&mut self, e: &Expr, at: At) -> Res<Typed> {
         match self.any(e, at)? {
@@ -45,10 +52,21 @@ impl Lowering<'_> {
     }
 
     pub(super) fn any(&mut self, e: &Expr, at: At) -> Res<L> {
-        self.any_inside(e, at).map_err(|stop| match stop {
+        let value = self.any_inside(e, at).map_err(|stop| match stop {
             Stop::NotStatic => fault(self.row, format!("`{e}` is not known here")).at(e.span),
             refused => refused.at(e.span),
-        })
+        })?;
+        match &value {
+            L::One(v) if v.e.weight() > MOST_NODES => Err(self.too_large().at(e.span)),
+            _ => Ok(value),
+        }
+    }
+
+    fn too_large(&self) -> Stop {
+        let message = format!("written out it has more than {MOST_NODES} operations");
+        let help = "a `let` that is used several times, and a row that is called, are written out at each use: make it \
+                    a `decomp` of rows, which computes each once";
+        advised(self.row, message, help)
     }
 
     fn any_inside(&mut self, e: &Expr, at: At) -> Res<L> {
@@ -196,7 +214,7 @@ impl Lowering<'_> {
         }
         let e = match (v.e.as_const(), v.e.ty()) {
             (Some(Scalar::Float(f)), ty) => SExpr::new(SOp::Const(Scalar::Float(-f)), ty),
-            (Some(Scalar::Int(i)), ty) => SExpr::new(SOp::Const(Scalar::Int(-i)), ty),
+            (Some(Scalar::Int(i)), ty) => SExpr::new(SOp::Const(Scalar::Int(i.wrapping_neg())), ty),
             (_, DType::I64) if !v.elem => int_op(Builtin::Mul, v.e, SExpr::int(-1)),
             (_, ty) => self.fold(Builtin::Neg, vec![v.e], ty)?,
         };
@@ -425,6 +443,10 @@ impl Lowering<'_> {
         if !callee.is_pointwise() || self.depth >= MAX_INLINE {
             return Err(fault(self.row, format!("`{f}` can't be inlined")));
         }
+        self.inlined += 1;
+        if self.inlined > MOST_INLINED {
+            return Err(self.too_large());
+        }
         let n = callee.sig.params.len() + callee.sig.opts.len();
         let mut args: Vec<Value<usize>> = (0..values.len().min(callee.sig.params.len())).map(Value::Tensor).collect();
         for v in values.iter().skip(callee.sig.params.len()) {
@@ -444,6 +466,7 @@ impl Lowering<'_> {
             lets: callee.sig.params.iter().zip(values).map(|(p, v)| (p.name.name, L::One(v))).collect(),
             pointwise: true,
             depth: self.depth + 1,
+            inlined: self.inlined,
         };
         for (_, v) in &mut sub.lets {
             if let L::One(v) = v
@@ -454,7 +477,9 @@ impl Lowering<'_> {
             }
         }
         // a place in the callee's text is none in this one
-        sub.block(body, At::default()).map_err(|stop| match stop {
+        let made = sub.block(body, At::default());
+        self.inlined = sub.inlined;
+        made.map_err(|stop| match stop {
             Stop::Refused(r) => Stop::Refused(Refusal { at: None, ..r }),
             stop => stop,
         })

@@ -66,6 +66,7 @@ pub fn lower_with(row: &Row, block: &Block, solved: &Solved, rows: &dyn Rows) ->
         lets: Vec::new(),
         pointwise: row.is_pointwise(),
         depth: 0,
+        inlined: 0,
     };
     lowering.nest(block, solved).map_err(|stop| match stop {
         Stop::Refused(r) => r,
@@ -106,6 +107,8 @@ struct Lowering<'a> {
     lets: Vec<(Name, L)>,
     pointwise: bool,
     depth: usize,
+    /// Rows inlined so far.
+    inlined: usize,
 }
 
 type Res<T> = Result<T, Stop>;

@@ -17,6 +17,7 @@ mod val;
 
 pub use arrange::arrange;
 pub use env::{Env, Item, Size};
+pub use results::MOST_ITEMS;
 pub use solve::{solve, solve_types};
 pub use types::{ArgTy, OutTy, Solved};
 

@@ -11,7 +11,7 @@ use crate::{DType, Dim, TensorTy};
 use smallvec::SmallVec;
 
 /// The longest list that a call yields: every item is a value of its own in a trace.
-const MOST_ITEMS: usize = 1 << 16;
+pub const MOST_ITEMS: usize = 1 << 16;
 
 /// The types of `outs`; `result` is the dtype that `T` is for results.
 ///

@@ -2,6 +2,7 @@
 
 use super::{ExecError, Kernel, Line, TensorMut, TensorRef};
 use crate::buffer::Buffer;
+use fulgurite_core::kernel::{HOST, Special};
 use fulgurite_core::sig::Item;
 use fulgurite_core::{Name, Scalar};
 use std::cmp::Ordering;
@@ -9,8 +10,8 @@ use std::sync::Arc;
 
 /// The kernel of a line that is a primitive.
 pub(crate) fn kernel(line: &Line) -> Option<Arc<dyn Kernel>> {
-    match line.host()?.as_str() {
-        "argsort" => {
+    match Special::named(HOST, line.host()?.as_str())? {
+        Special::Argsort => {
             let env = &line.symbol.solved.env;
             let dim = match env.item(Name::new("dim")) {
                 Some(Item::Int(d)) => d.value(),

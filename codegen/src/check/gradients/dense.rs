@@ -1,8 +1,9 @@
 //! The tensor language over small arrays: rows run by their own meaning, over any scalar field.
 
 use fulgurite_core::conditions;
-use fulgurite_core::eval::nest::{self, Array, Field, NestError};
+use fulgurite_core::eval::nest::{self, Array, Data, Field, NestError};
 use fulgurite_core::eval::tensor::{self, Machine};
+use fulgurite_core::kernel::{HOST, Special};
 use fulgurite_core::lang::Block;
 use fulgurite_core::lower::{self, Rows};
 use fulgurite_core::row::{Meaning, Row};
@@ -15,6 +16,11 @@ use crate::check::rows::RowSet;
 
 /// Rows within rows, at most this deep.
 const DEEPEST: usize = 40;
+
+/// Nodes of expressions that one run evaluates, and what a call counts as: at most a second. The longest run that `check`
+/// makes for `ops.yaml` takes 84,000, the longest of the tests (a derivative of `sample_at`) some millions.
+const MOST_STEPS: u64 = 1 << 25;
+const STEPS_OF_A_CALL: u64 = 1 << 8;
 
 /// A tensor, or a random key.
 #[derive(Clone, Debug)]
@@ -32,6 +38,8 @@ pub enum Stop {
     Refused(Refusal),
     /// The data do not fit: an index out of range, an integer divided by zero.
     Data(String),
+    /// It takes more steps, or room, than are given to a run at build time.
+    TooLong(String),
 }
 
 impl From<Refusal> for Stop {
@@ -42,7 +50,10 @@ impl From<Refusal> for Stop {
 
 impl From<NestError> for Stop {
     fn from(e: NestError) -> Stop {
-        Stop::Data(e.to_string())
+        match e {
+            NestError::Room(_) | NestError::Steps => Stop::TooLong(e.to_string()),
+            data => Stop::Data(data.to_string()),
+        }
     }
 }
 
@@ -76,12 +87,14 @@ impl Rows for Library<'_> {
 pub struct Dense<'a> {
     library: &'a Library<'a>,
     depth: usize,
+    /// What is left of the steps of this run.
+    steps: u64,
 }
 
 impl<'a> Dense<'a> {
     /// A machine over these rows.
     pub fn new(library: &'a Library<'a>) -> Dense<'a> {
-        Dense { library, depth: 0 }
+        Dense { library, depth: 0, steps: MOST_STEPS }
     }
 
     /// Runs the meaning of `row`: results, then auxiliary results.
@@ -97,6 +110,7 @@ impl<'a> Dense<'a> {
         if self.depth > DEEPEST {
             return Err(Refusal::new("E010", format!("`{}` is called too deep", row.op)).into());
         }
+        self.steps = self.steps.checked_sub(STEPS_OF_A_CALL).ok_or(NestError::Steps)?;
         self.depth += 1;
         self.conditions(row, solved, args)?;
         let values = match &row.meaning {
@@ -109,7 +123,7 @@ impl<'a> Dense<'a> {
     }
 
     /// Whether the conditions on elements hold. What can't be asked here is left to whoever runs the row.
-    fn conditions<F: Field>(&self, row: &Row, solved: &Solved, args: &[Value<V<F>>]) -> Result<(), Stop> {
+    fn conditions<F: Field>(&mut self, row: &Row, solved: &Solved, args: &[Value<V<F>>]) -> Result<(), Stop> {
         for condition in conditions::open(row, solved).unwrap_or_default() {
             let held = self.loops(&condition.row, &condition.body, &condition.solved, args);
             if let Ok([Value::Tensor(V::Array(truth))]) = held.as_deref()
@@ -137,20 +151,20 @@ impl<'a> Dense<'a> {
     }
 
     fn loops<F: Field>(
-        &self,
+        &mut self,
         row: &Row,
         body: &Block,
         solved: &Solved,
         args: &[Value<V<F>>],
     ) -> Result<Vec<Value<V<F>>>, Stop> {
         let nest = lower::lower_with(row, body, solved, self.library)?;
-        let mut tensors: Vec<Array<F>> = Vec::new();
+        let mut tensors: Vec<Arc<Array<F>>> = Vec::new();
         for value in args.iter().take(row.sig.params.len()) {
             let mut put = |v: &Value<V<F>>| match v {
-                Value::Tensor(V::Array(a)) => tensors.push(Array::clone(a)),
-                Value::Tensor(V::Key(k)) => tensors.push(Array::int(DType::I64, &[2], k.to_vec())),
+                Value::Tensor(V::Array(a)) => tensors.push(a.clone()),
+                Value::Tensor(V::Key(k)) => tensors.push(Arc::new(Array::int(DType::I64, &[2], k.to_vec()))),
                 // only its type is read
-                Value::Type(t) => tensors.push(filled(t, 0.0)),
+                Value::Type(t) => tensors.push(Arc::new(filled(t, 0.0))),
                 _ => {}
             };
             match value {
@@ -158,7 +172,15 @@ impl<'a> Dense<'a> {
                 v => put(v),
             }
         }
-        let mut arrays = nest::run(&nest, &tensors, &[])?.into_iter().map(|a| Value::Tensor(V::Array(Arc::new(a))));
+        let arrays = nest::run_within(&nest, &tensors, &[], &mut self.steps)?;
+        // what is kept in half precision between two calls is lost; f32 is as good as exact here
+        let stored = |mut a: Array<F>| {
+            if let (DType::F16 | DType::BF16, Data::Float(values)) = (a.dtype, &mut a.data) {
+                values.iter_mut().for_each(|x| *x = x.clone().stored(a.dtype));
+            }
+            Value::Tensor(V::Array(Arc::new(a)))
+        };
+        let mut arrays = arrays.into_iter().map(stored);
         let mut results = Vec::new();
         for out in solved.outs.iter().chain(&solved.aux) {
             results.push(match out {
@@ -259,7 +281,11 @@ impl<F: Field> Machine for Over<'_, '_, F> {
 /// Primitives of the runtime: none has a derivative, so values decide.
 fn host<F: Field>(name: Name, solved: &Solved, args: &[Value<V<F>>]) -> Result<Vec<Value<V<F>>>, Stop> {
     let unknown = || Stop::Refused(Refusal::new("E706", format!("the primitive `{name}` is not known here")));
-    let (Some(Value::Tensor(V::Array(x))), "argsort") = (args.first(), name.as_str()) else { return Err(unknown()) };
+    let (Some(Value::Tensor(V::Array(x))), Some(Special::Argsort)) =
+        (args.first(), Special::named(HOST, name.as_str()))
+    else {
+        return Err(unknown());
+    };
     let option = |n: &str| match solved.env.item(Name::new(n)) {
         Some(sig::Item::Int(d)) => d.value(),
         Some(sig::Item::Num(s)) => s.as_i64(),

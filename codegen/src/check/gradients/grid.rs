@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use fulgurite_core::builtins::{Builtin, eval_f64};
 use fulgurite_core::eval::nest::{Array, Data, Field};
-use fulgurite_core::lang::{Elem, Expr, Node, OptType};
+use fulgurite_core::lang::{Block, Elem, Expr, Node, OptType};
 use fulgurite_core::row::Row;
 use fulgurite_core::sig::{self, Solved};
-use fulgurite_core::{DType, Value};
+use fulgurite_core::{DType, Name, Value};
 
 use super::dense::{Dense, Library, V, ty};
 use super::dual::Dual;
@@ -59,7 +59,7 @@ impl<'a> Grid<'a> {
             .opts
             .iter()
             .any(|opt| opt.default.is_none() && !opt.optional || matches!(opt.ty, OptType::Dtype(_)));
-        if !row.is_pointwise() || !plain || required || row.sig.outs.len() != 1 || is_builtin(row) {
+        if !row.is_pointwise() || !plain || required || row.sig.outs.len() != 1 {
             return None;
         }
         let places: Vec<usize> = (0..row.sig.params.len()).collect();
@@ -78,6 +78,11 @@ impl<'a> Grid<'a> {
 
     /// The result at every point, in a field into which `f` lifts an argument's number.
     pub fn run<F: Field>(&self, f: &dyn Fn(usize, f64) -> F) -> Option<Vec<F>> {
+        self.rule(None, f)
+    }
+
+    /// The same of a rule that the row states, where the cotangent, or the tangent, is 1; of its meaning without one.
+    pub fn rule<F: Field>(&self, rule: Option<&Block>, f: &dyn Fn(usize, f64) -> F) -> Option<Vec<F>> {
         let lift = |(at, arg): (usize, &Value<V<f64>>)| {
             arg.map(&mut |v| match v {
                 V::Key(k) => V::Key(*k),
@@ -92,7 +97,17 @@ impl<'a> Grid<'a> {
             })
         };
         let args: Vec<Value<V<F>>> = self.args.iter().enumerate().map(lift).collect();
-        let results = Dense::new(self.library).meaning(self.row, &self.solved, &args).ok()?;
+        let mut dense = Dense::new(self.library);
+        let mut results = dense.meaning(self.row, &self.solved, &args).ok()?;
+        if let Some(rule) = rule {
+            let sig = &self.row.sig;
+            let outs = sig.outs.iter().chain(&sig.aux).map(|out| out.name.name);
+            let mut names: Vec<_> = outs.zip(results).collect();
+            let (dtype, n) = (DType::F32, self.points.len());
+            let ones = || Value::Tensor(V::Array(Arc::new(Array::float(dtype, &[n], vec![F::constant(1.0); n]))));
+            names.extend(["g", "t"].map(|seed| (Name::new(seed), ones())));
+            results = dense.rule(self.row, rule, &self.solved, &args, &names).ok()?;
+        }
         let Some(Value::Tensor(V::Array(out))) = results.first() else { return None };
         match &out.data {
             Data::Float(x) => Some(x.clone()),
@@ -100,9 +115,9 @@ impl<'a> Grid<'a> {
         }
     }
 
-    /// The derivative by argument `at` at every point.
-    pub fn slopes(&self, at: usize) -> Option<Vec<f64>> {
-        let lifted = self.run(&|arg, value| Dual { value, slope: f64::from(u8::from(arg == at)) })?;
+    /// The derivative by argument `at` at every point, of the meaning or of a rule.
+    pub fn slopes(&self, rule: Option<&Block>, at: usize) -> Option<Vec<f64>> {
+        let lifted = self.rule(rule, &|arg, value| Dual { value, slope: f64::from(u8::from(arg == at)) })?;
         Some(lifted.into_iter().map(|x| x.slope).collect())
     }
 
@@ -115,7 +130,7 @@ impl<'a> Grid<'a> {
 }
 
 /// Whether the body is a single builtin, about which its table says everything.
-fn is_builtin(row: &Row) -> bool {
+pub fn is_builtin(row: &Row) -> bool {
     let args = |e: &Expr| match &*e.node {
         Node::Call(f, args) => {
             Builtin::from_name(f.name.as_str()).is_some()

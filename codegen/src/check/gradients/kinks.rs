@@ -71,7 +71,7 @@ fn outside(row: &Row, library: &Library, at: usize, cond: &Expr, partial: &Expr)
         return None;
     }
     let grid = Grid::new(row, library, &|_| points.clone())?;
-    let slopes = grid.slopes(at)?;
+    let slopes = grid.slopes(None, at)?;
     kinks.iter().zip(slopes.chunks(DIRECTIONS)).find_map(|(point, slopes)| {
         let (lo, hi) = slopes.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(lo, hi), x| (lo.min(*x), hi.max(*x)));
         let (stated, slack) = (value(partial, point), SLACK * (1.0 + lo.abs().max(hi.abs())));

@@ -5,13 +5,17 @@
 //! A derivative that is no number where the value is one is infinity times 0: a function with an infinite slope behind a
 //! factor that is 0.
 
+use fulgurite_core::Name;
+use fulgurite_core::lang::Block;
 use fulgurite_core::row::Row;
 
 use super::dense::Library;
-use super::grid::{Grid, Single, product};
+use super::grid::{Grid, Single, is_builtin, product};
+use super::sample;
 use crate::check::report;
 use crate::diag::Diag;
 use crate::schema::RowSource;
+use crate::yaml::Text;
 
 /// Where formulas break: small, around 1, and beyond what `exp` can take; few enough for each number of arguments.
 const HARD: [&[f64]; 3] = [
@@ -43,20 +47,20 @@ pub fn check(source: &RowSource, row: &Row, library: &Library) -> Vec<Diag> {
     let Some((key, text)) = report::body(source) else { return Vec::new() };
     let claim = |code, message: String| Diag::warning(code, text.place, format!("`{key}` of `{}` {message}", row.op));
     let mut diags = Vec::new();
-    if source.tests.domain.is_empty()
-        && let Some((point, exact, single)) = unstable(row, library)
-    {
-        let how = if single.is_finite() { "loses digits" } else { "overflows on the way" };
-        let diag = claim("E304", format!("{how} in f32, where its result does not"));
-        let diag = diag.note(format!("at {point} it is {single:e} in f32, {exact:e} in f64"));
-        diags.push(diag.help(
-            "write it with `expm1`, `log1p`, `hypot` and the like, or choose a form by `if`; where it is not meant for such \
-             numbers, say for which: `tests: {domain: {x: 'lo..hi'}}`",
-        ));
+    let domain = sample::stated(source);
+    let own = if is_builtin(row) { None } else { unstable(row, None, &domain, library) };
+    diags.extend(own.map(|found| found.refuse(format!("`{key}` of `{}`", row.op), text)));
+    for (way, rules) in [("grad", &source.grad), ("jvp", &source.jvp)] {
+        for (arg, rule) in rules {
+            let what = format!("`{way}` in `{}` of `{}`", arg.as_str(), row.op);
+            let found = unstable(row, Some(&rule.tree), &domain, library);
+            diags.extend(found.map(|found| found.refuse(what, &rule.text)));
+        }
     }
     if source.at.is_empty()
         && source.tests.domain.is_empty()
         && source.no_grad.is_none()
+        && !is_builtin(row)
         && let Some((point, value, arg)) = without_slope(row, library)
     {
         let diag = claim("E411", "multiplies an infinite derivative by 0".to_owned());
@@ -68,12 +72,39 @@ pub fn check(source: &RowSource, row: &Row, library: &Library) -> Vec<Diag> {
     diags
 }
 
-/// The first point at which single precision differs: the point, the value, what is left of it.
-fn unstable(row: &Row, library: &Library) -> Option<(String, f64, f64)> {
-    let grid = Grid::new(row, library, &|n| product(HARD[n - 1], n))?;
-    let exact = grid.run(&|_, x| x)?;
-    let single = grid.run(&|_, x| Single(x))?;
-    let slopes: Vec<Vec<f64>> = grid.places.iter().map(|at| grid.slopes(*at)).collect::<Option<_>>()?;
+/// Where single precision differs.
+struct Unstable {
+    point: String,
+    exact: f64,
+    single: f64,
+}
+
+impl Unstable {
+    fn refuse(self, what: String, text: &Text) -> Diag {
+        let Unstable { point, exact, single } = self;
+        let how = if single.is_finite() { "loses digits" } else { "overflows on the way" };
+        let diag = Diag::error("E304", text.place, format!("{what} {how} in f32, where its result does not"));
+        diag.note(format!("at {point} it is {single:e} in f32, {exact:e} in f64")).help(
+            "write it with `expm1`, `log1p`, `hypot` and the like, or choose a form by `if`; where it is not meant for such \
+             numbers, say for which: `tests: {domain: {x: 'lo..hi'}}`",
+        )
+    }
+}
+
+/// The first point of the row's domain at which single precision differs, of the meaning or of a rule.
+fn unstable(row: &Row, rule: Option<&Block>, domain: &[(Name, (f64, f64))], library: &Library) -> Option<Unstable> {
+    let grid = Grid::new(row, library, &|n| {
+        let inside = |point: &Vec<f64>| {
+            row.sig.params.iter().zip(point).all(|(param, x)| {
+                let own = domain.iter().find(|(name, _)| *name == param.name.name);
+                own.is_none_or(|(_, (lo, hi))| lo <= x && x <= hi)
+            })
+        };
+        product(HARD[n - 1], n).into_iter().filter(inside).collect()
+    })?;
+    let exact = grid.rule(rule, &|_, x| x)?;
+    let single = grid.rule(rule, &|_, x| Single(x))?;
+    let slopes: Vec<Vec<f64>> = grid.places.iter().map(|at| grid.slopes(rule, *at)).collect::<Option<_>>()?;
     (0..exact.len()).find_map(|n| {
         let (exact, single) = (exact[n], single[n].0);
         let spread: f64 = slopes.iter().zip(&grid.points[n]).map(|(slopes, x)| (slopes[n] * x).abs()).sum();
@@ -81,7 +112,9 @@ fn unstable(row: &Row, library: &Library) -> Option<(String, f64, f64)> {
         let allowed = LOSS * exact.abs() + SPREAD * spread + NOTHING * size + TINY;
         let beyond = !exact.is_finite() || exact.abs() > f64::from(f32::MAX) || !spread.is_finite();
         let near = (exact - single).abs() <= allowed;
-        (!beyond && !near).then(|| (grid.show(n), exact, single))
+        // a gradient that fades has lost its digits with the result that it reads: `1 - out * out`
+        let shown = rule.is_none() || !single.is_finite();
+        (!beyond && !near && shown).then(|| Unstable { point: grid.show(n), exact, single })
     })
 }
 
@@ -90,7 +123,7 @@ fn without_slope(row: &Row, library: &Library) -> Option<(String, f64, fulgurite
     let grid = Grid::new(row, library, &|n| product(EDGES, n))?;
     let values = grid.run(&|_, x| x)?;
     grid.places.iter().find_map(|at| {
-        let slopes = grid.slopes(*at)?;
+        let slopes = grid.slopes(None, *at)?;
         let n = (0..values.len()).find(|n| values[*n].is_finite() && slopes[*n].is_nan())?;
         Some((grid.show(n), values[n], row.sig.params[*at].name.name))
     })

@@ -80,7 +80,9 @@ impl<'a> Bench<'a> {
     fn compare(&self, rule: &Declared) -> Result<Option<Grade>, Box<Diag>> {
         let fits = |instance: &Instance| {
             let seed = rule.seed(instance, &mut Numbers::new(5));
-            seed.is_none_or(|seed| !matches!(rule.value(instance, self.library, &seed), Err(Stop::Data(_))))
+            seed.is_none_or(|seed| {
+                !matches!(rule.value(instance, self.library, &seed), Err(Stop::Data(_) | Stop::TooLong(_)))
+            })
         };
         let smooth = self.cases().filter_map(|(n, case)| Some((n, self.smooth(n, case, &fits)?)));
         let (mut compared, mut stopped) = (0, None);
@@ -120,7 +122,7 @@ impl<'a> Bench<'a> {
             // it calls a row with a fault of its own
             Some(Stop::Refused(refusal)) if refusal.code == "E007" => return None,
             Some(Stop::Refused(refusal)) => refusal.message,
-            Some(Stop::Data(why)) => why,
+            Some(Stop::Data(why) | Stop::TooLong(why)) => why,
             None => "no data were found on which the row has a finite value".to_owned(),
         };
         let message =
@@ -227,9 +229,14 @@ fn verdict(refuted: &[Refuted]) -> String {
     let large = pairs.iter().map(|p| p.derived.abs()).fold(0.0, f64::max);
     let ratios: Vec<f64> =
         pairs.iter().filter(|p| p.derived.abs() > 1e-6 * large).map(|p| p.stated / p.derived).collect();
-    let same = |factor: f64| ratios.iter().all(|r| (r - factor).abs() <= 1e-6 * factor.abs());
+    let none = |x: f64| x.abs() <= 1e-6 * large;
+    let beside = pairs.iter().any(|p| none(p.derived) && !none(p.stated));
+    let same = |factor: f64| !beside && ratios.iter().all(|r| (r - factor).abs() <= 1e-6 * factor.abs());
     match ratios.first() {
         None => "is not zero, but the derivative is".to_owned(),
+        Some(_) if beside && ratios.iter().all(|r| (r - 1.0).abs() <= 1e-6) => {
+            "is not zero where the derivative is".to_owned()
+        }
         Some(_) if same(-1.0) => "has the wrong sign".to_owned(),
         Some(_) if ratios.iter().all(|r| *r == 0.0) => "is zero, but the derivative is not".to_owned(),
         Some(factor) if ratios.len() > 1 && same(*factor) => {

@@ -3,6 +3,7 @@
 
 mod calls;
 mod index;
+mod kernels;
 mod locals;
 mod sig;
 mod tensor;
@@ -26,6 +27,7 @@ pub use calls::is_word;
 pub fn check(source: &RowSource, rows: &RowSet) -> Vec<Diag> {
     let mut names = Names { source, rows, sig: SigNames::of(source), diags: Vec::new() };
     names.sentence();
+    names.kernels();
     names.signature();
     names.conditions();
     match &source.body {

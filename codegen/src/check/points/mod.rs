@@ -3,25 +3,25 @@
 //! A point is a call and what comes of it: `{x: 2, y: [1, 3], out: [3, 5]}`, `{x: 0, out: 0, grad: {x: 1}}`,
 //! `{x: 'bool true', refused: true}`. The meaning is run as it is written, in f64.
 
-mod read;
+pub mod read;
+pub mod run;
+pub mod told;
 
 use std::sync::Arc;
 
-use fulgurite_core::derive;
 use fulgurite_core::eval::nest::{Array, Data};
 use fulgurite_core::row::Row;
 use fulgurite_core::sig::{self, Env, Refusal, statics};
 use fulgurite_core::{DTypeSet, Name, Value};
 
-use super::cases::Case;
-use super::gradients::dense::{Dense, Library, Stop, V, ty};
-use super::gradients::instance::{Instance, elements};
+use super::gradients::dense::{Stop, V};
 use super::rows::RowSet;
 use crate::diag::Diag;
 use crate::schema::RowSource;
 use crate::source::Place;
 use crate::yaml::{Node, Text, Value as Yaml};
 use read::Written;
+use run::Ran;
 
 /// How far a computed number may be from the stated one, relative to it: nine digits are written.
 const CLOSE: f64 = 1e-8;
@@ -49,22 +49,21 @@ fn point(source: &RowSource, row: &Arc<Row>, set: &RowSet, node: &Node) -> Optio
         Err(diag) => return Some(*diag),
     };
     let op = source.op.as_str();
-    let args = sig::arrange(row, Vec::new(), point.args.clone());
-    let made = args.and_then(|args| sig::solve(row, &args, &ty).map(|solved| (args, solved)));
-    let mut library = Library::new(set);
-    let ran = made.map_err(Stop::from).and_then(|(args, solved)| {
-        let results = Dense::new(&library).meaning(row, &solved, &args)?;
-        Ok((args, solved, results))
-    });
+    let ran = sig::arrange(row, Vec::new(), point.args.clone()).map_err(Stop::from);
+    let ran = ran.and_then(|args| Ran::new(row, args, set));
     let error = |place: Place, message: String| Diag::error("E301", place, message);
-    let (args, solved, results) = match ran {
+    let ran = match ran {
+        Err(Stop::TooLong(why)) => {
+            let diag = error(node.place, format!("a point of `{op}` can't be run while checking")).note(why);
+            return Some(diag.help("make the sizes and the bounds of the point small"));
+        }
         Err(_) if point.refused => return None,
         // it calls a row with a fault of its own
         Err(Stop::Refused(Refusal { code: "E007", .. })) => return None,
         Err(stop) => {
             let why = match stop {
                 Stop::Refused(refusal) => refusal.message,
-                Stop::Data(why) => why,
+                Stop::Data(why) | Stop::TooLong(why) => why,
             };
             let diag = error(node.place, format!("`{op}` refuses a call that its `points` has values of"));
             return Some(diag.note(why).help("mend the point, or what the row accepts"));
@@ -77,7 +76,7 @@ fn point(source: &RowSource, row: &Arc<Row>, set: &RowSet, node: &Node) -> Optio
     };
     for (name, stated, place) in &point.results {
         let at = row.sig.outs.iter().position(|out| out.name.name == *name)?;
-        if let Some(computed) = differs(results.get(at)?, stated) {
+        if let Some(computed) = differs(ran.results.get(at)?, stated) {
             let diag = error(*place, format!("`{name}` of `{op}` is not what its `points` says")).here(computed);
             return Some(diag.help("mend the meaning, or the point"));
         }
@@ -85,20 +84,10 @@ fn point(source: &RowSource, row: &Arc<Row>, set: &RowSet, node: &Node) -> Optio
     if point.gradients.is_empty() {
         return None;
     }
-    let derived = derive::derive(row, set);
-    library.extend(derived.rows.iter().cloned());
-    let types = args.iter().map(|arg| arg.map(&mut |v| ty(v))).collect();
-    let case = Case { args: types, solved };
-    let ones: Vec<Value<V<f64>>> = results.iter().take(row.sig.outs.len()).map(ones).collect();
-    let instance = Instance { row, case: &case, args, results };
+    let slopes = ran.slopes(set);
     for (name, stated, place) in &point.gradients {
         let at = row.sig.params.iter().position(|param| param.name.name == *name)?;
-        let written = row.vjp.iter().find(|(arg, _)| arg == name).map(|(_, rule)| rule);
-        let found = match written.or_else(|| derived.rule(*name)) {
-            Some(rule) => instance.vjp(&library, rule, at, &ones),
-            None => column(&instance, &library, at, &ones),
-        };
-        let Ok(found) = found else { continue };
+        let Ok(found) = slopes.of(at) else { continue };
         let wanted: Vec<f64> = stated.tree.array()?.1.iter().map(|s| s.as_f64()).collect();
         if found.len() != wanted.len() || found.iter().zip(&wanted).any(|(a, b)| !close(*a, *b)) {
             let diag = error(*place, format!("the gradient of `{op}` for `{name}` is not what its `points` says"));
@@ -109,27 +98,10 @@ fn point(source: &RowSource, row: &Arc<Row>, set: &RowSet, node: &Node) -> Optio
     None
 }
 
-/// A program's gradient: one derivative per element.
-fn column(instance: &Instance, library: &Library, at: usize, cotangents: &[Value<V<f64>>]) -> Result<Vec<f64>, Stop> {
-    let one = |element: usize| instance.along(library, at, &|e| f64::from(u8::from(e == element)), cotangents);
-    (0..instance.numel_of(at)).map(one).collect()
-}
-
-fn ones(value: &Value<V<f64>>) -> Value<V<f64>> {
-    if elements(value).is_empty() {
-        return Value::Absent;
-    }
-    value.map(&mut |v| match v {
-        V::Array(a) => V::Array(Arc::new(Array::float(a.dtype, &a.shape, vec![1.0; a.len()]))),
-        key => key.clone(),
-    })
-}
-
 fn read(source: &RowSource, row: &Row, node: &Node) -> Result<Point, Box<Diag>> {
     let mut point = Point::default();
     let Yaml::Map(entries) = &node.value else { return Ok(point) };
-    let accepted = row.dtypes.as_ref().and_then(|e| statics::dtype_set(&Env::default(), e).ok());
-    let accepted = accepted.unwrap_or(DTypeSet::all());
+    let accepted = accepted(row);
     for (key, value) in entries {
         let name = Name::new(key.as_str());
         if key.as_str() == "refused" {
@@ -161,6 +133,12 @@ fn read(source: &RowSource, row: &Row, node: &Node) -> Result<Point, Box<Diag>> 
         point.args.push((name, argument.ok_or_else(|| unread(source, key, value, true))?));
     }
     Ok(point)
+}
+
+/// The dtypes that a row accepts, as far as no option decides.
+pub fn accepted(row: &Row) -> DTypeSet {
+    let set = row.dtypes.as_ref().and_then(|e| statics::dtype_set(&Env::default(), e).ok());
+    set.unwrap_or(DTypeSet::all())
 }
 
 /// A name that the row does not have, or a value that is none.
@@ -213,6 +191,7 @@ fn floats(a: &Array<f64>) -> Vec<f64> {
     }
 }
 
-fn close(a: f64, b: f64) -> bool {
+/// Whether two numbers are equal as far as points tell.
+pub fn close(a: f64, b: f64) -> bool {
     a == b || a.is_nan() && b.is_nan() || (a - b).abs() <= if b == 0.0 { NOTHING } else { CLOSE * b.abs() }
 }

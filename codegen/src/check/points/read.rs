@@ -11,24 +11,34 @@ use crate::yaml::{self, Text};
 
 /// A number, or a list of such, and a dtype if one is written before it.
 #[derive(Clone, Debug)]
-pub(super) struct Written {
-    pub(super) dtype: Option<DType>,
-    pub(super) tree: Tree,
+pub struct Written {
+    /// The dtype, if one is written.
+    pub dtype: Option<DType>,
+    /// The numbers.
+    pub tree: Tree,
 }
+
+/// Elements of a tensor that is written by its type alone.
+const MOST_ZEROS: usize = 1 << 12;
 
 /// Numbers in brackets.
 #[derive(Clone, Debug)]
-pub(super) enum Tree {
+pub enum Tree {
     /// A number or truth value.
     One(Scalar),
     /// A word.
     Word(String),
+    /// A tensor of zeros of these sizes.
+    Zeros(Vec<usize>),
+    /// A plain number where a tensor may stand.
+    Plain(Scalar),
     /// Several.
     List(Vec<Tree>),
 }
 
-/// `0.5`, `inf`, `[1, 2]`, `f32 [1, 2]`; `None` for anything else.
-pub(super) fn written(node: &yaml::Node) -> Option<Written> {
+/// `0.5`, `inf`, `[1, 2]`, `f32 [1, 2]`, `f32[0, 2]`,
+/// `number 2`, `ij,jk->ik`; `None` for anything else.
+pub fn written(node: &yaml::Node) -> Option<Written> {
     match &node.value {
         yaml::Value::Scalar(text) => scalar(text),
         yaml::Value::List(items) => {
@@ -42,8 +52,26 @@ pub(super) fn written(node: &yaml::Node) -> Option<Written> {
 fn scalar(text: &Text) -> Option<Written> {
     let text = text.as_str().trim();
     let prefix = text.split_once(' ').and_then(|(first, rest)| Some((DType::from_name(first)?, rest)));
+    if let Some((dtype, shape)) = typed(text) {
+        return Some(Written { dtype: Some(dtype), tree: Tree::Zeros(shape) });
+    }
+    if let Some(number) = text.strip_prefix("number ") {
+        let Tree::One(number) = tree(&parse_expr(number, Dialect::Tensor).ok()?)? else { return None };
+        return Some(Written { dtype: None, tree: Tree::Plain(number) });
+    }
+    if text.contains("->") {
+        // labels: `ij,jk->ik`
+        return Some(Written { dtype: None, tree: Tree::Word(text.to_owned()) });
+    }
     let (dtype, rest) = prefix.map_or((None, text), |(dtype, rest)| (Some(dtype), rest));
     Some(Written { dtype, tree: tree(&parse_expr(rest, Dialect::Tensor).ok()?)? })
+}
+
+/// `f32[0, 3]`
+fn typed(text: &str) -> Option<(DType, Vec<usize>)> {
+    let (dtype, sizes) = text.strip_suffix(']')?.split_once('[')?;
+    let sizes = sizes.split(',').map(|n| n.trim().parse::<u16>().ok().map(usize::from));
+    Some((DType::from_name(dtype)?, sizes.collect::<Option<_>>()?))
 }
 
 fn tree(e: &Expr) -> Option<Tree> {
@@ -51,7 +79,7 @@ fn tree(e: &Expr) -> Option<Tree> {
         Node::Int(n) => Tree::One(Scalar::Int(*n)),
         Node::Float(x) => Tree::One(Scalar::Float(*x)),
         Node::Unary(UnOp::Neg, inner) => match tree(inner)? {
-            Tree::One(Scalar::Int(n)) => Tree::One(Scalar::Int(-n)),
+            Tree::One(Scalar::Int(n)) => Tree::One(Scalar::Int(n.wrapping_neg())),
             Tree::One(Scalar::Float(x)) => Tree::One(Scalar::Float(-x)),
             _ => return None,
         },
@@ -75,10 +103,14 @@ fn tree(e: &Expr) -> Option<Tree> {
 
 impl Tree {
     /// Sizes, and the numbers in row-major order; `None` where lists differ in length.
-    pub(super) fn array(&self) -> Option<(Vec<usize>, Vec<Scalar>)> {
+    pub fn array(&self) -> Option<(Vec<usize>, Vec<Scalar>)> {
         match self {
             Tree::One(s) => Some((Vec::new(), vec![*s])),
-            Tree::Word(_) => None,
+            Tree::Word(_) | Tree::Plain(_) => None,
+            Tree::Zeros(shape) => {
+                let n = shape.iter().try_fold(1usize, |n, size| n.checked_mul(*size)).filter(|n| *n <= MOST_ZEROS)?;
+                Some((shape.clone(), vec![Scalar::Int(0); n]))
+            }
             Tree::List(items) => {
                 let parts: Vec<_> = items.iter().map(Tree::array).collect::<Option<_>>()?;
                 let inner = parts.first().map(|(shape, _)| shape.clone()).unwrap_or_default();
@@ -93,11 +125,14 @@ impl Tree {
 }
 
 /// The value of an argument; of a list of tensors, each entry of the outermost brackets is one.
-pub(super) fn param(param: &Param, written: &Written, accepted: DTypeSet) -> Option<Value<V<f64>>> {
+pub fn param(param: &Param, written: &Written, accepted: DTypeSet) -> Option<Value<V<f64>>> {
     if param.ty.elem.contains(&Elem::Key) {
         let (_, numbers) = written.tree.array()?;
         let [seed, site] = numbers.as_slice() else { return None };
         return Some(Value::Tensor(V::Key([seed.as_i64(), site.as_i64()])));
+    }
+    if let Tree::Plain(number) = &written.tree {
+        return Some(Value::Num(*number));
     }
     let dtype = written.dtype.or_else(|| usual(&param.ty, accepted))?;
     let tensor = |tree: &Tree| {
@@ -112,7 +147,7 @@ pub(super) fn param(param: &Param, written: &Written, accepted: DTypeSet) -> Opt
 }
 
 /// The dtype of an argument where none is written: f64 where it may be, else the first that is accepted.
-fn usual(ty: &Type, accepted: DTypeSet) -> Option<DType> {
+pub fn usual(ty: &Type, accepted: DTypeSet) -> Option<DType> {
     let prefer = |set: DTypeSet| [DType::F64, DType::I64].into_iter().find(|d| set.contains(*d)).or(set.iter().next());
     match ty.elem.first()? {
         Elem::Var(name) if *name == "T" => prefer(accepted),
@@ -124,11 +159,13 @@ fn usual(ty: &Type, accepted: DTypeSet) -> Option<DType> {
 }
 
 /// The value of an option.
-pub(super) fn option(opt: &Opt, written: &Written) -> Option<Value<V<f64>>> {
+pub fn option(opt: &Opt, written: &Written) -> Option<Value<V<f64>>> {
     fn value(tree: &Tree) -> Value<V<f64>> {
         match tree {
             Tree::One(s) => Value::Num(*s),
             Tree::Word(word) => Value::Word(Name::new(word)),
+            Tree::Plain(s) => Value::Num(*s),
+            Tree::Zeros(_) => Value::Absent,
             Tree::List(items) => Value::List(items.iter().map(value).collect()),
         }
     }

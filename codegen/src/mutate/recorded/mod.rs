@@ -6,6 +6,7 @@
 mod compare;
 mod json;
 mod load;
+mod near;
 mod run;
 mod signatures;
 
@@ -16,6 +17,7 @@ use fulgurite_core::{Name, Value};
 use crate::check::gradients::dense::V;
 
 pub use load::load;
+pub use near::{Near, near};
 pub use run::{Forms, Runner};
 pub use signatures::Signatures;
 

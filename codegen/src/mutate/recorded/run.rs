@@ -115,8 +115,27 @@ impl<'a> Runner<'a> {
         }
     }
 
+    /// Whether two sets of rows make the same of a call; whether it is accepted. `None` where it takes too long.
+    pub(super) fn agrees(&self, other: &Runner, callee: &Callee) -> Option<(bool, bool)> {
+        let values = |made: &Made| outs(made).unwrap_or_default();
+        match (self.call(callee), other.call(callee)) {
+            (Err(Stop::TooLong(_)), _) | (_, Err(Stop::TooLong(_))) => None,
+            (Err(_), Err(_)) => Some((true, false)),
+            (Ok(a), Ok(b)) => {
+                let (a, b) = (values(&a), values(&b));
+                // NaN is no number, and equal to itself here
+                Some((format!("{a:?}") == format!("{b:?}"), true))
+            }
+            _ => Some((false, true)),
+        }
+    }
+
     fn make(&self, case: &Case) -> Result<Made, Stop> {
-        match &case.callee {
+        self.call(&case.callee)
+    }
+
+    fn call(&self, callee: &Callee) -> Result<Made, Stop> {
+        match callee {
             Callee::Row(name, named) => {
                 let arrange = |row: &Row| sig::arrange(row, Vec::new(), named.clone());
                 self.first(*name, &arrange, None)

@@ -15,7 +15,7 @@
 use super::{Machine, Value, dim_of};
 use crate::builtins::{self, Builtin};
 use crate::row::Row;
-use crate::sig::{ArgTy, Refusal};
+use crate::sig::{self, ArgTy, Refusal};
 use crate::{Dim, Name, Scalar, TensorTy};
 
 /// Names that are helpers.
@@ -98,6 +98,9 @@ pub fn helper<M: Machine>(
         }
         ("times", [value, count]) => {
             let n = dim_of(count).filter(|n| n.value() >= 0).ok_or_else(|| fault("needs a count"))?;
+            if n.len() > sig::MOST_ITEMS {
+                return Err(fault("makes a list that is too long"));
+            }
             Value::List(vec![value.clone(); n.len()])
         }
         ("on", [v, y, k]) => {

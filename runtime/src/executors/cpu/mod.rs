@@ -28,6 +28,7 @@ pub use compiled::{Compiled, Description, StepInfo};
 pub use threads::{set_threads, threads};
 
 use super::{Claim, Executor, Kernel, Line};
+use fulgurite_core::kernel::Special;
 use std::sync::Arc;
 
 /// The executor `cpu`.
@@ -50,10 +51,10 @@ impl Executor for Cpu {
 /// The kernel of a line that is no loops to be fused: a primitive, or the special kernel that its row names
 /// (`kernels: {cpu: …}`).
 pub(super) fn whole(line: &Line) -> Option<Arc<dyn Kernel>> {
-    super::host::kernel(line).or_else(|| match line.kernel("cpu")? {
-        "linear_scan" => recurrence::kernel(line),
-        "searchsorted" => search::kernel(line, 0, 1),
-        "bucketize" => search::kernel(line, 1, 0),
-        _ => None,
+    super::host::kernel(line).or_else(|| match Special::named("cpu", line.kernel("cpu")?)? {
+        Special::LinearScan => recurrence::kernel(line),
+        Special::Searchsorted => search::kernel(line, 0, 1),
+        Special::Bucketize => search::kernel(line, 1, 0),
+        Special::Argsort => None,
     })
 }

@@ -7,7 +7,7 @@ use super::{Claim, ExecError, Executor, Kernel, Line, TensorMut, TensorRef, site
 use crate::buffer::Buffer;
 use fulgurite_core::builtins::cast_scalar;
 use fulgurite_core::eval::nest::{Array, Data, NestError, run};
-use fulgurite_core::nest::{Nest, SExpr, SOp, SOutside};
+use fulgurite_core::nest::{Nest, SExpr, SOp};
 use fulgurite_core::{DType, Scalar};
 use half::{bf16, f16};
 use std::sync::Arc;
@@ -85,33 +85,18 @@ fn error(e: NestError) -> ExecError {
             format!("index {index} is out of range for axis {axis} of argument {tensor}, whose size is {size}"),
         ),
         NestError::Int(b, e) => ExecError::new("E805", format!("`{}`: {e}", b.name())),
+        NestError::Room(_) | NestError::Steps => ExecError::new("E806", e.to_string()),
         NestError::Malformed(m) => ExecError::new("E807", m),
     }
 }
 
 fn find_keys(e: &SExpr, keys: &mut Vec<usize>) {
-    match e.op() {
-        SOp::Uniform { key, position, .. } => {
-            if !keys.contains(key) {
-                keys.push(*key);
-            }
-            find_keys(position, keys);
-        }
-        SOp::Const(_) | SOp::Num(_) | SOp::Var(_) | SOp::Elem(_) => {}
-        SOp::Load { idx, outside, .. } => {
-            idx.iter().for_each(|i| find_keys(i, keys));
-            if let SOutside::Value(v) = outside {
-                find_keys(v, keys);
-            }
-        }
-        SOp::Call(_, args) => args.iter().for_each(|a| find_keys(a, keys)),
-        SOp::Cast(a) | SOp::Detach(a) => find_keys(a, keys),
-        SOp::Select(a, b, c) => [a, b, c].into_iter().for_each(|a| find_keys(a, keys)),
-        SOp::Reduce { vars, filter, body, otherwise, .. } => {
-            vars.iter().flat_map(|r| [&r.lo, &r.hi]).chain(filter).chain(otherwise).for_each(|a| find_keys(a, keys));
-            find_keys(body, keys);
-        }
+    if let SOp::Uniform { key, .. } = e.op()
+        && !keys.contains(key)
+    {
+        keys.push(*key);
     }
+    e.op().parts(&mut |part| find_keys(part, keys));
 }
 
 fn scalars(t: &TensorRef) -> Vec<Scalar> {

@@ -1,0 +1,84 @@
+//! A call with data: its results and the gradient of their sum.
+
+use std::sync::Arc;
+
+use fulgurite_core::Value;
+use fulgurite_core::derive::{self, Derived};
+use fulgurite_core::eval::nest::Array;
+use fulgurite_core::row::Row;
+use fulgurite_core::sig;
+
+use crate::check::cases::Case;
+use crate::check::gradients::dense::{Dense, Library, Stop, V, ty};
+use crate::check::gradients::instance::{Instance, elements};
+use crate::check::rows::RowSet;
+
+/// A call that was run.
+pub struct Ran<'a> {
+    row: &'a Arc<Row>,
+    args: Vec<Value<V<f64>>>,
+    case: Case,
+    /// Results, then auxiliary results.
+    pub results: Vec<Value<V<f64>>>,
+}
+
+impl<'a> Ran<'a> {
+    /// Runs the meaning of `row` on `args`, in the order of the signature.
+    ///
+    /// # Errors
+    /// What refuses the call.
+    pub fn new(row: &'a Arc<Row>, args: Vec<Value<V<f64>>>, set: &RowSet) -> Result<Ran<'a>, Stop> {
+        let solved = sig::solve(row, &args, &ty)?;
+        let results = Dense::new(&Library::new(set)).meaning(row, &solved, &args)?;
+        let types = args.iter().map(|arg| arg.map(&mut |v| ty(v))).collect();
+        Ok(Ran { row, args, case: Case { args: types, solved }, results })
+    }
+
+    /// Gradients of the sum of all results.
+    pub fn slopes<'r>(&'r self, set: &'r RowSet<'r>) -> Slopes<'r> {
+        let derived = derive::derive(self.row, set);
+        let mut library = Library::new(set);
+        library.extend(derived.rows.iter().cloned());
+        let ones = self.results.iter().take(self.row.sig.outs.len()).map(ones).collect();
+        let (args, results) = (self.args.clone(), self.results.clone());
+        Slopes { instance: Instance { row: self.row, case: &self.case, args, results }, library, derived, ones }
+    }
+}
+
+/// The derivative of a call.
+pub struct Slopes<'a> {
+    instance: Instance<'a>,
+    library: Library<'a>,
+    derived: Derived,
+    ones: Vec<Value<V<f64>>>,
+}
+
+impl Slopes<'_> {
+    /// For argument `at`, by the row's rule; a program's one derivative per element.
+    ///
+    /// # Errors
+    /// What the rule's calls refuse.
+    pub fn of(&self, at: usize) -> Result<Vec<f64>, Stop> {
+        let (instance, library) = (&self.instance, &self.library);
+        let name = instance.row.sig.params[at].name.name;
+        let written = instance.row.vjp.iter().find(|(arg, _)| *arg == name).map(|(_, rule)| rule);
+        match written.or_else(|| self.derived.rule(name)) {
+            Some(rule) => instance.vjp(library, rule, at, &self.ones),
+            None => {
+                let one =
+                    |element: usize| instance.along(library, at, &|e| f64::from(u8::from(e == element)), &self.ones);
+                (0..instance.numel_of(at)).map(one).collect()
+            }
+        }
+    }
+}
+
+fn ones(value: &Value<V<f64>>) -> Value<V<f64>> {
+    if elements(value).is_empty() {
+        return Value::Absent;
+    }
+    value.map(&mut |v| match v {
+        V::Array(a) => V::Array(Arc::new(Array::float(a.dtype, &a.shape, vec![1.0; a.len()]))),
+        key => key.clone(),
+    })
+}
