@@ -135,7 +135,6 @@ const SPELLINGS: &[(&str, &str, &str)] = &[
     ("silu", "x", "g * (sigmoid(x) + out * (1 - sigmoid(x)))"),
     ("softplus", "x", "where(x * beta > threshold, g, g * sigmoid(x * beta))"),
     ("gelu", "x", GELU),
-    ("relu", "x", "where(x > 0, g, 0)"),
     ("leaky_relu", "x", "where(x > 0, g, g * slope)"),
     ("erf", "x", "1.1283791670955126 * g * exp(-x * x)"),
     ("hypot", "x", "g * x / out"),

@@ -62,7 +62,11 @@ impl Lowering<'_> {
         }
         let part = |(r, (lo, hi)): (&SRange, &(i64, i64))| {
             let (first, end) = ends(r)?;
-            Some(Part { skipped: first - lo, walked: end - first, whole: hi - lo })
+            Some(Part {
+                skipped: first.checked_sub(*lo)?,
+                walked: end.checked_sub(first)?,
+                whole: hi.checked_sub(*lo)?,
+            })
         };
         let parts = ranges.iter().zip(&whole).map(part).collect::<Option<Vec<_>>>()?;
         parts.iter().any(|p| p.walked != p.whole).then_some(parts)
