@@ -148,7 +148,9 @@ impl<'a> Runner<'a> {
             if form.gives == Gives::Nothing {
                 match call {
                     Ok(_) => {
-                        return Err(Refusal::new("E710", format!("no row stands behind such a call of `{name}`")).into());
+                        return Err(
+                            Refusal::new("E710", format!("no row stands behind such a call of `{name}`")).into()
+                        );
                     }
                     Err(_) => continue,
                 }
