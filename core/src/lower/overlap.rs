@@ -3,10 +3,10 @@
 
 use super::Lowering;
 use super::build::int_op;
-use super::reduce::bounds;
 use crate::builtins::Builtin;
 use crate::lang::ast::Red;
 use crate::nest::*;
+use crate::{Dim, Scalar};
 
 /// Longest range that stays as it is, in elements: the windows of models are shorter, and what recognises them expects
 /// that they start at 0.
@@ -126,4 +126,17 @@ impl Lowering<'_> {
 /// The quotient rounded up, of a positive divisor.
 fn ceil(x: i128, by: i128) -> i128 {
     -(-x).div_euclid(by)
+}
+
+/// The least and greatest value of an index expression, if it can be told.
+pub(super) fn bounds(e: &SExpr, vars: &[Dim]) -> Option<(i64, i64)> {
+    match e.op() {
+        SOp::Const(Scalar::Int(i)) => Some((*i, *i)),
+        SOp::Var(v) => {
+            let n = vars.get(*v)?.value();
+            (n != i64::MAX).then_some((0, (n - 1).max(0)))
+        }
+        SOp::Call(b, xs) if xs.len() == 2 => range_of(*b, bounds(&xs[0], vars)?, bounds(&xs[1], vars)?),
+        _ => None,
+    }
 }

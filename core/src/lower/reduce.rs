@@ -2,14 +2,14 @@
 
 use super::build::{cast, compare, logic, select, truth};
 use super::expr::undefined;
-use super::overlap::in_whole;
+use super::overlap::{bounds, in_whole};
 use super::{L, Lowering, Res, Typed, fault};
 use crate::builtins::Builtin;
 use crate::lang::ast::*;
 use crate::nest::*;
 use crate::sig::statics::{self, At};
 use crate::sig::{Item, Size};
-use crate::{DType, Dim, Name, Scalar};
+use crate::{DType, Dim, Name};
 
 impl Lowering<'_> {
     pub(super) fn reduce(&mut self, r: &Reduce, at: At) -> Res<L> {
@@ -299,19 +299,6 @@ impl Lowering<'_> {
         extents.push(top);
         self.indices.push((name, L::One(v)));
         Ok(())
-    }
-}
-
-/// The least and greatest value of an index expression, if it can be told.
-pub(super) fn bounds(e: &SExpr, vars: &[Dim]) -> Option<(i64, i64)> {
-    match e.op() {
-        SOp::Const(Scalar::Int(i)) => Some((*i, *i)),
-        SOp::Var(v) => {
-            let n = vars.get(*v)?.value();
-            (n != i64::MAX).then_some((0, (n - 1).max(0)))
-        }
-        SOp::Call(b, xs) if xs.len() == 2 => range_of(*b, bounds(&xs[0], vars)?, bounds(&xs[1], vars)?),
-        _ => None,
     }
 }
 
