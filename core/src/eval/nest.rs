@@ -87,7 +87,7 @@ impl<F: Field> Array<F> {
     pub fn from_scalars(dtype: DType, shape: &[usize], data: impl IntoIterator<Item = Scalar>) -> Array<F> {
         let data = data.into_iter();
         match dtype.is_float() {
-            true => Array::float(dtype, shape, data.map(|s| F::constant(s.as_f64())).collect()),
+            true => Array::float(dtype, shape, data.map(|s| F::constant(s.as_f64()).stored(dtype)).collect()),
             false => Array::int(dtype, shape, data.map(|s| s.as_i64()).collect()),
         }
     }
