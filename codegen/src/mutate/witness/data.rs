@@ -36,7 +36,7 @@ fn array(t: &TensorTy, kind: usize, numbers: &mut Numbers) -> Array<f64> {
             _ => whole(numbers, 0.0, 3.0),
         };
         // as the dtype holds it: PyTorch can be asked about the same numbers
-        return Array::float(t.dtype, &shape, count.map(|_| one(numbers).stored(t.dtype)).collect());
+        return Array::float(t.dtype, &shape, count.map(|_| one(numbers).kept_as(t.dtype)).collect());
     }
     if kind % 9 == 8 && t.dtype == DType::I64 {
         let all = [i64::MAX, (1 << 53) + 1, -((1 << 53) + 1), (1 << 31) + 1, 255, -129];
