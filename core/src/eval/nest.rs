@@ -27,7 +27,7 @@ pub trait Field: Clone {
     /// The same value, with derivative zero.
     fn detach(self) -> Self;
     /// The value as a tensor of `dtype` holds it. What carries more than a value is left as wide as it is.
-    fn stored(self, _dtype: DType) -> Self {
+    fn kept_as(self, _dtype: DType) -> Self {
         self
     }
 }
@@ -45,7 +45,7 @@ impl Field for f64 {
     fn detach(self) -> f64 {
         self
     }
-    fn stored(self, dtype: DType) -> f64 {
+    fn kept_as(self, dtype: DType) -> f64 {
         match dtype {
             DType::F16 => half::f16::from_f64(self).to_f64(),
             DType::BF16 => half::bf16::from_f64(self).to_f64(),
@@ -87,7 +87,7 @@ impl<F: Field> Array<F> {
     pub fn from_scalars(dtype: DType, shape: &[usize], data: impl IntoIterator<Item = Scalar>) -> Array<F> {
         let data = data.into_iter();
         match dtype.is_float() {
-            true => Array::float(dtype, shape, data.map(|s| F::constant(s.as_f64())).collect()),
+            true => Array::float(dtype, shape, data.map(|s| F::constant(s.as_f64()).kept_as(dtype)).collect()),
             false => Array::int(dtype, shape, data.map(|s| s.as_i64()).collect()),
         }
     }

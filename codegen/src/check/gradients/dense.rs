@@ -176,7 +176,7 @@ impl<'a> Dense<'a> {
         // what is kept in half precision between two calls is lost; f32 is as good as exact here
         let stored = |mut a: Array<F>| {
             if let (DType::F16 | DType::BF16, Data::Float(values)) = (a.dtype, &mut a.data) {
-                values.iter_mut().for_each(|x| *x = x.clone().stored(a.dtype));
+                values.iter_mut().for_each(|x| *x = x.clone().kept_as(a.dtype));
             }
             Value::Tensor(V::Array(Arc::new(a)))
         };

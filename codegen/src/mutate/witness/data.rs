@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fulgurite_core::eval::nest::Array;
+use fulgurite_core::eval::nest::{Array, Field};
 use fulgurite_core::sig::ArgTy;
 use fulgurite_core::{DType, TensorTy, Value};
 
@@ -35,7 +35,8 @@ fn array(t: &TensorTy, kind: usize, numbers: &mut Numbers) -> Array<f64> {
             4 => short(100.0 * numbers.draw() - 50.0),
             _ => whole(numbers, 0.0, 3.0),
         };
-        return Array::float(t.dtype, &shape, count.map(|_| one(numbers)).collect());
+        // as the dtype holds it: PyTorch can be asked about the same numbers
+        return Array::float(t.dtype, &shape, count.map(|_| one(numbers).kept_as(t.dtype)).collect());
     }
     if kind % 9 == 8 && t.dtype == DType::I64 {
         let all = [i64::MAX, (1 << 53) + 1, -((1 << 53) + 1), (1 << 31) + 1, 255, -129];
