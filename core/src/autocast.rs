@@ -8,37 +8,8 @@ use crate::Name;
 use crate::lang::ast::{BinOp, Block, Expr, Node, Red};
 use crate::lang::walk;
 use crate::lower::Rows;
+pub use crate::row::Class;
 use crate::row::{Meaning, Row};
-
-/// What autocast does with the float tensors that a row is given. f64 stays f64 in every class.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-pub enum Class {
-    /// They are cast to the region's dtype.
-    Lower,
-    /// They are cast to f32.
-    Fp32,
-    /// They are cast to the widest dtype among them.
-    Promote,
-    /// They stay.
-    None,
-}
-
-impl Class {
-    /// Its word in rows.
-    pub fn word(self) -> &'static str {
-        match self {
-            Class::Lower => "lower",
-            Class::Fp32 => "fp32",
-            Class::Promote => "promote",
-            Class::None => "none",
-        }
-    }
-
-    /// The class of this word.
-    pub fn from_word(word: &str) -> Option<Class> {
-        [Class::Lower, Class::Fp32, Class::Promote, Class::None].into_iter().find(|class| class.word() == word)
-    }
-}
 
 /// Builtins whose value leaves the range of f16, or whose slope makes much of its rounding.
 const GROWING: [&str; 19] = [

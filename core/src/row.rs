@@ -3,7 +3,6 @@
 //! Codegen emits one [`RowText`] per row (and per derived row); the runtime parses it at first use. So the text that was
 //! checked is the text that runs, and there is no second form to drift.
 
-use crate::autocast::Class;
 use crate::lang::ast::{Block, Expr, Sig};
 use crate::lang::{Dialect, SyntaxError, parse_block, parse_expr, parse_sig};
 use crate::{Name, lang};
@@ -84,6 +83,36 @@ pub enum Ties {
     First,
     Last,
     Even,
+}
+
+/// What autocast does with the float tensors that a row is given. f64 stays f64 in every class.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum Class {
+    /// They are cast to the region's dtype.
+    Lower,
+    /// They are cast to f32.
+    Fp32,
+    /// They are cast to the widest dtype among them.
+    Promote,
+    /// They stay.
+    None,
+}
+
+impl Class {
+    /// Its word in rows.
+    pub fn word(self) -> &'static str {
+        match self {
+            Class::Lower => "lower",
+            Class::Fp32 => "fp32",
+            Class::Promote => "promote",
+            Class::None => "none",
+        }
+    }
+
+    /// The class of this word.
+    pub fn from_word(word: &str) -> Option<Class> {
+        [Class::Lower, Class::Fp32, Class::Promote, Class::None].into_iter().find(|class| class.word() == word)
+    }
 }
 
 /// A condition on a call, and what to say where it fails.

@@ -112,7 +112,9 @@ fn traces_are_shown() {
     assert!(ran.out.lines().any(|line| line.starts_with("- ")), "{}", ran.out);
     let ran = fulgurite(&f.0, &["trace", "--memory"]).fine();
     assert!(ran.out.starts_with("peak ") && ran.out.contains("####"), "{}", ran.out);
-    let ran = fulgurite(&f.0, &["trace", "--stage", "joint", "--value", "ct.softmax"]);
+    let ran = fulgurite(&f.0, &["trace", "--stage", "joint", "--value", "ct.softmax"]).fine();
+    assert!(ran.out.contains("made by   line") && ran.out.contains("lives     lines"), "{}", ran.out);
+    let ran = fulgurite(&f.0, &["trace", "--value", "no.such.value"]);
     assert_eq!(ran.status, Some(2), "no such value: {}", ran.out);
     let ran = fulgurite(&f.0, &["trace", "--stage", "no such stage"]);
     assert_eq!(ran.status, Some(2), "{}", ran.err);
