@@ -21,8 +21,8 @@ pub fn run(trace: &Trace, inputs: &[Tensor]) -> Vec<Tensor> {
         body_of(&trace.arena, line).map_err(|e| ExecError::new(e.code(), e.to_string()))
     };
     let compiled = executors::compile(trace, &CompileOptions::new(&bodies)).unwrap_or_else(|e| panic!("{trace}\n{e}"));
-    let mut buffers: Vec<_> = inputs.iter().map(|t| t.buffer().expect("data")).collect();
-    let values = compiled.run(&mut buffers).unwrap_or_else(|e| panic!("{trace}\n{e}"));
+    let buffers: Vec<_> = inputs.iter().map(|t| t.buffer().expect("data")).collect();
+    let values = compiled.run(&buffers).unwrap_or_else(|e| panic!("{trace}\n{e}"));
     values.into_iter().map(Tensor::from_buffer).collect()
 }
 
@@ -53,7 +53,8 @@ pub fn apart(split: &Split, inputs: &[Tensor]) -> (Vec<Tensor>, Vec<Option<Tenso
     let mut out = run(&split.forward, inputs);
     let saved = out.split_off(out.len() - split.forward.saved);
     let mut given = saved;
-    for p in split.backward.inputs()[given.len()..].to_vec() {
+    let saved = given.len();
+    for p in &split.backward.inputs()[saved..] {
         let ty = split.backward.ty(p.proxy).as_tensor().cloned().expect("a tensor");
         let sizes: Vec<i64> = ty.sizes().iter().map(|n| *n as i64).collect();
         given.push(fulgurite::ops::full(sizes, 1.0).cast(ty.dtype));
