@@ -10,7 +10,7 @@
 //! Arguments stand in the order of the signature, then options; trailing absent ones may be left out. The place of the
 //! call is that of whoever called the generated function (`#[track_caller]` on both).
 
-use crate::error::{Error, ErrorKind, Phase};
+use crate::error::Error;
 use crate::symbol::{self, SymbolRef};
 use crate::tensor::{self, Tensor};
 use crate::{intrinsics, jit, scope};
@@ -124,14 +124,7 @@ fn conform(x: &Tensor, value: &Tensor, loc: Loc) -> Result<(Tensor, bool), Error
     let (to, from) = (x.dtype(), value.dtype());
     let refused = || {
         let claim = format!("{have} can't be written to {want}: a tensor keeps its type for life");
-        let names = ErrorKind::MetadataMutation {
-            phase: Phase::Forward,
-            index: 0,
-            name: String::new(),
-            old: want.to_string(),
-            new: have.to_string(),
-        };
-        Error::new("E714", claim).kind_is(names).at(loc)
+        Error::new("E714", claim).at(loc)
     };
     let rank = |d: fulgurite_core::DType| (d.is_float(), d != fulgurite_core::DType::Bool);
     if rank(from) > rank(to) {

@@ -84,8 +84,8 @@ fn closed(trace: &Trace) -> Trace {
 /// A stage: trace to trace.
 type Step = fn(&Trace) -> Result<Trace, Error>;
 
-/// The stages between acquisition and compilation. Functionalising needs none (writes are versions from the start);
-/// autocast will stand before differentiation.
+/// The stages between acquisition and compilation. Functionalising and autocast need none: writes are versions, and
+/// arguments cast, from the start.
 const PIPELINE: &[(&str, Step)] = &[("simplified", |trace| transforms::simplify(trace, trace::Stage::Before))];
 
 /// Runs the pipeline.

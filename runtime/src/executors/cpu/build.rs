@@ -46,7 +46,7 @@ pub(crate) fn build(trace: &Trace, partition: Partition, options: &CompileOption
     for p in results {
         outputs.push(b.dense(p));
     }
-    Ok(finish(trace, b, &inputs, &outputs, options))
+    finish(trace, b, &inputs, &outputs, options)
 }
 
 fn finish(
@@ -55,8 +55,8 @@ fn finish(
     inputs: &[ValueId],
     outputs: &[ValueId],
     options: &CompileOptions<'_>,
-) -> Compiled {
-    let (values, of_proxy, lines, mut made) = items.finish(outputs);
+) -> Result<Compiled, ExecError> {
+    let (values, of_proxy, lines, mut made) = items.finish(outputs)?;
     let items = std::mem::take(&mut made.items);
     let form = |v: ValueId| made.form(v, &values);
     let stored = |v: ValueId| made.stored(v);
@@ -105,7 +105,7 @@ fn finish(
         dtype: values.ty(*v).dtype,
         shape: values.ty(*v).shape.clone(),
     };
-    Compiled::new(Parts {
+    Ok(Compiled::new(Parts {
         inputs: inputs.iter().map(|v| (values.ty(*v).dtype, values.ty(*v).shape.clone())).collect(),
         outputs: outputs.iter().map(output).collect(),
         labels: layout.roots.iter().map(label).collect(),
@@ -118,5 +118,5 @@ fn finish(
         blocks: layout.blocks,
         donations: layout.donations,
         threads: options.threads,
-    })
+    }))
 }

@@ -55,6 +55,9 @@ impl Made {
     }
 }
 
+/// Values, what stands for proxies, lines, and items.
+type Finished = (Values, FxHashMap<ProxyId, ValueId>, Vec<Named>, Made);
+
 impl<'t> Items<'t> {
     pub fn new(trace: &'t Trace, executor: &'static str, row_kernels: bool) -> Items<'t> {
         Items {
@@ -159,12 +162,15 @@ impl<'t> Items<'t> {
     }
 
     /// The items that `outputs` need.
-    pub fn finish(self, outputs: &[ValueId]) -> (Values, FxHashMap<ProxyId, ValueId>, Vec<Named>, Made) {
+    ///
+    /// # Errors
+    /// E802, as [`Fuser::finish`].
+    pub fn finish(self, outputs: &[ValueId]) -> Result<Finished, ExecError> {
         let Items { values, of_proxy, lines, fuser, .. } = self;
-        let Fused { items, forms } = fuser.finish(outputs);
+        let Fused { items, forms } = fuser.finish(outputs)?;
         let form = |v: ValueId| forms.get(&v).cloned().unwrap_or_else(|| Form::dense(v, values.ty(v)));
         let (items, needed) = prune(items, outputs, &form);
-        (values, of_proxy, lines, Made { items, needed, forms })
+        Ok((values, of_proxy, lines, Made { items, needed, forms }))
     }
 }
 

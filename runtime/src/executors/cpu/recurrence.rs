@@ -30,6 +30,10 @@ impl Kernel for Recurrence {
         let ([a, b], [out]) = (inputs, outs) else {
             return Err(ExecError::new("E807", "`linear_scan` takes two tensors and gives one"));
         };
+        // a row of anybody's may name this kernel
+        if a.shape != b.shape || out.shape != b.shape {
+            return Err(ExecError::new("E807", "`linear_scan` takes two tensors of one shape, and gives one of it"));
+        }
         let rank = b.shape.len() as i64;
         let axis = if self.dim < 0 { self.dim + rank } else { self.dim };
         let n = usize::try_from(axis).ok().and_then(|a| b.shape.get(a)).copied().unwrap_or(1);
@@ -66,4 +70,25 @@ fn lines<T: Element + Copy>(
         }
     }
     Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Recurrence;
+    use crate::buffer::Buffer;
+    use crate::executors::{Kernel, TensorMut, TensorRef};
+
+    /// Rows of anybody's may name the kernel.
+    #[test]
+    fn tensors_of_other_sizes_are_refused() {
+        let tensor = |n: usize| Buffer::from_slice(&vec![1.0f32; n], &[n]).expect("a vector");
+        let (short, long) = (tensor(2), tensor(3));
+        let run = |a: &Buffer, b: &Buffer, mut out: Buffer| {
+            let outs = &mut [TensorMut::of(&mut out)];
+            Recurrence { dim: 0 }.run(&[TensorRef::of(a), TensorRef::of(b)], outs)
+        };
+        assert_eq!(run(&short, &long, tensor(3)).expect_err("a is short").code, "E807");
+        assert_eq!(run(&long, &long, tensor(2)).expect_err("the result is short").code, "E807");
+        assert!(run(&long, &long, tensor(3)).is_ok());
+    }
 }

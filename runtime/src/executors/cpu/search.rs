@@ -70,6 +70,11 @@ impl Search {
         let n = sorted.shape.last().copied().unwrap_or(1);
         let rows = sorted.shape.iter().rev().skip(1).product::<usize>();
         let each = values.len() / rows.max(1);
+        // a row of anybody's may name this kernel
+        if each * rows != values.len() || out.len() != values.len() || order.is_some_and(|o| o.len() != all.len()) {
+            let what = format!("`{}` takes as many values for each sorted row, and gives an index for each", self.name);
+            return Err(ExecError::new("E807", what));
+        }
         let order = match order.map(indices) {
             None => None,
             Some(None) => return Ok(None),

@@ -17,6 +17,7 @@ mod unify;
 
 use super::graph::piece::{Contract, Fragment, Out, Piece, Place, Scan, Slow, Values};
 use super::graph::{Affine, Axis, Graph, Index, Op, ValueId};
+use crate::executors::ExecError;
 use crate::executors::interp::NestKernel;
 use crate::trace::Role;
 use bits::BitSet;
@@ -470,7 +471,10 @@ impl Fuser {
     }
 
     /// The items in order. `outputs` are the values that must exist in memory.
-    pub fn finish(mut self, outputs: &[ValueId]) -> Fused {
+    ///
+    /// # Errors
+    /// E802 where items wait for each other: a bug of ours, which must not become a wrong answer.
+    pub fn finish(mut self, outputs: &[ValueId]) -> Result<Fused, ExecError> {
         for v in outputs {
             self.materialise(*v);
         }
@@ -482,15 +486,20 @@ impl Fuser {
         left.sort_by_key(|i| self.entries[*i].as_ref().and_then(|e| e.lines.last().copied()));
         while !left.is_empty() {
             let ready = left.iter().position(|i| self.entries[*i].as_ref().is_some_and(|e| e.ancestors.within(&done)));
-            // invariant: `may_follow` and `merge` keep the ancestor relation free of cycles, so something is ready
-            debug_assert!(ready.is_some());
-            let at = left.remove(ready.unwrap_or(0));
+            // `may_follow` and `merge` keep the ancestor relation free of cycles, so something is ready
+            let Some(ready) = ready else {
+                return Err(ExecError::new(
+                    "E802",
+                    "two fusions of the program wait for each other: a bug in fulgurite",
+                ));
+            };
+            let at = left.remove(ready);
             done.insert(at);
             if let Some(e) = self.entries[at].take() {
                 items.push((e.item, e.lines));
             }
         }
-        Fused { items, forms: self.defined.forms }
+        Ok(Fused { items, forms: self.defined.forms })
     }
 }
 
