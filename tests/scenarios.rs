@@ -4,6 +4,8 @@
 
 #[path = "scenarios/autocast.rs"]
 mod autocast;
+#[path = "scenarios/backward.rs"]
+mod backward;
 #[path = "scenarios/program.rs"]
 mod program;
 #[path = "scenarios/remat.rs"]

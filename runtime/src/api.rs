@@ -10,7 +10,7 @@
 //! Arguments stand in the order of the signature, then options; trailing absent ones may be left out. The place of the
 //! call is that of whoever called the generated function (`#[track_caller]` on both).
 
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::symbol::{self, SymbolRef};
 use crate::tensor::{self, Tensor};
 use crate::{intrinsics, jit, scope};
@@ -124,7 +124,14 @@ fn conform(x: &Tensor, value: &Tensor, loc: Loc) -> Result<(Tensor, bool), Error
     let (to, from) = (x.dtype(), value.dtype());
     let refused = || {
         let claim = format!("{have} can't be written to {want}: a tensor keeps its type for life");
-        Error::new("E714", claim).at(loc)
+        let error = Error::new("E714", claim).at(loc);
+        match scope::place(x) {
+            Some((phase, index, name)) => {
+                let (old, new) = (want.to_string(), have.to_string());
+                error.kind_is(ErrorKind::MetadataMutation { phase, index, name, old, new })
+            }
+            None => error,
+        }
     };
     let rank = |d: fulgurite_core::DType| (d.is_float(), d != fulgurite_core::DType::Bool);
     if rank(from) > rank(to) {

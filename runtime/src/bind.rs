@@ -9,6 +9,7 @@ mod body;
 mod builder;
 mod copies;
 mod machine;
+mod own;
 mod read;
 mod rewriter;
 mod solved;

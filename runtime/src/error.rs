@@ -91,24 +91,6 @@ pub enum ErrorKind {
         /// Its type after.
         new: String,
     },
-    /// E715: a write that resizes an input's storage.
-    StorageResize {
-        /// When.
-        phase: Phase,
-        /// Its position.
-        index: usize,
-        /// Its name.
-        name: String,
-    },
-    /// E716: a write that gives an input another storage.
-    StorageSwap {
-        /// When.
-        phase: Phase,
-        /// Its position.
-        index: usize,
-        /// Its name.
-        name: String,
-    },
     /// E717: a backward writes to a cotangent.
     CotangentMutation {
         /// The output whose cotangent it is.

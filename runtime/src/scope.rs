@@ -9,21 +9,23 @@
 
 use crate::bind::Builder;
 use crate::error::Error;
-use crate::symbol::SymbolRef;
-use crate::tensor::{Alias, Cell, Tensor, TraceToken, View};
-use crate::trace::{Carrier, ProxyId, ProxyTy, RegionId, RegionKind, Tag, TagSet, Trace};
+use crate::symbol::{Ports, SymbolRef};
+use crate::tensor::{Alias, Tensor, TraceToken, View};
+use crate::trace::{Carrier, OwnRule, ProxyId, ProxyTy, RegionId, RegionKind, Tag, TagSet, Trace};
 use crate::transforms::Pipeline;
 use fulgurite_core::loc::Loc;
 use fulgurite_core::{DType, TensorTy, Value};
-use rustc_hash::FxHashMap;
+use rustc_hash::FxHashSet;
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
+mod captures;
 mod write;
 
-pub(crate) use write::{fail, write};
+pub(crate) use captures::{Captured, Source};
+pub(crate) use write::{assign, fail, leaves_among, place, write};
 
 thread_local! {
     static STACK: RefCell<Vec<Frame>> = const { RefCell::new(Vec::new()) };
@@ -33,16 +35,18 @@ thread_local! {
 pub(crate) struct Frame {
     pub token: Arc<TraceToken>,
     pub builder: Builder,
-    /// Captured cells, by address: the position among the builder's inputs.
-    captured: FxHashMap<usize, usize>,
-    /// The captured cells in the order of their inputs, which stand after the arguments.
-    pub cells: Vec<Arc<Cell>>,
+    /// What was captured from outside.
+    pub captured: Captured,
     /// What closures inside became, for the record of stages.
     pub inner: Vec<Made>,
     /// What the compiled function wishes of its pipeline.
     pipeline: Arc<Pipeline>,
     /// How many of the first inputs the trace is differentiated by: they can't be written but without gradients.
     pub leaves: usize,
+    /// Of a backward: how many of the first inputs the forward kept for it; cotangents follow.
+    pub kept: usize,
+    /// Inputs that a backward inside wrote.
+    pub late: FxHashSet<usize>,
     /// The first write that failed: nobody need look at what a write returns.
     pub failed: Option<Error>,
 }
@@ -66,11 +70,12 @@ impl Open {
         let frame = Frame {
             token: TraceToken::new(),
             builder,
-            captured: FxHashMap::default(),
-            cells: Vec::new(),
+            captured: Captured::default(),
             inner: Vec::new(),
             pipeline,
             leaves: 0,
+            kept: 0,
+            late: FxHashSet::default(),
             failed: None,
         };
         STACK.with_borrow_mut(|stack| {
@@ -84,6 +89,14 @@ impl Open {
         let around = |f: &Frame| (f.builder.nested(name).autocasting(), f.pipeline.clone());
         let (builder, pipeline) = STACK.with_borrow(|stack| stack.last().map(around))?;
         Some(Open::new(builder, pipeline))
+    }
+
+    /// The same for the backward of a function with a backward of its own. It runs when nobody knows yet what is written
+    /// until then, so whatever it reads of the traces around becomes an input.
+    pub fn backward(name: &str) -> Option<Open> {
+        let open = Open::nested(name)?;
+        open.with(|frame| frame.captured.fresh = true);
+        Some(open)
     }
 
     /// A new argument, as a handle.
@@ -154,6 +167,7 @@ fn record_in(
     loc: Loc,
 ) -> Result<Vec<Tensor>, Error> {
     let mut failed = None;
+    captures::written(stack, top, symbol, args)?;
     let proxies = args.iter().map(|arg| {
         arg.map(&mut |t| {
             resolve(stack, top, t).unwrap_or_else(|e| {
@@ -172,9 +186,10 @@ fn record_in(
     let writes = builder.lines().last().map_or_else(Vec::new, |line| line.effects.writes.clone());
     let (results, versions) = outs.split_at(outs.len() - writes.len());
     for (&arg, &version) in writes.iter().zip(versions) {
-        // a tensor in memory is an input, whose version the builder keeps
+        // of what comes from outside the builder keeps the version
         if let Some(Value::Tensor(t)) = args.get(arg)
             && let View::Traced(traced) = t.view()
+            && traced.token().id() == token.id()
         {
             traced.set_proxy(version);
         }
@@ -197,11 +212,11 @@ fn record_in(
 fn resolve(stack: &mut [Frame], depth: usize, tensor: &Tensor) -> Result<ProxyId, Error> {
     match tensor.view() {
         View::Poison(e) => Err(e.clone()),
-        View::Cell(cell) => Ok(capture(stack, depth, cell)),
+        View::Cell(_) => Ok(captures::value(stack, depth, tensor)),
         View::Traced(traced) => {
             let token = traced.token();
             if stack[..=depth].iter().any(|frame| frame.token.id() == token.id()) {
-                return write::current(stack, depth, traced);
+                return write::current(stack, depth, tensor, traced);
             }
             Err(stray(token.is_open(), &traced.ty().to_string()))
         }
@@ -217,30 +232,6 @@ pub(crate) fn stray(open_elsewhere: bool, ty: &str) -> Error {
     Error::new("E740", format!("this traced {ty} belongs to a trace that has ended"))
         .note("it stood for a value while a function was traced; it has no data")
         .help("return it from the traced function (from a differentiated closure: with `try_value_and_grad`)")
-}
-
-/// The current proxy of a tensor in memory: an input of the acquisition, and of every closure between.
-fn capture(stack: &mut [Frame], depth: usize, cell: &Arc<Cell>) -> ProxyId {
-    let address = Arc::as_ptr(cell) as usize;
-    if let Some(&at) = stack[depth].captured.get(&address) {
-        return stack[depth].builder.inputs()[at].version;
-    }
-    let path = format!("captured.{}", stack[0].cells.len());
-    let outer = depth.checked_sub(1).map(|outer| capture(stack, outer, cell));
-    let frame = &mut stack[depth];
-    frame.captured.insert(address, frame.builder.inputs().len());
-    frame.cells.push(cell.clone());
-    match outer {
-        Some(proxy) => {
-            frame.builder.add_input(proxy, &path);
-            proxy
-        }
-        None => {
-            let proxy = frame.builder.input(&path, cell.proxy_ty());
-            frame.builder.arena().set_tags(proxy, cell.tags());
-            proxy
-        }
-    }
 }
 
 /// Takes over the lines of a trace that was recorded inside the innermost open one, with `args` for its inputs; its
@@ -305,12 +296,23 @@ pub fn tags_of(x: &Tensor) -> TagSet {
     }
 }
 
-/// The inputs of the innermost open trace whose value is `old` have this one from now on.
-pub(crate) fn set_version(old: ProxyId, new: ProxyId) {
+/// Records the line of a function with a backward of its own in the innermost open trace; its results as handles.
+///
+/// # Errors
+/// What [`Builder::own_vjp`] reports; E709 if no trace is open.
+pub(crate) fn own_vjp(rule: OwnRule, ports: Ports, args: &[ProxyId], loc: Loc) -> Result<Vec<Tensor>, Error> {
     STACK.with_borrow_mut(|stack| {
-        let inputs = stack.last_mut().into_iter().flat_map(|frame| frame.builder.inputs_mut());
-        inputs.filter(|input| input.version == old).for_each(|input| input.version = new);
-    });
+        let Some(Frame { token, builder, .. }) = stack.last_mut() else {
+            return Err(Error::bug("E709", "no trace is open"));
+        };
+        let outs = builder.own_vjp(rule, ports, args, loc)?;
+        Ok(outs.into_iter().map(|p| Tensor::traced(token, p, builder.arena().ty(p))).collect())
+    })
+}
+
+/// The value at entry of an input of the innermost open trace.
+pub(crate) fn input(at: usize) -> ProxyId {
+    STACK.with_borrow(|stack| stack.last().map_or(ProxyId(0), |frame| frame.builder.inputs()[at].proxy))
 }
 
 /// Puts a trace that a closure became on the acquisition's record.

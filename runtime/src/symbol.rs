@@ -21,6 +21,21 @@ pub struct Symbol {
     rules: OnceLock<Vec<Rule>>,
     autocast: OnceLock<Class>,
     view: OnceLock<bool>,
+    /// What its arguments are, if its gradient is a function of the program.
+    own: Option<Ports>,
+}
+
+/// The arguments of a line whose gradient is a function of the program: one group after the other.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Ports {
+    /// What the function's forward made: the line's results, as they are.
+    pub outs: usize,
+    /// The function's arguments.
+    pub ins: usize,
+    /// What its backward reads of the forward.
+    pub kept: usize,
+    /// Inputs of the program that its backward reads or writes.
+    pub variables: usize,
 }
 
 /// Two symbols are the same if they are one object.
@@ -49,7 +64,20 @@ impl Symbol {
             rules: OnceLock::new(),
             autocast: OnceLock::new(),
             view: OnceLock::new(),
+            own: None,
         }
+    }
+
+    /// The symbol of lines with such arguments whose gradient is a function of the program; lives as long as the process.
+    pub fn leak_own(ports: Ports, op: &'static str, sig: &'static str, body: &'static str) -> SymbolRef {
+        let doc = "results of a function with a backward of its own";
+        let text = RowText { op, doc, sig, kind: MeaningKind::Decomp, body, ..derived_text() };
+        Box::leak(Box::new(Symbol { own: Some(ports), ..Symbol::new("runtime", text) }))
+    }
+
+    /// What its arguments are, if its gradient is a function of the program.
+    pub fn own(&self) -> Option<Ports> {
+        self.own
     }
 
     /// A symbol from a row made at run time (derived rows beyond first order); lives as long as the process.
@@ -135,28 +163,33 @@ impl Symbol {
     /// A symbol from a row that was made at run time; lives as long as the process.
     pub fn leak_row(krate: &'static str, row: Row) -> SymbolRef {
         let sig: &'static str = Box::leak(row.sig.to_string().into_boxed_str());
-        let text = RowText {
-            op: row.op.as_str(),
-            doc: "derived at run time",
-            sig,
-            promote: "",
-            dtypes: "",
-            kind: MeaningKind::Expr,
-            body: "",
-            require: &[],
-            vjp: &[],
-            jvp: &[],
-            ties: "",
-            no_grad: "",
-            at: &[],
-            deviates: "",
-            autocast: "",
-            aliases: &[],
-            kernels: &[],
-            file: "",
-            line: 0,
-        };
+        let text = RowText { op: row.op.as_str(), sig, ..derived_text() };
         Symbol::leak(krate, text, row)
+    }
+}
+
+/// The text of a row that was made at run time, but for what it says.
+fn derived_text() -> RowText {
+    RowText {
+        op: "",
+        doc: "derived at run time",
+        sig: "",
+        promote: "",
+        dtypes: "",
+        kind: MeaningKind::Expr,
+        body: "",
+        require: &[],
+        vjp: &[],
+        jvp: &[],
+        ties: "",
+        no_grad: "",
+        at: &[],
+        deviates: "",
+        autocast: "",
+        aliases: &[],
+        kernels: &[],
+        file: "",
+        line: 0,
     }
 }
 

@@ -89,11 +89,6 @@ impl Tensor {
         Tensor(Repr::Cell(Arc::new(Cell::new(kind, buffer))))
     }
 
-    /// The cell that this points to, as a handle.
-    pub(crate) fn from_cell(cell: Arc<Cell>) -> Tensor {
-        Tensor(Repr::Cell(cell))
-    }
-
     /// A value of the trace of `token`.
     pub(crate) fn traced(token: &Arc<TraceToken>, proxy: ProxyId, ty: ProxyTy) -> Tensor {
         Tensor(Repr::Traced(Arc::new(Traced::new(token, proxy, ty))))

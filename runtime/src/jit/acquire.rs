@@ -33,19 +33,31 @@ impl<T> Acquired<T> {
     }
 }
 
-/// Traces `f`, which gets one handle per argument leaf. Arguments that share a cell are one value if `aliased`; traces
-/// that write need that, for others it would only bind the trace to a pattern.
+/// How a function is traced.
+#[derive(Clone, Copy, Default)]
+pub(super) struct How {
+    /// Arguments that share a cell are one value. Traces that write need that; others it would only bind to a pattern.
+    pub aliased: bool,
+    /// The trace is differentiated by its arguments, which therefore can't be written but without gradients.
+    pub differentiated: bool,
+}
+
+/// Traces `f`, which gets one handle per argument leaf.
 pub(super) fn acquire<T: Tree>(
     name: &str,
     args: &[(Tensor, Arc<str>)],
-    aliased: bool,
+    how: How,
     pipeline: &Arc<Pipeline>,
     stages: &mut Stages,
     f: impl FnOnce(Vec<Tensor>) -> Result<T, Error>,
 ) -> Result<Acquired<T>, Error> {
     let started = Instant::now();
+    let aliased = how.aliased;
     drop(Dim::take_guards());
     let open = Open::new(Builder::new(name).autocasting(), pipeline.clone());
+    if how.differentiated {
+        open.with(|frame| frame.leaves = args.len());
+    }
     let aliases = aliases(args.iter().map(|(t, _)| t));
     let mut handles: Vec<Tensor> = Vec::with_capacity(args.len());
     for (i, (leaf, path)) in args.iter().enumerate() {
@@ -86,7 +98,13 @@ pub(super) fn acquire<T: Tree>(
     trace.prologue = guards(&trace, &aliases, aliased);
     trace.provenance.micros = started.elapsed().as_micros() as u64;
     stages.note("acquired", &trace, started.elapsed(), None);
-    Ok(Acquired { trace, cells: frame.cells, template, kinds, aliases })
+    let cell = |t: &Tensor| match t.view() {
+        View::Cell(cell) => Some(cell.clone()),
+        // nothing is around the first trace
+        _ => None,
+    };
+    let cells = frame.captured.handles.iter().filter_map(cell).collect();
+    Ok(Acquired { trace, cells, template, kinds, aliases })
 }
 
 fn guards(trace: &Trace, aliases: &[usize], aliased: bool) -> Vec<Guard> {

@@ -1,6 +1,7 @@
 //! What a compiled function has been compiled for, and why it had to be compiled again.
 
 use super::acquire::aliases;
+use super::apart::Pulled;
 use super::program::Program;
 use super::stages::Stages;
 use crate::error::Error;
@@ -47,6 +48,8 @@ pub(super) struct Entry {
     /// What `update` knows of the state.
     pub state: StateFacts,
     pub stages: Stages,
+    /// The backward, where it runs apart.
+    pub pulled: Option<Pulled>,
     used: AtomicU64,
 }
 
@@ -181,7 +184,7 @@ impl fmt::Display for Key {
 impl Entry {
     pub fn new(key: Key, program: Program, kinds: Vec<Kind>, template: Box<dyn Any + Send + Sync>) -> Entry {
         let (aliases, state, stages) = (None, StateFacts::default(), Stages::default());
-        Entry { key, program, aliases, kinds, template, state, stages, used: AtomicU64::new(0) }
+        Entry { key, program, aliases, kinds, template, state, stages, pulled: None, used: AtomicU64::new(0) }
     }
 
     /// The result that it was traced with.
@@ -259,11 +262,6 @@ impl Cache {
         let entries = self.entries.read().unwrap_or_else(|e| e.into_inner());
         let nearest = entries.iter().map(|e| key.differences(&e.key)).min_by_key(Vec::len);
         nearest.unwrap_or_else(|| vec!["the first call".to_owned()])
-    }
-
-    /// The program that was compiled last.
-    pub fn newest(&self) -> Option<Arc<Entry>> {
-        self.entries.read().unwrap_or_else(|e| e.into_inner()).last().cloned()
     }
 
     /// How many programs are kept.

@@ -6,12 +6,12 @@ use super::once;
 use super::traceable::ours;
 use crate::error::{Error, ErrorKind};
 use crate::scope::{self, Open};
-use crate::tensor::{Cell, Tensor, View};
-use crate::trace::{ProxyId, ProxyTy, Trace};
-use crate::transforms::{self, At, Joint, Seed};
+use crate::tensor::Tensor;
+use crate::trace::{Phase, ProxyId, ProxyTy, Trace};
+use crate::transforms::{self, At, Joint, Seed, mutation};
 use crate::tree::{self, Leaves, Tree, describe, flatten};
 use fulgurite_core::loc::Loc;
-use std::sync::Arc;
+use rustc_hash::FxHashSet;
 use std::time::Instant;
 
 /// What a differentiated closure may return: a loss, or a loss with results that are only passed on.
@@ -134,7 +134,7 @@ fn pull<P: Tree, O: Tree>(p: &P, cotangent: &O, loc: Loc, f: impl FnOnce(&P) -> 
     let given = flatten(cotangent);
     let seeds: Vec<Seed> = {
         let wanted = flatten(&closure.template);
-        same_types(wanted.leaves(), given.leaves(), "the cotangent", loc)?;
+        same_types(&types(wanted.leaves()), given.leaves(), "the cotangent", loc)?;
         wanted.leaves().iter().map(|t| if is_float(t) { Seed::Input } else { Seed::Zero }).collect()
     };
     let sown: Vec<&Tensor> = given.leaves().iter().copied().filter(|t| is_float(t)).collect();
@@ -143,7 +143,7 @@ fn pull<P: Tree, O: Tree>(p: &P, cotangent: &O, loc: Loc, f: impl FnOnce(&P) -> 
 
 fn push<P: Tree, O: Tree>(p: &P, tangent: &P, loc: Loc, f: impl FnOnce(&P) -> O) -> Result<(O, O), Error> {
     let (args, directions) = (flatten(p), flatten(tangent));
-    same_types(args.leaves(), directions.leaves(), "the tangent", loc)?;
+    same_types(&types(args.leaves()), directions.leaves(), "the tangent", loc)?;
     let closure = Closure::record("jvp", p, loc, |p| Ok(f(p)))?;
     let started = Instant::now();
     let jvp = transforms::jvp(&closure.trace, &closure.wrt)?;
@@ -160,21 +160,30 @@ fn push<P: Tree, O: Tree>(p: &P, tangent: &P, loc: Loc, f: impl FnOnce(&P) -> O)
     Ok((out, template.rebuild(&mut Leaves::new(&mut tangents.into_iter()))))
 }
 
-fn is_float(t: &Tensor) -> bool {
+pub(super) fn is_float(t: &Tensor) -> bool {
     t.ty().is_some_and(|ty| ty.as_tensor().is_some_and(|t| t.dtype.is_float()))
 }
 
-fn same_types(wanted: &[&Tensor], given: &[&Tensor], what: &str, loc: Loc) -> Result<(), Error> {
+/// The types of handles.
+pub(super) fn types(leaves: &[&Tensor]) -> Vec<Option<ProxyTy>> {
+    leaves.iter().map(|t| t.ty()).collect()
+}
+
+/// Whether tensors have these types.
+///
+/// # Errors
+/// E748 for another number of them; the error of a poisoned one; E712.
+pub(super) fn same_types(wanted: &[Option<ProxyTy>], given: &[&Tensor], what: &str, loc: Loc) -> Result<(), Error> {
     if wanted.len() != given.len() {
         let claim = format!("{what} has {} leaves where {} are needed", given.len(), wanted.len());
         return Err(Error::new("E748", claim).at(loc));
     }
     for (want, have) in wanted.iter().zip(given) {
         have.check()?;
-        let (want, have) = (want.ty(), have.ty());
-        if want != have {
-            let text = |ty: Option<ProxyTy>| ty.map_or_else(String::new, |t| t.to_string());
-            let claim = format!("{what} of {} is {}", text(want), text(have));
+        let have = have.ty();
+        if *want != have {
+            let text = |ty: &Option<ProxyTy>| ty.as_ref().map_or_else(String::new, |t| t.to_string());
+            let claim = format!("{what} of {} is {}", text(want), text(&have));
             return Err(Error::new("E712", claim).help("they must have one type").at(loc));
         }
     }
@@ -209,10 +218,14 @@ struct Closure<T> {
     wrt: Vec<ProxyId>,
     /// Per leaf of its argument: the position in `wrt`.
     position: Vec<Option<usize>>,
-    /// Captured cells, whose inputs stand after the argument's.
-    cells: Vec<Arc<Cell>>,
+    /// What it captured and needs as inputs, which stand after the argument's.
+    captured: Vec<Tensor>,
+    /// Inputs that a backward inside wrote.
+    late: FxHashSet<usize>,
     /// Its result, around handles of its trace.
     template: T,
+    /// The user's call.
+    loc: Loc,
 }
 
 impl<T: Tree> Closure<T> {
@@ -250,7 +263,8 @@ impl<T: Tree> Closure<T> {
         let trace = scope::pipeline().apply(At::Acquired, frame.builder.finish(&outputs), own)?;
         let floats = trace.input_proxies().zip(&position).filter_map(|(p, at)| at.map(|_| p));
         let wrt = floats.collect();
-        Ok(Closure { trace, wrt, position, cells: frame.cells, template })
+        let (captured, late) = (frame.captured.handles, frame.late);
+        Ok(Closure { trace, wrt, position, captured, late, template, loc })
     }
 
     /// Takes over the joint trace: the result, and the gradients as a tree like `p`.
@@ -258,7 +272,7 @@ impl<T: Tree> Closure<T> {
         let started = Instant::now();
         let joint = transforms::joint(&self.trace, &self.wrt, seeds)?;
         scope::note("joint", &joint.trace, started.elapsed(), None);
-        let joint = prepare(joint)?;
+        let joint = prepare(joint)?.closed();
         let values = self.splice(p, &joint.trace, cotangents.iter().copied())?;
         let leaves = flatten(p);
         let grads =
@@ -279,22 +293,33 @@ impl<T: Tree> Closure<T> {
         more: impl Iterator<Item = &'t Tensor>,
     ) -> Result<Vec<Tensor>, Error> {
         let leaves = flatten(p);
-        let cells: Vec<Tensor> = self.cells.iter().map(|cell| Tensor::from_cell(cell.clone())).collect();
         let mut args = scope::resolve_all(leaves.leaves())?;
-        args.extend(scope::resolve_all(&cells.iter().collect::<Vec<_>>())?);
+        // these are what they are in the trace around
+        args.extend(made.input_proxies().skip(args.len()).take(self.captured.len()));
         args.extend(scope::resolve_all(&more.collect::<Vec<_>>())?);
         let values = scope::splice(made, &args)?;
-        // what the closure wrote to its argument, it wrote to the tensors of `p`
-        for write in &made.epilogue {
-            let at = made.input_proxies().position(|i| i == write.value);
-            let version = at.map_or(write.value, |at| args[at]);
-            scope::set_version(args[write.input], version);
-            if let Some(leaf) = leaves.leaves().get(write.input)
-                && let View::Traced(traced) = leaf.view()
-            {
-                traced.set_proxy(version);
+        self.write(leaves.leaves(), made, &args)?;
+        Ok(values)
+    }
+
+    /// What the closure wrote to its inputs, it wrote to the tensors that they stand for.
+    fn write(&self, leaves: &[&Tensor], made: &Trace, args: &[ProxyId]) -> Result<(), Error> {
+        let writes = made.epilogue();
+        let target = |w: &crate::trace::EpilogueWrite| match w.input.checked_sub(leaves.len()) {
+            Some(captured) => self.captured.get(captured),
+            None => leaves.get(w.input).copied(),
+        };
+        let late = |w: &&crate::trace::EpilogueWrite| w.phase == Phase::Backward || self.late.contains(&w.input);
+        for (i, write) in writes.iter().enumerate() {
+            // of an input that is written twice the last value counts
+            let again = writes[i + 1..].iter().any(|w| w.input == write.input);
+            if let Some(tensor) = target(write).filter(|_| !again) {
+                let from = made.input_proxies().position(|p| p == write.value);
+                scope::assign(tensor, from.map_or(write.value, |at| args[at]), self.loc)?;
             }
         }
-        Ok(values)
+        let written: Vec<&Tensor> = writes.iter().filter(late).filter_map(target).collect();
+        let needing = if written.is_empty() { Vec::new() } else { scope::leaves_among(&written) };
+        if needing.is_empty() { Ok(()) } else { Err(mutation::needs_grad(needing).at(self.loc)) }
     }
 }

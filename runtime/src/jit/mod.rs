@@ -7,9 +7,11 @@
 //! **Invariant:** a call that finds its program formats nothing, and allocates only what it returns.
 
 mod acquire;
+mod apart;
 mod backend;
 mod cache;
 mod call;
+mod custom;
 mod derivatives;
 pub(crate) mod immediate;
 mod program;
@@ -17,6 +19,8 @@ pub mod stages;
 pub mod stats;
 mod traceable;
 
+pub use apart::{Pullback, PullbackWithGraph};
+pub use custom::{custom_vjp, zeros_like};
 pub use derivatives::{Loss, grad, hvp, jvp, try_value_and_grad, value_and_grad, vjp};
 pub use stages::{Stage, Stages};
 pub use stats::{Miss, Stats};
@@ -29,7 +33,7 @@ use crate::tensor::{Tensor, View};
 use crate::trace::Trace;
 use crate::transforms::{At, Pipeline, Remat};
 use crate::tree::{self, Leaves, Tree, Visitor, flatten};
-use acquire::{Acquired, acquire};
+use acquire::{Acquired, How, acquire};
 use cache::{Cache, Entry, Key, StateFacts};
 use program::Program;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -44,8 +48,13 @@ pub struct Jit<F> {
     executors: Vec<Arc<dyn Executor>>,
     pipeline: Arc<Pipeline>,
     cache: Cache,
+    /// Programs whose backward runs apart, and those whose backward has a gradient.
+    pulled: Cache,
+    graphs: Cache,
     hits: AtomicU64,
     misses: Mutex<Vec<Miss>>,
+    /// The program that was compiled last.
+    latest: Mutex<Option<Arc<Entry>>>,
     /// The stages of the last compilation, if it failed.
     failed: Mutex<Option<Stages>>,
 }
@@ -65,8 +74,11 @@ pub fn jit<F>(f: F) -> Jit<F> {
         executors: Vec::new(),
         pipeline: Arc::default(),
         cache: Cache::default(),
+        pulled: Cache::default(),
+        graphs: Cache::default(),
         hits: AtomicU64::new(0),
         misses: Mutex::default(),
+        latest: Mutex::default(),
         failed: Mutex::default(),
     }
 }
@@ -191,13 +203,23 @@ impl<F> Jit<F> {
         f: impl Fn(Vec<Tensor>) -> Result<T, Error>,
         facts: impl FnOnce(&T, &Trace) -> StateFacts,
     ) -> Result<Arc<Entry>, Error> {
+        self.compiled(&self.cache, arguments, |key, leaves, stages| self.make(key, leaves, stages, f, facts))
+    }
+
+    /// Makes a program and keeps it; a failure is remembered with its stages.
+    fn compiled(
+        &self,
+        cache: &Cache,
+        arguments: Visitor,
+        make: impl FnOnce(Key, Vec<Tensor>, &mut Stages) -> Result<Entry, Error>,
+    ) -> Result<Arc<Entry>, Error> {
         let started = Instant::now();
         let mut stages = Stages::new(self.keep);
         let mark = arguments.fingerprint();
         let leaves: Vec<Tensor> = arguments.leaves().iter().map(|t| (*t).clone()).collect();
         let key = Key::new(mark, &leaves, arguments.into_detail());
-        let reasons = self.cache.reason(&key);
-        let made = self.make(key, leaves, &mut stages, f, facts);
+        let reasons = cache.reason(&key);
+        let made = make(key, leaves, &mut stages);
         let mut failed = self.failed.lock().unwrap_or_else(|e| e.into_inner());
         match made {
             Ok(mut entry) => {
@@ -207,7 +229,9 @@ impl<F> Jit<F> {
                 if misses.len() < stats::REMEMBERED {
                     misses.push(Miss { reasons, time: started.elapsed() });
                 }
-                Ok(self.cache.insert(entry))
+                let entry = cache.insert(entry);
+                *self.latest.lock().unwrap_or_else(|e| e.into_inner()) = Some(entry.clone());
+                Ok(entry)
             }
             Err(error) => {
                 *failed = Some(stages);
@@ -225,15 +249,7 @@ impl<F> Jit<F> {
         facts: impl FnOnce(&T, &Trace) -> StateFacts,
     ) -> Result<Entry, Error> {
         let named: Vec<(Tensor, Arc<str>)> = leaves.into_iter().zip(key.paths().iter().cloned()).collect();
-        let mut made = acquire(&self.name, &named, false, &self.pipeline, stages, &f)?;
-        let writes = !made.trace.epilogue.is_empty();
-        if writes && made.shares_cells() {
-            *stages = Stages::new(self.keep);
-            made = acquire(&self.name, &named, true, &self.pipeline, stages, &f)?;
-        }
-        if writes {
-            refuse_captured_arguments(&made, &named)?;
-        }
+        let (made, writes) = self.acquire(&named, false, stages, f)?;
         let facts = facts(&made.template, &made.trace);
         let Acquired { trace, cells, template, kinds, aliases } = made;
         let program = Program::compile(trace, cells, &self.executors, &self.pipeline, stages)?;
@@ -243,12 +259,39 @@ impl<F> Jit<F> {
         Ok(entry)
     }
 
+    /// The function as a trace, and whether the trace writes.
+    fn acquire<T: Tree>(
+        &self,
+        named: &[(Tensor, Arc<str>)],
+        differentiated: bool,
+        stages: &mut Stages,
+        f: impl Fn(Vec<Tensor>) -> Result<T, Error>,
+    ) -> Result<(Acquired<T>, bool), Error> {
+        let mut how = How { aliased: false, differentiated };
+        let mut made = acquire(&self.name, named, how, &self.pipeline, stages, &f)?;
+        let writes = |made: &Acquired<T>| made.trace.writes();
+        if writes(&made) && made.shares_cells() {
+            *stages = Stages::new(self.keep);
+            how.aliased = true;
+            made = acquire(&self.name, named, how, &self.pipeline, stages, &f)?;
+        }
+        let writes = writes(&made);
+        if writes {
+            refuse_captured_arguments(&made, named)?;
+        }
+        Ok((made, writes))
+    }
+
     // ------------------------------------------------------------ what happened
 
     /// How often it was called and compiled, and why.
     pub fn stats(&self) -> Stats {
         let misses = self.misses.lock().unwrap_or_else(|e| e.into_inner()).clone();
-        Stats { hits: self.hits.load(Ordering::Relaxed), programs: self.cache.len(), misses }
+        Stats { hits: self.hits.load(Ordering::Relaxed), programs: self.programs(), misses }
+    }
+
+    fn programs(&self) -> usize {
+        [&self.cache, &self.pulled, &self.graphs].iter().map(|cache| cache.len()).sum()
     }
 
     /// The stages of the program that was compiled last; where that failed, those until then.
@@ -256,7 +299,7 @@ impl<F> Jit<F> {
         if let Some(stages) = &*self.failed.lock().unwrap_or_else(|e| e.into_inner()) {
             return stages.list().to_vec();
         }
-        self.cache.newest().map_or_else(Vec::new, |entry| entry.stages.list().to_vec())
+        self.newest().map_or_else(Vec::new, |entry| entry.stages.list().to_vec())
     }
 
     /// The trace that a stage of the last compilation made (the last one of that name), if traces are kept: `acquired`,
@@ -267,12 +310,17 @@ impl<F> Jit<F> {
 
     /// What arguments must be for the program that was compiled last: one line each.
     pub fn prologue(&self) -> Option<String> {
-        self.cache.newest().map(|entry| entry.key.to_string())
+        self.newest().map(|entry| entry.key.to_string())
+    }
+
+    fn newest(&self) -> Option<Arc<Entry>> {
+        self.latest.lock().unwrap_or_else(|e| e.into_inner()).clone()
     }
 
     /// Forgets all programs.
     pub fn clear(&self) {
-        self.cache.clear();
+        [&self.cache, &self.pulled, &self.graphs].iter().for_each(|cache| cache.clear());
+        *self.latest.lock().unwrap_or_else(|e| e.into_inner()) = None;
     }
 }
 
@@ -306,7 +354,7 @@ fn refuse_captured_arguments<T>(made: &Acquired<T>, arguments: &[(Tensor, Arc<st
 /// Traces and runs a function of no arguments.
 fn once<T: Tree>(name: &str, f: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     let mut stages = Stages::new(false);
-    let made = acquire(name, &[], false, &Arc::default(), &mut stages, |_| f())?;
+    let made = acquire(name, &[], How::default(), &Arc::default(), &mut stages, |_| f())?;
     let program = Program::compile_once(made.trace, made.cells)?;
     let values = program.run(&mut Vec::new(), |_| None)?;
     Ok(acquire::rebuild(&made.template, &made.kinds, values.into_iter()))

@@ -78,7 +78,8 @@ impl Program {
         Ok(Program::new(&trace, cells, backend))
     }
 
-    fn new(trace: &Trace, cells: Vec<Arc<Cell>>, backend: Arc<Backend>) -> Program {
+    /// A program of a compiled trace.
+    pub fn new(trace: &Trace, cells: Vec<Arc<Cell>>, backend: Arc<Backend>) -> Program {
         let arguments = trace.inputs.len() - cells.len();
         let writes = trace.epilogue.iter().map(|w| w.input).collect();
         let donated = (0..trace.inputs.len()).map(|i| i < arguments).collect();
@@ -88,6 +89,16 @@ impl Program {
     /// The arguments (by position) that it writes.
     pub fn written_arguments(&self) -> impl Iterator<Item = usize> + '_ {
         self.writes.iter().copied().filter(|&i| i < self.arguments)
+    }
+
+    /// The captured cell that an input is.
+    pub fn captured_cell(&self, input: usize) -> Option<&Arc<Cell>> {
+        self.cells.get(input.checked_sub(self.arguments)?)
+    }
+
+    /// The data of captured tensors, as they are now.
+    pub fn captured_buffers(&self) -> impl Iterator<Item = Buffer> + '_ {
+        self.cells.iter().map(|cell| cell.buffer())
     }
 
     /// Whether it captured this cell.

@@ -86,7 +86,8 @@ type Step = fn(&Trace) -> Result<Trace, Error>;
 
 /// The stages between acquisition and compilation. Functionalising and autocast need none: writes are versions, and
 /// arguments cast, from the start.
-const PIPELINE: &[(&str, Step)] = &[("simplified", |trace| transforms::simplify(trace, trace::Stage::Before))];
+const PIPELINE: &[(&str, Step)] =
+    &[("simplified", |trace| transforms::simplify(&transforms::own::settle(trace)?, trace::Stage::Before))];
 
 /// Runs the pipeline.
 ///

@@ -5,12 +5,13 @@
 //! used next. Which elements a view shows is found by taking the same view of the positions 0, 1, 2, …, so that a row
 //! needs nothing but its meaning to be written through.
 
-use super::{Frame, STACK, capture, resolve};
+use super::captures::{address, for_writing, intermediate, value};
+use super::{Frame, STACK, resolve};
 use crate::bind::Builder;
 use crate::error::{Error, ErrorKind};
 use crate::intrinsics;
 use crate::tensor::{Alias, Tensor, Traced, View};
-use crate::trace::{ProxyId, RegionKind};
+use crate::trace::{Phase, ProxyId, RegionKind};
 use fulgurite_core::loc::Loc;
 use fulgurite_core::{Scalar, TensorTy, Value};
 use std::sync::atomic::Ordering;
@@ -30,7 +31,7 @@ pub(crate) fn write(target: &Tensor, value: &Tensor, fresh: bool, loc: Loc) -> O
                 let version = stack[top].builder.count_version(old);
                 arena.rename(new, &format!("{base}@{version}"));
             }
-            put(stack, top, target, new, false, loc)
+            put(stack, top, target, new, Mode::Write, loc)
         });
         Some(done.map_err(|e| e.at(loc)))
     })
@@ -45,16 +46,104 @@ pub(crate) fn fail(error: &Error) {
     });
 }
 
+/// What a new version has to do with gradients.
+#[derive(Clone, Copy, PartialEq)]
+enum Mode {
+    /// It is what was written.
+    Write,
+    /// It was written by way of a detached alias: no gradient goes to what was written.
+    Quiet,
+    /// A closure that wrote has seen to that.
+    Done,
+}
+
+/// What a closure that is taken over wrote to a tensor of the traces around, or to one in memory.
+///
+/// # Errors
+/// As [`write`].
+pub(crate) fn assign(target: &Tensor, new: ProxyId, loc: Loc) -> Result<(), Error> {
+    STACK.with_borrow_mut(|stack| match stack.len().checked_sub(1) {
+        Some(top) => put(stack, top, target, new, Mode::Done, loc),
+        None => Err(Error::bug("E709", "no trace is open")),
+    })
+}
+
+/// Of tensors, those by which an open trace is differentiated; the innermost trace remembers all of them as written by a
+/// backward.
+pub(crate) fn leaves_among(written: &[&Tensor]) -> Vec<(usize, String)> {
+    STACK.with_borrow_mut(|stack| {
+        let Some(top) = stack.len().checked_sub(1) else { return Vec::new() };
+        let mut found = Vec::new();
+        for tensor in written {
+            found.extend(leaf(stack, top, tensor));
+            if let Ok(proxy) = resolve(stack, top, tensor) {
+                let frame = &mut stack[top];
+                let inputs = frame.builder.inputs().iter().enumerate();
+                let late = inputs.filter(|(_, input)| input.version == proxy).map(|(at, _)| at);
+                frame.late.extend(late);
+            }
+        }
+        found.sort();
+        found.dedup();
+        found
+    })
+}
+
+/// Of a handle that is an input of the program: whether a backward writes it if it is written now, its number, its name.
+pub(crate) fn place(target: &Tensor) -> Option<(Phase, usize, String)> {
+    STACK.with_borrow_mut(|stack| {
+        let top = stack.len().checked_sub(1)?;
+        let late = stack.iter().any(|f| f.captured.fresh);
+        let base = base_of(target);
+        let at = for_writing(stack, 0, base).ok().filter(|_| !matches!(base.view(), View::Traced(_)));
+        let at = at.or_else(|| {
+            let proxy = resolve(stack, top, base).ok()?;
+            stack[top].builder.inputs().iter().position(|i| i.version == proxy)
+        })?;
+        let path = |f: &Frame| f.builder.inputs().get(at).map(|i| i.path.to_string());
+        let name = path(if matches!(base.view(), View::Traced(_)) { &stack[top] } else { &stack[0] })?;
+        Some((if late { Phase::Backward } else { Phase::Forward }, at, name))
+    })
+}
+
+/// What a view is of, in the end.
+fn base_of(target: &Tensor) -> &Tensor {
+    match target.view() {
+        View::Traced(traced) => traced.alias().and_then(Alias::base).map_or(target, base_of),
+        _ => target,
+    }
+}
+
 /// The proxy of a handle: of a view, that of its base as it is now.
-pub(super) fn current(stack: &mut [Frame], depth: usize, traced: &Traced) -> Result<ProxyId, Error> {
-    let Some((alias, base)) = traced.alias().and_then(|a| Some((a, a.base()?))) else { return Ok(traced.proxy()) };
+pub(super) fn current(
+    stack: &mut [Frame],
+    depth: usize,
+    tensor: &Tensor,
+    traced: &Traced,
+) -> Result<ProxyId, Error> {
+    let own = stack[depth].token.id() == traced.token().id();
+    let Some((alias, base)) = traced.alias().and_then(|a| Some((a, a.base()?))) else {
+        return Ok(value(stack, depth, tensor));
+    };
     let base = resolve(stack, depth, base)?;
-    if base.0 != alias.of.load(Ordering::Relaxed) {
+    if base.0 == alias.of.load(Ordering::Relaxed) {
+        return Ok(traced.proxy());
+    }
+    if own {
         let outs = apply(&mut stack[depth].builder, alias, base)?;
         traced.set_proxy(outs[alias.at]);
         alias.of.store(base.0, Ordering::Relaxed);
+        return Ok(traced.proxy());
     }
-    Ok(traced.proxy())
+    // a handle of another trace stays what it is there
+    if let Some((of, view)) = stack[depth].captured.views.get(&address(tensor))
+        && *of == base
+    {
+        return Ok(*view);
+    }
+    let view = apply(&mut stack[depth].builder, alias, base)?[alias.at];
+    stack[depth].captured.views.insert(address(tensor), (base, view));
+    Ok(view)
 }
 
 /// The view of another base.
@@ -70,35 +159,46 @@ fn apply(b: &mut Builder, alias: &Alias, base: ProxyId) -> Result<Vec<ProxyId>, 
     outs
 }
 
-/// Gives a handle a new version. `quiet`: by way of a detached alias, so that no gradient goes to what is written.
-fn put(stack: &mut [Frame], top: usize, target: &Tensor, new: ProxyId, quiet: bool, loc: Loc) -> Result<(), Error> {
-    match target.view() {
-        View::Poison(e) => Err(e.clone()),
-        View::Cell(cell) => {
-            let old = capture(stack, top, cell);
-            let new = version(stack, top, old, new, quiet)?;
-            set(&mut stack[top].builder, old, new);
-            Ok(())
-        }
-        View::Traced(traced) => {
-            let old = resolve(stack, top, target)?;
-            let Some((alias, base)) = traced.alias().and_then(|a| Some((a, a.base()?))) else {
-                let new = version(stack, top, old, new, quiet)?;
+/// Gives a handle a new version.
+fn put(stack: &mut [Frame], top: usize, target: &Tensor, new: ProxyId, mode: Mode, loc: Loc) -> Result<(), Error> {
+    let traced = match target.view() {
+        View::Poison(e) => return Err(e.clone()),
+        View::Cell(_) => None,
+        View::Traced(traced) => Some(traced),
+    };
+    let own = |stack: &[Frame]| traced.filter(|t| t.token().id() == stack[top].token.id());
+    if let Some((alias, base)) = traced.and_then(|t| t.alias()).and_then(|a| Some((a, a.base()?))) {
+        let detached = alias.symbol.name() == "detach";
+        let whole = resolve(stack, top, base)?;
+        let replaced = if detached { new } else { replaced(&mut stack[top].builder, alias, whole, new, loc)? };
+        put(stack, top, base, replaced, if detached && mode == Mode::Write { Mode::Quiet } else { mode }, loc)?;
+        // the view of the new base is what was written: nothing to take again
+        let base = resolve(stack, top, base)?;
+        match own(stack) {
+            Some(traced) => {
                 traced.set_proxy(new);
-                set(&mut stack[top].builder, old, new);
-                return Ok(());
-            };
-            let detached = alias.symbol.name() == "detach";
-            let whole = resolve(stack, top, base)?;
-            let replaced = if detached { new } else { replaced(&mut stack[top].builder, alias, whole, new, loc)? };
-            put(stack, top, base, replaced, quiet || detached, loc)?;
-            // the view of the new base is what was written: nothing to take again
-            let base = resolve(stack, top, base)?;
+                alias.of.store(base.0, Ordering::Relaxed);
+            }
+            None => _ = stack[top].captured.views.insert(address(target), (base, new)),
+        }
+        return Ok(());
+    }
+    match own(stack) {
+        Some(traced) => {
+            let old = traced.proxy();
+            given_to_backward(stack, top, old)?;
+            let new = version(stack, top, target, old, new, mode)?;
             traced.set_proxy(new);
-            alias.of.store(base.0, Ordering::Relaxed);
-            Ok(())
+            set(&mut stack[top].builder, old, new);
+        }
+        None => {
+            let at = for_writing(stack, top, target)?;
+            let old = stack[top].builder.inputs()[at].version;
+            let new = version(stack, top, target, old, new, mode)?;
+            set(&mut stack[top].builder, old, new);
         }
     }
+    Ok(())
 }
 
 /// Inputs whose value was `old` have this one from now on.
@@ -106,13 +206,56 @@ fn set(b: &mut Builder, old: ProxyId, new: ProxyId) {
     b.inputs_mut().iter_mut().filter(|input| input.version == old).for_each(|input| input.version = new);
 }
 
+/// Refuses a write to what a backward is given: cotangents, and what the forward kept for it.
+fn given_to_backward(stack: &[Frame], top: usize, old: ProxyId) -> Result<(), Error> {
+    let frame = &stack[top];
+    if !frame.captured.fresh {
+        return Ok(());
+    }
+    let inputs = frame.builder.inputs();
+    let given = &inputs[..inputs.len() - frame.captured.handles.len()];
+    let Some(at) = given.iter().position(|input| input.proxy == old) else { return Ok(()) };
+    match at.checked_sub(frame.kept) {
+        None => Err(intermediate(stack, old)),
+        Some(output) => {
+            let claim = format!("a backward writes to the cotangent of result {output}");
+            Err(Error::new("E717", claim)
+                .kind_is(ErrorKind::CotangentMutation { output })
+                .note("others may read the same cotangent")
+                .help("write to a copy of it: `ct.copy()`"))
+        }
+    }
+}
+
+/// The input by which a trace at or below frame `top` is differentiated and that a handle is.
+fn leaf(stack: &[Frame], top: usize, target: &Tensor) -> Option<(usize, String)> {
+    let View::Traced(traced) = target.view() else { return None };
+    if let Some(base) = traced.alias().and_then(Alias::base) {
+        return leaf(stack, top, base);
+    }
+    let frame = stack[..=top].iter().find(|f| f.token.id() == traced.token().id())?;
+    let inputs = frame.builder.inputs();
+    let leaves = &inputs[..frame.leaves.min(inputs.len())];
+    let index = leaves.iter().position(|l| l.version == traced.proxy() && frame.builder.arena().is_float(l.version))?;
+    Some((index, leaves[index].path.to_string()))
+}
+
 /// The new version of a value that is no view: where no gradient is to go to what is written, the old version's
 /// cotangent is the new one's.
-fn version(stack: &mut [Frame], top: usize, old: ProxyId, new: ProxyId, quiet: bool) -> Result<ProxyId, Error> {
-    let frame = &mut stack[top];
-    let b = &mut frame.builder;
+fn version(
+    stack: &mut [Frame],
+    top: usize,
+    target: &Tensor,
+    old: ProxyId,
+    new: ProxyId,
+    mode: Mode,
+) -> Result<ProxyId, Error> {
+    if mode == Mode::Done {
+        return Ok(new);
+    }
+    let b = &mut stack[top].builder;
     let without = b.arena().no_grad_region(b.context.region, b.root()).is_some();
-    if quiet || without {
+    if mode == Mode::Quiet || without {
         if !b.arena().is_float(old) {
             return Ok(new);
         }
@@ -124,9 +267,9 @@ fn version(stack: &mut [Frame], top: usize, old: ProxyId, new: ProxyId, quiet: b
         b.arena().rename(out, &name);
         return Ok(out);
     }
-    let leaves = &b.inputs()[..frame.leaves.min(b.inputs().len())];
-    if let Some(index) = leaves.iter().position(|l| l.version == old).filter(|_| b.arena().is_float(old)) {
-        let name = leaves[index].path.to_string();
+    // a backward runs without gradients, unless it is itself differentiated: then whoever takes it over finds it
+    let in_backward = stack[..=top].iter().any(|f| f.captured.fresh);
+    if let Some((index, name)) = leaf(stack, top, target).filter(|_| !in_backward) {
         let claim = format!("`{name}` is written, and a gradient is taken by it");
         let kind = ErrorKind::LeafMutation { index, name };
         let help = "write to it inside `no_grad`, to a copy, or don't differentiate by it";

@@ -4,7 +4,7 @@
 //! (autocast) opens a new epoch, and older traces look types up as they were.
 
 use super::tag::{Tag, TagSet};
-use super::types::{BoundSymbol, BoundSymbolId, KnownBody, Proxy, ProxyId, ProxyTy, Region, RegionId, RegionKind};
+use super::types::{BoundSymbol, BoundSymbolId, KnownBody, OwnRule, Proxy, ProxyId, ProxyTy, Region, RegionId, RegionKind};
 use crate::error::Error;
 use crate::symbol::SymbolRef;
 use fulgurite_core::loc::Loc;
@@ -21,6 +21,7 @@ const RESERVED: [&str; 6] = ["true", "false", "nan", "inf", "_", "return"];
 pub struct Arena {
     inner: RefCell<Inner>,
     bodies: RefCell<KnownBodies>,
+    own: RefCell<Vec<Rc<OwnRule>>>,
 }
 
 /// Bodies that were made, by the addresses of symbol and solved signature.
@@ -54,7 +55,7 @@ impl Arena {
             ops: Vec::new(),
             next_site: 0,
         };
-        Rc::new(Arena { inner: RefCell::new(inner), bodies: RefCell::default() })
+        Rc::new(Arena { inner: RefCell::new(inner), bodies: RefCell::default(), own: RefCell::default() })
     }
 
     /// How many proxies there are; their numbers are smaller.
@@ -253,6 +254,18 @@ impl Arena {
     /// Bodies that lines may share.
     pub(crate) fn known_bodies(&self) -> RefMut<'_, KnownBodies> {
         self.bodies.borrow_mut()
+    }
+
+    /// Keeps the backward of a function that has one of its own; its number.
+    pub(crate) fn add_rule(&self, rule: Rc<OwnRule>) -> usize {
+        let mut rules = self.own.borrow_mut();
+        rules.push(rule);
+        rules.len() - 1
+    }
+
+    /// The function's backward with this number.
+    pub(crate) fn rule(&self, number: usize) -> Option<Rc<OwnRule>> {
+        self.own.borrow().get(number).cloned()
     }
 
     // ------------------------------------------------------------ counters

@@ -120,6 +120,11 @@ impl Trace {
         &self.epilogue
     }
 
+    /// Whether it writes to inputs, or has a backward that may.
+    pub(crate) fn writes(&self) -> bool {
+        !self.epilogue.is_empty() || self.lines.iter().any(|l| l.symbol.own().is_some_and(|own| own.variables > 0))
+    }
+
     /// The type that a proxy has in this trace.
     pub fn ty(&self, id: ProxyId) -> ProxyTy {
         self.arena.ty_at(id, self.epoch)

@@ -193,6 +193,34 @@ pub(crate) struct KnownBody {
     pub body: Rc<Body>,
 }
 
+/// The backward of a function that has one of its own, as it was recorded where the function was called.
+#[derive(Debug)]
+pub struct OwnRule {
+    /// What it reads, and what that is.
+    pub inputs: Vec<(ProxyId, OwnInput)>,
+    /// Its lines.
+    pub lines: Vec<Rc<BoundSymbol>>,
+    /// Per argument of the function: its cotangent; `None`: it is zero.
+    pub grads: Vec<Option<ProxyId>>,
+    /// Variables that it writes, with their last values.
+    pub writes: Vec<(usize, ProxyId)>,
+    /// The region in which it was recorded.
+    pub root: RegionId,
+    /// The user's call of the function.
+    pub loc: Loc,
+}
+
+/// What a function's own backward reads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OwnInput {
+    /// What the forward kept, by number.
+    Kept(usize),
+    /// The cotangent of a result.
+    Cotangent(usize),
+    /// An input of the program, as it is when the backward runs.
+    Variable(usize),
+}
+
 /// A scope: autocast, checkpoint, no-grad, a module path.
 #[derive(Clone, Debug)]
 pub struct Region {

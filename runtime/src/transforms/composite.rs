@@ -8,7 +8,7 @@ use std::rc::Rc;
 /// Whether the line must be differentiated through its body: it is a composite, and some active argument has no rule.
 pub(super) fn is_ruleless_composite(line: &BoundSymbol, active: &[bool], jvp: bool) -> bool {
     let row = line.symbol.row();
-    if !row.is_composite() || row.no_grad.is_some() {
+    if !row.is_composite() || row.no_grad.is_some() || line.symbol.own().is_some() {
         return false;
     }
     let has_rule = |i: usize| {

@@ -184,6 +184,9 @@ impl Facts {
 /// Whether the derivative of result `o` by parameter `i` may be other than zero, as far as the rule for `i` says. Rows
 /// without a rule are looked into elsewhere ([`super::expand`]) or differentiated by their expression.
 fn path(line: &BoundSymbol, i: usize, o: usize) -> bool {
+    if let Some(ports) = line.symbol.own() {
+        return (ports.outs..ports.outs + ports.ins).contains(&i);
+    }
     let sig = &line.symbol.row().sig;
     let Some(rule) = line.symbol.vjp_rule(sig.params[i].name.name) else { return true };
     if rule.zero {

@@ -7,6 +7,7 @@
 use super::dce::live;
 use super::expand::{self, Mode, Redirect};
 use super::facts::{Facts, LineRole, proxies};
+use super::own::Own;
 use super::pullback::{Pullback, Style, with_aux};
 use super::rules::{self, Site};
 use super::vjp::Cotangent;
@@ -118,6 +119,9 @@ impl Forward {
         let row = line.symbol.row();
         let has_jvp = |i: &usize| row.jvp.iter().any(|(name, _)| *name == row.sig.params[*i].name.name);
         let (ruled, rest): (Vec<usize>, Vec<usize>) = active.iter().partition(|i| has_jvp(i));
+        if line.symbol.own().is_some() {
+            return self.transpose(line, active);
+        }
         let has_vjp = |i: &usize| line.symbol.vjp_rule(row.sig.params[*i].name.name).is_some();
         if rest.is_empty() || row.is_pointwise() && rest.iter().all(has_vjp) {
             self.by_rules(line, &ruled)?;
@@ -170,9 +174,10 @@ impl Forward {
             flow[o] = Some(cotangent);
             let start = self.b.lines().len();
             let mut ends = Vec::new();
-            for &i in active {
-                let site = Site { line, flow: &flow, tangents: false };
-                let value = rules::vjp(&mut self.b, site, i)?.ok_or_else(|| no_rule(line, i))?;
+            let site = Site { line, flow: &flow, tangents: false };
+            let mut own = Own { tangents: true, ..Own::default() };
+            let found = rules::cotangents(&mut self.b, site, active, &mut own)?.map_err(|i| no_rule(line, i))?;
+            for (i, value, _) in found {
                 let pairs = proxies(&line.args[i]).into_iter().zip(flatten(vec![value]));
                 ends.extend(pairs.filter_map(|(p, v)| match v {
                     Value::Tensor(v) => self.tangents.get(&p).map(|t| (v, *t)),
@@ -199,6 +204,10 @@ impl Forward {
             let needed = live(&recorded, found.into_iter());
             let mut reads_cotangent = false;
             needed.iter().for_each(|l| l.for_each_arg(|p| reads_cotangent |= p == cotangent));
+            if reads_cotangent && line.symbol.own().is_some() {
+                let claim = "a function's own backward is not linear in the cotangent, so the function has no tangent";
+                return Err(Error::new("E711", claim).at(line.place.loc));
+            }
             if reads_cotangent {
                 let claim = format!("the gradient rule of `{}` is not linear in its cotangent", line.symbol.name());
                 return Err(Error::bug("E706", claim).at(line.place.loc));

@@ -9,6 +9,7 @@
 //! | [`remat::rematerialise`] | lines of the forward run again in the backward, so that less is kept |
 //! | [`dce::dce`], [`cse::cse`], [`fold::fold`] | dead lines, equal lines, algebra with literal numbers |
 //! | [`decompose::decompose`] | bodies in place of lines |
+//! | [`own::settle`] | functions with a backward of their own as their forward alone |
 
 pub mod autocast;
 mod composite;
@@ -21,6 +22,8 @@ pub mod facts;
 pub mod fold;
 pub mod jvp;
 mod lists;
+pub mod mutation;
+pub mod own;
 pub mod pipeline;
 mod pullback;
 mod regions;
@@ -36,6 +39,7 @@ pub use decompose::decompose;
 pub use facts::{Facts, LineRole, Reason};
 pub use fold::fold;
 pub use jvp::{Jvp, jvp};
+pub use mutation::MutationPlan;
 pub use pipeline::{At, Pipeline};
 pub use pullback::Seed;
 pub use remat::{Remat, RematReport, rematerialise};

@@ -1,6 +1,7 @@
 //! The reverse sweep: cotangents from results to arguments, through any list of lines.
 
 use super::facts::{Facts, LineRole};
+use super::own::Own;
 use super::regions::Outside;
 use super::rules::{self, Site};
 use crate::bind::{self, Builder, Context};
@@ -52,13 +53,16 @@ pub(super) struct Pullback<'b> {
     style: Style,
     cotangents: FxHashMap<ProxyId, ProxyId>,
     regions: Outside,
+    /// What functions with a backward of their own read and wrote.
+    pub(super) own: Own,
 }
 
 impl<'b> Pullback<'b> {
     pub(super) fn new(b: &'b mut Builder, facts: Facts, style: Style) -> Pullback<'b> {
         // checkpoints, autocasts and gradient modes do not reach into gradients
         let regions = Outside::new(b.root(), |kind| matches!(kind, RegionKind::Named(_) | RegionKind::Root));
-        Pullback { b, facts, style, cotangents: FxHashMap::default(), regions }
+        let own = Own { tangents: style.role == Role::Forward, ..Own::default() };
+        Pullback { b, facts, style, cotangents: FxHashMap::default(), regions, own }
     }
 
     /// The cotangent of a value so far; `None` is zero.
@@ -140,15 +144,11 @@ impl<'b> Pullback<'b> {
         if let (Some(reason), Some(first)) = (&line.symbol.row().no_grad, active.first()) {
             return Err(no_rule(line, *first).note(format!("the row says: {reason}")));
         }
-        let mut found = Vec::new();
-        for &i in &active {
-            let made_from = self.b.arena().len();
-            let site = Site { line, flow, tangents: false };
-            match rules::vjp(self.b, site, i)? {
-                Some(value) => found.push((i, value, made_from)),
-                None => return Err(no_rule(line, i)),
-            }
-        }
+        let site = Site { line, flow, tangents: false };
+        let found = match rules::cotangents(self.b, site, &active, &mut self.own)? {
+            Ok(found) => found,
+            Err(i) => return Err(no_rule(line, i)),
+        };
         for (i, value, made_from) in found {
             self.contribute(line, &line.args[i], &value, made_from)?;
         }

@@ -31,12 +31,17 @@ pub struct ResidualPlan {
 pub struct Split {
     /// Inputs of the forward; its outputs, then the residuals (tensors, then numbers).
     pub forward: Trace,
-    /// Inputs: the residuals in the same order, then the cotangents. Outputs: the gradients that are not zero.
+    /// Inputs: the residuals in the same order, the cotangents, then inputs of the forward as they are now. Outputs: the
+    /// gradients that are not zero, then the values of its writes.
     pub backward: Trace,
     /// What is kept.
     pub plan: ResidualPlan,
     /// Per output of the forward: the backward's input that is its cotangent, if one is.
     pub cotangents: Vec<Option<usize>>,
+    /// Inputs of the forward that the backward reads as they are then, each with the backward's own input.
+    pub variables: Vec<(usize, usize)>,
+    /// Inputs of the forward that the backward writes, in the order of its last outputs.
+    pub writes: Vec<usize>,
     /// Per value of `wrt`: the backward's output that is its gradient; `None`: it is zero.
     pub grads: Vec<Option<usize>>,
 }
@@ -52,10 +57,12 @@ pub fn split(joint: &Joint) -> Result<Split, Error> {
     let ends = forward_ends(joint);
     let forward_ids = forward_lines(joint);
     let (ours, theirs): (Vec<_>, Vec<_>) = trace.lines.iter().cloned().partition(|l| forward_ids.contains(&l.id));
-    let backward_lines = live(&theirs, grads.iter().copied());
+    let writes: Vec<EpilogueWrite> = trace.epilogue.iter().filter(|w| w.phase == Phase::Backward).cloned().collect();
+    let backward_ends: Vec<ProxyId> = grads.iter().copied().chain(writes.iter().map(|w| w.value)).collect();
+    let backward_lines = live(&theirs, backward_ends.iter().copied());
 
     let (inputs, cotangent_inputs) = trace.inputs.split_at(joint.forward_inputs);
-    let plan = residuals(trace, &backward_lines, grads, cotangent_inputs);
+    let plan = residuals(trace, &backward_lines, &backward_ends, cotangent_inputs);
     check_no_save(trace, &plan)?;
     let kept: Vec<ProxyId> = plan.tensors.iter().chain(&plan.numbers).copied().collect();
 
@@ -63,6 +70,7 @@ pub fn split(joint: &Joint) -> Result<Split, Error> {
     let outputs: Vec<ProxyId> = forward_outputs.iter().chain(&kept).copied().collect();
     let mut forward = part(trace, started, Phase::Forward, inputs.to_vec(), forward_lines, outputs);
     forward.saved = kept.len();
+    forward.epilogue.retain(|w| w.phase == Phase::Forward);
 
     let cell =
         |p: &ProxyId| InputCell { proxy: *p, version: *p, alias_group: 0, path: trace.arena.name(*p), donated: false };
@@ -70,14 +78,20 @@ pub fn split(joint: &Joint) -> Result<Split, Error> {
     cells.iter_mut().enumerate().for_each(|(i, cell)| cell.alias_group = i);
     let mut backward = part(trace, started, Phase::Backward, cells, backward_lines, grads.to_vec());
     backward.name = Rc::from(format!("{}.backward", trace.name));
+    // inputs of the forward are none of the backward: who runs it knows their cells
     backward.epilogue.clear();
+    backward.outputs.extend(writes.iter().map(|w| w.value));
     backward.prologue.clear();
 
     verify::step(trace, &forward)?;
     verify::step(trace, &backward)?;
-    let cotangents = joint.cotangents.iter().map(|at| at.map(|at| at - joint.forward_inputs + kept.len())).collect();
+    let cotangents =
+        joint.cotangents.iter().map(|at| at.map(|at| at - joint.forward_inputs + kept.len())).collect();
     let grads = joint.grads.iter().map(|at| at.map(|at| at - joint.forward_outputs)).collect();
-    Ok(Split { forward, backward, plan, cotangents, grads })
+    let moved = |at: usize| at - joint.forward_inputs + kept.len();
+    let variables = joint.variables.iter().map(|&(input, at)| (input, moved(at))).collect();
+    let writes = writes.iter().map(|w| w.input).collect();
+    Ok(Split { forward, backward, plan, cotangents, variables, writes, grads })
 }
 
 /// What the forward makes: its outputs and its writes.

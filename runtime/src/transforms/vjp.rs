@@ -5,12 +5,14 @@
 
 use super::expand::{self, Mode, Redirect};
 use super::facts::{Facts, LineRole};
+use super::own::{Own, Write};
 use super::pullback::{Pullback, Seed, Style, with_aux};
 use crate::bind::Builder;
 use crate::error::{Error, ErrorKind};
 use crate::trace::verify;
 use crate::trace::*;
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::rc::Rc;
 use std::time::Instant;
 
 /// A cotangent or tangent: perhaps a symbolic zero, for which nothing is computed.
@@ -33,6 +35,9 @@ pub struct Joint {
     pub forward_outputs: usize,
     /// Per output of the forward: the input of the joint trace that is its cotangent, if one is.
     pub cotangents: Vec<Option<usize>>,
+    /// Inputs of the forward that the backward reads as they are when it runs, each with the input of the joint trace
+    /// that it is then.
+    pub variables: Vec<(usize, usize)>,
     /// Per value of `wrt`: the output of the joint trace that is its gradient; `None`: it is zero.
     pub grads: Vec<Option<usize>>,
     /// Per output of the forward: whether it depends on `wrt` through derivatives that are not zero.
@@ -47,6 +52,31 @@ impl Joint {
     pub fn edit(mut self, f: impl FnOnce(&Trace) -> Result<Trace, Error>) -> Result<Joint, Error> {
         self.trace = f(&self.trace)?;
         Ok(self)
+    }
+
+    /// The same where the backward runs behind the forward, in one program: nothing is written in between.
+    pub fn closed(mut self) -> Joint {
+        if self.variables.is_empty() {
+            return self;
+        }
+        let trace = &mut self.trace;
+        let forward = |input: usize| trace.epilogue.iter().find(|w| w.input == input && w.phase == Phase::Forward);
+        let now = |input: usize| forward(input).map_or(trace.inputs[input].proxy, |w| w.value);
+        let map: FxHashMap<ProxyId, ProxyId> =
+            self.variables.iter().map(|&(input, at)| (trace.inputs[at].proxy, now(input))).collect();
+        let mut to = |p: ProxyId| map.get(&p).copied().unwrap_or(p);
+        for line in &mut trace.lines {
+            let mut moved = false;
+            line.for_each_arg(|p| moved |= map.contains_key(&p));
+            if moved {
+                *line = Rc::new(line.remap(&mut to));
+            }
+        }
+        trace.outputs.iter_mut().for_each(|p| *p = to(*p));
+        trace.epilogue.iter_mut().for_each(|w| w.value = to(w.value));
+        trace.inputs.retain(|input| !map.contains_key(&input.proxy));
+        self.variables.clear();
+        self
     }
 
     /// The gradient by value number `i` of `wrt`.
@@ -101,6 +131,9 @@ pub fn joint(trace: &Trace, wrt: &[ProxyId], seeds: &[Seed]) -> Result<Joint, Er
     }
     pullback.run(&lines)?;
     let grads: Vec<Option<ProxyId>> = wrt.iter().map(|p| pullback.cotangent(*p)).collect();
+    let Own { variables, writes, .. } = std::mem::take(&mut pullback.own);
+    let at = |p: &ProxyId| b.inputs().iter().position(|i| i.proxy == *p);
+    let variables = variables.iter().filter_map(|(input, p)| Some((*input, at(p)?))).collect();
     let mut all = outputs;
     let forward_outputs = all.len();
     let grads = grads.into_iter().map(|g| {
@@ -111,9 +144,16 @@ pub fn joint(trace: &Trace, wrt: &[ProxyId], seeds: &[Seed]) -> Result<Joint, Er
     let mut made = b.finish(&all);
     made.epilogue = trace.epilogue.clone();
     made.epilogue.iter_mut().for_each(|w| w.value = redirect.get(w.value));
+    for (i, Write { input, value }) in writes.iter().enumerate() {
+        // of the writes to one input the last counts
+        if writes[i + 1..].iter().all(|w| w.input != *input) {
+            made.epilogue.push(EpilogueWrite { input: *input, value: *value, phase: Phase::Backward });
+        }
+    }
     made.adopt(trace, "joint", started);
     verify::step(trace, &made)?;
-    Ok(Joint { trace: made, forward_inputs: trace.inputs.len(), forward_outputs, cotangents, grads, needs_grad })
+    let forward_inputs = trace.inputs.len();
+    Ok(Joint { trace: made, forward_inputs, forward_outputs, cotangents, variables, grads, needs_grad })
 }
 
 /// The trace with the gradients of the sum of all its float outputs by `wrt` behind its outputs; dense zeros where an
@@ -126,7 +166,7 @@ pub fn value_and_grad(trace: &Trace, wrt: &[ProxyId]) -> Result<Trace, Error> {
     if let (false, Some(out)) = (trace.outputs.iter().any(|p| arena.is_float(*p)), trace.outputs.first()) {
         return Err(not_differentiable(trace, *out));
     }
-    let joint = joint(trace, wrt, &vec![Seed::Ones; trace.outputs.len()])?;
+    let joint = joint(trace, wrt, &vec![Seed::Ones; trace.outputs.len()])?.closed();
     let mut b = Builder::continuing(&joint.trace);
     joint.trace.lines.iter().for_each(|l| b.push(l.clone()));
     let mut outputs = joint.trace.outputs[..joint.forward_outputs].to_vec();

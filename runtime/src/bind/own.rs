@@ -1,0 +1,79 @@
+//! Lines of functions with a backward of their own.
+//!
+//! Such a function's forward is recorded without gradients; then one line takes what it made, and gives it on. That line
+//! has the function's arguments too, so gradients go from the one to the other by the recorded backward, which the
+//! arena keeps.
+
+use super::Builder;
+use crate::error::Error;
+use crate::symbol::{self, Ports, Symbol, SymbolRef};
+use crate::trace::{OwnRule, ProxyId, ProxyTy};
+use fulgurite_core::loc::Loc;
+use fulgurite_core::{Scalar, Value};
+use rustc_hash::FxHashMap;
+use std::rc::Rc;
+use std::sync::{OnceLock, RwLock};
+
+impl Builder {
+    /// Records the line of a function with a backward of its own: `args` in the order of the ports. Gives its results.
+    ///
+    /// # Errors
+    /// What binding reports.
+    pub fn own_vjp(
+        &mut self,
+        rule: OwnRule,
+        ports: Ports,
+        args: &[ProxyId],
+        loc: Loc,
+    ) -> Result<Vec<ProxyId>, Error> {
+        let types: Vec<ProxyTy> = args.iter().map(|p| self.arena().ty(*p)).collect();
+        let symbol = symbol_for(ports, &types);
+        let number = self.arena().add_rule(Rc::new(rule));
+        let mut args: Vec<Value<ProxyId>> = args.iter().map(|p| Value::Tensor(*p)).collect();
+        args.push(Value::Num(Scalar::Int(number as i64)));
+        let outs = self.bind(symbol, args.clone(), loc)?;
+        for (out, arg) in outs.iter().zip(&args) {
+            if let Value::Tensor(p) = arg {
+                let name = self.arena().name(*p);
+                self.arena().rename(*out, &name);
+            }
+        }
+        Ok(outs)
+    }
+}
+
+/// The symbol for these types, made once.
+fn symbol_for(ports: Ports, types: &[ProxyTy]) -> SymbolRef {
+    static MADE: OnceLock<RwLock<FxHashMap<(Ports, String), SymbolRef>>> = OnceLock::new();
+    let params: Vec<String> = types.iter().enumerate().map(|(i, ty)| format!("a{i}: {}", written(i, ty))).collect();
+    let key = (ports, params.join(", "));
+    let made = MADE.get_or_init(RwLock::default);
+    if let Some(symbol) = made.read().unwrap_or_else(|e| e.into_inner()).get(&key) {
+        return symbol;
+    }
+    let mut made = made.write().unwrap_or_else(|e| e.into_inner());
+    let number = made.len();
+    made.entry(key).or_insert_with_key(|(_, params)| {
+        let leak = |text: String| -> &'static str { Box::leak(text.into_boxed_str()) };
+        let outs = types[..ports.outs].iter().enumerate();
+        let (outs, body) = match ports.outs {
+            1 => (outs.map(|(i, ty)| written(i, ty)).collect(), "a0".to_owned()),
+            n => {
+                let named: Vec<String> = outs.map(|(i, ty)| format!("r{i}: {}", written(i, ty))).collect();
+                let names: Vec<String> = (0..n).map(|i| format!("a{i}")).collect();
+                (format!("({})", named.join(", ")), format!("({})", names.join(", ")))
+            }
+        };
+        let sig = leak(format!("({params}; rule: i64) -> {outs}"));
+        symbol::register(Symbol::leak_own(ports, leak(format!("own_vjp.{number}")), sig, leak(body)))
+    })
+}
+
+/// The type of argument `i` as signatures have it.
+fn written(i: usize, ty: &ProxyTy) -> String {
+    match ty {
+        ProxyTy::Tensor(t) => format!("{}[..S{i}]", t.ty.dtype),
+        ProxyTy::Number(dtype) => format!("{dtype}[]"),
+        ProxyTy::Key => "Key".to_owned(),
+    }
+}

@@ -1,0 +1,510 @@
+//! Forward and backward run apart: a compiled function that gives its result and a [`Pullback`].
+//!
+//! The joint trace is cut when the function is compiled. What the backward reads of the forward are shares of buffers, so
+//! writes in between (by the function's own forward, or by the user) change nothing of it; what a backward of one's own
+//! reads or writes of the program's inputs are cells, read and written when the backward runs.
+
+use super::acquire::Acquired;
+use super::backend::Backend;
+use super::cache::{Entry, Key};
+use super::call::Inputs;
+use super::derivatives::{is_float, same_types};
+use super::program::Program;
+use super::stages::Stages;
+use super::{Arguments, Jit};
+use crate::bind::Builder;
+use crate::buffer::Buffer;
+use crate::error::Error;
+use crate::scope;
+use crate::tensor::{Cell, Kind, Tensor, View};
+use crate::trace::{EpilogueWrite, Phase, ProxyId, ProxyTy, Stage, Trace};
+use crate::transforms::mutation::{self, MutationPlan};
+use crate::transforms::{self, At, Joint, Seed, Split};
+use crate::tree::{self, Leaves, Tree, flatten};
+use fulgurite_core::TensorTy;
+use fulgurite_core::loc::Loc;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// What one argument's gradient is.
+enum Gradient {
+    /// A result of the backward.
+    Result(usize),
+    /// Zero.
+    Zero(TensorTy),
+    /// The argument: a key.
+    Same,
+}
+
+/// A compiled backward.
+pub(super) struct Backward {
+    backend: Backend,
+    /// How many values the forward keeps for it.
+    kept: usize,
+    inputs: usize,
+    /// Per leaf of the result: the input that is its cotangent.
+    cotangents: Vec<Option<usize>>,
+    /// Inputs of the forward that it reads as they are when it runs, with its own inputs.
+    variables: Vec<(usize, usize)>,
+    /// Inputs of the forward that it writes, in the order of its last results.
+    writes: Vec<usize>,
+    /// Per leaf of the arguments.
+    grads: Vec<Gradient>,
+    /// How many of its results are gradients.
+    results: usize,
+    plan: MutationPlan,
+    names: Vec<Arc<str>>,
+    /// Bytes that it keeps beyond the forward's inputs.
+    bytes: usize,
+}
+
+/// A backward as a program whose results have gradients themselves.
+pub(super) struct Graph {
+    forward: Backend,
+    /// Inputs: those of the first forward, cotangents per leaf of the result, variables.
+    inputs: usize,
+    cotangents: Vec<Option<usize>>,
+    variables: Vec<(usize, usize)>,
+    writes: Vec<usize>,
+    grads: Vec<Gradient>,
+    results: usize,
+    backward: Arc<Backward>,
+}
+
+/// What a function run apart has besides its forward.
+pub(super) struct Pulled {
+    backward: Arc<Backward>,
+    graph: Option<Arc<Graph>>,
+}
+
+/// The backward of one call: made by [`Jit::pullback`].
+///
+/// `P` is the tree of the arguments, `R` that of the result.
+pub struct Pullback<P, R> {
+    backward: Arc<Backward>,
+    /// The form of the arguments; keys are themselves.
+    arguments: P,
+    /// The types of the result.
+    result: Arc<Vec<Option<ProxyTy>>>,
+    kept: Vec<Buffer>,
+    cells: Vec<(usize, Arc<Cell>)>,
+    marker: PhantomData<fn(&R)>,
+}
+
+/// A pullback whose gradients can be differentiated again: made by [`Jit::pullback_with_graph`].
+pub struct PullbackWithGraph<P, R> {
+    first: Pullback<P, R>,
+    graph: Option<Arc<Graph>>,
+    /// The inputs of the forward as they were at the call.
+    inputs: Vec<Buffer>,
+    /// The form of the result.
+    form: R,
+}
+
+impl<F> Jit<F> {
+    /// Calls it, and gives the result with its backward: for gradients that are asked for later, or not at all. It is
+    /// differentiated by every float tensor of its arguments; what it captures is constant.
+    ///
+    /// ```
+    /// use fulgurite::prelude::*;
+    ///
+    /// let f = jit(|x: Tensor| (&x * &x).sum());
+    /// let (y, pull) = f.pullback(Tensor::from([1.0f32, 2.0]))?;
+    /// assert_eq!(y.item::<f32>()?, 5.0);
+    /// assert_eq!(pull.run(&Tensor::scalar(1.0f32))?.to_vec::<f32>()?, [2.0, 4.0]);
+    /// # Ok::<(), fulgurite::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Jit::call`]; E750 inside of a traced function; E711, E712 where there is no gradient.
+    pub fn pullback<M, A: Arguments<F, M>>(&self, args: A) -> Result<(A::Returned, Pullback<A, A::Returned>), Error> {
+        self.pull(args, false).map(|(value, pull)| (value, pull.first))
+    }
+
+    /// The same for gradients that are differentiated themselves.
+    ///
+    /// # Errors
+    /// As [`Jit::pullback`].
+    pub fn pullback_with_graph<M, A: Arguments<F, M>>(
+        &self,
+        args: A,
+    ) -> Result<(A::Returned, PullbackWithGraph<A, A::Returned>), Error> {
+        self.pull(args, true)
+    }
+
+    fn pull<M, A: Arguments<F, M>>(
+        &self,
+        args: A,
+        twice: bool,
+    ) -> Result<(A::Returned, PullbackWithGraph<A, A::Returned>), Error> {
+        if scope::is_tracing() {
+            let claim = "forward and backward can't run apart inside of a function that is being traced";
+            return Err(Error::new("E750", claim).help("take the gradient there by `vjp` or `value_and_grad`"));
+        }
+        let cache = if twice { &self.graphs } else { &self.pulled };
+        let v = flatten(&args);
+        let entry = match cache.find(v.fingerprint(), v.leaves())? {
+            Some(entry) => entry,
+            None => self.compiled(
+                cache,
+                super::describe_all(|v| args.visit(v)),
+                |key, leaves, stages| {
+                    let run = |handles: Vec<Tensor>| args.rebuild(&mut Leaves::new(&mut handles.into_iter())).run(&self.f);
+                    self.make_apart(key, leaves, stages, run, twice)
+                },
+            )?,
+        };
+        let pulled = entry.pulled.as_ref().ok_or_else(|| Error::bug("E709", "a program was kept without backward"))?;
+        let buffers = |leaf: &&Tensor| leaf.buffer().ok();
+        let held: Vec<Buffer> = if twice { v.leaves().iter().filter_map(buffers).collect() } else { Vec::new() };
+        let held: Vec<Buffer> = held.into_iter().chain(entry.program.captured_buffers().filter(|_| twice)).collect();
+        let cells = pulled.cells(v.leaves(), &entry.program);
+        let mut values = Inputs::shares(&entry, v.leaves()).run(&entry)?;
+        let kept = values.split_off(entry.kinds.len());
+        let template = entry.template::<A::Returned>()?;
+        let value = super::acquire::rebuild(template, &entry.kinds, values.into_iter());
+        let types = flatten(template).leaves().iter().map(|t| t.ty()).collect();
+        let form = |t: &Tensor| match t.view() {
+            View::Cell(cell) if cell.kind() != Kind::Key => Tensor::poisoned(Error::bug("E709", "a form was read")),
+            _ => t.clone(),
+        };
+        let arguments = tree::map(&args, form);
+        let backward = pulled.backward.clone();
+        let first =
+            Pullback { backward, arguments, result: Arc::new(types), kept, cells, marker: PhantomData };
+        let graph = pulled.graph.clone();
+        let form = tree::map(&value, form);
+        Ok((value, PullbackWithGraph { first, graph, inputs: held, form }))
+    }
+
+    fn make_apart<T: Tree + Send + Sync + 'static>(
+        &self,
+        key: Key,
+        leaves: Vec<Tensor>,
+        stages: &mut Stages,
+        f: impl Fn(Vec<Tensor>) -> Result<T, Error>,
+        twice: bool,
+    ) -> Result<Entry, Error> {
+        let named: Vec<(Tensor, Arc<str>)> = leaves.into_iter().zip(key.paths().iter().cloned()).collect();
+        let (made, writes) = self.acquire(&named, true, stages, f)?;
+        let Acquired { trace, cells, template, kinds, aliases: shared } = made;
+        let names = trace.inputs().iter().map(|i| Arc::from(&*i.path)).collect::<Vec<Arc<str>>>();
+        let floats: Vec<usize> = (0..named.len()).filter(|&i| is_float(&named[i].0)).collect();
+        let wrt: Vec<ProxyId> = floats.iter().map(|&i| trace.inputs()[i].proxy).collect();
+        let started = Instant::now();
+        let seeds = vec![Seed::Input; trace.outputs().len()];
+        let joint = transforms::joint(&trace, &wrt, &seeds)?;
+        stages.note("joint", &joint.trace, started.elapsed(), None);
+        let types: Vec<ProxyTy> = trace.input_proxies().take(named.len()).map(|p| trace.ty(p)).collect();
+        let graph = if twice { self.graph(&joint, &floats, &types, &names, stages)? } else { None };
+        let (joint, split) = self.cut(joint, stages)?;
+        let plan = MutationPlan::from_joint(&joint, &split, &floats, &shared);
+        let backward = Arc::new(self.backward(&split, plan, &floats, &types, names, stages)?);
+        let started = Instant::now();
+        let forward = Backend::compile(&split.forward, &self.executors)?;
+        stages.compiled(split.forward.lines().len(), started.elapsed(), || forward.describe());
+        let program = Program::new(&split.forward, cells, Arc::new(forward));
+        let mut entry = Entry::new(key, program, kinds, Box::new(template));
+        entry.aliases = writes.then_some(shared);
+        entry.pulled = Some(Pulled { backward, graph });
+        Ok(entry)
+    }
+
+    /// A joint trace through the rest of the pipeline, and cut.
+    fn cut(&self, joint: Joint, stages: &mut Stages) -> Result<(Joint, Split), Error> {
+        let started = Instant::now();
+        let (joint, report) = transforms::rematerialise(joint, self.pipeline.remat)?;
+        if !report.lines.is_empty() {
+            stages.note("rematerialised", &joint.trace, started.elapsed(), Some(report.to_string()));
+        }
+        let own = |name, trace: &Trace, started: Instant| stages.note(name, trace, started.elapsed(), None);
+        let joint = joint.edit(|trace| self.pipeline.apply(At::Joint, trace.clone(), own))?;
+        let started = Instant::now();
+        let joint = joint.edit(|trace| transforms::simplify(&transforms::own::settle(trace)?, Stage::Before))?;
+        stages.note("simplified", &joint.trace, started.elapsed(), None);
+        let started = Instant::now();
+        let split = transforms::split(&joint)?;
+        stages.note("forward", &split.forward, started.elapsed(), None);
+        stages.note("backward", &split.backward, started.elapsed(), None);
+        Ok((joint, split))
+    }
+
+    /// The backward of a cut trace whose arguments have these types; `floats` are those that it is differentiated by.
+    fn backward(
+        &self,
+        split: &Split,
+        plan: MutationPlan,
+        floats: &[usize],
+        types: &[ProxyTy],
+        names: Vec<Arc<str>>,
+        stages: &mut Stages,
+    ) -> Result<Backward, Error> {
+        let started = Instant::now();
+        let backend = Backend::compile(&split.backward, &self.executors)?;
+        stages.compiled(split.backward.lines().len(), started.elapsed(), || backend.describe());
+        Ok(Backward {
+            backend,
+            kept: split.forward.saved,
+            inputs: split.backward.inputs().len(),
+            cotangents: split.cotangents.clone(),
+            variables: split.variables.clone(),
+            writes: split.writes.clone(),
+            grads: gradients(&split.grads, floats, types),
+            results: split.backward.outputs().len() - split.writes.len(),
+            plan,
+            names,
+            bytes: split.plan.bytes,
+        })
+    }
+
+    /// The backward of a joint trace as a function of the forward's inputs and cotangents, with a backward of its own.
+    /// `None` where it writes to what it is differentiated by.
+    fn graph(
+        &self,
+        joint: &Joint,
+        floats: &[usize],
+        types: &[ProxyTy],
+        names: &[Arc<str>],
+        stages: &mut Stages,
+    ) -> Result<Option<Arc<Graph>>, Error> {
+        let trace = &joint.trace;
+        let late = |w: &&EpilogueWrite| w.phase == Phase::Backward;
+        if trace.epilogue().iter().filter(late).any(|w| floats.contains(&w.input)) {
+            return Ok(None);
+        }
+        let grads = trace.outputs()[joint.forward_outputs..].to_vec();
+        let mut b = Builder::continuing(trace);
+        b.set_name(&format!("{}.backward", trace.name));
+        trace.lines().iter().for_each(|l| b.push(l.clone()));
+        let mut function = b.finish(&grads);
+        let writes = trace.epilogue().iter().filter(late).cloned();
+        function.epilogue = writes.map(|w| EpilogueWrite { phase: Phase::Forward, ..w }).collect();
+        let sown = joint.cotangents.iter().map(|at| at.map(|at| trace.inputs()[at].proxy));
+        let sown: Vec<Option<ProxyId>> = sown.collect();
+        let mut wrt: Vec<ProxyId> = floats.iter().map(|&i| trace.inputs()[i].proxy).collect();
+        wrt.extend(sown.iter().flatten());
+        let second = transforms::joint(&function, &wrt, &vec![Seed::Input; grads.len()])?;
+        let (second, split) = self.cut(second, stages)?;
+        // the leaves of (arguments, result), and which of them are float tensors
+        let mut all = types.to_vec();
+        let mut active = floats.to_vec();
+        for (i, out) in trace.outputs()[..joint.forward_outputs].iter().enumerate() {
+            if sown[i].is_some() {
+                active.push(all.len());
+            }
+            all.push(trace.ty(*out));
+        }
+        let plan = MutationPlan::from_joint(&second, &split, &[], &[]);
+        let mut backward = self.backward(&split, plan, &active, &all, names.to_vec(), stages)?;
+        // its results are the leaves of the arguments, of which those that are no gradient have no cotangent
+        let first = gradients(&shifted(joint), floats, types);
+        let sown = |g: &Gradient| match g {
+            Gradient::Result(i) => split.cotangents[*i],
+            _ => None,
+        };
+        backward.cotangents = first.iter().map(sown).collect();
+        let forward = Backend::compile(&split.forward, &self.executors)?;
+        Ok(Some(Arc::new(Graph {
+            forward,
+            inputs: trace.inputs().len(),
+            cotangents: joint.cotangents.clone(),
+            variables: joint.variables.clone(),
+            writes: split.forward.epilogue().iter().map(|w| w.input).collect(),
+            grads: first,
+            results: grads.len(),
+            backward: Arc::new(backward),
+        })))
+    }
+}
+
+/// Where the gradients of a joint trace stand among its gradients.
+fn shifted(joint: &Joint) -> Vec<Option<usize>> {
+    joint.grads.iter().map(|at| at.map(|at| at - joint.forward_outputs)).collect()
+}
+
+/// Per leaf of the arguments, its gradient; `found` has one entry for each of `floats`.
+fn gradients(found: &[Option<usize>], floats: &[usize], types: &[ProxyTy]) -> Vec<Gradient> {
+    let one = |(i, ty): (usize, &ProxyTy)| match floats.iter().position(|f| *f == i).and_then(|at| found[at]) {
+        Some(at) => Gradient::Result(at),
+        None => match ty {
+            ProxyTy::Tensor(t) => Gradient::Zero(t.ty.clone()),
+            ProxyTy::Number(d) => Gradient::Zero(TensorTy::new::<usize>(*d, &[])),
+            ProxyTy::Key => Gradient::Same,
+        },
+    };
+    types.iter().enumerate().map(one).collect()
+}
+
+impl Pulled {
+    /// The cells that the backward reads or writes.
+    fn cells(&self, leaves: &[&Tensor], program: &Program) -> Vec<(usize, Arc<Cell>)> {
+        let graph = self.graph.iter().flat_map(|g| g.variables.iter().map(|(i, _)| *i).chain(g.writes.iter().copied()));
+        let backward = &self.backward;
+        let inputs = backward.variables.iter().map(|(i, _)| *i).chain(backward.writes.iter().copied()).chain(graph);
+        let cell = |i: usize| match leaves.get(i).map(|leaf| leaf.view()) {
+            Some(View::Cell(cell)) => Some((i, cell.clone())),
+            Some(_) => None,
+            None => program.captured_cell(i).map(|cell| (i, cell.clone())),
+        };
+        inputs.filter_map(cell).collect()
+    }
+}
+
+fn cell_of(cells: &[(usize, Arc<Cell>)], input: usize) -> Result<&Arc<Cell>, Error> {
+    let found = cells.iter().find(|(i, _)| *i == input).map(|(_, cell)| cell);
+    found.ok_or_else(|| Error::bug("E709", "a backward lost one of its variables"))
+}
+
+/// Writes to cells, all or none.
+fn put(cells: &[(usize, Arc<Cell>)], writes: &[usize], values: Vec<Buffer>) -> Result<(), Error> {
+    let cells = writes.iter().map(|&i| cell_of(cells, i)).collect::<Result<Vec<_>, _>>()?;
+    cells.iter().zip(values).for_each(|(cell, value)| _ = cell.replace(value));
+    Ok(())
+}
+
+fn may_be_written(cells: &[(usize, Arc<Cell>)], writes: &[usize]) -> Result<(), Error> {
+    writes.iter().try_for_each(|&i| cell_of(cells, i)?.may_be_written())
+}
+
+/// A tree of gradients of the form of `like`.
+fn tree_of<P: Tree>(like: &P, grads: &[Gradient], values: &[Buffer]) -> Result<P, Error> {
+    let form = flatten(like);
+    let one = |(gradient, leaf): (&Gradient, &&Tensor)| match gradient {
+        Gradient::Result(at) => Ok(Tensor::from_buffer(values[*at].clone())),
+        Gradient::Same => Ok((*leaf).clone()),
+        Gradient::Zero(ty) => Buffer::zeros(ty.dtype, &ty.sizes())
+            .map(Tensor::from_buffer)
+            .map_err(|e| Error::new("E743", e.to_string())),
+    };
+    let leaves = grads.iter().zip(form.leaves()).map(one).collect::<Result<Vec<_>, Error>>()?;
+    Ok(like.rebuild(&mut Leaves::new(&mut leaves.into_iter())))
+}
+
+impl<P: Tree, R: Tree> Pullback<P, R> {
+    /// The gradients of the arguments for these cotangents of the result (those of what is no float tensor are ignored).
+    /// Where the backward writes, it writes now.
+    ///
+    /// # Errors
+    /// E748, E712 for cotangents of another form or other types; what an executor reports: nothing is written then.
+    #[track_caller]
+    pub fn run(self, cotangents: &R) -> Result<P, Error> {
+        let Pullback { backward, arguments, result, kept, cells, .. } = self;
+        run(&backward, &arguments, &result, kept, &cells, cotangents, true, Loc::caller())
+    }
+
+    /// The same, for a pullback that is run again.
+    ///
+    /// # Errors
+    /// As [`Pullback::run`]; E720 if the backward writes.
+    #[track_caller]
+    pub fn run_keep(&self, cotangents: &R) -> Result<P, Error> {
+        let loc = Loc::caller();
+        let plan = &self.backward.plan;
+        if !plan.bw_writes().is_empty() {
+            let inputs = plan.bw_writes().iter().map(|w| w.input);
+            return Err(mutation::retained(mutation::named(inputs, &self.backward.names)).at(loc));
+        }
+        let Pullback { backward, arguments, result, kept, cells, .. } = self;
+        run(backward, arguments, result, kept.clone(), cells, cotangents, false, loc)
+    }
+
+    /// What forward and backward write.
+    pub fn plan(&self) -> &MutationPlan {
+        &self.backward.plan
+    }
+
+    /// Bytes that the backward keeps beyond the forward's inputs.
+    pub fn bytes(&self) -> usize {
+        self.backward.bytes
+    }
+}
+
+#[allow(clippy::too_many_arguments)]
+fn run<P: Tree, R: Tree>(
+    backward: &Backward,
+    arguments: &P,
+    result: &[Option<ProxyTy>],
+    mut inputs: Vec<Buffer>,
+    cells: &[(usize, Arc<Cell>)],
+    cotangents: &R,
+    last: bool,
+    loc: Loc,
+) -> Result<P, Error> {
+    let given = flatten(cotangents);
+    same_types(result, given.leaves(), "the cotangent", loc)?;
+    may_be_written(cells, &backward.writes).map_err(|e| e.at(loc))?;
+    inputs.truncate(backward.kept);
+    fill(&mut inputs, backward.inputs, &backward.cotangents, given.leaves(), &backward.variables, cells)?;
+    let donated: Vec<bool> = (0..inputs.len()).map(|i| last && i < backward.kept).collect();
+    let mut values = backward.backend.run(&mut inputs, &donated)?;
+    let writes = values.split_off(backward.results);
+    put(cells, &backward.writes, writes)?;
+    tree_of(arguments, &backward.grads, &values)
+}
+
+/// Adds cotangents and variables to a program's inputs, at their places.
+fn fill(
+    inputs: &mut Vec<Buffer>,
+    count: usize,
+    cotangents: &[Option<usize>],
+    given: &[&Tensor],
+    variables: &[(usize, usize)],
+    cells: &[(usize, Arc<Cell>)],
+) -> Result<(), Error> {
+    let nothing = Buffer::zeros(fulgurite_core::DType::U8, &[0]).map_err(|e| Error::new("E743", e.to_string()))?;
+    inputs.resize(count, nothing);
+    for (at, tensor) in cotangents.iter().zip(given) {
+        if let Some(at) = at {
+            inputs[*at] = tensor.buffer()?;
+        }
+    }
+    for &(input, at) in variables {
+        inputs[at] = cell_of(cells, input)?.buffer();
+    }
+    Ok(())
+}
+
+impl<P: Tree, R: Tree> PullbackWithGraph<P, R> {
+    /// The gradients, with a pullback of their own: the gradients by arguments and cotangents of what these gradients
+    /// become. Where the backward writes, it writes now, and once.
+    ///
+    /// # Errors
+    /// As [`Pullback::run`]; E719 if the backward writes to what it is differentiated by: nothing ran then.
+    #[track_caller]
+    pub fn run(self, cotangents: &R) -> Result<(P, Pullback<(P, R), P>), Error> {
+        let loc = Loc::caller();
+        let PullbackWithGraph { first, graph, mut inputs, form } = self;
+        // known when the function was compiled: nothing is looked for here
+        let needing = first.backward.plan.bw_writes_needing_grad();
+        if !needing.is_empty() {
+            let inputs = mutation::named(needing.iter().copied(), &first.backward.names);
+            return Err(mutation::needs_grad(inputs).at(loc));
+        }
+        let graph = graph.ok_or_else(|| Error::bug("E709", "a pullback was made without graph"))?;
+        let given = flatten(cotangents);
+        same_types(&first.result, given.leaves(), "the cotangent", loc)?;
+        may_be_written(&first.cells, &graph.writes).map_err(|e| e.at(loc))?;
+        fill(&mut inputs, graph.inputs, &graph.cotangents, given.leaves(), &graph.variables, &first.cells)?;
+        let mut values = graph.forward.run(&mut inputs, &[])?;
+        let writes = values.split_off(values.len() - graph.writes.len());
+        let kept = values.split_off(graph.results);
+        put(&first.cells, &graph.writes, writes)?;
+        let grads = tree_of(&first.arguments, &graph.grads, &values)?;
+        let types = flatten(&grads).leaves().iter().map(|t| t.ty()).collect();
+        let second = Pullback {
+            backward: graph.backward.clone(),
+            arguments: (first.arguments, form),
+            result: Arc::new(types),
+            kept,
+            cells: first.cells,
+            marker: PhantomData,
+        };
+        Ok((grads, second))
+    }
+
+    /// What forward and backward write.
+    pub fn plan(&self) -> &MutationPlan {
+        self.first.plan()
+    }
+}

@@ -1,0 +1,178 @@
+//! Functions with a backward of their own.
+
+use super::derivatives::{is_float, same_types, types};
+use crate::error::Error;
+use crate::scope::{self, Open, Source};
+use crate::symbol::Ports;
+use crate::tensor::Tensor;
+use crate::trace::{BoundSymbol, OwnInput, OwnRule, ProxyId, ProxyTy, Trace};
+use crate::tree::{self, Leaves, Tree, flatten};
+use crate::{api, intrinsics};
+use fulgurite_core::loc::Loc;
+use fulgurite_core::{Scalar, TensorTy, Value};
+use std::rc::Rc;
+
+/// What `forward(p)` gives beside what it keeps, with a backward of its own: where a gradient is taken, `backward` gets
+/// what `forward` kept and the cotangents of its result (zeros where none arrives), and gives those of `p`: a tree of its
+/// form. A cotangent made by `zeros_like` is a symbolic zero, for which nothing is computed; those of what is no float
+/// tensor are ignored.
+///
+/// `backward` may write to tensors that it captures, if they are inputs of the program: its arguments, or tensors in
+/// memory. They are written when it runs, and read as they are then; `kept` is as it was at the call. It runs at most once
+/// for each time that it is differentiated, and not at all where no cotangent arrives.
+///
+/// ```
+/// use fulgurite::prelude::*;
+///
+/// // rounds, and lets the gradient pass as if it had not
+/// let straight_through = |x: &Tensor| custom_vjp(x, |x| (x.round(), ()), |(), ct| ct.clone());
+/// let x = Tensor::from([0.4f32, 1.6]);
+/// let g = grad(&x, |x| (straight_through(x) * 3.0).sum());
+/// assert_eq!(g.to_vec::<f32>()?, [3.0, 3.0]);
+/// # Ok::<(), fulgurite::Error>(())
+/// ```
+///
+/// After an error its result is poisoned: E712 where `backward` gives another type than that of an argument, E717 and
+/// E718 where it writes to what it must not.
+#[track_caller]
+pub fn custom_vjp<P: Tree, O: Tree, K: Tree>(
+    p: &P,
+    forward: impl FnOnce(&P) -> (O, K),
+    backward: impl FnOnce(K, &O) -> P,
+) -> O {
+    let loc = Loc::caller();
+    if !scope::is_tracing() {
+        return forward(p).0;
+    }
+    let (out, kept) = scope::no_grad(|| forward(p));
+    match record(p, &out, &kept, backward, loc) {
+        Ok(handles) => out.rebuild(&mut Leaves::new(&mut handles.into_iter())),
+        Err(e) => {
+            let e = e.at(loc);
+            scope::fail(&e);
+            tree::map(&out, |_| Tensor::poisoned(e.clone()))
+        }
+    }
+}
+
+/// Records the backward, and the line that has it; that line's results.
+fn record<P: Tree, O: Tree, K: Tree>(
+    p: &P,
+    out: &O,
+    kept: &K,
+    backward: impl FnOnce(K, &O) -> P,
+    loc: Loc,
+) -> Result<Vec<Tensor>, Error> {
+    let (ins, outs, keeps) = (flatten(p), flatten(out), flatten(kept));
+    let mut args = scope::resolve_all(outs.leaves())?;
+    args.extend(scope::resolve_all(ins.leaves())?);
+    args.extend(scope::resolve_all(keeps.leaves())?);
+    let (trace, grads, sources) = trace_backward(p, out, kept, backward, loc)?;
+
+    let mut inputs: Vec<(ProxyId, OwnInput)> = Vec::new();
+    let (mut values, mut variables) = (Vec::new(), Vec::new());
+    let given = keeps.leaves().len() + outs.leaves().len();
+    for (at, input) in trace.inputs().iter().enumerate() {
+        let what = match (at.checked_sub(keeps.leaves().len()), at.checked_sub(given)) {
+            (None, _) => OwnInput::Kept(at),
+            (Some(output), None) => OwnInput::Cotangent(output),
+            (_, Some(captured)) => match sources[captured] {
+                Source::Value(value) => {
+                    values.push(value);
+                    OwnInput::Kept(keeps.leaves().len() + values.len() - 1)
+                }
+                Source::Variable(input) => {
+                    variables.push(scope::input(input));
+                    OwnInput::Variable(variables.len() - 1)
+                }
+            },
+        };
+        inputs.push((input.proxy, what));
+    }
+    let ports = Ports {
+        outs: outs.leaves().len(),
+        ins: ins.leaves().len(),
+        kept: keeps.leaves().len() + values.len(),
+        variables: variables.len(),
+    };
+    args.extend(values.into_iter().chain(variables));
+    let variable = |at: usize| match inputs[at].1 {
+        OwnInput::Variable(j) => Some(j),
+        _ => None,
+    };
+    let writes = trace.epilogue().iter().filter_map(|w| Some((variable(w.input)?, w.value))).collect();
+    let rule = OwnRule { inputs, lines: trace.lines().to_vec(), grads, writes, root: trace.root, loc };
+    scope::own_vjp(rule, ports, &args, loc)
+}
+
+/// Whether a value is a tensor of zeros, made as such.
+fn is_zero(lines: &[Rc<BoundSymbol>], value: ProxyId) -> bool {
+    let maker = lines.iter().find(|l| l.outs.contains(&value));
+    let zero = |arg: &Value<ProxyId>| matches!(arg, Value::Num(n) if n.as_f64() == 0.0);
+    maker.is_some_and(|l| l.symbol.name() == "full" && l.args.get(1).is_some_and(zero))
+}
+
+/// Zeros of the form and types of a tree; keys stand for themselves. After an error it is poisoned.
+///
+/// ```
+/// use fulgurite::prelude::*;
+///
+/// let (a, b) = zeros_like(&(Tensor::from([1.0f32, 2.0]), Tensor::from([3i64])));
+/// assert_eq!(a.to_vec::<f32>()?, [0.0, 0.0]);
+/// assert_eq!(b.dtype(), DType::I64);
+/// # Ok::<(), fulgurite::Error>(())
+/// ```
+#[track_caller]
+pub fn zeros_like<T: Tree>(tree: &T) -> T {
+    let loc = Loc::caller();
+    tree::map(tree, |t| {
+        let ty = match t.ty() {
+            Some(ProxyTy::Tensor(ty)) => ty.ty,
+            Some(ProxyTy::Number(dtype)) => TensorTy::new::<usize>(dtype, &[]),
+            _ => return t.clone(),
+        };
+        let shape = Value::List(ty.shape.iter().map(|d| Value::size(*d)).collect());
+        let args = vec![shape, Value::Num(Scalar::Int(0)), Value::DType(ty.dtype)];
+        let made = intrinsics::get("full").and_then(|full| api::call(full, args, loc));
+        made.map_or_else(Tensor::poisoned, |mut outs| outs.swap_remove(0))
+    })
+}
+
+/// The backward as a trace, the cotangents of the arguments in it, and what it captured.
+type Recorded = (Trace, Vec<Option<ProxyId>>, Vec<Source>);
+
+fn trace_backward<P: Tree, O: Tree, K: Tree>(
+    p: &P,
+    out: &O,
+    kept: &K,
+    backward: impl FnOnce(K, &O) -> P,
+    loc: Loc,
+) -> Result<Recorded, Error> {
+    let nothing = || Error::bug("E709", "no trace is open");
+    let open = Open::backward("backward").ok_or_else(nothing)?;
+    let given = |leaves: &[&Tensor], name: &str| {
+        let one = |(i, t): (usize, &&Tensor)| {
+            t.check()?;
+            Ok(open.argument(&format!("{name}.{i}"), t.ty().ok_or_else(nothing)?, scope::tags_of(t)))
+        };
+        leaves.iter().enumerate().map(one).collect::<Result<Vec<_>, Error>>()
+    };
+    let keeps = given(flatten(kept).leaves(), "kept")?;
+    open.with(|frame| frame.kept = keeps.len());
+    let cotangents = given(flatten(out).leaves(), "ct")?;
+    let kept = kept.rebuild(&mut Leaves::new(&mut keeps.into_iter()));
+    let cotangents = out.rebuild(&mut Leaves::new(&mut cotangents.into_iter()));
+    let made = backward(kept, &cotangents);
+    open.check()?;
+    let (wanted, made) = (flatten(p), flatten(&made));
+    same_types(&types(wanted.leaves()), made.leaves(), "what the backward gives for an argument", loc)?;
+    let mut grads = Vec::new();
+    for (want, made) in wanted.leaves().iter().zip(made.leaves()) {
+        let value = if is_float(want) { Some(open.resolve(made)?) } else { None };
+        grads.push(value.filter(|v| !open.with(|frame| is_zero(frame.builder.lines(), *v))));
+    }
+    let outputs: Vec<ProxyId> = grads.iter().flatten().copied().collect();
+    let mut frame = open.close();
+    let sources = std::mem::take(&mut frame.captured.sources);
+    Ok((frame.builder.finish(&outputs), grads, sources))
+}

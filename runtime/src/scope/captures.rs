@@ -1,0 +1,182 @@
+//! What a trace reads of the outside: tensors in memory, and values of the traces around it that it writes.
+//!
+//! Each is an input that stands after the arguments, found by the address of what the handle points to. A closure shares
+//! the value with the trace around it, so the input is that value itself; what it only reads needs none. A backward that
+//! is recorded before it is known when it runs has inputs of its own for everything.
+
+use super::Frame;
+use crate::error::{Error, ErrorKind};
+use crate::symbol::SymbolRef;
+use crate::tensor::{Tensor, Traced, View};
+use crate::trace::ProxyId;
+use fulgurite_core::Value;
+use fulgurite_core::lang::ast::Access;
+use rustc_hash::FxHashMap;
+
+/// What a frame captured.
+#[derive(Default)]
+pub(crate) struct Captured {
+    /// By address: the position among the builder's inputs.
+    at: FxHashMap<usize, usize>,
+    /// The handles in the order of their inputs.
+    pub handles: Vec<Tensor>,
+    /// Whether each gets a value of its own.
+    pub fresh: bool,
+    /// Where `fresh`: what each is in the trace around.
+    pub sources: Vec<Source>,
+    /// Views of other traces, taken again of what was written: the base, and the view of it.
+    pub views: FxHashMap<usize, (ProxyId, ProxyId)>,
+}
+
+/// What a backward captured.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Source {
+    /// A tensor whose value may change until the backward runs: the input with this number of the trace around.
+    Variable(usize),
+    /// A value.
+    Value(ProxyId),
+}
+
+/// The identity of what a handle points to.
+pub(super) fn address(tensor: &Tensor) -> usize {
+    match tensor.view() {
+        View::Cell(cell) => std::sync::Arc::as_ptr(cell) as usize,
+        View::Traced(traced) => std::ptr::from_ref(traced) as usize,
+        View::Poison(_) => 0,
+    }
+}
+
+fn owns(frame: &Frame, traced: &Traced) -> bool {
+    frame.token.id() == traced.token().id()
+}
+
+/// The proxy of a handle that is no view, as it is in frame `depth` now.
+pub(super) fn value(stack: &mut [Frame], depth: usize, tensor: &Tensor) -> ProxyId {
+    match tensor.view() {
+        View::Traced(traced) if owns(&stack[depth], traced) => traced.proxy(),
+        View::Traced(_) if !stack[depth].captured.fresh => match stack[depth].captured.at.get(&address(tensor)) {
+            Some(&at) => stack[depth].builder.inputs()[at].version,
+            // callers know that some frame below owns it
+            None => value(stack, depth - 1, tensor),
+        },
+        _ => {
+            let at = capture(stack, depth, tensor);
+            stack[depth].builder.inputs()[at].version
+        }
+    }
+}
+
+/// The input of frame `depth` that a handle from outside of it is.
+pub(super) fn capture(stack: &mut [Frame], depth: usize, tensor: &Tensor) -> usize {
+    let address = address(tensor);
+    if let Some(&at) = stack[depth].captured.at.get(&address) {
+        return at;
+    }
+    let outer = depth.checked_sub(1).map(|outer| match variable(stack, outer, tensor) {
+        Some(at) => (stack[outer].builder.inputs()[at].version, Source::Variable(at)),
+        None => {
+            let value = value(stack, outer, tensor);
+            (value, Source::Value(value))
+        }
+    });
+    let path = match (tensor.view(), outer) {
+        (_, Some((_, Source::Variable(at)))) => stack[depth - 1].builder.inputs()[at].path.to_string(),
+        (_, Some((proxy, _))) => stack[depth].builder.arena().name(proxy).to_string(),
+        _ => format!("captured.{}", stack[0].captured.handles.len()),
+    };
+    let frame = &mut stack[depth];
+    let at = frame.builder.inputs().len();
+    match outer {
+        Some((proxy, source)) if frame.captured.fresh => {
+            let arena = frame.builder.arena().clone();
+            let own = frame.builder.input(&path, arena.ty(proxy));
+            arena.set_tags(own, arena.tags(proxy));
+            frame.captured.sources.push(source);
+        }
+        Some((proxy, _)) => frame.builder.add_input(proxy, &path),
+        None => {
+            if let View::Cell(cell) = tensor.view() {
+                let own = frame.builder.input(&path, cell.proxy_ty());
+                frame.builder.arena().set_tags(own, cell.tags());
+            }
+        }
+    }
+    frame.captured.at.insert(address, at);
+    frame.captured.handles.push(tensor.clone());
+    at
+}
+
+/// The input of frame `depth` that a handle is, if it is one there: what has a value before and after the frame's trace.
+fn variable(stack: &mut [Frame], depth: usize, tensor: &Tensor) -> Option<usize> {
+    let View::Traced(traced) = tensor.view() else { return Some(capture(stack, depth, tensor)) };
+    if owns(&stack[depth], traced) {
+        let proxy = traced.proxy();
+        return stack[depth].builder.inputs().iter().position(|input| input.version == proxy);
+    }
+    if let Some(&at) = stack[depth].captured.at.get(&address(tensor)) {
+        return match stack[depth].captured.source(at, stack[depth].builder.inputs().len()) {
+            Some(Source::Value(_)) => None,
+            _ => Some(at),
+        };
+    }
+    variable(stack, depth.checked_sub(1)?, tensor)?;
+    Some(capture(stack, depth, tensor))
+}
+
+impl Captured {
+    /// What input number `at` of `inputs` is in the trace around, where that is kept.
+    fn source(&self, at: usize, inputs: usize) -> Option<Source> {
+        let first = inputs - self.handles.len();
+        self.sources.get(at.checked_sub(first)?).copied()
+    }
+}
+
+/// The input of the innermost frame that is written with a handle from outside of it.
+///
+/// # Errors
+/// E718 in a backward, where the handle is no input of the program around.
+pub(super) fn for_writing(stack: &mut [Frame], top: usize, tensor: &Tensor) -> Result<usize, Error> {
+    let at = capture(stack, top, tensor);
+    let frame = &stack[top];
+    match frame.captured.source(at, frame.builder.inputs().len()) {
+        Some(Source::Value(value)) => Err(intermediate(stack, value)),
+        _ => Ok(at),
+    }
+}
+
+/// A backward's write to a value that the forward made.
+pub(super) fn intermediate(stack: &[Frame], value: ProxyId) -> Error {
+    let line = stack.iter().flat_map(|f| f.builder.lines()).find(|l| l.outs.contains(&value));
+    let arena = stack[0].builder.arena();
+    let name = arena.name(value).to_string();
+    let made = line.map_or_else(String::new, |l| format!("{name} = {}(…)", l.symbol.name()));
+    let kind = ErrorKind::BackwardWriteToIntermediate { value: name.clone(), line: made };
+    let mut error = Error::new("E718", format!("a backward writes to `{name}`, which the forward made")).kind_is(kind);
+    if let Some(line) = line {
+        error = error.note(format!("made by {} at {}", line.symbol.name(), line.place.loc));
+    }
+    error.help("pass a tensor that is to be written into the function, as an argument or captured from memory")
+}
+
+/// Of the arguments of a call, those that its row writes become inputs.
+///
+/// # Errors
+/// As [`for_writing`].
+pub(super) fn written(
+    stack: &mut [Frame],
+    top: usize,
+    symbol: SymbolRef,
+    args: &[Value<Tensor>],
+) -> Result<(), Error> {
+    for (param, arg) in symbol.row().sig.params.iter().zip(args) {
+        if param.access == Access::Mut
+            && let Value::Tensor(t) = arg
+            && let View::Traced(traced) = t.view()
+            && !owns(&stack[top], traced)
+            && stack[..top].iter().any(|f| owns(f, traced))
+        {
+            for_writing(stack, top, t)?;
+        }
+    }
+    Ok(())
+}

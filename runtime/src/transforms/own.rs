@@ -1,0 +1,196 @@
+//! Gradients of functions with a backward of their own: what was recorded at the call, copied over the values at hand.
+//!
+//! Such a backward may read and write inputs of the program. It reads them as they are when it runs, which a joint trace
+//! can't say of a forward that is run apart: so they are inputs of the joint trace, and [`Joint::closed`] says what they
+//! are where both run in one.
+//!
+//! [`Joint::closed`]: super::vjp::Joint::closed
+
+use super::expand::Redirect;
+use super::facts::proxies;
+use super::regions::Outside;
+use super::rules::Site;
+use crate::bind::Builder;
+use crate::error::{Error, ErrorKind};
+use crate::symbol::Ports;
+use crate::trace::*;
+use fulgurite_core::Value;
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::cell::OnceCell;
+use std::rc::Rc;
+use std::time::Instant;
+
+/// A write of a backward.
+#[derive(Clone, Debug)]
+pub(super) struct Write {
+    /// The input of the forward.
+    pub(super) input: usize,
+    /// What is written.
+    pub(super) value: ProxyId,
+}
+
+/// What backwards read and wrote so far.
+#[derive(Default)]
+pub(super) struct Own {
+    /// Per input of the forward that is read: the input of the joint trace.
+    pub(super) variables: Vec<(usize, ProxyId)>,
+    /// The writes, in order.
+    pub(super) writes: Vec<Write>,
+    /// Whether tangents are sought: backwards have no variables then.
+    pub(super) tangents: bool,
+}
+
+/// The number of a line's function.
+fn rule_of(b: &Builder, line: &BoundSymbol) -> Result<Rc<OwnRule>, Error> {
+    let number = line.args.last().and_then(|arg| match arg {
+        Value::Num(n) => usize::try_from(n.as_i64()).ok(),
+        _ => None,
+    });
+    number.and_then(|n| b.arena().rule(n)).ok_or_else(|| {
+        Error::new("E711", "this line's gradient is a function of the program that made the trace")
+            .help("differentiate before the trace is printed and read again")
+            .at(line.place.loc)
+    })
+}
+
+impl Own {
+    /// The cotangents of a function's arguments; each with the number of the first value made for it.
+    ///
+    /// # Errors
+    /// E711, E718.
+    pub(super) fn cotangents(
+        &mut self,
+        b: &mut Builder,
+        site: Site,
+        ports: Ports,
+    ) -> Result<Vec<(usize, Value<ProxyId>, usize)>, Error> {
+        let line = site.line;
+        let rule = rule_of(b, line)?;
+        let group = |from: usize| line.args[from..].iter().map(proxies).filter_map(|p| p.first().copied());
+        let kept: Vec<ProxyId> = group(ports.outs + ports.ins).take(ports.kept).collect();
+        let names: Vec<ProxyId> = group(ports.outs + ports.ins + ports.kept).take(ports.variables).collect();
+        if self.tangents && !names.is_empty() {
+            let claim = "a function whose own backward reads or writes variables has no tangent";
+            return Err(Error::new("E711", claim)
+                .help("take the gradient, or write the function without variables")
+                .at(line.place.loc));
+        }
+        let variables = names.iter().map(|name| variable(b, line, *name)).collect::<Result<Vec<_>, _>>()?;
+        let made_from = b.arena().len();
+        let mut read: FxHashSet<ProxyId> = rule.grads.iter().flatten().copied().collect();
+        read.extend(rule.writes.iter().map(|(_, value)| *value));
+        rule.lines.iter().for_each(|l| l.for_each_arg(|p| _ = read.insert(p)));
+        let mut map: FxHashMap<ProxyId, ProxyId> = FxHashMap::default();
+        for (proxy, input) in rule.inputs.iter().filter(|(proxy, _)| read.contains(proxy)) {
+            let value = match *input {
+                OwnInput::Kept(i) => kept.get(i).copied(),
+                OwnInput::Cotangent(o) => match (site.flow.get(o).copied().flatten(), b.arena().tensor_ty(*proxy)) {
+                    (Some(flow), _) => Some(flow),
+                    (None, Some(ty)) => Some(b.full(&ty, 0.0)?),
+                    (None, None) => None,
+                },
+                OwnInput::Variable(j) => variables.get(j).map(|at| self.now(b, *at)),
+            };
+            let lost = || Error::bug("E706", "a function's own backward lost an argument");
+            map.insert(*proxy, value.ok_or_else(lost)?);
+        }
+        copy(b, &rule, &mut map);
+        let to = |p: ProxyId| map.get(&p).copied().unwrap_or(p);
+        for (j, value) in rule.writes.iter().filter(|_| !self.tangents) {
+            let Some(&input) = variables.get(*j) else { continue };
+            let value = to(*value);
+            self.writes.push(Write { input, value });
+        }
+        let grads = rule.grads.iter().enumerate();
+        Ok(grads.filter_map(|(i, g)| Some((ports.outs + i, Value::Tensor(to((*g)?)), made_from))).collect())
+    }
+
+    /// An input as it is now.
+    fn now(&mut self, b: &mut Builder, input: usize) -> ProxyId {
+        if let Some(write) = self.writes.iter().rev().find(|w| w.input == input) {
+            return write.value;
+        }
+        if let Some((_, proxy)) = self.variables.iter().find(|(i, _)| *i == input) {
+            return *proxy;
+        }
+        let (of, path) = (b.inputs()[input].proxy, b.inputs()[input].path.clone());
+        let ty = b.arena().ty(of);
+        let proxy = b.input(&format!("{path}@now"), ty);
+        self.variables.push((input, proxy));
+        proxy
+    }
+}
+
+/// The input of the program that a variable is.
+fn variable(b: &Builder, line: &BoundSymbol, name: ProxyId) -> Result<usize, Error> {
+    b.inputs().iter().position(|input| input.proxy == name).ok_or_else(|| {
+        let value = b.arena().name(name).to_string();
+        let claim = format!("a backward writes to or reads `{value}`, which is made in what is differentiated");
+        let kind = ErrorKind::BackwardWriteToIntermediate { value, line: String::new() };
+        Error::new("E718", claim).kind_is(kind).at(line.place.loc)
+    })
+}
+
+/// The trace without the lines that only say that a function has a backward of its own: for programs that are not
+/// differentiated any more.
+///
+/// # Errors
+/// E730 (debug builds).
+pub fn settle(trace: &Trace) -> Result<Trace, Error> {
+    let started = Instant::now();
+    if trace.lines.iter().all(|l| l.symbol.own().is_none()) {
+        return Ok(trace.clone());
+    }
+    let mut redirect = Redirect::default();
+    let mut lines = Vec::with_capacity(trace.lines.len());
+    for line in &trace.lines {
+        if line.symbol.own().is_none() {
+            lines.push(redirect.apply(line));
+            continue;
+        }
+        for (out, arg) in line.outs.iter().zip(&line.args) {
+            let Value::Tensor(arg) = arg else { continue };
+            let tags = trace.arena.tags(*out).union(trace.arena.tags(*arg));
+            trace.arena.set_tags(*arg, tags);
+            redirect.insert(*out, *arg);
+        }
+    }
+    let mut source = trace.clone();
+    source.epilogue.iter_mut().for_each(|w| w.value = redirect.get(w.value));
+    let outputs: Vec<ProxyId> = trace.outputs.iter().map(|p| redirect.get(*p)).collect();
+    super::finish(&source, "settle", started, lines, &outputs)
+}
+
+/// Records the rule's lines over other values, which `map` begins with.
+fn copy(b: &mut Builder, rule: &OwnRule, map: &mut FxHashMap<ProxyId, ProxyId>) {
+    let arena = b.arena().clone();
+    // where the function was called is no matter; what its backward says of gradients is
+    let inner = |kind: &RegionKind| matches!(kind, RegionKind::NoGrad | RegionKind::EnableGrad | RegionKind::Named(_));
+    let mut regions = Outside::new(rule.root, inner);
+    let context = b.context.clone();
+    for of in &rule.lines {
+        let mut make = |p: &ProxyId| {
+            let new = arena.proxy(&arena.name(*p), arena.ty(*p));
+            map.insert(*p, new);
+            new
+        };
+        let outs = of.outs.iter().map(&mut make).collect();
+        let aux = of.aux.iter().map(&mut make).collect();
+        let args = of.args.iter().map(|a| a.map(&mut |p| map.get(p).copied().unwrap_or(*p))).collect();
+        let region = if of.region == rule.root { context.region } else { regions.of(&arena, of.region) };
+        b.push(Rc::new(BoundSymbol {
+            id: arena.next_line(of.symbol),
+            args,
+            outs,
+            aux,
+            region,
+            own_tags: of.own_tags.union(context.tags),
+            place: Place { loc: of.place.loc, role: context.place.role },
+            origin: context.origin,
+            merged: Vec::new(),
+            claimed_by: None,
+            body: OnceCell::new(),
+            ..(**of).clone()
+        }));
+    }
+}
