@@ -23,6 +23,8 @@ mod refusals;
 mod second;
 #[path = "properties/types.rs"]
 mod types;
+#[path = "properties/writes.rs"]
+mod writes;
 
 use fulgurite_tests::rows::{TestRow, rows};
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -50,6 +52,7 @@ const PROPERTIES: &[Property] = &[
     Property { name: "p11_refusals", applies: every, check: refusals::check },
     Property { name: "p12_same_bits", applies: every, check: determinism::check },
     Property { name: "p13_layouts", applies: layout::applies, check: layout::check },
+    Property { name: "p15_in_place_is_functional", applies: writes::applies, check: writes::check },
 ];
 
 fn every(_: &TestRow) -> bool {

@@ -33,9 +33,9 @@ pub struct Condition {
 /// The argument whose elements a condition reads along an axis without a name: no index can run there.
 pub fn open(row: &Row, solved: &Solved) -> Result<Vec<Condition>, Name> {
     let undecided = |cond| matches!(statics::eval(&solved.env, cond, At::default()), Err(Stop::NotStatic));
-    let open = row.require.iter().filter(|r| undecided(&r.cond));
-    open.map(|require| {
-        let Elements { value, broadcasts, .. } = elements(row, &require.cond)?;
+    let open = row.require.iter().filter(|r| undecided(&r.cond)).map(|r| (r.cond.clone(), r.message.to_string()));
+    open.chain(imagined(row, solved)).map(|(cond, message)| {
+        let Elements { value, broadcasts, .. } = elements(row, &cond)?;
         let body = Block { stmts: Vec::new(), value };
         let shape = match solved.outs.first() {
             Some(OutTy::Tensor(out)) if broadcasts => out.shape.clone(),
@@ -51,10 +51,39 @@ pub fn open(row: &Row, solved: &Solved) -> Result<Vec<Condition>, Name> {
             row: Row { sig, meaning: Meaning::Expr(body.clone()), ..row.clone() },
             body,
             solved: Solved { outs, aux: Vec::new(), ..solved.clone() },
-            message: format!("`{}`: {}", row.op, require.message),
+            message: format!("`{}`: {message}", row.op),
         })
     })
     .collect()
+}
+
+/// An argument of rank 0 that stands for one with an axis of size 1 has no place to look outside of: what is looked up
+/// along that axis must be 0.
+fn imagined(row: &Row, solved: &Solved) -> Vec<(Expr, String)> {
+    let (Meaning::Expr(body) | Meaning::View(body)) = &row.meaning else { return Vec::new() };
+    let mut found: Vec<Name> = Vec::new();
+    let is_index = |name: Name| {
+        row.sig.params.iter().any(|p| p.name.name == name && p.ty.elem.contains(&Elem::Index))
+    };
+    let _ = walk::map_block(body, &mut |e| {
+        if let Node::Access(access) = &*e.node
+            && access.outside == Outside::Refuse
+            && solved.env.scalar_axis.contains(&(access.base.name, 0))
+        {
+            for place in &access.places {
+                if let Place::One(place) = place
+                    && let Node::Access(index) = &*place.node
+                    && is_index(index.base.name)
+                    && !found.contains(&index.base.name)
+                {
+                    found.push(index.base.name);
+                }
+            }
+        }
+        None
+    });
+    let zero = |name: Name| Expr::bare(Node::Binary(BinOp::Eq, Expr::name(name), Expr::bare(Node::Int(0))));
+    found.into_iter().map(|name| (zero(name), "index out of range".to_owned())).collect()
 }
 
 /// The argument whose elements a condition of `row` reads though nobody would ask it, and why.

@@ -139,6 +139,76 @@ impl LayerNorm {
     }
 }
 
+/// Normalisation of each channel over the batch, then scale and shift. `x: f32[b, channels, ..]`
+///
+/// The running statistics are no parameters: they are a tree of their own, which is passed beside the model and which
+/// training writes.
+///
+/// ```
+/// use fulgurite::prelude::*;
+///
+/// let (norm, stats) = (BatchNorm::new(1), BatchStats::new(1));
+/// let x = Tensor::from([[1.0f32], [3.0]]);
+/// let train = jit(|norm: BatchNorm, stats: BatchStats, x: Tensor| {
+///     value_and_grad(&norm, |norm| norm.train(&x, &stats).square().sum())
+/// });
+/// let (loss, grads) = train.call((norm.clone(), stats.clone(), x.clone()))?;
+/// assert!((loss.item::<f32>()? - 2.0).abs() < 1e-4 && grads.w.to_vec::<f32>()?.len() == 1);
+/// assert_eq!(stats.mean.to_vec::<f32>()?, [0.2]);
+/// assert_eq!(norm.at(&x, &stats).shape().len(), 2);
+/// # Ok::<(), fulgurite::Error>(())
+/// ```
+#[derive(Tree, Clone, Debug)]
+pub struct BatchNorm {
+    /// f32[channels]
+    pub w: Tensor,
+    /// f32[channels]
+    pub b: Tensor,
+    /// How far the running statistics move towards those of a batch.
+    #[tree(fixed)]
+    pub momentum: f64,
+    /// Keeps the division away from 0.
+    #[tree(fixed)]
+    pub eps: f64,
+}
+
+/// The running statistics of a [`BatchNorm`].
+#[derive(Tree, Clone, Debug)]
+pub struct BatchStats {
+    /// f32[channels]
+    pub mean: Tensor,
+    /// f32[channels]
+    pub var: Tensor,
+}
+
+impl BatchNorm {
+    /// Scale 1, shift 0.
+    pub fn new(channels: usize) -> BatchNorm {
+        BatchNorm { w: ones(channels), b: zeros(channels), momentum: 0.1, eps: 1e-5 }
+    }
+
+    /// By the running statistics.
+    #[track_caller]
+    pub fn at(&self, x: &Tensor, stats: &BatchStats) -> Tensor {
+        let options = ops::BatchNorm { eps: self.eps, ..Default::default() };
+        x.batch_norm_with(Some(&stats.mean), Some(&stats.var), Some(&self.w), Some(&self.b), options)
+    }
+
+    /// By the statistics of `x`, towards which the running ones are moved.
+    #[track_caller]
+    pub fn train(&self, x: &Tensor, stats: &BatchStats) -> Tensor {
+        let options = ops::BatchNormTrain { momentum: self.momentum, eps: self.eps };
+        x.batch_norm_train_with(&stats.mean, &stats.var, Some(&self.w), Some(&self.b), options)
+    }
+}
+
+impl BatchStats {
+    /// Mean 0, variance 1.
+    pub fn new(channels: usize) -> BatchStats {
+        BatchStats { mean: zeros(channels), var: ones(channels) }
+    }
+}
+
 /// Normalisation by the root mean square over the last axis, then scale.
 #[derive(Tree, Clone, Debug)]
 pub struct RmsNorm {

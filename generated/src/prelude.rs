@@ -1,7 +1,7 @@
 //! What a program with tensors usually needs: `use fulgurite::prelude::*;`. Names of your own shadow these.
 
 pub use crate::TensorOps;
-pub use crate::nn::{Conv, Dropout, Embedding, LayerNorm, Linear, RmsNorm};
+pub use crate::nn::{BatchNorm, BatchStats, Conv, Dropout, Embedding, LayerNorm, Linear, RmsNorm};
 pub use crate::ops::{self, *};
 pub use crate::optim::{AdamW, Sgd};
 pub use crate::text::Text;

@@ -44,6 +44,7 @@ pub fn each(
     }
     match worst {
         Some((_, text)) => Err(text.into()),
+        None if asked == 0 => Err("no call was drawn".into()),
         None if 2 * discarded > asked => Err(format!("{discarded} of {asked} cases were discarded").into()),
         None => Ok(()),
     }

@@ -12,7 +12,7 @@ use libtest_mimic::Failed;
 
 pub fn check(row: &'static TestRow) -> Result<(), Failed> {
     let wish =
-        |case| Wish { dtype: Some(DType::F32), values: Values::of_case(case), numbers: false, empty: true, case };
+        |case| Wish { dtype: row.preferred(DType::F32), values: Values::of_case(case), numbers: false, empty: true, case };
     cases::each(row, "p12", 6, wish, |call, _| {
         let program = bridge::record(call).map_err(|e| e.to_string())?;
         let mut first = None;

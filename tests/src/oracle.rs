@@ -10,6 +10,7 @@ use crate::rows::rows;
 use fulgurite_core::conditions;
 use fulgurite_core::eval::nest::{self, Array, Data, Field, NestError};
 use fulgurite_core::eval::tensor::{self, Machine};
+use fulgurite_core::lang::ast::Param;
 use fulgurite_core::lang::ast::*;
 use fulgurite_core::lower::{Rows, lower_with};
 use fulgurite_core::row::{Meaning, Row};
@@ -147,7 +148,14 @@ type Results<F> = Result<Vec<Value<Operand<F>>>, Refusal>;
 fn call<F: Domain>(row: &Row, args: &[Value<Operand<F>>], solved: &Solved) -> Results<F> {
     check_elements(row, args, solved)?;
     match &row.meaning {
-        Meaning::Decomp(body) => tensor::run(&mut Interpreter(std::marker::PhantomData), row, body, solved, args, &[]),
+        Meaning::Decomp(body) => {
+            let mut interpreter = Interpreter { written: Vec::new() };
+            let mut values = tensor::run(&mut interpreter, row, body, solved, args, &[])?;
+            // behind the results, as lines of traces have them
+            let of = |p: &Param| interpreter.written.iter().find(|(name, _)| *name == p.name.name);
+            values.extend(row.sig.params.iter().filter_map(of).map(|(_, value)| value.clone()));
+            Ok(values)
+        }
         Meaning::Expr(body) | Meaning::View(body) => {
             let outs = run_body(row, body, solved, args)?;
             let mut outs = outs.into_iter().map(|a| Value::Tensor(Operand::Tensor(a)));
@@ -228,7 +236,9 @@ fn check_elements<F: Domain>(row: &Row, args: &[Value<Operand<F>>], solved: &Sol
 }
 
 /// Runs rows as the tensor language calls them.
-struct Interpreter<F>(std::marker::PhantomData<F>);
+struct Interpreter<F> {
+    written: Vec<(Name, Value<Operand<F>>)>,
+}
 
 impl<F: Domain> Machine for Interpreter<F> {
     type V = Operand<F>;
@@ -245,7 +255,11 @@ impl<F: Domain> Machine for Interpreter<F> {
             let solved = sig::arrange(&row, positional.clone(), named.clone())
                 .and_then(|args| sig::solve(&row, &args, &Operand::ty).map(|solved| (args, solved)));
             match solved {
-                Ok((args, solved)) => return call(&row, &args, &solved),
+                Ok((args, solved)) => {
+                    let mut values = call(&row, &args, &solved)?;
+                    values.truncate(row.sig.outs.len() + row.sig.aux.len());
+                    return Ok(values);
+                }
                 Err(refusal) => _ = first.get_or_insert(refusal),
             }
         }
@@ -256,8 +270,9 @@ impl<F: Domain> Machine for Interpreter<F> {
         v.ty()
     }
 
-    fn write(&mut self, name: Name, _: Value<Operand<F>>) -> Result<(), Refusal> {
-        Err(Refusal::new("E706", format!("`{name}` is written: rows that write are tested through traces")))
+    fn write(&mut self, name: Name, value: Value<Operand<F>>) -> Result<(), Refusal> {
+        self.written.push((name, value));
+        Ok(())
     }
 }
 

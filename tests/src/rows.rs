@@ -3,8 +3,9 @@
 use fulgurite_codegen::diag::render::{self, Style};
 use fulgurite_codegen::pipeline::{self, Compiled, Table};
 use fulgurite_codegen::schema::RowSource;
-use fulgurite_core::Name;
 use fulgurite_core::row::Row;
+use fulgurite_core::sig::{Env, statics};
+use fulgurite_core::{DType, Name};
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
@@ -14,6 +15,19 @@ pub struct TestRow {
     pub row: Arc<Row>,
     /// Argument, interval of values for tests (the row's `tests: domain`).
     pub domain: Vec<(Name, (f64, f64))>,
+}
+
+impl TestRow {
+    /// Whether calls in `dtype` may be accepted, as far as no option decides.
+    pub fn takes(&self, dtype: DType) -> bool {
+        let set = self.row.dtypes.as_ref().and_then(|e| statics::dtype_set(&Env::default(), e).ok());
+        set.is_none_or(|set| set.contains(dtype))
+    }
+
+    /// `dtype`, or any where the row does not take it.
+    pub fn preferred(&self, dtype: DType) -> Option<DType> {
+        self.takes(dtype).then_some(dtype)
+    }
 }
 
 /// Every row of `ops.yaml`.

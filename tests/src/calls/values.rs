@@ -160,19 +160,21 @@ fn integer(dtype: DType, domain: (f64, f64), values: Values, rng: &mut Rng) -> S
     cast_int(x, dtype)
 }
 
-/// Gives the index argument number `at` elements that hit: from 0 to the largest constant that the row accepts.
+/// Gives the index argument number `at` elements that hit: between the first constants that the row accepts.
 fn aim(call: &mut Call, at: usize, rng: &mut Rng) {
     let Value::Tensor(Operand::Tensor(old)) = call.args[at].clone() else { return };
     let with = |elements: Vec<i64>| Value::Tensor(Operand::Tensor(Array::int(old.dtype, &old.shape, elements)));
     let n = old.len();
     let largest = call.solved.env.slots.iter().flatten().flat_map(|t| t.sizes().to_vec()).max().unwrap_or(1) as i64;
-    let mut limit = 0;
-    for candidate in 0..=largest {
+    let mut range: Option<(i64, i64)> = None;
+    for candidate in 0..=largest.max(3) {
         call.args[at] = with(vec![candidate; n]);
-        if oracle::run(&call.row, &call.args).is_err() {
-            break;
+        match (oracle::run(&call.row, &call.args).is_ok(), range) {
+            (true, range_so_far) => range = Some((range_so_far.map_or(candidate, |(low, _)| low), candidate)),
+            (false, Some(_)) => break,
+            (false, None) => {}
         }
-        limit = candidate;
     }
-    call.args[at] = with((0..n).map(|_| rng.int(0, limit)).collect());
+    let (low, high) = range.unwrap_or((0, 0));
+    call.args[at] = with((0..n).map(|_| rng.int(low, high)).collect());
 }

@@ -5,6 +5,7 @@ use fulgurite_core::eval::nest::{self, Array, Data, Field, NestError};
 use fulgurite_core::eval::tensor::{self, Machine};
 use fulgurite_core::kernel::{HOST, Special};
 use fulgurite_core::lang::Block;
+use fulgurite_core::lang::ast::Param;
 use fulgurite_core::lower::{self, Rows};
 use fulgurite_core::row::{Meaning, Row};
 use fulgurite_core::sig::{self, ArgTy, OutTy, Refusal, Solved};
@@ -97,7 +98,7 @@ impl<'a> Dense<'a> {
         Dense { library, depth: 0, steps: MOST_STEPS }
     }
 
-    /// Runs the meaning of `row`: results, then auxiliary results.
+    /// Runs the meaning of `row`: results, then auxiliary results, then what it writes, in the order of the arguments.
     ///
     /// # Errors
     /// What refuses, or data that do not fit.
@@ -114,7 +115,13 @@ impl<'a> Dense<'a> {
         self.depth += 1;
         self.conditions(row, solved, args)?;
         let values = match &row.meaning {
-            Meaning::Decomp(body) => Run { dense: self }.block(row, body, solved, args, &[]),
+            Meaning::Decomp(body) => {
+                let mut run = Over { dense: self, written: Vec::new() };
+                let values = tensor::run(&mut run, row, body, solved, args, &[]);
+                let of = |param: &Param| run.written.iter().find(|(name, _)| *name == param.name.name);
+                let written = row.sig.params.iter().filter_map(of).map(|(_, value)| value.clone());
+                values.map(|values| values.into_iter().chain(written).collect())
+            }
             Meaning::Expr(body) | Meaning::View(body) => self.loops(row, body, solved, args),
             Meaning::Host(name) => host(*name, solved, args),
         };
@@ -147,7 +154,7 @@ impl<'a> Dense<'a> {
         args: &[Value<V<F>>],
         extra: &[(Name, Value<V<F>>)],
     ) -> Result<Vec<Value<V<F>>>, Stop> {
-        Run { dense: self }.block(row, rule, solved, args, extra)
+        tensor::run(&mut Over { dense: self, written: Vec::new() }, row, rule, solved, args, extra)
     }
 
     fn loops<F: Field>(
@@ -215,27 +222,9 @@ pub fn ty<F>(v: &V<F>) -> ArgTy {
 }
 
 /// The machine while it runs a block: the field is chosen by the caller.
-struct Run<'m, 'a> {
-    dense: &'m mut Dense<'a>,
-}
-
-impl Run<'_, '_> {
-    fn block<F: Field>(
-        &mut self,
-        row: &Row,
-        block: &Block,
-        solved: &Solved,
-        args: &[Value<V<F>>],
-        extra: &[(Name, Value<V<F>>)],
-    ) -> Result<Vec<Value<V<F>>>, Stop> {
-        let mut over = Over { dense: self.dense, field: std::marker::PhantomData::<F> };
-        tensor::run(&mut over, row, block, solved, args, extra)
-    }
-}
-
 struct Over<'m, 'a, F> {
     dense: &'m mut Dense<'a>,
-    field: std::marker::PhantomData<F>,
+    written: Vec<(Name, Value<V<F>>)>,
 }
 
 impl<F: Field> Machine for Over<'_, '_, F> {
@@ -273,7 +262,8 @@ impl<F: Field> Machine for Over<'_, '_, F> {
         ty(v)
     }
 
-    fn write(&mut self, _: Name, _: Value<V<F>>) -> Result<(), Stop> {
+    fn write(&mut self, name: Name, value: Value<V<F>>) -> Result<(), Stop> {
+        self.written.push((name, value));
         Ok(())
     }
 }

@@ -10,6 +10,7 @@ pub mod told;
 use std::sync::Arc;
 
 use fulgurite_core::eval::nest::{Array, Data};
+use fulgurite_core::lang::ast::Access;
 use fulgurite_core::row::Row;
 use fulgurite_core::sig::{self, Env, Refusal, statics};
 use fulgurite_core::{DTypeSet, Name, Value};
@@ -28,6 +29,9 @@ const CLOSE: f64 = 1e-8;
 
 /// How far it may be from 0.
 const NOTHING: f64 = 1e-12;
+
+/// Behind the name of an argument: what it is after the call.
+const WRITTEN: &str = "@1";
 
 /// What is wrong with the points of a row.
 pub fn check(source: &RowSource, row: &Arc<Row>, set: &RowSet) -> Vec<Diag> {
@@ -74,8 +78,14 @@ fn point(source: &RowSource, row: &Arc<Row>, set: &RowSet, node: &Node) -> Optio
         }
         Ok(ran) => ran,
     };
+    let fixed = row.sig.outs.len() + row.sig.aux.len();
+    let writes = row.sig.params.iter().filter(|param| param.access == Access::Mut).map(|param| param.name.name);
+    let writes: Vec<Name> = writes.filter(|name| point.args.iter().any(|(arg, _)| arg == name)).collect();
     for (name, stated, place) in &point.results {
-        let at = row.sig.outs.iter().position(|out| out.name.name == *name)?;
+        let at = match name.as_str().strip_suffix(WRITTEN) {
+            Some(name) => fixed + writes.iter().position(|write| *write == name)?,
+            None => row.sig.outs.iter().position(|out| out.name.name == *name)?,
+        };
         if let Some(computed) = differs(ran.results.get(at)?, stated) {
             let diag = error(*place, format!("`{name}` of `{op}` is not what its `points` says")).here(computed);
             return Some(diag.help("mend the meaning, or the point"));
@@ -119,7 +129,9 @@ fn read(source: &RowSource, row: &Row, node: &Node) -> Result<Point, Box<Diag>> 
         }
         let param = row.sig.params.iter().find(|param| param.name.name == name);
         let option = row.sig.opts.iter().find(|opt| opt.name.name == name);
-        let result = row.sig.outs.iter().any(|out| out.name.name == name);
+        let written = key.as_str().strip_suffix(WRITTEN);
+        let result = row.sig.outs.iter().any(|out| out.name.name == name)
+            || row.sig.params.iter().any(|p| p.access == Access::Mut && written == Some(p.name.name.as_str()));
         let known = param.is_some() || option.is_some() || result;
         let written = read::written(value).filter(|_| known).ok_or_else(|| unread(source, key, value, known))?;
         let argument = match (param, option) {
@@ -149,7 +161,7 @@ fn unread(source: &RowSource, key: &Text, value: &Node, known: bool) -> Box<Diag
         diag.help("write a number, `inf`, `nan`, `true`, a list of these, or a dtype and one: `'f32 [1, 2]'`")
     } else {
         let diag = Diag::error("E007", key.place, format!("`points` of `{op}`: the row has no `{}`", key.as_str()));
-        diag.help("a point names arguments, options and results, `grad`, or `refused`")
+        diag.help("a point names arguments, options and results, `grad`, or `refused`; `x@1` is what is written to `x`")
     })
 }
 
