@@ -149,19 +149,26 @@ fn s2_4_both_and_in_wrt() {
     assert_eq!((error.code(), data(&b)), ("E719", vec![2.0, 2.0]), "{error}");
 }
 
-/// A backward that writes another type: refused while it is traced, with the phase, the input and both types. Storage is
-/// no thing of its own here (a tensor keeps its type for life, and nothing makes two tensors share memory that a user
-/// can write), so S2-6 has no other case.
+/// The error of a function that writes to a tensor of two axes, which stays as it was.
+fn refused(f: &dyn Fn(&Tensor, &Tensor) -> Tensor) -> ErrorKind {
+    let buf = Tensor::from([[1.0f64, 2.0, 3.0], [4.0, 5.0, 6.0]]);
+    let held = buf.clone();
+    let error = once(|x| f(x, &held)).expect_err("refused");
+    assert_eq!((error.code(), data(&buf)), ("E714", vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0]), "{error}");
+    error.kind().clone()
+}
+
+fn phase(kind: &ErrorKind) -> fulgurite::trace::Phase {
+    match kind {
+        ErrorKind::MetadataMutation { phase, .. } => *phase,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A backward that writes another type: refused while it is traced, with the phase, the input and both types.
 #[test]
-fn s2_5_metadata_in_the_backward_and_s2_6_storage() {
-    let kind = |f: &dyn Fn(&Tensor, &Tensor) -> Tensor| {
-        let buf = Tensor::from([[1.0f64, 2.0, 3.0], [4.0, 5.0, 6.0]]);
-        let held = buf.clone();
-        let error = once(|x| f(x, &held)).expect_err("refused");
-        assert_eq!((error.code(), data(&buf)), ("E714", vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0]), "{error}");
-        error.kind().clone()
-    };
-    let late = kind(&|x, buf| writing(x, buf, |buf| buf.copy_(&buf.t().copy())));
+fn s2_5_metadata_in_the_backward() {
+    let late = refused(&|x, buf| writing(x, buf, |buf| buf.copy_(&buf.t().copy())));
     let (old, new) = ("f64[2, 3]".to_owned(), "f64[3, 2]".to_owned());
     let wanted = ErrorKind::MetadataMutation {
         phase: fulgurite::trace::Phase::Backward,
@@ -172,18 +179,25 @@ fn s2_5_metadata_in_the_backward_and_s2_6_storage() {
     };
     assert_eq!(late, wanted);
     // where the forward does it too, the first of them is reported
-    let first = kind(&|x, buf| {
+    let first = refused(&|x, buf| {
         let _ = buf.copy_(&buf.t().copy());
         writing(x, buf, |buf| buf.copy_(&buf.t().copy()))
     });
-    let phase = |kind: &ErrorKind| match kind {
-        ErrorKind::MetadataMutation { phase, .. } => *phase,
-        other => panic!("{other:?}"),
-    };
     assert_eq!(phase(&first), fulgurite::trace::Phase::Forward);
-    // an empty tensor does not resize what it is written to
-    let empty = kind(&|x, buf| writing(x, buf, |buf| buf.copy_(&Tensor::from_vec(Vec::<f64>::new(), 0))));
+}
+
+/// Storage is no thing of its own here: a tensor keeps its type for life, and nothing gives it the memory of another.
+/// What comes nearest: nothing, and a view of another tensor, written to it.
+#[test]
+fn s2_6_storage_in_the_backward() {
+    let empty = refused(&|x, buf| writing(x, buf, |buf| buf.copy_(&Tensor::from_vec(Vec::<f64>::new(), 0))));
     assert_eq!(phase(&empty), fulgurite::trace::Phase::Backward);
+    let (buf, other) = (of(&[3.0, 4.0]), of(&[5.0, 6.0]));
+    let (held, source) = (buf.clone(), other.clone());
+    let g = once(move |x| writing(x, &held, |buf| buf.copy_(&source))).expect("runs");
+    assert_eq!((data(&g), data(&buf)), (vec![2.0, 2.0], vec![5.0, 6.0]));
+    let _ = other.add_(1.0);
+    assert_eq!((data(&buf), data(&other)), (vec![5.0, 6.0], vec![6.0, 7.0]), "elements were copied, not memory");
 }
 
 /// `x * 2`, whose backward does something to `buf`.

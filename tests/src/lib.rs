@@ -35,6 +35,10 @@ pub struct Transforms;
 #[doc = include_str!("../../docs/errors/E712.md")]
 #[doc = include_str!("../../docs/errors/E713.md")]
 #[doc = include_str!("../../docs/errors/E714.md")]
+#[doc = include_str!("../../docs/errors/E717.md")]
+#[doc = include_str!("../../docs/errors/E718.md")]
+#[doc = include_str!("../../docs/errors/E719.md")]
+#[doc = include_str!("../../docs/errors/E720.md")]
 #[doc = include_str!("../../docs/errors/E740.md")]
 #[doc = include_str!("../../docs/errors/E742.md")]
 #[doc = include_str!("../../docs/errors/E743.md")]
@@ -42,4 +46,5 @@ pub struct Transforms;
 #[doc = include_str!("../../docs/errors/E746.md")]
 #[doc = include_str!("../../docs/errors/E748.md")]
 #[doc = include_str!("../../docs/errors/E749.md")]
+#[doc = include_str!("../../docs/errors/E750.md")]
 pub struct Errors;
