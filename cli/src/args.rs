@@ -240,8 +240,12 @@ pub struct Trace {
     /// A value of the stage: what makes and reads it, its size, how long it lives
     #[arg(long, value_name = "NAME", conflicts_with_all = ["stages", "diff"])]
     pub value: Option<String>,
+    /// A line of the stage, by its number or the name of a result: why a gradient skips it, whether it runs again for the
+    /// backward, with what it is fused and what keeps it apart
+    #[arg(long, value_name = "LINE", conflicts_with_all = ["stages", "diff", "value"])]
+    pub why: Option<String>,
     /// The memory of the stage's values from line to line
-    #[arg(long, conflicts_with_all = ["stages", "diff", "value"])]
+    #[arg(long, conflicts_with_all = ["stages", "diff", "value", "why"])]
     pub memory: bool,
     /// How deep to open the bodies of lines
     #[arg(long, value_name = "N", default_value_t = 0)]

@@ -34,27 +34,28 @@ pub struct Condition {
 pub fn open(row: &Row, solved: &Solved) -> Result<Vec<Condition>, Name> {
     let undecided = |cond| matches!(statics::eval(&solved.env, cond, At::default()), Err(Stop::NotStatic));
     let open = row.require.iter().filter(|r| undecided(&r.cond)).map(|r| (r.cond.clone(), r.message.to_string()));
-    open.chain(imagined(row, solved)).map(|(cond, message)| {
-        let Elements { value, broadcasts, .. } = elements(row, &cond)?;
-        let body = Block { stmts: Vec::new(), value };
-        let shape = match solved.outs.first() {
-            Some(OutTy::Tensor(out)) if broadcasts => out.shape.clone(),
-            _ => Default::default(),
-        };
-        let span = Span::default();
-        let dims = (!broadcasts).then(Vec::new);
-        let ty = Type { elem: vec![Elem::Class(Name::new("bool"))], dims, list: None, span };
-        let out = Out { name: Ident { name: Name::new("out"), span }, ty };
-        let sig = Sig { outs: vec![out], aux: Vec::new(), named_outs: false, ..row.sig.clone() };
-        let outs = vec![OutTy::Tensor(TensorTy { dtype: DType::Bool, shape })];
-        Ok(Condition {
-            row: Row { sig, meaning: Meaning::Expr(body.clone()), ..row.clone() },
-            body,
-            solved: Solved { outs, aux: Vec::new(), ..solved.clone() },
-            message: format!("`{}`: {message}", row.op),
+    open.chain(imagined(row, solved))
+        .map(|(cond, message)| {
+            let Elements { value, broadcasts, .. } = elements(row, &cond)?;
+            let body = Block { stmts: Vec::new(), value };
+            let shape = match solved.outs.first() {
+                Some(OutTy::Tensor(out)) if broadcasts => out.shape.clone(),
+                _ => Default::default(),
+            };
+            let span = Span::default();
+            let dims = (!broadcasts).then(Vec::new);
+            let ty = Type { elem: vec![Elem::Class(Name::new("bool"))], dims, list: None, span };
+            let out = Out { name: Ident { name: Name::new("out"), span }, ty };
+            let sig = Sig { outs: vec![out], aux: Vec::new(), named_outs: false, ..row.sig.clone() };
+            let outs = vec![OutTy::Tensor(TensorTy { dtype: DType::Bool, shape })];
+            Ok(Condition {
+                row: Row { sig, meaning: Meaning::Expr(body.clone()), ..row.clone() },
+                body,
+                solved: Solved { outs, aux: Vec::new(), ..solved.clone() },
+                message: format!("`{}`: {message}", row.op),
+            })
         })
-    })
-    .collect()
+        .collect()
 }
 
 /// An argument of rank 0 that stands for one with an axis of size 1 has no place to look outside of: what is looked up
@@ -62,9 +63,7 @@ pub fn open(row: &Row, solved: &Solved) -> Result<Vec<Condition>, Name> {
 fn imagined(row: &Row, solved: &Solved) -> Vec<(Expr, String)> {
     let (Meaning::Expr(body) | Meaning::View(body)) = &row.meaning else { return Vec::new() };
     let mut found: Vec<Name> = Vec::new();
-    let is_index = |name: Name| {
-        row.sig.params.iter().any(|p| p.name.name == name && p.ty.elem.contains(&Elem::Index))
-    };
+    let is_index = |name: Name| row.sig.params.iter().any(|p| p.name.name == name && p.ty.elem.contains(&Elem::Index));
     let _ = walk::map_block(body, &mut |e| {
         if let Node::Access(access) = &*e.node
             && access.outside == Outside::Refuse

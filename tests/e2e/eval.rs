@@ -114,6 +114,12 @@ fn traces_are_shown() {
     assert!(ran.out.starts_with("peak ") && ran.out.contains("####"), "{}", ran.out);
     let ran = fulgurite(&f.0, &["trace", "--stage", "joint", "--value", "ct.softmax"]).fine();
     assert!(ran.out.contains("made by   line") && ran.out.contains("lives     lines"), "{}", ran.out);
+    let ran = fulgurite(&f.0, &["trace", "--why", "softmax"]).fine();
+    for part in ["cotangents pass it, to `x`", "`softmax` kept for a gradient", "cpu fusion", "apart     from"] {
+        assert!(ran.out.contains(part), "{part}: {}", ran.out);
+    }
+    let ran = fulgurite(&f.0, &["--json", "trace", "--why", "2"]).fine();
+    assert!(ran.out.contains("skipped: none of its results is a float tensor"), "{}", ran.out);
     let ran = fulgurite(&f.0, &["trace", "--value", "no.such.value"]);
     assert_eq!(ran.status, Some(2), "no such value: {}", ran.out);
     let ran = fulgurite(&f.0, &["trace", "--stage", "no such stage"]);

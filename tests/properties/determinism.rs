@@ -11,8 +11,13 @@ use fulgurite_tests::rows::TestRow;
 use libtest_mimic::Failed;
 
 pub fn check(row: &'static TestRow) -> Result<(), Failed> {
-    let wish =
-        |case| Wish { dtype: row.preferred(DType::F32), values: Values::of_case(case), numbers: false, empty: true, case };
+    let wish = |case| Wish {
+        dtype: row.preferred(DType::F32),
+        values: Values::of_case(case),
+        numbers: false,
+        empty: true,
+        case,
+    };
     cases::each(row, "p12", 6, wish, |call, _| {
         let program = bridge::record(call).map_err(|e| e.to_string())?;
         let mut first = None;

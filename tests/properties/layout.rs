@@ -21,8 +21,13 @@ pub fn applies(row: &TestRow) -> bool {
 }
 
 pub fn check(row: &'static TestRow) -> Result<(), Failed> {
-    let wish =
-        |case| Wish { dtype: row.preferred(DType::F32), values: Values::of_case(case), numbers: false, empty: true, case };
+    let wish = |case| Wish {
+        dtype: row.preferred(DType::F32),
+        values: Values::of_case(case),
+        numbers: false,
+        empty: true,
+        case,
+    };
     cases::each(row, "p13", 6, wish, |call, rng| {
         let copied = bridge::execute(call, &["cpu", "interp"], 1).map_err(|e| e.to_string())?;
         let transposed = rng.one_in(2);

@@ -35,8 +35,7 @@ fn tensors(call: &Call, args: &[Value<Tensor>]) -> (Vec<Tensor>, Vec<usize>) {
 }
 
 pub fn check(row: &'static TestRow) -> Result<(), Failed> {
-    let wish =
-        |case| Wish { dtype: None, values: Values::of_case(case), numbers: false, empty: true, case };
+    let wish = |case| Wish { dtype: None, values: Values::of_case(case), numbers: false, empty: true, case };
     cases::each(row, "p15", 20, wish, |call, _| {
         let symbol = bridge::symbol(call.row.op).map_err(|e| e.to_string())?;
         let program = bridge::record(call).map_err(|e| e.to_string())?;

@@ -234,15 +234,17 @@ fn s2_7_cotangent() {
     assert_eq!((error.code(), error.kind()), ("E717", &ErrorKind::CotangentMutation { output: 1 }), "{error}");
     // not through a view of it, nor a detached alias
     let sly = |x: &Tensor| {
-        custom_vjp(x, |x| (x * x, x.clone()), |x, ct: &Tensor| {
-            let _ = ct.detach().reshape((2, 1)).mul_(2.0);
-            x * ct
-        })
+        custom_vjp(
+            x,
+            |x| (x * x, x.clone()),
+            |x, ct: &Tensor| {
+                let _ = ct.detach().reshape((2, 1)).mul_(2.0);
+                x * ct
+            },
+        )
     };
     assert_eq!(once(sly).expect_err("refused").code(), "E717");
-    let copied = |x: &Tensor| {
-        custom_vjp(x, |x| (x * x, x.clone()), |x, ct: &Tensor| x * ct.copy().mul_(2.0))
-    };
+    let copied = |x: &Tensor| custom_vjp(x, |x| (x * x, x.clone()), |x, ct: &Tensor| x * ct.copy().mul_(2.0));
     assert_eq!(data(&once(copied).expect("a copy may be written")), [2.0, 4.0]);
 }
 
@@ -312,9 +314,7 @@ fn s2_11_write_to_a_forward_value() {
     assert_eq!((error.code(), value.as_str(), line.as_str()), ("E718", "copy", "copy = copy(…)"), "{error}");
     assert!(error.to_string().contains("pass a tensor"), "{error}");
     // what the forward kept is such a value too
-    let kept = |x: &Tensor| {
-        custom_vjp(x, |x| (x * 2.0, x.copy()), |x, ct: &Tensor| x.add_(ct))
-    };
+    let kept = |x: &Tensor| custom_vjp(x, |x| (x * 2.0, x.copy()), |x, ct: &Tensor| x.add_(ct));
     assert_eq!(once(kept).expect_err("refused").code(), "E718");
 }
 
@@ -359,17 +359,13 @@ fn s2_14_history() {
 fn s2_23_many_inputs() {
     let f = |written: &'static [usize]| {
         jit(move |x: Vec<Tensor>| {
-            let all = custom_vjp(
-                &x[0],
-                |x| (x * 2.0, ()),
-                {
-                    let buffers: Vec<Tensor> = written.iter().map(|&i| x[i].clone()).collect();
-                    move |(), ct: &Tensor| {
-                        buffers.iter().for_each(|b| _ = b.mul_(2.0));
-                        ct * 2.0
-                    }
-                },
-            );
+            let all = custom_vjp(&x[0], |x| (x * 2.0, ()), {
+                let buffers: Vec<Tensor> = written.iter().map(|&i| x[i].clone()).collect();
+                move |(), ct: &Tensor| {
+                    buffers.iter().for_each(|b| _ = b.mul_(2.0));
+                    ct * 2.0
+                }
+            });
             x[1..].iter().fold(all, |sum, x| sum + x)
         })
     };
@@ -461,7 +457,15 @@ fn writes_of_closures() {
     assert_eq!((data(&after), data(&y), data(&head)), (vec![2.0, 2.0], vec![22.0, 12.0], vec![22.0]));
     assert_eq!(data(&g), [44.0, 24.0]);
     // one that is differentiated by the function around is refused there
-    let error = jit(|x: Tensor| grad(&x, |x| grad(&(x * 1.0), |y| { let _ = x.add_(1.0); (y * x).sum() }).sum()));
+    let error = jit(|x: Tensor| {
+        grad(&x, |x| {
+            grad(&(x * 1.0), |y| {
+                let _ = x.add_(1.0);
+                (y * x).sum()
+            })
+            .sum()
+        })
+    });
     assert_eq!(error.call(of(&[1.0, 2.0])).expect_err("refused").code(), "E713");
 }
 

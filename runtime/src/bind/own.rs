@@ -19,13 +19,7 @@ impl Builder {
     ///
     /// # Errors
     /// What binding reports.
-    pub fn own_vjp(
-        &mut self,
-        rule: OwnRule,
-        ports: Ports,
-        args: &[ProxyId],
-        loc: Loc,
-    ) -> Result<Vec<ProxyId>, Error> {
+    pub fn own_vjp(&mut self, rule: OwnRule, ports: Ports, args: &[ProxyId], loc: Loc) -> Result<Vec<ProxyId>, Error> {
         let types: Vec<ProxyTy> = args.iter().map(|p| self.arena().ty(*p)).collect();
         let symbol = symbol_for(ports, &types);
         let number = self.arena().add_rule(Rc::new(rule));

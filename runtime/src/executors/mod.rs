@@ -31,7 +31,7 @@ mod site;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub use cpu::{Compiled, Description, StepInfo, set_threads, threads};
+pub use cpu::{Compiled, Description, Separate, StepInfo, set_threads, threads};
 pub use error::ExecError;
 pub use join::Part;
 pub use kernel::{Kernel, TensorMut, TensorRef};
@@ -140,12 +140,14 @@ pub struct CompileOptions<'a> {
     pub bodies: Bodies<'a>,
     /// Whether the program keeps what [`Compiled::describe`] needs; off, compiling is a little faster.
     pub describe: bool,
+    /// Whether it is noted why lines are not fused.
+    pub explain: bool,
 }
 
 impl<'a> CompileOptions<'a> {
     /// On the usual executors.
     pub fn new(bodies: Bodies<'a>) -> CompileOptions<'a> {
-        CompileOptions { executors: default(), threads: 0, bodies, describe: true }
+        CompileOptions { executors: default(), threads: 0, bodies, describe: true, explain: false }
     }
 }
 

@@ -146,14 +146,10 @@ impl<F> Jit<F> {
         let v = flatten(&args);
         let entry = match cache.find(v.fingerprint(), v.leaves())? {
             Some(entry) => entry,
-            None => self.compiled(
-                cache,
-                super::describe_all(|v| args.visit(v)),
-                |key, leaves, stages| {
-                    let run = |handles: Vec<Tensor>| args.rebuild(&mut Leaves::new(&mut handles.into_iter())).run(&self.f);
-                    self.make_apart(key, leaves, stages, run, twice)
-                },
-            )?,
+            None => self.compiled(cache, super::describe_all(|v| args.visit(v)), |key, leaves, stages| {
+                let run = |handles: Vec<Tensor>| args.rebuild(&mut Leaves::new(&mut handles.into_iter())).run(&self.f);
+                self.make_apart(key, leaves, stages, run, twice)
+            })?,
         };
         let pulled = entry.pulled.as_ref().ok_or_else(|| Error::bug("E709", "a program was kept without backward"))?;
         let buffers = |leaf: &&Tensor| leaf.buffer().ok();
@@ -171,8 +167,7 @@ impl<F> Jit<F> {
         };
         let arguments = tree::map(&args, form);
         let backward = pulled.backward.clone();
-        let first =
-            Pullback { backward, arguments, result: Arc::new(types), kept, cells, marker: PhantomData };
+        let first = Pullback { backward, arguments, result: Arc::new(types), kept, cells, marker: PhantomData };
         let graph = pulled.graph.clone();
         let form = tree::map(&value, form);
         Ok((value, PullbackWithGraph { first, graph, inputs: held, form }))
@@ -373,9 +368,9 @@ fn tree_of<P: Tree>(like: &P, grads: &[Gradient], values: &[Buffer]) -> Result<P
     let one = |(gradient, leaf): (&Gradient, &&Tensor)| match gradient {
         Gradient::Result(at) => Ok(Tensor::from_buffer(values[*at].clone())),
         Gradient::Same => Ok((*leaf).clone()),
-        Gradient::Zero(ty) => Buffer::zeros(ty.dtype, &ty.sizes())
-            .map(Tensor::from_buffer)
-            .map_err(|e| Error::new("E743", e.to_string())),
+        Gradient::Zero(ty) => {
+            Buffer::zeros(ty.dtype, &ty.sizes()).map(Tensor::from_buffer).map_err(|e| Error::new("E743", e.to_string()))
+        }
     };
     let leaves = grads.iter().zip(form.leaves()).map(one).collect::<Result<Vec<_>, Error>>()?;
     Ok(like.rebuild(&mut Leaves::new(&mut leaves.into_iter())))

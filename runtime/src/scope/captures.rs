@@ -162,12 +162,7 @@ pub(super) fn intermediate(stack: &[Frame], value: ProxyId) -> Error {
 ///
 /// # Errors
 /// As [`for_writing`].
-pub(super) fn written(
-    stack: &mut [Frame],
-    top: usize,
-    symbol: SymbolRef,
-    args: &[Value<Tensor>],
-) -> Result<(), Error> {
+pub(super) fn written(stack: &mut [Frame], top: usize, symbol: SymbolRef, args: &[Value<Tensor>]) -> Result<(), Error> {
     for (param, arg) in symbol.row().sig.params.iter().zip(args) {
         if param.access == Access::Mut
             && let Value::Tensor(t) = arg

@@ -115,12 +115,7 @@ fn base_of(target: &Tensor) -> &Tensor {
 }
 
 /// The proxy of a handle: of a view, that of its base as it is now.
-pub(super) fn current(
-    stack: &mut [Frame],
-    depth: usize,
-    tensor: &Tensor,
-    traced: &Traced,
-) -> Result<ProxyId, Error> {
+pub(super) fn current(stack: &mut [Frame], depth: usize, tensor: &Tensor, traced: &Traced) -> Result<ProxyId, Error> {
     let own = stack[depth].token.id() == traced.token().id();
     let Some((alias, base)) = traced.alias().and_then(|a| Some((a, a.base()?))) else {
         return Ok(value(stack, depth, tensor));

@@ -4,7 +4,9 @@
 //! (autocast) opens a new epoch, and older traces look types up as they were.
 
 use super::tag::{Tag, TagSet};
-use super::types::{BoundSymbol, BoundSymbolId, KnownBody, OwnRule, Proxy, ProxyId, ProxyTy, Region, RegionId, RegionKind};
+use super::types::{
+    BoundSymbol, BoundSymbolId, KnownBody, OwnRule, Proxy, ProxyId, ProxyTy, Region, RegionId, RegionKind,
+};
 use crate::error::Error;
 use crate::symbol::SymbolRef;
 use fulgurite_core::loc::Loc;

@@ -24,6 +24,19 @@ pub enum Reason {
     AllPairsZero,
 }
 
+impl std::fmt::Display for Reason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Reason::NoGradRegion(_) => "it stands in a region without gradients",
+            Reason::StopGradient => "it is `detach`",
+            Reason::NoFloatOutput => "none of its results is a float tensor",
+            Reason::NoFloatInput => "none of its arguments is a float tensor",
+            Reason::InputsNotActive => "no argument depends on what is differentiated",
+            Reason::AllPairsZero => "every derivative is zero",
+        })
+    }
+}
+
 /// What a line is to differentiation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum LineRole {

@@ -42,9 +42,8 @@ impl MutationPlan {
         let of = |phase: Phase| trace.epilogue.iter().filter(move |w| w.phase == phase);
         let fw_writes: Vec<_> = of(Phase::Forward).map(|w| (w.input, w.value)).collect();
         let loc = |p: ProxyId| trace.producer(p).map_or(Loc::NOWHERE, |l| l.place.loc);
-        let bw_writes: Vec<_> = of(Phase::Backward)
-            .map(|w| BackwardWrite { input: w.input, value: w.value, loc: loc(w.value) })
-            .collect();
+        let bw_writes: Vec<_> =
+            of(Phase::Backward).map(|w| BackwardWrite { input: w.input, value: w.value, loc: loc(w.value) }).collect();
         let mut needing: Vec<usize> = bw_writes.iter().map(|w| w.input).filter(|i| wrt.contains(i)).collect();
         needing.sort_unstable();
         let group = |first: usize| (first..aliases.len()).filter(|&i| aliases[i] == first).collect::<Vec<_>>();

@@ -85,8 +85,7 @@ pub fn split(joint: &Joint) -> Result<Split, Error> {
 
     verify::step(trace, &forward)?;
     verify::step(trace, &backward)?;
-    let cotangents =
-        joint.cotangents.iter().map(|at| at.map(|at| at - joint.forward_inputs + kept.len())).collect();
+    let cotangents = joint.cotangents.iter().map(|at| at.map(|at| at - joint.forward_inputs + kept.len())).collect();
     let grads = joint.grads.iter().map(|at| at.map(|at| at - joint.forward_outputs)).collect();
     let moved = |at: usize| at - joint.forward_inputs + kept.len();
     let variables = joint.variables.iter().map(|&(input, at)| (input, moved(at))).collect();

@@ -16,15 +16,7 @@ const COLUMNS: usize = 48;
 /// # Errors
 /// E921 for a name that the trace does not have.
 pub fn value(trace: &Trace, name: &str) -> Result<(Vec<String>, Value), Fault> {
-    let found = proxies(trace).into_iter().find(|p| &*trace.arena.name(*p) == name);
-    let p = found.ok_or_else(|| {
-        let near = proxies(trace).into_iter().map(|p| trace.arena.name(p)).find(|n| n.starts_with(name));
-        let fault = Fault::usage("E921", format!("this stage has no value `{name}`"));
-        match near {
-            Some(near) => fault.help(format!("it has `{near}`")),
-            None => fault.help("names are those that `fulgurite trace --stage NAME` shows"),
-        }
-    })?;
+    let p = named(trace, name)?;
     let made = trace.lines().iter().position(|l| makes(l, p));
     let readers: Vec<usize> = (0..trace.lines().len()).filter(|i| reads(&trace.lines()[*i], p)).collect();
     let result = trace.outputs().contains(&p);
@@ -53,6 +45,22 @@ pub fn value(trace: &Trace, name: &str) -> Result<(Vec<String>, Value), Fault> {
     let object = json!({"v": 1, "name": name, "type": trace.ty(p).to_string(), "made": made.map(|i| i + 1),
         "read": readers.iter().map(|i| i + 1).collect::<Vec<_>>(), "result": result, "bytes": size});
     Ok((out, object))
+}
+
+/// The value of this name.
+///
+/// # Errors
+/// E921 for a name that the trace does not have.
+pub fn named(trace: &Trace, name: &str) -> Result<ProxyId, Fault> {
+    let found = proxies(trace).into_iter().find(|p| &*trace.arena.name(*p) == name);
+    found.ok_or_else(|| {
+        let near = proxies(trace).into_iter().map(|p| trace.arena.name(p)).find(|n| n.starts_with(name));
+        let fault = Fault::usage("E921", format!("this stage has no value `{name}`"));
+        match near {
+            Some(near) => fault.help(format!("it has `{near}`")),
+            None => fault.help("names are those that `fulgurite trace --stage NAME` shows"),
+        }
+    })
 }
 
 /// The bytes of values that lines have made and that are still to be read, line by line; and as a chart.
@@ -113,17 +121,17 @@ fn proxies(trace: &Trace) -> Vec<ProxyId> {
     trace.input_proxies().chain(made).collect()
 }
 
-fn makes(line: &BoundSymbol, p: ProxyId) -> bool {
+pub fn makes(line: &BoundSymbol, p: ProxyId) -> bool {
     line.outs.contains(&p) || line.aux.contains(&p)
 }
 
-fn reads(line: &BoundSymbol, p: ProxyId) -> bool {
+pub fn reads(line: &BoundSymbol, p: ProxyId) -> bool {
     let mut found = false;
     line.for_each_arg(|a| found |= a == p);
     found
 }
 
-fn bytes(trace: &Trace, p: ProxyId) -> usize {
+pub fn bytes(trace: &Trace, p: ProxyId) -> usize {
     trace.ty(p).as_tensor().map_or(0, |t| t.numel() * t.dtype.size())
 }
 

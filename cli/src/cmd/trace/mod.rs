@@ -4,6 +4,7 @@ mod diff;
 mod fold;
 mod life;
 mod table;
+mod why;
 
 use crate::args;
 use crate::cmd::train;
@@ -37,13 +38,14 @@ pub fn run(args: &args::Trace, ui: &Ui) -> Outcome {
         }
         return Ok(());
     }
-    if args.value.is_some() || args.memory {
+    if args.value.is_some() || args.why.is_some() || args.memory {
         // the last stage is a program, and has no values
         let shown = find(&stages, args.stage.as_deref().unwrap_or("simplified"))?;
         let trace = Trace::parse(&text(shown, 0)?)?;
-        let (lines, object) = match &args.value {
-            Some(name) => life::value(&trace, name)?,
-            None => life::memory(&trace),
+        let (lines, object) = match (&args.value, &args.why) {
+            (Some(name), _) => life::value(&trace, name)?,
+            (None, Some(line)) => why::line(&trace, line)?,
+            (None, None) => life::memory(&trace),
         };
         match ui.mode() {
             Mode::Json => ui.object(&object),

@@ -19,6 +19,9 @@ use rustc_hash::FxHashMap;
 /// Compiles claimed lines.
 pub(crate) fn build(trace: &Trace, partition: Partition, options: &CompileOptions<'_>) -> Result<Compiled, ExecError> {
     let mut b = Items::new(trace, "cpu", true);
+    if options.explain {
+        b.explain();
+    }
     let inputs: Vec<ValueId> = trace.inputs.iter().map(|i| b.value(i.proxy)).collect();
     let Partition { claimed, same } = partition;
     let root = |mut p: ProxyId| {
@@ -98,6 +101,8 @@ fn finish(
             nanos: step.cost(),
         });
     }
+    let id = |line: u32| lines.get(line as usize).map(|l| l.id);
+    let apart = made.apart.iter().filter_map(|a| Some((id(a.line)?, id(a.other)?, a.why))).collect();
     let proxies: FxHashMap<ValueId, ProxyId> = of_proxy.iter().map(|(p, v)| (*v, *p)).collect();
     let label = |v: &ValueId| proxies.get(v).map(|p| trace.arena.name(*p).to_string());
     let output = |v: &ValueId| Output {
@@ -111,6 +116,7 @@ fn finish(
         labels: layout.roots.iter().map(label).collect(),
         steps: steps.into_iter().map(|s| s.0).collect(),
         infos,
+        apart,
         scratch: layout.scratch,
         storages: layout.storages,
         arena: layout.arena,

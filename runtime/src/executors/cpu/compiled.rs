@@ -1,5 +1,6 @@
 //! A compiled program: what runs.
 
+use super::fuse::Separate;
 use super::layout::{Storage, Where};
 use super::loops::{Fault, Memory};
 use super::step::{Step, Stopped};
@@ -28,6 +29,7 @@ pub(crate) struct Parts {
     pub labels: Vec<Option<String>>,
     pub steps: Vec<Step>,
     pub infos: Vec<StepInfo>,
+    pub apart: Vec<(BoundSymbolId, BoundSymbolId, Separate)>,
     /// The storage of a step's accumulators.
     pub scratch: FxHashMap<usize, u32>,
     pub storages: Vec<Storage>,
@@ -77,6 +79,10 @@ pub struct Description {
     pub peak: usize,
     /// Bytes of the results.
     pub outputs: usize,
+    /// Lines that read a result of another line and run apart from it, where [`CompileOptions::explain`] asked.
+    ///
+    /// [`CompileOptions::explain`]: crate::executors::CompileOptions::explain
+    pub apart: Vec<(BoundSymbolId, BoundSymbolId, Separate)>,
 }
 
 impl fmt::Display for Description {
@@ -250,7 +256,8 @@ impl Compiled {
     /// What runs where, and the memory that it needs.
     pub fn describe(&self) -> Description {
         let p = &self.parts;
-        Description { steps: p.infos.clone(), arena: p.arena, peak: p.peak, outputs: p.blocks.iter().sum() }
+        let (steps, apart) = (p.infos.clone(), p.apart.clone());
+        Description { steps, arena: p.arena, peak: p.peak, outputs: p.blocks.iter().sum(), apart }
     }
 }
 

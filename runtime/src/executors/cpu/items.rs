@@ -1,6 +1,6 @@
 //! Lines to items: values, pieces, fusions. What every executor that compiles several lines at once begins with.
 
-use super::fuse::{Form, Fused, Fuser, Item, Opaque};
+use super::fuse::{Apart, Form, Fused, Fuser, Item, Opaque};
 use super::graph::ValueId;
 use super::graph::convert::{LineIo, convert};
 use super::graph::piece::Values;
@@ -40,6 +40,8 @@ pub(crate) struct Made {
     pub items: Vec<(Item, Vec<u32>)>,
     /// Values that must exist in memory.
     pub needed: FxHashSet<ValueId>,
+    /// What was not joined, if that was asked.
+    pub apart: Vec<Apart>,
     forms: FxHashMap<ValueId, Form>,
 }
 
@@ -69,6 +71,11 @@ impl<'t> Items<'t> {
             row_kernels,
             executor,
         }
+    }
+
+    /// Notes what is not joined, and why.
+    pub fn explain(&mut self) {
+        self.fuser.explain = true;
     }
 
     /// The value that stands for a proxy.
@@ -167,10 +174,10 @@ impl<'t> Items<'t> {
     /// E802, as [`Fuser::finish`].
     pub fn finish(self, outputs: &[ValueId]) -> Result<Finished, ExecError> {
         let Items { values, of_proxy, lines, fuser, .. } = self;
-        let Fused { items, forms } = fuser.finish(outputs)?;
+        let Fused { items, forms, apart } = fuser.finish(outputs)?;
         let form = |v: ValueId| forms.get(&v).cloned().unwrap_or_else(|| Form::dense(v, values.ty(v)));
         let (items, needed) = prune(items, outputs, &form);
-        Ok((values, of_proxy, lines, Made { items, needed, forms }))
+        Ok((values, of_proxy, lines, Made { items, needed, apart, forms }))
     }
 }
 

@@ -25,6 +25,7 @@ pub mod windows;
 
 pub(crate) use build::build;
 pub use compiled::{Compiled, Description, StepInfo};
+pub use fuse::Separate;
 pub use threads::{set_threads, threads};
 
 use super::{Claim, Executor, Kernel, Line};

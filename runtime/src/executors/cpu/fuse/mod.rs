@@ -113,8 +113,34 @@ impl When {
     }
 }
 
+/// Why a line does not run in one program with a line whose result it reads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Separate {
+    /// The other one is a product, a scan or a kernel of its own.
+    Kernel,
+    /// One runs again for the backward, the other belongs to the forward.
+    Again,
+    /// Something that one of them waits for waits for the other.
+    Between,
+    /// Their loops do not agree, or together they are too large for one program.
+    Loops,
+}
+
+/// Two lines that are apart.
+#[derive(Clone, Copy, Debug)]
+pub struct Apart {
+    /// The line that reads.
+    pub line: u32,
+    /// A line of what makes the value.
+    pub other: u32,
+    /// Why.
+    pub why: Separate,
+}
+
 /// What fusion made of the pieces.
 pub struct Fused {
+    /// What was not joined, if that was asked.
+    pub apart: Vec<Apart>,
     /// Items in an order in which they can run, each with its lines.
     pub items: Vec<(Item, Vec<u32>)>,
     /// Windows: for every value that is one.
@@ -151,6 +177,9 @@ pub struct Fuser {
     generators: FxHashMap<ValueId, Rc<Fragment>>,
     line: u32,
     when: When,
+    /// Whether to note what is not joined, and that.
+    pub explain: bool,
+    apart: Vec<Apart>,
 }
 
 impl Fuser {
@@ -333,6 +362,37 @@ impl Fuser {
                 self.merge(at, other);
             }
         }
+        if self.explain {
+            let others = self.entries_of(&reads);
+            let apart = others.into_iter().filter(|other| *other != at).filter_map(|other| self.why(at, other));
+            let apart: Vec<Apart> = apart.collect();
+            self.apart.extend(apart);
+        }
+    }
+
+    /// Why entry `at`, to which the line of now belongs, and entry `other` are two.
+    fn why(&self, at: usize, other: usize) -> Option<Apart> {
+        let (Some(Some(a)), Some(Some(b))) = (self.entries.get(at), self.entries.get(other)) else { return None };
+        let why = if !matches!(b.item, Item::Group(_)) {
+            Separate::Kernel
+        } else if !a.when.may_join(b.when) {
+            Separate::Again
+        } else if self.between(at, other) {
+            Separate::Between
+        } else {
+            Separate::Loops
+        };
+        Some(Apart { line: self.line, other: b.lines.last().copied()?, why })
+    }
+
+    /// Whether something has to run between two entries.
+    fn between(&self, at: usize, other: usize) -> bool {
+        let reads = |i: usize| self.entries[i].as_ref().map_or_else(Vec::new, |e| self.entries_of(&e.item.reads()));
+        let waits = |before: &[usize], not: usize, forbidden: usize| {
+            before.iter().any(|p| *p != not && self.entries[*p].as_ref().is_some_and(|e| e.ancestors.has(forbidden)))
+        };
+        let (before, before_other) = (reads(at), reads(other));
+        waits(&before, other, other) || waits(&before_other, at, at) || before_other.contains(&at)
     }
 
     /// Adds `fragment` to the group at `at`, if that can be one program.
@@ -406,10 +466,7 @@ impl Fuser {
         }
         let before_a = self.entries_of(&a.item.reads());
         let before_b = self.entries_of(&b.item.reads());
-        let between = |before: &[usize], not: usize, forbidden: usize| {
-            before.iter().any(|p| *p != not && self.entries[*p].as_ref().is_some_and(|e| e.ancestors.has(forbidden)))
-        };
-        if between(&before_a, other, other) || between(&before_b, at, at) || before_b.contains(&at) {
+        if self.between(at, other) {
             return;
         }
         let Some(mut b) = self.entries[other].take() else { return };
@@ -499,7 +556,7 @@ impl Fuser {
                 items.push((e.item, e.lines));
             }
         }
-        Ok(Fused { items, forms: self.defined.forms })
+        Ok(Fused { items, forms: self.defined.forms, apart: self.apart })
     }
 }
 
