@@ -16,3 +16,5 @@ mod s0;
 mod s1;
 #[path = "scenarios/s2.rs"]
 mod s2;
+#[path = "scenarios/schedules.rs"]
+mod schedules;

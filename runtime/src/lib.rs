@@ -13,6 +13,7 @@
 //! | [`api`], [`operand`], [`prelude`] | what generated code calls; `+ - * /` |
 //! | [`foreign`] | calls of rows under the names that PyTorch has for them |
 //! | [`checkpoint`] | trees in files |
+//! | [`schedule`] | schedules of pipelines as data: made, checked, simulated |
 //!
 //! **Invariant:** imports point down this list's order: `trace` knows no `bind`, `transforms` and executors never
 //! each other.
@@ -28,6 +29,7 @@ pub mod intrinsics;
 pub mod jit;
 pub mod operand;
 pub mod prelude;
+pub mod schedule;
 pub mod scope;
 pub mod symbol;
 pub mod tensor;

@@ -102,6 +102,11 @@ pub struct PullbackWithGraph<P, R> {
     form: R,
 }
 
+/// A result with its pullback.
+pub type WithPullback<P, R> = Result<(R, Pullback<P, R>), Error>;
+/// A result with a pullback whose gradients have one too.
+pub type WithGraph<P, R> = Result<(R, PullbackWithGraph<P, R>), Error>;
+
 impl<F> Jit<F> {
     /// Calls it, and gives the result with its backward: for gradients that are asked for later, or not at all. It is
     /// differentiated by every float tensor of its arguments; what it captures is constant.
@@ -118,7 +123,7 @@ impl<F> Jit<F> {
     ///
     /// # Errors
     /// As [`Jit::call`]; E750 inside of a traced function; E711, E712 where there is no gradient.
-    pub fn pullback<M, A: Arguments<F, M>>(&self, args: A) -> Result<(A::Returned, Pullback<A, A::Returned>), Error> {
+    pub fn pullback<M, A: Arguments<F, M>>(&self, args: A) -> WithPullback<A, A::Returned> {
         self.pull(args, false).map(|(value, pull)| (value, pull.first))
     }
 
@@ -126,18 +131,11 @@ impl<F> Jit<F> {
     ///
     /// # Errors
     /// As [`Jit::pullback`].
-    pub fn pullback_with_graph<M, A: Arguments<F, M>>(
-        &self,
-        args: A,
-    ) -> Result<(A::Returned, PullbackWithGraph<A, A::Returned>), Error> {
+    pub fn pullback_with_graph<M, A: Arguments<F, M>>(&self, args: A) -> WithGraph<A, A::Returned> {
         self.pull(args, true)
     }
 
-    fn pull<M, A: Arguments<F, M>>(
-        &self,
-        args: A,
-        twice: bool,
-    ) -> Result<(A::Returned, PullbackWithGraph<A, A::Returned>), Error> {
+    fn pull<M, A: Arguments<F, M>>(&self, args: A, twice: bool) -> WithGraph<A, A::Returned> {
         if scope::is_tracing() {
             let claim = "forward and backward can't run apart inside of a function that is being traced";
             return Err(Error::new("E750", claim).help("take the gradient there by `vjp` or `value_and_grad`"));
@@ -415,7 +413,7 @@ impl<P: Tree, R: Tree> Pullback<P, R> {
     }
 }
 
-#[allow(clippy::too_many_arguments)]
+#[allow(clippy::too_many_arguments)] // the parts of a pullback, owned or borrowed
 fn run<P: Tree, R: Tree>(
     backward: &Backward,
     arguments: &P,
@@ -467,7 +465,7 @@ impl<P: Tree, R: Tree> PullbackWithGraph<P, R> {
     /// # Errors
     /// As [`Pullback::run`]; E719 if the backward writes to what it is differentiated by: nothing ran then.
     #[track_caller]
-    pub fn run(self, cotangents: &R) -> Result<(P, Pullback<(P, R), P>), Error> {
+    pub fn run(self, cotangents: &R) -> WithPullback<(P, R), P> {
         let loc = Loc::caller();
         let PullbackWithGraph { first, graph, mut inputs, form } = self;
         // known when the function was compiled: nothing is looked for here

@@ -19,7 +19,7 @@ pub mod stages;
 pub mod stats;
 mod traceable;
 
-pub use apart::{Pullback, PullbackWithGraph};
+pub use apart::{Pullback, PullbackWithGraph, WithGraph, WithPullback};
 pub use custom::{custom_vjp, zeros_like};
 pub use derivatives::{Loss, grad, hvp, jvp, try_value_and_grad, value_and_grad, vjp};
 pub use stages::{Stage, Stages};

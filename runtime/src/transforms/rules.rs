@@ -51,6 +51,9 @@ pub(super) struct Site<'a> {
     pub(super) tangents: bool,
 }
 
+/// A parameter, its cotangent, and the number of the first value made for it.
+pub(super) type Contribution = (usize, Value<ProxyId>, usize);
+
 /// The cotangents of these parameters of a line, each with the number of the first value made for it; or the first
 /// parameter that has no rule.
 ///
@@ -61,7 +64,7 @@ pub(super) fn cotangents(
     site: Site,
     active: &[usize],
     own: &mut Own,
-) -> Result<Result<Vec<(usize, Value<ProxyId>, usize)>, usize>, Error> {
+) -> Result<Result<Vec<Contribution>, usize>, Error> {
     if let Some(ports) = site.line.symbol.own() {
         return own.cotangents(b, site, ports).map(Ok);
     }
