@@ -16,6 +16,8 @@ mod eval;
 mod pages;
 #[path = "e2e/sample.rs"]
 mod sample;
+#[path = "e2e/schedule.rs"]
+mod schedule;
 #[path = "e2e/stop.rs"]
 mod stop;
 #[path = "e2e/train.rs"]

@@ -98,6 +98,8 @@ pub enum Command {
     Conformance(Conformance),
     /// What this machine has, what of it is used, and why
     Doctor(Doctor),
+    /// Compare schedules of pipelines, draw one, or check one of your own
+    Schedule(Schedule),
     /// What `cargo ops` does: check, explain, new, fmt, list, schema
     #[command(flatten)]
     Ops(ops::Verb),
@@ -301,6 +303,49 @@ pub struct Conformance {
     /// Only cases of operators whose name holds this
     #[arg(long, value_name = "TEXT")]
     pub only: Option<String>,
+}
+
+/// Options of `schedule`.
+#[derive(Args, Clone, Debug)]
+pub struct Schedule {
+    /// The schedule to draw: gpipe, 1f1b, interleaved, bfs, zb1p, zbv, dualpipev; without one all are compared
+    pub name: Option<String>,
+    /// Ranks
+    #[arg(long, value_name = "P", default_value_t = 4)]
+    pub ranks: usize,
+    /// Micro-batches
+    #[arg(long, value_name = "M", default_value_t = 16)]
+    pub micro_batches: usize,
+    /// Stages a rank, where the schedule does not say
+    #[arg(long, value_name = "V")]
+    pub stages_per_rank: Option<usize>,
+    /// Times of a rank's share of the model for a micro-batch: forward, gradient of inputs, gradient of weights
+    #[arg(long, value_name = "F,I,W", default_value = "1,1,1")]
+    pub times: String,
+    /// Time from the end of a work until another rank has what it gave
+    #[arg(long, value_name = "T", default_value_t = 0)]
+    pub delay: u64,
+    /// Two works at the same time take so many percent of their sum
+    #[arg(long, value_name = "PERCENT", default_value_t = 100)]
+    pub overlap: u64,
+    /// Bytes that a micro-batch keeps in a rank's share of the model
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub bytes: u64,
+    /// The most bytes that a rank may keep
+    #[arg(long, value_name = "N")]
+    pub memory: Option<u64>,
+    /// The most micro-batches that a rank may keep
+    #[arg(long, value_name = "N")]
+    pub live: Option<usize>,
+    /// Check this file: a line a rank, `r0: 0F0 0F1 0B0 0B1`
+    #[arg(long, value_name = "FILE", conflicts_with = "name")]
+    pub check: Option<PathBuf>,
+    /// Print the schedule's text
+    #[arg(long)]
+    pub text: bool,
+    /// Draw the timeline to a file
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
 }
 
 /// Options of `doctor`.

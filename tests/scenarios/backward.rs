@@ -512,7 +512,7 @@ fn pullbacks_of_other_kinds() {
     let (gx, gi) = pull.run(&(of(&[1.0, 5.0]), Tensor::from([0i64, 0]))).expect("runs");
     assert_eq!((data(&gx), data(&gi)), (vec![0.0, 6.0], vec![0.0, 0.0]));
     let wrong = f.pullback((of(&[1.0, 2.0]), Tensor::from([1i64, 1]))).expect("runs").1;
-    assert_eq!(wrong.run(&(of(&[1.0]), Tensor::from([0i64, 0]))).err().expect("a wrong size").code(), "E712");
+    assert_eq!(wrong.run(&(of(&[1.0]), Tensor::from([0i64, 0]))).expect_err("a wrong size").code(), "E712");
     let inner = jit(|x: Tensor| x.exp());
     let error = jit(move |x: Tensor| inner.pullback(x).map(|(y, _)| y)).call(of(&[1.0])).expect_err("inside");
     assert_eq!(error.code(), "E750", "{error}");

@@ -18,8 +18,11 @@ fn words(s: &Schedule, rank: usize) -> String {
     line.split_once(':').map_or("", |(_, words)| words.trim()).to_owned()
 }
 
-/// The reference's timelines: order, makespan, idle time and peak of each rank.
-const TIMELINES: [(&str, usize, usize, usize, u64, [u64; 2], [usize; 2], [&str; 2]); 7] = [
+/// A schedule for ranks, micro-batches, stages a rank; its makespan; idle time, peak and list of each rank.
+type Expected = (&'static str, usize, usize, usize, u64, [u64; 2], [usize; 2], [&'static str; 2]);
+
+/// The reference's timelines.
+const TIMELINES: [Expected; 7] = [
     ("gpipe", 2, 3, 1, 12, [3, 3], [3, 3], ["0F0 0F1 0F2 0B0 0B1 0B2", "1F0 1F1 1F2 1B0 1B1 1B2"]),
     ("1f1b", 2, 4, 1, 15, [3, 3], [2, 1], ["0F0 0F1 0B0 0F2 0B1 0F3 0B2 0B3", "1F0 1B0 1F1 1B1 1F2 1B2 1F3 1B3"]),
     (
@@ -101,7 +104,7 @@ fn defined(kind: &str, ranks: usize, m: usize, chunks: usize) -> bool {
         "gpipe" | "1f1b" => chunks == 1,
         "zbv" => chunks == 2,
         "dualpipev" => chunks == 2 && m >= 2 * ranks,
-        "interleaved" | "zb1p" => chunks == 1 || m % (m / ranks).max(1) == 0,
+        "interleaved" | "zb1p" => chunks == 1 || m.is_multiple_of((m / ranks).max(1)),
         _ => true,
     }
 }
@@ -207,7 +210,7 @@ fn s3_22_times_are_those_of_the_formulas() {
                     "1f1b" => (Some(behind * (f + b)), Some(m.min(p - r))),
                     "interleaved" => {
                         let peak = if v == 1 { None } else { Some((m * v).min((v - 1) * p + ahead + 1)) };
-                        let whole = m % p == 0;
+                        let whole = m.is_multiple_of(p);
                         (whole.then_some(behind * (f + b)), peak.filter(|_| whole))
                     }
                     "bfs" => ((m >= p).then_some(behind * (f + b)), Some(m * v)),

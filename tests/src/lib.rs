@@ -30,6 +30,11 @@ pub struct Readme;
 #[doc = include_str!("../../docs/transforms.md")]
 pub struct Transforms;
 
+/// The program of docs/pipelines.md.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/pipelines.md")]
+pub struct Pipelines;
+
 /// The programs of docs/errors: the wrong one gives the code of its page, the mended one runs.
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/errors/E712.md")]
@@ -47,4 +52,5 @@ pub struct Transforms;
 #[doc = include_str!("../../docs/errors/E748.md")]
 #[doc = include_str!("../../docs/errors/E749.md")]
 #[doc = include_str!("../../docs/errors/E750.md")]
+#[doc = include_str!("../../docs/errors/E751.md")]
 pub struct Errors;

@@ -5,6 +5,7 @@ mod conformance;
 mod doctor;
 mod eval;
 mod sample;
+mod schedule;
 mod trace;
 mod train;
 
@@ -36,6 +37,7 @@ pub fn run(cli: Cli, ui: &Ui) -> Result<u8, Fault> {
         Command::Train(args) => return train::run(&args, ui),
         Command::Doctor(args) => return doctor::run(&args, ui),
         Command::Sample(args) => return sample::run(&args, ui),
+        Command::Schedule(args) => schedule::run(&args, ui),
         Command::Trace(args) => trace::run(&args, ui),
         Command::Eval(args) => eval::run(&args, ui),
         Command::Bench(args) => bench::run(&args, ui),

@@ -122,7 +122,7 @@ impl Generator {
         let mut place = vec![0; stages];
         (0..ranks).for_each(|rank| of(rank).into_iter().for_each(|stage| place[stage] = rank));
         let rounds = (m / ranks).max(1);
-        if matches!(kind, "interleaved" | "zb1p") && chunks > 1 && m % rounds != 0 {
+        if matches!(kind, "interleaved" | "zb1p") && chunks > 1 && !m.is_multiple_of(rounds) {
             return wrong(format!("`{kind}`: {m} micro-batches do not divide into {rounds} rounds"));
         }
         if kind == "dualpipev" && m < 2 * ranks {
@@ -269,14 +269,14 @@ fn dual(mut list: List, g: Generator, rank: usize) -> Vec<Action> {
         list.push(1, B);
         list.overlap((1, F), (0, B));
     }
-    let half = (rank + 1) / 2;
+    let half = rank.div_ceil(2);
     let mut kind = B;
     for step in 0..rank + 1 {
-        if step == half && rank % 2 == 1 {
+        if step == half && !rank.is_multiple_of(2) {
             kind = I;
         }
         list.push(1, kind);
-        if step == half && rank % 2 == 0 {
+        if step == half && rank.is_multiple_of(2) {
             kind = I;
         }
         list.push(0, kind);

@@ -108,7 +108,7 @@ impl FromStr for Schedule {
         let wrong = |claim: String| {
             Error::new("E751", claim).help("an action is `0F1`, `0B1`, `0I1`, `0W1`, `(0F2;3B0)O`, `0F1>`, `>1F1` or `R0`; a rank's line begins with `r0:`")
         };
-        let mut head: Option<(usize, usize, Vec<usize>, Vec<Vec<usize>>)> = None;
+        let mut head: Option<Schedule> = None;
         let mut lists: Vec<Vec<Action>> = Vec::new();
         for line in text.lines().map(str::trim).filter(|l| !l.is_empty()) {
             if line.starts_with("stages") && lists.is_empty() && head.is_none() {
@@ -129,31 +129,29 @@ impl FromStr for Schedule {
             lists.push(words.split_whitespace().enumerate().map(one).collect::<Result<_, Error>>()?);
         }
         let works = || lists.iter().flatten().flat_map(Action::works);
-        let (stages, micro_batches, place, ties) = match head {
-            Some(head) => head,
-            None => {
-                let stages = works().map(|w| w.stage + 1).max().unwrap_or(0);
-                let first = |stage: usize| {
-                    lists.iter().position(|l| l.iter().flat_map(Action::works).any(|w| w.stage == stage)).unwrap_or(0)
-                };
-                let place = (0..stages).map(first).collect();
-                (stages, works().map(|w| w.micro_batch + 1).max().unwrap_or(0), place, Vec::new())
-            }
-        };
-        if place.len() != stages {
-            return Err(wrong(format!("{stages} stages, but {} places", place.len())));
+        let head = head.unwrap_or_else(|| {
+            let stages = works().map(|w| w.stage + 1).max().unwrap_or(0);
+            let first = |stage: usize| {
+                lists.iter().position(|l| l.iter().flat_map(Action::works).any(|w| w.stage == stage)).unwrap_or(0)
+            };
+            let micro_batches = works().map(|w| w.micro_batch + 1).max().unwrap_or(0);
+            let place = (0..stages).map(first).collect();
+            Schedule { stages, micro_batches, place, ties: Vec::new(), lists: Vec::new() }
+        });
+        if head.place.len() != head.stages {
+            return Err(wrong(format!("{} stages, but {} places", head.stages, head.place.len())));
         }
-        Ok(Schedule { stages, micro_batches, place, ties, lists })
+        Ok(Schedule { lists, ..head })
     }
 }
 
-/// Stages, micro-batches, places, ties.
-fn head(line: &str) -> Option<(usize, usize, Vec<usize>, Vec<Vec<usize>>)> {
+/// A schedule without lists.
+fn head(line: &str) -> Option<Schedule> {
     let mut parts = line.split(',').map(str::trim);
     let stages = number(parts.next()?.strip_prefix("stages ")?)?;
     let micro_batches = number(parts.next()?.strip_prefix("micro-batches ")?)?;
     let list = |text: &str| text.split_whitespace().map(number).collect::<Option<Vec<usize>>>();
     let place = list(parts.next()?.strip_prefix("place")?)?;
     let ties = parts.map(|part| list(part.strip_prefix("tie ")?)).collect::<Option<Vec<_>>>()?;
-    Some((stages, micro_batches, place, ties))
+    Some(Schedule { stages, micro_batches, place, ties, lists: Vec::new() })
 }
