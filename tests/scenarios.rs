@@ -12,5 +12,7 @@ mod remat;
 mod s0;
 #[path = "scenarios/s1.rs"]
 mod s1;
+#[path = "scenarios/symbolic.rs"]
+mod symbolic;
 #[path = "scenarios/s2.rs"]
 mod s2;

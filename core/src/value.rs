@@ -29,6 +29,11 @@ impl TensorTy {
     pub fn numel(&self) -> usize {
         self.shape.iter().map(|d| d.len()).product()
     }
+    /// The same where `at` gives the values of atoms; `None` if a size has none there.
+    pub fn at(&self, at: &dyn Fn(&str) -> Option<i64>) -> Option<TensorTy> {
+        let shape = self.shape.iter().map(|d| d.at(at)).collect::<Option<_>>()?;
+        Some(TensorTy { dtype: self.dtype, shape })
+    }
     /// Sizes of this call.
     pub fn sizes(&self) -> SmallVec<[usize; 6]> {
         self.shape.iter().map(|d| d.len()).collect()
@@ -116,6 +121,19 @@ impl<V> Value<V> {
             Value::List(items) => Value::List(items.iter().map(|i| i.map(f)).collect()),
             Value::Absent => Value::Absent,
         }
+    }
+
+    /// The same where `at` gives the values of atoms; `None` if a size has none there.
+    pub fn at(&self, at: &dyn Fn(&str) -> Option<i64>) -> Option<Value<V>>
+    where
+        V: Clone,
+    {
+        Some(match self {
+            Value::Size(d) => Value::size(d.at(at)?),
+            Value::Type(t) => Value::Type(t.at(at)?),
+            Value::List(items) => Value::List(items.iter().map(|i| i.at(at)).collect::<Option<_>>()?),
+            other => other.clone(),
+        })
     }
 
     /// Calls `f` on every tensor in it, in order.

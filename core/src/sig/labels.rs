@@ -146,12 +146,11 @@ fn sizes(all: &[Label], operands: &[Vec<Label>], shapes: &[&[Dim]]) -> Result<Di
                 return Err(format!("names {label} twice in operand {n}, where it is {} and {size}", shape[twin]));
             }
             let Some(at) = all.iter().position(|a| a == label) else { continue };
-            if sizes[at] == one {
-                sizes[at] = *size;
-            } else if *size != one && *size != sizes[at] {
+            let Some(joined) = super::solve::joined_size(sizes[at], *size) else {
                 let label = show(*label);
                 return Err(format!("gives {label} the size {size} in operand {n}, but {} before", sizes[at]));
-            }
+            };
+            sizes[at] = joined;
         }
     }
     Ok(sizes)

@@ -8,7 +8,8 @@ use crate::lang::ast::BinOp;
 /// The sum, difference or product of two sizes, which must be a size again: one that wrapped would pass conditions that
 /// it breaks.
 pub fn fits(op: BinOp, a: Dim, b: Dim) -> Static<Dim> {
-    let (x, y) = (a.value(), b.value());
+    // for other sizes this is asked again, when the program is planned for them
+    let (x, y) = (a.hint(), b.hint());
     let (within, result, sign) = match op {
         BinOp::Add => (x.checked_add(y), a + b, '+'),
         BinOp::Sub => (x.checked_sub(y), a - b, '-'),

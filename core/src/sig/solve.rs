@@ -21,6 +21,8 @@ enum Given {
     Tensors(Vec<TensorTy>),
     Key,
     Number(Scalar),
+    /// A symbolic size as a number.
+    Size(Dim),
     Runtime(DType),
 }
 
@@ -71,7 +73,7 @@ impl Call<'_> {
                     },
                     Value::Type(t) => Given::Tensor(t.clone()),
                     Value::Num(s) => Given::Number(*s),
-                    Value::Size(d) => Given::Number(Scalar::Int(d.value())),
+                    Value::Size(d) => Given::Size(*d),
                     Value::Absent => Given::Absent,
                     _ => return Err(refuse("must be a tensor or a number")),
                 })
@@ -96,10 +98,11 @@ impl Call<'_> {
             let is_key = param.ty.elem.contains(&Elem::Key);
             match &g {
                 Given::Key if !is_key => return Err(refuse("must be a tensor, a key was given")),
-                Given::Tensor(_) | Given::Number(_) | Given::Runtime(_) if is_key => {
+                Given::Tensor(_) | Given::Number(_) | Given::Size(_) | Given::Runtime(_) if is_key => {
                     return Err(refuse("must be a key"));
                 }
-                Given::Number(_) | Given::Runtime(_) if param.ty.dims.as_ref().is_some_and(|d| !d.is_empty()) => {
+                Given::Number(_) | Given::Size(_) | Given::Runtime(_)
+                    if param.ty.dims.as_ref().is_some_and(|d| !d.is_empty()) => {
                     return Err(refuse("must be a tensor, a number was given"));
                 }
                 _ => {}
@@ -131,6 +134,7 @@ impl Call<'_> {
                 Item::Tensors(slot, ts.len())
             }
             Given::Number(s) => Item::Num(*s),
+            Given::Size(d) => Item::Int(*d),
             Given::Runtime(d) => {
                 self.runtime += 1;
                 Item::Runtime(self.runtime - 1, *d)
@@ -338,12 +342,9 @@ impl Call<'_> {
                 let lead = joined.len() - part.own.len();
                 for (axis, &d) in part.own.iter().enumerate() {
                     let have = joined[lead + axis];
-                    joined[lead + axis] = if have == d || d.value() == 1 {
-                        have
-                    } else if have.value() == 1 {
-                        d
-                    } else {
-                        return Err(self.clash(list, lead + axis).into());
+                    joined[lead + axis] = match joined_size(have, d) {
+                        Some(size) => size,
+                        None => return Err(self.clash(list, lead + axis).into()),
                     };
                 }
             }
@@ -375,7 +376,7 @@ impl Call<'_> {
         for part in &self.env.broadcast {
             let Some(Size::List(full)) = self.env.size(part.list) else { continue };
             let fits = part.own.len() <= full.len()
-                && part.own.iter().rev().zip(full.iter().rev()).all(|(o, f)| o == f || o.value() == 1);
+                && part.own.iter().rev().zip(full.iter().rev()).all(|(o, f)| o == f || o.is(1));
             if !fits {
                 let show = |l: &[Dim]| l.iter().map(Dim::to_string).collect::<Vec<_>>().join(", ");
                 let message = format!(
@@ -428,6 +429,7 @@ impl Call<'_> {
                                 .extend(ts.iter().map(|t| Operand::Tensor { dtype: t.dtype, rank0: t.rank() == 0 }));
                         }
                         Given::Number(s) => operands.push(Operand::from(*s)),
+                        Given::Size(_) => operands.push(Operand::Number(DType::I64)),
                         Given::Runtime(d) => operands.push(Operand::Number(*d)),
                         Given::Absent | Given::Key => {}
                     }
@@ -549,5 +551,18 @@ impl Call<'_> {
             }
         }
         Ok(())
+    }
+}
+
+/// The size to which two broadcast. Of symbolic sizes it asks as little as it can: what 1 joins is itself, whatever it
+/// is.
+pub(super) fn joined_size(a: Dim, b: Dim) -> Option<Dim> {
+    let unit = |d: Dim| d.is_const() && d.is(1);
+    if unit(a) {
+        Some(b)
+    } else if unit(b) || a == b || b.is(1) {
+        Some(a)
+    } else {
+        a.is(1).then_some(b)
     }
 }

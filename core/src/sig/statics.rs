@@ -343,7 +343,7 @@ fn call(env: &Env, f: Name, args: &[Arg], at: At) -> Static<Val> {
                 _ => None,
             });
             let list = list.ok_or_else(|| bad("`unit` needs a list"))?;
-            Ok(Val::List(set.iter().copied().filter(|d| list.get(d.len()).is_some_and(|s| s.value() == 1)).collect()))
+            Ok(Val::List(set.iter().copied().filter(|d| list.get(d.len()).is_some_and(|s| s.is(1))).collect()))
         }
         "ahead" | "behind" => {
             // what is left of a list on either side of the chosen axes: they stand together, or go to the front
@@ -367,7 +367,7 @@ fn call(env: &Env, f: Name, args: &[Arg], at: At) -> Static<Val> {
         "ceil_div" => {
             let (a, b) = (eval(env, arg(0)?, at)?, eval(env, arg(1)?, at)?);
             match (&a, &b) {
-                (Val::Int(a), Val::Int(b)) if b.value() != 0 => Ok(Val::Int(-(-*a / *b))),
+                (Val::Int(a), Val::Int(b)) if !b.is(0) => Ok(Val::Int(-(-*a / *b))),
                 (Val::Int(_), Val::Int(_)) => Err(Stop::Refused(Refusal::new("E704", "a size is divided by zero"))),
                 _ => Ok(Val::Int(Dim::from((a.float()? / b.float()?).ceil() as i64))),
             }
@@ -383,7 +383,7 @@ fn call(env: &Env, f: Name, args: &[Arg], at: At) -> Static<Val> {
         "windows" => {
             let x = (0..4).map(|i| eval(env, arg(i)?, at)?.int()).collect::<Static<Vec<_>>>()?;
             let ceil = eval(env, arg(4)?, at)?.bool()?;
-            if x[2].value() == 0 {
+            if x[2].is(0) {
                 return Err(Stop::Refused(Refusal::new("E704", "windows that do not move can't be counted")));
             }
             Ok(Val::Int(windows(x[0], x[1], x[2], x[3], ceil)?))

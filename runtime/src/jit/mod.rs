@@ -9,14 +9,17 @@
 mod acquire;
 mod backend;
 mod cache;
+mod caching;
 mod call;
 mod derivatives;
+mod family;
 pub(crate) mod immediate;
 mod program;
 pub mod stages;
 pub mod stats;
 mod traceable;
 
+pub use caching::Caching;
 pub use derivatives::{Loss, grad, hvp, jvp, try_value_and_grad, value_and_grad, vjp};
 pub use stages::{Stage, Stages};
 pub use stats::{Miss, Stats};
@@ -29,12 +32,14 @@ use crate::tensor::{Tensor, View};
 use crate::trace::Trace;
 use crate::transforms::{At, Pipeline, Remat};
 use crate::tree::{self, Leaves, Tree, Visitor, flatten};
-use acquire::{Acquired, acquire};
-use cache::{Cache, Entry, Key, StateFacts};
+use acquire::{Acquired, How, acquire};
+use cache::{Cache, Entry, Key, Ready, StateFacts};
+use family::Family;
+use fulgurite_core::dim::Recording;
 use program::Program;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// A function that is compiled for the types of its arguments when it is called; made by [`jit`].
 pub struct Jit<F> {
@@ -43,9 +48,12 @@ pub struct Jit<F> {
     keep: bool,
     executors: Vec<Arc<dyn Executor>>,
     pipeline: Arc<Pipeline>,
+    caching: Caching,
     cache: Cache,
     hits: AtomicU64,
     misses: Mutex<Vec<Miss>>,
+    /// How many plans were made for other sizes, and in what time.
+    plans: Mutex<(u64, Duration)>,
     /// The stages of the last compilation, if it failed.
     failed: Mutex<Option<Stages>>,
 }
@@ -64,9 +72,11 @@ pub fn jit<F>(f: F) -> Jit<F> {
         keep: false,
         executors: Vec::new(),
         pipeline: Arc::default(),
+        caching: Caching::default(),
         cache: Cache::default(),
         hits: AtomicU64::new(0),
         misses: Mutex::default(),
+        plans: Mutex::default(),
         failed: Mutex::default(),
     }
 }
@@ -85,6 +95,11 @@ impl<F> Jit<F> {
     /// The same on these executors, in the order in which they are asked for each line.
     pub fn on(self, executors: Vec<Arc<dyn Executor>>) -> Self {
         Jit { executors, ..self }
+    }
+
+    /// The same where programs are used again as `caching` says.
+    pub fn caching(self, caching: Caching) -> Self {
+        Jit { caching, ..self }
     }
 
     /// The same where gradients keep as much for their backward as `remat` says, and compute the rest again. What was
@@ -115,24 +130,24 @@ impl<F> Jit<F> {
         if scope::is_tracing() {
             return scope::named(&self.name, || args.run(&self.f));
         }
-        let (entry, inputs) = {
+        let (ready, inputs) = {
             let v = flatten(&args);
-            let entry = match self.find(&v)? {
-                Some(entry) => entry,
+            let ready = match self.find(&v)? {
+                Some(ready) => ready,
                 None => self.compile(
                     describe_all(|v| args.visit(v)),
                     |handles| args.rebuild(&mut Leaves::new(&mut handles.into_iter())).run(&self.f),
                     |_, _| StateFacts::default(),
                 )?,
             };
-            let inputs = call::Inputs::shares(&entry, v.leaves());
-            (entry, inputs)
+            let inputs = call::Inputs::shares(&ready.entry, v.leaves());
+            (ready, inputs)
         };
         // from here on the buffers are ours alone, unless somebody else holds their tensors
         drop(args);
-        let values = inputs.run(&entry)?;
-        let template = entry.template::<A::Returned>()?;
-        Ok(acquire::rebuild(template, &entry.kinds, values.into_iter()))
+        let values = inputs.run(&ready).map_err(|e| self.promised(e))?;
+        let template = ready.entry.template::<A::Returned>()?;
+        Ok(acquire::rebuild(template, &ready.entry.kinds, values.into_iter()))
     }
 
     /// Calls a function `Fn(S, B) -> (S, R)` on a state that it replaces by the one returned.
@@ -153,11 +168,11 @@ impl<F> Jit<F> {
             *state = next;
             return Ok(result);
         }
-        let entry = {
+        let ready = {
             let mut v = flatten(&*state);
             batch.visit(&mut v);
             match self.find(&v)? {
-                Some(entry) => entry,
+                Some(ready) => ready,
                 None => {
                     let run = |handles: Vec<Tensor>| {
                         let mut handles = handles.into_iter();
@@ -173,15 +188,55 @@ impl<F> Jit<F> {
                 }
             }
         };
-        call::update(&entry, state, batch)
+        call::update(&ready, state, batch).map_err(|e| self.promised(e))
     }
 
-    fn find(&self, v: &Visitor) -> Result<Option<Arc<Entry>>, Error> {
-        let found = self.cache.find(v.fingerprint(), v.leaves())?;
-        if found.is_some() {
-            self.hits.fetch_add(1, Ordering::Relaxed);
+    fn find(&self, v: &Visitor) -> Result<Option<Ready>, Error> {
+        let found = match self.caching {
+            Caching::Constant | Caching::Symbolic => self.cache.find(v.fingerprint(), v.leaves())?,
+            Caching::SameInput => {
+                v.leaves().iter().try_for_each(|leaf| acquire::leaf_ty(leaf).map(drop))?;
+                self.cache.newest()
+            }
+            Caching::Off => None,
+        };
+        let Some(entry) = found else { return Ok(None) };
+        let plan = match &entry.family {
+            Some(family) => match self.plan(family, &family::sizes(v.leaves()))? {
+                Some(plan) => Some(plan),
+                None => return Ok(None),
+            },
+            None => None,
+        };
+        self.hits.fetch_add(1, Ordering::Relaxed);
+        Ok(Some(Ready { entry, plan }))
+    }
+
+    /// The plan for these sizes; `None` where the program turns out not to be one for them.
+    fn plan(&self, family: &Family, sizes: &family::Sizes) -> Result<Option<Arc<backend::Backend>>, Error> {
+        if let Some(plan) = family.known(sizes) {
+            return Ok(Some(plan));
         }
-        Ok(found)
+        let started = Instant::now();
+        match family.plan(sizes) {
+            Ok(plan) => {
+                let mut plans = self.plans.lock().unwrap_or_else(|e| e.into_inner());
+                *plans = (plans.0 + 1, plans.1 + started.elapsed());
+                Ok(Some(plan))
+            }
+            Err(_) if !family.admits(sizes) => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// An error of a run, with what the user had promised.
+    fn promised(&self, e: Error) -> Error {
+        match (self.caching, e.code()) {
+            (Caching::SameInput, "E803") => e
+                .note("with `Caching::SameInput` the first program serves every call")
+                .help("pass arguments like those of the first call, or choose `Caching::Constant`"),
+            _ => e,
+        }
     }
 
     /// Traces and compiles the function for these arguments.
@@ -189,15 +244,26 @@ impl<F> Jit<F> {
         &self,
         arguments: Visitor,
         f: impl Fn(Vec<Tensor>) -> Result<T, Error>,
-        facts: impl FnOnce(&T, &Trace) -> StateFacts,
-    ) -> Result<Arc<Entry>, Error> {
+        facts: impl Fn(&T, &Trace) -> StateFacts,
+    ) -> Result<Ready, Error> {
         let started = Instant::now();
         let mut stages = Stages::new(self.keep);
         let mark = arguments.fingerprint();
         let leaves: Vec<Tensor> = arguments.leaves().iter().map(|t| (*t).clone()).collect();
-        let key = Key::new(mark, &leaves, arguments.into_detail());
-        let reasons = self.cache.reason(&key);
-        let made = self.make(key, leaves, &mut stages, f, facts);
+        let symbolic = self.caching == Caching::Symbolic;
+        let key = Key::new(symbolic, mark, &leaves, arguments.into_detail());
+        let mut reasons = match self.caching {
+            Caching::Off => vec!["nothing is kept".to_owned()],
+            _ => self.cache.reason(&key),
+        };
+        let mut made = self.make(&key, &leaves, &mut stages, &f, &facts);
+        if let (Err(e), true) = (&made, symbolic) {
+            // a program for these sizes alone; or the error, which then speaks of numbers
+            stages = Stages::new(self.keep);
+            let why = format!("symbolic sizes can't be: {}", e.claim());
+            made = self.make(&key.constant(), &leaves, &mut stages, &f, &facts);
+            reasons.push(why);
+        }
         let mut failed = self.failed.lock().unwrap_or_else(|e| e.into_inner());
         match made {
             Ok(mut entry) => {
@@ -207,7 +273,10 @@ impl<F> Jit<F> {
                 if misses.len() < stats::REMEMBERED {
                     misses.push(Miss { reasons, time: started.elapsed() });
                 }
-                Ok(self.cache.insert(entry))
+                if self.caching == Caching::Off {
+                    self.cache.clear();
+                }
+                Ok(Ready { entry: self.cache.insert(entry), plan: None })
             }
             Err(error) => {
                 *failed = Some(stages);
@@ -218,28 +287,41 @@ impl<F> Jit<F> {
 
     fn make<T: Tree + Send + Sync + 'static>(
         &self,
-        key: Key,
-        leaves: Vec<Tensor>,
+        key: &Key,
+        leaves: &[Tensor],
         stages: &mut Stages,
         f: impl Fn(Vec<Tensor>) -> Result<T, Error>,
-        facts: impl FnOnce(&T, &Trace) -> StateFacts,
+        facts: impl Fn(&T, &Trace) -> StateFacts,
     ) -> Result<Entry, Error> {
-        let named: Vec<(Tensor, Arc<str>)> = leaves.into_iter().zip(key.paths().iter().cloned()).collect();
-        let mut made = acquire(&self.name, &named, false, &self.pipeline, stages, &f)?;
+        let named: Vec<(Tensor, Arc<str>)> = leaves.iter().cloned().zip(key.paths().iter().cloned()).collect();
+        let mut how = How { aliased: false, symbolic: key.is_symbolic() };
+        let mut recording = Recording::start();
+        let mut made = acquire(&self.name, &named, how, &self.pipeline, stages, &f)?;
         let writes = !made.trace.epilogue.is_empty();
         if writes && made.shares_cells() {
             *stages = Stages::new(self.keep);
-            made = acquire(&self.name, &named, true, &self.pipeline, stages, &f)?;
+            how.aliased = true;
+            recording.restart();
+            made = acquire(&self.name, &named, how, &self.pipeline, stages, &f)?;
         }
         if writes {
             refuse_captured_arguments(&made, &named)?;
         }
         let facts = facts(&made.template, &made.trace);
-        let Acquired { trace, cells, template, kinds, aliases } = made;
-        let program = Program::compile(trace, cells, &self.executors, &self.pipeline, stages)?;
-        let mut entry = Entry::new(key, program, kinds, Box::new(template));
+        let Acquired { trace, cells, template, kinds, aliases, atoms } = made;
+        let (program, family) = match how.symbolic {
+            false => (Program::compile(trace, cells, &self.executors, &self.pipeline, stages)?, None),
+            true => {
+                let trace = stages::run(trace, &self.pipeline, stages)?;
+                let family = Family::new(&trace, &atoms, key.sizes(), recording.finish(), &self.executors);
+                let program = Program::planned(&trace, cells, stages, || family.first())?;
+                (program, Some(family))
+            }
+        };
+        let mut entry = Entry::new(key.clone(), program, kinds, Box::new(template));
         entry.aliases = writes.then_some(aliases);
         entry.state = facts;
+        entry.family = family;
         Ok(entry)
     }
 
@@ -248,7 +330,8 @@ impl<F> Jit<F> {
     /// How often it was called and compiled, and why.
     pub fn stats(&self) -> Stats {
         let misses = self.misses.lock().unwrap_or_else(|e| e.into_inner()).clone();
-        Stats { hits: self.hits.load(Ordering::Relaxed), programs: self.cache.len(), misses }
+        let (plans, plan_time) = *self.plans.lock().unwrap_or_else(|e| e.into_inner());
+        Stats { hits: self.hits.load(Ordering::Relaxed), programs: self.cache.len(), misses, plans, plan_time }
     }
 
     /// The stages of the program that was compiled last; where that failed, those until then.
@@ -265,9 +348,9 @@ impl<F> Jit<F> {
         self.stages().into_iter().rev().find(|s| s.name == stage)?.text
     }
 
-    /// What arguments must be for the program that was compiled last: one line each.
+    /// What arguments must be for the program that was compiled last: one line each, then the guards on symbolic sizes.
     pub fn prologue(&self) -> Option<String> {
-        self.cache.newest().map(|entry| entry.key.to_string())
+        self.cache.newest().map(|entry| entry.to_string())
     }
 
     /// Forgets all programs.
@@ -306,8 +389,8 @@ fn refuse_captured_arguments<T>(made: &Acquired<T>, arguments: &[(Tensor, Arc<st
 /// Traces and runs a function of no arguments.
 fn once<T: Tree>(name: &str, f: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     let mut stages = Stages::new(false);
-    let made = acquire(name, &[], false, &Arc::default(), &mut stages, |_| f())?;
+    let made = acquire(name, &[], How::default(), &Arc::default(), &mut stages, |_| f())?;
     let program = Program::compile_once(made.trace, made.cells)?;
-    let values = program.run(&mut Vec::new(), |_| None)?;
+    let values = program.run(None, &mut Vec::new(), |_| None)?;
     Ok(acquire::rebuild(&made.template, &made.kinds, values.into_iter()))
 }

@@ -264,6 +264,18 @@ impl Arena {
         BoundSymbolId(inner.ops.len() as u32 - 1)
     }
 
+    /// The number of a bound symbol that stands in no trace of the arena, of which only what it applied is known.
+    pub(crate) fn next_line_of(&self, op: &'static str) -> BoundSymbolId {
+        let mut inner = self.inner.borrow_mut();
+        inner.ops.push(op);
+        BoundSymbolId(inner.ops.len() as u32 - 1)
+    }
+
+    /// Makes sure that no value is called so.
+    pub(crate) fn reserve_name(&self, name: &str) {
+        self.inner.borrow_mut().names.entry(Rc::from(name)).or_insert(1);
+    }
+
     /// What a bound symbol of any trace of the arena applies.
     pub(crate) fn op(&self, id: BoundSymbolId) -> Option<&'static str> {
         self.inner.borrow().ops.get(id.0 as usize).copied()

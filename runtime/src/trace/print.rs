@@ -315,14 +315,7 @@ impl fmt::Display for Guard {
             Guard::Key(i) => write!(f, "input {i} is a key"),
             Guard::Number(i, d) => write!(f, "input {i} is a number, {d}"),
             Guard::Fixed(what) => write!(f, "fixed: {what}"),
-            Guard::Size(a, ordering, b) => {
-                let sign = match ordering {
-                    std::cmp::Ordering::Less => "<",
-                    std::cmp::Ordering::Equal => "==",
-                    std::cmp::Ordering::Greater => ">",
-                };
-                write!(f, "{a} {sign} {b}")
-            }
+            Guard::Size(guard) => write!(f, "{guard}"),
             Guard::Alias(inputs) => {
                 let inputs: Vec<_> = inputs.iter().map(usize::to_string).collect();
                 write!(f, "inputs {} share storage", inputs.join(", "))

@@ -148,7 +148,7 @@ pub fn helper<M: Machine>(
         ("epsilon", [Value::DType(d)]) => Value::Num(Scalar::Float(d.epsilon())),
         ("largest", [Value::DType(d)]) => Value::Num(Scalar::Float(d.largest())),
         ("ceil_div", [a, b]) => match (dim_of(a), dim_of(b)) {
-            (Some(a), Some(b)) if b.value() != 0 => Value::size(-(-a / b)),
+            (Some(a), Some(b)) if !b.is(0) => Value::size(-(-a / b)),
             _ => return Err(fault("needs sizes, and no division by 0")),
         },
         ("min" | "max", [a, b]) => match (dim_of(a), dim_of(b)) {
@@ -202,9 +202,9 @@ pub fn sum_to<M: Machine>(machine: &mut M, value: Value<M::V>, like: &TensorTy) 
     let lead = t.rank().saturating_sub(like.rank());
     let own = |axis: usize| (axis + t.rank()).checked_sub(like.rank()).map_or(Dim::from(1), |at| t.shape[at]);
     let kept: Vec<Dim> =
-        (0..like.rank()).map(|a| if like.shape[a].value() == 1 { like.shape[a] } else { own(a) }).collect();
+        (0..like.rank()).map(|a| if like.shape[a].is(1) { like.shape[a] } else { own(a) }).collect();
     let axes: Vec<Value<M::V>> = (0..t.rank())
-        .filter(|&a| a < lead || (t.shape[a].value() != 1 && kept[a + like.rank() - t.rank()].value() == 1))
+        .filter(|&a| a < lead || (!t.shape[a].is(1) && kept[a + like.rank() - t.rank()].is(1)))
         .map(int)
         .collect();
     let only_lead = axes.len() == lead && t.rank() >= like.rank();
