@@ -21,6 +21,8 @@ mod points;
 mod refusals;
 #[path = "properties/second.rs"]
 mod second;
+#[path = "properties/symbolic.rs"]
+mod symbolic;
 #[path = "properties/types.rs"]
 mod types;
 
@@ -50,6 +52,7 @@ const PROPERTIES: &[Property] = &[
     Property { name: "p11_refusals", applies: every, check: refusals::check },
     Property { name: "p12_same_bits", applies: every, check: determinism::check },
     Property { name: "p13_layouts", applies: layout::applies, check: layout::check },
+    Property { name: "p14_symbolic_sizes", applies: every, check: symbolic::sizes },
 ];
 
 fn every(_: &TestRow) -> bool {

@@ -67,6 +67,11 @@ impl Dim {
         self == Dim::from(number)
     }
 
+    /// Whether both have one expression, and so are equal in every call: nothing is asked of the value.
+    pub fn same(self, other: Dim) -> bool {
+        self.symbol_word() == other.symbol_word() && self.value == other.value
+    }
+
     /// Whether it is the same in every call.
     pub fn is_const(self) -> bool {
         self.sym.is_none()
@@ -169,13 +174,29 @@ impl Dim {
         Some(ordering)
     }
 
+    /// The symbolic one that is the larger for all sizes, if one is.
+    fn never_below(self, other: Dim) -> Option<Dim> {
+        if self.is_const() && other.is_const() || self.is_poison() || other.is_poison() {
+            return None;
+        }
+        let (p, q) = (self.poly(), other.poly());
+        let above = |a: &Poly, b: &Poly| a.plus(-1, b).is_some_and(|d| d.never_negative());
+        if above(&p, &q) { Some(self) } else { above(&q, &p).then_some(other) }
+    }
+
     /// The larger one; which it was is guarded.
     pub fn max(self, other: Dim) -> Dim {
+        if let Some(larger) = self.never_below(other) {
+            return larger;
+        }
         if self >= other { self } else { other }
     }
 
     /// The smaller one; which it was is guarded.
     pub fn min(self, other: Dim) -> Dim {
+        if let Some(larger) = self.never_below(other) {
+            return if larger.same(self) { other } else { self };
+        }
         if self <= other { self } else { other }
     }
 }

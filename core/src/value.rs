@@ -25,6 +25,15 @@ impl TensorTy {
     pub fn rank(&self) -> usize {
         self.shape.len()
     }
+    /// Whether both are one type in every call: see [`Dim::same`].
+    pub fn same(&self, other: &TensorTy) -> bool {
+        let sizes = || self.shape.iter().zip(&other.shape).all(|(a, b)| a.same(*b));
+        self.dtype == other.dtype && self.rank() == other.rank() && sizes()
+    }
+    /// Number of elements, which may be symbolic.
+    pub fn elements(&self) -> Dim {
+        self.shape.iter().fold(Dim::from(1), |n, d| n * *d)
+    }
     /// Number of elements.
     pub fn numel(&self) -> usize {
         self.shape.iter().map(|d| d.len()).product()

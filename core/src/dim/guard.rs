@@ -1,6 +1,6 @@
 //! What a trace relied on of symbolic sizes: comparisons, recorded as they are made.
 
-use super::poly::{Poly, floor_div};
+use super::poly::{Poly, floor_div, gcd};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
@@ -212,8 +212,4 @@ impl Range {
         let (low, high) = (self.low, self.high);
         self.not.retain(|not| low.is_none_or(|low| *not > low) && high.is_none_or(|high| *not < high));
     }
-}
-
-fn gcd(a: u64, b: u64) -> u64 {
-    if b == 0 { a } else { gcd(b, a % b) }
 }

@@ -163,9 +163,32 @@ impl Poly {
         None
     }
 
+    /// What all terms of both have in common, and both without it.
+    fn reduced(&self, by: &Poly) -> (Poly, Poly, Poly) {
+        let mut terms = self.terms.iter().chain(&by.terms);
+        let (mut product, mut content) = match terms.next() {
+            Some((p, c)) => (p.clone(), c.unsigned_abs()),
+            None => (Vec::new(), 1),
+        };
+        for (p, c) in terms {
+            let mut rest = p.clone();
+            product.retain(|f| rest.iter().position(|g| g == f).map(|at| rest.swap_remove(at)).is_some());
+            content = gcd(content, c.unsigned_abs());
+        }
+        let content = i64::try_from(content).unwrap_or(1).max(1);
+        let over = |p: &Poly| {
+            let terms = p.terms.iter().map(|(p, c)| (without(p, &product).unwrap_or_default(), c / content));
+            Poly { terms: terms.collect() }
+        };
+        let (a, b) = (over(self), over(by));
+        (a, b, Poly { terms: BTreeMap::from([(product, content)]) })
+    }
+
     /// `self / by`, floored. `by` is not zero where this is used.
     pub fn floor_div(&self, by: &Poly) -> Option<Poly> {
-        let (quotient, rest) = self.split(by)?;
+        let (numerator, by, _) = self.reduced(by);
+        let by = &by;
+        let (quotient, rest) = numerator.split(by)?;
         if let (Some(a), Some(b)) = (rest.as_constant(), by.as_constant()) {
             return quotient.plus(a.checked_div_euclid(b).filter(|_| b > 0)?, &Poly::constant(1));
         }
@@ -177,13 +200,14 @@ impl Poly {
 
     /// What [`Poly::floor_div`] leaves.
     pub fn floor_rem(&self, by: &Poly) -> Option<Poly> {
-        let (_, rest) = self.split(by)?;
+        let (numerator, by, common) = self.reduced(by);
+        let (_, rest) = numerator.split(&by)?;
         if let (Some(a), Some(b)) = (rest.as_constant(), by.as_constant()) {
-            return Some(Poly::constant(a.checked_rem_euclid(b).filter(|_| b > 0)?));
+            return common.times(&Poly::constant(a.checked_rem_euclid(b).filter(|_| b > 0)?));
         }
         match rest == Poly::ZERO {
             true => Some(rest),
-            false => Some(Poly::factor(Factor::Rem(rest.interned(), by.clone().interned()))),
+            false => common.times(&Poly::factor(Factor::Rem(rest.interned(), by.interned()))),
         }
     }
 
@@ -208,6 +232,11 @@ impl Poly {
         }
         Some(sum)
     }
+}
+
+/// The greatest common divisor.
+pub fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 /// `product` without the factors of `by`, if it has them all.
@@ -250,6 +279,9 @@ pub fn floor_rem(a: i64, b: i64) -> Option<i64> {
 
 impl fmt::Display for Poly {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(alone) = self.alone() {
+            return alone.fmt_open(f);
+        }
         // as people write them: the constant last
         let mut terms: Vec<_> = self.terms.iter().collect();
         terms.sort_by(|(p, _), (q, _)| match (p.is_empty(), q.is_empty()) {
@@ -279,12 +311,48 @@ impl fmt::Display for Poly {
     }
 }
 
+impl Poly {
+    /// The factor that it is, if it is nothing else.
+    fn alone(&self) -> Option<&'static Factor> {
+        match self.terms.first_key_value() {
+            Some((product, 1)) if self.terms.len() == 1 && product.len() == 1 => Some(product[0]),
+            _ => None,
+        }
+    }
+}
+
+/// In brackets, unless it is a name or a number.
+struct Closed<'p>(&'p Poly);
+
+impl fmt::Display for Closed<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.0.alone(), self.0.as_constant()) {
+            (Some(Factor::Atom(name)), _) => f.write_str(name),
+            (_, Some(c)) if c >= 0 => write!(f, "{c}"),
+            _ => write!(f, "({})", self.0),
+        }
+    }
+}
+
+impl Factor {
+    fn fmt_open(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Factor::Atom(name) => f.write_str(name),
+            Factor::Div(a, b) => write!(f, "{} / {}", Closed(a), Closed(b)),
+            Factor::Rem(a, b) => write!(f, "{} % {}", Closed(a), Closed(b)),
+        }
+    }
+}
+
 impl fmt::Display for Factor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Factor::Atom(name) => f.write_str(name),
-            Factor::Div(a, b) => write!(f, "(({a}) / ({b}))"),
-            Factor::Rem(a, b) => write!(f, "(({a}) % ({b}))"),
+            _ => {
+                f.write_str("(")?;
+                self.fmt_open(f)?;
+                f.write_str(")")
+            }
         }
     }
 }

@@ -376,7 +376,7 @@ impl Call<'_> {
         for part in &self.env.broadcast {
             let Some(Size::List(full)) = self.env.size(part.list) else { continue };
             let fits = part.own.len() <= full.len()
-                && part.own.iter().rev().zip(full.iter().rev()).all(|(o, f)| o == f || o.is(1));
+                && part.own.iter().rev().zip(full.iter().rev()).all(|(o, f)| is_unit(*o) || o == f || o.is(1));
             if !fits {
                 let show = |l: &[Dim]| l.iter().map(Dim::to_string).collect::<Vec<_>>().join(", ");
                 let message = format!(
@@ -554,13 +554,17 @@ impl Call<'_> {
     }
 }
 
+/// Whether it is 1 in every call.
+fn is_unit(d: Dim) -> bool {
+    d.is_const() && d.is(1)
+}
+
 /// The size to which two broadcast. Of symbolic sizes it asks as little as it can: what 1 joins is itself, whatever it
 /// is.
 pub(super) fn joined_size(a: Dim, b: Dim) -> Option<Dim> {
-    let unit = |d: Dim| d.is_const() && d.is(1);
-    if unit(a) {
+    if is_unit(a) {
         Some(b)
-    } else if unit(b) || a == b || b.is(1) {
+    } else if is_unit(b) || a == b || b.is(1) {
         Some(a)
     } else {
         a.is(1).then_some(b)

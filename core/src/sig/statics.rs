@@ -395,7 +395,12 @@ fn call(env: &Env, f: Name, args: &[Arg], at: At) -> Static<Val> {
         "join" => {
             let operands = args
                 .iter()
-                .map(|a| Ok(promote::Operand::Number(eval(env, &a.value, at)?.scalar()?.dtype())))
+                .map(|a| {
+                    Ok(promote::Operand::Number(match eval(env, &a.value, at)? {
+                        Val::Int(_) => DType::I64,
+                        other => other.scalar()?.dtype(),
+                    }))
+                })
                 .collect::<Static<Vec<_>>>()?;
             promote::join(&operands).map(Val::DType).ok_or_else(|| bad("these dtypes have no join"))
         }
