@@ -12,6 +12,8 @@ mod remat;
 mod s0;
 #[path = "scenarios/s1.rs"]
 mod s1;
+#[path = "scenarios/step.rs"]
+mod step;
 #[path = "scenarios/symbolic.rs"]
 mod symbolic;
 #[path = "scenarios/s2.rs"]

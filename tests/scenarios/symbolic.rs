@@ -1,7 +1,11 @@
 //! Symbolic sizes: one program for all sizes that its guards admit.
 
+use super::program::{cut, numbers, of, parse, run};
+use fulgurite::bind::SymbolicTrace;
 use fulgurite::jit::Stats;
+use fulgurite::ops::{Conv, Mean, Slice};
 use fulgurite::prelude::*;
+use fulgurite::trace::{PrintOptions, Trace};
 
 /// Numbers that differ from place to place.
 fn ramp(sizes: &[usize]) -> Tensor {
@@ -37,6 +41,57 @@ fn once(f: impl Fn(Tensor, Tensor) -> Tensor + Clone, calls: &[(&[usize], &[usiz
     let (have, stats) = agree(f, calls);
     assert_eq!(have, guards);
     assert_eq!(stats.misses.len(), 1, "{stats}");
+}
+
+fn program(text: &str) -> Trace {
+    let trace = parse(text);
+    let printed = trace.print(&PrintOptions::plain());
+    assert_eq!(printed, parse(&printed).print(&PrintOptions::plain()), "what is printed reads back");
+    trace
+}
+
+/// The scenario of the same number in `s0`, with sizes that are symbolic: none is a value of the program.
+#[test]
+fn s0_5_a_sum_with_a_position_grid() {
+    let f = |a: Tensor, _: Tensor| {
+        let [_, n, m] = a.dims();
+        let grid = arange(n * m).reshape((1, 1, n, m));
+        let (_, g) = value_and_grad(&a, |a| (a.unsqueeze(1) + &grid).sum());
+        cat(&[a.unsqueeze(1) + grid, g.unsqueeze(1)])
+    };
+    once(f, &[(&[2, 3, 4], &[]), (&[5, 3, 4], &[]), (&[5, 2, 7], &[])], &[]);
+    let text = "fn f[n = 2](a: f32[n, 3, 4]) {\n r: i64[12] = arange(stop=12)\n b: i64[1, 1, 3, 4] = reshape(r, shape=[1, 1, 3, 4])\n u: f32[n, 1, 3, 4] = unsqueeze(a, dim=1)\n o: f32[n, 1, 3, 4] = add(u, b)\n return o\n}";
+    let split = cut(&program(text));
+    let lines = |t: &Trace| t.lines().iter().map(|l| l.symbol.name()).collect::<Vec<_>>();
+    assert_eq!(lines(&split.forward), ["arange", "reshape", "unsqueeze", "add"]);
+    assert_eq!((split.plan.tensors.len(), split.plan.numbers.len()), (0, 0));
+}
+
+#[test]
+fn s0_6_broadcasts() {
+    let text = "fn f[b = 2, c = 4](a: f64[b, c, 3, 3], w: f64[b, 1, 3, 3]) {\n o: f64[b, c, 3, 3] = add(a, w)\n return o\n}";
+    let split = cut(&program(text));
+    assert_eq!((split.plan.tensors.len(), split.plan.numbers.len(), split.forward.saved), (0, 0, 0));
+    for (b, c) in [(2, 4), (3, 5)] {
+        let sizes = |name: &str| Some(if name == "b" { b as i64 } else { c as i64 });
+        let back = SymbolicTrace::of(&split.backward).at(&sizes).expect("binds at other sizes");
+        let grads = numbers(&run(&back, &[of(&vec![1.0; b * c * 9], &[b as i64, c as i64, 3, 3])]));
+        assert_eq!(grads, [vec![1.0; b * c * 9], vec![c as f64; b * 9]]);
+    }
+}
+
+/// Numbers are numbers of the run, however sizes are treated; `Fixed` ones are part of the program.
+#[test]
+fn s0_16_a_number_is_kept_and_a_fixed_one_is_not() {
+    let f = jit(|x: Tensor, s: Tensor, Fixed(k): Fixed<f64>| grad(&x, |x| (x.sin() * &s * k).sum())).keep_traces();
+    let f = f.caching(Caching::Symbolic);
+    let call = |n: usize, s: f64, k: f64| f.call((ramp(&[n]), Tensor::from(s), Fixed(k))).unwrap().to_f64().unwrap()[0];
+    let want = |s: f64, k: f64| f64::from((-1.0f32 + 0.25 * 3.0).cos()) * s * k;
+    for (n, s, k) in [(4, 2.0, 3.0), (5, 2.5, 3.0), (6, 2.0, 3.0), (6, 2.0, 4.0)] {
+        assert!((call(n, s, k) - want(s, k)).abs() < 1e-5, "{n} {s} {k}");
+    }
+    assert_eq!(f.stats().misses.len(), 2, "{}", f.stats());
+    assert_eq!(f.stats().misses[1].reasons, ["fixed `2` was 3.0, is 4.0"]);
 }
 
 #[test]
@@ -85,7 +140,16 @@ fn programs_of_users_ask_of_sizes() {
     let sum = |x: Tensor, y: Tensor| x * y;
     let (_, stats) = agree(sum, &[(&[4, 3], &[4, 1]), (&[4, 3], &[4, 3]), (&[5, 2], &[5, 1]), (&[5, 2], &[5, 2])]);
     assert_eq!(stats.misses.len(), 2, "{stats}");
-    println!("{stats}");
+    // slices to a symbolic end, windows, and what is put together
+    let ends = |x: Tensor, _: Tensor| {
+        let [n, _] = x.dims();
+        cat(&[x.slice_with(Slice { start: 1.into(), ..d() }), x.slice_with(Slice { stop: (n - 1).into(), ..d() })])
+    };
+    once(ends, &[(&[4, 3], none), (&[9, 2], none)], &["in0.0 > 1"]);
+    let windows = |x: Tensor, w: Tensor| x.conv_with(&w, None, Conv { padding: 1.into(), ..d() });
+    let calls: [(&[usize], &[usize]); 2] = [(&[2, 3, 8], &[5, 3, 3]), (&[1, 2, 11], &[4, 2, 3])];
+    let (guards, stats) = agree(windows, &calls);
+    assert_eq!(stats.misses.len(), 1, "{guards:?} {stats}");
 }
 
 #[test]
@@ -103,73 +167,75 @@ fn gradients_stay_symbolic() {
     once(norm, &[(&[4, 3], &[3]), (&[9, 2], &[2]), (&[2, 5], &[5])], &["in0.1 == in1.0"]);
 }
 
-#[derive(Tree, Clone, Debug)]
-struct Block {
-    ln: LayerNorm,
-    qkv: Linear,
-    proj: Linear,
-    up: Linear,
-    down: Linear,
-    head: Embedding,
-    #[tree(fixed)]
-    heads: usize,
-}
 
-impl Block {
-    fn new(mut key: Key, d: usize, heads: usize) -> Block {
-        Block {
-            ln: LayerNorm::new(d),
-            qkv: Linear::new(key.next(), d, 3 * d),
-            proj: Linear::new(key.next(), d, d),
-            up: Linear::new(key.next(), d, 4 * d),
-            down: Linear::new(key.next(), 4 * d, d),
-            head: Embedding::new(key.next(), 13, d),
-            heads,
+/// State in place, captured tensors, writes, keys and donated memory are what they are with constant sizes.
+#[test]
+fn writes_keys_and_captured_tensors_work_at_all_sizes() {
+    let run = |caching: Caching| {
+        let count = Tensor::from_vec(vec![1f32, 2.0, 3.0], 3);
+        let f = jit({
+            let count = count.clone();
+            move |(mut x, k): (Tensor, Key), y: Tensor| {
+                count.copy_(&(&count + y.sum()));
+                x += &y * &count.sum();
+                let x = x.dropout(&k);
+                ((x, k), y.mean())
+            }
+        });
+        let f = f.caching(caching);
+        let mut seen = Vec::new();
+        for n in [3, 5, 3, 8, 2] {
+            let mut state = (ramp(&[n]), Key::new(5));
+            for i in 0..2 {
+                seen.push(bits(&f.update(&mut state, ramp(&[n]) * (i + 1)).unwrap_or_else(|e| panic!("{e}"))));
+                seen.push(bits(&state.0));
+            }
+            seen.push(bits(&count));
         }
-    }
-
-    fn logits(&self, x: &Tensor, key: &Key) -> Tensor {
-        let [b, t] = x.dims();
-        let mut h = self.head.at(x) + self.head.at(&arange(t).remainder(13));
-        let qkv = self.qkv.at(&self.ln.at(&h)).reshape((b, t, 3 * self.heads, -1)).transpose(1, 2);
-        let [q, k, v] = qkv.chunk_with(Chunk { dim: 1.into() });
-        let a = q.sdpa_with(&k, &v, None, Sdpa { causal: true, ..d() });
-        h += self.proj.at(&a.transpose(1, 2).reshape((b, t, -1)));
-        h += self.down.at(&self.up.at(&self.ln.at(&h)).gelu()).dropout(key);
-        self.head.logits(&h)
-    }
-}
-
-type State = (Block, AdamW<Block>, Key);
-
-fn step((m, o, k): State, (x, y, lr): (Tensor, Tensor, Tensor)) -> (State, Tensor) {
-    let (loss, g) = value_and_grad(&m, |m| m.logits(&x, &k).transpose(1, 2).cross_entropy(&y, None));
-    let (m, o) = o.step(m, g, lr);
-    ((m, o, k), loss)
+        (seen, f.stats())
+    };
+    let (symbolic, stats) = run(Caching::Symbolic);
+    assert_eq!(symbolic, run(Caching::Constant).0);
+    assert_eq!((stats.misses.len(), stats.plans), (1, 3), "{stats}");
 }
 
 #[test]
-fn a_training_step_is_compiled_once_for_all_batches_and_lengths() {
-    let model = Block::new(Key::new(7), 8, 2);
-    let start: State = (model.clone(), AdamW::new(&model), Key::new(3));
-    let tokens = |b: usize, t: usize, from: usize| {
-        Tensor::from_vec((0..b * t).map(|i| ((i * 5 + from) % 13) as i64).collect(), (b, t))
-    };
+fn an_argument_that_is_written_may_be_another_one() {
     let run = |caching: Caching| {
-        let step = jit(step).caching(caching).keep_traces();
-        let mut state = start.clone();
-        let mut losses = Vec::new();
-        for (i, (b, t)) in [(4, 8), (3, 5), (6, 16), (4, 8), (2, 2)].into_iter().enumerate() {
-            let batch = (tokens(b, t, i), tokens(b, t, i + 1), Tensor::from(0.01 * (i + 1) as f64));
-            losses.push(bits(&step.update(&mut state, batch).unwrap_or_else(|e| panic!("{e}"))));
+        let f = jit(|x: Tensor, y: Tensor| {
+            x.copy_(&(&x + 1.0));
+            &x * &y
+        })
+        .caching(caching);
+        let mut seen = Vec::new();
+        for n in [3, 4] {
+            let (x, y) = (ramp(&[n]), ramp(&[n]));
+            seen.push(bits(&f.call((x.clone(), y)).unwrap()));
+            seen.push(bits(&f.call((x.clone(), x.clone())).unwrap()));
+            seen.push(bits(&x));
         }
-        let weights: Vec<_> = fulgurite::tree::flatten(&state.0).leaves().iter().map(|t| bits(t)).collect();
-        (losses, weights, step)
+        (seen, f.stats())
     };
-    let (losses, weights, symbolic) = run(Caching::Symbolic);
-    println!("{}\n{}", symbolic.stats(), symbolic.prologue().unwrap());
-    let (want, weights_wanted, _) = run(Caching::Constant);
-    assert_eq!(losses, want);
-    assert_eq!(weights, weights_wanted);
-    assert_eq!(symbolic.stats().misses.len(), 1, "{}", symbolic.stats());
+    let (symbolic, stats) = run(Caching::Symbolic);
+    assert_eq!(symbolic, run(Caching::Constant).0);
+    assert_eq!(stats.misses.len(), 2, "one for each pattern of shared tensors: {stats}");
+}
+
+#[test]
+fn errors_are_those_of_constant_sizes() {
+    let f = |x: Tensor, y: Tensor| x.matmul(&y);
+    let say = |caching| jit(f).caching(caching).call((ramp(&[2, 3]), ramp(&[4, 5]))).unwrap_err().to_string();
+    assert_eq!(say(Caching::Symbolic), say(Caching::Constant));
+}
+
+#[test]
+fn what_is_printed_reads_back() {
+    let f = jit(|x: Tensor, y: Tensor| grad(&x, |x| x.reshape((-1, 2)).matmul(&y).square().mean()));
+    let f = f.caching(Caching::Symbolic).keep_traces();
+    f.call((ramp(&[4, 3]), ramp(&[2, 5]))).unwrap();
+    for stage in ["acquired", "joint", "simplified"] {
+        let text = f.trace(stage).expect("kept");
+        assert!(text.contains("/ 2"), "{text}");
+        program(&text);
+    }
 }

@@ -5,11 +5,12 @@ use crate::bind::{Builder, value_name};
 use crate::error::Error;
 use crate::scope::{self, Open};
 use crate::tensor::{Cell, Kind, Tensor, View};
-use crate::trace::{Guard, ProxyId, ProxyTy, Trace};
+use crate::trace::{Arena, Guard, ProxyId, ProxyTy, Trace};
 use crate::transforms::Pipeline;
 use crate::tree::{Leaves, Tree, flatten};
 use fulgurite_core::Dim;
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -58,7 +59,7 @@ pub(super) fn acquire<T: Tree>(
     let open = Open::new(Builder::new(name).autocasting(), pipeline.clone());
     let aliases = aliases(args.iter().map(|(t, _)| t));
     let mut handles: Vec<Tensor> = Vec::with_capacity(args.len());
-    let mut atoms = Atoms::new(args);
+    let mut atoms = Atoms::new(open.with(|frame| frame.builder.arena().clone()), args);
     for (i, (leaf, path)) in args.iter().enumerate() {
         let mut ty = leaf_ty(leaf)?;
         if let (ProxyTy::Tensor(t), true) = (&mut ty, symbolic) {
@@ -68,7 +69,6 @@ pub(super) fn acquire<T: Tree>(
         let own = open.argument(written(path), ty, scope::tags_of(leaf));
         handles.push(if aliased && aliases[i] != i { handles[aliases[i]].clone() } else { own });
     }
-    atoms.made.iter().for_each(|name| open.with(|frame| frame.builder.arena().reserve_name(name)));
     let ran = f(handles).and_then(|template| {
         open.check()?;
         let outputs = flatten(&template).leaves().iter().map(|t| open.resolve(t)).collect::<Result<Vec<_>, _>>()?;
@@ -126,13 +126,14 @@ fn written(path: &str) -> &str {
 
 /// Names for symbolic sizes, `x.0` for the first axis of `x`: other names than arguments have.
 struct Atoms {
+    arena: Rc<Arena>,
     taken: FxHashSet<String>,
     made: Vec<String>,
 }
 
 impl Atoms {
-    fn new(args: &[(Tensor, Arc<str>)]) -> Atoms {
-        Atoms { taken: args.iter().map(|(_, path)| value_name(written(path))).collect(), made: Vec::new() }
+    fn new(arena: Rc<Arena>, args: &[(Tensor, Arc<str>)]) -> Atoms {
+        Atoms { arena, taken: args.iter().map(|(_, path)| value_name(written(path))).collect(), made: Vec::new() }
     }
 
     fn size(&mut self, base: &str, axis: usize, now: Dim) -> Dim {
@@ -141,6 +142,7 @@ impl Atoms {
             name.push('_');
         }
         self.made.push(name.clone());
+        self.arena.add_atom(&name, now.hint());
         Dim::atom(&name, now.hint())
     }
 }

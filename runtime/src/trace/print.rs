@@ -119,7 +119,10 @@ impl Printer<'_> {
             }
         }
         let inputs: Vec<_> = t.input_proxies().map(|p| self.typed(p)).collect();
-        let _ = writeln!(self.out, "fn {}({}) {{", t.name, inputs.join(", "));
+        let atoms = t.arena.atoms();
+        let atoms: Vec<_> = atoms.iter().map(|(name, value)| format!("{name} = {value}")).collect();
+        let atoms = if atoms.is_empty() { String::new() } else { format!("[{}]", atoms.join(", ")) };
+        let _ = writeln!(self.out, "fn {}{atoms}({}) {{", t.name, inputs.join(", "));
         let mut open: Vec<RegionId> = Vec::new();
         for line in &t.lines {
             self.move_to(&mut open, line.region);
