@@ -4,6 +4,8 @@
 
 #[path = "scenarios/autocast.rs"]
 mod autocast;
+#[path = "scenarios/caching.rs"]
+mod caching;
 #[path = "scenarios/program.rs"]
 mod program;
 #[path = "scenarios/remat.rs"]
