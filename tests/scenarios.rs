@@ -14,9 +14,9 @@ mod remat;
 mod s0;
 #[path = "scenarios/s1.rs"]
 mod s1;
+#[path = "scenarios/s2.rs"]
+mod s2;
 #[path = "scenarios/step.rs"]
 mod step;
 #[path = "scenarios/symbolic.rs"]
 mod symbolic;
-#[path = "scenarios/s2.rs"]
-mod s2;

@@ -8,7 +8,7 @@
 mod guard;
 mod poly;
 
-pub use guard::{DimGuard, Recording, estimating};
+pub use guard::{DimGuard, Recording, estimating, recorded};
 
 use guard::{Is, record};
 use poly::{Poly, floor_div, floor_rem};

@@ -25,19 +25,18 @@ pub fn sizes(row: &'static TestRow) -> Result<(), Failed> {
         dtype: Some(DType::F32),
         values: Values::Tame,
         numbers: case % 2 == 1,
-        empty: case == 3,
+        empty: case == 2,
         case,
     };
-    cases::each(row, "p14", 4, wish, |call, rng| {
+    cases::each(row, "p14", 3, wish, |call, rng| {
         let symbolic = program(call, Caching::Symbolic);
         if symbolic.call(leaves(call)).is_err() {
             return Ok(Verdict::Held);
         }
-        for attempt in 0..3 {
+        for attempt in 0..2 {
             let Some(other) = resized(row, call, attempt, &wish(0), rng) else { continue };
             let got = outcome(symbolic.call(leaves(&other)));
             let stats = symbolic.stats().to_string();
-            if std::env::var_os("P14").is_some() { eprintln!("P14 {} {} {}", row.row.op, symbolic.stats().hits, symbolic.stats().misses.len()); for m in &symbolic.stats().misses[1..] { eprintln!("P14M {} {:?}", row.row.op, m.reasons); } }
             if stats.contains("can't be") {
                 return Err(format!("{stats}\nat the sizes of {other}"));
             }
@@ -92,8 +91,7 @@ fn program(call: &Call, caching: Caching) -> fulgurite::Jit<Program> {
         }
         let differentiated = try_value_and_grad(&by, |by: &Vec<Tensor>| {
             let mut next = by.iter();
-            let all: Vec<Tensor> =
-                xs.iter().zip(&floats).map(|(x, f)| next.next_if(*f).unwrap_or(x).clone()).collect();
+            let all: Vec<Tensor> = xs.iter().zip(&floats).map(|(x, f)| next.next_if(*f).unwrap_or(x).clone()).collect();
             let outs = apply(&all)?;
             let sums = outs.iter().filter(|t| t.dtype().is_float()).map(|t| t.sum());
             Ok::<_, Error>(sums.reduce(|a, b| a + b).unwrap_or_else(|| Tensor::from(0.0)))
@@ -118,10 +116,11 @@ impl<'a, I: Iterator<Item = &'a Tensor>> NextIf<'a> for I {
 
 /// The same call at other sizes, if the row accepts one: equal sizes stay equal, 0 and 1 stay what they are.
 fn resized(row: &TestRow, call: &Call, attempt: usize, wish: &Wish, rng: &mut Rng) -> Option<Call> {
-    let offsets: Vec<usize> = (0..8).map(|_| if attempt == 0 { 2 } else { rng.below(5) }).collect();
+    let offsets: Vec<usize> = (0..8).map(|_| rng.below(5)).collect();
     let other = |n: usize| match (n, attempt) {
         (0 | 1, _) => n,
-        (_, 1) => n * 2,
+        // what divides a size still does
+        (_, 0) => n * 2,
         _ => n + offsets[n % offsets.len()],
     };
     let slot = |o: &Operand<f64>| match o {

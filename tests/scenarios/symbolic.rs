@@ -69,7 +69,8 @@ fn s0_5_a_sum_with_a_position_grid() {
 
 #[test]
 fn s0_6_broadcasts() {
-    let text = "fn f[b = 2, c = 4](a: f64[b, c, 3, 3], w: f64[b, 1, 3, 3]) {\n o: f64[b, c, 3, 3] = add(a, w)\n return o\n}";
+    let text =
+        "fn f[b = 2, c = 4](a: f64[b, c, 3, 3], w: f64[b, 1, 3, 3]) {\n o: f64[b, c, 3, 3] = add(a, w)\n return o\n}";
     let split = cut(&program(text));
     assert_eq!((split.plan.tensors.len(), split.plan.numbers.len(), split.forward.saved), (0, 0, 0));
     for (b, c) in [(2, 4), (3, 5)] {
@@ -166,7 +167,6 @@ fn gradients_stay_symbolic() {
     };
     once(norm, &[(&[4, 3], &[3]), (&[9, 2], &[2]), (&[2, 5], &[5])], &["in0.1 == in1.0"]);
 }
-
 
 /// State in place, captured tensors, writes, keys and donated memory are what they are with constant sizes.
 #[test]

@@ -30,6 +30,11 @@ pub struct Readme;
 #[doc = include_str!("../../docs/transforms.md")]
 pub struct Transforms;
 
+/// The programs of docs/sizes.md.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/sizes.md")]
+pub struct Sizes;
+
 /// The programs of docs/errors: the wrong one gives the code of its page, the mended one runs.
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/errors/E712.md")]

@@ -117,6 +117,11 @@ impl Drop for Recording {
     }
 }
 
+/// What this thread recorded so far.
+pub fn recorded() -> Vec<DimGuard> {
+    LIST.with_borrow(|l| simplified(&l.made))
+}
+
 /// Runs `f`, whose result decides nothing that a program means: a cost, a message, a check. What it asks of sizes is not
 /// recorded.
 pub fn estimating<T>(f: impl FnOnce() -> T) -> T {
@@ -175,16 +180,18 @@ fn simplified(made: &[(&'static Poly, Is)]) -> Vec<DimGuard> {
         let known = if direction.never_negative() { Some(0) } else { None };
         range.low = range.low.max(known);
         range.tighten();
-        let mut push = |at: i64, is: Is| out.extend(direction.plus(-at, &Poly::constant(1)).map(|d| DimGuard::new(&d, is)));
+        let mut push =
+            |at: i64, is: Is| out.extend(direction.plus(-at, &Poly::constant(1)).map(|d| DimGuard::new(&d, is)));
         if let (Some(low), true) = (range.low, range.low == range.high) {
             push(low, Is::Equal);
             continue;
         }
         if let Some(low) = range.low.filter(|_| range.low != known) {
-            push(low - 1, Is::Above);
+            // `n >= m`, but `n > 3`
+            if low == 0 { push(0, Is::NotBelow) } else { push(low - 1, Is::Above) }
         }
         if let Some(high) = range.high {
-            push(high + 1, Is::Below);
+            if high == 0 { push(0, Is::NotAbove) } else { push(high + 1, Is::Below) }
         }
         range.not.iter().for_each(|not| push(*not, Is::Unequal));
     }

@@ -102,7 +102,8 @@ impl Call<'_> {
                     return Err(refuse("must be a key"));
                 }
                 Given::Number(_) | Given::Size(_) | Given::Runtime(_)
-                    if param.ty.dims.as_ref().is_some_and(|d| !d.is_empty()) => {
+                    if param.ty.dims.as_ref().is_some_and(|d| !d.is_empty()) =>
+                {
                     return Err(refuse("must be a tensor, a number was given"));
                 }
                 _ => {}

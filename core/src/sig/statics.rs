@@ -285,6 +285,7 @@ fn call(env: &Env, f: Name, args: &[Arg], at: At) -> Static<Val> {
             let n = name(0)?;
             let dtype = env.dtype(n).or_else(|| env.tensor(n).map(|t| t.dtype)).or(match env.item(n) {
                 Some(Item::Num(s)) => Some(s.dtype()),
+                Some(Item::Int(_)) => Some(DType::I64),
                 Some(Item::Runtime(_, d)) => Some(*d),
                 _ => None,
             });

@@ -7,8 +7,8 @@ use super::{Builder, Call, Site};
 use crate::error::Error;
 use crate::symbol::SymbolRef;
 use crate::trace::*;
-use fulgurite_core::Value;
 use fulgurite_core::loc::Loc;
+use fulgurite_core::{Dim, Value};
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
 
@@ -88,6 +88,19 @@ impl SymbolicTrace {
             writes: trace.epilogue.iter().map(|w| EpilogueWrite { value: at(&w.value), ..w.clone() }).collect(),
             values,
         }
+    }
+
+    /// Whether the sizes of values are at `sizes` what they were when they were traced. They are not if one of them came
+    /// from another trace, where a size of the same name was another.
+    pub fn was_made_at(&self, sizes: Sizes) -> bool {
+        let same = |d: &Dim| d.at(sizes).is_some_and(|now| now.hint() == d.hint());
+        let tensors = self.values.iter().filter_map(|v| v.ty.as_tensor());
+        tensors.flat_map(|ty| &ty.shape).all(same)
+            && self.lines.iter().flat_map(|l| &l.args).all(|arg| match arg {
+                Value::Size(d) => same(d),
+                Value::List(items) => items.iter().filter_map(Value::as_dim).all(|d| same(&d)),
+                _ => true,
+            })
     }
 
     /// The trace at these sizes, every line bound again.

@@ -9,6 +9,7 @@ use crate::trace::{Arena, Guard, ProxyId, ProxyTy, Trace};
 use crate::transforms::Pipeline;
 use crate::tree::{Leaves, Tree, flatten};
 use fulgurite_core::Dim;
+use fulgurite_core::dim::recorded;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -116,6 +117,8 @@ fn guards(trace: &Trace, aliases: &[usize], aliased: bool) -> Vec<Guard> {
         let groups = (0..aliases.len()).map(|first| (first..aliases.len()).filter(|&i| aliases[i] == first).collect());
         guards.extend(groups.filter(|group: &Vec<usize>| group.len() > 1).map(Guard::Alias));
     }
+    // what later stages ask of sizes stands in the prologue of the program
+    guards.extend(recorded().into_iter().map(Guard::Size));
     guards
 }
 

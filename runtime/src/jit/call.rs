@@ -74,7 +74,9 @@ impl Inputs {
 
     fn run_here(&mut self, ready: &Ready) -> Result<Vec<Buffer>, Error> {
         let Inputs { buffers, cells } = self;
-        ready.entry.program.run(ready.plan.as_deref(), buffers, |i| cells.iter().find(|(at, _)| *at == i).map(|(_, cell)| cell.clone()))
+        ready.entry.program.run(ready.plan.as_deref(), buffers, |i| {
+            cells.iter().find(|(at, _)| *at == i).map(|(_, cell)| cell.clone())
+        })
     }
 }
 

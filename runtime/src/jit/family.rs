@@ -124,8 +124,11 @@ impl Family {
     /// The plan for the sizes for which it was traced.
     ///
     /// # Errors
-    /// As [`Family::plan`]; E709 if they break a guard.
+    /// As [`Family::plan`]; E709 if they break a guard, or give a value another size than it had.
     pub fn first(&self) -> Result<Arc<Backend>, Error> {
+        if !self.trace.was_made_at(&self.at(&self.made_at)) {
+            return Err(Error::bug("E709", "a size of another trace is used"));
+        }
         match self.guards.iter().find(|g| !g.holds(&self.at(&self.made_at))) {
             Some(guard) => Err(Error::bug("E709", format!("`{guard}` does not hold where it was recorded"))),
             None => self.plan(&self.made_at),
