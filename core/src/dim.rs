@@ -67,6 +67,11 @@ impl Dim {
         self == Dim::from(number)
     }
 
+    /// Whether it is 1 in every call: what broadcasts without being asked.
+    pub fn is_unit(self) -> bool {
+        self.is_const() && self.value == 1
+    }
+
     /// Whether both have one expression, and so are equal in every call: nothing is asked of the value.
     pub fn same(self, other: Dim) -> bool {
         self.symbol_word() == other.symbol_word() && self.value == other.value

@@ -34,3 +34,15 @@ pub fn windows(n: Dim, span: Dim, stride: Dim, pad: Dim, ceil: bool) -> Static<D
     // `whole * stride` is where one more window starts
     Ok(if fits(BinOp::Mul, whole, stride)? >= n + pad { whole } else { whole + one })
 }
+
+/// The size to which two broadcast. Of symbolic sizes it asks as little as it can: what 1 joins is itself, whatever it
+/// is.
+pub fn joined(a: Dim, b: Dim) -> Option<Dim> {
+    if a.is_unit() {
+        Some(b)
+    } else if b.is_unit() || a == b || b.is(1) {
+        Some(a)
+    } else {
+        a.is(1).then_some(b)
+    }
+}

@@ -5,6 +5,7 @@ use super::env::{Env, Item, Size};
 use super::options::Options;
 use super::results;
 use super::shapes::{Matcher, Mismatch, implicit_list};
+use super::sizes;
 use super::statics::{self, At, Stop};
 use super::types::{ArgTy, Solved};
 use crate::dtype::DTypeSet;
@@ -343,7 +344,7 @@ impl Call<'_> {
                 let lead = joined.len() - part.own.len();
                 for (axis, &d) in part.own.iter().enumerate() {
                     let have = joined[lead + axis];
-                    joined[lead + axis] = match joined_size(have, d) {
+                    joined[lead + axis] = match sizes::joined(have, d) {
                         Some(size) => size,
                         None => return Err(self.clash(list, lead + axis).into()),
                     };
@@ -377,7 +378,7 @@ impl Call<'_> {
         for part in &self.env.broadcast {
             let Some(Size::List(full)) = self.env.size(part.list) else { continue };
             let fits = part.own.len() <= full.len()
-                && part.own.iter().rev().zip(full.iter().rev()).all(|(o, f)| is_unit(*o) || o == f || o.is(1));
+                && part.own.iter().rev().zip(full.iter().rev()).all(|(o, f)| o.is_unit() || o == f || o.is(1));
             if !fits {
                 let show = |l: &[Dim]| l.iter().map(Dim::to_string).collect::<Vec<_>>().join(", ");
                 let message = format!(
@@ -552,22 +553,5 @@ impl Call<'_> {
             }
         }
         Ok(())
-    }
-}
-
-/// Whether it is 1 in every call.
-fn is_unit(d: Dim) -> bool {
-    d.is_const() && d.is(1)
-}
-
-/// The size to which two broadcast. Of symbolic sizes it asks as little as it can: what 1 joins is itself, whatever it
-/// is.
-pub(super) fn joined_size(a: Dim, b: Dim) -> Option<Dim> {
-    if is_unit(a) {
-        Some(b)
-    } else if is_unit(b) || a == b || b.is(1) {
-        Some(a)
-    } else {
-        a.is(1).then_some(b)
     }
 }

@@ -200,15 +200,14 @@ pub fn sum_to<M: Machine>(machine: &mut M, value: Value<M::V>, like: &TensorTy) 
     // Of symbolic sizes it is asked last whether they are 1: mostly they are equal
     let int = |i: usize| Value::Num(Scalar::Int(i as i64));
     let sizes = |l: &[Dim]| Value::List(l.iter().map(|&d| Value::size(d)).collect());
-    let unit = |d: Dim| d.is_const() && d.is(1);
     let lead = t.rank().saturating_sub(like.rank());
     let (mut kept, mut axes): (Vec<Dim>, Vec<Value<M::V>>) = (Vec::new(), (0..lead).map(int).collect());
     for (a, &want) in like.shape.iter().enumerate() {
         let at = (a + t.rank()).checked_sub(like.rank());
         let own = at.map_or(Dim::from(1), |at| t.shape[at]);
-        if own.same(want) || !unit(want) && !unit(own) && own == want {
+        if own.same(want) || !want.is_unit() && !own.is_unit() && own == want {
             kept.push(want);
-        } else if !unit(own) && (unit(want) || want.is(1)) {
+        } else if !own.is_unit() && (want.is_unit() || want.is(1)) {
             kept.push(want);
             axes.extend(at.map(int));
         } else {
