@@ -64,14 +64,24 @@ fn what_follows_or_is_always_so_is_no_guard() {
     assert_eq!(asked(|[n, ..]| (n > Dim::from(1), n > Dim::from(3), n < Dim::from(9))), ["n > 3", "n < 9"]);
     assert_eq!(asked(|[n, ..]| (n > Dim::from(1), n.is(4), n.is(7))), ["n == 4"]);
     assert_eq!(asked(|[n, m, _]| (n == m, m == n)), ["m != n"]);
+    assert_eq!(asked(|[n, m, k]| (n == m + 1, m.is(3), k > Dim::from(5), n.is(9))), ["m == 3", "k > 5", "n == 4"]);
     assert_eq!(asked(|[n, ..]| estimating(|| n.value())), none);
     assert_eq!(asked(|[n, ..]| n.hint()), none);
+}
+
+#[test]
+fn what_is_equal_is_said_once() {
+    let [a, b, c] = ["a", "b", "c"].map(|name| Dim::atom(name, 6));
+    let ask = |_| (a == b, b == c, c == a, c > Dim::from(1), a > Dim::from(1), (b % 3).is(0), (a % 3).is(0));
+    assert_eq!(asked(ask), ["a == b", "b == c", "a > 1", "a % 3 == 0"]);
 }
 
 /// A guard holds exactly where the question has the same answer; `n` to `k` at small sizes.
 #[test]
 fn guards_mean_what_was_asked() {
-    let questions: [fn([Dim; 3]) -> bool; 8] = [
+    let questions: [fn([Dim; 3]) -> bool; 10] = [
+        |[n, m, _]| n == m + 1,
+        |[_, m, _]| m.is(3),
         |[n, m, _]| n * m > Dim::from(11),
         |[n, m, k]| n * m == k,
         |[n, _, k]| (k % n).is(0),
@@ -81,15 +91,19 @@ fn guards_mean_what_was_asked() {
         |[n, m, k]| (n - m) * k != Dim::from(12),
         |[n, _, k]| -n / 3 + k > Dim::from(9),
     ];
-    for (number, question) in questions.into_iter().enumerate() {
-        let recording = Recording::start();
-        let here = question(atoms());
-        let guards = recording.finish();
-        for (n, m, k) in (1..8).flat_map(|n| (0..6).flat_map(move |m| (0..14).map(move |k| (n, m, k)))) {
-            let there = question([Dim::from(n), Dim::from(m), Dim::from(k)]);
-            let hold = guards.iter().all(|g| g.holds(&at(n, m, k)));
-            assert!(!hold || here == there, "{number}: {guards:?} hold at {n} {m} {k}");
-            assert!(hold || here != there, "{number}: {guards:?} ask too much at {n} {m} {k}");
+    // each alone, and together with another one
+    for (number, one) in questions.into_iter().enumerate() {
+        for other in questions {
+            let ask = |sizes| (one(sizes), other(sizes));
+            let recording = Recording::start();
+            let here = ask(atoms());
+            let guards = recording.finish();
+            for (n, m, k) in (1..8).flat_map(|n| (0..6).flat_map(move |m| (0..14).map(move |k| (n, m, k)))) {
+                let there = ask([Dim::from(n), Dim::from(m), Dim::from(k)]);
+                let hold = guards.iter().all(|g| g.holds(&at(n, m, k)));
+                assert!(!hold || here == there, "{number}: {guards:?} hold at {n} {m} {k}");
+                assert!(hold || here != there, "{number}: {guards:?} ask too much at {n} {m} {k}");
+            }
         }
     }
 }

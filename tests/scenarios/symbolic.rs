@@ -239,3 +239,29 @@ fn what_is_printed_reads_back() {
         program(&text);
     }
 }
+
+/// Checkpoints, autocast, recomputation by a budget, tangents and second derivatives.
+#[test]
+fn regions_and_second_derivatives_stay_symbolic() {
+    let loss = |x: &Tensor, y: &Tensor| {
+        let h = checkpoint(|| x.matmul(y).tanh());
+        let h = autocast(DType::BF16, || h.matmul(&y.transpose(0, 1)));
+        no_grad(|| h.sum()) * h.square().mean()
+    };
+    let calls: &[(&[usize], &[usize])] = &[(&[4, 3], &[3, 2]), (&[9, 2], &[2, 7]), (&[2, 5], &[5, 2])];
+    let first = move |x: Tensor, y: Tensor| grad(&x, |x| loss(x, &y));
+    let second = move |x: Tensor, y: Tensor| {
+        let v = &x * 0.5;
+        hvp(&x, &v, |x| loss(x, &y)).map_or_else(Tensor::poisoned, |(g, h)| g + h)
+    };
+    for (guards, stats) in [agree(first, calls), agree(second, calls)] {
+        assert_eq!((&guards[0][..], stats.misses.len()), ("in0.1 == in1.0", 1), "{guards:?} {stats}");
+    }
+    let f = jit(first).caching(Caching::Symbolic).rematerialise(fulgurite::transforms::Remat::Share(0.5));
+    let plain = jit(first);
+    for (x, y) in calls {
+        let args = (ramp(x), ramp(y));
+        assert_eq!(bits(&f.call(args.clone()).unwrap()), bits(&plain.call(args).unwrap()));
+    }
+    assert_eq!(f.stats().misses.len(), 1, "{}", f.stats());
+}

@@ -136,6 +136,14 @@ pub fn estimating<T>(f: impl FnOnce() -> T) -> T {
     f()
 }
 
+/// The difference with its first coefficient positive.
+fn upright(difference: &Poly) -> Poly {
+    match difference.coefficients().next() {
+        Some(c) if c < 0 => Poly::ZERO.plus(-1, difference).unwrap_or_else(|| difference.clone()),
+        _ => difference.clone(),
+    }
+}
+
 /// What is known of one direction (a polynomial without constant).
 #[derive(Default)]
 struct Range {
@@ -144,10 +152,62 @@ struct Range {
     not: BTreeSet<i64>,
 }
 
-/// The same guards, one interval for each direction.
+/// What is known to be equal: atoms, by name, to a smaller atom or to a number.
+#[derive(Default)]
+struct Equal(BTreeMap<&'static str, Poly>);
+
+impl Equal {
+    /// What stands for an atom.
+    fn of(&self, atom: &str) -> Option<Poly> {
+        let mut found = self.0.get(atom)?;
+        while let Some(next) = found.as_atom().and_then(|name| self.0.get(name)) {
+            found = next;
+        }
+        Some(found.clone())
+    }
+
+    /// Takes an equation in, if it says that an atom is another one or a number. Whether it follows from the others.
+    fn learn(&mut self, difference: &Poly) -> Option<bool> {
+        let (left, right) = difference.sides();
+        let stands =
+            |p: &Poly| p.as_atom().map_or_else(|| p.clone(), |name| self.of(name).unwrap_or_else(|| p.clone()));
+        let simple = |p: &Poly| p.as_atom().is_some() || p.as_constant().is_some();
+        if !simple(&left) || !simple(&right) {
+            return None;
+        }
+        let (a, b) = (stands(&left), stands(&right));
+        let (from, to) = if a.as_atom().is_some() && (b.as_constant().is_some() || b < a) { (a, b) } else { (b, a) };
+        match from.as_atom() {
+            _ if from == to => Some(true),
+            Some(name) => {
+                self.0.insert(name, to);
+                Some(false)
+            }
+            None => None,
+        }
+    }
+}
+
+/// The same guards: equations of atoms first, the rest said of one atom for all that are equal, one interval for each
+/// direction.
 fn simplified(made: &[(&'static Poly, Is)]) -> Vec<DimGuard> {
+    let mut equal = Equal::default();
+    let (mut out, mut rest) = (Vec::new(), Vec::new());
+    for (difference, is) in made {
+        match (*is == Is::Equal).then(|| equal.learn(difference)).flatten() {
+            Some(true) => {}
+            Some(false) => out.push(DimGuard::new(&upright(difference), Is::Equal)),
+            None => rest.push((*difference, *is)),
+        }
+    }
+    out.extend(intervals(&rest, &equal));
+    out
+}
+
+fn intervals(made: &[(&'static Poly, Is)], equal: &Equal) -> Vec<DimGuard> {
     let mut ranges: BTreeMap<Poly, Range> = BTreeMap::new();
     for (difference, is) in made {
+        let difference = difference.with(&|name| equal.of(name)).unwrap_or_else(|| (*difference).clone());
         let gcd = difference.coefficients().fold(0u64, |a, c| gcd(a, c.unsigned_abs()));
         let Some(gcd) = i64::try_from(gcd).ok().filter(|g| *g > 0) else { continue };
         // the first coefficient is positive

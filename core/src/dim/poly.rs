@@ -220,6 +220,32 @@ impl Poly {
         }
     }
 
+    /// The atom that it is, if it is nothing else.
+    pub fn as_atom(&self) -> Option<&'static str> {
+        match self.alone() {
+            Some(Factor::Atom(name)) => Some(name),
+            _ => None,
+        }
+    }
+
+    /// The same with other polynomials for atoms; `None` where that can't be written.
+    pub fn with(&self, atoms: &dyn Fn(&str) -> Option<Poly>) -> Option<Poly> {
+        let mut out = Poly::ZERO;
+        for (product, c) in &self.terms {
+            let mut term = Poly::constant(*c);
+            for factor in product {
+                let made = match factor {
+                    Factor::Atom(name) => atoms(name).unwrap_or_else(|| Poly::atom(name)),
+                    Factor::Div(a, b) => a.with(atoms)?.floor_div(&b.with(atoms).filter(|b| *b != Poly::ZERO)?)?,
+                    Factor::Rem(a, b) => a.with(atoms)?.floor_rem(&b.with(atoms).filter(|b| *b != Poly::ZERO)?)?,
+                };
+                term = term.times(&made)?;
+            }
+            out = out.plus(1, &term)?;
+        }
+        Some(out)
+    }
+
     /// Its value where `at` gives those of atoms; `None` if one is missing, or for a number that is no size.
     pub fn value(&self, at: &dyn Fn(&str) -> Option<i64>) -> Option<i64> {
         let mut sum = 0i64;
