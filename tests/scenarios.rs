@@ -8,6 +8,8 @@ mod autocast;
 mod caching;
 #[path = "scenarios/program.rs"]
 mod program;
+#[path = "scenarios/random.rs"]
+mod random;
 #[path = "scenarios/remat.rs"]
 mod remat;
 #[path = "scenarios/s0.rs"]

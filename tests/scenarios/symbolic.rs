@@ -265,3 +265,22 @@ fn regions_and_second_derivatives_stay_symbolic() {
     }
     assert_eq!(f.stats().misses.len(), 1, "{}", f.stats());
 }
+
+/// A trace is bound again at other sizes line by line: what does not fit there is refused, and never planned.
+#[test]
+fn a_trace_that_is_wrong_at_other_sizes_is_refused() {
+    let at = |text: &str, n: i64, m: i64| {
+        let trace = SymbolicTrace::of(&parse(text)).at(&|name| Some(if name == "n" { n } else { m }));
+        trace.map(|t| t.print(&PrintOptions::plain())).map_err(|e| e.code())
+    };
+    let halves = "fn f[n = 4](x: f32[n]) {\n  y: f32[2, n / 2] = reshape(x, shape=[2, -1])\n  return y\n}\n";
+    assert_eq!(at(halves, 6, 0).unwrap(), halves.replace("[n = 4]", "").replace("n / 2", "3").replace("[n]", "[6]"));
+    assert_eq!(at(halves, 5, 0), Err("E701"));
+    let product = "fn f[n = 4, m = 4](x: f32[n], w: f32[m]) {\n  y: f32[n] = mul(x, w)\n  return y\n}\n";
+    assert_eq!(at(product, 3, 3).map(drop), Ok(()));
+    assert_eq!(at(product, 3, 5), Err("E701"));
+    assert_eq!(at(product, 1, 5), Err("E730"), "the result would have another size than the trace says");
+    assert_eq!(at(product, i64::MAX, i64::MAX).map(drop), Ok(()));
+    let grown = "fn f[n = 4](x: f32[n, n]) {\n  y: f32[n*n] = reshape(x, shape=[-1])\n  return y\n}\n";
+    assert_eq!(at(grown, i64::MAX, 0), Err("E745"));
+}
