@@ -21,6 +21,8 @@ mod points;
 mod refusals;
 #[path = "properties/second.rs"]
 mod second;
+#[path = "properties/symbolic.rs"]
+mod symbolic;
 #[path = "properties/types.rs"]
 mod types;
 #[path = "properties/writes.rs"]
@@ -53,6 +55,7 @@ const PROPERTIES: &[Property] = &[
     Property { name: "p12_same_bits", applies: every, check: determinism::check },
     Property { name: "p13_layouts", applies: layout::applies, check: layout::check },
     Property { name: "p15_in_place_is_functional", applies: writes::applies, check: writes::check },
+    Property { name: "p17_symbolic_sizes", applies: every, check: symbolic::sizes },
 ];
 
 fn every(_: &TestRow) -> bool {

@@ -6,8 +6,12 @@
 mod autocast;
 #[path = "scenarios/backward.rs"]
 mod backward;
+#[path = "scenarios/caching.rs"]
+mod caching;
 #[path = "scenarios/program.rs"]
 mod program;
+#[path = "scenarios/random.rs"]
+mod random;
 #[path = "scenarios/remat.rs"]
 mod remat;
 #[path = "scenarios/s0.rs"]
@@ -18,3 +22,7 @@ mod s1;
 mod s2;
 #[path = "scenarios/schedules.rs"]
 mod schedules;
+#[path = "scenarios/step.rs"]
+mod step;
+#[path = "scenarios/symbolic.rs"]
+mod symbolic;

@@ -1,12 +1,18 @@
 //! Sizes: a value now, and (where it came from a symbolic size) the polynomial that it stands for.
 //!
 //! A size always has a value: the one of the call that is being traced. A symbolic size also names an expression over
-//! atoms; arithmetic builds expressions, comparisons record guards. Code that asks for the value therefore works the
-//! same on both, and what it relied on stands in the guards.
-//!
-//! Only constants are made so far (`Dim::from`); [`Dim::atom`] is the door for symbolic sizes.
+//! atoms; arithmetic builds expressions, comparisons record guards. Whoever asks for the plain value gets it, and the
+//! guard says that the size is this one from then on: nothing can rely on a value in secret. [`Dim::hint`] alone says
+//! nothing; it is for what decides nothing.
 
-use std::cell::RefCell;
+mod guard;
+mod poly;
+
+pub use guard::{DimGuard, Recording, estimating, recorded};
+
+use guard::{Is, record};
+use poly::{Poly, floor_div, floor_rem};
+use std::cmp::Ordering;
 use std::fmt;
 use std::ops::{Add, Div, Mul, Neg, Rem, Sub};
 
@@ -14,110 +20,94 @@ use std::ops::{Add, Div, Mul, Neg, Rem, Sub};
 #[derive(Clone, Copy)]
 pub struct Dim {
     value: i64,
-    /// 0: a constant; [`POISON`]: an error was met; otherwise 1 + the index of an expression.
-    sym: u32,
+    /// `None`: a constant; [`POISON`]: an error was met; otherwise what it stands for, interned.
+    sym: Option<&'static Poly>,
 }
 
-const POISON: u32 = u32::MAX;
-
-/// What a symbolic size is made of.
-#[derive(Clone, PartialEq, Debug)]
-pub enum DimExpr {
-    /// A size of an input, by name.
-    Atom(String),
-    /// An operation on two sizes.
-    Op(DimOp, Dim, Dim),
-}
-
-/// Operations on sizes; division and remainder floor.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(missing_docs)]
-pub enum DimOp {
-    Add,
-    Sub,
-    Mul,
-    Div,
-    Rem,
-}
-
-/// A comparison that a trace relied on.
-#[derive(Clone, PartialEq, Debug)]
-pub struct DimGuard {
-    /// Left side.
-    pub left: Dim,
-    /// How they compared.
-    pub ordering: std::cmp::Ordering,
-    /// Right side.
-    pub right: Dim,
-}
-
-#[derive(Default)]
-struct Table {
-    exprs: Vec<DimExpr>,
-    guards: Vec<DimGuard>,
-}
-
-thread_local! {
-    static TABLE: RefCell<Table> = RefCell::default();
-}
+static POISON: Poly = Poly::ZERO;
 
 impl Dim {
     /// The size that stands for an error: arithmetic keeps it, reading it fails.
     pub fn poison() -> Dim {
-        Dim { value: 0, sym: POISON }
+        Dim { value: 0, sym: Some(&POISON) }
     }
 
-    /// A symbolic size called `name` whose value now is `value`.
+    /// A symbolic size called `name` whose value now is `value`, not negative.
     pub fn atom(name: &str, value: i64) -> Dim {
-        Dim::symbolic(value, DimExpr::Atom(name.to_owned()))
+        Dim { value, sym: Some(Poly::atom(name).interned()) }
     }
 
-    fn symbolic(value: i64, expr: DimExpr) -> Dim {
-        TABLE.with_borrow_mut(|t| {
-            let at = t.exprs.iter().position(|e| *e == expr).unwrap_or_else(|| {
-                t.exprs.push(expr);
-                t.exprs.len() - 1
-            });
-            Dim { value, sym: at as u32 + 1 }
-        })
-    }
-
-    /// Its value in this call.
+    /// Its value in this call. A symbolic size is this number from then on: a guard says so.
     pub fn value(self) -> i64 {
+        if let Some(p) = self.symbol()
+            && let Some(difference) = p.plus(-1, &Poly::constant(self.value))
+        {
+            record(difference, Is::Equal);
+        }
+        self.value
+    }
+
+    /// Its value in this call, for what decides nothing that a program means: a message, a cost.
+    pub fn hint(self) -> i64 {
         self.value
     }
 
     /// Its value as a length; negative values (which no checked size has) are 0.
     pub fn len(self) -> usize {
-        self.value.max(0) as usize
+        self.value().max(0) as usize
     }
 
     /// Whether it is the length of nothing.
     pub fn is_empty(self) -> bool {
-        self.len() == 0
+        self <= Dim::from(0i64)
+    }
+
+    /// Whether it is this number; a symbolic size only has to stay so, or stay otherwise.
+    pub fn is(self, number: i64) -> bool {
+        self == Dim::from(number)
+    }
+
+    /// Whether it is 1 in every call: what broadcasts without being asked.
+    pub fn is_unit(self) -> bool {
+        self.is_const() && self.value == 1
+    }
+
+    /// Whether both have one expression, and so are equal in every call: nothing is asked of the value.
+    pub fn same(self, other: Dim) -> bool {
+        self.symbol_word() == other.symbol_word() && self.value == other.value
     }
 
     /// Whether it is the same in every call.
     pub fn is_const(self) -> bool {
-        self.sym == 0
+        self.sym.is_none()
     }
 
     /// Whether it stands for an error.
     pub fn is_poison(self) -> bool {
-        self.sym == POISON
+        self.sym.is_some_and(|p| std::ptr::eq(p, &POISON))
     }
 
-    /// What it is made of, if symbolic.
-    pub fn expr(self) -> Option<DimExpr> {
-        if self.sym == 0 || self.sym == POISON {
-            return None;
+    /// A word that only sizes of the same expression share; 0 for constants.
+    pub fn symbol_word(self) -> usize {
+        self.sym.map_or(0, |p| std::ptr::from_ref(p) as usize)
+    }
+
+    /// The same where `at` gives the values of atoms; `None` if it has none there.
+    pub fn at(self, at: &dyn Fn(&str) -> Option<i64>) -> Option<Dim> {
+        match self.symbol() {
+            _ if self.is_poison() => None,
+            Some(p) => p.value(at).map(Dim::from),
+            None => Some(self),
         }
-        TABLE.with_borrow(|t| t.exprs.get(self.sym as usize - 1).cloned())
     }
 
-    /// The comparisons of symbolic sizes made on this thread since the last call.
-    pub fn take_guards() -> Vec<DimGuard> {
-        TABLE.with_borrow_mut(|t| std::mem::take(&mut t.guards))
+    fn symbol(self) -> Option<&'static Poly> {
+        self.sym.filter(|p| !std::ptr::eq(*p, &POISON))
+    }
+
+    /// What it stands for, as a polynomial.
+    fn poly(self) -> Poly {
+        self.symbol().map_or_else(|| Poly::constant(self.value), Poly::clone)
     }
 
     fn op(self, op: DimOp, other: Dim) -> Dim {
@@ -126,51 +116,133 @@ impl Dim {
         }
         let (a, b) = (self.value, other.value);
         let value = match op {
-            DimOp::Add => a.wrapping_add(b),
-            DimOp::Sub => a.wrapping_sub(b),
-            DimOp::Mul => a.wrapping_mul(b),
-            DimOp::Div | DimOp::Rem if b == 0 => return Dim::poison(),
-            DimOp::Div => a.wrapping_div(b) - (a.wrapping_rem(b) != 0 && (a < 0) != (b < 0)) as i64,
-            DimOp::Rem => a.wrapping_sub(
-                b.wrapping_mul(a.wrapping_div(b) - (a.wrapping_rem(b) != 0 && (a < 0) != (b < 0)) as i64),
-            ),
+            DimOp::Add => Some(a.wrapping_add(b)),
+            DimOp::Sub => Some(a.wrapping_sub(b)),
+            DimOp::Mul => Some(a.wrapping_mul(b)),
+            DimOp::Div => floor_div(a, b),
+            DimOp::Rem => floor_rem(a, b),
         };
+        let Some(value) = value else { return Dim::poison() };
         if self.is_const() && other.is_const() {
-            Dim { value, sym: 0 }
-        } else {
-            Dim::symbolic(value, DimExpr::Op(op, self, other))
+            return Dim { value, sym: None };
         }
+        self.symbolic(op, other, value)
+    }
+
+    #[cold]
+    fn symbolic(self, op: DimOp, other: Dim, value: i64) -> Dim {
+        let (p, q) = (self.poly(), other.poly());
+        let made = match op {
+            DimOp::Add => p.plus(1, &q),
+            DimOp::Sub => p.plus(-1, &q),
+            DimOp::Mul => p.times(&q),
+            // by another size there may be no quotient
+            DimOp::Div if !other.is(0) => p.floor_div(&q),
+            DimOp::Rem if !other.is(0) => p.floor_rem(&q),
+            DimOp::Div | DimOp::Rem => None,
+        };
+        match made {
+            Some(p) if p.as_constant() == Some(value) => Dim::from(value),
+            Some(p) => Dim { value, sym: Some(p.interned()) },
+            // too large for an expression: these sizes are what they are now
+            None => {
+                self.value();
+                other.value();
+                Dim::from(value)
+            }
+        }
+    }
+
+    /// How it compares, which `decided` says for all sizes if that is known; otherwise `guards` says what to record of
+    /// the difference.
+    fn compare(self, other: Dim, guard: impl FnOnce(Ordering) -> Is) -> Option<Ordering> {
+        if self.is_const() && other.is_const() {
+            return Some(self.value.cmp(&other.value));
+        }
+        self.compare_symbols(other, guard)
+    }
+
+    #[cold]
+    fn compare_symbols(self, other: Dim, guard: impl FnOnce(Ordering) -> Is) -> Option<Ordering> {
+        if self.is_poison() || other.is_poison() {
+            return None;
+        }
+        let ordering = self.value.cmp(&other.value);
+        let Some(difference) = self.poly().plus(-1, &other.poly()) else {
+            self.value();
+            other.value();
+            return Some(ordering);
+        };
+        if difference.as_constant().is_none() {
+            record(difference, guard(ordering));
+        }
+        Some(ordering)
+    }
+
+    /// The symbolic one that is the larger for all sizes, if one is.
+    fn never_below(self, other: Dim) -> Option<Dim> {
+        if self.is_const() && other.is_const() || self.is_poison() || other.is_poison() {
+            return None;
+        }
+        let (p, q) = (self.poly(), other.poly());
+        let above = |a: &Poly, b: &Poly| a.plus(-1, b).is_some_and(|d| d.never_negative());
+        if above(&p, &q) { Some(self) } else { above(&q, &p).then_some(other) }
     }
 
     /// The larger one; which it was is guarded.
     pub fn max(self, other: Dim) -> Dim {
+        if let Some(larger) = self.never_below(other) {
+            return larger;
+        }
         if self >= other { self } else { other }
     }
 
     /// The smaller one; which it was is guarded.
     pub fn min(self, other: Dim) -> Dim {
+        if let Some(larger) = self.never_below(other) {
+            return if larger.same(self) { other } else { self };
+        }
         if self <= other { self } else { other }
     }
 }
 
+/// Operations on sizes; division and remainder floor.
+#[derive(Clone, Copy)]
+enum DimOp {
+    Add,
+    Sub,
+    Mul,
+    Div,
+    Rem,
+}
+
 impl PartialEq for Dim {
     fn eq(&self, other: &Dim) -> bool {
-        (self.sym == other.sym && self.value == other.value)
-            || self.partial_cmp(other) == Some(std::cmp::Ordering::Equal)
+        let guard = |o| if o == Ordering::Equal { Is::Equal } else { Is::Unequal };
+        self.compare(*other, guard) == Some(Ordering::Equal) || self.is_poison() && other.is_poison()
     }
 }
 
 /// Comparing symbolic sizes answers for this call and records what was relied on.
 impl PartialOrd for Dim {
-    fn partial_cmp(&self, other: &Dim) -> Option<std::cmp::Ordering> {
-        if self.is_poison() || other.is_poison() {
-            return None;
-        }
-        let ordering = self.value.cmp(&other.value);
-        if !(self.is_const() && other.is_const()) {
-            TABLE.with_borrow_mut(|t| t.guards.push(DimGuard { left: *self, ordering, right: *other }));
-        }
-        Some(ordering)
+    fn partial_cmp(&self, other: &Dim) -> Option<Ordering> {
+        self.compare(*other, |o| match o {
+            Ordering::Equal => Is::Equal,
+            Ordering::Less => Is::Below,
+            Ordering::Greater => Is::Above,
+        })
+    }
+    fn lt(&self, other: &Dim) -> bool {
+        self.compare(*other, |o| if o.is_lt() { Is::Below } else { Is::NotBelow }).is_some_and(Ordering::is_lt)
+    }
+    fn ge(&self, other: &Dim) -> bool {
+        self.compare(*other, |o| if o.is_lt() { Is::Below } else { Is::NotBelow }).is_some_and(Ordering::is_ge)
+    }
+    fn gt(&self, other: &Dim) -> bool {
+        self.compare(*other, |o| if o.is_gt() { Is::Above } else { Is::NotAbove }).is_some_and(Ordering::is_gt)
+    }
+    fn le(&self, other: &Dim) -> bool {
+        self.compare(*other, |o| if o.is_gt() { Is::Above } else { Is::NotAbove }).is_some_and(Ordering::is_le)
     }
 }
 
@@ -217,7 +289,7 @@ impl Neg for Dim {
 
 impl From<i64> for Dim {
     fn from(value: i64) -> Dim {
-        Dim { value, sym: 0 }
+        Dim { value, sym: None }
     }
 }
 impl From<i32> for Dim {
@@ -245,7 +317,7 @@ impl std::error::Error for NotASize {}
 impl TryFrom<Dim> for usize {
     type Error = NotASize;
     fn try_from(d: Dim) -> Result<usize, NotASize> {
-        if d.is_poison() { Err(NotASize) } else { usize::try_from(d.value).map_err(|_| NotASize) }
+        if d.is_poison() { Err(NotASize) } else { usize::try_from(d.value()).map_err(|_| NotASize) }
     }
 }
 
@@ -254,19 +326,9 @@ impl fmt::Display for Dim {
         if self.is_poison() {
             return f.write_str("?");
         }
-        match self.expr() {
+        match self.symbol() {
             None => write!(f, "{}", self.value),
-            Some(DimExpr::Atom(name)) => f.write_str(&name),
-            Some(DimExpr::Op(op, a, b)) => {
-                let op = match op {
-                    DimOp::Add => "+",
-                    DimOp::Sub => "-",
-                    DimOp::Mul => "*",
-                    DimOp::Div => "/",
-                    DimOp::Rem => "%",
-                };
-                write!(f, "({a} {op} {b})")
-            }
+            Some(p) => write!(f, "{p}"),
         }
     }
 }

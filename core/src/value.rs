@@ -25,9 +25,23 @@ impl TensorTy {
     pub fn rank(&self) -> usize {
         self.shape.len()
     }
+    /// Whether both are one type in every call: see [`Dim::same`].
+    pub fn same(&self, other: &TensorTy) -> bool {
+        let sizes = || self.shape.iter().zip(&other.shape).all(|(a, b)| a.same(*b));
+        self.dtype == other.dtype && self.rank() == other.rank() && sizes()
+    }
+    /// Number of elements, which may be symbolic.
+    pub fn elements(&self) -> Dim {
+        self.shape.iter().fold(Dim::from(1), |n, d| n * *d)
+    }
     /// Number of elements.
     pub fn numel(&self) -> usize {
         self.shape.iter().map(|d| d.len()).product()
+    }
+    /// The same where `at` gives the values of atoms; `None` if a size has none there.
+    pub fn at(&self, at: &dyn Fn(&str) -> Option<i64>) -> Option<TensorTy> {
+        let shape = self.shape.iter().map(|d| d.at(at)).collect::<Option<_>>()?;
+        Some(TensorTy { dtype: self.dtype, shape })
     }
     /// Sizes of this call.
     pub fn sizes(&self) -> SmallVec<[usize; 6]> {
@@ -116,6 +130,19 @@ impl<V> Value<V> {
             Value::List(items) => Value::List(items.iter().map(|i| i.map(f)).collect()),
             Value::Absent => Value::Absent,
         }
+    }
+
+    /// The same where `at` gives the values of atoms; `None` if a size has none there.
+    pub fn at(&self, at: &dyn Fn(&str) -> Option<i64>) -> Option<Value<V>>
+    where
+        V: Clone,
+    {
+        Some(match self {
+            Value::Size(d) => Value::size(d.at(at)?),
+            Value::Type(t) => Value::Type(t.at(at)?),
+            Value::List(items) => Value::List(items.iter().map(|i| i.at(at)).collect::<Option<_>>()?),
+            other => other.clone(),
+        })
     }
 
     /// Calls `f` on every tensor in it, in order.

@@ -13,10 +13,13 @@ mod own;
 mod read;
 mod rewriter;
 mod solved;
+pub mod symbolic;
 
 pub use body::body_of;
+pub(crate) use builder::value_name;
 pub use builder::{Builder, Context, Site};
 pub use rewriter::Rewriter;
+pub use symbolic::SymbolicTrace;
 
 use crate::error::{Error, ErrorKind};
 use crate::symbol::{self, SymbolRef};

@@ -107,13 +107,18 @@ impl Builder {
 
     /// A tensor of this type filled with a number.
     pub fn full(&mut self, ty: &TensorTy, value: impl Into<Scalar>) -> Result<ProxyId, Error> {
-        self.one("full", vec![sizes(&ty.shape), Value::Num(value.into()), Value::DType(ty.dtype)])
+        self.filled(ty, Value::Num(value.into()))
+    }
+
+    /// The same with a number that may be a symbolic size.
+    pub fn filled(&mut self, ty: &TensorTy, value: Value<ProxyId>) -> Result<ProxyId, Error> {
+        self.one("full", vec![sizes(&ty.shape), value, Value::DType(ty.dtype)])
     }
 
     /// `x` seen with a larger shape.
     pub fn expand(&mut self, x: ProxyId, shape: &[Dim]) -> Result<ProxyId, Error> {
         match self.arena().tensor_ty(x) {
-            Some(ty) if ty.shape.as_slice() == shape => Ok(x),
+            Some(ty) if ty.rank() == shape.len() && ty.shape.iter().zip(shape).all(|(a, b)| a.same(*b)) => Ok(x),
             _ => self.one("expand", vec![Value::Tensor(x), sizes(shape)]),
         }
     }

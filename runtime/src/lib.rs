@@ -40,7 +40,7 @@ pub mod tree;
 pub use bind::Builder;
 pub use checkpoint::{load, save};
 pub use error::{Error, ErrorKind};
-pub use jit::{Jit, custom_vjp, grad, hvp, jit, jvp, try_value_and_grad, value_and_grad, vjp, zeros_like};
+pub use jit::{Caching, Jit, custom_vjp, grad, hvp, jit, jvp, try_value_and_grad, value_and_grad, vjp, zeros_like};
 pub use tensor::{Key, Tensor};
 pub use trace::Trace;
 pub use tree::{Fixed, Tree};

@@ -4,8 +4,8 @@
 //! are differentiated inside it; all share one arena. Tensors in memory that are met while recording become *hidden
 //! inputs*, found by their cell: compiled programs read them at each call, they are never constants.
 //!
-//! **Invariant:** this stack is the only thread-local state of tracing. Gradient mode, autocast and checkpoints are
-//! regions of the trace.
+//! **Invariant:** this stack and the list of guards (core, `dim`) are the only thread-local state of tracing. Gradient
+//! mode, autocast and checkpoints are regions of the trace.
 
 use crate::bind::Builder;
 use crate::error::Error;

@@ -34,6 +34,10 @@ pub struct Transforms;
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/pipelines.md")]
 pub struct Pipelines;
+/// The programs of docs/sizes.md.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/sizes.md")]
+pub struct Sizes;
 
 /// The programs of docs/errors: the wrong one gives the code of its page, the mended one runs.
 #[cfg(doctest)]

@@ -346,6 +346,7 @@ impl<M: Machine> Run<'_, M> {
                 d if d.is_float() => Scalar::Float(s.as_f64()),
                 _ => Scalar::Int(s.as_i64()),
             })),
+            Value::Size(s) if d == DType::Bool => Ok(Value::Num(Scalar::Bool(!s.is(0)))),
             Value::Size(s) if d.is_int() => Ok(Value::Size(s)),
             Value::Size(s) => Ok(Value::Num(Scalar::Float(s.value() as f64))),
             Value::Tensor(v) => match self.machine.ty(&v) {
@@ -401,6 +402,7 @@ impl<M: Machine> Run<'_, M> {
             },
             Some(Value::Type(t)) => Some(t.dtype),
             Some(Value::Num(s)) => Some(s.dtype()),
+            Some(Value::Size(_)) => Some(DType::I64),
             _ => self.solved.env.dtype(*n),
         };
         match f.as_str() {

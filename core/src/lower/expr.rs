@@ -171,8 +171,13 @@ impl Lowering<'_> {
                 None => self.compute,
             };
             return match self.env.item(n) {
-                Some(Item::Num(s)) => {
-                    let e = SExpr::new(SOp::Const(builtins::cast_scalar(*s, dtype)), dtype);
+                Some(Item::Num(_) | Item::Int(_)) => {
+                    let number = match self.env.item(n) {
+                        Some(Item::Int(size)) => Scalar::Int(size.value()),
+                        Some(Item::Num(number)) => *number,
+                        _ => return Err(fault(self.row, format!("`{n}` was not given"))),
+                    };
+                    let e = SExpr::new(SOp::Const(builtins::cast_scalar(number, dtype)), dtype);
                     Ok(L::One(Typed { e, elem: true }))
                 }
                 Some(Item::Runtime(k, d)) => {

@@ -3,6 +3,7 @@
 //! Every letter is an axis of the list, and so is every axis that `...` stands for. The axes of the result come first,
 //! in its order; those that are summed follow, in the order in which the operands have them.
 
+use super::sizes::joined;
 use crate::Dim;
 use smallvec::SmallVec;
 
@@ -146,12 +147,11 @@ fn sizes(all: &[Label], operands: &[Vec<Label>], shapes: &[&[Dim]]) -> Result<Di
                 return Err(format!("names {label} twice in operand {n}, where it is {} and {size}", shape[twin]));
             }
             let Some(at) = all.iter().position(|a| a == label) else { continue };
-            if sizes[at] == one {
-                sizes[at] = *size;
-            } else if *size != one && *size != sizes[at] {
+            let Some(together) = joined(sizes[at], *size) else {
                 let label = show(*label);
                 return Err(format!("gives {label} the size {size} in operand {n}, but {} before", sizes[at]));
-            }
+            };
+            sizes[at] = together;
         }
     }
     Ok(sizes)

@@ -75,7 +75,10 @@ impl<V> Options<'_, V> {
         let int = |val: &Val| val.int().map_err(|_| Stop::from(self.wrong(name, "must be an integer")));
         let ints = |val: &Val| val.list().map_err(|_| Stop::from(self.wrong(name, "must be a list of integers")));
         Ok(match &opt.ty {
-            OptType::Num => Item::Num(val.scalar().map_err(|_| self.wrong(name, "must be a number"))?),
+            OptType::Num => match val {
+                Val::Int(d) if !d.is_const() => Item::Int(d),
+                val => Item::Num(val.scalar().map_err(|_| self.wrong(name, "must be a number"))?),
+            },
             OptType::F64 => Item::Num(Scalar::Float(val.float().map_err(|_| self.wrong(name, "must be a number"))?)),
             OptType::I64 => Item::Int(int(&val)?),
             OptType::Bool => Item::Num(Scalar::Bool(match val {
@@ -243,7 +246,7 @@ impl<V> Options<'_, V> {
                     given = SmallVec::from_elem(given[0], self.list(env, *like)?.len());
                 }
                 self.infer(env, name, &mut given, infer.as_ref(), keep.as_ref())?;
-                if let Some(bad) = given.iter().find(|d| d.value() < 0) {
+                if let Some(bad) = given.iter().find(|d| **d < Dim::from(0)) {
                     return Err(Refusal::new(
                         "E704",
                         format!("`{}`: `{name}` holds {bad}, a size can't be negative", self.op),
@@ -285,7 +288,7 @@ impl<V> Options<'_, V> {
         if let Some(from) = infer {
             let total = product(&self.list(env, *from)?);
             let open: Vec<usize> =
-                (0..given.len()).filter(|&i| given[i].value() == -1 && given[i].is_const()).collect();
+                (0..given.len()).filter(|&i| given[i].is_const() && given[i].value() == -1).collect();
             let refuse = |m: String| Stop::from(Refusal::new("E701", format!("`{}`: {m}", self.op)).arg(name));
             let show = |l: &[Dim]| l.iter().map(Dim::to_string).collect::<Vec<_>>().join(", ");
             match open.as_slice() {
@@ -300,13 +303,13 @@ impl<V> Options<'_, V> {
                 }
                 [i] => {
                     let rest = given.iter().enumerate().filter(|(j, _)| j != i).fold(Dim::from(1), |p, (_, &d)| p * d);
-                    if rest.value() == 0 {
+                    if rest.is(0) {
                         return Err(refuse(format!(
                             "-1 in [{}] is ambiguous: the other sizes hold no element",
                             show(given)
                         )));
                     }
-                    if (total % rest).value() != 0 {
+                    if !(total % rest).is(0) {
                         return Err(refuse(format!(
                             "{total} elements can't have the shape [{}]: {rest} does not divide them",
                             show(given)
@@ -321,7 +324,7 @@ impl<V> Options<'_, V> {
             let t = env.tensor(*from).ok_or(Stop::NotStatic)?;
             let lead = given.len().saturating_sub(t.rank());
             for (i, d) in given.iter_mut().enumerate() {
-                if d.value() == -1 && d.is_const() {
+                if d.is_const() && d.value() == -1 {
                     if i < lead {
                         let message = format!("`{}`: -1 keeps a size, but `{from}` has none at axis {i}", self.op);
                         return Err(Refusal::new("E704", message).arg(name).into());

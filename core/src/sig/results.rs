@@ -38,7 +38,7 @@ fn one(row: &Row, env: &mut Env, out: &Out, result: DType) -> Result<OutTy, Stop
                 let mut sizes: SmallVec<[Dim; 6]> = axes.iter().map(|a| a.size).collect();
                 // the imagined axis of a rank-0 argument is dropped again
                 if sizes.len() == 1 && imagined(row, env, dims, item.unwrap_or(0)) {
-                    if sizes[0].value() != 1 {
+                    if !sizes[0].is(1) {
                         let message =
                             format!("`{}`: a tensor of rank 0 has no axis for a result of size {}", row.op, sizes[0]);
                         return Err(Refusal::new("E704", message).into());
@@ -48,7 +48,7 @@ fn one(row: &Row, env: &mut Env, out: &Out, result: DType) -> Result<OutTy, Stop
                 sizes
             }
         };
-        if let Some(bad) = shape.iter().find(|d| d.value() < 0) {
+        if let Some(bad) = shape.iter().find(|d| **d < Dim::from(0)) {
             return Err(Refusal::new("E704", format!("`{}`: the result would have a size of {bad}", row.op)).into());
         }
         Ok(TensorTy { dtype, shape })

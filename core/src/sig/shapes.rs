@@ -307,7 +307,7 @@ impl Matcher<'_> {
                 match (&*a.node, &*b.node, known(self.env, a), known(self.env, b)) {
                     (_, _, Some(x), Some(y)) => self.check(param, size, d, x * y),
                     (_, Node::Name(n), Some(x), None) | (Node::Name(n), _, None, Some(x)) => {
-                        if x.value() <= 0 || (d % x).value() != 0 {
+                        if x <= Dim::from(0) || !(d % x).is(0) {
                             return Err(Mismatch::Refused(
                                 Refusal::new(
                                     "E701",

@@ -8,7 +8,8 @@ use crate::lang::ast::BinOp;
 /// The sum, difference or product of two sizes, which must be a size again: one that wrapped would pass conditions that
 /// it breaks.
 pub fn fits(op: BinOp, a: Dim, b: Dim) -> Static<Dim> {
-    let (x, y) = (a.value(), b.value());
+    // for other sizes this is asked again, when the program is planned for them
+    let (x, y) = (a.hint(), b.hint());
     let (within, result, sign) = match op {
         BinOp::Add => (x.checked_add(y), a + b, '+'),
         BinOp::Sub => (x.checked_sub(y), a - b, '-'),
@@ -32,4 +33,16 @@ pub fn windows(n: Dim, span: Dim, stride: Dim, pad: Dim, ceil: bool) -> Static<D
     }
     // `whole * stride` is where one more window starts
     Ok(if fits(BinOp::Mul, whole, stride)? >= n + pad { whole } else { whole + one })
+}
+
+/// The size to which two broadcast. Of symbolic sizes it asks as little as it can: what 1 joins is itself, whatever it
+/// is.
+pub fn joined(a: Dim, b: Dim) -> Option<Dim> {
+    if a.is_unit() {
+        Some(b)
+    } else if b.is_unit() || a == b || b.is(1) {
+        Some(a)
+    } else {
+        a.is(1).then_some(b)
+    }
 }

@@ -5,6 +5,7 @@ use super::env::{Env, Item, Size};
 use super::options::Options;
 use super::results;
 use super::shapes::{Matcher, Mismatch, implicit_list};
+use super::sizes;
 use super::statics::{self, At, Stop};
 use super::types::{ArgTy, Solved};
 use crate::dtype::DTypeSet;
@@ -21,6 +22,8 @@ enum Given {
     Tensors(Vec<TensorTy>),
     Key,
     Number(Scalar),
+    /// A symbolic size as a number.
+    Size(Dim),
     Runtime(DType),
 }
 
@@ -71,7 +74,7 @@ impl Call<'_> {
                     },
                     Value::Type(t) => Given::Tensor(t.clone()),
                     Value::Num(s) => Given::Number(*s),
-                    Value::Size(d) => Given::Number(Scalar::Int(d.value())),
+                    Value::Size(d) => Given::Size(*d),
                     Value::Absent => Given::Absent,
                     _ => return Err(refuse("must be a tensor or a number")),
                 })
@@ -96,10 +99,12 @@ impl Call<'_> {
             let is_key = param.ty.elem.contains(&Elem::Key);
             match &g {
                 Given::Key if !is_key => return Err(refuse("must be a tensor, a key was given")),
-                Given::Tensor(_) | Given::Number(_) | Given::Runtime(_) if is_key => {
+                Given::Tensor(_) | Given::Number(_) | Given::Size(_) | Given::Runtime(_) if is_key => {
                     return Err(refuse("must be a key"));
                 }
-                Given::Number(_) | Given::Runtime(_) if param.ty.dims.as_ref().is_some_and(|d| !d.is_empty()) => {
+                Given::Number(_) | Given::Size(_) | Given::Runtime(_)
+                    if param.ty.dims.as_ref().is_some_and(|d| !d.is_empty()) =>
+                {
                     return Err(refuse("must be a tensor, a number was given"));
                 }
                 _ => {}
@@ -131,6 +136,7 @@ impl Call<'_> {
                 Item::Tensors(slot, ts.len())
             }
             Given::Number(s) => Item::Num(*s),
+            Given::Size(d) => Item::Int(*d),
             Given::Runtime(d) => {
                 self.runtime += 1;
                 Item::Runtime(self.runtime - 1, *d)
@@ -338,12 +344,9 @@ impl Call<'_> {
                 let lead = joined.len() - part.own.len();
                 for (axis, &d) in part.own.iter().enumerate() {
                     let have = joined[lead + axis];
-                    joined[lead + axis] = if have == d || d.value() == 1 {
-                        have
-                    } else if have.value() == 1 {
-                        d
-                    } else {
-                        return Err(self.clash(list, lead + axis).into());
+                    joined[lead + axis] = match sizes::joined(have, d) {
+                        Some(size) => size,
+                        None => return Err(self.clash(list, lead + axis).into()),
                     };
                 }
             }
@@ -375,7 +378,7 @@ impl Call<'_> {
         for part in &self.env.broadcast {
             let Some(Size::List(full)) = self.env.size(part.list) else { continue };
             let fits = part.own.len() <= full.len()
-                && part.own.iter().rev().zip(full.iter().rev()).all(|(o, f)| o == f || o.value() == 1);
+                && part.own.iter().rev().zip(full.iter().rev()).all(|(o, f)| o.is_unit() || o == f || o.is(1));
             if !fits {
                 let show = |l: &[Dim]| l.iter().map(Dim::to_string).collect::<Vec<_>>().join(", ");
                 let message = format!(
@@ -428,6 +431,7 @@ impl Call<'_> {
                                 .extend(ts.iter().map(|t| Operand::Tensor { dtype: t.dtype, rank0: t.rank() == 0 }));
                         }
                         Given::Number(s) => operands.push(Operand::from(*s)),
+                        Given::Size(_) => operands.push(Operand::Number(DType::I64)),
                         Given::Runtime(d) => operands.push(Operand::Number(*d)),
                         Given::Absent | Given::Key => {}
                     }

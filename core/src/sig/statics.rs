@@ -285,6 +285,7 @@ fn call(env: &Env, f: Name, args: &[Arg], at: At) -> Static<Val> {
             let n = name(0)?;
             let dtype = env.dtype(n).or_else(|| env.tensor(n).map(|t| t.dtype)).or(match env.item(n) {
                 Some(Item::Num(s)) => Some(s.dtype()),
+                Some(Item::Int(_)) => Some(DType::I64),
                 Some(Item::Runtime(_, d)) => Some(*d),
                 _ => None,
             });
@@ -343,7 +344,7 @@ fn call(env: &Env, f: Name, args: &[Arg], at: At) -> Static<Val> {
                 _ => None,
             });
             let list = list.ok_or_else(|| bad("`unit` needs a list"))?;
-            Ok(Val::List(set.iter().copied().filter(|d| list.get(d.len()).is_some_and(|s| s.value() == 1)).collect()))
+            Ok(Val::List(set.iter().copied().filter(|d| list.get(d.len()).is_some_and(|s| s.is(1))).collect()))
         }
         "ahead" | "behind" => {
             // what is left of a list on either side of the chosen axes: they stand together, or go to the front
@@ -367,7 +368,7 @@ fn call(env: &Env, f: Name, args: &[Arg], at: At) -> Static<Val> {
         "ceil_div" => {
             let (a, b) = (eval(env, arg(0)?, at)?, eval(env, arg(1)?, at)?);
             match (&a, &b) {
-                (Val::Int(a), Val::Int(b)) if b.value() != 0 => Ok(Val::Int(-(-*a / *b))),
+                (Val::Int(a), Val::Int(b)) if !b.is(0) => Ok(Val::Int(-(-*a / *b))),
                 (Val::Int(_), Val::Int(_)) => Err(Stop::Refused(Refusal::new("E704", "a size is divided by zero"))),
                 _ => Ok(Val::Int(Dim::from((a.float()? / b.float()?).ceil() as i64))),
             }
@@ -383,7 +384,7 @@ fn call(env: &Env, f: Name, args: &[Arg], at: At) -> Static<Val> {
         "windows" => {
             let x = (0..4).map(|i| eval(env, arg(i)?, at)?.int()).collect::<Static<Vec<_>>>()?;
             let ceil = eval(env, arg(4)?, at)?.bool()?;
-            if x[2].value() == 0 {
+            if x[2].is(0) {
                 return Err(Stop::Refused(Refusal::new("E704", "windows that do not move can't be counted")));
             }
             Ok(Val::Int(windows(x[0], x[1], x[2], x[3], ceil)?))
@@ -395,7 +396,12 @@ fn call(env: &Env, f: Name, args: &[Arg], at: At) -> Static<Val> {
         "join" => {
             let operands = args
                 .iter()
-                .map(|a| Ok(promote::Operand::Number(eval(env, &a.value, at)?.scalar()?.dtype())))
+                .map(|a| {
+                    Ok(promote::Operand::Number(match eval(env, &a.value, at)? {
+                        Val::Int(_) => DType::I64,
+                        other => other.scalar()?.dtype(),
+                    }))
+                })
                 .collect::<Static<Vec<_>>>()?;
             promote::join(&operands).map(Val::DType).ok_or_else(|| bad("these dtypes have no join"))
         }

@@ -136,7 +136,7 @@ fn flatten(
     for (item, want) in items.iter().zip(types) {
         let proxy = match item {
             Value::Tensor(p) => *p,
-            Value::Num(number) => builder.full(want, *number)?,
+            Value::Num(_) | Value::Size(_) => builder.filled(want, item.clone())?,
             _ => return Err(fault(symbol, "its body yields something that is not a tensor")),
         };
         let have = builder.arena().tensor_ty(proxy);

@@ -291,7 +291,7 @@ impl Builder {
 }
 
 /// A path in the user's arguments as a name: names start with a letter.
-fn value_name(path: &str) -> String {
+pub(crate) fn value_name(path: &str) -> String {
     let plain = |c: char| if c.is_alphanumeric() || matches!(c, '_' | '.' | '@') { c } else { '_' };
     let name: String = path.chars().map(plain).collect();
     if name.starts_with(|c: char| c.is_alphabetic() || c == '_') { name } else { format!("in{name}") }

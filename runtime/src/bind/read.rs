@@ -36,6 +36,7 @@ struct Reader {
 
 impl Reader {
     fn trace(mut self, text: &Text) -> Result<Trace, Error> {
+        text.atoms.iter().for_each(|(name, value)| self.builder.arena().add_atom(name, *value));
         for input in &text.inputs {
             let ty = input.ty.as_ref().ok_or_else(|| input.pos.error("E731", "an input needs a name"))?;
             let proxy = self.define(input, proxy_ty(ty))?;
@@ -158,6 +159,7 @@ impl Reader {
     fn value(&self, arg: &Arg, opt: Option<&OptType>) -> Result<Value<ProxyId>, Error> {
         Ok(match arg {
             Arg::Num(number) => Value::Num(*number),
+            Arg::Size(size) => Value::size(*size),
             Arg::Str(text) => Value::Str(text.clone()),
             Arg::Type(ty) => Value::Type(ty.clone()),
             Arg::List(items) => Value::List(items.iter().map(|i| self.value(i, opt)).collect::<Result<_, _>>()?),
@@ -198,7 +200,7 @@ fn proxy_ty(ty: &WrittenTy) -> ProxyTy {
 
 fn agrees(written: &WrittenTy, ty: &ProxyTy) -> bool {
     match (written, ty) {
-        (WrittenTy::Tensor(want, device), ProxyTy::Tensor(t)) => *want == t.ty && *device == t.device,
+        (WrittenTy::Tensor(want, device), ProxyTy::Tensor(t)) => want.same(&t.ty) && *device == t.device,
         (WrittenTy::Number(want), ProxyTy::Number(d)) => want == d,
         (WrittenTy::Key, ProxyTy::Key) => true,
         _ => false,

@@ -1,15 +1,17 @@
 //! Acquisition: running a function on stand-ins for its arguments, and keeping what it calls as a trace.
 
 use super::stages::Stages;
-use crate::bind::Builder;
+use crate::bind::{Builder, value_name};
 use crate::error::Error;
 use crate::scope::{self, Open};
 use crate::tensor::{Cell, Kind, Tensor, View};
-use crate::trace::{Guard, ProxyId, ProxyTy, Trace};
+use crate::trace::{Arena, Guard, ProxyId, ProxyTy, Trace};
 use crate::transforms::Pipeline;
 use crate::tree::{Leaves, Tree, flatten};
 use fulgurite_core::Dim;
-use rustc_hash::FxHashMap;
+use fulgurite_core::dim::recorded;
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -24,6 +26,20 @@ pub(super) struct Acquired<T> {
     pub kinds: Vec<Kind>,
     /// Per argument: the first one that is the same cell (itself, where none is shared).
     pub aliases: Vec<usize>,
+    /// The names of symbolic sizes, one for each axis of each tensor among the arguments.
+    pub atoms: Vec<String>,
+}
+
+/// How a function is acquired.
+#[derive(Clone, Copy, Default)]
+pub(super) struct How {
+    /// Arguments that share a cell are one value: traces that write need that, for others it would only bind the trace
+    /// to a pattern.
+    pub aliased: bool,
+    /// Sizes of arguments are symbolic.
+    pub symbolic: bool,
+    /// The trace is differentiated by its arguments, which therefore can't be written but without gradients.
+    pub differentiated: bool,
 }
 
 impl<T> Acquired<T> {
@@ -33,37 +49,30 @@ impl<T> Acquired<T> {
     }
 }
 
-/// How a function is traced.
-#[derive(Clone, Copy, Default)]
-pub(super) struct How {
-    /// Arguments that share a cell are one value. Traces that write need that; others it would only bind to a pattern.
-    pub aliased: bool,
-    /// The trace is differentiated by its arguments, which therefore can't be written but without gradients.
-    pub differentiated: bool,
-}
-
 /// Traces `f`, which gets one handle per argument leaf.
 pub(super) fn acquire<T: Tree>(
     name: &str,
     args: &[(Tensor, Arc<str>)],
-    how: How,
+    How { aliased, symbolic, differentiated }: How,
     pipeline: &Arc<Pipeline>,
     stages: &mut Stages,
     f: impl FnOnce(Vec<Tensor>) -> Result<T, Error>,
 ) -> Result<Acquired<T>, Error> {
     let started = Instant::now();
-    let aliased = how.aliased;
-    drop(Dim::take_guards());
     let open = Open::new(Builder::new(name).autocasting(), pipeline.clone());
-    if how.differentiated {
+    if differentiated {
         open.with(|frame| frame.leaves = args.len());
     }
     let aliases = aliases(args.iter().map(|(t, _)| t));
     let mut handles: Vec<Tensor> = Vec::with_capacity(args.len());
+    let mut atoms = Atoms::new(open.with(|frame| frame.builder.arena().clone()), args);
     for (i, (leaf, path)) in args.iter().enumerate() {
-        let ty = leaf_ty(leaf)?;
-        // a tree that is one leaf has no path
-        let own = open.argument(if path.is_empty() { "x" } else { path }, ty, scope::tags_of(leaf));
+        let mut ty = leaf_ty(leaf)?;
+        if let (ProxyTy::Tensor(t), true) = (&mut ty, symbolic) {
+            let base = value_name(written(path));
+            t.ty.shape.iter_mut().enumerate().for_each(|(axis, d)| *d = atoms.size(&base, axis, *d));
+        }
+        let own = open.argument(written(path), ty, scope::tags_of(leaf));
         handles.push(if aliased && aliases[i] != i { handles[aliases[i]].clone() } else { own });
     }
     let ran = f(handles).and_then(|template| {
@@ -84,6 +93,7 @@ pub(super) fn acquire<T: Tree>(
             });
         }
     };
+    let atoms = atoms.made;
     let mut frame = open.close();
     frame.builder.inputs_mut().iter_mut().take(args.len()).for_each(|input| input.donated = true);
     let arena = frame.builder.arena().clone();
@@ -104,7 +114,7 @@ pub(super) fn acquire<T: Tree>(
         _ => None,
     };
     let cells = frame.captured.handles.iter().filter_map(cell).collect();
-    Ok(Acquired { trace, cells, template, kinds, aliases })
+    Ok(Acquired { trace, cells, template, kinds, aliases, atoms })
 }
 
 fn guards(trace: &Trace, aliases: &[usize], aliased: bool) -> Vec<Guard> {
@@ -118,8 +128,37 @@ fn guards(trace: &Trace, aliases: &[usize], aliased: bool) -> Vec<Guard> {
         let groups = (0..aliases.len()).map(|first| (first..aliases.len()).filter(|&i| aliases[i] == first).collect());
         guards.extend(groups.filter(|group: &Vec<usize>| group.len() > 1).map(Guard::Alias));
     }
-    guards.extend(Dim::take_guards().into_iter().map(|g| Guard::Size(g.left, g.ordering, g.right)));
+    // what later stages ask of sizes stands in the prologue of the program
+    guards.extend(recorded().into_iter().map(Guard::Size));
     guards
+}
+
+/// A tree that is one leaf has no path.
+fn written(path: &str) -> &str {
+    if path.is_empty() { "x" } else { path }
+}
+
+/// Names for symbolic sizes, `x.0` for the first axis of `x`: other names than arguments have.
+struct Atoms {
+    arena: Rc<Arena>,
+    taken: FxHashSet<String>,
+    made: Vec<String>,
+}
+
+impl Atoms {
+    fn new(arena: Rc<Arena>, args: &[(Tensor, Arc<str>)]) -> Atoms {
+        Atoms { arena, taken: args.iter().map(|(_, path)| value_name(written(path))).collect(), made: Vec::new() }
+    }
+
+    fn size(&mut self, base: &str, axis: usize, now: Dim) -> Dim {
+        let mut name = format!("{base}.{axis}");
+        while !self.taken.insert(name.clone()) {
+            name.push('_');
+        }
+        self.made.push(name.clone());
+        self.arena.add_atom(&name, now.hint());
+        Dim::atom(&name, now.hint())
+    }
 }
 
 /// The type of an argument.

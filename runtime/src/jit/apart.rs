@@ -4,9 +4,9 @@
 //! writes in between (by the function's own forward, or by the user) change nothing of it; what a backward of one's own
 //! reads or writes of the program's inputs are cells, read and written when the backward runs.
 
-use super::acquire::Acquired;
+use super::acquire::{Acquired, How};
 use super::backend::Backend;
-use super::cache::{Entry, Key};
+use super::cache::{Entry, Key, Ready};
 use super::call::Inputs;
 use super::derivatives::{is_float, same_types};
 use super::program::Program;
@@ -22,6 +22,7 @@ use crate::transforms::mutation::{self, MutationPlan};
 use crate::transforms::{self, At, Joint, Seed, Split};
 use crate::tree::{self, Leaves, Tree, flatten};
 use fulgurite_core::TensorTy;
+use fulgurite_core::dim::Recording;
 use fulgurite_core::loc::Loc;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -144,7 +145,7 @@ impl<F> Jit<F> {
         let v = flatten(&args);
         let entry = match cache.find(v.fingerprint(), v.leaves())? {
             Some(entry) => entry,
-            None => self.compiled(cache, super::describe_all(|v| args.visit(v)), |key, leaves, stages| {
+            None => self.compiled(cache, false, super::describe_all(|v| args.visit(v)), |key, leaves, stages| {
                 let run = |handles: Vec<Tensor>| args.rebuild(&mut Leaves::new(&mut handles.into_iter())).run(&self.f);
                 self.make_apart(key, leaves, stages, run, twice)
             })?,
@@ -154,7 +155,8 @@ impl<F> Jit<F> {
         let held: Vec<Buffer> = if twice { v.leaves().iter().filter_map(buffers).collect() } else { Vec::new() };
         let held: Vec<Buffer> = held.into_iter().chain(entry.program.captured_buffers().filter(|_| twice)).collect();
         let cells = pulled.cells(v.leaves(), &entry.program);
-        let mut values = Inputs::shares(&entry, v.leaves()).run(&entry)?;
+        let ready = Ready { entry: entry.clone(), plan: None };
+        let mut values = Inputs::shares(&entry, v.leaves()).run(&ready)?;
         let kept = values.split_off(entry.kinds.len());
         let template = entry.template::<A::Returned>()?;
         let value = super::acquire::rebuild(template, &entry.kinds, values.into_iter());
@@ -173,15 +175,16 @@ impl<F> Jit<F> {
 
     fn make_apart<T: Tree + Send + Sync + 'static>(
         &self,
-        key: Key,
-        leaves: Vec<Tensor>,
+        key: &Key,
+        leaves: &[Tensor],
         stages: &mut Stages,
         f: impl Fn(Vec<Tensor>) -> Result<T, Error>,
         twice: bool,
     ) -> Result<Entry, Error> {
-        let named: Vec<(Tensor, Arc<str>)> = leaves.into_iter().zip(key.paths().iter().cloned()).collect();
-        let (made, writes) = self.acquire(&named, true, stages, f)?;
-        let Acquired { trace, cells, template, kinds, aliases: shared } = made;
+        let named: Vec<(Tensor, Arc<str>)> = leaves.iter().cloned().zip(key.paths().iter().cloned()).collect();
+        let how = How { differentiated: true, ..How::default() };
+        let (made, writes) = self.acquire(&named, how, &mut Recording::start(), stages, f)?;
+        let Acquired { trace, cells, template, kinds, aliases: shared, .. } = made;
         let names = trace.inputs().iter().map(|i| Arc::from(&*i.path)).collect::<Vec<Arc<str>>>();
         let floats: Vec<usize> = (0..named.len()).filter(|&i| is_float(&named[i].0)).collect();
         let wrt: Vec<ProxyId> = floats.iter().map(|&i| trace.inputs()[i].proxy).collect();
@@ -198,7 +201,7 @@ impl<F> Jit<F> {
         let forward = Backend::compile(&split.forward, &self.executors)?;
         stages.compiled(split.forward.lines().len(), started.elapsed(), || forward.describe());
         let program = Program::new(&split.forward, cells, Arc::new(forward));
-        let mut entry = Entry::new(key, program, kinds, Box::new(template));
+        let mut entry = Entry::new(key.clone(), program, kinds, Box::new(template));
         entry.aliases = writes.then_some(shared);
         entry.pulled = Some(Pulled { backward, graph });
         Ok(entry)

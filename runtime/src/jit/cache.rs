@@ -2,12 +2,14 @@
 
 use super::acquire::aliases;
 use super::apart::Pulled;
+use super::backend::Backend;
+use super::family::{Family, Sizes, sizes};
 use super::program::Program;
 use super::stages::Stages;
 use crate::error::Error;
 use crate::scope;
 use crate::tensor::{Kind, Tensor, View};
-use crate::trace::{ProxyTy, TagSet, Trace};
+use crate::trace::{ProxyId, ProxyTy, TagSet, Trace};
 use crate::tree::{Detail, Fingerprint, Tree, flatten};
 use fulgurite_core::{DType, TensorTy};
 use smallvec::SmallVec;
@@ -29,7 +31,10 @@ pub(super) struct LeafKey {
 }
 
 /// What arguments must be for a program: compared field by field at each call, printed as its prologue.
+#[derive(Clone)]
 pub(super) struct Key {
+    /// Whether other sizes of the same number of axes fit: guards say which.
+    symbolic: bool,
     mark: Fingerprint,
     leaves: Vec<LeafKey>,
     detail: Detail,
@@ -47,10 +52,18 @@ pub(super) struct Entry {
     pub template: Box<dyn Any + Send + Sync>,
     /// What `update` knows of the state.
     pub state: StateFacts,
+    /// For symbolic sizes: guards and plans.
+    pub family: Option<Family>,
     pub stages: Stages,
     /// The backward, where it runs apart.
     pub pulled: Option<Pulled>,
     used: AtomicU64,
+}
+
+/// A program that fits a call, and the plan for its sizes if the program has one for each.
+pub(super) struct Ready {
+    pub entry: Arc<Entry>,
+    pub plan: Option<Arc<Backend>>,
 }
 
 /// What `update` knows of the state that a function returns.
@@ -69,10 +82,11 @@ impl StateFacts {
     pub fn of<S: Tree>(state: &S, next: &S, trace: &Trace) -> StateFacts {
         let (before, after) = (flatten(state), flatten(next));
         let leaves = after.leaves().len();
-        let same = |(a, b): (&&Tensor, &&Tensor)| a.ty() == b.ty();
+        // the state comes first among inputs and outputs; sizes are those of the trace, which may be symbolic
+        let same = |(a, b): (ProxyId, &ProxyId)| trace.ty(a) == trace.ty(*b);
         let in_place = before.fingerprint() == after.fingerprint()
             && before.leaves().len() == leaves
-            && before.leaves().iter().zip(after.leaves()).all(same);
+            && trace.input_proxies().zip(&trace.outputs[..leaves]).all(same);
         let passed: Vec<_> = trace.input_proxies().take(before.leaves().len()).collect();
         let is_passed_key = |i: &usize| {
             let p = trace.outputs[*i];
@@ -83,11 +97,15 @@ impl StateFacts {
 }
 
 impl LeafKey {
-    fn fits(&self, leaf: &Tensor) -> Result<bool, Error> {
+    fn fits(&self, leaf: &Tensor, symbolic: bool) -> Result<bool, Error> {
         match leaf.view() {
             View::Cell(cell) => Ok(self.dtype == cell.dtype()
                 && self.kind == cell.kind()
-                && self.sizes.as_slice() == cell.sizes()
+                && if symbolic && self.kind == Kind::Tensor {
+                    self.sizes.len() == cell.sizes().len()
+                } else {
+                    self.sizes.as_slice() == cell.sizes()
+                }
                 && self.tags == cell.tags()),
             View::Poison(e) => Err(e.clone()),
             View::Traced(traced) => Err(scope::stray(traced.token().is_open(), &traced.ty().to_string())),
@@ -95,21 +113,38 @@ impl LeafKey {
     }
 }
 
+impl LeafKey {
+    /// Whether nothing else differs.
+    fn differs_in_sizes(&self, other: &LeafKey) -> bool {
+        self.sizes.len() == other.sizes.len() && *self == LeafKey { sizes: self.sizes.clone(), ..other.clone() }
+    }
+}
+
 impl fmt::Display for LeafKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ty = match self.kind {
-            Kind::Tensor => ProxyTy::tensor(TensorTy::new(self.dtype, &self.sizes)),
-            Kind::Number => ProxyTy::Number(self.dtype),
-            Kind::Key => ProxyTy::Key,
-        };
-        write!(f, "{ty}")?;
+        self.show(None, f)
+    }
+}
+
+impl LeafKey {
+    /// Prints it, its sizes by their names if they are symbolic.
+    fn show(&self, atoms: Option<&mut dyn Iterator<Item = &str>>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.kind, atoms) {
+            (Kind::Tensor, Some(atoms)) => {
+                let names: Vec<&str> = atoms.take(self.sizes.len()).collect();
+                write!(f, "{}[{}]", self.dtype, names.join(", "))?;
+            }
+            (Kind::Tensor, None) => write!(f, "{}", ProxyTy::tensor(TensorTy::new(self.dtype, &self.sizes)))?,
+            (Kind::Number, _) => write!(f, "{}", ProxyTy::Number(self.dtype))?,
+            (Kind::Key, _) => write!(f, "{}", ProxyTy::Key)?,
+        }
         self.tags.iter().try_for_each(|tag| write!(f, " #{}", tag.name()))
     }
 }
 
 impl Key {
     /// The key of these arguments.
-    pub fn new(mark: Fingerprint, leaves: &[Tensor], detail: Detail) -> Key {
+    pub fn new(symbolic: bool, mark: Fingerprint, leaves: &[Tensor], detail: Detail) -> Key {
         let key = |leaf: &Tensor| match leaf.view() {
             View::Cell(cell) => LeafKey {
                 kind: cell.kind(),
@@ -120,7 +155,7 @@ impl Key {
             // acquisition has refused these
             _ => LeafKey { kind: Kind::Tensor, dtype: leaf.dtype(), sizes: SmallVec::new(), tags: TagSet::EMPTY },
         };
-        Key { mark, leaves: leaves.iter().map(key).collect(), detail }
+        Key { symbolic, mark, leaves: leaves.iter().map(key).collect(), detail }
     }
 
     /// The paths of the arguments.
@@ -133,15 +168,31 @@ impl Key {
             return Ok(false);
         }
         for (key, leaf) in self.leaves.iter().zip(leaves) {
-            if !key.fits(leaf)? {
+            if !key.fits(leaf, self.symbolic)? {
                 return Ok(false);
             }
         }
         Ok(true)
     }
 
-    /// What differs from another key: one line each.
-    fn differences(&self, old: &Key) -> Vec<String> {
+    /// Whether sizes are symbolic.
+    pub fn is_symbolic(&self) -> bool {
+        self.symbolic
+    }
+
+    /// The same for these sizes only.
+    pub fn constant(self) -> Key {
+        Key { symbolic: false, ..self }
+    }
+
+    /// The sizes of all tensors.
+    pub fn sizes(&self) -> Sizes {
+        self.leaves.iter().filter(|l| l.kind == Kind::Tensor).flat_map(|l| l.sizes.iter().copied()).collect()
+    }
+
+    /// What differs from that of a program: one line each.
+    fn differences(&self, entry: &Entry) -> Vec<String> {
+        let old = &entry.key;
         let mut out = Vec::new();
         let before: std::collections::HashMap<&str, &LeafKey> =
             old.detail.paths.iter().map(|p| &**p).zip(&old.leaves).collect();
@@ -154,13 +205,18 @@ impl Key {
         for (path, leaf) in self.detail.paths.iter().zip(&self.leaves) {
             match before.get(&**path) {
                 None => out.push(format!("`{path}` is new")),
-                Some(was) if *was != leaf => out.push(format!("`{path}` was {was}, is {leaf}")),
+                Some(was) if *was != leaf && !(old.symbolic && was.differs_in_sizes(leaf)) => {
+                    out.push(format!("`{path}` was {was}, is {leaf}"));
+                }
                 Some(_) => {}
             }
         }
         let gone = before.keys().filter(|path| !self.detail.paths.iter().any(|p| **p == ***path)).count();
         if gone > 0 {
             out.push(format!("{gone} tensors are gone"));
+        }
+        if let (Some(family), true) = (&entry.family, out.is_empty()) {
+            out = family.reasons(&self.sizes());
         }
         if out.is_empty() {
             out.push(match self.mark == old.mark {
@@ -172,19 +228,25 @@ impl Key {
     }
 }
 
-impl fmt::Display for Key {
+impl fmt::Display for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (path, leaf) in self.detail.paths.iter().zip(&self.leaves) {
-            writeln!(f, "{} is {leaf}", if path.is_empty() { "the argument" } else { path })?;
+        let Key { leaves, detail, .. } = &self.key;
+        let mut atoms = self.family.as_ref().map(|family| family.atoms());
+        for (path, leaf) in detail.paths.iter().zip(leaves) {
+            write!(f, "{} is ", if path.is_empty() { "the argument" } else { path })?;
+            leaf.show(atoms.as_mut().map(|atoms| atoms as &mut dyn Iterator<Item = &str>), f)?;
+            writeln!(f)?;
         }
-        self.detail.fixed.iter().try_for_each(|(path, text)| writeln!(f, "{path} = {text}"))
+        detail.fixed.iter().try_for_each(|(path, text)| writeln!(f, "{path} = {text}"))?;
+        self.family.iter().flat_map(Family::guards).try_for_each(|guard| writeln!(f, "{guard}"))
     }
 }
 
 impl Entry {
     pub fn new(key: Key, program: Program, kinds: Vec<Kind>, template: Box<dyn Any + Send + Sync>) -> Entry {
         let (aliases, state, stages) = (None, StateFacts::default(), Stages::default());
-        Entry { key, program, aliases, kinds, template, state, stages, pulled: None, used: AtomicU64::new(0) }
+        let (family, pulled, used) = (None, None, AtomicU64::new(0));
+        Entry { key, program, aliases, kinds, template, state, family, stages, pulled, used }
     }
 
     /// The result that it was traced with.
@@ -197,6 +259,11 @@ impl Entry {
 
     fn fits(&self, mark: Fingerprint, leaves: &[&Tensor]) -> Result<bool, Error> {
         if !self.key.fits(mark, leaves)? {
+            return Ok(false);
+        }
+        if let Some(family) = &self.family
+            && !family.admits(&sizes(leaves))
+        {
             return Ok(false);
         }
         let Some(pattern) = &self.aliases else { return Ok(true) };
@@ -260,8 +327,13 @@ impl Cache {
     /// Why arguments with this key meet no program: what differs from the one that they resemble most.
     pub fn reason(&self, key: &Key) -> Vec<String> {
         let entries = self.entries.read().unwrap_or_else(|e| e.into_inner());
-        let nearest = entries.iter().map(|e| key.differences(&e.key)).min_by_key(Vec::len);
+        let nearest = entries.iter().map(|e| key.differences(e)).min_by_key(Vec::len);
         nearest.unwrap_or_else(|| vec!["the first call".to_owned()])
+    }
+
+    /// The program that was compiled last.
+    pub fn newest(&self) -> Option<Arc<Entry>> {
+        self.entries.read().unwrap_or_else(|e| e.into_inner()).last().cloned()
     }
 
     /// How many programs are kept.

@@ -1,7 +1,7 @@
 //! Running a program on trees: buffers out of leaves, results into leaves.
 
 use super::acquire::rebuild;
-use super::cache::Entry;
+use super::cache::{Entry, Ready};
 use crate::buffer::Buffer;
 use crate::error::Error;
 use crate::tensor::{Cell, Kind, Tensor, View};
@@ -68,13 +68,15 @@ impl Inputs {
     }
 
     /// Runs the program.
-    pub fn run(mut self, entry: &Entry) -> Result<Vec<Buffer>, Error> {
-        self.run_here(entry)
+    pub fn run(mut self, ready: &Ready) -> Result<Vec<Buffer>, Error> {
+        self.run_here(ready)
     }
 
-    fn run_here(&mut self, entry: &Entry) -> Result<Vec<Buffer>, Error> {
+    fn run_here(&mut self, ready: &Ready) -> Result<Vec<Buffer>, Error> {
         let Inputs { buffers, cells } = self;
-        entry.program.run(buffers, |i| cells.iter().find(|(at, _)| *at == i).map(|(_, cell)| cell.clone()))
+        ready.entry.program.run(ready.plan.as_deref(), buffers, |i| {
+            cells.iter().find(|(at, _)| *at == i).map(|(_, cell)| cell.clone())
+        })
     }
 }
 
@@ -148,12 +150,13 @@ impl Drop for Loan<'_> {
 }
 
 /// Runs a program `(state, batch) → (state, result)`, and puts the new state in the old one's place.
-pub(super) fn update<S, B, R>(entry: &Entry, state: &mut S, batch: B) -> Result<R, Error>
+pub(super) fn update<S, B, R>(ready: &Ready, state: &mut S, batch: B) -> Result<R, Error>
 where
     S: Tree + 'static,
     B: Tree,
     R: Tree + 'static,
 {
+    let entry = &*ready.entry;
     let (next, rest) = entry.template::<(S, R)>()?;
     let mut loan = Loan::take(entry, state);
     let own = loan.leaves.len();
@@ -163,7 +166,7 @@ where
         loan.inputs.keep_written(entry, own, v.leaves());
     }
     drop(batch);
-    let mut values = loan.inputs.run_here(entry)?;
+    let mut values = loan.inputs.run_here(ready)?;
     for &i in &entry.state.advance {
         if let Some(&[seed, stream]) = values[i].as_slice::<i64>() {
             values[i] = Buffer::key(seed, stream.wrapping_add(1)).map_err(|e| Error::new("E743", e.to_string()))?;

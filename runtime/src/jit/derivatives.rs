@@ -117,7 +117,7 @@ fn differentiate<P: Tree, L: Loss>(p: &P, loc: Loc, f: impl FnOnce(&P) -> Result
 
 fn check_loss(loss: &Tensor, loc: Loc) -> Result<(), Error> {
     let float = is_float(loss);
-    if float && loss.numel().value() == 1 {
+    if float && loss.numel().is(1) {
         return Ok(());
     }
     let ty = loss.ty().map_or_else(String::new, |t| t.to_string());

@@ -10,9 +10,11 @@ mod acquire;
 mod apart;
 mod backend;
 mod cache;
+mod caching;
 mod call;
 mod custom;
 mod derivatives;
+mod family;
 pub(crate) mod immediate;
 mod program;
 pub mod stages;
@@ -20,6 +22,7 @@ pub mod stats;
 mod traceable;
 
 pub use apart::{Pullback, PullbackWithGraph, WithGraph, WithPullback};
+pub use caching::Caching;
 pub use custom::{custom_vjp, zeros_like};
 pub use derivatives::{Loss, grad, hvp, jvp, try_value_and_grad, value_and_grad, vjp};
 pub use stages::{Stage, Stages};
@@ -34,11 +37,13 @@ use crate::trace::Trace;
 use crate::transforms::{At, Pipeline, Remat};
 use crate::tree::{self, Leaves, Tree, Visitor, flatten};
 use acquire::{Acquired, How, acquire};
-use cache::{Cache, Entry, Key, StateFacts};
+use cache::{Cache, Entry, Key, Ready, StateFacts};
+use family::Family;
+use fulgurite_core::dim::Recording;
 use program::Program;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// A function that is compiled for the types of its arguments when it is called; made by [`jit`].
 pub struct Jit<F> {
@@ -47,6 +52,7 @@ pub struct Jit<F> {
     keep: bool,
     executors: Vec<Arc<dyn Executor>>,
     pipeline: Arc<Pipeline>,
+    caching: Caching,
     cache: Cache,
     /// Programs whose backward runs apart, and those whose backward has a gradient.
     pulled: Cache,
@@ -55,6 +61,8 @@ pub struct Jit<F> {
     misses: Mutex<Vec<Miss>>,
     /// The program that was compiled last.
     latest: Mutex<Option<Arc<Entry>>>,
+    /// How many plans were made for other sizes, and in what time.
+    plans: Mutex<(u64, Duration)>,
     /// The stages of the last compilation, if it failed.
     failed: Mutex<Option<Stages>>,
 }
@@ -73,12 +81,14 @@ pub fn jit<F>(f: F) -> Jit<F> {
         keep: false,
         executors: Vec::new(),
         pipeline: Arc::default(),
+        caching: Caching::default(),
         cache: Cache::default(),
         pulled: Cache::default(),
         graphs: Cache::default(),
         hits: AtomicU64::new(0),
         misses: Mutex::default(),
         latest: Mutex::default(),
+        plans: Mutex::default(),
         failed: Mutex::default(),
     }
 }
@@ -97,6 +107,11 @@ impl<F> Jit<F> {
     /// The same on these executors, in the order in which they are asked for each line.
     pub fn on(self, executors: Vec<Arc<dyn Executor>>) -> Self {
         Jit { executors, ..self }
+    }
+
+    /// The same where programs are used again as `caching` says.
+    pub fn caching(self, caching: Caching) -> Self {
+        Jit { caching, ..self }
     }
 
     /// The same where gradients keep as much for their backward as `remat` says, and compute the rest again. What was
@@ -127,24 +142,24 @@ impl<F> Jit<F> {
         if scope::is_tracing() {
             return scope::named(&self.name, || args.run(&self.f));
         }
-        let (entry, inputs) = {
+        let (ready, inputs) = {
             let v = flatten(&args);
-            let entry = match self.find(&v)? {
-                Some(entry) => entry,
+            let ready = match self.find(&v)? {
+                Some(ready) => ready,
                 None => self.compile(
                     describe_all(|v| args.visit(v)),
                     |handles| args.rebuild(&mut Leaves::new(&mut handles.into_iter())).run(&self.f),
                     |_, _| StateFacts::default(),
                 )?,
             };
-            let inputs = call::Inputs::shares(&entry, v.leaves());
-            (entry, inputs)
+            let inputs = call::Inputs::shares(&ready.entry, v.leaves());
+            (ready, inputs)
         };
         // from here on the buffers are ours alone, unless somebody else holds their tensors
         drop(args);
-        let values = inputs.run(&entry)?;
-        let template = entry.template::<A::Returned>()?;
-        Ok(acquire::rebuild(template, &entry.kinds, values.into_iter()))
+        let values = inputs.run(&ready).map_err(|e| self.promised(e))?;
+        let template = ready.entry.template::<A::Returned>()?;
+        Ok(acquire::rebuild(template, &ready.entry.kinds, values.into_iter()))
     }
 
     /// Calls a function `Fn(S, B) -> (S, R)` on a state that it replaces by the one returned.
@@ -165,11 +180,11 @@ impl<F> Jit<F> {
             *state = next;
             return Ok(result);
         }
-        let entry = {
+        let ready = {
             let mut v = flatten(&*state);
             batch.visit(&mut v);
             match self.find(&v)? {
-                Some(entry) => entry,
+                Some(ready) => ready,
                 None => {
                     let run = |handles: Vec<Tensor>| {
                         let mut handles = handles.into_iter();
@@ -185,15 +200,55 @@ impl<F> Jit<F> {
                 }
             }
         };
-        call::update(&entry, state, batch)
+        call::update(&ready, state, batch).map_err(|e| self.promised(e))
     }
 
-    fn find(&self, v: &Visitor) -> Result<Option<Arc<Entry>>, Error> {
-        let found = self.cache.find(v.fingerprint(), v.leaves())?;
-        if found.is_some() {
-            self.hits.fetch_add(1, Ordering::Relaxed);
+    fn find(&self, v: &Visitor) -> Result<Option<Ready>, Error> {
+        let found = match self.caching {
+            Caching::Constant | Caching::Symbolic => self.cache.find(v.fingerprint(), v.leaves())?,
+            Caching::SameInput => {
+                v.leaves().iter().try_for_each(|leaf| acquire::leaf_ty(leaf).map(drop))?;
+                self.cache.newest()
+            }
+            Caching::Off => None,
+        };
+        let Some(entry) = found else { return Ok(None) };
+        let plan = match &entry.family {
+            Some(family) => match self.plan(family, &family::sizes(v.leaves()))? {
+                Some(plan) => Some(plan),
+                None => return Ok(None),
+            },
+            None => None,
+        };
+        self.hits.fetch_add(1, Ordering::Relaxed);
+        Ok(Some(Ready { entry, plan }))
+    }
+
+    /// The plan for these sizes; `None` where the program turns out not to be one for them.
+    fn plan(&self, family: &Family, sizes: &family::Sizes) -> Result<Option<Arc<backend::Backend>>, Error> {
+        if let Some(plan) = family.known(sizes) {
+            return Ok(Some(plan));
         }
-        Ok(found)
+        let started = Instant::now();
+        match family.plan(sizes) {
+            Ok(plan) => {
+                let mut plans = self.plans.lock().unwrap_or_else(|e| e.into_inner());
+                *plans = (plans.0 + 1, plans.1 + started.elapsed());
+                Ok(Some(plan))
+            }
+            Err(_) if !family.admits(sizes) => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// An error of a run, with what the user had promised.
+    fn promised(&self, e: Error) -> Error {
+        match (self.caching, e.code()) {
+            (Caching::SameInput, "E803") => e
+                .note("with `Caching::SameInput` the first program serves every call")
+                .help("pass arguments like those of the first call, or choose `Caching::Constant`"),
+            _ => e,
+        }
     }
 
     /// Traces and compiles the function for these arguments.
@@ -201,25 +256,38 @@ impl<F> Jit<F> {
         &self,
         arguments: Visitor,
         f: impl Fn(Vec<Tensor>) -> Result<T, Error>,
-        facts: impl FnOnce(&T, &Trace) -> StateFacts,
-    ) -> Result<Arc<Entry>, Error> {
-        self.compiled(&self.cache, arguments, |key, leaves, stages| self.make(key, leaves, stages, f, facts))
+        facts: impl Fn(&T, &Trace) -> StateFacts,
+    ) -> Result<Ready, Error> {
+        let symbolic = self.caching == Caching::Symbolic;
+        let make = |key: &Key, leaves: &[Tensor], stages: &mut Stages| self.make(key, leaves, stages, &f, &facts);
+        self.compiled(&self.cache, symbolic, arguments, make).map(|entry| Ready { entry, plan: None })
     }
 
     /// Makes a program and keeps it; a failure is remembered with its stages.
     fn compiled(
         &self,
         cache: &Cache,
+        symbolic: bool,
         arguments: Visitor,
-        make: impl FnOnce(Key, Vec<Tensor>, &mut Stages) -> Result<Entry, Error>,
+        make: impl Fn(&Key, &[Tensor], &mut Stages) -> Result<Entry, Error>,
     ) -> Result<Arc<Entry>, Error> {
         let started = Instant::now();
         let mut stages = Stages::new(self.keep);
         let mark = arguments.fingerprint();
         let leaves: Vec<Tensor> = arguments.leaves().iter().map(|t| (*t).clone()).collect();
-        let key = Key::new(mark, &leaves, arguments.into_detail());
-        let reasons = cache.reason(&key);
-        let made = make(key, leaves, &mut stages);
+        let key = Key::new(symbolic, mark, &leaves, arguments.into_detail());
+        let mut reasons = match self.caching {
+            Caching::Off => vec!["nothing is kept".to_owned()],
+            _ => cache.reason(&key),
+        };
+        let mut made = make(&key, &leaves, &mut stages);
+        if let (Err(e), true) = (&made, symbolic) {
+            // a program for these sizes alone; or the error, which then speaks of numbers
+            stages = Stages::new(self.keep);
+            let why = format!("symbolic sizes can't be: {}", e.claim());
+            made = make(&key.constant(), &leaves, &mut stages);
+            reasons.push(why);
+        }
         let mut failed = self.failed.lock().unwrap_or_else(|e| e.into_inner());
         match made {
             Ok(mut entry) => {
@@ -228,6 +296,9 @@ impl<F> Jit<F> {
                 let mut misses = self.misses.lock().unwrap_or_else(|e| e.into_inner());
                 if misses.len() < stats::REMEMBERED {
                     misses.push(Miss { reasons, time: started.elapsed() });
+                }
+                if self.caching == Caching::Off {
+                    cache.clear();
                 }
                 let entry = cache.insert(entry);
                 *self.latest.lock().unwrap_or_else(|e| e.into_inner()) = Some(entry.clone());
@@ -242,20 +313,31 @@ impl<F> Jit<F> {
 
     fn make<T: Tree + Send + Sync + 'static>(
         &self,
-        key: Key,
-        leaves: Vec<Tensor>,
+        key: &Key,
+        leaves: &[Tensor],
         stages: &mut Stages,
         f: impl Fn(Vec<Tensor>) -> Result<T, Error>,
-        facts: impl FnOnce(&T, &Trace) -> StateFacts,
+        facts: impl Fn(&T, &Trace) -> StateFacts,
     ) -> Result<Entry, Error> {
-        let named: Vec<(Tensor, Arc<str>)> = leaves.into_iter().zip(key.paths().iter().cloned()).collect();
-        let (made, writes) = self.acquire(&named, false, stages, f)?;
+        let named: Vec<(Tensor, Arc<str>)> = leaves.iter().cloned().zip(key.paths().iter().cloned()).collect();
+        let how = How { symbolic: key.is_symbolic(), ..How::default() };
+        let mut recording = Recording::start();
+        let (made, writes) = self.acquire(&named, how, &mut recording, stages, f)?;
         let facts = facts(&made.template, &made.trace);
-        let Acquired { trace, cells, template, kinds, aliases } = made;
-        let program = Program::compile(trace, cells, &self.executors, &self.pipeline, stages)?;
-        let mut entry = Entry::new(key, program, kinds, Box::new(template));
+        let Acquired { trace, cells, template, kinds, aliases, atoms } = made;
+        let (program, family) = match how.symbolic {
+            false => (Program::compile(trace, cells, &self.executors, &self.pipeline, stages)?, None),
+            true => {
+                let trace = stages::run(trace, &self.pipeline, stages)?;
+                let family = Family::new(&trace, &atoms, key.sizes(), recording.finish(), &self.executors);
+                let program = Program::planned(&trace, cells, stages, || family.first())?;
+                (program, Some(family))
+            }
+        };
+        let mut entry = Entry::new(key.clone(), program, kinds, Box::new(template));
         entry.aliases = writes.then_some(aliases);
         entry.state = facts;
+        entry.family = family;
         Ok(entry)
     }
 
@@ -263,16 +345,17 @@ impl<F> Jit<F> {
     fn acquire<T: Tree>(
         &self,
         named: &[(Tensor, Arc<str>)],
-        differentiated: bool,
+        mut how: How,
+        recording: &mut Recording,
         stages: &mut Stages,
         f: impl Fn(Vec<Tensor>) -> Result<T, Error>,
     ) -> Result<(Acquired<T>, bool), Error> {
-        let mut how = How { aliased: false, differentiated };
         let mut made = acquire(&self.name, named, how, &self.pipeline, stages, &f)?;
         let writes = |made: &Acquired<T>| made.trace.writes();
         if writes(&made) && made.shares_cells() {
             *stages = Stages::new(self.keep);
             how.aliased = true;
+            recording.restart();
             made = acquire(&self.name, named, how, &self.pipeline, stages, &f)?;
         }
         let writes = writes(&made);
@@ -287,11 +370,9 @@ impl<F> Jit<F> {
     /// How often it was called and compiled, and why.
     pub fn stats(&self) -> Stats {
         let misses = self.misses.lock().unwrap_or_else(|e| e.into_inner()).clone();
-        Stats { hits: self.hits.load(Ordering::Relaxed), programs: self.programs(), misses }
-    }
-
-    fn programs(&self) -> usize {
-        [&self.cache, &self.pulled, &self.graphs].iter().map(|cache| cache.len()).sum()
+        let (plans, plan_time) = *self.plans.lock().unwrap_or_else(|e| e.into_inner());
+        let programs = [&self.cache, &self.pulled, &self.graphs].iter().map(|cache| cache.len()).sum();
+        Stats { hits: self.hits.load(Ordering::Relaxed), programs, misses, plans, plan_time }
     }
 
     /// The stages of the program that was compiled last; where that failed, those until then.
@@ -308,9 +389,9 @@ impl<F> Jit<F> {
         self.stages().into_iter().rev().find(|s| s.name == stage)?.text
     }
 
-    /// What arguments must be for the program that was compiled last: one line each.
+    /// What arguments must be for the program that was compiled last: one line each, then the guards on symbolic sizes.
     pub fn prologue(&self) -> Option<String> {
-        self.newest().map(|entry| entry.key.to_string())
+        self.newest().map(|entry| entry.to_string())
     }
 
     fn newest(&self) -> Option<Arc<Entry>> {
@@ -356,6 +437,6 @@ fn once<T: Tree>(name: &str, f: impl FnOnce() -> Result<T, Error>) -> Result<T, 
     let mut stages = Stages::new(false);
     let made = acquire(name, &[], How::default(), &Arc::default(), &mut stages, |_| f())?;
     let program = Program::compile_once(made.trace, made.cells)?;
-    let values = program.run(&mut Vec::new(), |_| None)?;
+    let values = program.run(None, &mut Vec::new(), |_| None)?;
     Ok(acquire::rebuild(&made.template, &made.kinds, values.into_iter()))
 }

@@ -48,10 +48,24 @@ impl Program {
         stages: &mut Stages,
     ) -> Result<Program, Error> {
         let trace = stages::run(trace, pipeline, stages)?;
+        let plan = || Ok(Arc::new(Backend::compile(&trace, executors)?));
+        Program::planned(&trace, cells, stages, plan)
+    }
+
+    /// The program of a trace that went through the pipeline, which `plan` makes.
+    ///
+    /// # Errors
+    /// Those of `plan`.
+    pub fn planned(
+        trace: &Trace,
+        cells: Vec<Arc<Cell>>,
+        stages: &mut Stages,
+        plan: impl FnOnce() -> Result<Arc<Backend>, Error>,
+    ) -> Result<Program, Error> {
         let started = Instant::now();
-        let backend = Arc::new(Backend::compile(&trace, executors)?);
+        let backend = plan()?;
         stages.compiled(trace.lines.len(), started.elapsed(), || backend.describe());
-        Ok(Program::new(&trace, cells, backend))
+        Ok(Program::new(trace, cells, backend))
     }
 
     /// The same for a function that is traced at each call: what was compiled for an equal trace serves again.
@@ -106,13 +120,14 @@ impl Program {
         self.cells.iter().any(|c| Arc::ptr_eq(c, cell))
     }
 
-    /// Runs it. `inputs` holds the arguments' buffers; those that nobody else shares may be overwritten. `cell` gives
-    /// the cell of an argument that is written.
+    /// Runs it, by this plan instead of its own if one is given. `inputs` holds the arguments' buffers; those that nobody
+    /// else shares may be overwritten. `cell` gives the cell of an argument that is written.
     ///
     /// # Errors
     /// What an executor reports; nothing was written then, and the arguments are still there.
     pub fn run(
         &self,
+        plan: Option<&Backend>,
         inputs: &mut Vec<Buffer>,
         cell: impl Fn(usize) -> Option<Arc<Cell>>,
     ) -> Result<Vec<Buffer>, Error> {
@@ -123,7 +138,7 @@ impl Program {
             }
         }
         inputs.extend(self.cells.iter().map(|cell| cell.buffer()));
-        let mut values = self.backend.run(inputs, &self.donated)?;
+        let mut values = plan.unwrap_or(&self.backend).run(inputs, &self.donated)?;
         for (&input, value) in self.writes.iter().zip(values.drain(self.results..)) {
             match input.checked_sub(self.arguments) {
                 Some(captured) => _ = self.cells[captured].replace(value),

@@ -17,6 +17,10 @@ pub struct Miss {
 pub struct Stats {
     /// Calls that found a program.
     pub hits: u64,
+    /// Plans made for further sizes of programs over symbolic sizes; those calls are hits.
+    pub plans: u64,
+    /// How long they took together.
+    pub plan_time: Duration,
     /// Programs that are kept.
     pub programs: usize,
     /// Calls that did not, in order; the first hundred are kept.
@@ -53,6 +57,10 @@ impl fmt::Display for Stats {
         let ms = self.compile_time().as_secs_f64() * 1e3;
         let n = self.misses.len();
         write!(f, "compiled {n} {} in {ms:.1} ms, {} hits", if n == 1 { "time" } else { "times" }, self.hits)?;
+        if self.plans > 0 {
+            let (n, ms) = (self.plans, self.plan_time.as_secs_f64() * 1e3);
+            write!(f, "; planned for other sizes {n} {} in {ms:.1} ms", if n == 1 { "time" } else { "times" })?;
+        }
         if let Some((subject, n)) = self.main_reason().filter(|(_, n)| *n > 1) {
             write!(f, "; {n} times because `{subject}` changed")?;
         }

@@ -278,7 +278,7 @@ fn replaced(b: &mut Builder, alias: &Alias, whole: ProxyId, part: ProxyId, loc: 
     let arena = b.arena().clone();
     let nothing = || Error::bug("E709", "a view of something that is no tensor");
     let (base, seen) = (arena.tensor_ty(whole).ok_or_else(nothing)?, arena.tensor_ty(part).ok_or_else(nothing)?);
-    if seen.numel() > base.numel() {
+    if seen.elements() > base.elements() {
         let claim = format!("a view by `{}` shows elements several times, so it can't be written", alias.symbol.name());
         return Err(Error::new("E714", claim).help("write to the tensor that it is a view of, or to a copy"));
     }
@@ -290,7 +290,7 @@ fn replaced(b: &mut Builder, alias: &Alias, whole: ProxyId, part: ProxyId, loc: 
     };
     // which elements the view shows: the same view of the positions
     let positions = b.within(RegionKind::NoGrad, loc, |b| {
-        let count = b.bind(intrinsics::get("arange")?, vec![int(base.numel())], loc)?[0];
+        let count = b.bind(intrinsics::get("arange")?, vec![Value::size(base.elements())], loc)?[0];
         let grid = b.bind(intrinsics::get("reshape")?, vec![Value::Tensor(count), sizes(&base)], loc)?[0];
         let shown = apply(b, alias, grid)?[alias.at];
         flat(b, shown)

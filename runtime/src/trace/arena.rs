@@ -40,6 +40,8 @@ struct Inner {
     /// Per bound symbol, what it applies: messages name lines that a trace has lost since.
     ops: Vec<&'static str>,
     next_site: u64,
+    /// Symbolic sizes, and what they are in the call that is traced.
+    atoms: Vec<(String, i64)>,
 }
 
 impl Arena {
@@ -56,6 +58,7 @@ impl Arena {
             epoch: 0,
             ops: Vec::new(),
             next_site: 0,
+            atoms: Vec::new(),
         };
         Rc::new(Arena { inner: RefCell::new(inner), bodies: RefCell::default(), own: RefCell::default() })
     }
@@ -277,6 +280,25 @@ impl Arena {
         let mut inner = self.inner.borrow_mut();
         inner.ops.push(symbol.name());
         BoundSymbolId(inner.ops.len() as u32 - 1)
+    }
+
+    /// The number of a bound symbol that stands in no trace of the arena, of which only what it applied is known.
+    pub(crate) fn next_line_of(&self, op: &'static str) -> BoundSymbolId {
+        let mut inner = self.inner.borrow_mut();
+        inner.ops.push(op);
+        BoundSymbolId(inner.ops.len() as u32 - 1)
+    }
+
+    /// A symbolic size of the program, and what it is now. No value is called so.
+    pub(crate) fn add_atom(&self, name: &str, value: i64) {
+        let mut inner = self.inner.borrow_mut();
+        inner.names.entry(Rc::from(name)).or_insert(1);
+        inner.atoms.push((name.to_owned(), value));
+    }
+
+    /// The symbolic sizes of the program, and what they are now.
+    pub fn atoms(&self) -> Vec<(String, i64)> {
+        self.inner.borrow().atoms.clone()
     }
 
     /// What a bound symbol of any trace of the arena applies.

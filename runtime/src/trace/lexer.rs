@@ -102,20 +102,14 @@ fn lex_line(line: &str, pos: &dyn Fn(usize) -> Pos, tokens: &mut Vec<(Tok, Pos)>
                 Tok::Comment(text.trim().to_owned())
             }
             c if c.is_alphabetic() || c == '_' => {
-                while chars.get(i).is_some_and(|c| c.is_alphanumeric() || matches!(c, '_' | '.' | '@')) {
+                while chars.get(i).is_some_and(|c| in_name(*c)) {
                     i += 1;
                 }
                 Tok::Word(chars[start..i].iter().collect())
             }
-            '-' if next == Some('i') => {
-                i += 1;
-                while chars.get(i).is_some_and(|c| c.is_alphabetic()) {
-                    i += 1;
-                }
-                match chars[start + 1..i].iter().collect::<String>().as_str() {
-                    "inf" => Tok::Float(f64::NEG_INFINITY),
-                    other => return Err(pos(start).error("E731", format!("`-{other}` is no number"))),
-                }
+            '-' if chars[i + 1..].starts_with(&['i', 'n', 'f']) && !chars.get(i + 4).is_some_and(|c| in_name(*c)) => {
+                i += 4;
+                Tok::Float(f64::NEG_INFINITY)
             }
             c if c.is_ascii_digit() || (c == '-' && next.is_some_and(|n| n.is_ascii_digit())) => {
                 i = number_end(&chars, i);
@@ -130,7 +124,7 @@ fn lex_line(line: &str, pos: &dyn Fn(usize) -> Pos, tokens: &mut Vec<(Tok, Pos)>
                 i += 2;
                 Tok::Mark('<')
             }
-            '(' | ')' | '{' | '}' | '[' | ']' | ',' | ';' | ':' | '=' | '#' | '@' => {
+            '(' | ')' | '{' | '}' | '[' | ']' | ',' | ';' | ':' | '=' | '#' | '@' | '+' | '-' | '*' | '/' | '%' => {
                 i += 1;
                 Tok::Mark(c)
             }
@@ -139,6 +133,11 @@ fn lex_line(line: &str, pos: &dyn Fn(usize) -> Pos, tokens: &mut Vec<(Tok, Pos)>
         tokens.push((tok, pos(start)));
     }
     Ok(())
+}
+
+/// What may follow the first letter of a name.
+fn in_name(c: char) -> bool {
+    c.is_alphanumeric() || matches!(c, '_' | '.' | '@')
 }
 
 fn number_end(chars: &[char], start: usize) -> usize {

@@ -5,6 +5,7 @@ pub mod arena;
 pub mod parse;
 pub mod print;
 pub mod program;
+mod sizes;
 pub mod tag;
 pub mod types;
 pub mod verify;

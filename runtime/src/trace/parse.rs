@@ -4,9 +4,10 @@
 
 pub use super::lexer::Pos;
 use super::lexer::{Tok, lex};
+use super::sizes::{self, Atoms};
 use super::types::{Device, RegionKind, Role};
 use crate::error::{Error, Phase};
-use fulgurite_core::{DType, Name, Scalar, TensorTy};
+use fulgurite_core::{DType, Dim, Name, Scalar, TensorTy};
 use std::rc::Rc;
 
 /// Deepest nesting of regions and lists.
@@ -17,6 +18,8 @@ const MAX_DEPTH: usize = 64;
 pub struct Text {
     /// `fn name`
     pub name: String,
+    /// Symbolic sizes and what they are: `[x.0 = 4]`.
+    pub atoms: Vec<(String, i64)>,
     /// Inputs.
     pub inputs: Vec<TypedName>,
     /// Lines, regions and writes.
@@ -106,6 +109,8 @@ pub enum Arg {
     Word(String, Pos),
     /// A number.
     Num(Scalar),
+    /// A symbolic size.
+    Size(Dim),
     /// A text.
     Str(String),
     /// A type.
@@ -119,7 +124,7 @@ pub enum Arg {
 /// # Errors
 /// E731 at the first place where the text leaves the grammar.
 pub fn parse(text: &str) -> Result<Text, Error> {
-    let mut parser = Parser { tokens: lex(text)?, at: 0 };
+    let mut parser = Parser { tokens: lex(text)?, at: 0, atoms: Atoms::default() };
     let text = parser.trace()?;
     parser.newlines();
     match parser.peek() {
@@ -131,6 +136,7 @@ pub fn parse(text: &str) -> Result<Text, Error> {
 struct Parser {
     tokens: Vec<(Tok, Pos)>,
     at: usize,
+    atoms: Atoms,
 }
 
 type Res<T> = Result<T, Error>;
@@ -185,6 +191,7 @@ impl Parser {
             return Err(self.wanted("`fn`"));
         }
         let (name, _) = self.word("the trace's name")?;
+        let atoms = if self.eat('[') { self.list(']', Parser::atom)? } else { Vec::new() };
         self.expect('(')?;
         let inputs = self.list(')', Parser::typed_name)?;
         self.expect('{')?;
@@ -214,7 +221,28 @@ impl Parser {
         self.newlines();
         self.expect('}')?;
         let [outputs, saved] = names;
-        Ok(Text { name, inputs, items, outputs, saved })
+        Ok(Text { name, atoms, inputs, items, outputs, saved })
+    }
+
+    /// A symbolic size of the head.
+    fn atom(&mut self) -> Res<(String, i64)> {
+        let (name, pos) = self.word("a size's name")?;
+        self.expect('=')?;
+        match *self.peek() {
+            Tok::Int(value) if value >= 0 => {
+                self.at += 1;
+                match self.atoms.insert(name.clone(), Dim::atom(&name, value)) {
+                    None => Ok((name, value)),
+                    Some(_) => Err(pos.error("E731", format!("the size `{name}` is given twice"))),
+                }
+            }
+            _ => Err(self.wanted("a size")),
+        }
+    }
+
+    /// A size, which may be symbolic.
+    fn size(&mut self) -> Res<Dim> {
+        sizes::read(&self.tokens, &mut self.at, &self.atoms)
     }
 
     /// Items separated by commas up to the closing mark, which is eaten.
@@ -344,6 +372,10 @@ impl Parser {
             return Err(self.pos().error("E731", format!("lists are nested deeper than {MAX_DEPTH}")));
         }
         let pos = self.pos();
+        if sizes::starts(&self.tokens, self.at, &self.atoms) {
+            let size = self.size()?;
+            return Ok(if size.is_const() { Arg::Num(Scalar::Int(size.value())) } else { Arg::Size(size) });
+        }
         match self.peek() {
             Tok::Mark('[') => {
                 self.at += 1;
@@ -412,12 +444,10 @@ impl Parser {
     fn tensor_ty(&mut self, dtype: &str, pos: Pos) -> Res<TensorTy> {
         let dtype = DType::from_name(dtype).ok_or_else(|| pos.error("E731", format!("`{dtype}` is no dtype")))?;
         self.expect('[')?;
-        let shape = self.list(']', |p| match *p.peek() {
-            Tok::Int(i) if i >= 0 => {
-                p.at += 1;
-                Ok(i)
-            }
-            _ => Err(p.wanted("a size")),
+        let shape = self.list(']', |p| {
+            let pos = p.pos();
+            let size = p.size()?;
+            if size.hint() < 0 { Err(pos.error("E731", format!("a size was expected, not {size}"))) } else { Ok(size) }
         })?;
         Ok(TensorTy::new(dtype, &shape))
     }

@@ -119,7 +119,10 @@ impl Printer<'_> {
             }
         }
         let inputs: Vec<_> = t.input_proxies().map(|p| self.typed(p)).collect();
-        let _ = writeln!(self.out, "fn {}({}) {{", t.name, inputs.join(", "));
+        let atoms = t.arena.atoms();
+        let atoms: Vec<_> = atoms.iter().map(|(name, value)| format!("{name} = {value}")).collect();
+        let atoms = if atoms.is_empty() { String::new() } else { format!("[{}]", atoms.join(", ")) };
+        let _ = writeln!(self.out, "fn {}{atoms}({}) {{", t.name, inputs.join(", "));
         let mut open: Vec<RegionId> = Vec::new();
         for line in &t.lines {
             self.move_to(&mut open, line.region);
@@ -315,14 +318,7 @@ impl fmt::Display for Guard {
             Guard::Key(i) => write!(f, "input {i} is a key"),
             Guard::Number(i, d) => write!(f, "input {i} is a number, {d}"),
             Guard::Fixed(what) => write!(f, "fixed: {what}"),
-            Guard::Size(a, ordering, b) => {
-                let sign = match ordering {
-                    std::cmp::Ordering::Less => "<",
-                    std::cmp::Ordering::Equal => "==",
-                    std::cmp::Ordering::Greater => ">",
-                };
-                write!(f, "{a} {sign} {b}")
-            }
+            Guard::Size(guard) => write!(f, "{guard}"),
             Guard::Alias(inputs) => {
                 let inputs: Vec<_> = inputs.iter().map(usize::to_string).collect();
                 write!(f, "inputs {} share storage", inputs.join(", "))

@@ -6,7 +6,8 @@
 use super::arena::Arena;
 use super::types::{BoundSymbol, ProxyId, ProxyTy, RegionId, TensorType};
 use crate::error::Phase;
-use fulgurite_core::{DType, Dim};
+use fulgurite_core::DType;
+use fulgurite_core::dim::DimGuard;
 use std::rc::Rc;
 
 /// A condition under which a compiled program may run, printed in the prologue.
@@ -21,7 +22,7 @@ pub enum Guard {
     /// A part of the arguments that is not a tensor has this hash (its debug print is shown).
     Fixed(String),
     /// Two sizes compare like this.
-    Size(Dim, std::cmp::Ordering, Dim),
+    Size(DimGuard),
     /// These inputs share storage (empty groups so far are not recorded).
     Alias(Vec<usize>),
 }

@@ -76,8 +76,7 @@ impl Words {
             self.words.extend([0, dim.value() as u64]);
         } else {
             self.symbolic = true;
-            self.push(1);
-            self.text(&dim.to_string());
+            self.words.extend([1, dim.symbol_word() as u64]);
         }
     }
 

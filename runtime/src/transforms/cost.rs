@@ -4,8 +4,10 @@ use crate::bind::body_of;
 use crate::error::Error;
 use crate::symbol::Registered;
 use crate::trace::*;
+use fulgurite_core::dim::estimating;
 use fulgurite_core::lower::lower_with;
 use fulgurite_core::row::Meaning;
+use fulgurite_core::sig::Refusal;
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -32,9 +34,8 @@ impl Costs {
             if let Some(known) = self.known.get(&key) {
                 return Ok(Some(*known));
             }
-            let nest =
-                lower_with(row, block, &line.solved, &Registered).map_err(|r| Error::from(r).at(line.place.loc))?;
-            let work = nest.flops();
+            let work = estimating(|| Ok(lower_with(row, block, &line.solved, &Registered)?.flops()));
+            let work = work.map_err(|r: Refusal| Error::from(r).at(line.place.loc))?;
             self.known.insert(key, work);
             return Ok(Some(work));
         }
@@ -49,5 +50,5 @@ impl Costs {
 
 /// The bytes of a tensor; other values count as nothing.
 pub(super) fn bytes(arena: &Arena, p: ProxyId) -> usize {
-    arena.with_ty(p, |ty| ty.as_tensor().map_or(0, |t| t.numel() * t.dtype.size()))
+    estimating(|| arena.with_ty(p, |ty| ty.as_tensor().map_or(0, |t| t.numel() * t.dtype.size())))
 }

@@ -85,7 +85,7 @@ impl Known {
         let (a, b) = (arg(0), arg(1));
         // `p`, if it has the type of the result
         let same = |v: &Value<ProxyId>| match v {
-            Value::Tensor(p) if arena.tensor_ty(*p).as_ref() == Some(&out) => Step::Same(*p),
+            Value::Tensor(p) if arena.tensor_ty(*p).is_some_and(|ty| ty.same(&out)) => Step::Same(*p),
             _ => Step::Keep,
         };
         let is = |v: &Value<ProxyId>, wanted: f64| self.constant(v).is_some_and(|s| s.as_f64() == wanted);
@@ -121,14 +121,14 @@ impl Known {
     fn cast(&self, arena: &Arena, a: &Value<ProxyId>, out: &TensorTy) -> Step {
         let Value::Tensor(p) = a else { return Step::Keep };
         match arena.tensor_ty(*p) {
-            Some(ty) if ty == *out => return Step::Same(*p),
+            Some(ty) if ty.same(out) => return Step::Same(*p),
             Some(middle) => {
                 if let Some(inner) = self.maker(a, "cast")
                     && let Some(Value::Tensor(x)) = inner.args.first()
                     && let Some(first) = arena.tensor_ty(*x)
                     && is_exact(first.dtype, middle.dtype)
                 {
-                    return if first == *out { Step::Same(*x) } else { Step::Cast(*x, out.dtype) };
+                    return if first.same(out) { Step::Same(*x) } else { Step::Cast(*x, out.dtype) };
                 }
             }
             None => {}

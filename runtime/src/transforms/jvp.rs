@@ -227,6 +227,7 @@ impl Forward {
             Value::Absent => return Ok(()),
             Value::Num(number) if number.as_f64() == 0.0 => return Ok(()),
             Value::Num(number) => self.b.full(&want, Scalar::Float(number.as_f64()))?,
+            Value::Size(_) => self.b.filled(&want, value)?,
             Value::Tensor(p) => {
                 let p = self.b.cast(p, want.dtype)?;
                 self.b.expand(p, &want.shape)?

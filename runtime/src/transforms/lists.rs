@@ -4,7 +4,7 @@ use crate::bind::Builder;
 use crate::error::Error;
 use crate::trace::ProxyId;
 use fulgurite_core::eval::tensor::Machine;
-use fulgurite_core::{Name, Scalar, TensorTy, Value};
+use fulgurite_core::{Dim, Name, Scalar, TensorTy, Value};
 
 /// `cat` or `stack` of pieces of which those that are only a type are zeros, for pieces that are not zero and stand
 /// together: their own `cat`, padded. `None` where that is not the case.
@@ -34,11 +34,11 @@ pub(super) fn assemble(
         Some(_) => return Ok(None),
     };
     let Some(axis) = usize::try_from(axis).ok().filter(|a| *a < rank) else { return Ok(None) };
-    let size = |i: usize| if stacks { 1 } else { types[i].shape[axis].value() };
-    let before: i64 = (0..first).map(size).sum();
-    let behind: i64 = (last + 1..items.len()).map(size).sum();
-    let at = |amount: i64| {
-        let amounts = (0..rank).map(|a| Value::Num(Scalar::Int(if a == axis { amount } else { 0 })));
+    let size = |i: usize| if stacks { Dim::from(1) } else { types[i].shape[axis] };
+    let total = |range: std::ops::Range<usize>| range.map(size).fold(Dim::from(0), |sum, size| sum + size);
+    let (before, behind) = (total(0..first), total(last + 1..items.len()));
+    let at = |amount: Dim| {
+        let amounts = (0..rank).map(|a| Value::size(if a == axis { amount } else { Dim::from(0) }));
         Value::List(amounts.collect())
     };
     let axis = Value::Num(Scalar::Int(axis as i64));

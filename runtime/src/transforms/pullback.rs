@@ -186,7 +186,7 @@ impl<'b> Pullback<'b> {
         let given = match value {
             Value::Num(Scalar::Int(0)) => return Ok(None),
             Value::Num(Scalar::Float(x)) if *x == 0.0 => return Ok(None),
-            Value::Num(number) => self.b.full(&want, *number)?,
+            Value::Num(_) | Value::Size(_) => self.b.filled(&want, value.clone())?,
             // halves and mixed dtypes: rules compute in the common dtype
             Value::Tensor(v) => self.b.cast(*v, want.dtype)?,
             _ => {

@@ -138,9 +138,9 @@ pub(super) fn residuals(
         }
         if seen.insert(p) {
             match arena.ty(p) {
-                ProxyTy::Tensor(t) => {
+                ProxyTy::Tensor(_) => {
                     if !joint.input_proxies().any(|i| i == p) {
-                        plan.bytes += t.ty.numel() * t.ty.dtype.size();
+                        plan.bytes += super::cost::bytes(arena, p);
                     }
                     plan.tensors.push(p);
                 }

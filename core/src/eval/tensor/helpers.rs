@@ -148,7 +148,7 @@ pub fn helper<M: Machine>(
         ("epsilon", [Value::DType(d)]) => Value::Num(Scalar::Float(d.epsilon())),
         ("largest", [Value::DType(d)]) => Value::Num(Scalar::Float(d.largest())),
         ("ceil_div", [a, b]) => match (dim_of(a), dim_of(b)) {
-            (Some(a), Some(b)) if b.value() != 0 => Value::size(-(-a / b)),
+            (Some(a), Some(b)) if !b.is(0) => Value::size(-(-a / b)),
             _ => return Err(fault("needs sizes, and no division by 0")),
         },
         ("min" | "max", [a, b]) => match (dim_of(a), dim_of(b)) {
@@ -193,26 +193,33 @@ pub fn sum_to<M: Machine>(machine: &mut M, value: Value<M::V>, like: &TensorTy) 
         return if r.is_empty() { Err(Refusal::new("E706", "`full` yields nothing").into()) } else { Ok(r.remove(0)) };
     };
     let ArgTy::Tensor(t) = machine.ty(v) else { return Ok(value) };
-    if t.shape == like.shape {
+    if t.rank() == like.rank() && t.shape.iter().zip(&like.shape).all(|(a, b)| a.same(*b)) {
         return Ok(value);
     }
-    // axis by axis from the right: where only `like` is 1 the value is summed, where only the value is 1 it is expanded
+    // axis by axis from the right: where only `like` is 1 the value is summed, where only the value is 1 it is expanded.
+    // Of symbolic sizes it is asked last whether they are 1: mostly they are equal
     let int = |i: usize| Value::Num(Scalar::Int(i as i64));
     let sizes = |l: &[Dim]| Value::List(l.iter().map(|&d| Value::size(d)).collect());
     let lead = t.rank().saturating_sub(like.rank());
-    let own = |axis: usize| (axis + t.rank()).checked_sub(like.rank()).map_or(Dim::from(1), |at| t.shape[at]);
-    let kept: Vec<Dim> =
-        (0..like.rank()).map(|a| if like.shape[a].value() == 1 { like.shape[a] } else { own(a) }).collect();
-    let axes: Vec<Value<M::V>> = (0..t.rank())
-        .filter(|&a| a < lead || (t.shape[a].value() != 1 && kept[a + like.rank() - t.rank()].value() == 1))
-        .map(int)
-        .collect();
+    let (mut kept, mut axes): (Vec<Dim>, Vec<Value<M::V>>) = (Vec::new(), (0..lead).map(int).collect());
+    for (a, &want) in like.shape.iter().enumerate() {
+        let at = (a + t.rank()).checked_sub(like.rank());
+        let own = at.map_or(Dim::from(1), |at| t.shape[at]);
+        if own.same(want) || !want.is_unit() && !own.is_unit() && own == want {
+            kept.push(want);
+        } else if !own.is_unit() && (want.is_unit() || want.is(1)) {
+            kept.push(want);
+            axes.extend(at.map(int));
+        } else {
+            kept.push(own);
+        }
+    }
     let only_lead = axes.len() == lead && t.rank() >= like.rank();
     let mut summed = if axes.is_empty() { value } else { call1(machine, "sum", vec![value, Value::List(axes)])? };
     if !only_lead {
         summed = call1(machine, "reshape", vec![summed, sizes(&kept)])?;
     }
-    match kept.as_slice() == like.shape.as_slice() {
+    match kept.iter().zip(&like.shape).all(|(a, b)| a.same(*b)) {
         true => Ok(summed),
         false => call1(machine, "expand", vec![summed, sizes(&like.shape)]),
     }

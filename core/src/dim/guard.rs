@@ -1,0 +1,282 @@
+//! What a trace relied on of symbolic sizes: comparisons, recorded as they are made.
+
+use super::poly::{Poly, floor_div, gcd};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::fmt;
+
+/// How two sizes compare.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub(super) enum Is {
+    Equal,
+    Unequal,
+    Above,
+    NotAbove,
+    Below,
+    NotBelow,
+}
+
+/// A comparison that must hold again where a program is to be used again.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct DimGuard {
+    left: Poly,
+    is: Is,
+    right: Poly,
+}
+
+impl DimGuard {
+    /// `difference` compared with 0, its terms put on the side where they are positive.
+    fn new(difference: &Poly, is: Is) -> DimGuard {
+        let (left, right) = difference.sides();
+        DimGuard { left, is, right }
+    }
+
+    /// Whether it holds where `at` gives the values of atoms.
+    pub fn holds(&self, at: &dyn Fn(&str) -> Option<i64>) -> bool {
+        let Some((left, right)) = self.values(at) else { return false };
+        match self.is {
+            Is::Equal => left == right,
+            Is::Unequal => left != right,
+            Is::Above => left > right,
+            Is::NotAbove => left <= right,
+            Is::Below => left < right,
+            Is::NotBelow => left >= right,
+        }
+    }
+
+    /// Its two sides.
+    pub fn values(&self, at: &dyn Fn(&str) -> Option<i64>) -> Option<(i64, i64)> {
+        Some((self.left.value(at)?, self.right.value(at)?))
+    }
+}
+
+impl fmt::Display for DimGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is = match self.is {
+            Is::Equal => "==",
+            Is::Unequal => "!=",
+            Is::Above => ">",
+            Is::NotAbove => "<=",
+            Is::Below => "<",
+            Is::NotBelow => ">=",
+        };
+        write!(f, "{} {is} {}", self.left, self.right)
+    }
+}
+
+#[derive(Default)]
+struct List {
+    /// In the order in which they were first made; interned, so the address says which it is.
+    made: Vec<(&'static Poly, Is)>,
+    known: HashSet<(*const Poly, Is)>,
+    muted: usize,
+}
+
+thread_local! {
+    static LIST: RefCell<List> = RefCell::default();
+}
+
+/// Notes that `difference` compares with 0 like this.
+pub(super) fn record(difference: Poly, is: Is) {
+    if LIST.with_borrow(|l| l.muted > 0) {
+        return;
+    }
+    let difference = difference.interned();
+    LIST.with_borrow_mut(|l| {
+        if l.known.insert((difference, is)) {
+            l.made.push((difference, is));
+        }
+    });
+}
+
+/// Collects the guards that this thread records, apart from those of a recording around it.
+pub struct Recording {
+    outer: Option<List>,
+}
+
+impl Recording {
+    /// Starts one.
+    pub fn start() -> Recording {
+        Recording { outer: Some(LIST.take()) }
+    }
+
+    /// Forgets what was recorded so far.
+    pub fn restart(&mut self) {
+        LIST.set(List::default());
+    }
+
+    /// What was recorded, without what follows from the rest.
+    pub fn finish(self) -> Vec<DimGuard> {
+        simplified(&LIST.with_borrow_mut(|l| std::mem::take(&mut l.made)))
+    }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        LIST.set(self.outer.take().unwrap_or_default());
+    }
+}
+
+/// What this thread recorded so far.
+pub fn recorded() -> Vec<DimGuard> {
+    LIST.with_borrow(|l| simplified(&l.made))
+}
+
+/// Runs `f`, whose result decides nothing that a program means: a cost, a message, a check. What it asks of sizes is not
+/// recorded.
+pub fn estimating<T>(f: impl FnOnce() -> T) -> T {
+    struct Muted;
+    impl Drop for Muted {
+        fn drop(&mut self) {
+            LIST.with_borrow_mut(|l| l.muted = l.muted.saturating_sub(1));
+        }
+    }
+    LIST.with_borrow_mut(|l| l.muted += 1);
+    let _muted = Muted;
+    f()
+}
+
+/// The difference with its first coefficient positive.
+fn upright(difference: &Poly) -> Poly {
+    match difference.coefficients().next() {
+        Some(c) if c < 0 => Poly::ZERO.plus(-1, difference).unwrap_or_else(|| difference.clone()),
+        _ => difference.clone(),
+    }
+}
+
+/// What is known of one direction (a polynomial without constant).
+#[derive(Default)]
+struct Range {
+    low: Option<i64>,
+    high: Option<i64>,
+    not: BTreeSet<i64>,
+}
+
+/// What is known to be equal: atoms, by name, to a smaller atom or to a number.
+#[derive(Default)]
+struct Equal(BTreeMap<&'static str, Poly>);
+
+impl Equal {
+    /// What stands for an atom.
+    fn of(&self, atom: &str) -> Option<Poly> {
+        let mut found = self.0.get(atom)?;
+        while let Some(next) = found.as_atom().and_then(|name| self.0.get(name)) {
+            found = next;
+        }
+        Some(found.clone())
+    }
+
+    /// Takes an equation in, if it says that an atom is another one or a number. Whether it follows from the others.
+    fn learn(&mut self, difference: &Poly) -> Option<bool> {
+        let (left, right) = difference.sides();
+        let stands =
+            |p: &Poly| p.as_atom().map_or_else(|| p.clone(), |name| self.of(name).unwrap_or_else(|| p.clone()));
+        let simple = |p: &Poly| p.as_atom().is_some() || p.as_constant().is_some();
+        if !simple(&left) || !simple(&right) {
+            return None;
+        }
+        let (a, b) = (stands(&left), stands(&right));
+        let (from, to) = if a.as_atom().is_some() && (b.as_constant().is_some() || b < a) { (a, b) } else { (b, a) };
+        match from.as_atom() {
+            _ if from == to => Some(true),
+            Some(name) => {
+                self.0.insert(name, to);
+                Some(false)
+            }
+            None => None,
+        }
+    }
+}
+
+/// The same guards: equations of atoms first, the rest said of one atom for all that are equal, one interval for each
+/// direction.
+fn simplified(made: &[(&'static Poly, Is)]) -> Vec<DimGuard> {
+    let mut equal = Equal::default();
+    let (mut out, mut rest) = (Vec::new(), Vec::new());
+    for (difference, is) in made {
+        match (*is == Is::Equal).then(|| equal.learn(difference)).flatten() {
+            Some(true) => {}
+            Some(false) => out.push(DimGuard::new(&upright(difference), Is::Equal)),
+            None => rest.push((*difference, *is)),
+        }
+    }
+    out.extend(intervals(&rest, &equal));
+    out
+}
+
+fn intervals(made: &[(&'static Poly, Is)], equal: &Equal) -> Vec<DimGuard> {
+    let mut ranges: BTreeMap<Poly, Range> = BTreeMap::new();
+    for (difference, is) in made {
+        let difference = difference.with(&|name| equal.of(name)).unwrap_or_else(|| (*difference).clone());
+        let gcd = difference.coefficients().fold(0u64, |a, c| gcd(a, c.unsigned_abs()));
+        let Some(gcd) = i64::try_from(gcd).ok().filter(|g| *g > 0) else { continue };
+        // the first coefficient is positive
+        let by = if difference.coefficients().next().is_some_and(|c| c < 0) { -gcd } else { gcd };
+        let constant = difference.constant_term();
+        let range = ranges.entry(difference.direction(by)).or_default();
+        let Some(floor) = floor_div(constant.wrapping_neg(), by) else { continue };
+        let exact = constant % by == 0;
+        let ceil = if exact { floor } else { floor + 1 };
+        // what it says of the direction, which may point the other way
+        let is = match (is, by > 0) {
+            (Is::Above, false) => Is::Below,
+            (Is::Below, false) => Is::Above,
+            (Is::NotAbove, false) => Is::NotBelow,
+            (Is::NotBelow, false) => Is::NotAbove,
+            (is, _) => *is,
+        };
+        match is {
+            Is::Equal => range.at_least(ceil).at_most(floor),
+            Is::Unequal if exact => _ = range.not.insert(floor),
+            Is::Unequal => {}
+            Is::Above => _ = range.at_least(floor + 1),
+            Is::NotBelow => _ = range.at_least(ceil),
+            Is::Below => range.at_most(ceil - 1),
+            Is::NotAbove => range.at_most(floor),
+        }
+    }
+    let mut out = Vec::new();
+    for (direction, mut range) in ranges {
+        let known = if direction.never_negative() { Some(0) } else { None };
+        range.low = range.low.max(known);
+        range.tighten();
+        let mut push =
+            |at: i64, is: Is| out.extend(direction.plus(-at, &Poly::constant(1)).map(|d| DimGuard::new(&d, is)));
+        if let (Some(low), true) = (range.low, range.low == range.high) {
+            push(low, Is::Equal);
+            continue;
+        }
+        if let Some(low) = range.low.filter(|_| range.low != known) {
+            // `n >= m`, but `n > 3`
+            if low == 0 { push(0, Is::NotBelow) } else { push(low - 1, Is::Above) }
+        }
+        if let Some(high) = range.high {
+            if high == 0 { push(0, Is::NotAbove) } else { push(high + 1, Is::Below) }
+        }
+        range.not.iter().for_each(|not| push(*not, Is::Unequal));
+    }
+    out
+}
+
+impl Range {
+    fn at_least(&mut self, low: i64) -> &mut Range {
+        self.low = Some(self.low.map_or(low, |l| l.max(low)));
+        self
+    }
+
+    fn at_most(&mut self, high: i64) {
+        self.high = Some(self.high.map_or(high, |h| h.min(high)));
+    }
+
+    /// Exceptions at the ends move them; others outside say nothing.
+    fn tighten(&mut self) {
+        while self.low.is_some_and(|low| self.not.remove(&low)) {
+            self.low = self.low.map(|low| low + 1);
+        }
+        while self.high.is_some_and(|high| self.not.remove(&high)) {
+            self.high = self.high.map(|high| high - 1);
+        }
+        let (low, high) = (self.low, self.high);
+        self.not.retain(|not| low.is_none_or(|low| *not > low) && high.is_none_or(|high| *not < high));
+    }
+}

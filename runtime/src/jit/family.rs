@@ -1,0 +1,153 @@
+//! Programs over symbolic sizes: one trace, its guards, and a plan for each combination of sizes that was met.
+
+use super::backend::Backend;
+use crate::bind::SymbolicTrace;
+use crate::error::Error;
+use crate::executors::Executor;
+use crate::tensor::{Kind, Tensor, View};
+use crate::trace::Trace;
+use fulgurite_core::dim::DimGuard;
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// Plans that one program keeps; the one unused for longest goes.
+const MOST_PLANS: usize = 64;
+
+/// The sizes of all axes of all tensors of a call, in order: one for each atom.
+pub(super) type Sizes = SmallVec<[usize; 32]>;
+
+/// A program over symbolic sizes.
+pub(super) struct Family {
+    /// The names of the sizes, in order.
+    names: Vec<String>,
+    /// Where among the sizes an atom stands.
+    atoms: FxHashMap<String, usize>,
+    guards: Vec<DimGuard>,
+    /// The sizes for which it was traced.
+    made_at: Sizes,
+    trace: SymbolicTrace,
+    executors: Vec<Arc<dyn Executor>>,
+    plans: Mutex<Plans>,
+}
+
+#[derive(Default)]
+struct Plans {
+    /// The one used last comes first.
+    kept: Vec<(Sizes, Arc<Backend>)>,
+    /// Sizes at which the trace could not be bound, and why.
+    refused: Vec<(Sizes, String)>,
+}
+
+/// The sizes of these arguments.
+pub(super) fn sizes(leaves: &[&Tensor]) -> Sizes {
+    let mut all = Sizes::new();
+    for leaf in leaves {
+        if let View::Cell(cell) = leaf.view()
+            && cell.kind() == Kind::Tensor
+        {
+            all.extend_from_slice(cell.sizes());
+        }
+    }
+    all
+}
+
+impl Family {
+    /// The program of a finished trace whose inputs have these atoms, and which relied on `guards`.
+    pub fn new(
+        trace: &Trace,
+        atoms: &[String],
+        made_at: Sizes,
+        guards: Vec<DimGuard>,
+        executors: &[Arc<dyn Executor>],
+    ) -> Family {
+        Family {
+            names: atoms.to_vec(),
+            atoms: atoms.iter().cloned().enumerate().map(|(i, name)| (name, i)).collect(),
+            guards,
+            made_at,
+            trace: SymbolicTrace::of(trace),
+            executors: executors.to_vec(),
+            plans: Mutex::default(),
+        }
+    }
+
+    /// The names of the sizes, in order.
+    pub fn atoms(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(String::as_str)
+    }
+
+    /// What must hold of sizes.
+    pub fn guards(&self) -> &[DimGuard] {
+        &self.guards
+    }
+
+    fn plans(&self) -> MutexGuard<'_, Plans> {
+        self.plans.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    fn at<'a>(&'a self, sizes: &'a Sizes) -> impl Fn(&str) -> Option<i64> + 'a {
+        |name| i64::try_from(*sizes.get(*self.atoms.get(name)?)?).ok()
+    }
+
+    /// Whether it is the program for these sizes.
+    pub fn admits(&self, sizes: &Sizes) -> bool {
+        let plans = self.plans();
+        if plans.kept.first().is_some_and(|(s, _)| s == sizes) {
+            return true;
+        }
+        let refused = plans.refused.iter().any(|(s, _)| s == sizes);
+        drop(plans);
+        !refused && sizes.len() == self.made_at.len() && self.guards.iter().all(|g| g.holds(&self.at(sizes)))
+    }
+
+    /// Why it is not: one line for each reason.
+    pub fn reasons(&self, sizes: &Sizes) -> Vec<String> {
+        let mut out = Vec::new();
+        for guard in self.guards.iter().filter(|g| !g.holds(&self.at(sizes))) {
+            let show = |v: Option<(i64, i64)>| v.map_or("no size".to_owned(), |(a, b)| format!("{a} and {b}"));
+            let (was, is) = (guard.values(&self.at(&self.made_at)), guard.values(&self.at(sizes)));
+            out.push(format!("`{guard}` was so with {}, is {}", show(was), show(is)));
+        }
+        out.extend(self.plans().refused.iter().filter(|(s, _)| s == sizes).map(|(_, why)| why.clone()));
+        out
+    }
+
+    /// The plan for these sizes, if there is one.
+    pub fn known(&self, sizes: &Sizes) -> Option<Arc<Backend>> {
+        let mut plans = self.plans();
+        let at = plans.kept.iter().position(|(s, _)| s == sizes)?;
+        plans.kept[..=at].rotate_right(1);
+        Some(plans.kept[0].1.clone())
+    }
+
+    /// The plan for the sizes for which it was traced.
+    ///
+    /// # Errors
+    /// As [`Family::plan`]; E709 if they break a guard, or give a value another size than it had.
+    pub fn first(&self) -> Result<Arc<Backend>, Error> {
+        if !self.trace.was_made_at(&self.at(&self.made_at)) {
+            return Err(Error::bug("E709", "a size of another trace is used"));
+        }
+        match self.guards.iter().find(|g| !g.holds(&self.at(&self.made_at))) {
+            Some(guard) => Err(Error::bug("E709", format!("`{guard}` does not hold where it was recorded"))),
+            None => self.plan(&self.made_at),
+        }
+    }
+
+    /// Makes the plan for sizes that it admits.
+    ///
+    /// # Errors
+    /// Where the trace can't be bound at these sizes, which are not admitted from then on; what an executor reports.
+    pub fn plan(&self, sizes: &Sizes) -> Result<Arc<Backend>, Error> {
+        let trace = self.trace.at(&self.at(sizes)).inspect_err(|e| {
+            let why = format!("the symbolic program can't be planned: {}", e.claim());
+            self.plans().refused.push((sizes.clone(), why));
+        })?;
+        let backend = Arc::new(Backend::compile(&trace, &self.executors)?);
+        let mut plans = self.plans();
+        plans.kept.truncate(MOST_PLANS - 1);
+        plans.kept.insert(0, (sizes.clone(), backend.clone()));
+        Ok(backend)
+    }
+}

@@ -1,0 +1,138 @@
+//! P14: a program over symbolic sizes gives the bits of one that was traced for the sizes of the call.
+
+use super::cases::{self, Verdict};
+use fulgurite::prelude::*;
+use fulgurite::{api, scope};
+use fulgurite_core::loc::Loc;
+use fulgurite_core::sig;
+use fulgurite_core::{DType, TensorTy, Value};
+use fulgurite_tests::bridge;
+use fulgurite_tests::calls::{Call, Sketch, Slot, Values, Wish, values};
+use fulgurite_tests::oracle::Operand;
+use fulgurite_tests::rng::Rng;
+use fulgurite_tests::rows::TestRow;
+use libtest_mimic::Failed;
+
+/// Elements of a call at other sizes: small enough to be run at once.
+const MOST: usize = 20_000;
+
+/// The row and its gradient, compiled for the sizes of one call and used for others.
+///
+/// Every line of a plan is bound again at the new sizes and must have the types that the symbolic trace says there;
+/// where that fails, the program says so in its statistics, and the property fails.
+pub fn sizes(row: &'static TestRow) -> Result<(), Failed> {
+    let wish = |case: usize| Wish {
+        dtype: Some(DType::F32),
+        values: Values::Tame,
+        numbers: case % 2 == 1,
+        empty: case % 3 == 2,
+        case,
+    };
+    cases::each(row, "p14", 2, wish, |call, rng| {
+        let symbolic = program(call, Caching::Symbolic);
+        if symbolic.call(leaves(call)).is_err() {
+            return Ok(Verdict::Held);
+        }
+        for doubled in [true, false] {
+            let Some(other) = resized(row, call, doubled, &wish(0), rng) else { continue };
+            let got = outcome(symbolic.call(leaves(&other)));
+            let stats = symbolic.stats().to_string();
+            if stats.contains("can't be") {
+                return Err(format!("{stats}\nat the sizes of {other}"));
+            }
+            let want = outcome(program(&other, Caching::Constant).call(leaves(&other)));
+            if got != want {
+                let prologue = symbolic.prologue().unwrap_or_default();
+                return Err(format!("gives {got:?}, not {want:?}\nat the sizes of {other}\n{prologue}\n{stats}"));
+            }
+        }
+        Ok(Verdict::Held)
+    })
+}
+
+/// Whatever a tensor can hold, by its bits; or the code of an error.
+fn outcome(results: Result<Vec<Tensor>>) -> std::result::Result<Vec<(TensorTy, Vec<u8>)>, String> {
+    let one = |t: &Tensor| t.buffer().map(|b| (TensorTy::new(b.dtype(), b.shape()), b.as_bytes().to_vec()));
+    match results.and_then(|results| results.iter().map(one).collect()) {
+        Ok(all) => Ok(all),
+        Err(e) => Err(e.code().to_owned()),
+    }
+}
+
+fn leaves(call: &Call) -> Vec<Tensor> {
+    let mut all = Vec::new();
+    call.args.iter().for_each(|a| a.for_each(&mut |o| all.push(bridge::tensor(o))));
+    all
+}
+
+type Program = Box<dyn Fn(Vec<Tensor>) -> Result<Vec<Tensor>>>;
+
+/// The call as a function of its tensors, keys and run-time numbers: its results, and the gradients of the sum of those
+/// that are floats, where it has one.
+fn program(call: &Call, caching: Caching) -> fulgurite::Jit<Program> {
+    let call = call.clone();
+    let floats: Vec<bool> = {
+        let mut all = Vec::new();
+        call.args.iter().for_each(|a| a.for_each(&mut |o| all.push(o.is_float_tensor())));
+        all
+    };
+    let run: Program = Box::new(move |xs: Vec<Tensor>| {
+        let apply = |xs: &[Tensor]| {
+            let mut next = xs.iter();
+            let mut take = |_: &Operand<f64>| next.next().cloned().unwrap_or_else(|| Tensor::from(0.0));
+            let args: Vec<Value<Tensor>> = call.args.iter().map(|a| a.map(&mut take)).collect();
+            let symbol = bridge::symbol(call.row.op).map_err(|e| Error::new(e.code, e.text))?;
+            api::call(symbol, args, Loc::NOWHERE)
+        };
+        let plain = scope::no_grad(|| apply(&xs))?;
+        let by: Vec<Tensor> = xs.iter().zip(&floats).filter(|(_, float)| **float).map(|(x, _)| x.clone()).collect();
+        if by.is_empty() {
+            return Ok(plain);
+        }
+        let differentiated = try_value_and_grad(&by, |by: &Vec<Tensor>| {
+            let mut next = by.iter();
+            let all: Vec<Tensor> = xs.iter().zip(&floats).map(|(x, f)| next.next_if(*f).unwrap_or(x).clone()).collect();
+            let outs = apply(&all)?;
+            let sums = outs.iter().filter(|t| t.dtype().is_float()).map(|t| t.sum());
+            Ok::<_, Error>(sums.reduce(|a, b| a + b).unwrap_or_else(|| Tensor::from(0.0)))
+        });
+        // what has no gradient, or refuses writes to what it is taken by, still has results
+        Ok(match differentiated {
+            Ok((_, grads)) => plain.into_iter().chain(grads).collect(),
+            Err(_) => plain,
+        })
+    });
+    jit(run).caching(caching)
+}
+
+trait NextIf<'a> {
+    fn next_if(&mut self, wanted: bool) -> Option<&'a Tensor>;
+}
+impl<'a, I: Iterator<Item = &'a Tensor>> NextIf<'a> for I {
+    fn next_if(&mut self, wanted: bool) -> Option<&'a Tensor> {
+        if wanted { self.next() } else { None }
+    }
+}
+
+/// The same call at other sizes, if the row accepts one: equal sizes stay equal, 0 and 1 stay what they are.
+fn resized(row: &TestRow, call: &Call, doubled: bool, wish: &Wish, rng: &mut Rng) -> Option<Call> {
+    let offsets: Vec<usize> = (0..8).map(|_| rng.below(5)).collect();
+    let other = |n: usize| match n {
+        0 | 1 => n,
+        // what divides a size still does
+        _ if doubled => n * 2,
+        _ => n + offsets[n % offsets.len()],
+    };
+    let slot = |o: &Operand<f64>| match o {
+        Operand::Tensor(a) => {
+            let shape: Vec<usize> = a.shape.iter().map(|n| other(*n)).collect();
+            Slot::Tensor(TensorTy::new(a.dtype, &shape))
+        }
+        Operand::Number(d, s) => Slot::Number(*d, *s),
+        Operand::Key(_) => Slot::Key,
+    };
+    let args: Vec<Value<Slot>> = call.args.iter().map(|a| a.map(&mut |o| slot(o))).collect();
+    let solved = sig::solve(&row.row, &args, &Slot::ty).ok()?;
+    let small = solved.env.slots.iter().flatten().all(|t| t.numel() < MOST);
+    if small { values::fill(row, &Sketch { args, solved }, wish, rng) } else { None }
+}
