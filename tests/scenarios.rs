@@ -4,6 +4,10 @@
 
 #[path = "scenarios/autocast.rs"]
 mod autocast;
+#[path = "scenarios/batch.rs"]
+mod batch;
+#[path = "scenarios/once.rs"]
+mod once;
 #[path = "scenarios/program.rs"]
 mod program;
 #[path = "scenarios/remat.rs"]

@@ -39,6 +39,7 @@ pub use bind::Builder;
 pub use checkpoint::{load, save};
 pub use error::{Error, ErrorKind};
 pub use jit::{Jit, grad, hvp, jit, jvp, try_value_and_grad, value_and_grad, vjp};
+pub use jit::{hessian, jacobian, jacobian_forward, jacobian_reverse, vmap, vmap_with};
 pub use tensor::{Key, Tensor};
 pub use trace::Trace;
 pub use tree::{Fixed, Tree};

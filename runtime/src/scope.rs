@@ -43,6 +43,8 @@ pub(crate) struct Frame {
     pipeline: Arc<Pipeline>,
     /// How many of the first inputs the trace is differentiated by: they can't be written but without gradients.
     pub leaves: usize,
+    /// Whether the trace stands for one slice of a batch: what is open around it is the same for all.
+    pub slice: bool,
     /// The first write that failed: nobody need look at what a write returns.
     pub failed: Option<Error>,
 }
@@ -71,6 +73,7 @@ impl Open {
             inner: Vec::new(),
             pipeline,
             leaves: 0,
+            slice: false,
             failed: None,
         };
         STACK.with_borrow_mut(|stack| {

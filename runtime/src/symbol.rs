@@ -1,6 +1,10 @@
 //! Symbols: what a row is at run time, and the registry of all databases linked into the program.
 
+mod batched;
 mod mentions;
+
+pub use batched::{Batch, batch_of, batched};
+pub(crate) use batched::{batch_named, refused};
 
 use fulgurite_core::autocast::{self, Class};
 use fulgurite_core::kernel::KernelEntry;
@@ -127,13 +131,13 @@ impl Symbol {
             }
         }
         for row in derived.rows {
-            register(Symbol::leak_row(self.krate, row));
+            register(Symbol::leak_row(self, row));
         }
         rules
     }
 
-    /// A symbol from a row that was made at run time; lives as long as the process.
-    pub fn leak_row(krate: &'static str, row: Row) -> SymbolRef {
+    /// A symbol from a row that was made of another symbol's at run time; lives as long as the process.
+    pub fn leak_row(of: &Symbol, row: Row) -> SymbolRef {
         let sig: &'static str = Box::leak(row.sig.to_string().into_boxed_str());
         let text = RowText {
             op: row.op.as_str(),
@@ -150,13 +154,14 @@ impl Symbol {
             no_grad: "",
             at: &[],
             deviates: "",
+            once: "",
             autocast: "",
             aliases: &[],
             kernels: &[],
-            file: "",
-            line: 0,
+            file: of.text.file,
+            line: of.text.line,
         };
-        Symbol::leak(krate, text, row)
+        Symbol::leak(of.krate, text, row)
     }
 }
 

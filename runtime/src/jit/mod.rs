@@ -8,16 +8,20 @@
 
 mod acquire;
 mod backend;
+mod batching;
 mod cache;
 mod call;
 mod derivatives;
 pub(crate) mod immediate;
+mod jacobian;
 mod program;
 pub mod stages;
 pub mod stats;
 mod traceable;
 
+pub use batching::{vmap, vmap_with};
 pub use derivatives::{Loss, grad, hvp, jvp, try_value_and_grad, value_and_grad, vjp};
+pub use jacobian::{hessian, jacobian, jacobian_forward, jacobian_reverse};
 pub use stages::{Stage, Stages};
 pub use stats::{Miss, Stats};
 pub use traceable::{Arguments, Batch, Many, One, Outcome, Traceable};

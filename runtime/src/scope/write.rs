@@ -83,6 +83,7 @@ fn put(stack: &mut [Frame], top: usize, target: &Tensor, new: ProxyId, quiet: bo
         View::Traced(traced) => {
             let old = resolve(stack, top, target)?;
             let Some((alias, base)) = traced.alias().and_then(|a| Some((a, a.base()?))) else {
+                own_slice(stack, top, traced)?;
                 let new = version(stack, top, old, new, quiet)?;
                 traced.set_proxy(new);
                 set(&mut stack[top].builder, old, new);
@@ -99,6 +100,18 @@ fn put(stack: &mut [Frame], top: usize, target: &Tensor, new: ProxyId, quiet: bo
             Ok(())
         }
     }
+}
+
+/// Refuses a write from inside a batch to a value of a trace around it, which all slices share.
+fn own_slice(stack: &[Frame], top: usize, traced: &Traced) -> Result<(), Error> {
+    let inside = stack[..=top].iter().rev().take_while(|frame| frame.token.id() != traced.token().id());
+    if inside.into_iter().all(|frame| !frame.slice) {
+        return Ok(());
+    }
+    let name = stack[top].builder.arena().name(traced.proxy());
+    let claim = format!("`{name}` is the same for all slices of a batch, and is written inside of it");
+    let help = "return the value from the closure, or pass the tensor to `vmap` so that each slice has its own";
+    Err(Error::new("E728", claim).help(help))
 }
 
 /// Inputs whose value was `old` have this one from now on.

@@ -9,6 +9,7 @@ use super::expand::{self, Mode, Redirect};
 use super::facts::{Facts, LineRole, proxies};
 use super::pullback::{Pullback, Style, with_aux};
 use super::rules::{self, Site};
+use super::sliced;
 use super::vjp::Cotangent;
 use crate::bind::{self, Builder, Context};
 use crate::error::{Error, ErrorKind};
@@ -48,6 +49,7 @@ pub fn jvp(trace: &Trace, wrt: &[ProxyId]) -> Result<Jvp, Error> {
         let error = Error::new("E712", format!("`{value}` is {ty}, which has no tangent"));
         return Err(error.kind_is(ErrorKind::NotDifferentiable { value, ty }));
     }
+    super::once::check(trace, wrt, trace.outputs.iter().copied())?;
     let mut redirect = Redirect::default();
     let lines = expand::active(arena, trace.root, &trace.lines, wrt, Mode::Forward, &mut redirect)?;
     let outputs: Vec<ProxyId> = trace.outputs.iter().map(|p| redirect.get(*p)).collect();
@@ -101,9 +103,11 @@ impl Forward {
         if let Some(reason) = &line.symbol.row().no_grad {
             return Err(no_rule(line, active[0]).note(format!("the row says: {reason}")));
         }
+        // what comes of a rule that is taken once is known by its role
+        let role = if line.symbol.row().once.is_some() { Role::Backward } else { line.place.role };
         let context = Context {
             region: line.region,
-            place: line.place,
+            place: Place { role, ..line.place },
             tags: line.own_tags.inherited(),
             origin: Some(line.id),
             site: line.site.map_or(bind::Site::Fresh, bind::Site::Fixed),
@@ -172,7 +176,7 @@ impl Forward {
             let mut ends = Vec::new();
             for &i in active {
                 let site = Site { line, flow: &flow, tangents: false };
-                let value = rules::vjp(&mut self.b, site, i)?.ok_or_else(|| no_rule(line, i))?;
+                let value = sliced::vjp(&mut self.b, site, i)?.ok_or_else(|| no_rule(line, i))?;
                 let pairs = proxies(&line.args[i]).into_iter().zip(flatten(vec![value]));
                 ends.extend(pairs.filter_map(|(p, v)| match v {
                     Value::Tensor(v) => self.tangents.get(&p).map(|t| (v, *t)),

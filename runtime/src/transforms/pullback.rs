@@ -2,7 +2,8 @@
 
 use super::facts::{Facts, LineRole};
 use super::regions::Outside;
-use super::rules::{self, Site};
+use super::rules::Site;
+use super::sliced;
 use crate::bind::{self, Builder, Context};
 use crate::error::{Error, ErrorKind};
 use crate::trace::tag::{Event, Policy, Stage, Tag, TagSet};
@@ -144,7 +145,7 @@ impl<'b> Pullback<'b> {
         for &i in &active {
             let made_from = self.b.arena().len();
             let site = Site { line, flow, tangents: false };
-            match rules::vjp(self.b, site, i)? {
+            match sliced::vjp(self.b, site, i)? {
                 Some(value) => found.push((i, value, made_from)),
                 None => return Err(no_rule(line, i)),
             }
