@@ -5,6 +5,8 @@
 //!
 //! `FULGURITE_CASES=10` runs ten times as many cases.
 
+#[path = "properties/batching.rs"]
+mod batching;
 #[path = "properties/cases.rs"]
 mod cases;
 #[path = "properties/derivatives.rs"]
@@ -56,6 +58,8 @@ const PROPERTIES: &[Property] = &[
     Property { name: "p13_layouts", applies: layout::applies, check: layout::check },
     Property { name: "p15_in_place_is_functional", applies: writes::applies, check: writes::check },
     Property { name: "p17_symbolic_sizes", applies: every, check: symbolic::sizes },
+    Property { name: "p14_batches_are_slices", applies: batching::applies, check: batching::check },
+    Property { name: "p14_derivatives_of_batches", applies: derivatives::applies, check: batching::derivatives },
 ];
 
 fn every(_: &TestRow) -> bool {

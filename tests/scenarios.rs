@@ -6,8 +6,12 @@
 mod autocast;
 #[path = "scenarios/backward.rs"]
 mod backward;
+#[path = "scenarios/batch.rs"]
+mod batch;
 #[path = "scenarios/caching.rs"]
 mod caching;
+#[path = "scenarios/once.rs"]
+mod once;
 #[path = "scenarios/program.rs"]
 mod program;
 #[path = "scenarios/random.rs"]

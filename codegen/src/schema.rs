@@ -121,6 +121,8 @@ pub struct RowSource {
     pub no_grad: Option<Text>,
     /// `deviates`
     pub deviates: Option<Text>,
+    /// `once`
+    pub once: Option<Text>,
     /// `skip_vjp`, and where it stands.
     pub skip_vjp: Option<(SkipVjp, Place)>,
     /// `subclass`, as written.

@@ -204,6 +204,7 @@ fn rows_are_explained() {
     for part in [
         "cpu       the executor's own tiles and loops",
         "cuda      made with its neighbours",
+        "vmap      derived (pointwise)   the row itself: its arguments broadcast",
         "mul(x: T, y: T) -> T",
         "pointwise",
         "ops.yaml:2:7",
@@ -219,6 +220,7 @@ fn rows_are_explained() {
     let (status, out, _) = folder.run(&["explain", "mul", "--json"]);
     assert_eq!(status, 0);
     assert_eq!(objects(&out)[0]["kind"], "pointwise");
+    assert_eq!(objects(&out)[0]["vmap"]["value"], "derived (pointwise)");
     let (status, out, _) = folder.run(&["explain", "mul", "--code"]);
     assert!(status == 0 && out.contains("mul"), "{out}");
     let (status, _, err) = folder.run(&["explain", "sofplus"]);

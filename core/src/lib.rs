@@ -14,9 +14,11 @@
 //! | [`nest`] | a row's meaning at concrete ranks: loops over typed scalar expressions |
 //! | [`eval`] | evaluators: of nests over any scalar domain, of the tensor language over any machine |
 //! | [`derive`] | linearise and transpose |
+//! | [`batch`] | the row that does the same to every slice |
 //! | [`philox`] | the counter-based random numbers |
 
 pub mod autocast;
+pub mod batch;
 pub mod builtins;
 pub mod conditions;
 mod cost;

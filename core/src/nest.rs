@@ -12,7 +12,7 @@ use std::sync::Arc;
 pub type VarId = usize;
 
 /// `for out axes { outs[i][..] = exprs[i] }`
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Nest {
     /// What each result axis is; all results have their own axes.
     pub outs: Vec<NestOut>,
@@ -25,7 +25,7 @@ pub struct Nest {
 }
 
 /// One result of a nest.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct NestOut {
     /// The variable that runs along each axis; `None`: an axis of size 1 that no variable runs along.
     pub axes: Vec<Option<VarId>>,

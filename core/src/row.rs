@@ -51,6 +51,8 @@ pub struct RowText {
     pub no_grad: &'static str,
     /// Why its gradient differs from the true derivative.
     pub deviates: &'static str,
+    /// Why its gradient can't be differentiated again.
+    pub once: &'static str,
     /// `lower`, `fp32`, `promote`, `none`, or nothing: the class that follows from the meaning.
     pub autocast: &'static str,
     /// Call forms of other libraries: `("torch", "gather(input: x, dim, index)")`.
@@ -151,6 +153,8 @@ pub struct Row {
     pub no_grad: Option<String>,
     /// Why its gradient differs from the true derivative on purpose.
     pub deviates: Option<String>,
+    /// Why its gradient can't be differentiated again.
+    pub once: Option<String>,
     /// What autocast does with its arguments, where that is not what follows from the meaning.
     pub autocast: Option<Class>,
 }
@@ -199,6 +203,7 @@ impl Row {
                 .collect::<Result<_, SyntaxError>>()?,
             no_grad: some(text.no_grad),
             deviates: some(text.deviates),
+            once: some(text.once),
             autocast: Class::from_word(text.autocast),
         })
     }

@@ -23,6 +23,7 @@ let spread = rsqrt(1 - pow(beta2, step));
         at: &[],
         no_grad: "",
         deviates: "",
+        once: "",
         autocast: "",
         aliases: &[],
         kernels: &[],

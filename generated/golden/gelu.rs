@@ -19,6 +19,7 @@ pub(crate) static GELU: Symbol = Symbol::new(
         at: &[],
         no_grad: "",
         deviates: "",
+        once: "",
         autocast: "",
         aliases: &[
             ("aten", "gelu"),
@@ -100,6 +101,7 @@ match approximate { none => d_out * (0.5 + 0.5 * erf(x * FRAC_1_SQRT_2) + 0.3989
         at: &[],
         no_grad: "",
         deviates: "",
+        once: "",
         autocast: "",
         aliases: &[],
         kernels: &[],

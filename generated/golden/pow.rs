@@ -22,6 +22,7 @@ pub(crate) static POW: Symbol = Symbol::new(
         at: &[],
         no_grad: "",
         deviates: "",
+        once: "",
         autocast: "",
         aliases: &[
             ("aten", "pow.Tensor_Tensor"),
@@ -65,6 +66,7 @@ pub(crate) static POW__VJP__X: Symbol = Symbol::new(
         at: &[],
         no_grad: "",
         deviates: "",
+        once: "",
         autocast: "",
         aliases: &[],
         kernels: &[],
@@ -94,6 +96,7 @@ pub(crate) static POW__VJP__Y: Symbol = Symbol::new(
         at: &[],
         no_grad: "",
         deviates: "",
+        once: "",
         autocast: "",
         aliases: &[],
         kernels: &[],

@@ -22,6 +22,7 @@ pub(crate) static SOFTMAX: Symbol = Symbol::new(
         at: &[],
         no_grad: "",
         deviates: "",
+        once: "",
         autocast: "",
         aliases: &[("aten", "_softmax(self: x, dim, half_to_float: _ = false)")],
         kernels: &[],

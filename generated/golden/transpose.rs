@@ -19,6 +19,7 @@ pub(crate) static TRANSPOSE: Symbol = Symbol::new(
         at: &[],
         no_grad: "",
         deviates: "",
+        once: "",
         autocast: "",
         aliases: &[
             ("aten", "transpose.int"),
@@ -64,6 +65,7 @@ pub(crate) static TRANSPOSE__VJP__X: Symbol = Symbol::new(
         at: &[],
         no_grad: "",
         deviates: "",
+        once: "",
         autocast: "",
         aliases: &[],
         kernels: &[],

@@ -124,7 +124,7 @@ impl Builder {
     }
 
     /// Subclass dispatch, then the signature.
-    fn solve(&self, symbol: SymbolRef, mut args: Vec<Value<ProxyId>>) -> Result<Call, Error> {
+    pub(crate) fn solve(&self, symbol: SymbolRef, mut args: Vec<Value<ProxyId>>) -> Result<Call, Error> {
         let row = symbol.row();
         for (param, arg) in row.sig.params.iter().zip(&mut args) {
             if param.access == Access::Like {

@@ -40,6 +40,8 @@ pub const INTRINSICS: &[&str] = &[
     "arange",
     "scatter",
     "overwrite",
+    "eye",
+    "slice",
 ];
 
 /// The row called `name`.

@@ -41,6 +41,7 @@ pub use bind::Builder;
 pub use checkpoint::{load, save};
 pub use error::{Error, ErrorKind};
 pub use jit::{Caching, Jit, custom_vjp, grad, hvp, jit, jvp, try_value_and_grad, value_and_grad, vjp, zeros_like};
+pub use jit::{hessian, jacobian, jacobian_forward, jacobian_reverse, vmap, vmap_with};
 pub use tensor::{Key, Tensor};
 pub use trace::Trace;
 pub use tree::{Fixed, Tree};

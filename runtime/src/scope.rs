@@ -47,6 +47,8 @@ pub(crate) struct Frame {
     pub kept: usize,
     /// Inputs that a backward inside wrote.
     pub late: FxHashSet<usize>,
+    /// Whether the trace stands for one slice of a batch: what is open around it is the same for all.
+    pub slice: bool,
     /// The first write that failed: nobody need look at what a write returns.
     pub failed: Option<Error>,
 }
@@ -76,6 +78,7 @@ impl Open {
             leaves: 0,
             kept: 0,
             late: FxHashSet::default(),
+            slice: false,
             failed: None,
         };
         STACK.with_borrow_mut(|stack| {

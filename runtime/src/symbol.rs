@@ -1,6 +1,10 @@
 //! Symbols: what a row is at run time, and the registry of all databases linked into the program.
 
+mod batched;
 mod mentions;
+
+pub use batched::{Batch, batch_of, batched};
+pub(crate) use batched::{batch_named, refused};
 
 use fulgurite_core::autocast::{self, Class};
 use fulgurite_core::kernel::KernelEntry;
@@ -155,16 +159,17 @@ impl Symbol {
             }
         }
         for row in derived.rows {
-            register(Symbol::leak_row(self.krate, row));
+            register(Symbol::leak_row(self, row));
         }
         rules
     }
 
-    /// A symbol from a row that was made at run time; lives as long as the process.
-    pub fn leak_row(krate: &'static str, row: Row) -> SymbolRef {
+    /// A symbol from a row that was made of another symbol's at run time; lives as long as the process.
+    pub fn leak_row(of: &Symbol, row: Row) -> SymbolRef {
         let sig: &'static str = Box::leak(row.sig.to_string().into_boxed_str());
-        let text = RowText { op: row.op.as_str(), sig, ..derived_text() };
-        Symbol::leak(krate, text, row)
+        let (file, line) = (of.text.file, of.text.line);
+        let text = RowText { op: row.op.as_str(), sig, file, line, ..derived_text() };
+        Symbol::leak(of.krate, text, row)
     }
 }
 
@@ -185,6 +190,7 @@ fn derived_text() -> RowText {
         no_grad: "",
         at: &[],
         deviates: "",
+        once: "",
         autocast: "",
         aliases: &[],
         kernels: &[],

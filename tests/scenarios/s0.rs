@@ -221,6 +221,7 @@ fn opaque() {
         at: &[],
         no_grad: "",
         deviates: "",
+        once: "",
         autocast: "",
         aliases: &[],
         kernels: &[],

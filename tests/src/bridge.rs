@@ -11,7 +11,7 @@ use fulgurite::trace::{ProxyId, ProxyTy, Trace};
 use fulgurite::{Builder, Error, Key, Tensor, api};
 use fulgurite_core::eval::nest::{Array, Data};
 use fulgurite_core::loc::Loc;
-use fulgurite_core::{DType, Name, Scalar, TensorTy, Value};
+use fulgurite_core::{DType, Dim, Name, Scalar, TensorTy, Value};
 
 /// Why the runtime did not run a call: a code and a text.
 #[derive(Clone, Debug)]
@@ -138,6 +138,25 @@ impl Program {
     }
 }
 
+/// The same call on the inputs of all these programs at once; they differ in those with a flag.
+///
+/// # Errors
+/// What the transform reports.
+pub fn batched(programs: &[Program], flags: &[bool]) -> Result<Program, Refused> {
+    let first = &programs[0];
+    let trace = fulgurite::transforms::vmap(&first.trace, flags, Dim::from(programs.len()))?;
+    let stack = |i: usize| buffer(&stacked(&programs.iter().map(|p| array(&p.inputs[i])).collect::<Vec<_>>()));
+    let inputs = (0..first.inputs.len()).map(|i| if flags[i] { stack(i) } else { first.inputs[i].clone() });
+    Ok(Program { trace, site: first.site, inputs: inputs.collect() })
+}
+
+/// The slices of an array along its first axis.
+pub fn unstacked(all: &Array<f64>, count: usize) -> Vec<Array<f64>> {
+    let (scalars, size) = (all.scalars(), all.len() / count.max(1));
+    let slice = |i: usize| Array::from_scalars(all.dtype, &all.shape[1..], scalars[i * size..(i + 1) * size].to_vec());
+    (0..count).map(slice).collect()
+}
+
 /// The call's results with error bounds; its keys draw at the line's site.
 ///
 /// # Errors
@@ -259,6 +278,68 @@ pub fn vjp_of_vjp(
     };
     let (_, grads) = fulgurite::vjp(&handles(x), &handles(w), first)?;
     arrays(&grads)
+}
+
+/// The types of the float results of a call.
+///
+/// # Errors
+/// What binding reports.
+pub fn float_results(call: &Call) -> Result<Vec<TensorTy>, Refused> {
+    let program = record(call)?;
+    let types = program.trace.outputs().iter().filter_map(|p| program.trace.ty(*p).as_tensor().cloned());
+    Ok(types.filter(|t| t.dtype.is_float()).collect())
+}
+
+/// A call for all slices at once: the inputs with a flag are batched, of the others the first slice's serve.
+pub struct Batch<'a> {
+    /// The call.
+    pub call: &'a Call,
+    /// Its float tensors, slice by slice.
+    pub slices: &'a [Vec<Array<f64>>],
+    /// Which of them are batched.
+    pub flags: &'a [bool],
+}
+
+impl Batch<'_> {
+    fn inputs(&self, slices: &[Vec<Array<f64>>]) -> Vec<Tensor> {
+        let input = |i: usize| if self.flags[i] { whole(slices, i) } else { slices[0][i].clone() };
+        handles(&(0..self.flags.len()).map(input).collect::<Vec<_>>())
+    }
+
+    fn run(&self, x: &Vec<Tensor>) -> Vec<Tensor> {
+        let axes: Vec<Option<i64>> = self.flags.iter().map(|f| f.then_some(0)).collect();
+        fulgurite::vmap_with(x, &axes, |x: &Vec<Tensor>| apply(self.call, x))
+            .unwrap_or_else(|e| vec![Tensor::poisoned(e)])
+    }
+
+    /// As [`vjp`].
+    ///
+    /// # Errors
+    /// What the runtime reports.
+    pub fn vjp(&self, g: &[Vec<Array<f64>>]) -> Result<Vec<Array<f64>>, Refused> {
+        let g: Vec<Array<f64>> = (0..g[0].len()).map(|i| whole(g, i)).collect();
+        let (_, grads) = fulgurite::vjp(&self.inputs(self.slices), &handles(&g), |x| self.run(x))?;
+        arrays(&grads)
+    }
+
+    /// As [`jvp`].
+    ///
+    /// # Errors
+    /// What the runtime reports.
+    pub fn jvp(&self, u: &[Vec<Array<f64>>]) -> Result<Vec<Array<f64>>, Refused> {
+        let (_, tangents) = fulgurite::jvp(&self.inputs(self.slices), &self.inputs(u), |x| self.run(x))?;
+        arrays(&tangents)
+    }
+}
+
+fn whole(all: &[Vec<Array<f64>>], i: usize) -> Array<f64> {
+    stacked(&all.iter().map(|s| s[i].clone()).collect::<Vec<_>>())
+}
+
+/// Arrays of one type side by side along a new first axis.
+fn stacked(all: &[Array<f64>]) -> Array<f64> {
+    let shape: Vec<usize> = std::iter::once(all.len()).chain(all[0].shape.iter().copied()).collect();
+    Array::from_scalars(all[0].dtype, &shape, all.iter().flat_map(Array::scalars).collect::<Vec<_>>())
 }
 
 /// The floats of an array; none for integers.

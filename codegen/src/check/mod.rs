@@ -4,6 +4,7 @@
 //! no later check, and a call of it is no fault of its caller.
 
 mod aliases;
+mod batching;
 pub mod cases;
 pub mod closure;
 pub mod dtypes;
@@ -198,6 +199,7 @@ fn derivatives(
         faults.extend(literals::check(source, &row, set));
         faults.extend(widths::check(source, &row, set));
         faults.extend(kernel(source, &row, set));
+        faults.extend(batching::check(source, &row));
         (faults, graded)
     });
     let mut right = Vec::new();

@@ -11,6 +11,7 @@ mod wrap;
 use std::sync::Arc;
 
 use fulgurite_core::Name;
+use fulgurite_core::batch::{self, Way};
 use fulgurite_core::lower::Rows;
 use fulgurite_core::row::{Meaning, Row};
 use serde_json::{Value, json};
@@ -41,6 +42,8 @@ pub struct Explained {
     /// How far types and values hold.
     claims: Vec<Claim>,
     facts: Vec<Fact>,
+    /// How it is batched, and what that means.
+    vmap: (&'static str, &'static str),
     /// Where it runs as what.
     kernels: [(&'static str, String); 2],
     calls: Vec<Name>,
@@ -91,10 +94,23 @@ pub fn row(
         claims: claims.into_iter().filter(|claim| TYPES.contains(&claim.what.as_str())).collect(),
         gradients,
         facts,
+        vmap: vmap(row),
         kernels: kernels(source, row, table),
         calls,
         used_by,
         like: source.aliases.iter().map(|(library, alias)| format!("{library}.{}", alias.text.as_str())).collect(),
+    }
+}
+
+/// How calls of a row are batched, and why so.
+fn vmap(row: &Row) -> (&'static str, &'static str) {
+    match batch::way(row) {
+        Ok(Way::Pointwise) => ("derived (pointwise)", "the row itself: its arguments broadcast"),
+        Ok(Way::Row) => ("derived (one more axis)", "the row itself where that has the same loops"),
+        Ok(Way::Primitive) => ("derived (axis moved)", "the row itself, along the axis behind"),
+        Ok(Way::Body) => ("derived (its body)", "the row itself where that has the same lines"),
+        // E109
+        Err(_) => ("none", "no batched form can be derived"),
     }
 }
 
@@ -155,7 +171,7 @@ fn keys(source: &RowSource) -> Vec<(&'static str, String)> {
     if let Some((_, text)) = &source.ties {
         key("ties", text);
     }
-    for (name, text) in [("no_grad", &source.no_grad), ("deviates", &source.deviates)] {
+    for (name, text) in [("no_grad", &source.no_grad), ("deviates", &source.deviates), ("once", &source.once)] {
         text.iter().for_each(|text| key(name, text));
     }
     for (cond, message) in &source.require {
@@ -211,6 +227,7 @@ impl Explained {
         self.facts.iter().for_each(|fact| line(fact.name, &fact.value, &format!("{}: {}", fact.grade, fact.reason)));
         self.claims.iter().for_each(|claim| line(&claim.what, &claim.grade.to_string(), &claim.reason));
         let names = |names: &[Name]| names.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(", ");
+        line("vmap", self.vmap.0, self.vmap.1);
         self.kernels.iter().for_each(|(key, value)| line(key, value, ""));
         if !self.calls.is_empty() {
             line("calls", &names(&self.calls), "");
@@ -248,6 +265,7 @@ impl Explained {
             "gradients": self.gradients.iter().map(Gradient::json).collect::<Vec<_>>(),
             "facts": facts.collect::<Vec<_>>(),
             "claims": claims.collect::<Vec<_>>(),
+            "vmap": {"value": self.vmap.0, "reason": self.vmap.1},
             "kernels": pairs(&self.kernels),
             "calls": names(&self.calls),
             "used_by": names(&self.used_by),

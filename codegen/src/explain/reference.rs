@@ -139,6 +139,7 @@ fn facts(row: &Explained) -> Vec<String> {
     all.extend(gradients(row));
     all.extend(says("ties").map(|ties| format!("Ties: the gradient goes to the `{ties}` of equal elements.")));
     all.extend(says("deviates").map(|why| format!("Its gradient is not the derivative: {why}.")));
+    all.extend(says("once").map(|why| format!("Its gradient has no gradient: {why}.")));
     all.push(format!("Kernel: {}.", kernel(row)));
     if !row.like.is_empty() {
         let names: Vec<String> = row.like.iter().map(|name| format!("`{name}`")).collect();

@@ -68,6 +68,7 @@ pub const KEYS: &[Key] = &[
     key("skip_vjp", Form::TruthOrList, "true, false or a list of arguments: asserts that no gradient flows"),
     key("no_grad", Form::Text, "why the row has no gradient"),
     key("deviates", Form::Text, "why its gradient differs from the true derivative"),
+    key("once", Form::Text, "why its written gradient can't be differentiated again"),
     key("subclass", Form::Any, "exceptions from the derived subclass rules"),
     key("autocast", Form::Any, "exceptions from the derived autocast class"),
     key(

@@ -44,6 +44,7 @@ impl RowSource {
                 .collect(),
             no_grad: text(&self.no_grad),
             deviates: text(&self.deviates),
+            once: text(&self.once),
             autocast: self.autocast.as_ref().map(|(class, _)| *class),
         }
     }

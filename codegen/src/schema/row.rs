@@ -71,6 +71,7 @@ impl RowReader<'_> {
         let at = self.kinks();
         let no_grad = self.text("no_grad");
         let deviates = self.text("deviates");
+        let once = self.text("once");
         let skip_vjp = self.skip_vjp();
         let (subclass, autocast) = (self.take("subclass"), self.autocast());
         let kernels = self.kernels();
@@ -93,6 +94,7 @@ impl RowReader<'_> {
             at,
             no_grad,
             deviates,
+            once,
             skip_vjp,
             subclass,
             autocast,

@@ -190,6 +190,7 @@ impl Pointwise<'_> {
             at: Vec::new(),
             no_grad: None,
             deviates: None,
+            once: None,
             autocast: None,
         };
         (row, Expr::bare(Node::Call(make::ident(op), args)))

@@ -21,6 +21,8 @@ pub struct Options<'a, V> {
     pub ty: &'a dyn Fn(&V) -> ArgTy,
     /// Run-time numbers seen so far.
     pub runtime: &'a mut usize,
+    /// How many axes stand in front of those that labels name, in each item of the list argument.
+    pub lead: usize,
 }
 
 impl<V> Options<'_, V> {
@@ -89,7 +91,8 @@ impl<V> Options<'_, V> {
             OptType::Labels(list) => {
                 let text = self.text(name, val)?;
                 let shapes = env.items_of_list().ok_or(Stop::NotStatic)?;
-                let labels = Labels::read(&text, &shapes).map_err(|why| {
+                let labelled: Vec<&[Dim]> = shapes.iter().map(|s| s.get(self.lead..).unwrap_or_default()).collect();
+                let labels = Labels::read(&text, &labelled).map_err(|why| {
                     Refusal::new("E704", format!("`{}`: `{name}` is \"{text}\", which {why}", self.op)).arg(name)
                 })?;
                 env.bind_size(*list, Size::List(labels.sizes.clone()));

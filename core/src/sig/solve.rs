@@ -51,6 +51,13 @@ pub fn solve<V>(row: &Row, args: &[Value<V>], ty: &dyn Fn(&V) -> ArgTy) -> Resul
     })
 }
 
+/// How many single axes stand in front of all lists of axes in the type of a list argument.
+fn plain_axes(row: &Row) -> usize {
+    let list = row.sig.params.iter().find(|p| p.ty.list.is_some());
+    let dims = list.and_then(|p| p.ty.dims.as_ref()).into_iter().flatten();
+    dims.take_while(|d| matches!(&d.kind, DimKind::One { at: None, .. })).count()
+}
+
 struct Call<'r> {
     row: &'r Row,
     env: Env,
@@ -234,7 +241,8 @@ impl Call<'_> {
             let value = opts.get(i).unwrap_or(&Value::Absent);
             let rank = self.anchored_rank(given, opt.name.name);
             let mut runtime = self.runtime;
-            let item = Options { op: row.op, ty, runtime: &mut runtime }.item(&mut self.env, opt, value, rank);
+            let lead = if matches!(opt.ty, OptType::Labels(_)) { plain_axes(row) } else { 0 };
+            let item = Options { op: row.op, ty, runtime: &mut runtime, lead }.item(&mut self.env, opt, value, rank);
             match item {
                 Ok(item) => {
                     self.runtime = runtime;

@@ -84,7 +84,7 @@ impl Reader {
     }
 
     fn line(&mut self, line: &Line) -> Result<(), Error> {
-        let found = symbol::find(line.op);
+        let found = symbol::find(line.op).or_else(|| symbol::batch_named(line.op));
         let symbol =
             found.ok_or_else(|| line.pos.error("E731", format!("no linked database has a row `{}`", line.op)))?;
         let sig = &symbol.row().sig;

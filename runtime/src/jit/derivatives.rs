@@ -200,7 +200,7 @@ fn zero(like: &Tensor) -> Result<Tensor, Error> {
 }
 
 /// A joint trace as the pipeline wishes it.
-fn prepare(joint: Joint) -> Result<Joint, Error> {
+pub(super) fn prepare(joint: Joint) -> Result<Joint, Error> {
     let pipeline = scope::pipeline();
     let started = Instant::now();
     let (joint, report) = transforms::rematerialise(joint, pipeline.remat)?;
@@ -212,27 +212,48 @@ fn prepare(joint: Joint) -> Result<Joint, Error> {
 }
 
 /// A closure as a trace inside the open one.
-struct Closure<T> {
-    trace: Trace,
+pub(super) struct Closure<T> {
+    pub(super) trace: Trace,
     /// The inputs by which it is differentiated: the float tensors of its argument.
-    wrt: Vec<ProxyId>,
+    pub(super) wrt: Vec<ProxyId>,
     /// Per leaf of its argument: the position in `wrt`.
-    position: Vec<Option<usize>>,
+    pub(super) position: Vec<Option<usize>>,
     /// What it captured and needs as inputs, which stand after the argument's.
-    captured: Vec<Tensor>,
+    pub(super) captured: Vec<Tensor>,
     /// Inputs that a backward inside wrote.
     late: FxHashSet<usize>,
     /// Its result, around handles of its trace.
-    template: T,
+    pub(super) template: T,
     /// The user's call.
     loc: Loc,
 }
 
 impl<T: Tree> Closure<T> {
-    /// Records `f` on stand-ins for the leaves of `p`.
-    fn record<P: Tree>(
+    /// Records `f`, which is to be differentiated, on stand-ins for the leaves of `p`.
+    pub(super) fn record<P: Tree>(
         name: &str,
         p: &P,
+        loc: Loc,
+        f: impl FnOnce(&P) -> Result<T, Error>,
+    ) -> Result<Closure<T>, Error> {
+        let leaves = flatten(p);
+        let leaves = leaves.leaves();
+        leaves.iter().try_for_each(|leaf| leaf.check())?;
+        if !leaves.iter().any(|leaf| is_float(leaf)) {
+            let types: Vec<String> = leaves.iter().take(3).filter_map(|t| t.ty()).map(|t| t.to_string()).collect();
+            let claim = format!("there is nothing to differentiate by: no float tensor among [{}]", types.join(", "));
+            let kind = ErrorKind::NotDifferentiable { value: "argument".into(), ty: types.join(", ") };
+            return Err(Error::new("E712", claim).kind_is(kind).at(loc));
+        }
+        Closure::on(name, p, None, loc, f)
+    }
+
+    /// Records `f` on stand-ins for the leaves of `p`: to be differentiated by them, or for one slice of a batch, where
+    /// `slice` gives the types of those of each leaf.
+    pub(super) fn on<P: Tree>(
+        name: &str,
+        p: &P,
+        slice: Option<&dyn Fn(usize, ProxyTy) -> ProxyTy>,
         loc: Loc,
         f: impl FnOnce(&P) -> Result<T, Error>,
     ) -> Result<Closure<T>, Error> {
@@ -240,19 +261,18 @@ impl<T: Tree> Closure<T> {
         let nothing = || Error::bug("E709", "no trace is open");
         let open = Open::nested(name).ok_or_else(nothing)?;
         let (mut handles, mut position, mut count) = (Vec::new(), Vec::new(), 0);
-        for (leaf, path) in leaves.iter().zip(&detail.paths) {
+        for (i, (leaf, path)) in leaves.iter().zip(&detail.paths).enumerate() {
             leaf.check()?;
-            handles.push(open.argument(path, leaf.ty().ok_or_else(nothing)?, scope::tags_of(leaf)));
+            let ty = leaf.ty().ok_or_else(nothing)?;
+            let ty = if let Some(slice) = slice { slice(i, ty) } else { ty };
+            handles.push(open.argument(path, ty, scope::tags_of(leaf)));
             position.push(is_float(leaf).then_some(count));
             count += is_float(leaf) as usize;
         }
-        if count == 0 {
-            let types: Vec<String> = leaves.iter().take(3).filter_map(|t| t.ty()).map(|t| t.to_string()).collect();
-            let claim = format!("there is nothing to differentiate by: no float tensor among [{}]", types.join(", "));
-            let kind = ErrorKind::NotDifferentiable { value: "argument".into(), ty: types.join(", ") };
-            return Err(Error::new("E712", claim).kind_is(kind).at(loc));
-        }
-        open.with(|frame| frame.leaves = leaves.len());
+        open.with(|frame| match slice {
+            Some(_) => frame.slice = true,
+            None => frame.leaves = leaves.len(),
+        });
         let argument = p.rebuild(&mut Leaves::new(&mut handles.into_iter()));
         let template = f(&argument)?;
         open.check()?;
@@ -286,7 +306,7 @@ impl<T: Tree> Closure<T> {
     }
 
     /// Binds the lines of `made` (from this trace; further inputs get `more`) into the trace around; its outputs.
-    fn splice<'t, P: Tree>(
+    pub(super) fn splice<'t, P: Tree>(
         &self,
         p: &P,
         made: &Trace,

@@ -9,6 +9,7 @@
 mod acquire;
 mod apart;
 mod backend;
+mod batching;
 mod cache;
 mod caching;
 mod call;
@@ -16,15 +17,18 @@ mod custom;
 mod derivatives;
 mod family;
 pub(crate) mod immediate;
+mod jacobian;
 mod program;
 pub mod stages;
 pub mod stats;
 mod traceable;
 
 pub use apart::{Pullback, PullbackWithGraph, WithGraph, WithPullback};
+pub use batching::{vmap, vmap_with};
 pub use caching::Caching;
 pub use custom::{custom_vjp, zeros_like};
 pub use derivatives::{Loss, grad, hvp, jvp, try_value_and_grad, value_and_grad, vjp};
+pub use jacobian::{hessian, jacobian, jacobian_forward, jacobian_reverse};
 pub use stages::{Stage, Stages};
 pub use stats::{Miss, Stats};
 pub use traceable::{Arguments, Batch, Many, One, Outcome, Traceable};

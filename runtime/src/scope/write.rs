@@ -187,6 +187,7 @@ fn put(stack: &mut [Frame], top: usize, target: &Tensor, new: ProxyId, mode: Mod
             set(&mut stack[top].builder, old, new);
         }
         None => {
+            traced.map_or(Ok(()), |traced| own_slice(stack, top, traced))?;
             let at = for_writing(stack, top, target)?;
             let old = stack[top].builder.inputs()[at].version;
             let new = version(stack, top, target, old, new, mode)?;
@@ -194,6 +195,18 @@ fn put(stack: &mut [Frame], top: usize, target: &Tensor, new: ProxyId, mode: Mod
         }
     }
     Ok(())
+}
+
+/// Refuses a write from inside a batch to a value of a trace around it, which all slices share.
+fn own_slice(stack: &[Frame], top: usize, traced: &Traced) -> Result<(), Error> {
+    let inside = stack[..=top].iter().rev().take_while(|frame| frame.token.id() != traced.token().id());
+    if inside.into_iter().all(|frame| !frame.slice) {
+        return Ok(());
+    }
+    let name = stack[top].builder.arena().name(traced.proxy());
+    let claim = format!("`{name}` is the same for all slices of a batch, and is written inside of it");
+    let help = "return the value from the closure, or pass the tensor to `vmap` so that each slice has its own";
+    Err(Error::new("E728", claim).help(help))
 }
 
 /// Inputs whose value was `old` have this one from now on.

@@ -7,7 +7,7 @@
 use super::dce::live;
 use super::expand::{self, Mode, Redirect};
 use super::facts::{Facts, LineRole, proxies};
-use super::own::Own;
+use super::own::{self, Own};
 use super::pullback::{Pullback, Style, with_aux};
 use super::rules::{self, Site};
 use super::vjp::Cotangent;
@@ -49,6 +49,7 @@ pub fn jvp(trace: &Trace, wrt: &[ProxyId]) -> Result<Jvp, Error> {
         let error = Error::new("E712", format!("`{value}` is {ty}, which has no tangent"));
         return Err(error.kind_is(ErrorKind::NotDifferentiable { value, ty }));
     }
+    super::once::check(trace, wrt, trace.outputs.iter().copied())?;
     let mut redirect = Redirect::default();
     let lines = expand::active(arena, trace.root, &trace.lines, wrt, Mode::Forward, &mut redirect)?;
     let outputs: Vec<ProxyId> = trace.outputs.iter().map(|p| redirect.get(*p)).collect();
@@ -102,9 +103,11 @@ impl Forward {
         if let Some(reason) = &line.symbol.row().no_grad {
             return Err(no_rule(line, active[0]).note(format!("the row says: {reason}")));
         }
+        // what comes of a rule that is taken once is known by its role
+        let role = if line.symbol.row().once.is_some() { Role::Backward } else { line.place.role };
         let context = Context {
             region: line.region,
-            place: line.place,
+            place: Place { role, ..line.place },
             tags: line.own_tags.inherited(),
             origin: Some(line.id),
             site: line.site.map_or(bind::Site::Fresh, bind::Site::Fixed),
@@ -176,7 +179,7 @@ impl Forward {
             let mut ends = Vec::new();
             let site = Site { line, flow: &flow, tangents: false };
             let mut own = Own { tangents: true, ..Own::default() };
-            let found = rules::cotangents(&mut self.b, site, active, &mut own)?.map_err(|i| no_rule(line, i))?;
+            let found = own::cotangents(&mut self.b, site, active, &mut own)?.map_err(|i| no_rule(line, i))?;
             for (i, value, _) in found {
                 let pairs = proxies(&line.args[i]).into_iter().zip(flatten(vec![value]));
                 ends.extend(pairs.filter_map(|(p, v)| match v {

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`vjp::joint`], [`vjp::value_and_grad`] | one trace with the values and the cotangents |
 //! | [`jvp::jvp`] | one trace with the values and the tangents |
+//! | [`vmap::vmap`] | the same for every slice of a batch |
 //! | [`autocast::autocast`] | arguments cast as autocast regions say |
 //! | [`split::split`] | a joint trace as forward and backward, with the fewest residuals |
 //! | [`remat::rematerialise`] | lines of the forward run again in the backward, so that less is kept |
@@ -23,14 +24,17 @@ pub mod fold;
 pub mod jvp;
 mod lists;
 pub mod mutation;
+mod once;
 pub mod own;
 pub mod pipeline;
 mod pullback;
 mod regions;
 pub mod remat;
 mod rules;
+mod sliced;
 pub mod split;
 pub mod vjp;
+pub mod vmap;
 
 pub use autocast::autocast;
 pub use cse::cse;
@@ -45,6 +49,7 @@ pub use pullback::Seed;
 pub use remat::{Remat, RematReport, rematerialise};
 pub use split::{Split, split};
 pub use vjp::{Cotangent, Joint, joint, value_and_grad};
+pub use vmap::vmap;
 
 use crate::error::Error;
 use crate::trace::verify;

@@ -10,6 +10,7 @@ use super::expand::Redirect;
 use super::facts::proxies;
 use super::regions::Outside;
 use super::rules::Site;
+use super::sliced;
 use crate::bind::Builder;
 use crate::error::{Error, ErrorKind};
 use crate::symbol::Ports;
@@ -40,8 +41,36 @@ pub(super) struct Own {
     pub(super) tangents: bool,
 }
 
+/// A parameter, its cotangent, and the number of the first value made for it.
+pub(super) type Contribution = (usize, Value<ProxyId>, usize);
+
+/// The cotangents of these parameters of a line, each with the number of the first value made for it; or the first
+/// parameter that has no rule.
+///
+/// # Errors
+/// What a rule's calls report.
+pub(super) fn cotangents(
+    b: &mut Builder,
+    site: Site,
+    active: &[usize],
+    own: &mut Own,
+) -> Result<Result<Vec<Contribution>, usize>, Error> {
+    if let Some(ports) = site.line.symbol.own() {
+        return own.cotangents(b, site, ports).map(Ok);
+    }
+    let mut found = Vec::new();
+    for &i in active {
+        let made_from = b.arena().len();
+        match sliced::vjp(b, site, i)? {
+            Some(value) => found.push((i, value, made_from)),
+            None => return Ok(Err(i)),
+        }
+    }
+    Ok(Ok(found))
+}
+
 /// The number of a line's function.
-fn rule_of(b: &Builder, line: &BoundSymbol) -> Result<Rc<OwnRule>, Error> {
+pub(super) fn rule_of(b: &Builder, line: &BoundSymbol) -> Result<Rc<OwnRule>, Error> {
     let number = line.args.last().and_then(|arg| match arg {
         Value::Num(n) => usize::try_from(n.as_i64()).ok(),
         _ => None,

@@ -1,9 +1,9 @@
 //! The reverse sweep: cotangents from results to arguments, through any list of lines.
 
 use super::facts::{Facts, LineRole};
-use super::own::Own;
+use super::own::{self, Own};
 use super::regions::Outside;
-use super::rules::{self, Site};
+use super::rules::Site;
 use crate::bind::{self, Builder, Context};
 use crate::error::{Error, ErrorKind};
 use crate::trace::tag::{Event, Policy, Stage, Tag, TagSet};
@@ -145,7 +145,7 @@ impl<'b> Pullback<'b> {
             return Err(no_rule(line, *first).note(format!("the row says: {reason}")));
         }
         let site = Site { line, flow, tangents: false };
-        let found = match rules::cotangents(self.b, site, &active, &mut self.own)? {
+        let found = match own::cotangents(self.b, site, &active, &mut self.own)? {
             Ok(found) => found,
             Err(i) => return Err(no_rule(line, i)),
         };

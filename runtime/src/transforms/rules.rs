@@ -5,7 +5,6 @@
 
 use super::facts::cotangent_name;
 use super::lists;
-use super::own::Own;
 use crate::bind::Builder;
 use crate::error::Error;
 use crate::trace::*;
@@ -49,34 +48,6 @@ pub(super) struct Site<'a> {
     pub(super) flow: &'a [Option<ProxyId>],
     /// Whether the flow are tangents: a sum back to the shape of an argument is then left out.
     pub(super) tangents: bool,
-}
-
-/// A parameter, its cotangent, and the number of the first value made for it.
-pub(super) type Contribution = (usize, Value<ProxyId>, usize);
-
-/// The cotangents of these parameters of a line, each with the number of the first value made for it; or the first
-/// parameter that has no rule.
-///
-/// # Errors
-/// What a rule's calls report.
-pub(super) fn cotangents(
-    b: &mut Builder,
-    site: Site,
-    active: &[usize],
-    own: &mut Own,
-) -> Result<Result<Vec<Contribution>, usize>, Error> {
-    if let Some(ports) = site.line.symbol.own() {
-        return own.cotangents(b, site, ports).map(Ok);
-    }
-    let mut found = Vec::new();
-    for &i in active {
-        let made_from = b.arena().len();
-        match vjp(b, site, i)? {
-            Some(value) => found.push((i, value, made_from)),
-            None => return Ok(Err(i)),
-        }
-    }
-    Ok(Ok(found))
 }
 
 /// The cotangent of parameter `i` of a line, by the row's rule; `None` if it has none. The value is

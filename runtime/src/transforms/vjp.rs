@@ -96,6 +96,8 @@ pub fn joint(trace: &Trace, wrt: &[ProxyId], seeds: &[Seed]) -> Result<Joint, Er
     if let Some(p) = wrt.iter().find(|p| !arena.is_float(**p)) {
         return Err(not_differentiable(trace, *p));
     }
+    let seeded = |i: &usize| seeds.get(*i).is_some_and(|seed| *seed != Seed::Zero);
+    super::once::check(trace, wrt, (0..trace.outputs.len()).filter(seeded).map(|i| trace.outputs[i]))?;
     let mut b = Builder::continuing(trace);
     let mut redirect = Redirect::default();
     let lines = expand::active(arena, trace.root, &trace.lines, wrt, Mode::Reverse(&trace.outputs), &mut redirect)?;

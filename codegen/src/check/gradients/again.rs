@@ -10,9 +10,10 @@ use crate::check::walk;
 use crate::diag::Diag;
 use crate::schema::RowSource;
 
-/// A `detach` of a value of the call in a rule of a row that does not say why its gradient deviates.
+/// A `detach` of a value of the call in a rule of a row that neither says why its gradient deviates nor that it is taken
+/// once.
 pub fn check(source: &RowSource, row: &Arc<Row>) -> Vec<Diag> {
-    if source.deviates.is_some() {
+    if source.deviates.is_some() || source.once.is_some() {
         return Vec::new();
     }
     let keys = [("grad", &source.grad), ("jvp", &source.jvp)];
@@ -23,7 +24,7 @@ pub fn check(source: &RowSource, row: &Arc<Row>) -> Vec<Diag> {
         let named = Rule { source, what: &what, text: &rule.text };
         let message = format!("{} can't be differentiated again: it takes `{name}` for a constant", named.name());
         let diag = Diag::error("E410", rule.text.at(span), message);
-        Some(diag.help("drop `detach`: the second derivative is that of the rule"))
+        Some(diag.help("drop `detach`: the second derivative is that of the rule; or say in `once` why there is none"))
     });
     faults.collect()
 }

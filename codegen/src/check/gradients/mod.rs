@@ -68,6 +68,7 @@ fn rules(source: &RowSource, row: &Arc<Row>, set: &RowSet, right: &mut Vec<Grade
     }
     let derived = derive::derive(row, set);
     let mut faults = missing::check(source, row, &derived);
+    faults.extend(needless::once(source));
     let (declared, detached, skipped) = (declared(source, row), constant::detached(source), constant::skipped(source));
     if declared.is_empty() && detached.is_none() && skipped.is_empty() {
         return faults;

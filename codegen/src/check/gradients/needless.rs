@@ -1,4 +1,4 @@
-//! E502: a row that says it has no gradient, although one is derived.
+//! E502: a row that says it has no gradient, or none of its gradient, although one is derived.
 
 use std::sync::Arc;
 
@@ -10,6 +10,17 @@ use crate::check::closure;
 use crate::check::rows::RowSet;
 use crate::diag::Diag;
 use crate::schema::RowSource;
+
+/// What is wrong with `once`: derived rules can always be differentiated again.
+pub fn once(source: &RowSource) -> Option<Diag> {
+    let says = source.once.as_ref()?;
+    if !source.grad.is_empty() || !source.jvp.is_empty() {
+        return None;
+    }
+    let op = source.op.as_str();
+    let message = format!("`{op}` says that its gradient has none, but the gradient is derived, and can be again");
+    Some(Diag::error("E502", says.place, message).help("delete it; it is for rows with a `grad` or `jvp` of their own"))
+}
 
 /// What is wrong with `no_grad`.
 pub fn check(source: &RowSource, row: &Arc<Row>, set: &RowSet) -> Option<Diag> {

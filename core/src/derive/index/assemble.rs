@@ -81,6 +81,7 @@ impl Recipe<'_> {
             at: Vec::new(),
             no_grad: None,
             deviates: None,
+            once: None,
             autocast: None,
         };
         (row, Expr::bare(Node::Call(make::ident(self.op), args)))
@@ -106,17 +107,20 @@ impl Recipe<'_> {
                     self.candidates.iter().zip(take.iter_mut()).for_each(|(c, t)| *t |= c.param.ty.list.is_some());
                 }
             }
-            let mut bound: HashSet<Name> = HashSet::new();
-            for (c, _) in self.candidates.iter().zip(take.iter()).filter(|(_, t)| **t) {
-                provides(c.param.ty.dims.as_deref().unwrap_or_default(), &mut bound);
-            }
-            for (o, _) in opts.iter().zip(keep.iter()).filter(|(_, k)| **k) {
-                bound.extend(o.ty.binds());
+            let kept = opts.iter().zip(keep.iter()).filter(|(_, k)| **k);
+            let mut bound: HashSet<Name> = kept.flat_map(|(o, _)| o.ty.binds()).collect();
+            let taken = || self.candidates.iter().zip(take.iter()).filter(|(_, t)| **t).map(|(c, _)| c);
+            loop {
+                let before = bound.len();
+                taken().for_each(|c| provides(c.param.ty.dims.as_deref().unwrap_or_default(), &mut bound));
+                if bound.len() == before {
+                    break;
+                }
             }
             let missing: Vec<Name> = needed.iter().copied().filter(|n| n.is_size() && !bound.contains(n)).collect();
             if !missing.is_empty() {
                 let helps = |c: &Candidate| {
-                    let mut own = HashSet::new();
+                    let mut own = bound.clone();
                     provides(c.param.ty.dims.as_deref().unwrap_or_default(), &mut own);
                     !c.param.optional && missing.iter().any(|m| own.contains(m))
                 };
@@ -164,8 +168,14 @@ fn reads(e: &Expr) -> HashSet<Name> {
     out
 }
 
-/// The sizes that a pattern binds.
+/// The sizes that a pattern binds where these are bound: of several lists none, unless an option names an axis between.
 fn provides(dims: &[DimPat], out: &mut HashSet<Name>) {
+    let anchored = dims.iter().any(|d| matches!(&d.kind, DimKind::One { at: Some(_), .. }));
+    let open = |d: &&DimPat| match &d.kind {
+        DimKind::List { name, axes: None, at: None, .. } | DimKind::Broadcast(name) => !out.contains(&name.name),
+        _ => false,
+    };
+    let several = !anchored && dims.iter().filter(open).count() > 1;
     for d in dims {
         match &d.kind {
             DimKind::One { name, size, .. } => {
@@ -184,6 +194,7 @@ fn provides(dims: &[DimPat], out: &mut HashSet<Name>) {
                     }
                 }
             }
+            DimKind::List { axes: None, at: None, .. } | DimKind::Broadcast(_) if several => {}
             DimKind::Broadcast(n) => {
                 out.insert(n.name);
             }

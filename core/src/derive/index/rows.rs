@@ -214,13 +214,17 @@ pub fn anchor(dims: &mut [DimPat], row: &Row) {
         DimKind::List { name, axes: None, .. } => Some(name.name),
         _ => None,
     };
+    // an axis of a batch, which stands in front of both
+    let plain = |d: &DimPat| match &d.kind {
+        DimKind::One { name: None, size, at: None } => make::as_name(size),
+        _ => None,
+    };
     for p in row.sig.params.iter().filter_map(|p| p.ty.dims.as_ref()) {
         let Some(at) = p.iter().position(|d| matches!(&d.kind, DimKind::One { at: Some(_), .. })) else { continue };
         let same = p.len() == dims.len()
-            && p.iter()
-                .zip(dims.iter())
-                .enumerate()
-                .all(|(i, (a, b))| i == at || list(a).is_some() && list(a) == list(b));
+            && p.iter().zip(dims.iter()).enumerate().all(|(i, (a, b))| {
+                i == at || list(a).is_some() && list(a) == list(b) || plain(a).is_some() && plain(a) == plain(b)
+            });
         let DimKind::One { at: Some(option), .. } = &p[at].kind else { continue };
         let is_dim = axis_number(option.name).is_some()
             || row.sig.opts.iter().any(|o| o.name.name == option.name && matches!(o.ty, OptType::Dim(_)));

@@ -26,6 +26,7 @@ const fn row(
         at: &[],
         no_grad: "",
         deviates: "",
+        once: "",
         autocast: "",
         aliases: &[],
         kernels: &[],

@@ -1,0 +1,158 @@
+//! Batching: a closure of one example, called on all of them at once.
+
+use super::derivatives::Closure;
+use super::{Outcome, once};
+use crate::error::{Error, ErrorKind};
+use crate::intrinsics;
+use crate::scope;
+use crate::tensor::Tensor;
+use crate::trace::{ProxyTy, TensorType};
+use crate::transforms;
+use crate::tree::{Leaves, Tree, describe, flatten};
+use fulgurite_core::loc::Loc;
+use fulgurite_core::{Dim, Name, Value};
+use std::time::Instant;
+
+/// `f` of every slice of `p` along the first axis of its tensors, as one program; the results stand side by side along a
+/// new first axis. What `f` captures is the same for all slices. A key in `p` gives every slice draws of its own; a key
+/// that `f` captures gives all slices the same.
+///
+/// # Errors
+/// E727 if the tensors of `p` have no first axis of one size; E726, E728; the closure's own; the first error that a
+/// result stands for.
+#[track_caller]
+pub fn vmap<P: Tree, O: Outcome>(p: &P, f: impl FnOnce(&P) -> O) -> Result<O::Tree, Error> {
+    let loc = Loc::caller();
+    let axes = vec![Some(0); flatten(p).leaves().len()];
+    batch(p, &axes, loc, f)
+}
+
+/// As [`vmap`], along these axes: one entry per leaf of `p`, in order; negative ones count from the end, and `None` is a
+/// leaf that is the same for all slices.
+///
+/// # Errors
+/// As [`vmap`]; E727 if there are more or fewer axes than leaves.
+#[track_caller]
+pub fn vmap_with<P: Tree, O: Outcome>(p: &P, axes: &[Option<i64>], f: impl FnOnce(&P) -> O) -> Result<O::Tree, Error> {
+    batch(p, axes, Loc::caller(), f)
+}
+
+fn batch<P: Tree, O: Outcome>(
+    p: &P,
+    axes: &[Option<i64>],
+    loc: Loc,
+    f: impl FnOnce(&P) -> O,
+) -> Result<O::Tree, Error> {
+    if !scope::is_tracing() {
+        return once("vmap", || batch(p, axes, loc, f));
+    }
+    let Slices { size, axes } = slices(p, axes).map_err(|e| e.at(loc))?;
+    let p = &fronted(p, &axes, loc)?;
+    let stand_in = |i: usize, ty: ProxyTy| match (ty, axes[i]) {
+        (ProxyTy::Tensor(mut t), Some(_)) => {
+            t.ty.shape.remove(0);
+            ProxyTy::Tensor(t)
+        }
+        (other, _) => other,
+    };
+    let closure = Closure::on("vmap", p, Some(&stand_in), loc, |p| f(p).outcome())?;
+    let mut flags: Vec<bool> = axes.iter().map(Option::is_some).collect();
+    flags.resize(closure.trace.inputs.len(), false);
+    let started = Instant::now();
+    let made = transforms::vmap(&closure.trace, &flags, size)?;
+    if let Some(write) = made.epilogue.iter().find(|w| matches!(axes.get(w.input), Some(Some(axis)) if *axis != 0)) {
+        let path = &made.inputs[write.input].path;
+        let claim = format!("`{path}` is written, and it is batched along another axis than the first");
+        return Err(refuse(claim).help("transpose it before, and batch it along axis 0").at(loc));
+    }
+    scope::note("vmap", &made, started.elapsed(), None);
+    let values = closure.splice(p, &made, std::iter::empty())?;
+    Ok(closure.template.rebuild(&mut Leaves::new(&mut values.iter().cloned())))
+}
+
+/// How many slices there are, and per leaf along which axis; `None`: the same for all.
+struct Slices {
+    size: Dim,
+    axes: Vec<Option<usize>>,
+}
+
+fn slices<P: Tree>(p: &P, axes: &[Option<i64>]) -> Result<Slices, Error> {
+    let (leaves, detail) = describe(p);
+    if leaves.len() != axes.len() {
+        let claim = format!("{} axes were given for {} leaves", axes.len(), leaves.len());
+        return Err(refuse(claim).help("one entry per tensor and key, in the order of the tree"));
+    }
+    let mut first: Option<(Dim, &str)> = None;
+    let mut found = Vec::with_capacity(axes.len());
+    for ((leaf, path), axis) in leaves.iter().zip(&detail.paths).zip(axes) {
+        leaf.check()?;
+        let named = if path.is_empty() { "the argument" } else { path };
+        let (Some(axis), Some(ty)) = (*axis, leaf.ty()) else {
+            found.push(None);
+            continue;
+        };
+        let shape = match ty {
+            ProxyTy::Tensor(TensorType { ty, .. }) => ty.shape,
+            // a key of each slice's own
+            ProxyTy::Key => {
+                found.push(Some(0));
+                continue;
+            }
+            ProxyTy::Number(_) => {
+                found.push(None);
+                continue;
+            }
+        };
+        let rank = shape.len() as i64;
+        let at = if axis < 0 { axis + rank } else { axis };
+        let Some(&size) = usize::try_from(at).ok().and_then(|at| shape.get(at)) else {
+            let claim = format!("`{named}` has {rank} axes, it can't be batched along axis {axis}");
+            return Err(refuse(claim).help("capture what is the same for all slices, or say `None` with `vmap_with`"));
+        };
+        match first {
+            Some((have, of)) if have != size => {
+                let claim = format!("`{of}` has {have} slices, `{named}` has {size}");
+                return Err(refuse(claim).help("what is batched together has one size along its batch axis"));
+            }
+            Some(_) => {}
+            None => first = Some((size, named)),
+        }
+        found.push(Some(at as usize));
+    }
+    let Some((size, _)) = first else {
+        let claim = "nothing says how many slices there are: no tensor is batched";
+        return Err(refuse(claim.to_owned()).help("pass the tensors of all examples as `vmap(&xs, |x| …)`"));
+    };
+    Ok(Slices { size, axes: found })
+}
+
+fn refuse(claim: String) -> Error {
+    Error::new("E727", claim).kind_is(ErrorKind::Refused { op: Name::new("vmap"), arg: None })
+}
+
+/// The tree with the batch axis of each leaf in front.
+fn fronted<P: Tree>(p: &P, axes: &[Option<usize>], loc: Loc) -> Result<P, Error> {
+    let mut leaves = Vec::new();
+    for (leaf, axis) in flatten(p).leaves().iter().zip(axes) {
+        leaves.push(match axis {
+            Some(axis) if *axis > 0 => {
+                let rest = (0..leaf.rank()).filter(|a| a != axis);
+                permuted(leaf, &std::iter::once(*axis).chain(rest).collect::<Vec<_>>(), loc)?
+            }
+            _ => (*leaf).clone(),
+        });
+    }
+    Ok(p.rebuild(&mut Leaves::new(&mut leaves.into_iter())))
+}
+
+/// `x` with its axes in this order.
+pub(super) fn permuted(x: &Tensor, order: &[usize], loc: Loc) -> Result<Tensor, Error> {
+    let order = order.iter().map(|a| Value::size(Dim::from(*a))).collect();
+    call("permute", vec![Value::Tensor(x.clone()), Value::List(order)], loc)
+}
+
+/// A call of a row with one result, in the open trace.
+pub(super) fn call(name: &str, args: Vec<Value<Tensor>>, loc: Loc) -> Result<Tensor, Error> {
+    let outs = scope::record(intrinsics::get(name)?, &args, loc).transpose()?;
+    outs.and_then(|outs| outs.into_iter().next()).ok_or_else(|| Error::bug("E709", "no trace is open"))
+}

@@ -1,0 +1,119 @@
+//! Batching: the trace that does to every slice of its inputs what a trace does to one.
+//!
+//! A value is batched (it has a slice per element of the batch, along a new first axis) or it is the same for all
+//! slices. A line without batched arguments stays as it is, once. Any other becomes, by what its row is ([`Way`]), the
+//! same row on aligned arguments, the row with one more axis, or the lines of its body; nothing is written by hand for
+//! any row. Where a call of the row itself provably is its batched form ([`same`]), it is what is bound: it has a name,
+//! gradient rules and kernels.
+
+mod args;
+mod line;
+mod own;
+mod same;
+
+use crate::bind::Builder;
+use crate::error::Error;
+use crate::trace::verify;
+use crate::trace::*;
+use fulgurite_core::batch::Way;
+use fulgurite_core::{Dim, TensorTy};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::time::Instant;
+
+/// `trace` for `size` slices of the inputs with a flag. All tensors among its outputs have the new axis in front; keys
+/// with a flag stay keys, and give each slice draws of its own.
+///
+/// # Errors
+/// E726 where a row has no batched form; E728 where a slice is written to what all slices share; what binding reports.
+pub fn vmap(trace: &Trace, flags: &[bool], size: Dim) -> Result<Trace, Error> {
+    let started = Instant::now();
+    let arena = trace.arena.clone();
+    let mut sweep = Sweep {
+        b: Builder::continuing(trace),
+        size,
+        values: FxHashMap::default(),
+        keys: FxHashSet::default(),
+        standing: FxHashMap::default(),
+    };
+    let mut inputs = trace.inputs.clone();
+    for (input, _) in inputs.iter_mut().zip(flags).filter(|(_, flag)| **flag) {
+        let proxy = input.proxy;
+        match arena.ty(proxy) {
+            ProxyTy::Tensor(t) => {
+                let ty = ProxyTy::Tensor(TensorType { ty: sweep.lead(&t.ty), ..t });
+                input.proxy = arena.proxy(&arena.name(proxy), ty);
+                arena.set_tags(input.proxy, arena.tags(proxy));
+                sweep.values.insert(proxy, input.proxy);
+            }
+            ProxyTy::Key => _ = sweep.keys.insert(proxy),
+            ProxyTy::Number(_) => {}
+        }
+    }
+    for line in &trace.lines {
+        sweep.line(line)?;
+    }
+    let mut outputs = Vec::with_capacity(trace.outputs.len());
+    for out in &trace.outputs {
+        outputs.push(sweep.whole(*out)?);
+    }
+    let mut epilogue = trace.epilogue.clone();
+    for write in &mut epilogue {
+        let input = &trace.inputs[write.input];
+        write.value = match (sweep.values.contains_key(&input.proxy), sweep.values.get(&write.value)) {
+            (true, _) => sweep.whole(write.value)?,
+            (false, None) => sweep.standing(write.value),
+            (false, Some(_)) => {
+                return Err(line::shared_is_written(&input.path, trace.producer(write.value).map(|l| &**l)));
+            }
+        };
+    }
+    for input in &mut inputs {
+        input.version = sweep.values.get(&input.version).copied().unwrap_or_else(|| sweep.standing(input.version));
+    }
+    *sweep.b.inputs_mut() = inputs;
+    let mut made = sweep.b.finish(&outputs);
+    made.epilogue = epilogue;
+    made.adopt(trace, "vmap", started);
+    verify::step(trace, &made)?;
+    Ok(made)
+}
+
+struct Sweep {
+    b: Builder,
+    /// How many slices there are.
+    size: Dim,
+    /// Batched values, by what stands for one slice.
+    values: FxHashMap<ProxyId, ProxyId>,
+    /// Keys of which every slice has its own draws.
+    keys: FxHashSet<ProxyId>,
+    /// What stands for values that no slice differs in, where a body made them.
+    standing: FxHashMap<ProxyId, ProxyId>,
+}
+
+impl Sweep {
+    /// What stands for a value that is the same for all slices.
+    fn standing(&self, p: ProxyId) -> ProxyId {
+        self.standing.get(&p).copied().unwrap_or(p)
+    }
+
+    /// The type of all slices of something of this type.
+    fn lead(&self, slice: &TensorTy) -> TensorTy {
+        let shape = std::iter::once(self.size).chain(slice.shape.iter().copied()).collect();
+        TensorTy { dtype: slice.dtype, shape }
+    }
+
+    /// All slices of a value; one that they share is shown once for each. What is no tensor is given back.
+    fn whole(&mut self, p: ProxyId) -> Result<ProxyId, Error> {
+        if let Some(all) = self.values.get(&p) {
+            return Ok(*all);
+        }
+        let p = self.standing(p);
+        match self.b.arena().tensor_ty(p) {
+            Some(ty) => {
+                let shape = self.lead(&ty).shape;
+                self.b.expand(p, &shape)
+            }
+            None => Ok(p),
+        }
+    }
+}

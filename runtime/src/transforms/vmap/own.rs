@@ -1,0 +1,69 @@
+//! Functions with a backward of their own, for all slices: the recorded backward is batched as any trace is.
+
+use super::{Sweep, vmap};
+use crate::bind::Builder;
+use crate::error::{Error, ErrorKind};
+use crate::symbol::Ports;
+use crate::trace::*;
+use crate::transforms::own::rule_of;
+use fulgurite_core::{Name, Value};
+
+impl Sweep {
+    /// The line of such a function. Its results and arguments are taken for each slice, shared or not, so that what a
+    /// slice gives to a shared argument is summed by the gradient of showing it to all.
+    pub(super) fn own(&mut self, line: &BoundSymbol, ports: Ports) -> Result<(), Error> {
+        let rule = rule_of(&self.b, line)?;
+        if ports.variables > 0 {
+            let claim = "a function whose own backward reads or writes variables has no form for a batch";
+            let kind = ErrorKind::Refused { op: Name::new("vmap"), arg: None };
+            let help = "hand what it reads over as kept, and write outside of `vmap`";
+            return Err(Error::new("E726", claim).kind_is(kind).help(help));
+        }
+        let given: Vec<ProxyId> = line
+            .args
+            .iter()
+            .filter_map(|arg| match arg {
+                Value::Tensor(p) => Some(*p),
+                _ => None,
+            })
+            .collect();
+        let (whole, kept) = given.split_at(ports.outs + ports.ins);
+        let mut args = Vec::with_capacity(given.len());
+        for p in whole {
+            args.push(self.whole(*p)?);
+        }
+        let differs = |sweep: &Sweep, p: &ProxyId| sweep.values.contains_key(p) || sweep.keys.contains(p);
+        let differing: Vec<bool> = kept.iter().map(|p| differs(self, p)).collect();
+        args.extend(kept.iter().map(|p| self.values.get(p).copied().unwrap_or_else(|| self.standing(*p))));
+
+        let mut slice = Builder::on(self.b.arena(), "backward");
+        let mut flags = Vec::with_capacity(rule.inputs.len());
+        for (proxy, input) in &rule.inputs {
+            slice.add_input(*proxy, &self.b.arena().name(*proxy));
+            flags.push(match input {
+                OwnInput::Kept(i) => differing.get(*i).copied().unwrap_or(false),
+                OwnInput::Cotangent(_) => true,
+                OwnInput::Variable(_) => false,
+            });
+        }
+        rule.lines.iter().for_each(|l| slice.push(l.clone()));
+        let grads: Vec<ProxyId> = rule.grads.iter().flatten().copied().collect();
+        let mut slice = slice.finish(&grads);
+        slice.root = rule.root;
+        let made = vmap(&slice, &flags, self.size)?;
+        let mut outputs = made.outputs.iter().copied();
+        let batched = OwnRule {
+            inputs: made.input_proxies().zip(rule.inputs.iter().map(|(_, input)| *input)).collect(),
+            lines: made.lines.clone(),
+            grads: rule.grads.iter().map(|g| g.and_then(|_| outputs.next())).collect(),
+            writes: Vec::new(),
+            root: rule.root,
+            loc: rule.loc,
+        };
+        let outs = self.b.own_vjp(batched, ports, &args, line.place.loc)?;
+        for (old, new) in line.outs.iter().zip(outs) {
+            self.stands_for(*old, new);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,73 @@
+//! Whether a call of a row on whole batches is what it does to every slice.
+//!
+//! Of a row in index notation both meanings are lowered: if the loops are the same, so are the calls. Of a composite both
+//! bodies are made, that of the call, and that of one slice with each line batched: line by line they must be one.
+
+use super::Sweep;
+use super::args::{Batched, shifted};
+use crate::symbol::{Registered, SymbolRef};
+use crate::trace::*;
+use fulgurite_core::Value;
+use fulgurite_core::lower::lower_with;
+use fulgurite_core::nest::Nest;
+use fulgurite_core::sig::{Item, OutTy, Solved};
+use rustc_hash::FxHashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// The loops of a call: without the ranks of what is only asked for its type.
+fn loops(symbol: SymbolRef, solved: &Solved) -> Option<Nest> {
+    let nest = lower_with(symbol.row(), symbol.row().index_body()?, solved, &Registered).ok()?;
+    Some(Nest { ranks: Vec::new(), ..nest })
+}
+
+impl Sweep {
+    /// A call of the line's own row on all slices that might do what is wanted of it.
+    pub(super) fn candidate(&mut self, line: &BoundSymbol, flags: &[bool]) -> Option<Vec<Value<ProxyId>>> {
+        let start = self.b.lines().len();
+        let made = self.slices(line, flags.to_vec(), true).ok()?;
+        let mut args = made.args;
+        if shifted(line.symbol.row(), line, &mut args).is_none() || self.solved(line.symbol, &args).is_none() {
+            self.b.take_from(start);
+            return None;
+        }
+        Some(args)
+    }
+
+    fn solved(&self, symbol: SymbolRef, args: &[Value<ProxyId>]) -> Option<Arc<Solved>> {
+        self.b.solve(symbol, args.to_vec()).ok().map(|call| call.solved)
+    }
+
+    /// Whether the row itself, called so, has the loops of the batched row.
+    pub(super) fn same_loops(&self, own: (SymbolRef, &[Value<ProxyId>]), batched: (SymbolRef, &Batched)) -> bool {
+        let nest = |symbol: SymbolRef, args: &[Value<ProxyId>]| loops(symbol, &*self.solved(symbol, args)?);
+        let (symbol, Batched { args, .. }) = batched;
+        matches!((nest(own.0, own.1), nest(symbol, args)), (Some(a), Some(b)) if a == b)
+    }
+
+    /// Whether these lines, which make `outs`, are those of a body over the same values.
+    pub(super) fn same_lines(&self, lines: &[Rc<BoundSymbol>], outs: &[ProxyId], body: &Body) -> bool {
+        let mut names: FxHashMap<ProxyId, ProxyId> = FxHashMap::default();
+        let equal = lines.len() == body.lines.len()
+            && lines.iter().zip(&body.lines).all(|(a, b)| {
+                let same = std::ptr::eq(a.symbol, b.symbol)
+                    && a.site == b.site
+                    && types(&a.solved) == types(&b.solved)
+                    && reads(a).eq(reads(b).map(|p| names.get(&p).copied().unwrap_or(p)));
+                names.extend(b.outs.iter().chain(&b.aux).copied().zip(a.outs.iter().chain(&a.aux).copied()));
+                same
+            });
+        equal && outs.iter().copied().eq(body.outs.iter().map(|p| names.get(p).copied().unwrap_or(*p)))
+    }
+}
+
+/// What a call is besides the values that it reads.
+fn types(solved: &Solved) -> (Vec<&Item>, &[OutTy], &[OutTy]) {
+    (solved.env.items.iter().map(|(_, item)| item).collect(), &solved.outs, &solved.aux)
+}
+
+fn reads(line: &BoundSymbol) -> impl Iterator<Item = ProxyId> {
+    let mut all = Vec::new();
+    line.for_each_arg(|p| all.push(p));
+    all.into_iter()
+}
