@@ -13,9 +13,11 @@
 use crate::error::{Error, ErrorKind};
 use crate::symbol::{self, SymbolRef};
 use crate::tensor::{self, Tensor};
+use crate::trace::ProxyTy;
+use crate::tree::{self, Tree};
 use crate::{intrinsics, jit, scope};
 use fulgurite_core::loc::Loc;
-use fulgurite_core::{Name, Value};
+use fulgurite_core::{Name, Scalar, TensorTy, Value};
 
 /// The results of a call, lists flattened.
 ///
@@ -191,5 +193,22 @@ pub fn call_named(
     Err(match first {
         Some(error) => error,
         None => intrinsics::get(op).map_or_else(|e| e.at(loc), |_| Error::bug("E710", "an unregistered symbol")),
+    })
+}
+
+/// Zeros of the form and types of a tree; keys stand for themselves. After an error it is poisoned.
+#[track_caller]
+pub fn zeros_like<T: Tree>(tree: &T) -> T {
+    let loc = Loc::caller();
+    tree::map(tree, |t| {
+        let ty = match t.ty() {
+            Some(ProxyTy::Tensor(ty)) => ty.ty,
+            Some(ProxyTy::Number(dtype)) => TensorTy::new::<usize>(dtype, &[]),
+            _ => return t.clone(),
+        };
+        let shape = Value::List(ty.shape.iter().map(|d| Value::size(*d)).collect());
+        let args = vec![shape, Value::Num(Scalar::Int(0)), Value::DType(ty.dtype)];
+        let made = intrinsics::get("full").and_then(|full| call(full, args, loc));
+        made.map_or_else(Tensor::poisoned, |mut outs| outs.swap_remove(0))
     })
 }

@@ -18,6 +18,7 @@ pub mod symbolic;
 pub use body::body_of;
 pub(crate) use builder::value_name;
 pub use builder::{Builder, Context, Site};
+pub use own::rule_of;
 pub use rewriter::Rewriter;
 pub use symbolic::SymbolicTrace;
 

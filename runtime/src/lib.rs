@@ -37,10 +37,11 @@ pub mod trace;
 pub mod transforms;
 pub mod tree;
 
+pub use api::zeros_like;
 pub use bind::Builder;
 pub use checkpoint::{load, save};
 pub use error::{Error, ErrorKind};
-pub use jit::{Caching, Jit, custom_vjp, grad, hvp, jit, jvp, try_value_and_grad, value_and_grad, vjp, zeros_like};
+pub use jit::{Caching, Jit, custom_vjp, grad, hvp, jit, jvp, try_value_and_grad, value_and_grad, vjp};
 pub use jit::{hessian, jacobian, jacobian_forward, jacobian_reverse, vmap, vmap_with};
 pub use tensor::{Key, Tensor};
 pub use trace::Trace;

@@ -1,4 +1,4 @@
-//! P14: a program over symbolic sizes gives the bits of one that was traced for the sizes of the call.
+//! P17: a program over symbolic sizes gives the bits of one that was traced for the sizes of the call.
 
 use super::cases::{self, Verdict};
 use fulgurite::prelude::*;
@@ -22,13 +22,13 @@ const MOST: usize = 20_000;
 /// where that fails, the program says so in its statistics, and the property fails.
 pub fn sizes(row: &'static TestRow) -> Result<(), Failed> {
     let wish = |case: usize| Wish {
-        dtype: Some(DType::F32),
+        dtype: row.preferred(DType::F32),
         values: Values::Tame,
         numbers: case % 2 == 1,
         empty: case % 3 == 2,
         case,
     };
-    cases::each(row, "p14", 2, wish, |call, rng| {
+    cases::each(row, "p17", 2, wish, |call, rng| {
         let symbolic = program(call, Caching::Symbolic);
         if symbolic.call(leaves(call)).is_err() {
             return Ok(Verdict::Held);

@@ -374,10 +374,14 @@ fn own_backwards_in_batches() {
     let seen = Tensor::from([0.0f64, 0.0]);
     let watched = |x: &Tensor| {
         let seen = seen.clone();
-        custom_vjp(x, |x| (x * 2.0, ()), move |(), ct: &Tensor| {
-            let _ = seen.add_(ct);
-            ct * 2.0
-        })
+        custom_vjp(
+            x,
+            |x| (x * 2.0, ()),
+            move |(), ct: &Tensor| {
+                let _ = seen.add_(ct);
+                ct * 2.0
+            },
+        )
     };
     let refused = try_value_and_grad(&xs, |xs| vmap(xs, watched).map(|y| y.sum()));
     assert_eq!(refused.expect_err("refused").code(), "E726");

@@ -7,7 +7,7 @@
 use super::Builder;
 use crate::error::Error;
 use crate::symbol::{self, Ports, Symbol, SymbolRef};
-use crate::trace::{OwnRule, ProxyId, ProxyTy};
+use crate::trace::{Arena, BoundSymbol, OwnRule, ProxyId, ProxyTy};
 use fulgurite_core::loc::Loc;
 use fulgurite_core::{Scalar, Value};
 use rustc_hash::FxHashMap;
@@ -34,6 +34,22 @@ impl Builder {
         }
         Ok(outs)
     }
+}
+
+/// The backward of a line's function.
+///
+/// # Errors
+/// E711 for a line of a trace that was read from text.
+pub fn rule_of(arena: &Arena, line: &BoundSymbol) -> Result<Rc<OwnRule>, Error> {
+    let number = line.args.last().and_then(|arg| match arg {
+        Value::Num(n) => usize::try_from(n.as_i64()).ok(),
+        _ => None,
+    });
+    number.and_then(|n| arena.rule(n)).ok_or_else(|| {
+        Error::new("E711", "this line's gradient is a function of the program that made the trace")
+            .help("differentiate before the trace is printed and read again")
+            .at(line.place.loc)
+    })
 }
 
 /// The symbol for these types, made once.

@@ -112,16 +112,6 @@ impl<F> Jit<F> {
     /// Calls it, and gives the result with its backward: for gradients that are asked for later, or not at all. It is
     /// differentiated by every float tensor of its arguments; what it captures is constant.
     ///
-    /// ```
-    /// use fulgurite::prelude::*;
-    ///
-    /// let f = jit(|x: Tensor| (&x * &x).sum());
-    /// let (y, pull) = f.pullback(Tensor::from([1.0f32, 2.0]))?;
-    /// assert_eq!(y.item::<f32>()?, 5.0);
-    /// assert_eq!(pull.run(&Tensor::scalar(1.0f32))?.to_vec::<f32>()?, [2.0, 4.0]);
-    /// # Ok::<(), fulgurite::Error>(())
-    /// ```
-    ///
     /// # Errors
     /// As [`Jit::call`]; E750 inside of a traced function; E711, E712 where there is no gradient.
     pub fn pullback<M, A: Arguments<F, M>>(&self, args: A) -> WithPullback<A, A::Returned> {
@@ -150,7 +140,8 @@ impl<F> Jit<F> {
                 self.make_apart(key, leaves, stages, run, twice)
             })?,
         };
-        let pulled = entry.pulled.as_ref().ok_or_else(|| Error::bug("E709", "a program was kept without backward"))?;
+        let pulled = entry.pulled.as_ref().and_then(|pulled| pulled.downcast_ref::<Pulled>());
+        let pulled = pulled.ok_or_else(|| Error::bug("E709", "a program was kept without backward"))?;
         let buffers = |leaf: &&Tensor| leaf.buffer().ok();
         let held: Vec<Buffer> = if twice { v.leaves().iter().filter_map(buffers).collect() } else { Vec::new() };
         let held: Vec<Buffer> = held.into_iter().chain(entry.program.captured_buffers().filter(|_| twice)).collect();
@@ -203,7 +194,7 @@ impl<F> Jit<F> {
         let program = Program::new(&split.forward, cells, Arc::new(forward));
         let mut entry = Entry::new(key.clone(), program, kinds, Box::new(template));
         entry.aliases = writes.then_some(shared);
-        entry.pulled = Some(Pulled { backward, graph });
+        entry.pulled = Some(Box::new(Pulled { backward, graph }));
         Ok(entry)
     }
 

@@ -1,7 +1,6 @@
 //! What a compiled function has been compiled for, and why it had to be compiled again.
 
 use super::acquire::aliases;
-use super::apart::Pulled;
 use super::backend::Backend;
 use super::family::{Family, Sizes, sizes};
 use super::program::Program;
@@ -55,8 +54,8 @@ pub(super) struct Entry {
     /// For symbolic sizes: guards and plans.
     pub family: Option<Family>,
     pub stages: Stages,
-    /// The backward, where it runs apart.
-    pub pulled: Option<Pulled>,
+    /// The backward, where it runs apart: whoever made the entry knows its type.
+    pub pulled: Option<Box<dyn Any + Send + Sync>>,
     used: AtomicU64,
 }
 

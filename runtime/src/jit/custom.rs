@@ -5,11 +5,10 @@ use crate::error::Error;
 use crate::scope::{self, Open, Source};
 use crate::symbol::Ports;
 use crate::tensor::Tensor;
-use crate::trace::{BoundSymbol, OwnInput, OwnRule, ProxyId, ProxyTy, Trace};
+use crate::trace::{BoundSymbol, OwnInput, OwnRule, ProxyId, Trace};
 use crate::tree::{self, Leaves, Tree, flatten};
-use crate::{api, intrinsics};
+use fulgurite_core::Value;
 use fulgurite_core::loc::Loc;
-use fulgurite_core::{Scalar, TensorTy, Value};
 use std::rc::Rc;
 
 /// What `forward(p)` gives beside what it keeps, with a backward of its own: where a gradient is taken, `backward` gets
@@ -20,17 +19,6 @@ use std::rc::Rc;
 /// `backward` may write to tensors that it captures, if they are inputs of the program: its arguments, or tensors in
 /// memory. They are written when it runs, and read as they are then; `kept` is as it was at the call. It runs at most once
 /// for each time that it is differentiated, and not at all where no cotangent arrives.
-///
-/// ```
-/// use fulgurite::prelude::*;
-///
-/// // rounds, and lets the gradient pass as if it had not
-/// let straight_through = |x: &Tensor| custom_vjp(x, |x| (x.round(), ()), |(), ct| ct.clone());
-/// let x = Tensor::from([0.4f32, 1.6]);
-/// let g = grad(&x, |x| (straight_through(x) * 3.0).sum());
-/// assert_eq!(g.to_vec::<f32>()?, [3.0, 3.0]);
-/// # Ok::<(), fulgurite::Error>(())
-/// ```
 ///
 /// After an error its result is poisoned: E712 where `backward` gives another type than that of an argument, E717 and
 /// E718 where it writes to what it must not.
@@ -110,32 +98,6 @@ fn is_zero(lines: &[Rc<BoundSymbol>], value: ProxyId) -> bool {
     let maker = lines.iter().find(|l| l.outs.contains(&value));
     let zero = |arg: &Value<ProxyId>| matches!(arg, Value::Num(n) if n.as_f64() == 0.0);
     maker.is_some_and(|l| l.symbol.name() == "full" && l.args.get(1).is_some_and(zero))
-}
-
-/// Zeros of the form and types of a tree; keys stand for themselves. After an error it is poisoned.
-///
-/// ```
-/// use fulgurite::prelude::*;
-///
-/// let (a, b) = zeros_like(&(Tensor::from([1.0f32, 2.0]), Tensor::from([3i64])));
-/// assert_eq!(a.to_vec::<f32>()?, [0.0, 0.0]);
-/// assert_eq!(b.dtype(), DType::I64);
-/// # Ok::<(), fulgurite::Error>(())
-/// ```
-#[track_caller]
-pub fn zeros_like<T: Tree>(tree: &T) -> T {
-    let loc = Loc::caller();
-    tree::map(tree, |t| {
-        let ty = match t.ty() {
-            Some(ProxyTy::Tensor(ty)) => ty.ty,
-            Some(ProxyTy::Number(dtype)) => TensorTy::new::<usize>(dtype, &[]),
-            _ => return t.clone(),
-        };
-        let shape = Value::List(ty.shape.iter().map(|d| Value::size(*d)).collect());
-        let args = vec![shape, Value::Num(Scalar::Int(0)), Value::DType(ty.dtype)];
-        let made = intrinsics::get("full").and_then(|full| api::call(full, args, loc));
-        made.map_or_else(Tensor::poisoned, |mut outs| outs.swap_remove(0))
-    })
 }
 
 /// The backward as a trace, the cotangents of the arguments in it, and what it captured.

@@ -26,7 +26,7 @@ mod traceable;
 pub use apart::{Pullback, PullbackWithGraph, WithGraph, WithPullback};
 pub use batching::{vmap, vmap_with};
 pub use caching::Caching;
-pub use custom::{custom_vjp, zeros_like};
+pub use custom::custom_vjp;
 pub use derivatives::{Loss, grad, hvp, jvp, try_value_and_grad, value_and_grad, vjp};
 pub use jacobian::{hessian, jacobian, jacobian_forward, jacobian_reverse};
 pub use stages::{Stage, Stages};

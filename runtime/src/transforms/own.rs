@@ -11,7 +11,7 @@ use super::facts::proxies;
 use super::regions::Outside;
 use super::rules::Site;
 use super::sliced;
-use crate::bind::Builder;
+use crate::bind::{Builder, rule_of};
 use crate::error::{Error, ErrorKind};
 use crate::symbol::Ports;
 use crate::trace::*;
@@ -69,19 +69,6 @@ pub(super) fn cotangents(
     Ok(Ok(found))
 }
 
-/// The number of a line's function.
-pub(super) fn rule_of(b: &Builder, line: &BoundSymbol) -> Result<Rc<OwnRule>, Error> {
-    let number = line.args.last().and_then(|arg| match arg {
-        Value::Num(n) => usize::try_from(n.as_i64()).ok(),
-        _ => None,
-    });
-    number.and_then(|n| b.arena().rule(n)).ok_or_else(|| {
-        Error::new("E711", "this line's gradient is a function of the program that made the trace")
-            .help("differentiate before the trace is printed and read again")
-            .at(line.place.loc)
-    })
-}
-
 impl Own {
     /// The cotangents of a function's arguments; each with the number of the first value made for it.
     ///
@@ -94,7 +81,7 @@ impl Own {
         ports: Ports,
     ) -> Result<Vec<(usize, Value<ProxyId>, usize)>, Error> {
         let line = site.line;
-        let rule = rule_of(b, line)?;
+        let rule = rule_of(b.arena(), line)?;
         let group = |from: usize| line.args[from..].iter().map(proxies).filter_map(|p| p.first().copied());
         let kept: Vec<ProxyId> = group(ports.outs + ports.ins).take(ports.kept).collect();
         let names: Vec<ProxyId> = group(ports.outs + ports.ins + ports.kept).take(ports.variables).collect();

@@ -1,18 +1,17 @@
 //! Functions with a backward of their own, for all slices: the recorded backward is batched as any trace is.
 
 use super::{Sweep, vmap};
-use crate::bind::Builder;
+use crate::bind::{Builder, rule_of};
 use crate::error::{Error, ErrorKind};
 use crate::symbol::Ports;
 use crate::trace::*;
-use crate::transforms::own::rule_of;
 use fulgurite_core::{Name, Value};
 
 impl Sweep {
     /// The line of such a function. Its results and arguments are taken for each slice, shared or not, so that what a
     /// slice gives to a shared argument is summed by the gradient of showing it to all.
     pub(super) fn own(&mut self, line: &BoundSymbol, ports: Ports) -> Result<(), Error> {
-        let rule = rule_of(&self.b, line)?;
+        let rule = rule_of(self.b.arena(), line)?;
         if ports.variables > 0 {
             let claim = "a function whose own backward reads or writes variables has no form for a batch";
             let kind = ErrorKind::Refused { op: Name::new("vmap"), arg: None };
