@@ -269,3 +269,70 @@ fn s1_1_transforms_of_ones_own() {
     let error: Error = broken.call(Tensor::from([1.0f64])).expect_err("a value is gone");
     assert_eq!(error.kind(), &ErrorKind::BadTrace { transform: "careless" }, "{error}");
 }
+
+/// Fusions are made inside of the executor's program, and the trace is what it was: nothing has to be undone. A line that
+/// runs again never meets the forward in one of them.
+#[test]
+fn s1_20_fusion_leaves_the_trace_alone() {
+    let probe = line_tag("s1_20_probe", false, Policies::both([Policy::All; 8]));
+    let text = "fn f(x: f64[512]) {
+  checkpoint 1 {
+    a: f64[512] = sin(x) #s1_20_probe  // a.rs:1:1
+    e: f64[512] = exp(a)  // a.rs:2:1
+    b: f64[512] = tanh(e)  // a.rs:3:1
+  }
+  c: f64[512] = cos(b)  // a.rs:4:1
+  return c
+}
+";
+    let trace = parse(text);
+    let before = located(&trace);
+    let bodies = |line: &BoundSymbol| {
+        fulgurite::bind::body_of(&trace.arena, line).map_err(|e| ExecError::new(e.code(), e.to_string()))
+    };
+    let compiled = executors::compile(&trace, &executors::CompileOptions::new(&bodies)).expect("compiles");
+    let steps = compiled.describe().steps;
+    assert_eq!((steps.len(), steps[0].lines.len()), (1, 4), "one fusion of all");
+    assert_eq!(located(&trace), before);
+    let line = &trace.lines()[0];
+    assert!(line.own_tags.contains(probe) && trace.arena.effective_tags(line, trace.root).contains(Tag::CHECKPOINT));
+
+    // the backward computes `a` and `e` again, apart from the forward that computes them too
+    let joint = joint(&trace).trace;
+    let again: Vec<_> = joint.lines().iter().filter(|l| l.place.role == Role::Recompute).map(|l| l.id).collect();
+    let first: Vec<_> = joint.lines().iter().filter(|l| l.place.role == Role::Forward).map(|l| l.id).collect();
+    let bodies = |line: &BoundSymbol| {
+        fulgurite::bind::body_of(&joint.arena, line).map_err(|e| ExecError::new(e.code(), e.to_string()))
+    };
+    let compiled = executors::compile(&joint, &executors::CompileOptions::new(&bodies)).expect("compiles");
+    assert!(!again.is_empty() && compiled.describe().steps.len() > 1, "{joint}");
+    for step in compiled.describe().steps {
+        let has = |ids: &[_]| step.lines.iter().any(|l| ids.contains(l));
+        assert!(!(has(&again) && has(&first)), "{:?}", step.rows);
+    }
+}
+
+/// Executors claim when a program is compiled: one that declines there leaves the line to the next, or to its body, and
+/// what fails in the body is reported at the line's call.
+#[test]
+fn s1_21_a_declined_line_runs_by_its_body() {
+    struct Declines;
+    impl Executor for Declines {
+        fn name(&self) -> &'static str {
+            "declines"
+        }
+        fn claim(&self, _: &[Line]) -> Option<Claim> {
+            None
+        }
+    }
+    let mut on: Vec<Arc<dyn Executor>> = vec![Arc::new(Declines)];
+    on.extend(executors::default());
+    let at = line!() + 1;
+    let run = jit(|x: Tensor, i: Tensor| ops::cross_entropy(&x, &i, None)).on(on);
+    let x = Tensor::from([[1.0f64, 2.0], [3.0, 5.0]]);
+    let loss = run.call((x.clone(), Tensor::from([0i64, 1]))).expect("runs by its body").item::<f64>().expect("a number");
+    close(&[loss], &[((1.0 + 1.0f64.exp()).ln() + (1.0 + (-2.0f64).exp()).ln()) / 2.0]);
+    let error = run.call((x, Tensor::from([0i64, 7]))).expect_err("there is no class 7");
+    let text = error.to_string();
+    assert!(text.contains(&format!("s1.rs:{at}")) && text.contains("in the body of"), "{text}");
+}
