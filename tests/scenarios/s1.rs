@@ -330,7 +330,8 @@ fn s1_21_a_declined_line_runs_by_its_body() {
     let at = line!() + 1;
     let run = jit(|x: Tensor, i: Tensor| ops::cross_entropy(&x, &i, None)).on(on);
     let x = Tensor::from([[1.0f64, 2.0], [3.0, 5.0]]);
-    let loss = run.call((x.clone(), Tensor::from([0i64, 1]))).expect("runs by its body").item::<f64>().expect("a number");
+    let loss =
+        run.call((x.clone(), Tensor::from([0i64, 1]))).expect("runs by its body").item::<f64>().expect("a number");
     close(&[loss], &[((1.0 + 1.0f64.exp()).ln() + (1.0 + (-2.0f64).exp()).ln()) / 2.0]);
     let error = run.call((x, Tensor::from([0i64, 7]))).expect_err("there is no class 7");
     let text = error.to_string();
