@@ -525,3 +525,50 @@ fn pullbacks_of_other_kinds() {
     let ct = of(&[1.0, 1.0]);
     close(&data(&pull.run(&ct).expect("runs")), &data(&plain.run(&ct).expect("runs")));
 }
+
+/// Functions with a backward of their own in each other, with symbolic sizes, and in a step that replaces its state.
+#[test]
+fn own_backwards_in_each_other() {
+    let inner = |x: &Tensor| custom_vjp(x, |x| (x * 2.0, ()), |(), ct: &Tensor| ct * 5.0);
+    let outer = |x: &Tensor| custom_vjp(x, |x| (inner(x) + 1.0, x.clone()), |x, ct: &Tensor| inner(&x) * ct);
+    let x = of(&[1.0, 3.0]);
+    assert_eq!(data(&grad(&x, |x| outer(x).sum())), [2.0, 6.0]);
+    assert_eq!(data(&grad(&x, |x| grad(x, |x| outer(x).sum()).sum())), [5.0, 5.0]);
+    // a gradient inside of a backward
+    let exp = |x: &Tensor| custom_vjp(x, |x| (x.sin(), x.clone()), |x, ct: &Tensor| grad(&x, |x| x.exp().sum()) * ct);
+    let want = [1.0f64.exp(), 3.0f64.exp()];
+    close(&data(&grad(&x, |x| exp(x).sum())), &want);
+    close(&data(&grad(&x, |x| grad(x, |x| exp(x).sum()).sum())), &want);
+    // values and memory of outside, read by the backward alone
+    let w = of(&[7.0, 8.0]);
+    let f = jit(move |x: Tensor, s: Tensor| {
+        let t = &s * 2.0;
+        let w = w.clone();
+        grad(&x, |x| custom_vjp(x, |x| (x * 1.0, ()), |(), ct: &Tensor| ct * &t * &w).sum())
+    });
+    assert_eq!(data(&f.call((x, of(&[10.0, 100.0]))).expect("runs")), [140.0, 1600.0]);
+
+    let f = jit(move |x: Tensor| grad(&x, |x| inner(x).sum())).caching(Caching::Symbolic);
+    assert_eq!(data(&f.call(of(&[1.0, 2.0])).expect("runs")), [5.0, 5.0]);
+    assert_eq!(data(&f.call(of(&[1.0, 2.0, 3.0])).expect("runs")), [5.0, 5.0, 5.0]);
+    assert_eq!((f.stats().misses.len(), f.stats().plans), (1, 1));
+
+    let step = jit(|(w, seen): (Tensor, Tensor), x: Tensor| {
+        let count = seen.clone();
+        let (loss, g) = value_and_grad(&w, |w| {
+            let count = count.clone();
+            let backward = move |(), ct: &Tensor| {
+                let _ = count.add_(1.0);
+                ct.clone()
+            };
+            custom_vjp(&(w * &x), |y| (y.clone(), ()), backward).sum()
+        });
+        ((w - g * 0.1, seen), loss)
+    });
+    let mut state = (of(&[1.0, 1.0]), of(&[0.0]));
+    for want in [3.0, 2.5, 2.0] {
+        close(&data(&step.update(&mut state, of(&[1.0, 2.0])).expect("runs")), &[want]);
+    }
+    close(&data(&state.0), &[0.7, 0.4]);
+    assert_eq!(data(&state.1), [3.0], "written once a step");
+}
