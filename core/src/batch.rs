@@ -375,28 +375,7 @@ mod tests {
     use crate::row::{MeaningKind, RowText};
 
     fn row(sig: &'static str, body: &'static str, kind: MeaningKind) -> Row {
-        let text = RowText {
-            op: "f",
-            doc: "",
-            sig,
-            promote: "",
-            dtypes: "",
-            kind,
-            body,
-            require: &[],
-            vjp: &[],
-            jvp: &[],
-            ties: "",
-            at: &[],
-            no_grad: "",
-            deviates: "",
-            once: "",
-            autocast: "",
-            aliases: &[],
-            kernels: &[],
-            file: "",
-            line: 0,
-        };
+        let text = RowText { op: "f", sig, kind, body, ..RowText::BLANK };
         Row::parse(&text).expect("the text of a test")
     }
 

@@ -65,6 +65,32 @@ pub struct RowText {
     pub line: u32,
 }
 
+impl RowText {
+    /// A row that says nothing: what rows made by hand or at run time start from.
+    pub const BLANK: RowText = RowText {
+        op: "",
+        doc: "",
+        sig: "",
+        promote: "",
+        dtypes: "",
+        kind: MeaningKind::Expr,
+        body: "",
+        require: &[],
+        vjp: &[],
+        jvp: &[],
+        ties: "",
+        at: &[],
+        no_grad: "",
+        deviates: "",
+        once: "",
+        autocast: "",
+        aliases: &[],
+        kernels: &[],
+        file: "",
+        line: 0,
+    };
+}
+
 /// What a row means.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Meaning {

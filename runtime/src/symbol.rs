@@ -75,7 +75,7 @@ impl Symbol {
     /// The symbol of lines with such arguments whose gradient is a function of the program; lives as long as the process.
     pub fn leak_own(ports: Ports, op: &'static str, sig: &'static str, body: &'static str) -> SymbolRef {
         let doc = "results of a function with a backward of its own";
-        let text = RowText { op, doc, sig, kind: MeaningKind::Decomp, body, ..derived_text() };
+        let text = RowText { op, doc, sig, kind: MeaningKind::Decomp, body, ..RowText::BLANK };
         Box::leak(Box::new(Symbol { own: Some(ports), ..Symbol::new("runtime", text) }))
     }
 
@@ -168,34 +168,8 @@ impl Symbol {
     pub fn leak_row(of: &Symbol, row: Row) -> SymbolRef {
         let sig: &'static str = Box::leak(row.sig.to_string().into_boxed_str());
         let (file, line) = (of.text.file, of.text.line);
-        let text = RowText { op: row.op.as_str(), sig, file, line, ..derived_text() };
+        let text = RowText { op: row.op.as_str(), doc: "derived at run time", sig, file, line, ..RowText::BLANK };
         Symbol::leak(of.krate, text, row)
-    }
-}
-
-/// The text of a row that was made at run time, but for what it says.
-fn derived_text() -> RowText {
-    RowText {
-        op: "",
-        doc: "derived at run time",
-        sig: "",
-        promote: "",
-        dtypes: "",
-        kind: MeaningKind::Expr,
-        body: "",
-        require: &[],
-        vjp: &[],
-        jvp: &[],
-        ties: "",
-        no_grad: "",
-        at: &[],
-        deviates: "",
-        once: "",
-        autocast: "",
-        aliases: &[],
-        kernels: &[],
-        file: "",
-        line: 0,
     }
 }
 

@@ -572,3 +572,46 @@ fn own_backwards_in_each_other() {
     close(&data(&state.0), &[0.7, 0.4]);
     assert_eq!(data(&state.1), [3.0], "written once a step");
 }
+
+/// Trees without tensors, keys, numbers, and every dtype pass through such a function.
+#[test]
+fn own_backwards_of_any_tree() {
+    let x = of(&[1.0, 2.0]);
+    let nothing = jit(|x: Tensor| {
+        let () = custom_vjp(&x, |_| ((), ()), |(), ()| zeros_like(&of(&[0.0, 0.0])));
+        let three = custom_vjp(&(), |()| (Tensor::from([3.0f64]), ()), |(), _: &Tensor| ());
+        grad(&x, |x| (x * &three).sum())
+    });
+    assert_eq!(data(&nothing.call(x.clone()).expect("runs")), [3.0, 3.0]);
+    let mixed = jit(|x: Tensor, k: Key, s: Tensor| {
+        grad(&x, |x| {
+            let p = (x.clone(), k.clone(), s.clone());
+            let (y, k, s) = custom_vjp(
+                &p,
+                |(x, k, s)| ((x * s, k.clone(), s.clone()), (k.clone(), s.clone())),
+                |(k, s), (ct, _, _): &(Tensor, Key, Tensor)| (ct * &s * 3.0, k, s),
+            );
+            (y * s).sum() + ops::uniform(&k, 1).sum().detach() * 0.0
+        })
+    });
+    let g = mixed.call((x.clone(), Key::new(1), Tensor::from(2.0f64))).expect("runs");
+    assert_eq!(data(&g), [12.0, 12.0]);
+    for dtype in [
+        DType::F16,
+        DType::BF16,
+        DType::F32,
+        DType::F64,
+        DType::I8,
+        DType::I16,
+        DType::I32,
+        DType::I64,
+        DType::U8,
+        DType::Bool,
+    ] {
+        let run = jit(move |x: Tensor| {
+            let y = custom_vjp(&x, |x| (x.clone(), x.clone()), |_, ct: &Tensor| ct.clone());
+            y.cast(dtype)
+        });
+        assert_eq!(run.call(x.cast(dtype)).expect("runs").dtype(), dtype);
+    }
+}

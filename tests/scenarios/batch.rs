@@ -316,19 +316,9 @@ fn rows_without_a_batched_form_are_refused() {
         dtypes: "all",
         kind: MeaningKind::Host,
         body: "vector_only",
-        require: &[],
-        vjp: &[],
-        jvp: &[],
-        ties: "",
-        at: &[],
-        no_grad: "",
-        deviates: "",
-        once: "",
-        autocast: "",
-        aliases: &[],
-        kernels: &[],
         file: "batch.rs",
         line: 1,
+        ..RowText::BLANK
     };
     const DRAWN: RowText = RowText {
         op: "one_draw",

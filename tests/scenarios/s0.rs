@@ -214,19 +214,9 @@ fn opaque() {
         dtypes: "all",
         kind: MeaningKind::Host,
         body: "opq",
-        require: &[],
-        vjp: &[],
-        jvp: &[],
-        ties: "",
-        at: &[],
-        no_grad: "",
-        deviates: "",
-        once: "",
-        autocast: "",
-        aliases: &[],
-        kernels: &[],
         file: "s0.rs",
         line: 1,
+        ..RowText::BLANK
     };
     static OPAQUE: Symbol = Symbol::new("scenarios", TEXT);
     symbol::register(&OPAQUE);

@@ -261,3 +261,29 @@ fn s3_22_delays_overlaps_and_bytes() {
     assert_eq!(t.ranks.iter().map(|r| r.bytes).collect::<Vec<_>>(), [200, 13]);
     assert_eq!(simulate(&"r0: 0B0 0F0".parse().unwrap(), &Costs::even(1, 1, 1, 1)).unwrap_err().code(), "E751");
 }
+
+/// A schedule may come from anywhere, and may be made by hand: numbers that do not fit are refused, and nothing overflows.
+#[test]
+fn misshapen_schedules_are_refused() {
+    let huge = "stages 60000, micro-batches 60000, place ".to_owned() + &"0 ".repeat(60_000) + "\nr0: 0F0";
+    let error = huge.parse::<Schedule>().unwrap_err();
+    assert!(error.code() == "E751" && error.to_string().contains("more than 4194304"), "{error}");
+    let huge = Generator { kind: "1f1b", ranks: usize::MAX / 2, micro_batches: 3, chunks: 1 };
+    assert_eq!(huge.make().unwrap_err().code(), "E751");
+    let mut s = make("1f1b", 2, 2, 1);
+    s.place.pop();
+    assert_eq!(simulate(&s, &Costs::even(2, 1, 1, 1)).unwrap_err().code(), "E751");
+    assert_eq!(check(&s, &Limits::default())[0].claim, "2 stages, but 1 places");
+    let s = make("dualpipev", 2, 4, 2);
+    let mut costs = Costs::even(4, u64::MAX, u64::MAX, u64::MAX);
+    costs.delay = u64::MAX;
+    assert_eq!(simulate(&s, &costs).unwrap().makespan, u64::MAX, "saturates");
+}
+
+/// Halves of an overlap run one after the other: what the simulator can run the checker does not call stuck.
+#[test]
+fn checker_and_simulator_agree_on_overlaps() {
+    let s: Schedule = "r0: 0F0 (0F1;0B0)O 0B1\nr1: 1F0 1F1 1B0 1B1".parse().unwrap();
+    assert!(check(&s, &Limits::default()).is_empty());
+    assert!(simulate(&s, &Costs::even(2, 1, 1, 1)).is_ok());
+}

@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::scope::{self, Open, Source};
 use crate::symbol::Ports;
 use crate::tensor::Tensor;
-use crate::trace::{BoundSymbol, OwnInput, OwnRule, ProxyId, Trace};
+use crate::trace::{BoundSymbol, OwnInput, OwnRule, ProxyId, ProxyTy, Trace};
 use crate::tree::{self, Leaves, Tree, flatten};
 use fulgurite_core::Value;
 use fulgurite_core::loc::Loc;
@@ -52,23 +52,36 @@ fn record<P: Tree, O: Tree, K: Tree>(
     loc: Loc,
 ) -> Result<Vec<Tensor>, Error> {
     let (ins, outs, keeps) = (flatten(p), flatten(out), flatten(kept));
-    let mut args = scope::resolve_all(outs.leaves())?;
-    args.extend(scope::resolve_all(ins.leaves())?);
+    let is_tensor = |t: &&Tensor| matches!(t.ty(), Some(ProxyTy::Tensor(_)));
+    // keys and numbers have no cotangent: they pass by
+    let positions: Vec<usize> = (0..outs.leaves().len()).filter(|i| is_tensor(&outs.leaves()[*i])).collect();
+    let given = scope::resolve_all(outs.leaves())?;
+    let mut args: Vec<ProxyId> = positions.iter().map(|i| given[*i]).collect();
+    let tensors: Vec<&Tensor> = ins.leaves().iter().copied().filter(is_tensor).collect();
+    args.extend(scope::resolve_all(&tensors)?);
     args.extend(scope::resolve_all(keeps.leaves())?);
     let (trace, grads, sources) = trace_backward(p, out, kept, backward, loc)?;
+    let mut results: Vec<Tensor> = outs.leaves().iter().map(|t| (*t).clone()).collect();
+    if positions.is_empty() {
+        return Ok(results);
+    }
 
     let mut inputs: Vec<(ProxyId, OwnInput)> = Vec::new();
     let (mut values, mut variables) = (Vec::new(), Vec::new());
-    let given = keeps.leaves().len() + outs.leaves().len();
+    let kept_so_far = keeps.leaves().len();
+    let mut keep = |value: ProxyId| {
+        values.push(value);
+        OwnInput::Kept(kept_so_far + values.len() - 1)
+    };
     for (at, input) in trace.inputs().iter().enumerate() {
-        let what = match (at.checked_sub(keeps.leaves().len()), at.checked_sub(given)) {
+        let what = match (at.checked_sub(kept_so_far), at.checked_sub(kept_so_far + given.len())) {
             (None, _) => OwnInput::Kept(at),
-            (Some(output), None) => OwnInput::Cotangent(output),
+            (Some(output), None) => match positions.iter().position(|i| *i == output) {
+                Some(cotangent) => OwnInput::Cotangent(cotangent),
+                None => keep(given[output]),
+            },
             (_, Some(captured)) => match sources[captured] {
-                Source::Value(value) => {
-                    values.push(value);
-                    OwnInput::Kept(keeps.leaves().len() + values.len() - 1)
-                }
+                Source::Value(value) => keep(value),
                 Source::Variable(input) => {
                     variables.push(scope::input(input));
                     OwnInput::Variable(variables.len() - 1)
@@ -77,9 +90,10 @@ fn record<P: Tree, O: Tree, K: Tree>(
         };
         inputs.push((input.proxy, what));
     }
+    let grads = ins.leaves().iter().zip(grads).filter(|(t, _)| is_tensor(t)).map(|(_, g)| g).collect();
     let ports = Ports {
-        outs: outs.leaves().len(),
-        ins: ins.leaves().len(),
+        outs: positions.len(),
+        ins: tensors.len(),
         kept: keeps.leaves().len() + values.len(),
         variables: variables.len(),
     };
@@ -90,7 +104,10 @@ fn record<P: Tree, O: Tree, K: Tree>(
     };
     let writes = trace.epilogue().iter().filter_map(|w| Some((variable(w.input)?, w.value))).collect();
     let rule = OwnRule { inputs, lines: trace.lines().to_vec(), grads, writes, root: trace.root, loc };
-    scope::own_vjp(rule, ports, &args, loc)
+    for (at, made) in positions.into_iter().zip(scope::own_vjp(rule, ports, &args, loc)?) {
+        results[at] = made;
+    }
+    Ok(results)
 }
 
 /// Whether a value is a tensor of zeros, made as such.

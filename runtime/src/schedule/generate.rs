@@ -10,7 +10,7 @@
 //! | `zbv` | the same paper, two stages a rank in the form of a V |
 //! | `dualpipev` | DeepSeek-V3, arXiv 2412.19437, and github.com/deepseek-ai/DualPipe |
 
-use super::{Action, Kind, Schedule, Work};
+use super::{Action, Kind, MOST_WORKS, Schedule, Work};
 use crate::error::Error;
 use std::collections::VecDeque;
 
@@ -105,6 +105,11 @@ impl Generator {
         let wrong = |claim: String| Err(Error::new("E751", claim));
         if ranks == 0 || m == 0 || chunks == 0 {
             return wrong("a schedule needs a rank, a micro-batch and a stage".to_owned());
+        }
+        if [ranks, m, chunks].iter().any(|n| *n > MOST_WORKS) || ranks * chunks > MOST_WORKS / m {
+            return wrong(format!(
+                "{ranks} ranks, {chunks} stages each and {m} micro-batches are more than {MOST_WORKS} works"
+            ));
         }
         let wanted = match kind {
             "gpipe" | "1f1b" => Some(1),

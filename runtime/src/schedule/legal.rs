@@ -1,5 +1,6 @@
 //! Whether a schedule can run and leaves nothing out: every violation, each with its place.
 
+use super::play::{play, split};
 use super::{Action, Kind, Schedule, Work};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
@@ -66,7 +67,10 @@ impl fmt::Display for Violation {
 
 /// All that is wrong with a schedule; nothing if it is legal.
 pub fn check(schedule: &Schedule, limits: &Limits) -> Vec<Violation> {
-    let mut c = Checker { s: schedule, at: HashMap::new(), found: Vec::new() };
+    if let Some(claim) = schedule.misshapen() {
+        return vec![Violation { law: Law::Place, rank: None, position: None, claim }];
+    }
+    let mut c = Checker { s: schedule, at: HashMap::new(), split: split(schedule), found: Vec::new() };
     c.places();
     c.once();
     c.order();
@@ -86,6 +90,8 @@ struct Checker<'s> {
     s: &'s Schedule,
     /// Where each work stands first.
     at: HashMap<Work, (usize, usize)>,
+    /// What has I and W.
+    split: HashSet<(usize, usize)>,
     found: Vec<Violation>,
 }
 
@@ -100,10 +106,6 @@ impl Checker<'_> {
         lists
             .flat_map(|(r, l)| l.iter().enumerate().flat_map(move |(i, a)| a.works().map(move |w| (r, i, w))))
             .collect()
-    }
-
-    fn split(&self, stage: usize, micro_batch: usize) -> bool {
-        self.at.contains_key(&Work { stage, kind: Kind::I, micro_batch })
     }
 
     fn places(&mut self) {
@@ -190,26 +192,7 @@ impl Checker<'_> {
 
     /// Runs the lists as far as they go.
     fn deadlock(&mut self) {
-        let mut done: HashSet<Work> = HashSet::new();
-        let mut next = vec![0; self.s.ranks()];
-        let mut waiting: HashMap<Work, Vec<usize>> = HashMap::new();
-        let mut ready: VecDeque<usize> = (0..self.s.ranks()).collect();
-        while let Some(rank) = ready.pop_front() {
-            while let Some(action) = self.s.lists[rank].get(next[rank]) {
-                let own: Vec<Work> = action.works().collect();
-                let needs = own.iter().flat_map(|w| self.s.needs(*w, |s, m| self.split(s, m)));
-                let missing = needs.filter(|n| !own.contains(n)).find(|n| !done.contains(n));
-                if let Some(missing) = missing {
-                    waiting.entry(missing).or_default().push(rank);
-                    break;
-                }
-                next[rank] += 1;
-                for work in own {
-                    done.insert(work);
-                    ready.extend(waiting.remove(&work).into_iter().flatten());
-                }
-            }
-        }
+        let next = play(self.s, |_, _, _, _| {});
         let stuck: Vec<usize> = (0..self.s.ranks()).filter(|r| next[*r] < self.s.lists[*r].len()).collect();
         if stuck.is_empty() {
             return;
@@ -233,7 +216,7 @@ impl Checker<'_> {
                 after.entry(place).or_default().push((rank, at + 1));
             }
             for work in self.s.lists[rank][at].works() {
-                for need in self.s.needs(work, |s, m| self.split(s, m)) {
+                for need in self.s.needs(work, &self.split) {
                     if let Some(&before) = self.at.get(&need)
                         && before.1 >= next[before.0]
                         && before != place
@@ -278,7 +261,7 @@ impl Checker<'_> {
         for (rank, list) in self.s.lists.iter().enumerate() {
             for (position, action) in list.iter().enumerate() {
                 let Action::Overlap(a, b) = *action else { continue };
-                let needs = |x: Work, y: Work| self.s.needs(x, |s, m| self.split(s, m)).any(|n| n == y);
+                let needs = |x: Work, y: Work| self.s.needs(x, &self.split).any(|n| n == y);
                 let same = a.stage == b.stage && a.micro_batch == b.micro_batch;
                 if same || needs(a, b) || needs(b, a) {
                     let claim = format!("the halves of `{action}` depend on each other");
@@ -320,7 +303,7 @@ impl Checker<'_> {
                     Action::Receive(work) => {
                         any = true;
                         // what is received is what the work waits for
-                        let needs: Vec<Work> = self.s.needs(work, |s, m| self.split(s, m)).collect();
+                        let needs: Vec<Work> = self.s.needs(work, &self.split).collect();
                         let from = needs.into_iter().find(|n| self.s.place.get(n.stage).is_some_and(|p| *p != rank));
                         match from {
                             Some(need) => received.entry((self.s.place[need.stage], rank)).or_default().push(need),

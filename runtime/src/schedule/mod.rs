@@ -2,17 +2,23 @@
 //!
 //! A model is cut into stages, a batch into micro-batches. The work on one micro-batch in one stage is its forward F and
 //! its backward: whole (B), or as the gradient of the inputs (I) and that of the weights (W). A [`Schedule`] has a list of
-//! actions for each rank, and one text form. [`generate`] makes those of the literature, [`check`] says whether a list can
-//! run and is complete, [`simulate`] how long it takes and what it keeps.
+//! actions for each rank, and one text form. A [`Generator`] makes those of the literature, [`check`] says whether a list
+//! can run and is complete, [`simulate`] how long it takes and what it keeps.
 
 mod generate;
 mod legal;
+mod play;
 mod simulate;
 mod text;
 
 pub use generate::{Generator, KINDS};
 pub use legal::{Law, Limits, Violation, check};
 pub use simulate::{Costs, Rank, Span, Timeline, simulate};
+
+use std::collections::HashSet;
+
+/// Stages times micro-batches, at most.
+const MOST_WORKS: usize = 1 << 22;
 
 /// What is done to a micro-batch.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -86,12 +92,28 @@ impl Schedule {
         self.lists.len()
     }
 
+    /// Why its numbers are none, if they are none: sizes are bounded, because a text may come from anywhere.
+    fn misshapen(&self) -> Option<String> {
+        if self.place.len() != self.stages {
+            return Some(format!("{} stages, but {} places", self.stages, self.place.len()));
+        }
+        let works = self.stages.checked_mul(self.micro_batches).filter(|works| *works <= MOST_WORKS);
+        if works.is_none() || self.ranks() > MOST_WORKS {
+            let (stages, m) = (self.stages, self.micro_batches);
+            return Some(format!("{stages} stages times {m} micro-batches are more than {MOST_WORKS}"));
+        }
+        None
+    }
+
     /// The works that must be done before `work`, beside what stands before it on its own rank: the forward of the stage
     /// before, the backward of the stage behind, the forward of its own. Of the backward of a stage behind it is enough
-    /// that its inputs' gradients are known; `split` says of a stage and micro-batch whether I and W are apart.
-    fn needs(&self, work: Work, split: impl Fn(usize, usize) -> bool) -> impl Iterator<Item = Work> {
+    /// that its inputs' gradients are known; `split` has the stages and micro-batches whose I and W are apart.
+    fn needs(&self, work: Work, split: &HashSet<(usize, usize)>) -> impl Iterator<Item = Work> + use<> {
         let of = |stage: usize, kind: Kind| Work { stage, kind, micro_batch: work.micro_batch };
-        let back = |stage: usize| of(stage, if split(stage, work.micro_batch) { Kind::I } else { Kind::B });
+        let back = |stage: usize| {
+            let apart = split.contains(&(stage, work.micro_batch));
+            of(stage, if apart { Kind::I } else { Kind::B })
+        };
         let (own, other) = match work.kind {
             Kind::F => (None, work.stage.checked_sub(1).map(|before| of(before, Kind::F))),
             Kind::B | Kind::I => {

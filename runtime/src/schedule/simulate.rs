@@ -1,8 +1,9 @@
 //! How long a schedule takes, who waits, and what is kept.
 
+use super::play::{play, split};
 use super::{Kind, Schedule, Work};
 use crate::error::Error;
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 
 /// What works cost, per stage. Times are integers of any unit.
 #[derive(Clone, Debug, Default)]
@@ -47,7 +48,7 @@ impl Costs {
             (Kind::I, _) => at(&self.input),
             (Kind::W, _) => at(&self.weight),
             (Kind::B, Some(whole)) => at(whole),
-            (Kind::B, None) => at(&self.input) + at(&self.weight),
+            (Kind::B, None) => at(&self.input).saturating_add(at(&self.weight)),
         }
     }
 }
@@ -95,60 +96,40 @@ pub struct Timeline {
 /// E751 if the ranks wait for each other: `check` says more.
 pub fn simulate(schedule: &Schedule, costs: &Costs) -> Result<Timeline, Error> {
     let m = schedule.micro_batches;
-    let at = |w: Work| (w.stage * m + w.micro_batch) * 4 + w.kind as usize;
-    let mut split = vec![false; schedule.stages * m];
-    let works = || schedule.lists.iter().flatten().flat_map(|a| a.works());
-    if let Some(work) = works().find(|w| w.stage >= schedule.stages || w.micro_batch >= m) {
-        return Err(Error::new(
-            "E751",
-            format!("`{work}` is out of range: {} stages, {m} micro-batches", schedule.stages),
-        ));
+    if let Some(why) = schedule.misshapen() {
+        return Err(Error::new("E751", why));
     }
-    works().filter(|w| w.kind == Kind::I).for_each(|w| split[w.stage * m + w.micro_batch] = true);
-    let mut ends: Vec<Option<u64>> = vec![None; schedule.stages * m * 4];
-    let mut next = vec![0; schedule.ranks()];
-    let mut half = vec![0; schedule.ranks()];
+    let mut works = schedule.lists.iter().flatten().flat_map(|a| a.works());
+    if let Some(work) = works.find(|w| w.stage >= schedule.stages || w.micro_batch >= m) {
+        let claim = format!("`{work}` is out of range: {} stages, {m} micro-batches", schedule.stages);
+        return Err(Error::new("E751", claim));
+    }
+    let split = split(schedule);
+    let mut ends: HashMap<Work, u64> = HashMap::new();
     let mut free = vec![0u64; schedule.ranks()];
     let mut busy = vec![0u64; schedule.ranks()];
     let mut spans: Vec<Vec<Span>> = vec![Vec::new(); schedule.ranks()];
-    let mut waiting: HashMap<usize, Vec<usize>> = HashMap::new();
-    let mut ready: VecDeque<usize> = (0..schedule.ranks()).collect();
-    while let Some(rank) = ready.pop_front() {
-        while let Some(action) = schedule.lists[rank].get(next[rank]) {
-            // the halves of an overlap start one after the other, each when its own needs are there
-            let Some(work) = action.works().nth(half[rank]) else {
-                next[rank] += 1;
-                half[rank] = 0;
-                continue;
-            };
-            let (mut start, mut missing) = (free[rank], None);
-            for need in schedule.needs(work, |s, mb| split[s * m + mb]) {
-                let delay = if schedule.place[need.stage] == rank { 0 } else { costs.delay };
-                match ends[at(need)] {
-                    Some(end) => start = start.max(end + delay),
-                    None => _ = missing.get_or_insert(at(need)),
-                }
-            }
-            if let Some(missing) = missing {
-                waiting.entry(missing).or_default().push(rank);
-                break;
-            }
-            let end = start + costs.of(work);
-            match (half[rank], spans[rank].last_mut()) {
-                (1, Some(span)) => span.end = end,
-                _ => spans[rank].push(Span { position: next[rank], start, end }),
-            }
-            busy[rank] += end - start;
-            half[rank] += 1;
-            // the other half may begin before this one ends
-            let other = action.works().nth(half[rank]).map_or(0, |other| costs.of(other));
-            let gain = if other == 0 { 0 } else { (costs.of(work) + other) * (100 - costs.overlap.min(100)) / 100 };
-            free[rank] = end - gain.min(costs.of(work));
-            busy[rank] -= gain.min(costs.of(work));
-            ends[at(work)] = Some(end);
-            ready.extend(waiting.remove(&at(work)).into_iter().flatten());
+    let next = play(schedule, |rank, position, half, work| {
+        let there = |need: Work| {
+            let delay = if schedule.place[need.stage] == rank { 0 } else { costs.delay };
+            ends.get(&need).copied().unwrap_or(0).saturating_add(delay)
+        };
+        let start = schedule.needs(work, &split).map(there).fold(free[rank], u64::max);
+        let takes = costs.of(work);
+        let end = start.saturating_add(takes);
+        match (half, spans[rank].last_mut()) {
+            (1, Some(span)) => span.end = end,
+            _ => spans[rank].push(Span { position, start, end }),
         }
-    }
+        // the other half may begin before this one ends
+        let other = schedule.lists[rank][position].works().nth(half + 1).map_or(0, |other| costs.of(other));
+        let share = 100 - costs.overlap.min(100);
+        let both = if other == 0 { 0 } else { u128::from(takes) + u128::from(other) };
+        let gain = u64::try_from(both * u128::from(share) / 100).unwrap_or(takes).min(takes);
+        free[rank] = end - gain;
+        busy[rank] = busy[rank].saturating_add(takes - gain);
+        ends.insert(work, end);
+    });
     if let Some(rank) = (0..schedule.ranks()).find(|r| next[*r] < schedule.lists[*r].len()) {
         let action = schedule.lists[rank][next[rank]];
         return Err(Error::new("E751", format!("rank {rank} waits for ever at `{action}`")).help("check the schedule"));
@@ -157,7 +138,7 @@ pub fn simulate(schedule: &Schedule, costs: &Costs) -> Result<Timeline, Error> {
     let of = |(rank, (spans, busy)): (usize, (&Vec<Span>, &u64))| {
         let whole = spans.last().map_or(0, |s| s.end) - spans.first().map_or(0, |s| s.start);
         let (peak, bytes) = kept(schedule, costs, rank);
-        Rank { busy: *busy, idle: makespan - busy, inside: whole - busy, peak, bytes }
+        Rank { busy: *busy, idle: makespan.saturating_sub(*busy), inside: whole.saturating_sub(*busy), peak, bytes }
     };
     let ranks = spans.iter().zip(&busy).enumerate().map(of).collect();
     Ok(Timeline { spans, makespan, ranks })
@@ -171,7 +152,7 @@ fn kept(schedule: &Schedule, costs: &Costs, rank: usize) -> (usize, u64) {
     for action in &schedule.lists[rank] {
         for w in action.works().filter(|w| w.kind == Kind::F) {
             live += 1;
-            bytes += size(&costs.kept, w);
+            bytes = bytes.saturating_add(size(&costs.kept, w));
         }
         most = most.max(live);
         most_bytes = most_bytes.max(bytes);
@@ -179,7 +160,7 @@ fn kept(schedule: &Schedule, costs: &Costs, rank: usize) -> (usize, u64) {
             match w.kind {
                 Kind::F => {}
                 Kind::I => {
-                    bytes = bytes.saturating_sub(size(&costs.kept, w)) + size(&costs.handed, w);
+                    bytes = bytes.saturating_sub(size(&costs.kept, w)).saturating_add(size(&costs.handed, w));
                     most_bytes = most_bytes.max(bytes);
                 }
                 Kind::B => {

@@ -138,10 +138,11 @@ impl FromStr for Schedule {
             let place = (0..stages).map(first).collect();
             Schedule { stages, micro_batches, place, ties: Vec::new(), lists: Vec::new() }
         });
-        if head.place.len() != head.stages {
-            return Err(wrong(format!("{} stages, but {} places", head.stages, head.place.len())));
+        let schedule = Schedule { lists, ..head };
+        match schedule.misshapen() {
+            Some(why) => Err(wrong(why)),
+            None => Ok(schedule),
         }
-        Ok(Schedule { lists, ..head })
     }
 }
 

@@ -5,7 +5,7 @@
 //! used next. Which elements a view shows is found by taking the same view of the positions 0, 1, 2, …, so that a row
 //! needs nothing but its meaning to be written through.
 
-use super::captures::{address, for_writing, intermediate, value};
+use super::captures::{address, capture, for_writing, intermediate, value};
 use super::{Frame, STACK, resolve};
 use crate::bind::Builder;
 use crate::error::{Error, ErrorKind};
@@ -89,20 +89,25 @@ pub(crate) fn leaves_among(written: &[&Tensor]) -> Vec<(usize, String)> {
     })
 }
 
-/// Of a handle that is an input of the program: whether a backward writes it if it is written now, its number, its name.
+/// Of a handle that is an input of an open trace: whether a backward writes it if it is written now, its number there,
+/// its name.
 pub(crate) fn place(target: &Tensor) -> Option<(Phase, usize, String)> {
     STACK.with_borrow_mut(|stack| {
-        let top = stack.len().checked_sub(1)?;
-        let late = stack.iter().any(|f| f.captured.fresh);
         let base = base_of(target);
-        let at = for_writing(stack, 0, base).ok().filter(|_| !matches!(base.view(), View::Traced(_)));
-        let at = at.or_else(|| {
-            let proxy = resolve(stack, top, base).ok()?;
-            stack[top].builder.inputs().iter().position(|i| i.version == proxy)
-        })?;
-        let path = |f: &Frame| f.builder.inputs().get(at).map(|i| i.path.to_string());
-        let name = path(if matches!(base.view(), View::Traced(_)) { &stack[top] } else { &stack[0] })?;
-        Some((if late { Phase::Backward } else { Phase::Forward }, at, name))
+        let late = stack.iter().any(|f| f.captured.fresh);
+        let (frame, at) = match base.view() {
+            View::Poison(_) => return None,
+            View::Cell(_) if stack.is_empty() => return None,
+            // memory is an input of the program itself
+            View::Cell(_) => (0, capture(stack, 0, base)),
+            View::Traced(traced) => {
+                let frame = stack.iter().position(|f| f.token.id() == traced.token().id())?;
+                let inputs = stack[frame].builder.inputs();
+                (frame, inputs.iter().position(|i| i.version == traced.proxy())?)
+            }
+        };
+        let path = stack[frame].builder.inputs()[at].path.to_string();
+        Some((if late { Phase::Backward } else { Phase::Forward }, at, path))
     })
 }
 

@@ -72,6 +72,10 @@ fn costs(args: &args::Schedule, stages: usize, ranks: usize) -> Result<Costs, Fa
     let times: Vec<u64> =
         args.times.split(',').map(|t| t.trim().parse()).collect::<Result<_, _>>().map_err(|_| wrong())?;
     let [f, i, w] = times[..] else { return Err(wrong()) };
+    if [f, i, w, args.delay].iter().any(|t| *t > MOST) || args.overlap > 100 || args.bytes > 1 << 50 {
+        let claim = format!("times go to {MOST}, `--overlap` to 100, `--bytes` to 2^50");
+        return Err(Fault::usage("E921", claim));
+    }
     let share = (stages / ranks.max(1)).max(1) as u64;
     // a rank with several stages has as much to do in all: times are counted in so many parts
     let parts = |t: u64| t * PARTS / share;
@@ -82,6 +86,9 @@ fn costs(args: &args::Schedule, stages: usize, ranks: usize) -> Result<Costs, Fa
     costs.handed = costs.kept.clone();
     Ok(costs)
 }
+
+/// The longest time.
+const MOST: u64 = 1_000_000;
 
 /// A unit of time has so many parts, so that those of a rank with several stages stay whole numbers.
 const PARTS: u64 = 720;

@@ -81,10 +81,15 @@ fn again(trace: &Trace, at: usize) -> String {
     if line.place.role != Role::Forward {
         return "it is no line of the forward".to_owned();
     }
-    let clone = trace.lines().iter().any(|l| {
-        l.place.role == Role::Recompute && l.symbol.name() == line.symbol.name() && l.place.loc == line.place.loc
-    });
-    if clone {
+    // a text does not say of which line another is the clone: operator and place do, unless a loop made several
+    let alike = |role: Role| {
+        let same = |l: &&std::rc::Rc<BoundSymbol>| {
+            l.place.role == role && l.symbol.name() == line.symbol.name() && l.place.loc == line.place.loc
+        };
+        trace.lines().iter().filter(same).count()
+    };
+    let (clones, of) = (alike(Role::Recompute), alike(Role::Forward));
+    if clones > 0 {
         let why = if tags.contains(Tag::CHECKPOINT) {
             "it stands in a checkpoint"
         } else if tags.contains(Tag::RECOMPUTE) {
@@ -92,7 +97,10 @@ fn again(trace: &Trace, at: usize) -> String {
         } else {
             "that was cheaper than keeping its results"
         };
-        return format!("it runs again for the backward: {why}");
+        return match of {
+            1 => format!("it runs again for the backward: {why}"),
+            _ => format!("{clones} of {of} such lines at this place run again for the backward"),
+        };
     }
     let read = |p: &ProxyId| trace.lines().iter().filter(|l| late(l)).any(|l| life::reads(l, *p));
     let kept: Vec<ProxyId> = line.outs.iter().chain(&line.aux).copied().filter(read).collect();

@@ -11,28 +11,7 @@ const fn row(
     kind: MeaningKind,
     body: &'static str,
 ) -> RowText {
-    RowText {
-        op,
-        doc: "",
-        sig,
-        promote,
-        dtypes: "",
-        kind,
-        body,
-        require: &[],
-        vjp: &[],
-        jvp: &[],
-        ties: "",
-        at: &[],
-        no_grad: "",
-        deviates: "",
-        once: "",
-        autocast: "",
-        aliases: &[],
-        kernels: &[],
-        file: "tests.yaml",
-        line: 1,
-    }
+    RowText { op, sig, promote, kind, body, file: "tests.yaml", line: 1, ..RowText::BLANK }
 }
 
 const fn expr(op: &'static str, sig: &'static str, promote: &'static str, body: &'static str) -> RowText {
