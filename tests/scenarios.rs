@@ -28,5 +28,7 @@ mod s2;
 mod schedules;
 #[path = "scenarios/step.rs"]
 mod step;
+#[path = "scenarios/subclasses.rs"]
+mod subclasses;
 #[path = "scenarios/symbolic.rs"]
 mod symbolic;

@@ -63,7 +63,7 @@ pub fn write(target: &Target, text: &str, file: &str, upstream: &Table, out: &Pa
             // the one line of a build script that cargo shows to whoever builds
             println!("cargo::warning={file}: {}", compiled.summary());
             let table = compiled.table(upstream);
-            let artifacts = Artifacts::emit(target, &compiled.rows, &table);
+            let artifacts = Artifacts::emit(target, &compiled.rows, &compiled.classes(), &table);
             let mut units = artifacts.database;
             units.extend(artifacts.kernels);
             Artifacts::write(&units, out)

@@ -5,7 +5,7 @@ use crate::check::gradients::declared::Way;
 use crate::check::gradients::{Grade, Graded};
 use crate::diag::Diagnostics;
 use crate::diag::render::{self, Style};
-use crate::emit::Emitted;
+use crate::emit::{Classes, Emitted};
 use crate::parallel;
 use crate::schema::{Database, RowSource, read_database};
 use crate::source::Sources;
@@ -41,6 +41,11 @@ impl Compiled {
         let (rows, rules, derived) =
             (count(self.database.rows.len(), "row"), count(rules, "gradient rule"), rules.saturating_sub(written));
         format!("{rows}; {rules}: {derived} derived, {written} written ({proved} proved, {checked} checked)")
+    }
+
+    /// The tensor subclasses.
+    pub fn classes(&self) -> Classes<'_> {
+        Classes { list: &self.database.classes, sources: &self.sources }
     }
 
     /// Every row by name, derived ones and those of `upstream` too.
@@ -103,7 +108,10 @@ pub fn compile(text: &str, file: &str, upstream: &Table) -> Result<Compiled, Box
     for row in &checked.rows {
         table.insert(row.clone());
     }
-    let rows = with_derived(&database, &checked.rows, &table, &sources);
+    let mut rows = with_derived(&database, &checked.rows, &table, &sources);
+    for source in database.classes.iter().flat_map(|class| &class.from) {
+        rows.extend(derive_row(source, &Arc::new(source.lower_to_row()), &table, &sources));
+    }
     Ok(Compiled { rows, database, graded: checked.graded, sources, diagnostics })
 }
 

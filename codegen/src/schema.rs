@@ -24,8 +24,10 @@ mod names;
 mod pointwise;
 mod row;
 mod same;
+mod subclass;
 
 pub use keys::{FILE_KEYS, Form, KEYS, Key};
+pub use subclass::{CLASS_KEYS, ClassSource};
 
 /// What stands in a new row where its author has something to say: never right.
 pub const BLANK: &str = "___";
@@ -162,6 +164,8 @@ pub struct Database {
     pub tags: Option<Node>,
     /// `subclasses`, as written.
     pub subclasses: Option<Node>,
+    /// The same, read.
+    pub classes: Vec<ClassSource>,
 }
 
 /// Reads a database file that was added to `sources`. What is wrong with it goes to `diags`: E001 to E006, E008, E011,
@@ -186,7 +190,10 @@ pub fn read_database(file: FileId, sources: &Sources, diags: &mut Diagnostics) -
         match key.as_str() {
             "enums" => database.enums = Some(node),
             "tags" => database.tags = Some(node),
-            "subclasses" => database.subclasses = Some(node),
+            "subclasses" => {
+                database.classes = subclass::read(node.clone(), diags);
+                database.subclasses = Some(node);
+            }
             "ops" => {
                 if at != last {
                     let diag = Diag::error("E004", key.place, "`ops` is not the last key of the file");

@@ -38,6 +38,7 @@ pub mod promote;
 pub mod row;
 pub mod scalar;
 pub mod sig;
+pub mod subclass;
 pub mod value;
 
 pub use dim::Dim;

@@ -5,5 +5,5 @@ pub use crate::nn::{BatchNorm, BatchStats, Conv, Dropout, Embedding, LayerNorm, 
 pub use crate::ops::{self, *};
 pub use crate::optim::{AdamW, Sgd};
 pub use crate::text::Text;
-pub use fulgurite_macros::Tree;
+pub use fulgurite_macros::{TensorSubclass, Tree};
 pub use fulgurite_runtime::prelude::user::*;

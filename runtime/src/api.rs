@@ -123,6 +123,17 @@ fn conform(x: &Tensor, value: &Tensor, loc: Loc) -> Result<(Tensor, bool), Error
         let outs = call(intrinsics::get(name)?, args, loc)?;
         outs.into_iter().next().ok_or_else(|| Error::bug("E709", "a row without result"))
     };
+    if let (to, from) = (want.subclass(), have.subclass())
+        && to.map(|l| l.class) != from.map(|l| l.class)
+    {
+        let name = |layout: Option<&std::sync::Arc<crate::trace::SubclassLayout>>| layout.map(|l| l.class.name());
+        let (to, from) = (name(to), name(from));
+        let claim = format!("{have} can't be written to {want}");
+        return Err(Error::new("E729", claim)
+            .kind_is(ErrorKind::SubclassWrite { to, from })
+            .help("convert the value first: `plain()`, or what makes a tensor of the class")
+            .at(loc));
+    }
     let (to, from) = (x.dtype(), value.dtype());
     let refused = || {
         let claim = format!("{have} can't be written to {want}: a tensor keeps its type for life");

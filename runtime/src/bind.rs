@@ -8,6 +8,7 @@ mod autocast;
 mod body;
 mod builder;
 mod copies;
+mod dispatch;
 mod machine;
 mod own;
 mod read;
@@ -18,17 +19,19 @@ pub mod symbolic;
 pub use body::body_of;
 pub(crate) use builder::value_name;
 pub use builder::{Builder, Context, Site};
+pub(crate) use dispatch::fields_of;
 pub use own::rule_of;
 pub use rewriter::Rewriter;
 pub use symbolic::SymbolicTrace;
 
 use crate::error::{Error, ErrorKind};
-use crate::symbol::{self, SymbolRef};
+use crate::symbol::{self, Port, SymbolRef};
 use crate::trace::*;
 use fulgurite_core::lang::ast::Access;
 use fulgurite_core::loc::Loc;
 use fulgurite_core::sig::{self, OutTy, Refusal, Solved};
 use fulgurite_core::{Name, TensorTy, Value};
+use std::borrow::Cow;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -124,7 +127,7 @@ impl Builder {
         Err(note_overloads(error, &candidates).at(self.context.place.loc))
     }
 
-    /// Subclass dispatch, then the signature.
+    /// The signature.
     pub(crate) fn solve(&self, symbol: SymbolRef, mut args: Vec<Value<ProxyId>>) -> Result<Call, Error> {
         let row = symbol.row();
         for (param, arg) in row.sig.params.iter().zip(&mut args) {
@@ -135,7 +138,6 @@ impl Builder {
                 return Err(Error::new("E706", format!("`{}`: of `{name}` only the type is known", row.op)));
             }
         }
-        self.dispatch(symbol, &args)?;
         match solved::solve(symbol, &args, self.arena()) {
             Ok(solved) => Ok(Call { symbol, args, solved }),
             Err(refusal) => Err(self.refused(refusal, symbol, &args)),
@@ -152,24 +154,6 @@ impl Builder {
             }
             Value::List(items) => items.iter_mut().for_each(|i| self.forget_value(i)),
             _ => {}
-        }
-    }
-
-    /// The step where tensor subclasses take a call over. No database declares subclasses so far.
-    fn dispatch(&self, symbol: SymbolRef, args: &[Value<ProxyId>]) -> Result<(), Error> {
-        let mut class = None;
-        for arg in args {
-            arg.for_each(&mut |p| {
-                if let ProxyTy::Tensor(TensorType { subclass: Some(layout), .. }) = self.arena().ty(*p) {
-                    class.get_or_insert(layout.class);
-                }
-            });
-        }
-        match class {
-            None => Ok(()),
-            Some(class) => {
-                Err(Error::new("E708", format!("`{}` has no rule for the subclass `{class}`", symbol.name())))
-            }
         }
     }
 
@@ -213,17 +197,25 @@ impl Builder {
         line.effects.random = line.site.is_some() && !row.is_composite();
         let written = row.sig.params.iter().enumerate().filter(|(i, p)| p.access == Access::Mut && is_given(&line, *i));
         line.effects.writes = written.map(|(i, _)| i).collect();
-        if line.solved.outs.iter().chain(&line.solved.aux).any(|o| *o == OutTy::FromBody) {
+        let subclassed = line.args.iter().any(|arg| self.has_subclass(arg));
+        if !subclassed && line.solved.outs.iter().chain(&line.solved.aux).any(|o| *o == OutTy::FromBody) {
             body::type_from_body(self.arena(), &mut line)?;
         }
+        let dispatched = match subclassed || symbol.port().is_some() || line.body.get().is_some() {
+            true => self.dispatch(&mut line)?,
+            false => None,
+        };
+        let aux = aux && dispatched.is_none();
         let tensor = |ty: &TensorTy| {
             ProxyTy::Tensor(TensorType { ty: ty.clone(), device, requires_grad: false, subclass: None })
         };
         let (mut outs, mut extra) = (Vec::new(), Vec::new());
         let mut at = 0;
-        for (out, ty) in row.sig.outs.iter().zip(&line.solved.outs) {
+        for (i, ty) in line.solved.outs.iter().enumerate() {
+            let name = self.hint(&line, i);
             for ty in out_types(ty) {
-                outs.push(make(at, hint(symbol, out.name.name), tensor(ty))?);
+                let ty = dispatched.as_ref().map_or_else(|| tensor(ty), |types| types[at].clone());
+                outs.push(make(at, &name, ty)?);
                 at += 1;
             }
         }
@@ -244,10 +236,39 @@ impl Builder {
             }
         }
         (line.outs, line.aux) = (outs, extra);
+        if dispatched.is_some() {
+            self.arena().note_parts(&line);
+        }
         self.note_versions(&line);
         let line = Rc::new(line);
         self.push(line.clone());
         Ok(line)
+    }
+
+    /// What result `i` of a line is called where nothing else names it.
+    fn hint(&self, line: &BoundSymbol, i: usize) -> Cow<'static, str> {
+        let (symbol, first) = (line.symbol, line.args.first());
+        let arg = if let Some(Value::Tensor(p)) = first { Some(self.arena().name(*p)) } else { None };
+        match (symbol.port(), line.solved.outs.get(i)) {
+            (Some((class, Port::Flatten)), _) => {
+                let of = arg.as_deref().unwrap_or_default().to_owned();
+                let layout = first.and_then(|p| if let Value::Tensor(p) = p { Some(self.arena().ty(*p)) } else { None });
+                let field = layout.as_ref().and_then(|ty| Some(ty.subclass()?.fields.get(i)?.0));
+                field.map_or_else(|| class.text.class.into(), |field| format!("{of}.{field}").into())
+            }
+            (Some((class, Port::Unflatten)), _) => {
+                let field = class.rules().fields().next().map_or("", |f| f.as_str());
+                let of = arg.as_deref().and_then(|name| name.strip_suffix(field)?.strip_suffix('.'));
+                of.map_or_else(|| class.text.class.to_lowercase(), str::to_owned).into()
+            }
+            _ => hint(symbol, symbol.row().sig.outs.get(i).map_or(Name::new("out"), |out| out.name.name)).into(),
+        }
+    }
+
+    fn has_subclass(&self, arg: &Value<ProxyId>) -> bool {
+        let mut has = false;
+        arg.for_each(&mut |p| has |= self.arena().with_ty(*p, |ty| ty.subclass().is_some()));
+        has
     }
 
     /// Where the results live: with the tensors. Rank-0 tensors in host memory go anywhere.

@@ -17,7 +17,7 @@ pub use header::{Entry, Header};
 
 use crate::error::{Error, ErrorKind};
 use crate::tensor::{Kind, Tensor, View};
-use crate::tree::{Detail, Leaves, Tree, describe};
+use crate::tree::{Detail, Tree, describe_apart, rebuild_apart};
 use fulgurite_core::{DType, TensorTy};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -58,7 +58,7 @@ pub fn save<T: Tree>(path: impl AsRef<Path>, tree: &T) -> Result<(), Error> {
 /// As [`save`].
 #[track_caller]
 pub fn save_with<T: Tree>(path: impl AsRef<Path>, tree: &T, metadata: &Metadata) -> Result<(), Error> {
-    let (leaves, detail) = describe(tree);
+    let (leaves, detail) = describe_apart(tree);
     let mut parts = Vec::with_capacity(leaves.len());
     for (leaf, path) in leaves.iter().zip(&detail.paths) {
         let buffer = leaf.buffer().map_err(|e| e.note(format!("while saving `{}`", name_of(path))))?;
@@ -86,7 +86,7 @@ pub fn load<T: Tree>(path: impl AsRef<Path>, tree: &mut T) -> Result<Metadata, E
 pub fn load_with<T: Tree>(path: impl AsRef<Path>, tree: &mut T, options: &Load) -> Result<Metadata, Error> {
     let path = path.as_ref();
     let mut file = read::File::open(path)?;
-    let (leaves, detail) = describe(tree);
+    let (leaves, detail) = describe_apart(tree);
     let mut wanted = Vec::with_capacity(leaves.len());
     for (leaf, path) in leaves.iter().zip(&detail.paths) {
         wanted.push((name_of(path), stored_type(leaf)?));
@@ -106,7 +106,7 @@ pub fn load_with<T: Tree>(path: impl AsRef<Path>, tree: &mut T, options: &Load) 
         };
         fresh.push(Tensor::from_kind(kind, file.tensor(name)?));
     }
-    *tree = tree.rebuild(&mut Leaves::new(&mut fresh.into_iter()));
+    *tree = rebuild_apart(tree, &mut fresh.into_iter());
     let own = |name: &String| name.starts_with("fulgurite.");
     Ok(file.header.metadata.into_iter().filter(|(name, _)| !own(name)).collect())
 }
@@ -128,6 +128,7 @@ fn stored_type(leaf: &Tensor) -> Result<TensorTy, Error> {
     match leaf.view() {
         View::Cell(cell) => Ok(TensorTy::new(cell.dtype(), cell.sizes())),
         View::Poison(e) => Err(e.clone()),
+        View::Wrapped(_) => Err(Error::bug("E709", "a tensor of a subclass is stored by its fields")),
         View::Traced(_) => match leaf.dtype() {
             // a traced key has the type of every key
             DType::I64 if leaf.rank() == 0 => Ok(TensorTy::new(DType::I64, &[2usize])),

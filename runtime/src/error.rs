@@ -57,6 +57,41 @@ pub enum ErrorKind {
         /// The name.
         op: Name,
     },
+    /// E708: an operator meets a tensor subclass that has no rule for it.
+    NoDispatch {
+        /// The operator.
+        op: Name,
+        /// The class.
+        class: Name,
+    },
+    /// E715: a call has tensors of several classes, of which none comes first.
+    MixedSubclasses {
+        /// The operator.
+        op: Name,
+        /// The classes.
+        classes: Vec<Name>,
+    },
+    /// E716: a cotangent is not of the class that the tensor's own class wants.
+    CotangentClass {
+        /// The tensor's class; `None`: it is plain.
+        class: Option<Name>,
+        /// The cotangent's.
+        cotangent: Option<Name>,
+    },
+    /// E729: a tensor of one class is written to one of another.
+    SubclassWrite {
+        /// The class of what is written to; `None`: it is plain.
+        to: Option<Name>,
+        /// That of the value.
+        from: Option<Name>,
+    },
+    /// E733: a tensor of a subclass is read whose fields do not agree.
+    SubclassAmbiguous {
+        /// The class.
+        class: Name,
+        /// The fields.
+        fields: Vec<Name>,
+    },
     /// E711: a live cotangent must pass an operator that has no gradient rule.
     NoGradRule {
         /// The operator.

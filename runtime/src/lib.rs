@@ -11,6 +11,7 @@
 //! | [`scope`] | the traces that are open on this thread |
 //! | [`jit`] | compiled functions, gradients, operators outside of traces |
 //! | [`api`], [`operand`], [`prelude`] | what generated code calls; `+ - * /` |
+//! | [`subclass`] | tensor subclasses for programs |
 //! | [`foreign`] | calls of rows under the names that PyTorch has for them |
 //! | [`checkpoint`] | trees in files |
 //! | [`schedule`] | schedules of pipelines as data: made, checked, simulated |
@@ -31,6 +32,7 @@ pub mod operand;
 pub mod prelude;
 pub mod schedule;
 pub mod scope;
+pub mod subclass;
 pub mod symbol;
 pub mod tensor;
 pub mod trace;

@@ -22,6 +22,7 @@ use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 mod captures;
+mod subclass;
 mod write;
 
 pub(crate) use captures::{Captured, Source};
@@ -124,6 +125,14 @@ impl Open {
         STACK.with_borrow_mut(|stack| resolve(stack, self.depth, tensor))
     }
 
+    /// A tensor of a subclass that this trace made as its fields, which are values of the trace; others as they are.
+    ///
+    /// # Errors
+    /// As [`Open::resolve`].
+    pub fn apart(&self, tensor: &Tensor) -> Result<Tensor, Error> {
+        STACK.with_borrow_mut(|stack| subclass::apart(stack, self.depth, tensor))
+    }
+
     /// The first error of a write.
     ///
     /// # Errors
@@ -216,6 +225,7 @@ fn resolve(stack: &mut [Frame], depth: usize, tensor: &Tensor) -> Result<ProxyId
     match tensor.view() {
         View::Poison(e) => Err(e.clone()),
         View::Cell(_) => Ok(captures::value(stack, depth, tensor)),
+        View::Wrapped(wrapped) => subclass::value(stack, depth, tensor, wrapped),
         View::Traced(traced) => {
             let token = traced.token();
             if stack[..=depth].iter().any(|frame| frame.token.id() == token.id()) {
@@ -282,6 +292,7 @@ pub fn with_tag(x: &Tensor, tag: Tag) -> Tensor {
                 arena.set_tags(traced.proxy(), arena.tags(traced.proxy()).with(tag));
             }
         }),
+        View::Wrapped(wrapped) => wrapped.fields().iter().for_each(|field| _ = with_tag(field, tag)),
         View::Poison(_) => {}
     }
     x.clone()
@@ -295,6 +306,7 @@ pub fn tags_of(x: &Tensor) -> TagSet {
             let tags = |frame: &Frame| frame.builder.arena().tags(traced.proxy());
             STACK.with_borrow(|stack| stack.last().map_or(TagSet::EMPTY, tags))
         }
+        View::Wrapped(wrapped) => wrapped.fields().first().map_or(TagSet::EMPTY, tags_of),
         View::Poison(_) => TagSet::EMPTY,
     }
 }

@@ -1,9 +1,11 @@
 //! Symbols: what a row is at run time, and the registry of all databases linked into the program.
 
 mod batched;
+mod class;
 mod mentions;
 
 pub use batched::{Batch, batch_of, batched};
+pub use class::{Port, Subclass, SubclassRef};
 pub(crate) use batched::{batch_named, refused};
 
 use fulgurite_core::autocast::{self, Class};
@@ -27,6 +29,8 @@ pub struct Symbol {
     view: OnceLock<bool>,
     /// What its arguments are, if its gradient is a function of the program.
     own: Option<Ports>,
+    /// What it does to tensors of a class, if it makes them or takes them apart.
+    port: Option<(SubclassRef, Port)>,
 }
 
 /// The arguments of a line whose gradient is a function of the program: one group after the other.
@@ -69,6 +73,7 @@ impl Symbol {
             autocast: OnceLock::new(),
             view: OnceLock::new(),
             own: None,
+            port: None,
         }
     }
 
@@ -84,9 +89,21 @@ impl Symbol {
         self.own
     }
 
+    /// What it does to tensors of a class, if it makes them or takes them apart.
+    pub fn port(&self) -> Option<(SubclassRef, Port)> {
+        self.port
+    }
+
     /// A symbol from a row made at run time (derived rows beyond first order); lives as long as the process.
     pub fn leak(krate: &'static str, text: RowText, row: Row) -> SymbolRef {
         let symbol = Symbol::new(krate, text);
+        let _ = symbol.row.set(Arc::new(row));
+        Box::leak(Box::new(symbol))
+    }
+
+    /// The symbol that makes tensors of a class or takes them apart; lives as long as the process.
+    fn leak_port(class: SubclassRef, port: Port, text: RowText, row: Row) -> SymbolRef {
+        let symbol = Symbol { port: Some((class, port)), ..Symbol::new(class.krate, text) };
         let _ = symbol.row.set(Arc::new(row));
         Box::leak(Box::new(symbol))
     }
@@ -193,6 +210,8 @@ pub struct Database {
     pub symbols: &'static [&'static Symbol],
     /// Its CPU tile kernels.
     pub kernels: &'static [&'static [KernelEntry]],
+    /// Its tensor subclasses.
+    pub classes: &'static [SubclassRef],
 }
 
 inventory::collect!(&'static Database);
@@ -207,6 +226,7 @@ struct Registry {
     by_name: FxHashMap<&'static str, SymbolRef>,
     /// Rows called `base.something`, by `base`, in order of their names.
     overloads: FxHashMap<&'static str, Vec<SymbolRef>>,
+    classes: FxHashMap<&'static str, SubclassRef>,
 }
 
 /// Second parts of names that mark a derived row (`gelu.d`, `matmul.vjp.a`), not an overload (`matmul.mv`).
@@ -232,6 +252,15 @@ impl Registry {
     }
 }
 
+impl Registry {
+    /// `C` and `C.unflatten`, `C.flatten`, `C.plain` of a class `C`.
+    fn port(&self, name: &str) -> Option<SymbolRef> {
+        let (class, port) = name.split_once('.').unwrap_or((name, Port::Unflatten.word()));
+        let class = self.classes.get(class)?;
+        Port::ALL.into_iter().find(|p| p.word() == port).map(|port| class.port(port))
+    }
+}
+
 fn registry() -> &'static RwLock<Registry> {
     static REGISTRY: OnceLock<RwLock<Registry>> = OnceLock::new();
     REGISTRY.get_or_init(|| {
@@ -240,7 +269,9 @@ fn registry() -> &'static RwLock<Registry> {
             for symbol in database.symbols {
                 registry.insert(symbol);
             }
+            registry.classes.extend(database.classes.iter().map(|c| (c.text.class, *c)));
         }
+        registry.classes.extend(inventory::iter::<SubclassRef>.into_iter().map(|c| (c.text.class, *c)));
         RwLock::new(registry)
     })
 }
@@ -250,15 +281,22 @@ pub fn is_alias(name: &str) -> bool {
     name.starts_with("aten.") || name.starts_with("torch.")
 }
 
-/// The symbol called `name` in any linked database.
+/// The symbol called `name` in any linked database; or the one that makes tensors of a class or takes them apart.
 pub fn find(name: Name) -> Option<SymbolRef> {
-    registry().read().unwrap_or_else(|e| e.into_inner()).by_name.get(name.as_str()).copied()
+    let registry = registry().read().unwrap_or_else(|e| e.into_inner());
+    let known = registry.by_name.get(name.as_str()).copied();
+    known.or_else(|| registry.port(name.as_str()))
+}
+
+/// The class called `name` in any linked database.
+pub fn class(name: Name) -> Option<SubclassRef> {
+    registry().read().unwrap_or_else(|e| e.into_inner()).classes.get(name.as_str()).copied()
 }
 
 /// The rows that a call of `name` may mean: the one of that name, then its overloads `name.*`.
 pub fn candidates(name: Name) -> Vec<SymbolRef> {
     let registry = registry().read().unwrap_or_else(|e| e.into_inner());
-    let exact = registry.by_name.get(name.as_str()).copied();
+    let exact = registry.by_name.get(name.as_str()).copied().or_else(|| registry.port(name.as_str()));
     exact.into_iter().chain(registry.overloads.get(name.as_str()).into_iter().flatten().copied()).collect()
 }
 

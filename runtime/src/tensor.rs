@@ -12,11 +12,14 @@ mod cell;
 mod key;
 mod print;
 mod shape;
+mod wrapped;
 
 pub use cell::{Alias, Cell, Kind, TraceToken, Traced};
 pub use key::Key;
 pub(crate) use shape::poisoned_size;
 pub use shape::{Dims, ShapeArg};
+pub use wrapped::Wrapped;
+pub(crate) use wrapped::with_fields;
 
 use crate::buffer::{Buffer, BufferError, Element};
 use crate::error::Error;
@@ -33,6 +36,7 @@ pub struct Tensor(Repr);
 enum Repr {
     Cell(Arc<Cell>),
     Traced(Arc<Traced>),
+    Wrapped(Arc<Wrapped>),
     Poison(Error),
 }
 
@@ -42,6 +46,8 @@ pub enum View<'a> {
     Cell(&'a Arc<Cell>),
     /// A value of a trace.
     Traced(&'a Traced),
+    /// A tensor of a subclass: its fields.
+    Wrapped(&'a Arc<Wrapped>),
     /// An error.
     Poison(&'a Error),
 }
@@ -119,7 +125,20 @@ impl Tensor {
         match &self.0 {
             Repr::Cell(cell) => View::Cell(cell),
             Repr::Traced(traced) => View::Traced(traced),
+            Repr::Wrapped(wrapped) => View::Wrapped(wrapped),
             Repr::Poison(error) => View::Poison(error),
+        }
+    }
+
+    fn from_wrapped(wrapped: Wrapped) -> Tensor {
+        Tensor(Repr::Wrapped(Arc::new(wrapped)))
+    }
+
+    /// The only owner's way to the fields, if it is of a subclass and nobody else holds it.
+    pub(crate) fn wrapped_mut(&mut self) -> Option<&mut Wrapped> {
+        match &mut self.0 {
+            Repr::Wrapped(wrapped) => Arc::get_mut(wrapped),
+            _ => None,
         }
     }
 
@@ -136,6 +155,7 @@ impl Tensor {
         match (&self.0, &other.0) {
             (Repr::Cell(a), Repr::Cell(b)) => Arc::ptr_eq(a, b),
             (Repr::Traced(a), Repr::Traced(b)) => Arc::ptr_eq(a, b),
+            (Repr::Wrapped(a), Repr::Wrapped(b)) => Arc::ptr_eq(a, b),
             _ => false,
         }
     }
@@ -161,6 +181,7 @@ impl Tensor {
         match &self.0 {
             Repr::Cell(cell) => Some(cell.proxy_ty()),
             Repr::Traced(traced) => Some(traced.ty().clone()),
+            Repr::Wrapped(wrapped) => Some(ProxyTy::Tensor(wrapped.ty().clone())),
             Repr::Poison(_) => None,
         }
     }
@@ -170,6 +191,7 @@ impl Tensor {
         match &self.0 {
             Repr::Cell(cell) => cell.sizes().iter().map(|&n| Dim::from(n)).collect(),
             Repr::Traced(traced) => traced.ty().as_tensor().map(|t| t.shape.to_vec()).unwrap_or_default(),
+            Repr::Wrapped(wrapped) => wrapped.outer().shape.to_vec(),
             Repr::Poison(_) => Vec::new(),
         }
     }
@@ -197,6 +219,7 @@ impl Tensor {
         match &self.0 {
             Repr::Cell(cell) => cell.sizes().len(),
             Repr::Traced(traced) => traced.ty().as_tensor().map_or(0, TensorTy::rank),
+            Repr::Wrapped(wrapped) => wrapped.outer().rank(),
             Repr::Poison(_) => 0,
         }
     }
@@ -221,6 +244,7 @@ impl Tensor {
                 ProxyTy::Number(d) => *d,
                 ProxyTy::Key => DType::I64,
             },
+            Repr::Wrapped(wrapped) => wrapped.outer().dtype,
             Repr::Poison(_) => DType::DEFAULT_FLOAT,
         }
     }
@@ -236,6 +260,7 @@ impl Tensor {
     pub fn buffer(&self) -> Result<Buffer, Error> {
         match &self.0 {
             Repr::Cell(cell) => Ok(cell.buffer()),
+            Repr::Wrapped(wrapped) => wrapped.buffer(Loc::caller()),
             Repr::Traced(traced) => {
                 let claim = format!("the elements of a traced {} can't be read", traced.ty());
                 Err(Error::new("E742", claim)
@@ -290,6 +315,12 @@ impl Tensor {
     /// held.
     #[track_caller]
     pub fn set(&self, value: &Tensor) -> Result<(), Error> {
+        if let Repr::Wrapped(to) = &self.0
+            && let Repr::Wrapped(from) = &value.0
+            && to.layout().class == from.layout().class
+        {
+            return to.fields().iter().zip(from.fields()).try_for_each(|(to, from)| to.set(from));
+        }
         let new = value.buffer()?;
         self.buffer()?;
         let Repr::Cell(cell) = &self.0 else { return Ok(()) };

@@ -20,9 +20,10 @@ pub use fixed::{ByBits, ByDebug, ByHash, Probe};
 pub use fulgurite_core::loc::Loc;
 
 use crate::error::Error;
-use crate::tensor::{Key, Tensor};
+use crate::tensor::{Key, Tensor, View, Wrapped};
 use smallvec::SmallVec;
 use std::fmt::{Debug, Display, Write};
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 /// A value made of tensors; `#[derive(Tree)]` implements it.
@@ -70,6 +71,8 @@ pub struct Visitor<'a> {
     leaves: SmallVec<[&'a Tensor; 24]>,
     mark: Fingerprint,
     detail: Option<Box<Detail>>,
+    /// Whether the fields of tensors of subclasses are the leaves, as programs take them.
+    apart: bool,
 }
 
 /// As [`Visitor`], for a tree that is borrowed mutably.
@@ -95,6 +98,11 @@ impl<'a> Visitor<'a> {
         Visitor { detail: Some(Box::default()), ..Visitor::default() }
     }
 
+    /// The same, in which the fields of tensors of subclasses are leaves and their class and metadata fixed parts.
+    pub(crate) fn apart(self) -> Visitor<'a> {
+        Visitor { apart: true, ..self }
+    }
+
     /// The leaves so far.
     pub fn leaves(&self) -> &[&'a Tensor] {
         &self.leaves
@@ -110,10 +118,31 @@ impl<'a> Visitor<'a> {
 
     /// A leaf.
     pub fn leaf(&mut self, leaf: &'a Tensor) {
+        if self.apart
+            && let View::Wrapped(wrapped) = leaf.view()
+        {
+            return self.wrapped(wrapped);
+        }
         self.leaves.push(leaf);
         if let Some(detail) = &mut self.detail {
             detail.paths.push(detail.path.as_str().into());
         }
+    }
+
+    fn wrapped(&mut self, wrapped: &'a Wrapped) {
+        mark_class(wrapped, &mut self.mark);
+        if let Some(detail) = &mut self.detail {
+            let layout = wrapped.layout();
+            detail.note("class", layout.class.name().to_string());
+            layout.meta.iter().for_each(|(name, value)| detail.note(name, format!("{value:?}")));
+        }
+        // a tree that is one leaf has no path
+        let root = self.detail.as_ref().is_some_and(|detail| detail.path.is_empty());
+        self.inside(if root { "x" } else { "" }, |v| {
+            for (name, field) in wrapped.named() {
+                v.inside(name, |v| v.leaf(field));
+            }
+        });
     }
 
     /// A part of the tree, by its name or number.
@@ -158,7 +187,25 @@ impl<'a> Visitor<'a> {
     }
 }
 
+/// What of a tensor of a subclass is fixed.
+fn mark_class(wrapped: &Wrapped, mark: &mut Fingerprint) {
+    let layout = wrapped.layout();
+    mark.add(std::ptr::from_ref(layout.class) as u64);
+    mark.add(layout.fields.len() as u64);
+    for (name, value) in &layout.meta {
+        name.hash(mark);
+        mark.write(format!("{value:?}").as_bytes());
+    }
+}
+
 impl Detail {
+    /// A fixed part.
+    fn note(&mut self, name: impl Display, text: String) {
+        let length = self.enter(name);
+        self.fixed.push((self.path.clone(), text));
+        self.path.truncate(length);
+    }
+
     /// Goes into a part; gives the length to come back to.
     fn enter(&mut self, name: impl Display) -> usize {
         let length = self.path.len();
@@ -193,7 +240,16 @@ impl<'a> VisitorMut<'a> {
 
     /// A leaf.
     pub fn leaf(&mut self, leaf: &'a mut Tensor) {
-        self.leaves.push(LeafMut::Owned(leaf));
+        if leaf.wrapped().is_none() {
+            return self.leaves.push(LeafMut::Owned(leaf));
+        }
+        if leaf.wrapped_mut().is_none() {
+            return self.shared(leaf);
+        }
+        if let Some(wrapped) = leaf.wrapped_mut() {
+            mark_class(wrapped, &mut self.mark);
+            wrapped.fields_mut().iter_mut().for_each(|field| self.leaf(field));
+        }
     }
 
     /// A part of the tree.
@@ -203,7 +259,7 @@ impl<'a> VisitorMut<'a> {
 
     /// A part that others may reach too.
     pub fn shared<T: Tree>(&mut self, part: &'a T) {
-        let mut inner = Visitor { mark: self.mark, ..Visitor::default() };
+        let mut inner = Visitor { mark: self.mark, apart: true, ..Visitor::default() };
         part.visit(&mut inner);
         self.mark = inner.mark;
         self.leaves.extend(inner.leaves.into_iter().map(LeafMut::Shared));
@@ -236,6 +292,33 @@ impl<'l> Leaves<'l> {
             .next()
             .unwrap_or_else(|| Tensor::poisoned(Error::new("E748", "a `Tree` shows fewer leaves than it takes")))
     }
+}
+
+/// As [`flatten`], for programs: the fields of tensors of subclasses are the leaves.
+pub(crate) fn flatten_apart<T: Tree>(tree: &T) -> Visitor<'_> {
+    let mut v = Visitor::default().apart();
+    tree.visit(&mut v);
+    v
+}
+
+/// As [`describe`], for programs: the fields of tensors of subclasses are the leaves.
+pub(crate) fn describe_apart<T: Tree>(tree: &T) -> (Vec<Tensor>, Detail) {
+    let mut v = Visitor::detailed().apart();
+    tree.visit(&mut v);
+    (v.leaves.iter().map(|t| (*t).clone()).collect(), v.into_detail())
+}
+
+/// A tree around other leaves, where those of tensors of subclasses are their fields.
+pub(crate) fn rebuild_apart<T: Tree>(template: &T, leaves: &mut dyn Iterator<Item = Tensor>) -> T {
+    let v = flatten(template);
+    let mut whole = v.leaves.iter().map(|leaf| together(leaf, leaves));
+    template.rebuild(&mut Leaves(&mut whole))
+}
+
+fn together(like: &Tensor, leaves: &mut dyn Iterator<Item = Tensor>) -> Tensor {
+    let Some(wrapped) = like.wrapped() else { return Leaves(leaves).next_leaf() };
+    let fields: Vec<Tensor> = wrapped.fields().iter().map(|field| together(field, leaves)).collect();
+    Tensor::wrap_like(wrapped.layout(), &fields)
 }
 
 /// The leaves of a tree, with its fingerprint.

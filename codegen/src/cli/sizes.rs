@@ -9,7 +9,7 @@ use serde_json::json;
 use super::load::Loaded;
 use super::paint::{Ink, Paint};
 use super::{Common, FINE, Outcome};
-use crate::emit::{Artifacts, Target, Unit, names};
+use crate::emit::{Artifacts, Classes, Target, Unit, names};
 use crate::pipeline;
 
 /// Bytes: symbol and functions, CPU kernels.
@@ -55,7 +55,7 @@ fn of_rows(loaded: &Loaded) -> Vec<(Name, Sizes)> {
     let mut table = loaded.table();
     let rows = pipeline::with_derived(&loaded.database, &loaded.checked.rows, &table, &loaded.sources);
     rows.iter().for_each(|row| table.insert(row.row.clone()));
-    let made = Artifacts::emit(&Target::upstream("fulgurite"), &rows, &table);
+    let made = Artifacts::emit(&Target::upstream("fulgurite"), &rows, &Classes { list: &[], sources: &loaded.sources }, &table);
     let bytes = |units: &[Unit]| -> HashMap<String, usize> {
         let stem = |path: &str| path.rsplit('/').next().and_then(|file| file.split('.').next()).map(str::to_owned);
         units.iter().filter_map(|unit| Some((stem(&unit.path)?, unit.text.len()))).collect()

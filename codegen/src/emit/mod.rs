@@ -7,11 +7,14 @@ pub mod api;
 pub mod cpu;
 pub mod names;
 pub mod scalar;
+pub mod subclasses;
 pub mod symbols;
 pub mod variants;
 
 use fulgurite_core::Name;
 use fulgurite_core::row::Row;
+use crate::schema::ClassSource;
+use crate::source::Sources;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -92,9 +95,22 @@ impl Target {
     }
 }
 
+/// The tensor subclasses of a database, and where they stand.
+pub struct Classes<'a> {
+    /// In file order.
+    pub list: &'a [ClassSource],
+    /// The file.
+    pub sources: &'a Sources,
+}
+
 impl Artifacts {
     /// Emits `rows` as the database of a crate.
-    pub fn emit(target: &Target, rows: &[Emitted], resolve: &dyn fulgurite_core::lower::Rows) -> Artifacts {
+    pub fn emit(
+        target: &Target,
+        rows: &[Emitted],
+        classes: &Classes<'_>,
+        resolve: &dyn fulgurite_core::lower::Rows,
+    ) -> Artifacts {
         let mut out = Artifacts::default();
         let (mut symbols, mut functions, mut methods, mut kernels) = (vec![], vec![], vec![], vec![]);
         for row in rows {
@@ -117,7 +133,12 @@ impl Artifacts {
                 kernels.push((stem.clone(), entries));
             }
         }
-        out.database.push(symbols::index(target, rows, &symbols, &functions, &methods));
+        if !classes.list.is_empty() {
+            let units = classes.list.iter().map(|class| subclasses::unit(target, class, classes.sources));
+            out.database.push(Unit { path: "classes.rs".into(), text: units.collect() });
+        }
+        let names: Vec<Name> = classes.list.iter().map(ClassSource::name).collect();
+        out.database.push(symbols::index(target, rows, &symbols, &functions, &methods, &names));
         out.kernels.push(cpu::index(target, &kernels));
         out
     }

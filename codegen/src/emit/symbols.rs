@@ -1,13 +1,14 @@
 //! Symbols: each row's texts as a static, and the database that exports them.
 
 use super::api::Export;
-use super::{Emitted, Target, Unit, names};
+use super::{Emitted, Target, Unit, names, subclasses};
 use crate::schema::LIBRARIES;
+use fulgurite_core::Name;
 use fulgurite_core::row::{Meaning, Row, Ties};
 use std::fmt::Write;
 
 /// A string literal that rustc reads back as `text`, raw and over several lines where that reads better.
-fn literal(text: &str) -> String {
+pub(super) fn literal(text: &str) -> String {
     let hashes = "#".repeat((0..).find(|&n| !text.contains(&format!("\"{}", "#".repeat(n)))).unwrap_or(8));
     if text.contains('"') || text.contains('\n') || text.contains('\\') {
         format!("r{hashes}\"{text}\"{hashes}")
@@ -16,7 +17,7 @@ fn literal(text: &str) -> String {
     }
 }
 
-fn pairs<K: std::fmt::Display, V: std::fmt::Display>(pairs: impl Iterator<Item = (K, V)>) -> String {
+pub(super) fn pairs<K: std::fmt::Display, V: std::fmt::Display>(pairs: impl Iterator<Item = (K, V)>) -> String {
     let items: Vec<String> =
         pairs.map(|(k, v)| format!("({}, {})", literal(&k.to_string()), literal(&v.to_string()))).collect();
     match items.as_slice() {
@@ -140,6 +141,7 @@ pub fn index(
     symbols: &[String],
     exports: &[Vec<Export>],
     methods: &[(String, String)],
+    classes: &[Name],
 ) -> Unit {
     let mut text = String::from("// Made by the generator; do not edit.\n\n");
     text +=
@@ -174,9 +176,17 @@ pub fn index(
         let _ = writeln!(text, "    &rows::{s},");
     }
     text += "];\n\n";
+    if !classes.is_empty() {
+        text += "/// The tensor subclasses of this crate.\npub mod classes {\n    include!(\"classes.rs\");\n}\n\n";
+    }
+    let _ = writeln!(text, "static CLASSES: [{runtime}::symbol::SubclassRef; {}] = [", classes.len());
+    for class in classes {
+        let _ = writeln!(text, "    &classes::{},", subclasses::constant(*class));
+    }
+    text += "];\n\n";
     let _ = writeln!(
         text,
-        "/// The rows of this crate.\npub static DATABASE: {runtime}::symbol::Database =\n    {runtime}::symbol::Database {{ krate: {krate:?}, symbols: &SYMBOLS, kernels: {kernels} }};\n"
+        "/// The rows of this crate.\npub static DATABASE: {runtime}::symbol::Database =\n    {runtime}::symbol::Database {{ krate: {krate:?}, symbols: &SYMBOLS, kernels: {kernels}, classes: &CLASSES }};\n"
     );
     Unit { path: "database.rs".into(), text }
 }

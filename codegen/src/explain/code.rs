@@ -2,8 +2,9 @@
 
 use fulgurite_core::Name;
 
-use crate::emit::{Artifacts, Emitted, Target, Unit};
+use crate::emit::{Artifacts, Classes, Emitted, Target, Unit};
 use crate::pipeline::{self, Table};
+use crate::source::Sources;
 
 /// The Rust that is generated for `op` and the rows derived from it, one unit per file.
 ///
@@ -20,7 +21,7 @@ pub fn of(op: &Name, text: &str, file: &str, upstream: &Table) -> Result<Vec<Uni
 
 /// The units of these rows.
 pub fn units(rows: &[Emitted], table: &Table) -> Vec<Unit> {
-    let artifacts = Artifacts::emit(&Target::upstream("fulgurite"), rows, table);
+    let artifacts = Artifacts::emit(&Target::upstream("fulgurite"), rows, &Classes { list: &[], sources: &Sources::default() }, table);
     let units = artifacts.database.into_iter().chain(artifacts.kernels);
     // the units that list all rows are no text of these
     units.filter(|unit| unit.path.contains('/')).collect()

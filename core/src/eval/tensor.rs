@@ -80,7 +80,8 @@ pub fn run<M: Machine>(
     })
 }
 
-fn from_item<V>(item: &Item) -> Option<Value<V>> {
+/// An option as its signature normalised it; `None` for what was given as a tensor.
+pub fn from_item<V>(item: &Item) -> Option<Value<V>> {
     Some(match item {
         Item::Absent => Value::Absent,
         Item::Num(s) => Value::Num(*s),

@@ -61,6 +61,18 @@ pub fn parse_block(text: &str, dialect: Dialect) -> Result<Block, SyntaxError> {
     Ok(block)
 }
 
+/// Reads a rule of a tensor subclass: a block of the tensor language in which `x.data` is a value.
+///
+/// # Errors
+/// The first place where the text leaves the grammar.
+pub fn parse_rule(text: &str) -> Result<Block, SyntaxError> {
+    let mut parser = parser::Parser::new(text, Dialect::Tensor)?;
+    parser.fields = true;
+    let block = parser.block()?;
+    parser.end("an operator or the end of the text")?;
+    Ok(block)
+}
+
 /// Reads one expression.
 ///
 /// # Errors

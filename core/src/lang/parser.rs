@@ -21,6 +21,8 @@ pub(super) struct Parser {
     at: usize,
     /// Which forms are admitted.
     pub(super) dialect: Dialect,
+    /// Whether `x.data` is a value: in rules of tensor subclasses.
+    pub(super) fields: bool,
     /// Rules entered and not yet left.
     depth: u32,
     /// Height of the highest tree read in the rule that is being read.
@@ -32,7 +34,7 @@ pub(super) struct Parser {
 impl Parser {
     /// A parser at the first token of `text`.
     pub(super) fn new(text: &str, dialect: Dialect) -> Parsed<Parser> {
-        Ok(Parser { tokens: tokens(text)?, at: 0, dialect, depth: 0, height: 0, open: Vec::new() })
+        Ok(Parser { tokens: tokens(text)?, at: 0, dialect, fields: false, depth: 0, height: 0, open: Vec::new() })
     }
 
     // ------------------------------------------------------------ looking

@@ -197,6 +197,7 @@ impl Parser {
                         return Err(error.help("the tensor language has no `x[…]`: use slice, select, gather or take"));
                     }
                 },
+                word if self.fields && word.contains('.') => self.literal(Node::Name(name)),
                 _ => Node::Name(self.ident("an expression")?.name),
             },
             _ => return Err(self.unexpected("an expression")),

@@ -6,6 +6,7 @@ use crate::symbol::SymbolRef;
 use crate::trace::tag::{Event, Policy, Stage, TagSet};
 use crate::trace::*;
 use fulgurite_core::eval::tensor;
+use fulgurite_core::lang::ast::{DimKind, DimPat, Out};
 use fulgurite_core::row::Meaning;
 use fulgurite_core::sig::OutTy;
 use fulgurite_core::{Name, Value};
@@ -38,7 +39,7 @@ pub fn body_of(arena: &Rc<Arena>, line: &BoundSymbol) -> Result<Option<Rc<Body>>
 }
 
 /// The tags of a body's lines.
-fn tags(line: &BoundSymbol) -> TagSet {
+pub(super) fn tags(line: &BoundSymbol) -> TagSet {
     line.own_tags.passing(Event::Decompose, Stage::Before, &[Policy::All])
 }
 
@@ -67,10 +68,10 @@ pub(super) fn type_from_body(arena: &Rc<Arena>, line: &mut BoundSymbol) -> Resul
 }
 
 /// A decomposition that was run: a builder that holds the lines, and the values that it yields.
-type Ran = (Builder, Vec<Value<ProxyId>>);
+pub(super) type Ran = (Builder, Vec<Value<ProxyId>>);
 
 /// Runs the decomposition, if the row has one.
-fn run(arena: &Rc<Arena>, line: &BoundSymbol) -> Result<Option<Ran>, Error> {
+pub(super) fn run(arena: &Rc<Arena>, line: &BoundSymbol) -> Result<Option<Ran>, Error> {
     let row = line.symbol.row();
     let Meaning::Decomp(block) = &row.meaning else { return Ok(None) };
     let mut builder = Builder::on(arena, line.symbol.name());
@@ -133,12 +134,18 @@ fn flatten(
         let (have, want) = (items.len(), types.len());
         return Err(fault(symbol, &format!("its body yields a list of {have}, its signature says {want}")));
     }
+    let from_body = |outs: &[Out]| outs.iter().all(|o| o.ty.dims.as_ref().is_some_and(|d| matches!(d.as_slice(), [DimPat { kind: DimKind::Body, .. }])));
+    let plain = !from_body(&symbol.row().sig.outs);
     for (item, want) in items.iter().zip(types) {
         let proxy = match item {
             Value::Tensor(p) => *p,
             Value::Num(_) | Value::Size(_) => builder.filled(want, item.clone())?,
             _ => return Err(fault(symbol, "its body yields something that is not a tensor")),
         };
+        if plain && let Some(layout) = builder.arena().ty(proxy).subclass() {
+            let class = layout.class.name();
+            return Err(fault(symbol, &format!("its body yields a `{class}`, which only a result `_` can be")));
+        }
         let have = builder.arena().tensor_ty(proxy);
         if have.as_ref() != Some(want) {
             let have = have.map_or_else(|| "no tensor".to_owned(), |t| t.to_string());

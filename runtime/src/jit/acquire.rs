@@ -7,7 +7,7 @@ use crate::scope::{self, Open};
 use crate::tensor::{Cell, Kind, Tensor, View};
 use crate::trace::{Arena, Guard, ProxyId, ProxyTy, Trace};
 use crate::transforms::Pipeline;
-use crate::tree::{Leaves, Tree, flatten};
+use crate::tree::{self, Tree, flatten_apart, rebuild_apart};
 use fulgurite_core::Dim;
 use fulgurite_core::dim::recorded;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -77,7 +77,19 @@ pub(super) fn acquire<T: Tree>(
     }
     let ran = f(handles).and_then(|template| {
         open.check()?;
-        let outputs = flatten(&template).leaves().iter().map(|t| open.resolve(t)).collect::<Result<Vec<_>, _>>()?;
+        // what a program gives are buffers: of a tensor of a subclass those of its fields
+        let mut failed = Ok(());
+        let template = tree::map(&template, |leaf| {
+            open.apart(leaf).unwrap_or_else(|e| {
+                let poison = Tensor::poisoned(e.clone());
+                failed = Err(e);
+                poison
+            })
+        });
+        failed?;
+        let leaves = flatten_apart(&template);
+        let outputs = leaves.leaves().iter().map(|t| open.resolve(t)).collect::<Result<Vec<_>, _>>()?;
+        drop(leaves);
         Ok((template, outputs))
     });
     let (template, outputs) = match ran {
@@ -169,6 +181,7 @@ pub(super) fn leaf_ty(leaf: &Tensor) -> Result<ProxyTy, Error> {
     match leaf.view() {
         View::Cell(cell) => Ok(cell.proxy_ty()),
         View::Poison(e) => Err(e.clone()),
+        View::Wrapped(wrapped) => Ok(ProxyTy::Tensor(wrapped.ty().clone())),
         View::Traced(traced) => Err(scope::stray(traced.token().is_open(), &traced.ty().to_string())),
     }
 }
@@ -186,5 +199,5 @@ pub(super) fn aliases<'t>(tensors: impl Iterator<Item = &'t Tensor>) -> Vec<usiz
 /// A tree around values that a program gave.
 pub(super) fn rebuild<T: Tree>(template: &T, kinds: &[Kind], values: impl Iterator<Item = crate::buffer::Buffer>) -> T {
     let mut leaves = kinds.iter().zip(values).map(|(kind, buffer)| Tensor::from_kind(*kind, buffer));
-    template.rebuild(&mut Leaves::new(&mut leaves))
+    rebuild_apart(template, &mut leaves)
 }

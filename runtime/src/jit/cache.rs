@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::scope;
 use crate::tensor::{Kind, Tensor, View};
 use crate::trace::{ProxyId, ProxyTy, TagSet, Trace};
-use crate::tree::{Detail, Fingerprint, Tree, flatten};
+use crate::tree::{Detail, Fingerprint, Tree, flatten_apart};
 use fulgurite_core::{DType, TensorTy};
 use smallvec::SmallVec;
 use std::any::Any;
@@ -79,7 +79,7 @@ pub(super) struct StateFacts {
 impl StateFacts {
     /// The facts about a trace that was made for `state` and returns `next`.
     pub fn of<S: Tree>(state: &S, next: &S, trace: &Trace) -> StateFacts {
-        let (before, after) = (flatten(state), flatten(next));
+        let (before, after) = (flatten_apart(state), flatten_apart(next));
         let leaves = after.leaves().len();
         // the state comes first among inputs and outputs; sizes are those of the trace, which may be symbolic
         let same = |(a, b): (ProxyId, &ProxyId)| trace.ty(a) == trace.ty(*b);
@@ -107,6 +107,8 @@ impl LeafKey {
                 }
                 && self.tags == cell.tags()),
             View::Poison(e) => Err(e.clone()),
+            // programs take its fields
+            View::Wrapped(_) => Ok(false),
             View::Traced(traced) => Err(scope::stray(traced.token().is_open(), &traced.ty().to_string())),
         }
     }

@@ -5,7 +5,7 @@ use super::cache::{Entry, Ready};
 use crate::buffer::Buffer;
 use crate::error::Error;
 use crate::tensor::{Cell, Kind, Tensor, View};
-use crate::tree::{LeafMut, Leaves, Tree, VisitorMut, flatten};
+use crate::tree::{LeafMut, Tree, VisitorMut, flatten_apart, rebuild_apart};
 use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -161,7 +161,7 @@ where
     let mut loan = Loan::take(entry, state);
     let own = loan.leaves.len();
     {
-        let v = flatten(&batch);
+        let v = flatten_apart(&batch);
         loan.inputs.add(v.leaves());
         loan.inputs.keep_written(entry, own, v.leaves());
     }
@@ -181,7 +181,7 @@ where
         loan.lent.clear();
         drop(loan);
         let mut fresh = values.map(|(value, kind)| Tensor::from_kind(kind, value));
-        *state = next.rebuild(&mut Leaves::new(&mut fresh));
+        *state = rebuild_apart(next, &mut fresh);
     }
     Ok(rebuild(rest, result_kinds, result.into_iter()))
 }

@@ -134,8 +134,20 @@ fn pull<P: Tree, O: Tree>(p: &P, cotangent: &O, loc: Loc, f: impl FnOnce(&P) -> 
     let given = flatten(cotangent);
     let seeds: Vec<Seed> = {
         let wanted = flatten(&closure.template);
-        same_types(&types(wanted.leaves()), given.leaves(), "the cotangent", loc)?;
-        wanted.leaves().iter().map(|t| if is_float(t) { Seed::Input } else { Seed::Zero }).collect()
+        let plain = |t: &Tensor| t.ty().is_some_and(|ty| ty.subclass().is_none());
+        // a class says what it makes of a plain cotangent
+        let want = |(i, want): (usize, Option<ProxyTy>)| {
+            let given = given.leaves().get(i);
+            want.map(|ty| if given.is_none_or(|t| plain(t)) { ty.plain() } else { ty.cotangent() })
+        };
+        let expected: Vec<_> = types(wanted.leaves()).into_iter().enumerate().map(want).collect();
+        same_types(&expected, given.leaves(), "the cotangent", loc)?;
+        let seed = |(t, given): (&&Tensor, &&Tensor)| match is_float(t) {
+            true if plain(given) => Seed::Plain,
+            true => Seed::Input,
+            false => Seed::Zero,
+        };
+        wanted.leaves().iter().zip(given.leaves()).map(seed).collect()
     };
     let sown: Vec<&Tensor> = given.leaves().iter().copied().filter(|t| is_float(t)).collect();
     closure.reverse(p, &seeds, &sown)

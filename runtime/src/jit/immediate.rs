@@ -5,9 +5,10 @@ use crate::bind::Builder;
 use crate::buffer::Buffer;
 use crate::error::Error;
 use crate::scope;
-use crate::symbol::SymbolRef;
+use crate::symbol::{Port, SymbolRef};
 use crate::tensor::{Cell, Kind, Tensor, View};
-use crate::trace::{ProxyId, ProxyTy};
+use crate::trace::{ProxyId, ProxyTy, SubclassLayout};
+use crate::transforms;
 use crate::tree::Fingerprint;
 use fulgurite_core::loc::Loc;
 use fulgurite_core::{DType, Value};
@@ -57,6 +58,8 @@ struct Line {
     results: usize,
     /// Tensor arguments (by number) that are written; their values stand behind the results.
     writes: SmallVec<[usize; 2]>,
+    /// Per result, what it is made of, if one is of a subclass.
+    layouts: Option<Vec<Option<Arc<SubclassLayout>>>>,
 }
 
 /// Runs a call at once.
@@ -68,6 +71,15 @@ pub(crate) fn run(symbol: SymbolRef, args: Vec<Value<Tensor>>, loc: Loc) -> Resu
 }
 
 fn call(symbol: SymbolRef, args: Vec<Value<Tensor>>) -> Result<Vec<Tensor>, Error> {
+    match symbol.port() {
+        Some((class, Port::Unflatten)) => return Ok(vec![Tensor::wrap(class, &args)]),
+        Some((_, Port::Flatten)) if let Some(Value::Tensor(t)) = args.first()
+            && let Some(wrapped) = t.wrapped() =>
+        {
+            return Ok(wrapped.fields().to_vec());
+        }
+        _ => {}
+    }
     let (line, mut buffers, written) = prepare(symbol, &args)?;
     written.iter().try_for_each(|cell| cell.may_be_written())?;
     let base = if symbol.is_view() { first_cell(&args) } else { None };
@@ -77,7 +89,11 @@ fn call(symbol: SymbolRef, args: Vec<Value<Tensor>>) -> Result<Vec<Tensor>, Erro
     for (cell, value) in written.iter().zip(values.drain(line.results..)) {
         cell.replace(value);
     }
-    let results: Vec<Tensor> = values.into_iter().map(Tensor::from_buffer).collect();
+    let mut values = values.into_iter().map(Tensor::from_buffer);
+    let results: Vec<Tensor> = match &line.layouts {
+        None => values.collect(),
+        Some(layouts) => layouts.iter().map(|layout| together(layout.as_deref(), &mut values)).collect(),
+    };
     if let Some(base) = base {
         for result in &results {
             if let View::Cell(view) = result.view() {
@@ -127,22 +143,7 @@ fn note<'a>(
     cells: &mut SmallVec<[&'a Arc<Cell>; 4]>,
 ) -> Result<(), Error> {
     match arg {
-        Value::Tensor(t) => match t.view() {
-            View::Cell(cell) => {
-                let kind = match cell.kind() {
-                    Kind::Tensor => 1,
-                    Kind::Number => 2,
-                    Kind::Key => 3,
-                };
-                mark.add(kind << 56 | (cell.dtype() as u64) << 48 | cell.sizes().len() as u64);
-                cell.sizes().iter().for_each(|&n| mark.add(n as u64));
-                cells.push(cell);
-            }
-            View::Traced(traced) => {
-                return Err(scope::stray(traced.token().is_open(), &traced.ty().to_string()));
-            }
-            View::Poison(e) => return Err(e.clone()),
-        },
+        Value::Tensor(t) => note_tensor(t, mark, cells)?,
         Value::Num(x) => {
             let (kind, bits) = x.key_bits();
             mark.add(16 + kind as u64);
@@ -176,37 +177,118 @@ fn note<'a>(
     Ok(())
 }
 
+/// The same for a tensor.
+fn note_tensor<'a>(
+    t: &'a Tensor,
+    mark: &mut Fingerprint,
+    cells: &mut SmallVec<[&'a Arc<Cell>; 4]>,
+) -> Result<(), Error> {
+    match t.view() {
+        View::Cell(cell) => {
+            let kind = match cell.kind() {
+                Kind::Tensor => 1,
+                Kind::Number => 2,
+                Kind::Key => 3,
+            };
+            mark.add(kind << 56 | (cell.dtype() as u64) << 48 | cell.sizes().len() as u64);
+            cell.sizes().iter().for_each(|&n| mark.add(n as u64));
+            cells.push(cell);
+        }
+        View::Traced(traced) => {
+            return Err(scope::stray(traced.token().is_open(), &traced.ty().to_string()));
+        }
+        View::Wrapped(wrapped) => {
+            let layout = wrapped.layout();
+            mark.add(4 << 56 | layout.fields.len() as u64);
+            mark.add(std::ptr::from_ref(layout.class) as u64);
+            for (name, value) in &layout.meta {
+                name.hash(mark);
+                mark.write(format!("{value:?}").as_bytes());
+            }
+            wrapped.named().try_for_each(|(name, field)| {
+                name.hash(mark);
+                note_tensor(field, mark, cells)
+            })?;
+        }
+        View::Poison(e) => return Err(e.clone()),
+    }
+    Ok(())
+}
+
 /// The program of a call. Its line has no place: each call has its own.
 fn compile(symbol: SymbolRef, args: &[Value<Tensor>]) -> Result<Line, Error> {
     let mut builder = Builder::new(symbol.name());
     let names = symbol.row().sig.params.iter().map(|p| p.name.name.as_str()).chain(std::iter::repeat("x"));
     let mut inputs: Vec<ProxyId> = Vec::new();
-    let lowered: Vec<Value<ProxyId>> = args
-        .iter()
-        .zip(names)
-        .map(|(arg, name)| {
-            arg.map(&mut |t| {
-                let ty = match t.view() {
-                    View::Cell(cell) => cell.proxy_ty(),
-                    // `note` has refused these
-                    _ => ProxyTy::Number(DType::F32),
-                };
-                inputs.push(builder.input(name, ty));
-                inputs[inputs.len() - 1]
+    let mut lowered: Vec<Value<ProxyId>> = Vec::with_capacity(args.len());
+    for (arg, name) in args.iter().zip(names) {
+        let mut failed = Ok(());
+        lowered.push(arg.map(&mut |t| {
+            input(&mut builder, name, t, &mut inputs).unwrap_or_else(|e| {
+                failed = Err(e);
+                ProxyId(0)
             })
-        })
-        .collect();
-    let outs = builder.bind(symbol, lowered.clone(), Loc::NOWHERE)?;
+        }));
+        failed?;
+    }
+    let mut outs = builder.bind(symbol, lowered.clone(), Loc::NOWHERE)?;
     let written = builder.lines().last().map_or_else(Vec::new, |line| line.effects.writes.clone());
     let position = |i: &usize| match lowered.get(*i) {
         Some(Value::Tensor(p)) => inputs.iter().position(|q| q == p),
         _ => None,
     };
     let writes = written.iter().filter_map(position).collect();
-    let results = outs.len() - written.len();
+    let mut results = outs.len() - written.len();
+    let layout = |p: &ProxyId| builder.arena().ty(*p).subclass().cloned();
+    let layouts: Vec<Option<Arc<SubclassLayout>>> = outs[..results].iter().map(layout).collect();
+    let layouts = layouts.iter().any(Option::is_some).then_some(layouts);
+    if layouts.is_some() {
+        let mut apart = Vec::new();
+        for out in outs.drain(..results) {
+            fields(&mut builder, out, &mut apart)?;
+        }
+        results = apart.len();
+        outs.splice(..0, apart);
+    }
     // written values are results behind the results: the cells that get them are known here, not to the trace
     let mut trace = builder.finish(&outs);
     trace.epilogue.clear();
+    let trace = transforms::unroll(&trace, &[])?;
     let donated = SmallVec::from_elem(true, inputs.len());
-    Ok(Line { backend: Backend::compile(&trace, &[])?, donated, results, writes })
+    Ok(Line { backend: Backend::compile(&trace, &[])?, donated, results, writes, layouts })
+}
+
+/// An argument as inputs of the program, one per tensor in memory; a tensor of a subclass is made of them.
+fn input(b: &mut Builder, name: &str, t: &Tensor, inputs: &mut Vec<ProxyId>) -> Result<ProxyId, Error> {
+    let ty = match t.view() {
+        View::Cell(cell) => cell.proxy_ty(),
+        View::Wrapped(wrapped) => {
+            let named = wrapped.named();
+            let fields = named.map(|(field, t)| input(b, &format!("{name}.{field}"), t, inputs));
+            let fields = fields.collect::<Result<Vec<_>, _>>()?;
+            return b.unflatten(wrapped.layout(), &fields);
+        }
+        // `note` has refused these
+        _ => ProxyTy::Number(DType::F32),
+    };
+    inputs.push(b.input(name, ty));
+    Ok(inputs[inputs.len() - 1])
+}
+
+/// The tensors that a result is in memory.
+fn fields(b: &mut Builder, p: ProxyId, into: &mut Vec<ProxyId>) -> Result<(), Error> {
+    if b.arena().ty(p).subclass().is_none() {
+        into.push(p);
+        return Ok(());
+    }
+    b.flatten(p)?.into_iter().try_for_each(|field| fields(b, field, into))
+}
+
+/// A result of the tensors that it is in memory.
+fn together(layout: Option<&SubclassLayout>, values: &mut dyn Iterator<Item = Tensor>) -> Tensor {
+    let Some(layout) = layout else {
+        return values.next().unwrap_or_else(|| Tensor::poisoned(Error::bug("E709", "a program gave too little")));
+    };
+    let fields: Vec<Tensor> = layout.fields.iter().map(|(_, t)| together(t.subclass.as_deref(), values)).collect();
+    Tensor::wrap_like(layout, &fields)
 }

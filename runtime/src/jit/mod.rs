@@ -39,7 +39,7 @@ use crate::scope;
 use crate::tensor::{Tensor, View};
 use crate::trace::Trace;
 use crate::transforms::{At, Pipeline, Remat};
-use crate::tree::{self, Leaves, Tree, Visitor, flatten};
+use crate::tree::{self, Tree, Visitor, flatten_apart, rebuild_apart};
 use acquire::{Acquired, How, acquire};
 use cache::{Cache, Entry, Key, Ready, StateFacts};
 use family::Family;
@@ -147,12 +147,12 @@ impl<F> Jit<F> {
             return scope::named(&self.name, || args.run(&self.f));
         }
         let (ready, inputs) = {
-            let v = flatten(&args);
+            let v = flatten_apart(&args);
             let ready = match self.find(&v)? {
                 Some(ready) => ready,
                 None => self.compile(
                     describe_all(|v| args.visit(v)),
-                    |handles| args.rebuild(&mut Leaves::new(&mut handles.into_iter())).run(&self.f),
+                    |handles| rebuild_apart(&args, &mut handles.into_iter()).run(&self.f),
                     |_, _| StateFacts::default(),
                 )?,
             };
@@ -185,15 +185,15 @@ impl<F> Jit<F> {
             return Ok(result);
         }
         let ready = {
-            let mut v = flatten(&*state);
+            let mut v = flatten_apart(&*state);
             batch.visit(&mut v);
             match self.find(&v)? {
                 Some(ready) => ready,
                 None => {
                     let run = |handles: Vec<Tensor>| {
                         let mut handles = handles.into_iter();
-                        let state = state.rebuild(&mut Leaves::new(&mut handles));
-                        let batch = batch.rebuild(&mut Leaves::new(&mut handles));
+                        let state = rebuild_apart(&*state, &mut handles);
+                        let batch = rebuild_apart(&batch, &mut handles);
                         batch.run(&self.f, state)
                     };
                     let described = describe_all(|v| {
@@ -416,7 +416,7 @@ impl<F> std::fmt::Debug for Jit<F> {
 }
 
 fn describe_all<'a>(show: impl FnOnce(&mut Visitor<'a>)) -> Visitor<'a> {
-    let mut v = Visitor::detailed();
+    let mut v = Visitor::detailed().apart();
     show(&mut v);
     v
 }

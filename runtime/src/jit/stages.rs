@@ -103,5 +103,10 @@ pub(super) fn run(trace: Trace, pipeline: &Pipeline, stages: &mut Stages) -> Res
         stages.note(name, &made, started.elapsed(), None);
         trace = made;
     }
+    if transforms::unroll::has_subclasses(&trace) {
+        let started = Instant::now();
+        trace = transforms::simplify(&transforms::unroll(&trace, &[])?, trace::Stage::After)?;
+        stages.note("unrolled", &trace, started.elapsed(), None);
+    }
     pipeline.apply(At::Simplified, trace, |name, trace, started| stages.note(name, trace, started.elapsed(), None))
 }

@@ -24,6 +24,8 @@ pub(crate) struct Captured {
     pub fresh: bool,
     /// Where `fresh`: what each is in the trace around.
     pub sources: Vec<Source>,
+    /// Tensors of subclasses that are not values of the trace: the handle, its fields, and what they make.
+    pub wrapped: FxHashMap<usize, (Tensor, Vec<ProxyId>, ProxyId)>,
     /// Views of other traces, taken again of what was written: the base, and the view of it.
     pub views: FxHashMap<usize, (ProxyId, ProxyId)>,
 }
@@ -42,6 +44,7 @@ pub(super) fn address(tensor: &Tensor) -> usize {
     match tensor.view() {
         View::Cell(cell) => std::sync::Arc::as_ptr(cell) as usize,
         View::Traced(traced) => std::ptr::from_ref(traced) as usize,
+        View::Wrapped(wrapped) => std::sync::Arc::as_ptr(wrapped) as usize,
         View::Poison(_) => 0,
     }
 }

@@ -96,7 +96,7 @@ pub(crate) fn place(target: &Tensor) -> Option<(Phase, usize, String)> {
         let base = base_of(target);
         let late = stack.iter().any(|f| f.captured.fresh);
         let (frame, at) = match base.view() {
-            View::Poison(_) => return None,
+            View::Poison(_) | View::Wrapped(_) => return None,
             View::Cell(_) if stack.is_empty() => return None,
             // memory is an input of the program itself
             View::Cell(_) => (0, capture(stack, 0, base)),
@@ -164,6 +164,12 @@ fn put(stack: &mut [Frame], top: usize, target: &Tensor, new: ProxyId, mode: Mod
     let traced = match target.view() {
         View::Poison(e) => return Err(e.clone()),
         View::Cell(_) => None,
+        View::Wrapped(wrapped) => {
+            // by its fields
+            let fields = stack[top].builder.flatten(new)?;
+            let each = wrapped.fields().iter().zip(fields);
+            return each.into_iter().try_for_each(|(field, new)| put(stack, top, field, new, mode, loc));
+        }
         View::Traced(traced) => Some(traced),
     };
     let own = |stack: &[Frame]| traced.filter(|t| t.token().id() == stack[top].token.id());

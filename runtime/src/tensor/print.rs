@@ -2,6 +2,7 @@
 
 use super::{Tensor, View};
 use crate::buffer::{Buffer, Element};
+use crate::trace::ProxyTy;
 use fulgurite_core::{DType, Scalar};
 use half::{bf16, f16};
 use std::fmt;
@@ -18,6 +19,13 @@ impl fmt::Debug for Tensor {
         match self.view() {
             View::Poison(e) => write!(f, "poisoned: {e}"),
             View::Traced(traced) => write!(f, "traced {}", traced.ty()),
+            View::Wrapped(wrapped) => {
+                write!(f, "{} {{", ProxyTy::Tensor(wrapped.ty().clone()))?;
+                for (name, field) in wrapped.named() {
+                    write!(f, "\n  {name}: {field:?}")?;
+                }
+                f.write_str("\n}")
+            }
             View::Cell(cell) => {
                 let buffer = cell.buffer();
                 write!(f, "{} ", cell.proxy_ty())?;

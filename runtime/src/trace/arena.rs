@@ -8,10 +8,10 @@ use super::types::{
     BoundSymbol, BoundSymbolId, KnownBody, OwnRule, Proxy, ProxyId, ProxyTy, Region, RegionId, RegionKind,
 };
 use crate::error::Error;
-use crate::symbol::SymbolRef;
+use crate::symbol::{Port, SymbolRef};
 use fulgurite_core::loc::Loc;
 use fulgurite_core::sig::ArgTy;
-use fulgurite_core::{DType, TensorTy};
+use fulgurite_core::{DType, Name, TensorTy, Value};
 use rustc_hash::FxHashMap;
 use std::cell::{RefCell, RefMut};
 use std::rc::Rc;
@@ -24,6 +24,14 @@ pub struct Arena {
     inner: RefCell<Inner>,
     bodies: RefCell<KnownBodies>,
     own: RefCell<Vec<Rc<OwnRule>>>,
+    parts: RefCell<Parts>,
+}
+
+/// Which fields tensors of subclasses have: by the tensor, and by a field that was taken out of one the field that it is.
+#[derive(Default)]
+struct Parts {
+    of: FxHashMap<ProxyId, Vec<ProxyId>>,
+    is: FxHashMap<ProxyId, ProxyId>,
 }
 
 /// Bodies that were made, by the addresses of symbol and solved signature.
@@ -60,7 +68,7 @@ impl Arena {
             next_site: 0,
             atoms: Vec::new(),
         };
-        Rc::new(Arena { inner: RefCell::new(inner), bodies: RefCell::default(), own: RefCell::default() })
+        Rc::new(Arena { inner: RefCell::new(inner), bodies: RefCell::default(), own: RefCell::default(), parts: RefCell::default() })
     }
 
     /// How many proxies there are; their numbers are smaller.
@@ -271,6 +279,41 @@ impl Arena {
     /// The function's backward with this number.
     pub(crate) fn rule(&self, number: usize) -> Option<Rc<OwnRule>> {
         self.own.borrow().get(number).cloned()
+    }
+
+    // ------------------------------------------------------------ fields of subclasses
+
+    /// Notes what a line says about fields: it makes a tensor of them, takes one apart, or is a call whose body does.
+    pub(crate) fn note_parts(&self, line: &BoundSymbol) {
+        let mut parts = self.parts.borrow_mut();
+        match (line.symbol.port(), &line.dispatch) {
+            (Some((_, Port::Unflatten)), _) => {
+                let mut fields = Vec::new();
+                line.for_each_arg(|p| fields.push(parts.is.get(&p).copied().unwrap_or(p)));
+                parts.of.insert(line.outs[0], fields);
+            }
+            (Some((_, Port::Flatten)), _) => {
+                let Some(Value::Tensor(x)) = line.args.first() else { return };
+                match parts.of.get(x).cloned() {
+                    Some(fields) => parts.is.extend(line.outs.iter().copied().zip(fields)),
+                    None => _ = parts.of.insert(*x, line.outs.clone()),
+                }
+            }
+            (_, Some(body)) => {
+                for (outer, inner) in line.outs.iter().zip(&body.outs) {
+                    if let Some(fields) = parts.of.get(inner).cloned() {
+                        parts.of.insert(*outer, fields);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The field of a tensor of a subclass, as a value that stands for it in comparisons: it may be one of a body.
+    pub(crate) fn part(&self, of: ProxyId, field: Name) -> Option<ProxyId> {
+        let at = self.with_ty(of, |ty| ty.subclass()?.fields.iter().position(|(f, _)| *f == field))?;
+        self.parts.borrow().of.get(&of)?.get(at).copied()
     }
 
     // ------------------------------------------------------------ counters

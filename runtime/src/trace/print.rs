@@ -15,7 +15,7 @@ use super::program::{Guard, Trace};
 use super::tag::TagSet;
 use super::types::*;
 use crate::error::Phase;
-use fulgurite_core::Value;
+use fulgurite_core::{TensorTy, Value};
 use fulgurite_core::loc::Loc;
 use rustc_hash::FxHashSet;
 use std::fmt::{self, Write};
@@ -198,12 +198,17 @@ impl Printer<'_> {
         self.out.push('\n');
     }
 
+    /// What a line is on the fields of tensors of subclasses always, its decomposition on request.
     fn body(&mut self, line: &BoundSymbol, indent: &str, depth: usize) {
-        let (true, Some(Some(body))) = (depth > 0, line.body.get()) else { return };
+        let body = match (&line.dispatch, line.body.get()) {
+            (Some(body), _) => body,
+            (None, Some(Some(body))) if depth > 0 => body,
+            _ => return,
+        };
         for inner in &body.lines {
             let text = self.line(inner);
             let _ = writeln!(self.out, "{indent}  | {text}");
-            self.body(inner, &format!("{indent}  |"), depth - 1);
+            self.body(inner, &format!("{indent}  |"), depth.saturating_sub(1));
         }
         let outs: Vec<_> = body.outs.iter().map(|p| self.trace.arena.name(*p).to_string()).collect();
         let _ = writeln!(self.out, "{indent}  | return {}", outs.join(", "));
@@ -249,17 +254,7 @@ impl Printer<'_> {
     }
 
     fn value(&self, value: &Value<ProxyId>) -> String {
-        match value {
-            Value::Tensor(p) => self.trace.arena.name(*p).to_string(),
-            Value::Type(ty) => ty.to_string(),
-            Value::Num(number) => number.to_string(),
-            Value::Size(dim) => dim.to_string(),
-            Value::DType(dtype) => dtype.to_string(),
-            Value::Word(word) => word.to_string(),
-            Value::Str(text) => format!("{text:?}"),
-            Value::List(items) => format!("[{}]", items.iter().map(|i| self.value(i)).collect::<Vec<_>>().join(", ")),
-            Value::Absent => "_".to_owned(),
-        }
+        show(value, &|p| self.trace.arena.name(p).to_string())
     }
 
     fn typed(&self, id: ProxyId) -> String {
@@ -271,13 +266,44 @@ impl Printer<'_> {
     }
 }
 
+fn show(value: &Value<ProxyId>, tensor: &dyn Fn(ProxyId) -> String) -> String {
+    match value {
+        Value::Tensor(p) => tensor(*p),
+        Value::Type(ty) => ty.to_string(),
+        Value::Num(number) => number.to_string(),
+        Value::Size(dim) => dim.to_string(),
+        Value::DType(dtype) => dtype.to_string(),
+        Value::Word(word) => word.to_string(),
+        Value::Str(text) => format!("{text:?}"),
+        Value::List(items) => format!("[{}]", items.iter().map(|i| show(i, tensor)).collect::<Vec<_>>().join(", ")),
+        Value::Absent => "_".to_owned(),
+    }
+}
+
+/// Outer type, then fields and metadata: `TwoTensor[f32[2]]{a: f32[2], b: f32[2]}`.
+impl SubclassLayout {
+    fn show(&self, outer: &TensorTy, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}[{outer}]{{", self.class.name())?;
+        let mut comma = "";
+        for (name, ty) in &self.fields {
+            write!(f, "{comma}{name}: {}", ProxyTy::Tensor(ty.clone()))?;
+            comma = ", ";
+        }
+        for (name, value) in &self.meta {
+            write!(f, "{comma}{name}: {}", show(value, &|_| String::new()))?;
+            comma = ", ";
+        }
+        f.write_str("}")
+    }
+}
+
 impl fmt::Display for ProxyTy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ProxyTy::Tensor(t) => {
-                write!(f, "{}", t.ty)?;
-                if let Some(layout) = &t.subclass {
-                    write!(f, "!{}", layout.class)?;
+                match &t.subclass {
+                    None => write!(f, "{}", t.ty)?,
+                    Some(layout) => layout.show(&t.ty, f)?,
                 }
                 if t.device != Device::Cpu { write!(f, "@{}", t.device) } else { Ok(()) }
             }

@@ -3,9 +3,10 @@
 //! **Invariant:** bound symbols are immutable once in a trace; the Rewriter makes new traces, sharing what it keeps.
 
 use super::tag::TagSet;
-use crate::symbol::SymbolRef;
+use crate::symbol::{SubclassRef, SymbolRef};
 use fulgurite_core::loc::Loc;
 use fulgurite_core::sig::{ArgTy, OutTy, Solved};
+use fulgurite_core::subclass::Cotangent;
 use fulgurite_core::{DType, Name, TensorTy, Value};
 use std::cell::OnceCell;
 use std::rc::Rc;
@@ -46,13 +47,15 @@ pub struct TensorType {
     pub subclass: Option<Arc<SubclassLayout>>,
 }
 
-/// The fields of a tensor subclass (none exist so far; the slot is read by guards and `bind`).
+/// What a tensor of a subclass is made of.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SubclassLayout {
-    /// The subclass's name.
-    pub class: Name,
-    /// Its tensor fields.
+    /// The subclass.
+    pub class: SubclassRef,
+    /// Its tensor fields; those of a list are called `local.0`, `local.1`, …
     pub fields: Vec<(Name, TensorType)>,
+    /// Its metadata, as its signature normalised them.
+    pub meta: Vec<(Name, Value<ProxyId>)>,
 }
 
 /// The type of a proxy.
@@ -77,6 +80,27 @@ impl ProxyTy {
             ProxyTy::Tensor(t) => ArgTy::Tensor(t.ty.clone()),
             ProxyTy::Number(d) => ArgTy::Number(*d),
             ProxyTy::Key => ArgTy::Key,
+        }
+    }
+    /// The plain tensor that programs see.
+    pub fn plain(&self) -> ProxyTy {
+        match self {
+            ProxyTy::Tensor(t) => ProxyTy::Tensor(TensorType { subclass: None, ..t.clone() }),
+            other => other.clone(),
+        }
+    }
+    /// The type of its cotangent, as its class says.
+    pub fn cotangent(&self) -> ProxyTy {
+        match self.subclass() {
+            Some(layout) if layout.class.rules().cotangent == Cotangent::Plain => self.plain(),
+            _ => self.clone(),
+        }
+    }
+    /// The layout, if it is a tensor of a subclass.
+    pub fn subclass(&self) -> Option<&Arc<SubclassLayout>> {
+        match self {
+            ProxyTy::Tensor(t) => t.subclass.as_ref(),
+            _ => None,
         }
     }
     /// The tensor type, if it is a tensor.
@@ -168,7 +192,7 @@ pub struct BoundSymbol {
     pub claimed_by: Option<&'static str>,
     /// What it does besides.
     pub effects: Effects,
-    /// The program that a subclass's dispatch made of it (none without subclasses).
+    /// What it is on the fields, where an argument or a result is of a subclass.
     pub dispatch: Option<Rc<Body>>,
     /// The decomposition on these very arguments, made on first need.
     pub body: OnceCell<Option<Rc<Body>>>,
@@ -298,11 +322,21 @@ impl BoundSymbol {
         line.outs.iter_mut().for_each(|p| *p = f(*p));
         line.aux.iter_mut().for_each(|p| *p = f(*p));
         if let Some(Some(body)) = self.body.get() {
-            let lines = body.lines.iter().map(|l| Rc::new(l.remap(f))).collect();
-            let outs = body.outs.iter().map(|p| f(*p)).collect();
-            line.body = OnceCell::from(Some(Rc::new(Body { lines, outs })));
+            line.body = OnceCell::from(Some(Rc::new(body.remap(f))));
+        }
+        if let Some(body) = &self.dispatch {
+            line.dispatch = Some(Rc::new(body.remap(f)));
         }
         line
+    }
+}
+
+impl Body {
+    /// The same over other proxies.
+    pub fn remap(&self, f: &mut dyn FnMut(ProxyId) -> ProxyId) -> Body {
+        let lines = self.lines.iter().map(|l| Rc::new(l.remap(f))).collect();
+        let outs = self.outs.iter().map(|p| f(*p)).collect();
+        Body { lines, outs }
     }
 }
 

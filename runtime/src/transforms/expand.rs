@@ -2,6 +2,7 @@
 
 use super::composite::{body, is_ruleless_composite};
 use super::facts::{Facts, LineRole};
+use super::subclass::{self, Way};
 use crate::error::Error;
 use crate::trace::*;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -127,9 +128,8 @@ impl Expansion<'_> {
         let line = self.redirect.apply(line);
         if reached
             && let LineRole::Active { in_mask, .. } = self.exact.vjp_role(&line)
-            && (aux || is_ruleless_composite(&line, &in_mask, matches!(self.mode, Mode::Forward)))
+            && let Some(body) = self.body(&line, &in_mask, aux)?
         {
-            let body = body(self.arena, &line)?;
             for inner in inline(&line, &body, self.redirect) {
                 self.line(&inner, true, false)?;
             }
@@ -138,5 +138,20 @@ impl Expansion<'_> {
         self.exact.forward(&line);
         self.out.push(line);
         Ok(())
+    }
+
+    /// What is differentiated instead of a line, if it is not the line itself.
+    fn body(&self, line: &BoundSymbol, in_mask: &[bool], aux: bool) -> Result<Option<Rc<Body>>, Error> {
+        if let Some(way) = subclass::way(self.arena, line) {
+            match way {
+                Way::Declared => return Ok(None),
+                Way::Through => return Ok(line.dispatch.clone()),
+                Way::Outer => {}
+            }
+        }
+        if aux || is_ruleless_composite(line, in_mask, matches!(self.mode, Mode::Forward)) {
+            return body(self.arena, line).map(Some);
+        }
+        Ok(None)
     }
 }

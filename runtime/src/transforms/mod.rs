@@ -10,6 +10,7 @@
 //! | [`remat::rematerialise`] | lines of the forward run again in the backward, so that less is kept |
 //! | [`dce::dce`], [`cse::cse`], [`fold::fold`] | dead lines, equal lines, algebra with literal numbers |
 //! | [`decompose::decompose`] | bodies in place of lines |
+//! | [`unroll::unroll`] | lines on tensors of subclasses as lines on their fields |
 //! | [`own::settle`] | functions with a backward of their own as their forward alone |
 
 pub mod autocast;
@@ -33,6 +34,8 @@ pub mod remat;
 mod rules;
 mod sliced;
 pub mod split;
+mod subclass;
+pub mod unroll;
 pub mod vjp;
 pub mod vmap;
 
@@ -48,6 +51,7 @@ pub use pipeline::{At, Pipeline};
 pub use pullback::Seed;
 pub use remat::{Remat, RematReport, rematerialise};
 pub use split::{Split, split};
+pub use unroll::unroll;
 pub use vjp::{Cotangent, Joint, joint, value_and_grad};
 pub use vmap::vmap;
 

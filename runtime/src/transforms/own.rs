@@ -11,6 +11,7 @@ use super::facts::proxies;
 use super::regions::Outside;
 use super::rules::Site;
 use super::sliced;
+use super::subclass;
 use crate::bind::{Builder, rule_of};
 use crate::error::{Error, ErrorKind};
 use crate::symbol::Ports;
@@ -57,6 +58,14 @@ pub(super) fn cotangents(
 ) -> Result<Result<Vec<Contribution>, usize>, Error> {
     if let Some(ports) = site.line.symbol.own() {
         return own.cotangents(b, site, ports).map(Ok);
+    }
+    if let Some((_, port)) = site.line.symbol.port()
+        && let Some(found) = subclass::port(b, site, port, active)?
+    {
+        return Ok(Ok(found));
+    }
+    if let Some(grads) = subclass::grads(b.arena(), site.line) {
+        return subclass::declared(b, site, active, grads);
     }
     let mut found = Vec::new();
     for &i in active {

@@ -21,6 +21,8 @@ pub enum Seed {
     Ones,
     /// A new input of the joint trace.
     Input,
+    /// A new input, a plain tensor whatever class the output is of.
+    Plain,
     /// This value, which the trace reads already.
     Value(ProxyId),
 }
@@ -82,12 +84,13 @@ impl<'b> Pullback<'b> {
         };
         let before = std::mem::replace(&mut self.b.context, context);
         let done = match (seed, self.b.arena().tensor_ty(out)) {
-            (Seed::Value(ct), _) => self.add(out, ct),
+            (Seed::Value(ct), _) => self.b.cotangent(out, ct).and_then(|ct| self.add(out, ct)),
             (Seed::Ones, Some(ty)) => self.b.full(&ty, 1.0).and_then(|ones| {
                 self.name(ones, out);
+                let ones = self.b.cotangent(out, ones)?;
                 self.add(out, ones)
             }),
-            (Seed::Zero | Seed::Input | Seed::Ones, _) => Ok(()),
+            (Seed::Zero | Seed::Input | Seed::Plain | Seed::Ones, _) => Ok(()),
         };
         self.b.context = before;
         done
@@ -186,9 +189,12 @@ impl<'b> Pullback<'b> {
         let given = match value {
             Value::Num(Scalar::Int(0)) => return Ok(None),
             Value::Num(Scalar::Float(x)) if *x == 0.0 => return Ok(None),
-            Value::Num(_) | Value::Size(_) => self.b.filled(&want, value.clone())?,
+            Value::Num(_) | Value::Size(_) => {
+                let filled = self.b.filled(&want, value.clone())?;
+                self.b.cotangent(p, filled)?
+            }
             // halves and mixed dtypes: rules compute in the common dtype
-            Value::Tensor(v) => self.b.cast(*v, want.dtype)?,
+            Value::Tensor(v) => self.b.cast(*v, want.dtype).and_then(|v| self.b.cotangent(p, v))?,
             _ => {
                 return Err(Error::bug(
                     "E706",
@@ -227,7 +233,7 @@ fn no_rule(line: &BoundSymbol, i: usize) -> Error {
 /// The line with the auxiliary results that the rules of its active arguments read.
 pub(super) fn with_aux(arena: &Arena, line: &Rc<BoundSymbol>, in_mask: &[bool]) -> Rc<BoundSymbol> {
     let sig = &line.symbol.row().sig;
-    if sig.aux.is_empty() || !line.aux.is_empty() {
+    if line.dispatch.is_some() || sig.aux.is_empty() || !line.aux.is_empty() {
         return line.clone();
     }
     let reads = |name: Name| {

@@ -83,7 +83,7 @@ pub(super) fn jvp(
 }
 
 /// Runs a rule: first with absent zeros, then, if that fails, with zeros made.
-fn run(
+pub(super) fn run(
     b: &mut Builder,
     site: Site,
     rule: &Block,

@@ -115,10 +115,11 @@ pub fn joint(trace: &Trace, wrt: &[ProxyId], seeds: &[Seed]) -> Result<Joint, Er
     let (mut cotangents, mut sown) = (Vec::new(), Vec::new());
     for (i, out) in outputs.iter().enumerate() {
         let seed = if arena.is_float(*out) { seeds.get(i).copied().unwrap_or(Seed::Zero) } else { Seed::Zero };
-        cotangents.push(matches!(seed, Seed::Input).then_some(b.inputs().len()));
-        if seed == Seed::Input {
+        cotangents.push(matches!(seed, Seed::Input | Seed::Plain).then_some(b.inputs().len()));
+        if matches!(seed, Seed::Input | Seed::Plain) {
             let path = format!("ct.{}", arena.name(trace.outputs[i]));
-            sown.push((*out, Seed::Value(b.input(&path, arena.ty(*out)))));
+            let ty = if seed == Seed::Plain { arena.ty(*out).plain() } else { arena.ty(*out).cotangent() };
+            sown.push((*out, Seed::Value(b.input(&path, ty))));
         } else {
             sown.push((*out, seed));
         }

@@ -1,0 +1,159 @@
+//! Tensor subclasses: the entries of `subclasses:`.
+
+use fulgurite_core::Name;
+use fulgurite_core::lang::ast::{Block, Sig};
+use fulgurite_core::lang::{parse_rule, parse_sig};
+
+use super::fields::Fields;
+use super::{RowSource, Rule, row};
+use crate::diag::{Diag, Diagnostics};
+use crate::nearest::nearest;
+use crate::source::Place;
+use crate::yaml::{Node, Text, Value};
+
+/// Keys of a class, in their order.
+pub const CLASS_KEYS: [&str; 13] = [
+    "class", "doc", "sig", "plain", "ops", "default", "grad", "through", "cotangent", "read", "precedence", "error", "from",
+];
+
+/// A class, its texts parsed.
+#[derive(Clone, Debug)]
+pub struct ClassSource {
+    /// The whole entry.
+    pub place: Place,
+    /// Its name.
+    pub class: Text,
+    /// One sentence.
+    pub doc: Text,
+    /// Fields, metadata, what programs see.
+    pub sig: Rule<Sig>,
+    /// The plain tensor.
+    pub plain: Rule<Block>,
+    /// Operators or kinds, and their rule.
+    pub ops: Vec<(Text, Text)>,
+    /// The rule of every other operator.
+    pub default: Option<Text>,
+    /// Operator; argument, its cotangent.
+    pub grad: Vec<(Text, Vec<(Text, Rule<Block>)>)>,
+    /// Whether rules are differentiated.
+    pub through: bool,
+    /// What cotangents are.
+    pub cotangent: Option<Text>,
+    /// What is read.
+    pub read: Option<Text>,
+    /// Which class of several sees to a call.
+    pub precedence: Option<Text>,
+    /// `rel`, `abs`: how far operators may be from the plain ones.
+    pub error: Vec<(Text, Text)>,
+    /// Rows that make such tensors.
+    pub from: Vec<RowSource>,
+}
+
+impl ClassSource {
+    /// Its name.
+    pub fn name(&self) -> Name {
+        Name::new(self.class.as_str())
+    }
+}
+
+/// Reads the list of classes.
+pub(super) fn read(node: Node, diags: &mut Diagnostics) -> Vec<ClassSource> {
+    let Value::List(items) = node.value else {
+        let diag = Diag::error("E005", node.place, format!("{} stands where the list of subclasses belongs", node.kind()));
+        diags.push(diag.help("each class starts with `- class: Name`"));
+        return Vec::new();
+    };
+    let mut classes: Vec<ClassSource> = Vec::new();
+    for item in items {
+        let Some(class) = one(item, diags) else { continue };
+        match classes.iter().find(|c| c.class.text == class.class.text) {
+            Some(first) => {
+                let diag = Diag::error("E008", class.class.place, format!("there are two classes `{}`", class.name()));
+                diags.push(diag.here("here again").label(first.class.place, "first here"));
+            }
+            None => classes.push(class),
+        }
+    }
+    classes
+}
+
+fn one(node: Node, diags: &mut Diagnostics) -> Option<ClassSource> {
+    let place = node.place;
+    let Value::Map(mut entries) = node.value else {
+        let diag = Diag::error("E005", place, format!("{} stands where a subclass belongs", node.kind()));
+        diags.push(diag.help("a class is `- class: Name` and its other keys below"));
+        return None;
+    };
+    let mut take = |key: &str| entries.iter().position(|(k, _)| *k == key).map(|at| entries.remove(at).1);
+    let [class, doc, sig, plain, ops, default, grad, through, cotangent, read, precedence, error, from] =
+        CLASS_KEYS.map(&mut take);
+    let mut rows = Vec::new();
+    if let Some(Node { value: Value::List(items), .. }) = from {
+        rows.extend(items.into_iter().filter_map(|item| row::read(item, diags).1));
+    }
+    let mut fields = Fields::new(diags);
+    let Some(class) = class else {
+        fields.error(Diag::error("E004", place.head(), "a subclass has no key `class`").help("it starts with `- class: Name`"));
+        return None;
+    };
+    let class = fields.text(class, "class")?;
+    fields.op = class.text.clone();
+    if !class.text.starts_with(char::is_uppercase) || !class.text.chars().all(char::is_alphanumeric) {
+        let diag = Diag::error("E007", class.place, format!("`{}` can't be the name of a subclass", class.text));
+        fields.error(diag.help("it is a word that starts with a capital: `Float8Tensor`"));
+    }
+    for (key, _) in &entries {
+        let diag = Diag::error("E004", key.place, format!("`{}` is no key of a subclass", key.text));
+        fields.error(match nearest(key.as_str(), CLASS_KEYS) {
+            Some(near) => diag.help(format!("did you mean `{near}`?")),
+            None => diag.help(format!("its keys are {}", CLASS_KEYS.join(", "))),
+        });
+    }
+    for (key, given) in [("doc", doc.is_some()), ("sig", sig.is_some()), ("plain", plain.is_some())] {
+        if !given {
+            fields.error(Diag::error("E004", class.place, format!("the subclass `{}` has no key `{key}`", class.text)));
+        }
+    }
+    let doc = doc.and_then(|n| fields.text(n, "doc"));
+    let sig = sig.and_then(|n| fields.rule(n, "sig", parse_sig));
+    let plain = plain.and_then(|n| fields.rule(n, "plain", parse_rule));
+    let mut optional = |node: Option<Node>, key: &str| node.and_then(|n| fields.rule_text(n, key));
+    let (default, cotangent) = (optional(default, "default"), optional(cotangent, "cotangent"));
+    let (read, precedence) = (optional(read, "read"), optional(precedence, "precedence"));
+    let through = optional(through, "through").is_some_and(|t| t.text == "true");
+    let ops = ops.map(|n| fields.texts(n, "ops")).unwrap_or_default();
+    for text in ops.iter().map(|(_, rule)| rule).chain(&default) {
+        if !matches!(text.as_str(), "error" | "plain" | "each") {
+            fields.rule_of(text.clone(), "ops", parse_rule);
+        }
+    }
+    if let Some(text) = cotangent.iter().find(|t| !matches!(t.as_str(), "plain" | "same")) {
+        fields.rule_of(text.clone(), "cotangent", parse_rule);
+    }
+    let mut grads = Vec::new();
+    for (op, args) in grad.map(|n| fields.map(n, "grad")).unwrap_or_default() {
+        let rules = fields.map(args, "grad").into_iter();
+        let rules = rules.filter_map(|(arg, n)| Some((arg, fields.rule(n, "grad", parse_rule)?))).collect();
+        grads.push((op, rules));
+    }
+    let error = error.map(|n| fields.texts(n, "error")).unwrap_or_default();
+    if fields.broken {
+        return None;
+    }
+    Some(ClassSource {
+        place,
+        class,
+        doc: doc?,
+        sig: sig?,
+        plain: plain?,
+        ops,
+        default,
+        grad: grads,
+        through,
+        cotangent,
+        read,
+        precedence,
+        error,
+        from: rows,
+    })
+}

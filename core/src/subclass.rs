@@ -1,0 +1,499 @@
+//! Tensor subclasses as data: the texts that a database (or a derive macro) exports, what they parse to, and rules made
+//! concrete for one call.
+//!
+//! A class is a signature, `(fields; metadata) -> the type that programs see`, the plain tensor that it stands for, and
+//! a rule per operator or kind of operators. A rule is a block of the tensor language that also knows
+//!
+//! - `x.data`: a field (or metadata) of argument `x`; `data` alone: of the first argument of the class,
+//! - `plain`: the plain tensor that an argument stands for,
+//! - `f(e)`: the operator itself, with `e` in place of each argument of the class and everything else as given,
+//! - `same(data)`: a field that all arguments of the class must agree in,
+//! - `Class(…)`: a new tensor of the class; metadata that is not given is that of the first argument.
+
+use crate::derive::walk;
+use crate::lang::ast::*;
+use crate::lang::{SyntaxError, parse_rule, parse_sig};
+use crate::row::{Meaning, Row};
+use crate::{Name, Value};
+
+/// A class's texts, as emitted. Empty texts and slices are absent keys.
+#[derive(Clone, Copy, Debug)]
+pub struct ClassText {
+    /// `Float8Tensor`
+    pub class: &'static str,
+    /// One sentence.
+    pub doc: &'static str,
+    /// `(fields; metadata) -> outer type`
+    pub sig: &'static str,
+    /// The plain tensor that it stands for, of fields and metadata.
+    pub plain: &'static str,
+    /// Operators, or `class(view)` and the like, separated by blanks; and their rule.
+    pub ops: &'static [(&'static str, &'static str)],
+    /// The rule of every other operator: `error` if absent.
+    pub default: &'static str,
+    /// Operator; argument, its cotangent.
+    pub grad: &'static [(&'static str, &'static [(&'static str, &'static str)])],
+    /// What a cotangent of such a tensor is: `plain`, `same`, or how a plain cotangent `g` becomes one.
+    pub cotangent: &'static str,
+    /// Whether operators without a gradient of their own are differentiated through their rules.
+    pub through: bool,
+    /// What is read where elements are wanted outside of programs: `equal`, `error` or a field.
+    pub read: &'static str,
+    /// Which class sees to a call with several: the greatest number.
+    pub precedence: &'static str,
+    /// How far an operator may be from the plain one: relative, absolute (of fields and metadata).
+    pub error: (&'static str, &'static str),
+    /// The database file.
+    pub file: &'static str,
+    /// The line of `class:`.
+    pub line: u32,
+}
+
+impl ClassText {
+    /// A class that says nothing.
+    pub const BLANK: ClassText = ClassText {
+        class: "",
+        doc: "",
+        sig: "",
+        plain: "",
+        ops: &[],
+        default: "",
+        grad: &[],
+        cotangent: "",
+        through: false,
+        read: "",
+        precedence: "",
+        error: ("", ""),
+        file: "",
+        line: 0,
+    };
+}
+
+/// A kind of operators.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum Kind {
+    /// Its result shows its argument's elements.
+    View,
+    /// Element by element, with broadcasting.
+    Pointwise,
+    /// Any.
+    Any,
+}
+
+impl Kind {
+    /// The kinds by their words.
+    pub const WORDS: [(&'static str, Kind); 3] = [("view", Kind::View), ("pointwise", Kind::Pointwise), ("any", Kind::Any)];
+
+    /// Whether a row is of this kind; `view`: whether it is a view.
+    pub fn has(self, row: &Row, view: bool) -> bool {
+        match self {
+            Kind::View => view,
+            Kind::Pointwise => !view && row.is_pointwise(),
+            Kind::Any => true,
+        }
+    }
+}
+
+/// What a rule is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Target {
+    /// An operator.
+    Op(Name),
+    /// A kind of operators.
+    Kind(Kind),
+}
+
+/// What happens to an operator that meets the class.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Rule {
+    /// It is refused.
+    Error,
+    /// It is run on the plain tensors.
+    Plain,
+    /// It is run on each field.
+    Each,
+    /// This.
+    Block(Block),
+}
+
+/// What a cotangent of a tensor of the class is.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Cotangent {
+    /// A plain tensor.
+    Plain,
+    /// A tensor of the class; a plain one is refused.
+    Same,
+    /// A tensor of the class, which this makes of a plain one, `g`, and the tensor's own fields.
+    Made(Block),
+}
+
+/// What is read of a tensor of the class outside of programs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Read {
+    /// Its fields, which must be equal.
+    Equal,
+    /// Nothing.
+    Error,
+    /// A field.
+    Field(Name),
+}
+
+/// The gradient of an operator on the class, per argument.
+pub type Grads = Vec<(Name, Block)>;
+
+/// A parsed class.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Class {
+    /// Its name.
+    pub name: Name,
+    /// Fields, metadata, what programs see.
+    pub sig: Sig,
+    /// The plain tensor.
+    pub plain: Block,
+    /// Rules, in order.
+    pub rules: Vec<(Target, Rule)>,
+    /// Every other operator.
+    pub default: Rule,
+    /// Gradients of operators.
+    pub grads: Vec<(Name, Grads)>,
+    /// Cotangents.
+    pub cotangent: Cotangent,
+    /// Whether rules are differentiated.
+    pub through: bool,
+    /// What is read.
+    pub read: Read,
+    /// Which class of several sees to a call.
+    pub precedence: Option<i64>,
+}
+
+/// Where a class does not parse: the key, the part of its text, what is wrong.
+#[derive(Clone, Debug)]
+pub struct Malformed {
+    /// `sig`, `plain`, `ops`, …
+    pub key: &'static str,
+    /// The text at fault.
+    pub text: String,
+    /// What is wrong with it.
+    pub error: SyntaxError,
+}
+
+impl Class {
+    /// Parses a class's texts.
+    ///
+    /// # Errors
+    /// The first text that does not parse.
+    pub fn parse(text: &ClassText) -> Result<Class, Malformed> {
+        let at = |key: &'static str, text: &str| {
+            let text = text.to_owned();
+            move |error| Malformed { key, text, error }
+        };
+        let block = |key, text: &str| parse_rule(text).map_err(at(key, text));
+        let mut rules = Vec::new();
+        for (targets, rule) in text.ops {
+            let rule = Class::rule(rule).map_err(at("ops", rule))?;
+            rules.extend(targets.split_whitespace().map(|t| (Class::target(t), rule.clone())));
+        }
+        let mut grads = Vec::new();
+        for (op, args) in text.grad {
+            let args = args.iter().map(|(arg, rule)| Ok((Name::new(arg), block("grad", rule)?)));
+            grads.push((Name::new(op), args.collect::<Result<_, Malformed>>()?));
+        }
+        Ok(Class {
+            name: Name::new(text.class),
+            sig: parse_sig(text.sig).map_err(at("sig", text.sig))?,
+            plain: block("plain", text.plain)?,
+            rules,
+            default: Class::rule(text.default).map_err(at("default", text.default))?,
+            grads,
+            cotangent: match text.cotangent {
+                "" | "plain" => Cotangent::Plain,
+                "same" => Cotangent::Same,
+                made => Cotangent::Made(block("cotangent", made)?),
+            },
+            through: text.through,
+            read: match text.read {
+                "" | "error" => Read::Error,
+                "equal" => Read::Equal,
+                field => Read::Field(Name::new(field)),
+            },
+            precedence: text.precedence.parse().ok(),
+        })
+    }
+
+    /// A rule from its text.
+    ///
+    /// # Errors
+    /// Where it is none.
+    pub fn rule(text: &str) -> Result<Rule, SyntaxError> {
+        Ok(match text {
+            "" | "error" => Rule::Error,
+            "plain" => Rule::Plain,
+            "each" => Rule::Each,
+            block => Rule::Block(parse_rule(block)?),
+        })
+    }
+
+    /// What a rule is for, from its text.
+    pub fn target(text: &str) -> Target {
+        let kind = text.strip_prefix("class(").and_then(|t| t.strip_suffix(')'));
+        let known = kind.and_then(|word| Kind::WORDS.iter().find(|(w, _)| *w == word));
+        known.map_or_else(|| Target::Op(Name::new(text)), |(_, kind)| Target::Kind(*kind))
+    }
+
+    /// The rule that the class has for a row: for the operator, for the operator of which it is an overload, for its
+    /// kinds, in this order. `None`: neither; its decomposition decides, or the default.
+    pub fn rule_for(&self, row: &Row, view: bool) -> Option<&Rule> {
+        let base = Name::new(row.op.as_str().split('.').next().unwrap_or_default());
+        let named = |op: Name| self.rules.iter().find(|(t, _)| *t == Target::Op(op)).map(|(_, rule)| rule);
+        let kind = |(t, _): &&(Target, Rule)| matches!(t, Target::Kind(kind) if kind.has(row, view));
+        named(row.op).or_else(|| named(base)).or_else(|| self.rules.iter().find(kind).map(|(_, rule)| rule))
+    }
+
+    /// The gradient of an operator on the class.
+    pub fn grads_for(&self, op: Name) -> Option<&Grads> {
+        self.grads.iter().find(|(o, _)| *o == op).map(|(_, grads)| grads)
+    }
+
+    /// Its fields, in order.
+    pub fn fields(&self) -> impl Iterator<Item = Name> + '_ {
+        self.sig.params.iter().map(|p| p.name.name)
+    }
+
+    /// Its metadata, in order.
+    pub fn meta(&self) -> impl Iterator<Item = Name> + '_ {
+        self.sig.opts.iter().map(|o| o.name.name)
+    }
+
+    /// What rules call the operator that makes a tensor of fields, the one that takes it apart, and the one that gives
+    /// the plain tensor.
+    pub fn ports(class: Name) -> [Name; 3] {
+        ["unflatten", "flatten", "plain"].map(|port| Name::new(&format!("{class}.{port}")))
+    }
+}
+
+/// The name of a part of an argument.
+pub fn part(of: Name, part: Name) -> Name {
+    Name::new(&format!("{of}.{part}"))
+}
+
+/// The arguments of a call that are of the class, by what rules call them: `x`, and `xs.0`, `xs.1` in lists.
+pub fn operands<V>(sig: &Sig, args: &[Value<V>], is: &dyn Fn(&V) -> bool) -> Vec<(Name, V)>
+where
+    V: Clone,
+{
+    let mut found = Vec::new();
+    for (param, arg) in sig.params.iter().zip(args) {
+        let name = param.name.name;
+        match arg {
+            Value::Tensor(v) if is(v) => found.push((name, v.clone())),
+            Value::List(items) => {
+                for (i, item) in items.iter().enumerate() {
+                    if let Value::Tensor(v) = item
+                        && is(v)
+                    {
+                        found.push((Name::new(&format!("{name}.{i}")), v.clone()));
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+/// A rule made concrete for one call.
+pub struct Concrete<'a, V> {
+    /// The class.
+    pub class: &'a Class,
+    /// The operator.
+    pub row: &'a Row,
+    /// The call's arguments.
+    pub args: &'a [Value<V>],
+    /// Those of the class.
+    pub operands: &'a [Name],
+    /// Per operand and field, a number: equal ones are one value.
+    pub identity: &'a dyn Fn(Name, Name) -> u64,
+}
+
+impl<V> Concrete<'_, V> {
+    /// The block without words that only rules of classes know: calls of rows, and names of parts (`x.data`).
+    pub fn block(&self, rule: &Block) -> Block {
+        walk::map_block(rule, &mut |e| self.expr(e, None))
+    }
+
+    /// The same for an expression.
+    pub fn one(&self, e: &Expr) -> Expr {
+        walk::map(e, &mut |e| self.expr(e, None))
+    }
+
+    /// `f(field)`
+    pub fn each(&self, field: Name) -> Expr {
+        self.call(&name(field, Span::default()), Span::default())
+    }
+
+    /// `f(plain)`
+    pub fn plain(&self) -> Expr {
+        self.each(Name::new("plain"))
+    }
+
+    /// The arguments of `Class(…)`, if the expression is that.
+    pub fn made<'e>(&self, e: &'e Expr) -> Option<&'e [Arg]> {
+        match &*e.node {
+            Node::Call(callee, args) if callee.name == self.class.name => Some(args),
+            _ => None,
+        }
+    }
+
+    fn expr(&self, e: &Expr, operand: Option<Name>) -> Option<Expr> {
+        match &*e.node {
+            Node::Name(n) => self.part(*n, operand, e.span),
+            Node::Call(callee, args) => match (callee.name.as_str(), args.as_slice()) {
+                ("f", [Arg { name: None, value }]) => Some(self.call(value, e.span)),
+                ("same", [Arg { name: None, value }]) => self.same(value),
+                (class, args) if class == self.class.name.as_str() => Some(self.unflatten(args, operand, e.span)),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// A field, metadata or `plain`, of this operand or of the first one; what is an argument's own name is that.
+    fn part(&self, n: Name, operand: Option<Name>, span: Span) -> Option<Expr> {
+        let own = |n: Name| {
+            let sig = &self.row.sig;
+            sig.params.iter().any(|p| p.name.name == n) || sig.opts.iter().any(|o| o.name.name == n)
+        };
+        let of = operand.or(self.operands.first().copied())?;
+        if operand.is_none() && own(n) {
+            return None;
+        }
+        if n == "plain" {
+            return Some(self.plain_of(of, span));
+        }
+        let known = self.class.fields().chain(self.class.meta()).any(|p| p == n);
+        if let Some(of) = n.as_str().strip_suffix(".plain") {
+            return Some(self.plain_of(Name::new(of), span));
+        }
+        known.then(|| name(part(of, n), span))
+    }
+
+    fn plain_of(&self, of: Name, span: Span) -> Expr {
+        let [_, _, plain] = Class::ports(self.class.name);
+        call(plain, vec![Arg { name: None, value: name(of, span) }], span)
+    }
+
+    /// The operator with `e` in place of each argument of the class.
+    fn call(&self, e: &Expr, span: Span) -> Expr {
+        let mut args = Vec::new();
+        let mut positional = true;
+        let of = |n: Name| -> Expr {
+            if self.operands.contains(&n) { walk::map(e, &mut |e| self.expr(e, Some(n))) } else { name(n, span) }
+        };
+        for (param, value) in self.row.sig.params.iter().zip(self.args) {
+            let n = param.name.name;
+            let value = match value {
+                Value::Absent => {
+                    positional = false;
+                    continue;
+                }
+                Value::List(items) => {
+                    let items = (0..items.len()).map(|i| ListItem::One(of(Name::new(&format!("{n}.{i}")))));
+                    Expr::new(Node::List(items.collect()), span)
+                }
+                _ => of(n),
+            };
+            let label = (!positional).then_some(Ident { name: n, span });
+            args.push(Arg { name: label, value });
+        }
+        let given = self.args.iter().skip(self.row.sig.params.len());
+        for (opt, value) in self.row.sig.opts.iter().zip(given) {
+            if !value.is_absent() {
+                args.push(Arg { name: Some(Ident { name: opt.name.name, span }), value: name(opt.name.name, span) });
+            }
+        }
+        call(self.row.op, args, span)
+    }
+
+    /// A field that is one value in all operands, or is compared when the program runs.
+    fn same(&self, field: &Expr) -> Option<Expr> {
+        let Node::Name(n) = &*field.node else { return None };
+        let first = *self.operands.first()?;
+        let mut value = name(part(first, *n), field.span);
+        let id = (self.identity)(first, *n);
+        for other in self.operands.iter().skip(1).filter(|o| (self.identity)(**o, *n) != id) {
+            let args = [value, name(part(*other, *n), field.span)].map(|value| Arg { name: None, value });
+            value = call(Name::new("assert_equal"), args.into(), field.span);
+        }
+        Some(value)
+    }
+
+    fn unflatten(&self, args: &[Arg], operand: Option<Name>, span: Span) -> Expr {
+        let mut args: Vec<Arg> = args
+            .iter()
+            .map(|a| Arg { name: a.name, value: walk::map(&a.value, &mut |e| self.expr(e, operand)) })
+            .collect();
+        let first = operand.or(self.operands.first().copied());
+        let positional = args.iter().filter(|a| a.name.is_none()).count();
+        let lacking = |meta: &Name| {
+            let at = self.class.fields().count() + self.class.meta().position(|m| m == *meta).unwrap_or(0);
+            at >= positional && args.iter().all(|a| a.name.is_none_or(|n| n.name != *meta))
+        };
+        let missing: Vec<Name> = self.class.meta().filter(|m| lacking(m)).collect();
+        for (meta, of) in missing.into_iter().filter_map(|m| Some((m, first?))) {
+            args.push(Arg { name: Some(Ident { name: meta, span }), value: name(part(of, meta), span) });
+        }
+        let [unflatten, _, _] = Class::ports(self.class.name);
+        call(unflatten, args, span)
+    }
+}
+
+fn name(n: Name, span: Span) -> Expr {
+    Expr::new(Node::Name(n), span)
+}
+
+fn call(op: Name, args: Vec<Arg>, span: Span) -> Expr {
+    Expr::new(Node::Call(Ident { name: op, span }, args), span)
+}
+
+/// The rows by which a class's tensors are made and taken apart: `C.unflatten(fields; metadata)`, `C.flatten(x)`,
+/// `C.plain(x)`.
+pub fn ports(class: &Class) -> [Row; 3] {
+    let [unflatten, flatten, plain] = Class::ports(class.name);
+    let any = |name: &str| Param {
+        access: Access::Read,
+        name: Ident { name: Name::new(name), span: Span::default() },
+        ty: tensor("U"),
+        optional: false,
+    };
+    let blank = |op: Name, sig: Sig| Row {
+        op,
+        sig,
+        promote: None,
+        dtypes: None,
+        meaning: Meaning::Host(op),
+        require: Vec::new(),
+        vjp: Vec::new(),
+        jvp: Vec::new(),
+        ties: crate::row::Ties::Even,
+        at: Vec::new(),
+        no_grad: None,
+        deviates: None,
+        once: None,
+        autocast: Some(crate::row::Class::None),
+    };
+    let out = |name: Ident, ty: Type| Out { name, ty };
+    let apart = Sig {
+        params: vec![any("x")],
+        opts: Vec::new(),
+        outs: class.sig.params.iter().map(|p| out(p.name, tensor("U"))).collect(),
+        aux: Vec::new(),
+        named_outs: true,
+    };
+    let whole = Sig { outs: vec![out(any("out").name, tensor("U"))], named_outs: false, ..apart.clone() };
+    [blank(unflatten, class.sig.clone()), blank(flatten, apart), blank(plain, whole)]
+}
+
+/// A tensor of any dtype that broadcasts.
+fn tensor(var: &str) -> Type {
+    Type { elem: vec![Elem::Var(Name::new(var))], dims: None, list: None, span: Span::default() }
+}

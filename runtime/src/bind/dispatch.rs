@@ -1,0 +1,446 @@
+//! Tensor subclasses: what an operator is on the fields of its arguments, found while it is bound.
+//!
+//! A line with an argument of a subclass keeps its operator; the lines that the class's rule makes of it are its
+//! `dispatch` body, and its results have the types that the body gives. So a program that asks for a dtype or a shape
+//! is told the truth, and gradients are those of the operator.
+//!
+//! The rule is the class's for the operator or its kind; else the operator's decomposition, whose parts dispatch again;
+//! else the class's default.
+
+use super::body;
+use super::{Builder, Context, Site};
+use crate::error::{Error, ErrorKind};
+use crate::symbol::{Port, SubclassRef};
+use crate::tensor::with_fields;
+use crate::trace::*;
+use fulgurite_core::derive::walk;
+use fulgurite_core::eval::tensor::{self, from_item};
+use fulgurite_core::lang::ast::{Arg, Block, Expr, Stmt};
+use fulgurite_core::sig::OutTy;
+use fulgurite_core::subclass::{self as class, Concrete, Cotangent, Rule};
+use fulgurite_core::{Name, Value};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// What rules may read besides the arguments of a call.
+pub(crate) type Names = Vec<(Name, Value<ProxyId>)>;
+
+/// One value per result.
+type Results = Vec<Value<ProxyId>>;
+
+impl Builder {
+    /// The body of a line on the fields of its arguments, and the types of its results, if an argument or a result is
+    /// of a subclass. What the signature bound gets the types of the results.
+    ///
+    /// # Errors
+    /// E708 where the class has no rule, E715 where classes meet that have no order; what the rule's calls report.
+    pub(super) fn dispatch(&mut self, line: &mut BoundSymbol) -> Result<Option<Vec<ProxyTy>>, Error> {
+        let arena = self.arena().clone();
+        if let Some((class, port @ (Port::Unflatten | Port::Flatten))) = line.symbol.port() {
+            return self.port(line, class, port).map(Some);
+        }
+        let found = class_of(&arena, line)?;
+        let body = match found {
+            Some(class) => {
+                if let Some(&i) = line.effects.writes.first() {
+                    let what = line.symbol.row().sig.params[i].name.name;
+                    let claim = format!("`{}` writes `{what}`, and `{}` has fields", line.symbol.name(), class.name());
+                    return Err(Error::new("E708", claim).help("write to the fields, or use the form that returns"));
+                }
+                let (mut inner, values) = run(&arena, line, class).map_err(|e| in_rule(e, line, class))?;
+                let types = values.iter().map(|v| out_ty(&arena, v)).collect::<Option<Vec<_>>>();
+                let types = types.ok_or_else(|| body::fault(line.symbol, "its rule yields no tensor"))?;
+                let mut solved = (*line.solved).clone();
+                solved.outs = types;
+                line.solved = Arc::new(solved);
+                let mut outs = Vec::new();
+                values.iter().for_each(|v| v.for_each(&mut |p| outs.push(*p)));
+                let lines = inner.take_from(0);
+                // the line's own results have the plain names
+                for made in lines.iter().flat_map(|l| &l.outs) {
+                    let name = arena.name(*made);
+                    if name.split('.').next() == Some(line.symbol.name()) {
+                        arena.rename(*made, &format!("in.{}", line.symbol.name()));
+                    }
+                }
+                Rc::new(Body { lines, outs })
+            }
+            None => {
+                // a composite that makes a tensor of a subclass: only its body says so
+                let Some(Some(body)) = line.body.get() else { return Ok(None) };
+                if body.outs.iter().all(|p| arena.ty(*p).subclass().is_none()) {
+                    return Ok(None);
+                }
+                body.clone()
+            }
+        };
+        let types = body.outs.iter().map(|p| arena.ty(*p)).collect();
+        line.dispatch = Some(body);
+        Ok(Some(types))
+    }
+
+    /// The types of the results of a line that makes a tensor of a class, or takes one apart.
+    fn port(&self, line: &mut BoundSymbol, class: SubclassRef, port: Port) -> Result<Vec<ProxyTy>, Error> {
+        let arena = self.arena();
+        if port == Port::Flatten {
+            let of = line.args.first().and_then(|a| if let Value::Tensor(p) = a { Some(arena.ty(*p)) } else { None });
+            let layout = of.as_ref().and_then(ProxyTy::subclass).filter(|layout| layout.class == class);
+            let Some(layout) = layout else {
+                let have = of.map_or_else(|| "no tensor".to_owned(), |ty| ty.to_string());
+                return Err(Error::new("E706", format!("`{}`: {have} is no {}", line.symbol.name(), class.name())));
+            };
+            let mut solved = (*line.solved).clone();
+            solved.outs = layout.fields.iter().map(|(_, t)| OutTy::Tensor(t.ty.clone())).collect();
+            line.solved = Arc::new(solved);
+            return Ok(layout.fields.iter().map(|(_, t)| ProxyTy::Tensor(t.clone())).collect());
+        }
+        let sig = &class.rules().sig;
+        let mut fields = Vec::new();
+        for (param, arg) in sig.params.iter().zip(&line.args) {
+            let name = param.name.name;
+            let list = matches!(arg, Value::List(_));
+            let items = if let Value::List(items) = arg { items.as_slice() } else { std::slice::from_ref(arg) };
+            for (i, item) in items.iter().enumerate() {
+                match item {
+                    Value::Absent => {}
+                    Value::Tensor(p) if let ProxyTy::Tensor(t) = arena.ty(*p) => {
+                        fields.push((if list { Name::new(&format!("{name}.{i}")) } else { name }, t));
+                    }
+                    _ => {
+                        let claim = format!("`{}`: the field `{name}` must be a tensor", class.name());
+                        return Err(Error::new("E702", claim).at(line.place.loc));
+                    }
+                }
+            }
+        }
+        let meta = sig.opts.iter().map(|o| o.name.name);
+        let meta = meta.map(|n| (n, line.solved.env.item(n).and_then(from_item).unwrap_or(Value::Absent))).collect();
+        let ty = match line.solved.outs.first() {
+            Some(OutTy::Tensor(ty)) => ty.clone(),
+            _ => return Err(body::fault(line.symbol, "its signature does not say what programs see")),
+        };
+        let subclass = Some(Arc::new(SubclassLayout { class, fields, meta }));
+        Ok(vec![ProxyTy::Tensor(TensorType { ty, device: Device::Cpu, requires_grad: false, subclass })])
+    }
+
+    /// The fields of a tensor of a subclass.
+    ///
+    /// # Errors
+    /// E706 if it is plain.
+    pub fn flatten(&mut self, p: ProxyId) -> Result<Vec<ProxyId>, Error> {
+        let ty = self.arena().ty(p);
+        let Some(layout) = ty.subclass() else {
+            return Err(Error::bug("E706", format!("{ty} has no fields")));
+        };
+        let place = self.context.place.loc;
+        self.bind(layout.class.port(Port::Flatten), vec![Value::Tensor(p)], place)
+    }
+
+    /// A tensor of a subclass with these fields, as many as the layout has; what programs see follows from them.
+    ///
+    /// # Errors
+    /// What its signature refuses.
+    pub fn unflatten(&mut self, like: &SubclassLayout, fields: &[ProxyId]) -> Result<ProxyId, Error> {
+        let place = self.context.place.loc;
+        Ok(self.bind(like.class.port(Port::Unflatten), with_fields(like, |i| fields[i]), place)?[0])
+    }
+
+    /// A cotangent of `primal` as the classes of both say.
+    ///
+    /// # Errors
+    /// E716 where the class wants one of its own; what its rules report.
+    pub fn cotangent(&mut self, primal: ProxyId, value: ProxyId) -> Result<ProxyId, Error> {
+        let (want, have) = (self.arena().ty(primal), self.arena().ty(value));
+        let Some(layout) = want.subclass() else { return self.plain(value) };
+        let rules = layout.class.rules();
+        let same = have.subclass().is_some_and(|of| of.class == layout.class);
+        match &rules.cotangent {
+            Cotangent::Plain => self.plain(value),
+            _ if same => Ok(value),
+            Cotangent::Same => {
+                let class = Some(layout.class.name());
+                let cotangent = have.subclass().map(|l| l.class.name());
+                let what = cotangent.map_or_else(|| "plain".to_owned(), |c| format!("a `{c}`"));
+                let claim = format!("the cotangent of a `{}` is {what}", layout.class.name());
+                Err(Error::new("E716", claim)
+                    .kind_is(ErrorKind::CotangentClass { class, cotangent })
+                    .help("give a cotangent of that class, or let the class say how one is made: `cotangent:`")
+                    .at(self.context.place.loc))
+            }
+            Cotangent::Made(block) => {
+                let g = self.plain(value)?;
+                let (row, args) = (layout.class.port(Port::Plain), [Value::Tensor(primal)]);
+                let call = self.solve(row, args.to_vec())?;
+                let x = row.row().sig.params[0].name.name;
+                let identity = |_, _| 0;
+                let of = Concrete { class: rules, row: row.row(), args: &args, operands: &[x], identity: &identity };
+                let mut names = fields(self, &[(Some(x), args.first())])?;
+                names.push((Name::new("g"), Value::Tensor(g)));
+                let made = tensor::run(self, row.row(), &of.block(block), &call.solved, &args, &names)?;
+                match made.as_slice() {
+                    [Value::Tensor(p)] => Ok(*p),
+                    _ => Err(body::fault(row, "`cotangent` yields no tensor")),
+                }
+            }
+        }
+    }
+
+    /// The plain tensor that a tensor of a subclass stands for; a plain one is that itself.
+    ///
+    /// # Errors
+    /// What the class's rule reports.
+    pub fn plain(&mut self, p: ProxyId) -> Result<ProxyId, Error> {
+        let mut at = p;
+        while let Some(layout) = self.arena().ty(at).subclass() {
+            let place = self.context.place.loc;
+            at = self.bind(layout.class.port(Port::Plain), vec![Value::Tensor(at)], place)?[0];
+        }
+        Ok(at)
+    }
+}
+
+/// The class that sees to a call.
+fn class_of(arena: &Arena, line: &BoundSymbol) -> Result<Option<SubclassRef>, Error> {
+    let mut found: Vec<SubclassRef> = Vec::new();
+    line.for_each_arg(|p| {
+        arena.with_ty(p, |ty| {
+            if let Some(layout) = ty.subclass()
+                && !found.contains(&layout.class)
+            {
+                found.push(layout.class);
+            }
+        });
+    });
+    if found.len() < 2 {
+        return Ok(found.pop());
+    }
+    let most = found.iter().filter_map(|c| c.rules().precedence).max();
+    let mut first = found.iter().filter(|c| c.rules().precedence == most);
+    if let (Some(class), None, true) = (first.next(), first.next(), most.is_some()) {
+        return Ok(Some(class));
+    }
+    let op = Name::new(line.symbol.name());
+    let classes: Vec<Name> = found.iter().map(|c| c.name()).collect();
+    let names: Vec<String> = classes.iter().map(|c| format!("`{c}`")).collect();
+    let claim = format!("`{op}` meets the classes {}, and none comes first", names.join(" and "));
+    Err(Error::new("E715", claim)
+        .kind_is(ErrorKind::MixedSubclasses { op, classes })
+        .help("convert one of them, or declare a `precedence`")
+        .at(line.place.loc))
+}
+
+/// Runs the rule: a builder that holds the body's lines, and one value per result.
+fn run(arena: &Rc<Arena>, line: &BoundSymbol, class: SubclassRef) -> Result<(Builder, Results), Error> {
+    let row = line.symbol.row();
+    let mut b = Builder::on(arena, line.symbol.name());
+    b.context = Context {
+        region: line.region,
+        place: line.place,
+        tags: body::tags(line),
+        origin: Some(line.id),
+        site: line.site.map_or(Site::Fresh, |of| Site::Body { of, next: 0 }),
+    };
+    let rules = class.rules();
+    if let Some((_, Port::Plain)) = line.symbol.port() {
+        let names = fields(&mut b, &[(None, line.args.first())])?;
+        let values = tensor::run(&mut b, row, &rules.plain, &line.solved, &line.args, &names)?;
+        return Ok((b, values));
+    }
+    let is = |p: &ProxyId| arena.with_ty(*p, |ty| ty.subclass().is_some_and(|layout| layout.class == class));
+    let of_class = class::operands(&row.sig, &line.args, &is);
+    let names: Vec<Name> = of_class.iter().map(|(n, _)| *n).collect();
+    let rule = match rules.rule_for(row, line.symbol.is_view()) {
+        Some(rule) => rule,
+        None if row.is_composite() => {
+            let Some((b, values)) = body::run(arena, line)? else {
+                return Err(body::fault(line.symbol, "it has no body"));
+            };
+            return Ok((b, values));
+        }
+        None => &rules.default,
+    };
+    let identity = |operand: Name, field: Name| {
+        let of = of_class.iter().find(|(n, _)| *n == operand).map(|(_, p)| *p);
+        of.and_then(|p| arena.part(p, field)).map_or_else(|| hash(operand), |p| u64::from(p.0))
+    };
+    let call = Concrete { class: rules, row, args: &line.args, operands: &names, identity: &identity };
+    let several = row.sig.outs.len() != 1 || row.sig.outs[0].ty.list.is_some();
+    let mut run = Run { b, apart: Vec::new(), line, class, of_class: &of_class };
+    let values = match rule {
+        Rule::Error => return Err(no_rule(line, class)),
+        Rule::Plain => run.block(&Block { stmts: Vec::new(), value: call.plain() })?,
+        Rule::Each => {
+            let parts = rules.fields().map(|field| (field, call.each(field))).collect();
+            run.made(&[], parts)?
+        }
+        Rule::Block(block) => match call.made(&block.value).filter(|_| several) {
+            Some(args) => {
+                let fields: Vec<Name> = rules.fields().chain(rules.meta()).collect();
+                let part = |(i, a): (usize, &Arg)| (a.name.map_or(fields[i.min(fields.len() - 1)], |n| n.name), call.one(&a.value));
+                let parts = args.iter().enumerate().map(part).collect();
+                run.made(&call.block(block).stmts, parts)?
+            }
+            None => run.block(&call.block(block))?,
+        },
+    };
+    let (have, want) = (values.len(), row.sig.outs.len());
+    if have != want {
+        return Err(body::fault(line.symbol, &format!("its rule yields {have} results, its signature has {want}")));
+    }
+    Ok((run.b, values))
+}
+
+/// A rule that is being run.
+struct Run<'a> {
+    b: Builder,
+    /// The parts of arguments that were taken apart.
+    apart: Vec<(Name, Names)>,
+    line: &'a BoundSymbol,
+    class: SubclassRef,
+    of_class: &'a [(Name, ProxyId)],
+}
+
+impl Run<'_> {
+    fn block(&mut self, block: &Block) -> Result<Results, Error> {
+        let mentioned = walk::block_names(block);
+        let reads = |of: Name| {
+            let prefix = format!("{of}.");
+            mentioned.iter().any(|n| n.as_str().starts_with(&prefix))
+        };
+        // arguments that the block does not look into are not taken apart
+        for (name, p) in self.of_class.iter().filter(|(name, _)| reads(*name)) {
+            if self.apart.iter().all(|(known, _)| known != name) {
+                self.apart.push((*name, fields_of(&mut self.b, &[(*name, *p)])?));
+            }
+        }
+        let mut names: Names = self.apart.iter().flat_map(|(_, parts)| parts.iter().cloned()).collect();
+        let sig = &self.line.symbol.row().sig;
+        for (param, arg) in sig.params.iter().zip(&self.line.args) {
+            if let Value::List(items) = arg {
+                let item = |(i, v): (usize, &Value<ProxyId>)| (Name::new(&format!("{}.{i}", param.name.name)), v.clone());
+                names.extend(items.iter().enumerate().map(item));
+            }
+        }
+        let Run { b, line, .. } = self;
+        tensor::run(b, line.symbol.row(), block, &line.solved, &line.args, &names)
+    }
+
+    /// Tensors of the class, one per result of the operator: of the results that each part's expression has.
+    fn made(&mut self, stmts: &[Stmt], parts: Vec<(Name, Expr)>) -> Result<Results, Error> {
+        let mut given: Vec<(Name, Results)> = Vec::new();
+        for (part, value) in parts {
+            let of = self.block(&Block { stmts: stmts.to_vec(), value })?;
+            given.push((part, of));
+        }
+        let Some((_, first)) = self.of_class.first() else { return Err(no_rule(self.line, self.class)) };
+        let ty = self.b.arena().ty(*first);
+        let Some(layout) = ty.subclass().cloned() else { return Err(no_rule(self.line, self.class)) };
+        let shape = given.iter().map(|(_, of)| of).max_by_key(|of| count(of)).cloned().unwrap_or_default();
+        let mut at = 0;
+        let mut results = Vec::new();
+        for value in &shape {
+            let one = |run: &mut Self, at: usize| {
+                let named = |name: Name| given.iter().find(|(n, _)| *n == name).and_then(|(_, of)| nth(of, at));
+                let args = run.class.rules().fields().map(|f| named(f).unwrap_or(Value::Absent)).collect();
+                let meta = layout.meta.iter().map(|(n, v)| (*n, named(*n).unwrap_or_else(|| v.clone()))).collect();
+                let [unflatten, _, _] = class::Class::ports(run.class.name());
+                Ok::<_, Error>(Value::Tensor(run.b.call_row(unflatten, args, meta)?.outs[0]))
+            };
+            results.push(match value {
+                Value::List(items) => {
+                    let items = items.iter().map(|_| {
+                        at += 1;
+                        one(self, at - 1)
+                    });
+                    Value::List(items.collect::<Result<_, _>>()?)
+                }
+                _ => {
+                    at += 1;
+                    one(self, at - 1)?
+                }
+            });
+        }
+        Ok(results)
+    }
+}
+
+fn count(values: &[Value<ProxyId>]) -> usize {
+    values.iter().map(|v| if let Value::List(items) = v { items.len() } else { 1 }).sum()
+}
+
+/// The value for result number `at`; one value stands for all.
+fn nth(values: &[Value<ProxyId>], at: usize) -> Option<Value<ProxyId>> {
+    let flat = || values.iter().flat_map(|v| if let Value::List(items) = v { items.as_slice() } else { std::slice::from_ref(v) });
+    flat().nth(at).or_else(|| flat().next()).cloned()
+}
+
+/// The names of the parts of arguments: `x.data`, or `data` for one without a name.
+pub(super) fn fields(b: &mut Builder, of: &[(Option<Name>, Option<&Value<ProxyId>>)]) -> Result<Names, Error> {
+    let mut names = Names::new();
+    for (name, value) in of {
+        let Some(Value::Tensor(p)) = value else { continue };
+        let ty = b.arena().ty(*p);
+        let Some(layout) = ty.subclass() else { continue };
+        let call = |part: Name| name.map_or(part, |name| class::part(name, part));
+        let found = b.flatten(*p)?;
+        for param in &layout.class.rules().sig.params {
+            let field = param.name.name;
+            let at = |n: Name| layout.fields.iter().position(|(f, _)| *f == n).map(|i| Value::Tensor(found[i]));
+            let value = match param.ty.list {
+                Some(_) => Value::List((0..).map_while(|i| at(Name::new(&format!("{field}.{i}")))).collect()),
+                None => at(field).unwrap_or(Value::Absent),
+            };
+            names.push((call(field), value));
+        }
+        names.extend(layout.meta.iter().map(|(n, v)| (call(*n), v.clone())));
+    }
+    Ok(names)
+}
+
+/// The parts of arguments of a class, by the names that rules know them by.
+///
+/// # Errors
+/// What binding reports.
+pub(crate) fn fields_of(b: &mut Builder, of: &[(Name, ProxyId)]) -> Result<Names, Error> {
+    let values: Vec<Value<ProxyId>> = of.iter().map(|(_, p)| Value::Tensor(*p)).collect();
+    let named: Vec<_> = of.iter().zip(&values).map(|((n, _), v)| (Some(*n), Some(v))).collect();
+    fields(b, &named)
+}
+
+fn out_ty(arena: &Arena, value: &Value<ProxyId>) -> Option<OutTy> {
+    let one = |v: &Value<ProxyId>| if let Value::Tensor(p) = v { arena.tensor_ty(*p) } else { None };
+    match value {
+        Value::List(items) => items.iter().map(one).collect::<Option<_>>().map(OutTy::List),
+        one_value => one(one_value).map(OutTy::Tensor),
+    }
+}
+
+/// A number for what has no identity of its own.
+fn hash(name: Name) -> u64 {
+    use std::hash::{Hash, Hasher};
+    let mut h = rustc_hash::FxHasher::default();
+    name.hash(&mut h);
+    h.finish() | 1 << 63
+}
+
+/// The words that a class has rules for, for messages.
+fn known(class: SubclassRef) -> String {
+    let targets: Vec<&str> = class.text.ops.iter().flat_map(|(t, _)| t.split_whitespace()).collect();
+    targets.join(", ")
+}
+
+fn no_rule(line: &BoundSymbol, class: SubclassRef) -> Error {
+    let op = Name::new(line.symbol.name());
+    let claim = format!("`{op}` has no rule for the subclass `{}`", class.name());
+    let error = Error::new("E708", claim).kind_is(ErrorKind::NoDispatch { op, class: class.name() });
+    let error = match known(class) {
+        rules if rules.is_empty() => error,
+        rules => error.note(format!("it has rules for {rules}")),
+    };
+    error.help("give the class a rule for it, or convert the tensor first")
+}
+
+/// An error of a rule: at the user's call, naming operator, class and where the rule stands.
+fn in_rule(e: Error, line: &BoundSymbol, class: SubclassRef) -> Error {
+    e.at(line.place.loc).note(format!("in the rule of `{}` for `{}` ({})", class.name(), line.symbol.name(), class.place()))
+}

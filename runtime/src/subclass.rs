@@ -1,0 +1,178 @@
+//! Tensor subclasses for programs: made of fields and metadata, taken apart, converted.
+//!
+//! In a database a class is an entry of `subclasses:`; in a program a struct with `#[derive(TensorSubclass)]`. Either way
+//! an operator that meets a tensor of the class follows the class's rules, at once or in a trace.
+
+use crate::api;
+use crate::error::Error;
+use crate::symbol::{self, Port, SubclassRef};
+use crate::tensor::Tensor;
+use crate::trace::{ProxyId, ProxyTy};
+use fulgurite_core::loc::Loc;
+use fulgurite_core::{DType, Name, Scalar, Value};
+
+pub use crate::symbol::Subclass;
+pub use fulgurite_core::subclass::ClassText;
+
+/// A tensor of a class of fields, then metadata, in the order of its signature; after an error a poisoned one.
+#[track_caller]
+pub fn make(class: SubclassRef, args: Vec<Value<Tensor>>) -> Tensor {
+    api::call_one(class.port(Port::Unflatten), args)
+}
+
+/// The class of this name in any linked database.
+///
+/// # Errors
+/// E710 if there is none.
+#[track_caller]
+pub fn named(name: &str) -> Result<SubclassRef, Error> {
+    let found = symbol::class(Name::new(name));
+    found.ok_or_else(|| Error::new("E710", format!("no linked database has a subclass `{name}`")).at(Loc::caller()))
+}
+
+/// What tensors of subclasses have besides what every tensor has.
+pub trait Subclassed {
+    /// The plain tensor that it stands for; of a plain one a handle to itself.
+    fn plain(&self) -> Tensor;
+    /// A field; poisoned if there is none of this name.
+    fn field(&self, name: &str) -> Tensor;
+    /// Its class; `None` if it is plain.
+    fn class(&self) -> Option<SubclassRef>;
+}
+
+impl Subclassed for Tensor {
+    #[track_caller]
+    fn plain(&self) -> Tensor {
+        match self.class() {
+            Some(class) => api::call_one(class.port(Port::Plain), vec![Value::Tensor(self.clone())]),
+            None => self.clone(),
+        }
+    }
+
+    #[track_caller]
+    fn field(&self, name: &str) -> Tensor {
+        match parts(self) {
+            Ok(parts) => parts.field(name).unwrap_or_else(Tensor::poisoned),
+            Err(e) => Tensor::poisoned(e),
+        }
+    }
+
+    fn class(&self) -> Option<SubclassRef> {
+        self.ty()?.subclass().map(|layout| layout.class)
+    }
+}
+
+/// A tensor of a subclass, taken apart.
+pub struct Parts {
+    class: SubclassRef,
+    fields: Vec<(Name, Tensor)>,
+    meta: Vec<(Name, Value<ProxyId>)>,
+    loc: Loc,
+}
+
+/// The fields and metadata of a tensor.
+///
+/// # Errors
+/// The error of a poisoned one; E706 for a plain one.
+#[track_caller]
+pub fn parts(t: &Tensor) -> Result<Parts, Error> {
+    let loc = Loc::caller();
+    t.check()?;
+    let ty = t.ty();
+    let Some(layout) = ty.as_ref().and_then(ProxyTy::subclass) else {
+        let have = ty.map_or_else(String::new, |ty| ty.to_string());
+        return Err(Error::new("E706", format!("{have} is a plain tensor: it has no fields")).at(loc));
+    };
+    let fields = match t.wrapped() {
+        Some(wrapped) => wrapped.fields().to_vec(),
+        None => api::call(layout.class.port(Port::Flatten), vec![Value::Tensor(t.clone())], loc)?,
+    };
+    let fields = layout.fields.iter().map(|(n, _)| *n).zip(fields).collect();
+    Ok(Parts { class: layout.class, fields, meta: layout.meta.clone(), loc })
+}
+
+impl Parts {
+    /// The class.
+    pub fn class(&self) -> SubclassRef {
+        self.class
+    }
+
+    /// A field.
+    ///
+    /// # Errors
+    /// E706 if it has none of this name.
+    pub fn field(&self, name: &str) -> Result<Tensor, Error> {
+        self.optional(name).ok_or_else(|| {
+            let names: Vec<String> = self.fields.iter().map(|(n, _)| format!("`{n}`")).collect();
+            Error::new("E706", format!("a `{}` has no field `{name}`", self.class.name()))
+                .help(format!("its fields are {}", names.join(", ")))
+                .at(self.loc)
+        })
+    }
+
+    /// A field that may be missing.
+    pub fn optional(&self, name: &str) -> Option<Tensor> {
+        self.fields.iter().find(|(n, _)| *n == name).map(|(_, t)| t.clone())
+    }
+
+    /// The fields of a list.
+    pub fn list(&self, name: &str) -> Vec<Tensor> {
+        (0..).map_while(|i| self.optional(&format!("{name}.{i}"))).collect()
+    }
+
+    /// A piece of metadata.
+    ///
+    /// # Errors
+    /// E706 if it has none of this name and type.
+    pub fn meta<M: Meta>(&self, name: &str) -> Result<M, Error> {
+        let value = self.meta.iter().find(|(n, _)| *n == name).map(|(_, v)| v);
+        value.and_then(M::from_value).ok_or_else(|| {
+            let claim = format!("a `{}` has no such metadata `{name}`", self.class.name());
+            Error::new("E706", claim).at(self.loc)
+        })
+    }
+}
+
+/// What metadata may be.
+pub trait Meta: Sized {
+    /// As an argument.
+    fn value(self) -> Value<Tensor>;
+    /// From a layout.
+    fn from_value(value: &Value<ProxyId>) -> Option<Self>;
+}
+
+macro_rules! meta {
+    ($($t:ty: $to:expr, $from:pat => $as:expr;)*) => {$(
+        impl Meta for $t {
+            fn value(self) -> Value<Tensor> {
+                let to: fn($t) -> Value<Tensor> = $to;
+                to(self)
+            }
+            fn from_value(value: &Value<ProxyId>) -> Option<$t> {
+                match value {
+                    $from => Some($as),
+                    _ => None,
+                }
+            }
+        }
+    )*};
+}
+meta! {
+    i64: |x| Value::Num(Scalar::Int(x)), Value::Num(Scalar::Int(x)) => *x;
+    f64: |x| Value::Num(Scalar::Float(x)), Value::Num(x) => x.as_f64();
+    bool: |x| Value::Num(Scalar::Bool(x)), Value::Num(Scalar::Bool(x)) => *x;
+    String: Value::Str, Value::Str(x) => x.clone();
+    DType: Value::DType, Value::DType(x) => *x;
+}
+
+impl Meta for Vec<i64> {
+    fn value(self) -> Value<Tensor> {
+        Value::List(self.into_iter().map(Meta::value).collect())
+    }
+    fn from_value(value: &Value<ProxyId>) -> Option<Vec<i64>> {
+        match value {
+            Value::List(items) => items.iter().map(i64::from_value).collect(),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! Tensors of subclasses: a class, its metadata, and the tensors that are its fields.
+
+use super::{Tensor, View};
+use crate::buffer::Buffer;
+use crate::error::{Error, ErrorKind};
+use crate::symbol::{Port, SubclassRef};
+use crate::trace::{ProxyId, ProxyTy, SubclassLayout, TensorType};
+use fulgurite_core::eval::tensor::from_item;
+use fulgurite_core::loc::Loc;
+use fulgurite_core::sig::{self, OutTy};
+use fulgurite_core::subclass::Read;
+use fulgurite_core::{Name, TensorTy, Value};
+use std::sync::Arc;
+
+/// A tensor of a subclass.
+///
+/// **Invariant:** its fields are tensors in memory or values of one trace, never poisoned.
+#[derive(Clone)]
+pub struct Wrapped {
+    ty: TensorType,
+    layout: Arc<SubclassLayout>,
+    fields: Vec<Tensor>,
+}
+
+impl Wrapped {
+    /// A tensor of a class of arguments in the order of its signature: fields, then metadata.
+    ///
+    /// # Errors
+    /// The error of a poisoned field; what the class's signature refuses.
+    pub(crate) fn new(class: SubclassRef, args: &[Value<Tensor>]) -> Result<Wrapped, Error> {
+        let sig = &class.rules().sig;
+        let mut given = Vec::new();
+        for (param, arg) in sig.params.iter().zip(args) {
+            let name = param.name.name;
+            match arg {
+                Value::List(items) => {
+                    let item = |(i, v)| (Name::new(&format!("{name}.{i}")), v);
+                    given.extend(items.iter().enumerate().map(item));
+                }
+                Value::Absent => {}
+                one => given.push((name, one)),
+            }
+        }
+        let (mut fields, mut types) = (Vec::new(), Vec::new());
+        for (name, value) in given {
+            let Value::Tensor(t) = value else {
+                let claim = format!("`{}`: the field `{name}` must be a tensor", class.name());
+                return Err(Error::new("E702", claim));
+            };
+            t.check()?;
+            let Some(ProxyTy::Tensor(ty)) = t.ty() else {
+                return Err(Error::new("E702", format!("`{}`: the field `{name}` must be a tensor", class.name())));
+            };
+            fields.push(t.clone());
+            types.push((name, ty));
+        }
+        let row = class.port(Port::Unflatten).row();
+        let mut args = args.to_vec();
+        args.resize(sig.params.len() + sig.opts.len(), Value::Absent);
+        let of = |t: &Tensor| t.ty().map_or_else(|| ProxyTy::Key.arg_ty(), |ty| ty.arg_ty());
+        let solved = sig::solve(row, &args, &of)?;
+        let Some(OutTy::Tensor(ty)) = solved.outs.first() else {
+            return Err(Error::bug("E706", format!("`{}` does not say what programs see", class.name())));
+        };
+        let meta = sig.opts.iter().map(|o| o.name.name);
+        let meta = meta.map(|n| (n, solved.env.item(n).and_then(from_item).unwrap_or(Value::Absent))).collect();
+        let layout = Arc::new(SubclassLayout { class, fields: types, meta });
+        let ty = TensorType {
+            ty: ty.clone(),
+            device: crate::trace::Device::Cpu,
+            requires_grad: false,
+            subclass: Some(layout.clone()),
+        };
+        Ok(Wrapped { ty, layout, fields })
+    }
+
+    /// What it is made of.
+    pub fn layout(&self) -> &Arc<SubclassLayout> {
+        &self.layout
+    }
+
+    /// Its type, as programs see it.
+    pub fn ty(&self) -> &TensorType {
+        &self.ty
+    }
+
+    pub(super) fn outer(&self) -> &TensorTy {
+        &self.ty.ty
+    }
+
+    /// Its fields, in the order of the layout.
+    pub fn fields(&self) -> &[Tensor] {
+        &self.fields
+    }
+
+    pub(crate) fn fields_mut(&mut self) -> &mut [Tensor] {
+        &mut self.fields
+    }
+
+    /// Its fields with their names.
+    pub fn named(&self) -> impl Iterator<Item = (Name, &Tensor)> {
+        self.layout.fields.iter().map(|(n, _)| *n).zip(&self.fields)
+    }
+
+    /// A field.
+    pub fn field(&self, name: &str) -> Option<&Tensor> {
+        self.named().find(|(n, _)| *n == name).map(|(_, t)| t)
+    }
+
+    /// The data by which it is read outside of programs, as its class says.
+    ///
+    /// # Errors
+    /// E733 where fields differ that must agree, or where the class says that it can't be read.
+    pub(super) fn buffer(&self, loc: Loc) -> Result<Buffer, Error> {
+        let class = self.layout.class;
+        match class.rules().read {
+            Read::Field(name) => match self.field(name.as_str()) {
+                Some(t) => t.buffer(),
+                None => Err(Error::bug("E706", format!("`{}` has no field `{name}`", class.name()))),
+            },
+            Read::Equal => {
+                let Some((first, rest)) = self.fields.split_first() else {
+                    return Err(Error::bug("E706", format!("`{}` has no fields", class.name())));
+                };
+                let data = first.buffer()?;
+                for other in rest {
+                    if other.buffer()?.to_f64() != data.to_f64() {
+                        let claim = format!("the fields of {} differ, and it was to be read as one tensor", self.text());
+                        return Err(self.ambiguous(claim, loc));
+                    }
+                }
+                Ok(data)
+            }
+            Read::Error => {
+                let claim = format!("{} has no elements of its own to read", self.text());
+                Err(self.ambiguous(claim, loc))
+            }
+        }
+    }
+
+    fn ambiguous(&self, claim: String, loc: Loc) -> Error {
+        let class = self.layout.class.name();
+        let fields: Vec<Name> = self.layout.fields.iter().map(|(n, _)| *n).collect();
+        let names: Vec<String> = fields.iter().map(|n| format!("`{n}`")).collect();
+        Error::new("E733", claim)
+            .kind_is(ErrorKind::SubclassAmbiguous { class, fields })
+            .help(format!("read the plain tensor, `plain()`, or a field: {}", names.join(", ")))
+            .at(loc)
+    }
+
+    fn text(&self) -> String {
+        ProxyTy::Tensor(self.ty.clone()).to_string()
+    }
+}
+
+/// The arguments of the symbol that makes a tensor of this layout of fields.
+pub(crate) fn with_fields<V>(like: &SubclassLayout, mut field: impl FnMut(usize) -> V) -> Vec<Value<V>> {
+    let sig = &like.class.rules().sig;
+    let mut args = Vec::new();
+    for param in &sig.params {
+        let name = param.name.name;
+        let at = |n: Name| like.fields.iter().position(|(f, _)| *f == n);
+        args.push(if param.ty.list.is_some() {
+            let items = (0..).map_while(|i| at(Name::new(&format!("{name}.{i}"))));
+            Value::List(items.map(|i| Value::Tensor(field(i))).collect())
+        } else {
+            at(name).map_or(Value::Absent, |i| Value::Tensor(field(i)))
+        });
+    }
+    args.extend(like.meta.iter().map(|(_, v)| static_value(v)));
+    args
+}
+
+/// Metadata hold no tensors.
+fn static_value<V>(v: &Value<ProxyId>) -> Value<V> {
+    match v {
+        Value::Tensor(_) | Value::Absent => Value::Absent,
+        Value::List(items) => Value::List(items.iter().map(static_value).collect()),
+        Value::Type(t) => Value::Type(t.clone()),
+        Value::Num(s) => Value::Num(*s),
+        Value::Size(d) => Value::Size(*d),
+        Value::DType(d) => Value::DType(*d),
+        Value::Word(n) => Value::Word(*n),
+        Value::Str(s) => Value::Str(s.clone()),
+    }
+}
+
+impl Tensor {
+    /// A tensor of a subclass of fields; after an error a poisoned one.
+    pub(crate) fn wrap(class: SubclassRef, args: &[Value<Tensor>]) -> Tensor {
+        Wrapped::new(class, args).map_or_else(Tensor::poisoned, Tensor::from_wrapped)
+    }
+
+    /// A tensor of the class and metadata of a layout, of these fields.
+    pub(crate) fn wrap_like(layout: &SubclassLayout, fields: &[Tensor]) -> Tensor {
+        let of = |i: usize| fields.get(i).cloned();
+        let lost = || Tensor::poisoned(Error::bug("E709", "a tensor of a subclass lost a field"));
+        Tensor::wrap(layout.class, &with_fields(layout, |i| of(i).unwrap_or_else(lost)))
+    }
+
+    /// What it is made of, if it is of a subclass and in memory (or a function's argument, while that is traced).
+    pub fn wrapped(&self) -> Option<&Wrapped> {
+        match self.view() {
+            View::Wrapped(w) => Some(w),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Gradients of lines on tensors of subclasses.
+//!
+//! Of the operator on the class, if the class has one; else of the operator, whose parts dispatch again; else of its
+//! decomposition. The class's own rule is differentiated only if it says so (`through`).
+
+use super::own::Contribution;
+use super::rules::{self, Site};
+use crate::bind::{Builder, fields_of};
+use crate::error::Error;
+use crate::symbol::{Port, SubclassRef};
+use crate::trace::*;
+use fulgurite_core::subclass::{Concrete, Grads, operands};
+use fulgurite_core::{Name, Value};
+
+/// What of a line is differentiated.
+pub(super) enum Way {
+    /// The class says what its gradient is.
+    Declared,
+    /// The class's rule.
+    Through,
+    /// The operator.
+    Outer,
+}
+
+/// The class of the first argument that has one.
+fn class_of(arena: &Arena, line: &BoundSymbol) -> Option<SubclassRef> {
+    let mut class = None;
+    line.for_each_arg(|p| class = class.or_else(|| arena.with_ty(p, |ty| ty.subclass().map(|l| l.class))));
+    class
+}
+
+/// What of a line on tensors of a subclass is differentiated.
+pub(super) fn way(arena: &Arena, line: &BoundSymbol) -> Option<Way> {
+    line.dispatch.as_ref()?;
+    let class = class_of(arena, line)?;
+    Some(match grads(arena, line) {
+        Some(_) => Way::Declared,
+        None if class.rules().through => Way::Through,
+        None => Way::Outer,
+    })
+}
+
+/// The gradient that the class has for the operator.
+pub(super) fn grads(arena: &Arena, line: &BoundSymbol) -> Option<&'static Grads> {
+    line.dispatch.as_ref()?;
+    let class = class_of(arena, line)?;
+    class.rules().grads_for(line.symbol.row().op)
+}
+
+/// The cotangents of parameters by the class's gradient; or the first that has none.
+///
+/// # Errors
+/// What the rules' calls report.
+pub(super) fn declared(
+    b: &mut Builder,
+    site: Site,
+    active: &[usize],
+    grads: &Grads,
+) -> Result<Result<Vec<Contribution>, usize>, Error> {
+    let line = site.line;
+    let Some(class) = class_of(b.arena(), line) else { return Ok(Err(active[0])) };
+    let row = line.symbol.row();
+    let arena = b.arena().clone();
+    let is = |p: &ProxyId| arena.with_ty(*p, |ty| ty.subclass().is_some_and(|l| l.class == class));
+    let of_class = operands(&row.sig, &line.args, &is);
+    let names: Vec<Name> = of_class.iter().map(|(n, _)| *n).collect();
+    let identity = |_, _| 0;
+    let call = Concrete { class: class.rules(), row, args: &line.args, operands: &names, identity: &identity };
+    let mut found = Vec::new();
+    for &i in active {
+        let arg = row.sig.params[i].name.name;
+        let Some((_, rule)) = grads.iter().find(|(name, _)| *name == arg) else { return Ok(Err(i)) };
+        let made_from = b.arena().len();
+        let more = fields_of(b, &of_class)?;
+        let mut values = rules::run(b, site, &call.block(rule), &more)?;
+        found.push((i, values.swap_remove(0), made_from));
+    }
+    Ok(Ok(found))
+}
+
+/// The cotangents of the arguments of a line that makes a tensor of a class or takes one apart; `None` where the
+/// operator is differentiated otherwise.
+///
+/// # Errors
+/// What binding reports.
+pub(super) fn port(
+    b: &mut Builder,
+    site: Site,
+    port: Port,
+    active: &[usize],
+) -> Result<Option<Vec<Contribution>>, Error> {
+    let line = site.line;
+    let made_from = b.arena().len();
+    match port {
+        Port::Unflatten => {
+            let Some(ct) = site.flow.first().copied().flatten() else { return Ok(Some(Vec::new())) };
+            // of a class whose cotangents are plain tensors the fields have none
+            if b.arena().ty(ct).subclass().is_none() {
+                return Ok(Some(Vec::new()));
+            }
+            let mut parts = b.flatten(ct)?.into_iter();
+            let mut whole = Vec::new();
+            for (i, arg) in line.args.iter().enumerate().take(line.symbol.row().sig.params.len()) {
+                let value = arg.map(&mut |p| parts.next().unwrap_or(*p));
+                if active.contains(&i) {
+                    whole.push((i, value, made_from));
+                }
+            }
+            Ok(Some(whole))
+        }
+        Port::Flatten => {
+            let Some(Value::Tensor(x)) = line.args.first() else { return Ok(Some(Vec::new())) };
+            let ty = b.arena().ty(*x);
+            let Some(layout) = ty.subclass() else { return Ok(Some(Vec::new())) };
+            let mut parts = Vec::new();
+            for (out, ct) in line.outs.iter().zip(site.flow) {
+                parts.push(match (ct, b.arena().tensor_ty(*out)) {
+                    (Some(ct), _) => *ct,
+                    (None, Some(ty)) if ty.dtype.is_float() => b.full(&ty, 0.0)?,
+                    (None, _) => *out,
+                });
+            }
+            let ct = b.unflatten(layout, &parts)?;
+            Ok(Some(vec![(0, Value::Tensor(ct), made_from)]))
+        }
+        // a plain cotangent is what the argument's class makes of it
+        Port::Plain => {
+            let ct = site.flow.first().copied().flatten();
+            Ok(Some(ct.map(|ct| (0, Value::Tensor(ct), made_from)).into_iter().collect()))
+        }
+    }
+}
