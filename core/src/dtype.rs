@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-/// An element type. `C64` and `C128` exist in the promotion table only, so far.
+/// An element type. `C64` and `C128` exist in the promotion table only, so far; the last three are for storage: tensors
+/// of them are moved and cast, and a class says what is computed with them.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 #[allow(missing_docs)]
 pub enum DType {
@@ -18,6 +19,9 @@ pub enum DType {
     F64,
     C64,
     C128,
+    F8E4M3FN,
+    F8E5M2,
+    U4X2,
 }
 
 /// bool < int < float < complex: what decides between tensors of different rank.
@@ -34,8 +38,11 @@ use DType::*;
 
 impl DType {
     /// Every dtype, in promotion-table order.
-    pub const ALL: [DType; 12] = [Bool, U8, I8, I16, I32, I64, F16, BF16, F32, F64, C64, C128];
-    /// The dtypes that tensors can have.
+    pub const ALL: [DType; 15] =
+        [Bool, U8, I8, I16, I32, I64, F16, BF16, F32, F64, C64, C128, F8E4M3FN, F8E5M2, U4X2];
+    /// The dtypes that only hold numbers for others: floats of eight bits, and bytes of two integers of four bits.
+    pub const STORAGE: [DType; 3] = [F8E4M3FN, F8E5M2, U4X2];
+    /// The dtypes that tensors compute in.
     pub const STORED: [DType; 10] = [Bool, U8, I8, I16, I32, I64, F16, BF16, F32, F64];
     /// The dtype that integers become where a float is needed.
     pub const DEFAULT_FLOAT: DType = F32;
@@ -55,6 +62,9 @@ impl DType {
             F64 => "f64",
             C64 => "c64",
             C128 => "c128",
+            F8E4M3FN => "f8e4m3fn",
+            F8E5M2 => "f8e5m2",
+            U4X2 => "u4x2",
         }
     }
 
@@ -66,7 +76,7 @@ impl DType {
     /// Bytes of one element.
     pub fn size(self) -> usize {
         match self {
-            Bool | U8 | I8 => 1,
+            Bool | U8 | I8 | F8E4M3FN | F8E5M2 | U4X2 => 1,
             I16 | F16 | BF16 => 2,
             I32 | F32 => 4,
             I64 | F64 | C64 => 8,
@@ -78,15 +88,25 @@ impl DType {
     pub fn category(self) -> Category {
         match self {
             Bool => Category::Bool,
-            U8 | I8 | I16 | I32 | I64 => Category::Int,
-            F16 | BF16 | F32 | F64 => Category::Float,
+            U8 | I8 | I16 | I32 | I64 | U4X2 => Category::Int,
+            F16 | BF16 | F32 | F64 | F8E4M3FN | F8E5M2 => Category::Float,
             C64 | C128 => Category::Complex,
         }
     }
 
-    /// f16, bf16, f32 or f64.
+    /// Whether its numbers are floats.
     pub fn is_float(self) -> bool {
         self.category() == Category::Float
+    }
+
+    /// Whether it only holds numbers for other dtypes.
+    pub fn is_storage(self) -> bool {
+        DType::STORAGE.contains(&self)
+    }
+
+    /// Whether tensors of it have gradients: f16, bf16, f32 or f64.
+    pub fn has_gradient(self) -> bool {
+        self.is_float() && !self.is_storage()
     }
 
     /// u8 … i64.
@@ -99,6 +119,8 @@ impl DType {
         match self {
             DType::F16 => 9.765625e-4,
             DType::BF16 => 7.8125e-3,
+            DType::F8E4M3FN => 0.125,
+            DType::F8E5M2 => 0.25,
             DType::F32 | DType::C64 => f32::EPSILON as f64,
             _ => f64::EPSILON,
         }
@@ -108,7 +130,9 @@ impl DType {
     pub fn largest(self) -> f64 {
         match self {
             DType::Bool => 1.0,
-            DType::U8 => u8::MAX as f64,
+            DType::U8 | DType::U4X2 => u8::MAX as f64,
+            DType::F8E4M3FN => 448.0,
+            DType::F8E5M2 => 57344.0,
             DType::I8 => i8::MAX as f64,
             DType::I16 => i16::MAX as f64,
             DType::I32 => i32::MAX as f64,
@@ -120,10 +144,10 @@ impl DType {
         }
     }
 
-    /// The dtype in which arithmetic on this one is done: f16 and bf16 compute in f32.
+    /// The dtype in which arithmetic on this one is done: narrow floats compute in f32.
     pub fn opmath(self) -> DType {
         match self {
-            F16 | BF16 => F32,
+            F16 | BF16 | F8E4M3FN | F8E5M2 => F32,
             d => d,
         }
     }
@@ -168,14 +192,15 @@ impl DTypeSet {
     /// The set that a class or dtype name stands for: `float`, `int`, `bool`, `complex`, `all`, `f32`, …
     pub fn from_class(name: &str) -> Option<DTypeSet> {
         let category = match name {
-            "all" => return Some(DType::ALL.into_iter().collect()),
+            "all" => return Some(DType::ALL.into_iter().filter(|d| !d.is_storage()).collect()),
             "float" => Category::Float,
             "int" => Category::Int,
             "complex" => Category::Complex,
-            "f8" => return Some(DTypeSet::EMPTY),
+            "f8" => return Some([F8E4M3FN, F8E5M2].into_iter().collect()),
+            "storage" => return Some(DType::STORAGE.into_iter().collect()),
             _ => return DType::from_name(name).map(|d| [d].into_iter().collect()),
         };
-        Some(DType::ALL.into_iter().filter(|d| d.category() == category).collect())
+        Some(DType::ALL.into_iter().filter(|d| d.category() == category && !d.is_storage()).collect())
     }
 
     /// Whether `d` is in the set.

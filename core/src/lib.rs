@@ -6,6 +6,7 @@
 //! | module | is |
 //! |---|---|
 //! | [`dtype`], [`promote`], [`scalar`], [`dim`] | element types, the promotion algorithm, numbers, sizes |
+//! | [`f8`] | floats of eight bits |
 //! | [`lang`] | syntax trees of the rule languages, their parser and printer |
 //! | [`row`] | a row as data: texts, and what they parse to |
 //! | [`builtins`] | the table of scalar builtins: the trusted core |
@@ -26,6 +27,7 @@ pub mod derive;
 pub mod dim;
 pub mod dtype;
 pub mod eval;
+pub mod f8;
 pub mod foreign;
 pub mod kernel;
 pub mod lang;

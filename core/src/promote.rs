@@ -22,9 +22,11 @@ pub fn promote(a: DType, b: DType) -> DType {
     }
 }
 
-/// The join of dtypes regardless of rank; `None` if there are none.
+/// The join of dtypes regardless of rank; `None` if there are none, or if storage meets something else.
 pub fn join_dtypes(dtypes: impl IntoIterator<Item = DType>) -> Option<DType> {
-    dtypes.into_iter().reduce(promote)
+    let mut dtypes = dtypes.into_iter();
+    let first = dtypes.next()?;
+    dtypes.try_fold(first, |a, b| (a == b || !(a.is_storage() || b.is_storage())).then(|| promote(a, b)))
 }
 
 /// One argument as promotion sees it.
@@ -101,6 +103,9 @@ fn combine(hi: Partial, lo: Partial) -> Partial {
 ///
 /// `None` if there are no operands, or if the answer would be a half-width complex dtype (E204).
 pub fn join(operands: &[Operand]) -> Option<DType> {
+    // storage has no arithmetic: it meets nothing but itself
+    join_dtypes(operands.iter().filter(|o| o.tier() < 2).map(|o| o.dtype()).filter(|d| d.is_storage()))
+        .map_or(Some(()), |storage| operands.iter().all(|o| o.tier() == 2 || o.dtype() == storage).then_some(()))?;
     let tier = |t| join_dtypes(operands.iter().filter(|o| o.tier() == t).map(|o| o.dtype())).map(Partial::Known);
     match [tier(0), tier(1), tier(2)].into_iter().flatten().rev().reduce(|lo, hi| combine(hi, lo))? {
         Partial::Known(dtype) => Some(dtype),

@@ -6,7 +6,7 @@
 pub mod pool;
 
 use fulgurite_core::builtins::cast_scalar;
-use fulgurite_core::{DType, Scalar};
+use fulgurite_core::{DType, Scalar, f8};
 use half::{bf16, f16};
 use pool::{Block, OutOfMemory};
 use smallvec::SmallVec;
@@ -49,7 +49,25 @@ element! {
     bf16: BF16, x => Scalar::Float(x.to_f64());
     f32: F32, x => Scalar::Float(x as f64);
     f64: F64, x => Scalar::Float(x);
+    F8E4M3: F8E4M3FN, x => Scalar::Float(f64::from(f8::decode(x.0, DType::F8E4M3FN)));
+    F8E5M2: F8E5M2, x => Scalar::Float(f64::from(f8::decode(x.0, DType::F8E5M2)));
+    U4x2: U4X2, x => Scalar::Int(i64::from(x.0));
 }
+
+/// A float of eight bits, e4m3fn, as its code.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(transparent)]
+pub struct F8E4M3(pub u8);
+
+/// A float of eight bits, e5m2, as its code.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(transparent)]
+pub struct F8E5M2(pub u8);
+
+/// Two integers of four bits; the first of them in the low half.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(transparent)]
+pub struct U4x2(pub u8);
 
 /// Why a buffer could not be made or read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -195,6 +213,9 @@ impl Buffer {
             DType::BF16 => Buffer::scalar(bf16::from_f64(x.as_f64())),
             DType::F32 => Buffer::scalar(x.as_f64() as f32),
             DType::F64 => Buffer::scalar(x.as_f64()),
+            DType::F8E4M3FN => Buffer::scalar(F8E4M3(f8::encode(x.as_f64() as f32, dtype))),
+            DType::F8E5M2 => Buffer::scalar(F8E5M2(f8::encode(x.as_f64() as f32, dtype))),
+            DType::U4X2 => Buffer::scalar(U4x2(x.as_i64() as u8)),
             DType::C64 | DType::C128 => Err(BufferError::DType { expected: DType::F64, found: dtype }),
         }
     }
@@ -295,6 +316,9 @@ impl Buffer {
             DType::BF16 => all::<bf16>(self),
             DType::F32 => all::<f32>(self),
             DType::F64 => all::<f64>(self),
+            DType::F8E4M3FN => all::<F8E4M3>(self),
+            DType::F8E5M2 => all::<F8E5M2>(self),
+            DType::U4X2 => all::<U4x2>(self),
             DType::C64 | DType::C128 => Vec::new(),
         }
     }

@@ -15,6 +15,7 @@ mod tests;
 
 pub use header::{Entry, Header};
 
+use crate::buffer::{Buffer, U4x2};
 use crate::error::{Error, ErrorKind};
 use crate::tensor::{Kind, Tensor, View};
 use crate::tree::{Detail, Tree, describe_apart, rebuild_apart};
@@ -89,7 +90,9 @@ pub fn load_with<T: Tree>(path: impl AsRef<Path>, tree: &mut T, options: &Load) 
     let (leaves, detail) = describe_apart(tree);
     let mut wanted = Vec::with_capacity(leaves.len());
     for (leaf, path) in leaves.iter().zip(&detail.paths) {
-        wanted.push((name_of(path), stored_type(leaf)?));
+        let ty = stored_type(leaf)?;
+        let bytes = TensorTy { dtype: DType::U8, ..ty.clone() };
+        wanted.push((name_of(path), if ty.dtype == DType::U4X2 { bytes } else { ty }));
     }
     let mut differences = file.header.differences(&wanted);
     if options.fixed {
@@ -104,7 +107,12 @@ pub fn load_with<T: Tree>(path: impl AsRef<Path>, tree: &mut T, options: &Load) 
             View::Cell(cell) => cell.kind(),
             _ => Kind::Tensor,
         };
-        fresh.push(Tensor::from_kind(kind, file.tensor(name)?));
+        let mut buffer = file.tensor(name)?;
+        if leaf.dtype() == DType::U4X2 {
+            let pairs: Vec<U4x2> = buffer.as_slice::<u8>().unwrap_or_default().iter().map(|b| U4x2(*b)).collect();
+            buffer = Buffer::from_slice(&pairs, buffer.shape()).map_err(|e| Error::new("E904", e.to_string()))?;
+        }
+        fresh.push(Tensor::from_kind(kind, buffer));
     }
     *tree = rebuild_apart(tree, &mut fresh.into_iter());
     let own = |name: &String| name.starts_with("fulgurite.");

@@ -131,14 +131,14 @@ impl<'a> Visitor<'a> {
 
     fn wrapped(&mut self, wrapped: &'a Wrapped) {
         mark_class(wrapped, &mut self.mark);
-        if let Some(detail) = &mut self.detail {
-            let layout = wrapped.layout();
-            detail.note("class", layout.class.name().to_string());
-            layout.meta.iter().for_each(|(name, value)| detail.note(name, format!("{value:?}")));
-        }
         // a tree that is one leaf has no path
         let root = self.detail.as_ref().is_some_and(|detail| detail.path.is_empty());
         self.inside(if root { "x" } else { "" }, |v| {
+            if let Some(detail) = &mut v.detail {
+                let layout = wrapped.layout();
+                detail.note("class", layout.class.name().to_string());
+                layout.meta.iter().for_each(|(name, value)| detail.note(name, format!("{value:?}")));
+            }
             for (name, field) in wrapped.named() {
                 v.inside(name, |v| v.leaf(field));
             }

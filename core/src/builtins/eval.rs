@@ -295,7 +295,7 @@ fn int_pow(x: i64, y: i64) -> i64 {
 fn wrap(x: i64, dtype: DType) -> i64 {
     match dtype {
         DType::Bool => (x != 0) as i64,
-        DType::U8 => x as u8 as i64,
+        DType::U8 | DType::U4X2 => x as u8 as i64,
         DType::I8 => x as i8 as i64,
         DType::I16 => x as i16 as i64,
         DType::I32 => x as i32 as i64,
@@ -341,7 +341,7 @@ pub fn cast_f64(x: f64, dtype: DType) -> Scalar {
     match dtype {
         DType::Bool => Scalar::Bool(x != 0.0),
         DType::I64 => Scalar::Int(if (-TWO_63..TWO_63).contains(&x) { x as i64 } else { i64::MIN }),
-        DType::U8 | DType::I8 | DType::I16 | DType::I32 => {
+        DType::U8 | DType::U4X2 | DType::I8 | DType::I16 | DType::I32 => {
             let t = x.trunc();
             let word = if (i32::MIN as f64..=i32::MAX as f64).contains(&t) { t as i64 } else { i32::MIN as i64 };
             Scalar::Int(wrap(word, dtype))
@@ -349,6 +349,7 @@ pub fn cast_f64(x: f64, dtype: DType) -> Scalar {
         // Through f32 (two roundings), as PyTorch and the tile kernels do.
         DType::F16 => Scalar::Float(f16::from_f32(x as f32).to_f64()),
         DType::BF16 => Scalar::Float(bf16::from_f32(x as f32).to_f64()),
+        DType::F8E4M3FN | DType::F8E5M2 => Scalar::Float(f64::from(crate::f8::round(x as f32, dtype))),
         DType::F32 | DType::C64 => Scalar::Float(x as f32 as f64),
         DType::F64 | DType::C128 => Scalar::Float(x),
     }

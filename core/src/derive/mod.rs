@@ -123,7 +123,7 @@ pub fn derive(row: &Row, rows: &dyn Rows) -> Derived {
 pub fn differentiable(ty: &Type) -> bool {
     ty.elem.iter().any(|e| match e {
         Elem::Var(_) | Elem::Acc(_) | Elem::Real(_) => true,
-        Elem::Class(c) => *c == "float" || crate::DType::from_name(c.as_str()).is_some_and(|d| d.is_float()),
+        Elem::Class(c) => *c == "float" || crate::DType::from_name(c.as_str()).is_some_and(|d| d.has_gradient()),
         Elem::Index | Elem::Key => false,
     })
 }

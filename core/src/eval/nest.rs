@@ -49,6 +49,7 @@ impl Field for f64 {
         match dtype {
             DType::F16 => half::f16::from_f64(self).to_f64(),
             DType::BF16 => half::bf16::from_f64(self).to_f64(),
+            DType::F8E4M3FN | DType::F8E5M2 => f64::from(crate::f8::round(self as f32, dtype)),
             _ => self,
         }
     }

@@ -11,7 +11,7 @@ use super::types::{ArgTy, Solved};
 use crate::dtype::DTypeSet;
 use crate::lang::ast::*;
 use crate::promote::{self, Kind, Operand};
-use crate::row::{Require, Row};
+use crate::row::{Meaning, Require, Row};
 use crate::{DType, Dim, Name, Scalar, TensorTy, Value};
 use smallvec::SmallVec;
 
@@ -474,9 +474,15 @@ impl Call<'_> {
         if let Some(j) = joined {
             let allowed = match &row.dtypes {
                 Some(e) => statics::dtype_set(&self.env, e)?,
+                // what only moves elements moves those of any kind
+                None if matches!(row.meaning, Meaning::View(_)) || matches!(kind, Some(Kind::Keep | Kind::Join)) => {
+                    DTypeSet::all().union(DType::STORAGE.into_iter().collect())
+                }
                 None => DTypeSet::all(),
             };
-            let allowed = DTypeSet::all().minus(DTypeSet::all().minus(allowed));
+            // complex tensors do not exist yet
+            let complex = DTypeSet::from_class("complex").unwrap_or(DTypeSet::EMPTY);
+            let allowed = allowed.minus(complex);
             if !allowed.contains(j) {
                 return Err(Refusal::new("E703", format!("`{}` does not take {j}", row.op))
                     .help(format!("it takes {allowed}; cast first"))

@@ -242,8 +242,13 @@ fn run(arena: &Rc<Arena>, line: &BoundSymbol, class: SubclassRef) -> Result<(Bui
     };
     let rules = class.rules();
     if let Some((_, Port::Plain)) = line.symbol.port() {
-        let names = fields(&mut b, &[(None, line.args.first())])?;
-        let values = tensor::run(&mut b, row, &rules.plain, &line.solved, &line.args, &names)?;
+        let Some(Value::Tensor(x)) = line.args.first() else {
+            return Err(body::fault(line.symbol, "it has no argument"));
+        };
+        let (ty, fields) = (arena.ty(*x), b.flatten(*x)?);
+        let Some(layout) = ty.subclass() else { return Err(no_rule(line, class)) };
+        let call = b.solve(class.port(Port::Unflatten), with_fields(layout, |i| fields[i]))?;
+        let values = tensor::run(&mut b, call.symbol.row(), &rules.plain, &call.solved, &call.args, &[])?;
         return Ok((b, values));
     }
     let is = |p: &ProxyId| arena.with_ty(*p, |ty| ty.subclass().is_some_and(|layout| layout.class == class));

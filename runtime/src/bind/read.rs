@@ -3,13 +3,14 @@
 use super::{Builder, Call, Site};
 use crate::error::Error;
 use crate::symbol;
-use crate::trace::parse::{self, Arg, Item, Line, Pos, Text, TypedName, WrittenTy};
+use crate::trace::parse::{self, Arg, Item, Line, Pos, Text, TypedName, WrittenClass, WrittenTy};
 use crate::trace::tag::{Carrier, Tag, TagSet};
 use crate::trace::*;
 use fulgurite_core::lang::ast::OptType;
 use fulgurite_core::loc::Loc;
 use fulgurite_core::sig;
-use fulgurite_core::{DType, Name, Value};
+use fulgurite_core::{DType, Name, TensorTy, Value};
+use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 impl Trace {
@@ -39,7 +40,8 @@ impl Reader {
         text.atoms.iter().for_each(|(name, value)| self.builder.arena().add_atom(name, *value));
         for input in &text.inputs {
             let ty = input.ty.as_ref().ok_or_else(|| input.pos.error("E731", "an input needs a name"))?;
-            let proxy = self.define(input, proxy_ty(ty))?;
+            let ty = self.proxy_ty(ty)?;
+            let proxy = self.define(input, ty)?;
             self.builder.add_input(proxy, &input.name);
         }
         let mut writes = Vec::new();
@@ -108,13 +110,15 @@ impl Reader {
         let args = sig::arrange(symbol.row(), positional, named).map_err(|r| at(Error::from(r)))?;
         let call: Call = self.builder.solve(symbol, args).map_err(at)?;
         let written: Vec<&TypedName> = line.outs.iter().chain(&line.aux).collect();
+        let types = written.iter().map(|out| out.ty.as_ref().map(|ty| self.proxy_ty(ty)).transpose());
+        let types = types.collect::<Result<Vec<_>, _>>()?;
         let arena = self.builder.arena().clone();
         let mut made = Vec::new();
         let recorded = self.builder.record_as(call, !line.aux.is_empty(), &mut |i, hint, ty| {
             let Some(out) = written.get(i) else {
                 return Err(line.pos.error("E732", format!("`{}` has more results than are written", line.op)));
             };
-            let Some(want) = &out.ty else { return Ok(arena.proxy(hint, ty)) };
+            let Some(want) = &types[i] else { return Ok(arena.proxy(hint, ty)) };
             if !agrees(want, &ty) {
                 return Err(out.pos.error("E732", format!("`{}` is {ty}, not what is written", out.name)));
             }
@@ -174,6 +178,10 @@ impl Reader {
         })
     }
 
+    fn proxy_ty(&self, ty: &WrittenTy) -> Result<ProxyTy, Error> {
+        written_ty(ty, &|arg, opt| self.value(arg, opt))
+    }
+
     fn lookup(&self, (name, pos): &(String, Pos)) -> Result<ProxyId, Error> {
         let found = self.names.get(name).copied();
         found.ok_or_else(|| pos.error("E731", format!("`{name}` is not defined before")))
@@ -188,22 +196,44 @@ impl Reader {
     }
 }
 
-fn proxy_ty(ty: &WrittenTy) -> ProxyTy {
-    match ty {
-        WrittenTy::Tensor(ty, device) => {
-            ProxyTy::Tensor(TensorType { ty: ty.clone(), device: *device, requires_grad: false, subclass: None })
-        }
+/// What an argument means where an option of this type takes it.
+type Values<'a> = dyn Fn(&Arg, Option<&OptType>) -> Result<Value<ProxyId>, Error> + 'a;
+
+fn written_ty(ty: &WrittenTy, values: &Values) -> Result<ProxyTy, Error> {
+    let tensor = |ty: &TensorTy, device: Device, subclass| {
+        ProxyTy::Tensor(TensorType { ty: ty.clone(), device, requires_grad: false, subclass })
+    };
+    Ok(match ty {
+        WrittenTy::Tensor(ty, device) => tensor(ty, *device, None),
         WrittenTy::Number(dtype) => ProxyTy::Number(*dtype),
         WrittenTy::Key => ProxyTy::Key,
-    }
+        WrittenTy::Subclass(written) => {
+            let WrittenClass { class: name, outer, fields, meta, pos } = &**written;
+            let unknown = || pos.error("E731", format!("no linked database has a subclass `{name}`"));
+            let class = symbol::class(*name).ok_or_else(unknown)?;
+            let field = |(name, ty): &(Name, WrittenTy)| match written_ty(ty, values)? {
+                ProxyTy::Tensor(t) => Ok((*name, t)),
+                _ => Err(pos.error("E731", format!("the field `{name}` is no tensor"))),
+            };
+            let fields = fields.iter().map(field).collect::<Result<_, _>>()?;
+            let opts = &class.rules().sig.opts;
+            let value = |(name, arg): &(Name, Arg)| {
+                let opt = opts.iter().find(|o| o.name.name == *name).map(|o| &o.ty);
+                let absent = matches!(arg, Arg::Word(word, _) if word == "_");
+                Ok::<_, Error>((*name, if absent { Value::Absent } else { values(arg, opt)? }))
+            };
+            let meta = meta.iter().map(value).collect::<Result<_, _>>()?;
+            tensor(outer, Device::Cpu, Some(Arc::new(SubclassLayout { class, fields, meta })))
+        }
+    })
 }
 
-fn agrees(written: &WrittenTy, ty: &ProxyTy) -> bool {
+fn agrees(written: &ProxyTy, ty: &ProxyTy) -> bool {
     match (written, ty) {
-        (WrittenTy::Tensor(want, device), ProxyTy::Tensor(t)) => want.same(&t.ty) && *device == t.device,
-        (WrittenTy::Number(want), ProxyTy::Number(d)) => want == d,
-        (WrittenTy::Key, ProxyTy::Key) => true,
-        _ => false,
+        (ProxyTy::Tensor(want), ProxyTy::Tensor(t)) => {
+            want.ty.same(&t.ty) && want.device == t.device && want.subclass == t.subclass
+        }
+        _ => written == ty,
     }
 }
 

@@ -43,7 +43,8 @@ pub(super) enum Fault {
     Wrong(String),
 }
 
-const DTYPES: [(&str, DType); 10] = [
+/// The names of the format; a file holds two integers of four bits as the byte that they are.
+const DTYPES: [(&str, DType); 13] = [
     ("BOOL", DType::Bool),
     ("U8", DType::U8),
     ("I8", DType::I8),
@@ -54,6 +55,9 @@ const DTYPES: [(&str, DType); 10] = [
     ("BF16", DType::BF16),
     ("F32", DType::F32),
     ("F64", DType::F64),
+    ("F8_E4M3", DType::F8E4M3FN),
+    ("F8_E5M2", DType::F8E5M2),
+    ("U8", DType::U4X2),
 ];
 
 impl Header {

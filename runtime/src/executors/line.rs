@@ -1,11 +1,11 @@
 //! A line as executors see it: what it reads and defines, and its meaning.
 
 use super::{ExecError, meaning};
-use crate::trace::{BoundSymbol, BoundSymbolId, ProxyId, ProxyTy};
+use crate::trace::{BoundSymbol, BoundSymbolId, ProxyId, ProxyTy, out_types};
 use fulgurite_core::nest::Nest;
 use fulgurite_core::row::Meaning;
 use fulgurite_core::sig::Item;
-use fulgurite_core::{Name, Value};
+use fulgurite_core::{DType, Name, Value};
 use std::cell::OnceCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -109,6 +109,13 @@ impl Line {
     /// The special kernel that its row names for an executor.
     pub(crate) fn kernel(&self, executor: &str) -> Option<&'static str> {
         self.symbol.symbol.text.kernels.iter().find(|(of, _)| *of == executor).map(|(_, kernel)| *kernel)
+    }
+
+    /// Whether a tensor that it reads or makes has such a dtype.
+    pub(crate) fn involves(&self, test: impl Fn(DType) -> bool) -> bool {
+        let slots = self.symbol.solved.env.slots.iter().flatten().map(|t| t.dtype);
+        let outs = self.symbol.solved.outs.iter().flat_map(|o| out_types(o)).map(|t| t.dtype);
+        slots.chain(outs).any(test)
     }
 
     /// What separates its random draws from those of other calls.

@@ -173,7 +173,7 @@ fn push<P: Tree, O: Tree>(p: &P, tangent: &P, loc: Loc, f: impl FnOnce(&P) -> O)
 }
 
 pub(super) fn is_float(t: &Tensor) -> bool {
-    t.ty().is_some_and(|ty| ty.as_tensor().is_some_and(|t| t.dtype.is_float()))
+    t.ty().is_some_and(|ty| ty.as_tensor().is_some_and(|t| t.dtype.has_gradient()))
 }
 
 /// The types of handles.

@@ -1,7 +1,7 @@
 //! A tensor as text: its type, then its numbers in aligned columns, the middle of long axes left out.
 
 use super::{Tensor, View};
-use crate::buffer::{Buffer, Element};
+use crate::buffer::{Buffer, Element, F8E4M3, F8E5M2, U4x2};
 use crate::trace::ProxyTy;
 use fulgurite_core::{DType, Scalar};
 use half::{bf16, f16};
@@ -112,6 +112,9 @@ fn at(buffer: &Buffer, i: usize) -> Scalar {
         DType::F16 => one::<f16>(buffer, i),
         DType::BF16 => one::<bf16>(buffer, i),
         DType::F32 => one::<f32>(buffer, i),
+        DType::F8E4M3FN => one::<F8E4M3>(buffer, i),
+        DType::F8E5M2 => one::<F8E5M2>(buffer, i),
+        DType::U4X2 => one::<U4x2>(buffer, i),
         _ => one::<f64>(buffer, i),
     }
 }

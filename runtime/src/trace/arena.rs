@@ -133,7 +133,7 @@ impl Arena {
 
     /// Whether it is a tensor of floats: what can have a gradient.
     pub fn is_float(&self, id: ProxyId) -> bool {
-        matches!(self.inner.borrow().proxies[id.0 as usize].ty.as_tensor(), Some(t) if t.dtype.is_float())
+        matches!(self.inner.borrow().proxies[id.0 as usize].ty.as_tensor(), Some(t) if t.dtype.has_gradient())
     }
 
     /// Its name.

@@ -92,7 +92,7 @@ pub struct TypedName {
 }
 
 /// A type as written.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Debug)]
 pub enum WrittenTy {
     /// `f32[2, 3]`
     Tensor(TensorTy, Device),
@@ -100,6 +100,23 @@ pub enum WrittenTy {
     Number(DType),
     /// `key`
     Key,
+    /// `TwoTensor[f32[2]]{a: f32[2], b: f32[2], k: 1}`
+    Subclass(Box<WrittenClass>),
+}
+
+/// The type of a tensor of a subclass.
+#[derive(Debug)]
+pub struct WrittenClass {
+    /// The class.
+    pub class: Name,
+    /// What programs see.
+    pub outer: TensorTy,
+    /// Its fields.
+    pub fields: Vec<(Name, WrittenTy)>,
+    /// Its metadata.
+    pub meta: Vec<(Name, Arg)>,
+    /// Where it stands.
+    pub pos: Pos,
 }
 
 /// An argument as written.
@@ -413,12 +430,15 @@ impl Parser {
             return Ok(TypedName { name, ty: None, tags: Vec::new(), pos });
         }
         self.expect(':')?;
-        let ty = self.ty()?;
+        let ty = self.ty(0)?;
         let tags = self.tags()?;
         Ok(TypedName { name, ty: Some(ty), tags, pos })
     }
 
-    fn ty(&mut self) -> Res<WrittenTy> {
+    fn ty(&mut self, depth: usize) -> Res<WrittenTy> {
+        if depth >= MAX_DEPTH {
+            return Err(self.pos().error("E731", format!("types are nested deeper than {MAX_DEPTH}")));
+        }
         let (word, pos) = self.word("a type")?;
         if word == "key" {
             return Ok(WrittenTy::Key);
@@ -426,6 +446,9 @@ impl Parser {
         if *self.peek() != Tok::Mark('[') {
             let dtype = DType::from_name(&word).ok_or_else(|| pos.error("E731", format!("`{word}` is no type")))?;
             return Ok(WrittenTy::Number(dtype));
+        }
+        if word.starts_with(char::is_uppercase) {
+            return self.subclass(&word, pos, depth);
         }
         let ty = self.tensor_ty(&word, pos)?;
         let mut device = Device::Cpu;
@@ -439,6 +462,28 @@ impl Parser {
             };
         }
         Ok(WrittenTy::Tensor(ty, device))
+    }
+
+    /// What follows the name of a class.
+    fn subclass(&mut self, class: &str, pos: Pos, depth: usize) -> Res<WrittenTy> {
+        self.expect('[')?;
+        let (dtype, at) = self.word("a dtype")?;
+        let outer = self.tensor_ty(&dtype, at)?;
+        self.expect(']')?;
+        self.expect('{')?;
+        let (mut fields, mut meta) = (Vec::new(), Vec::new());
+        self.list('}', |p| {
+            let name = Name::new(&p.word("a field")?.0);
+            p.expect(':')?;
+            let is_type = matches!(p.peek(), Tok::Word(_))
+                && matches!(p.tokens.get(p.at + 1).map(|t| &t.0), Some(Tok::Mark('[')));
+            match is_type {
+                true => fields.push((name, p.ty(depth + 1)?)),
+                false => meta.push((name, p.arg(depth + 1)?)),
+            }
+            Ok(())
+        })?;
+        Ok(WrittenTy::Subclass(Box::new(WrittenClass { class: Name::new(class), outer, fields, meta, pos })))
     }
 
     fn tensor_ty(&mut self, dtype: &str, pos: Pos) -> Res<TensorTy> {

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use fulgurite_core::derive;
+use fulgurite_core::lang::ast::Elem;
+use fulgurite_core::{DType, DTypeSet, derive};
 use fulgurite_core::row::Row;
 use rustc_hash::FxHashSet;
 
@@ -42,8 +43,17 @@ pub fn check(source: &RowSource, row: &Arc<Row>, set: &RowSet) -> Option<Diag> {
     Some(diag.help("delete it; to keep a gradient from flowing, `detach` and say why in `deviates`"))
 }
 
+/// Whether an argument holds numbers for others: what is derived by the rest is not the gradient of what it means.
+fn takes_storage(row: &Row) -> bool {
+    let storage = |e: &Elem| matches!(e, Elem::Class(c) if DTypeSet::from_class(c.as_str()).is_some_and(|s| s.iter().all(DType::is_storage)));
+    row.sig.params.iter().any(|p| p.ty.elem.iter().any(storage))
+}
+
 /// Whether no argument lacks a rule; of a program of rows, whether all of them have.
 fn derivable(row: &Arc<Row>, set: &RowSet) -> bool {
+    if takes_storage(row) {
+        return false;
+    }
     if !row.is_composite() {
         let derived = derive::derive(row, set);
         return derived.failed.is_empty();

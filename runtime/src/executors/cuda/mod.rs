@@ -18,6 +18,7 @@ mod program;
 use super::cpu;
 use super::{Claim, ExecError, Executor, Kernel, Line, Part};
 use device::Device;
+use fulgurite_core::DType;
 use std::sync::{Arc, OnceLock};
 
 /// CUDA C in front of every program's kernels.
@@ -54,6 +55,10 @@ impl Executor for Cuda {
 
     fn claim(&self, lines: &[Line]) -> Option<Claim> {
         let line = lines.first()?;
+        // kernels are made of C's own types
+        if line.involves(DType::is_storage) {
+            return None;
+        }
         (cpu::whole(line).is_some() || line.nest()?.is_ok()).then_some(Claim::Join)
     }
 

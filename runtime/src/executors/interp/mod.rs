@@ -4,11 +4,11 @@
 //! dtype once, so a line differs from another executor's by what that one rounds in between.
 
 use super::{Claim, ExecError, Executor, Kernel, Line, TensorMut, TensorRef, site_word};
-use crate::buffer::Buffer;
+use crate::buffer::{Buffer, F8E4M3, F8E5M2, U4x2};
 use fulgurite_core::builtins::cast_scalar;
 use fulgurite_core::eval::nest::{Array, Data, NestError, run};
 use fulgurite_core::nest::{Nest, SExpr, SOp};
-use fulgurite_core::{DType, Scalar};
+use fulgurite_core::{DType, Scalar, f8};
 use half::{bf16, f16};
 use std::sync::Arc;
 
@@ -119,6 +119,14 @@ pub(crate) fn from_scalars(
         DType::F16 => Buffer::from_slice(&data.map(|s| f16::from_f64(s.as_f64())).collect::<Vec<_>>(), shape),
         DType::BF16 => Buffer::from_slice(&data.map(|s| bf16::from_f64(s.as_f64())).collect::<Vec<_>>(), shape),
         DType::F32 => Buffer::from_slice(&data.map(|s| s.as_f64() as f32).collect::<Vec<_>>(), shape),
+        DType::F8E4M3FN | DType::F8E5M2 => {
+            let codes: Vec<u8> = data.map(|s| f8::encode(s.as_f64() as f32, dtype)).collect();
+            match dtype {
+                DType::F8E4M3FN => Buffer::from_slice(&codes.into_iter().map(F8E4M3).collect::<Vec<_>>(), shape),
+                _ => Buffer::from_slice(&codes.into_iter().map(F8E5M2).collect::<Vec<_>>(), shape),
+            }
+        }
+        DType::U4X2 => Buffer::from_slice(&data.map(|s| U4x2(s.as_i64() as u8)).collect::<Vec<_>>(), shape),
         _ => Buffer::from_slice(&data.map(|s| s.as_f64()).collect::<Vec<_>>(), shape),
     };
     made.map_err(|e| ExecError::new("E807", e.to_string()))

@@ -1,8 +1,9 @@
-//! f16 and bf16: widened on load, rounded at the end of a line, narrowed on store.
+//! f16, bf16 and floats of eight bits: widened on load, rounded at the end of a line, narrowed on store.
 
 use super::{Isa, multi};
 use ::half::{bf16, f16, slice::HalfFloatSliceExt};
-use fulgurite_core::DType;
+use fulgurite_core::{DType, f8};
+use std::sync::LazyLock;
 use fulgurite_core::kernel::TileFn;
 
 /// Nearest bf16, ties to even; NaN stays NaN.
@@ -89,24 +90,110 @@ unsafe fn round_f16(n: usize, ins: *const *const u8, outs: *const *mut u8, _nums
     }
 }
 
-/// Half to f32.
+/// The two formats of eight bits, as types: kernels are made for each.
+pub trait Eight {
+    /// Which it is.
+    const DTYPE: DType;
+    /// The numbers of its codes.
+    fn table() -> &'static [f32; 256];
+}
+
+/// e4m3fn
+pub struct E4m3;
+/// e5m2
+pub struct E5m2;
+
+impl Eight for E4m3 {
+    const DTYPE: DType = DType::F8E4M3FN;
+    fn table() -> &'static [f32; 256] {
+        static TABLE: LazyLock<[f32; 256]> = LazyLock::new(|| f8::table(DType::F8E4M3FN));
+        &TABLE
+    }
+}
+impl Eight for E5m2 {
+    const DTYPE: DType = DType::F8E5M2;
+    fn table() -> &'static [f32; 256] {
+        static TABLE: LazyLock<[f32; 256]> = LazyLock::new(|| f8::table(DType::F8E5M2));
+        &TABLE
+    }
+}
+
+/// # Safety
+/// The first pointer of `ins` is to `n` bytes, that of `outs` to `n` f32 that nobody else uses.
+unsafe fn widen_f8<E: Eight>(n: usize, ins: *const *const u8, outs: *const *mut u8, _nums: *const u64) {
+    let table = E::table();
+    // SAFETY: the caller's pointers hold `n` elements and do not overlap.
+    unsafe {
+        let (x, y) = (*ins, *outs as *mut f32);
+        for i in 0..n {
+            y.add(i).write(table[usize::from(x.add(i).read())]);
+        }
+    }
+}
+
+multi! {
+    /// f32 to e4m3fn or e5m2.
+    unsafe fn narrow_f8<E: Eight>(n: usize, ins: *const *const u8, outs: *const *mut u8, _nums: *const u64) {
+        // SAFETY: as in `widen_f8`.
+        unsafe {
+            let (x, y) = (*ins as *const f32, *outs);
+            for i in 0..n {
+                y.add(i).write(f8::encode(x.add(i).read(), E::DTYPE));
+            }
+        }
+    }
+}
+
+/// # Safety
+/// The first pointers of `ins` and `outs` are to `n` f32, which may be the same and which nobody else writes to.
+unsafe fn round_f8<E: Eight>(n: usize, ins: *const *const u8, outs: *const *mut u8, _nums: *const u64) {
+    let table = E::table();
+    // SAFETY: the caller's pointers hold `n` elements; each is read before it is written.
+    unsafe {
+        let (x, y) = (*ins as *const f32, *outs as *mut f32);
+        for i in 0..n {
+            y.add(i).write(table[usize::from(f8::encode(x.add(i).read(), E::DTYPE))]);
+        }
+    }
+}
+
+/// A narrow float to f32.
 pub fn widen(from: DType, isa: Isa) -> TileFn {
-    if from == DType::F16 { widen_f16 } else { widen_bf16::pick(isa) }
+    match from {
+        DType::F16 => widen_f16,
+        DType::F8E4M3FN => widen_f8::<E4m3>,
+        DType::F8E5M2 => widen_f8::<E5m2>,
+        _ => widen_bf16::pick(isa),
+    }
 }
 
-/// f32 to half.
+/// f32 to a narrow float.
 pub fn narrow(to: DType, isa: Isa) -> TileFn {
-    if to == DType::F16 { narrow_f16 } else { narrow_bf16::pick(isa) }
+    match to {
+        DType::F16 => narrow_f16,
+        DType::F8E4M3FN => narrow_f8::pick::<E4m3>(isa),
+        DType::F8E5M2 => narrow_f8::pick::<E5m2>(isa),
+        _ => narrow_bf16::pick(isa),
+    }
 }
 
-/// f32 to the nearest value of a half type.
+/// f32 to the nearest value of a narrow float.
 pub fn round(to: DType, isa: Isa) -> TileFn {
-    if to == DType::F16 { round_f16 } else { round_bf16::pick(isa) }
+    match to {
+        DType::F16 => round_f16,
+        DType::F8E4M3FN => round_f8::<E4m3>,
+        DType::F8E5M2 => round_f8::<E5m2>,
+        _ => round_bf16::pick(isa),
+    }
 }
 
-/// An f32 rounded to a half type.
+/// An f32 rounded to a narrow float.
 pub fn rounded(x: f32, to: DType) -> f32 {
-    if to == DType::F16 { f16::from_f32(x).to_f32() } else { bf16::from_f32(x).to_f32() }
+    match to {
+        DType::F16 => f16::from_f32(x).to_f32(),
+        DType::F8E4M3FN | DType::F8E5M2 => f8::round(x, to),
+        _ => bf16::from_f32(x).to_f32(),
+    }
 }
 
 #[cfg(test)]

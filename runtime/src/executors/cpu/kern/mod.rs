@@ -128,7 +128,7 @@ macro_rules! with_register {
     ($dtype:expr, $t:ident => $body:expr) => {{
         use fulgurite_core::DType;
         match $dtype {
-            DType::Bool | DType::U8 => {
+            DType::Bool | DType::U8 | DType::F8E4M3FN | DType::F8E5M2 | DType::U4X2 => {
                 type $t = u8;
                 $body
             }

@@ -558,6 +558,7 @@ pub fn stored_bits(s: fulgurite_core::Scalar, dtype: DType) -> ([u8; 8], usize) 
         DType::F64 => out.copy_from_slice(&s.as_f64().to_ne_bytes()),
         DType::F16 => out[..2].copy_from_slice(&half::f16::from_f64(s.as_f64()).to_ne_bytes()),
         DType::BF16 => out[..2].copy_from_slice(&half::bf16::from_f64(s.as_f64()).to_ne_bytes()),
+        DType::F8E4M3FN | DType::F8E5M2 => out[0] = fulgurite_core::f8::encode(s.as_f64() as f32, dtype),
         _ => out[..n].copy_from_slice(&s.as_i64().to_ne_bytes()[..n]),
     }
     (out, n)

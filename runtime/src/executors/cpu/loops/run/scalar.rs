@@ -49,7 +49,7 @@ unsafe fn read(p: *const u8, dtype: DType, i: usize) -> Scalar {
             DType::Bool => Scalar::Bool(p.add(i).read() != 0),
             DType::F32 => Scalar::Float((p as *const f32).add(i).read() as f64),
             DType::F64 => Scalar::Float((p as *const f64).add(i).read()),
-            DType::U8 => Scalar::Int(p.add(i).read() as i64),
+            DType::U8 | DType::F8E4M3FN | DType::F8E5M2 | DType::U4X2 => Scalar::Int(p.add(i).read() as i64),
             DType::I8 => Scalar::Int((p as *const i8).add(i).read() as i64),
             DType::I16 | DType::F16 | DType::BF16 => Scalar::Int((p as *const i16).add(i).read() as i64),
             DType::I32 => Scalar::Int((p as *const i32).add(i).read() as i64),
