@@ -14,6 +14,8 @@ mod caching;
 mod once;
 #[path = "scenarios/program.rs"]
 mod program;
+#[path = "scenarios/quantised.rs"]
+mod quantised;
 #[path = "scenarios/random.rs"]
 mod random;
 #[path = "scenarios/remat.rs"]

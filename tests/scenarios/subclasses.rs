@@ -240,24 +240,3 @@ fn s4_11_classes_that_meet_without_an_order_are_refused() {
     let want = ErrorKind::MixedSubclasses { op: "add".into(), classes: vec!["TwoTensor".into(), "Strict".into()] };
     assert_eq!((e.code(), e.kind()), ("E715", &want), "{e}");
 }
-
-#[test]
-fn float8_trial() {
-    let x = Tensor::from([[1.0f32, 2.0, -3.0, 0.1], [0.5, -0.25, 3.5, -7.0]]);
-    let w = Tensor::from([[7.0f32, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 3.5]]);
-    let f = jit(|x: Tensor, w: Tensor| {
-        let p = (x, w);
-        vjp(&p, &Tensor::from([[1.0f32, 1.0], [1.0, 1.0]]), |(x, w)| x.to_float8().linear(&w.to_float8(), None))
-    });
-    let f = f.named("f").keep_traces();
-    let (y, (gx, gw)) = f.call((x.clone(), w)).unwrap();
-    println!("{}", f.trace("joint").unwrap());
-    println!("{}", f.trace("unrolled").unwrap());
-    println!("{y} {gx} {gw}");
-    let x8 = x.to_float8();
-    println!("{x8}");
-    println!("{}", x.to_int8_groups_with(ToInt8Groups { group: 4.into() }));
-    println!("{}", x.to_int4_groups_with(ToInt4Groups { group: 4.into() }));
-    println!("{}", x.to_int4_groups_with(ToInt4Groups { group: 4.into() }).plain());
-    panic!();
-}

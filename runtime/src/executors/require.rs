@@ -42,9 +42,22 @@ impl Kernel for Assert {
     }
 
     fn run(&self, inputs: &[TensorRef<'_>], _: &mut [TensorMut<'_>]) -> Result<(), ExecError> {
-        match inputs.first().and_then(|t| t.as_slice::<bool>()) {
-            Some(truths) if truths.iter().all(|holds| *holds) => Ok(()),
-            _ => Err(ExecError::new("E705", self.message.clone())),
+        let truths = inputs.first().and_then(|t| Some((t.shape, t.as_slice::<bool>()?)));
+        let Some((shape, truths)) = truths else { return Err(ExecError::new("E705", self.message.clone())) };
+        match truths.iter().position(|holds| !holds) {
+            None => Ok(()),
+            Some(_) if shape.is_empty() => Err(ExecError::new("E705", self.message.clone())),
+            Some(at) => Err(ExecError::new("E705", format!("{}, first at {:?}", self.message, index(at, shape)))),
         }
     }
+}
+
+/// The index of an element by its position in row-major order.
+fn index(mut at: usize, shape: &[usize]) -> Vec<usize> {
+    let mut index = vec![0; shape.len()];
+    for (i, n) in index.iter_mut().zip(shape).rev() {
+        *i = at % n.max(&1);
+        at /= n.max(&1);
+    }
+    index
 }

@@ -4,6 +4,7 @@ use super::facts::{Facts, LineRole};
 use super::own::{self, Own};
 use super::regions::Outside;
 use super::rules::Site;
+use super::subclass;
 use crate::bind::{self, Builder, Context};
 use crate::error::{Error, ErrorKind};
 use crate::trace::tag::{Event, Policy, Stage, Tag, TagSet};
@@ -150,7 +151,7 @@ impl<'b> Pullback<'b> {
         let site = Site { line, flow, tangents: false };
         let found = match own::cotangents(self.b, site, &active, &mut self.own)? {
             Ok(found) => found,
-            Err(i) => return Err(no_rule(line, i)),
+            Err(i) => return Err(subclass::blame(self.b.arena(), line, no_rule(line, i))),
         };
         for (i, value, made_from) in found {
             self.contribute(line, &line.args[i], &value, made_from)?;

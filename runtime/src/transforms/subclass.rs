@@ -9,6 +9,7 @@ use crate::bind::{Builder, fields_of};
 use crate::error::Error;
 use crate::symbol::{Port, SubclassRef};
 use crate::trace::*;
+use fulgurite_core::eval::tensor;
 use fulgurite_core::subclass::{Concrete, Grads, operands};
 use fulgurite_core::{Name, Value};
 
@@ -78,6 +79,26 @@ pub(super) fn declared(
     Ok(Ok(found))
 }
 
+/// The cotangents of the fields that a tensor is made of, as its class says: of its cotangent `g` and the fields.
+fn made(
+    b: &mut Builder,
+    line: &BoundSymbol,
+    ct: ProxyId,
+    active: &[usize],
+    grads: &Grads,
+) -> Result<Vec<Contribution>, Error> {
+    let row = line.symbol.row();
+    let names = fields_of(b, &[("g".into(), ct)])?;
+    let mut found = Vec::new();
+    for &i in active {
+        let Some((_, rule)) = grads.iter().find(|(name, _)| *name == row.sig.params[i].name.name) else { continue };
+        let made_from = b.arena().len();
+        let mut values = tensor::run(b, row, rule, &line.solved, &line.args, &names)?;
+        found.push((i, values.swap_remove(0), made_from));
+    }
+    Ok(found)
+}
+
 /// The cotangents of the arguments of a line that makes a tensor of a class or takes one apart; `None` where the
 /// operator is differentiated otherwise.
 ///
@@ -97,6 +118,9 @@ pub(super) fn port(
             // of a class whose cotangents are plain tensors the fields have none
             if b.arena().ty(ct).subclass().is_none() {
                 return Ok(Some(Vec::new()));
+            }
+            if let Some(grads) = line.symbol.port().and_then(|(class, _)| class.rules().grads_for("unflatten".into())) {
+                return made(b, line, ct, active, grads).map(Some);
             }
             let mut parts = b.flatten(ct)?.into_iter();
             let mut whole = Vec::new();
@@ -129,4 +153,12 @@ pub(super) fn port(
             Ok(Some(ct.map(|ct| (0, Value::Tensor(ct), made_from)).into_iter().collect()))
         }
     }
+}
+
+/// The error of a missing rule, with what the class of an argument has.
+pub(super) fn blame(arena: &Arena, line: &BoundSymbol, error: Error) -> Error {
+    let (Some(class), Some(grads)) = (class_of(arena, line), grads(arena, line)) else { return error };
+    let known: Vec<String> = grads.iter().map(|(arg, _)| format!("`{arg}`")).collect();
+    let op = line.symbol.name();
+    error.note(format!("the gradient that `{}` has for `{op}` is by {}", class.name(), known.join(", ")))
 }

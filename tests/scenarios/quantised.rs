@@ -1,0 +1,300 @@
+//! S4, the classes of the database: floats of eight bits, weights in groups of integers, masks.
+
+use super::subclasses::{both, two};
+use fulgurite::ErrorKind;
+use fulgurite::buffer::{F8E4M3, F8E5M2, U4x2};
+use fulgurite::prelude::*;
+
+fn close(have: &Tensor, want: &[f32], rel: f32) {
+    let have = have.to_vec::<f32>().unwrap();
+    let fits = |(a, b): (&f32, &f32)| (a - b).abs() <= rel * b.abs();
+    assert!(have.len() == want.len() && have.iter().zip(want).all(fits), "{have:?} is not {want:?}");
+}
+
+fn f64s(t: &Tensor) -> Vec<f64> {
+    t.to_f64().unwrap()
+}
+
+fn x() -> Tensor {
+    Tensor::from([[1.0f32, 2.0, -3.0, 0.1], [0.5, -0.25, 3.5, -7.0]])
+}
+
+fn w() -> Tensor {
+    Tensor::from([[7.0f32, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 3.5]])
+}
+
+#[test]
+fn s4_4_a_product_with_a_plain_matrix_is_refused_while_tracing() {
+    let f = jit(|a: Tensor, w: Tensor| a.matmul(&w)).keep_traces();
+    let line = line!() - 1;
+    let e = f.call((x().to_float8(), ops::full([4, 2], 1.0))).unwrap_err();
+    // the rule asks for a field of what has none
+    assert_eq!((e.loc().file.ends_with("quantised.rs"), e.loc().line), (true, line), "{e}");
+    let text = e.to_string();
+    assert!(text.contains("in the rule of `Float8Tensor` for `matmul` (ops.yaml:"), "{text}");
+    assert!(f.trace("compiled").is_none());
+}
+
+/// The outer operator's gradient is the class's; the products of eight bits stand in bodies.
+#[test]
+fn s4_5_float8_differentiates_the_outer_operator() {
+    let f = jit(|x: Tensor, w: Tensor| {
+        let ones = ops::full([2, 2], 1.0);
+        vjp(&(x, w), &ones, |(x, w)| x.to_float8().linear(&w.to_float8(), None))
+    });
+    let f = f.named("f").keep_traces();
+    let (y, (gx, gw)) = f.call((x(), w())).unwrap();
+    assert_eq!(y.to_vec::<f32>().unwrap(), [7.0, 0.35546875, 3.5, -24.5]);
+    close(&gx, &[7.0, 0.0, 0.0, 3.5, 7.0, 0.0, 0.0, 3.5], 1e-6);
+    close(&gw, &[1.5, 1.75, 0.5, -6.8984375, 1.5, 1.75, 0.5, -6.8984375], 1e-6);
+    let x8 = x().to_float8();
+    assert_eq!(f64s(&x8.field("data")), [64.0, 128.0, -192.0, 6.5, 32.0, -16.0, 224.0, -448.0]);
+    assert_eq!((x8.field("data").dtype(), x8.field("scale").item::<f32>().unwrap()), (DType::F8E4M3FN, 64.0));
+    let g8 = ops::full([2, 2], 1.0).to_float8_with(ToFloat8 { dtype: Some(DType::F8E5M2), ..d() });
+    assert_eq!((f64s(&g8.field("data")), g8.field("scale").item::<f32>().unwrap()), (vec![57344.0; 4], 57344.0));
+    let joint = f.trace("joint").unwrap();
+    let outer = |op: &str| joint.lines().filter(|l| !l.contains("| ") && l.contains(&format!("= {op}("))).count();
+    assert_eq!((outer("linear"), outer("matmul"), outer("scaled_mm")), (1, 2, 0), "{joint}");
+    let body: Vec<&str> =
+        joint.lines().skip_while(|l| !l.contains("= linear(")).skip(1).take_while(|l| l.contains("| ")).collect();
+    assert!(body.iter().any(|l| l.contains("= matmul_nt(")) && body.iter().any(|l| l.contains("= scaled_mm(")));
+    // along rows: a factor for each
+    let rows = x().to_float8_with(ToFloat8 { axis: Some((-1).into()), ..d() });
+    assert_eq!(rows.field("scale").shape(), [2.into(), 1.into()] as [Dim; 2]);
+    let w_rows = w().to_float8_with(ToFloat8 { axis: Some((-1).into()), ..d() });
+    close(&rows.linear(&w_rows, None), &[7.0, 0.35546875, 3.5, -24.5], 0.07);
+}
+
+/// D67: what the class computes with has no gradient, and says so.
+#[test]
+fn s4_6_the_gradient_of_the_unrolled_forward_is_refused() {
+    let p = (x(), Tensor::scalar(64.0f32));
+    let e = try_value_and_grad(&p, |(x, s)| {
+        let a = (x * s).cast_sat(DType::F8E4M3FN);
+        let one = 1.0 / s;
+        Ok::<_, Error>(a.scaled_mm_with(&a.t(), &one, &one, ScaledMm { dtype: Some(DType::F32) }).sum())
+    });
+    let e = e.unwrap_err();
+    assert!(matches!(e.kind(), ErrorKind::NoGradRule { op, .. } if *op == "scaled_mm"), "{e}");
+}
+
+#[test]
+fn s4_9_what_was_put_together_and_taken_apart_leaves_nothing() {
+    let f = jit(|x: Tensor, w: Tensor| {
+        x.to_float8().reshape([4, 2]).t().matmul(&w.to_float8())
+    });
+    let f = f.keep_traces();
+    f.call((x(), ops::full([4, 2], 1.0))).unwrap();
+    let unrolled = f.trace("unrolled").unwrap();
+    assert!(!unrolled.contains("flatten"), "{unrolled}");
+    // arguments are their fields from the start
+    let f = jit(|x: Tensor, w: Tensor| x.reshape([4, 2]).t().matmul(&w)).keep_traces();
+    f.call((x().to_float8(), ops::full([4, 2], 1.0).to_float8())).unwrap();
+    let unrolled = f.trace("unrolled").unwrap();
+    assert!(!unrolled.contains("flatten") && unrolled.contains("in0.data: f8e4m3fn[2, 4], in0.scale: f32[]"), "{unrolled}");
+}
+
+/// A program is for one class with its metadata and fields of these types; a miss says which differs.
+#[test]
+fn s4_11_metadata_and_field_types_are_part_of_what_is_compiled() {
+    let f = jit(|x: Tensor| x.t().plain());
+    let reason = |x: Tensor| {
+        f.call(x).unwrap();
+        f.stats().misses.last().unwrap().reasons.join("; ")
+    };
+    reason(x().to_float8());
+    assert!(reason(x().cast(DType::BF16).to_float8()).contains("`x.orig` was"));
+    let e5m2 = reason(x().to_float8_with(ToFloat8 { dtype: Some(DType::F8E5M2), ..d() }));
+    assert!(e5m2.contains("`x.data` was f8e4m3fn[2, 4], is f8e5m2[2, 4]"), "{e5m2}");
+    let rows = reason(x().to_float8_with(ToFloat8 { axis: Some(0.into()), ..d() }));
+    assert!(rows.contains("`x.scale` was f32[], is f32[1, 4]"), "{rows}");
+    assert_eq!((f.stats().hits, f.stats().misses.len()), (0, 4));
+}
+
+#[test]
+fn s4_15_reductions_see_what_the_mask_shows() {
+    let masked = |mask: [bool; 4]| masked_tensor(&Tensor::from([1.0f32, 2.0, 3.0, 4.0]), &Tensor::from(mask));
+    let m = masked([true, false, true, false]);
+    let shown = |t: &Tensor| -> Vec<Option<f64>> {
+        let (data, mask) = (f64s(&t.field("data")), t.field("mask").to_vec::<bool>().unwrap());
+        data.into_iter().zip(mask).map(|(x, on)| on.then_some(x)).collect()
+    };
+    assert_eq!(shown(&(&m + 1.0)), [Some(2.0), None, Some(4.0), None]);
+    assert_eq!(shown(&m.sum()), [Some(4.0)]);
+    assert_eq!(shown(&m.mean()), [Some(2.0)]);
+    assert_eq!(shown(&m.amax()), [Some(3.0)]);
+    assert_eq!(shown(&m.prod()), [Some(3.0)]);
+    assert_eq!(m.argmax().item::<i64>().unwrap(), 2);
+    let soft = shown(&m.softmax(0));
+    assert!((soft[0].unwrap() - 0.1192).abs() < 1e-4 && (soft[2].unwrap() - 0.8808).abs() < 1e-4, "{soft:?}");
+    assert_eq!((soft[1], soft[3]), (None, None));
+    let none = masked([false; 4]).sum();
+    assert_eq!((shown(&none), f64s(&none.field("data"))), (vec![None], vec![0.0]));
+}
+
+fn masked_tensor(data: &Tensor, mask: &Tensor) -> Tensor {
+    let class = fulgurite::subclass::named("MaskedTensor").unwrap();
+    fulgurite::subclass::make(class, vec![Operand::arg(data), Operand::arg(mask)])
+}
+
+/// D72: one mask is not compared with itself; two are, when the program runs.
+#[test]
+fn s4_16_masks_are_compared_only_where_they_may_differ() {
+    let data = || Tensor::from([1.0f32, 2.0, 3.0]);
+    let f = jit(|m: Tensor| {
+        let y = &m * 2.0;
+        m + y
+    });
+    let f = f.keep_traces();
+    f.call(masked_tensor(&data(), &Tensor::from([true, false, true]))).unwrap();
+    assert!(!f.trace("acquired").unwrap().contains("assert_equal"));
+    let g = jit(|a: Tensor, b: Tensor| a + b).keep_traces();
+    let line = line!() - 1;
+    let mask = |on: [bool; 3]| masked_tensor(&data(), &Tensor::from(on));
+    let y = g.call((mask([true, false, true]), mask([true, false, true]))).unwrap();
+    assert_eq!(f64s(&y.field("data")), [2.0, 4.0, 6.0]);
+    assert_eq!(g.trace("acquired").unwrap().matches("assert_equal(").count(), 1);
+    let e = g.call((mask([true, false, true]), mask([true, true, true]))).unwrap_err();
+    assert_eq!((e.code(), e.loc().line), ("E705", line), "{e}");
+    assert!(e.to_string().contains("two values that must agree differ, first at [1]"), "{e}");
+}
+
+/// D73: where the mask hides an element no gradient comes from it, not even NaN.
+#[test]
+fn s4_17_hidden_elements_have_no_gradient() {
+    let x = Tensor::from([4.0f32, 0.0]);
+    let g = grad(&x, |x| masked_tensor(x, &x.gt(0.0)).sqrt().sum().plain());
+    assert_eq!(g.to_vec::<f32>().unwrap(), [0.25, 0.0]);
+}
+
+#[test]
+fn s4_18_casts_to_eight_bits() {
+    let tiny = 2f32.powi(-10);
+    let xs = [464.0, 465.0, 1e4, f32::INFINITY, f32::NAN, tiny, 1.001 * tiny, 17.0, 19.0, 1.0625, 1.1875];
+    let x = Tensor::from(xs);
+    let e4m3 = |t: Tensor| t.cast(DType::F32).to_vec::<f32>().unwrap();
+    let sat = e4m3(x.cast_sat(DType::F8E4M3FN));
+    let least = 2f32.powi(-9);
+    assert_eq!(sat[..4], [448.0; 4]);
+    assert!(sat[4].is_nan());
+    assert_eq!(sat[5..], [0.0, least, 16.0, 20.0, 1.0, 1.25]);
+    let ieee = e4m3(x.cast_ieee(DType::F8E4M3FN));
+    assert_eq!(ieee[0], 448.0);
+    assert!(ieee[1..5].iter().all(|x| x.is_nan()), "{ieee:?}");
+    assert_eq!(e4m3(x.cast(DType::F8E4M3FN))[..4], [448.0; 4]);
+    let ys = Tensor::from([61439.0f32, 61440.0, 465.0, 480.0, 2f32.powi(-17), 1.125]);
+    assert_eq!(e4m3(ys.cast_sat(DType::F8E5M2)), [57344.0, 57344.0, 448.0, 512.0, 0.0, 1.0]);
+    assert_eq!(e4m3(ys.cast_ieee(DType::F8E5M2))[1], f32::INFINITY);
+    assert_eq!(e4m3(ys.cast(DType::F8E5M2))[1], f32::INFINITY);
+    // every code comes back from f32, at once and in programs
+    let codes: Vec<F8E4M3> = (0..=255).map(F8E4M3).collect();
+    let back = jit(|x: Tensor| x.cast(DType::F32).cast(DType::F8E4M3FN));
+    let out = back.call(Tensor::from_slice(&codes, [256])).unwrap().to_vec::<F8E4M3>().unwrap();
+    assert!(codes.iter().zip(&out).all(|(a, b)| a == b || (a.0 & 0x7f == 0x7f && b.0 & 0x7f == 0x7f)));
+    let codes: Vec<F8E5M2> = (0..=255).map(F8E5M2).collect();
+    let back = jit(|x: Tensor| x.cast(DType::F64).cast(DType::F8E5M2));
+    let out = back.call(Tensor::from_slice(&codes, [256])).unwrap().to_vec::<F8E5M2>().unwrap();
+    assert!(codes.iter().zip(&out).all(|(a, b)| a == b || (a.0 & 0x7f > 0x7c && b.0 & 0x7f > 0x7c)));
+    // storage meets nothing else, and computes nothing
+    let f8 = x.cast(DType::F8E4M3FN);
+    assert_eq!((&f8 + 1.0).check().unwrap_err().code(), "E703");
+    assert_eq!((&f8 * &x).check().unwrap_err().code(), "E703");
+    assert_eq!(ops::cat(&[f8.clone(), x.clone()]).check().unwrap_err().code(), "E703");
+    assert_eq!(ops::cat(&[f8.clone(), f8]).dtype(), DType::F8E4M3FN);
+}
+
+/// D71 apart: an infinite magnitude is not hidden here either, it shows.
+#[test]
+fn s4_19_zeros_have_the_scale_of_the_least_magnitude() {
+    for x in [Tensor::from([0.0f32, 0.0]), Tensor::from([1e-20f32, 0.0])] {
+        let x8 = x.to_float8();
+        assert_eq!(x8.field("scale").item::<f32>().unwrap(), 447_999_985_582_080.0);
+        assert_eq!(f64s(&x8.field("data"))[1], 0.0);
+        assert_eq!(x8.plain().to_vec::<f32>().unwrap()[1], 0.0);
+    }
+}
+
+#[test]
+fn s4_20_delayed_scaling_uses_the_scale_of_the_steps_before() {
+    let most = 448.0;
+    let step = jit(move |(history, scale): (Tensor, Tensor), x: Tensor| {
+        let x8 = x.scale_float8(&scale);
+        let amax = x.abs().amax().reshape([1]);
+        let history = ops::cat(&[amax, history.slice_with(Slice { stop: Some(2.into()), ..d() })]);
+        let scale = most / history.amax().maximum(1e-12);
+        ((history, scale), x8)
+    });
+    let mut state = (ops::full([3], 0.0), Tensor::scalar(1.0f32));
+    let steps = [[2.0f32, -4.0], [8.0, 1.0], [1.0, 1.0], [0.5, 0.5], [0.5, 0.25]];
+    let mut seen = Vec::new();
+    for x in steps {
+        let x8 = step.update(&mut state, Tensor::from(x)).unwrap();
+        seen.push((x8.field("scale").item::<f32>().unwrap(), f64s(&x8.field("data")), f64s(&x8.plain())));
+    }
+    assert_eq!(seen.iter().map(|s| s.0).collect::<Vec<_>>(), [1.0, 112.0, 56.0, 56.0, 56.0]);
+    let data: Vec<Vec<f64>> = seen.iter().map(|s| s.1.clone()).collect();
+    assert_eq!(data, [[2.0, -4.0], [448.0, 112.0], [56.0, 56.0], [28.0, 28.0], [28.0, 14.0]]);
+    assert_eq!(seen[1].2, [4.0, 1.0]);
+    assert_eq!(state.1.item::<f32>().unwrap(), 448.0);
+}
+
+#[test]
+fn s4_21_weights_in_groups_of_integers() {
+    let group = |n: i64| ToInt8Groups { group: n.into() };
+    let w = Tensor::from([[1.0f32, -2.0, 0.5, 4.0], [0.0, 0.0, 0.0, 0.0]]).to_int8_groups_with(group(4));
+    assert_eq!(w.field("q").to_vec::<i8>().unwrap(), [32, -64, 16, 127, 0, 0, 0, 0]);
+    assert!((f64s(&w.plain())[3] - 3.98431397).abs() < 1e-7);
+    assert_eq!(f64s(&w.field("scale"))[1], 2f64.powi(-23));
+    let w = ops::arange(8).cast(DType::F32).reshape([1, 8]).to_int4_groups_with(ToInt4Groups { group: 4.into() });
+    let q: Vec<u8> = w.field("q").to_vec::<U4x2>().unwrap().into_iter().flat_map(|b| [b.0 & 15, b.0 >> 4]).collect();
+    assert_eq!(q, [0, 5, 10, 15, 0, 5, 10, 15]);
+    close(&w.field("scale"), &[0.2, 0.2], 1e-6);
+    close(&w.field("zero"), &[1.6, 5.6], 1e-6);
+    let plain = w.plain().to_vec::<f32>().unwrap();
+    assert!(plain.iter().enumerate().all(|(i, x)| (x - i as f32).abs() < 2e-6), "{plain:?}");
+    let w = ops::full([1, 4], 5.0).to_int4_groups_with(ToInt4Groups { group: 4.into() });
+    assert_eq!(f64s(&w.plain()), [5.0; 4]);
+    assert_eq!(w.field("q").to_vec::<U4x2>().unwrap(), [U4x2(0), U4x2(0)]);
+    let xs: Vec<f32> = (0..8).map(|i| -1.0 + 0.5 * i as f32).collect();
+    let w = Tensor::from_vec(xs.clone(), [1, 8]).to_int4_groups_with(ToInt4Groups { group: 8.into() });
+    let q: Vec<u8> = w.field("q").to_vec::<U4x2>().unwrap().into_iter().flat_map(|b| [b.0 & 15, b.0 >> 4]).collect();
+    assert_eq!(q, [0, 2, 4, 6, 9, 11, 13, 15]);
+    let worst = w.plain().to_vec::<f32>().unwrap().iter().zip(&xs).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+    assert!((worst - 0.1).abs() < 1e-6 && f64::from(worst) <= f64s(&w.field("scale"))[0] / 2.0 + 1e-6);
+}
+
+#[test]
+fn s4_22_a_frozen_weight_passes_the_gradient_on_and_has_none() {
+    let w = ops::randn(&Key::new(1), [3, 8]).to_int8_groups_with(ToInt8Groups { group: 4.into() });
+    let x = ops::randn(&Key::new(2), [2, 8]);
+    let g = grad(&x, |x| x.linear(&w, None).sum());
+    let want = ops::full([2, 3], 1.0).matmul(&w.plain());
+    close(&g, &want.to_vec::<f32>().unwrap(), 1e-6);
+    let e = try_value_and_grad(&w, |w| Ok::<_, Error>(x.linear(w, None).sum())).unwrap_err();
+    assert!(matches!(e.kind(), ErrorKind::NoGradRule { op, input } if *op == "linear" && *input == "w"), "{e}");
+    assert!(e.to_string().contains("GroupQuantWeight"), "{e}");
+    let e = x.to_int8_groups_with(ToInt8Groups { group: 3.into() }).check().unwrap_err();
+    assert_eq!(e.code(), "E705");
+    assert!(e.to_string().contains("the group must divide the length of a row"), "{e}");
+}
+
+/// A checkpoint holds the fields.
+#[test]
+fn s4_21_tensors_of_classes_are_saved_by_their_fields() {
+    let dir = std::env::temp_dir().join(format!("fulgurite-classes-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    let path = dir.join("model.safetensors");
+    let of = |seed: u64| {
+        let w = ops::randn(&Key::new(seed), [4, 8]);
+        let four = w.to_int4_groups_with(ToInt4Groups { group: 4.into() });
+        (w.to_int8_groups_with(ToInt8Groups { group: 4.into() }), four, w.to_float8(), two(&[1.0], &[seed as f32]))
+    };
+    let (saved, mut loaded) = (of(3), of(4));
+    save(&path, &saved).unwrap();
+    load(&path, &mut loaded).unwrap();
+    assert_eq!(f64s(&saved.0.plain()), f64s(&loaded.0.plain()));
+    assert_eq!(f64s(&saved.1.plain()), f64s(&loaded.1.plain()));
+    assert_eq!(f64s(&saved.2.plain()), f64s(&loaded.2.plain()));
+    assert_eq!(both(&loaded.3), (vec![1.0], vec![3.0]));
+    std::fs::remove_dir_all(&dir).unwrap();
+}
