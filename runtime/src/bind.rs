@@ -190,6 +190,7 @@ impl Builder {
             merged: Vec::new(),
             origin: self.context.origin,
             claimed_by: None,
+            ruled_by: None,
             effects: Effects::default(),
             dispatch: None,
             body: Default::default(),

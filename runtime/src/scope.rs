@@ -70,6 +70,7 @@ pub(crate) struct Open {
 impl Open {
     /// Opens a trace on this thread.
     pub fn new(builder: Builder, pipeline: Arc<Pipeline>) -> Open {
+        builder.arena().set_executors(pipeline.executors.clone());
         let frame = Frame {
             token: TraceToken::new(),
             builder,

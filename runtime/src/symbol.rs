@@ -3,6 +3,7 @@
 mod batched;
 mod class;
 mod mentions;
+pub(crate) mod outer;
 
 pub use batched::{Batch, batch_of, batched};
 pub use class::{Port, Subclass, SubclassRef};
@@ -303,6 +304,14 @@ pub fn candidates(name: Name) -> Vec<SymbolRef> {
 /// Adds a symbol made at run time (tests, derived rows beyond first order); an existing one of that name stays.
 pub fn register(symbol: SymbolRef) -> SymbolRef {
     registry().write().unwrap_or_else(|e| e.into_inner()).insert(symbol)
+}
+
+/// A number that follows from a text.
+fn hash(text: &str) -> u64 {
+    use std::hash::{Hash, Hasher};
+    let mut h = rustc_hash::FxHasher::default();
+    text.hash(&mut h);
+    h.finish()
 }
 
 /// Every registered symbol, by name.

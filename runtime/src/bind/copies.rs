@@ -55,6 +55,7 @@ pub(super) fn copy(arena: &Arena, line: &BoundSymbol, tags: TagSet) -> Option<Bo
             merged: Vec::new(),
             origin: Some(line.id),
             claimed_by: None,
+            ruled_by: None,
             effects: Effects::default(),
             dispatch: None,
             body: OnceCell::new(),

@@ -39,7 +39,10 @@ pub use line::Line;
 pub use site::site_word;
 
 use crate::trace::Trace;
-use crate::trace::{Body, BoundSymbol, ProxyId};
+use crate::error::Error;
+use crate::symbol::outer;
+use crate::trace::{Arena, Body, BoundSymbol, ProxyId, ProxyTy};
+use fulgurite_core::Name;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -53,6 +56,17 @@ pub trait Executor: Send + Sync {
     /// A claim on several lines is a fusion: values that only they use need not be made.
     fn claim(&self, lines: &[Line]) -> Option<Claim>;
 
+    /// The operators on tensors of subclasses that it runs whole: class, operator.
+    fn outer(&self) -> &'static [(&'static str, &'static str)] {
+        &[]
+    }
+
+    /// A kernel for a line that it runs whole: it reads the fields of the arguments in their order (of plain tensors,
+    /// those), and writes the fields of the results. `None`: not this one, which is then taken apart.
+    fn claim_outer(&self, _line: &Outer<'_>) -> Option<Arc<dyn Kernel>> {
+        None
+    }
+
     /// One kernel for neighbouring lines that it claimed with [`Claim::Join`].
     ///
     /// # Errors
@@ -60,6 +74,61 @@ pub trait Executor: Send + Sync {
     fn join(&self, part: &Part<'_>) -> Result<Arc<dyn Kernel>, ExecError> {
         Err(ExecError::new("E802", format!("executor `{}` does not join {} lines", self.name(), part.lines.len())))
     }
+}
+
+/// A line on tensors of subclasses, on offer.
+pub struct Outer<'a> {
+    /// The class of its first argument that has one.
+    pub class: &'static str,
+    /// The operator.
+    pub op: &'static str,
+    /// The line.
+    pub line: &'a BoundSymbol,
+    arena: &'a Arena,
+}
+
+impl Outer<'_> {
+    /// The type of a value of the line.
+    pub fn ty(&self, p: ProxyId) -> ProxyTy {
+        self.arena.ty(p)
+    }
+}
+
+/// Asks executors (the usual ones if none is named) for lines on tensors of subclasses; kernels are kept with the lines.
+pub(crate) fn claims<'a>(
+    arena: &'a Arena,
+    executors: &[Arc<dyn Executor>],
+) -> impl Fn(&BoundSymbol) -> Option<&'static str> + 'a {
+    let executors = if executors.is_empty() { default() } else { executors.to_vec() };
+    move |line| {
+        let mut class = None;
+        line.for_each_arg(|p| class = class.or_else(|| arena.with_ty(p, |ty| ty.subclass().map(|l| l.class.text.class))));
+        let outer = Outer { class: class?, op: line.symbol.name(), line, arena };
+        executors.iter().find_map(|e| {
+            e.outer().contains(&(outer.class, outer.op)).then_some(())?;
+            arena.keep_kernel(line.id, Rc::new(e.claim_outer(&outer)?));
+            Some(e.name())
+        })
+    }
+}
+
+/// From now on gradients of `op` on tensors of `class` are what this executor says, in programs that name it: per argument
+/// a rule in the language of a class's `grad`.
+///
+/// # Errors
+/// E810 if the executor does not run the operator itself; E006 for a rule that does not parse.
+pub fn register_gradient(
+    executor: &Arc<dyn Executor>,
+    class: &str,
+    op: &str,
+    rules: &[(&str, &str)],
+) -> Result<(), Error> {
+    let name = executor.name();
+    if !executor.outer().contains(&(class, op)) {
+        let claim = format!("executor `{name}` brings a gradient of `{op}` on `{class}`, and does not run it");
+        return Err(Error::new("E810", claim).help("list it in `Executor::outer`, and claim it"));
+    }
+    outer::add_grad(name, Name::new(class), Name::new(op), rules)
 }
 
 /// What an executor takes.

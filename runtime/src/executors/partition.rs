@@ -53,12 +53,19 @@ pub(super) fn partition(trace: &Trace, options: &CompileOptions<'_>) -> Result<P
     for p in trace.outputs.iter().chain(trace.epilogue.iter().map(|w| &w.value)) {
         *uses.entry(*p).or_default() += 1;
     }
-    offer(lines, &uses, options, &mut out, 0)?;
+    let claimed = trace.lines.iter().filter(|l| l.claimed_by.is_some());
+    let kept = |id| trace.arena.kernel(id)?.downcast_ref::<Arc<dyn Kernel>>().cloned();
+    let kernels: Kept = claimed.filter_map(|l| Some((l.id, kept(l.id)?))).collect();
+    offer(lines, &kernels, &uses, options, &mut out, 0)?;
     Ok(out)
 }
 
+/// Kernels of lines that were claimed before lines on tensors of subclasses were taken apart.
+type Kept = FxHashMap<BoundSymbolId, Arc<dyn Kernel>>;
+
 fn offer(
     mut lines: Vec<Line>,
+    kernels: &Kept,
     uses: &FxHashMap<ProxyId, usize>,
     options: &CompileOptions<'_>,
     out: &mut Partition,
@@ -67,6 +74,13 @@ fn offer(
     let mut at = 0;
     while at < lines.len() {
         let rest = &lines[at..];
+        if let (Some(executor), Some(kernel)) = (rest[0].symbol.claimed_by, kernels.get(&rest[0].id())) {
+            let kernel = kernel.clone();
+            let (inputs, outs) = (rest[0].inputs(), rest[0].outs.clone());
+            out.claimed.push(Claimed::Kernel { lines: vec![rest[0].id()], executor, kernel, inputs, outs });
+            at += 1;
+            continue;
+        }
         let claim = options.executors.iter().find_map(|e| e.claim(rest).map(|c| (e, c)));
         let id = rest[0].id();
         for check in checks(&rest[0])? {
@@ -119,7 +133,7 @@ fn offer(
                     l.inputs().into_iter().for_each(|p| *uses.entry(p).or_default() += 1);
                 }
                 body.outs.iter().for_each(|p| *uses.entry(*p).or_default() += 1);
-                offer(inner, &uses, options, out, depth + 1)?;
+                offer(inner, kernels, &uses, options, out, depth + 1)?;
                 at += 1;
             }
         }

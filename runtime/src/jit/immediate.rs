@@ -9,6 +9,7 @@ use crate::symbol::{Port, SymbolRef};
 use crate::tensor::{Cell, Kind, Tensor, View};
 use crate::trace::{ProxyId, ProxyTy, SubclassLayout};
 use crate::transforms;
+use crate::executors;
 use crate::tree::Fingerprint;
 use fulgurite_core::loc::Loc;
 use fulgurite_core::{DType, Value};
@@ -253,7 +254,7 @@ fn compile(symbol: SymbolRef, args: &[Value<Tensor>]) -> Result<Line, Error> {
     // written values are results behind the results: the cells that get them are known here, not to the trace
     let mut trace = builder.finish(&outs);
     trace.epilogue.clear();
-    let trace = transforms::unroll(&trace, &[])?;
+    let trace = transforms::unroll(&trace, &executors::claims(&trace.arena, &[]))?;
     let donated = SmallVec::from_elem(true, inputs.len());
     Ok(Line { backend: Backend::compile(&trace, &[])?, donated, results, writes, layouts })
 }

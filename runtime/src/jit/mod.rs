@@ -109,7 +109,8 @@ impl<F> Jit<F> {
     }
 
     /// The same on these executors, in the order in which they are asked for each line.
-    pub fn on(self, executors: Vec<Arc<dyn Executor>>) -> Self {
+    pub fn on(mut self, executors: Vec<Arc<dyn Executor>>) -> Self {
+        Arc::make_mut(&mut self.pipeline).executors = executors.iter().map(|e| e.name()).collect();
         Jit { executors, ..self }
     }
 
@@ -332,7 +333,7 @@ impl<F> Jit<F> {
         let (program, family) = match how.symbolic {
             false => (Program::compile(trace, cells, &self.executors, &self.pipeline, stages)?, None),
             true => {
-                let trace = stages::run(trace, &self.pipeline, stages)?;
+                let trace = stages::run(trace, &self.pipeline, &self.executors, stages)?;
                 let family = Family::new(&trace, &atoms, key.sizes(), recording.finish(), &self.executors);
                 let program = Program::planned(&trace, cells, stages, || family.first())?;
                 (program, Some(family))

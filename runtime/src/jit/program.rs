@@ -47,7 +47,7 @@ impl Program {
         pipeline: &Pipeline,
         stages: &mut Stages,
     ) -> Result<Program, Error> {
-        let trace = stages::run(trace, pipeline, stages)?;
+        let trace = stages::run(trace, pipeline, executors, stages)?;
         let plan = || Ok(Arc::new(Backend::compile(&trace, executors)?));
         Program::planned(&trace, cells, stages, plan)
     }
@@ -73,7 +73,7 @@ impl Program {
     /// # Errors
     /// As [`Program::compile`].
     pub fn compile_once(trace: Trace, cells: Vec<Arc<Cell>>) -> Result<Program, Error> {
-        let trace = stages::run(trace, &Pipeline::default(), &mut Stages::default())?;
+        let trace = stages::run(trace, &Pipeline::default(), &[], &mut Stages::default())?;
         let mut mark = Fingerprint::default();
         // a printed trace parses back, so equal texts are equal programs; places are part of errors
         mark.write(trace.print(&PrintOptions { locs: true, ..PrintOptions::plain() }).as_bytes());

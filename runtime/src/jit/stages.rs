@@ -4,11 +4,13 @@
 //! that is being recorded. Its joint traces are recorded as stages all the same.
 
 use crate::error::Error;
+use crate::executors::{self, Executor};
 use crate::trace::types::ProxyId;
 use crate::trace::{self, verify};
 use crate::trace::{InputCell, Trace};
 use crate::transforms::{self, At, Pipeline};
 use rustc_hash::FxHashSet;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// A stage of the compilation of a function.
@@ -81,6 +83,12 @@ fn closed(trace: &Trace) -> Trace {
     closed
 }
 
+/// Lines on tensors of subclasses as lines on their fields, those apart that an executor runs whole.
+fn unrolled(trace: &Trace, executors: &[Arc<dyn Executor>]) -> Result<Trace, Error> {
+    let made = transforms::unroll(trace, &executors::claims(&trace.arena, executors))?;
+    transforms::simplify(&made, trace::Stage::After)
+}
+
 /// A stage: trace to trace.
 type Step = fn(&Trace) -> Result<Trace, Error>;
 
@@ -93,7 +101,12 @@ const PIPELINE: &[(&str, Step)] =
 ///
 /// # Errors
 /// What a stage reports; E730 where one makes a bad trace (debug builds).
-pub(super) fn run(trace: Trace, pipeline: &Pipeline, stages: &mut Stages) -> Result<Trace, Error> {
+pub(super) fn run(
+    trace: Trace,
+    pipeline: &Pipeline,
+    executors: &[Arc<dyn Executor>],
+    stages: &mut Stages,
+) -> Result<Trace, Error> {
     let mut own = |name, trace: &Trace, started: Instant| stages.note(name, trace, started.elapsed(), None);
     let mut trace = pipeline.apply(At::Acquired, trace, &mut own)?;
     for (name, step) in PIPELINE {
@@ -105,7 +118,7 @@ pub(super) fn run(trace: Trace, pipeline: &Pipeline, stages: &mut Stages) -> Res
     }
     if transforms::unroll::has_subclasses(&trace) {
         let started = Instant::now();
-        trace = transforms::simplify(&transforms::unroll(&trace, &[])?, trace::Stage::After)?;
+        trace = unrolled(&trace, executors)?;
         stages.note("unrolled", &trace, started.elapsed(), None);
     }
     pipeline.apply(At::Simplified, trace, |name, trace, started| stages.note(name, trace, started.elapsed(), None))

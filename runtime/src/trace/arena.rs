@@ -13,6 +13,7 @@ use fulgurite_core::loc::Loc;
 use fulgurite_core::sig::ArgTy;
 use fulgurite_core::{DType, Name, TensorTy, Value};
 use rustc_hash::FxHashMap;
+use std::any::Any;
 use std::cell::{RefCell, RefMut};
 use std::rc::Rc;
 
@@ -25,6 +26,10 @@ pub struct Arena {
     bodies: RefCell<KnownBodies>,
     own: RefCell<Vec<Rc<OwnRule>>>,
     parts: RefCell<Parts>,
+    /// The executors of the program, by name, in the order in which they are asked.
+    executors: RefCell<Vec<&'static str>>,
+    /// Kernels of lines that executors claimed whole: whoever keeps one knows its type.
+    kernels: RefCell<FxHashMap<BoundSymbolId, Rc<dyn Any>>>,
 }
 
 /// Which fields tensors of subclasses have: by the tensor, and by a field that was taken out of one the field that it is.
@@ -68,7 +73,7 @@ impl Arena {
             next_site: 0,
             atoms: Vec::new(),
         };
-        Rc::new(Arena { inner: RefCell::new(inner), bodies: RefCell::default(), own: RefCell::default(), parts: RefCell::default() })
+        Rc::new(Arena { inner: RefCell::new(inner), bodies: RefCell::default(), own: RefCell::default(), parts: RefCell::default(), executors: RefCell::default(), kernels: RefCell::default() })
     }
 
     /// How many proxies there are; their numbers are smaller.
@@ -314,6 +319,25 @@ impl Arena {
     pub(crate) fn part(&self, of: ProxyId, field: Name) -> Option<ProxyId> {
         let at = self.with_ty(of, |ty| ty.subclass()?.fields.iter().position(|(f, _)| *f == field))?;
         self.parts.borrow().of.get(&of)?.get(at).copied()
+    }
+
+    /// The executors of the program, by name, in the order in which they are asked.
+    pub(crate) fn executors(&self) -> Vec<&'static str> {
+        self.executors.borrow().clone()
+    }
+
+    /// Keeps the kernel of a line.
+    pub(crate) fn keep_kernel(&self, id: BoundSymbolId, kernel: Rc<dyn Any>) {
+        self.kernels.borrow_mut().insert(id, kernel);
+    }
+
+    /// The kernel that was kept for a line.
+    pub(crate) fn kernel(&self, id: BoundSymbolId) -> Option<Rc<dyn Any>> {
+        self.kernels.borrow().get(&id).cloned()
+    }
+
+    pub(crate) fn set_executors(&self, names: Vec<&'static str>) {
+        *self.executors.borrow_mut() = names;
     }
 
     // ------------------------------------------------------------ counters

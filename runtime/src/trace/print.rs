@@ -194,6 +194,9 @@ impl Printer<'_> {
             if let Some(executor) = line.claimed_by {
                 let _ = write!(self.out, "   {executor}");
             }
+            if let Some(executor) = line.ruled_by {
+                let _ = write!(self.out, "   by {executor}");
+            }
         }
         self.out.push('\n');
     }

@@ -190,6 +190,8 @@ pub struct BoundSymbol {
     pub origin: Option<BoundSymbolId>,
     /// The executor that claimed it.
     pub claimed_by: Option<&'static str>,
+    /// The executor whose gradient of an operator on a subclass it is part of.
+    pub ruled_by: Option<&'static str>,
     /// What it does besides.
     pub effects: Effects,
     /// What it is on the fields, where an argument or a result is of a subclass.

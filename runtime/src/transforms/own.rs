@@ -214,6 +214,7 @@ fn copy(b: &mut Builder, rule: &OwnRule, map: &mut FxHashMap<ProxyId, ProxyId>) 
             origin: context.origin,
             merged: Vec::new(),
             claimed_by: None,
+            ruled_by: None,
             body: OnceCell::new(),
             ..(**of).clone()
         }));

@@ -27,6 +27,8 @@ pub type Transform = dyn Fn(&Trace) -> Result<Trace, Error> + Send + Sync;
 pub struct Pipeline {
     /// What gradients keep.
     pub remat: Remat,
+    /// The names of the executors, whose gradients of operators on tensors of subclasses come first.
+    pub executors: Vec<&'static str>,
     transforms: Vec<(At, &'static str, Arc<Transform>)>,
 }
 

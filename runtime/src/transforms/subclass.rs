@@ -7,11 +7,13 @@ use super::own::Contribution;
 use super::rules::{self, Site};
 use crate::bind::{Builder, fields_of};
 use crate::error::Error;
-use crate::symbol::{Port, SubclassRef};
+use crate::symbol::{Port, SubclassRef, outer};
 use crate::trace::*;
 use fulgurite_core::eval::tensor;
 use fulgurite_core::subclass::{Concrete, Grads, operands};
 use fulgurite_core::{Name, Value};
+use std::borrow::Cow;
+use std::rc::Rc;
 
 /// What of a line is differentiated.
 pub(super) enum Way {
@@ -41,11 +43,22 @@ pub(super) fn way(arena: &Arena, line: &BoundSymbol) -> Option<Way> {
     })
 }
 
-/// The gradient that the class has for the operator.
-pub(super) fn grads(arena: &Arena, line: &BoundSymbol) -> Option<&'static Grads> {
+/// A gradient of an operator on a class.
+pub(super) struct Declared {
+    grads: Cow<'static, Grads>,
+    /// The executor that brought it.
+    by: Option<&'static str>,
+}
+
+/// The gradient of the operator on the class: an executor's, or the class's own.
+pub(super) fn grads(arena: &Arena, line: &BoundSymbol) -> Option<Declared> {
     line.dispatch.as_ref()?;
-    let class = class_of(arena, line)?;
-    class.rules().grads_for(line.symbol.row().op)
+    let (class, op) = (class_of(arena, line)?, line.symbol.row().op);
+    if let Some(own) = outer::grad(&arena.executors(), class, op) {
+        return Some(Declared { grads: Cow::Owned((*own.grads).clone()), by: Some(own.executor) });
+    }
+    let grads = Cow::Borrowed(class.rules().grads_for(op)?);
+    Some(Declared { grads, by: None })
 }
 
 /// The cotangents of parameters by the class's gradient; or the first that has none.
@@ -56,7 +69,7 @@ pub(super) fn declared(
     b: &mut Builder,
     site: Site,
     active: &[usize],
-    grads: &Grads,
+    Declared { grads, by }: Declared,
 ) -> Result<Result<Vec<Contribution>, usize>, Error> {
     let line = site.line;
     let Some(class) = class_of(b.arena(), line) else { return Ok(Err(active[0])) };
@@ -72,8 +85,14 @@ pub(super) fn declared(
         let arg = row.sig.params[i].name.name;
         let Some((_, rule)) = grads.iter().find(|(name, _)| *name == arg) else { return Ok(Err(i)) };
         let made_from = b.arena().len();
+        let first = b.lines().len();
         let more = fields_of(b, &of_class)?;
         let mut values = rules::run(b, site, &call.block(rule), &more)?;
+        if by.is_some() {
+            for line in b.take_from(first) {
+                b.push(Rc::new(BoundSymbol { ruled_by: by, ..(*line).clone() }));
+            }
+        }
         found.push((i, values.swap_remove(0), made_from));
     }
     Ok(Ok(found))
@@ -158,7 +177,7 @@ pub(super) fn port(
 /// The error of a missing rule, with what the class of an argument has.
 pub(super) fn blame(arena: &Arena, line: &BoundSymbol, error: Error) -> Error {
     let (Some(class), Some(grads)) = (class_of(arena, line), grads(arena, line)) else { return error };
-    let known: Vec<String> = grads.iter().map(|(arg, _)| format!("`{arg}`")).collect();
+    let known: Vec<String> = grads.grads.iter().map(|(arg, _)| format!("`{arg}`")).collect();
     let op = line.symbol.name();
     error.note(format!("the gradient that `{}` has for `{op}` is by {}", class.name(), known.join(", ")))
 }

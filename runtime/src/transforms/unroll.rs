@@ -5,13 +5,13 @@
 
 use super::expand::{Redirect, inline};
 use crate::error::Error;
-use crate::executors::Executor;
-use crate::symbol::Port;
+use crate::symbol::{Port, outer};
 use crate::trace::*;
-use fulgurite_core::Value;
+use fulgurite_core::sig;
+use fulgurite_core::{Name, Value};
+use std::sync::Arc;
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Instant;
 
 /// Whether something in the trace is of a subclass.
@@ -19,17 +19,26 @@ pub fn has_subclasses(trace: &Trace) -> bool {
     trace.lines.iter().any(|l| l.dispatch.is_some() || l.symbol.port().is_some())
 }
 
+/// Says which executor runs a line on tensors of subclasses whole, if one does.
+pub type Claims<'a> = dyn Fn(&BoundSymbol) -> Option<&'static str> + 'a;
+
 /// The program on the fields. Inputs and outputs are plain already: whoever made the trace took them apart.
 ///
 /// # Errors
 /// E730 (debug builds), also where an input or output is of a subclass.
-pub fn unroll(trace: &Trace, _executors: &[Arc<dyn Executor>]) -> Result<Trace, Error> {
+pub fn unroll(trace: &Trace, claims: &Claims) -> Result<Trace, Error> {
     if !has_subclasses(trace) {
         return Ok(trace.clone());
     }
     let started = Instant::now();
-    let mut unroll = Unroll { redirect: Redirect::default(), fields: FxHashMap::default(), lines: Vec::new() };
-    trace.lines.iter().for_each(|line| unroll.line(line));
+    let mut unroll = Unroll {
+        arena: &trace.arena,
+        claims,
+        redirect: Redirect::default(),
+        fields: FxHashMap::default(),
+        lines: Vec::new(),
+    };
+    trace.lines.iter().try_for_each(|line| unroll.line(line))?;
     let Unroll { redirect, lines, .. } = unroll;
     let outputs: Vec<ProxyId> = trace.outputs.iter().map(|p| redirect.get(*p)).collect();
     let mut source = trace.clone();
@@ -37,15 +46,17 @@ pub fn unroll(trace: &Trace, _executors: &[Arc<dyn Executor>]) -> Result<Trace, 
     super::finish(&source, "unroll", started, lines, &outputs)
 }
 
-struct Unroll {
+struct Unroll<'a> {
+    arena: &'a Arena,
+    claims: &'a Claims<'a>,
     redirect: Redirect,
     /// The fields of what was put together.
     fields: FxHashMap<ProxyId, Vec<ProxyId>>,
     lines: Vec<Rc<BoundSymbol>>,
 }
 
-impl Unroll {
-    fn line(&mut self, line: &Rc<BoundSymbol>) {
+impl Unroll<'_> {
+    fn line(&mut self, line: &Rc<BoundSymbol>) -> Result<(), Error> {
         let line = self.redirect.apply(line);
         match (line.symbol.port(), &line.dispatch) {
             (Some((_, Port::Unflatten)), _) => {
@@ -62,8 +73,71 @@ impl Unroll {
                     None => self.lines.push(line),
                 }
             }
-            (_, Some(body)) => inline(&line, body, &mut self.redirect).iter().for_each(|inner| self.line(inner)),
+            (_, Some(body)) => match (self.claims)(&line) {
+                Some(executor) => self.claimed(&line, executor)?,
+                None => {
+                    let inner = inline(&line, body, &mut self.redirect);
+                    inner.iter().try_for_each(|inner| self.line(inner))?;
+                }
+            },
             (_, None) => self.lines.push(line),
         }
+        Ok(())
+    }
+
+    /// The line on the fields of its arguments and results, as its executor runs it: without a body.
+    fn claimed(&mut self, line: &BoundSymbol, executor: &'static str) -> Result<(), Error> {
+        let mut ins = Vec::new();
+        line.for_each_arg(|p| self.plain(p, &mut ins));
+        let mut outs = Vec::new();
+        for out in &line.outs {
+            let fields = self.made(*out);
+            self.plain_made(*out, &fields, &mut outs);
+        }
+        let types = |of: &[ProxyId]| of.iter().filter_map(|p| self.arena.tensor_ty(*p)).collect::<Vec<_>>();
+        let symbol = outer::claimed(line.symbol, &types(&ins), &types(&outs))?;
+        let args: Vec<Value<ProxyId>> = ins.iter().map(|p| Value::Tensor(*p)).collect();
+        let solved = Arc::new(sig::solve(symbol.row(), &args, &|p: &ProxyId| self.arena.arg_ty(*p))?);
+        self.lines.push(Rc::new(BoundSymbol {
+            symbol,
+            args,
+            outs,
+            aux: Vec::new(),
+            solved,
+            claimed_by: Some(executor),
+            dispatch: None,
+            body: Default::default(),
+            ..line.clone()
+        }));
+        Ok(())
+    }
+
+    /// The plain tensors that a value is made of.
+    fn plain(&self, p: ProxyId, into: &mut Vec<ProxyId>) {
+        match self.fields.get(&p) {
+            Some(fields) => fields.iter().for_each(|f| self.plain(*f, into)),
+            None => into.push(p),
+        }
+    }
+
+    fn plain_made(&self, p: ProxyId, fields: &[ProxyId], into: &mut Vec<ProxyId>) {
+        match fields {
+            [] => into.push(p),
+            fields => fields.iter().for_each(|f| self.plain(*f, into)),
+        }
+    }
+
+    /// New values for the fields of a result; none for a plain one.
+    fn made(&mut self, p: ProxyId) -> Vec<ProxyId> {
+        let ty = self.arena.ty(p);
+        let Some(layout) = ty.subclass() else { return Vec::new() };
+        let name = self.arena.name(p);
+        let field = |(field, t): &(Name, TensorType)| self.arena.proxy(&format!("{name}.{field}"), ProxyTy::Tensor(t.clone()));
+        let fields: Vec<ProxyId> = layout.fields.iter().map(field).collect();
+        for field in &fields {
+            self.made(*field);
+        }
+        self.fields.insert(p, fields.clone());
+        fields
     }
 }

@@ -114,6 +114,7 @@ impl Again<'_> {
             merged: Vec::new(),
             origin: Some(line.id),
             claimed_by: None,
+            ruled_by: None,
             ..args
         }));
         self.cloned.push(line.clone());
