@@ -12,6 +12,8 @@ mod batch;
 mod caching;
 #[path = "scenarios/once.rs"]
 mod once;
+#[path = "scenarios/outer.rs"]
+mod outer;
 #[path = "scenarios/program.rs"]
 mod program;
 #[path = "scenarios/quantised.rs"]
