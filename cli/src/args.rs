@@ -216,16 +216,34 @@ pub struct Sample {
     /// Where random numbers start
     #[arg(long, value_name = "N", default_value_t = 1337)]
     pub seed: u64,
+    /// How the matrices of the blocks are kept: as trained, or in groups of integers of 8 or 4 bits
+    #[arg(long, value_name = "FORM", default_value = "f32")]
+    pub weights: Weights,
     /// Threads; without it, one a core
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
+}
+
+/// How the matrices of a model are kept.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Weights {
+    /// As trained
+    F32,
+    /// Groups of integers of 8 bits
+    Int8,
+    /// Groups of integers of 4 bits
+    Int4,
 }
 
 const SAMPLE: &str = "\
 Each character is one compiled step; the keys and values of those before it are kept. The model sees as many
 characters as its context has. When that is full, the later half of it is read anew as the beginning of the next.
 
-  fulgurite sample runs/demo --prompt '- op: ' --tokens 200 --temperature 0.5";
+With --weights int8 or int4 the matrices of the blocks are rounded once, when the checkpoint was read, to integers with
+a factor per group of 32 numbers of a row (GroupQuantWeight, docs/subclasses.md).
+
+  fulgurite sample runs/demo --prompt '- op: ' --tokens 200 --temperature 0.5
+  fulgurite sample runs/demo --prompt '- op: ' --weights int8";
 
 /// Options of `trace`.
 #[derive(Args, Clone, Debug)]

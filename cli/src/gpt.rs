@@ -34,6 +34,20 @@ pub struct Memory {
 }
 
 impl Gpt {
+    /// The same with `f` of every matrix of the blocks.
+    ///
+    /// # Errors
+    /// The first error that one stands for.
+    pub fn with_matrices(mut self, mut f: impl FnMut(&Tensor) -> Tensor) -> Result<Gpt> {
+        for block in &mut self.blocks {
+            for map in [&mut block.qkv, &mut block.proj, &mut block.up, &mut block.down] {
+                map.w = f(&map.w);
+                map.w.check()?;
+            }
+        }
+        Ok(self)
+    }
+
     /// How likely each symbol is after each position, as logarithms but for a constant: `f32[…, symbols]`.
     fn last_map(&self, h: &Tensor) -> Tensor {
         h.linear(self.head.as_ref().unwrap_or(&self.tok.w), None)

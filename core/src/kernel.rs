@@ -13,6 +13,8 @@ pub enum Special {
     Searchsorted,
     /// A binary search in boundaries, which are the second argument.
     Bucketize,
+    /// Few vectors against a weight in groups of integers.
+    MatmulGroups,
 }
 
 /// The executor whose kernels are the meaning of rows (`host:`): they are no choice of `kernels`.
@@ -25,6 +27,7 @@ impl Special {
         ("cpu", "linear_scan", Special::LinearScan),
         ("cpu", "searchsorted", Special::Searchsorted),
         ("cpu", "bucketize", Special::Bucketize),
+        ("cpu", "matmul_groups", Special::MatmulGroups),
     ];
 
     /// The kernel of this executor with this name.

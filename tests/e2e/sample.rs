@@ -63,3 +63,18 @@ fn what_cannot_be_sampled_is_refused() {
     let ran = fulgurite(&f.0, &["sample", "digits"]).refused(2, "E919");
     assert!(ran.err.contains("task `digits`"), "{}", ran.err);
 }
+
+#[test]
+fn matrices_in_groups_of_integers_write_too() {
+    let f = trained("sample-int8");
+    let with = |more: &[&str]| {
+        fulgurite(&f.0, &[&["sample", "run", "--prompt", "the fox", "--tokens", "30"], more].concat()).fine()
+    };
+    for form in ["int8", "int4"] {
+        let ran = with(&["--weights", form]);
+        assert!(ran.out.starts_with("the fox") && ran.out.chars().all(|c| TEXT.contains(c)), "{:?}", ran.out);
+        assert_eq!(with(&["--weights", form, "--threads", "1"]).out, ran.out);
+        assert!(ran.err.contains("the matrices of the blocks"), "{}", ran.err);
+    }
+    assert_eq!(with(&["--weights", "f32"]).out, with(&[]).out);
+}

@@ -6,7 +6,7 @@ use super::train::settings::Settings;
 use super::train::text::model::model;
 use super::train::text::sample::{Choice, Writer};
 use super::train::text::{self, GptSizes};
-use crate::args::{self, TaskName};
+use crate::args::{self, TaskName, Weights};
 use crate::fault::Fault;
 use crate::gpt::Gpt;
 use crate::ui::{Mode, Ui, format};
@@ -39,6 +39,10 @@ pub fn run(args: &args::Sample, ui: &Ui) -> Result<u8, Fault> {
     let model = load(&found, &settings, alphabet.len())?;
     let context = settings.model.context;
     ui.status("Loaded", &format!("{}, step {}, context {context}", found.path.display(), found.step));
+    let model = match args.weights {
+        Weights::F32 => model,
+        form => rounded(model, form, ui)?,
+    };
 
     let mut writer = Writer::new(context, args.seed, choice);
     let begun = args.prompt.as_deref().unwrap_or_default();
@@ -95,6 +99,32 @@ fn load(found: &Found, settings: &Settings<GptSizes>, symbols: usize) -> Result<
     let learner = training::learner(model(&mut key, &settings.model, symbols), settings);
     let ((model, _), _) = found.load(learner, key)?;
     Ok(model)
+}
+
+/// The model with the matrices of its blocks in groups of integers.
+fn rounded(model: Gpt, form: Weights, ui: &Ui) -> Result<Gpt, Fault> {
+    /// Numbers that share a factor.
+    const GROUP: i64 = 32;
+    let mut bytes = (0, 0);
+    let model = model.with_matrices(|w| {
+        let row = w.shape().last().map_or(1, |n| n.value());
+        let group = if row % GROUP == 0 { GROUP } else { row };
+        let made = match form {
+            Weights::Int4 => w.to_int4_groups_with(ops::ToInt4Groups { group: group.into() }),
+            _ => w.to_int8_groups_with(ops::ToInt8Groups { group: group.into() }),
+        };
+        bytes.0 += size(w);
+        bytes.1 += made.wrapped().map_or(0, |parts| parts.fields().iter().map(size).sum());
+        made
+    })?;
+    let [before, after] = [bytes.0, bytes.1].map(format::bytes);
+    ui.status("Rounded", &format!("the matrices of the blocks, {before}, to {after}"));
+    Ok(model)
+}
+
+/// Bytes of a tensor's elements.
+fn size(t: &Tensor) -> usize {
+    t.buffer().map_or(0, |b| b.byte_len())
 }
 
 /// Text for whoever reads: on a terminal controls can't move the cursor.

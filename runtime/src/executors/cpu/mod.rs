@@ -9,6 +9,7 @@ mod compiled;
 mod few;
 pub mod fuse;
 pub mod graph;
+mod groups;
 pub(crate) mod items;
 pub mod kern;
 pub mod kernels;
@@ -56,6 +57,7 @@ pub(super) fn whole(line: &Line) -> Option<Arc<dyn Kernel>> {
         Special::LinearScan => recurrence::kernel(line),
         Special::Searchsorted => search::kernel(line, 0, 1),
         Special::Bucketize => search::kernel(line, 1, 0),
+        Special::MatmulGroups => groups::kernel(line),
         Special::Argsort => None,
     })
 }
