@@ -12,6 +12,8 @@ mod batch;
 mod caching;
 #[path = "scenarios/once.rs"]
 mod once;
+#[path = "scenarios/pipeline.rs"]
+mod pipeline;
 #[path = "scenarios/program.rs"]
 mod program;
 #[path = "scenarios/random.rs"]
