@@ -369,7 +369,8 @@ impl<'s> StageRun<'s> {
             let Some(input) = entry.version_of else { continue };
             let (saved, now) = (versions[input], self.version(input)?);
             if saved != now {
-                let name = self.stage.trace.arena.name(self.stage.trace.inputs()[input].proxy);
+                let captured = || self.stage.trace.arena.name(self.stage.trace.inputs()[input].proxy).to_string();
+                let name = self.stage.params.get(input).map_or_else(captured, |slot| slot.path.to_string());
                 return Err(errors::stale(At { stage: self.number, micro_batch }, &name, saved, now));
             }
         }

@@ -68,8 +68,11 @@ impl Stage {
         let (leaves, detail) = describe(params);
         let (more, inner) = describe(inputs);
         let count = leaves.len();
-        let args: Vec<(Tensor, Arc<str>)> =
-            leaves.into_iter().zip(detail.paths).chain(more.into_iter().zip(inner.paths)).collect();
+        // a tree that is one tensor has no path
+        let named = |path: Arc<str>, name: &str| if path.is_empty() { name.into() } else { path };
+        let params_at = leaves.into_iter().zip(detail.paths).map(|(t, path)| (t, named(path, "w")));
+        let inputs_at = more.into_iter().zip(inner.paths).map(|(t, path)| (t, named(path, "x")));
+        let args: Vec<(Tensor, Arc<str>)> = params_at.chain(inputs_at).collect();
         let run = |handles: Vec<Tensor>| {
             let mut handles = handles.into_iter();
             let mut handles = Leaves::new(&mut handles);
