@@ -3,15 +3,21 @@
 //! A [`Stage`] is compiled from a function; its backward is cut by [`halves`](crate::transforms::halves()). A
 //! [`StageRun`] takes it through a step, and owns what micro-batches under way keep.
 
+mod chain;
 mod cotangents;
 mod errors;
+mod local;
 mod programs;
+mod rank;
 mod run;
 mod stage;
 mod sums;
 
 pub use crate::transforms::halves::{Entry, Halves, Origin, Policy, Report, WeightUnit};
+pub use chain::Chain;
 pub use cotangents::{Cotangent, Cotangents};
+pub use local::run;
+pub use rank::{Direction, Done, Edge, Feed, Rank, Transport, run_rank};
 pub use run::StageRun;
 pub use stage::{Slot, Stage};
 pub use sums::Accumulate;

@@ -15,7 +15,8 @@ use std::sync::Arc;
 
 /// The forward.
 pub(super) struct Forward {
-    pub program: Program,
+    trace: Trace,
+    program: OnceCell<Program>,
     /// What it keeps, behind its results.
     pub kept: Vec<ProxyId>,
     /// The forward before it was simplified: what each backward is made of.
@@ -38,7 +39,7 @@ pub(super) struct Backward {
 }
 
 impl Stage {
-    /// The forward, compiled once.
+    /// The forward and its backward as traces, made once.
     pub(super) fn forward(&self) -> Result<&Forward, Error> {
         if let Some(forward) = self.forward.get() {
             return Ok(forward);
@@ -62,15 +63,23 @@ impl Stage {
         let joint = transforms::joint(trace, &wrt, &seeds(&mask))?;
         let base = transforms::split::forward(&joint);
         let (_, split) = cut(joint, &self.pipeline, &mut Stages::new(false))?;
-        let backend = Backend::compile(&split.forward, &self.executors)?;
-        let program = Program::new(&split.forward, self.cells.clone(), Arc::new(backend));
+        let trace = split.forward.clone();
         let kept: Vec<ProxyId> = split.plan.tensors.iter().chain(&split.plan.numbers).copied().collect();
         let backward = Backward::new(mask, split, &kept)?;
         self.backwards.borrow_mut().push(Rc::new(backward));
-        Ok(self.forward.get_or_init(|| Forward { program, kept, base, wrt, slots }))
+        Ok(self.forward.get_or_init(|| Forward { trace, program: OnceCell::new(), kept, base, wrt, slots }))
     }
 
-    /// The backward for cotangents of these outputs, compiled once for each such set.
+    /// F.
+    pub(super) fn program(&self) -> Result<&Program, Error> {
+        let forward = self.forward()?;
+        once(&forward.program, || {
+            let backend = Backend::compile(&forward.trace, &self.executors)?;
+            Ok(Program::new(&forward.trace, self.cells.clone(), Arc::new(backend)))
+        })
+    }
+
+    /// The backward for cotangents of these outputs, made once for each such set.
     pub(super) fn backward(&self, mask: &[bool]) -> Result<Rc<Backward>, Error> {
         let forward = self.forward()?;
         if let Some(known) = self.backwards.borrow().iter().find(|b| b.mask == mask) {

@@ -120,12 +120,12 @@ impl<'s> StageRun<'s> {
         let given = flatten(inputs);
         let wanted: Vec<Option<ProxyTy>> = self.stage.inputs.iter().map(|s| Some(s.ty.clone())).collect();
         same_types(&wanted, given.leaves(), "the input", loc)?;
-        let forward = self.stage.forward()?;
+        let program = self.stage.program()?;
         let arguments: Vec<&Tensor> = self.params.iter().chain(given.leaves().iter().copied()).collect();
         let mut buffers = arguments.iter().map(|t| t.buffer()).collect::<Result<Vec<_>, _>>()?;
         let cell = |i: usize| arguments.get(i).and_then(|t| cell_of(t).ok()).cloned();
-        let mut values = forward.program.run(None, &mut buffers, cell)?;
-        for input in forward.program.written() {
+        let mut values = program.run(None, &mut buffers, cell)?;
+        for input in program.written() {
             self.written[input] += 1;
         }
         let kept = values.split_off(self.stage.outputs.len());
