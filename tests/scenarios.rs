@@ -16,6 +16,8 @@ mod once;
 mod pipeline;
 #[path = "scenarios/pipeline_run.rs"]
 mod pipeline_run;
+#[path = "scenarios/pipeline_ranks.rs"]
+mod pipeline_ranks;
 #[path = "scenarios/program.rs"]
 mod program;
 #[path = "scenarios/random.rs"]

@@ -5,8 +5,10 @@
 
 mod chain;
 mod cotangents;
+mod cut;
 mod errors;
 mod local;
+mod partition;
 mod programs;
 mod rank;
 mod run;
@@ -16,6 +18,7 @@ mod sums;
 pub use crate::transforms::halves::{Entry, Halves, Origin, Policy, Report, WeightUnit};
 pub use chain::Chain;
 pub use cotangents::{Cotangent, Cotangents};
+pub use cut::{Cut, Model};
 pub use local::run;
 pub use rank::{Direction, Done, Edge, Feed, Rank, Transport, run_rank};
 pub use run::StageRun;
