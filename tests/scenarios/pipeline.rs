@@ -131,7 +131,10 @@ fn s3_1_a_plain_stage() {
     };
     // the gradient behind tanh is called after the product that made its argument
     assert_eq!((ops(&w1.trace), reads(&w1.reads)), (vec!["matmul.vjp.w"], vec!["ct.matmul".into(), "x".to_owned()]));
-    assert_eq!((ops(&w2.trace), reads(&w2.reads)), (vec!["matmul.vjp.w"], vec!["tanh".into(), "ct.matmul.1".to_owned()]));
+    assert_eq!(
+        (ops(&w2.trace), reads(&w2.reads)),
+        (vec!["matmul.vjp.w"], vec!["tanh".into(), "ct.matmul.1".to_owned()])
+    );
     assert_eq!(fresh(&halves), ["ct.matmul"]);
     assert_eq!(saved(&halves), ["tanh", "x"]);
     assert_eq!(names(&halves, |e| matches!(e.origin, Origin::Cotangent(_))), ["ct.matmul.1"]);
@@ -320,20 +323,15 @@ fn s3_10_lines_with_several_results_are_opened() {
     type Norm = (Tensor, Tensor, Tensor, Tensor);
     let params: Norm = (matrix(3, 4, 1), of(&[1.0, 2.0, 3.0, 4.0]), of(&[0.5; 4]), matrix(4, 2, 2));
     let x = matrix(5, 3, 3);
-    let plain = |(a, g, b, c): Norm, x: Tensor| {
-        x.matmul(&a).layer_norm(Some(&g), Some(&b), [4]).matmul(&c)
-    };
+    let plain = |(a, g, b, c): Norm, x: Tensor| x.matmul(&a).layer_norm(Some(&g), Some(&b), [4]).matmul(&c);
     let whole = |(a, g, b, c): Norm, x: Tensor| {
         let norm = custom_vjp(
             &(x.matmul(&a), g, b),
             |(h, g, b)| {
-                let (y, mean, rstd) =
-                    h.native_layer_norm(Some(g), Some(b), [4]);
+                let (y, mean, rstd) = h.native_layer_norm(Some(g), Some(b), [4]);
                 (y, (h.clone(), mean, rstd, g.clone()))
             },
-            |(h, mean, rstd, g), ct: &Tensor| {
-                ct.native_layer_norm_backward(&h, &mean, &rstd, Some(&g), [4])
-            },
+            |(h, mean, rstd, g), ct: &Tensor| ct.native_layer_norm_backward(&h, &mean, &rstd, Some(&g), [4]),
         );
         norm.matmul(&c)
     };
@@ -374,22 +372,33 @@ fn s3_10_lines_with_several_results_are_opened() {
     let (_, kept) = grads(&claimed, &params, &x, &ct);
     for ((a, b), c) in want.iter().zip(&opened).zip(&kept) {
         let [a, b, c] = [a, b, c].map(|t| data(t.as_ref().unwrap()));
-        assert!(a.iter().zip(&b).zip(&c).all(|((a, b), c)| (a - b).abs() < 1e-5 && (a - c).abs() < 1e-5), "{a:?} {b:?} {c:?}");
+        assert!(
+            a.iter().zip(&b).zip(&c).all(|((a, b), c)| (a - b).abs() < 1e-5 && (a - c).abs() < 1e-5),
+            "{a:?} {b:?} {c:?}"
+        );
     }
 }
 
-/// The hand-over with the fewest bytes: what a pointwise line or a view makes is made again in W.
+/// The hand-over with the fewest bytes: the gradient behind `exp` is made again in W of what W reads anyway, 64 numbers
+/// less. No line that is not pointwise or a view runs twice.
 #[test]
-fn fewest_bytes() {
+fn s3_1_with_the_fewest_bytes() {
+    let params = (matrix(1, 8, 1), (matrix(1, 8, 2), matrix(1, 8, 3)));
+    let x = matrix(8, 8, 4);
+    let f = |(w, (b, c)): (Tensor, Pair), x: Tensor| (x * w + b).exp() * c;
+    let make = |policy| Stage::of("scale", f, &params, &x).unwrap().on(interp()).handing(policy);
+    let (all, fewest) = (make(Policy::Values), make(Policy::MinBytes));
+    let report = |s: &Stage| s.halves(&[true]).unwrap().report;
+    let (a, b) = (report(&all), report(&fewest));
+    assert_eq!((a.bytes_handover, b.bytes_handover), (4 * 256, 3 * 256), "{a:?} {b:?}");
+    assert!(a.recomputed.is_empty() && b.recomputed.iter().all(|op| op == "mul" || op.starts_with("exp")), "{b:?}");
+    let ct = matrix(8, 8, 5);
+    let (p, q) = (grads(&all, &params, &x, &ct), grads(&fewest, &params, &x, &ct));
+    assert_eq!((bits(&p.0), bits(&p.1)), (bits(&q.0), bits(&q.1)));
+    // where a product would have to run again, nothing changes
     let params = (matrix(3, 8, 1), matrix(8, 2, 2));
     let x = matrix(5, 3, 3);
     let f = |(a, b): Pair, x: Tensor| x.matmul(&a).exp().matmul(&b);
-    let make = |policy| Stage::of("mlp", f, &params, &x).unwrap().on(interp()).handing(policy);
-    let (values, fewest) = (make(Policy::Values), make(Policy::MinBytes));
-    let report = |s: &Stage| s.halves(&[true]).unwrap().report;
-    let (a, b) = (report(&values), report(&fewest));
-    assert!(b.bytes_handover <= a.bytes_handover, "{a:?} {b:?}");
-    let ct = matrix(5, 2, 4);
-    let (p, q) = (grads(&values, &params, &x, &ct), grads(&fewest, &params, &x, &ct));
-    assert_eq!((bits(&p.0), bits(&p.1)), (bits(&q.0), bits(&q.1)));
+    let make = |policy| Stage::of("mlp", f, &params, &x).unwrap().handing(policy);
+    assert_eq!(report(&make(Policy::Values)), report(&make(Policy::MinBytes)));
 }

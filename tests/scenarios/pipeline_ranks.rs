@@ -52,7 +52,8 @@ fn ran(chain: &Chain, s: &Schedule, params: &[Tensor], batches: &[Pair], order: 
     let mut grads: Vec<(usize, Tensor)> =
         done.iter().flat_map(|d| d.grads.iter().map(|(stage, g)| (*stage, g[0].clone().unwrap()))).collect();
     grads.sort_by_key(|(stage, _)| *stage);
-    let losses: HashMap<usize, f64> = done.iter().flat_map(|d| d.outputs.iter().map(|(mb, o)| (*mb, data(&o[0])[0]))).collect();
+    let losses: HashMap<usize, f64> =
+        done.iter().flat_map(|d| d.outputs.iter().map(|(mb, o)| (*mb, data(&o[0])[0]))).collect();
     (grads.into_iter().map(|(_, g)| g).collect(), (0..batches.len()).map(|mb| losses[&mb]).collect())
 }
 
@@ -103,7 +104,13 @@ fn s3_23_memory_of_schedules() {
         let s = Generator { kind, ranks: 4, micro_batches: 8, chunks: 1 }.make().unwrap();
         let mut feed = |stage: usize, mb: usize| {
             let (x, y) = batches[mb].clone();
-            Ok(if stage == 0 { vec![x] } else if stage == 3 { vec![y] } else { vec![] })
+            Ok(if stage == 0 {
+                vec![x]
+            } else if stage == 3 {
+                vec![y]
+            } else {
+                vec![]
+            })
         };
         let done = run(&chain, &s, |i| vec![params[i].clone()], Accumulate::Arrival, &mut feed).unwrap();
         done.iter().map(|d| d.peak).collect::<Vec<_>>()
@@ -125,7 +132,10 @@ fn s3_24_tied_parameters() {
     let map = |w: Tensor, x: Tensor| x.matmul(&w);
     let head = |table: Tensor, (x, y): Pair| x.linear(&table, None).cross_entropy(&y, None);
     let stages = vec![
-        Stage::of("embedding", |t: Tensor, at: Tensor| ops::embedding(&t, &at), &table, &tokens).unwrap().tied(&[("w", 0)]).unwrap(),
+        Stage::of("embedding", |t: Tensor, at: Tensor| ops::embedding(&t, &at), &table, &tokens)
+            .unwrap()
+            .tied(&[("w", 0)])
+            .unwrap(),
         Stage::of("one", map, &w, &x).unwrap(),
         Stage::of("two", map, &w, &x).unwrap(),
         Stage::of("head", head, &table, &(x, target.clone())).unwrap().tied(&[("w", 0)]).unwrap(),
@@ -178,7 +188,10 @@ struct Block {
 
 impl Block {
     fn new(width: usize) -> Block {
-        let linear = |seed: u64, i: usize, o: usize| Linear { w: matrix(o, i, seed), b: Some(matrix(1, o, seed + 50).reshape(-1)) };
+        let linear = |seed: u64, i: usize, o: usize| Linear {
+            w: matrix(o, i, seed),
+            b: Some(matrix(1, o, seed + 50).reshape(-1)),
+        };
         Block {
             ln1: LayerNorm::new(width),
             qkv: linear(1, width, 3 * width),
@@ -303,7 +316,10 @@ fn a_model_cut_into_stages() {
             assert_eq!(seen, losses, "losses have the same bits as those of the whole model");
             for (have, want) in grads.iter().zip(&want) {
                 let have = have.as_ref().map_or_else(|| vec![0.0; want.len()], data);
-                assert!(have.iter().zip(want).all(|(a, b)| (a - b).abs() < 1e-5 * (1.0 + b.abs())), "{have:?} {want:?}");
+                assert!(
+                    have.iter().zip(want).all(|(a, b)| (a - b).abs() < 1e-5 * (1.0 + b.abs())),
+                    "{have:?} {want:?}"
+                );
             }
             assert!(grads.last().unwrap().is_none(), "what no stage reads has no gradient");
             let exact = bits(&grads);
@@ -367,7 +383,10 @@ fn errors_name_the_action() {
         run_rank(&chain, &s, rank, params, Accumulate::Arrival, &mut feed, &mut Deaf)
     };
     let e = go(0).unwrap_err();
-    assert!(e.to_string().contains("nothing came from stage 1") && e.to_string().contains("rank 0, at `0B0`, action 4"), "{e}");
+    assert!(
+        e.to_string().contains("nothing came from stage 1") && e.to_string().contains("rank 0, at `0B0`, action 4"),
+        "{e}"
+    );
     let e = go(2).unwrap_err();
     assert!(e.to_string().contains("rank 2, at `2F0`, action 0"), "{e}");
 }

@@ -93,8 +93,13 @@ fn fit(s: usize, stage: &Stage, next: &Stage) -> Result<(), Error> {
     }
     for (i, (output, input)) in outputs.iter().zip(inputs).enumerate() {
         if output.ty != input.ty {
-            let claim =
-                format!("output {i} of stage {s} is {}, input `{}` of stage {} is {}", output.ty, input.path, s + 1, input.ty);
+            let claim = format!(
+                "output {i} of stage {s} is {}, input `{}` of stage {} is {}",
+                output.ty,
+                input.path,
+                s + 1,
+                input.ty
+            );
             return Err(errors::misfit(claim));
         }
     }

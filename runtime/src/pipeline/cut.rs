@@ -95,7 +95,8 @@ impl Model {
             Cut::At(marks) => starts(&trace, marks)?,
             Cut::Balanced(stages) => partition(&trace, &costs, stages)?,
         };
-        let whole = Whole { trace: &trace, cells: &made.cells, begins: &begins, params: count, fed, paths: &results.paths };
+        let whole =
+            Whole { trace: &trace, cells: &made.cells, begins: &begins, params: count, fed, paths: &results.paths };
         let Parts { stages, params, fed } = whole.cut(name)?;
         let chain = Chain::new(stages.into_iter().map(stage).collect::<Result<_, _>>()?)?;
         let cost = |s: usize| costs[begins[s]..begins.get(s + 1).copied().unwrap_or(costs.len())].iter().sum();
@@ -222,14 +223,15 @@ impl Whole<'_> {
             let path = |i: &usize| trace.inputs()[*i].path.clone();
             let name_of = |p: &ProxyId| Arc::<str>::from(&*trace.arena.name(*p));
             let paths: Vec<Arc<str>> = params.iter().map(|i| Arc::from(&*path(i))).collect();
-            let inputs: Vec<Arc<str>> = carried.iter().map(name_of).chain(fed.iter().map(|i| Arc::from(&*path(i)))).collect();
+            let inputs: Vec<Arc<str>> =
+                carried.iter().map(name_of).chain(fed.iter().map(|i| Arc::from(&*path(i)))).collect();
             let results: Vec<Arc<str>> = match stage == last {
                 true => self.paths.to_vec(),
                 false => (0..outputs.len()).map(|i| Arc::from(i.to_string())).collect(),
             };
             let cells = captured.iter().map(|i| self.cells[i - self.params - self.fed].clone()).collect();
             let mut part = Stage::new(&format!("{name}.{stage}"), made, cells, &paths, &inputs, &results);
-            for (slot, leaf) in part.params.iter_mut().zip(&params) {
+            for (slot, leaf) in part.of.params.iter_mut().zip(&params) {
                 let shared = (0..self.stages()).any(|s| s != stage && reads[s].contains(leaf));
                 slot.tied = (shared && slot.needs_grad).then_some(*leaf);
             }

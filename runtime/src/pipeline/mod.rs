@@ -12,6 +12,7 @@ mod partition;
 mod programs;
 mod rank;
 mod run;
+mod slot;
 mod stage;
 mod sums;
 
@@ -22,5 +23,6 @@ pub use cut::{Cut, Model};
 pub use local::run;
 pub use rank::{Direction, Done, Edge, Feed, Rank, Transport, run_rank};
 pub use run::StageRun;
-pub use stage::{Slot, Stage};
+pub use slot::Slot;
+pub use stage::Stage;
 pub use sums::Accumulate;

@@ -123,9 +123,7 @@ impl<'c> Rank<'c> {
     /// E752 out of order; what running and the transport report.
     pub fn act(&mut self, action: Action, feed: &mut Feed, transport: &mut dyn Transport) -> Result<(), Error> {
         match action {
-            Action::Do(_) | Action::Overlap(..) => {
-                action.works().try_for_each(|work| self.work(work, feed, transport))
-            }
+            Action::Do(_) | Action::Overlap(..) => action.works().try_for_each(|work| self.work(work, feed, transport)),
             Action::Reduce(stage) => self.reduce(stage, transport),
             Action::Send(_) | Action::Receive(_) => Ok(()),
         }
@@ -176,7 +174,12 @@ impl<'c> Rank<'c> {
     }
 
     /// What the backward of a stage begins with: what the stage behind sends, or the loss.
-    fn cotangents(&mut self, stage: usize, micro_batch: usize, transport: &mut dyn Transport) -> Result<Cotangents, Error> {
+    fn cotangents(
+        &mut self,
+        stage: usize,
+        micro_batch: usize,
+        transport: &mut dyn Transport,
+    ) -> Result<Cotangents, Error> {
         let stages = self.chain.stages();
         if stage + 1 == stages.len() {
             return Ok(Cotangents::Loss);
@@ -275,12 +278,7 @@ impl<'c> Rank<'c> {
         transport.send(edge, values)
     }
 
-    fn receive(
-        &mut self,
-        edge: Edge,
-        types: &[ProxyTy],
-        transport: &mut dyn Transport,
-    ) -> Result<Vec<Tensor>, Error> {
+    fn receive(&mut self, edge: Edge, types: &[ProxyTy], transport: &mut dyn Transport) -> Result<Vec<Tensor>, Error> {
         if !self.runs.contains_key(&edge.from) {
             return transport.receive(edge, types);
         }
