@@ -48,12 +48,12 @@ impl Chain {
 
     /// How many inputs of a stage the stage before gives.
     pub fn carried(&self, stage: usize) -> usize {
-        stage.checked_sub(1).map_or(0, |before| self.stages[before].outputs().len())
+        stage.checked_sub(1).and_then(|before| self.stages.get(before)).map_or(0, |before| before.outputs().len())
     }
 
     /// The inputs of which a stage sends the gradient to the stage before.
     pub fn sends(&self, stage: usize) -> &[usize] {
-        &self.sends[stage]
+        self.sends.get(stage).map_or(&[], Vec::as_slice)
     }
 
     /// The stages that share a parameter with this one, and which of their parameters it is, in order; this one among

@@ -8,14 +8,13 @@ use super::errors;
 use super::partition::{partition, starts};
 use super::rank::Done;
 use super::stage::Stage;
+use super::traced::{Traced, traced};
 use crate::error::Error;
-use crate::jit::acquire::{How, acquired};
-use crate::jit::{Arguments, Stages};
-use crate::tensor::{Cell, Tensor};
+use crate::jit::Arguments;
+use crate::tensor::Tensor;
 use crate::trace::{EpilogueWrite, InputCell, ProxyId, Trace, verify};
 use crate::transforms::line_costs;
-use crate::tree::{Leaves, Tree, describe, flatten};
-use fulgurite_core::dim::Recording;
+use crate::tree::{Tree, flatten};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -74,34 +73,19 @@ impl Model {
         X: Tree,
         (P, X): Arguments<F, M>,
     {
-        let (leaves, detail) = describe(params);
-        let (more, inner) = describe(batch);
-        let (count, fed) = (leaves.len(), more.len());
-        let mut args: Vec<(Tensor, Arc<str>)> = leaves.into_iter().zip(detail.paths).collect();
-        args.extend(more.into_iter().zip(inner.paths));
-        let run = |handles: Vec<Tensor>| {
-            let mut handles = handles.into_iter();
-            let mut handles = Leaves::new(&mut handles);
-            let params = params.rebuild(&mut handles);
-            (params, batch.rebuild(&mut handles)).run(&f)
-        };
-        let how = How { differentiated: true, ..How::default() };
-        let mut recording = Recording::start();
-        let (made, _) = acquired(name, &args, how, &Arc::default(), &mut recording, &mut Stages::new(false), run)?;
-        let (_, results) = describe(&made.template);
+        let made = traced(name, f, params, batch)?;
         let trace = crate::transforms::dce(&made.trace)?;
         let costs = line_costs(&trace)?;
         let begins = match cut {
             Cut::At(marks) => starts(&trace, marks)?,
             Cut::Balanced(stages) => partition(&trace, &costs, stages)?,
         };
-        let whole =
-            Whole { trace: &trace, cells: &made.cells, begins: &begins, params: count, fed, paths: &results.paths };
+        let whole = Whole { trace: &trace, made: &made, begins: &begins };
         let Parts { stages, params, fed } = whole.cut(name)?;
         let chain = Chain::new(stages.into_iter().map(stage).collect::<Result<_, _>>()?)?;
         let cost = |s: usize| costs[begins[s]..begins.get(s + 1).copied().unwrap_or(costs.len())].iter().sum();
         let costs = (0..begins.len()).map(cost).collect();
-        Ok(Model { chain, params, fed, costs, leaves: count })
+        Ok(Model { chain, params, fed, costs, leaves: made.params })
     }
 
     /// Its stages.
@@ -117,20 +101,20 @@ impl Model {
     /// The parameters of a stage, out of those of the model.
     pub fn params<P: Tree>(&self, stage: usize, params: &P) -> Vec<Tensor> {
         let leaves = flatten(params);
-        self.params[stage].iter().filter_map(|i| leaves.leaves().get(*i).map(|t| (*t).clone())).collect()
+        pick(self.params.get(stage), leaves.leaves())
     }
 
     /// What a stage is fed, out of a micro-batch.
     pub fn feed<X: Tree>(&self, stage: usize, batch: &X) -> Vec<Tensor> {
         let leaves = flatten(batch);
-        self.fed[stage].iter().filter_map(|i| leaves.leaves().get(*i).map(|t| (*t).clone())).collect()
+        pick(self.fed.get(stage), leaves.leaves())
     }
 
     /// The gradients by the leaves of the model's parameters, of those stages that ran here; `None`: absent, or not here.
     pub fn grads(&self, done: &[Done]) -> Vec<Option<Tensor>> {
         let mut grads = vec![None; self.leaves];
         for (stage, list) in done.iter().flat_map(|d| &d.grads) {
-            for (leaf, grad) in self.params[*stage].iter().zip(list) {
+            for (leaf, grad) in self.params.get(*stage).into_iter().flatten().zip(list) {
                 if let Some(grad) = grad {
                     grads[*leaf] = Some(grad.clone());
                 }
@@ -138,6 +122,10 @@ impl Model {
         }
         grads
     }
+}
+
+fn pick(list: Option<&Vec<usize>>, leaves: &[&Tensor]) -> Vec<Tensor> {
+    list.into_iter().flatten().filter_map(|i| leaves.get(*i).map(|t| (*t).clone())).collect()
 }
 
 /// The stages of a model, and per stage the leaves of the parameters and of the batch that are its own.
@@ -151,12 +139,8 @@ struct Parts {
 /// A whole model, and where its stages begin.
 struct Whole<'t> {
     trace: &'t Trace,
-    cells: &'t [Arc<Cell>],
+    made: &'t Traced,
     begins: &'t [usize],
-    /// How many of the inputs are parameters, and how many are of the batch; the rest is captured.
-    params: usize,
-    fed: usize,
-    paths: &'t [Arc<str>],
 }
 
 impl Whole<'_> {
@@ -215,21 +199,20 @@ impl Whole<'_> {
         let mut carried: Vec<ProxyId> = Vec::new();
         for stage in 0..self.stages() {
             let of = |range: std::ops::Range<usize>| range.filter(|i| reads[stage].contains(i)).collect::<Vec<_>>();
-            let params = of(0..self.params);
-            let fed = of(self.params..self.params + self.fed);
-            let captured = of(self.params + self.fed..trace.inputs().len());
+            // parameters, then the batch, then what is captured
+            let (own, given) = (self.made.params, self.made.paths.len());
+            let (params, fed, captured) = (of(0..own), of(own..given), of(given..trace.inputs().len()));
             let outputs = if stage == last { trace.outputs().to_vec() } else { sent(stage) };
             let made = self.part(stage, [&params, &fed, &captured], &carried, &outputs, &writes[stage])?;
-            let path = |i: &usize| trace.inputs()[*i].path.clone();
             let name_of = |p: &ProxyId| Arc::<str>::from(&*trace.arena.name(*p));
-            let paths: Vec<Arc<str>> = params.iter().map(|i| Arc::from(&*path(i))).collect();
+            let paths: Vec<Arc<str>> = params.iter().map(|i| self.made.paths[*i].clone()).collect();
             let inputs: Vec<Arc<str>> =
-                carried.iter().map(name_of).chain(fed.iter().map(|i| Arc::from(&*path(i)))).collect();
+                carried.iter().map(name_of).chain(fed.iter().map(|i| self.made.paths[*i].clone())).collect();
             let results: Vec<Arc<str>> = match stage == last {
-                true => self.paths.to_vec(),
+                true => self.made.results.clone(),
                 false => (0..outputs.len()).map(|i| Arc::from(i.to_string())).collect(),
             };
-            let cells = captured.iter().map(|i| self.cells[i - self.params - self.fed].clone()).collect();
+            let cells = captured.iter().map(|i| self.made.cells[i - given].clone()).collect();
             let mut part = Stage::new(&format!("{name}.{stage}"), made, cells, &paths, &inputs, &results);
             for (slot, leaf) in part.of.params.iter_mut().zip(&params) {
                 let shared = (0..self.stages()).any(|s| s != stage && reads[s].contains(leaf));
@@ -237,7 +220,7 @@ impl Whole<'_> {
             }
             parts.stages.push(part);
             parts.params.push(params);
-            parts.fed.push(fed.iter().map(|i| i - self.params).collect());
+            parts.fed.push(fed.iter().map(|i| i - own).collect());
             carried = outputs;
         }
         Ok(parts)

@@ -15,6 +15,7 @@ mod run;
 mod slot;
 mod stage;
 mod sums;
+mod traced;
 
 pub use crate::transforms::halves::{Entry, Halves, Origin, Policy, Report, WeightUnit};
 pub use chain::Chain;

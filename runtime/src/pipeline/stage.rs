@@ -3,16 +3,15 @@
 use super::cotangents::Form;
 use super::programs::Programs;
 use super::slot::Slot;
+use super::traced::{Traced, traced};
 use crate::error::Error;
 use crate::executors::Executor;
-use crate::jit::acquire::{How, acquired};
-use crate::jit::{Arguments, Stages};
+use crate::jit::Arguments;
 use crate::tensor::{Cell, Tensor, View};
 use crate::trace::Trace;
 use crate::transforms::halves::{Halves, Policy};
 use crate::transforms::{At, Remat};
-use crate::tree::{Leaves, Tree, describe};
-use fulgurite_core::dim::Recording;
+use crate::tree::Tree;
 use std::sync::Arc;
 
 /// A part of a model, traced for parameters and inputs of certain types, and compiled when it first runs.
@@ -35,27 +34,9 @@ impl Stage {
         X: Tree,
         (P, X): Arguments<F, M>,
     {
-        let (leaves, detail) = describe(params);
-        let (more, inner) = describe(inputs);
-        let count = leaves.len();
-        // a tree that is one tensor has no path
-        let named = |path: Arc<str>, name: &str| if path.is_empty() { name.into() } else { path };
-        let params_at = leaves.into_iter().zip(detail.paths).map(|(t, path)| (t, named(path, "w")));
-        let inputs_at = more.into_iter().zip(inner.paths).map(|(t, path)| (t, named(path, "x")));
-        let args: Vec<(Tensor, Arc<str>)> = params_at.chain(inputs_at).collect();
-        let run = |handles: Vec<Tensor>| {
-            let mut handles = handles.into_iter();
-            let mut handles = Leaves::new(&mut handles);
-            let params = params.rebuild(&mut handles);
-            (params, inputs.rebuild(&mut handles)).run(&f)
-        };
-        let mut recording = Recording::start();
-        let how = How { differentiated: true, ..How::default() };
-        let (made, _) = acquired(name, &args, how, &Arc::default(), &mut recording, &mut Stages::new(false), run)?;
-        let (_, results) = describe(&made.template);
-        let paths: Vec<Arc<str>> = args.into_iter().map(|(_, path)| path).collect();
-        let (params, inputs) = paths.split_at(count);
-        Ok(Stage::new(name, made.trace, made.cells, params, inputs, &results.paths))
+        let Traced { trace, cells, paths, params, results } = traced(name, f, params, inputs)?;
+        let (params, inputs) = paths.split_at(params);
+        Ok(Stage::new(name, trace, cells, params, inputs, &results))
     }
 
     /// A stage of a trace whose inputs are parameters, inputs, and captured cells.
