@@ -65,4 +65,9 @@ pub struct Sizes;
 #[doc = include_str!("../../docs/errors/E749.md")]
 #[doc = include_str!("../../docs/errors/E750.md")]
 #[doc = include_str!("../../docs/errors/E751.md")]
+#[doc = include_str!("../../docs/errors/E752.md")]
+#[doc = include_str!("../../docs/errors/E753.md")]
+#[doc = include_str!("../../docs/errors/E754.md")]
+#[doc = include_str!("../../docs/errors/E755.md")]
+#[doc = include_str!("../../docs/errors/E756.md")]
 pub struct Errors;
