@@ -38,8 +38,7 @@ use DType::*;
 
 impl DType {
     /// Every dtype, in promotion-table order.
-    pub const ALL: [DType; 15] =
-        [Bool, U8, I8, I16, I32, I64, F16, BF16, F32, F64, C64, C128, F8E4M3FN, F8E5M2, U4X2];
+    pub const ALL: [DType; 15] = [Bool, U8, I8, I16, I32, I64, F16, BF16, F32, F64, C64, C128, F8E4M3FN, F8E5M2, U4X2];
     /// The dtypes that only hold numbers for others: floats of eight bits, and bytes of two integers of four bits.
     pub const STORAGE: [DType; 3] = [F8E4M3FN, F8E5M2, U4X2];
     /// The dtypes that tensors compute in.

@@ -82,7 +82,8 @@ pub enum Kind {
 
 impl Kind {
     /// The kinds by their words.
-    pub const WORDS: [(&'static str, Kind); 3] = [("view", Kind::View), ("pointwise", Kind::Pointwise), ("any", Kind::Any)];
+    pub const WORDS: [(&'static str, Kind); 3] =
+        [("view", Kind::View), ("pointwise", Kind::Pointwise), ("any", Kind::Any)];
 
     /// Whether a row is of this kind; `view`: whether it is a view.
     pub fn has(self, row: &Row, view: bool) -> bool {

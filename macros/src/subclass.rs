@@ -106,7 +106,10 @@ fn parts(input: &DeriveInput) -> Result<Vec<Part>> {
         return Err(Error::new(input.ident.span(), "a tensor subclass is a struct: its fields, its metadata"));
     };
     let Fields::Named(fields) = &data.fields else {
-        return Err(Error::new(input.ident.span(), "the fields of a tensor subclass have names, by which rules call them"));
+        return Err(Error::new(
+            input.ident.span(),
+            "the fields of a tensor subclass have names, by which rules call them",
+        ));
     };
     let mut parts = Vec::new();
     for field in &fields.named {
@@ -114,7 +117,10 @@ fn parts(input: &DeriveInput) -> Result<Vec<Part>> {
         let marks: Vec<&Attribute> =
             field.attrs.iter().filter(|a| a.path().is_ident("field") || a.path().is_ident("meta")).collect();
         let [mark] = marks.as_slice() else {
-            return Err(Error::new(field.span(), "mark it `#[field]`, a tensor, or `#[meta]`, what is the same in every call"));
+            return Err(Error::new(
+                field.span(),
+                "mark it `#[field]`, a tensor, or `#[meta]`, what is the same in every call",
+            ));
         };
         let written = match &mark.meta {
             syn::Meta::Path(_) => None,
@@ -124,7 +130,10 @@ fn parts(input: &DeriveInput) -> Result<Vec<Part>> {
         let kind = if mark.path().is_ident("field") {
             let (list, optional) = (outer == "Vec", outer == "Option");
             if !(list || optional || outer == "Tensor") {
-                return Err(Error::new(field.ty.span(), "a field is a `Tensor`, an `Option<Tensor>` or a `Vec<Tensor>`"));
+                return Err(Error::new(
+                    field.ty.span(),
+                    "a field is a `Tensor`, an `Option<Tensor>` or a `Vec<Tensor>`",
+                ));
             }
             Kind::Field { ty: written, list, optional }
         } else {

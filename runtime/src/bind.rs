@@ -253,7 +253,8 @@ impl Builder {
         match (symbol.port(), line.solved.outs.get(i)) {
             (Some((class, Port::Flatten)), _) => {
                 let of = arg.as_deref().unwrap_or_default().to_owned();
-                let layout = first.and_then(|p| if let Value::Tensor(p) = p { Some(self.arena().ty(*p)) } else { None });
+                let layout =
+                    first.and_then(|p| if let Value::Tensor(p) = p { Some(self.arena().ty(*p)) } else { None });
                 let field = layout.as_ref().and_then(|ty| Some(ty.subclass()?.fields.get(i)?.0));
                 field.map_or_else(|| class.text.class.into(), |field| format!("{of}.{field}").into())
             }

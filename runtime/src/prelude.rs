@@ -15,8 +15,8 @@ pub mod user {
     pub use crate::jit::{hessian, jacobian, jacobian_forward, jacobian_reverse, vmap, vmap_with};
     pub use crate::operand::{InPlace, Limit, Operand};
     pub use crate::scope::{autocast, checkpoint, enable_grad, named, no_grad, tagged, tags_of, with_tag};
-    pub use crate::tensor::{Dims, Key, ShapeArg, Tensor};
     pub use crate::subclass::Subclassed;
+    pub use crate::tensor::{Dims, Key, ShapeArg, Tensor};
     pub use crate::tree::{Fixed, Tree};
     pub use crate::{Error, Result};
     pub use fulgurite_core::{DType, Dim, Scalar};

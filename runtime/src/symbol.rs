@@ -6,8 +6,8 @@ mod mentions;
 pub(crate) mod outer;
 
 pub use batched::{Batch, batch_of, batched};
-pub use class::{Port, Subclass, SubclassRef};
 pub(crate) use batched::{batch_named, refused};
+pub use class::{Port, Subclass, SubclassRef};
 
 use fulgurite_core::autocast::{self, Class};
 use fulgurite_core::kernel::KernelEntry;

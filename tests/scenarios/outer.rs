@@ -71,7 +71,8 @@ fn s4_7_an_executor_brings_a_gradient_with_its_forward_or_not_at_all() {
     let (x, w) = (matrix(1, [4, 8]), matrix(2, [3, 8]));
     let (_, gw) = mine.call((x.clone(), w.clone())).unwrap();
     let (_, want) = usual.call((x, w)).unwrap();
-    let far = (gw.to_f64().unwrap().iter().zip(want.to_f64().unwrap())).map(|(a, b)| (a - 2.0 * b).abs()).fold(0.0, f64::max);
+    let far =
+        (gw.to_f64().unwrap().iter().zip(want.to_f64().unwrap())).map(|(a, b)| (a - 2.0 * b).abs()).fold(0.0, f64::max);
     assert!(far < 0.1, "{far}");
     let joint = mine.trace("joint").unwrap();
     assert!(joint.lines().any(|l| l.contains("= matmul(") && l.ends_with("by eight")), "{joint}");
@@ -110,6 +111,9 @@ fn s4_8_an_executor_claims_an_operator_on_a_class_whole() {
     // the claimed line stands alone, on the fields; the view and the plain product are as ever
     assert_eq!(unrolled.matches("= matmul.claimed.").count(), 1, "{unrolled}");
     assert!(unrolled.lines().any(|l| l.contains("= matmul.claimed.") && l.contains("eight")), "{unrolled}");
-    assert!(!unrolled.contains("scaled_mm") && unrolled.contains("= matmul(") && unrolled.contains("= t("), "{unrolled}");
+    assert!(
+        !unrolled.contains("scaled_mm") && unrolled.contains("= matmul(") && unrolled.contains("= t("),
+        "{unrolled}"
+    );
     assert_eq!(usual.trace("unrolled").unwrap().matches("= scaled_mm(").count(), 1);
 }

@@ -240,3 +240,43 @@ fn s4_11_classes_that_meet_without_an_order_are_refused() {
     let want = ErrorKind::MixedSubclasses { op: "add".into(), classes: vec!["TwoTensor".into(), "Strict".into()] };
     assert_eq!((e.code(), e.kind()), ("E715", &want), "{e}");
 }
+
+/// A struct and an entry of a database give the same tables.
+#[test]
+fn s4_26_the_derive_macro_and_a_row_give_one_class() {
+    mod derived {
+        use fulgurite::prelude::*;
+
+        /// A tensor of which only the elements under a mask count
+        #[derive(TensorSubclass)]
+        #[subclass(
+            plain = "where(mask, data, 0 as T)",
+            ops(
+                where_ = "MaskedTensor(f(data), f(mask))",
+                "class(pointwise)" = "MaskedTensor(f(data), same(mask))",
+                "class(view)" = "MaskedTensor(f(data), f(mask))",
+                sum = "MaskedTensor(f(where(mask, data, 0 as T)), any(mask, dims, keepdim = keepdim))"
+            ),
+            grad(unflatten(data = "where(mask, g.data, 0 as T)")),
+            through,
+            cotangent = "MaskedTensor(g, mask)",
+            rel = "0"
+        )]
+        pub struct MaskedTensor {
+            #[field]
+            pub data: Tensor,
+            #[field("bool[..S]")]
+            pub mask: Tensor,
+        }
+    }
+    let (data, mask) = (Tensor::from([1.0f32, 2.0]), Tensor::from([true, false]));
+    let mine = Tensor::from(derived::MaskedTensor { data: data.clone(), mask: mask.clone() });
+    let (mine, of_row) = (Subclassed::class(&mine).unwrap(), fulgurite::classes::MASKED_TENSOR.rules());
+    let own = mine.rules();
+    assert_eq!((own.name, &own.sig, &own.plain), (of_row.name, &of_row.sig, &of_row.plain));
+    assert_eq!((&own.cotangent, own.through, own.read), (&of_row.cotangent, of_row.through, of_row.read));
+    assert_eq!((&own.grads, &own.default, own.precedence), (&of_row.grads, &of_row.default, of_row.precedence));
+    for (target, rule) in own.rules.iter().skip(1) {
+        assert!(of_row.rules.iter().any(|(t, r)| t == target && r == rule), "{target:?}");
+    }
+}

@@ -23,6 +23,7 @@ pub mod rows;
 pub mod rules;
 mod run;
 mod shapes;
+mod subclasses;
 mod views;
 pub mod walk;
 mod widths;
@@ -106,6 +107,7 @@ pub fn some(db: &Database, upstream: &(dyn Rows + Sync), wanted: &FxHashSet<Name
     }
     families.retain(|name, _| bases.contains(&base(*name)));
     overloads(db, &mut set, &families, diags);
+    subclasses::check(db, &set, diags);
     let graded = derivatives(db, &set, &families, diags);
     let rows = db.rows.iter().filter_map(|source| set.row(source.name())).collect();
     Checked { rows, graded }

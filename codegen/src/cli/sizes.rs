@@ -55,7 +55,12 @@ fn of_rows(loaded: &Loaded) -> Vec<(Name, Sizes)> {
     let mut table = loaded.table();
     let rows = pipeline::with_derived(&loaded.database, &loaded.checked.rows, &table, &loaded.sources);
     rows.iter().for_each(|row| table.insert(row.row.clone()));
-    let made = Artifacts::emit(&Target::upstream("fulgurite"), &rows, &Classes { list: &[], sources: &loaded.sources }, &table);
+    let made = Artifacts::emit(
+        &Target::upstream("fulgurite"),
+        &rows,
+        &Classes { list: &[], sources: &loaded.sources },
+        &table,
+    );
     let bytes = |units: &[Unit]| -> HashMap<String, usize> {
         let stem = |path: &str| path.rsplit('/').next().and_then(|file| file.split('.').next()).map(str::to_owned);
         units.iter().filter_map(|unit| Some((stem(&unit.path)?, unit.text.len()))).collect()

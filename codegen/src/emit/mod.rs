@@ -11,10 +11,10 @@ pub mod subclasses;
 pub mod symbols;
 pub mod variants;
 
-use fulgurite_core::Name;
-use fulgurite_core::row::Row;
 use crate::schema::ClassSource;
 use crate::source::Sources;
+use fulgurite_core::Name;
+use fulgurite_core::row::Row;
 use std::path::Path;
 use std::sync::Arc;
 

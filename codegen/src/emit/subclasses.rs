@@ -15,7 +15,9 @@ pub fn unit(target: &Target, class: &ClassSource, sources: &Sources) -> String {
     let grads: Vec<String> = class
         .grad
         .iter()
-        .map(|(op, args)| format!("({}, {})", literal(op.as_str()), pairs(args.iter().map(|(a, rule)| (&a.text, &rule.tree)))))
+        .map(|(op, args)| {
+            format!("({}, {})", literal(op.as_str()), pairs(args.iter().map(|(a, rule)| (&a.text, &rule.tree))))
+        })
         .collect();
     let bound = |key: &str| {
         let found = class.error.iter().find(|(k, _)| k.text == key);

@@ -21,7 +21,12 @@ pub fn of(op: &Name, text: &str, file: &str, upstream: &Table) -> Result<Vec<Uni
 
 /// The units of these rows.
 pub fn units(rows: &[Emitted], table: &Table) -> Vec<Unit> {
-    let artifacts = Artifacts::emit(&Target::upstream("fulgurite"), rows, &Classes { list: &[], sources: &Sources::default() }, table);
+    let artifacts = Artifacts::emit(
+        &Target::upstream("fulgurite"),
+        rows,
+        &Classes { list: &[], sources: &Sources::default() },
+        table,
+    );
     let units = artifacts.database.into_iter().chain(artifacts.kernels);
     // the units that list all rows are no text of these
     units.filter(|unit| unit.path.contains('/')).collect()

@@ -13,7 +13,19 @@ use crate::yaml::{Node, Text, Value};
 
 /// Keys of a class, in their order.
 pub const CLASS_KEYS: [&str; 13] = [
-    "class", "doc", "sig", "plain", "ops", "default", "grad", "through", "cotangent", "read", "precedence", "error", "from",
+    "class",
+    "doc",
+    "sig",
+    "plain",
+    "ops",
+    "default",
+    "grad",
+    "through",
+    "cotangent",
+    "read",
+    "precedence",
+    "error",
+    "from",
 ];
 
 /// A class, its texts parsed.
@@ -59,7 +71,8 @@ impl ClassSource {
 /// Reads the list of classes.
 pub(super) fn read(node: Node, diags: &mut Diagnostics) -> Vec<ClassSource> {
     let Value::List(items) = node.value else {
-        let diag = Diag::error("E005", node.place, format!("{} stands where the list of subclasses belongs", node.kind()));
+        let diag =
+            Diag::error("E005", node.place, format!("{} stands where the list of subclasses belongs", node.kind()));
         diags.push(diag.help("each class starts with `- class: Name`"));
         return Vec::new();
     };
@@ -93,7 +106,9 @@ fn one(node: Node, diags: &mut Diagnostics) -> Option<ClassSource> {
     }
     let mut fields = Fields::new(diags);
     let Some(class) = class else {
-        fields.error(Diag::error("E004", place.head(), "a subclass has no key `class`").help("it starts with `- class: Name`"));
+        fields.error(
+            Diag::error("E004", place.head(), "a subclass has no key `class`").help("it starts with `- class: Name`"),
+        );
         return None;
     };
     let class = fields.text(class, "class")?;

@@ -134,7 +134,10 @@ fn flatten(
         let (have, want) = (items.len(), types.len());
         return Err(fault(symbol, &format!("its body yields a list of {have}, its signature says {want}")));
     }
-    let from_body = |outs: &[Out]| outs.iter().all(|o| o.ty.dims.as_ref().is_some_and(|d| matches!(d.as_slice(), [DimPat { kind: DimKind::Body, .. }])));
+    let from_body = |outs: &[Out]| {
+        outs.iter()
+            .all(|o| o.ty.dims.as_ref().is_some_and(|d| matches!(d.as_slice(), [DimPat { kind: DimKind::Body, .. }])))
+    };
     let plain = !from_body(&symbol.row().sig.outs);
     for (item, want) in items.iter().zip(types) {
         let proxy = match item {

@@ -281,7 +281,9 @@ fn run(arena: &Rc<Arena>, line: &BoundSymbol, class: SubclassRef) -> Result<(Bui
         Rule::Block(block) => match call.made(&block.value).filter(|_| several) {
             Some(args) => {
                 let fields: Vec<Name> = rules.fields().chain(rules.meta()).collect();
-                let part = |(i, a): (usize, &Arg)| (a.name.map_or(fields[i.min(fields.len() - 1)], |n| n.name), call.one(&a.value));
+                let part = |(i, a): (usize, &Arg)| {
+                    (a.name.map_or(fields[i.min(fields.len() - 1)], |n| n.name), call.one(&a.value))
+                };
                 let parts = args.iter().enumerate().map(part).collect();
                 run.made(&call.block(block).stmts, parts)?
             }
@@ -322,7 +324,8 @@ impl Run<'_> {
         let sig = &self.line.symbol.row().sig;
         for (param, arg) in sig.params.iter().zip(&self.line.args) {
             if let Value::List(items) = arg {
-                let item = |(i, v): (usize, &Value<ProxyId>)| (Name::new(&format!("{}.{i}", param.name.name)), v.clone());
+                let item =
+                    |(i, v): (usize, &Value<ProxyId>)| (Name::new(&format!("{}.{i}", param.name.name)), v.clone());
                 names.extend(items.iter().enumerate().map(item));
             }
         }
@@ -375,7 +378,9 @@ fn count(values: &[Value<ProxyId>]) -> usize {
 
 /// The value for result number `at`; one value stands for all.
 fn nth(values: &[Value<ProxyId>], at: usize) -> Option<Value<ProxyId>> {
-    let flat = || values.iter().flat_map(|v| if let Value::List(items) = v { items.as_slice() } else { std::slice::from_ref(v) });
+    let flat = || {
+        values.iter().flat_map(|v| if let Value::List(items) = v { items.as_slice() } else { std::slice::from_ref(v) })
+    };
     flat().nth(at).or_else(|| flat().next()).cloned()
 }
 
@@ -447,5 +452,10 @@ fn no_rule(line: &BoundSymbol, class: SubclassRef) -> Error {
 
 /// An error of a rule: at the user's call, naming operator, class and where the rule stands.
 fn in_rule(e: Error, line: &BoundSymbol, class: SubclassRef) -> Error {
-    e.at(line.place.loc).note(format!("in the rule of `{}` for `{}` ({})", class.name(), line.symbol.name(), class.place()))
+    e.at(line.place.loc).note(format!(
+        "in the rule of `{}` for `{}` ({})",
+        class.name(),
+        line.symbol.name(),
+        class.place()
+    ))
 }

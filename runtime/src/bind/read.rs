@@ -10,8 +10,8 @@ use fulgurite_core::lang::ast::OptType;
 use fulgurite_core::loc::Loc;
 use fulgurite_core::sig;
 use fulgurite_core::{DType, Name, TensorTy, Value};
-use std::sync::Arc;
 use rustc_hash::FxHashMap;
+use std::sync::Arc;
 
 impl Trace {
     /// Reads a printed trace. Every line is bound again; the written types must be what the rows say.

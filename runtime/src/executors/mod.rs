@@ -38,9 +38,9 @@ pub use kernel::{Kernel, TensorMut, TensorRef};
 pub use line::Line;
 pub use site::site_word;
 
-use crate::trace::Trace;
 use crate::error::Error;
 use crate::symbol::outer;
+use crate::trace::Trace;
 use crate::trace::{Arena, Body, BoundSymbol, ProxyId, ProxyTy};
 use fulgurite_core::Name;
 use std::rc::Rc;
@@ -102,7 +102,9 @@ pub(crate) fn claims<'a>(
     let executors = if executors.is_empty() { default() } else { executors.to_vec() };
     move |line| {
         let mut class = None;
-        line.for_each_arg(|p| class = class.or_else(|| arena.with_ty(p, |ty| ty.subclass().map(|l| l.class.text.class))));
+        line.for_each_arg(|p| {
+            class = class.or_else(|| arena.with_ty(p, |ty| ty.subclass().map(|l| l.class.text.class)))
+        });
         let outer = Outer { class: class?, op: line.symbol.name(), line, arena };
         executors.iter().find_map(|e| {
             e.outer().contains(&(outer.class, outer.op)).then_some(())?;

@@ -4,12 +4,12 @@ use super::backend::Backend;
 use crate::bind::Builder;
 use crate::buffer::Buffer;
 use crate::error::Error;
+use crate::executors;
 use crate::scope;
 use crate::symbol::{Port, SymbolRef};
 use crate::tensor::{Cell, Kind, Tensor, View};
 use crate::trace::{ProxyId, ProxyTy, SubclassLayout};
 use crate::transforms;
-use crate::executors;
 use crate::tree::Fingerprint;
 use fulgurite_core::loc::Loc;
 use fulgurite_core::{DType, Value};
@@ -74,8 +74,9 @@ pub(crate) fn run(symbol: SymbolRef, args: Vec<Value<Tensor>>, loc: Loc) -> Resu
 fn call(symbol: SymbolRef, args: Vec<Value<Tensor>>) -> Result<Vec<Tensor>, Error> {
     match symbol.port() {
         Some((class, Port::Unflatten)) => return Ok(vec![Tensor::wrap(class, &args)]),
-        Some((_, Port::Flatten)) if let Some(Value::Tensor(t)) = args.first()
-            && let Some(wrapped) = t.wrapped() =>
+        Some((_, Port::Flatten))
+            if let Some(Value::Tensor(t)) = args.first()
+                && let Some(wrapped) = t.wrapped() =>
         {
             return Ok(wrapped.fields().to_vec());
         }

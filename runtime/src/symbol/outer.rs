@@ -62,7 +62,13 @@ pub(crate) fn claimed(of: SymbolRef, ins: &[TensorTy], outs: &[TensorTy]) -> Res
         return Ok(known);
     }
     let parsed = parse_sig(&sig).map_err(|e| Error::bug("E709", format!("a claimed line `{sig}`: {e}")))?;
-    let blank = RowText { op: "", sig: "() -> f32[]", kind: fulgurite_core::row::MeaningKind::Host, body: "claimed", ..RowText::BLANK };
+    let blank = RowText {
+        op: "",
+        sig: "() -> f32[]",
+        kind: fulgurite_core::row::MeaningKind::Host,
+        body: "claimed",
+        ..RowText::BLANK
+    };
     let row = Row::parse(&blank).map_err(|e| Error::bug("E709", format!("a claimed line: {e}")))?;
     let row = Row { op: name, sig: parsed, meaning: Meaning::Host(name), ..row };
     Ok(register(Symbol::leak_row(of, row)))

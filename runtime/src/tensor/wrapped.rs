@@ -125,7 +125,8 @@ impl Wrapped {
                 let data = first.buffer()?;
                 for other in rest {
                     if other.buffer()?.to_f64() != data.to_f64() {
-                        let claim = format!("the fields of {} differ, and it was to be read as one tensor", self.text());
+                        let claim =
+                            format!("the fields of {} differ, and it was to be read as one tensor", self.text());
                         return Err(self.ambiguous(claim, loc));
                     }
                 }

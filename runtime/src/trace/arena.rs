@@ -73,7 +73,14 @@ impl Arena {
             next_site: 0,
             atoms: Vec::new(),
         };
-        Rc::new(Arena { inner: RefCell::new(inner), bodies: RefCell::default(), own: RefCell::default(), parts: RefCell::default(), executors: RefCell::default(), kernels: RefCell::default() })
+        Rc::new(Arena {
+            inner: RefCell::new(inner),
+            bodies: RefCell::default(),
+            own: RefCell::default(),
+            parts: RefCell::default(),
+            executors: RefCell::default(),
+            kernels: RefCell::default(),
+        })
     }
 
     /// How many proxies there are; their numbers are smaller.

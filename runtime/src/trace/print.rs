@@ -15,8 +15,8 @@ use super::program::{Guard, Trace};
 use super::tag::TagSet;
 use super::types::*;
 use crate::error::Phase;
-use fulgurite_core::{TensorTy, Value};
 use fulgurite_core::loc::Loc;
+use fulgurite_core::{TensorTy, Value};
 use rustc_hash::FxHashSet;
 use std::fmt::{self, Write};
 

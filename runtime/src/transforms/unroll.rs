@@ -9,9 +9,9 @@ use crate::symbol::{Port, outer};
 use crate::trace::*;
 use fulgurite_core::sig;
 use fulgurite_core::{Name, Value};
-use std::sync::Arc;
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// Whether something in the trace is of a subclass.
@@ -65,7 +65,8 @@ impl Unroll<'_> {
                 self.fields.insert(line.outs[0], fields);
             }
             (Some((_, Port::Flatten)), _) => {
-                let of = line.args.first().and_then(|a| if let Value::Tensor(p) = a { self.fields.get(p) } else { None });
+                let of =
+                    line.args.first().and_then(|a| if let Value::Tensor(p) = a { self.fields.get(p) } else { None });
                 match of.cloned() {
                     Some(fields) => {
                         line.outs.iter().zip(fields).for_each(|(out, field)| self.redirect.insert(*out, field));
@@ -132,7 +133,8 @@ impl Unroll<'_> {
         let ty = self.arena.ty(p);
         let Some(layout) = ty.subclass() else { return Vec::new() };
         let name = self.arena.name(p);
-        let field = |(field, t): &(Name, TensorType)| self.arena.proxy(&format!("{name}.{field}"), ProxyTy::Tensor(t.clone()));
+        let field =
+            |(field, t): &(Name, TensorType)| self.arena.proxy(&format!("{name}.{field}"), ProxyTy::Tensor(t.clone()));
         let fields: Vec<ProxyId> = layout.fields.iter().map(field).collect();
         for field in &fields {
             self.made(*field);

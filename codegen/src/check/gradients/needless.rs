@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use fulgurite_core::lang::ast::Elem;
-use fulgurite_core::{DType, DTypeSet, derive};
 use fulgurite_core::row::Row;
+use fulgurite_core::{DType, DTypeSet, derive};
 use rustc_hash::FxHashSet;
 
 use crate::check::closure;

@@ -154,7 +154,8 @@ impl Kernel for Groups {
     }
 
     fn run(&self, inputs: &[TensorRef<'_>], outs: &mut [TensorMut<'_>]) -> Result<(), ExecError> {
-        let wrong = || ExecError::new("E807", "`matmul_groups` takes vectors of f32, integers in groups, and f32 factors");
+        let wrong =
+            || ExecError::new("E807", "`matmul_groups` takes vectors of f32, integers in groups, and f32 factors");
         let ([x, q, rest @ ..], [out]) = (inputs, outs) else { return Err(wrong()) };
         let x = x.as_slice::<f32>().ok_or_else(wrong)?;
         let done = match q.dtype {

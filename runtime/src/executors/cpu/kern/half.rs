@@ -2,9 +2,9 @@
 
 use super::{Isa, multi};
 use ::half::{bf16, f16, slice::HalfFloatSliceExt};
+use fulgurite_core::kernel::TileFn;
 use fulgurite_core::{DType, f8};
 use std::sync::LazyLock;
-use fulgurite_core::kernel::TileFn;
 
 /// Nearest bf16, ties to even; NaN stays NaN.
 #[inline(always)]
