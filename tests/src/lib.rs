@@ -60,4 +60,8 @@ pub struct Sizes;
 #[doc = include_str!("../../docs/errors/E749.md")]
 #[doc = include_str!("../../docs/errors/E750.md")]
 #[doc = include_str!("../../docs/errors/E751.md")]
+#[doc = include_str!("../../docs/errors/E770.md")]
+#[doc = include_str!("../../docs/errors/E771.md")]
+#[doc = include_str!("../../docs/errors/E772.md")]
+#[doc = include_str!("../../docs/errors/E773.md")]
 pub struct Errors;
