@@ -1,7 +1,9 @@
 //! What the command line may say: one table, from which clap makes parser and help.
 
 use crate::ui::Wishes;
+use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use fulgurite::schedule::KINDS;
 use fulgurite_codegen::cli as ops;
 use std::fmt;
 use std::path::PathBuf;
@@ -193,6 +195,34 @@ pub struct Train {
     /// How the samples begin (text)
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true, help_heading = "Run")]
     pub prompt: Option<String>,
+
+    /// Who trains.
+    #[command(flatten)]
+    pub processes: Processes,
+}
+
+/// Options of a run on several ranks.
+#[derive(Args, Clone, Default, Debug)]
+#[command(next_help_heading = "Processes")]
+pub struct Processes {
+    /// Start so many processes on this machine; under `mpirun -n N` there are N already
+    #[arg(long, value_name = "N")]
+    pub ranks: Option<usize>,
+    /// So many copies of the model learn from shares of each batch (without a number: as many as there are ranks)
+    #[arg(long, value_name = "D", num_args = 0..=1, default_missing_value = "0")]
+    pub data_parallel: Option<usize>,
+    /// The ranks of a copy are a pipeline of stages with this schedule
+    #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(KINDS))]
+    pub pipeline: Option<String>,
+    /// Micro-batches of a copy's share (default: twice the ranks of its pipeline)
+    #[arg(long, value_name = "M")]
+    pub micro_batches: Option<usize>,
+    /// Stages a rank, where the schedule does not say
+    #[arg(long, value_name = "V")]
+    pub stages_per_rank: Option<usize>,
+    /// A rank that waits longer than so many seconds for another ends the run (default: 60)
+    #[arg(long, value_name = "S")]
+    pub timeout: Option<f64>,
 }
 
 /// Options of `sample`.

@@ -8,6 +8,11 @@ static PRESSED: AtomicU32 = AtomicU32::new(0);
 /// What shells give for a program that ctrl-C ended: 128 + SIGINT.
 pub const INTERRUPTED: u8 = 130;
 
+/// As if somebody had pressed it once.
+pub fn press() {
+    PRESSED.fetch_add(1, Ordering::SeqCst);
+}
+
 /// Whether the run should end.
 pub struct Stop<'a> {
     ui: &'a Ui,
