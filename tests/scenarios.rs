@@ -12,6 +12,10 @@ mod batch;
 mod caching;
 #[path = "scenarios/once.rs"]
 mod once;
+#[path = "scenarios/pipeline.rs"]
+mod pipeline;
+#[path = "scenarios/pipeline_run.rs"]
+mod pipeline_run;
 #[path = "scenarios/program.rs"]
 mod program;
 #[path = "scenarios/random.rs"]

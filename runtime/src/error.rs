@@ -150,6 +150,48 @@ pub enum ErrorKind {
         /// Column, from 1.
         column: u32,
     },
+    /// E752: an action of a pipeline that the state of its micro-batch does not allow.
+    PipelineOrder {
+        /// The stage.
+        stage: usize,
+        /// The micro-batch.
+        micro_batch: usize,
+        /// `F`, `B`, `I`, `W`, `W[1]` or `REDUCE`.
+        action: String,
+        /// The state found.
+        state: String,
+        /// What may come in that state.
+        expected: String,
+        /// The step of the stage, from 0.
+        step: usize,
+    },
+    /// E753: cotangents of another form than the outputs of a stage.
+    Cotangent {
+        /// The stage.
+        stage: usize,
+        /// The part at fault, `out.aux[1]`.
+        path: String,
+    },
+    /// E754: a stage without cotangent whose output is no loss.
+    Loss {
+        /// The stage.
+        stage: usize,
+        /// The sizes of its output.
+        shape: String,
+    },
+    /// E755: a parameter that the rest of a backward reads was written.
+    StaleHandover {
+        /// The stage.
+        stage: usize,
+        /// The micro-batch.
+        micro_batch: usize,
+        /// The parameter.
+        value: String,
+        /// How often it had been written at F.
+        saved_version: u64,
+        /// How often it has been now.
+        now: u64,
+    },
     /// E8xx: an executor.
     Executor {
         /// Its name.

@@ -30,6 +30,7 @@ pub mod foreign;
 pub mod intrinsics;
 pub mod jit;
 pub mod operand;
+pub mod pipeline;
 pub mod prelude;
 pub mod schedule;
 pub mod scope;

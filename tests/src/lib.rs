@@ -64,4 +64,9 @@ pub struct Sizes;
 #[doc = include_str!("../../docs/errors/E771.md")]
 #[doc = include_str!("../../docs/errors/E772.md")]
 #[doc = include_str!("../../docs/errors/E773.md")]
+#[doc = include_str!("../../docs/errors/E752.md")]
+#[doc = include_str!("../../docs/errors/E753.md")]
+#[doc = include_str!("../../docs/errors/E754.md")]
+#[doc = include_str!("../../docs/errors/E755.md")]
+#[doc = include_str!("../../docs/errors/E756.md")]
 pub struct Errors;

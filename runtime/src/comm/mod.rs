@@ -25,7 +25,7 @@ mod tests;
 
 pub use local::Local;
 pub use ranks::Ranks;
-pub use reduce::{Reduction, add};
+pub use reduce::{Reduction, add, bytes, floats};
 #[cfg(unix)]
 pub use socket::Socket;
 

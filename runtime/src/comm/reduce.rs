@@ -112,10 +112,12 @@ pub fn add(sum: &mut [f32], more: &[f32]) {
     sum.iter_mut().zip(more).for_each(|(a, b)| *a += b);
 }
 
-fn bytes(numbers: &[f32]) -> Vec<u8> {
+/// Numbers as a message.
+pub fn bytes(numbers: &[f32]) -> Vec<u8> {
     numbers.iter().flat_map(|x| x.to_ne_bytes()).collect()
 }
 
-fn floats(bytes: &[u8]) -> Vec<f32> {
+/// The numbers of a message.
+pub fn floats(bytes: &[u8]) -> Vec<f32> {
     bytes.as_chunks().0.iter().map(|b| f32::from_ne_bytes(*b)).collect()
 }

@@ -9,14 +9,14 @@ use crate::trace::{Arena, Guard, ProxyId, ProxyTy, Trace};
 use crate::transforms::Pipeline;
 use crate::tree::{Leaves, Tree, flatten};
 use fulgurite_core::Dim;
-use fulgurite_core::dim::recorded;
+use fulgurite_core::dim::{Recording, recorded};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
 /// A function as a trace, with what its inputs and outputs are to the outside.
-pub(super) struct Acquired<T> {
+pub(crate) struct Acquired<T> {
     pub trace: Trace,
     /// The captured cells, whose inputs stand after the arguments.
     pub cells: Vec<Arc<Cell>>,
@@ -32,7 +32,7 @@ pub(super) struct Acquired<T> {
 
 /// How a function is acquired.
 #[derive(Clone, Copy, Default)]
-pub(super) struct How {
+pub(crate) struct How {
     /// Arguments that share a cell are one value: traces that write need that, for others it would only bind the trace
     /// to a pattern.
     pub aliased: bool,
@@ -50,7 +50,7 @@ impl<T> Acquired<T> {
 }
 
 /// Traces `f`, which gets one handle per argument leaf.
-pub(super) fn acquire<T: Tree>(
+pub(crate) fn acquire<T: Tree>(
     name: &str,
     args: &[(Tensor, Arc<str>)],
     How { aliased, symbolic, differentiated }: How,
@@ -117,6 +117,45 @@ pub(super) fn acquire<T: Tree>(
     Ok(Acquired { trace, cells, template, kinds, aliases, atoms })
 }
 
+/// The function as a trace, and whether the trace writes: then arguments that share a cell are one value.
+pub(crate) fn acquired<T: Tree>(
+    name: &str,
+    args: &[(Tensor, Arc<str>)],
+    mut how: How,
+    pipeline: &Arc<Pipeline>,
+    recording: &mut Recording,
+    stages: &mut Stages,
+    f: impl Fn(Vec<Tensor>) -> Result<T, Error>,
+) -> Result<(Acquired<T>, bool), Error> {
+    let mut made = acquire(name, args, how, pipeline, stages, &f)?;
+    if made.trace.writes() && made.shares_cells() {
+        *stages = Stages::new(stages.keeps());
+        how.aliased = true;
+        recording.restart();
+        made = acquire(name, args, how, pipeline, stages, &f)?;
+    }
+    let writes = made.trace.writes();
+    if writes {
+        refuse_captured_arguments(&made, args)?;
+    }
+    Ok((made, writes))
+}
+
+/// A program that writes can't tell a captured tensor from an argument that is the same one.
+fn refuse_captured_arguments<T>(made: &Acquired<T>, arguments: &[(Tensor, Arc<str>)]) -> Result<(), Error> {
+    for (leaf, path) in arguments {
+        if let View::Cell(cell) = leaf.view()
+            && made.cells.iter().any(|c| Arc::ptr_eq(c, cell))
+        {
+            let claim = format!(
+                "the argument `{path}` is a tensor that the function captures too, and it writes to its arguments"
+            );
+            return Err(Error::new("E747", claim).help("use the argument only"));
+        }
+    }
+    Ok(())
+}
+
 fn guards(trace: &Trace, aliases: &[usize], aliased: bool) -> Vec<Guard> {
     let types = trace.input_proxies().take(aliases.len()).enumerate().map(|(i, p)| match trace.ty(p) {
         ProxyTy::Tensor(t) => Guard::Tensor(i, t),
@@ -165,7 +204,7 @@ impl Atoms {
 ///
 /// # Errors
 /// The error of a poisoned one; E740, E741 for a handle of another trace.
-pub(super) fn leaf_ty(leaf: &Tensor) -> Result<ProxyTy, Error> {
+pub(crate) fn leaf_ty(leaf: &Tensor) -> Result<ProxyTy, Error> {
     match leaf.view() {
         View::Cell(cell) => Ok(cell.proxy_ty()),
         View::Poison(e) => Err(e.clone()),
@@ -174,7 +213,7 @@ pub(super) fn leaf_ty(leaf: &Tensor) -> Result<ProxyTy, Error> {
 }
 
 /// Per tensor, the position of the first one that is the same cell.
-pub(super) fn aliases<'t>(tensors: impl Iterator<Item = &'t Tensor>) -> Vec<usize> {
+pub(crate) fn aliases<'t>(tensors: impl Iterator<Item = &'t Tensor>) -> Vec<usize> {
     let mut first = FxHashMap::default();
     let position = |(i, t): (usize, &Tensor)| match t.view() {
         View::Cell(cell) => *first.entry(Arc::as_ptr(cell) as usize).or_insert(i),
@@ -184,7 +223,7 @@ pub(super) fn aliases<'t>(tensors: impl Iterator<Item = &'t Tensor>) -> Vec<usiz
 }
 
 /// A tree around values that a program gave.
-pub(super) fn rebuild<T: Tree>(template: &T, kinds: &[Kind], values: impl Iterator<Item = crate::buffer::Buffer>) -> T {
+pub(crate) fn rebuild<T: Tree>(template: &T, kinds: &[Kind], values: impl Iterator<Item = crate::buffer::Buffer>) -> T {
     let mut leaves = kinds.iter().zip(values).map(|(kind, buffer)| Tensor::from_kind(*kind, buffer));
     template.rebuild(&mut Leaves::new(&mut leaves))
 }

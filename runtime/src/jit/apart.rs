@@ -4,22 +4,22 @@
 //! writes in between (by the function's own forward, or by the user) change nothing of it; what a backward of one's own
 //! reads or writes of the program's inputs are cells, read and written when the backward runs.
 
-use super::acquire::{Acquired, How};
+use super::acquire::{Acquired, How, acquired};
 use super::backend::Backend;
 use super::cache::{Entry, Key, Ready};
 use super::call::Inputs;
 use super::derivatives::{is_float, same_types};
 use super::program::Program;
-use super::stages::Stages;
+use super::stages::{self, Stages};
 use super::{Arguments, Jit};
 use crate::bind::Builder;
 use crate::buffer::Buffer;
 use crate::error::Error;
 use crate::scope;
 use crate::tensor::{Cell, Kind, Tensor, View};
-use crate::trace::{EpilogueWrite, Phase, ProxyId, ProxyTy, Stage, Trace};
+use crate::trace::{EpilogueWrite, Phase, ProxyId, ProxyTy};
 use crate::transforms::mutation::{self, MutationPlan};
-use crate::transforms::{self, At, Joint, Seed, Split};
+use crate::transforms::{self, Joint, Seed, Split};
 use crate::tree::{self, Leaves, Tree, flatten};
 use fulgurite_core::TensorTy;
 use fulgurite_core::dim::Recording;
@@ -174,7 +174,7 @@ impl<F> Jit<F> {
     ) -> Result<Entry, Error> {
         let named: Vec<(Tensor, Arc<str>)> = leaves.iter().cloned().zip(key.paths().iter().cloned()).collect();
         let how = How { differentiated: true, ..How::default() };
-        let (made, writes) = self.acquire(&named, how, &mut Recording::start(), stages, f)?;
+        let (made, writes) = acquired(&self.name, &named, how, &self.pipeline, &mut Recording::start(), stages, f)?;
         let Acquired { trace, cells, template, kinds, aliases: shared, .. } = made;
         let names = trace.inputs().iter().map(|i| Arc::from(&*i.path)).collect::<Vec<Arc<str>>>();
         let floats: Vec<usize> = (0..named.len()).filter(|&i| is_float(&named[i].0)).collect();
@@ -185,7 +185,7 @@ impl<F> Jit<F> {
         stages.note("joint", &joint.trace, started.elapsed(), None);
         let types: Vec<ProxyTy> = trace.input_proxies().take(named.len()).map(|p| trace.ty(p)).collect();
         let graph = if twice { self.graph(&joint, &floats, &types, &names, stages)? } else { None };
-        let (joint, split) = self.cut(joint, stages)?;
+        let (joint, split) = stages::cut(joint, &self.pipeline, stages)?;
         let plan = MutationPlan::from_joint(&joint, &split, &floats, &shared);
         let backward = Arc::new(self.backward(&split, plan, &floats, &types, names, stages)?);
         let started = Instant::now();
@@ -196,25 +196,6 @@ impl<F> Jit<F> {
         entry.aliases = writes.then_some(shared);
         entry.pulled = Some(Box::new(Pulled { backward, graph }));
         Ok(entry)
-    }
-
-    /// A joint trace through the rest of the pipeline, and cut.
-    fn cut(&self, joint: Joint, stages: &mut Stages) -> Result<(Joint, Split), Error> {
-        let started = Instant::now();
-        let (joint, report) = transforms::rematerialise(joint, self.pipeline.remat)?;
-        if !report.lines.is_empty() {
-            stages.note("rematerialised", &joint.trace, started.elapsed(), Some(report.to_string()));
-        }
-        let own = |name, trace: &Trace, started: Instant| stages.note(name, trace, started.elapsed(), None);
-        let joint = joint.edit(|trace| self.pipeline.apply(At::Joint, trace.clone(), own))?;
-        let started = Instant::now();
-        let joint = joint.edit(|trace| transforms::simplify(&transforms::own::settle(trace)?, Stage::Before))?;
-        stages.note("simplified", &joint.trace, started.elapsed(), None);
-        let started = Instant::now();
-        let split = transforms::split(&joint)?;
-        stages.note("forward", &split.forward, started.elapsed(), None);
-        stages.note("backward", &split.backward, started.elapsed(), None);
-        Ok((joint, split))
     }
 
     /// The backward of a cut trace whose arguments have these types; `floats` are those that it is differentiated by.
@@ -272,7 +253,7 @@ impl<F> Jit<F> {
         let mut wrt: Vec<ProxyId> = floats.iter().map(|&i| trace.inputs()[i].proxy).collect();
         wrt.extend(sown.iter().flatten());
         let second = transforms::joint(&function, &wrt, &vec![Seed::Input; grads.len()])?;
-        let (second, split) = self.cut(second, stages)?;
+        let (second, split) = stages::cut(second, &self.pipeline, stages)?;
         // the leaves of (arguments, result), and which of them are float tensors
         let mut all = types.to_vec();
         let mut active = floats.to_vec();

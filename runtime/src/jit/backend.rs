@@ -12,7 +12,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 /// A compiled trace.
-pub(super) struct Backend {
+pub(crate) struct Backend {
     compiled: Compiled,
     places: FxHashMap<BoundSymbolId, Place>,
 }

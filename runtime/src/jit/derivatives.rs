@@ -173,7 +173,7 @@ pub(super) fn types(leaves: &[&Tensor]) -> Vec<Option<ProxyTy>> {
 ///
 /// # Errors
 /// E748 for another number of them; the error of a poisoned one; E712.
-pub(super) fn same_types(wanted: &[Option<ProxyTy>], given: &[&Tensor], what: &str, loc: Loc) -> Result<(), Error> {
+pub(crate) fn same_types(wanted: &[Option<ProxyTy>], given: &[&Tensor], what: &str, loc: Loc) -> Result<(), Error> {
     if wanted.len() != given.len() {
         let claim = format!("{what} has {} leaves where {} are needed", given.len(), wanted.len());
         return Err(Error::new("E748", claim).at(loc));

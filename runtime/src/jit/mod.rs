@@ -6,9 +6,9 @@
 //!
 //! **Invariant:** a call that finds its program formats nothing, and allocates only what it returns.
 
-mod acquire;
+pub(crate) mod acquire;
 mod apart;
-mod backend;
+pub(crate) mod backend;
 mod batching;
 mod cache;
 mod caching;
@@ -18,7 +18,7 @@ mod derivatives;
 mod family;
 pub(crate) mod immediate;
 mod jacobian;
-mod program;
+pub(crate) mod program;
 pub mod stages;
 pub mod stats;
 mod traceable;
@@ -36,11 +36,13 @@ pub use traceable::{Arguments, Batch, Many, One, Outcome, Traceable};
 use crate::error::Error;
 use crate::executors::Executor;
 use crate::scope;
-use crate::tensor::{Tensor, View};
+use crate::tensor::Tensor;
 use crate::trace::Trace;
 use crate::transforms::{At, Pipeline, Remat};
 use crate::tree::{self, Leaves, Tree, Visitor, flatten};
-use acquire::{Acquired, How, acquire};
+pub(crate) use derivatives::same_types;
+
+use acquire::{Acquired, How, acquire, acquired};
 use cache::{Cache, Entry, Key, Ready, StateFacts};
 use family::Family;
 use fulgurite_core::dim::Recording;
@@ -326,7 +328,7 @@ impl<F> Jit<F> {
         let named: Vec<(Tensor, Arc<str>)> = leaves.iter().cloned().zip(key.paths().iter().cloned()).collect();
         let how = How { symbolic: key.is_symbolic(), ..How::default() };
         let mut recording = Recording::start();
-        let (made, writes) = self.acquire(&named, how, &mut recording, stages, f)?;
+        let (made, writes) = acquired(&self.name, &named, how, &self.pipeline, &mut recording, stages, f)?;
         let facts = facts(&made.template, &made.trace);
         let Acquired { trace, cells, template, kinds, aliases, atoms } = made;
         let (program, family) = match how.symbolic {
@@ -343,30 +345,6 @@ impl<F> Jit<F> {
         entry.state = facts;
         entry.family = family;
         Ok(entry)
-    }
-
-    /// The function as a trace, and whether the trace writes.
-    fn acquire<T: Tree>(
-        &self,
-        named: &[(Tensor, Arc<str>)],
-        mut how: How,
-        recording: &mut Recording,
-        stages: &mut Stages,
-        f: impl Fn(Vec<Tensor>) -> Result<T, Error>,
-    ) -> Result<(Acquired<T>, bool), Error> {
-        let mut made = acquire(&self.name, named, how, &self.pipeline, stages, &f)?;
-        let writes = |made: &Acquired<T>| made.trace.writes();
-        if writes(&made) && made.shares_cells() {
-            *stages = Stages::new(self.keep);
-            how.aliased = true;
-            recording.restart();
-            made = acquire(&self.name, named, how, &self.pipeline, stages, &f)?;
-        }
-        let writes = writes(&made);
-        if writes {
-            refuse_captured_arguments(&made, named)?;
-        }
-        Ok((made, writes))
     }
 
     // ------------------------------------------------------------ what happened
@@ -419,21 +397,6 @@ fn describe_all<'a>(show: impl FnOnce(&mut Visitor<'a>)) -> Visitor<'a> {
     let mut v = Visitor::detailed();
     show(&mut v);
     v
-}
-
-/// A program that writes can't tell a captured tensor from an argument that is the same one.
-fn refuse_captured_arguments<T>(made: &Acquired<T>, arguments: &[(Tensor, Arc<str>)]) -> Result<(), Error> {
-    for (leaf, path) in arguments {
-        if let View::Cell(cell) = leaf.view()
-            && made.cells.iter().any(|c| Arc::ptr_eq(c, cell))
-        {
-            let claim = format!(
-                "the argument `{path}` is a tensor that the function captures too, and it writes to its arguments"
-            );
-            return Err(Error::new("E747", claim).help("use the argument only"));
-        }
-    }
-    Ok(())
 }
 
 /// Traces and runs a function of no arguments.

@@ -24,7 +24,7 @@ thread_local! {
 }
 
 /// A program that runs on the buffers of its arguments.
-pub(super) struct Program {
+pub(crate) struct Program {
     backend: Arc<Backend>,
     cells: Vec<Arc<Cell>>,
     /// Per input: whether its memory may be taken; that of captured tensors may not.
@@ -103,6 +103,11 @@ impl Program {
     /// The arguments (by position) that it writes.
     pub fn written_arguments(&self) -> impl Iterator<Item = usize> + '_ {
         self.writes.iter().copied().filter(|&i| i < self.arguments)
+    }
+
+    /// The inputs that it writes.
+    pub fn written(&self) -> impl Iterator<Item = usize> + '_ {
+        self.writes.iter().copied()
     }
 
     /// The captured cell that an input is.

@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::trace::types::ProxyId;
 use crate::trace::{self, verify};
 use crate::trace::{InputCell, Trace};
-use crate::transforms::{self, At, Pipeline};
+use crate::transforms::{self, At, Joint, Pipeline, Split};
 use rustc_hash::FxHashSet;
 use std::time::{Duration, Instant};
 
@@ -104,4 +104,26 @@ pub(super) fn run(trace: Trace, pipeline: &Pipeline, stages: &mut Stages) -> Res
         trace = made;
     }
     pipeline.apply(At::Simplified, trace, |name, trace, started| stages.note(name, trace, started.elapsed(), None))
+}
+
+/// A joint trace through the rest of the pipeline, and cut into forward and backward.
+///
+/// # Errors
+/// As [`run`]; E722 where marks exclude each other.
+pub(crate) fn cut(joint: Joint, pipeline: &Pipeline, stages: &mut Stages) -> Result<(Joint, Split), Error> {
+    let started = Instant::now();
+    let (joint, report) = transforms::rematerialise(joint, pipeline.remat)?;
+    if !report.lines.is_empty() {
+        stages.note("rematerialised", &joint.trace, started.elapsed(), Some(report.to_string()));
+    }
+    let own = |name, trace: &Trace, started: Instant| stages.note(name, trace, started.elapsed(), None);
+    let joint = joint.edit(|trace| pipeline.apply(At::Joint, trace.clone(), own))?;
+    let started = Instant::now();
+    let joint = joint.edit(|trace| transforms::simplify(&transforms::own::settle(trace)?, trace::Stage::Before))?;
+    stages.note("simplified", &joint.trace, started.elapsed(), None);
+    let started = Instant::now();
+    let split = transforms::split(&joint)?;
+    stages.note("forward", &split.forward, started.elapsed(), None);
+    stages.note("backward", &split.backward, started.elapsed(), None);
+    Ok((joint, split))
 }

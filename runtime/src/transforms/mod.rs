@@ -7,6 +7,7 @@
 //! | [`vmap::vmap`] | the same for every slice of a batch |
 //! | [`autocast::autocast`] | arguments cast as autocast regions say |
 //! | [`split::split`] | a joint trace as forward and backward, with the fewest residuals |
+//! | [`halves::halves`] | a backward as the gradients of inputs and those of parameters |
 //! | [`remat::rematerialise`] | lines of the forward run again in the backward, so that less is kept |
 //! | [`dce::dce`], [`cse::cse`], [`fold::fold`] | dead lines, equal lines, algebra with literal numbers |
 //! | [`decompose::decompose`] | bodies in place of lines |
@@ -21,6 +22,7 @@ pub mod decompose;
 mod expand;
 pub mod facts;
 pub mod fold;
+pub mod halves;
 pub mod jvp;
 mod lists;
 pub mod mutation;
@@ -42,6 +44,7 @@ pub use dce::dce;
 pub use decompose::decompose;
 pub use facts::{Facts, LineRole, Reason};
 pub use fold::fold;
+pub use halves::{Halves, halves};
 pub use jvp::{Jvp, jvp};
 pub use mutation::MutationPlan;
 pub use pipeline::{At, Pipeline};

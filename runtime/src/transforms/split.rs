@@ -104,6 +104,18 @@ pub(super) fn forward_lines(joint: &Joint) -> FxHashSet<BoundSymbolId> {
     live(&joint.trace.lines, forward_ends(joint).into_iter()).iter().map(|l| l.id).collect()
 }
 
+/// The forward of a joint trace, with everything that its backward may read.
+pub(crate) fn forward(joint: &Joint) -> Trace {
+    let trace = &joint.trace;
+    let ids = forward_lines(joint);
+    let lines = trace.lines.iter().filter(|l| ids.contains(&l.id)).cloned().collect();
+    let inputs = trace.inputs[..joint.forward_inputs].to_vec();
+    let outputs = trace.outputs[..joint.forward_outputs].to_vec();
+    let mut made = Trace { inputs, lines, outputs, ..trace.clone() };
+    made.epilogue.retain(|w| w.phase == Phase::Forward);
+    made
+}
+
 fn part(
     joint: &Trace,
     started: Instant,

@@ -9,7 +9,7 @@
 
 mod again;
 mod cut;
-mod flow;
+pub(super) mod flow;
 mod marks;
 
 use super::cost::{Costs, bytes};

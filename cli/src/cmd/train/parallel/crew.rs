@@ -8,13 +8,13 @@
 //! the same cuts and micro-batches give the same bits on one rank and on many.
 
 use super::super::folder::Learner;
-use super::super::run::{Engine, learner};
-use super::super::settings::Settings;
+use super::super::run::Engine;
 use super::super::task::Parted;
 use super::plan::Plan;
+use super::wire;
 use super::sums::{Sum, numbers, place_of, tree_of};
-use crate::fault::{FAILED, Fault};
-use fulgurite::comm::{FIRST_TAG, Ranks, Tag};
+use crate::fault::Fault;
+use fulgurite::comm::{FIRST_TAG, Ranks, Tag, bytes, floats};
 use fulgurite::jit;
 use fulgurite::optim::AdamW;
 use fulgurite::pipeline::{Accumulate, Cotangents, Stage, StageRun};
@@ -26,11 +26,10 @@ use std::ops::Range;
 
 /// What rank 0 tells the others to do.
 const COMMAND: Tag = FIRST_TAG;
-const DIGEST: Tag = FIRST_TAG + 1;
-const MEASURES: Tag = FIRST_TAG + 2;
-const FACTOR: Tag = FIRST_TAG + 3;
-const TIE: Tag = FIRST_TAG + 4;
-const STATE: Tag = FIRST_TAG + 5;
+const MEASURES: Tag = FIRST_TAG + 1;
+const FACTOR: Tag = FIRST_TAG + 2;
+const TIE: Tag = FIRST_TAG + 3;
+const STATE: Tag = FIRST_TAG + 4;
 /// Values between stages: by stage and direction, and by micro-batch as far as tags go; beyond that in their order.
 const VALUES: Tag = 1 << 13;
 const APART: usize = 128;
@@ -68,7 +67,6 @@ impl Command {
 /// A stage of this rank.
 struct Own<T: Parted> {
     number: usize,
-    units: Range<usize>,
     learner: Learner<T::Part>,
     /// Made when its first input is there.
     stage: Option<Stage>,
@@ -89,28 +87,11 @@ pub struct Crew<T: Parted> {
 }
 
 impl<T: Parted> Crew<T> {
-    /// This rank's stages of a model. `digest` says what the run is: it must be the same on all ranks.
-    ///
-    /// # Errors
-    /// E773: the ranks are about to do different things. E770 to E772: a rank fails.
-    pub fn new(
-        mut ranks: Ranks,
-        plan: Plan,
-        whole: &Learner<T::Model>,
-        settings: &Settings<T::Sizes>,
-        digest: &str,
-    ) -> Result<Crew<T>, Fault> {
-        let all = ranks.gather(0, DIGEST, digest.as_bytes().to_vec(), &"what the run is")?;
-        if let Some(rank) = all.iter().position(|other| other != digest.as_bytes()) {
-            let error = Error::new("E773", format!("rank {rank} is about to train something else than rank 0"))
-                .help("all ranks need the same options, and the same text or checkpoint");
-            ranks.stop(&error, FAILED);
-            return Err(error.into());
-        }
+    /// This rank's stages of a model; longer gradients are shortened to `clip`.
+    pub fn new(ranks: Ranks, plan: Plan, whole: &Learner<T::Model>, clip: f64) -> Crew<T> {
         let own = |number: usize| {
             let units = plan.cuts[number].clone();
-            let learner = learner_of::<T>(whole, &units, settings);
-            Own { number, units, learner, stage: None }
+            Own { number, learner: learner_of::<T>(whole, &units), stage: None }
         };
         let own = plan.stages(ranks.rank()).map(own).collect();
         let update = jit(|(part, optimiser): Learner<T::Part>, (grads, factor, lr): (T::Part, Tensor, Tensor)| {
@@ -118,7 +99,7 @@ impl<T: Parted> Crew<T> {
             (optimiser.step(part, grads, lr), ())
         });
         let update: Update<T::Part> = Box::new(move |learner, batch| update.update(learner, batch));
-        Ok(Crew { ranks, plan, own, update, clip: settings.clip, step: 0 })
+        Crew { ranks, plan, own, update, clip, step: 0 }
     }
 
     /// This rank's part of a step. On rank 0 the loss before it, and the length of the gradient.
@@ -136,8 +117,7 @@ impl<T: Parted> Crew<T> {
         self.tie(&mut grads)?;
         // the runs give means over a copy's micro-batches
         let scale = (copies as f64).recip();
-        let factor = self.factor(&grads, losses, scale)?;
-        let (factor, loss, norm) = factor;
+        let (factor, loss, norm) = self.factor(&grads, losses, scale)?;
         for (own, grads) in self.own.iter_mut().zip(&grads) {
             let grads = tree_of(&own.learner.0, grads)?;
             let factor = Tensor::scalar((factor * scale) as f32);
@@ -150,15 +130,16 @@ impl<T: Parted> Crew<T> {
     fn backwards(&mut self, x: &Tensor, y: &Tensor) -> Result<(Vec<Sum>, Vec<f64>), Error> {
         let Crew { ranks, plan, own, .. } = self;
         let (copy, me, m) = (plan.copy(ranks.rank()), ranks.rank(), plan.micro_batches());
-        // stages are compiled for the inputs of the first step; the first backward of a later rank needs them all
         let mut flow = Flow { plan, ranks, copy, me, here: HashMap::new() };
         let (mut sums, mut losses, mut undone) = (Vec::<Sum>::new(), vec![0.0; m], HashMap::new());
-        let (parts, mut stages): (Vec<_>, Vec<_>) =
-            own.iter_mut().map(|o| ((o.number, &o.learner.0), &mut o.stage)).unzip();
+        let (mut parts, mut made) = (Vec::new(), Vec::new());
+        for Own { number, learner, stage, .. } in own {
+            parts.push((*number, &learner.0));
+            made.push(Some(stage));
+        }
         let last = plan.schedule.stages - 1;
-        // what a stage is compiled for is known when its first input is there, so runs come one after the other
+        // for what types a stage is compiled is known when its first input is there
         let mut runs: Vec<Option<StageRun>> = parts.iter().map(|_| None).collect();
-        let mut made: Vec<Option<&mut Option<Stage>>> = stages.iter_mut().map(|s| Some(&mut **s)).collect();
         for action in &plan.schedule.lists[me % plan.ranks()] {
             for work in action.works() {
                 flow.ranks.doing(format!("{work} of step {}", self.step));
@@ -337,12 +318,14 @@ impl<T: Parted> Crew<T> {
         Command::read(&bytes).ok_or_else(|| Error::new("E773", "rank 0 gave a command that this rank does not know"))
     }
 
-    /// Ends in order.
+    /// Ends in order; rank 0, which leads, says so to the others.
     ///
     /// # Errors
     /// E770 to E773: a rank fails.
-    pub fn end(mut self) -> Result<(), Fault> {
-        self.command(Command::End)?;
+    pub fn end(mut self, leads: bool) -> Result<(), Fault> {
+        if leads {
+            self.command(Command::End)?;
+        }
         Ok(self.ranks.close()?)
     }
 
@@ -393,16 +376,6 @@ pub fn follow<T: Parted>(crew: &mut Crew<T>, mut batch: impl FnMut() -> (Tensor,
     }
 }
 
-impl<T: Parted> Crew<T> {
-    /// Waits for the others at the end.
-    ///
-    /// # Errors
-    /// E770 to E773: a rank fails.
-    pub fn leave(self) -> Result<(), Fault> {
-        Ok(self.ranks.close()?)
-    }
-}
-
 /// Values on their way from stage to stage.
 struct Flow<'a> {
     plan: &'a Plan,
@@ -432,7 +405,7 @@ impl Flow<'_> {
         }
         let source = Work { stage: Flow::before(work), ..work };
         let bytes = self.ranks.receive(from, Flow::tag(work.stage, forward, mb), &format!("the result of {source}"))?;
-        super::wire::read(&bytes)
+        wire::read(&bytes)
     }
 
     /// What a work gave, to the stage that goes on with it.
@@ -444,6 +417,57 @@ impl Flow<'_> {
             self.here.insert((to, forward, mb), value);
             return Ok(());
         }
-        self.ranks.send(rank, Flow::tag(to, forward, mb), super::wire::write(&value)?)
+        self.ranks.send(rank, Flow::tag(to, forward, mb), wire::write(&value)?)
+    }
+}
+
+/// A bug of ours: a legal schedule has no such work.
+fn lost(stage: usize) -> Error {
+    Error::bug("E709", format!("a work of stage {stage} has nothing to work on"))
+}
+
+/// What is learned by these units of a model: without memory of the optimiser if it has none.
+fn learner_of<T: Parted>(whole: &Learner<T::Model>, units: &Range<usize>) -> Learner<T::Part> {
+    let (model, AdamW { m, v, step, beta1, beta2, eps, decay }) = whole;
+    let (m, v) = (T::part(m, units), T::part(v, units));
+    let (beta1, beta2, eps, decay) = (*beta1, *beta2, *eps, *decay);
+    (T::part(model, units), AdamW { m, v, step: step.clone(), beta1, beta2, eps, decay })
+}
+
+/// A stage for inputs of these types; with `answers` it gives the loss.
+fn compile<T: Parted>(number: usize, part: &T::Part, x: &Tensor, answers: Option<&Tensor>) -> Result<Stage, Error> {
+    let name = format!("stage{number}");
+    match answers {
+        None => Stage::of(&name, |part: T::Part, x: Tensor| T::through(&part, &x), part, x),
+        Some(y) => {
+            let ends = |part: T::Part, (x, y): (Tensor, Tensor)| T::ends(&part, &x, &y);
+            Stage::of(&name, ends, part, &(x.clone(), y.clone()))
+        }
+    }
+}
+
+/// Gradients, leaf after leaf; those that are absent are zero.
+fn flat<M: Tree>(grads: Vec<Option<Tensor>>, part: &M) -> Result<Vec<f32>, Error> {
+    let leaves = tree::flatten(part);
+    let mut all = Vec::new();
+    for (grad, leaf) in grads.iter().zip(leaves.leaves()) {
+        match grad {
+            Some(grad) => all.extend(numbers(grad)?),
+            None => all.resize(all.len() + leaf.buffer()?.len(), 0.0),
+        }
+    }
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_read_as_they_were_written() {
+        for command in [Command::Step(u64::MAX, 0.1), Command::State, Command::End] {
+            assert_eq!(Command::read(&command.write()), Some(command));
+        }
+        assert_eq!((Command::read(&[]), Command::read(&[9; 17])), (None, None));
     }
 }

@@ -64,6 +64,12 @@ pub fn place(args: &Processes) -> Result<Place, Fault> {
     }
 }
 
+/// How many processes of the run share this machine's cores.
+pub fn neighbours(args: &Processes) -> usize {
+    let told = std::env::var("OMPI_COMM_WORLD_LOCAL_SIZE").or_else(|_| std::env::var("MPI_LOCALNRANKS"));
+    args.ranks.or_else(|| told.ok()?.parse().ok()).unwrap_or(1)
+}
+
 #[cfg(feature = "mpi")]
 fn joined(_: usize) -> Result<Box<dyn Communicator>, Fault> {
     Ok(Box::new(super::mpi::Mpi::start()?))

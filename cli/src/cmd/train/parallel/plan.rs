@@ -5,6 +5,7 @@ use crate::fault::Fault;
 use fulgurite::prelude::*;
 use fulgurite::buffer::Buffer;
 use fulgurite::schedule::{Generator, KINDS, Schedule};
+use std::fmt;
 use std::ops::Range;
 
 /// Stages of a rank that has the whole model: while the gradients of one are summed over the copies, the backward of the
@@ -114,6 +115,17 @@ impl Plan {
         shape[0] = self.rows;
         let part = Buffer::from_bytes(whole.dtype(), &shape, &whole.as_bytes()[from..from + bytes]);
         Ok(Tensor::from_buffer(part.map_err(|e| fulgurite::Error::new("E743", e.to_string()))?))
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (ranks, stages, m) = (self.ranks(), self.schedule.stages, self.micro_batches());
+        let many = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+        let copies = if self.copies == 1 { "1 copy".to_owned() } else { format!("{} copies", self.copies) };
+        write!(f, "{copies} of the model · {} each · {}", many(ranks, "rank"), many(stages, "stage"))?;
+        write!(f, " · {} of {}", many(m, "micro-batch").replace("chs", "ches"), self.rows)?;
+        if ranks > 1 { write!(f, " · schedule {}", self.kind) } else { Ok(()) }
     }
 }
 

@@ -1,0 +1,141 @@
+//! What a stage is compiled to: its forward, and for each set of cotangents a backward, whole and cut.
+
+use super::stage::Stage;
+use crate::error::Error;
+use crate::jit::Stages;
+use crate::jit::backend::Backend;
+use crate::jit::program::Program;
+use crate::jit::stages::cut;
+use crate::trace::{ProxyId, Trace};
+use crate::transforms::halves::{Halves, Slots, halves};
+use crate::transforms::{self, Seed, Split};
+use std::cell::OnceCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// The forward.
+pub(super) struct Forward {
+    pub program: Program,
+    /// What it keeps, behind its results.
+    pub kept: Vec<ProxyId>,
+    /// The forward before it was simplified: what each backward is made of.
+    base: Trace,
+    /// What it is differentiated by.
+    wrt: Vec<ProxyId>,
+    slots: Slots,
+}
+
+/// A backward, for cotangents of some outputs.
+pub(super) struct Backward {
+    mask: Vec<bool>,
+    pub split: Split,
+    /// Per value that it reads of the forward: which of those kept it is.
+    pub from: Vec<usize>,
+    halves: OnceCell<Halves>,
+    whole: OnceCell<Backend>,
+    input: OnceCell<Backend>,
+    weight: OnceCell<Vec<Backend>>,
+}
+
+impl Stage {
+    /// The forward, compiled once.
+    pub(super) fn forward(&self) -> Result<&Forward, Error> {
+        if let Some(forward) = self.forward.get() {
+            return Ok(forward);
+        }
+        let trace = &self.trace;
+        let mut wrt = Vec::new();
+        let mut number = |slots: &[super::stage::Slot], from: usize| -> Vec<Option<usize>> {
+            let one = |(i, slot): (usize, &super::stage::Slot)| {
+                slot.needs_grad.then(|| {
+                    wrt.push(trace.inputs()[from + i].proxy);
+                    wrt.len() - 1
+                })
+            };
+            slots.iter().enumerate().map(one).collect()
+        };
+        let params = number(&self.params, 0);
+        let inputs = number(&self.inputs, self.params.len());
+        let captured = self.params.len() + self.inputs.len()..trace.inputs().len();
+        let slots = Slots { inputs, params, lasting: (0..self.params.len()).chain(captured).collect() };
+        let mask = self.whole_mask();
+        let joint = transforms::joint(trace, &wrt, &seeds(&mask))?;
+        let base = transforms::split::forward(&joint);
+        let (_, split) = cut(joint, &self.pipeline, &mut Stages::new(false))?;
+        let backend = Backend::compile(&split.forward, &self.executors)?;
+        let program = Program::new(&split.forward, self.cells.clone(), Arc::new(backend));
+        let kept: Vec<ProxyId> = split.plan.tensors.iter().chain(&split.plan.numbers).copied().collect();
+        let backward = Backward::new(mask, split, &kept)?;
+        self.backwards.borrow_mut().push(Rc::new(backward));
+        Ok(self.forward.get_or_init(|| Forward { program, kept, base, wrt, slots }))
+    }
+
+    /// The backward for cotangents of these outputs, compiled once for each such set.
+    pub(super) fn backward(&self, mask: &[bool]) -> Result<Rc<Backward>, Error> {
+        let forward = self.forward()?;
+        if let Some(known) = self.backwards.borrow().iter().find(|b| b.mask == mask) {
+            return Ok(known.clone());
+        }
+        let joint = transforms::joint(&forward.base, &forward.wrt, &seeds(mask))?;
+        let (_, split) = cut(joint, &self.pipeline, &mut Stages::new(false))?;
+        let made = Rc::new(Backward::new(mask.to_vec(), split, &forward.kept)?);
+        self.backwards.borrow_mut().push(made.clone());
+        Ok(made)
+    }
+}
+
+fn seeds(mask: &[bool]) -> Vec<Seed> {
+    mask.iter().map(|there| if *there { Seed::Input } else { Seed::Zero }).collect()
+}
+
+impl Backward {
+    fn new(mask: Vec<bool>, split: Split, kept: &[ProxyId]) -> Result<Backward, Error> {
+        let reads = split.plan.tensors.iter().chain(&split.plan.numbers);
+        let position = |p: &ProxyId| {
+            let lost = || Error::bug("E709", "a backward for fewer cotangents reads what the forward did not keep");
+            kept.iter().position(|k| k == p).ok_or_else(lost)
+        };
+        let from = reads.map(position).collect::<Result<_, _>>()?;
+        let (whole, input, weight) = (OnceCell::new(), OnceCell::new(), OnceCell::new());
+        Ok(Backward { mask, split, from, halves: OnceCell::new(), whole, input, weight })
+    }
+
+    /// B and I and W as traces.
+    pub fn halves(&self, stage: &Stage) -> Result<&Halves, Error> {
+        let slots = &stage.forward()?.slots;
+        once(&self.halves, || halves(&self.split, slots, stage.policy))
+    }
+
+    /// B.
+    pub fn whole(&self, stage: &Stage) -> Result<&Backend, Error> {
+        once(&self.whole, || Backend::compile(&self.split.backward, &stage.executors))
+    }
+
+    /// I.
+    pub fn input(&self, stage: &Stage) -> Result<&Backend, Error> {
+        let halves = self.halves(stage)?;
+        once(&self.input, || Backend::compile(&halves.input, &stage.executors))
+    }
+
+    /// The units of W.
+    pub fn weight(&self, stage: &Stage) -> Result<&[Backend], Error> {
+        let halves = self.halves(stage)?;
+        let all = || halves.weight.iter().map(|u| Backend::compile(&u.trace, &stage.executors)).collect();
+        once(&self.weight, all).map(Vec::as_slice)
+    }
+
+    /// Per slot of the stage's inputs, or of its parameters: the result of B that is its gradient.
+    pub fn results(&self, stage: &Stage) -> Result<(Vec<Option<usize>>, Vec<Option<usize>>), Error> {
+        let slots = &stage.forward()?.slots;
+        let at = |list: &[Option<usize>]| list.iter().map(|slot| slot.and_then(|i| self.split.grads[i])).collect();
+        Ok((at(&slots.inputs), at(&slots.params)))
+    }
+}
+
+fn once<T>(cell: &OnceCell<T>, make: impl FnOnce() -> Result<T, Error>) -> Result<&T, Error> {
+    if let Some(made) = cell.get() {
+        return Ok(made);
+    }
+    let made = make()?;
+    Ok(cell.get_or_init(|| made))
+}

@@ -1,0 +1,80 @@
+//! The hand-over with the fewest bytes: a cheapest cut between what there is behind I and what W reads, where cheap lines
+//! may run again.
+
+use super::cones::Sets;
+use crate::trace::tag::Tag;
+use crate::trace::*;
+use crate::transforms::cost::bytes;
+use crate::transforms::remat::flow::{NEVER, Network};
+use fulgurite_core::row::Meaning;
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::rc::Rc;
+
+/// Lines of I that W runs again. `counts` says whether keeping an input of the backward costs memory.
+pub(super) fn again(
+    backward: &Trace,
+    sets: &Sets,
+    params: &[ProxyId],
+    counts: impl Fn(ProxyId) -> bool,
+) -> FxHashSet<BoundSymbolId> {
+    let arena = &backward.arena;
+    let mut net = Network::default();
+    let (source, sink) = (net.node(), net.node());
+    // per value: the node where it is made, and the one where it is read; between them it is kept
+    let mut nodes: FxHashMap<ProxyId, (usize, usize)> = FxHashMap::default();
+    let mut value = |net: &mut Network, p: ProxyId| {
+        *nodes.entry(p).or_insert_with(|| {
+            let ends = (net.node(), net.node());
+            // one more for each value: of two equal cuts the one with fewer values
+            let price = if counts(p) { bytes(arena, p) as u64 * 64 + 1 } else { 1 };
+            net.edge(ends.0, ends.1, price);
+            ends
+        })
+    };
+    for cell in &backward.inputs {
+        let (start, _) = value(&mut net, cell.proxy);
+        net.edge(source, start, NEVER);
+    }
+    let mut lines: Vec<(Rc<BoundSymbol>, usize)> = Vec::new();
+    for line in backward.lines.iter().filter(|l| sets.input.contains(&l.id)) {
+        let node = net.node();
+        if is_cheap(backward, line) {
+            line.for_each_arg(|p| {
+                let (_, end) = value(&mut net, p);
+                net.edge(end, node, NEVER);
+            });
+        } else {
+            net.edge(source, node, NEVER);
+        }
+        for p in line.outs.iter().chain(&line.aux) {
+            let (start, _) = value(&mut net, *p);
+            net.edge(node, start, NEVER);
+        }
+        lines.push((line.clone(), node));
+    }
+    let mut needed: FxHashSet<ProxyId> = params.iter().copied().collect();
+    let weight = backward.lines.iter().filter(|l| sets.weight.contains(&l.id));
+    weight.for_each(|l| l.for_each_arg(|p| _ = needed.insert(p)));
+    for (_, end) in needed.iter().filter_map(|p| nodes.get(p)) {
+        net.edge(*end, sink, NEVER);
+    }
+    let near = net.cut(source, sink);
+    // what lies behind the cut and is needed there runs again
+    let mut again = FxHashSet::default();
+    for (line, node) in lines.iter().rev() {
+        let wanted = |p: &ProxyId| needed.contains(p) && nodes.get(p).is_some_and(|(start, _)| !near[*start]);
+        if !near[*node] && line.outs.iter().chain(&line.aux).any(wanted) {
+            again.insert(line.id);
+            line.for_each_arg(|p| _ = needed.insert(p));
+        }
+    }
+    again
+}
+
+/// Whether running it twice costs next to nothing: a view, or pointwise, without random numbers and writes.
+fn is_cheap(backward: &Trace, line: &BoundSymbol) -> bool {
+    let row = line.symbol.row();
+    let tags = backward.arena.effective_tags(line, backward.root);
+    let plain = line.effects.writes.is_empty() && line.site.is_none() && !tags.contains(Tag::NO_AUTO_RECOMPUTE);
+    plain && line.claimed_by.is_none() && (matches!(row.meaning, Meaning::View(_)) || row.is_pointwise())
+}
