@@ -131,7 +131,10 @@ fn s3_1_a_plain_stage() {
     };
     // the gradient behind tanh is called after the product that made its argument
     assert_eq!((ops(&w1.trace), reads(&w1.reads)), (vec!["matmul.vjp.w"], vec!["ct.matmul".into(), "x".to_owned()]));
-    assert_eq!((ops(&w2.trace), reads(&w2.reads)), (vec!["matmul.vjp.w"], vec!["tanh".into(), "ct.matmul.1".to_owned()]));
+    assert_eq!(
+        (ops(&w2.trace), reads(&w2.reads)),
+        (vec!["matmul.vjp.w"], vec!["tanh".into(), "ct.matmul.1".to_owned()])
+    );
     assert_eq!(fresh(&halves), ["ct.matmul"]);
     assert_eq!(saved(&halves), ["tanh", "x"]);
     assert_eq!(names(&halves, |e| matches!(e.origin, Origin::Cotangent(_))), ["ct.matmul.1"]);
@@ -320,20 +323,15 @@ fn s3_10_lines_with_several_results_are_opened() {
     type Norm = (Tensor, Tensor, Tensor, Tensor);
     let params: Norm = (matrix(3, 4, 1), of(&[1.0, 2.0, 3.0, 4.0]), of(&[0.5; 4]), matrix(4, 2, 2));
     let x = matrix(5, 3, 3);
-    let plain = |(a, g, b, c): Norm, x: Tensor| {
-        x.matmul(&a).layer_norm(Some(&g), Some(&b), [4]).matmul(&c)
-    };
+    let plain = |(a, g, b, c): Norm, x: Tensor| x.matmul(&a).layer_norm(Some(&g), Some(&b), [4]).matmul(&c);
     let whole = |(a, g, b, c): Norm, x: Tensor| {
         let norm = custom_vjp(
             &(x.matmul(&a), g, b),
             |(h, g, b)| {
-                let (y, mean, rstd) =
-                    h.native_layer_norm(Some(g), Some(b), [4]);
+                let (y, mean, rstd) = h.native_layer_norm(Some(g), Some(b), [4]);
                 (y, (h.clone(), mean, rstd, g.clone()))
             },
-            |(h, mean, rstd, g), ct: &Tensor| {
-                ct.native_layer_norm_backward(&h, &mean, &rstd, Some(&g), [4])
-            },
+            |(h, mean, rstd, g), ct: &Tensor| ct.native_layer_norm_backward(&h, &mean, &rstd, Some(&g), [4]),
         );
         norm.matmul(&c)
     };
@@ -374,7 +372,10 @@ fn s3_10_lines_with_several_results_are_opened() {
     let (_, kept) = grads(&claimed, &params, &x, &ct);
     for ((a, b), c) in want.iter().zip(&opened).zip(&kept) {
         let [a, b, c] = [a, b, c].map(|t| data(t.as_ref().unwrap()));
-        assert!(a.iter().zip(&b).zip(&c).all(|((a, b), c)| (a - b).abs() < 1e-5 && (a - c).abs() < 1e-5), "{a:?} {b:?} {c:?}");
+        assert!(
+            a.iter().zip(&b).zip(&c).all(|((a, b), c)| (a - b).abs() < 1e-5 && (a - c).abs() < 1e-5),
+            "{a:?} {b:?} {c:?}"
+        );
     }
 }
 

@@ -100,13 +100,7 @@ impl Form {
     }
 
     /// Puts the tensors of `given` at the numbers of their leaves.
-    pub fn read(
-        &self,
-        stage: usize,
-        given: Cotangent,
-        path: &str,
-        leaves: &mut [Option<Tensor>],
-    ) -> Result<(), Error> {
+    pub fn read(&self, stage: usize, given: Cotangent, path: &str, leaves: &mut [Option<Tensor>]) -> Result<(), Error> {
         let shown = |c: &Cotangent| match c {
             Cotangent::Absent => "nothing".to_owned(),
             Cotangent::Tensor(_) => "a tensor".to_owned(),
@@ -130,11 +124,10 @@ impl Form {
                 Err(errors::cotangent(stage, path, claim))
             }
             (Form::Named(forms), Cotangent::Named(items)) => {
-                let same = forms.len() == items.len()
-                    && forms.iter().all(|(name, _)| items.iter().any(|(n, _)| n == name));
+                let same =
+                    forms.len() == items.len() && forms.iter().all(|(name, _)| items.iter().any(|(n, _)| n == name));
                 if !same {
-                    let (want, have) =
-                        (names(forms.iter().map(|(n, _)| n)), names(items.iter().map(|(n, _)| n)));
+                    let (want, have) = (names(forms.iter().map(|(n, _)| n)), names(items.iter().map(|(n, _)| n)));
                     let claim = format!("`{path}` has the parts {want}, the cotangent has {have}");
                     return Err(errors::cotangent(stage, path, claim));
                 }

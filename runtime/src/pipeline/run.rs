@@ -247,7 +247,8 @@ impl<'s> StageRun<'s> {
     /// # Errors
     /// E752 while a micro-batch is not done, and when it ran before.
     pub fn reduce(&mut self) -> Result<Vec<Option<Tensor>>, Error> {
-        let undone: Vec<usize> = (0..self.states.len()).filter(|mb| !matches!(self.states[*mb].0, State::Done)).collect();
+        let undone: Vec<usize> =
+            (0..self.states.len()).filter(|mb| !matches!(self.states[*mb].0, State::Done)).collect();
         if let Some(first) = undone.first() {
             let list: Vec<String> = undone.iter().map(|mb| format!("({}, {mb})", self.number)).collect();
             let (state, since) = &self.states[*first];

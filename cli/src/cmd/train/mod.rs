@@ -19,15 +19,15 @@ mod task;
 pub(super) mod text;
 
 use crate::args::{self, TaskName};
-use crate::fault::{FAILED, Fault, Outcome};
+use crate::fault::{Fault, Outcome};
 use crate::ui::chart::{self, Series};
 use crate::ui::{Mode, Ui};
 use digits::Digits;
 use folder::{Folder, Found, Learner};
+use fulgurite::comm::Ranks;
 use fulgurite::jit::Stage;
 use fulgurite::prelude::*;
 use fulgurite::tree;
-use fulgurite::comm::Ranks;
 use metrics::{History, Log};
 use parallel::{Crew, Place, Plan};
 use run::{Engine, Training};
@@ -76,11 +76,7 @@ struct Prepared<T: Parted> {
     plan: Option<Plan>,
 }
 
-fn prepare<T: Parted>(
-    args: &args::Train,
-    found: Option<&Found>,
-    ranks: Option<usize>,
-) -> Result<Prepared<T>, Fault> {
+fn prepare<T: Parted>(args: &args::Train, found: Option<&Found>, ranks: Option<usize>) -> Result<Prepared<T>, Fault> {
     T::accepts(args)?;
     let settings = match found {
         Some(found) => resumed(found, args)?,
@@ -126,7 +122,10 @@ fn learn<T: Parted>(
     };
     let leads = ranks.rank() == 0;
     let digest = prepared.as_ref().map(digest).map_err(Clone::clone);
-    let Some(ranks) = parallel::agree(ranks, digest)? else { return Ok(FAILED) };
+    let ranks = match parallel::agree(ranks, digest, ui) {
+        Ok(ranks) => ranks,
+        Err(status) => return Ok(status),
+    };
     let mut prepared = prepared?;
     let Some(plan) = prepared.plan.take() else { return Err(Fault::failed("E923", "a rank has no plan")) };
     if leads {
@@ -141,8 +140,7 @@ fn learn<T: Parted>(
     };
     match ended {
         Ok(status) => crew.end(leads).map(|()| status),
-        // another rank has said why
-        Err(fault) => crew.stop(fault).map_or(Ok(FAILED), Err),
+        Err(fault) => Ok(crew.stop(&fault, ui)),
     }
 }
 

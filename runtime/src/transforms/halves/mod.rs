@@ -129,9 +129,8 @@ pub fn halves(split: &Split, slots: &Slots, policy: Policy) -> Result<Halves, Er
     let lasting = Lasting { split, inputs: &slots.lasting };
     let mut ours = sets.weight.clone();
     if policy == Policy::MinBytes {
-        let again = bytes::again(&backward, &sets, &params.iter().map(value).collect::<Vec<_>>(), |p| {
-            lasting.of(p).is_none()
-        });
+        let again =
+            bytes::again(&backward, &sets, &params.iter().map(value).collect::<Vec<_>>(), |p| lasting.of(p).is_none());
         report.recomputed = cones::names(&backward.lines, &again);
         ours.extend(again);
     }
@@ -144,7 +143,8 @@ pub fn halves(split: &Split, slots: &Slots, policy: Policy) -> Result<Halves, Er
     let mut read: FxHashSet<ProxyId> = params.iter().map(value).collect();
     weight_lines.iter().for_each(|l| l.for_each_arg(|p| _ = read.insert(p)));
     read.retain(|p| !made.contains(p));
-    let grads: Vec<ProxyId> = slots.inputs.iter().flatten().filter_map(|at| split.grads[*at]).map(|at| value(&at)).collect();
+    let grads: Vec<ProxyId> =
+        slots.inputs.iter().flatten().filter_map(|at| split.grads[*at]).map(|at| value(&at)).collect();
     let fresh: Vec<ProxyId> = {
         let makers = input_lines.iter().flat_map(|l| l.outs.iter().chain(&l.aux));
         makers.copied().filter(|p| read.contains(p)).collect()
@@ -172,9 +172,8 @@ pub fn halves(split: &Split, slots: &Slots, policy: Policy) -> Result<Halves, Er
     let inputs = slots.inputs.iter().map(|slot| if has(slot) { at.next() } else { None }).collect();
 
     // W
-    let wanted: Vec<(usize, ProxyId)> = slots.params.iter().enumerate().filter_map(|(i, slot)| {
-        Some((i, value(&split.grads[(*slot)?]?)))
-    }).collect();
+    let wanted: Vec<(usize, ProxyId)> =
+        slots.params.iter().enumerate().filter_map(|(i, slot)| Some((i, value(&split.grads[(*slot)?]?)))).collect();
     let weight = units::units(&backward, &weight_lines, &wanted, &mut handover, started)?;
     let mut params = vec![None; slots.params.len()];
     for (unit, of) in weight.iter().enumerate() {

@@ -10,10 +10,12 @@
 use super::super::folder::Learner;
 use super::super::run::Engine;
 use super::super::task::Parted;
+use super::agree::stop;
 use super::plan::Plan;
-use super::wire;
 use super::sums::{Sum, numbers, place_of, tree_of};
+use super::wire;
 use crate::fault::Fault;
+use crate::ui::Ui;
 use fulgurite::comm::{FIRST_TAG, Ranks, Tag, bytes, floats};
 use fulgurite::jit;
 use fulgurite::optim::AdamW;
@@ -329,12 +331,9 @@ impl<T: Parted> Crew<T> {
         Ok(self.ranks.close()?)
     }
 
-    /// Ends because of a fault, and tells the others. Gives what this rank has to say of it: nothing if another rank
-    /// says it.
-    pub fn stop(self, fault: Fault) -> Option<Fault> {
-        let told = fault.code == "E772";
-        self.ranks.stop(&Error::new(fault.code, fault.claim.clone()), fault.status);
-        (!told).then_some(fault)
+    /// Ends because of a fault, tells the others, and says it unless another rank has. Gives the exit status.
+    pub fn stop(self, fault: &Fault, ui: &Ui) -> u8 {
+        stop(self.ranks, fault, ui)
     }
 }
 

@@ -77,9 +77,12 @@ fn joined(_: usize) -> Result<Box<dyn Communicator>, Fault> {
 
 #[cfg(not(feature = "mpi"))]
 fn joined(n: usize) -> Result<Box<dyn Communicator>, Fault> {
-    Err(Fault::usage("E923", format!("this is one of {n} processes that MPI started, and fulgurite was built without MPI"))
-        .help("build it with MPI: cargo build --release --package fulgurite-cli --features mpi")
-        .help("or start processes on this machine without mpirun: --ranks"))
+    Err(Fault::usage(
+        "E923",
+        format!("this is one of {n} processes that MPI started, and fulgurite was built without MPI"),
+    )
+    .help("build it with MPI: cargo build --release --package fulgurite-cli --features mpi")
+    .help("or start processes on this machine without mpirun: --ranks"))
 }
 
 /// The rank that [`super::launch`] started with these words.

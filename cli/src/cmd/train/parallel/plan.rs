@@ -2,8 +2,8 @@
 
 use crate::args::Processes;
 use crate::fault::Fault;
-use fulgurite::prelude::*;
 use fulgurite::buffer::Buffer;
+use fulgurite::prelude::*;
 use fulgurite::schedule::{Generator, KINDS, Schedule};
 use std::fmt;
 use std::ops::Range;
@@ -66,7 +66,8 @@ impl Plan {
                 .help("fewer ranks, a smaller --stages-per-rank, or a greater --depth"));
         }
         if !batch.is_multiple_of(shares) {
-            let claim = format!("a batch of {batch} can't be divided by {copies} copies with {micro_batches} micro-batches");
+            let claim =
+                format!("a batch of {batch} can't be divided by {copies} copies with {micro_batches} micro-batches");
             return Err(Fault::usage("E923", claim).help(format!("make --batch a multiple of {shares}")));
         }
         Ok(Plan { schedule, copies, cuts: cut(costs, stages), kind, rows: batch / shares })
@@ -169,7 +170,9 @@ mod tests {
 
     #[test]
     fn stages_are_as_even_as_neighbours_allow() {
-        let of = |costs: &[u64], stages| cut(costs, stages).iter().map(|r| costs[r.clone()].iter().sum()).collect::<Vec<u64>>();
+        let of = |costs: &[u64], stages| {
+            cut(costs, stages).iter().map(|r| costs[r.clone()].iter().sum()).collect::<Vec<u64>>()
+        };
         assert_eq!(of(&[1, 5, 5, 5, 5, 2], 2), [11, 12]);
         assert_eq!(of(&[1, 5, 5, 5, 5, 2], 4), [6, 5, 5, 7]);
         assert_eq!(of(&[1, 5, 5, 5, 5, 2], 6), [1, 5, 5, 5, 5, 2]);

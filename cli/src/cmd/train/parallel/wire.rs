@@ -1,9 +1,9 @@
 //! Tensors as messages: dtype, shape, bytes. Both sides are one program, so numbers stand as in memory.
 
+use fulgurite::Error;
 use fulgurite::buffer::Buffer;
 use fulgurite::core::DType;
 use fulgurite::prelude::*;
-use fulgurite::Error;
 
 /// A tensor as a message.
 ///
