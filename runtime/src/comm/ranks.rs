@@ -19,6 +19,9 @@ const LOOK: Duration = Duration::from_millis(20);
 /// A rank that waits answers within this time; a rank that is lost is reported by who waits for it, or after this time.
 const GRACE: Duration = Duration::from_secs(1);
 
+/// A rank gives those before it so long, each, to be the first to speak.
+const TURN: Duration = Duration::from_millis(100);
+
 /// The ranks of a job, seen from one of them.
 pub struct Ranks {
     link: Box<dyn Communicator>,
@@ -203,6 +206,22 @@ impl Ranks {
         self.barrier(&"the end")?;
         self.link.close();
         Ok(())
+    }
+
+    /// Whether this rank is the one to say that another fails: several find out at once, and the first of them has told
+    /// the others by the time that this rank has waited for.
+    pub fn speaks(&mut self) -> bool {
+        let turn = Instant::now() + TURN * self.rank() as u32;
+        loop {
+            if self.others().any(|rank| self.link.poll(rank, STOP).is_ok_and(|why| why.is_some())) {
+                return false;
+            }
+            let left = turn.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return true;
+            }
+            self.link.idle(left.min(LOOK));
+        }
     }
 
     /// Ends because of an error: tells the others why, unless one of them said it first.

@@ -42,9 +42,14 @@ fn compare(ranks: &mut Ranks, digest: Result<String, Fault>) -> Result<(), Fault
 }
 
 /// Ends the work of this rank, and says why, unless another rank has said it. Gives the exit status.
-pub fn stop(ranks: Ranks, fault: &Fault, ui: &Ui) -> u8 {
+pub fn stop(mut ranks: Ranks, fault: &Fault, ui: &Ui) -> u8 {
+    let mine = match fault.code {
+        "E772" => false,
+        "E770" | "E771" => ranks.speaks(),
+        _ => true,
+    };
     // said first: MPI ends this process with the others
-    if fault.code != "E772" {
+    if mine {
         ui.fault(fault);
     }
     ranks.stop(&Error::new(fault.code, fault.claim.clone()), fault.status);

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 /// Between two looks at the ranks.
 const LOOK: Duration = Duration::from_millis(20);
 /// When a rank ended by an error, the others have so long to say what they know of it.
-const GRACE: Duration = Duration::from_secs(5);
+const GRACE: Duration = Duration::from_secs(3);
 
 /// Listens to the launcher that started this process.
 pub fn heed() {

@@ -11,7 +11,6 @@ use mpi::ffi;
 use mpi::traits::Communicator as _;
 use std::collections::HashMap;
 use std::ffi::c_int;
-use std::ptr::null_mut;
 use std::time::{Duration, Instant};
 
 /// How long the last messages may take to leave.
@@ -99,7 +98,8 @@ impl Communicator for Mpi {
         self.settle();
         if !self.receiving.contains_key(&(from, tag)) {
             let (mut found, mut len): (c_int, c_int) = (0, 0);
-            let mut message: ffi::MPI_Message = null_mut();
+            // SAFETY: a constant of the library
+            let mut message = unsafe { ffi::RSMPI_MESSAGE_NULL };
             // SAFETY: `MPI_Status` is numbers, for which zero is a value; MPI writes to places that live through the call
             unsafe {
                 let mut status: ffi::MPI_Status = std::mem::zeroed();

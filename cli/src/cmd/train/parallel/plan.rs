@@ -66,9 +66,10 @@ impl Plan {
                 .help("fewer ranks, a smaller --stages-per-rank, or a greater --depth"));
         }
         if !batch.is_multiple_of(shares) {
-            let claim =
-                format!("a batch of {batch} can't be divided by {copies} copies with {micro_batches} micro-batches");
-            return Err(Fault::usage("E923", claim).help(format!("make --batch a multiple of {shares}")));
+            let claim = format!("a batch of {batch} can't be divided into {shares} micro-batches");
+            return Err(Fault::usage("E923", claim)
+                .note(format!("copies of the model: {copies}, micro-batches of each: {micro_batches}"))
+                .help(format!("make --batch a multiple of {shares}, or give --micro-batches")));
         }
         Ok(Plan { schedule, copies, cuts: cut(costs, stages), kind, rows: batch / shares })
     }
