@@ -379,18 +379,26 @@ fn s3_10_lines_with_several_results_are_opened() {
     }
 }
 
-/// The hand-over with the fewest bytes: what a pointwise line or a view makes is made again in W.
+/// The hand-over with the fewest bytes: the gradient behind `exp` is made again in W of what W reads anyway, 64 numbers
+/// less. No line that is not pointwise or a view runs twice.
 #[test]
-fn fewest_bytes() {
+fn s3_1_with_the_fewest_bytes() {
+    let params = (matrix(1, 8, 1), (matrix(1, 8, 2), matrix(1, 8, 3)));
+    let x = matrix(8, 8, 4);
+    let f = |(w, (b, c)): (Tensor, Pair), x: Tensor| (x * w + b).exp() * c;
+    let make = |policy| Stage::of("scale", f, &params, &x).unwrap().on(interp()).handing(policy);
+    let (all, fewest) = (make(Policy::Values), make(Policy::MinBytes));
+    let report = |s: &Stage| s.halves(&[true]).unwrap().report;
+    let (a, b) = (report(&all), report(&fewest));
+    assert_eq!((a.bytes_handover, b.bytes_handover), (4 * 256, 3 * 256), "{a:?} {b:?}");
+    assert!(a.recomputed.is_empty() && b.recomputed.iter().all(|op| op == "mul" || op.starts_with("exp")), "{b:?}");
+    let ct = matrix(8, 8, 5);
+    let (p, q) = (grads(&all, &params, &x, &ct), grads(&fewest, &params, &x, &ct));
+    assert_eq!((bits(&p.0), bits(&p.1)), (bits(&q.0), bits(&q.1)));
+    // where a product would have to run again, nothing changes
     let params = (matrix(3, 8, 1), matrix(8, 2, 2));
     let x = matrix(5, 3, 3);
     let f = |(a, b): Pair, x: Tensor| x.matmul(&a).exp().matmul(&b);
-    let make = |policy| Stage::of("mlp", f, &params, &x).unwrap().on(interp()).handing(policy);
-    let (values, fewest) = (make(Policy::Values), make(Policy::MinBytes));
-    let report = |s: &Stage| s.halves(&[true]).unwrap().report;
-    let (a, b) = (report(&values), report(&fewest));
-    assert!(b.bytes_handover <= a.bytes_handover, "{a:?} {b:?}");
-    let ct = matrix(5, 2, 4);
-    let (p, q) = (grads(&values, &params, &x, &ct), grads(&fewest, &params, &x, &ct));
-    assert_eq!((bits(&p.0), bits(&p.1)), (bits(&q.0), bits(&q.1)));
+    let make = |policy| Stage::of("mlp", f, &params, &x).unwrap().handing(policy);
+    assert_eq!(report(&make(Policy::Values)), report(&make(Policy::MinBytes)));
 }

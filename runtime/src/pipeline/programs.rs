@@ -1,23 +1,42 @@
 //! What a stage is compiled to: its forward, and for each set of cotangents a backward, whole and cut.
 
-use super::stage::Stage;
+use super::slot::Slot;
 use crate::error::Error;
+use crate::executors::Executor;
 use crate::jit::Stages;
 use crate::jit::backend::Backend;
 use crate::jit::program::Program;
 use crate::jit::stages::cut;
+use crate::tensor::Cell;
 use crate::trace::{ProxyId, Trace};
-use crate::transforms::halves::{Halves, Slots, halves};
-use crate::transforms::{self, Seed, Split};
-use std::cell::OnceCell;
+use crate::transforms::halves::{Halves, Policy, Slots, halves};
+use crate::transforms::{self, Pipeline, Seed, Split};
+use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
+/// A stage's trace, what is wished of it, and what was made of it.
+pub(super) struct Programs {
+    /// Inputs: parameters, inputs of the stage, captured cells.
+    pub trace: Trace,
+    pub cells: Vec<Arc<Cell>>,
+    pub params: Vec<Slot>,
+    pub inputs: Vec<Slot>,
+    pub outputs: Vec<Slot>,
+    pub executors: Vec<Arc<dyn Executor>>,
+    pub pipeline: Pipeline,
+    pub policy: Policy,
+    forward: OnceCell<Forward>,
+    /// One for each set of cotangents.
+    backwards: RefCell<Vec<Rc<Backward>>>,
+}
+
 /// The forward.
-pub(super) struct Forward {
-    pub program: Program,
+struct Forward {
+    trace: Trace,
+    program: OnceCell<Program>,
     /// What it keeps, behind its results.
-    pub kept: Vec<ProxyId>,
+    kept: Vec<ProxyId>,
     /// The forward before it was simplified: what each backward is made of.
     base: Trace,
     /// What it is differentiated by.
@@ -37,16 +56,53 @@ pub(super) struct Backward {
     weight: OnceCell<Vec<Backend>>,
 }
 
-impl Stage {
-    /// The forward, compiled once.
-    pub(super) fn forward(&self) -> Result<&Forward, Error> {
+impl Programs {
+    pub fn new(
+        trace: Trace,
+        cells: Vec<Arc<Cell>>,
+        params: Vec<Slot>,
+        inputs: Vec<Slot>,
+        outputs: Vec<Slot>,
+    ) -> Programs {
+        Programs {
+            trace,
+            cells,
+            params,
+            inputs,
+            outputs,
+            executors: Vec::new(),
+            pipeline: Pipeline::default(),
+            policy: Policy::default(),
+            forward: OnceCell::new(),
+            backwards: RefCell::default(),
+        }
+    }
+
+    /// Forgets what was compiled.
+    pub fn forget(&mut self) {
+        self.forward = OnceCell::new();
+        self.backwards = RefCell::default();
+    }
+
+    /// The outputs that may have a cotangent.
+    pub fn mask(&self) -> Vec<bool> {
+        self.outputs.iter().map(|s| s.needs_grad).collect()
+    }
+
+    /// For how many sets of cotangents the backward was compiled.
+    pub fn masks(&self) -> usize {
+        self.backwards.borrow().len()
+    }
+
+    /// The forward and its backward as traces, made once.
+    fn forward(&self) -> Result<&Forward, Error> {
         if let Some(forward) = self.forward.get() {
             return Ok(forward);
         }
         let trace = &self.trace;
         let mut wrt = Vec::new();
-        let mut number = |slots: &[super::stage::Slot], from: usize| -> Vec<Option<usize>> {
-            let one = |(i, slot): (usize, &super::stage::Slot)| {
+        let mut number = |slots: &[Slot], from: usize| -> Vec<Option<usize>> {
+            let one = |(i, slot): (usize, &Slot)| {
                 slot.needs_grad.then(|| {
                     wrt.push(trace.inputs()[from + i].proxy);
                     wrt.len() - 1
@@ -58,20 +114,28 @@ impl Stage {
         let inputs = number(&self.inputs, self.params.len());
         let captured = self.params.len() + self.inputs.len()..trace.inputs().len();
         let slots = Slots { inputs, params, lasting: (0..self.params.len()).chain(captured).collect() };
-        let mask = self.whole_mask();
+        let mask = self.mask();
         let joint = transforms::joint(trace, &wrt, &seeds(&mask))?;
         let base = transforms::split::forward(&joint);
         let (_, split) = cut(joint, &self.pipeline, &mut Stages::new(false))?;
-        let backend = Backend::compile(&split.forward, &self.executors)?;
-        let program = Program::new(&split.forward, self.cells.clone(), Arc::new(backend));
+        let trace = split.forward.clone();
         let kept: Vec<ProxyId> = split.plan.tensors.iter().chain(&split.plan.numbers).copied().collect();
         let backward = Backward::new(mask, split, &kept)?;
         self.backwards.borrow_mut().push(Rc::new(backward));
-        Ok(self.forward.get_or_init(|| Forward { program, kept, base, wrt, slots }))
+        Ok(self.forward.get_or_init(|| Forward { trace, program: OnceCell::new(), kept, base, wrt, slots }))
     }
 
-    /// The backward for cotangents of these outputs, compiled once for each such set.
-    pub(super) fn backward(&self, mask: &[bool]) -> Result<Rc<Backward>, Error> {
+    /// F.
+    pub fn program(&self) -> Result<&Program, Error> {
+        let forward = self.forward()?;
+        once(&forward.program, || {
+            let backend = Backend::compile(&forward.trace, &self.executors)?;
+            Ok(Program::new(&forward.trace, self.cells.clone(), Arc::new(backend)))
+        })
+    }
+
+    /// The backward for cotangents of these outputs, made once for each such set.
+    pub fn backward(&self, mask: &[bool]) -> Result<Rc<Backward>, Error> {
         let forward = self.forward()?;
         if let Some(known) = self.backwards.borrow().iter().find(|b| b.mask == mask) {
             return Ok(known.clone());
@@ -101,32 +165,32 @@ impl Backward {
     }
 
     /// B and I and W as traces.
-    pub fn halves(&self, stage: &Stage) -> Result<&Halves, Error> {
-        let slots = &stage.forward()?.slots;
-        once(&self.halves, || halves(&self.split, slots, stage.policy))
+    pub fn halves(&self, of: &Programs) -> Result<&Halves, Error> {
+        let slots = &of.forward()?.slots;
+        once(&self.halves, || halves(&self.split, slots, of.policy))
     }
 
     /// B.
-    pub fn whole(&self, stage: &Stage) -> Result<&Backend, Error> {
-        once(&self.whole, || Backend::compile(&self.split.backward, &stage.executors))
+    pub fn whole(&self, of: &Programs) -> Result<&Backend, Error> {
+        once(&self.whole, || Backend::compile(&self.split.backward, &of.executors))
     }
 
     /// I.
-    pub fn input(&self, stage: &Stage) -> Result<&Backend, Error> {
-        let halves = self.halves(stage)?;
-        once(&self.input, || Backend::compile(&halves.input, &stage.executors))
+    pub fn input(&self, of: &Programs) -> Result<&Backend, Error> {
+        let halves = self.halves(of)?;
+        once(&self.input, || Backend::compile(&halves.input, &of.executors))
     }
 
     /// The units of W.
-    pub fn weight(&self, stage: &Stage) -> Result<&[Backend], Error> {
-        let halves = self.halves(stage)?;
-        let all = || halves.weight.iter().map(|u| Backend::compile(&u.trace, &stage.executors)).collect();
+    pub fn weight(&self, of: &Programs) -> Result<&[Backend], Error> {
+        let halves = self.halves(of)?;
+        let all = || halves.weight.iter().map(|u| Backend::compile(&u.trace, &of.executors)).collect();
         once(&self.weight, all).map(Vec::as_slice)
     }
 
     /// Per slot of the stage's inputs, or of its parameters: the result of B that is its gradient.
-    pub fn results(&self, stage: &Stage) -> Result<(Vec<Option<usize>>, Vec<Option<usize>>), Error> {
-        let slots = &stage.forward()?.slots;
+    pub fn results(&self, of: &Programs) -> Result<(Vec<Option<usize>>, Vec<Option<usize>>), Error> {
+        let slots = &of.forward()?.slots;
         let at = |list: &[Option<usize>]| list.iter().map(|slot| slot.and_then(|i| self.split.grads[i])).collect();
         Ok((at(&slots.inputs), at(&slots.params)))
     }

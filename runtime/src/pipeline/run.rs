@@ -85,7 +85,7 @@ impl<'s> StageRun<'s> {
     ) -> Result<StageRun<'s>, Error> {
         let loc = Loc::caller();
         let leaves = flatten(params);
-        let wanted: Vec<Option<ProxyTy>> = stage.params.iter().map(|s| Some(s.ty.clone())).collect();
+        let wanted: Vec<Option<ProxyTy>> = stage.of.params.iter().map(|s| Some(s.ty.clone())).collect();
         same_types(&wanted, leaves.leaves(), "the parameter", loc)?;
         let params: Vec<Tensor> = leaves.leaves().iter().map(|t| (*t).clone()).collect();
         Ok(StageRun {
@@ -94,7 +94,7 @@ impl<'s> StageRun<'s> {
             states: (0..micro_batches).map(|_| (State::Empty, 0)).collect(),
             sums: Sums::new(params.len(), Accumulate::default()),
             arithmetic: Arithmetic::default(),
-            written: vec![0; stage.trace.inputs().len()],
+            written: vec![0; stage.of.trace.inputs().len()],
             params,
             step: 0,
             reduced: None,
@@ -118,21 +118,21 @@ impl<'s> StageRun<'s> {
         let loc = Loc::caller();
         self.expect("F", micro_batch, |state| matches!(state, State::Empty))?;
         let given = flatten(inputs);
-        let wanted: Vec<Option<ProxyTy>> = self.stage.inputs.iter().map(|s| Some(s.ty.clone())).collect();
+        let wanted: Vec<Option<ProxyTy>> = self.stage.of.inputs.iter().map(|s| Some(s.ty.clone())).collect();
         same_types(&wanted, given.leaves(), "the input", loc)?;
-        let forward = self.stage.forward()?;
+        let program = self.stage.of.program()?;
         let arguments: Vec<&Tensor> = self.params.iter().chain(given.leaves().iter().copied()).collect();
         let mut buffers = arguments.iter().map(|t| t.buffer()).collect::<Result<Vec<_>, _>>()?;
         let cell = |i: usize| arguments.get(i).and_then(|t| cell_of(t).ok()).cloned();
-        let mut values = forward.program.run(None, &mut buffers, cell)?;
-        for input in forward.program.written() {
+        let mut values = program.run(None, &mut buffers, cell)?;
+        for input in program.written() {
             self.written[input] += 1;
         }
-        let kept = values.split_off(self.stage.outputs.len());
+        let kept = values.split_off(self.stage.of.outputs.len());
         let versions = self.versions()?;
         self.enter(micro_batch, State::Forwarded { kept, versions });
         let tensor = |(value, slot): (Buffer, &super::Slot)| Tensor::from_kind(kind(&slot.ty), value);
-        Ok(values.into_iter().zip(&self.stage.outputs).map(tensor).collect())
+        Ok(values.into_iter().zip(&self.stage.of.outputs).map(tensor).collect())
     }
 
     /// B: the gradients of the inputs, one per slot; `None`: absent.
@@ -147,10 +147,10 @@ impl<'s> StageRun<'s> {
         self.expect("B", micro_batch, |state| matches!(state, State::Forwarded { .. }))?;
         let (backward, all) = self.start(micro_batch, cotangents.into())?;
         let mut inputs = every(&all)?;
-        let mut values = backward.whole(self.stage)?.run(&mut inputs, &[])?;
+        let mut values = backward.whole(&self.stage.of)?.run(&mut inputs, &[])?;
         let writes = values.split_off(values.len() - backward.split.writes.len());
         self.write(&backward.split.writes, writes)?;
-        let (by_input, by_param) = backward.results(self.stage)?;
+        let (by_input, by_param) = backward.results(&self.stage.of)?;
         let take = |at: &Option<usize>| at.map(|at| Tensor::from_buffer(values[at].clone()));
         for (param, at) in by_param.iter().enumerate() {
             self.sums.add(&self.arithmetic, param, micro_batch, take(at))?;
@@ -171,9 +171,9 @@ impl<'s> StageRun<'s> {
         use crate::transforms::halves::Origin;
         self.expect("I", micro_batch, |state| matches!(state, State::Forwarded { .. }))?;
         let (backward, all) = self.start(micro_batch, cotangents.into())?;
-        let halves = backward.halves(self.stage)?;
+        let halves = backward.halves(&self.stage.of)?;
         let mut inputs = every(halves.reads.iter().map(|at| &all[*at]))?;
-        let mut values = backward.input(self.stage)?.run(&mut inputs, &[])?;
+        let mut values = backward.input(&self.stage.of)?.run(&mut inputs, &[])?;
         let writes = values.split_off(values.len() - backward.split.writes.len());
         self.write(&backward.split.writes, writes)?;
         let held = halves.handover.iter().map(|entry| match entry.origin {
@@ -283,7 +283,7 @@ impl<'s> StageRun<'s> {
     /// stage captures, as they are now.
     pub fn bytes(&self) -> usize {
         let parameters = self.params.iter().filter_map(|t| t.buffer().ok());
-        let mut seen: Vec<Buffer> = parameters.chain(self.stage.cells.iter().map(|c| c.buffer())).collect();
+        let mut seen: Vec<Buffer> = parameters.chain(self.stage.of.cells.iter().map(|c| c.buffer())).collect();
         let mut sum = 0;
         for (state, _) in &self.states {
             let buffers: Vec<&Buffer> = match state {
@@ -332,12 +332,16 @@ impl<'s> StageRun<'s> {
     /// The backward for these cotangents, and its inputs by position.
     fn start(&self, micro_batch: usize, given: Cotangents) -> Result<(Rc<Backward>, Vec<Option<Buffer>>), Error> {
         let stage = self.stage;
-        let types: Vec<ProxyTy> = stage.outputs.iter().map(|s| s.ty.clone()).collect();
+        let types: Vec<ProxyTy> = stage.of.outputs.iter().map(|s| s.ty.clone()).collect();
         let mut leaves = cotangents::leaves(self.number, &stage.form, &types, given)?;
         // no gradient comes through an output that has none
-        leaves.iter_mut().zip(&stage.outputs).filter(|(_, slot)| !slot.needs_grad).for_each(|(leaf, _)| *leaf = None);
+        leaves
+            .iter_mut()
+            .zip(&stage.of.outputs)
+            .filter(|(_, slot)| !slot.needs_grad)
+            .for_each(|(leaf, _)| *leaf = None);
         let mask: Vec<bool> = leaves.iter().map(Option::is_some).collect();
-        let backward = stage.backward(&mask)?;
+        let backward = stage.of.backward(&mask)?;
         let split = &backward.split;
         let State::Forwarded { kept, .. } = &self.states[micro_batch].0 else {
             return Err(Error::bug("E709", "a micro-batch is backward before it is forward"));
@@ -363,20 +367,20 @@ impl<'s> StageRun<'s> {
             return Err(Error::bug("E709", "a unit ran before I"));
         };
         let backward = backward.clone();
-        let halves = backward.halves(self.stage)?;
+        let halves = backward.halves(&self.stage.of)?;
         let unit = &halves.weight[number];
         for at in &unit.reads {
             let entry = &halves.handover[*at];
             let Some(input) = entry.version_of else { continue };
             let (saved, now) = (versions[input], self.version(input)?);
             if saved != now {
-                let captured = || self.stage.trace.arena.name(self.stage.trace.inputs()[input].proxy).to_string();
-                let name = self.stage.params.get(input).map_or_else(captured, |slot| slot.path.to_string());
+                let captured = || self.stage.of.trace.arena.name(self.stage.of.trace.inputs()[input].proxy).to_string();
+                let name = self.stage.of.params.get(input).map_or_else(captured, |slot| slot.path.to_string());
                 return Err(errors::stale(At { stage: self.number, micro_batch }, &name, saved, now));
             }
         }
         let mut inputs = every(unit.reads.iter().map(|at| &held[*at]))?;
-        let values = backward.weight(self.stage)?[number].run(&mut inputs, &[])?;
+        let values = backward.weight(&self.stage.of)?[number].run(&mut inputs, &[])?;
         for (param, value) in unit.params.iter().zip(values) {
             self.sums.add(&self.arithmetic, *param, micro_batch, Some(Tensor::from_buffer(value)))?;
         }
@@ -399,12 +403,12 @@ impl<'s> StageRun<'s> {
 
     /// The cell of a parameter or of what is captured, by its number among the forward's inputs.
     fn cell(&self, input: usize) -> Result<&Arc<Cell>, Error> {
-        let arguments = self.params.len() + self.stage.inputs.len();
+        let arguments = self.params.len() + self.stage.of.inputs.len();
         match (self.params.get(input), input.checked_sub(arguments)) {
             (Some(param), _) => cell_of(param),
-            (None, Some(captured)) => Ok(&self.stage.cells[captured]),
+            (None, Some(captured)) => Ok(&self.stage.of.cells[captured]),
             (None, None) => {
-                let name = &self.stage.inputs[input - self.params.len()].path;
+                let name = &self.stage.of.inputs[input - self.params.len()].path;
                 let claim = format!("a backward of stage {} reads or writes its input `{name}`", self.number);
                 Err(errors::misfit(claim).help("make it a parameter, or capture it"))
             }
@@ -428,9 +432,9 @@ impl<'s> StageRun<'s> {
     }
 
     fn versions(&self) -> Result<Vec<u64>, Error> {
-        let inputs = self.params.len()..self.params.len() + self.stage.inputs.len();
+        let inputs = self.params.len()..self.params.len() + self.stage.of.inputs.len();
         let one = |i: usize| if inputs.contains(&i) { Ok(0) } else { self.version(i) };
-        (0..self.stage.trace.inputs().len()).map(one).collect()
+        (0..self.stage.of.trace.inputs().len()).map(one).collect()
     }
 }
 

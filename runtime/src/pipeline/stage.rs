@@ -1,57 +1,26 @@
 //! A stage: a part of a model as a forward and the parts of its backward.
 
 use super::cotangents::Form;
-use super::programs::{Backward, Forward};
+use super::programs::Programs;
+use super::slot::Slot;
+use super::traced::{Traced, traced};
 use crate::error::Error;
 use crate::executors::Executor;
-use crate::jit::acquire::{How, acquired};
-use crate::jit::{Arguments, Stages};
+use crate::jit::Arguments;
 use crate::tensor::{Cell, Tensor, View};
-use crate::trace::{ProxyTy, Trace};
+use crate::trace::Trace;
 use crate::transforms::halves::{Halves, Policy};
-use crate::transforms::{At, Pipeline, Remat};
-use crate::tree::{Leaves, Tree, describe};
-use fulgurite_core::dim::Recording;
-use std::cell::{OnceCell, RefCell};
-use std::rc::Rc;
+use crate::transforms::{At, Remat};
+use crate::tree::Tree;
 use std::sync::Arc;
-
-/// A tensor that a stage takes or gives.
-#[derive(Clone, Debug)]
-pub struct Slot {
-    /// Its path in its tree.
-    pub path: Arc<str>,
-    /// Its type.
-    pub ty: ProxyTy,
-    /// Of parameters and inputs: whether a gradient is wanted. Of outputs: whether a cotangent may come.
-    pub needs_grad: bool,
-    /// Of parameters: a number that those share which are one parameter of the model, in different stages.
-    pub tied: Option<usize>,
-}
-
-impl Slot {
-    pub(super) fn new(path: &str, ty: ProxyTy) -> Slot {
-        let needs_grad = matches!(ty.as_tensor(), Some(t) if t.dtype.is_float());
-        Slot { path: path.into(), ty, needs_grad, tied: None }
-    }
-}
 
 /// A part of a model, traced for parameters and inputs of certain types, and compiled when it first runs.
 ///
 /// Its backward is cut when it is compiled, for each set of cotangents that are there.
 pub struct Stage {
     name: String,
-    pub(super) trace: Trace,
-    pub(super) cells: Vec<Arc<Cell>>,
-    pub(super) params: Vec<Slot>,
-    pub(super) inputs: Vec<Slot>,
-    pub(super) outputs: Vec<Slot>,
     pub(super) form: Form,
-    pub(super) executors: Vec<Arc<dyn Executor>>,
-    pub(super) pipeline: Pipeline,
-    pub(super) policy: Policy,
-    pub(super) forward: OnceCell<Forward>,
-    pub(super) backwards: RefCell<Vec<Rc<Backward>>>,
+    pub(super) of: Programs,
 }
 
 impl Stage {
@@ -65,27 +34,9 @@ impl Stage {
         X: Tree,
         (P, X): Arguments<F, M>,
     {
-        let (leaves, detail) = describe(params);
-        let (more, inner) = describe(inputs);
-        let count = leaves.len();
-        // a tree that is one tensor has no path
-        let named = |path: Arc<str>, name: &str| if path.is_empty() { name.into() } else { path };
-        let params_at = leaves.into_iter().zip(detail.paths).map(|(t, path)| (t, named(path, "w")));
-        let inputs_at = more.into_iter().zip(inner.paths).map(|(t, path)| (t, named(path, "x")));
-        let args: Vec<(Tensor, Arc<str>)> = params_at.chain(inputs_at).collect();
-        let run = |handles: Vec<Tensor>| {
-            let mut handles = handles.into_iter();
-            let mut handles = Leaves::new(&mut handles);
-            let params = params.rebuild(&mut handles);
-            (params, inputs.rebuild(&mut handles)).run(&f)
-        };
-        let mut recording = Recording::start();
-        let how = How { differentiated: true, ..How::default() };
-        let (made, _) = acquired(name, &args, how, &Arc::default(), &mut recording, &mut Stages::new(false), run)?;
-        let (_, results) = describe(&made.template);
-        let paths: Vec<Arc<str>> = args.into_iter().map(|(_, path)| path).collect();
-        let (params, inputs) = paths.split_at(count);
-        Ok(Stage::new(name, made.trace, made.cells, params, inputs, &results.paths))
+        let Traced { trace, cells, paths, params, results } = traced(name, f, params, inputs)?;
+        let (params, inputs) = paths.split_at(params);
+        Ok(Stage::new(name, trace, cells, params, inputs, &results))
     }
 
     /// A stage of a trace whose inputs are parameters, inputs, and captured cells.
@@ -102,20 +53,10 @@ impl Stage {
             paths.iter().enumerate().map(|(i, path)| Slot::new(path, ty(from + i))).collect::<Vec<_>>()
         };
         let results = outputs.iter().zip(trace.outputs()).map(|(path, p)| Slot::new(path, trace.ty(*p)));
-        Stage {
-            name: name.to_owned(),
-            cells,
-            params: slots(0, params),
-            inputs: slots(params.len(), inputs),
-            outputs: results.collect(),
-            form: Form::of(outputs.iter().map(|p| &**p)),
-            trace,
-            executors: Vec::new(),
-            pipeline: Pipeline::default(),
-            policy: Policy::default(),
-            forward: OnceCell::new(),
-            backwards: RefCell::default(),
-        }
+        let form = Form::of(outputs.iter().map(|p| &**p));
+        let (params, inputs) = (slots(0, params), slots(params.len(), inputs));
+        let of = Programs::new(trace.clone(), cells, params, inputs, results.collect());
+        Stage { name: name.to_owned(), form, of }
     }
 
     // ------------------------------------------------------------ wishes
@@ -125,7 +66,7 @@ impl Stage {
     /// # Errors
     /// E756 for a path that no parameter has.
     pub fn frozen(mut self, paths: &[&str]) -> Result<Stage, Error> {
-        without(&mut self.params, paths, "parameter")?;
+        without(&mut self.of.params, paths, "parameter")?;
         Ok(self.fresh())
     }
 
@@ -134,14 +75,14 @@ impl Stage {
     /// # Errors
     /// E756 for a path that no input has.
     pub fn constant(mut self, paths: &[&str]) -> Result<Stage, Error> {
-        without(&mut self.inputs, paths, "input")?;
+        without(&mut self.of.inputs, paths, "input")?;
         Ok(self.fresh())
     }
 
     /// The same where these inputs (by number) have no gradients, and these outputs no cotangents.
     pub(super) fn within(mut self, constant: impl Fn(usize) -> bool, absent: impl Fn(usize) -> bool) -> Stage {
-        self.inputs.iter_mut().enumerate().for_each(|(i, slot)| slot.needs_grad &= !constant(i));
-        self.outputs.iter_mut().enumerate().for_each(|(i, slot)| slot.needs_grad &= !absent(i));
+        self.of.inputs.iter_mut().enumerate().for_each(|(i, slot)| slot.needs_grad &= !constant(i));
+        self.of.outputs.iter_mut().enumerate().for_each(|(i, slot)| slot.needs_grad &= !absent(i));
         self.fresh()
     }
 
@@ -151,27 +92,29 @@ impl Stage {
     /// E756 for a path that no parameter has.
     pub fn tied(mut self, ties: &[(&str, usize)]) -> Result<Stage, Error> {
         for (path, tie) in ties {
-            let slot = self.params.iter_mut().find(|s| *s.path == **path);
-            let Some(slot) = slot else { return Err(unknown(&self.params, path, "parameter")) };
+            let slot = self.of.params.iter_mut().find(|s| *s.path == **path);
+            let Some(slot) = slot else { return Err(unknown(&self.of.params, path, "parameter")) };
             slot.tied = Some(*tie);
         }
         Ok(self)
     }
 
     /// The same on these executors, in the order in which they are asked for each line.
-    pub fn on(self, executors: Vec<Arc<dyn Executor>>) -> Stage {
-        Stage { executors, ..self }.fresh()
+    pub fn on(mut self, executors: Vec<Arc<dyn Executor>>) -> Stage {
+        self.of.executors = executors;
+        self.fresh()
     }
 
     /// The same where the backward keeps as much as `remat` says, and computes the rest again.
     pub fn rematerialise(mut self, remat: Remat) -> Stage {
-        self.pipeline.remat = remat;
+        self.of.pipeline.remat = remat;
         self.fresh()
     }
 
     /// The same where I hands over to W what `policy` says.
-    pub fn handing(self, policy: Policy) -> Stage {
-        Stage { policy, ..self }.fresh()
+    pub fn handing(mut self, policy: Policy) -> Stage {
+        self.of.policy = policy;
+        self.fresh()
     }
 
     /// The same with a transform of one's own of each joint trace: as [`Jit::transform`](crate::jit::Jit::transform) at
@@ -181,13 +124,14 @@ impl Stage {
         name: &'static str,
         transform: impl Fn(&Trace) -> Result<Trace, Error> + Send + Sync + 'static,
     ) -> Stage {
-        self.pipeline.add(At::Joint, name, Arc::new(transform));
+        self.of.pipeline.add(At::Joint, name, Arc::new(transform));
         self.fresh()
     }
 
     /// The same, not compiled yet.
-    fn fresh(self) -> Stage {
-        Stage { forward: OnceCell::new(), backwards: RefCell::default(), ..self }
+    fn fresh(mut self) -> Stage {
+        self.of.forget();
+        self
     }
 
     // ------------------------------------------------------------ what it is
@@ -199,17 +143,17 @@ impl Stage {
 
     /// Its parameters.
     pub fn params(&self) -> &[Slot] {
-        &self.params
+        &self.of.params
     }
 
     /// Its inputs.
     pub fn inputs(&self) -> &[Slot] {
-        &self.inputs
+        &self.of.inputs
     }
 
     /// Its outputs.
     pub fn outputs(&self) -> &[Slot] {
-        &self.outputs
+        &self.of.outputs
     }
 
     /// Which inputs have gradients that are sent on, if cotangents are there for every output that may have one. Known
@@ -227,17 +171,17 @@ impl Stage {
     /// # Errors
     /// What compiling reports.
     pub fn halves(&self, mask: &[bool]) -> Result<Halves, Error> {
-        Ok(self.backward(mask)?.halves(self)?.clone())
+        Ok(self.of.backward(mask)?.halves(&self.of)?.clone())
     }
 
     /// The outputs that may have a cotangent.
     pub fn whole_mask(&self) -> Vec<bool> {
-        self.outputs.iter().map(|s| s.needs_grad).collect()
+        self.of.mask()
     }
 
     /// For how many sets of cotangents the backward was compiled.
     pub fn masks(&self) -> usize {
-        self.backwards.borrow().len()
+        self.of.masks()
     }
 }
 
@@ -267,7 +211,7 @@ pub(super) fn cell_of(tensor: &Tensor) -> Result<&Arc<Cell>, Error> {
 
 impl std::fmt::Debug for Stage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (params, inputs, outputs) = (self.params.len(), self.inputs.len(), self.outputs.len());
+        let (params, inputs, outputs) = (self.of.params.len(), self.of.inputs.len(), self.of.outputs.len());
         write!(f, "stage {}: {params} parameters, {inputs} inputs, {outputs} outputs", self.name)
     }
 }

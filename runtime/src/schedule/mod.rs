@@ -13,6 +13,7 @@ mod text;
 
 pub use generate::{Generator, KINDS};
 pub use legal::{Law, Limits, Violation, check};
+pub(crate) use play::play;
 pub use simulate::{Costs, Rank, Span, Timeline, simulate};
 
 use std::collections::HashSet;
@@ -93,7 +94,7 @@ impl Schedule {
     }
 
     /// Why its numbers are none, if they are none: sizes are bounded, because a text may come from anywhere.
-    fn misshapen(&self) -> Option<String> {
+    pub(crate) fn misshapen(&self) -> Option<String> {
         if self.place.len() != self.stages {
             return Some(format!("{} stages, but {} places", self.stages, self.place.len()));
         }

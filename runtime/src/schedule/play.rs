@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 /// Calls `run` with each work that can be done, with its rank, its position, and which half of an overlap it is. The
 /// halves come one after the other, each when its own needs are done. Gives the position at which each rank stopped:
 /// the end of its list, unless it waits for ever.
-pub(super) fn play(s: &Schedule, mut run: impl FnMut(usize, usize, usize, Work)) -> Vec<usize> {
+pub(crate) fn play(s: &Schedule, mut run: impl FnMut(usize, usize, usize, Work)) -> Vec<usize> {
     let split = split(s);
     let mut done: HashSet<Work> = HashSet::new();
     let (mut next, mut half) = (vec![0; s.ranks()], vec![0; s.ranks()]);

@@ -48,7 +48,26 @@ impl Costs {
     }
 }
 
+/// The work of each line of a trace, in additions: that of its row, and one for each number that it reads or makes, which
+/// has to be moved. What nobody knows counts by that alone.
+///
+/// # Errors
+/// What making a body or lowering reports.
+pub(crate) fn lines(trace: &Trace) -> Result<Vec<f64>, Error> {
+    let mut costs = Costs::default();
+    let one = |line: &Rc<BoundSymbol>| {
+        let work = costs.of(&trace.arena, line)?.unwrap_or(0.0);
+        if line.symbol.is_view() {
+            return Ok(work);
+        }
+        let mut moved: usize = line.outs.iter().map(|p| bytes(&trace.arena, *p)).sum();
+        line.for_each_arg(|p| moved += bytes(&trace.arena, p));
+        Ok(work + moved as f64 / 4.0)
+    };
+    trace.lines.iter().map(one).collect()
+}
+
 /// The bytes of a tensor; other values count as nothing.
-pub(super) fn bytes(arena: &Arena, p: ProxyId) -> usize {
+pub(crate) fn bytes(arena: &Arena, p: ProxyId) -> usize {
     estimating(|| arena.with_ty(p, |ty| ty.as_tensor().map_or(0, |t| t.numel() * t.dtype.size())))
 }

@@ -39,6 +39,7 @@ pub mod vjp;
 pub mod vmap;
 
 pub use autocast::autocast;
+pub(crate) use cost::{bytes as bytes_of, lines as line_costs};
 pub use cse::cse;
 pub use dce::dce;
 pub use decompose::decompose;

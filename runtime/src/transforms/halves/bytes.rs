@@ -25,7 +25,7 @@ pub(super) fn again(
     let mut value = |net: &mut Network, p: ProxyId| {
         *nodes.entry(p).or_insert_with(|| {
             let ends = (net.node(), net.node());
-            // one more for each value: of two equal cuts the one with fewer values
+            // a byte is worth 64 lines that run again
             let price = if counts(p) { bytes(arena, p) as u64 * 64 + 1 } else { 1 };
             net.edge(ends.0, ends.1, price);
             ends
@@ -39,6 +39,8 @@ pub(super) fn again(
     for line in backward.lines.iter().filter(|l| sets.input.contains(&l.id)) {
         let node = net.node();
         if is_cheap(backward, line) {
+            // of two equal cuts the one that runs fewer lines again
+            net.edge(source, node, 1);
             line.for_each_arg(|p| {
                 let (_, end) = value(&mut net, p);
                 net.edge(end, node, NEVER);

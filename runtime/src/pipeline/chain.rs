@@ -1,0 +1,107 @@
+//! Stages behind each other: what each takes from the one before, and what goes back.
+
+use super::errors;
+use super::stage::Stage;
+use crate::error::Error;
+
+/// The stages of a pipeline, in order.
+///
+/// The first inputs of a stage are the outputs of the stage before; what follows is fed to it for each micro-batch, and
+/// has no gradient. What is sent back is known here: outputs whose gradient nobody makes have no cotangent.
+#[derive(Debug)]
+pub struct Chain {
+    stages: Vec<Stage>,
+    /// Per stage: the inputs of which it sends the gradient back.
+    sends: Vec<Vec<usize>>,
+}
+
+impl Chain {
+    /// A pipeline of these stages.
+    ///
+    /// # Errors
+    /// E756 where outputs do not fit inputs; what differentiating a stage reports.
+    pub fn new(stages: Vec<Stage>) -> Result<Chain, Error> {
+        if stages.is_empty() {
+            return Err(errors::misfit("a pipeline without stages"));
+        }
+        for (s, pair) in stages.windows(2).enumerate() {
+            fit(s, &pair[0], &pair[1])?;
+        }
+        let carried: Vec<usize> = std::iter::once(0).chain(stages.iter().map(|s| s.outputs().len())).collect();
+        let (mut done, mut sends): (Vec<Stage>, Vec<Vec<usize>>) = (Vec::new(), Vec::new());
+        for (s, stage) in stages.into_iter().enumerate().rev() {
+            let wanted = sends.last();
+            let stage = stage.within(|i| i >= carried[s], |o| wanted.is_some_and(|list| !list.contains(&o)));
+            let made = stage.sends()?;
+            sends.push((0..made.len()).filter(|i| made[*i]).collect());
+            done.push(stage);
+        }
+        done.reverse();
+        sends.reverse();
+        Ok(Chain { stages: done, sends })
+    }
+
+    /// The stages.
+    pub fn stages(&self) -> &[Stage] {
+        &self.stages
+    }
+
+    /// How many inputs of a stage the stage before gives.
+    pub fn carried(&self, stage: usize) -> usize {
+        stage.checked_sub(1).and_then(|before| self.stages.get(before)).map_or(0, |before| before.outputs().len())
+    }
+
+    /// The inputs of which a stage sends the gradient to the stage before.
+    pub fn sends(&self, stage: usize) -> &[usize] {
+        self.sends.get(stage).map_or(&[], Vec::as_slice)
+    }
+
+    /// The stages that share a parameter with this one, and which of their parameters it is, in order; this one among
+    /// them. Those that have no gradient by it are left out.
+    pub(super) fn sharing(&self, tie: usize) -> Result<Vec<(usize, usize)>, Error> {
+        let mut found = Vec::new();
+        for (s, stage) in self.stages.iter().enumerate() {
+            let tied = stage.params().iter().enumerate().filter(|(_, slot)| slot.tied == Some(tie));
+            let tied: Vec<usize> = tied.map(|(i, _)| i).collect();
+            if !tied.is_empty() {
+                let params = stage.halves(&stage.whole_mask())?.params;
+                found.extend(tied.into_iter().filter(|i| params[*i].is_some()).map(|i| (s, i)));
+            }
+        }
+        Ok(found)
+    }
+
+    /// Which stages share parameters: each list once, as [`Schedule::ties`](crate::schedule::Schedule::ties) has them.
+    pub fn ties(&self) -> Vec<Vec<usize>> {
+        let slots = |s: &Stage| s.params().iter().filter_map(|p| p.tied).collect::<Vec<_>>();
+        let all: std::collections::BTreeSet<usize> = self.stages.iter().flat_map(slots).collect();
+        let sharing = |tie: usize| {
+            let has = |s: &usize| slots(&self.stages[*s]).contains(&tie);
+            (0..self.stages.len()).filter(has).collect::<Vec<_>>()
+        };
+        let lists: std::collections::BTreeSet<Vec<usize>> = all.into_iter().map(sharing).collect();
+        lists.into_iter().filter(|list| list.len() > 1).collect()
+    }
+}
+
+/// The outputs of a stage are the first inputs of the next.
+fn fit(s: usize, stage: &Stage, next: &Stage) -> Result<(), Error> {
+    let (outputs, inputs) = (stage.outputs(), next.inputs());
+    if inputs.len() < outputs.len() {
+        let claim = format!("stage {s} has {} outputs, stage {} has {} inputs", outputs.len(), s + 1, inputs.len());
+        return Err(errors::misfit(claim).help("a stage takes what the stage before gives, then what is fed to it"));
+    }
+    for (i, (output, input)) in outputs.iter().zip(inputs).enumerate() {
+        if output.ty != input.ty {
+            let claim = format!(
+                "output {i} of stage {s} is {}, input `{}` of stage {} is {}",
+                output.ty,
+                input.path,
+                s + 1,
+                input.ty
+            );
+            return Err(errors::misfit(claim));
+        }
+    }
+    Ok(())
+}
