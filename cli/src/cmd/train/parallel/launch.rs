@@ -7,7 +7,7 @@ use super::super::stop::{self, Stop};
 use super::place::RANK;
 use crate::fault::{FAILED, Fault};
 use crate::ui::Ui;
-use std::io::{BufRead, Write};
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -16,19 +16,6 @@ use std::time::{Duration, Instant};
 const LOOK: Duration = Duration::from_millis(20);
 /// When a rank ended by an error, the others have so long to say what they know of it.
 const GRACE: Duration = Duration::from_secs(3);
-
-/// Listens to the launcher that started this process.
-pub fn heed() {
-    std::thread::spawn(|| {
-        for line in std::io::stdin().lock().lines() {
-            if line.is_err() {
-                break;
-            }
-            stop::press();
-        }
-        std::process::exit(i32::from(FAILED));
-    });
-}
 
 /// A folder that is gone at the end.
 struct Meeting(PathBuf);

@@ -1,5 +1,7 @@
 //! What this process is.
 
+#[cfg(unix)]
+use super::super::stop;
 use crate::args::Processes;
 use crate::fault::Fault;
 use fulgurite::comm::{Communicator, Local, Ranks};
@@ -95,7 +97,7 @@ fn started(told: &str, limit: Duration) -> Result<Box<dyn Communicator>, Fault> 
     let number = |word: Option<&str>| word.and_then(|w| w.parse::<usize>().ok());
     match (number(rank), number(size), folder) {
         (Some(rank), Some(size), Some(folder)) if rank < size && size <= MOST => {
-            super::launch::heed();
+            heed();
             Ok(Box::new(Socket::meet(folder.as_ref(), rank, size, limit)?))
         }
         _ => Err(Fault::usage("E923", format!("the environment has {RANK}=`{told}`, which is no rank"))
@@ -106,4 +108,18 @@ fn started(told: &str, limit: Duration) -> Result<Box<dyn Communicator>, Fault> 
 #[cfg(not(unix))]
 fn started(_: &str, _: Duration) -> Result<Box<dyn Communicator>, Fault> {
     Err(Fault::usage("E923", "ranks of one machine meet by Unix sockets, which this system has not"))
+}
+
+/// Listens to the launcher that started this process.
+#[cfg(unix)]
+fn heed() {
+    std::thread::spawn(|| {
+        for line in std::io::stdin().lines() {
+            if line.is_err() {
+                break;
+            }
+            stop::press();
+        }
+        std::process::exit(i32::from(crate::fault::FAILED));
+    });
 }
