@@ -217,7 +217,7 @@ impl Block {
 /// Each position sees itself and those before it.
 fn seen() -> Tensor {
     let at = ops::arange(4);
-    at.reshape((1, -1)).le(&at.reshape((-1, 1)))
+    at.reshape((1, -1)).le(at.reshape((-1, 1)))
 }
 
 #[test]

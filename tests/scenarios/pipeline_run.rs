@@ -222,6 +222,23 @@ fn s3_17_memory() {
     }
 }
 
+/// On the executor that fuses: sizes of many tiles, sums over rows, products. B has more lines to fuse than I and W have,
+/// and gives the same bits, because a fusion has the bits of its lines.
+#[test]
+fn s3_17_the_same_bits_where_lines_are_fused() {
+    type Two = (Tensor, Tensor);
+    let params: (Two, Two) = ((matrix(96, 300, 1), matrix(1, 300, 2)), (matrix(300, 70, 3), matrix(1, 70, 4)));
+    let x = matrix(130, 96, 5);
+    let f = |((a, c), (b, e)): (Two, Two), x: Tensor| {
+        let h = (x.matmul(&a) + c).gelu();
+        let h = &h * h.sigmoid().sqrt();
+        ((h.matmul(&b) + e).softmax(1) * &x.sum_with(Sum { dims: [1].into(), keepdim: true, ..d() })).log_softmax(1)
+    };
+    let stage = Stage::of("wide", f, &params, &x).unwrap();
+    let (_, dw) = grads(&stage, &params, &x, &matrix(130, 70, 6));
+    assert!(dw.iter().flatten().all(|g| data(g).iter().any(|x| *x != 0.0)));
+}
+
 /// A parameter that W reads was written; one that it does not read may be.
 #[test]
 fn s3_18_written_in_between() {

@@ -150,7 +150,7 @@ impl<'s> StageRun<'s> {
         let mut values = backward.whole(&self.stage.of)?.run(&mut inputs, &[])?;
         let writes = values.split_off(values.len() - backward.split.writes.len());
         self.write(&backward.split.writes, writes)?;
-        let (by_input, by_param) = backward.results(&self.stage.of)?;
+        let [by_input, by_param] = backward.results(&self.stage.of)?;
         let take = |at: &Option<usize>| at.map(|at| Tensor::from_buffer(values[at].clone()));
         for (param, at) in by_param.iter().enumerate() {
             self.sums.add(&self.arithmetic, param, micro_batch, take(at))?;
