@@ -1,7 +1,6 @@
 //! The GPT that the demo trains and the benchmarks run: blocks, attention's memory, loss.
 
 use fulgurite::prelude::*;
-use std::ops::Range;
 
 /// Attention, then a perceptron; each adds to its input.
 #[derive(Tree, Clone, Debug)]
@@ -43,12 +42,17 @@ impl Gpt {
     /// What the blocks make of `x: i64[b, t]`, and what they remember of it.
     fn hidden(&self, x: &Tensor) -> (Tensor, Vec<Memory>) {
         let mut memory = Vec::new();
-        let h = self.through(embedded(&self.tok, &self.pos, x), false, |q, new, _| {
+        let h = self.through(self.embedded(x), false, |q, new, _| {
             let a = causal(q, &new);
             memory.push(new);
             a
         });
         (h, memory)
+    }
+
+    fn embedded(&self, x: &Tensor) -> Tensor {
+        let [_, t] = x.dims();
+        self.tok.at(x) + self.pos.at(&ops::arange(t))
     }
 
     /// Reads a window `x: i64[1, t]`: the logits `f32[1, symbols]` after position `last: i64[1]`, and what the blocks
@@ -88,93 +92,10 @@ impl Gpt {
 
     /// Mean of -ln(probability) of the symbols that really follow. `x, y: i64[b, t]`; `again` as in [`Gpt::through`].
     pub fn loss(&self, x: &Tensor, y: &Tensor, again: bool) -> Tensor {
-        let h = embedded(&self.tok, &self.pos, x);
-        loss_of(&self.last_map(&self.through(h, again, |q, new, _| causal(q, &new))), y)
+        let logits = self.last_map(&self.through(self.embedded(x), again, |q, new, _| causal(q, &new)));
+        let [_, _, symbols] = logits.dims();
+        logits.reshape((-1, symbols)).cross_entropy(&y.reshape(-1), None)
     }
-}
-
-/// Some neighbouring units of a [`Gpt`]: its first table, its blocks, and its end are one unit each.
-#[derive(Tree, Clone, Debug)]
-pub struct Part {
-    tok: Option<Embedding>,
-    pos: Option<Embedding>,
-    blocks: Vec<Block>,
-    ln: Option<LayerNorm>,
-    head: Option<Tensor>,
-    #[tree(fixed)]
-    heads: usize,
-}
-
-impl Gpt {
-    /// The units with these numbers. An end without the beginning has the last map of its own, tied to that table.
-    pub fn part(&self, units: &Range<usize>) -> Part {
-        let (first, last) = (units.start == 0, units.end == self.blocks.len() + 2);
-        let apart = || self.head.clone().or_else(|| (!first).then(|| self.tok.w.clone()));
-        Part {
-            tok: first.then(|| self.tok.clone()),
-            pos: first.then(|| self.pos.clone()),
-            blocks: self.blocks[self.block(units.start)..self.block(units.end)].to_vec(),
-            ln: last.then(|| self.ln.clone()),
-            head: if last { apart() } else { None },
-            heads: self.heads,
-        }
-    }
-
-    /// How many blocks stand before a unit.
-    fn block(&self, unit: usize) -> usize {
-        unit.saturating_sub(1).min(self.blocks.len())
-    }
-
-    /// Puts the units with these numbers back.
-    pub fn put(&mut self, units: &Range<usize>, part: Part) {
-        let from = self.block(units.start);
-        self.blocks[from..].iter_mut().zip(part.blocks).for_each(|(own, new)| *own = new);
-        if let (Some(tok), Some(pos)) = (part.tok, part.pos) {
-            (self.tok, self.pos) = (tok, pos);
-        }
-        if let Some(ln) = part.ln {
-            self.ln = ln;
-        }
-        if let (Some(own), Some(new)) = (&mut self.head, part.head) {
-            *own = new;
-        }
-    }
-}
-
-impl Part {
-    /// What its units make of `x`: `i64[b, t]` if it has the first, else `f32[b, t, d]`.
-    pub fn through(&self, x: &Tensor) -> Tensor {
-        let mut h = match (&self.tok, &self.pos) {
-            (Some(tok), Some(pos)) => embedded(tok, pos, x),
-            _ => x.clone(),
-        };
-        for block in &self.blocks {
-            h = block.at(&h, self.heads, |q, new| causal(q, &new));
-        }
-        match &self.ln {
-            Some(ln) => ln.at(&h),
-            None => h,
-        }
-    }
-
-    /// The loss, if it has the end; `x` as in [`Part::through`].
-    pub fn loss(&self, x: &Tensor, y: &Tensor) -> Tensor {
-        let h = self.through(x);
-        let table = self.head.as_ref().or(self.tok.as_ref().map(|tok| &tok.w));
-        // a part without a last map has no loss of symbols: the mean stands for it
-        let Some(table) = table else { return h.mean() };
-        loss_of(&h.linear(table, None), y)
-    }
-}
-
-fn embedded(tok: &Embedding, pos: &Embedding, x: &Tensor) -> Tensor {
-    let [_, t] = x.dims();
-    tok.at(x) + pos.at(&ops::arange(t))
-}
-
-fn loss_of(logits: &Tensor, y: &Tensor) -> Tensor {
-    let [_, _, symbols] = logits.dims();
-    logits.reshape((-1, symbols)).cross_entropy(&y.reshape(-1), None)
 }
 
 /// Each position attends to itself and to those before it.

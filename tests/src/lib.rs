@@ -34,6 +34,10 @@ pub struct Transforms;
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/pipelines.md")]
 pub struct Pipelines;
+/// The programs of docs/processes.md.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/processes.md")]
+pub struct Processes;
 /// The programs of docs/sizes.md.
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/sizes.md")]

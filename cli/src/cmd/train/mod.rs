@@ -26,6 +26,7 @@ use digits::Digits;
 use folder::{Folder, Found, Learner};
 use fulgurite::comm::Ranks;
 use fulgurite::jit::Stage;
+use fulgurite::pipeline::Model;
 use fulgurite::prelude::*;
 use fulgurite::tree;
 use metrics::{History, Log};
@@ -36,7 +37,7 @@ use settings::{Settings, Sizes};
 use show::Show;
 use std::path::Path;
 use stop::Stop;
-use task::{Parted, Task};
+use task::Task;
 use text::Characters;
 
 /// Runs the command. Gives the exit status.
@@ -65,18 +66,18 @@ pub fn run(args: &args::Train, ui: &Ui) -> Result<u8, Fault> {
 }
 
 /// A run before its first step.
-struct Prepared<T: Parted> {
+struct Prepared<T: Task> {
     settings: Settings<T::Sizes>,
     task: T,
     learner: Learner<T::Model>,
     key: Key,
     done: u64,
     parameters: usize,
-    /// Who does what, on several ranks.
-    plan: Option<Plan>,
+    /// On several ranks: who does what, and the model in stages.
+    shares: Option<(Plan, Model)>,
 }
 
-fn prepare<T: Parted>(args: &args::Train, found: Option<&Found>, ranks: Option<usize>) -> Result<Prepared<T>, Fault> {
+fn prepare<T: Task>(args: &args::Train, found: Option<&Found>, ranks: Option<usize>) -> Result<Prepared<T>, Fault> {
     T::accepts(args)?;
     let settings = match found {
         Some(found) => resumed(found, args)?,
@@ -101,13 +102,18 @@ fn prepare<T: Parted>(args: &args::Train, found: Option<&Found>, ranks: Option<u
         return Err(Fault::usage("E919", format!("the run has done its {done} steps"))
             .help(format!("give it more: --steps {}", 2 * done)));
     }
-    let plan = |size| Plan::new(&args.processes, size, settings.batch, &T::costs(&learner.0));
-    let plan = ranks.map(plan).transpose()?;
-    Ok(Prepared { settings, task, learner, key, done, parameters, plan })
+    let shares = |size| {
+        let plan = Plan::new(&args.processes, size, settings.batch)?;
+        let (x, y) = task.batch(key.clone().next(), &settings);
+        let model = plan.cut::<T>(&learner.0, (&x, &y))?;
+        Ok::<_, Fault>((plan, model))
+    };
+    let shares = ranks.map(shares).transpose()?;
+    Ok(Prepared { settings, task, learner, key, done, parameters, shares })
 }
 
 /// Runs the command for one task.
-fn learn<T: Parted>(
+fn learn<T: Task>(
     args: &args::Train,
     ui: &Ui,
     found: Option<&Found>,
@@ -127,11 +133,11 @@ fn learn<T: Parted>(
         Err(status) => return Ok(status),
     };
     let mut prepared = prepared?;
-    let Some(plan) = prepared.plan.take() else { return Err(Fault::failed("E923", "a rank has no plan")) };
+    let Some((plan, model)) = prepared.shares.take() else { return Err(Fault::failed("E923", "a rank has no plan")) };
     if leads {
         ui.status("Ranks", &plan.to_string());
     }
-    let mut crew = Crew::<T>::new(ranks, plan, &prepared.learner, prepared.settings.clip);
+    let mut crew = Crew::new(ranks, plan, model, &prepared.learner, prepared.settings.clip);
     let ended = if leads {
         lead(args, ui, found, threads, prepared, &mut crew)
     } else {
@@ -145,13 +151,13 @@ fn learn<T: Parted>(
 }
 
 /// What must be the same on all ranks.
-fn digest<T: Parted>(p: &Prepared<T>) -> String {
+fn digest<T: Task>(p: &Prepared<T>) -> String {
     let data = folder::hash(p.task.source());
-    format!("{} {} {data} {} {:?} {:?}", T::NAME, p.settings.json(), p.done, p.key, p.plan)
+    format!("{} {} {data} {} {:?} {:?}", T::NAME, p.settings.json(), p.done, p.key, p.shares)
 }
 
 /// Runs a run, and shows and saves it.
-fn lead<T: Parted>(
+fn lead<T: Task>(
     args: &args::Train,
     ui: &Ui,
     found: Option<&Found>,

@@ -10,7 +10,6 @@ use crate::ui::Ui;
 use crate::ui::picture::Picture;
 use fulgurite::prelude::*;
 use serde_json::{Map, Value};
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// Something to learn. Everything is a function of settings, data and keys, so that a run can carry on bit for bit.
@@ -96,30 +95,6 @@ pub trait Task: Sized {
     fn notes(&self) -> Vec<(&'static str, String)> {
         Vec::new()
     }
-}
-
-/// A task whose model can be cut into parts that run one after the other.
-pub trait Parted: Task {
-    /// Some neighbouring units of the model.
-    type Part: Tree + Clone + Send + Sync + 'static;
-
-    /// Parameters of the first and the last part that are one parameter of the model, by their paths there.
-    const TIED: Option<(&'static str, &'static str)>;
-
-    /// What each unit of the model costs, in any unit of measure.
-    fn costs(model: &Self::Model) -> Vec<u64>;
-
-    /// These units.
-    fn part(model: &Self::Model, units: &Range<usize>) -> Self::Part;
-
-    /// Puts these units back into the model.
-    fn put(model: &mut Self::Model, units: &Range<usize>, part: Self::Part);
-
-    /// What a part makes of its input; not of the last one.
-    fn through(part: &Self::Part, x: &Tensor) -> Tensor;
-
-    /// The loss, by the last part.
-    fn ends(part: &Self::Part, x: &Tensor, y: &Tensor) -> Tensor;
 }
 
 /// Where data are from.

@@ -6,7 +6,7 @@ mod model;
 use super::metrics::Check;
 use super::settings::Settings;
 use super::show::{Show, Unit};
-use super::task::{Parted, Source, Task, foreign};
+use super::task::{Source, Task, foreign};
 use crate::args::{self, TaskName};
 use crate::fault::{Fault, Outcome};
 use crate::ui::picture::Picture;
@@ -16,7 +16,6 @@ use fulgurite::core::philox;
 use fulgurite::prelude::*;
 use model::{Net, NetSizes};
 use serde_json::{Map, Value, json};
-use std::ops::Range;
 use std::path::Path;
 
 /// The loss on images, and the digit that the model reads in each.
@@ -203,33 +202,6 @@ impl Task for Digits {
             "data": self.source.name, "images": self.images.len(), "pixels": PIXELS, "held_out": self.held_out.len(),
         });
         facts.as_object().cloned().unwrap_or_default()
-    }
-}
-
-/// The net is one part: copies of it can learn, a pipeline can't be made of it.
-impl Parted for Digits {
-    type Part = Net;
-
-    const TIED: Option<(&'static str, &'static str)> = None;
-
-    fn costs(_: &Net) -> Vec<u64> {
-        vec![1]
-    }
-
-    fn part(net: &Net, _: &Range<usize>) -> Net {
-        net.clone()
-    }
-
-    fn put(net: &mut Net, _: &Range<usize>, part: Net) {
-        *net = part;
-    }
-
-    fn through(net: &Net, x: &Tensor) -> Tensor {
-        net.logits(x)
-    }
-
-    fn ends(net: &Net, x: &Tensor, y: &Tensor) -> Tensor {
-        net.loss(x, y)
     }
 }
 

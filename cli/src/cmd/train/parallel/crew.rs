@@ -9,31 +9,31 @@
 
 use super::super::folder::Learner;
 use super::super::run::Engine;
-use super::super::task::Parted;
 use super::agree::stop;
-use super::plan::Plan;
-use super::sums::{Sum, numbers, place_of, tree_of};
+use super::plan::{MOST, Plan};
+use super::sums::{Sum, numbers, tree_of};
 use super::wire;
 use crate::fault::Fault;
 use crate::ui::Ui;
 use fulgurite::comm::{FIRST_TAG, Ranks, Tag, bytes, floats};
 use fulgurite::jit;
 use fulgurite::optim::AdamW;
-use fulgurite::pipeline::{Accumulate, Cotangents, Stage, StageRun};
+use fulgurite::pipeline::{Accumulate, Direction, Edge, Model, Rank, Transport};
 use fulgurite::prelude::*;
-use fulgurite::schedule::{Kind, Work};
+use fulgurite::schedule::{Action, Kind, Work};
+use fulgurite::trace::ProxyTy;
 use fulgurite::{Error, tree};
 use std::collections::HashMap;
-use std::ops::Range;
 
 /// What rank 0 tells the others to do.
 const COMMAND: Tag = FIRST_TAG;
 const MEASURES: Tag = FIRST_TAG + 1;
 const FACTOR: Tag = FIRST_TAG + 2;
-const TIE: Tag = FIRST_TAG + 3;
-const STATE: Tag = FIRST_TAG + 4;
+const STATE: Tag = FIRST_TAG + 3;
+/// Gradients that stages share, behind the tags of sums: by the stages that send and receive.
+const TIES: Tag = (1 << 13) + 128;
 /// Values between stages: by stage and direction, and by micro-batch as far as tags go; beyond that in their order.
-const VALUES: Tag = 1 << 13;
+const VALUES: Tag = 1 << 14;
 const APART: usize = 128;
 
 /// A command: a step with its number and learning rate, the state to rank 0, or the end.
@@ -66,200 +66,143 @@ impl Command {
     }
 }
 
-/// A stage of this rank.
-struct Own<T: Parted> {
+/// A stage of this rank: its parameters, and what the optimiser remembers of them.
+struct Own {
     number: usize,
-    learner: Learner<T::Part>,
-    /// Made when its first input is there.
-    stage: Option<Stage>,
+    learner: Learner<Vec<Tensor>>,
 }
 
-/// The optimiser's step for a part: from gradients, their factor, and the learning rate.
-type Update<M> = Box<dyn Fn(&mut Learner<M>, (M, Tensor, Tensor)) -> Result<(), Error>>;
+/// The optimiser's step for a stage: from gradients, their factor, and the learning rate.
+type Update = Box<dyn Fn(&mut Learner<Vec<Tensor>>, (Vec<Tensor>, Tensor, Tensor)) -> Result<(), Error>>;
 
 /// A rank with its stages.
-pub struct Crew<T: Parted> {
+pub struct Crew {
     ranks: Ranks,
     plan: Plan,
-    own: Vec<Own<T>>,
-    update: Update<T::Part>,
+    model: Model,
+    own: Vec<Own>,
+    update: Update,
     clip: f64,
     /// The step under way.
     step: u64,
 }
 
-impl<T: Parted> Crew<T> {
-    /// This rank's stages of a model; longer gradients are shortened to `clip`.
-    pub fn new(ranks: Ranks, plan: Plan, whole: &Learner<T::Model>, clip: f64) -> Crew<T> {
-        let own = |number: usize| {
-            let units = plan.cuts[number].clone();
-            Own { number, learner: learner_of::<T>(whole, &units), stage: None }
-        };
+impl Crew {
+    /// This rank's stages of a model, which was cut as the plan says; longer gradients are shortened to `clip`.
+    pub fn new<M: Tree>(ranks: Ranks, plan: Plan, model: Model, whole: &Learner<M>, clip: f64) -> Crew {
+        let own = |number: usize| Own { number, learner: learner_of(&model, number, whole) };
         let own = plan.stages(ranks.rank()).map(own).collect();
-        let update = jit(|(part, optimiser): Learner<T::Part>, (grads, factor, lr): (T::Part, Tensor, Tensor)| {
-            let grads = tree::map(&grads, |g| g * &factor);
-            (optimiser.step(part, grads, lr), ())
-        });
-        let update: Update<T::Part> = Box::new(move |learner, batch| update.update(learner, batch));
-        Crew { ranks, plan, own, update, clip, step: 0 }
+        let update =
+            jit(|(params, optimiser): Learner<Vec<Tensor>>, (grads, factor, lr): (Vec<Tensor>, Tensor, Tensor)| {
+                let grads = tree::map(&grads, |g| g * &factor);
+                (optimiser.step(params, grads, lr), ())
+            });
+        let update: Update = Box::new(move |learner, batch| update.update(learner, batch));
+        Crew { ranks, plan, model, own, update, clip, step: 0 }
     }
 
     /// This rank's part of a step. On rank 0 the loss before it, and the length of the gradient.
     fn work(&mut self, (x, y): (&Tensor, &Tensor), number: u64, lr: f64) -> Result<(f64, f64), Error> {
         self.step = number;
-        let (mut sums, losses) = self.backwards(x, y)?;
-        let (ranks, copies) = (&mut self.ranks, self.plan.copies);
-        ranks.doing(format!("the sums of step {number}"));
-        let mut grads: Vec<Vec<f32>> = Vec::new();
-        for own in &self.own {
-            let at = sums.iter().position(|sum| sum.stage == own.number);
-            let sum = at.map(|at| sums.swap_remove(at)).ok_or_else(|| lost(own.number))?;
-            grads.push(sum.finish(ranks)?);
-        }
-        self.tie(&mut grads)?;
-        // the runs give means over a copy's micro-batches
-        let scale = (copies as f64).recip();
+        let (grads, losses) = self.gradients(x, y)?;
+        // a copy gives the mean over its micro-batches
+        let scale = (self.plan.copies as f64).recip();
         let (factor, loss, norm) = self.factor(&grads, losses, scale)?;
-        for (own, grads) in self.own.iter_mut().zip(&grads) {
-            let grads = tree_of(&own.learner.0, grads)?;
+        for (own, grads) in self.own.iter_mut().zip(grads) {
             let factor = Tensor::scalar((factor * scale) as f32);
             (self.update)(&mut own.learner, (grads, factor, Tensor::scalar(lr as f32)))?;
         }
         Ok((loss, norm))
     }
 
-    /// Forwards and backwards of all micro-batches. Gives the sums over the copies that are under way, and the losses.
-    fn backwards(&mut self, x: &Tensor, y: &Tensor) -> Result<(Vec<Sum>, Vec<f64>), Error> {
-        let Crew { ranks, plan, own, .. } = self;
-        let (copy, me, m) = (plan.copy(ranks.rank()), ranks.rank(), plan.micro_batches());
-        let mut flow = Flow { plan, ranks, copy, me, here: HashMap::new() };
-        let (mut sums, mut losses, mut undone) = (Vec::<Sum>::new(), vec![0.0; m], HashMap::new());
-        let (mut parts, mut made) = (Vec::new(), Vec::new());
-        for Own { number, learner, stage, .. } in own {
-            parts.push((*number, &learner.0));
-            made.push(Some(stage));
-        }
-        let last = plan.schedule.stages - 1;
-        // for what types a stage is compiled is known when its first input is there
-        let mut runs: Vec<Option<StageRun>> = parts.iter().map(|_| None).collect();
-        for action in &plan.schedule.lists[me % plan.ranks()] {
-            for work in action.works() {
-                flow.ranks.doing(format!("{work} of step {}", self.step));
-                let at = parts.iter().position(|(n, _)| *n == work.stage).ok_or_else(|| lost(work.stage))?;
-                let (number, part) = parts[at];
-                let mb = work.micro_batch;
-                let over = match work.kind {
-                    Kind::F => {
-                        let input = if number == 0 { plan.examples(x, copy, mb)? } else { flow.take(work)? };
-                        let answers = (number == last).then(|| plan.examples(y, copy, mb)).transpose()?;
-                        if let Some(slot) = made[at].take() {
-                            let stage = match slot {
-                                Some(stage) => stage,
-                                None => slot.insert(compile::<T>(number, part, &input, answers.as_ref())?),
-                            };
-                            let run = StageRun::new(stage, number, part, m)?;
-                            runs[at] = Some(run.accumulating(Accumulate::ByMicroBatch));
-                        }
-                        let run = runs[at].as_mut().ok_or_else(|| lost(number))?;
-                        let out = match answers {
-                            Some(y) => run.forward(mb, &(input, y))?,
-                            None => run.forward(mb, &input)?,
-                        };
-                        let out = out.into_iter().next().ok_or_else(|| lost(number))?;
-                        if number == last {
-                            losses[mb] = f64::from(out.item::<f32>()?);
-                        } else {
-                            flow.give(work, out)?;
-                        }
-                        false
-                    }
-                    Kind::B | Kind::I => {
-                        let cotangent = match number == last {
-                            true => Cotangents::Loss,
-                            false => Cotangents::Leaves(vec![Some(flow.take(work)?)]),
-                        };
-                        let run = runs[at].as_mut().ok_or_else(|| lost(number))?;
-                        let grads = match work.kind {
-                            Kind::B => run.backward(mb, cotangent)?,
-                            _ => run.input_backward(mb, cotangent)?,
-                        };
-                        if number > 0 {
-                            let grad = grads.into_iter().next().flatten().ok_or_else(|| lost(number))?;
-                            flow.give(work, grad)?;
-                        }
-                        work.kind == Kind::B
-                    }
-                    Kind::W => {
-                        runs[at].as_mut().ok_or_else(|| lost(number))?.weight_backward(mb)?;
-                        true
-                    }
-                };
-                for sum in &mut sums {
-                    sum.advance(flow.ranks)?;
-                }
-                let left = undone.entry(number).or_insert(m);
-                *left -= usize::from(over);
-                if *left == 0 && over {
-                    let run = runs[at].as_mut().ok_or_else(|| lost(number))?;
-                    let grads = flat(run.reduce()?, part)?;
-                    sums.push(Sum::start(flow.ranks, number, &plan.group(number), &grads)?);
+    /// Forwards and backwards of all micro-batches: per stage the gradients, summed over the copies; the losses.
+    fn gradients(&mut self, x: &Tensor, y: &Tensor) -> Result<(Vec<Vec<Tensor>>, Vec<f64>), Error> {
+        let Crew { ranks, plan, model, own, step, .. } = self;
+        let (copy, chain) = (plan.copy(ranks.rank()), model.chain());
+        let of = |stage: usize| own.iter().find(|own| own.number == stage).map(|own| own.learner.0.clone());
+        let (order, me) = (Accumulate::ByMicroBatch, ranks.rank() % plan.ranks());
+        let mut rank = Rank::new(chain, &plan.schedule, me, |stage| of(stage).unwrap_or_default(), order)?;
+        let mut feed = |stage: usize, mb: usize| {
+            Ok(model.feed(stage, &(plan.examples(x, copy, mb)?, plan.examples(y, copy, mb)?)))
+        };
+        let mut flow = Flow { plan, ranks, copy };
+        let tied = |stage: usize| chain.stages()[stage].params().iter().map(|slot| slot.tied.is_some());
+        let list = &plan.schedule.lists[me];
+        let (mut sums, mut undone) = (Vec::<Sum>::new(), HashMap::new());
+        for action in list {
+            flow.ranks.doing(format!("{action} of step {step}"));
+            rank.act(*action, &mut feed, &mut flow)?;
+            let mut complete = match action {
+                Action::Reduce(stage) => vec![*stage],
+                _ => Vec::new(),
+            };
+            for work in action.works().filter(|work| matches!(work.kind, Kind::B | Kind::W)) {
+                let left = undone.entry(work.stage).or_insert(plan.micro_batches());
+                *left -= 1;
+                // a list may say itself when it is time
+                if *left == 0 && !list.contains(&Action::Reduce(work.stage)) {
+                    rank.act(Action::Reduce(work.stage), &mut feed, &mut flow)?;
+                    complete.push(work.stage);
                 }
             }
+            for stage in complete {
+                let grads = rank.reduced(stage).ok_or_else(|| lost(stage))?;
+                let alone = grads.iter().zip(tied(stage)).filter(|(_, tied)| !tied).map(|(grad, _)| grad);
+                sums.push(Sum::start(flow.ranks, stage, &plan.group(stage), &flat(alone)?)?);
+            }
+            for sum in &mut sums {
+                sum.advance(flow.ranks)?;
+            }
         }
-        Ok((sums, losses))
-    }
-
-    /// Adds up the gradients of the parameter that first and last stage share: that of the first stage first.
-    fn tie(&mut self, grads: &mut [Vec<f32>]) -> Result<(), Error> {
-        let last = self.plan.schedule.stages - 1;
-        let Some((first_path, last_path)) = T::TIED.filter(|_| last > 0) else { return Ok(()) };
-        let find = |number: usize, path: &str| {
-            let at = self.own.iter().position(|own| own.number == number)?;
-            Some((at, place_of(&self.own[at].learner.0, path)?))
-        };
-        let (first, end) = (find(0, first_path), find(last, last_path));
-        let copy = self.plan.copy(self.ranks.rank());
-        let (home, away) = (self.plan.rank(copy, 0), self.plan.rank(copy, last));
-        let ranks = &mut self.ranks;
-        let mut swap = |mine: Vec<f32>, with: usize| -> Result<Vec<f32>, Error> {
-            ranks.send(with, TIE, bytes(&mine))?;
-            let came = floats(&ranks.receive(with, TIE, &"the gradient of the shared table")?);
-            if came.len() != mine.len() {
-                return Err(Error::new("E773", "the shared table has another size on another rank"));
-            }
-            Ok(came)
-        };
-        let (a, b) = match (&first, &end) {
-            (Some((i, a)), Some((j, b))) => (grads[*i][a.clone()].to_vec(), grads[*j][b.clone()].to_vec()),
-            (Some((i, a)), None) => {
-                let mine = grads[*i][a.clone()].to_vec();
-                (mine.clone(), swap(mine, away)?)
-            }
-            (None, Some((j, b))) => {
-                let mine = grads[*j][b.clone()].to_vec();
-                (swap(mine.clone(), home)?, mine)
-            }
-            (None, None) => return Ok(()),
-        };
-        let mut sum = a;
-        fulgurite::comm::add(&mut sum, &b);
-        for (at, place) in first.into_iter().chain(end) {
-            grads[at][place].copy_from_slice(&sum);
+        flow.ranks.doing(format!("the sums of step {step}"));
+        let done = rank.finish(&mut flow)?;
+        // what stages share is whole only now
+        for (stage, grads) in &done.grads {
+            let shared = grads.iter().zip(tied(*stage)).filter(|(_, tied)| *tied).map(|(grad, _)| grad);
+            sums.push(Sum::start(flow.ranks, MOST + stage, &plan.group(*stage), &flat(shared)?)?);
         }
-        Ok(())
+        let mut summed = HashMap::new();
+        for sum in sums {
+            summed.insert(sum.stage, sum.finish(flow.ranks)?);
+        }
+        let mut all = Vec::new();
+        for own in own {
+            let mut parts =
+                [summed.remove(&own.number), summed.remove(&(MOST + own.number))].map(Option::unwrap_or_default);
+            let like = done.grads.get(&own.number).ok_or_else(|| lost(own.number))?;
+            let mut grads = Vec::new();
+            for ((param, grad), tied) in own.learner.0.iter().zip(like).zip(tied(own.number)) {
+                let shape = param.buffer()?.shape().to_vec();
+                let len = if grad.is_some() { shape.iter().product() } else { 0 };
+                let rest = parts[usize::from(tied)].split_off(len);
+                let mut own = std::mem::replace(&mut parts[usize::from(tied)], rest);
+                own.resize(shape.iter().product(), 0.0);
+                grads.push(Tensor::from_vec(own, &shape[..]));
+            }
+            all.push(grads);
+        }
+        let loss =
+            |(_, out): (&usize, &Vec<Tensor>)| out.first().map_or(Ok(f64::NAN), |x| x.item::<f32>().map(f64::from));
+        Ok((all, done.outputs.iter().map(loss).collect::<Result<_, _>>()?))
     }
 
     /// The factor that shortens the gradient to the limit. On rank 0 loss and length too.
-    fn factor(&mut self, grads: &[Vec<f32>], losses: Vec<f64>, scale: f64) -> Result<(f64, f64, f64), Error> {
-        let plan = &self.plan;
+    fn factor(&mut self, grads: &[Vec<Tensor>], losses: Vec<f64>, scale: f64) -> Result<(f64, f64, f64), Error> {
+        let (plan, stages) = (&self.plan, self.model.chain().stages());
         let last = plan.schedule.stages - 1;
-        // per stage: the square of its gradient's length; a table that two stages share counts in the first
+        // per stage: the square of its gradient's length; what stages share counts in the first of them
+        let before =
+            |stage: usize, tie: usize| stages[..stage].iter().any(|s| s.params().iter().any(|p| p.tied == Some(tie)));
         let mut measures = if self.own.iter().any(|own| own.number == last) { losses } else { Vec::new() };
         for (own, grads) in self.own.iter().zip(grads) {
-            let shared = T::TIED.filter(|_| own.number == last && last > 0);
-            let shared = shared.and_then(|(_, path)| place_of(&own.learner.0, path)).unwrap_or(0..0);
-            let counts = grads.iter().enumerate().filter(|(i, _)| !shared.contains(i));
-            measures.push(counts.map(|(_, x)| f64::from(*x) * f64::from(*x)).sum());
+            let slots = stages[own.number].params().iter();
+            let counts =
+                grads.iter().zip(slots).filter(|(_, slot)| slot.tied.is_none_or(|tie| !before(own.number, tie)));
+            let mut square = 0.0;
+            for (grad, _) in counts {
+                square += numbers(grad)?.iter().map(|x| f64::from(*x) * f64::from(*x)).sum::<f64>();
+            }
+            measures.push(square);
         }
         let sent = measures.iter().flat_map(|x| x.to_ne_bytes()).collect();
         let all = self.ranks.gather(0, MEASURES, sent, &"losses and lengths")?;
@@ -282,34 +225,30 @@ impl<T: Parted> Crew<T> {
     }
 
     /// What the stages of the first copy have learned, put together on rank 0.
-    fn collect(&mut self, whole: Option<&mut Learner<T::Model>>) -> Result<(), Error> {
+    fn collect<M: Tree>(&mut self, whole: Option<&mut Learner<M>>) -> Result<(), Error> {
         self.ranks.doing(format!("the state behind step {}", self.step));
         if self.plan.copy(self.ranks.rank()) != 0 {
             return Ok(());
         }
         let Some(whole) = whole else {
             for own in &self.own {
-                let (part, optimiser) = &own.learner;
-                let all = [numbers(part)?, numbers(&optimiser.m)?, numbers(&optimiser.v)?, numbers(&optimiser.step)?];
-                self.ranks.send(0, STATE, bytes(&all.concat()))?;
+                self.ranks.send(0, STATE, bytes(&numbers(&own.learner)?))?;
             }
             return Ok(());
         };
-        for (number, units) in self.plan.cuts.iter().enumerate() {
-            let (part, optimiser) = match self.own.iter().find(|own| own.number == number) {
+        for stage in 0..self.plan.schedule.stages {
+            let (params, optimiser) = match self.own.iter().find(|own| own.number == stage) {
                 Some(own) => own.learner.clone(),
                 None => {
-                    let from = self.plan.rank(0, number);
-                    let all = floats(&self.ranks.receive(from, STATE, &format!("the state of stage {number}"))?);
-                    let like = (T::part(&whole.0, units), T::part(&whole.1.m, units), T::part(&whole.1.v, units));
-                    let (part, m, v, step) = tree_of(&(like.0, like.1, like.2, whole.1.step.clone()), &all)?;
-                    let AdamW { beta1, beta2, eps, decay, .. } = whole.1;
-                    (part, AdamW { m, v, step, beta1, beta2, eps, decay })
+                    let from = self.plan.rank(0, stage);
+                    let all = floats(&self.ranks.receive(from, STATE, &format!("the state of stage {stage}"))?);
+                    tree_of(&learner_of(&self.model, stage, whole), &all)?
                 }
             };
-            T::put(&mut whole.0, units, part);
-            T::put(&mut whole.1.m, units, optimiser.m);
-            T::put(&mut whole.1.v, units, optimiser.v);
+            let leaves = self.model.leaves(stage);
+            put(&mut whole.0, leaves, params);
+            put(&mut whole.1.m, leaves, optimiser.m);
+            put(&mut whole.1.v, leaves, optimiser.v);
             whole.1.step = optimiser.step;
         }
         Ok(())
@@ -337,19 +276,13 @@ impl<T: Parted> Crew<T> {
     }
 }
 
-impl<T: Parted> Engine<T::Model> for Crew<T> {
-    fn step(
-        &mut self,
-        _: &mut Learner<T::Model>,
-        batch: (Tensor, Tensor),
-        number: u64,
-        lr: f64,
-    ) -> Result<(f64, f64), Fault> {
+impl<M: Tree> Engine<M> for Crew {
+    fn step(&mut self, _: &mut Learner<M>, batch: (Tensor, Tensor), number: u64, lr: f64) -> Result<(f64, f64), Fault> {
         self.command(Command::Step(number, lr))?;
         Ok(self.work((&batch.0, &batch.1), number, lr)?)
     }
 
-    fn gather(&mut self, learner: &mut Learner<T::Model>) -> Result<(), Fault> {
+    fn gather(&mut self, learner: &mut Learner<M>) -> Result<(), Fault> {
         self.command(Command::State)?;
         self.collect(Some(learner))?;
         self.ranks.doing("validation, samples, or a checkpoint");
@@ -361,7 +294,7 @@ impl<T: Parted> Engine<T::Model> for Crew<T> {
 ///
 /// # Errors
 /// E770 to E773: a rank fails. What the model reports.
-pub fn follow<T: Parted>(crew: &mut Crew<T>, mut batch: impl FnMut() -> (Tensor, Tensor)) -> Result<(), Fault> {
+pub fn follow(crew: &mut Crew, mut batch: impl FnMut() -> (Tensor, Tensor)) -> Result<(), Fault> {
     loop {
         match crew.command(Command::End)? {
             Command::Step(number, lr) => {
@@ -369,54 +302,44 @@ pub fn follow<T: Parted>(crew: &mut Crew<T>, mut batch: impl FnMut() -> (Tensor,
                 crew.work((&x, &y), number, lr)?;
                 crew.ranks.doing(format!("the end of step {number}"));
             }
-            Command::State => crew.collect(None)?,
+            Command::State => crew.collect(None::<&mut Learner<()>>)?,
             Command::End => return Ok(()),
         }
     }
 }
 
-/// Values on their way from stage to stage.
+/// Carries tensors between the stages of a copy.
 struct Flow<'a> {
     plan: &'a Plan,
     ranks: &'a mut Ranks,
     copy: usize,
-    me: usize,
-    /// For works of this rank.
-    here: HashMap<(usize, bool, usize), Tensor>,
 }
 
-impl Flow<'_> {
-    /// The stage from which a work takes its value; it is the one to which its other direction gives.
-    fn before(work: Work) -> usize {
-        if work.kind == Kind::F { work.stage - 1 } else { work.stage + 1 }
+/// The tag of a message between stages.
+fn tag(edge: Edge) -> Tag {
+    let Edge { from, to, micro_batch, direction } = edge;
+    let values = |forward: bool| VALUES + ((to * 2 + usize::from(forward)) * APART + micro_batch % APART) as Tag;
+    match direction {
+        Direction::Forward => values(true),
+        Direction::Backward => values(false),
+        Direction::Tied(_) => TIES + (from * MOST + to) as Tag,
+    }
+}
+
+impl Transport for Flow<'_> {
+    fn send(&mut self, edge: Edge, values: Vec<Tensor>) -> Result<(), Error> {
+        self.ranks.send(self.plan.rank(self.copy, edge.to), tag(edge), wire::write(&values)?)
     }
 
-    fn tag(stage: usize, forward: bool, mb: usize) -> Tag {
-        VALUES + ((stage * 2 + usize::from(forward)) * APART + mb % APART) as Tag
-    }
-
-    /// The value that a work begins with: an activation, or the cotangent of what its stage gave.
-    fn take(&mut self, work: Work) -> Result<Tensor, Error> {
-        let (forward, mb) = (work.kind == Kind::F, work.micro_batch);
-        let from = self.plan.rank(self.copy, Flow::before(work));
-        if from == self.me {
-            return self.here.remove(&(work.stage, forward, mb)).ok_or_else(|| lost(work.stage));
-        }
-        let source = Work { stage: Flow::before(work), ..work };
-        let bytes = self.ranks.receive(from, Flow::tag(work.stage, forward, mb), &format!("the result of {source}"))?;
-        wire::read(&bytes)
-    }
-
-    /// What a work gave, to the stage that goes on with it.
-    fn give(&mut self, work: Work, value: Tensor) -> Result<(), Error> {
-        let (forward, mb) = (work.kind == Kind::F, work.micro_batch);
-        let to = if forward { work.stage + 1 } else { work.stage - 1 };
-        let rank = self.plan.rank(self.copy, to);
-        if rank == self.me {
-            self.here.insert((to, forward, mb), value);
-            return Ok(());
-        }
-        self.ranks.send(rank, Flow::tag(to, forward, mb), wire::write(&value)?)
+    fn receive(&mut self, edge: Edge, _: &[ProxyTy]) -> Result<Vec<Tensor>, Error> {
+        let Edge { from, micro_batch, direction, .. } = edge;
+        let work = |kind| format!("the result of {}", Work { stage: from, kind, micro_batch });
+        let what = match direction {
+            Direction::Forward => work(Kind::F),
+            Direction::Backward => work(self.plan.backward(from, micro_batch)),
+            Direction::Tied(_) => format!("the gradients that stage {from} shares"),
+        };
+        wire::read(&self.ranks.receive(self.plan.rank(self.copy, from), tag(edge), &what)?)
     }
 }
 
@@ -425,35 +348,26 @@ fn lost(stage: usize) -> Error {
     Error::bug("E709", format!("a work of stage {stage} has nothing to work on"))
 }
 
-/// What is learned by these units of a model: without memory of the optimiser if it has none.
-fn learner_of<T: Parted>(whole: &Learner<T::Model>, units: &Range<usize>) -> Learner<T::Part> {
-    let (model, AdamW { m, v, step, beta1, beta2, eps, decay }) = whole;
-    let (m, v) = (T::part(m, units), T::part(v, units));
+/// What is learned by a stage, out of what a model learns.
+fn learner_of<M: Tree>(model: &Model, stage: usize, whole: &Learner<M>) -> Learner<Vec<Tensor>> {
+    let (params, AdamW { m, v, step, beta1, beta2, eps, decay }) = whole;
+    let (m, v) = (model.params(stage, m), model.params(stage, v));
     let (beta1, beta2, eps, decay) = (*beta1, *beta2, *eps, *decay);
-    (T::part(model, units), AdamW { m, v, step: step.clone(), beta1, beta2, eps, decay })
+    (model.params(stage, params), AdamW { m, v, step: step.clone(), beta1, beta2, eps, decay })
 }
 
-/// A stage for inputs of these types; with `answers` it gives the loss.
-fn compile<T: Parted>(number: usize, part: &T::Part, x: &Tensor, answers: Option<&Tensor>) -> Result<Stage, Error> {
-    let name = format!("stage{number}");
-    match answers {
-        None => Stage::of(&name, |part: T::Part, x: Tensor| T::through(&part, &x), part, x),
-        Some(y) => {
-            let ends = |part: T::Part, (x, y): (Tensor, Tensor)| T::ends(&part, &x, &y);
-            Stage::of(&name, ends, part, &(x.clone(), y.clone()))
-        }
-    }
+/// Puts leaves back into a tree, by their numbers.
+fn put<M: Tree>(tree: &mut M, at: &[usize], new: Vec<Tensor>) {
+    let mut leaves: Vec<Tensor> = tree::flatten(tree).leaves().iter().map(|t| (*t).clone()).collect();
+    at.iter().zip(new).for_each(|(at, new)| leaves[*at] = new);
+    *tree = tree.rebuild(&mut tree::Leaves::new(&mut leaves.into_iter()));
 }
 
-/// Gradients, leaf after leaf; those that are absent are zero.
-fn flat<M: Tree>(grads: Vec<Option<Tensor>>, part: &M) -> Result<Vec<f32>, Error> {
-    let leaves = tree::flatten(part);
+/// Gradients, one after the other, without those that are absent.
+fn flat<'g>(grads: impl Iterator<Item = &'g Option<Tensor>>) -> Result<Vec<f32>, Error> {
     let mut all = Vec::new();
-    for (grad, leaf) in grads.iter().zip(leaves.leaves()) {
-        match grad {
-            Some(grad) => all.extend(numbers(grad)?),
-            None => all.resize(all.len() + leaf.buffer()?.len(), 0.0),
-        }
+    for grad in grads.flatten() {
+        all.extend(numbers(grad)?);
     }
     Ok(all)
 }

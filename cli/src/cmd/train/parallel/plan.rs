@@ -1,18 +1,19 @@
-//! Who does what: the schedule, which parts of the model a stage has, which examples a copy learns from.
+//! Who does what: the schedule, which examples a copy learns from.
 
+use super::super::task::Task;
 use crate::args::Processes;
-use crate::fault::Fault;
+use crate::fault::{Fault, USAGE};
 use fulgurite::buffer::Buffer;
+use fulgurite::pipeline::{Cut, Model};
 use fulgurite::prelude::*;
-use fulgurite::schedule::{Generator, KINDS, Schedule};
+use fulgurite::schedule::{Action, Generator, KINDS, Kind, Schedule, Work};
 use std::fmt;
-use std::ops::Range;
 
 /// Stages of a rank that has the whole model: while the gradients of one are summed over the copies, the backward of the
 /// one before it runs.
 const STAGES: usize = 4;
 /// More stages have no tags for their messages.
-const MOST: usize = 64;
+pub const MOST: usize = 64;
 
 /// The work of a step, divided.
 #[derive(Clone, Debug)]
@@ -21,8 +22,6 @@ pub struct Plan {
     pub schedule: Schedule,
     /// How many copies of the model there are.
     pub copies: usize,
-    /// Per stage: which units of the model it has.
-    pub cuts: Vec<Range<usize>>,
     /// The name of the schedule.
     pub kind: &'static str,
     /// Examples of a micro-batch.
@@ -30,11 +29,11 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// What the options ask of `size` ranks, for a batch of so many examples and a model whose units have these costs.
+    /// What the options ask of `size` ranks, for a batch of so many examples.
     ///
     /// # Errors
     /// E923: that does not divide. E751: the schedule is not defined for these numbers.
-    pub fn new(args: &Processes, size: usize, batch: usize, costs: &[u64]) -> Result<Plan, Fault> {
+    pub fn new(args: &Processes, size: usize, batch: usize) -> Result<Plan, Fault> {
         let copies = match (args.data_parallel, args.pipeline.is_some()) {
             (None, true) => 1,
             (None | Some(0), false) => size,
@@ -54,16 +53,15 @@ impl Plan {
         let chunks = args.stages_per_rank.unwrap_or(match kind {
             "gpipe" | "1f1b" | "zb1p" => 1,
             "zbv" | "dualpipev" => 2,
-            _ if ranks == 1 => STAGES.min(costs.len()),
+            _ if ranks == 1 => STAGES,
             _ => 2,
         });
         let micro_batches = args.micro_batches.unwrap_or(if ranks == 1 { 1 } else { 2 * ranks });
         let schedule = Generator { kind, ranks, micro_batches, chunks }.make()?;
         let (stages, shares) = (schedule.stages, copies.saturating_mul(micro_batches));
-        if stages > costs.len() || stages > MOST {
-            let most = costs.len().min(MOST);
-            return Err(Fault::usage("E923", format!("the model can't be cut into {stages} stages, but into {most}"))
-                .help("fewer ranks, a smaller --stages-per-rank, or a greater --depth"));
+        if stages > MOST {
+            return Err(Fault::usage("E923", format!("{stages} stages are more than {MOST}"))
+                .help("fewer ranks, or a smaller --stages-per-rank"));
         }
         if !batch.is_multiple_of(shares) {
             let claim = format!("a batch of {batch} can't be divided into {shares} micro-batches");
@@ -71,7 +69,18 @@ impl Plan {
                 .note(format!("copies of the model: {copies}, micro-batches of each: {micro_batches}"))
                 .help(format!("make --batch a multiple of {shares}, or give --micro-batches")));
         }
-        Ok(Plan { schedule, copies, cuts: cut(costs, stages), kind, rows: batch / shares })
+        Ok(Plan { schedule, copies, kind, rows: batch / shares })
+    }
+
+    /// The model in stages, for micro-batches of this batch: balanced by the costs of their rows.
+    ///
+    /// # Errors
+    /// E756: it can't be cut so. What the model reports.
+    pub fn cut<T: Task>(&self, model: &T::Model, (x, y): (&Tensor, &Tensor)) -> Result<Model, Fault> {
+        let batch = (self.examples(x, 0, 0)?, self.examples(y, 0, 0)?);
+        let loss = |model: T::Model, (x, y): (Tensor, Tensor)| T::loss(&model, &x, &y);
+        let made = Model::cut("model", loss, model, &batch, Cut::Balanced(self.schedule.stages));
+        made.map_err(|e| Fault { status: USAGE, ..e.into() })
     }
 
     /// Ranks of a copy.
@@ -105,6 +114,13 @@ impl Plan {
         self.schedule.micro_batches
     }
 
+    /// The work by which a stage gives the gradients of its inputs: B, or I.
+    pub fn backward(&self, stage: usize, micro_batch: usize) -> Kind {
+        let split = Work { stage, kind: Kind::I, micro_batch };
+        let mut works = self.schedule.lists[self.schedule.place[stage]].iter().flat_map(Action::works);
+        if works.any(|work| work == split) { Kind::I } else { Kind::B }
+    }
+
     /// The examples of one micro-batch of a copy: some of the first axis.
     ///
     /// # Errors
@@ -128,57 +144,5 @@ impl fmt::Display for Plan {
         write!(f, "{copies} of the model · {} each · {}", many(ranks, "rank"), many(stages, "stage"))?;
         write!(f, " · {} of {}", many(m, "micro-batch").replace("chs", "ches"), self.rows)?;
         if ranks > 1 { write!(f, " · schedule {}", self.kind) } else { Ok(()) }
-    }
-}
-
-/// Neighbours put together into so many stages, so that the dearest stage is as cheap as it can be.
-fn cut(costs: &[u64], stages: usize) -> Vec<Range<usize>> {
-    // the least bound under which the stages do, by bisection
-    let fits = |bound: u64| {
-        let (mut used, mut sum) = (1, 0u64);
-        for cost in costs {
-            if sum.saturating_add(*cost) > bound {
-                used += 1;
-                sum = 0;
-            }
-            sum = sum.saturating_add(*cost);
-        }
-        used <= stages
-    };
-    let all = costs.iter().fold(0u64, |a, b| a.saturating_add(*b));
-    let (mut low, mut high) = (costs.iter().copied().max().unwrap_or(0), all);
-    while low < high {
-        let middle = low + (high - low) / 2;
-        if fits(middle) { high = middle } else { low = middle + 1 }
-    }
-    let (mut cuts, mut start, mut sum) = (Vec::new(), 0, 0u64);
-    for (i, cost) in costs.iter().enumerate() {
-        let behind = stages - cuts.len() - 1;
-        // each stage behind needs a unit too
-        if i > start && (sum.saturating_add(*cost) > low || costs.len() - i == behind) && behind > 0 {
-            cuts.push(start..i);
-            (start, sum) = (i, 0);
-        }
-        sum = sum.saturating_add(*cost);
-    }
-    cuts.push(start..costs.len());
-    cuts
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn stages_are_as_even_as_neighbours_allow() {
-        let of = |costs: &[u64], stages| {
-            cut(costs, stages).iter().map(|r| costs[r.clone()].iter().sum()).collect::<Vec<u64>>()
-        };
-        assert_eq!(of(&[1, 5, 5, 5, 5, 2], 2), [11, 12]);
-        assert_eq!(of(&[1, 5, 5, 5, 5, 2], 4), [6, 5, 5, 7]);
-        assert_eq!(of(&[1, 5, 5, 5, 5, 2], 6), [1, 5, 5, 5, 5, 2]);
-        assert_eq!(of(&[9, 1, 1, 1], 3), [9, 2, 1]);
-        assert_eq!(of(&[0, 0, 0], 3), [0, 0, 0]);
-        assert_eq!(of(&[7], 1), [7]);
     }
 }

@@ -92,17 +92,3 @@ pub fn tree_of<M: Tree>(like: &M, numbers: &[f32]) -> Result<M, Error> {
     }
     Err(Error::new("E773", format!("{} numbers came for a part of the model that has others", numbers.len())))
 }
-
-/// Where a leaf stands among the numbers of a tree, by its path.
-pub fn place_of<M: Tree>(tree: &M, path: &str) -> Option<std::ops::Range<usize>> {
-    let (leaves, detail) = tree::describe(tree);
-    let mut from = 0;
-    for (leaf, name) in leaves.iter().zip(&detail.paths) {
-        let len = leaf.buffer().map_or(0, |b| b.len());
-        if **name == *path {
-            return Some(from..from + len);
-        }
-        from += len;
-    }
-    None
-}

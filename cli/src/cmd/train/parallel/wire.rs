@@ -5,35 +5,47 @@ use fulgurite::buffer::Buffer;
 use fulgurite::core::DType;
 use fulgurite::prelude::*;
 
-/// A tensor as a message.
+/// Tensors as a message.
 ///
 /// # Errors
-/// What the tensor reports.
-pub fn write(tensor: &Tensor) -> Result<Vec<u8>, Error> {
-    let buffer = tensor.buffer()?;
-    let name = buffer.dtype().name();
-    let mut bytes = vec![name.len() as u8, buffer.shape().len() as u8];
-    bytes.extend(name.bytes());
-    buffer.shape().iter().for_each(|n| bytes.extend((*n as u64).to_ne_bytes()));
-    bytes.extend(buffer.as_bytes());
+/// What a tensor reports.
+pub fn write(tensors: &[Tensor]) -> Result<Vec<u8>, Error> {
+    let mut bytes = Vec::new();
+    for tensor in tensors {
+        let buffer = tensor.buffer()?;
+        let name = buffer.dtype().name();
+        bytes.extend([name.len() as u8, buffer.shape().len() as u8]);
+        bytes.extend(name.bytes());
+        buffer.shape().iter().for_each(|n| bytes.extend((*n as u64).to_ne_bytes()));
+        bytes.extend(buffer.as_bytes());
+    }
     Ok(bytes)
 }
 
-/// The tensor of a message.
+/// The tensors of a message.
 ///
 /// # Errors
-/// E773: it is none.
-pub fn read(bytes: &[u8]) -> Result<Tensor, Error> {
-    parse(bytes).ok_or_else(|| Error::new("E773", "a message between stages holds no tensor"))
+/// E773: it has none.
+pub fn read(mut bytes: &[u8]) -> Result<Vec<Tensor>, Error> {
+    let mut tensors = Vec::new();
+    while !bytes.is_empty() {
+        let (tensor, rest) =
+            parse(bytes).ok_or_else(|| Error::new("E773", "a message between stages holds no tensors"))?;
+        tensors.push(tensor);
+        bytes = rest;
+    }
+    Ok(tensors)
 }
 
-fn parse(bytes: &[u8]) -> Option<Tensor> {
+fn parse(bytes: &[u8]) -> Option<(Tensor, &[u8])> {
     let (&[name, rank], rest) = bytes.split_first_chunk()?;
     let (name, rest) = rest.split_at_checked(name.into())?;
-    let (shape, data) = rest.split_at_checked(8 * usize::from(rank))?;
+    let (shape, rest) = rest.split_at_checked(8 * usize::from(rank))?;
     let dtype = DType::from_name(std::str::from_utf8(name).ok()?)?;
     let shape: Vec<usize> = shape.as_chunks().0.iter().map(|n| u64::from_ne_bytes(*n) as usize).collect();
-    Buffer::from_bytes(dtype, &shape, data).ok().map(Tensor::from_buffer)
+    let len = shape.iter().try_fold(dtype.size(), |len, n| len.checked_mul(*n))?;
+    let (data, rest) = rest.split_at_checked(len)?;
+    Some((Tensor::from_buffer(Buffer::from_bytes(dtype, &shape, data).ok()?), rest))
 }
 
 #[cfg(test)]
@@ -42,12 +54,15 @@ mod tests {
 
     #[test]
     fn tensors_arrive_as_they_were_sent() {
-        for tensor in [Tensor::from_vec(vec![1.5f32, -0.0, f32::NAN], (3, 1)), Tensor::from_vec(vec![7i64], ())] {
-            let there = read(&write(&tensor).expect("a tensor")).expect("a tensor").buffer().expect("memory");
-            let here = tensor.buffer().expect("memory");
+        let sent = [Tensor::from_vec(vec![1.5f32, -0.0, f32::NAN], (3, 1)), Tensor::scalar(7i64)];
+        let came = read(&write(&sent).expect("tensors")).expect("tensors");
+        assert_eq!(came.len(), 2);
+        for (there, here) in came.iter().zip(&sent) {
+            let (there, here) = (there.buffer().expect("memory"), here.buffer().expect("memory"));
             assert_eq!((there.dtype(), there.shape(), there.as_bytes()), (here.dtype(), here.shape(), here.as_bytes()));
         }
-        for wrong in [&[][..], &[3, 1, b'f', b'3', b'2'], &[1, 0, b'x'], &[200, 200]] {
+        assert!(read(&[]).is_ok_and(|none| none.is_empty()));
+        for wrong in [&[3][..], &[3, 1, b'f', b'3', b'2'], &[1, 0, b'x'], &[200, 200], &[3, 0, b'f', b'3', b'2', 0]] {
             assert_eq!(read(wrong).expect_err("no tensor").code(), "E773");
         }
     }

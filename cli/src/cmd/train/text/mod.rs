@@ -7,10 +7,10 @@ pub mod sample;
 use super::metrics::Check;
 use super::settings::{Settings, Sizes, affordable, size};
 use super::show::{Show, Unit};
-use super::task::{Parted, Source, Task};
+use super::task::{Source, Task};
 use crate::args::{self, TaskName};
 use crate::fault::{Fault, Outcome};
-use crate::gpt::{Gpt, Part};
+use crate::gpt::Gpt;
 use crate::ui::{Ui, format};
 use corpus::Corpus;
 use fulgurite::prelude::*;
@@ -18,7 +18,6 @@ use fulgurite::text::Alphabet;
 use sample::{Choice, Writer};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use std::ops::Range;
 use std::path::Path;
 
 /// Batches of a validation.
@@ -224,37 +223,5 @@ impl Task for Characters {
 
     fn notes(&self) -> Vec<(&'static str, String)> {
         vec![(ALPHABET, self.text.alphabet().text())]
-    }
-}
-
-impl Parted for Characters {
-    type Part = Part;
-
-    const TIED: Option<(&'static str, &'static str)> = Some(("tok.w", "head"));
-
-    /// Multiplications for a character: those of weights, and of attention with the whole context.
-    fn costs(gpt: &Gpt) -> Vec<u64> {
-        let size = |w: &Tensor| w.buffer().map_or_else(|_| Vec::new(), |b| b.shape().to_vec());
-        let [symbols, width] = size(&gpt.tok.w)[..] else { return vec![1] };
-        let context = size(&gpt.pos.w).first().copied().unwrap_or(1);
-        let block = 12 * width * width + 2 * context * width;
-        let blocks = gpt.blocks.iter().map(|_| block);
-        [width].into_iter().chain(blocks).chain([symbols * width]).map(|n| n as u64).collect()
-    }
-
-    fn part(gpt: &Gpt, units: &Range<usize>) -> Part {
-        gpt.part(units)
-    }
-
-    fn put(gpt: &mut Gpt, units: &Range<usize>, part: Part) {
-        gpt.put(units, part);
-    }
-
-    fn through(part: &Part, x: &Tensor) -> Tensor {
-        part.through(x)
-    }
-
-    fn ends(part: &Part, x: &Tensor, y: &Tensor) -> Tensor {
-        part.loss(x, y)
     }
 }
