@@ -14,6 +14,8 @@ mod caching;
 mod once;
 #[path = "scenarios/pipeline.rs"]
 mod pipeline;
+#[path = "scenarios/pipeline_random.rs"]
+mod pipeline_random;
 #[path = "scenarios/pipeline_ranks.rs"]
 mod pipeline_ranks;
 #[path = "scenarios/pipeline_run.rs"]
