@@ -1,9 +1,7 @@
 //! What the command line may say: one table, from which clap makes parser and help.
 
 use crate::ui::Wishes;
-use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use fulgurite::schedule::KINDS;
 use fulgurite_codegen::cli as ops;
 use std::fmt;
 use std::path::PathBuf;
@@ -211,8 +209,9 @@ pub struct Processes {
     /// So many copies of the model learn from shares of each batch (without a number: as many as there are ranks)
     #[arg(long, value_name = "D", num_args = 0..=1, default_missing_value = "0")]
     pub data_parallel: Option<usize>,
-    /// The ranks of a copy are a pipeline of stages with this schedule
-    #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(KINDS))]
+    /// The ranks of a copy are a pipeline of stages with this schedule: gpipe, 1f1b, interleaved, bfs, zb1p, zbv,
+    /// dualpipev, or a file as `fulgurite schedule --check` takes
+    #[arg(long, value_name = "SCHEDULE")]
     pub pipeline: Option<String>,
     /// Micro-batches of a copy's share (default: twice the ranks of its pipeline)
     #[arg(long, value_name = "M")]

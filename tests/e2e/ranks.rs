@@ -90,6 +90,14 @@ fn pipelines_give_the_bits_of_one_process() {
         train(&f, kind, &[&two[..], &[kind]].concat());
         same(&f, "cut", kind);
     }
+    // a schedule of one's own: the backward of the second half comes in another order, and is added in the same
+    f.write(
+        "mine.txt",
+        "r0: 0F0 0F1 2F0 2F1 0F2 0F3 2F2 2F3 2B1 2B0 2B2 2B3 0I1 0W1 0I0 0I2 0W0 0I3 0W2 0W3\n\
+                         r1: 1F0 1F1 3F0 3F1 3B1 3B0 1F2 1F3 3F2 3F3 3B2 3B3 1B1 1B0 1B2 1B3 R3 R1",
+    );
+    train(&f, "mine", &["--ranks", "2", "--pipeline", "mine.txt"]);
+    same(&f, "cut", "mine");
     // a checkpoint is that of one process: another number of ranks goes on with it, and nobody sees a difference
     std::fs::create_dir(f.0.join("resumed")).expect("a folder");
     std::fs::write(f.0.join("resumed/step-2.safetensors"), checkpoint(&f, "zb1p", 2)).expect("a file");
@@ -136,6 +144,12 @@ fn what_does_not_divide_is_refused_once() {
         let ran = fulgurite(&f.0, &[SMALL, &four[..]].concat());
         assert_eq!(ran.err.matches("error[").count(), 1, "{}", ran.err);
         ran.refused(2, "E923");
+    }
+    // schedules that can't run, or for other ranks
+    f.write("wrong.txt", "r0: 0F0 0B0 0B0");
+    f.write("two.txt", "r0: 0F0 0B0\nr1: 1F0 1B0");
+    for (file, code) in [("wrong.txt", "E751"), ("two.txt", "E923"), ("missing.txt", "E910")] {
+        fulgurite(&f.0, &[SMALL, &["--out", "run", "--pipeline", file]].concat()).refused(2, code);
     }
     assert!(!f.0.join("run").exists(), "a refused run leaves nothing");
 }

@@ -32,9 +32,7 @@ fn sockets(name: &str, n: usize) -> Vec<Box<dyn Communicator + Send>> {
 
 /// Numbers whose sum depends on the order in which they are added.
 fn share(rank: usize, len: usize) -> Vec<f32> {
-    (0..len)
-        .map(|i| (1.0 + i as f32) * 10f32.powi([7, -3, 0, -7, 4][rank]) * if rank % 2 == 0 { 1.0 } else { -1.0 })
-        .collect()
+    (0..len).map(|i| (1.0 + i as f32) * 10f32.powi([7, -3, 0, -7, 4][rank]) * [1.0, -1.0][rank % 2]).collect()
 }
 
 fn sums(links: Vec<Box<dyn Communicator + Send>>, len: usize) {

@@ -71,6 +71,34 @@ fn count(bytes: usize) -> Result<c_int, Error> {
     c_int::try_from(bytes).map_err(|_| Error::new("E773", format!("a message of {bytes} bytes is too long for MPI")))
 }
 
+/// Begins to receive, if there is a message.
+fn receive(from: usize, tag: Tag) -> Option<Transfer> {
+    let (mut found, mut len): (c_int, c_int) = (0, 0);
+    // SAFETY: a constant of the library
+    let mut message = unsafe { ffi::RSMPI_MESSAGE_NULL };
+    // SAFETY: `MPI_Status` is numbers, for which zero is a value; MPI writes to places that live through the calls
+    unsafe {
+        let mut status: ffi::MPI_Status = std::mem::zeroed();
+        let world = ffi::RSMPI_COMM_WORLD;
+        ffi::MPI_Improbe(from as c_int, tag as c_int, world, &mut found, &mut message, &mut status);
+        if found != 0 {
+            ffi::MPI_Get_count(&status, ffi::RSMPI_UINT8_T, &mut len);
+        }
+    }
+    if found == 0 {
+        return None;
+    }
+    let mut bytes = vec![0u8; usize::try_from(len).unwrap_or(0)];
+    // SAFETY: MPI writes `len` bytes to `bytes` until the request is done; whoever has the transfer keeps it until then
+    let request = unsafe {
+        let mut request = ffi::RSMPI_REQUEST_NULL;
+        let data = bytes.as_mut_ptr().cast();
+        ffi::MPI_Imrecv(data, len, ffi::RSMPI_UINT8_T, &mut message, &mut request);
+        request
+    };
+    Some(Transfer { request, bytes })
+}
+
 impl Communicator for Mpi {
     fn rank(&self) -> usize {
         self.rank
@@ -96,38 +124,14 @@ impl Communicator for Mpi {
 
     fn poll(&mut self, from: usize, tag: Tag) -> Result<Option<Vec<u8>>, Error> {
         self.settle();
-        if !self.receiving.contains_key(&(from, tag)) {
-            let (mut found, mut len): (c_int, c_int) = (0, 0);
-            // SAFETY: a constant of the library
-            let mut message = unsafe { ffi::RSMPI_MESSAGE_NULL };
-            // SAFETY: `MPI_Status` is numbers, for which zero is a value; MPI writes to places that live through the call
-            unsafe {
-                let mut status: ffi::MPI_Status = std::mem::zeroed();
-                let world = ffi::RSMPI_COMM_WORLD;
-                ffi::MPI_Improbe(from as c_int, tag as c_int, world, &mut found, &mut message, &mut status);
-                if found != 0 {
-                    ffi::MPI_Get_count(&status, ffi::RSMPI_UINT8_T, &mut len);
-                }
-            }
-            if found == 0 {
-                return Ok(None);
-            }
-            let mut bytes = vec![0; usize::try_from(len).unwrap_or(0)];
-            // SAFETY: MPI writes `len` bytes to `bytes` until the request is done; they are kept in `receiving` until then
-            let request = unsafe {
-                let mut request = ffi::RSMPI_REQUEST_NULL;
-                let data = bytes.as_mut_ptr().cast();
-                ffi::MPI_Imrecv(data, len, ffi::RSMPI_UINT8_T, &mut message, &mut request);
-                request
-            };
-            self.receiving.insert((from, tag), Transfer { request, bytes });
-        }
-        let done = self.receiving.get_mut(&(from, tag)).is_some_and(Transfer::test);
-        if !done {
+        let begun = self.receiving.remove(&(from, tag));
+        let Some(mut transfer) = begun.or_else(|| receive(from, tag)) else { return Ok(None) };
+        if !transfer.test() {
+            self.receiving.insert((from, tag), transfer);
             return Ok(None);
         }
         self.looks = 0;
-        Ok(self.receiving.remove(&(from, tag)).map(|transfer| transfer.bytes))
+        Ok(Some(transfer.bytes))
     }
 
     fn ended(&mut self, _: usize) -> Option<End> {

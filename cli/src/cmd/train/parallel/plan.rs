@@ -6,8 +6,9 @@ use crate::fault::{Fault, USAGE};
 use fulgurite::buffer::Buffer;
 use fulgurite::pipeline::{Cut, Model};
 use fulgurite::prelude::*;
-use fulgurite::schedule::{Action, Generator, KINDS, Kind, Schedule, Work};
+use fulgurite::schedule::{Action, Generator, KINDS, Kind, Limits, Schedule, Work, check};
 use std::fmt;
+use std::path::Path;
 
 /// Stages of a rank that has the whole model: while the gradients of one are summed over the copies, the backward of the
 /// one before it runs.
@@ -23,7 +24,7 @@ pub struct Plan {
     /// How many copies of the model there are.
     pub copies: usize,
     /// The name of the schedule.
-    pub kind: &'static str,
+    kind: String,
     /// Examples of a micro-batch.
     rows: usize,
 }
@@ -32,7 +33,8 @@ impl Plan {
     /// What the options ask of `size` ranks, for a batch of so many examples.
     ///
     /// # Errors
-    /// E923: that does not divide. E751: the schedule is not defined for these numbers.
+    /// E923: that does not divide. E751: the schedule is not defined for these numbers, or can't run. E910: its file
+    /// can't be read.
     pub fn new(args: &Processes, size: usize, batch: usize) -> Result<Plan, Fault> {
         let copies = match (args.data_parallel, args.pipeline.is_some()) {
             (None, true) => 1,
@@ -48,17 +50,9 @@ impl Plan {
                 .help("make the number of ranks a multiple of --data-parallel"));
         }
         let ranks = size / copies;
-        let named = args.pipeline.as_deref().and_then(|name| KINDS.iter().find(|k| **k == name));
-        let kind = named.copied().unwrap_or(if ranks == 1 { "interleaved" } else { "1f1b" });
-        let chunks = args.stages_per_rank.unwrap_or(match kind {
-            "gpipe" | "1f1b" | "zb1p" => 1,
-            "zbv" | "dualpipev" => 2,
-            _ if ranks == 1 => STAGES,
-            _ => 2,
-        });
-        let micro_batches = args.micro_batches.unwrap_or(if ranks == 1 { 1 } else { 2 * ranks });
-        let schedule = Generator { kind, ranks, micro_batches, chunks }.make()?;
-        let (stages, shares) = (schedule.stages, copies.saturating_mul(micro_batches));
+        let (kind, schedule) = schedule(args, ranks)?;
+        let (stages, micro_batches) = (schedule.stages, schedule.micro_batches);
+        let shares = copies.saturating_mul(micro_batches);
         if stages > MOST {
             return Err(Fault::usage("E923", format!("{stages} stages are more than {MOST}"))
                 .help("fewer ranks, or a smaller --stages-per-rank"));
@@ -80,7 +74,7 @@ impl Plan {
         let batch = (self.examples(x, 0, 0)?, self.examples(y, 0, 0)?);
         let loss = |model: T::Model, (x, y): (Tensor, Tensor)| T::loss(&model, &x, &y);
         let made = Model::cut("model", loss, model, &batch, Cut::Balanced(self.schedule.stages));
-        made.map_err(|e| Fault { status: USAGE, ..e.into() })
+        made.map_err(usage)
     }
 
     /// Ranks of a copy.
@@ -134,6 +128,51 @@ impl Plan {
         let part = Buffer::from_bytes(whole.dtype(), &shape, &whole.as_bytes()[from..from + bytes]);
         Ok(Tensor::from_buffer(part.map_err(|e| fulgurite::Error::new("E743", e.to_string()))?))
     }
+}
+
+/// The schedule of a copy, and its name.
+fn schedule(args: &Processes, ranks: usize) -> Result<(String, Schedule), Fault> {
+    let default = if ranks == 1 { "interleaved" } else { "1f1b" };
+    let name = args.pipeline.as_deref().unwrap_or(default);
+    let Some(kind) = KINDS.iter().find(|kind| **kind == name) else {
+        return Ok((name.to_owned(), of_file(args, name.as_ref(), ranks)?));
+    };
+    let chunks = args.stages_per_rank.unwrap_or(match *kind {
+        "gpipe" | "1f1b" | "zb1p" => 1,
+        "zbv" | "dualpipev" => 2,
+        _ if ranks == 1 => STAGES,
+        _ => 2,
+    });
+    let micro_batches = args.micro_batches.unwrap_or(if ranks == 1 { 1 } else { 2 * ranks });
+    Ok((name.to_owned(), Generator { kind, ranks, micro_batches, chunks }.make().map_err(usage)?))
+}
+
+/// A schedule of one's own.
+fn of_file(args: &Processes, path: &Path, ranks: usize) -> Result<Schedule, Fault> {
+    if args.micro_batches.is_some() || args.stages_per_rank.is_some() {
+        let claim = format!("`{}` says itself how many stages and micro-batches there are", path.display());
+        return Err(Fault::usage("E923", claim).help("leave --micro-batches and --stages-per-rank out"));
+    }
+    let text = std::fs::read_to_string(path).map_err(|e| {
+        Fault::unreadable(path, &e).help(format!("--pipeline takes such a file, or one of {}", KINDS.join(", ")))
+    })?;
+    let schedule: Schedule = text.parse().map_err(usage)?;
+    let found = check(&schedule, &Limits::default());
+    if let Some(first) = found.first() {
+        return Err(Fault::usage("E751", format!("{} things are wrong with the schedule", found.len()))
+            .note(first.to_string())
+            .help(format!("all of them: fulgurite schedule --check {}", path.display())));
+    }
+    if schedule.ranks() != ranks {
+        let claim = format!("the schedule is one for {} ranks, a copy of the model has {ranks}", schedule.ranks());
+        return Err(Fault::usage("E923", claim).help("other --ranks or --data-parallel"));
+    }
+    Ok(schedule)
+}
+
+/// An error of the library about what the user asked for.
+fn usage(e: fulgurite::Error) -> Fault {
+    Fault { status: USAGE, ..e.into() }
 }
 
 impl fmt::Display for Plan {
