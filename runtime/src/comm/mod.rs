@@ -70,6 +70,11 @@ pub trait Communicator {
     /// Whether a rank has ended, as far as can be seen from here.
     fn ended(&mut self, rank: usize) -> Option<End>;
 
+    /// Whether whoever started the ranks is ending them all: one was lost, or the user wants it.
+    fn ending(&mut self) -> bool {
+        false
+    }
+
     /// Waits until something may have come, at most this long.
     fn idle(&mut self, most: Duration);
 

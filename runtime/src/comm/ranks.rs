@@ -19,6 +19,8 @@ const LOOK: Duration = Duration::from_millis(20);
 /// A rank that waits answers within this time; a rank that is lost is reported by who waits for it, or after this time.
 const GRACE: Duration = Duration::from_secs(1);
 
+/// While all ranks are being ended, what was on its way has so long to come.
+const LAST: Duration = Duration::from_millis(200);
 /// A rank gives those before it so long, each, to be the first to speak.
 const TURN: Duration = Duration::from_millis(100);
 
@@ -94,6 +96,7 @@ impl Ranks {
     fn until(&mut self, from: usize, tag: Tag, wanted: Wanted, limit: Duration) -> Result<Option<Vec<u8>>, Error> {
         let start = Instant::now();
         let mut lost: Option<(usize, Instant)> = None;
+        let mut ending: Option<Instant> = None;
         loop {
             if let Some(bytes) = self.link.poll(from, tag)? {
                 return Ok(Some(bytes));
@@ -119,6 +122,11 @@ impl Ranks {
             }
             if let Some((rank, _)) = lost.filter(|(_, since)| since.elapsed() > GRACE) {
                 return Err(self.gone(rank, wanted));
+            }
+            if self.link.ending() && ending.get_or_insert_with(Instant::now).elapsed() > LAST {
+                return Err(
+                    self.waiting(Error::new("E771", "the ranks are being ended, and one does not send"), wanted)
+                );
             }
             let left = limit.saturating_sub(start.elapsed());
             if left.is_zero() {

@@ -2,8 +2,9 @@
 //!
 //! Only calls that return at once are made (`MPI_Isend`, `MPI_Improbe`, `MPI_Imrecv`, `MPI_Test`), by one thread, so
 //! that time limits hold. MPI's own way with errors stays: it says what failed and ends the job. So does `mpirun` when a
-//! rank dies: nobody here needs to see that.
+//! rank dies: the others get a signal, and have a moment to say for what they waited.
 
+use super::super::stop;
 use fulgurite::Error;
 use fulgurite::comm::{Communicator, End, Tag};
 use mpi::environment::Universe;
@@ -57,6 +58,8 @@ impl Mpi {
     pub fn start() -> Result<Mpi, Error> {
         let (universe, _) = mpi::initialize_with_threading(mpi::Threading::Funneled)
             .ok_or_else(|| Error::new("E773", "MPI was started twice"))?;
+        // behind MPI, which has handlers of its own
+        stop::catch();
         let world = universe.world();
         let (rank, size) = (world.rank() as usize, world.size() as usize);
         Ok(Mpi { rank, size, _universe: universe, sending: Vec::new(), receiving: HashMap::new(), looks: 0 })
@@ -136,6 +139,10 @@ impl Communicator for Mpi {
 
     fn ended(&mut self, _: usize) -> Option<End> {
         None
+    }
+
+    fn ending(&mut self) -> bool {
+        stop::pressed()
     }
 
     fn idle(&mut self, most: Duration) {
