@@ -14,6 +14,8 @@ mod doctor;
 mod eval;
 #[path = "e2e/pages.rs"]
 mod pages;
+#[path = "e2e/ranks.rs"]
+mod ranks;
 #[path = "e2e/sample.rs"]
 mod sample;
 #[path = "e2e/schedule.rs"]

@@ -16,6 +16,8 @@ mod once;
 mod outer;
 #[path = "scenarios/pipeline.rs"]
 mod pipeline;
+#[path = "scenarios/pipeline_random.rs"]
+mod pipeline_random;
 #[path = "scenarios/pipeline_ranks.rs"]
 mod pipeline_ranks;
 #[path = "scenarios/pipeline_run.rs"]

@@ -193,6 +193,35 @@ pub struct Train {
     /// How the samples begin (text)
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true, help_heading = "Run")]
     pub prompt: Option<String>,
+
+    /// Who trains.
+    #[command(flatten)]
+    pub processes: Processes,
+}
+
+/// Options of a run on several ranks.
+#[derive(Args, Clone, Default, Debug)]
+#[command(next_help_heading = "Processes")]
+pub struct Processes {
+    /// Start so many processes on this machine; under `mpirun -n N` there are N already
+    #[arg(long, value_name = "N")]
+    pub ranks: Option<usize>,
+    /// So many copies of the model learn from shares of each batch (without a number: as many as there are ranks)
+    #[arg(long, value_name = "D", num_args = 0..=1, default_missing_value = "0")]
+    pub data_parallel: Option<usize>,
+    /// The ranks of a copy are a pipeline of stages with this schedule: gpipe, 1f1b, interleaved, bfs, zb1p, zbv,
+    /// dualpipev, or a file as `fulgurite schedule --check` takes
+    #[arg(long, value_name = "SCHEDULE")]
+    pub pipeline: Option<String>,
+    /// Micro-batches of a copy's share (default: twice the ranks of its pipeline)
+    #[arg(long, value_name = "M")]
+    pub micro_batches: Option<usize>,
+    /// Stages a rank, where the schedule does not say
+    #[arg(long, value_name = "V")]
+    pub stages_per_rank: Option<usize>,
+    /// A rank that waits longer than so many seconds for another ends the run (default: 60)
+    #[arg(long, value_name = "S")]
+    pub timeout: Option<f64>,
 }
 
 /// Options of `sample`.

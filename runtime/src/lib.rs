@@ -14,6 +14,7 @@
 //! | [`subclass`] | tensor subclasses for programs |
 //! | [`foreign`] | calls of rows under the names that PyTorch has for them |
 //! | [`checkpoint`] | trees in files |
+//! | [`comm`] | ranks: processes that work on one thing |
 //! | [`schedule`] | schedules of pipelines as data: made, checked, simulated |
 //!
 //! **Invariant:** imports point down this list's order: `trace` knows no `bind`, `transforms` and executors never
@@ -23,6 +24,7 @@ pub mod api;
 pub mod bind;
 pub mod buffer;
 pub mod checkpoint;
+pub mod comm;
 pub mod error;
 pub mod executors;
 pub mod foreign;

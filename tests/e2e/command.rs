@@ -11,6 +11,7 @@ static FULGURITE: LazyLock<PathBuf> = LazyLock::new(|| {
         // With the tests' package beside it features are those of the running test, and nothing is built twice.
         .args(["build", "--quiet", "--offline", "--package", "fulgurite-cli", "--package", "fulgurite-tests"])
         .arg("--message-format=json")
+        .args(with_mpi().then_some("--features=fulgurite-cli/mpi"))
         .current_dir(root)
         .output()
         .expect("cargo runs");
@@ -20,6 +21,23 @@ static FULGURITE: LazyLock<PathBuf> = LazyLock::new(|| {
     let found = executable.filter_map(|m| m["executable"].as_str().map(PathBuf::from)).next_back();
     found.unwrap_or_else(|| panic!("the command was not built:\n{errors}"))
 });
+
+/// Whether the workspace is built with MPI: `.ci/run` says so where it has installed one.
+fn with_mpi() -> bool {
+    std::env::var_os("FULGURITE_MPI").is_some()
+}
+
+/// Makes commands that `mpirun` starts as so many ranks, if there is MPI.
+pub fn mpirun(folder: &Path, ranks: usize) -> Option<impl Fn() -> Command> {
+    let make = move || {
+        let mut mpirun = Command::new("mpirun");
+        // there may be fewer cores than ranks, and containers have no other user than root
+        mpirun.args(["--oversubscribe", "-n", &ranks.to_string()]).arg(&*FULGURITE).current_dir(folder);
+        mpirun.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1").env("NO_COLOR", "1");
+        mpirun
+    };
+    with_mpi().then_some(make)
+}
 
 /// What a run of the command gave.
 pub struct Ran {
@@ -32,7 +50,7 @@ pub struct Ran {
 }
 
 /// The command in a folder.
-fn command(folder: &Path, args: &[&str]) -> Command {
+pub fn command(folder: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(&*FULGURITE);
     command.args(args).current_dir(folder).env("NO_COLOR", "1");
     command
@@ -55,7 +73,7 @@ pub fn end(child: Child) -> Ran {
 }
 
 /// What a command left. A panic is never an answer.
-fn ended(output: Output) -> Ran {
+pub fn ended(output: Output) -> Ran {
     let Output { status, stdout, stderr } = output;
     let text = |bytes| String::from_utf8(bytes).expect("text is UTF-8");
     let ran = Ran { status: status.code(), out: text(stdout), err: text(stderr) };

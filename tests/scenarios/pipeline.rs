@@ -139,6 +139,15 @@ fn s3_1_a_plain_stage() {
     assert_eq!(saved(&halves), ["tanh", "x"]);
     assert_eq!(names(&halves, |e| matches!(e.origin, Origin::Cotangent(_))), ["ct.matmul.1"]);
     assert_eq!(halves.report.shared_in_input, [""; 0]);
+    // as text
+    let text = halves.to_string();
+    let tail = "# kept behind F: 140 bytes, behind I: 260
+# ct.matmul: f32[5, 4], 80 bytes, made in I, read by W[0]
+# tanh: f32[5, 4], 80 bytes, kept by F, read by W[1]
+# x: f32[5, 3], 60 bytes, kept by F, read by W[0]
+# ct.matmul.1: f32[5, 2], 40 bytes, cotangent, read by W[1]
+";
+    assert!(text.starts_with("# I: 3 lines, W: 2 lines\n# trace mlp.backward.input") && text.ends_with(tail), "{text}");
     grads(&stage.on(interp()), &params, &x, &matrix(5, 2, 4));
 }
 

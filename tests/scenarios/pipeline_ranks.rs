@@ -121,6 +121,40 @@ fn s3_23_memory_of_schedules() {
     }
 }
 
+/// What the simulator says of stages is what they do: their bytes, at most, on each rank, under every schedule; and of
+/// products I and W each cost about as much as F.
+#[test]
+fn s3_23_simulated_and_measured() {
+    let params: Vec<Tensor> = (0..4).map(|i| matrix(3, 3, i)).collect();
+    let batches: Vec<Pair> = (0..8).map(|mb| (matrix(2, 3, 10 + mb), matrix(2, 3, 20 + mb))).collect();
+    let chain = maps(&params, &batches[0].0, &batches[0].1);
+    let costs = chain.costs().unwrap();
+    for s in all() {
+        let mut feed = |stage: usize, mb: usize| {
+            let (x, y) = batches[mb].clone();
+            Ok(if stage == 0 {
+                vec![x]
+            } else if stage == 3 {
+                vec![y]
+            } else {
+                vec![]
+            })
+        };
+        let done = run(&chain, &s, |i| vec![params[i].clone()], Accumulate::Arrival, &mut feed).unwrap();
+        let said = fulgurite::schedule::simulate(&s, &costs).unwrap();
+        let (said, seen): (Vec<u64>, Vec<u64>) =
+            said.ranks.iter().zip(&done).map(|(r, d)| (r.bytes, d.peak as u64)).unzip();
+        assert_eq!(said, seen, "{s}");
+    }
+    let (w, x) = (matrix(64, 64, 1), matrix(64, 64, 2));
+    let map = || Stage::of("map", |w: Tensor, x: Tensor| x.matmul(&w), &w, &x).unwrap();
+    let costs = Chain::new(vec![map(), map(), map()]).unwrap().costs().unwrap();
+    assert_eq!(costs.input[0], 0, "nothing before the first stage waits for a gradient");
+    for cost in [costs.input[1], costs.weight[1]] {
+        assert!(cost.abs_diff(costs.forward[1]) * 20 < costs.forward[1], "{costs:?}");
+    }
+}
+
 /// Parameters that stages share: the parts are added once, in the order of stages.
 #[test]
 fn s3_24_tied_parameters() {
@@ -217,7 +251,7 @@ impl Block {
 /// Each position sees itself and those before it.
 fn seen() -> Tensor {
     let at = ops::arange(4);
-    at.reshape((1, -1)).le(&at.reshape((-1, 1)))
+    at.reshape((1, -1)).le(at.reshape((-1, 1)))
 }
 
 #[test]

@@ -222,6 +222,23 @@ fn s3_17_memory() {
     }
 }
 
+/// On the executor that fuses: sizes of many tiles, sums over rows, products. B has more lines to fuse than I and W have,
+/// and gives the same bits, because a fusion has the bits of its lines.
+#[test]
+fn s3_17_the_same_bits_where_lines_are_fused() {
+    type Two = (Tensor, Tensor);
+    let params: (Two, Two) = ((matrix(96, 300, 1), matrix(1, 300, 2)), (matrix(300, 70, 3), matrix(1, 70, 4)));
+    let x = matrix(130, 96, 5);
+    let f = |((a, c), (b, e)): (Two, Two), x: Tensor| {
+        let h = (x.matmul(&a) + c).gelu();
+        let h = &h * h.sigmoid().sqrt();
+        ((h.matmul(&b) + e).softmax(1) * &x.sum_with(Sum { dims: [1].into(), keepdim: true, ..d() })).log_softmax(1)
+    };
+    let stage = Stage::of("wide", f, &params, &x).unwrap();
+    let (_, dw) = grads(&stage, &params, &x, &matrix(130, 70, 6));
+    assert!(dw.iter().flatten().all(|g| data(g).iter().any(|x| *x != 0.0)));
+}
+
 /// A parameter that W reads was written; one that it does not read may be.
 #[test]
 fn s3_18_written_in_between() {
@@ -298,4 +315,36 @@ fn s2_15_a_backward_that_writes() {
     run.weight_backward(0).unwrap();
     assert_eq!(data(&hist), [7.0, 3.0, 0.1, 0.2], "W writes nothing");
     assert_eq!(values(&run.reduce().unwrap()), [Some(vec![(1.0 + 14.0) / 2.0, (-12.0 + 0.0) / 2.0])]);
+}
+
+/// A stage that writes in its forward: running statistics, once a micro-batch. Written by the stage itself, nothing is
+/// stale; two arguments that are one tensor are refused.
+#[test]
+fn a_forward_that_writes() {
+    type Params = (Tensor, (Tensor, Tensor));
+    let params: Params = (number(2.0), (number(0.0), number(1.0)));
+    let x = of(&[1.0, 3.0]);
+    let f = |(w, (mean, count)): Params, x: Tensor| {
+        no_grad(|| {
+            let _ = mean.copy_(&(&mean + x.mean()));
+            let _ = count.add_(1.0);
+        });
+        (x * &w * w).sum() * count.detach()
+    };
+    let stage = Stage::of("running", f, &params, &x).unwrap().frozen(&["1.0", "1.1"]).unwrap().on(interp());
+    let mut run = StageRun::new(&stage, 0, &params, 2).unwrap();
+    assert_eq!(data(&run.forward(0, &x).unwrap()[0]), [32.0]);
+    assert_eq!(data(&run.forward(1, &x).unwrap()[0]), [48.0]);
+    assert_eq!((data(&params.1.0), data(&params.1.1)), (vec![4.0], vec![3.0]));
+    for mb in [1, 0] {
+        run.input_backward(mb, Cotangents::Loss).unwrap();
+        run.weight_backward(mb).unwrap();
+    }
+    assert_eq!(values(&run.reduce().unwrap())[0], Some(vec![(32.0 + 48.0) / 2.0]));
+    let both = number(0.0);
+    let twice: Params = (number(2.0), (both.clone(), both));
+    let error = Stage::of("running", f, &twice, &x).unwrap_err();
+    assert!(error.code() == "E756" && error.to_string().contains("`1.0` and `1.1` are one tensor"), "{error}");
+    let mut run = StageRun::new(&stage, 0, &twice, 1).unwrap();
+    assert_eq!(run.forward(0, &x).unwrap_err().code(), "E756");
 }

@@ -38,6 +38,10 @@ pub struct Pipelines;
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/subclasses.md")]
 pub struct Subclasses;
+/// The programs of docs/processes.md.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/processes.md")]
+pub struct Processes;
 /// The programs of docs/sizes.md.
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/sizes.md")]
@@ -69,6 +73,10 @@ pub struct Sizes;
 #[doc = include_str!("../../docs/errors/E749.md")]
 #[doc = include_str!("../../docs/errors/E750.md")]
 #[doc = include_str!("../../docs/errors/E751.md")]
+#[doc = include_str!("../../docs/errors/E770.md")]
+#[doc = include_str!("../../docs/errors/E771.md")]
+#[doc = include_str!("../../docs/errors/E772.md")]
+#[doc = include_str!("../../docs/errors/E773.md")]
 #[doc = include_str!("../../docs/errors/E752.md")]
 #[doc = include_str!("../../docs/errors/E753.md")]
 #[doc = include_str!("../../docs/errors/E754.md")]

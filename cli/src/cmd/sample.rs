@@ -23,7 +23,7 @@ use std::time::Instant;
 pub fn run(args: &args::Sample, ui: &Ui) -> Result<u8, Fault> {
     let choice = choice(args)?;
     let tokens = bounded("--tokens", args.tokens, 1)?;
-    crate::threads::set(args.threads)?;
+    crate::threads::set(args.threads, 1)?;
     let (found, broken) = Found::at(&args.checkpoint)?;
     broken.iter().for_each(|fault| ui.warn(&fault.claim));
     if found.task != TaskName::Text {

@@ -3,6 +3,9 @@
 use super::errors;
 use super::stage::Stage;
 use crate::error::Error;
+use crate::schedule::Costs;
+use crate::trace::Trace;
+use crate::transforms::line_costs;
 
 /// The stages of a pipeline, in order.
 ///
@@ -69,6 +72,26 @@ impl Chain {
             }
         }
         Ok(found)
+    }
+
+    /// What a schedule of these stages costs, for [`simulate`](crate::schedule::simulate): the work of F, I and W in
+    /// additions by the formulas of the rows, and the bytes kept behind F and behind I.
+    ///
+    /// # Errors
+    /// What compiling or lowering reports.
+    pub fn costs(&self) -> Result<Costs, Error> {
+        let mut costs = Costs { overlap: 100, ..Costs::default() };
+        for stage in &self.stages {
+            let halves = stage.halves(&stage.whole_mask())?;
+            let of = |trace: &Trace| Ok::<f64, Error>(line_costs(trace)?.iter().sum());
+            costs.forward.push(of(&stage.of.trace)? as u64);
+            costs.input.push(of(&halves.input)? as u64);
+            let weight = halves.weight.iter().map(|unit| of(&unit.trace)).sum::<Result<f64, Error>>()?;
+            costs.weight.push(weight as u64);
+            costs.kept.push(halves.report.bytes_forward as u64);
+            costs.handed.push(halves.report.bytes_handover as u64);
+        }
+        Ok(costs)
     }
 
     /// Which stages share parameters: each list once, as [`Schedule::ties`](crate::schedule::Schedule::ties) has them.

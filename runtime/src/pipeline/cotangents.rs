@@ -54,6 +54,9 @@ impl<T: Tree> From<&T> for Cotangents {
     }
 }
 
+/// What is left of a leaf's path, and its number.
+type Leaf<'p> = (Vec<&'p str>, usize);
+
 /// The form of a tree, with the numbers of its leaves.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Form {
@@ -69,13 +72,13 @@ impl Form {
         Form::group(paths.enumerate().map(split).collect())
     }
 
-    fn group(leaves: Vec<(Vec<&str>, usize)>) -> Form {
+    fn group(leaves: Vec<Leaf>) -> Form {
         if let [(path, i)] = &leaves[..]
             && path.is_empty()
         {
             return Form::Leaf(*i);
         }
-        let mut parts: Vec<(&str, Vec<(Vec<&str>, usize)>)> = Vec::new();
+        let mut parts: Vec<(&str, Vec<Leaf>)> = Vec::new();
         for (path, i) in leaves {
             let (first, rest) = path.split_first().map_or(("", &[][..]), |(first, rest)| (*first, rest));
             match parts.iter_mut().find(|(name, _)| *name == first) {

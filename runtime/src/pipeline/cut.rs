@@ -104,6 +104,11 @@ impl Model {
         pick(self.params.get(stage), leaves.leaves())
     }
 
+    /// Which leaves of the model's parameters a stage has.
+    pub fn leaves(&self, stage: usize) -> &[usize] {
+        self.params.get(stage).map_or(&[], Vec::as_slice)
+    }
+
     /// What a stage is fed, out of a micro-batch.
     pub fn feed<X: Tree>(&self, stage: usize, batch: &X) -> Vec<Tensor> {
         let leaves = flatten(batch);

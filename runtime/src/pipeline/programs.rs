@@ -188,11 +188,11 @@ impl Backward {
         once(&self.weight, all).map(Vec::as_slice)
     }
 
-    /// Per slot of the stage's inputs, or of its parameters: the result of B that is its gradient.
-    pub fn results(&self, of: &Programs) -> Result<(Vec<Option<usize>>, Vec<Option<usize>>), Error> {
+    /// Per slot of the stage's inputs, and of its parameters: the result of B that is its gradient.
+    pub fn results(&self, of: &Programs) -> Result<[Vec<Option<usize>>; 2], Error> {
         let slots = &of.forward()?.slots;
-        let at = |list: &[Option<usize>]| list.iter().map(|slot| slot.and_then(|i| self.split.grads[i])).collect();
-        Ok((at(&slots.inputs), at(&slots.params)))
+        let at = |list: &Vec<Option<usize>>| list.iter().map(|slot| slot.and_then(|i| self.split.grads[i])).collect();
+        Ok([&slots.inputs, &slots.params].map(at))
     }
 }
 

@@ -116,6 +116,11 @@ impl<'c> Rank<'c> {
         self.runs.values().map(StageRun::bytes).sum()
     }
 
+    /// The gradients of a stage, once they are reduced; those of shared parameters are parts of sums still.
+    pub fn reduced(&self, stage: usize) -> Option<&[Option<Tensor>]> {
+        self.reduced.get(&stage).map(Vec::as_slice)
+    }
+
     /// Does one action. Sends go out behind the work that made them, and receives happen where work needs them, so the
     /// actions that only say so do nothing.
     ///

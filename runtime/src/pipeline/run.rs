@@ -5,6 +5,7 @@ use super::errors::{self, At};
 use super::programs::Backward;
 use super::stage::{Stage, cell_of};
 use super::sums::{Accumulate, Arithmetic, Sums};
+use super::traced::apart;
 use crate::buffer::Buffer;
 use crate::error::Error;
 use crate::jit::same_types;
@@ -12,6 +13,7 @@ use crate::tensor::{Cell, Kind, Tensor};
 use crate::trace::ProxyTy;
 use crate::tree::{Tree, flatten};
 use fulgurite_core::loc::Loc;
+use rustc_hash::FxHashSet;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -120,8 +122,13 @@ impl<'s> StageRun<'s> {
         let given = flatten(inputs);
         let wanted: Vec<Option<ProxyTy>> = self.stage.of.inputs.iter().map(|s| Some(s.ty.clone())).collect();
         same_types(&wanted, given.leaves(), "the input", loc)?;
-        let program = self.stage.of.program()?;
         let arguments: Vec<&Tensor> = self.params.iter().chain(given.leaves().iter().copied()).collect();
+        if self.stage.of.trace.writes() {
+            let slots = self.stage.params().iter().chain(self.stage.inputs());
+            let paths: Vec<&str> = slots.map(|s| &*s.path).collect();
+            apart(self.stage.name(), &arguments, &paths)?;
+        }
+        let program = self.stage.of.program()?;
         let mut buffers = arguments.iter().map(|t| t.buffer()).collect::<Result<Vec<_>, _>>()?;
         let cell = |i: usize| arguments.get(i).and_then(|t| cell_of(t).ok()).cloned();
         let mut values = program.run(None, &mut buffers, cell)?;
@@ -150,7 +157,7 @@ impl<'s> StageRun<'s> {
         let mut values = backward.whole(&self.stage.of)?.run(&mut inputs, &[])?;
         let writes = values.split_off(values.len() - backward.split.writes.len());
         self.write(&backward.split.writes, writes)?;
-        let (by_input, by_param) = backward.results(&self.stage.of)?;
+        let [by_input, by_param] = backward.results(&self.stage.of)?;
         let take = |at: &Option<usize>| at.map(|at| Tensor::from_buffer(values[at].clone()));
         for (param, at) in by_param.iter().enumerate() {
             self.sums.add(&self.arithmetic, param, micro_batch, take(at))?;
@@ -282,23 +289,18 @@ impl<'s> StageRun<'s> {
     /// Bytes that are kept for micro-batches under way: each buffer once, without those of parameters and of what the
     /// stage captures, as they are now.
     pub fn bytes(&self) -> usize {
+        // a buffer is known by where its data lie
+        let place = |b: &Buffer| b.as_bytes().as_ptr();
         let parameters = self.params.iter().filter_map(|t| t.buffer().ok());
-        let mut seen: Vec<Buffer> = parameters.chain(self.stage.of.cells.iter().map(|c| c.buffer())).collect();
-        let mut sum = 0;
-        for (state, _) in &self.states {
-            let buffers: Vec<&Buffer> = match state {
-                State::Forwarded { kept, .. } => kept.iter().collect(),
-                State::InputDone { held, .. } => held.iter().flatten().collect(),
-                State::Empty | State::Done => Vec::new(),
-            };
-            for buffer in buffers {
-                if seen.iter().all(|s| !s.shares_data(buffer)) {
-                    sum += buffer.byte_len();
-                    seen.push(buffer.clone());
-                }
-            }
-        }
-        sum
+        let captured = self.stage.of.cells.iter().map(|c| c.buffer());
+        let mut seen: FxHashSet<*const u8> = parameters.chain(captured).map(|b| place(&b)).collect();
+        let kept = self.states.iter().map(|(state, _)| match state {
+            State::Forwarded { kept, .. } => (&kept[..], &[][..]),
+            State::InputDone { held, .. } => (&[][..], &held[..]),
+            State::Empty | State::Done => (&[][..], &[][..]),
+        });
+        let buffers = kept.flat_map(|(kept, held)| kept.iter().chain(held.iter().flatten()));
+        buffers.filter(|b| seen.insert(place(b))).map(Buffer::byte_len).sum()
     }
 
     // ------------------------------------------------------------ the parts
@@ -428,7 +430,7 @@ impl<'s> StageRun<'s> {
 
     /// How often others than the stage wrote a parameter or what is captured.
     fn version(&self, input: usize) -> Result<u64, Error> {
-        Ok(self.cell(input)?.version() - self.written[input])
+        Ok(self.cell(input)?.version().saturating_sub(self.written[input]))
     }
 
     fn versions(&self) -> Result<Vec<u64>, Error> {

@@ -1,7 +1,8 @@
 //! A function of parameters and inputs as a trace.
 
+use super::errors;
 use crate::error::Error;
-use crate::jit::acquire::{How, acquired};
+use crate::jit::acquire::{How, acquired, aliases};
 use crate::jit::{Arguments, Stages};
 use crate::tensor::{Cell, Tensor};
 use crate::trace::Trace;
@@ -48,8 +49,24 @@ where
     };
     let how = How { differentiated: true, ..How::default() };
     let (mut recording, mut stages) = (Recording::start(), Stages::new(false));
-    let (made, _) = acquired(name, &args, how, &Arc::default(), &mut recording, &mut stages, run)?;
+    let (made, writes) = acquired(name, &args, how, &Arc::default(), &mut recording, &mut stages, run)?;
+    if writes {
+        let (tensors, paths): (Vec<&Tensor>, Vec<&str>) = args.iter().map(|(t, path)| (t, &**path)).unzip();
+        apart(name, &tensors, &paths)?;
+    }
     let results = describe(&made.template).1.paths;
     let paths = args.into_iter().map(|(_, path)| path).collect();
     Ok(Traced { trace: made.trace, cells: made.cells, paths, params: count, results })
+}
+
+/// A stage that writes to its arguments must not be given one tensor as two of them.
+///
+/// # Errors
+/// E756.
+pub(super) fn apart(name: &str, tensors: &[&Tensor], paths: &[&str]) -> Result<(), Error> {
+    let same = aliases(tensors.iter().copied()).into_iter().enumerate().find(|(i, first)| i != first);
+    let Some((i, first)) = same else { return Ok(()) };
+    let claim =
+        format!("`{}` and `{}` are one tensor, and the stage `{name}` writes to its arguments", paths[first], paths[i]);
+    Err(errors::misfit(claim).help("copy one of them"))
 }

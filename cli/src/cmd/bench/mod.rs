@@ -67,7 +67,7 @@ fn make(name: &str) -> Option<Result<Box<dyn Work>, Fault>> {
 /// # Errors
 /// E914, E916: wrong use. What a workload reports.
 pub fn run(args: &args::Bench, ui: &Ui) -> Outcome {
-    let threads = crate::threads::set(args.threads)?;
+    let threads = crate::threads::set(args.threads, 1)?;
     let mut server = Server::new(NAMES, make, threads);
     if args.serve {
         let (input, output) = (std::io::stdin().lock(), std::io::stdout().lock());

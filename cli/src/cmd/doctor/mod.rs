@@ -61,7 +61,7 @@ fn finding(
 /// # Errors
 /// E914: an option has an impossible value.
 pub fn run(args: &args::Doctor, ui: &Ui) -> Result<u8, Fault> {
-    let threads = crate::threads::set(args.threads)?;
+    let threads = crate::threads::set(args.threads, 1)?;
     let findings = vec![
         versions(),
         machine::processor(),

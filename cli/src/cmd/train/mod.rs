@@ -4,11 +4,13 @@
 //! |---|---|
 //! | [`task`] | what a task is |
 //! | [`text`], [`digits`] | the tasks |
+//! | [`parallel`] | a run on several ranks |
 //! | [`settings`], [`folder`], [`metrics`], [`run`], [`show`], [`stop`] | the run around any of them |
 
 mod digits;
 pub(super) mod folder;
 mod metrics;
+mod parallel;
 pub(super) mod run;
 pub(super) mod settings;
 mod show;
@@ -21,12 +23,15 @@ use crate::fault::{Fault, Outcome};
 use crate::ui::chart::{self, Series};
 use crate::ui::{Mode, Ui};
 use digits::Digits;
-use folder::{Folder, Found};
+use folder::{Folder, Found, Learner};
+use fulgurite::comm::Ranks;
 use fulgurite::jit::Stage;
+use fulgurite::pipeline::Model;
 use fulgurite::prelude::*;
 use fulgurite::tree;
 use metrics::{History, Log};
-use run::Training;
+use parallel::{Crew, Place, Plan};
+use run::{Engine, Training};
 use serde_json::json;
 use settings::{Settings, Sizes};
 use show::Show;
@@ -47,35 +52,47 @@ pub fn run(args: &args::Train, ui: &Ui) -> Result<u8, Fault> {
     if args.log_every == Some(0) {
         return Err(Fault::usage("E914", "`--log-every` is 0, it must be at least 1"));
     }
-    let threads = crate::threads::set(args.threads)?;
+    let ranks = match parallel::place(&args.processes)? {
+        Place::Launcher(n) => return parallel::launch(n, ui),
+        Place::Rank(ranks) => Some(ranks),
+        Place::Alone => None,
+    };
+    let threads = crate::threads::set(args.threads, parallel::neighbours(&args.processes))?;
     let found = args.resume.as_deref().map(|path| find(path, args, ui)).transpose()?;
     match found.as_ref().map_or(args.task.unwrap_or_default(), |f| f.task) {
-        TaskName::Text => learn::<Characters>(args, ui, found, threads),
-        TaskName::Digits => learn::<Digits>(args, ui, found, threads),
+        TaskName::Text => learn::<Characters>(args, ui, found.as_ref(), threads, ranks),
+        TaskName::Digits => learn::<Digits>(args, ui, found.as_ref(), threads, ranks),
     }
 }
 
-/// Runs the command for one task.
-fn learn<T: Task>(args: &args::Train, ui: &Ui, found: Option<Found>, threads: usize) -> Result<u8, Fault> {
+/// A run before its first step.
+struct Prepared<T: Task> {
+    settings: Settings<T::Sizes>,
+    task: T,
+    learner: Learner<T::Model>,
+    key: Key,
+    done: u64,
+    parameters: usize,
+    /// On several ranks: who does what, and the model in stages.
+    shares: Option<(Plan, Model)>,
+}
+
+fn prepare<T: Task>(args: &args::Train, found: Option<&Found>, ranks: Option<usize>) -> Result<Prepared<T>, Fault> {
     T::accepts(args)?;
-    let settings = match &found {
+    let settings = match found {
         Some(found) => resumed(found, args)?,
         None => Settings::new(args, T::sizes(args)?, T::defaults())?,
     };
-    let mut task = T::open(args, found.as_ref().and_then(|f| f.source.as_deref()), &settings)?;
+    let task = T::open(args, found.and_then(|f| f.source.as_deref()), &settings)?;
     let mut key = Key::new(settings.seed);
     let fresh = run::learner(task.model(&mut key, &settings), &settings);
     let parameters = parameters(&fresh.0);
-    let (folder, done, learner, key) = match &found {
-        None => (Folder::create(args.out.as_deref(), T::NAME)?, 0, fresh, key),
+    let (done, learner, key) = match found {
+        None => (0, fresh, key),
         Some(found) => {
             same_data(found, &task)?;
             let (learner, key) = found.load(fresh, key)?;
-            let folder = match &args.out {
-                None => Folder::of(&found.path),
-                Some(out) => Folder::create(Some(out), T::NAME)?,
-            };
-            (folder, found.step, learner, key)
+            (found.step, learner, key)
         }
     };
     // a given number of steps is planned now; `--seconds` plans later
@@ -85,6 +102,74 @@ fn learn<T: Task>(args: &args::Train, ui: &Ui, found: Option<Found>, threads: us
         return Err(Fault::usage("E919", format!("the run has done its {done} steps"))
             .help(format!("give it more: --steps {}", 2 * done)));
     }
+    let shares = |size| {
+        let plan = Plan::new(&args.processes, size, settings.batch)?;
+        let (x, y) = task.batch(key.clone().next(), &settings);
+        let model = plan.cut::<T>(&learner.0, (&x, &y))?;
+        Ok::<_, Fault>((plan, model))
+    };
+    let shares = ranks.map(shares).transpose()?;
+    Ok(Prepared { settings, task, learner, key, done, parameters, shares })
+}
+
+/// Runs the command for one task.
+fn learn<T: Task>(
+    args: &args::Train,
+    ui: &Ui,
+    found: Option<&Found>,
+    threads: usize,
+    ranks: Option<Ranks>,
+) -> Result<u8, Fault> {
+    let prepared = prepare::<T>(args, found, ranks.as_ref().map(Ranks::size));
+    let Some(ranks) = ranks else {
+        let prepared = prepared?;
+        let mut engine = run::alone::<T>(prepared.settings.clip);
+        return lead(args, ui, found, threads, prepared, &mut engine);
+    };
+    let leads = ranks.rank() == 0;
+    let digest = prepared.as_ref().map(digest).map_err(Clone::clone);
+    let ranks = match parallel::agree(ranks, digest, ui) {
+        Ok(ranks) => ranks,
+        Err(status) => return Ok(status),
+    };
+    let mut prepared = prepared?;
+    let Some((plan, model)) = prepared.shares.take() else { return Err(Fault::failed("E923", "a rank has no plan")) };
+    if leads {
+        ui.status("Ranks", &plan.to_string());
+    }
+    let mut crew = Crew::new(ranks, plan, model, &prepared.learner, prepared.settings.clip);
+    let ended = if leads {
+        lead(args, ui, found, threads, prepared, &mut crew)
+    } else {
+        let Prepared { task, settings, mut key, .. } = prepared;
+        parallel::follow(&mut crew, || task.batch(key.next(), &settings)).map(|()| 0)
+    };
+    match ended {
+        Ok(status) => crew.end(leads).map(|()| status),
+        Err(fault) => Ok(crew.stop(&fault, ui)),
+    }
+}
+
+/// What must be the same on all ranks.
+fn digest<T: Task>(p: &Prepared<T>) -> String {
+    let data = folder::hash(p.task.source());
+    format!("{} {} {data} {} {:?} {:?}", T::NAME, p.settings.json(), p.done, p.key, p.shares)
+}
+
+/// Runs a run, and shows and saves it.
+fn lead<T: Task>(
+    args: &args::Train,
+    ui: &Ui,
+    found: Option<&Found>,
+    threads: usize,
+    prepared: Prepared<T>,
+    engine: &mut dyn Engine<T::Model>,
+) -> Result<u8, Fault> {
+    let Prepared { settings, mut task, learner, key, done, parameters, .. } = prepared;
+    let folder = match (&args.out, found) {
+        (None, Some(found)) => Folder::of(&found.path),
+        (out, _) => Folder::create(out.as_deref(), T::NAME)?,
+    };
     folder.describe(&task, &settings)?;
     let (mut log, history) = Log::open(&folder.metrics(), done)?;
     if ui.mode() == Mode::Json {
@@ -104,7 +189,7 @@ fn learn<T: Task>(args: &args::Train, ui: &Ui, found: Option<Found>, threads: us
     let mut show = Show::new(ui, settings.steps, args.log_every, T::UNIT, task.examples(&settings));
     let title = format!("loss of {}, {}", folder.path().display(), T::UNIT.loss);
     let training = Training { task: &mut task, settings, folder, learner, key, done, seconds: args.seconds };
-    let ended = training.go(&mut show, &stop, &mut log, history)?;
+    let ended = training.go(engine, &mut show, &stop, &mut log, history)?;
     show.end(ended.step, &ended.history, ended.seconds, &ended.checkpoint);
     if let Some(path) = &args.plot {
         plot(path, &title, &ended.history, &task)?;

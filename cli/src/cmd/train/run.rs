@@ -50,6 +50,63 @@ pub struct Ended {
     pub seconds: f64,
 }
 
+/// What runs steps: this process, or a crew of ranks that it leads.
+pub trait Engine<M: Tree> {
+    /// Step number `number` on a batch, at this learning rate. Gives the loss before it and the length of the gradient.
+    ///
+    /// # Errors
+    /// What the step reports.
+    fn step(
+        &mut self,
+        learner: &mut Learner<M>,
+        batch: (Tensor, Tensor),
+        number: u64,
+        lr: f64,
+    ) -> Result<(f64, f64), Fault>;
+
+    /// Brings what was learned into `learner`, where others have it.
+    ///
+    /// # Errors
+    /// What the others report.
+    fn gather(&mut self, _: &mut Learner<M>) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    /// What the compiler made of the step, if that is one program.
+    fn stages(&self) -> Vec<Stage> {
+        Vec::new()
+    }
+}
+
+/// This process alone: one compiled step.
+pub struct Alone<F>(Jit<F>);
+
+/// The engine of one process.
+pub fn alone<T: Task>(limit: f64) -> impl Engine<T::Model> {
+    Alone(compiled_step::<T>(limit).keep_traces())
+}
+
+impl<M, F> Engine<M> for Alone<F>
+where
+    M: Tree + Clone + Send + Sync + 'static,
+    F: Fn(Learner<M>, (Tensor, Tensor, Tensor)) -> (Learner<M>, (Tensor, Tensor)),
+{
+    fn step(
+        &mut self,
+        learner: &mut Learner<M>,
+        (x, y): (Tensor, Tensor),
+        _: u64,
+        lr: f64,
+    ) -> Result<(f64, f64), Fault> {
+        let (loss, norm) = self.0.update(learner, (x, y, lr.into()))?;
+        Ok((f64::from(loss.item::<f32>()?), f64::from(norm.item::<f32>()?)))
+    }
+
+    fn stages(&self) -> Vec<Stage> {
+        self.0.stages()
+    }
+}
+
 /// The beginning of a run: a model, and the optimiser that remembers nothing yet.
 pub fn learner<M: Tree, S>(model: M, settings: &Settings<S>) -> Learner<M> {
     let optimiser = AdamW::new(&model).betas(0.9, 0.99).decay(settings.decay);
@@ -75,9 +132,15 @@ impl<T: Task> Training<'_, T> {
     ///
     /// # Errors
     /// E918: the loss is not finite. E913, E904: a file can't be written. What the step reports.
-    pub fn go(mut self, show: &mut Show, stop: &Stop, log: &mut Log, mut history: History) -> Result<Ended, Fault> {
+    pub fn go(
+        mut self,
+        engine: &mut dyn Engine<T::Model>,
+        show: &mut Show,
+        stop: &Stop,
+        log: &mut Log,
+        mut history: History,
+    ) -> Result<Ended, Fault> {
         let start = Instant::now();
-        let step = compiled_step::<T>(self.settings.clip).keep_traces();
         let mut speed = Speed::default();
         let (mut saved, mut compiling) = (None, true);
         while !self.finished() && !stop.asked() {
@@ -85,9 +148,8 @@ impl<T: Task> Training<'_, T> {
             let lr = self.settings.lr(self.done);
             // a step that fails must leave the key of its batch
             let mut key = self.key.clone();
-            let (x, y) = self.task.batch(key.next(), &self.settings);
-            let (loss_before, norm) = step.update(&mut self.learner, (x, y, lr.into()))?;
-            let (value, norm) = (f64::from(loss_before.item::<f32>()?), f64::from(norm.item::<f32>()?));
+            let batch = self.task.batch(key.next(), &self.settings);
+            let (value, norm) = engine.step(&mut self.learner, batch, self.done + 1, lr)?;
             if !value.is_finite() || !norm.is_finite() {
                 return Err(self.diverged(value, norm, saved.as_ref()));
             }
@@ -95,7 +157,7 @@ impl<T: Task> Training<'_, T> {
             (self.key, self.done) = (key, self.done + 1);
             let measured = Step { step: self.done, loss: value, norm, lr, seconds: before.elapsed().as_secs_f64() };
             if std::mem::take(&mut compiling) {
-                self.compiled(&step.stages(), start, show)?;
+                self.compiled(&engine.stages(), start, show)?;
             } else {
                 speed.add(measured.seconds);
             }
@@ -107,7 +169,11 @@ impl<T: Task> Training<'_, T> {
             self.plan(start.elapsed(), &speed, false, show);
             show.step(&measured, &history, &speed);
             let last = self.finished();
-            if last || due(self.done, self.settings.check_every) {
+            let (check, save) = (due(self.done, self.settings.check_every), due(self.done, self.settings.save_every));
+            if last || check || save {
+                engine.gather(&mut self.learner)?;
+            }
+            if last || check {
                 if let Some(check) = self.task.examine(&self.learner.0)? {
                     history.check(self.done, check);
                     log.check(self.done, check)?;
@@ -115,7 +181,7 @@ impl<T: Task> Training<'_, T> {
                 }
                 self.task.exhibit(&self.learner.0, self.done, last, show)?;
             }
-            if !last && due(self.done, self.settings.save_every) {
+            if !last && save {
                 saved = Some(self.save(show, false)?);
             }
             if self.seconds.is_some_and(|s| start.elapsed().as_secs_f64() > 1.2 * s + 2.0) && !last {
@@ -125,6 +191,7 @@ impl<T: Task> Training<'_, T> {
         }
         // a run that was stopped early has a length too: it can be carried on
         self.plan(start.elapsed(), &speed, true, show);
+        engine.gather(&mut self.learner)?;
         let checkpoint = self.save(show, true)?;
         Ok(Ended { step: self.done, history, checkpoint, seconds: start.elapsed().as_secs_f64() })
     }
@@ -133,7 +200,10 @@ impl<T: Task> Training<'_, T> {
     fn compiled(&self, stages: &[Stage], start: Instant, show: &Show) -> Result<(), Fault> {
         let compiling: Duration = stages.iter().map(|s| s.time).sum();
         let (compiling, since) = (seconds(compiling.as_secs_f64()), seconds(start.elapsed().as_secs_f64()));
-        let lines = stages.last().map_or(0, |s| s.lines);
+        let Some(lines) = stages.last().map(|s| s.lines) else {
+            show.status("Compiled", &format!("the stages of this rank; first step after {since}"));
+            return Ok(());
+        };
         show.status("Compiled", &format!("the training step, {lines} lines, in {compiling}; first step after {since}"));
         let text = stages.iter().rev().find_map(|s| s.text.as_deref()).unwrap_or_default();
         self.folder.write("trace.txt", text)

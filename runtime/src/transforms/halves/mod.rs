@@ -9,6 +9,7 @@
 
 mod bytes;
 mod cones;
+mod show;
 mod units;
 
 pub use units::WeightUnit;
