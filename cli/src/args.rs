@@ -1,6 +1,7 @@
 //! What the command line may say: one table, from which clap makes parser and help.
 
 use crate::ui::Wishes;
+use crate::gpt::Precision;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fulgurite_codegen::cli as ops;
 use std::fmt;
@@ -157,6 +158,10 @@ pub struct Train {
     #[arg(long, value_name = "N", help_heading = "Model")]
     pub context: Option<usize>,
 
+    /// In what the model computes (text); its parameters stay f32
+    #[arg(long, value_name = "FORM", help_heading = "Model")]
+    pub precision: Option<Precision>,
+
     /// Pieces of text, or images, a step
     #[arg(long, value_name = "N", help_heading = "Optimiser")]
     pub batch: Option<usize>,
@@ -175,7 +180,7 @@ pub struct Train {
     pub out: Option<PathBuf>,
     /// Carry on from a checkpoint, or from the newest one of a folder, bit for bit
     #[arg(long, value_name = "PATH", help_heading = "Files",
-          conflicts_with_all = ["seed", "seconds", "depth", "width", "heads", "context", "batch", "lr", "clip", "decay"])]
+          conflicts_with_all = ["seed", "seconds", "depth", "width", "heads", "context", "precision", "batch", "lr", "clip", "decay"])]
     pub resume: Option<PathBuf>,
     /// Save every so many steps (0: only at the end)
     #[arg(long, value_name = "N", help_heading = "Files")]

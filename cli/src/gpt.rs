@@ -1,6 +1,8 @@
 //! The GPT that the demo trains and the benchmarks run: blocks, attention's memory, loss.
 
+use clap::ValueEnum;
 use fulgurite::prelude::*;
+use serde::{Deserialize, Serialize};
 
 /// Attention, then a perceptron; each adds to its input.
 #[derive(Tree, Clone, Debug)]
@@ -24,6 +26,32 @@ pub struct Gpt {
     pub head: Option<Tensor>,
     #[tree(fixed)]
     pub heads: usize,
+    /// In what the maps of the blocks compute.
+    #[tree(fixed)]
+    pub precision: Precision,
+}
+
+/// In what a model computes; its parameters are f32.
+#[derive(ValueEnum, Clone, Copy, Default, PartialEq, Eq, Debug, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Precision {
+    /// f32
+    #[default]
+    F32,
+    /// bf16 where that is enough (autocast)
+    Bf16,
+    /// The maps of the blocks in floats of eight bits, scaled as they come; all else in f32
+    Float8,
+}
+
+impl Precision {
+    /// An affine map of the last axis.
+    fn map(self, l: &Linear, x: &Tensor) -> Tensor {
+        match self {
+            Precision::Float8 => x.to_float8().linear(&l.w.to_float8(), l.b.as_ref()),
+            Precision::F32 | Precision::Bf16 => l.at(x),
+        }
+    }
 }
 
 /// What a block remembers of the symbols that it has seen: f32[1, heads, context, width / heads] both.
@@ -34,7 +62,7 @@ pub struct Memory {
 }
 
 impl Gpt {
-    /// The same with `f` of every matrix of the blocks.
+    /// The same with `f` of every matrix of the blocks, which then compute in what these are.
     ///
     /// # Errors
     /// The first error that one stands for.
@@ -45,6 +73,7 @@ impl Gpt {
                 map.w.check()?;
             }
         }
+        self.precision = Precision::F32;
         Ok(self)
     }
 
@@ -98,7 +127,7 @@ impl Gpt {
     /// `again`, the backward computes again what happens inside a block.
     fn through(&self, mut h: Tensor, again: bool, mut attend: impl FnMut(&Tensor, Memory, usize) -> Tensor) -> Tensor {
         for (i, l) in self.blocks.iter().enumerate() {
-            let mut run = || l.at(&h, self.heads, |q, new| attend(q, new, i));
+            let mut run = || l.at(&h, self.heads, self.precision, |q, new| attend(q, new, i));
             h = named(&format!("block[{i}]"), || if again { checkpoint(&mut run) } else { run() });
         }
         self.ln.at(&h)
@@ -106,6 +135,13 @@ impl Gpt {
 
     /// Mean of -ln(probability) of the symbols that really follow. `x, y: i64[b, t]`; `again` as in [`Gpt::through`].
     pub fn loss(&self, x: &Tensor, y: &Tensor, again: bool) -> Tensor {
+        match self.precision {
+            Precision::Bf16 => autocast(DType::BF16, || self.plain_loss(x, y, again)),
+            Precision::F32 | Precision::Float8 => self.plain_loss(x, y, again),
+        }
+    }
+
+    fn plain_loss(&self, x: &Tensor, y: &Tensor, again: bool) -> Tensor {
         let logits = self.last_map(&self.through(self.embedded(x), again, |q, new, _| causal(q, &new)));
         let [_, _, symbols] = logits.dims();
         logits.reshape((-1, symbols)).cross_entropy(&y.reshape(-1), None)
@@ -119,13 +155,13 @@ fn causal(q: &Tensor, m: &Memory) -> Tensor {
 
 impl Block {
     /// `h: f32[b, t, d]`
-    fn at(&self, h: &Tensor, heads: usize, attend: impl FnOnce(&Tensor, Memory) -> Tensor) -> Tensor {
+    fn at(&self, h: &Tensor, heads: usize, p: Precision, attend: impl FnOnce(&Tensor, Memory) -> Tensor) -> Tensor {
         let [b, t, _] = h.dims();
-        let qkv = self.qkv.at(&self.ln1.at(h)).reshape((b, t, 3 * heads, -1));
+        let qkv = p.map(&self.qkv, &self.ln1.at(h)).reshape((b, t, 3 * heads, -1));
         let [q, keys, values] = qkv.transpose(1, 2).chunk_with(ops::Chunk { dim: 1.into() });
         let a = attend(&q, Memory { keys, values });
-        let h = h + self.proj.at(&a.transpose(1, 2).reshape((b, t, -1)));
-        let m = self.up.at(&self.ln2.at(&h)).gelu_with(ops::Gelu { approximate: ops::GeluApproximate::Tanh });
-        h + self.down.at(&m)
+        let h = h + p.map(&self.proj, &a.transpose(1, 2).reshape((b, t, -1)));
+        let m = p.map(&self.up, &self.ln2.at(&h)).gelu_with(ops::Gelu { approximate: ops::GeluApproximate::Tanh });
+        h + p.map(&self.down, &m)
     }
 }

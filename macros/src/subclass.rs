@@ -27,9 +27,17 @@ pub fn derive(item: TokenStream) -> Result<TokenStream> {
     let values = parts.iter().map(Part::value);
     let reads = parts.iter().map(Part::read);
     let krate = quote!(::fulgurite::subclass);
+    let ruled = given.rule.as_ref().map(|path| {
+        quote! {
+            .ruled({
+                static RULE: #krate::Rule = #krate::Rule::new(#path);
+                &RULE
+            })
+        }
+    });
     Ok(quote! {
         const _: () = {
-            static CLASS: #krate::Subclass = #krate::Subclass::new(env!("CARGO_PKG_NAME"), #class);
+            static CLASS: #krate::Subclass = #krate::Subclass::new(env!("CARGO_PKG_NAME"), #class) #ruled;
             ::fulgurite::__inventory::submit! { &CLASS as ::fulgurite::symbol::SubclassRef }
 
             impl ::core::convert::From<#name> for ::fulgurite::Tensor {
@@ -184,6 +192,8 @@ enum Entry {
     Ops(Vec<(LitStr, LitStr)>),
     /// `grad(mm(a = "…", b = "…"))`
     Grad(Vec<(LitStr, Vec<(LitStr, LitStr)>)>),
+    /// `rule = path`
+    Rule(syn::Path),
 }
 
 impl Parse for Entry {
@@ -202,6 +212,9 @@ impl Parse for Entry {
             return Ok(Entry::One(key, None));
         }
         input.parse::<Token![=]>()?;
+        if key == "rule" {
+            return Ok(Entry::Rule(input.parse()?));
+        }
         if input.peek(LitInt) {
             let number: LitInt = input.parse()?;
             return Ok(Entry::One(key, Some(LitStr::new(&number.to_string(), number.span()))));
@@ -237,6 +250,7 @@ struct Given {
     ops: Vec<(LitStr, LitStr)>,
     grad: Vec<(LitStr, Vec<(LitStr, LitStr)>)>,
     through: bool,
+    rule: Option<syn::Path>,
 }
 
 /// Keys with one text.
@@ -247,10 +261,11 @@ impl Given {
         match entry {
             Entry::Ops(ops) => self.ops.extend(ops),
             Entry::Grad(grad) => self.grad.extend(grad),
+            Entry::Rule(path) => self.rule = Some(path),
             Entry::One(key, None) if key == "through" => self.through = true,
             Entry::One(key, Some(text)) if KEYS.iter().any(|k| key == *k) => self.texts.push((key, text)),
             Entry::One(key, _) => {
-                let keys = format!("{}, ops(…), grad(…), through", KEYS.join(", "));
+                let keys = format!("{}, ops(…), grad(…), through, rule", KEYS.join(", "));
                 return Err(Error::new(key.span(), format!("`{key}` is no key of a subclass; its keys are {keys}")));
             }
         }

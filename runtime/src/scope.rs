@@ -4,7 +4,7 @@
 //! are differentiated inside it; all share one arena. Tensors in memory that are met while recording become *hidden
 //! inputs*, found by their cell: compiled programs read them at each call, they are never constants.
 //!
-//! **Invariant:** this stack and the list of guards (core, `dim`) are the only thread-local state of tracing. Gradient
+//! **Invariant:** these stacks and the list of guards (core, `dim`) are the only thread-local state of tracing. Gradient
 //! mode, autocast and checkpoints are regions of the trace.
 
 use crate::bind::Builder;
@@ -17,19 +17,33 @@ use fulgurite_core::loc::Loc;
 use fulgurite_core::{DType, TensorTy, Value};
 use rustc_hash::FxHashSet;
 use std::cell::RefCell;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 mod captures;
+mod ruled;
 mod subclass;
 mod write;
 
 pub(crate) use captures::{Captured, Source};
+pub(crate) use ruled::ruled;
 pub(crate) use write::{assign, fail, leaves_among, place, write};
 
 thread_local! {
-    static STACK: RefCell<Vec<Frame>> = const { RefCell::new(Vec::new()) };
+    /// The stacks of this thread: a rule of a tensor subclass that is a function runs on one of its own, because it runs
+    /// while the one below is being recorded on.
+    static STACKS: RefCell<Vec<Stack>> = RefCell::new(vec![Stack::default()]);
+}
+
+type Stack = Rc<RefCell<Vec<Frame>>>;
+
+/// What `f` makes of the stack of open traces.
+fn with_stack<T>(f: impl FnOnce(&mut Vec<Frame>) -> T) -> T {
+    let stack = STACKS.with_borrow(|stacks| stacks.last().cloned()).unwrap_or_default();
+    let mut frames = stack.borrow_mut();
+    f(&mut frames)
 }
 
 /// A trace under construction, with what it captured.
@@ -83,7 +97,7 @@ impl Open {
             slice: false,
             failed: None,
         };
-        STACK.with_borrow_mut(|stack| {
+        with_stack(|stack| {
             stack.push(frame);
             Open { depth: stack.len() - 1 }
         })
@@ -92,7 +106,7 @@ impl Open {
     /// Opens a trace inside the innermost open one, if there is one.
     pub fn nested(name: &str) -> Option<Open> {
         let around = |f: &Frame| (f.builder.nested(name).autocasting(), f.pipeline.clone());
-        let (builder, pipeline) = STACK.with_borrow(|stack| stack.last().map(around))?;
+        let (builder, pipeline) = with_stack(|stack| stack.last().map(around))?;
         Some(Open::new(builder, pipeline))
     }
 
@@ -115,7 +129,7 @@ impl Open {
 
     /// What its builder and captures are so far.
     pub fn with<T>(&self, f: impl FnOnce(&mut Frame) -> T) -> T {
-        STACK.with_borrow_mut(|stack| f(&mut stack[self.depth]))
+        with_stack(|stack| f(&mut stack[self.depth]))
     }
 
     /// The proxy of a handle in this trace; tensors in memory become hidden inputs.
@@ -123,7 +137,7 @@ impl Open {
     /// # Errors
     /// The error of a poisoned handle; E740, E741 for a handle of another trace.
     pub fn resolve(&self, tensor: &Tensor) -> Result<ProxyId, Error> {
-        STACK.with_borrow_mut(|stack| resolve(stack, self.depth, tensor))
+        with_stack(|stack| resolve(stack, self.depth, tensor))
     }
 
     /// A tensor of a subclass that this trace made as its fields, which are values of the trace; others as they are.
@@ -131,7 +145,7 @@ impl Open {
     /// # Errors
     /// As [`Open::resolve`].
     pub fn apart(&self, tensor: &Tensor) -> Result<Tensor, Error> {
-        STACK.with_borrow_mut(|stack| subclass::apart(stack, self.depth, tensor))
+        with_stack(|stack| subclass::apart(stack, self.depth, tensor))
     }
 
     /// The first error of a write.
@@ -145,7 +159,7 @@ impl Open {
     /// Takes the trace off the stack.
     pub fn close(self) -> Frame {
         // opened by `new` at this depth, and only this guard takes it away
-        let frame = STACK.with_borrow_mut(|stack| stack.split_off(self.depth).swap_remove(0));
+        let frame = with_stack(|stack| stack.split_off(self.depth).swap_remove(0));
         std::mem::forget(self);
         frame.token.close();
         frame
@@ -154,19 +168,19 @@ impl Open {
 
 impl Drop for Open {
     fn drop(&mut self) {
-        let left = STACK.with_borrow_mut(|stack| stack.split_off(self.depth.min(stack.len())));
+        let left = with_stack(|stack| stack.split_off(self.depth.min(stack.len())));
         left.iter().for_each(|frame| frame.token.close());
     }
 }
 
 /// Whether a trace is open on this thread.
 pub fn is_tracing() -> bool {
-    STACK.with_borrow(|stack| !stack.is_empty())
+    with_stack(|stack| !stack.is_empty())
 }
 
 /// Records a call in the innermost open trace; `None` if there is none.
 pub(crate) fn record(symbol: SymbolRef, args: &[Value<Tensor>], loc: Loc) -> Option<Result<Vec<Tensor>, Error>> {
-    STACK.with_borrow_mut(|stack| {
+    with_stack(|stack| {
         let top = stack.len().checked_sub(1)?;
         Some(record_in(stack, top, symbol, args, loc))
     })
@@ -254,7 +268,7 @@ pub(crate) fn stray(open_elsewhere: bool, ty: &str) -> Error {
 /// # Errors
 /// What [`Builder::splice`] reports.
 pub(crate) fn splice(trace: &Trace, args: &[ProxyId]) -> Result<Vec<Tensor>, Error> {
-    STACK.with_borrow_mut(|stack| {
+    with_stack(|stack| {
         let Some(Frame { token, builder, .. }) = stack.last_mut() else {
             return Err(Error::bug("E709", "a trace was closed twice"));
         };
@@ -268,7 +282,7 @@ pub(crate) fn splice(trace: &Trace, args: &[ProxyId]) -> Result<Vec<Tensor>, Err
 /// # Errors
 /// E710 without a row `full`; E709 if no trace is open.
 pub(crate) fn full(ty: &TensorTy, value: f64) -> Result<Tensor, Error> {
-    STACK.with_borrow_mut(|stack| {
+    with_stack(|stack| {
         let Some(Frame { token, builder, .. }) = stack.last_mut() else {
             return Err(Error::bug("E709", "no trace is open"));
         };
@@ -287,7 +301,7 @@ pub fn with_tag(x: &Tensor, tag: Tag) -> Tensor {
     }
     match x.view() {
         View::Cell(cell) => cell.add_tag(tag),
-        View::Traced(traced) => STACK.with_borrow(|stack| {
+        View::Traced(traced) => with_stack(|stack| {
             if let Some(frame) = stack.last() {
                 let arena = frame.builder.arena();
                 arena.set_tags(traced.proxy(), arena.tags(traced.proxy()).with(tag));
@@ -305,7 +319,7 @@ pub fn tags_of(x: &Tensor) -> TagSet {
         View::Cell(cell) => cell.tags(),
         View::Traced(traced) => {
             let tags = |frame: &Frame| frame.builder.arena().tags(traced.proxy());
-            STACK.with_borrow(|stack| stack.last().map_or(TagSet::EMPTY, tags))
+            with_stack(|stack| stack.last().map_or(TagSet::EMPTY, tags))
         }
         View::Wrapped(wrapped) => wrapped.fields().first().map_or(TagSet::EMPTY, tags_of),
         View::Poison(_) => TagSet::EMPTY,
@@ -317,7 +331,7 @@ pub fn tags_of(x: &Tensor) -> TagSet {
 /// # Errors
 /// What [`Builder::own_vjp`] reports; E709 if no trace is open.
 pub(crate) fn own_vjp(rule: OwnRule, ports: Ports, args: &[ProxyId], loc: Loc) -> Result<Vec<Tensor>, Error> {
-    STACK.with_borrow_mut(|stack| {
+    with_stack(|stack| {
         let Some(Frame { token, builder, .. }) = stack.last_mut() else {
             return Err(Error::bug("E709", "no trace is open"));
         };
@@ -328,12 +342,12 @@ pub(crate) fn own_vjp(rule: OwnRule, ports: Ports, args: &[ProxyId], loc: Loc) -
 
 /// The value at entry of an input of the innermost open trace.
 pub(crate) fn input(at: usize) -> ProxyId {
-    STACK.with_borrow(|stack| stack.last().map_or(ProxyId(0), |frame| frame.builder.inputs()[at].proxy))
+    with_stack(|stack| stack.last().map_or(ProxyId(0), |frame| frame.builder.inputs()[at].proxy))
 }
 
 /// Puts a trace that a closure became on the acquisition's record.
 pub(crate) fn note(name: &'static str, trace: &Trace, time: Duration, remark: Option<String>) {
-    STACK.with_borrow_mut(|stack| {
+    with_stack(|stack| {
         if let Some(root) = stack.first_mut() {
             root.inner.push(Made { name, trace: trace.clone(), time, remark });
         }
@@ -342,7 +356,7 @@ pub(crate) fn note(name: &'static str, trace: &Trace, time: Duration, remark: Op
 
 /// What the compiled function that is being traced wishes of its pipeline.
 pub(crate) fn pipeline() -> Arc<Pipeline> {
-    STACK.with_borrow(|stack| stack.last().map(|f| f.pipeline.clone())).unwrap_or_default()
+    with_stack(|stack| stack.last().map(|f| f.pipeline.clone())).unwrap_or_default()
 }
 
 /// The proxies that handles have in the innermost open trace.
@@ -350,7 +364,7 @@ pub(crate) fn pipeline() -> Arc<Pipeline> {
 /// # Errors
 /// As [`Open::resolve`]; E709 if no trace is open.
 pub(crate) fn resolve_all(tensors: &[&Tensor]) -> Result<Vec<ProxyId>, Error> {
-    STACK.with_borrow_mut(|stack| {
+    with_stack(|stack| {
         let top = stack.len().checked_sub(1).ok_or_else(|| Error::bug("E709", "no trace is open"))?;
         tensors.iter().map(|t| resolve(stack, top, t)).collect()
     })
@@ -366,7 +380,7 @@ struct Leave {
 
 impl Drop for Leave {
     fn drop(&mut self) {
-        STACK.with_borrow_mut(|stack| {
+        with_stack(|stack| {
             if let Some(frame) = stack.get_mut(self.depth) {
                 frame.builder.context.region = self.before;
             }
@@ -375,7 +389,7 @@ impl Drop for Leave {
 }
 
 fn within<T>(kind: RegionKind, loc: Loc, f: impl FnOnce() -> T) -> T {
-    let _leave = STACK.with_borrow_mut(|stack| {
+    let _leave = with_stack(|stack| {
         let depth = stack.len().checked_sub(1)?;
         let before = stack[depth].builder.context.region;
         stack[depth].builder.enter(kind, loc);
@@ -390,7 +404,7 @@ pub fn tagged<T>(tag: Tag, f: impl FnOnce() -> T) -> T {
     struct Untag(Option<(usize, TagSet)>);
     impl Drop for Untag {
         fn drop(&mut self) {
-            STACK.with_borrow_mut(|stack| {
+            with_stack(|stack| {
                 if let Some((depth, before)) = self.0
                     && let Some(frame) = stack.get_mut(depth)
                 {
@@ -399,7 +413,7 @@ pub fn tagged<T>(tag: Tag, f: impl FnOnce() -> T) -> T {
             });
         }
     }
-    let _untag = Untag(STACK.with_borrow_mut(|stack| {
+    let _untag = Untag(with_stack(|stack| {
         let depth = stack.len().checked_sub(1)?;
         let tags = &mut stack[depth].builder.context.tags;
         let before = *tags;

@@ -5,14 +5,74 @@
 
 use crate::api;
 use crate::error::Error;
-use crate::symbol::{self, Port, SubclassRef};
+use crate::bind::Ruled;
+use crate::scope;
+use crate::symbol::{self, Native, Port, SubclassRef, SymbolRef};
 use crate::tensor::Tensor;
 use crate::trace::{ProxyId, ProxyTy};
 use fulgurite_core::loc::Loc;
 use fulgurite_core::{DType, Name, Scalar, Value};
+use std::any::Any;
 
 pub use crate::symbol::Subclass;
 pub use fulgurite_core::subclass::ClassText;
+
+/// A call of an operator on tensors of a class, for a rule that is a function.
+pub struct Call<'a> {
+    symbol: SymbolRef,
+    args: &'a [Value<Tensor>],
+    loc: Loc,
+}
+
+impl Call<'_> {
+    /// The operator.
+    pub fn op(&self) -> &'static str {
+        self.symbol.name()
+    }
+
+    /// What was given for a parameter or option; [`Value::Absent`] if nothing.
+    pub fn arg(&self, name: &str) -> Value<Tensor> {
+        let sig = &self.symbol.row().sig;
+        let mut names = sig.params.iter().map(|p| p.name.name).chain(sig.opts.iter().map(|o| o.name.name));
+        let at = names.position(|n| n == name);
+        at.and_then(|at| self.args.get(at).cloned()).unwrap_or(Value::Absent)
+    }
+
+    /// The tensors among its arguments, in order.
+    pub fn tensors(&self) -> Vec<Tensor> {
+        let mut found = Vec::new();
+        self.args.iter().for_each(|arg| arg.for_each(&mut |t| found.push(t.clone())));
+        found
+    }
+
+    /// The operator's results, lists flattened, on `f` of each of these tensors and all else as it was given.
+    ///
+    /// # Errors
+    /// What the call reports.
+    pub fn with(&self, mut f: impl FnMut(&Tensor) -> Tensor) -> Result<Vec<Tensor>, Error> {
+        api::call(self.symbol, self.args.iter().map(|arg| arg.map(&mut f)).collect(), self.loc)
+    }
+}
+
+/// A rule of a class that is a function over tensors: the operator's results, lists flattened, or `None` if it has none.
+/// It runs while a program is traced, or for one call; what it calls is recorded as the operator's body. It may use the
+/// arguments and what is made of them, and numbers, but no other tensor.
+pub struct Rule(fn(&Call<'_>) -> Option<Result<Vec<Tensor>, Error>>);
+
+impl Rule {
+    /// This function.
+    pub const fn new(rule: fn(&Call<'_>) -> Option<Result<Vec<Tensor>, Error>>) -> Rule {
+        Rule(rule)
+    }
+}
+
+impl Native for Rule {
+    fn run(&self, call: &mut dyn Any) {
+        let Some(call) = call.downcast_mut::<Ruled>() else { return };
+        let (symbol, loc) = (call.symbol, call.loc);
+        call.made = scope::ruled(call, |args| (self.0)(&Call { symbol, args, loc }));
+    }
+}
 
 /// A tensor of a class of fields, then metadata, in the order of its signature; after an error a poisoned one.
 #[track_caller]

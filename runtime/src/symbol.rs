@@ -7,7 +7,7 @@ pub(crate) mod outer;
 
 pub use batched::{Batch, batch_of, batched};
 pub(crate) use batched::{batch_named, refused};
-pub use class::{Port, Subclass, SubclassRef};
+pub use class::{Native, Port, Subclass, SubclassRef};
 
 use fulgurite_core::autocast::{self, Class};
 use fulgurite_core::kernel::KernelEntry;

@@ -38,6 +38,8 @@ pub fn unit(dtype: DType) -> f64 {
     match dtype {
         DType::F16 => 2f64.powi(-11),
         DType::BF16 => 2f64.powi(-8),
+        DType::F8E4M3FN => 2f64.powi(-4),
+        DType::F8E5M2 => 2f64.powi(-3),
         DType::F32 => 2f64.powi(-24),
         _ => 2f64.powi(-53),
     }
@@ -48,6 +50,8 @@ fn largest(dtype: DType) -> f64 {
     match dtype {
         DType::F16 => 65504.0,
         DType::BF16 => 3.3895313892515355e38,
+        DType::F8E4M3FN => 448.0,
+        DType::F8E5M2 => 57344.0,
         DType::F32 => f32::MAX as f64,
         _ => f64::MAX,
     }
@@ -58,6 +62,8 @@ fn smallest(dtype: DType) -> f64 {
     match dtype {
         // 2^-14
         DType::F16 => 6.103515625e-5,
+        DType::F8E4M3FN => 2f64.powi(-6),
+        DType::F8E5M2 => 2f64.powi(-14),
         DType::BF16 | DType::F32 => f32::MIN_POSITIVE as f64,
         _ => f64::MIN_POSITIVE,
     }

@@ -271,7 +271,7 @@ impl Attempt<'_> {
             Elem::Real(_) => joined.real(),
             Elem::Class(c) => {
                 let all: Vec<DType> = DTypeSet::from_class(c.as_str())
-                    .map(|s| s.iter().filter(|d| DType::STORED.contains(d)).collect())
+                    .map(|s| s.iter().filter(|d| DType::STORED.contains(d) || d.is_storage()).collect())
                     .unwrap_or_default();
                 if all.is_empty() { DType::Bool } else { *self.rng.pick(&all) }
             }

@@ -3,9 +3,10 @@
 use fulgurite_codegen::diag::render::{self, Style};
 use fulgurite_codegen::pipeline::{self, Compiled, Table};
 use fulgurite_codegen::schema::RowSource;
+use fulgurite_core::lang::ast::Elem;
 use fulgurite_core::row::Row;
 use fulgurite_core::sig::{Env, statics};
-use fulgurite_core::{DType, Name};
+use fulgurite_core::{DType, DTypeSet, Name};
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
@@ -18,6 +19,16 @@ pub struct TestRow {
 }
 
 impl TestRow {
+    /// Whether its signature names dtypes that only hold numbers for others: devices have no kernels for these.
+    pub fn names_storage(&self) -> bool {
+        let storage = |e: &Elem| {
+            matches!(e, Elem::Class(c) if DTypeSet::from_class(c.as_str()).is_some_and(|s| s.iter().all(DType::is_storage)))
+        };
+        let sig = &self.row.sig;
+        let types = sig.params.iter().map(|p| &p.ty).chain(sig.outs.iter().map(|o| &o.ty));
+        types.flat_map(|ty| &ty.elem).any(storage)
+    }
+
     /// Whether calls in `dtype` may be accepted, as far as no option decides.
     pub fn takes(&self, dtype: DType) -> bool {
         let set = self.row.dtypes.as_ref().and_then(|e| statics::dtype_set(&Env::default(), e).ok());

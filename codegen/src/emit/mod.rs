@@ -137,7 +137,7 @@ impl Artifacts {
             let units = classes.list.iter().map(|class| subclasses::unit(target, class, classes.sources));
             out.database.push(Unit { path: "classes.rs".into(), text: units.collect() });
         }
-        let names: Vec<Name> = classes.list.iter().map(ClassSource::name).collect();
+        let names: Vec<String> = classes.list.iter().map(|class| subclasses::constant(class.name())).collect();
         out.database.push(symbols::index(target, rows, &symbols, &functions, &methods, &names));
         out.kernels.push(cpu::index(target, &kernels));
         out

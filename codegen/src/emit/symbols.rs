@@ -1,9 +1,8 @@
 //! Symbols: each row's texts as a static, and the database that exports them.
 
 use super::api::Export;
-use super::{Emitted, Target, Unit, names, subclasses};
+use super::{Emitted, Target, Unit, names};
 use crate::schema::LIBRARIES;
-use fulgurite_core::Name;
 use fulgurite_core::row::{Meaning, Row, Ties};
 use std::fmt::Write;
 
@@ -141,7 +140,7 @@ pub fn index(
     symbols: &[String],
     exports: &[Vec<Export>],
     methods: &[(String, String)],
-    classes: &[Name],
+    classes: &[String],
 ) -> Unit {
     let mut text = String::from("// Made by the generator; do not edit.\n\n");
     text +=
@@ -181,7 +180,7 @@ pub fn index(
     }
     let _ = writeln!(text, "static CLASSES: [{runtime}::symbol::SubclassRef; {}] = [", classes.len());
     for class in classes {
-        let _ = writeln!(text, "    &classes::{},", subclasses::constant(*class));
+        let _ = writeln!(text, "    &classes::{class},");
     }
     text += "];\n\n";
     let _ = writeln!(

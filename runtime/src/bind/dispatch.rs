@@ -14,6 +14,7 @@ use crate::symbol::{Port, SubclassRef};
 use crate::tensor::with_fields;
 use crate::trace::*;
 use fulgurite_core::derive::walk;
+use fulgurite_core::loc::Loc;
 use fulgurite_core::eval::tensor::{self, from_item};
 use fulgurite_core::lang::ast::{Arg, Block, Expr, Stmt};
 use fulgurite_core::sig::OutTy;
@@ -26,7 +27,7 @@ use std::sync::Arc;
 pub(crate) type Names = Vec<(Name, Value<ProxyId>)>;
 
 /// One value per result.
-type Results = Vec<Value<ProxyId>>;
+pub type Results = Vec<Value<ProxyId>>;
 
 impl Builder {
     /// The body of a line on the fields of its arguments, and the types of its results, if an argument or a result is
@@ -256,6 +257,7 @@ fn run(arena: &Rc<Arena>, line: &BoundSymbol, class: SubclassRef) -> Result<(Bui
     let names: Vec<Name> = of_class.iter().map(|(n, _)| *n).collect();
     let rule = match rules.rule_for(row, line.symbol.is_view()) {
         Some(rule) => rule,
+        None if let Some(done) = native(&mut b, line, class)? => return Ok((b, done)),
         None if row.is_composite() => {
             let Some((b, values)) = body::run(arena, line)? else {
                 return Err(body::fault(line.symbol, "it has no body"));
@@ -295,6 +297,37 @@ fn run(arena: &Rc<Arena>, line: &BoundSymbol, class: SubclassRef) -> Result<(Bui
         return Err(body::fault(line.symbol, &format!("its rule yields {have} results, its signature has {want}")));
     }
     Ok((run.b, values))
+}
+
+/// A call for a rule that is a function over tensors.
+pub struct Ruled {
+    /// Where lines are recorded; the rule gives it back.
+    pub builder: Option<Builder>,
+    /// The operator.
+    pub symbol: crate::symbol::SymbolRef,
+    /// Its arguments.
+    pub args: Results,
+    /// The user's call.
+    pub loc: Loc,
+    /// Its results, lists flattened; nothing if the rule has none for the operator.
+    pub made: Result<Option<Vec<ProxyId>>, Error>,
+}
+
+/// The results that the class's function gives, if it has one for the operator.
+fn native(b: &mut Builder, line: &BoundSymbol, class: SubclassRef) -> Result<Option<Results>, Error> {
+    let Some(rule) = class.native() else { return Ok(None) };
+    let inner = b.nested(line.symbol.name());
+    let (args, loc) = (line.args.clone(), line.place.loc);
+    let mut call = Ruled { builder: Some(inner), symbol: line.symbol, args, loc, made: Ok(None) };
+    rule.run(&mut call);
+    let Some(made) = call.made? else { return Ok(None) };
+    let Some(mut inner) = call.builder else { return Err(Error::bug("E709", "a rule kept its trace")) };
+    inner.take_from(0).into_iter().for_each(|l| b.push(l));
+    let values = made.into_iter().map(Value::Tensor);
+    Ok(Some(match line.symbol.row().sig.outs.as_slice() {
+        [only] if only.ty.list.is_some() => vec![Value::List(values.collect())],
+        _ => values.collect(),
+    }))
 }
 
 /// A rule that is being run.

@@ -6,7 +6,7 @@
 //! needs nothing but its meaning to be written through.
 
 use super::captures::{address, capture, for_writing, intermediate, value};
-use super::{Frame, STACK, resolve};
+use super::{Frame, resolve, with_stack};
 use crate::bind::Builder;
 use crate::error::{Error, ErrorKind};
 use crate::intrinsics;
@@ -19,7 +19,7 @@ use std::sync::atomic::Ordering;
 /// Makes `value`, which has the type of `target`, its new version in the innermost open trace; `None` if there is none.
 /// `fresh`: nothing else stands for `value`, so it may be called after the target.
 pub(crate) fn write(target: &Tensor, value: &Tensor, fresh: bool, loc: Loc) -> Option<Result<(), Error>> {
-    STACK.with_borrow_mut(|stack| {
+    with_stack(|stack| {
         let top = stack.len().checked_sub(1)?;
         stack[top].builder.context.place.loc = loc;
         let done = resolve(stack, top, value).and_then(|new| {
@@ -39,7 +39,7 @@ pub(crate) fn write(target: &Tensor, value: &Tensor, fresh: bool, loc: Loc) -> O
 
 /// Keeps the first error of a write until the trace is closed.
 pub(crate) fn fail(error: &Error) {
-    STACK.with_borrow_mut(|stack| {
+    with_stack(|stack| {
         if let Some(frame) = stack.last_mut() {
             frame.failed.get_or_insert_with(|| error.clone());
         }
@@ -62,7 +62,7 @@ enum Mode {
 /// # Errors
 /// As [`write`].
 pub(crate) fn assign(target: &Tensor, new: ProxyId, loc: Loc) -> Result<(), Error> {
-    STACK.with_borrow_mut(|stack| match stack.len().checked_sub(1) {
+    with_stack(|stack| match stack.len().checked_sub(1) {
         Some(top) => put(stack, top, target, new, Mode::Done, loc),
         None => Err(Error::bug("E709", "no trace is open")),
     })
@@ -71,7 +71,7 @@ pub(crate) fn assign(target: &Tensor, new: ProxyId, loc: Loc) -> Result<(), Erro
 /// Of tensors, those by which an open trace is differentiated; the innermost trace remembers all of them as written by a
 /// backward.
 pub(crate) fn leaves_among(written: &[&Tensor]) -> Vec<(usize, String)> {
-    STACK.with_borrow_mut(|stack| {
+    with_stack(|stack| {
         let Some(top) = stack.len().checked_sub(1) else { return Vec::new() };
         let mut found = Vec::new();
         for tensor in written {
@@ -92,7 +92,7 @@ pub(crate) fn leaves_among(written: &[&Tensor]) -> Vec<(usize, String)> {
 /// Of a handle that is an input of an open trace: whether a backward writes it if it is written now, its number there,
 /// its name.
 pub(crate) fn place(target: &Tensor) -> Option<(Phase, usize, String)> {
-    STACK.with_borrow_mut(|stack| {
+    with_stack(|stack| {
         let base = base_of(target);
         let late = stack.iter().any(|f| f.captured.fresh);
         let (frame, at) = match base.view() {

@@ -4,6 +4,7 @@ use super::{Symbol, SymbolRef};
 use fulgurite_core::Name;
 use fulgurite_core::row::RowText;
 use fulgurite_core::subclass::{self, ClassText};
+use std::any::Any;
 use std::sync::OnceLock;
 
 /// A tensor subclass of some database, or of a type with `#[derive(TensorSubclass)]`. Its texts are parsed on first use.
@@ -14,6 +15,14 @@ pub struct Subclass {
     pub text: ClassText,
     parsed: OnceLock<subclass::Class>,
     ports: OnceLock<[SymbolRef; 3]>,
+    /// A rule that is a function.
+    rule: Option<&'static dyn Native>,
+}
+
+/// A rule that is a function over tensors, for whoever runs such: `call` is what `bind` passes.
+pub trait Native: Send + Sync {
+    /// Runs it.
+    fn run(&self, call: &mut dyn Any);
 }
 
 /// Two classes are the same if they are one object.
@@ -49,7 +58,18 @@ impl Port {
 impl Subclass {
     /// A class from emitted texts.
     pub const fn new(krate: &'static str, text: ClassText) -> Subclass {
-        Subclass { krate, text, parsed: OnceLock::new(), ports: OnceLock::new() }
+        Subclass { krate, text, parsed: OnceLock::new(), ports: OnceLock::new(), rule: None }
+    }
+
+    /// The same with a rule that is a function: for operators for which the texts have none.
+    pub const fn ruled(self, rule: &'static dyn Native) -> Subclass {
+        let Subclass { krate, text, parsed, ports, .. } = self;
+        Subclass { krate, text, parsed, ports, rule: Some(rule) }
+    }
+
+    /// Its rule that is a function.
+    pub fn native(&self) -> Option<&'static dyn Native> {
+        self.rule
     }
 
     /// Its name.

@@ -9,7 +9,7 @@
 use super::expand::Redirect;
 use super::facts::proxies;
 use super::regions::Outside;
-use super::rules::Site;
+use super::rules::{Contribution, Site};
 use super::sliced;
 use super::subclass;
 use crate::bind::{Builder, rule_of};
@@ -41,9 +41,6 @@ pub(super) struct Own {
     /// Whether tangents are sought: backwards have no variables then.
     pub(super) tangents: bool,
 }
-
-/// A parameter, its cotangent, and the number of the first value made for it.
-pub(super) type Contribution = (usize, Value<ProxyId>, usize);
 
 /// The cotangents of these parameters of a line, each with the number of the first value made for it; or the first
 /// parameter that has no rule.

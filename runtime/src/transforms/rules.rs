@@ -39,6 +39,9 @@ const LINEAR: [(&str, usize); 21] = [
     ("matmul", 2),
 ];
 
+/// A parameter, its cotangent, and the number of the first value made for it.
+pub(super) type Contribution = (usize, Value<ProxyId>, usize);
+
 /// What a rule is run on.
 #[derive(Clone, Copy)]
 pub(super) struct Site<'a> {

@@ -3,8 +3,7 @@
 //! Of the operator on the class, if the class has one; else of the operator, whose parts dispatch again; else of its
 //! decomposition. The class's own rule is differentiated only if it says so (`through`).
 
-use super::own::Contribution;
-use super::rules::{self, Site};
+use super::rules::{self, Contribution, Site};
 use crate::bind::{Builder, fields_of};
 use crate::error::Error;
 use crate::symbol::{Port, SubclassRef, outer};

@@ -3,7 +3,7 @@
 use super::numbers::{fill, weight_scale};
 use super::serve::Checked;
 use super::work::{Made, Pure, Stateful, fill as filled, ints};
-use crate::gpt::{Block, Gpt, Memory};
+use crate::gpt::{Block, Gpt, Memory, Precision};
 use fulgurite::optim::AdamW;
 use fulgurite::prelude::*;
 use fulgurite::transforms::Remat;
@@ -58,7 +58,7 @@ fn gpt(s: Sizes) -> Gpt {
     };
     let blocks = (0..s.layers).map(block).collect();
     let (ln, head) = (next.norm(d), Some(next.tensor([SYMBOLS, d], scale, 0.0)));
-    Gpt { tok, pos, blocks, ln, head, heads: s.heads }
+    Gpt { tok, pos, blocks, ln, head, heads: s.heads, precision: Precision::F32 }
 }
 
 /// The workloads of this file.

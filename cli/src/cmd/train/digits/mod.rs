@@ -89,6 +89,7 @@ impl Task for Digits {
             ("--width", a.width.is_some()),
             ("--heads", a.heads.is_some()),
             ("--context", a.context.is_some()),
+            ("--precision", a.precision.is_some()),
             ("--prompt", a.prompt.is_some()),
         ];
         match given.iter().find(|(_, given)| *given) {

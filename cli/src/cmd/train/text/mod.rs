@@ -10,7 +10,7 @@ use super::show::{Show, Unit};
 use super::task::{Source, Task};
 use crate::args::{self, TaskName};
 use crate::fault::{Fault, Outcome};
-use crate::gpt::Gpt;
+use crate::gpt::{Gpt, Precision};
 use crate::ui::{Ui, format};
 use corpus::Corpus;
 use fulgurite::prelude::*;
@@ -39,6 +39,9 @@ pub struct GptSizes {
     pub heads: usize,
     /// Characters that the model looks back.
     pub context: usize,
+    /// In what it computes.
+    #[serde(default)]
+    pub precision: Precision,
 }
 
 impl Sizes for GptSizes {
@@ -129,7 +132,7 @@ impl Task for Characters {
     fn defaults() -> Settings<GptSizes> {
         Settings {
             seed: 1337,
-            model: GptSizes { depth: 4, width: 128, heads: 4, context: 64 },
+            model: GptSizes { depth: 4, width: 128, heads: 4, context: 64, precision: Precision::F32 },
             batch: 32,
             steps: 600,
             warmup: 50,
@@ -152,6 +155,7 @@ impl Task for Characters {
             width: size("--width", a.width, d.width)?,
             heads: size("--heads", a.heads, d.heads)?,
             context: size("--context", a.context, d.context)?,
+            precision: a.precision.unwrap_or_default(),
         })
     }
 
@@ -205,7 +209,7 @@ impl Task for Characters {
     }
 
     fn introduce(&self, ui: &Ui, s: &Settings<GptSizes>, parameters: usize) {
-        let GptSizes { depth, heads, width, context } = s.model;
+        let GptSizes { depth, heads, width, context, .. } = s.model;
         let count = format::count(parameters as f64);
         ui.status(
             "Model",

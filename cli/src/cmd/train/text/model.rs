@@ -18,5 +18,5 @@ pub fn model(key: &mut Key, s: &GptSizes, symbols: usize) -> Gpt {
     };
     let blocks = (0..s.depth).map(block).collect();
     let (tok, pos) = (Embedding::new(key.next(), symbols, d), Embedding::new(key.next(), s.context, d));
-    Gpt { tok, pos, blocks, ln: LayerNorm::new(d), head: None, heads: s.heads }
+    Gpt { tok, pos, blocks, ln: LayerNorm::new(d), head: None, heads: s.heads, precision: s.precision }
 }

@@ -180,7 +180,7 @@ mod tests {
     /// Beyond two contexts, so that windows begin anew.
     #[test]
     fn memory_changes_nothing() {
-        let sizes = GptSizes { depth: 2, width: 16, heads: 2, context: 8 };
+        let sizes = GptSizes { depth: 2, width: 16, heads: 2, context: 8, precision: Default::default() };
         let model = super::super::model::model(&mut Key::new(3), &sizes, 11);
         let choice = Choice { temperature: 1.0, top_k: None };
         let (prompt, length) = ([3, 1, 4], 24);

@@ -1,0 +1,47 @@
+//! Rules of tensor subclasses that are functions over tensors: run on a stack of their own, on handles of the call's
+//! arguments.
+
+use super::{Open, STACKS, Stack};
+use crate::bind::Ruled;
+use crate::error::Error;
+use crate::tensor::Tensor;
+use fulgurite_core::Value;
+use std::sync::Arc;
+
+/// Takes the stack away again, also where the rule panics.
+struct Level;
+
+impl Drop for Level {
+    fn drop(&mut self) {
+        STACKS.with_borrow_mut(|stacks| _ = stacks.pop());
+    }
+}
+
+/// Runs a rule on the arguments of a call; its results, lists flattened, or nothing if it has none for the operator.
+///
+/// # Errors
+/// The rule's; E706 if it uses a tensor that is no argument.
+pub(crate) fn ruled(
+    call: &mut Ruled,
+    rule: impl FnOnce(&[Value<Tensor>]) -> Option<Result<Vec<Tensor>, Error>>,
+) -> Result<Option<Vec<crate::trace::ProxyId>>, Error> {
+    STACKS.with_borrow_mut(|stacks| stacks.push(Stack::default()));
+    let _level = Level;
+    let Some(builder) = call.builder.take() else { return Err(Error::bug("E709", "a rule was run twice")) };
+    let open = Open::new(builder, Arc::default());
+    let handle = |p: &crate::trace::ProxyId| open.with(|f| Tensor::traced(&f.token, *p, f.builder.arena().ty(*p)));
+    let args: Vec<Value<Tensor>> = call.args.iter().map(|arg| arg.map(&mut |p| handle(p))).collect();
+    let made = match rule(&args) {
+        Some(Ok(made)) => Some(made.iter().map(|t| open.resolve(t)).collect::<Result<Vec<_>, _>>()?),
+        Some(Err(e)) => return Err(e),
+        None => None,
+    };
+    open.check()?;
+    let frame = open.close();
+    if !frame.captured.handles.is_empty() {
+        let claim = format!("the rule for `{}` uses a tensor that is no argument of the call", call.symbol.name());
+        return Err(Error::new("E706", claim).help("a rule is made of the fields of its arguments, metadata and numbers"));
+    }
+    call.builder = Some(frame.builder);
+    Ok(made)
+}
