@@ -2,6 +2,7 @@
 
 use fulgurite::ErrorKind;
 use fulgurite::prelude::*;
+use fulgurite::subclass::Call;
 
 /// Two tensors of one type that move together.
 #[derive(TensorSubclass, Clone)]
@@ -279,4 +280,68 @@ fn s4_26_the_derive_macro_and_a_row_give_one_class() {
     for (target, rule) in own.rules.iter().skip(1) {
         assert!(of_row.rules.iter().any(|(t, r)| t == target && r == rule), "{target:?}");
     }
+}
+
+/// All numbers from one to another.
+#[derive(TensorSubclass, Clone)]
+#[subclass(rule = interval)]
+struct Interval {
+    #[field]
+    low: Tensor,
+    #[field]
+    high: Tensor,
+}
+
+/// Operators on intervals, as a function over tensors.
+fn interval(call: &Call<'_>) -> Option<Result<Vec<Tensor>>> {
+    let parts = call.tensors().iter().map(Interval::try_from).collect::<Result<Vec<_>>>();
+    let parts = match parts {
+        Ok(parts) => parts,
+        Err(e) => return Some(Err(e)),
+    };
+    let made = match (call.op(), parts.as_slice()) {
+        ("neg", [x]) => Interval { low: -&x.high, high: -&x.low },
+        ("add", [x, y]) => Interval { low: &x.low + &y.low, high: &x.high + &y.high },
+        ("mul", [x, y]) => {
+            let all = [&x.low * &y.low, &x.low * &y.high, &x.high * &y.low, &x.high * &y.high];
+            let [a, b, c, d] = &all;
+            Interval { low: a.minimum(b).minimum(&c.minimum(d)), high: a.maximum(b).maximum(&c.maximum(d)) }
+        }
+        ("reshape", [_]) => {
+            let low = call.with(|t| t.field("low"));
+            let high = call.with(|t| t.field("high"));
+            return Some(low.and_then(|low| Ok(vec![Interval { low: low[0].clone(), high: high?[0].clone() }.into()])));
+        }
+        ("exp", [_]) => {
+            let stranger = Tensor::from([1.0f32, 2.0]);
+            Interval { low: stranger.clone(), high: stranger }
+        }
+        _ => return None,
+    };
+    Some(Ok(vec![made.into()]))
+}
+
+#[test]
+fn s4_26_rules_may_be_functions_over_tensors() {
+    let of = |low: f32, high: f32| Tensor::from(Interval { low: Tensor::from([low]), high: Tensor::from([high]) });
+    let ends = |t: &Tensor| {
+        let Interval { low, high } = Interval::try_from(t).unwrap();
+        (low.item::<f32>().unwrap(), high.item::<f32>().unwrap())
+    };
+    let f = jit(|x: Tensor, y: Tensor| -(&x * &y) + x).named("f").keep_traces();
+    assert_eq!(ends(&f.call((of(-1.0, 2.0), of(3.0, 4.0))).unwrap()), (-9.0, 6.0));
+    let trace = f.trace("acquired").unwrap();
+    assert!(trace.contains("    | in.mul: f32[1] = mul(") && trace.contains("= neg(mul)"), "{trace}");
+    assert!(!f.trace("unrolled").unwrap().contains("flatten"));
+    // the same at once; a view with its options
+    assert_eq!(ends(&-(of(1.0, 2.0) + of(3.0, 5.0))), (-7.0, -4.0));
+    assert_eq!(of(1.0, 2.0).reshape([1, 1]).field("high").rank(), 2);
+    // no rule, and a rule that brings in what is no argument
+    assert_eq!(of(1.0, 2.0).sqrt().check().unwrap_err().code(), "E708");
+    let e = jit(|x: Tensor| x.exp()).call(of(1.0, 2.0)).unwrap_err();
+    assert!(e.code() == "E706" && e.to_string().contains("is no argument of the call"), "{e}");
+    // an error of a rule is one of the call
+    let line = line!() + 1;
+    let e = (of(1.0, 2.0) + Tensor::from([1.0f32])).check().unwrap_err();
+    assert_eq!((e.code(), e.loc().line), ("E706", line), "{e}");
 }
