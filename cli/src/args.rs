@@ -1,7 +1,7 @@
 //! What the command line may say: one table, from which clap makes parser and help.
 
-use crate::ui::Wishes;
 use crate::gpt::Precision;
+use crate::ui::Wishes;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fulgurite_codegen::cli as ops;
 use std::fmt;

@@ -125,7 +125,7 @@ mod tests {
         for dtype in [F8E4M3FN, F8E5M2] {
             let codes: Vec<f32> = (0..=format(dtype).most).map(|c| decode(c, dtype)).collect();
             for i in 0..200_000u32 {
-                let x = f32::from_bits(i.wrapping_mul(21_473) & 0x4780_0000 | i * 5_119 & 0x7f_ffff);
+                let x = f32::from_bits((i.wrapping_mul(21_473) & 0x4780_0000) | (i.wrapping_mul(5_119) & 0x7f_ffff));
                 if x > decode(format(dtype).most, dtype) {
                     continue;
                 }

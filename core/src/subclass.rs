@@ -183,10 +183,10 @@ impl Class {
     ///
     /// # Errors
     /// The first text that does not parse.
-    pub fn parse(text: &ClassText) -> Result<Class, Malformed> {
+    pub fn parse(text: &ClassText) -> Result<Class, Box<Malformed>> {
         let at = |key: &'static str, text: &str| {
             let text = text.to_owned();
-            move |error| Malformed { key, text, error }
+            move |error| Box::new(Malformed { key, text, error })
         };
         let block = |key, text: &str| parse_rule(text).map_err(at(key, text));
         let mut rules = Vec::new();
@@ -197,7 +197,7 @@ impl Class {
         let mut grads = Vec::new();
         for (op, args) in text.grad {
             let args = args.iter().map(|(arg, rule)| Ok((Name::new(arg), block("grad", rule)?)));
-            grads.push((Name::new(op), args.collect::<Result<_, Malformed>>()?));
+            grads.push((Name::new(op), args.collect::<Result<_, Box<Malformed>>>()?));
         }
         Ok(Class {
             name: Name::new(text.class),
@@ -422,8 +422,10 @@ impl<V> Concrete<'_, V> {
         let mut value = name(part(first, *n), field.span);
         let id = (self.identity)(first, *n);
         for other in self.operands.iter().skip(1).filter(|o| (self.identity)(**o, *n) != id) {
-            let args = [value, name(part(*other, *n), field.span)].map(|value| Arg { name: None, value });
-            value = call(Name::new("assert_equal"), args.into(), field.span);
+            let of = |value| Arg { name: None, value };
+            let equal =
+                Expr::new(Node::Binary(BinOp::Eq, value.clone(), name(part(*other, *n), field.span)), field.span);
+            value = call(Name::new("checked"), vec![of(value), of(equal)], field.span);
         }
         Some(value)
     }

@@ -27,17 +27,18 @@ pub fn derive(item: TokenStream) -> Result<TokenStream> {
     let values = parts.iter().map(Part::value);
     let reads = parts.iter().map(Part::read);
     let krate = quote!(::fulgurite::subclass);
-    let ruled = given.rule.as_ref().map(|path| {
-        quote! {
-            .ruled({
+    let made = match &given.rule {
+        Some(path) => quote! {
+            #krate::Subclass::ruled(env!("CARGO_PKG_NAME"), #class, {
                 static RULE: #krate::Rule = #krate::Rule::new(#path);
                 &RULE
             })
-        }
-    });
+        },
+        None => quote!(#krate::Subclass::new(env!("CARGO_PKG_NAME"), #class)),
+    };
     Ok(quote! {
         const _: () = {
-            static CLASS: #krate::Subclass = #krate::Subclass::new(env!("CARGO_PKG_NAME"), #class) #ruled;
+            static CLASS: #krate::Subclass = #made;
             ::fulgurite::__inventory::submit! { &CLASS as ::fulgurite::symbol::SubclassRef }
 
             impl ::core::convert::From<#name> for ::fulgurite::Tensor {
@@ -173,7 +174,7 @@ fn generic(ty: &Type) -> (String, Option<String>) {
     let Type::Path(path) = ty else { return (String::new(), None) };
     let Some(last) = path.path.segments.last() else { return (String::new(), None) };
     let inner = match &last.arguments {
-        syn::PathArguments::AngleBracketed(args) => args.args.first().map(|a| full(a)),
+        syn::PathArguments::AngleBracketed(args) => args.args.first().map(full),
         _ => None,
     };
     (last.ident.to_string(), inner)

@@ -272,6 +272,15 @@ impl Error {
         if self.0.loc != Loc::NOWHERE || loc == Loc::NOWHERE { self } else { self.edit(|e| e.loc = loc) }
     }
 
+    /// The same for the user's call, where what raised it is a function of his own that the call runs.
+    pub(crate) fn of_call(self, call: Loc) -> Error {
+        let raised = self.0.loc;
+        if raised == Loc::NOWHERE || raised == call {
+            return self.at(call);
+        }
+        self.edit(|e| e.loc = call).note(format!("raised at {raised}"))
+    }
+
     /// The same with another text under the source line than `called here`.
     pub fn label(self, label: impl Into<String>) -> Error {
         self.edit(|e| e.label = label.into())

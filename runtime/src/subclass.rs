@@ -4,8 +4,8 @@
 //! an operator that meets a tensor of the class follows the class's rules, at once or in a trace.
 
 use crate::api;
-use crate::error::Error;
 use crate::bind::Ruled;
+use crate::error::Error;
 use crate::scope;
 use crate::symbol::{self, Native, Port, SubclassRef, SymbolRef};
 use crate::tensor::Tensor;
@@ -57,11 +57,14 @@ impl Call<'_> {
 /// A rule of a class that is a function over tensors: the operator's results, lists flattened, or `None` if it has none.
 /// It runs while a program is traced, or for one call; what it calls is recorded as the operator's body. It may use the
 /// arguments and what is made of them, and numbers, but no other tensor.
-pub struct Rule(fn(&Call<'_>) -> Option<Result<Vec<Tensor>, Error>>);
+pub struct Rule(fn(&Call<'_>) -> Ruling);
+
+/// What a rule gives: the operator's results, lists flattened; `None` if it has none for it.
+pub type Ruling = Option<Result<Vec<Tensor>, Error>>;
 
 impl Rule {
     /// This function.
-    pub const fn new(rule: fn(&Call<'_>) -> Option<Result<Vec<Tensor>, Error>>) -> Rule {
+    pub const fn new(rule: fn(&Call<'_>) -> Ruling) -> Rule {
         Rule(rule)
     }
 }

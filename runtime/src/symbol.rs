@@ -270,9 +270,11 @@ fn registry() -> &'static RwLock<Registry> {
             for symbol in database.symbols {
                 registry.insert(symbol);
             }
-            registry.classes.extend(database.classes.iter().map(|c| (c.text.class, *c)));
+            database.classes.iter().for_each(|c| _ = registry.classes.entry(c.text.class).or_insert(c));
         }
-        registry.classes.extend(inventory::iter::<SubclassRef>.into_iter().map(|c| (c.text.class, *c)));
+        for class in inventory::iter::<SubclassRef> {
+            registry.classes.entry(class.text.class).or_insert(class);
+        }
         RwLock::new(registry)
     })
 }

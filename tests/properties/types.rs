@@ -20,7 +20,9 @@ const RUN: usize = 60;
 pub fn meta(row: &'static TestRow) -> Result<(), Failed> {
     let mut rng = Rng::new(rng::seed(row.row.op.as_str(), "p02"));
     let wish = Wish { dtype: None, values: Values::Small, numbers: false, empty: false, case: 0 };
-    let Some(sketch) = calls::sketch(row, &wish, &mut rng) else { return Err("no call".into()) };
+    // conditions on sizes and dtypes together are met by few
+    let found = (0..8).find_map(|_| calls::sketch(row, &wish, &mut rng));
+    let Some(sketch) = found else { return Err("no call".into()) };
     let tensors = count_tensors(&sketch.args);
     let total = DType::STORED.len().pow(tensors.min(3) as u32);
     let every = (total / RUN).max(1);

@@ -52,7 +52,7 @@ impl Executor for Eight {
 }
 
 fn matrix(seed: u64, sizes: [usize; 2]) -> Tensor {
-    ops::randn(&Key::new(seed), sizes)
+    ops::randn(Key::new(seed), sizes)
 }
 
 #[test]

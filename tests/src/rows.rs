@@ -21,9 +21,7 @@ pub struct TestRow {
 impl TestRow {
     /// Whether its signature names dtypes that only hold numbers for others: devices have no kernels for these.
     pub fn names_storage(&self) -> bool {
-        let storage = |e: &Elem| {
-            matches!(e, Elem::Class(c) if DTypeSet::from_class(c.as_str()).is_some_and(|s| s.iter().all(DType::is_storage)))
-        };
+        let storage = |e: &Elem| matches!(e, Elem::Class(c) if DTypeSet::from_class(c.as_str()).is_some_and(|s| s.iter().all(DType::is_storage)));
         let sig = &self.row.sig;
         let types = sig.params.iter().map(|p| &p.ty).chain(sig.outs.iter().map(|o| &o.ty));
         types.flat_map(|ty| &ty.elem).any(storage)

@@ -28,6 +28,9 @@ pub const CLASS_KEYS: [&str; 13] = [
     "from",
 ];
 
+/// Per argument, a rule.
+pub type Rules = Vec<(Text, Rule<Block>)>;
+
 /// A class, its texts parsed.
 #[derive(Clone, Debug)]
 pub struct ClassSource {
@@ -46,7 +49,7 @@ pub struct ClassSource {
     /// The rule of every other operator.
     pub default: Option<Text>,
     /// Operator; argument, its cotangent.
-    pub grad: Vec<(Text, Vec<(Text, Rule<Block>)>)>,
+    pub grad: Vec<(Text, Rules)>,
     /// Whether rules are differentiated.
     pub through: bool,
     /// What cotangents are.

@@ -10,13 +10,13 @@
 use super::body;
 use super::{Builder, Context, Site};
 use crate::error::{Error, ErrorKind};
-use crate::symbol::{Port, SubclassRef};
+use crate::symbol::{self, Port, SubclassRef};
 use crate::tensor::with_fields;
 use crate::trace::*;
 use fulgurite_core::derive::walk;
-use fulgurite_core::loc::Loc;
 use fulgurite_core::eval::tensor::{self, from_item};
 use fulgurite_core::lang::ast::{Arg, Block, Expr, Stmt};
+use fulgurite_core::loc::Loc;
 use fulgurite_core::sig::OutTy;
 use fulgurite_core::subclass::{self as class, Concrete, Cotangent, Rule};
 use fulgurite_core::{Name, Value};
@@ -242,6 +242,11 @@ fn run(arena: &Rc<Arena>, line: &BoundSymbol, class: SubclassRef) -> Result<(Bui
         site: line.site.map_or(Site::Fresh, |of| Site::Body { of, next: 0 }),
     };
     let rules = class.rules();
+    // rules call what makes the class's tensors by its name
+    if symbol::class(class.name()).is_some_and(|named| named != class) {
+        let claim = format!("two classes of this program are called `{}`", class.name());
+        return Err(Error::new("E708", claim).help("give one of them another name"));
+    }
     if let Some((_, Port::Plain)) = line.symbol.port() {
         let Some(Value::Tensor(x)) = line.args.first() else {
             return Err(body::fault(line.symbol, "it has no argument"));
@@ -320,7 +325,7 @@ fn native(b: &mut Builder, line: &BoundSymbol, class: SubclassRef) -> Result<Opt
     let (args, loc) = (line.args.clone(), line.place.loc);
     let mut call = Ruled { builder: Some(inner), symbol: line.symbol, args, loc, made: Ok(None) };
     rule.run(&mut call);
-    let Some(made) = call.made? else { return Ok(None) };
+    let Some(made) = call.made.map_err(|e| e.of_call(loc))? else { return Ok(None) };
     let Some(mut inner) = call.builder else { return Err(Error::bug("E709", "a rule kept its trace")) };
     inner.take_from(0).into_iter().for_each(|l| b.push(l));
     let values = made.into_iter().map(Value::Tensor);

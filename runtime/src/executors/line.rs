@@ -114,7 +114,7 @@ impl Line {
     /// Whether a tensor that it reads or makes has such a dtype.
     pub(crate) fn involves(&self, test: impl Fn(DType) -> bool) -> bool {
         let slots = self.symbol.solved.env.slots.iter().flatten().map(|t| t.dtype);
-        let outs = self.symbol.solved.outs.iter().flat_map(|o| out_types(o)).map(|t| t.dtype);
+        let outs = self.symbol.solved.outs.iter().flat_map(out_types).map(|t| t.dtype);
         slots.chain(outs).any(test)
     }
 

@@ -40,7 +40,9 @@ pub(crate) fn ruled(
     let frame = open.close();
     if !frame.captured.handles.is_empty() {
         let claim = format!("the rule for `{}` uses a tensor that is no argument of the call", call.symbol.name());
-        return Err(Error::new("E706", claim).help("a rule is made of the fields of its arguments, metadata and numbers"));
+        return Err(
+            Error::new("E706", claim).help("a rule is made of the fields of its arguments, metadata and numbers")
+        );
     }
     call.builder = Some(frame.builder);
     Ok(made)

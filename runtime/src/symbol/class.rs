@@ -62,9 +62,8 @@ impl Subclass {
     }
 
     /// The same with a rule that is a function: for operators for which the texts have none.
-    pub const fn ruled(self, rule: &'static dyn Native) -> Subclass {
-        let Subclass { krate, text, parsed, ports, .. } = self;
-        Subclass { krate, text, parsed, ports, rule: Some(rule) }
+    pub const fn ruled(krate: &'static str, text: ClassText, rule: &'static dyn Native) -> Subclass {
+        Subclass { krate, text, parsed: OnceLock::new(), ports: OnceLock::new(), rule: Some(rule) }
     }
 
     /// Its rule that is a function.

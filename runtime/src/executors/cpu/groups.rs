@@ -23,7 +23,11 @@ pub(super) fn kernel(line: &Line) -> Option<Arc<dyn Kernel>> {
     let Item::Int(group) = line.symbol.solved.env.item(Name::new("group"))? else { return None };
     let group = usize::try_from(group.value()).ok().filter(|g| *g > 0 && g.is_multiple_of(LANES))?;
     let slots = &line.symbol.solved.env.slots;
-    let x = slots.first()?.as_ref().filter(|x| x.dtype == DType::F32)?;
+    let x = slots.first()?.as_ref()?;
+    let f32s = |at: usize| slots.get(at).and_then(Option::as_ref).is_none_or(|t| t.dtype == DType::F32);
+    if ![0, 2, 3].into_iter().all(f32s) {
+        return None;
+    }
     let depth = x.shape.last()?.len();
     let rows: usize = x.shape[..x.rank() - 1].iter().map(|d| d.len()).product();
     let fits = (1..=MOST).contains(&rows) && depth > 0 && depth.is_multiple_of(group);
