@@ -385,3 +385,47 @@ fn s4_27_views_of_classes_are_views_of_what_they_stand_for() {
     assert_eq!(f64s(&rows.t().plain()), f64s(&rows.plain().t()));
     assert!(rows.reshape([2, 12]).check().is_err());
 }
+
+/// What is computed again, and a backward written by hand, are copies of lines: each with a body of its own.
+#[test]
+fn s4_5_lines_on_classes_are_computed_again_and_copied() {
+    let (x, w) = (spread(3, [6, 8]), spread(4, [4, 8]));
+    fn map(x: &Tensor, w: &Tensor) -> Tensor {
+        x.to_float8().linear(&w.to_float8(), None).gelu()
+    }
+    let step = |again: bool| {
+        jit(move |x: Tensor, w: Tensor| {
+            grad(&(x, w), |(x, w)| {
+                let run = || map(x, w);
+                (if again { checkpoint(run) } else { run() }).sum()
+            })
+        })
+        .keep_traces()
+    };
+    let (plain, again) = (step(false), step(true));
+    let want = plain.call((x.clone(), w.clone())).unwrap();
+    let have = again.call((x.clone(), w.clone())).unwrap();
+    assert_eq!((f64s(&have.0), f64s(&have.1)), (f64s(&want.0), f64s(&want.1)));
+    assert!(
+        again.trace("rematerialised").unwrap().contains("recompute of"),
+        "{}",
+        again.trace("rematerialised").unwrap()
+    );
+    let own = jit(|x: Tensor, w: Tensor| {
+        let twice = |x: &Tensor| {
+            let f = |x: &Tensor| (x * 1.0, x.clone());
+            custom_vjp(x, f, |kept: Tensor, ct: &Tensor| ct * kept.to_float8().plain())
+        };
+        grad(&(x, w), |(x, w)| (twice(x) * twice(&(x * 2.0))).matmul(&w.t()).sum())
+    });
+    own.call((x.clone(), w.clone())).unwrap();
+    // what is not there yet says so
+    let e = jvp(&x, &x, |x| x.to_float8().plain()).err().unwrap();
+    assert_eq!(e.code(), "E711", "{e}");
+    let e = vmap(&x, |x| x.to_float8().plain()).err().unwrap();
+    assert_eq!(e.code(), "E726", "{e}");
+    let e = jit(|x: Tensor| x.plain()).pullback(x.to_float8()).err().unwrap();
+    assert_eq!(e.code(), "E708", "{e}");
+    let e = jit(|x: Tensor| x.to_float8()).pullback(x.clone()).err().unwrap();
+    assert_eq!(e.code(), "E708", "{e}");
+}

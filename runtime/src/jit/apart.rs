@@ -108,6 +108,17 @@ pub type WithPullback<P, R> = Result<(R, Pullback<P, R>), Error>;
 /// A result with a pullback whose gradients have one too.
 pub type WithGraph<P, R> = Result<(R, PullbackWithGraph<P, R>), Error>;
 
+/// A function whose backward runs apart takes and gives plain tensors.
+///
+/// # Errors
+/// E708.
+fn plain(leaf: &Tensor, does: &str) -> Result<(), Error> {
+    let View::Wrapped(wrapped) = leaf.view() else { return Ok(()) };
+    let class = wrapped.layout().class.name();
+    let claim = format!("a function whose backward runs apart {does} plain tensors, not one of the class `{class}`");
+    Err(Error::new("E708", claim).help("let it take and give the fields, and put them together inside of the function"))
+}
+
 impl<F> Jit<F> {
     /// Calls it, and gives the result with its backward: for gradients that are asked for later, or not at all. It is
     /// differentiated by every float tensor of its arguments; what it captures is constant.
@@ -133,6 +144,7 @@ impl<F> Jit<F> {
         }
         let cache = if twice { &self.graphs } else { &self.pulled };
         let v = flatten(&args);
+        v.leaves().iter().try_for_each(|leaf| plain(leaf, "takes"))?;
         let entry = match cache.find(v.fingerprint(), v.leaves())? {
             Some(entry) => entry,
             None => self.compiled(cache, false, super::describe_all(|v| args.visit(v)), |key, leaves, stages| {
@@ -176,6 +188,7 @@ impl<F> Jit<F> {
         let how = How { differentiated: true, ..How::default() };
         let (made, writes) = acquired(&self.name, &named, how, &self.pipeline, &mut Recording::start(), stages, f)?;
         let Acquired { trace, cells, template, kinds, aliases: shared, .. } = made;
+        flatten(&template).leaves().iter().try_for_each(|leaf| plain(leaf, "gives"))?;
         let names = trace.inputs().iter().map(|i| Arc::from(&*i.path)).collect::<Vec<Arc<str>>>();
         let floats: Vec<usize> = (0..named.len()).filter(|&i| is_float(&named[i].0)).collect();
         let wrt: Vec<ProxyId> = floats.iter().map(|&i| trace.inputs()[i].proxy).collect();

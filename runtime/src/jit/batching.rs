@@ -87,6 +87,10 @@ fn slices<P: Tree>(p: &P, axes: &[Option<i64>]) -> Result<Slices, Error> {
     for ((leaf, path), axis) in leaves.iter().zip(&detail.paths).zip(axes) {
         leaf.check()?;
         let named = if path.is_empty() { "the argument" } else { path };
+        if let (Some(_), Some(class)) = (axis, leaf.ty().as_ref().and_then(|ty| ty.subclass()).map(|l| l.class.name()))
+        {
+            return Err(refuse(format!("{named} is a `{class}`, which can't be batched yet")).help("batch its fields"));
+        }
         let (Some(axis), Some(ty)) = (*axis, leaf.ty()) else {
             found.push(None);
             continue;

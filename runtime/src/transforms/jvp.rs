@@ -100,6 +100,9 @@ impl Forward {
         if active.is_empty() {
             return Ok(());
         }
+        if line.dispatch.is_some() || line.symbol.port().is_some() {
+            return Err(no_rule(line, active[0]).note("tensors of subclasses have no tangents yet"));
+        }
         if let Some(reason) = &line.symbol.row().no_grad {
             return Err(no_rule(line, active[0]).note(format!("the row says: {reason}")));
         }

@@ -198,7 +198,9 @@ fn copy(b: &mut Builder, rule: &OwnRule, map: &mut FxHashMap<ProxyId, ProxyId>) 
         };
         let outs = of.outs.iter().map(&mut make).collect();
         let aux = of.aux.iter().map(&mut make).collect();
-        let args = of.args.iter().map(|a| a.map(&mut |p| map.get(p).copied().unwrap_or(*p))).collect();
+        let mut to = |p: ProxyId| map.get(&p).copied().unwrap_or(p);
+        let args = of.args.iter().map(|a| a.map(&mut |p| to(*p))).collect();
+        let dispatch = of.dispatch.as_ref().map(|body| Rc::new(body.remap(&mut to)));
         let region = if of.region == rule.root { context.region } else { regions.of(&arena, of.region) };
         b.push(Rc::new(BoundSymbol {
             id: arena.next_line(of.symbol),
@@ -213,6 +215,7 @@ fn copy(b: &mut Builder, rule: &OwnRule, map: &mut FxHashMap<ProxyId, ProxyId>) 
             claimed_by: None,
             ruled_by: None,
             body: OnceCell::new(),
+            dispatch,
             ..(**of).clone()
         }));
     }

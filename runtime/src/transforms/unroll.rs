@@ -9,7 +9,7 @@ use crate::symbol::{Port, outer};
 use crate::trace::*;
 use fulgurite_core::sig;
 use fulgurite_core::{Name, Value};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
@@ -36,6 +36,7 @@ pub fn unroll(trace: &Trace, claims: &Claims) -> Result<Trace, Error> {
         claims,
         redirect: Redirect::default(),
         fields: FxHashMap::default(),
+        made: FxHashSet::default(),
         lines: Vec::new(),
     };
     trace.lines.iter().try_for_each(|line| unroll.line(line))?;
@@ -52,10 +53,27 @@ struct Unroll<'a> {
     redirect: Redirect,
     /// The fields of what was put together.
     fields: FxHashMap<ProxyId, Vec<ProxyId>>,
+    /// What bodies made so far.
+    made: FxHashSet<ProxyId>,
     lines: Vec<Rc<BoundSymbol>>,
 }
 
 impl Unroll<'_> {
+    /// The body, with values of its own if the line is a copy of another (run again, or of a backward written by hand).
+    fn own(&mut self, body: &Rc<Body>) -> Rc<Body> {
+        let made: Vec<ProxyId> = body.lines.iter().flat_map(|l| l.outs.iter().chain(&l.aux)).copied().collect();
+        let known = made.iter().any(|p| self.made.contains(p));
+        let body = if known {
+            let fresh = |p: &ProxyId| (*p, self.arena.proxy(&self.arena.name(*p), self.arena.ty(*p)));
+            let map: FxHashMap<ProxyId, ProxyId> = made.iter().map(fresh).collect();
+            Rc::new(body.remap(&mut |p| map.get(&p).copied().unwrap_or(p)))
+        } else {
+            body.clone()
+        };
+        self.made.extend(body.lines.iter().flat_map(|l| l.outs.iter().chain(&l.aux)).copied());
+        body
+    }
+
     fn line(&mut self, line: &Rc<BoundSymbol>) -> Result<(), Error> {
         let line = self.redirect.apply(line);
         match (line.symbol.port(), &line.dispatch) {
@@ -77,7 +95,8 @@ impl Unroll<'_> {
             (_, Some(body)) => match (self.claims)(&line) {
                 Some(executor) => self.claimed(&line, executor)?,
                 None => {
-                    let inner = inline(&line, body, &mut self.redirect);
+                    let body = self.own(body);
+                    let inner = inline(&line, &body, &mut self.redirect);
                     inner.iter().try_for_each(|inner| self.line(inner))?;
                 }
             },

@@ -92,7 +92,7 @@ impl Again<'_> {
         let mut args = (**line).clone();
         // what the body was made on is not what the clone reads
         args.body = OnceCell::new();
-        let read = args.remap(&mut |p| self.clone_of.get(&p).copied().unwrap_or(p)).args;
+        let BoundSymbol { args: read, dispatch, .. } = args.remap(&mut |p| self.clone_of.get(&p).copied().unwrap_or(p));
         let mut fresh = |p: &ProxyId| {
             let new = arena.proxy(&format!("{}.r1", arena.name(*p)), arena.ty(*p));
             arena.set_tags(new, arena.tags(*p).passing(Event::Recompute, Stage::Before, &[Policy::All, Policy::Keep]));
@@ -115,6 +115,7 @@ impl Again<'_> {
             origin: Some(line.id),
             claimed_by: None,
             ruled_by: None,
+            dispatch,
             ..args
         }));
         self.cloned.push(line.clone());

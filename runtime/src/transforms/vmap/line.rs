@@ -19,6 +19,10 @@ impl Sweep {
             self.b.push(line);
             return Ok(());
         }
+        if line.dispatch.is_some() || line.symbol.port().is_some() {
+            let claim = format!("`{}` on a tensor of a subclass can't be batched yet", line.symbol.name());
+            return Err(Error::new("E726", claim).help("call it outside of `vmap`").at(line.place.loc));
+        }
         let refused = |why| symbol::refused(line.symbol, &why).at(line.place.loc);
         let way = batch::way(line.symbol.row()).map_err(refused)?;
         let context = Context {
