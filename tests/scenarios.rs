@@ -38,6 +38,8 @@ mod s1;
 mod s2;
 #[path = "scenarios/schedules.rs"]
 mod schedules;
+#[path = "scenarios/sharded.rs"]
+mod sharded;
 #[path = "scenarios/step.rs"]
 mod step;
 #[path = "scenarios/subclasses.rs"]

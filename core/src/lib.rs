@@ -36,6 +36,7 @@ pub mod lower;
 pub mod name;
 pub mod nest;
 pub mod philox;
+pub mod place;
 pub mod promote;
 pub mod row;
 pub mod scalar;

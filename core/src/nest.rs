@@ -104,6 +104,38 @@ pub enum SOp {
 }
 
 impl SOp {
+    /// The same operation on other parts.
+    pub fn map(&self, f: &dyn Fn(&SExpr) -> SExpr) -> SOp {
+        let all = |es: &[SExpr]| es.iter().map(f).collect::<Vec<_>>();
+        match self {
+            SOp::Const(s) => SOp::Const(*s),
+            SOp::Num(k) => SOp::Num(*k),
+            SOp::Var(v) => SOp::Var(*v),
+            SOp::Elem(t) => SOp::Elem(*t),
+            SOp::Load { tensor, idx, outside } => {
+                let outside = match outside {
+                    SOutside::Value(v) => SOutside::Value(f(v)),
+                    other => other.clone(),
+                };
+                SOp::Load { tensor: *tensor, idx: all(idx), outside }
+            }
+            SOp::Call(b, args) => SOp::Call(*b, all(args)),
+            SOp::Cast(a) => SOp::Cast(f(a)),
+            SOp::Select(c, a, b) => SOp::Select(f(c), f(a), f(b)),
+            SOp::Reduce { red, vars, filter, body, otherwise } => SOp::Reduce {
+                red: *red,
+                vars: vars.iter().map(|r| SRange { var: r.var, lo: f(&r.lo), hi: f(&r.hi) }).collect(),
+                filter: filter.as_ref().map(f),
+                body: f(body),
+                otherwise: otherwise.as_ref().map(f),
+            },
+            SOp::Uniform { key, position, draw } => {
+                SOp::Uniform { key: *key, position: f(position), draw: *draw }
+            }
+            SOp::Detach(a) => SOp::Detach(f(a)),
+        }
+    }
+
     /// Calls `f` on every part, not on the parts of parts.
     pub fn parts<'a>(&'a self, f: &mut dyn FnMut(&'a SExpr)) {
         match self {
@@ -227,37 +259,24 @@ impl SExpr {
         self.renamed(&|tensor| to.get(tensor).copied().unwrap_or(tensor), &|var| var)
     }
 
+    /// The same where `put` gives operations for those that it changes, whose parts stay as it gives them.
+    pub fn rebuilt(&self, put: &dyn Fn(&SOp) -> Option<SOp>) -> SExpr {
+        let op = put(self.op()).unwrap_or_else(|| self.op().map(&|e| e.rebuilt(put)));
+        SExpr::new(op, self.ty())
+    }
+
     /// The same with other tensors and index variables.
     pub fn renamed(&self, tensor: &dyn Fn(usize) -> usize, var: &dyn Fn(VarId) -> VarId) -> SExpr {
-        let one = |e: &SExpr| e.renamed(tensor, var);
-        let all = |es: &[SExpr]| es.iter().map(one).collect::<Vec<_>>();
-        let op = match self.op() {
-            SOp::Const(s) => SOp::Const(*s),
-            SOp::Num(k) => SOp::Num(*k),
-            SOp::Var(v) => SOp::Var(var(*v)),
-            SOp::Elem(t) => SOp::Elem(tensor(*t)),
-            SOp::Load { tensor: t, idx, outside } => SOp::Load {
-                tensor: tensor(*t),
-                idx: all(idx),
-                outside: match outside {
-                    SOutside::Value(v) => SOutside::Value(one(v)),
-                    other => other.clone(),
-                },
-            },
-            SOp::Call(b, args) => SOp::Call(*b, all(args)),
-            SOp::Cast(a) => SOp::Cast(one(a)),
-            SOp::Select(c, a, b) => SOp::Select(one(c), one(a), one(b)),
-            SOp::Reduce { red, vars, filter, body, otherwise } => SOp::Reduce {
-                red: *red,
-                vars: vars.iter().map(|r| SRange { var: var(r.var), lo: one(&r.lo), hi: one(&r.hi) }).collect(),
-                filter: filter.as_ref().map(one),
-                body: one(body),
-                otherwise: otherwise.as_ref().map(one),
-            },
-            SOp::Uniform { key, position, draw } => {
-                SOp::Uniform { key: tensor(*key), position: one(position), draw: *draw }
+        let op = match self.op().map(&|e| e.renamed(tensor, var)) {
+            SOp::Var(v) => SOp::Var(var(v)),
+            SOp::Elem(t) => SOp::Elem(tensor(t)),
+            SOp::Load { tensor: t, idx, outside } => SOp::Load { tensor: tensor(t), idx, outside },
+            SOp::Reduce { red, vars, filter, body, otherwise } => {
+                let vars = vars.into_iter().map(|r| SRange { var: var(r.var), ..r }).collect();
+                SOp::Reduce { red, vars, filter, body, otherwise }
             }
-            SOp::Detach(a) => SOp::Detach(one(a)),
+            SOp::Uniform { key, position, draw } => SOp::Uniform { key: tensor(key), position, draw },
+            other => other,
         };
         SExpr::new(op, self.ty())
     }

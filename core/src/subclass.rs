@@ -113,6 +113,8 @@ pub enum Rule {
     Plain,
     /// It is run on each field.
     Each,
+    /// It is run on pieces, as its loops allow.
+    Placed,
     /// This.
     Block(Block),
 }
@@ -230,6 +232,7 @@ impl Class {
             "" | "error" => Rule::Error,
             "plain" => Rule::Plain,
             "each" => Rule::Each,
+            "placed" => Rule::Placed,
             block => Rule::Block(parse_rule(block)?),
         })
     }

@@ -11,6 +11,7 @@ mod copies;
 mod dispatch;
 mod machine;
 mod own;
+mod placed;
 mod read;
 mod rewriter;
 mod solved;
@@ -207,7 +208,7 @@ impl Builder {
             true => self.dispatch(&mut line)?,
             false => None,
         };
-        let aux = aux && dispatched.is_none();
+        let aux = aux && (dispatched.is_none() || !line.solved.aux.is_empty());
         let tensor = |ty: &TensorTy| {
             ProxyTy::Tensor(TensorType { ty: ty.clone(), device, requires_grad: false, subclass: None })
         };
@@ -232,7 +233,8 @@ impl Builder {
         if aux {
             for (out, ty) in row.sig.aux.iter().zip(&line.solved.aux) {
                 for ty in out_types(ty) {
-                    extra.push(make(at, hint(symbol, out.name.name), tensor(ty))?);
+                    let ty = dispatched.as_ref().map_or_else(|| tensor(ty), |types| types[at].clone());
+                    extra.push(make(at, hint(symbol, out.name.name), ty)?);
                     at += 1;
                 }
             }

@@ -224,8 +224,21 @@ meta! {
     i64: |x| Value::Num(Scalar::Int(x)), Value::Num(Scalar::Int(x)) => *x;
     f64: |x| Value::Num(Scalar::Float(x)), Value::Num(x) => x.as_f64();
     bool: |x| Value::Num(Scalar::Bool(x)), Value::Num(Scalar::Bool(x)) => *x;
-    String: Value::Str, Value::Str(x) => x.clone();
     DType: Value::DType, Value::DType(x) => *x;
+}
+
+/// A text, or the word of an `enum`.
+impl Meta for String {
+    fn value(self) -> Value<Tensor> {
+        Value::Str(self)
+    }
+    fn from_value(value: &Value<ProxyId>) -> Option<String> {
+        match value {
+            Value::Str(x) => Some(x.clone()),
+            Value::Word(x) => Some(x.as_str().to_owned()),
+            _ => None,
+        }
+    }
 }
 
 impl Meta for Vec<i64> {

@@ -79,7 +79,7 @@ impl Checks<'_> {
     /// The texts of rules, with the key that each stands at.
     fn rules(&mut self) {
         let class = self.class;
-        let word = |text: &Text| matches!(text.as_str(), "error" | "plain" | "each" | "same");
+        let word = |text: &Text| matches!(text.as_str(), "error" | "plain" | "each" | "placed" | "same");
         let ops = class.ops.iter().map(|(_, rule)| (rule, "ops"));
         let others =
             class.default.iter().map(|t| (t, "default")).chain(class.cotangent.iter().map(|t| (t, "cotangent")));

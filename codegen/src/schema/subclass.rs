@@ -141,7 +141,7 @@ fn one(node: Node, diags: &mut Diagnostics) -> Option<ClassSource> {
     let through = optional(through, "through").is_some_and(|t| t.text == "true");
     let ops = ops.map(|n| fields.texts(n, "ops")).unwrap_or_default();
     for text in ops.iter().map(|(_, rule)| rule).chain(&default) {
-        if !matches!(text.as_str(), "error" | "plain" | "each") {
+        if !matches!(text.as_str(), "error" | "plain" | "each" | "placed") {
             fields.rule_of(text.clone(), "ops", parse_rule);
         }
     }

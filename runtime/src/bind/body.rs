@@ -103,28 +103,29 @@ fn finish(
     let (results, aux) = values.split_at(sig.outs.len());
     let mut outs = Vec::new();
     for (value, ty) in results.iter().zip(&line.solved.outs) {
-        flatten(&mut builder, line.symbol, value, ty, &mut outs)?;
+        flatten(&mut builder, line, value, ty, &mut outs)?;
     }
     for &i in &line.effects.writes {
         let name: Name = sig.params[i].name.name;
         let Value::Tensor(old) = line.args[i] else { continue };
         let written = builder.writes.iter().find(|(n, _)| *n == name).map(|(_, v)| v.clone());
         let ty = arena.tensor_ty(old).map_or(OutTy::FromBody, OutTy::Tensor);
-        flatten(&mut builder, line.symbol, &written.unwrap_or(Value::Tensor(old)), &ty, &mut outs)?;
+        flatten(&mut builder, line, &written.unwrap_or(Value::Tensor(old)), &ty, &mut outs)?;
     }
     for (value, ty) in aux.iter().zip(&line.solved.aux) {
-        flatten(&mut builder, line.symbol, value, ty, &mut outs)?;
+        flatten(&mut builder, line, value, ty, &mut outs)?;
     }
     Ok(Body { lines: builder.take_from(0), outs })
 }
 
 fn flatten(
     builder: &mut Builder,
-    symbol: SymbolRef,
+    line: &BoundSymbol,
     value: &Value<ProxyId>,
     ty: &OutTy,
     outs: &mut Vec<ProxyId>,
 ) -> Result<(), Error> {
+    let symbol = line.symbol;
     let types = out_types(ty);
     let items = match value {
         Value::List(items) => items.as_slice(),
@@ -138,7 +139,7 @@ fn flatten(
         outs.iter()
             .all(|o| o.ty.dims.as_ref().is_some_and(|d| matches!(d.as_slice(), [DimPat { kind: DimKind::Body, .. }])))
     };
-    let plain = !from_body(&symbol.row().sig.outs);
+    let plain = !from_body(&symbol.row().sig.outs) && line.dispatch.is_none();
     for (item, want) in items.iter().zip(types) {
         let proxy = match item {
             Value::Tensor(p) => *p,

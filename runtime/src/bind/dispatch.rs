@@ -7,8 +7,7 @@
 //! The rule is the class's for the operator or its kind; else the operator's decomposition, whose parts dispatch again;
 //! else the class's default.
 
-use super::body;
-use super::{Builder, Context, Site};
+use super::{Builder, Context, Site, body, placed};
 use crate::error::{Error, ErrorKind};
 use crate::symbol::{self, Port, SubclassRef};
 use crate::tensor::with_fields;
@@ -52,7 +51,7 @@ impl Builder {
                 let types = values.iter().map(|v| out_ty(&arena, v)).collect::<Option<Vec<_>>>();
                 let types = types.ok_or_else(|| body::fault(line.symbol, "its rule yields no tensor"))?;
                 let mut solved = (*line.solved).clone();
-                solved.outs = types;
+                (solved.outs, solved.aux) = split(types, line.symbol.row().sig.outs.len());
                 line.solved = Arc::new(solved);
                 let mut outs = Vec::new();
                 values.iter().for_each(|v| v.for_each(&mut |p| outs.push(*p)));
@@ -200,6 +199,12 @@ impl Builder {
     }
 }
 
+/// Results, then auxiliary results: those that a decomposition gave.
+fn split(mut types: Vec<OutTy>, results: usize) -> (Vec<OutTy>, Vec<OutTy>) {
+    let aux = types.split_off(results.min(types.len()));
+    (types, aux)
+}
+
 /// The class that sees to a call.
 fn class_of(arena: &Arena, line: &BoundSymbol) -> Result<Option<SubclassRef>, Error> {
     let mut found: Vec<SubclassRef> = Vec::new();
@@ -264,13 +269,15 @@ fn run(arena: &Rc<Arena>, line: &BoundSymbol, class: SubclassRef) -> Result<(Bui
         Some(rule) => rule,
         None if let Some(done) = native(&mut b, line, class)? => return Ok((b, done)),
         None if row.is_composite() => {
-            let Some((b, values)) = body::run(arena, line)? else {
-                return Err(body::fault(line.symbol, "it has no body"));
-            };
-            return Ok((b, values));
+            let ran = body::run(arena, line)?;
+            return ran.ok_or_else(|| body::fault(line.symbol, "it has no body"));
         }
         None => &rules.default,
     };
+    if *rule == Rule::Placed {
+        let values = placed::run(&mut b, line, class)?;
+        return Ok((b, values));
+    }
     let identity = |operand: Name, field: Name| {
         let of = of_class.iter().find(|(n, _)| *n == operand).map(|(_, p)| *p);
         of.and_then(|p| arena.part(p, field)).map_or_else(|| hash(operand), |p| u64::from(p.0))
@@ -279,7 +286,7 @@ fn run(arena: &Rc<Arena>, line: &BoundSymbol, class: SubclassRef) -> Result<(Bui
     let several = row.sig.outs.len() != 1 || row.sig.outs[0].ty.list.is_some();
     let mut run = Run { b, apart: Vec::new(), line, class, of_class: &of_class };
     let values = match rule {
-        Rule::Error => return Err(no_rule(line, class)),
+        Rule::Error | Rule::Placed => return Err(no_rule(line, class)),
         Rule::Plain => run.block(&Block { stmts: Vec::new(), value: call.plain() })?,
         Rule::Each => {
             let parts = rules.fields().map(|field| (field, call.each(field))).collect();

@@ -234,7 +234,7 @@ fn no_rule(line: &BoundSymbol, i: usize) -> Error {
 /// The line with the auxiliary results that the rules of its active arguments read.
 pub(super) fn with_aux(arena: &Arena, line: &Rc<BoundSymbol>, in_mask: &[bool]) -> Rc<BoundSymbol> {
     let sig = &line.symbol.row().sig;
-    if line.dispatch.is_some() || sig.aux.is_empty() || !line.aux.is_empty() {
+    if sig.aux.is_empty() || !line.aux.is_empty() {
         return line.clone();
     }
     let reads = |name: Name| {
@@ -248,11 +248,18 @@ pub(super) fn with_aux(arena: &Arena, line: &Rc<BoundSymbol>, in_mask: &[bool]) 
         ProxyTy::Tensor(t) => t.device,
         _ => Device::Cpu,
     });
+    // of a tensor of a subclass the body says what it is; a class's own rule gives none
+    let made = line.dispatch.as_ref().map(|body| &body.outs[line.outs.len().min(body.outs.len())..]);
     let mut aux = Vec::new();
     for (out, types) in sig.aux.iter().zip(&line.solved.aux) {
         for ty in out_types(types) {
-            let ty = TensorType { ty: ty.clone(), device, requires_grad: false, subclass: None };
-            aux.push(arena.proxy(out.name.name.as_str(), ProxyTy::Tensor(ty)));
+            let plain = TensorType { ty: ty.clone(), device, requires_grad: false, subclass: None };
+            let ty = match made {
+                Some(made) => made.get(aux.len()).map(|p| arena.ty(*p)),
+                None => Some(ProxyTy::Tensor(plain)),
+            };
+            let Some(ty) = ty else { return line.clone() };
+            aux.push(arena.proxy(out.name.name.as_str(), ty));
         }
     }
     Rc::new(BoundSymbol { aux, ..(**line).clone() })

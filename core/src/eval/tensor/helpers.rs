@@ -6,6 +6,7 @@
 //! | `except(x, k)` | every axis of `x` but `k`, an axis or a list of them |
 //! | `sizes(x, axes)` | the sizes of these axes |
 //! | `part(l, a, b)`, `times(e, n)` | entries `a..b` of a list; a list of `n` times `e` |
+//! | `entry(l, i)` | entry `i` of a list |
 //! | `on(v, y, k)` | the vector `v` shaped to lie along axis `k` of `y` |
 //! | `unbroadcast(e, x)` | `e` summed to the shape of `x` |
 //! | `zeros(x)` | zeros of the type of `x` |
@@ -25,6 +26,7 @@ pub const HELPERS: &[&str] = &[
     "part",
     "sizes",
     "times",
+    "entry",
     "on",
     "unbroadcast",
     "zeros",
@@ -102,6 +104,10 @@ pub fn helper<M: Machine>(
                 return Err(fault("makes a list that is too long"));
             }
             Value::List(vec![value.clone(); n.len()])
+        }
+        ("entry", [Value::List(items), at]) => {
+            let at = dim_of(at).filter(|at| at.value() >= 0).ok_or_else(|| fault("needs a position"))?;
+            items.get(at.len()).cloned().ok_or_else(|| fault("has a position behind the list"))?
         }
         ("on", [v, y, k]) => {
             let (t, rank) = (ty(machine, v), ty(machine, y).ok_or_else(|| fault("needs a tensor"))?.rank() as i64);

@@ -1,0 +1,111 @@
+//! What an expression makes of parts: of the parts of an index variable's range, and of the parts of tensors.
+
+use super::Fold;
+use crate::builtins::Builtin;
+use crate::nest::{SExpr, SOp, SOutside, VarId};
+use crate::{DType, Scalar};
+
+/// Whether the variable or one of these tensors occurs in the expression.
+pub(super) fn mentions(e: &SExpr, var: Option<VarId>, tensors: &dyn Fn(usize) -> bool) -> bool {
+    let mut found = match e.op() {
+        SOp::Var(v) => Some(*v) == var,
+        SOp::Elem(t) | SOp::Load { tensor: t, .. } => tensors(*t),
+        SOp::Uniform { key, .. } => tensors(*key),
+        _ => false,
+    };
+    e.op().parts(&mut |part| found |= mentions(part, var, tensors));
+    found
+}
+
+/// The reduction over `var` that the whole expression is, up to factors without it: what the values over parts of the
+/// variable's range make together.
+pub(super) fn over(e: &SExpr, var: VarId) -> Option<Fold> {
+    let free = |e: &SExpr| !mentions(e, Some(var), &|_| false);
+    let linear = |fold: Fold| matches!(fold, Fold::Sum | Fold::Avg).then_some(fold);
+    match e.op() {
+        SOp::Reduce { red, vars, filter, otherwise: None, .. } if vars.iter().any(|r| r.var == var) => {
+            // what is left out differs from part to part
+            Fold::of(*red).filter(|fold| filter.is_none() || *fold == Fold::Sum)
+        }
+        // a reduction over other variables of the same kind
+        SOp::Reduce { red, body, filter: None, otherwise: None, .. } => over(body, var).filter(|f| Fold::of(*red) == Some(*f)),
+        SOp::Cast(x) if floats(e, x) => over(x, var),
+        SOp::Detach(x) => over(x, var),
+        SOp::Call(Builtin::Neg, args) => linear(over(&args[0], var)?),
+        SOp::Call(Builtin::Div, args) if free(&args[1]) => linear(over(&args[0], var)?),
+        SOp::Call(Builtin::Mul, args) if free(&args[1]) => linear(over(&args[0], var)?),
+        SOp::Call(Builtin::Mul, args) if free(&args[0]) => linear(over(&args[1], var)?),
+        SOp::Call(Builtin::Add | Builtin::Sub, args) => {
+            let (a, b) = (over(&args[0], var)?, over(&args[1], var)?);
+            if a == b { linear(a) } else { None }
+        }
+        _ => None,
+    }
+}
+
+/// A cast that keeps sums: between floats. Rounding is part of computing.
+fn floats(to: &SExpr, from: &SExpr) -> bool {
+    let real = |ty: DType| ty.is_float();
+    to.ty() == from.ty() || real(to.ty()) && real(from.ty())
+}
+
+/// How an expression depends on some tensors.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Degree {
+    /// It is 0.
+    Zero,
+    /// Not at all.
+    Constant,
+    /// Linearly: sums of them become sums.
+    Linear,
+    /// Otherwise.
+    Other,
+}
+
+/// How the expression depends on the tensors for which `of` holds.
+pub(super) fn degree(e: &SExpr, of: &dyn Fn(usize) -> bool) -> Degree {
+    use Degree::*;
+    if !mentions(e, None, of) {
+        let zero = e.as_const().is_some_and(|c| matches!(c, Scalar::Int(0)) || c.as_f64() == 0.0);
+        return if zero { Zero } else { Constant };
+    }
+    let constant = |e: &SExpr| !mentions(e, None, of);
+    let alike = |a: Degree, b: Degree| match (a, b) {
+        (Zero, d) | (d, Zero) => d,
+        (Linear, Linear) => Linear,
+        _ => Other,
+    };
+    match e.op() {
+        SOp::Elem(_) => Linear,
+        SOp::Load { idx, outside, .. } => match outside {
+            _ if !idx.iter().all(constant) => Other,
+            SOutside::Refuse | SOutside::Skip => Linear,
+            SOutside::Value(v) => alike(Linear, degree(v, of)),
+        },
+        SOp::Cast(x) if floats(e, x) => degree(x, of),
+        SOp::Detach(x) => degree(x, of),
+        SOp::Call(Builtin::Neg, args) => degree(&args[0], of),
+        SOp::Call(Builtin::Add | Builtin::Sub, args) => alike(degree(&args[0], of), degree(&args[1], of)),
+        SOp::Call(Builtin::Mul, args) if constant(&args[1]) => degree(&args[0], of),
+        SOp::Call(Builtin::Mul, args) if constant(&args[0]) => degree(&args[1], of),
+        SOp::Call(Builtin::Div, args) if constant(&args[1]) => degree(&args[0], of),
+        SOp::Select(c, a, b) if constant(c) => alike(degree(a, of), degree(b, of)),
+        SOp::Reduce { red, vars, filter, body, otherwise } if matches!(Fold::of(*red), Some(Fold::Sum | Fold::Avg)) => {
+            let still = vars.iter().all(|r| constant(&r.lo) && constant(&r.hi)) && filter.iter().all(constant);
+            let rest = otherwise.as_ref().map_or(Zero, |o| degree(o, of));
+            if still { alike(degree(body, of), rest) } else { Other }
+        }
+        _ => Other,
+    }
+}
+
+/// Whether the expression only picks elements of these tensors: then it picks the largest of their parts, too.
+pub(super) fn picks(e: &SExpr, of: &dyn Fn(usize) -> bool) -> bool {
+    let constant = |e: &SExpr| !mentions(e, None, of);
+    match e.op() {
+        SOp::Elem(t) => of(*t),
+        SOp::Load { tensor, idx, outside: SOutside::Refuse } => of(*tensor) && idx.iter().all(constant),
+        SOp::Select(c, a, b) => constant(c) && picks(a, of) && picks(b, of),
+        _ => false,
+    }
+}

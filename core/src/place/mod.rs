@@ -1,0 +1,179 @@
+//! Tensors in pieces over the ranks of a mesh: where a tensor is, what it costs to move it, and in which ways an
+//! operator can run on pieces. The ways are read off the loops of a row's meaning; nothing is declared per operator.
+
+mod fold;
+mod ways;
+
+pub use ways::{Cut, Way, ways};
+
+use crate::lang::ast::Red;
+use crate::{DType, Name, Scalar};
+use std::fmt;
+
+/// How the parts that ranks hold make the whole.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fold {
+    /// Their sum.
+    Sum,
+    /// Their mean.
+    Avg,
+    /// The largest of each element.
+    Max,
+    /// The smallest.
+    Min,
+}
+
+/// Where a tensor is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// Cut along an axis: rank `r` has the elements from `r * ceil(n / ranks)` on.
+    Shard(usize),
+    /// Each rank has it whole.
+    Replicate,
+    /// Each rank has a part of every element.
+    Partial(Fold),
+}
+
+impl Fold {
+    /// All of them, with their words.
+    pub const WORDS: [(&'static str, Fold); 4] =
+        [("sum", Fold::Sum), ("avg", Fold::Avg), ("max", Fold::Max), ("min", Fold::Min)];
+
+    /// That of a reduction, if parts of it make the whole.
+    pub fn of(red: Red) -> Option<Fold> {
+        Some(match red {
+            Red::Sum => Fold::Sum,
+            Red::Mean => Fold::Avg,
+            Red::Max => Fold::Max,
+            Red::Min => Fold::Min,
+            _ => return None,
+        })
+    }
+
+    /// The part that changes no other: of a rank that has no elements.
+    pub fn identity(self, dtype: DType) -> Scalar {
+        let bits = 8 * dtype.size() as u32;
+        match self {
+            Fold::Sum | Fold::Avg => Scalar::Int(0),
+            Fold::Max if dtype.is_float() => Scalar::Float(f64::NEG_INFINITY),
+            Fold::Min if dtype.is_float() => Scalar::Float(f64::INFINITY),
+            Fold::Max if matches!(dtype, DType::Bool | DType::U8) => Scalar::Int(0),
+            Fold::Max => Scalar::Int(i64::MIN >> (64 - bits)),
+            Fold::Min if dtype == DType::Bool => Scalar::Int(1),
+            Fold::Min if dtype == DType::U8 => Scalar::Int(255),
+            Fold::Min => Scalar::Int(i64::MAX >> (64 - bits)),
+        }
+    }
+
+    /// Its word.
+    pub fn word(self) -> &'static str {
+        Fold::WORDS.iter().find(|(_, f)| *f == self).map_or("", |(word, _)| word)
+    }
+}
+
+impl Place {
+    /// From metadata: `shard`, `replicate` or a fold's word, and the axis of a cut.
+    pub fn new(word: Name, dim: usize) -> Option<Place> {
+        match word.as_str() {
+            "shard" => Some(Place::Shard(dim)),
+            "replicate" => Some(Place::Replicate),
+            word => Fold::WORDS.iter().find(|(w, _)| *w == word).map(|(_, fold)| Place::Partial(*fold)),
+        }
+    }
+
+    /// The word and the axis of which it is made.
+    pub fn words(self) -> (&'static str, usize) {
+        match self {
+            Place::Shard(dim) => ("shard", dim),
+            Place::Replicate => ("replicate", 0),
+            Place::Partial(fold) => (fold.word(), 0),
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Shard(dim) => write!(f, "S{dim}"),
+            Place::Replicate => f.write_str("R"),
+            Place::Partial(fold) => write!(f, "P({})", fold.word()),
+        }
+    }
+}
+
+/// How long the piece of rank `rank` is, of `n` elements cut for `ranks` ranks.
+pub fn piece(n: usize, ranks: usize, rank: usize) -> usize {
+    let whole = n.div_ceil(ranks.max(1));
+    whole.min(n.saturating_sub(rank * whole))
+}
+
+/// What a message costs besides its bytes, in bytes that a network could send meanwhile.
+const START: u64 = 64 * 1024;
+
+/// The cost of bringing a tensor of this many bytes from one place to another, in bytes that each rank sends; `None`
+/// where there is no such way. Parts that are not needed are dropped for nothing, and so are zeros added.
+pub fn cost(from: Place, to: Place, bytes: u64, ranks: u64) -> Option<u64> {
+    let ranks = ranks.max(1);
+    let share = |n: u64| START + n / ranks * (ranks - 1);
+    match (from, to) {
+        (from, to) if from == to => Some(0),
+        (Place::Replicate, _) => Some(0),
+        (Place::Shard(_), Place::Replicate) | (Place::Partial(_), Place::Shard(_)) => Some(share(bytes)),
+        (Place::Partial(_), Place::Replicate) => Some(2 * share(bytes)),
+        (Place::Shard(_), Place::Shard(_)) => Some(share(bytes / ranks)),
+        (Place::Shard(_) | Place::Partial(_), Place::Partial(_)) => None,
+    }
+}
+
+/// A tensor that a call has.
+#[derive(Clone, Copy, Debug)]
+pub struct Held {
+    /// Where it is; `None`: not in pieces, and can't be.
+    pub place: Option<Place>,
+    /// Its size as a whole.
+    pub bytes: u64,
+}
+
+/// What the tensors cost that a way has moved.
+pub fn moved(way: &Way, held: &[Held], ranks: u64) -> Option<Vec<u64>> {
+    let one = |(to, h): (&Place, &Held)| h.place.map_or(Some(0), |from| cost(from, *to, h.bytes, ranks));
+    way.ins.iter().zip(held).map(one).collect()
+}
+
+/// The way to take: one that moves nothing; else the cheapest, where parts still have to be put together. Of equal ones
+/// that which moves later arguments. `outs`: the sizes of the results.
+pub fn best(ways: Vec<Way>, held: &[Held], outs: &[u64], ranks: u64) -> Option<Way> {
+    let rate = |way: &Way| {
+        let moved = moved(way, held, ranks)?;
+        let now: u64 = moved.iter().sum();
+        let parts = way.outs.iter().zip(outs).filter(|(p, _)| matches!(p, Place::Partial(_)));
+        let later: u64 = parts.map(|(p, n)| cost(*p, Place::Shard(0), *n, ranks).unwrap_or(0)).sum();
+        Some((now > 0, now + later, moved))
+    };
+    let rated = ways.into_iter().filter_map(|way| Some((rate(&way)?, way)));
+    rated.min_by(|(a, _), (b, _)| a.cmp(b)).map(|(_, way)| way)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uneven_pieces_are_as_torch_cuts_them() {
+        let pieces = |n| (0..4).map(|r| piece(n, 4, r)).collect::<Vec<_>>();
+        assert_eq!(pieces(8), [2, 2, 2, 2]);
+        assert_eq!(pieces(6), [2, 2, 2, 0]);
+        assert_eq!(pieces(5), [2, 2, 1, 0]);
+        assert_eq!(pieces(3), [1, 1, 1, 0]);
+        assert_eq!(pieces(0), [0, 0, 0, 0]);
+    }
+
+    #[test]
+    fn places_have_words() {
+        for place in [Place::Shard(2), Place::Replicate].into_iter().chain(Fold::WORDS.map(|(_, f)| Place::Partial(f))) {
+            let (word, dim) = place.words();
+            assert_eq!(Place::new(Name::new(word), dim), Some(place));
+        }
+        assert_eq!(Place::Partial(Fold::Sum).to_string(), "P(sum)");
+    }
+}

@@ -1,0 +1,224 @@
+//! The ways in which a row's loops can run in pieces.
+//!
+//! A variable that runs along one axis of some tensors, and stands nowhere else, cuts all of them alike: along that
+//! axis of a result, or, if it is reduced, into parts. What is linear in tensors that are sums of parts is a sum of
+//! parts too.
+
+use super::fold::{Degree, degree, mentions, over, picks};
+use super::{Fold, Place};
+use crate::Dim;
+use crate::nest::{Nest, SExpr, SOp, SOutside, SRange, VarId};
+
+/// A way to run a call in pieces.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Way {
+    /// Where each tensor must be, in the order of the nest's loads.
+    pub ins: Vec<Place>,
+    /// Where each result will be.
+    pub outs: Vec<Place>,
+    /// The axis of each result along which it is cut, with the variable that cuts: of pointwise loops the axis counts
+    /// from the last. Nothing if nothing is cut.
+    pub cut: Option<Cut>,
+}
+
+/// What cuts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Cut {
+    /// An index variable.
+    Var(VarId),
+    /// An axis of pointwise loops, counted from the last.
+    Axis(usize),
+}
+
+impl Way {
+    /// The loops where what is cut has `to` elements: a call on pieces of that size must have these, or it means
+    /// something else.
+    pub fn resized(&self, nest: &Nest, to: i64) -> Nest {
+        let mut resized = nest.clone();
+        let var = match self.cut {
+            Some(Cut::Var(var)) => {
+                resized.vars[var] = Dim::from(to);
+                Some(var)
+            }
+            _ => None,
+        };
+        for (out, place) in resized.outs.iter_mut().zip(&self.outs) {
+            if let Place::Shard(axis) = place {
+                out.shape[*axis] = Dim::from(to);
+            }
+            if let Some(var) = var {
+                out.expr = ranged(&out.expr, var, to);
+            }
+        }
+        resized
+    }
+
+    /// How many elements what is cut has.
+    pub fn extent(&self, nest: &Nest) -> Option<i64> {
+        match self.cut? {
+            Cut::Var(var) => Some(nest.vars[var].value()),
+            Cut::Axis(back) => nest.outs[0].shape.iter().rev().nth(back).map(|d| d.value()),
+        }
+    }
+}
+
+/// The expression with another range of a reduced variable.
+fn ranged(e: &SExpr, var: VarId, to: i64) -> SExpr {
+    e.rebuilt(&|op| match op {
+        SOp::Reduce { red, vars, filter, body, otherwise } if vars.iter().any(|r| r.var == var) => {
+            let range = |r: &SRange| if r.var == var { SRange { hi: SExpr::int(to), ..r.clone() } } else { r.clone() };
+            Some(SOp::Reduce {
+                red: *red,
+                vars: vars.iter().map(range).collect(),
+                filter: filter.clone(),
+                body: ranged(body, var, to),
+                otherwise: otherwise.clone(),
+            })
+        }
+        _ => None,
+    })
+}
+
+/// The ways for tensors of these shapes that are in these places (`None`: not in pieces, and can't be). There is always
+/// the last one: every tensor whole.
+pub fn ways(nest: &Nest, shapes: &[Vec<i64>], have: &[Option<Place>]) -> Vec<Way> {
+    let cuts: Vec<Way> = match nest.pointwise {
+        true => (0..nest.outs.first().map_or(0, |o| o.shape.len())).filter_map(|i| aligned(nest, shapes, i)).collect(),
+        false => (0..nest.vars.len()).filter_map(|v| along(nest, shapes, v)).collect(),
+    };
+    // a cut that no tensor has is no better than whole tensors; and what can't be cut isn't
+    let fits = |way: &Way| way.ins.iter().zip(have).all(|(p, h)| h.is_some() || *p == Place::Replicate);
+    let met = |way: &Way| way.ins.iter().zip(have).any(|(p, h)| *p != Place::Replicate && Some(*p) == *h);
+    let mut found: Vec<Way> = cuts.into_iter().filter(|w| fits(w) && met(w)).collect();
+    found.extend(partial(nest, shapes.len(), have));
+    let whole = |n: usize| vec![Place::Replicate; n];
+    found.push(Way { ins: whole(shapes.len()), outs: whole(nest.outs.len()), cut: None });
+    found
+}
+
+/// Pointwise loops cut along an axis, counted from the last.
+fn aligned(nest: &Nest, shapes: &[Vec<i64>], back: usize) -> Option<Way> {
+    let size = |shape: &[i64]| shape.len().checked_sub(back + 1).map(|axis| (axis, shape[axis]));
+    let out: Vec<i64> = nest.outs[0].shape.iter().map(|d| d.value()).collect();
+    let (axis, n) = size(&out)?;
+    if nest.outs.iter().any(|o| draws(&o.expr)) {
+        return None;
+    }
+    let place = |shape: &Vec<i64>| match size(shape) {
+        Some((axis, m)) if m == n => Place::Shard(axis),
+        _ => Place::Replicate,
+    };
+    let outs = vec![Place::Shard(axis); nest.outs.len()];
+    Some(Way { ins: shapes.iter().map(place).collect(), outs, cut: Some(Cut::Axis(back)) })
+}
+
+/// Random numbers come by position in the whole result.
+fn draws(e: &SExpr) -> bool {
+    let mut found = matches!(e.op(), SOp::Uniform { .. });
+    e.op().parts(&mut |part| found |= draws(part));
+    found
+}
+
+/// Loops cut along an index variable.
+fn along(nest: &Nest, shapes: &[Vec<i64>], var: VarId) -> Option<Way> {
+    let extent = nest.vars[var].value();
+    let mut along = Along { var, extent, shapes, axes: vec![None; shapes.len()] };
+    let mut outs = Vec::new();
+    for out in &nest.outs {
+        along.walk(&out.expr)?;
+        let axes: Vec<usize> = (0..out.axes.len()).filter(|&e| out.axes[e] == Some(var)).collect();
+        outs.push(match axes.as_slice() {
+            [axis] => Place::Shard(*axis),
+            [] if !mentions(&out.expr, Some(var), &|_| false) => Place::Replicate,
+            [] => Place::Partial(over(&out.expr, var)?),
+            // the diagonal of a cut tensor
+            _ => return None,
+        });
+    }
+    let ins = along.axes.iter().map(|a| a.flatten().map_or(Place::Replicate, Place::Shard)).collect();
+    Some(Way { ins, outs, cut: Some(Cut::Var(var)) })
+}
+
+/// Where one variable stands.
+struct Along<'a> {
+    var: VarId,
+    extent: i64,
+    shapes: &'a [Vec<i64>],
+    /// Per tensor: the axis along which the variable runs, if it is loaded and if there is one.
+    axes: Vec<Option<Option<usize>>>,
+}
+
+impl Along<'_> {
+    fn is(&self, e: &SExpr) -> bool {
+        matches!(e.op(), SOp::Var(v) if *v == self.var)
+    }
+
+    /// `None` where the variable stands where it can't be cut.
+    fn walk(&mut self, e: &SExpr) -> Option<()> {
+        match e.op() {
+            SOp::Var(v) if *v == self.var => return None,
+            SOp::Load { tensor, idx, outside } => {
+                let bare: Vec<usize> = (0..idx.len()).filter(|&a| self.is(&idx[a])).collect();
+                let axis = match bare.as_slice() {
+                    [] => None,
+                    [axis] => Some(*axis),
+                    _ => return None,
+                };
+                if let Some(axis) = axis
+                    && (*outside != SOutside::Refuse || *self.shapes.get(*tensor)?.get(axis)? != self.extent)
+                {
+                    return None;
+                }
+                let known = self.axes.get_mut(*tensor)?;
+                if known.is_some_and(|known| known != axis) {
+                    return None;
+                }
+                *known = Some(axis);
+                idx.iter().enumerate().filter(|(a, _)| Some(*a) != axis).try_for_each(|(_, i)| self.walk(i))?;
+                if let SOutside::Value(v) = outside {
+                    self.walk(v)?;
+                }
+                return Some(());
+            }
+            SOp::Reduce { vars, .. } => {
+                let whole = |lo: &SExpr, hi: &SExpr| lo.as_int() == Some(0) && hi.as_int() == Some(self.extent);
+                if vars.iter().any(|r| r.var == self.var && !whole(&r.lo, &r.hi)) {
+                    return None;
+                }
+            }
+            SOp::Uniform { .. } => return None,
+            _ => {}
+        }
+        let mut fine = true;
+        e.op().parts(&mut |part| fine = fine && self.walk(part).is_some());
+        fine.then_some(())
+    }
+}
+
+/// As many tensors as are looked at together.
+const MOST: usize = 8;
+
+/// Loops over tensors in parts: what is linear in them all.
+fn partial(nest: &Nest, tensors: usize, have: &[Option<Place>]) -> Vec<Way> {
+    let mut found = Vec::new();
+    for (_, fold) in Fold::WORDS {
+        let parts = Place::Partial(fold);
+        let may = |t: &usize| matches!(have[*t], Some(p) if p == parts || p == Place::Replicate);
+        let open: Vec<usize> = (0..tensors).filter(may).take(MOST).collect();
+        for chosen in 1u32..1 << open.len() {
+            let of = |t: usize| open.iter().position(|o| *o == t).is_some_and(|i| chosen >> i & 1 == 1);
+            if !(0..tensors).any(|t| of(t) && have[t] == Some(parts)) {
+                continue;
+            }
+            let fits = |e: &SExpr| match fold {
+                Fold::Sum | Fold::Avg => degree(e, &of) == Degree::Linear,
+                Fold::Max | Fold::Min => picks(e, &of),
+            };
+            if nest.outs.iter().all(|o| fits(&o.expr)) {
+                let ins = (0..tensors).map(|t| if of(t) { parts } else { Place::Replicate }).collect();
+                found.push(Way { ins, outs: vec![parts; nest.outs.len()], cut: None });
+            }
+        }
+    }
+    found
+}

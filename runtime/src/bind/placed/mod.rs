@@ -1,0 +1,279 @@
+//! Operators on tensors in pieces: rule `placed` of a class whose field is a list with a piece for each rank, and whose
+//! metadata `place`, `dim` and `shape` say how the pieces make the whole.
+//!
+//! Which pieces an operator needs follows from its loops ([`fulgurite_core::place`]). Pieces that lie elsewhere are
+//! brought there by collective rows (`all_gather`, `all_reduce`, `reduce_scatter`, `all_to_all`), each a line of the
+//! body; then the operator runs on the pieces of each rank. An operator with options `place` and `dim` says itself where
+//! its result goes.
+
+mod moves;
+mod pieces;
+
+use super::dispatch::Results;
+use super::{Builder, body};
+use crate::error::{Error, ErrorKind};
+use crate::symbol::{Port, Registered, SubclassRef};
+use crate::trace::*;
+use fulgurite_core::lower::lower_with;
+use fulgurite_core::nest::Nest;
+use fulgurite_core::place::{Held, Place, Way, best, moved, ways};
+use fulgurite_core::sig::OutTy;
+use fulgurite_core::{Dim, Name, Scalar, TensorTy, Value};
+use std::rc::Rc;
+
+/// A tensor of a call.
+struct Operand {
+    /// Its type as a whole; a key has none.
+    ty: Option<TensorTy>,
+    /// Where it is, and the pieces; `None` for what every rank has as it is.
+    held: Option<(Place, Vec<ProxyId>)>,
+}
+
+impl Operand {
+    fn bytes(&self) -> u64 {
+        self.ty.as_ref().map_or(0, bytes)
+    }
+
+    fn place(&self) -> Option<Place> {
+        self.held.as_ref().map(|(place, _)| *place)
+    }
+}
+
+fn bytes(ty: &TensorTy) -> u64 {
+    ty.numel() as u64 * ty.dtype.size() as u64
+}
+
+/// A call on tensors in pieces.
+struct Placed<'a> {
+    line: &'a BoundSymbol,
+    class: SubclassRef,
+    ranks: usize,
+    /// In the order of the row's loads.
+    operands: Vec<Operand>,
+}
+
+/// The results of a line on tensors in pieces.
+///
+/// # Errors
+/// E708 where tensors of several meshes meet, or plain ones of rank above 0, or a view would have to move elements; what
+/// the calls on pieces report.
+pub(super) fn run(b: &mut Builder, line: &BoundSymbol, class: SubclassRef) -> Result<Results, Error> {
+    let call = Placed::new(b, line, class)?;
+    if let Some(to) = call.wanted() {
+        return call.redistributed(b, to);
+    }
+    let row = line.symbol.row();
+    if row.is_composite() {
+        return call.composite(b);
+    }
+    let block = row.index_body();
+    let nest = block.and_then(|block| lower_with(row, block, &line.solved, &Registered).ok());
+    let way = nest.as_ref().and_then(|nest| call.way(nest)).unwrap_or_else(|| call.whole());
+    let costs = call.cost(&way);
+    if line.symbol.is_view() && costs > 0 {
+        return match nest.and_then(|nest| pieces::reshaped(&call, &nest)) {
+            Some((way, axis)) => call.pieces(b, &way, Some(axis)),
+            None => Err(call.stuck()),
+        };
+    }
+    call.pieces(b, &way, None)
+}
+
+impl<'a> Placed<'a> {
+    fn new(b: &mut Builder, line: &'a BoundSymbol, class: SubclassRef) -> Result<Placed<'a>, Error> {
+        let mut leaves = Vec::new();
+        for arg in &line.args[..line.symbol.row().sig.params.len()] {
+            let items = if let Value::List(items) = arg { items.as_slice() } else { std::slice::from_ref(arg) };
+            leaves.extend(items.iter().filter(|v| pieces::is_loaded(b.arena(), v)).cloned());
+        }
+        let mut call = Placed { line, class, ranks: 0, operands: Vec::new() };
+        for leaf in &leaves {
+            let operand = match leaf {
+                Value::Tensor(p) => operand(b, &mut call, *p)?,
+                Value::Type(ty) => Operand { ty: Some(ty.clone()), held: None },
+                _ => Operand { ty: None, held: None },
+            };
+            call.operands.push(operand);
+        }
+        // what a rule made of nothing, every rank makes
+        for (operand, leaf) in call.operands.iter_mut().zip(&leaves) {
+            let (Value::Tensor(p), None, Some(ty)) = (leaf, &operand.held, &operand.ty) else { continue };
+            if ty.rank() == 0 {
+                continue;
+            }
+            if line.origin.is_none() {
+                let claim = format!("`{}` has tensors of `{}` and a plain {ty}", line.symbol.name(), class.name());
+                let error = Error::new("E708", claim).help("say where it is first: `replicate` it, or `shard` it");
+                return Err(error.kind_is(ErrorKind::NoDispatch { op: line.symbol.name().into(), class: class.name() }));
+            }
+            operand.held = Some((Place::Replicate, vec![*p; call.ranks]));
+        }
+        Ok(call)
+    }
+
+    /// Where the operator itself says that its result goes.
+    fn wanted(&self) -> Option<Place> {
+        let sig = &self.line.symbol.row().sig;
+        let option = |name: &str| {
+            let at = sig.opts.iter().position(|o| o.name.name == name)?;
+            self.line.solved.env.item(sig.opts[at].name.name)
+        };
+        let word = option("place").and_then(fulgurite_core::eval::tensor::from_item::<ProxyId>);
+        let dim = option("dim").and_then(fulgurite_core::eval::tensor::from_item::<ProxyId>);
+        let Some(Value::Word(word)) = word else { return None };
+        Place::new(word, dim.and_then(|d| d.as_dim()).map_or(0, Dim::len))
+    }
+
+    fn redistributed(&self, b: &mut Builder, to: Place) -> Result<Results, Error> {
+        let Some((Operand { ty: Some(ty), .. }, (from, locals))) =
+            self.operands.first().and_then(|o| Some((o, o.held.as_ref()?)))
+        else {
+            return Err(body::fault(self.line.symbol, "it has nothing to redistribute"));
+        };
+        let locals = moves::bring(b, locals, *from, to, ty)?;
+        Ok(vec![self.made(b, locals, to, &ty.shape)?])
+    }
+
+    /// The body, whose parts come here again; or the operator on whole tensors, where that moves less.
+    fn composite(&self, b: &mut Builder) -> Result<Results, Error> {
+        let whole = self.whole();
+        let cost = self.cost(&whole);
+        if self.line.symbol.is_view() {
+            let (mut inner, values) = body::run(b.arena(), self.line)?.ok_or_else(|| self.stuck())?;
+            inner.take_from(0).into_iter().for_each(|l| b.push(l));
+            return Ok(values);
+        }
+        // only its body has results that its gradient needs
+        let aux = !self.line.symbol.row().sig.aux.is_empty();
+        if (aux || cost > 0)
+            && let Ok(Some((mut inner, values))) = body::run(b.arena(), self.line)
+        {
+            let lines = inner.take_from(0);
+            if aux || moves::cost_of(b.arena(), &lines, self.ranks) <= cost {
+                lines.into_iter().for_each(|l| b.push(l));
+                return Ok(values);
+            }
+        }
+        self.pieces(b, &whole, None)
+    }
+
+    /// Every tensor whole.
+    fn whole(&self) -> Way {
+        let outs = self.line.solved.outs.iter().map(|o| if let OutTy::List(items) = o { items.len() } else { 1 }).sum();
+        Way { ins: vec![Place::Replicate; self.operands.len()], outs: vec![Place::Replicate; outs], cut: None }
+    }
+
+    fn held(&self) -> Vec<Held> {
+        self.operands.iter().map(|o| Held { place: o.place(), bytes: o.bytes() }).collect()
+    }
+
+    fn cost(&self, way: &Way) -> u64 {
+        moved(way, &self.held(), self.ranks as u64).map_or(u64::MAX, |costs| costs.iter().sum())
+    }
+
+    /// The way to take, of those that its loops have.
+    fn way(&self, nest: &Nest) -> Option<Way> {
+        let shape = |o: &Operand| o.ty.iter().flat_map(|t| t.shape.iter().map(|d| d.value())).collect();
+        let shapes: Vec<Vec<i64>> = self.operands.iter().map(shape).collect();
+        let have: Vec<Option<Place>> = self.operands.iter().map(Operand::place).collect();
+        let mut found = ways(nest, &shapes, &have);
+        found.retain(|way| pieces::can(self, nest, way));
+        let outs: Vec<u64> = self.outs().iter().map(bytes).collect();
+        best(found, &self.held(), &outs, self.ranks as u64)
+    }
+
+    /// The types of the results as wholes.
+    fn outs(&self) -> Vec<TensorTy> {
+        let mut types = Vec::new();
+        for out in &self.line.solved.outs {
+            match out {
+                OutTy::Tensor(ty) => types.push(ty.clone()),
+                OutTy::List(items) => types.extend(items.iter().cloned()),
+                OutTy::FromBody => {}
+            }
+        }
+        types
+    }
+
+    /// The operator on the pieces of each rank, brought to where the way wants them. `axis`: that of the result's cut,
+    /// where it is another size than the argument's.
+    fn pieces(&self, b: &mut Builder, way: &Way, axis: Option<usize>) -> Result<Results, Error> {
+        let mut locals: Vec<Option<Vec<ProxyId>>> = Vec::new();
+        for (operand, to) in self.operands.iter().zip(&way.ins) {
+            locals.push(match (&operand.held, &operand.ty) {
+                (Some((from, pieces)), Some(ty)) => Some(moves::bring(b, pieces, *from, *to, ty)?),
+                _ => None,
+            });
+        }
+        let outs = self.outs();
+        let mut found: Vec<Vec<ProxyId>> = vec![Vec::new(); way.outs.len().max(outs.len())];
+        for rank in 0..self.ranks {
+            let made = match self.line.effects.random && rank > 0 {
+                // every rank draws the same numbers
+                true => found.iter().map(|of| of[0]).collect(),
+                false => self.on_rank(b, way, axis, rank, &locals)?,
+            };
+            found.iter_mut().zip(made).for_each(|(of, p)| of.push(p));
+        }
+        let mut results = Vec::new();
+        let mut at = 0;
+        for out in &self.line.solved.outs {
+            let mut one = |b: &mut Builder| {
+                let place = way.outs.get(at).copied().unwrap_or(Place::Replicate);
+                let shape = &outs.get(at).ok_or_else(|| body::fault(self.line.symbol, "it has too many results"))?.shape;
+                at += 1;
+                self.made(b, std::mem::take(&mut found[at - 1]), place, shape)
+            };
+            results.push(match out {
+                OutTy::List(items) => Value::List(items.iter().map(|_| one(b)).collect::<Result<_, _>>()?),
+                _ => one(b)?,
+            });
+        }
+        Ok(results)
+    }
+
+    /// A tensor in pieces.
+    fn made(&self, b: &mut Builder, pieces: Vec<ProxyId>, place: Place, shape: &[Dim]) -> Result<Value<ProxyId>, Error> {
+        let (word, dim) = place.words();
+        let list = pieces.into_iter().map(Value::Tensor).collect();
+        let meta = [
+            ("place", Value::Word(Name::new(word))),
+            ("dim", Value::Num(Scalar::Int(dim as i64))),
+            ("shape", Value::List(shape.iter().map(|d| Value::size(*d)).collect())),
+        ];
+        let meta = meta.map(|(name, value)| (Name::new(name), value)).to_vec();
+        let unflatten = Name::new(self.class.port(Port::Unflatten).name());
+        Ok(Value::Tensor(b.call_row(unflatten, vec![Value::List(list)], meta)?.outs[0]))
+    }
+
+    /// The error of a view that would have to move elements.
+    fn stuck(&self) -> Error {
+        let places: Vec<String> = self.operands.iter().filter_map(|o| Some(o.place()?.to_string())).collect();
+        let (op, class) = (Name::new(self.line.symbol.name()), self.class.name());
+        let claim = format!("`{op}` of a `{class}` in place {} would move elements between ranks", places.join(", "));
+        Error::new("E708", claim)
+            .kind_is(ErrorKind::NoDispatch { op, class })
+            .help("views stay where they are: `redistribute` it first, to `replicate` or along another axis")
+    }
+}
+
+/// An argument of a call: a tensor of the class taken apart, or another one.
+fn operand(b: &mut Builder, call: &mut Placed, p: ProxyId) -> Result<Operand, Error> {
+    let arena: Rc<Arena> = b.arena().clone();
+    let ty = arena.tensor_ty(p);
+    let layout = match arena.ty(p).subclass() {
+        Some(layout) if layout.class == call.class => layout.clone(),
+        _ => return Ok(Operand { ty, held: None }),
+    };
+    let pieces = b.flatten(p)?;
+    if call.ranks != 0 && call.ranks != pieces.len() {
+        let claim = format!("`{}` meets pieces of {} and of {} ranks", call.line.symbol.name(), call.ranks, pieces.len());
+        return Err(Error::new("E708", claim).help("tensors of one call belong to one mesh"));
+    }
+    call.ranks = pieces.len();
+    let meta = |name: &str| layout.meta.iter().find(|(n, _)| *n == name).map(|(_, v)| v);
+    let dim = meta("dim").and_then(Value::as_dim).map_or(0, Dim::len);
+    let place = meta("place").and_then(|v| if let Value::Word(word) = v { Place::new(*word, dim) } else { None });
+    let place = place.ok_or_else(|| body::fault(call.line.symbol, "its class has no metadata `place` and `dim`"))?;
+    Ok(Operand { ty, held: Some((place, pieces)) })
+}

@@ -1,0 +1,82 @@
+//! Pieces brought from one place to another, by collective rows.
+
+use crate::bind::Builder;
+use crate::error::Error;
+use crate::trace::*;
+use fulgurite_core::place::{Fold, Place, cost};
+use fulgurite_core::{Name, Scalar, TensorTy, Value};
+use std::rc::Rc;
+
+fn int(i: usize) -> Value<ProxyId> {
+    Value::Num(Scalar::Int(i as i64))
+}
+
+/// The pieces of a tensor of type `ty` where it shall be.
+pub(super) fn bring(
+    b: &mut Builder,
+    pieces: &[ProxyId],
+    from: Place,
+    to: Place,
+    ty: &TensorTy,
+) -> Result<Vec<ProxyId>, Error> {
+    let ranks = pieces.len();
+    let list = || Value::List(pieces.iter().map(|p| Value::Tensor(*p)).collect());
+    let word = |fold: Fold| ("op", Value::Word(Name::new(fold.word())));
+    let mut call = |op: &str, args: Vec<Value<ProxyId>>, named: &[(&str, Value<ProxyId>)]| {
+        let named = named.iter().map(|(name, value)| (Name::new(name), value.clone())).collect();
+        Ok::<_, Error>(b.call_row(Name::new(op), args, named)?.outs.clone())
+    };
+    match (from, to) {
+        (from, to) if from == to => Ok(pieces.to_vec()),
+        (Place::Shard(dim), Place::Replicate) => call("all_gather", vec![list()], &[("dim", int(dim))]),
+        (Place::Shard(dim), Place::Shard(to)) => {
+            call("all_to_all", vec![list()], &[("gather", int(dim)), ("scatter", int(to))])
+        }
+        (Place::Partial(fold), Place::Replicate) => call("all_reduce", vec![list()], &[word(fold)]),
+        (Place::Partial(fold), Place::Shard(dim)) => {
+            call("reduce_scatter", vec![list()], &[word(fold), ("dim", int(dim))])
+        }
+        // what follows needs no message: each rank has all that it wants
+        (Place::Replicate, Place::Shard(dim)) => {
+            let mut own = Vec::new();
+            for (rank, p) in pieces.iter().enumerate() {
+                let all = call("pieces", vec![Value::Tensor(*p), int(ranks)], &[("dim", int(dim))])?;
+                own.push(all[rank]);
+            }
+            Ok(own)
+        }
+        (Place::Replicate, Place::Partial(Fold::Sum)) => {
+            let nothing = b.full(ty, 0.0)?;
+            Ok((0..ranks).map(|rank| if rank == 0 { pieces[0] } else { nothing }).collect())
+        }
+        (Place::Replicate, Place::Partial(_) | Place::Replicate) => Ok(pieces.to_vec()),
+        (Place::Shard(_) | Place::Partial(_), Place::Partial(_)) => {
+            let whole = bring(b, pieces, from, Place::Replicate, ty)?;
+            bring(b, &whole, Place::Replicate, to, ty)
+        }
+    }
+}
+
+/// What the collectives among these lines and in their bodies cost.
+pub(super) fn cost_of(arena: &Arena, lines: &[Rc<BoundSymbol>], ranks: usize) -> u64 {
+    let bytes = |ps: &[ProxyId]| -> u64 { ps.iter().filter_map(|p| arena.tensor_ty(*p)).map(|t| super::bytes(&t)).sum() };
+    let mut total = 0;
+    for line in lines {
+        let mut ins = Vec::new();
+        line.for_each_arg(|p| ins.push(p));
+        let whole = bytes(&line.outs) / ranks as u64;
+        let (shard, part) = (Place::Shard(0), Place::Partial(Fold::Sum));
+        let (from, to, bytes) = match line.symbol.name() {
+            "all_gather" => (shard, Place::Replicate, whole),
+            "all_reduce" => (part, Place::Replicate, whole),
+            "reduce_scatter" => (part, shard, bytes(&ins) / ranks as u64),
+            "all_to_all" => (shard, Place::Shard(1), bytes(&ins)),
+            _ => {
+                total += line.dispatch.as_ref().map_or(0, |body| cost_of(arena, &body.lines, ranks));
+                continue;
+            }
+        };
+        total += cost(from, to, bytes, ranks as u64).unwrap_or(0);
+    }
+    total
+}

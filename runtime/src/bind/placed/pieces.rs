@@ -1,0 +1,213 @@
+//! Calls on the pieces of one rank, and the proof that they do what the call on the whole does to them.
+
+use super::{Operand, Placed};
+use crate::bind::Builder;
+use crate::error::Error;
+use crate::symbol::{Registered, candidates};
+use crate::trace::*;
+use fulgurite_core::lang::ast::OptType;
+use fulgurite_core::lower::lower_with;
+use fulgurite_core::nest::Nest;
+use fulgurite_core::place::{Fold, Place, Way, piece};
+use fulgurite_core::row::Row;
+use fulgurite_core::sig::{self, ArgTy, Solved};
+use fulgurite_core::{DType, Dim, Name, TensorTy, Value};
+
+/// Whether an argument is one of the tensors that loops load: no number.
+pub(super) fn is_loaded(arena: &Arena, v: &Value<ProxyId>) -> bool {
+    match v {
+        Value::Tensor(p) => !matches!(arena.arg_ty(*p), ArgTy::Number(_)),
+        Value::Type(_) => true,
+        _ => false,
+    }
+}
+
+/// Whether calls on pieces do what this way says: the loops of a call on tensors of other sizes are those of the whole,
+/// resized.
+pub(super) fn can(call: &Placed, nest: &Nest, way: &Way) -> bool {
+    let Some(extent) = way.extent(nest) else { return true };
+    let ranks = call.ranks as i64;
+    if way.outs.contains(&Place::Partial(Fold::Avg)) && extent % ranks != 0 {
+        // means over pieces of several sizes are no mean
+        return false;
+    }
+    let to = extent + 1;
+    let same = |sizes: bool| {
+        let solved = probe(call, way, to, sizes)?;
+        let row = call.line.symbol.row();
+        let nest = lower_with(row, row.index_body()?, &solved, &Registered).ok()?;
+        Some(nest)
+    };
+    let wanted = way.resized(nest, to);
+    [false, true].into_iter().any(|sizes| same(sizes).is_some_and(|found| found == wanted))
+}
+
+/// The call on types, where what is cut has `to` elements.
+fn probe(call: &Placed, way: &Way, to: i64, sizes: bool) -> Option<Solved> {
+    let row = call.line.symbol.row();
+    let outs = call.outs();
+    let mut at = 0;
+    let mut tensor = |_: &Value<ProxyId>| -> Value<ArgTy> {
+        at += 1;
+        let operand = &call.operands[at - 1];
+        match (&operand.ty, way.ins[at - 1]) {
+            (None, _) => Value::Tensor(ArgTy::Key),
+            (Some(ty), Place::Shard(axis)) => Value::Tensor(ArgTy::Tensor(resized(ty, axis, to))),
+            (Some(ty), _) if operand.held.is_none() => Value::Type(like(ty, &outs, way, to)),
+            (Some(ty), _) => Value::Tensor(ArgTy::Tensor(ty.clone())),
+        }
+    };
+    let mut args: Vec<Value<ArgTy>> = Vec::new();
+    for (i, arg) in call.line.args.iter().enumerate() {
+        let loaded = |v: &Value<ProxyId>| i < row.sig.params.len() && matches!(v, Value::Tensor(_) | Value::Type(_));
+        args.push(match arg {
+            Value::List(items) if items.iter().any(loaded) => Value::List(items.iter().map(&mut tensor).collect()),
+            Value::Tensor(_) if let Some(dtype) = call.number(i) => Value::Tensor(ArgTy::Number(dtype)),
+            v if loaded(v) => tensor(v),
+            other => static_value(other),
+        });
+    }
+    if sizes {
+        let axis = cut_axis(way)?;
+        localise(row, &mut args, axis, &outs.first()?.shape, to);
+    }
+    sig::solve_types(row, &args).ok()
+}
+
+fn static_value<V>(v: &Value<ProxyId>) -> Value<V> {
+    match v {
+        Value::List(items) => Value::List(items.iter().map(static_value).collect()),
+        Value::Tensor(_) | Value::Absent => Value::Absent,
+        Value::Type(t) => Value::Type(t.clone()),
+        Value::Num(s) => Value::Num(*s),
+        Value::Size(d) => Value::Size(*d),
+        Value::DType(d) => Value::DType(*d),
+        Value::Word(w) => Value::Word(*w),
+        Value::Str(s) => Value::Str(s.clone()),
+    }
+}
+
+fn resized(ty: &TensorTy, axis: usize, to: i64) -> TensorTy {
+    let mut ty = ty.clone();
+    ty.shape[axis] = Dim::from(to);
+    ty
+}
+
+/// An argument of which only the type is read has the sizes of a result, if it has its shape.
+fn like(ty: &TensorTy, outs: &[TensorTy], way: &Way, to: i64) -> TensorTy {
+    let cut = |(out, place): (&TensorTy, &Place)| match place {
+        Place::Shard(axis) if out.shape == ty.shape => Some(*axis),
+        _ => None,
+    };
+    outs.iter().zip(&way.outs).find_map(cut).map_or_else(|| ty.clone(), |axis| resized(ty, axis, to))
+}
+
+/// The axis along which the first result is cut.
+fn cut_axis(way: &Way) -> Option<usize> {
+    way.outs.first().and_then(|place| if let Place::Shard(axis) = place { Some(*axis) } else { None })
+}
+
+/// Options that are the sizes of the result, for a piece of it.
+fn localise<V>(row: &Row, args: &mut [Value<V>], axis: usize, shape: &[Dim], to: i64) {
+    let opts = args.iter_mut().skip(row.sig.params.len());
+    for (opt, value) in row.sig.opts.iter().zip(opts) {
+        match (&opt.ty, value) {
+            (OptType::Shape { .. }, Value::List(items)) if items.len() == shape.len() => {
+                items[axis] = Value::size(Dim::from(to));
+            }
+            (OptType::Size(_), size) if size.as_dim() == Some(shape[axis]) => *size = Value::size(Dim::from(to)),
+            _ => {}
+        }
+    }
+}
+
+impl Placed<'_> {
+    /// The dtype of a number that is known only when the program runs.
+    fn number(&self, arg: usize) -> Option<DType> {
+        let sig = &self.line.symbol.row().sig;
+        let opts = sig.opts.iter().map(|o| o.name.name);
+        let name = sig.params.iter().map(|p| p.name.name).chain(opts).nth(arg)?;
+        match self.line.solved.env.item(name)? {
+            sig::Item::Runtime(_, dtype) => Some(*dtype),
+            _ => None,
+        }
+    }
+
+    /// The operator on the pieces of one rank.
+    pub(super) fn on_rank(
+        &self,
+        b: &mut Builder,
+        way: &Way,
+        axis: Option<usize>,
+        rank: usize,
+        locals: &[Option<Vec<ProxyId>>],
+    ) -> Result<Vec<ProxyId>, Error> {
+        let outs = self.outs();
+        let axis = axis.or_else(|| cut_axis(way));
+        let extent = |o: &Operand, p: &Place| match p {
+            Place::Shard(a) => o.ty.as_ref().map(|t| t.shape[*a].len()),
+            _ => None,
+        };
+        let cut = self.operands.iter().zip(&way.ins).find_map(|(o, p)| extent(o, p));
+        let empty = cut.is_some_and(|n| piece(n, self.ranks, rank) == 0);
+        if empty && let Some(Place::Partial(_)) = way.outs.first() {
+            // nothing to reduce: what changes no other part
+            let one = |(ty, place): (&TensorTy, &Place)| match place {
+                Place::Partial(fold) => b.full(ty, fold.identity(ty.dtype)),
+                _ => b.full(ty, 0.0),
+            };
+            return outs.iter().zip(&way.outs).map(one).collect();
+        }
+        let to = axis.and_then(|a| Some(piece(outs.first()?.shape.get(a)?.len(), self.ranks, rank) as i64));
+        let mut at = 0;
+        let arena = b.arena().clone();
+        let mut leaf = |v: &Value<ProxyId>| {
+            if !is_loaded(&arena, v) {
+                return v.clone();
+            }
+            at += 1;
+            match (&locals[at - 1], v, to) {
+                (Some(locals), _, _) => Value::Tensor(locals[rank]),
+                (None, Value::Type(ty), Some(to)) => Value::Type(like(ty, &outs, way, to)),
+                _ => v.clone(),
+            }
+        };
+        let params = self.line.symbol.row().sig.params.len();
+        let mut args: Vec<Value<ProxyId>> = Vec::new();
+        for (i, arg) in self.line.args.iter().enumerate() {
+            args.push(match arg {
+                _ if i >= params => arg.clone(),
+                Value::List(items) => Value::List(items.iter().map(&mut leaf).collect()),
+                one => leaf(one),
+            });
+        }
+        let row = self.line.symbol.row();
+        if let (Some(axis), Some(to)) = (axis, to) {
+            localise(row, &mut args, axis, &outs[0].shape, to);
+        }
+        let place = b.context.place.loc;
+        b.bind(self.line.symbol, args, place)
+    }
+}
+
+/// A view that is a reshape: the piece of a result that the piece of its argument becomes, if it is one.
+pub(super) fn reshaped(call: &Placed, nest: &Nest) -> Option<(Way, usize)> {
+    let [Operand { ty: Some(ty), held: Some((Place::Shard(axis), _)) }] = call.operands.as_slice() else { return None };
+    let [out] = call.outs().try_into().ok()?;
+    let shape = out.shape.iter().map(|d| Value::size(*d)).collect();
+    let reshape = candidates(Name::new("reshape")).into_iter().next()?.row();
+    let args = [Value::Tensor(ArgTy::Tensor(ty.clone())), Value::List(shape)];
+    let solved = sig::solve_types(reshape, &args).ok()?;
+    if lower_with(reshape, reshape.index_body()?, &solved, &Registered).ok()? != *nest {
+        return None;
+    }
+    let sizes = |shape: &[Dim]| shape.iter().map(|d| d.len()).collect::<Vec<_>>();
+    let (from, to) = (sizes(&ty.shape), sizes(&out.shape));
+    let around = |shape: &[usize], a: usize| {
+        let behind: usize = shape[a + 1..].iter().product();
+        (shape[..a].iter().product::<usize>(), shape[a].div_ceil(call.ranks) * behind)
+    };
+    let axis_of = (0..to.len()).find(|&e| to[e] > 1 && around(&to, e) == around(&from, *axis))?;
+    let way = Way { ins: vec![Place::Shard(*axis)], outs: vec![Place::Shard(axis_of)], cut: None };
+    Some((way, axis_of))
+}
