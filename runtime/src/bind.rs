@@ -23,6 +23,7 @@ pub use builder::{Builder, Context, Site};
 pub use dispatch::Ruled;
 pub(crate) use dispatch::fields_of;
 pub use own::rule_of;
+pub use placed::collectives;
 pub use rewriter::Rewriter;
 pub use symbolic::SymbolicTrace;
 

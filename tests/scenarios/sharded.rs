@@ -140,19 +140,20 @@ fn s4_23_uneven_pieces_and_what_is_refused() {
     assert!(e.to_string().contains("pieces of 4 and of 2 ranks"), "{e}");
 }
 
-/// Each way between places, with its line.
+/// Each way between places, with its line and the bytes that each rank sends: three quarters of 8 times 6 numbers, or
+/// twice or a fourth of that.
 #[test]
 fn s4_23_redistribution() {
     let x = &numbers([8, 6]);
     let moves = [
-        ("S0", "R", "all_gather"),
-        ("S0", "S1", "all_to_all"),
-        ("P", "R", "all_reduce"),
-        ("P", "S1", "reduce_scatter"),
-        ("R", "S0", ""),
-        ("R", "P(sum)", ""),
+        ("S0", "R", "all_gather", 144),
+        ("S0", "S1", "all_to_all", 36),
+        ("P", "R", "all_reduce", 288),
+        ("P", "S1", "reduce_scatter", 144),
+        ("R", "S0", "", 0),
+        ("R", "P(sum)", "", 0),
     ];
-    for (from, to, line) in moves {
+    for (from, to, line, bytes) in moves {
         let f = jit(move |x: Tensor| {
             let to = match to {
                 "S0" | "S1" => Redistribute { place: RedistributePlace::Shard, dim: i64::from(to == "S1").into() },
@@ -166,6 +167,9 @@ fn s4_23_redistribution() {
         assert_eq!(place(&y), to);
         near(&y.plain(), x);
         assert_eq!(collectives(&f.trace("unrolled").unwrap()).join(" "), line, "{from} {to}");
+        let said = f.stages().iter().find(|s| s.name == "unrolled").and_then(|s| s.remark.clone());
+        let want = (!line.is_empty()).then(|| format!("each rank sends: {line} {bytes} B"));
+        assert_eq!(said, want);
     }
 }
 

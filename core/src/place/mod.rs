@@ -107,22 +107,27 @@ pub fn piece(n: usize, ranks: usize, rank: usize) -> usize {
     whole.min(n.saturating_sub(rank * whole))
 }
 
-/// What a message costs besides its bytes, in bytes that a network could send meanwhile.
+/// What a round of messages costs besides its bytes, in bytes that a network could send meanwhile.
 const START: u64 = 64 * 1024;
 
-/// The cost of bringing a tensor of this many bytes from one place to another, in bytes that each rank sends; `None`
+/// What each rank sends to bring a tensor of this many bytes from one place to another: rounds, and bytes in all; `None`
 /// where there is no such way. Parts that are not needed are dropped for nothing, and so are zeros added.
-pub fn cost(from: Place, to: Place, bytes: u64, ranks: u64) -> Option<u64> {
+pub fn traffic(from: Place, to: Place, bytes: u64, ranks: u64) -> Option<(u64, u64)> {
     let ranks = ranks.max(1);
-    let share = |n: u64| START + n / ranks * (ranks - 1);
+    let share = |n: u64| n * (ranks - 1) / ranks;
     match (from, to) {
-        (from, to) if from == to => Some(0),
-        (Place::Replicate, _) => Some(0),
-        (Place::Shard(_), Place::Replicate) | (Place::Partial(_), Place::Shard(_)) => Some(share(bytes)),
-        (Place::Partial(_), Place::Replicate) => Some(2 * share(bytes)),
-        (Place::Shard(_), Place::Shard(_)) => Some(share(bytes / ranks)),
+        (from, to) if from == to => Some((0, 0)),
+        (Place::Replicate, _) => Some((0, 0)),
+        (Place::Shard(_), Place::Replicate) | (Place::Partial(_), Place::Shard(_)) => Some((1, share(bytes))),
+        (Place::Partial(_), Place::Replicate) => Some((2, 2 * share(bytes))),
+        (Place::Shard(_), Place::Shard(_)) => Some((1, share(bytes / ranks))),
         (Place::Shard(_) | Place::Partial(_), Place::Partial(_)) => None,
     }
+}
+
+/// The cost of that in bytes.
+pub fn cost(from: Place, to: Place, bytes: u64, ranks: u64) -> Option<u64> {
+    traffic(from, to, bytes, ranks).map(|(rounds, bytes)| rounds * START + bytes)
 }
 
 /// A tensor that a call has.

@@ -3,6 +3,7 @@
 //! Differentiation stands not here but inside the function: `value_and_grad` binds the gradient's lines into the trace
 //! that is being recorded. Its joint traces are recorded as stages all the same.
 
+use crate::bind;
 use crate::error::Error;
 use crate::executors::{self, Executor};
 use crate::trace::types::ProxyId;
@@ -119,7 +120,7 @@ pub(super) fn run(
     if transforms::unroll::has_subclasses(&trace) {
         let started = Instant::now();
         trace = unrolled(&trace, executors)?;
-        stages.note("unrolled", &trace, started.elapsed(), None);
+        stages.note("unrolled", &trace, started.elapsed(), bind::collectives(&trace));
     }
     pipeline.apply(At::Simplified, trace, |name, trace, started| stages.note(name, trace, started.elapsed(), None))
 }

@@ -9,7 +9,8 @@
 mod moves;
 mod pieces;
 
-use super::dispatch::Results;
+pub use moves::collectives;
+
 use super::{Builder, body};
 use crate::error::{Error, ErrorKind};
 use crate::symbol::{Port, Registered, SubclassRef};
@@ -20,6 +21,9 @@ use fulgurite_core::place::{Held, Place, Way, best, moved, ways};
 use fulgurite_core::sig::OutTy;
 use fulgurite_core::{Dim, Name, Scalar, TensorTy, Value};
 use std::rc::Rc;
+
+/// One value per result.
+type Results = Vec<Value<ProxyId>>;
 
 /// A tensor of a call.
 struct Operand {
@@ -149,7 +153,7 @@ impl<'a> Placed<'a> {
             && let Ok(Some((mut inner, values))) = body::run(b.arena(), self.line)
         {
             let lines = inner.take_from(0);
-            if aux || moves::cost_of(b.arena(), &lines, self.ranks) <= cost {
+            if aux || moves::cost_of(b.arena(), &lines) <= cost {
                 lines.into_iter().for_each(|l| b.push(l));
                 return Ok(values);
             }

@@ -3,7 +3,7 @@
 use crate::bind::Builder;
 use crate::error::Error;
 use crate::trace::*;
-use fulgurite_core::place::{Fold, Place, cost};
+use fulgurite_core::place::{Fold, Place, cost, traffic};
 use fulgurite_core::{Name, Scalar, TensorTy, Value};
 use std::rc::Rc;
 
@@ -57,26 +57,39 @@ pub(super) fn bring(
     }
 }
 
+/// What a collective line moves: from where, to where, and the size of the whole tensor; `None` for other lines.
+fn moves(arena: &Arena, line: &BoundSymbol) -> Option<(Place, Place, u64, u64)> {
+    let (shard, part) = (Place::Shard(0), Place::Partial(Fold::Sum));
+    let (from, to) = match line.symbol.name() {
+        "all_gather" => (shard, Place::Replicate),
+        "all_reduce" => (part, Place::Replicate),
+        "reduce_scatter" => (part, shard),
+        "all_to_all" => (shard, Place::Shard(1)),
+        _ => return None,
+    };
+    let mut pieces = Vec::new();
+    line.for_each_arg(|p| pieces.extend(arena.tensor_ty(p)));
+    let (ranks, all) = (pieces.len() as u64, pieces.iter().map(super::bytes).sum::<u64>());
+    // parts are as large as the whole
+    Some((from, to, if from == part { all / ranks.max(1) } else { all }, ranks))
+}
+
 /// What the collectives among these lines and in their bodies cost.
-pub(super) fn cost_of(arena: &Arena, lines: &[Rc<BoundSymbol>], ranks: usize) -> u64 {
-    let bytes = |ps: &[ProxyId]| -> u64 { ps.iter().filter_map(|p| arena.tensor_ty(*p)).map(|t| super::bytes(&t)).sum() };
-    let mut total = 0;
-    for line in lines {
-        let mut ins = Vec::new();
-        line.for_each_arg(|p| ins.push(p));
-        let whole = bytes(&line.outs) / ranks as u64;
-        let (shard, part) = (Place::Shard(0), Place::Partial(Fold::Sum));
-        let (from, to, bytes) = match line.symbol.name() {
-            "all_gather" => (shard, Place::Replicate, whole),
-            "all_reduce" => (part, Place::Replicate, whole),
-            "reduce_scatter" => (part, shard, bytes(&ins) / ranks as u64),
-            "all_to_all" => (shard, Place::Shard(1), bytes(&ins)),
-            _ => {
-                total += line.dispatch.as_ref().map_or(0, |body| cost_of(arena, &body.lines, ranks));
-                continue;
-            }
-        };
-        total += cost(from, to, bytes, ranks as u64).unwrap_or(0);
-    }
-    total
+pub(super) fn cost_of(arena: &Arena, lines: &[Rc<BoundSymbol>]) -> u64 {
+    let one = |line: &Rc<BoundSymbol>| match moves(arena, line) {
+        Some((from, to, bytes, ranks)) => cost(from, to, bytes, ranks).unwrap_or(0),
+        None => line.dispatch.as_ref().map_or(0, |body| cost_of(arena, &body.lines)),
+    };
+    lines.iter().map(one).sum()
+}
+
+/// The collective lines of a trace, with the bytes that each rank sends: `all_gather 192 B, all_reduce 24 B`.
+pub fn collectives(trace: &Trace) -> Option<String> {
+    let one = |line: &Rc<BoundSymbol>| {
+        let (from, to, bytes, ranks) = moves(&trace.arena, line)?;
+        let (_, sent) = traffic(from, to, bytes, ranks)?;
+        Some(format!("{} {sent} B", line.symbol.name()))
+    };
+    let found: Vec<String> = trace.lines.iter().filter_map(one).collect();
+    (!found.is_empty()).then(|| format!("each rank sends: {}", found.join(", ")))
 }
