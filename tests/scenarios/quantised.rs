@@ -214,6 +214,23 @@ fn s4_19_zeros_have_the_scale_of_the_least_magnitude() {
     }
 }
 
+/// D71: one infinite element would make all of them NaN.
+#[test]
+fn s4_19_an_infinite_magnitude_is_refused_where_that_is_asked() {
+    let checked = |x: &Tensor| x.to_float8_with(ToFloat8 { checked: true, ..d() });
+    let line = line!() - 1;
+    let infinite = Tensor::from([f32::INFINITY, 1.0]);
+    assert!(infinite.to_float8().plain().to_vec::<f32>().unwrap().iter().all(|x| x.is_nan()));
+    let f = jit(move |x: Tensor| checked(&x).plain());
+    assert_eq!(f.call(Tensor::from([448.0f32, -7.0])).unwrap().to_vec::<f32>().unwrap(), [448.0, -7.0]);
+    let e = f.call(infinite.clone()).unwrap_err();
+    assert_eq!((e.code(), e.loc().line), ("E705", line), "{e}");
+    let text = e.to_string();
+    assert!(text.contains("`finite`: an element is infinite or NaN"), "{text}");
+    assert!(text.contains("in the body of `to_float8`"), "{text}");
+    assert!(checked(&infinite).check().is_err());
+}
+
 #[test]
 fn s4_20_delayed_scaling_uses_the_scale_of_the_steps_before() {
     let most = 448.0;
