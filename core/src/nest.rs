@@ -129,9 +129,7 @@ impl SOp {
                 body: f(body),
                 otherwise: otherwise.as_ref().map(f),
             },
-            SOp::Uniform { key, position, draw } => {
-                SOp::Uniform { key: *key, position: f(position), draw: *draw }
-            }
+            SOp::Uniform { key, position, draw } => SOp::Uniform { key: *key, position: f(position), draw: *draw },
             SOp::Detach(a) => SOp::Detach(f(a)),
         }
     }

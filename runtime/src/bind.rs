@@ -61,7 +61,17 @@ impl Builder {
     /// E701 to E706 where no overload accepts the call; E707 where its tensors live on different devices.
     pub fn bind(&mut self, symbol: SymbolRef, args: Vec<Value<ProxyId>>, loc: Loc) -> Result<Vec<ProxyId>, Error> {
         self.context.place.loc = loc;
-        let call = self.accept(symbol, args)?;
+        let call = match self.casts {
+            None => self.accept(symbol, args)?,
+            // what dtypes refuse, casts may make one
+            Some(_) => match self.accept(symbol, args.clone()) {
+                Err(error) if error.code() == "E703" => match self.autocast(symbol, &args)? {
+                    Some(cast) => self.accept(symbol, cast)?,
+                    None => return Err(error),
+                },
+                accepted => accepted?,
+            },
+        };
         Ok(self.record(call)?.outs.clone())
     }
 

@@ -142,3 +142,15 @@ fn s1_11_classes_are_derived() {
         assert_eq!(class(op), "none", "{op}");
     }
 }
+
+/// What comes out of one product in bf16 goes into the next with a weight in f32.
+#[test]
+fn s1_12_what_is_lower_already_meets_what_is_not() {
+    let (x, w) = (ops::full([3, 4], 0.5), ops::full([4, 4], 0.25));
+    let f = |x: &Tensor, w: &Tensor| autocast(DType::BF16, || x.linear(w, None).linear(w, Some(&ops::full([4], 1.0))));
+    let y = jit(move |x: Tensor, w: Tensor| f(&x, &w)).call((x.clone(), w.clone())).unwrap();
+    assert_eq!(y.dtype(), DType::BF16);
+    assert_eq!(y.to_f64().unwrap(), [1.5; 12]);
+    let g = grad(&w, |w| f(&x, w).cast(DType::F32).sum());
+    assert_eq!((g.dtype(), g.to_f64().unwrap()), (DType::F32, vec![3.0; 16]));
+}

@@ -257,3 +257,36 @@ fn s4_24_blocks_by_batch_and_by_weights() {
     assert_eq!((by_weights.0.as_str(), by_weights.1.as_str()), ("R", "S0 S1 P(sum)"));
     assert_eq!(by_weights.2, ["all_reduce"]);
 }
+
+/// A language model with its batch cut: only what is one number for all is sent, and the gradients are parts.
+#[test]
+fn s4_24_attention_and_cross_entropy_by_batch() {
+    type Weights = (Tensor, Tensor, Tensor, Tensor);
+    fn model((emb, qkv, out, scale): &Weights, idx: &Tensor, target: &Tensor) -> Tensor {
+        let x = emb.embedding(idx);
+        let [b, t] = [x.shape()[0], x.shape()[1]];
+        let h = x.rms_norm_with(Some(scale), [8], d());
+        let parts: [Tensor; 3] = h.linear(qkv, None).chunk_with(Chunk { dim: (-1).into() });
+        let [q, k, v] = parts.map(|p| p.reshape([b, t, 2.into(), 4.into()]).transpose(1, 2));
+        let y = q.sdpa_with(&k, &v, None, Sdpa { causal: true, ..d() }).transpose(1, 2).reshape([b, t, 8.into()]);
+        let logits = (x + y.linear(out, None)).linear(emb, None);
+        logits.transpose(1, 2).cross_entropy(target, None)
+    }
+    let some = |i: u64, shape: &[usize]| ops::randn(Key::new(i), shape) * 0.3;
+    let weights = (some(1, &[10, 8]), some(2, &[24, 8]), some(3, &[8, 8]), ops::full([8], 1.1));
+    let classes = |i: u64| (ops::randn(Key::new(i), [4, 6]).sigmoid() * 10.0).cast(DType::I64);
+    let (idx, target) = (classes(4), classes(5));
+    let (loss, (ge, gq, go, gs)) = value_and_grad(&weights, |w| model(w, &idx, &target));
+    let step = |w: Weights, idx: Tensor, t: Tensor| value_and_grad(&w, |w| model(w, &idx, &t));
+    let step = jit(step).keep_traces();
+    let (a, b, c, e) = &weights;
+    let whole = |t: &Tensor| t.replicate(RANKS);
+    let (have, (he, hq, ho, hs)) =
+        step.call(((whole(a), whole(b), whole(c), whole(e)), idx.shard(RANKS), target.shard(RANKS))).unwrap();
+    for (have, want) in [(&have, &loss), (&he, &ge), (&hq, &gq), (&ho, &go), (&hs, &gs)] {
+        assert_eq!(place(have), "P(sum)");
+        near(&have.plain(), want);
+    }
+    let sent = step.stages().iter().find(|s| s.name == "unrolled").and_then(|s| s.remark.clone());
+    assert_eq!(sent.as_deref(), Some("each rank sends: all_reduce 6 B, all_reduce 6 B"));
+}

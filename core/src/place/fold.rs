@@ -5,38 +5,40 @@ use crate::builtins::Builtin;
 use crate::nest::{SExpr, SOp, SOutside, VarId};
 use crate::{DType, Scalar};
 
-/// Whether the variable or one of these tensors occurs in the expression.
-pub(super) fn mentions(e: &SExpr, var: Option<VarId>, tensors: &dyn Fn(usize) -> bool) -> bool {
+/// Whether one of these variables or tensors occurs in the expression.
+pub(super) fn mentions(e: &SExpr, vars: &[VarId], tensors: &dyn Fn(usize) -> bool) -> bool {
     let mut found = match e.op() {
-        SOp::Var(v) => Some(*v) == var,
+        SOp::Var(v) => vars.contains(v),
         SOp::Elem(t) | SOp::Load { tensor: t, .. } => tensors(*t),
         SOp::Uniform { key, .. } => tensors(*key),
         _ => false,
     };
-    e.op().parts(&mut |part| found |= mentions(part, var, tensors));
+    e.op().parts(&mut |part| found |= mentions(part, vars, tensors));
     found
 }
 
-/// The reduction over `var` that the whole expression is, up to factors without it: what the values over parts of the
-/// variable's range make together.
-pub(super) fn over(e: &SExpr, var: VarId) -> Option<Fold> {
-    let free = |e: &SExpr| !mentions(e, Some(var), &|_| false);
+/// The reduction over these variables that the whole expression is, up to factors without it: what the values over parts of their
+/// range make together.
+pub(super) fn over(e: &SExpr, cut: &[VarId]) -> Option<Fold> {
+    let free = |e: &SExpr| !mentions(e, cut, &|_| false);
     let linear = |fold: Fold| matches!(fold, Fold::Sum | Fold::Avg).then_some(fold);
     match e.op() {
-        SOp::Reduce { red, vars, filter, otherwise: None, .. } if vars.iter().any(|r| r.var == var) => {
+        SOp::Reduce { red, vars, filter, otherwise: None, .. } if vars.iter().any(|r| cut.contains(&r.var)) => {
             // what is left out differs from part to part
             Fold::of(*red).filter(|fold| filter.is_none() || *fold == Fold::Sum)
         }
         // a reduction over other variables of the same kind
-        SOp::Reduce { red, body, filter: None, otherwise: None, .. } => over(body, var).filter(|f| Fold::of(*red) == Some(*f)),
-        SOp::Cast(x) if floats(e, x) => over(x, var),
-        SOp::Detach(x) => over(x, var),
-        SOp::Call(Builtin::Neg, args) => linear(over(&args[0], var)?),
-        SOp::Call(Builtin::Div, args) if free(&args[1]) => linear(over(&args[0], var)?),
-        SOp::Call(Builtin::Mul, args) if free(&args[1]) => linear(over(&args[0], var)?),
-        SOp::Call(Builtin::Mul, args) if free(&args[0]) => linear(over(&args[1], var)?),
+        SOp::Reduce { red, body, filter: None, otherwise: None, .. } => {
+            over(body, cut).filter(|f| Fold::of(*red) == Some(*f))
+        }
+        SOp::Cast(x) if floats(e, x) => over(x, cut),
+        SOp::Detach(x) => over(x, cut),
+        SOp::Call(Builtin::Neg, args) => linear(over(&args[0], cut)?),
+        SOp::Call(Builtin::Div, args) if free(&args[1]) => linear(over(&args[0], cut)?),
+        SOp::Call(Builtin::Mul, args) if free(&args[1]) => linear(over(&args[0], cut)?),
+        SOp::Call(Builtin::Mul, args) if free(&args[0]) => linear(over(&args[1], cut)?),
         SOp::Call(Builtin::Add | Builtin::Sub, args) => {
-            let (a, b) = (over(&args[0], var)?, over(&args[1], var)?);
+            let (a, b) = (over(&args[0], cut)?, over(&args[1], cut)?);
             if a == b { linear(a) } else { None }
         }
         _ => None,
@@ -65,11 +67,11 @@ pub(super) enum Degree {
 /// How the expression depends on the tensors for which `of` holds.
 pub(super) fn degree(e: &SExpr, of: &dyn Fn(usize) -> bool) -> Degree {
     use Degree::*;
-    if !mentions(e, None, of) {
+    if !mentions(e, &[], of) {
         let zero = e.as_const().is_some_and(|c| matches!(c, Scalar::Int(0)) || c.as_f64() == 0.0);
         return if zero { Zero } else { Constant };
     }
-    let constant = |e: &SExpr| !mentions(e, None, of);
+    let constant = |e: &SExpr| !mentions(e, &[], of);
     let alike = |a: Degree, b: Degree| match (a, b) {
         (Zero, d) | (d, Zero) => d,
         (Linear, Linear) => Linear,
@@ -101,7 +103,7 @@ pub(super) fn degree(e: &SExpr, of: &dyn Fn(usize) -> bool) -> Degree {
 
 /// Whether the expression only picks elements of these tensors: then it picks the largest of their parts, too.
 pub(super) fn picks(e: &SExpr, of: &dyn Fn(usize) -> bool) -> bool {
-    let constant = |e: &SExpr| !mentions(e, None, of);
+    let constant = |e: &SExpr| !mentions(e, &[], of);
     match e.op() {
         SOp::Elem(t) => of(*t),
         SOp::Load { tensor, idx, outside: SOutside::Refuse } => of(*tensor) && idx.iter().all(constant),

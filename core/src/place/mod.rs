@@ -175,7 +175,8 @@ mod tests {
 
     #[test]
     fn places_have_words() {
-        for place in [Place::Shard(2), Place::Replicate].into_iter().chain(Fold::WORDS.map(|(_, f)| Place::Partial(f))) {
+        for place in [Place::Shard(2), Place::Replicate].into_iter().chain(Fold::WORDS.map(|(_, f)| Place::Partial(f)))
+        {
             let (word, dim) = place.words();
             assert_eq!(Place::new(Name::new(word), dim), Some(place));
         }

@@ -1,7 +1,7 @@
 //! The ways in which a row's loops can run in pieces.
 //!
-//! A variable that runs along one axis of some tensors, and stands nowhere else, cuts all of them alike: along that
-//! axis of a result, or, if it is reduced, into parts. What is linear in tensors that are sums of parts is a sum of
+//! Variables that run along one axis of some tensors, and stand nowhere else, cut all of them alike: along that axis of a
+//! result, or, where they are reduced, into parts. Each result has variables of its own. What is linear in tensors that are sums of parts is a sum of
 //! parts too.
 
 use super::fold::{Degree, degree, mentions, over, picks};
@@ -16,16 +16,15 @@ pub struct Way {
     pub ins: Vec<Place>,
     /// Where each result will be.
     pub outs: Vec<Place>,
-    /// The axis of each result along which it is cut, with the variable that cuts: of pointwise loops the axis counts
-    /// from the last. Nothing if nothing is cut.
+    /// What cuts; nothing if nothing is cut.
     pub cut: Option<Cut>,
 }
 
 /// What cuts.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Cut {
-    /// An index variable.
-    Var(VarId),
+    /// Index variables of one extent.
+    Vars(Vec<VarId>),
     /// An axis of pointwise loops, counted from the last.
     Axis(usize),
 }
@@ -35,43 +34,37 @@ impl Way {
     /// something else.
     pub fn resized(&self, nest: &Nest, to: i64) -> Nest {
         let mut resized = nest.clone();
-        let var = match self.cut {
-            Some(Cut::Var(var)) => {
-                resized.vars[var] = Dim::from(to);
-                Some(var)
-            }
-            _ => None,
-        };
+        let vars: &[VarId] = if let Some(Cut::Vars(vars)) = &self.cut { vars } else { &[] };
+        vars.iter().for_each(|var| resized.vars[*var] = Dim::from(to));
         for (out, place) in resized.outs.iter_mut().zip(&self.outs) {
             if let Place::Shard(axis) = place {
                 out.shape[*axis] = Dim::from(to);
             }
-            if let Some(var) = var {
-                out.expr = ranged(&out.expr, var, to);
-            }
+            out.expr = ranged(&out.expr, vars, to);
         }
         resized
     }
 
     /// How many elements what is cut has.
     pub fn extent(&self, nest: &Nest) -> Option<i64> {
-        match self.cut? {
-            Cut::Var(var) => Some(nest.vars[var].value()),
-            Cut::Axis(back) => nest.outs[0].shape.iter().rev().nth(back).map(|d| d.value()),
+        match self.cut.as_ref()? {
+            Cut::Vars(vars) => vars.first().map(|var| nest.vars[*var].value()),
+            Cut::Axis(back) => nest.outs[0].shape.iter().rev().nth(*back).map(|d| d.value()),
         }
     }
 }
 
-/// The expression with another range of a reduced variable.
-fn ranged(e: &SExpr, var: VarId, to: i64) -> SExpr {
+/// The expression with another range of reduced variables.
+fn ranged(e: &SExpr, cut: &[VarId], to: i64) -> SExpr {
     e.rebuilt(&|op| match op {
-        SOp::Reduce { red, vars, filter, body, otherwise } if vars.iter().any(|r| r.var == var) => {
-            let range = |r: &SRange| if r.var == var { SRange { hi: SExpr::int(to), ..r.clone() } } else { r.clone() };
+        SOp::Reduce { red, vars, filter, body, otherwise } if vars.iter().any(|r| cut.contains(&r.var)) => {
+            let range =
+                |r: &SRange| if cut.contains(&r.var) { SRange { hi: SExpr::int(to), ..r.clone() } } else { r.clone() };
             Some(SOp::Reduce {
                 red: *red,
                 vars: vars.iter().map(range).collect(),
                 filter: filter.clone(),
-                body: ranged(body, var, to),
+                body: ranged(body, cut, to),
                 otherwise: otherwise.clone(),
             })
         }
@@ -84,16 +77,30 @@ fn ranged(e: &SExpr, var: VarId, to: i64) -> SExpr {
 pub fn ways(nest: &Nest, shapes: &[Vec<i64>], have: &[Option<Place>]) -> Vec<Way> {
     let cuts: Vec<Way> = match nest.pointwise {
         true => (0..nest.outs.first().map_or(0, |o| o.shape.len())).filter_map(|i| aligned(nest, shapes, i)).collect(),
-        false => (0..nest.vars.len()).filter_map(|v| along(nest, shapes, v)).collect(),
+        false => {
+            let mut found: Vec<Way> = Vec::new();
+            for way in (0..nest.vars.len()).filter_map(|v| along(nest, shapes, v)) {
+                if !found.contains(&way) {
+                    found.push(way);
+                }
+            }
+            found
+        }
     };
     // a cut that no tensor has is no better than whole tensors; and what can't be cut isn't
-    let fits = |way: &Way| way.ins.iter().zip(have).all(|(p, h)| h.is_some() || *p == Place::Replicate);
+    let fits =
+        |way: &Way| (0..have.len()).all(|t| have[t].is_some() || way.ins[t] == Place::Replicate || !loaded(nest, t));
     let met = |way: &Way| way.ins.iter().zip(have).any(|(p, h)| *p != Place::Replicate && Some(*p) == *h);
     let mut found: Vec<Way> = cuts.into_iter().filter(|w| fits(w) && met(w)).collect();
     found.extend(partial(nest, shapes.len(), have));
     let whole = |n: usize| vec![Place::Replicate; n];
     found.push(Way { ins: whole(shapes.len()), outs: whole(nest.outs.len()), cut: None });
     found
+}
+
+/// Whether elements of a tensor are read.
+fn loaded(nest: &Nest, tensor: usize) -> bool {
+    nest.outs.iter().any(|o| mentions(&o.expr, &[], &|t| t == tensor))
 }
 
 /// Pointwise loops cut along an axis, counted from the last.
@@ -119,44 +126,80 @@ fn draws(e: &SExpr) -> bool {
     found
 }
 
-/// Loops cut along an index variable.
+/// Loops cut along an index variable, and those of other results that run along the same axes.
 fn along(nest: &Nest, shapes: &[Vec<i64>], var: VarId) -> Option<Way> {
     let extent = nest.vars[var].value();
-    let mut along = Along { var, extent, shapes, axes: vec![None; shapes.len()] };
+    let mut along = Along { vars: vec![var], extent, shapes, axes: vec![None; shapes.len()] };
+    loop {
+        let known = along.vars.len();
+        along.axes = vec![None; shapes.len()];
+        nest.outs.iter().try_for_each(|out| along.walk(&out.expr))?;
+        nest.outs.iter().try_for_each(|out| along.join(nest, &out.expr))?;
+        if along.vars.len() == known {
+            break;
+        }
+    }
+    along.vars.sort_unstable();
     let mut outs = Vec::new();
     for out in &nest.outs {
-        along.walk(&out.expr)?;
-        let axes: Vec<usize> = (0..out.axes.len()).filter(|&e| out.axes[e] == Some(var)).collect();
+        let cut = |axis: &Option<VarId>| axis.is_some_and(|v| along.vars.contains(&v));
+        let axes: Vec<usize> = (0..out.axes.len()).filter(|&e| cut(&out.axes[e])).collect();
         outs.push(match axes.as_slice() {
             [axis] => Place::Shard(*axis),
-            [] if !mentions(&out.expr, Some(var), &|_| false) => Place::Replicate,
-            [] => Place::Partial(over(&out.expr, var)?),
+            [] if !mentions(&out.expr, &along.vars, &|_| false) => Place::Replicate,
+            [] => Place::Partial(over(&out.expr, &along.vars)?),
             // the diagonal of a cut tensor
             _ => return None,
         });
     }
-    let ins = along.axes.iter().map(|a| a.flatten().map_or(Place::Replicate, Place::Shard)).collect();
-    Some(Way { ins, outs, cut: Some(Cut::Var(var)) })
+    // of what is not loaded only the shape is read: that of a result
+    let shape =
+        |t: usize| nest.outs.iter().position(|o| o.shape.iter().map(|d| d.value()).eq(shapes[t].iter().copied()));
+    let place = |t: usize| match along.axes[t] {
+        Some(axis) => axis.map_or(Place::Replicate, Place::Shard),
+        None => shape(t).map_or(Place::Replicate, |out| outs[out]),
+    };
+    let ins =
+        (0..shapes.len()).map(place).map(|p| if let Place::Shard(_) = p { p } else { Place::Replicate }).collect();
+    Some(Way { ins, outs, cut: Some(Cut::Vars(along.vars)) })
 }
 
-/// Where one variable stands.
+/// Where some variables stand.
 struct Along<'a> {
-    var: VarId,
+    vars: Vec<VarId>,
     extent: i64,
     shapes: &'a [Vec<i64>],
-    /// Per tensor: the axis along which the variable runs, if it is loaded and if there is one.
+    /// Per tensor: the axis along which the variables run, if it is loaded and if there is one.
     axes: Vec<Option<Option<usize>>>,
 }
 
 impl Along<'_> {
     fn is(&self, e: &SExpr) -> bool {
-        matches!(e.op(), SOp::Var(v) if *v == self.var)
+        matches!(e.op(), SOp::Var(v) if self.vars.contains(v))
     }
 
-    /// `None` where the variable stands where it can't be cut.
+    /// The variables that run along an axis that is cut; `None` where something else stands there.
+    fn join(&mut self, nest: &Nest, e: &SExpr) -> Option<()> {
+        if let SOp::Load { tensor, idx, .. } = e.op()
+            && let Some(Some(Some(axis))) = self.axes.get(*tensor)
+        {
+            let SOp::Var(v) = idx.get(*axis)?.op() else { return None };
+            if nest.vars[*v].value() != self.extent {
+                return None;
+            }
+            if !self.vars.contains(v) {
+                self.vars.push(*v);
+            }
+        }
+        let mut fine = true;
+        e.op().parts(&mut |part| fine = fine && self.join(nest, part).is_some());
+        fine.then_some(())
+    }
+
+    /// `None` where a variable stands where it can't be cut.
     fn walk(&mut self, e: &SExpr) -> Option<()> {
         match e.op() {
-            SOp::Var(v) if *v == self.var => return None,
+            SOp::Var(v) if self.vars.contains(v) => return None,
             SOp::Load { tensor, idx, outside } => {
                 let bare: Vec<usize> = (0..idx.len()).filter(|&a| self.is(&idx[a])).collect();
                 let axis = match bare.as_slice() {
@@ -170,10 +213,12 @@ impl Along<'_> {
                     return None;
                 }
                 let known = self.axes.get_mut(*tensor)?;
-                if known.is_some_and(|known| known != axis) {
-                    return None;
+                match (*known, axis) {
+                    // a variable that may join
+                    (Some(Some(_)), None) => {}
+                    (Some(Some(a)), Some(b)) if a != b => return None,
+                    _ => *known = Some(axis.or(known.flatten())),
                 }
-                *known = Some(axis);
                 idx.iter().enumerate().filter(|(a, _)| Some(*a) != axis).try_for_each(|(_, i)| self.walk(i))?;
                 if let SOutside::Value(v) = outside {
                     self.walk(v)?;
@@ -182,7 +227,7 @@ impl Along<'_> {
             }
             SOp::Reduce { vars, .. } => {
                 let whole = |lo: &SExpr, hi: &SExpr| lo.as_int() == Some(0) && hi.as_int() == Some(self.extent);
-                if vars.iter().any(|r| r.var == self.var && !whole(&r.lo, &r.hi)) {
+                if vars.iter().any(|r| self.vars.contains(&r.var) && !whole(&r.lo, &r.hi)) {
                     return None;
                 }
             }

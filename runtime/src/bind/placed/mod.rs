@@ -27,10 +27,12 @@ type Results = Vec<Value<ProxyId>>;
 
 /// A tensor of a call.
 struct Operand {
+    /// Which parameter it is of.
+    param: usize,
     /// Its type as a whole; a key has none.
     ty: Option<TensorTy>,
     /// Where it is, and the pieces; `None` for what every rank has as it is.
-    held: Option<(Place, Vec<ProxyId>)>,
+    held: Option<Pieces>,
 }
 
 impl Operand {
@@ -74,33 +76,36 @@ pub(super) fn run(b: &mut Builder, line: &BoundSymbol, class: SubclassRef) -> Re
     let nest = block.and_then(|block| lower_with(row, block, &line.solved, &Registered).ok());
     let way = nest.as_ref().and_then(|nest| call.way(nest)).unwrap_or_else(|| call.whole());
     let costs = call.cost(&way);
-    if line.symbol.is_view() && costs > 0 {
-        return match nest.and_then(|nest| pieces::reshaped(&call, &nest)) {
-            Some((way, axis)) => call.pieces(b, &way, Some(axis)),
-            None => Err(call.stuck()),
-        };
+    if costs > 0
+        && let Some(way) = nest.and_then(|nest| pieces::reshaped(&call, &nest))
+    {
+        return call.pieces(b, &way);
     }
-    call.pieces(b, &way, None)
+    if costs > 0 && line.symbol.is_view() {
+        return Err(call.stuck());
+    }
+    call.pieces(b, &way)
 }
 
 impl<'a> Placed<'a> {
     fn new(b: &mut Builder, line: &'a BoundSymbol, class: SubclassRef) -> Result<Placed<'a>, Error> {
         let mut leaves = Vec::new();
-        for arg in &line.args[..line.symbol.row().sig.params.len()] {
+        for (param, arg) in line.args.iter().enumerate().take(line.symbol.row().sig.params.len()) {
             let items = if let Value::List(items) = arg { items.as_slice() } else { std::slice::from_ref(arg) };
-            leaves.extend(items.iter().filter(|v| pieces::is_loaded(b.arena(), v)).cloned());
+            let loaded = items.iter().filter(|v| pieces::is_loaded(b.arena(), v));
+            leaves.extend(loaded.map(|v| (param, v.clone())));
         }
         let mut call = Placed { line, class, ranks: 0, operands: Vec::new() };
-        for leaf in &leaves {
-            let operand = match leaf {
+        for (param, leaf) in &leaves {
+            let (ty, held) = match leaf {
                 Value::Tensor(p) => operand(b, &mut call, *p)?,
-                Value::Type(ty) => Operand { ty: Some(ty.clone()), held: None },
-                _ => Operand { ty: None, held: None },
+                Value::Type(ty) => (Some(ty.clone()), None),
+                _ => (None, None),
             };
-            call.operands.push(operand);
+            call.operands.push(Operand { param: *param, ty, held });
         }
         // what a rule made of nothing, every rank makes
-        for (operand, leaf) in call.operands.iter_mut().zip(&leaves) {
+        for (operand, (_, leaf)) in call.operands.iter_mut().zip(&leaves) {
             let (Value::Tensor(p), None, Some(ty)) = (leaf, &operand.held, &operand.ty) else { continue };
             if ty.rank() == 0 {
                 continue;
@@ -158,7 +163,7 @@ impl<'a> Placed<'a> {
                 return Ok(values);
             }
         }
-        self.pieces(b, &whole, None)
+        self.pieces(b, &whole)
     }
 
     /// Every tensor whole.
@@ -199,9 +204,8 @@ impl<'a> Placed<'a> {
         types
     }
 
-    /// The operator on the pieces of each rank, brought to where the way wants them. `axis`: that of the result's cut,
-    /// where it is another size than the argument's.
-    fn pieces(&self, b: &mut Builder, way: &Way, axis: Option<usize>) -> Result<Results, Error> {
+    /// The operator on the pieces of each rank, brought to where the way wants them.
+    fn pieces(&self, b: &mut Builder, way: &Way) -> Result<Results, Error> {
         let mut locals: Vec<Option<Vec<ProxyId>>> = Vec::new();
         for (operand, to) in self.operands.iter().zip(&way.ins) {
             locals.push(match (&operand.held, &operand.ty) {
@@ -215,7 +219,7 @@ impl<'a> Placed<'a> {
             let made = match self.line.effects.random && rank > 0 {
                 // every rank draws the same numbers
                 true => found.iter().map(|of| of[0]).collect(),
-                false => self.on_rank(b, way, axis, rank, &locals)?,
+                false => self.on_rank(b, way, rank, &locals)?,
             };
             found.iter_mut().zip(made).for_each(|(of, p)| of.push(p));
         }
@@ -224,7 +228,8 @@ impl<'a> Placed<'a> {
         for out in &self.line.solved.outs {
             let mut one = |b: &mut Builder| {
                 let place = way.outs.get(at).copied().unwrap_or(Place::Replicate);
-                let shape = &outs.get(at).ok_or_else(|| body::fault(self.line.symbol, "it has too many results"))?.shape;
+                let shape =
+                    &outs.get(at).ok_or_else(|| body::fault(self.line.symbol, "it has too many results"))?.shape;
                 at += 1;
                 self.made(b, std::mem::take(&mut found[at - 1]), place, shape)
             };
@@ -237,7 +242,13 @@ impl<'a> Placed<'a> {
     }
 
     /// A tensor in pieces.
-    fn made(&self, b: &mut Builder, pieces: Vec<ProxyId>, place: Place, shape: &[Dim]) -> Result<Value<ProxyId>, Error> {
+    fn made(
+        &self,
+        b: &mut Builder,
+        pieces: Vec<ProxyId>,
+        place: Place,
+        shape: &[Dim],
+    ) -> Result<Value<ProxyId>, Error> {
         let (word, dim) = place.words();
         let list = pieces.into_iter().map(Value::Tensor).collect();
         let meta = [
@@ -261,17 +272,21 @@ impl<'a> Placed<'a> {
     }
 }
 
-/// An argument of a call: a tensor of the class taken apart, or another one.
-fn operand(b: &mut Builder, call: &mut Placed, p: ProxyId) -> Result<Operand, Error> {
+/// Where a tensor is, and its pieces.
+type Pieces = (Place, Vec<ProxyId>);
+
+/// The type of an argument, and its pieces if it is of the class.
+fn operand(b: &mut Builder, call: &mut Placed, p: ProxyId) -> Result<(Option<TensorTy>, Option<Pieces>), Error> {
     let arena: Rc<Arena> = b.arena().clone();
     let ty = arena.tensor_ty(p);
     let layout = match arena.ty(p).subclass() {
         Some(layout) if layout.class == call.class => layout.clone(),
-        _ => return Ok(Operand { ty, held: None }),
+        _ => return Ok((ty, None)),
     };
     let pieces = b.flatten(p)?;
     if call.ranks != 0 && call.ranks != pieces.len() {
-        let claim = format!("`{}` meets pieces of {} and of {} ranks", call.line.symbol.name(), call.ranks, pieces.len());
+        let claim =
+            format!("`{}` meets pieces of {} and of {} ranks", call.line.symbol.name(), call.ranks, pieces.len());
         return Err(Error::new("E708", claim).help("tensors of one call belong to one mesh"));
     }
     call.ranks = pieces.len();
@@ -279,5 +294,5 @@ fn operand(b: &mut Builder, call: &mut Placed, p: ProxyId) -> Result<Operand, Er
     let dim = meta("dim").and_then(Value::as_dim).map_or(0, Dim::len);
     let place = meta("place").and_then(|v| if let Value::Word(word) = v { Place::new(*word, dim) } else { None });
     let place = place.ok_or_else(|| body::fault(call.line.symbol, "its class has no metadata `place` and `dim`"))?;
-    Ok(Operand { ty, held: Some((place, pieces)) })
+    Ok((ty, Some((place, pieces))))
 }

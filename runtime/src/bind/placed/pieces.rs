@@ -5,12 +5,11 @@ use crate::bind::Builder;
 use crate::error::Error;
 use crate::symbol::{Registered, candidates};
 use crate::trace::*;
-use fulgurite_core::lang::ast::OptType;
+use fulgurite_core::lang::ast::{DimKind, OptType, Type};
 use fulgurite_core::lower::lower_with;
-use fulgurite_core::nest::Nest;
+use fulgurite_core::nest::{Nest, NestOut};
 use fulgurite_core::place::{Fold, Place, Way, piece};
-use fulgurite_core::row::Row;
-use fulgurite_core::sig::{self, ArgTy, Solved};
+use fulgurite_core::sig::{self, ArgTy, Size, Solved};
 use fulgurite_core::{DType, Dim, Name, TensorTy, Value};
 
 /// Whether an argument is one of the tensors that loops load: no number.
@@ -68,8 +67,7 @@ fn probe(call: &Placed, way: &Way, to: i64, sizes: bool) -> Option<Solved> {
         });
     }
     if sizes {
-        let axis = cut_axis(way)?;
-        localise(row, &mut args, axis, &outs.first()?.shape, to);
+        localise(call, &mut args, way, &|_| to);
     }
     sig::solve_types(row, &args).ok()
 }
@@ -107,18 +105,51 @@ fn cut_axis(way: &Way) -> Option<usize> {
     way.outs.first().and_then(|place| if let Place::Shard(axis) = place { Some(*axis) } else { None })
 }
 
-/// Options that are the sizes of the result, for a piece of it.
-fn localise<V>(row: &Row, args: &mut [Value<V>], axis: usize, shape: &[Dim], to: i64) {
-    let opts = args.iter_mut().skip(row.sig.params.len());
-    for (opt, value) in row.sig.opts.iter().zip(opts) {
-        match (&opt.ty, value) {
-            (OptType::Shape { .. }, Value::List(items)) if items.len() == shape.len() => {
-                items[axis] = Value::size(Dim::from(to));
-            }
-            (OptType::Size(_), size) if size.as_dim() == Some(shape[axis]) => *size = Value::size(Dim::from(to)),
-            _ => {}
+/// Options that are the sizes of tensors that are cut, for pieces of them; `piece`: how many of so many elements.
+fn localise<V>(call: &Placed, args: &mut [Value<V>], way: &Way, piece: &dyn Fn(usize) -> i64) {
+    let sig = &call.line.symbol.row().sig;
+    let ins = call
+        .operands
+        .iter()
+        .zip(&way.ins)
+        .filter_map(|(o, place)| Some((&sig.params[o.param].ty, o.ty.clone()?, place)));
+    let outs = sig.outs.iter().map(|o| &o.ty).zip(call.outs()).zip(&way.outs).map(|((t, ty), place)| (t, ty, place));
+    let cut: Vec<(&Type, TensorTy, usize)> = ins
+        .chain(outs)
+        .filter_map(|(t, ty, place)| if let Place::Shard(axis) = place { Some((t, ty, *axis)) } else { None })
+        .collect();
+    let opts = args.iter_mut().skip(sig.params.len());
+    for (opt, value) in sig.opts.iter().zip(opts) {
+        let sized = cut.iter().find_map(|(t, ty, axis)| match &opt.ty {
+            OptType::Shape { list, .. } => Some((axis.checked_sub(first_axis(call, t, *list)?)?, ty.shape[*axis])),
+            OptType::Size(_) if value.as_dim() == Some(ty.shape[*axis]) => Some((0, ty.shape[*axis])),
+            _ => None,
+        });
+        let Some((at, size)) = sized else { continue };
+        let local = Value::size(Dim::from(piece(size.len())));
+        match value {
+            Value::List(items) if at < items.len() => items[at] = local,
+            Value::List(_) => {}
+            one => *one = local,
         }
     }
+}
+
+/// Which axis of a tensor of this type is the first of a list of axes.
+fn first_axis(call: &Placed, ty: &Type, list: Name) -> Option<usize> {
+    let mut at = 0;
+    for dim in ty.dims.as_ref()? {
+        match &dim.kind {
+            DimKind::List { name, axes: None, .. } if name.name == list => return Some(at),
+            DimKind::List { name, axes: None, .. } => match call.line.solved.env.size(name.name)? {
+                Size::List(sizes) => at += sizes.len(),
+                _ => return None,
+            },
+            DimKind::One { .. } => at += 1,
+            _ => return None,
+        }
+    }
+    None
 }
 
 impl Placed<'_> {
@@ -138,12 +169,11 @@ impl Placed<'_> {
         &self,
         b: &mut Builder,
         way: &Way,
-        axis: Option<usize>,
         rank: usize,
         locals: &[Option<Vec<ProxyId>>],
     ) -> Result<Vec<ProxyId>, Error> {
         let outs = self.outs();
-        let axis = axis.or_else(|| cut_axis(way));
+        let axis = cut_axis(way);
         let extent = |o: &Operand, p: &Place| match p {
             Place::Shard(a) => o.ty.as_ref().map(|t| t.shape[*a].len()),
             _ => None,
@@ -158,7 +188,8 @@ impl Placed<'_> {
             };
             return outs.iter().zip(&way.outs).map(one).collect();
         }
-        let to = axis.and_then(|a| Some(piece(outs.first()?.shape.get(a)?.len(), self.ranks, rank) as i64));
+        let local = |n: usize| piece(n, self.ranks, rank) as i64;
+        let to = axis.and_then(|a| Some(local(outs.first()?.shape.get(a)?.len())));
         let mut at = 0;
         let arena = b.arena().clone();
         let mut leaf = |v: &Value<ProxyId>| {
@@ -181,24 +212,25 @@ impl Placed<'_> {
                 one => leaf(one),
             });
         }
-        let row = self.line.symbol.row();
-        if let (Some(axis), Some(to)) = (axis, to) {
-            localise(row, &mut args, axis, &outs[0].shape, to);
-        }
+        localise(self, &mut args, way, &local);
         let place = b.context.place.loc;
         b.bind(self.line.symbol, args, place)
     }
 }
 
-/// A view that is a reshape: the piece of a result that the piece of its argument becomes, if it is one.
-pub(super) fn reshaped(call: &Placed, nest: &Nest) -> Option<(Way, usize)> {
-    let [Operand { ty: Some(ty), held: Some((Place::Shard(axis), _)) }] = call.operands.as_slice() else { return None };
+/// A call that is a reshape: the way in which the pieces of its argument become those of its result, if they do.
+pub(super) fn reshaped(call: &Placed, nest: &Nest) -> Option<Way> {
+    let mut held = call.operands.iter().enumerate().filter_map(|(t, o)| Some((t, o.ty.as_ref()?, o.place()?)));
+    let (Some((at, ty, Place::Shard(axis))), None) = (held.next(), held.next()) else { return None };
     let [out] = call.outs().try_into().ok()?;
     let shape = out.shape.iter().map(|d| Value::size(*d)).collect();
     let reshape = candidates(Name::new("reshape")).into_iter().next()?.row();
     let args = [Value::Tensor(ArgTy::Tensor(ty.clone())), Value::List(shape)];
     let solved = sig::solve_types(reshape, &args).ok()?;
-    if lower_with(reshape, reshape.index_body()?, &solved, &Registered).ok()? != *nest {
+    let known = lower_with(reshape, reshape.index_body()?, &solved, &Registered).ok()?;
+    let own = |o: &NestOut| o.expr.renamed(&|t| if t == at { 0 } else { usize::MAX }, &|v| v);
+    let (a, b) = (known.outs.first()?, nest.outs.first()?);
+    if known.vars != nest.vars || (&a.axes, &a.expr) != (&b.axes, &own(b)) {
         return None;
     }
     let sizes = |shape: &[Dim]| shape.iter().map(|d| d.len()).collect::<Vec<_>>();
@@ -207,7 +239,8 @@ pub(super) fn reshaped(call: &Placed, nest: &Nest) -> Option<(Way, usize)> {
         let behind: usize = shape[a + 1..].iter().product();
         (shape[..a].iter().product::<usize>(), shape[a].div_ceil(call.ranks) * behind)
     };
-    let axis_of = (0..to.len()).find(|&e| to[e] > 1 && around(&to, e) == around(&from, *axis))?;
-    let way = Way { ins: vec![Place::Shard(*axis)], outs: vec![Place::Shard(axis_of)], cut: None };
-    Some((way, axis_of))
+    let axis_of = (0..to.len()).find(|&e| to[e] > 1 && around(&to, e) == around(&from, axis))?;
+    let place = |t| if t == at { Place::Shard(axis) } else { Place::Replicate };
+    let ins = (0..call.operands.len()).map(place).collect();
+    Some(Way { ins, outs: vec![Place::Shard(axis_of)], cut: None })
 }
