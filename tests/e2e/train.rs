@@ -47,6 +47,21 @@ fn runs_are_reproducible() {
     assert_eq!(losses("one"), losses("two"));
 }
 
+/// Runs in narrower numbers are near the run in f32, and no two are the same.
+#[test]
+fn precisions_differ_a_little() {
+    let f = folder("precisions");
+    let loss = |precision: &str| -> f64 {
+        train(&f, &["--steps", "4", "--log-every", "1", "--precision", precision, "--out", precision]).fine();
+        let text = std::fs::read_to_string(f.0.join(precision).join("metrics.jsonl")).expect("metrics");
+        let last = text.lines().filter_map(|l| serde_json::from_str::<serde_json::Value>(l).ok()?["loss"].as_f64()).last();
+        last.expect("a loss")
+    };
+    let [full, half, eight] = ["f32", "bf16", "float8"].map(loss);
+    assert!(full != half && full != eight && half != eight, "{full} {half} {eight}");
+    assert!((half / full - 1.0).abs() < 0.01 && (eight / full - 1.0).abs() < 0.02, "{full} {half} {eight}");
+}
+
 #[test]
 fn unusable_texts_are_refused() {
     let f = folder("texts");

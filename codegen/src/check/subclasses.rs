@@ -88,10 +88,26 @@ impl Checks<'_> {
             let Ok(block) = parse_rule(text.as_str()) else { continue };
             self.block(&block, text, key);
         }
+        let placed = class.ops.iter().map(|(_, rule)| rule).chain(&class.default).find(|t| t.as_str() == "placed");
+        placed.into_iter().for_each(|text| self.placed(text));
         self.block(&class.plain.tree, &class.plain.text, "plain");
         for (_, args) in &class.grad {
             args.iter().for_each(|(_, rule)| self.block(&rule.tree, &rule.text, "grad"));
         }
+    }
+
+    /// A class that is in pieces says where they are.
+    fn placed(&mut self, text: &Text) {
+        let sig = &self.class.sig.tree;
+        let list = matches!(sig.params.as_slice(), [only] if only.ty.list.is_some());
+        let lacking = ["place", "dim", "shape"].into_iter().find(|name| sig.opts.iter().all(|o| o.name.name != *name));
+        let claim = match lacking {
+            _ if !list => format!("`{}` has a rule `placed`, and its fields are not one list of pieces", self.name()),
+            Some(name) => format!("`{}` has a rule `placed`, and no metadata `{name}`", self.name()),
+            None => return,
+        };
+        let example = "(local: List<T>; place: enum(shard, replicate, sum, avg, max, min), dim: i64 = 0, shape: Shape(O)) -> T[..O]";
+        self.diags.push(Diag::error("E602", text.place, claim).help(format!("its signature is like {example}")));
     }
 
     fn block(&mut self, block: &Block, text: &Text, key: &str) {
