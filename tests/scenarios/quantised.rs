@@ -255,6 +255,41 @@ fn s4_20_delayed_scaling_uses_the_scale_of_the_steps_before() {
     assert_eq!(state.1.item::<f32>().unwrap(), 448.0);
 }
 
+/// The history of a cotangent's magnitudes is written where the cotangent is: in the backward.
+#[test]
+fn s4_20_the_history_of_cotangents_is_written_by_the_backward() {
+    let most = 57344.0;
+    let (history, scale) = (ops::full([2], 0.0), Tensor::scalar(1.0f32));
+    let (past, factor) = (history.clone(), scale.clone());
+    let linear = move |x: &Tensor, w: &Tensor| {
+        let (past, factor) = (past.clone(), factor.clone());
+        custom_vjp(
+            &(x.clone(), w.clone()),
+            |(x, w)| (x.to_float8().linear(&w.to_float8(), None), (x.clone(), w.clone())),
+            move |(x, w), g: &Tensor| {
+                let g8 = g.scale_float8_with(&factor, ScaleFloat8 { dtype: Some(DType::F8E5M2) });
+                let cotangents = (g8.matmul(&w.to_float8()), g8.t().matmul(&x.to_float8()));
+                let amax = g.abs().amax().reshape([1]);
+                let _ = past.copy_(&ops::cat(&[amax, past.slice_with(Slice { stop: Some(1.into()), ..d() })]));
+                let _ = factor.copy_(&(most / past.amax().maximum(1e-12)));
+                cotangents
+            },
+        )
+    };
+    let step = jit(move |x: Tensor, w: Tensor, g: Tensor| grad(&w, |w| (linear(&x, w) * &g).sum()));
+    let mut seen = Vec::new();
+    // the factor of the step before is too large for 8, which becomes the largest number: 2
+    for (g, seen_as) in [(2.0, 2.0), (8.0, 2.0), (1.0, 1.0), (1.0, 1.0)] {
+        let gw = step.call((x(), w(), Tensor::scalar(g as f32))).unwrap();
+        // a power of two in eight bits is itself, times whatever power of two
+        let want = x().to_float8().plain().sum_with(Sum { dims: [0].into(), ..d() }) * seen_as;
+        close(&gw.select(0, 0), &want.to_vec::<f32>().unwrap(), 1e-6);
+        seen.push((f64s(&history), scale.item::<f32>().unwrap()));
+    }
+    let want = [([2.0, 0.0], 28672.0), ([8.0, 2.0], 7168.0), ([1.0, 8.0], 7168.0), ([1.0, 1.0], 57344.0)];
+    assert_eq!(seen, want.map(|(h, s)| (h.to_vec(), s)));
+}
+
 #[test]
 fn s4_21_weights_in_groups_of_integers() {
     let group = |n: i64| ToInt8Groups { group: n.into() };

@@ -1,8 +1,9 @@
 //! The kernel of `matmul_groups`: a few vectors against a weight in groups of integers, which is read once and never
 //! written out as floats.
 //!
-//! A result is the sum over groups, in their order, of `scale · Σ x · q` (and `zero · Σ x`); inside a group sixteen sums
-//! run side by side and are added in a tree. Results do not depend on the number of threads.
+//! A result is the sum of `scale · Σ x · q` over groups (and of `zero · Σ x`): sixteen such sums run side by side through
+//! all groups, in their order, and are added in a tree at the end. Results do not depend on the number of threads, nor on
+//! how many columns are computed together.
 
 use super::kern::{Isa, multi};
 use super::threads::{share, threads};
@@ -68,7 +69,10 @@ impl Stored for i8 {
     const EACH: usize = 1;
     #[inline(always)]
     fn lanes(from: &[i8]) -> [f32; LANES] {
-        std::array::from_fn(|l| f32::from(from[l]))
+        match from.first_chunk::<LANES>() {
+            Some(run) => std::array::from_fn(|l| f32::from(run[l])),
+            None => [0.0; LANES],
+        }
     }
 }
 
@@ -76,9 +80,69 @@ impl Stored for U4x2 {
     const EACH: usize = 2;
     #[inline(always)]
     fn lanes(from: &[U4x2]) -> [f32; LANES] {
-        std::array::from_fn(|l| f32::from((from[l / 2].0 >> (4 * (l % 2))) & 15) - 8.0)
+        let Some(run) = from.first_chunk::<{ LANES / 2 }>() else { return [0.0; LANES] };
+        // integer `l` of eight is bits `4 l` of their word: shifts by lane, which vectors have
+        let word = |at: usize| u32::from_le_bytes(std::array::from_fn(|i| run[at + i].0));
+        let words = [word(0), word(4)];
+        std::array::from_fn(|l| ((words[l / 8] >> (4 * (l % 8))) & 15) as i32 as f32 - 8.0)
     }
 }
+
+/// The lanes' sum, in a tree.
+#[inline(always)]
+fn tree(mut acc: [f32; LANES]) -> f32 {
+    let mut half = LANES / 2;
+    while half > 0 {
+        for l in 0..half {
+            acc[l] += acc[l + half];
+        }
+        half /= 2;
+    }
+    acc[0]
+}
+
+/// The sum of products of two vectors, lane by lane.
+#[inline(always)]
+fn dot(a: &[f32], b: &[f32]) -> f32 {
+    let mut acc = [0f32; LANES];
+    for (a, b) in a.chunks(LANES).zip(b.chunks(LANES)) {
+        for (acc, (a, b)) in acc.iter_mut().zip(a.iter().zip(b)) {
+            *acc += a * b;
+        }
+    }
+    tree(acc)
+}
+
+/// Results `j..j + N` for one vector.
+#[inline(always)]
+fn few<Q: Stored, const N: usize>(p: &Operands<'_, Q>, x: &[f32], j: usize) -> [f32; N] {
+    let (groups, bytes) = (p.depth / p.group, p.depth / Q::EACH);
+    let weight: [&[Q]; N] = std::array::from_fn(|c| &p.q[(j + c) * bytes..(j + c + 1) * bytes]);
+    let scale: [&[f32]; N] = std::array::from_fn(|c| &p.scale[(j + c) * groups..(j + c + 1) * groups]);
+    let mut total = [[0f32; LANES]; N];
+    for (g, x) in x.chunks_exact(p.group).enumerate() {
+        let mut part = [[0f32; LANES]; N];
+        for (run, x) in x.as_chunks::<LANES>().0.iter().enumerate() {
+            let at = (g * p.group + run * LANES) / Q::EACH;
+            for c in 0..N {
+                let q = Q::lanes(&weight[c][at..at + LANES / Q::EACH]);
+                for l in 0..LANES {
+                    part[c][l] += q[l] * x[l];
+                }
+            }
+        }
+        for c in 0..N {
+            let scale = scale[c][g];
+            for l in 0..LANES {
+                total[c][l] += part[c][l] * scale;
+            }
+        }
+    }
+    total.map(tree)
+}
+
+/// Columns computed together.
+const TOGETHER: usize = 4;
 
 multi! {
     /// Columns `from..to` of the result.
@@ -86,35 +150,22 @@ multi! {
         // SAFETY: the caller's pointer is to operands that live and whose columns `from..to` nobody else writes.
         let p = unsafe { &*(p as *const Operands<'_, Q>) };
         let groups = p.depth / p.group;
-        for j in from..to {
-            let weight = &p.q[j * p.depth / Q::EACH..(j + 1) * p.depth / Q::EACH];
-            let scale = &p.scale[j * groups..(j + 1) * groups];
-            for i in 0..p.rows {
-                let x = &p.x[i * p.depth..(i + 1) * p.depth];
-                let mut sum = 0.0;
-                for g in 0..groups {
-                    let mut acc = [0f32; LANES];
-                    let runs = weight[g * p.group / Q::EACH..(g + 1) * p.group / Q::EACH].chunks_exact(LANES / Q::EACH);
-                    for (q, x) in runs.zip(x[g * p.group..(g + 1) * p.group].chunks_exact(LANES)) {
-                        let q = Q::lanes(q);
-                        for l in 0..LANES {
-                            acc[l] += q[l] * x[l];
-                        }
-                    }
-                    let mut half = LANES / 2;
-                    while half > 0 {
-                        for l in 0..half {
-                            acc[l] += acc[l + half];
-                        }
-                        half /= 2;
-                    }
-                    sum += acc[0] * scale[g];
-                    if let Some(zero) = p.zero {
-                        sum += zero[j * groups + g] * p.sums[i * groups + g];
-                    }
-                }
+        for i in 0..p.rows {
+            let x = &p.x[i * p.depth..(i + 1) * p.depth];
+            let write = |j: usize, sum: f32| {
+                let rest = p.zero.map_or(0.0, |zero| {
+                    dot(&zero[j * groups..(j + 1) * groups], &p.sums[i * groups..(i + 1) * groups])
+                });
                 // SAFETY: column `j` of row `i` is one of ours.
-                unsafe { p.out.add(i * p.cols + j).write(sum) };
+                unsafe { p.out.add(i * p.cols + j).write(sum + rest) };
+            };
+            let whole = from + (to - from) / TOGETHER * TOGETHER;
+            for j in (from..whole).step_by(TOGETHER) {
+                few::<Q, TOGETHER>(p, x, j).into_iter().enumerate().for_each(|(c, sum)| write(j + c, sum));
+            }
+            for j in whole..to {
+                let [sum] = few::<Q, 1>(p, x, j);
+                write(j, sum);
             }
         }
     }
