@@ -133,6 +133,7 @@ pub fn kernels(source: &RowSource, row: &Arc<Row>, table: &dyn Rows) -> [(&'stat
         file: String::new(),
         line: 1,
         derived_from: None,
+        subclass: Vec::new(),
         aliases: Vec::new(),
         kernels: Vec::new(),
     };
@@ -176,6 +177,9 @@ fn keys(source: &RowSource) -> Vec<(&'static str, String)> {
     }
     for (cond, message) in &source.require {
         keys.push(("require", format!("{}: {}", cond.text.as_str(), message.as_str())));
+    }
+    for (class, rule) in &source.subclass {
+        keys.push(("subclass", format!("{}: {}", class.as_str(), rule.as_str().trim_end())));
     }
     keys
 }
