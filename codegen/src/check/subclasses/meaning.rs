@@ -325,7 +325,7 @@ fn differ(have: &[V<f64>], want: &[Arc<Array<f64>>], far: &[f64], on: &str) -> O
             let allowed = far + rounding * (1.0 + w.abs());
             let same = *h == w || h.is_nan() && w.is_nan() || (h - w).abs() <= allowed;
             if !same {
-                let bound = if far > 0.0 { format!("; {} may be between", show::number(far)) } else { String::new() };
+                let bound = if far > 0.0 { format!("; {} apart is allowed", show::number(far)) } else { String::new() };
                 let (h, w) = (show::number(*h), show::number(w));
                 return Some((format!("yields {h} as element {i}, {on} {w}{bound}"), false));
             }
