@@ -13,7 +13,7 @@ use fulgurite_core::autocast::{self, Class};
 use fulgurite_core::kernel::KernelEntry;
 use fulgurite_core::lang::ast::{Block, Param};
 use fulgurite_core::lower::Rows;
-use fulgurite_core::row::{Meaning, MeaningKind, Row, RowText};
+use fulgurite_core::row::{MeaningKind, Row, RowText};
 use fulgurite_core::{Name, derive, subclass};
 use rustc_hash::FxHashMap;
 use std::sync::{Arc, OnceLock, RwLock};
