@@ -26,7 +26,7 @@ mod row;
 mod same;
 mod subclass;
 
-pub use keys::{FILE_KEYS, Form, KEYS, Key};
+pub use keys::{CLASS, FILE_KEYS, Form, KEYS, Key};
 pub use subclass::{CLASS_KEYS, ClassSource};
 
 /// What stands in a new row where its author has something to say: never right.

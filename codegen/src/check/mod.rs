@@ -29,6 +29,7 @@ pub mod walk;
 mod widths;
 
 pub use names::HAS_BLANK;
+pub use subclasses::meets;
 
 use std::sync::Arc;
 

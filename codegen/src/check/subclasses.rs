@@ -5,6 +5,7 @@ mod chain;
 mod draw;
 mod hidden;
 mod meaning;
+pub mod meets;
 mod meta;
 mod texts;
 mod world;

@@ -1,6 +1,7 @@
 //! `cargo ops explain`
 
 use std::io::Write;
+use std::sync::Arc;
 
 use clap::Args;
 use serde_json::json;
@@ -8,17 +9,17 @@ use serde_json::json;
 use super::fault::Fault;
 use super::load::{Loaded, load_or_built_in};
 use super::paint::{Ink, Paint};
-use super::{Common, FINE, Outcome};
+use super::{Common, FINE, Outcome, classes};
 use crate::explain::{self, pages};
 use crate::nearest::nearest;
 
-/// Says everything about a row, or what a code means.
+/// Says everything about a row or a tensor subclass, or what a code means.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  cargo ops explain gelu\n  cargo ops explain gelu --code\n  cargo ops explain E402\n  cargo ops explain E4\n  cargo ops explain keys"
+    after_help = "Examples:\n  cargo ops explain gelu\n  cargo ops explain gelu --code\n  cargo ops explain MaskedTensor\n  cargo ops explain E402\n  cargo ops explain E4\n  cargo ops explain keys"
 )]
 pub struct Explain {
-    /// A row (`gelu`), a code (`E401`), the beginning of one (`E4`), or `keys`
+    /// A row (`gelu`), a tensor subclass (`MaskedTensor`), a code (`E401`), the beginning of one (`E4`), or `keys`
     #[arg(value_name = "OP|CODE")]
     pub what: String,
     /// Print the Rust that is generated for the row
@@ -39,13 +40,23 @@ impl Explain {
     }
 
     fn row(&self, loaded: &Loaded, common: &Common, paint: &Paint, out: &mut dyn Write) -> Outcome {
-        let (source, row) = loaded.find(&self.what)?;
+        let head = |text: &str| paint.ink(Ink::Verb, text);
+        let faint = |text: &str| paint.ink(Ink::Faint, text);
+        if let Some(class) = classes::find(loaded, &self.what) {
+            let text = if common.json { format!("{}\n", class.json()) } else { class.text(&head, &faint) };
+            out.write_all(text.as_bytes())?;
+            return Ok(FINE);
+        }
+        // rows of classes stand beside the others
+        let made = loaded.database.classes.iter().flat_map(|class| &class.from).find(|row| row.op == self.what.as_str());
+        let (source, row) = match made {
+            Some(source) => (source, &Arc::new(source.lower_to_row())),
+            None => loaded.find(&self.what)?,
+        };
         let explained = explain::row(source, row, &loaded.database, &loaded.checked, &loaded.table(), &loaded.sources);
         if common.json {
             writeln!(out, "{}", explained.json())?;
         } else {
-            let head = |text: &str| paint.ink(Ink::Verb, text);
-            let faint = |text: &str| paint.ink(Ink::Faint, text);
             out.write_all(explained.text(&head, &faint).as_bytes())?;
         }
         Ok(FINE)
@@ -112,6 +123,13 @@ fn keys(common: &Common, paint: &Paint, out: &mut dyn Write) -> Outcome {
             writeln!(out, "{}", json!({"v": 1, "key": key, "says": says}))?;
         } else {
             writeln!(out, "{}  {says}", paint.ink(Ink::Verb, &format!("{key:<9}")))?;
+        }
+    }
+    for crate::schema::Key { name: key, says, .. } in crate::schema::CLASS {
+        if common.json {
+            writeln!(out, "{}", json!({"v": 1, "of": "subclass", "key": key, "says": says}))?;
+        } else {
+            writeln!(out, "{}  {says}", paint.ink(Ink::Verb, &format!("of a subclass: {key:<10}")))?;
         }
     }
     Ok(FINE)

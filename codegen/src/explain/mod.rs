@@ -1,5 +1,6 @@
 //! What can be said about a row: the row itself, what follows from it and why, its gradient.
 
+pub mod classes;
 pub mod code;
 pub mod cost;
 pub mod grades;

@@ -6,31 +6,17 @@ use fulgurite_core::lang::{parse_rule, parse_sig};
 use fulgurite_core::subclass::{Bound, Class, Cotangent, Read};
 
 use super::fields::Fields;
-use super::{RowSource, Rule, row};
+use super::{RowSource, Rule, keys, row};
 use crate::diag::{Diag, Diagnostics};
 use crate::nearest::nearest;
 use crate::source::Place;
 use crate::yaml::{Node, Text, Value};
 
 /// Keys of a class, in their order.
-pub const CLASS_KEYS: [&str; 13] = [
-    "class",
-    "doc",
-    "sig",
-    "plain",
-    "ops",
-    "default",
-    "grad",
-    "through",
-    "cotangent",
-    "read",
-    "precedence",
-    "error",
-    "from",
-];
+pub const CLASS_KEYS: [&str; 13] = keys::names(keys::CLASS);
 
 /// Keys of `error`.
-pub const BOUNDS: [&str; 3] = ["rel", "abs", "when"];
+pub const BOUNDS: [&str; 3] = keys::names(keys::BOUND);
 
 /// Per argument, a rule.
 pub type Rules = Vec<(Text, Rule<Block>)>;

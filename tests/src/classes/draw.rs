@@ -3,21 +3,25 @@
 use super::{Fields, parts, told};
 use crate::bound::Bounded;
 use crate::bridge;
-use crate::calls::{self, Slot, Values, Wish};
+use crate::calls::{self, Slot, Values};
 use crate::oracle::{self, Operand};
 use crate::rng::Rng;
-use crate::rows::TestRow;
 use fulgurite::symbol::{self, Port, SubclassRef, SymbolRef};
-use fulgurite::{Error, Tensor, api};
+use fulgurite::trace::{ProxyId, ProxyTy};
+use fulgurite::{Builder, Error, Tensor, api};
 use fulgurite_core::eval::nest::{Array, Data};
-use fulgurite_core::lang::ast::{Block, Elem, Node};
+use fulgurite_core::lang::ast::{Block, Elem, Node, Opt, OptType};
 use fulgurite_core::loc::Loc;
 use fulgurite_core::row::Meaning;
-use fulgurite_core::sig::{self, ArgTy, OutTy};
-use fulgurite_core::{DType, DTypeSet, Name, TensorTy, Value};
+use fulgurite_core::sig::{self, OutTy};
+use fulgurite_core::{DType, DTypeSet, Name, Scalar, TensorTy, Value};
+use std::sync::LazyLock;
 
-/// Attempts to make one of a given type.
-const ATTEMPTS: usize = 60;
+/// Attempts to find options with which one of a given type is made.
+const ATTEMPTS: usize = 24;
+
+/// Attempts to draw elements that the class says something about.
+const DRAWS: usize = 6;
 
 /// A tensor of a class, and what it stands for.
 pub struct Made {
@@ -33,33 +37,105 @@ pub struct Made {
 
 /// The rows that make tensors of a class: programs that end in one.
 pub fn makers(class: SubclassRef) -> Vec<SymbolRef> {
-    let ends = |s: &SymbolRef| match &s.row().meaning {
-        Meaning::Decomp(body) => matches!(&*body.value.node, Node::Call(f, _) if f.name == class.name()),
-        _ => false,
-    };
-    symbol::all().into_iter().filter(ends).collect()
+    static ALL: LazyLock<Vec<(Name, SymbolRef)>> = LazyLock::new(|| {
+        let ends = |s: SymbolRef| match &s.row().meaning {
+            Meaning::Decomp(body) => match &*body.value.node {
+                Node::Call(f, _) => symbol::class(f.name).map(|_| (f.name, s)),
+                _ => None,
+            },
+            _ => None,
+        };
+        symbol::all().into_iter().filter_map(ends).collect()
+    });
+    ALL.iter().filter(|(of, _)| *of == class.name()).map(|(_, s)| *s).collect()
 }
 
-/// A tensor of the class that programs see as `like`; made of these elements, if a row makes it. `when`: only such of
-/// which the class says how far they are from plain ones.
-pub fn tensor(class: SubclassRef, like: &Array<f64>, when: bool, rng: &mut Rng) -> Option<Made> {
-    let mut makers = makers(class);
-    rng.shuffle(&mut makers);
-    for _ in 0..ATTEMPTS {
-        let made = match makers.first() {
-            Some(maker) => by_row(maker, like, rng).map(|t| (t, Some(maker.name()))),
-            None => of_fields(class, like, rng).map(|t| (t, None)),
-        };
-        if makers.len() > 1 {
-            makers.rotate_left(1);
-        }
-        if let Some((tensor, of)) = made
-            && let Some(made) = finish(class, tensor, of, like, when)
-        {
-            return Some(made);
-        }
+/// How a tensor of a class is made: of what, with which options.
+pub struct Plan {
+    /// The row of the class that makes it; `None`: of its fields.
+    maker: Option<SymbolRef>,
+    /// Its arguments: the first tensor of the row is what is given; or one value per field and piece of metadata.
+    args: Vec<Value<Slot>>,
+    /// Per argument, whether it is of the dtype that programs see.
+    own: Vec<bool>,
+}
+
+/// A way to make a tensor of the class that programs see as one of type `ty`.
+pub fn plan(class: SubclassRef, ty: &TensorTy, rng: &mut Rng) -> Option<Plan> {
+    let makers = makers(class);
+    (0..ATTEMPTS).find_map(|_| match makers.as_slice() {
+        [] => of_fields(class, ty, rng),
+        makers => by_row(makers[rng.below(makers.len())], ty, rng),
+    })
+}
+
+impl Plan {
+    fn symbol(&self, class: SubclassRef) -> SymbolRef {
+        self.maker.unwrap_or_else(|| class.port(Port::Unflatten))
     }
-    None
+
+    /// It as a value of a trace.
+    ///
+    /// # Errors
+    /// What binding reports.
+    pub fn bind(&self, class: SubclassRef, b: &mut Builder) -> Result<ProxyId, Error> {
+        let args = self.args.iter().map(|a| a.map(&mut |slot| input(b, slot))).collect();
+        Ok(b.bind(self.symbol(class), args, Loc::NOWHERE)?[0])
+    }
+
+    /// It with elements: of `like`, or near them. `when`: only such of which the class says how far they are from plain
+    /// ones.
+    pub fn make(&self, class: SubclassRef, like: &Array<f64>, when: bool, rng: &mut Rng) -> Option<Made> {
+        (0..DRAWS).find_map(|_| {
+            let tensor = self.tensor(class, like, rng)?;
+            finish(class, tensor, self.maker.map(|m| m.name()), like, when)
+        })
+    }
+
+    fn tensor(&self, class: SubclassRef, like: &Array<f64>, rng: &mut Rng) -> Option<Tensor> {
+        let known = floats(like);
+        let (lo, hi) = known.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(lo, hi), x| (lo.min(*x), hi.max(*x)));
+        let domain = if lo < hi && self.maker.is_none() { (lo, hi) } else { (0.5, 2.0) };
+        let (mut given, mut at) = (false, 0);
+        let mut one = |slot: &Slot| {
+            let own = self.own.get(at).copied().unwrap_or(false);
+            at += 1;
+            let ty = match slot {
+                Slot::Tensor(ty) => ty,
+                Slot::Number(d, s) => return bridge::tensor(&Operand::Number(*d, *s)),
+                Slot::Key => return bridge::tensor(&Operand::Key([rng.bits() >> 1, 0])),
+            };
+            let same = ty.dtype == like.dtype && ty.sizes().as_slice() == like.shape;
+            let array = match ty.dtype {
+                _ if same && !std::mem::replace(&mut given, true) => like.clone(),
+                // mostly nothing is hidden
+                DType::Bool if !own => {
+                    let all = !rng.one_in(4);
+                    let truths = (0..ty.numel()).map(|_| i64::from(all || rng.one_in(2)));
+                    Array::int(ty.dtype, ty.sizes().as_slice(), truths.collect())
+                }
+                _ => calls::values::array(ty, domain, Values::Tame, rng),
+            };
+            bridge::tensor(&Operand::Tensor(array))
+        };
+        let args: Vec<Value<Tensor>> = self.args.iter().map(|a| a.map(&mut one)).collect();
+        api::call(self.symbol(class), args, Loc::NOWHERE).ok()?.into_iter().next()
+    }
+}
+
+/// An input of a trace.
+pub fn input(b: &mut Builder, slot: &Slot) -> ProxyId {
+    let ty = match slot {
+        Slot::Tensor(ty) => ProxyTy::tensor(ty.clone()),
+        Slot::Number(d, _) => ProxyTy::Number(*d),
+        Slot::Key => ProxyTy::Key,
+    };
+    b.input("x", ty)
+}
+
+/// A tensor of the class that programs see as `like`; made of these elements, if a row makes it.
+pub fn tensor(class: SubclassRef, like: &Array<f64>, when: bool, rng: &mut Rng) -> Option<Made> {
+    plan(class, &TensorTy::new(like.dtype, &like.shape), rng)?.make(class, like, when, rng)
 }
 
 fn finish(class: SubclassRef, tensor: Tensor, of: Option<&'static str>, like: &Array<f64>, when: bool) -> Option<Made> {
@@ -144,27 +220,49 @@ pub fn widened(a: &Array<Bounded>, far: &[f64]) -> Array<Bounded> {
     Array { dtype: a.dtype, shape: a.shape.clone(), data }
 }
 
-/// A row of the class on these elements, with options at random.
-fn by_row(maker: SymbolRef, like: &Array<f64>, rng: &mut Rng) -> Option<Tensor> {
-    let wish = Wish { dtype: Some(like.dtype), values: Values::Tame, numbers: false, empty: false, case: rng.below(64) };
-    let drawn = calls::sketch(&TestRow::of(maker.row()), &wish, rng)?;
-    let mut first = true;
-    let args = drawn.args.iter().map(|arg| {
-        arg.map(&mut |slot| match slot {
-            Slot::Tensor(_) if std::mem::take(&mut first) => bridge::tensor(&Operand::Tensor(like.clone())),
-            Slot::Tensor(ty) => {
-                bridge::tensor(&Operand::Tensor(calls::values::array(ty, (0.5, 2.0), Values::Tame, rng)))
-            }
-            Slot::Number(d, s) => bridge::tensor(&Operand::Number(*d, *s)),
-            Slot::Key => bridge::tensor(&Operand::Key([rng.bits() >> 1, 0])),
-        })
-    });
-    let args: Vec<Value<Tensor>> = args.collect();
-    api::call(maker, args, Loc::NOWHERE).ok()?.into_iter().next()
+/// A row of the class on such a tensor, with options at random.
+fn by_row(maker: SymbolRef, ty: &TensorTy, rng: &mut Rng) -> Option<Plan> {
+    let row = maker.row();
+    let mut args = vec![Value::Tensor(Slot::Tensor(ty.clone()))];
+    for param in row.sig.params.iter().skip(1) {
+        let numeric = |d: &DType| d.is_float() || d.is_int();
+        let set = match param.ty.elem.as_slice() {
+            [Elem::Class(set)] => DTypeSet::from_class(set.as_str()),
+            _ => None,
+        };
+        let dtype = set.and_then(|s| s.iter().find(numeric)).unwrap_or(ty.dtype);
+        let rank0 = param.ty.dims.as_ref().is_some_and(|d| d.is_empty());
+        args.push(match rank0 {
+            _ if param.optional => Value::Absent,
+            true => Value::Tensor(Slot::Tensor(TensorTy::new::<usize>(dtype, &[]))),
+            false => Value::Tensor(Slot::Tensor(ty.clone())),
+        });
+    }
+    args.extend(row.sig.opts.iter().map(|opt| rng.pick(&ways(opt)).clone()));
+    // options that do not fit this shape are refused before anything runs
+    sig::solve(row, &args, &Slot::ty).ok()?;
+    Some(Plan { maker: Some(maker), args, own: Vec::new() })
 }
 
-/// A tensor of fields: the first one that may be has the elements of `like`, others are as large.
-fn of_fields(class: SubclassRef, like: &Array<f64>, rng: &mut Rng) -> Option<Tensor> {
+/// Values of an option to try.
+fn ways(opt: &Opt) -> Vec<Value<Slot>> {
+    let int = |i| Value::Num(Scalar::Int(i));
+    let given: Vec<Value<Slot>> = match &opt.ty {
+        OptType::I64 => vec![int(2), int(1), int(4), int(3)],
+        OptType::Num | OptType::F64 => vec![Value::Num(Scalar::Float(0.5)), Value::Num(Scalar::Float(1.0))],
+        OptType::Bool => vec![Value::Num(Scalar::Bool(true)), Value::Num(Scalar::Bool(false))],
+        OptType::Str => vec![Value::Str("text".to_owned())],
+        OptType::Dtype(_) => [DType::F8E5M2, DType::F16, DType::F32].into_iter().map(Value::DType).collect(),
+        OptType::Enum(words) => words.iter().map(|word| Value::Word(*word)).collect(),
+        OptType::Dim(_) => vec![int(-1), int(0)],
+        _ => vec![Value::List(Vec::new()), int(0)],
+    };
+    let absent = (opt.optional || opt.default.is_some()).then_some(Value::Absent);
+    absent.into_iter().chain(given).collect()
+}
+
+/// The fields that such a tensor has, with metadata at random.
+fn of_fields(class: SubclassRef, ty: &TensorTy, rng: &mut Rng) -> Option<Plan> {
     let rules = class.rules();
     let turn = rng.below(8);
     let row = rules.apart(&|elems| {
@@ -177,39 +275,21 @@ fn of_fields(class: SubclassRef, like: &Array<f64>, rng: &mut Rng) -> Option<Ten
             _ => elem,
         }
     })?;
-    let wish = Wish { dtype: None, values: Values::Tame, numbers: false, empty: false, case: rng.below(64) };
-    let drawn = calls::sketch(&TestRow::of(&row), &wish, rng)?;
-    let whole = Value::Tensor(ArgTy::Tensor(TensorTy::new(like.dtype, &like.shape)));
-    let metas: Vec<Value<ArgTy>> = drawn.args.iter().skip(1).map(|a| a.map(&mut |slot| slot.ty())).collect();
-    let args: Vec<Value<ArgTy>> = std::iter::once(whole).chain(metas.iter().cloned()).collect();
-    let solved = sig::solve_types(&row, &args).ok()?;
-    let known = floats(like);
-    let (lo, hi) = known.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(lo, hi), x| (lo.min(*x), hi.max(*x)));
-    let domain = if lo < hi { (lo, hi) } else { (0.5, 2.0) };
-    let (mut values, mut given) = (Vec::new(), false);
-    for (out, ty) in row.sig.outs.iter().zip(&solved.outs) {
-        let OutTy::Tensor(ty) = ty else { return None };
-        let own = out.ty.elem == row.sig.params[0].ty.elem;
-        let array = match ty.dtype {
-            _ if !given && ty.dtype == like.dtype && ty.sizes().as_slice() == like.shape => {
-                given = true;
-                like.clone()
-            }
-            // mostly nothing is hidden
-            DType::Bool if !own => {
-                let all = !rng.one_in(4);
-                Array::int(ty.dtype, ty.sizes().as_slice(), (0..ty.numel()).map(|_| i64::from(all || rng.one_in(2))).collect())
-            }
-            _ => calls::values::array(ty, domain, Values::Tame, rng),
-        };
-        values.push(Value::Tensor(bridge::tensor(&Operand::Tensor(array))));
+    let mut given = vec![Value::Tensor(Slot::Tensor(ty.clone()))];
+    given.extend(row.sig.opts.iter().map(|opt| rng.pick(&ways(opt)).clone()));
+    let solved = sig::solve(&row, &given, &Slot::ty).ok()?;
+    let mut args = Vec::new();
+    for out in &solved.outs {
+        let OutTy::Tensor(ty) = out else { return None };
+        args.push(Value::Tensor(Slot::Tensor(ty.clone())));
     }
-    values.extend(rules.sig.opts.iter().map(|opt| {
+    args.extend(rules.sig.opts.iter().map(|opt| {
         let at = row.sig.opts.iter().position(|o| o.name.name == opt.name.name);
         // a dtype that the whole has
-        at.map_or(Value::DType(like.dtype), |at| metas[at].map(&mut |_| Tensor::poisoned(Error::new("E706", "no tensor"))))
+        at.map_or(Value::DType(ty.dtype), |at| given[1 + at].clone())
     }));
-    Some(fulgurite::subclass::make(class, values))
+    let own = row.sig.outs.iter().map(|out| out.ty.elem == row.sig.params[0].ty.elem).collect();
+    Some(Plan { maker: None, args, own })
 }
 
 /// The fields of a tensor, and their elements.
