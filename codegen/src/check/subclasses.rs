@@ -21,9 +21,9 @@ use fulgurite_core::{DType, Name};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::cases::{self, Family};
+use super::element;
 use super::gradients::dense::Library;
 use super::rows::RowSet;
-use super::element;
 use crate::diag::{Diag, Diagnostics};
 use crate::parallel;
 use crate::schema::{ClassSource, Database};
@@ -187,7 +187,10 @@ fn meanings(of: &Sources, diags: &mut Diagnostics) {
         let Some((row, Refuted { claim, notes, .. })) = meaning::made(of.world, at) else { continue };
         let place = source.error.first().map_or(source.class.place, |(_, text)| text.place);
         let diag = Diag::error("E605", place, format!("`{row}` {claim}"));
-        let help = format!("say how far the elements of a `{}` may be from the plain ones: `error: {{rel: …, abs: …}}`", source.name());
+        let help = format!(
+            "say how far the elements of a `{}` may be from the plain ones: `error: {{rel: …, abs: …}}`",
+            source.name()
+        );
         diags.push(notes.into_iter().fold(diag, Diag::note).help(help));
         pairs.retain(|pair| pair.class != at);
     }
@@ -235,7 +238,9 @@ fn verdict(of: &Sources, pair: &Pair, found: Found) -> Option<Diag> {
             };
             Some(notes.into_iter().fold(diag, Diag::note))
         }
-        Found::Never(Some(refusal)) if pair.named && *pair.rule != Rule::Error && can_be_drawn(of.world, pair.class) => {
+        Found::Never(Some(refusal))
+            if pair.named && *pair.rule != Rule::Error && can_be_drawn(of.world, pair.class) =>
+        {
             let claim = format!("the rule of `{}` for `{op}` accepts no call that was tried", class.name);
             let diag = Diag::error("E605", place, claim).note(refusal.to_string());
             Some(diag.help("if it is meant to refuse, say `error`"))
@@ -273,7 +278,7 @@ fn pairs<'a>(of: &'a Sources<'a>) -> Vec<Pair<'a>> {
     for name in of.set.names() {
         let mine = own.get(&name);
         // of a part of the database only that is looked at
-        if mine.is_some() && !of.wanted.contains(&name) || of.set.is_broken(name) || name.as_str().contains(".vjp.") {
+        if mine.is_some() && !of.wanted.contains(&name) || of.set.is_broken(name) || meets::is_other(name.as_str()) {
             continue;
         }
         let Some(row) = of.set.row(name) else { continue };

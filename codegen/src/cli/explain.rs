@@ -1,7 +1,6 @@
 //! `cargo ops explain`
 
 use std::io::Write;
-use std::sync::Arc;
 
 use clap::Args;
 use serde_json::json;
@@ -47,13 +46,16 @@ impl Explain {
             out.write_all(text.as_bytes())?;
             return Ok(FINE);
         }
-        // rows of classes stand beside the others
-        let made = loaded.database.classes.iter().flat_map(|class| &class.from).find(|row| row.op == self.what.as_str());
-        let (source, row) = match made {
-            Some(source) => (source, &Arc::new(source.lower_to_row())),
-            None => loaded.find(&self.what)?,
+        let table = loaded.table();
+        let rows = loaded.database.classes.iter().flat_map(|class| class.from.iter().map(move |row| (class, row)));
+        let mut made = rows.filter(|(_, row)| row.op == self.what.as_str());
+        let explained = match made.next() {
+            Some((class, row)) => explain::made(row, class.class.as_str(), &table, &loaded.sources),
+            None => {
+                let (source, row) = loaded.find(&self.what)?;
+                explain::row(source, row, &loaded.database, &loaded.checked, &table, &loaded.sources)
+            }
         };
-        let explained = explain::row(source, row, &loaded.database, &loaded.checked, &loaded.table(), &loaded.sources);
         if common.json {
             writeln!(out, "{}", explained.json())?;
         } else {

@@ -55,6 +55,9 @@ pub fn class(source: &ClassSource, met: Vec<Met>, sources: &Sources) -> Explaine
     }
 }
 
+/// Operators of a group that a text names; JSON has all.
+const MOST: usize = 24;
+
 /// What a group of operators is called, and its names.
 type Group = (&'static str, &'static str, Vec<Name>);
 
@@ -76,17 +79,25 @@ impl ExplainedClass {
     pub fn text(&self, head: &dyn Fn(&str) -> String, faint: &dyn Fn(&str) -> String) -> String {
         const KEY: usize = 16;
         const WIDTH: usize = 100;
-        let mut text = format!("{}{}   {}\n  {}\n", head(&self.class), self.sig, faint(&format!("class · {}", self.place)), self.doc);
+        let mut text = format!(
+            "{}{}   {}\n  {}\n",
+            head(&self.class),
+            self.sig,
+            faint(&format!("class · {}", self.place)),
+            self.doc
+        );
         let mut line = |key: &str, value: &str| {
             let lines: Vec<String> = value.lines().flat_map(|l| wrap(l, WIDTH - KEY - 3)).collect();
             let gap = if key.chars().count() > KEY { format!("\n  {:KEY$} ", "") } else { " ".to_owned() };
-            let _ = writeln!(text, "  {}{gap}{}", head(&format!("{key:<KEY$}")), lines.join(&format!("\n  {:KEY$} ", "")));
+            let _ =
+                writeln!(text, "  {}{gap}{}", head(&format!("{key:<KEY$}")), lines.join(&format!("\n  {:KEY$} ", "")));
         };
         self.keys.iter().for_each(|(key, value)| line(key, value));
         self.from.iter().for_each(|(row, doc)| line("from", &format!("{row}\n{doc}")));
         for (key, says, ops) in self.groups() {
-            let names: Vec<&str> = ops.iter().map(|op| op.as_str()).collect();
-            line(key, &format!("{}, {says}: {}", count(names.len()), names.join(" ")));
+            let names: Vec<&str> = ops.iter().take(MOST).map(|op| op.as_str()).collect();
+            let more = if ops.len() > MOST { " …" } else { "" };
+            line(key, &format!("{}, {says}: {}{more}", count(ops.len()), names.join(" ")));
         }
         text
     }
@@ -96,7 +107,11 @@ impl ExplainedClass {
         let keys: Vec<Value> = self.keys.iter().map(|(key, text)| json!({"key": key, "text": text})).collect();
         let from: Vec<Value> = self.from.iter().map(|(row, doc)| json!({"row": row, "doc": doc})).collect();
         let met = self.met.iter().map(|m| {
-            let chain: Vec<&str> = if let Way::Refused(chain) = &m.way { chain.iter().map(|op| op.as_str()).collect() } else { Vec::new() };
+            let chain: Vec<&str> = if let Way::Refused(chain) = &m.way {
+                chain.iter().map(|op| op.as_str()).collect()
+            } else {
+                Vec::new()
+            };
             json!({"op": m.op.as_str(), "by": m.way.word(), "stopped_by": chain})
         });
         json!({

@@ -3,7 +3,6 @@
 use std::fmt::Write;
 
 use fulgurite_core::lower::Rows;
-use std::sync::Arc;
 
 use super::classes::ExplainedClass;
 use super::wrap::wrap;
@@ -65,7 +64,7 @@ fn classes(
     let one = |(at, source): (usize, &ClassSource)| {
         let met = meets::meets(database, &checked.rows, table, at);
         let rows = source.from.iter();
-        let rows = rows.map(|row| super::row(row, &Arc::new(row.lower_to_row()), database, checked, table, sources));
+        let rows = rows.map(|row| super::made(row, source.class.as_str(), table, sources));
         (super::classes::class(source, met, sources), rows.collect())
     };
     database.classes.iter().enumerate().map(one).collect()
@@ -173,7 +172,13 @@ fn facts(row: &Explained) -> Vec<String> {
     all.extend(says("ties").map(|ties| format!("Ties: the gradient goes to the `{ties}` of equal elements.")));
     all.extend(says("deviates").map(|why| format!("Its gradient is not the derivative: {why}.")));
     all.extend(says("once").map(|why| format!("Its gradient has no gradient: {why}.")));
-    all.push(format!("Kernel: {}.", kernel(row)));
+    all.extend(says("makes").map(|what| format!("Makes {what}.")));
+    all.extend(says("grad").map(|rule| format!("Gradient, written: `{rule}`.")));
+    all.extend(says("no_grad").filter(|_| row.kind == "of a class").map(|why| format!("No gradient: {why}.")));
+    match kernel(row) {
+        family if family.is_empty() => {}
+        family => all.push(format!("Kernel: {family}.")),
+    }
     if !row.like.is_empty() {
         let names: Vec<String> = row.like.iter().map(|name| format!("`{name}`")).collect();
         all.push(format!("PyTorch: {}.", names.join(", ")));

@@ -1,7 +1,9 @@
 //! One row: each key by its type, the faults of all keys together.
 
 use fulgurite_core::autocast::Class;
-use fulgurite_core::lang::{Alias, Block, Dialect, Expr, Sig, parse_alias, parse_block, parse_expr, parse_rule, parse_sig};
+use fulgurite_core::lang::{
+    Alias, Block, Dialect, Expr, Sig, parse_alias, parse_block, parse_expr, parse_rule, parse_sig,
+};
 use fulgurite_core::row::Ties;
 
 use super::fields::Fields;

@@ -116,9 +116,10 @@ impl Builder {
         }
         let meta = sig.opts.iter().map(|o| o.name.name);
         // what is known only when the program runs would be lost
-        if let Some(m) = meta.clone().find(|m| {
-            matches!(line.solved.env.item(*m), Some(Item::Tensor(_) | Item::Tensors(..) | Item::Runtime(..)))
-        }) {
+        if let Some(m) = meta
+            .clone()
+            .find(|m| matches!(line.solved.env.item(*m), Some(Item::Tensor(_) | Item::Tensors(..) | Item::Runtime(..))))
+        {
             let claim = format!("`{}`: the metadata `{m}` must be known while the program is traced", class.name());
             let error = Error::new("E706", claim).help("make it a field: what a call decides is a tensor");
             return Err(error.at(line.place.loc));

@@ -46,7 +46,7 @@ pub fn applies(symbol: SymbolRef) -> bool {
 ///
 /// # Errors
 /// The smallest call where they differ.
-pub fn check(class: SubclassRef, symbol: SymbolRef) -> Result<(), String> {
+pub fn check(class: SubclassRef, symbol: SymbolRef, part: f64) -> Result<(), String> {
     let row = hinted(symbol);
     let mut worst: Option<Worst> = None;
     let (mut held, mut refused) = (0, None);
@@ -63,7 +63,7 @@ pub fn check(class: SubclassRef, symbol: SymbolRef) -> Result<(), String> {
                 continue;
             }
         };
-        match compare(class, symbol, &drawn, &mut rng) {
+        match compare(class, symbol, &drawn, part, &mut rng) {
             Ok(None) => held += 1,
             Ok(Some(fault)) => {
                 held += 1;
@@ -96,7 +96,9 @@ fn inputs(drawn: &Drawn) -> (Vec<Tensor>, Vec<Array<f64>>, Vec<bool>) {
                 Some(made) => {
                     tensors.push(made.tensor.clone());
                     // as the runtime has it: what rounds there is no matter of gradients
-                    plain.push(bridge::arrays(&[made.tensor.plain()]).map_or_else(|_| a.clone(), |mut all| all.swap_remove(0)));
+                    plain.push(
+                        bridge::arrays(&[made.tensor.plain()]).map_or_else(|_| a.clone(), |mut all| all.swap_remove(0)),
+                    );
                 }
                 None => {
                     tensors.push(bridge::tensor(o));
@@ -126,7 +128,13 @@ fn apply(symbol: SymbolRef, drawn: &Drawn, floats: &[Tensor]) -> Vec<Tensor> {
 }
 
 /// What differs; an error where the class refuses the call or its gradient.
-fn compare(class: SubclassRef, symbol: SymbolRef, drawn: &Drawn, rng: &mut Rng) -> Result<Option<String>, Option<Error>> {
+fn compare(
+    class: SubclassRef,
+    symbol: SymbolRef,
+    drawn: &Drawn,
+    part: f64,
+    rng: &mut Rng,
+) -> Result<Option<String>, Option<Error>> {
     let (tensors, plain, of_class) = inputs(drawn);
     if !of_class.contains(&true) {
         return Err(None);
@@ -166,8 +174,11 @@ fn compare(class: SubclassRef, symbol: SymbolRef, drawn: &Drawn, rng: &mut Rng) 
         let x: Vec<Tensor> = tensors.iter().zip(active).filter(|(_, a)| **a).map(|(t, _)| t.clone()).collect();
         let f = |x: &Vec<Tensor>| {
             let mut x = x.iter();
-            let all: Vec<Tensor> =
-                tensors.iter().zip(active).filter_map(|(t, a)| if *a { x.next().cloned() } else { Some(t.clone()) }).collect();
+            let all: Vec<Tensor> = tensors
+                .iter()
+                .zip(active)
+                .filter_map(|(t, a)| if *a { x.next().cloned() } else { Some(t.clone()) })
+                .collect();
             let outs = apply(symbol, drawn, &all);
             if own { outs } else { outs.iter().map(Subclassed::plain).collect() }
         };
@@ -180,14 +191,14 @@ fn compare(class: SubclassRef, symbol: SymbolRef, drawn: &Drawn, rng: &mut Rng) 
         };
         let grads: Vec<Tensor> = grads.iter().map(Subclassed::plain).collect();
         let have = bridge::arrays(&grads).map_err(|e| Some(Error::new(e.code, e.text)))?;
-        return differ(class, drawn, &plain, active, &have, &seeds);
+        return differ(part * rounds(class), drawn, &plain, active, &have, &seeds);
     }
     Err(refused)
 }
 
 /// The gradients of the operator at the plain tensors, against `have`.
 fn differ(
-    class: SubclassRef,
+    rel: f64,
     drawn: &Drawn,
     plain: &[Array<f64>],
     active: &[bool],
@@ -199,13 +210,14 @@ fn differ(
         Ok(grads.into_iter().zip(active).filter(|(_, a)| **a).map(|(g, _)| g).collect())
     };
     let want = pull(seeds)?;
-    let rel = rounds(class);
     let mut far: Vec<Vec<f64>> = want.iter().map(|w| vec![0.0; w.len()]).collect();
     let mut size = far.clone();
     for (at, seed) in seeds.iter().enumerate() {
         for (e, g) in bridge::values(seed).iter().enumerate() {
             let one: Vec<Array<f64>> = (seeds.iter().enumerate())
-                .map(|(i, s)| bridge::with_values(s, (0..s.len()).map(|j| f64::from(u8::from(i == at && j == e))).collect()))
+                .map(|(i, s)| {
+                    bridge::with_values(s, (0..s.len()).map(|j| f64::from(u8::from(i == at && j == e))).collect())
+                })
                 .collect();
             for (k, column) in pull(&one)?.iter().enumerate() {
                 for (i, m) in bridge::values(column).iter().enumerate() {
@@ -223,7 +235,9 @@ fn differ(
             let allowed = far[k][i] + ROUNDINGS * unit(want.dtype) * (size[k][i] + w.abs() + 1e-3);
             let same = (h - w).abs() <= allowed || h.is_nan() && w.is_nan() || h == w || !w.is_finite();
             if !same {
-                return Ok(Some(format!("gradient {k} has {h:e} as element {i}, on the plain tensors {w:e}; {allowed:.1e} is allowed")));
+                return Ok(Some(format!(
+                    "gradient {k} has {h:e} as element {i}, on the plain tensors {w:e}; {allowed:.1e} is allowed"
+                )));
             }
         }
     }

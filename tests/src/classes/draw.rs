@@ -214,7 +214,9 @@ pub fn with_error(a: &Array<f64>, far: &[f64]) -> Array<Bounded> {
 /// The array with these errors besides its own.
 pub fn widened(a: &Array<Bounded>, far: &[f64]) -> Array<Bounded> {
     let data = match &a.data {
-        Data::Float(x) => Data::Float(x.iter().zip(far).map(|(x, far)| Bounded::near(x.value, x.error + far)).collect()),
+        Data::Float(x) => {
+            Data::Float(x.iter().zip(far).map(|(x, far)| Bounded::near(x.value, x.error + far)).collect())
+        }
         Data::Int(x) => Data::Int(x.clone()),
     };
     Array { dtype: a.dtype, shape: a.shape.clone(), data }
@@ -269,7 +271,8 @@ fn of_fields(class: SubclassRef, ty: &TensorTy, rng: &mut Rng) -> Option<Plan> {
         let elem = elems[turn % elems.len()].clone();
         match &elem {
             Elem::Class(set) => {
-                let all: Vec<DType> = DTypeSet::from_class(set.as_str()).map(|s| s.iter().collect()).unwrap_or_default();
+                let all: Vec<DType> =
+                    DTypeSet::from_class(set.as_str()).map(|s| s.iter().collect()).unwrap_or_default();
                 all.get(turn % all.len().max(1)).map_or(elem, |d| Elem::Class(Name::new(d.name())))
             }
             _ => elem,

@@ -5,9 +5,9 @@ use crate::bridge;
 use crate::calls::values;
 use crate::oracle::Operand;
 use crate::rng::Rng;
+use fulgurite::subclass::Subclassed;
 use fulgurite::symbol::{SubclassRef, SymbolRef};
 use fulgurite::{Tensor, api};
-use fulgurite::subclass::Subclassed;
 use fulgurite_core::eval::nest::{Array, Data};
 use fulgurite_core::loc::Loc;
 use fulgurite_core::{Name, TensorTy};
@@ -27,9 +27,16 @@ pub fn influence(class: SubclassRef, symbol: SymbolRef, drawn: &Drawn, rng: &mut
     };
     let (first, second) = (run(&first)?, run(&second)?);
     let differ = first.iter().zip(&second).position(|(a, b)| {
-        a.scalars().iter().zip(b.scalars()).any(|(x, y)| x.as_f64() != y.as_f64() && !(x.as_f64().is_nan() && y.as_f64().is_nan()))
+        a.scalars()
+            .iter()
+            .zip(b.scalars())
+            .any(|(x, y)| x.as_f64() != y.as_f64() && !(x.as_f64().is_nan() && y.as_f64().is_nan()))
     })?;
-    Some(format!("result {differ} is {} or {}, by elements that `plain` does not show", show(&first[differ]), show(&second[differ])))
+    Some(format!(
+        "result {differ} is {} or {}, by elements that `plain` does not show",
+        show(&first[differ]),
+        show(&second[differ])
+    ))
 }
 
 fn show(a: &Array<f64>) -> String {

@@ -171,9 +171,7 @@ impl Walk<'_> {
     }
 
     fn row(&mut self, row: &Row, of: &[bool], at: Span) -> bool {
-        let makes = |text: &Block, class: &Class| {
-            matches!(&*text.value.node, Node::Call(f, _) if f.name == class.name)
-        };
+        let makes = |text: &Block, class: &Class| matches!(&*text.value.node, Node::Call(f, _) if f.name == class.name);
         let rule = match (self.world.rule(row, self.class), &row.meaning) {
             (Some(rule), _) => rule,
             (None, Meaning::Decomp(body)) if self.depth < DEEPEST => {

@@ -154,7 +154,8 @@ fn arguments(row: &Row, like: &Arc<Array<f64>>, mut n: usize) -> Option<Vec<Valu
             (0, None) => Value::Tensor(Tensor::Plain(V::Array(like.clone()))),
             _ if param.optional => Value::Absent,
             _ if rank0 => {
-                let dtype = if let [Elem::Class(c)] = param.ty.elem.as_slice() { first(c.as_str())? } else { like.dtype };
+                let dtype =
+                    if let [Elem::Class(c)] = param.ty.elem.as_slice() { first(c.as_str())? } else { like.dtype };
                 Value::Tensor(Tensor::Plain(V::Array(Arc::new(constant(&TensorTy::new::<usize>(dtype, &[]), 1.0)))))
             }
             _ => return None,
@@ -235,12 +236,16 @@ fn field(ty: &TensorTy, own: bool, like: &Array<f64>, numbers: &mut Numbers) -> 
     let (lo, hi) = known.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(lo, hi), x| (lo.min(*x), hi.max(*x)));
     match ty.dtype {
         d if d.is_float() => {
-            let draw = |_| if lo < hi { short(lo + (hi - lo) * numbers.draw()) } else { known.first().copied().unwrap_or(1.0) };
+            let draw = |_| {
+                if lo < hi { short(lo + (hi - lo) * numbers.draw()) } else { known.first().copied().unwrap_or(1.0) }
+            };
             Array::float(d, &shape, (0..n).map(draw).collect())
         }
         DType::Bool if !own => Array::int(ty.dtype, &shape, vec![1; n]),
         DType::Bool => Array::int(ty.dtype, &shape, (0..n).map(|_| i64::from(numbers.draw() < 0.5)).collect()),
         // as the whole, where it is of integers: indices stay in range
-        d => Array::int(d, &shape, (0..n).map(|i| known.get(i % known.len().max(1)).map_or(0, |x| *x as i64)).collect()),
+        d => {
+            Array::int(d, &shape, (0..n).map(|i| known.get(i % known.len().max(1)).map_or(0, |x| *x as i64)).collect())
+        }
     }
 }

@@ -47,11 +47,7 @@ fn plain(world: &World, made: &Arc<Made>) -> Option<Arc<Array<f64>>> {
 }
 
 /// The same tensor with other elements in some of its fields; `None` if it has none such.
-fn changed(
-    world: &World,
-    made: &Made,
-    change: &dyn Fn(DType, &Array<f64>) -> Option<Data<f64>>,
-) -> Option<Arc<Made>> {
+fn changed(world: &World, made: &Made, change: &dyn Fn(DType, &Array<f64>) -> Option<Data<f64>>) -> Option<Arc<Made>> {
     let mut any = false;
     let fields = made.fields.iter().map(|field| match field {
         Value::Tensor(Tensor::Plain(V::Array(a))) => match change(a.dtype, a) {

@@ -135,13 +135,7 @@ fn put<T: Clone>(args: &mut [Value<T>], (at, item): Slot, value: T) {
 }
 
 /// One call, with every choice of arguments of the class that the rule accepts.
-fn one(
-    world: &World,
-    class: usize,
-    row: &Arc<Row>,
-    n: usize,
-    case: &Case,
-) -> Result<Option<Refuted>, Option<Refusal>> {
+fn one(world: &World, class: usize, row: &Arc<Row>, n: usize, case: &Case) -> Result<Option<Refuted>, Option<Refusal>> {
     let drawn = sample::domains(&[], n).find_map(|d| sample::draw(world.library, row, case, &d, n as u64, &|_| true));
     let Some(drawn) = drawn else { return Err(None) };
     let all = slots(&drawn.args, row);
@@ -200,7 +194,8 @@ fn on(
         })?;
     }
     let (want, far) = allowed(world, row, &solved, &plain, choice, operands)?;
-    let told = || vec![format!("for {}", case.show(row)), format!("where {}", data(row, &plain, choice, world, operands))];
+    let told =
+        || vec![format!("for {}", case.show(row)), format!("where {}", data(row, &plain, choice, world, operands))];
     if let Some((claim, dtype)) = differ(&have, &want, &far, "on the plain tensors") {
         return Ok(Some(Refuted { claim, notes: told(), dtype }));
     }
@@ -227,7 +222,14 @@ fn on(
 }
 
 /// Whether what the operand hides has an influence, and which.
-fn seen(world: &World, row: &Row, solved: &Solved, args: &[Value<Tensor>], slot: Slot, operand: &Operand) -> Option<String> {
+fn seen(
+    world: &World,
+    row: &Row,
+    solved: &Solved,
+    args: &[Value<Tensor>],
+    slot: Slot,
+    operand: &Operand,
+) -> Option<String> {
     let pair = hidden::pair(world, &operand.made)?;
     let [first, second] = pair.map(|made| {
         let mut args = args.to_vec();
@@ -320,7 +322,8 @@ fn differ(have: &[V<f64>], want: &[Arc<Array<f64>>], far: &[f64], on: &str) -> O
         }
         for (i, (h, w)) in draw::floats(have).iter().zip(draw::floats(want)).enumerate() {
             let far = far.next().copied().unwrap_or(0.0);
-            let narrow = matches!(want.dtype, DType::F16 | DType::BF16) || matches!(have.dtype, DType::F16 | DType::BF16);
+            let narrow =
+                matches!(want.dtype, DType::F16 | DType::BF16) || matches!(have.dtype, DType::F16 | DType::BF16);
             let rounding = if narrow { 1e-2 } else { ROUNDING };
             let allowed = far + rounding * (1.0 + w.abs());
             let same = *h == w || h.is_nan() && w.is_nan() || (h - w).abs() <= allowed;
@@ -335,13 +338,7 @@ fn differ(have: &[V<f64>], want: &[Arc<Array<f64>>], far: &[f64], on: &str) -> O
 }
 
 /// The arguments, and which of them are of the class.
-fn data(
-    row: &Row,
-    plain: &[Value<V<f64>>],
-    choice: &[Slot],
-    world: &World,
-    operands: &[&Operand],
-) -> String {
+fn data(row: &Row, plain: &[Value<V<f64>>], choice: &[Slot], world: &World, operands: &[&Operand]) -> String {
     let class = operands.first().map_or("", |o| world.classes[o.made.class].name.as_str());
     let params = row.sig.params.iter().zip(plain).enumerate();
     let told = params.filter_map(|(at, (param, value))| {

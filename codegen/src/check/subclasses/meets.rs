@@ -82,6 +82,10 @@ pub fn meets(db: &Database, rows: &[Arc<Row>], upstream: &(dyn Rows + Sync), at:
 }
 
 /// Derived rows, and calls of other libraries.
-fn is_other(op: &str) -> bool {
-    op.starts_with("aten.") || op.starts_with("torch.") || op.contains(".vjp.") || op.contains(".jvp.") || op.ends_with(".d")
+pub(super) fn is_other(op: &str) -> bool {
+    op.starts_with("aten.")
+        || op.starts_with("torch.")
+        || op.contains(".vjp.")
+        || op.contains(".jvp.")
+        || op.ends_with(".d")
 }

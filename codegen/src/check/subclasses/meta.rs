@@ -96,7 +96,9 @@ fn left_out<'a>(class: &'a Class, args: &'a [Arg]) -> impl Iterator<Item = Name>
 /// Whether what a tensor stands for depends on a piece of metadata: by name, or by the dtype that it binds.
 fn depends(class: &Class, meta: Name) -> bool {
     let binds = class.sig.opts.iter().find(|o| o.name.name == meta).is_some_and(|o| match &o.ty {
-        OptType::Dtype(v) => class.sig.outs.iter().any(|out| out.ty.elem.contains(&fulgurite_core::lang::Elem::Var(*v))),
+        OptType::Dtype(v) => {
+            class.sig.outs.iter().any(|out| out.ty.elem.contains(&fulgurite_core::lang::Elem::Var(*v)))
+        }
         _ => false,
     });
     let mut shaped = false;

@@ -27,7 +27,8 @@ pub fn check(db: &Database, set: &RowSet, diags: &mut Diagnostics) {
     for row in &db.rows {
         for (name, text) in &row.subclass {
             let Some(class) = db.classes.iter().chain(&db.upstream).find(|c| c.class.text == name.text) else {
-                let claim = format!("`subclass` of `{}` is for `{}`, which is no subclass", row.op.as_str(), name.as_str());
+                let claim =
+                    format!("`subclass` of `{}` is for `{}`, which is no subclass", row.op.as_str(), name.as_str());
                 let diag = Diag::error("E601", name.place, claim);
                 let known = db.classes.iter().chain(&db.upstream).map(|c| c.class.as_str());
                 diags.push(match nearest(name.as_str(), known) {

@@ -103,7 +103,8 @@ impl World<'_> {
         let Some(OutTy::Tensor(ty)) = solved.outs.first() else {
             return Err(Refusal::new("E706", format!("`{}` does not say what programs see", row.op)).into());
         };
-        let meta = row.sig.opts.iter().map(|o| solved.env.item(o.name.name).and_then(from_item).unwrap_or(Value::Absent));
+        let meta =
+            row.sig.opts.iter().map(|o| solved.env.item(o.name.name).and_then(from_item).unwrap_or(Value::Absent));
         let fields = parts.iter().take(row.sig.params.len()).cloned().collect();
         Ok(Arc::new(Made { class, fields, meta: meta.collect(), ty: ty.clone() }))
     }
@@ -210,7 +211,8 @@ impl Run<'_> {
         let block = |run: &mut Self, block: &Block| tensor::run(run, row, block, solved, args, &names);
         let several = row.sig.outs.len() != 1 || row.sig.outs[0].ty.list.is_some();
         let one = |value: Expr| Block { stmts: Vec::new(), value };
-        let like = || of_class.iter().find_map(|(_, t)| if let Tensor::Made(made) = t { Some(made.clone()) } else { None });
+        let like =
+            || of_class.iter().find_map(|(_, t)| if let Tensor::Made(made) = t { Some(made.clone()) } else { None });
         match rule {
             Rule::Error => Err(none()),
             Rule::Plain => block(self, &one(call.plain())),
