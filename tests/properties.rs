@@ -1,6 +1,7 @@
 //! Every row × every property: tests that nobody writes when a row is added.
 //!
-//! Each is named `row::property`, so `cargo test --test properties softmax::` runs those of a row. A failure prints the
+//! Each is named `row::property`, so `cargo test --test properties softmax::` runs those of a row; `Class.row::property`
+//! those of a row on a tensor subclass. A failure prints the
 //! smallest failing call, its case number and the seed; the seed depends on the two names alone.
 //!
 //! `FULGURITE_CASES=10` runs ten times as many cases.
@@ -74,6 +75,9 @@ fn main() {
             let name = format!("{}::{}", row.row.op, property.name);
             trials.push(Trial::test(name, move || (property.check)(row)));
         }
+    }
+    for law in fulgurite_tests::classes::laws(&|_| true) {
+        trials.push(Trial::test(law.name.clone(), move || law.check().map_err(Failed::from)));
     }
     trials.extend(meaning::other_instruction_sets());
     libtest_mimic::run(&arguments, trials).exit();

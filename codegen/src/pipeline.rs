@@ -7,7 +7,7 @@ use crate::diag::Diagnostics;
 use crate::diag::render::{self, Style};
 use crate::emit::{Classes, Emitted};
 use crate::parallel;
-use crate::schema::{Database, RowSource, read_database};
+use crate::schema::{ClassSource, Database, RowSource, read_database};
 use crate::source::Sources;
 use fulgurite_core::Name;
 use fulgurite_core::lower::Rows;
@@ -70,6 +70,8 @@ pub struct Refused {
 #[derive(Default, Clone)]
 pub struct Table {
     rows: HashMap<Name, Arc<Row>>,
+    /// The tensor subclasses of the databases that are used.
+    pub classes: Vec<ClassSource>,
 }
 
 impl Table {
@@ -99,7 +101,8 @@ pub fn compile(text: &str, file: &str, upstream: &Table) -> Result<Compiled, Box
     let mut sources = Sources::default();
     let mut diagnostics = Diagnostics::new();
     let id = sources.add(file, text);
-    let database = read_database(id, &sources, &mut diagnostics);
+    let mut database = read_database(id, &sources, &mut diagnostics);
+    database.upstream.clone_from(&upstream.classes);
     let checked = check::run(&database, upstream, &sources, &mut diagnostics);
     if diagnostics.errors() > 0 {
         return Err(Box::new(Refused { sources, diagnostics }));
@@ -137,6 +140,7 @@ pub fn read_rows(text: &str, file: &str) -> Result<Table, String> {
     for row in &database.rows {
         table.insert(Arc::new(row.lower_to_row()));
     }
+    table.classes = database.classes;
     Ok(table)
 }
 
@@ -146,6 +150,7 @@ fn derive_row(source: &RowSource, row: &Arc<Row>, table: &Table, sources: &Sourc
     let file = sources.file(place.file).path.clone();
     let line = sources.line(place);
     let aliases = source.aliases.iter().map(|(library, alias)| (*library, alias.text.text.clone())).collect();
+    let subclass = source.subclass.iter().map(|(class, rule)| (class.text.clone(), rule.text.clone())).collect();
     let kernels =
         source.kernels.iter().map(|(executor, kernel)| (executor.text.clone(), kernel.text.clone())).collect();
     let mut emitted = Emitted {
@@ -154,6 +159,7 @@ fn derive_row(source: &RowSource, row: &Arc<Row>, table: &Table, sources: &Sourc
         file: file.clone(),
         line,
         derived_from: None,
+        subclass,
         aliases,
         kernels,
     };
@@ -179,6 +185,7 @@ fn derive_row(source: &RowSource, row: &Arc<Row>, table: &Table, sources: &Sourc
             file: file.clone(),
             line,
             derived_from: Some(row.op),
+            subclass: vec![],
             aliases: vec![],
             kernels: vec![],
         });

@@ -26,7 +26,7 @@ mod row;
 mod same;
 mod subclass;
 
-pub use keys::{FILE_KEYS, Form, KEYS, Key};
+pub use keys::{CLASS, FILE_KEYS, Form, KEYS, Key};
 pub use subclass::{CLASS_KEYS, ClassSource};
 
 /// What stands in a new row where its author has something to say: never right.
@@ -127,8 +127,8 @@ pub struct RowSource {
     pub once: Option<Text>,
     /// `skip_vjp`, and where it stands.
     pub skip_vjp: Option<(SkipVjp, Place)>,
-    /// `subclass`, as written.
-    pub subclass: Option<Node>,
+    /// `subclass`: class, what the row is on its tensors.
+    pub subclass: Vec<(Text, Text)>,
     /// `autocast`: the class where the derived one is wrong.
     pub autocast: Option<(Class, Text)>,
     /// `kernels`: executor, kernel.
@@ -166,6 +166,8 @@ pub struct Database {
     pub subclasses: Option<Node>,
     /// The same, read.
     pub classes: Vec<ClassSource>,
+    /// Those of the databases that this one uses; their places are in other files.
+    pub upstream: Vec<ClassSource>,
 }
 
 /// Reads a database file that was added to `sources`. What is wrong with it goes to `diags`: E001 to E006, E008, E011,

@@ -3,7 +3,7 @@
 //! Codegen emits one [`RowText`] per row (and per derived row); the runtime parses it at first use. So the text that was
 //! checked is the text that runs, and there is no second form to drift.
 
-use crate::lang::ast::{Block, Expr, Sig};
+use crate::lang::ast::{Block, Expr, Node, Pattern, Sig, Stmt};
 use crate::lang::{Dialect, SyntaxError, parse_block, parse_expr, parse_sig};
 use crate::{Name, lang};
 
@@ -55,6 +55,8 @@ pub struct RowText {
     pub once: &'static str,
     /// `lower`, `fp32`, `promote`, `none`, or nothing: the class that follows from the meaning.
     pub autocast: &'static str,
+    /// Class, what the row is on its tensors: a rule as in the class's `ops`.
+    pub subclass: &'static [(&'static str, &'static str)],
     /// Call forms of other libraries: `("torch", "gather(input: x, dim, index)")`.
     pub aliases: &'static [(&'static str, &'static str)],
     /// Executor, and its special kernel that may claim the row.
@@ -84,6 +86,7 @@ impl RowText {
         deviates: "",
         once: "",
         autocast: "",
+        subclass: &[],
         aliases: &[],
         kernels: &[],
         file: "",
@@ -250,6 +253,18 @@ impl Row {
             && self.sig.outs.iter().chain(&self.sig.aux).all(|o| o.ty.dims.is_none() && o.ty.list.is_none())
     }
 
+    /// Whether results share their argument's elements, so that a write to one is seen by the other: a `view`, a
+    /// composite that is nothing but views of its first argument (`view` says which rows are), `detach`, or `reshape`
+    /// (which here never copies).
+    pub fn is_view(&self, view: &dyn Fn(Name) -> bool) -> bool {
+        match &self.meaning {
+            Meaning::View(_) => true,
+            Meaning::Decomp(block) => self.sig.params.first().is_some_and(|p| chain(block, p.name.name, view)),
+            Meaning::Expr(_) => matches!(self.op.as_str(), "detach" | "reshape"),
+            Meaning::Host(_) => false,
+        }
+    }
+
     /// Whether the row is a composite: its meaning is a program of other rows.
     pub fn is_composite(&self) -> bool {
         matches!(self.meaning, Meaning::Decomp(_))
@@ -259,4 +274,31 @@ impl Row {
     pub fn takes_key(&self) -> bool {
         self.sig.params.iter().any(|p| p.ty.elem.contains(&lang::ast::Elem::Key))
     }
+}
+
+/// Whether a body is a chain of calls of views, the innermost on `arg`.
+fn chain(block: &Block, arg: Name, view: &dyn Fn(Name) -> bool) -> bool {
+    let mut views = vec![arg];
+    let leads = |e: &Expr, views: &[Name]| {
+        let mut at = e;
+        loop {
+            match &*at.node {
+                Node::Name(name) => return views.contains(name),
+                Node::Call(op, args) if view(op.name) => match args.first() {
+                    Some(first) => at = &first.value,
+                    None => return false,
+                },
+                _ => return false,
+            }
+        }
+    };
+    for stmt in &block.stmts {
+        if let Stmt::Let(Pattern::Name(name), value) = stmt {
+            match leads(value, &views) {
+                true => views.push(name.name),
+                false => views.retain(|v| *v != name.name),
+            }
+        }
+    }
+    !matches!(&*block.value.node, Node::Name(_)) && leads(&block.value, &views)
 }

@@ -43,6 +43,8 @@ pub struct ClassText {
     pub precedence: &'static str,
     /// How far an operator may be from the plain one: relative, absolute (of fields and metadata).
     pub error: (&'static str, &'static str),
+    /// For which tensors that is said: a truth of fields, everywhere; of all if absent.
+    pub when: &'static str,
     /// The database file.
     pub file: &'static str,
     /// The line of `class:`.
@@ -64,6 +66,7 @@ impl ClassText {
         read: "",
         precedence: "",
         error: ("", ""),
+        when: "",
         file: "",
         line: 0,
     };
@@ -141,6 +144,17 @@ pub enum Read {
     Field(Name),
 }
 
+/// How far operators on a class may be from those on the plain tensors, in fields and metadata.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Bound {
+    /// Of the magnitude.
+    pub rel: Option<Block>,
+    /// Besides that.
+    pub abs: Option<Block>,
+    /// Of which tensors this is said: those for which it is true everywhere.
+    pub when: Option<Block>,
+}
+
 /// The gradient of an operator on the class, per argument.
 pub type Grads = Vec<(Name, Block)>;
 
@@ -167,6 +181,8 @@ pub struct Class {
     pub read: Read,
     /// Which class of several sees to a call.
     pub precedence: Option<i64>,
+    /// How far operators may be from the plain ones.
+    pub error: Bound,
 }
 
 /// Where a class does not parse: the key, the part of its text, what is wrong.
@@ -191,6 +207,7 @@ impl Class {
             move |error| Box::new(Malformed { key, text, error })
         };
         let block = |key, text: &str| parse_rule(text).map_err(at(key, text));
+        let some = |key, text: &str| (!text.is_empty()).then(|| block(key, text)).transpose();
         let mut rules = Vec::new();
         for (targets, rule) in text.ops {
             let rule = Class::rule(rule).map_err(at("ops", rule))?;
@@ -220,6 +237,11 @@ impl Class {
                 field => Read::Field(Name::new(field)),
             },
             precedence: text.precedence.parse().ok(),
+            error: Bound {
+                rel: some("error", text.error.0)?,
+                abs: some("error", text.error.1)?,
+                when: some("error", text.when)?,
+            },
         })
     }
 
@@ -266,6 +288,33 @@ impl Class {
     /// Its metadata, in order.
     pub fn meta(&self) -> impl Iterator<Item = Name> + '_ {
         self.sig.opts.iter().map(|o| o.name.name)
+    }
+
+    /// Whether the class says something about the row: a rule other than `error`, by name, kind or default.
+    pub fn meets(&self, row: &Row, view: bool) -> bool {
+        *self.rule_for(row, view).unwrap_or(&self.default) != Rule::Error
+    }
+
+    /// A row from what programs see to the fields, so that its signature says what types these have: arguments for
+    /// tests are drawn by it. `choose` says which dtype of several a field has. `None` where a field is optional
+    /// or a list: such tensors are made by rows of the class only.
+    pub fn apart(&self, choose: &dyn Fn(&[Elem]) -> Elem) -> Option<Row> {
+        let out = self.sig.outs.first()?;
+        let field = |p: &Param| {
+            let single = !p.optional && p.ty.list.is_none();
+            single.then(|| Out { name: p.name, ty: Type { elem: vec![choose(&p.ty.elem)], ..p.ty.clone() } })
+        };
+        // a dtype that the whole has is bound by it
+        let bound = |o: &&Opt| !matches!(&o.ty, OptType::Dtype(v) if out.ty.elem.contains(&Elem::Var(*v)));
+        let whole = Ident { name: Name::new("whole"), span: Span::default() };
+        let sig = Sig {
+            params: vec![Param { access: Access::Read, name: whole, ty: out.ty.clone(), optional: false }],
+            opts: self.sig.opts.iter().filter(bound).cloned().collect(),
+            outs: self.sig.params.iter().map(field).collect::<Option<_>>()?,
+            aux: Vec::new(),
+            named_outs: true,
+        };
+        Some(blank(Name::new(&format!("{}.apart", self.name)), sig))
     }
 
     /// What rules call the operator that makes a tensor of fields, the one that takes it apart, and the one that gives
@@ -418,7 +467,7 @@ impl<V> Concrete<'_, V> {
         call(self.row.op, args, span)
     }
 
-    /// A field that is one value in all operands, or is compared when the program runs.
+    /// A field that is one value in all operands, or is compared when the program runs; metadata is compared at once.
     fn same(&self, field: &Expr) -> Option<Expr> {
         let Node::Name(n) = &*field.node else { return None };
         let first = *self.operands.first()?;
@@ -471,7 +520,20 @@ pub fn ports(class: &Class) -> [Row; 3] {
         ty: tensor("U"),
         optional: false,
     };
-    let blank = |op: Name, sig: Sig| Row {
+    let out = |name: Ident, ty: Type| Out { name, ty };
+    let apart = Sig {
+        params: vec![any("x")],
+        opts: Vec::new(),
+        outs: class.sig.params.iter().map(|p| out(p.name, tensor("U"))).collect(),
+        aux: Vec::new(),
+        named_outs: true,
+    };
+    let whole = Sig { outs: vec![out(any("out").name, tensor("U"))], named_outs: false, ..apart.clone() };
+    [blank(unflatten, class.sig.clone()), blank(flatten, apart), blank(plain, whole)]
+}
+
+fn blank(op: Name, sig: Sig) -> Row {
+    Row {
         op,
         sig,
         promote: None,
@@ -486,17 +548,7 @@ pub fn ports(class: &Class) -> [Row; 3] {
         deviates: None,
         once: None,
         autocast: Some(crate::row::Class::None),
-    };
-    let out = |name: Ident, ty: Type| Out { name, ty };
-    let apart = Sig {
-        params: vec![any("x")],
-        opts: Vec::new(),
-        outs: class.sig.params.iter().map(|p| out(p.name, tensor("U"))).collect(),
-        aux: Vec::new(),
-        named_outs: true,
-    };
-    let whole = Sig { outs: vec![out(any("out").name, tensor("U"))], named_outs: false, ..apart.clone() };
-    [blank(unflatten, class.sig.clone()), blank(flatten, apart), blank(plain, whole)]
+    }
 }
 
 /// A tensor of any dtype that broadcasts.

@@ -25,6 +25,7 @@ let spread = rsqrt(1 - pow(beta2, step));
         deviates: "",
         once: "",
         autocast: "",
+        subclass: &[],
         aliases: &[],
         kernels: &[],
         file: "ops.yaml",

@@ -21,6 +21,7 @@ pub(crate) static GELU: Symbol = Symbol::new(
         deviates: "",
         once: "",
         autocast: "",
+        subclass: &[],
         aliases: &[
             ("aten", "gelu"),
             ("torch", "nn.functional.gelu"),
@@ -103,6 +104,7 @@ match approximate { none => d_out * (0.5 + 0.5 * erf(x * FRAC_1_SQRT_2) + 0.3989
         deviates: "",
         once: "",
         autocast: "",
+        subclass: &[],
         aliases: &[],
         kernels: &[],
         file: "ops.yaml",

@@ -24,6 +24,7 @@ pub(crate) static POW: Symbol = Symbol::new(
         deviates: "",
         once: "",
         autocast: "",
+        subclass: &[],
         aliases: &[
             ("aten", "pow.Tensor_Tensor"),
             ("aten", "pow.Scalar"),
@@ -68,6 +69,7 @@ pub(crate) static POW__VJP__X: Symbol = Symbol::new(
         deviates: "",
         once: "",
         autocast: "",
+        subclass: &[],
         aliases: &[],
         kernels: &[],
         file: "ops.yaml",
@@ -98,6 +100,7 @@ pub(crate) static POW__VJP__Y: Symbol = Symbol::new(
         deviates: "",
         once: "",
         autocast: "",
+        subclass: &[],
         aliases: &[],
         kernels: &[],
         file: "ops.yaml",

@@ -24,6 +24,7 @@ pub(crate) static SOFTMAX: Symbol = Symbol::new(
         deviates: "",
         once: "",
         autocast: "",
+        subclass: &[],
         aliases: &[("aten", "_softmax(self: x, dim, half_to_float: _ = false)")],
         kernels: &[],
         file: "ops.yaml",

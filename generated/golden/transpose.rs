@@ -21,6 +21,7 @@ pub(crate) static TRANSPOSE: Symbol = Symbol::new(
         deviates: "",
         once: "",
         autocast: "",
+        subclass: &[],
         aliases: &[
             ("aten", "transpose.int"),
             ("torch", "transpose"),
@@ -67,6 +68,7 @@ pub(crate) static TRANSPOSE__VJP__X: Symbol = Symbol::new(
         deviates: "",
         once: "",
         autocast: "",
+        subclass: &[],
         aliases: &[],
         kernels: &[],
         file: "ops.yaml",

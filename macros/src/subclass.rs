@@ -255,7 +255,7 @@ struct Given {
 }
 
 /// Keys with one text.
-const KEYS: [&str; 8] = ["outer", "plain", "default", "cotangent", "read", "precedence", "rel", "abs"];
+const KEYS: [&str; 9] = ["outer", "plain", "default", "cotangent", "read", "precedence", "rel", "abs", "when"];
 
 impl Given {
     fn take(&mut self, entry: Entry) -> Result<()> {
@@ -332,6 +332,8 @@ impl Texts {
             grad: Vec::leak(grad),
             default: leak(&given.text("default")),
             cotangent: leak(&given.text("cotangent")),
+            error: (leak(&given.text("rel")), leak(&given.text("abs"))),
+            when: leak(&given.text("when")),
             ..ClassText::BLANK
         };
         Class::parse(&text).map(drop).map_err(|fault| {
@@ -348,14 +350,14 @@ impl Texts {
             let args = args.iter().map(pair);
             quote!((#op, &[#(#args),*]))
         });
-        let [default, cotangent, read, precedence, rel, abs] =
-            ["default", "cotangent", "read", "precedence", "rel", "abs"].map(|key| given.text(key));
+        let [default, cotangent, read, precedence, rel, abs, when] =
+            ["default", "cotangent", "read", "precedence", "rel", "abs", "when"].map(|key| given.text(key));
         let through = given.through;
         quote! {
             ::fulgurite::subclass::ClassText {
                 class: #name, doc: #doc, sig: #sig, plain: #plain, ops: &[#(#ops),*], default: #default,
                 grad: &[#(#grad),*], cotangent: #cotangent, through: #through, read: #read,
-                precedence: #precedence, error: (#rel, #abs), file: file!(), line: line!(),
+                precedence: #precedence, error: (#rel, #abs), when: #when, file: file!(), line: line!(),
             }
         }
     }

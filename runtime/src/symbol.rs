@@ -13,8 +13,8 @@ use fulgurite_core::autocast::{self, Class};
 use fulgurite_core::kernel::KernelEntry;
 use fulgurite_core::lang::ast::{Block, Param};
 use fulgurite_core::lower::Rows;
-use fulgurite_core::row::{Meaning, MeaningKind, Row, RowText};
-use fulgurite_core::{Name, derive};
+use fulgurite_core::row::{MeaningKind, Row, RowText};
+use fulgurite_core::{Name, derive, subclass};
 use rustc_hash::FxHashMap;
 use std::sync::{Arc, OnceLock, RwLock};
 
@@ -28,6 +28,8 @@ pub struct Symbol {
     rules: OnceLock<Vec<Rule>>,
     autocast: OnceLock<Class>,
     view: OnceLock<bool>,
+    /// Class, what it is on its tensors: what the row says.
+    classes: OnceLock<Vec<(Name, subclass::Rule)>>,
     /// What its arguments are, if its gradient is a function of the program.
     own: Option<Ports>,
     /// What it does to tensors of a class, if it makes them or takes them apart.
@@ -73,6 +75,7 @@ impl Symbol {
             rules: OnceLock::new(),
             autocast: OnceLock::new(),
             view: OnceLock::new(),
+            classes: OnceLock::new(),
             own: None,
             port: None,
         }
@@ -127,17 +130,17 @@ impl Symbol {
     /// Whether results share their argument's elements, so that a write to one is seen by the other: a `view`, a
     /// composite that is nothing but views of its first argument, `detach`, or `reshape` (which here never copies).
     pub fn is_view(&self) -> bool {
-        *self.view.get_or_init(|| match &self.row().meaning {
-            Meaning::View(_) => true,
-            Meaning::Decomp(block) => self
-                .row()
-                .sig
-                .params
-                .first()
-                .is_some_and(|p| mentions::is_view(block, p.name.name, &|op| find(op).is_some_and(Symbol::is_view))),
-            Meaning::Expr(_) => matches!(self.name(), "detach" | "reshape"),
-            Meaning::Host(_) => false,
-        })
+        *self.view.get_or_init(|| self.row().is_view(&|op| find(op).is_some_and(Symbol::is_view)))
+    }
+
+    /// What the row itself says that it is on tensors of a class.
+    pub fn class_rule(&self, class: Name) -> Option<&subclass::Rule> {
+        let rules = self.classes.get_or_init(|| {
+            // codegen emits only texts that it parsed
+            let parsed = |(class, text): &(&str, &str)| Some((Name::new(class), subclass::Class::rule(text).ok()?));
+            self.text.subclass.iter().filter_map(parsed).collect()
+        });
+        rules.iter().find(|(of, _)| *of == class).map(|(_, rule)| rule)
     }
 
     fn shared_row(&self) -> &Arc<Row> {
@@ -294,6 +297,14 @@ pub fn find(name: Name) -> Option<SymbolRef> {
 /// The class called `name` in any linked database.
 pub fn class(name: Name) -> Option<SubclassRef> {
     registry().read().unwrap_or_else(|e| e.into_inner()).classes.get(name.as_str()).copied()
+}
+
+/// Every class of the linked databases and of types with `#[derive(TensorSubclass)]`, by name.
+pub fn classes() -> Vec<SubclassRef> {
+    let registry = registry().read().unwrap_or_else(|e| e.into_inner());
+    let mut classes: Vec<SubclassRef> = registry.classes.values().copied().collect();
+    classes.sort_by_key(|c| c.text.class);
+    classes
 }
 
 /// The rows that a call of `name` may mean: the one of that name, then its overloads `name.*`.

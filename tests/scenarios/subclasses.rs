@@ -353,3 +353,27 @@ fn s4_26_rules_may_be_functions_over_tensors() {
     let e = (of(1.0, 2.0) + Tensor::from([1.0f32])).check().unwrap_err();
     assert_eq!((e.code(), e.loc().line), ("E706", line), "{e}");
 }
+
+/// What is generated for classes of databases holds of structs too; a rule that means something else is named.
+#[test]
+fn s4_27_classes_of_structs_are_held_to_their_operators() {
+    /// Its sums are something else.
+    #[derive(TensorSubclass)]
+    #[subclass(default = "each", read = "a", cotangent = "Askew(g)", ops(add = "Askew(f(a) * 2)"))]
+    struct Askew {
+        #[field]
+        a: Tensor,
+    }
+    let made = Tensor::from(Askew { a: Tensor::from([1.0f32]) });
+    assert_eq!(Subclassed::class(&made).unwrap().name(), "Askew");
+    fulgurite_tests::classes::hold("TwoTensor");
+    let faults: Vec<(String, String)> = fulgurite_tests::classes::laws(&|class| class == "Askew")
+        .into_iter()
+        .filter_map(|law| Some((law.name.clone(), law.check().err()?)))
+        .collect();
+    let names: Vec<&str> = faults.iter().map(|(name, _)| name.as_str()).collect();
+    // what is made of sums by decomposition is as wrong
+    assert!(names.contains(&"Askew.add::p18_operators"), "{names:?}");
+    assert!(!names.contains(&"Askew.mul::p18_operators"), "{names:?}");
+    assert!(faults[0].1.contains("`Askew` at ") && faults[0].1.contains("subclasses.rs:"), "{}", faults[0].1);
+}

@@ -70,6 +70,11 @@ fn smallest(dtype: DType) -> f64 {
 }
 
 impl Bounded {
+    /// A number that may be so far from what a kernel has.
+    pub fn near(value: f64, error: f64) -> Bounded {
+        Bounded { value, error, size: value.abs() }
+    }
+
     fn exact(value: f64) -> Bounded {
         Bounded { value, error: 0.0, size: value.abs() }
     }

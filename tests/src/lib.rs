@@ -6,6 +6,7 @@
 //! | [`calls`] | valid calls of a row, made from its signature alone |
 //! | [`oracle`] | what a call means: the row's own text, evaluated plainly |
 //! | [`bound`], [`guard`] | numbers with an error bound, numbers that remember their branches |
+//! | [`classes`] | what holds of every tensor subclass: for its own crate's tests too |
 //! | [`bridge`] | the same calls on the runtime |
 //! | [`recorded`] | values that PyTorch gave |
 //! | [`rng`] | random numbers that are the same everywhere |
@@ -13,6 +14,7 @@
 pub mod bound;
 pub mod bridge;
 pub mod calls;
+pub mod classes;
 pub mod guard;
 pub mod oracle;
 pub mod programs;

@@ -6,13 +6,13 @@
 
 mod host;
 
-use crate::rows::rows;
+use fulgurite::symbol::{self, Registered};
 use fulgurite_core::conditions;
 use fulgurite_core::eval::nest::{self, Array, Data, Field, NestError};
 use fulgurite_core::eval::tensor::{self, Machine};
 use fulgurite_core::lang::ast::Param;
 use fulgurite_core::lang::ast::*;
-use fulgurite_core::lower::{Rows, lower_with};
+use fulgurite_core::lower::lower_with;
 use fulgurite_core::row::{Meaning, Row};
 use fulgurite_core::sig::{self, ArgTy, Item, OutTy, Refusal, Solved};
 use fulgurite_core::{DType, Name, Scalar, TensorTy, Value};
@@ -127,6 +127,15 @@ pub fn run<F: Domain>(row: &Row, args: &[Value<Operand<F>>]) -> Result<Vec<Array
     Ok(out)
 }
 
+/// What a text of the tensor language is for a call of `row`, lists flattened.
+///
+/// # Errors
+/// As [`run`].
+pub fn rule<F: Domain>(row: &Row, text: &Block, args: &[Value<Operand<F>>]) -> Result<Vec<Value<Operand<F>>>, Refusal> {
+    let solved = sig::solve(row, args, &Operand::ty)?;
+    tensor::run(&mut Interpreter { written: Vec::new() }, row, text, &solved, args, &[])
+}
+
 /// Whether a refusal is one that only elements can cause.
 pub fn refused_when_run(r: &Refusal) -> bool {
     r.code == ELEMENTS
@@ -176,7 +185,7 @@ fn run_body<F: Domain>(
     solved: &Solved,
     args: &[Value<Operand<F>>],
 ) -> Result<Vec<Array<F>>, Refusal> {
-    let nest = lower_with(row, body, solved, &rows().table)?;
+    let nest = lower_with(row, body, solved, &Registered)?;
     let (tensors, numbers) = flatten(row, args, solved);
     F::enter(solved.compute);
     let tensors: Vec<Array<F>> = tensors.into_iter().map(|a| each(a, F::read)).collect();
@@ -252,11 +261,11 @@ impl<F: Domain> Machine for Interpreter<F> {
     ) -> Results<F> {
         let mut first = None;
         for row in overloads(op) {
-            let solved = sig::arrange(&row, positional.clone(), named.clone())
-                .and_then(|args| sig::solve(&row, &args, &Operand::ty).map(|solved| (args, solved)));
+            let solved = sig::arrange(row, positional.clone(), named.clone())
+                .and_then(|args| sig::solve(row, &args, &Operand::ty).map(|solved| (args, solved)));
             match solved {
                 Ok((args, solved)) => {
-                    let mut values = call(&row, &args, &solved)?;
+                    let mut values = call(row, &args, &solved)?;
                     values.truncate(row.sig.outs.len() + row.sig.aux.len());
                     return Ok(values);
                 }
@@ -276,10 +285,7 @@ impl<F: Domain> Machine for Interpreter<F> {
     }
 }
 
-/// The row called `op` and its overloads, in the order in which a call tries them.
-fn overloads(op: Name) -> Vec<std::sync::Arc<Row>> {
-    let table = &rows().table;
-    let prefix = format!("{op}.");
-    let others = rows().source.iter().map(|r| r.row.op).filter(|n| n.as_str().starts_with(&prefix));
-    table.row(op).into_iter().chain(others.filter_map(|n| table.row(n))).collect()
+/// The rows that a call of `op` may mean, in the order in which a call tries them.
+fn overloads(op: Name) -> Vec<&'static Row> {
+    symbol::candidates(op).into_iter().map(|s| s.row()).collect()
 }

@@ -19,6 +19,11 @@ pub struct TestRow {
 }
 
 impl TestRow {
+    /// A row of any linked database, without hints.
+    pub fn of(row: &Row) -> TestRow {
+        TestRow { row: Arc::new(row.clone()), domain: Vec::new() }
+    }
+
     /// Whether its signature names dtypes that only hold numbers for others: devices have no kernels for these.
     pub fn names_storage(&self) -> bool {
         let storage = |e: &Elem| matches!(e, Elem::Class(c) if DTypeSet::from_class(c.as_str()).is_some_and(|s| s.iter().all(DType::is_storage)));

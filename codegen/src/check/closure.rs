@@ -71,7 +71,8 @@ fn operators(body: &Block, calls: &mut Vec<Call>) {
     });
 }
 
-fn operator_row(op: BinOp) -> &'static str {
+/// The row that an operator of the tensor language calls.
+pub fn operator_row(op: BinOp) -> &'static str {
     match op {
         BinOp::Or => "logical_or",
         BinOp::And => "logical_and",

@@ -29,6 +29,7 @@ pub mod walk;
 mod widths;
 
 pub use names::HAS_BLANK;
+pub use subclasses::meets;
 
 use std::sync::Arc;
 
@@ -107,7 +108,7 @@ pub fn some(db: &Database, upstream: &(dyn Rows + Sync), wanted: &FxHashSet<Name
     }
     families.retain(|name, _| bases.contains(&base(*name)));
     overloads(db, &mut set, &families, diags);
-    subclasses::check(db, &set, diags);
+    subclasses::check(db, &set, &families, wanted, diags);
     let graded = derivatives(db, &set, &families, diags);
     let rows = db.rows.iter().filter_map(|source| set.row(source.name())).collect();
     Checked { rows, graded }

@@ -1,244 +1,315 @@
-//! E601, E602, E606: tensor subclasses. Rules are for operators that there are, call rows that there are, and name parts
-//! that the class has; classes that meet have an order.
+//! E601 to E606: tensor subclasses. Texts name what there is; metadata are kept; what a text calls has a rule; what a
+//! rule makes of an operator is what the operator means.
 
-use fulgurite_core::Name;
-use fulgurite_core::derive::walk;
-use fulgurite_core::eval::tensor::helpers::HELPERS;
-use fulgurite_core::lang::ast::{Arg, Block, Expr, Ident, Node, Param, Span, Stmt};
-use fulgurite_core::lang::parse_rule;
-use fulgurite_core::subclass::{Class, Kind, Target};
+mod chain;
+mod draw;
+mod hidden;
+mod meaning;
+pub mod meets;
+mod meta;
+mod texts;
+mod world;
 
+use std::sync::Arc;
+
+use fulgurite_core::lang::ast::{Block, Node};
+
+use fulgurite_core::lower::Rows;
+use fulgurite_core::row::{Meaning, Row};
+use fulgurite_core::subclass::{Class, Cotangent, Rule, Target};
+use fulgurite_core::{DType, Name};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::cases::{self, Family};
+use super::element;
+use super::gradients::dense::Library;
 use super::rows::RowSet;
 use crate::diag::{Diag, Diagnostics};
-use crate::nearest::nearest;
+use crate::parallel;
 use crate::schema::{ClassSource, Database};
+use crate::source::Place;
 use crate::yaml::Text;
+use meaning::{Found, Refuted};
+use world::World;
 
-/// Checks every class of `db`, whose rows are in `set`.
-pub fn check(db: &Database, set: &RowSet, diags: &mut Diagnostics) {
-    for (at, class) in db.classes.iter().enumerate() {
-        let mut checks = Checks { class, db, set, diags };
-        checks.targets();
-        checks.rules();
-        checks.gradients();
-        checks.read();
-        checks.order(&db.classes[..at]);
+/// Checks every class of `db`, whose rows are in `set`; `families` are calls of those that are `wanted`.
+pub fn check(
+    db: &Database,
+    set: &RowSet,
+    families: &FxHashMap<Name, Family>,
+    wanted: &FxHashSet<Name>,
+    diags: &mut Diagnostics,
+) {
+    let before = diags.errors();
+    texts::check(db, set, diags);
+    if diags.errors() > before || db.classes.is_empty() && db.upstream.is_empty() {
+        return;
+    }
+    let library = Library::new(set);
+    let Some(world) = world(db, &library) else { return };
+    for (class, source) in world.classes.iter().zip(&db.classes) {
+        let faults = kept(class, source).or_else(|| closed(&world, class, source));
+        faults.into_iter().for_each(|diag| diags.push(diag));
+    }
+    if diags.errors() == before {
+        meanings(&Sources { db, set, families, wanted, world: &world }, diags);
     }
 }
 
-struct Checks<'a> {
-    class: &'a ClassSource,
+/// The classes with what makes their tensors.
+fn world<'a>(db: &Database, library: &'a Library<'a>) -> Option<World<'a>> {
+    let sources = || db.classes.iter().chain(&db.upstream);
+    let classes = sources().map(ClassSource::lower).collect::<Option<Vec<Class>>>()?;
+    let makers = sources().flat_map(|c| &c.from).map(|row| (row.name(), Arc::new(row.lower_to_row()))).collect();
+    let own = db.rows.iter().flat_map(|row| {
+        let rule = |(class, text): &(Text, Text)| {
+            Some(((row.name(), Name::new(class.as_str())), Class::rule(text.as_str()).ok()?))
+        };
+        row.subclass.iter().filter_map(rule)
+    });
+    Some(World { library, classes, makers, own: own.collect() })
+}
+
+/// E603
+fn kept(class: &Class, source: &ClassSource) -> Option<Diag> {
+    let name = class.name;
+    if let Some((meta, how)) = meta::unstable(class) {
+        let claim = format!("the metadata `{meta}` of `{name}` do not come out as they go in");
+        let diag = Diag::error("E603", source.sig.text.place, claim).note(how);
+        return Some(diag.help("give it a type of which every value is kept as it is given"));
+    }
+    for row in &source.from {
+        let crate::schema::Body::Decomp(rule) = &row.body else { continue };
+        if let Some((meta, at)) = meta::defaulted(class, &rule.tree) {
+            let claim = format!("`{}` makes a `{name}` without `{meta}`", row.op.as_str());
+            let diag = Diag::error("E603", rule.text.at(at), claim).here("this takes the default");
+            let why = format!("what a `{name}` stands for depends on `{meta}`, which `{}` may know", row.op.as_str());
+            return Some(diag.note(why).help(format!("give it: `{meta} = …`")));
+        }
+    }
+    None
+}
+
+/// E603 of a rule for a row with several tensors.
+fn first_only(class: &Class, row: &Row, rule: &Rule, text: &Text) -> Option<Diag> {
+    let (meta, at) = match rule {
+        Rule::Each => (meta::each_of_several(class, row)?, text.place),
+        Rule::Block(block) => {
+            let (meta, at) = meta::first_of_several(class, row, block)?;
+            (meta, text.at(at))
+        }
+        Rule::Error | Rule::Plain | Rule::Placed => return None,
+    };
+    let claim = format!("the rule of `{}` for `{}` keeps `{meta}` of its first argument only", class.name, row.op);
+    let diag = Diag::error("E603", at, claim);
+    let diag = diag.note(format!("`plain` reads `{meta}`, and `{}` takes several tensors", row.op));
+    Some(diag.help(format!("write `{meta} = same({meta})`, or how it follows from those of the arguments")))
+}
+
+/// E604
+fn closed(world: &World, class: &Class, source: &ClassSource) -> Option<Diag> {
+    let blocks = texts_of(world, class, source);
+    blocks.into_iter().find_map(|(key, text, block, names)| {
+        let dead = chain::dead(world, class, &block, &names)?;
+        let last = dead.chain.last()?;
+        let why = if dead.refused { "refuses" } else { "has no rule for" };
+        let claim = match dead.chain.len() {
+            1 => format!("`{key}` of `{0}` calls `{last}` on a `{0}`, which {why} it", class.name),
+            _ => format!("`{key}` of `{0}` calls `{1}` on a `{0}`, which {why} `{last}`", class.name, dead.chain[0]),
+        };
+        let diag = Diag::error("E604", text.at(dead.at), claim);
+        let chain: Vec<&str> = dead.chain.iter().map(|op| op.as_str()).collect();
+        let diag = if chain.len() > 1 { diag.note(format!("it is made of {}", chain.join(" → "))) } else { diag };
+        Some(diag.help(format!("give the class a rule for `{last}`, or call it on a field, or on `plain`")))
+    })
+}
+
+/// A key, its text, what that parses to, and the names in it that are of the class.
+type Told<'a> = (&'static str, &'a Text, Block, Vec<Name>);
+
+/// The texts of a class in which operators may meet it.
+fn texts_of<'a>(world: &World, class: &Class, source: &'a ClassSource) -> Vec<Told<'a>> {
+    let mut told = Vec::new();
+    let row = |op: Name| world.candidates(op).into_iter().next();
+    for (targets, text) in &source.ops {
+        let Ok(Rule::Block(block)) = Class::rule(text.as_str()) else { continue };
+        let named = targets.as_str().split_whitespace().find_map(|t| match Class::target(t) {
+            Target::Op(op) => row(op),
+            Target::Kind(_) => None,
+        });
+        let names = named.map_or_else(Vec::new, |row| chain::operands(&row, &block, class));
+        told.push(("ops", text, block, names));
+    }
+    for (op, args) in &source.grad {
+        for (_, rule) in args {
+            let named = row(Name::new(op.as_str()));
+            let names = named.map_or_else(Vec::new, |row| chain::operands(&row, &rule.tree, class));
+            told.push(("grad", &rule.text, rule.tree.clone(), names));
+        }
+    }
+    if let (Cotangent::Made(block), Some(text)) = (&class.cotangent, &source.cotangent) {
+        told.push(("cotangent", text, block.clone(), Vec::new()));
+    }
+    for from in &source.from {
+        if let crate::schema::Body::Decomp(rule) = &from.body {
+            told.push(("decomp", &rule.text, rule.tree.clone(), Vec::new()));
+        }
+    }
+    told
+}
+
+/// What meanings are looked up in.
+struct Sources<'a> {
     db: &'a Database,
     set: &'a RowSet<'a>,
-    diags: &'a mut Diagnostics,
+    families: &'a FxHashMap<Name, Family>,
+    wanted: &'a FxHashSet<Name>,
+    world: &'a World<'a>,
 }
 
-impl Checks<'_> {
-    fn name(&self) -> &str {
-        self.class.class.as_str()
-    }
+/// A rule for a row on a class, and where it stands.
+struct Pair<'a> {
+    class: usize,
+    row: Arc<Row>,
+    rule: &'a Rule,
+    /// Its text; `None` in a file that is not looked at.
+    text: Option<&'a Text>,
+    /// Where else it can be shown: the row.
+    at: Place,
+    /// Whether the row is named.
+    named: bool,
+}
 
-    /// The operators that a rule is for.
-    fn targets(&mut self) {
-        for (targets, _) in &self.class.ops {
-            let text = targets.as_str();
-            for word in text.split_whitespace() {
-                // a piece of the text itself
-                let start = word.as_ptr() as usize - text.as_ptr() as usize;
-                let place = targets.at(Span::new(start, start + word.len()));
-                let diag = match Class::target(word) {
-                    Target::Kind(_) => continue,
-                    Target::Op(_) if word.starts_with("class(") => {
-                        let known = Kind::WORDS.map(|(kind, _)| format!("class({kind})"));
-                        Diag::error("E601", place, format!("`ops` of `{}`: there is no kind `{word}`", self.name()))
-                            .help(format!("the kinds are {}", known.join(", ")))
-                    }
-                    Target::Op(op) if self.knows(op) => continue,
-                    Target::Op(_) => {
-                        let claim = format!("`ops` of `{}` has a rule for `{word}`, which is no operator", self.name());
-                        self.near(Diag::error("E601", place, claim), word)
-                    }
-                };
-                self.diags.push(diag);
+/// E605, and E603 of rules for several tensors.
+fn meanings(of: &Sources, diags: &mut Diagnostics) {
+    let mut pairs = pairs(of);
+    for (at, source) in of.db.classes.iter().enumerate() {
+        let Some((row, Refuted { claim, notes, .. })) = meaning::made(of.world, at) else { continue };
+        let place = source.error.first().map_or(source.class.place, |(_, text)| text.place);
+        let diag = Diag::error("E605", place, format!("`{row}` {claim}"));
+        let help = format!(
+            "say how far the elements of a `{}` may be from the plain ones: `error: {{rel: …, abs: …}}`",
+            source.name()
+        );
+        diags.push(notes.into_iter().fold(diag, Diag::note).help(help));
+        pairs.retain(|pair| pair.class != at);
+    }
+    // what runs on pieces is proved to mean the same where it is bound
+    pairs.retain(|pair| *pair.rule != Rule::Placed);
+    let looked = parallel::map(&pairs, |pair| {
+        let class = &of.world.classes[pair.class];
+        if let Some(diag) = pair.text.and_then(|text| first_only(class, &pair.row, pair.rule, text)) {
+            return Some(diag);
+        }
+        let found = match of.families.get(&pair.row.op) {
+            Some(family) => meaning::compare(of.world, pair.class, &pair.row, family),
+            None => {
+                let dtype = element(&pair.row);
+                meaning::compare(of.world, pair.class, &pair.row, &cases::family(&pair.row, dtype))
             }
-        }
-    }
-
-    fn knows(&self, op: Name) -> bool {
-        self.set.knows(op) || self.db.classes.iter().flat_map(|c| &c.from).any(|row| row.name() == op)
-    }
-
-    fn near(&self, diag: Diag, word: &str) -> Diag {
-        let names = self.set.own().map(|row| row.op.as_str());
-        match nearest(word, names) {
-            Some(near) => diag.help(format!("did you mean `{near}`?")),
-            None => diag,
-        }
-    }
-
-    /// The texts of rules, with the key that each stands at.
-    fn rules(&mut self) {
-        let class = self.class;
-        let word = |text: &Text| matches!(text.as_str(), "error" | "plain" | "each" | "placed" | "same");
-        let ops = class.ops.iter().map(|(_, rule)| (rule, "ops"));
-        let others =
-            class.default.iter().map(|t| (t, "default")).chain(class.cotangent.iter().map(|t| (t, "cotangent")));
-        for (text, key) in ops.chain(others).filter(|(text, _)| !word(text)) {
-            // the reader has parsed it
-            let Ok(block) = parse_rule(text.as_str()) else { continue };
-            self.block(&block, text, key);
-        }
-        let placed = class.ops.iter().map(|(_, rule)| rule).chain(&class.default).find(|t| t.as_str() == "placed");
-        placed.into_iter().for_each(|text| self.placed(text));
-        self.block(&class.plain.tree, &class.plain.text, "plain");
-        for (_, args) in &class.grad {
-            args.iter().for_each(|(_, rule)| self.block(&rule.tree, &rule.text, "grad"));
-        }
-    }
-
-    /// A class that is in pieces says where they are.
-    fn placed(&mut self, text: &Text) {
-        let sig = &self.class.sig.tree;
-        let list = matches!(sig.params.as_slice(), [only] if only.ty.list.is_some());
-        let lacking = ["place", "dim", "shape"].into_iter().find(|name| sig.opts.iter().all(|o| o.name.name != *name));
-        let claim = match lacking {
-            _ if !list => format!("`{}` has a rule `placed`, and its fields are not one list of pieces", self.name()),
-            Some(name) => format!("`{}` has a rule `placed`, and no metadata `{name}`", self.name()),
-            None => return,
         };
-        let example = "(local: List<T>; place: enum(shard, replicate, sum, avg, max, min), dim: i64 = 0, shape: Shape(O)) -> T[..O]";
-        self.diags.push(Diag::error("E602", text.place, claim).help(format!("its signature is like {example}")));
+        verdict(of, pair, found)
+    });
+    let mut told: Vec<Place> = Vec::new();
+    for diag in looked.into_iter().flatten() {
+        // one rule for a kind of operators is told once
+        if !told.contains(&diag.primary.place) {
+            told.push(diag.primary.place);
+            diags.push(diag);
+        }
     }
+}
 
-    fn block(&mut self, block: &Block, text: &Text, key: &str) {
-        let mut found: Vec<Expr> = Vec::new();
-        let mut look = |e: &Expr| {
-            walk::visit(e, &mut |e| {
-                if matches!(&*e.node, Node::Call(..) | Node::Name(_)) {
-                    found.push(e.clone());
-                }
-                true
-            });
-        };
-        for stmt in &block.stmts {
-            match stmt {
-                Stmt::Let(_, e) | Stmt::Write(_, e) => look(e),
+fn verdict(of: &Sources, pair: &Pair, found: Found) -> Option<Diag> {
+    let (class, op) = (&of.world.classes[pair.class], pair.row.op);
+    let place = pair.text.map_or(pair.at, |text| text.place);
+    match found {
+        Found::Right => None,
+        Found::Wrong(refuted) => {
+            let Refuted { claim, notes, dtype } = *refuted;
+            // a dtype that the rule states is meant
+            let stated = matches!(pair.rule, Rule::Block(block) if states_dtype(class, block));
+            if dtype && stated {
+                return None;
             }
-        }
-        look(&block.value);
-        for e in found {
-            match &*e.node {
-                Node::Call(callee, args) => self.call(callee, args, text, key),
-                Node::Name(name) => self.part(*name, e.span, text, key),
-                _ => {}
-            }
-        }
-    }
-
-    fn call(&mut self, callee: &Ident, args: &[Arg], text: &Text, key: &str) {
-        let name = callee.name;
-        if name == self.class.name() {
-            return self.made(callee, args, text, key);
-        }
-        // classes of other databases are known when programs run
-        let capital = name.as_str().starts_with(char::is_uppercase);
-        if capital || matches!(name.as_str(), "f" | "same") || HELPERS.iter().any(|h| name == *h) || self.knows(name) {
-            return;
-        }
-        let claim = format!("`{key}` of `{}` calls `{name}`, which is no operator", self.name());
-        let diag = self.near(Diag::error("E601", text.at(callee.span), claim), name.as_str());
-        self.diags.push(diag);
-    }
-
-    /// `Class(fields; metadata)`
-    fn made(&mut self, callee: &Ident, args: &[Arg], text: &Text, key: &str) {
-        let sig = &self.class.sig.tree;
-        let parts: Vec<Name> =
-            sig.params.iter().map(|p| p.name.name).chain(sig.opts.iter().map(|o| o.name.name)).collect();
-        let positional = args.iter().filter(|a| a.name.is_none()).count();
-        let shown = || parts.iter().map(|p| format!("`{p}`")).collect::<Vec<_>>().join(", ");
-        if positional > parts.len() {
-            let claim = format!("`{key}` of `{}` makes one of {positional} parts; it has {}", self.name(), parts.len());
-            self.diags.push(Diag::error("E602", text.at(callee.span), claim).help(format!("they are {}", shown())));
-            return;
-        }
-        for label in args.iter().filter_map(|a| a.name).filter(|n| !parts.contains(&n.name)) {
-            let claim = format!("`{key}` of `{}` makes one with `{}`, which is no part of it", self.name(), label.name);
-            self.diags.push(Diag::error("E602", text.at(label.span), claim).help(format!("its parts are {}", shown())));
-        }
-        let given = |(i, p): (usize, &Param)| {
-            i < positional || p.optional || args.iter().any(|a| a.name.is_some_and(|n| n.name == p.name.name))
-        };
-        let lacking = sig.params.iter().enumerate().find(|(i, p)| !given((*i, p)));
-        if let Some((_, param)) = lacking {
-            let claim = format!("`{key}` of `{}` makes one without its field `{}`", self.name(), param.name.name);
-            let diag = Diag::error("E602", text.at(callee.span), claim);
-            self.diags.push(diag.help("give every field; only metadata are taken from the first argument"));
-        }
-    }
-
-    /// `x.data`
-    fn part(&mut self, name: Name, span: Span, text: &Text, key: &str) {
-        let Some((_, part)) = name.as_str().rsplit_once('.') else { return };
-        let sig = &self.class.sig.tree;
-        let mut parts: Vec<&str> = sig.params.iter().map(|p| p.name.name.as_str()).collect();
-        parts.extend(sig.opts.iter().map(|o| o.name.name.as_str()));
-        if part == "plain" || parts.contains(&part) {
-            return;
-        }
-        let claim = format!("`{key}` of `{}` reads `{name}`: the class has no `{part}`", self.name());
-        let diag = Diag::error("E602", text.at(span), claim);
-        self.diags.push(match nearest(part, parts.iter().copied()) {
-            Some(near) => diag.help(format!("did you mean `{near}`?")),
-            None => diag.help(format!("it has {}, and `plain`", parts.join(", "))),
-        });
-    }
-
-    /// Gradients are of operators that there are, by arguments that they have.
-    fn gradients(&mut self) {
-        for (op, args) in &self.class.grad {
-            let params: Vec<Name> = match op.as_str() {
-                "unflatten" => self.class.sig.tree.params.iter().map(|p| p.name.name).collect(),
-                name => match self.set.candidates(Name::new(name)).first() {
-                    Some(row) => row.sig.params.iter().map(|p| p.name.name).collect(),
-                    None => {
-                        let claim = format!("`grad` of `{}` is of `{name}`, which is no operator", self.name());
-                        let diag = self.near(Diag::error("E601", op.place, claim), name);
-                        self.diags.push(diag);
-                        continue;
-                    }
-                },
+            let diag = match dtype {
+                true => Diag::error("E603", place, format!("`{op}` on a `{}` loses a dtype: it {claim}", class.name))
+                    .help("say what the metadata that decides it becomes, or cast a field"),
+                false => Diag::error("E605", place, format!("`{op}` on a `{}` {claim}", class.name))
+                    .help("mend the rule; or let `error` say how far operators may be from the plain ones"),
             };
-            for (arg, _) in args.iter().filter(|(arg, _)| !params.iter().any(|p| *p == arg.as_str())) {
-                let claim = format!("`grad` of `{}`: `{}` has no argument `{}`", self.name(), op.text, arg.text);
-                let known: Vec<String> = params.iter().map(|p| format!("`{p}`")).collect();
-                self.diags.push(Diag::error("E601", arg.place, claim).help(format!("it has {}", known.join(", "))));
-            }
+            Some(notes.into_iter().fold(diag, Diag::note))
         }
+        Found::Never(Some(refusal))
+            if pair.named && *pair.rule != Rule::Error && can_be_drawn(of.world, pair.class) =>
+        {
+            let claim = format!("the rule of `{}` for `{op}` accepts no call that was tried", class.name);
+            let diag = Diag::error("E605", place, claim).note(refusal.to_string());
+            Some(diag.help("if it is meant to refuse, say `error`"))
+        }
+        Found::Never(_) => None,
     }
+}
 
-    fn read(&mut self) {
-        let Some(read) = self.class.read.as_ref().filter(|t| !matches!(t.as_str(), "equal" | "error")) else { return };
-        if self.class.sig.tree.params.iter().any(|p| p.name.name == read.as_str()) {
-            return;
-        }
-        let claim = format!("`read` of `{}` is `{}`, which is no field of it", self.name(), read.text);
-        self.diags.push(Diag::error("E602", read.place, claim).help("name a field, or say `equal` or `error`"));
-    }
+/// Whether a rule says which dtype it makes: a cast, or metadata that are a dtype.
+fn states_dtype(class: &Class, block: &Block) -> bool {
+    let mut stated = false;
+    super::walk::block(block, &mut |e| match &*e.node {
+        Node::Cast(..) => stated = true,
+        Node::Call(f, args) if f.name == class.name => stated |= args.iter().any(|a| a.name.is_some()),
+        _ => {}
+    });
+    stated
+}
 
-    /// E606
-    fn order(&mut self, before: &[ClassSource]) {
-        let Some(own) = &self.class.precedence else { return };
-        if own.as_str().parse::<i64>().is_err() {
-            let claim = format!("`precedence` of `{}` is `{}`, not an integer", self.name(), own.text);
-            self.diags.push(Diag::error("E005", own.place, claim));
-            return;
+/// Whether a tensor of the class can be made of some tensor: by fields and their types, or by a row that needs no more.
+fn can_be_drawn(world: &World, class: usize) -> bool {
+    use fulgurite_core::eval::nest::Array;
+    let shapes: [&[usize]; 4] = [&[2, 4], &[4], &[2, 3, 4], &[]];
+    shapes.into_iter().any(|shape| {
+        let n = shape.iter().product();
+        let like = Array::float(DType::F32, shape, (0..n).map(|i: usize| 0.5 + i as f64).collect());
+        !draw::operands(world, class, &Arc::new(like), 1).is_empty()
+    })
+}
+
+/// Every rule of this database's classes, and what its rows meet in those that it uses.
+fn pairs<'a>(of: &'a Sources<'a>) -> Vec<Pair<'a>> {
+    let own: FxHashMap<Name, Place> = of.db.rows.iter().map(|row| (row.name(), row.op.place)).collect();
+    let mut pairs = Vec::new();
+    for name in of.set.names() {
+        let mine = own.get(&name);
+        // of a part of the database only that is looked at
+        if mine.is_some() && !of.wanted.contains(&name) || of.set.is_broken(name) || meets::is_other(name.as_str()) {
+            continue;
         }
-        let same = before.iter().find_map(|c| Some((c, c.precedence.as_ref().filter(|p| p.text == own.text)?)));
-        if let Some((other, place)) = same {
-            let claim = format!("`{}` and `{}` have the same `precedence`", other.name(), self.name());
-            let diag = Diag::error("E606", own.place, claim).here("this one").label(place.place, "and this one");
-            self.diags.push(diag.help("a call that has tensors of both needs to know which class sees to it"));
+        let Some(row) = of.set.row(name) else { continue };
+        for (class, rules) in of.world.classes.iter().enumerate() {
+            let source = of.db.classes.get(class);
+            let default = (!row.is_composite()).then_some(&rules.default);
+            let rule = of.world.rule(&row, rules).or(default).filter(|_| source.is_some() || mine.is_some());
+            let Some(rule) = rule else { continue };
+            let written = of.db.rows.iter().find(|r| r.name() == name);
+            let written = written.and_then(|r| r.subclass.iter().find(|(c, _)| rules.name == c.as_str()));
+            let told = source.and_then(|source| text(of.world, source, rules, &row));
+            let default = source.and_then(|source| source.default.as_ref());
+            let text = written.map(|(_, text)| text).or(told.map(|(text, _)| text)).or(default);
+            let at = mine.copied().or(source.map(|source| source.class.place));
+            let Some(at) = at.filter(|_| *rule != Rule::Error) else { continue };
+            let named = written.is_some() || told.is_some_and(|(_, named)| named);
+            pairs.push(Pair { class, row: row.clone(), rule, text, at, named });
         }
     }
+    pairs
+}
+
+/// The text of a class's rule for a row, and whether it names the row.
+fn text<'a>(world: &World, source: &'a ClassSource, class: &Class, row: &Row) -> Option<(&'a Text, bool)> {
+    let rule = class.rule_for(row, world.is_view(row))?;
+    let found = source.ops.iter().find_map(|(targets, text)| {
+        let mut targets = targets.as_str().split_whitespace().map(Class::target);
+        let at = targets.find(|t| class.rules.iter().any(|(known, r)| known == t && std::ptr::eq(r, rule)))?;
+        Some((text, matches!(at, Target::Op(op) if op == row.op)))
+    });
+    found.filter(|_| !matches!(row.meaning, Meaning::Host(_)))
 }

@@ -8,17 +8,17 @@ use serde_json::json;
 use super::fault::Fault;
 use super::load::{Loaded, load_or_built_in};
 use super::paint::{Ink, Paint};
-use super::{Common, FINE, Outcome};
+use super::{Common, FINE, Outcome, classes};
 use crate::explain::{self, pages};
 use crate::nearest::nearest;
 
-/// Says everything about a row, or what a code means.
+/// Says everything about a row or a tensor subclass, or what a code means.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  cargo ops explain gelu\n  cargo ops explain gelu --code\n  cargo ops explain E402\n  cargo ops explain E4\n  cargo ops explain keys"
+    after_help = "Examples:\n  cargo ops explain gelu\n  cargo ops explain gelu --code\n  cargo ops explain MaskedTensor\n  cargo ops explain E402\n  cargo ops explain E4\n  cargo ops explain keys"
 )]
 pub struct Explain {
-    /// A row (`gelu`), a code (`E401`), the beginning of one (`E4`), or `keys`
+    /// A row (`gelu`), a tensor subclass (`MaskedTensor`), a code (`E401`), the beginning of one (`E4`), or `keys`
     #[arg(value_name = "OP|CODE")]
     pub what: String,
     /// Print the Rust that is generated for the row
@@ -39,13 +39,26 @@ impl Explain {
     }
 
     fn row(&self, loaded: &Loaded, common: &Common, paint: &Paint, out: &mut dyn Write) -> Outcome {
-        let (source, row) = loaded.find(&self.what)?;
-        let explained = explain::row(source, row, &loaded.database, &loaded.checked, &loaded.table(), &loaded.sources);
+        let head = |text: &str| paint.ink(Ink::Verb, text);
+        let faint = |text: &str| paint.ink(Ink::Faint, text);
+        if let Some(class) = classes::find(loaded, &self.what) {
+            let text = if common.json { format!("{}\n", class.json()) } else { class.text(&head, &faint) };
+            out.write_all(text.as_bytes())?;
+            return Ok(FINE);
+        }
+        let table = loaded.table();
+        let rows = loaded.database.classes.iter().flat_map(|class| class.from.iter().map(move |row| (class, row)));
+        let mut made = rows.filter(|(_, row)| row.op == self.what.as_str());
+        let explained = match made.next() {
+            Some((class, row)) => explain::made(row, class.class.as_str(), &table, &loaded.sources),
+            None => {
+                let (source, row) = loaded.find(&self.what)?;
+                explain::row(source, row, &loaded.database, &loaded.checked, &table, &loaded.sources)
+            }
+        };
         if common.json {
             writeln!(out, "{}", explained.json())?;
         } else {
-            let head = |text: &str| paint.ink(Ink::Verb, text);
-            let faint = |text: &str| paint.ink(Ink::Faint, text);
             out.write_all(explained.text(&head, &faint).as_bytes())?;
         }
         Ok(FINE)
@@ -112,6 +125,13 @@ fn keys(common: &Common, paint: &Paint, out: &mut dyn Write) -> Outcome {
             writeln!(out, "{}", json!({"v": 1, "key": key, "says": says}))?;
         } else {
             writeln!(out, "{}  {says}", paint.ink(Ink::Verb, &format!("{key:<9}")))?;
+        }
+    }
+    for crate::schema::Key { name: key, says, .. } in crate::schema::CLASS {
+        if common.json {
+            writeln!(out, "{}", json!({"v": 1, "of": "subclass", "key": key, "says": says}))?;
+        } else {
+            writeln!(out, "{}  {says}", paint.ink(Ink::Verb, &format!("of a subclass: {key:<10}")))?;
         }
     }
     Ok(FINE)

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::load::load_or_built_in;
 use super::paint::{Ink, Paint};
-use super::{Common, FINE, Outcome, grades, sizes};
+use super::{Common, FINE, Outcome, classes, grades, sizes};
 use crate::explain::cost::{self, Costs};
 use crate::explain::{self, Gradient};
 use crate::pipeline::Table;
@@ -20,7 +20,7 @@ use crate::schema::RowSource;
 /// Lists the rows.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  cargo ops list\n  cargo ops list --rules\n  cargo ops list --grades\n  cargo ops list --sizes | head\n  cargo ops list --json | jq -r .op"
+    after_help = "Examples:\n  cargo ops list\n  cargo ops list --rules\n  cargo ops list --grades\n  cargo ops list --classes\n  cargo ops list --sizes | head\n  cargo ops list --json | jq -r .op"
 )]
 pub struct List {
     /// With the gradient rule of each argument; of a written one also what would be done without it, and what both cost
@@ -32,6 +32,9 @@ pub struct List {
     /// How far each claim about a row is known to hold instead, with totals
     #[arg(long, conflicts_with_all = ["rules", "sizes"])]
     pub grades: bool,
+    /// The tensor subclasses instead, with the rows that make their tensors
+    #[arg(long, conflicts_with_all = ["rules", "sizes", "grades"])]
+    pub classes: bool,
 }
 
 impl List {
@@ -42,6 +45,9 @@ impl List {
         }
         if self.grades {
             return grades::list(&loaded, common, paint, out);
+        }
+        if self.classes {
+            return classes::list(&loaded, common, paint, out);
         }
         let table = loaded.table();
         let made = loaded.database.rows.iter().filter(|source| !source.kernels.is_empty());

@@ -76,7 +76,8 @@ pub(super) fn loaded_some(
     let mut sources = Sources::default();
     let mut diags = Diagnostics::new();
     let file = sources.add(path.display().to_string(), text.as_str());
-    let database = read_database(file, &sources, &mut diags);
+    let mut database = read_database(file, &sources, &mut diags);
+    database.upstream.clone_from(&upstream.classes);
     let wanted = choose(&database, &sources);
     let checked = check::some(&database, &upstream, &wanted, &mut diags);
     Loaded { wanted, path, text, sources, diags, database, checked, upstream }

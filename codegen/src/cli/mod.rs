@@ -12,6 +12,7 @@
 
 mod blanks;
 mod check;
+mod classes;
 mod explain;
 mod fault;
 mod fmt;

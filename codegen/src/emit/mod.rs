@@ -31,6 +31,8 @@ pub struct Emitted {
     pub line: u32,
     /// The row that it was derived from.
     pub derived_from: Option<Name>,
+    /// Class, what the row is on its tensors.
+    pub subclass: Vec<(String, String)>,
     /// Library, name or call form there.
     pub aliases: Vec<(&'static str, String)>,
     /// Executor, and its special kernel.

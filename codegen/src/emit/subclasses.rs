@@ -43,6 +43,7 @@ pub static {constant}: {runtime}::subclass::Subclass = {runtime}::subclass::Subc
         read: {read},
         precedence: {precedence},
         error: ({rel}, {abs}),
+        when: {when},
         file: {file},
         line: {line},
     }},
@@ -64,6 +65,7 @@ pub static {constant}: {runtime}::subclass::Subclass = {runtime}::subclass::Subc
         precedence = optional(&class.precedence),
         rel = bound("rel"),
         abs = bound("abs"),
+        when = bound("when"),
         file = literal(file),
     );
     text

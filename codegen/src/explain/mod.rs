@@ -1,5 +1,6 @@
 //! What can be said about a row: the row itself, what follows from it and why, its gradient.
 
+pub mod classes;
 pub mod code;
 pub mod cost;
 pub mod grades;
@@ -102,6 +103,34 @@ pub fn row(
     }
 }
 
+/// Explains a row that makes tensors of a class: what it says. What its class checks is told of the class.
+pub fn made(source: &RowSource, class: &str, table: &dyn Rows, sources: &Sources) -> Explained {
+    let row = source.lower_to_row();
+    let mut keys = keys(source);
+    keys.extend(source.grad.iter().map(|(arg, rule)| ("grad", format!("{}: {}", arg.as_str(), rule.text.as_str()))));
+    let mut calls: Vec<Name> =
+        closure::calls(&row).into_iter().map(|call| call.op).filter(|op| table.row(*op).is_some()).collect();
+    sort(&mut calls);
+    let by = "the kernels of the rows that it calls";
+    Explained {
+        op: source.op.text.clone(),
+        doc: source.doc.text.clone(),
+        sig: row.sig.to_string(),
+        kind: "of a class",
+        place: sources.show(source.op.place),
+        keys,
+        found: vec![("makes", format!("a {class}"))],
+        gradients: Vec::new(),
+        claims: Vec::new(),
+        facts: Vec::new(),
+        vmap: ("none", "tensors of classes are not batched"),
+        kernels: [("cpu", by.to_owned()), ("cuda", by.to_owned())],
+        calls,
+        used_by: Vec::new(),
+        like: Vec::new(),
+    }
+}
+
 /// How calls of a row are batched, and why so.
 fn vmap(row: &Row) -> (&'static str, &'static str) {
     match batch::way(row) {
@@ -133,6 +162,7 @@ pub fn kernels(source: &RowSource, row: &Arc<Row>, table: &dyn Rows) -> [(&'stat
         file: String::new(),
         line: 1,
         derived_from: None,
+        subclass: Vec::new(),
         aliases: Vec::new(),
         kernels: Vec::new(),
     };
@@ -177,6 +207,9 @@ fn keys(source: &RowSource) -> Vec<(&'static str, String)> {
     for (cond, message) in &source.require {
         keys.push(("require", format!("{}: {}", cond.text.as_str(), message.as_str())));
     }
+    for (class, rule) in &source.subclass {
+        keys.push(("subclass", format!("{}: {}", class.as_str(), rule.as_str().trim_end())));
+    }
     keys
 }
 
@@ -219,7 +252,9 @@ impl Explained {
             text += &format!("  {} {}{reason}\n", head(&format!("{key:<KEY$}")), lines.join(&indent));
         };
         self.keys.iter().for_each(|(key, value)| line(key, value, ""));
-        self.found.iter().for_each(|(key, value)| line(key, value, "found: the row does not say it"));
+        self.found.iter().for_each(|(key, value)| {
+            line(key, value, if *key == "makes" { "" } else { "found: the row does not say it" });
+        });
         for gradient in &self.gradients {
             line(&format!("d/d{}", gradient.arg), &gradient.text(), &gradient.reason());
             gradient.rows.iter().for_each(|row| line("", row, ""));

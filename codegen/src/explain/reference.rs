@@ -4,10 +4,11 @@ use std::fmt::Write;
 
 use fulgurite_core::lower::Rows;
 
+use super::classes::ExplainedClass;
 use super::wrap::wrap;
 use super::{Explained, Gradient};
-use crate::check::Checked;
-use crate::schema::Database;
+use crate::check::{Checked, meets};
+use crate::schema::{ClassSource, Database};
 use crate::source::Sources;
 
 /// Longer lines of a definition continue on the next one.
@@ -22,7 +23,7 @@ struct Group {
 }
 
 /// The page. `checked` is `database`, completed; `table` holds every row that may be called.
-pub fn page(database: &Database, checked: &Checked, table: &dyn Rows, sources: &Sources) -> String {
+pub fn page(database: &Database, checked: &Checked, table: &(dyn Rows + Sync), sources: &Sources) -> String {
     let groups = groups(database, checked, table, sources);
     let count: usize = groups.iter().map(|group| group.rows.len()).sum();
     let mut text = format!("{HEAD}\n{count} rows:\n\n");
@@ -31,11 +32,42 @@ pub fn page(database: &Database, checked: &Checked, table: &dyn Rows, sources: &
         let links: Vec<String> = links.collect();
         let _ = writeln!(text, "- {}: {}", group.title, links.join(" "));
     }
+    let classes = classes(database, checked, table, sources);
+    if !classes.is_empty() {
+        let links = classes.iter().flat_map(|(class, rows)| {
+            std::iter::once(class.class.as_str()).chain(rows.iter().map(|row| row.op.as_str()))
+        });
+        let links: Vec<String> = links.map(|name| format!("[`{name}`](#{})", anchor(name))).collect();
+        let _ = writeln!(text, "- Tensor subclasses: {}", links.join(" "));
+    }
     for group in &groups {
         let _ = write!(text, "\n## {}\n", group.title);
         group.rows.iter().for_each(|row| text += &section(row));
     }
+    if !classes.is_empty() {
+        text += "\n## Tensor subclasses\n\nWhat their keys say: [subclasses.md](subclasses.md).\n";
+    }
+    for (class, rows) in &classes {
+        text += &class.section();
+        rows.iter().for_each(|row| text += &section(row));
+    }
     text
+}
+
+/// The tensor subclasses, each with the rows that make its tensors.
+fn classes(
+    database: &Database,
+    checked: &Checked,
+    table: &(dyn Rows + Sync),
+    sources: &Sources,
+) -> Vec<(ExplainedClass, Vec<Explained>)> {
+    let one = |(at, source): (usize, &ClassSource)| {
+        let met = meets::meets(database, &checked.rows, table, at);
+        let rows = source.from.iter();
+        let rows = rows.map(|row| super::made(row, source.class.as_str(), table, sources));
+        (super::classes::class(source, met, sources), rows.collect())
+    };
+    database.classes.iter().enumerate().map(one).collect()
 }
 
 const HEAD: &str = "\
@@ -140,7 +172,13 @@ fn facts(row: &Explained) -> Vec<String> {
     all.extend(says("ties").map(|ties| format!("Ties: the gradient goes to the `{ties}` of equal elements.")));
     all.extend(says("deviates").map(|why| format!("Its gradient is not the derivative: {why}.")));
     all.extend(says("once").map(|why| format!("Its gradient has no gradient: {why}.")));
-    all.push(format!("Kernel: {}.", kernel(row)));
+    all.extend(says("makes").map(|what| format!("Makes {what}.")));
+    all.extend(says("grad").map(|rule| format!("Gradient, written: `{rule}`.")));
+    all.extend(says("no_grad").filter(|_| row.kind == "of a class").map(|why| format!("No gradient: {why}.")));
+    match kernel(row) {
+        family if family.is_empty() => {}
+        family => all.push(format!("Kernel: {family}.")),
+    }
     if !row.like.is_empty() {
         let names: Vec<String> = row.like.iter().map(|name| format!("`{name}`")).collect();
         all.push(format!("PyTorch: {}.", names.join(", ")));

@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::keys::{BODIES, FILE_KEYS, Form, KEYS, Key};
+use super::keys::{BODIES, CLASS, FILE_KEYS, Form, KEYS, Key};
 
 /// Where the schema of this project is kept, from the root of the repository.
 pub const PATH: &str = "docs/ops.schema.json";
@@ -33,6 +33,9 @@ pub fn schema() -> Value {
         // only a pointwise `expr` can do without a signature
         row.insert("anyOf".into(), json!([needs("sig"), needs("expr")]));
     }
+    let mut class = keys(CLASS);
+    class["required"] = json!(["class", "doc", "sig", "plain"]);
+    class["properties"]["from"]["items"] = row.clone();
     let properties: Map<String, Value> = FILE_KEYS.iter().map(|key| ((*key).to_owned(), json!({}))).collect();
     let mut file = json!({
         "$schema": "http://json-schema.org/draft-07/schema#",
@@ -43,6 +46,7 @@ pub fn schema() -> Value {
         "required": ["ops"],
         "additionalProperties": false,
     });
+    file["properties"]["subclasses"] = json!({"description": "tensor subclasses", "type": "array", "items": class});
     file["properties"]["ops"] =
         json!({"description": "the rows, each from `- op: name` in column 1", "type": ["array", "null"], "items": row});
     file

@@ -69,7 +69,7 @@ pub const KEYS: &[Key] = &[
     key("no_grad", Form::Text, "why the row has no gradient"),
     key("deviates", Form::Text, "why its gradient differs from the true derivative"),
     key("once", Form::Text, "why its written gradient can't be differentiated again"),
-    key("subclass", Form::Any, "exceptions from the derived subclass rules"),
+    key("subclass", Form::Map(&Form::Text), "subclass: what the row is on its tensors, a rule as in the class's `ops`"),
     key("autocast", Form::Any, "exceptions from the derived autocast class"),
     key(
         "aten",
@@ -79,6 +79,41 @@ pub const KEYS: &[Key] = &[
     key("torch", Form::List(&Form::Text), "PyTorch functions that the row is: `name`, or `name(parameters; fixed)`"),
     key("tests", Form::Keys(HINTS), "hints for generated tests: domain, points, tol, sizes"),
 ];
+
+/// Keys of a tensor subclass, in their order.
+pub const CLASS: &[Key] = &[
+    key("class", Form::Text, "the name of the class: a word that starts with a capital"),
+    key("doc", Form::Text, "one sentence of at most 100 characters, without a full stop"),
+    key("sig", Form::Text, "signature `(fields; metadata) -> the type that programs see`"),
+    key("plain", Form::Text, "the plain tensor that it stands for, of fields and metadata"),
+    key("ops", Form::Map(&Form::Text), "operators, or class(view|pointwise|any): `error`, `plain`, `each` or a rule"),
+    key("default", Form::Text, "the rule of every other operator; `error` if absent"),
+    key("grad", Form::Map(&Form::Map(&Form::Text)), "operator: argument: its cotangent"),
+    key("through", Form::Text, "true: operators without such a gradient are differentiated through their rules"),
+    key("cotangent", Form::Text, "what a cotangent is: `plain`, `same`, or how one is made of a plain `g`"),
+    key("read", Form::Text, "what `to_vec` and `item` read: a field, `equal`, or `error`"),
+    key("precedence", Form::Text, "an integer: which class sees to a call that has several, the greatest"),
+    key("error", Form::Keys(BOUND), "how far operators may be from the plain ones"),
+    key("from", Form::List(&Form::Any), "rows that make such tensors; their result is `T[_]`"),
+];
+
+/// Keys of `error` of a tensor subclass.
+pub const BOUND: &[Key] = &[
+    key("rel", Form::Text, "in relation to the magnitude of an element, of fields and metadata"),
+    key("abs", Form::Text, "besides that"),
+    key("when", Form::Text, "of which tensors that is said: a truth of fields, everywhere"),
+];
+
+/// The names of keys.
+pub const fn names<const N: usize>(keys: &[Key]) -> [&'static str; N] {
+    let mut names = [""; N];
+    let mut i = 0;
+    while i < N {
+        names[i] = keys[i].name;
+        i += 1;
+    }
+    names
+}
 
 /// Keys of `tests`.
 pub const HINTS: &[Key] = &[

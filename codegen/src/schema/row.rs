@@ -1,7 +1,9 @@
 //! One row: each key by its type, the faults of all keys together.
 
 use fulgurite_core::autocast::Class;
-use fulgurite_core::lang::{Alias, Block, Dialect, Expr, Sig, parse_alias, parse_block, parse_expr, parse_sig};
+use fulgurite_core::lang::{
+    Alias, Block, Dialect, Expr, Sig, parse_alias, parse_block, parse_expr, parse_rule, parse_sig,
+};
 use fulgurite_core::row::Ties;
 
 use super::fields::Fields;
@@ -73,7 +75,7 @@ impl RowReader<'_> {
         let deviates = self.text("deviates");
         let once = self.text("once");
         let skip_vjp = self.skip_vjp();
-        let (subclass, autocast) = (self.take("subclass"), self.autocast());
+        let (subclass, autocast) = (self.subclass(), self.autocast());
         let kernels = self.kernels();
         let aliases = self.aliases();
         let tests = self.tests();
@@ -318,6 +320,21 @@ impl RowReader<'_> {
                 None
             }
         }
+    }
+
+    /// `subclass`: rules as in `ops` of a class.
+    fn subclass(&mut self) -> Vec<(Text, Text)> {
+        let Some(node) = self.take("subclass") else { return Vec::new() };
+        let entries = self.fields.map(node, "subclass").into_iter();
+        entries
+            .filter_map(|(class, node)| {
+                let text = self.fields.rule_text(node, "subclass")?;
+                match matches!(text.as_str(), "error" | "plain" | "each") {
+                    true => Some((class, text)),
+                    false => Some((class, self.fields.rule_of(text, "subclass", parse_rule)?.text)),
+                }
+            })
+            .collect()
     }
 
     fn kernels(&mut self) -> Vec<(Text, Text)> {

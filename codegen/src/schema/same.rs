@@ -1,5 +1,7 @@
 //! Whether two rows say the same, wherever and however they are written.
 
+use fulgurite_core::subclass::{self, Class};
+
 use super::{RowSource, Rule, SkipVjp};
 use crate::yaml::{Node, Text};
 
@@ -8,6 +10,10 @@ impl RowSource {
     pub fn is_same(&self, other: &RowSource) -> bool {
         let texts = |pairs: &[(Text, Text)]| -> Vec<(String, String)> {
             pairs.iter().map(|(a, b)| (a.text.clone(), b.text.clone())).collect()
+        };
+        // written differently, they are one tree
+        let rules = |pairs: &[(Text, Text)]| -> Vec<(String, Option<subclass::Rule>)> {
+            pairs.iter().map(|(class, rule)| (class.text.clone(), Class::rule(rule.as_str()).ok())).collect()
         };
         let plain = |node: &Option<Node>| node.as_ref().map(Node::plain);
         let skipped = |row: &RowSource| match &row.skip_vjp {
@@ -25,7 +31,7 @@ impl RowSource {
             && self.doc.text == other.doc.text
             && tree(&self.acc) == tree(&other.acc)
             && skipped(self) == skipped(other)
-            && plain(&self.subclass) == plain(&other.subclass)
+            && rules(&self.subclass) == rules(&other.subclass)
             && texts(&self.kernels) == texts(&other.kernels)
             && aliases(self, other)
             && texts(&a.domain) == texts(&b.domain)

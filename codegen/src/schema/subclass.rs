@@ -3,30 +3,20 @@
 use fulgurite_core::Name;
 use fulgurite_core::lang::ast::{Block, Sig};
 use fulgurite_core::lang::{parse_rule, parse_sig};
+use fulgurite_core::subclass::{Bound, Class, Cotangent, Read};
 
 use super::fields::Fields;
-use super::{RowSource, Rule, row};
+use super::{RowSource, Rule, keys, row};
 use crate::diag::{Diag, Diagnostics};
 use crate::nearest::nearest;
 use crate::source::Place;
 use crate::yaml::{Node, Text, Value};
 
 /// Keys of a class, in their order.
-pub const CLASS_KEYS: [&str; 13] = [
-    "class",
-    "doc",
-    "sig",
-    "plain",
-    "ops",
-    "default",
-    "grad",
-    "through",
-    "cotangent",
-    "read",
-    "precedence",
-    "error",
-    "from",
-];
+pub const CLASS_KEYS: [&str; 13] = keys::names(keys::CLASS);
+
+/// Keys of `error`.
+pub const BOUNDS: [&str; 3] = keys::names(keys::BOUND);
 
 /// Per argument, a rule.
 pub type Rules = Vec<(Text, Rule<Block>)>;
@@ -58,7 +48,7 @@ pub struct ClassSource {
     pub read: Option<Text>,
     /// Which class of several sees to a call.
     pub precedence: Option<Text>,
-    /// `rel`, `abs`: how far operators may be from the plain ones.
+    /// `rel`, `abs`: how far operators may be from the plain ones; `when`: of which tensors that is said.
     pub error: Vec<(Text, Text)>,
     /// Rows that make such tensors.
     pub from: Vec<RowSource>,
@@ -68,6 +58,41 @@ impl ClassSource {
     /// Its name.
     pub fn name(&self) -> Name {
         Name::new(self.class.as_str())
+    }
+
+    /// The class as programs know it; the reader has parsed its texts.
+    pub fn lower(&self) -> Option<Class> {
+        let mut rules = Vec::new();
+        for (targets, rule) in &self.ops {
+            let rule = Class::rule(rule.as_str()).ok()?;
+            rules.extend(targets.as_str().split_whitespace().map(|t| (Class::target(t), rule.clone())));
+        }
+        let bound = |key: &str| {
+            let found = self.error.iter().find(|(k, _)| *k == key);
+            found.and_then(|(_, text)| parse_rule(text.as_str()).ok())
+        };
+        let rules_of = |args: &Rules| args.iter().map(|(a, rule)| (Name::new(a.as_str()), rule.tree.clone())).collect();
+        Some(Class {
+            name: self.name(),
+            sig: self.sig.tree.clone(),
+            plain: self.plain.tree.clone(),
+            rules,
+            default: Class::rule(self.default.as_ref().map_or("", Text::as_str)).ok()?,
+            grads: self.grad.iter().map(|(op, args)| (Name::new(op.as_str()), rules_of(args))).collect(),
+            cotangent: match self.cotangent.as_ref().map_or("", Text::as_str) {
+                "" | "plain" => Cotangent::Plain,
+                "same" => Cotangent::Same,
+                made => Cotangent::Made(parse_rule(made).ok()?),
+            },
+            through: self.through,
+            read: match self.read.as_ref().map_or("", Text::as_str) {
+                "" | "error" => Read::Error,
+                "equal" => Read::Equal,
+                field => Read::Field(Name::new(field)),
+            },
+            precedence: self.precedence.as_ref().and_then(|p| p.as_str().parse().ok()),
+            error: Bound { rel: bound("rel"), abs: bound("abs"), when: bound("when") },
+        })
     }
 }
 
@@ -155,6 +180,13 @@ fn one(node: Node, diags: &mut Diagnostics) -> Option<ClassSource> {
         grads.push((op, rules));
     }
     let error = error.map(|n| fields.texts(n, "error")).unwrap_or_default();
+    for (key, text) in &error {
+        if !BOUNDS.contains(&key.as_str()) {
+            let diag = Diag::error("E004", key.place, format!("`{}` is no key of `error`", key.text));
+            fields.error(diag.help(format!("its keys are {}", BOUNDS.join(", "))));
+        }
+        fields.rule_of(text.clone(), "error", parse_rule);
+    }
     if fields.broken {
         return None;
     }

@@ -418,6 +418,7 @@ impl<M: Machine> Run<'_, M> {
             }),
             "is_int" => answer(dtype().is_some_and(DType::is_int)),
             "is_float" => answer(dtype().is_some_and(DType::is_float)),
+            "dtype" => Ok(dtype().map(Value::DType)),
             "is_bool" => answer(dtype() == Some(DType::Bool)),
             _ => Ok(None),
         }

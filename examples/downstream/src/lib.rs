@@ -1,7 +1,8 @@
-//! A crate with rows of its own.
+//! A crate with rows and a tensor subclass of its own.
 //!
-//! `ops.yaml` has three rows: one pointwise, one composite of upstream rows, one in index notation. The build script
-//! checks them and makes from them what upstream rows get: functions and methods, kernels, gradients, refusals.
+//! `ops.yaml` has three rows: one pointwise, one composite of upstream rows, one in index notation, which also says what
+//! it is on an upstream class; and the class `Fixed`. The build script checks them and makes from them what upstream
+//! rows get: functions and methods, kernels, gradients, refusals.
 //!
 //! ```
 //! use fulgurite::prelude::*;
@@ -10,6 +11,10 @@
 //! let x = Tensor::from([1.0f32, 2.0, 4.0]);
 //! let y = x.swish_with(Swish { beta: 2.0 }).moving_mean(2).unit_length();
 //! assert_eq!(y.to_vec::<f32>()?.len(), 2);
+//!
+//! // numbers with two decimal digits
+//! let price = Tensor::from([1.25f32, 0.5]).to_fixed();
+//! assert_eq!((&price + &price).field("q").to_vec::<i64>()?, [250, 100]);
 //! # Ok::<(), fulgurite::Error>(())
 //! ```
 
@@ -17,7 +22,7 @@ fulgurite::database!();
 
 #[cfg(test)]
 mod tests {
-    use super::{DownstreamOps, ops};
+    use super::{DownstreamOps, classes, ops};
     use fulgurite::prelude::*;
 
     fn close(got: &Tensor, want: &[f64]) {
@@ -60,5 +65,94 @@ mod tests {
         let (once, again) = (f.call(x.clone()).expect("runs"), f.call(x.clone()).expect("runs"));
         assert_eq!(once.to_vec::<f32>().expect("f32"), again.to_vec::<f32>().expect("f32"));
         assert_eq!(f.stats().hits, 1);
+    }
+
+    fn cents(x: &Tensor) -> Vec<i64> {
+        x.field("q").to_vec().expect("a field")
+    }
+
+    fn digits(x: &Tensor, digits: i64) -> Tensor {
+        x.to_fixed_with(ops::ToFixed { digits })
+    }
+
+    /// Generated: the class's operators are those of the plain tensors, and so are their gradients.
+    #[test]
+    fn the_class_is_what_it_says() {
+        fulgurite_tests::classes::hold("Fixed");
+    }
+
+    /// What programs see of the class, in compiled functions and at once.
+    #[test]
+    fn tensors_of_the_class_are_tensors() {
+        let x = Tensor::from([1.256f32, -0.5]).to_fixed();
+        assert_eq!((x.dtype(), cents(&x)), (DType::F32, vec![126, -50]));
+        let f = jit(|x: Tensor| -(&x + &x)).keep_traces();
+        let y = f.call(x.clone()).expect("runs");
+        assert_eq!(cents(&y), [-252, 100]);
+        assert!(f.trace("unrolled").expect("kept").contains("add(x.q, x.q)"));
+        // plain where the class has no rule
+        close(&(&x * &x).cast(DType::F64).plain(), &[1.26f32 as f64 * 1.26f32 as f64, 0.25]);
+        let half = Tensor::from([0.5f32]).cast(DType::BF16).to_fixed();
+        assert_eq!((half.dtype(), (&half + &half).dtype()), (DType::BF16, DType::BF16));
+        assert_eq!(fulgurite::subclass::Subclassed::class(&x).expect("its class"), &classes::FIXED);
+    }
+
+    /// The metadata are part of what a program is compiled for.
+    #[test]
+    fn programs_are_compiled_for_the_metadata() {
+        let x = Tensor::from([1.256f32]);
+        let f = jit(|x: Tensor| x.amax());
+        f.call(x.to_fixed()).expect("runs");
+        f.call(x.to_fixed()).expect("runs");
+        f.call(digits(&x, 1)).expect("runs");
+        let stats = f.stats();
+        assert_eq!((stats.hits, stats.misses.len()), (1, 2));
+        assert!(stats.misses[1].reasons.join("; ").contains("`x.digits` was 2, is 1"), "{:?}", stats.misses[1].reasons);
+    }
+
+    #[test]
+    fn what_the_class_refuses_is_told_at_the_call() {
+        let x = Tensor::from([1.256f32]);
+        let line = line!() + 1;
+        let e = (x.to_fixed() + digits(&x, 3)).check().expect_err("other digits");
+        assert_eq!((e.code(), e.loc().line, e.loc().file.ends_with("lib.rs")), ("E705", line, true), "{e}");
+        let f = jit(|x: Tensor, y: Tensor| x + y);
+        let e = f.call((x.to_fixed(), x.clone())).expect_err("a plain one has no digits");
+        assert!(e.to_string().contains("in the rule of `Fixed` for `add` (ops.yaml:"), "{e}");
+        let e = digits(&x, -1).check().expect_err("a condition of the row");
+        assert!(e.to_string().contains("there are no fewer than no digits"), "{e}");
+    }
+
+    /// As if nothing had been rounded.
+    #[test]
+    fn the_gradient_goes_through() {
+        let x = Tensor::from([1.256f64, -0.5]);
+        close(&grad(&x, |x| (x.to_fixed() * Tensor::from([3.0f64, 4.0])).sum()), &[3.0, 4.0]);
+    }
+
+    #[test]
+    fn checkpoints_hold_the_fields() {
+        let path = std::env::temp_dir().join(format!("fulgurite-fixed-{}.safetensors", std::process::id()));
+        let (saved, mut loaded) = (Tensor::from([1.256f32, 7.0]).to_fixed(), Tensor::from([0.0f32, 0.0]).to_fixed());
+        save(&path, &saved).expect("is written");
+        load(&path, &mut loaded).expect("is read");
+        std::fs::remove_file(&path).expect("is there");
+        assert_eq!(cents(&loaded), [126, 700]);
+    }
+
+    /// A row says what it is on a class of the upstream database.
+    #[test]
+    fn a_row_meets_an_upstream_class() {
+        let masked = |mask: [bool; 4]| {
+            let parts = vec![Operand::arg(&Tensor::from([1.0f64, 3.0, 8.0, 2.0])), Operand::arg(&Tensor::from(mask))];
+            fulgurite::subclass::make(&fulgurite::classes::MASKED_TENSOR, parts)
+        };
+        let y = masked([true, true, true, false]).moving_mean(2);
+        assert_eq!(y.field("mask").to_vec::<bool>().expect("a field"), [true, true, false]);
+        close(&y.plain(), &[2.0, 5.5, 0.0]);
+        let law = fulgurite_tests::classes::laws(&|class| class == "MaskedTensor")
+            .into_iter()
+            .find(|law| law.name == "MaskedTensor.moving_mean::p18_operators");
+        law.expect("is generated").check().expect("holds");
     }
 }

@@ -4,7 +4,7 @@
 //! `dispatch` body, and its results have the types that the body gives. So a program that asks for a dtype or a shape
 //! is told the truth, and gradients are those of the operator.
 //!
-//! The rule is the class's for the operator or its kind; else the operator's decomposition, whose parts dispatch again;
+//! The rule is that which the row has for the class, or the class for the operator or its kind; else the operator's decomposition, whose parts dispatch again;
 //! else the class's default.
 
 use super::{Builder, Context, Site, body, placed};
@@ -16,7 +16,7 @@ use fulgurite_core::derive::walk;
 use fulgurite_core::eval::tensor::{self, from_item};
 use fulgurite_core::lang::ast::{Arg, Block, Expr, Stmt};
 use fulgurite_core::loc::Loc;
-use fulgurite_core::sig::OutTy;
+use fulgurite_core::sig::{Item, OutTy};
 use fulgurite_core::subclass::{self as class, Concrete, Cotangent, Rule};
 use fulgurite_core::{Name, Value};
 use std::rc::Rc;
@@ -114,6 +114,15 @@ impl Builder {
             }
         }
         let meta = sig.opts.iter().map(|o| o.name.name);
+        // what is known only when the program runs would be lost
+        if let Some(m) = meta
+            .clone()
+            .find(|m| matches!(line.solved.env.item(*m), Some(Item::Tensor(_) | Item::Tensors(..) | Item::Runtime(..))))
+        {
+            let claim = format!("`{}`: the metadata `{m}` must be known while the program is traced", class.name());
+            let error = Error::new("E706", claim).help("make it a field: what a call decides is a tensor");
+            return Err(error.at(line.place.loc));
+        }
         let meta = meta.map(|n| (n, line.solved.env.item(n).and_then(from_item).unwrap_or(Value::Absent))).collect();
         let ty = match line.solved.outs.first() {
             Some(OutTy::Tensor(ty)) => ty.clone(),
@@ -265,7 +274,8 @@ fn run(arena: &Rc<Arena>, line: &BoundSymbol, class: SubclassRef) -> Result<(Bui
     let is = |p: &ProxyId| arena.with_ty(*p, |ty| ty.subclass().is_some_and(|layout| layout.class == class));
     let of_class = class::operands(&row.sig, &line.args, &is);
     let names: Vec<Name> = of_class.iter().map(|(n, _)| *n).collect();
-    let rule = match rules.rule_for(row, line.symbol.is_view()) {
+    let own = line.symbol.class_rule(class.name());
+    let rule = match own.or_else(|| rules.rule_for(row, line.symbol.is_view())) {
         Some(rule) => rule,
         None if let Some(done) = native(&mut b, line, class)? => return Ok((b, done)),
         None if row.is_composite() => {

@@ -180,9 +180,10 @@ impl<'a> Dense<'a> {
             }
         }
         let arrays = nest::run_within(&nest, &tensors, &[], &mut self.steps)?;
-        // what is kept in half precision between two calls is lost; f32 is as good as exact here
+        // what is kept in half precision or less between two calls is lost; f32 is as good as exact here
         let stored = |mut a: Array<F>| {
-            if let (DType::F16 | DType::BF16, Data::Float(values)) = (a.dtype, &mut a.data) {
+            let narrow = matches!(a.dtype, DType::F16 | DType::BF16 | DType::F8E4M3FN | DType::F8E5M2);
+            if let (true, Data::Float(values)) = (narrow, &mut a.data) {
                 values.iter_mut().for_each(|x| *x = x.clone().kept_as(a.dtype));
             }
             Value::Tensor(V::Array(Arc::new(a)))

@@ -20,7 +20,7 @@ mod needless;
 pub mod numbers;
 mod proof;
 pub mod sample;
-mod show;
+pub mod show;
 mod stable;
 mod term;
 mod values;

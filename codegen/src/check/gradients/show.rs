@@ -36,7 +36,8 @@ pub fn data(rule: &Declared, instance: &Instance, seed: &Seed) -> String {
     parts.join(", ")
 }
 
-fn elements(v: &Value<V<f64>>) -> Option<String> {
+/// The elements of a value, cut off where there are many; `None` for what has none.
+pub fn elements(v: &Value<V<f64>>) -> Option<String> {
     match v {
         Value::Tensor(V::Array(a)) => Some(array(a)),
         Value::List(items) => {

@@ -19,6 +19,7 @@ const INDEX_HELPERS: &[(&str, usize, usize)] = &[
     ("is_int", 1, 1),
     ("is_float", 1, 1),
     ("is_bool", 1, 1),
+    ("dtype", 1, 1),
     ("member", 1, 1),
     ("len", 1, 1),
     ("before", 2, 2),
@@ -74,6 +75,7 @@ const TENSOR_HELPERS: &[(&str, usize, usize)] = &[
     ("is_int", 1, 1),
     ("is_float", 1, 1),
     ("is_bool", 1, 1),
+    ("dtype", 1, 1),
     ("min", 2, 2),
     ("max", 2, 2),
 ];

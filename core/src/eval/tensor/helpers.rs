@@ -11,6 +11,7 @@
 //! | `unbroadcast(e, x)` | `e` summed to the shape of `x` |
 //! | `zeros(x)` | zeros of the type of `x` |
 //! | `size(x, dims)`, `size(S)`, `len(xs)` | products of sizes, lengths |
+//! | `dtype(x)` | the dtype of a tensor |
 //! | `epsilon(T)`, `largest(T)`, `ceil_div`, `min`, `max`, scalar builtins | on numbers and sizes |
 
 use super::{Machine, Value, dim_of};
@@ -41,6 +42,7 @@ pub const HELPERS: &[&str] = &[
     "is_int",
     "is_float",
     "is_bool",
+    "dtype",
 ];
 
 type Out<M> = Result<Value<<M as Machine>::V>, <M as Machine>::Error>;
@@ -116,6 +118,11 @@ pub fn helper<M: Machine>(
             let shape =
                 (0..rank).map(|a| if a == k || a == k + rank { Value::size(n) } else { Value::Num(Scalar::Int(1)) });
             return call1(machine, "reshape", vec![v.clone(), Value::List(shape.collect())]).map(Some);
+        }
+        // of what is known while tracing
+        ("checked", [v, Value::Num(holds)]) if holds.as_bool() => v.clone(),
+        ("checked", [_, Value::Num(_)]) => {
+            return Err(Refusal::new("E705", "two values that must agree differ").into());
         }
         ("unbroadcast", [Value::Absent, _]) => Value::Absent,
         ("unbroadcast", [Value::List(items), Value::List(likes)]) => {

@@ -1,0 +1,251 @@
+//! Tensors of a class for tests: made by the rows of the class, or of fields of the types that its signature says.
+
+use std::sync::Arc;
+
+use fulgurite_core::eval::nest::{Array, Data};
+use fulgurite_core::lang::ast::{Elem, Opt, OptType};
+use fulgurite_core::row::Row;
+use fulgurite_core::sig::{self, OutTy};
+use fulgurite_core::{DType, DTypeSet, Name, Scalar, TensorTy, Value};
+
+use super::world::{Made, Tensor, World};
+use crate::check::gradients::dense::V;
+use crate::check::gradients::numbers::{Numbers, short};
+
+/// Most ways of making one that are tried, and most that are kept.
+const MOST_TRIED: usize = 48;
+const MOST_KEPT: usize = 2;
+
+/// A tensor of a class, and how far it may be from what it was made of.
+pub struct Operand {
+    /// The tensor.
+    pub made: Arc<Made>,
+    /// The plain tensor that it stands for.
+    pub plain: Arc<Array<f64>>,
+    /// What a row of the class made it of, and the row.
+    pub of: Option<(Name, Arc<Array<f64>>)>,
+    /// Per element, how far it may be from that.
+    pub far: Vec<f64>,
+}
+
+/// Tensors of `class` that programs see as `like`; those that a row of the class makes are made of its elements.
+pub fn operands(world: &World, class: usize, like: &Arc<Array<f64>>, seed: u64) -> Vec<Operand> {
+    let mut found = Vec::new();
+    let mut ops: Vec<&Arc<Row>> = world.makers.values().filter(|row| makes(world, row, class)).collect();
+    ops.sort_by_key(|row| row.op.as_str());
+    for row in ops {
+        let mut kept = 0;
+        for n in 0..MOST_TRIED {
+            let Some(args) = arguments(row, like, n) else { break };
+            let Some(operand) = made_by(world, class, row, args, like) else { continue };
+            found.push(operand);
+            kept += 1;
+            if kept == MOST_KEPT {
+                break;
+            }
+        }
+    }
+    if found.is_empty() {
+        found.extend(of_fields(world, class, like, seed));
+    }
+    found
+}
+
+/// Whether a row's body ends in a tensor of the class.
+fn makes(world: &World, row: &Row, class: usize) -> bool {
+    let body = match &row.meaning {
+        fulgurite_core::row::Meaning::Decomp(body) => body,
+        _ => return false,
+    };
+    matches!(&*body.value.node, fulgurite_core::lang::Node::Call(f, _) if f.name == world.classes[class].name)
+}
+
+fn made_by(
+    world: &World,
+    class: usize,
+    row: &Arc<Row>,
+    args: Vec<Value<Tensor>>,
+    like: &Arc<Array<f64>>,
+) -> Option<Operand> {
+    let solved = sig::solve(row, &args, &Tensor::ty).ok()?;
+    let mut results = world.run(row, &solved, &args).ok()?;
+    let Value::Tensor(Tensor::Made(made)) = results.swap_remove(0) else { return None };
+    finish(world, class, made, like, Some((row.op, like.clone())))
+}
+
+fn finish(
+    world: &World,
+    class: usize,
+    made: Arc<Made>,
+    like: &Array<f64>,
+    of: Option<(Name, Arc<Array<f64>>)>,
+) -> Option<Operand> {
+    if made.class != class || made.ty != TensorTy::new(like.dtype, &like.shape) || !counts(world, &made) {
+        return None;
+    }
+    let V::Array(plain) = world.plain(&Tensor::Made(made.clone())).ok()? else { return None };
+    let far = far(world, &made, of.as_ref().map_or(&plain, |(_, of)| of))?;
+    Some(Operand { made, plain, of, far })
+}
+
+/// Whether what the class says of its errors is said of this one.
+fn counts(world: &World, made: &Made) -> bool {
+    let Some(when) = &world.classes[made.class].error.when else { return true };
+    match world.of(made, when) {
+        Ok(Value::Tensor(Tensor::Plain(V::Array(a)))) => a.scalars().iter().all(|s| s.as_bool()),
+        Ok(Value::Num(s)) => s.as_bool(),
+        _ => false,
+    }
+}
+
+/// Per element of `of`, how far the class says that an element may be from it.
+fn far(world: &World, made: &Made, of: &Array<f64>) -> Option<Vec<f64>> {
+    let error = &world.classes[made.class].error;
+    let each = |block: &Option<_>| -> Option<Vec<f64>> {
+        let Some(block) = block else { return Some(vec![0.0; of.len()]) };
+        match world.of(made, block).ok()? {
+            Value::Num(s) => Some(vec![s.as_f64(); of.len()]),
+            Value::Tensor(Tensor::Plain(V::Array(a))) => spread(&a, &of.shape),
+            _ => None,
+        }
+    };
+    let (rel, abs) = (each(&error.rel)?, each(&error.abs)?);
+    Some(floats(of).iter().zip(rel).zip(abs).map(|((x, rel), abs)| rel * x.abs() + abs).collect())
+}
+
+/// The elements of `a` for each element of a tensor of this shape: an axis of which the size is a multiple has so many
+/// for each of `a`.
+fn spread(a: &Array<f64>, shape: &[usize]) -> Option<Vec<f64>> {
+    let lacking = shape.len().checked_sub(a.shape.len())?;
+    let sizes: Vec<usize> = std::iter::repeat_n(1, lacking).chain(a.shape.iter().copied()).collect();
+    if shape.iter().zip(&sizes).any(|(n, m)| *m == 0 && *n > 0 || *m > 0 && n % m != 0) {
+        return None;
+    }
+    let values = floats(a);
+    let at = |flat: usize| {
+        let (mut rest, mut index, mut stride) = (flat, 0, 1);
+        for (n, m) in shape.iter().zip(&sizes).rev() {
+            let i = rest % n;
+            rest /= n;
+            index += i / (n / m) * stride;
+            stride *= m;
+        }
+        values[index]
+    };
+    Some((0..shape.iter().product()).map(at).collect())
+}
+
+/// The elements as floats.
+pub fn floats(a: &Array<f64>) -> Vec<f64> {
+    match &a.data {
+        Data::Float(x) => x.clone(),
+        Data::Int(x) => x.iter().map(|x| *x as f64).collect(),
+    }
+}
+
+/// Way `n` of calling a row that makes tensors of a class: its first tensor is `like`, others are near one, options
+/// rotate through a few values.
+fn arguments(row: &Row, like: &Arc<Array<f64>>, mut n: usize) -> Option<Vec<Value<Tensor>>> {
+    let mut args = Vec::new();
+    for (i, param) in row.sig.params.iter().enumerate() {
+        let rank0 = param.ty.dims.as_ref().is_some_and(|d| d.is_empty());
+        args.push(match (i, &param.ty.list) {
+            (_, Some(_)) => return None,
+            (0, None) => Value::Tensor(Tensor::Plain(V::Array(like.clone()))),
+            _ if param.optional => Value::Absent,
+            _ if rank0 => {
+                let dtype =
+                    if let [Elem::Class(c)] = param.ty.elem.as_slice() { first(c.as_str())? } else { like.dtype };
+                Value::Tensor(Tensor::Plain(V::Array(Arc::new(constant(&TensorTy::new::<usize>(dtype, &[]), 1.0)))))
+            }
+            _ => return None,
+        });
+    }
+    for opt in &row.sig.opts {
+        let ways = ways(opt);
+        args.push(ways[n % ways.len()].clone());
+        n /= ways.len();
+    }
+    // every way was tried
+    (n == 0).then_some(args)
+}
+
+/// Values of an option to try.
+fn ways(opt: &Opt) -> Vec<Value<Tensor>> {
+    let int = |i| Value::Num(Scalar::Int(i));
+    let given: Vec<Value<Tensor>> = match &opt.ty {
+        OptType::I64 => vec![int(2), int(1), int(4), int(3)],
+        OptType::Num | OptType::F64 => vec![Value::Num(Scalar::Float(0.5)), Value::Num(Scalar::Float(1.0))],
+        OptType::Bool => vec![Value::Num(Scalar::Bool(true)), Value::Num(Scalar::Bool(false))],
+        OptType::Str => vec![Value::Str("text".to_owned())],
+        OptType::Dtype(_) => [DType::F8E5M2, DType::F16, DType::F32].into_iter().map(Value::DType).collect(),
+        OptType::Enum(words) => words.iter().map(|word| Value::Word(*word)).collect(),
+        OptType::Dim(_) => vec![int(-1), int(0)],
+        _ => vec![Value::List(Vec::new()), int(0)],
+    };
+    let absent = (opt.optional || opt.default.is_some()).then_some(Value::Absent);
+    absent.into_iter().chain(given).collect()
+}
+
+fn first(class: &str) -> Option<DType> {
+    let set = DTypeSet::from_class(class)?;
+    [DType::F32, DType::I64].into_iter().find(|d| set.contains(*d)).or_else(|| set.iter().next())
+}
+
+fn constant(t: &TensorTy, x: f64) -> Array<f64> {
+    crate::check::gradients::dense::filled(t, x)
+}
+
+/// A tensor of fields that are drawn: floats as those of `like`, truths that are true, small integers.
+fn of_fields(world: &World, class: usize, like: &Arc<Array<f64>>, seed: u64) -> Option<Operand> {
+    let of = &world.classes[class];
+    let row = of.apart(&|elems| match &elems[0] {
+        Elem::Class(set) => Elem::Class(first(set.as_str()).map_or(*set, |d| Name::new(d.name()))),
+        other => other.clone(),
+    })?;
+    let whole = Value::Tensor(Tensor::Plain(V::Array(like.clone())));
+    (0..MOST_TRIED).find_map(|mut n| {
+        let opts = row.sig.opts.iter().map(|opt| {
+            let ways = ways(opt);
+            let way = ways[n % ways.len()].clone();
+            n /= ways.len();
+            way
+        });
+        let args: Vec<Value<Tensor>> = std::iter::once(whole.clone()).chain(opts).collect();
+        let solved = sig::solve(&row, &args, &Tensor::ty).ok()?;
+        let mut numbers = Numbers::new(seed);
+        let mut parts = Vec::new();
+        for (out, ty) in row.sig.outs.iter().zip(&solved.outs) {
+            let OutTy::Tensor(ty) = ty else { return None };
+            let own = out.ty.elem == row.sig.params[0].ty.elem;
+            parts.push(Value::Tensor(Tensor::Plain(V::Array(Arc::new(field(ty, own, like, &mut numbers))))));
+        }
+        // metadata by its name; a dtype that the whole has is that
+        parts.extend(of.sig.opts.iter().map(|opt| {
+            let at = row.sig.opts.iter().position(|o| o.name.name == opt.name.name);
+            at.map_or(Value::DType(like.dtype), |at| args[1 + at].clone())
+        }));
+        finish(world, class, world.make(class, parts).ok()?, like, None)
+    })
+}
+
+fn field(ty: &TensorTy, own: bool, like: &Array<f64>, numbers: &mut Numbers) -> Array<f64> {
+    let shape: Vec<usize> = ty.sizes().to_vec();
+    let n: usize = shape.iter().product();
+    let known = floats(like);
+    let (lo, hi) = known.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(lo, hi), x| (lo.min(*x), hi.max(*x)));
+    match ty.dtype {
+        d if d.is_float() => {
+            let draw = |_| {
+                if lo < hi { short(lo + (hi - lo) * numbers.draw()) } else { known.first().copied().unwrap_or(1.0) }
+            };
+            Array::float(d, &shape, (0..n).map(draw).collect())
+        }
+        DType::Bool if !own => Array::int(ty.dtype, &shape, vec![1; n]),
+        DType::Bool => Array::int(ty.dtype, &shape, (0..n).map(|_| i64::from(numbers.draw() < 0.5)).collect()),
+        // as the whole, where it is of integers: indices stay in range
+        d => {
+            Array::int(d, &shape, (0..n).map(|i| known.get(i % known.len().max(1)).map_or(0, |x| *x as i64)).collect())
+        }
+    }
+}

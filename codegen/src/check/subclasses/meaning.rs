@@ -1,0 +1,353 @@
+//! E605: a rule of a class means what its operator means: on small instances, what it makes of tensors of the class is,
+//! within the class's `error`, what the operator makes of the plain tensors that they stand for, and of what they were
+//! made of.
+
+use std::sync::Arc;
+
+use fulgurite_core::eval::nest::{Array, Data};
+use fulgurite_core::row::Row;
+use fulgurite_core::sig::{self, Refusal, Solved};
+use fulgurite_core::{DType, Name, TensorTy, Value};
+
+use super::draw::{self, Operand};
+use super::hidden;
+use super::world::{Tensor, World};
+use crate::check::cases::{Case, Family};
+use crate::check::gradients::dense::{Dense, Stop, V};
+use crate::check::gradients::instance::Instance;
+use crate::check::gradients::numbers::{Numbers, short};
+use crate::check::gradients::{sample, show};
+
+/// Calls of about so many elements are tried first: large enough that axes differ.
+const ELEMENTS: usize = 12;
+
+/// No larger ones are tried.
+const MOST_ELEMENTS: usize = 150;
+
+/// How many calls of a row are compared.
+const COMPARED: usize = 3;
+
+/// How many are tried until so many were compared.
+const TRIED: usize = 10;
+
+/// What rounding may do: everything is computed in f64, constants may have been rounded to f32.
+const ROUNDING: f64 = 2e-6;
+
+/// The bound is of first order; what is left of it is smaller than this part for errors below an eighth.
+const ORDER: f64 = 0.25;
+
+/// A call whose result is not what it should be.
+pub struct Refuted {
+    /// What is wrong, as a sentence's end: "yields 2 where it should yield 3".
+    pub claim: String,
+    /// The call, and its data.
+    pub notes: Vec<String>,
+    /// The dtype that programs see is not that of the operator, though the values are right.
+    pub dtype: bool,
+}
+
+/// What a comparison said.
+pub enum Found {
+    /// All calls that were compared were right.
+    Right,
+    /// One was not.
+    Wrong(Box<Refuted>),
+    /// None was accepted: the last refusal, if there was one.
+    Never(Option<Refusal>),
+}
+
+/// Compares the rule for `row` on class `class`.
+pub fn compare(world: &World, class: usize, row: &Arc<Row>, family: &Family) -> Found {
+    let mut cases: Vec<(usize, &Case)> = family.cases.iter().enumerate().collect();
+    cases.retain(|(_, case)| (1..=MOST_ELEMENTS).contains(&case.numel()));
+    cases.sort_by_key(|(_, case)| case.numel().abs_diff(ELEMENTS));
+    let (mut right, mut refused) = (0, None);
+    for (n, case) in cases.into_iter().take(TRIED) {
+        match one(world, class, row, n, case) {
+            Ok(Some(refuted)) => return Found::Wrong(Box::new(refuted)),
+            Ok(None) => right += 1,
+            Err(Some(refusal)) => refused = Some(refusal),
+            Err(None) => {}
+        }
+        if right == COMPARED {
+            break;
+        }
+    }
+    if right > 0 { Found::Right } else { Found::Never(refused) }
+}
+
+/// An argument that is a tensor: which, and which item of a list.
+type Slot = (usize, Option<usize>);
+
+/// Whether the rows of a class make tensors that are as near to what they are made of as the class says: else the row,
+/// and how far one is.
+pub fn made(world: &World, class: usize) -> Option<(Name, Refuted)> {
+    let shapes: [&[usize]; 5] = [&[2, 4], &[4], &[2, 3, 4], &[1, 64], &[]];
+    shapes.into_iter().enumerate().find_map(|(n, shape)| {
+        let mut numbers = Numbers::new(n as u64);
+        let drawn = (0..shape.iter().product()).map(|_: usize| short(8.0 * numbers.draw() - 4.0)).collect();
+        let like = Arc::new(Array::float(DType::F32, shape, drawn));
+        draw::operands(world, class, &like, 1).iter().find_map(|operand| {
+            let (row, of) = operand.of.as_ref()?;
+            let pairs = draw::floats(&operand.plain).into_iter().zip(draw::floats(of)).zip(&operand.far);
+            let beyond = |((x, y), far): &((f64, f64), &f64)| (x - y).abs() > *far + ROUNDING * (1.0 + y.abs());
+            let ((x, y), far) = pairs.filter(beyond).max_by(|a, b| ratio(a).total_cmp(&ratio(b)))?;
+            let (x, y, far) = (show::number(x), show::number(y), show::number(*far));
+            let claim = format!("makes {x} of {y}, where `error` allows {far}");
+            let notes = vec![format!("for {}", TensorTy::new(of.dtype, &of.shape))];
+            Some((*row, Refuted { claim, notes, dtype: false }))
+        })
+    })
+}
+
+/// How many times the allowed error is made.
+fn ratio(((x, y), far): &((f64, f64), &f64)) -> f64 {
+    (x - y).abs() / far.max(f64::MIN_POSITIVE)
+}
+
+/// The arguments of a call that are tensors.
+fn slots(args: &[Value<V<f64>>], row: &Row) -> Vec<Slot> {
+    let mut slots = Vec::new();
+    let tensor = |v: &Value<V<f64>>| matches!(v, Value::Tensor(V::Array(_)));
+    for (at, arg) in args.iter().enumerate().take(row.sig.params.len()) {
+        match arg {
+            Value::List(items) => slots.extend((0..items.len()).filter(|i| tensor(&items[*i])).map(|i| (at, Some(i)))),
+            arg if tensor(arg) => slots.push((at, None)),
+            _ => {}
+        }
+    }
+    slots
+}
+
+fn get(args: &[Value<V<f64>>], (at, item): Slot) -> Option<Arc<Array<f64>>> {
+    let value = match (&args[at], item) {
+        (Value::List(items), Some(i)) => &items[i],
+        (value, _) => value,
+    };
+    if let Value::Tensor(V::Array(a)) = value { Some(a.clone()) } else { None }
+}
+
+fn put<T: Clone>(args: &mut [Value<T>], (at, item): Slot, value: T) {
+    match (&mut args[at], item) {
+        (Value::List(items), Some(i)) => items[i] = Value::Tensor(value),
+        (slot, _) => *slot = Value::Tensor(value),
+    }
+}
+
+/// One call, with every choice of arguments of the class that the rule accepts.
+fn one(world: &World, class: usize, row: &Arc<Row>, n: usize, case: &Case) -> Result<Option<Refuted>, Option<Refusal>> {
+    let drawn = sample::domains(&[], n).find_map(|d| sample::draw(world.library, row, case, &d, n as u64, &|_| true));
+    let Some(drawn) = drawn else { return Err(None) };
+    let all = slots(&drawn.args, row);
+    let mut choices = vec![all.clone()];
+    if all.len() > 1 {
+        choices.extend(all.iter().map(|slot| vec![*slot]));
+    }
+    let (mut accepted, mut refused) = (false, None);
+    for choice in choices {
+        let made: Option<Vec<Vec<Operand>>> = choice
+            .iter()
+            .enumerate()
+            .map(|(i, slot)| {
+                let like = get(&drawn.args, *slot)?;
+                Some(draw::operands(world, class, &like, (n + 31 * i) as u64)).filter(|found| !found.is_empty())
+            })
+            .collect();
+        let Some(made) = made else { continue };
+        let ways = made.iter().map(Vec::len).max().unwrap_or(0);
+        for way in 0..ways {
+            let operands: Vec<&Operand> = made.iter().map(|of| &of[way.min(of.len() - 1)]).collect();
+            match on(world, row, case, &drawn, &choice, &operands) {
+                Ok(Some(refuted)) => return Ok(Some(refuted)),
+                Ok(None) => accepted = true,
+                Err(Stop::Refused(refusal)) => refused = Some(refusal),
+                Err(_) => {}
+            }
+        }
+    }
+    if accepted { Ok(None) } else { Err(refused) }
+}
+
+/// The operator on these operands, against the operator on the plain tensors.
+fn on(
+    world: &World,
+    row: &Arc<Row>,
+    case: &Case,
+    drawn: &Instance,
+    choice: &[Slot],
+    operands: &[&Operand],
+) -> Result<Option<Refuted>, Stop> {
+    let mut args: Vec<Value<Tensor>> =
+        drawn.args.iter().map(|a| a.map(&mut |v: &V<f64>| Tensor::Plain(v.clone()))).collect();
+    let mut plain = drawn.args.clone();
+    for (slot, operand) in choice.iter().zip(operands) {
+        put(&mut args, *slot, Tensor::Made(operand.made.clone()));
+        put(&mut plain, *slot, V::Array(operand.plain.clone()));
+    }
+    let solved = sig::solve(row, &args, &Tensor::ty)?;
+    let results = world.run(row, &solved, &args)?;
+    let mut have = Vec::new();
+    for value in results.iter().take(row.sig.outs.len()) {
+        flat(value, &mut |t| {
+            have.push(world.plain(t)?);
+            Ok::<(), Stop>(())
+        })?;
+    }
+    let (want, far) = allowed(world, row, &solved, &plain, choice, operands)?;
+    let told =
+        || vec![format!("for {}", case.show(row)), format!("where {}", data(row, &plain, choice, world, operands))];
+    if let Some((claim, dtype)) = differ(&have, &want, &far, "on the plain tensors") {
+        return Ok(Some(Refuted { claim, notes: told(), dtype }));
+    }
+    if let ([slot], [operand]) = (choice, operands)
+        && world.classes[operand.made.class].error.when.is_some()
+        && let Some(claim) = seen(world, row, &solved, &args, *slot, operand)
+    {
+        return Ok(Some(Refuted { claim, notes: told(), dtype: false }));
+    }
+    // against what the operands were made of
+    if operands.iter().all(|o| o.of.is_none()) {
+        return Ok(None);
+    }
+    let mut original = plain.clone();
+    for (slot, operand) in choice.iter().zip(operands) {
+        if let Some((_, of)) = &operand.of {
+            put(&mut original, *slot, V::Array(of.clone()));
+        }
+    }
+    let (want, far) = allowed(world, row, &solved, &original, choice, operands)?;
+    let maker = operands.iter().find_map(|o| o.of.as_ref());
+    let on = maker.map_or_else(String::new, |(row, _)| format!("on what `{row}` was given"));
+    Ok(differ(&have, &want, &far, &on).map(|(claim, dtype)| Refuted { claim, notes: told(), dtype }))
+}
+
+/// Whether what the operand hides has an influence, and which.
+fn seen(
+    world: &World,
+    row: &Row,
+    solved: &Solved,
+    args: &[Value<Tensor>],
+    slot: Slot,
+    operand: &Operand,
+) -> Option<String> {
+    let pair = hidden::pair(world, &operand.made)?;
+    let [first, second] = pair.map(|made| {
+        let mut args = args.to_vec();
+        put(&mut args, slot, Tensor::Made(made));
+        let results = world.run(row, solved, &args).ok()?;
+        let mut shown = Vec::new();
+        for value in results.iter().take(row.sig.outs.len()) {
+            flat(value, &mut |t| {
+                shown.push(world.plain(t)?);
+                Ok::<(), Stop>(())
+            })
+            .ok()?;
+        }
+        let arrays = shown.iter().filter_map(|v| if let V::Array(a) = v { Some(draw::floats(a)) } else { None });
+        Some(arrays.flatten().collect::<Vec<f64>>())
+    });
+    let (first, second) = (first?, second?);
+    let pairs = first.iter().zip(&second);
+    let differ = |(a, b): &(&f64, &f64)| (*a - *b).abs() > ROUNDING * (1.0 + a.abs());
+    let (a, b) = pairs.filter(differ).max_by(|a, b| (a.0 - a.1).abs().total_cmp(&(b.0 - b.1).abs()))?;
+    let (a, b) = (show::number(*a), show::number(*b));
+    Some(format!("yields {a} or {b}, by elements of fields that `plain` does not show"))
+}
+
+fn flat(v: &Value<Tensor>, f: &mut dyn FnMut(&Tensor) -> Result<(), Stop>) -> Result<(), Stop> {
+    match v {
+        Value::Tensor(t) => f(t),
+        Value::List(items) => items.iter().try_for_each(|i| flat(i, f)),
+        _ => Ok(()),
+    }
+}
+
+/// The operator's results on plain tensors; per element of each result how far the errors of operands may move it.
+fn allowed(
+    world: &World,
+    row: &Arc<Row>,
+    solved: &Solved,
+    args: &[Value<V<f64>>],
+    choice: &[Slot],
+    operands: &[&Operand],
+) -> Result<(Vec<Arc<Array<f64>>>, Vec<f64>), Stop> {
+    let run = |args: &[Value<V<f64>>]| -> Result<Vec<Arc<Array<f64>>>, Stop> {
+        let results = Dense::new(world.library).meaning(row, solved, args)?;
+        let mut arrays = Vec::new();
+        results.iter().take(row.sig.outs.len()).for_each(|r| {
+            r.for_each(&mut |v| arrays.extend(if let V::Array(a) = v { Some(a.clone()) } else { None }));
+        });
+        Ok(arrays)
+    };
+    let want = run(args)?;
+    let all = |arrays: &[Arc<Array<f64>>]| arrays.iter().flat_map(|a| draw::floats(a)).collect::<Vec<f64>>();
+    let at = all(&want);
+    let mut far = vec![0.0; at.len()];
+    for (slot, operand) in choice.iter().zip(operands) {
+        let Some(like) = get(args, *slot) else { continue };
+        for (e, error) in operand.far.iter().enumerate().filter(|(_, error)| **error > 0.0) {
+            // to either side: what is cut off, or detached, has no slope
+            let moved = [-error, *error].map(|step| {
+                let mut moved = Array::clone(&like);
+                if let Data::Float(x) = &mut moved.data {
+                    x[e] += step;
+                }
+                let mut args = args.to_vec();
+                put(&mut args, *slot, V::Array(Arc::new(moved)));
+                run(&args).map(|arrays| all(&arrays))
+            });
+            let [down, up] = moved;
+            let sides = down?.into_iter().zip(up?).zip(&at);
+            let most = sides.map(|((down, up), at)| (down - at).abs().max((up - at).abs()));
+            far.iter_mut().zip(most).for_each(|(far, most)| *far += (1.0 + ORDER) * most);
+        }
+    }
+    Ok((want, far))
+}
+
+/// What differs, and whether it is no more than the dtype.
+fn differ(have: &[V<f64>], want: &[Arc<Array<f64>>], far: &[f64], on: &str) -> Option<(String, bool)> {
+    if have.len() != want.len() {
+        return Some((format!("yields {} results, {on} {}", have.len(), want.len()), false));
+    }
+    let mut far = far.iter();
+    let mut dtype = None;
+    for (have, want) in have.iter().zip(want) {
+        let V::Array(have) = have else { continue };
+        if have.shape != want.shape {
+            return Some((format!("yields shape {:?}, {on} {:?}", have.shape, want.shape), false));
+        }
+        if have.dtype != want.dtype {
+            dtype.get_or_insert_with(|| format!("yields {}, {on} {}", have.dtype, want.dtype));
+        }
+        for (i, (h, w)) in draw::floats(have).iter().zip(draw::floats(want)).enumerate() {
+            let far = far.next().copied().unwrap_or(0.0);
+            let narrow =
+                matches!(want.dtype, DType::F16 | DType::BF16) || matches!(have.dtype, DType::F16 | DType::BF16);
+            let rounding = if narrow { 1e-2 } else { ROUNDING };
+            let allowed = far + rounding * (1.0 + w.abs());
+            let same = *h == w || h.is_nan() && w.is_nan() || (h - w).abs() <= allowed;
+            if !same {
+                let bound = if far > 0.0 { format!("; {} apart is allowed", show::number(far)) } else { String::new() };
+                let (h, w) = (show::number(*h), show::number(w));
+                return Some((format!("yields {h} as element {i}, {on} {w}{bound}"), false));
+            }
+        }
+    }
+    dtype.map(|claim| (claim, true))
+}
+
+/// The arguments, and which of them are of the class.
+fn data(row: &Row, plain: &[Value<V<f64>>], choice: &[Slot], world: &World, operands: &[&Operand]) -> String {
+    let class = operands.first().map_or("", |o| world.classes[o.made.class].name.as_str());
+    let params = row.sig.params.iter().zip(plain).enumerate();
+    let told = params.filter_map(|(at, (param, value))| {
+        let shown = show::elements(value)?;
+        let of_class = choice.iter().any(|(a, _)| *a == at);
+        Some(match of_class {
+            true => format!("{} is a {class} of {shown}", param.name.name),
+            false => format!("{} = {shown}", param.name.name),
+        })
+    });
+    told.collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,91 @@
+//! What each operator is on tensors of a class, as far as texts tell.
+
+use std::sync::Arc;
+
+use fulgurite_core::Name;
+use fulgurite_core::lower::Rows;
+use fulgurite_core::row::{Meaning, Row};
+use fulgurite_core::subclass::{Rule, Target};
+
+use super::{chain, world};
+use crate::check::gradients::dense::Library;
+use crate::check::rows::RowSet;
+use crate::schema::Database;
+
+/// How an operator meets a class.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// A rule names it, the class's or its own row's.
+    Named,
+    /// A rule is for its kind.
+    Kind,
+    /// The class's default.
+    Default,
+    /// Its decomposition, whose parts have rules.
+    Parts,
+    /// It has no rule: the way to the operator that has none.
+    Refused(Vec<Name>),
+}
+
+impl Way {
+    /// Its word.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Way::Named => "name",
+            Way::Kind => "kind",
+            Way::Default => "default",
+            Way::Parts => "parts",
+            Way::Refused(_) => "none",
+        }
+    }
+}
+
+/// An operator on a class.
+pub struct Met {
+    /// The operator.
+    pub op: Name,
+    /// How.
+    pub way: Way,
+}
+
+/// What the rows are on class number `at` of the database. Rows that name a call of another library are left out.
+pub fn meets(db: &Database, rows: &[Arc<Row>], upstream: &(dyn Rows + Sync), at: usize) -> Vec<Met> {
+    let set = RowSet::new(upstream, rows.iter().cloned(), &db.broken);
+    let library = Library::new(&set);
+    let Some(world) = world(db, &library) else { return Vec::new() };
+    let Some(class) = world.classes.get(at) else { return Vec::new() };
+    let names = set.names().into_iter().filter(|op| !is_other(op.as_str()));
+    let met = |op: Name| {
+        let row = set.row(op)?;
+        // nothing that could be of the class goes in
+        let tensors = row.sig.params.iter().any(|p| !p.ty.elem.contains(&fulgurite_core::lang::Elem::Key));
+        tensors.then_some(())?;
+        let named = |t: &Target| matches!(t, Target::Op(of) if *of == op || *of == crate::check::base(op));
+        let way = match (world.rule(&row, class), &row.meaning) {
+            (Some(Rule::Error), _) => Way::Refused(vec![op]),
+            (Some(_), _) if world.own.contains_key(&(op, class.name)) => Way::Named,
+            (Some(_), _) if class.rules.iter().any(|(t, _)| named(t)) => Way::Named,
+            (Some(_), _) => Way::Kind,
+            (None, Meaning::Decomp(body)) => {
+                let of: Vec<Name> = row.sig.params.iter().map(|p| p.name.name).collect();
+                match chain::dead(&world, class, body, &of) {
+                    Some(dead) => Way::Refused(dead.chain),
+                    None => Way::Parts,
+                }
+            }
+            (None, _) if class.default == Rule::Error => Way::Refused(vec![op]),
+            (None, _) => Way::Default,
+        };
+        Some(Met { op, way })
+    };
+    names.filter_map(met).collect()
+}
+
+/// Derived rows, and calls of other libraries.
+pub(super) fn is_other(op: &str) -> bool {
+    op.starts_with("aten.")
+        || op.starts_with("torch.")
+        || op.contains(".vjp.")
+        || op.contains(".jvp.")
+        || op.ends_with(".d")
+}

@@ -1,0 +1,340 @@
+//! The tensor language over small arrays of which some are of a class: what the rules of classes make of an operator.
+
+use std::sync::Arc;
+
+use fulgurite_core::eval::tensor::{self, Machine, from_item};
+use fulgurite_core::lang::ast::{Arg, Block, Expr};
+use fulgurite_core::lower::Rows;
+use fulgurite_core::row::{Meaning, Row};
+use fulgurite_core::sig::{self, ArgTy, OutTy, Refusal, Solved};
+use fulgurite_core::subclass::{self, Class, Concrete, Rule};
+use fulgurite_core::{Name, TensorTy, Value};
+use rustc_hash::FxHashMap;
+
+use crate::check::gradients::dense::{self, Dense, Library, Stop, V};
+
+/// Rules within rules, at most this deep.
+const DEEPEST: usize = 24;
+
+/// A plain tensor, or one of a class.
+#[derive(Clone, Debug)]
+pub enum Tensor {
+    /// Elements, or a key.
+    Plain(V<f64>),
+    /// Fields and metadata.
+    Made(Arc<Made>),
+}
+
+/// A tensor of a class.
+#[derive(Debug)]
+pub struct Made {
+    /// Its class, by its place in the world.
+    pub class: usize,
+    /// One value per field.
+    pub fields: Vec<Value<Tensor>>,
+    /// One value per piece of metadata.
+    pub meta: Vec<Value<Tensor>>,
+    /// What programs see.
+    pub ty: TensorTy,
+}
+
+impl Tensor {
+    /// Its type as signatures see it.
+    pub fn ty(&self) -> ArgTy {
+        match self {
+            Tensor::Plain(v) => dense::ty(v),
+            Tensor::Made(made) => ArgTy::Tensor(made.ty.clone()),
+        }
+    }
+
+    fn class(&self) -> Option<usize> {
+        if let Tensor::Made(made) = self { Some(made.class) } else { None }
+    }
+}
+
+/// The classes and rows that there are.
+pub struct World<'a> {
+    /// Rows.
+    pub library: &'a Library<'a>,
+    /// Classes, those of this database first.
+    pub classes: Vec<Class>,
+    /// Rows that make tensors of classes.
+    pub makers: FxHashMap<Name, Arc<Row>>,
+    /// What rows say that they are on a class.
+    pub own: FxHashMap<(Name, Name), Rule>,
+}
+
+type Values = Vec<Value<Tensor>>;
+
+impl World<'_> {
+    /// The rule for a row on a class; `None` where its decomposition or the class's default decides.
+    pub fn rule<'w>(&'w self, row: &Row, class: &'w Class) -> Option<&'w Rule> {
+        self.own.get(&(row.op, class.name)).or_else(|| class.rule_for(row, self.is_view(row)))
+    }
+
+    /// Whether a row is a view.
+    pub fn is_view(&self, row: &Row) -> bool {
+        row.is_view(&|op| self.library.row(op).is_some_and(|row| self.is_view(&row)))
+    }
+
+    /// The rows that a call of `op` may mean.
+    pub fn candidates(&self, op: Name) -> Vec<Arc<Row>> {
+        match self.makers.get(&op) {
+            Some(row) => vec![row.clone()],
+            None => self.library.set.candidates(op),
+        }
+    }
+
+    /// What a row is on these arguments: results, lists as lists.
+    ///
+    /// # Errors
+    /// What refuses, or data that do not fit.
+    pub fn run(&self, row: &Row, solved: &Solved, args: &[Value<Tensor>]) -> Result<Values, Stop> {
+        Run { world: self, depth: 0 }.row(row, solved, args)
+    }
+
+    /// A tensor of a class of its parts: fields, then metadata.
+    ///
+    /// # Errors
+    /// What its signature refuses.
+    pub fn make(&self, class: usize, parts: Values) -> Result<Arc<Made>, Stop> {
+        let [row, ..] = subclass::ports(&self.classes[class]);
+        let solved = sig::solve(&row, &parts, &Tensor::ty)?;
+        let Some(OutTy::Tensor(ty)) = solved.outs.first() else {
+            return Err(Refusal::new("E706", format!("`{}` does not say what programs see", row.op)).into());
+        };
+        let meta =
+            row.sig.opts.iter().map(|o| solved.env.item(o.name.name).and_then(from_item).unwrap_or(Value::Absent));
+        let fields = parts.iter().take(row.sig.params.len()).cloned().collect();
+        Ok(Arc::new(Made { class, fields, meta: meta.collect(), ty: ty.clone() }))
+    }
+
+    /// What an expression of fields and metadata is for a tensor.
+    ///
+    /// # Errors
+    /// What its calls refuse.
+    pub fn of(&self, made: &Made, block: &Block) -> Result<Value<Tensor>, Stop> {
+        Run { world: self, depth: 0 }.of(made, block)
+    }
+
+    /// The plain tensor that a tensor stands for.
+    ///
+    /// # Errors
+    /// What the class's text refuses.
+    pub fn plain(&self, t: &Tensor) -> Result<V<f64>, Stop> {
+        match t {
+            Tensor::Plain(v) => Ok(v.clone()),
+            Tensor::Made(made) => match self.of(made, &self.classes[made.class].plain)? {
+                Value::Tensor(inner) => self.plain(&inner),
+                _ => Err(Refusal::new("E706", "`plain` yields no tensor").into()),
+            },
+        }
+    }
+}
+
+/// A run, so deep in rules.
+struct Run<'w> {
+    world: &'w World<'w>,
+    depth: usize,
+}
+
+impl Run<'_> {
+    fn of(&mut self, made: &Made, block: &Block) -> Result<Value<Tensor>, Stop> {
+        let [row, ..] = subclass::ports(&self.world.classes[made.class]);
+        let args: Values = made.fields.iter().chain(&made.meta).cloned().collect();
+        let solved = sig::solve(&row, &args, &Tensor::ty)?;
+        let mut values = tensor::run(self, &row, block, &solved, &args, &[])?;
+        Ok(if values.is_empty() { Value::Absent } else { values.swap_remove(0) })
+    }
+
+    fn row(&mut self, row: &Row, solved: &Solved, args: &[Value<Tensor>]) -> Result<Values, Stop> {
+        if self.depth > DEEPEST {
+            return Err(Refusal::new("E010", format!("`{}` is called too deep", row.op)).into());
+        }
+        self.depth += 1;
+        let done = match self.class_of(row, args)? {
+            Some(class) => self.dispatch(row, solved, args, class),
+            None => match &row.meaning {
+                Meaning::Decomp(body) if self.world.makers.contains_key(&row.op) => {
+                    tensor::run(self, row, body, solved, args, &[])
+                }
+                _ => self.dense(row, solved, args),
+            },
+        };
+        self.depth -= 1;
+        done
+    }
+
+    /// On plain tensors.
+    fn dense(&self, row: &Row, solved: &Solved, args: &[Value<Tensor>]) -> Result<Values, Stop> {
+        let plain = |t: &Tensor| match t {
+            Tensor::Plain(v) => v.clone(),
+            // no argument is of a class
+            Tensor::Made(_) => V::Key([0, 0]),
+        };
+        let args: Vec<Value<V<f64>>> = args.iter().map(|a| a.map(&mut |t| plain(t))).collect();
+        let values = Dense::new(self.world.library).meaning(row, solved, &args)?;
+        Ok(values.iter().map(|v| v.map(&mut |v| Tensor::Plain(v.clone()))).collect())
+    }
+
+    fn class_of(&self, row: &Row, args: &[Value<Tensor>]) -> Result<Option<usize>, Stop> {
+        let mut found: Vec<usize> = Vec::new();
+        args.iter().for_each(|a| a.for_each(&mut |t| found.extend(t.class().filter(|c| !found.contains(c)))));
+        if found.len() < 2 {
+            return Ok(found.pop());
+        }
+        let order = |c: &usize| self.world.classes[*c].precedence;
+        let most = found.iter().filter_map(order).max();
+        let mut first = found.iter().filter(|c| most.is_some() && order(c) == most);
+        match (first.next(), first.next()) {
+            (Some(class), None) => Ok(Some(*class)),
+            _ => Err(Refusal::new("E715", format!("`{}` meets several classes, and none comes first", row.op)).into()),
+        }
+    }
+
+    fn dispatch(&mut self, row: &Row, solved: &Solved, args: &[Value<Tensor>], at: usize) -> Result<Values, Stop> {
+        let world = self.world;
+        let class = &world.classes[at];
+        let is = |t: &Tensor| t.class() == Some(at);
+        let of_class = subclass::operands(&row.sig, args, &is);
+        let operands: Vec<Name> = of_class.iter().map(|(n, _)| *n).collect();
+        let none = || Stop::Refused(Refusal::new("E708", format!("`{}` has no rule for `{}`", row.op, class.name)));
+        let rule = match (world.rule(row, class), &row.meaning) {
+            (Some(rule), _) => rule,
+            (None, Meaning::Decomp(body)) => return tensor::run(self, row, body, solved, args, &[]),
+            (None, _) => &class.default,
+        };
+        // each field of each operand is a value of its own
+        let identity = |operand: Name, _: Name| operands.iter().position(|o| *o == operand).unwrap_or(0) as u64;
+        let call = Concrete { class, row, args, operands: &operands, identity: &identity };
+        let names = names(class, row, args, &of_class);
+        let block = |run: &mut Self, block: &Block| tensor::run(run, row, block, solved, args, &names);
+        let several = row.sig.outs.len() != 1 || row.sig.outs[0].ty.list.is_some();
+        let one = |value: Expr| Block { stmts: Vec::new(), value };
+        let like =
+            || of_class.iter().find_map(|(_, t)| if let Tensor::Made(made) = t { Some(made.clone()) } else { None });
+        match rule {
+            Rule::Error => Err(none()),
+            // what runs on pieces is proved to mean the same where it is bound
+            Rule::Plain | Rule::Placed => block(self, &one(call.plain())),
+            Rule::Each => {
+                let like = like().ok_or_else(none)?;
+                let mut parts = Vec::new();
+                for field in class.fields() {
+                    parts.push((field, block(self, &one(call.each(field)))?));
+                }
+                self.made(&like, parts)
+            }
+            Rule::Block(text) => match call.made(&text.value).filter(|_| several) {
+                Some(made) => {
+                    let like = like().ok_or_else(none)?;
+                    let known: Vec<Name> = class.fields().chain(class.meta()).collect();
+                    let stmts = call.block(text).stmts;
+                    let mut parts = Vec::new();
+                    for (i, Arg { name, value }) in made.iter().enumerate() {
+                        let part = name.map_or(known[i.min(known.len() - 1)], |n| n.name);
+                        let text = Block { stmts: stmts.clone(), value: call.one(value) };
+                        parts.push((part, block(self, &text)?));
+                    }
+                    self.made(&like, parts)
+                }
+                None => block(self, &call.block(text)),
+            },
+        }
+    }
+
+    /// Tensors like one, a tensor for each result that the parts have.
+    fn made(&self, like: &Made, parts: Vec<(Name, Values)>) -> Result<Values, Stop> {
+        let class = &self.world.classes[like.class];
+        let longest = parts.iter().map(|(_, of)| of).max_by_key(|of| flat(of).count()).cloned().unwrap_or_default();
+        let mut at = 0;
+        let mut next = || {
+            let given = |name: Name| {
+                let (_, of) = parts.iter().find(|(n, _)| *n == name)?;
+                flat(of).nth(at).or_else(|| flat(of).next()).cloned()
+            };
+            let fields = class.fields().map(|f| given(f).unwrap_or(Value::Absent));
+            let meta = class.meta().zip(&like.meta).map(|(m, old)| given(m).unwrap_or_else(|| old.clone()));
+            let made = self.world.make(like.class, fields.chain(meta).collect());
+            at += 1;
+            made.map(|made| Value::Tensor(Tensor::Made(made)))
+        };
+        let mut results = Vec::new();
+        for value in &longest {
+            results.push(match value {
+                Value::List(items) => Value::List(items.iter().map(|_| next()).collect::<Result<_, _>>()?),
+                _ => next()?,
+            });
+        }
+        Ok(results)
+    }
+}
+
+fn flat(values: &[Value<Tensor>]) -> impl Iterator<Item = &Value<Tensor>> {
+    values.iter().flat_map(|v| if let Value::List(items) = v { items.as_slice() } else { std::slice::from_ref(v) })
+}
+
+/// What rules may read besides arguments: parts of those of the class, items of lists.
+fn names(class: &Class, row: &Row, args: &[Value<Tensor>], of: &[(Name, Tensor)]) -> Vec<(Name, Value<Tensor>)> {
+    let mut names = Vec::new();
+    for (name, t) in of {
+        let Tensor::Made(made) = t else { continue };
+        let parts = class.fields().zip(&made.fields).chain(class.meta().zip(&made.meta));
+        names.extend(parts.map(|(part, value)| (subclass::part(*name, part), value.clone())));
+    }
+    for (param, arg) in row.sig.params.iter().zip(args) {
+        if let Value::List(items) = arg {
+            let items = items.iter().enumerate();
+            names.extend(items.map(|(i, v)| (Name::new(&format!("{}.{i}", param.name.name)), v.clone())));
+        }
+    }
+    names
+}
+
+impl Machine for Run<'_> {
+    type V = Tensor;
+    type Error = Stop;
+
+    fn call(&mut self, op: Name, positional: Values, named: Vec<(Name, Value<Tensor>)>) -> Result<Values, Stop> {
+        let classes = self.world.classes.iter().enumerate();
+        for (at, class) in classes {
+            let [unflatten, flatten, plain] = Class::ports(class.name);
+            let whole = || match positional.first() {
+                Some(Value::Tensor(t)) => Ok(t.clone()),
+                _ => Err(Stop::Refused(Refusal::new("E706", format!("`{op}` needs a tensor")))),
+            };
+            if op == unflatten || op == class.name {
+                let [row, ..] = subclass::ports(class);
+                let parts = sig::arrange(&row, positional, named)?;
+                return Ok(vec![Value::Tensor(Tensor::Made(self.world.make(at, parts)?))]);
+            } else if op == flatten {
+                let Tensor::Made(made) = whole()? else { return Ok(Vec::new()) };
+                return Ok(made.fields.iter().filter(|f| !f.is_absent()).cloned().collect());
+            } else if op == plain {
+                return Ok(vec![Value::Tensor(Tensor::Plain(self.world.plain(&whole()?)?))]);
+            }
+        }
+        let mut first = None;
+        for row in self.world.candidates(op) {
+            let accepted = sig::arrange(&row, positional.clone(), named.clone())
+                .and_then(|args| sig::solve(&row, &args, &Tensor::ty).map(|solved| (args, solved)));
+            match accepted {
+                Ok((args, solved)) => {
+                    let mut results = self.row(&row, &solved, &args)?;
+                    results.truncate(row.sig.outs.len());
+                    return Ok(results);
+                }
+                Err(refusal) => _ = first.get_or_insert(refusal),
+            }
+        }
+        Err(first.unwrap_or_else(|| Refusal::new("E007", format!("there is no row `{op}`"))).into())
+    }
+
+    fn ty(&self, v: &Tensor) -> ArgTy {
+        v.ty()
+    }
+
+    fn write(&mut self, _: Name, _: Value<Tensor>) -> Result<(), Stop> {
+        Err(Refusal::new("E708", "tensors of classes are not written to").into())
+    }
+}

@@ -1,0 +1,260 @@
+//! Gradients of operators on tensors of a class are those of the operators on the plain tensors.
+//!
+//! Both are asked of the runtime: that gradients of plain rows are derivatives is a property of rows. A class that rounds
+//! may round cotangents as it rounds tensors: the transposed operator passes that error on, and is known from pulling
+//! each unit cotangent back.
+
+use super::{Drawn, TRIES, Worst, draw, draw_call, hinted, rng_of};
+use crate::bound::unit;
+use crate::bridge;
+use crate::calls::{Values, Wish};
+use crate::oracle::Operand;
+use crate::rng::Rng;
+use fulgurite::subclass::Subclassed;
+use fulgurite::symbol::{SubclassRef, SymbolRef};
+use fulgurite::{Error, Tensor, api};
+use fulgurite_core::eval::nest::Array;
+use fulgurite_core::lang::ast::Elem;
+use fulgurite_core::loc::Loc;
+use fulgurite_core::subclass::Cotangent;
+use fulgurite_core::{DType, Value};
+
+/// Calls that are drawn of an operator of which the class declares the gradient; of others.
+const CASES: usize = 6;
+const FEW: usize = 2;
+
+/// A cotangent of more elements is not pulled back one by one.
+const MOST_RESULTS: usize = 48;
+
+/// Two programs that mean one thing differ by some hundred roundings of their terms.
+const ROUNDINGS: f64 = 512.0;
+
+/// The bound is of first order; errors of an eighth leave less than this part.
+const ORDER: f64 = 0.25;
+
+/// Whether a row has a gradient to compare.
+pub fn applies(symbol: SymbolRef) -> bool {
+    let row = symbol.row();
+    let float = |ty: &fulgurite_core::lang::ast::Type| ty.elem.iter().any(|e| matches!(e, Elem::Var(_) | Elem::Acc(_)));
+    row.no_grad.is_none()
+        && !row.takes_key()
+        && row.sig.params.iter().any(|p| float(&p.ty))
+        && row.sig.outs.iter().any(|o| float(&o.ty))
+}
+
+/// Compares gradients of some calls.
+///
+/// # Errors
+/// The smallest call where they differ.
+pub fn check(class: SubclassRef, symbol: SymbolRef, part: f64) -> Result<(), String> {
+    let row = hinted(symbol);
+    let mut worst: Option<Worst> = None;
+    let (mut held, mut refused) = (0, None);
+    let declared = class.rules().grads_for(symbol.row().op).is_some();
+    for case in 0..if declared { CASES } else { FEW } {
+        let (seed, mut rng) = rng_of(class, &format!("{}.gradient", symbol.name()), case);
+        // in f64 where the row takes it
+        let dtype = row.preferred(if case % 2 == 0 { DType::F64 } else { DType::F32 });
+        let wish = Wish { dtype, values: Values::Tame, numbers: false, empty: false, case };
+        let drawn = match draw_call(class, &row, symbol, &wish, if declared { TRIES } else { FEW }, &mut rng) {
+            Ok(drawn) => drawn,
+            Err(e) => {
+                refused = e.or(refused);
+                continue;
+            }
+        };
+        match compare(class, symbol, &drawn, part, &mut rng) {
+            Ok(None) => held += 1,
+            Ok(Some(fault)) => {
+                held += 1;
+                let weight = drawn.call.weight();
+                if worst.as_ref().is_none_or(|w| weight < w.weight) {
+                    let (call, which) = (&drawn.call, drawn.classes());
+                    let text = format!("{fault}\n  in {call}\n  which are {which}\n  case {case}, seed {seed:#x}");
+                    worst = Some(Worst { weight, text });
+                }
+            }
+            Err(e) => refused = e.or(refused),
+        }
+    }
+    match (worst, held, refused) {
+        (Some(worst), ..) => Err(worst.text),
+        (None, 0, Some(e)) if declared => Err(format!("the class declares a gradient, and none was taken: {e}")),
+        _ => Ok(()),
+    }
+}
+
+/// The float tensors of a call: those of the class as they are, and as the plain tensors that they stand for.
+fn inputs(drawn: &Drawn) -> (Vec<Tensor>, Vec<Array<f64>>, Vec<bool>) {
+    let (mut tensors, mut plain, mut of_class, mut at) = (Vec::new(), Vec::new(), Vec::new(), 0);
+    drawn.call.args.iter().for_each(|arg| {
+        arg.for_each(&mut |o| {
+            at += 1;
+            let Some(a) = o.array().filter(|a| a.dtype.is_float()) else { return };
+            of_class.push(drawn.made[at - 1].is_some());
+            match &drawn.made[at - 1] {
+                Some(made) => {
+                    tensors.push(made.tensor.clone());
+                    // as the runtime has it: what rounds there is no matter of gradients
+                    plain.push(
+                        bridge::arrays(&[made.tensor.plain()]).map_or_else(|_| a.clone(), |mut all| all.swap_remove(0)),
+                    );
+                }
+                None => {
+                    tensors.push(bridge::tensor(o));
+                    plain.push(a.clone());
+                }
+            }
+        });
+    });
+    (tensors, plain, of_class)
+}
+
+/// The call on these float tensors: its float results.
+fn apply(symbol: SymbolRef, drawn: &Drawn, floats: &[Tensor]) -> Vec<Tensor> {
+    let (mut next, mut at) = (floats.iter(), 0);
+    let mut one = |o: &Operand<f64>| {
+        at += 1;
+        match o.is_float_tensor() {
+            true => next.next().cloned().unwrap_or_else(|| bridge::tensor(o)),
+            false => drawn.made[at - 1].as_ref().map_or_else(|| bridge::tensor(o), |made| made.tensor.clone()),
+        }
+    };
+    let args: Vec<Value<Tensor>> = drawn.call.args.iter().map(|a| a.map(&mut one)).collect();
+    match api::call(symbol, args, Loc::NOWHERE) {
+        Ok(outs) => outs.into_iter().filter(|t| t.dtype().is_float()).collect(),
+        Err(e) => vec![Tensor::poisoned(e)],
+    }
+}
+
+/// What differs; an error where the class refuses the call or its gradient.
+fn compare(
+    class: SubclassRef,
+    symbol: SymbolRef,
+    drawn: &Drawn,
+    part: f64,
+    rng: &mut Rng,
+) -> Result<Option<String>, Option<Error>> {
+    let (tensors, plain, of_class) = inputs(drawn);
+    if !of_class.contains(&true) {
+        return Err(None);
+    }
+    let outs = apply(symbol, drawn, &tensors);
+    let shown: Vec<Tensor> = outs.iter().map(Subclassed::plain).collect();
+    let results = bridge::arrays(&shown).map_err(|_| shown.iter().find_map(|t| t.check().err()))?;
+    if results.is_empty() || results.iter().map(Array::len).sum::<usize>() > MOST_RESULTS {
+        return Err(None);
+    }
+    let own = class.rules().cotangent == Cotangent::Same;
+    // away from zero: what is rounded is rounded in relation to it
+    let mut draw = |a: &Array<f64>| {
+        let one = |_| if rng.one_in(2) { rng.float(0.5, 1.0) } else { -rng.float(0.5, 1.0) };
+        Array::float(a.dtype, &a.shape, (0..a.len()).map(one).collect())
+    };
+    let mut cotangents = Vec::new();
+    let mut seeds = Vec::new();
+    for (out, result) in outs.iter().zip(&results) {
+        let made = match own && out.class().is_some() {
+            true => draw::made_of(out, &mut |name| {
+                let field = draw::fields(out).ok().and_then(|all| all.into_iter().find(|(n, _)| *n == name));
+                field.map_or_else(
+                    || Tensor::poisoned(Error::new("E706", "no such field")),
+                    |(_, a)| bridge::tensor(&Operand::Tensor(if a.dtype.is_float() { draw(&a) } else { a })),
+                )
+            })?,
+            false => bridge::tensor(&Operand::Tensor(draw(result))),
+        };
+        seeds.push(bridge::arrays(&[made.plain()]).map_err(|_| None)?.swap_remove(0));
+        cotangents.push(made);
+    }
+    // all float tensors; where one has no gradient, those of one kind
+    let choices = [vec![true; of_class.len()], of_class.iter().map(|c| !c).collect(), of_class.clone()];
+    let mut refused = None;
+    for active in choices.iter().filter(|active| active.contains(&true)) {
+        let x: Vec<Tensor> = tensors.iter().zip(active).filter(|(_, a)| **a).map(|(t, _)| t.clone()).collect();
+        let f = |x: &Vec<Tensor>| {
+            let mut x = x.iter();
+            let all: Vec<Tensor> = tensors
+                .iter()
+                .zip(active)
+                .filter_map(|(t, a)| if *a { x.next().cloned() } else { Some(t.clone()) })
+                .collect();
+            let outs = apply(symbol, drawn, &all);
+            if own { outs } else { outs.iter().map(Subclassed::plain).collect() }
+        };
+        let grads = match fulgurite::vjp(&x, &cotangents, f) {
+            Ok((_, grads)) => grads,
+            Err(e) => {
+                refused = Some(e);
+                continue;
+            }
+        };
+        let grads: Vec<Tensor> = grads.iter().map(Subclassed::plain).collect();
+        let have = bridge::arrays(&grads).map_err(|e| Some(Error::new(e.code, e.text)))?;
+        return differ(part * rounds(class), drawn, &plain, active, &have, &seeds);
+    }
+    Err(refused)
+}
+
+/// The gradients of the operator at the plain tensors, against `have`.
+fn differ(
+    rel: f64,
+    drawn: &Drawn,
+    plain: &[Array<f64>],
+    active: &[bool],
+    have: &[Array<f64>],
+    seeds: &[Array<f64>],
+) -> Result<Option<String>, Option<Error>> {
+    let pull = |seeds: &[Array<f64>]| -> Result<Vec<Array<f64>>, Option<Error>> {
+        let (_, grads) = bridge::vjp(&drawn.call, plain, seeds).map_err(|e| Some(Error::new(e.code, e.text)))?;
+        Ok(grads.into_iter().zip(active).filter(|(_, a)| **a).map(|(g, _)| g).collect())
+    };
+    let want = pull(seeds)?;
+    let mut far: Vec<Vec<f64>> = want.iter().map(|w| vec![0.0; w.len()]).collect();
+    let mut size = far.clone();
+    for (at, seed) in seeds.iter().enumerate() {
+        for (e, g) in bridge::values(seed).iter().enumerate() {
+            let one: Vec<Array<f64>> = (seeds.iter().enumerate())
+                .map(|(i, s)| {
+                    bridge::with_values(s, (0..s.len()).map(|j| f64::from(u8::from(i == at && j == e))).collect())
+                })
+                .collect();
+            for (k, column) in pull(&one)?.iter().enumerate() {
+                for (i, m) in bridge::values(column).iter().enumerate() {
+                    far[k][i] += (1.0 + ORDER) * rel * (m * g).abs();
+                    size[k][i] += (m * g).abs();
+                }
+            }
+        }
+    }
+    for (k, (have, want)) in have.iter().zip(&want).enumerate() {
+        if have.shape != want.shape {
+            return Ok(Some(format!("gradient {k} has shape {:?}, should have {:?}", have.shape, want.shape)));
+        }
+        for (i, (h, w)) in bridge::values(have).iter().zip(bridge::values(want)).enumerate() {
+            let allowed = far[k][i] + ROUNDINGS * unit(want.dtype) * (size[k][i] + w.abs() + 1e-3);
+            let same = (h - w).abs() <= allowed || h.is_nan() && w.is_nan() || h == w || !w.is_finite();
+            if !same {
+                return Ok(Some(format!(
+                    "gradient {k} has {h:e} as element {i}, on the plain tensors {w:e}; {allowed:.1e} is allowed"
+                )));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// The largest relative error that the class states, for whatever tensors are drawn: cotangents may be of other dtypes
+/// than tensors.
+fn rounds(class: SubclassRef) -> f64 {
+    let Some(text) = &class.rules().error.rel else { return 0.0 };
+    let mut rng = Rng::new(7);
+    let like = Array::float(DType::F32, &[2, 4], (0..8).map(f64::from).collect());
+    let drawn = (0..16).filter_map(|_| draw::tensor(class, &like, true, &mut rng));
+    let rel = drawn.filter_map(|made| match draw::value::<f64>(class, &made.tensor, text)? {
+        Value::Num(s) => Some(s.as_f64()),
+        Value::Tensor(Operand::Tensor(a)) => Some(a.scalars().iter().map(|s| s.as_f64()).fold(0.0, f64::max)),
+        _ => None,
+    });
+    rel.fold(0.0, f64::max)
+}
