@@ -152,13 +152,11 @@ impl<'a> Placed<'a> {
             inner.take_from(0).into_iter().for_each(|l| b.push(l));
             return Ok(values);
         }
-        // only its body has results that its gradient needs
-        let aux = !self.line.symbol.row().sig.aux.is_empty();
-        if (aux || cost > 0)
+        if cost > 0
             && let Ok(Some((mut inner, values))) = body::run(b.arena(), self.line)
         {
             let lines = inner.take_from(0);
-            if aux || moves::cost_of(b.arena(), &lines) <= cost {
+            if moves::cost_of(b.arena(), &lines) <= cost {
                 lines.into_iter().for_each(|l| b.push(l));
                 return Ok(values);
             }
@@ -168,8 +166,8 @@ impl<'a> Placed<'a> {
 
     /// Every tensor whole.
     fn whole(&self) -> Way {
-        let outs = self.line.solved.outs.iter().map(|o| if let OutTy::List(items) = o { items.len() } else { 1 }).sum();
-        Way { ins: vec![Place::Replicate; self.operands.len()], outs: vec![Place::Replicate; outs], cut: None }
+        let outs = vec![Place::Replicate; self.outs().len()];
+        Way { ins: vec![Place::Replicate; self.operands.len()], outs, cut: None }
     }
 
     fn held(&self) -> Vec<Held> {
@@ -191,17 +189,10 @@ impl<'a> Placed<'a> {
         best(found, &self.held(), &outs, self.ranks as u64)
     }
 
-    /// The types of the results as wholes.
+    /// The types of the results as wholes, then of those for gradients.
     fn outs(&self) -> Vec<TensorTy> {
-        let mut types = Vec::new();
-        for out in &self.line.solved.outs {
-            match out {
-                OutTy::Tensor(ty) => types.push(ty.clone()),
-                OutTy::List(items) => types.extend(items.iter().cloned()),
-                OutTy::FromBody => {}
-            }
-        }
-        types
+        let solved = &self.line.solved;
+        [pieces::types(&solved.outs), pieces::types(&solved.aux)].concat()
     }
 
     /// The operator on the pieces of each rank, brought to where the way wants them.
@@ -214,7 +205,7 @@ impl<'a> Placed<'a> {
             });
         }
         let outs = self.outs();
-        let mut found: Vec<Vec<ProxyId>> = vec![Vec::new(); way.outs.len().max(outs.len())];
+        let mut found: Vec<Vec<ProxyId>> = vec![Vec::new(); outs.len()];
         for rank in 0..self.ranks {
             let made = match self.line.effects.random && rank > 0 {
                 // every rank draws the same numbers
@@ -225,7 +216,7 @@ impl<'a> Placed<'a> {
         }
         let mut results = Vec::new();
         let mut at = 0;
-        for out in &self.line.solved.outs {
+        for out in self.line.solved.outs.iter().chain(&self.line.solved.aux) {
             let mut one = |b: &mut Builder| {
                 let place = way.outs.get(at).copied().unwrap_or(Place::Replicate);
                 let shape =

@@ -9,7 +9,7 @@ use fulgurite_core::lang::ast::{DimKind, OptType, Type};
 use fulgurite_core::lower::lower_with;
 use fulgurite_core::nest::{Nest, NestOut};
 use fulgurite_core::place::{Fold, Place, Way, piece};
-use fulgurite_core::sig::{self, ArgTy, Size, Solved};
+use fulgurite_core::sig::{self, ArgTy, OutTy, Size, Solved};
 use fulgurite_core::{DType, Dim, Name, TensorTy, Value};
 
 /// Whether an argument is one of the tensors that loops load: no number.
@@ -38,7 +38,29 @@ pub(super) fn can(call: &Placed, nest: &Nest, way: &Way) -> bool {
         Some(nest)
     };
     let wanted = way.resized(nest, to);
-    [false, true].into_iter().any(|sizes| same(sizes).is_some_and(|found| found == wanted))
+    let Some(sizes) = [false, true].into_iter().find(|sizes| same(*sizes).is_some_and(|found| found == wanted)) else {
+        return false;
+    };
+    // a single element may be taken for one that broadcasts, or an axis to drop
+    let one = |rank| piece(extent as usize, call.ranks, rank) == 1;
+    if extent == 1 || !(0..call.ranks).any(one) {
+        return true;
+    }
+    let ranks_of = |solved: &Solved| types(&solved.outs).iter().map(TensorTy::rank).collect::<Vec<_>>();
+    probe(call, way, 1, sizes).is_some_and(|solved| ranks_of(&solved) == ranks_of(&call.line.solved))
+}
+
+/// The tensors of results.
+pub(super) fn types(outs: &[OutTy]) -> Vec<TensorTy> {
+    let mut types = Vec::new();
+    for out in outs {
+        match out {
+            OutTy::Tensor(ty) => types.push(ty.clone()),
+            OutTy::List(items) => types.extend(items.iter().cloned()),
+            OutTy::FromBody => {}
+        }
+    }
+    types
 }
 
 /// The call on types, where what is cut has `to` elements.
@@ -213,8 +235,9 @@ impl Placed<'_> {
             });
         }
         localise(self, &mut args, way, &local);
-        let place = b.context.place.loc;
-        b.bind(self.line.symbol, args, place)
+        let call = b.accept(self.line.symbol, args)?;
+        let made = b.record_as(call, true, &mut |_, hint, ty| Ok(arena.proxy(hint, ty)))?;
+        Ok(made.outs.iter().chain(&made.aux).copied().collect())
     }
 }
 
