@@ -329,6 +329,24 @@ pub fn part(of: Name, part: Name) -> Name {
     Name::new(&format!("{of}.{part}"))
 }
 
+/// What `f(…)` calls an option as it was given: by its own name a rule has what the signature makes of it, in which axes
+/// may stand in another order.
+fn given(option: Name) -> Name {
+    Name::new(&format!("{option}.given"))
+}
+
+/// What rules of a class know of a call besides its arguments and the parts of those of the class: options as they were
+/// given, and the parts of arguments that are plain, which are absent.
+pub fn others<V: Clone>(class: &Class, sig: &Sig, args: &[Value<V>], of_class: &[Name]) -> Vec<(Name, Value<V>)> {
+    let opts = sig.opts.iter().zip(args.iter().skip(sig.params.len()));
+    let mut names: Vec<(Name, Value<V>)> = opts.map(|(opt, value)| (given(opt.name.name), value.clone())).collect();
+    for param in sig.params.iter().filter(|p| p.ty.list.is_none() && !of_class.contains(&p.name.name)) {
+        let parts = class.fields().chain(class.meta());
+        names.extend(parts.map(|p| (part(param.name.name, p), Value::Absent)));
+    }
+    names
+}
+
 /// The arguments of a call that are of the class, by what rules call them: `x`, and `xs.0`, `xs.1` in lists.
 pub fn operands<V>(sig: &Sig, args: &[Value<V>], is: &dyn Fn(&V) -> bool) -> Vec<(Name, V)>
 where
@@ -458,10 +476,11 @@ impl<V> Concrete<'_, V> {
             let label = (!positional).then_some(Ident { name: n, span });
             args.push(Arg { name: label, value });
         }
-        let given = self.args.iter().skip(self.row.sig.params.len());
-        for (opt, value) in self.row.sig.opts.iter().zip(given) {
+        let values = self.args.iter().skip(self.row.sig.params.len());
+        for (opt, value) in self.row.sig.opts.iter().zip(values) {
             if !value.is_absent() {
-                args.push(Arg { name: Some(Ident { name: opt.name.name, span }), value: name(opt.name.name, span) });
+                let label = Ident { name: opt.name.name, span };
+                args.push(Arg { name: Some(label), value: name(given(opt.name.name), span) });
             }
         }
         call(self.row.op, args, span)

@@ -72,7 +72,7 @@ mod tests {
     }
 
     fn digits(x: &Tensor, digits: i64) -> Tensor {
-        x.to_fixed_with(ops::ToFixed { digits })
+        x.to_fixed_with(ops::ToFixed { digits: digits.into() })
     }
 
     /// Generated: the class's operators are those of the plain tensors, and so are their gradients.

@@ -375,8 +375,10 @@ impl Run<'_> {
                 self.apart.push((*name, fields_of(&mut self.b, &[(*name, *p)])?));
             }
         }
-        let mut names: Names = self.apart.iter().flat_map(|(_, parts)| parts.iter().cloned()).collect();
         let sig = &self.line.symbol.row().sig;
+        let of_class: Vec<Name> = self.of_class.iter().map(|(name, _)| *name).collect();
+        let mut names = class::others(self.class.rules(), sig, &self.line.args, &of_class);
+        names.extend(self.apart.iter().flat_map(|(_, parts)| parts.iter().cloned()));
         for (param, arg) in sig.params.iter().zip(&self.line.args) {
             if let Value::List(items) = arg {
                 let item =

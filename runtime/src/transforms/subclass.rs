@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::symbol::{Port, SubclassRef, outer};
 use crate::trace::*;
 use fulgurite_core::eval::tensor;
-use fulgurite_core::subclass::{Concrete, Grads, operands};
+use fulgurite_core::subclass::{Concrete, Grads, operands, others};
 use fulgurite_core::{Name, Value};
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -85,7 +85,8 @@ pub(super) fn declared(
         let Some((_, rule)) = grads.iter().find(|(name, _)| *name == arg) else { return Ok(Err(i)) };
         let made_from = b.arena().len();
         let first = b.lines().len();
-        let more = fields_of(b, &of_class)?;
+        let mut more = others(class.rules(), &row.sig, &line.args, &names);
+        more.extend(fields_of(b, &of_class)?);
         let mut values = rules::run(b, site, &call.block(rule), &more)?;
         if by.is_some() {
             for line in b.take_from(first) {

@@ -276,7 +276,8 @@ fn flat(values: &[Value<Tensor>]) -> impl Iterator<Item = &Value<Tensor>> {
 
 /// What rules may read besides arguments: parts of those of the class, items of lists.
 fn names(class: &Class, row: &Row, args: &[Value<Tensor>], of: &[(Name, Tensor)]) -> Vec<(Name, Value<Tensor>)> {
-    let mut names = Vec::new();
+    let operands: Vec<Name> = of.iter().map(|(name, _)| *name).collect();
+    let mut names = subclass::others(class, &row.sig, args, &operands);
     for (name, t) in of {
         let Tensor::Made(made) = t else { continue };
         let parts = class.fields().zip(&made.fields).chain(class.meta().zip(&made.meta));
