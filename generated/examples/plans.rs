@@ -80,9 +80,6 @@ fn main() -> Result<()> {
     let blocks = std::env::args().nth(1).and_then(|n| n.parse().ok()).unwrap_or(2);
     let step = |(m, o): State, (x, y): (Tensor, Tensor)| {
         let (loss, g) = value_and_grad(&m, |m| m.loss(&x, &y));
-        if std::env::var("NOOPT").is_ok() {
-            return ((g, o), loss);
-        }
         (o.step(m, g, 1e-3), loss)
     };
     let batch = |b: usize, t: usize| {
@@ -90,11 +87,7 @@ fn main() -> Result<()> {
         (Tensor::from_vec(ids(7), (b, t)), Tensor::from_vec(ids(11), (b, t)))
     };
     let symbolic = jit(step).caching(Caching::Symbolic);
-    let symbolic = if std::env::var("SHOW").is_ok() { symbolic.keep_traces() } else { symbolic };
-    let (model, mut all) = (gpt(blocks), vec![(4, 64), (4, 96), (3, 50), (8, 128), (1, 33), (2, 97), (5, 64), (4, 256)]);
-    if let Some(n) = std::env::args().nth(2).and_then(|n| n.parse::<usize>().ok()) {
-        all = (0..n).map(|i| (1, 17 + i)).collect();
-    }
+    let (model, all) = (gpt(blocks), [(4, 64), (4, 96), (3, 50), (8, 128), (1, 33), (2, 97), (5, 64), (4, 256)]);
     println!("b, t      constant ms   plan ms   share   same bits");
     for (b, t) in all {
         let run = |f: &dyn Fn(&mut State, (Tensor, Tensor)) -> Result<Tensor>, (b, t)| -> Result<Vec<u8>> {
@@ -105,10 +98,6 @@ fn main() -> Result<()> {
             }
             Ok(bits)
         };
-        if std::env::args().nth(3).is_some() {
-            run(&|s, b| symbolic.update(s, b), (b, t))?;
-            continue;
-        }
         // what earlier compilations leave behind serves only equal sizes: so each is measured at sizes that are new
         let constant = jit(step);
         run(&|s, b| constant.update(s, b), (b, t + 1))?;
@@ -124,12 +113,6 @@ fn main() -> Result<()> {
             100.0 * plan / whole,
             if got == want { "yes" } else { "NO" },
         );
-    }
-    for stage in symbolic.stages() {
-        println!("{:14} {:4} lines {:6.2} ms", stage.name, stage.lines, stage.time.as_secs_f64() * 1e3);
-    }
-    if std::env::var("SHOW").is_ok() {
-        println!("{}", symbolic.trace("compiled").unwrap_or_default());
     }
     println!("{}", symbolic.stats());
     Ok(())

@@ -59,7 +59,14 @@ impl Builder {
     /// E701 to E706 where no overload accepts the call; E707 where its tensors live on different devices.
     pub fn bind(&mut self, symbol: SymbolRef, args: Vec<Value<ProxyId>>, loc: Loc) -> Result<Vec<ProxyId>, Error> {
         self.context.place.loc = loc;
-        let call = self.accept(symbol, args)?;
+        let call = match self.accept(symbol, args.clone()) {
+            Ok(call) => call,
+            // what autocast made of one argument may be refused beside another one, until that is cast as well
+            Err(refused) => match self.autocast(symbol, &args)?.map(|args| self.accept(symbol, args)) {
+                Some(Ok(call)) => call,
+                _ => return Err(refused),
+            },
+        };
         Ok(self.record(call)?.outs.clone())
     }
 

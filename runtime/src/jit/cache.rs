@@ -1,10 +1,10 @@
 //! What a compiled function has been compiled for, and why it had to be compiled again.
 
 use super::acquire::aliases;
-use super::tail::Plan;
 use super::family::{Family, Sizes, sizes};
 use super::program::Program;
 use super::stages::Stages;
+use super::tail::Plan;
 use crate::error::Error;
 use crate::scope;
 use crate::tensor::{Kind, Tensor, View};
