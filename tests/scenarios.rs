@@ -46,3 +46,5 @@ mod step;
 mod subclasses;
 #[path = "scenarios/symbolic.rs"]
 mod symbolic;
+#[path = "scenarios/variations.rs"]
+mod variations;

@@ -63,13 +63,13 @@ impl Builder {
         self.context.place.loc = loc;
         let call = match self.casts {
             None => self.accept(symbol, args)?,
-            // what dtypes refuse, casts may make one
+            // what autocast made of one argument may be refused beside another one, until that is cast as well
             Some(_) => match self.accept(symbol, args.clone()) {
-                Err(error) if error.code() == "E703" => match self.autocast(symbol, &args)? {
-                    Some(cast) => self.accept(symbol, cast)?,
-                    None => return Err(error),
+                Ok(call) => call,
+                Err(refused) => match self.autocast(symbol, &args)?.map(|args| self.accept(symbol, args)) {
+                    Some(Ok(call)) => call,
+                    _ => return Err(refused),
                 },
-                accepted => accepted?,
             },
         };
         Ok(self.record(call)?.outs.clone())

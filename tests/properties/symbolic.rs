@@ -1,9 +1,11 @@
 //! P17: a program over symbolic sizes gives the bits of one that was traced for the sizes of the call.
 
 use super::cases::{self, Verdict};
+use fulgurite::jit::Stats;
 use fulgurite::prelude::*;
 use fulgurite::{api, scope};
 use fulgurite_core::loc::Loc;
+use fulgurite_core::row::Meaning;
 use fulgurite_core::sig;
 use fulgurite_core::{DType, TensorTy, Value};
 use fulgurite_tests::bridge;
@@ -35,7 +37,12 @@ pub fn sizes(row: &'static TestRow) -> Result<(), Failed> {
         }
         for doubled in [true, false] {
             let Some(other) = resized(row, call, doubled, &wish(0), rng) else { continue };
+            let before = symbolic.stats();
             let got = outcome(symbolic.call(leaves(&other)));
+            let after = symbolic.stats();
+            if got.is_ok() {
+                used_again(row, &before, &after).map_err(|why| format!("{why}\nat the sizes of {other}"))?;
+            }
             let stats = symbolic.stats().to_string();
             if stats.contains("can't be") {
                 return Err(format!("{stats}\nat the sizes of {other}"));
@@ -48,6 +55,40 @@ pub fn sizes(row: &'static TestRow) -> Result<(), Failed> {
         }
         Ok(Verdict::Held)
     })
+}
+
+/// A call at other sizes is served by the program, by a plan of its own; or a guard does not hold there. A guard that makes
+/// a size a number needs a row that may count with it.
+fn used_again(row: &TestRow, before: &Stats, after: &Stats) -> std::result::Result<(), String> {
+    let Some(miss) = after.misses.get(before.misses.len()) else {
+        // the same sizes again need no plan
+        return match after.hits > before.hits {
+            true => Ok(()),
+            false => Err(format!("was neither served nor compiled: {after}")),
+        };
+    };
+    for reason in &miss.reasons {
+        let guard = reason.strip_prefix('`').and_then(|r| r.split_once("` was so with"));
+        let Some((guard, _)) = guard else {
+            return Err(format!("was compiled again, and no guard says why: {reason}"));
+        };
+        // `… == 0` compares two sizes
+        let number = guard.rsplit_once(" == ").is_some_and(|(_, right)| right.parse::<i64>().is_ok_and(|n| n != 0));
+        if number && !counts(row) {
+            return Err(format!("`{guard}` makes a size a number, and nothing in the row counts with it"));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a row may do with a size what only a number can: a program may, of tensor language or of the runtime, and a
+/// list has as many results as its size says.
+fn counts(row: &TestRow) -> bool {
+    let program = matches!(row.row.meaning, Meaning::Decomp(_) | Meaning::Host(_));
+    let derived = format!("{}.vjp.", row.row.op);
+    let written = row.row.vjp.iter().any(|(_, rule)| !rule.to_string().contains(&derived));
+    let list = row.row.sig.outs.iter().any(|out| out.ty.list.is_some());
+    program || written || list
 }
 
 /// Whatever a tensor can hold, by its bits; or the code of an error.

@@ -284,3 +284,45 @@ fn a_trace_that_is_wrong_at_other_sizes_is_refused() {
     let grown = "fn f[n = 4](x: f32[n, n]) {\n  y: f32[n*n] = reshape(x, shape=[-1])\n  return y\n}\n";
     assert_eq!(at(grown, i64::MAX, 0), Err("E745"));
 }
+
+/// What the sizes of a batch do not reach, here the step of the weights, is compiled once for all plans. Its results,
+/// writes and errors are those of one program.
+#[test]
+fn what_no_size_reaches_is_compiled_once() {
+    let step = |(w, m, at): (Tensor, Tensor, Tensor), x: Tensor| {
+        let (loss, g) = value_and_grad(&w, |w| (&x * w).tanh().square().sum());
+        let m = &m * 0.9 + &g * 0.1;
+        let size = (&m * &m).sum().sqrt() + 1e-3;
+        let w = &w - &m / &size * 0.5 + (&w * 0.01).sin();
+        let picked = w.take(&at);
+        ((w, m, at), loss + picked.sum())
+    };
+    let run = |caching: Caching| {
+        let f = jit(step).caching(caching).keep_traces();
+        let mut state = (ramp(&[4]), ramp(&[4]) * 0.1, Tensor::from([1i64, 3]));
+        let mut seen = Vec::new();
+        for n in [3, 5, 3, 8, 1] {
+            seen.push(bits(&f.update(&mut state, ramp(&[n, 4])).unwrap_or_else(|e| panic!("{e}"))));
+            seen.extend([bits(&state.0), bits(&state.1)]);
+        }
+        // a failure behind the part that was planned anew leaves the state as it was
+        let mut wrong = (state.0.clone(), state.1.clone(), Tensor::from([1i64, 9]));
+        drop(state);
+        let before = (bits(&wrong.0), bits(&wrong.1));
+        let error = f.update(&mut wrong, ramp(&[2, 4])).expect_err("no such element");
+        assert!(error.to_string().contains("take"), "{error}");
+        assert_eq!((bits(&wrong.0), bits(&wrong.1)), before, "{caching:?}");
+        (seen, f)
+    };
+    let (symbolic, f) = run(Caching::Symbolic);
+    assert_eq!(symbolic, run(Caching::Constant).0);
+    assert_eq!((f.stats().misses.len(), f.stats().plans), (1, 4), "{}", f.stats());
+    let text = f.trace("compiled").expect("kept");
+    assert_eq!(text.matches(" steps, arena").count(), 2, "two programs:\n{text}");
+    // other weights: not what was guessed, and right all the same
+    let mut other = (ramp(&[6]), ramp(&[6]), Tensor::from([5i64, 0]));
+    let mut same = (ramp(&[6]), ramp(&[6]), Tensor::from([5i64, 0]));
+    let got = bits(&f.update(&mut other, ramp(&[2, 6])).expect("runs"));
+    assert_eq!(got, bits(&jit(step).update(&mut same, ramp(&[2, 6])).expect("runs")));
+    assert_eq!((bits(&other.0), f.stats().misses.len()), (bits(&same.0), 1));
+}

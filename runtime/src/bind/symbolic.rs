@@ -3,6 +3,10 @@
 //! **Invariant:** every line passes `bind` at the new sizes, and what it makes must be what the symbolic trace says
 //! there. So a trace whose guards missed something is noticed before it is planned.
 
+mod cut;
+
+pub use cut::Part;
+
 use super::{Builder, Call, Site};
 use crate::error::Error;
 use crate::symbol::SymbolRef;
@@ -31,6 +35,7 @@ struct Input {
 }
 
 /// A value: the inputs come first, then those that lines make, in order. Lines name them by position.
+#[derive(Clone)]
 struct Typed {
     name: String,
     ty: ProxyTy,

@@ -204,7 +204,7 @@ impl<F> Jit<F> {
         let started = Instant::now();
         let forward = Backend::compile(&split.forward, &self.executors)?;
         stages.compiled(split.forward.lines().len(), started.elapsed(), || forward.describe());
-        let program = Program::new(&split.forward, cells, Arc::new(forward));
+        let program = Program::new(&split.forward, cells, Arc::new(forward.into()));
         let mut entry = Entry::new(key.clone(), program, kinds, Box::new(template));
         entry.aliases = writes.then_some(shared);
         entry.pulled = Some(Box::new(Pulled { backward, graph }));

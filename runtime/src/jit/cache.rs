@@ -1,10 +1,10 @@
 //! What a compiled function has been compiled for, and why it had to be compiled again.
 
 use super::acquire::aliases;
-use super::backend::Backend;
 use super::family::{Family, Sizes, sizes};
 use super::program::Program;
 use super::stages::Stages;
+use super::tail::Plan;
 use crate::error::Error;
 use crate::scope;
 use crate::tensor::{Kind, Tensor, View};
@@ -62,7 +62,7 @@ pub(super) struct Entry {
 /// A program that fits a call, and the plan for its sizes if the program has one for each.
 pub(super) struct Ready {
     pub entry: Arc<Entry>,
-    pub plan: Option<Arc<Backend>>,
+    pub plan: Option<Arc<Plan>>,
 }
 
 /// What `update` knows of the state that a function returns.

@@ -1,6 +1,7 @@
 //! Programs over symbolic sizes: one trace, its guards, and a plan for each combination of sizes that was met.
 
 use super::backend::Backend;
+use super::tail::{Parts, Plan};
 use crate::bind::SymbolicTrace;
 use crate::error::Error;
 use crate::executors::Executor;
@@ -9,7 +10,7 @@ use crate::trace::Trace;
 use fulgurite_core::dim::DimGuard;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 /// Plans that one program keeps; the one unused for longest goes.
 const MOST_PLANS: usize = 64;
@@ -28,13 +29,15 @@ pub(super) struct Family {
     made_at: Sizes,
     trace: SymbolicTrace,
     executors: Vec<Arc<dyn Executor>>,
+    /// The trace in two parts, if it has such; set with the first plan.
+    parts: OnceLock<Option<Parts>>,
     plans: Mutex<Plans>,
 }
 
 #[derive(Default)]
 struct Plans {
     /// The one used last comes first.
-    kept: Vec<(Sizes, Arc<Backend>)>,
+    kept: Vec<(Sizes, Arc<Plan>)>,
     /// Sizes at which the trace could not be bound, and why.
     refused: Vec<(Sizes, String)>,
 }
@@ -68,6 +71,7 @@ impl Family {
             made_at,
             trace: SymbolicTrace::of(trace),
             executors: executors.to_vec(),
+            parts: OnceLock::new(),
             plans: Mutex::default(),
         }
     }
@@ -114,7 +118,7 @@ impl Family {
     }
 
     /// The plan for these sizes, if there is one.
-    pub fn known(&self, sizes: &Sizes) -> Option<Arc<Backend>> {
+    pub fn known(&self, sizes: &Sizes) -> Option<Arc<Plan>> {
         let mut plans = self.plans();
         let at = plans.kept.iter().position(|(s, _)| s == sizes)?;
         plans.kept[..=at].rotate_right(1);
@@ -125,13 +129,17 @@ impl Family {
     ///
     /// # Errors
     /// As [`Family::plan`]; E709 if they break a guard, or give a value another size than it had.
-    pub fn first(&self) -> Result<Arc<Backend>, Error> {
+    pub fn first(&self) -> Result<Arc<Plan>, Error> {
         if !self.trace.was_made_at(&self.at(&self.made_at)) {
             return Err(Error::bug("E709", "a size of another trace is used"));
         }
         match self.guards.iter().find(|g| !g.holds(&self.at(&self.made_at))) {
             Some(guard) => Err(Error::bug("E709", format!("`{guard}` does not hold where it was recorded"))),
-            None => self.plan(&self.made_at),
+            None => {
+                let parts = Parts::of(&self.trace, &self.names, &self.at(&self.made_at), &self.executors)?;
+                self.parts.get_or_init(|| parts);
+                self.plan(&self.made_at)
+            }
         }
     }
 
@@ -139,15 +147,25 @@ impl Family {
     ///
     /// # Errors
     /// Where the trace can't be bound at these sizes, which are not admitted from then on; what an executor reports.
-    pub fn plan(&self, sizes: &Sizes) -> Result<Arc<Backend>, Error> {
-        let trace = self.trace.at(&self.at(sizes)).inspect_err(|e| {
+    pub fn plan(&self, sizes: &Sizes) -> Result<Arc<Plan>, Error> {
+        let (at, made_at) = (self.at(sizes), self.at(&self.made_at));
+        let parts = self.parts.get().and_then(Option::as_ref).filter(|parts| parts.serves(&at, &made_at));
+        let bound = match parts {
+            Some(parts) => parts.head_at(&at),
+            None => self.trace.at(&at),
+        };
+        let trace = bound.inspect_err(|e| {
             let why = format!("the symbolic program can't be planned: {}", e.claim());
             self.plans().refused.push((sizes.clone(), why));
         })?;
-        let backend = Arc::new(Backend::compile(&trace, &self.executors)?);
+        let backend = Backend::compile(&trace, &self.executors)?;
+        let plan = Arc::new(match parts {
+            Some(parts) => parts.plan(backend),
+            None => backend.into(),
+        });
         let mut plans = self.plans();
         plans.kept.truncate(MOST_PLANS - 1);
-        plans.kept.insert(0, (sizes.clone(), backend.clone()));
-        Ok(backend)
+        plans.kept.insert(0, (sizes.clone(), plan.clone()));
+        Ok(plan)
     }
 }

@@ -21,6 +21,7 @@ mod jacobian;
 pub(crate) mod program;
 pub mod stages;
 pub mod stats;
+mod tail;
 mod traceable;
 
 pub use apart::{Pullback, PullbackWithGraph, WithGraph, WithPullback};
@@ -232,7 +233,7 @@ impl<F> Jit<F> {
     }
 
     /// The plan for these sizes; `None` where the program turns out not to be one for them.
-    fn plan(&self, family: &Family, sizes: &family::Sizes) -> Result<Option<Arc<backend::Backend>>, Error> {
+    fn plan(&self, family: &Family, sizes: &family::Sizes) -> Result<Option<Arc<tail::Plan>>, Error> {
         if let Some(plan) = family.known(sizes) {
             return Ok(Some(plan));
         }

@@ -2,6 +2,7 @@
 
 use super::backend::Backend;
 use super::stages::{self, Stages};
+use super::tail::Plan;
 use crate::buffer::Buffer;
 use crate::error::Error;
 use crate::executors::Executor;
@@ -20,12 +21,12 @@ const MOST_KEPT: usize = 64;
 
 thread_local! {
     /// The newest first.
-    static KEPT: RefCell<Vec<(Fingerprint, Arc<Backend>)>> = const { RefCell::new(Vec::new()) };
+    static KEPT: RefCell<Vec<(Fingerprint, Arc<Plan>)>> = const { RefCell::new(Vec::new()) };
 }
 
 /// A program that runs on the buffers of its arguments.
 pub(crate) struct Program {
-    backend: Arc<Backend>,
+    plan: Arc<Plan>,
     cells: Vec<Arc<Cell>>,
     /// Per input: whether its memory may be taken; that of captured tensors may not.
     donated: Vec<bool>,
@@ -48,7 +49,7 @@ impl Program {
         stages: &mut Stages,
     ) -> Result<Program, Error> {
         let trace = stages::run(trace, pipeline, executors, stages)?;
-        let plan = || Ok(Arc::new(Backend::compile(&trace, executors)?));
+        let plan = || Ok(Arc::new(Backend::compile(&trace, executors)?.into()));
         Program::planned(&trace, cells, stages, plan)
     }
 
@@ -60,12 +61,12 @@ impl Program {
         trace: &Trace,
         cells: Vec<Arc<Cell>>,
         stages: &mut Stages,
-        plan: impl FnOnce() -> Result<Arc<Backend>, Error>,
+        plan: impl FnOnce() -> Result<Arc<Plan>, Error>,
     ) -> Result<Program, Error> {
         let started = Instant::now();
-        let backend = plan()?;
-        stages.compiled(trace.lines.len(), started.elapsed(), || backend.describe());
-        Ok(Program::new(trace, cells, backend))
+        let plan = plan()?;
+        stages.compiled(trace.lines.len(), started.elapsed(), || plan.describe());
+        Ok(Program::new(trace, cells, plan))
     }
 
     /// The same for a function that is traced at each call: what was compiled for an equal trace serves again.
@@ -81,7 +82,7 @@ impl Program {
         let backend = match known {
             Some(backend) => backend,
             None => {
-                let backend = Arc::new(Backend::compile(&trace, &[])?);
+                let backend = Arc::new(Plan::from(Backend::compile(&trace, &[])?));
                 KEPT.with_borrow_mut(|kept| {
                     kept.truncate(MOST_KEPT - 1);
                     kept.insert(0, (mark, backend.clone()));
@@ -93,11 +94,11 @@ impl Program {
     }
 
     /// A program of a compiled trace.
-    pub fn new(trace: &Trace, cells: Vec<Arc<Cell>>, backend: Arc<Backend>) -> Program {
+    pub fn new(trace: &Trace, cells: Vec<Arc<Cell>>, plan: Arc<Plan>) -> Program {
         let arguments = trace.inputs.len() - cells.len();
         let writes = trace.epilogue.iter().map(|w| w.input).collect();
         let donated = (0..trace.inputs.len()).map(|i| i < arguments).collect();
-        Program { backend, cells, donated, writes, results: trace.outputs.len(), arguments }
+        Program { plan, cells, donated, writes, results: trace.outputs.len(), arguments }
     }
 
     /// The arguments (by position) that it writes.
@@ -132,7 +133,7 @@ impl Program {
     /// What an executor reports; nothing was written then, and the arguments are still there.
     pub fn run(
         &self,
-        plan: Option<&Backend>,
+        plan: Option<&Plan>,
         inputs: &mut Vec<Buffer>,
         cell: impl Fn(usize) -> Option<Arc<Cell>>,
     ) -> Result<Vec<Buffer>, Error> {
@@ -143,7 +144,7 @@ impl Program {
             }
         }
         inputs.extend(self.cells.iter().map(|cell| cell.buffer()));
-        let mut values = plan.unwrap_or(&self.backend).run(inputs, &self.donated)?;
+        let mut values = plan.unwrap_or(&self.plan).run(inputs, &self.donated)?;
         for (&input, value) in self.writes.iter().zip(values.drain(self.results..)) {
             match input.checked_sub(self.arguments) {
                 Some(captured) => _ = self.cells[captured].replace(value),

@@ -130,7 +130,7 @@ impl Programs {
         let forward = self.forward()?;
         once(&forward.program, || {
             let backend = Backend::compile(&forward.trace, &self.executors)?;
-            Ok(Program::new(&forward.trace, self.cells.clone(), Arc::new(backend)))
+            Ok(Program::new(&forward.trace, self.cells.clone(), Arc::new(backend.into())))
         })
     }
 

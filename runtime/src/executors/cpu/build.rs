@@ -89,9 +89,14 @@ fn finish(
     }
     let layout = layout.place();
     let mut infos = Vec::new();
-    for (step, of) in &mut steps {
+    let mut blame = FxHashMap::default();
+    for (at, (step, of)) in steps.iter_mut().enumerate() {
         step.remap(&|v| layout.number[&v]);
         let of: Vec<&Named> = of.iter().filter_map(|l| lines.get(*l as usize)).collect();
+        for (named, v) in of.iter().flat_map(|n| n.picks.iter().map(move |v| (n, v))) {
+            let storage = layout.number.get(&form(*v).root);
+            storage.map(|storage| blame.entry((at, *storage)).or_insert(named.id));
+        }
         infos.push(StepInfo {
             executor: of.first().map_or("cpu", |n| n.executor),
             what: if options.describe { step.describe() } else { String::new() },
@@ -116,6 +121,7 @@ fn finish(
         labels: layout.roots.iter().map(label).collect(),
         steps: steps.into_iter().map(|s| s.0).collect(),
         infos,
+        blame,
         apart,
         scratch: layout.scratch,
         storages: layout.storages,

@@ -29,6 +29,8 @@ pub(crate) struct Parts {
     pub labels: Vec<Option<String>>,
     pub steps: Vec<Step>,
     pub infos: Vec<StepInfo>,
+    /// By step and storage, the line that picks elements of it by an index tensor.
+    pub blame: FxHashMap<(usize, u32), BoundSymbolId>,
     pub apart: Vec<(BoundSymbolId, BoundSymbolId, Separate)>,
     /// The storage of a step's accumulators.
     pub scratch: FxHashMap<usize, u32>,
@@ -124,7 +126,7 @@ impl Compiled {
     /// memory. Donated inputs are empty afterwards, whether or not that happened.
     ///
     /// # Errors
-    /// As [`Compiled::run`]; inputs are then as they were, unless elements went wrong while they were overwritten.
+    /// As [`Compiled::run`]; inputs are then as they were.
     pub fn run_donating(&self, inputs: &mut [Buffer], donated: &[bool]) -> Result<Vec<Buffer>, ExecError> {
         self.check(inputs)?;
         let results = self.execute(inputs, donated)?;
@@ -228,10 +230,11 @@ impl Compiled {
     #[cold]
     fn error(&self, stopped: Stopped, step: usize) -> ExecError {
         let info = &self.parts.infos[step];
-        let line = info.lines.last().copied();
+        let mut line = info.lines.last().copied();
         let mut e = match stopped {
             Stopped::Kernel(e) => e,
             Stopped::Fault(Fault::OutOfRange { value, axis, index, size }) => {
+                line = self.parts.blame.get(&(step, value)).copied().or(line);
                 let label = self.parts.labels.get(value as usize).cloned().flatten();
                 let of = label.map_or("a value".to_owned(), |l| format!("`{l}`"));
                 ExecError::new(

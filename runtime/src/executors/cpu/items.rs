@@ -1,10 +1,10 @@
 //! Lines to items: values, pieces, fusions. What every executor that compiles several lines at once begins with.
 
 use super::fuse::{Apart, Form, Fused, Fuser, Item, Opaque};
-use super::graph::ValueId;
 use super::graph::convert::{LineIo, convert};
-use super::graph::piece::Values;
+use super::graph::piece::{Piece, Place, Values};
 use super::graph::row::RowKernel;
+use super::graph::{Index, Op, ValueId};
 use crate::executors::line::stored;
 use crate::executors::require::{Assert, Check};
 use crate::executors::{ExecError, Kernel, Line};
@@ -21,6 +21,8 @@ pub(crate) struct Named {
     pub executor: &'static str,
     /// File and line of its row.
     pub place: (&'static str, u32),
+    /// Values of which it reads or places elements that an index tensor names: who is to blame for a wrong index.
+    pub picks: Vec<ValueId>,
 }
 
 /// Lines on their way to items.
@@ -113,7 +115,11 @@ impl<'t> Items<'t> {
             row: if self.row_kernels { RowKernel::of(line) } else { None },
             nest,
         };
-        for piece in convert(&io, &mut self.values) {
+        let pieces = convert(&io, &mut self.values);
+        if let Some(named) = self.lines.last_mut() {
+            named.picks = pieces.iter().flat_map(picked).collect();
+        }
+        for piece in pieces {
             self.fuser.piece(piece, &mut self.values);
         }
         Ok(())
@@ -144,13 +150,13 @@ impl<'t> Items<'t> {
         self.fuser.line(self.lines.len() as u32, line.symbol.place.role);
         let text = &line.symbol.symbol.text;
         let (id, name, place) = (line.id(), line.name(), (text.file, text.line));
-        self.lines.push(Named { id, name, executor: self.executor, place });
+        self.lines.push(Named { id, name, executor: self.executor, place, picks: Vec::new() });
     }
 
     /// Somebody else's kernel for a line.
     pub fn kernel(&mut self, id: BoundSymbolId, executor: &'static str, opaque: Opaque) {
         self.fuser.line(self.lines.len() as u32, Role::Forward);
-        self.lines.push(Named { id, name: "", executor, place: ("", 0) });
+        self.lines.push(Named { id, name: "", executor, place: ("", 0), picks: Vec::new() });
         self.fuser.opaque(opaque, &mut self.values);
     }
 
@@ -179,6 +185,18 @@ impl<'t> Items<'t> {
         let (items, needed) = prune(items, outputs, &form);
         Ok((values, of_proxy, lines, Made { items, needed, apart, forms }))
     }
+}
+
+/// The values whose elements a piece reads or places by an index that is computed.
+fn picked(piece: &Piece) -> Vec<ValueId> {
+    let Piece::Map(fragment) = piece else { return Vec::new() };
+    let computed = |idx: &[Index]| idx.iter().any(|i| matches!(i, Index::Node(_)));
+    let loads = fragment.graph.nodes.iter().filter_map(|n| match &n.op {
+        Op::Load(l) if computed(&l.idx) => Some(l.value),
+        _ => None,
+    });
+    let placed = fragment.outs.iter().filter(|o| matches!(&o.place, Place::Scatter { idx, .. } if computed(idx)));
+    loads.chain(placed.map(|o| o.value)).collect()
 }
 
 /// Drops items and results that nobody needs; the dense values that are needed.

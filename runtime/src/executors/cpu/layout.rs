@@ -41,6 +41,8 @@ pub struct Layout<'a> {
     alias: Vec<(usize, u32, u32)>,
     /// Accumulators of programs: (step, bytes).
     scratch: Vec<(usize, usize)>,
+    /// The last step that elements can stop.
+    stops: Option<usize>,
 }
 
 /// Storages and where they are.
@@ -75,6 +77,7 @@ impl<'a> Layout<'a> {
             life: Vec::new(),
             alias: Vec::new(),
             scratch: Vec::new(),
+            stops: None,
         };
         inputs.iter().for_each(|v| _ = layout.touch(*v, 0));
         layout
@@ -101,6 +104,9 @@ impl<'a> Layout<'a> {
     pub(crate) fn step(&mut self, at: usize, step: &Step) {
         for v in step.touches() {
             self.touch(v, at);
+        }
+        if step.may_stop() {
+            self.stops = Some(at);
         }
         if let Step::Program(p) = step {
             for (w, r) in &p.alias {
@@ -196,6 +202,8 @@ impl<'a> Layout<'a> {
         }
         // A block that was used before its output is written can't be an input that is still read.
         donors.retain(|(_, w)| !inherits[*w]);
+        // A program that stops leaves its inputs as they were.
+        donors.retain(|(_, w)| self.stops.is_none_or(|at| at < self.life[*w].0));
         (home, donors)
     }
 }

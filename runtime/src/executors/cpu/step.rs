@@ -57,6 +57,16 @@ impl Step {
         }
     }
 
+    /// Whether what it reads can make it stop.
+    pub fn may_stop(&self) -> bool {
+        match self {
+            Step::Program(p) => p.may_stop(),
+            Step::Product(p) => p.exact.as_ref().is_some_and(|e| e.sum.may_stop()),
+            Step::Scan(_) | Step::Windows(_) => false,
+            Step::Kernel(_) => true,
+        }
+    }
+
     /// Names storages instead of values.
     pub fn remap(&mut self, storage: &dyn Fn(u32) -> u32) {
         match self {

@@ -7,10 +7,11 @@ use super::Sweep;
 use super::args::{Batched, shifted};
 use crate::symbol::{Registered, SymbolRef};
 use crate::trace::*;
-use fulgurite_core::Value;
+use fulgurite_core::dim::estimating;
 use fulgurite_core::lower::lower_with;
 use fulgurite_core::nest::Nest;
 use fulgurite_core::sig::{Item, OutTy, Solved};
+use fulgurite_core::{Dim, Value};
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -34,15 +35,27 @@ impl Sweep {
         Some(args)
     }
 
+    /// What a call would be. Nothing relies on it before the call is recorded, which asks again.
     fn solved(&self, symbol: SymbolRef, args: &[Value<ProxyId>]) -> Option<Arc<Solved>> {
-        self.b.solve(symbol, args.to_vec()).ok().map(|call| call.solved)
+        estimating(|| self.b.solve(symbol, args.to_vec())).ok().map(|call| call.solved)
     }
 
     /// Whether the row itself, called so, has the loops of the batched row.
+    ///
+    /// Loops are made of numbers, so symbolic sizes are taken as what they are now. The answer holds for others if the
+    /// loops run over the same expressions, but for sizes that lowering treats in a way of its own: 1, and 0.
     pub(super) fn same_loops(&self, own: (SymbolRef, &[Value<ProxyId>]), batched: (SymbolRef, &Batched)) -> bool {
-        let nest = |symbol: SymbolRef, args: &[Value<ProxyId>]| loops(symbol, &*self.solved(symbol, args)?);
         let (symbol, Batched { args, .. }) = batched;
-        matches!((nest(own.0, own.1), nest(symbol, args)), (Some(a), Some(b)) if a == b)
+        let (Some(own_call), Some(batched_call)) = (self.solved(own.0, own.1), self.solved(symbol, args)) else {
+            return false;
+        };
+        let same = || match (loops(own.0, &own_call), loops(symbol, &batched_call)) {
+            (Some(a), Some(b)) => a == b && a.vars.iter().zip(&b.vars).all(|(a, b)| a.same(*b)),
+            _ => false,
+        };
+        let sizes = own_call.env.slots.iter().flatten().flat_map(|ty| &ty.shape);
+        let special = |d: &Dim| !d.is_const() && d.hint() <= 1;
+        if sizes.chain([&self.size]).any(special) { same() } else { estimating(same) }
     }
 
     /// Whether these lines, which make `outs`, are those of a body over the same values.

@@ -470,6 +470,17 @@ pub struct Program {
 }
 
 impl Program {
+    /// Whether elements can make it stop: an index out of range, an integer divided by zero.
+    pub fn may_stop(&self) -> bool {
+        let stops = |step: &Step| match step {
+            Step::Gather { .. } | Step::Seek { .. } | Step::Scatter(_) | Step::NonZero { .. } => true,
+            Step::Scalar { from, .. } => !from.is_float(),
+            _ => false,
+        };
+        let all = |p: &Phase| [&p.before, &p.lines, &p.tiles, &p.after].into_iter().flatten().any(stops);
+        self.phases.iter().any(all)
+    }
+
     /// The dense values that it reads or writes.
     pub fn touches(&self) -> Vec<u32> {
         let prefilled = self.prefill.iter().flat_map(|f| [Some(f.value), f.base]).flatten();
