@@ -122,6 +122,8 @@ fn traces_are_shown() {
     assert!(ran.out.contains("skipped: none of its results is a float tensor"), "{}", ran.out);
     let ran = fulgurite(&f.0, &["trace", "--value", "no.such.value"]);
     assert_eq!(ran.status, Some(2), "no such value: {}", ran.out);
+    let ran = fulgurite(&f.0, &["trace", "--stage", "compiled", "--why", "3"]).refused(2, "E921");
+    assert!(ran.err.contains("`compiled` has steps"), "{}", ran.err);
     let ran = fulgurite(&f.0, &["trace", "--stage", "no such stage"]);
     assert_eq!(ran.status, Some(2), "{}", ran.err);
 }

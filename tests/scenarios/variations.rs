@@ -93,7 +93,7 @@ fn s2_16_views_of_views_are_written() {
     every_way("a slice of a transpose", |x, w| {
         let y = x.matmul(w);
         let v = rows(&y.t(), 1, 3);
-        let _ = v.mul_(&v.sin());
+        let _ = v.mul_(v.sin());
         let _ = rows(&v, 0, 1).add_(2.0);
         y * x
     });
@@ -122,7 +122,7 @@ fn s2_25_writes_inside_of_regions() {
         checkpoint(|| {
             let y = x.matmul(w).tanh();
             let z = &y * 2.0;
-            let _ = rows(&z, 0, 1).mul_(&rows(&y, 1, 2));
+            let _ = rows(&z, 0, 1).mul_(rows(&y, 1, 2));
             let _ = y.mul_(&z);
             y.exp() * z
         })
@@ -152,7 +152,7 @@ fn s2_25_writes_inside_of_regions() {
         let y = x.matmul(w);
         let z = checkpoint(|| {
             let v = y.select(0, 0);
-            let _ = v.mul_(&v.cos());
+            let _ = v.mul_(v.cos());
             y.sin()
         });
         z * &y
@@ -199,7 +199,7 @@ fn s1_15_batches_in_checkpoints_in_batches() {
         let y = vmap(&x.matmul(w), |x| {
             let y = x * 2.0;
             let head = y.slice_with(Slice { stop: Some(2.into()), ..d() });
-            let _ = head.mul_(&x.slice_with(Slice { start: 2.into(), ..d() }));
+            let _ = head.mul_(x.slice_with(Slice { start: 2.into(), ..d() }));
             y.sin()
         });
         y.unwrap_or_else(Tensor::poisoned)
@@ -227,7 +227,7 @@ fn s0_7_constants_among_writes() {
         let scale = no_grad(|| y.abs().amax());
         // a constant that no step of a difference changes
         let z = y / (scale * 0.0 + 10.0);
-        let _ = z.mul_(&x.detach().floor());
+        let _ = z.mul_(x.detach().floor());
         z.sin() * 0.5
     });
 }

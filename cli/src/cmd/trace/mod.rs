@@ -41,7 +41,7 @@ pub fn run(args: &args::Trace, ui: &Ui) -> Outcome {
     if args.value.is_some() || args.why.is_some() || args.memory {
         // the last stage is a program, and has no values
         let shown = find(&stages, args.stage.as_deref().unwrap_or("simplified"))?;
-        let trace = Trace::parse(&text(shown, 0)?)?;
+        let trace = parsed(shown)?;
         let (lines, object) = match (&args.value, &args.why) {
             (Some(name), _) => life::value(&trace, name)?,
             (None, Some(line)) => why::line(&trace, line)?,
@@ -78,6 +78,15 @@ fn find<'s>(stages: &'s [Stage], name: &str) -> Result<&'s Stage, Fault> {
 
 fn no_traces() -> Fault {
     Fault { status: crate::fault::BUG, ..Fault::failed("E921", "the compiler kept no trace") }
+}
+
+/// The trace of a stage. The last one has steps of a program instead.
+fn parsed(stage: &Stage) -> Result<Trace, Fault> {
+    if stage.name == "compiled" {
+        let claim = "the stage `compiled` has steps, which have no lines and values of their own";
+        return Err(Fault::usage("E921", claim).help("ask of `simplified`: `--why` says in which step a line runs"));
+    }
+    Ok(Trace::parse(&text(stage, 0)?)?)
 }
 
 /// The program of a stage, bodies opened to this depth.
