@@ -287,6 +287,31 @@ fn rows_are_listed() {
     assert!(rows.iter().all(|row| row["symbols"].as_u64() > Some(0)), "{out}");
 }
 
+/// A class and its rows are explained and listed; a row says what it is on a class, and `fmt` knows the text.
+#[test]
+fn classes_are_explained_and_listed() {
+    let class = "subclasses:\n\n- class: Pair\n  doc: Two tensors\n  sig: '(a: T[..S], b: T[..S]) -> T[..S]'\n  plain: a\n  \
+                 ops: {mul: each}\n  from:\n  - op: pair\n    doc: x twice\n    sig: '(x: T) -> T[_]'\n    decomp: Pair(x, x)\n\n";
+    let rows = format!("{class}{}  subclass: {{Pair: 'Pair( f(x.a),f(x.b) )'}}\n", ROWS.trim_end().to_owned() + "\n");
+    let folder = Folder::new("classes", &rows);
+    let (status, out, err) = folder.run(&["check"]);
+    assert_eq!(status, 0, "{out}{err}");
+    let (status, out, _) = folder.run(&["explain", "Pair"]);
+    assert!(status == 0 && out.contains("2 operators, by a rule that names it: mul softplus"), "{out}");
+    let (_, out, _) = folder.run(&["explain", "Pair", "--json"]);
+    assert_eq!((&objects(&out)[0]["class"], &objects(&out)[0]["operators"][0]["by"]), (&"Pair".into(), &"name".into()));
+    let (status, out, _) = folder.run(&["explain", "pair"]);
+    assert!(status == 0 && out.contains("makes     a Pair"), "{out}");
+    let (status, out, _) = folder.run(&["list", "--classes"]);
+    assert!(status == 0 && out.starts_with("Pair(a: T[..S], b: T[..S]) -> T[..S]") && out.contains("x twice"), "{out}");
+    let (status, out, _) = folder.run(&["list", "--classes", "--json"]);
+    assert!(status == 0 && objects(&out)[0]["from"][0]["doc"] == "x twice", "{out}");
+    let (status, out, err) = folder.run(&["fmt"]);
+    assert_eq!(status, 0, "{out}{err}");
+    let made = fs::read_to_string(folder.database()).expect("the database");
+    assert!(made.contains("  subclass: {Pair: 'Pair(f(x.a), f(x.b))'}"), "{made}");
+}
+
 #[test]
 fn a_written_gradient_says_what_it_saves() {
     let twice = "\n- op: twice\n  doc: Two times x\n  sig: '(x: T) -> T'\n  promote: float\n  expr: x + x\n  grad: {x: '2 * g'}\n";

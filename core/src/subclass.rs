@@ -11,9 +11,11 @@
 //! - `Class(…)`: a new tensor of the class; metadata that is not given is that of the first argument.
 
 use crate::derive::walk;
+use crate::eval::tensor::from_item;
 use crate::lang::ast::*;
 use crate::lang::{SyntaxError, parse_rule, parse_sig};
 use crate::row::{Meaning, Row};
+use crate::sig::{Item, Refusal, Solved};
 use crate::{Name, Value};
 
 /// A class's texts, as emitted. Empty texts and slices are absent keys.
@@ -315,6 +317,21 @@ impl Class {
             named_outs: true,
         };
         Some(blank(Name::new(&format!("{}.apart", self.name)), sig))
+    }
+
+    /// The metadata of a tensor whose parts solved its signature.
+    ///
+    /// # Errors
+    /// E706 for metadata that only the run of a program decides: they would be lost.
+    pub fn meta_of<V>(&self, solved: &Solved) -> Result<Vec<(Name, Value<V>)>, Refusal> {
+        let one = |n: Name| match solved.env.item(n) {
+            Some(Item::Tensor(_) | Item::Tensors(..) | Item::Runtime(..)) => {
+                let message = format!("`{}`: the metadata `{n}` must be known while the program is traced", self.name);
+                Err(Refusal::new("E706", message).help("make it a field: what a call decides is a tensor"))
+            }
+            item => Ok((n, item.and_then(from_item).unwrap_or(Value::Absent))),
+        };
+        self.meta().map(one).collect()
     }
 
     /// What rules call the operator that makes a tensor of fields, the one that takes it apart, and the one that gives

@@ -137,7 +137,7 @@ impl<'a> Visitor<'a> {
             if let Some(detail) = &mut v.detail {
                 let layout = wrapped.layout();
                 detail.note("class", layout.class.name().to_string());
-                layout.meta.iter().for_each(|(name, value)| detail.note(name, format!("{value:?}")));
+                layout.meta_texts().for_each(|(name, text)| detail.note(name, text));
             }
             for (name, field) in wrapped.named() {
                 v.inside(name, |v| v.leaf(field));

@@ -13,10 +13,10 @@ use crate::symbol::{self, Port, SubclassRef};
 use crate::tensor::with_fields;
 use crate::trace::*;
 use fulgurite_core::derive::walk;
-use fulgurite_core::eval::tensor::{self, from_item};
+use fulgurite_core::eval::tensor;
 use fulgurite_core::lang::ast::{Arg, Block, Expr, Stmt};
 use fulgurite_core::loc::Loc;
-use fulgurite_core::sig::{Item, OutTy};
+use fulgurite_core::sig::OutTy;
 use fulgurite_core::subclass::{self as class, Concrete, Cotangent, Rule};
 use fulgurite_core::{Name, Value};
 use std::rc::Rc;
@@ -113,17 +113,7 @@ impl Builder {
                 }
             }
         }
-        let meta = sig.opts.iter().map(|o| o.name.name);
-        // what is known only when the program runs would be lost
-        if let Some(m) = meta
-            .clone()
-            .find(|m| matches!(line.solved.env.item(*m), Some(Item::Tensor(_) | Item::Tensors(..) | Item::Runtime(..))))
-        {
-            let claim = format!("`{}`: the metadata `{m}` must be known while the program is traced", class.name());
-            let error = Error::new("E706", claim).help("make it a field: what a call decides is a tensor");
-            return Err(error.at(line.place.loc));
-        }
-        let meta = meta.map(|n| (n, line.solved.env.item(n).and_then(from_item).unwrap_or(Value::Absent))).collect();
+        let meta = class.rules().meta_of(&line.solved).map_err(|refusal| Error::from(refusal).at(line.place.loc))?;
         let ty = match line.solved.outs.first() {
             Some(OutTy::Tensor(ty)) => ty.clone(),
             _ => return Err(body::fault(line.symbol, "its signature does not say what programs see")),

@@ -5,7 +5,6 @@ use crate::buffer::Buffer;
 use crate::error::{Error, ErrorKind};
 use crate::symbol::{Port, SubclassRef};
 use crate::trace::{ProxyId, ProxyTy, SubclassLayout, TensorType};
-use fulgurite_core::eval::tensor::from_item;
 use fulgurite_core::loc::Loc;
 use fulgurite_core::sig::{self, OutTy};
 use fulgurite_core::subclass::Read;
@@ -62,8 +61,7 @@ impl Wrapped {
         let Some(OutTy::Tensor(ty)) = solved.outs.first() else {
             return Err(Error::bug("E706", format!("`{}` does not say what programs see", class.name())));
         };
-        let meta = sig.opts.iter().map(|o| o.name.name);
-        let meta = meta.map(|n| (n, solved.env.item(n).and_then(from_item).unwrap_or(Value::Absent))).collect();
+        let meta = class.rules().meta_of(&solved)?;
         let layout = Arc::new(SubclassLayout { class, fields: types, meta });
         let ty = TensorType {
             ty: ty.clone(),

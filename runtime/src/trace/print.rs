@@ -292,11 +292,16 @@ impl SubclassLayout {
             write!(f, "{comma}{name}: {}", ProxyTy::Tensor(ty.clone()))?;
             comma = ", ";
         }
-        for (name, value) in &self.meta {
-            write!(f, "{comma}{name}: {}", show(value, &|_| String::new()))?;
+        for (name, text) in self.meta_texts() {
+            write!(f, "{comma}{name}: {text}")?;
             comma = ", ";
         }
         f.write_str("}")
+    }
+
+    /// Its metadata as they are printed.
+    pub fn meta_texts(&self) -> impl Iterator<Item = (fulgurite_core::Name, String)> + '_ {
+        self.meta.iter().map(|(name, value)| (*name, show(value, &|_| String::new())))
     }
 }
 

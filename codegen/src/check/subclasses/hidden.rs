@@ -10,6 +10,9 @@ use super::draw::floats;
 use super::world::{Made, Tensor, World};
 use crate::check::gradients::dense::V;
 
+/// Other elements for a field, if it is one of those that change.
+type Change<'a> = dyn Fn(DType, &Array<f64>) -> Option<Data<f64>> + 'a;
+
 /// Two tensors with the same `plain` and other elements, like one that shows everything: some of its truths are false.
 /// `None` where nothing is hidden so.
 pub fn pair(world: &World, made: &Made) -> Option<[Arc<Made>; 2]> {
@@ -47,7 +50,7 @@ fn plain(world: &World, made: &Arc<Made>) -> Option<Arc<Array<f64>>> {
 }
 
 /// The same tensor with other elements in some of its fields; `None` if it has none such.
-fn changed(world: &World, made: &Made, change: &dyn Fn(DType, &Array<f64>) -> Option<Data<f64>>) -> Option<Arc<Made>> {
+fn changed(world: &World, made: &Made, change: &Change) -> Option<Arc<Made>> {
     let mut any = false;
     let fields = made.fields.iter().map(|field| match field {
         Value::Tensor(Tensor::Plain(V::Array(a))) => match change(a.dtype, a) {

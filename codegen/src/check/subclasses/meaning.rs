@@ -284,6 +284,9 @@ fn flat(v: &Value<Tensor>, f: &mut dyn FnMut(&Tensor) -> Result<(), Stop>) -> Re
     }
 }
 
+/// Results, and how far each of their elements may be off.
+type Allowed = (Vec<Arc<Array<f64>>>, Vec<f64>);
+
 /// The operator's results on plain tensors; per element of each result how far the errors of operands may move it.
 fn allowed(
     world: &World,
@@ -292,7 +295,7 @@ fn allowed(
     args: &[Value<V<f64>>],
     choice: &[Slot],
     operands: &[&Operand],
-) -> Result<(Vec<Arc<Array<f64>>>, Vec<f64>), Stop> {
+) -> Result<Allowed, Stop> {
     let run = |args: &[Value<V<f64>>]| -> Result<Vec<Arc<Array<f64>>>, Stop> {
         let results = Dense::new(world.library).meaning(row, solved, args)?;
         let mut arrays = Vec::new();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fulgurite_core::eval::tensor::{self, Machine, from_item};
+use fulgurite_core::eval::tensor::{self, Machine};
 use fulgurite_core::lang::ast::{Arg, Block, Expr};
 use fulgurite_core::lower::Rows;
 use fulgurite_core::row::{Meaning, Row};
@@ -103,8 +103,7 @@ impl World<'_> {
         let Some(OutTy::Tensor(ty)) = solved.outs.first() else {
             return Err(Refusal::new("E706", format!("`{}` does not say what programs see", row.op)).into());
         };
-        let meta =
-            row.sig.opts.iter().map(|o| solved.env.item(o.name.name).and_then(from_item).unwrap_or(Value::Absent));
+        let meta = self.classes[class].meta_of(&solved)?.into_iter().map(|(_, value)| value);
         let fields = parts.iter().take(row.sig.params.len()).cloned().collect();
         Ok(Arc::new(Made { class, fields, meta: meta.collect(), ty: ty.clone() }))
     }
