@@ -75,6 +75,7 @@ impl Gpt {
 }
 
 type State = (Gpt, AdamW<Gpt>);
+type Step<'a> = &'a dyn Fn(&mut State, (Tensor, Tensor)) -> Result<Tensor>;
 
 fn main() -> Result<()> {
     let blocks = std::env::args().nth(1).and_then(|n| n.parse().ok()).unwrap_or(2);
@@ -90,7 +91,7 @@ fn main() -> Result<()> {
     let (model, all) = (gpt(blocks), [(4, 64), (4, 96), (3, 50), (8, 128), (1, 33), (2, 97), (5, 64), (4, 256)]);
     println!("b, t      constant ms   plan ms   share   same bits");
     for (b, t) in all {
-        let run = |f: &dyn Fn(&mut State, (Tensor, Tensor)) -> Result<Tensor>, (b, t)| -> Result<Vec<u8>> {
+        let run = |f: Step<'_>, (b, t)| -> Result<Vec<u8>> {
             let mut state = (model.clone(), AdamW::new(&model));
             let mut bits = f(&mut state, batch(b, t))?.buffer()?.as_bytes().to_vec();
             for leaf in fulgurite::tree::flatten(&state.0).leaves() {
