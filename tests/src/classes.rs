@@ -171,12 +171,11 @@ fn hinted(symbol: SymbolRef) -> TestRow {
     row
 }
 
+/// What is asked of a tensor of a class that was made of, or like, this array.
+type Asked<'a> = dyn FnMut(Made, &Array<f64>) -> Result<(), String> + 'a;
+
 /// Some tensors of a class, of several shapes and dtypes.
-fn some(
-    class: SubclassRef,
-    what: &str,
-    each: &mut dyn FnMut(Made, &Array<f64>) -> Result<(), String>,
-) -> Result<(), String> {
+fn some(class: SubclassRef, what: &str, each: &mut Asked) -> Result<(), String> {
     let shapes: [&[usize]; 6] = [&[2, 4], &[6], &[3, 8], &[2, 3, 4], &[], &[1, 32]];
     let mut drawn = 0;
     for case in 0..shapes.len() * 4 {

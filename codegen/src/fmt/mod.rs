@@ -167,7 +167,8 @@ fn language(path: &[&str]) -> Option<Language> {
         ["sig"] => Some(Language::Signature),
         ["promote" | "dtypes" | "acc"] | ["at", _, _] => Some(Language::Condition),
         ["expr" | "view"] => Some(Language::Block(Dialect::Index)),
-        ["decomp"] | ["grad" | "jvp" | "subclass", _] => Some(Language::Block(Dialect::Tensor)),
+        ["decomp"] | ["grad" | "jvp", _] => Some(Language::Block(Dialect::Tensor)),
+        ["subclass", _] => Some(Language::Class),
         _ => None,
     }
 }

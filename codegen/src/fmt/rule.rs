@@ -3,7 +3,7 @@
 //! The printer knows spacing and brackets, not where a long line is best broken. So the breaks of the text are looked
 //! up by what stands in front of them, not counting blanks, brackets and quotes, which the printer may change.
 
-use fulgurite_core::lang::{Block, Dialect, parse_block, parse_expr, parse_sig};
+use fulgurite_core::lang::{Block, Dialect, parse_block, parse_expr, parse_rule, parse_sig};
 
 /// Which language a text is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +14,8 @@ pub(super) enum Language {
     Condition,
     /// Statements and a value.
     Block(Dialect),
+    /// The same, with parts of tensors of a subclass.
+    Class,
 }
 
 /// The text's lines, none longer than `room` if there is a way. A text that does not parse stays as it is.
@@ -68,13 +70,15 @@ fn statements(text: &str, language: Language) -> Option<Vec<String>> {
             let printed = e.to_string();
             (parse_expr(&printed, Dialect::Index).ok()? == e).then(|| vec![printed])
         }
-        Language::Block(dialect) => {
-            let block: Block = parse_block(text, dialect).ok()?;
-            let printed: Vec<String> =
-                block.stmts.iter().map(|s| s.to_string()).chain([block.value.to_string()]).collect();
-            (parse_block(&printed.join("\n"), dialect).ok()? == block).then_some(printed)
-        }
+        Language::Block(dialect) => of_block(text, &|text| parse_block(text, dialect).ok()),
+        Language::Class => of_block(text, &|text| parse_rule(text).ok()),
     }
+}
+
+fn of_block(text: &str, parse: &dyn Fn(&str) -> Option<Block>) -> Option<Vec<String>> {
+    let block = parse(text)?;
+    let printed: Vec<String> = block.stmts.iter().map(|s| s.to_string()).chain([block.value.to_string()]).collect();
+    (parse(&printed.join("\n"))? == block).then_some(printed)
 }
 
 /// What the printer may add or drop: characters that do not count.

@@ -144,7 +144,7 @@ mod tests {
     #[test]
     fn a_row_meets_an_upstream_class() {
         let masked = |mask: [bool; 4]| {
-            let parts = vec![Operand::arg(&Tensor::from([1.0f64, 3.0, 8.0, 2.0])), Operand::arg(&Tensor::from(mask))];
+            let parts = vec![Operand::arg(Tensor::from([1.0f64, 3.0, 8.0, 2.0])), Operand::arg(Tensor::from(mask))];
             fulgurite::subclass::make(&fulgurite::classes::MASKED_TENSOR, parts)
         };
         let y = masked([true, true, true, false]).moving_mean(2);
