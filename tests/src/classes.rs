@@ -408,7 +408,13 @@ fn operators(class: SubclassRef, symbol: SymbolRef, must: bool, part: f64) -> Re
     let mut worst: Option<Worst> = None;
     let (mut held, mut refused) = (0, None);
     // a bound that is too small shows in some calls only
-    let cases = if part < 1.0 { 12 * CASES } else if must { CASES } else { FEW };
+    let cases = if part < 1.0 {
+        12 * CASES
+    } else if must {
+        CASES
+    } else {
+        FEW
+    };
     for case in 0..cases {
         let (seed, mut rng) = rng_of(class, symbol.name(), case);
         // every fifth call has numbers and integers among its arguments
