@@ -201,11 +201,12 @@ fn meanings(of: &Sources, diags: &mut Diagnostics) {
         if let Some(diag) = pair.text.and_then(|text| first_only(class, &pair.row, pair.rule, text)) {
             return Some(diag);
         }
+        let calls = if pair.named { meaning::COMPARED } else { 1 };
         let found = match of.families.get(&pair.row.op) {
-            Some(family) => meaning::compare(of.world, pair.class, &pair.row, family),
+            Some(family) => meaning::compare(of.world, pair.class, &pair.row, family, calls),
             None => {
                 let dtype = element(&pair.row);
-                meaning::compare(of.world, pair.class, &pair.row, &cases::family(&pair.row, dtype))
+                meaning::compare(of.world, pair.class, &pair.row, &cases::family(&pair.row, dtype), calls)
             }
         };
         verdict(of, pair, found)

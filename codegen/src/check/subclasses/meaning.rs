@@ -23,8 +23,8 @@ const ELEMENTS: usize = 12;
 /// No larger ones are tried.
 const MOST_ELEMENTS: usize = 150;
 
-/// How many calls of a row are compared.
-const COMPARED: usize = 3;
+/// How many calls of a row are compared whose rule names it; of the others, which one text is for, one each.
+pub const COMPARED: usize = 3;
 
 /// How many are tried until so many were compared.
 const TRIED: usize = 10;
@@ -55,8 +55,8 @@ pub enum Found {
     Never(Option<Refusal>),
 }
 
-/// Compares the rule for `row` on class `class`.
-pub fn compare(world: &World, class: usize, row: &Arc<Row>, family: &Family) -> Found {
+/// Compares the rule for `row` on class `class`, in so many calls.
+pub fn compare(world: &World, class: usize, row: &Arc<Row>, family: &Family, calls: usize) -> Found {
     let mut cases: Vec<(usize, &Case)> = family.cases.iter().enumerate().collect();
     cases.retain(|(_, case)| (1..=MOST_ELEMENTS).contains(&case.numel()));
     cases.sort_by_key(|(_, case)| case.numel().abs_diff(ELEMENTS));
@@ -68,7 +68,7 @@ pub fn compare(world: &World, class: usize, row: &Arc<Row>, family: &Family) -> 
             Err(Some(refusal)) => refused = Some(refusal),
             Err(None) => {}
         }
-        if right == COMPARED {
+        if right == calls {
             break;
         }
     }
