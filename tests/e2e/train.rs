@@ -54,8 +54,10 @@ fn precisions_differ_a_little() {
     let loss = |precision: &str| -> f64 {
         train(&f, &["--steps", "4", "--log-every", "1", "--precision", precision, "--out", precision]).fine();
         let text = std::fs::read_to_string(f.0.join(precision).join("metrics.jsonl")).expect("metrics");
-        let last =
-            text.lines().filter_map(|l| serde_json::from_str::<serde_json::Value>(l).ok()?["loss"].as_f64()).last();
+        let last = text
+            .lines()
+            .filter_map(|l| serde_json::from_str::<serde_json::Value>(l).ok()?["loss"].as_f64())
+            .next_back();
         last.expect("a loss")
     };
     let [full, half, eight] = ["f32", "bf16", "float8"].map(loss);

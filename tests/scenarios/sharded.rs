@@ -64,7 +64,10 @@ fn near(have: &Tensor, want: &Tensor) {
 
 type Op = fn(&[Tensor]) -> Tensor;
 
-fn check(cases: &[(Op, &[(&Tensor, &str)], &str, &[&str])]) {
+/// A call, its tensors with their places, the place of its result, the collectives on the way.
+type Case<'a> = (Op, &'a [(&'a Tensor, &'a str)], &'a str, &'a [&'a str]);
+
+fn check(cases: &[Case]) {
     for (i, (op, of, want, moves)) in cases.iter().enumerate() {
         let (have, lines) = run(*op, of);
         assert!(have == *want && lines == *moves, "case {i}: {have} by {lines:?}, not {want} by {moves:?}");
@@ -138,6 +141,19 @@ fn s4_23_uneven_pieces_and_what_is_refused() {
     near(&(s(x, "S0") + Tensor::scalar(2.0f32)).plain(), &(x + 2.0));
     let e = (s(x, "S0") + x.shard(2)).check().unwrap_err();
     assert!(e.to_string().contains("pieces of 4 and of 2 ranks"), "{e}");
+}
+
+/// Pieces of other sizes than a cut gives would make means of pieces that are no means.
+#[test]
+fn s4_23_pieces_are_those_of_a_cut() {
+    let x = numbers([4, 2]);
+    let cut = |sizes: [i64; 2]| from_shards(&x.split(sizes));
+    near(&cut([2, 2]).mean().plain(), &x.mean());
+    let e = cut([1, 3]).mean().check().unwrap_err();
+    assert!(
+        e.to_string().contains("the piece of rank 0 is f32[1, 2], where f32[4, 2] in place S0 has f32[2, 2]"),
+        "{e}"
+    );
 }
 
 /// Each way between places, with its line and the bytes that each rank sends: three quarters of 8 times 6 numbers, or

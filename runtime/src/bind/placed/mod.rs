@@ -17,7 +17,7 @@ use crate::symbol::{Port, Registered, SubclassRef};
 use crate::trace::*;
 use fulgurite_core::lower::lower_with;
 use fulgurite_core::nest::Nest;
-use fulgurite_core::place::{Held, Place, Way, best, moved, ways};
+use fulgurite_core::place::{Held, Place, Way, best, moved, piece, ways};
 use fulgurite_core::sig::OutTy;
 use fulgurite_core::{Dim, Name, Scalar, TensorTy, Value};
 use std::rc::Rc;
@@ -263,6 +263,16 @@ impl<'a> Placed<'a> {
     }
 }
 
+/// What a rank has of a tensor; `None` if there is no such axis.
+fn own(ty: &TensorTy, place: Place, ranks: usize, rank: usize) -> Option<TensorTy> {
+    let mut ty = ty.clone();
+    if let Place::Shard(axis) = place {
+        let size = ty.shape.get_mut(axis)?;
+        *size = Dim::from(piece(size.len(), ranks, rank));
+    }
+    Some(ty)
+}
+
 /// Where a tensor is, and its pieces.
 type Pieces = (Place, Vec<ProxyId>);
 
@@ -282,8 +292,17 @@ fn operand(b: &mut Builder, call: &mut Placed, p: ProxyId) -> Result<(Option<Ten
     }
     call.ranks = pieces.len();
     let meta = |name: &str| layout.meta.iter().find(|(n, _)| *n == name).map(|(_, v)| v);
-    let dim = meta("dim").and_then(Value::as_dim).map_or(0, Dim::len);
+    // a negative axis is none
+    let dim = meta("dim").and_then(Value::as_dim).map_or(0, |d| usize::try_from(d.value()).unwrap_or(usize::MAX));
     let place = meta("place").and_then(|v| if let Value::Word(word) = v { Place::new(*word, dim) } else { None });
     let place = place.ok_or_else(|| body::fault(call.line.symbol, "its class has no metadata `place` and `dim`"))?;
+    if let Some(ty) = &ty
+        && let Some(rank) = (0..pieces.len()).find(|&r| arena.tensor_ty(pieces[r]) != own(ty, place, pieces.len(), r))
+    {
+        let have = arena.tensor_ty(pieces[rank]).map_or_else(String::new, |t| t.to_string());
+        let wanted = own(ty, place, pieces.len(), rank).map_or_else(|| "no axis to cut".to_owned(), |t| t.to_string());
+        let claim = format!("the piece of rank {rank} is {have}, where {ty} in place {place} has {wanted}");
+        return Err(Error::new("E708", claim).help("cut it by `shard`: all pieces but the last ones have one size"));
+    }
     Ok((ty, Some((place, pieces))))
 }
