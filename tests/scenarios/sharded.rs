@@ -111,6 +111,9 @@ fn s4_23_where_results_are_follows_from_the_loops() {
         (|t| t[0].softmax(0), &[(x, "S0")], "R", &["all_gather"]),
         (|t| t[0].softmax(1), &[(x, "S0")], "S0", &[]),
         (|t| &t[0] + &t[0].sum(), &[(x, "S0")], "S0", &["all_reduce"]),
+        // sizes that happen to be that of what is cut stay what they are
+        (|t| t[0].expand([8, 8, 8]), &[(x, "S1")], "S2", &[]),
+        (|t| t[0].cast(DType::I64).clamp(0, 7).one_hot(8), &[(x, "S0")], "S0", &[]),
     ]);
 }
 

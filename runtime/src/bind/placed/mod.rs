@@ -74,17 +74,18 @@ pub(super) fn run(b: &mut Builder, line: &BoundSymbol, class: SubclassRef) -> Re
     }
     let block = row.index_body();
     let nest = block.and_then(|block| lower_with(row, block, &line.solved, &Registered).ok());
-    let way = nest.as_ref().and_then(|nest| call.way(nest)).unwrap_or_else(|| call.whole());
+    let found = nest.as_ref().and_then(|nest| call.way(nest));
+    let (way, sizes) = found.unwrap_or_else(|| (call.whole(), false));
     let costs = call.cost(&way);
     if costs > 0
         && let Some(way) = nest.and_then(|nest| pieces::reshaped(&call, &nest))
     {
-        return call.pieces(b, &way);
+        return call.pieces(b, &way, true);
     }
     if costs > 0 && line.symbol.is_view() {
         return Err(call.stuck());
     }
-    call.pieces(b, &way)
+    call.pieces(b, &way, sizes)
 }
 
 impl<'a> Placed<'a> {
@@ -161,7 +162,7 @@ impl<'a> Placed<'a> {
                 return Ok(values);
             }
         }
-        self.pieces(b, &whole)
+        self.pieces(b, &whole, false)
     }
 
     /// Every tensor whole.
@@ -178,15 +179,17 @@ impl<'a> Placed<'a> {
         moved(way, &self.held(), self.ranks as u64).map_or(u64::MAX, |costs| costs.iter().sum())
     }
 
-    /// The way to take, of those that its loops have.
-    fn way(&self, nest: &Nest) -> Option<Way> {
+    /// The way to take, of those that its loops have, and whether options that are sizes are those of pieces.
+    fn way(&self, nest: &Nest) -> Option<(Way, bool)> {
         let shape = |o: &Operand| o.ty.iter().flat_map(|t| t.shape.iter().map(|d| d.value())).collect();
         let shapes: Vec<Vec<i64>> = self.operands.iter().map(shape).collect();
         let have: Vec<Option<Place>> = self.operands.iter().map(Operand::place).collect();
         let mut found = ways(nest, &shapes, &have);
-        found.retain(|way| pieces::can(self, nest, way));
+        found.retain(|way| pieces::can(self, nest, way).is_some());
         let outs: Vec<u64> = self.outs().iter().map(bytes).collect();
-        best(found, &self.held(), &outs, self.ranks as u64)
+        let way = best(found, &self.held(), &outs, self.ranks as u64)?;
+        let sizes = pieces::can(self, nest, &way)?;
+        Some((way, sizes))
     }
 
     /// The types of the results as wholes, then of those for gradients.
@@ -195,8 +198,8 @@ impl<'a> Placed<'a> {
         [pieces::types(&solved.outs), pieces::types(&solved.aux)].concat()
     }
 
-    /// The operator on the pieces of each rank, brought to where the way wants them.
-    fn pieces(&self, b: &mut Builder, way: &Way) -> Result<Results, Error> {
+    /// The operator on the pieces of each rank, brought to where the way wants them; with options for pieces if `sizes`.
+    fn pieces(&self, b: &mut Builder, way: &Way, sizes: bool) -> Result<Results, Error> {
         let mut locals: Vec<Option<Vec<ProxyId>>> = Vec::new();
         for (operand, to) in self.operands.iter().zip(&way.ins) {
             locals.push(match (&operand.held, &operand.ty) {
@@ -210,7 +213,7 @@ impl<'a> Placed<'a> {
             let made = match self.line.effects.random && rank > 0 {
                 // every rank draws the same numbers
                 true => found.iter().map(|of| of[0]).collect(),
-                false => self.on_rank(b, way, rank, &locals)?,
+                false => self.on_rank(b, (way, sizes), rank, &locals)?,
             };
             found.iter_mut().zip(made).for_each(|(of, p)| of.push(p));
         }

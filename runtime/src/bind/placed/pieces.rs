@@ -22,13 +22,13 @@ pub(super) fn is_loaded(arena: &Arena, v: &Value<ProxyId>) -> bool {
 }
 
 /// Whether calls on pieces do what this way says: the loops of a call on tensors of other sizes are those of the whole,
-/// resized.
-pub(super) fn can(call: &Placed, nest: &Nest, way: &Way) -> bool {
-    let Some(extent) = way.extent(nest) else { return true };
+/// resized. Says whether options that are sizes have to be those of pieces.
+pub(super) fn can(call: &Placed, nest: &Nest, way: &Way) -> Option<bool> {
+    let Some(extent) = way.extent(nest) else { return Some(false) };
     let ranks = call.ranks as i64;
     if way.outs.contains(&Place::Partial(Fold::Avg)) && extent % ranks != 0 {
         // means over pieces of several sizes are no mean
-        return false;
+        return None;
     }
     let to = extent + 1;
     let same = |sizes: bool| {
@@ -38,16 +38,15 @@ pub(super) fn can(call: &Placed, nest: &Nest, way: &Way) -> bool {
         Some(nest)
     };
     let wanted = way.resized(nest, to);
-    let Some(sizes) = [false, true].into_iter().find(|sizes| same(*sizes).is_some_and(|found| found == wanted)) else {
-        return false;
-    };
+    let sizes = [false, true].into_iter().find(|sizes| same(*sizes).is_some_and(|found| found == wanted))?;
     // a single element may be taken for one that broadcasts, or an axis to drop
     let one = |rank| piece(extent as usize, call.ranks, rank) == 1;
     if extent == 1 || !(0..call.ranks).any(one) {
-        return true;
+        return Some(sizes);
     }
     let ranks_of = |solved: &Solved| types(&solved.outs).iter().map(TensorTy::rank).collect::<Vec<_>>();
-    probe(call, way, 1, sizes).is_some_and(|solved| ranks_of(&solved) == ranks_of(&call.line.solved))
+    let solved = probe(call, way, 1, sizes)?;
+    (ranks_of(&solved) == ranks_of(&call.line.solved)).then_some(sizes)
 }
 
 /// The tensors of results.
@@ -186,11 +185,11 @@ impl Placed<'_> {
         }
     }
 
-    /// The operator on the pieces of one rank.
+    /// The operator on the pieces of one rank; with options for pieces if `sizes`.
     pub(super) fn on_rank(
         &self,
         b: &mut Builder,
-        way: &Way,
+        (way, sizes): (&Way, bool),
         rank: usize,
         locals: &[Option<Vec<ProxyId>>],
     ) -> Result<Vec<ProxyId>, Error> {
@@ -234,7 +233,9 @@ impl Placed<'_> {
                 one => leaf(one),
             });
         }
-        localise(self, &mut args, way, &local);
+        if sizes {
+            localise(self, &mut args, way, &local);
+        }
         let call = b.accept(self.line.symbol, args)?;
         let made = b.record_as(call, true, &mut |_, hint, ty| Ok(arena.proxy(hint, ty)))?;
         Ok(made.outs.iter().chain(&made.aux).copied().collect())
