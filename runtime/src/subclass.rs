@@ -106,10 +106,12 @@ pub trait Subclassed {
 impl Subclassed for Tensor {
     #[track_caller]
     fn plain(&self) -> Tensor {
-        match self.class() {
-            Some(class) => api::call_one(class.port(Port::Plain), vec![Value::Tensor(self.clone())]),
-            None => self.clone(),
+        let mut plain = self.clone();
+        // what a class is made of may be of a class
+        while let Some(class) = plain.class() {
+            plain = api::call_one(class.port(Port::Plain), vec![Value::Tensor(plain)]);
         }
+        plain
     }
 
     #[track_caller]

@@ -19,7 +19,7 @@ pub use key::Key;
 pub(crate) use shape::poisoned_size;
 pub use shape::{Dims, ShapeArg};
 pub use wrapped::Wrapped;
-pub(crate) use wrapped::with_fields;
+pub(crate) use wrapped::{static_value, with_fields};
 
 use crate::buffer::{Buffer, BufferError, Element};
 use crate::error::Error;

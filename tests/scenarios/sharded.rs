@@ -218,6 +218,24 @@ fn s4_24_gradients_of_whole_parameters_are_parts() {
     near(&gw.plain(), &plain.1);
 }
 
+/// A mesh of two axes: the rows over two groups, the columns of each group's rows over two ranks.
+#[test]
+fn s4_25_meshes_nest() {
+    let (x, w) = (numbers([4, 6]), numbers([6, 3]));
+    let cols = |t: &Tensor| t.shard_with(2, Shard { dim: 1.into() });
+    let pieces: Vec<Tensor> = x.split([2, 2]).iter().map(cols).collect();
+    let rows: Vec<Tensor> = (0..2).map(|_| w.shard(2)).collect();
+    let f = jit(|x: Tensor, w: Tensor| value_and_grad(&w, |w| (x.matmul(w).square()).sum())).keep_traces();
+    let (have, g) = f.call((from_shards(&pieces), from_parts(&rows))).unwrap();
+    let (want, gw) = value_and_grad(&w, |w| x.matmul(w).square().sum());
+    near(&have.plain(), &want);
+    near(&g.plain(), &gw);
+    let inner = &subclass::parts(&g).unwrap().list("local")[0];
+    assert_eq!((place(&g), place(inner)), ("P(sum)".into(), "S0".into()));
+    // a product of cut columns is a sum of parts, which the square and its gradient need whole, in each group
+    assert_eq!(collectives(&f.trace("unrolled").unwrap()), ["all_reduce"; 4]);
+}
+
 /// Classes nest: each rank has its piece in eight bits.
 #[test]
 fn s4_25_pieces_may_be_of_a_class() {

@@ -170,8 +170,8 @@ pub(crate) fn with_fields<V>(like: &SubclassLayout, mut field: impl FnMut(usize)
     args
 }
 
-/// Metadata hold no tensors.
-fn static_value<V>(v: &Value<ProxyId>) -> Value<V> {
+/// A value without tensors, as metadata and most options are.
+pub(crate) fn static_value<V>(v: &Value<ProxyId>) -> Value<V> {
     match v {
         Value::Tensor(_) | Value::Absent => Value::Absent,
         Value::List(items) => Value::List(items.iter().map(static_value).collect()),

@@ -4,6 +4,7 @@ use super::{Operand, Placed};
 use crate::bind::Builder;
 use crate::error::Error;
 use crate::symbol::{Registered, candidates};
+use crate::tensor::static_value;
 use crate::trace::*;
 use fulgurite_core::lang::ast::{DimKind, OptType, Type};
 use fulgurite_core::lower::lower_with;
@@ -91,19 +92,6 @@ fn probe(call: &Placed, way: &Way, to: i64, sizes: bool) -> Option<Solved> {
         localise(call, &mut args, way, &|_| to);
     }
     sig::solve_types(row, &args).ok()
-}
-
-fn static_value<V>(v: &Value<ProxyId>) -> Value<V> {
-    match v {
-        Value::List(items) => Value::List(items.iter().map(static_value).collect()),
-        Value::Tensor(_) | Value::Absent => Value::Absent,
-        Value::Type(t) => Value::Type(t.clone()),
-        Value::Num(s) => Value::Num(*s),
-        Value::Size(d) => Value::Size(*d),
-        Value::DType(d) => Value::DType(*d),
-        Value::Word(w) => Value::Word(*w),
-        Value::Str(s) => Value::Str(s.clone()),
-    }
 }
 
 fn resized(ty: &TensorTy, axis: usize, to: i64) -> TensorTy {
