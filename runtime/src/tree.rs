@@ -194,7 +194,18 @@ fn mark_class(wrapped: &Wrapped, mark: &mut Fingerprint) {
     mark.add(layout.fields.len() as u64);
     for (name, value) in &layout.meta {
         name.hash(mark);
-        mark.write(format!("{value:?}").as_bytes());
+        // Hashing never fails, and no text need be made: this runs at every call.
+        let _ = write!(Texts(mark), "{value:?}");
+    }
+}
+
+/// Texts that are written go into a fingerprint.
+struct Texts<'a>(&'a mut Fingerprint);
+
+impl std::fmt::Write for Texts<'_> {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        self.0.write(text.as_bytes());
+        Ok(())
     }
 }
 

@@ -31,6 +31,11 @@ pub trait Kernel: Send + Sync {
     /// Its name in `trace --stages` and in messages.
     fn name(&self) -> String;
 
+    /// Estimated nanoseconds on one thread, where they are known: a program of little work stays on the calling thread.
+    fn nanos(&self) -> Option<f64> {
+        None
+    }
+
     /// Computes every output from the inputs; outputs hold stale data before.
     ///
     /// # Errors

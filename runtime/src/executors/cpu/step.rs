@@ -135,8 +135,10 @@ impl Step {
             Step::Product(p) => p.cost,
             Step::Scan(s) => s.cost(),
             Step::Windows(w) => w.cost,
-            // Nothing is known: enough to enter the pool, in case that the kernel uses it.
-            Step::Kernel(k) => k.outs.iter().map(|(_, _, s)| s.iter().product::<usize>()).sum::<usize>() as f64 * 100.0,
+            // Where nothing is known: enough to enter the pool, in case that the kernel uses it.
+            Step::Kernel(k) => k.kernel.nanos().unwrap_or_else(|| {
+                k.outs.iter().map(|(_, _, s)| s.iter().product::<usize>()).sum::<usize>() as f64 * 100.0
+            }),
         }
     }
 

@@ -1,0 +1,202 @@
+//! Registers of floats for products with integers in groups: eight lanes, of AVX2 or of any processor.
+//!
+//! Plain loops are not enough here: what the compiler makes of a conversion beside a sum depends on what stands around
+//! it, and was two to four times as slow.
+
+use crate::buffer::U4x2;
+
+/// Lanes of a register.
+pub const WIDTH: usize = 8;
+
+/// Registers that one column is summed in.
+pub const REGISTERS: usize = 2;
+
+/// Elements handled side by side.
+pub const LANES: usize = WIDTH * REGISTERS;
+
+/// A register of [`WIDTH`] floats.
+///
+/// # Safety
+/// Functions of an implementation may be called only where the processor has its instructions.
+pub unsafe trait Register: Copy {
+    /// One number in all lanes.
+    unsafe fn splat(x: f32) -> Self;
+    /// # Safety
+    /// `from` is to [`WIDTH`] floats.
+    unsafe fn load(from: *const f32) -> Self;
+    /// # Safety
+    /// `from` is to [`WIDTH`] integers.
+    unsafe fn load_i8(from: *const i8) -> Self;
+    /// The lower and the upper halves of bytes.
+    ///
+    /// # Safety
+    /// `from` is to [`WIDTH`] bytes.
+    unsafe fn load_halves(from: *const U4x2) -> [Self; 2];
+    /// # Safety
+    /// `to` is to [`WIDTH`] floats that nobody else uses.
+    unsafe fn store(self, to: *mut f32);
+    /// `a · b + c`, in one rounding where there is an instruction for it.
+    unsafe fn madd(a: Self, b: Self, c: Self) -> Self;
+    /// The sum of all lanes, in a tree.
+    unsafe fn sum(all: [Self; REGISTERS]) -> f32;
+}
+
+// SAFETY: nothing that not every processor has.
+unsafe impl Register for [f32; WIDTH] {
+    #[inline(always)]
+    unsafe fn splat(x: f32) -> Self {
+        [x; WIDTH]
+    }
+
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Self {
+        // SAFETY: the caller's.
+        unsafe { (from as *const Self).read_unaligned() }
+    }
+
+    #[inline(always)]
+    unsafe fn load_i8(from: *const i8) -> Self {
+        // SAFETY: the caller's.
+        unsafe { (from as *const [i8; WIDTH]).read_unaligned() }.map(f32::from)
+    }
+
+    #[inline(always)]
+    unsafe fn load_halves(from: *const U4x2) -> [Self; 2] {
+        // SAFETY: the caller's.
+        let bytes = unsafe { (from as *const [U4x2; WIDTH]).read_unaligned() };
+        [bytes.map(|b| f32::from(b.0 & 15)), bytes.map(|b| f32::from(b.0 >> 4))]
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32) {
+        // SAFETY: the caller's.
+        unsafe { (to as *mut Self).write_unaligned(self) }
+    }
+
+    #[inline(always)]
+    unsafe fn madd(a: Self, b: Self, c: Self) -> Self {
+        std::array::from_fn(|l| a[l] * b[l] + c[l])
+    }
+
+    #[inline(always)]
+    unsafe fn sum(all: [Self; REGISTERS]) -> f32 {
+        let mut lanes: Self = std::array::from_fn(|l| all[0][l] + all[1][l]);
+        for half in [4, 2, 1] {
+            (0..half).for_each(|l| lanes[l] += lanes[l + half]);
+        }
+        lanes[0]
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+use std::arch::x86_64::*;
+
+// SAFETY: AVX2 and FMA, which the caller has.
+#[cfg(target_arch = "x86_64")]
+unsafe impl Register for __m256 {
+    #[inline(always)]
+    unsafe fn splat(x: f32) -> Self {
+        // SAFETY: the caller's.
+        unsafe { _mm256_set1_ps(x) }
+    }
+
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Self {
+        // SAFETY: the caller's.
+        unsafe { _mm256_loadu_ps(from) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_i8(from: *const i8) -> Self {
+        // SAFETY: the caller's.
+        unsafe { _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(from as *const __m128i))) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_halves(from: *const U4x2) -> [Self; 2] {
+        // SAFETY: the caller's.
+        unsafe {
+            let bytes = _mm256_cvtepu8_epi32(_mm_loadl_epi64(from as *const __m128i));
+            let (low, high) = (_mm256_and_si256(bytes, _mm256_set1_epi32(15)), _mm256_srli_epi32::<4>(bytes));
+            [_mm256_cvtepi32_ps(low), _mm256_cvtepi32_ps(high)]
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32) {
+        // SAFETY: the caller's.
+        unsafe { _mm256_storeu_ps(to, self) }
+    }
+
+    #[inline(always)]
+    unsafe fn madd(a: Self, b: Self, c: Self) -> Self {
+        // SAFETY: the caller's.
+        unsafe { _mm256_fmadd_ps(a, b, c) }
+    }
+
+    #[inline(always)]
+    unsafe fn sum(all: [Self; REGISTERS]) -> f32 {
+        // SAFETY: the caller's.
+        unsafe {
+            let lanes = _mm256_add_ps(all[0], all[1]);
+            let four = _mm_add_ps(_mm256_castps256_ps128(lanes), _mm256_extractf128_ps::<1>(lanes));
+            let two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+            _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps::<1>(two, two)))
+        }
+    }
+}
+
+/// How integers are stored.
+pub trait Stored: Copy + Sync {
+    /// Integers in one element.
+    const EACH: usize;
+    /// What is added to an integer before it is stored.
+    const OFFSET: f32;
+    /// Where element `k` of a run of [`LANES`] lies among the integers that [`Stored::load`] gives.
+    fn place(k: usize) -> usize;
+    /// A run of [`LANES`] integers, as stored.
+    ///
+    /// # Safety
+    /// `from` is to as many; the processor has the instructions of `R`.
+    unsafe fn load<R: Register>(from: *const Self) -> [R; REGISTERS];
+
+    /// Writes elements in the order in which integers come.
+    fn arrange(to: &mut [f32], from: &[f32]) {
+        for (to, from) in to.as_chunks_mut::<LANES>().0.iter_mut().zip(from.as_chunks::<LANES>().0) {
+            for (k, element) in from.iter().enumerate() {
+                to[Self::place(k)] = *element;
+            }
+        }
+    }
+}
+
+impl Stored for i8 {
+    const EACH: usize = 1;
+    const OFFSET: f32 = 0.0;
+
+    fn place(k: usize) -> usize {
+        k
+    }
+
+    #[inline(always)]
+    unsafe fn load<R: Register>(from: *const i8) -> [R; REGISTERS] {
+        // SAFETY: the caller's.
+        unsafe { [R::load_i8(from), R::load_i8(from.add(WIDTH))] }
+    }
+}
+
+impl Stored for U4x2 {
+    const EACH: usize = 2;
+    const OFFSET: f32 = 8.0;
+
+    /// First those in lower halves of bytes, then those in upper ones.
+    fn place(k: usize) -> usize {
+        k % 2 * WIDTH + k / 2
+    }
+
+    #[inline(always)]
+    unsafe fn load<R: Register>(from: *const U4x2) -> [R; REGISTERS] {
+        // SAFETY: the caller's.
+        unsafe { R::load_halves(from) }
+    }
+}

@@ -1,0 +1,353 @@
+//! The kernel of `matmul_groups`: vectors against a weight in groups of integers, which is never written out as floats as
+//! a whole: for few vectors not at all, for many a part at a time ([`panels`]).
+//!
+//! For few, a result is the sum of `scale · Σ x · q` over groups (and of `zero · Σ x`): [`LANES`] such sums run side by side through
+//! all groups, in their order, and are added in a tree at the end. Results do not depend on the number of threads, nor on
+//! how columns are divided among them.
+
+mod lanes;
+mod panels;
+
+use super::kern::Isa;
+use super::threads::{share, threads};
+use crate::buffer::U4x2;
+use crate::executors::{ExecError, Kernel, Line, TensorMut, TensorRef};
+use fulgurite_core::sig::Item;
+use fulgurite_core::{DType, Name};
+use lanes::{LANES, REGISTERS, Register, Stored, WIDTH};
+use std::sync::Arc;
+
+/// Most vectors that read integers each for itself: for more, the weight is written out a part at a time.
+const MOST: usize = 8;
+
+/// The kernel of a line with vectors of f32, where groups are multiples of the lanes.
+pub(super) fn kernel(line: &Line) -> Option<Arc<dyn Kernel>> {
+    let Item::Int(group) = line.symbol.solved.env.item(Name::new("group"))? else { return None };
+    let group = usize::try_from(group.value()).ok().filter(|g| *g > 0 && g.is_multiple_of(LANES))?;
+    let slots = &line.symbol.solved.env.slots;
+    let x = slots.first()?.as_ref()?;
+    let f32s = |at: usize| slots.get(at).and_then(Option::as_ref).is_none_or(|t| t.dtype == DType::F32);
+    if ![0, 2, 3].into_iter().all(f32s) {
+        return None;
+    }
+    let depth = x.shape.last()?.len();
+    let rows: usize = x.shape[..x.rank() - 1].iter().map(|d| d.len()).product();
+    let cols = slots.get(1)?.as_ref()?.shape.first()?.len();
+    let fits = rows > 0 && depth > 0 && depth.is_multiple_of(group);
+    fits.then(|| Arc::new(Groups { group, nanos: nanos(rows, depth, cols) }) as Arc<dyn Kernel>)
+}
+
+struct Groups {
+    group: usize,
+    nanos: f64,
+}
+
+/// What is multiplied.
+struct Operands<'a, Q> {
+    depth: usize,
+    group: usize,
+    cols: usize,
+    q: &'a [Q],
+    scale: &'a [f32],
+    zero: Option<&'a [f32]>,
+    /// Each for itself, or all as one.
+    vectors: Vec<Vector>,
+    out: *mut f32,
+}
+
+/// One vector, made ready.
+struct Vector {
+    /// Its elements, in the order in which integers come.
+    x: Vec<f32>,
+    /// Per group, what the sums of its products start with: less the offset that integers are stored with.
+    start: Vec<[f32; LANES]>,
+    /// Per group, the sum of its elements, if there are least numbers.
+    sums: Vec<f32>,
+}
+
+impl Vector {
+    fn new<Q: Stored>(elements: &[f32], group: usize, sums: bool) -> Vector {
+        let mut x = vec![0.0; elements.len()];
+        Q::arrange(&mut x, elements);
+        let start = x.chunks_exact(group).map(|part| {
+            part.as_chunks::<LANES>()
+                .0
+                .iter()
+                .fold([0.0; LANES], |sum: [f32; LANES], run| std::array::from_fn(|l| sum[l] - Q::OFFSET * run[l]))
+        });
+        let start = start.collect();
+        let sums = if sums { elements.chunks_exact(group).map(|part| part.iter().sum()).collect() } else { Vec::new() };
+        Vector { x, start, sums }
+    }
+}
+
+// SAFETY: threads write disjoint columns of `out`, and only read the rest.
+unsafe impl<Q: Sync> Sync for Operands<'_, Q> {}
+
+/// Results of `N` columns, which share what is read of x: `scale · Σ x · q`, summed over groups. `j` is the first.
+///
+/// # Safety
+/// The processor has the instructions of `R`; there are these columns, and sizes are as [`product`] compares them.
+#[inline(always)]
+unsafe fn dots<Q: Stored, R: Register, const N: usize>(p: &Operands<'_, Q>, vector: &Vector, j: usize) -> [f32; N] {
+    let (groups, stored, runs) = (p.depth / p.group, p.depth / Q::EACH, p.group / LANES);
+    let mut x = vector.x.as_ptr();
+    // SAFETY: the caller's; pointers go on by `runs` runs for each group.
+    unsafe {
+        let mut q: [*const Q; N] = std::array::from_fn(|c| p.q.as_ptr().add((j + c) * stored));
+        let scale: [*const f32; N] = std::array::from_fn(|c| p.scale.as_ptr().add((j + c) * groups));
+        let mut total = [[R::splat(0.0); REGISTERS]; N];
+        for (g, start) in vector.start.iter().enumerate() {
+            let start = match Q::OFFSET == 0.0 {
+                true => [R::splat(0.0); REGISTERS],
+                false => std::array::from_fn(|v| R::load(start.as_ptr().add(v * WIDTH))),
+            };
+            let mut part = [start; N];
+            for _ in 0..runs {
+                let x_now: [R; REGISTERS] = std::array::from_fn(|v| R::load(x.add(v * WIDTH)));
+                for (q, part) in q.iter_mut().zip(&mut part) {
+                    let integers: [R; REGISTERS] = Q::load(*q);
+                    *part = std::array::from_fn(|v| R::madd(integers[v], x_now[v], part[v]));
+                    *q = q.add(LANES / Q::EACH);
+                }
+                x = x.add(LANES);
+            }
+            for c in 0..N {
+                let scale = R::splat(scale[c].add(g).read());
+                total[c] = std::array::from_fn(|v| R::madd(part[c][v], scale, total[c][v]));
+            }
+        }
+        std::array::from_fn(|c| R::sum(total[c]))
+    }
+}
+
+/// `Σ a · b` of as many elements each.
+///
+/// # Safety
+/// The processor has the instructions of `R`.
+#[inline(always)]
+unsafe fn products<R: Register>(a: &[f32], b: &[f32]) -> f32 {
+    let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<WIDTH>(), b.as_chunks::<WIDTH>());
+    // SAFETY: the caller's; chunks have as many elements as a register.
+    unsafe {
+        let none = R::splat(0.0);
+        let mut sum = none;
+        for (a, b) in a.iter().zip(b) {
+            sum = R::madd(R::load(a.as_ptr()), R::load(b.as_ptr()), sum);
+        }
+        let rest = a_rest.iter().zip(b_rest).fold(0.0, |sum, (a, b)| sum + a * b);
+        R::sum([sum, none]) + rest
+    }
+}
+
+/// Columns computed together.
+const TOGETHER: usize = 2;
+
+/// Columns `from..to` of the result.
+///
+/// # Safety
+/// The processor has the instructions of `R`; nobody else writes these columns. Sizes are as [`product`] compares them.
+#[inline(always)]
+unsafe fn columns<Q: Stored, R: Register>(p: &Operands<'_, Q>, from: usize, to: usize) {
+    let groups = p.depth / p.group;
+    for (i, vector) in p.vectors.iter().enumerate() {
+        // SAFETY: the caller's; column `j` of row `i` is one of ours.
+        let write = |j: usize, sum: f32| unsafe {
+            let of = j * groups..(j + 1) * groups;
+            let rest = p.zero.map_or(0.0, |zero| products::<R>(&zero[of], &vector.sums));
+            p.out.add(i * p.cols + j).write(sum + rest);
+        };
+        let whole = from + (to - from) / TOGETHER * TOGETHER;
+        // SAFETY: the caller's.
+        unsafe {
+            for j in (from..whole).step_by(TOGETHER) {
+                dots::<Q, R, TOGETHER>(p, vector, j).into_iter().enumerate().for_each(|(c, sum)| write(j + c, sum));
+            }
+            for j in whole..to {
+                let [sum] = dots::<Q, R, 1>(p, vector, j);
+                write(j, sum);
+            }
+        }
+    }
+}
+
+/// [`columns`] with instructions that every processor has.
+///
+/// # Safety
+/// As [`columns`].
+unsafe fn columns_baseline<Q: Stored>(p: &Operands<'_, Q>, from: usize, to: usize) {
+    // SAFETY: the caller's.
+    unsafe { columns::<Q, [f32; WIDTH]>(p, from, to) }
+}
+
+/// [`columns`] with AVX2.
+///
+/// # Safety
+/// As [`columns`]; the processor has AVX2 and FMA.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma")]
+unsafe fn columns_avx2<Q: Stored>(p: &Operands<'_, Q>, from: usize, to: usize) {
+    // SAFETY: the caller's.
+    unsafe { columns::<Q, std::arch::x86_64::__m256>(p, from, to) }
+}
+
+/// [`columns`] with the instructions of a set, which the processor has.
+///
+/// # Safety
+/// As [`columns`].
+unsafe fn columns_of<Q: Stored>(isa: Isa, p: &Operands<'_, Q>, from: usize, to: usize) {
+    // SAFETY: the caller's.
+    unsafe {
+        match isa {
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 | Isa::Avx512 => columns_avx2(p, from, to),
+            _ => columns_baseline(p, from, to),
+        }
+    }
+}
+
+/// Estimated nanoseconds on one thread.
+fn nanos(rows: usize, depth: usize, cols: usize) -> f64 {
+    let step = if rows > MOST { 0.02 } else { 0.06 };
+    (rows * depth * cols) as f64 * step
+}
+
+/// The product, as [`Groups`] has it; nothing where lengths don't fit each other.
+fn product<Q: Stored>(
+    isa: Isa,
+    (group, cols): (usize, usize),
+    (x, q, scale, zero): (&[f32], &[Q], &[f32], Option<&[f32]>),
+    out: &mut [f32],
+) -> Option<()> {
+    let depth = q.len() * Q::EACH / cols.max(1);
+    let (rows, groups) = (x.len() / depth.max(1), depth / group);
+    let fits = depth > 0
+        && depth.is_multiple_of(group)
+        && group.is_multiple_of(LANES)
+        && q.len() * Q::EACH == cols * depth
+        && x.len() == rows * depth
+        && scale.len() == cols * groups
+        && out.len() == rows * cols
+        && zero.is_none_or(|z| z.len() == scale.len());
+    if !fits {
+        return None;
+    }
+    // What is infinite must not meet the offset, nor the sum of its group.
+    let many = rows > MOST || !x.iter().all(|x| x.is_finite());
+    let vectors = match many {
+        true => vec![panels::vectors::<Q>(x, depth)],
+        false => x.chunks_exact(depth).map(|x| Vector::new::<Q>(x, group, zero.is_some())).collect(),
+    };
+    let p = &Operands { depth, group, cols, q, scale, zero, vectors, out: out.as_mut_ptr() };
+    let nanos = nanos(rows, depth, cols);
+    if many {
+        let width = panels::width(depth);
+        // SAFETY: sizes were compared above, the set is one the processor has, and parts cover disjoint columns.
+        let work = |from: usize, to: usize| unsafe { panels::columns(isa, p, from * width, (to * width).min(cols)) };
+        share(cols.div_ceil(width), threads(), nanos, &work);
+    } else {
+        // SAFETY: as above.
+        share(cols, threads(), nanos, &|from, to| unsafe { columns_of(isa, p, from, to) });
+    }
+    Some(())
+}
+
+impl Groups {
+    fn product<Q: Stored>(&self, x: &[f32], q: &[Q], rest: &[TensorRef<'_>], out: &mut TensorMut<'_>) -> Option<()> {
+        let scale = rest.first()?.as_slice::<f32>()?;
+        let zero = match rest.get(1) {
+            Some(zero) => Some(zero.as_slice::<f32>()?),
+            None => None,
+        };
+        let cols = *out.shape.last()?;
+        product(Isa::here(), (self.group, cols), (x, q, scale, zero), out.as_slice_mut::<f32>()?)
+    }
+}
+
+impl Kernel for Groups {
+    fn name(&self) -> String {
+        "cpu:matmul_groups".to_owned()
+    }
+
+    fn nanos(&self) -> Option<f64> {
+        Some(self.nanos)
+    }
+
+    fn run(&self, inputs: &[TensorRef<'_>], outs: &mut [TensorMut<'_>]) -> Result<(), ExecError> {
+        let wrong =
+            || ExecError::new("E807", "`matmul_groups` takes vectors of f32, integers in groups, and f32 factors");
+        let ([x, q, rest @ ..], [out]) = (inputs, outs) else { return Err(wrong()) };
+        let x = x.as_slice::<f32>().ok_or_else(wrong)?;
+        let done = match q.dtype {
+            DType::I8 => self.product::<i8>(x, q.as_slice().ok_or_else(wrong)?, rest, out),
+            DType::U4X2 => self.product::<U4x2>(x, q.as_slice().ok_or_else(wrong)?, rest, out),
+            _ => None,
+        };
+        done.ok_or_else(wrong)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Numbers of which sums are exact, so that every order gives the same.
+    fn numbers(n: usize, of: usize) -> Vec<f32> {
+        (0..n).map(|i| ((i * 7 + i / 5) % of) as f32 * 0.25 - of as f32 / 8.0).collect()
+    }
+
+    fn held<Q: Stored>(q: &[Q], value: impl Fn(usize) -> f32) {
+        for (rows, depth, group) in
+            [(1, 32, 32), (1, 256, 32), (2, 48, 16), (3, 128, 64), (8, 96, 96), (9, 64, 32), (40, 128, 64)]
+        {
+            let cols = 13;
+            let groups = depth / group;
+            let (x, scale) = (numbers(rows * depth, 17), numbers(cols * groups, 9));
+            for zero in [None, Some(numbers(cols * groups, 11))] {
+                let q = &q[..cols * depth / Q::EACH];
+                for isa in [Isa::Baseline, Isa::detected()] {
+                    let mut out = vec![f32::NAN; rows * cols];
+                    product(isa, (group, cols), (&x, q, &scale, zero.as_deref()), &mut out).expect("sizes fit");
+                    for (at, out) in out.iter().enumerate() {
+                        let (i, j) = (at / cols, at % cols);
+                        let weight = |k: usize| {
+                            let g = j * groups + k / group;
+                            value(j * depth + k) * scale[g] + zero.as_ref().map_or(0.0, |z| z[g])
+                        };
+                        let expected: f32 = (0..depth).map(|k| x[i * depth + k] * weight(k)).sum();
+                        assert_eq!(*out, expected, "{isa:?}, {rows} x {depth}, groups of {group}, at {i}, {j}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn products_equal_their_definition_with_every_instruction_set() {
+        let eight: Vec<i8> = (0..13 * 256).map(|i| (i * 37 % 256) as u8 as i8).collect();
+        held(&eight, |k| f32::from(eight[k]));
+        let four: Vec<U4x2> = (0..13 * 128).map(|i| U4x2((i * 37 % 256) as u8)).collect();
+        held(&four, |k| f32::from(four[k / 2].0 >> (4 * (k % 2)) & 15) - 8.0);
+    }
+
+    #[test]
+    fn infinite_elements_meet_only_their_own_weights() {
+        let mut x = [1.0f32; 32];
+        x[4] = f32::INFINITY;
+        let q = [U4x2(0xff); 16];
+        let mut out = [0.0];
+        product(Isa::detected(), (32, 1), (&x, &q[..], &[1.0], Some(&[-1.0])), &mut out).expect("sizes fit");
+        assert_eq!(out, [f32::INFINITY]);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let mut out = [0.0; 2];
+        let q = [1i8; 64];
+        assert!(product(Isa::Baseline, (32, 2), (&[1.0; 32], &q[..], &[1.0; 2], None), &mut out).is_some());
+        assert!(product(Isa::Baseline, (8, 2), (&[1.0; 32], &q[..], &[1.0; 8], None), &mut out).is_none());
+        assert!(product(Isa::Baseline, (32, 2), (&[1.0; 32], &q[..], &[1.0; 3], None), &mut out).is_none());
+        assert!(product(Isa::Baseline, (32, 2), (&[1.0; 31], &q[..], &[1.0; 2], None), &mut out).is_none());
+        assert!(product(Isa::Baseline, (32, 2), (&[1.0; 32], &q[..63], &[1.0; 2], None), &mut out).is_none());
+    }
+}
