@@ -59,25 +59,20 @@ struct Operands<'a, Q> {
 struct Vector {
     /// Its elements, in the order in which integers come.
     x: Vec<f32>,
-    /// Per group, what the sums of its products start with: less the offset that integers are stored with.
-    start: Vec<[f32; LANES]>,
-    /// Per group, the sum of its elements, if there are least numbers.
-    sums: Vec<f32>,
+    /// Per group, the sum of its elements, lane by lane.
+    sums: Vec<[f32; LANES]>,
 }
 
 impl Vector {
-    fn new<Q: Stored>(elements: &[f32], group: usize, sums: bool) -> Vector {
+    fn new<Q: Stored>(elements: &[f32], group: usize) -> Vector {
         let mut x = vec![0.0; elements.len()];
         Q::arrange(&mut x, elements);
-        let start = x.chunks_exact(group).map(|part| {
-            part.as_chunks::<LANES>()
-                .0
-                .iter()
-                .fold([0.0; LANES], |sum: [f32; LANES], run| std::array::from_fn(|l| sum[l] - Q::OFFSET * run[l]))
-        });
-        let start = start.collect();
-        let sums = if sums { elements.chunks_exact(group).map(|part| part.iter().sum()).collect() } else { Vec::new() };
-        Vector { x, start, sums }
+        let sum = |part: &[f32]| {
+            let runs = part.as_chunks::<LANES>().0.iter();
+            runs.fold([0.0; LANES], |sum: [f32; LANES], run| std::array::from_fn(|l| sum[l] + run[l]))
+        };
+        let sums = x.chunks_exact(group).map(sum).collect();
+        Vector { x, sums }
     }
 }
 
@@ -95,14 +90,17 @@ unsafe fn dots<Q: Stored, R: Register, const N: usize>(p: &Operands<'_, Q>, vect
     // SAFETY: the caller's; pointers go on by `runs` runs for each group.
     unsafe {
         let mut q: [*const Q; N] = std::array::from_fn(|c| p.q.as_ptr().add((j + c) * stored));
-        let scale: [*const f32; N] = std::array::from_fn(|c| p.scale.as_ptr().add((j + c) * groups));
+        let factors = |of: &[f32]| -> [*const f32; N] { std::array::from_fn(|c| of.as_ptr().add((j + c) * groups)) };
+        let (scale, zero) = (factors(p.scale), p.zero.map(factors));
         let mut total = [[R::splat(0.0); REGISTERS]; N];
-        for (g, start) in vector.start.iter().enumerate() {
-            let start = match Q::OFFSET == 0.0 {
-                true => [R::splat(0.0); REGISTERS],
-                false => std::array::from_fn(|v| R::load(start.as_ptr().add(v * WIDTH))),
+        let none = R::splat(0.0);
+        for (g, sums) in vector.sums.iter().enumerate() {
+            let sums: [R; REGISTERS] = std::array::from_fn(|v| R::load(sums.as_ptr().add(v * WIDTH)));
+            // Less the offset that integers are stored with.
+            let mut part = match Q::OFFSET == 0.0 {
+                true => [[none; REGISTERS]; N],
+                false => [sums.map(|sum| R::madd(sum, R::splat(-Q::OFFSET), none)); N],
             };
-            let mut part = [start; N];
             for _ in 0..runs {
                 let x_now: [R; REGISTERS] = std::array::from_fn(|v| R::load(x.add(v * WIDTH)));
                 for (q, part) in q.iter_mut().zip(&mut part) {
@@ -115,28 +113,13 @@ unsafe fn dots<Q: Stored, R: Register, const N: usize>(p: &Operands<'_, Q>, vect
             for c in 0..N {
                 let scale = R::splat(scale[c].add(g).read());
                 total[c] = std::array::from_fn(|v| R::madd(part[c][v], scale, total[c][v]));
+                if let Some(zero) = zero {
+                    let zero = R::splat(zero[c].add(g).read());
+                    total[c] = std::array::from_fn(|v| R::madd(sums[v], zero, total[c][v]));
+                }
             }
         }
         std::array::from_fn(|c| R::sum(total[c]))
-    }
-}
-
-/// `Σ a · b` of as many elements each.
-///
-/// # Safety
-/// The processor has the instructions of `R`.
-#[inline(always)]
-unsafe fn products<R: Register>(a: &[f32], b: &[f32]) -> f32 {
-    let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<WIDTH>(), b.as_chunks::<WIDTH>());
-    // SAFETY: the caller's; chunks have as many elements as a register.
-    unsafe {
-        let none = R::splat(0.0);
-        let mut sum = none;
-        for (a, b) in a.iter().zip(b) {
-            sum = R::madd(R::load(a.as_ptr()), R::load(b.as_ptr()), sum);
-        }
-        let rest = a_rest.iter().zip(b_rest).fold(0.0, |sum, (a, b)| sum + a * b);
-        R::sum([sum, none]) + rest
     }
 }
 
@@ -149,23 +132,18 @@ const TOGETHER: usize = 2;
 /// The processor has the instructions of `R`; nobody else writes these columns. Sizes are as [`product`] compares them.
 #[inline(always)]
 unsafe fn columns<Q: Stored, R: Register>(p: &Operands<'_, Q>, from: usize, to: usize) {
-    let groups = p.depth / p.group;
+    let whole = from + (to - from) / TOGETHER * TOGETHER;
     for (i, vector) in p.vectors.iter().enumerate() {
         // SAFETY: the caller's; column `j` of row `i` is one of ours.
-        let write = |j: usize, sum: f32| unsafe {
-            let of = j * groups..(j + 1) * groups;
-            let rest = p.zero.map_or(0.0, |zero| products::<R>(&zero[of], &vector.sums));
-            p.out.add(i * p.cols + j).write(sum + rest);
-        };
-        let whole = from + (to - from) / TOGETHER * TOGETHER;
-        // SAFETY: the caller's.
         unsafe {
+            let out = p.out.add(i * p.cols);
             for j in (from..whole).step_by(TOGETHER) {
-                dots::<Q, R, TOGETHER>(p, vector, j).into_iter().enumerate().for_each(|(c, sum)| write(j + c, sum));
+                let sums: [f32; TOGETHER] = dots::<Q, R, TOGETHER>(p, vector, j);
+                (out.add(j) as *mut [f32; TOGETHER]).write_unaligned(sums);
             }
             for j in whole..to {
                 let [sum] = dots::<Q, R, 1>(p, vector, j);
-                write(j, sum);
+                out.add(j).write(sum);
             }
         }
     }
@@ -232,11 +210,11 @@ fn product<Q: Stored>(
     if !fits {
         return None;
     }
-    // What is infinite must not meet the offset, nor the sum of its group.
+    // What is infinite must meet neither the offset nor the sum of its group.
     let many = rows > MOST || !x.iter().all(|x| x.is_finite());
     let vectors = match many {
         true => vec![panels::vectors::<Q>(x, depth)],
-        false => x.chunks_exact(depth).map(|x| Vector::new::<Q>(x, group, zero.is_some())).collect(),
+        false => x.chunks_exact(depth).map(|x| Vector::new::<Q>(x, group)).collect(),
     };
     let p = &Operands { depth, group, cols, q, scale, zero, vectors, out: out.as_mut_ptr() };
     let nanos = nanos(rows, depth, cols);

@@ -16,7 +16,7 @@ pub fn width(depth: usize) -> usize {
 
 /// Vectors one behind the other, each in the order in which integers come.
 pub fn vectors<Q: Stored>(x: &[f32], depth: usize) -> Vector {
-    let mut all = Vector { x: vec![0.0; x.len()], start: Vec::new(), sums: Vec::new() };
+    let mut all = Vector { x: vec![0.0; x.len()], sums: Vec::new() };
     for (to, from) in all.x.chunks_exact_mut(depth).zip(x.chunks_exact(depth)) {
         Q::arrange(to, from);
     }
