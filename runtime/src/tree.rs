@@ -187,26 +187,19 @@ impl<'a> Visitor<'a> {
     }
 }
 
-/// What of a tensor of a subclass is fixed.
+/// What of a tensor of a subclass is fixed. Put together once: trees are read at every call.
 fn mark_class(wrapped: &Wrapped, mark: &mut Fingerprint) {
-    let layout = wrapped.layout();
-    mark.add(std::ptr::from_ref(layout.class) as u64);
-    mark.add(layout.fields.len() as u64);
-    for (name, value) in &layout.meta {
-        name.hash(mark);
-        // Hashing never fails, and no text need be made: this runs at every call.
-        let _ = write!(Texts(mark), "{value:?}");
-    }
-}
-
-/// Texts that are written go into a fingerprint.
-struct Texts<'a>(&'a mut Fingerprint);
-
-impl std::fmt::Write for Texts<'_> {
-    fn write_str(&mut self, text: &str) -> std::fmt::Result {
-        self.0.write(text.as_bytes());
-        Ok(())
-    }
+    let own = wrapped.mark(|layout| {
+        let mut own = Fingerprint::default();
+        own.add(std::ptr::from_ref(layout.class) as u64);
+        own.add(layout.fields.len() as u64);
+        for (name, value) in &layout.meta {
+            name.hash(&mut own);
+            own.write(format!("{value:?}").as_bytes());
+        }
+        own.words()
+    });
+    own.into_iter().for_each(|word| mark.add(word));
 }
 
 impl Detail {

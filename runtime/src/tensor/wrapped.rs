@@ -9,7 +9,7 @@ use fulgurite_core::loc::Loc;
 use fulgurite_core::sig::{self, OutTy};
 use fulgurite_core::subclass::Read;
 use fulgurite_core::{Name, TensorTy, Value};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A tensor of a subclass.
 ///
@@ -19,6 +19,8 @@ pub struct Wrapped {
     ty: TensorType,
     layout: Arc<SubclassLayout>,
     fields: Vec<Tensor>,
+    /// What the layout amounts to, for whoever compares trees.
+    mark: OnceLock<[u64; 2]>,
 }
 
 impl Wrapped {
@@ -69,12 +71,17 @@ impl Wrapped {
             requires_grad: false,
             subclass: Some(layout.clone()),
         };
-        Ok(Wrapped { ty, layout, fields })
+        Ok(Wrapped { ty, layout, fields, mark: OnceLock::new() })
     }
 
     /// What it is made of.
     pub fn layout(&self) -> &Arc<SubclassLayout> {
         &self.layout
+    }
+
+    /// What `of` makes of the layout, which never changes: made once.
+    pub(crate) fn mark(&self, of: impl FnOnce(&SubclassLayout) -> [u64; 2]) -> [u64; 2] {
+        *self.mark.get_or_init(|| of(&self.layout))
     }
 
     /// Its type, as programs see it.

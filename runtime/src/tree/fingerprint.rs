@@ -21,6 +21,11 @@ impl Default for Fingerprint {
 }
 
 impl Fingerprint {
+    /// What it has come to.
+    pub fn words(self) -> [u64; 2] {
+        [self.a, self.b]
+    }
+
     /// One more word.
     #[inline]
     pub fn add(&mut self, word: u64) {
