@@ -314,3 +314,56 @@ fn s1_10_writes_and_checkpoints_in_autocast() {
         })
     });
 }
+
+/// A training step with all three: the statistics are written once, whatever runs again, and nothing rounds otherwise.
+#[test]
+fn s1_16_batch_norm_in_a_checkpoint_in_autocast() {
+    #[derive(Tree, Clone)]
+    struct Model {
+        up: Linear,
+        norm: BatchNorm,
+        down: Linear,
+    }
+    let numbers = |n: i64, from: f64| ramp(n, from).cast(DType::F32);
+    let model = Model {
+        up: Linear { w: numbers(6, 0.3), b: Some(arange(6).cast(DType::F32) * 0.1) },
+        norm: BatchNorm::new(6),
+        down: Linear { w: numbers(6, 1.1).reshape((4, 6)), b: None },
+    };
+    let step = |again: bool| {
+        jit(move |(model, stats): (Model, BatchStats), x: Tensor| {
+            let (loss, g) = value_and_grad(&model, |m| {
+                autocast(DType::BF16, || {
+                    let block = || m.norm.train(&m.up.at(&x), &stats).gelu();
+                    let h = if again { checkpoint(block) } else { block() };
+                    m.down.at(&h).square().mean()
+                })
+            });
+            let (up, norm) = (&model.up.w - &g.up.w * 0.1, &model.norm.w - &g.norm.w * 0.1);
+            let mut model = model;
+            (model.up.w, model.norm.w) = (up, norm);
+            ((model, stats), loss)
+        })
+        .keep_traces()
+    };
+    let run = |again: bool| {
+        let f = step(again);
+        let mut state = (model.clone(), BatchStats::new(6));
+        let losses: Vec<Vec<f64>> = (0..3)
+            .map(|k| data(&f.update(&mut state, numbers(5, k as f64)).unwrap_or_else(|e| panic!("{e}"))))
+            .collect();
+        let (model, stats) = state;
+        let ends = [&model.up.w, &model.norm.w, &stats.mean, &stats.var].map(data).to_vec();
+        (f, [losses, ends].concat())
+    };
+    let ((plain, want), (again, got)) = (run(false), run(true));
+    assert_eq!(got, want);
+    let remade = again.trace("rematerialised").unwrap_or_default();
+    assert!(remade.contains("// recompute of") && remade.contains("checkpoint {\n"), "{remade}");
+    let stages =
+        ["joint", "acquired", "simplified"].into_iter().flat_map(|stage| [plain.trace(stage), again.trace(stage)]);
+    for text in stages.chain([Some(remade)]) {
+        let text = text.unwrap_or_default();
+        assert_eq!(text.matches("overwrite(").count(), 2, "{text}");
+    }
+}
