@@ -2,6 +2,7 @@
 
 use crate::Name;
 use crate::lang::ast::*;
+use crate::lang::walk::children;
 use std::collections::HashSet;
 
 /// Rebuilds `e`; where `f` gives something, that stands instead and is not looked into.
@@ -82,7 +83,9 @@ fn map_place(p: &Place, f: &mut dyn FnMut(&Expr) -> Option<Expr>) -> Place {
 
 /// Calls `f` on `e` and everything in it, outermost first; `f` says whether to look inside.
 pub fn visit(e: &Expr, f: &mut dyn FnMut(&Expr) -> bool) {
-    map(e, &mut |e| (!f(e)).then(|| e.clone()));
+    if f(e) {
+        children(e, &mut |child| visit(child, f));
+    }
 }
 
 /// Whether `test` holds for `e` or something in it.

@@ -17,6 +17,8 @@ mod work;
 use super::pointwise::Fresh;
 use super::term::Terms;
 use super::{Derived, NotDerivable, Note, cotangent, differentiable, make, walk};
+use std::sync::Arc;
+
 use crate::Name;
 use crate::lang::ast::*;
 use crate::lower::Rows;
@@ -122,7 +124,7 @@ impl Index<'_> {
         let hoist = Hoist { out: &pattern, results, parts: Vec::new(), prefix, is_float: &is_float };
         let is_index = |n: Name| row.sig.params.iter().any(|p| p.name.name == n && p.ty.elem.contains(&Elem::Index));
         let mut read = make::access(seed, pattern.places.clone());
-        if let (Some(i), Node::Access(a)) = (item, &mut *read.node) {
+        if let (Some(i), Node::Access(a)) = (item, Arc::make_mut(&mut read.node)) {
             a.item = Some(make::name(i));
         }
         let known = Known {

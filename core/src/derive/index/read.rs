@@ -404,7 +404,7 @@ impl Reader<'_, '_> {
             let pair = Expr::bare(Node::Tuple(filter.cloned().into_iter().chain([body.clone()]).collect()));
             self.copy(vars, Some(pair))?
         };
-        let Some(Node::Tuple(mut items)) = body_and_cond.map(|e| *e.node) else {
+        let Some(Node::Tuple(mut items)) = body_and_cond.map(Expr::into_node) else {
             return Err(NotDerivable::new("a product without body"));
         };
         let body = items.pop().unwrap_or_else(|| make::int(1));
