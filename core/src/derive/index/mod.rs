@@ -29,7 +29,7 @@ use parts::Hoist;
 use read::Reader;
 use rows::Gradient;
 use solve::Known;
-use std::collections::HashSet;
+use rustc_hash::FxHashSet;
 use var::{Kind, Pattern, Var};
 use work::Work;
 
@@ -181,8 +181,8 @@ fn component(value: &Expr, n: usize) -> Option<Expr> {
 }
 
 /// Every size that the signature names.
-fn sizes(row: &Row) -> HashSet<Name> {
-    let mut all = HashSet::new();
+fn sizes(row: &Row) -> FxHashSet<Name> {
+    let mut all = FxHashSet::default();
     for ty in row.sig.params.iter().map(|p| &p.ty).chain(row.sig.outs.iter().chain(&row.sig.aux).map(|o| &o.ty)) {
         walk::dim_names(ty.dims.as_deref().unwrap_or_default(), &mut all);
     }

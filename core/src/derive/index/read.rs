@@ -11,7 +11,8 @@ use crate::derive::term::{Op, Scope, T, Terms};
 use crate::derive::{NotDerivable, make, walk};
 use crate::lang::ast::*;
 use crate::row::Ties;
-use std::collections::{BTreeSet, HashMap};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeSet;
 
 /// One read, and what it is multiplied with.
 #[derive(Clone, Debug)]
@@ -87,7 +88,7 @@ impl Reader<'_, '_> {
         let (zero, one) = (self.terms.num(0.0), self.terms.num(1.0));
         let mut out = Vec::new();
         for &atom in &atoms {
-            let mut known: HashMap<T, T> = atoms.iter().map(|a| (*a, zero)).collect();
+            let mut known: FxHashMap<T, T> = atoms.iter().map(|a| (*a, zero)).collect();
             known.insert(atom, one);
             let c = Along { terms: self.terms, known }.of(t)?;
             for (conds, cof) in self.cases(c) {
