@@ -11,6 +11,7 @@ pub mod dtypes;
 mod effects;
 pub mod facts;
 pub mod gradients;
+mod held;
 mod keys;
 mod literals;
 pub mod machine;
@@ -81,6 +82,7 @@ pub fn some(db: &Database, upstream: &(dyn Rows + Sync), wanted: &FxHashSet<Name
         let mut faults = names::check(source, &set);
         if faults.is_empty() {
             faults.extend(keys::check(source));
+            faults.extend(held::check(source));
             faults.extend(effects::check(source, &set));
             faults.extend(aliases::check(source));
         }

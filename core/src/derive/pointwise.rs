@@ -165,7 +165,8 @@ impl Pointwise<'_> {
         }
         let elem = sig.params.iter().find(|p| p.name.name == self.arg).map(|p| p.ty.elem.clone()).unwrap_or_default();
         let ty = Type { elem: elem.into_iter().take(1).collect(), dims: None, list: None, span: Span::default() };
-        let taken: FxHashSet<Name> = params.iter().map(|p| p.name.name).chain(opts.iter().map(|o| o.name.name)).collect();
+        let taken: FxHashSet<Name> =
+            params.iter().map(|p| p.name.name).chain(opts.iter().map(|o| o.name.name)).collect();
         let optional = params.iter().filter(|p| p.optional).map(|p| p.name.name);
         let optional = optional.chain(opts.iter().filter(|o| o.optional).map(|o| o.name.name)).collect();
         let body = Emit { terms, taken: taken.clone(), optional }.block(d);

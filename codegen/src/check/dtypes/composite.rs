@@ -93,7 +93,9 @@ impl Check<'_> {
             accepted.push(ran);
         }
         match refused {
-            Some((fault, case)) if accepted.iter().all(Vec::is_empty) => Err(Box::new(self.rule.diag(&fault, &case.show(row)))),
+            Some((fault, case)) if accepted.iter().all(Vec::is_empty) => {
+                Err(Box::new(self.rule.diag(&fault, &case.show(row))))
+            }
             _ => {
                 let taken = |(case, _): &(Case, _)| case.solved.joined.is_none_or(|d| !undefined.contains(&d));
                 accepted.iter_mut().for_each(|ran| ran.retain(taken));

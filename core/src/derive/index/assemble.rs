@@ -59,7 +59,8 @@ impl Recipe<'_> {
             args.push(Arg { name: Some(make::ident(o.name.name)), value: make::name(o.name.name) });
         }
         let loops = walk::any(&self.body, &mut |e| matches!(&*e.node, Node::Reduce(r) if r.binds.is_some()));
-        let known: FxHashSet<Name> = params.iter().map(|p| p.name.name).chain(opts.iter().map(|o| o.name.name)).collect();
+        let known: FxHashSet<Name> =
+            params.iter().map(|p| p.name.name).chain(opts.iter().map(|o| o.name.name)).collect();
         let meaning =
             if self.is_view() { Meaning::View(make::block(self.body)) } else { Meaning::Expr(make::block(self.body)) };
         let row = Row {

@@ -28,8 +28,8 @@ use lets::Opened;
 use parts::Hoist;
 use read::Reader;
 use rows::Gradient;
-use solve::Known;
 use rustc_hash::FxHashSet;
+use solve::Known;
 use var::{Kind, Pattern, Var};
 use work::Work;
 
