@@ -283,7 +283,7 @@ impl Rewrite<'_> {
                 // under another name the access is walked like any other
                 let hidden = TensorAccess { base: Ident { name: Name::new(""), span: a.base.span }, ..a.clone() };
                 let walked = again(&Expr::new(Node::Access(hidden), e.span), fault);
-                let Node::Access(mut access) = *walked.node else { return None };
+                let Node::Access(mut access) = walked.into_node() else { return None };
                 access.base = a.base;
                 access.places.insert(0, self.place());
                 made(Node::Access(access))

@@ -5,7 +5,7 @@
 //! not for each element. Inside `all[..](…)` the name of a list of tensors means each element of its item at that axis.
 
 use crate::derive::walk;
-use crate::lang::ast::*;
+use crate::lang::{self, ast::*};
 use crate::row::{Meaning, Row};
 use crate::sig::statics::{self, At, Stop};
 use crate::sig::{OutTy, Solved};
@@ -62,9 +62,12 @@ pub fn open(row: &Row, solved: &Solved) -> Result<Vec<Condition>, Name> {
 /// along that axis must be 0.
 fn imagined(row: &Row, solved: &Solved) -> Vec<(Expr, String)> {
     let (Meaning::Expr(body) | Meaning::View(body)) = &row.meaning else { return Vec::new() };
+    if solved.env.scalar_axis.is_empty() {
+        return Vec::new();
+    }
     let mut found: Vec<Name> = Vec::new();
     let is_index = |name: Name| row.sig.params.iter().any(|p| p.name.name == name && p.ty.elem.contains(&Elem::Index));
-    let _ = walk::map_block(body, &mut |e| {
+    lang::walk::block(body, &mut |e| {
         if let Node::Access(access) = &*e.node
             && access.outside == Outside::Refuse
             && solved.env.scalar_axis.contains(&(access.base.name, 0))
@@ -79,7 +82,6 @@ fn imagined(row: &Row, solved: &Solved) -> Vec<(Expr, String)> {
                 }
             }
         }
-        None
     });
     let zero = |name: Name| Expr::bare(Node::Binary(BinOp::Eq, Expr::name(name), Expr::bare(Node::Int(0))));
     found.into_iter().map(|name| (zero(name), "index out of range".to_owned())).collect()

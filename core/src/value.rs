@@ -8,12 +8,19 @@ use std::fmt;
 pub type Shape = SmallVec<[Dim; 6]>;
 
 /// The type of a tensor as signatures see it.
-#[derive(Clone, PartialEq)]
+#[derive(PartialEq)]
 pub struct TensorTy {
     /// Element type.
     pub dtype: DType,
     /// Sizes.
     pub shape: Shape,
+}
+
+impl Clone for TensorTy {
+    fn clone(&self) -> TensorTy {
+        // at once: a `SmallVec` that is cloned takes its elements one by one
+        TensorTy { dtype: self.dtype, shape: Shape::from_slice(&self.shape) }
+    }
 }
 
 impl TensorTy {

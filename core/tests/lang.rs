@@ -356,7 +356,7 @@ fn canonical_texts() {
 
 #[test]
 fn first_brackets_of_two_are_the_item() {
-    let parse = |text| match *parse_expr(text, Dialect::Index).expect(text).node {
+    let parse = |text| match parse_expr(text, Dialect::Index).expect(text).into_node() {
         Node::Access(access) => access,
         node => panic!("{node} is no access"),
     };

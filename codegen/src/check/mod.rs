@@ -11,6 +11,7 @@ pub mod dtypes;
 mod effects;
 pub mod facts;
 pub mod gradients;
+mod held;
 mod keys;
 mod literals;
 pub mod machine;
@@ -81,6 +82,7 @@ pub fn some(db: &Database, upstream: &(dyn Rows + Sync), wanted: &FxHashSet<Name
         let mut faults = names::check(source, &set);
         if faults.is_empty() {
             faults.extend(keys::check(source));
+            faults.extend(held::check(source));
             faults.extend(effects::check(source, &set));
             faults.extend(aliases::check(source));
         }
@@ -162,8 +164,8 @@ fn overloads(db: &Database, set: &mut RowSet, families: &FxHashMap<Name, Family>
 }
 
 /// E115: a row that no kernel family serves.
-fn kernel(source: &RowSource, row: &Arc<Row>, set: &RowSet) -> Option<Diag> {
-    if !facts::is_generic(row, set) {
+fn kernel(source: &RowSource, row: &Arc<Row>, set: &RowSet, family: &Family) -> Option<Diag> {
+    if !facts::is_generic(row, set, &family.cases) {
         return None;
     }
     let message = format!("no kernel family serves `{}`: it runs loop by loop", row.op);
@@ -201,7 +203,7 @@ fn derivatives(
         faults.extend(points::check(source, &row, set));
         faults.extend(literals::check(source, &row, set));
         faults.extend(widths::check(source, &row, set));
-        faults.extend(kernel(source, &row, set));
+        faults.extend(kernel(source, &row, set, family));
         faults.extend(batching::check(source, &row));
         (faults, graded)
     });

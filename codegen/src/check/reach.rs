@@ -7,15 +7,18 @@ use fulgurite_core::{DType, Scalar};
 
 /// Whether running `nest` on tensors of these shapes can't fail. `false` says nothing.
 pub(super) fn stays(nest: &Nest, shapes: &[&[usize]]) -> bool {
-    let whole = |n: i64| (n != i64::MAX).then_some((0, (n - 1).max(0)));
+    let whole = |n: i64| if n == i64::MAX { ANY } else { (0, (n - 1).max(0)) };
     let mut walk = Walk { shapes, vars: nest.vars.iter().map(|n| whole(n.value())).collect() };
     nest.outs.iter().all(|out| walk.holds(&out.expr, false))
 }
 
+/// The bounds of an integer about which nothing is known: `min(max(i, 0), N - 1)` has bounds all the same.
+const ANY: (i64, i64) = (i64::MIN, i64::MAX);
+
 struct Walk<'a> {
     shapes: &'a [&'a [usize]],
-    /// The least and greatest value of each variable, where they are known.
-    vars: Vec<Option<(i64, i64)>>,
+    /// The least and greatest value of each variable.
+    vars: Vec<(i64, i64)>,
 }
 
 impl Walk<'_> {
@@ -51,24 +54,27 @@ impl Walk<'_> {
 
     fn bind(&mut self, range: &SRange, inside: bool) -> bool {
         let holds = self.holds(&range.lo, inside) && self.holds(&range.hi, inside);
-        let ends = self.bounds(&range.lo).zip(self.bounds(&range.hi));
-        self.vars[range.var] = ends.map(|((lo, _), (_, hi))| (lo, (hi - 1).max(lo)));
+        let ((lo, _), (_, hi)) = (self.bounds(&range.lo), self.bounds(&range.hi));
+        self.vars[range.var] = (lo, hi.saturating_sub(1).max(lo));
         holds
     }
 
     fn is_within(&self, tensor: usize, idx: &[SExpr]) -> bool {
         let Some(shape) = self.shapes.get(tensor).filter(|shape| shape.len() == idx.len()) else { return false };
         idx.iter().zip(*shape).all(|(i, size)| {
-            self.bounds(i).is_some_and(|(least, greatest)| least >= 0 && (greatest as u64) < *size as u64)
+            let (least, greatest) = self.bounds(i);
+            least >= 0 && (greatest as u64) < *size as u64
         })
     }
 
-    fn bounds(&self, e: &SExpr) -> Option<(i64, i64)> {
+    fn bounds(&self, e: &SExpr) -> (i64, i64) {
         match e.op() {
-            SOp::Const(Scalar::Int(i)) => Some((*i, *i)),
-            SOp::Var(v) => self.vars.get(*v).copied().flatten(),
-            SOp::Call(b, xs) if xs.len() == 2 => range_of(*b, self.bounds(&xs[0])?, self.bounds(&xs[1])?),
-            _ => None,
+            SOp::Const(Scalar::Int(i)) => (*i, *i),
+            SOp::Var(v) => self.vars.get(*v).copied().unwrap_or(ANY),
+            SOp::Call(b, xs) if xs.len() == 2 && e.ty() == DType::I64 => {
+                range_of(*b, self.bounds(&xs[0]), self.bounds(&xs[1])).unwrap_or(ANY)
+            }
+            _ => ANY,
         }
     }
 }

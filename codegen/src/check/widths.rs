@@ -1,4 +1,5 @@
-//! E207: sums are not taken in f16 or bf16, and what is widened is widened before it is computed with.
+//! E207: sums are not taken in f16 or bf16, what is widened is widened before it is computed with, and what is narrowed
+//! was widened.
 
 use fulgurite_core::lang::{BinOp, Block, Elem, Expr, Node, Pattern, Red, Span, Stmt, UnOp};
 use fulgurite_core::promote::Kind;
@@ -37,11 +38,15 @@ fn rules(source: &RowSource, row: &Row, rows: &RowSet) -> Option<Diag> {
     })
 }
 
-/// A value that is widened after it was rounded.
+/// A value that is widened after it was rounded, or narrowed though nothing in it was widened.
 fn late(rule: &Rule, row: &Row, block: &Block, rows: &RowSet) -> Option<Diag> {
-    let span = Widths { row, rows, lets: Vec::new(), late: None }.whole(block)?;
-    let message = format!("{} widens a value that was rounded to f16 before", rule.name());
-    let diag = Diag::error("E207", rule.text.at(span), message).here("computed in the narrow dtype");
+    let (span, step) = Widths { row, rows, lets: Vec::new(), late: None }.whole(block)?;
+    let claim = match step {
+        Step::Widened => "widens a value that was rounded to f16 before",
+        Step::Narrowed => "narrows a value of which no part was widened",
+    };
+    let diag = Diag::error("E207", rule.text.at(span), format!("{} {claim}", rule.name()));
+    let diag = diag.here("computed in the narrow dtype");
     Some(diag.help("widen the arguments, `x as acc(T)`, compute, and narrow the result: `… as T`"))
 }
 
@@ -81,16 +86,25 @@ enum Width {
     Other,
 }
 
+/// A step that comes too late.
+#[derive(Clone, Copy)]
+enum Step {
+    /// To `acc(T)`, of what was rounded.
+    Widened,
+    /// To `T`, of what never was wider.
+    Narrowed,
+}
+
 struct Widths<'a> {
     row: &'a Row,
     rows: &'a RowSet<'a>,
     lets: Vec<(Name, Width)>,
-    /// The first value that is widened after it was rounded.
-    late: Option<Span>,
+    /// The first value with such a step.
+    late: Option<(Span, Step)>,
 }
 
 impl Widths<'_> {
-    fn whole(mut self, body: &Block) -> Option<Span> {
+    fn whole(mut self, body: &Block) -> Option<(Span, Step)> {
         self.block(body);
         self.late
     }
@@ -124,18 +138,23 @@ impl Widths<'_> {
                 let (left, right) = (self.of(a), self.of(b));
                 for (narrow, wide, part) in [(left, right, a), (right, left, b)] {
                     if narrow == Width::Rounded && wide == Width::Wide {
-                        self.late.get_or_insert(part.span);
+                        self.late.get_or_insert((part.span, Step::Widened));
                     }
                 }
                 let met = join(left, right);
                 if met == Width::Given { Width::Rounded } else { met }
             }
             Node::Cast(inner, elem) => {
-                let wide = matches!(elem, Elem::Acc(name) if *name == "T");
-                if self.of(inner) == Width::Rounded && wide {
-                    self.late.get_or_insert(inner.span);
+                let rounded = self.of(inner) == Width::Rounded;
+                let (width, step) = match elem {
+                    Elem::Acc(name) if *name == "T" => (Width::Wide, Some(Step::Widened)),
+                    Elem::Var(name) if *name == "T" => (Width::Other, Some(Step::Narrowed)),
+                    _ => (Width::Other, None),
+                };
+                if let (true, Some(step)) = (rounded, step) {
+                    self.late.get_or_insert((inner.span, step));
                 }
-                if wide { Width::Wide } else { Width::Other }
+                width
             }
             Node::If(_, yes, no) => join(self.block(yes), self.block(no)),
             Node::Match(_, arms) => arms.iter().fold(Width::Any, |width, (_, arm)| join(width, self.of(arm))),

@@ -1,7 +1,8 @@
 //! What a gradient costs: the written rule, and what would be done without it, on one example.
 //!
-//! Rules and bodies are run on types alone. A call of a row counts with its loops: the operations of its builtins as
-//! the table of builtins has them, and the bytes of the tensors that it reads and of those that it makes.
+//! Rules and bodies are run on types alone. A call of a row counts with its loops: their work
+//! ([`Nest::flops`](fulgurite_core::nest::Nest::flops)), and the bytes of the tensors that it reads and of those that it
+//! makes.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -11,7 +12,6 @@ use fulgurite_core::derive;
 use fulgurite_core::eval::tensor::{self, Machine};
 use fulgurite_core::lang::{Block, OptType};
 use fulgurite_core::lower::{Rows, lower_with};
-use fulgurite_core::nest::{Nest, SExpr, SOp};
 use fulgurite_core::row::{Meaning, Row};
 use fulgurite_core::sig::{self, ArgTy, OutTy, Refusal, Solved};
 use fulgurite_core::{DType, Dim, Name, TensorTy, Value};
@@ -36,7 +36,7 @@ const BY_HAND: u64 = 4;
 /// Operations, bytes read and written, calls of rows without a program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
-    /// Operations on floats.
+    /// Operations on elements.
     pub flops: u64,
     /// Bytes of all tensors that calls read and make.
     pub bytes: u64,
@@ -302,31 +302,12 @@ fn own(row: &Row, solved: &Solved, rows: &RowSet, by_hand: bool) -> Result<Cost,
         return Ok(Cost { lines: 1, ..Cost::default() });
     }
     let nest = lower_with(row, body, solved, rows)?;
-    let flops = nest.outs.iter().take(solved.outs.len().max(1)).map(|out| {
-        let elements = out.shape.iter().fold(1u64, |n, d| n.saturating_mul(d.len() as u64));
-        elements.saturating_mul(if by_hand { BY_HAND } else { flops(&out.expr, &nest) })
-    });
-    Ok(Cost { flops: flops.fold(0, u64::saturating_add), bytes: moved, lines: 1 })
-}
-
-/// Operations on floats of one evaluation; the length of a range that depends on another index is that of its axis.
-fn flops(e: &SExpr, nest: &Nest) -> u64 {
-    let mut inner: u64 = 0;
-    e.op().parts(&mut |part| inner = inner.saturating_add(flops(part, nest)));
-    match e.op() {
-        SOp::Call(b, args) if args.iter().any(|arg| arg.ty().is_float()) => {
-            inner.saturating_add(u64::from(b.record().flops))
-        }
-        SOp::Reduce { vars, body, .. } => {
-            let length = |range: &fulgurite_core::nest::SRange| {
-                let ends = range.lo.as_int().zip(range.hi.as_int()).map(|(lo, hi)| hi.saturating_sub(lo).max(0) as u64);
-                ends.unwrap_or_else(|| nest.vars.get(range.var).map_or(1, |d| d.len() as u64))
-            };
-            let times = vars.iter().map(length).fold(1, u64::saturating_mul);
-            times.saturating_mul(flops(body, nest) + u64::from(body.ty().is_float()))
-        }
-        _ => inner,
-    }
+    let elements = || nest.outs.iter().map(|out| out.shape.iter().fold(1u64, |n, d| n.saturating_mul(d.len() as u64)));
+    let flops = match by_hand {
+        true => elements().fold(0, |n: u64, of| n.saturating_add(of.saturating_mul(BY_HAND))),
+        false => nest.flops() as u64,
+    };
+    Ok(Cost { flops, bytes: moved, lines: 1 })
 }
 
 impl Machine for Counter<'_> {

@@ -129,7 +129,8 @@ fn ordered(e: &Expr) -> Expr {
         ["maximum", "minimum", "max", "min", "logical_and", "logical_or", "logical_xor", "hypot", "gcd"];
     let mut own = true;
     let inner = walk::map(e, &mut |part| if std::mem::take(&mut own) { None } else { Some(ordered(part)) });
-    let node = match *inner.node {
+    let span = inner.span;
+    let node = match inner.into_node() {
         Node::Binary(op @ (BinOp::Add | BinOp::Mul | BinOp::Eq | BinOp::Ne), a, b) if a.to_string() > b.to_string() => {
             Node::Binary(op, b, a)
         }
@@ -141,7 +142,7 @@ fn ordered(e: &Expr) -> Expr {
         }
         node => node,
     };
-    Expr::new(node, inner.span)
+    Expr::new(node, span)
 }
 
 /// The calls of both rows that are tried, in some dtypes.

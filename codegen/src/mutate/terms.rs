@@ -2,7 +2,8 @@
 //!
 //! Two programs with the same terms on every call of the family are one program. Programs are run to the bottom, so
 //! that it does not matter which names sizes have, who wraps a negative axis, in what order operands that commute
-//! stand, or whether an operand is widened by a cast or by the call that it meets a wider one in.
+//! stand, which of two numbers is taken from the other where only the square of the difference counts, or whether an
+//! operand is widened by a cast or by the call that it meets a wider one in.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -37,6 +38,12 @@ const COMMUTE: [&str; 15] = [
     "bitwise_xor",
 ];
 
+/// Rows that give the negative of what they give where one operand is the negative.
+const ODD: [&str; 5] = ["mul", "div", "sum", "mean", "cast"];
+
+/// Rows to which a sign makes no difference.
+const EVEN: [&str; 2] = ["abs", "square"];
+
 /// A value: its type, and the number of its term.
 #[derive(Clone, Debug)]
 pub(super) struct Term(pub ArgTy, usize);
@@ -48,12 +55,15 @@ pub(super) struct Terms<'a> {
     known: HashMap<String, usize>,
     /// Detached values, and what they were.
     detached: HashMap<usize, usize>,
+    /// Differences that were taken the other way round, and what is made of them: what each is the negative of.
+    turned: HashMap<usize, usize>,
     writes: Vec<(Name, String)>,
 }
 
 impl<'a> Terms<'a> {
     pub(super) fn new(rows: &'a RowSet<'a>) -> Terms<'a> {
-        Terms { rows, depth: 0, known: HashMap::new(), detached: HashMap::new(), writes: Vec::new() }
+        let (detached, turned) = (HashMap::new(), HashMap::new());
+        Terms { rows, depth: 0, known: HashMap::new(), detached, turned, writes: Vec::new() }
     }
 
     /// The terms and types that `block` of `row` yields, and what it writes, for arguments of these types; `extra` are further names.
@@ -100,7 +110,43 @@ impl<'a> Terms<'a> {
         if from == to { term } else { self.number(format!("cast {term} {to}")) }
     }
 
-    /// A call of a row without a program.
+    /// A call of a row without a program, where `b - a` is the negative of `a - b`: what only depends on its square or
+    /// its size is one thing. Both have the same digits; a zero may have the other sign.
+    fn signed_call(&mut self, row: &Row, solved: &Solved, args: &[Value<Term>]) -> Vec<Value<Term>> {
+        let name = row.op.as_str();
+        let (odd, even) = (ODD.contains(&name), EVEN.contains(&name));
+        let alone = matches!(row.meaning, Meaning::View(_)) && row.sig.params.len() == 1;
+        let mut args = args.to_vec();
+        let mut negative = false;
+        if let ("sub", true, [Value::Tensor(a), Value::Tensor(b)]) = (name, solved.compute.is_float(), args.as_slice())
+            && a.1 > b.1
+        {
+            args.swap(0, 1);
+            negative = true;
+        }
+        if odd || even || alone {
+            for arg in &mut args {
+                if let Value::Tensor(term) = arg
+                    && let Some(of) = self.turned.get(&term.1)
+                {
+                    term.1 = *of;
+                    negative ^= odd || alone;
+                }
+            }
+        }
+        let made = self.leaf_call(row, solved, &args);
+        if !negative {
+            return made;
+        }
+        let mut turn = |term: &Term| {
+            let negative = self.number(format!("turned {}", term.1));
+            self.turned.insert(negative, term.1);
+            Term(term.0.clone(), negative)
+        };
+        made.iter().map(|value| value.map(&mut turn)).collect()
+    }
+
+    /// The same, operands as they are.
     fn leaf_call(&mut self, row: &Row, solved: &Solved, args: &[Value<Term>]) -> Vec<Value<Term>> {
         if row.op == "cast"
             && let (Some(Value::Tensor(term @ Term(ArgTy::Tensor(t), _))), Some(OutTy::Tensor(out))) =
@@ -206,7 +252,7 @@ impl Machine for Terms<'_> {
 impl Terms<'_> {
     /// What a call that is accepted yields: of a program, what its calls do.
     fn made(&mut self, row: &Arc<Row>, solved: &Solved, args: &[Value<Term>]) -> Result<Vec<Value<Term>>, Refusal> {
-        let Meaning::Decomp(body) = &row.meaning else { return Ok(self.leaf_call(row, solved, args)) };
+        let Meaning::Decomp(body) = &row.meaning else { return Ok(self.signed_call(row, solved, args)) };
         if self.depth > DEEPEST {
             return Err(Refusal::new("E010", format!("`{}` is called too deep", row.op)));
         }

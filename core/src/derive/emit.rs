@@ -8,14 +8,14 @@ use super::make;
 use super::term::{Op, T, Terms};
 use crate::Name;
 use crate::lang::ast::*;
-use std::collections::{HashMap, HashSet};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Writes terms.
 pub struct Emit<'t, 'r> {
     /// The arena.
     pub terms: &'t Terms<'r>,
     /// Names that `let`s may not take.
-    pub taken: HashSet<Name>,
+    pub taken: FxHashSet<Name>,
     /// Arguments and options that may be absent.
     pub optional: Vec<Name>,
 }
@@ -23,18 +23,18 @@ pub struct Emit<'t, 'r> {
 impl Terms<'_> {
     /// `t` as one expression, shared parts written out.
     pub fn written(&self, t: T) -> Expr {
-        Emit { terms: self, taken: HashSet::new(), optional: Vec::new() }.expr(t, &HashMap::new(), None)
+        Emit { terms: self, taken: FxHashSet::default(), optional: Vec::new() }.expr(t, &FxHashMap::default(), None)
     }
 }
 
 impl Emit<'_, '_> {
     /// `t` as a block.
     pub fn block(&mut self, t: T) -> Block {
-        self.block_in(t, &HashMap::new())
+        self.block_in(t, &FxHashMap::default())
     }
 
-    fn block_in(&mut self, t: T, outer: &HashMap<T, Name>) -> Block {
-        let (mut uses, mut always) = (HashMap::new(), HashSet::new());
+    fn block_in(&mut self, t: T, outer: &FxHashMap<T, Name>) -> Block {
+        let (mut uses, mut always) = (FxHashMap::default(), FxHashSet::default());
         self.uses(t, outer, &mut uses);
         self.always(t, outer, &mut always);
         let mut shared: Vec<T> =
@@ -54,7 +54,7 @@ impl Emit<'_, '_> {
     }
 
     /// How often each term is used in `t`.
-    fn uses(&self, t: T, outer: &HashMap<T, Name>, uses: &mut HashMap<T, usize>) {
+    fn uses(&self, t: T, outer: &FxHashMap<T, Name>, uses: &mut FxHashMap<T, usize>) {
         if outer.contains_key(&t) {
             return;
         }
@@ -66,7 +66,7 @@ impl Emit<'_, '_> {
     }
 
     /// The terms in `t` that are computed whatever branch is taken.
-    fn always(&self, t: T, outer: &HashMap<T, Name>, out: &mut HashSet<T>) {
+    fn always(&self, t: T, outer: &FxHashMap<T, Name>, out: &mut FxHashSet<T>) {
         if outer.contains_key(&t) || !out.insert(t) {
             return;
         }
@@ -106,7 +106,7 @@ impl Emit<'_, '_> {
         }
     }
 
-    fn value(&mut self, t: T, bound: &HashMap<T, Name>) -> Expr {
+    fn value(&mut self, t: T, bound: &FxHashMap<T, Name>) -> Expr {
         if let (Op::If(c, a, b), false) = (self.terms.op(t).clone(), bound.contains_key(&t)) {
             let c = self.value(c, bound);
             let taken = self.taken.clone();
@@ -122,7 +122,7 @@ impl Emit<'_, '_> {
     }
 
     /// The expression of `t`; `open` is written out even if it has a name.
-    fn expr(&self, t: T, bound: &HashMap<T, Name>, open: Option<T>) -> Expr {
+    fn expr(&self, t: T, bound: &FxHashMap<T, Name>, open: Option<T>) -> Expr {
         if let Some(n) = bound.get(&t).filter(|_| open != Some(t)) {
             return make::name(*n);
         }
@@ -158,7 +158,7 @@ impl Emit<'_, '_> {
         }
     }
 
-    fn scaled(&self, c: f64, t: T, bound: &HashMap<T, Name>) -> Expr {
+    fn scaled(&self, c: f64, t: T, bound: &FxHashMap<T, Name>) -> Expr {
         match (bound.contains_key(&t), self.terms.op(t)) {
             (false, Op::Prod(k, nums, dens)) => self.quotient(c * k.value(), nums, dens, bound),
             (_, Op::Const(x, _)) => number(c * x.value(), false),
@@ -166,7 +166,7 @@ impl Emit<'_, '_> {
         }
     }
 
-    fn quotient(&self, coef: f64, nums: &[T], dens: &[T], bound: &HashMap<T, Name>) -> Expr {
+    fn quotient(&self, coef: f64, nums: &[T], dens: &[T], bound: &FxHashMap<T, Name>) -> Expr {
         let size = coef.abs();
         let mut factors = Vec::new();
         if size != 1.0 || nums.is_empty() {

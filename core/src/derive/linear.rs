@@ -5,14 +5,14 @@ use super::term::{Op, T, Terms};
 use crate::Name;
 use crate::builtins::{Builtin, Partial};
 use crate::lang::ast::{BinOp, Elem};
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 /// Derivatives of terms in one direction.
 pub struct Along<'t, 'r> {
     /// The arena.
     pub terms: &'t mut Terms<'r>,
     /// Terms whose derivatives are known: the seeds.
-    pub known: HashMap<T, T>,
+    pub known: FxHashMap<T, T>,
 }
 
 type Res = Result<T, NotDerivable>;

@@ -9,7 +9,7 @@ use crate::lang::ast::*;
 use crate::lower::Rows;
 use crate::row::{Meaning, Row, Ties};
 use crate::{Name, lang};
-use std::collections::{HashMap, HashSet};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Rules for every argument that a gradient can flow to.
 pub fn derive(row: &Row, body: &Block, rows: &dyn Rows) -> Derived {
@@ -71,7 +71,7 @@ impl Pointwise<'_> {
         let Some(&value) = values.get(n) else { return Err(NotDerivable::new("fewer values than results")) };
         let (seed, wrt) = (terms.name(seed_name), terms.name(self.arg));
         let zero = terms.num(0.0);
-        let mut along = Along { terms: &mut terms, known: HashMap::from([(wrt, seed)]) };
+        let mut along = Along { terms: &mut terms, known: FxHashMap::from_iter([(wrt, seed)]) };
         // one builtin on the arguments themselves: its partial may use the result
         if is_call_of_names(along.terms, value) {
             along.known.insert(value, zero);
@@ -165,7 +165,8 @@ impl Pointwise<'_> {
         }
         let elem = sig.params.iter().find(|p| p.name.name == self.arg).map(|p| p.ty.elem.clone()).unwrap_or_default();
         let ty = Type { elem: elem.into_iter().take(1).collect(), dims: None, list: None, span: Span::default() };
-        let taken: HashSet<Name> = params.iter().map(|p| p.name.name).chain(opts.iter().map(|o| o.name.name)).collect();
+        let taken: FxHashSet<Name> =
+            params.iter().map(|p| p.name.name).chain(opts.iter().map(|o| o.name.name)).collect();
         let optional = params.iter().filter(|p| p.optional).map(|p| p.name.name);
         let optional = optional.chain(opts.iter().filter(|o| o.optional).map(|o| o.name.name)).collect();
         let body = Emit { terms, taken: taken.clone(), optional }.block(d);
@@ -305,13 +306,13 @@ fn signed_number(c: f64) -> Expr {
 
 /// Names that a row does not use yet.
 pub struct Fresh {
-    taken: HashSet<Name>,
+    taken: FxHashSet<Name>,
 }
 
 impl Fresh {
     /// Everything that the row mentions is taken.
     pub fn of(row: &Row) -> Fresh {
-        let mut taken = HashSet::new();
+        let mut taken = FxHashSet::default();
         for p in &row.sig.params {
             taken.insert(p.name.name);
             super::walk::dim_names(p.ty.dims.as_deref().unwrap_or_default(), &mut taken);

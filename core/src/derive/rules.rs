@@ -18,7 +18,7 @@
 use super::term::{Op, T, Terms};
 use crate::Name;
 use crate::lang::ast::BinOp;
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 impl Terms<'_> {
     fn fire(&mut self, rule: &'static str) {
@@ -114,11 +114,11 @@ impl Terms<'_> {
 
     /// `t` where `c` is known.
     fn assume(&mut self, t: T, c: T, holds: bool) -> T {
-        let mut memo = HashMap::new();
+        let mut memo = FxHashMap::default();
         self.assume_in(t, c, holds, &mut memo)
     }
 
-    fn assume_in(&mut self, t: T, c: T, holds: bool, memo: &mut HashMap<T, T>) -> T {
+    fn assume_in(&mut self, t: T, c: T, holds: bool, memo: &mut FxHashMap<T, T>) -> T {
         if let Some(&known) = memo.get(&t) {
             return known;
         }

@@ -10,7 +10,8 @@ use crate::Name;
 use crate::builtins::Builtin;
 use crate::lang::ast::*;
 use crate::lower::Rows;
-use std::collections::{BTreeSet, HashMap};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeSet;
 
 /// A term: an index into its [`Terms`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -65,10 +66,10 @@ pub enum Op {
 /// An arena of terms.
 pub struct Terms<'r> {
     ops: Vec<Op>,
-    index: HashMap<Op, T>,
-    atoms: HashMap<Name, Expr>,
-    elems: HashMap<Name, Elem>,
-    pub(super) hints: HashMap<T, Name>,
+    index: FxHashMap<Op, T>,
+    atoms: FxHashMap<Name, Expr>,
+    elems: FxHashMap<Name, Elem>,
+    pub(super) hints: FxHashMap<T, Name>,
     pub(super) fired: BTreeSet<&'static str>,
     rows: &'r dyn Rows,
     /// Tensor arguments: they may also be numbers.
@@ -120,10 +121,10 @@ impl<'r> Terms<'r> {
     pub fn new(rows: &'r dyn Rows, params: Vec<Name>, wrt: Option<Name>) -> Terms<'r> {
         Terms {
             ops: Vec::new(),
-            index: HashMap::new(),
-            atoms: HashMap::new(),
-            elems: HashMap::new(),
-            hints: HashMap::new(),
+            index: FxHashMap::default(),
+            atoms: FxHashMap::default(),
+            elems: FxHashMap::default(),
+            hints: FxHashMap::default(),
             fired: BTreeSet::new(),
             rows,
             params,

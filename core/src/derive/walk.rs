@@ -2,7 +2,8 @@
 
 use crate::Name;
 use crate::lang::ast::*;
-use std::collections::HashSet;
+use crate::lang::walk::children;
+use rustc_hash::FxHashSet;
 
 /// Rebuilds `e`; where `f` gives something, that stands instead and is not looked into.
 pub fn map(e: &Expr, f: &mut dyn FnMut(&Expr) -> Option<Expr>) -> Expr {
@@ -82,7 +83,9 @@ fn map_place(p: &Place, f: &mut dyn FnMut(&Expr) -> Option<Expr>) -> Place {
 
 /// Calls `f` on `e` and everything in it, outermost first; `f` says whether to look inside.
 pub fn visit(e: &Expr, f: &mut dyn FnMut(&Expr) -> bool) {
-    map(e, &mut |e| (!f(e)).then(|| e.clone()));
+    if f(e) {
+        children(e, &mut |child| visit(child, f));
+    }
 }
 
 /// Whether `test` holds for `e` or something in it.
@@ -96,8 +99,8 @@ pub fn any(e: &Expr, test: &mut dyn FnMut(&Expr) -> bool) -> bool {
 }
 
 /// Every name that `e` mentions: values, tensors, lists in places, bound indices, options that choose axes.
-pub fn names(e: &Expr) -> HashSet<Name> {
-    let mut out = HashSet::new();
+pub fn names(e: &Expr) -> FxHashSet<Name> {
+    let mut out = FxHashSet::default();
     visit(e, &mut |e| {
         match &*e.node {
             Node::Name(n) => {
@@ -136,7 +139,7 @@ pub fn names(e: &Expr) -> HashSet<Name> {
 }
 
 /// Every name that a block mentions.
-pub fn block_names(b: &Block) -> HashSet<Name> {
+pub fn block_names(b: &Block) -> FxHashSet<Name> {
     let mut out = names(&b.value);
     for s in &b.stmts {
         match s {
@@ -162,7 +165,7 @@ pub fn block_names(b: &Block) -> HashSet<Name> {
     out
 }
 
-fn place_names(p: &Place, out: &mut HashSet<Name>) {
+fn place_names(p: &Place, out: &mut FxHashSet<Name>) {
     match p {
         Place::List(n, axes) => {
             out.insert(n.name);
@@ -179,7 +182,7 @@ fn place_names(p: &Place, out: &mut HashSet<Name>) {
 }
 
 /// The options (and arguments of `of`) that a choice of axes mentions.
-pub fn axes_names(a: &Axes, out: &mut HashSet<Name>) {
+pub fn axes_names(a: &Axes, out: &mut FxHashSet<Name>) {
     match &a.kind {
         AxesKind::Name(n) | AxesKind::Before(n) | AxesKind::From(n) => {
             out.insert(n.name);
@@ -190,7 +193,7 @@ pub fn axes_names(a: &Axes, out: &mut HashSet<Name>) {
 }
 
 /// Every name in a shape pattern: sizes, options.
-pub fn dim_names(dims: &[DimPat], out: &mut HashSet<Name>) {
+pub fn dim_names(dims: &[DimPat], out: &mut FxHashSet<Name>) {
     for d in dims {
         if let Some(c) = &d.cond {
             out.extend(names(c));

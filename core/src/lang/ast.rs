@@ -4,6 +4,8 @@
 //! language (`decomp`, `grad`, `jvp`); [`super::Dialect`] says which forms a parser admits. Every node carries the byte
 //! span of its text; spans do not take part in equality, so that printing after parsing can be compared.
 
+use std::sync::Arc;
+
 use crate::name::Name;
 
 /// Bytes `start..end` of the text that was parsed.
@@ -339,8 +341,8 @@ pub enum Pattern {
 /// An expression with its place.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expr {
-    /// What it is.
-    pub node: Box<Node>,
+    /// What it is. Trees share it: texts are copied far more often than they are changed.
+    pub node: Arc<Node>,
     /// Where it stands.
     pub span: Span,
 }
@@ -521,7 +523,11 @@ pub struct Bind {
 impl Expr {
     /// An expression at a place.
     pub fn new(node: Node, span: Span) -> Expr {
-        Expr { node: Box::new(node), span }
+        Expr { node: Arc::new(node), span }
+    }
+    /// What it is, to be changed.
+    pub fn into_node(self) -> Node {
+        Arc::unwrap_or_clone(self.node)
     }
     /// An expression that stands nowhere (made by a derivation).
     pub fn bare(node: Node) -> Expr {

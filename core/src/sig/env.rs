@@ -1,6 +1,7 @@
 //! What a solved signature binds.
 
 use super::labels::Labels;
+use crate::lang::ast::Sig;
 use crate::{DType, Dim, Name, Scalar};
 use smallvec::SmallVec;
 
@@ -77,6 +78,16 @@ pub struct Broadcast {
 }
 
 impl Env {
+    /// Nothing is bound yet; there is room for what a call of this signature binds.
+    pub fn of(sig: &Sig) -> Env {
+        let params = sig.params.len();
+        Env {
+            items: Vec::with_capacity(params + sig.opts.len()),
+            tensors: Vec::with_capacity(params),
+            slots: Vec::with_capacity(params),
+            ..Env::default()
+        }
+    }
     /// The size called `name`.
     pub fn size(&self, name: Name) -> Option<&Size> {
         self.sizes.iter().find(|(n, _)| *n == name).map(|(_, s)| s)

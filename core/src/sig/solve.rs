@@ -41,7 +41,7 @@ pub fn solve_types(row: &Row, args: &[Value<ArgTy>]) -> Result<Solved, Refusal> 
 /// E701 sizes that do not fit, E702 wrong kind or number of arguments, E703 dtypes, E704 an option out of range,
 /// E705 a stated requirement that does not hold.
 pub fn solve<V>(row: &Row, args: &[Value<V>], ty: &dyn Fn(&V) -> ArgTy) -> Result<Solved, Refusal> {
-    let mut call = Call { row, env: Env::default(), runtime: 0, bound_by: Vec::new() };
+    let mut call = Call { row, env: Env::of(&row.sig), runtime: 0, bound_by: Vec::new() };
     let given = call.classify(args, ty)?;
     call.solve(&given, &args[row.sig.params.len().min(args.len())..], ty).map_err(|stop| match stop {
         Stop::Refused(r) => r,
@@ -278,7 +278,7 @@ impl Call<'_> {
                     param: row.sig.params[i].name.name,
                     item: 0,
                     list: implicit_list(),
-                    own: t.shape.clone(),
+                    own: SmallVec::from_slice(&t.shape),
                 });
             }
         }

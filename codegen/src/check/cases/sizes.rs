@@ -12,7 +12,7 @@ pub(super) enum Variant {
     /// Pairwise distinct, each larger than the one before.
     Distinct,
     /// Pairwise distinct, each smaller than the one before: an index that runs over the wrong axis leaves it in one of
-    /// the two orders.
+    /// the two orders. One or two sizes are larger than the others' smallest: `4 * n / 3` stays below 2 and 3.
     Falling,
     /// One of them is 1.
     WithOne,
@@ -27,6 +27,9 @@ pub(super) enum Variant {
 
 /// Pairwise distinct sizes: primes, so that no product of some equals another.
 const PRIMES: [i64; 10] = [2, 3, 5, 7, 11, 13, 17, 19, 23, 29];
+
+/// So many sizes may be larger, and the tensors are small still.
+const FEW: usize = 2;
 
 /// Sizes as small as they can be, with repetitions: rows with conditions between sizes need them.
 const SMALL: [i64; 8] = [2, 3, 1, 4, 5, 6, 7, 2];
@@ -98,7 +101,8 @@ impl Sizes {
         let n = self.given;
         self.given += 1;
         let special = self.turn.pick(total.max(1), 1000);
-        let falling = PRIMES[(total.max(n + 1) - 1 - n) % PRIMES.len()];
+        let larger = if total <= FEW { 2 } else { 0 };
+        let falling = PRIMES[(total.max(n + 1) - 1 - n + larger) % PRIMES.len()];
         let size = match (self.variant, self.attempt) {
             (Variant::Ones, _) => 1,
             (Variant::WithOne, _) if n == special => 1,

@@ -27,6 +27,9 @@ enum Wrong {
     Dtype { case: Case, out: usize, have: DType, want: DType },
 }
 
+/// Calls that the body takes, each with what it yields there.
+type Ran = Vec<(Case, Vec<Value<ArgTy>>)>;
+
 struct Check<'a> {
     rule: &'a Rule<'a>,
     body: &'a Block,
@@ -42,14 +45,15 @@ pub(super) fn check(
     family: &Family,
 ) -> Result<Arc<Row>, Box<Diag>> {
     let check = Check { rule, body, rows, bases: tuples::bases(row, family) };
-    let narrowed = check.narrow(row)?;
+    let (narrowed, ran) = check.narrow(row)?;
+    let wrong = check.consistent(&narrowed, Some(ran));
     if narrowed.promote.is_some() {
-        return match check.consistent(&narrowed) {
+        return match wrong {
             None => Ok(narrowed),
             Some(wrong) => Err(Box::new(check.diag(&narrowed, wrong, check.shown(&narrowed)))),
         };
     }
-    match check.consistent(&narrowed) {
+    match wrong {
         None => Ok(narrowed),
         Some(wrong) => match check.shown(&narrowed) {
             Some(kind) => Ok(with_kind(&narrowed, kind)),
@@ -65,16 +69,18 @@ fn with_kind(row: &Arc<Row>, kind: Kind) -> Arc<Row> {
 }
 
 impl Check<'_> {
-    /// The row with the `dtypes` that its body takes, where it does not say them.
-    fn narrow(&self, row: &Arc<Row>) -> Result<Arc<Row>, Box<Diag>> {
+    /// The row with the `dtypes` that its body takes, where it does not say them; per base, the calls of one dtype each
+    /// that it takes.
+    fn narrow(&self, row: &Arc<Row>) -> Result<(Arc<Row>, Vec<Ran>), Box<Diag>> {
         let mut undefined: Vec<DType> = Vec::new();
         let mut refused = None;
-        let mut accepted = 0;
+        let mut accepted = Vec::new();
         for base in &self.bases {
+            let mut ran = Ran::new();
             for (d, forms) in base.uniform() {
                 let Some(case) = base.call(row, &forms) else { continue };
                 match self.run(row, &case) {
-                    Ok(_) => accepted += 1,
+                    Ok(yielded) => ran.push((case, yielded)),
                     Err(fault) if fault.tainted => {}
                     // what wraps is no dtype that the body can't take
                     Err(fault) if row.dtypes.is_none() && fault.refusal.code != "E205" => {
@@ -84,34 +90,39 @@ impl Check<'_> {
                     Err(fault) => return Err(Box::new(self.rule.diag(&fault, &case.show(row)))),
                 }
             }
+            accepted.push(ran);
         }
         match refused {
-            Some((fault, case)) if accepted == 0 => Err(Box::new(self.rule.diag(&fault, &case.show(row)))),
-            _ => Ok(without(row, &undefined)),
+            Some((fault, case)) if accepted.iter().all(Vec::is_empty) => {
+                Err(Box::new(self.rule.diag(&fault, &case.show(row))))
+            }
+            _ => {
+                let taken = |(case, _): &(Case, _)| case.solved.joined.is_none_or(|d| !undefined.contains(&d));
+                accepted.iter_mut().for_each(|ran| ran.retain(taken));
+                Ok((without(row, &undefined), accepted))
+            }
         }
     }
 
     /// The kind by which the row would say what its body does.
     fn shown(&self, row: &Arc<Row>) -> Option<Kind> {
-        SHOWN.into_iter().find(|kind| self.consistent(&with_kind(row, *kind)).is_none())
+        SHOWN.into_iter().find(|kind| self.consistent(&with_kind(row, *kind), None).is_none())
     }
 
-    /// The first call on which row and body differ.
-    fn consistent(&self, row: &Arc<Row>) -> Option<Wrong> {
-        for base in &self.bases {
-            for (d, forms) in base.uniform() {
-                let cases = base.call(row, &forms).into_iter().chain(base.widened(row, d, &forms));
-                if let Some(wrong) = cases.into_iter().find_map(|case| self.differs(row, case)) {
-                    return Some(wrong);
-                }
-            }
-            for forms in base.mixed() {
-                if let Some(wrong) = base.call(row, &forms).and_then(|case| self.differs(row, case)) {
-                    return Some(wrong);
-                }
-            }
-        }
-        None
+    /// The first call on which row and body differ; per base, what is known of the calls of one dtype each.
+    fn consistent(&self, row: &Arc<Row>, ran: Option<Vec<Ran>>) -> Option<Wrong> {
+        let mut ran = ran.map(Vec::into_iter);
+        self.bases.iter().find_map(|base| {
+            let known = ran.as_mut().map(|ran| ran.next().unwrap_or_default());
+            let tuples = base.uniform();
+            let uniform = || match known {
+                Some(ran) => ran.into_iter().find_map(|(case, yielded)| promised_otherwise(case, &yielded)),
+                None => tuples.iter().find_map(|(_, forms)| self.differs(row, base.call(row, forms)?)),
+            };
+            uniform()
+                .or_else(|| tuples.iter().find_map(|(d, forms)| self.differs(row, base.widened(row, *d, forms)?)))
+                .or_else(|| base.mixed().into_iter().find_map(|forms| self.differs(row, base.call(row, &forms)?)))
+        })
     }
 
     fn run(&self, row: &Row, case: &Case) -> Result<Vec<Value<ArgTy>>, Fault> {
@@ -124,12 +135,7 @@ impl Check<'_> {
             Err(fault) if fault.tainted => return None,
             Err(fault) => return Some(Wrong::Refused(fault, case)),
         };
-        let promised = case.solved.outs.iter().chain(&case.solved.aux);
-        let wrong = promised.zip(&yielded).enumerate().find_map(|(out, (promised, yielded))| {
-            let (want, have) = (promised_dtype(promised)?, yielded_dtype(yielded)?);
-            (want != have).then_some((out, have, want))
-        });
-        wrong.map(|(out, have, want)| Wrong::Dtype { case, out, have, want })
+        promised_otherwise(case, &yielded)
     }
 
     fn diag(&self, row: &Row, wrong: Wrong, kind: Option<Kind>) -> Diag {
@@ -163,6 +169,16 @@ impl Check<'_> {
             (None, _) => diag,
         }
     }
+}
+
+/// What a call yields, where its row says another dtype.
+fn promised_otherwise(case: Case, yielded: &[Value<ArgTy>]) -> Option<Wrong> {
+    let promised = case.solved.outs.iter().chain(&case.solved.aux);
+    let wrong = promised.zip(yielded).enumerate().find_map(|(out, (promised, yielded))| {
+        let (want, have) = (promised_dtype(promised)?, yielded_dtype(yielded)?);
+        (want != have).then_some((out, have, want))
+    });
+    wrong.map(|(out, have, want)| Wrong::Dtype { case, out, have, want })
 }
 
 fn promised_dtype(out: &OutTy) -> Option<DType> {

@@ -79,13 +79,12 @@ fn served(row: &Arc<Row>, case: &Case, rows: &dyn Rows) -> Option<(Family, Strin
     Some(family::of(row, &nest))
 }
 
-/// Whether no kernel family serves a row: it is run loop by loop.
-pub fn is_generic(row: &Arc<Row>, rows: &dyn Rows) -> bool {
+/// Whether no kernel family serves a row, of which these are calls: it is run loop by loop.
+pub fn is_generic(row: &Arc<Row>, rows: &dyn Rows, calls: &[Case]) -> bool {
     if row.is_pointwise() || row.index_body().is_none() {
         return false;
     }
-    let family = cases::family(row, DType::F32);
-    let kernel = typical(&family.cases).and_then(|case| served(row, case, rows));
+    let kernel = typical(calls).and_then(|case| served(row, case, rows));
     kernel.is_some_and(|(family, _)| family == Family::Generic)
 }
 

@@ -5,7 +5,7 @@ use crate::derive::term::QUESTIONS;
 use crate::derive::{make, walk};
 use crate::lang::ast::*;
 use crate::row::{Meaning, Require, Row, Ties};
-use std::collections::HashSet;
+use rustc_hash::FxHashSet;
 
 /// A tensor that a derived row may take.
 pub struct Candidate {
@@ -35,7 +35,7 @@ impl Recipe<'_> {
     /// The row and the call of it.
     pub fn build(self) -> (Row, Expr) {
         let reads = reads(&self.body);
-        let mut needed: HashSet<Name> = walk::names(&self.body);
+        let mut needed: FxHashSet<Name> = walk::names(&self.body);
         walk::dim_names(self.ty.dims.as_deref().unwrap_or_default(), &mut needed);
         if let Some(ListLen::Expr(e)) = &self.ty.list {
             needed.extend(walk::names(e));
@@ -59,7 +59,8 @@ impl Recipe<'_> {
             args.push(Arg { name: Some(make::ident(o.name.name)), value: make::name(o.name.name) });
         }
         let loops = walk::any(&self.body, &mut |e| matches!(&*e.node, Node::Reduce(r) if r.binds.is_some()));
-        let known: HashSet<Name> = params.iter().map(|p| p.name.name).chain(opts.iter().map(|o| o.name.name)).collect();
+        let known: FxHashSet<Name> =
+            params.iter().map(|p| p.name.name).chain(opts.iter().map(|o| o.name.name)).collect();
         let meaning =
             if self.is_view() { Meaning::View(make::block(self.body)) } else { Meaning::Expr(make::block(self.body)) };
         let row = Row {
@@ -88,7 +89,7 @@ impl Recipe<'_> {
     }
 
     /// Takes what binds the sizes and names the axes that are needed.
-    fn close(&self, opts: &[Opt], needed: &mut HashSet<Name>, take: &mut [bool], keep: &mut [bool]) {
+    fn close(&self, opts: &[Opt], needed: &mut FxHashSet<Name>, take: &mut [bool], keep: &mut [bool]) {
         loop {
             let before = (needed.len(), take.iter().filter(|t| **t).count(), keep.iter().filter(|t| **t).count());
             for (c, t) in self.candidates.iter().zip(take.iter_mut()) {
@@ -108,7 +109,7 @@ impl Recipe<'_> {
                 }
             }
             let kept = opts.iter().zip(keep.iter()).filter(|(_, k)| **k);
-            let mut bound: HashSet<Name> = kept.flat_map(|(o, _)| o.ty.binds()).collect();
+            let mut bound: FxHashSet<Name> = kept.flat_map(|(o, _)| o.ty.binds()).collect();
             let taken = || self.candidates.iter().zip(take.iter()).filter(|(_, t)| **t).map(|(c, _)| c);
             loop {
                 let before = bound.len();
@@ -151,8 +152,8 @@ impl Recipe<'_> {
 }
 
 /// Names whose elements `e` reads.
-fn reads(e: &Expr) -> HashSet<Name> {
-    let mut out = HashSet::new();
+fn reads(e: &Expr) -> FxHashSet<Name> {
+    let mut out = FxHashSet::default();
     walk::visit(e, &mut |e| match &*e.node {
         Node::Call(f, _) if QUESTIONS.contains(&f.name.as_str()) => false,
         Node::Name(n) => {
@@ -169,7 +170,7 @@ fn reads(e: &Expr) -> HashSet<Name> {
 }
 
 /// The sizes that a pattern binds where these are bound: of several lists none, unless an option names an axis between.
-fn provides(dims: &[DimPat], out: &mut HashSet<Name>) {
+fn provides(dims: &[DimPat], out: &mut FxHashSet<Name>) {
     let anchored = dims.iter().any(|d| matches!(&d.kind, DimKind::One { at: Some(_), .. }));
     let open = |d: &&DimPat| match &d.kind {
         DimKind::List { name, axes: None, at: None, .. } | DimKind::Broadcast(name) => !out.contains(&name.name),
@@ -209,7 +210,7 @@ fn provides(dims: &[DimPat], out: &mut HashSet<Name>) {
 }
 
 /// The names that an option's type mentions.
-fn option_names(o: &Opt, out: &mut HashSet<Name>) {
+fn option_names(o: &Opt, out: &mut FxHashSet<Name>) {
     match &o.ty {
         OptType::Dim(Some(n))
         | OptType::Gap(n)
@@ -275,7 +276,7 @@ fn promote(row: &Row, loops: bool, view: bool) -> Option<Expr> {
 }
 
 /// Whether a requirement speaks of sizes and options that the derived row has.
-fn is_static(r: &Require, known: &HashSet<Name>) -> bool {
+fn is_static(r: &Require, known: &FxHashSet<Name>) -> bool {
     walk::names(&r.cond).iter().all(|n| n.is_size() && known.contains(n) || known.contains(n))
         && !walk::any(&r.cond, &mut |e| matches!(&*e.node, Node::Access(_)))
 }

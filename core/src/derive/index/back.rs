@@ -5,7 +5,7 @@ use crate::Name;
 use crate::derive::{differentiable, make, walk};
 use crate::lang::ast::*;
 use crate::row::Row;
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 /// The rule of `derived` (the transpose of `row` in `arg`) for its cotangent: a call of `row`.
 pub fn rule(row: &Row, body: &Block, arg: Name, derived: &Row, seed: Name) -> Option<(Name, Block)> {
@@ -32,7 +32,7 @@ pub fn rule(row: &Row, body: &Block, arg: Name, derived: &Row, seed: Name) -> Op
 struct Linear {
     arg: Name,
     /// Every `let`.
-    lets: HashMap<Name, Let>,
+    lets: FxHashMap<Name, Let>,
 }
 
 /// How a `let` depends on the argument.
@@ -44,7 +44,7 @@ struct Let {
 
 impl Linear {
     fn of(arg: Name, body: &Block) -> bool {
-        Linear { arg, lets: HashMap::new() }.block(body)
+        Linear { arg, lets: FxHashMap::default() }.block(body)
     }
 
     fn block(&mut self, b: &Block) -> bool {

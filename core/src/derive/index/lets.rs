@@ -99,7 +99,7 @@ fn put(e: &Expr, small: &[(Var, Sub)]) -> Res<Expr> {
 }
 
 /// Whether a reduction in `e` binds one of `names` as a whole: a choice of axes leaves the others alone.
-fn binds_parts(e: &Expr, names: &std::collections::HashSet<Name>) -> bool {
+fn binds_parts(e: &Expr, names: &rustc_hash::FxHashSet<Name>) -> bool {
     walk::any(e, &mut |e| match &*e.node {
         Node::Reduce(r) => r.binds.iter().flatten().any(|b| names.contains(&b.name.name) && b.axes.is_none()),
         _ => false,

@@ -17,6 +17,8 @@ mod work;
 use super::pointwise::Fresh;
 use super::term::Terms;
 use super::{Derived, NotDerivable, Note, cotangent, differentiable, make, walk};
+use std::sync::Arc;
+
 use crate::Name;
 use crate::lang::ast::*;
 use crate::lower::Rows;
@@ -26,8 +28,8 @@ use lets::Opened;
 use parts::Hoist;
 use read::Reader;
 use rows::Gradient;
+use rustc_hash::FxHashSet;
 use solve::Known;
-use std::collections::HashSet;
 use var::{Kind, Pattern, Var};
 use work::Work;
 
@@ -122,7 +124,7 @@ impl Index<'_> {
         let hoist = Hoist { out: &pattern, results, parts: Vec::new(), prefix, is_float: &is_float };
         let is_index = |n: Name| row.sig.params.iter().any(|p| p.name.name == n && p.ty.elem.contains(&Elem::Index));
         let mut read = make::access(seed, pattern.places.clone());
-        if let (Some(i), Node::Access(a)) = (item, &mut *read.node) {
+        if let (Some(i), Node::Access(a)) = (item, Arc::make_mut(&mut read.node)) {
             a.item = Some(make::name(i));
         }
         let known = Known {
@@ -179,8 +181,8 @@ fn component(value: &Expr, n: usize) -> Option<Expr> {
 }
 
 /// Every size that the signature names.
-fn sizes(row: &Row) -> HashSet<Name> {
-    let mut all = HashSet::new();
+fn sizes(row: &Row) -> FxHashSet<Name> {
+    let mut all = FxHashSet::default();
     for ty in row.sig.params.iter().map(|p| &p.ty).chain(row.sig.outs.iter().chain(&row.sig.aux).map(|o| &o.ty)) {
         walk::dim_names(ty.dims.as_deref().unwrap_or_default(), &mut all);
     }

@@ -11,7 +11,8 @@ use crate::derive::term::{Op, Scope, T, Terms};
 use crate::derive::{NotDerivable, make, walk};
 use crate::lang::ast::*;
 use crate::row::Ties;
-use std::collections::{BTreeSet, HashMap};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeSet;
 
 /// One read, and what it is multiplied with.
 #[derive(Clone, Debug)]
@@ -87,7 +88,7 @@ impl Reader<'_, '_> {
         let (zero, one) = (self.terms.num(0.0), self.terms.num(1.0));
         let mut out = Vec::new();
         for &atom in &atoms {
-            let mut known: HashMap<T, T> = atoms.iter().map(|a| (*a, zero)).collect();
+            let mut known: FxHashMap<T, T> = atoms.iter().map(|a| (*a, zero)).collect();
             known.insert(atom, one);
             let c = Along { terms: self.terms, known }.of(t)?;
             for (conds, cof) in self.cases(c) {
@@ -404,7 +405,7 @@ impl Reader<'_, '_> {
             let pair = Expr::bare(Node::Tuple(filter.cloned().into_iter().chain([body.clone()]).collect()));
             self.copy(vars, Some(pair))?
         };
-        let Some(Node::Tuple(mut items)) = body_and_cond.map(|e| *e.node) else {
+        let Some(Node::Tuple(mut items)) = body_and_cond.map(Expr::into_node) else {
             return Err(NotDerivable::new("a product without body"));
         };
         let body = items.pop().unwrap_or_else(|| make::int(1));

@@ -135,7 +135,7 @@ impl Subst<'_> {
     fn reduce(&mut self, e: &Expr, r: &Reduce) -> Option<Expr> {
         let binds = r.binds.as_ref()?;
         let chosen = |b: &Bind| {
-            let mut names = std::collections::HashSet::new();
+            let mut names = rustc_hash::FxHashSet::default();
             b.axes.iter().for_each(|a| walk::axes_names(a, &mut names));
             names.contains(&self.name)
         };
@@ -183,7 +183,7 @@ impl Subst<'_> {
             Sub::One(e) => make::as_name(e),
             Sub::Zip(_) | Sub::Unravel(_) => None,
         };
-        let mut names = std::collections::HashSet::new();
+        let mut names = rustc_hash::FxHashSet::default();
         walk::axes_names(a, &mut names);
         match to {
             Some(to) => make::rename_axes(a, self.name, to),

@@ -121,7 +121,7 @@ impl Make {
     /// `text` with `change` for some of its nodes.
     fn walk(&mut self, e: &Expr, change: &mut dyn FnMut(&mut Make, &Node) -> Option<String>) -> String {
         let mut inside = |e: &Expr| parse(&self.walk(e, change));
-        let node = match (*e.node).clone() {
+        let node = match e.clone().into_node() {
             Node::Unary(op, a) => Node::Unary(op, inside(&a)),
             Node::Binary(op, a, b) => Node::Binary(op, inside(&a), inside(&b)),
             Node::Call(f, mut args) => {
