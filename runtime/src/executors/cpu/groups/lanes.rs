@@ -20,6 +20,9 @@ pub const LANES: usize = WIDTH * REGISTERS;
 /// Functions of an implementation may be called only where the processor has its instructions.
 pub unsafe trait Register: Copy {
     /// One number in all lanes.
+    ///
+    /// # Safety
+    /// As for all functions of a [`Register`].
     unsafe fn splat(x: f32) -> Self;
     /// # Safety
     /// `from` is to [`WIDTH`] floats.
@@ -36,8 +39,14 @@ pub unsafe trait Register: Copy {
     /// `to` is to [`WIDTH`] floats that nobody else uses.
     unsafe fn store(self, to: *mut f32);
     /// `a · b + c`, in one rounding where there is an instruction for it.
+    ///
+    /// # Safety
+    /// As for all functions of a [`Register`].
     unsafe fn madd(a: Self, b: Self, c: Self) -> Self;
     /// The sum of all lanes, in a tree.
+    ///
+    /// # Safety
+    /// As for all functions of a [`Register`].
     unsafe fn sum(all: [Self; REGISTERS]) -> f32;
 }
 

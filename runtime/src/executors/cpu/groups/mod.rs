@@ -190,16 +190,20 @@ fn nanos(rows: usize, depth: usize, cols: usize) -> f64 {
     (rows * depth * cols) as f64 * step
 }
 
+/// Vectors, integers, factors of groups, and what is added to each group.
+type Read<'a, Q> = (&'a [f32], &'a [Q], &'a [f32], Option<&'a [f32]>);
+
 /// The product, as [`Groups`] has it; nothing where lengths don't fit each other.
 fn product<Q: Stored>(
     isa: Isa,
     (group, cols): (usize, usize),
-    (x, q, scale, zero): (&[f32], &[Q], &[f32], Option<&[f32]>),
+    (x, q, scale, zero): Read<'_, Q>,
     out: &mut [f32],
 ) -> Option<()> {
     let depth = q.len() * Q::EACH / cols.max(1);
-    let (rows, groups) = (x.len() / depth.max(1), depth / group);
+    let (rows, groups) = (x.len() / depth.max(1), depth / group.max(1));
     let fits = depth > 0
+        && group > 0
         && depth.is_multiple_of(group)
         && group.is_multiple_of(LANES)
         && q.len() * Q::EACH == cols * depth
