@@ -14,6 +14,8 @@ mod fusions;
 mod golden;
 #[path = "cuda/kernels.rs"]
 mod kernels;
+#[path = "cuda/resident.rs"]
+mod resident;
 #[path = "cuda/row.rs"]
 mod row;
 
@@ -84,6 +86,7 @@ fn main() {
         trials.push(Trial::test(COMPILED, move || kernels::compile(&unit)));
         trials.push(Trial::test(ADDRESSES, addresses));
         trials.push(Trial::test("kernels::golden", golden::check));
+        trials.extend(resident::ALL.iter().map(|(name, test)| Trial::test(*name, test)));
     }
     libtest_mimic::run(&arguments, trials).exit();
 }

@@ -1,9 +1,7 @@
 //! Where programs run.
 
 use crate::fault::Fault;
-use fulgurite::executors::cuda::{Cuda, device};
-use fulgurite::executors::{self, ExecError};
-use std::sync::Arc;
+use fulgurite::executors::{self, ExecError, cuda};
 
 /// Programs of the whole process run on this device from now on.
 ///
@@ -11,10 +9,7 @@ use std::sync::Arc;
 /// E809: there is no such device, with what was looked for.
 pub fn set(wanted: Option<&str>) -> Result<(), Fault> {
     let Some(name) = wanted.filter(|name| *name != "cpu") else { return Ok(()) };
-    let device = device::named(name).map_err(fault)?;
-    let mut all = executors::default();
-    all.insert(0, Arc::new(Cuda::on(device)));
-    executors::set_default(all);
+    executors::set_default(cuda::first(name).map_err(fault)?);
     Ok(())
 }
 

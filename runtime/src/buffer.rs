@@ -1,16 +1,22 @@
-//! Dense tensors in host memory.
+//! Dense tensors in memory.
 //!
 //! A [`Buffer`] is a dtype, a shape and a share of a block of row-major data. Buffers are immutable to everybody but
-//! their only owner; the executors write into blocks that they alone hold.
+//! their only owner; the executors write into blocks that they alone hold. Data may lie in a device's memory: reading
+//! it here fetches a copy, once.
 
+mod away;
 pub mod pool;
 
+pub use away::Resident;
+
+use away::Away;
 use fulgurite_core::builtins::cast_scalar;
 use fulgurite_core::{DType, Scalar, f8};
 use half::{bf16, f16};
 use pool::{Block, OutOfMemory};
 use smallvec::SmallVec;
 use std::fmt;
+use std::sync::Arc;
 
 /// Sizes of a buffer, slowest axis first.
 pub type Sizes = SmallVec<[usize; 6]>;
@@ -88,6 +94,8 @@ pub enum BufferError {
     },
     /// Too large.
     OutOfMemory(OutOfMemory),
+    /// It lies in the memory of a device, which can't give it.
+    Device(String),
 }
 
 impl fmt::Display for BufferError {
@@ -98,6 +106,7 @@ impl fmt::Display for BufferError {
             }
             BufferError::DType { expected, found } => write!(f, "the elements are {found}, not {expected}"),
             BufferError::OutOfMemory(e) => e.fmt(f),
+            BufferError::Device(said) => f.write_str(said),
         }
     }
 }
@@ -112,10 +121,16 @@ impl From<OutOfMemory> for BufferError {
 /// A dense row-major tensor; clones share the data.
 #[derive(Clone)]
 pub struct Buffer {
-    block: Block,
+    store: Store,
     dtype: DType,
     len: usize,
     shape: Sizes,
+}
+
+#[derive(Clone)]
+enum Store {
+    Here(Block),
+    Away(Arc<Away>),
 }
 
 /// The number of elements, if the bytes can be counted.
@@ -131,18 +146,59 @@ impl Buffer {
     /// A buffer with whatever data its memory last had, to be written before anybody else sees it.
     pub(crate) fn stale(dtype: DType, shape: &[usize]) -> Result<Buffer, OutOfMemory> {
         let len = checked_len(dtype, shape)?;
-        Ok(Buffer { block: Block::new(len * dtype.size())?, dtype, len, shape: Sizes::from_slice(shape) })
+        let store = Store::Here(Block::new(len * dtype.size())?);
+        Ok(Buffer { store, dtype, len, shape: Sizes::from_slice(shape) })
     }
 
     /// A buffer over a block whose data the caller has written: `shape` elements of `dtype`.
     pub(crate) fn from_block(block: Block, dtype: DType, shape: &[usize]) -> Buffer {
         let len = shape.iter().product();
-        Buffer { block, dtype, len, shape: Sizes::from_slice(shape) }
+        Buffer { store: Store::Here(block), dtype, len, shape: Sizes::from_slice(shape) }
     }
 
-    /// The block.
-    pub(crate) fn block(&self) -> &Block {
-        &self.block
+    /// A buffer over a device's memory, in which work that was asked for writes `shape` elements of `dtype`.
+    pub(crate) fn from_device(there: Box<dyn Resident>, dtype: DType, shape: &[usize]) -> Buffer {
+        let len = shape.iter().product();
+        Buffer { store: Store::Away(Away::new(there)), dtype, len, shape: Sizes::from_slice(shape) }
+    }
+
+    /// The device's memory in which it lies, if it is not the host's.
+    pub(crate) fn resident(&self) -> Option<&dyn Resident> {
+        match &self.store {
+            Store::Here(_) => None,
+            Store::Away(away) => Some(&*away.there),
+        }
+    }
+
+    /// The device in whose memory it lies; `None` for the host's.
+    pub fn device(&self) -> Option<String> {
+        self.resident().map(Resident::device)
+    }
+
+    /// Its block in host memory; what lies elsewhere is fetched, once.
+    ///
+    /// # Errors
+    /// The device can't give it, or there is no memory for it.
+    pub(crate) fn block(&self) -> Result<&Block, BufferError> {
+        match &self.store {
+            Store::Here(block) => Ok(block),
+            Store::Away(away) => away.here(self.dtype, &self.shape),
+        }
+    }
+
+    /// The same data in host memory.
+    ///
+    /// # Errors
+    /// The device can't give it, or there is no memory for it.
+    pub fn here(&self) -> Result<Buffer, BufferError> {
+        Ok(Buffer { store: Store::Here(self.block()?.clone()), ..self.clone() })
+    }
+
+    /// The same data as elements of another type, as many bytes.
+    pub(crate) fn retyped(&self, dtype: DType, shape: &[usize]) -> Buffer {
+        let len: usize = shape.iter().product();
+        debug_assert_eq!(len * dtype.size(), self.byte_len());
+        Buffer { store: self.store.clone(), dtype, len, shape: Sizes::from_slice(shape) }
     }
 
     /// Zeros (false for bool).
@@ -150,10 +206,11 @@ impl Buffer {
     /// # Errors
     /// The size can't be allocated.
     pub fn zeros(dtype: DType, shape: &[usize]) -> Result<Buffer, BufferError> {
-        let buffer = Buffer::stale(dtype, shape)?;
+        let bytes = checked_len(dtype, shape)? * dtype.size();
+        let block = Block::new(bytes)?;
         // SAFETY: the block is fresh, hence unshared, and has that many bytes.
-        unsafe { std::ptr::write_bytes(buffer.block.data(), 0, buffer.byte_len()) };
-        Ok(buffer)
+        unsafe { std::ptr::write_bytes(block.data(), 0, bytes) };
+        Ok(Buffer::from_block(block, dtype, shape))
     }
 
     /// `data` in row-major order.
@@ -165,10 +222,10 @@ impl Buffer {
         if expected != data.len() {
             return Err(BufferError::Length { expected, found: data.len() });
         }
-        let buffer = Buffer::stale(T::DTYPE, shape)?;
+        let block = Block::new(size_of_val(data))?;
         // SAFETY: the block is fresh and has room for as many elements; `T` has the dtype's representation.
-        unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), buffer.block.data() as *mut T, data.len()) };
-        Ok(buffer)
+        unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), block.data() as *mut T, data.len()) };
+        Ok(Buffer::from_block(block, T::DTYPE, shape))
     }
 
     /// Raw little-endian data in row-major order, as files have it.
@@ -180,15 +237,15 @@ impl Buffer {
         if expected * dtype.size() != bytes.len() {
             return Err(BufferError::Length { expected, found: bytes.len() / dtype.size() });
         }
-        let buffer = Buffer::stale(dtype, shape)?;
+        let block = Block::new(bytes.len())?;
         // SAFETY: the block is fresh, hence unshared, and has that many bytes.
-        let to = unsafe { std::slice::from_raw_parts_mut(buffer.block.data(), bytes.len()) };
+        let to = unsafe { std::slice::from_raw_parts_mut(block.data(), bytes.len()) };
         to.copy_from_slice(bytes);
         if dtype == DType::Bool {
             // A bool must be 0 or 1, whatever the file says.
             to.iter_mut().for_each(|b| *b = (*b != 0) as u8);
         }
-        Ok(buffer)
+        Ok(Buffer::from_block(block, dtype, shape))
     }
 
     /// A tensor of rank 0.
@@ -250,14 +307,18 @@ impl Buffer {
         self.len * self.dtype.size()
     }
 
-    /// Whether nobody else shares the data, so that it may be written.
+    /// Whether nobody else shares the data, so that it may be written here.
     pub fn is_unique(&self) -> bool {
-        self.block.is_unique()
+        matches!(&self.store, Store::Here(block) if block.is_unique())
     }
 
     /// Whether both share one block of data.
     pub fn shares_data(&self, other: &Buffer) -> bool {
-        self.block.same(&other.block)
+        match (&self.store, &other.store) {
+            (Store::Here(a), Store::Here(b)) => a.same(b),
+            (Store::Away(a), Store::Away(b)) => Arc::ptr_eq(a, b),
+            _ => false,
+        }
     }
 
     /// The same data in another shape of as many elements.
@@ -272,30 +333,42 @@ impl Buffer {
         Ok(Buffer { shape: Sizes::from_slice(shape), ..self.clone() })
     }
 
-    /// The elements, if they are `T`.
+    /// The elements, if they are `T`, and could be fetched from where they lie.
     pub fn as_slice<T: Element>(&self) -> Option<&[T]> {
+        if T::DTYPE != self.dtype {
+            return None;
+        }
+        let data = self.block().ok()?.data();
         // SAFETY: the block holds `len` elements of this dtype, aligned to 64 bytes; only unique owners write.
-        (T::DTYPE == self.dtype).then(|| unsafe { std::slice::from_raw_parts(self.block.data() as *const T, self.len) })
+        Some(unsafe { std::slice::from_raw_parts(data as *const T, self.len) })
     }
 
-    /// The elements to write, if they are `T` and nobody else shares them.
+    /// The elements to write, if they are `T`, in host memory, and nobody else shares them.
     pub fn as_slice_mut<T: Element>(&mut self) -> Option<&mut [T]> {
-        // SAFETY: as in `as_slice`; the only share is borrowed mutably.
-        (T::DTYPE == self.dtype && self.is_unique())
-            .then(|| unsafe { std::slice::from_raw_parts_mut(self.block.data() as *mut T, self.len) })
+        match &self.store {
+            // SAFETY: as in `as_slice`; the only share is borrowed mutably.
+            Store::Here(block) if T::DTYPE == self.dtype && block.is_unique() => unsafe {
+                Some(std::slice::from_raw_parts_mut(block.data() as *mut T, self.len))
+            },
+            _ => None,
+        }
     }
 
-    /// The bytes of the elements.
+    /// The bytes of the elements; none if they can't be fetched from where they lie ([`Buffer::here`] says why).
     pub fn as_bytes(&self) -> &[u8] {
-        // SAFETY: the bytes of a block are initialised.
-        unsafe { std::slice::from_raw_parts(self.block.data(), self.byte_len()) }
+        match self.block() {
+            // SAFETY: the bytes of a block are initialised.
+            Ok(block) => unsafe { std::slice::from_raw_parts(block.data(), self.byte_len()) },
+            Err(_) => &[],
+        }
     }
 
     /// The elements, copied.
     ///
     /// # Errors
-    /// They are of another dtype.
+    /// They are of another dtype, or can't be fetched.
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>, BufferError> {
+        self.block()?;
         let wrong = BufferError::DType { expected: T::DTYPE, found: self.dtype };
         self.as_slice().map(<[T]>::to_vec).ok_or(wrong)
     }
@@ -373,6 +446,35 @@ mod tests {
         assert!(Buffer::zeros(DType::F64, &[usize::MAX, 2]).is_err());
         assert_eq!(Buffer::number(Scalar::Float(2.7), DType::I32).unwrap().item(), Some(Scalar::Int(2)));
         assert_eq!(Buffer::zeros(DType::I64, &[0, 4]).unwrap().len(), 0);
+    }
+
+    #[test]
+    fn a_device_is_asked_once() {
+        struct There(std::sync::atomic::AtomicUsize);
+        impl Resident for There {
+            fn device(&self) -> String {
+                "there".to_owned()
+            }
+            fn fetch(&self, to: &mut [u8]) -> Result<(), String> {
+                if self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed) > 0 {
+                    return Err("asked again".to_owned());
+                }
+                to.copy_from_slice(&[7, 0, 0, 0, 9, 0, 0, 0]);
+                Ok(())
+            }
+            fn as_any(&self) -> &dyn std::any::Any {
+                self
+            }
+        }
+        let b = Buffer::from_device(Box::new(There(Default::default())), DType::I32, &[2]);
+        let c = b.reshaped(&[2, 1]).unwrap();
+        assert_eq!(b.device().as_deref(), Some("there"));
+        assert_eq!(c.to_vec::<i32>().unwrap(), [7, 9]);
+        assert_eq!(b.to_vec::<i32>().unwrap(), [7, 9]);
+        assert!(b.here().unwrap().device().is_none() && b.shares_data(&c) && !b.is_unique());
+        let lost = Buffer::from_device(Box::new(There(1.into())), DType::I32, &[2]);
+        assert_eq!(lost.here().unwrap_err(), BufferError::Device("asked again".to_owned()));
+        assert_eq!((lost.as_slice::<i32>(), lost.as_bytes()), (None, &[][..]));
     }
 
     #[test]

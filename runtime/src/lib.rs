@@ -14,6 +14,7 @@
 //! | [`subclass`] | tensor subclasses for programs |
 //! | [`foreign`] | calls of rows under the names that PyTorch has for them |
 //! | [`checkpoint`] | trees in files |
+//! | [`devices`] | trees on devices |
 //! | [`comm`] | ranks: processes that work on one thing |
 //! | [`schedule`] | schedules of pipelines as data: made, checked, simulated |
 //!
@@ -25,6 +26,7 @@ pub mod bind;
 pub mod buffer;
 pub mod checkpoint;
 pub mod comm;
+pub mod devices;
 pub mod error;
 pub mod executors;
 pub mod foreign;
@@ -45,6 +47,7 @@ pub mod tree;
 pub use api::zeros_like;
 pub use bind::Builder;
 pub use checkpoint::{load, save};
+pub use devices::{to_device, to_host};
 pub use error::{Error, ErrorKind};
 pub use jit::{Caching, Jit, custom_vjp, grad, hvp, jit, jvp, try_value_and_grad, value_and_grad, vjp};
 pub use jit::{hessian, jacobian, jacobian_forward, jacobian_reverse, vmap, vmap_with};

@@ -252,12 +252,24 @@ impl Tensor {
 
 /// Reading and writing data.
 impl Tensor {
-    /// A share of its data.
+    /// A share of its data; what lies in a device's memory is fetched, once.
     ///
     /// # Errors
-    /// The error of a poisoned tensor; E742 for a tensor of a trace, which has no data.
+    /// The error of a poisoned tensor; E742 for a tensor of a trace, which has no data; E743 where a device can't give it.
     #[track_caller]
     pub fn buffer(&self) -> Result<Buffer, Error> {
+        let loc = Loc::caller();
+        self.data()?.here().map_err(|e| Error::new("E743", e.to_string()).at(loc))
+    }
+
+    /// The device in whose memory it lies; `None` for host memory, for traced and for poisoned tensors.
+    pub fn device(&self) -> Option<String> {
+        if let Repr::Cell(cell) = &self.0 { cell.buffer().device() } else { None }
+    }
+
+    /// A share of its data, wherever they lie.
+    #[track_caller]
+    pub(crate) fn data(&self) -> Result<Buffer, Error> {
         match &self.0 {
             Repr::Cell(cell) => Ok(cell.buffer()),
             Repr::Wrapped(wrapped) => wrapped.buffer(Loc::caller()),
@@ -321,8 +333,8 @@ impl Tensor {
         {
             return to.fields().iter().zip(from.fields()).try_for_each(|(to, from)| to.set(from));
         }
-        let new = value.buffer()?;
-        self.buffer()?;
+        let new = value.data()?;
+        self.data()?;
         let Repr::Cell(cell) = &self.0 else { return Ok(()) };
         if new.dtype() != cell.dtype() || new.shape() != cell.sizes() {
             let (old, new) = (self.type_text(), value.type_text());

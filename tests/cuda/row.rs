@@ -10,6 +10,9 @@ use libtest_mimic::Failed;
 /// Calls of each row.
 const CASES: usize = 6;
 
+/// What is nobody's loops (sorting) runs on the processor, with transfers around it.
+const EXECUTORS: [&str; 2] = ["cuda", "cpu"];
+
 const DTYPES: [Option<DType>; 6] =
     [Some(DType::F32), Some(DType::BF16), None, Some(DType::F64), Some(DType::F16), Some(DType::I64)];
 
@@ -22,7 +25,7 @@ fn wish(case: usize) -> Wish {
 pub fn announce(row: &TestRow) -> Result<(), Failed> {
     cases::each(row, "cuda", CASES, wish, |call, _| {
         let program = bridge::record(call).map_err(|e| format!("meta refuses what the signature accepts: {e}"))?;
-        program.compile(&["cuda"], 1).map_err(|e| e.to_string())?;
+        program.compile(&EXECUTORS, 1).map_err(|e| e.to_string())?;
         Ok(Verdict::Held)
     })
 }
@@ -32,7 +35,7 @@ pub fn check(row: &TestRow) -> Result<(), Failed> {
     cases::each(row, "cuda", CASES, wish, |call, _| {
         let program = bridge::record(call).map_err(|e| format!("meta refuses what the signature accepts: {e}"))?;
         let want = bridge::meaning(call, &program)?;
-        let compiled = program.compile(&["cuda"], 1).map_err(|e| e.to_string())?;
+        let compiled = program.compile(&EXECUTORS, 1).map_err(|e| e.to_string())?;
         let got = program.run(&compiled).map_err(|e| e.to_string())?;
         for (i, (got, want)) in got.iter().map(bridge::array).zip(&want).enumerate() {
             bound::compare(&got, want).map_err(|e| format!("result {i} {e}"))?;

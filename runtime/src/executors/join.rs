@@ -57,7 +57,7 @@ pub(super) fn join(trace: &Trace, partition: Partition) -> Result<Partition, Exe
     if !partition.claimed.iter().any(|c| matches!(c, Claimed::Join(..))) {
         return Ok(partition);
     }
-    let Partition { claimed, same } = partition;
+    let Partition { claimed, same, at: places } = partition;
     let root = |mut p: ProxyId| {
         while let Some(&q) = same.get(&p) {
             p = q;
@@ -103,7 +103,7 @@ pub(super) fn join(trace: &Trace, partition: Partition) -> Result<Partition, Exe
         let lines = lines.iter().map(|l| l.line().id()).collect();
         claimed.push(Claimed::Kernel { lines, executor: executor.name(), kernel, inputs, outs });
     }
-    Ok(Partition { claimed, same })
+    Ok(Partition { claimed, same, at: places })
 }
 
 /// Runs of lines to be joined, with the conditions that stand before them.

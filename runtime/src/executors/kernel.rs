@@ -1,7 +1,8 @@
 //! Kernels of executors: functions from dense tensors to dense tensors.
 
 use super::ExecError;
-use crate::buffer::{Buffer, Element, Sizes};
+use super::transfer::OnDevice;
+use crate::buffer::{Buffer, BufferError, Element, Sizes};
 use fulgurite_core::DType;
 use std::marker::PhantomData;
 
@@ -26,6 +27,18 @@ pub struct TensorMut<'a> {
     life: PhantomData<&'a mut [u8]>,
 }
 
+/// Where the tensors of a kernel lie.
+pub enum Works<'k> {
+    /// In host memory.
+    Here,
+    /// In a device's memory.
+    There(&'k dyn OnDevice),
+    /// It brings its tensor there.
+    Sends(&'k dyn OnDevice),
+    /// It brings its tensor from there.
+    Fetches,
+}
+
 /// What an executor runs for the lines that it claimed.
 pub trait Kernel: Send + Sync {
     /// Its name in `trace --stages` and in messages.
@@ -34,6 +47,11 @@ pub trait Kernel: Send + Sync {
     /// Estimated nanoseconds on one thread, where they are known: a program of little work stays on the calling thread.
     fn nanos(&self) -> Option<f64> {
         None
+    }
+
+    /// Where its tensors lie; unless it says otherwise in host memory.
+    fn works(&self) -> Works<'_> {
+        Works::Here
     }
 
     /// Computes every output from the inputs; outputs hold stale data before.
@@ -52,9 +70,12 @@ impl<'a> TensorRef<'a> {
         TensorRef { dtype, shape, data, life: PhantomData }
     }
     /// The elements of a buffer.
-    pub(crate) fn of(buffer: &'a Buffer) -> TensorRef<'a> {
+    ///
+    /// # Errors
+    /// They lie elsewhere, and can't be fetched.
+    pub(crate) fn of(buffer: &'a Buffer) -> Result<TensorRef<'a>, BufferError> {
         // SAFETY: a buffer's block holds its elements, aligned.
-        unsafe { TensorRef::new(buffer.dtype(), buffer.shape(), buffer.block().data()) }
+        Ok(unsafe { TensorRef::new(buffer.dtype(), buffer.shape(), buffer.block()?.data()) })
     }
     /// Number of elements.
     pub fn len(&self) -> usize {
@@ -78,7 +99,7 @@ impl<'a> TensorRef<'a> {
     pub fn to_buffer(&self) -> Option<Buffer> {
         let buffer = Buffer::stale(self.dtype, self.shape).ok()?;
         // SAFETY: by `new`; the fresh block has as many bytes.
-        unsafe { std::ptr::copy_nonoverlapping(self.data, buffer.block().data(), buffer.byte_len()) };
+        unsafe { std::ptr::copy_nonoverlapping(self.data, buffer.block().ok()?.data(), buffer.byte_len()) };
         Some(buffer)
     }
 }
@@ -92,10 +113,13 @@ impl<'a> TensorMut<'a> {
         TensorMut { dtype, shape, data, life: PhantomData }
     }
     /// The elements of a buffer that nobody else shares.
-    pub(crate) fn of(buffer: &'a mut Buffer) -> TensorMut<'a> {
+    ///
+    /// # Errors
+    /// They lie elsewhere, and can't be fetched.
+    pub(crate) fn of(buffer: &'a mut Buffer) -> Result<TensorMut<'a>, BufferError> {
         debug_assert!(buffer.is_unique());
         // SAFETY: a buffer's block holds its elements, aligned; `buffer` is borrowed for as long.
-        unsafe { TensorMut::new(buffer.dtype(), buffer.shape(), buffer.block().data()) }
+        Ok(unsafe { TensorMut::new(buffer.dtype(), buffer.shape(), buffer.block()?.data()) })
     }
     /// Number of elements.
     pub fn len(&self) -> usize {
@@ -129,8 +153,9 @@ impl<'a> TensorMut<'a> {
                 format!("a kernel gave {}{have:?} for {}{want:?}", buffer.dtype(), self.dtype),
             ));
         }
+        let block = buffer.block().map_err(|e| ExecError::new("E807", e.to_string()))?;
         // SAFETY: by `new`; both have as many bytes.
-        unsafe { std::ptr::copy_nonoverlapping(buffer.block().data(), self.data, buffer.byte_len()) };
+        unsafe { std::ptr::copy_nonoverlapping(block.data(), self.data, buffer.byte_len()) };
         Ok(())
     }
 }

@@ -10,6 +10,7 @@
 //! | [`cpu`] | fusion, tiles, products, the memory plan: what `compile` gives |
 //! | [`cuda`] | the same items as CUDA C, on a device |
 //! | `partition`, `join` | the claims |
+//! | `transfer` | what moves between host memory and a device's |
 //! | `site` | how calls that share a key draw apart |
 //! | `host` | named primitives (argsort) |
 //!
@@ -28,15 +29,17 @@ mod meaning;
 mod partition;
 mod require;
 mod site;
+mod transfer;
 #[cfg(test)]
 pub(crate) mod tests;
 
 pub use cpu::{Compiled, Description, Separate, StepInfo, set_threads, threads};
 pub use error::ExecError;
 pub use join::Part;
-pub use kernel::{Kernel, TensorMut, TensorRef};
+pub use kernel::{Kernel, TensorMut, TensorRef, Works};
 pub use line::Line;
 pub use site::site_word;
+pub use transfer::{OnDevice, Operand};
 
 use crate::error::Error;
 use crate::symbol::outer;
@@ -227,6 +230,6 @@ impl<'a> CompileOptions<'a> {
 /// # Errors
 /// E801 for a line that nobody runs, E802 for a claim that does not fit, and what decomposing reports.
 pub fn compile(trace: &Trace, options: &CompileOptions<'_>) -> Result<Compiled, ExecError> {
-    let claimed = join::join(trace, partition::partition(trace, options)?)?;
+    let claimed = transfer::place(trace, join::join(trace, partition::partition(trace, options)?)?);
     cpu::build(trace, claimed, options)
 }

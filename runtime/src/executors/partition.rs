@@ -32,18 +32,21 @@ pub(crate) enum Claimed {
 }
 
 /// The claimed lines of a trace, and what results are called that decompositions give.
+#[derive(Default)]
 pub(crate) struct Partition {
     /// In order.
     pub claimed: Vec<Claimed>,
     /// A result of a decomposed line is the result of a line of its body.
     pub same: FxHashMap<ProxyId, ProxyId>,
+    /// What stands for a result that lies in a device's memory.
+    pub at: FxHashMap<ProxyId, ProxyId>,
 }
 
 /// Decompositions nest at most this deep.
 const MAX_DEPTH: usize = 64;
 
 pub(super) fn partition(trace: &Trace, options: &CompileOptions<'_>) -> Result<Partition, ExecError> {
-    let mut out = Partition { claimed: Vec::new(), same: FxHashMap::default() };
+    let mut out = Partition::default();
     let lines: Vec<Line> = trace.lines.iter().map(|l| Line::new(l.clone())).collect();
     // What the whole trace uses, for claims on several lines.
     let mut uses: FxHashMap<ProxyId, usize> = FxHashMap::default();

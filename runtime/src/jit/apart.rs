@@ -154,7 +154,7 @@ impl<F> Jit<F> {
         };
         let pulled = entry.pulled.as_ref().and_then(|pulled| pulled.downcast_ref::<Pulled>());
         let pulled = pulled.ok_or_else(|| Error::bug("E709", "a program was kept without backward"))?;
-        let buffers = |leaf: &&Tensor| leaf.buffer().ok();
+        let buffers = |leaf: &&Tensor| leaf.data().ok();
         let held: Vec<Buffer> = if twice { v.leaves().iter().filter_map(buffers).collect() } else { Vec::new() };
         let held: Vec<Buffer> = held.into_iter().chain(entry.program.captured_buffers().filter(|_| twice)).collect();
         let cells = pulled.cells(v.leaves(), &entry.program);
@@ -437,7 +437,7 @@ fn fill(
     inputs.resize(count, nothing);
     for (at, tensor) in cotangents.iter().zip(given) {
         if let Some(at) = at {
-            inputs[*at] = tensor.buffer()?;
+            inputs[*at] = tensor.data()?;
         }
     }
     for &(input, at) in variables {

@@ -129,7 +129,7 @@ impl<'s> StageRun<'s> {
             apart(self.stage.name(), &arguments, &paths)?;
         }
         let program = self.stage.of.program()?;
-        let mut buffers = arguments.iter().map(|t| t.buffer()).collect::<Result<Vec<_>, _>>()?;
+        let mut buffers = arguments.iter().map(|t| t.data()).collect::<Result<Vec<_>, _>>()?;
         let cell = |i: usize| arguments.get(i).and_then(|t| cell_of(t).ok()).cloned();
         let mut values = program.run(None, &mut buffers, cell)?;
         for input in program.written() {
@@ -291,7 +291,7 @@ impl<'s> StageRun<'s> {
     pub fn bytes(&self) -> usize {
         // a buffer is known by where its data lie
         let place = |b: &Buffer| b.as_bytes().as_ptr();
-        let parameters = self.params.iter().filter_map(|t| t.buffer().ok());
+        let parameters = self.params.iter().filter_map(|t| t.data().ok());
         let captured = self.stage.of.cells.iter().map(|c| c.buffer());
         let mut seen: FxHashSet<*const u8> = parameters.chain(captured).map(|b| place(&b)).collect();
         let kept = self.states.iter().map(|(state, _)| match state {
@@ -354,7 +354,7 @@ impl<'s> StageRun<'s> {
         }
         for (at, leaf) in split.cotangents.iter().zip(&leaves) {
             if let (Some(at), Some(leaf)) = (at, leaf) {
-                all[*at] = Some(leaf.buffer()?);
+                all[*at] = Some(leaf.data()?);
             }
         }
         for (input, at) in &split.variables {

@@ -9,7 +9,7 @@ use super::layout::Layout;
 use super::loops::{self, Env};
 use super::product::Product;
 use super::scan::ScanStep;
-use super::step::{KernelStep, Step};
+use super::step::Step;
 use super::windows::Windows;
 use crate::executors::partition::{Claimed, Partition};
 use crate::executors::{CompileOptions, ExecError};
@@ -23,7 +23,7 @@ pub(crate) fn build(trace: &Trace, partition: Partition, options: &CompileOption
         b.explain();
     }
     let inputs: Vec<ValueId> = trace.inputs.iter().map(|i| b.value(i.proxy)).collect();
-    let Partition { claimed, same } = partition;
+    let Partition { claimed, same, at } = partition;
     let root = |mut p: ProxyId| {
         while let Some(&q) = same.get(&p) {
             p = q;
@@ -45,6 +45,7 @@ pub(crate) fn build(trace: &Trace, partition: Partition, options: &CompileOption
     }
     let results: Vec<ProxyId> =
         trace.outputs.iter().chain(trace.epilogue.iter().map(|w| &w.value)).map(|p| root(*p)).collect();
+    let results = results.into_iter().map(|p| at.get(&p).copied().unwrap_or(p));
     let mut outputs = Vec::new();
     for p in results {
         outputs.push(b.dense(p));
@@ -77,7 +78,7 @@ fn finish(
             Item::Opaque(o) => {
                 let ty = |v: &ValueId| (form(*v).root, values.ty(*v).dtype, values.ty(*v).shape.clone());
                 let (inputs, outs) = (o.inputs.iter().map(ty).collect(), o.outs.iter().map(ty).collect());
-                Step::Kernel(Box::new(KernelStep { kernel: o.kernel, inputs, outs }))
+                Step::of_kernel(o.kernel, inputs, outs)
             }
         };
         steps.push((step, lines));
@@ -88,6 +89,8 @@ fn finish(
         layout.step(at, step);
     }
     let layout = layout.place();
+    let proxies: FxHashMap<ValueId, ProxyId> = of_proxy.iter().map(|(p, v)| (*v, *p)).collect();
+    let label = |v: &ValueId| proxies.get(v).map(|p| trace.arena.name(*p).to_string());
     let mut infos = Vec::new();
     let mut blame = FxHashMap::default();
     for (at, (step, of)) in steps.iter_mut().enumerate() {
@@ -97,9 +100,14 @@ fn finish(
             let storage = layout.number.get(&form(*v).root);
             storage.map(|storage| blame.entry((at, *storage)).or_insert(named.id));
         }
+        let what = match &*step {
+            Step::Away(step) if options.describe => step.describe(&|v| label(&layout.roots[v as usize])),
+            step if options.describe => step.describe(),
+            _ => String::new(),
+        };
         infos.push(StepInfo {
             executor: of.first().map_or("cpu", |n| n.executor),
-            what: if options.describe { step.describe() } else { String::new() },
+            what,
             lines: of.iter().map(|n| n.id).collect(),
             rows: of.iter().map(|n| n.name).collect(),
             bytes: step.traffic(),
@@ -108,8 +116,6 @@ fn finish(
     }
     let id = |line: u32| lines.get(line as usize).map(|l| l.id);
     let apart = made.apart.iter().filter_map(|a| Some((id(a.line)?, id(a.other)?, a.why))).collect();
-    let proxies: FxHashMap<ValueId, ProxyId> = of_proxy.iter().map(|(p, v)| (*v, *p)).collect();
-    let label = |v: &ValueId| proxies.get(v).map(|p| trace.arena.name(*p).to_string());
     let output = |v: &ValueId| Output {
         storage: layout.number[&form(*v).root],
         dtype: values.ty(*v).dtype,
@@ -125,6 +131,8 @@ fn finish(
         apart,
         scratch: layout.scratch,
         storages: layout.storages,
+        here: layout.here,
+        last: layout.last,
         arena: layout.arena,
         peak: layout.peak,
         blocks: layout.blocks,

@@ -1,5 +1,6 @@
 //! A compiled program: what runs.
 
+use super::away::Held;
 use super::fuse::Separate;
 use super::layout::{Storage, Where};
 use super::loops::{Fault, Memory};
@@ -8,6 +9,7 @@ use super::threads;
 use crate::buffer::pool::{Block, OutOfMemory};
 use crate::buffer::{Buffer, Sizes};
 use crate::executors::ExecError;
+use crate::executors::transfer::unfetched;
 use crate::trace::BoundSymbolId;
 use fulgurite_core::DType;
 use rustc_hash::FxHashMap;
@@ -35,6 +37,10 @@ pub(crate) struct Parts {
     /// The storage of a step's accumulators.
     pub scratch: FxHashMap<usize, u32>,
     pub storages: Vec<Storage>,
+    /// Whether a storage is used in host memory.
+    pub here: Vec<bool>,
+    /// Storages on devices that are done with: (step, storage).
+    pub last: Vec<(usize, u32)>,
     pub arena: usize,
     pub peak: usize,
     pub blocks: Vec<usize>,
@@ -51,6 +57,8 @@ pub struct Compiled {
     scratch: Vec<Option<u32>>,
     /// Whether some step is worth several threads.
     shares: bool,
+    /// Whether some step works on a device.
+    holds: bool,
 }
 
 /// One step, for people.
@@ -109,7 +117,8 @@ impl Compiled {
         let sizes = parts.storages.iter().map(|s| s.bytes).collect();
         let scratch = (0..parts.steps.len()).map(|i| parts.scratch.get(&i).copied()).collect();
         let shares = parts.infos.iter().any(|i| i.nanos >= threads::WORTH_SHARING);
-        Compiled { parts, sizes, scratch, shares }
+        let holds = parts.steps.iter().any(|s| matches!(s, Step::Away(_)));
+        Compiled { parts, sizes, scratch, shares, holds }
     }
 
     /// Runs the program: the trace's outputs, then the values of its epilogue's writes.
@@ -162,14 +171,25 @@ impl Compiled {
         let p = &self.parts;
         let arena = Block::new(p.arena).map_err(no_memory)?;
         let blocks = self.blocks(inputs, donated).map_err(no_memory)?;
+        let mut held: SmallVec<[Option<Buffer>; 32]> = SmallVec::new();
         let mut pointers: SmallVec<[*mut u8; 32]> = SmallVec::with_capacity(p.storages.len());
-        for s in &p.storages {
+        for (at, s) in p.storages.iter().enumerate() {
             pointers.push(match s.place {
-                Where::Input(i) => inputs[i as usize].block().data(),
+                Where::Input(i) => {
+                    let input = &inputs[i as usize];
+                    if self.holds {
+                        held.resize(at + 1, None);
+                        held[at] = Some(input.clone());
+                    }
+                    match p.here[at] || !self.holds {
+                        true => input.block().map_err(unfetched)?.data(),
+                        false => std::ptr::null_mut(),
+                    }
+                }
                 Where::Block(b) => blocks[b as usize].data(),
                 // SAFETY: the plan's offsets lie within the arena.
                 Where::Arena(at) => unsafe { arena.data().add(at) },
-                Where::Same(_) => std::ptr::null_mut(),
+                Where::Same(_) | Where::Device => std::ptr::null_mut(),
             });
         }
         for (i, s) in p.storages.iter().enumerate() {
@@ -177,20 +197,27 @@ impl Compiled {
                 pointers[i] = pointers[other as usize];
             }
         }
+        if self.holds {
+            held.resize(p.storages.len(), None);
+        }
         let memory = Memory(&pointers);
         let threads = if p.threads > 0 { p.threads } else { threads::threads() };
         if self.shares && threads > 1 {
-            threads::install(threads, || self.steps(memory, threads))?;
+            threads::install(threads, || self.steps(memory, &mut held, threads))?;
         } else {
-            self.steps(memory, 1)?;
+            self.steps(memory, &mut held, 1)?;
         }
-        let results = p.outputs.iter().map(|o| match p.storages[o.storage as usize].place {
-            Where::Input(i) => Buffer::from_block(inputs[i as usize].block().clone(), o.dtype, &o.shape),
-            Where::Block(b) => Buffer::from_block(blocks[b as usize].clone(), o.dtype, &o.shape),
-            // invariant: an output's storage is an input or a block
-            _ => Buffer::from_block(arena.clone(), o.dtype, &o.shape),
-        });
-        Ok(results.collect())
+        let result = |o: &Output| match p.storages[o.storage as usize].place {
+            Where::Input(i) => Ok(inputs[i as usize].retyped(o.dtype, &o.shape)),
+            Where::Block(b) => Ok(Buffer::from_block(blocks[b as usize].clone(), o.dtype, &o.shape)),
+            Where::Device => match &held[o.storage as usize] {
+                Some(buffer) => Ok(buffer.retyped(o.dtype, &o.shape)),
+                None => Err(ExecError::new("E807", "a result was not made")),
+            },
+            // invariant: an output's storage is an input, a block or a device's
+            Where::Arena(_) | Where::Same(_) => Ok(Buffer::from_block(arena.clone(), o.dtype, &o.shape)),
+        };
+        p.outputs.iter().map(result).collect()
     }
 
     /// The blocks that leave the program: donated inputs where that is possible, else fresh ones.
@@ -209,19 +236,23 @@ impl Compiled {
             }
         }
         let block = |(bytes, donor): (&usize, Option<u32>)| match donor {
-            Some(i) => Ok(inputs[i as usize].block().clone()),
+            // only what lies here is unique
+            Some(i) => inputs[i as usize].block().cloned().or_else(|_| Block::new(*bytes)),
             None => Block::new(*bytes),
         };
         p.blocks.iter().zip(donor).map(block).collect()
     }
 
-    fn steps(&self, memory: Memory, threads: usize) -> Result<(), ExecError> {
+    fn steps(&self, memory: Memory, held: Held<'_>, threads: usize) -> Result<(), ExecError> {
         for (at, step) in self.parts.steps.iter().enumerate() {
             let scratch = self.scratch[at].map_or(std::ptr::null_mut(), |s| memory.0[s as usize]);
             // SAFETY: inputs were checked, blocks and arena have the planned sizes, and the plan lets no two values that
             // are in use at once share memory, but for pairs that the program itself allows.
-            if let Err(stopped) = unsafe { step.run(memory, &self.sizes, scratch, threads) } {
+            if let Err(stopped) = unsafe { step.run(memory, held, &self.sizes, scratch, threads) } {
                 return Err(self.error(stopped, at));
+            }
+            for (_, storage) in self.parts.last.iter().filter(|(last, _)| *last == at) {
+                held[*storage as usize] = None;
             }
         }
         Ok(())

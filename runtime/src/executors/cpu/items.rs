@@ -7,7 +7,7 @@ use super::graph::row::RowKernel;
 use super::graph::{Index, Op, ValueId};
 use crate::executors::line::stored;
 use crate::executors::require::{Assert, Check};
-use crate::executors::{ExecError, Kernel, Line};
+use crate::executors::{ExecError, Line};
 use crate::trace::{BoundSymbolId, ProxyId, Role, Trace};
 use fulgurite_core::DType;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -158,14 +158,6 @@ impl<'t> Items<'t> {
         self.fuser.line(self.lines.len() as u32, Role::Forward);
         self.lines.push(Named { id, name: "", executor, place: ("", 0), picks: Vec::new() });
         self.fuser.opaque(opaque, &mut self.values);
-    }
-
-    /// A kernel for a line that is none of the fusions.
-    pub fn opaque(&mut self, line: &Line, kernel: Arc<dyn Kernel>, root: &dyn Fn(ProxyId) -> ProxyId) {
-        self.named(line);
-        let inputs = line.inputs().into_iter().map(|p| self.value(root(p))).collect();
-        let outs = line.outs.iter().map(|p| self.value(*p)).collect();
-        self.fuser.opaque(Opaque { kernel, inputs, outs }, &mut self.values);
     }
 
     /// The value with the elements of a proxy that lies dense.

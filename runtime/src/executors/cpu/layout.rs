@@ -4,7 +4,7 @@ use super::graph::ValueId;
 use super::graph::piece::Values;
 use super::plan::{self, Request};
 use super::step::Step;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Where a storage is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +17,8 @@ pub enum Where {
     Arena(usize),
     /// The memory of another storage, which it takes over.
     Same(u32),
+    /// A device's memory.
+    Device,
 }
 
 /// The storage of a dense value.
@@ -43,6 +45,10 @@ pub struct Layout<'a> {
     scratch: Vec<(usize, usize)>,
     /// The last step that elements can stop.
     stops: Option<usize>,
+    /// Values that lie on a device.
+    away: FxHashSet<ValueId>,
+    /// Values that a step uses in host memory.
+    here: FxHashSet<ValueId>,
 }
 
 /// Storages and where they are.
@@ -51,6 +57,10 @@ pub struct Placed {
     pub number: FxHashMap<ValueId, u32>,
     /// The dense value of each storage; accumulators come after them.
     pub roots: Vec<ValueId>,
+    /// Whether a step uses it in host memory.
+    pub here: Vec<bool>,
+    /// Values on devices that end within the program: (last step, storage).
+    pub last: Vec<(usize, u32)>,
     /// All storages.
     pub storages: Vec<Storage>,
     /// The storage of the accumulators of a step.
@@ -78,6 +88,8 @@ impl<'a> Layout<'a> {
             alias: Vec::new(),
             scratch: Vec::new(),
             stops: None,
+            away: FxHashSet::default(),
+            here: FxHashSet::default(),
         };
         inputs.iter().for_each(|v| _ = layout.touch(*v, 0));
         layout
@@ -105,6 +117,10 @@ impl<'a> Layout<'a> {
         for v in step.touches() {
             self.touch(v, at);
         }
+        match step {
+            Step::Away(step) => self.away.extend(step.makes()),
+            step => self.here.extend(step.touches()),
+        }
         if step.may_stop() {
             self.stops = Some(at);
         }
@@ -130,7 +146,9 @@ impl<'a> Layout<'a> {
         let bytes: Vec<usize> = self.roots.iter().map(|v| self.values.ty(*v).bytes()).collect();
         let input: Vec<Option<u32>> =
             self.roots.iter().map(|v| self.inputs.iter().position(|i| i == v).map(|i| i as u32)).collect();
-        let leaves: Vec<bool> = (0..n).map(|i| input[i].is_none() && self.outputs.contains(&self.roots[i])).collect();
+        let away: Vec<bool> = self.roots.iter().map(|v| self.away.contains(v)).collect();
+        let leaves: Vec<bool> =
+            (0..n).map(|i| input[i].is_none() && !away[i] && self.outputs.contains(&self.roots[i])).collect();
         let (home, donors) = self.successions(&bytes, &input, &leaves);
         // A chain of successors uses its first memory from its first step to its last.
         let mut life = self.life.clone();
@@ -139,7 +157,7 @@ impl<'a> Layout<'a> {
         }
         let mut requests: Vec<Request> = (0..n)
             .map(|i| {
-                let fixed = input[i].is_some() || leaves[i] || home[i] != i;
+                let fixed = input[i].is_some() || leaves[i] || away[i] || home[i] != i;
                 Request { bytes: bytes[i], from: life[i].0, to: life[i].1, fixed }
             })
             .collect();
@@ -154,6 +172,7 @@ impl<'a> Layout<'a> {
                     blocks.push(bytes[i]);
                     Where::Block(block_of[i])
                 }
+                _ if away[i] => Where::Device,
                 _ if home[i] != i => Where::Same(home[i] as u32),
                 _ => Where::Arena(plan.offsets[i].unwrap_or(0)),
             };
@@ -165,8 +184,11 @@ impl<'a> Layout<'a> {
             storages.push(Storage { bytes, place: Where::Arena(plan.offsets[n + k].unwrap_or(0)) });
         }
         let donations = donors.into_iter().map(|(i, w)| (i, block_of[w])).collect();
+        let here = self.roots.iter().map(|v| self.here.contains(v)).collect();
+        let gone = |i: usize| if away[i] && self.life[i].1 != usize::MAX { Some(self.life[i].1) } else { None };
+        let last = (0..n).filter_map(|i| Some((gone(i)?, i as u32))).collect();
         let Layout { number, roots, .. } = self;
-        Placed { number, roots, storages, scratch, arena: plan.bytes, peak: plan.peak, blocks, donations }
+        Placed { number, roots, here, last, storages, scratch, arena: plan.bytes, peak: plan.peak, blocks, donations }
     }
 
     /// For each storage the one whose memory it uses; and which inputs, given away, could be which outputs.

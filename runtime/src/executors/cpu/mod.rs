@@ -4,6 +4,7 @@
 //! *items* ([`fuse`]), items are compiled into *steps* ([`loops`]: programs over tiles; [`product`], [`scan`], kernels),
 //! and steps get one memory plan ([`plan`]). Sizes are known, so all of this is done once.
 
+mod away;
 mod build;
 mod compiled;
 mod few;

@@ -84,8 +84,9 @@ mod tests {
         let tensor = |n: usize| Buffer::from_slice(&vec![1.0f32; n], &[n]).expect("a vector");
         let (short, long) = (tensor(2), tensor(3));
         let run = |a: &Buffer, b: &Buffer, mut out: Buffer| {
-            let outs = &mut [TensorMut::of(&mut out)];
-            Recurrence { dim: 0 }.run(&[TensorRef::of(a), TensorRef::of(b)], outs)
+            let outs = &mut [TensorMut::of(&mut out).expect("here")];
+            let [a, b] = [a, b].map(|x| TensorRef::of(x).expect("here"));
+            Recurrence { dim: 0 }.run(&[a, b], outs)
         };
         assert_eq!(run(&short, &long, tensor(3)).expect_err("a is short").code, "E807");
         assert_eq!(run(&long, &long, tensor(2)).expect_err("the result is short").code, "E807");

@@ -1,11 +1,12 @@
 //! The steps of a compiled program.
 
+use super::away::{AwayStep, Held};
 use super::loops::{Fault, Memory, Program};
 use super::product::Product;
 use super::scan::ScanStep;
 use super::windows::Windows;
 use crate::buffer::Sizes;
-use crate::executors::{ExecError, Kernel, TensorMut, TensorRef};
+use crate::executors::{ExecError, Kernel, TensorMut, TensorRef, Works};
 use fulgurite_core::DType;
 use std::sync::Arc;
 
@@ -31,6 +32,8 @@ pub(crate) enum Step {
     Windows(Box<Windows>),
     /// An executor's kernel.
     Kernel(Box<KernelStep>),
+    /// A transfer, or an executor's kernel on a device.
+    Away(Box<AwayStep>),
 }
 
 /// Why a step stopped.
@@ -42,6 +45,18 @@ pub(crate) enum Stopped {
 }
 
 impl Step {
+    /// A kernel with its operands: value, dtype, sizes.
+    pub fn of_kernel(
+        kernel: Arc<dyn Kernel>,
+        inputs: Vec<(u32, DType, Sizes)>,
+        outs: Vec<(u32, DType, Sizes)>,
+    ) -> Step {
+        match kernel.works() {
+            Works::Here => Step::Kernel(Box::new(KernelStep { kernel, inputs, outs })),
+            _ => Step::Away(Box::new(AwayStep { kernel, inputs, outs })),
+        }
+    }
+
     /// The dense values that it reads or writes.
     pub fn touches(&self) -> Vec<u32> {
         match self {
@@ -54,6 +69,7 @@ impl Step {
             Step::Scan(s) => s.values.to_vec(),
             Step::Windows(w) => w.places.iter().map(|p| p.0).collect(),
             Step::Kernel(k) => k.inputs.iter().chain(&k.outs).map(|o| o.0).collect(),
+            Step::Away(k) => k.inputs.iter().chain(&k.outs).map(|o| o.0).collect(),
         }
     }
 
@@ -63,7 +79,7 @@ impl Step {
             Step::Program(p) => p.may_stop(),
             Step::Product(p) => p.exact.as_ref().is_some_and(|e| e.sum.may_stop()),
             Step::Scan(_) | Step::Windows(_) => false,
-            Step::Kernel(_) => true,
+            Step::Kernel(_) | Step::Away(_) => true,
         }
     }
 
@@ -81,14 +97,23 @@ impl Step {
             Step::Scan(s) => s.values.iter_mut().for_each(|v| *v = storage(*v)),
             Step::Windows(w) => w.places.iter_mut().for_each(|p| p.0 = storage(p.0)),
             Step::Kernel(k) => k.inputs.iter_mut().chain(&mut k.outs).for_each(|o| o.0 = storage(o.0)),
+            Step::Away(k) => k.inputs.iter_mut().chain(&mut k.outs).for_each(|o| o.0 = storage(o.0)),
         }
     }
 
     /// Runs it.
     ///
     /// # Safety
-    /// `memory` has the storages of the program, of `sizes` bytes; `scratch` the step's accumulators.
-    pub unsafe fn run(&self, memory: Memory, sizes: &[usize], scratch: *mut u8, threads: usize) -> Result<(), Stopped> {
+    /// `memory` has the storages of the program that lie here, of `sizes` bytes; `scratch` the step's accumulators;
+    /// `held` has the storages that are buffers.
+    pub unsafe fn run(
+        &self,
+        memory: Memory,
+        held: Held<'_>,
+        sizes: &[usize],
+        scratch: *mut u8,
+        threads: usize,
+    ) -> Result<(), Stopped> {
         // SAFETY: the caller's.
         unsafe {
             match self {
@@ -110,21 +135,23 @@ impl Step {
                         k.outs.iter().map(|(v, d, s)| TensorMut::new(*d, s, at(*v))).collect();
                     k.kernel.run(&inputs, &mut outs).map_err(Stopped::Kernel)
                 }
+                Step::Away(k) => k.run(memory, held).map_err(Stopped::Kernel),
             }
         }
     }
 
     /// Bytes that it moves.
     pub fn traffic(&self) -> usize {
-        let kernel = |k: &KernelStep| {
-            k.inputs.iter().chain(&k.outs).map(|(_, d, s)| d.size() * s.iter().product::<usize>()).sum()
+        let operands = |inputs: &[(u32, DType, Sizes)], outs: &[(u32, DType, Sizes)]| {
+            inputs.iter().chain(outs).map(|(_, d, s)| d.size() * s.iter().product::<usize>()).sum()
         };
         match self {
             Step::Program(p) => p.traffic(),
             Step::Product(p) => p.traffic(),
             Step::Scan(s) => s.traffic(),
             Step::Windows(w) => w.traffic(),
-            Step::Kernel(k) => kernel(k),
+            Step::Kernel(k) => operands(&k.inputs, &k.outs),
+            Step::Away(k) => operands(&k.inputs, &k.outs),
         }
     }
 
@@ -139,6 +166,8 @@ impl Step {
             Step::Kernel(k) => k.kernel.nanos().unwrap_or_else(|| {
                 k.outs.iter().map(|(_, _, s)| s.iter().product::<usize>()).sum::<usize>() as f64 * 100.0
             }),
+            // the threads here have no part in it
+            Step::Away(_) => 0.0,
         }
     }
 
@@ -150,6 +179,7 @@ impl Step {
             Step::Scan(s) => s.describe(),
             Step::Windows(w) => w.describe(),
             Step::Kernel(k) => k.kernel.name(),
+            Step::Away(k) => k.kernel.name(),
         }
     }
 }

@@ -7,7 +7,6 @@ use crate::executors::cpu::fuse::{Form, Group, Item};
 use crate::executors::cpu::graph::ValueId;
 use crate::executors::cpu::graph::piece::{Contract, ValueTy};
 use crate::executors::cpu::items::{Items, Named};
-use crate::executors::cpu::whole;
 use crate::executors::join::{Joined, Part};
 use crate::executors::{ExecError, Kernel};
 use fulgurite_core::DType;
@@ -24,10 +23,7 @@ pub(super) fn build(part: &Part<'_>, device: Arc<dyn Device>) -> Result<Program,
     for joined in part.lines {
         match joined {
             Joined::Check(line, check) => items.check(line, check, part.root),
-            Joined::Line(line) => match whole(line) {
-                Some(kernel) => items.opaque(line, kernel, part.root),
-                None => items.line(line, part.root)?,
-            },
+            Joined::Line(line) => items.line(line, part.root)?,
         }
     }
     let outputs: Vec<ValueId> = part.outs.iter().map(|p| items.dense(*p)).collect();

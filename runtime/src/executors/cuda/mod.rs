@@ -4,19 +4,24 @@
 //! |---|---|
 //! | `build` | lines to items to actions |
 //! | `emit` | items as kernels |
-//! | `program` | what runs: memory, transfers, launches |
+//! | `program` | what runs: memory, launches |
+//! | `replay` | programs that are launched whole |
+//! | `memory` | tensors that lie on a device |
 //! | [`device`] | who runs it: an NVIDIA driver, or the CPU by the same texts |
 //!
-//! Neighbouring lines become one program. What it reads is copied to the device and its results are copied back; all in
-//! between stays there. What has no kernel (sorting) runs on the CPU, with copies around it.
+//! Neighbouring lines become one program. What it reads is sent to the device, unless it lies there; its results stay
+//! until somebody reads them elsewhere. What has no kernel (sorting) is the next executor's, with transfers around it.
 
 mod build;
 pub mod device;
 mod emit;
+mod memory;
 mod program;
+mod replay;
 
 use super::cpu;
-use super::{Claim, ExecError, Executor, Kernel, Line, Part};
+use super::{Claim, ExecError, Executor, Kernel, Line, Operand, Part};
+use crate::buffer::Buffer;
 use device::Device;
 use fulgurite_core::DType;
 use std::sync::{Arc, OnceLock};
@@ -24,6 +29,24 @@ use std::sync::{Arc, OnceLock};
 /// CUDA C in front of every program's kernels.
 pub fn prelude() -> String {
     format!("{}\n{}", fulgurite_core::builtins::CUDA_PRELUDE, include_str!("templates/kernels.cuh"))
+}
+
+/// The elements in the memory of a device; what lies there already is shared.
+///
+/// # Errors
+/// E806 where there is no memory, E807 where a device fails.
+pub fn to_device(device: &Arc<dyn Device>, buffer: &Buffer) -> Result<Buffer, ExecError> {
+    memory::send(device, Operand::Anywhere(buffer))
+}
+
+/// The usual executors, with the device called so in front of them.
+///
+/// # Errors
+/// E809: there is no such device, with what was looked for.
+pub fn first(name: &str) -> Result<Vec<Arc<dyn Executor>>, ExecError> {
+    let device: Arc<dyn Executor> = Arc::new(Cuda::on(device::named(name)?));
+    let others = super::default().into_iter().filter(|e| e.name() != device.name());
+    Ok([device.clone()].into_iter().chain(others).collect())
 }
 
 /// The executor `cuda`.
@@ -59,7 +82,10 @@ impl Executor for Cuda {
         if line.involves(DType::is_storage) {
             return None;
         }
-        (cpu::whole(line).is_some() || line.nest()?.is_ok()).then_some(Claim::Join)
+        if cpu::whole(line).is_some() {
+            return None;
+        }
+        line.nest()?.is_ok().then_some(Claim::Join)
     }
 
     fn join(&self, part: &Part<'_>) -> Result<Arc<dyn Kernel>, ExecError> {

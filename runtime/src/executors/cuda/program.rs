@@ -2,14 +2,17 @@
 
 use super::device::{Address, Device, Memory, Module, Unit};
 use super::emit::{Action, Arg, Kernel, Site};
+use super::memory;
+use super::replay::Replays;
 use crate::buffer::Buffer;
 use crate::executors::cpu::graph::ValueId;
 use crate::executors::cpu::graph::piece::ValueTy;
 use crate::executors::cpu::plan::{self, Request};
-use crate::executors::{self, ExecError, TensorMut, TensorRef};
+use crate::executors::transfer::unfetched;
+use crate::executors::{self, ExecError, OnDevice, Operand, TensorMut, TensorRef, Works};
 use crate::trace::BoundSymbolId;
 use rustc_hash::FxHashMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// One thing to do.
 pub(super) enum Run {
@@ -48,14 +51,34 @@ pub(super) struct Parts {
     pub lines: Vec<BoundSymbolId>,
 }
 
+/// Where a value lies.
+#[derive(Clone, Copy)]
+enum Place {
+    /// In an input's memory.
+    Input(usize),
+    /// In memory of its own, which leaves the program.
+    Output(usize),
+    /// In the arena.
+    Arena(usize),
+    /// In a block of its own: for devices that see where each value ends.
+    Block(usize),
+}
+
 /// A part of a trace on a device.
 pub struct Program {
     parts: Parts,
     unit: Unit,
     module: OnceLock<Result<Arc<dyn Module>, ExecError>>,
-    /// Bytes of the arena, and where values lie in it.
+    places: FxHashMap<ValueId, Place>,
+    /// Bytes of the arena.
     arena: usize,
-    offsets: FxHashMap<ValueId, usize>,
+    /// Bytes of the blocks.
+    blocks: Vec<usize>,
+    /// The results that have memory of their own.
+    made: Vec<ValueId>,
+    /// Whether all is done on the device.
+    records: bool,
+    whole: Mutex<Whole>,
 }
 
 impl Run {
@@ -95,21 +118,20 @@ fn touches(action: &Action) -> Vec<ValueId> {
 impl Program {
     /// Plans its memory.
     pub(super) fn new(parts: Parts) -> Program {
+        let mut places: FxHashMap<ValueId, Place> = FxHashMap::default();
+        parts.inputs.iter().enumerate().for_each(|(i, v)| _ = places.insert(*v, Place::Input(i)));
+        let mut made: Vec<ValueId> = Vec::new();
+        for v in &parts.outputs {
+            places.entry(*v).or_insert_with(|| {
+                made.push(*v);
+                Place::Output(made.len() - 1)
+            });
+        }
         let mut life: FxHashMap<ValueId, (usize, usize)> = FxHashMap::default();
         for (at, (run, _)) in parts.runs.iter().enumerate() {
-            for v in run.touches() {
-                let life = life.entry(v).or_insert((at, at));
-                life.1 = at;
+            for v in run.touches().into_iter().filter(|v| !places.contains_key(v)) {
+                life.entry(v).or_insert((at, at)).1 = at;
             }
-        }
-        for v in parts.inputs.iter().chain(&parts.outputs) {
-            life.entry(*v).or_insert((0, 0));
-        }
-        for v in &parts.inputs {
-            life.entry(*v).and_modify(|l| l.0 = 0);
-        }
-        for v in &parts.outputs {
-            life.entry(*v).and_modify(|l| l.1 = usize::MAX);
         }
         let mut values: Vec<(ValueId, (usize, usize))> = life.into_iter().collect();
         values.sort_unstable();
@@ -118,12 +140,22 @@ impl Program {
             let bytes = parts.types[*v as usize].bytes().next_multiple_of(ALIGN).max(ALIGN);
             Request { bytes, from: life.0, to: life.1, fixed: false }
         };
-        let plan = plan::place(&values.iter().map(request).collect::<Vec<_>>());
-        let offsets = values.iter().zip(&plan.offsets).map(|((v, _), at)| (*v, at.unwrap_or(0))).collect();
+        let (mut arena, mut blocks) = (0, Vec::new());
+        if parts.device.has_arena() {
+            let plan = plan::place(&values.iter().map(request).collect::<Vec<_>>());
+            arena = plan.bytes;
+            let offsets = plan.offsets.iter().map(|at| Place::Arena(at.unwrap_or(0)));
+            places.extend(values.iter().map(|v| v.0).zip(offsets));
+        } else {
+            blocks.extend(values.iter().map(|v| parts.types[v.0 as usize].bytes()));
+            places.extend(values.iter().enumerate().map(|(i, v)| (v.0, Place::Block(i))));
+        }
         let mut unit = Unit::default();
         parts.runs.iter().flat_map(|(run, _)| run.kernels()).for_each(|k| unit.add(&k.name, &k.text));
         parts.device.announce(&unit);
-        Program { unit, module: OnceLock::new(), arena: plan.bytes, offsets, parts }
+        let records = !parts.runs.iter().any(|(run, _)| matches!(run, Run::Host { .. }));
+        let whole = Mutex::default();
+        Program { unit, module: OnceLock::new(), places, arena, blocks, made, records, whole, parts }
     }
 
     fn module(&self) -> Result<&Arc<dyn Module>, ExecError> {
@@ -135,18 +167,38 @@ impl Program {
 /// Values begin at multiples of this.
 const ALIGN: usize = 256;
 
+/// Results of at most so many bytes are copied out of recorded programs.
+const FEW: usize = 256;
+
 /// Bytes of a fault: the number of its site, and what was found.
 const FAULT: usize = 16;
 
-/// Memory of a running program.
+/// Memory that a run uses and leaves.
+struct Work {
+    arena: Option<Memory>,
+    blocks: Vec<Memory>,
+    fault: Memory,
+}
+
+/// What launches whole programs, and the memory that their recordings name.
+#[derive(Default)]
+struct Whole {
+    replays: Replays,
+    work: Option<Work>,
+    /// Memory for the results of a few bytes, which programs keep (losses): they are copied from there, so that where
+    /// each of them goes does not matter.
+    few: Vec<(usize, Memory)>,
+    /// The device has no recordings, or failed to make one.
+    off: bool,
+}
+
+/// A running program.
 struct Running<'p> {
     program: &'p Program,
-    device: &'p dyn Device,
     module: Option<&'p Arc<dyn Module>>,
-    /// The arena, or a block for each value.
-    blocks: Vec<Memory<'p>>,
-    at: FxHashMap<ValueId, Address>,
-    fault: Memory<'p>,
+    /// Addresses of the inputs, then of the results that are made.
+    at: &'p [u64],
+    work: &'p Work,
 }
 
 impl executors::Kernel for Program {
@@ -155,34 +207,116 @@ impl executors::Kernel for Program {
         format!("{launches} kernels, {} bytes on {}", self.arena, self.parts.device.name())
     }
 
+    fn works(&self) -> Works<'_> {
+        Works::There(self)
+    }
+
     fn run(&self, inputs: &[TensorRef<'_>], outs: &mut [TensorMut<'_>]) -> Result<(), ExecError> {
-        let device = &*self.parts.device;
+        let there = inputs.iter().map(|t| self.send(Operand::Here(*t))).collect::<Result<Vec<_>, _>>()?;
+        let made = self.launch(&there)?;
+        made.iter().zip(outs).try_for_each(|(made, out)| out.copy_from(made))
+    }
+}
+
+impl OnDevice for Program {
+    fn device(&self) -> crate::trace::Device {
+        crate::trace::Device::Cuda(self.parts.device.ordinal())
+    }
+
+    fn send(&self, from: Operand<'_>) -> Result<Buffer, ExecError> {
+        memory::send(&self.parts.device, from)
+    }
+
+    fn launch(&self, inputs: &[Buffer]) -> Result<Vec<Buffer>, ExecError> {
+        let device = &self.parts.device;
         let module = if self.unit.is_empty() { None } else { Some(self.module()?) };
-        let mut running = Running {
-            program: self,
-            device,
-            module,
-            blocks: Vec::new(),
-            at: FxHashMap::default(),
-            fault: Memory::new(device, FAULT)?,
+        let new = |v: &ValueId| Memory::new(device, self.bytes(*v)).map_err(|e| self.largest(e));
+        let made: Vec<Memory> = self.made.iter().map(new).collect::<Result<_, _>>()?;
+        let at = |(v, b): (&ValueId, &Buffer)| match memory::of(device, b) {
+            Some(memory) if b.byte_len() == self.bytes(*v) => Ok(memory.address()),
+            _ => Err(ExecError::new("E803", format!("{b:?} is not a value of {} bytes on the device", self.bytes(*v)))),
         };
-        running.place()?;
-        for (v, t) in self.parts.inputs.iter().zip(inputs) {
-            running.send(*v, t.bytes())?;
+        let sent = self.parts.inputs.iter().zip(inputs).map(at).collect::<Result<Vec<_>, _>>()?;
+        let at: Vec<u64> = sent.into_iter().chain(made.iter().map(Memory::address)).map(|a| a.0).collect();
+        if !self.replay(&at, module)? {
+            let work = self.work()?;
+            let running = Running { program: self, module, at: &at, work: &work };
+            running.all()?;
+            running.faults()?;
         }
-        // SAFETY: the fault has so many bytes.
-        unsafe { device.zero(running.fault.address(), FAULT)? };
-        for (run, line) in &self.parts.runs {
-            running.run(run).map_err(|e| self.blame(e, *line))?;
-        }
-        for (v, t) in self.parts.outputs.iter().zip(outs) {
-            running.fetch(*v, t.bytes_mut())?;
-        }
-        running.faults()
+        let made: Vec<Buffer> =
+            self.made.iter().zip(made).map(|(v, memory)| memory::buffer(memory, &self.parts.types[*v as usize])).collect();
+        let output = |v: &ValueId| match self.places.get(v) {
+            Some(Place::Input(i)) => inputs.get(*i).cloned(),
+            Some(Place::Output(o)) => made.get(*o).cloned(),
+            _ => None,
+        };
+        // invariant: an output is one of these
+        Ok(self.parts.outputs.iter().filter_map(output).collect())
     }
 }
 
 impl Program {
+    fn bytes(&self, v: ValueId) -> usize {
+        self.parts.types[v as usize].bytes()
+    }
+
+    fn work(&self) -> Result<Work, ExecError> {
+        let device = &self.parts.device;
+        let arena = (self.arena > 0).then(|| Memory::new(device, self.arena).map_err(|e| self.largest(e)));
+        Ok(Work {
+            arena: arena.transpose()?,
+            blocks: self.blocks.iter().map(|b| Memory::new(device, *b)).collect::<Result<_, _>>()?,
+            fault: Memory::new(device, FAULT)?,
+        })
+    }
+
+    /// Runs it as a whole, if it ran at these addresses before: the second time it is recorded.
+    fn replay(&self, at: &[u64], module: Option<&Arc<dyn Module>>) -> Result<bool, ExecError> {
+        // the addresses of results are nobody else's while this runs
+        if !self.records || self.made.is_empty() {
+            return Ok(false);
+        }
+        let mut whole = self.whole.lock().unwrap_or_else(|e| e.into_inner());
+        let Whole { replays, work, few, off } = &mut *whole;
+        let (device, first) = (&self.parts.device, self.parts.inputs.len());
+        if few.is_empty() {
+            let small = |(o, v): (usize, &ValueId)| {
+                let bytes = self.bytes(*v);
+                (bytes <= FEW).then(|| Ok((first + o, Memory::new(device, bytes)?)))
+            };
+            *few = self.made.iter().enumerate().filter_map(small).collect::<Result<_, ExecError>>()?;
+        }
+        let mut fixed = at.to_vec();
+        few.iter().for_each(|(at, memory)| fixed[*at] = memory.address().0);
+        if *off || replays.find(&fixed).is_none() && !replays.repeats(&fixed) {
+            return Ok(false);
+        }
+        let work = match work {
+            Some(work) => &*work,
+            None => work.insert(self.work()?),
+        };
+        let running = Running { program: self, module, at: &fixed, work };
+        let replay = match replays.find(&fixed) {
+            Some(replay) => replay,
+            None => match device.record(&mut || running.all()) {
+                Ok(Some(replay)) => replays.keep(fixed.clone(), replay),
+                Ok(None) | Err(_) => {
+                    *off = true;
+                    return Ok(false);
+                }
+            },
+        };
+        // SAFETY: inputs and results are at the addresses of the recording, and what else it names is kept with it.
+        unsafe { replay.run()? };
+        running.faults()?;
+        for (o, memory) in few {
+            // SAFETY: both hold the result.
+            unsafe { device.copy(Address(at[*o]), memory.address(), self.bytes(self.made[*o - first]))? };
+        }
+        Ok(true)
+    }
+
     fn blame(&self, mut e: ExecError, line: Option<usize>) -> ExecError {
         e.line = e.line.or_else(|| line.and_then(|l| self.parts.lines.get(l).copied()));
         e
@@ -191,7 +325,7 @@ impl Program {
     /// The same error with the largest values of the plan.
     fn largest(&self, e: ExecError) -> ExecError {
         let bytes = |v: &ValueId| self.parts.types[*v as usize].bytes();
-        let mut values: Vec<ValueId> = self.offsets.keys().copied().collect();
+        let mut values: Vec<ValueId> = self.places.keys().copied().collect();
         values.sort_by_key(|v| (std::cmp::Reverse(bytes(v)), *v));
         let show = |v: &ValueId| {
             let ty = &self.parts.types[*v as usize];
@@ -220,43 +354,38 @@ impl Program {
     }
 }
 
-impl<'p> Running<'p> {
-    /// Memory for every value.
-    fn place(&mut self) -> Result<(), ExecError> {
-        if self.device.has_arena() {
-            let arena = Memory::new(self.device, self.program.arena).map_err(|e| self.program.largest(e))?;
-            let base = arena.address();
-            self.at = self.program.offsets.iter().map(|(v, at)| (*v, Address(base.0 + *at as u64))).collect();
-            self.blocks.push(arena);
-            return Ok(());
-        }
-        for v in self.program.offsets.keys() {
-            let block = Memory::new(self.device, self.program.parts.types[*v as usize].bytes())?;
-            self.at.insert(*v, block.address());
-            self.blocks.push(block);
-        }
-        Ok(())
+impl Running<'_> {
+    fn device(&self) -> &dyn Device {
+        &*self.program.parts.device
     }
 
     fn address(&self, v: ValueId) -> Address {
         // invariant: the plan has every value that an action touches
-        self.at.get(&v).copied().unwrap_or(Address(0))
+        match self.program.places.get(&v) {
+            Some(Place::Input(i)) => Address(self.at[*i]),
+            Some(Place::Output(o)) => Address(self.at[self.program.parts.inputs.len() + *o]),
+            Some(Place::Arena(at)) => {
+                Address(self.work.arena.as_ref().map_or(0, |arena| arena.address().0) + *at as u64)
+            }
+            Some(Place::Block(b)) => self.work.blocks[*b].address(),
+            None => Address(0),
+        }
     }
 
     fn bytes(&self, v: ValueId) -> usize {
-        self.program.parts.types[v as usize].bytes()
+        self.program.bytes(v)
     }
 
     fn send(&self, v: ValueId, bytes: &[u8]) -> Result<(), ExecError> {
         self.fits(v, bytes.len())?;
         // SAFETY: the value has so many bytes.
-        unsafe { self.device.upload(self.address(v), bytes) }
+        unsafe { self.device().upload(self.address(v), bytes) }
     }
 
     fn fetch(&self, v: ValueId, bytes: &mut [u8]) -> Result<(), ExecError> {
         self.fits(v, bytes.len())?;
         // SAFETY: the value has so many bytes.
-        unsafe { self.device.download(bytes, self.address(v)) }
+        unsafe { self.device().download(bytes, self.address(v)) }
     }
 
     fn fits(&self, v: ValueId, bytes: usize) -> Result<(), ExecError> {
@@ -265,6 +394,14 @@ impl<'p> Running<'p> {
             true => Ok(()),
             false => Err(ExecError::new("E803", format!("a value of {own} bytes was given {bytes}"))),
         }
+    }
+
+    /// Everything, in order.
+    fn all(&self) -> Result<(), ExecError> {
+        // SAFETY: the fault has so many bytes.
+        unsafe { self.device().zero(self.work.fault.address(), FAULT)? };
+        let of = self.program;
+        of.parts.runs.iter().try_for_each(|(run, line)| self.run(run).map_err(|e| of.blame(e, *line)))
     }
 
     fn run(&self, run: &Run) -> Result<(), ExecError> {
@@ -287,7 +424,7 @@ impl<'p> Running<'p> {
                 let args: Vec<u64> = (kernel.args.iter())
                     .map(|a| match a {
                         Arg::Value(v) => place(*v),
-                        Arg::Fault => self.fault.address().0,
+                        Arg::Fault => self.work.fault.address().0,
                     })
                     .collect();
                 let Some(module) = self.module else { return Ok(()) };
@@ -295,11 +432,11 @@ impl<'p> Running<'p> {
                 unsafe { module.launch(&kernel.name, kernel.grid, kernel.block, &args) }
             }
             // SAFETY: the value has so many bytes.
-            Action::Zero(v) => unsafe { self.device.zero(Address(place(*v)), self.bytes(*v)) },
+            Action::Zero(v) => unsafe { self.device().zero(Address(place(*v)), self.bytes(*v)) },
             Action::Copy { to, from } => {
                 self.fits(*to, self.bytes(*from))?;
                 // SAFETY: both values have so many bytes.
-                unsafe { self.device.copy(Address(place(*to)), Address(place(*from)), self.bytes(*to)) }
+                unsafe { self.device().copy(Address(place(*to)), Address(place(*from)), self.bytes(*to)) }
             }
         }
     }
@@ -317,11 +454,11 @@ impl<'p> Running<'p> {
         };
         let mut read: Vec<Buffer> = inputs.iter().map(memory).collect::<Result<_, _>>()?;
         for ((v, _), buffer) in inputs.iter().zip(&mut read) {
-            self.fetch(*v, TensorMut::of(buffer).bytes_mut())?;
+            self.fetch(*v, TensorMut::of(buffer).map_err(unfetched)?.bytes_mut())?;
         }
         let mut made: Vec<Buffer> = outs.iter().map(memory).collect::<Result<_, _>>()?;
-        let refs: Vec<TensorRef<'_>> = read.iter().map(TensorRef::of).collect();
-        let mut muts: Vec<TensorMut<'_>> = made.iter_mut().map(TensorMut::of).collect();
+        let refs: Vec<TensorRef<'_>> = read.iter().map(TensorRef::of).collect::<Result<_, _>>().map_err(unfetched)?;
+        let mut muts: Vec<TensorMut<'_>> = made.iter_mut().map(TensorMut::of).collect::<Result<_, _>>().map_err(unfetched)?;
         kernel.run(&refs, &mut muts)?;
         drop(muts);
         outs.iter().zip(&made).try_for_each(|((v, _), buffer)| self.send(*v, buffer.as_bytes()))
@@ -331,7 +468,7 @@ impl<'p> Running<'p> {
     fn faults(&self) -> Result<(), ExecError> {
         let mut bytes = [0u8; FAULT];
         // SAFETY: the fault has so many bytes.
-        unsafe { self.device.download(&mut bytes, self.fault.address())? };
+        unsafe { self.device().download(&mut bytes, self.work.fault.address())? };
         let word = |at: usize| u64::from_ne_bytes(std::array::from_fn(|i| bytes[at + i]));
         match word(0) {
             0 => Ok(()),

@@ -175,8 +175,8 @@ mod tests {
                     unsafe {
                         cast(from, to, Isa::here())(
                             1,
-                            &(source.block().data() as *const u8),
-                            &target.block().data(),
+                            &(source.block().unwrap().data() as *const u8),
+                            &target.block().unwrap().data(),
                             std::ptr::null(),
                         )
                     };

@@ -3,12 +3,13 @@
 //! For tests, and for whoever wants to see what a kernel does without a device: slow, and exact about barriers (a thread
 //! that misses one is an error). Needs a C++ compiler (`c++`, or what `CXX` names).
 
-use super::{Address, Device, Module, Unit};
+use super::{Address, Device, Module, Replay, Unit};
 use crate::executors::ExecError;
 use crate::executors::cuda::prelude;
 use libloading::Library;
 use rustc_hash::FxHashMap;
 use std::alloc::Layout;
+use std::cell::RefCell;
 use std::ffi::{CStr, c_char};
 use std::path::Path;
 use std::process::Command;
@@ -40,6 +41,64 @@ struct Loaded {
     launcher: Launcher,
     /// Keeps the function in memory.
     _library: Arc<Library>,
+}
+
+/// What is asked of the device, to be done later.
+enum Asked {
+    Launch { kernel: String, loaded: Loaded, grid: [u32; 3], block: [u32; 3], args: Vec<u64> },
+    Zero(Address, usize),
+    Copy { to: Address, from: Address, bytes: usize },
+}
+
+/// What was asked for while it was recorded.
+struct Recorded(Vec<Asked>);
+
+thread_local! {
+    /// Present while this thread records.
+    static RECORDING: RefCell<Option<Vec<Asked>>> = const { RefCell::new(None) };
+}
+
+/// Does what is asked for, or notes it if this thread records.
+///
+/// # Safety
+/// As for what is asked.
+unsafe fn ask(asked: Asked) -> Result<(), ExecError> {
+    RECORDING.with_borrow_mut(|recording| match recording {
+        Some(list) => {
+            list.push(asked);
+            Ok(())
+        }
+        // SAFETY: the caller's.
+        None => unsafe { asked.run() },
+    })
+}
+
+impl Asked {
+    /// # Safety
+    /// The memory that it names is there.
+    unsafe fn run(&self) -> Result<(), ExecError> {
+        // SAFETY: the caller's.
+        unsafe {
+            match self {
+                Asked::Launch { kernel, loaded, grid, block, args } => loaded.launch(kernel, *grid, *block, args),
+                Asked::Zero(at, bytes) => {
+                    std::ptr::write_bytes(at.0 as *mut u8, 0, *bytes);
+                    Ok(())
+                }
+                Asked::Copy { to, from, bytes } => {
+                    std::ptr::copy_nonoverlapping(from.0 as *const u8, to.0 as *mut u8, *bytes);
+                    Ok(())
+                }
+            }
+        }
+    }
+}
+
+impl Replay for Recorded {
+    unsafe fn run(&self) -> Result<(), ExecError> {
+        // SAFETY: the caller's.
+        self.0.iter().try_for_each(|asked| unsafe { asked.run() })
+    }
 }
 
 /// Shared memory is static: one launch at a time.
@@ -152,6 +211,10 @@ impl Device for Host {
         "the CPU (CUDA C as C++)".to_owned()
     }
 
+    fn ordinal(&self) -> u32 {
+        0
+    }
+
     // a block for each value, so that a sanitizer sees where each ends
     fn has_arena(&self) -> bool {
         false
@@ -187,14 +250,20 @@ impl Device for Host {
 
     unsafe fn zero(&self, at: Address, bytes: usize) -> Result<(), ExecError> {
         // SAFETY: the caller's.
-        unsafe { std::ptr::write_bytes(at.0 as *mut u8, 0, bytes) };
-        Ok(())
+        unsafe { ask(Asked::Zero(at, bytes)) }
     }
 
     unsafe fn copy(&self, to: Address, from: Address, bytes: usize) -> Result<(), ExecError> {
         // SAFETY: the caller's.
-        unsafe { std::ptr::copy_nonoverlapping(from.0 as *const u8, to.0 as *mut u8, bytes) };
-        Ok(())
+        unsafe { ask(Asked::Copy { to, from, bytes }) }
+    }
+
+    fn record(&self, work: &mut dyn FnMut() -> Result<(), ExecError>) -> Result<Option<Box<dyn Replay>>, ExecError> {
+        RECORDING.set(Some(Vec::new()));
+        let done = work();
+        let list = RECORDING.take();
+        done?;
+        Ok(list.map(|list| Box::new(Recorded(list)) as Box<dyn Replay>))
     }
 
     fn announce(&self, unit: &Unit) {
@@ -215,19 +284,29 @@ impl Device for Host {
 
 struct Kernels(FxHashMap<String, Loaded>);
 
-impl Module for Kernels {
+impl Loaded {
+    /// # Safety
+    /// As for [`Module::launch`].
     unsafe fn launch(&self, kernel: &str, grid: [u32; 3], block: [u32; 3], args: &[u64]) -> Result<(), ExecError> {
-        let Some(loaded) = self.0.get(kernel) else {
-            return Err(ExecError::new("E807", format!("kernel `{kernel}` is not loaded")));
-        };
         let _one = RUNNING.lock().unwrap_or_else(|e| e.into_inner());
         // SAFETY: the arguments are the kernel's (the caller's), the sizes are three numbers each.
-        let said = unsafe { (loaded.launcher)(grid.as_ptr(), block.as_ptr(), args.as_ptr()) };
+        let said = unsafe { (self.launcher)(grid.as_ptr(), block.as_ptr(), args.as_ptr()) };
         if said.is_null() {
             return Ok(());
         }
         // SAFETY: a string that lives until the next launch, which waits for us.
         let said = unsafe { CStr::from_ptr(said) }.to_string_lossy().into_owned();
         Err(ExecError::new("E807", format!("kernel `{kernel}`: {said}")))
+    }
+}
+
+impl Module for Kernels {
+    unsafe fn launch(&self, kernel: &str, grid: [u32; 3], block: [u32; 3], args: &[u64]) -> Result<(), ExecError> {
+        let Some(loaded) = self.0.get(kernel) else {
+            return Err(ExecError::new("E807", format!("kernel `{kernel}` is not loaded")));
+        };
+        let (kernel, args) = (kernel.to_owned(), args.to_vec());
+        // SAFETY: the caller's.
+        unsafe { ask(Asked::Launch { kernel, loaded: loaded.clone(), grid, block, args }) }
     }
 }

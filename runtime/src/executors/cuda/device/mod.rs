@@ -6,8 +6,10 @@ pub mod nvidia;
 pub mod nvrtc;
 
 use super::super::ExecError;
+use crate::buffer::Resident;
 use rustc_hash::FxHashSet;
-use std::sync::Arc;
+use std::any::Any;
+use std::sync::{Arc, Mutex};
 
 /// A place in a device's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +49,9 @@ impl Unit {
 pub trait Device: Send + Sync {
     /// What it is, for people.
     fn name(&self) -> String;
+
+    /// Its number among CUDA devices, as types of traces have it; what stands in for one is number 0.
+    fn ordinal(&self) -> u32;
 
     /// Whether values should share one block of memory, or have one each.
     fn has_arena(&self) -> bool;
@@ -99,6 +104,15 @@ pub trait Device: Send + Sync {
     /// E807 where the device fails.
     unsafe fn copy(&self, to: Address, from: Address, bytes: usize) -> Result<(), ExecError>;
 
+    /// What `work` asks for on this thread (launches, zeros, copies on the device), to be done as one, again and again;
+    /// nothing of it is done now. `None` where the device has no such thing.
+    ///
+    /// # Errors
+    /// Those of `work`; E807 where the device fails.
+    fn record(&self, _work: &mut dyn FnMut() -> Result<(), ExecError>) -> Result<Option<Box<dyn Replay>>, ExecError> {
+        Ok(None)
+    }
+
     /// A program with these kernels was made: a device may prepare many at once.
     fn announce(&self, _: &Unit) {}
 
@@ -107,6 +121,18 @@ pub trait Device: Send + Sync {
     /// # Errors
     /// E808 where they do not compile.
     fn load(&self, unit: &Unit) -> Result<Arc<dyn Module>, ExecError>;
+}
+
+/// What was recorded.
+pub trait Replay: Send + Sync {
+    /// Does it.
+    ///
+    /// # Safety
+    /// All memory that was named while it was recorded is still there, for the same use.
+    ///
+    /// # Errors
+    /// E807 where the device fails.
+    unsafe fn run(&self) -> Result<(), ExecError>;
 }
 
 /// Loaded kernels.
@@ -122,37 +148,69 @@ pub trait Module: Send + Sync {
 }
 
 /// A block of a device's memory, given back at the end.
-pub(super) struct Memory<'d> {
-    device: &'d dyn Device,
+pub(super) struct Memory {
+    device: Arc<dyn Device>,
     address: Address,
     bytes: usize,
 }
 
-impl<'d> Memory<'d> {
-    pub fn new(device: &'d dyn Device, bytes: usize) -> Result<Memory<'d>, ExecError> {
-        Ok(Memory { device, address: device.alloc(bytes)?, bytes })
+impl Memory {
+    pub fn new(device: &Arc<dyn Device>, bytes: usize) -> Result<Memory, ExecError> {
+        Ok(Memory { device: device.clone(), address: device.alloc(bytes)?, bytes })
     }
     pub fn address(&self) -> Address {
         self.address
     }
+    /// Whether it is this device's.
+    pub fn is_on(&self, device: &Arc<dyn Device>) -> bool {
+        Arc::ptr_eq(&self.device, device)
+    }
 }
 
-impl Drop for Memory<'_> {
+impl Resident for Memory {
+    fn device(&self) -> String {
+        self.device.name()
+    }
+    fn fetch(&self, to: &mut [u8]) -> Result<(), String> {
+        if to.len() > self.bytes {
+            return Err(format!("{} bytes of a tensor of {} are asked for", to.len(), self.bytes));
+        }
+        // SAFETY: the block has at least so many bytes.
+        unsafe { self.device.download(to, self.address) }.map_err(|e| e.to_string())
+    }
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+impl Drop for Memory {
     fn drop(&mut self) {
         // SAFETY: of `alloc`, given back once; what was asked for before comes before.
         unsafe { self.device.free(self.address, self.bytes) };
     }
 }
 
-/// A device by its name: `cuda`, `cuda:1`, or `host` (the same kernels on the processor, for tests).
+/// A device by its name: `cuda`, `cuda:1`, or `host` (the same kernels on the processor, for tests). Equal names are one
+/// device, so that tensors on it can be used by every program that runs there.
 ///
 /// # Errors
 /// E809 where there is none, with what was looked for.
 pub fn named(name: &str) -> Result<Arc<dyn Device>, ExecError> {
+    static OPEN: Mutex<Vec<(String, Arc<dyn Device>)>> = Mutex::new(Vec::new());
+    let name = if name == "cuda" { "cuda:0" } else { name };
+    let mut open = OPEN.lock().unwrap_or_else(|e| e.into_inner());
+    if let Some((_, device)) = open.iter().find(|(known, _)| known == name) {
+        return Ok(device.clone());
+    }
+    let device = opened(name)?;
+    open.push((name.to_owned(), device.clone()));
+    Ok(device)
+}
+
+fn opened(name: &str) -> Result<Arc<dyn Device>, ExecError> {
     let unknown =
         || ExecError::new("E809", format!("`{name}` is no device")).help("devices are `cuda`, `cuda:N` and `host`");
     match name.split_once(':') {
-        None if name == "cuda" => Ok(Arc::new(Arc::new(nvidia::Nvidia::open(0)?))),
         None if name == "host" => match host::Host::is_available() {
             true => Ok(Arc::new(host::Host::default())),
             false => Err(ExecError::new("E809", "there is no C++ compiler for the device `host`")

@@ -1,10 +1,11 @@
 //! An NVIDIA device, by the driver that is found at run time.
 
-use super::{Address, Device, Module, Unit, cache, nvrtc};
+use super::{Address, Device, Module, Replay, Unit, cache, nvrtc};
 use crate::executors::ExecError;
-use cudarc::driver::result::{self, DriverError, ctx, device, module, primary_ctx, stream};
+use cudarc::driver::result::{self, DriverError, ctx, device, graph, mem_pool, module, primary_ctx, stream};
 use cudarc::driver::sys;
 use rustc_hash::FxHashMap;
+use std::cell::Cell;
 use std::ffi::{CString, c_void};
 use std::sync::Arc;
 
@@ -25,6 +26,11 @@ pub struct Nvidia {
 unsafe impl Send for Nvidia {}
 // SAFETY: as above.
 unsafe impl Sync for Nvidia {}
+
+thread_local! {
+    /// The stream on which this thread records.
+    static RECORDING: Cell<Option<sys::CUstream>> = const { Cell::new(None) };
+}
 
 /// Set, each launch waits until it is done.
 pub const WAIT: &str = "FULGURITE_CUDA_SYNC";
@@ -68,6 +74,11 @@ impl Nvidia {
             let (major, minor) = (device::get_attribute(device, MAJOR)?, device::get_attribute(device, MINOR)?);
             let context = primary_ctx::retain(device)?;
             ctx::set_current(context)?;
+            // freed memory stays with the process: a pool that gives it back at each wait is slow
+            let pool = device::get_mem_pool(device)?;
+            let keep = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
+            let mut bytes = u64::MAX;
+            mem_pool::set_attribute(pool, keep, std::ptr::from_mut(&mut bytes).cast())?;
             Ok(Nvidia {
                 ordinal,
                 name: device::get_name(device)?,
@@ -78,6 +89,11 @@ impl Nvidia {
                 waits: std::env::var_os(WAIT).is_some(),
             })
         }
+    }
+
+    /// Where work is asked for: the device's stream, or what this thread records.
+    fn stream(&self) -> sys::CUstream {
+        RECORDING.get().unwrap_or(self.stream)
     }
 
     fn enter(&self) -> Result<(), ExecError> {
@@ -107,6 +123,10 @@ impl Drop for Nvidia {
 impl Device for Arc<Nvidia> {
     fn name(&self) -> String {
         format!("cuda:{} ({})", self.ordinal, self.name)
+    }
+
+    fn ordinal(&self) -> u32 {
+        self.ordinal
     }
 
     fn has_arena(&self) -> bool {
@@ -142,14 +162,14 @@ impl Device for Arc<Nvidia> {
         }
         self.enter()?;
         // SAFETY: the caller's; memory that is not pinned is read before this returns.
-        unsafe { result::memcpy_htod_async(to.0, from, self.stream) }.map_err(|e| failed("copy to the device", e))
+        unsafe { result::memcpy_htod_async(to.0, from, self.stream()) }.map_err(|e| failed("copy to the device", e))
     }
 
     unsafe fn download(&self, to: &mut [u8], from: Address) -> Result<(), ExecError> {
         self.enter()?;
         if !to.is_empty() {
             // SAFETY: the caller's; `to` is borrowed until the copy is done.
-            unsafe { result::memcpy_dtoh_async(to, from.0, self.stream) }
+            unsafe { result::memcpy_dtoh_async(to, from.0, self.stream()) }
                 .map_err(|e| failed("copy from the device", e))?;
         }
         self.wait("copy from the device")
@@ -161,7 +181,7 @@ impl Device for Arc<Nvidia> {
         }
         self.enter()?;
         // SAFETY: the caller's.
-        unsafe { result::memset_d8_async(at.0, 0, bytes, self.stream) }.map_err(|e| failed("filling with zeros", e))
+        unsafe { result::memset_d8_async(at.0, 0, bytes, self.stream()) }.map_err(|e| failed("filling with zeros", e))
     }
 
     unsafe fn copy(&self, to: Address, from: Address, bytes: usize) -> Result<(), ExecError> {
@@ -170,8 +190,38 @@ impl Device for Arc<Nvidia> {
         }
         self.enter()?;
         // SAFETY: the caller's.
-        unsafe { result::memcpy_dtod_async(to.0, from.0, bytes, self.stream) }
+        unsafe { result::memcpy_dtod_async(to.0, from.0, bytes, self.stream()) }
             .map_err(|e| failed("copy on the device", e))
+    }
+
+    fn record(&self, work: &mut dyn FnMut() -> Result<(), ExecError>) -> Result<Option<Box<dyn Replay>>, ExecError> {
+        // a launch that is waited for can't be recorded
+        if self.waits {
+            return Ok(None);
+        }
+        self.enter()?;
+        let failed = |e| failed("recording a program", e);
+        let side = stream::create(stream::StreamKind::NonBlocking).map_err(failed)?;
+        let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+        // SAFETY: the stream is this function's own; the graph is destroyed once it is made executable.
+        let made = unsafe {
+            stream::begin_capture(side, mode).map_err(failed).and_then(|()| {
+                RECORDING.set(Some(side));
+                let done = work();
+                RECORDING.set(None);
+                let graph = stream::end_capture(side).map_err(failed);
+                // what was recorded of work that failed goes too
+                let graph = graph.and_then(|graph| {
+                    let made = done.and_then(|()| graph::instantiate(graph, sys::CUgraphInstantiate_flags(0)).map_err(failed));
+                    let _ = graph::destroy(graph);
+                    made
+                });
+                graph
+            })
+        };
+        // SAFETY: nothing is asked of the stream any more.
+        let _ = unsafe { stream::destroy(side) };
+        Ok(Some(Box::new(Graph { device: Arc::clone(self), handle: made? })))
     }
 
     fn load(&self, unit: &Unit) -> Result<Arc<dyn Module>, ExecError> {
@@ -196,6 +246,34 @@ impl Device for Arc<Nvidia> {
     }
 }
 
+/// A recorded program.
+struct Graph {
+    device: Arc<Nvidia>,
+    handle: sys::CUgraphExec,
+}
+
+// SAFETY: as for `Nvidia`.
+unsafe impl Send for Graph {}
+// SAFETY: as for `Nvidia`.
+unsafe impl Sync for Graph {}
+
+impl Replay for Graph {
+    unsafe fn run(&self) -> Result<(), ExecError> {
+        self.device.enter()?;
+        // SAFETY: the graph lives, and so does the memory that it names (the caller's).
+        unsafe { graph::launch(self.handle, self.device.stream) }.map_err(|e| failed("a recorded program", e))
+    }
+}
+
+impl Drop for Graph {
+    fn drop(&mut self) {
+        if self.device.enter().is_ok() && self.device.wait("a recorded program").is_ok() {
+            // SAFETY: made once; nothing of it runs any more.
+            let _ = unsafe { graph::exec_destroy(self.handle) };
+        }
+    }
+}
+
 struct Loaded {
     device: Arc<Nvidia>,
     handle: sys::CUmodule,
@@ -217,7 +295,7 @@ impl Module for Loaded {
         let mut places: Vec<*mut c_void> = args.iter().map(|a| std::ptr::from_ref(a).cast_mut().cast()).collect();
         let ([x, y, z], [bx, by, bz]) = (grid, block);
         // SAFETY: the caller's arguments are the kernel's; they are read before this returns.
-        unsafe { result::launch_kernel(function, (x, y, z), (bx, by, bz), 0, self.device.stream, &mut places) }
+        unsafe { result::launch_kernel(function, (x, y, z), (bx, by, bz), 0, self.device.stream(), &mut places) }
             .map_err(|e| failed(kernel, e))?;
         if self.device.waits { self.device.wait(kernel) } else { Ok(()) }
     }

@@ -1,0 +1,192 @@
+//! Transfers between host memory and a device's: lines of a program, like others.
+
+use super::partition::{Claimed, Partition};
+use super::{ExecError, Kernel, TensorMut, TensorRef, Works};
+use crate::buffer::{Buffer, BufferError};
+use crate::trace::{BoundSymbolId, Device, ProxyId, ProxyTy, Trace};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::sync::Arc;
+
+/// A tensor to be sent: in the memory of a running program, or a value with memory of its own.
+pub enum Operand<'a> {
+    /// In host memory.
+    Here(TensorRef<'a>),
+    /// Wherever it lies.
+    Anywhere(&'a Buffer),
+}
+
+/// A kernel whose tensors lie in a device's memory.
+pub trait OnDevice: Send + Sync {
+    /// The device, as the types of traces name it.
+    fn device(&self) -> Device;
+
+    /// The tensor in the device's memory; what lies there already is shared.
+    ///
+    /// # Errors
+    /// E806 where there is no memory, E807 where the device fails.
+    fn send(&self, from: Operand<'_>) -> Result<Buffer, ExecError>;
+
+    /// Computes every output; inputs and outputs lie in the device's memory.
+    ///
+    /// # Errors
+    /// What the executor defines.
+    fn launch(&self, inputs: &[Buffer]) -> Result<Vec<Buffer>, ExecError>;
+}
+
+pub(super) fn unfetched(e: BufferError) -> ExecError {
+    let code = if matches!(e, BufferError::OutOfMemory(_)) { "E806" } else { "E807" };
+    ExecError::new(code, e.to_string())
+}
+
+/// A transfer. On host memory it is a copy.
+enum Transfer {
+    /// To the device of this kernel.
+    To(Arc<dyn Kernel>),
+    /// From this device.
+    From(Device),
+}
+
+impl Kernel for Transfer {
+    fn name(&self) -> String {
+        match (self, self.works()) {
+            (_, Works::Sends(to)) => format!("to {}", to.device()),
+            (Transfer::From(device), _) => format!("from {device}"),
+            // invariant: the kernel of `To` is one on a device
+            _ => "to itself".to_owned(),
+        }
+    }
+
+    fn nanos(&self) -> Option<f64> {
+        Some(0.0)
+    }
+
+    fn works(&self) -> Works<'_> {
+        match self {
+            Transfer::From(_) => Works::Fetches,
+            Transfer::To(kernel) => match kernel.works() {
+                Works::There(device) => Works::Sends(device),
+                _ => Works::Here,
+            },
+        }
+    }
+
+    fn run(&self, inputs: &[TensorRef<'_>], outs: &mut [TensorMut<'_>]) -> Result<(), ExecError> {
+        for (from, to) in inputs.iter().zip(outs) {
+            let copy = from.to_buffer().ok_or_else(|| ExecError::new("E806", "no memory for a copy"))?;
+            to.copy_from(&copy)?;
+        }
+        Ok(())
+    }
+}
+
+/// Where values lie while lines are gone through.
+struct Placing<'t> {
+    trace: &'t Trace,
+    /// What stands for a value on a device.
+    there: FxHashMap<(ProxyId, Device), ProxyId>,
+    /// What stands for a value that a device made, and where.
+    made: FxHashMap<ProxyId, (ProxyId, Device)>,
+    fetched: FxHashSet<ProxyId>,
+    claimed: Vec<Claimed>,
+}
+
+/// Kernels on devices read and write values of their own; transfers make them, at the first reader, and once.
+pub(super) fn place(trace: &Trace, partition: Partition) -> Partition {
+    let on_device = |c: &Claimed| matches!(c, Claimed::Kernel { kernel, .. } if matches!(kernel.works(), Works::There(_)));
+    if !partition.claimed.iter().any(on_device) {
+        return partition;
+    }
+    let Partition { claimed, same, .. } = partition;
+    let root = |mut p: ProxyId| {
+        while let Some(&q) = same.get(&p) {
+            p = q;
+        }
+        p
+    };
+    let mut placing = Placing {
+        trace,
+        there: FxHashMap::default(),
+        made: FxHashMap::default(),
+        fetched: FxHashSet::default(),
+        claimed: Vec::new(),
+    };
+    for entry in claimed {
+        placing.entry(entry, &root);
+    }
+    // what a device made leaves the program as it is there
+    let at = placing.made.iter().map(|(p, (q, _))| (*p, *q)).collect();
+    Partition { claimed: placing.claimed, same, at }
+}
+
+impl Placing<'_> {
+    fn entry(&mut self, entry: Claimed, root: &dyn Fn(ProxyId) -> ProxyId) {
+        match entry {
+            Claimed::Kernel { lines, executor, kernel, inputs, outs } => {
+                let device = if let Works::There(on) = kernel.works() { Some(on.device()) } else { None };
+                let Some(device) = device else {
+                    inputs.iter().for_each(|p| self.fetch(root(*p), lines[0]));
+                    self.claimed.push(Claimed::Kernel { lines, executor, kernel, inputs, outs });
+                    return;
+                };
+                let inputs = inputs.iter().map(|p| self.send(root(*p), device, &kernel, executor, lines[0])).collect();
+                let outs = outs.iter().map(|p| self.make(*p, device)).collect();
+                self.claimed.push(Claimed::Kernel { lines, executor, kernel, inputs, outs });
+            }
+            Claimed::Fuse(line) => {
+                line.inputs().into_iter().for_each(|p| self.fetch(root(p), line.id()));
+                self.claimed.push(Claimed::Fuse(line));
+            }
+            Claimed::Check(line, check) => {
+                line.inputs().into_iter().for_each(|p| self.fetch(root(p), line.id()));
+                self.claimed.push(Claimed::Check(line, check));
+            }
+            // invariant: `join` leaves none
+            Claimed::Join(line, executor) => self.claimed.push(Claimed::Join(line, executor)),
+        }
+    }
+
+    /// A value of the same type on a device.
+    fn twin(&self, p: ProxyId, device: Device) -> ProxyId {
+        let arena = &self.trace.arena;
+        let mut ty = arena.ty(p);
+        if let ProxyTy::Tensor(t) = &mut ty {
+            t.device = device;
+        }
+        arena.proxy(&arena.name(p), ty)
+    }
+
+    fn make(&mut self, p: ProxyId, device: Device) -> ProxyId {
+        let q = self.twin(p, device);
+        self.there.insert((p, device), q);
+        self.made.insert(p, (q, device));
+        q
+    }
+
+    fn send(
+        &mut self,
+        p: ProxyId,
+        device: Device,
+        kernel: &Arc<dyn Kernel>,
+        executor: &'static str,
+        line: BoundSymbolId,
+    ) -> ProxyId {
+        if let Some(q) = self.there.get(&(p, device)) {
+            return *q;
+        }
+        let from = self.made.get(&p).map_or(p, |made| made.0);
+        let q = self.twin(p, device);
+        self.there.insert((p, device), q);
+        let kernel = Arc::new(Transfer::To(kernel.clone()));
+        self.claimed.push(Claimed::Kernel { lines: vec![line], executor, kernel, inputs: vec![from], outs: vec![q] });
+        q
+    }
+
+    fn fetch(&mut self, p: ProxyId, line: BoundSymbolId) {
+        let Some(&(from, device)) = self.made.get(&p) else { return };
+        if !self.fetched.insert(p) {
+            return;
+        }
+        let (kernel, executor) = (Arc::new(Transfer::From(device)), "cpu");
+        self.claimed.push(Claimed::Kernel { lines: vec![line], executor, kernel, inputs: vec![from], outs: vec![p] });
+    }
+}

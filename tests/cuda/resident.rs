@@ -1,0 +1,306 @@
+//! Tensors stay on the device: what is sent and fetched, what is launched whole, and that nothing of it shows in results.
+
+use fulgurite::buffer::Buffer;
+use fulgurite::executors::cuda::device::host::Host;
+use fulgurite::executors::cuda::device::{Address, Device, Module, Replay, Unit};
+use fulgurite::executors::cuda::{self, Cuda};
+use fulgurite::executors::{self, CompileOptions, ExecError, Executor};
+use fulgurite::prelude::*;
+use fulgurite::trace::Trace;
+use fulgurite::{jit, to_device, to_host};
+use libtest_mimic::Failed;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// Bytes and replays of a device.
+#[derive(Default)]
+struct Counts {
+    sent: AtomicUsize,
+    fetched: AtomicUsize,
+    held: AtomicUsize,
+    replays: AtomicUsize,
+}
+
+/// The processor as a device that counts, and gives memory out again as a driver's pool does: last in, first out.
+struct Counting {
+    host: Host,
+    counts: Arc<Counts>,
+    free: Mutex<HashMap<usize, Vec<Address>>>,
+    /// Whether it records.
+    records: bool,
+}
+
+impl Counting {
+    fn new(records: bool) -> (Arc<dyn Device>, Arc<Counts>) {
+        let counts = Arc::new(Counts::default());
+        (Arc::new(Counting { host: Host::default(), counts: counts.clone(), free: Mutex::default(), records }), counts)
+    }
+}
+
+struct Counted(Box<dyn Replay>, Arc<Counts>);
+
+impl Replay for Counted {
+    unsafe fn run(&self) -> Result<(), ExecError> {
+        self.1.replays.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller's.
+        unsafe { self.0.run() }
+    }
+}
+
+impl Drop for Counting {
+    fn drop(&mut self) {
+        for (bytes, blocks) in self.free.get_mut().expect("no thread failed").drain() {
+            // SAFETY: of `alloc`, and given back.
+            blocks.into_iter().for_each(|block| unsafe { self.host.free(block, bytes) });
+        }
+    }
+}
+
+impl Device for Counting {
+    fn name(&self) -> String {
+        "a device that counts".to_owned()
+    }
+    fn ordinal(&self) -> u32 {
+        0
+    }
+    fn has_arena(&self) -> bool {
+        true
+    }
+    fn alloc(&self, bytes: usize) -> Result<Address, ExecError> {
+        self.counts.held.fetch_add(bytes, Ordering::Relaxed);
+        let free = self.free.lock().expect("no thread failed").get_mut(&bytes).and_then(Vec::pop);
+        free.map_or_else(|| self.host.alloc(bytes), Ok)
+    }
+    unsafe fn free(&self, block: Address, bytes: usize) {
+        self.counts.held.fetch_sub(bytes, Ordering::Relaxed);
+        self.free.lock().expect("no thread failed").entry(bytes).or_default().push(block);
+    }
+    unsafe fn upload(&self, to: Address, from: &[u8]) -> Result<(), ExecError> {
+        self.counts.sent.fetch_add(from.len(), Ordering::Relaxed);
+        // SAFETY: the caller's.
+        unsafe { self.host.upload(to, from) }
+    }
+    unsafe fn download(&self, to: &mut [u8], from: Address) -> Result<(), ExecError> {
+        self.counts.fetched.fetch_add(to.len(), Ordering::Relaxed);
+        // SAFETY: the caller's.
+        unsafe { self.host.download(to, from) }
+    }
+    unsafe fn zero(&self, at: Address, bytes: usize) -> Result<(), ExecError> {
+        // SAFETY: the caller's.
+        unsafe { self.host.zero(at, bytes) }
+    }
+    unsafe fn copy(&self, to: Address, from: Address, bytes: usize) -> Result<(), ExecError> {
+        // SAFETY: the caller's.
+        unsafe { self.host.copy(to, from, bytes) }
+    }
+    fn record(&self, work: &mut dyn FnMut() -> Result<(), ExecError>) -> Result<Option<Box<dyn Replay>>, ExecError> {
+        if !self.records {
+            return Ok(None);
+        }
+        let recorded = self.host.record(work)?;
+        Ok(recorded.map(|r| Box::new(Counted(r, self.counts.clone())) as Box<dyn Replay>))
+    }
+    fn load(&self, unit: &Unit) -> Result<Arc<dyn Module>, ExecError> {
+        self.host.load(unit)
+    }
+}
+
+fn on(device: &Arc<dyn Device>) -> Vec<Arc<dyn Executor>> {
+    let cuda: Arc<dyn Executor> = Arc::new(Cuda::on(device.clone()));
+    [cuda].into_iter().chain(executors::default()).collect()
+}
+
+type State = (Tensor, Tensor);
+
+/// Gradient descent on `tanh(x w + b)`; an index picks the rows of a batch, so that kernels have a fault to report.
+fn step((w, b): State, (x, picks, y): (Tensor, Tensor, Tensor)) -> (State, Tensor) {
+    let rows = x.index_select(&picks, 0);
+    let loss = |(w, b): &State| (&(rows.matmul(w) + b).tanh() - &y).square().mean();
+    let (loss, (gw, gb)) = value_and_grad(&(w.clone(), b.clone()), loss);
+    ((&w - &(gw * 0.1), &b - &(gb * 0.1)), loss)
+}
+
+fn ramp(n: usize, by: f32) -> Vec<f32> {
+    (0..n).map(|i| ((i * 7 % 23) as f32 - 11.0) * by).collect()
+}
+
+fn start() -> State {
+    (Tensor::from_vec(ramp(8 * 4, 0.02), (8, 4)), Tensor::from_vec(ramp(4, 0.01), 4))
+}
+
+fn batch(i: usize) -> (Tensor, Tensor, Tensor) {
+    let picks: Vec<i64> = (0..5).map(|k| ((k * 3 + i) % 6) as i64).collect();
+    (Tensor::from_vec(ramp(6 * 8, 0.1 + i as f32 * 0.01), (6, 8)), picks.into(), Tensor::from_vec(ramp(5 * 4, 0.05), (5, 4)))
+}
+
+/// Bytes of a batch.
+const BATCH: usize = (6 * 8 + 5 * 4) * 4 + 5 * 8;
+
+/// Losses and weights after some steps, and what was sent in the last of them.
+fn train(executors: Option<Vec<Arc<dyn Executor>>>, counts: &Counts) -> Result<(Vec<f32>, Vec<f32>, usize), Failed> {
+    let step = match executors {
+        Some(executors) => jit(step).on(executors),
+        None => jit(step),
+    };
+    let (mut state, mut losses, mut last) = (start(), Vec::new(), 0);
+    for i in 0..12 {
+        let before = counts.sent.load(Ordering::Relaxed);
+        losses.push(step.update(&mut state, batch(i)).map_err(|e| e.to_string())?);
+        last = counts.sent.load(Ordering::Relaxed) - before;
+    }
+    let mut all = Vec::new();
+    for loss in losses {
+        all.push(loss.item::<f32>().map_err(|e| e.to_string())?);
+    }
+    Ok((all, state.0.to_vec::<f32>().map_err(|e| e.to_string())?, last))
+}
+
+fn near(found: &[f32], wanted: &[f32]) -> Result<(), Failed> {
+    let close = |(a, b): (&f32, &f32)| (a - b).abs() <= 1e-5 * b.abs().max(1.0);
+    match found.len() == wanted.len() && found.iter().zip(wanted).all(close) {
+        true => Ok(()),
+        false => Err(format!("{found:?}\nis not\n{wanted:?}").into()),
+    }
+}
+
+/// After the first step a training step sends its batch and fetches nothing but the word that says whether a kernel failed;
+/// it is recorded and launched whole, with the results of steps that are not.
+pub fn a_step_sends_its_batch() -> Result<(), Failed> {
+    let (device, counts) = Counting::new(true);
+    let (losses, weights, sent) = train(Some(on(&device)), &counts)?;
+    let (want_losses, want_weights, _) = train(None, &Counts::default())?;
+    near(&losses, &want_losses)?;
+    near(&weights, &want_weights)?;
+    if sent != BATCH {
+        return Err(format!("the last step sent {sent} bytes, its batch has {BATCH}").into());
+    }
+    let fetched = counts.fetched.load(Ordering::Relaxed);
+    let wanted = 12 * 16 + 12 * 4 + weights.len() * 4;
+    if fetched != wanted {
+        return Err(format!("{fetched} bytes were fetched, not {wanted}: a fault a step, losses and weights once").into());
+    }
+    if counts.replays.load(Ordering::Relaxed) == 0 {
+        return Err("no step was launched whole".into());
+    }
+    let (plain, plain_counts) = Counting::new(false);
+    let (plain_losses, plain_weights, _) = train(Some(on(&plain)), &plain_counts)?;
+    if (plain_losses, plain_weights) != (losses, weights) {
+        return Err("steps that are launched whole have other results".into());
+    }
+    drop(device);
+    Ok(())
+}
+
+/// A wrong index is reported by the step that has it, recorded or not, and the state stays as it was.
+pub fn faults_of_recorded_steps() -> Result<(), Failed> {
+    let (device, counts) = Counting::new(true);
+    let step = jit(step).on(on(&device));
+    let mut state = start();
+    for i in 0..10 {
+        step.update(&mut state, batch(i)).map_err(|e| e.to_string())?;
+    }
+    let before: Vec<f32> = state.0.to_vec().map_err(|e| e.to_string())?;
+    let (x, _, y) = batch(0);
+    let error = step.update(&mut state, (x, vec![0i64, 1, 9, 2, 3].into(), y)).err();
+    let code = error.as_ref().map(|e| e.code());
+    if code != Some("E804") || counts.replays.load(Ordering::Relaxed) == 0 {
+        return Err(format!("{error:?} after {:?} replays", counts.replays).into());
+    }
+    if state.0.to_vec::<f32>().map_err(|e| e.to_string())? != before {
+        return Err("a step that failed changed the state".into());
+    }
+    step.update(&mut state, batch(1)).map_err(|e| e.to_string())?;
+    Ok(())
+}
+
+/// What is put on a device is not sent again; memory is given back with the last share.
+pub fn parameters_are_sent_once() -> Result<(), Failed> {
+    let (device, counts) = Counting::new(true);
+    let buffer = Buffer::from_slice(&ramp(64, 1.0), &[8, 8])?;
+    let there = cuda::to_device(&device, &buffer).map_err(|e| e.to_string())?;
+    let again = cuda::to_device(&device, &there).map_err(|e| e.to_string())?;
+    if !again.shares_data(&there) {
+        return Err("what lies on the device was copied".into());
+    }
+    let w = Tensor::from_buffer(there);
+    let f = jit(|w: Tensor, x: Tensor| w.matmul(&x)).on(on(&device));
+    for i in 0..4 {
+        let x = Tensor::from_vec(ramp(8, i as f32), 8);
+        let y: Vec<f32> = f.call((w.clone(), x.clone())).and_then(|y| y.to_vec()).map_err(|e| e.to_string())?;
+        near(&y, &w.matmul(&x).to_vec::<f32>().map_err(|e| e.to_string())?)?;
+    }
+    let sent = counts.sent.load(Ordering::Relaxed);
+    if sent != (64 + 4 * 8) * 4 {
+        return Err(format!("{sent} bytes were sent").into());
+    }
+    drop((w, again, f));
+    match counts.held.load(Ordering::Relaxed) {
+        0 => Ok(()),
+        held => Err(format!("{held} bytes are still held").into()),
+    }
+}
+
+/// Trees go to a device by its name and come back; programs of the processor read what lies there.
+pub fn trees_move() -> Result<(), Failed> {
+    let text = |e: fulgurite::Error| e.to_string();
+    let state = start();
+    let there = to_device(&state, "host").map_err(text)?;
+    if there.0.device().is_none() || to_device(&there, "host").map_err(text)?.0.device() != there.0.device() {
+        return Err("not on the device".into());
+    }
+    let sums = |s: &State| (&s.0.sum() + &s.1.sum()).item::<f32>();
+    let same = sums(&there).map_err(text)? == sums(&state).map_err(text)?;
+    let back = to_host(&there).map_err(text)?;
+    let at_home = back.0.device().is_none() && back.0.to_vec::<f32>().map_err(text)? == state.0.to_vec::<f32>().map_err(text)?;
+    let unknown = to_device(&state, "cuda:x").err().map(|e| e.code());
+    match same && at_home && unknown == Some("E809") {
+        true => Ok(()),
+        false => Err(format!("{same} {at_home} {unknown:?}").into()),
+    }
+}
+
+/// Transfers are lines of the compiled program, each made once, before its first reader.
+pub fn transfers_are_lines() -> Result<(), Failed> {
+    let text = "fn mixed(x: f32[4, 6]) {
+  a: f32[4, 6] = tanh(x)
+  i: i64[4, 6] = argsort(a, dim=-1, descending=true)
+  b: f32[4, 6] = gather(a, i, dim=1)
+  c: f32[4, 6] = mul(b, a)
+  return c, i, a
+}";
+    let trace = Trace::parse(text).map_err(|e| e.to_string())?;
+    let bodies =
+        |line: &_| fulgurite::bind::body_of(&trace.arena, line).map_err(|e| ExecError::new(e.code(), e.to_string()));
+    let mut options = CompileOptions::new(&bodies);
+    let (device, _) = Counting::new(true);
+    options.executors = on(&device);
+    let compiled = executors::compile(&trace, &options).map_err(|e| e.to_string())?;
+    let steps: Vec<String> = compiled.describe().steps.into_iter().map(|s| format!("{}: {}", s.executor, s.what)).collect();
+    let wanted = [
+        "cuda: x.1: f32[4, 6]@cuda:0 = to_device(x)  # 96 bytes",
+        "cuda: 1 kernels, 0 bytes on a device that counts",
+        "cpu: a: f32[4, 6] = to_host(a.1)  # 96 bytes",
+        "cpu: host:argsort",
+        "cuda: i.1: i64[4, 6]@cuda:0 = to_device(i)  # 192 bytes",
+        "cuda: 1 kernels, 0 bytes on a device that counts",
+    ];
+    if steps != wanted {
+        return Err(steps.join("\n").into());
+    }
+    let x = Buffer::from_slice(&ramp(24, 0.3), &[4, 6])?;
+    let values = compiled.run(&[x]).map_err(|e| e.to_string())?;
+    match values.iter().map(|v| v.device().is_some()).collect::<Vec<_>>()[..] {
+        [true, false, true] => Ok(()),
+        ref other => Err(format!("results on the device: {other:?}").into()),
+    }
+}
+
+/// All of them, with names.
+pub const ALL: &[(&str, fn() -> Result<(), Failed>)] = &[
+    ("resident::a_step_sends_its_batch", a_step_sends_its_batch),
+    ("resident::faults_of_recorded_steps", faults_of_recorded_steps),
+    ("resident::parameters_are_sent_once", parameters_are_sent_once),
+    ("resident::trees_move", trees_move),
+    ("resident::transfers_are_lines", transfers_are_lines),
+];
