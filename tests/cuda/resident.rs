@@ -2,12 +2,13 @@
 
 use fulgurite::buffer::Buffer;
 use fulgurite::executors::cuda::device::host::Host;
-use fulgurite::executors::cuda::device::{Address, Device, Module, Replay, Unit};
+use fulgurite::executors::cuda::device::{Address, Device, Gemm, Matrix, Module, Replay, Unit};
 use fulgurite::executors::cuda::{self, Cuda};
 use fulgurite::executors::{self, CompileOptions, ExecError, Executor};
 use fulgurite::prelude::*;
 use fulgurite::trace::Trace;
 use fulgurite::{jit, to_device, to_host};
+use fulgurite_core::DType;
 use libtest_mimic::Failed;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,6 +19,7 @@ use std::sync::{Arc, Mutex};
 struct Counts {
     sent: AtomicUsize,
     fetched: AtomicUsize,
+    products: AtomicUsize,
     held: AtomicUsize,
     replays: AtomicUsize,
 }
@@ -29,12 +31,43 @@ struct Counting {
     free: Mutex<HashMap<usize, Vec<Address>>>,
     /// Whether it records.
     records: bool,
+    /// Whether it has products of matrices.
+    multiplies: bool,
 }
 
 impl Counting {
     fn new(records: bool) -> (Arc<dyn Device>, Arc<Counts>) {
         let counts = Arc::new(Counts::default());
-        (Arc::new(Counting { host: Host::default(), counts: counts.clone(), free: Mutex::default(), records }), counts)
+        (Arc::new(Counting { host: Host::default(), counts: counts.clone(), free: Mutex::default(), records, multiplies: false }), counts)
+    }
+}
+
+/// The product as its documentation says, element by element.
+///
+/// # Safety
+/// The matrices lie there.
+unsafe fn multiplied<T>(gemm: &Gemm, [a, b, c]: [Address; 3])
+where
+    T: Copy + Default + std::ops::AddAssign + std::ops::Mul<Output = T>,
+{
+    let place = |m: &Matrix, which: usize, row: usize, column: usize| {
+        let (row, column) = if m.transposed { (column, row) } else { (row, column) };
+        which as isize * m.matrices as isize + (row + column * m.columns) as isize
+    };
+    let [ma, mb, mc] = &gemm.matrices;
+    for which in 0..gemm.count {
+        for (row, column) in (0..gemm.n).flat_map(|column| (0..gemm.m).map(move |row| (row, column))) {
+            // SAFETY: the caller's.
+            unsafe {
+                let out = (c.0 as *mut T).offset(place(mc, which, row, column));
+                let mut sum = if gemm.adds { *out } else { T::default() };
+                for k in 0..gemm.k {
+                    let left = *(a.0 as *const T).offset(place(ma, which, row, k));
+                    sum += left * *(b.0 as *const T).offset(place(mb, which, k, column));
+                }
+                *out = sum;
+            }
+        }
     }
 }
 
@@ -100,6 +133,20 @@ impl Device for Counting {
         }
         let recorded = self.host.record(work)?;
         Ok(recorded.map(|r| Box::new(Counted(r, self.counts.clone())) as Box<dyn Replay>))
+    }
+    fn multiplies(&self) -> bool {
+        self.multiplies
+    }
+    unsafe fn multiply(&self, gemm: &Gemm, at: [Address; 3]) -> Result<(), ExecError> {
+        self.counts.products.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller's.
+        unsafe {
+            match gemm.dtype {
+                DType::F64 => multiplied::<f64>(gemm, at),
+                _ => multiplied::<f32>(gemm, at),
+            }
+        }
+        Ok(())
     }
     fn load(&self, unit: &Unit) -> Result<Arc<dyn Module>, ExecError> {
         self.host.load(unit)
@@ -296,6 +343,50 @@ pub fn transfers_are_lines() -> Result<(), Failed> {
     }
 }
 
+/// Contractions become products of matrices where a device has those: operands by rows and by columns, batches, several
+/// matrices a product, windows part by part, and both widths.
+pub fn products_of_matrices() -> Result<(), Failed> {
+    let counts = Arc::new(Counts::default());
+    let host = Counting { host: Host::default(), counts: counts.clone(), free: Mutex::default(), records: false, multiplies: true };
+    let device: Arc<dyn Device> = Arc::new(host);
+    type Two = fn(Tensor, Tensor) -> Tensor;
+    let conv: Two = |x, w| x.conv(&w, None);
+    let cases: &[(&str, Two, &[usize], &[usize], usize)] = &[
+        ("rows by rows", |a, b| a.matmul(&b), &[5, 7], &[7, 3], 1),
+        ("columns by rows", |a, b| a.transpose(0, 1).matmul(&b), &[7, 5], &[7, 3], 1),
+        ("rows by columns", |a, b| a.matmul(&b.transpose(0, 1)), &[5, 7], &[3, 7], 1),
+        ("columns by columns", |a, b| a.transpose(0, 1).matmul(&b.transpose(0, 1)), &[7, 5], &[3, 7], 1),
+        ("a vector", |a, b| a.matmul(&b), &[5, 7], &[7], 1),
+        ("a matrix for all", |a, b| a.matmul(&b), &[4, 5, 7], &[7, 3], 1),
+        ("a batch", |a, b| a.matmul(&b), &[4, 5, 7], &[4, 7, 3], 1),
+        ("heads", |a, b| a.transpose(1, 2).matmul(&b.transpose(1, 2).transpose(2, 3)), &[2, 5, 3, 7], &[2, 6, 3, 7], 2),
+        ("windows", conv, &[2, 8, 12, 12], &[16, 8, 3, 3], 2),
+        ("windows part by part", conv, &[4, 16, 24, 24], &[8, 16, 3, 3], 4),
+    ];
+    for wide in [false, true] {
+        let make = |shape: &[usize], by: f32| {
+            let data = ramp(shape.iter().product(), by);
+            let doubled: Vec<f64> = data.iter().map(|x| f64::from(*x)).collect();
+            let buffer = if wide { Buffer::from_slice(&doubled, shape) } else { Buffer::from_slice(&data, shape) };
+            Ok::<_, Failed>(Tensor::from_buffer(buffer?))
+        };
+        for (name, two, a, b, products) in cases {
+            let (a, b) = (make(a, 0.1)?, make(b, 0.3)?);
+            let before = counts.products.load(Ordering::Relaxed);
+            let found = jit(*two).on(on(&device)).call((a.clone(), b.clone())).map_err(|e| e.to_string())?;
+            let made = counts.products.load(Ordering::Relaxed) - before;
+            let (found, wanted) = (found.to_f64(), jit(*two).call((a, b)).and_then(|y| y.to_f64()));
+            let single = |x: Vec<f64>| x.into_iter().map(|x| x as f32).collect::<Vec<_>>();
+            let (found, wanted) = (found.map_err(|e| e.to_string())?, wanted.map_err(|e| e.to_string())?);
+            near(&single(found), &single(wanted)).map_err(|e| format!("{name}: {}", e.message().unwrap_or_default()))?;
+            if made < *products {
+                return Err(format!("{name}: {made} products of matrices, not {products}").into());
+            }
+        }
+    }
+    Ok(())
+}
+
 /// All of them, with names.
 pub const ALL: &[(&str, fn() -> Result<(), Failed>)] = &[
     ("resident::a_step_sends_its_batch", a_step_sends_its_batch),
@@ -303,4 +394,5 @@ pub const ALL: &[(&str, fn() -> Result<(), Failed>)] = &[
     ("resident::parameters_are_sent_once", parameters_are_sent_once),
     ("resident::trees_move", trees_move),
     ("resident::transfers_are_lines", transfers_are_lines),
+    ("resident::products_of_matrices", products_of_matrices),
 ];

@@ -31,7 +31,8 @@ pub(super) fn build(part: &Part<'_>, device: Arc<dyn Device>) -> Result<Program,
     let all = std::mem::take(&mut made.items);
     let form = |v: ValueId| made.form(v, &values);
     let stored = |v: ValueId| made.stored(v);
-    let env = Env { values: &values, form: &form, stored: &stored, between: RefCell::new(Vec::new()) };
+    let multiplies = device.multiplies();
+    let env = Env { values: &values, form: &form, stored: &stored, multiplies, between: RefCell::new(Vec::new()) };
     let mut sites: Vec<Site> = Vec::new();
     let mut runs: Vec<(Run, Option<usize>)> = Vec::new();
     for (item, of) in &all {
@@ -82,15 +83,16 @@ fn contract(c: &Contract, env: &Env<'_>, origin: &Origin, sites: &mut Vec<Site>)
         return Ok(actions.into_iter().map(Run::Device).collect());
     }
     let Some(chunk) = &c.chunk else {
-        let (kernel, _) = emit::product(c, env, origin, None)?;
-        return Ok(vec![Run::Device(Action::Launch(kernel))]);
+        let (made, _) = emit::product(c, env, origin, None)?;
+        return Ok(made.into_iter().map(Run::Device).collect());
     };
     // an operand that is copied part by part: the copy, then its product, for each part
-    let (kernel, moves) = emit::product(c, env, origin, Some((chunk.dim, chunk.packed)))?;
+    let (products, moves) = emit::product(c, env, origin, Some((chunk.dim, chunk.packed)))?;
     let packed = chunk.packed;
     let own = |v: ValueId| v == packed || (env.stored)(v);
     let form = |v: ValueId| if v == packed { Form::dense(v, &env.ty(v)) } else { (env.form)(v) };
-    let inner = Env { values: env.values, form: &form, stored: &own, between: RefCell::new(env.between.take()) };
+    let between = RefCell::new(env.between.take());
+    let inner = Env { values: env.values, form: &form, stored: &own, multiplies: env.multiplies, between };
     let copies = emit::group(&Group::of(chunk.copy.clone()), &inner, origin, sites);
     env.between.replace(inner.between.into_inner());
     let source = (env.form)(chunk.source);
@@ -101,7 +103,7 @@ fn contract(c: &Contract, env: &Env<'_>, origin: &Origin, sites: &mut Vec<Site>)
     let moving = vec![bytes(a, moves[0]), bytes(b, moves[1]), bytes(out, moves[2])];
     let reading = vec![(source.root, step * size(source.root))];
     let mut actions: Vec<(Action, Vec<(ValueId, i64)>)> = copies?.into_iter().map(|c| (c, reading.clone())).collect();
-    actions.push((Action::Launch(kernel), moving));
+    actions.extend(products.into_iter().map(|product| (product, moving.clone())));
     let adds = c.reduced.contains(&chunk.dim);
     let first = adds.then_some(Run::Device(Action::Zero(out)));
     let rounds = Run::Rounds { count: c.sizes[chunk.dim as usize], actions };

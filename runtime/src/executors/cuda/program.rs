@@ -90,18 +90,16 @@ impl Run {
         }
     }
 
+    fn actions(&self) -> Box<dyn Iterator<Item = &Action> + '_> {
+        match self {
+            Run::Device(action) => Box::new(std::iter::once(action)),
+            Run::Rounds { actions, .. } => Box::new(actions.iter().map(|(a, _)| a)),
+            Run::Host { .. } => Box::new(std::iter::empty()),
+        }
+    }
+
     fn kernels(&self) -> Vec<&Kernel> {
-        let actions: Vec<&Action> = match self {
-            Run::Device(action) => vec![action],
-            Run::Rounds { actions, .. } => actions.iter().map(|(a, _)| a).collect(),
-            Run::Host { .. } => Vec::new(),
-        };
-        let kernel = |a: &&Action| matches!(a, Action::Launch(_));
-        actions
-            .into_iter()
-            .filter(kernel)
-            .filter_map(|a| if let Action::Launch(k) = a { Some(k) } else { None })
-            .collect()
+        self.actions().filter_map(|a| if let Action::Launch(k) = a { Some(k) } else { None }).collect()
     }
 }
 
@@ -110,6 +108,7 @@ fn touches(action: &Action) -> Vec<ValueId> {
         Action::Launch(k) => {
             k.args.iter().filter_map(|a| if let Arg::Value(v) = a { Some(*v) } else { None }).collect()
         }
+        Action::Multiply { values, .. } => values.to_vec(),
         Action::Zero(v) => vec![*v],
         Action::Copy { to, from } => vec![*to, *from],
     }
@@ -204,7 +203,12 @@ struct Running<'p> {
 impl executors::Kernel for Program {
     fn name(&self) -> String {
         let launches: usize = self.parts.runs.iter().map(|(run, _)| run.kernels().len()).sum();
-        format!("{launches} kernels, {} bytes on {}", self.arena, self.parts.device.name())
+        let products = |run: &Run| run.actions().filter(|a| matches!(a, Action::Multiply { .. })).count();
+        let products = match self.parts.runs.iter().map(|(run, _)| products(run)).sum::<usize>() {
+            0 => String::new(),
+            n => format!("{n} products, "),
+        };
+        format!("{launches} kernels, {products}{} bytes on {}", self.arena, self.parts.device.name())
     }
 
     fn works(&self) -> Works<'_> {
@@ -430,6 +434,11 @@ impl Running<'_> {
                 let Some(module) = self.module else { return Ok(()) };
                 // SAFETY: the kernel was made for values of these types, and each has its memory.
                 unsafe { module.launch(&kernel.name, kernel.grid, kernel.block, &args) }
+            }
+            Action::Multiply { gemm, values, offsets } => {
+                let at = std::array::from_fn(|i| Address(place(values[i]).wrapping_add_signed(offsets[i])));
+                // SAFETY: the product was made for values of these types, and each has its memory; a result is no operand.
+                unsafe { self.device().multiply(gemm, at) }
             }
             // SAFETY: the value has so many bytes.
             Action::Zero(v) => unsafe { self.device().zero(Address(place(*v)), self.bytes(*v)) },

@@ -1,9 +1,14 @@
 //! Who runs kernels.
 
+pub mod blaslt;
 pub mod cache;
+mod gemm;
 pub mod host;
 pub mod nvidia;
 pub mod nvrtc;
+
+pub(super) use gemm::Side;
+pub use gemm::{Gemm, Matrix};
 
 use super::super::ExecError;
 use crate::buffer::Resident;
@@ -103,6 +108,22 @@ pub trait Device: Send + Sync {
     /// # Errors
     /// E807 where the device fails.
     unsafe fn copy(&self, to: Address, from: Address, bytes: usize) -> Result<(), ExecError>;
+
+    /// Whether it has products of matrices ([`Device::multiply`]).
+    fn multiplies(&self) -> bool {
+        false
+    }
+
+    /// A product of matrices at these addresses.
+    ///
+    /// # Safety
+    /// The matrices lie there, and `C` overlaps neither of the others.
+    ///
+    /// # Errors
+    /// E807 where the device fails, or has no products.
+    unsafe fn multiply(&self, _gemm: &Gemm, _at: [Address; 3]) -> Result<(), ExecError> {
+        Err(ExecError::new("E807", "the device has no products of matrices"))
+    }
 
     /// What `work` asks for on this thread (launches, zeros, copies on the device), to be done as one, again and again;
     /// nothing of it is done now. `None` where the device has no such thing.

@@ -1,13 +1,14 @@
 //! An NVIDIA device, by the driver that is found at run time.
 
-use super::{Address, Device, Module, Replay, Unit, cache, nvrtc};
+use super::blaslt::Library;
+use super::{Address, Device, Gemm, Module, Replay, Unit, cache, nvrtc};
 use crate::executors::ExecError;
 use cudarc::driver::result::{self, DriverError, ctx, device, graph, mem_pool, module, primary_ctx, stream};
 use cudarc::driver::sys;
 use rustc_hash::FxHashMap;
 use std::cell::Cell;
 use std::ffi::{CString, c_void};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A device with a stream of its own.
 pub struct Nvidia {
@@ -20,6 +21,8 @@ pub struct Nvidia {
     architecture: u32,
     /// Whether each launch waits until it is done, so that an error is reported at its line.
     waits: bool,
+    /// Products of matrices, if they are found; looked for at the first of them.
+    library: OnceLock<Option<Library>>,
 }
 
 // SAFETY: the handles are the driver's, which may be used from any thread; each use makes the context current first.
@@ -87,6 +90,7 @@ impl Nvidia {
                 stream: stream::create(stream::StreamKind::NonBlocking)?,
                 architecture: (major * 10 + minor) as u32,
                 waits: std::env::var_os(WAIT).is_some(),
+                library: OnceLock::new(),
             })
         }
     }
@@ -101,6 +105,12 @@ impl Nvidia {
         unsafe { ctx::set_current(self.context) }.map_err(|e| failed("the device is lost", e))
     }
 
+    fn library(&self) -> Option<&Library> {
+        // SAFETY: the stream lives; all use of the memory is on it, or on one that a program records.
+        let alloc = |bytes| unsafe { result::malloc_async(self.stream, bytes) }.ok().map(Address);
+        self.library.get_or_init(|| Library::open(alloc)).as_ref()
+    }
+
     fn wait(&self, what: &str) -> Result<(), ExecError> {
         // SAFETY: the stream lives as long as this.
         unsafe { stream::synchronize(self.stream) }.map_err(|e| failed(what, e))
@@ -113,6 +123,11 @@ impl Drop for Nvidia {
         unsafe {
             if ctx::set_current(self.context).is_ok() {
                 let _ = stream::synchronize(self.stream);
+                if let Some(library) = self.library.take().flatten() {
+                    let workspace = library.workspace();
+                    drop(library);
+                    let _ = result::free_async(workspace.0, self.stream);
+                }
                 let _ = stream::destroy(self.stream);
             }
             let _ = primary_ctx::release(self.device);
@@ -192,6 +207,18 @@ impl Device for Arc<Nvidia> {
         // SAFETY: the caller's.
         unsafe { result::memcpy_dtod_async(to.0, from.0, bytes, self.stream()) }
             .map_err(|e| failed("copy on the device", e))
+    }
+
+    fn multiplies(&self) -> bool {
+        self.enter().is_ok() && self.library().is_some()
+    }
+
+    unsafe fn multiply(&self, gemm: &Gemm, at: [Address; 3]) -> Result<(), ExecError> {
+        self.enter()?;
+        let none = || ExecError::new("E807", "cuBLASLt is not there");
+        // SAFETY: the caller's.
+        unsafe { self.library().ok_or_else(none)?.multiply(gemm, at, self.stream())? };
+        if self.waits { self.wait("a product by cuBLASLt") } else { Ok(()) }
     }
 
     fn record(&self, work: &mut dyn FnMut() -> Result<(), ExecError>) -> Result<Option<Box<dyn Replay>>, ExecError> {

@@ -32,6 +32,20 @@ pub struct Usage {
     pub shared: usize,
 }
 
+/// Loads the library whose file a variable names, if it names one: it is then found by its own name.
+///
+/// # Errors
+/// What the loader says.
+pub(super) fn open(variable: &str) -> Result<(), String> {
+    let Some(path) = std::env::var_os(variable) else { return Ok(()) };
+    use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
+    // SAFETY: NVIDIA's libraries have no initialisers that need anything of us.
+    let library = unsafe { Library::open(Some(&path), RTLD_NOW | RTLD_GLOBAL) };
+    // it stays
+    std::mem::forget(library.map_err(|e| format!("{variable}={}: {e}", path.to_string_lossy()))?);
+    Ok(())
+}
+
 /// Whether the library is there.
 ///
 /// # Errors
@@ -39,14 +53,7 @@ pub struct Usage {
 pub fn present() -> Result<(), ExecError> {
     static FOUND: OnceLock<Result<(), String>> = OnceLock::new();
     let found = FOUND.get_or_init(|| {
-        let named = std::env::var_os(VARIABLE);
-        if let Some(path) = &named {
-            use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
-            // SAFETY: NVIDIA's library has no initialisers that need anything of us.
-            let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_GLOBAL) };
-            // what is loaded under its own name is found by that name
-            std::mem::forget(library.map_err(|e| format!("{VARIABLE}={}: {e}", path.to_string_lossy()))?);
-        }
+        open(VARIABLE)?;
         // SAFETY: only looks for the library.
         match unsafe { sys::is_culib_present() } {
             true => Ok(()),

@@ -26,6 +26,7 @@ pub(super) use product::product;
 pub(super) use scan::scan;
 
 use super::super::cpu::fuse::{Form, Group, live};
+use super::device::Gemm;
 use super::super::cpu::graph::piece::{Out, Place, ValueTy, Values};
 use super::super::cpu::graph::{DimSet, Graph, NodeId, Op, ValueId};
 use crate::buffer::Sizes;
@@ -45,6 +46,8 @@ pub(super) struct Env<'a> {
     pub form: &'a dyn Fn(ValueId) -> Form,
     /// Whether a value that a group defines must exist in memory.
     pub stored: &'a dyn Fn(ValueId) -> bool,
+    /// Whether the device has products of matrices.
+    pub multiplies: bool,
     /// Values that kernels leave for each other, numbered after the others.
     pub between: RefCell<Vec<ValueTy>>,
 }
@@ -111,6 +114,15 @@ pub(crate) struct Kernel {
 pub(crate) enum Action {
     /// A kernel.
     Launch(Kernel),
+    /// The device's own product of matrices.
+    Multiply {
+        /// The product.
+        gemm: Gemm,
+        /// Both operands, and the result.
+        values: [ValueId; 3],
+        /// Where in them it begins, in bytes.
+        offsets: [i64; 3],
+    },
     /// A dense value becomes zeros.
     Zero(ValueId),
     /// A dense value becomes another.

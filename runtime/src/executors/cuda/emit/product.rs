@@ -2,10 +2,12 @@
 
 use super::lines::Linear;
 use super::printer::Argument;
-use super::{Env, Frame, Kernel, Origin, Why};
+use super::super::device::{Gemm, Side};
+use super::{Action, Env, Frame, Origin, Why};
 use crate::executors::cpu::fuse::Form;
 use crate::executors::cpu::graph::piece::Contract;
 use crate::executors::cpu::graph::{DimSet, Load, ValueId};
+use fulgurite_core::DType;
 use fulgurite_core::builtins::cuda::register_type;
 use serde_json::json;
 
@@ -54,14 +56,52 @@ fn steps(load: &Load, form: &Form, dims: usize) -> Linear {
     Linear::load(load, form, dims)
 }
 
-/// The kernel of a product, over the dims but for `apart`, which is run through outside: with the steps (elements) by
+/// Products of matrices that one contraction may become.
+const MOST_PRODUCTS: usize = 64;
+
+/// The product as some of matrices, for a device that has those: `None` where its tensors do not lie as matrices.
+fn of_matrices(
+    [m, n, k, batch]: [&[Axis]; 4],
+    (dtype, bases, values): (DType, [i64; 3], [ValueId; 3]),
+    adds: bool,
+) -> Option<Vec<Action>> {
+    // of each kind the largest axis is the matrices', the others are gone through
+    let largest = |axes: &[Axis]| {
+        let at = (0..axes.len()).max_by_key(|i| axes[*i].size);
+        let side = at.map_or(Side::NONE, |i| Side { size: axes[i].size, steps: axes[i].step });
+        let others = axes.iter().enumerate().filter(|(i, _)| Some(*i) != at).map(|(_, axis)| *axis);
+        (side, others.collect::<Vec<Axis>>())
+    };
+    let [(m, more_m), (n, more_n), (k, sums), (batch, more)] = [m, n, k, batch].map(largest);
+    if !sums.is_empty() {
+        return None;
+    }
+    let (gemm, swapped) = Gemm::of(dtype, [m, n, k, batch], adds)?;
+    let mut offsets = vec![bases];
+    for axis in more_m.into_iter().chain(more_n).chain(more) {
+        if offsets.len() * axis.size > MOST_PRODUCTS {
+            return None;
+        }
+        let moved = |from: &[i64; 3], at: usize| std::array::from_fn(|i| from[i] + axis.step[i] * at as i64);
+        offsets = offsets.iter().flat_map(|from| (0..axis.size).map(move |at| moved(from, at))).collect();
+    }
+    let order = if swapped { [1, 0, 2] } else { [0, 1, 2] };
+    let one = |at: [i64; 3]| Action::Multiply {
+        gemm: gemm.clone(),
+        values: order.map(|i| values[i]),
+        offsets: order.map(|i| at[i] * dtype.size() as i64),
+    };
+    Some(offsets.into_iter().map(one).collect())
+}
+
+/// What computes a product, over the dims but for `apart`, which is run through outside: with the steps (elements) by
 /// which operands and result move with it. `adds`: onto what is there.
 pub(in super::super) fn product(
     c: &Contract,
     env: &Env<'_>,
     origin: &Origin,
     apart: Option<(u8, ValueId)>,
-) -> Result<(Kernel, [i64; 3]), Why> {
+) -> Result<(Vec<Action>, [i64; 3]), Why> {
     let dims = c.sizes.len();
     let own = |load: &Load| match apart {
         Some((_, packed)) if load.value == packed => Form::dense(packed, &env.ty(packed)),
@@ -98,6 +138,19 @@ pub(in super::super) fn product(
     k.sort_by_key(|x| std::cmp::Reverse(x.step[0].abs()));
     batch.sort_by_key(|x| std::cmp::Reverse(x.step[2].abs()));
     let [m, n, k, batch] = [m, n, k, batch].map(merged);
+    let value = |load: &Load, form: &Form| match apart {
+        Some((_, packed)) if load.value == packed => packed,
+        _ => form.root,
+    };
+    let dtype = env.ty(c.out).dtype;
+    let values = [value(&c.a, &fa), value(&c.b, &fb), fc.root];
+    let moves = apart.map_or([0; 3], |(d, _)| [a.coefs[d as usize], b.coefs[d as usize], out.coefs[d as usize]]);
+    let adds = apart.is_some_and(|(d, _)| summed.has(d));
+    if env.multiplies
+        && let Some(made) = of_matrices([&m, &n, &k, &batch], (dtype, [a.base, b.base, out.base], values), adds)
+    {
+        return Ok((made, moves));
+    }
     let size = |axes: &[Axis]| axes.iter().map(|x| x.size).product::<usize>();
     let (tiles_m, tiles_n) = (size(&m).div_ceil(64), size(&n).div_ceil(64));
     if size(&batch) > 65_535 {
@@ -112,15 +165,8 @@ pub(in super::super) fn product(
     let both = |outer: &[Axis], inner: &[Axis], names: [&str; 2], which: usize| {
         format!("{} + {}", offset(outer, which, names[0]), offset(inner, which, names[1]))
     };
-    let value = |load: &Load, form: &Form| match apart {
-        Some((_, packed)) if load.value == packed => packed,
-        _ => form.root,
-    };
-    let dtype = env.ty(c.out).dtype;
     let argument = |v: ValueId, written: bool| Argument::new(v, written, &env.ty(v));
-    let args = [argument(value(&c.a, &fa), false), argument(value(&c.b, &fb), false), argument(fc.root, true)];
-    let moves = apart.map_or([0; 3], |(d, _)| [a.coefs[d as usize], b.coefs[d as usize], out.coefs[d as usize]]);
-    let adds = apart.is_some_and(|(d, _)| summed.has(d));
+    let args = [argument(values[0], false), argument(values[1], false), argument(values[2], true)];
     let far = a.reach(&c.sizes).max(b.reach(&c.sizes)).max(out.reach(&c.sizes));
     let context = json!({
         "ix": if far > i64::from(i32::MAX / 2) { "long long" } else { "int" },
@@ -134,5 +180,5 @@ pub(in super::super) fn product(
     let grid = [(tiles_m * tiles_n) as u32, size(&batch).max(1) as u32, 1];
     let kernel = Frame { template: TEMPLATE, stem: "product", grid, block: [256, 1, 1] }
         .kernel(origin, &args, false, context)?;
-    Ok((kernel, moves))
+    Ok((vec![Action::Launch(kernel)], moves))
 }
