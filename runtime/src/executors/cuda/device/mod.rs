@@ -6,6 +6,7 @@ mod gemm;
 pub mod host;
 pub mod nvidia;
 pub mod nvrtc;
+mod staging;
 
 pub(super) use gemm::Side;
 pub use gemm::{Gemm, Matrix};

@@ -1,9 +1,10 @@
 //! An NVIDIA device, by the driver that is found at run time.
 
 use super::blaslt::Library;
+use super::staging::{Dma, Staging};
 use super::{Address, Device, Gemm, Module, Replay, Unit, cache, nvrtc};
 use crate::executors::ExecError;
-use cudarc::driver::result::{self, DriverError, ctx, device, graph, mem_pool, module, primary_ctx, stream};
+use cudarc::driver::result::{self, DriverError, ctx, device, event, graph, mem_pool, module, primary_ctx, stream};
 use cudarc::driver::sys;
 use rustc_hash::FxHashMap;
 use std::cell::Cell;
@@ -21,6 +22,8 @@ pub struct Nvidia {
     architecture: u32,
     /// Whether each launch waits until it is done, so that an error is reported at its line.
     waits: bool,
+    /// Pinned memory, made with the first copy that needs it.
+    staging: OnceLock<Option<Staging<Pinned>>>,
     /// Products of matrices, if they are found; looked for at the first of them.
     library: OnceLock<Option<Library>>,
 }
@@ -90,6 +93,7 @@ impl Nvidia {
                 stream: stream::create(stream::StreamKind::NonBlocking)?,
                 architecture: (major * 10 + minor) as u32,
                 waits: std::env::var_os(WAIT).is_some(),
+                staging: OnceLock::new(),
                 library: OnceLock::new(),
             })
         }
@@ -103,6 +107,16 @@ impl Nvidia {
     fn enter(&self) -> Result<(), ExecError> {
         // SAFETY: the context is retained as long as this lives.
         unsafe { ctx::set_current(self.context) }.map_err(|e| failed("the device is lost", e))
+    }
+
+    /// Pinned memory for a copy of so many bytes, if that is worth it.
+    fn staging(&self, bytes: usize) -> Option<&Staging<Pinned>> {
+        /// The driver copies less than this by memory of its own.
+        const LEAST: usize = 64 << 10;
+        if bytes < LEAST {
+            return None;
+        }
+        self.staging.get_or_init(|| Pinned::new(self.stream).ok().map(Staging::new)).as_ref()
     }
 
     fn library(&self) -> Option<&Library> {
@@ -123,6 +137,7 @@ impl Drop for Nvidia {
         unsafe {
             if ctx::set_current(self.context).is_ok() {
                 let _ = stream::synchronize(self.stream);
+                drop(self.staging.take());
                 if let Some(library) = self.library.take().flatten() {
                     let workspace = library.workspace();
                     drop(library);
@@ -176,12 +191,20 @@ impl Device for Arc<Nvidia> {
             return Ok(());
         }
         self.enter()?;
+        if let Some(staging) = self.staging(from.len()) {
+            // SAFETY: the caller's.
+            return unsafe { staging.upload(to, from) };
+        }
         // SAFETY: the caller's; memory that is not pinned is read before this returns.
         unsafe { result::memcpy_htod_async(to.0, from, self.stream()) }.map_err(|e| failed("copy to the device", e))
     }
 
     unsafe fn download(&self, to: &mut [u8], from: Address) -> Result<(), ExecError> {
         self.enter()?;
+        if let Some(staging) = self.staging(to.len()) {
+            // SAFETY: the caller's.
+            return unsafe { staging.download(to, from) };
+        }
         if !to.is_empty() {
             // SAFETY: the caller's; `to` is borrowed until the copy is done.
             unsafe { result::memcpy_dtoh_async(to, from.0, self.stream()) }
@@ -270,6 +293,87 @@ impl Device for Arc<Nvidia> {
             loaded.functions.insert(name.clone(), function);
         }
         Ok(Arc::new(loaded))
+    }
+}
+
+/// Two pieces of pinned memory, and the events behind their last copies.
+struct Pinned {
+    stream: sys::CUstream,
+    pieces: [*mut c_void; 2],
+    events: [sys::CUevent; 2],
+}
+
+impl Pinned {
+    const BYTES: usize = 4 << 20;
+
+    /// In the current context.
+    fn new(stream: sys::CUstream) -> Result<Pinned, DriverError> {
+        let quiet = sys::CUevent_flags::CU_EVENT_DISABLE_TIMING;
+        let mut made = Pinned { stream, pieces: [std::ptr::null_mut(); 2], events: [std::ptr::null_mut(); 2] };
+        for which in 0..2 {
+            // SAFETY: freed when this is dropped.
+            made.pieces[which] = unsafe { result::malloc_host(Pinned::BYTES, 0)? };
+            made.events[which] = event::create(quiet)?;
+        }
+        Ok(made)
+    }
+
+    fn asked(&self, which: usize, asked: Result<(), DriverError>) -> Result<(), ExecError> {
+        // SAFETY: event and stream live.
+        let behind = |()| unsafe { event::record(self.events[which], self.stream) };
+        asked.and_then(behind).map_err(|e| failed("a copy by pinned memory", e))
+    }
+}
+
+// SAFETY: as for `Nvidia`; the pieces are one copy's at a time.
+unsafe impl Send for Pinned {}
+// SAFETY: as above.
+unsafe impl Sync for Pinned {}
+
+impl Dma for Pinned {
+    fn bytes(&self) -> usize {
+        Pinned::BYTES
+    }
+
+    fn piece(&self, which: usize) -> *mut u8 {
+        self.pieces[which].cast()
+    }
+
+    unsafe fn send(&self, which: usize, to: Address, bytes: usize) -> Result<(), ExecError> {
+        // SAFETY: a piece has so many bytes, which stay until the event behind the copy; `to` is the caller's.
+        let asked = unsafe {
+            let piece = std::slice::from_raw_parts(self.piece(which), bytes);
+            result::memcpy_htod_async(to.0, piece, self.stream)
+        };
+        self.asked(which, asked)
+    }
+
+    unsafe fn fetch(&self, which: usize, from: Address, bytes: usize) -> Result<(), ExecError> {
+        // SAFETY: as above.
+        let asked = unsafe {
+            let piece = std::slice::from_raw_parts_mut(self.piece(which), bytes);
+            result::memcpy_dtoh_async(piece, from.0, self.stream)
+        };
+        self.asked(which, asked)
+    }
+
+    fn wait(&self, which: usize) -> Result<(), ExecError> {
+        // SAFETY: the event lives; one that was never recorded is done.
+        unsafe { event::synchronize(self.events[which]) }.map_err(|e| failed("a copy by pinned memory", e))
+    }
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        for which in (0..2).filter(|w| !self.pieces[*w].is_null()) {
+            // SAFETY: made once; the device waited for its work before.
+            unsafe {
+                if !self.events[which].is_null() {
+                    let _ = event::destroy(self.events[which]);
+                }
+                let _ = result::free_host(self.pieces[which]);
+            }
+        }
     }
 }
 
