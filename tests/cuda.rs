@@ -4,10 +4,14 @@
 //! All programs are made first, so that a compiler gets many kernels at once. Needs a C++ compiler (`c++`, or what `CXX`
 //! names), and for one test NVRTC (`FULGURITE_NVRTC`); where one is missing, what needs it says so and passes.
 //!
+//! What is asked of NVIDIA's driver, compiler and cuBLASLt is asked of pretended ones (`cuda/driver`).
+//!
 //! `FULGURITE_KERNELS=DIR` writes the kernels there, to be read.
 
 #[path = "properties/cases.rs"]
 mod cases;
+#[path = "cuda/driver.rs"]
+mod driver;
 #[path = "cuda/fusions.rs"]
 mod fusions;
 #[path = "cuda/golden.rs"]
@@ -36,6 +40,13 @@ const REDUCTIONS: &str = "fusions::reductions";
 const ADDRESSES: &str = "kernels::stay_in_their_memory";
 
 fn main() {
+    if std::env::var_os(driver::PRETENDED).is_some() {
+        if let Err(e) = driver::programs() {
+            eprintln!("{}", e.message().unwrap_or_default());
+            std::process::exit(101);
+        }
+        return;
+    }
     let arguments = Arguments::from_args();
     if !Host::is_available() {
         eprintln!("skipped: there is no C++ compiler (`c++`, or what CXX names)");
@@ -86,6 +97,7 @@ fn main() {
         trials.push(Trial::test(COMPILED, move || kernels::compile(&unit)));
         trials.push(Trial::test(ADDRESSES, addresses));
         trials.push(Trial::test("kernels::golden", golden::check));
+        trials.push(Trial::test("driver::pretended", driver::check));
         trials.extend(resident::ALL.iter().map(|(name, test)| Trial::test(*name, test)));
     }
     libtest_mimic::run(&arguments, trials).exit();

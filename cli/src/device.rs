@@ -1,7 +1,12 @@
 //! Where programs run.
 
 use crate::fault::Fault;
+use fulgurite::Tree;
 use fulgurite::executors::{self, ExecError, cuda};
+use std::sync::OnceLock;
+
+/// The device on which programs run, if it is not the processor.
+static CHOSEN: OnceLock<String> = OnceLock::new();
 
 /// Programs of the whole process run on this device from now on.
 ///
@@ -10,7 +15,19 @@ use fulgurite::executors::{self, ExecError, cuda};
 pub fn set(wanted: Option<&str>) -> Result<(), Fault> {
     let Some(name) = wanted.filter(|name| *name != "cpu") else { return Ok(()) };
     executors::set_default(cuda::first(name).map_err(fault)?);
+    CHOSEN.get_or_init(|| name.to_owned());
     Ok(())
+}
+
+/// A tree in the memory of the device on which programs run.
+///
+/// # Errors
+/// E806, E807: the device has no memory for it, or fails.
+pub fn hold<T: Tree>(tree: T) -> Result<T, Fault> {
+    match CHOSEN.get() {
+        Some(name) => Ok(fulgurite::to_device(&tree, name)?),
+        None => Ok(tree),
+    }
 }
 
 fn fault(e: ExecError) -> Fault {

@@ -43,6 +43,8 @@ pub fn run(args: &args::Sample, ui: &Ui) -> Result<u8, Fault> {
         Weights::F32 => model,
         form => rounded(model, form, ui)?,
     };
+    // every character reads all of it
+    let model = crate::device::hold(model)?;
 
     let mut writer = Writer::new(context, args.seed, choice);
     let begun = args.prompt.as_deref().unwrap_or_default();

@@ -44,6 +44,11 @@ pub trait Kernel: Send + Sync {
     /// Its name in `trace --stages` and in messages.
     fn name(&self) -> String;
 
+    /// What it does in order, a line each, where it is several things.
+    fn steps(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Estimated nanoseconds on one thread, where they are known: a program of little work stays on the calling thread.
     fn nanos(&self) -> Option<f64> {
         None

@@ -45,18 +45,29 @@ pub fn driver() -> Finding {
 /// The compiler of CUDA C at run time.
 pub fn nvrtc() -> Finding {
     let names = ["libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2"];
-    let named = std::env::var_os("FULGURITE_NVRTC").map(PathBuf::from).filter(|p| p.is_file());
+    library("NVRTC", "FULGURITE_NVRTC", &names, USED)
+}
+
+/// Products of matrices.
+pub fn cublaslt() -> Finding {
+    let names = ["libcublasLt.so", "libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so.11"];
+    let used = "used by `--device cuda` for products; without it they are kernels of fulgurite's own";
+    library("cuBLASLt", "FULGURITE_CUBLASLT", &names, used)
+}
+
+fn library(title: &'static str, variable: &str, names: &[&str], used: &str) -> Finding {
+    let named = std::env::var_os(variable).map(PathBuf::from).filter(|p| p.is_file());
     let found = named.or_else(|| names.iter().find_map(|name| search(name)));
     let text = match &found {
         Some(path) => format!("found at {}", path.display()),
         None => format!("none on this machine (looked for {})", names.join(", ")),
     };
-    finding("NVRTC", Verdict::Fine, text, format!("{USED}. {}", searched()), json!({"library": found}))
+    finding(title, Verdict::Fine, text, format!("{used}. {}", searched()), json!({"library": found}))
 }
 
 fn searched() -> String {
     format!(
-        "Searched: FULGURITE_NVRTC (the compiler), LD_LIBRARY_PATH, CUDA_HOME, /etc/ld.so.cache, /usr/local/cuda*, {}",
+        "Searched: FULGURITE_NVRTC, FULGURITE_CUBLASLT, LD_LIBRARY_PATH, CUDA_HOME, /etc/ld.so.cache, /usr/local/cuda*, {}",
         USUAL.join(", ")
     )
 }

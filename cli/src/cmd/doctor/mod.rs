@@ -73,6 +73,7 @@ pub fn run(args: &args::Doctor, ui: &Ui) -> Result<u8, Fault> {
         works(),
         libraries::driver(),
         libraries::nvrtc(),
+        libraries::cublaslt(),
     ];
     let broken = findings.iter().any(|f| f.verdict == Verdict::Broken);
     if ui.mode() == Mode::Json {

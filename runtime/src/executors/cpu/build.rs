@@ -105,9 +105,14 @@ fn finish(
             step if options.describe => step.describe(),
             _ => String::new(),
         };
+        let inner = match &*step {
+            Step::Away(step) if options.describe => step.kernel.steps(),
+            _ => Vec::new(),
+        };
         infos.push(StepInfo {
             executor: of.first().map_or("cpu", |n| n.executor),
             what,
+            steps: inner,
             lines: of.iter().map(|n| n.id).collect(),
             rows: of.iter().map(|n| n.name).collect(),
             bytes: step.traffic(),

@@ -68,6 +68,8 @@ pub struct StepInfo {
     pub executor: &'static str,
     /// What it is.
     pub what: String,
+    /// What it does in order, a line each, where it is several things.
+    pub steps: Vec<String>,
     /// The lines that it runs.
     pub lines: Vec<BoundSymbolId>,
     /// Their rows.
@@ -106,7 +108,10 @@ impl fmt::Display for Description {
             self.outputs
         )?;
         for (i, s) in self.steps.iter().enumerate() {
-            writeln!(f, "{i:4}  {:7} {}  [{}]", s.executor, s.what, s.rows.join(" "))?;
+            let rows = s.rows.iter().filter(|r| !r.is_empty()).copied().collect::<Vec<_>>().join(" ");
+            let rows = if rows.is_empty() { rows } else { format!("  [{rows}]") };
+            writeln!(f, "{i:4}  {:7} {}{rows}", s.executor, s.what)?;
+            s.steps.iter().try_for_each(|step| writeln!(f, "              {step}"))?;
         }
         Ok(())
     }

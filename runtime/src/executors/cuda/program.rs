@@ -211,6 +211,27 @@ impl executors::Kernel for Program {
         format!("{launches} kernels, {products}{} bytes on {}", self.arena, self.parts.device.name())
     }
 
+    fn steps(&self) -> Vec<String> {
+        let name = |v: &ValueId| self.parts.labels.get(v).cloned().unwrap_or_else(|| format!("_{v}"));
+        let names = |values: &[ValueId]| values.iter().map(name).collect::<Vec<_>>().join(", ");
+        let action = |action: &Action| match action {
+            Action::Launch(k) => format!("{} <{:?} x {:?}> {}", k.name, k.grid, k.block, names(&touches(action))),
+            Action::Multiply { gemm: g, values, .. } => {
+                format!("multiply {} x {} x {} x {}  {}", g.count, g.m, g.n, g.k, names(values))
+            }
+            Action::Zero(v) => format!("zero {}", name(v)),
+            Action::Copy { to, from } => format!("copy {}", names(&[*to, *from])),
+        };
+        let run = |run: &Run| match run {
+            Run::Device(a) => vec![action(a)],
+            Run::Rounds { count, actions } => {
+                actions.iter().map(|(a, _)| format!("{count} times {}", action(a))).collect()
+            }
+            Run::Host { kernel, .. } => vec![format!("on the processor: {}", kernel.name())],
+        };
+        self.parts.runs.iter().flat_map(|(r, _)| run(r)).collect()
+    }
+
     fn works(&self) -> Works<'_> {
         Works::There(self)
     }
