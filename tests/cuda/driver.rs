@@ -42,7 +42,8 @@ pub fn programs() -> Result<(), Failed> {
     // copies by pinned memory, of several pieces and a rest
     let data = ramp((9 << 20) / 4 + 3, 0.5);
     let there = to_device(&Tensor::from_vec(data.clone(), data.len()), "cuda").map_err(said)?;
-    let twice: Vec<f32> = jit(|x: Tensor| &x + &x).on(executors()?).call(there.clone()).map_err(said)?.to_vec().map_err(said)?;
+    let twice: Vec<f32> =
+        jit(|x: Tensor| &x + &x).on(executors()?).call(there.clone()).map_err(said)?.to_vec().map_err(said)?;
     if twice.iter().zip(&data).any(|(a, b)| *a != b + b) || there.to_vec::<f32>().map_err(said)? != data {
         return Err("what came back by pinned memory is not what went".into());
     }

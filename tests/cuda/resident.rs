@@ -38,7 +38,16 @@ struct Counting {
 impl Counting {
     fn new(records: bool) -> (Arc<dyn Device>, Arc<Counts>) {
         let counts = Arc::new(Counts::default());
-        (Arc::new(Counting { host: Host::default(), counts: counts.clone(), free: Mutex::default(), records, multiplies: false }), counts)
+        (
+            Arc::new(Counting {
+                host: Host::default(),
+                counts: counts.clone(),
+                free: Mutex::default(),
+                records,
+                multiplies: false,
+            }),
+            counts,
+        )
     }
 }
 
@@ -178,14 +187,21 @@ pub fn start() -> State {
 
 pub fn batch(i: usize) -> (Tensor, Tensor, Tensor) {
     let picks: Vec<i64> = (0..5).map(|k| ((k * 3 + i) % 6) as i64).collect();
-    (Tensor::from_vec(ramp(6 * 8, 0.1 + i as f32 * 0.01), (6, 8)), picks.into(), Tensor::from_vec(ramp(5 * 4, 0.05), (5, 4)))
+    (
+        Tensor::from_vec(ramp(6 * 8, 0.1 + i as f32 * 0.01), (6, 8)),
+        picks.into(),
+        Tensor::from_vec(ramp(5 * 4, 0.05), (5, 4)),
+    )
 }
 
 /// Bytes of a batch.
 const BATCH: usize = (6 * 8 + 5 * 4) * 4 + 5 * 8;
 
 /// Losses and weights after some steps, and what was sent in the last of them.
-pub fn train(executors: Option<Vec<Arc<dyn Executor>>>, sent: &AtomicUsize) -> Result<(Vec<f32>, Vec<f32>, usize), Failed> {
+pub fn train(
+    executors: Option<Vec<Arc<dyn Executor>>>,
+    sent: &AtomicUsize,
+) -> Result<(Vec<f32>, Vec<f32>, usize), Failed> {
     let step = match executors {
         Some(executors) => jit(step).on(executors),
         None => jit(step),
@@ -225,7 +241,9 @@ pub fn a_step_sends_its_batch() -> Result<(), Failed> {
     let fetched = counts.fetched.load(Ordering::Relaxed);
     let wanted = 12 * 16 + 12 * 4 + weights.len() * 4;
     if fetched != wanted {
-        return Err(format!("{fetched} bytes were fetched, not {wanted}: a fault a step, losses and weights once").into());
+        return Err(
+            format!("{fetched} bytes were fetched, not {wanted}: a fault a step, losses and weights once").into()
+        );
     }
     if counts.replays.load(Ordering::Relaxed) == 0 {
         return Err("no step was launched whole".into());
@@ -299,7 +317,8 @@ pub fn trees_move() -> Result<(), Failed> {
     let sums = |s: &State| (&s.0.sum() + &s.1.sum()).item::<f32>();
     let same = sums(&there).map_err(text)? == sums(&state).map_err(text)?;
     let back = to_host(&there).map_err(text)?;
-    let at_home = back.0.device().is_none() && back.0.to_vec::<f32>().map_err(text)? == state.0.to_vec::<f32>().map_err(text)?;
+    let at_home =
+        back.0.device().is_none() && back.0.to_vec::<f32>().map_err(text)? == state.0.to_vec::<f32>().map_err(text)?;
     let unknown = to_device(&state, "cuda:x").err().map(|e| e.code());
     match same && at_home && unknown == Some("E809") {
         true => Ok(()),
@@ -323,7 +342,8 @@ pub fn transfers_are_lines() -> Result<(), Failed> {
     let (device, _) = Counting::new(true);
     options.executors = on(&device);
     let compiled = executors::compile(&trace, &options).map_err(|e| e.to_string())?;
-    let steps: Vec<String> = compiled.describe().steps.into_iter().map(|s| format!("{}: {}", s.executor, s.what)).collect();
+    let steps: Vec<String> =
+        compiled.describe().steps.into_iter().map(|s| format!("{}: {}", s.executor, s.what)).collect();
     let wanted = [
         "cuda: x.1: f32[4, 6]@cuda:0 = to_device(x)  # 96 bytes",
         "cuda: 1 kernels, 0 bytes on a device that counts",
@@ -347,7 +367,13 @@ pub fn transfers_are_lines() -> Result<(), Failed> {
 /// matrices a product, windows part by part, and both widths.
 pub fn products_of_matrices() -> Result<(), Failed> {
     let counts = Arc::new(Counts::default());
-    let host = Counting { host: Host::default(), counts: counts.clone(), free: Mutex::default(), records: false, multiplies: true };
+    let host = Counting {
+        host: Host::default(),
+        counts: counts.clone(),
+        free: Mutex::default(),
+        records: false,
+        multiplies: true,
+    };
     let device: Arc<dyn Device> = Arc::new(host);
     type Two = fn(Tensor, Tensor) -> Tensor;
     let conv: Two = |x, w| x.conv(&w, None);
@@ -378,7 +404,8 @@ pub fn products_of_matrices() -> Result<(), Failed> {
             let (found, wanted) = (found.to_f64(), jit(*two).call((a, b)).and_then(|y| y.to_f64()));
             let single = |x: Vec<f64>| x.into_iter().map(|x| x as f32).collect::<Vec<_>>();
             let (found, wanted) = (found.map_err(|e| e.to_string())?, wanted.map_err(|e| e.to_string())?);
-            near(&single(found), &single(wanted)).map_err(|e| format!("{name}: {}", e.message().unwrap_or_default()))?;
+            near(&single(found), &single(wanted))
+                .map_err(|e| format!("{name}: {}", e.message().unwrap_or_default()))?;
             if made < *products {
                 return Err(format!("{name}: {made} products of matrices, not {products}").into());
             }

@@ -7,8 +7,17 @@ use serde_json::Value;
 fn every_item_has_a_verdict() {
     let f = Folder::new("doctor");
     let ran = fulgurite(&f.0, &["doctor"]).fine();
-    for item in ["processor", "instructions", "threads", "memory", "huge pages", "default run", "CUDA driver", "NVRTC", "cuBLASLt"]
-    {
+    for item in [
+        "processor",
+        "instructions",
+        "threads",
+        "memory",
+        "huge pages",
+        "default run",
+        "CUDA driver",
+        "NVRTC",
+        "cuBLASLt",
+    ] {
         let line = ran.out.lines().find(|line| line.contains(&format!(" {item} "))).expect(item);
         assert!(["ok", "note"].contains(&line.split_whitespace().next().expect("a verdict")), "{line}");
     }

@@ -29,9 +29,9 @@ mod meaning;
 mod partition;
 mod require;
 mod site;
-mod transfer;
 #[cfg(test)]
 pub(crate) mod tests;
+mod transfer;
 
 pub use cpu::{Compiled, Description, Separate, StepInfo, set_threads, threads};
 pub use error::ExecError;

@@ -92,7 +92,8 @@ struct Placing<'t> {
 
 /// Kernels on devices read and write values of their own; transfers make them, at the first reader, and once.
 pub(super) fn place(trace: &Trace, partition: Partition) -> Partition {
-    let on_device = |c: &Claimed| matches!(c, Claimed::Kernel { kernel, .. } if matches!(kernel.works(), Works::There(_)));
+    let on_device =
+        |c: &Claimed| matches!(c, Claimed::Kernel { kernel, .. } if matches!(kernel.works(), Works::There(_)));
     if !partition.claimed.iter().any(on_device) {
         return partition;
     }

@@ -269,8 +269,12 @@ impl OnDevice for Program {
             running.all()?;
             running.faults()?;
         }
-        let made: Vec<Buffer> =
-            self.made.iter().zip(made).map(|(v, memory)| memory::buffer(memory, &self.parts.types[*v as usize])).collect();
+        let made: Vec<Buffer> = self
+            .made
+            .iter()
+            .zip(made)
+            .map(|(v, memory)| memory::buffer(memory, &self.parts.types[*v as usize]))
+            .collect();
         let output = |v: &ValueId| match self.places.get(v) {
             Some(Place::Input(i)) => inputs.get(*i).cloned(),
             Some(Place::Output(o)) => made.get(*o).cloned(),
@@ -488,7 +492,8 @@ impl Running<'_> {
         }
         let mut made: Vec<Buffer> = outs.iter().map(memory).collect::<Result<_, _>>()?;
         let refs: Vec<TensorRef<'_>> = read.iter().map(TensorRef::of).collect::<Result<_, _>>().map_err(unfetched)?;
-        let mut muts: Vec<TensorMut<'_>> = made.iter_mut().map(TensorMut::of).collect::<Result<_, _>>().map_err(unfetched)?;
+        let mut muts: Vec<TensorMut<'_>> =
+            made.iter_mut().map(TensorMut::of).collect::<Result<_, _>>().map_err(unfetched)?;
         kernel.run(&refs, &mut muts)?;
         drop(muts);
         outs.iter().zip(&made).try_for_each(|((v, _), buffer)| self.send(*v, buffer.as_bytes()))

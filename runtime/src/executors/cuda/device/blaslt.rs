@@ -1,8 +1,8 @@
 //! Products of matrices by NVIDIA's library for them, cuBLASLt, where it is found at run time.
 
+use super::Address;
 use super::gemm::{Gemm, Matrix};
 use super::nvrtc::open;
-use super::Address;
 use crate::executors::ExecError;
 use cudarc::cublaslt::result::{self, CublasError};
 use cudarc::cublaslt::sys;

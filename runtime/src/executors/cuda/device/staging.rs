@@ -139,7 +139,11 @@ mod tests {
             let there = &mut memory[at as usize..at as usize + bytes];
             // SAFETY: nothing else refers to the piece now.
             let piece = unsafe { &mut (&mut *self.pieces[which].get())[..bytes] };
-            if sends { there.copy_from_slice(piece) } else { piece.copy_from_slice(there) }
+            if sends {
+                there.copy_from_slice(piece)
+            } else {
+                piece.copy_from_slice(there)
+            }
             Ok(())
         }
     }

@@ -26,9 +26,9 @@ pub(super) use product::product;
 pub(super) use scan::scan;
 
 use super::super::cpu::fuse::{Form, Group, live};
-use super::device::Gemm;
 use super::super::cpu::graph::piece::{Out, Place, ValueTy, Values};
 use super::super::cpu::graph::{DimSet, Graph, NodeId, Op, ValueId};
+use super::device::Gemm;
 use crate::buffer::Sizes;
 use frame::Frame;
 use fulgurite_core::DType;

@@ -1,8 +1,8 @@
 //! Products: tiles of the result in registers, of the operands in shared memory.
 
+use super::super::device::{Gemm, Side};
 use super::lines::Linear;
 use super::printer::Argument;
-use super::super::device::{Gemm, Side};
 use super::{Action, Env, Frame, Origin, Why};
 use crate::executors::cpu::fuse::Form;
 use crate::executors::cpu::graph::piece::Contract;
