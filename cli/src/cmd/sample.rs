@@ -52,7 +52,10 @@ pub fn run(args: &args::Sample, ui: &Ui) -> Result<u8, Fault> {
     if ui.mode() != Mode::Json {
         ui.piece(&shown(ui, begun));
     }
+    // the programs are compiled on the way to the first
+    let mut first = None;
     let each = |token: i64| {
+        first.get_or_insert_with(|| start.elapsed().as_secs_f64());
         let piece = alphabet.decode(&[token]);
         match ui.mode() {
             Mode::Json => ui.object(&json!({"v": 1, "event": "token", "text": piece})),
@@ -65,12 +68,17 @@ pub fn run(args: &args::Sample, ui: &Ui) -> Result<u8, Fault> {
     match ui.mode() {
         Mode::Json => ui.object(&json!({
             "v": 1, "event": "end", "prompt": begun, "text": alphabet.decode(&written), "tokens": written.len(),
-            "seconds": seconds,
+            "seconds": seconds, "first_seconds": first,
         })),
         _ => ui.piece("\n"),
     }
-    let rate = format::count(written.len() as f64 / seconds.max(1e-9));
-    ui.status("Wrote", &format!("{} characters in {}, {rate}/s", written.len(), format::seconds(seconds)));
+    let first = first.unwrap_or(seconds);
+    let rate = match written.len() {
+        0 | 1 => String::new(),
+        n => format!(", then {}/s", format::count((n - 1) as f64 / (seconds - first).max(1e-9))),
+    };
+    let (n, all) = (written.len(), format::seconds(seconds));
+    ui.status("Wrote", &format!("{n} characters in {all}: the first after {}{rate}", format::seconds(first)));
     Ok(0)
 }
 

@@ -35,6 +35,17 @@ pub unsafe trait Register: Copy {
     /// # Safety
     /// `from` is to [`WIDTH`] bytes.
     unsafe fn load_halves(from: *const U4x2) -> [Self; 2];
+    /// The eight halves of the bytes of words, the lowest first: half `k` times `16^k`, but for the last, which is as it
+    /// is.
+    ///
+    /// # Safety
+    /// `from` is to [`WIDTH`] words of four bytes.
+    unsafe fn load_words(from: *const U4x2) -> [Self; 8];
+    /// Two numbers, each in half of the lanes.
+    ///
+    /// # Safety
+    /// `from` is to two floats.
+    unsafe fn load_two(from: *const f32) -> Self;
     /// # Safety
     /// `to` is to [`WIDTH`] floats that nobody else uses.
     unsafe fn store(self, to: *mut f32);
@@ -48,6 +59,11 @@ pub unsafe trait Register: Copy {
     /// # Safety
     /// As for all functions of a [`Register`].
     unsafe fn sum(all: [Self; REGISTERS]) -> f32;
+    /// Of each the sum of all lanes, neighbours first.
+    ///
+    /// # Safety
+    /// As for all functions of a [`Register`].
+    unsafe fn sums(four: [Self; 4]) -> [f32; 4];
 }
 
 // SAFETY: nothing that not every processor has.
@@ -77,6 +93,23 @@ unsafe impl Register for [f32; WIDTH] {
     }
 
     #[inline(always)]
+    unsafe fn load_words(from: *const U4x2) -> [Self; 8] {
+        // SAFETY: the caller's.
+        let words = unsafe { (from as *const [[u8; 4]; WIDTH]).read_unaligned() }.map(u32::from_le_bytes);
+        std::array::from_fn(|k| match k {
+            7 => words.map(|w| (w >> 28) as f32),
+            _ => words.map(|w| (w & 15 << (4 * k)) as f32),
+        })
+    }
+
+    #[inline(always)]
+    unsafe fn load_two(from: *const f32) -> Self {
+        // SAFETY: the caller's.
+        let [a, b] = unsafe { (from as *const [f32; 2]).read_unaligned() };
+        std::array::from_fn(|l| if l < WIDTH / 2 { a } else { b })
+    }
+
+    #[inline(always)]
     unsafe fn store(self, to: *mut f32) {
         // SAFETY: the caller's.
         unsafe { (to as *mut Self).write_unaligned(self) }
@@ -94,6 +127,11 @@ unsafe impl Register for [f32; WIDTH] {
             (0..half).for_each(|l| lanes[l] += lanes[l + half]);
         }
         lanes[0]
+    }
+
+    #[inline(always)]
+    unsafe fn sums(four: [Self; 4]) -> [f32; 4] {
+        four.map(|x| ((x[0] + x[1]) + (x[2] + x[3])) + ((x[4] + x[5]) + (x[6] + x[7])))
     }
 }
 
@@ -132,6 +170,29 @@ unsafe impl Register for __m256 {
     }
 
     #[inline(always)]
+    unsafe fn load_words(from: *const U4x2) -> [Self; 8] {
+        // SAFETY: the caller's.
+        unsafe {
+            let words = _mm256_loadu_si256(from as *const __m256i);
+            std::array::from_fn(|k| {
+                _mm256_cvtepi32_ps(match k {
+                    7 => _mm256_srli_epi32::<28>(words),
+                    _ => _mm256_and_si256(words, _mm256_set1_epi32(15 << (4 * k))),
+                })
+            })
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn load_two(from: *const f32) -> Self {
+        // SAFETY: the caller's.
+        unsafe {
+            let two = _mm256_castsi256_ps(_mm256_castsi128_si256(_mm_loadl_epi64(from as *const __m128i)));
+            _mm256_permutevar8x32_ps(two, _mm256_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1))
+        }
+    }
+
+    #[inline(always)]
     unsafe fn store(self, to: *mut f32) {
         // SAFETY: the caller's.
         unsafe { _mm256_storeu_ps(to, self) }
@@ -152,6 +213,18 @@ unsafe impl Register for __m256 {
             let two = _mm_add_ps(four, _mm_movehl_ps(four, four));
             _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps::<1>(two, two)))
         }
+    }
+
+    #[inline(always)]
+    unsafe fn sums([a, b, c, d]: [Self; 4]) -> [f32; 4] {
+        let mut out = [0.0; 4];
+        // SAFETY: the caller's; there is room for four.
+        unsafe {
+            let halves = _mm256_hadd_ps(_mm256_hadd_ps(a, b), _mm256_hadd_ps(c, d));
+            let all = _mm_add_ps(_mm256_castps256_ps128(halves), _mm256_extractf128_ps::<1>(halves));
+            _mm_storeu_ps(out.as_mut_ptr(), all);
+        }
+        out
     }
 }
 

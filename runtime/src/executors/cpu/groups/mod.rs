@@ -7,6 +7,7 @@
 
 mod lanes;
 mod panels;
+mod usual;
 
 use super::kern::Isa;
 use super::threads::{share, threads};
@@ -15,6 +16,7 @@ use crate::executors::{ExecError, Kernel, Line, TensorMut, TensorRef};
 use fulgurite_core::sig::Item;
 use fulgurite_core::{DType, Name};
 use lanes::{LANES, REGISTERS, Register, Stored, WIDTH};
+use usual::Usual;
 use std::sync::Arc;
 
 /// Most vectors that read integers each for itself: for more, the weight is written out a part at a time.
@@ -123,7 +125,38 @@ unsafe fn dots<Q: Stored, R: Register, const N: usize>(p: &Operands<'_, Q>, vect
     }
 }
 
-/// Columns computed together.
+/// A way to compute columns side by side. A trait and not a closure: closures don't have the instructions of `R`.
+trait Way<Q> {
+    /// Results of `N` columns, `j` the first.
+    ///
+    /// # Safety
+    /// As [`columns`]; the vector is made ready for this way.
+    unsafe fn dots<R: Register, const N: usize>(p: &Operands<'_, Q>, vector: &Vector, j: usize) -> [f32; N];
+}
+
+/// [`usual::dots`].
+struct Usually;
+
+impl<Q: Usual> Way<Q> for Usually {
+    #[inline(always)]
+    unsafe fn dots<R: Register, const N: usize>(p: &Operands<'_, Q>, vector: &Vector, j: usize) -> [f32; N] {
+        // SAFETY: the caller's.
+        unsafe { usual::dots::<Q, R, N>(p, vector, j) }
+    }
+}
+
+/// [`dots`].
+struct Always;
+
+impl<Q: Stored> Way<Q> for Always {
+    #[inline(always)]
+    unsafe fn dots<R: Register, const N: usize>(p: &Operands<'_, Q>, vector: &Vector, j: usize) -> [f32; N] {
+        // SAFETY: the caller's.
+        unsafe { dots::<Q, R, N>(p, vector, j) }
+    }
+}
+
+/// Columns computed together where groups are not the usual ones.
 const TOGETHER: usize = 2;
 
 /// Columns `from..to` of the result.
@@ -131,20 +164,41 @@ const TOGETHER: usize = 2;
 /// # Safety
 /// The processor has the instructions of `R`; nobody else writes these columns. Sizes are as [`product`] compares them.
 #[inline(always)]
-unsafe fn columns<Q: Stored, R: Register>(p: &Operands<'_, Q>, from: usize, to: usize) {
-    let whole = from + (to - from) / TOGETHER * TOGETHER;
+unsafe fn columns<Q: Usual, R: Register>(p: &Operands<'_, Q>, from: usize, to: usize) {
     for (i, vector) in p.vectors.iter().enumerate() {
         // SAFETY: the caller's; column `j` of row `i` is one of ours.
         unsafe {
             let out = p.out.add(i * p.cols);
-            for j in (from..whole).step_by(TOGETHER) {
-                let sums: [f32; TOGETHER] = dots::<Q, R, TOGETHER>(p, vector, j);
-                (out.add(j) as *mut [f32; TOGETHER]).write_unaligned(sums);
+            match usual::fits::<Q>(p.depth, p.group) {
+                true => row::<Usually, Q, R, { usual::TOGETHER }>(p, vector, out, from, to),
+                false => row::<Always, Q, R, TOGETHER>(p, vector, out, from, to),
             }
-            for j in whole..to {
-                let [sum] = dots::<Q, R, 1>(p, vector, j);
-                out.add(j).write(sum);
-            }
+        }
+    }
+}
+
+/// Columns `from..to` of one row, `N` at a time and the rest one by one.
+///
+/// # Safety
+/// As [`columns`]; the row is at `out`.
+#[inline(always)]
+unsafe fn row<W: Way<Q>, Q, R: Register, const N: usize>(
+    p: &Operands<'_, Q>,
+    vector: &Vector,
+    out: *mut f32,
+    from: usize,
+    to: usize,
+) {
+    let whole = from + (to - from) / N * N;
+    // SAFETY: the caller's.
+    unsafe {
+        for j in (from..whole).step_by(N) {
+            let sums: [f32; N] = W::dots::<R, N>(p, vector, j);
+            (out.add(j) as *mut [f32; N]).write_unaligned(sums);
+        }
+        for j in whole..to {
+            let [sum] = W::dots::<R, 1>(p, vector, j);
+            out.add(j).write(sum);
         }
     }
 }
@@ -153,7 +207,7 @@ unsafe fn columns<Q: Stored, R: Register>(p: &Operands<'_, Q>, from: usize, to: 
 ///
 /// # Safety
 /// As [`columns`].
-unsafe fn columns_baseline<Q: Stored>(p: &Operands<'_, Q>, from: usize, to: usize) {
+unsafe fn columns_baseline<Q: Usual>(p: &Operands<'_, Q>, from: usize, to: usize) {
     // SAFETY: the caller's.
     unsafe { columns::<Q, [f32; WIDTH]>(p, from, to) }
 }
@@ -164,7 +218,7 @@ unsafe fn columns_baseline<Q: Stored>(p: &Operands<'_, Q>, from: usize, to: usiz
 /// As [`columns`]; the processor has AVX2 and FMA.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
-unsafe fn columns_avx2<Q: Stored>(p: &Operands<'_, Q>, from: usize, to: usize) {
+unsafe fn columns_avx2<Q: Usual>(p: &Operands<'_, Q>, from: usize, to: usize) {
     // SAFETY: the caller's.
     unsafe { columns::<Q, std::arch::x86_64::__m256>(p, from, to) }
 }
@@ -173,7 +227,7 @@ unsafe fn columns_avx2<Q: Stored>(p: &Operands<'_, Q>, from: usize, to: usize) {
 ///
 /// # Safety
 /// As [`columns`].
-unsafe fn columns_of<Q: Stored>(isa: Isa, p: &Operands<'_, Q>, from: usize, to: usize) {
+unsafe fn columns_of<Q: Usual>(isa: Isa, p: &Operands<'_, Q>, from: usize, to: usize) {
     // SAFETY: the caller's.
     unsafe {
         match isa {
@@ -194,7 +248,7 @@ fn nanos(rows: usize, depth: usize, cols: usize) -> f64 {
 type Read<'a, Q> = (&'a [f32], &'a [Q], &'a [f32], Option<&'a [f32]>);
 
 /// The product, as [`Groups`] has it; nothing where lengths don't fit each other.
-fn product<Q: Stored>(
+fn product<Q: Usual>(
     isa: Isa,
     (group, cols): (usize, usize),
     (x, q, scale, zero): Read<'_, Q>,
@@ -216,9 +270,13 @@ fn product<Q: Stored>(
     }
     // What is infinite must meet neither the offset nor the sum of its group.
     let many = rows > MOST || !x.iter().all(|x| x.is_finite());
+    let ready = |x: &[f32]| match usual::fits::<Q>(depth, group) {
+        true => Q::ready(x),
+        false => Vector::new::<Q>(x, group),
+    };
     let vectors = match many {
         true => vec![panels::vectors::<Q>(x, depth)],
-        false => x.chunks_exact(depth).map(|x| Vector::new::<Q>(x, group)).collect(),
+        false => x.chunks_exact(depth).map(ready).collect(),
     };
     let p = &Operands { depth, group, cols, q, scale, zero, vectors, out: out.as_mut_ptr() };
     let nanos = nanos(rows, depth, cols);
@@ -235,7 +293,7 @@ fn product<Q: Stored>(
 }
 
 impl Groups {
-    fn product<Q: Stored>(&self, x: &[f32], q: &[Q], rest: &[TensorRef<'_>], out: &mut TensorMut<'_>) -> Option<()> {
+    fn product<Q: Usual>(&self, x: &[f32], q: &[Q], rest: &[TensorRef<'_>], out: &mut TensorMut<'_>) -> Option<()> {
         let scale = rest.first()?.as_slice::<f32>()?;
         let zero = match rest.get(1) {
             Some(zero) => Some(zero.as_slice::<f32>()?),
@@ -278,7 +336,7 @@ mod tests {
         (0..n).map(|i| ((i * 7 + i / 5) % of) as f32 * 0.25 - of as f32 / 8.0).collect()
     }
 
-    fn held<Q: Stored>(q: &[Q], value: impl Fn(usize) -> f32) {
+    fn held<Q: Usual>(q: &[Q], value: impl Fn(usize) -> f32) {
         for (rows, depth, group) in
             [(1, 32, 32), (1, 256, 32), (2, 48, 16), (3, 128, 64), (8, 96, 96), (9, 64, 32), (40, 128, 64)]
         {
