@@ -16,8 +16,8 @@ use crate::executors::{ExecError, Kernel, Line, TensorMut, TensorRef};
 use fulgurite_core::sig::Item;
 use fulgurite_core::{DType, Name};
 use lanes::{LANES, REGISTERS, Register, Stored, WIDTH};
-use usual::Usual;
 use std::sync::Arc;
+use usual::Usual;
 
 /// Most vectors that read integers each for itself: for more, the weight is written out a part at a time.
 const MOST: usize = 8;

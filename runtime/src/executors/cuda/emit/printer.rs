@@ -48,6 +48,17 @@ impl Argument {
     }
 }
 
+/// How the threads of a team run over elements: how many, how many at once, and how often each thread takes some.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Run {
+    pub total: usize,
+    pub width: usize,
+    pub times: usize,
+}
+
+/// The number of the time, in a run that keeps what it reads.
+pub(super) const TIME: &str = "r";
+
 /// Prints the nodes of one kernel.
 pub(super) struct Printer<'a> {
     pub graph: &'a Graph,
@@ -63,6 +74,11 @@ pub(super) struct Printer<'a> {
     names: FxHashMap<NodeId, (usize, String)>,
     /// What is read as a pack on the last level but one.
     packs: FxHashMap<NodeId, String>,
+    /// Packs that several runs over the same elements read, by what they read: the first of the runs leaves them in
+    /// registers under a name.
+    pub keep: FxHashMap<(String, Run), Option<String>>,
+    /// The run that is printed.
+    pub run: Run,
     uses: FxHashMap<NodeId, usize>,
     count: usize,
 }
@@ -90,6 +106,8 @@ impl<'a> Printer<'a> {
             levels: Vec::new(),
             names: FxHashMap::default(),
             packs: FxHashMap::default(),
+            keep: FxHashMap::default(),
+            run: Run::default(),
             uses,
             count: 0,
         }
@@ -325,12 +343,26 @@ impl<'a> Printer<'a> {
         if let Some(name) = self.packs.get(&id) {
             return Some(name.clone());
         }
-        let name = self.fresh("x");
         // on the level of chunks the last loop stands at the first of its elements
         let mut loops = self.loops(level);
         loops.last_mut()?.called = Some(FIRST);
         let at = lines::text(linear, &loops, &[]);
         let ty = cuda::stored_type(self.env.ty(load.value).dtype);
+        let key = (format!("{pointer} + {at}"), self.run);
+        match self.keep.get(&key).cloned() {
+            Some(Some(name)) => return Some(format!("{name}[{TIME}]")),
+            Some(None) => {
+                let name = self.fresh("row");
+                let times = self.run.times;
+                self.statement(0, &format!("fg_pack<{ty}, {width}> {name}[{times}];"));
+                self.statement(chunk, &format!("{name}[{TIME}] = fg_load<{width}>({pointer} + {at});"));
+                self.packs.insert(id, format!("{name}[{TIME}]"));
+                self.keep.insert(key, Some(name.clone()));
+                return Some(format!("{name}[{TIME}]"));
+            }
+            None => {}
+        }
+        let name = self.fresh("x");
         self.statement(chunk, &format!("const fg_pack<{ty}, {width}> {name} = fg_load<{width}>({pointer} + {at});"));
         self.packs.insert(id, name.clone());
         Some(name)

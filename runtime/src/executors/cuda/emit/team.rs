@@ -2,7 +2,7 @@
 
 use super::lines::{self, Linear, decode, merged};
 use super::map::written;
-use super::printer::{Printer, kept_linear};
+use super::printer::{Printer, Run, TIME, kept_linear};
 use super::stages::{Stage, count, out_dims, real, reduced};
 use super::walk::{self, Walk};
 use super::{Env, Frame, Kernel, Origin, Site, Why, index_type, linears, needed, ordered, printer};
@@ -24,6 +24,8 @@ const FINISH: &str = include_str!("../templates/finish.cu.tera");
 const PART: usize = 8192;
 /// The same where the rows of a block do, each for 32 results.
 const PART_OF_COLUMNS: usize = 64;
+/// Bytes that a thread keeps of what it reads for several passes.
+const KEPT: usize = 128;
 /// Blocks that fill a device, a few times over.
 const BLOCKS: usize = 1024;
 
@@ -247,12 +249,88 @@ impl<'a> Team<'a> {
         needed(&self.group.graph, &roots, &own)
     }
 
-    /// One pass: accumulators, the loop, the folds. `range`: where it starts and ends.
-    fn pass(&self, p: &mut Printer<'_>, pass: &[NodeId], range: Option<(String, String)>) -> Vec<Fold> {
+    /// How a pass walks, and what it needs.
+    fn walk_of_pass(&self, p: &Printer<'_>, pass: &[NodeId]) -> (Walk, Vec<bool>) {
         let graph = &self.group.graph;
         let used = self.args(pass);
         let order = pass_order(graph, pass, &used, self.env);
-        let walk = Walk::new(p, &used, &p.levels[0].loops.clone(), merged(&order, &graph.sizes, &self.uses), &[]);
+        let loops = merged(&order, &graph.sizes, &self.uses);
+        (Walk::new(p, &used, &p.levels[0].loops.clone(), loops, &[]), used)
+    }
+
+    /// The same of writing results that vary over more than the team's dims.
+    fn walk_of_results(&self, p: &Printer<'_>, more: DimSet, outs: &[&Out]) -> (Walk, Vec<bool>) {
+        let graph = &self.group.graph;
+        let roots: Vec<NodeId> = outs.iter().map(|o| o.node).collect();
+        let used = needed(graph, &roots, &|n| matches!(graph.node(n).op, Op::Reduce { .. }));
+        let writes = written(graph, outs, self.env);
+        let accesses: Vec<(Linear, usize)> = writes.iter().map(|(l, d)| (l.clone(), d.size())).collect();
+        let loops = merged(&ordered(graph, more, &accesses), &graph.sizes, &self.uses);
+        (Walk::new(p, &used, &p.levels[0].loops.clone(), loops, &writes), used)
+    }
+
+    fn run(&self, walk: &Walk) -> Run {
+        let (total, width) = (walk.total(), walk.width);
+        Run { total, width, times: total.div_ceil((width * self.shape.lanes()).max(1)) }
+    }
+
+    /// What several walks over as many elements read, few enough for registers: it is read once.
+    fn keep(&self, p: &mut Printer<'_>, walks: &[(Walk, Vec<bool>)]) {
+        let most = match self.shape {
+            Shape::Warp | Shape::Block(..=512) => KEPT,
+            Shape::Block(_) => KEPT / 2,
+            // a thread alone finds what it read in the cache; columns are walked by all rows of a block
+            Shape::Thread | Shape::Columns(_) => return,
+        };
+        let mut readers: Vec<((String, Run), usize, usize)> = Vec::new();
+        for (walk, used) in walks.iter().filter(|(walk, _)| walk.width > 1) {
+            let run = self.run(walk);
+            for (text, bytes) in walk.packs(p, used) {
+                match readers.iter_mut().find(|(key, ..)| key.0 == text && key.1 == run) {
+                    Some((_, walks, _)) => *walks += 1,
+                    None => readers.push(((text, run), 1, bytes * run.times)),
+                }
+            }
+        }
+        let mut bytes = 0;
+        for (key, walks, own) in readers {
+            if walks > 1 && bytes + own <= most {
+                bytes += own;
+                p.keep.insert(key, None);
+            }
+        }
+    }
+
+    /// The loop of a walk around its inside. `range`: where it starts and ends.
+    fn around(&self, p: &Printer<'_>, walk: &Walk, inside: &str, range: Option<(String, String)>) -> String {
+        let (lanes, width, ix, flat) = (self.shape.lanes(), walk.width, p.ix, walk.flat());
+        let (first, end) = range.unwrap_or_else(|| ("0".to_owned(), walk.total().to_string()));
+        let at = match (lanes, width) {
+            (1, _) => first,
+            (_, 1) if first == "0" => "lane".to_owned(),
+            (_, w) if first == "0" => format!("{w} * lane"),
+            (_, 1) => format!("{first} + lane"),
+            (_, w) => format!("{first} + {w} * lane"),
+        };
+        let (run, step) = (self.run(walk), width * lanes);
+        if !p.keep.keys().any(|(_, kept)| *kept == run) {
+            return format!("for ({ix} {flat} = {at}; {flat} < {end}; {flat} += {step}) {{\n{inside}  }}\n");
+        }
+        let mut text = format!("#pragma unroll\n  for (int {TIME} = 0; {TIME} < {0}; ++{TIME}) {{\n", run.times);
+        let whole = run.times * step == run.total;
+        if !whole || walk::mentions(inside, &flat) {
+            let _ = writeln!(text, "    const {ix} {flat} = {at} + {step} * {TIME};");
+        }
+        if !whole {
+            let _ = writeln!(text, "    if ({flat} >= {end}) break;");
+        }
+        text + inside + "  }\n"
+    }
+
+    /// One pass: accumulators, the loop, the folds. `range`: where it starts and ends.
+    fn pass(&self, p: &mut Printer<'_>, pass: &[NodeId], range: Option<(String, String)>) -> Vec<Fold> {
+        let (walk, _) = self.walk_of_pass(p, pass);
+        p.run = self.run(&walk);
         let folds: Vec<Fold> = pass.iter().map(|r| Fold::new(p, *r)).collect();
         let flat = walk.flat();
         let position = if walk.width > 1 { format!("{flat} + k") } else { flat.clone() };
@@ -262,21 +340,13 @@ impl<'a> Team<'a> {
                 inside.tail.push(step);
             }
         });
-        let (lanes, width, ix) = (self.shape.lanes(), walk.width, p.ix);
-        let (first, end) = range.unwrap_or_else(|| ("0".to_owned(), walk.total().to_string()));
-        let at = match (lanes, width) {
-            (1, _) => first,
-            (_, 1) if first == "0" => "lane".to_owned(),
-            (_, w) if first == "0" => format!("{w} * lane"),
-            (_, 1) => format!("{first} + lane"),
-            (_, w) => format!("{first} + {w} * lane"),
-        };
-        let text = &mut p.levels[0].text;
         for fold in &folds {
-            let _ = writeln!(text, "  {} {} = {};", fold.ty, fold.name, fold.start);
+            let _ = writeln!(p.levels[0].text, "  {} {} = {};", fold.ty, fold.name, fold.start);
         }
-        let _ =
-            writeln!(text, "  for ({ix} {flat} = {at}; {flat} < {end}; {flat} += {}) {{\n{inside}  }}", width * lanes);
+        let around = self.around(p, &walk, &inside, range);
+        let indent = if around.starts_with('#') { "" } else { "  " };
+        let text = &mut p.levels[0].text;
+        let _ = write!(text, "{indent}{around}");
         for fold in &folds {
             if let Some(line) = fold.fold(self.shape) {
                 let _ = writeln!(text, "  {line}");
@@ -305,28 +375,18 @@ impl<'a> Team<'a> {
 
     /// Results that vary over more than the team's dims.
     fn write(&self, p: &mut Printer<'_>, more: DimSet, outs: &[&Out]) {
-        let graph = &self.group.graph;
-        let roots: Vec<NodeId> = outs.iter().map(|o| o.node).collect();
-        let used = needed(graph, &roots, &|n| matches!(graph.node(n).op, Op::Reduce { .. }));
-        let writes = written(graph, outs, self.env);
-        let accesses: Vec<(Linear, usize)> = writes.iter().map(|(l, d)| (l.clone(), d.size())).collect();
-        let loops = merged(&ordered(graph, more, &accesses), &graph.sizes, &self.uses);
-        let walk = Walk::new(p, &used, &p.levels[0].loops.clone(), loops, &writes);
+        let (walk, _) = self.walk_of_results(p, more, outs);
+        p.run = self.run(&walk);
         let inside = walk::inside(p, &walk, 1, |p, inside| {
             outs.iter().for_each(|out| walk::store(p, out, inside));
         });
-        let (lanes, width, ix) = (self.shape.lanes(), walk.width, p.ix);
-        let at = match (lanes, width) {
-            (1, _) => "0".to_owned(),
-            (_, 1) => "lane".to_owned(),
-            (_, w) => format!("{w} * lane"),
+        let around = self.around(p, &walk, &inside, None);
+        let active = match self.shape {
+            Shape::Columns(_) => "  if (active) ",
+            _ if around.starts_with('#') => "",
+            _ => "  ",
         };
-        let flat = walk.flat();
-        let active = if matches!(self.shape, Shape::Columns(_)) { "if (active) " } else { "" };
-        let (total, step) = (walk.total(), width * lanes);
-        let text = &mut p.levels[0].text;
-        let _ =
-            writeln!(text, "  {active}for ({ix} {flat} = {at}; {flat} < {total}; {flat} += {step}) {{\n{inside}  }}");
+        let _ = write!(p.levels[0].text, "{active}{around}");
     }
 }
 
@@ -381,6 +441,18 @@ pub(super) fn team(
     };
     let mut p = printer(graph, env, &foreign, sites, ix, loops.clone());
     p.levels[0].text = decode(&loops, "o", ix, "  ");
+    let mut results: Vec<(DimSet, Vec<&Out>)> = Vec::new();
+    for out in stage.outs.iter().map(|o| &group.outs[*o]) {
+        let more = out_dims(graph, out).minus(stage.team);
+        match results.iter_mut().find(|r| r.0 == more) {
+            Some(alike) => alike.1.push(out),
+            None => results.push((more, vec![out])),
+        }
+    }
+    let over_more = results.iter().filter(|r| !r.0.is_empty());
+    let walks = stage.passes.iter().map(|pass| team.walk_of_pass(&p, pass));
+    let walks: Vec<_> = walks.chain(over_more.map(|(more, outs)| team.walk_of_results(&p, *more, outs))).collect();
+    team.keep(&mut p, &walks);
     let mut shared = Vec::new();
     for pass in &stage.passes {
         let folds = team.pass(&mut p, pass, None);
@@ -402,15 +474,7 @@ pub(super) fn team(
             p.name(fold.node, name);
         }
     }
-    let mut done: Vec<DimSet> = Vec::new();
-    for out in &stage.outs {
-        let more = out_dims(graph, &group.outs[*out]).minus(stage.team);
-        if done.contains(&more) {
-            continue;
-        }
-        done.push(more);
-        let alike = |o: &&usize| out_dims(graph, &group.outs[**o]).minus(stage.team) == more;
-        let outs: Vec<&Out> = stage.outs.iter().filter(alike).map(|o| &group.outs[*o]).collect();
+    for (more, outs) in results {
         if more.is_empty() {
             for out in outs {
                 let mut inside = walk::Inside::default();

@@ -75,6 +75,31 @@ impl Walk {
         }
     }
 
+    /// What is read as packs, as text, and the bytes of each pack.
+    pub fn packs(&self, printer: &mut Printer<'_>, used: &[bool]) -> Vec<(String, usize)> {
+        let mut loops: Vec<Loop> = printer.levels[0].loops.iter().chain(&self.loops).cloned().collect();
+        let graph = printer.graph;
+        let mut out: Vec<(String, usize)> = Vec::new();
+        for (node, _) in graph.nodes.iter().zip(used).filter(|(_, used)| **used) {
+            let Op::Load(load) = &node.op else { continue };
+            let form = (printer.env.form)(load.value);
+            let linear = Linear::load(load, &form, graph.sizes.len());
+            let Some(last) = loops.last_mut() else { continue };
+            last.called = None;
+            if linear.coefs[last.last() as usize] == 0 || !printer::fits_pack(load, &linear, &loops, self.width) {
+                continue;
+            }
+            if let Some(last) = loops.last_mut() {
+                last.called = Some(FIRST);
+            }
+            let text = format!("{} + {}", printer.pointer(form.root, false), lines::text(&linear, &loops, &[]));
+            if out.iter().all(|(known, _)| *known != text) {
+                out.push((text, self.width * printer.env.ty(load.value).dtype.size()));
+            }
+        }
+        out
+    }
+
     /// How many elements.
     pub fn total(&self) -> usize {
         self.loops.iter().map(|l| l.size).product()
@@ -131,7 +156,7 @@ pub(super) fn inside(
 }
 
 /// Whether a name stands in a text as a word.
-fn mentions(text: &str, name: &str) -> bool {
+pub(super) fn mentions(text: &str, name: &str) -> bool {
     let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     text.match_indices(name).any(|(at, _)| {
         let before = text[..at].chars().next_back().is_some_and(word);
