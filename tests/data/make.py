@@ -499,6 +499,12 @@ case(ls, "margin_ranking_loss", {"x": torch.tensor([0.5, 2.0, 1.0, nan], dtype=f
 for w in [3, 4]:
     case(ls, "channel_power", {"x": r(2, 5, 2)}, {"window": w}, lambda x, window: F.pad(x.square(), (0, 0, window // 2, (window - 1) // 2)).unfold(1, window, 1).sum(-1))
     case(ls, "local_response_norm", {"x": r(2, 5, 2)}, {"window": w, "alpha": 0.5, "beta": 0.7, "k": 2.0}, lambda x, window, **o: F.local_response_norm(x, window, **o))
+bags = {"weight": r(4, 2), "indices": torch.tensor([3, 0, 3, 1, 2, 2, 0]), "offsets": torch.tensor([0, 2, 2, 5])}
+for n, mode in enumerate(["sum", "mean", "max"]):
+    more = {"scale": r(7)} if mode == "sum" else {}
+    case(ix, "aten._embedding_bag", {**bags, **more}, {"mode": mode, "padding": 2}, lambda weight, indices, offsets, scale=None, n=n, **o: torch.ops.aten._embedding_bag(weight, indices, offsets, False, n, False, scale, False, o["padding"]))
+    if mode != "sum":
+        case(ix, "aten._embedding_bag", {**bags, "offsets": torch.tensor([0, 2, 2, 7])}, {"mode": mode, "ended": True}, lambda weight, indices, offsets, n=n, **o: torch.ops.aten._embedding_bag(weight, indices, offsets, False, n, False, None, True))
 
 origin = f"made by tests/data/make.py with torch {torch.__version__} on CPU, seed 1337"
 for old in HERE.glob("torch-*.json"):
