@@ -36,7 +36,7 @@ struct Counting {
 }
 
 impl Counting {
-    fn new(records: bool) -> (Arc<dyn Device>, Arc<Counts>) {
+    fn made(records: bool) -> (Arc<dyn Device>, Arc<Counts>) {
         let counts = Arc::new(Counts::default());
         (
             Arc::new(Counting {
@@ -230,7 +230,7 @@ pub fn near(found: &[f32], wanted: &[f32]) -> Result<(), Failed> {
 /// After the first step a training step sends its batch and fetches nothing but the word that says whether a kernel failed;
 /// it is recorded and launched whole, with the results of steps that are not.
 pub fn a_step_sends_its_batch() -> Result<(), Failed> {
-    let (device, counts) = Counting::new(true);
+    let (device, counts) = Counting::made(true);
     let (losses, weights, sent) = train(Some(on(&device)), &counts.sent)?;
     let (want_losses, want_weights, _) = train(None, &AtomicUsize::new(0))?;
     near(&losses, &want_losses)?;
@@ -248,7 +248,7 @@ pub fn a_step_sends_its_batch() -> Result<(), Failed> {
     if counts.replays.load(Ordering::Relaxed) == 0 {
         return Err("no step was launched whole".into());
     }
-    let (plain, plain_counts) = Counting::new(false);
+    let (plain, plain_counts) = Counting::made(false);
     let (plain_losses, plain_weights, _) = train(Some(on(&plain)), &plain_counts.sent)?;
     if (plain_losses, plain_weights) != (losses, weights) {
         return Err("steps that are launched whole have other results".into());
@@ -259,7 +259,7 @@ pub fn a_step_sends_its_batch() -> Result<(), Failed> {
 
 /// A wrong index is reported by the step that has it, recorded or not, and the state stays as it was.
 pub fn faults_of_recorded_steps() -> Result<(), Failed> {
-    let (device, counts) = Counting::new(true);
+    let (device, counts) = Counting::made(true);
     let step = jit(step).on(on(&device));
     let mut state = start();
     for i in 0..10 {
@@ -281,7 +281,7 @@ pub fn faults_of_recorded_steps() -> Result<(), Failed> {
 
 /// What is put on a device is not sent again; memory is given back with the last share.
 pub fn parameters_are_sent_once() -> Result<(), Failed> {
-    let (device, counts) = Counting::new(true);
+    let (device, counts) = Counting::made(true);
     let buffer = Buffer::from_slice(&ramp(64, 1.0), &[8, 8])?;
     let there = cuda::to_device(&device, &buffer).map_err(|e| e.to_string())?;
     let again = cuda::to_device(&device, &there).map_err(|e| e.to_string())?;
@@ -339,7 +339,7 @@ pub fn transfers_are_lines() -> Result<(), Failed> {
     let bodies =
         |line: &_| fulgurite::bind::body_of(&trace.arena, line).map_err(|e| ExecError::new(e.code(), e.to_string()));
     let mut options = CompileOptions::new(&bodies);
-    let (device, _) = Counting::new(true);
+    let (device, _) = Counting::made(true);
     options.executors = on(&device);
     let compiled = executors::compile(&trace, &options).map_err(|e| e.to_string())?;
     let steps: Vec<String> =
@@ -376,8 +376,9 @@ pub fn products_of_matrices() -> Result<(), Failed> {
     };
     let device: Arc<dyn Device> = Arc::new(host);
     type Two = fn(Tensor, Tensor) -> Tensor;
+    type Case<'a> = (&'a str, Two, &'a [usize], &'a [usize], usize);
     let conv: Two = |x, w| x.conv(&w, None);
-    let cases: &[(&str, Two, &[usize], &[usize], usize)] = &[
+    let cases: &[Case<'_>] = &[
         ("rows by rows", |a, b| a.matmul(&b), &[5, 7], &[7, 3], 1),
         ("columns by rows", |a, b| a.transpose(0, 1).matmul(&b), &[7, 5], &[7, 3], 1),
         ("rows by columns", |a, b| a.matmul(&b.transpose(0, 1)), &[5, 7], &[3, 7], 1),
@@ -414,8 +415,11 @@ pub fn products_of_matrices() -> Result<(), Failed> {
     Ok(())
 }
 
+/// A test.
+type Test = fn() -> Result<(), Failed>;
+
 /// All of them, with names.
-pub const ALL: &[(&str, fn() -> Result<(), Failed>)] = &[
+pub const ALL: &[(&str, Test)] = &[
     ("resident::a_step_sends_its_batch", a_step_sends_its_batch),
     ("resident::faults_of_recorded_steps", faults_of_recorded_steps),
     ("resident::parameters_are_sent_once", parameters_are_sent_once),

@@ -33,13 +33,15 @@ pub struct Library {
     handle: sys::cublasLtHandle_t,
     workspace: Address,
     /// Products that were asked for, with how their matrices are aligned.
-    plans: Mutex<FxHashMap<(Gemm, [u32; 3]), Arc<Plan>>>,
+    plans: Mutex<Plans>,
 }
 
 // SAFETY: the library's handle may be used from any thread; each use makes the device's context current first.
 unsafe impl Send for Library {}
 // SAFETY: as above.
 unsafe impl Sync for Library {}
+
+type Plans = FxHashMap<(Gemm, [u32; 3]), Arc<Plan>>;
 
 /// How one product is computed.
 struct Plan {

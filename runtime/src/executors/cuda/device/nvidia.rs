@@ -261,13 +261,12 @@ impl Device for Arc<Nvidia> {
                 RECORDING.set(None);
                 let graph = stream::end_capture(side).map_err(failed);
                 // what was recorded of work that failed goes too
-                let graph = graph.and_then(|graph| {
+                graph.and_then(|graph| {
                     let made =
                         done.and_then(|()| graph::instantiate(graph, sys::CUgraphInstantiate_flags(0)).map_err(failed));
                     let _ = graph::destroy(graph);
                     made
-                });
-                graph
+                })
             })
         };
         // SAFETY: nothing is asked of the stream any more.
