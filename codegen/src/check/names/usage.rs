@@ -1,7 +1,7 @@
-//! E009, E114: what a signature names is used.
+//! E009, E114: what a signature names is used, and where it is there.
 
 use fulgurite_core::Name;
-use fulgurite_core::lang::{Block, DimKind, DimPat, OptType, Param};
+use fulgurite_core::lang::{Arg, BinOp, Block, DimKind, DimPat, Expr, Node, OptType, Param, UnOp};
 use rustc_hash::FxHashSet;
 
 use super::Names;
@@ -48,6 +48,41 @@ impl Names<'_> {
             }
         }
         self.computed(&read);
+        self.absent();
+    }
+
+    /// E009: an optional argument that is read where the body says that it is absent.
+    fn absent(&mut self) {
+        let source = self.source;
+        let (Body::Expr(rule) | Body::View(rule) | Body::Decomp(rule)) = &source.body else { return };
+        let optional = |name: &Name| source.sig.tree.params.iter().any(|p| p.optional && p.name.name == *name);
+        let mut found = Vec::new();
+        walk::block(&rule.tree, &mut |e| {
+            let Node::If(cond, yes, no) = &*e.node else { return };
+            for (branch, truth) in [(yes, true), (no, false)] {
+                // handing it on, absent as it is, is no reading
+                let hands_on = |name: &Name| {
+                    branch.stmts.is_empty() && matches!(&*branch.value.node, Node::Name(n) if *n == *name)
+                };
+                for name in absent_if(cond, truth).into_iter().filter(|n| optional(n) && !hands_on(n)) {
+                    walk::block(branch, &mut |part| {
+                        let reads = match &*part.node {
+                            Node::Name(n) => *n == name,
+                            Node::Access(access) => access.base.name == name,
+                            _ => false,
+                        };
+                        if reads {
+                            found.push((name, part.span));
+                        }
+                    });
+                }
+            }
+        });
+        for (name, span) in found {
+            let message = format!("`{}` reads its argument `{name}` where it is absent", self.op());
+            let diag = Diag::error("E009", rule.text.at(span), message);
+            self.diags.push(diag.help(format!("this branch is for calls without `{name}`: turn the condition round")));
+        }
     }
 
     fn unused(&mut self, name: fulgurite_core::lang::Ident, what: &str, help: &str) {
@@ -153,6 +188,21 @@ impl Names<'_> {
 
     fn in_results(&self, name: Name) -> bool {
         self.count_in_results(name) > 0
+    }
+}
+
+/// The names that are absent if a condition has this truth.
+fn absent_if(cond: &Expr, truth: bool) -> Vec<Name> {
+    match &*cond.node {
+        Node::Unary(UnOp::Not, inner) => absent_if(inner, !truth),
+        Node::Call(some, args) if some.name.as_str() == "some" && !truth => {
+            let name = |arg: &Arg| if let Node::Name(name) = &*arg.value.node { Some(*name) } else { None };
+            args.iter().filter_map(name).collect()
+        }
+        Node::Binary(op, a, b) if (*op == BinOp::And && truth) || (*op == BinOp::Or && !truth) => {
+            absent_if(a, truth).into_iter().chain(absent_if(b, truth)).collect()
+        }
+        _ => Vec::new(),
     }
 }
 

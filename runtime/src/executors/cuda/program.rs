@@ -263,11 +263,12 @@ impl OnDevice for Program {
         };
         let sent = self.parts.inputs.iter().zip(inputs).map(at).collect::<Result<Vec<_>, _>>()?;
         let at: Vec<u64> = sent.into_iter().chain(made.iter().map(Memory::address)).map(|a| a.0).collect();
-        if !self.replay(&at, module)? {
-            let work = self.work()?;
-            let running = Running { program: self, module, at: &at, work: &work };
-            running.all()?;
-            running.faults()?;
+        // the addresses of results are nobody else's while this runs
+        let whole = if self.records && !self.made.is_empty() { self.whole.try_lock().ok() } else { None };
+        match whole {
+            Some(mut whole) => self.run_whole(&mut whole, &at, module)?,
+            // somebody else runs it now
+            None => self.run_apart(&at, module, &self.work()?)?,
         }
         let made: Vec<Buffer> = self
             .made
@@ -300,14 +301,19 @@ impl Program {
         })
     }
 
+    /// Runs it action by action.
+    fn run_apart(&self, at: &[u64], module: Option<&Arc<dyn Module>>, work: &Work) -> Result<(), ExecError> {
+        let running = Running { program: self, module, at, work };
+        running.all()?;
+        running.faults()
+    }
+
     /// Runs it as a whole, if it ran at these addresses before: the second time it is recorded.
-    fn replay(&self, at: &[u64], module: Option<&Arc<dyn Module>>) -> Result<bool, ExecError> {
-        // the addresses of results are nobody else's while this runs
-        if !self.records || self.made.is_empty() {
-            return Ok(false);
+    fn run_whole(&self, whole: &mut Whole, at: &[u64], module: Option<&Arc<dyn Module>>) -> Result<(), ExecError> {
+        let Whole { replays, work, few, off } = whole;
+        if *off {
+            return self.run_apart(at, module, &self.work()?);
         }
-        let mut whole = self.whole.lock().unwrap_or_else(|e| e.into_inner());
-        let Whole { replays, work, few, off } = &mut *whole;
         let (device, first) = (&self.parts.device, self.parts.inputs.len());
         if few.is_empty() {
             let small = |(o, v): (usize, &ValueId)| {
@@ -318,8 +324,12 @@ impl Program {
         }
         let mut fixed = at.to_vec();
         few.iter().for_each(|(at, memory)| fixed[*at] = memory.address().0);
-        if *off || replays.find(&fixed).is_none() && !replays.repeats(&fixed) {
-            return Ok(false);
+        if replays.find(&fixed).is_none() && !replays.repeats(&fixed) {
+            // one arena is enough, if recordings have one: what is launched here comes behind them
+            return match work {
+                Some(work) => self.run_apart(at, module, work),
+                None => self.run_apart(at, module, &self.work()?),
+            };
         }
         let work = match work {
             Some(work) => &*work,
@@ -332,7 +342,7 @@ impl Program {
                 Ok(Some(replay)) => replays.keep(fixed.clone(), replay),
                 Ok(None) | Err(_) => {
                     *off = true;
-                    return Ok(false);
+                    return self.run_apart(at, module, work);
                 }
             },
         };
@@ -343,7 +353,7 @@ impl Program {
             // SAFETY: both hold the result.
             unsafe { device.copy(Address(at[*o]), memory.address(), self.bytes(self.made[*o - first]))? };
         }
-        Ok(true)
+        Ok(())
     }
 
     fn blame(&self, mut e: ExecError, line: Option<usize>) -> ExecError {
