@@ -11,6 +11,7 @@
 //! Sizes and strides are numbers of the text: the compiler divides and unrolls by them. A kernel's name holds a hash of
 //! its text, so equal kernels are one. **Invariant:** the order in which a kernel folds is a function of its text alone.
 
+mod chains;
 mod frame;
 mod lines;
 mod map;
