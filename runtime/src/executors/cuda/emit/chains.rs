@@ -1,8 +1,8 @@
 //! Chains of the elements that go to one place, so that a thread runs through each of them.
 
 use super::lines::{self, Linear, decode, merged};
+use super::places::Loops;
 use super::printer::Level;
-use super::scatter::Loops;
 use super::stages::count;
 use super::{Env, Frame, Kernel, Origin, Site, Why, index_type, linears, needed, printer};
 use crate::executors::cpu::graph::piece::{Out, Place};

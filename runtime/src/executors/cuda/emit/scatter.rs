@@ -4,13 +4,13 @@
 //! the result is the one of the loops one after the other. Where those would be few threads, elements for one place are
 //! chained first, and a thread runs through each chain.
 
-use super::chains;
 use super::lines::{self, Linear, Loop, decode, merged};
-use super::stages::{Stage, count, out_dims, real};
+use super::stages::{Stage, count};
 use super::{Action, Env, Frame, Kernel, Origin, Site, Why, index_type, linears, needed, printer};
+use super::{chains, places::Loops};
 use crate::executors::cpu::fuse::{Group, placed};
 use crate::executors::cpu::graph::piece::{Out, Place};
-use crate::executors::cpu::graph::{Dim, DimSet, Graph, Index, NodeId, ValueId};
+use crate::executors::cpu::graph::{Index, NodeId, ValueId};
 use crate::executors::cpu::kern::gather::Combine;
 use fulgurite_core::builtins::cuda::stored_type;
 use rustc_hash::FxHashMap;
@@ -18,26 +18,6 @@ use serde_json::json;
 use std::fmt::Write;
 
 const TEMPLATE: &str = include_str!("../templates/scatter.cu.tera");
-
-/// The dims along which different indices are different places, whatever the elements say.
-fn apart(graph: &Graph, idx: &[Index], all: DimSet) -> DimSet {
-    let mut out = DimSet::EMPTY;
-    let mut seen = DimSet::EMPTY;
-    for index in idx {
-        let Index::Affine(a) = index else { continue };
-        let dims = real(graph, a.dims());
-        // one dim alone along this axis, and along no other
-        let mut own = dims.iter();
-        if let (Some(d), None) = (own.next(), own.next())
-            && !seen.has(d)
-        {
-            out = out.union(DimSet::one(d));
-        }
-        out = out.minus(seen.meet(dims));
-        seen = seen.union(dims);
-    }
-    out.meet(all)
-}
 
 /// What happens to an output whose elements are placed: what is there before, then the kernel.
 pub(super) fn scatter(
@@ -64,28 +44,6 @@ pub(super) fn scatter(
         actions.push(Action::Launch(kernel(group, out, &loops, chained, env, kept, origin, sites)?));
     }
     Ok(actions)
-}
-
-/// The loops over the elements of an output.
-pub(super) struct Loops {
-    /// Those that lead to places of their own.
-    pub outer: Vec<Dim>,
-    /// The others, in their order.
-    pub inner: Vec<Dim>,
-}
-
-impl Loops {
-    fn of(graph: &Graph, out: &Out) -> Loops {
-        let Place::Scatter { idx, order, .. } = &out.place else {
-            return Loops { outer: Vec::new(), inner: Vec::new() };
-        };
-        let all = out_dims(graph, out);
-        let parallel = apart(graph, idx, all);
-        let slower = all.minus(order.iter().copied().collect());
-        let loops = slower.iter().chain(order.iter().copied().filter(|d| all.has(*d)));
-        let (outer, inner) = loops.partition(|d| parallel.has(*d));
-        Loops { outer, inner }
-    }
 }
 
 /// `chained`: where the chains of elements for one place are kept.
