@@ -12,7 +12,7 @@ use fulgurite_core::foreign::{self, Operand};
 use fulgurite_core::lang::{Gives, parse_alias};
 use fulgurite_core::loc::Loc;
 use fulgurite_core::sig::ArgTy;
-use fulgurite_core::{Name, Scalar, TensorTy, Value};
+use fulgurite_core::{DType, Name, Scalar, TensorTy, Value};
 use rustc_hash::FxHashMap;
 use std::sync::OnceLock;
 
@@ -28,6 +28,10 @@ impl Operand for Tensor {
 
     fn known(&self) -> Option<Scalar> {
         self.buffer().ok().filter(|b| b.shape().is_empty()).and_then(|b| b.item())
+    }
+
+    fn known_list(&self) -> Option<Vec<Scalar>> {
+        self.buffer().ok().filter(|b| b.dtype() == DType::I64 && b.shape().len() == 1).map(|b| b.scalars())
     }
 }
 

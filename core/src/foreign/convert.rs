@@ -9,8 +9,8 @@ use crate::{DType, Name, Scalar, Value};
 /// One value per parameter and option, in the order of the signature; `key` for random numbers.
 ///
 /// # Errors
-/// E702 for a value of the wrong kind, or an argument that the row does not have; E710 for a tensor in the place of an
-/// option.
+/// E702 for a value of the wrong kind, or an argument that the row does not have; E710 for an option that
+/// depends on elements which are not known.
 pub fn arguments<V: Operand>(row: &Row, given: &[(Name, Given<V>)], key: &Given<V>) -> Result<Vec<Value<V>>, Refusal> {
     let value = |name: Name| given.iter().find(|(n, _)| *n == name).map_or(&Given::None, |(_, value)| value);
     let names = || row.sig.params.iter().map(|p| p.name.name).chain(row.sig.opts.iter().map(|o| o.name.name));
@@ -26,27 +26,33 @@ pub fn arguments<V: Operand>(row: &Row, given: &[(Name, Given<V>)], key: &Given<
     });
     let opts = row.sig.opts.iter().map(|o| {
         let given = value(o.name.name);
-        match (&o.ty, given) {
-            // PyTorch takes these for sizes that it finds among the elements
-            (OptType::Size(_), Given::Int(-1)) => Err(open(row, o.name.name)),
-            (_, Given::Tensor(t)) if matches!(t.ty(), ArgTy::Tensor(t) if t.rank() > 0) => Err(open(row, o.name.name)),
-            _ => option(&o.ty, given).ok_or_else(|| wrong(row, o.name.name, given, &o.ty.to_string())),
-        }
+        option(&o.ty, given).ok_or_else(|| match given {
+            Given::Tensor(t) if open(&o.ty, t) => depends(row, o.name.name),
+            _ => wrong(row, o.name.name, given, &o.ty.to_string()),
+        })
     });
     params.chain(opts).collect()
 }
 
 fn wrong<V>(row: &Row, name: Name, given: &Given<V>, expected: &str) -> Refusal {
-    let option = row.sig.opts.iter().any(|o| o.name.name == name);
-    if option && matches!(given, Given::Tensor(_)) {
-        let text = format!("no row stands behind a tensor for `{name}`: `{}` needs {expected}", row.op);
-        return Refusal::new("E710", text);
-    }
     Refusal::new("E702", format!("`{name}` of `{}` is {}, not {expected}", row.op, given.kind()))
 }
 
-fn open(row: &Row, name: Name) -> Refusal {
+fn depends(row: &Row, name: Name) -> Refusal {
     Refusal::new("E710", format!("no row stands behind `{}` with a `{name}` that depends on elements", row.op))
+}
+
+/// Whether a tensor could stand for this option if its elements were known: one of rank 0 for a number, any for a list
+/// or for a size, which may be another one in each place.
+fn open<V: Operand>(ty: &OptType, t: &V) -> bool {
+    match t.ty() {
+        ArgTy::Tensor(of) if of.rank() > 0 => matches!(ty, OptType::Size(_)) || is_list(ty) && t.known_list().is_none(),
+        _ => t.known().is_none(),
+    }
+}
+
+fn is_list(ty: &OptType) -> bool {
+    matches!(ty, OptType::Perm(_) | OptType::Dims { .. } | OptType::Ints { .. } | OptType::Shape { .. })
 }
 
 impl<V> Given<V> {
@@ -103,9 +109,12 @@ fn option<V: Operand>(ty: &OptType, given: &Given<V>) -> Option<Value<V>> {
         Given::List(items) => items.iter().map(int).collect::<Option<_>>().map(Value::List),
         one => int(one),
     };
-    // a tensor of rank 0 whose element is known stands for it
+    // a tensor of rank 0 whose element is known stands for it, a vector for a list
     if let Given::Tensor(t) = given {
-        return option(ty, &Given::from(t.known()?));
+        return match t.known_list() {
+            Some(items) if is_list(ty) => option(ty, &Given::List(items.into_iter().map(Given::from).collect())),
+            _ => option(ty, &Given::from(t.known()?)),
+        };
     }
     match (ty, given) {
         (_, Given::None) => Some(Value::Absent),
@@ -124,7 +133,7 @@ fn option<V: Operand>(ty: &OptType, given: &Given<V>) -> Option<Value<V>> {
             OptType::I64 | OptType::Dim(_) | OptType::Gap(_) | OptType::Pos(_) | OptType::Bound(_) | OptType::Size(_),
             _,
         ) => int(given),
-        (OptType::Perm(_) | OptType::Dims { .. } | OptType::Ints { .. } | OptType::Shape { .. }, _) => ints(given),
+        _ if is_list(ty) => ints(given),
         _ => None,
     }
 }

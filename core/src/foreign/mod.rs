@@ -21,6 +21,8 @@ pub trait Operand: Clone {
     fn ty(&self) -> ArgTy;
     /// Its element, if it has rank 0 and the element is known.
     fn known(&self) -> Option<Scalar>;
+    /// Its elements, if it is a vector of i64 and they are known.
+    fn known_list(&self) -> Option<Vec<Scalar>>;
 }
 
 /// A value as a dynamic language has it.

@@ -11,7 +11,7 @@ use fulgurite_core::foreign::{self, Form, Given, Operand};
 use fulgurite_core::lang::Gives;
 use fulgurite_core::row::Row;
 use fulgurite_core::sig::{self, ArgTy, Refusal};
-use fulgurite_core::{Name, Scalar, Value};
+use fulgurite_core::{DType, Name, Scalar, Value};
 
 use super::{Callee, Case, Want, Wrt, compare};
 use crate::check::cases;
@@ -29,6 +29,13 @@ impl Operand for V<f64> {
     fn known(&self) -> Option<Scalar> {
         match self {
             V::Array(a) if a.shape.is_empty() => a.scalars().first().copied(),
+            _ => None,
+        }
+    }
+
+    fn known_list(&self) -> Option<Vec<Scalar>> {
+        match self {
+            V::Array(a) if a.dtype == DType::I64 && a.shape.len() == 1 => Some(a.scalars()),
             _ => None,
         }
     }
