@@ -10,6 +10,10 @@ mod backward;
 mod batch;
 #[path = "scenarios/caching.rs"]
 mod caching;
+#[path = "scenarios/edits.rs"]
+mod edits;
+#[path = "scenarios/mixed.rs"]
+mod mixed;
 #[path = "scenarios/once.rs"]
 mod once;
 #[path = "scenarios/outer.rs"]

@@ -11,7 +11,7 @@ fn data(x: &Tensor) -> Vec<f64> {
     x.to_f64().unwrap_or_else(|e| panic!("{e}"))
 }
 
-fn ramp(n: i64, from: f64) -> Tensor {
+pub(super) fn ramp(n: i64, from: f64) -> Tensor {
     ((arange(n * 4).cast(DType::F64) * 0.37 + from).sin() * 0.6).reshape((n, 4))
 }
 
@@ -27,13 +27,13 @@ fn sum(x: Vec<f64>, y: &[f64]) -> f64 {
 
 /// A program of two matrices with four columns, and its derivatives, run in every way.
 #[track_caller]
-fn every_way(name: &str, f: Program) {
+pub(super) fn every_way(name: &str, f: Program) {
     let stats = every_way_at(name, &[3, 5, 2], f);
     assert_eq!(stats.misses.len(), 1, "{name}: {stats}");
 }
 
 #[track_caller]
-fn every_way_at(name: &str, sizes: &[i64], f: Program) -> fulgurite::jit::Stats {
+pub(super) fn every_way_at(name: &str, sizes: &[i64], f: Program) -> fulgurite::jit::Stats {
     let say = |what: &str| format!("{name}: {what}");
     let loss = move |x: &Tensor, w: &Tensor| f(x, w).sum();
     let both = move |x: Tensor, w: Tensor| value_and_grad(&(x, w), |(x, w)| loss(x, w));
@@ -80,7 +80,7 @@ fn loss_of(f: Program) -> impl Fn(Tensor, Tensor) -> Tensor {
     move |x, w| f(&x, &w).sum()
 }
 
-fn rows(x: &Tensor, from: i64, to: i64) -> Tensor {
+pub(super) fn rows(x: &Tensor, from: i64, to: i64) -> Tensor {
     x.slice_with(Slice { start: from.into(), stop: Some(to.into()), ..d() })
 }
 

@@ -131,18 +131,31 @@ impl<'t> Rewriter<'t> {
         Ok(())
     }
 
-    /// Records a call at the place of the current line.
+    /// Records a call at the place of the current line: of old values, which it reads as what stands for them now, or
+    /// of new ones.
     ///
     /// # Errors
-    /// What binding reports.
+    /// What binding reports; E730 where an argument is no value of the program.
     pub fn emit(
         &mut self,
         op: Name,
         positional: Vec<Value<ProxyId>>,
         named: Vec<(Name, Value<ProxyId>)>,
     ) -> Result<Rc<BoundSymbol>, Error> {
-        let positional = positional.iter().map(|a| a.map(&mut |p| self.get(*p))).collect();
-        let named = named.into_iter().map(|(n, a)| (n, a.map(&mut |p| self.get(*p)))).collect();
+        let (known, mut unknown) = (self.builder.arena().len(), None);
+        let mut read = |p: &ProxyId| {
+            if p.0 as usize >= known {
+                unknown.get_or_insert(p.0);
+            }
+            self.get(*p)
+        };
+        let positional = positional.iter().map(|a| a.map(&mut read)).collect();
+        let named = named.into_iter().map(|(n, a)| (n, a.map(&mut read))).collect();
+        if let Some(number) = unknown {
+            let claim = format!("`{}` calls `{op}` on value {number}: the program has {known} values", self.by);
+            let error = Error::new("E730", claim).kind_is(ErrorKind::BadTrace { transform: self.by });
+            return Err(error.at(self.builder.context.place.loc));
+        }
         self.builder.call_row(op, positional, named)
     }
 
@@ -155,7 +168,8 @@ impl<'t> Rewriter<'t> {
     }
 
     /// `new` stands for the current line's result `old`. A value made for the current line takes over id, name and tags
-    /// of the old one; otherwise the consumers of the old one read the new one from now on and its name ends.
+    /// of the old one; otherwise the consumers of the old one read the new one from now on and its name ends. Where the
+    /// line itself was kept, `old` stays what it is, and who reads it behind this line reads the new one.
     ///
     /// # Errors
     /// E722 where the tags of the two exclude each other.
@@ -165,6 +179,10 @@ impl<'t> Rewriter<'t> {
             return Ok(());
         }
         let arena = self.builder.arena().clone();
+        if self.current.kept && self.current.line.as_ref().is_some_and(|l| l.outs.contains(&old)) {
+            self.redirected.insert(old, new);
+            return Ok(());
+        }
         let fresh =
             self.builder.lines()[self.current.start..].iter().any(|l| l.outs.contains(&new) || l.aux.contains(&new));
         if fresh && !self.current.taken.contains_key(&new) {

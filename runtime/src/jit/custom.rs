@@ -20,6 +20,8 @@ use std::rc::Rc;
 /// memory. They are written when it runs, and read as they are then; `kept` is as it was at the call. It runs at most once
 /// for each time that it is differentiated, and not at all where no cotangent arrives.
 ///
+/// Where a second derivative is taken, what is kept must be arguments or results: other values of `forward` are constants.
+///
 /// After an error its result is poisoned: E712 where `backward` gives another type than that of an argument, E717 and
 /// E718 where it writes to what it must not.
 #[track_caller]

@@ -74,8 +74,9 @@ struct Verifier<'t> {
 impl Verifier<'_> {
     fn fault(&self, claim: String) -> Error {
         let transform = self.trace.provenance.made_by;
-        Error::bug("E730", format!("`{transform}` made a bad trace `{}`: {claim}", self.trace.name))
+        Error::new("E730", format!("`{transform}` made a bad trace `{}`: {claim}", self.trace.name))
             .kind_is(ErrorKind::BadTrace { transform })
+            .note("this is a bug in that transform, not in the program that it was given")
     }
 
     fn name(&self, id: ProxyId) -> Rc<str> {
@@ -248,7 +249,7 @@ mod tests {
         ];
         for error in errors {
             assert_eq!(error.kind(), &ErrorKind::BadTrace { transform: "mine" }, "{error}");
-            assert!(error.to_string().contains("a bug in fulgurite"));
+            assert!(error.to_string().contains("a bug in that transform"));
         }
     }
 }

@@ -89,7 +89,10 @@ impl Own {
         let line = site.line;
         let rule = rule_of(b.arena(), line)?;
         let group = |from: usize| line.args[from..].iter().map(proxies).filter_map(|p| p.first().copied());
-        let kept: Vec<ProxyId> = group(ports.outs + ports.ins).take(ports.kept).collect();
+        // a result that is kept is read as the line's own, whose derivative is this backward
+        let results = || line.args.iter().map(proxies).zip(&line.outs).take(ports.outs);
+        let own = |kept: ProxyId| results().find(|(arg, _)| arg.first() == Some(&kept)).map_or(kept, |(_, out)| *out);
+        let kept: Vec<ProxyId> = group(ports.outs + ports.ins).take(ports.kept).map(own).collect();
         let names: Vec<ProxyId> = group(ports.outs + ports.ins + ports.kept).take(ports.variables).collect();
         if self.tangents && !names.is_empty() {
             let claim = "a function whose own backward reads or writes variables has no tangent";

@@ -3,8 +3,8 @@
 
 use super::remat::Remat;
 use crate::error::{Error, ErrorKind};
-use crate::trace::Trace;
 use crate::trace::verify;
+use crate::trace::{ProxyTy, Trace};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -70,10 +70,30 @@ fn same_ends(transform: &'static str, before: &Trace, after: &Trace) -> Result<(
     } else if before.outputs.len() != after.outputs.len() {
         "it has another number of results than the trace that it was given"
     } else {
-        return Ok(());
+        return same_sizes(transform, before, after);
     };
-    let claim = format!("`{transform}` made a bad trace `{}`: {claim}", after.name);
-    Err(Error::new("E730", claim).kind_is(ErrorKind::BadTrace { transform }))
+    Err(bad(transform, after, claim))
+}
+
+/// Results may change dtype, as casts make them, but not their sizes: what they are given to was bound for those.
+fn same_sizes(transform: &'static str, before: &Trace, after: &Trace) -> Result<(), Error> {
+    for (was, is) in before.outputs.iter().zip(&after.outputs) {
+        let (was, now) = (before.ty(*was), after.ty(*is));
+        let same = match (&was, &now) {
+            (ProxyTy::Tensor(a), ProxyTy::Tensor(b)) => a.ty.shape == b.ty.shape,
+            _ => was == now,
+        };
+        if !same {
+            let name = after.arena.name(*is);
+            return Err(bad(transform, after, &format!("its result `{name}` is {now}, and was {was}")));
+        }
+    }
+    Ok(())
+}
+
+fn bad(transform: &'static str, trace: &Trace, claim: &str) -> Error {
+    let claim = format!("`{transform}` made a bad trace `{}`: {claim}", trace.name);
+    Error::new("E730", claim).kind_is(ErrorKind::BadTrace { transform })
 }
 
 impl std::fmt::Debug for Pipeline {
