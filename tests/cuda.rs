@@ -37,6 +37,7 @@ const WATCHED: &str = "FULGURITE_WATCHED";
 const COMPILED: &str = "kernels::nvrtc";
 const RANDOM: &str = "fusions::random_programs";
 const REDUCTIONS: &str = "fusions::reductions";
+const PLACED: &str = "fusions::placed_elements";
 const ADDRESSES: &str = "kernels::stay_in_their_memory";
 
 /// Whether this is that process.
@@ -72,6 +73,7 @@ fn main() {
     }
     trials.push(Trial::test(RANDOM, fusions::check));
     trials.push(Trial::test(REDUCTIONS, fusions::reductions));
+    trials.push(Trial::test(PLACED, fusions::placed));
     if !arguments.list {
         let wanted = |name: &str| {
             let fits = |f: &str| if arguments.exact { name == f } else { name.contains(f) };
@@ -82,7 +84,7 @@ fn main() {
         for row in tried.into_iter().filter(|r| all || wanted(&name(&r.row.op))) {
             row::announce(row).unwrap_or_else(|e| failed(row.row.op.as_str(), e));
         }
-        if all || wanted(RANDOM) || wanted(REDUCTIONS) {
+        if all || [RANDOM, REDUCTIONS, PLACED].into_iter().any(wanted) {
             fusions::announce().unwrap_or_else(|e| failed(RANDOM, e));
         }
     }

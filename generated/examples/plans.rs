@@ -1,9 +1,11 @@
-//! What a plan for other sizes costs beside a compilation: a training step of a GPT of two blocks over symbolic sizes.
+//! What a plan for other sizes costs beside a compilation, and beside the step that it is for: a training step of a GPT
+//! over symbolic sizes.
 //!
-//! `cargo run --release --example plans -p fulgurite`
+//! `cargo run --release --example plans -p fulgurite -- [BLOCKS [WIDTH]]`
 
 use fulgurite::optim::AdamW;
 use fulgurite::prelude::*;
+use std::time::Instant;
 
 #[derive(Tree, Clone)]
 struct Block {
@@ -23,7 +25,6 @@ struct Gpt {
     ln: LayerNorm,
 }
 
-const WIDTH: usize = 64;
 const HEADS: usize = 4;
 const SYMBOLS: usize = 32;
 const CONTEXT: usize = 512;
@@ -34,20 +35,20 @@ fn tensor(seed: usize, shape: &[usize]) -> Tensor {
     Tensor::from_vec((0..n).map(at).collect::<Vec<f32>>(), shape)
 }
 
-fn gpt(blocks: usize) -> Gpt {
-    let norm = || LayerNorm { w: tensor(1, &[WIDTH]) + 1.0, b: tensor(2, &[WIDTH]), eps: 1e-5 };
+fn gpt(blocks: usize, width: usize) -> Gpt {
+    let norm = || LayerNorm { w: tensor(1, &[width]) + 1.0, b: tensor(2, &[width]), eps: 1e-5 };
     let map = |out, inputs| Linear { w: tensor(3, &[out, inputs]), b: Some(tensor(4, &[out])) };
     let block = |_| Block {
         ln1: norm(),
-        qkv: map(3 * WIDTH, WIDTH),
-        proj: map(WIDTH, WIDTH),
+        qkv: map(3 * width, width),
+        proj: map(width, width),
         ln2: norm(),
-        up: map(4 * WIDTH, WIDTH),
-        down: map(WIDTH, 4 * WIDTH),
+        up: map(4 * width, width),
+        down: map(width, 4 * width),
     };
     Gpt {
-        tok: Embedding { w: tensor(5, &[SYMBOLS, WIDTH]) },
-        pos: Embedding { w: tensor(6, &[CONTEXT, WIDTH]) },
+        tok: Embedding { w: tensor(5, &[SYMBOLS, width]) },
+        pos: Embedding { w: tensor(6, &[CONTEXT, width]) },
         blocks: (0..blocks).map(block).collect(),
         ln: norm(),
     }
@@ -78,7 +79,8 @@ type State = (Gpt, AdamW<Gpt>);
 type Step<'a> = &'a dyn Fn(&mut State, (Tensor, Tensor)) -> Result<Tensor>;
 
 fn main() -> Result<()> {
-    let blocks = std::env::args().nth(1).and_then(|n| n.parse().ok()).unwrap_or(2);
+    let given: Vec<usize> = std::env::args().skip(1).filter_map(|n| n.parse().ok()).collect();
+    let (blocks, width) = (given.first().copied().unwrap_or(2), given.get(1).copied().unwrap_or(64));
     let step = |(m, o): State, (x, y): (Tensor, Tensor)| {
         let (loss, g) = value_and_grad(&m, |m| m.loss(&x, &y));
         (o.step(m, g, 1e-3), loss)
@@ -88,29 +90,33 @@ fn main() -> Result<()> {
         (Tensor::from_vec(ids(7), (b, t)), Tensor::from_vec(ids(11), (b, t)))
     };
     let symbolic = jit(step).caching(Caching::Symbolic);
-    let (model, all) = (gpt(blocks), [(4, 64), (4, 96), (3, 50), (8, 128), (1, 33), (2, 97), (5, 64), (4, 256)]);
-    println!("b, t      constant ms   plan ms   share   same bits");
+    let (model, all) = (gpt(blocks, width), [(4, 64), (4, 96), (3, 50), (8, 128), (1, 33), (2, 97), (5, 64), (4, 256)]);
+    println!("b, t      constant ms   plan ms   share   step ms   same bits");
     for (b, t) in all {
-        let run = |f: Step<'_>, (b, t)| -> Result<Vec<u8>> {
-            let mut state = (model.clone(), AdamW::new(&model));
-            let mut bits = f(&mut state, batch(b, t))?.buffer()?.as_bytes().to_vec();
+        // its results' bits, and how many milliseconds it took
+        let run = |f: Step<'_>, (b, t)| -> Result<(Vec<u8>, f64)> {
+            let (mut state, batch) = ((model.clone(), AdamW::new(&model)), batch(b, t));
+            let began = Instant::now();
+            let mut bits = f(&mut state, batch)?.buffer()?.as_bytes().to_vec();
+            let took = began.elapsed().as_secs_f64() * 1e3;
             for leaf in fulgurite::tree::flatten(&state.0).leaves() {
                 bits.extend_from_slice(leaf.buffer()?.as_bytes());
             }
-            Ok(bits)
+            Ok((bits, took))
         };
         // what earlier compilations leave behind serves only equal sizes: so each is measured at sizes that are new
         let constant = jit(step);
         run(&|s, b| constant.update(s, b), (b, t + 1))?;
         let whole = constant.stats().compile_time().as_secs_f64() * 1e3;
         let before = symbolic.stats();
-        let got = run(&|s, b| symbolic.update(s, b), (b, t))?;
+        let (got, _) = run(&|s, b| symbolic.update(s, b), (b, t))?;
         let after = symbolic.stats();
         let plan = (after.plan_time - before.plan_time).as_secs_f64() * 1e3;
-        let want = run(&|s, b| constant.update(s, b), (b, t))?;
+        let (_, step) = run(&|s, b| symbolic.update(s, b), (b, t))?;
+        let (want, _) = run(&|s, b| constant.update(s, b), (b, t))?;
         let what = if after.misses.len() > before.misses.len() { "compiled" } else { "planned" };
         println!(
-            "{b}, {t:<6} {whole:>12.2} {plan:>9.2} {:>6.1}%   {}   {what}",
+            "{b}, {t:<6} {whole:>12.2} {plan:>9.2} {:>6.1}% {step:>9.1}   {}   {what}",
             100.0 * plan / whole,
             if got == want { "yes" } else { "NO" },
         );

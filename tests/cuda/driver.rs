@@ -58,7 +58,11 @@ pub fn programs() -> Result<(), Failed> {
     let (a, b) = (ramp(15, 0.1), ramp(20, 0.3));
     let wide = |x: &[f32]| x.iter().map(|x| f64::from(*x)).collect::<Vec<_>>();
     let (a, b) = (Tensor::from_vec(wide(&a), (5, 3)), Tensor::from_vec(wide(&b), (5, 4)));
-    same(|a: Tensor, b: Tensor| a.transpose(0, 1).matmul(&b), (a, b))?;
+    same(|a: Tensor, b: Tensor| a.transpose(0, 1).matmul(&b), (a.clone(), b.clone()))?;
+    for dtype in [DType::F16, DType::BF16] {
+        let [a, b] = [&a, &b].map(|t| t.cast(dtype));
+        same(|a: Tensor, b: Tensor| a.transpose(0, 1).matmul(&b), (a, b))?;
+    }
     // more than there is: the error says what the program holds
     let huge = Buffer::from_slice(&[1.0f32], &[1, 1])?;
     let wide = jit(|x: Tensor| x.expand([20_000, 20_000]).exp()).on(executors()?);

@@ -33,6 +33,65 @@ const REDUCTIONS: &[(&[usize], &[i64])] = &[
     (&[600, 3, 40], &[0, 2]),
 ];
 
+/// Programs that place elements where others say, and whether those for one place are chained: one axis and several,
+/// sums and what keeps the last, halves, with elements left out, fused with what they place; too many threads for chains,
+/// and places that differ from thread to thread. Indices are below 5, so that many meet.
+const PLACED: &[(&str, &str, bool)] = &[
+    ("x: f32[17], i: i64[600], s: f32[600]", "y: f32[17] = index_add(x, i, s, dim=0, alpha=2)", true),
+    ("x: i64[9], i: i32[8], s: i64[8]", "y: i64[9] = index_add(x, i, s, dim=0, alpha=1)", true),
+    ("x: f32[3, 6, 5], i: i64[300], s: f32[3, 300, 5]", "y: f32[3, 6, 5] = index_add(x, i, s, dim=1, alpha=1)", true),
+    ("x: f64[8, 3], i: i64[40], s: f64[40, 3]", "y: f64[8, 3] = index_copy(x, i, s, dim=0)", true),
+    (
+        "g: f32[20, 30, 4], i: i64[20, 30]",
+        "h: f16[20, 30, 4] = cast(g, dtype=f16)
+         y: f16[7, 4] = embedding_backward(h, i, rows=7, padding=3, scale=false)",
+        true,
+    ),
+    (
+        "g: f32[300, 4], i: i64[300]",
+        "h: f32[300, 4] = tanh(g)
+         y: f32[7, 4] = embedding_backward(h, i, rows=7, padding=-1, scale=true)",
+        true,
+    ),
+    ("x: f32[6, 70000], i: i64[9], s: f32[9, 70000]", "y: f32[6, 70000] = index_add(x, i, s, dim=0, alpha=1)", false),
+    ("x: f32[6, 3], i: i64[40, 3], s: f32[40, 3]", "y: f32[6, 3] = scatter_add(x, i, s, dim=0)", false),
+];
+
+fn placing(inputs: &str, lines: &str) -> Result<(Trace, Vec<Buffer>), Failed> {
+    let text = format!("fn placing({inputs}) {{\n{lines}\nreturn y\n}}");
+    let trace = Trace::parse(&text).map_err(|e| format!("{e}\n{text}"))?;
+    let mut rng = Rng::new(text.len() as u64);
+    let mut buffer = |p| {
+        let ty = trace.arena.ty(p);
+        let tensor = ty.as_tensor().ok_or("not a tensor")?;
+        let shape: Vec<usize> = tensor.sizes().into_iter().collect();
+        let all = 0..shape.iter().product();
+        let made = match tensor.dtype {
+            DType::F32 => Buffer::from_slice(&all.map(|_| rng.float(-2.0, 2.0) as f32).collect::<Vec<_>>(), &shape),
+            DType::F64 => Buffer::from_slice(&all.map(|_| rng.float(-2.0, 2.0)).collect::<Vec<_>>(), &shape),
+            DType::I32 => Buffer::from_slice(&all.map(|_| rng.below(5) as i32).collect::<Vec<_>>(), &shape),
+            _ => Buffer::from_slice(&all.map(|_| rng.below(5) as i64).collect::<Vec<_>>(), &shape),
+        };
+        made.map_err(|e| Failed::from(e.to_string()))
+    };
+    let inputs = trace.input_proxies().map(&mut buffer).collect::<Result<_, _>>()?;
+    Ok((trace, inputs))
+}
+
+/// Elements go where the interpreter puts them, in its order.
+pub fn placed() -> Result<(), Failed> {
+    for (inputs, lines, chained) in PLACED {
+        let (trace, inputs) = placing(inputs, lines)?;
+        agree(&trace, &inputs, "cuda")?;
+        let compiled = compile(&trace, "cuda").map_err(|e| e.to_string())?;
+        if compiled.describe().to_string().contains("_chains_") != *chained {
+            let what = if *chained { "nothing is chained" } else { "elements are chained" };
+            return Err(format!("{what}\n{trace}").into());
+        }
+    }
+    Ok(())
+}
+
 /// A reduction of `x · x - x`, and of that less its own result: two kernels' worth in one program.
 fn reduction(op: &str, shape: &[usize], dims: &[i64]) -> Result<(Trace, Vec<Buffer>), Failed> {
     let mut builder = Builder::new("reduction");
@@ -69,6 +128,9 @@ pub fn announce() -> Result<(), Failed> {
         for op in ["sum", "mean", "amax"] {
             compile(&reduction(op, shape, dims)?.0, "cuda").map_err(|e| e.to_string())?;
         }
+    }
+    for (inputs, lines, _) in PLACED {
+        compile(&placing(inputs, lines)?.0, "cuda").map_err(|e| e.to_string())?;
     }
     for seed in 0..PROGRAMS {
         let (trace, _) = random(seed, &SIZES).map_err(|e| e.to_string())?;

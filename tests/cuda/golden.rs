@@ -41,6 +41,7 @@ const CALLS: &[(&str, &str, &[Arg])] = &[
     ("matmul", "matmul", &[Tensor(F32, &[512, 256]), Tensor(F32, &[256, 384])]),
     ("gather", "gather", &[Tensor(F32, &[1000, 64]), Tensor(I64, &[32, 64]), Int(0)]),
     ("scatter_add", "scatter_add", &[Tensor(F32, &[1000, 64]), Tensor(I64, &[32, 64]), Tensor(F32, &[32, 64]), Int(0)]),
+    ("embedding_backward", "embedding_backward", &[Tensor(F32, &[8192, 256]), Tensor(I64, &[8192]), Int(32768)]),
     ("dropout", "dropout", &[Tensor(F32, &[4096, 1024]), Arg::Key, Float(0.1)]),
 ];
 

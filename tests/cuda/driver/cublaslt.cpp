@@ -2,6 +2,7 @@
 // is said of matrices is checked, and nothing that was not said is assumed.
 //
 // Written from the documentation of cuBLASLt, not from the library.
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -17,7 +18,7 @@ extern "C" void fulgurite_driver_ask(void* stream, const Work* work);
 extern "C" void fulgurite_driver_memory(const char* who, CUdeviceptr at, size_t bytes);
 extern "C" void fulgurite_driver_product();
 
-enum { F32 = 0, F64 = 1, COMPUTE_32F = 68, COMPUTE_64F = 70 };
+enum { F32 = 0, F64 = 1, F16 = 2, BF16 = 14, COMPUTE_32F = 68, COMPUTE_64F = 70 };
 struct Layout { int type; uint64_t rows, columns; int64_t ld; int32_t count = 1; int64_t step = 0; };
 struct Product { int compute, type; int32_t transposed[2] = {0, 0}; };
 struct Wishes { uint64_t workspace = 0; uint32_t aligned[4] = {256, 256, 256, 256}; };
@@ -82,16 +83,32 @@ API cublasLtMatmulAlgoGetHeuristic(void* h, void* product, void* a, void* b, voi
   return 0;
 }
 
-template <class T>
-static void multiply(Product p, Layout la, Layout lb, Layout lc, T alpha, const T* a, const T* b, T beta, T* c) {
+struct Half { uint16_t bits; };
+struct Brain { uint16_t bits; };
+static float wide(Half x) {
+  int sign = x.bits >> 15 ? -1 : 1, exponent = x.bits >> 10 & 31, digits = x.bits & 1023;
+  if (exponent == 31) return digits ? NAN : sign * INFINITY;
+  return sign * (exponent ? ldexpf(1024 + digits, exponent - 25) : ldexpf(digits, -24));
+}
+static float wide(Brain x) {
+  uint32_t bits = (uint32_t)x.bits << 16;
+  float out;
+  memcpy(&out, &bits, 4);
+  return out;
+}
+static float wide(float x) { return x; }
+static double wide(double x) { return x; }
+
+template <class F, class T>
+static void multiply(Product p, Layout la, Layout lb, Layout lc, T alpha, const F* a, const F* b, T beta, T* c) {
   uint64_t sums = p.transposed[0] ? la.rows : la.columns;
   for (int64_t i = 0; i < lc.count; i++, a += la.step, b += lb.step, c += lc.step)
     for (uint64_t column = 0; column < lc.columns; column++)
       for (uint64_t row = 0; row < lc.rows; row++) {
         T sum = 0;
         for (uint64_t k = 0; k < sums; k++)
-          sum += (p.transposed[0] ? a[k + row * la.ld] : a[row + k * la.ld]) *
-                 (p.transposed[1] ? b[column + k * lb.ld] : b[k + column * lb.ld]);
+          sum += wide(p.transposed[0] ? a[k + row * la.ld] : a[row + k * la.ld]) *
+                 wide(p.transposed[1] ? b[column + k * lb.ld] : b[k + column * lb.ld]);
         T& out = c[row + column * lc.ld];
         out = alpha * sum + (beta == 0 ? 0 : beta * out);
       }
@@ -112,20 +129,23 @@ API cublasLtMatmul(void* h, void* product, const void* alpha, const void* a, voi
   uint64_t k2 = p.transposed[1] ? y.columns : y.rows, n = p.transposed[1] ? y.rows : y.columns;
   REQUIRE(m == z.rows && n == z.columns && k == k2, "sizes that do not fit");
   REQUIRE(x.count == z.count && y.count == z.count, "counts that do not fit");
-  REQUIRE(x.type == p.type && y.type == p.type && z.type == p.type, "types that do not fit");
+  bool halves = p.type == F32 && (x.type == F16 || x.type == BF16);
+  REQUIRE(x.type == y.type && (halves || x.type == p.type) && z.type == p.type, "types that do not fit");
   REQUIRE(bytes >= how->data[4], "less workspace than was said");
   fulgurite_driver_memory("a workspace", (CUdeviceptr)workspace, bytes);
-  size_t element = p.type == F64 ? 8 : 4;
-  check("A", (CUdeviceptr)a, x, element, how->data[0]);
-  check("B", (CUdeviceptr)b, y, element, how->data[1]);
+  size_t element = p.type == F64 ? 8 : 4, factor = halves ? 2 : element;
+  check("A", (CUdeviceptr)a, x, factor, how->data[0]);
+  check("B", (CUdeviceptr)b, y, factor, how->data[1]);
   check("C", (CUdeviceptr)c, z, element, how->data[2]);
   Work work;
   if (p.type == F64) {
     double one = *(const double*)alpha, add = *(const double*)beta;
-    work = [=] { multiply<double>(p, x, y, z, one, (const double*)a, (const double*)b, add, (double*)d); };
+    work = [=] { multiply(p, x, y, z, one, (const double*)a, (const double*)b, add, (double*)d); };
   } else {
     float one = *(const float*)alpha, add = *(const float*)beta;
-    work = [=] { multiply<float>(p, x, y, z, one, (const float*)a, (const float*)b, add, (float*)d); };
+    if (x.type == F16) work = [=] { multiply(p, x, y, z, one, (const Half*)a, (const Half*)b, add, (float*)d); };
+    else if (x.type == BF16) work = [=] { multiply(p, x, y, z, one, (const Brain*)a, (const Brain*)b, add, (float*)d); };
+    else work = [=] { multiply(p, x, y, z, one, (const float*)a, (const float*)b, add, (float*)d); };
   }
   fulgurite_driver_product();
   fulgurite_driver_ask(stream, &work);

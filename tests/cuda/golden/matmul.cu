@@ -1,6 +1,6 @@
 // matmul: f32[512, 256], f32[256, 384] -> f32[512, 384]
 #line 1 "ops.yaml"
-extern "C" __global__ void __launch_bounds__(256) matmul_product_4ac38c6a518890c1(const float* __restrict__ p0, const float* __restrict__ p1, float* __restrict__ p2) {
+extern "C" __global__ void __launch_bounds__(256) matmul_product_0fbf193fc7538385(const float* __restrict__ p0, const float* __restrict__ p1, float* __restrict__ p2) {
   // a tile of 64 by 64 results a block, 4 by 4 a thread; 16 terms at once
   __shared__ float left[16][65], right[16][65];
   const int thread = threadIdx.x, row = thread / 16, col = thread % 16;
@@ -15,12 +15,12 @@ extern "C" __global__ void __launch_bounds__(256) matmul_product_4ac38c6a518890c
       {
         const int i = thread / 16 + 16 * part, t = thread % 16;
         const int m = m0 + i, k = k0 + t;
-        left[t][i] = m < 512 && k < 256 ? p0[a0 + 256 * m + k] : float(0);
+        left[t][i] = m < 512 && k < 256 ? float(p0[a0 + 256 * m + k]) : float(0);
       }
       {
         const int j = thread % 64, t = thread / 64 + 4 * part;
         const int n = n0 + j, k = k0 + t;
-        right[t][j] = n < 384 && k < 256 ? p1[b0 + n + 384 * k] : float(0);
+        right[t][j] = n < 384 && k < 256 ? float(p1[b0 + n + 384 * k]) : float(0);
       }
     }
     __syncthreads();

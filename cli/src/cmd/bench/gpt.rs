@@ -1,8 +1,8 @@
 //! W6, W9: a GPT's loss, and its training step with AdamW. W7: its next tokens, with what the blocks remember.
 
-use super::numbers::{fill, weight_scale};
+use super::numbers::weight_scale;
 use super::serve::Checked;
-use super::work::{Made, Pure, Stateful, fill as filled, ints};
+use super::work::{Made, Pure, Stateful, fill, ints, placed};
 use crate::gpt::{Block, Gpt, Memory, Precision};
 use fulgurite::optim::AdamW;
 use fulgurite::prelude::*;
@@ -33,7 +33,7 @@ impl Next {
     fn tensor<const N: usize>(&mut self, shape: [usize; N], scale: f32, shift: f32) -> Tensor {
         let seed = 1000 + self.0;
         self.0 += 1;
-        Tensor::from_vec(fill(seed, shape.iter().product(), scale, shift), shape)
+        fill(seed, shape, scale, shift)
     }
 
     fn norm(&mut self, d: usize) -> LayerNorm {
@@ -123,15 +123,15 @@ fn tokens(s: Sizes) -> Made {
     let (count, from) = TOKENS;
     let model = gpt(s);
     let symbols = super::numbers::ints(6, count, SYMBOLS as u32);
-    let token = |x: i64| Tensor::from_vec(vec![x], (1, 1));
-    let place = |i: usize| Tensor::from_vec(vec![(from + i) as i64], 1);
+    let token = |x: i64| placed(vec![x], [1, 1]);
+    let place = |i: usize| placed(vec![(from + i) as i64], [1]);
     let inputs: Vec<(Tensor, Tensor)> = symbols.into_iter().enumerate().map(|(i, x)| (token(x), place(i))).collect();
     let run = jit(|memory: Vec<Memory>, (model, token, at): (Gpt, Tensor, Tensor)| {
         let (logits, memory) = model.next(&memory, &token, &at);
         (memory, logits)
     });
     let make = move || {
-        let part = |seed: usize| filled(seed as u32, [1, s.heads, s.context, s.width / s.heads], 1.0, 0.0);
+        let part = |seed: usize| fill(seed as u32, [1, s.heads, s.context, s.width / s.heads], 1.0, 0.0);
         (0..s.layers).map(|l| Memory { keys: part(5000 + 2 * l), values: part(5001 + 2 * l) }).collect::<Vec<Memory>>()
     };
     Stateful::work(make, Checked::After(1), count, move |memory| {

@@ -3,6 +3,7 @@
 use super::numbers;
 use super::serve::{Checked, Work};
 use crate::fault::Fault;
+use fulgurite::buffer::Element;
 use fulgurite::prelude::*;
 
 /// What a loader gives.
@@ -102,10 +103,16 @@ fn read(tensors: &[Tensor]) -> Result<Vec<Vec<f32>>, Fault> {
 
 /// `fill(seed, shape, scale, shift)` of the protocol.
 pub fn fill<const N: usize>(seed: u32, shape: [usize; N], scale: f32, shift: f32) -> Tensor {
-    Tensor::from_vec(numbers::fill(seed, shape.iter().product(), scale, shift), shape)
+    placed(numbers::fill(seed, shape.iter().product(), scale, shift), shape)
 }
 
 /// `ints(seed, shape, n)` of the protocol.
 pub fn ints<const N: usize>(seed: u32, shape: [usize; N], n: u32) -> Tensor {
-    Tensor::from_vec(numbers::ints(seed, shape.iter().product(), n), shape)
+    placed(numbers::ints(seed, shape.iter().product(), n), shape)
+}
+
+/// A tensor where programs run. One for which the device has no memory stays here: its first program says so.
+pub fn placed<T: Element, const N: usize>(data: Vec<T>, shape: [usize; N]) -> Tensor {
+    let here = Tensor::from_vec(data, shape);
+    crate::device::hold(here.clone()).unwrap_or(here)
 }

@@ -3,7 +3,7 @@
 use super::compiled::{Compiled, Output, Parts, StepInfo};
 use super::fuse::{Item, Opaque};
 use super::graph::ValueId;
-use super::items::{Items, Named};
+use super::items::{Items, Named, Ways};
 use super::kern::Isa;
 use super::layout::Layout;
 use super::loops::{self, Env};
@@ -18,7 +18,7 @@ use rustc_hash::FxHashMap;
 
 /// Compiles claimed lines.
 pub(crate) fn build(trace: &Trace, partition: Partition, options: &CompileOptions<'_>) -> Result<Compiled, ExecError> {
-    let mut b = Items::new(trace, "cpu", true);
+    let mut b = Items::new(trace, "cpu", Ways { row_kernels: true, halves: false });
     if options.explain {
         b.explain();
     }

@@ -25,6 +25,15 @@ pub(crate) struct Named {
     pub picks: Vec<ValueId>,
 }
 
+/// What an executor can run.
+#[derive(Clone, Copy)]
+pub(crate) struct Ways {
+    /// Pointwise lines as kernels of their rows.
+    pub row_kernels: bool,
+    /// Products whose operands are both f16, or both bf16, and lie as they are.
+    pub halves: bool,
+}
+
 /// Lines on their way to items.
 pub(crate) struct Items<'t> {
     trace: &'t Trace,
@@ -32,8 +41,7 @@ pub(crate) struct Items<'t> {
     pub of_proxy: FxHashMap<ProxyId, ValueId>,
     pub lines: Vec<Named>,
     fuser: Fuser,
-    /// Whether pointwise lines may be kernels of their rows.
-    row_kernels: bool,
+    ways: Ways,
     executor: &'static str,
 }
 
@@ -63,14 +71,14 @@ impl Made {
 type Finished = (Values, FxHashMap<ProxyId, ValueId>, Vec<Named>, Made);
 
 impl<'t> Items<'t> {
-    pub fn new(trace: &'t Trace, executor: &'static str, row_kernels: bool) -> Items<'t> {
+    pub fn new(trace: &'t Trace, executor: &'static str, ways: Ways) -> Items<'t> {
         Items {
             trace,
             values: Values::default(),
             of_proxy: FxHashMap::default(),
             lines: Vec::new(),
             fuser: Fuser::default(),
-            row_kernels,
+            ways,
             executor,
         }
     }
@@ -112,7 +120,8 @@ impl<'t> Items<'t> {
             nums: line.nums.iter().map(|p| self.value(root(*p))).collect(),
             outs: line.wanted(nest.outs.len()).into_iter().map(|p| p.map(|p| self.value(p))).collect(),
             site: line.site(),
-            row: if self.row_kernels { RowKernel::of(line) } else { None },
+            row: if self.ways.row_kernels { RowKernel::of(line) } else { None },
+            halves: self.ways.halves,
             nest,
         };
         let pieces = convert(&io, &mut self.values);
@@ -137,6 +146,7 @@ impl<'t> Items<'t> {
             outs: vec![Some(holds)],
             site: 0,
             row: None,
+            halves: false,
             nest: check.nest.clone(),
         };
         for piece in convert(&io, &mut self.values) {

@@ -102,7 +102,12 @@ impl Converter<'_> {
         reduced: DimSet,
     ) -> Result<([Load; 2], Option<Chunk>), Why> {
         let ([mut a, mut b], mut chunk) = (loads, None);
-        let ready = |c: &Self, l: &Load| c.lies(l, sizes) && c.values.ty(l.value).dtype == ty;
+        let kinds = [&a, &b].map(|l| self.values.ty(l.value).dtype);
+        let halves = self.line.halves
+            && ty == DType::F32
+            && matches!(kinds, [DType::F16, DType::F16] | [DType::BF16, DType::BF16]);
+        let halves = halves && self.lies(&a, sizes) && self.lies(&b, sizes);
+        let ready = |c: &Self, l: &Load| halves || c.lies(l, sizes) && c.values.ty(l.value).dtype == ty;
         let (straight_a, straight_b) = (ready(self, &a), ready(self, &b));
         let mut copied = [!straight_a, !straight_b];
         // One operand may be copied part by part.

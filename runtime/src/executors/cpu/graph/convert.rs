@@ -29,6 +29,8 @@ pub struct LineIo {
     pub site: u64,
     /// A kernel for the whole expression.
     pub row: Option<RowKernel>,
+    /// Whether products take operands of f16 and bf16.
+    pub halves: bool,
 }
 
 /// Most loops of a nest that becomes a graph.

@@ -138,17 +138,14 @@ impl Drop for Library {
 impl Plan {
     fn new(handle: sys::cublasLtHandle_t, gemm: &Gemm, aligned: [u32; 3]) -> Result<Plan, CublasError> {
         use sys::cublasComputeType_t::{CUBLAS_COMPUTE_32F, CUBLAS_COMPUTE_64F};
-        use sys::cudaDataType_t::{CUDA_R_32F, CUDA_R_64F};
-        // sums of f32 in f32, without the shorter factors of tensor cores
-        let (compute, ty) = match gemm.dtype {
-            DType::F64 => (CUBLAS_COMPUTE_64F, CUDA_R_64F),
-            _ => (CUBLAS_COMPUTE_32F, CUDA_R_32F),
-        };
-        let product = result::create_matmul_desc(compute, ty)?;
+        // sums in the dtype of the result; factors of f32 are not shortened for tensor cores, halves go there as they are
+        let compute = if gemm.dtype == DType::F64 { CUBLAS_COMPUTE_64F } else { CUBLAS_COMPUTE_32F };
+        let product = result::create_matmul_desc(compute, data_type(gemm.dtype))?;
+        let types = [gemm.operands, gemm.operands, gemm.dtype].map(data_type);
         let sides = [(gemm.m, gemm.k), (gemm.k, gemm.n), (gemm.m, gemm.n)];
         let mut layouts = [std::ptr::null_mut(); 3];
         for (at, (matrix, sides)) in gemm.matrices.iter().zip(sides).enumerate() {
-            layouts[at] = layout(ty, matrix, sides, gemm.count)?;
+            layouts[at] = layout(types[at], matrix, sides, gemm.count)?;
         }
         use sys::cublasLtMatmulDescAttributes_t::{CUBLASLT_MATMUL_DESC_TRANSA, CUBLASLT_MATMUL_DESC_TRANSB};
         let transposed = [CUBLASLT_MATMUL_DESC_TRANSA, CUBLASLT_MATMUL_DESC_TRANSB];
@@ -200,6 +197,16 @@ impl Drop for Plan {
     }
 }
 
+fn data_type(dtype: DType) -> sys::cudaDataType_t {
+    use sys::cudaDataType_t::{CUDA_R_16BF, CUDA_R_16F, CUDA_R_32F, CUDA_R_64F};
+    match dtype {
+        DType::F16 => CUDA_R_16F,
+        DType::BF16 => CUDA_R_16BF,
+        DType::F64 => CUDA_R_64F,
+        _ => CUDA_R_32F,
+    }
+}
+
 fn bytes_of<T>(x: &T) -> *const c_void {
     std::ptr::from_ref(x).cast()
 }
@@ -240,7 +247,7 @@ mod tests {
         }
         let side = |size, steps| Side { size, steps };
         let dims = [side(5, [7, 0, 3]), side(3, [0, 1, 1]), side(7, [1, 3, 0]), side(4, [35, 21, 15])];
-        let (gemm, swapped) = Gemm::of(DType::F32, dims, false).expect("lies by rows");
+        let (gemm, swapped) = Gemm::of([DType::F32; 2], dims, false).expect("lies by rows");
         assert!(swapped);
         let ty = sys::cudaDataType_t::CUDA_R_32F;
         for (matrix, sides) in gemm.matrices.iter().zip([(gemm.m, gemm.k), (gemm.k, gemm.n), (gemm.m, gemm.n)]) {

@@ -5,8 +5,10 @@ use fulgurite_core::DType;
 /// `C = op(A) op(B)`, or `C += op(A) op(B)`, of matrices that lie column by column, for many matrices at equal distances.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Gemm {
-    /// f32 or f64, of all three; what is summed is too.
+    /// Of `C`, and of what is summed: f32 or f64.
     pub dtype: DType,
+    /// Of `A` and `B`: the same, or f16 or bf16 where that is f32.
+    pub operands: DType,
     /// Rows of `C`.
     pub m: usize,
     /// Columns of `C`.
@@ -63,11 +65,15 @@ fn matrix(which: usize, rows: Side, columns: Side, batch: Side) -> Option<Matrix
 impl Gemm {
     /// The product over these dims: rows, columns, what is summed, and matrices; `true` if the operands changed places.
     /// `None` where a matrix lies neither by rows nor by columns.
-    pub(in super::super) fn of(dtype: DType, [m, n, k, batch]: [Side; 4], adds: bool) -> Option<(Gemm, bool)> {
+    pub(in super::super) fn of(
+        [dtype, operands]: [DType; 2],
+        [m, n, k, batch]: [Side; 4],
+        adds: bool,
+    ) -> Option<(Gemm, bool)> {
         let made = |[m, n]: [Side; 2], [left, right]: [usize; 2]| {
             let c = matrix(2, m, n, batch).filter(|c| !c.transposed)?;
             let matrices = [matrix(left, m, k, batch)?, matrix(right, k, n, batch)?, c];
-            Some(Gemm { dtype, m: m.size, n: n.size, k: k.size, matrices, count: batch.size, adds })
+            Some(Gemm { dtype, operands, m: m.size, n: n.size, k: k.size, matrices, count: batch.size, adds })
         };
         // the transpose of a product is the product of the transposes, the other way round
         let plain = made([m, n], [0, 1]).map(|gemm| (gemm, false));

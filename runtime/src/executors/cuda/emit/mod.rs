@@ -6,14 +6,17 @@
 //! | `printer` | nodes as statements |
 //! | `lines` | memory accesses as linear functions of loops |
 //! | `frame` | the text of a kernel from its template |
-//! | `map`, `team`, `scatter`, `scan`, `product` | the kernels, each with a template for its frame |
+//! | `places` | which loops lead to places of their own |
+//! | `map`, `team`, `scatter`, `chains`, `scan`, `product` | the kernels, each with a template for its frame |
 //!
 //! Sizes and strides are numbers of the text: the compiler divides and unrolls by them. A kernel's name holds a hash of
 //! its text, so equal kernels are one. **Invariant:** the order in which a kernel folds is a function of its text alone.
 
+mod chains;
 mod frame;
 mod lines;
 mod map;
+mod places;
 mod printer;
 mod product;
 mod scan;

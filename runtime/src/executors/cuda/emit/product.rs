@@ -62,7 +62,7 @@ const MOST_PRODUCTS: usize = 64;
 /// The product as some of matrices, for a device that has those: `None` where its tensors do not lie as matrices.
 fn of_matrices(
     [m, n, k, batch]: [&[Axis]; 4],
-    (dtype, bases, values): (DType, [i64; 3], [ValueId; 3]),
+    (dtypes, bases, values): ([DType; 2], [i64; 3], [ValueId; 3]),
     adds: bool,
 ) -> Option<Vec<Action>> {
     // of each kind the largest axis is the matrices', the others are gone through
@@ -76,7 +76,7 @@ fn of_matrices(
     if !sums.is_empty() {
         return None;
     }
-    let (gemm, swapped) = Gemm::of(dtype, [m, n, k, batch], adds)?;
+    let (gemm, swapped) = Gemm::of(dtypes, [m, n, k, batch], adds)?;
     let mut offsets = vec![bases];
     for axis in more_m.into_iter().chain(more_n).chain(more) {
         if offsets.len() * axis.size > MOST_PRODUCTS {
@@ -86,10 +86,12 @@ fn of_matrices(
         offsets = offsets.iter().flat_map(|from| (0..axis.size).map(move |at| moved(from, at))).collect();
     }
     let order = if swapped { [1, 0, 2] } else { [0, 1, 2] };
+    let [dtype, operands] = dtypes.map(|d| d.size() as i64);
+    let sizes = [operands, operands, dtype];
     let one = |at: [i64; 3]| Action::Multiply {
         gemm: gemm.clone(),
         values: order.map(|i| values[i]),
-        offsets: order.map(|i| at[i] * dtype.size() as i64),
+        offsets: order.map(|i| at[i] * sizes[i]),
     };
     Some(offsets.into_iter().map(one).collect())
 }
@@ -147,7 +149,11 @@ pub(in super::super) fn product(
     let moves = apart.map_or([0; 3], |(d, _)| [a.coefs[d as usize], b.coefs[d as usize], out.coefs[d as usize]]);
     let adds = apart.is_some_and(|(d, _)| summed.has(d));
     if env.multiplies
-        && let Some(made) = of_matrices([&m, &n, &k, &batch], (dtype, [a.base, b.base, out.base], values), adds)
+        && let Some(made) = of_matrices(
+            [&m, &n, &k, &batch],
+            ([dtype, env.ty(values[0]).dtype], [a.base, b.base, out.base], values),
+            adds,
+        )
     {
         return Ok((made, moves));
     }

@@ -1,14 +1,16 @@
 //! Elements that are placed where other elements say.
 //!
 //! A thread per index over the loops that lead to places of their own; the other loops it runs through in order, so that
-//! the result is the one of the loops one after the other.
+//! the result is the one of the loops one after the other. Where those would be few threads, elements for one place are
+//! chained first, and a thread runs through each chain.
 
-use super::lines::{self, Linear, decode, merged};
-use super::stages::{Stage, count, out_dims, real};
+use super::lines::{self, Linear, Loop, decode, merged};
+use super::stages::{Stage, count};
 use super::{Action, Env, Frame, Kernel, Origin, Site, Why, index_type, linears, needed, printer};
+use super::{chains, places::Loops};
 use crate::executors::cpu::fuse::{Group, placed};
 use crate::executors::cpu::graph::piece::{Out, Place};
-use crate::executors::cpu::graph::{Dim, DimSet, Graph, Index, NodeId, ValueId};
+use crate::executors::cpu::graph::{Index, NodeId, ValueId};
 use crate::executors::cpu::kern::gather::Combine;
 use fulgurite_core::builtins::cuda::stored_type;
 use rustc_hash::FxHashMap;
@@ -16,26 +18,6 @@ use serde_json::json;
 use std::fmt::Write;
 
 const TEMPLATE: &str = include_str!("../templates/scatter.cu.tera");
-
-/// The dims along which different indices are different places, whatever the elements say.
-fn apart(graph: &Graph, idx: &[Index], all: DimSet) -> DimSet {
-    let mut out = DimSet::EMPTY;
-    let mut seen = DimSet::EMPTY;
-    for index in idx {
-        let Index::Affine(a) = index else { continue };
-        let dims = real(graph, a.dims());
-        // one dim alone along this axis, and along no other
-        let mut own = dims.iter();
-        if let (Some(d), None) = (own.next(), own.next())
-            && !seen.has(d)
-        {
-            out = out.union(DimSet::one(d));
-        }
-        out = out.minus(seen.meet(dims));
-        seen = seen.union(dims);
-    }
-    out.meet(all)
-}
 
 /// What happens to an output whose elements are placed: what is there before, then the kernel.
 pub(super) fn scatter(
@@ -55,21 +37,29 @@ pub(super) fn scatter(
             Some(base) => Action::Copy { to, from: (env.form)(*base).root },
             None => Action::Zero(to),
         });
-        actions.push(Action::Launch(kernel(group, out, env, kept, origin, sites)?));
+        let loops = Loops::of(&group.graph, out);
+        let links = chains::links(&group.graph, out, &loops, env, kept, origin, sites)?;
+        let chained = links.as_ref().map(|l| l.1);
+        actions.extend(links.map(|(kernel, _)| Action::Launch(kernel)));
+        actions.push(Action::Launch(kernel(group, out, &loops, chained, env, kept, origin, sites)?));
     }
     Ok(actions)
 }
 
+/// `chained`: where the chains of elements for one place are kept.
+#[allow(clippy::too_many_arguments)]
 fn kernel(
     group: &Group,
     out: &Out,
+    loops: &Loops,
+    chained: Option<ValueId>,
     env: &Env<'_>,
     kept: &FxHashMap<NodeId, ValueId>,
     origin: &Origin,
     sites: &mut Vec<Site>,
 ) -> Result<Kernel, Why> {
     let graph = &group.graph;
-    let Place::Scatter { idx, mask, how, order, .. } = &out.place else { return Err("nothing is placed".to_owned()) };
+    let Place::Scatter { idx, mask, how, .. } = &out.place else { return Err("nothing is placed".to_owned()) };
     let nodes = placed(out);
     let used = needed(graph, &nodes, &|n| kept.contains_key(&n));
     let form = (env.form)(out.value);
@@ -81,17 +71,19 @@ fn kernel(
             uses.push(Linear::affine(a, graph.sizes.len()));
         }
     }
-    let all = out_dims(graph, out);
-    let parallel = apart(graph, idx, all);
-    let slower = all.minus(order.iter().copied().collect());
-    let loops: Vec<Dim> = slower.iter().chain(order.iter().copied().filter(|d| all.has(*d))).collect();
-    let outer: Vec<Dim> = loops.iter().copied().filter(|d| parallel.has(*d)).collect();
-    let inner: Vec<Dim> = loops.iter().copied().filter(|d| !parallel.has(*d)).collect();
-    let (outer, inner) = (merged(&outer, &graph.sizes, &uses), merged(&inner, &graph.sizes, &uses));
-    let total = count(graph, parallel);
+    let turns = count(graph, loops.inner.iter().copied().collect());
+    let (outer, inner) = (merged(&loops.outer, &graph.sizes, &uses), merged(&loops.inner, &graph.sizes, &uses));
+    let total = count(graph, loops.outer.iter().copied().collect()) * if chained.is_some() { turns } else { 1 };
     let ix = index_type(graph, &used, env, &uses.iter().collect::<Vec<_>>(), total);
     let mut p = printer(graph, env, kept, sites, ix, outer.clone());
-    p.levels[0].text = decode(&outer, "f", ix, "  ");
+    // the number of the first element of a chain is the slowest part of a thread's
+    let first = chained.map(|_| Loop { dims: Default::default(), size: turns, called: Some("first") });
+    let of_thread: Vec<Loop> = first.into_iter().chain(outer.iter().cloned()).collect();
+    p.levels[0].text = decode(&of_thread, "f", ix, "  ");
+    let links = chained.map(|links| p.pointer(links, false));
+    if let Some(links) = &links {
+        let _ = writeln!(p.levels[0].text, "  if ({links}[first] < 0) return;");
+    }
     let pointer = p.pointer(form.root, true);
     let ty = env.ty(out.value);
     // the statements of one element
@@ -141,8 +133,10 @@ fn kernel(
     let levels = p.close(1);
     let condition = if inside.is_empty() { String::new() } else { format!("if ({}) ", inside.join(" && ")) };
     let body = &mut p.levels[0].text;
-    let turns: usize = inner.iter().map(|l| l.size).product();
-    let _ = writeln!(body, "  for ({ix} g = 0; g < {turns}; ++g) {{");
+    let _ = match &links {
+        Some(links) => writeln!(body, "  for ({ix} g = first; g >= 0; g = fg_after({links}[g])) {{"),
+        None => writeln!(body, "  for ({ix} g = 0; g < {turns}; ++g) {{"),
+    };
     body.push_str(&decode(&inner, "g", ix, "    "));
     body.push_str(&levels[0].text);
     let _ = writeln!(body, "    {condition}{element} = {value};\n  }}");

@@ -26,6 +26,10 @@ template <class T> FG T fg_divisor(T x, fg_fault* fault, int site) {
   return T(1);
 }
 
+// The element behind another in its chain, -1 at the end: links are the next element's number plus one, or 0; less than
+// zero, one more and negated, for those that are not the first of a chain.
+FG int fg_after(int link) { return link >= 0 ? link - 1 : -link - 2; }
+
 // What reductions fold with.
 struct fg_sum { template <class T> FG T operator()(T x, T y) const { return fg_add(x, y); } };
 struct fg_prod { template <class T> FG T operator()(T x, T y) const { return fg_mul(x, y); } };

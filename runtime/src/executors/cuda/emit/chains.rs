@@ -1,0 +1,70 @@
+//! Chains of the elements that go to one place, so that a thread runs through each of them.
+
+use super::lines::{self, Linear, decode, merged};
+use super::places::Loops;
+use super::printer::Level;
+use super::stages::count;
+use super::{Env, Frame, Kernel, Origin, Site, Why, index_type, linears, needed, printer};
+use crate::executors::cpu::graph::piece::{Out, Place};
+use crate::executors::cpu::graph::{DimSet, Graph, Index, NodeId, ValueId};
+use fulgurite_core::DType;
+use rustc_hash::FxHashMap;
+use serde_json::json;
+
+const TEMPLATE: &str = include_str!("../templates/chains.cu.tera");
+
+/// Threads from which on a device has enough to do without chains.
+const ENOUGH: usize = 1 << 16;
+
+/// Elements that are worth chains, and that are few enough to be compared with each other.
+const FEWEST: usize = 8;
+const MOST: usize = 1 << 16;
+
+/// What chains the elements of an output, and where the links are kept; `None` where each thread with places of its own
+/// runs through all elements.
+pub(super) fn links(
+    graph: &Graph,
+    out: &Out,
+    loops: &Loops,
+    env: &Env<'_>,
+    kept: &FxHashMap<NodeId, ValueId>,
+    origin: &Origin,
+    sites: &mut Vec<Site>,
+) -> Result<Option<(Kernel, ValueId)>, Why> {
+    let Place::Scatter { idx, .. } = &out.place else { return Ok(None) };
+    let (outer, inner): (DimSet, DimSet) =
+        (loops.outer.iter().copied().collect(), loops.inner.iter().copied().collect());
+    let total = count(graph, inner);
+    let nodes: Vec<NodeId> = idx.iter().filter_map(|i| if let Index::Node(n) = i { Some(*n) } else { None }).collect();
+    // places that depend on the thread would be other chains for each
+    let shared = nodes.iter().all(|n| graph.node(*n).dims.meet(outer).is_empty());
+    if !shared || count(graph, outer) >= ENOUGH || !(FEWEST..=MOST).contains(&total) {
+        return Ok(None);
+    }
+    let used = needed(graph, &nodes, &|n| kept.contains_key(&n));
+    let form = (env.form)(out.value);
+    let mut place = Linear::indices(idx, &form, graph.sizes.len());
+    outer.iter().for_each(|d| place.coefs[d as usize] = 0);
+    let mut uses = linears(graph, &used, env, kept);
+    uses.push(place.clone());
+    let inner = merged(&loops.inner, &graph.sizes, &uses);
+    let ix = index_type(graph, &used, env, &uses.iter().collect::<Vec<_>>(), total);
+    let mut p = printer(graph, env, kept, sites, ix, Vec::new());
+    p.levels.push(Level::new(inner.clone(), "    "));
+    let mut more = Vec::new();
+    for (index, stride) in idx.iter().zip(&form.strides) {
+        if let Index::Node(n) = index {
+            let at = p.value(*n);
+            more.push(format!("{stride} * ({at})"));
+        }
+    }
+    let text = lines::text(&place, &inner, &more);
+    let links = env.add(DType::I32, &[total]);
+    let pointer = p.pointer(links, true);
+    let of_element = p.close(1).remove(0).text;
+    let body = p.close(0).remove(0).text + &decode(&inner, "g", ix, "    ") + &of_element;
+    let context = json!({ "ix": ix, "count": total, "place": text, "links": pointer, "body": body });
+    let grid = [total.div_ceil(256) as u32, 1, 1];
+    let frame = Frame { template: TEMPLATE, stem: "chains", grid, block: [256, 1, 1] };
+    Ok(Some((frame.kernel(origin, &p.args, p.faults, context)?, links)))
+}
