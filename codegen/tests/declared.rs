@@ -34,12 +34,14 @@ fn database() -> (String, Vec<RowSource>) {
     (text, read_database(file, &sources, &mut Diagnostics::new()).rows)
 }
 
-/// Derived rules that consist of one value, and the rows that they call, as text.
+/// Derived rules that consist of one value, and the rows that they call, as text. Rows of one result: the cotangents of
+/// several have names of their own and may be absent.
 fn derived(rows: &[RowSource]) -> (Vec<Written>, String) {
     let lowered: Vec<Arc<Row>> = rows.iter().map(|row| Arc::new(row.lower_to_row())).collect();
     let set = RowSet::new(&NoRows, lowered.iter().cloned(), &[]);
     let (mut rules, mut made) = (Vec::new(), String::new());
-    for row in lowered.iter().filter(|row| row.vjp.is_empty() && row.no_grad.is_none()) {
+    let plain = |row: &&Arc<Row>| row.vjp.is_empty() && row.no_grad.is_none() && row.sig.outs.len() == 1;
+    for row in lowered.iter().filter(plain) {
         let derived = derive::derive(row, &set);
         // a derived row may take no more than the type of an argument, a row of the file may not
         let typed = |row: &Row| row.sig.params.iter().any(|param| param.access == Access::Like);

@@ -11,11 +11,9 @@ pub(crate) static ADAMW_STEP: Symbol = Symbol::new(
         promote: "equal",
         dtypes: "float",
         kind: MeaningKind::Decomp,
-        body: r"let m2 = beta1 * m + (1 - beta1) * grad;
-let v2 = beta2 * v + (1 - beta2) * grad * grad;
-let rate = lr / (1 - pow(beta1, step));
+        body: r"let rate = lr / (1 - pow(beta1, step));
 let spread = rsqrt(1 - pow(beta2, step));
-((p * (1 - lr * decay) - rate * m2 / (sqrt(v2) * spread + eps)) as T, m2 as T, v2 as T)",
+adamw_each(p, grad, m, v, rate as T, spread as T, (1 - lr * decay) as T, beta1 = beta1, beta2 = beta2, eps = eps)",
         require: &[],
         vjp: &[],
         jvp: &[],

@@ -99,6 +99,8 @@ pub(super) struct Scope {
     pub cond: Option<NodeId>,
     /// Where the innermost reduction leaves elements out.
     pub skips: Vec<NodeId>,
+    /// The row's own kernel has made a result.
+    by_row: bool,
     memo: FxHashMap<(*const SNode, Option<NodeId>), (SExpr, NodeId)>,
 }
 
@@ -110,6 +112,7 @@ impl Scope {
             position: Vec::new(),
             cond: None,
             skips: Vec::new(),
+            by_row: false,
             memo: FxHashMap::default(),
         }
     }
@@ -186,9 +189,11 @@ impl<'a> Converter<'a> {
             let before = s.graph.nodes.len();
             let mut node = self.expr(s, &out.expr)?;
             if let Some(kernel) = &line.row
-                && calls(&s.graph, before) > 1
+                && (s.by_row || calls(&s.graph, before) > 1)
             {
-                // One pass instead of several. What was made for the other way is left without users.
+                // One pass instead of several, and the same one for results that share expressions with this one. What
+                // was made for the other way is left without users.
+                s.by_row = true;
                 node = self.row_call(s, kernel, at, nest.outs.len(), out.expr.ty())?;
             }
             if !s.skips.is_empty() {

@@ -7,7 +7,7 @@ use super::super::kern::{self, Isa};
 use super::program::*;
 use super::schedule::{Env, Nesting, load_bytes, out_bytes, scatter_bytes, tile_elements};
 use fulgurite_core::DType;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 /// How often a node is computed.
@@ -69,6 +69,8 @@ pub(super) struct Emit<'a> {
     pub lasting: FxHashMap<NodeId, Loc>,
     /// Full nodes (and splats) of the current walk.
     pub tiles: FxHashMap<NodeId, Loc>,
+    /// Nodes that were made beside another result of their row, and whose turn is to come.
+    pub made: FxHashSet<NodeId>,
     /// Free registers by size.
     pub free: FxHashMap<usize, Vec<u32>>,
     pub now: usize,
@@ -156,6 +158,7 @@ pub fn emit(group: &Group, n: &Nesting, env: &Env, isa: Isa) -> Program {
         rows: FxHashMap::default(),
         lasting: FxHashMap::default(),
         tiles: FxHashMap::default(),
+        made: FxHashSet::default(),
         free: FxHashMap::default(),
         now: 0,
         per_element: 0.0,

@@ -43,6 +43,9 @@ impl Emit<'_> {
 
     /// A node that is computed for every element.
     pub(super) fn full(&mut self, id: NodeId, last_use: &FxHashMap<NodeId, NodeId>) {
+        if self.made.remove(&id) {
+            return;
+        }
         let node = self.group.graph.node(id).clone();
         if let Op::Load(load) = &node.op
             && let Some(cursor) = self.seek(load)
@@ -258,16 +261,44 @@ impl Emit<'_> {
         let Some(f) = kernels::find(call.symbol.as_str(), call.variant.as_str(), call.dtype, self.isa) else { return };
         let locs: SmallVec<[Loc; 4]> = call.args.iter().map(|a| self.arg(*a, at)).collect();
         let ins = self.slots(&locs);
-        // Results that nobody asked for go to a register that nobody reads.
-        let outs: SmallVec<[Loc; 4]> = (0..call.outs)
-            .map(|k| if k == call.out { dst } else { Loc::Reg(self.reserve(self.width.max(self.tile) * 8)) })
-            .collect();
-        let outs = self.slots(&outs);
-        self.written(dst);
+        let outs: SmallVec<[Loc; 4]> =
+            (0..call.outs).map(|k| if k == call.out { dst } else { self.beside(call, k, at) }).collect();
+        let slots = self.slots(&outs);
+        // only now are there notes of what is written in place
+        outs.iter().for_each(|loc| self.written(*loc));
         let nums = self.p.nums.len() as u32;
         self.p.nums.extend(&call.nums);
-        self.push(at, Step::Kernel { f, ins, outs, nums });
+        self.push(at, Step::Kernel { f, ins, outs: slots, nums });
         self.cost(at, 0.4);
+    }
+
+    /// Where another result of a row's kernel goes.
+    fn beside(&mut self, call: &RowCall, out: u8, at: At) -> Loc {
+        let wanted = Op::Row(RowCall { out, ..call.clone() });
+        let graph = &self.group.graph;
+        let made_here = |id: &NodeId| {
+            let at = *id as usize;
+            graph.nodes[at].op == wanted
+                && self.live[at]
+                && self.class[at] == Class::Full
+                && self.walk[at] == self.now
+                && !self.made.contains(id)
+        };
+        let other = (0..graph.nodes.len() as NodeId).find(|id| at == At::Tiles && made_here(id));
+        let Some(id) = other else {
+            // nobody asked for it: a register that nobody reads
+            return Loc::Reg(self.reserve(self.width.max(self.tile) * 8));
+        };
+        let loc = match self.destination(id) {
+            Some(loc) => {
+                self.lasting.insert(id, loc);
+                loc
+            }
+            None => Loc::Reg(self.register(self.group.graph.node(id).ty)),
+        };
+        self.tiles.insert(id, loc);
+        self.made.insert(id);
+        loc
     }
 
     /// An element of memory into a register.
