@@ -151,6 +151,42 @@ fn a_survivor_comes_with_the_point_that_refutes_it() {
     assert!(refuted > 5, "{refuted} of {} came with a point", all.len());
 }
 
+/// An element is all that these rows see: every number of a small format tells them, or none does.
+#[test]
+fn numbers_tell_pointwise_rows() {
+    let text = "\
+ops:
+- op: half_turns
+  doc: Whole half turns in x squared
+  sig: '(x: T) -> T'
+  promote: float
+  expr: floor(x * x / 2)
+- op: ramp
+  doc: What of x is above zero
+  sig: '(x: T) -> T'
+  promote: float
+  expr: if x > 0 { x } else { 0 }
+";
+    let (database, checked, sources) = read(text);
+    let bench = Bench::new(&database, &sources, &checked, &Table::default());
+    let all = mutate::mutants(&database, &sources);
+    let of = |row: &str, from: &str, to: &str| {
+        let edit = (from.to_owned(), to.to_owned());
+        let mutant = all.iter().find(|m| m.row == *row && m.edit == edit);
+        bench.judge(mutant.unwrap_or_else(|| panic!("no mutant of {row} has {to} for {from}")))
+    };
+    let same = of("half_turns", "floor(x * x / 2)", "trunc(x * x / 2)");
+    assert!(matches!(&same, Verdict::Equivalent(why) if why.contains("tuples of numbers")), "{same:?}");
+    // at zero and at NaN alone, which no finite selection of calls need hold
+    let telling = |from: &str, to: &str, point: &str| {
+        let verdict = of("ramp", from, to);
+        assert_eq!(verdict, Verdict::Survived(Some(point.to_owned())), "{from} -> {to}");
+    };
+    telling("x > 0", "x >= 0", "{x: 0, out: 0, grad: {x: [0]}}");
+    telling("if x > 0 { x } else { 0 }", "(x > 0) as T * x", "{x: nan, out: 0}");
+    telling("if x > 0 { x } else { 0 }", "x", "{x: -1, out: 0}");
+}
+
 /// A fixed selection of the whole; the shares of all are in docs/mutations.md.
 #[test]
 fn wrong_rows_of_the_database_are_refuted() {

@@ -125,6 +125,14 @@ impl Builder {
         }
     }
 
+    /// `x` with these sizes.
+    pub fn reshape(&mut self, x: ProxyId, shape: &[Dim]) -> Result<ProxyId, Error> {
+        match self.arena().tensor_ty(x) {
+            Some(ty) if ty.shape.as_slice() == shape => Ok(x),
+            _ => self.one("reshape", vec![Value::Tensor(x), sizes(shape)]),
+        }
+    }
+
     /// `value` summed over the axes along which a tensor of type `like` was broadcast, in the shape of `like`.
     pub fn unbroadcast(&mut self, value: Value<ProxyId>, like: &TensorTy) -> Result<Value<ProxyId>, Error> {
         fulgurite_core::eval::tensor::Machine::unbroadcast(self, value, like)

@@ -5,6 +5,7 @@
 //! refuted by `check` alone. What a row says only once is its meaning: a fault there makes another operator, which its
 //! examples or the values that PyTorch gave must refute.
 
+mod everywhere;
 mod evidence;
 mod exprs;
 mod forms;

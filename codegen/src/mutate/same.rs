@@ -4,10 +4,12 @@
 //! every place, in every form, on every shape of the family. A changed body is no other if it becomes the same loops on
 //! all of these.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fulgurite_core::builtins::Builtin;
 use fulgurite_core::derive::walk;
+use fulgurite_core::lang::ast::Red;
 use fulgurite_core::lang::{BinOp, Block, Expr, Node};
 use fulgurite_core::lower::{Rows, lower_with};
 use fulgurite_core::nest::{Nest, SExpr, SOp, SOutside};
@@ -162,7 +164,10 @@ fn same_loops(right: &Arc<Row>, wrong: &Arc<Row>, rows: &(dyn Rows + Sync)) -> b
     let families = families(right, wrong);
     let cases = families.iter().flat_map(|family| &family.cases);
     comparable(right, wrong)
-        && cases.into_iter().all(|case| loops(right, &case.solved, rows) == loops(wrong, &case.solved, rows))
+        && cases.into_iter().all(|case| {
+            let (a, b) = (loops(right, &case.solved, rows), loops(wrong, &case.solved, rows));
+            a.is_some() && a == b
+        })
 }
 
 fn same_calls(right: &Arc<Row>, wrong: &Arc<Row>, rows: &(dyn Rows + Sync)) -> bool {
@@ -212,9 +217,22 @@ fn binds(row: &Arc<Row>, solved: &Solved, rows: &(dyn Rows + Sync)) -> String {
 fn loops(row: &Arc<Row>, solved: &Solved, rows: &(dyn Rows + Sync)) -> Option<String> {
     let nest: Nest = lower_with(row, row.index_body()?, solved, rows).ok()?;
     let out = |out: &fulgurite_core::nest::NestOut| {
-        format!("{:?} {:?} {} {}", out.axes, out.shape, out.dtype, text(&out.expr))
+        format!("{:?} {:?} {} {}", out.axes, out.shape, out.dtype, stored(&out.expr, out.dtype))
     };
     Some(format!("{:?} {}", nest.vars, nest.outs.iter().map(out).collect::<Vec<_>>().join("; ")))
+}
+
+/// What is stored as a result of this dtype: storing casts to it.
+fn stored(e: &SExpr, dtype: DType) -> String {
+    let keeps = is_whole(e.ty()) && is_whole(dtype) && e.ty().size() >= dtype.size();
+    match e.op() {
+        SOp::Cast(inner) if e.ty() == dtype || keeps && is_whole(inner.ty()) => stored(inner, dtype),
+        SOp::Select(c, a, b) if is_whole(dtype) => {
+            let (a, b) = (stored(a, dtype), stored(b, dtype));
+            if a == b { a } else { format!("if({}, {a}, {b})", text(c)) }
+        }
+        _ => text(e),
+    }
 }
 
 fn text(e: &SExpr) -> String {
@@ -232,6 +250,15 @@ fn text(e: &SExpr) -> String {
             format!("t{tensor}[{}; {outside}]", all(idx).join(", "))
         }
         SOp::Call(builtin, args) => {
+            if let Some(sum) = Sum::of(e) {
+                return sum.text(e.ty());
+            }
+            if let (Builtin::Abs, [of]) = (builtin, args.as_slice())
+                && of.ty() != DType::U8
+                && let Some(distance) = distance(of)
+            {
+                return format!("distance({distance}):{}", e.ty());
+            }
             let mut args = all(args);
             let mut name = builtin.name();
             use Builtin::*;
@@ -253,12 +280,103 @@ fn text(e: &SExpr) -> String {
             if a == b { a } else { format!("if({}, {a}, {b})", text(c)) }
         }
         SOp::Reduce { red, vars, filter, body, otherwise } => {
+            let names: Vec<String> = vars.iter().map(|r| format!("var{}:", r.var)).collect();
             let vars: Vec<String> = vars.iter().map(|r| format!("{} {} {}", r.var, text(&r.lo), text(&r.hi))).collect();
             let (filter, otherwise) = (filter.as_ref().map(text), otherwise.as_ref().map(text));
-            format!("{red:?}[{}; {filter:?}]({}; {otherwise:?})", vars.join(", "), text(body))
+            let body = text(body);
+            // the first of equal ones is the last
+            let alike = |name: &str| !body.contains(name);
+            let red = match red {
+                Red::Last if names.iter().all(|name| alike(name)) => &Red::First,
+                red => red,
+            };
+            format!("{red:?}[{}; {filter:?}]({body}; {otherwise:?})", vars.join(", "))
         }
         SOp::Uniform { key, position, draw } => format!("uniform({key}, {}, {draw})", text(position)),
         SOp::Detach(a) => format!("detach({})", text(a)),
     };
     format!("{of}:{}", e.ty())
+}
+
+/// What the size of `e` is that of, where it does not matter which of two numbers is taken from the other.
+fn distance(e: &SExpr) -> Option<String> {
+    if is_whole(e.ty()) {
+        let sum = Sum::part(e);
+        let negative = sum.terms.values().next().map_or(sum.rest, |n| *n) < 0;
+        return Some(if negative { sum.times(-1) } else { sum }.text(e.ty()));
+    }
+    let SOp::Call(Builtin::Sub, operands) = e.op() else { return None };
+    let mut operands: Vec<String> = operands.iter().map(text).collect();
+    operands.sort();
+    Some(operands.join(", "))
+}
+
+fn is_whole(dtype: DType) -> bool {
+    !dtype.is_float() && dtype != DType::Bool
+}
+
+/// A sum of multiples of integers, which wrap around: in one order, however it was written.
+#[derive(Default)]
+struct Sum {
+    terms: BTreeMap<String, i64>,
+    rest: i64,
+}
+
+impl Sum {
+    /// `None` if `e` is no integer, or no sum.
+    fn of(e: &SExpr) -> Option<Sum> {
+        if !is_whole(e.ty()) {
+            return None;
+        }
+        let part = Sum::part;
+        match e.op() {
+            SOp::Call(Builtin::Add, ab) => Some(part(&ab[0]).plus(part(&ab[1]))),
+            SOp::Call(Builtin::Sub, ab) => Some(part(&ab[0]).plus(part(&ab[1]).times(-1))),
+            SOp::Call(Builtin::Neg, a) => Some(part(&a[0]).times(-1)),
+            SOp::Call(Builtin::Mul, ab) => {
+                let (a, b) = (part(&ab[0]), part(&ab[1]));
+                match (a.terms.is_empty(), b.terms.is_empty()) {
+                    (true, _) => Some(b.times(a.rest)),
+                    (_, true) => Some(a.times(b.rest)),
+                    _ => None,
+                }
+            }
+            _ => None,
+        }
+    }
+
+    /// An integer as a sum.
+    fn part(e: &SExpr) -> Sum {
+        match e.op() {
+            SOp::Const(s) => Sum { rest: s.as_i64(), ..Sum::default() },
+            _ => Sum::of(e).unwrap_or_else(|| Sum { terms: [(text(e), 1)].into(), rest: 0 }),
+        }
+    }
+
+    fn plus(mut self, other: Sum) -> Sum {
+        for (term, n) in other.terms {
+            let sum = self.terms.entry(term).or_default();
+            *sum = sum.wrapping_add(n);
+        }
+        self.terms.retain(|_, n| *n != 0);
+        Sum { rest: self.rest.wrapping_add(other.rest), ..self }
+    }
+
+    fn times(mut self, by: i64) -> Sum {
+        self.terms.values_mut().for_each(|n| *n = n.wrapping_mul(by));
+        self.terms.retain(|_, n| *n != 0);
+        Sum { rest: self.rest.wrapping_mul(by), ..self }
+    }
+
+    fn text(&self, dtype: DType) -> String {
+        let mut terms = self.terms.iter();
+        match (terms.next(), terms.next(), self.rest) {
+            (None, _, rest) => format!("{rest}:{dtype}"),
+            (Some((term, 1)), None, 0) => term.clone(),
+            _ => {
+                let terms: Vec<String> = self.terms.iter().map(|(term, n)| format!("{n} {term}")).collect();
+                format!("sum({}; {}):{dtype}", terms.join(", "), self.rest)
+            }
+        }
+    }
 }

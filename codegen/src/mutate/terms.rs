@@ -3,18 +3,21 @@
 //! Two programs with the same terms on every call of the family are one program. Programs are run to the bottom, so
 //! that it does not matter which names sizes have, who wraps a negative axis, in what order operands that commute
 //! stand, which of two numbers is taken from the other where only the square of the difference counts, or whether an
-//! operand is widened by a cast or by the call that it meets a wider one in.
+//! operand is widened by a cast or by the call that it meets a wider one in. A tensor in its own shape is the tensor, a
+//! detached integer is the integer, what is computed of detached values alone is detached, and of an argument that a row
+//! asks for its sizes it does not matter which it is.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use fulgurite_core::eval::tensor::{self, Machine};
-use fulgurite_core::lang::{Block, Elem};
+use fulgurite_core::lang::{Block, Elem, Opt, OptType};
 use fulgurite_core::row::{Meaning, Row};
-use fulgurite_core::sig::{self, ArgTy, OutTy, Refusal, Solved};
+use fulgurite_core::sig::{self, ArgTy, Item, OutTy, Refusal, Solved};
 use fulgurite_core::{DType, Name, TensorTy, Value};
 
 use crate::check::rows::RowSet;
+use crate::check::walk;
 
 /// Rows within rows, at most this deep.
 const DEEPEST: usize = 24;
@@ -53,6 +56,8 @@ pub(super) struct Terms<'a> {
     rows: &'a RowSet<'a>,
     depth: usize,
     known: HashMap<String, usize>,
+    /// Cast values, what they were and of which dtype.
+    casts: HashMap<usize, (usize, DType)>,
     /// Detached values, and what they were.
     detached: HashMap<usize, usize>,
     /// Differences that were taken the other way round, and what is made of them: what each is the negative of.
@@ -62,8 +67,8 @@ pub(super) struct Terms<'a> {
 
 impl<'a> Terms<'a> {
     pub(super) fn new(rows: &'a RowSet<'a>) -> Terms<'a> {
-        let (detached, turned) = (HashMap::new(), HashMap::new());
-        Terms { rows, depth: 0, known: HashMap::new(), detached, turned, writes: Vec::new() }
+        let (casts, detached, turned) = (HashMap::new(), HashMap::new(), HashMap::new());
+        Terms { rows, depth: 0, known: HashMap::new(), casts, detached, turned, writes: Vec::new() }
     }
 
     /// The terms and types that `block` of `row` yields, and what it writes, for arguments of these types; `extra` are further names.
@@ -107,7 +112,12 @@ impl<'a> Terms<'a> {
     }
 
     fn cast(&mut self, term: usize, from: DType, to: DType) -> usize {
-        if from == to { term } else { self.number(format!("cast {term} {to}")) }
+        if from == to {
+            return term;
+        }
+        let cast = self.number(format!("cast {term} {to}"));
+        self.casts.insert(cast, (term, from));
+        cast
     }
 
     /// A call of a row without a program, where `b - a` is the negative of `a - b`: what only depends on its square or
@@ -155,14 +165,59 @@ impl<'a> Terms<'a> {
             let id = self.cast(term.1, t.dtype, out.dtype);
             return vec![Value::Tensor(Term(ArgTy::Tensor(out.clone()), id))];
         }
+        // one tensor in its own shape
+        if matches!(row.op.as_str(), "reshape" | "expand" | "crop")
+            && let (Some(Value::Tensor(term @ Term(ArgTy::Tensor(t), _))), Some(OutTy::Tensor(out))) =
+                (args.first(), solved.outs.first())
+            && t == out
+        {
+            return vec![Value::Tensor(term.clone())];
+        }
+        // all of it is written over
+        if row.op == "paste"
+            && let [Value::Tensor(x), Value::Tensor(y)] = args
+            && x.0 == y.0
+        {
+            return vec![Value::Tensor(y.clone())];
+        }
+        // moved elements may be cast before or after
+        let moves = matches!(row.meaning, Meaning::View(_)) && row.sig.params.len() == 1 || row.op == "reshape";
+        if let (true, Some(Value::Tensor(Term(ArgTy::Tensor(t), id))), [OutTy::Tensor(out)]) =
+            (moves, args.first(), solved.outs.as_slice())
+        {
+            let moving = self.detached.get(id).copied();
+            let id = moving.unwrap_or(*id);
+            let (source, dtype) = self.casts.get(&id).copied().unwrap_or((id, t.dtype));
+            let sizes = format!("{:?} {:?}", solved.env.sizes, solved.env.items);
+            let moved = self.number(format!("{} [%{source}] {dtype} {:?} {sizes}", row.op, out.shape));
+            let moved = Term(ArgTy::Tensor(out.clone()), self.cast(moved, dtype, out.dtype));
+            return vec![Value::Tensor(if moving.is_some() { self.constant(&moved) } else { moved })];
+        }
+        if row.op == "detach"
+            && let Some(Value::Tensor(term)) = args.first()
+        {
+            return vec![Value::Tensor(self.constant(term))];
+        }
         // what yields no floats has no gradient: a detached value is the value
         let outs = || solved.outs.iter().chain(&solved.aux);
         let exact = outs().all(|out| matches!(out, OutTy::Tensor(t) if !t.dtype.is_float()));
-        let whole = |id: usize| self.detached.get(&id).copied().filter(|_| exact).unwrap_or(id);
+        let (mut floats, mut moving) = (0, 0);
+        args.iter().for_each(|arg| {
+            arg.for_each(&mut |term: &Term| {
+                floats += usize::from(is_float(term));
+                moving += usize::from(is_float(term) && !self.detached.contains_key(&term.1));
+            });
+        });
+        let constant = !exact && floats > 0 && moving == 0;
+        let whole = |id: usize| self.detached.get(&id).copied().filter(|_| exact || constant).unwrap_or(id);
         let args: Vec<Value<Term>> =
             args.iter().map(|arg| arg.map(&mut |term: &Term| Term(term.0.clone(), whole(term.1)))).collect();
         let mut read = Vec::new();
         for (at, arg) in args.iter().enumerate() {
+            if row.sig.params.get(at).is_some_and(|param| is_unread(row, param.name.name)) {
+                read.push(types(arg));
+                continue;
+            }
             let joins = row
                 .sig
                 .params
@@ -179,8 +234,11 @@ impl<'a> Terms<'a> {
         }
         let env = &solved.env;
         // the sizes of what commutes stand in the types of the results
-        let sizes =
-            if COMMUTE.contains(&row.op.as_str()) { String::new() } else { format!("{:?} {:?}", env.sizes, env.items) };
+        let sizes = if COMMUTE.contains(&row.op.as_str()) {
+            String::new()
+        } else {
+            format!("{:?} {:?}", env.sizes, items(row, solved))
+        };
         let text = format!("{} {:?} {} {:?} {sizes}", row.op, read, solved.compute, solved.joined);
         let mut at = 0;
         let mut result = |t: &TensorTy| {
@@ -194,13 +252,52 @@ impl<'a> Terms<'a> {
                 OutTy::FromBody => Value::Absent,
             })
             .collect();
-        if let ("detach", Some(Value::Tensor(from)), Some(Value::Tensor(to))) =
-            (row.op.as_str(), args.first(), made.first())
-        {
-            self.detached.insert(to.1, from.1);
+        if !constant {
+            return made;
         }
-        made
+        made.iter().map(|value| value.map(&mut |term: &Term| self.constant(term))).collect()
     }
+
+    /// The term, detached.
+    fn constant(&mut self, term: &Term) -> Term {
+        if !is_float(term) || self.detached.contains_key(&term.1) {
+            return term.clone();
+        }
+        let detached = self.number(format!("detached {}", term.1));
+        self.detached.insert(detached, term.1);
+        Term(term.0.clone(), detached)
+    }
+}
+
+/// Arguments and options; axes in one order, where no other list is paired with them.
+fn items(row: &Row, solved: &Solved) -> Vec<(Name, Item)> {
+    let axes = |opt: &&Opt| matches!(opt.ty, OptType::Dims { .. });
+    let lists = |opt: &&Opt| matches!(opt.ty, OptType::Ints { .. } | OptType::Shape { .. } | OptType::Perm(_));
+    let alone = row.sig.params.iter().all(|param| param.ty.list.is_none())
+        && row.sig.opts.iter().filter(axes).count() == 1
+        && row.sig.opts.iter().filter(lists).count() == 0;
+    let set = row.sig.opts.iter().find(axes).filter(|_| alone).map(|opt| opt.name.name);
+    let mut items = solved.env.items.clone();
+    for (name, item) in &mut items {
+        if let Item::Ints(axes) = item
+            && set == Some(*name)
+        {
+            axes.sort_by_key(|axis| axis.value());
+        }
+    }
+    items
+}
+
+fn is_float(term: &Term) -> bool {
+    matches!(&term.0, ArgTy::Tensor(t) if t.dtype.is_float())
+}
+
+/// Whether the row's body and conditions do without the elements of an argument.
+fn is_unread(row: &Row, param: Name) -> bool {
+    let Some(body) = row.index_body() else { return false };
+    let mut read = walk::in_condition(row, param);
+    walk::names(body, &mut |name| read |= name == param);
+    !read
 }
 
 fn show(value: &Value<Term>) -> String {

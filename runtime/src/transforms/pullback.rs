@@ -9,7 +9,7 @@ use crate::bind::{self, Builder, Context};
 use crate::error::{Error, ErrorKind};
 use crate::trace::tag::{Event, Policy, Stage, Tag, TagSet};
 use crate::trace::*;
-use fulgurite_core::{Name, Scalar, Value};
+use fulgurite_core::{Dim, Name, Scalar, TensorTy, Value};
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
 
@@ -203,6 +203,7 @@ impl<'b> Pullback<'b> {
                 ));
             }
         };
+        let given = self.drop_imagined(line, given, &want)?;
         match self.b.arena().tensor_ty(given) {
             Some(have) if have == want => Ok(Some(given)),
             have => {
@@ -212,6 +213,18 @@ impl<'b> Pullback<'b> {
                 Err(Error::new("E706", claim).note("this is a fault of the row").at(line.place.loc))
             }
         }
+    }
+
+    /// Without the axis that only an argument of rank 0 imagined: a rule computes it where other arguments have it.
+    fn drop_imagined(&mut self, line: &BoundSymbol, given: ProxyId, want: &TensorTy) -> Result<ProxyId, Error> {
+        let one = |ty: TensorTy| ty.rank() == 1 && ty.shape[0].same(Dim::from(1));
+        if want.rank() > 0
+            || line.solved.env.scalar_axis.is_empty()
+            || !self.b.arena().tensor_ty(given).is_some_and(one)
+        {
+            return Ok(given);
+        }
+        self.b.reshape(given, &want.shape)
     }
 
     fn name(&mut self, cotangent: ProxyId, of: ProxyId) {

@@ -26,6 +26,11 @@ pub fn once(source: &RowSource) -> Option<Diag> {
 /// What is wrong with `no_grad`.
 pub fn check(source: &RowSource, row: &Arc<Row>, set: &RowSet) -> Option<Diag> {
     let says = source.no_grad.as_ref()?;
+    if let Some((arg, _)) = source.grad.iter().chain(&source.jvp).next() {
+        let message =
+            format!("`{}` says that it has no gradient, and states one for `{}`", source.op.as_str(), arg.as_str());
+        return Some(Diag::error("E502", says.place, message).help("delete one of the two"));
+    }
     if !derivable(row, set) {
         return None;
     }

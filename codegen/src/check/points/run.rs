@@ -5,6 +5,7 @@ use std::sync::Arc;
 use fulgurite_core::Value;
 use fulgurite_core::derive::{self, Derived};
 use fulgurite_core::eval::nest::Array;
+use fulgurite_core::lang::Block;
 use fulgurite_core::row::Row;
 use fulgurite_core::sig;
 
@@ -54,15 +55,25 @@ pub struct Slopes<'a> {
 }
 
 impl Slopes<'_> {
+    /// Whether a rule, written or derived, says the derivative for argument `at`.
+    pub fn has_rule(&self, at: usize) -> bool {
+        self.rule(at).is_some()
+    }
+
+    fn rule(&self, at: usize) -> Option<&Block> {
+        let row = self.instance.row;
+        let name = row.sig.params[at].name.name;
+        let written = row.vjp.iter().find(|(arg, _)| *arg == name).map(|(_, rule)| rule);
+        written.or_else(|| self.derived.rule(name))
+    }
+
     /// For argument `at`, by the row's rule; a program's one derivative per element.
     ///
     /// # Errors
     /// What the rule's calls refuse.
     pub fn of(&self, at: usize) -> Result<Vec<f64>, Stop> {
         let (instance, library) = (&self.instance, &self.library);
-        let name = instance.row.sig.params[at].name.name;
-        let written = instance.row.vjp.iter().find(|(arg, _)| *arg == name).map(|(_, rule)| rule);
-        match written.or_else(|| self.derived.rule(name)) {
+        match self.rule(at) {
             Some(rule) => instance.vjp(library, rule, at, &self.ones),
             None => {
                 let one =

@@ -132,10 +132,14 @@ fn of_form(what: &str, alias: &Alias, row: &Row, formals: &[Formal], facts: &mut
         if argument.is_some_and(|argument| fits(argument, formal)) {
             facts.insert(format!("{what}: type of {}", formal.name));
         }
-        if let Becomes::Argument { count: Some(Count::Some(n)), .. } = param.becomes
-            && formal.ty.contains(&format!("[{n}]"))
-        {
-            facts.insert(format!("{what}: {} has {n} entries", formal.name));
+        match &param.becomes {
+            Becomes::Argument { count: Some(Count::Some(n)), .. } if formal.ty.contains(&format!("[{n}]")) => {
+                facts.insert(format!("{what}: {} has {n} entries", formal.name));
+            }
+            Becomes::Argument { count: Some(Count::Axes), .. } if formal.ty.contains("[]") => {
+                facts.insert(format!("{what}: {} has an entry for each axis", formal.name));
+            }
+            _ => {}
         }
     }
     // what the row needs and PyTorch's parameters don't give is fixed

@@ -6,7 +6,7 @@
 
 mod calls;
 mod data;
-mod point;
+pub(super) mod point;
 mod simple;
 
 use std::sync::Arc;

@@ -16,7 +16,7 @@ pub(super) fn refused(row: &Row, call: &[Value<V<f64>>]) -> Option<String> {
 }
 
 /// `{x: [1, 2], out: 3, grad: {x: [1, 1]}}`
-pub(super) fn accepted(
+pub(in crate::mutate) fn accepted(
     row: &Row,
     call: &[Value<V<f64>>],
     results: &[Value<V<f64>>],

@@ -48,7 +48,7 @@ impl Sweep {
             let slice = self.b.arena().tensor_ty(p).map_or_else(Default::default, |t| t.shape);
             let ones = std::iter::repeat_n(Dim::from(1), rank.saturating_sub(slice.len()));
             let shape: Vec<Dim> = std::iter::once(self.size).chain(ones).chain(slice.iter().copied()).collect();
-            *arg = Value::Tensor(self.reshaped(all, &shape)?);
+            *arg = Value::Tensor(self.b.reshape(all, &shape)?);
         }
         Ok(args)
     }
@@ -110,7 +110,7 @@ impl Sweep {
                 let Some(ty) = self.b.arena().tensor_ty(all) else { return Ok(Value::Tensor(all)) };
                 let mut shape = ty.shape;
                 shape.insert_many(1, std::iter::repeat_n(Dim::from(1), ones(shape.len())));
-                Value::Tensor(self.reshaped(all, &shape)?)
+                Value::Tensor(self.b.reshape(all, &shape)?)
             }
             Value::Type(t) => {
                 let mut ty = self.lead(t);
@@ -143,14 +143,6 @@ impl Sweep {
             Value::List(items) => Value::List(items.iter().map(|i| self.cast_all(i, to)).collect::<Result<_, _>>()?),
             other => other.clone(),
         })
-    }
-
-    /// `x` with these sizes.
-    pub(super) fn reshaped(&mut self, x: ProxyId, shape: &[Dim]) -> Result<ProxyId, Error> {
-        match self.b.arena().tensor_ty(x) {
-            Some(TensorTy { shape: have, .. }) if have.as_slice() == shape => Ok(x),
-            _ => self.b.first_of(&["reshape"], vec![Value::Tensor(x), intrinsics::sizes(shape)], Vec::new()),
-        }
     }
 }
 

@@ -145,7 +145,7 @@ impl Sweep {
             let Some(slice) = arena.tensor_ty(old) else { continue };
             // an axis that only the arguments imagined is dropped again
             let shape = self.lead(&slice).shape;
-            let new = self.reshaped(*new, &shape)?;
+            let new = self.b.reshape(*new, &shape)?;
             let new = self.b.cast(new, slice.dtype)?;
             self.stands_for(old, new);
         }
