@@ -128,8 +128,12 @@ impl Yields<'_> {
         pairs.into_iter().find_map(|(wanted, yielded)| self.compare_one(tensor(wanted)?, yielded))
     }
 
-    /// Whether arguments and results have several float dtypes: then whoever applies the rule casts its value.
+    /// Whether arguments and results have several float dtypes, here or by the classes of an argument in another call:
+    /// then whoever applies the rule casts its value.
     fn is_mixed(&self) -> bool {
+        if self.row.sig.params.iter().any(|param| param.ty.elem.len() > 1) {
+            return true;
+        }
         let mut dtypes = FxHashSet::default();
         let outs: Vec<Value<ArgTy>> = self.case.solved.outs.iter().map(machine::promised).collect();
         for value in self.case.args.iter().chain(&outs) {
