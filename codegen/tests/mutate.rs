@@ -197,7 +197,7 @@ fn wrong_rows_of_the_database_are_refuted() {
         Bench::new(&database, &sources, &checked, &Table::default()).with_recorded(cases, Signatures::load(&folder));
     let (met, of) = bench.recorded();
     assert!(met * 100 >= of * 95, "the rows meet {met} of {of} recorded cases");
-    let mutants = mutate::choose(mutate::mutants(&database, &sources), 100, 1);
+    let mutants = mutate::choose(mutate::mutants(&database, &sources), 250, 1);
     let verdicts = judge_all(&bench, &mutants);
     let crashed: Vec<&Mutant> =
         mutants.iter().zip(&verdicts).filter(|(_, v)| **v == Verdict::Crashed).map(|(m, _)| m).collect();
@@ -207,9 +207,9 @@ fn wrong_rows_of_the_database_are_refuted() {
     assert!(score.meaning.share() >= MEANING, "meaning {}", score.meaning);
 }
 
-/// What the fixed selection reaches today; raise it with the checks.
-const STATED: f64 = 0.98;
-const MEANING: f64 = 0.94;
+/// Two deviations below the shares of all mutants, for a selection of this size: any edit of the database draws another.
+const STATED: f64 = 0.96;
+const MEANING: f64 = 0.97;
 
 #[test]
 fn the_command_says_what_survives() {

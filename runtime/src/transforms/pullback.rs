@@ -9,7 +9,7 @@ use crate::bind::{self, Builder, Context};
 use crate::error::{Error, ErrorKind};
 use crate::trace::tag::{Event, Policy, Stage, Tag, TagSet};
 use crate::trace::*;
-use fulgurite_core::{Dim, Name, Scalar, TensorTy, Value};
+use fulgurite_core::{Name, Scalar, TensorTy, Value};
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
 
@@ -217,7 +217,7 @@ impl<'b> Pullback<'b> {
 
     /// Without the axis that only an argument of rank 0 imagined: a rule computes it where other arguments have it.
     fn drop_imagined(&mut self, line: &BoundSymbol, given: ProxyId, want: &TensorTy) -> Result<ProxyId, Error> {
-        let one = |ty: TensorTy| ty.rank() == 1 && ty.shape[0].same(Dim::from(1));
+        let one = |ty: TensorTy| ty.rank() == 1 && ty.shape[0].is(1);
         if want.rank() > 0
             || line.solved.env.scalar_axis.is_empty()
             || !self.b.arena().tensor_ty(given).is_some_and(one)

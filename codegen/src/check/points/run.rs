@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fulgurite_core::Value;
 use fulgurite_core::derive::{self, Derived};
-use fulgurite_core::eval::nest::Array;
+use fulgurite_core::eval::nest::{Array, Field};
 use fulgurite_core::lang::Block;
 use fulgurite_core::row::Row;
 use fulgurite_core::sig;
@@ -67,14 +67,26 @@ impl Slopes<'_> {
         written.or_else(|| self.derived.rule(name))
     }
 
-    /// For argument `at`, by the row's rule; a program's one derivative per element.
+    /// For argument `at`, by the row's rule, in the argument's dtypes, to which whoever applies a rule casts; a program's
+    /// one derivative per element.
     ///
     /// # Errors
     /// What the rule's calls refuse.
     pub fn of(&self, at: usize) -> Result<Vec<f64>, Stop> {
         let (instance, library) = (&self.instance, &self.library);
         match self.rule(at) {
-            Some(rule) => instance.vjp(library, rule, at, &self.ones),
+            Some(rule) => {
+                let mut slopes = instance.vjp(library, rule, at, &self.ones)?.into_iter();
+                let mut kept = Vec::new();
+                instance.args[at].for_each(&mut |v| {
+                    if let V::Array(a) = v
+                        && a.dtype.is_float()
+                    {
+                        kept.extend(slopes.by_ref().take(a.len()).map(|slope| slope.kept_as(a.dtype)));
+                    }
+                });
+                Ok(kept)
+            }
             None => {
                 let one =
                     |element: usize| instance.along(library, at, &|e| f64::from(u8::from(e == element)), &self.ones);
