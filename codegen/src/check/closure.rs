@@ -49,6 +49,21 @@ pub fn rule_calls(source: &RowSource) -> Vec<Name> {
     calls.into_iter().map(|call| call.op).collect()
 }
 
+/// Whether what `row` means or its declared rules call reaches a row with a fault.
+pub fn reaches_broken(source: &RowSource, row: &Row, set: &RowSet) -> bool {
+    let mut next: Vec<Name> = calls(row).into_iter().map(|call| call.op).chain(rule_calls(source)).collect();
+    let mut met = FxHashSet::default();
+    while let Some(op) = next.pop() {
+        if set.taints(op) {
+            return true;
+        }
+        if met.insert(op) {
+            next.extend(set.candidates(op).iter().flat_map(|row| calls(row)).map(|call| call.op));
+        }
+    }
+    false
+}
+
 fn named_calls(body: &Block, calls: &mut Vec<Call>) {
     walk::block(body, &mut |e| {
         if let Node::Call(Ident { name, span }, _) = &*e.node {

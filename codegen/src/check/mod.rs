@@ -104,6 +104,8 @@ pub fn some(db: &Database, upstream: &(dyn Rows + Sync), wanted: &FxHashSet<Name
         for (source, (found, family)) in sources.into_iter().zip(looked).filter_map(|(s, looked)| Some((s, looked?))) {
             match found {
                 Ok(row) => set.replace(row),
+                // its loops are made of those of a row with a fault of its own
+                Err(_) if in_loops(source, &set) => set.break_row(source.name()),
                 Err(fault) => settle(vec![*fault], source, &mut set, diags),
             }
             families.insert(source.name(), family);
@@ -151,6 +153,12 @@ fn meaning(source: &RowSource, row: &Arc<Row>, set: &RowSet, family: &Family) ->
         Some(fault) => Err(Box::new(fault)),
         None => dtypes::check(&rule, row, set, family),
     }
+}
+
+/// Whether the index notation of a row reaches a row with a fault.
+fn in_loops(source: &RowSource, set: &RowSet) -> bool {
+    let row = set.row(source.name()).filter(|row| row.index_body().is_some());
+    row.is_some_and(|row| closure::reaches_broken(source, &row, set))
 }
 
 /// E113

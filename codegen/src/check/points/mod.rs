@@ -12,9 +12,10 @@ use std::sync::Arc;
 use fulgurite_core::eval::nest::{Array, Data};
 use fulgurite_core::lang::ast::Access;
 use fulgurite_core::row::Row;
-use fulgurite_core::sig::{self, Env, Refusal, statics};
+use fulgurite_core::sig::{self, Env, statics};
 use fulgurite_core::{DTypeSet, Name, Value};
 
+use super::closure;
 use super::gradients::dense::{Stop, V};
 use super::rows::RowSet;
 use crate::diag::Diag;
@@ -35,7 +36,9 @@ const WRITTEN: &str = "@1";
 
 /// What is wrong with the points of a row.
 pub fn check(source: &RowSource, row: &Arc<Row>, set: &RowSet) -> Vec<Diag> {
-    source.tests.points.iter().filter_map(|node| point(source, row, set, node)).collect()
+    let faults: Vec<Diag> = source.tests.points.iter().filter_map(|node| point(source, row, set, node)).collect();
+    // what a row with a fault of its own makes of a call is no fault of its caller
+    if !faults.is_empty() && closure::reaches_broken(source, row, set) { Vec::new() } else { faults }
 }
 
 /// A point taken apart.
@@ -62,8 +65,6 @@ fn point(source: &RowSource, row: &Arc<Row>, set: &RowSet, node: &Node) -> Optio
             return Some(diag.help("make the sizes and the bounds of the point small"));
         }
         Err(_) if point.refused => return None,
-        // it calls a row with a fault of its own
-        Err(Stop::Refused(Refusal { code: "E007", .. })) => return None,
         Err(stop) => {
             let why = match stop {
                 Stop::Refused(refusal) => refusal.message,
