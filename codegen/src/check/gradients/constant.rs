@@ -2,6 +2,7 @@
 
 use fulgurite_core::lang::{Block, Node};
 
+use super::dense::Dense;
 use super::numbers::Numbers;
 use super::values::Bench;
 use crate::check::walk;
@@ -58,7 +59,7 @@ pub fn skip(bench: &Bench, at: usize, place: Place) -> Option<Diag> {
     let (instance, slope) = bench.instances().find_map(|instance| {
         let mut numbers = Numbers::new(3);
         let u: Vec<f64> = (0..instance.numel_of(at)).map(|_| numbers.weight()).collect();
-        let moves = instance.moves(bench.library, at, &|e| u[e]).ok()?;
+        let moves = instance.moves(&mut Dense::new(bench.library), at, &|e| u[e]).ok()?;
         let most = moves.into_iter().filter(|x| x.is_finite()).max_by(|a, b| a.abs().total_cmp(&b.abs()))?;
         (most.abs() > 1e-9).then_some((instance, most))
     })?;

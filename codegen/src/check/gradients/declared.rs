@@ -6,7 +6,7 @@ use fulgurite_core::lang::Block;
 use fulgurite_core::{Name, Value};
 use std::sync::Arc;
 
-use super::dense::{Library, Stop, V};
+use super::dense::{Dense, Library, Stop, V};
 use super::instance::{Instance, dot, elements};
 use super::numbers::Numbers;
 use crate::schema::Rule;
@@ -120,19 +120,25 @@ impl Declared<'_> {
         let derived = match self.way {
             Way::Jvp => {
                 let tangent = elements(&seed.0[0]).concat();
-                instance.moves(library, self.at, &|e| tangent.get(e).copied().unwrap_or(0.0))?
+                instance.moves(&mut Dense::new(library), self.at, &|e| tangent.get(e).copied().unwrap_or(0.0))?
             }
             Way::Vjp => {
                 // one direction says whether there is anything to look for
                 let mut numbers = Numbers::new(stated.len() as u64);
                 let direction: Vec<f64> = stated.iter().map(|_| numbers.weight()).collect();
-                let along = instance.along(library, self.at, &|e| direction.get(e).copied().unwrap_or(0.0), &seed.0)?;
+                let along = instance.along(
+                    &mut Dense::new(library),
+                    self.at,
+                    &|e| direction.get(e).copied().unwrap_or(0.0),
+                    &seed.0,
+                )?;
                 let terms: f64 = stated.iter().zip(&direction).map(|(s, d)| (s * d).abs()).sum();
                 if close(dot(&stated, &direction), along, terms + seed.size() * 0.1) {
                     return Ok(None);
                 }
-                let column =
-                    |at: usize| instance.along(library, self.at, &|e| if e == at { 1.0 } else { 0.0 }, &seed.0);
+                let column = |at: usize| {
+                    instance.along(&mut Dense::new(library), self.at, &|e| if e == at { 1.0 } else { 0.0 }, &seed.0)
+                };
                 (0..stated.len()).map(column).collect::<Result<_, _>>()?
             }
         };

@@ -140,9 +140,9 @@ impl Instance<'_> {
     ///
     /// # Errors
     /// What the meaning's calls refuse.
-    pub fn moves(&self, library: &Library<'_>, at: usize, u: &dyn Fn(usize) -> f64) -> Result<Vec<f64>, Stop> {
+    pub fn moves(&self, dense: &mut Dense<'_>, at: usize, u: &dyn Fn(usize) -> f64) -> Result<Vec<f64>, Stop> {
         let args = self.lift(&|p, e, value| Dual { value, slope: if p == at { u(e) } else { 0.0 } });
-        let results = Dense::new(library).meaning(self.row, &self.case.solved, &args)?;
+        let results = dense.meaning(self.row, &self.case.solved, &args)?;
         let mut slopes = Vec::new();
         results.iter().take(self.row.sig.outs.len()).for_each(|r| floats(r, &mut |x: &Dual| slopes.push(x.slope)));
         Ok(slopes)
@@ -154,13 +154,13 @@ impl Instance<'_> {
     /// What the meaning's calls refuse.
     pub fn along(
         &self,
-        library: &Library<'_>,
+        dense: &mut Dense<'_>,
         at: usize,
         u: &dyn Fn(usize) -> f64,
         cotangents: &[Value<V<f64>>],
     ) -> Result<f64, Stop> {
         let weights: Vec<f64> = cotangents.iter().flat_map(elements).flatten().collect();
-        Ok(dot(&self.moves(library, at, u)?, &weights))
+        Ok(dot(&self.moves(dense, at, u)?, &weights))
     }
 
     /// Whether a result depends on a value that is detached.

@@ -5,7 +5,7 @@ use fulgurite_core::derive::{self, Derived};
 use fulgurite_core::row::Row;
 
 use super::declared::{Declared, Pair, Refuted, Seed, Way};
-use super::dense::{Library, Stop};
+use super::dense::{Dense, Library, Stop};
 use super::instance::Instance;
 use super::numbers::Numbers;
 use super::sample::{self, Domain};
@@ -182,7 +182,8 @@ impl<'a> Bench<'a> {
         let seeds = self.seeds(rule);
         let several = rule.way == Way::Vjp && seeds.len() > 1;
         seeds.into_iter().enumerate().filter(|(_, seed)| several && !read.contains(seed)).find_map(|(at, name)| {
-            let along = instance.along(self.library, rule.at, &|e| 1.0 + e as f64, seed.only(at).values());
+            let along =
+                instance.along(&mut Dense::new(self.library), rule.at, &|e| 1.0 + e as f64, seed.only(at).values());
             (along.ok()?.abs() > 1e-9).then_some(name)
         })
     }

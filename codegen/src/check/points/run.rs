@@ -88,8 +88,10 @@ impl Slopes<'_> {
                 Ok(kept)
             }
             None => {
+                // the steps of one run are enough for all
+                let mut dense = Dense::new(library);
                 let one =
-                    |element: usize| instance.along(library, at, &|e| f64::from(u8::from(e == element)), &self.ones);
+                    |element: usize| instance.along(&mut dense, at, &|e| f64::from(u8::from(e == element)), &self.ones);
                 (0..instance.numel_of(at)).map(one).collect()
             }
         }

@@ -266,7 +266,9 @@ impl<'a> Runner<'a> {
         let gradient: Vec<f64> = want.iter().flat_map(values).collect();
         let mut numbers = Numbers::new(gradient.len() as u64);
         let direction: Vec<f64> = gradient.iter().map(|_| numbers.weight()).collect();
-        let Ok(got) = instance.along(library, at, &|e| direction.get(e).copied().unwrap_or(0.0), cotangents) else {
+        let Ok(got) =
+            instance.along(&mut Dense::new(library), at, &|e| direction.get(e).copied().unwrap_or(0.0), cotangents)
+        else {
             return false;
         };
         let dtype = want.iter().find_map(|want| want.array.as_ref()).map_or(fulgurite_core::DType::F64, |a| a.dtype);
