@@ -1,7 +1,7 @@
 //! Derived gradients of every row of `ops.yaml` and of the rows tried before it.
 
 use fulgurite_codegen::check::cases;
-use fulgurite_codegen::check::gradients::dense::{Library, Stop, V};
+use fulgurite_codegen::check::gradients::dense::{Dense, Library, Stop, V};
 use fulgurite_codegen::check::gradients::instance::{Instance, dot};
 use fulgurite_codegen::check::gradients::numbers::Numbers;
 use fulgurite_codegen::check::gradients::sample;
@@ -75,7 +75,7 @@ fn compare(row: &Row, rules: &[(Name, Block)], library: &Library, faults: &mut V
             };
             let direction: Vec<f64> = value.iter().map(|_| numbers.weight()).collect();
             let have = dot(&value, &direction);
-            let want = match instance.along(library, at, &|e| direction[e], &g) {
+            let want = match instance.along(&mut Dense::new(library), at, &|e| direction[e], &g) {
                 Ok(w) => w,
                 Err(e) => {
                     faults.push(format!("{}: along {e:?}", what()));
@@ -165,7 +165,7 @@ fn a_power_of_zero_has_a_mixed_derivative() {
     let (family, at) = (cases::family(slope, DType::F64), position(slope, Name::new("y")).expect("an argument"));
     for (n, case) in family.cases.iter().enumerate().filter(|(_, case)| is_float(&case.args[1])) {
         let instance = sample::draw(&library, slope, case, &domain, n as u64, &|_| true).expect("a call");
-        let moves = instance.moves(&library, at, &|_| 1.0).expect("a derivative");
+        let moves = instance.moves(&mut Dense::new(&library), at, &|_| 1.0).expect("a derivative");
         assert!(moves.iter().all(|x| *x != 0.0), "{}", case.show(slope));
     }
 }

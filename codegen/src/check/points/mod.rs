@@ -179,9 +179,10 @@ fn differs(result: &Value<V<f64>>, stated: &Written) -> Option<String> {
         (tree, _) => vec![tree],
     };
     let agrees = |a: &Array<f64>, tree: &read::Tree| {
+        let (dtype, tree) = tree.typed();
         tree.array().is_some_and(|(shape, numbers)| {
             let numbers: Vec<f64> = numbers.iter().map(|s| s.as_f64()).collect();
-            let typed = stated.dtype.is_none_or(|dtype| a.dtype == dtype);
+            let typed = dtype.or(stated.dtype).is_none_or(|dtype| a.dtype == dtype);
             // no brackets tell how an empty list continues
             let shaped = a.shape == shape || a.is_empty() && numbers.is_empty();
             typed && shaped && floats(a).iter().zip(&numbers).all(|(a, b)| close(*a, *b))

@@ -32,6 +32,8 @@ pub enum Tree {
     Zeros(Vec<usize>),
     /// A plain number where a tensor may stand.
     Plain(Scalar),
+    /// An entry of a list with a dtype of its own.
+    Typed(DType, Box<Tree>),
     /// Several.
     List(Vec<Tree>),
 }
@@ -42,8 +44,11 @@ pub fn written(node: &yaml::Node) -> Option<Written> {
     match &node.value {
         yaml::Value::Scalar(text) => scalar(text),
         yaml::Value::List(items) => {
-            let items: Vec<Written> = items.iter().map(written).collect::<Option<_>>()?;
-            Some(Written { dtype: None, tree: Tree::List(items.into_iter().map(|item| item.tree).collect()) })
+            let entry = |item: &yaml::Node| {
+                let Written { dtype, tree } = written(item)?;
+                Some(dtype.map_or_else(|| tree.clone(), |dtype| Tree::Typed(dtype, Box::new(tree.clone()))))
+            };
+            Some(Written { dtype: None, tree: Tree::List(items.iter().map(entry).collect::<Option<_>>()?) })
         }
         _ => None,
     }
@@ -102,11 +107,19 @@ fn tree(e: &Expr) -> Option<Tree> {
 }
 
 impl Tree {
+    /// The dtype of an entry, if it has one of its own, and its numbers.
+    pub fn typed(&self) -> (Option<DType>, &Tree) {
+        match self {
+            Tree::Typed(dtype, tree) => (Some(*dtype), tree),
+            tree => (None, tree),
+        }
+    }
+
     /// Sizes, and the numbers in row-major order; `None` where lists differ in length.
     pub fn array(&self) -> Option<(Vec<usize>, Vec<Scalar>)> {
         match self {
             Tree::One(s) => Some((Vec::new(), vec![*s])),
-            Tree::Word(_) | Tree::Plain(_) => None,
+            Tree::Word(_) | Tree::Plain(_) | Tree::Typed(..) => None,
             Tree::Zeros(shape) => {
                 let n = shape.iter().try_fold(1usize, |n, size| n.checked_mul(*size)).filter(|n| *n <= MOST_ZEROS)?;
                 Some((shape.clone(), vec![Scalar::Int(0); n]))
@@ -134,8 +147,10 @@ pub fn param(param: &Param, written: &Written, accepted: DTypeSet) -> Option<Val
     if let Tree::Plain(number) = &written.tree {
         return Some(Value::Num(*number));
     }
-    let dtype = written.dtype.or_else(|| usual(&param.ty, accepted))?;
+    let usual = written.dtype.or_else(|| usual(&param.ty, accepted))?;
     let tensor = |tree: &Tree| {
+        let (dtype, tree) = tree.typed();
+        let dtype = dtype.unwrap_or(usual);
         let (shape, numbers) = tree.array()?;
         Some(Value::Tensor(V::Array(Arc::new(Array::from_scalars(dtype, &shape, numbers)))))
     };
@@ -166,6 +181,7 @@ pub fn option(opt: &Opt, written: &Written) -> Option<Value<V<f64>>> {
             Tree::Word(word) => Value::Word(Name::new(word)),
             Tree::Plain(s) => Value::Num(*s),
             Tree::Zeros(_) => Value::Absent,
+            Tree::Typed(_, tree) => value(tree),
             Tree::List(items) => Value::List(items.iter().map(value).collect()),
         }
     }
