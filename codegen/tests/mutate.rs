@@ -207,9 +207,10 @@ fn wrong_rows_of_the_database_are_refuted() {
     assert!(score.meaning.share() >= MEANING, "meaning {}", score.meaning);
 }
 
-/// Two deviations below the shares of all mutants, for a selection of this size: any edit of the database draws another.
+/// Three deviations below the shares of all mutants, for a selection of this size: any edit of the database draws
+/// another.
 const STATED: f64 = 0.96;
-const MEANING: f64 = 0.97;
+const MEANING: f64 = 0.96;
 
 #[test]
 fn the_command_says_what_survives() {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use fulgurite_core::eval::nest::{Array, Data};
 use fulgurite_core::lang::ast::Access;
 use fulgurite_core::row::Row;
-use fulgurite_core::sig::{self, Env, statics};
+use fulgurite_core::sig::{self, Env, Refusal, statics};
 use fulgurite_core::{DTypeSet, Name, Value};
 
 use super::closure;
@@ -98,8 +98,17 @@ fn point(source: &RowSource, row: &Arc<Row>, set: &RowSet, node: &Node) -> Optio
     let slopes = ran.slopes(set);
     for (name, stated, place) in &point.gradients {
         let at = row.sig.params.iter().position(|param| param.name.name == *name)?;
-        let Ok(found) = slopes.of(at) else { continue };
-        let wanted: Vec<f64> = stated.tree.array()?.1.iter().map(|s| s.as_f64()).collect();
+        let found = match slopes.of(at) {
+            Ok(found) => found,
+            Err(Stop::Refused(Refusal { message: why, .. }) | Stop::Data(why) | Stop::TooLong(why)) => {
+                let diag = error(*place, format!("the gradient of `{op}` for `{name}` can't be found while checking"));
+                return Some(diag.note(why).help("delete it from the point, or make the sizes of the point small"));
+            }
+        };
+        let Some(wanted) = stated.tree.numbers() else {
+            return Some(error(*place, format!("the gradient of `{op}` for `{name}` is no list of numbers")));
+        };
+        let wanted: Vec<f64> = wanted.iter().map(|s| s.as_f64()).collect();
         if found.len() != wanted.len() || found.iter().zip(&wanted).any(|(a, b)| !close(*a, *b)) {
             let diag = error(*place, format!("the gradient of `{op}` for `{name}` is not what its `points` says"));
             let shown = found.iter().map(|x| format!("{x}")).collect::<Vec<_>>().join(", ");

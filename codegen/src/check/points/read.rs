@@ -46,7 +46,10 @@ pub fn written(node: &yaml::Node) -> Option<Written> {
         yaml::Value::List(items) => {
             let entry = |item: &yaml::Node| {
                 let Written { dtype, tree } = written(item)?;
-                Some(dtype.map_or_else(|| tree.clone(), |dtype| Tree::Typed(dtype, Box::new(tree.clone()))))
+                Some(match dtype {
+                    Some(dtype) => Tree::Typed(dtype, Box::new(tree)),
+                    None => tree,
+                })
             };
             Some(Written { dtype: None, tree: Tree::List(items.iter().map(entry).collect::<Option<_>>()?) })
         }
@@ -112,6 +115,14 @@ impl Tree {
         match self {
             Tree::Typed(dtype, tree) => (Some(*dtype), tree),
             tree => (None, tree),
+        }
+    }
+
+    /// The numbers in row-major order, those of a list of tensors one tensor after the other.
+    pub fn numbers(&self) -> Option<Vec<Scalar>> {
+        match self.typed().1 {
+            Tree::List(items) => Some(items.iter().map(Tree::numbers).collect::<Option<Vec<_>>>()?.concat()),
+            tree => Some(tree.array()?.1),
         }
     }
 
