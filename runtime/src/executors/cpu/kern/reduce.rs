@@ -7,6 +7,8 @@
 use super::{Isa, multi};
 use fulgurite_core::DType;
 use fulgurite_core::lang::ast::Red;
+#[cfg(target_arch = "x86_64")]
+use std::arch::x86_64::__m128;
 
 /// Elements that are reduced at once in the element's own precision.
 pub const BLOCK: usize = 256;
@@ -14,7 +16,7 @@ pub const BLOCK: usize = 256;
 pub const LANES: usize = 32;
 
 /// A number in which lanes, or blocks, are accumulated.
-pub trait Num: Copy {
+pub trait Num: Copy + PartialOrd {
     /// 0
     const ZERO: Self;
     /// 1
@@ -31,11 +33,34 @@ pub trait Num: Copy {
     fn larger(self, other: Self) -> Self;
     /// The smaller; NaN wins.
     fn smaller(self, other: Self) -> Self;
+    /// NaN; 0 of integers.
+    const NAN: Self;
+    /// Whether it is NaN.
+    fn is_nan(self) -> bool;
+    /// The lanes folded in halves.
+    #[inline(always)]
+    fn fold_halves<F: Fold>(lanes: &[Self; LANES]) -> Self {
+        let mut lanes = *lanes;
+        let mut half = LANES / 2;
+        while half > 0 {
+            for j in 0..half {
+                lanes[j] = F::step(lanes[j], lanes[j + half]);
+            }
+            half /= 2;
+        }
+        lanes[0]
+    }
 }
 
 macro_rules! float_num {
-    ($($t:ty)+) => {$(
+    ($($t:ty $({ $($own:item)* })?)+) => {$(
         impl Num for $t {
+            const NAN: $t = <$t>::NAN;
+            #[inline(always)]
+            fn is_nan(self) -> bool {
+                self.is_nan()
+            }
+            $($($own)*)?
             const ZERO: $t = 0.0;
             const ONE: $t = 1.0;
             const LEAST: $t = <$t>::NEG_INFINITY;
@@ -59,9 +84,32 @@ macro_rules! float_num {
         }
     )+};
 }
-float_num!(f32 f64);
+float_num! {
+    f32 {
+        // Of the loop LLVM makes pairs of lanes.
+        #[cfg(target_arch = "x86_64")]
+        #[inline(always)]
+        fn fold_halves<F: Fold>(lanes: &[f32; LANES]) -> f32 {
+            use std::arch::x86_64::*;
+            // SAFETY: every x86-64 has SSE; four lanes are read at multiples of four below `LANES`.
+            unsafe {
+                let four = |at: usize| _mm_loadu_ps(lanes.as_ptr().add(4 * at));
+                let [a, b, c, d] = std::array::from_fn(|at| F::four(four(at), four(at + 4)));
+                let all = F::four(F::four(a, c), F::four(b, d));
+                let pair = F::four(all, _mm_movehl_ps(all, all));
+                _mm_cvtss_f32(F::four(pair, _mm_shuffle_ps::<1>(pair, pair)))
+            }
+        }
+    }
+    f64
+}
 
 impl Num for i64 {
+    const NAN: i64 = 0;
+    #[inline(always)]
+    fn is_nan(self) -> bool {
+        false
+    }
     const ZERO: i64 = 0;
     const ONE: i64 = 1;
     const LEAST: i64 = i64::MIN;
@@ -124,17 +172,25 @@ elem! {
 
 /// How two become one.
 pub trait Fold {
+    /// Whether NaN wins over numbers, which a comparison does not say.
+    const NAN_WINS: bool;
     /// What changes nothing.
     fn start<N: Num>() -> N;
     /// Both together.
     fn step<N: Num>(a: N, b: N) -> N;
+    /// Both together where neither is NaN: an accumulator and an element, in one instruction.
+    fn step_numbers<N: Num>(a: N, b: N) -> N;
+    /// `step_numbers` of four lanes.
+    #[cfg(target_arch = "x86_64")]
+    fn four(a: __m128, b: __m128) -> __m128;
 }
 
 macro_rules! fold {
-    ($($name:ident: $start:ident, $step:ident;)+) => {$(
+    ($($name:ident: $start:ident, $step:ident, $numbers:expr, $four:ident, $nan_wins:literal;)+) => {$(
         #[doc = concat!("By `", stringify!($step), "`.")]
         pub struct $name;
         impl Fold for $name {
+            const NAN_WINS: bool = $nan_wins;
             #[inline(always)]
             fn start<N: Num>() -> N {
                 N::$start
@@ -143,38 +199,62 @@ macro_rules! fold {
             fn step<N: Num>(a: N, b: N) -> N {
                 a.$step(b)
             }
+            #[inline(always)]
+            fn step_numbers<N: Num>(a: N, b: N) -> N {
+                $numbers(a, b)
+            }
+            #[cfg(target_arch = "x86_64")]
+            #[inline(always)]
+            fn four(a: __m128, b: __m128) -> __m128 {
+                // SAFETY: every x86-64 has SSE.
+                unsafe { std::arch::x86_64::$four(a, b) }
+            }
         }
     )+};
 }
 fold! {
-    Sum: ZERO, plus;
-    Prod: ONE, times;
-    Max: LEAST, larger;
-    Min: MOST, smaller;
+    Sum: ZERO, plus, N::plus, _mm_add_ps, false;
+    Prod: ONE, times, N::times, _mm_mul_ps, false;
+    Max: LEAST, larger, |a, b| if b > a { b } else { a }, _mm_max_ps, true;
+    Min: MOST, smaller, |a, b| if b < a { b } else { a }, _mm_min_ps, true;
 }
 
-/// Folds `ROWS` times [`LANES`] elements into the lanes. Lane by lane, with a number of rows that the compiler knows:
-/// of that LLVM makes whole vectors.
+/// A block of up to [`BLOCK`] elements, folded: `ROWS` times [`LANES`] of them, then the rest. Lane by lane, with a
+/// number of rows that the compiler knows: of that LLVM makes whole vectors.
 ///
 /// # Safety
-/// `x` holds as many elements.
+/// `x` holds `ROWS * LANES + rest` elements.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)]
-unsafe fn fold_lanes<T: Elem, F: Fold, const ROWS: usize>(x: *const T, lanes: &mut [T::Lane; LANES]) {
+unsafe fn fold_block<T: Elem, F: Fold, const ROWS: usize>(x: *const T, rest: usize) -> T::Lane {
+    // SAFETY: the caller's.
+    let at = |i: usize, j: usize| unsafe { x.add(i * LANES + j).read() }.lane();
+    let mut lanes = [F::start::<T::Lane>(); LANES];
+    let mut nan = [false; LANES];
     for j in 0..LANES {
         for i in 0..ROWS {
-            // SAFETY: the caller's.
-            lanes[j] = F::step(lanes[j], unsafe { x.add(i * LANES + j).read() }.lane());
+            let x = at(i, j);
+            lanes[j] = F::step_numbers(lanes[j], x);
+            nan[j] |= F::NAN_WINS && x.is_nan();
         }
     }
+    if rest > 0 {
+        for j in 0..rest {
+            let x = at(ROWS, j);
+            lanes[j] = F::step_numbers(lanes[j], x);
+            nan[j] |= F::NAN_WINS && x.is_nan();
+        }
+    }
+    if nan.iter().fold(false, |any, x| any | x) {
+        return T::Lane::NAN;
+    }
+    T::Lane::fold_halves::<F>(&lanes)
 }
 
-const _: () = assert!(BLOCK == 8 * LANES);
+const _: () = assert!(BLOCK == 8 * LANES && LANES == 32);
 
 multi! {
     /// Folds a line into an accumulator.
-    // Lanes are registers: indices step through them and memory at once.
-    #[allow(clippy::needless_range_loop)]
     unsafe fn line<T: Elem, F: Fold>(src: *const u8, n: usize, acc: *mut u8) {
         // SAFETY: the caller's pointers hold `n` elements and one accumulator.
         unsafe {
@@ -184,29 +264,18 @@ multi! {
             while at < n {
                 let x = (src as *const T).add(at);
                 let k = (n - at).min(BLOCK);
-                let mut lanes = [F::start::<T::Lane>(); LANES];
-                match k / LANES {
-                    1 => fold_lanes::<T, F, 1>(x, &mut lanes),
-                    2 => fold_lanes::<T, F, 2>(x, &mut lanes),
-                    3 => fold_lanes::<T, F, 3>(x, &mut lanes),
-                    4 => fold_lanes::<T, F, 4>(x, &mut lanes),
-                    5 => fold_lanes::<T, F, 5>(x, &mut lanes),
-                    6 => fold_lanes::<T, F, 6>(x, &mut lanes),
-                    7 => fold_lanes::<T, F, 7>(x, &mut lanes),
-                    8 => fold_lanes::<T, F, 8>(x, &mut lanes),
-                    _ => {}
-                }
-                for j in 0..k % LANES {
-                    lanes[j] = F::step(lanes[j], x.add(k - k % LANES + j).read().lane());
-                }
-                let mut half = LANES / 2;
-                while half > 0 {
-                    for j in 0..half {
-                        lanes[j] = F::step(lanes[j], lanes[j + half]);
-                    }
-                    half /= 2;
-                }
-                total = F::step(total, T::acc(lanes[0]));
+                let folded = match k / LANES {
+                    0 => fold_block::<T, F, 0>(x, k),
+                    1 => fold_block::<T, F, 1>(x, k - LANES),
+                    2 => fold_block::<T, F, 2>(x, k - 2 * LANES),
+                    3 => fold_block::<T, F, 3>(x, k - 3 * LANES),
+                    4 => fold_block::<T, F, 4>(x, k - 4 * LANES),
+                    5 => fold_block::<T, F, 5>(x, k - 5 * LANES),
+                    6 => fold_block::<T, F, 6>(x, k - 6 * LANES),
+                    7 => fold_block::<T, F, 7>(x, k - 7 * LANES),
+                    _ => fold_block::<T, F, 8>(x, 0),
+                };
+                total = F::step(total, T::acc(folded));
                 at += k;
             }
             acc.write(total);

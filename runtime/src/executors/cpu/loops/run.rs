@@ -228,7 +228,7 @@ fn odometer(mut flat: usize, loops: &[(usize, i64)]) -> i64 {
 }
 
 /// Tiles of memory that are on their way to a walk, all streams together.
-const AHEAD: usize = 4;
+const AHEAD: usize = 8;
 
 /// Asks for memory that a later tile works on. Rows of tensors are often a page, at whose end the hardware's own
 /// prefetching stops.
