@@ -436,8 +436,15 @@ impl Worker<'_> {
                 self.lines.add(c).write(self.memory.0[p.cursors[c].value as usize].wrapping_offset(offset));
             }
             let kept_line = self.kept_line * p.kept_pitch();
+            // Memory that is read and written is asked for once.
+            let mut asked = 0u64;
+            for (n, i) in phase.in_place.iter().enumerate().take(64) {
+                let at = self.lines.add(i.cursor as usize).read();
+                let before = phase.in_place[..n].iter().any(|b| self.lines.add(b.cursor as usize).read() == at);
+                asked |= (!before as u64) << n;
+            }
             // The fewer streams, the sooner they are through a tile.
-            let ahead = (AHEAD / phase.in_place.len().max(1)).max(1);
+            let ahead = (AHEAD / asked.count_ones().max(1) as usize).max(1);
             let mut col = col0;
             while col < col1 {
                 geo.cols = tc.min(col1 - col);
@@ -446,10 +453,12 @@ impl Worker<'_> {
                 geo.n = padded(there);
                 let edge = geo.n != there;
                 self.idx[last] = col as i64;
-                for i in &phase.in_place {
+                for (n, i) in phase.in_place.iter().enumerate() {
                     let bytes = p.cursors[i.cursor as usize].bytes;
                     let mut at = self.lines.add(i.cursor as usize).read().wrapping_add(col * bytes);
-                    prefetch(at.wrapping_add(ahead * there * bytes), there * bytes);
+                    if asked >> n & 1 == 1 {
+                        prefetch(at.wrapping_add(ahead * there * bytes), there * bytes);
+                    }
                     if edge {
                         let register = self.work.add(i.edge as usize);
                         if i.reads {
