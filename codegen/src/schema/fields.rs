@@ -50,6 +50,21 @@ impl<'a> Fields<'a> {
         None
     }
 
+    /// One sentence: it becomes the comment of generated code, with a full stop.
+    pub(super) fn sentence(&mut self, node: Node, key: &str) -> Option<Text> {
+        let text = self.text(node, key)?;
+        let written = text.text.trim();
+        let (found, help) = match written {
+            "" => ("is empty", "say in one sentence what the result is"),
+            _ if written.contains(['\n', '\r']) => ("has several lines", "write one line; `>-` folds several into one"),
+            _ if written.ends_with('.') => ("ends in a full stop", "leave it out: pages and tooltips add their own"),
+            _ => return Some(text),
+        };
+        let of = if self.op.is_empty() { String::new() } else { format!(" of `{}`", self.op) };
+        self.error(Diag::error("E005", text.place, format!("`{key}`{of} {found}")).help(help));
+        None
+    }
+
     /// The text of a rule: in a style in which positions can be traced, and not cut by YAML.
     pub(super) fn rule_text(&mut self, node: Node, key: &str) -> Option<Text> {
         let text = self.text(node, key)?;

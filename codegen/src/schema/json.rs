@@ -70,6 +70,7 @@ fn form(of: &Form) -> Value {
     let text = json!({"type": ["string", "number", "boolean"]});
     match of {
         Form::Text => text,
+        Form::Sentence => json!({"type": "string", "pattern": "^[^\\n\\r]*[^.\\s]\\s*$"}),
         Form::One(words) => json!({"enum": words}),
         Form::Chosen(words) => json!({"anyOf": [
             {"enum": words},

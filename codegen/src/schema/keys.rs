@@ -8,6 +8,8 @@ use super::kinds;
 pub enum Form {
     /// A text, number or truth value, as written.
     Text,
+    /// One sentence on one line, without a full stop.
+    Sentence,
     /// One of these words, or a choice between them by `if` or `match`; classes of dtypes may be added and subtracted.
     Chosen(&'static [&'static str]),
     /// One of these words.
@@ -42,7 +44,7 @@ const fn key(name: &'static str, form: Form, says: &'static str) -> Key {
 /// Keys of a row, in the order in which they stand. Anything else is E004.
 pub const KEYS: &[Key] = &[
     key("op", Form::Text, "the operator's name; `op: name.kind` is an overload"),
-    key("doc", Form::Text, "one sentence of at most 100 characters, without a full stop"),
+    key("doc", Form::Sentence, "one sentence on one line, without a full stop"),
     key("sig", Form::Text, "signature `(arguments; options) -> results`; may be left out for a pointwise `expr`"),
     key(
         "promote",
@@ -83,7 +85,7 @@ pub const KEYS: &[Key] = &[
 /// Keys of a tensor subclass, in their order.
 pub const CLASS: &[Key] = &[
     key("class", Form::Text, "the name of the class: a word that starts with a capital"),
-    key("doc", Form::Text, "one sentence of at most 100 characters, without a full stop"),
+    key("doc", Form::Sentence, "one sentence on one line, without a full stop"),
     key("sig", Form::Text, "signature `(fields; metadata) -> the type that programs see`"),
     key("plain", Form::Text, "the plain tensor that it stands for, of fields and metadata"),
     key("ops", Form::Map(&Form::Text), "operators, or class(view|pointwise|any): `error`, `plain`, `each` or a rule"),

@@ -226,7 +226,7 @@ impl RowReader<'_> {
             self.fields.error(diag.help("add one sentence: it is the row's page, tooltip and help text"));
             return None;
         };
-        self.fields.text(node, "doc")
+        self.fields.sentence(node, "doc")
     }
 
     fn text(&mut self, key: &str) -> Option<Text> {

@@ -157,7 +157,7 @@ fn one(node: Node, diags: &mut Diagnostics) -> Option<ClassSource> {
             fields.error(Diag::error("E004", class.place, format!("the subclass `{}` has no key `{key}`", class.text)));
         }
     }
-    let doc = doc.and_then(|n| fields.text(n, "doc"));
+    let doc = doc.and_then(|n| fields.sentence(n, "doc"));
     let sig = sig.and_then(|n| fields.rule(n, "sig", parse_sig));
     let plain = plain.and_then(|n| fields.rule(n, "plain", parse_rule));
     let mut optional = |node: Option<Node>, key: &str| node.and_then(|n| fields.rule_text(n, key));
