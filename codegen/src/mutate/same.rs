@@ -236,6 +236,9 @@ fn stored(e: &SExpr, dtype: DType) -> String {
 }
 
 fn text(e: &SExpr) -> String {
+    if let Some(number) = number(e) {
+        return format!("{number:?}:{}", e.ty());
+    }
     let all = |items: &[SExpr]| items.iter().map(text).collect::<Vec<_>>();
     let of = match e.op() {
         SOp::Const(s) => format!("{s}"),
@@ -309,6 +312,30 @@ fn distance(e: &SExpr) -> Option<String> {
     let mut operands: Vec<String> = operands.iter().map(text).collect();
     operands.sort();
     Some(operands.join(", "))
+}
+
+/// A float that numbers alone make, the same in every dtype: none of them takes more digits than bf16 has.
+fn number(e: &SExpr) -> Option<f64> {
+    let value = match e.op() {
+        SOp::Const(s) if e.ty().is_float() => s.as_f64(),
+        SOp::Cast(of) if e.ty().is_float() => match of.op() {
+            SOp::Const(s) if of.ty() == DType::Bool => f64::from(s.as_bool()),
+            SOp::Const(s) if is_whole(of.ty()) => s.as_i64() as f64,
+            _ => number(of)?,
+        },
+        SOp::Call(Builtin::Neg, a) => -number(&a[0])?,
+        SOp::Call(op @ (Builtin::Add | Builtin::Sub | Builtin::Mul), ab) => {
+            let (a, b) = (number(&ab[0])?, number(&ab[1])?);
+            match op {
+                Builtin::Add => a + b,
+                Builtin::Sub => a - b,
+                _ => a * b,
+            }
+        }
+        _ => return None,
+    };
+    // a zero may have the other sign
+    ((4.0 * value).fract() == 0.0 && value.abs() <= 32.0).then_some(value + 0.0)
 }
 
 fn is_whole(dtype: DType) -> bool {
