@@ -229,16 +229,18 @@ impl<'a> Terms<'a> {
             let typed = if joins { String::new() } else { types(&arg) };
             read.push(format!("{}{typed}", show(&arg)));
         }
-        if COMMUTE.contains(&row.op.as_str()) {
+        let commutes = COMMUTE.contains(&row.op.as_str());
+        if commutes {
             read.sort();
+        }
+        let bounded = row.op == "clamp" && is_bounded_below(&args);
+        if bounded {
+            read[..2].sort();
         }
         let env = &solved.env;
         // the sizes of what commutes stand in the types of the results
-        let sizes = if COMMUTE.contains(&row.op.as_str()) {
-            String::new()
-        } else {
-            format!("{:?} {:?}", env.sizes, items(row, solved))
-        };
+        let sizes =
+            if commutes || bounded { String::new() } else { format!("{:?} {:?}", env.sizes, items(row, solved)) };
         let text = format!("{} {:?} {} {:?} {sizes}", row.op, read, solved.compute, solved.joined);
         let mut at = 0;
         let mut result = |t: &TensorTy| {
@@ -266,6 +268,16 @@ impl<'a> Terms<'a> {
         let detached = self.number(format!("detached {}", term.1));
         self.detached.insert(detached, term.1);
         Term(term.0.clone(), detached)
+    }
+}
+
+/// Whether these are the arguments of `clamp` for the larger of a tensor and a number: at a tie neither has a gradient,
+/// whichever is the bound.
+fn is_bounded_below(args: &[Value<Term>]) -> bool {
+    let tensor = |arg: &Value<Term>| matches!(arg, Value::Tensor(Term(ArgTy::Tensor(_), _)));
+    match args {
+        [x, lo, hi, ..] => hi.is_absent() && !lo.is_absent() && tensor(x) != tensor(lo),
+        _ => false,
     }
 }
 

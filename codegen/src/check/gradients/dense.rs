@@ -58,6 +58,16 @@ impl From<NestError> for Stop {
     }
 }
 
+/// A row and what it is called with, in the order of its signature.
+pub struct Call<T> {
+    /// The row.
+    pub row: Arc<Row>,
+    /// Arguments and options.
+    pub args: Vec<Value<T>>,
+    /// What its variables stand for.
+    pub solved: Solved,
+}
+
 /// Rows of a database, with rows derived from them.
 pub struct Library<'a> {
     /// The database.
@@ -70,6 +80,33 @@ impl<'a> Library<'a> {
     /// The rows of `set`.
     pub fn new(set: &'a RowSet<'a>) -> Library<'a> {
         Library { set, derived: HashMap::new() }
+    }
+
+    /// The first row called `op` that accepts these arguments.
+    ///
+    /// # Errors
+    /// What the first row refuses, if none does.
+    pub fn resolve<T: Clone>(
+        &self,
+        op: Name,
+        positional: Vec<Value<T>>,
+        named: Vec<(Name, Value<T>)>,
+        ty: &dyn Fn(&T) -> ArgTy,
+    ) -> Result<Call<T>, Refusal> {
+        let candidates = match self.derived.get(&op) {
+            Some(row) => vec![row.clone()],
+            None => self.set.candidates(op),
+        };
+        let mut first = None;
+        for row in candidates {
+            let accepted = sig::arrange(&row, positional.clone(), named.clone())
+                .and_then(|args| sig::solve(&row, &args, ty).map(|solved| (args, solved)));
+            match accepted {
+                Ok((args, solved)) => return Ok(Call { row, args, solved }),
+                Err(r) => _ = first.get_or_insert(r),
+            }
+        }
+        Err(first.unwrap_or_else(|| Refusal::new("E007", format!("there is no row `{op}`"))))
     }
 
     /// Adds derived rows.
@@ -238,25 +275,10 @@ impl<F: Field> Machine for Over<'_, '_, F> {
         positional: Vec<Value<V<F>>>,
         named: Vec<(Name, Value<V<F>>)>,
     ) -> Result<Vec<Value<V<F>>>, Stop> {
-        let library = self.dense.library;
-        let candidates = match library.derived.get(&op) {
-            Some(row) => vec![row.clone()],
-            None => library.set.candidates(op),
-        };
-        let mut first = None;
-        for row in candidates {
-            let accepted = sig::arrange(&row, positional.clone(), named.clone())
-                .and_then(|args| sig::solve(&row, &args, &ty).map(|solved| (args, solved)));
-            match accepted {
-                Ok((args, solved)) => {
-                    let mut results = self.dense.meaning(&row, &solved, &args)?;
-                    results.truncate(row.sig.outs.len());
-                    return Ok(results);
-                }
-                Err(r) => _ = first.get_or_insert(r),
-            }
-        }
-        Err(first.unwrap_or_else(|| Refusal::new("E007", format!("there is no row `{op}`"))).into())
+        let call = self.dense.library.resolve(op, positional, named, &ty)?;
+        let mut results = self.dense.meaning(&call.row, &call.solved, &call.args)?;
+        results.truncate(call.row.sig.outs.len());
+        Ok(results)
     }
 
     fn ty(&self, v: &V<F>) -> ArgTy {

@@ -4,7 +4,8 @@
 //! The derivative is that of dual numbers ([`dual`]), which know nothing of how rules are derived. A rule is refuted on
 //! [`instance`]s: small calls with pairwise distinct sizes, every combination of options, data inside the domain.
 //! At ties and kinks the derived rule is the measure, since conventions belong to it. A rule of a scalar row that has the
-//! normal form of the derived one ([`proof`]) is right without instances.
+//! normal form of the derived one ([`proof`]) is right without instances. What a program's gradient is at a point is
+//! taken from the rules of the rows that it calls ([`tape`]).
 
 mod again;
 mod constant;
@@ -22,6 +23,7 @@ mod proof;
 pub mod sample;
 pub mod show;
 mod stable;
+pub mod tape;
 mod term;
 mod values;
 

@@ -1,5 +1,6 @@
 //! A call with data: its results and the gradient of their sum.
 
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 use fulgurite_core::Value;
@@ -12,6 +13,7 @@ use fulgurite_core::sig;
 use crate::check::cases::Case;
 use crate::check::gradients::dense::{Dense, Library, Stop, V, ty};
 use crate::check::gradients::instance::{Instance, elements};
+use crate::check::gradients::tape;
 use crate::check::rows::RowSet;
 
 /// A call that was run.
@@ -42,7 +44,8 @@ impl<'a> Ran<'a> {
         library.extend(derived.rows.iter().cloned());
         let ones = self.results.iter().take(self.row.sig.outs.len()).map(ones).collect();
         let (args, results) = (self.args.clone(), self.results.clone());
-        Slopes { instance: Instance { row: self.row, case: &self.case, args, results }, library, derived, ones }
+        let instance = Instance { row: self.row, case: &self.case, args, results };
+        Slopes { instance, library, derived, ones, taped: OnceCell::new() }
     }
 }
 
@@ -52,6 +55,8 @@ pub struct Slopes<'a> {
     library: Library<'a>,
     derived: Derived,
     ones: Vec<Value<V<f64>>>,
+    /// The gradients of a program, by argument.
+    taped: OnceCell<Option<Vec<Vec<f64>>>>,
 }
 
 impl Slopes<'_> {
@@ -68,7 +73,7 @@ impl Slopes<'_> {
     }
 
     /// For argument `at`, by the row's rule, in the argument's dtypes, to which whoever applies a rule casts; a program's
-    /// one derivative per element.
+    /// by the rules of the rows that it calls. Where that is no way, one derivative per element.
     ///
     /// # Errors
     /// What the rule's calls refuse.
@@ -88,6 +93,14 @@ impl Slopes<'_> {
                 Ok(kept)
             }
             None => {
+                if self.taped.get().is_none() {
+                    _ = self.taped.set(tape::gradients(instance, library, &self.ones)?);
+                }
+                if let Some(Some(taped)) = self.taped.get() {
+                    let mut of = taped[at].clone();
+                    of.resize(instance.numel_of(at), 0.0);
+                    return Ok(of);
+                }
                 // the steps of one run are enough for all
                 let mut dense = Dense::new(library);
                 let one =

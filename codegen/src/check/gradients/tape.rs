@@ -1,0 +1,273 @@
+//! The gradient of a program as the runtime takes it: its calls in reverse, each by the rule of its row. Only so are the
+//! conventions at ties and kinks those of the rows that are called.
+
+use fulgurite_core::derive::{self, Derived};
+use fulgurite_core::eval::nest::Array;
+use fulgurite_core::eval::tensor::{self, Machine};
+use fulgurite_core::lang::Block;
+use fulgurite_core::row::{Meaning, Row};
+use fulgurite_core::sig::{ArgTy, Refusal, Solved};
+use fulgurite_core::{Name, Value};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::dense::{Dense, Library, Stop, V, ty};
+use super::instance::{Instance, elements};
+use crate::check::cases::Case;
+
+/// Programs within programs, at most this deep.
+const DEEPEST: usize = 40;
+
+/// A value, and which of the program's values it is.
+#[derive(Clone)]
+struct Taped(V<f64>, usize);
+
+/// A call of a row that has its own rule, or no derivative.
+struct Line {
+    row: Arc<Row>,
+    case: Case,
+    args: Vec<Value<Taped>>,
+    results: Vec<Value<V<f64>>>,
+    /// The results' numbers.
+    outs: Vec<Value<Taped>>,
+}
+
+/// The machine: a program's calls in order.
+struct Tape<'m, 'a> {
+    library: &'a Library<'a>,
+    dense: &'m mut Dense<'a>,
+    lines: Vec<Line>,
+    values: usize,
+    depth: usize,
+}
+
+/// The gradients of the weighted sum of a program's results: one number per float element of each argument. `None` where
+/// the runtime goes another way: a program with rules for some arguments only, or one that writes.
+///
+/// # Errors
+/// What the calls refuse.
+pub fn gradients(
+    instance: &Instance,
+    library: &Library,
+    weights: &[Value<V<f64>>],
+) -> Result<Option<Vec<Vec<f64>>>, Stop> {
+    let row = instance.row;
+    let Meaning::Decomp(body) = &row.meaning else { return Ok(None) };
+    let mut dense = Dense::new(library);
+    let mut tape = Tape { library, dense: &mut dense, lines: Vec::new(), values: 0, depth: 0 };
+    let args: Vec<Value<Taped>> = instance.args.iter().map(|arg| tape.numbered(arg)).collect();
+    let results = match tensor::run(&mut tape, row, body, &instance.case.solved, &args, &[]) {
+        Ok(results) => results,
+        Err(Halt::Stop(stop)) => return Err(stop),
+        Err(Halt::OtherWay) => return Ok(None),
+    };
+    let lines = tape.lines;
+    let mut sums = Sums::default();
+    for (result, weight) in results.iter().zip(weights) {
+        sums.add(result, elements(weight).concat());
+    }
+    let rules = Rules::of(&lines, library);
+    for line in lines.iter().rev() {
+        rules.pull(line, &mut sums)?;
+    }
+    Ok(Some(args.iter().map(|arg| sums.of(arg).unwrap_or_default()).collect()))
+}
+
+/// Cotangents by value.
+#[derive(Default)]
+struct Sums(HashMap<usize, Vec<f64>>);
+
+impl Sums {
+    /// Adds one number per float element of `value`.
+    fn add(&mut self, value: &Value<Taped>, numbers: Vec<f64>) {
+        let mut numbers = numbers.into_iter();
+        value.for_each(&mut |Taped(v, id)| {
+            let V::Array(a) = v else { return };
+            if !a.dtype.is_float() {
+                return;
+            }
+            let own: Vec<f64> = numbers.by_ref().take(a.len()).map(|x| f64_kept(x, a)).collect();
+            match self.0.get_mut(id) {
+                Some(sum) => sum.iter_mut().zip(own).for_each(|(sum, x)| *sum += x),
+                None => _ = self.0.insert(*id, own),
+            }
+        });
+    }
+
+    /// One number per float element of `value`; `None` if nothing came to it.
+    fn of(&self, value: &Value<Taped>) -> Option<Vec<f64>> {
+        let (mut all, mut any) = (Vec::new(), false);
+        value.for_each(&mut |Taped(v, id)| {
+            let V::Array(a) = v else { return };
+            if !a.dtype.is_float() {
+                return;
+            }
+            match self.0.get(id) {
+                Some(sum) => {
+                    any = true;
+                    all.extend(sum);
+                }
+                None => all.extend(std::iter::repeat_n(0.0, a.len())),
+            }
+        });
+        any.then_some(all)
+    }
+}
+
+fn f64_kept(x: f64, a: &Array<f64>) -> f64 {
+    use fulgurite_core::eval::nest::Field;
+    x.kept_as(a.dtype)
+}
+
+/// The rules of the rows on a tape.
+struct Rules<'a> {
+    library: Library<'a>,
+    derived: HashMap<Name, Derived>,
+}
+
+impl<'a> Rules<'a> {
+    fn of(lines: &[Line], library: &Library<'a>) -> Rules<'a> {
+        let mut rules =
+            Rules { library: Library { set: library.set, derived: library.derived.clone() }, derived: HashMap::new() };
+        for line in lines {
+            rules.derived.entry(line.row.op).or_insert_with(|| {
+                let derived = derive::derive(&line.row, library.set);
+                rules.library.extend(derived.rows.iter().cloned());
+                derived
+            });
+        }
+        rules
+    }
+
+    fn rule<'r>(&'r self, row: &'r Row, arg: Name) -> Option<&'r Block> {
+        let written = row.vjp.iter().find(|(name, _)| *name == arg).map(|(_, rule)| rule);
+        written.or_else(|| self.derived.get(&row.op)?.rule(arg))
+    }
+
+    /// Adds to the cotangents of a call's arguments what those of its results say.
+    fn pull(&self, line: &Line, sums: &mut Sums) -> Result<(), Stop> {
+        let cotangents: Vec<Option<Vec<f64>>> = line.outs.iter().map(|out| sums.of(out)).collect();
+        if cotangents.iter().all(Option::is_none) {
+            return Ok(());
+        }
+        let given: Vec<Value<V<f64>>> =
+            line.results.iter().zip(&cotangents).map(|(result, g)| shaped(result, g.as_deref())).collect();
+        let instance = Instance {
+            row: &line.row,
+            case: &line.case,
+            args: line.args.iter().map(|arg| arg.map(&mut |Taped(v, _)| v.clone())).collect(),
+            results: line.results.clone(),
+        };
+        for (at, param) in line.row.sig.params.iter().enumerate() {
+            if let Some(rule) = self.rule(&line.row, param.name.name)
+                && instance.numel_of(at) > 0
+            {
+                sums.add(&line.args[at], instance.vjp(&self.library, rule, at, &given)?);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// These numbers in the shape of `like`; zeros if there are none, nothing where no element is a float.
+fn shaped(like: &Value<V<f64>>, numbers: Option<&[f64]>) -> Value<V<f64>> {
+    if elements(like).is_empty() {
+        return Value::Absent;
+    }
+    let mut next = 0;
+    like.map(&mut |v| match v {
+        V::Array(a) if a.dtype.is_float() => {
+            let start = next;
+            next += a.len();
+            let own = numbers.map_or_else(|| vec![0.0; a.len()], |n| n[start..next].to_vec());
+            V::Array(Arc::new(Array::float(a.dtype, &a.shape, own)))
+        }
+        other => other.clone(),
+    })
+}
+
+/// Why a tape has no end.
+enum Halt {
+    Stop(Stop),
+    /// The runtime goes another way.
+    OtherWay,
+}
+
+impl From<Refusal> for Halt {
+    fn from(refusal: Refusal) -> Halt {
+        Halt::Stop(refusal.into())
+    }
+}
+
+impl Tape<'_, '_> {
+    fn numbered(&mut self, value: &Value<V<f64>>) -> Value<Taped> {
+        value.map(&mut |v| {
+            self.values += 1;
+            Taped(v.clone(), self.values)
+        })
+    }
+
+    fn inner(
+        &mut self,
+        row: &Row,
+        body: &Block,
+        solved: &Solved,
+        args: &[Value<Taped>],
+    ) -> Result<Vec<Value<Taped>>, Halt> {
+        if self.depth > DEEPEST {
+            return Err(Refusal::new("E010", format!("`{}` is called too deep", row.op)).into());
+        }
+        self.depth += 1;
+        let results = tensor::run(self, row, body, solved, args, &[]);
+        self.depth -= 1;
+        results
+    }
+}
+
+impl Machine for Tape<'_, '_> {
+    type V = Taped;
+    type Error = Halt;
+
+    fn call(
+        &mut self,
+        op: Name,
+        positional: Vec<Value<Taped>>,
+        named: Vec<(Name, Value<Taped>)>,
+    ) -> Result<Vec<Value<Taped>>, Halt> {
+        let call = self.library.resolve(op, positional, named, &|Taped(v, _)| ty(v))?;
+        if let Meaning::Decomp(body) = &call.row.meaning {
+            let floats = |arg: &Value<Taped>| {
+                let mut any = false;
+                arg.for_each(&mut |Taped(v, _)| any |= matches!(v, V::Array(a) if a.dtype.is_float()));
+                any
+            };
+            let ruled = |name: Name| call.row.vjp.iter().any(|(arg, _)| *arg == name);
+            let params = call.row.sig.params.iter().zip(&call.args).filter(|(_, arg)| floats(arg));
+            let (with, without): (Vec<_>, Vec<_>) = params.partition(|(param, _)| ruled(param.name.name));
+            if with.is_empty() {
+                let mut results = self.inner(&call.row, body, &call.solved, &call.args)?;
+                results.truncate(call.row.sig.outs.len());
+                return Ok(results);
+            }
+            if !without.is_empty() {
+                return Err(Halt::OtherWay);
+            }
+        }
+        let plain: Vec<Value<V<f64>>> = call.args.iter().map(|arg| arg.map(&mut |Taped(v, _)| v.clone())).collect();
+        let results = self.dense.meaning(&call.row, &call.solved, &plain).map_err(Halt::Stop)?;
+        let outs: Vec<Value<Taped>> =
+            results.iter().take(call.row.sig.outs.len()).map(|result| self.numbered(result)).collect();
+        let types = plain.iter().map(|arg| arg.map(&mut |v| ty(v))).collect();
+        let case = Case { args: types, solved: call.solved };
+        self.lines.push(Line { row: call.row, case, args: call.args, results, outs: outs.clone() });
+        Ok(outs)
+    }
+
+    fn ty(&self, Taped(v, _): &Taped) -> ArgTy {
+        ty(v)
+    }
+
+    fn write(&mut self, _: Name, _: Value<Taped>) -> Result<(), Halt> {
+        Err(Halt::OtherWay)
+    }
+}
