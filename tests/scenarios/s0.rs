@@ -247,7 +247,7 @@ fn s0_14_missing_rule() {
 fn s0_15_declared_against_derived() {
     let rows = |skip: &str| {
         format!(
-            "ops:\n- op: times\n  doc: A product.\n  sig: '(a: T, b: T) -> T'\n  promote: default\n  dtypes: float\n  expr: a * b\n{skip}  tests:\n    points: [{{a: [2.0], b: [3.0], out: [6.0]}}]\n"
+            "ops:\n- op: times\n  doc: A product\n  sig: '(a: T, b: T) -> T'\n  promote: default\n  dtypes: float\n  expr: a * b\n{skip}  tests:\n    points: [{{a: [2.0], b: [3.0], out: [6.0]}}]\n"
         )
     };
     let report = |skip: &str| {
