@@ -12,8 +12,8 @@ use crate::sig::{OutTy, Solved};
 use crate::{DType, Name, TensorTy};
 
 /// Calls whose arguments are asked for their types, not for their elements.
-const OF_TYPES: [&str; 10] =
-    ["some", "size", "len", "rank", "of", "is_tensor", "is_number", "is_int", "is_bool", "is_float"];
+const OF_TYPES: [&str; 11] =
+    ["some", "size", "len", "rank", "of", "dtype", "is_tensor", "is_number", "is_int", "is_bool", "is_float"];
 
 /// A condition as a row whose elements are truth values.
 pub struct Condition {

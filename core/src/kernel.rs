@@ -7,6 +7,12 @@ use crate::DType;
 pub enum Special {
     /// Positions that sort along an axis.
     Argsort,
+    /// Positions as `nth_element` of the C++ library leaves them.
+    Introselect,
+    /// Positions as a selection with the median of three as its pivot leaves them.
+    Quickselect,
+    /// Where binary searches end.
+    Bisect,
     /// A linear recurrence along an axis, step by step.
     LinearScan,
     /// A binary search in rows, which are the first argument.
@@ -24,6 +30,9 @@ impl Special {
     /// Executor, name, kernel: the one list. A name that is not here is refused when the row is checked.
     pub const ALL: &[(&str, &str, Special)] = &[
         (HOST, "argsort", Special::Argsort),
+        (HOST, "introselect", Special::Introselect),
+        (HOST, "quickselect", Special::Quickselect),
+        (HOST, "bisect", Special::Bisect),
         ("cpu", "linear_scan", Special::LinearScan),
         ("cpu", "searchsorted", Special::Searchsorted),
         ("cpu", "bucketize", Special::Bucketize),

@@ -35,6 +35,7 @@ pub mod loc;
 pub mod lower;
 pub mod name;
 pub mod nest;
+pub mod order;
 pub mod philox;
 pub mod place;
 pub mod promote;

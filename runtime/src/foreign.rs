@@ -12,7 +12,7 @@ use fulgurite_core::foreign::{self, Operand};
 use fulgurite_core::lang::{Gives, parse_alias};
 use fulgurite_core::loc::Loc;
 use fulgurite_core::sig::ArgTy;
-use fulgurite_core::{DType, Name, Scalar, TensorTy, Value};
+use fulgurite_core::{DType, Dim, Name, Scalar, TensorTy, Value};
 use rustc_hash::FxHashMap;
 use std::sync::OnceLock;
 
@@ -32,6 +32,11 @@ impl Operand for Tensor {
 
     fn known_list(&self) -> Option<Vec<Scalar>> {
         self.buffer().ok().filter(|b| b.dtype() == DType::I64 && b.shape().len() == 1).map(|b| b.scalars())
+    }
+
+    fn reshaped(&self, shape: &[Dim]) -> Tensor {
+        let sizes = shape.iter().map(|d| Value::Size(*d)).collect();
+        api::intrinsic("reshape", vec![Value::Tensor(self.clone()), Value::List(sizes)])
     }
 }
 

@@ -104,6 +104,7 @@ fn text(alias: &Alias) -> String {
             Becomes::Nothing => "_".to_owned(),
             Becomes::Wanted => "?".to_owned(),
             Becomes::Placed(entries, places) => format!("{entries} @ {places}"),
+            Becomes::Along(entries, dim) => format!("{entries} along {dim}"),
             Becomes::Parts(parts) => format!("({})", parts.iter().map(part).collect::<Vec<_>>().join(", ")),
             Becomes::Argument { name, count, like } => {
                 let count = count.map(|count| match count {
@@ -114,6 +115,9 @@ fn text(alias: &Alias) -> String {
                 name.to_string() + &count.map_or(String::new(), |count| format!("[{count}{like}]"))
             }
         };
+        if param.packed {
+            item += " packed";
+        }
         if let Some(value) = &param.value {
             _ = write!(item, " = {value}");
         }

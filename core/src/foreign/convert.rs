@@ -56,6 +56,15 @@ fn is_list(ty: &OptType) -> bool {
 }
 
 impl<V> Given<V> {
+    /// As it is where memory plays no part.
+    pub(super) fn plain(self) -> Given<V> {
+        match self {
+            Given::Strided(t) => Given::Tensor(t),
+            Given::List(items) => Given::List(items.into_iter().map(Given::plain).collect()),
+            other => other,
+        }
+    }
+
     fn kind(&self) -> &'static str {
         match self {
             Given::None => "not given",
@@ -64,7 +73,7 @@ impl<V> Given<V> {
             Given::Float(_) => "a float",
             Given::Str(_) => "a text",
             Given::DType(_) => "a dtype",
-            Given::Tensor(_) => "a tensor",
+            Given::Tensor(_) | Given::Strided(_) => "a tensor",
             Given::List(_) => "a list",
         }
     }

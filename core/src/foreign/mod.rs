@@ -13,7 +13,7 @@ use crate::lang::ast::{ListItem, Node, Opt, UnOp};
 use crate::lang::{Alias, Becomes, Count, Expr, Gives, Ident};
 use crate::row::Row;
 use crate::sig::{ArgTy, Refusal};
-use crate::{DType, Name, Scalar, TensorTy};
+use crate::{DType, Dim, Name, Scalar, TensorTy};
 
 /// What stands for a tensor in a call.
 pub trait Operand: Clone {
@@ -23,6 +23,8 @@ pub trait Operand: Clone {
     fn known(&self) -> Option<Scalar>;
     /// Its elements, if it is a vector of i64 and they are known.
     fn known_list(&self) -> Option<Vec<Scalar>>;
+    /// The same elements in other sizes.
+    fn reshaped(&self, shape: &[Dim]) -> Self;
 }
 
 /// A value as a dynamic language has it.
@@ -42,6 +44,8 @@ pub enum Given<V> {
     DType(DType),
     /// A tensor.
     Tensor(V),
+    /// A tensor whose elements lie in another order than that of its axes where it comes from.
+    Strided(V),
     /// Several.
     List(Vec<Given<V>>),
 }
@@ -73,6 +77,8 @@ struct Param<V> {
     value: Option<Given<V>>,
     /// Takes all positional arguments from there on.
     rest: bool,
+    /// No row stands behind one that is strided.
+    packed: bool,
 }
 
 impl<V: Operand> Form<V> {
@@ -84,6 +90,7 @@ impl<V: Operand> Form<V> {
             becomes: g.becomes.clone(),
             value: g.value.as_ref().map(constant),
             rest: g.rest,
+            packed: g.packed,
         });
         let fixed = alias.fixed.iter().map(|(name, value)| (name.name, constant(value))).collect();
         Form { params: params.collect(), fixed, gives: alias.gives }
@@ -98,6 +105,7 @@ impl<V: Operand> Form<V> {
             becomes: Becomes::Argument { name, count: None, like: None },
             value: None,
             rest: false,
+            packed: false,
         });
         Form { params: params.collect(), fixed: Vec::new(), gives: Gives::Tensors }
     }
@@ -181,6 +189,11 @@ impl<V: Operand> Form<V> {
         let mut mask = None;
         for (param, value) in self.params.iter().zip(values) {
             let value = value.filter(|v| !matches!(v, Given::None));
+            if param.packed && matches!(value, Some(Given::Strided(_))) {
+                let text = format!("what `{}` makes of a strided `{}` hangs on its memory", row.op, param.name);
+                return Err(Refusal::new("E710", text));
+            }
+            let value = value.map(Given::plain);
             match (&param.becomes, value) {
                 (Becomes::Argument { name, count, like }, value) => {
                     let empty = |v: &Given<V>| count.is_some() && matches!(v, Given::List(items) if items.is_empty());
@@ -210,6 +223,7 @@ impl<V: Operand> Form<V> {
                         there.map(|(at, item)| (Given::Int(at), item)).unzip();
                     out.extend([(entries.name, Given::List(there)), (places.name, Given::List(at))]);
                 }
+                (Becomes::Along(entries, _), Some(list @ Given::List(_))) => out.push((entries.name, list)),
                 (Becomes::Parts(parts), Some(Given::List(items))) => {
                     if items.len() != parts.len() {
                         let text = format!("`{}` has {} entries, {} are needed", param.name, items.len(), parts.len());
@@ -231,7 +245,42 @@ impl<V: Operand> Form<V> {
             }
         }
         out.extend(self.fixed.iter().cloned());
+        for param in &self.params {
+            if let Becomes::Along(entries, dim) = &param.becomes {
+                fill(row, &mut out, entries.name, dim.name);
+            }
+        }
         Ok(Arranged { args: out, mask })
+    }
+}
+
+/// Gives vectors of no elements in the list `entries` the axes of the other tensors there, and none along option `dim`.
+fn fill<V: Operand>(row: &Row, args: &mut [(Name, Given<V>)], entries: Name, dim: Name) {
+    let default = || row.sig.opts.iter().find(|o| o.name.name == dim)?.default.as_ref().map(constant);
+    let given = args.iter().find(|(name, _)| *name == dim).map(|(_, value)| value.clone());
+    let Some(Given::Int(dim)) = given.or_else(default) else { return };
+    let Some((_, Given::List(items))) = args.iter_mut().find(|(name, _)| *name == entries) else { return };
+    let shape = |item: &Given<V>| match item {
+        Given::Tensor(t) => match t.ty() {
+            ArgTy::Tensor(t) => Some(t.shape),
+            _ => None,
+        },
+        _ => None,
+    };
+    let empty = |shape: &[Dim]| matches!(shape, [one] if one.is_const() && one.is(0));
+    let Some(mut full) = items.iter().filter_map(shape).find(|s| !empty(s)) else { return };
+    let rank = full.len();
+    let axis = if dim < 0 { dim + rank as i64 } else { dim };
+    match usize::try_from(axis).ok().and_then(|axis| full.get_mut(axis)) {
+        Some(size) if rank > 1 => *size = Dim::from(0),
+        _ => return,
+    }
+    for item in items {
+        if let Given::Tensor(t) = item
+            && matches!(t.ty(), ArgTy::Tensor(ty) if empty(&ty.shape))
+        {
+            *item = Given::Tensor(t.reshaped(&full));
+        }
     }
 }
 

@@ -5,8 +5,8 @@
 //!
 //! ```text
 //! alias   := name ['(' [given {',' given}] [';' fixed {',' fixed}] ')' ['->' ('number' | 'none')]]
-//! given   := ['..'] name [':' becomes] ['=' expr]
-//! becomes := name ['@' name | '[' count [',' name] ']'] | '(' part {',' part} ')' | '?' | '_'
+//! given   := ['..'] name [':' becomes] ['packed'] ['=' expr]
+//! becomes := name ['@' name | 'along' name | '[' count [',' name] ']'] | '(' part {',' part} ')' | '?' | '_'
 //! count   := integer | '..'
 //! part    := name | '_'
 //! fixed   := name '=' expr
@@ -20,9 +20,11 @@
 //! | `size: kernel[..]` | the same for as many as the row has axes |
 //! | `size: shape[2, x]` | and an absent entry is the size of `x` there, counted from the last axis |
 //! | `indices: idx @ dims` | a list in which entries may be missing: those that are there are `idx`, their positions `dims` |
+//! | `tensors: xs along dim` | a list in which a vector of no elements has the axes of the others, and none along `dim` |
 //! | `scales: (h, w)` | a list whose entries are several arguments |
 //! | `output_mask: ?` | says for each result whether it is wanted |
 //! | `out: _` · `inplace: _ = false` | takes part in nothing · and only this value is admitted |
+//! | `weight packed` | no row stands behind one whose elements lie in another order than that of its axes |
 //! | `..xs` | takes all positional arguments from there on |
 //! | `; lo = 0` | an argument of the row that the name implies |
 //! | `equal(input, other) -> number` | what is a tensor of rank 0 here is a plain number there |
@@ -78,6 +80,8 @@ pub struct Given {
     pub value: Option<Expr>,
     /// Takes all positional arguments from there on.
     pub rest: bool,
+    /// The other library reads its memory as it lies, whatever its strides say.
+    pub packed: bool,
 }
 
 /// What a parameter of another library is to the row.
@@ -96,6 +100,9 @@ pub enum Becomes {
     },
     /// A list with gaps: an argument for its entries, one for their positions.
     Placed(Ident, Ident),
+    /// A list of tensors, and the option that names their common axis: a vector of no elements stands for a tensor with
+    /// the axes of the others that is empty along it.
+    Along(Ident, Ident),
     /// An argument for each entry of a list.
     Parts(Vec<Option<Ident>>),
     /// Which results are wanted.
@@ -108,6 +115,7 @@ impl Becomes {
         match self {
             Becomes::Argument { name, .. } => vec![*name],
             Becomes::Placed(entries, places) => vec![*entries, *places],
+            Becomes::Along(entries, _) => vec![*entries],
             Becomes::Parts(parts) => parts.iter().copied().flatten().collect(),
             Becomes::Nothing | Becomes::Wanted => Vec::new(),
         }
@@ -162,8 +170,9 @@ impl Parser {
             true => self.becomes()?,
             false => Becomes::Argument { name, count: None, like: None },
         };
+        let packed = self.eat_word("packed");
         let value = if self.eat("=") { Some(self.expr()?) } else { None };
-        Ok(Given { name, becomes, value, rest })
+        Ok(Given { name, becomes, value, rest, packed })
     }
 
     fn becomes(&mut self) -> Parsed<Becomes> {
@@ -177,6 +186,9 @@ impl Parser {
         let Some(name) = self.part()? else { return Ok(Becomes::Nothing) };
         if self.eat("@") {
             return Ok(Becomes::Placed(name, self.ident("an argument of the row")?));
+        }
+        if self.eat_word("along") {
+            return Ok(Becomes::Along(name, self.ident("an option of the row")?));
         }
         let (mut count, mut like) = (None, None);
         if self.at("[") {

@@ -42,8 +42,10 @@ impl Call<'_> {
     }
 
     fn arguments(&self, tensors: &[Tensor]) -> Result<Arguments, Unread> {
-        let args = self.case.args.iter().map(|json| value::given(json, tensors)).collect::<Result<_, _>>()?;
-        let named = self.case.kwargs.iter().map(|(name, json)| Ok((name.clone(), value::given(json, tensors)?)));
+        let strided = self.case.tensors.iter().map(value::is_strided);
+        let tensors: Vec<(Tensor, bool)> = tensors.iter().cloned().zip(strided).collect();
+        let args = self.case.args.iter().map(|json| value::given(json, &tensors)).collect::<Result<_, _>>()?;
+        let named = self.case.kwargs.iter().map(|(name, json)| Ok((name.clone(), value::given(json, &tensors)?)));
         Ok((args, named.collect::<Result<_, Unread>>()?))
     }
 

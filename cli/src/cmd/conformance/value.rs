@@ -95,11 +95,24 @@ fn strided(base: &Buffer, view: &Json) -> Result<Buffer, Unread> {
     bytes(base.dtype(), &shape, &data)
 }
 
-/// A VALUE, with these for the case's tensors.
+/// Whether the elements of a TENSOR lie in another order than that of its axes.
+pub(super) fn is_strided(json: &Json) -> bool {
+    let Some((shape, stride)) = numbers(&json["view"]["shape"]).zip(numbers(&json["view"]["stride"])) else {
+        return false;
+    };
+    let mut packed = 1;
+    shape.iter().zip(&stride).rev().any(|(&size, &stride)| {
+        let odd = size != 1 && stride != packed;
+        packed *= size;
+        odd
+    })
+}
+
+/// A VALUE, with these for the case's tensors, each with whether it is strided.
 ///
 /// # Errors
 /// What it is instead.
-pub(super) fn given(json: &Json, tensors: &[Tensor]) -> Result<Given, Unread> {
+pub(super) fn given(json: &Json, tensors: &[(Tensor, bool)]) -> Result<Given, Unread> {
     Ok(match json {
         Json::Null => Given::None,
         Json::Bool(b) => Given::Bool(*b),
@@ -114,7 +127,10 @@ pub(super) fn given(json: &Json, tensors: &[Tensor]) -> Result<Given, Unread> {
                 ("dtype", Json::String(s)) => Given::DType(dtype(s)?),
                 ("t", n) => {
                     let at = n.as_u64().and_then(|n| tensors.get(n as usize)).ok_or_else(|| malformed("a tensor"))?;
-                    Given::Tensor(at.clone())
+                    match at {
+                        (t, true) => Given::Strided(t.clone()),
+                        (t, false) => Given::Tensor(t.clone()),
+                    }
                 }
                 ("complex", _) => return Err(Unread::Unsupported("complex numbers".into())),
                 _ => return Err(malformed("a value")),

@@ -3,10 +3,10 @@
 use fulgurite_core::conditions;
 use fulgurite_core::eval::nest::{self, Array, Data, Field, NestError};
 use fulgurite_core::eval::tensor::{self, Machine};
-use fulgurite_core::kernel::{HOST, Special};
 use fulgurite_core::lang::Block;
 use fulgurite_core::lang::ast::Param;
 use fulgurite_core::lower::{self, Rows};
+use fulgurite_core::order::{self, Keys};
 use fulgurite_core::row::{Meaning, Row};
 use fulgurite_core::sig::{self, ArgTy, OutTy, Refusal, Solved};
 use fulgurite_core::{DType, Dim, Name, TensorTy, Value};
@@ -293,36 +293,17 @@ impl<F: Field> Machine for Over<'_, '_, F> {
 
 /// Primitives of the runtime: none has a derivative, so values decide.
 fn host<F: Field>(name: Name, solved: &Solved, args: &[Value<V<F>>]) -> Result<Vec<Value<V<F>>>, Stop> {
-    let unknown = || Stop::Refused(Refusal::new("E706", format!("the primitive `{name}` is not known here")));
-    let (Some(Value::Tensor(V::Array(x))), Some(Special::Argsort)) =
-        (args.first(), Special::named(HOST, name.as_str()))
-    else {
-        return Err(unknown());
+    let keys = |v: &Value<V<F>>| match v {
+        Value::Tensor(V::Array(x)) => Some(Keys { shape: x.shape.clone(), elements: x.scalars() }),
+        _ => None,
     };
-    let option = |n: &str| match solved.env.item(Name::new(n)) {
-        Some(sig::Item::Int(d)) => d.value(),
-        Some(sig::Item::Num(s)) => s.as_i64(),
-        _ => 0,
+    let keys: Vec<Keys> = args.iter().filter_map(keys).collect();
+    let shape = match solved.outs.first() {
+        Some(OutTy::Tensor(ty)) => ty.shape.iter().map(|d| d.len()).collect::<Vec<usize>>(),
+        _ => Vec::new(),
     };
-    let (dim, descending) = (option("dim") as usize, option("descending") != 0);
-    let n = x.shape.get(dim).copied().unwrap_or(1);
-    let inner: usize = x.shape.iter().skip(dim + 1).product();
-    let values: Vec<f64> = x.scalars().iter().map(|s| s.as_f64()).collect();
-    let mut out = vec![0; values.len()];
-    for start in 0..values.len() {
-        if inner == 0 || n == 0 || !(start / inner).is_multiple_of(n) {
-            continue;
-        }
-        let mut order: Vec<usize> = (0..n).collect();
-        let key = |i: &usize| values[start + i * inner];
-        order.sort_by(|a, b| {
-            let (a, b) = (key(a), key(b));
-            let up = a.is_nan().cmp(&b.is_nan()).then(a.partial_cmp(&b).unwrap_or(std::cmp::Ordering::Equal));
-            if descending { up.reverse() } else { up }
-        });
-        for (i, o) in order.into_iter().enumerate() {
-            out[start + i * inner] = o as i64;
-        }
+    match order::run(name, &solved.env, &keys) {
+        Ok(out) => Ok(vec![Value::Tensor(V::Array(Arc::new(Array::int(DType::I64, &shape, out))))]),
+        Err(why) => Err(Stop::Data(format!("`{name}`: {why}"))),
     }
-    Ok(vec![Value::Tensor(V::Array(Arc::new(Array::int(DType::I64, &x.shape, out))))])
 }

@@ -114,8 +114,8 @@ fn one(value: &Arg) -> String {
         Given::Float(x) => x.to_string(),
         Given::Str(text) => format!("{text:?}"),
         Given::DType(d) => d.to_string(),
-        Given::Tensor(V::Array(a)) => format!("{}{:?}", a.dtype, a.shape),
-        Given::Tensor(V::Key(_)) => "key".to_owned(),
+        Given::Tensor(V::Array(a)) | Given::Strided(V::Array(a)) => format!("{}{:?}", a.dtype, a.shape),
+        Given::Tensor(V::Key(_)) | Given::Strided(V::Key(_)) => "key".to_owned(),
         Given::List(items) => format!("[{}]", items.iter().map(one).collect::<Vec<_>>().join(", ")),
     }
 }

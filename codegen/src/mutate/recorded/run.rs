@@ -11,7 +11,7 @@ use fulgurite_core::foreign::{self, Form, Given, Operand};
 use fulgurite_core::lang::Gives;
 use fulgurite_core::row::Row;
 use fulgurite_core::sig::{self, ArgTy, Refusal};
-use fulgurite_core::{DType, Name, Scalar, Value};
+use fulgurite_core::{DType, Dim, Name, Scalar, Value};
 
 use super::{Callee, Case, Want, Wrt, compare};
 use crate::check::cases;
@@ -37,6 +37,16 @@ impl Operand for V<f64> {
         match self {
             V::Array(a) if a.dtype == DType::I64 && a.shape.len() == 1 => Some(a.scalars()),
             _ => None,
+        }
+    }
+
+    fn reshaped(&self, shape: &[Dim]) -> V<f64> {
+        match self {
+            V::Array(a) => {
+                let shape = shape.iter().map(|d| d.len()).collect();
+                V::Array(Arc::new(Array { dtype: a.dtype, shape, data: a.data.clone() }))
+            }
+            key => key.clone(),
         }
     }
 }
