@@ -377,6 +377,11 @@ fn call_forms_take_lists_with_gaps() {
     let names = form.given.unwrap()[1].becomes.arguments();
     assert_eq!(names.iter().map(|n| n.name.as_str()).collect::<Vec<_>>(), ["idx", "dims"]);
     assert!(fulgurite_core::lang::parse_alias("f(x: _ @ dims)").is_err());
+    let along = fulgurite_core::lang::parse_alias("cat(tensors: xs along dim, dim packed = 0)").unwrap();
+    let given = along.given.unwrap();
+    assert!(matches!(given[0].becomes, fulgurite_core::lang::Becomes::Along(..)) && !given[0].packed);
+    assert!(given[1].packed && given[1].value.is_some());
+    assert!(fulgurite_core::lang::parse_alias("cat(xs: xs along)").is_err());
     let gives = |text: &str| fulgurite_core::lang::parse_alias(text).unwrap().gives;
     assert_eq!(gives("equal(x, y) -> number"), Gives::Numbers);
     assert_eq!(gives("norm(x, p: _ = nuc) -> none"), Gives::Nothing);

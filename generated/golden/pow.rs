@@ -26,8 +26,8 @@ pub(crate) static POW: Symbol = Symbol::new(
         autocast: "",
         subclass: &[],
         aliases: &[
-            ("aten", "pow.Tensor_Tensor"),
             ("aten", "pow.Scalar"),
+            ("aten", "pow.Tensor_Tensor(self: x, exponent: y)"),
         ],
         kernels: &[],
         file: "ops.yaml",
