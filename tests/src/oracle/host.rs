@@ -8,43 +8,185 @@ use std::cmp::Ordering;
 
 /// The result of a host primitive.
 pub(super) fn run<F: Field>(primitive: Name, args: &[Value<Operand<F>>], solved: &Solved) -> Result<Array<F>, Refusal> {
-    let first = args.first().and_then(|a| match a {
-        Value::Tensor(Operand::Tensor(x)) => Some(x),
+    let tensors: Vec<&Array<F>> = args
+        .iter()
+        .filter_map(|a| match a {
+            Value::Tensor(Operand::Tensor(x)) => Some(x),
+            _ => None,
+        })
+        .collect();
+    let flag = |name| matches!(solved.env.item(Name::new(name)), Some(Item::Num(s)) if s.as_bool());
+    let k = || number(solved, "k").and_then(|k| usize::try_from(k - 1).ok());
+    Ok(match (primitive.as_str(), tensors.as_slice()) {
+        ("argsort", [x]) => lines(x, solved, &|order, is| places(order, flag("descending"), is)),
+        ("introselect", [x]) => lines(x, solved, &|order, is| {
+            let before = |a, b| is(a, b) == if flag("descending") { Ordering::Greater } else { Ordering::Less };
+            if let Some(k) = k().filter(|k| *k < order.len()) {
+                nth_element(order, k, &before);
+                if flag("sorted") {
+                    places(&mut order[..k], flag("descending"), is);
+                }
+            }
+        }),
+        ("quickselect", [x]) => lines(x, solved, &|order, is| {
+            if let Some(k) = k().filter(|k| *k < order.len()) {
+                hoare(order, k, &|a, b| is(a, b) == Ordering::Greater);
+            }
+        }),
+        ("bisect", [rows, values, order @ ..]) => bisect(rows, values, order.first().copied(), flag("right")),
+        _ => return Err(Refusal::new("E706", format!("the host primitive `{primitive}` has no reference"))),
+    })
+}
+
+fn number(solved: &Solved, name: &str) -> Option<i64> {
+    match solved.env.item(Name::new(name)) {
+        Some(Item::Int(d)) => Some(d.value()),
+        Some(Item::Num(s)) => Some(s.as_i64()),
         _ => None,
-    });
-    match (primitive.as_str(), first) {
-        ("argsort", Some(x)) => Ok(argsort(x, solved)),
-        _ => Err(Refusal::new("E706", format!("the host primitive `{primitive}` has no reference"))),
     }
 }
 
-/// Each element's position among those of its line: how many come before it. NaN is the largest; equals keep their
-/// order, in descending order too.
-fn argsort<F: Field>(x: &Array<F>, solved: &Solved) -> Array<F> {
-    let dim = match solved.env.item(Name::new("dim")) {
-        Some(Item::Int(d)) => d.value(),
-        Some(Item::Num(s)) => s.as_i64(),
-        _ => -1,
-    };
-    let descending = matches!(solved.env.item(Name::new("descending")), Some(Item::Num(s)) if s.as_bool());
+/// Two positions of a line compared by their elements.
+type Is<'a> = &'a dyn Fn(usize, usize) -> Ordering;
+
+/// The positions of each line along `dim`, as `arrange` leaves them.
+fn lines<F: Field>(x: &Array<F>, solved: &Solved, arrange: &dyn Fn(&mut [usize], Is)) -> Array<F> {
+    let dim = number(solved, "dim").unwrap_or(-1);
     let rank = x.shape.len() as i64;
     let axis = usize::try_from(dim.rem_euclid(rank.max(1))).unwrap_or(0);
     let n = x.shape.get(axis).copied().unwrap_or(1);
     let inner: usize = x.shape.iter().skip(axis + 1).product();
     let total: usize = x.shape.iter().product();
     let mut positions = vec![0; total];
-    for element in 0..total {
-        let i = element / inner % n;
-        let line = element - i * inner;
-        let before = |j: usize| match ordering(x, line + j * inner, element) {
+    for first in (0..total).filter(|element| element / inner % n == 0) {
+        let mut order: Vec<usize> = (0..n).collect();
+        arrange(&mut order, &|a, b| ordering(x, first + a * inner, first + b * inner));
+        for (place, i) in order.into_iter().enumerate() {
+            positions[first + place * inner] = i as i64;
+        }
+    }
+    Array::int(DType::I64, &x.shape, positions)
+}
+
+/// Each position's place: how many come before it. NaN is the largest; equals keep their order, in descending order too.
+fn places(order: &mut [usize], descending: bool, is: Is) {
+    let old = order.to_vec();
+    for (i, &at) in old.iter().enumerate() {
+        let before = |j: usize| match is(old[j], at) {
             Ordering::Equal => j < i,
             Ordering::Less => !descending,
             Ordering::Greater => descending,
         };
-        let place = (0..n).filter(|&j| j != i && before(j)).count();
-        positions[line + place * inner] = i as i64;
+        order[(0..old.len()).filter(|&j| j != i && before(j)).count()] = at;
     }
-    Array::int(DType::I64, &x.shape, positions)
+}
+
+/// `std::nth_element` of GNU's C++ library, but for its bound on bad pivots, which lines of tests are too short for.
+fn nth_element(line: &mut [usize], k: usize, before: &dyn Fn(usize, usize) -> bool) {
+    let n = line.len();
+    if n <= 3 {
+        for i in 1..n {
+            for j in (0..i).rev() {
+                if before(line[j + 1], line[j]) {
+                    line.swap(j, j + 1);
+                }
+            }
+        }
+        return;
+    }
+    // the median of the second, the middle and the last one goes to the front
+    let mut three = [1, n / 2, n - 1];
+    let less = |line: &[usize], i: usize, j: usize| before(line[i], line[j]);
+    let [a, b, c] = three;
+    if less(line, a, b) {
+        three = if less(line, b, c) {
+            [a, b, c]
+        } else if less(line, a, c) {
+            [a, c, b]
+        } else {
+            [c, a, b]
+        };
+    } else {
+        three = if less(line, a, c) {
+            [b, a, c]
+        } else if less(line, b, c) {
+            [b, c, a]
+        } else {
+            [c, b, a]
+        };
+    }
+    line.swap(0, three[1]);
+    let pivot = line[0];
+    let (mut i, mut j) = (1, n);
+    let cut = loop {
+        i += line[i..].iter().position(|at| !before(*at, pivot)).unwrap_or(0);
+        j = line[..j].iter().rposition(|at| !before(pivot, *at)).unwrap_or(0);
+        if i >= j {
+            break i;
+        }
+        line.swap(i, j);
+        i += 1;
+    };
+    if cut <= k { nth_element(&mut line[cut..], k - cut, before) } else { nth_element(&mut line[..cut], k, before) }
+}
+
+/// The selection of PyTorch's `kthvalue`.
+fn hoare(line: &mut [usize], k: usize, after: &dyn Fn(usize, usize) -> bool) {
+    let n = line.len();
+    if n < 2 {
+        return;
+    }
+    let order = |line: &mut [usize], i: usize, j: usize| {
+        if after(line[i], line[j]) {
+            line.swap(i, j);
+        }
+    };
+    if n == 2 {
+        return order(line, 0, 1);
+    }
+    line.swap((n - 1) / 2, 1);
+    order(line, 1, n - 1);
+    order(line, 0, n - 1);
+    order(line, 1, 0);
+    let pivot = line[0];
+    let (mut i, mut j) = (1, n - 1);
+    loop {
+        i += 1 + line[i + 1..].iter().position(|at| !after(pivot, *at)).unwrap_or(0);
+        j = line[..j].iter().rposition(|at| !after(*at, pivot)).unwrap_or(0);
+        if j < i {
+            break;
+        }
+        line.swap(i, j);
+    }
+    line.swap(0, j);
+    match k.cmp(&j) {
+        Ordering::Less => hoare(&mut line[..j], k, after),
+        Ordering::Greater => hoare(&mut line[i..], k - i, after),
+        Ordering::Equal => {}
+    }
+}
+
+/// The middle of what is left is asked until nothing is left.
+fn bisect<F: Field>(rows: &Array<F>, values: &Array<F>, order: Option<&Array<F>>, right: bool) -> Array<F> {
+    let n = rows.shape.last().copied().unwrap_or(1);
+    let each = values.shape.last().copied().unwrap_or(1);
+    let total: usize = values.shape.iter().product();
+    let number = |x: &Array<F>, at: usize| match &x.data {
+        Data::Int(v) => v[at] as f64,
+        Data::Float(v) => v[at].value(),
+    };
+    let end = |value: usize| {
+        let base = value / each * n;
+        let mut left = 0..n;
+        while !left.is_empty() {
+            let middle = (left.start + left.end) / 2;
+            let place = order.map_or(middle, |order| number(order, base + middle) as usize);
+            let (a, b) = (number(rows, base + place), number(values, value));
+            left = if if right { a > b } else { a >= b } { left.start..middle } else { middle + 1..left.end };
+        }
+        left.start as i64
+    };
+    Array::int(DType::I64, &values.shape, (0..total).map(end).collect())
 }
 
 fn ordering<F: Field>(x: &Array<F>, a: usize, b: usize) -> Ordering {
