@@ -36,7 +36,8 @@ pub(super) fn varies(opt: &Opt) -> bool {
 /// Numbers for an option that are not its default, nor special in most formulas, the first of them another for each
 /// `turn`.
 pub(super) fn beside_default(opt: &Opt, turn: usize) -> Vec<Value<ArgTy>> {
-    const FRACTIONS: [f64; 5] = [0.3, 1.7, 0.6, 2.4, 0.15];
+    // numbers that f32 holds too: a number alone may become one
+    const FRACTIONS: [f64; 5] = [0.3125, 1.75, 0.625, 2.375, 0.15625];
     const COUNTS: [i64; 5] = [2, 1, 3, 0, 4];
     let default = opt.default.as_ref().map(ToString::to_string);
     let mut all: Vec<Value<ArgTy>> = match opt.ty {
