@@ -28,9 +28,10 @@ pub(super) fn is_number(opt: &Opt) -> bool {
     matches!(opt.ty, OptType::Num | OptType::F64 | OptType::I64)
 }
 
-/// Whether every value of an option that is tried is to occur: numbers, and numbers per axis.
+/// Whether every value of an option that is tried is to occur: integers, and those per axis. Shapes and places do not
+/// depend on other numbers; rules do ([`beside_default`]).
 pub(super) fn varies(opt: &Opt) -> bool {
-    is_number(opt) || matches!(opt.ty, OptType::Ints { axes: None, broadcast: false, .. })
+    matches!(opt.ty, OptType::I64) || matches!(opt.ty, OptType::Ints { axes: None, broadcast: false, .. })
 }
 
 /// Numbers for an option that are not its default, nor special in most formulas, the first of them another for each

@@ -144,9 +144,14 @@ fn linearity(row: &Arc<Row>, rows: &dyn Rows, case: Option<&Case>, ways: &[&Case
     for set in sets {
         let within = found.iter().any(|larger| larger & set == set);
         let positions: Vec<usize> = (0..floats.len()).filter(|i| set >> i & 1 == 1).map(|i| floats[i]).collect();
-        let given = |case: &Case| positions.iter().all(|at| !case.args[*at].is_absent());
-        let always = || ways.iter().filter(|way| given(way)).all(|way| linear::is_linear(row, rows, way, &positions));
-        if !within && linear::is_linear(row, rows, case, &positions) && always() {
+        // a plain number is no variable
+        let given =
+            |case: &Case| positions.iter().all(|at| matches!(case.args[*at], Value::Tensor(_) | Value::List(_)));
+        let all = |ways: &[&Case], trivial| {
+            let mut given = ways.iter().filter(|way| given(way));
+            given.all(|way| linear::is_linear(row, rows, way, &positions, trivial))
+        };
+        if !within && all(&[case], false) && all(ways, true) {
             found.push(set);
         }
     }
