@@ -11,6 +11,7 @@ mod options;
 mod params;
 mod sizes;
 
+use fulgurite_core::lang::OptType;
 use fulgurite_core::row::Row;
 use fulgurite_core::sig::{self, ArgTy, Env, Item, OutTy, Refusal, Solved};
 use fulgurite_core::{DType, Value};
@@ -38,7 +39,7 @@ pub struct Case {
 pub struct Family {
     /// Accepted ones.
     pub cases: Vec<Case>,
-    /// Why the last one was refused, for rows that accept none.
+    /// Why the first one was refused, for rows that accept none.
     pub refused: Option<Refusal>,
 }
 
@@ -122,7 +123,8 @@ pub fn family(row: &Row, dtype: DType) -> Family {
                 match sig::solve_types(row, &args) {
                     Ok(solved) => Some(Case { args, solved }),
                     Err(refusal) => {
-                        family.refused = Some(refusal);
+                        // the first one has what is most usual
+                        family.refused.get_or_insert(refusal);
                         None
                     }
                 }
@@ -170,6 +172,42 @@ fn cover(row: &Row, family: &mut Family) {
         }
         family.cases.extend(more);
     }
+    pairs(row, family);
+}
+
+/// Adds calls in which two integers have other values together: a step backwards leaves the tensor only from behind its
+/// end.
+fn pairs(row: &Row, family: &mut Family) {
+    /// How many calls are tried, and how many are added for each two options.
+    const TRIED: usize = 3;
+    const MOST_ADDED: usize = 6;
+    let first = row.sig.params.len();
+    let whole = |at: usize| matches!(row.sig.opts[at].ty, OptType::I64);
+    let whole: Vec<usize> = (0..row.sig.opts.len()).filter(|at| whole(*at)).collect();
+    let mut alike: Vec<&Case> = family.cases.iter().filter(|case| case.numel() > 1).collect();
+    alike.sort_by_key(|case| case.numel());
+    let mut more: Vec<Case> = Vec::new();
+    for (n, a) in whole.iter().enumerate() {
+        for b in &whole[n + 1..] {
+            let mut met: Vec<[Value<ArgTy>; 2]> = Vec::new();
+            for case in alike.iter().take(TRIED) {
+                let values = |at: usize| options::candidates(row, &case.solved.env, &row.sig.opts[at]);
+                let (left, right) = (values(*a).unwrap_or_default(), values(*b).unwrap_or_default());
+                for pair in left.iter().flat_map(|l| right.iter().map(|r| [l.clone(), r.clone()])) {
+                    if met.len() == MOST_ADDED || met.contains(&pair) {
+                        continue;
+                    }
+                    let mut args = case.args.clone();
+                    [args[first + a], args[first + b]] = pair.clone();
+                    if let Some(solved) = sig::solve_types(row, &args).ok().filter(|solved| !is_empty(solved)) {
+                        met.push(pair);
+                        more.push(Case { args, solved });
+                    }
+                }
+            }
+        }
+    }
+    family.cases.extend(more);
 }
 
 /// Whether a call has no element of any result.
