@@ -14,7 +14,8 @@ pub fn near<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Ve
     // of several that are equally near, the one that begins alike: `exq` is `exp`, not `eq`
     let alike = |candidate: &str| word.chars().zip(candidate.chars()).take_while(|(a, b)| a == b).count();
     let mut all: Vec<_> = candidates.into_iter().map(|c| (edits(word, c), Reverse(alike(c)), c)).collect();
-    all.retain(|(edits, ..)| *edits <= limit);
+    // where every letter is another one nothing speaks for it
+    all.retain(|(edits, _, c)| *edits <= limit && *edits < word.chars().count().max(c.chars().count()));
     all.sort_unstable();
     all.into_iter().map(|(.., candidate)| candidate).collect()
 }
@@ -53,6 +54,7 @@ mod tests {
         assert_eq!(nearest("banana", keys), None);
         assert_eq!(nearest("exq", ["eq", "exp"]), Some("exp"));
         assert_eq!(nearest("x", []), None);
+        assert_eq!(nearest("a", ["S", "x"]), None);
         assert_eq!(near("glu", ["gelu", "relu", "elu", "mul"]), ["gelu", "elu"]);
     }
 }

@@ -161,7 +161,8 @@ fn a_power_of_zero_has_a_mixed_derivative() {
     let slope = made.iter().find(|row| row.op == "pow.vjp.x").expect("the derivative in x");
     let mut library = Library::new(&set);
     library.extend(made.iter().cloned());
-    let domain = sample::Domain { own: vec![(Name::new("y"), (0.0, 0.0))], other: (0.5, 2.0), grid: None };
+    let own = vec![(Name::new("y"), (0.0, 0.0))];
+    let domain = sample::Domain { own, other: (0.5, 2.0), grid: None, points: Vec::new() };
     let (family, at) = (cases::family(slope, DType::F64), position(slope, Name::new("y")).expect("an argument"));
     for (n, case) in family.cases.iter().enumerate().filter(|(_, case)| is_float(&case.args[1])) {
         let instance = sample::draw(&library, slope, case, &domain, n as u64, &|_| true).expect("a call");

@@ -234,6 +234,10 @@ fn number_no_axis(ty: &mut Type) {
     }
 }
 
+fn binary(op: BinOp, a: Expr, b: Expr) -> Expr {
+    Expr::bare(Node::Binary(op, a, b))
+}
+
 struct Rewrite<'r> {
     row: &'r Row,
     /// The arguments with an axis more.
@@ -299,7 +303,7 @@ impl Rewrite<'_> {
                     ("uniform", Some(key)) => {
                         let Some(position) = args.get(1).and_then(|a| self.position(&a.value)) else {
                             let reason = format!(
-                                "`{key}` draws at positions that are neither an index nor the `ravel` of a list of them"
+                                "`{key}` draws at positions that are no sum of indices, each times sizes, nor the `ravel` of a list of them"
                             );
                             fault.get_or_insert(NotBatchable { of: key, span: e.span, inside: true, reason });
                             return None;
@@ -342,19 +346,58 @@ impl Rewrite<'_> {
 
     /// The position of a draw among those of all slices: slice after slice.
     fn position(&self, own: &Expr) -> Option<Expr> {
-        let size = match &*own.node {
+        let slow = binary(BinOp::Mul, Expr::name(self.index), self.extent(own)?);
+        Some(binary(BinOp::Add, slow, own.clone()))
+    }
+
+    /// How many positions there are up to the last one that an expression of indices takes: `B * C` for `b * C + c`.
+    fn extent(&self, e: &Expr) -> Option<Expr> {
+        match &*e.node {
             // an index of one axis
-            Node::Name(index) if self.is_size(index.size_of_index()) => Expr::name(index.size_of_index()),
+            Node::Name(index) if self.is_size(index.size_of_index()) => Some(Expr::name(index.size_of_index())),
             Node::Call(f, args) if f.name == "ravel" && args.len() == 1 => {
                 let Node::Name(list) = &*args[0].value.node else { return None };
                 let size = Ident { name: Name::new("size"), span: Span::default() };
                 let list = Arg { name: None, value: Expr::name(list.size_of_index()) };
-                Expr::bare(Node::Call(size, vec![list]))
+                Some(Expr::bare(Node::Call(size, vec![list])))
             }
-            _ => return None,
-        };
-        let slow = Node::Binary(BinOp::Mul, Expr::name(self.index), size);
-        Some(Expr::bare(Node::Binary(BinOp::Add, Expr::bare(slow), own.clone())))
+            Node::Binary(BinOp::Add, a, b) => {
+                let (of_a, of_b) = (self.extent(a)?, self.extent(b)?);
+                // blocks that are filled: `size * B + b`, either way round
+                let filled = |blocks: &Expr, block: &Expr| match &*blocks.node {
+                    Node::Binary(BinOp::Mul, x, y) => [(x, y), (y, x)].into_iter().find_map(|(slow, size)| {
+                        let slow = self.extent(slow).filter(|_| self.is_count(size) && *size == *block)?;
+                        Some(binary(BinOp::Mul, slow, block.clone()))
+                    }),
+                    _ => None,
+                };
+                filled(a, &of_b).or_else(|| filled(b, &of_a)).or_else(|| {
+                    let sum = binary(BinOp::Add, of_a, of_b);
+                    Some(binary(BinOp::Sub, sum, Expr::bare(Node::Int(1))))
+                })
+            }
+            Node::Binary(BinOp::Mul, a, b) => {
+                let (of, times) = if self.is_count(b) { (a, b) } else { (b, a) };
+                let of = self.extent(of).filter(|_| self.is_count(times))?;
+                let last = binary(BinOp::Sub, of, Expr::bare(Node::Int(1)));
+                Some(binary(BinOp::Add, binary(BinOp::Mul, last, times.clone()), Expr::bare(Node::Int(1))))
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether an expression is a size, or a product of sizes, or a positive number.
+    fn is_count(&self, e: &Expr) -> bool {
+        match &*e.node {
+            Node::Name(name) => self.is_size(*name),
+            Node::Int(n) => *n > 0,
+            Node::Binary(BinOp::Mul, a, b) => self.is_count(a) && self.is_count(b),
+            Node::Call(f, args) if f.name == "size" => {
+                args.len() == 1
+                    && matches!(&*args[0].value.node, Node::Name(n) if n.as_str().starts_with(char::is_uppercase))
+            }
+            _ => false,
+        }
     }
 
     /// Whether a result has an axis of this size.
@@ -415,6 +458,25 @@ mod tests {
     }
 
     #[test]
+    fn positions_may_be_counted_by_hand() {
+        let at = |at: &str| {
+            let sig = "(x: T[B, C, ..I], key: Key) -> T[B, C, ..I]";
+            let body: &str = Box::leak(format!("uniform(key, {at}, 0)").into_boxed_str());
+            let made = batched(&row(sig, body, MeaningKind::Expr), &[true, true]);
+            let text = |made: Batched| match &made.row.meaning {
+                Meaning::Expr(body) => body.to_string(),
+                _ => panic!("another meaning"),
+            };
+            made.map(text).map_err(|why| why.reason)
+        };
+        assert_eq!(at("b * C + c").as_deref(), Ok("uniform(key, z * (B * C) + (b * C + c), 0)"));
+        assert_eq!(at("c + C * b").as_deref(), Ok("uniform(key, z * (B * C) + (c + C * b), 0)"));
+        // with gaps
+        assert_eq!(at("b * 2").as_deref(), Ok("uniform(key, z * ((B - 1) * 2 + 1) + b * 2, 0)"));
+        assert!(at("b - c").is_err());
+    }
+
+    #[test]
     fn what_has_no_batched_form_says_why() {
         let host = |sig| way(&row(sig, "f", MeaningKind::Host));
         assert_eq!(host("(x: T[..P, N@dim, ..Q]; dim: Dim) -> i64[..P, N, ..Q]"), Ok(Way::Primitive));
@@ -422,6 +484,6 @@ mod tests {
         assert_eq!(fault.reason, "`x` starts with `N`, and a primitive is only known to go through lists of axes");
         let drawn = |body| way(&row("(key: Key; size: Size(N)) -> f32[N]", body, MeaningKind::Expr));
         assert_eq!(drawn("uniform(key, n, 0)"), Ok(Way::Row));
-        assert!(drawn("uniform(key, 2 * n, 0)").expect_err("a product").inside);
+        assert!(drawn("uniform(key, n - 1, 0)").expect_err("a difference").inside);
     }
 }

@@ -1,7 +1,7 @@
 //! E010: decompositions end. Which row calls which, in what order rows can be looked at, and where they go in a circle.
 
 use fulgurite_core::Name;
-use fulgurite_core::lang::{BinOp, Block, Ident, Node, Span, UnOp};
+use fulgurite_core::lang::{BinOp, Block, Expr, Ident, Node, Pattern, Span, Stmt, UnOp};
 use fulgurite_core::lower::Rows;
 use fulgurite_core::row::{Meaning, Row};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -39,6 +39,66 @@ pub fn calls(row: &Row) -> Vec<Call> {
     calls
 }
 
+/// The rows that a program calls when it runs: an operator between sizes, options and numbers is decided while tracing.
+pub fn run_calls(row: &Row) -> Vec<Name> {
+    let Meaning::Decomp(body) = &row.meaning else { return calls(row).into_iter().map(|call| call.op).collect() };
+    let mut values: FxHashSet<Name> = row.sig.params.iter().map(|param| param.name.name).collect();
+    bound_values(body, &mut values);
+    let mut calls = Vec::new();
+    named_calls(body, &mut calls);
+    let mut run: Vec<Name> = calls.into_iter().map(|call| call.op).collect();
+    walk::block(body, &mut |e| {
+        let mut operators = Vec::new();
+        own_operator(e, &mut operators);
+        if !is_static(e, &values) {
+            run.extend(operators.into_iter().map(|call| call.op));
+        }
+    });
+    run
+}
+
+/// Adds the names that `let` binds to what is no number known while tracing.
+fn bound_values(block: &Block, values: &mut FxHashSet<Name>) {
+    for stmt in &block.stmts {
+        match stmt {
+            Stmt::Let(Pattern::Name(id), e) if is_static(e, values) => {
+                values.remove(&id.name);
+            }
+            Stmt::Let(Pattern::Name(id), _) => _ = values.insert(id.name),
+            Stmt::Let(Pattern::Tuple(ids), _) => values.extend(ids.iter().map(|id| id.name)),
+            Stmt::Let(Pattern::Axes(..), _) | Stmt::Write(..) => {}
+        }
+    }
+    walk::block(block, &mut |e| {
+        let inner: Vec<&Block> = match &*e.node {
+            Node::If(_, yes, no) => vec![yes, no],
+            _ => Vec::new(),
+        };
+        inner.into_iter().for_each(|block| bound_values(block, values));
+    });
+}
+
+/// Whether an expression is known while tracing: sizes, options, presence, and what is computed of them.
+fn is_static(e: &Expr, values: &FxHashSet<Name>) -> bool {
+    match &*e.node {
+        Node::Int(_) | Node::Float(_) | Node::Str(_) => true,
+        Node::Name(name) => !values.contains(name),
+        Node::Unary(_, a) | Node::Cast(a, _) => is_static(a, values),
+        Node::Binary(_, a, b) => is_static(a, values) && is_static(b, values),
+        Node::If(c, yes, no) => {
+            is_static(c, values) && [yes, no].into_iter().all(|b| b.stmts.is_empty() && is_static(&b.value, values))
+        }
+        Node::Call(f, args) => {
+            let asks = ["some", "is_tensor", "is_number", "is_int", "is_float", "is_bool", "dtype", "size", "rank"];
+            asks.contains(&f.name.as_str())
+                || super::names::is_word(f.name) && args.iter().all(|arg| is_static(&arg.value, values))
+        }
+        Node::Access(access) => access.base.name.is_size(),
+        Node::Reduce(_) => true,
+        _ => false,
+    }
+}
+
 /// The rows that the declared gradient rules of a row call.
 pub fn rule_calls(source: &RowSource) -> Vec<Name> {
     let mut calls = Vec::new();
@@ -74,16 +134,19 @@ fn named_calls(body: &Block, calls: &mut Vec<Call>) {
 
 /// In the tensor language operators are rows.
 fn operators(body: &Block, calls: &mut Vec<Call>) {
-    walk::block(body, &mut |e| {
-        let op = match &*e.node {
-            Node::Binary(op, ..) => operator_row(*op),
-            Node::Unary(UnOp::Neg, _) => "neg",
-            Node::Unary(UnOp::Not, _) => "logical_not",
-            Node::Cast(..) => "cast",
-            _ => return,
-        };
-        calls.push(Call { op: Name::new(op), at: e.span });
-    });
+    walk::block(body, &mut |e| own_operator(e, calls));
+}
+
+/// The row of the operator that an expression is, if it is one.
+fn own_operator(e: &Expr, calls: &mut Vec<Call>) {
+    let op = match &*e.node {
+        Node::Binary(op, ..) => operator_row(*op),
+        Node::Unary(UnOp::Neg, _) => "neg",
+        Node::Unary(UnOp::Not, _) => "logical_not",
+        Node::Cast(..) => "cast",
+        _ => return,
+    };
+    calls.push(Call { op: Name::new(op), at: e.span });
 }
 
 /// The row that an operator of the tensor language calls.

@@ -1,4 +1,4 @@
-//! E004, E201: `promote` stands where it must, and fits the signature.
+//! E004, E201: `promote` stands where it must, and fits the signature. E009: `ties` where there is a maximum.
 
 use fulgurite_core::lang::{Elem, Expr, Node, OptType, Red};
 use fulgurite_core::promote::Kind;
@@ -7,12 +7,33 @@ use super::walk;
 use crate::diag::Diag;
 use crate::schema::{Body, RowSource, Rule};
 
-/// What is wrong with `promote`.
-pub fn check(source: &RowSource) -> Option<Diag> {
-    match &source.promote {
+/// What is wrong with `promote` and `ties`.
+pub fn check(source: &RowSource) -> Vec<Diag> {
+    let promote = match &source.promote {
         None => missing(source),
         Some(rule) => misfit(source, rule),
+    };
+    promote.into_iter().chain(untied(source)).collect()
+}
+
+/// E009: a word on ties where no maximum or minimum over axes is taken.
+fn untied(source: &RowSource) -> Option<Diag> {
+    let (_, says) = source.ties.as_ref()?;
+    let mut extreme = false;
+    if let Body::Expr(body) | Body::View(body) = &source.body {
+        walk::block(&body.tree, &mut |e| {
+            extreme |= matches!(&*e.node, Node::Reduce(reduce) if matches!(reduce.red, Red::Max | Red::Min));
+        });
     }
+    if extreme {
+        return None;
+    }
+    let message = format!("`ties` of `{}` decides nothing: its meaning takes no maximum over axes", source.op.as_str());
+    let help = match &source.body {
+        Body::Decomp(_) => "delete it: the rows that the body calls say what holds at ties",
+        _ => "delete it: it is for `max[..](…)` and `min[..](…)`",
+    };
+    Some(Diag::error("E009", says.place, message).help(help))
 }
 
 /// A row that computes says in what.

@@ -17,6 +17,7 @@ mod literals;
 pub mod machine;
 mod names;
 mod overlaps;
+mod places;
 pub mod points;
 mod reach;
 pub mod report;
@@ -83,6 +84,7 @@ pub fn some(db: &Database, upstream: &(dyn Rows + Sync), wanted: &FxHashSet<Name
         let mut faults = names::check(source, &set);
         if faults.is_empty() {
             faults.extend(keys::check(source));
+            faults.extend(places::check(source));
             faults.extend(held::check(source));
             faults.extend(effects::check(source, &set));
             faults.extend(aliases::check(source));

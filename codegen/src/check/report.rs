@@ -32,6 +32,16 @@ impl Rule<'_> {
         format!("{} of `{}`", self.what, self.source.op.as_str())
     }
 
+    /// What to do where a called row refuses what this row accepts: a gradient has no say in what that is.
+    fn accepted(&self, dtypes: bool) -> &'static str {
+        match (self.what.starts_with("`grad`") || self.what.starts_with("`jvp`"), dtypes) {
+            (true, true) => "a rule serves every call that the row accepts: cast in it, or narrow `dtypes`",
+            (true, false) => "a rule serves every call that the row accepts: mend this call of it",
+            (false, true) => "narrow `dtypes`, or cast in the body",
+            (false, false) => "mend the call in the body, or refuse such calls in `require`",
+        }
+    }
+
     /// `fault` in this rule, met by the call `case`.
     pub fn diag(&self, fault: &Fault, case: &str) -> Diag {
         let refusal = &fault.refusal;
@@ -58,7 +68,7 @@ impl Rule<'_> {
                 diag.help(format!("state it in `require` of `{}`; {says} `{condition}`", self.source.op.as_str()))
             }
             ("E205", _) => diag.help("leave the dtype out in `dtypes`, or cast first: `x as i64`"),
-            ("E303", _) => diag.help("narrow `dtypes` or add to `require`, or cast in the body"),
+            ("E303", _) => diag.help(self.accepted(refusal.code == "E703")),
             ("E106", Some(help)) => diag.help(help.clone()),
             (_, Some(help)) => diag.note(help.clone()),
             (_, None) => diag,

@@ -4,7 +4,7 @@
 use fulgurite_core::eval::nest::{self, Array, NestError};
 use fulgurite_core::lang::{Bind, Block, Expr, Node, Red};
 use fulgurite_core::nest::{Nest, SExpr, SOp};
-use fulgurite_core::row::Row;
+use fulgurite_core::row::{Meaning, Row};
 use fulgurite_core::sig::{ArgTy, Refusal};
 use fulgurite_core::{DType, Scalar, TensorTy, Value};
 
@@ -38,7 +38,11 @@ pub fn ranges(row: &Row, body: &Block, nest: &Nest, case: &Case) -> Option<Fault
         NestError::OutOfRange { tensor, axis, index, size } => {
             let name = tensor_name(row, case, tensor);
             let message = format!("index {index} leaves axis {axis} of `{name}`, which has size {size}");
-            let refusal = Refusal::new("E706", message).help("say what stands outside: `else 0`, `else skip`");
+            let help = match &row.meaning {
+                Meaning::View(_) => "mend the index or the size of the result, or refuse such calls in `require`",
+                _ => "mend the index or its range, or say what stands outside: `else 0`, `else skip`",
+            };
+            let refusal = Refusal::new("E706", message).help(help);
             return Some(Fault { at: access(body, &name), ..refusal.into() });
         }
         // the values were made up, so this says nothing about the row

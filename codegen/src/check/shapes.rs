@@ -37,7 +37,10 @@ fn unreachable(rule: &Rule, row: &Row, family: &Family) -> Diag {
     let diag =
         Diag::error("E108", source.sig.text.place, format!("no call of `{}` that was tried is accepted", row.op));
     match &family.refused {
-        Some(refusal) => diag.note(format!("the last one: {}", refusal.message)),
+        Some(refusal) => {
+            let diag = diag.note(format!("the first one: {}", refusal.message));
+            diag.help("mend `sig`, or what `require` says, so that some call is right")
+        }
         None => diag,
     }
 }

@@ -22,7 +22,7 @@ use crate::mutate::{self, Mutant};
 /// Makes wrong rows one at a time and says what refutes each.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  cargo ops mutate\n  cargo ops mutate --count 200 --seed 7\n  cargo ops mutate --row softmax\n  cargo ops mutate --json | jq '.score, .meaning_score'"
+    after_help = "Examples:\n  cargo ops mutate\n  cargo ops mutate --count 200 --seed 7\n  cargo ops mutate --row softmax\n  cargo ops mutate --wrong mine.yaml\n  cargo ops mutate --json | jq '.score, .meaning_score'"
 )]
 pub struct Mutate {
     /// Which of the mutants are tried where not all are
@@ -37,6 +37,9 @@ pub struct Mutate {
     /// Only mutants of these rows
     #[arg(long, value_name = "OP", value_delimiter = ',')]
     pub row: Vec<String>,
+    /// In place of made ones the rows of this file, each a wrong form of the row of its name; a name may occur often
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["seed", "count", "row"])]
+    pub wrong: Option<PathBuf>,
 }
 
 impl Mutate {
@@ -57,7 +60,14 @@ impl Mutate {
             }
             return Ok(FAILED);
         }
-        let mut all = mutate::mutants(&loaded.database, &loaded.sources);
+        let mut all = match &self.wrong {
+            Some(path) => {
+                let text = std::fs::read_to_string(path).map_err(|why| Fault::unreadable(path, &why))?;
+                let read = mutate::given::read(&text, &loaded.database, &loaded.sources);
+                read.map_err(|op| Fault::failed("E007", format!("{}: there is no row `{op}`", path.display())))?
+            }
+            None => mutate::mutants(&loaded.database, &loaded.sources),
+        };
         self.row.iter().try_for_each(|op| loaded.find(op).map(drop))?;
         all.retain(|mutant| self.row.is_empty() || self.row.iter().any(|op| mutant.row == op.as_str()));
         let made = all.len();
@@ -80,6 +90,14 @@ impl Mutate {
                 "recorded": {"met": recorded.0, "of": recorded.1}, "seconds": seconds, "mutants": list,
             });
             writeln!(out, "{object}")?;
+            return Ok(FINE);
+        }
+        if self.wrong.is_some() {
+            for (mutant, verdict) in mutants.iter().zip(&verdicts) {
+                let why = verdict.code().or(verdict.reason()).or(verdict.point()).unwrap_or("");
+                let row = paint.ink(Ink::Verb, mutant.row.as_str());
+                writeln!(out, "{row} {} {}: {}", mutant.key, verdict.word(), paint.ink(Ink::Faint, why))?;
+            }
             return Ok(FINE);
         }
         for (mutant, verdict) in mutants.iter().zip(&verdicts) {

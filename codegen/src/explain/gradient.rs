@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use fulgurite_core::Name;
 use fulgurite_core::derive::{self, Note};
-use fulgurite_core::lang::Block;
+use fulgurite_core::lang::{Block, Elem};
 use fulgurite_core::lower::Rows;
 use fulgurite_core::row::Row;
+use fulgurite_core::{DTypeSet, Name};
 use rustc_hash::FxHashSet;
 use serde_json::{Value, json};
 
@@ -91,6 +91,9 @@ pub fn gradients(row: &Arc<Row>, rows: &dyn Rows, checked: &Checked) -> Vec<Grad
                     without: None,
                 }
             }
+            (None, None, None) if row.is_composite() && counts_only(row) => {
+                none("every result is an integer", Some((Grade::Proved, "the derivative is zero".to_owned())))
+            }
             (None, None, None) if row.is_composite() => {
                 let grade = Some(through.get_or_insert_with(|| body_grade(row, rows, checked)).clone());
                 Gradient { arg, origin: Origin::Body, grade, rule: None, rows: Vec::new(), without: None }
@@ -106,6 +109,16 @@ pub fn gradients(row: &Arc<Row>, rows: &dyn Rows, checked: &Checked) -> Vec<Grad
         });
     }
     all
+}
+
+/// Whether no result can hold anything but integers and truth values.
+fn counts_only(row: &Row) -> bool {
+    let counts = |elem: &Elem| {
+        let class = if let Elem::Class(class) = elem { DTypeSet::from_class(class.as_str()) } else { None };
+        class.is_some_and(|set| set.iter().all(|dtype| !dtype.is_float()))
+    };
+    let mut elems = row.sig.outs.iter().flat_map(|out| &out.ty.elem).peekable();
+    elems.peek().is_some() && elems.all(counts)
 }
 
 /// How a written rule was found to be right. Rows of another database were checked with it.

@@ -74,14 +74,10 @@ pub fn row(
 ) -> Explained {
     let (facts, gradients) = (facts(row, table), gradients(row, table, checked));
     let claims = grades::claims(row, &gradients, &facts, checked);
-    let mut calls: Vec<Name> =
-        closure::calls(row).into_iter().map(|call| call.op).filter(|op| table.row(*op).is_some()).collect();
+    let mut calls: Vec<Name> = closure::run_calls(row).into_iter().filter(|op| table.row(*op).is_some()).collect();
     sort(&mut calls);
-    let users = database
-        .rows
-        .iter()
-        .zip(&checked.rows)
-        .filter(|(_, other)| closure::calls(other).iter().any(|call| call.op == row.op));
+    let users =
+        database.rows.iter().zip(&checked.rows).filter(|(_, other)| closure::run_calls(other).contains(&row.op));
     let mut used_by: Vec<Name> = users.map(|(source, _)| source.name()).collect();
     sort(&mut used_by);
     Explained {
@@ -108,8 +104,7 @@ pub fn made(source: &RowSource, class: &str, table: &dyn Rows, sources: &Sources
     let row = source.lower_to_row();
     let mut keys = keys(source);
     keys.extend(source.grad.iter().map(|(arg, rule)| ("grad", format!("{}: {}", arg.as_str(), rule.text.as_str()))));
-    let mut calls: Vec<Name> =
-        closure::calls(&row).into_iter().map(|call| call.op).filter(|op| table.row(*op).is_some()).collect();
+    let mut calls: Vec<Name> = closure::run_calls(&row).into_iter().filter(|op| table.row(*op).is_some()).collect();
     sort(&mut calls);
     let by = "the kernels of the rows that it calls";
     Explained {

@@ -245,7 +245,8 @@ fn near(a: f64, b: f64, dtype: DType, factor: f64) -> bool {
         _ => (4e-3, b.abs().max(1.0)),
     };
     let tiny = |x: f64| x.abs() < 1e-290;
-    a == b || a.is_nan() && b.is_nan() || (a - b).abs() <= factor * relative * size || tiny(a) && tiny(b)
+    let close = || b.is_finite() && (a - b).abs() <= factor * relative * size;
+    a == b || a.is_nan() && b.is_nan() || close() || tiny(a) && tiny(b)
 }
 
 fn unequal(x: &Array<f64>, y: &Array<f64>) -> Vec<usize> {

@@ -9,6 +9,7 @@ mod everywhere;
 mod evidence;
 mod exprs;
 mod forms;
+pub mod given;
 pub mod judge;
 pub mod kinds;
 mod nodes;

@@ -98,12 +98,22 @@ fn fault(word: &str) -> Option<&'static str> {
     None
 }
 
+/// What to do about a name that is taken or illegal.
+fn other_name(name: &str) -> String {
+    let legal: String =
+        name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' }).collect();
+    let legal = if legal.starts_with(|c: char| c.is_ascii_digit()) { format!("n{legal}") } else { legal };
+    let free = |word: &str| fault(word).is_none() && word != "out" && word != "g" && !word.starts_with("g_");
+    if free(&legal) { format!("call it `{legal}`") } else { format!("rename it: `{legal}_` would do") }
+}
+
 /// Checks the name of a row: `softmax`, `matmul.mv`, `aten.constant_pad_nd`.
 pub(super) fn check_op(op: &Text) -> Option<Diag> {
     let name = op.as_str();
     let error = |why: &str| {
         let shown: String = name.chars().take(40).collect();
-        Some(Diag::error("E012", op.place, format!("`{}` can't be the name of a row", shown.escape_debug())).here(why))
+        let diag = Diag::error("E012", op.place, format!("`{}` can't be the name of a row", shown.escape_debug()));
+        Some(diag.here(why).help("rename the row"))
     };
     if name == "clone" {
         return error("every tensor handle has a method of this name");
@@ -147,7 +157,8 @@ pub(super) fn check_sig(rule: &Rule<Sig>, op: &str) -> Vec<Diag> {
             name => fault(name),
         };
         if let Some(why) = why {
-            faults.push(Diag::error("E012", place, format!("`{name}` can't be {what} of `{op}`")).here(why));
+            let diag = Diag::error("E012", place, format!("`{name}` can't be {what} of `{op}`")).here(why);
+            faults.push(diag.help(other_name(name)));
         } else if let Some(first) = seen.iter().find(|other| other.name == ident.name) {
             let diag = Diag::error("E012", place, format!("`{op}` uses the name `{name}` twice"));
             faults.push(diag.here("here again").label(rule.text.at(first.span), "first here"));

@@ -67,12 +67,28 @@ pub struct At {
 }
 
 impl Val {
+    /// It as people write it.
+    fn shown(&self) -> String {
+        match self {
+            Val::Int(d) => format!("the number {d}"),
+            Val::Float(f) => format!("the number {f}"),
+            Val::Bool(b) => format!("`{b}`"),
+            Val::Word(word) => format!("`{word}`"),
+            Val::Str(text) => format!("the text `{text}`"),
+            Val::DType(dtype) => format!("the dtype {dtype}"),
+            Val::List(items) => {
+                let items: Vec<String> = items.iter().map(ToString::to_string).collect();
+                format!("the list [{}]", items.join(", "))
+            }
+            _ => "this value".to_owned(),
+        }
+    }
     /// It as an integer.
     pub fn int(&self) -> Static<Dim> {
         match self {
             Val::Int(d) => Ok(*d),
             Val::Bool(b) => Ok(Dim::from(*b as i64)),
-            other => Err(bad(format!("{other:?} is not an integer"))),
+            other => Err(bad(format!("{} is not an integer", other.shown()))),
         }
     }
     /// It as a number.
@@ -81,14 +97,14 @@ impl Val {
             Val::Int(d) => Ok(d.value() as f64),
             Val::Float(f) => Ok(*f),
             Val::Bool(b) => Ok(*b as i64 as f64),
-            other => Err(bad(format!("{other:?} is not a number"))),
+            other => Err(bad(format!("{} is not a number", other.shown()))),
         }
     }
     /// It as a truth value.
     pub fn bool(&self) -> Static<bool> {
         match self {
             Val::Bool(b) => Ok(*b),
-            other => Err(bad(format!("{other:?} is not a truth value"))),
+            other => Err(bad(format!("{} is not a truth value", other.shown()))),
         }
     }
     /// It as integers; a single one is a list of one.
@@ -96,7 +112,7 @@ impl Val {
         match self {
             Val::List(l) => Ok(l.clone()),
             Val::Int(d) => Ok(SmallVec::from_slice(&[*d])),
-            other => Err(bad(format!("{other:?} is not a list"))),
+            other => Err(bad(format!("{} is not a list", other.shown()))),
         }
     }
     /// It as a scalar.
@@ -105,7 +121,7 @@ impl Val {
             Val::Int(d) => Ok(Scalar::Int(d.value())),
             Val::Float(f) => Ok(Scalar::Float(*f)),
             Val::Bool(b) => Ok(Scalar::Bool(*b)),
-            other => Err(bad(format!("{other:?} is not a number"))),
+            other => Err(bad(format!("{} is not a number", other.shown()))),
         }
     }
 }

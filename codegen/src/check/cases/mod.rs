@@ -11,8 +11,9 @@ mod options;
 mod params;
 mod sizes;
 
+use fulgurite_core::lang::OptType;
 use fulgurite_core::row::Row;
-use fulgurite_core::sig::{self, ArgTy, Env, Item, Refusal, Solved};
+use fulgurite_core::sig::{self, ArgTy, Env, Item, OutTy, Refusal, Solved};
 use fulgurite_core::{DType, Value};
 
 use super::machine::show;
@@ -38,7 +39,7 @@ pub struct Case {
 pub struct Family {
     /// Accepted ones.
     pub cases: Vec<Case>,
-    /// Why the last one was refused, for rows that accept none.
+    /// Why the first one was refused, for rows that accept none.
     pub refused: Option<Refusal>,
 }
 
@@ -122,7 +123,8 @@ pub fn family(row: &Row, dtype: DType) -> Family {
                 match sig::solve_types(row, &args) {
                     Ok(solved) => Some(Case { args, solved }),
                     Err(refusal) => {
-                        family.refused = Some(refusal);
+                        // the first one has what is most usual
+                        family.refused.get_or_insert(refusal);
                         None
                     }
                 }
@@ -139,7 +141,117 @@ pub fn family(row: &Row, dtype: DType) -> Family {
             }
         }
     }
+    cover(row, &mut family);
     family
+}
+
+/// Adds calls with those values of options that no call has yet: chance gives an offset that is never negative, or a
+/// stride that is always 1.
+fn cover(row: &Row, family: &mut Family) {
+    /// How many calls are tried with another value before it counts as refused.
+    const TRIED: usize = 12;
+    let first = row.sig.params.len();
+    for (at, opt) in row.sig.opts.iter().enumerate().filter(|(_, opt)| options::varies(opt)) {
+        let mut alike: Vec<&Case> = family.cases.iter().filter(|case| case.numel() > 1).collect();
+        let met = alike.iter().filter(|case| !is_empty(&case.solved)).map(|case| case.args[first + at].clone());
+        let mut met: Vec<Value<ArgTy>> = met.collect();
+        alike.sort_by_key(|case| case.numel());
+        let mut more = Vec::new();
+        for case in alike.into_iter().take(TRIED) {
+            for value in options::candidates(row, &case.solved.env, opt).unwrap_or_default() {
+                if met.contains(&value) {
+                    continue;
+                }
+                let mut args = case.args.clone();
+                args[first + at] = value.clone();
+                if let Some(solved) = sig::solve_types(row, &args).ok().filter(|solved| !is_empty(solved)) {
+                    met.push(value);
+                    more.push(Case { args, solved });
+                }
+            }
+        }
+        family.cases.extend(more);
+    }
+    pairs(row, family);
+}
+
+/// Adds calls in which two integers have other values together: a step backwards leaves the tensor only from behind its
+/// end.
+fn pairs(row: &Row, family: &mut Family) {
+    /// How many calls are tried, and how many are added for each two options.
+    const TRIED: usize = 3;
+    const MOST_ADDED: usize = 6;
+    let first = row.sig.params.len();
+    let whole = |at: usize| matches!(row.sig.opts[at].ty, OptType::I64);
+    let whole: Vec<usize> = (0..row.sig.opts.len()).filter(|at| whole(*at)).collect();
+    let mut alike: Vec<&Case> = family.cases.iter().filter(|case| case.numel() > 1).collect();
+    alike.sort_by_key(|case| case.numel());
+    let mut more: Vec<Case> = Vec::new();
+    for (n, a) in whole.iter().enumerate() {
+        for b in &whole[n + 1..] {
+            let mut met: Vec<[Value<ArgTy>; 2]> = Vec::new();
+            for case in alike.iter().take(TRIED) {
+                let values = |at: usize| options::candidates(row, &case.solved.env, &row.sig.opts[at]);
+                let (left, right) = (values(*a).unwrap_or_default(), values(*b).unwrap_or_default());
+                for pair in left.iter().flat_map(|l| right.iter().map(|r| [l.clone(), r.clone()])) {
+                    if met.len() == MOST_ADDED || met.contains(&pair) {
+                        continue;
+                    }
+                    let mut args = case.args.clone();
+                    [args[first + a], args[first + b]] = pair.clone();
+                    if let Some(solved) = sig::solve_types(row, &args).ok().filter(|solved| !is_empty(solved)) {
+                        met.push(pair);
+                        more.push(Case { args, solved });
+                    }
+                }
+            }
+        }
+    }
+    family.cases.extend(more);
+}
+
+/// Whether a call has no element of any result.
+fn is_empty(solved: &Solved) -> bool {
+    solved.outs.iter().all(|out| match out {
+        OutTy::Tensor(t) => t.numel() == 0,
+        OutTy::List(items) => items.iter().all(|t| t.numel() == 0),
+        OutTy::FromBody => false,
+    })
+}
+
+/// Calls like the smaller ones of `family`, with another number in the place of every default: a rule that has a default
+/// where it should read the option is right on all others. The numbers differ from each other, so that no two options
+/// stand for one another.
+pub fn beside_defaults(row: &Row, family: &Family) -> Vec<Case> {
+    /// How many calls are tried, and how many of them with numbers of their own.
+    const ALIKE: usize = 4;
+    let first = row.sig.params.len();
+    let numbers = || row.sig.opts.iter().enumerate().filter(|(_, opt)| options::is_number(opt));
+    if numbers().next().is_none() {
+        return Vec::new();
+    }
+    let mut alike: Vec<&Case> = family.cases.iter().filter(|case| case.numel() > 1).collect();
+    alike.sort_by_key(|case| case.numel());
+    let step = alike.len().div_ceil(ALIKE).max(1);
+    let beside = |(turn, case): (usize, &&Case)| {
+        let mut args = case.args.clone();
+        let mut solved = None;
+        for (nth, (at, opt)) in numbers().enumerate() {
+            // what the row refuses of one option is no reason to leave the others where they are
+            for number in options::beside_default(opt, turn + nth) {
+                let before = std::mem::replace(&mut args[first + at], number);
+                match sig::solve_types(row, &args) {
+                    Ok(fits) => {
+                        solved = Some(fits);
+                        break;
+                    }
+                    Err(_) => args[first + at] = before,
+                }
+            }
+        }
+        solved.map(|solved| Case { args, solved })
+    };
+    alike.iter().step_by(step).enumerate().filter_map(beside).collect()
 }
 
 /// One call: sizes first, then what the signature builds from them. `None` where the parts do not fit together.
@@ -154,6 +266,7 @@ fn call(row: &Row, free: &Free, ranks: &[usize], choice: &Choice, sizes: &mut Si
         }
     }
     options::fill(row, &mut env, choice, &mut values)?;
+    sizes::required(row, free, &mut env);
     params::fill(row, &env, &items, choice, sizes.variant, &mut values)?;
     Some(values)
 }

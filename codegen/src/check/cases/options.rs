@@ -23,6 +23,35 @@ pub(super) fn static_alternatives(row: &Row, opt: &Opt) -> usize {
     values + usize::from(opt.optional)
 }
 
+/// Whether an option is a number that a formula may compute with.
+pub(super) fn is_number(opt: &Opt) -> bool {
+    matches!(opt.ty, OptType::Num | OptType::F64 | OptType::I64)
+}
+
+/// Whether every value of an option that is tried is to occur: integers, and those per axis. Shapes and places do not
+/// depend on other numbers; rules do ([`beside_default`]).
+pub(super) fn varies(opt: &Opt) -> bool {
+    matches!(opt.ty, OptType::I64) || matches!(opt.ty, OptType::Ints { axes: None, broadcast: false, .. })
+}
+
+/// Numbers for an option that are not its default, nor special in most formulas, the first of them another for each
+/// `turn`.
+pub(super) fn beside_default(opt: &Opt, turn: usize) -> Vec<Value<ArgTy>> {
+    // numbers that f32 holds too: a number alone may become one
+    const FRACTIONS: [f64; 5] = [0.3125, 1.75, 0.625, 2.375, 0.15625];
+    const COUNTS: [i64; 5] = [2, 1, 3, 0, 4];
+    let default = opt.default.as_ref().map(ToString::to_string);
+    let mut all: Vec<Value<ArgTy>> = match opt.ty {
+        OptType::I64 => COUNTS.map(int).to_vec(),
+        _ => FRACTIONS.map(|x| Value::Num(Scalar::Float(x))).to_vec(),
+    };
+    let start = turn % all.len();
+    all.rotate_left(start);
+    let same = |v: &Value<ArgTy>| matches!(v, Value::Num(s) if Some(s.to_string()) == default);
+    all.retain(|v| !same(v));
+    all
+}
+
 /// Fills in the options; those that others depend on first.
 pub(super) fn fill(row: &Row, env: &mut Env, choice: &Choice, values: &mut [Value<ArgTy>]) -> Option<()> {
     let first = row.sig.params.len();
@@ -102,7 +131,8 @@ fn ints(items: impl IntoIterator<Item = i64>) -> Value<ArgTy> {
     Value::List(items.into_iter().map(int).collect())
 }
 
-fn candidates(row: &Row, env: &Env, opt: &Opt) -> Option<Vec<Value<ArgTy>>> {
+/// The values that are tried for an option.
+pub(super) fn candidates(row: &Row, env: &Env, opt: &Opt) -> Option<Vec<Value<ArgTy>>> {
     let float = |x: f64| Value::Num(Scalar::Float(x));
     let one = |size: Name| match env.size(size) {
         Some(Size::One(d)) => Some(d.value()),

@@ -1,6 +1,9 @@
 //! Ranks and sizes.
 
 use fulgurite_core::Dim;
+use fulgurite_core::lang::{BinOp, Node};
+use fulgurite_core::row::Row;
+use fulgurite_core::sig::statics::{self, At};
 use fulgurite_core::sig::{Env, Size};
 
 use super::Turn;
@@ -23,6 +26,23 @@ pub(super) enum Variant {
     /// Pairwise distinct, and of the arguments without brackets this one broadcasts along the first axis (`true`) or
     /// along the second.
     Narrow(usize, bool),
+}
+
+/// Sizes that a condition of the row names, `L == …`, are what it says: chance would not hit them.
+pub(super) fn required(row: &Row, free: &Free, env: &mut Env) {
+    for require in &row.require {
+        let Node::Binary(BinOp::Eq, left, right) = &*require.cond.node else { continue };
+        for (size, value) in [(left, right), (right, left)] {
+            let Node::Name(name) = &*size.node else { continue };
+            if free.singles.contains(name)
+                && let Ok(n) = statics::eval(env, value, At::default()).and_then(|value| value.int())
+                && n.value() >= 0
+            {
+                env.bind_size(*name, Size::One(n));
+                break;
+            }
+        }
+    }
 }
 
 /// Pairwise distinct sizes: primes, so that no product of some equals another.

@@ -56,8 +56,8 @@ impl Class {
     }
 }
 
-/// Whether every result of `case` is linear in the arguments at these positions together.
-pub(super) fn is_linear(row: &Arc<Row>, rows: &dyn Rows, case: &Case, positions: &[usize]) -> bool {
+/// Whether every result of `case` is linear in the arguments at these positions together; `trivial`: or zero.
+pub(super) fn is_linear(row: &Arc<Row>, rows: &dyn Rows, case: &Case, positions: &[usize], trivial: bool) -> bool {
     let args = case.args.iter().enumerate().map(|(i, value)| {
         let class = if positions.contains(&i) { Linear } else { Free };
         value.map(&mut |ty: &ArgTy| (ty.clone(), class))
@@ -65,7 +65,8 @@ pub(super) fn is_linear(row: &Arc<Row>, rows: &dyn Rows, case: &Case, positions:
     let args: Vec<Value<V>> = args.collect();
     let mut classes = Classes { rows, depth: 0 };
     let Ok(results) = classes.apply(row, &args) else { return false };
-    !results.is_empty() && results.iter().all(|result| class_of(result) == Linear)
+    let fits = |class: Class| class == Linear || trivial && class == Zero;
+    !results.is_empty() && results.iter().all(|result| fits(class_of(result)))
 }
 
 /// A type, and how the value depends.

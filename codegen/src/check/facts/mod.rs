@@ -6,11 +6,11 @@ mod linear;
 use std::sync::Arc;
 
 use fulgurite_core::autocast;
-use fulgurite_core::lang::{Access, Block, Elem, Expr, Node, Stmt};
+use fulgurite_core::lang::{Access, Block, Elem, Expr, Node, OptType, Stmt};
 use fulgurite_core::lower::{Rows, lower_with};
 use fulgurite_core::nest::Nest;
 use fulgurite_core::row::{Meaning, Row};
-use fulgurite_core::{DType, Name};
+use fulgurite_core::{DType, Name, Value};
 use rustc_hash::FxHashSet;
 
 use super::cases::{self, Case};
@@ -50,6 +50,8 @@ pub struct Facts {
     pub family: Option<Family>,
     /// How many calls were looked at.
     pub calls: usize,
+    /// How many of them differ in their words, truth values or presence.
+    pub ways: usize,
     /// The same as text, with reasons.
     pub all: Vec<Fact>,
 }
@@ -63,10 +65,12 @@ pub fn of(row: &Arc<Row>, rows: &dyn Rows, rules: &[(Name, Block)], derived: &[R
     let params = &row.sig.params;
     let random = row.takes_key();
     let writes = params.iter().filter(|p| p.access == Access::Mut).map(|p| p.name.name).collect();
-    let linear = linearity(row, rows, case);
+    let ways = ways(row, &family.cases);
+    let linear = linearity(row, rows, case, &ways);
     let kernel = case.and_then(|case| served(row, case, rows));
     let (served_by, calls) = (kernel.as_ref().map(|k| k.0), family.cases.len());
-    let mut facts = Facts { pointwise, view, random, writes, linear, family: served_by, calls, all: Vec::new() };
+    let mut facts =
+        Facts { pointwise, view, random, writes, linear, ways: ways.len(), family: served_by, calls, all: Vec::new() };
     facts.all = facts.texts(row, kernel.map(|k| k.1), &saves(row, rules, derived));
     let (class, reason) = autocast::class(row, rows);
     facts.all.push(Fact { name: "autocast", value: class.word().into(), reason: reason.into(), grade: Grade::Proved });
@@ -90,7 +94,6 @@ pub fn is_generic(row: &Arc<Row>, rows: &dyn Rows, calls: &[Case]) -> bool {
 
 /// A case in which tensors have axes and elements, and nothing optional is absent if that can be.
 fn typical(cases: &[Case]) -> Option<&Case> {
-    use fulgurite_core::Value;
     use fulgurite_core::sig::ArgTy;
     let elements = |v: &Value<ArgTy>| match v {
         Value::Tensor(ArgTy::Tensor(t)) => t.numel() > 1,
@@ -103,8 +106,33 @@ fn typical(cases: &[Case]) -> Option<&Case> {
 /// More arguments than this are not combined.
 const MOST_COMBINED: usize = 4;
 
-/// The largest sets of arguments in which the row is linear.
-fn linearity(row: &Arc<Row>, rows: &dyn Rows, case: Option<&Case>) -> Vec<Vec<Name>> {
+/// One call for every combination of words, truth values and presence: a row may be a sum in one and a product in
+/// another.
+fn ways<'a>(row: &Row, cases: &'a [Case]) -> Vec<&'a Case> {
+    let statics = |case: &Case| -> Vec<String> {
+        let params = case.args.iter().take(row.sig.params.len()).map(|arg| arg.is_absent().to_string());
+        let opts = row.sig.opts.iter().zip(case.args.iter().skip(row.sig.params.len())).map(|(opt, arg)| match arg {
+            arg if arg.is_absent() => String::new(),
+            Value::Word(word) => word.to_string(),
+            Value::Num(number) if !matches!(opt.ty, OptType::I64 | OptType::Dim(_)) => number.to_string(),
+            _ => "given".to_owned(),
+        });
+        params.chain(opts).collect()
+    };
+    let mut met = Vec::new();
+    let mut ways = Vec::new();
+    for case in cases.iter().filter(|case| case.numel() > 1) {
+        let key = statics(case);
+        if !met.contains(&key) {
+            met.push(key);
+            ways.push(case);
+        }
+    }
+    ways
+}
+
+/// The largest sets of arguments in which the row is linear, whatever its words say.
+fn linearity(row: &Arc<Row>, rows: &dyn Rows, case: Option<&Case>, ways: &[&Case]) -> Vec<Vec<Name>> {
     let Some(case) = case else { return Vec::new() };
     let floats: Vec<usize> = (0..row.sig.params.len())
         .filter(|i| fulgurite_core::derive::differentiable(&row.sig.params[*i].ty) && !case.args[*i].is_absent())
@@ -116,7 +144,14 @@ fn linearity(row: &Arc<Row>, rows: &dyn Rows, case: Option<&Case>) -> Vec<Vec<Na
     for set in sets {
         let within = found.iter().any(|larger| larger & set == set);
         let positions: Vec<usize> = (0..floats.len()).filter(|i| set >> i & 1 == 1).map(|i| floats[i]).collect();
-        if !within && linear::is_linear(row, rows, case, &positions) {
+        // a plain number is no variable
+        let given =
+            |case: &Case| positions.iter().all(|at| matches!(case.args[*at], Value::Tensor(_) | Value::List(_)));
+        let all = |ways: &[&Case], trivial| {
+            let mut given = ways.iter().filter(|way| given(way));
+            given.all(|way| linear::is_linear(row, rows, way, &positions, trivial))
+        };
+        if !within && all(&[case], false) && all(ways, true) {
             found.push(set);
         }
     }
@@ -148,11 +183,11 @@ impl Facts {
                 several => format!("in {} together", list(several)),
             });
             let sets: Vec<String> = sets.collect();
-            // the walk over the loops of one call knows no more of others than that they look alike
+            // the walk over the loops of a call knows no more of others than that they look alike
             fact(
                 "linear",
                 sets.join("; "),
-                Grade::Checked(1),
+                Grade::Checked(self.ways.max(1)),
                 "sums, moves, and products with what does not depend on it",
             );
         }

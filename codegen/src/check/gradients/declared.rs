@@ -239,5 +239,6 @@ fn close(stated: f64, derived: f64, size: f64) -> bool {
     if !derived.is_finite() {
         return true;
     }
-    (stated - derived).abs() <= 1e-8 * (stated.abs() + derived.abs()) + 1e-10 * size
+    // a share of infinity is infinite
+    stated.is_finite() && (stated - derived).abs() <= 1e-8 * (stated.abs() + derived.abs()) + 1e-10 * size
 }

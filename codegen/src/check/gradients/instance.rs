@@ -29,6 +29,16 @@ impl Instance<'_> {
         self.results.iter().all(|r| elements(r).iter().flatten().all(|x| x.is_finite()))
     }
 
+    /// The same call with NaN for every float of argument `at`, if it has some.
+    pub fn with_nan(&self, at: usize, library: &Library<'_>) -> Option<Self> {
+        if self.numel_of(at) == 0 {
+            return None;
+        }
+        let args = self.lift(&|p, _, x| if p == at { f64::NAN } else { x });
+        let results = Dense::new(library).meaning(self.row, &self.case.solved, &args).ok()?;
+        Some(Instance { row: self.row, case: self.case, args, results })
+    }
+
     /// Elements of all arguments.
     pub fn numel(&self) -> usize {
         self.args.iter().flat_map(elements).map(|e| e.len()).sum()

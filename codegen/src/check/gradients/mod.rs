@@ -71,6 +71,7 @@ fn rules(source: &RowSource, row: &Arc<Row>, set: &RowSet, right: &mut Vec<Grade
     let derived = derive::derive(row, set);
     let mut faults = missing::check(source, row, &derived);
     faults.extend(needless::once(source));
+    faults.extend(needless::deviates(source, row, set));
     let (declared, detached, skipped) = (declared(source, row), constant::detached(source), constant::skipped(source));
     if declared.is_empty() && detached.is_none() && skipped.is_empty() {
         return faults;
@@ -79,7 +80,8 @@ fn rules(source: &RowSource, row: &Arc<Row>, set: &RowSet, right: &mut Vec<Grade
     let family = cases::family(row, dtype);
     let mut library = Library::new(set);
     library.extend(derived.rows.iter().cloned());
-    let bench = values::Bench { source, row, family: &family, library: &library, derived: &derived };
+    let beside = cases::beside_defaults(row, &family);
+    let bench = values::Bench { source, row, family: &family, beside: &beside, library: &library, derived: &derived };
     faults.extend(again::check(source, row));
     faults.extend(detached.and_then(|place| constant::detach(&bench, place)));
     faults.extend(skipped.into_iter().filter_map(|(at, place)| constant::skip(&bench, at, place)));

@@ -1,7 +1,7 @@
 //! Data for calls: inside the domain of the row, with indices in range, the same on every machine.
 
 use fulgurite_core::eval::nest::Array;
-use fulgurite_core::lang::Elem;
+use fulgurite_core::lang::{Elem, Node};
 use fulgurite_core::row::Row;
 use fulgurite_core::sig::{ArgTy, Env, Size, statics};
 use fulgurite_core::{DType, DTypeSet, Name, Value};
@@ -11,6 +11,7 @@ use super::dense::{Dense, Library, Stop, V};
 use super::instance::Instance;
 use super::numbers::{Numbers, short};
 use crate::check::cases::Case;
+use crate::check::walk;
 use crate::schema::RowSource;
 
 /// What elements are drawn from.
@@ -20,8 +21,10 @@ pub struct Domain {
     pub own: Vec<(Name, (f64, f64))>,
     /// For all others.
     pub other: (f64, f64),
-    /// Multiples of this only: ties, and points at kinks.
+    /// Multiples of this, and `points`, only: ties, and points at kinks.
     pub grid: Option<f64>,
+    /// Numbers at which the row may have a kink.
+    pub points: Vec<f64>,
 }
 
 /// Intervals that most formulas are smooth on; wide, so that both sides of what is cut off are met.
@@ -33,12 +36,32 @@ pub fn domains(own: &[(Name, (f64, f64))], n: usize) -> impl Iterator<Item = Dom
         own: own.to_vec(),
         other: INTERVALS[(n + k) % INTERVALS.len()],
         grid: None,
+        points: Vec::new(),
     })
 }
 
-/// Where arguments meet and kinks are, for call `n`: small whole numbers, or halves.
-pub fn kinks(own: &[(Name, (f64, f64))], n: usize) -> Domain {
-    Domain { own: own.to_vec(), other: (-2.4, 2.4), grid: Some(if n.is_multiple_of(2) { 1.0 } else { 0.5 }) }
+/// Where arguments meet and kinks are, for call `n`: small whole numbers, or halves, and what the row and the call name.
+pub fn kinks(own: &[(Name, (f64, f64))], written: &[f64], case: &Case, n: usize) -> Domain {
+    let given = case.args.iter().filter_map(|arg| match arg {
+        Value::Num(number) => Some(number.as_f64()),
+        _ => None,
+    });
+    let points = written.iter().copied().chain(given).flat_map(|x| [x, -x]);
+    let points = std::iter::once(0.0).chain(points.filter(|x| x.is_finite() && x.abs() < 100.0)).collect();
+    Domain { own: own.to_vec(), other: (-2.4, 2.4), grid: Some(if n.is_multiple_of(2) { 1.0 } else { 0.5 }), points }
+}
+
+/// The numbers that stand in a row's formula.
+pub fn written(row: &Row) -> Vec<f64> {
+    let mut numbers = Vec::new();
+    if let Some(body) = row.index_body() {
+        walk::block(body, &mut |e| match &*e.node {
+            Node::Int(n) => numbers.push(*n as f64),
+            Node::Float(x) => numbers.push(*x),
+            _ => {}
+        });
+    }
+    numbers
 }
 
 /// The intervals that a row's `tests: domain` states.
@@ -96,6 +119,7 @@ fn instance<'a>(
                 let fill = Fill {
                     interval: own.map_or(domain.other, |(_, interval)| *interval),
                     grid: domain.grid,
+                    points: inside(&domain.points, own.map(|(_, interval)| *interval)),
                     // other integers are small, so that some are equal
                     below: if index { most } else { 3 },
                 };
@@ -110,9 +134,16 @@ fn instance<'a>(
     }
 }
 
+/// Those of `points` that lie in a stated interval.
+fn inside(points: &[f64], stated: Option<(f64, f64)>) -> Vec<f64> {
+    let fits = |x: &f64| stated.is_none_or(|(lo, hi)| (lo..=hi).contains(x));
+    points.iter().copied().filter(fits).collect()
+}
+
 struct Fill {
     interval: (f64, f64),
     grid: Option<f64>,
+    points: Vec<f64>,
     below: i64,
 }
 
@@ -128,8 +159,14 @@ impl Fill {
         V::Array(Arc::new(match t.dtype {
             d if d.is_float() => {
                 let snap = |x: f64| self.grid.map_or(x, |grid| (x / grid).round() * grid);
-                let elements = (0..n).map(|_| snap(short(lo + (hi - lo) * numbers.draw())));
-                Array::float(d, &shape, elements.collect())
+                let drawn = |numbers: &mut Numbers| snap(short(lo + (hi - lo) * numbers.draw()));
+                // where there may be a kink a third of them lie there
+                let element = |numbers: &mut Numbers| match self.points.len() {
+                    0 => drawn(numbers),
+                    k if numbers.draw() < 0.33 => self.points[(numbers.draw() * k as f64) as usize % k],
+                    _ => drawn(numbers),
+                };
+                Array::float(d, &shape, (0..n).map(|_| element(numbers)).collect())
             }
             DType::Bool => Array::int(t.dtype, &shape, (0..n).map(|_| i64::from(numbers.draw() < 0.5)).collect()),
             d => Array::int(d, &shape, (0..n).map(|_| (numbers.draw() * self.below as f64) as i64).collect()),

@@ -22,6 +22,15 @@ const MOST_ELEMENTS: usize = 400;
 /// A verdict on the kind of fault looks at so many calls.
 const MOST_REFUTED: usize = 12;
 
+/// How often each call gets data at ties and kinks where there are few calls.
+const KINK_ROUNDS: usize = 3;
+
+/// So many calls are few, and enough for what may flow at a kink.
+const MOST_KINKS: usize = 24;
+
+/// What is wrong with a rule that takes another branch where an argument is NaN.
+const BESIDE_NAN: &str = "has another convention at NaN than the meaning";
+
 /// What the rules of one row are tried on.
 pub struct Bench<'a> {
     /// The row as written.
@@ -30,6 +39,8 @@ pub struct Bench<'a> {
     pub row: &'a Row,
     /// Calls of it.
     pub family: &'a Family,
+    /// More of them: with other numbers than the defaults of its options.
+    pub beside: &'a [Case],
     /// Rows that rules call.
     pub library: &'a Library<'a>,
     /// What follows from its meaning.
@@ -42,8 +53,25 @@ impl<'a> Bench<'a> {
         self.cases().filter_map(|(n, case)| self.smooth(n, case, &|_| true))
     }
 
+    /// The same, then calls with data at ties and kinks: `if x == 0 { y } else { 0 }` depends on `y` only there.
+    pub fn everywhere(&self) -> impl Iterator<Item = Instance<'a>> {
+        self.instances().chain(self.at_kinks(&|_| true).map(|(_, instance)| instance).take(MOST_KINKS))
+    }
+
+    fn at_kinks<'s>(&'s self, fits: &'s dyn Fn(&Instance) -> bool) -> impl Iterator<Item = (usize, Instance<'a>)> + 's {
+        let own = sample::stated(self.source);
+        let written = sample::written(self.row);
+        let few = self.cases().count() * KINK_ROUNDS <= MOST_KINKS;
+        let rounds = (0..if few { KINK_ROUNDS } else { 1 })
+            .flat_map(|round| self.cases().map(move |(n, case)| (round, n, case)));
+        rounds.filter_map(move |(round, n, case)| {
+            let domain = sample::kinks(&own, &written, case, n + round);
+            Some((n, self.draw(n + 1000 * round, case, &domain, fits)?))
+        })
+    }
+
     fn cases(&self) -> impl Iterator<Item = (usize, &'a Case)> {
-        let mut cases: Vec<(usize, &'a Case)> = self.family.cases.iter().enumerate().collect();
+        let mut cases: Vec<(usize, &'a Case)> = self.family.cases.iter().chain(self.beside).enumerate().collect();
         cases.retain(|(_, case)| (1..=MOST_ELEMENTS).contains(&case.numel()));
         cases.sort_by_key(|(_, case)| case.numel());
         cases.into_iter()
@@ -72,7 +100,11 @@ impl<'a> Bench<'a> {
     pub fn grade(&self, rule: &Declared) -> Result<Option<Grade>, Box<Diag>> {
         let derived = self.derived.rule(rule.arg).filter(|_| rule.way == Way::Vjp);
         match derived.filter(|derived| proof::holds(self.row, rule.arg, &rule.rule.tree, derived, self.library)) {
-            Some(_) => Ok(Some(Grade::Proved)),
+            // a proof is about numbers
+            Some(_) => match self.at_nan(rule) {
+                Some(refuted) => Err(Box::new(self.refuse(rule, &[refuted], BESIDE_NAN))),
+                None => Ok(Some(Grade::Proved)),
+            },
             None => self.compare(rule),
         }
     }
@@ -107,13 +139,29 @@ impl<'a> Bench<'a> {
         if !refuted.is_empty() {
             return Err(Box::new(self.refuse(rule, &refuted, &verdict(&refuted))));
         }
-        match self.at_a_kink(rule, &fits) {
-            Some(refuted) => {
-                let claim = "has another convention at ties and kinks than the meaning";
-                Err(Box::new(self.refuse(rule, &[refuted], claim)))
-            }
-            None => Ok(Some(Grade::Checked(compared))),
+        if let Some(refuted) = self.at_a_kink(rule, &fits) {
+            let claim = "has another convention at ties and kinks than the meaning";
+            return Err(Box::new(self.refuse(rule, &[refuted], claim)));
         }
+        if let Some(refuted) = self.at_nan(rule) {
+            return Err(Box::new(self.refuse(rule, &[refuted], BESIDE_NAN)));
+        }
+        Ok(Some(Grade::Checked(compared)))
+    }
+
+    /// Of a scalar row, where an argument is NaN: a branch that NaN takes has a derivative there. A rule that gives NaN
+    /// says no less, so only another number counts.
+    fn at_nan(&self, rule: &Declared) -> Option<Refuted<'a>> {
+        let derived = self.derived.rule(rule.arg).filter(|_| rule.way == Way::Vjp && self.row.is_pointwise())?;
+        let (n, case) = self.cases().find(|(_, case)| case.numel() > 1)?;
+        let instance = self.smooth(n, case, &|_| true)?;
+        (0..self.row.sig.params.len()).find_map(|lost| {
+            let instance = instance.with_nan(lost, self.library)?;
+            let seed = rule.seed(&instance, &mut Numbers::new(3000 + lost as u64))?;
+            let pairs = rule.difference_from(derived, &instance, self.library, &seed).ok().flatten()?;
+            let pairs: Vec<Pair> = pairs.into_iter().filter(|p| !p.stated.is_nan() && p.distance() > 1e-8).collect();
+            (!pairs.is_empty()).then_some(Refuted { instance, seed, pairs })
+        })
     }
 
     /// A rule about which nothing can be said is not right by silence.
@@ -134,10 +182,7 @@ impl<'a> Bench<'a> {
     /// Where arguments are equal, or at a kink: what the derived rule says holds there too.
     fn at_a_kink(&self, rule: &Declared, fits: &dyn Fn(&Instance) -> bool) -> Option<Refuted<'a>> {
         let derived = self.derived.rule(rule.arg).filter(|_| rule.way == Way::Vjp)?;
-        let own = sample::stated(self.source);
-        self.cases().find_map(|(n, case)| {
-            let domain = sample::kinks(&own, n);
-            let instance = self.draw(n, case, &domain, fits)?;
+        self.at_kinks(fits).find_map(|(n, instance)| {
             let seed = rule.seed(&instance, &mut Numbers::new(2000 + n as u64))?;
             let pairs = rule.difference_from(derived, &instance, self.library, &seed).ok().flatten()?;
             Some(Refuted { instance, seed, pairs })

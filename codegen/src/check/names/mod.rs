@@ -60,6 +60,16 @@ struct Names<'a> {
     diags: Vec<Diag>,
 }
 
+/// What other libraries call what is another word here, where another name would be nearer.
+const ELSEWHERE: &[(&str, &str)] = &[
+    ("log", "ln"),
+    ("sqr", "square"),
+    ("fabs", "abs"),
+    ("power", "pow"),
+    ("inverse", "reciprocal"),
+    ("negative", "neg"),
+];
+
 impl<'a> Names<'a> {
     fn op(&self) -> &'a str {
         self.source.op.as_str()
@@ -97,7 +107,9 @@ impl<'a> Names<'a> {
             return self.diags.push(self.blank(text.at(span)).help(what));
         }
         let diag = Diag::error(code, text.at(span), claim);
-        self.diags.push(match nearest(name, known.iter().copied()) {
+        let elsewhere = ELSEWHERE.iter().find(|(other, ours)| *other == name && known.contains(ours));
+        let near = elsewhere.map(|(_, ours)| *ours).or_else(|| nearest(name, known.iter().copied()));
+        self.diags.push(match near {
             Some(near) => diag.here(format!("did you mean `{near}`?")).help(format!("replace `{name}` by `{near}`")),
             None if known.is_empty() || known.len() > 12 => diag,
             None => diag.help(format!("known here: {}", known.join(", "))),

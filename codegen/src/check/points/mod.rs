@@ -214,7 +214,8 @@ fn floats(a: &Array<f64>) -> Vec<f64> {
     }
 }
 
-/// Whether two numbers are equal as far as points tell.
+/// Whether two numbers are equal as far as points tell. A share of infinity is infinite: only itself is near it.
 pub fn close(a: f64, b: f64) -> bool {
-    a == b || a.is_nan() && b.is_nan() || (a - b).abs() <= if b == 0.0 { NOTHING } else { CLOSE * b.abs() }
+    let near = || b.is_finite() && (a - b).abs() <= if b == 0.0 { NOTHING } else { CLOSE * b.abs() };
+    a == b || a.is_nan() && b.is_nan() || near()
 }

@@ -384,7 +384,7 @@ fn differ(have: &[V<f64>], want: &[Arc<Array<f64>>], far: &[f64], on: &str) -> O
                 matches!(want.dtype, DType::F16 | DType::BF16) || matches!(have.dtype, DType::F16 | DType::BF16);
             let rounding = if narrow { 1e-2 } else { ROUNDING };
             let allowed = far + rounding * (1.0 + w.abs());
-            let same = *h == w || h.is_nan() && w.is_nan() || (h - w).abs() <= allowed;
+            let same = *h == w || h.is_nan() && w.is_nan() || w.is_finite() && (h - w).abs() <= allowed;
             if !same {
                 let bound = if far > 0.0 { format!("; {} apart is allowed", show::number(far)) } else { String::new() };
                 let (h, w) = (show::number(*h), show::number(w));
