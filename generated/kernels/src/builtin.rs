@@ -3,6 +3,7 @@
 //! | symbol | variant | inputs → outputs | dtype |
 //! |---|---|---|---|
 //! | `builtin.NAME` | | the builtin's arguments → its value | compute dtype of the arguments |
+//! | `builtin.add`, `sub`, `mul`, `div` | `by` | x, y → x and the first element of y | f32 |
 //! | `builtin.cast` | `f32>i64` | element by element | the source's |
 //! | `builtin.cast` | `f16>f32`, `f32>bf16`, … | half types, as bits, from and to f32 | f32 |
 //! | `builtin.select` | | bool, x, y → x or y | that of x |
@@ -18,6 +19,7 @@
 mod casts;
 mod maps;
 mod ops;
+mod quick;
 mod reduce;
 
 use fulgurite_core::kernel::KernelEntry;
@@ -27,7 +29,7 @@ pub use reduce::LANES;
 /// Every kernel of this crate.
 pub static KERNELS: &[KernelEntry] = &concat::<{ count() }>();
 
-const GROUPS: [&[KernelEntry]; 4] = [maps::FLOATS, maps::INTEGERS, casts::CASTS, reduce::REDUCTIONS];
+const GROUPS: [&[KernelEntry]; 5] = [maps::FLOATS, maps::INTEGERS, quick::QUICK, casts::CASTS, reduce::REDUCTIONS];
 
 const fn count() -> usize {
     let mut sum = 0;

@@ -7,6 +7,8 @@
 //! **Invariant:** the arithmetic builtins (everything outside [`Real`], and [`Real::div`], [`Real::sqrt`]) give the same
 //! bits for every `I`. Inside polynomials fused multiply-add is used where there is one, so the transcendental functions
 //! may differ between the baseline and AVX in the last place; AVX2 and AVX-512 agree. Bounds: `tests/accuracy.rs`.
+//!
+//! [`quick`] has shorter forms for numbers away from the ends of the exponents, with the same bits.
 
 pub mod cast;
 mod double;
@@ -16,6 +18,7 @@ mod single;
 
 pub use cast::CastTo;
 pub use isa::{Avx2, Avx512, Baseline, Isa, Level};
+pub use single::quick;
 
 /// What every element type has, bool among them.
 pub trait Elem: Copy + PartialEq + PartialOrd + Default + Send + Sync + 'static {

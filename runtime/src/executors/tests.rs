@@ -178,7 +178,9 @@ fn fusion_equals_lines_run_alone() {
 
 #[test]
 fn softmax_is_one_program_that_walks_its_rows() {
-    for (rows, cols) in [(3, 5), (40, 16), (5, 200), (7, 1000), (300, 64)] {
+    // Lines of several tiles, of whole ones, and with an end that is no chunk.
+    for (rows, cols) in [(3, 5), (40, 16), (5, 200), (7, 1000), (300, 64), (5, 1024), (3, 1100), (3, 2100), (3, 12_000)]
+    {
         let c = agree(&format!(
             "fn softmax(x: f32[{rows}, {cols}]) {{
                m: f32[{rows}, 1] = amax(x, dims = [1], keepdim = true)

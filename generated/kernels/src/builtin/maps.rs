@@ -28,6 +28,8 @@ macro_rules! entry {
     };
 }
 
+pub(super) use entry;
+
 /// `table! { F32 f32 wide { one: neg abs …; two: add … } }`: all entries, in one constant.
 macro_rules! table {
     ($($dtype:ident $t:ident $width:ident { one: $($one:ident)*; two: $($two:ident)* })*) => {
@@ -40,10 +42,10 @@ macro_rules! table {
     };
 }
 
-/// Floats.
+/// Floats; [`super::quick`] has `exp` of f32.
 pub(super) const FLOATS: &[KernelEntry] = table! {
     F32 f32 wide {
-        one: sign isnan isinf isfinite neg abs floor ceil round trunc sqrt rsqrt reciprocal exp exp2 expm1 ln log2 log10
+        one: sign isnan isinf isfinite neg abs floor ceil round trunc sqrt rsqrt reciprocal exp2 expm1 ln log2 log10
             log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf erfc erfinv erfcx lgamma
             digamma i0 i0e i1 i1e sigmoid;
         two: add mul max min eq ne lt le gt ge sub pow rem_trunc rem_floor div_floor div_trunc div atan2 hypot copysign

@@ -7,6 +7,7 @@ mod hyperbolic;
 mod inverse_trig;
 mod logarithm;
 mod power;
+pub mod quick;
 mod trig;
 
 use super::{Elem, Isa, Number, Real, pick};

@@ -35,8 +35,17 @@ fn at<'k>(
 
 /// The kernel of a builtin on arguments of `dtype`.
 pub fn builtin(b: Builtin, dtype: DType, isa: Isa) -> Option<TileFn> {
+    variant(b, "", dtype, isa)
+}
+
+/// The kernel of a builtin whose second argument is one number for all elements, where there is one of its own.
+pub fn builtin_by(b: Builtin, dtype: DType, isa: Isa) -> Option<TileFn> {
+    variant(b, "by", dtype, isa)
+}
+
+fn variant(b: Builtin, variant: &str, dtype: DType, isa: Isa) -> Option<TileFn> {
     let mut name = String::with_capacity(24);
     name.push_str("builtin.");
     name.push_str(b.name());
-    find(&name, "", dtype, isa)
+    find(&name, variant, dtype, isa)
 }

@@ -59,6 +59,21 @@ pub(super) fn exp<I: Isa>(x: f32) -> f32 {
     scale(exp_core::<I>(r), t)
 }
 
+/// [`MAGIC`] without bias.
+const UNBIASED: f32 = 12_582_912.0;
+/// |x| up to which e^x and all on the way to it is normal: |n| ≤ 124, and the polynomial is at least 0.7.
+pub(super) const NORMAL: f32 = 86.0;
+
+/// [`exp`] for |x| up to [`NORMAL`]: 2^n is added to the exponent of the polynomial, which gives the bits of the two
+/// products.
+#[inline(always)]
+pub(super) fn exp_normal<I: Isa>(x: f32) -> f32 {
+    let t = I::fma(x, LOG2_E, UNBIASED);
+    let n = t - UNBIASED;
+    let p = exp_core::<I>(I::fma(n, -LN2_LOW, I::fma(n, -LN2_HIGH, x)));
+    f32::from_bits(p.to_bits().wrapping_add(t.to_bits() << 23))
+}
+
 /// e^(x + low) for a small correction `low`.
 #[inline(always)]
 pub(super) fn exp_of_sum<I: Isa>(x: f32, low: f32) -> f32 {

@@ -32,6 +32,10 @@ pub(super) enum Loc {
     Memory(u32),
     /// In rows that are kept: offset in the workspace, bytes of an element.
     Kept(u32, u32),
+    /// One number for all elements, for kernels that read no more than that.
+    One(SlotInit),
+    /// One number for each row: the row register's offset in the workspace, bytes of an element.
+    OfRow(u32, u32),
 }
 
 /// Where steps are put.
@@ -69,6 +73,10 @@ pub(super) struct Emit<'a> {
     pub lasting: FxHashMap<NodeId, Loc>,
     /// Full nodes (and splats) of the current walk.
     pub tiles: FxHashMap<NodeId, Loc>,
+    /// Of each slot, whether it is good for whole lines.
+    pub long: Vec<bool>,
+    /// Estimated nanoseconds per element of each walk.
+    pub walk_costs: Vec<f64>,
     /// Nodes that were made beside another result of their row, and whose turn is to come.
     pub made: FxHashSet<NodeId>,
     /// Free registers by size.
@@ -158,6 +166,8 @@ pub fn emit(group: &Group, n: &Nesting, env: &Env, isa: Isa) -> Program {
         rows: FxHashMap::default(),
         lasting: FxHashMap::default(),
         tiles: FxHashMap::default(),
+        long: Vec::new(),
+        walk_costs: Vec::new(),
         made: FxHashSet::default(),
         free: FxHashMap::default(),
         now: 0,
@@ -173,8 +183,8 @@ fn real(graph: &Graph) -> DimSet {
     (0..graph.sizes.len() as Dim).filter(|d| graph.sizes[*d as usize] > 1).collect()
 }
 
-/// Bytes of rows that may be kept between walks: half of the second cache's way to the first.
-const KEPT_BYTES: usize = 96 * 1024;
+/// Bytes that several walks over a block of rows touch: what is left of the first cache beside registers.
+const BLOCK_BYTES: usize = 36 * 1024;
 /// Elements of a unit of work, at least.
 const UNIT: usize = 16 * 1024;
 /// Elements of a panel, at least; panels of a slice, at most.
@@ -189,14 +199,10 @@ impl Emit<'_> {
         let walks = 1 + self.walk.iter().zip(&self.live).filter(|(_, l)| **l).map(|(w, _)| *w).max().unwrap_or(0);
         let row = last * self.n.row_lines();
         let has_segs = self.n.last() > self.n.outer + 1;
-        let kept: usize = (self.crosses.iter().zip(&self.group.graph.nodes))
-            .filter(|(c, n)| **c && !is_leaf(&n.op))
-            .map(|(_, n)| n.ty.size())
-            .sum();
-        let fits = KEPT_BYTES / (padded(row) * kept.max(1)).max(1);
+        let fits = BLOCK_BYTES / (padded(row) * self.bytes_of_walks()).max(1);
         let block = if has_segs {
             1
-        } else if kept == 0 {
+        } else if walks == 1 {
             64
         } else {
             fits.clamp(1, 64)
@@ -214,6 +220,27 @@ impl Emit<'_> {
         self.width = padded(self.p.block).max(self.tile);
         self.p.sequential = !self.group.outs.iter().all(|o| self.units_apart(o));
         self.slices();
+    }
+
+    /// Bytes of an element of a row in all that walks touch: rows that are kept, results, and what is read, with what
+    /// the next block will read.
+    pub(super) fn bytes_of_walks(&self) -> usize {
+        let graph = &self.group.graph;
+        let mut bytes = 0;
+        for (at, node) in graph.nodes.iter().enumerate().filter(|(at, _)| self.live[*at]) {
+            let moves = self.class[at] == Class::Full && !node.dims.minus(self.inner).is_empty();
+            bytes += match &node.op {
+                Op::Load(load) if moves => 2 * self.env.values.ty(load.value).dtype.size(),
+                op if self.crosses[at] && !is_leaf(op) => node.ty.size(),
+                _ => 0,
+            };
+        }
+        for out in self.group.outs.iter().filter(|o| (self.env.stored)(o.value)) {
+            if self.class[out.node as usize] == Class::Full && matches!(out.place, Place::Axes(_)) {
+                bytes += self.env.values.ty(out.value).dtype.size();
+            }
+        }
+        bytes
     }
 
     /// Whether units write to different places: each loop that is divided among them is an axis of the result.
@@ -285,6 +312,7 @@ impl Emit<'_> {
             self.now = now;
             self.p.phases.push(Phase::default());
             self.tiles.clear();
+            let before = self.per_element;
             let last_use = self.last_uses(now);
             for &id in &order {
                 if self.walk[id as usize] != now {
@@ -306,7 +334,9 @@ impl Emit<'_> {
             }
             self.scatters(now);
             self.reset();
+            self.walk_costs.push(self.per_element - before);
         }
+        self.asks();
         self.finish_cost();
         self.aliases();
     }
@@ -398,7 +428,16 @@ impl Emit<'_> {
             At::Once => self.p.once.push(step),
             At::Rows { after: false } => self.phase().before.push(step),
             At::Rows { after: true } => self.phase().after.push(step),
-            At::Tiles => self.phase().tiles.push(step),
+            At::Tiles => {
+                // The slots of a step were made one behind the other, just before it.
+                let long = match &step {
+                    Step::Kernel { ins, .. } => self.long[*ins as usize..].iter().all(|l| *l),
+                    Step::Fold { src, .. } | Step::Accumulate { src, .. } => self.long[*src as usize],
+                    _ => false,
+                };
+                self.phase().tiled |= !long;
+                self.phase().tiles.push(step);
+            }
             At::Pattern => self.p.patterns.push(step),
         }
     }
@@ -412,7 +451,15 @@ impl Emit<'_> {
                 Loc::Const(at) => SlotInit::Const(at),
                 Loc::Reg(at) => SlotInit::Work(at),
                 Loc::Kept(at, bytes) => {
-                    self.phase().kept.push(Kept { slot, at, bytes: bytes as usize });
+                    let elem = bytes as usize;
+                    let line = self.p.kept_pitch() * elem;
+                    self.phase().kept.push(Kept { slot, at, line, elem });
+                    SlotInit::Moving
+                }
+                Loc::OfRow(at, bytes) => {
+                    // Where a row has several lines, a block has one row.
+                    let line = if self.p.has_segs() { 0 } else { bytes as usize };
+                    self.phase().kept.push(Kept { slot, at, line, elem: 0 });
                     SlotInit::Moving
                 }
                 Loc::Memory(cursor) => {
@@ -420,8 +467,10 @@ impl Emit<'_> {
                     self.in_place(cursor, slot);
                     SlotInit::Moving
                 }
+                Loc::One(init) => init,
             };
             self.p.slots.push(init);
+            self.long.push(!matches!(loc, Loc::Reg(_) | Loc::Const(_)));
         }
         first
     }
@@ -430,7 +479,9 @@ impl Emit<'_> {
         let bytes = self.p.cursors[cursor as usize].bytes;
         if !self.phase().in_place.iter().any(|i| i.cursor == cursor) {
             let edge = self.reserve(self.tile * bytes);
-            self.phase().in_place.push(InPlace { cursor, slots: SmallVec::new(), edge, reads: true, writes: false });
+            let slots = SmallVec::new();
+            let new = InPlace { cursor, bytes, slots, edge, reads: true, writes: false, ahead: true };
+            self.phase().in_place.push(new);
         }
         if let Some(i) = self.phase().in_place.iter_mut().find(|i| i.cursor == cursor) {
             i.slots.push(slot);

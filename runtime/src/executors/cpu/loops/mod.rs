@@ -1,6 +1,7 @@
 //! Loops over tiles: how fusions are scheduled and run.
 
 mod alias;
+mod asks;
 mod emit;
 mod nodes;
 pub mod program;

@@ -55,7 +55,13 @@ impl Emit<'_> {
         // Arguments first: leaves need registers of their own.
         let mut args: SmallVec<[NodeId; 4]> = SmallVec::new();
         node.op.for_each_arg(&mut |a| args.push(a));
-        for &a in &args {
+        let by_one = match &node.op {
+            Op::Call(b, xs) if xs.len() == 2 && self.is_one(xs[1]) => {
+                kernels::builtin_by(*b, self.group.graph.node(xs[0]).ty, self.isa).map(|_| xs[1])
+            }
+            _ => None,
+        };
+        for &a in args.iter().filter(|a| by_one != Some(**a)) {
             self.operand(a);
         }
         let dst = match self.destination(id) {
@@ -121,8 +127,8 @@ impl Emit<'_> {
                 let dst = Loc::Reg(self.reserve(self.tile * node.ty.size()));
                 let (src, bytes) = (self.rows.get(&id).copied().unwrap_or(0), node.ty.size());
                 let slot = self.slots(&[dst]);
-                let step = Step::Splat { f: kern::fill::splat(bytes, self.isa), dst: slot, src, bytes: bytes as u32 };
-                self.phase().lines.push(step);
+                let f = kern::fill::splat(bytes, self.isa);
+                self.phase().lines.push(Step::Splat { f, dst: slot, src, bytes: bytes as u32 });
                 dst
             }
             _ if is_leaf(&node.op) => return self.leaf(id),
@@ -131,6 +137,24 @@ impl Emit<'_> {
         };
         self.tiles.insert(id, loc);
         loc
+    }
+
+    /// Whether an operand is one number all over a tile.
+    fn is_one(&self, id: NodeId) -> bool {
+        match self.class[id as usize] {
+            Class::Scalar => self.scalars.contains_key(&id),
+            Class::Row => (self.n.tile.0 == 1 || self.n.row_lines() > 1) && self.rows.contains_key(&id),
+            Class::Full => false,
+        }
+    }
+
+    /// Where the first element of such an operand is.
+    fn one(&mut self, id: NodeId) -> Loc {
+        match (self.scalars.get(&id), self.rows.get(&id)) {
+            (Some(Loc::Const(at)), _) => Loc::One(SlotInit::Const(*at)),
+            (Some(Loc::Reg(at)), _) => Loc::One(SlotInit::Work(*at)),
+            (_, row) => Loc::OfRow(row.copied().unwrap_or(0), self.group.graph.node(id).ty.size() as u32),
+        }
     }
 
     fn leaf(&mut self, id: NodeId) -> Loc {
@@ -247,6 +271,14 @@ impl Emit<'_> {
             self.push(at, Step::NonZero { src, dtype: from, builtin: b });
         }
         self.cost(at, 0.03 + 0.014 * b.record().flops as f64 * if from.size() > 4 { 2.0 } else { 1.0 });
+        if let (At::Tiles, [x, y]) = (at, args)
+            && self.is_one(*y)
+            && let Some(f) = kernels::builtin_by(b, from, self.isa)
+        {
+            let locs = [self.arg(*x, at), self.one(*y)];
+            let (ins, outs) = (self.slots(&locs), self.target(dst));
+            return self.push(at, Step::Kernel { f, ins, outs, nums: 0 });
+        }
         if let Some(f) = kernels::builtin(b, from, self.isa) {
             return self.kernel(f, args, at, dst);
         }
@@ -455,7 +487,7 @@ impl Emit<'_> {
         } else {
             Step::Fold { f: reduce::fold_line(*red, from, self.isa), src, bytes: from.size(), acc }
         };
-        self.phase().tiles.push(step);
+        self.push(At::Tiles, step);
         let dst = self.reserve(self.width * node.ty.size());
         let red = (!position).then_some(*red);
         self.phase().after.push(Step::Finish { acc, red, dtype: node.ty, count, dst });

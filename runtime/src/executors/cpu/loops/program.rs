@@ -20,6 +20,9 @@ use smallvec::SmallVec;
 
 /// Elements that a tile has at most.
 pub const TILE: usize = 256;
+/// Elements of a line that a walk takes at once if none of its steps needs a register: memory and kept rows of that
+/// many stay in the first cache.
+pub const WHOLE: usize = 1024;
 /// Kernels work on multiples of this many elements; registers are padded to it.
 pub const CHUNK: usize = 32;
 /// Most loops after merging.
@@ -38,11 +41,13 @@ impl Lin {
     /// Its value at `idx`.
     #[inline(always)]
     pub fn at(&self, idx: &[i64; MAX_LOOPS]) -> i64 {
-        let mut sum = self.base;
-        for (c, i) in self.coefs.iter().zip(idx) {
-            sum += c * i;
+        // Few loops are usual; of a loop over them LLVM makes vectors, whose products of 64 bits are slow.
+        match *self.coefs.as_slice() {
+            [a, b] => self.base + a * idx[0] + b * idx[1],
+            [a, b, c] => self.base + a * idx[0] + b * idx[1] + c * idx[2],
+            [a, b, c, d] => self.base + a * idx[0] + b * idx[1] + c * idx[2] + d * idx[3],
+            ref coefs => coefs.iter().zip(idx).fold(self.base, |sum, (c, i)| sum + c * i),
         }
-        sum
     }
 }
 
@@ -80,6 +85,8 @@ pub struct Cursor {
 pub struct InPlace {
     /// Which.
     pub cursor: u32,
+    /// Bytes of an element.
+    pub bytes: usize,
     /// Slots that point to it.
     pub slots: SmallVec<[Slot; 4]>,
     /// Where a tile that is no multiple of [`CHUNK`] is worked on instead: an offset in the workspace.
@@ -88,17 +95,37 @@ pub struct InPlace {
     pub reads: bool,
     /// Written.
     pub writes: bool,
+    /// Whether this walk asks for the memory of its next tiles itself.
+    pub ahead: bool,
 }
 
-/// A slot that moves through rows kept between phases.
+/// Memory that is asked for before the walk that needs it.
+#[derive(Clone, Debug)]
+pub struct Ask {
+    /// What that walk reads or writes.
+    pub cursor: u32,
+    /// Bytes to the rows that are meant.
+    pub further: i64,
+    /// The step of a tile before which its memory is asked for.
+    pub step: usize,
+}
+
+impl Ask {
+    /// Of one walk.
+    pub const MOST: usize = 4;
+}
+
+/// A slot that moves through the workspace: rows kept between phases, or one number of each row.
 #[derive(Clone, Debug)]
 pub struct Kept {
     /// The slot.
     pub slot: Slot,
-    /// Where the rows are: an offset in the workspace.
+    /// Where the block's rows are: an offset in the workspace.
     pub at: u32,
-    /// Bytes of an element.
-    pub bytes: usize,
+    /// Bytes from line to line.
+    pub line: usize,
+    /// Bytes of an element; 0 of one number.
+    pub elem: usize,
 }
 
 /// One index of a gathered or scattered access.
@@ -379,6 +406,12 @@ pub struct Phase {
     pub in_place: Vec<InPlace>,
     /// Slots in rows that are kept.
     pub kept: Vec<Kept>,
+    /// Memory of later walks, by step.
+    pub asks: SmallVec<[Ask; Ask::MOST]>,
+    /// Whether a cursor of this walk is asked for a few tiles ahead.
+    pub ahead: bool,
+    /// Whether a step works on registers of a tile; others take whole lines, if these are short enough.
+    pub tiled: bool,
     /// Once per tile.
     pub tiles: Vec<Step>,
     /// On row registers, after.

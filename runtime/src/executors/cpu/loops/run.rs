@@ -5,6 +5,7 @@
 //! do not depend on who does.
 
 mod access;
+mod ahead;
 mod scalar;
 
 use super::super::kern::copy::Rect;
@@ -13,6 +14,7 @@ use super::program::*;
 use crate::buffer::pool::Block;
 use crate::executors::cpu::threads;
 use crate::executors::site_word;
+use ahead::prefetch;
 use fulgurite_core::DType;
 use fulgurite_core::builtins::Builtin;
 use fulgurite_core::lang::ast::Red;
@@ -227,23 +229,6 @@ fn odometer(mut flat: usize, loops: &[(usize, i64)]) -> i64 {
     at
 }
 
-/// Tiles of memory that are on their way to a walk, all streams together.
-const AHEAD: usize = 8;
-
-/// Asks for memory that a later tile works on. Rows of tensors are often a page, at whose end the hardware's own
-/// prefetching stops.
-#[inline(always)]
-fn prefetch(at: *const u8, bytes: usize) {
-    #[cfg(target_arch = "x86_64")]
-    for line in (0..bytes).step_by(64) {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a hint; addresses without memory are ignored.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.wrapping_add(line) as *const i8) };
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = (at, bytes);
-}
-
 struct Worker<'a> {
     p: &'a Program,
     memory: Memory<'a>,
@@ -415,6 +400,9 @@ impl Worker<'_> {
     unsafe fn lines(&mut self, phase: &Phase, lines: usize, col0: usize, col1: usize) -> Result<(), Fault> {
         let p = self.p;
         let (last, (tb, tc)) = (p.last(), p.tile);
+        // Memory that is asked for on the way is asked for in small parts.
+        let short = tb > 1 || phase.tiled || !phase.asks.is_empty() || phase.ahead;
+        let width = if short { tc } else { tc.max(WHOLE) };
         let mut geo = Geo {
             lines,
             cols: tc,
@@ -435,29 +423,25 @@ impl Worker<'_> {
                 let offset = p.cursors[c].at.at(&self.idx) as isize + self.seeks.add(c).read();
                 self.lines.add(c).write(self.memory.0[p.cursors[c].value as usize].wrapping_offset(offset));
             }
-            let kept_line = self.kept_line * p.kept_pitch();
-            // Memory that is read and written is asked for once.
-            let mut asked = 0u64;
-            for (n, i) in phase.in_place.iter().enumerate().take(64) {
-                let at = self.lines.add(i.cursor as usize).read();
-                let before = phase.in_place[..n].iter().any(|b| self.lines.add(b.cursor as usize).read() == at);
-                asked |= (!before as u64) << n;
-            }
-            // The fewer streams, the sooner they are through a tile.
-            let ahead = (AHEAD / asked.count_ones().max(1) as usize).max(1);
+            let ahead = self.ahead(phase);
+            let asks = self.asks(phase);
             let mut col = col0;
             while col < col1 {
-                geo.cols = tc.min(col1 - col);
+                geo.cols = width.min(col1 - col);
+                if geo.cols > TILE && !geo.cols.is_multiple_of(CHUNK) {
+                    // What is worked on elsewhere is short.
+                    geo.cols -= geo.cols % TILE;
+                }
                 // Elements that are there, and that kernels work on.
                 let there = if tb == 1 { geo.cols } else { lines * tc };
                 geo.n = padded(there);
                 let edge = geo.n != there;
                 self.idx[last] = col as i64;
                 for (n, i) in phase.in_place.iter().enumerate() {
-                    let bytes = p.cursors[i.cursor as usize].bytes;
+                    let bytes = i.bytes;
                     let mut at = self.lines.add(i.cursor as usize).read().wrapping_add(col * bytes);
-                    if asked >> n & 1 == 1 {
-                        prefetch(at.wrapping_add(ahead * there * bytes), there * bytes);
+                    if ahead.streams >> n & 1 == 1 {
+                        prefetch(at.wrapping_add(ahead.tiles * there * bytes), there * bytes);
                     }
                     if edge {
                         let register = self.work.add(i.edge as usize);
@@ -471,24 +455,36 @@ impl Worker<'_> {
                     }
                 }
                 for k in &phase.kept {
-                    self.slots.add(k.slot as usize).write(self.work.add(k.at as usize + (kept_line + col) * k.bytes));
+                    let at = k.at as usize + self.kept_line * k.line + col * k.elem;
+                    self.slots.add(k.slot as usize).write(self.work.add(at));
                 }
-                for s in &phase.tiles {
-                    if let Step::Kernel { f, ins, outs, nums } = s {
-                        let slots = self.slots;
-                        f(
-                            geo.n,
-                            slots.add(*ins as usize) as *const *const u8,
-                            slots.add(*outs as usize),
-                            p.nums.as_ptr().add(*nums as usize),
-                        );
-                    } else {
-                        self.step(s, &geo)?;
+                let mut asked = 0;
+                for (n, s) in phase.tiles.iter().enumerate() {
+                    while let Some(ask) = phase.asks.get(asked).filter(|a| a.step == n) {
+                        let bytes = p.cursors[ask.cursor as usize].bytes;
+                        prefetch(asks[asked].wrapping_add(col * bytes), there * bytes);
+                        asked += 1;
+                    }
+                    match s {
+                        Step::Kernel { f, ins, outs, nums } => {
+                            let slots = self.slots;
+                            f(
+                                geo.n,
+                                slots.add(*ins as usize) as *const *const u8,
+                                slots.add(*outs as usize),
+                                p.nums.as_ptr().add(*nums as usize),
+                            );
+                        }
+                        Step::Fold { f, src, acc, .. } if tb == 1 => {
+                            let row = if p.has_segs() { 0 } else { self.kept_line };
+                            f(self.slot(*src), geo.cols, self.work.add(*acc as usize + row * 8));
+                        }
+                        _ => self.step(s, &geo)?,
                     }
                 }
                 if edge {
                     for i in phase.in_place.iter().filter(|i| i.writes) {
-                        let bytes = p.cursors[i.cursor as usize].bytes;
+                        let bytes = i.bytes;
                         let to = self.lines.add(i.cursor as usize).read().wrapping_add(col * bytes);
                         std::ptr::copy_nonoverlapping(self.work.add(i.edge as usize), to, there * bytes);
                     }

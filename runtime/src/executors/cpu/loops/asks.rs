@@ -1,0 +1,67 @@
+//! When memory is asked for.
+//!
+//! A program of one walk waits for memory whatever it does: it asks for it a few tiles ahead. Where several walks go over
+//! a block of rows, the first one waits and the others compute; so the memory of a walk is asked for on the ones before
+//! it, that of the first walk a block ahead.
+
+use super::emit::Emit;
+use super::program::{Ask, Cursor};
+
+/// Bytes of a block beyond which what is asked for a block ahead would be gone when its turn comes: a part of the
+/// second cache.
+const FAR: usize = 512 * 1024;
+/// Nanoseconds that a byte takes from the third cache.
+const BYTE: f64 = 0.03;
+
+impl Emit<'_> {
+    /// Divides the memory of all walks among them, when these are complete.
+    pub(super) fn asks(&mut self) {
+        let walks = self.p.phases.len();
+        let row = self.n.sizes[self.n.last()] * self.n.row_lines();
+        if walks > 1 && self.p.block * row * self.bytes_of_walks() <= FAR {
+            self.share_asks();
+        }
+        for phase in &mut self.p.phases {
+            phase.ahead = phase.in_place.iter().any(|i| i.ahead);
+            // One at a time: as many cache lines are on their way at once as there are buffers, about a tile's.
+            let (n, steps) = (phase.asks.len(), phase.tiles.len());
+            for (k, ask) in phase.asks.iter_mut().enumerate() {
+                ask.step = k * steps / n;
+            }
+        }
+    }
+
+    fn share_asks(&mut self) {
+        let walks = self.p.phases.len();
+        let mut free = self.walk_costs.clone();
+        let mut known: Vec<u32> = Vec::new();
+        for needed in 0..walks {
+            for i in 0..self.p.phases[needed].in_place.len() {
+                let at = self.p.phases[needed].in_place[i].cursor;
+                let cursor = &self.p.cursors[at as usize];
+                let same = |b: &Cursor| b.value == cursor.value && b.at == cursor.at;
+                let seen = known.iter().any(|k| same(&self.p.cursors[*k as usize]));
+                known.push(at);
+                let stays = cursor.at.coefs[..=self.p.row()].iter().all(|c| *c == 0);
+                let mut ahead = false;
+                if !seen && !stays {
+                    let from = if needed == 0 { 1..walks } else { 0..needed };
+                    let can = |w: &usize| {
+                        let phase = &self.p.phases[*w];
+                        !cursor.sought && !phase.tiles.is_empty() && phase.asks.len() < Ask::MOST
+                    };
+                    match from.filter(can).max_by(|a, b| free[*a].total_cmp(&free[*b])) {
+                        Some(walk) => {
+                            free[walk] -= cursor.bytes as f64 * BYTE;
+                            let rows = if needed == 0 { self.p.block as i64 } else { 0 };
+                            let further = cursor.at.coefs[self.p.row()] * rows;
+                            self.p.phases[walk].asks.push(Ask { cursor: at, further, step: 0 });
+                        }
+                        None => ahead = true,
+                    }
+                }
+                self.p.phases[needed].in_place[i].ahead = ahead;
+            }
+        }
+    }
+}

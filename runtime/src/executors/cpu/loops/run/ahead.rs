@@ -1,0 +1,64 @@
+//! Memory that is asked for before it is needed: see [`super::super::asks`].
+
+use super::Worker;
+use crate::executors::cpu::loops::program::{Ask, Phase};
+
+/// Tiles of memory that are on their way to a walk, all streams together.
+const AHEAD: usize = 8;
+
+/// Asks for memory that a later tile works on. Rows of tensors are often a page, at whose end the hardware's own
+/// prefetching stops.
+#[inline(always)]
+pub(super) fn prefetch(at: *const u8, bytes: usize) {
+    #[cfg(target_arch = "x86_64")]
+    for line in (0..bytes).step_by(64) {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a hint; addresses without memory are ignored.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.wrapping_add(line) as *const i8) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (at, bytes);
+}
+
+/// The streams of a walk that asks for its own memory.
+pub(super) struct Ahead {
+    /// A bit for each cursor of the walk.
+    pub streams: u64,
+    /// How many tiles ahead.
+    pub tiles: usize,
+}
+
+impl Worker<'_> {
+    /// The streams that this walk asks for, where their lines start now.
+    ///
+    /// # Safety
+    /// The workspace knows where the lines of the walk's cursors start.
+    #[inline(always)]
+    pub(super) unsafe fn ahead(&self, phase: &Phase) -> Ahead {
+        if !phase.ahead {
+            return Ahead { streams: 0, tiles: 0 };
+        }
+        let mut streams = 0u64;
+        // SAFETY: the caller's.
+        let line = |cursor: u32| unsafe { self.lines.add(cursor as usize).read() };
+        for (n, i) in phase.in_place.iter().enumerate().take(64).filter(|(_, i)| i.ahead) {
+            // Memory that is read and written is asked for once.
+            let before = phase.in_place[..n].iter().any(|b| line(b.cursor) == line(i.cursor));
+            streams |= (!before as u64) << n;
+        }
+        // The fewer streams, the sooner they are through a tile.
+        Ahead { streams, tiles: (AHEAD / streams.count_ones().max(1) as usize).max(1) }
+    }
+
+    /// Where the lines start that this walk asks for on behalf of others.
+    #[inline(always)]
+    pub(super) fn asks(&self, phase: &Phase) -> [*const u8; Ask::MOST] {
+        let mut starts = [std::ptr::null(); Ask::MOST];
+        for (a, start) in phase.asks.iter().zip(&mut starts) {
+            let c = &self.p.cursors[a.cursor as usize];
+            // Behind the last rows there may be nothing.
+            *start = self.memory.0[c.value as usize].wrapping_offset((c.at.at(&self.idx) + a.further) as isize);
+        }
+        starts
+    }
+}
