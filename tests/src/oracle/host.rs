@@ -58,7 +58,7 @@ fn lines<F: Field>(x: &Array<F>, solved: &Solved, arrange: &dyn Fn(&mut [usize],
     let inner: usize = x.shape.iter().skip(axis + 1).product();
     let total: usize = x.shape.iter().product();
     let mut positions = vec![0; total];
-    for first in (0..total).filter(|element| element / inner % n == 0) {
+    for first in (0..total).filter(|element| (element / inner).is_multiple_of(n)) {
         let mut order: Vec<usize> = (0..n).collect();
         arrange(&mut order, &|a, b| ordering(x, first + a * inner, first + b * inner));
         for (place, i) in order.into_iter().enumerate() {
