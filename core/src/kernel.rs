@@ -11,8 +11,6 @@ pub enum Special {
     Introselect,
     /// Positions as a selection with the median of three as its pivot leaves them.
     Quickselect,
-    /// Where binary searches end.
-    Bisect,
     /// A linear recurrence along an axis, step by step.
     LinearScan,
     /// A binary search in rows, which are the first argument.
@@ -32,7 +30,6 @@ impl Special {
         (HOST, "argsort", Special::Argsort),
         (HOST, "introselect", Special::Introselect),
         (HOST, "quickselect", Special::Quickselect),
-        (HOST, "bisect", Special::Bisect),
         ("cpu", "linear_scan", Special::LinearScan),
         ("cpu", "searchsorted", Special::Searchsorted),
         ("cpu", "bucketize", Special::Bucketize),

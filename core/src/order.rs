@@ -7,9 +7,8 @@
 //! | `argsort` | positions that sort an axis, stable |
 //! | `introselect` | positions as the C++ library's `nth_element`, and a sort of what lies before, leave them (GNU libstdc++, `bits/stl_algo.h`) |
 //! | `quickselect` | positions as Hoare's selection with the median of three as its pivot leaves them (Numerical Recipes, `select`) |
-//! | `bisect` | where a binary search ends, also in rows that are not sorted |
 //!
-//! NaN counts as the largest element; against it a binary search goes on behind.
+//! NaN counts as the largest element.
 
 use crate::kernel::{HOST, Special};
 use crate::name::Name;
@@ -38,7 +37,6 @@ pub fn run(name: Name, env: &Env, args: &[Keys]) -> Result<Vec<i64>, &'static st
             Order::Intro { k: int(env, "k"), descending: flag(env, "descending"), sorted: flag(env, "sorted") }
         }
         Special::Quickselect => Order::Quick { k: int(env, "k") },
-        Special::Bisect => return bisect(args, flag(env, "right")),
         _ => return Err(UNKNOWN),
     };
     let [x] = args else { return Err("it takes one tensor") };
@@ -214,60 +212,11 @@ fn quickselect(order: &mut [usize], nth: usize, after: &dyn Fn(usize, usize) -> 
             order.swap(i, j);
         }
         order.swap(left, j);
-        if j <= nth {
-            left = i;
+        match j.cmp(&nth) {
+            Ordering::Less => left = i,
+            Ordering::Greater => right = j - 1,
+            Ordering::Equal => return,
         }
-        if j >= nth {
-            right = j - 1;
-        }
-    }
-}
-
-/// The number of elements before the end of a binary search for each value: rows that are searched, values, and the
-/// positions in whose order the rows are taken.
-fn bisect(args: &[Keys], right: bool) -> Result<Vec<i64>, &'static str> {
-    const OUTSIDE: &str = "a position of `sorter` lies outside of its row";
-    let (rows, values, order) = match args {
-        [rows, values] => (rows, values, None),
-        [rows, values, order] => (rows, values, Some(order)),
-        _ => return Err("it takes rows, values and an order"),
-    };
-    let n = rows.shape.last().copied().unwrap_or(1);
-    let each = values.shape.last().copied().unwrap_or(1);
-    let mut out = Vec::with_capacity(values.elements.len());
-    for (at, &value) in values.elements.iter().enumerate() {
-        let base = at / each * n;
-        let (mut low, mut high) = (0, n);
-        while low < high {
-            let middle = low + (high - low) / 2;
-            let place = match order {
-                Some(order) => {
-                    let place = order.elements.get(base + middle).and_then(|p| usize::try_from(p.as_i64()).ok());
-                    place.filter(|p| *p < n).ok_or(OUTSIDE)?
-                }
-                None => middle,
-            };
-            if is_behind(*rows.elements.get(base + place).ok_or(OUTSIDE)?, value, right) {
-                high = middle;
-            } else {
-                low = middle + 1;
-            }
-        }
-        out.push(low as i64);
-    }
-    Ok(out)
-}
-
-/// Whether an element lies behind the place of `value`: what can't be compared does not.
-fn is_behind(element: Scalar, value: Scalar, right: bool) -> bool {
-    let order = match (element, value) {
-        (Scalar::Int(a), Scalar::Int(b)) => Some(a.cmp(&b)),
-        _ => element.as_f64().partial_cmp(&value.as_f64()),
-    };
-    match order {
-        Some(Ordering::Greater) => true,
-        Some(Ordering::Equal) => !right,
-        _ => false,
     }
 }
 

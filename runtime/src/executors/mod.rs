@@ -12,7 +12,7 @@
 //! | `partition`, `join` | the claims |
 //! | `transfer` | what moves between host memory and a device's |
 //! | `site` | how calls that share a key draw apart |
-//! | `host` | named primitives (argsort, selections, bisection) |
+//! | `host` | named primitives (argsort, selections) |
 //!
 //! **Invariant:** nothing here reads an operator's name: families are recognised from meanings, and a row that wants a
 //! special kernel names it (`host:`, `kernels:`).

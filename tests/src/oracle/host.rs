@@ -33,7 +33,6 @@ pub(super) fn run<F: Field>(primitive: Name, args: &[Value<Operand<F>>], solved:
                 hoare(order, k, &|a, b| is(a, b) == Ordering::Greater);
             }
         }),
-        ("bisect", [rows, values, order @ ..]) => bisect(rows, values, order.first().copied(), flag("right")),
         _ => return Err(Refusal::new("E706", format!("the host primitive `{primitive}` has no reference"))),
     })
 }
@@ -164,29 +163,6 @@ fn hoare(line: &mut [usize], k: usize, after: &dyn Fn(usize, usize) -> bool) {
         Ordering::Greater => hoare(&mut line[i..], k - i, after),
         Ordering::Equal => {}
     }
-}
-
-/// The middle of what is left is asked until nothing is left.
-fn bisect<F: Field>(rows: &Array<F>, values: &Array<F>, order: Option<&Array<F>>, right: bool) -> Array<F> {
-    let n = rows.shape.last().copied().unwrap_or(1);
-    let each = values.shape.last().copied().unwrap_or(1);
-    let total: usize = values.shape.iter().product();
-    let number = |x: &Array<F>, at: usize| match &x.data {
-        Data::Int(v) => v[at] as f64,
-        Data::Float(v) => v[at].value(),
-    };
-    let end = |value: usize| {
-        let base = value / each * n;
-        let mut left = 0..n;
-        while !left.is_empty() {
-            let middle = (left.start + left.end) / 2;
-            let place = order.map_or(middle, |order| number(order, base + middle) as usize);
-            let (a, b) = (number(rows, base + place), number(values, value));
-            left = if if right { a > b } else { a >= b } { left.start..middle } else { middle + 1..left.end };
-        }
-        left.start as i64
-    };
-    Array::int(DType::I64, &values.shape, (0..total).map(end).collect())
 }
 
 fn ordering<F: Field>(x: &Array<F>, a: usize, b: usize) -> Ordering {

@@ -59,6 +59,6 @@ pub(super) fn whole(line: &Line) -> Option<Arc<dyn Kernel>> {
         Special::Searchsorted => search::kernel(line, 0, 1),
         Special::Bucketize => search::kernel(line, 1, 0),
         Special::MatmulGroups => groups::kernel(line),
-        Special::Argsort | Special::Introselect | Special::Quickselect | Special::Bisect => None,
+        Special::Argsort | Special::Introselect | Special::Quickselect => None,
     })
 }
