@@ -160,6 +160,8 @@ fn hoare(line: &mut [usize], k: usize, after: &dyn Fn(usize, usize) -> bool) {
     line.swap(0, j);
     match k.cmp(&j) {
         Ordering::Less => hoare(&mut line[..j], k, after),
+        // what lies between the two is the pivot's equal
+        Ordering::Greater if k < i => {}
         Ordering::Greater => hoare(&mut line[i..], k - i, after),
         Ordering::Equal => {}
     }
