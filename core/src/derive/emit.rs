@@ -168,9 +168,12 @@ impl Emit<'_, '_> {
 
     fn quotient(&self, coef: f64, nums: &[T], dens: &[T], bound: &FxHashMap<T, Name>) -> Expr {
         let size = coef.abs();
+        let dens: Vec<Expr> = dens.iter().map(|t| self.expr(*t, bound, None)).collect();
         let mut factors = Vec::new();
         if size != 1.0 || nums.is_empty() {
-            factors.push(number(size, false));
+            // a count is an integer, and its reciprocal is none
+            let counted = nums.is_empty() && dens.iter().any(|den| matches!(&*den.node, Node::Access(_)));
+            factors.push(number(size, counted));
         }
         factors.extend(nums.iter().map(|t| self.expr(*t, bound, None)));
         let mut factors = factors.into_iter();
@@ -179,7 +182,7 @@ impl Emit<'_, '_> {
             first = negative(first);
         }
         let product = factors.fold(first, |p, e| make::binary(BinOp::Mul, p, e));
-        dens.iter().fold(product, |p, t| make::binary(BinOp::Div, p, self.expr(*t, bound, None)))
+        dens.into_iter().fold(product, |p, den| make::binary(BinOp::Div, p, den))
     }
 }
 

@@ -224,6 +224,8 @@ pub fn apply_binary(op: BinOp, l: Val, r: Val) -> Static<Val> {
 
 fn access(env: &Env, a: &TensorAccess, at: At) -> Static<Val> {
     let name = a.base.name;
+    let sizes = env.item(name).is_none();
+    let is_name = |e: &Expr| matches!(&*e.node, Node::Name(_));
     let list = match (env.size(name), env.item(name)) {
         (_, Some(Item::Ints(l))) => l.clone(),
         (Some(Size::List(l)), None) => l.clone(),
@@ -237,6 +239,10 @@ fn access(env: &Env, a: &TensorAccess, at: At) -> Static<Val> {
     };
     match a.places.as_slice() {
         [Place::One(e)] => match eval(env, e, at)? {
+            // the one axis that an option can name of a tensor of rank 0
+            Val::Int(i) if list.is_empty() && sizes && is_name(e) && (-1..=0).contains(&i.value()) => {
+                Ok(Val::Int(Dim::from(1)))
+            }
             Val::Int(i) => Ok(Val::Int(get(i)?)),
             Val::List(l) => Ok(Val::List(l.iter().map(|&i| get(i)).collect::<Static<Dims>>()?)),
             _ => Err(bad("a size is chosen by an integer or by axes")),

@@ -160,9 +160,8 @@ fn hoare(line: &mut [usize], k: usize, after: &dyn Fn(usize, usize) -> bool) {
     line.swap(0, j);
     match k.cmp(&j) {
         Ordering::Less => hoare(&mut line[..j], k, after),
-        // what lies between the two is the pivot's equal
-        Ordering::Greater if k < i => {}
-        Ordering::Greater => hoare(&mut line[i..], k - i, after),
+        // a place between the two has the pivot's equal; what comes after is still moved, towards its own first place
+        Ordering::Greater => hoare(&mut line[i..], k.saturating_sub(i), after),
         Ordering::Equal => {}
     }
 }

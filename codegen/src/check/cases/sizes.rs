@@ -1,7 +1,7 @@
 //! Ranks and sizes.
 
 use fulgurite_core::Dim;
-use fulgurite_core::lang::{BinOp, Node};
+use fulgurite_core::lang::{BinOp, Expr, Node};
 use fulgurite_core::row::Row;
 use fulgurite_core::sig::statics::{self, At};
 use fulgurite_core::sig::{Env, Size};
@@ -30,8 +30,12 @@ pub(super) enum Variant {
 
 /// Sizes that a condition of the row names, `L == …`, are what it says: chance would not hit them.
 pub(super) fn required(row: &Row, free: &Free, env: &mut Env) {
-    for require in &row.require {
-        let Node::Binary(BinOp::Eq, left, right) = &*require.cond.node else { continue };
+    let mut open: Vec<&Expr> = row.require.iter().map(|require| &require.cond).collect();
+    while let Some(cond) = open.pop() {
+        if let Node::Binary(BinOp::And, left, right) = &*cond.node {
+            open.extend([left, right]);
+        }
+        let Node::Binary(BinOp::Eq, left, right) = &*cond.node else { continue };
         for (size, value) in [(left, right), (right, left)] {
             let Node::Name(name) = &*size.node else { continue };
             if free.singles.contains(name)

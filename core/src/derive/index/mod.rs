@@ -122,7 +122,10 @@ impl Index<'_> {
         let prefix = if several { format!("part_{}_", out.name.name) } else { "part".to_owned() };
         let is_float = |n: Name| params.contains(&n) || n == seed;
         let hoist = Hoist { out: &pattern, results, parts: Vec::new(), prefix, is_float: &is_float };
-        let is_index = |n: Name| row.sig.params.iter().any(|p| p.name.name == n && p.ty.elem.contains(&Elem::Index));
+        let is_index = |n: Name| {
+            let index = row.sig.params.iter().any(|p| p.name.name == n && p.ty.elem.contains(&Elem::Index));
+            index && in_range(row, self.rows, n)
+        };
         let mut read = make::access(seed, pattern.places.clone());
         if let (Some(i), Node::Access(a)) = (item, Arc::make_mut(&mut read.node)) {
             a.item = Some(make::name(i));
@@ -169,6 +172,39 @@ impl Index<'_> {
         }
         Ok(Some(rule))
     }
+}
+
+/// Whether the elements of an index tensor are checked by the row, or by the one from which it was derived: an access
+/// without `else` reads at them, or a condition speaks of them. An access with `else` takes any.
+fn in_range(row: &Row, rows: &dyn Rows, index: Name) -> bool {
+    let op = row.op.as_str();
+    let origin = [".vjp.", ".vmap."].iter().filter_map(|mark| op.find(mark)).min();
+    let origin = origin.and_then(|end| rows.row(Name::new(&op[..end])));
+    let asked = |row: &Row| row.require.iter().any(|r| walk::names(&r.cond).contains(&index));
+    let read = |row: &Row| {
+        let Some(body) = row.index_body() else { return false };
+        // what `let` calls it too
+        let mut names = vec![index];
+        for stmt in &body.stmts {
+            if let Stmt::Let(crate::lang::ast::Pattern::Name(id), e) = stmt
+                && walk::names(e).iter().any(|n| names.contains(n))
+            {
+                names.push(id.name);
+            }
+        }
+        let at = |p: &Place| match p {
+            Place::One(e) | Place::Zip(e) | Place::Unravel(e) | Place::BroadcastZip(e) => {
+                walk::names(e).iter().any(|n| names.contains(n))
+            }
+            _ => false,
+        };
+        let mut found = false;
+        crate::lang::walk::block(body, &mut |e| {
+            found |= matches!(&*e.node, Node::Access(a) if a.outside == Outside::Refuse && a.places.iter().any(at));
+        });
+        found
+    };
+    std::iter::once(row).chain(origin.as_deref()).any(|row| asked(row) || read(row))
 }
 
 /// The component of a body's value that result `n` is.
