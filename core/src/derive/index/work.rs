@@ -253,7 +253,8 @@ fn sum(vars: &[Var], cond: Option<Expr>, body: Expr, seed: Name) -> Expr {
 }
 
 /// The factors of a product of a sum, where they lie outside of their tensor: there is no cotangent, so the product is
-/// left out, and no other factor is multiplied by 0; an argument is 0, as padding is (PyTorch's convolutions do so).
+/// left out, and no other factor is multiplied by 0; an argument that the row leaves out there stays left out, and is 0
+/// where there is no sum to leave it out of.
 fn outside_of_products(body: &Expr, seed: Name, in_sum: bool) -> Expr {
     let zero = Outside::Value(make::int(0));
     match &*body.node {
@@ -262,8 +263,8 @@ fn outside_of_products(body: &Expr, seed: Name, in_sum: bool) -> Expr {
             make::binary(BinOp::Mul, factor(x), factor(y))
         }
         Node::Access(a) => {
-            let outside = match (&a.outside, a.base.name == seed && in_sum) {
-                (o, true) if *o == zero => Outside::Skip,
+            let outside = match (&a.outside, in_sum) {
+                (o, true) if *o == zero && a.base.name == seed => Outside::Skip,
                 (Outside::Skip, false) => zero,
                 (o, _) => o.clone(),
             };
