@@ -46,7 +46,7 @@ pub enum Item {
 }
 
 /// Names bound by a solved signature.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Env {
     /// Sizes and lists of sizes.
     pub sizes: Vec<(Name, Size)>,

@@ -26,7 +26,7 @@ pub enum OutTy {
 }
 
 /// A call that its signature accepts.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Solved {
     /// Sizes, dtypes, options and presence.
     pub env: Env,

@@ -3,15 +3,17 @@
 use fulgurite_core::conditions;
 use fulgurite_core::eval::nest::{self, Array, Data, Field, NestError};
 use fulgurite_core::eval::tensor::{self, Machine};
-use fulgurite_core::lang::Block;
 use fulgurite_core::lang::ast::Param;
+use fulgurite_core::lang::{Block, Node};
 use fulgurite_core::lower::{self, Rows};
+use fulgurite_core::nest::Nest;
 use fulgurite_core::order::{self, Keys};
 use fulgurite_core::row::{Meaning, Row};
 use fulgurite_core::sig::{self, ArgTy, OutTy, Refusal, Solved};
 use fulgurite_core::{DType, Dim, Name, TensorTy, Value};
+use rustc_hash::FxHashMap;
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use crate::check::rows::RowSet;
 
@@ -74,12 +76,27 @@ pub struct Library<'a> {
     pub set: &'a RowSet<'a>,
     /// Derived rows.
     pub derived: HashMap<Name, Arc<Row>>,
+    /// Loops that were made before, by row: a check runs the same calls on many numbers.
+    lowered: Mutex<FxHashMap<Name, Vec<Lowered>>>,
+}
+
+/// The loops of a call.
+struct Lowered {
+    solved: Solved,
+    /// The value of the body: held, so no other text can have its place.
+    value: Arc<Node>,
+    nest: Arc<Nest>,
 }
 
 impl<'a> Library<'a> {
     /// The rows of `set`.
     pub fn new(set: &'a RowSet<'a>) -> Library<'a> {
-        Library { set, derived: HashMap::new() }
+        Library { set, derived: HashMap::new(), lowered: Mutex::default() }
+    }
+
+    /// The same rows, for more to be derived from them.
+    pub fn again(&self) -> Library<'a> {
+        Library { derived: self.derived.clone(), ..Library::new(self.set) }
     }
 
     /// The first row called `op` that accepts these arguments.
@@ -107,6 +124,19 @@ impl<'a> Library<'a> {
             }
         }
         Err(first.unwrap_or_else(|| Refusal::new("E007", format!("there is no row `{op}`"))))
+    }
+
+    /// The loops of a body of `row`.
+    fn lower(&self, row: &Row, body: &Block, solved: &Solved) -> Result<Arc<Nest>, Refusal> {
+        let known = || self.lowered.lock().unwrap_or_else(|e| e.into_inner());
+        let is = |l: &&Lowered| Arc::ptr_eq(&l.value, &body.value.node) && l.solved == *solved;
+        if let Some(found) = known().get(&row.op).and_then(|of| of.iter().find(is)) {
+            return Ok(found.nest.clone());
+        }
+        let nest = Arc::new(lower::lower_with(row, body, solved, self)?);
+        let lowered = Lowered { solved: solved.clone(), value: body.value.node.clone(), nest: nest.clone() };
+        known().entry(row.op).or_default().push(lowered);
+        Ok(nest)
     }
 
     /// Adds derived rows.
@@ -201,7 +231,7 @@ impl<'a> Dense<'a> {
         solved: &Solved,
         args: &[Value<V<F>>],
     ) -> Result<Vec<Value<V<F>>>, Stop> {
-        let nest = lower::lower_with(row, body, solved, self.library)?;
+        let nest = self.library.lower(row, body, solved)?;
         let mut tensors: Vec<Arc<Array<F>>> = Vec::new();
         for value in args.iter().take(row.sig.params.len()) {
             let mut put = |v: &Value<V<F>>| match v {
