@@ -127,8 +127,7 @@ struct Rules<'a> {
 
 impl<'a> Rules<'a> {
     fn of(lines: &[Line], library: &Library<'a>) -> Rules<'a> {
-        let mut rules =
-            Rules { library: library.again(), derived: HashMap::new() };
+        let mut rules = Rules { library: library.again(), derived: HashMap::new() };
         for line in lines {
             rules.derived.entry(line.row.op).or_insert_with(|| {
                 let derived = derive::derive(&line.row, library.set);
