@@ -128,6 +128,13 @@ pub fn differentiable(ty: &Type) -> bool {
     })
 }
 
+/// The row from which a derived one, or one batched by `vmap`, was made, however often: `gather` of `gather.vjp.x.vjp.d_out`.
+fn origin(op: Name) -> Option<Name> {
+    let text = op.as_str();
+    let end = [".vjp.", ".vmap."].iter().filter_map(|mark| text.find(mark)).min()?;
+    Some(Name::new(&text[..end]))
+}
+
 /// The name of a cotangent in a rule: `g`, or `g_NAME` where the row has several results.
 pub fn cotangent(row: &Row, out: Name) -> Name {
     if row.sig.outs.len() == 1 { Name::new("g") } else { Name::new(&format!("g_{out}")) }

@@ -126,7 +126,7 @@ impl<'a> Library<'a> {
         Err(first.unwrap_or_else(|| Refusal::new("E007", format!("there is no row `{op}`"))))
     }
 
-    /// The loops of a body of `row`.
+    /// The loops of the meaning of `row`.
     fn lower(&self, row: &Row, body: &Block, solved: &Solved) -> Result<Arc<Nest>, Refusal> {
         let known = || self.lowered.lock().unwrap_or_else(|e| e.into_inner());
         let is = |l: &&Lowered| Arc::ptr_eq(&l.value, &body.value.node) && l.solved == *solved;
@@ -180,26 +180,34 @@ impl<'a> Dense<'a> {
         }
         self.steps = self.steps.checked_sub(STEPS_OF_A_CALL).ok_or(NestError::Steps)?;
         self.depth += 1;
-        self.conditions(row, solved, args)?;
-        let values = match &row.meaning {
-            Meaning::Decomp(body) => {
-                let mut run = Over { dense: self, written: Vec::new() };
-                let values = tensor::run(&mut run, row, body, solved, args, &[]);
-                let of = |param: &Param| run.written.iter().find(|(name, _)| *name == param.name.name);
-                let written = row.sig.params.iter().filter_map(of).map(|(_, value)| value.clone());
-                values.map(|values| values.into_iter().chain(written).collect())
-            }
-            Meaning::Expr(body) | Meaning::View(body) => self.loops(row, body, solved, args),
-            Meaning::Host(name) => host(*name, solved, args),
-        };
+        let values = self.within(row, solved, args);
         self.depth -= 1;
         values
+    }
+
+    fn within<F: Field>(&mut self, row: &Row, solved: &Solved, args: &[Value<V<F>>]) -> Result<Vec<Value<V<F>>>, Stop> {
+        self.conditions(row, solved, args)?;
+        match &row.meaning {
+            Meaning::Decomp(body) => {
+                let mut run = Over { dense: self, written: Vec::new() };
+                let values = tensor::run(&mut run, row, body, solved, args, &[])?;
+                let of = |param: &Param| run.written.iter().find(|(name, _)| *name == param.name.name);
+                let written = row.sig.params.iter().filter_map(of).map(|(_, value)| value.clone());
+                Ok(values.into_iter().chain(written).collect())
+            }
+            Meaning::Expr(body) | Meaning::View(body) => {
+                let nest = self.library.lower(row, body, solved)?;
+                self.loops(&nest, row, solved, args)
+            }
+            Meaning::Host(name) => host(*name, solved, args),
+        }
     }
 
     /// Whether the conditions on elements hold. What can't be asked here is left to whoever runs the row.
     fn conditions<F: Field>(&mut self, row: &Row, solved: &Solved, args: &[Value<V<F>>]) -> Result<(), Stop> {
         for condition in conditions::open(row, solved).unwrap_or_default() {
-            let held = self.loops(&condition.row, &condition.body, &condition.solved, args);
+            let nest = lower::lower_with(&condition.row, &condition.body, &condition.solved, self.library);
+            let held = nest.map_err(Stop::from).and_then(|n| self.loops(&n, &condition.row, &condition.solved, args));
             if let Ok([Value::Tensor(V::Array(truth))]) = held.as_deref()
                 && truth.scalars().iter().any(|s| !s.as_bool())
             {
@@ -226,12 +234,11 @@ impl<'a> Dense<'a> {
 
     fn loops<F: Field>(
         &mut self,
+        nest: &Nest,
         row: &Row,
-        body: &Block,
         solved: &Solved,
         args: &[Value<V<F>>],
     ) -> Result<Vec<Value<V<F>>>, Stop> {
-        let nest = self.library.lower(row, body, solved)?;
         let mut tensors: Vec<Arc<Array<F>>> = Vec::new();
         for value in args.iter().take(row.sig.params.len()) {
             let mut put = |v: &Value<V<F>>| match v {
@@ -246,7 +253,7 @@ impl<'a> Dense<'a> {
                 v => put(v),
             }
         }
-        let arrays = nest::run_within(&nest, &tensors, &[], &mut self.steps)?;
+        let arrays = nest::run_within(nest, &tensors, &[], &mut self.steps)?;
         // what is kept in half precision or less between two calls is lost; f32 is as good as exact here
         let stored = |mut a: Array<F>| {
             let narrow = matches!(a.dtype, DType::F16 | DType::BF16 | DType::F8E4M3FN | DType::F8E5M2);

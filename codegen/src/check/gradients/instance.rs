@@ -12,6 +12,7 @@ use super::numbers::Numbers;
 use crate::check::cases::Case;
 
 /// A call with data in f64.
+#[derive(Clone)]
 pub struct Instance<'a> {
     /// The row.
     pub row: &'a Row,

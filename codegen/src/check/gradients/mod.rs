@@ -27,6 +27,7 @@ pub mod tape;
 mod term;
 mod values;
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use fulgurite_core::Name;
@@ -81,7 +82,8 @@ fn rules(source: &RowSource, row: &Arc<Row>, set: &RowSet, right: &mut Vec<Grade
     let mut library = Library::new(set);
     library.extend(derived.rows.iter().cloned());
     let beside = cases::beside_defaults(row, &family);
-    let bench = values::Bench { source, row, family: &family, beside: &beside, library: &library, derived: &derived };
+    let (family, beside, library, derived) = (&family, &beside, &library, &derived);
+    let bench = values::Bench { source, row, family, beside, library, derived, drawn: RefCell::default() };
     faults.extend(again::check(source, row));
     faults.extend(detached.and_then(|place| constant::detach(&bench, place)));
     faults.extend(skipped.into_iter().filter_map(|(at, place)| constant::skip(&bench, at, place)));

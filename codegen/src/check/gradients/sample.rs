@@ -15,7 +15,7 @@ use crate::check::walk;
 use crate::schema::RowSource;
 
 /// What elements are drawn from.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Domain {
     /// Per argument, an interval for its elements.
     pub own: Vec<(Name, (f64, f64))>,
@@ -92,11 +92,27 @@ pub fn draw<'a>(
     seed: u64,
     fits: &dyn Fn(&Instance) -> bool,
 ) -> Option<Instance<'a>> {
-    let (least, most) = sizes(case);
-    // a scatter does not see an index out of range, its gradient does: then the smallest size is the bound
-    [most, least]
-        .into_iter()
-        .find_map(|top| instance(library, row, case, domain, seed, top).filter(|i| i.is_finite()).filter(|i| fits(i)))
+    bounds(row, case).find_map(|bound| finite(library, row, case, domain, seed, bound).filter(|i| fits(i)))
+}
+
+/// What indices are drawn below, in the order in which it is tried. A scatter does not see an index out of range, its
+/// gradient does: then the smallest size is the bound.
+pub fn bounds(row: &Row, case: &Case) -> impl Iterator<Item = i64> + use<> {
+    let indices = row.sig.params.iter().any(|param| param.ty.elem.contains(&Elem::Index));
+    let (least, most) = if indices { sizes(case) } else { (1, 1) };
+    std::iter::once(most).chain((least != most).then_some(least))
+}
+
+/// Data for `case` on which the row has finite values.
+pub fn finite<'a>(
+    library: &Library<'_>,
+    row: &'a Row,
+    case: &'a Case,
+    domain: &Domain,
+    seed: u64,
+    bound: i64,
+) -> Option<Instance<'a>> {
+    instance(library, row, case, domain, seed, bound).filter(|i| i.is_finite())
 }
 
 /// Data for `case`; indices are below `most`, or below what keeps them in range.

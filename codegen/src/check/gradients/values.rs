@@ -15,6 +15,8 @@ use crate::check::report::Rule;
 use crate::check::walk;
 use crate::diag::Diag;
 use crate::schema::RowSource;
+use rustc_hash::FxHashMap;
+use std::cell::RefCell;
 
 /// Calls with more elements are left to the generated tests.
 const MOST_ELEMENTS: usize = 400;
@@ -31,6 +33,11 @@ const MOST_KINKS: usize = 24;
 /// What is wrong with a rule that takes another branch where an argument is NaN.
 const BESIDE_NAN: &str = "has another convention at NaN than the meaning";
 
+/// Whether data do not fit what was run on them.
+fn out_of_reach<X>(found: &Result<X, Stop>) -> bool {
+    matches!(found, Err(Stop::Data(_) | Stop::TooLong(_)))
+}
+
 /// What the rules of one row are tried on.
 pub struct Bench<'a> {
     /// The row as written.
@@ -45,6 +52,16 @@ pub struct Bench<'a> {
     pub library: &'a Library<'a>,
     /// What follows from its meaning.
     pub derived: &'a Derived,
+    /// Data that were drawn before, by seed: every rule of the row is tried on the same.
+    pub drawn: RefCell<FxHashMap<u64, Vec<Drawn<'a>>>>,
+}
+
+/// What was found for a call, the domain and the bound of indices: data on which the row has finite values, or none.
+pub struct Drawn<'a> {
+    case: &'a Case,
+    domain: Domain,
+    bound: i64,
+    found: Option<Instance<'a>>,
 }
 
 impl<'a> Bench<'a> {
@@ -89,7 +106,19 @@ impl<'a> Bench<'a> {
         domain: &Domain,
         fits: &dyn Fn(&Instance) -> bool,
     ) -> Option<Instance<'a>> {
-        sample::draw(self.library, self.row, case, domain, n as u64, fits)
+        let finite = |bound| self.finite(n as u64, case, domain, bound);
+        sample::bounds(self.row, case).find_map(|bound| finite(bound).filter(|instance| fits(instance)))
+    }
+
+    fn finite(&self, seed: u64, case: &'a Case, domain: &Domain, bound: i64) -> Option<Instance<'a>> {
+        let is = |d: &&Drawn| std::ptr::eq(d.case, case) && d.bound == bound && d.domain == *domain;
+        if let Some(known) = self.drawn.borrow().get(&seed).and_then(|drawn| drawn.iter().find(is)) {
+            return known.found.clone();
+        }
+        let found = sample::finite(self.library, self.row, case, domain, seed, bound);
+        let drawn = Drawn { case, domain: domain.clone(), bound, found: found.clone() };
+        self.drawn.borrow_mut().entry(seed).or_default().push(drawn);
+        found
     }
 
     /// How `rule` is found to be right: by its normal form, else by instances. `None` where nothing can be said, since a
@@ -112,16 +141,23 @@ impl<'a> Bench<'a> {
     fn compare(&self, rule: &Declared) -> Result<Option<Grade>, Box<Diag>> {
         let fits = |instance: &Instance| {
             let seed = rule.seed(instance, &mut Numbers::new(5));
-            seed.is_none_or(|seed| {
-                !matches!(rule.value(instance, self.library, &seed), Err(Stop::Data(_) | Stop::TooLong(_)))
-            })
+            seed.is_none_or(|seed| !out_of_reach(&rule.value(instance, self.library, &seed)))
         };
-        let smooth = self.cases().filter_map(|(n, case)| Some((n, self.smooth(n, case, &fits)?)));
         let (mut compared, mut stopped) = (0, None);
-        let mut refuted: Vec<Refuted> = smooth
-            .filter_map(|(n, instance)| {
-                let seed = rule.seed(&instance, &mut Numbers::new(1000 + n as u64))?;
-                let found = rule.difference(&instance, self.library, &seed);
+        let mut refuted: Vec<Refuted> = self
+            .cases()
+            .filter_map(|(n, case)| {
+                let last = RefCell::new(None);
+                let instance = self.smooth(n, case, &|instance| {
+                    let found = rule.seed(instance, &mut Numbers::new(1000 + n as u64)).map(|seed| {
+                        let found = rule.difference(instance, self.library, &seed);
+                        (seed, found)
+                    });
+                    let fits = found.as_ref().is_none_or(|(_, found)| !out_of_reach(found));
+                    last.replace(found);
+                    fits
+                })?;
+                let (seed, found) = last.take()?;
                 compared += usize::from(found.is_ok());
                 let pairs = found.unwrap_or_else(|stop| {
                     stopped = Some(stop);

@@ -177,9 +177,7 @@ impl Index<'_> {
 /// Whether the elements of an index tensor are checked by the row, or by the one from which it was derived: an access
 /// without `else` reads at them, or a condition speaks of them. An access with `else` takes any.
 fn in_range(row: &Row, rows: &dyn Rows, index: Name) -> bool {
-    let op = row.op.as_str();
-    let origin = [".vjp.", ".vmap."].iter().filter_map(|mark| op.find(mark)).min();
-    let origin = origin.and_then(|end| rows.row(Name::new(&op[..end])));
+    let origin = super::origin(row.op).and_then(|name| rows.row(name));
     let asked = |row: &Row| row.require.iter().any(|r| walk::names(&r.cond).contains(&index));
     let read = |row: &Row| {
         let Some(body) = row.index_body() else { return false };

@@ -77,6 +77,10 @@ truncating! {
 
 multi! {
     /// One tile cast.
+    ///
+    /// # Safety
+    /// The first pointer of `ins` is to `n` elements of `A`, that of `outs` to room for `n` of `B`, which nobody else uses. They
+    /// may be the same where the types have one width.
     unsafe fn cast_tile<A: To<B>, B: Copy>(n: usize, ins: *const *const u8, outs: *const *mut u8, _nums: *const u64) {
         // SAFETY: the caller's pointers hold `n` elements and do not overlap unless the types have one width.
         unsafe {
@@ -107,6 +111,9 @@ truth!(u8 i8 i16 i32 i64 f32 f64);
 
 multi! {
     /// One tile cast to bool.
+    ///
+    /// # Safety
+    /// As [`cast_tile`], for bytes.
     unsafe fn truth_tile<A: Truth>(n: usize, ins: *const *const u8, outs: *const *mut u8, _nums: *const u64) {
         // SAFETY: as in `cast_tile`.
         unsafe {

@@ -13,6 +13,10 @@ pub struct Rect {
 
 multi! {
     /// Copies a strided rectangle into a dense one whose lines are `pitch` elements apart.
+    ///
+    /// # Safety
+    /// `src` points to `lines` times `cols` elements of `T` at the distances of `at`, `dst` to room for as many in lines of `pitch`;
+    /// they do not overlap.
     unsafe fn gather2d<T: Copy>(dst: *mut u8, pitch: usize, src: *const u8, at: Rect, lines: usize, cols: usize) {
         // SAFETY: the caller's pointers hold the rectangles.
         unsafe {
@@ -52,6 +56,10 @@ multi! {
 
 multi! {
     /// Copies a dense rectangle, lines `pitch` elements apart, into a strided one.
+    ///
+    /// # Safety
+    /// `dst` points to room for `lines` times `cols` elements of `T` at the distances of `at`, `src` to as many in lines of `pitch`;
+    /// they do not overlap.
     unsafe fn scatter2d<T: Copy>(dst: *mut u8, at: Rect, src: *const u8, pitch: usize, lines: usize, cols: usize) {
         // SAFETY: the caller's pointers hold the rectangles.
         unsafe {

@@ -5,6 +5,9 @@ use fulgurite_core::philox;
 
 multi! {
     /// Each line filled with its own value: `src[line]`.
+    ///
+    /// # Safety
+    /// `src` holds `lines` elements of `T`; `dst` has room for as many lines, `pitch` elements apart, of `cols` each.
     unsafe fn splat_lines<T: Copy>(dst: *mut u8, pitch: usize, src: *const u8, lines: usize, cols: usize) {
         // SAFETY: the caller's pointers hold the lines.
         unsafe {
@@ -26,6 +29,9 @@ pub fn splat(bytes: usize, isa: Isa) -> splat_lines::Fn {
 
 multi! {
     /// `base + line · per_line + column · per_col`
+    ///
+    /// # Safety
+    /// `dst` has room for `lines` lines, `pitch` integers apart, of `cols` each.
     unsafe fn positions(dst: *mut u8, pitch: usize, base: i64, per_line: i64, per_col: i64, lines: usize, cols: usize) {
         // SAFETY: the caller's pointer holds the lines.
         unsafe {
@@ -97,6 +103,9 @@ pub fn interval(equal: bool, first: i64, step: i64, cols: usize) -> (usize, usiz
 
 multi! {
     /// Random numbers at consecutive positions.
+    ///
+    /// # Safety
+    /// `dst` has room for `n` f32 that nobody else uses.
     unsafe fn uniform_run(dst: *mut u8, n: usize, seed: u64, site: u64, draw: u32, start: u64) {
         // SAFETY: the caller's pointer holds `n` elements.
         let out = unsafe { std::slice::from_raw_parts_mut(dst as *mut f32, n) };

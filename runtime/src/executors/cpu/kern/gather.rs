@@ -60,6 +60,9 @@ pub unsafe fn kept_offsets(coordinates: &[Coordinate], offsets: &mut [isize], ke
 
 multi! {
     /// `dst[i] = *(base + offsets[i])`
+    ///
+    /// # Safety
+    /// `dst` has room for `n` elements of `T`, `offsets` holds as many, and each of them leads from `base` to an element.
     unsafe fn gather<T: Copy>(dst: *mut u8, base: *const u8, offsets: *const isize, n: usize) {
         // SAFETY: the caller's pointers hold `n` elements, and every offset names one of the base's.
         unsafe {
@@ -83,6 +86,9 @@ pub struct Named {
 
 multi! {
     /// The first index that is out of range.
+    ///
+    /// # Safety
+    /// `index` holds `n` indices.
     unsafe fn outside(index: *const i64, size: i64, n: usize) -> Option<i64> {
         // SAFETY: the caller's pointer holds `n` indices.
         let index = unsafe { std::slice::from_raw_parts(index, n) };
@@ -93,6 +99,9 @@ multi! {
 
 multi! {
     /// `dst[c] = *(base + c · step + index[c] · stride)`
+    ///
+    /// # Safety
+    /// `dst` has room for the line's elements of `T`; the indices that `at` names are in range of what `base` points to.
     unsafe fn gather_line<T: Copy>(dst: *mut u8, base: *const u8, at: &Named) {
         // SAFETY: the caller's indices are in range, and `dst` has room for the line.
         unsafe {
@@ -270,6 +279,9 @@ pub fn scatter_fn(dtype: DType) -> ScatterFn {
 
 multi! {
     /// `dst[i] += src[i]` on dense lines.
+    ///
+    /// # Safety
+    /// Both pointers hold `n` elements of `T`, which do not overlap; nobody else uses those of `dst`.
     unsafe fn add_line<T: Add>(dst: *mut u8, src: *const u8, n: usize) {
         // SAFETY: the caller's pointers hold `n` elements and do not overlap.
         unsafe {

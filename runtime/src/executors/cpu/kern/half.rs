@@ -16,6 +16,9 @@ fn to_bf16(x: f32) -> u16 {
 
 multi! {
     /// bf16 to f32.
+    ///
+    /// # Safety
+    /// As [`widen_f16`], of bf16.
     unsafe fn widen_bf16(n: usize, ins: *const *const u8, outs: *const *mut u8, _nums: *const u64) {
         // SAFETY: the caller's pointers hold `n` elements; they do not overlap, their types differ in width.
         unsafe {
@@ -29,6 +32,9 @@ multi! {
 
 multi! {
     /// f32 to bf16.
+    ///
+    /// # Safety
+    /// As [`narrow_f16`], of bf16.
     unsafe fn narrow_bf16(n: usize, ins: *const *const u8, outs: *const *mut u8, _nums: *const u64) {
         // SAFETY: as in `widen_bf16`.
         unsafe {
@@ -42,6 +48,9 @@ multi! {
 
 multi! {
     /// f32 rounded to bf16.
+    ///
+    /// # Safety
+    /// As [`round_f16`].
     unsafe fn round_bf16(n: usize, ins: *const *const u8, outs: *const *mut u8, _nums: *const u64) {
         // SAFETY: the caller's pointers hold `n` elements; equal pointers are fine, each is read before it is written.
         unsafe {
@@ -133,6 +142,9 @@ unsafe fn widen_f8<E: Eight>(n: usize, ins: *const *const u8, outs: *const *mut 
 
 multi! {
     /// f32 to e4m3fn or e5m2.
+    ///
+    /// # Safety
+    /// The first pointer of `ins` is to `n` f32, that of `outs` to room for `n` bytes that nobody else uses.
     unsafe fn narrow_f8<E: Eight>(n: usize, ins: *const *const u8, outs: *const *mut u8, _nums: *const u64) {
         // SAFETY: as in `widen_f8`.
         unsafe {

@@ -255,6 +255,9 @@ const _: () = assert!(BLOCK == 8 * LANES && LANES == 32);
 
 multi! {
     /// Folds a line into an accumulator.
+    ///
+    /// # Safety
+    /// `src` holds `n` registers of `T`, `acc` one accumulator that nobody else uses.
     unsafe fn line<T: Elem, F: Fold>(src: *const u8, n: usize, acc: *mut u8) {
         // SAFETY: the caller's pointers hold `n` elements and one accumulator.
         unsafe {
@@ -285,6 +288,9 @@ multi! {
 
 multi! {
     /// Folds each element of a line into its own accumulator.
+    ///
+    /// # Safety
+    /// `src` holds `n` registers of `T`, `acc` as many accumulators that nobody else uses.
     unsafe fn columns<T: Elem, F: Fold>(src: *const u8, n: usize, acc: *mut u8) {
         // SAFETY: the caller's pointers hold `n` elements and as many accumulators.
         unsafe {
@@ -405,6 +411,9 @@ ordered! {
 
 multi! {
     /// Continues the search for the first extremum: elements at positions `from..`, where `mask` holds.
+    ///
+    /// # Safety
+    /// `src` holds `n` registers of `T`, `mask` as many bytes or is null, `acc` one [`Arg`] that nobody else uses.
     unsafe fn extremum<T: Ordered>(src: *const u8, mask: *const u8, n: usize, from: i64, max: bool, acc: *mut u8) {
         // SAFETY: the caller's pointers hold `n` elements (a null mask means all) and one `Arg`.
         unsafe {

@@ -8,6 +8,10 @@ const CHUNK: usize = 32;
 
 multi! {
     /// Elements of the second argument where the first is not 0, else of the third.
+    ///
+    /// # Safety
+    /// `ins` points to three pointers, to `n` bytes and twice `n` elements of `T`; that of `outs` has room for `n`, which nobody
+    /// else uses: apart from the inputs, or one of them.
     unsafe fn select_tile<T: Copy>(n: usize, ins: *const *const u8, outs: *const *mut u8, _nums: *const u64) {
         // SAFETY: the caller's pointers hold `n` elements; an equal input is read before it is written.
         unsafe {

@@ -39,6 +39,9 @@ pub type Fn = unsafe fn(&Rectangle, &[u8; 8]);
 
 multi! {
     /// Element by element.
+    ///
+    /// # Safety
+    /// The rectangle's elements inside are there, and the copy has room for all; the two do not overlap.
     unsafe fn strided<T: Copy>(r: &Rectangle, value: &[u8; 8]) {
         // SAFETY: the rectangle's elements inside are there, and the copy has room.
         unsafe {
@@ -63,6 +66,9 @@ multi! {
 
 multi! {
     /// Lines that lie element behind element, here and there.
+    ///
+    /// # Safety
+    /// As [`strided`]; elements of a line lie one behind another, here and there.
     unsafe fn straight<T: Copy>(r: &Rectangle, value: &[u8; 8]) {
         // SAFETY: the rectangle's elements inside are there, and the copy has room.
         unsafe {
