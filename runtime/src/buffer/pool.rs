@@ -1,7 +1,8 @@
 //! Blocks of memory: counted, 64-byte aligned, recycled through a process-wide free list by size class.
 //!
 //! A running program asks for the same sizes again and again; after its first run every request is met from the free
-//! list. The count stands in a header before the data, so a buffer costs one allocation and none in steady state.
+//! list. The count stands in a header before the data, so a buffer costs one allocation and none in steady state. When the
+//! list is full, large blocks that nobody has asked for in a while make room: another program has other sizes.
 //!
 //! **Invariant:** the bytes of a block are always initialised: fresh ones come zeroed, recycled ones hold old data.
 
@@ -9,7 +10,7 @@ use memmap2::MmapMut;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
 /// Alignment of the data of every block, and the size of its header: one cache line.
 pub const ALIGN: usize = 64;
@@ -24,6 +25,13 @@ static CACHED: AtomicUsize = AtomicUsize::new(0);
 
 /// Classes: four per power of two, up to 2^47 bytes.
 const CLASSES: usize = 4 * 48;
+
+/// Requests for mapped blocks, and how many there had been when each class was last asked for.
+static REQUESTS: AtomicU64 = AtomicU64::new(0);
+static ASKED: [AtomicU64; CLASSES] = [const { AtomicU64::new(0) }; CLASSES];
+
+/// A class for which none of so many requests was is stale: more than a training step makes.
+const STALE: u64 = 512;
 
 #[repr(C, align(64))]
 struct Header {
@@ -87,6 +95,9 @@ impl Block {
     pub fn new(bytes: usize) -> Result<Block, OutOfMemory> {
         let oom = OutOfMemory { bytes };
         let (class, size) = bytes.checked_add(ALIGN).and_then(class_of).ok_or(oom)?;
+        if size >= MAPPED {
+            ASKED[class].store(REQUESTS.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+        }
         {
             let mut head = FREE[class].lock().unwrap_or_else(|e| e.into_inner());
             if let Some(header) = NonNull::new(head.0) {
@@ -140,17 +151,34 @@ impl Drop for Block {
         fence(Ordering::Acquire);
         let class = self.header().class;
         let size = size_of_class(class);
-        if CACHED.fetch_add(size, Ordering::Relaxed) + size <= CACHE_LIMIT.load(Ordering::Relaxed) {
+        let reserved = reserve(size) || {
+            give_back(CACHE_LIMIT.load(Ordering::Relaxed).saturating_sub(size), is_stale);
+            reserve(size)
+        };
+        if reserved {
             let mut head = FREE[class].lock().unwrap_or_else(|e| e.into_inner());
             // SAFETY: this was the last share, so the block is ours to put into the list, whose lock is held.
             unsafe { (*self.0.as_ptr()).next = head.0 };
             head.0 = self.0.as_ptr();
         } else {
-            CACHED.fetch_sub(size, Ordering::Relaxed);
             // SAFETY: this was the last share.
             unsafe { free(self.0, size) };
         }
     }
+}
+
+/// Whether the free list has room for `size` bytes, which then count as its own.
+fn reserve(size: usize) -> bool {
+    let fits = CACHED.fetch_add(size, Ordering::Relaxed) + size <= CACHE_LIMIT.load(Ordering::Relaxed);
+    if !fits {
+        CACHED.fetch_sub(size, Ordering::Relaxed);
+    }
+    fits
+}
+
+fn is_stale(class: usize) -> bool {
+    let asked = ASKED[class].load(Ordering::Relaxed);
+    size_of_class(class) >= MAPPED && REQUESTS.load(Ordering::Relaxed).saturating_sub(asked) > STALE
 }
 
 /// A fresh block of zeros with one share.
@@ -196,9 +224,14 @@ fn size_of_class(class: usize) -> usize {
 /// Sets how many bytes of freed memory the process keeps for reuse, and gives back what exceeds it.
 pub fn set_cache_limit(bytes: usize) {
     CACHE_LIMIT.store(bytes, Ordering::Relaxed);
-    for (class, head) in FREE.iter().enumerate().rev() {
+    give_back(bytes, |_| true);
+}
+
+/// Gives free blocks of classes `which` back to the system, large ones first, until no more than `keep` bytes are cached.
+fn give_back(keep: usize, which: impl Fn(usize) -> bool) {
+    for (class, head) in FREE.iter().enumerate().rev().filter(|(class, _)| which(*class)) {
         let size = size_of_class(class);
-        while CACHED.load(Ordering::Relaxed) > bytes {
+        while CACHED.load(Ordering::Relaxed) > keep {
             let mut head = head.lock().unwrap_or_else(|e| e.into_inner());
             let Some(header) = NonNull::new(head.0) else { break };
             // SAFETY: the block is free, so nobody refers to it once it has left the list, whose lock is held.
