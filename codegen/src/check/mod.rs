@@ -217,7 +217,7 @@ fn derivatives(
             }
         }
         if faults.is_empty() {
-            faults = gradients::check(source, &row, set, &mut graded);
+            faults = gradients::check(source, &row, set, family, &mut graded);
         }
         faults.extend(points::check(source, &row, set));
         faults.extend(literals::check(source, &row, set));

@@ -73,7 +73,8 @@ pub fn run<M: Machine>(
         }
     }
     vars.extend(extra.iter().map(|(n, v)| (*n, Bound::Value(v.clone()))));
-    let mut run = Run { machine, row, solved, vars };
+    let cotangents = !extra.is_empty();
+    let mut run = Run { machine, row, solved, vars, cotangents };
     Ok(match run.block(block)? {
         Bound::Value(v) => vec![v],
         Bound::Tuple(vs) => vs,
@@ -106,6 +107,8 @@ struct Run<'a, M: Machine> {
     row: &'a Row,
     solved: &'a Solved,
     vars: Vec<(Name, Bound<M::V>)>,
+    /// It is a gradient rule, whose cotangents may be absent.
+    cotangents: bool,
 }
 
 type Out<M> = Result<Value<<M as Machine>::V>, <M as Machine>::Error>;
@@ -310,8 +313,11 @@ impl<M: Machine> Run<'_, M> {
 
     fn binary(&mut self, op: BinOp, a: Value<M::V>, b: Value<M::V>) -> Out<M> {
         use BinOp::*;
-        // an absent cotangent is zero
+        // an absent cotangent is zero; of an absent argument nobody knows what it should be
         match (op, &a, &b) {
+            (_, Value::Absent, _) | (_, _, Value::Absent) if !self.cotangents => {
+                return Err(self.fault("an absent argument is no number: ask `some(…)` first"));
+            }
             (Add, Value::Absent, _) => return Ok(b),
             (Add | Sub, _, Value::Absent) => return Ok(a),
             (Sub, Value::Absent, Value::Tensor(_)) => return self.call1("neg", vec![b]),

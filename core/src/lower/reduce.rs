@@ -17,6 +17,11 @@ impl Lowering<'_> {
             let n = self.zip_rank(&r.body, at)?;
             let items =
                 (0..n).map(|axis| self.scalar(&r.body, At { axis: Some(axis), ..at })).collect::<Res<Vec<_>>>()?;
+            if !matches!(r.red, Red::All | Red::Any) && items.iter().any(|i| i.elem) {
+                let red = r.red.word();
+                let what = "is over the axes of a list of sizes or indices; over elements name the indices";
+                return Err(fault(self.row, format!("`{red}[..]` {what}: `{red}[..s](…)`")));
+            }
             return self.combine(r.red, items).map(L::One);
         };
         if let [bind] = binds.as_slice()

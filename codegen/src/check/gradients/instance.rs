@@ -51,7 +51,7 @@ impl Instance<'_> {
     }
 
     /// The arguments in another field: `f` of argument, position among its elements, value.
-    fn lift<F: Field>(&self, f: &dyn Fn(usize, usize, f64) -> F) -> Vec<Value<V<F>>> {
+    pub fn lift<F: Field>(&self, f: &dyn Fn(usize, usize, f64) -> F) -> Vec<Value<V<F>>> {
         let lift = |(p, v): (usize, &Value<V<f64>>)| {
             let mut next = 0;
             v.map(&mut |v| match v {
@@ -211,7 +211,7 @@ fn weights(v: &Value<V<f64>>, numbers: &mut Numbers) -> Value<V<f64>> {
 }
 
 /// Calls `f` on every float element of a value.
-fn floats<F: Field>(v: &Value<V<F>>, f: &mut dyn FnMut(&F)) {
+pub fn floats<F: Field>(v: &Value<V<F>>, f: &mut dyn FnMut(&F)) {
     v.for_each(&mut |v| {
         if let V::Array(a) = v
             && let Data::Float(x) = &a.data

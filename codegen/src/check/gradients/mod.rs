@@ -13,6 +13,7 @@ pub mod declared;
 pub mod dense;
 pub mod dual;
 mod grid;
+mod hard;
 pub mod instance;
 mod kinks;
 mod linear;
@@ -57,10 +58,16 @@ pub struct Graded {
 
 /// What is wrong with the values of the declared rules of a row, whose types are right; those that are right go to
 /// `right`.
-pub fn check(source: &RowSource, row: &Arc<Row>, set: &RowSet, right: &mut Vec<Graded>) -> Vec<Diag> {
+pub fn check(
+    source: &RowSource,
+    row: &Arc<Row>,
+    set: &RowSet,
+    family: &cases::Family,
+    right: &mut Vec<Graded>,
+) -> Vec<Diag> {
     let library = Library::new(set);
     let mut faults = kinks::check(source, row, &library);
-    faults.extend(stable::check(source, row, &library));
+    faults.extend(stable::check(source, row, family, &library));
     faults.extend(rules(source, row, set, right));
     faults
 }

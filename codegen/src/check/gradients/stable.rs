@@ -11,7 +11,9 @@ use fulgurite_core::row::Row;
 
 use super::dense::Library;
 use super::grid::{Grid, Single, is_builtin, product};
+use super::hard;
 use super::sample;
+use crate::check::cases::Family;
 use crate::check::report;
 use crate::diag::Diag;
 use crate::schema::RowSource;
@@ -37,19 +39,20 @@ const LOSS: f64 = 1e-2;
 const SPREAD: f64 = 64.0 * 6e-8;
 
 /// What is small beside the arguments is no more than this of them.
-const NOTHING: f64 = 1e-9;
+pub const NOTHING: f64 = 1e-9;
 
 /// Below this f32 has no full precision.
 const TINY: f64 = 1e-36;
 
 /// What is wrong with the formula of a row, if it is one.
-pub fn check(source: &RowSource, row: &Row, library: &Library) -> Vec<Diag> {
+pub fn check(source: &RowSource, row: &Row, family: &Family, library: &Library) -> Vec<Diag> {
     let Some((key, text)) = report::body(source) else { return Vec::new() };
     let claim = |code, message: String| Diag::warning(code, text.place, format!("`{key}` of `{}` {message}", row.op));
     let mut diags = Vec::new();
     let domain = sample::stated(source);
     let own = if is_builtin(row) { None } else { unstable(row, None, &domain, library) };
     diags.extend(own.map(|found| found.refuse(format!("`{key}` of `{}`", row.op), text)));
+    diags.extend(hard::check(source, row, family, library, key, text));
     for (way, rules) in [("grad", &source.grad), ("jvp", &source.jvp)] {
         for (arg, rule) in rules {
             let what = format!("`{way}` in `{}` of `{}`", arg.as_str(), row.op);
@@ -73,14 +76,18 @@ pub fn check(source: &RowSource, row: &Row, library: &Library) -> Vec<Diag> {
 }
 
 /// Where single precision differs.
-struct Unstable {
-    point: String,
-    exact: f64,
-    single: f64,
+pub struct Unstable {
+    /// The arguments.
+    pub point: String,
+    /// The value in f64.
+    pub exact: f64,
+    /// The value in f32.
+    pub single: f64,
 }
 
 impl Unstable {
-    fn refuse(self, what: String, text: &Text) -> Diag {
+    /// E304 of what `text` is.
+    pub fn refuse(self, what: String, text: &Text) -> Diag {
         let Unstable { point, exact, single } = self;
         let how = if single.is_finite() { "loses digits" } else { "overflows on the way" };
         let diag = Diag::error("E304", text.place, format!("{what} {how} in f32, where its result does not"));

@@ -31,6 +31,12 @@ pub struct Recipe<'a> {
     pub candidates: Vec<Candidate>,
 }
 
+impl Candidate {
+    fn dims(&self) -> &[DimPat] {
+        self.param.ty.dims.as_deref().unwrap_or_default()
+    }
+}
+
 impl Recipe<'_> {
     /// The row and the call of it.
     pub fn build(self) -> (Row, Expr) {
@@ -111,9 +117,11 @@ impl Recipe<'_> {
             let kept = opts.iter().zip(keep.iter()).filter(|(_, k)| **k);
             let mut bound: FxHashSet<Name> = kept.flat_map(|(o, _)| o.ty.binds()).collect();
             let taken = || self.candidates.iter().zip(take.iter()).filter(|(_, t)| **t).map(|(c, _)| c);
+            let known: FxHashSet<Name> = taken().map(|c| c.arg).collect();
+            let joins = |n: Name| self.is_join(n, &known);
             loop {
                 let before = bound.len();
-                taken().for_each(|c| provides(c.param.ty.dims.as_deref().unwrap_or_default(), &mut bound));
+                taken().for_each(|c| provides(c.dims(), &joins, &mut bound));
                 if bound.len() == before {
                     break;
                 }
@@ -122,7 +130,8 @@ impl Recipe<'_> {
             if !missing.is_empty() {
                 let helps = |c: &Candidate| {
                     let mut own = bound.clone();
-                    provides(c.param.ty.dims.as_deref().unwrap_or_default(), &mut own);
+                    // of several that broadcast the join is what they bind together: each is a step
+                    provides(c.dims(), &|n| !self.is_exact(n), &mut own);
                     !c.param.optional && missing.iter().any(|m| own.contains(m))
                 };
                 if let Some((_, t)) = self.candidates.iter().zip(take.iter_mut()).find(|(c, t)| !**t && helps(c)) {
@@ -133,6 +142,25 @@ impl Recipe<'_> {
                 return;
             }
         }
+    }
+
+    /// Whether something that every call has binds this size exactly: what broadcasts to it binds nothing then.
+    fn is_exact(&self, n: Name) -> bool {
+        let mut bound: FxHashSet<Name> = self.row.sig.opts.iter().flat_map(|o| o.ty.binds()).collect();
+        for p in &self.row.sig.params {
+            provides(p.ty.dims.as_deref().unwrap_or_default(), &|_| false, &mut bound);
+        }
+        bound.contains(&n)
+    }
+
+    /// Whether the arguments `known` that broadcast to this size bind it as all of the row do.
+    fn is_join(&self, n: Name, known: &FxHashSet<Name>) -> bool {
+        let takes_part = |p: &&Param| {
+            let mut own = FxHashSet::default();
+            provides(p.ty.dims.as_deref().unwrap_or_default(), &|_| true, &mut own);
+            own.contains(&n)
+        };
+        !self.is_exact(n) && self.row.sig.params.iter().filter(takes_part).all(|p| known.contains(&p.name.name))
     }
 
     /// Whether the result aliases: a view's gradient that only names axes differently.
@@ -169,8 +197,9 @@ fn reads(e: &Expr) -> FxHashSet<Name> {
     out
 }
 
-/// The sizes that a pattern binds where these are bound: of several lists none, unless an option names an axis between.
-fn provides(dims: &[DimPat], out: &mut FxHashSet<Name>) {
+/// The sizes that a pattern binds where these are bound: of several lists none, unless an option names an axis between;
+/// what broadcasts binds what it `joins`.
+fn provides(dims: &[DimPat], joins: &dyn Fn(Name) -> bool, out: &mut FxHashSet<Name>) {
     let anchored = dims.iter().any(|d| matches!(&d.kind, DimKind::One { at: Some(_), .. }));
     let open = |d: &&DimPat| match &d.kind {
         DimKind::List { name, axes: None, at: None, .. } | DimKind::Broadcast(name) => !out.contains(&name.name),
@@ -196,14 +225,17 @@ fn provides(dims: &[DimPat], out: &mut FxHashSet<Name>) {
                 }
             }
             DimKind::List { axes: None, at: None, .. } | DimKind::Broadcast(_) if several => {}
-            DimKind::Broadcast(n) => {
-                out.insert(n.name);
-            }
+            DimKind::Broadcast(n) => out.extend(Some(n.name).filter(|n| joins(*n))),
             DimKind::List { name, axes: None, .. } => {
                 out.insert(name.name);
             }
             DimKind::Zip { name, .. } => out.extend(name.iter().map(|n| n.name)),
-            DimKind::BroadcastList(inner) | DimKind::Group(inner) => provides(inner, out),
+            DimKind::BroadcastList(inner) => {
+                let mut own = FxHashSet::default();
+                provides(inner, joins, &mut own);
+                out.extend(own.into_iter().filter(|n| joins(*n)));
+            }
+            DimKind::Group(inner) => provides(inner, joins, out),
             DimKind::List { .. } | DimKind::Ones(_) | DimKind::Body => {}
         }
     }

@@ -1,0 +1,123 @@
+//! E304 for rows that are no formula of few floats: reductions, moves, composites.
+//!
+//! A call is run on hard numbers in f64 and with every step rounded to f32, as in [`stable`](super::stable). What
+//! rounding the arguments explains is found by moving them by that much.
+
+use fulgurite_core::Name;
+use fulgurite_core::lang::ast::Param;
+use fulgurite_core::lang::{Elem, OptType};
+use fulgurite_core::row::{Meaning, Row};
+use rustc_hash::FxHashSet;
+
+use super::dense::{Dense, Library};
+use super::grid::Single;
+use super::instance::{Instance, elements};
+use super::numbers::Numbers;
+use super::sample::{self, Domain};
+use super::show;
+use super::stable::{NOTHING, Unstable};
+use crate::check::cases::{self, Case, Family};
+use crate::diag::Diag;
+use crate::schema::RowSource;
+use crate::yaml::Text;
+
+/// Beyond what `exp` can take on either side, and where differences of squares are small beside them.
+const HARD: [(f64, f64); 4] = [(99.0, 101.0), (-101.0, -99.0), (1000.0, 1001.0), (-300.0, 300.0)];
+
+/// What the other arguments are meanwhile.
+const USUAL: (f64, f64) = (0.25, 1.75);
+
+/// Calls that are tried, of at most so many elements, and the arguments that are given hard numbers in turn.
+const CALLS: usize = 2;
+const MOST: usize = 48;
+const ARGUMENTS: usize = 3;
+
+/// What is let pass, in relation to the element and to the largest one: a difference of neighbours is exact, what it is
+/// multiplied with is not.
+const LOSS: f64 = 1e-2;
+const BESIDE: f64 = 1e-3;
+
+/// What rounding is let explain: so many roundings of the arguments, in so many directions.
+const ROUNDINGS: f64 = 64.0 * 6e-8;
+const DIRECTIONS: u64 = 3;
+
+/// What is wrong with the meaning of `row`, whose text is `text` under `key`.
+pub fn check(
+    source: &RowSource,
+    row: &Row,
+    family: &Family,
+    library: &Library,
+    key: &str,
+    text: &Text,
+) -> Option<Diag> {
+    if row.is_pointwise() || matches!(row.meaning, Meaning::View(_) | Meaning::Host(_)) {
+        return None;
+    }
+    let stated = sample::stated(source);
+    let floats = |param: &&Param| param.ty.elem.iter().any(|e| matches!(e, Elem::Var(_) | Elem::Acc(_)));
+    let tried: Vec<Name> = row.sig.params.iter().filter(floats).map(|p| p.name.name).take(ARGUMENTS).collect();
+    let beside = numbers(row).then(|| cases::beside_defaults(row, family)).unwrap_or_default();
+    let found = calls(row, &family.cases).chain(beside.first()).enumerate().find_map(|(n, case)| {
+        tried.iter().find_map(|arg| {
+            // an argument with a domain has hard numbers there, if there are any
+            let hard: &[_] = if stated.iter().any(|(name, _)| name == arg) { &[USUAL] } else { &HARD };
+            hard.iter().find_map(|interval| {
+                let own = stated.iter().copied().chain([(*arg, *interval)]).collect();
+                let domain = Domain { own, other: USUAL, grid: None, points: Vec::new() };
+                let instance = sample::finite(library, row, case, &domain, n as u64, 1)?;
+                unstable(&instance, library)
+            })
+        })
+    })?;
+    Some(found.refuse(format!("`{key}` of `{}`", row.op), text))
+}
+
+/// Whether an option is a number that has a default: a formula may be stable for that one alone.
+fn numbers(row: &Row) -> bool {
+    row.sig.opts.iter().any(|opt| opt.default.is_some() && matches!(opt.ty, OptType::F64 | OptType::Num))
+}
+
+/// A few small calls, each with its own choice of what there is.
+fn calls<'a>(row: &Row, all: &'a [Case]) -> impl Iterator<Item = &'a Case> {
+    let options = row.sig.params.len();
+    let mut seen = FxHashSet::default();
+    let small = all.iter().filter(|case| (1..=MOST).contains(&case.numel()));
+    small.filter(move |case| seen.insert(format!("{:?}", &case.args[options..]))).take(CALLS)
+}
+
+fn unstable(instance: &Instance, library: &Library) -> Option<Unstable> {
+    let (row, solved) = (instance.row, &instance.case.solved);
+    let outs = row.sig.outs.len();
+    let near = |x: f64| f64::from(x as f32);
+    let run = |f: &dyn Fn(usize, usize, f64) -> f64| {
+        let results = Dense::new(library).meaning(row, solved, &instance.lift(f)).ok()?;
+        Some(results.iter().take(outs).flat_map(elements).flatten().collect::<Vec<f64>>())
+    };
+    let exact = run(&|_, _, x| near(x))?;
+    let single = Dense::new(library).meaning(row, solved, &instance.lift(&|_, _, x| Single(near(x)))).ok()?;
+    let mut singles = Vec::new();
+    single.iter().take(outs).for_each(|r| super::instance::floats(r, &mut |x: &Single| singles.push(x.0)));
+    let most = f64::from(f32::MAX);
+    let largest = exact.iter().map(|x| x.abs()).filter(|x| *x <= most).fold(0.0, f64::max);
+    let size = instance.args.iter().flat_map(elements).flatten().map(f64::abs).fold(0.0, f64::max);
+    let differs = |n: usize| {
+        let allowed = LOSS * exact[n].abs() + BESIDE * largest + NOTHING * size;
+        exact[n].abs() <= most && !((exact[n] - singles[n]).abs() <= allowed)
+    };
+    if exact.len() != singles.len() || !(0..exact.len()).any(differs) {
+        return None;
+    }
+    let mut spread = vec![0.0f64; exact.len()];
+    for seed in 0..DIRECTIONS {
+        let mut numbers = Numbers::new(seed);
+        let signs: Vec<f64> =
+            (0..instance.numel().max(1)).map(|_| if numbers.draw() < 0.5 { -1.0 } else { 1.0 }).collect();
+        let moved = run(&|p, e, x| near(x) * (1.0 + ROUNDINGS * signs[(p * 7 + e) % signs.len()]))?;
+        spread.iter_mut().zip(moved.iter().zip(&exact)).for_each(|(s, (m, x))| *s = s.max((m - x).abs()));
+    }
+    let n = (0..exact.len()).find(|n| differs(*n) && (exact[*n] - singles[*n]).abs() > 2.0 * spread[*n])?;
+    let params = row.sig.params.iter().zip(&instance.args);
+    let point = params.filter_map(|(p, v)| Some(format!("{} = {}", p.name.name, show::elements(v)?)));
+    let point = point.collect::<Vec<_>>().join(", ");
+    Some(Unstable { point, exact: exact[n], single: singles[n] })
+}
