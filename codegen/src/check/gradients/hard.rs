@@ -3,20 +3,22 @@
 //! A call is run on hard numbers in f64 and with every step rounded to f32, as in [`stable`](super::stable). What
 //! rounding the arguments explains is found by moving them by that much.
 
-use fulgurite_core::Name;
-use fulgurite_core::lang::ast::Param;
-use fulgurite_core::lang::{Elem, OptType};
+use fulgurite_core::builtins::Builtin;
+use fulgurite_core::lang::ast::{BinOp, Param};
+use fulgurite_core::lang::{Elem, Expr, Node, OptType};
 use fulgurite_core::row::{Meaning, Row};
+use fulgurite_core::{Name, Value};
 use rustc_hash::FxHashSet;
 
-use super::dense::{Dense, Library};
+use super::dense::{Dense, Library, V};
 use super::grid::Single;
-use super::instance::{Instance, elements};
+use super::instance::{Instance, elements, floats};
 use super::numbers::Numbers;
 use super::sample::{self, Domain};
 use super::show;
 use super::stable::{NOTHING, Unstable};
 use crate::check::cases::{self, Case, Family};
+use crate::check::walk;
 use crate::diag::Diag;
 use crate::schema::RowSource;
 use crate::yaml::Text;
@@ -28,9 +30,12 @@ const HARD: [(f64, f64); 4] = [(99.0, 101.0), (-101.0, -99.0), (1000.0, 1001.0),
 const USUAL: (f64, f64) = (0.25, 1.75);
 
 /// Calls that are tried, of at most so many elements, and the arguments that are given hard numbers in turn.
-const CALLS: usize = 2;
-const MOST: usize = 48;
-const ARGUMENTS: usize = 3;
+const CALLS: usize = 1;
+const MOST: usize = 32;
+const ARGUMENTS: usize = 2;
+
+/// Numbers are multiples of this, which f32 holds.
+const GRID: f64 = 1.0 / 1024.0;
 
 /// What is let pass, in relation to the element and to the largest one: a difference of neighbours is exact, what it is
 /// multiplied with is not.
@@ -50,12 +55,12 @@ pub fn check(
     key: &str,
     text: &Text,
 ) -> Option<Diag> {
-    if row.is_pointwise() || matches!(row.meaning, Meaning::View(_) | Meaning::Host(_)) {
+    if row.is_pointwise() || only_moves(row) {
         return None;
     }
     let stated = sample::stated(source);
-    let floats = |param: &&Param| param.ty.elem.iter().any(|e| matches!(e, Elem::Var(_) | Elem::Acc(_)));
-    let tried: Vec<Name> = row.sig.params.iter().filter(floats).map(|p| p.name.name).take(ARGUMENTS).collect();
+    let is_float = |param: &&Param| param.ty.elem.iter().any(|e| matches!(e, Elem::Var(_) | Elem::Acc(_)));
+    let tried: Vec<Name> = row.sig.params.iter().filter(is_float).map(|p| p.name.name).take(ARGUMENTS).collect();
     let beside = numbers(row).then(|| cases::beside_defaults(row, family)).unwrap_or_default();
     let found = calls(row, &family.cases).chain(beside.first()).enumerate().find_map(|(n, case)| {
         tried.iter().find_map(|arg| {
@@ -63,13 +68,26 @@ pub fn check(
             let hard: &[_] = if stated.iter().any(|(name, _)| name == arg) { &[USUAL] } else { &HARD };
             hard.iter().find_map(|interval| {
                 let own = stated.iter().copied().chain([(*arg, *interval)]).collect();
-                let domain = Domain { own, other: USUAL, grid: None, points: Vec::new() };
+                let domain = Domain { own, other: USUAL, grid: Some(GRID), points: Vec::new() };
                 let instance = sample::finite(library, row, case, &domain, n as u64, 1)?;
                 unstable(&instance, library)
             })
         })
     })?;
     Some(found.refuse(format!("`{key}` of `{}`", row.op), text))
+}
+
+/// Whether the text itself computes nothing that could lose digits: it moves, adds, or calls rows that are looked at.
+fn only_moves(row: &Row) -> bool {
+    let computes = |e: &Expr| match &*e.node {
+        Node::Binary(op, ..) => matches!(op, BinOp::Sub | BinOp::Mul | BinOp::Div),
+        Node::Call(f, _) => Builtin::from_name(f.name.as_str()).is_some(),
+        _ => false,
+    };
+    let (Meaning::Decomp(body) | Meaning::Expr(body)) = &row.meaning else { return true };
+    let mut any = false;
+    walk::block(body, &mut |e| any |= computes(e));
+    !any
 }
 
 /// Whether an option is a number that has a default: a formula may be stable for that one alone.
@@ -88,15 +106,11 @@ fn calls<'a>(row: &Row, all: &'a [Case]) -> impl Iterator<Item = &'a Case> {
 fn unstable(instance: &Instance, library: &Library) -> Option<Unstable> {
     let (row, solved) = (instance.row, &instance.case.solved);
     let outs = row.sig.outs.len();
-    let near = |x: f64| f64::from(x as f32);
-    let run = |f: &dyn Fn(usize, usize, f64) -> f64| {
-        let results = Dense::new(library).meaning(row, solved, &instance.lift(f)).ok()?;
-        Some(results.iter().take(outs).flat_map(elements).flatten().collect::<Vec<f64>>())
-    };
-    let exact = run(&|_, _, x| near(x))?;
-    let single = Dense::new(library).meaning(row, solved, &instance.lift(&|_, _, x| Single(near(x)))).ok()?;
-    let mut singles = Vec::new();
-    single.iter().take(outs).for_each(|r| super::instance::floats(r, &mut |x: &Single| singles.push(x.0)));
+    let all = |results: &[Value<V<f64>>]| results.iter().take(outs).flat_map(elements).flatten().collect::<Vec<f64>>();
+    let exact = all(&instance.results);
+    let single = Dense::new(library).meaning(row, solved, &instance.lift(&|_, _, x| Single(x))).ok()?;
+    let mut singles = Vec::with_capacity(exact.len());
+    single.iter().take(outs).for_each(|r| floats(r, &mut |x: &Single| singles.push(x.0)));
     let most = f64::from(f32::MAX);
     let largest = exact.iter().map(|x| x.abs()).filter(|x| *x <= most).fold(0.0, f64::max);
     let size = instance.args.iter().flat_map(elements).flatten().map(f64::abs).fold(0.0, f64::max);
@@ -112,10 +126,11 @@ fn unstable(instance: &Instance, library: &Library) -> Option<Unstable> {
         let mut numbers = Numbers::new(seed);
         let signs: Vec<f64> =
             (0..instance.numel().max(1)).map(|_| if numbers.draw() < 0.5 { -1.0 } else { 1.0 }).collect();
-        let moved = run(&|p, e, x| near(x) * (1.0 + ROUNDINGS * signs[(p * 7 + e) % signs.len()]))?;
+        let moved = instance.lift(&|p, e, x| x * (1.0 + ROUNDINGS * signs[(p * 7 + e) % signs.len()]));
+        let moved = all(&Dense::new(library).meaning(row, solved, &moved).ok()?);
         spread.iter_mut().zip(moved.iter().zip(&exact)).for_each(|(s, (m, x))| *s = s.max((m - x).abs()));
     }
-    let n = (0..exact.len()).find(|n| differs(*n) && (exact[*n] - singles[*n]).abs() > 2.0 * spread[*n])?;
+    let n = (0..exact.len()).find(|n| differs(*n) && !((exact[*n] - singles[*n]).abs() <= 2.0 * spread[*n]))?;
     let params = row.sig.params.iter().zip(&instance.args);
     let point = params.filter_map(|(p, v)| Some(format!("{} = {}", p.name.name, show::elements(v)?)));
     let point = point.collect::<Vec<_>>().join(", ");
