@@ -18,10 +18,10 @@ use super::sample::{self, Domain};
 use super::show;
 use super::stable::{NOTHING, Unstable};
 use crate::check::cases::{self, Case, Family};
+use crate::check::report;
 use crate::check::walk;
 use crate::diag::Diag;
 use crate::schema::RowSource;
-use crate::yaml::Text;
 
 /// Beyond what `exp` can take on either side, and where differences of squares are small beside them.
 const HARD: [(f64, f64); 4] = [(99.0, 101.0), (-101.0, -99.0), (1000.0, 1001.0), (-300.0, 300.0)];
@@ -46,22 +46,16 @@ const BESIDE: f64 = 1e-3;
 const ROUNDINGS: f64 = 64.0 * 6e-8;
 const DIRECTIONS: u64 = 3;
 
-/// What is wrong with the meaning of `row`, whose text is `text` under `key`.
-pub fn check(
-    source: &RowSource,
-    row: &Row,
-    family: &Family,
-    library: &Library,
-    key: &str,
-    text: &Text,
-) -> Option<Diag> {
+/// What is wrong with the meaning of a row.
+pub fn check(source: &RowSource, row: &Row, family: &Family, library: &Library) -> Option<Diag> {
+    let (key, text) = report::body(source)?;
     if row.is_pointwise() || only_moves(row) {
         return None;
     }
     let stated = sample::stated(source);
     let is_float = |param: &&Param| param.ty.elem.iter().any(|e| matches!(e, Elem::Var(_) | Elem::Acc(_)));
     let tried: Vec<Name> = row.sig.params.iter().filter(is_float).map(|p| p.name.name).take(ARGUMENTS).collect();
-    let beside = numbers(row).then(|| cases::beside_defaults(row, family)).unwrap_or_default();
+    let beside = if numbers(row) { cases::beside_defaults(row, family) } else { Vec::new() };
     let found = calls(row, &family.cases).chain(beside.first()).enumerate().find_map(|(n, case)| {
         tried.iter().find_map(|arg| {
             // an argument with a domain has hard numbers there, if there are any
@@ -116,7 +110,7 @@ fn unstable(instance: &Instance, library: &Library) -> Option<Unstable> {
     let size = instance.args.iter().flat_map(elements).flatten().map(f64::abs).fold(0.0, f64::max);
     let differs = |n: usize| {
         let allowed = LOSS * exact[n].abs() + BESIDE * largest + NOTHING * size;
-        exact[n].abs() <= most && !((exact[n] - singles[n]).abs() <= allowed)
+        exact[n].abs() <= most && is_beyond(exact[n] - singles[n], allowed)
     };
     if exact.len() != singles.len() || !(0..exact.len()).any(differs) {
         return None;
@@ -130,9 +124,14 @@ fn unstable(instance: &Instance, library: &Library) -> Option<Unstable> {
         let moved = all(&Dense::new(library).meaning(row, solved, &moved).ok()?);
         spread.iter_mut().zip(moved.iter().zip(&exact)).for_each(|(s, (m, x))| *s = s.max((m - x).abs()));
     }
-    let n = (0..exact.len()).find(|n| differs(*n) && !((exact[*n] - singles[*n]).abs() <= 2.0 * spread[*n]))?;
+    let n = (0..exact.len()).find(|n| differs(*n) && is_beyond(exact[*n] - singles[*n], 2.0 * spread[*n]))?;
     let params = row.sig.params.iter().zip(&instance.args);
     let point = params.filter_map(|(p, v)| Some(format!("{} = {}", p.name.name, show::elements(v)?)));
     let point = point.collect::<Vec<_>>().join(", ");
     Some(Unstable { point, exact: exact[n], single: singles[n] })
+}
+
+/// Whether a difference is larger than this, or none at all.
+fn is_beyond(difference: f64, allowed: f64) -> bool {
+    difference.is_nan() || difference.abs() > allowed
 }

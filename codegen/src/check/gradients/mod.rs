@@ -67,7 +67,8 @@ pub fn check(
 ) -> Vec<Diag> {
     let library = Library::new(set);
     let mut faults = kinks::check(source, row, &library);
-    faults.extend(stable::check(source, row, family, &library));
+    faults.extend(stable::check(source, row, &library));
+    faults.extend(hard::check(source, row, family, &library));
     faults.extend(rules(source, row, set, right));
     faults
 }
