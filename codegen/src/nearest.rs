@@ -2,10 +2,34 @@
 
 use std::cmp::Reverse;
 
-/// The candidate with the fewest edits from `word`, if so few that it is likely meant: one for short words, a third of
-/// the letters for longer ones.
+use fulgurite_core::DType;
+
+/// What other libraries call what is another word here, where another name would be nearer.
+const ELSEWHERE: &[(&str, &str)] = &[
+    ("log", "ln"),
+    ("sqr", "square"),
+    ("fabs", "abs"),
+    ("power", "pow"),
+    ("inverse", "reciprocal"),
+    ("negative", "neg"),
+    ("max", "maximum"),
+    ("min", "minimum"),
+    ("True", "true"),
+    ("False", "false"),
+];
+
+/// What `word` of another library is here.
+pub fn elsewhere(word: &str) -> Option<&'static str> {
+    let listed = ELSEWHERE.iter().find(|(other, _)| *other == word).map(|(_, ours)| *ours);
+    listed.or_else(|| DType::from_foreign_name(word).map(DType::name))
+}
+
+/// The candidate that another library calls `word`, else the one with the fewest edits from it, if so few that it is
+/// likely meant: one for short words, a third of the letters for longer ones.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    near(word, candidates).first().copied()
+    let candidates: Vec<&str> = candidates.into_iter().collect();
+    let known = elsewhere(word).and_then(|ours| candidates.iter().copied().find(|c| *c == ours));
+    known.or_else(|| near(word, candidates).first().copied())
 }
 
 /// All candidates that are likely meant, the nearest first.

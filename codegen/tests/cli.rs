@@ -116,7 +116,7 @@ fn rows_that_nothing_tells_from_others_are_named() {
     let lines: Vec<&str> = err.lines().collect();
     assert_eq!(lines.len(), 2, "{err}");
     assert!(lines[0].contains("`bare`") && lines[0].contains("no `points`"), "{err}");
-    assert!(lines[1].contains("`line`") && lines[1].contains("what shift does"), "{err}");
+    assert!(lines[1].contains("`line`") && lines[1].contains("differ in shift"), "{err}");
     let (_, out, _) = folder.run(&["check", "--json"]);
     let untold = &objects(&out)[0]["untold"];
     assert_eq!(*untold, serde_json::json!([{"op": "bare", "options": []}, {"op": "line", "options": ["shift"]}]));

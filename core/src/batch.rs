@@ -302,9 +302,7 @@ impl Rewrite<'_> {
                     }
                     ("uniform", Some(key)) => {
                         let Some(position) = args.get(1).and_then(|a| self.position(&a.value)) else {
-                            let reason = format!(
-                                "`{key}` draws at positions that are no sum of indices, each times sizes, nor the `ravel` of a list of them"
-                            );
+                            let reason = self.undrawable(key, args.get(1).map(|a| &a.value));
                             fault.get_or_insert(NotBatchable { of: key, span: e.span, inside: true, reason });
                             return None;
                         };
@@ -348,6 +346,26 @@ impl Rewrite<'_> {
     fn position(&self, own: &Expr) -> Option<Expr> {
         let slow = binary(BinOp::Mul, Expr::name(self.index), self.extent(own)?);
         Some(binary(BinOp::Add, slow, own.clone()))
+    }
+
+    /// Why [`Self::position`] has nothing for `own`.
+    fn undrawable(&self, key: Name, own: Option<&Expr>) -> String {
+        let names = own.map(walk::names).unwrap_or_default();
+        let indices = || names.iter().filter(|name| !name.is_size());
+        let strangers = indices().filter(|name| !self.is_size(name.size_of_index()));
+        if indices().next().is_none() {
+            return format!("`{key}` draws at one position: all elements, and all slices of a batch, get one number");
+        }
+        match strangers.min_by_key(|name| name.as_str()) {
+            Some(other) => {
+                format!(
+                    "`{key}` draws at positions that read `{other}`, which is not the index of one axis of a result"
+                )
+            }
+            None => format!(
+                "`{key}` draws at positions that are no sum of indices, each times sizes, nor the `ravel` of a list of them"
+            ),
+        }
     }
 
     /// How many positions there are up to the last one that an expression of indices takes: `B * C` for `b * C + c`.

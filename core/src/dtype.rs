@@ -72,6 +72,24 @@ impl DType {
         DType::ALL.into_iter().find(|d| d.name() == name)
     }
 
+    /// The dtype that NumPy or PyTorch call by this name, where it is no name of ours.
+    pub fn from_foreign_name(name: &str) -> Option<DType> {
+        Some(match name {
+            "float16" => F16,
+            "bfloat16" => BF16,
+            "float32" => F32,
+            "float64" => F64,
+            "int8" => I8,
+            "int16" => I16,
+            "int32" => I32,
+            "int64" => I64,
+            "uint8" => U8,
+            "complex64" => C64,
+            "complex128" => C128,
+            _ => return None,
+        })
+    }
+
     /// Bytes of one element.
     pub fn size(self) -> usize {
         match self {

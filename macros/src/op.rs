@@ -181,13 +181,13 @@ fn row(tokens: &mut Tokens, text: &mut Text) -> Result<Ident> {
 
 /// `grad: { x: g * y, y: g * x }`, `require: { size(S) > 0: "needs an element" }`
 fn map(key: &str, value: Vec<TokenTree>, indent: &str, text: &mut Text) -> Result<()> {
+    let (what, form) = match key {
+        "require" => ("condition", "{ size(S) > 0: \"needs an element\" }"),
+        "domain" => ("name", "{ x: \"0..1\" }"),
+        _ => ("name", "{ x: …, y: … }"),
+    };
     let [TokenTree::Group(g)] = value.as_slice() else {
         let whole: TokenStream = value.into_iter().collect();
-        let (what, form) = match key {
-            "require" => ("condition", "{ size(S) > 0: \"needs an element\" }"),
-            "domain" => ("name", "{ x: \"0..1\" }"),
-            _ => ("name", "{ x: …, y: … }"),
-        };
         return Err(Error::new_spanned(whole, format!("`{key}` has an entry for each {what}: `{key}: {form}`")));
     };
     text.yaml += &format!("{indent}{key}:\n");
@@ -198,6 +198,10 @@ fn map(key: &str, value: Vec<TokenTree>, indent: &str, text: &mut Text) -> Resul
             let entry: TokenStream = entry.into_iter().collect();
             return Err(Error::new_spanned(entry, format!("an entry of `{key}` has the form `name: …`")));
         };
+        if let [TokenTree::Literal(quoted)] = &entry[..colon] {
+            let plain = quoted.to_string().trim_matches('"').to_owned();
+            return Err(Error::new_spanned(quoted, format!("a {what} is written without quotes: `{plain}: …`")));
+        }
         text.yaml += &format!("{indent}  '");
         for t in &entry[..colon] {
             text.token(t.clone());
@@ -226,4 +230,17 @@ fn until_comma(tokens: &mut Tokens) -> Vec<TokenTree> {
         out.push(t);
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conditions_stand_without_quotes() {
+        let value: TokenStream = r#"{ "eps > 0": "eps must be positive" }"#.parse().expect("tokens");
+        let mut text = Text { yaml: String::new(), places: Vec::new() };
+        let fault = map("require", value.into_iter().collect(), "  ", &mut text).expect_err("a quoted condition");
+        assert_eq!(fault.to_string(), "a condition is written without quotes: `eps > 0: …`");
+    }
 }

@@ -21,7 +21,8 @@ pub fn check(source: &RowSource, row: &Row) -> Option<Diag> {
             "start every tensor with one list of axes, and let an option name the axis: `T[..P, N@dim, ..Q]`"
         }
         _ if row.sig.params.iter().any(|p| p.name.name == why.of && batch::is_key(p)) => {
-            "draw at `ravel` of a list of indices, or count them, `b * C + c`: then every slice has positions of its own"
+            "draw at `ravel(s)` of a list of axes, or count indices of the results' axes, `n` or `b * C + c`: then every \
+             slice has positions of its own; what a reduction reads is drawn in a row whose result has the reduced axes"
         }
         _ => "give it brackets: beside an argument with axes of its own nothing broadcasts",
     }))

@@ -111,7 +111,21 @@ pub fn rule_calls(source: &RowSource) -> Vec<Name> {
 
 /// Whether what `row` means or its declared rules call reaches a row with a fault.
 pub fn reaches_broken(source: &RowSource, row: &Row, set: &RowSet) -> bool {
-    let mut next: Vec<Name> = calls(row).into_iter().map(|call| call.op).chain(rule_calls(source)).collect();
+    leads_to_broken(calls(row).into_iter().map(|call| call.op).chain(rule_calls(source)).collect(), set)
+}
+
+/// Whether what these texts call reaches a row with a fault.
+pub fn texts_reach_broken<'a>(texts: impl Iterator<Item = &'a Block>, set: &RowSet) -> bool {
+    let mut made = Vec::new();
+    for text in texts {
+        named_calls(text, &mut made);
+        operators(text, &mut made);
+    }
+    leads_to_broken(made.into_iter().map(|call| call.op).collect(), set)
+}
+
+/// Whether one of these rows has a fault, or what it means calls one that has.
+pub fn leads_to_broken(mut next: Vec<Name>, set: &RowSet) -> bool {
     let mut met = FxHashSet::default();
     while let Some(op) = next.pop() {
         if set.taints(op) {

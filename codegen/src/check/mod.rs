@@ -106,8 +106,7 @@ pub fn some(db: &Database, upstream: &(dyn Rows + Sync), wanted: &FxHashSet<Name
         for (source, (found, family)) in sources.into_iter().zip(looked).filter_map(|(s, looked)| Some((s, looked?))) {
             match found {
                 Ok(row) => set.replace(row),
-                // its loops are made of those of a row with a fault of its own
-                Err(_) if in_loops(source, &set) => set.break_row(source.name()),
+                Err(_) if follows(source, &set) => set.break_row(source.name()),
                 Err(fault) => settle(vec![*fault], source, &mut set, diags),
             }
             families.insert(source.name(), family);
@@ -157,9 +156,10 @@ fn meaning(source: &RowSource, row: &Arc<Row>, set: &RowSet, family: &Family) ->
     }
 }
 
-/// Whether the index notation of a row reaches a row with a fault.
-fn in_loops(source: &RowSource, set: &RowSet) -> bool {
-    let row = set.row(source.name()).filter(|row| row.index_body().is_some());
+/// Whether a fault of a row may follow from that of another: its loops, or the dtypes that it leaves to be found, are
+/// made of those of rows that it calls.
+fn follows(source: &RowSource, set: &RowSet) -> bool {
+    let row = set.row(source.name()).filter(|row| row.index_body().is_some() || row.dtypes.is_none());
     row.is_some_and(|row| closure::reaches_broken(source, &row, set))
 }
 
@@ -216,7 +216,8 @@ fn derivatives(
                 faults.extend(fault.or_else(|| typed(&accumulating(&row, rule)?.cases)));
             }
         }
-        if faults.is_empty() {
+        // a derivative is made of those of the rows that are called
+        if faults.is_empty() && !closure::reaches_broken(source, &row, set) {
             faults = gradients::check(source, &row, set, family, &mut graded);
         }
         faults.extend(points::check(source, &row, set));

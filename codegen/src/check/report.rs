@@ -68,8 +68,10 @@ impl Rule<'_> {
                 diag.help(format!("state it in `require` of `{}`; {says} `{condition}`", self.source.op.as_str()))
             }
             ("E205", _) => diag.help("leave the dtype out in `dtypes`, or cast first: `x as i64`"),
-            ("E303", _) => diag.help(self.accepted(refusal.code == "E703")),
-            ("E106", Some(help)) => diag.help(help.clone()),
+            ("E303", help) => {
+                help.iter().fold(diag, |diag, help| diag.note(help.clone())).help(self.accepted(refusal.code == "E703"))
+            }
+            ("E106" | "E007", Some(help)) => diag.help(help.clone()),
             (_, Some(help)) => diag.note(help.clone()),
             (_, None) => diag,
         }

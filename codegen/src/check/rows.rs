@@ -23,6 +23,9 @@ pub struct RowSet<'a> {
     upstream: &'a (dyn Rows + Sync),
 }
 
+/// Builtins and the rows that do the same to tensors: element by element, and over axes.
+const OF_TENSORS: &[(&str, &str, &str)] = &[("max", "maximum", "amax"), ("min", "minimum", "amin")];
+
 /// A call that its row accepts.
 pub struct Resolved {
     /// The row, overload chosen.
@@ -66,10 +69,8 @@ impl<'a> RowSet<'a> {
         let mut bases: FxHashSet<Name> = FxHashSet::default();
         for body in self.rows.values().filter(|row| row.is_composite()).filter_map(|row| walk::body(row)) {
             walk::block(body, &mut |e| {
-                if let Node::Call(f, _) = &*e.node
-                    && let Some((base, _)) = f.name.as_str().split_once(".vjp.")
-                {
-                    bases.insert(Name::new(base));
+                if let Node::Call(f, _) = &*e.node {
+                    bases.extend(derived_from(f.name));
                 }
             });
         }
@@ -91,9 +92,14 @@ impl<'a> RowSet<'a> {
         self.broken.insert(name);
     }
 
-    /// Whether this row has a fault.
+    /// Whether this row has a fault, or the one that it is derived from.
     pub fn is_broken(&self, name: Name) -> bool {
-        self.broken.contains(&name)
+        self.broken.contains(&name) || derived_from(name).is_some_and(|base| self.broken.contains(&base))
+    }
+
+    /// Whether a row that a refusal misses may be one that has a fault of its own.
+    pub fn may_hide(&self, refusal: &Refusal) -> bool {
+        refusal.code == "E007" && !self.broken.is_empty()
     }
 
     /// Puts `row` in the place of the one of its name.
@@ -109,13 +115,23 @@ impl<'a> RowSet<'a> {
 
     /// Whether a call of `op` means something, or would if its row had no fault.
     pub fn knows(&self, op: Name) -> bool {
-        self.row(op).is_some() || self.overloads.contains_key(&op) || self.broken.contains(&op)
+        self.row(op).is_some() || self.overloads.contains_key(&op) || self.is_broken(op)
     }
 
     /// Whether a call of `op` may mean a row with a fault.
     pub fn taints(&self, op: Name) -> bool {
         let overloads = self.overloads.get(&op).into_iter().flatten();
-        std::iter::once(&op).chain(overloads).any(|name| self.broken.contains(name))
+        std::iter::once(&op).chain(overloads).any(|name| self.is_broken(*name))
+    }
+
+    /// The rows that do to tensors what the builtin `f` does to numbers, where it has another name.
+    pub fn of_tensors(&self, f: Name) -> Option<String> {
+        let (_, both, over) = OF_TENSORS.iter().find(|(name, ..)| f == *name)?;
+        let forms =
+            [(both, format!("of two tensors it is `{both}(x, y)`")), (over, format!("over axes `{over}(x, [dim])`"))];
+        let known = forms.into_iter().filter(|(op, _)| self.knows(Name::new(op)));
+        let known: Vec<String> = known.map(|(_, form)| form).collect();
+        (!known.is_empty()).then(|| format!("`{f}` is of numbers; {}", known.join(", ")))
     }
 
     /// The overload of `op` that accepts these arguments.
@@ -142,10 +158,9 @@ impl<'a> RowSet<'a> {
         }
         Err(first.unwrap_or_else(|| {
             let refusal = Refusal::new("E007", format!("there is no row `{op}`"));
+            let function = || format!("`{op}` is a function of `expr`; a program of rows needs a row of this name");
             match Builtin::from_name(op.as_str()) {
-                Some(_) => {
-                    refusal.help(format!("`{op}` is a function of `expr`; a program of rows needs a row of this name"))
-                }
+                Some(_) => refusal.help(self.of_tensors(op).unwrap_or_else(function)),
                 None => refusal,
             }
         }))
@@ -177,6 +192,11 @@ fn with_types(refusal: Refusal, row: &Row, args: &[Value<ArgTy>]) -> Refusal {
     });
     let types: Vec<String> = types.collect();
     refusal.help(format!("{}; rule: {}{}", types.join(", "), row.op, row.sig))
+}
+
+/// The row whose gradient `name` is: `gelu` of `gelu.vjp.x`.
+fn derived_from(name: Name) -> Option<Name> {
+    name.as_str().split_once(".vjp.").map(|(base, _)| Name::new(base))
 }
 
 /// The row that `name` is an overload of. Alias rows (`aten.…`, `torch.…`) are none.

@@ -1,6 +1,6 @@
 //! E402, E403: a gradient has the shape and dtype of its argument, a tangent those of its result.
 
-use fulgurite_core::lang::Block;
+use fulgurite_core::lang::{Block, DimKind, DimPat, Type};
 use fulgurite_core::row::Row;
 use fulgurite_core::sig::{ArgTy, OutTy};
 use fulgurite_core::{Name, TensorTy, Value};
@@ -43,8 +43,13 @@ pub fn vjp(rule: &Rule, row: &Row, arg: Name, block: &Block, rows: &RowSet, case
                 return Some(Diag::error("E402", rule.text.at(block.value.span), message));
             }
         };
-        let help = format!("where `{arg}` was broadcast, sum its gradient back: `unbroadcast(…, {arg})`");
-        Yields { rule, row, of: arg, block, case, help: &help }.compare(wanted, &yielded)
+        let larger = if broadcasts_to_others(&row.sig.params[at].ty) {
+            format!("where `{arg}` was broadcast, sum its gradient back: `unbroadcast(…, {arg})`")
+        } else {
+            format!("give it the shape of `{arg}`: `unbroadcast(…, {arg})`")
+        };
+        let smaller = format!("a gradient has an element for each of `{arg}`: add `zeros({arg})`");
+        Yields { rule, row, of: arg, block, case, larger: &larger, smaller: &smaller }.compare(wanted, &yielded)
     })
 }
 
@@ -68,7 +73,7 @@ pub fn jvp(rule: &Rule, row: &Row, arg: Name, block: &Block, rows: &RowSet, case
         let outs = row.sig.outs.iter().zip(&case.solved.outs).zip(&yielded);
         outs.map(|((out, ty), yielded)| (out, machine::promised(ty), yielded)).find_map(|(out, wanted, yielded)| {
             let help = format!("the tangent of `{0}` has the shape of `{0}`: add `zeros({0})`", out.name.name);
-            let yields = Yields { rule, row, of: out.name.name, block, case, help: &help };
+            let yields = Yields { rule, row, of: out.name.name, block, case, larger: &help, smaller: &help };
             yields.compare(&wanted, yielded).filter(|_| differentiable(&wanted))
         })
     })
@@ -111,8 +116,10 @@ struct Yields<'a> {
     of: Name,
     block: &'a Block,
     case: &'a Case,
-    /// What to do where shapes differ.
-    help: &'a str,
+    /// What to do where the value has axes or elements too many.
+    larger: &'a str,
+    /// And where it has too few.
+    smaller: &'a str,
 }
 
 impl Yields<'_> {
@@ -162,10 +169,17 @@ impl Yields<'_> {
         let diag = diag.note(format!("for {}", self.case.show(self.row)));
         Some(match tensor(yielded) {
             _ if code == "E403" => diag.help("cast the value: `(…) as T`"),
-            Some(have) if !broadcasts(want, have) && !broadcasts(have, want) => diag,
-            _ => diag.help(self.help),
+            Some(have) if broadcasts(have, want) => diag.help(self.smaller),
+            Some(have) if !broadcasts(want, have) => diag,
+            _ => diag.help(self.larger),
         })
     }
+}
+
+/// Whether arguments of this type broadcast with others.
+fn broadcasts_to_others(ty: &Type) -> bool {
+    let broadcast = |dim: &DimPat| matches!(dim.kind, DimKind::Broadcast(_) | DimKind::BroadcastList(_));
+    ty.dims.as_ref().is_none_or(|dims| dims.iter().any(broadcast))
 }
 
 /// Whether `small` broadcasts to `large`.

@@ -21,6 +21,7 @@ use fulgurite_core::{DType, Name};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::cases::{self, Family};
+use super::closure;
 use super::element;
 use super::gradients::dense::Library;
 use super::rows::RowSet;
@@ -181,9 +182,17 @@ struct Pair<'a> {
 }
 
 /// E605, and E603 of rules for several tensors.
+///
+/// What leads to a row with a fault is not judged: neither a class whose texts do, nor a row.
 fn meanings(of: &Sources, diags: &mut Diagnostics) {
     let mut pairs = pairs(of);
+    pairs.retain(|pair| !closure::leads_to_broken(vec![pair.row.op], of.set));
     for (at, source) in of.db.classes.iter().enumerate() {
+        let texts = texts_of(of.world, &of.world.classes[at], source);
+        if closure::texts_reach_broken(texts.iter().map(|(_, _, block, _)| block), of.set) {
+            pairs.retain(|pair| pair.class != at);
+            continue;
+        }
         let Some((row, Refuted { claim, notes, .. })) = meaning::made(of.world, at) else { continue };
         let place = source.error.first().map_or(source.class.place, |(_, text)| text.place);
         let diag = Diag::error("E605", place, format!("`{row}` {claim}"));

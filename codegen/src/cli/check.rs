@@ -123,11 +123,18 @@ pub(super) fn report(
         };
         writeln!(out, "Checked {rows} {plural} in {seconds:.2} s{gradients}")?;
         for (op, what) in open.iter().take(MOST_SHOWN) {
-            let what = match what {
-                Untold::Everything => "it has no name in PyTorch and no `points`".to_owned(),
-                Untold::Options(_) => format!("its `points` do not tell what {} does", options(what).join(", ")),
+            let claim = match what {
+                Untold::Everything => {
+                    format!("nothing from outside says what `{op}` means: it has no name in PyTorch and no `points`")
+                }
+                Untold::Options(_) => {
+                    let open = options(what).join(", ");
+                    format!(
+                        "no two `points` of `{op}` differ in {open}, and nothing else says from outside what that does"
+                    )
+                }
             };
-            writeln!(err, "note: nothing from outside says what `{op}` means: {what} (docs/mutations.md)")?;
+            writeln!(err, "note: {claim} (docs/mutations.md)")?;
         }
         if open.len() > MOST_SHOWN {
             writeln!(err, "note: and {} rows more", open.len() - MOST_SHOWN)?;

@@ -372,7 +372,11 @@ impl<'r> Terms<'r> {
             }
             Node::Call(f, args) => self.call(f.name, args, scope)?,
             Node::Access(_) | Node::Reduce(_) => self.atom(e),
-            Node::Tuple(_) | Node::Zip(_) | Node::Spread(_) | Node::List(_) | Node::Str(_) => {
+            Node::Str(_) => {
+                let reason = format!("{e} is a text: let the option be an `enum`, whose words stand without quotes");
+                return Err(NotDerivable::new(reason).at(e.span));
+            }
+            Node::Tuple(_) | Node::Zip(_) | Node::Spread(_) | Node::List(_) => {
                 return Err(NotDerivable::new(format!("`{e}` is no scalar")).at(e.span));
             }
         })

@@ -42,6 +42,8 @@ impl fmt::Display for Tok {
 pub(super) struct Token {
     pub(super) tok: Tok,
     pub(super) span: Span,
+    /// Whether a line break stands before it.
+    pub(super) begins_line: bool,
 }
 
 /// Every mark, longer ones before their prefixes. Those that no rule of the grammar uses (`**`, `//`, `..=`, `^`, …)
@@ -107,10 +109,12 @@ fn is_word(byte: u8) -> bool {
 
 impl<'a> Lexer<'a> {
     fn next(&mut self) -> Result<Token, SyntaxError> {
+        let end = self.at;
         self.skip(|b| b.is_ascii_whitespace());
         let start = self.at;
+        let begins_line = self.text[end..start].contains('\n');
         let Some(first) = self.peek(0) else {
-            return Ok(Token { tok: Tok::End, span: Span::new(start, start) });
+            return Ok(Token { tok: Tok::End, span: Span::new(start, start), begins_line });
         };
         let tok = match first {
             b if is_word_start(b) => self.word(),
@@ -118,7 +122,7 @@ impl<'a> Lexer<'a> {
             b'"' | b'\'' => self.string(first)?,
             _ => self.mark()?,
         };
-        Ok(Token { tok, span: Span::new(start, self.at) })
+        Ok(Token { tok, span: Span::new(start, self.at), begins_line })
     }
 
     fn peek(&self, ahead: usize) -> Option<u8> {

@@ -82,6 +82,11 @@ impl Parser {
         }
     }
 
+    /// Whether the next token is the first of its line.
+    pub(super) fn begins_line(&self) -> bool {
+        self.token(0).begins_line
+    }
+
     /// Whether the next token is this word.
     pub(super) fn at_word(&self, word: &str) -> bool {
         self.word() == Some(word)

@@ -21,7 +21,12 @@ impl Parser {
                 }
             }
             if *p.peek() == Tok::End || p.at("}") {
-                return Err(p.unexpected("the value of this block").help("a block ends in an expression without `;`"));
+                return Err(p.unexpected("the value of this block").help(match stmts.last() {
+                    Some(Stmt::Write(name, _)) => {
+                        format!("a write is no value: end with the result, for example `{}`", name.name)
+                    }
+                    _ => "a block ends in an expression without `;`".to_owned(),
+                }));
             }
             let value = p.expr()?;
             if p.at(";") {
@@ -36,7 +41,7 @@ impl Parser {
     fn braced(&mut self, before: &str) -> Parsed<Block> {
         if !self.at("{") {
             let error = self.unexpected(format!("`{{` after {before}"));
-            return Err(error.help("a choice is `if c { a } else { b }`"));
+            return Err(error.help_otherwise("a choice is `if c { a } else { b }`"));
         }
         self.open("{")?;
         let block = self.block()?;
@@ -67,21 +72,38 @@ impl Parser {
             return Err(self.unexpected("`=`").help("types are derived; a cast is `x as f32`"));
         }
         self.expect("=")?;
+        let start = self.span();
         let value = if self.at("..") { self.zip()? } else { self.expr()? };
-        self.semicolon()?;
+        self.semicolon(start, "a `let` ends with `;`; behind it stands the value of the block")?;
         Ok(Stmt::Let(pattern, value))
     }
 
     fn write_stmt(&mut self) -> Parsed<Stmt> {
         let name = self.ident("the `mut` argument to write")?;
         self.expect("<-")?;
+        let start = self.span();
         let value = self.expr()?;
-        self.semicolon()?;
+        self.semicolon(start, "a write ends with `;`; behind it stands the result, for example what was written")?;
         Ok(Stmt::Write(name, value))
     }
 
-    fn semicolon(&mut self) -> Parsed<()> {
-        if self.eat(";") { Ok(()) } else { Err(self.unexpected("an operator or `;`")) }
+    /// The end of a statement that began at `start`; `ends` says how such a statement ends.
+    fn semicolon(&mut self, start: Span, ends: &str) -> Parsed<()> {
+        if self.eat(";") {
+            return Ok(());
+        }
+        if !self.at_next_statement() {
+            return Err(self.unexpected("an operator or `;`"));
+        }
+        let end = self.since(start).end as usize;
+        Err(SyntaxError::new(Span::new(end, end), "`;`", self.peek().to_string()).help(ends))
+    }
+
+    /// Whether what stands here can only belong to the next statement.
+    fn at_next_statement(&self) -> bool {
+        let begins = matches!(self.peek(), Tok::Word(_) | Tok::Int(_) | Tok::Float(_) | Tok::Mark("("));
+        let operator = self.at_word("and") || self.at_word("or");
+        *self.peek() == Tok::End || self.at_word("let") || begins && !operator && self.begins_line()
     }
 
     /// `..(e)`: a list with one element per axis.

@@ -3,6 +3,7 @@
 use super::ast::*;
 use super::lexer::Tok;
 use super::parser::{Parsed, Parser};
+use crate::dtype::DType;
 use crate::name::Name;
 
 /// Shown where an option's type is expected.
@@ -78,6 +79,10 @@ impl Parser {
             self.bump();
         }
         let name = self.ident("the name of an argument")?;
+        if self.at("=") {
+            let help = format!("options follow `;` and have a type: `; {}: f64 = 2`", name.name);
+            return Err(self.unexpected("`:`").help(help));
+        }
         self.expect(":")?;
         let ty = self.ty()?;
         Ok(Param { access, name, ty, optional: self.eat("?") })
@@ -85,6 +90,10 @@ impl Parser {
 
     fn opt(&mut self) -> Parsed<Opt> {
         let name = self.ident("the name of an option")?;
+        if self.at("=") {
+            let help = format!("an option has a type: `{}: f64 = 2`", name.name);
+            return Err(self.unexpected("`:`").help(help));
+        }
         self.expect(":")?;
         let ty = self.opt_type()?;
         let optional = self.eat("?");
@@ -133,9 +142,14 @@ impl Parser {
         let error = self.unexpected("the type of an option");
         error.help(match self.word() {
             Some("T" | "U" | "V" | "Index" | "Key" | "List") => "tensors are arguments and stand before the `;`",
-            Some("f32" | "float" | "double") => "a float option is `f64`",
-            Some("int" | "usize" | "i32") => "an integer option is `i64`",
-            _ => OPTION_TYPES,
+            Some("float" | "double") => "a float option is `f64`",
+            Some("int" | "usize") => "an integer option is `i64`",
+            Some(word) => match DType::from_name(word).or_else(|| DType::from_foreign_name(word)) {
+                Some(dtype) if dtype.is_float() => "a float option is `f64`",
+                Some(dtype) if dtype.is_int() => "an integer option is `i64`",
+                _ => OPTION_TYPES,
+            },
+            None => OPTION_TYPES,
         })
     }
 

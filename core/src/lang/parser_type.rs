@@ -3,7 +3,7 @@
 use super::ast::*;
 use super::lexer::Tok;
 use super::parser::{Parsed, Parser};
-use crate::dtype::DTypeSet;
+use crate::dtype::{DType, DTypeSet};
 use crate::name::Name;
 
 /// The dtype variables.
@@ -60,13 +60,15 @@ impl Parser {
             _ if DTypeSet::from_class(word).is_some() => Elem::Class(Name::new(word)),
             _ => {
                 let error = self.unexpected(WHAT);
+                if let Some(dtype) = DType::from_foreign_name(word) {
+                    return Err(error.help(format!("write `{}`", dtype.name())));
+                }
                 return Err(match word {
                     "Num" | "Str" | "Dtype" | "enum" | "Dim" | "Dims" | "Gap" | "Perm" | "Labels" | "Pos" | "Bound"
                     | "Ints" | "Size" | "Shape" => error.help("options stand behind the arguments, after `;`"),
                     "Tensor" => error.help("a tensor is `T`, with a shape `T[..S]`"),
                     "usize" | "isize" | "u64" | "u32" | "u16" => error.help("sizes and positions are `i64`"),
                     "str" | "String" => error.help("the type of a text option is `Str`"),
-                    "float16" | "float32" | "float64" => error.help("write `f16`, `f32` or `f64`"),
                     _ => error.help("f16 bf16 f32 f64 i8 i16 i32 i64 u8 bool c64 c128, float int complex f8 all"),
                 });
             }

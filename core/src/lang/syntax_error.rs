@@ -25,6 +25,11 @@ impl SyntaxError {
         SyntaxError { span, expected: expected.into(), found: found.into(), help: None, opened: None }
     }
 
+    /// The same with a proposal where it has none yet.
+    pub(super) fn help_otherwise(self, text: &str) -> SyntaxError {
+        if self.help.is_some() { self } else { self.help(text) }
+    }
+
     /// The same with a proposal.
     pub(super) fn help(mut self, text: impl Into<String>) -> SyntaxError {
         self.help = Some(text.into());

@@ -1,6 +1,6 @@
 //! Accesses: places expanded to one index per axis.
 
-use super::{L, Lowering, Res, Typed, build, fault};
+use super::{L, Lowering, Res, Typed, build, counted, fault};
 use crate::builtins::Builtin;
 use crate::lang::ast::*;
 use crate::nest::*;
@@ -110,7 +110,12 @@ impl Lowering<'_> {
                     .collect());
             }
         }
-        Err(fault(self.row, format!("`{param}` has {rank} axes, {} indices are given", idx.len())))
+        let axes = counted(rank, "axis", "axes");
+        let given = match idx.len() {
+            1 => "1 index is given".to_owned(),
+            n => format!("{n} indices are given"),
+        };
+        Err(fault(self.row, format!("`{param}` has {axes}, {given}")))
     }
 
     fn places(&mut self, places: &[Place], param: Name, item: usize, rank: usize, at: At) -> Res<Vec<SExpr>> {

@@ -1,7 +1,7 @@
 //! Expressions: typing, static branches, calls.
 
 use super::build::{cast, compare, int_op, logic, ravel, select, truth};
-use super::{L, Lowering, Res, Typed, advised, build, fault};
+use super::{L, Lowering, Res, Typed, advised, build, counted, fault};
 use crate::builtins::{self, Builtin};
 use crate::dtype::Category;
 use crate::lang::ast::*;
@@ -367,7 +367,7 @@ impl Lowering<'_> {
                     return Ok(L::One(flat));
                 }
                 let sizes = match args.get(1) {
-                    Some(s) => statics::eval(&self.env, &s.value, At { axis: None, ..at })?.list()?.to_vec(),
+                    Some(s) => self.raveled_sizes(&s.value, at)?,
                     None => match &*list.node {
                         Node::Name(n) => self.sizes_of(n.size_of_index())?,
                         _ => return Err(fault(row, "`ravel` of an expression needs the sizes as a second argument")),
@@ -416,11 +416,25 @@ impl Lowering<'_> {
         }
     }
 
+    /// The second argument of `ravel`.
+    fn raveled_sizes(&self, sizes: &Expr, at: At) -> Res<Vec<Dim>> {
+        match statics::eval(&self.env, sizes, At { axis: None, ..at }) {
+            Ok(Val::List(sizes)) => Ok(sizes.to_vec()),
+            Ok(_) | Err(Stop::NotStatic) => {
+                let help = "`ravel` takes one list of indices, `ravel(s)`, and its sizes where it is not a result's, \
+                            `ravel(t, S)`; single indices are counted: `b * C + c`";
+                Err(advised(self.row, format!("`{sizes}` is no list of sizes"), help))
+            }
+            Err(refused) => Err(refused),
+        }
+    }
+
     /// A builtin on values that meet in one dtype.
     pub(super) fn builtin(&mut self, b: Builtin, values: Vec<Typed>) -> Res<Typed> {
         let record = b.record();
         if values.len() != record.arity() {
-            return Err(fault(self.row, format!("`{}` takes {} arguments", record.name, record.arity())));
+            let takes = counted(record.arity(), "argument", "arguments");
+            return Err(fault(self.row, format!("`{}` takes {takes}", record.name)));
         }
         let (mut ty, mut elem) = (values[0].e.ty(), values[0].elem);
         for v in &values[1..] {

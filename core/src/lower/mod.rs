@@ -128,6 +128,22 @@ fn fault(row: &Row, message: impl std::fmt::Display) -> Stop {
     Stop::Refused(Refusal::new("E706", format!("the body of `{}`: {message}", row.op)))
 }
 
+/// A result of a body that is no single value.
+fn no_scalar(row: &Row, result: &Expr, value: &L) -> Stop {
+    match value {
+        L::List(_) | L::Unraveled(..) => {
+            let help = format!("a result is one value for each element: the flat position is `ravel({result})`");
+            advised(row, "a result is a list of indices", help)
+        }
+        L::One(_) | L::Tuple(_) => fault(row, "a result is no scalar"),
+    }
+}
+
+/// `1 index`, `2 indices`
+fn counted(n: usize, one: &str, many: &str) -> String {
+    format!("{n} {}", if n == 1 { one } else { many })
+}
+
 impl Lowering<'_> {
     fn nest(&mut self, block: &Block, solved: &Solved) -> Res<Nest> {
         let row = self.row;
@@ -154,7 +170,7 @@ impl Lowering<'_> {
                     L::Tuple(_) => return Err(fault(row, "fewer values than results")),
                     one => one,
                 };
-                let L::One(v) = value else { return Err(fault(row, "a result is no scalar")) };
+                let L::One(v) = value else { return Err(no_scalar(row, &block.value, &value)) };
                 let expr = diagonal.into_iter().fold(v.e, |e, (a, b)| {
                     let index = |v| SExpr::new(SOp::Var(v), DType::I64);
                     let zero = build::cast(SExpr::int(0), e.ty());

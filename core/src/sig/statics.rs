@@ -173,6 +173,11 @@ fn binary(env: &Env, op: BinOp, a: &Expr, b: &Expr, at: At) -> Static<Val> {
     }
 }
 
+fn divided_by_zero() -> Refusal {
+    let help = "sizes are integers and their quotients are floored; of numbers write `(a as f64) / (b as f64)`";
+    Refusal::new("E704", "a size is divided by zero").help(help)
+}
+
 /// `l op r` for values; `/` and `%` of integers floor.
 pub fn apply_binary(op: BinOp, l: Val, r: Val) -> Static<Val> {
     use BinOp::*;
@@ -189,7 +194,7 @@ pub fn apply_binary(op: BinOp, l: Val, r: Val) -> Static<Val> {
             match op {
                 Add | Sub | Mul => Val::Int(fits(op, a, b)?),
                 Div | Rem if b == Dim::from(0) => {
-                    return Err(Stop::Refused(Refusal::new("E704", "a size is divided by zero")));
+                    return Err(Stop::Refused(divided_by_zero()));
                 }
                 Div => Val::Int(a / b),
                 Rem => Val::Int(a % b),
@@ -375,7 +380,7 @@ fn call(env: &Env, f: Name, args: &[Arg], at: At) -> Static<Val> {
             let (a, b) = (eval(env, arg(0)?, at)?, eval(env, arg(1)?, at)?);
             match (&a, &b) {
                 (Val::Int(a), Val::Int(b)) if !b.is(0) => Ok(Val::Int(-(-*a / *b))),
-                (Val::Int(_), Val::Int(_)) => Err(Stop::Refused(Refusal::new("E704", "a size is divided by zero"))),
+                (Val::Int(_), Val::Int(_)) => Err(Stop::Refused(divided_by_zero())),
                 _ => Ok(Val::Int(Dim::from((a.float()? / b.float()?).ceil() as i64))),
             }
         }

@@ -10,8 +10,17 @@ use super::instance::Instance;
 /// Tensors with more elements are cut off.
 const MOST: usize = 6;
 
-/// A number with six digits.
+/// Numbers this near to 1 are rounding errors of it.
+const SAME_AS_ONE: f64 = 1e-12;
+
+/// A number with six digits; near 1 with as many as tell it from 1.
 pub fn number(x: f64) -> String {
+    let off = x - 1.0;
+    if (SAME_AS_ONE..1e-5).contains(&off.abs()) {
+        // two digits of what it is off by
+        let digits = (1.0 - off.abs().log10().floor()) as usize;
+        return format!("{x:.digits$}");
+    }
     // no `-0`
     let short = format!("{x:.5e}").parse().unwrap_or(x) + 0.0;
     // 0.25, but 1.5e-12

@@ -3,7 +3,7 @@
 use fulgurite_core::Name;
 use fulgurite_core::builtins::Builtin;
 use fulgurite_core::eval::tensor::helpers::HELPERS;
-use fulgurite_core::lang::{Arg, Ident, OptType};
+use fulgurite_core::lang::{Arg, Ident, Node, OptType, Place, Red};
 use fulgurite_core::lower::Rows;
 use fulgurite_core::row::Row;
 
@@ -44,6 +44,19 @@ const INDEX_HELPERS: &[(&str, usize, usize)] = &[
     ("outs", 1, 1),
     ("min", 2, 2),
     ("max", 2, 2),
+];
+
+/// How a helper is called whose arguments nobody guesses.
+const FORMS: &[(&str, &str)] = &[
+    ("uniform", "uniform(key, position, draw)"),
+    ("windows", "windows(N, span, stride, pad, ceil)"),
+    ("pair", "pair(p, S, k)"),
+    ("ravel", "ravel(t, S)"),
+    ("unravel", "unravel(position, S)"),
+    ("wrap", "wrap(i, N)"),
+    ("part", "part(l, a, b)"),
+    ("on", "on(v, y, k)"),
+    ("before", "before(M, i)"),
 ];
 
 /// Whether a call of `name` in scalar or index notation is one of a helper or builtin, also where a row has this name.
@@ -99,27 +112,58 @@ pub(super) fn asks_about(helper: Name) -> bool {
     )
 }
 
+/// How a reduction is written that was called like a function.
+fn reduction(red: Red, args: &[Arg]) -> String {
+    let word = red.word();
+    let Some(Arg { value, .. }) = args.first() else { return format!("over an index it is `{word}[n](x[n])`") };
+    match &*value.node {
+        Node::Access(access) => {
+            let indices: Vec<String> = access.places.iter().filter_map(index).collect();
+            format!("over indices it is `{word}[{}]({value})`", indices.join(", "))
+        }
+        _ => format!(
+            "over indices it is `{word}[..s](…[..s])`: the tensor with brackets, `T[..S]`, the element with its place"
+        ),
+    }
+}
+
+/// The index that a place runs over, as a reduction binds it.
+fn index(place: &Place) -> Option<String> {
+    match place {
+        Place::List(list, None) => Some(format!("..{}", list.name)),
+        Place::One(e) if matches!(&*e.node, Node::Name(_)) => Some(e.to_string()),
+        _ => None,
+    }
+}
+
 impl Names<'_> {
     /// A call in scalar or index notation.
     pub(super) fn index_call(&mut self, f: Ident, args: &[Arg], text: &Text) {
+        let reduction = || Red::from_word(f.name.as_str()).map(|red| reduction(red, args));
         if let Some((_, least, most)) = INDEX_HELPERS.iter().find(|(name, ..)| f.name == *name) {
-            return self.count(f, args.len(), *least, *most, text);
+            return self.count(f, args.len(), *least, *most, reduction(), text);
         }
         if let Some(builtin) = Builtin::from_name(f.name.as_str()) {
             let arity = builtin.record().arity();
-            return self.count(f, args.len(), arity, arity, text);
+            return self.count(f, args.len(), arity, arity, reduction(), text);
         }
         match self.rows.row(f.name) {
             Some(row) if row.is_pointwise() => {
                 let least = row.sig.params.iter().filter(|param| !param.optional).count();
-                self.count(f, args.len(), least, row.sig.params.len() + row.sig.opts.len(), text);
+                self.count(f, args.len(), least, row.sig.params.len() + row.sig.opts.len(), None, text);
             }
             Some(_) => {
                 let message = format!("`{}` calls the row `{}`, which is not pointwise", self.op(), f.name);
                 let diag = Diag::error("E013", text.at(f.span), message);
-                self.diags.push(diag.help("an `expr` calls builtins and pointwise rows; a `decomp` calls any row"));
+                let rows = "an `expr` calls builtins and pointwise rows; a `decomp` calls any row";
+                self.diags.push(diag.help(reduction().unwrap_or_else(|| rows.to_owned())));
             }
             None if self.rows.is_broken(f.name) => {}
+            None if Red::from_word(f.name.as_str()).is_some() => {
+                let message = format!("`{}` calls the reduction `{}` like a function", self.op(), f.name);
+                let diag = Diag::error("E013", text.at(f.span), message);
+                self.diags.push(diag.help(reduction().unwrap_or_default()));
+            }
             None => {
                 let claim = format!("`{}` calls `{}`, which is no builtin, helper or row", self.op(), f.name);
                 let helpers = INDEX_HELPERS.iter().map(|(name, ..)| Name::new(name));
@@ -132,7 +176,8 @@ impl Names<'_> {
         }
     }
 
-    fn count(&mut self, f: Ident, given: usize, least: usize, most: usize, text: &Text) {
+    /// E013 where a call has too few or too many arguments; `help` says what was probably meant.
+    fn count(&mut self, f: Ident, given: usize, least: usize, most: usize, help: Option<String>, text: &Text) {
         if (least..=most).contains(&given) {
             return;
         }
@@ -142,7 +187,10 @@ impl Names<'_> {
             (a, b) => format!("{a} to {b} arguments"),
         };
         let message = format!("`{}` takes {takes}, `{}` gives it {given}", f.name, self.op());
-        self.diags.push(Diag::error("E013", text.at(f.span), message));
+        let mut diag = Diag::error("E013", text.at(f.span), message);
+        let form = FORMS.iter().find(|(name, _)| f.name == *name).map(|(_, form)| format!("it is called as `{form}`"));
+        diag.help = help.or(form);
+        self.diags.push(diag);
     }
 
     /// A call in the tensor language. Gives the rows that may be meant, to look words up in.
@@ -152,7 +200,7 @@ impl Names<'_> {
         let named = args.iter().any(|arg| arg.name.is_some());
         if let Some((_, least, most)) = TENSOR_HELPERS.iter().find(|(name, ..)| f.name == *name) {
             if candidates.is_empty() {
-                self.count(f, args.len(), *least, *most, text);
+                self.count(f, args.len(), *least, *most, self.rows.of_tensors(f.name), text);
             }
             return candidates;
         }
@@ -160,7 +208,7 @@ impl Names<'_> {
             match Builtin::from_name(f.name.as_str()) {
                 Some(builtin) if !named => {
                     let arity = builtin.record().arity();
-                    self.count(f, args.len(), arity, arity, text);
+                    self.count(f, args.len(), arity, arity, None, text);
                 }
                 _ if self.rows.knows(f.name) => {}
                 _ => {

@@ -6,11 +6,12 @@ use fulgurite_core::lang::{
 use fulgurite_core::sig::statics;
 use fulgurite_core::{DType, Name};
 
-use super::Names;
 use super::calls::asks_about;
 use super::locals::{Local, Locals};
+use super::{Names, foreign_literal};
 use crate::check::walk;
 use crate::diag::Diag;
+use crate::nearest::nearest;
 use crate::yaml::Text;
 
 impl Names<'_> {
@@ -105,7 +106,7 @@ impl Walk<'_, '_> {
                 self.elem(elem, e.span);
             }
             Node::Binary(op, left, right) => {
-                if matches!(op, BinOp::Eq | BinOp::Ne) && (self.compare(left, right) || self.compare(right, left)) {
+                if matches!(op, BinOp::Eq | BinOp::Ne) && self.names.compares(left, right, self.text) {
                     return;
                 }
                 self.expr(left);
@@ -142,16 +143,6 @@ impl Walk<'_, '_> {
             Node::Reduce(reduce) => self.reduce(reduce),
             Node::List(_) => {}
         }
-    }
-
-    /// `option == word`
-    fn compare(&mut self, option: &Expr, word: &Expr) -> bool {
-        let (Node::Name(option), Node::Name(name)) = (&*option.node, &*word.node) else { return false };
-        if self.names.words(*option).is_none() {
-            return false;
-        }
-        self.names.word(*option, *name, self.text, word.span);
-        true
     }
 
     fn elem(&mut self, elem: &Elem, span: Span) {
@@ -214,7 +205,20 @@ impl Walk<'_, '_> {
         }
         let claim = format!("{} of `{op}` reads `{name}`, which nothing binds", self.what);
         let known = self.known();
+        let size = name.size_of_index();
+        if self.what == "`sig`" && size.is_size() && !self.is_misspelt(name, &known) {
+            let diag = Diag::error("E007", self.text.at(span), claim);
+            let help =
+                format!("sizes are written in capitals, `{size}`; `{name}` is the index that runs over `{size}`");
+            return self.names.diags.push(diag.help(help));
+        }
         self.names.unknown(self.text, span, claim, name.as_str(), known);
+    }
+
+    /// Whether something that is known is likely meant by `name`.
+    fn is_misspelt(&self, name: Name, known: &[Name]) -> bool {
+        let known = known.iter().map(|name| name.as_str());
+        name == "None" || foreign_literal(name.as_str()).is_some() || nearest(name.as_str(), known).is_some()
     }
 
     fn known(&self) -> Vec<Name> {

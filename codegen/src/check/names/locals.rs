@@ -62,7 +62,8 @@ impl Locals {
         let diags = unread.filter_map(|entry| {
             let ident = entry.ident?;
             let message = format!("{what} of `{op}` never reads `{}`", entry.name);
-            Some(Diag::error("E009", text.at(ident.span), message).here("bound here").help("delete this `let`"))
+            let diag = Diag::error("E009", text.at(ident.span), message).here("bound here");
+            Some(diag.help("delete this `let`, or read it"))
         });
         diags.collect()
     }

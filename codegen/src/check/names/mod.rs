@@ -9,13 +9,14 @@ mod sig;
 mod tensor;
 mod usage;
 
-use fulgurite_core::Name;
 use fulgurite_core::conditions::unasked;
-use fulgurite_core::lang::{OptType, Span};
+use fulgurite_core::lang::{Expr, Node, OptType, Span};
+use fulgurite_core::sig::statics::constant;
+use fulgurite_core::{DType, Name};
 
 use super::rows::RowSet;
 use crate::diag::Diag;
-use crate::nearest::nearest;
+use crate::nearest::{elsewhere, nearest};
 use crate::schema::{BLANK, Body, RowSource};
 use crate::source::Place;
 use crate::yaml::Text;
@@ -60,15 +61,10 @@ struct Names<'a> {
     diags: Vec<Diag>,
 }
 
-/// What other libraries call what is another word here, where another name would be nearer.
-const ELSEWHERE: &[(&str, &str)] = &[
-    ("log", "ln"),
-    ("sqr", "square"),
-    ("fabs", "abs"),
-    ("power", "pow"),
-    ("inverse", "reciprocal"),
-    ("negative", "neg"),
-];
+/// A constant or dtype that another language calls `name`: it is known wherever a value may stand.
+fn foreign_literal(name: &str) -> Option<&'static str> {
+    elsewhere(name).filter(|ours| constant(Name::new(ours)).is_some() || DType::from_name(ours).is_some())
+}
 
 impl<'a> Names<'a> {
     fn op(&self) -> &'a str {
@@ -107,9 +103,9 @@ impl<'a> Names<'a> {
             return self.diags.push(self.blank(text.at(span)).help(what));
         }
         let diag = Diag::error(code, text.at(span), claim);
-        let elsewhere = ELSEWHERE.iter().find(|(other, ours)| *other == name && known.contains(ours));
-        let near = elsewhere.map(|(_, ours)| *ours).or_else(|| nearest(name, known.iter().copied()));
+        let near = foreign_literal(name).or_else(|| nearest(name, known.iter().copied()));
         self.diags.push(match near {
+            None if name == "None" => diag.help("leave it out: what is not given is absent, and `some(…)` asks for it"),
             Some(near) => diag.here(format!("did you mean `{near}`?")).help(format!("replace `{name}` by `{near}`")),
             None if known.is_empty() || known.len() > 12 => diag,
             None => diag.help(format!("known here: {}", known.join(", "))),
@@ -142,6 +138,28 @@ impl<'a> Names<'a> {
         if !words.contains(&word) {
             self.unknown(text, span, format!("`{option}` of `{}` can't be `{word}`", self.op()), word.as_str(), words);
         }
+    }
+
+    /// Whether an option is compared with one of its words, `option == word` or the other way round; checks the word.
+    fn compares(&mut self, left: &Expr, right: &Expr, text: &Text) -> bool {
+        self.is_word(left, right, text) || self.is_word(right, left, text)
+    }
+
+    fn is_word(&mut self, option: &Expr, word: &Expr, text: &Text) -> bool {
+        let Node::Name(option) = &*option.node else { return false };
+        if self.words(*option).is_none() {
+            return false;
+        }
+        match &*word.node {
+            Node::Name(name) => self.word(*option, *name, text, word.span),
+            Node::Str(quoted) => {
+                let message = format!("`{option}` of `{}` is compared with a text, and it is a word", self.op());
+                let diag = Diag::error("E007", text.at(word.span), message);
+                self.diags.push(diag.help(format!("words stand without quotes: `{option} == {quoted}`")));
+            }
+            _ => return false,
+        }
+        true
     }
 
     /// Checks the arms of `match subject { … }`: every word once.
@@ -237,14 +255,14 @@ impl<'a> Names<'a> {
     }
 
     /// Only the conditions of `if c { word } else { word }`: the words were checked when the row was read.
-    fn chosen(&mut self, e: &fulgurite_core::lang::Expr, text: &Text, what: &str) {
+    fn chosen(&mut self, e: &Expr, text: &Text, what: &str) {
         match &*e.node {
-            fulgurite_core::lang::Node::If(cond, yes, no) => {
+            Node::If(cond, yes, no) => {
                 self.static_expr(cond, text, what);
                 self.chosen(&yes.value, text, what);
                 self.chosen(&no.value, text, what);
             }
-            fulgurite_core::lang::Node::Match(subject, arms) => {
+            Node::Match(subject, arms) => {
                 let words: Vec<_> = arms.iter().map(|(word, _)| *word).collect();
                 self.arms(*subject, &words, text);
                 arms.iter().for_each(|(_, value)| self.chosen(value, text, what));

@@ -92,7 +92,7 @@ impl Walk<'_, '_> {
                 self.elem(elem, e.span);
             }
             Node::Binary(op, left, right) => {
-                if matches!(op, BinOp::Eq | BinOp::Ne) && (self.compare(left, right) || self.compare(right, left)) {
+                if matches!(op, BinOp::Eq | BinOp::Ne) && self.names.compares(left, right, self.text) {
                     return;
                 }
                 self.expr(left);
@@ -157,15 +157,6 @@ impl Walk<'_, '_> {
                 self.names.unknown(self.text, arg.value.span, claim, name.as_str(), words);
             }
         }
-    }
-
-    fn compare(&mut self, option: &Expr, word: &Expr) -> bool {
-        let (Node::Name(option), Node::Name(name)) = (&*option.node, &*word.node) else { return false };
-        if self.names.words(*option).is_none() {
-            return false;
-        }
-        self.names.word(*option, *name, self.text, word.span);
-        true
     }
 
     fn elem(&mut self, elem: &Elem, span: Span) {

@@ -22,7 +22,11 @@ impl Names<'_> {
         for param in &sig.params {
             let name = param.name.name;
             if !read.contains(&name) && !self.binds_alone(param, &read) {
-                self.unused(param.name, "argument", "delete it; only a type that nothing else binds is a use");
+                self.unused(
+                    param.name,
+                    "argument",
+                    "delete it, or read it; only a type that nothing else binds is a use",
+                );
             }
         }
         for opt in &sig.opts {
@@ -44,7 +48,7 @@ impl Names<'_> {
                     let diag = Diag::error("E114", source.sig.text.at(opt.name.span), message);
                     self.diags.push(diag.help("use it in a result's shape or in the body, or delete the option"));
                 }
-                _ => self.unused(opt.name, "option", "delete it"),
+                _ => self.unused(opt.name, "option", "delete it, or read it"),
             }
         }
         self.computed(&read);

@@ -65,6 +65,7 @@ fn point(source: &RowSource, row: &Arc<Row>, set: &RowSet, node: &Node) -> Optio
             return Some(diag.help("make the sizes and the bounds of the point small"));
         }
         Err(_) if point.refused => return None,
+        Err(Stop::Refused(refusal)) if set.may_hide(&refusal) => return None,
         Err(stop) => {
             let why = match stop {
                 Stop::Refused(refusal) => refusal.message,
@@ -100,6 +101,7 @@ fn point(source: &RowSource, row: &Arc<Row>, set: &RowSet, node: &Node) -> Optio
         let at = row.sig.params.iter().position(|param| param.name.name == *name)?;
         let found = match slopes.of(at) {
             Ok(found) => found,
+            Err(Stop::Refused(refusal)) if set.may_hide(&refusal) => continue,
             Err(Stop::Refused(Refusal { message: why, .. }) | Stop::Data(why) | Stop::TooLong(why)) => {
                 let diag = error(*place, format!("the gradient of `{op}` for `{name}` can't be found while checking"));
                 return Some(diag.note(why).help("delete it from the point, or make the sizes of the point small"));
