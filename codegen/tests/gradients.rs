@@ -26,6 +26,22 @@ fn rows(text: &str) -> Vec<Arc<Row>> {
     database.rows.iter().map(|r| Arc::new(r.lower_to_row())).collect()
 }
 
+const JOINED: &str = "ops:
+- op: totals
+  doc: The product of the sums of x and of a w that repeats along it
+  sig: '(x: T[..S], w: T[~S]) -> T[]'
+  promote: equal
+  dtypes: float
+  expr: 'sum[..s](x[..s]) * sum[..s](w[~s])'
+
+- op: totals_of_both
+  doc: The product of the sums of two that repeat along one another
+  sig: '(x: T[~S], w: T[~S]) -> T[]'
+  promote: equal
+  dtypes: float
+  expr: 'sum[..s](x[~s]) * sum[..s](w[~s])'
+";
+
 /// Its name, its rows, and all rows that they may call.
 type File = (&'static str, Vec<Arc<Row>>, Vec<Arc<Row>>);
 
@@ -36,7 +52,9 @@ fn files() -> Vec<File> {
     let own: HashSet<_> = tried.iter().map(|r| r.op).collect();
     let rest = ops.iter().filter(|r| !own.contains(&r.op)).cloned();
     let all: Vec<Arc<Row>> = tried.iter().cloned().chain(rest).collect();
-    vec![("ops.yaml", ops.clone(), ops), ("rows-tried.yaml", tried, all)]
+    // no argument that is left in a derived row says alone how long a broadcast axis is
+    let joined = rows(JOINED);
+    vec![("ops.yaml", ops.clone(), ops), ("rows-tried.yaml", tried, all), ("joined", joined.clone(), joined)]
 }
 
 /// Calls with more elements are left out.

@@ -6,22 +6,30 @@ use super::overlap::{bounds, in_whole};
 use super::{L, Lowering, Res, Typed, fault};
 use crate::builtins::Builtin;
 use crate::lang::ast::*;
+use crate::lang::walk;
 use crate::nest::*;
 use crate::sig::statics::{self, At};
 use crate::sig::{Item, Size};
 use crate::{DType, Dim, Name};
 
 impl Lowering<'_> {
+    fn reads_elements(&self, e: &Expr) -> bool {
+        let is_tensor = |name| matches!(self.env.item(name), Some(Item::Tensor(_) | Item::Tensors(..)));
+        let mut found = false;
+        walk::expr(e, &mut |e| found |= matches!(&*e.node, Node::Access(a) if is_tensor(a.base.name)));
+        found
+    }
+
     pub(super) fn reduce(&mut self, r: &Reduce, at: At) -> Res<L> {
         let Some(binds) = &r.binds else {
-            let n = self.zip_rank(&r.body, at)?;
-            let items =
-                (0..n).map(|axis| self.scalar(&r.body, At { axis: Some(axis), ..at })).collect::<Res<Vec<_>>>()?;
-            if !matches!(r.red, Red::All | Red::Any) && items.iter().any(|i| i.elem) {
+            if !matches!(r.red, Red::All | Red::Any) && self.reads_elements(&r.body) {
                 let red = r.red.word();
                 let what = "is over the axes of a list of sizes or indices; over elements name the indices";
                 return Err(fault(self.row, format!("`{red}[..]` {what}: `{red}[..s](…)`")));
             }
+            let n = self.zip_rank(&r.body, at)?;
+            let items =
+                (0..n).map(|axis| self.scalar(&r.body, At { axis: Some(axis), ..at })).collect::<Res<Vec<_>>>()?;
             return self.combine(r.red, items).map(L::One);
         };
         if let [bind] = binds.as_slice()

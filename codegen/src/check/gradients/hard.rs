@@ -8,7 +8,6 @@ use fulgurite_core::lang::ast::{BinOp, Param};
 use fulgurite_core::lang::{Elem, Expr, Node, OptType};
 use fulgurite_core::row::{Meaning, Row};
 use fulgurite_core::{Name, Value};
-use rustc_hash::FxHashSet;
 
 use super::dense::{Dense, Library, V};
 use super::grid::Single;
@@ -17,11 +16,12 @@ use super::numbers::Numbers;
 use super::sample::{self, Domain};
 use super::show;
 use super::stable::{NOTHING, Unstable};
-use crate::check::cases::{self, Case, Family};
+use crate::check::cases::{self, Family};
 use crate::check::report;
 use crate::check::walk;
 use crate::diag::Diag;
 use crate::schema::RowSource;
+use fulgurite_core::eval::nest::Field;
 
 /// Beyond what `exp` can take on either side, and where differences of squares are small beside them.
 const HARD: [(f64, f64); 4] = [(99.0, 101.0), (-101.0, -99.0), (1000.0, 1001.0), (-300.0, 300.0)];
@@ -29,13 +29,9 @@ const HARD: [(f64, f64); 4] = [(99.0, 101.0), (-101.0, -99.0), (1000.0, 1001.0),
 /// What the other arguments are meanwhile.
 const USUAL: (f64, f64) = (0.25, 1.75);
 
-/// Calls that are tried, of at most so many elements, and the arguments that are given hard numbers in turn.
-const CALLS: usize = 1;
+/// Elements of a call that is tried, and the arguments that are given hard numbers in turn.
 const MOST: usize = 32;
 const ARGUMENTS: usize = 2;
-
-/// Numbers are multiples of this, which f32 holds.
-const GRID: f64 = 1.0 / 1024.0;
 
 /// What is let pass, in relation to the element and to the largest one: a difference of neighbours is exact, what it is
 /// multiplied with is not.
@@ -56,14 +52,15 @@ pub fn check(source: &RowSource, row: &Row, family: &Family, library: &Library) 
     let is_float = |param: &&Param| param.ty.elem.iter().any(|e| matches!(e, Elem::Var(_) | Elem::Acc(_)));
     let tried: Vec<Name> = row.sig.params.iter().filter(is_float).map(|p| p.name.name).take(ARGUMENTS).collect();
     let beside = if numbers(row) { cases::beside_defaults(row, family) } else { Vec::new() };
-    let found = calls(row, &family.cases).chain(beside.first()).enumerate().find_map(|(n, case)| {
+    let small = family.cases.iter().find(|case| (1..=MOST).contains(&case.numel()));
+    let found = small.into_iter().chain(beside.first()).find_map(|case| {
         tried.iter().find_map(|arg| {
-            // an argument with a domain has hard numbers there, if there are any
-            let hard: &[_] = if stated.iter().any(|(name, _)| name == arg) { &[USUAL] } else { &HARD };
+            let interval = stated.iter().find(|(name, _)| name == arg).map(|(_, interval)| interval);
+            let hard = interval.map_or(HARD.as_slice(), std::slice::from_ref);
             hard.iter().find_map(|interval| {
                 let own = stated.iter().copied().chain([(*arg, *interval)]).collect();
-                let domain = Domain { own, other: USUAL, grid: Some(GRID), points: Vec::new() };
-                let instance = sample::finite(library, row, case, &domain, n as u64, 1)?;
+                let domain = Domain { own, other: USUAL, grid: None, points: Vec::new() };
+                let instance = sample::finite(library, row, case, &domain, 0, 1)?;
                 unstable(&instance, library)
             })
         })
@@ -89,20 +86,13 @@ fn numbers(row: &Row) -> bool {
     row.sig.opts.iter().any(|opt| opt.default.is_some() && matches!(opt.ty, OptType::F64 | OptType::Num))
 }
 
-/// A few small calls, each with its own choice of what there is.
-fn calls<'a>(row: &Row, all: &'a [Case]) -> impl Iterator<Item = &'a Case> {
-    let options = row.sig.params.len();
-    let mut seen = FxHashSet::default();
-    let small = all.iter().filter(|case| (1..=MOST).contains(&case.numel()));
-    small.filter(move |case| seen.insert(format!("{:?}", &case.args[options..]))).take(CALLS)
-}
-
+/// Where single precision differs by more than the roundings of the arguments explain.
 fn unstable(instance: &Instance, library: &Library) -> Option<Unstable> {
     let (row, solved) = (instance.row, &instance.case.solved);
     let outs = row.sig.outs.len();
     let all = |results: &[Value<V<f64>>]| results.iter().take(outs).flat_map(elements).flatten().collect::<Vec<f64>>();
     let exact = all(&instance.results);
-    let single = Dense::new(library).meaning(row, solved, &instance.lift(&|_, _, x| Single(x))).ok()?;
+    let single = Dense::new(library).meaning(row, solved, &instance.lift(&|_, _, x| Single::constant(x))).ok()?;
     let mut singles = Vec::with_capacity(exact.len());
     single.iter().take(outs).for_each(|r| floats(r, &mut |x: &Single| singles.push(x.0)));
     let most = f64::from(f32::MAX);

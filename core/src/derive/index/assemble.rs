@@ -96,6 +96,7 @@ impl Recipe<'_> {
 
     /// Takes what binds the sizes and names the axes that are needed.
     fn close(&self, opts: &[Opt], needed: &mut FxHashSet<Name>, take: &mut [bool], keep: &mut [bool]) {
+        let exact = self.exact();
         loop {
             let before = (needed.len(), take.iter().filter(|t| **t).count(), keep.iter().filter(|t| **t).count());
             for (c, t) in self.candidates.iter().zip(take.iter_mut()) {
@@ -118,7 +119,7 @@ impl Recipe<'_> {
             let mut bound: FxHashSet<Name> = kept.flat_map(|(o, _)| o.ty.binds()).collect();
             let taken = || self.candidates.iter().zip(take.iter()).filter(|(_, t)| **t).map(|(c, _)| c);
             let known: FxHashSet<Name> = taken().map(|c| c.arg).collect();
-            let joins = |n: Name| self.is_join(n, &known);
+            let joins = |n: Name| !exact.contains(&n) && self.is_join(n, &known);
             loop {
                 let before = bound.len();
                 taken().for_each(|c| provides(c.dims(), &joins, &mut bound));
@@ -131,7 +132,7 @@ impl Recipe<'_> {
                 let helps = |c: &Candidate| {
                     let mut own = bound.clone();
                     // of several that broadcast the join is what they bind together: each is a step
-                    provides(c.dims(), &|n| !self.is_exact(n), &mut own);
+                    provides(c.dims(), &|n| !exact.contains(&n), &mut own);
                     !c.param.optional && missing.iter().any(|m| own.contains(m))
                 };
                 if let Some((_, t)) = self.candidates.iter().zip(take.iter_mut()).find(|(c, t)| !**t && helps(c)) {
@@ -144,23 +145,23 @@ impl Recipe<'_> {
         }
     }
 
-    /// Whether something that every call has binds this size exactly: what broadcasts to it binds nothing then.
-    fn is_exact(&self, n: Name) -> bool {
+    /// The sizes that arguments and options of the row bind exactly: what broadcasts to them binds nothing.
+    fn exact(&self) -> FxHashSet<Name> {
         let mut bound: FxHashSet<Name> = self.row.sig.opts.iter().flat_map(|o| o.ty.binds()).collect();
         for p in &self.row.sig.params {
             provides(p.ty.dims.as_deref().unwrap_or_default(), &|_| false, &mut bound);
         }
-        bound.contains(&n)
+        bound
     }
 
-    /// Whether the arguments `known` that broadcast to this size bind it as all of the row do.
+    /// Whether the arguments `known` that broadcast to this size are all of the row's that do.
     fn is_join(&self, n: Name, known: &FxHashSet<Name>) -> bool {
         let takes_part = |p: &&Param| {
             let mut own = FxHashSet::default();
             provides(p.ty.dims.as_deref().unwrap_or_default(), &|_| true, &mut own);
             own.contains(&n)
         };
-        !self.is_exact(n) && self.row.sig.params.iter().filter(takes_part).all(|p| known.contains(&p.name.name))
+        self.row.sig.params.iter().filter(takes_part).all(|p| known.contains(&p.name.name))
     }
 
     /// Whether the result aliases: a view's gradient that only names axes differently.
