@@ -70,7 +70,7 @@ impl<'a> RowSet<'a> {
         for body in self.rows.values().filter(|row| row.is_composite()).filter_map(|row| walk::body(row)) {
             walk::block(body, &mut |e| {
                 if let Node::Call(f, _) = &*e.node {
-                    bases.extend(derived_from(f.name));
+                    bases.extend(derive::origin(f.name));
                 }
             });
         }
@@ -94,7 +94,7 @@ impl<'a> RowSet<'a> {
 
     /// Whether this row has a fault, or the one that it is derived from.
     pub fn is_broken(&self, name: Name) -> bool {
-        self.broken.contains(&name) || derived_from(name).is_some_and(|base| self.broken.contains(&base))
+        self.broken.contains(&name) || derive::origin(name).is_some_and(|base| self.broken.contains(&base))
     }
 
     /// Whether a row that a refusal misses may be one that has a fault of its own.
@@ -192,11 +192,6 @@ fn with_types(refusal: Refusal, row: &Row, args: &[Value<ArgTy>]) -> Refusal {
     });
     let types: Vec<String> = types.collect();
     refusal.help(format!("{}; rule: {}{}", types.join(", "), row.op, row.sig))
-}
-
-/// The row whose gradient `name` is: `gelu` of `gelu.vjp.x`.
-fn derived_from(name: Name) -> Option<Name> {
-    name.as_str().split_once(".vjp.").map(|(base, _)| Name::new(base))
 }
 
 /// The row that `name` is an overload of. Alias rows (`aten.…`, `torch.…`) are none.

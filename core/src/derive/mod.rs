@@ -129,7 +129,7 @@ pub fn differentiable(ty: &Type) -> bool {
 }
 
 /// The row from which a derived one, or one batched by `vmap`, was made, however often: `gather` of `gather.vjp.x.vjp.d_out`.
-fn origin(op: Name) -> Option<Name> {
+pub fn origin(op: Name) -> Option<Name> {
     let text = op.as_str();
     let end = [".vjp.", ".vmap."].iter().filter_map(|mark| text.find(mark)).min()?;
     Some(Name::new(&text[..end]))
