@@ -16,7 +16,7 @@ mod gamma;
 mod table;
 
 use crate::dtype::{DType, DTypeSet};
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 use std::sync::LazyLock;
 
 pub use bessel::{i0, i0e, i1, i1e};
@@ -234,7 +234,7 @@ impl Builtin {
 
     /// The builtin called `name`.
     pub fn from_name(name: &str) -> Option<Builtin> {
-        static NAMES: LazyLock<HashMap<&'static str, Builtin>> =
+        static NAMES: LazyLock<FxHashMap<&'static str, Builtin>> =
             LazyLock::new(|| TABLE.iter().map(|r| (r.name, r.builtin)).collect());
         NAMES.get(name).copied()
     }

@@ -94,7 +94,9 @@ impl<'a> RowSet<'a> {
 
     /// Whether this row has a fault, or the one that it is derived from.
     pub fn is_broken(&self, name: Name) -> bool {
-        self.broken.contains(&name) || derive::origin(name).is_some_and(|base| self.broken.contains(&base))
+        // asked at every call, and mostly nothing is broken
+        let of_origin = || derive::origin(name).is_some_and(|base| self.broken.contains(&base));
+        !self.broken.is_empty() && (self.broken.contains(&name) || of_origin())
     }
 
     /// Whether a row that a refusal misses may be one that has a fault of its own.

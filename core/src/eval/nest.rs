@@ -205,8 +205,9 @@ fn one<F: Field>(
 ) -> Result<Array<F>, NestError> {
     let shape: Vec<usize> = out.shape.iter().map(|d| d.len()).collect();
     let mut data = room(out.dtype, &shape, *steps)?;
-    let position = vec![0; shape.len()];
-    let mut eval = Eval { tensors, nums, vars: vec![0; nest.vars.len()], position, shape: &shape, steps };
+    let position = SmallVec::from_elem(0, shape.len());
+    let vars = SmallVec::from_elem(0, nest.vars.len());
+    let mut eval = Eval { tensors, nums, vars, position, shape: &shape, steps };
     for _ in 0..shape.iter().product() {
         for (axis, var) in out.axes.iter().enumerate() {
             if let Some(v) = var {
@@ -345,9 +346,9 @@ fn malformed<T>(what: impl Into<String>) -> Result<T, Stop> {
 struct Eval<'a, F> {
     tensors: &'a [&'a Array<F>],
     nums: &'a [Scalar],
-    vars: Vec<i64>,
+    vars: SmallVec<[i64; 8]>,
     /// The one implicit position of pointwise nests, in `shape`.
-    position: Vec<usize>,
+    position: SmallVec<[usize; 6]>,
     shape: &'a [usize],
     /// How many nodes may be evaluated yet.
     steps: &'a mut u64,
@@ -399,6 +400,25 @@ impl<F: Field> Eval<'_, F> {
     }
 
     fn int(&mut self, e: &SExpr) -> Result<i64, Stop> {
+        // most indices are variables, or sums of them
+        if e.ty() == DType::I64 {
+            let whole = |e: &SExpr| e.ty() == DType::I64;
+            match e.op() {
+                SOp::Var(v) => return Ok(self.vars[*v]),
+                SOp::Const(Scalar::Int(i)) => return Ok(*i),
+                SOp::Call(b @ (Builtin::Add | Builtin::Sub | Builtin::Mul), args) if args.iter().all(whole) => {
+                    if let [x, y] = args.as_slice() {
+                        let (x, y) = (self.int(x)?, self.int(y)?);
+                        return Ok(match b {
+                            Builtin::Add => x.wrapping_add(y),
+                            Builtin::Sub => x.wrapping_sub(y),
+                            _ => x.wrapping_mul(y),
+                        });
+                    }
+                }
+                _ => {}
+            }
+        }
         match self.expr(e)? {
             Val::Int(i) => Ok(i),
             Val::Bool(b) => Ok(b as i64),

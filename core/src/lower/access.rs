@@ -93,7 +93,7 @@ impl Lowering<'_> {
         }
         let pattern = self.row.sig.params.iter().find(|p| p.name.name == param).and_then(|p| p.ty.dims.as_ref());
         if let Some(dims) = pattern {
-            let mut env: Env = self.env.clone();
+            let mut env: Env = self.env.clone().into_owned();
             let axes = shapes::build(&mut env, dims, At { axis: None, item: Some(item) })?;
             let open = axes.iter().filter(|a| a.index != shapes::Index::Unit).count();
             if axes.len() == rank && open == idx.len() {

@@ -10,6 +10,7 @@ use crate::promote::promote;
 use crate::sig::statics::{self, At, Stop, Val};
 use crate::sig::{self, Item, Refusal, Size};
 use crate::{DType, Dim, Name, Scalar, Value};
+use std::borrow::Cow;
 
 /// Rows inlined into rows, at most this deep.
 const MAX_INLINE: usize = 32;
@@ -477,7 +478,7 @@ impl Lowering<'_> {
         let solved = sig::solve(&callee, &args, &|&i| self.arg_ty(&values[i]))?;
         let mut sub = Lowering {
             row: &callee,
-            env: solved.env,
+            env: Cow::Borrowed(&solved.env),
             compute: solved.compute,
             rows: self.rows,
             vars: Vec::new(),

@@ -20,6 +20,7 @@ use crate::sig::shapes::{self, Index};
 use crate::sig::statics::{At, Stop};
 use crate::sig::{Env, Item, OutTy, Refusal, Solved};
 use crate::{Dim, Name};
+use std::borrow::Cow;
 
 pub use build::{cast, holds, int_op, select};
 
@@ -58,7 +59,7 @@ pub fn lower(row: &Row, block: &Block, solved: &Solved) -> Result<Nest, Refusal>
 pub fn lower_with(row: &Row, block: &Block, solved: &Solved, rows: &dyn Rows) -> Result<Nest, Refusal> {
     let mut lowering = Lowering {
         row,
-        env: solved.env.clone(),
+        env: Cow::Borrowed(&solved.env),
         compute: solved.compute,
         rows,
         vars: Vec::new(),
@@ -99,7 +100,8 @@ struct Typed {
 
 struct Lowering<'a> {
     row: &'a Row,
-    env: Env,
+    /// Owned where indices are bound in it.
+    env: Cow<'a, Env>,
     compute: DType,
     rows: &'a dyn Rows,
     vars: Vec<Dim>,
@@ -200,9 +202,7 @@ impl Lowering<'_> {
             }
             return Err(fault(self.row, "a result without brackets needs pointwise arguments"));
         };
-        let mut env = self.env.clone();
-        let mut axes = shapes::build(&mut env, dims, at)?;
-        self.env = env;
+        let mut axes = shapes::build(self.env.to_mut(), dims, at)?;
         if axes.len() == 1 && shape.is_empty() {
             // the imagined axis of a rank-0 argument
             self.bind_axis(&axes[0].index, Dim::from(1), SExpr::int(0));

@@ -130,9 +130,9 @@ impl Lowering<'_> {
         for i in 0..count.unwrap_or(0) {
             self.lets.push((name, L::One(Typed { e: SExpr::int(i as i64), elem: false })));
             // axes that an item chooses ask for it by name; the position in a list of results is `i` too
-            self.env.items.insert(0, (name, Item::Int(Dim::from(i))));
+            self.env.to_mut().items.insert(0, (name, Item::Int(Dim::from(i))));
             let v = self.item(r, At { item: if name == "i" { Some(i) } else { at.item }, ..at });
-            self.env.items.remove(0);
+            self.env.to_mut().items.remove(0);
             self.lets.pop();
             items.extend(v?);
         }

@@ -6,6 +6,7 @@ use super::statics::{self, At, Dims, Static, Stop, Val};
 use crate::lang::ast::*;
 use crate::{Dim, Name};
 use smallvec::SmallVec;
+use std::sync::LazyLock;
 
 /// One axis of a built shape: its size, and which index runs along it.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,11 +34,15 @@ pub enum Index {
 
 /// The list of pointwise arguments: what `T` without brackets broadcasts to.
 pub fn implicit_list() -> Name {
-    Name::new("_")
+    static LIST: LazyLock<Name> = LazyLock::new(|| Name::new("_"));
+    *LIST
 }
 
+/// The parts of a pattern.
+type Pats<'a> = SmallVec<[&'a DimPat; 6]>;
+
 /// A pattern with conditions decided and groups opened.
-fn flatten<'a>(env: &Env, dims: &'a [DimPat], at: At, out: &mut Vec<&'a DimPat>) -> Static<()> {
+fn flatten<'a>(env: &Env, dims: &'a [DimPat], at: At, out: &mut Pats<'a>) -> Static<()> {
     for d in dims {
         let present = match &d.cond {
             Some(c) => statics::eval(env, c, at)?.bool()?,
@@ -91,7 +96,7 @@ impl From<Stop> for Mismatch {
 impl Matcher<'_> {
     /// Matches argument `param` (item `at.item` of it) of shape `shape` against `dims`.
     pub fn matches(&mut self, param: Name, dims: &[DimPat], shape: &[Dim], at: At) -> Result<(), Mismatch> {
-        let mut pats = Vec::new();
+        let mut pats = Pats::new();
         flatten(self.env, dims, at, &mut pats)?;
         let rank = shape.len();
         let imagined = rank == 0 && pats.iter().any(|p| matches!(&p.kind, DimKind::One { at: Some(_), .. }));
@@ -111,13 +116,13 @@ impl Matcher<'_> {
     }
 
     /// How many axes each pattern takes.
-    fn counts(&self, param: Name, pats: &[&DimPat], shape: &[Dim], at: At) -> Result<Vec<usize>, Mismatch> {
-        let mut counts: Vec<Option<usize>> = pats.iter().map(|p| self.count(p, at)).collect::<Result<_, Mismatch>>()?;
+    fn counts(&self, param: Name, pats: &[&DimPat], shape: &[Dim], at: At) -> Result<SmallVec<[usize; 6]>, Mismatch> {
+        let mut counts: SmallVec<[Option<usize>; 6]> = pats.iter().map(|p| self.count(p, at)).collect::<Result<_, Mismatch>>()?;
         // an axis that an option names divides the pattern in two, each half with at most one open list
         let anchor = pats.iter().position(|p| matches!(&p.kind, DimKind::One { at: Some(_), .. }));
         let mut solve = |from: usize, to: usize, total: usize| -> Result<(), Mismatch> {
             let known: usize = counts[from..to].iter().flatten().sum();
-            let open: Vec<usize> = (from..to).filter(|&i| counts[i].is_none()).collect();
+            let open: SmallVec<[usize; 6]> = (from..to).filter(|&i| counts[i].is_none()).collect();
             match open.as_slice() {
                 [] if known == total => Ok(()),
                 [i] if known <= total => {
@@ -424,7 +429,7 @@ pub fn wrap_axis(op: Name, option: Name, dim: Dim, rank: usize) -> Result<usize,
 
 /// The axes of a result (or of an argument whose sizes are all bound); binds the sizes that it names.
 pub fn build(env: &mut Env, dims: &[DimPat], at: At) -> Static<Vec<Axis>> {
-    let mut pats = Vec::new();
+    let mut pats = Pats::new();
     flatten(env, dims, at, &mut pats)?;
     let mut out = Vec::new();
     for pat in pats {

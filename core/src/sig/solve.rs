@@ -14,6 +14,7 @@ use crate::promote::{self, Kind, Operand};
 use crate::row::{Meaning, Require, Row};
 use crate::{DType, Dim, Name, Scalar, TensorTy, Value};
 use smallvec::SmallVec;
+use std::sync::LazyLock;
 
 /// An argument as the signature sees it.
 enum Given {
@@ -57,6 +58,9 @@ fn plain_axes(row: &Row) -> usize {
     let dims = list.and_then(|p| p.ty.dims.as_ref()).into_iter().flatten();
     dims.take_while(|d| matches!(&d.kind, DimKind::One { at: None, .. })).count()
 }
+
+/// Arguments whose shapes are still to be matched, and which item of a list.
+type Open = SmallVec<[(usize, Option<usize>); 6]>;
 
 struct Call<'r> {
     row: &'r Row,
@@ -155,7 +159,7 @@ impl Call<'_> {
     fn solve<V>(mut self, given: &[Given], opts: &[Value<V>], ty: &dyn Fn(&V) -> ArgTy) -> Result<Solved, Stop> {
         let row = self.row;
         // options that bind sizes or name axes stand before the shapes that use them; the rest after
-        let mut done = vec![false; row.sig.opts.len()];
+        let mut done: SmallVec<[bool; 8]> = SmallVec::from_elem(false, row.sig.opts.len());
         let mut open = self.open(given)?;
         let mut joined = false;
         loop {
@@ -262,9 +266,9 @@ impl Call<'_> {
     }
 
     /// The tensors to match, items of lists one by one.
-    fn open(&mut self, given: &[Given]) -> Result<Vec<(usize, Option<usize>)>, Stop> {
+    fn open(&mut self, given: &[Given]) -> Result<Open, Stop> {
         let row = self.row;
-        let mut open: Vec<(usize, Option<usize>)> = Vec::new();
+        let mut open = Open::new();
         for (i, g) in given.iter().enumerate() {
             match g {
                 Given::Tensor(_) => open.push((i, None)),
@@ -307,13 +311,13 @@ impl Call<'_> {
     fn shapes(
         &mut self,
         given: &[Given],
-        mut open: Vec<(usize, Option<usize>)>,
-    ) -> Result<Vec<(usize, Option<usize>)>, Stop> {
+        mut open: Open,
+    ) -> Result<Open, Stop> {
         let row = self.row;
         let mut matcher = Matcher { env: &mut self.env, bound_by: std::mem::take(&mut self.bound_by), op: row.op };
         while !open.is_empty() {
             let before = open.len();
-            let mut later = Vec::new();
+            let mut later = Open::new();
             for (i, item) in open {
                 let (param, at) = (&row.sig.params[i], At { axis: None, item });
                 let Some(dims) = &param.ty.dims else { continue };
@@ -405,7 +409,8 @@ impl Call<'_> {
     /// (joined, compute, result) dtype; binds `T`, `U`, `V` and checks every argument's dtype.
     fn dtypes(&mut self, given: &[Given]) -> Result<(Option<DType>, DType, DType), Stop> {
         let row = self.row;
-        let t = Name::new("T");
+        static T: LazyLock<Name> = LazyLock::new(|| Name::new("T"));
+        let t = *T;
         let kind = match &row.promote {
             Some(e) => Some(statics::kind(&self.env, e)?),
             None => None,

@@ -129,8 +129,9 @@ impl<'a> Library<'a> {
     /// The loops of the meaning of `row`.
     fn lower(&self, row: &Row, body: &Block, solved: &Solved) -> Result<Arc<Nest>, Refusal> {
         let known = || self.lowered.lock().unwrap_or_else(|e| e.into_inner());
+        // calls that are alike follow each other
         let is = |l: &&Lowered| Arc::ptr_eq(&l.value, &body.value.node) && l.solved == *solved;
-        if let Some(found) = known().get(&row.op).and_then(|of| of.iter().find(is)) {
+        if let Some(found) = known().get(&row.op).and_then(|of| of.iter().rev().find(is)) {
             return Ok(found.nest.clone());
         }
         let nest = Arc::new(lower::lower_with(row, body, solved, self)?);

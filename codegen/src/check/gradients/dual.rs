@@ -7,7 +7,8 @@ use fulgurite_core::Name;
 use fulgurite_core::builtins::{Builtin, Partial, eval_f64};
 use fulgurite_core::eval::nest::Field;
 use fulgurite_core::lang::{BinOp, Dialect, Expr, Node, UnOp, parse_expr};
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 use std::sync::LazyLock;
 
 /// A value and its derivative.
@@ -27,9 +28,11 @@ impl Field for Dual {
         self.value
     }
     fn call(builtin: Builtin, args: &[Dual]) -> Dual {
-        let values: Vec<f64> = args.iter().map(|a| a.value).collect();
+        // no builtin has more operands than three: nothing is allocated
+        let values: SmallVec<[f64; 3]> = args.iter().map(|a| a.value).collect();
+        let slopes: SmallVec<[f64; 3]> = args.iter().map(|a| a.slope).collect();
         let value = eval_f64(builtin, &values);
-        let slope = slope(builtin, &values, value, &args.iter().map(|a| a.slope).collect::<Vec<_>>());
+        let slope = slope(builtin, &values, value, &slopes);
         Dual { value, slope }
     }
     fn detach(self) -> Dual {
@@ -49,7 +52,7 @@ impl Field for Probe {
         self.0.value
     }
     fn call(builtin: Builtin, args: &[Probe]) -> Probe {
-        Probe(Dual::call(builtin, &args.iter().map(|p| p.0).collect::<Vec<_>>()))
+        Probe(Dual::call(builtin, &args.iter().map(|p| p.0).collect::<SmallVec<[Dual; 3]>>()))
     }
     fn detach(self) -> Probe {
         // a slope that differs between values, the same on every machine
@@ -74,7 +77,7 @@ fn slope(builtin: Builtin, args: &[f64], out: f64, slopes: &[f64]) -> f64 {
 
 /// The partial derivative of `builtin` in argument `i`, by the table.
 pub fn partial(builtin: Builtin, i: usize, args: &[f64], out: f64) -> f64 {
-    static TEXTS: LazyLock<HashMap<(Builtin, usize), Expr>> = LazyLock::new(|| {
+    static TEXTS: LazyLock<FxHashMap<(Builtin, usize), Expr>> = LazyLock::new(|| {
         let all = Builtin::all().flat_map(|b| (0..b.record().arity()).map(move |i| (b, i)));
         all.filter_map(|(b, i)| match b.record().partials.get(i)? {
             Partial::Text(text) => Some(((b, i), parse_expr(text, Dialect::Index).ok()?)),
