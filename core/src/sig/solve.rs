@@ -308,11 +308,7 @@ impl Call<'_> {
     }
 
     /// Matches what can be matched now; what waits for lists or options is left.
-    fn shapes(
-        &mut self,
-        given: &[Given],
-        mut open: Open,
-    ) -> Result<Open, Stop> {
+    fn shapes(&mut self, given: &[Given], mut open: Open) -> Result<Open, Stop> {
         let row = self.row;
         let mut matcher = Matcher { env: &mut self.env, bound_by: std::mem::take(&mut self.bound_by), op: row.op };
         while !open.is_empty() {

@@ -19,6 +19,12 @@ multi! {
                 }
             }
         }
+        // what positions are compared with may be any number
+        for first in [i64::MIN, i64::MAX] {
+            for step in [-1, 0, 1] {
+                assert_eq!(interval(true, first, step, 7), (0, 0), "{first} {step}");
+            }
+        }
     }
 }
 
@@ -83,8 +89,10 @@ pub fn interval(equal: bool, first: i64, step: i64, cols: usize) -> (usize, usiz
         if step == 0 {
             return if first == 0 { (0, cols) } else { (0, 0) };
         }
-        let at = -first / step;
-        return if first % step == 0 && (0..n).contains(&at) { (at as usize, at as usize + 1) } else { (0, 0) };
+        // what is compared with may be any number
+        let at = first.wrapping_neg().wrapping_div(step);
+        let hit = first.wrapping_rem(step) == 0 && (0..n).contains(&at);
+        return if hit { (at as usize, at as usize + 1) } else { (0, 0) };
     }
     match step {
         0 => {

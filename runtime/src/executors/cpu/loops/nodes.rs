@@ -61,8 +61,10 @@ impl Emit<'_> {
             }
             _ => None,
         };
-        for &a in args.iter().filter(|a| by_one != Some(**a)) {
-            self.operand(a);
+        if self.row_test(&node.op).is_none() {
+            for &a in args.iter().filter(|a| by_one != Some(**a)) {
+                self.operand(a);
+            }
         }
         let dst = match self.destination(id) {
             Some(loc) => {
@@ -148,6 +150,18 @@ impl Emit<'_> {
         }
     }
 
+    /// Whether positions are compared with a number of each row, as where one label of a row is sought: then one place
+    /// of a line is marked, and nothing is compared. The positions, and the row register.
+    fn row_test(&self, op: &Op) -> Option<(Lin, u32)> {
+        let Op::Call(Builtin::Eq, args) = op else { return None };
+        let [x, y] = args.as_slice() else { return None };
+        [(x, y), (y, x)].into_iter().find_map(|(position, number)| {
+            let Op::Index(affine) = &self.group.graph.node(*position).op else { return None };
+            let row = self.rows.get(number).filter(|_| self.class[*number as usize] == Class::Row)?;
+            (self.class[*position as usize] == Class::Full).then(|| (self.n.affine(affine), *row))
+        })
+    }
+
     /// Where the first element of such an operand is.
     fn one(&mut self, id: NodeId) -> Loc {
         match (self.scalars.get(&id), self.rows.get(&id)) {
@@ -206,8 +220,15 @@ impl Emit<'_> {
             }
             Op::Test { affine, equal } => {
                 let (lin, dst) = (self.n.affine(affine), self.target(dst));
-                self.push(at, Step::Test { dst, lin, equal: *equal });
+                self.push(at, Step::Test { dst, lin, with: None, equal: *equal });
                 self.cost(at, 0.02);
+            }
+            op if at == At::Tiles && self.row_test(op).is_some() => {
+                if let Some((lin, with)) = self.row_test(op) {
+                    let dst = self.target(dst);
+                    self.push(at, Step::Test { dst, lin, with: Some(with), equal: true });
+                    self.cost(at, 0.02);
+                }
             }
             Op::Load(load) => self.load(load, node.ty, at, dst),
             Op::Call(b, args) => self.call(*b, args, node.ty, at, dst),

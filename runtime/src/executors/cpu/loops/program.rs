@@ -210,12 +210,14 @@ pub enum Step {
         /// What the positions are.
         lin: Lin,
     },
-    /// Comparisons of positions with zero.
+    /// Comparisons of positions with zero, or with a number of each row.
     Test {
         /// Register.
         dst: Slot,
         /// What is compared.
         lin: Lin,
+        /// The numbers, i64: a row register's offset in the workspace.
+        with: Option<u32>,
         /// `== 0`, else `>= 0`.
         equal: bool,
     },

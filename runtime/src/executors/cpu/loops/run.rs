@@ -86,17 +86,8 @@ impl Program {
     /// nobody else writes it, and what is written overlaps what is read only where [`Program::alias`] says so.
     pub unsafe fn run(&self, memory: Memory, sizes: &[usize], accs: *mut u8, threads: usize) -> Result<(), Fault> {
         for p in &self.prefill {
-            let to = memory.0[p.value as usize];
-            let bytes = sizes[p.value as usize];
-            match p.base {
-                // SAFETY: the caller's: both have that many bytes.
-                Some(b) if memory.0[b as usize] != to => unsafe {
-                    std::ptr::copy_nonoverlapping(memory.0[b as usize], to, bytes)
-                },
-                Some(_) => {}
-                // SAFETY: as above.
-                None => unsafe { std::ptr::write_bytes(to, 0, bytes) },
-            }
+            // SAFETY: the caller's: a value and its base have that many bytes.
+            unsafe { p.fill(memory, sizes[p.value as usize], threads) };
         }
         let panels = if self.accs.is_empty() { 0 } else { self.slices() * self.panels() };
         if panels > 0 {
@@ -153,7 +144,7 @@ impl Program {
                 work: block.data().add(pointers),
                 accs: std::ptr::null_mut(),
                 idx: [0; MAX_LOOPS],
-                row0: 0,
+                rows: 0,
                 kept_line: 0,
                 owner: from == 0,
                 first_columns: true,
@@ -214,6 +205,32 @@ impl Program {
     }
 }
 
+impl Prefill {
+    /// Writes what the value starts as.
+    ///
+    /// # Safety
+    /// Both storages have `bytes` bytes, and nobody else uses the value's.
+    unsafe fn fill(&self, memory: Memory, bytes: usize, threads: usize) {
+        /// Bytes of a part that one thread writes.
+        const PART: usize = 256 << 10;
+        if self.base.is_some_and(|base| memory.at(base) == memory.at(self.value)) {
+            return;
+        }
+        let work = |from: usize, to: usize| {
+            let (from, to) = (from * PART, (to * PART).min(bytes));
+            // SAFETY: the caller's; parts are disjoint.
+            unsafe {
+                let dst = memory.at(self.value).add(from);
+                match self.base {
+                    Some(base) => std::ptr::copy_nonoverlapping(memory.at(base).add(from), dst, to - from),
+                    None => std::ptr::write_bytes(dst, 0, to - from),
+                }
+            }
+        };
+        threads::share(bytes.div_ceil(PART), threads, bytes as f64 / 16.0, &work);
+    }
+}
+
 /// A mean's sum divided by its count; other accumulators as they are.
 fn mean(red: Red, count: usize, bits: u64) -> u64 {
     if red == Red::Mean { (f64::from_bits(bits) / count as f64).to_bits() } else { bits }
@@ -240,8 +257,8 @@ struct Worker<'a> {
     work: *mut u8,
     accs: *mut u64,
     idx: [i64; MAX_LOOPS],
-    /// The block's first row.
-    row0: usize,
+    /// The block's rows.
+    rows: usize,
     /// The group's first line among the block's.
     kept_line: usize,
     /// Whether scalars are stored by this worker.
@@ -340,7 +357,7 @@ impl Worker<'_> {
             col_loop: row,
             level: Level::Rows,
         };
-        self.row0 = row0;
+        self.rows = count;
         for phase in &p.phases {
             // SAFETY: the caller's.
             unsafe {
@@ -576,9 +593,20 @@ impl Worker<'_> {
                         geo.cols,
                     );
                 }
-                Step::Test { dst, lin, equal } => {
+                Step::Test { dst, lin, with, equal } => {
                     let (line, col) = (lin.coefs[geo.line_loop], lin.coefs[geo.col_loop]);
-                    fill::test(self.slot(*dst), geo.pitch, *equal, lin.at(&self.idx), line, col, geo.lines, geo.cols);
+                    let (dst, first) = (self.slot(*dst), lin.at(&self.idx));
+                    match with {
+                        None => fill::test(dst, geo.pitch, *equal, first, line, col, geo.lines, geo.cols),
+                        Some(row) => {
+                            let numbers = self.work.add(*row as usize) as *const i64;
+                            for l in 0..geo.lines {
+                                let row = if p.has_segs() { 0 } else { self.kept_line + l };
+                                let first = (first + l as i64 * line).wrapping_sub(numbers.add(row).read());
+                                fill::test(dst.add(l * geo.pitch), 0, *equal, first, 0, col, 1, geo.cols);
+                            }
+                        }
+                    }
                 }
                 Step::Uniform { f, dst, key, site, draw, at } => {
                     let words = self.at(*key) as *const i64;
@@ -619,6 +647,7 @@ impl Worker<'_> {
                         offset += index as isize * c.stride as isize;
                     }
                     self.seeks.add(*cursor as usize).write(offset);
+                    self.foresee(*cursor, coords, p.unit_cols);
                 }
                 Step::Scatter(s) => {
                     if geo.level != Level::Rows || self.first_columns {

@@ -125,6 +125,7 @@ impl Worker<'_> {
         // SAFETY: elements whose place is outside are dropped; registers hold the tile's indices and elements.
         unsafe {
             if s.rows {
+                self.foresee(s.cursor, &s.coords, geo.cols);
                 let row = if self.p.has_segs() { 0 } else { self.kept_line };
                 let mut to = self.at(s.cursor);
                 for (lin, size) in &s.axes {

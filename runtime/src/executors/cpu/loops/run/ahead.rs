@@ -1,10 +1,14 @@
 //! Memory that is asked for before it is needed: see [`super::super::asks`].
 
 use super::Worker;
-use crate::executors::cpu::loops::program::{Ask, Phase};
+use crate::executors::cpu::loops::program::{Ask, Coord, Phase};
 
 /// Tiles of memory that are on their way to a walk, all streams together.
 const AHEAD: usize = 8;
+
+/// How many rows ahead lines are asked for that indices name, and how many bytes of one.
+const ROWS: usize = 2;
+const LINE: usize = 4096;
 
 /// Asks for memory that a later tile works on. Rows of tensors are often a page, at whose end the hardware's own
 /// prefetching stops.
@@ -48,6 +52,30 @@ impl Worker<'_> {
         }
         // The fewer streams, the sooner they are through a tile.
         Ahead { streams, tiles: (AHEAD / streams.count_ones().max(1) as usize).max(1) }
+    }
+
+    /// Asks for a line that the indices of a later row name, from the column on at which the loops stand: no two such
+    /// lines follow each other in memory, so nothing else foretells them.
+    ///
+    /// # Safety
+    /// The row registers of `coords` hold the indices of the block's rows.
+    #[inline(always)]
+    pub(super) unsafe fn foresee(&self, cursor: u32, coords: &[Coord], cols: usize) {
+        let (p, row) = (self.p, self.kept_line + ROWS);
+        if p.has_segs() || row >= self.rows {
+            return;
+        }
+        let c = &p.cursors[cursor as usize];
+        let mut offset = (c.at.at(&self.idx) + ROWS as i64 * c.at.coefs[p.row()]) as isize;
+        for coord in coords {
+            // SAFETY: the caller's; the block has that row.
+            let index = unsafe { (self.work.add(coord.slot as usize) as *const i64).add(row).read() };
+            if index < 0 || index >= coord.size {
+                return;
+            }
+            offset += index as isize * coord.stride as isize;
+        }
+        prefetch(self.memory.0[c.value as usize].wrapping_offset(offset), (cols * c.bytes).min(LINE));
     }
 
     /// Where the lines start that this walk asks for on behalf of others.
