@@ -16,6 +16,7 @@ use crate::source::{FileId, Place, Sources};
 use crate::yaml::{self, Node, Text, Value};
 
 mod fields;
+mod hints;
 pub mod json;
 mod keys;
 mod kinds;
@@ -26,6 +27,7 @@ mod row;
 mod same;
 mod subclass;
 
+pub use hints::interval;
 pub use keys::{CLASS, FILE_KEYS, Form, KEYS, Key};
 pub use subclass::{CLASS_KEYS, ClassSource};
 

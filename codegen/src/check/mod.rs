@@ -3,9 +3,11 @@
 //! [`run`] is the table of contents. A row with a fault is reported once and left alone from then on: it takes part in
 //! no later check, and a call of it is no fault of its caller.
 
+mod accumulates;
 mod aliases;
 mod batching;
 pub mod cases;
+mod casts;
 pub mod closure;
 pub mod dtypes;
 mod effects;
@@ -223,6 +225,8 @@ fn derivatives(
         faults.extend(points::check(source, &row, set));
         faults.extend(literals::check(source, &row, set));
         faults.extend(widths::check(source, &row, set));
+        faults.extend(accumulates::check(source, &row, set, family));
+        faults.extend(casts::check(source, &row, set));
         faults.extend(kernel(source, &row, set, family));
         faults.extend(batching::check(source, &row));
         (faults, graded)

@@ -141,12 +141,10 @@ pub fn is_builtin(row: &Row) -> bool {
     row.index_body().is_some_and(|body| body.stmts.is_empty() && args(&body.value))
 }
 
-/// Every combination of `values` for `n` arguments.
-pub fn product(values: &[f64], n: usize) -> Vec<Vec<f64>> {
-    let mut all = vec![Vec::new()];
-    for _ in 0..n {
-        let with = |point: &Vec<f64>| values.iter().map(|x| [point.as_slice(), &[*x]].concat()).collect::<Vec<_>>();
-        all = all.iter().flat_map(with).collect();
-    }
-    all
+/// Every combination of the values of each argument.
+pub fn product(values: &[Vec<f64>]) -> Vec<Vec<f64>> {
+    values.iter().fold(vec![Vec::new()], |all, own| {
+        let with = |point: &Vec<f64>| own.iter().map(|x| [point.as_slice(), &[*x]].concat()).collect::<Vec<_>>();
+        all.iter().flat_map(with).collect()
+    })
 }

@@ -72,7 +72,12 @@ impl<'a> Bench<'a> {
 
     /// The same, then calls with data at ties and kinks: `if x == 0 { y } else { 0 }` depends on `y` only there.
     pub fn everywhere(&self) -> impl Iterator<Item = Instance<'a>> {
-        self.instances().chain(self.at_kinks(&|_| true).map(|(_, instance)| instance).take(MOST_KINKS))
+        self.instances().chain(self.kinked().map(|(_, instance)| instance))
+    }
+
+    /// The calls at ties and kinks alone.
+    pub fn kinked(&self) -> impl Iterator<Item = (usize, Instance<'a>)> {
+        self.at_kinks(&|_| true).take(MOST_KINKS)
     }
 
     fn at_kinks<'s>(&'s self, fits: &'s dyn Fn(&Instance) -> bool) -> impl Iterator<Item = (usize, Instance<'a>)> + 's {
