@@ -75,7 +75,10 @@ fn refuse(
         None => diag,
     };
     let diag = diag.note(format!("for {}", case.show(row)));
-    diag.help("delete `acc`: sums of f16 and bf16 are taken in f32, all others in the dtype of their terms, cast or not")
+    diag.help(
+        "delete `acc`: a sum is taken in the dtype of its terms, those of f16 and bf16 in f32; for a wider one cast \
+         them: `sum[n](x[n] as f64)`",
+    )
 }
 
 /// The sums, products and means over elements that the loops of a call take, with their dtypes.

@@ -14,6 +14,7 @@ mod effects;
 pub mod facts;
 pub mod gradients;
 mod held;
+mod kernels;
 mod keys;
 mod literals;
 pub mod machine;
@@ -227,6 +228,7 @@ fn derivatives(
         faults.extend(widths::check(source, &row, set));
         faults.extend(accumulates::check(source, &row, set, family));
         faults.extend(casts::check(source, &row, set));
+        faults.extend(kernels::check(source, &row, set, family));
         faults.extend(kernel(source, &row, set, family));
         faults.extend(batching::check(source, &row));
         (faults, graded)

@@ -58,10 +58,10 @@ fn conventions<'a>(
     })
 }
 
-/// `1`, or `from 0 to 1`.
+/// `1`, or `0 to 1`.
 fn between(lo: f64, hi: f64) -> String {
     let (lo, hi) = (super::show::number(lo), super::show::number(hi));
-    if lo == hi { lo } else { format!("from {lo} to {hi}") }
+    if lo == hi { lo } else { format!("{lo} to {hi}") }
 }
 
 /// What a convention is beside the derivatives around it.

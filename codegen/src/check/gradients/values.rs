@@ -320,14 +320,14 @@ fn verdict(refuted: &[Refuted]) -> String {
     let beside = pairs.iter().any(|p| none(p.derived) && !none(p.stated));
     let same = |factor: f64| !beside && ratios.iter().all(|r| (r - factor).abs() <= 1e-6 * factor.abs());
     match ratios.first() {
-        None => "is not zero, but the derivative is".to_owned(),
+        None => "is not zero, but the derivative is zero".to_owned(),
         Some(_) if beside && ratios.iter().all(|r| (r - 1.0).abs() <= 1e-6) => {
-            "is not zero where the derivative is".to_owned()
+            "is not zero at elements whose derivative is zero".to_owned()
         }
         Some(_) if same(-1.0) => "has the wrong sign".to_owned(),
         Some(_) if ratios.iter().all(|r| *r == 0.0) => "is zero, but the derivative is not".to_owned(),
         Some(factor) if ratios.len() > 1 && same(*factor) => {
-            format!("is {} times the derivative", show::number(*factor))
+            format!("is {} times the derivative", show::factor(*factor))
         }
         Some(_) => "is not the derivative".to_owned(),
     }
