@@ -51,15 +51,7 @@ fn idle(source: &RowSource, acc: &Rule<Expr>) -> Diag {
     Diag::error("E009", acc.text.place, message).help(help)
 }
 
-fn refuse(
-    source: &RowSource,
-    acc: &Rule<Expr>,
-    row: &Row,
-    case: &Case,
-    red: Red,
-    said: DType,
-    taken: DType,
-) -> Diag {
+fn refuse(source: &RowSource, acc: &Rule<Expr>, row: &Row, case: &Case, red: Red, said: DType, taken: DType) -> Diag {
     let red = red.word();
     let message = match (said.is_float(), taken.is_float()) {
         _ if [DType::F16, DType::BF16].contains(&said) && taken.is_float() => {

@@ -22,7 +22,8 @@ pub fn check(source: &RowSource, row: &Row, set: &RowSet) -> Option<Diag> {
             "delete the cast; a value that is to be rounded on the way is the result of a row: `decomp: f(x as {to})`"
         ))
     };
-    if let (Meaning::Expr(body) | Meaning::View(body), Some((key, text))) = (&row.meaning, super::report::body(source)) {
+    if let (Meaning::Expr(body) | Meaning::View(body), Some((key, text))) = (&row.meaning, super::report::body(source))
+    {
         let results: Vec<&[Elem]> = row.sig.outs.iter().chain(&row.sig.aux).map(|out| out.ty.elem.as_slice()).collect();
         if let Some(found) = idle(body, &results, set) {
             return Some(refuse(text, key, found));

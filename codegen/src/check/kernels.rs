@@ -27,11 +27,11 @@ struct Interface {
 fn interface(kernel: Special) -> Option<Interface> {
     let search: &[&[&str]] = &[&["T"], &["T"], &["Index"]];
     Some(match kernel {
-        Special::LinearScan => {
-            Interface { args: &[&["T"], &["T"]], option: "dim", family: Family::Scan }
-        }
+        Special::LinearScan => Interface { args: &[&["T"], &["T"]], option: "dim", family: Family::Scan },
         // elements decide what the reduction keeps
-        Special::Searchsorted | Special::Bucketize => Interface { args: search, option: "side", family: Family::Scatter },
+        Special::Searchsorted | Special::Bucketize => {
+            Interface { args: search, option: "side", family: Family::Scatter }
+        }
         Special::MatmulGroups => {
             let args = &[&["T"] as &[&str], &["i8", "u4x2"], &["T"], &["T"]];
             Interface { args, option: "group", family: Family::Contraction }

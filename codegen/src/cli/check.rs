@@ -14,8 +14,8 @@ use super::load::{self, Loaded};
 use super::paint::Paint;
 use super::{Common, FAILED, FINE, Outcome};
 use crate::check::gradients::Grade;
-use crate::check::{base, closure};
 use crate::check::points::told::{Untold, untold};
+use crate::check::{base, closure};
 use crate::diag::render::{self, Style};
 use crate::schema::Database;
 use crate::source::{Place, Sources};
@@ -81,9 +81,7 @@ impl Check {
         let kept = closure::reached(&database.rows, self.only.iter().map(|op| Name::new(op)));
         let others = database.places.iter().filter(|(op, _)| op.is_none_or(|op| !kept.contains(&base(op))));
         let others: Vec<Place> = others.map(|(_, place)| *place).collect();
-        diags.retain(|at| {
-            others.iter().all(|row| at.file != row.file || !(row.start..row.end).contains(&at.start))
-        });
+        diags.retain(|at| others.iter().all(|row| at.file != row.file || !(row.start..=row.end).contains(&at.start)));
         database.broken.retain(|op| kept.contains(&base(*op)));
     }
 }

@@ -42,7 +42,8 @@ pub fn ruled(bench: &Bench, declared: &[Declared], set: &RowSet) -> Option<Diag>
     {
         return None;
     }
-    let agree = |rule: &Declared| format!("`{}` in `{}` is the derivative, at ties and kinks too", rule.key(), rule.arg);
+    let agree =
+        |rule: &Declared| format!("`{}` in `{}` is the derivative, at ties and kinks too", rule.key(), rule.arg);
     refuse(source, "its rules detach nothing", declared.iter().map(agree).collect())
 }
 
@@ -94,7 +95,8 @@ fn may_differ(bench: &Bench, rule: &Declared) -> bool {
         let Some((stated, derived, size)) = seeds.both(bench, rule, &instance) else { continue };
         compared = true;
         // of an infinite derivative nothing can be said
-        if derived.is_finite() && (stated - derived).abs().is_nan() | ((stated - derived).abs() > CLOSE * size) {
+        let apart = (stated - derived).abs();
+        if derived.is_finite() && (apart.is_nan() || apart > CLOSE * size) {
             return true;
         }
     }

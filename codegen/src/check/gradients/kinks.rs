@@ -87,8 +87,11 @@ fn look(row: &Row, library: &Library, at: usize, cond: &Expr, partial: &Expr) ->
         number(e, &|name| row.sig.params.iter().position(|p| p.name.name == name).and_then(|n| point.get(n).copied()))
     };
     let n = row.sig.params.len();
-    let kinks: Vec<Vec<f64>> =
-        product(&vec![PLACES.to_vec(); n]).into_iter().filter(|point| value(cond, point) == 1.0).take(DIRECTIONS).collect();
+    let kinks: Vec<Vec<f64>> = product(&vec![PLACES.to_vec(); n])
+        .into_iter()
+        .filter(|point| value(cond, point) == 1.0)
+        .take(DIRECTIONS)
+        .collect();
     let mut numbers = Numbers::new(17);
     let around = |point: &Vec<f64>, numbers: &mut Numbers| -> Vec<Vec<f64>> {
         let moved = |numbers: &mut Numbers| point.iter().map(|x| x + STEP * (2.0 * numbers.draw() - 1.0)).collect();

@@ -5,6 +5,7 @@ mod calls;
 mod index;
 mod kernels;
 mod locals;
+mod pytorch;
 mod sig;
 mod tensor;
 mod usage;
@@ -29,6 +30,7 @@ pub fn check(source: &RowSource, rows: &RowSet) -> Vec<Diag> {
     let mut names = Names { source, rows, sig: SigNames::of(source), misread: Vec::new(), diags: Vec::new() };
     names.sentence();
     names.kernels();
+    names.libraries();
     names.signature();
     names.conditions();
     match &source.body {
