@@ -110,6 +110,11 @@ impl Diagnostics {
         Diagnostics::default()
     }
 
+    /// Leaves out those that begin where `keep` does not hold.
+    pub fn retain(&mut self, keep: impl Fn(Place) -> bool) {
+        self.all.retain(|diag| keep(diag.primary.place));
+    }
+
     /// Adds one.
     pub fn push(&mut self, diag: Diag) {
         self.all.push(diag);

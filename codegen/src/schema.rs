@@ -16,6 +16,7 @@ use crate::source::{FileId, Place, Sources};
 use crate::yaml::{self, Node, Text, Value};
 
 mod fields;
+mod hints;
 pub mod json;
 mod keys;
 mod kinds;
@@ -26,6 +27,7 @@ mod row;
 mod same;
 mod subclass;
 
+pub use hints::interval;
 pub use keys::{CLASS, FILE_KEYS, Form, KEYS, Key};
 pub use subclass::{CLASS_KEYS, ClassSource};
 
@@ -158,6 +160,8 @@ pub struct Database {
     pub rows: Vec<RowSource>,
     /// Names of the others.
     pub broken: Vec<Name>,
+    /// Where each row stands, with its name if that could be read.
+    pub places: Vec<(Option<Name>, Place)>,
     /// `enums`, as written.
     pub enums: Option<Node>,
     /// `tags`, as written.
@@ -241,7 +245,9 @@ fn rows(node: Node, sources: &Sources, diags: &mut Diagnostics, database: &mut D
     let mut names: HashMap<String, Place> = HashMap::new();
     let mut aliases: HashMap<Name, (Place, String, bool)> = HashMap::new();
     for item in items {
+        let place = item.place;
         let (op, row) = row::read(item, diags);
+        database.places.push((op.as_ref().map(|op| Name::new(op.as_str())), place));
         let Some(op) = op else { continue };
         if let Some(first) = names.get(op.as_str()) {
             let diag = Diag::error("E008", op.place, format!("there are two rows `{}`", op.as_str()));

@@ -122,12 +122,14 @@ fn rows_that_nothing_tells_from_others_are_named() {
     assert_eq!(*untold, serde_json::json!([{"op": "bare", "options": []}, {"op": "line", "options": ["shift"]}]));
 }
 
-/// What the rows named call is looked at too; other rows are not.
+/// What the rows named call is looked at too; other rows are not, those that can't be read neither.
 #[test]
 fn some_rows_can_be_checked_alone() {
     let rows = "ops:\n- op: twice\n  doc: Sum with itself\n  sig: '(x: T) -> T'\n  promote: default\n  decomp: half(x)\n\n\
                 - op: half\n  doc: Half\n  sig: '(x: T) -> T'\n  promote: default\n  expr: x * y\n\n\
-                - op: other\n  doc: Product\n  sig: '(x: T) -> T'\n  promote: default\n  expr: x * x\n  tests: {points: [{x: 3, out: 9}]}\n";
+                - op: other\n  doc: Product\n  sig: '(x: T) -> T'\n  promote: default\n  expr: x * x\n  tests: {points: [{x: 3, out: 9}]}\n\n\
+                - op: cut\n  doc: It ends too soon\n  promote: float\n  expr: exp(x\n\n\
+                - po: unnamed\n  doc: A row without a name\n";
     let folder = Folder::new("only", rows);
     let (status, out, err) = folder.run(&["check", "--only", "other"]);
     assert_eq!((status, err.as_str()), (0, ""), "{out}");

@@ -2,7 +2,7 @@
 
 use fulgurite_codegen::diag::render::{self, Style};
 use fulgurite_codegen::pipeline::{self, Compiled, Table};
-use fulgurite_codegen::schema::RowSource;
+use fulgurite_codegen::schema::{RowSource, interval};
 use fulgurite_core::lang::ast::Elem;
 use fulgurite_core::row::Row;
 use fulgurite_core::sig::{Env, statics};
@@ -90,11 +90,8 @@ fn collect(compiled: &Compiled) -> Rows {
     Rows { source, table: compiled.table(&Table::default()), by_name }
 }
 
-/// The hints `lo..hi` of a row; what does not read as two numbers is left out.
+/// The hints `lo..hi` of a row.
 fn domains(hints: &RowSource) -> Vec<(Name, (f64, f64))> {
-    let parse = |text: &str| -> Option<(f64, f64)> {
-        let (lo, hi) = text.split_once("..")?;
-        Some((lo.trim().parse().ok()?, hi.trim().parse().ok()?))
-    };
-    hints.tests.domain.iter().filter_map(|(arg, text)| Some((Name::new(arg.as_str()), parse(text.as_str())?))).collect()
+    let stated = hints.tests.domain.iter();
+    stated.filter_map(|(arg, text)| Some((Name::new(arg.as_str()), interval(text.as_str()).ok()?))).collect()
 }

@@ -146,6 +146,21 @@ fn named_calls(body: &Block, calls: &mut Vec<Call>) {
     });
 }
 
+/// The rows that are `wanted`, by their names without kinds, and all that they and their rules call.
+pub fn reached(rows: &[RowSource], wanted: impl Iterator<Item = Name>) -> FxHashSet<Name> {
+    let (mut met, mut next): (FxHashSet<Name>, Vec<Name>) = (FxHashSet::default(), wanted.map(super::base).collect());
+    while let Some(op) = next.pop() {
+        if !met.insert(op) {
+            continue;
+        }
+        for source in rows.iter().filter(|source| super::base(source.name()) == op) {
+            let called = calls(&source.lower_to_row()).into_iter().map(|call| call.op).chain(rule_calls(source));
+            next.extend(called.map(super::base));
+        }
+    }
+    met
+}
+
 /// In the tensor language operators are rows.
 fn operators(body: &Block, calls: &mut Vec<Call>) {
     walk::block(body, &mut |e| own_operator(e, calls));

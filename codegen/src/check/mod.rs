@@ -3,15 +3,18 @@
 //! [`run`] is the table of contents. A row with a fault is reported once and left alone from then on: it takes part in
 //! no later check, and a call of it is no fault of its caller.
 
+mod accumulates;
 mod aliases;
 mod batching;
 pub mod cases;
+mod casts;
 pub mod closure;
 pub mod dtypes;
 mod effects;
 pub mod facts;
 pub mod gradients;
 mod held;
+mod kernels;
 mod keys;
 mod literals;
 pub mod machine;
@@ -223,6 +226,9 @@ fn derivatives(
         faults.extend(points::check(source, &row, set));
         faults.extend(literals::check(source, &row, set));
         faults.extend(widths::check(source, &row, set));
+        faults.extend(accumulates::check(source, &row, set, family));
+        faults.extend(casts::check(source, &row, set));
+        faults.extend(kernels::check(source, &row, set, family));
         faults.extend(kernel(source, &row, set, family));
         faults.extend(batching::check(source, &row));
         (faults, graded)

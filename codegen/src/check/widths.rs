@@ -1,7 +1,7 @@
-//! E207: sums are not taken in f16 or bf16, what is widened is widened before it is computed with, and what is narrowed
-//! was widened.
+//! E207: what is widened is widened before it is computed with, what is narrowed was widened, and what an argument gets
+//! is as wide as it may be.
 
-use fulgurite_core::lang::{BinOp, Block, Elem, Expr, Node, Pattern, Red, Span, Stmt, UnOp};
+use fulgurite_core::lang::{BinOp, Block, Elem, Expr, Node, Pattern, Span, Stmt, UnOp};
 use fulgurite_core::promote::Kind;
 use fulgurite_core::row::{Meaning, Row};
 use fulgurite_core::sig::{Env, statics};
@@ -9,7 +9,6 @@ use fulgurite_core::{DType, Name};
 
 use super::report::{self, Rule};
 use super::rows::RowSet;
-use super::walk;
 use crate::diag::Diag;
 use crate::schema::RowSource;
 
@@ -20,7 +19,7 @@ pub fn check(source: &RowSource, row: &Row, rows: &RowSet) -> Option<Diag> {
         return None;
     }
     match &row.meaning {
-        Meaning::Expr(body) | Meaning::View(body) => accumulator(source, row, body),
+        Meaning::Expr(_) | Meaning::View(_) => rules(source, row, rows),
         Meaning::Decomp(body) => {
             let (_, text) = report::body(source)?;
             late(&Rule { source, what: "`decomp`", text }, row, body, rows).or_else(|| rules(source, row, rows))
@@ -33,9 +32,24 @@ fn rules(source: &RowSource, row: &Row, rows: &RowSet) -> Option<Diag> {
     [("grad", &source.grad), ("jvp", &source.jvp)].into_iter().find_map(|(key, rules)| {
         rules.iter().find_map(|(arg, rule)| {
             let what = format!("`{key}` in `{}`", arg.as_str());
-            late(&Rule { source, what: &what, text: &rule.text }, row, &rule.tree, rows)
+            let named = Rule { source, what: &what, text: &rule.text };
+            let late = late(&named, row, &rule.tree, rows);
+            late.or_else(|| if key == "grad" { narrow(&named, row, arg.as_str(), &rule.tree, rows) } else { None })
         })
     })
+}
+
+/// A gradient that was rounded to f16, of an argument that may be wider: what is summed for it is summed as wide.
+fn narrow(rule: &Rule, row: &Row, arg: &str, block: &Block, rows: &RowSet) -> Option<Diag> {
+    let param = row.sig.params.iter().find(|param| param.name.name == arg)?;
+    let wider = param.ty.elem.iter().any(|elem| matches!(elem, Elem::Acc(name) if *name == "T"));
+    let mut widths = Widths { row, rows, lets: Vec::new(), late: None };
+    if !wider || widths.block(block) != Width::Rounded {
+        return None;
+    }
+    let message = format!("{} rounds to f16 what `{arg}`, which may be f32, gets", rule.name());
+    let diag = Diag::error("E207", rule.text.at(block.value.span), message).here("computed in the narrow dtype");
+    Some(diag.help("widen the cotangent, `g as acc(T)`, and compute: an argument gets its gradient in its own dtype"))
 }
 
 /// A value that is widened after it was rounded, or narrowed though nothing in it was widened.
@@ -48,27 +62,6 @@ fn late(rule: &Rule, row: &Row, block: &Block, rows: &RowSet) -> Option<Diag> {
     let diag = Diag::error("E207", rule.text.at(span), format!("{} {claim}", rule.name()));
     let diag = diag.here("computed in the narrow dtype");
     Some(diag.help("widen the arguments, `x as acc(T)`, compute, and narrow the result: `… as T`"))
-}
-
-/// `acc: T` of a sum or product.
-fn accumulator(source: &RowSource, row: &Row, body: &Block) -> Option<Diag> {
-    let acc = source.acc.as_ref()?;
-    let mut narrow = false;
-    walk::expr(&acc.tree, &mut |e| narrow |= matches!(&*e.node, Node::Name(name) if *name == "T"));
-    let mut sum = None;
-    walk::block(body, &mut |e| {
-        if let Node::Reduce(reduce) = &*e.node
-            && matches!(reduce.red, Red::Sum | Red::Prod | Red::Mean)
-        {
-            sum.get_or_insert((reduce.red, e.span));
-        }
-    });
-    let (red, span) = sum.filter(|_| narrow)?;
-    let (_, text) = report::body(source)?;
-    let message =
-        format!("`{}` accumulates a {} in f16, which stops growing at 2048 times its terms", row.op, red.word());
-    let diag = Diag::error("E207", acc.text.place, message).label(text.at(span), "this one");
-    Some(diag.help("delete `acc`: sums of f16 and bf16 are taken in f32, and stored as what they are"))
 }
 
 /// How wide a value is where `T` is f16.
@@ -184,6 +177,10 @@ impl Widths<'_> {
 
     /// The result of a row whose elements are `T`: moved, or computed and rounded.
     fn call(&self, f: Name, args: &[Width]) -> Width {
+        // the helper sums
+        if let ("unbroadcast", [Width::Given | Width::Rounded, ..]) = (f.as_str(), args) {
+            return Width::Rounded;
+        }
         let candidates = self.rows.candidates(f);
         let Some(row) = candidates.first() else { return Width::Other };
         let joined = |elem: &Elem| matches!(elem, Elem::Var(name) if *name == "T");

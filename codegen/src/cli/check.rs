@@ -15,6 +15,7 @@ use super::paint::Paint;
 use super::{Common, FAILED, FINE, Outcome};
 use crate::check::gradients::Grade;
 use crate::check::points::told::{Untold, untold};
+use crate::check::{base, closure};
 use crate::diag::render::{self, Style};
 use crate::schema::Database;
 use crate::source::{Place, Sources};
@@ -67,7 +68,21 @@ impl Check {
         let asked = |name: &Name| self.only.is_empty() || self.only.iter().any(|op| *name == op.as_str());
         let choose =
             |database: &Database, sources: &Sources| changed(database, sources).into_iter().filter(asked).collect();
-        Ok(load::loaded_some(path, text, load::upstream(common)?, choose))
+        let mut loaded = load::loaded_some(path, text, load::upstream(common)?, choose);
+        if !self.only.is_empty() {
+            self.keep_to(&mut loaded);
+        }
+        Ok(loaded)
+    }
+
+    /// Leaves out what is wrong with rows that were not asked for, nor called by those that were.
+    fn keep_to(&self, loaded: &mut Loaded) {
+        let Loaded { database, diags, .. } = loaded;
+        let kept = closure::reached(&database.rows, self.only.iter().map(|op| Name::new(op)));
+        let others = database.places.iter().filter(|(op, _)| op.is_none_or(|op| !kept.contains(&base(op))));
+        let others: Vec<Place> = others.map(|(_, place)| *place).collect();
+        diags.retain(|at| others.iter().all(|row| at.file != row.file || !(row.start..=row.end).contains(&at.start)));
+        database.broken.retain(|op| kept.contains(&base(*op)));
     }
 }
 

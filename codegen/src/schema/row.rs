@@ -8,7 +8,7 @@ use fulgurite_core::row::Ties;
 
 use super::fields::Fields;
 use super::keys::{BODIES, HINTS};
-use super::{Body, KEYS, Kink, LIBRARIES, RowSource, Rule, SkipVjp, TestHints, kinds, names, pointwise};
+use super::{Body, KEYS, Kink, LIBRARIES, RowSource, Rule, SkipVjp, TestHints, hints, kinds, names, pointwise};
 use crate::diag::{Diag, Diagnostics};
 use crate::nearest::nearest;
 use crate::source::Place;
@@ -362,9 +362,18 @@ impl RowReader<'_> {
         let Some(node) = self.take("tests") else { return tests };
         for (key, node) in self.fields.map(node, "tests") {
             match key.as_str() {
-                "domain" => tests.domain = self.fields.texts(node, "domain"),
+                "domain" => {
+                    tests.domain = self.fields.texts(node, "domain");
+                    for (arg, text) in &tests.domain {
+                        hints::domain(&self.fields.op, arg, text).into_iter().for_each(|diag| self.fields.error(diag));
+                    }
+                }
                 "points" => tests.points = self.fields.maps(node, "points"),
-                "tol" => tests.tol = self.fields.text(node, "tol"),
+                "tol" => {
+                    tests.tol = self.fields.text(node, "tol");
+                    let fault = tests.tol.as_ref().and_then(|text| hints::tol(&self.fields.op, text));
+                    fault.into_iter().for_each(|diag| self.fields.error(diag));
+                }
                 "sizes" => tests.sizes = Some(node),
                 other => {
                     let diag = Diag::error("E004", key.place, format!("`{other}` is no key of `tests`"));

@@ -92,6 +92,11 @@ pub fn is_generic(row: &Arc<Row>, rows: &dyn Rows, calls: &[Case]) -> bool {
     kernel.is_some_and(|(family, _)| family == Family::Generic)
 }
 
+/// The family that serves the loops of a row, of which these are calls; `None` of a program of rows.
+pub fn loops(row: &Arc<Row>, rows: &dyn Rows, calls: &[Case]) -> Option<Family> {
+    Some(served(row, typical(calls)?, rows)?.0)
+}
+
 /// A case in which tensors have axes and elements, and nothing optional is absent if that can be.
 fn typical(cases: &[Case]) -> Option<&Case> {
     use fulgurite_core::sig::ArgTy;

@@ -174,6 +174,12 @@ impl Declared<'_> {
     }
 }
 
+impl From<Vec<Value<V<f64>>>> for Seed {
+    fn from(values: Vec<Value<V<f64>>>) -> Seed {
+        Seed(values)
+    }
+}
+
 impl Seed {
     /// This and twice the other.
     fn plus_twice(&self, other: &Seed) -> Seed {

@@ -6,7 +6,7 @@ use fulgurite_core::builtins::{Builtin, eval_f64};
 use fulgurite_core::eval::nest::{Array, Data, Field};
 use fulgurite_core::lang::{Block, Elem, Expr, Node, OptType};
 use fulgurite_core::row::Row;
-use fulgurite_core::sig::{self, Solved};
+use fulgurite_core::sig::{self, OutTy, Solved};
 use fulgurite_core::{DType, Name, Value};
 
 use super::dense::{Dense, Library, V, ty};
@@ -73,6 +73,10 @@ impl<'a> Grid<'a> {
         let given = places.iter().map(|at| (row.sig.params[*at].name.name, Value::Tensor(tensor(column(*at)))));
         let args = sig::arrange(row, Vec::new(), given.collect()).ok()?;
         let solved = sig::solve(row, &args, &ty).ok()?;
+        // a result in fewer bits is rounded to these on purpose
+        if !matches!(solved.outs.as_slice(), [OutTy::Tensor(ty)] if ty.dtype == DType::F32) {
+            return None;
+        }
         Some(Grid { row, library, solved, args, places, points })
     }
 
@@ -141,12 +145,10 @@ pub fn is_builtin(row: &Row) -> bool {
     row.index_body().is_some_and(|body| body.stmts.is_empty() && args(&body.value))
 }
 
-/// Every combination of `values` for `n` arguments.
-pub fn product(values: &[f64], n: usize) -> Vec<Vec<f64>> {
-    let mut all = vec![Vec::new()];
-    for _ in 0..n {
-        let with = |point: &Vec<f64>| values.iter().map(|x| [point.as_slice(), &[*x]].concat()).collect::<Vec<_>>();
-        all = all.iter().flat_map(with).collect();
-    }
-    all
+/// Every combination of the values of each argument.
+pub fn product(values: &[Vec<f64>]) -> Vec<Vec<f64>> {
+    values.iter().fold(vec![Vec::new()], |all, own| {
+        let with = |point: &Vec<f64>| own.iter().map(|x| [point.as_slice(), &[*x]].concat()).collect::<Vec<_>>();
+        all.iter().flat_map(with).collect()
+    })
 }

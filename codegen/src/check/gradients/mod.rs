@@ -11,6 +11,7 @@ mod again;
 mod constant;
 pub mod declared;
 pub mod dense;
+mod deviates;
 pub mod dual;
 mod grid;
 mod hard;
@@ -20,6 +21,7 @@ mod linear;
 mod missing;
 mod needless;
 pub mod numbers;
+mod once;
 mod proof;
 pub mod sample;
 pub mod show;
@@ -79,8 +81,8 @@ fn rules(source: &RowSource, row: &Arc<Row>, set: &RowSet, right: &mut Vec<Grade
     }
     let derived = derive::derive(row, set);
     let mut faults = missing::check(source, row, &derived);
-    faults.extend(needless::once(source));
-    faults.extend(needless::deviates(source, row, set));
+    faults.extend(once::check(source, set));
+    faults.extend(deviates::unruled(source, row, set, &Library::new(set)));
     let (declared, detached, skipped) = (declared(source, row), constant::detached(source), constant::skipped(source));
     if declared.is_empty() && detached.is_none() && skipped.is_empty() {
         return faults;
@@ -101,6 +103,9 @@ fn rules(source: &RowSource, row: &Arc<Row>, set: &RowSet, right: &mut Vec<Grade
             Ok(None) => {}
             Err(fault) => faults.push(*fault),
         }
+    }
+    if faults.is_empty() {
+        faults.extend(deviates::ruled(&bench, &declared, set));
     }
     faults
 }

@@ -1,65 +1,16 @@
-//! E502: a row that says it has no gradient, or none of its gradient, or another one than the derivative, although one is
-//! derived.
+//! E502: a row that says it has no gradient, although one is derived.
 
 use std::sync::Arc;
 
-use fulgurite_core::lang::ast::{Elem, Node};
+use fulgurite_core::lang::ast::Elem;
 use fulgurite_core::row::Row;
 use fulgurite_core::{DType, DTypeSet, derive};
 use rustc_hash::FxHashSet;
 
+use crate::check::closure;
 use crate::check::rows::RowSet;
-use crate::check::{closure, walk};
 use crate::diag::Diag;
 use crate::schema::RowSource;
-
-/// What is wrong with `once`: derived rules can always be differentiated again.
-pub fn once(source: &RowSource) -> Option<Diag> {
-    let says = source.once.as_ref()?;
-    if !source.grad.is_empty() || !source.jvp.is_empty() {
-        return None;
-    }
-    let op = source.op.as_str();
-    let message = format!("`{op}` says that its gradient has none, but the gradient is derived, and can be again");
-    Some(Diag::error("E502", says.place, message).help("delete it; it is for rows with a `grad` or `jvp` of their own"))
-}
-
-/// What is wrong with `deviates`: where no value is taken for a constant, no convention is stated and no rule written,
-/// neither here nor in a row that is called, the gradient is the derivative.
-pub fn deviates(source: &RowSource, row: &Arc<Row>, set: &RowSet) -> Option<Diag> {
-    let says = source.deviates.as_ref()?;
-    let own = !source.grad.is_empty() || !source.jvp.is_empty() || !source.at.is_empty();
-    if own || says_otherwise(row) {
-        return None;
-    }
-    let mut seen = FxHashSet::default();
-    let mut open: Vec<_> = closure::calls(row).into_iter().map(|call| call.op).collect();
-    while let Some(name) = open.pop() {
-        if !seen.insert(name) {
-            continue;
-        }
-        for row in set.candidates(name) {
-            if row.deviates.is_some() || !row.at.is_empty() || says_otherwise(&row) {
-                return None;
-            }
-            open.extend(closure::calls(&row).into_iter().map(|call| call.op));
-        }
-    }
-    let message = format!(
-        "`{}` says that its gradient deviates, but it is the derivative: nothing is detached",
-        source.op.as_str()
-    );
-    Some(Diag::error("E502", says.place, message).help("delete it; to keep a gradient from flowing, `detach` a value"))
-}
-
-/// Whether a meaning takes a value for a constant.
-fn says_otherwise(row: &Row) -> bool {
-    let mut found = false;
-    if let Some(body) = walk::body(row) {
-        walk::block(body, &mut |e| found |= matches!(&*e.node, Node::Call(f, _) if f.name == "detach"));
-    }
-    found
-}
 
 /// What is wrong with `no_grad`.
 pub fn check(source: &RowSource, row: &Arc<Row>, set: &RowSet) -> Option<Diag> {

@@ -12,7 +12,7 @@ use super::instance::Instance;
 use super::numbers::{Numbers, short};
 use crate::check::cases::Case;
 use crate::check::walk;
-use crate::schema::RowSource;
+use crate::schema::{RowSource, interval};
 
 /// What elements are drawn from.
 #[derive(Clone, Debug, PartialEq)]
@@ -66,12 +66,8 @@ pub fn written(row: &Row) -> Vec<f64> {
 
 /// The intervals that a row's `tests: domain` states.
 pub fn stated(source: &RowSource) -> Vec<(Name, (f64, f64))> {
-    let interval = |text: &str| {
-        let (lo, hi) = text.split_once("..")?;
-        Some((lo.trim().parse().ok()?, hi.trim().parse().ok()?))
-    };
     let stated = source.tests.domain.iter();
-    stated.filter_map(|(arg, text)| Some((Name::new(arg.as_str()), interval(text.as_str())?))).collect()
+    stated.filter_map(|(arg, text)| Some((Name::new(arg.as_str()), interval(text.as_str()).ok()?))).collect()
 }
 
 /// The dtype in which gradients are tried: elements are f64 in any case, so f64 where the row takes it.
@@ -175,7 +171,11 @@ impl Fill {
         V::Array(Arc::new(match t.dtype {
             d if d.is_float() => {
                 let snap = |x: f64| self.grid.map_or(x, |grid| (x / grid).round() * grid);
-                let drawn = |numbers: &mut Numbers| snap(short(lo + (hi - lo) * numbers.draw()));
+                let drawn = |numbers: &mut Numbers| {
+                    let x = lo + (hi - lo) * numbers.draw();
+                    // a narrow interval may hold no number of few digits
+                    [snap(short(x)), short(x)].into_iter().find(|x| (lo..=hi).contains(x)).unwrap_or(x)
+                };
                 // where there may be a kink a third of them lie there
                 let element = |numbers: &mut Numbers| match self.points.len() {
                     0 => drawn(numbers),

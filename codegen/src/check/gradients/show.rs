@@ -27,6 +27,15 @@ pub fn number(x: f64) -> String {
     if short != 0.0 && !(1e-4..1e7).contains(&short.abs()) { format!("{short:e}") } else { short.to_string() }
 }
 
+/// A factor: `2`, `-1/3`.
+pub fn factor(x: f64) -> String {
+    let whole = (1.0 / x).round();
+    if (2.0..1e3).contains(&whole.abs()) && (x * whole - 1.0).abs() < 1e-6 {
+        return format!("{}1/{}", if x < 0.0 { "-" } else { "" }, whole.abs());
+    }
+    number(x)
+}
+
 /// `x = [0.5, 0.25], g = -0.6`: the elements of the arguments and of what the rule is linear in.
 pub fn data(rule: &Declared, instance: &Instance, seed: &Seed) -> String {
     let row = instance.row;

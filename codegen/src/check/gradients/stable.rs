@@ -98,13 +98,8 @@ impl Unstable {
 /// The first point of the row's domain at which single precision differs, of the meaning or of a rule.
 fn unstable(row: &Row, rule: Option<&Block>, domain: &[(Name, (f64, f64))], library: &Library) -> Option<Unstable> {
     let grid = Grid::new(row, library, &|n| {
-        let inside = |point: &Vec<f64>| {
-            row.sig.params.iter().zip(point).all(|(param, x)| {
-                let own = domain.iter().find(|(name, _)| *name == param.name.name);
-                own.is_none_or(|(_, (lo, hi))| lo <= x && x <= hi)
-            })
-        };
-        product(HARD[n - 1], n).into_iter().filter(inside).collect()
+        let params = row.sig.params.iter();
+        product(&params.map(|param| probes(HARD[n - 1], stated_of(domain, param.name.name))).collect::<Vec<_>>())
     })?;
     let exact = grid.rule(rule, &|_, x| x)?;
     let single = grid.rule(rule, &|_, x| Single(x))?;
@@ -122,9 +117,21 @@ fn unstable(row: &Row, rule: Option<&Block>, domain: &[(Name, (f64, f64))], libr
     })
 }
 
+/// The interval that is stated for an argument.
+fn stated_of(domain: &[(Name, (f64, f64))], arg: Name) -> Option<(f64, f64)> {
+    domain.iter().find(|(name, _)| *name == arg).map(|(_, interval)| *interval)
+}
+
+/// Those of `values` in an interval, its ends and its middle: no interval is without probes.
+fn probes(values: &[f64], interval: Option<(f64, f64)>) -> Vec<f64> {
+    let Some((lo, hi)) = interval else { return values.to_vec() };
+    let inside = values.iter().copied().filter(|x| lo < *x && *x < hi);
+    inside.chain([lo, lo + (hi - lo) / 2.0, hi]).collect()
+}
+
 /// The first point at which the value is a number and a derivative is none.
 fn without_slope(row: &Row, library: &Library) -> Option<(String, f64, fulgurite_core::Name)> {
-    let grid = Grid::new(row, library, &|n| product(EDGES, n))?;
+    let grid = Grid::new(row, library, &|n| product(&vec![EDGES.to_vec(); n]))?;
     let values = grid.run(&|_, x| x)?;
     grid.places.iter().find_map(|at| {
         let slopes = grid.slopes(None, *at)?;

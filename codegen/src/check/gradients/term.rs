@@ -19,8 +19,8 @@ pub fn wrong(rule: &Declared, refuted: &[Refuted], library: &Library<'_>) -> Opt
         let factor = factor(rule, &alone, refuted, library)?;
         let said = match factor {
             -1.0 => "this term has the wrong sign".to_owned(),
-            0.0 => "this term is too much".to_owned(),
-            _ => format!("this term must be {} times that", show::number(factor)),
+            0.0 => "this term does not belong here".to_owned(),
+            _ => format!("this term must be multiplied by {}", show::factor(factor)),
         };
         Some((part, said))
     })

@@ -72,7 +72,12 @@ impl<'a> Bench<'a> {
 
     /// The same, then calls with data at ties and kinks: `if x == 0 { y } else { 0 }` depends on `y` only there.
     pub fn everywhere(&self) -> impl Iterator<Item = Instance<'a>> {
-        self.instances().chain(self.at_kinks(&|_| true).map(|(_, instance)| instance).take(MOST_KINKS))
+        self.instances().chain(self.kinked().map(|(_, instance)| instance))
+    }
+
+    /// The calls at ties and kinks alone.
+    pub fn kinked(&self) -> impl Iterator<Item = (usize, Instance<'a>)> {
+        self.at_kinks(&|_| true).take(MOST_KINKS)
     }
 
     fn at_kinks<'s>(&'s self, fits: &'s dyn Fn(&Instance) -> bool) -> impl Iterator<Item = (usize, Instance<'a>)> + 's {
@@ -315,14 +320,14 @@ fn verdict(refuted: &[Refuted]) -> String {
     let beside = pairs.iter().any(|p| none(p.derived) && !none(p.stated));
     let same = |factor: f64| !beside && ratios.iter().all(|r| (r - factor).abs() <= 1e-6 * factor.abs());
     match ratios.first() {
-        None => "is not zero, but the derivative is".to_owned(),
+        None => "is not zero, but the derivative is zero".to_owned(),
         Some(_) if beside && ratios.iter().all(|r| (r - 1.0).abs() <= 1e-6) => {
-            "is not zero where the derivative is".to_owned()
+            "is not zero at elements whose derivative is zero".to_owned()
         }
         Some(_) if same(-1.0) => "has the wrong sign".to_owned(),
         Some(_) if ratios.iter().all(|r| *r == 0.0) => "is zero, but the derivative is not".to_owned(),
         Some(factor) if ratios.len() > 1 && same(*factor) => {
-            format!("is {} times the derivative", show::number(*factor))
+            format!("is {} times the derivative", show::factor(*factor))
         }
         Some(_) => "is not the derivative".to_owned(),
     }

@@ -37,6 +37,9 @@ impl Names<'_> {
     }
 }
 
+/// What the signature is called in messages.
+pub(super) const SIG: &str = "`sig`";
+
 struct Walk<'w, 'a> {
     names: &'w mut Names<'a>,
     text: &'w Text,
@@ -176,6 +179,12 @@ impl Walk<'_, '_> {
     /// A name that nothing binds here: an index without an axis, one that is bound later, or a misspelt one.
     fn unbound(&mut self, name: Name, span: Span) {
         let op = self.names.op();
+        if self.what == SIG {
+            self.names.misread.push(name);
+        } else if self.names.misread.contains(&name) {
+            // said of the signature: the body means what that should have said
+            return;
+        }
         if let Some((_, later)) = self.later.iter().find(|(n, _)| *n == name) {
             let message = format!("{} of `{op}` reads the index `{name}` before it is bound", self.what);
             let diag = Diag::error("E112", self.text.at(span), message).label(self.text.at(*later), "bound here");
@@ -184,8 +193,8 @@ impl Walk<'_, '_> {
                 .push(diag.help("a `let` is evaluated where it stands: write its value inside the reduction"));
             return;
         }
-        if self.names.sig.sizes.contains(&name.size_of_index()) && !name.is_size() {
-            let size = name.size_of_index();
+        let size = name.size_of_index();
+        if self.names.sig.sizes.contains(&size) && !name.is_size() && self.what != SIG {
             let message = format!("{} of `{op}` reads the index `{name}`, which is not bound here", self.what);
             let diag =
                 Diag::error("E106", self.text.at(span), message).here(format!("no result has the axis `{size}`"));
@@ -205,8 +214,8 @@ impl Walk<'_, '_> {
         }
         let claim = format!("{} of `{op}` reads `{name}`, which nothing binds", self.what);
         let known = self.known();
-        let size = name.size_of_index();
-        if self.what == "`sig`" && size.is_size() && !self.is_misspelt(name, &known) {
+        let index = self.names.sig.sizes.contains(&size);
+        if self.what == SIG && size.is_size() && (index || !self.is_misspelt(name, &known)) {
             let diag = Diag::error("E007", self.text.at(span), claim);
             let help =
                 format!("sizes are written in capitals, `{size}`; `{name}` is the index that runs over `{size}`");

@@ -5,6 +5,7 @@ mod calls;
 mod index;
 mod kernels;
 mod locals;
+mod pytorch;
 mod sig;
 mod tensor;
 mod usage;
@@ -26,9 +27,10 @@ pub use calls::is_word;
 
 /// What is wrong with the names of a row; all of it.
 pub fn check(source: &RowSource, rows: &RowSet) -> Vec<Diag> {
-    let mut names = Names { source, rows, sig: SigNames::of(source), diags: Vec::new() };
+    let mut names = Names { source, rows, sig: SigNames::of(source), misread: Vec::new(), diags: Vec::new() };
     names.sentence();
     names.kernels();
+    names.libraries();
     names.signature();
     names.conditions();
     match &source.body {
@@ -58,6 +60,8 @@ struct Names<'a> {
     source: &'a RowSource,
     rows: &'a RowSet<'a>,
     sig: SigNames,
+    /// Names in the signature that nothing binds.
+    misread: Vec<Name>,
     diags: Vec<Diag>,
 }
 

@@ -1,0 +1,145 @@
+//! E502: `deviates` where the gradient is the derivative.
+
+use fulgurite_core::Value;
+use fulgurite_core::lang::{Block, Node};
+use fulgurite_core::row::Row;
+use rustc_hash::FxHashSet;
+
+use super::declared::{Declared, Seed, Way};
+use super::dense::{Dense, Library, V};
+use super::instance::{Instance, dot, elements};
+use super::numbers::Numbers;
+use super::values::Bench;
+use super::{kinks, tape};
+use crate::check::rows::RowSet;
+use crate::check::{closure, walk};
+use crate::diag::Diag;
+use crate::schema::RowSource;
+
+/// Numbers are one if they are no further apart than this, in relation to what was summed.
+const CLOSE: f64 = 1e-7;
+
+/// What is wrong with `deviates` of a row without rules of its own: where no value is taken for a constant and no
+/// convention is stated, neither here nor in a row that is called, the gradient is the derivative.
+pub fn unruled(source: &RowSource, row: &Row, set: &RowSet, library: &Library) -> Option<Diag> {
+    let ruled = !source.grad.is_empty() || !source.jvp.is_empty();
+    if source.deviates.is_none() || ruled || says_otherwise(row) || stands_apart(source, row, set, library) {
+        return None;
+    }
+    refuse(source, "nothing is detached", Vec::new())
+}
+
+/// The same of a row whose rules, written in `declared`, were found to be the derivative where the meaning is smooth: if
+/// they are that at ties and kinks too, and detach nothing, nothing deviates.
+pub fn ruled(bench: &Bench, declared: &[Declared], set: &RowSet) -> Option<Diag> {
+    let (source, row) = (bench.source, bench.row);
+    let detached = || says_otherwise(row) || declared.iter().any(|rule| detaches(&rule.rule.tree));
+    if source.deviates.is_none()
+        || declared.is_empty()
+        || detached()
+        || stands_apart(source, row, set, bench.library)
+        || declared.iter().any(|rule| may_differ(bench, rule))
+    {
+        return None;
+    }
+    let agree =
+        |rule: &Declared| format!("`{}` in `{}` is the derivative, at ties and kinks too", rule.key(), rule.arg);
+    refuse(source, "its rules detach nothing", declared.iter().map(agree).collect())
+}
+
+fn refuse(source: &RowSource, why: &str, notes: Vec<String>) -> Option<Diag> {
+    let says = source.deviates.as_ref()?;
+    let message = format!("`{}` says that its gradient deviates, but it is the derivative: {why}", source.op.as_str());
+    let diag = notes.into_iter().fold(Diag::error("E502", says.place, message), Diag::note);
+    Some(diag.help("delete it; to keep a gradient from flowing, `detach` a value"))
+}
+
+/// Whether a convention of the row is none of the derivatives around it, or a row that is called may deviate.
+fn stands_apart(source: &RowSource, row: &Row, set: &RowSet, library: &Library) -> bool {
+    if !kinks::agree(source, row, library) {
+        return true;
+    }
+    let mut seen = FxHashSet::default();
+    let mut open: Vec<_> = closure::calls(row).into_iter().map(|call| call.op).collect();
+    while let Some(name) = open.pop() {
+        if !seen.insert(name) {
+            continue;
+        }
+        for row in set.candidates(name) {
+            if row.deviates.is_some() || !row.at.is_empty() || says_otherwise(&row) {
+                return true;
+            }
+            open.extend(closure::calls(&row).into_iter().map(|call| call.op));
+        }
+    }
+    false
+}
+
+/// Whether a meaning takes a value for a constant.
+pub fn says_otherwise(row: &Row) -> bool {
+    walk::body(row).is_some_and(detaches)
+}
+
+/// The same of a text.
+pub fn detaches(text: &Block) -> bool {
+    let mut found = false;
+    walk::block(text, &mut |e| found |= matches!(&*e.node, Node::Call(f, _) if f.name == "detach"));
+    found
+}
+
+/// Whether a rule is another one than the derivative at a tie or kink, or can't be compared there.
+fn may_differ(bench: &Bench, rule: &Declared) -> bool {
+    let mut compared = false;
+    for (n, instance) in bench.kinked() {
+        let Some(seeds) = Seeds::of(rule, &instance, n) else { continue };
+        let Some((stated, derived, size)) = seeds.both(bench, rule, &instance) else { continue };
+        compared = true;
+        // of an infinite derivative nothing can be said
+        let apart = (stated - derived).abs();
+        if derived.is_finite() && (apart.is_nan() || apart > CLOSE * size) {
+            return true;
+        }
+    }
+    !compared
+}
+
+/// A cotangent for the results and a tangent for one argument: ⟨g, J t⟩ is a number from either side.
+struct Seeds {
+    g: Vec<Value<V<f64>>>,
+    t: Value<V<f64>>,
+}
+
+impl Seeds {
+    fn of(rule: &Declared, instance: &Instance, n: usize) -> Option<Seeds> {
+        let mut numbers = Numbers::new(4000 + n as u64);
+        rule.seed(instance, &mut numbers)?;
+        Some(Seeds { g: instance.cotangents(&mut numbers), t: instance.tangent(rule.at, &mut numbers) })
+    }
+
+    /// ⟨g, J t⟩ by the rule and by the meaning, and the size of what was summed.
+    fn both(&self, bench: &Bench, rule: &Declared, instance: &Instance) -> Option<(f64, f64, f64)> {
+        let (weights, along) = (flat(&self.g), elements(&self.t).concat());
+        let (one, other) = match rule.way {
+            Way::Vjp => (rule.value(instance, bench.library, &Seed::from(self.g.clone())).ok()?, &along),
+            Way::Jvp => (rule.value(instance, bench.library, &Seed::from(vec![self.t.clone()])).ok()?, &weights),
+        };
+        let size = one.iter().zip(other).map(|(a, b)| (a * b).abs()).sum::<f64>() + 1.0;
+        Some((dot(&one, other), self.derived(bench, rule, instance, &along)?, size))
+    }
+
+    /// As the runtime derives it: by the derived rule, or those of the rows that a program calls.
+    fn derived(&self, bench: &Bench, rule: &Declared, instance: &Instance, along: &[f64]) -> Option<f64> {
+        if let Some(derived) = bench.derived.rule(rule.arg) {
+            return Some(dot(&instance.vjp(bench.library, derived, rule.at, &self.g).ok()?, along));
+        }
+        if let Ok(Some(all)) = tape::gradients(instance, bench.library, &self.g) {
+            return Some(dot(all.get(rule.at)?, along));
+        }
+        let moved = instance.moves(&mut Dense::new(bench.library), rule.at, &|e| along.get(e).copied().unwrap_or(0.0));
+        Some(dot(&moved.ok()?, &flat(&self.g)))
+    }
+}
+
+fn flat(values: &[Value<V<f64>>]) -> Vec<f64> {
+    values.iter().flat_map(elements).flatten().collect()
+}

@@ -1,0 +1,102 @@
+//! E117: a kernel that a row names for an executor takes what the row takes, and is of the family of its meaning.
+
+use std::sync::Arc;
+
+use fulgurite_core::kernel::Special;
+use fulgurite_core::row::Row;
+use rustc_hash::FxHashSet;
+
+use super::cases;
+use super::closure;
+use super::facts::{self, Family};
+use super::rows::RowSet;
+use crate::diag::Diag;
+use crate::schema::RowSource;
+
+/// What a kernel made by hand takes and does, as far as a row shows it.
+struct Interface {
+    /// The elements of its arguments, in their order: one of these.
+    args: &'static [&'static [&'static str]],
+    /// The option that it reads.
+    option: &'static str,
+    /// The loops that it stands for.
+    family: Family,
+}
+
+/// `None` of a primitive, which is the meaning of its row.
+fn interface(kernel: Special) -> Option<Interface> {
+    let search: &[&[&str]] = &[&["T"], &["T"], &["Index"]];
+    Some(match kernel {
+        Special::LinearScan => Interface { args: &[&["T"], &["T"]], option: "dim", family: Family::Scan },
+        // elements decide what the reduction keeps
+        Special::Searchsorted | Special::Bucketize => {
+            Interface { args: search, option: "side", family: Family::Scatter }
+        }
+        Special::MatmulGroups => {
+            let args = &[&["T"] as &[&str], &["i8", "u4x2"], &["T"], &["T"]];
+            Interface { args, option: "group", family: Family::Contraction }
+        }
+        Special::Argsort | Special::Introselect | Special::Quickselect => return None,
+    })
+}
+
+/// The hints that can't be right for this row.
+pub fn check(source: &RowSource, row: &Arc<Row>, set: &RowSet, family: &cases::Family) -> Vec<Diag> {
+    let refuted = source.kernels.iter().filter_map(|(executor, name)| {
+        let interface = interface(Special::named(executor.as_str(), name.as_str())?)?;
+        let why = misfit(&interface, row).or_else(|| other_family(&interface, row, set, family))?;
+        let message = format!("`kernels` of `{}` names `{}`, which it can't be", row.op, name.as_str());
+        let diag = Diag::error("E117", name.place, message).note(why);
+        Some(diag.help("delete it: the executor finds a kernel for what the row means"))
+    });
+    refuted.collect()
+}
+
+/// What the row does not have of what the kernel takes.
+fn misfit(interface: &Interface, row: &Row) -> Option<String> {
+    let elements = |row: &Row, at: usize| {
+        let words = row.sig.params.get(at).into_iter().flat_map(|param| &param.ty.elem);
+        words.map(ToString::to_string).collect::<Vec<_>>().join(" | ")
+    };
+    let (have, want) = (row.sig.params.len(), interface.args.len());
+    if have != want {
+        return Some(format!("the kernel takes {want} tensors, the row takes {have}"));
+    }
+    let wrong = interface.args.iter().enumerate().find(|(at, words)| !words.contains(&elements(row, *at).as_str()));
+    if let Some((at, words)) = wrong {
+        let (arg, have) = (&row.sig.params[at].name, elements(row, at));
+        return Some(format!("the kernel takes `{}` in place of `{arg}: {have}`", words.join("` or `")));
+    }
+    if row.sig.opts.iter().all(|opt| opt.name.name != interface.option) {
+        return Some(format!("the kernel reads an option `{}`, which the row does not have", interface.option));
+    }
+    None
+}
+
+/// What the row means instead of what the kernel computes.
+fn other_family(interface: &Interface, row: &Arc<Row>, set: &RowSet, family: &cases::Family) -> Option<String> {
+    let wanted = interface.family;
+    let found = facts::loops(row, set, &family.cases);
+    let called = found.is_none() && calls_family(row, set, wanted);
+    (found != Some(wanted) && !called).then(|| {
+        let have = found.map_or("calls no such row".to_owned(), |found| format!("is a {}", found.name()));
+        format!("the kernel is a {}, the row's meaning {have}", wanted.name())
+    })
+}
+
+/// Whether a program calls a row of a family.
+fn calls_family(row: &Arc<Row>, set: &RowSet, wanted: Family) -> bool {
+    let (mut seen, mut open) = (FxHashSet::default(), vec![row.clone()]);
+    while let Some(row) = open.pop() {
+        for call in closure::calls(&row).into_iter().filter(|call| seen.insert(call.op)) {
+            for called in set.candidates(call.op) {
+                let cases = cases::family(&called, super::element(&called)).cases;
+                if facts::loops(&called, set, &cases) == Some(wanted) {
+                    return true;
+                }
+                open.push(called);
+            }
+        }
+    }
+    false
+}

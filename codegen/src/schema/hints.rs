@@ -1,0 +1,32 @@
+//! `tests: domain` and `tol`: texts that are numbers.
+
+use crate::diag::Diag;
+use crate::yaml::Text;
+
+/// The interval that `lo..hi` says.
+///
+/// # Errors
+/// What is wrong with the text.
+pub fn interval(text: &str) -> Result<(f64, f64), &'static str> {
+    let (lo, hi) = text.split_once("..").ok_or("is no interval")?;
+    let end = |text: &str| text.trim().parse::<f64>().ok().filter(|x| x.is_finite());
+    match (end(lo), end(hi)) {
+        (Some(lo), Some(hi)) if lo < hi => Ok((lo, hi)),
+        (Some(_), Some(_)) => Err("has no numbers between its ends"),
+        _ => Err("has an end that is no number"),
+    }
+}
+
+/// What is wrong with the range of an argument.
+pub(super) fn domain(op: &str, arg: &Text, text: &Text) -> Option<Diag> {
+    let why = interval(text.as_str()).err()?;
+    let message = format!("`domain` of `{op}`: the range `{}` of `{}` {why}", text.as_str(), arg.as_str());
+    Some(Diag::error("E005", text.place, message).help("write two numbers, the smaller one first: `'0.1..4'`"))
+}
+
+/// What is wrong with a tolerance.
+pub(super) fn tol(op: &str, text: &Text) -> Option<Diag> {
+    let fits = text.as_str().trim().parse::<f64>().is_ok_and(|x| x.is_finite() && x > 0.0);
+    let message = || format!("`tol` of `{op}` is `{}`, which is no number above 0", text.as_str());
+    (!fits).then(|| Diag::error("E005", text.place, message()).help("write how far two numbers may be apart: `1e-6`"))
+}
