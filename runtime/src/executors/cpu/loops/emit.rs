@@ -77,6 +77,9 @@ pub(super) struct Emit<'a> {
     pub long: Vec<bool>,
     /// Estimated nanoseconds per element of each walk.
     pub walk_costs: Vec<f64>,
+    /// Nodes whose kernel computes an argument as well, and that argument.
+    pub pairs: FxHashMap<NodeId, NodeId>,
+    pub inner_of_pairs: FxHashSet<NodeId>,
     /// Nodes that were made beside another result of their row, and whose turn is to come.
     pub made: FxHashSet<NodeId>,
     /// Free registers by size.
@@ -168,12 +171,15 @@ pub fn emit(group: &Group, n: &Nesting, env: &Env, isa: Isa) -> Program {
         tiles: FxHashMap::default(),
         long: Vec::new(),
         walk_costs: Vec::new(),
+        pairs: FxHashMap::default(),
+        inner_of_pairs: FxHashSet::default(),
         made: FxHashSet::default(),
         free: FxHashMap::default(),
         now: 0,
         per_element: 0.0,
         touched: Vec::new(),
     };
+    e.pair_up();
     e.blocks();
     e.run();
     e.p
@@ -315,7 +321,7 @@ impl Emit<'_> {
             let before = self.per_element;
             let last_use = self.last_uses(now);
             for &id in &order {
-                if self.walk[id as usize] != now {
+                if self.walk[id as usize] != now || self.inner_of_pairs.contains(&id) {
                     continue;
                 }
                 match (&self.group.graph.node(id).op, self.class[id as usize]) {
@@ -344,11 +350,9 @@ impl Emit<'_> {
     /// The last reader on this walk of every full node.
     fn last_uses(&self, now: usize) -> FxHashMap<NodeId, NodeId> {
         let mut last = FxHashMap::default();
-        for (at, node) in self.group.graph.nodes.iter().enumerate() {
-            if self.live[at] && self.walk[at] == now {
-                node.op.for_each_arg(&mut |a| {
-                    last.insert(a, at as NodeId);
-                });
+        for at in 0..self.live.len() as NodeId {
+            if self.live[at as usize] && self.walk[at as usize] == now && !self.inner_of_pairs.contains(&at) {
+                last.extend(self.args(at).into_iter().map(|a| (a, at)));
             }
         }
         for out in &self.group.outs {
@@ -364,8 +368,7 @@ impl Emit<'_> {
 
     /// Frees the registers that nobody reads after `id`.
     fn release(&mut self, id: NodeId, last_use: &FxHashMap<NodeId, NodeId>) {
-        let mut dead: SmallVec<[NodeId; 4]> = SmallVec::new();
-        self.group.graph.node(id).op.for_each_arg(&mut |a| dead.push(a));
+        let mut dead = self.args(id);
         if !last_use.contains_key(&id) {
             dead.push(id);
         }

@@ -4,6 +4,7 @@ mod alias;
 mod asks;
 mod emit;
 mod nodes;
+mod pairs;
 pub mod program;
 mod run;
 mod schedule;

@@ -7,6 +7,7 @@ use super::super::kern::gather::Combine;
 use super::super::kern::{self, reduce};
 use super::super::kernels;
 use super::emit::{At, Class, Emit, Loc, is_leaf};
+use super::pairs::Pair;
 use super::program::*;
 use super::schedule::{load_bytes, out_bytes};
 use fulgurite_core::DType;
@@ -53,15 +54,19 @@ impl Emit<'_> {
             return self.sought(id, load, cursor);
         }
         // Arguments first: leaves need registers of their own.
-        let mut args: SmallVec<[NodeId; 4]> = SmallVec::new();
-        node.op.for_each_arg(&mut |a| args.push(a));
+        let args = self.args(id);
+        let pair = self.pair(id);
         let by_one = match &node.op {
-            Op::Call(b, xs) if xs.len() == 2 && self.is_one(xs[1]) => {
+            Op::Call(b, xs) if pair.is_none() && xs.len() == 2 && self.is_one(xs[1]) => {
                 kernels::builtin_by(*b, self.group.graph.node(xs[0]).ty, self.isa).map(|_| xs[1])
             }
             _ => None,
         };
-        if self.row_test(&node.op).is_none() {
+        if let Some(pair) = &pair {
+            for (arg, _) in pair.args.iter().zip(pair.by).filter(|(_, one)| !one) {
+                self.operand(*arg);
+            }
+        } else if self.row_test(&node.op).is_none() {
             for &a in args.iter().filter(|a| by_one != Some(**a)) {
                 self.operand(a);
             }
@@ -82,7 +87,7 @@ impl Emit<'_> {
                         // It changes hands: the argument no longer frees it.
                         let a = reuse.unwrap_or(id);
                         self.tiles.insert(id, loc);
-                        self.compute(id, At::Tiles, loc);
+                        self.every(id, pair.as_ref(), loc);
                         self.tiles.remove(&a);
                         return;
                     }
@@ -90,8 +95,16 @@ impl Emit<'_> {
                 }
             }
         };
-        self.compute(id, At::Tiles, dst);
+        self.every(id, pair.as_ref(), dst);
         self.tiles.insert(id, dst);
+    }
+
+    /// The step that computes a node for every element.
+    fn every(&mut self, id: NodeId, pair: Option<&Pair>, dst: Loc) {
+        match pair {
+            Some(pair) => self.push_pair(pair, dst),
+            None => self.compute(id, At::Tiles, dst),
+        }
     }
 
     /// Memory or rows that outlive the walk, for nodes that must.
@@ -142,7 +155,7 @@ impl Emit<'_> {
     }
 
     /// Whether an operand is one number all over a tile.
-    fn is_one(&self, id: NodeId) -> bool {
+    pub(super) fn is_one(&self, id: NodeId) -> bool {
         match self.class[id as usize] {
             Class::Scalar => self.scalars.contains_key(&id),
             Class::Row => (self.n.tile.0 == 1 || self.n.row_lines() > 1) && self.rows.contains_key(&id),
@@ -163,7 +176,7 @@ impl Emit<'_> {
     }
 
     /// Where the first element of such an operand is.
-    fn one(&mut self, id: NodeId) -> Loc {
+    pub(super) fn one(&mut self, id: NodeId) -> Loc {
         match (self.scalars.get(&id), self.rows.get(&id)) {
             (Some(Loc::Const(at)), _) => Loc::One(SlotInit::Const(*at)),
             (Some(Loc::Reg(at)), _) => Loc::One(SlotInit::Work(*at)),

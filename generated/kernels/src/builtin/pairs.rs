@@ -1,0 +1,103 @@
+//! Two builtins of f32 in one kernel, the second applied to what the first gives: a tile less is written and read. The
+//! bits are those of the two, one after the other.
+
+use super::maps::entry;
+use super::ops::{self, Op2};
+use crate::math::Isa;
+use crate::tile::{CHUNK, Tile, avx2_of, avx512_of, load, store};
+use fulgurite_core::DType;
+use fulgurite_core::kernel::KernelEntry;
+use std::marker::PhantomData;
+
+/// `B(A(x, y), z)`; `Y` and `Z` say whether y and z are one number for all elements.
+pub struct Pair<A, B, const Y: bool, const Z: bool>(PhantomData<(A, B)>);
+
+/// z - x: a difference of which the first builtin gives the second operand.
+#[allow(non_camel_case_types)]
+pub struct from;
+
+impl Op2<f32> for from {
+    type Y = f32;
+    #[inline(always)]
+    fn call<I: Isa>(x: f32, z: f32) -> f32 {
+        z - x
+    }
+}
+
+/// Elements of input `k`, or its one number for each of them.
+///
+/// # Safety
+/// As [`load`]; an input of one number holds that.
+#[inline(always)]
+unsafe fn operand<const ONE: bool>(ins: *const *const u8, k: usize, at: usize, len: usize) -> [f32; CHUNK] {
+    // SAFETY: the caller's promise.
+    unsafe { if ONE { [(*ins.add(k)).cast::<f32>().read_unaligned(); CHUNK] } else { load(ins, k, at, len) } }
+}
+
+impl<A: Op2<f32, Y = f32>, B: Op2<f32, Y = f32>, const Y: bool, const Z: bool> Pair<A, B, Y, Z> {
+    /// The elements `at..at + len`; a function, because a closure is not compiled for the instruction set around it.
+    ///
+    /// # Safety
+    /// As [`load`].
+    #[inline(always)]
+    unsafe fn chunk<I: Isa>(at: usize, len: usize, ins: *const *const u8, outs: *const *mut u8) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let x: [f32; CHUNK] = load(ins, 0, at, len);
+            let (y, z) = (operand::<Y>(ins, 1, at, len), operand::<Z>(ins, 2, at, len));
+            let mut out = [0.0; CHUNK];
+            for j in 0..CHUNK {
+                out[j] = B::call::<I>(A::call::<I>(x[j], y[j]), z[j]);
+            }
+            store(outs, 0, at, len, out);
+        }
+    }
+}
+
+impl<A: Op2<f32, Y = f32>, B: Op2<f32, Y = f32>, const Y: bool, const Z: bool> Tile for Pair<A, B, Y, Z> {
+    #[inline(always)]
+    unsafe fn run<I: Isa>(n: usize, ins: *const *const u8, outs: *const *mut u8, _: *const u64) {
+        let whole = n / CHUNK * CHUNK;
+        let mut at = 0;
+        // SAFETY: the caller's promise; at + len ≤ n throughout.
+        unsafe {
+            while at < whole {
+                Self::chunk::<I>(at, CHUNK, ins, outs);
+                at += CHUNK;
+            }
+            if at < n {
+                Self::chunk::<I>(at, n - at, ins, outs);
+            }
+        }
+    }
+}
+
+/// `pairs! { add: add mul …; }`: the entries of each builtin with each that may follow it.
+macro_rules! pairs {
+    ($($a:ident: $($b:ident)*;)*) => { &[$($(
+        pairs!(@ $a, concat!(stringify!($b)), $b false false),
+        pairs!(@ $a, concat!("by ", stringify!($b)), $b true false),
+        pairs!(@ $a, concat!(stringify!($b), " by"), $b false true),
+        pairs!(@ $a, concat!("by ", stringify!($b), " by"), $b true true),
+    )*)*] };
+    (@ $a:ident, $variant:expr, $b:ident $y:literal $z:literal) => {
+        entry!(
+            @ concat!("builtin.", stringify!($a)), $variant, F32, Pair<ops::$a, second::$b, $y, $z>,
+            avx512_of::<Pair<ops::$a, second::$b, $y, $z>>()
+        )
+    };
+}
+
+/// What the second builtin may be.
+mod second {
+    pub use super::from;
+    pub use super::ops::{add, mul, sub};
+}
+
+/// Their entries: the first builtin is the symbol, the variant the second, with `by` behind each whose second argument is
+/// one number: `by add`, `sub by`.
+pub(super) const PAIRS: &[KernelEntry] = pairs! {
+    add: add mul sub from;
+    mul: add mul sub from;
+    sub: add mul sub from;
+};

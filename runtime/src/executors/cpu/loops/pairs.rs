@@ -1,0 +1,91 @@
+//! Builtins that run in one kernel with the one that reads them: their value is never in a register.
+
+use super::super::fuse::placed;
+use super::super::graph::{NodeId, Op};
+use super::super::kernels;
+use super::emit::{At, Class, Emit, Loc};
+use super::program::Step;
+use fulgurite_core::DType;
+use fulgurite_core::builtins::Builtin;
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+impl Emit<'_> {
+    /// Finds the pairs: a builtin of f32 on every element, read once, on the same walk, by another.
+    pub(super) fn pair_up(&mut self) {
+        let graph = &self.group.graph;
+        let mut readers: FxHashMap<NodeId, SmallVec<[NodeId; 2]>> = FxHashMap::default();
+        for (at, node) in graph.nodes.iter().enumerate().filter(|(at, _)| self.live[*at]) {
+            node.op.for_each_arg(&mut |arg| readers.entry(arg).or_default().push(at as NodeId));
+        }
+        let outs: Vec<NodeId> = self.group.outs.iter().flat_map(placed).collect();
+        for at in 0..graph.nodes.len() as NodeId {
+            let Some((second, args)) = self.may_pair(at) else { continue };
+            let has_kernel = |first| kernels::pair(first, second, false, [false; 2], self.isa).is_some();
+            let inner = args.into_iter().find(|arg| {
+                self.may_pair(*arg).is_some_and(|(first, _)| has_kernel(first))
+                    && self.walk[*arg as usize] == self.walk[at as usize]
+                    && readers.get(arg).is_some_and(|by| by.len() == 1)
+                    && !self.pairs.contains_key(arg)
+                    && !outs.contains(arg)
+            });
+            if let Some(inner) = inner {
+                self.pairs.insert(at, inner);
+                self.inner_of_pairs.insert(inner);
+            }
+        }
+    }
+
+    /// A builtin that has kernels for pairs, and its arguments.
+    fn may_pair(&self, id: NodeId) -> Option<(Builtin, [NodeId; 2])> {
+        let node = self.group.graph.node(id);
+        let Op::Call(b @ (Builtin::Add | Builtin::Sub | Builtin::Mul), args) = &node.op else { return None };
+        let [x, y] = *args.as_slice() else { return None };
+        let full = self.live[id as usize] && self.class[id as usize] == Class::Full && node.ty == DType::F32;
+        full.then_some((*b, [x, y]))
+    }
+
+    /// The arguments of a node, with those of the builtin that runs in its kernel.
+    pub(super) fn args(&self, id: NodeId) -> SmallVec<[NodeId; 4]> {
+        let mut args: SmallVec<[NodeId; 4]> = SmallVec::new();
+        let inner = self.pairs.get(&id);
+        self.group.graph.node(id).op.for_each_arg(&mut |arg| match inner {
+            Some(inner) if *inner == arg => self.group.graph.node(arg).op.for_each_arg(&mut |a| args.push(a)),
+            _ => args.push(arg),
+        });
+        args
+    }
+
+    /// The operands of a pair in the order of its kernel, which of the last two are one number, and the kernel.
+    pub(super) fn pair(&self, id: NodeId) -> Option<Pair> {
+        let inner = *self.pairs.get(&id)?;
+        let ((second, outer), (first, [mut x, mut y])) = (self.may_pair(id)?, self.may_pair(inner)?);
+        let turned = outer[1] == inner;
+        let z = if turned { outer[0] } else { outer[1] };
+        if first != Builtin::Sub && self.is_one(x) && !self.is_one(y) {
+            (x, y) = (y, x);
+        }
+        let by = [self.is_one(y), self.is_one(z)];
+        let f = kernels::pair(first, second, turned, by, self.isa)?;
+        Some(Pair { args: [x, y, z], by: [false, by[0], by[1]], f })
+    }
+
+    /// The step of a pair whose operands are there.
+    pub(super) fn push_pair(&mut self, pair: &Pair, dst: Loc) {
+        let operand = |(arg, one): (&NodeId, &bool)| if *one { self.one(*arg) } else { self.operand(*arg) };
+        let locs: SmallVec<[Loc; 3]> = pair.args.iter().zip(&pair.by).map(operand).collect();
+        let (ins, outs) = (self.slots(&locs), self.target(dst));
+        self.push(At::Tiles, Step::Kernel { f: pair.f, ins, outs, nums: 0 });
+        self.cost(At::Tiles, 0.06);
+    }
+}
+
+/// Two builtins in one kernel.
+pub(super) struct Pair {
+    /// x and y of the first, z of the second.
+    pub args: [NodeId; 3],
+    /// Which are one number for all elements.
+    pub by: [bool; 3],
+    /// The kernel.
+    f: fulgurite_core::kernel::TileFn,
+}
