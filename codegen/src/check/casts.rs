@@ -29,33 +29,28 @@ pub fn check(source: &RowSource, row: &Row, set: &RowSet) -> Option<Diag> {
             return Some(refuse(text, key, found));
         }
     }
-    let conditions = source.require.iter().find_map(|(cond, _)| {
+    source.require.iter().find_map(|(cond, _)| {
         let found = casts(&cond.tree, set).into_iter().next()?;
         Some(refuse(&cond.text, "require", found))
-    });
-    conditions
+    })
 }
 
 /// The first cast in a body whose value is none of the results that are stored in its dtype.
 fn idle(body: &Block, results: &[&[Elem]], set: &RowSet) -> Option<(Span, DType)> {
     let mut stored = Vec::new();
-    ends(body, results, &mut stored);
+    ends(&body.value, results, &mut stored);
     let mut found = Vec::new();
     walk::block(body, &mut |e| found.extend(narrows(e, set).map(|to| (e.span, to))));
     found.into_iter().find(|cast| !stored.contains(cast))
 }
 
 /// The casts that are results, with the dtype in which these are stored.
-fn ends(block: &Block, results: &[&[Elem]], stored: &mut Vec<(Span, DType)>) {
-    end(&block.value, results, stored);
-}
-
-fn end(e: &Expr, results: &[&[Elem]], stored: &mut Vec<(Span, DType)>) {
+fn ends(e: &Expr, results: &[&[Elem]], stored: &mut Vec<(Span, DType)>) {
     match (&*e.node, results) {
-        (Node::If(_, yes, no), _) => [yes, no].into_iter().for_each(|block| ends(block, results, stored)),
-        (Node::Match(_, arms), _) => arms.iter().for_each(|(_, value)| end(value, results, stored)),
+        (Node::If(_, yes, no), _) => [yes, no].into_iter().for_each(|block| ends(&block.value, results, stored)),
+        (Node::Match(_, arms), _) => arms.iter().for_each(|(_, value)| ends(value, results, stored)),
         (Node::Tuple(items), _) => {
-            items.iter().zip(results).for_each(|(item, result)| end(item, &[*result], stored));
+            items.iter().zip(results).for_each(|(item, result)| ends(item, &[*result], stored));
         }
         (_, [[Elem::Class(result)]]) => stored.extend(DType::from_name(result.as_str()).map(|to| (e.span, to))),
         _ => {}
