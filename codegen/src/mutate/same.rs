@@ -57,6 +57,9 @@ pub(super) fn reason(
         });
     }
     let body = |row: &Row| row.index_body().cloned();
+    if shares(right.row) != shares(wrong.row) {
+        return None;
+    }
     match mutant.key.as_str() {
         "expr" | "view" | "decomp" if mutant.kind == Kind(11) && right.source.deviates.is_none() => {
             Some("a detached value is the same value, and no result has a derivative by it (E405)".to_owned())
@@ -75,6 +78,11 @@ pub(super) fn reason(
             .then(|| "the same calls are accepted with the same types, every dtype at every place".to_owned()),
         _ => None,
     }
+}
+
+/// Whether results show the storage of an argument: what is written to one is seen in the other, whatever its values are.
+pub(super) fn shares(row: &Row) -> bool {
+    matches!(row.meaning, Meaning::View(_))
 }
 
 fn same_program(right: &Row, wrong: &Row) -> bool {
