@@ -37,6 +37,9 @@ pub struct Declared<'a> {
 #[derive(Clone)]
 pub struct Seed(Vec<Value<V<f64>>>);
 
+/// What an argument's gradient is for a cotangent per result.
+pub type Gradient<'a> = dyn Fn(&[Value<V<f64>>]) -> Result<Vec<f64>, Stop> + 'a;
+
 /// A number that a rule gives, and the derivative.
 #[derive(Clone, Copy, Debug)]
 pub struct Pair {
@@ -183,7 +186,7 @@ impl Declared<'_> {
     /// What the rules' calls refuse.
     pub fn difference_from_gradient(
         &self,
-        gradient: &dyn Fn(&[Value<V<f64>>]) -> Result<Vec<f64>, Stop>,
+        gradient: &Gradient,
         instance: &Instance,
         library: &Library<'_>,
         seed: &Seed,
