@@ -15,17 +15,20 @@ use fulgurite_core::lower::{Rows, lower_with};
 use fulgurite_core::nest::{Nest, SExpr, SOp, SOutside};
 use fulgurite_core::row::{Meaning, Row};
 use fulgurite_core::sig::{self, ArgTy, Solved};
-use fulgurite_core::{DType, Name, Value};
+use fulgurite_core::{DType, Name, Scalar, Value};
 
 use super::Mutant;
 use super::kinds::Kind;
 use super::terms::Terms;
-use crate::check::cases::{self, Family};
+use crate::check::cases::{self, Case, Family};
 use crate::check::dtypes;
-use crate::check::gradients::{Grade, Graded};
+use crate::check::gradients::{Grade, Graded, sample};
 use crate::check::rows::{RowSet, ty};
 use crate::check::rules;
 use crate::schema::RowSource;
+
+/// Calls of a family that are tried with the numbers that stand in the bodies.
+const FEW: usize = 4;
 
 /// A row with its text.
 #[derive(Clone, Copy)]
@@ -57,6 +60,9 @@ pub(super) fn reason(
         });
     }
     let body = |row: &Row| row.index_body().cloned();
+    if shares(right.row) != shares(wrong.row) {
+        return None;
+    }
     match mutant.key.as_str() {
         "expr" | "view" | "decomp" if mutant.kind == Kind(11) && right.source.deviates.is_none() => {
             Some("a detached value is the same value, and no result has a derivative by it (E405)".to_owned())
@@ -75,6 +81,11 @@ pub(super) fn reason(
             .then(|| "the same calls are accepted with the same types, every dtype at every place".to_owned()),
         _ => None,
     }
+}
+
+/// Whether results show the storage of an argument: what is written to one is seen in the other, whatever its values are.
+pub(super) fn shares(row: &Row) -> bool {
+    matches!(row.meaning, Meaning::View(_))
 }
 
 fn same_program(right: &Row, wrong: &Row) -> bool {
@@ -161,13 +172,34 @@ pub(super) fn comparable(right: &Row, wrong: &Row) -> bool {
 }
 
 fn same_loops(right: &Arc<Row>, wrong: &Arc<Row>, rows: &(dyn Rows + Sync)) -> bool {
-    let families = families(right, wrong);
-    let cases = families.iter().flat_map(|family| &family.cases);
+    // a body may ask what its dtype can hold, and what a number is
+    let more = [DType::F16, DType::BF16, DType::F64].map(|d| cases::family(right, d));
+    let families: Vec<Family> = families(right, wrong).into_iter().chain(more).collect();
+    let numbers: Vec<f64> = [right, wrong].iter().flat_map(|row| sample::written(row)).flat_map(|x| [x, -x]).collect();
+    let same = |solved: &Solved| {
+        let (a, b) = (loops(right, solved, rows), loops(wrong, solved, rows));
+        a.is_some() && a == b
+    };
     comparable(right, wrong)
-        && cases.into_iter().all(|case| {
-            let (a, b) = (loops(right, &case.solved, rows), loops(wrong, &case.solved, rows));
-            a.is_some() && a == b
+        && families.iter().flat_map(|family| &family.cases).all(|case| same(&case.solved))
+        && families.iter().flat_map(|family| family.cases.iter().take(FEW)).all(|case| {
+            let mut with = with_numbers(right, case, &numbers);
+            with.all(|solved| same(&solved))
         })
+}
+
+/// What the call binds with each of these numbers where it has one, or may have one.
+fn with_numbers(row: &Row, case: &Case, numbers: &[f64]) -> impl Iterator<Item = Solved> {
+    let may = |at: usize| row.sig.params.get(at).is_some_and(|p| p.ty.dims.is_none() && p.ty.list.is_none());
+    let places =
+        (0..case.args.len()).filter(move |at| may(*at) || matches!(case.args[*at], Value::Num(Scalar::Float(_))));
+    places.flat_map(move |at| {
+        numbers.iter().filter_map(move |x| {
+            let mut args = case.args.clone();
+            args[at] = Value::Num(Scalar::Float(*x));
+            sig::solve_types(row, &args).ok()
+        })
+    })
 }
 
 fn same_calls(right: &Arc<Row>, wrong: &Arc<Row>, rows: &(dyn Rows + Sync)) -> bool {

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use fulgurite_core::lang::{Block, Expr, Node};
+use fulgurite_core::lang::ast::Out;
+use fulgurite_core::lang::{Block, Elem, Expr, Node};
 use fulgurite_core::promote::Kind;
 use fulgurite_core::row::Row;
 use fulgurite_core::sig::{ArgTy, OutTy};
-use fulgurite_core::{DType, Value};
+use fulgurite_core::{DType, DTypeSet, Value};
 
 use super::tuples::{self, Base};
 use super::without;
@@ -116,7 +117,7 @@ impl Check<'_> {
             let known = ran.as_mut().map(|ran| ran.next().unwrap_or_default());
             let tuples = base.uniform();
             let uniform = || match known {
-                Some(ran) => ran.into_iter().find_map(|(case, yielded)| promised_otherwise(case, &yielded)),
+                Some(ran) => ran.into_iter().find_map(|(case, yielded)| promised_otherwise(row, case, &yielded)),
                 None => tuples.iter().find_map(|(_, forms)| self.differs(row, base.call(row, forms)?)),
             };
             uniform()
@@ -135,7 +136,7 @@ impl Check<'_> {
             Err(fault) if fault.tainted => return None,
             Err(fault) => return Some(Wrong::Refused(fault, case)),
         };
-        promised_otherwise(case, &yielded)
+        promised_otherwise(row, case, &yielded)
     }
 
     fn diag(&self, row: &Row, wrong: Wrong, kind: Option<Kind>) -> Diag {
@@ -172,13 +173,23 @@ impl Check<'_> {
 }
 
 /// What a call yields, where its row says another dtype.
-fn promised_otherwise(case: Case, yielded: &[Value<ArgTy>]) -> Option<Wrong> {
+fn promised_otherwise(row: &Row, case: Case, yielded: &[Value<ArgTy>]) -> Option<Wrong> {
     let promised = case.solved.outs.iter().chain(&case.solved.aux);
-    let wrong = promised.zip(yielded).enumerate().find_map(|(out, (promised, yielded))| {
-        let (want, have) = (promised_dtype(promised)?, yielded_dtype(yielded)?);
+    let declared = row.sig.outs.iter().chain(&row.sig.aux);
+    let wrong = promised.zip(declared).zip(yielded).enumerate().find_map(|(out, ((promised, declared), yielded))| {
+        let have = yielded_dtype(yielded)?;
+        let want = promised_dtype(promised)
+            .or_else(|| fixed(declared).filter(|fixed| !fixed.contains(have))?.iter().next())?;
         (want != have).then_some((out, have, want))
     });
     wrong.map(|(out, have, want)| Wrong::Dtype { case, out, have, want })
+}
+
+/// The dtypes of a result whose sizes the body gives, if the row names them: `i64[_]`.
+fn fixed(out: &Out) -> Option<DTypeSet> {
+    let named = |elem: &Elem| if let Elem::Class(name) = elem { DTypeSet::from_class(name.as_str()) } else { None };
+    let sets: Vec<DTypeSet> = out.ty.elem.iter().map(named).collect::<Option<_>>()?;
+    sets.into_iter().reduce(DTypeSet::union)
 }
 
 fn promised_dtype(out: &OutTy) -> Option<DType> {

@@ -37,6 +37,9 @@ pub struct Declared<'a> {
 #[derive(Clone)]
 pub struct Seed(Vec<Value<V<f64>>>);
 
+/// What an argument's gradient is for a cotangent per result.
+pub type Gradient<'a> = dyn Fn(&[Value<V<f64>>]) -> Result<Vec<f64>, Stop> + 'a;
+
 /// A number that a rule gives, and the derivative.
 #[derive(Clone, Copy, Debug)]
 pub struct Pair {
@@ -156,8 +159,49 @@ impl Declared<'_> {
         library: &Library<'_>,
         seed: &Seed,
     ) -> Result<Option<Vec<Pair>>, Stop> {
+        self.difference_from_numbers(&self.value_of(rule, instance, library, seed)?, instance, library, seed)
+    }
+
+    /// The same against these numbers; none are zeros.
+    ///
+    /// # Errors
+    /// What the rule's calls refuse.
+    pub fn difference_from_numbers(
+        &self,
+        derived: &[f64],
+        instance: &Instance,
+        library: &Library<'_>,
+        seed: &Seed,
+    ) -> Result<Option<Vec<Pair>>, Stop> {
         let stated = self.value(instance, library, seed)?;
-        let derived = self.value_of(rule, instance, library, seed)?;
+        let mut derived = derived.to_vec();
+        derived.resize(stated.len(), 0.0);
+        Ok(unequal(&stated, &derived, seed))
+    }
+
+    /// The same of a tangent against what is the gradient for a cotangent: one is the transpose of the other, also at ties
+    /// and kinks.
+    ///
+    /// # Errors
+    /// What the rules' calls refuse.
+    pub fn difference_from_gradient(
+        &self,
+        gradient: &Gradient,
+        instance: &Instance,
+        library: &Library<'_>,
+        seed: &Seed,
+    ) -> Result<Option<Vec<Pair>>, Stop> {
+        let stated = self.value(instance, library, seed)?;
+        let tangent = elements(&seed.0[0]).concat();
+        let along = |cotangents: &Seed| Ok::<f64, Stop>(dot(&gradient(&cotangents.0)?, &tangent));
+        // one direction says whether there is anything to look for
+        let all = Seed(instance.cotangents(&mut Numbers::new(stated.len() as u64)));
+        let weights: Vec<f64> = all.0.iter().flat_map(elements).flatten().collect();
+        let terms: f64 = stated.iter().zip(&weights).map(|(s, w)| (s * w).abs()).sum();
+        if close(dot(&stated, &weights), along(&all)?, terms + seed.size() * 0.1) {
+            return Ok(None);
+        }
+        let derived = (0..stated.len()).map(|at| along(&all.unit(at))).collect::<Result<Vec<_>, _>>()?;
         Ok(unequal(&stated, &derived, seed))
     }
 
@@ -206,6 +250,21 @@ impl Seed {
             })
         };
         Seed(self.0.iter().enumerate().map(|(n, v)| if n == at { v.clone() } else { zeros(v) }).collect())
+    }
+
+    /// 1 for element `at`, counted through all of them, zeros for all others.
+    fn unit(&self, at: usize) -> Seed {
+        let mut next = 0;
+        let mut unit = |v: &V<f64>| match v {
+            V::Array(a) => {
+                let first = next;
+                next += a.len();
+                let one = (first..next).map(|n| f64::from(u8::from(n == at)));
+                V::Array(Arc::new(Array::float(a.dtype, &a.shape, one.collect())))
+            }
+            key => key.clone(),
+        };
+        Seed(self.0.iter().map(|v| v.map(&mut unit)).collect())
     }
 
     /// The sum of its sizes.

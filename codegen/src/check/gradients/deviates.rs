@@ -132,7 +132,7 @@ impl Seeds {
         if let Some(derived) = bench.derived.rule(rule.arg) {
             return Some(dot(&instance.vjp(bench.library, derived, rule.at, &self.g).ok()?, along));
         }
-        if let Ok(Some(all)) = tape::gradients(instance, bench.library, &self.g) {
+        if let Ok(Some(all)) = tape::gradients(instance, &mut bench.taped.borrow_mut(), &self.g) {
             return Some(dot(all.get(rule.at)?, along));
         }
         let moved = instance.moves(&mut Dense::new(bench.library), rule.at, &|e| along.get(e).copied().unwrap_or(0.0));

@@ -18,6 +18,7 @@ mod hard;
 pub mod instance;
 mod kinks;
 mod linear;
+mod masked;
 mod missing;
 mod needless;
 pub mod numbers;
@@ -71,29 +72,37 @@ pub fn check(
     let mut faults = kinks::check(source, row, &library);
     faults.extend(stable::check(source, row, &library));
     faults.extend(hard::check(source, row, family, &library));
-    faults.extend(rules(source, row, set, right));
+    faults.extend(rules(source, row, set, family, right));
     faults
 }
 
-fn rules(source: &RowSource, row: &Arc<Row>, set: &RowSet, right: &mut Vec<Graded>) -> Vec<Diag> {
+fn rules(
+    source: &RowSource,
+    row: &Arc<Row>,
+    set: &RowSet,
+    family: &cases::Family,
+    right: &mut Vec<Graded>,
+) -> Vec<Diag> {
     if source.no_grad.is_some() {
         return needless::check(source, row, set).into_iter().collect();
     }
     let derived = derive::derive(row, set);
     let mut faults = missing::check(source, row, &derived);
     faults.extend(once::check(source, set));
-    faults.extend(deviates::unruled(source, row, set, &Library::new(set)));
+    let mut library = Library::new(set);
+    faults.extend(deviates::unruled(source, row, set, &library));
+    library.extend(derived.rows.iter().cloned());
+    faults.extend(masked::check(source, row, family, &library, &derived));
     let (declared, detached, skipped) = (declared(source, row), constant::detached(source), constant::skipped(source));
     if declared.is_empty() && detached.is_none() && skipped.is_empty() {
         return faults;
     }
     let Some(dtype) = sample::element(row) else { return faults };
     let family = cases::family(row, dtype);
-    let mut library = Library::new(set);
-    library.extend(derived.rows.iter().cloned());
     let beside = cases::beside_defaults(row, &family);
     let (family, beside, library, derived) = (&family, &beside, &library, &derived);
-    let bench = values::Bench { source, row, family, beside, library, derived, drawn: RefCell::default() };
+    let (drawn, taped) = (RefCell::default(), RefCell::new(tape::Rules::new(library)));
+    let bench = values::Bench { source, row, family, beside, library, derived, drawn, taped };
     faults.extend(again::check(source, row));
     faults.extend(detached.and_then(|place| constant::detach(&bench, place)));
     faults.extend(skipped.into_iter().filter_map(|(at, place)| constant::skip(&bench, at, place)));

@@ -57,9 +57,7 @@ pub fn check(source: &RowSource, row: &Row, library: &Library) -> Vec<Diag> {
             diags.extend(found.map(|found| found.refuse(what, &rule.text)));
         }
     }
-    if source.at.is_empty()
-        && source.tests.domain.is_empty()
-        && source.no_grad.is_none()
+    if !is_stated(source)
         && !is_builtin(row)
         && let Some((point, value, arg)) = without_slope(row, library)
     {
@@ -70,6 +68,11 @@ pub fn check(source: &RowSource, row: &Row, library: &Library) -> Vec<Diag> {
         ));
     }
     diags
+}
+
+/// Whether a row says what its gradient is where a slope is infinite, or that it is not meant for such numbers.
+pub fn is_stated(source: &RowSource) -> bool {
+    !source.at.is_empty() || !source.tests.domain.is_empty() || source.no_grad.is_some()
 }
 
 /// Where single precision differs.

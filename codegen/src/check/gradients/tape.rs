@@ -48,11 +48,12 @@ struct Tape<'m, 'a> {
 /// What the calls refuse.
 pub fn gradients(
     instance: &Instance,
-    library: &Library,
+    rules: &mut Rules<'_>,
     weights: &[Value<V<f64>>],
 ) -> Result<Option<Vec<Vec<f64>>>, Stop> {
     let row = instance.row;
     let Meaning::Decomp(body) = &row.meaning else { return Ok(None) };
+    let library = &rules.library;
     let mut dense = Dense::new(library);
     let mut tape = Tape { library, dense: &mut dense, lines: Vec::new(), values: 0, depth: 0 };
     let args: Vec<Value<Taped>> = instance.args.iter().map(|arg| tape.numbered(arg)).collect();
@@ -66,7 +67,7 @@ pub fn gradients(
     for (result, weight) in results.iter().zip(weights) {
         sums.add(result, elements(weight).concat());
     }
-    let rules = Rules::of(&lines, library);
+    rules.learn(&lines);
     for line in lines.iter().rev() {
         rules.pull(line, &mut sums)?;
     }
@@ -119,23 +120,26 @@ fn f64_kept(x: f64, a: &Array<f64>) -> f64 {
     x.kept_as(a.dtype)
 }
 
-/// The rules of the rows on a tape.
-struct Rules<'a> {
+/// The rules of the rows on tapes: the same serve for many calls.
+pub struct Rules<'a> {
     library: Library<'a>,
     derived: HashMap<Name, Derived>,
 }
 
 impl<'a> Rules<'a> {
-    fn of(lines: &[Line], library: &Library<'a>) -> Rules<'a> {
-        let mut rules = Rules { library: library.again(), derived: HashMap::new() };
+    /// None yet, over these rows.
+    pub fn new(library: &Library<'a>) -> Rules<'a> {
+        Rules { library: library.again(), derived: HashMap::new() }
+    }
+
+    fn learn(&mut self, lines: &[Line]) {
         for line in lines {
-            rules.derived.entry(line.row.op).or_insert_with(|| {
-                let derived = derive::derive(&line.row, library.set);
-                rules.library.extend(derived.rows.iter().cloned());
+            self.derived.entry(line.row.op).or_insert_with(|| {
+                let derived = derive::derive(&line.row, self.library.set);
+                self.library.extend(derived.rows.iter().cloned());
                 derived
             });
         }
-        rules
     }
 
     fn rule<'r>(&'r self, row: &'r Row, arg: Name) -> Option<&'r Block> {

@@ -1,15 +1,15 @@
 //! E401, E404: the values of a declared rule are those of the derivative.
 
-use fulgurite_core::Name;
 use fulgurite_core::derive::{self, Derived};
 use fulgurite_core::row::Row;
+use fulgurite_core::{Name, Value};
 
 use super::declared::{Declared, Pair, Refuted, Seed, Way};
-use super::dense::{Dense, Library, Stop};
+use super::dense::{Dense, Library, Stop, V};
 use super::instance::Instance;
 use super::numbers::Numbers;
 use super::sample::{self, Domain};
-use super::{Grade, linear, proof, show, term};
+use super::{Grade, linear, proof, show, tape, term};
 use crate::check::cases::{Case, Family};
 use crate::check::report::Rule;
 use crate::check::walk;
@@ -29,6 +29,10 @@ const KINK_ROUNDS: usize = 3;
 
 /// So many calls are few, and enough for what may flow at a kink.
 const MOST_KINKS: usize = 24;
+
+/// Where the rules of a program's rows say what holds there, each call takes many of them: so many elements are enough
+/// for some to be equal, and so many calls are tried.
+const TAPED: (usize, usize) = (3, 4);
 
 /// What is wrong with a rule that takes another branch where an argument is NaN.
 const BESIDE_NAN: &str = "has another convention at NaN than the meaning";
@@ -54,6 +58,8 @@ pub struct Bench<'a> {
     pub derived: &'a Derived,
     /// Data that were drawn before, by seed: every rule of the row is tried on the same.
     pub drawn: RefCell<FxHashMap<u64, Vec<Drawn<'a>>>>,
+    /// Rules of the rows that a program calls.
+    pub taped: RefCell<tape::Rules<'a>>,
 }
 
 /// What was found for a call, the domain and the bound of indices: data on which the row has finite values, or none.
@@ -77,15 +83,21 @@ impl<'a> Bench<'a> {
 
     /// The calls at ties and kinks alone.
     pub fn kinked(&self) -> impl Iterator<Item = (usize, Instance<'a>)> {
-        self.at_kinks(&|_| true).take(MOST_KINKS)
+        self.at_kinks(0, &|_| true).take(MOST_KINKS)
     }
 
-    fn at_kinks<'s>(&'s self, fits: &'s dyn Fn(&Instance) -> bool) -> impl Iterator<Item = (usize, Instance<'a>)> + 's {
+    /// Data at ties and kinks for calls of at least so many elements.
+    fn at_kinks<'s>(
+        &'s self,
+        least: usize,
+        fits: &'s dyn Fn(&Instance) -> bool,
+    ) -> impl Iterator<Item = (usize, Instance<'a>)> + 's {
         let own = sample::stated(self.source);
         let written = sample::written(self.row);
         let few = self.cases().count() * KINK_ROUNDS <= MOST_KINKS;
         let rounds = (0..if few { KINK_ROUNDS } else { 1 })
-            .flat_map(|round| self.cases().map(move |(n, case)| (round, n, case)));
+            .flat_map(|round| self.cases().map(move |(n, case)| (round, n, case)))
+            .filter(move |(_, _, case)| case.numel() >= least);
         rounds.filter_map(move |(round, n, case)| {
             let domain = sample::kinks(&own, &written, case, n + round);
             Some((n, self.draw(n + 1000 * round, case, &domain, fits)?))
@@ -181,8 +193,11 @@ impl<'a> Bench<'a> {
             return Err(Box::new(self.refuse(rule, &refuted, &verdict(&refuted))));
         }
         if let Some(refuted) = self.at_a_kink(rule, &fits) {
-            let claim = "has another convention at ties and kinks than the meaning";
-            return Err(Box::new(self.refuse(rule, &[refuted], claim)));
+            let beside = if rule.way == Way::Vjp { "meaning" } else { "gradient" };
+            let claim = format!("has another convention at ties and kinks than the {beside}");
+            let diag = self.refuse(rule, &[refuted], &claim);
+            let derived = rule.way == Way::Vjp && self.derived.rule(rule.arg).is_some();
+            return Err(Box::new(if derived { diag } else { diag.note("on purpose? then say why in `deviates`") }));
         }
         if let Some(refuted) = self.at_nan(rule) {
             return Err(Box::new(self.refuse(rule, &[refuted], BESIDE_NAN)));
@@ -193,16 +208,47 @@ impl<'a> Bench<'a> {
     /// Of a scalar row, where an argument is NaN: a branch that NaN takes has a derivative there. A rule that gives NaN
     /// says no less, so only another number counts.
     fn at_nan(&self, rule: &Declared) -> Option<Refuted<'a>> {
-        let derived = self.derived.rule(rule.arg).filter(|_| rule.way == Way::Vjp && self.row.is_pointwise())?;
+        if !self.row.is_pointwise() || !self.has_convention(rule) {
+            return None;
+        }
         let (n, case) = self.cases().find(|(_, case)| case.numel() > 1)?;
         let instance = self.smooth(n, case, &|_| true)?;
         (0..self.row.sig.params.len()).find_map(|lost| {
             let instance = instance.with_nan(lost, self.library)?;
             let seed = rule.seed(&instance, &mut Numbers::new(3000 + lost as u64))?;
-            let pairs = rule.difference_from(derived, &instance, self.library, &seed).ok().flatten()?;
+            let pairs = self.by_convention(rule, &instance, &seed).ok().flatten()?;
             let pairs: Vec<Pair> = pairs.into_iter().filter(|p| !p.stated.is_nan() && p.distance() > 1e-8).collect();
             (!pairs.is_empty()).then_some(Refuted { instance, seed, pairs })
         })
+    }
+
+    /// Whether anything says what `rule` is at ties and kinks: the rule that is derived for a formula, else the rows that a
+    /// program calls, or for a tangent the gradient, unless the row says that this deviates.
+    fn has_convention(&self, rule: &Declared) -> bool {
+        let derived = rule.way == Way::Vjp && self.derived.rule(rule.arg).is_some();
+        derived || self.source.deviates.is_none() && (rule.way == Way::Jvp || self.row.is_composite())
+    }
+
+    /// What a rule says beside that.
+    fn by_convention(&self, rule: &Declared, instance: &Instance, seed: &Seed) -> Result<Option<Vec<Pair>>, Stop> {
+        let derived = self.derived.rule(rule.arg);
+        let taped = |cotangents: &[Value<V<f64>>]| {
+            let of = tape::gradients(instance, &mut self.taped.borrow_mut(), cotangents)?
+                .map(|mut of| of.swap_remove(rule.at));
+            of.ok_or_else(|| Stop::Data("the program is differentiated another way".to_owned()))
+        };
+        if rule.way == Way::Vjp {
+            return match derived {
+                Some(derived) => rule.difference_from(derived, instance, self.library, seed),
+                None => rule.difference_from_numbers(&taped(seed.values())?, instance, self.library, seed),
+            };
+        }
+        let written = self.row.vjp.iter().find(|(arg, _)| *arg == rule.arg).map(|(_, rule)| rule);
+        let gradient = |cotangents: &[Value<V<f64>>]| match written.or(derived) {
+            Some(gradient) => instance.vjp(self.library, gradient, rule.at, cotangents),
+            None => taped(cotangents),
+        };
+        rule.difference_from_gradient(&gradient, instance, self.library, seed)
     }
 
     /// A rule about which nothing can be said is not right by silence.
@@ -220,12 +266,16 @@ impl<'a> Bench<'a> {
         Some(diag.help("say where the row has values: `tests: {domain: {x: 'lo..hi'}}`"))
     }
 
-    /// Where arguments are equal, or at a kink: what the derived rule says holds there too.
+    /// Where arguments are equal, or at a kink.
     fn at_a_kink(&self, rule: &Declared, fits: &dyn Fn(&Instance) -> bool) -> Option<Refuted<'a>> {
-        let derived = self.derived.rule(rule.arg).filter(|_| rule.way == Way::Vjp)?;
-        self.at_kinks(fits).find_map(|(n, instance)| {
+        if !self.has_convention(rule) {
+            return None;
+        }
+        let derived = rule.way == Way::Vjp && self.derived.rule(rule.arg).is_some();
+        let (least, most) = if derived { (0, usize::MAX) } else { TAPED };
+        self.at_kinks(least, fits).take(most).find_map(|(n, instance)| {
             let seed = rule.seed(&instance, &mut Numbers::new(2000 + n as u64))?;
-            let pairs = rule.difference_from(derived, &instance, self.library, &seed).ok().flatten()?;
+            let pairs = self.by_convention(rule, &instance, &seed).ok().flatten()?;
             Some(Refuted { instance, seed, pairs })
         })
     }

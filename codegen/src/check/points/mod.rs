@@ -5,6 +5,7 @@
 
 pub mod read;
 pub mod run;
+mod slopes;
 pub mod told;
 
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use std::sync::Arc;
 use fulgurite_core::eval::nest::{Array, Data};
 use fulgurite_core::lang::ast::Access;
 use fulgurite_core::row::Row;
-use fulgurite_core::sig::{self, Env, Refusal, statics};
+use fulgurite_core::sig::{self, Env, statics};
 use fulgurite_core::{DTypeSet, Name, Value};
 
 use super::closure;
@@ -25,11 +26,17 @@ use crate::yaml::{Node, Text, Value as Yaml};
 use read::Written;
 use run::Ran;
 
-/// How far a computed number may be from the stated one, relative to it: nine digits are written.
-const CLOSE: f64 = 1e-8;
+/// A number with as many digits is rounded where it ends; one with fewer is what it says.
+const ROUNDED: i32 = 9;
+
+/// How far a computed number may be from what is meant, relative to it: hundreds of roundings, where a sum cancels.
+const EXACT: f64 = 1e-13;
 
 /// How far it may be from 0.
 const NOTHING: f64 = 1e-12;
+
+/// How far two numbers may be apart, relative to them, for a point of ten digits to take one for the other.
+const CLOSE: f64 = 1e-8;
 
 /// Behind the name of an argument: what it is after the call.
 const WRITTEN: &str = "@1";
@@ -47,7 +54,10 @@ struct Point {
     args: Vec<(Name, Value<V<f64>>)>,
     results: Vec<(Name, Written, Place)>,
     gradients: Vec<(Name, Written, Place)>,
+    tangents: Vec<(Name, Written, Place)>,
     refused: bool,
+    /// Whether what is written to a result is seen in the argument.
+    shares: Option<(bool, Place)>,
 }
 
 fn point(source: &RowSource, row: &Arc<Row>, set: &RowSet, node: &Node) -> Option<Diag> {
@@ -93,31 +103,17 @@ fn point(source: &RowSource, row: &Arc<Row>, set: &RowSet, node: &Node) -> Optio
             return Some(diag.help("mend the meaning, or the point"));
         }
     }
-    if point.gradients.is_empty() {
-        return None;
+    if let Some((shares, place)) = point.shares.filter(|(shares, _)| *shares != is_view(row, set)) {
+        let what = if shares { "has storage of its own" } else { "shares storage" };
+        let diag = error(place, format!("the result of `{op}` {what}, and its `points` says otherwise"));
+        return Some(diag.help("a `view`, or a program of views alone, shares storage; an `expr` does not"));
     }
-    let slopes = ran.slopes(set);
-    for (name, stated, place) in &point.gradients {
-        let at = row.sig.params.iter().position(|param| param.name.name == *name)?;
-        let found = match slopes.of(at) {
-            Ok(found) => found,
-            Err(Stop::Refused(refusal)) if set.may_hide(&refusal) => continue,
-            Err(Stop::Refused(Refusal { message: why, .. }) | Stop::Data(why) | Stop::TooLong(why)) => {
-                let diag = error(*place, format!("the gradient of `{op}` for `{name}` can't be found while checking"));
-                return Some(diag.note(why).help("delete it from the point, or make the sizes of the point small"));
-            }
-        };
-        let Some(wanted) = stated.tree.numbers() else {
-            return Some(error(*place, format!("the gradient of `{op}` for `{name}` is no list of numbers")));
-        };
-        let wanted: Vec<f64> = wanted.iter().map(|s| s.as_f64()).collect();
-        if found.len() != wanted.len() || found.iter().zip(&wanted).any(|(a, b)| !close(*a, *b)) {
-            let diag = error(*place, format!("the gradient of `{op}` for `{name}` is not what its `points` says"));
-            let shown = found.iter().map(|x| format!("{x}")).collect::<Vec<_>>().join(", ");
-            return Some(diag.here(format!("it is {shown}")).help("mend the rule or the convention, or the point"));
-        }
-    }
-    None
+    slopes::check(row, set, &ran, &point)
+}
+
+/// Whether results show the storage of the first argument.
+fn is_view(row: &Row, set: &RowSet) -> bool {
+    row.is_view(&|op| set.candidates(op).iter().any(|row| is_view(row, set)))
 }
 
 fn read(source: &RowSource, row: &Row, node: &Node) -> Result<Point, Box<Diag>> {
@@ -126,16 +122,21 @@ fn read(source: &RowSource, row: &Row, node: &Node) -> Result<Point, Box<Diag>> 
     let accepted = accepted(row);
     for (key, value) in entries {
         let name = Name::new(key.as_str());
-        if key.as_str() == "refused" {
-            point.refused = matches!(&value.value, Yaml::Scalar(text) if *text == "true");
+        if let ("refused" | "shares", Yaml::Scalar(text)) = (key.as_str(), &value.value) {
+            let truth = *text == "true";
+            match key.as_str() {
+                "refused" => point.refused = truth,
+                _ => point.shares = Some((truth, value.place)),
+            }
             continue;
         }
-        if let ("grad", Yaml::Map(entries)) = (key.as_str(), &value.value) {
+        if let ("grad" | "tangent", Yaml::Map(entries)) = (key.as_str(), &value.value) {
+            let slopes = if *key == "grad" { &mut point.gradients } else { &mut point.tangents };
             for (arg, value) in entries {
                 let known = row.sig.params.iter().any(|param| param.name.name == arg.as_str());
                 let written = known.then(|| read::written(value)).flatten();
                 let written = written.ok_or_else(|| unread(source, arg, value, known))?;
-                point.gradients.push((Name::new(arg.as_str()), written, value.place));
+                slopes.push((Name::new(arg.as_str()), written, value.place));
             }
             continue;
         }
@@ -173,7 +174,7 @@ fn unread(source: &RowSource, key: &Text, value: &Node, known: bool) -> Box<Diag
         diag.help("write a number, `inf`, `nan`, `true`, a list of these, or a dtype and one: `'f32 [1, 2]'`")
     } else {
         let diag = Diag::error("E007", key.place, format!("`points` of `{op}`: the row has no `{}`", key.as_str()));
-        diag.help("a point names arguments, options and results, `grad`, or `refused`; `x@1` is what is written to `x`")
+        diag.help("a point names arguments, options and results, `grad`, `tangent`, `shares`, or `refused`; `x@1` is what is written to `x`")
     })
 }
 
@@ -196,7 +197,7 @@ fn differs(result: &Value<V<f64>>, stated: &Written) -> Option<String> {
             let typed = dtype.or(stated.dtype).is_none_or(|dtype| a.dtype == dtype);
             // no brackets tell how an empty list continues
             let shaped = a.shape == shape || a.is_empty() && numbers.is_empty();
-            typed && shaped && floats(a).iter().zip(&numbers).all(|(a, b)| close(*a, *b))
+            typed && shaped && floats(a).iter().zip(&numbers).all(|(a, b)| is_stated(*a, *b))
         })
     };
     let right = tensors.len() == trees.len() && tensors.iter().zip(&trees).all(|(a, tree)| agrees(a, tree));
@@ -216,7 +217,26 @@ fn floats(a: &Array<f64>) -> Vec<f64> {
     }
 }
 
-/// Whether two numbers are equal as far as points tell. A share of infinity is infinite: only itself is near it.
+/// Whether a number is the one that a point states: to the digits that are written, or exactly.
+fn is_stated(found: f64, stated: f64) -> bool {
+    let near = || stated.is_finite() && (found - stated).abs() <= allowed(stated);
+    found == stated || found.is_nan() && stated.is_nan() || near()
+}
+
+fn allowed(stated: f64) -> f64 {
+    if stated == 0.0 {
+        return NOTHING;
+    }
+    // `3.3333333333e-1`
+    let shortest = format!("{:e}", stated.abs());
+    let (digits, exponent) = shortest.split_once('e').unwrap_or((&shortest, "0"));
+    let places = digits.len().saturating_sub(usize::from(digits.contains('.'))) as i32;
+    let last = exponent.parse::<i32>().unwrap_or(0) - places + 1;
+    let half = if places < ROUNDED { 0.0 } else { 0.5 * 10f64.powi(last) };
+    half + EXACT * stated.abs()
+}
+
+/// Whether two numbers are equal as far as points of ten digits tell. A share of infinity is infinite: only itself is near it.
 pub fn close(a: f64, b: f64) -> bool {
     let near = || b.is_finite() && (a - b).abs() <= if b == 0.0 { NOTHING } else { CLOSE * b.abs() };
     a == b || a.is_nan() && b.is_nan() || near()

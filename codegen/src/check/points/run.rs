@@ -72,6 +72,18 @@ impl Slopes<'_> {
         written.or_else(|| self.derived.rule(name))
     }
 
+    /// How the results move where every element of argument `at` does by 1, by the row's own `jvp`; `None` without one:
+    /// other tangents are the transposes of gradients.
+    ///
+    /// # Errors
+    /// What the rule's calls refuse.
+    pub fn tangent(&self, at: usize) -> Result<Option<Vec<f64>>, Stop> {
+        let row = self.instance.row;
+        let name = row.sig.params[at].name.name;
+        let Some((_, rule)) = row.jvp.iter().find(|(arg, _)| *arg == name) else { return Ok(None) };
+        self.instance.jvp(&self.library, rule, at, &ones(&self.instance.args[at])).map(Some)
+    }
+
     /// For argument `at`, by the row's rule, in the argument's dtypes, to which whoever applies a rule casts; a program's
     /// by the rules of the rows that it calls. Where that is no way, one derivative per element.
     ///
@@ -94,7 +106,7 @@ impl Slopes<'_> {
             }
             None => {
                 if self.taped.get().is_none() {
-                    _ = self.taped.set(tape::gradients(instance, library, &self.ones)?);
+                    _ = self.taped.set(tape::gradients(instance, &mut tape::Rules::new(library), &self.ones)?);
                 }
                 if let Some(Some(taped)) = self.taped.get() {
                     let mut of = taped[at].clone();

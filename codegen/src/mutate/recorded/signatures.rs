@@ -7,7 +7,7 @@ use std::path::Path;
 
 use fulgurite_core::Name;
 use fulgurite_core::lang::{Alias, Becomes, Count, Elem, Expr, Given, Opt, OptType, Param};
-use fulgurite_core::row::Row;
+use fulgurite_core::row::{Meaning, Row};
 
 use crate::schema::RowSource;
 
@@ -48,10 +48,12 @@ impl Signatures {
             if let Some(formals) = self.by_name.get(&name) {
                 // forms of one name are told apart by their places
                 of_form(&format!("{name} ({n})"), &alias.tree, row, formals, &mut facts);
+                shares(name.as_str(), row, formals, &mut facts);
             }
         }
         if let Some(formals) = self.by_name.get(&row.op) {
             by_place(row.op.as_str(), row, formals, true, &mut facts);
+            shares(row.op.as_str(), row, formals, &mut facts);
         }
         facts
     }
@@ -90,6 +92,14 @@ fn formals(text: &str) -> Vec<Formal> {
         (!name.is_empty() && name != "*").then(|| Formal { name: name.to_owned(), ty: ty.to_owned(), default })
     };
     parts.iter().filter_map(formal).collect()
+}
+
+/// Whether the result shows the storage of an argument (`Tensor(a)`, `Tensor(a -> *)`; `Tensor(a!)` is written to).
+fn shares(what: &str, row: &Row, formals: &[Formal], facts: &mut BTreeSet<String>) {
+    let shown = |formal: &Formal| formal.ty.starts_with("Tensor(a") && !formal.ty.contains('!');
+    if formals.iter().any(shown) && matches!(row.meaning, Meaning::View(_)) {
+        facts.insert(format!("{what}: the result shares storage"));
+    }
 }
 
 fn arguments(row: &Row) -> Vec<(Name, Argument<'_>)> {

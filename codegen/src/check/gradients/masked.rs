@@ -1,0 +1,161 @@
+//! E411 of rows that are no formula of few floats: reductions, moves, programs.
+//!
+//! At zeros, and where all elements are equal, a norm, a deviation or an angle has a value whose last step has an infinite
+//! slope, and before it one that is 0. A call that takes such a step is differentiated as the runtime does.
+
+use fulgurite_core::builtins::{Builtin, eval_f64};
+use fulgurite_core::derive::Derived;
+use fulgurite_core::eval::nest::Field;
+use fulgurite_core::lang::Node;
+use fulgurite_core::row::Row;
+use fulgurite_core::sig::ArgTy;
+use fulgurite_core::{Name, Value};
+use rustc_hash::FxHashSet;
+use std::sync::LazyLock;
+
+use super::dense::{Dense, Library};
+use super::dual::partial;
+use super::grid::product;
+use super::instance::{Instance, floats};
+use super::numbers::Numbers;
+use super::sample::{self, Domain};
+use super::{show, stable, tape};
+use crate::check::cases::Family;
+use crate::check::{closure, report, walk};
+use crate::diag::Diag;
+use crate::schema::RowSource;
+
+/// What all elements are; where an argument alone is 0, the others are different.
+const EQUAL: [f64; 2] = [0.0, 1.0];
+const USUAL: (f64, f64) = (0.25, 1.75);
+
+/// What to do about it.
+const REMEDY: &str = "let the function with the infinite slope not be reached there (`if`, or `where` on its argument), \
+                      keep its argument from 0, or say for which numbers the row is meant: `tests: {domain: {x: 'lo..hi'}}`";
+
+/// Elements of a call that is tried, and the arguments that are 0 in turn.
+const MOST: usize = 32;
+const ARGUMENTS: usize = 2;
+
+/// What is wrong with the gradient of the meaning of a row.
+pub fn check(source: &RowSource, row: &Row, family: &Family, library: &Library, derived: &Derived) -> Option<Diag> {
+    let (key, text) = report::body(source)?;
+    if row.is_pointwise() || stable::is_stated(source) || !may_be_steep(row, library) {
+        return None;
+    }
+    let case = family.cases.iter().find(|case| (2..=MOST).contains(&case.numel()))?;
+    let domain = |own, other| Domain { own, other, grid: None, points: Vec::new() };
+    let equal = EQUAL.iter().map(|x| domain(Vec::new(), (*x, *x)));
+    let floats: Vec<Name> =
+        row.sig.params.iter().zip(&case.args).filter(|(_, arg)| is_float(arg)).map(|(p, _)| p.name.name).collect();
+    let alone =
+        floats.iter().filter(|_| floats.len() > 1).take(ARGUMENTS).map(|arg| domain(vec![(*arg, (0.0, 0.0))], USUAL));
+    equal.chain(alone).find_map(|domain| {
+        let instance = sample::finite(library, row, case, &domain, 0, 1)?;
+        let (at, element) = without_slope(&instance, library, derived)?;
+        let arg = row.sig.params[at].name.name;
+        let params = row.sig.params.iter().zip(&instance.args);
+        let point = params.filter_map(|(p, v)| Some(format!("{} = {}", p.name.name, show::elements(v)?)));
+        let point = point.collect::<Vec<_>>().join(", ");
+        let message = format!("`{key}` of `{}` multiplies an infinite derivative by 0", row.op);
+        let diag = Diag::warning("E411", text.place, message).note(format!("for {}", case.show(row)));
+        let diag =
+            diag.note(format!("at {point} it is finite, its derivative by element {element} of `{arg}` is no number"));
+        Some(diag.help(REMEDY))
+    })
+}
+
+/// Whether the meaning comes to a builtin that has an infinite slope where its value is finite.
+fn may_be_steep(row: &Row, library: &Library) -> bool {
+    static STEEP: LazyLock<Vec<Name>> = LazyLock::new(|| {
+        let is_steep = |b: &Builtin| {
+            let arity = b.record().arity();
+            product(&vec![vec![0.0, 1.0, -1.0, 0.5]; arity]).iter().any(|args| {
+                let out = eval_f64(*b, args);
+                out.is_finite() && (0..arity).any(|i| !partial(*b, i, args, out).is_finite())
+            })
+        };
+        Builtin::all().filter(is_steep).map(|b| Name::new(b.name())).collect()
+    });
+    let (mut met, mut next) = (FxHashSet::default(), Vec::new());
+    let comes = |row: &Row, next: &mut Vec<Name>| {
+        let mut steep = false;
+        if let Some(body) = walk::body(row) {
+            let text = row.index_body().is_some();
+            walk::block(body, &mut |e| {
+                if let Node::Call(f, _) = &*e.node {
+                    steep |= text && STEEP.contains(&f.name);
+                }
+            });
+        }
+        next.extend(closure::calls(row).into_iter().map(|call| call.op));
+        steep
+    };
+    let mut steep = comes(row, &mut next);
+    while !steep && let Some(op) = next.pop() {
+        if met.insert(op) {
+            steep = library.set.candidates(op).iter().any(|row| comes(row, &mut next));
+        }
+    }
+    steep
+}
+
+fn is_float(arg: &Value<ArgTy>) -> bool {
+    let mut any = false;
+    arg.for_each(&mut |ty| any |= matches!(ty, ArgTy::Tensor(t) if t.dtype.is_float()));
+    any
+}
+
+/// The argument, and its element, by which the derivative is no number.
+fn without_slope(instance: &Instance, library: &Library, derived: &Derived) -> Option<(usize, usize)> {
+    let row = instance.row;
+    let lifted = instance.lift(&|_, _, value| Steep { value, moves: true, steep: false });
+    let results = Dense::new(library).meaning(row, &instance.case.solved, &lifted).ok()?;
+    let mut steep = false;
+    results.iter().take(row.sig.outs.len()).for_each(|r| floats(r, &mut |x: &Steep| steep |= x.steep));
+    if !steep {
+        return None;
+    }
+    let cotangents = instance.cotangents(&mut Numbers::new(1));
+    let taped = tape::gradients(instance, &mut tape::Rules::new(library), &cotangents).ok().flatten();
+    (0..row.sig.params.len()).filter(|at| instance.numel_of(*at) > 0).find_map(|at| {
+        let name = row.sig.params[at].name.name;
+        let written = row.vjp.iter().find(|(arg, _)| *arg == name).map(|(_, rule)| rule);
+        let slopes = match (written.or_else(|| derived.rule(name)), &taped) {
+            (Some(rule), _) => instance.vjp(library, rule, at, &cotangents).ok()?,
+            (None, Some(taped)) => taped[at].clone(),
+            (None, None) => return None,
+        };
+        Some((at, slopes.iter().position(|slope| slope.is_nan())?))
+    })
+}
+
+/// A value, whether it moves with an argument, and whether a step on the way had an infinite slope.
+#[derive(Clone, Copy)]
+struct Steep {
+    value: f64,
+    moves: bool,
+    steep: bool,
+}
+
+impl Field for Steep {
+    fn constant(value: f64) -> Steep {
+        Steep { value, moves: false, steep: false }
+    }
+    fn value(&self) -> f64 {
+        self.value
+    }
+    fn call(builtin: Builtin, args: &[Steep]) -> Steep {
+        if builtin == Builtin::Select {
+            return if args[0].value != 0.0 { args[1] } else { args[2] };
+        }
+        let values: Vec<f64> = args.iter().map(|a| a.value).collect();
+        let value = eval_f64(builtin, &values);
+        let infinite = |(i, arg): (usize, &Steep)| arg.moves && !partial(builtin, i, &values, value).is_finite();
+        let steep = args.iter().any(|arg| arg.steep) || args.iter().enumerate().any(infinite);
+        Steep { value, moves: args.iter().any(|arg| arg.moves), steep }
+    }
+    fn detach(self) -> Steep {
+        Steep { moves: false, steep: false, ..self }
+    }
+}
