@@ -12,6 +12,7 @@ use serde_yaml::{DuplicateKeyPolicy, MergeKeyPolicy, NonFiniteFloatPolicy, Spann
 use crate::diag::{Diag, Diagnostics};
 use crate::source::{FileId, LineColumn, Place, Sources};
 
+mod halves;
 mod scan;
 mod text;
 
@@ -85,6 +86,19 @@ pub fn read(file: FileId, sources: &Sources, diags: &mut Diagnostics) -> Option<
         diags.push(Diag::error("E001", Place { file, start: 0, end: 0 }, message));
         return None;
     }
+    if let Some(halves) = halves::parse(text) {
+        return Some(halves.document(file, source, diags));
+    }
+    match parse(text) {
+        Ok(tree) => Some(scan::Scan::new(file, source, diags).document(tree)),
+        Err(error) => {
+            diags.push(syntax_error(file, sources, &error));
+            None
+        }
+    }
+}
+
+fn parse(text: &str) -> Result<Spanned<Raw>, serde_yaml::Error> {
     let options = serde_yaml::options! {
         budget: serde_yaml::budget! { max_depth: MAX_DEPTH, flow_nesting_limit: MAX_DEPTH, max_aliases: 0 },
         duplicate_keys: DuplicateKeyPolicy::PassThrough,
@@ -93,13 +107,7 @@ pub fn read(file: FileId, sources: &Sources, diags: &mut Diagnostics) -> Option<
         strict_booleans: true,
         with_snippet: false,
     };
-    match serde_yaml::from_str_with_options::<Spanned<Raw>>(text, options) {
-        Ok(tree) => Some(scan::Scan::new(file, source, diags).document(tree)),
-        Err(error) => {
-            diags.push(syntax_error(file, sources, &error));
-            None
-        }
-    }
+    serde_yaml::from_str_with_options(text, options)
 }
 
 /// What the YAML parser says, as a diagnostic.

@@ -191,7 +191,7 @@ pub fn batched(row: &Row, flags: &[bool]) -> Result<Batched, NotBatchable> {
         other => other.clone(),
     };
     let require = row.require.iter();
-    let require = require.map(|r| Require { cond: rewrite.expr(&r.cond, true), message: r.message.clone() }).collect();
+    let require = require.map(|r| Require::new(rewrite.expr(&r.cond, true), r.message.clone())).collect();
     let args = with.iter().fold(String::new(), |all, p| format!("{all}.{}", p.name.name));
     let op = Name::new(&format!("{}.vmap{args}", row.op));
     let row = Row { op, sig, meaning, require, vjp: Vec::new(), jvp: Vec::new(), at: Vec::new(), ..row.clone() };

@@ -153,6 +153,15 @@ pub struct Require {
     pub cond: Expr,
     /// The message.
     pub message: String,
+    /// The condition as text: calls are refused often while a row is tried, and printing takes longer than asking.
+    pub shown: String,
+}
+
+impl Require {
+    /// A condition and its message.
+    pub fn new(cond: Expr, message: String) -> Require {
+        Require { shown: cond.to_string(), cond, message }
+    }
 }
 
 /// A parsed row.
@@ -210,7 +219,7 @@ impl Row {
             require: text
                 .require
                 .iter()
-                .map(|(c, m)| Ok(Require { cond: parse_expr(c, Dialect::Index)?, message: (*m).to_owned() }))
+                .map(|(c, m)| Ok(Require::new(parse_expr(c, Dialect::Index)?, (*m).to_owned())))
                 .collect::<Result<_, SyntaxError>>()?,
             vjp: rules(text.vjp)?,
             jvp: rules(text.jvp)?,

@@ -29,7 +29,7 @@ impl RowSource {
             require: self
                 .require
                 .iter()
-                .map(|(cond, message)| Require { cond: cond.tree.clone(), message: one_line(&message.text) })
+                .map(|(cond, message)| Require::new(cond.tree.clone(), one_line(&message.text)))
                 .collect(),
             vjp: rules(&self.grad),
             jvp: rules(&self.jvp),

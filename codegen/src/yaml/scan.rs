@@ -16,19 +16,31 @@ pub(super) struct Scan<'a> {
     file: FileId,
     source: &'a SourceFile,
     diags: &'a mut Diagnostics,
+    /// Where the text that was parsed starts in the file.
+    from: usize,
     /// Behind the last node.
     cursor: usize,
 }
 
 impl<'a> Scan<'a> {
     pub(super) fn new(file: FileId, source: &'a SourceFile, diags: &'a mut Diagnostics) -> Scan<'a> {
-        Scan { file, source, diags, cursor: 0 }
+        Scan::behind(0, file, source, diags)
+    }
+
+    /// Of a text that starts at a line in the file.
+    pub(super) fn behind(from: usize, file: FileId, source: &'a SourceFile, diags: &'a mut Diagnostics) -> Scan<'a> {
+        Scan { file, source, diags, from, cursor: from }
     }
 
     /// The whole tree.
-    pub(super) fn document(mut self, tree: Spanned<Raw>) -> Node {
-        let node = self.node(tree);
+    pub(super) fn document(self, tree: Spanned<Raw>) -> Node {
         let end = self.source.text.len();
+        self.part(tree, end)
+    }
+
+    /// The tree of what ends at `end`.
+    pub(super) fn part(mut self, tree: Spanned<Raw>, end: usize) -> Node {
+        let node = self.node(tree);
         self.gap(end);
         node
     }
@@ -205,9 +217,11 @@ impl<'a> Scan<'a> {
         let text = &self.source.text;
         let bytes = at.span().byte_offset().zip(at.span().byte_len());
         let (start, end) = match bytes {
-            Some((start, len)) => (start as usize, start as usize + len as usize),
+            Some((start, len)) => (self.from + start as usize, self.from + start as usize + len as usize),
             None => {
-                let start = self.source.offset(LineColumn { line: at.line() as u32, column: at.column() as u32 });
+                let before = self.source.line_column(self.from).line - 1;
+                let line = before + at.line() as u32;
+                let start = self.source.offset(LineColumn { line, column: at.column() as u32 });
                 (start, start)
             }
         };

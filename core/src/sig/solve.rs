@@ -206,7 +206,7 @@ impl Call<'_> {
                 Ok(v) if v.bool()? => {}
                 Ok(_) => {
                     return Err(Refusal::new("E705", format!("`{}`: {}", self.row.op, r.message))
-                        .help(format!("required: {}", r.cond))
+                        .help(format!("required: {}", r.shown))
                         .into());
                 }
                 Err(Stop::NotStatic) => open.push(r),
