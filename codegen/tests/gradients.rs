@@ -74,7 +74,7 @@ fn compare(row: &Row, rules: &[(Name, Block)], library: &Library, faults: &mut V
     };
     for (n, case) in family.cases.iter().enumerate().filter(|(_, case)| case.numel() <= MOST_ELEMENTS) {
         let drawn =
-            sample::domains(&[], n).find_map(|domain| sample::draw(library, row, case, &domain, n as u64, &fits));
+            sample::domains(&[], &[], n).find_map(|domain| sample::draw(library, row, case, &domain, n as u64, &fits));
         let Some(instance) = drawn else { continue };
         for (arg, rule) in rules {
             let Some(at) = position(row, *arg).filter(|at| is_float(&case.args[*at])) else { continue };

@@ -29,6 +29,7 @@ pub mod rules;
 mod run;
 mod shapes;
 mod subclasses;
+mod thresholds;
 mod views;
 pub mod walk;
 mod widths;

@@ -13,8 +13,8 @@ mod sizes;
 
 use fulgurite_core::lang::OptType;
 use fulgurite_core::row::Row;
-use fulgurite_core::sig::{self, ArgTy, Env, Item, OutTy, Refusal, Solved};
-use fulgurite_core::{DType, Value};
+use fulgurite_core::sig::{self, ArgTy, Env, Item, OutTy, Refusal, Size, Solved};
+use fulgurite_core::{DType, Dim, Name, Value};
 
 use super::machine::show;
 use names::Free;
@@ -102,7 +102,8 @@ pub fn family(row: &Row, dtype: DType) -> Family {
     let statics = params::product(row, MOST);
     let params = row.sig.params.iter().enumerate();
     let broadcasting: Vec<usize> = params.filter(|(_, param)| param.ty.dims.is_none()).map(|(i, _)| i).collect();
-    let shapes = sizes::configurations(&free, &broadcasting);
+    let mut shapes = sizes::configurations(&free, &broadcasting);
+    shapes.extend(sizes::long(row, &free));
     let mut family = Family::default();
     let total = statics.len() * shapes.len();
     // where all of it is too much, each static choice meets every k-th shape, starting elsewhere each time; an even k
@@ -119,7 +120,7 @@ pub fn family(row: &Row, dtype: DType) -> Family {
                 // the first attempt of the first case takes the first candidate of everything
                 let turn = Turn(if n == 0 { seed } else { seed * ATTEMPTS + n });
                 let choice = Choice { params, opts, dtype, turn };
-                let args = call(row, &free, ranks, &choice, &mut Sizes::new(*variant, n, turn))?;
+                let args = call(row, &free, ranks, &choice, &mut Sizes::new(*variant, n, turn), None)?;
                 match sig::solve_types(row, &args) {
                     Ok(solved) => Some(Case { args, solved }),
                     Err(refusal) => {
@@ -141,8 +142,31 @@ pub fn family(row: &Row, dtype: DType) -> Family {
             }
         }
     }
+    for pin in sizes::named(row, &free) {
+        family.cases.extend(pinned(row, &free, &statics, &shapes, dtype, pin));
+    }
     cover(row, &mut family);
     family
+}
+
+/// A call in which a size is what a condition of the row names, or beside it: a branch is taken there alone, or calls are
+/// refused below.
+fn pinned(
+    row: &Row,
+    free: &Free,
+    statics: &[params::Choices],
+    shapes: &[(Vec<usize>, sizes::Variant)],
+    dtype: DType,
+    pin: (Name, i64),
+) -> Option<Case> {
+    let tried = shapes.iter().flat_map(|shape| statics.iter().map(move |choice| (shape, choice)));
+    tried.enumerate().take(ATTEMPTS as usize).find_map(|(n, ((ranks, variant), (params, opts)))| {
+        let turn = Turn(n as u64);
+        let choice = Choice { params, opts, dtype, turn };
+        let args = call(row, free, ranks, &choice, &mut Sizes::new(*variant, 0, turn), Some(pin))?;
+        let solved = sig::solve_types(row, &args).ok()?;
+        Some(Case { args, solved })
+    })
 }
 
 /// Adds calls with those values of options that no call has yet: chance gives an offset that is never negative, or a
@@ -151,7 +175,7 @@ fn cover(row: &Row, family: &mut Family) {
     /// How many calls are tried with another value before it counts as refused.
     const TRIED: usize = 12;
     let first = row.sig.params.len();
-    for (at, opt) in row.sig.opts.iter().enumerate().filter(|(_, opt)| options::varies(opt)) {
+    for (at, opt) in row.sig.opts.iter().enumerate().filter(|(_, opt)| options::varies(row, opt)) {
         let mut alike: Vec<&Case> = family.cases.iter().filter(|case| case.numel() > 1).collect();
         let met = alike.iter().filter(|case| !is_empty(&case.solved)).map(|case| case.args[first + at].clone());
         let mut met: Vec<Value<ArgTy>> = met.collect();
@@ -255,10 +279,20 @@ pub fn beside_defaults(row: &Row, family: &Family) -> Vec<Case> {
 }
 
 /// One call: sizes first, then what the signature builds from them. `None` where the parts do not fit together.
-fn call(row: &Row, free: &Free, ranks: &[usize], choice: &Choice, sizes: &mut Sizes) -> Option<Vec<Value<ArgTy>>> {
+fn call(
+    row: &Row,
+    free: &Free,
+    ranks: &[usize],
+    choice: &Choice,
+    sizes: &mut Sizes,
+    pin: Option<(Name, i64)>,
+) -> Option<Vec<Value<ArgTy>>> {
     let mut env = Env::default();
     let items = params::list_lengths(row, free, ranks, choice);
     sizes.bind(free, ranks, &items, &mut env);
+    if let Some((name, size)) = pin {
+        env.bind_size(name, Size::One(Dim::from(size)));
+    }
     let mut values = vec![Value::Absent; row.sig.params.len() + row.sig.opts.len()];
     for (param, n) in row.sig.params.iter().zip(&items) {
         if let Some(n) = n {

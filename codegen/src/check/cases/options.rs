@@ -8,6 +8,7 @@ use fulgurite_core::sig::{ArgTy, Env, Item, Size};
 use fulgurite_core::{DType, Dim, Name, Scalar, Value};
 
 use super::{Choice, Turn};
+use crate::check::thresholds::{self, Threshold};
 use crate::check::walk;
 
 /// How many alternatives of this option are combined with those of all others: words, truth values, presence, orders of
@@ -30,8 +31,30 @@ pub(super) fn is_number(opt: &Opt) -> bool {
 
 /// Whether every value of an option that is tried is to occur: integers, and those per axis. Shapes and places do not
 /// depend on other numbers; rules do ([`beside_default`]).
-pub(super) fn varies(opt: &Opt) -> bool {
-    matches!(opt.ty, OptType::I64) || matches!(opt.ty, OptType::Ints { axes: None, broadcast: false, .. })
+pub(super) fn varies(row: &Row, opt: &Opt) -> bool {
+    match opt.ty {
+        OptType::I64 => true,
+        OptType::Ints { axes: None, broadcast: false, .. } => true,
+        OptType::Num | OptType::F64 => !thresholds::of(row, opt.name.name).is_empty(),
+        _ => false,
+    }
+}
+
+/// Numbers on both sides of those with which the row compares an option, and between them.
+fn beside_thresholds(row: &Row, opt: &Opt) -> Vec<Value<ArgTy>> {
+    let compared = thresholds::of(row, opt.name.name);
+    let whole = matches!(opt.ty, OptType::I64);
+    let step = if whole { 1.0 } else { 0.5 };
+    let number = |x: f64| if whole { int(x as i64) } else { Value::Num(Scalar::Float(x)) };
+    let beside = |t: &Threshold| {
+        let x = t.number.as_f64();
+        if t.sides { vec![x, x + step, x - step] } else { vec![x] }
+    };
+    let mut all: Vec<f64> = compared.iter().flat_map(beside).collect();
+    let mut sides: Vec<f64> = compared.iter().filter(|t| t.sides).map(|t| t.number.as_f64()).collect();
+    sides.sort_by(f64::total_cmp);
+    all.extend(sides.windows(2).map(|pair| (pair[0] + pair[1]) / 2.0));
+    all.into_iter().map(number).collect()
 }
 
 /// Numbers for an option that are not its default, nor special in most formulas, the first of them another for each
@@ -142,10 +165,15 @@ pub(super) fn candidates(row: &Row, env: &Env, opt: &Opt) -> Option<Vec<Value<Ar
         Some(Size::List(l)) => Some(l.iter().map(|d| d.value()).collect::<Vec<_>>()),
         _ => None,
     };
+    let with_thresholds = |mut usual: Vec<Value<ArgTy>>| {
+        let more = beside_thresholds(row, opt).into_iter().filter(|v| !usual.contains(v)).collect::<Vec<_>>();
+        usual.extend(more);
+        usual
+    };
     Some(match &opt.ty {
-        OptType::Num => vec![int(1), float(0.5), int(2), int(4)],
-        OptType::F64 => vec![float(0.5), float(1.0), float(2.0), float(0.0)],
-        OptType::I64 => vec![int(1), int(0), int(2), int(-1), int(3)],
+        OptType::Num => with_thresholds(vec![int(1), float(0.5), int(2), int(4)]),
+        OptType::F64 => with_thresholds(vec![float(0.5), float(1.0), float(2.0), float(0.0)]),
+        OptType::I64 => with_thresholds(vec![int(1), int(0), int(2), int(-1), int(3)]),
         OptType::Bool => vec![Value::Num(Scalar::Bool(false)), Value::Num(Scalar::Bool(true))],
         OptType::Str => vec![Value::Str(String::new())],
         OptType::Labels(list) => labels(env, *list)?.into_iter().map(|l| Value::Str(l.text)).collect(),

@@ -12,7 +12,7 @@ use super::sizes::Variant;
 use super::{Choice, options};
 
 /// Per argument its alternative, per option its static alternative.
-type Choices = (Vec<Option<usize>>, Vec<usize>);
+pub(super) type Choices = (Vec<Option<usize>>, Vec<usize>);
 
 /// Every combination of static decisions, or an even selection of about `most`.
 pub(super) fn product(row: &Row, most: usize) -> Vec<Choices> {

@@ -1,13 +1,14 @@
 //! Ranks and sizes.
 
-use fulgurite_core::Dim;
 use fulgurite_core::lang::{BinOp, Expr, Node};
 use fulgurite_core::row::Row;
 use fulgurite_core::sig::statics::{self, At};
 use fulgurite_core::sig::{Env, Size};
+use fulgurite_core::{Dim, Name};
 
 use super::Turn;
 use super::names::Free;
+use crate::check::thresholds;
 
 /// What is special about the sizes of a case.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -86,6 +87,35 @@ pub(super) fn configurations(free: &Free, broadcasting: &[usize]) -> Vec<(Vec<us
         let narrow = broadcasting.iter().flat_map(|param| [true, false].map(|first| Variant::Narrow(*param, first)));
         all.extend(narrow.map(|variant| (ranks[0].clone(), variant)));
     }
+    all
+}
+
+/// Ranks with which the row compares and that no other configuration has.
+pub(super) fn long(row: &Row, free: &Free) -> Vec<(Vec<usize>, Variant)> {
+    /// Ranks that are tried in any case, and the longest one.
+    const USUAL: usize = 3;
+    const LONGEST: usize = 6;
+    let of_list = |(at, list): (usize, &Name)| {
+        let compared = thresholds::of_rank(row, *list).into_iter().filter_map(|n| usize::try_from(n).ok());
+        let ranks = compared.flat_map(|n| [n, n + 1]).filter(|n| (USUAL + 1..=LONGEST).contains(n));
+        let lists = free.lists.len();
+        ranks.map(move |n| ((0..lists).map(|l| if l == at { n } else { 1 }).collect(), Variant::Distinct)).collect()
+    };
+    free.lists.iter().enumerate().flat_map(|list: (usize, &Name)| -> Vec<_> { of_list(list) }).collect()
+}
+
+/// Sizes with which the row compares, and those beside them, that chance does not give.
+pub(super) fn named(row: &Row, free: &Free) -> Vec<(Name, i64)> {
+    /// Smaller sizes are given in any case.
+    const LEAST: i64 = 4;
+    const MOST: i64 = 4096;
+    let of = |name: &Name| {
+        let compared = thresholds::of(row, *name).into_iter().map(|threshold| threshold.number.as_i64());
+        let beside = compared.filter(|n| (LEAST..=MOST).contains(n)).flat_map(|n| [n, n + 1, n - 1]);
+        beside.map(|n| (*name, n)).collect::<Vec<_>>()
+    };
+    let mut all: Vec<(Name, i64)> = free.singles.iter().flat_map(of).collect();
+    all.dedup();
     all
 }
 

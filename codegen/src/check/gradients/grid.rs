@@ -5,6 +5,7 @@ use std::sync::Arc;
 use fulgurite_core::builtins::{Builtin, eval_f64};
 use fulgurite_core::eval::nest::{Array, Data, Field};
 use fulgurite_core::lang::{Block, Elem, Expr, Node, OptType};
+use fulgurite_core::lower::lower_with;
 use fulgurite_core::row::Row;
 use fulgurite_core::sig::{self, OutTy, Solved};
 use fulgurite_core::{DType, Name, Value};
@@ -78,6 +79,12 @@ impl<'a> Grid<'a> {
             return None;
         }
         Some(Grid { row, library, solved, args, places, points })
+    }
+
+    /// How many operations the formula is; none where it has no loops.
+    pub fn weight(&self) -> Option<u32> {
+        let nest = lower_with(self.row, self.row.index_body()?, &self.solved, self.library).ok()?;
+        nest.outs.iter().map(|out| out.expr.weight()).max()
     }
 
     /// The result at every point, in a field into which `f` lifts an argument's number.

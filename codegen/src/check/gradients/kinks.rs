@@ -1,13 +1,17 @@
-//! E408: what `at` says at a kink lies between the derivatives around it.
+//! E408: what `at` says at a kink lies between the derivatives around it, and what no `at` says is the derivative where
+//! the whole formula has no kink.
 
+use fulgurite_core::Name;
 use fulgurite_core::derive::walk;
-use fulgurite_core::lang::{Expr, Node};
+use fulgurite_core::lang::{Block, Expr, Node};
 use fulgurite_core::row::Row;
 
 use super::dense::Library;
 use super::dual::number;
 use super::grid::{Grid, product};
 use super::numbers::Numbers;
+use super::sample;
+use crate::check::report;
 use crate::diag::Diag;
 use crate::schema::{RowSource, Rule};
 
@@ -37,6 +41,77 @@ pub fn check(source: &RowSource, row: &Row, library: &Library) -> Vec<Diag> {
         faults.push(diag.help("choose a number between them, or say in `deviates` why the gradient is another one"));
     }
     faults
+}
+
+/// What is wrong with the gradient of a formula at a point where parts of it have kinks and the whole has none: the
+/// conventions of the parts need not add up to its slope. `rules` are those that hold, by argument.
+pub fn smooth<'r>(
+    source: &RowSource,
+    row: &Row,
+    library: &Library,
+    rules: impl Iterator<Item = (Name, &'r Block)>,
+) -> Option<Diag> {
+    let (_, text) = report::body(source).filter(|_| source.deviates.is_none())?;
+    rules.into_iter().find_map(|(arg, rule)| {
+        let at = row.sig.params.iter().position(|param| param.name.name == arg)?;
+        let Missed { point, said, slope } = missed(row, library, rule, at)?;
+        let (said, slope) = (super::show::number(said), super::show::number(slope));
+        let message = format!("the gradient of `{}` by `{arg}` misses a slope where its parts have kinks", row.op);
+        let diag = Diag::error("E408", text.place, message);
+        let diag = diag.note(format!("where {point} it is {said}, the derivative is {slope} on both sides"));
+        let cond = point.replace(" = ", " == ").replace(", ", " && ");
+        Some(
+            diag.help(format!(
+                "state it: `at: {{'{cond}': {{{arg}: {slope}}}}}`, or write the formula without the kink"
+            )),
+        )
+    })
+}
+
+/// A point where a rule says another slope than there is on all sides.
+pub struct Missed {
+    point: String,
+    said: f64,
+    slope: f64,
+}
+
+/// Whether `rule` of a formula misses a slope by argument `at`; where its value is the same on both sides too.
+pub fn missed(row: &Row, library: &Library, rule: &Block, at: usize) -> Option<Missed> {
+    /// How far an argument is moved, in steps: twice on either side.
+    const SIDES: [f64; 4] = [-1.0, -0.5, 0.5, 1.0];
+    /// The most arguments, and operations.
+    const ARGUMENTS: usize = 2;
+    const WEIGHT: u32 = 256;
+    let n = row.sig.params.len();
+    if !row.is_pointwise() || n > ARGUMENTS {
+        return None;
+    }
+    let centres = product(&vec![PLACES.to_vec(); n]);
+    let moved = |point: &Vec<f64>| {
+        let beside = SIDES.map(|side| {
+            let mut moved = point.clone();
+            moved[at] += side * STEP;
+            moved
+        });
+        std::iter::once(point.clone()).chain(beside).collect::<Vec<_>>()
+    };
+    let grid = Grid::new(row, library, &|_| centres.iter().flat_map(moved).collect())?;
+    // the derivative of a long formula is a longer one, and deep
+    grid.weight().filter(|weight| *weight <= WEIGHT)?;
+    let (values, slopes) = (grid.run(&|_, x| x)?, grid.rule(Some(rule), &|_, x| x)?);
+    let spread =
+        |of: &[f64]| of.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(lo, hi), x| (lo.min(*x), hi.max(*x)));
+    let mut each = values.chunks(1 + SIDES.len()).zip(slopes.chunks(1 + SIDES.len())).enumerate();
+    each.find_map(|(k, (values, slopes))| {
+        let ((lo, hi), (least, most)) = (spread(&slopes[1..]), spread(&values[1..]));
+        let (said, value) = (slopes[0], values[0]);
+        let (mean, size) = ((lo + hi) / 2.0, 1.0 + lo.abs().max(hi.abs()));
+        let known = [said, lo, hi, value, least, most].iter().all(|x| x.is_finite());
+        let even = hi - lo <= SLACK * size && most - least <= 4.0 * STEP * size;
+        let joined = (least - STEP * size..=most + STEP * size).contains(&value);
+        let away = (said - mean).abs() > 4.0 * SLACK * size;
+        (known && even && joined && away).then(|| Missed { point: grid.show(k * (1 + SIDES.len())), said, slope: mean })
+    })
 }
 
 /// Whether every convention of a row was found to be a derivative around its points.
@@ -87,11 +162,11 @@ fn look(row: &Row, library: &Library, at: usize, cond: &Expr, partial: &Expr) ->
         number(e, &|name| row.sig.params.iter().position(|p| p.name.name == name).and_then(|n| point.get(n).copied()))
     };
     let n = row.sig.params.len();
-    let kinks: Vec<Vec<f64>> = product(&vec![PLACES.to_vec(); n])
-        .into_iter()
-        .filter(|point| value(cond, point) == 1.0)
-        .take(DIRECTIONS)
-        .collect();
+    // where the row compares, and beside it: an interval is no kink
+    let compared = sample::compared(row).into_iter().flat_map(|x| [x, x + 1.0, x - 1.0]);
+    let places: Vec<f64> = PLACES.iter().copied().chain(compared).collect();
+    let kinks: Vec<Vec<f64>> =
+        product(&vec![places; n]).into_iter().filter(|point| value(cond, point) == 1.0).take(DIRECTIONS).collect();
     let mut numbers = Numbers::new(17);
     let around = |point: &Vec<f64>, numbers: &mut Numbers| -> Vec<Vec<f64>> {
         let moved = |numbers: &mut Numbers| point.iter().map(|x| x + STEP * (2.0 * numbers.draw() - 1.0)).collect();

@@ -93,6 +93,12 @@ fn rules(
     faults.extend(deviates::unruled(source, row, set, &library));
     library.extend(derived.rows.iter().cloned());
     faults.extend(masked::check(source, row, family, &library, &derived));
+    let holds = |arg: Name| {
+        let written = row.vjp.iter().find(|(of, _)| *of == arg).map(|(_, rule)| rule);
+        Some((arg, written.or_else(|| derived.rule(arg))?))
+    };
+    let args = row.sig.params.iter().map(|param| param.name.name);
+    faults.extend(kinks::smooth(source, row, &library, args.filter_map(holds)));
     let (declared, detached, skipped) = (declared(source, row), constant::detached(source), constant::skipped(source));
     if declared.is_empty() && detached.is_none() && skipped.is_empty() {
         return faults;
@@ -102,7 +108,8 @@ fn rules(
     let beside = cases::beside_defaults(row, &family);
     let (family, beside, library, derived) = (&family, &beside, &library, &derived);
     let (drawn, taped) = (RefCell::default(), RefCell::new(tape::Rules::new(library)));
-    let bench = values::Bench { source, row, family, beside, library, derived, drawn, taped };
+    let compared = sample::compared(row);
+    let bench = values::Bench { source, row, family, beside, library, derived, drawn, compared, taped };
     faults.extend(again::check(source, row));
     faults.extend(detached.and_then(|place| constant::detach(&bench, place)));
     faults.extend(skipped.into_iter().filter_map(|(at, place)| constant::skip(&bench, at, place)));

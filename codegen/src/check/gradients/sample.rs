@@ -11,7 +11,7 @@ use super::dense::{Dense, Library, Stop, V};
 use super::instance::Instance;
 use super::numbers::{Numbers, short};
 use crate::check::cases::Case;
-use crate::check::walk;
+use crate::check::{thresholds, walk};
 use crate::schema::{RowSource, interval};
 
 /// What elements are drawn from.
@@ -30,14 +30,26 @@ pub struct Domain {
 /// Intervals that most formulas are smooth on; wide, so that both sides of what is cut off are met.
 const INTERVALS: [(f64, f64); 4] = [(-1.7, 1.9), (0.15, 0.85), (-7.0, 8.0), (1.1, 2.7)];
 
-/// The domains to try for call `n`, those first that were not first for the call before.
-pub fn domains(own: &[(Name, (f64, f64))], n: usize) -> impl Iterator<Item = Domain> {
-    (0..INTERVALS.len()).map(move |k| Domain {
-        own: own.to_vec(),
-        other: INTERVALS[(n + k) % INTERVALS.len()],
-        grid: None,
-        points: Vec::new(),
-    })
+/// The domains to try for call `n`, those first that were not first for the call before. Every other call has numbers on
+/// both sides of `compared`, with which the row compares.
+pub fn domains(own: &[(Name, (f64, f64))], compared: &[f64], n: usize) -> impl Iterator<Item = Domain> {
+    /// How far from such a number: no kink is there.
+    const BESIDE: f64 = 0.40625;
+    let beside = compared.iter().flat_map(|x| [x + BESIDE, x - BESIDE]).collect::<Vec<f64>>();
+    let points = if n.is_multiple_of(2) { beside } else { Vec::new() };
+    let domain = move |other: (f64, f64), points: Vec<f64>| Domain { own: own.to_vec(), other, grid: None, points };
+    let with = (!points.is_empty()).then(|| domain(INTERVALS[n % INTERVALS.len()], points));
+    with.into_iter().chain((0..INTERVALS.len()).map(move |k| domain(INTERVALS[(n + k) % INTERVALS.len()], Vec::new())))
+}
+
+/// The numbers beyond the usual data with which a row compares.
+pub fn compared(row: &Row) -> Vec<f64> {
+    let (least, most) = INTERVALS[0];
+    let mut numbers = thresholds::all(row);
+    numbers.retain(|x| !(least..=most).contains(x) && x.abs() < 100.0);
+    numbers.sort_by(f64::total_cmp);
+    numbers.dedup();
+    numbers
 }
 
 /// Where arguments meet and kinks are, for call `n`: small whole numbers, or halves, and what the row and the call name.
@@ -51,9 +63,9 @@ pub fn kinks(own: &[(Name, (f64, f64))], written: &[f64], case: &Case, n: usize)
     Domain { own: own.to_vec(), other: (-2.4, 2.4), grid: Some(if n.is_multiple_of(2) { 1.0 } else { 0.5 }), points }
 }
 
-/// The numbers that stand in a row's formula.
+/// The numbers that stand in a row's formula, and those with which its texts compare.
 pub fn written(row: &Row) -> Vec<f64> {
-    let mut numbers = Vec::new();
+    let mut numbers = thresholds::all(row);
     if let Some(body) = row.index_body() {
         walk::block(body, &mut |e| match &*e.node {
             Node::Int(n) => numbers.push(*n as f64),
@@ -177,12 +189,16 @@ impl Fill {
                     [snap(short(x)), short(x)].into_iter().find(|x| (lo..=hi).contains(x)).unwrap_or(x)
                 };
                 // where there may be a kink a third of them lie there
-                let element = |numbers: &mut Numbers| match self.points.len() {
+                let element = |i: usize, numbers: &mut Numbers| match self.points.len() {
                     0 => drawn(numbers),
-                    k if numbers.draw() < 0.33 => self.points[(numbers.draw() * k as f64) as usize % k],
+                    // every second one, so that none is left out by chance
+                    k if self.grid.is_none() && i.is_multiple_of(2) => self.points[i / 2 % k],
+                    k if self.grid.is_some() && numbers.draw() < 0.33 => {
+                        self.points[(numbers.draw() * k as f64) as usize % k]
+                    }
                     _ => drawn(numbers),
                 };
-                Array::float(d, &shape, (0..n).map(|_| element(numbers)).collect())
+                Array::float(d, &shape, (0..n).map(|i| element(i, numbers)).collect())
             }
             DType::Bool => Array::int(t.dtype, &shape, (0..n).map(|_| i64::from(numbers.draw() < 0.5)).collect()),
             d => Array::int(d, &shape, (0..n).map(|_| (numbers.draw() * self.below as f64) as i64).collect()),

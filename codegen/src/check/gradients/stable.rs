@@ -39,6 +39,9 @@ const SPREAD: f64 = 64.0 * 6e-8;
 /// What is small beside the arguments is no more than this of them.
 pub const NOTHING: f64 = 1e-9;
 
+/// Larger results are let overflow: in a product with one small factor another one may leave the range of f32 alone.
+const LARGEST: f64 = 1e26;
+
 /// Below this f32 has no full precision.
 const TINY: f64 = 1e-36;
 
@@ -112,7 +115,7 @@ fn unstable(row: &Row, rule: Option<&Block>, domain: &[(Name, (f64, f64))], libr
         let spread: f64 = slopes.iter().zip(&grid.points[n]).map(|(slopes, x)| (slopes[n] * x).abs()).sum();
         let size: f64 = grid.points[n].iter().map(|x| x.abs()).fold(0.0, f64::max);
         let allowed = LOSS * exact.abs() + SPREAD * spread + NOTHING * size + TINY;
-        let beyond = !exact.is_finite() || exact.abs() > f64::from(f32::MAX) || !spread.is_finite();
+        let beyond = !exact.is_finite() || exact.abs() > LARGEST || !spread.is_finite();
         let near = (exact - single).abs() <= allowed;
         // a gradient that fades has lost its digits with the result that it reads: `1 - out * out`
         let shown = rule.is_none() || !single.is_finite();

@@ -9,7 +9,7 @@ use super::dense::{Dense, Library, Stop, V};
 use super::instance::Instance;
 use super::numbers::Numbers;
 use super::sample::{self, Domain};
-use super::{Grade, linear, proof, show, tape, term};
+use super::{Grade, kinks, linear, proof, show, tape, term};
 use crate::check::cases::{Case, Family};
 use crate::check::report::Rule;
 use crate::check::walk;
@@ -33,6 +33,9 @@ const MOST_KINKS: usize = 24;
 /// Where the rules of a program's rows say what holds there, each call takes many of them: so many elements are enough
 /// for some to be equal, and so many calls are tried.
 const TAPED: (usize, usize) = (3, 4);
+
+/// A family of fewer calls than this is tried more than once.
+const FEW: usize = 8;
 
 /// What is wrong with a rule that takes another branch where an argument is NaN.
 const BESIDE_NAN: &str = "has another convention at NaN than the meaning";
@@ -58,6 +61,8 @@ pub struct Bench<'a> {
     pub derived: &'a Derived,
     /// Data that were drawn before, by seed: every rule of the row is tried on the same.
     pub drawn: RefCell<FxHashMap<u64, Vec<Drawn<'a>>>>,
+    /// Numbers with which the row compares, beyond the usual data.
+    pub compared: Vec<f64>,
     /// Rules of the rows that a program calls.
     pub taped: RefCell<tape::Rules<'a>>,
 }
@@ -73,7 +78,14 @@ pub struct Drawn<'a> {
 impl<'a> Bench<'a> {
     /// Calls with data inside the domain, smaller ones first.
     pub fn instances(&self) -> impl Iterator<Item = Instance<'a>> {
-        self.cases().filter_map(|(n, case)| self.smooth(n, case, &|_| true))
+        self.tries().filter_map(|(n, case)| self.smooth(n, case, &|_| true))
+    }
+
+    /// The calls, small families several times: other numbers are drawn each time.
+    fn tries(&self) -> impl Iterator<Item = (usize, &'a Case)> {
+        let cases: Vec<(usize, &'a Case)> = self.cases().collect();
+        let rounds = FEW / cases.len().max(1) + 1;
+        (0..rounds).flat_map(move |round| cases.clone().into_iter().map(move |(n, case)| (n + round, case)))
     }
 
     /// The same, then calls with data at ties and kinks: `if x == 0 { y } else { 0 }` depends on `y` only there.
@@ -113,7 +125,7 @@ impl<'a> Bench<'a> {
 
     fn smooth(&self, n: usize, case: &'a Case, fits: &dyn Fn(&Instance) -> bool) -> Option<Instance<'a>> {
         let own = sample::stated(self.source);
-        sample::domains(&own, n).find_map(|domain| self.draw(n, case, &domain, fits))
+        sample::domains(&own, &self.compared, n).find_map(|domain| self.draw(n, case, &domain, fits))
     }
 
     fn draw(
@@ -162,7 +174,7 @@ impl<'a> Bench<'a> {
         };
         let (mut compared, mut stopped) = (0, None);
         let mut refuted: Vec<Refuted> = self
-            .cases()
+            .tries()
             .filter_map(|(n, case)| {
                 let last = RefCell::new(None);
                 let instance = self.smooth(n, case, &|instance| {
@@ -271,8 +283,12 @@ impl<'a> Bench<'a> {
         if !self.has_convention(rule) {
             return None;
         }
-        let derived = rule.way == Way::Vjp && self.derived.rule(rule.arg).is_some();
-        let (least, most) = if derived { (0, usize::MAX) } else { TAPED };
+        let derived = self.derived.rule(rule.arg).filter(|_| rule.way == Way::Vjp);
+        // where that misses a slope that is the same on all sides, it is no convention
+        if derived.is_some_and(|derived| kinks::missed(self.row, self.library, derived, rule.at).is_some()) {
+            return None;
+        }
+        let (least, most) = if derived.is_some() { (0, usize::MAX) } else { TAPED };
         self.at_kinks(least, fits).take(most).find_map(|(n, instance)| {
             let seed = rule.seed(&instance, &mut Numbers::new(2000 + n as u64))?;
             let pairs = self.by_convention(rule, &instance, &seed).ok().flatten()?;

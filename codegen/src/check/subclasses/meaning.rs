@@ -135,7 +135,8 @@ fn put<T: Clone>(args: &mut [Value<T>], (at, item): Slot, value: T) {
 
 /// One call, with every choice of arguments of the class that the rule accepts.
 fn one(world: &World, class: usize, row: &Arc<Row>, n: usize, case: &Case) -> Result<Option<Refuted>, Option<Refusal>> {
-    let drawn = sample::domains(&[], n).find_map(|d| sample::draw(world.library, row, case, &d, n as u64, &|_| true));
+    let drawn =
+        sample::domains(&[], &[], n).find_map(|d| sample::draw(world.library, row, case, &d, n as u64, &|_| true));
     let Some(drawn) = drawn else { return Err(None) };
     let all = slots(&drawn.args, row);
     let mut choices = vec![all.clone()];

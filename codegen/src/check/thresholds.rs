@@ -1,0 +1,81 @@
+//! The numbers with which a row compares: a branch is taken on one side of each alone, so both sides are tried.
+
+use fulgurite_core::lang::{BinOp, Expr, Node, UnOp, walk};
+use fulgurite_core::row::Row;
+use fulgurite_core::{Name, Scalar};
+
+/// A number with which something is compared.
+#[derive(Clone, Copy, PartialEq)]
+pub struct Threshold {
+    /// The number.
+    pub number: Scalar,
+    /// Whether it has two sides: another is smaller, or larger.
+    pub sides: bool,
+}
+
+/// Calls `f` with each comparison with a number, in the meaning, the conditions, the rules and the conventions of a row,
+/// and what is compared.
+fn each(row: &Row, f: &mut dyn FnMut(&Expr, Threshold)) {
+    let mut look = |e: &Expr| {
+        let Node::Binary(op, left, right) = &*e.node else { return };
+        let sides = match op {
+            BinOp::Eq | BinOp::Ne => false,
+            BinOp::Lt | BinOp::Le | BinOp::Gt | BinOp::Ge => true,
+            _ => return,
+        };
+        for (side, other) in [(left, right), (right, left)] {
+            if let Some(number) = literal(other) {
+                f(side, Threshold { number, sides });
+            }
+        }
+    };
+    let rules = row.vjp.iter().chain(&row.jvp).map(|(_, rule)| rule);
+    super::walk::body(row).into_iter().chain(rules).for_each(|block| walk::block(block, &mut look));
+    let conditions = row.require.iter().map(|require| &require.cond).chain(row.at.iter().map(|(cond, _)| cond));
+    conditions.for_each(|cond| walk::expr(cond, &mut look));
+}
+
+fn literal(e: &Expr) -> Option<Scalar> {
+    match &*e.node {
+        Node::Int(n) => Some(Scalar::Int(*n)),
+        Node::Float(x) => Some(Scalar::Float(*x)),
+        Node::Cast(inner, _) => literal(inner),
+        Node::Unary(UnOp::Neg, inner) => match literal(inner)? {
+            Scalar::Float(x) => Some(Scalar::Float(-x)),
+            n => n.as_i64().checked_neg().map(Scalar::Int),
+        },
+        _ => None,
+    }
+}
+
+/// Every number with which something is compared.
+pub fn all(row: &Row) -> Vec<f64> {
+    let mut found = Vec::new();
+    each(row, &mut |_, threshold| found.push(threshold.number.as_f64()));
+    found
+}
+
+/// The numbers with which a size or an option is compared.
+pub fn of(row: &Row, name: Name) -> Vec<Threshold> {
+    let mut found = Vec::new();
+    each(row, &mut |side, threshold| {
+        if matches!(&*side.node, Node::Name(n) if *n == name) && !found.contains(&threshold) {
+            found.push(threshold);
+        }
+    });
+    found
+}
+
+/// The numbers with which the rank of a list of sizes is compared: `len(S) == 4`.
+pub fn of_rank(row: &Row, list: Name) -> Vec<i64> {
+    let mut found = Vec::new();
+    each(row, &mut |side, threshold| {
+        if let Node::Call(f, args) = &*side.node
+            && f.name == "len"
+            && matches!(args.as_slice(), [arg] if matches!(&*arg.value.node, Node::Name(n) if *n == list))
+        {
+            found.push(threshold.number.as_i64());
+        }
+    });
+    found
+}
