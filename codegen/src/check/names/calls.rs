@@ -77,6 +77,7 @@ const TENSOR_HELPERS: &[(&str, usize, usize)] = &[
     ("zeros", 1, 1),
     ("size", 1, 2),
     ("len", 1, 1),
+    ("rank", 1, 1),
     ("epsilon", 1, 1),
     ("largest", 1, 1),
     ("ceil_div", 2, 2),

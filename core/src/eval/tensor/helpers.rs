@@ -33,6 +33,7 @@ pub const HELPERS: &[&str] = &[
     "zeros",
     "size",
     "len",
+    "rank",
     "epsilon",
     "largest",
     "ceil_div",
@@ -79,6 +80,10 @@ pub fn helper<M: Machine>(
         ("last", [list]) => {
             let n = list.as_dims().ok_or_else(|| fault("needs a list of sizes"))?.len() as i64;
             ints((-n..0).collect())
+        }
+        ("rank", [x]) => {
+            let rank = ty(machine, x).ok_or_else(|| fault("needs a tensor"))?.rank();
+            Value::Num(Scalar::Int(rank as i64))
         }
         ("except", [x, k]) => {
             let rank = ty(machine, x).ok_or_else(|| fault("needs a tensor"))?.rank() as i64;
