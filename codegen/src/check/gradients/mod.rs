@@ -8,6 +8,7 @@
 //! taken from the rules of the rows that it calls ([`tape`]).
 
 mod again;
+mod asked;
 mod constant;
 pub mod declared;
 pub mod dense;
@@ -115,6 +116,7 @@ fn rules(
     }
     if faults.is_empty() {
         faults.extend(deviates::ruled(&bench, &declared, set));
+        faults.extend(asked::check(&bench, &declared, dtype));
     }
     faults
 }
