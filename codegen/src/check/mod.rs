@@ -209,6 +209,8 @@ fn derivatives(
         if set.is_broken(source.name()) {
             return (faults, graded);
         }
+        let ruled = !source.grad.is_empty() || !source.jvp.is_empty();
+        let others = if ruled { dtypes::floats(&row, family, element(&row)) } else { Vec::new() };
         for (key, declared) in [("grad", &source.grad), ("jvp", &source.jvp)] {
             let types = if key == "grad" { rules::vjp } else { rules::jvp };
             for (arg, rule) in declared {
@@ -216,6 +218,7 @@ fn derivatives(
                 let named = Rule { source, what: &what, text: &rule.text };
                 let typed = |cases: &[Case]| types(&named, &row, Name::new(arg.as_str()), &rule.tree, set, cases);
                 let fault = typed(&family.cases);
+                let fault = fault.or_else(|| typed(&others));
                 faults.extend(fault.or_else(|| typed(&accumulating(&row, rule)?.cases)));
             }
         }
