@@ -61,7 +61,8 @@ pub fn calls(row: &Row, family: &Family) -> Vec<Vec<Value<ArgTy>>> {
 
 /// Accepted calls with each float dtype beside `tried` for `T`: one for each combination of presence and words.
 pub fn floats(row: &Row, family: &Family, tried: DType) -> Vec<Case> {
-    let taken = row.dtypes.as_ref().and_then(|e| statics::dtype_set(&Env::default(), e).ok()).unwrap_or(DTypeSet::all());
+    let taken =
+        row.dtypes.as_ref().and_then(|e| statics::dtype_set(&Env::default(), e).ok()).unwrap_or(DTypeSet::all());
     let is_other = |d: DType| d.is_float() && d != tried && taken.contains(d);
     let bases = tuples::bases(row, family);
     let uniform = bases.iter().flat_map(|base| base.uniform().into_iter().map(move |(d, forms)| (base, d, forms)));

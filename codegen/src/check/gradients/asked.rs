@@ -7,7 +7,8 @@ use fulgurite_core::row::Row;
 use super::declared::Declared;
 use super::values::Bench;
 use super::{constant, sample, tape};
-use crate::check::{cases, walk};
+use crate::check::cases::{self, Case, Family};
+use crate::check::{dtypes, walk};
 use crate::diag::Diag;
 
 /// The first rule, or detached value, of the row of `bench` that is wrong in another float dtype than `tried`. Numbers
@@ -21,14 +22,21 @@ pub fn check(bench: &Bench, declared: &[Declared], tried: DType) -> Option<Diag>
         return None;
     }
     let library = &bench.library.with_all_digits();
-    sample::taken(row)?.iter().filter(|d| d.has_gradient() && *d != tried).find_map(|dtype| {
+    let with = |family: &Family, beside: &[Case], look: &dyn Fn(&Bench) -> Option<Diag>| {
+        let (drawn, taped) = (Default::default(), tape::Rules::new(library).into());
+        look(&Bench { family, beside, library, drawn, taped, ..*bench })
+    };
+    let leaks = |place| {
+        let few = Family { cases: dtypes::floats(row, bench.family, tried), refused: None };
+        with(&few, &[], &|bench| constant::detach(bench, place))
+    };
+    let wrong = |dtype| {
         let family = cases::family(row, dtype);
         let beside = cases::beside_defaults(row, &family);
-        let (drawn, taped) = (Default::default(), tape::Rules::new(library).into());
-        let bench = Bench { family: &family, beside: &beside, library, drawn, taped, ..*bench };
-        let wrong = detached.and_then(|place| constant::detach(&bench, place));
-        wrong.or_else(|| rules.iter().find_map(|rule| bench.compare(rule).err().map(|fault| *fault)))
-    })
+        with(&family, &beside, &|bench| rules.iter().find_map(|rule| bench.compare(rule).err().map(|fault| *fault)))
+    };
+    let others = sample::taken(row)?.iter().filter(|d| !rules.is_empty() && d.has_gradient() && *d != tried);
+    detached.and_then(leaks).or_else(|| others.into_iter().find_map(wrong))
 }
 
 /// Whether a text may take another branch for another dtype: it names one in a comparison, or asks which it is.

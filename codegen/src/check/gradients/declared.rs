@@ -170,7 +170,12 @@ impl Declared<'_> {
                     return Ok(None);
                 }
                 let column = |at: usize| {
-                    instance.along(&mut Dense::new(library), self.at, &|e| if e == at { 1.0 } else { 0.0 }, &seed.values)
+                    instance.along(
+                        &mut Dense::new(library),
+                        self.at,
+                        &|e| if e == at { 1.0 } else { 0.0 },
+                        &seed.values,
+                    )
                 };
                 (0..stated.len()).map(column).collect::<Result<_, _>>()?
             }
