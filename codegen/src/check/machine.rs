@@ -39,6 +39,8 @@ pub struct Types<'a> {
     rows: &'a RowSet<'a>,
     depth: usize,
     calls: usize,
+    /// The float dtypes to which a call may round, if not any.
+    kept: Option<Vec<DType>>,
     /// Every row called so far.
     pub called: Vec<Name>,
     /// `name <- type`, in order.
@@ -48,7 +50,20 @@ pub struct Types<'a> {
 impl<'a> Types<'a> {
     /// A machine over these rows.
     pub fn new(rows: &'a RowSet<'a>) -> Types<'a> {
-        Types { rows, depth: 0, calls: 0, called: Vec::new(), written: Vec::new() }
+        Types { rows, depth: 0, calls: 0, kept: None, called: Vec::new(), written: Vec::new() }
+    }
+
+    /// The same, where a call that rounds floats to another dtype than these is refused (E207).
+    pub fn keeping(self, kept: Vec<DType>) -> Types<'a> {
+        Types { kept: Some(kept), ..self }
+    }
+
+    /// The dtypes of a float that is given and of one that is made of it, which has fewer digits than may be lost.
+    fn lost(&self, args: &[Value<ArgTy>], results: &[Value<ArgTy>]) -> Option<(DType, DType)> {
+        let kept = self.kept.as_ref()?;
+        let to = floats(results).into_iter().find(|to| !kept.contains(to))?;
+        let wider = |from: &DType| from.epsilon() < to.epsilon() || from.largest() > to.largest();
+        floats(args).into_iter().find(wider).map(|from| (from, to))
     }
 
     /// The types that `block`, a rule of `row`, yields.
@@ -81,6 +96,17 @@ impl<'a> Types<'a> {
         results.truncate(row.sig.outs.len());
         Ok(results)
     }
+}
+
+/// The dtypes of the tensors of floats among these.
+pub fn floats(values: &[Value<ArgTy>]) -> Vec<DType> {
+    let mut found = Vec::new();
+    let mut add = |ty: &ArgTy| match ty {
+        ArgTy::Tensor(t) if t.dtype.is_float() && !found.contains(&t.dtype) => found.push(t.dtype),
+        _ => {}
+    };
+    values.iter().for_each(|value| value.for_each(&mut add));
+    found
 }
 
 /// An integer among the elements of a call that wraps in the dtype of the computation.
@@ -131,7 +157,11 @@ impl Machine for Types<'_> {
             return Err(failed(refusal, false));
         }
         self.called.push(call.row.op);
-        self.results(&call.row, &call.solved, &call.args)
+        let results = self.results(&call.row, &call.solved, &call.args)?;
+        if let Some((from, to)) = self.lost(&call.args, &results) {
+            return Err(failed(Refusal::new("E207", format!("{from} is rounded to {to} here")), false));
+        }
+        Ok(results)
     }
 
     fn ty(&self, v: &ArgTy) -> ArgTy {

@@ -39,7 +39,6 @@ pub use subclasses::meets;
 
 use std::sync::Arc;
 
-use fulgurite_core::lang::Block;
 use fulgurite_core::lower::Rows;
 use fulgurite_core::row::Row;
 use fulgurite_core::sig::Env;
@@ -49,7 +48,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::diag::{Diag, Diagnostics};
 use crate::parallel;
-use crate::schema::{self, Database, RowSource};
+use crate::schema::{Database, RowSource};
 use crate::source::{Place, Sources};
 use cases::{Case, Family};
 use gradients::Graded;
@@ -188,12 +187,6 @@ fn kernel(source: &RowSource, row: &Arc<Row>, set: &RowSet, family: &Family) -> 
     Some(diag.help("take nested reductions apart: give the inner one a row of its own, and call both in a `decomp`"))
 }
 
-/// Calls with `T` of f16 for a rule that names the dtype in which halves are summed: in the other floats it is `T`.
-fn accumulating(row: &Row, rule: &schema::Rule<Block>) -> Option<Family> {
-    let halves = statics::dtype_set(&Env::default(), row.dtypes.as_ref()?).ok()?.contains(DType::F16);
-    (halves && rule.text.text.contains("acc(")).then(|| cases::family(row, DType::F16))
-}
-
 /// Declared gradient rules: their types, and where those are right their values. A row with a wrong gradient still
 /// means what it means, so rules that call it are looked at all the same. Those that are right.
 fn derivatives(
@@ -210,14 +203,15 @@ fn derivatives(
         if set.is_broken(source.name()) {
             return (faults, graded);
         }
+        let ruled = !source.grad.is_empty() || !source.jvp.is_empty();
+        let others = if ruled { dtypes::floats(&row, family, element(&row)) } else { Vec::new() };
         for (key, declared) in [("grad", &source.grad), ("jvp", &source.jvp)] {
             let types = if key == "grad" { rules::vjp } else { rules::jvp };
             for (arg, rule) in declared {
                 let what = format!("`{key}` in `{}`", arg.as_str());
                 let named = Rule { source, what: &what, text: &rule.text };
                 let typed = |cases: &[Case]| types(&named, &row, Name::new(arg.as_str()), &rule.tree, set, cases);
-                let fault = typed(&family.cases);
-                faults.extend(fault.or_else(|| typed(&accumulating(&row, rule)?.cases)));
+                faults.extend(typed(&family.cases).or_else(|| typed(&others)));
             }
         }
         // a derivative is made of those of the rows that are called

@@ -56,6 +56,7 @@ impl Rule<'_> {
             "E706" => ("E106", "has no meaning for a call that the row accepts"),
             "E202" => ("E202", "computes what is not defined"),
             "E205" => ("E205", "computes with a number that wraps"),
+            "E207" => ("E207", "rounds on its way"),
             "E007" => ("E007", "needs a row that is not there"),
             code => (code, "does not hold"),
         };
@@ -68,6 +69,7 @@ impl Rule<'_> {
                 diag.help(format!("state it in `require` of `{}`; {says} `{condition}`", self.source.op.as_str()))
             }
             ("E205", _) => diag.help("leave the dtype out in `dtypes`, or cast first: `x as i64`"),
+            ("E207", _) => diag.help("delete the cast, or cast to `T`; what needs more digits than that, to `acc(T)`"),
             ("E303", help) => {
                 help.iter().fold(diag, |diag, help| diag.note(help.clone())).help(self.accepted(refusal.code == "E703"))
             }

@@ -1,9 +1,10 @@
-//! E402, E403: a gradient has the shape and dtype of its argument, a tangent those of its result.
+//! E402, E403, E207: a gradient has the shape and dtype of its argument, a tangent those of its result; neither is
+//! rounded to fewer digits on its way.
 
 use fulgurite_core::lang::{Block, DimKind, DimPat, Type};
 use fulgurite_core::row::Row;
 use fulgurite_core::sig::{ArgTy, OutTy};
-use fulgurite_core::{Name, TensorTy, Value};
+use fulgurite_core::{DType, Name, TensorTy, Value};
 use rustc_hash::FxHashSet;
 
 use super::cases::Case;
@@ -28,8 +29,7 @@ pub fn vjp(rule: &Rule, row: &Row, arg: Name, block: &Block, rows: &RowSet, case
         if !flows || !differentiable(wanted) {
             return None;
         }
-        let mut types = Types::new(rows);
-        let yielded = match types.run(row, block, &case.solved, &case.args, &names(row, case)) {
+        let yielded = match types(case, rows).run(row, block, &case.solved, &case.args, &names(row, case)) {
             Ok(yielded) => yielded,
             Err(fault) if fault.tainted => return None,
             Err(fault) => return Some(rule.diag(&fault, &case.show(row))),
@@ -60,7 +60,7 @@ pub fn jvp(rule: &Rule, row: &Row, arg: Name, block: &Block, rows: &RowSet, case
         let tangent = case.args.get(at).filter(|value| differentiable(value))?;
         let mut names = names(row, case);
         names.extend([(Name::new("t"), tangent.clone()), (Name::new(&format!("t_{arg}")), tangent.clone())]);
-        let yielded = match Types::new(rows).run(row, block, &case.solved, &case.args, &names) {
+        let yielded = match types(case, rows).run(row, block, &case.solved, &case.args, &names) {
             Ok(yielded) => yielded,
             Err(fault) if fault.tainted => return None,
             Err(fault) => return Some(rule.diag(&fault, &case.show(row))),
@@ -77,6 +77,16 @@ pub fn jvp(rule: &Rule, row: &Row, arg: Name, block: &Block, rows: &RowSet, case
             yields.compare(&wanted, yielded).filter(|_| differentiable(&wanted))
         })
     })
+}
+
+/// A machine for a rule, which may round to what the call has, and to what is computed in.
+fn types<'a>(case: &Case, rows: &'a RowSet<'a>) -> Types<'a> {
+    let outs: Vec<Value<ArgTy>> = case.solved.outs.iter().chain(&case.solved.aux).map(machine::promised).collect();
+    let mut kept = machine::floats(&case.args);
+    kept.extend(machine::floats(&outs));
+    kept.extend(case.solved.joined);
+    kept.extend(kept.clone().into_iter().map(DType::opmath));
+    Types::new(rows).keeping(kept)
 }
 
 /// What a rule reads besides arguments and options: results, auxiliary results, cotangents of the float results' types.

@@ -15,10 +15,10 @@ use std::sync::Arc;
 
 use fulgurite_core::lang::{Dialect, parse_expr};
 use fulgurite_core::row::{Meaning, Row};
-use fulgurite_core::sig::ArgTy;
+use fulgurite_core::sig::{ArgTy, Env, statics};
 use fulgurite_core::{DType, DTypeSet, Value};
 
-use super::cases::Family;
+use super::cases::{Case, Family};
 use super::report::Rule;
 use super::rows::RowSet;
 use crate::diag::Diag;
@@ -57,6 +57,16 @@ pub fn calls(row: &Row, family: &Family) -> Vec<Vec<Value<ArgTy>>> {
     let bases = tuples::bases(row, family);
     let varied = bases.iter().flat_map(|base| base.thorough().into_iter().filter_map(|forms| base.args(&forms)));
     varied.chain(family.cases.iter().map(|case| case.args.clone())).collect()
+}
+
+/// Accepted calls with each float dtype beside `tried` for `T`: one for each combination of presence and words.
+pub fn floats(row: &Row, family: &Family, tried: DType) -> Vec<Case> {
+    let taken =
+        row.dtypes.as_ref().and_then(|e| statics::dtype_set(&Env::default(), e).ok()).unwrap_or(DTypeSet::all());
+    let is_other = |d: DType| d.is_float() && d != tried && taken.contains(d);
+    let bases = tuples::bases(row, family);
+    let uniform = bases.iter().flat_map(|base| base.uniform().into_iter().map(move |(d, forms)| (base, d, forms)));
+    uniform.filter(|(_, d, _)| is_other(*d)).filter_map(|(base, _, forms)| base.call(row, &forms)).collect()
 }
 
 /// `row` with `dtypes` that leave out `undefined`.

@@ -35,7 +35,37 @@ pub struct Declared<'a> {
 
 /// What a rule is linear in: a cotangent per result, or the tangent of the argument.
 #[derive(Clone)]
-pub struct Seed(Vec<Value<V<f64>>>);
+pub struct Seed {
+    values: Vec<Value<V<f64>>>,
+    /// Which cotangents the rule gets; the others are zeros and absent.
+    given: Subset,
+}
+
+/// Some of the results, by position.
+#[derive(Clone, Copy)]
+pub struct Subset(u64);
+
+impl Subset {
+    /// All of them.
+    const ALL: Subset = Subset(u64::MAX);
+
+    /// Up to this many results each subset of fewer is tried, of more each result alone.
+    const MOST: usize = 3;
+
+    /// Those of `n` results that reach a loss where not all do.
+    pub fn of(n: usize) -> Vec<Subset> {
+        match n {
+            0 | 1 => Vec::new(),
+            n if n <= Subset::MOST => (1..(1 << n) - 1).map(Subset).collect(),
+            n => (0..n.min(64)).map(|at| Subset(1 << at)).collect(),
+        }
+    }
+
+    /// Whether result `at` is one of them.
+    pub fn has(self, at: usize) -> bool {
+        at >= 64 || self.0 >> at & 1 == 1
+    }
+}
 
 /// What an argument's gradient is for a cotangent per result.
 pub type Gradient<'a> = dyn Fn(&[Value<V<f64>>]) -> Result<Vec<f64>, Stop> + 'a;
@@ -77,7 +107,7 @@ impl Declared<'_> {
             Way::Jvp => vec![instance.tangent(self.at, numbers)],
         };
         let flows = values.iter().flat_map(elements).any(|e| !e.is_empty());
-        (flows && instance.numel_of(self.at) > 0).then_some(Seed(values))
+        (flows && instance.numel_of(self.at) > 0).then_some(Seed { values, given: Subset::ALL })
     }
 
     /// The rule's numbers.
@@ -100,8 +130,8 @@ impl Declared<'_> {
         seed: &Seed,
     ) -> Result<Vec<f64>, Stop> {
         match self.way {
-            Way::Vjp => instance.vjp(library, rule, self.at, &seed.0),
-            Way::Jvp => instance.jvp(library, rule, self.at, &seed.0[0]),
+            Way::Vjp => instance.vjp(library, rule, self.at, &seed.passed()),
+            Way::Jvp => instance.jvp(library, rule, self.at, &seed.values[0]),
         }
     }
 
@@ -122,7 +152,7 @@ impl Declared<'_> {
         }
         let derived = match self.way {
             Way::Jvp => {
-                let tangent = elements(&seed.0[0]).concat();
+                let tangent = elements(&seed.values[0]).concat();
                 instance.moves(&mut Dense::new(library), self.at, &|e| tangent.get(e).copied().unwrap_or(0.0))?
             }
             Way::Vjp => {
@@ -133,14 +163,19 @@ impl Declared<'_> {
                     &mut Dense::new(library),
                     self.at,
                     &|e| direction.get(e).copied().unwrap_or(0.0),
-                    &seed.0,
+                    &seed.values,
                 )?;
                 let terms: f64 = stated.iter().zip(&direction).map(|(s, d)| (s * d).abs()).sum();
                 if close(dot(&stated, &direction), along, terms + seed.size() * 0.1) {
                     return Ok(None);
                 }
                 let column = |at: usize| {
-                    instance.along(&mut Dense::new(library), self.at, &|e| if e == at { 1.0 } else { 0.0 }, &seed.0)
+                    instance.along(
+                        &mut Dense::new(library),
+                        self.at,
+                        &|e| if e == at { 1.0 } else { 0.0 },
+                        &seed.values,
+                    )
                 };
                 (0..stated.len()).map(column).collect::<Result<_, _>>()?
             }
@@ -192,11 +227,11 @@ impl Declared<'_> {
         seed: &Seed,
     ) -> Result<Option<Vec<Pair>>, Stop> {
         let stated = self.value(instance, library, seed)?;
-        let tangent = elements(&seed.0[0]).concat();
-        let along = |cotangents: &Seed| Ok::<f64, Stop>(dot(&gradient(&cotangents.0)?, &tangent));
+        let tangent = elements(&seed.values[0]).concat();
+        let along = |cotangents: &Seed| Ok::<f64, Stop>(dot(&gradient(&cotangents.values)?, &tangent));
         // one direction says whether there is anything to look for
-        let all = Seed(instance.cotangents(&mut Numbers::new(stated.len() as u64)));
-        let weights: Vec<f64> = all.0.iter().flat_map(elements).flatten().collect();
+        let all = Seed::from(instance.cotangents(&mut Numbers::new(stated.len() as u64)));
+        let weights: Vec<f64> = all.values.iter().flat_map(elements).flatten().collect();
         let terms: f64 = stated.iter().zip(&weights).map(|(s, w)| (s * w).abs()).sum();
         if close(dot(&stated, &weights), along(&all)?, terms + seed.size() * 0.1) {
             return Ok(None);
@@ -211,6 +246,7 @@ impl Declared<'_> {
     /// What the rule's calls refuse.
     pub fn is_linear(&self, instance: &Instance, library: &Library<'_>, seed: &Seed) -> Result<bool, Stop> {
         let Some(other) = self.seed(instance, &mut Numbers::new(77)) else { return Ok(true) };
+        let other = other.some(seed.given);
         let (one, two) = (self.value(instance, library, seed)?, self.value(instance, library, &other)?);
         let both = self.value(instance, library, &seed.plus_twice(&other))?;
         let size = seed.size();
@@ -220,7 +256,7 @@ impl Declared<'_> {
 
 impl From<Vec<Value<V<f64>>>> for Seed {
     fn from(values: Vec<Value<V<f64>>>) -> Seed {
-        Seed(values)
+        Seed { values, given: Subset::ALL }
     }
 }
 
@@ -238,18 +274,30 @@ impl Seed {
                 v => v.clone(),
             })
         };
-        Seed(self.0.iter().zip(&other.0).map(sum).collect())
+        Seed { values: self.values.iter().zip(&other.values).map(sum).collect(), given: self.given }
     }
 
     /// The same for result `at`, zeros for all others.
     pub fn only(&self, at: usize) -> Seed {
+        Seed { given: Subset::ALL, ..self.some(Subset(1 << at.min(63))) }
+    }
+
+    /// The same for these results; all others do not reach the loss.
+    pub fn some(&self, given: Subset) -> Seed {
         let zeros = |v: &Value<V<f64>>| {
             v.map(&mut |v| match v {
                 V::Array(a) => V::Array(Arc::new(Array::float(a.dtype, &a.shape, vec![0.0; a.len()]))),
                 key => key.clone(),
             })
         };
-        Seed(self.0.iter().enumerate().map(|(n, v)| if n == at { v.clone() } else { zeros(v) }).collect())
+        let some = |(n, v): (usize, &Value<V<f64>>)| if given.has(n) { v.clone() } else { zeros(v) };
+        Seed { values: self.values.iter().enumerate().map(some).collect(), given }
+    }
+
+    /// What the rule is given.
+    pub fn passed(&self) -> Vec<Value<V<f64>>> {
+        let pass = |(n, v): (usize, &Value<V<f64>>)| if self.given.has(n) { v.clone() } else { Value::Absent };
+        self.values.iter().enumerate().map(pass).collect()
     }
 
     /// 1 for element `at`, counted through all of them, zeros for all others.
@@ -264,17 +312,17 @@ impl Seed {
             }
             key => key.clone(),
         };
-        Seed(self.0.iter().map(|v| v.map(&mut unit)).collect())
+        Seed { values: self.values.iter().map(|v| v.map(&mut unit)).collect(), given: Subset::ALL }
     }
 
     /// The sum of its sizes.
     fn size(&self) -> f64 {
-        self.0.iter().flat_map(elements).flatten().map(f64::abs).sum()
+        self.values.iter().flat_map(elements).flatten().map(f64::abs).sum()
     }
 
     /// Its elements, result by result.
     pub fn values(&self) -> &[Value<V<f64>>] {
-        &self.0
+        &self.values
     }
 }
 

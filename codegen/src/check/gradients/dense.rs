@@ -76,6 +76,8 @@ pub struct Library<'a> {
     pub set: &'a RowSet<'a>,
     /// Derived rows.
     pub derived: HashMap<Name, Arc<Row>>,
+    /// Whether tensors of narrow dtypes hold as many digits as all others.
+    exact: bool,
     /// Loops that were made before, by row: a check runs the same calls on many numbers.
     lowered: Mutex<FxHashMap<Name, Vec<Lowered>>>,
 }
@@ -91,12 +93,17 @@ struct Lowered {
 impl<'a> Library<'a> {
     /// The rows of `set`.
     pub fn new(set: &'a RowSet<'a>) -> Library<'a> {
-        Library { set, derived: HashMap::new(), lowered: Mutex::default() }
+        Library { set, derived: HashMap::new(), exact: false, lowered: Mutex::default() }
     }
 
     /// The same rows, for more to be derived from them.
     pub fn again(&self) -> Library<'a> {
-        Library { derived: self.derived.clone(), ..Library::new(self.set) }
+        Library { derived: self.derived.clone(), exact: self.exact, ..Library::new(self.set) }
+    }
+
+    /// The same, where tensors of narrow dtypes hold as many digits as all others.
+    pub fn with_all_digits(&self) -> Library<'a> {
+        Library { exact: true, ..self.again() }
     }
 
     /// The first row called `op` that accepts these arguments.
@@ -256,9 +263,10 @@ impl<'a> Dense<'a> {
         }
         let arrays = nest::run_within(nest, &tensors, &[], &mut self.steps)?;
         // what is kept in half precision or less between two calls is lost; f32 is as good as exact here
+        let exact = self.library.exact;
         let stored = |mut a: Array<F>| {
             let narrow = matches!(a.dtype, DType::F16 | DType::BF16 | DType::F8E4M3FN | DType::F8E5M2);
-            if let (true, Data::Float(values)) = (narrow, &mut a.data) {
+            if let (true, Data::Float(values)) = (narrow && !exact, &mut a.data) {
                 values.iter_mut().for_each(|x| *x = x.clone().kept_as(a.dtype));
             }
             Value::Tensor(V::Array(Arc::new(a)))

@@ -8,6 +8,7 @@
 //! taken from the rules of the rows that it calls ([`tape`]).
 
 mod again;
+mod asked;
 mod constant;
 pub mod declared;
 pub mod dense;
@@ -122,6 +123,7 @@ fn rules(
     }
     if faults.is_empty() {
         faults.extend(deviates::ruled(&bench, &declared, set));
+        faults.extend(asked::check(&bench, &declared, dtype));
     }
     faults
 }

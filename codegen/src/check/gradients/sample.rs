@@ -82,12 +82,14 @@ pub fn stated(source: &RowSource) -> Vec<(Name, (f64, f64))> {
     stated.filter_map(|(arg, text)| Some((Name::new(arg.as_str()), interval(text.as_str()).ok()?))).collect()
 }
 
+/// The dtypes that `T` may be.
+pub fn taken(row: &Row) -> Option<DTypeSet> {
+    row.dtypes.as_ref().map_or(Some(DTypeSet::all()), |e| statics::dtype_set(&Env::default(), e).ok())
+}
+
 /// The dtype in which gradients are tried: elements are f64 in any case, so f64 where the row takes it.
 pub fn element(row: &Row) -> Option<DType> {
-    let set = match &row.dtypes {
-        Some(e) => statics::dtype_set(&Env::default(), e).ok()?,
-        None => DTypeSet::all(),
-    };
+    let set = taken(row)?;
     std::iter::once(DType::F64).chain(set.iter()).find(|d| set.contains(*d) && d.is_float())
 }
 

@@ -49,8 +49,8 @@ pub fn data(rule: &Declared, instance: &Instance, seed: &Seed) -> String {
         }
         Way::Jvp => vec!["t".to_owned()],
     };
-    let seeds = seeds.iter().zip(seed.values());
-    parts.extend(seeds.filter_map(|(name, value)| Some(format!("{name} = {}", elements(value)?))));
+    let seeds = seeds.iter().zip(seed.passed());
+    parts.extend(seeds.filter_map(|(name, value)| Some(format!("{name} = {}", elements(&value)?))));
     parts.join(", ")
 }
 

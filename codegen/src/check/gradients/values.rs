@@ -4,7 +4,7 @@ use fulgurite_core::derive::{self, Derived};
 use fulgurite_core::row::Row;
 use fulgurite_core::{Name, Value};
 
-use super::declared::{Declared, Pair, Refuted, Seed, Way};
+use super::declared::{Declared, Pair, Refuted, Seed, Subset, Way};
 use super::dense::{Dense, Library, Stop, V};
 use super::instance::Instance;
 use super::numbers::Numbers;
@@ -35,7 +35,10 @@ const MOST_KINKS: usize = 24;
 const TAPED: (usize, usize) = (3, 4);
 
 /// A family of fewer calls than this is tried more than once.
-const FEW: usize = 8;
+const SMALL: usize = 8;
+
+/// On so many calls a rule is tried without the cotangents of some results.
+const FEW: usize = 6;
 
 /// What is wrong with a rule that takes another branch where an argument is NaN.
 const BESIDE_NAN: &str = "has another convention at NaN than the meaning";
@@ -84,7 +87,7 @@ impl<'a> Bench<'a> {
     /// The calls, small families several times: other numbers are drawn each time.
     fn tries(&self) -> impl Iterator<Item = (usize, &'a Case)> {
         let cases: Vec<(usize, &'a Case)> = self.cases().collect();
-        let rounds = FEW / cases.len().max(1) + 1;
+        let rounds = SMALL / cases.len().max(1) + 1;
         (0..rounds).flat_map(move |round| cases.clone().into_iter().map(move |(n, case)| (n + round, case)))
     }
 
@@ -167,7 +170,11 @@ impl<'a> Bench<'a> {
         }
     }
 
-    fn compare(&self, rule: &Declared) -> Result<Option<Grade>, Box<Diag>> {
+    /// The same by instances alone.
+    ///
+    /// # Errors
+    /// What is wrong with its values.
+    pub fn compare(&self, rule: &Declared) -> Result<Option<Grade>, Box<Diag>> {
         let fits = |instance: &Instance| {
             let seed = rule.seed(instance, &mut Numbers::new(5));
             seed.is_none_or(|seed| !out_of_reach(&rule.value(instance, self.library, &seed)))
@@ -204,6 +211,10 @@ impl<'a> Bench<'a> {
         if !refuted.is_empty() {
             return Err(Box::new(self.refuse(rule, &refuted, &verdict(&refuted))));
         }
+        if let Some(refuted) = self.of_some_results(rule)? {
+            let claim = "is not the derivative where some results do not reach the loss";
+            return Err(Box::new(self.refuse(rule, &[refuted], claim)));
+        }
         if let Some(refuted) = self.at_a_kink(rule, &fits) {
             let beside = if rule.way == Way::Vjp { "meaning" } else { "gradient" };
             let claim = format!("has another convention at ties and kinks than the {beside}");
@@ -215,6 +226,39 @@ impl<'a> Bench<'a> {
             return Err(Box::new(self.refuse(rule, &[refuted], BESIDE_NAN)));
         }
         Ok(Some(Grade::Checked(compared)))
+    }
+
+    /// Of several results, where some have no cotangent: on one call for each of them, since what `some(g_a)` asks is asked
+    /// of every call.
+    fn of_some_results(&self, rule: &Declared) -> Result<Option<Refuted<'a>>, Box<Diag>> {
+        let given = if rule.way == Way::Vjp { Subset::of(self.row.sig.outs.len()) } else { Vec::new() };
+        for (given, (n, case)) in given.into_iter().flat_map(|given| self.few().map(move |at| (given, at))) {
+            let Some(instance) = self.smooth(n, case, &|_| true) else { continue };
+            let Some(seed) = rule.seed(&instance, &mut Numbers::new(5000 + n as u64)) else { continue };
+            let seed = seed.some(given);
+            match rule.difference(&instance, self.library, &seed) {
+                Ok(Some(pairs)) => return Ok(Some(Refuted { instance, seed, pairs })),
+                Err(Stop::Refused(refusal)) if refusal.code != "E007" => {
+                    return Err(Box::new(self.refused(rule, &instance, &seed, refusal.message)));
+                }
+                Ok(None) | Err(_) => {}
+            }
+        }
+        Ok(None)
+    }
+
+    /// Some calls with elements.
+    fn few(&self) -> impl Iterator<Item = (usize, &'a Case)> {
+        self.cases().filter(|(_, case)| case.numel() > 1).take(FEW)
+    }
+
+    /// A rule that can't be run where a cotangent is absent.
+    fn refused(&self, rule: &Declared, instance: &Instance, seed: &Seed, why: String) -> Diag {
+        let what = format!("`{}` in `{}` of `{}`", rule.key(), rule.arg, self.row.op);
+        let message = format!("{what} has no value where some results do not reach the loss");
+        let diag = Diag::error("E401", rule.rule.text.place, message).here(why);
+        let diag = diag.note(format!("where {}", show::data(rule, instance, seed)));
+        diag.help("a cotangent may be absent: ask `some(…)` before it is handed to a row")
     }
 
     /// Of a scalar row, where an argument is NaN: a branch that NaN takes has a derivative there. A rule that gives NaN

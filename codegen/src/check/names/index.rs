@@ -24,7 +24,7 @@ impl Names<'_> {
         if self.sig.yields_list {
             locals.push(Name::new("i"), Local::Axis, None);
         }
-        Walk { names: self, text, what, locals, later: Vec::new() }.block(block);
+        Walk { names: self, text, what, locals, later: Vec::new(), reductions: 0 }.block(block);
     }
 
     /// An expression over sizes and options, perhaps elements: no index is bound.
@@ -33,7 +33,7 @@ impl Names<'_> {
         if self.sig.yields_list || !self.sig.lists.is_empty() {
             locals.push(Name::new("i"), Local::Axis, None);
         }
-        Walk { names: self, text, what, locals, later: Vec::new() }.expr(e);
+        Walk { names: self, text, what, locals, later: Vec::new(), reductions: 0 }.expr(e);
     }
 }
 
@@ -47,6 +47,8 @@ struct Walk<'w, 'a> {
     locals: Locals,
     /// Indices that reductions further on bind.
     later: Vec<(Name, Span)>,
+    /// How many reductions there are around.
+    reductions: usize,
 }
 
 impl Walk<'_, '_> {
@@ -139,13 +141,23 @@ impl Walk<'_, '_> {
                 self.base(access.base);
                 access.item.iter().for_each(|item| self.expr(item));
                 access.places.iter().for_each(|place| self.place(place));
-                if let Outside::Value(value) = &access.outside {
-                    self.expr(value);
+                match &access.outside {
+                    Outside::Value(value) => self.expr(value),
+                    Outside::Skip if self.reductions == 0 => self.skips(e.span),
+                    Outside::Skip | Outside::Refuse => {}
                 }
             }
             Node::Reduce(reduce) => self.reduce(reduce),
             Node::List(_) => {}
         }
+    }
+
+    /// E106: an element is left out of the reduction around it.
+    fn skips(&mut self, span: Span) {
+        let message =
+            format!("{} of `{}` skips an element where no reduction leaves it out", self.what, self.names.op());
+        let diag = Diag::error("E106", self.text.at(span), message).here("`else skip` outside of a reduction");
+        self.names.diags.push(diag.help("say what stands outside, `else 0`, or write the access inside the reduction"));
     }
 
     fn elem(&mut self, elem: &Elem, span: Span) {
@@ -266,8 +278,10 @@ impl Walk<'_, '_> {
         for bind in reduce.binds.iter().flatten() {
             self.bind(bind);
         }
+        self.reductions += 1;
         reduce.filter.iter().for_each(|filter| self.expr(filter));
         self.expr(&reduce.body);
+        self.reductions -= 1;
         let inside = self.locals.leave(depth, self.text, self.what, self.names.op());
         self.names.diags.extend(inside);
         reduce.otherwise.iter().for_each(|value| self.expr(value));
