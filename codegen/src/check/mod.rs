@@ -9,6 +9,7 @@ mod batching;
 pub mod cases;
 mod casts;
 pub mod closure;
+mod draws;
 pub mod dtypes;
 mod effects;
 pub mod facts;

@@ -150,7 +150,8 @@ fn access(body: &Block, name: &str) -> Option<fulgurite_core::lang::Span> {
     find(body, &|e| matches!(&*e.node, Node::Access(a) if a.base.name == name))
 }
 
-fn find(body: &Block, wanted: &dyn Fn(&Expr) -> bool) -> Option<fulgurite_core::lang::Span> {
+/// The first expression of a body that is `wanted`.
+pub fn find(body: &Block, wanted: &dyn Fn(&Expr) -> bool) -> Option<fulgurite_core::lang::Span> {
     let mut found = None;
     walk::block(body, &mut |e| {
         if found.is_none() && wanted(e) {

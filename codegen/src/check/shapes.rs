@@ -1,4 +1,4 @@
-//! E101, E104, E105, E106: what a body yields has the shapes that the signature says, for every call of the family.
+//! E101, E104, E105, E106, E505: what a body yields has the shapes that the signature says, for every call of the family.
 
 use std::sync::Arc;
 
@@ -9,6 +9,7 @@ use fulgurite_core::row::{Meaning, Row};
 use fulgurite_core::sig::{ArgTy, OutTy};
 
 use super::cases::{Case, Family};
+use super::draws;
 use super::machine::{self, Fault, Types, show};
 use super::report::Rule;
 use super::rows::RowSet;
@@ -70,7 +71,10 @@ fn ambiguous(rule: &Rule, row: &Row) -> Option<Diag> {
 
 fn index_body(rule: &Rule, row: &Row, body: &Block, rows: &RowSet, case: &Case) -> Option<Diag> {
     let fault = match lower_with(row, body, &case.solved, rows) {
-        Ok(nest) => run::ranges(row, body, &nest, case)?,
+        Ok(nest) => match run::ranges(row, body, &nest, case) {
+            Some(fault) => fault,
+            None => return draws::check(rule, row, body, &nest, case),
+        },
         Err(refusal) => refusal.into(),
     };
     Some(rule.diag(&fault, &case.show(row)))
