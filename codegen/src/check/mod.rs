@@ -17,6 +17,7 @@ pub mod gradients;
 mod held;
 mod kernels;
 mod keys;
+mod leaves;
 mod literals;
 pub mod machine;
 mod names;

@@ -64,11 +64,13 @@ impl<'a> RowSet<'a> {
         set
     }
 
-    /// Bodies may call derived rows, `conv.vjp.x`: those stand beside the rows of the file.
+    /// Bodies and rules may call derived rows, `conv.vjp.x`: those stand beside the rows of the file.
     fn derive_called(&mut self) {
         let mut bases: FxHashSet<Name> = FxHashSet::default();
-        for body in self.rows.values().filter(|row| row.is_composite()).filter_map(|row| walk::body(row)) {
-            walk::block(body, &mut |e| {
+        let bodies = self.rows.values().filter(|row| row.is_composite()).filter_map(|row| walk::body(row));
+        let rules = self.rows.values().flat_map(|row| row.vjp.iter().chain(&row.jvp)).map(|(_, rule)| rule);
+        for block in bodies.chain(rules) {
+            walk::block(block, &mut |e| {
                 if let Node::Call(f, _) = &*e.node {
                     bases.extend(derive::origin(f.name));
                 }
