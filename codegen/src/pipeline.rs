@@ -163,21 +163,10 @@ fn derive_row(source: &RowSource, row: &Arc<Row>, table: &Table, sources: &Sourc
         aliases,
         kernels,
     };
-    let derived = fulgurite_core::derive::derive(row, table);
-    let mut full = Row::clone(row);
-    for (arg, rule) in derived.rules {
-        if !full.vjp.iter().any(|(a, _)| *a == arg) {
-            full.vjp.push((arg, rule));
-        }
-    }
-    let used: String = full.vjp.iter().map(|(_, b)| b.to_string()).collect();
+    let (full, derived) = check::rows::with_rules(row, table);
     emitted.row = Arc::new(full);
     let mut out = vec![emitted];
-    for derived in derived.rows {
-        // a declared rule makes the derived row superfluous
-        if !used.contains(derived.op.as_str()) {
-            continue;
-        }
+    for derived in derived {
         let doc = format!("The gradient of `{}` in one argument", row.op);
         out.push(Emitted {
             row: Arc::new(derived),

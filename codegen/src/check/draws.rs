@@ -47,7 +47,9 @@ impl Clash {
         let diag = Diag::error("E505", at, message).here(format!("position {position} for {first} and for {second}"));
         let help = match counted(body, draw, case) {
             Some(form) => format!("give each element a position of its own: `{form}`"),
-            None => "give each element a position of its own: `m * N + n`, or `ravel(s)` of a list of indices".to_owned(),
+            None => {
+                "give each element a position of its own: `m * N + n`, or `ravel(s)` of a list of indices".to_owned()
+            }
         };
         diag.note(format!("for {}", case.show(row))).help(help)
     }

@@ -62,7 +62,9 @@ pub fn divides_by_zero(body: &Block, nest: &Nest) -> Option<Fault> {
             }
         });
     }
-    let refusal = || Refusal::new("E706", "an index is divided by 0").help("divide by the size of an axis, or by a number above 0");
+    let refusal = || {
+        Refusal::new("E706", "an index is divided by 0").help("divide by the size of an axis, or by a number above 0")
+    };
     found.then(|| Fault { at: Some(at), ..refusal().into() })
 }
 

@@ -79,7 +79,7 @@ impl<'a> RowSet<'a> {
         bases.retain(|base| !self.is_broken(*base));
         for base in bases {
             let Some(base) = self.row(base) else { continue };
-            let derived = derive::derive(&base, self).rows;
+            let (_, derived) = with_rules(&base, self);
             self.rows.extend(derived.into_iter().map(|row| (row.op, Arc::new(row))));
         }
     }
@@ -196,6 +196,21 @@ fn with_types(refusal: Refusal, row: &Row, args: &[Value<ArgTy>]) -> Refusal {
     });
     let types: Vec<String> = types.collect();
     refusal.help(format!("{}; rule: {}{}", types.join(", "), row.op, row.sig))
+}
+
+/// A row with the rules that are derived for it, and the rows that its rules call. A declared rule makes derived rows
+/// superfluous: no executor has those.
+pub fn with_rules(row: &Row, rows: &dyn Rows) -> (Row, Vec<Row>) {
+    let mut derived = derive::derive(row, rows);
+    let mut full = row.clone();
+    for (arg, rule) in derived.rules {
+        if !full.vjp.iter().any(|(a, _)| *a == arg) {
+            full.vjp.push((arg, rule));
+        }
+    }
+    let used: String = full.vjp.iter().map(|(_, rule)| rule.to_string()).collect();
+    derived.rows.retain(|row| used.contains(row.op.as_str()));
+    (full, derived.rows)
 }
 
 /// The row that `name` is an overload of. Alias rows (`aten.…`, `torch.…`) are none.

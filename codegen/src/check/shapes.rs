@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use fulgurite_core::{Name, Value};
 use fulgurite_core::lang::{Block, DimKind, DimPat, Expr, Node, Out, Stmt};
 use fulgurite_core::lower::lower_with;
 use fulgurite_core::row::{Meaning, Row};
 use fulgurite_core::sig::{ArgTy, OutTy};
+use fulgurite_core::{Name, Value};
 
 use super::cases::{Case, Family};
 use super::machine::{self, Fault, Types, show};

@@ -1,8 +1,8 @@
 //! E201 of conditions: what is required is true or false.
 
+use fulgurite_core::DType;
 use fulgurite_core::builtins::Builtin;
 use fulgurite_core::lang::{BinOp, Expr, Node, Red, UnOp};
-use fulgurite_core::DType;
 
 use crate::diag::Diag;
 use crate::schema::{RowSource, Rule};
