@@ -66,20 +66,15 @@ impl<'a> RowSet<'a> {
 
     /// Bodies and rules may call derived rows, `conv.vjp.x`: those stand beside the rows of the file.
     fn derive_called(&mut self) {
-        let mut bases: FxHashSet<Name> = FxHashSet::default();
-        let bodies = self.rows.values().filter(|row| row.is_composite()).filter_map(|row| walk::body(row));
-        let rules = self.rows.values().flat_map(|row| row.vjp.iter().chain(&row.jvp)).map(|(_, rule)| rule);
-        for block in bodies.chain(rules) {
-            walk::block(block, &mut |e| {
-                if let Node::Call(f, _) = &*e.node {
-                    bases.extend(derive::origin(f.name));
-                }
-            });
-        }
+        let called = derived_calls(self.rows.values().map(|row| &**row));
+        let mut bases: FxHashSet<Name> = called.iter().filter_map(|name| derive::origin(*name)).collect();
         bases.retain(|base| !self.is_broken(*base));
+        let nothing = FxHashSet::default();
         for base in bases {
-            let Some(base) = self.row(base) else { continue };
-            let (_, derived) = with_rules(&base, self);
+            let Some(row) = self.row(base) else { continue };
+            // what another database calls decides what was made there
+            let called = if self.rows.contains_key(&base) { &called } else { &nothing };
+            let (_, derived) = with_rules(&row, self, called);
             self.rows.extend(derived.into_iter().map(|row| (row.op, Arc::new(row))));
         }
     }
@@ -198,9 +193,27 @@ fn with_types(refusal: Refusal, row: &Row, args: &[Value<ArgTy>]) -> Refusal {
     refusal.help(format!("{}; rule: {}{}", types.join(", "), row.op, row.sig))
 }
 
-/// A row with the rules that are derived for it, and the rows that its rules call. A declared rule makes derived rows
-/// superfluous: no executor has those.
-pub fn with_rules(row: &Row, rows: &dyn Rows) -> (Row, Vec<Row>) {
+/// The derived rows that bodies and rules of these rows call: `conv.vjp.x`.
+pub fn derived_calls<'r>(rows: impl Iterator<Item = &'r Row>) -> FxHashSet<Name> {
+    let mut called = FxHashSet::default();
+    for row in rows {
+        let body = Some(row).filter(|row| row.is_composite()).and_then(walk::body);
+        for block in body.into_iter().chain(row.vjp.iter().chain(&row.jvp).map(|(_, rule)| rule)) {
+            walk::block(block, &mut |e| {
+                if let Node::Call(f, _) = &*e.node
+                    && derive::origin(f.name).is_some()
+                {
+                    called.insert(f.name);
+                }
+            });
+        }
+    }
+    called
+}
+
+/// A row with the rules that are derived for it, and the rows that these rules call, or that are `called` elsewhere: a
+/// declared rule makes all others superfluous, and no executor has those.
+pub fn with_rules(row: &Row, rows: &dyn Rows, called: &FxHashSet<Name>) -> (Row, Vec<Row>) {
     let mut derived = derive::derive(row, rows);
     let mut full = row.clone();
     for (arg, rule) in derived.rules {
@@ -209,7 +222,7 @@ pub fn with_rules(row: &Row, rows: &dyn Rows) -> (Row, Vec<Row>) {
         }
     }
     let used: String = full.vjp.iter().map(|(_, rule)| rule.to_string()).collect();
-    derived.rows.retain(|row| used.contains(row.op.as_str()));
+    derived.rows.retain(|row| called.contains(&row.op) || used.contains(row.op.as_str()));
     (full, derived.rows)
 }
 

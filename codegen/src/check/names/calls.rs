@@ -234,7 +234,7 @@ impl Names<'_> {
     fn underived(&mut self, f: Ident, text: &Text) -> bool {
         let base = derive::origin(f.name).and_then(|base| self.rows.row(base));
         let Some((base, arg)) = base.zip(f.name.as_str().split(".vjp.").nth(1)) else { return false };
-        let (row, derived) = with_rules(&base, self.rows);
+        let (row, derived) = with_rules(&base, self.rows, &Default::default());
         let message = format!("`{}` calls `{}`, which no rule of `{}` makes", self.op(), f.name, row.op);
         let diag = Diag::error("E007", text.at(f.span), message);
         let help = match row.vjp.iter().find(|(of, _)| *of == arg) {
