@@ -12,6 +12,7 @@ use crate::source::Sources;
 use fulgurite_core::Name;
 use fulgurite_core::lower::Rows;
 use fulgurite_core::row::Row;
+use rustc_hash::FxHashSet;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -113,7 +114,7 @@ pub fn compile(text: &str, file: &str, upstream: &Table) -> Result<Compiled, Box
     }
     let mut rows = with_derived(&database, &checked.rows, &table, &sources);
     for source in database.classes.iter().flat_map(|class| &class.from) {
-        rows.extend(derive_row(source, &Arc::new(source.lower_to_row()), &table, &sources));
+        rows.extend(derive_row(source, &Arc::new(source.lower_to_row()), &table, &FxHashSet::default(), &sources));
     }
     Ok(Compiled { rows, database, graded: checked.graded, sources, diagnostics })
 }
@@ -121,7 +122,9 @@ pub fn compile(text: &str, file: &str, upstream: &Table) -> Result<Compiled, Box
 /// Checked rows in file order, each followed by the rows derived from it.
 pub fn with_derived(database: &Database, checked: &[Arc<Row>], table: &Table, sources: &Sources) -> Vec<Emitted> {
     let pairs: Vec<(&RowSource, &Arc<Row>)> = database.rows.iter().zip(checked).collect();
-    parallel::map(&pairs, |(source, row)| derive_row(source, row, table, sources)).into_iter().flatten().collect()
+    let called = check::rows::derived_calls(checked.iter().map(|row| &**row));
+    let each = parallel::map(&pairs, |(source, row)| derive_row(source, row, table, &called, sources));
+    each.into_iter().flatten().collect()
 }
 
 /// The rows of a database that was checked elsewhere.
@@ -145,7 +148,13 @@ pub fn read_rows(text: &str, file: &str) -> Result<Table, String> {
 }
 
 /// The row with its rules, and the rows that these call.
-fn derive_row(source: &RowSource, row: &Arc<Row>, table: &Table, sources: &Sources) -> Vec<Emitted> {
+fn derive_row(
+    source: &RowSource,
+    row: &Arc<Row>,
+    table: &Table,
+    called: &FxHashSet<Name>,
+    sources: &Sources,
+) -> Vec<Emitted> {
     let place = source.op.place;
     let file = sources.file(place.file).path.clone();
     let line = sources.line(place);
@@ -163,21 +172,10 @@ fn derive_row(source: &RowSource, row: &Arc<Row>, table: &Table, sources: &Sourc
         aliases,
         kernels,
     };
-    let derived = fulgurite_core::derive::derive(row, table);
-    let mut full = Row::clone(row);
-    for (arg, rule) in derived.rules {
-        if !full.vjp.iter().any(|(a, _)| *a == arg) {
-            full.vjp.push((arg, rule));
-        }
-    }
-    let used: String = full.vjp.iter().map(|(_, b)| b.to_string()).collect();
+    let (full, derived) = check::rows::with_rules(row, table, called);
     emitted.row = Arc::new(full);
     let mut out = vec![emitted];
-    for derived in derived.rows {
-        // a declared rule makes the derived row superfluous
-        if !used.contains(derived.op.as_str()) {
-            continue;
-        }
+    for derived in derived {
         let doc = format!("The gradient of `{}` in one argument", row.op);
         out.push(Emitted {
             row: Arc::new(derived),

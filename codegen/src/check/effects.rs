@@ -122,9 +122,9 @@ fn collect_writes(block: &Block, written: &mut Vec<Ident>) {
     });
 }
 
-/// E504: in one block, a name that a statement above has written.
+/// E504: in one block, a name that a statement above has written; E503 where it is written again.
 fn read_after_write(source: &RowSource, block: &Block, text: &Text, diags: &mut Vec<Diag>) {
-    let mut written: Vec<Ident> = Vec::new();
+    let (mut written, mut twice): (Vec<Ident>, Vec<(Ident, Ident)>) = Default::default();
     let mut report = |e: &Expr, written: &[Ident]| {
         walk::expr(e, &mut |part| {
             let Node::Name(name) = &*part.node else { return };
@@ -140,11 +140,20 @@ fn read_after_write(source: &RowSource, block: &Block, text: &Text, diags: &mut 
             Stmt::Let(_, value) => report(value, &written),
             Stmt::Write(name, value) => {
                 report(value, &written);
-                written.push(*name);
+                match written.iter_mut().find(|ident| ident.name == name.name) {
+                    Some(before) => twice.push((std::mem::replace(before, *name), *name)),
+                    None => written.push(*name),
+                }
             }
         }
     }
     report(&block.value, &written);
+    // nothing is read after it was written, so the first value is lost
+    for (first, second) in twice {
+        let message = format!("`{}` writes `{}` twice, and the first value is lost", source.op.as_str(), second.name);
+        let diag = Diag::error("E503", text.at(second.span), message).label(text.at(first.span), "written here first");
+        diags.push(diag.help("delete the first of both, or bind its value to a `let` and read that"));
+    }
 }
 
 fn keys(source: &RowSource) -> Vec<Name> {

@@ -1,16 +1,18 @@
-//! E205, E208: a number that stands in a rule is one of the dtype that it meets.
+//! E205, E208: a number that stands in a rule is one of the dtype that it meets. E106: none divides an index by 0.
 
 use std::sync::Arc;
 
-use fulgurite_core::lang::{Block, Expr, Node, Span, UnOp};
+use fulgurite_core::builtins::Builtin;
+use fulgurite_core::lang::{BinOp, Block, Expr, Node, Span, UnOp};
 use fulgurite_core::lower::{holds, lower_with};
-use fulgurite_core::nest::SOp;
+use fulgurite_core::nest::{Nest, SOp};
 use fulgurite_core::row::Row;
-use fulgurite_core::sig::{Env, statics};
+use fulgurite_core::sig::{Env, Refusal, statics};
 use fulgurite_core::{DType, DTypeSet, Scalar};
 
+use super::machine::Fault;
 use super::rows::RowSet;
-use super::run::each;
+use super::run::{each, find};
 use super::{cases, report, walk};
 use crate::diag::Diag;
 use crate::schema::RowSource;
@@ -43,6 +45,27 @@ pub fn check(source: &RowSource, row: &Arc<Row>, set: &RowSet) -> Vec<Diag> {
         diags.push(diag.here(format!("this becomes {kept}")).note(format!("for {case}")));
     }
     diags
+}
+
+/// An index that is divided by a 0 which stands in the body. What divides by a size is tried with sizes.
+pub fn divides_by_zero(body: &Block, nest: &Nest) -> Option<Fault> {
+    let by_zero = |e: &Expr| match &*e.node {
+        Node::Binary(BinOp::Div | BinOp::Rem, _, by) => matches!(&*by.node, Node::Int(0)),
+        _ => false,
+    };
+    let at = find(body, &by_zero)?;
+    let mut found = false;
+    for out in &nest.outs {
+        each(&out.expr, &mut |part| {
+            if let SOp::Call(Builtin::DivFloor | Builtin::RemFloor, args) = part.op() {
+                found |= part.ty() == DType::I64 && args.get(1).is_some_and(|by| by.as_int() == Some(0));
+            }
+        });
+    }
+    let refusal = || {
+        Refusal::new("E706", "an index is divided by 0").help("divide by the size of an axis, or by a number above 0")
+    };
+    found.then(|| Fault { at: Some(at), ..refusal().into() })
 }
 
 /// The call in which the loops lose `number`, where `T` is `dtype`.

@@ -64,20 +64,17 @@ impl<'a> RowSet<'a> {
         set
     }
 
-    /// Bodies may call derived rows, `conv.vjp.x`: those stand beside the rows of the file.
+    /// Bodies and rules may call derived rows, `conv.vjp.x`: those stand beside the rows of the file.
     fn derive_called(&mut self) {
-        let mut bases: FxHashSet<Name> = FxHashSet::default();
-        for body in self.rows.values().filter(|row| row.is_composite()).filter_map(|row| walk::body(row)) {
-            walk::block(body, &mut |e| {
-                if let Node::Call(f, _) = &*e.node {
-                    bases.extend(derive::origin(f.name));
-                }
-            });
-        }
+        let called = derived_calls(self.rows.values().map(|row| &**row));
+        let mut bases: FxHashSet<Name> = called.iter().filter_map(|name| derive::origin(*name)).collect();
         bases.retain(|base| !self.is_broken(*base));
+        let nothing = FxHashSet::default();
         for base in bases {
-            let Some(base) = self.row(base) else { continue };
-            let derived = derive::derive(&base, self).rows;
+            let Some(row) = self.row(base) else { continue };
+            // what another database calls decides what was made there
+            let called = if self.rows.contains_key(&base) { &called } else { &nothing };
+            let (_, derived) = with_rules(&row, self, called);
             self.rows.extend(derived.into_iter().map(|row| (row.op, Arc::new(row))));
         }
     }
@@ -194,6 +191,39 @@ fn with_types(refusal: Refusal, row: &Row, args: &[Value<ArgTy>]) -> Refusal {
     });
     let types: Vec<String> = types.collect();
     refusal.help(format!("{}; rule: {}{}", types.join(", "), row.op, row.sig))
+}
+
+/// The derived rows that bodies and rules of these rows call: `conv.vjp.x`.
+pub fn derived_calls<'r>(rows: impl Iterator<Item = &'r Row>) -> FxHashSet<Name> {
+    let mut called = FxHashSet::default();
+    for row in rows {
+        let body = Some(row).filter(|row| row.is_composite()).and_then(walk::body);
+        for block in body.into_iter().chain(row.vjp.iter().chain(&row.jvp).map(|(_, rule)| rule)) {
+            walk::block(block, &mut |e| {
+                if let Node::Call(f, _) = &*e.node
+                    && derive::origin(f.name).is_some()
+                {
+                    called.insert(f.name);
+                }
+            });
+        }
+    }
+    called
+}
+
+/// A row with the rules that are derived for it, and the rows that these rules call, or that are `called` elsewhere: a
+/// declared rule makes all others superfluous, and no executor has those.
+pub fn with_rules(row: &Row, rows: &dyn Rows, called: &FxHashSet<Name>) -> (Row, Vec<Row>) {
+    let mut derived = derive::derive(row, rows);
+    let mut full = row.clone();
+    for (arg, rule) in derived.rules {
+        if !full.vjp.iter().any(|(a, _)| *a == arg) {
+            full.vjp.push((arg, rule));
+        }
+    }
+    let used: String = full.vjp.iter().map(|(_, rule)| rule.to_string()).collect();
+    derived.rows.retain(|row| called.contains(&row.op) || used.contains(row.op.as_str()));
+    (full, derived.rows)
 }
 
 /// The row that `name` is an overload of. Alias rows (`aten.…`, `torch.…`) are none.

@@ -9,8 +9,9 @@ use fulgurite_core::sig::{ArgTy, Refusal};
 use fulgurite_core::{DType, Scalar, TensorTy, Value};
 
 use super::cases::Case;
+use super::leaves::Left;
 use super::machine::Fault;
-use super::{reach, walk};
+use super::{leaves, reach, walk};
 
 /// Loops of more steps than this are not run: another case of the family is smaller.
 const MOST_STEPS: usize = 4_000;
@@ -23,11 +24,15 @@ pub fn ranges(row: &Row, body: &Block, nest: &Nest, case: &Case) -> Option<Fault
     if let Some(fault) = empty_extremum(body, nest) {
         return Some(fault);
     }
-    if nest.pointwise || steps(nest) > MOST_STEPS {
+    if nest.pointwise {
         return None;
     }
     let (tensors, numbers) = data(case);
     let shapes: Vec<&[usize]> = tensors.iter().map(|array| array.shape.as_slice()).collect();
+    let too_long = || leaves::find(nest, &shapes).map(|left| outside(row, body, case, &left));
+    if steps(nest) > MOST_STEPS {
+        return too_long();
+    }
     if reach::stays(nest, &shapes) {
         return None;
     }
@@ -36,20 +41,26 @@ pub fn ranges(row: &Row, body: &Block, nest: &Nest, case: &Case) -> Option<Fault
         // an index that was read from a tensor is checked where it is read
         NestError::OutOfRange { tensor, axis, .. } if read_from_tensor(nest, tensor, axis) => return None,
         NestError::OutOfRange { tensor, axis, index, size } => {
-            let name = tensor_name(row, case, tensor);
-            let message = format!("index {index} leaves axis {axis} of `{name}`, which has size {size}");
-            let help = match &row.meaning {
-                Meaning::View(_) => "mend the index or the size of the result, or refuse such calls in `require`",
-                _ => "mend the index or its range, or say what stands outside: `else 0`, `else skip`",
-            };
-            let refusal = Refusal::new("E706", message).help(help);
-            return Some(Fault { at: access(body, &name), ..refusal.into() });
+            return Some(outside(row, body, case, &Left { tensor, axis, index, size }));
         }
+        NestError::Steps => return too_long(),
         // the values were made up, so this says nothing about the row
-        NestError::Int(..) | NestError::Room(_) | NestError::Steps => return None,
+        NestError::Int(..) | NestError::Room(_) => return None,
         NestError::Malformed(message) => message,
     };
     Some(message.into())
+}
+
+fn outside(row: &Row, body: &Block, case: &Case, left: &Left) -> Fault {
+    let Left { tensor, axis, index, size } = left;
+    let name = tensor_name(row, case, *tensor);
+    let message = format!("index {index} leaves axis {axis} of `{name}`, which has size {size}");
+    let help = match &row.meaning {
+        Meaning::View(_) => "mend the index or the size of the result, or refuse such calls in `require`",
+        _ => "mend the index or its range, or say what stands outside: `else 0`, `else skip`",
+    };
+    let refusal = Refusal::new("E706", message).help(help);
+    Fault { at: access(body, &name), ..refusal.into() }
 }
 
 /// Whether some access to this axis takes its index from an element.
@@ -150,7 +161,8 @@ fn access(body: &Block, name: &str) -> Option<fulgurite_core::lang::Span> {
     find(body, &|e| matches!(&*e.node, Node::Access(a) if a.base.name == name))
 }
 
-fn find(body: &Block, wanted: &dyn Fn(&Expr) -> bool) -> Option<fulgurite_core::lang::Span> {
+/// The first expression of a body that is `wanted`.
+pub fn find(body: &Block, wanted: &dyn Fn(&Expr) -> bool) -> Option<fulgurite_core::lang::Span> {
     let mut found = None;
     walk::block(body, &mut |e| {
         if found.is_none() && wanted(e) {

@@ -1,18 +1,18 @@
-//! E101, E104, E105, E106: what a body yields has the shapes that the signature says, for every call of the family.
+//! E101, E104, E105, E106, E505: what a body yields has the shapes that the signature says, for every call of the family.
 
 use std::sync::Arc;
 
-use fulgurite_core::Value;
-use fulgurite_core::lang::{Block, DimKind, DimPat, Expr, Node, Out};
+use fulgurite_core::lang::{Block, DimKind, DimPat, Expr, Node, Out, Stmt};
 use fulgurite_core::lower::lower_with;
 use fulgurite_core::row::{Meaning, Row};
 use fulgurite_core::sig::{ArgTy, OutTy};
+use fulgurite_core::{Name, Value};
 
 use super::cases::{Case, Family};
 use super::machine::{self, Fault, Types, show};
 use super::report::Rule;
 use super::rows::RowSet;
-use super::run;
+use super::{draws, literals, run};
 use crate::diag::Diag;
 
 /// What is wrong with the body of `row`: the first fault.
@@ -70,7 +70,13 @@ fn ambiguous(rule: &Rule, row: &Row) -> Option<Diag> {
 
 fn index_body(rule: &Rule, row: &Row, body: &Block, rows: &RowSet, case: &Case) -> Option<Diag> {
     let fault = match lower_with(row, body, &case.solved, rows) {
-        Ok(nest) => run::ranges(row, body, &nest, case)?,
+        Ok(nest) => match run::ranges(row, body, &nest, case) {
+            Some(fault) => fault,
+            None => match literals::divides_by_zero(body, &nest) {
+                Some(fault) => fault,
+                None => return draws::check(rule, row, body, &nest, case),
+            },
+        },
         Err(refusal) => refusal.into(),
     };
     Some(rule.diag(&fault, &case.show(row)))
@@ -83,6 +89,9 @@ fn composite(rule: &Rule, row: &Arc<Row>, body: &Block, rows: &RowSet, case: &Ca
         Err(fault) if fault.tainted => return None,
         Err(fault) => return Some(rule.diag(&fault, &case.show(row))),
     };
+    if let Some(diag) = types.written.iter().find_map(|(name, value)| written(rule, row, body, case, *name, value)) {
+        return Some(diag);
+    }
     let outs: Vec<&Out> = row.sig.outs.iter().chain(&row.sig.aux).collect();
     if yielded.len() != outs.len() {
         let count = |n: usize| if n == 1 { "1 value".to_owned() } else { format!("{n} values") };
@@ -105,6 +114,28 @@ fn composite(rule: &Rule, row: &Arc<Row>, body: &Block, rows: &RowSet, case: &Ca
         let diag = diag.label(rule.source.sig.text.at(out.ty.span), format!("this is {says}"));
         Some(diag.note(format!("for {}", case.show(row))))
     })
+}
+
+/// E104: an argument keeps its shape when it is written; nothing broadcasts there.
+fn written(rule: &Rule, row: &Row, body: &Block, case: &Case, name: Name, value: &Value<ArgTy>) -> Option<Diag> {
+    let at = row.sig.params.iter().position(|param| param.name.name == name)?;
+    let (Some(param), Value::Tensor(ArgTy::Tensor(old))) = (row.sig.params.get(at), case.args.get(at)?) else {
+        return None;
+    };
+    if shapes_agree(&OutTy::Tensor(old.clone()), value) {
+        return None;
+    }
+    let (new, old) = (show(value), old.to_string());
+    let message = format!("{} writes {new} to `{name}`, which is {old}", rule.name());
+    let stmt = body.stmts.iter().find_map(|stmt| match stmt {
+        Stmt::Write(to, value) if to.name == name => Some(value.span),
+        _ => None,
+    });
+    let place = stmt.map_or(rule.text.place, |span| rule.text.at(span));
+    let diag = Diag::error("E104", place, message).here(format!("this is {new}"));
+    let diag = diag.label(rule.source.sig.text.at(param.ty.span), format!("this is {old}"));
+    let help = format!("write a value of the shape of `{name}`: `{name} <- expand(…)`, or an axis less in `sig`");
+    Some(diag.note(format!("for {}", case.show(row))).help(help))
 }
 
 /// The expression that gives result `n`.

@@ -109,7 +109,7 @@ fn rules(
     let beside = cases::beside_defaults(row, &family);
     let (family, beside, library, derived) = (&family, &beside, &library, &derived);
     let (drawn, taped) = (RefCell::default(), RefCell::new(tape::Rules::new(library)));
-    let compared = sample::compared(row);
+    let compared = &sample::compared(row);
     let bench = values::Bench { source, row, family, beside, library, derived, drawn, compared, taped };
     faults.extend(again::check(source, row));
     faults.extend(detached.and_then(|place| constant::detach(&bench, place)));

@@ -65,7 +65,7 @@ pub struct Bench<'a> {
     /// Data that were drawn before, by seed: every rule of the row is tried on the same.
     pub drawn: RefCell<FxHashMap<u64, Vec<Drawn<'a>>>>,
     /// Numbers with which the row compares, beyond the usual data.
-    pub compared: Vec<f64>,
+    pub compared: &'a [f64],
     /// Rules of the rows that a program calls.
     pub taped: RefCell<tape::Rules<'a>>,
 }
@@ -128,7 +128,7 @@ impl<'a> Bench<'a> {
 
     fn smooth(&self, n: usize, case: &'a Case, fits: &dyn Fn(&Instance) -> bool) -> Option<Instance<'a>> {
         let own = sample::stated(self.source);
-        sample::domains(&own, &self.compared, n).find_map(|domain| self.draw(n, case, &domain, fits))
+        sample::domains(&own, self.compared, n).find_map(|domain| self.draw(n, case, &domain, fits))
     }
 
     fn draw(

@@ -2,12 +2,14 @@
 
 use fulgurite_core::Name;
 use fulgurite_core::builtins::Builtin;
+use fulgurite_core::derive;
 use fulgurite_core::eval::tensor::helpers::HELPERS;
 use fulgurite_core::lang::{Arg, Ident, Node, OptType, Place, Red};
 use fulgurite_core::lower::Rows;
 use fulgurite_core::row::Row;
 
 use super::Names;
+use crate::check::rows::with_rules;
 use crate::diag::Diag;
 use crate::yaml::Text;
 
@@ -212,6 +214,7 @@ impl Names<'_> {
                     self.count(f, args.len(), arity, arity, None, text);
                 }
                 _ if self.rows.knows(f.name) => {}
+                _ if self.underived(f, text) => {}
                 _ => {
                     let claim = format!("`{}` calls `{}`, which is no row or helper", self.op(), f.name);
                     let helpers = TENSOR_HELPERS.iter().map(|(name, ..)| Name::new(name));
@@ -226,6 +229,27 @@ impl Names<'_> {
             self.misfit(f, &candidates, args, text);
         }
         candidates
+    }
+
+    /// E007 where the call is one of a row that would be derived, `exp.vjp.x`, and the rule of its row needs none.
+    fn underived(&mut self, f: Ident, text: &Text) -> bool {
+        let base = derive::origin(f.name).and_then(|base| self.rows.row(base));
+        let Some((base, arg)) = base.zip(f.name.as_str().split(".vjp.").nth(1)) else { return false };
+        let (row, derived) = with_rules(&base, self.rows, &Default::default());
+        let message = format!("`{}` calls `{}`, which no rule of `{}` makes", self.op(), f.name, row.op);
+        let diag = Diag::error("E007", text.at(f.span), message);
+        let help = match row.vjp.iter().find(|(of, _)| *of == arg) {
+            Some((_, rule)) => format!("write what its rule for `{arg}` is: `{rule}`"),
+            None if row.is_composite() => {
+                format!("`{}` is a program: call the derivatives of the rows in its body", row.op)
+            }
+            None => match derived.first() {
+                Some(row) => format!("there is `{}{}`", row.op, row.sig),
+                None => format!("no gradient flows to `{arg}` of `{}`", row.op),
+            },
+        };
+        self.diags.push(diag.help(help));
+        true
     }
 
     /// Why no overload takes these arguments, from the first of them.

@@ -8,6 +8,7 @@ mod locals;
 mod pytorch;
 mod sig;
 mod tensor;
+mod truths;
 mod usage;
 
 use fulgurite_core::conditions::unasked;
@@ -20,7 +21,7 @@ use crate::diag::Diag;
 use crate::nearest::{elsewhere, nearest};
 use crate::schema::{BLANK, Body, RowSource};
 use crate::source::Place;
-use crate::yaml::Text;
+use crate::yaml::{Text, Value};
 use sig::SigNames;
 
 pub use calls::is_word;
@@ -219,6 +220,20 @@ impl<'a> Names<'a> {
         for (arg, _) in &source.tests.domain {
             self.argument_or_option(arg, "domain");
         }
+        if let Some(Value::Map(sizes)) = source.tests.sizes.as_ref().map(|node| &node.value) {
+            for (size, _) in sizes {
+                self.size_of_sig(size);
+            }
+        }
+    }
+
+    /// A size that the signature binds or computes.
+    fn size_of_sig(&mut self, size: &Text) {
+        if !self.sig.sizes.iter().any(|name| *name == size.as_str()) {
+            let claim = format!("`sizes` of `{}` names `{}`, which is no size of its `sig`", self.op(), size.as_str());
+            let span = Span::new(0, size.as_str().len());
+            self.unknown(size, span, claim, size.as_str(), self.sig.sizes.clone());
+        }
     }
 
     /// A key that names an argument.
@@ -245,6 +260,7 @@ impl<'a> Names<'a> {
         let source = self.source;
         for (cond, _) in &source.require {
             self.static_expr(&cond.tree, &cond.text, "`require`");
+            self.diags.extend(truths::check(source, cond));
             if let Some((argument, why)) = unasked(&source.lower_to_row(), &cond.tree) {
                 let claim = format!("`require` of `{}` reads the elements of `{argument}` {why}", self.op());
                 let diag = Diag::error("E110", cond.text.at(cond.tree.span), claim).here("nobody would ask this");

@@ -1,0 +1,140 @@
+//! Which loops are too long to be run and leave a tensor all the same: where an index is a sum of loop variables, each
+//! times a number, its extreme values are met.
+
+use fulgurite_core::Scalar;
+use fulgurite_core::builtins::Builtin;
+use fulgurite_core::lang::Red;
+use fulgurite_core::nest::{Nest, SExpr, SOp, SOutside, SRange, VarId};
+
+/// An access that leaves its tensor.
+pub(super) struct Left {
+    /// Position among the call's tensors.
+    pub(super) tensor: usize,
+    pub(super) axis: usize,
+    pub(super) index: i64,
+    pub(super) size: usize,
+}
+
+/// The first access of `nest` that surely is made, and leaves a tensor of these shapes. `None` says nothing.
+pub(super) fn find(nest: &Nest, shapes: &[&[usize]]) -> Option<Left> {
+    nest.outs.iter().find_map(|out| {
+        let mut vars = vec![None; nest.vars.len()];
+        for axis in out.axes.iter().flatten() {
+            *vars.get_mut(*axis)? = Some(range(0, nest.vars.get(*axis)?.value())?);
+        }
+        out.shape.iter().all(|n| n.value() > 0).then(|| Walk { shapes, vars }.walk(&out.expr))?
+    })
+}
+
+/// First and last number of a loop that runs.
+type Range = (i64, i64);
+
+fn range(lo: i64, hi: i64) -> Option<Range> {
+    (lo < hi).then_some((lo, hi - 1))
+}
+
+struct Walk<'a> {
+    shapes: &'a [&'a [usize]],
+    /// The ranges of variables that are numbers.
+    vars: Vec<Option<Range>>,
+}
+
+impl Walk<'_> {
+    /// Parts that are evaluated whatever the elements are.
+    fn walk(&mut self, e: &SExpr) -> Option<Left> {
+        match e.op() {
+            SOp::Load { tensor, idx, outside } => {
+                let inner = idx.iter().find_map(|i| self.walk(i));
+                inner.or_else(|| if *outside == SOutside::Refuse { self.leaves(*tensor, idx) } else { None })
+            }
+            // of the others the second argument may be spared
+            SOp::Call(b, args) => {
+                let sure = if matches!(b, Builtin::And | Builtin::Or | Builtin::Select) { 1 } else { args.len() };
+                args.iter().take(sure).find_map(|arg| self.walk(arg))
+            }
+            SOp::Cast(a) | SOp::Detach(a) | SOp::Uniform { position: a, .. } | SOp::Select(a, ..) => self.walk(a),
+            SOp::Reduce { red, vars, filter: None, body, .. } if whole(*red) && !skips(body) => {
+                vars.iter().try_for_each(|bound| self.bind(bound))?;
+                self.walk(body)
+            }
+            _ => None,
+        }
+    }
+
+    /// `None` where the loop is not known to run.
+    fn bind(&mut self, bound: &SRange) -> Option<()> {
+        let known = range(bound.lo.as_int()?, bound.hi.as_int()?)?;
+        *self.vars.get_mut(bound.var)? = Some(known);
+        Some(())
+    }
+
+    fn leaves(&self, tensor: usize, idx: &[SExpr]) -> Option<Left> {
+        let shape = self.shapes.get(tensor).filter(|shape| shape.len() == idx.len())?;
+        idx.iter().zip(*shape).enumerate().find_map(|(axis, (i, size))| {
+            let mut sum = Sum { offset: 0, times: Vec::new() };
+            sum.add(i, 1)?;
+            let (least, greatest) = self.extremes(&sum)?;
+            let index = if least < 0 { least } else { greatest };
+            (least < 0 || greatest as u64 >= *size as u64).then_some(Left { tensor, axis, index, size: *size })
+        })
+    }
+
+    fn extremes(&self, sum: &Sum) -> Option<Range> {
+        let mut bounds = (sum.offset, sum.offset);
+        for (var, times) in &sum.times {
+            let (first, last) = (*self.vars.get(*var)?)?;
+            let (a, b) = (first.checked_mul(*times)?, last.checked_mul(*times)?);
+            bounds = (bounds.0.checked_add(a.min(b))?, bounds.1.checked_add(a.max(b))?);
+        }
+        Some(bounds)
+    }
+}
+
+/// Whether a reduction reads all elements.
+fn whole(red: Red) -> bool {
+    matches!(red, Red::Sum | Red::Prod | Red::Max | Red::Min | Red::ArgMax | Red::ArgMin)
+}
+
+/// Whether an element may be left out before all of it is read.
+fn skips(e: &SExpr) -> bool {
+    let mut skips = matches!(e.op(), SOp::Load { outside: SOutside::Skip, .. });
+    e.op().parts(&mut |part| skips |= self::skips(part));
+    skips
+}
+
+/// Variables, each times a number, and a number.
+struct Sum {
+    offset: i64,
+    times: Vec<(VarId, i64)>,
+}
+
+impl Sum {
+    /// Adds `e` so often. `None` where it is no such sum.
+    fn add(&mut self, e: &SExpr, times: i64) -> Option<()> {
+        match e.op() {
+            SOp::Const(Scalar::Int(i)) => self.offset = self.offset.checked_add(i.checked_mul(times)?)?,
+            SOp::Var(var) => match self.times.iter_mut().find(|(v, _)| v == var) {
+                Some((_, sum)) => *sum = sum.checked_add(times)?,
+                None => self.times.push((*var, times)),
+            },
+            SOp::Call(b, args) => match (b, args.as_slice()) {
+                (Builtin::Add, [x, y]) => {
+                    self.add(x, times)?;
+                    self.add(y, times)?;
+                }
+                (Builtin::Sub, [x, y]) => {
+                    self.add(x, times)?;
+                    self.add(y, times.checked_neg()?)?;
+                }
+                (Builtin::Mul, [x, y]) => match (x.as_int(), y.as_int()) {
+                    (Some(i), _) => self.add(y, times.checked_mul(i)?)?,
+                    (_, Some(i)) => self.add(x, times.checked_mul(i)?)?,
+                    _ => return None,
+                },
+                _ => return None,
+            },
+            _ => return None,
+        }
+        Some(())
+    }
+}
