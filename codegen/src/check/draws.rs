@@ -146,7 +146,7 @@ impl<'a> Scope<'a> {
             }
         }
         let vars: Vec<_> = self.vars.iter().copied().filter(|(var, _)| needed.contains(var)).collect();
-        let mut met = Met { parts, seen: vec![FxHashMap::default(); 1], left: MOST_POSITIONS, at: None };
+        let mut met = Met { parts, seen: Vec::new(), left: MOST_POSITIONS, at: None };
         met.seen.resize_with(met.parts.len(), FxHashMap::default);
         let mut values = vec![0; self.nest.vars.len()];
         self.each(&vars, &mut values, &mut met);
@@ -187,11 +187,14 @@ impl<'a> Scope<'a> {
     }
 }
 
+/// What tells an element apart, and the values of all indices there.
+type Element = (Vec<i64>, Vec<i64>);
+
 /// Positions so far.
 struct Met<'a> {
     /// Parts of the position, each with what tells its elements apart.
     parts: Vec<(&'a SExpr, Vec<&'a SExpr>)>,
-    seen: Vec<FxHashMap<i64, (Vec<i64>, Vec<i64>)>>,
+    seen: Vec<FxHashMap<i64, Element>>,
     left: usize,
     /// Two elements of one position.
     at: Option<(Vec<i64>, Vec<i64>, i64)>,

@@ -1,4 +1,4 @@
-//! E201 of conditions: what is required is true or false.
+//! E110 of numbers: what is required is true or false.
 
 use fulgurite_core::builtins::Builtin;
 use fulgurite_core::lang::{BinOp, Elem, Expr, Node, OptType, Red, UnOp};
@@ -12,7 +12,7 @@ use crate::schema::{RowSource, Rule};
 pub(super) fn check(source: &RowSource, cond: &Rule<Expr>) -> Option<Diag> {
     let number = number(&cond.tree, source)?;
     let message = format!("`require` of `{}` has a condition that is a number", source.op.as_str());
-    let diag = Diag::error("E201", cond.text.at(number.span), message).here("neither true nor false");
+    let diag = Diag::error("E110", cond.text.at(number.span), message).here("neither true nor false");
     Some(diag.help(format!("compare it: `{number} > 0`, `{number} != 0`")))
 }
 
