@@ -86,7 +86,9 @@ pub fn missed(row: &Row, library: &Library, rule: &Block, at: usize) -> Option<M
     if !row.is_pointwise() || n > ARGUMENTS {
         return None;
     }
-    let centres = product(&vec![PLACES.to_vec(); n]);
+    let mut centres = product(&vec![PLACES.to_vec(); n]);
+    // where arguments are equal a convention may give all of the slope to one of them
+    centres.retain(|point| n < 2 || point[0] != point[1]);
     let moved = |point: &Vec<f64>| {
         let beside = SIDES.map(|side| {
             let mut moved = point.clone();

@@ -24,14 +24,24 @@ impl Op2<f32> for from {
     }
 }
 
-/// Elements of input `k`, or its one number for each of them.
+/// The number of input `k`, if that is one number.
 ///
 /// # Safety
-/// As [`load`]; an input of one number holds that.
+/// An input of one number holds that.
 #[inline(always)]
-unsafe fn operand<const ONE: bool>(ins: *const *const u8, k: usize, at: usize, len: usize) -> [f32; CHUNK] {
+unsafe fn one<const ONE: bool>(ins: *const *const u8, k: usize) -> f32 {
     // SAFETY: the caller's promise.
-    unsafe { if ONE { [(*ins.add(k)).cast::<f32>().read_unaligned(); CHUNK] } else { load(ins, k, at, len) } }
+    unsafe { if ONE { (*ins.add(k)).cast::<f32>().read_unaligned() } else { 0.0 } }
+}
+
+/// Elements of input `k`, or `one` for each of them.
+///
+/// # Safety
+/// As [`load`].
+#[inline(always)]
+unsafe fn operand<const ONE: bool>(one: f32, ins: *const *const u8, k: usize, at: usize, len: usize) -> [f32; CHUNK] {
+    // SAFETY: the caller's promise.
+    unsafe { if ONE { [one; CHUNK] } else { load(ins, k, at, len) } }
 }
 
 impl<A: Op2<f32, Y = f32>, B: Op2<f32, Y = f32>, const Y: bool, const Z: bool> Pair<A, B, Y, Z> {
@@ -40,11 +50,11 @@ impl<A: Op2<f32, Y = f32>, B: Op2<f32, Y = f32>, const Y: bool, const Z: bool> P
     /// # Safety
     /// As [`load`].
     #[inline(always)]
-    unsafe fn chunk<I: Isa>(at: usize, len: usize, ins: *const *const u8, outs: *const *mut u8) {
+    unsafe fn chunk<I: Isa>(ones: [f32; 2], at: usize, len: usize, ins: *const *const u8, outs: *const *mut u8) {
         // SAFETY: the caller's promise.
         unsafe {
             let x: [f32; CHUNK] = load(ins, 0, at, len);
-            let (y, z) = (operand::<Y>(ins, 1, at, len), operand::<Z>(ins, 2, at, len));
+            let (y, z) = (operand::<Y>(ones[0], ins, 1, at, len), operand::<Z>(ones[1], ins, 2, at, len));
             let mut out = [0.0; CHUNK];
             for j in 0..CHUNK {
                 out[j] = B::call::<I>(A::call::<I>(x[j], y[j]), z[j]);
@@ -61,12 +71,14 @@ impl<A: Op2<f32, Y = f32>, B: Op2<f32, Y = f32>, const Y: bool, const Z: bool> T
         let mut at = 0;
         // SAFETY: the caller's promise; at + len ≤ n throughout.
         unsafe {
+            // before anything is written: an output may be the memory of an input
+            let ones = [one::<Y>(ins, 1), one::<Z>(ins, 2)];
             while at < whole {
-                Self::chunk::<I>(at, CHUNK, ins, outs);
+                Self::chunk::<I>(ones, at, CHUNK, ins, outs);
                 at += CHUNK;
             }
             if at < n {
-                Self::chunk::<I>(at, n - at, ins, outs);
+                Self::chunk::<I>(ones, at, n - at, ins, outs);
             }
         }
     }
