@@ -1,5 +1,7 @@
 //! E010: decompositions end. Which row calls which, in what order rows can be looked at, and where they go in a circle.
 
+use std::sync::Arc;
+
 use fulgurite_core::Name;
 use fulgurite_core::lang::{BinOp, Block, Expr, Ident, Node, Pattern, Span, Stmt, UnOp};
 use fulgurite_core::lower::Rows;
@@ -125,14 +127,28 @@ pub fn texts_reach_broken<'a>(texts: impl Iterator<Item = &'a Block>, set: &RowS
 }
 
 /// Whether one of these rows has a fault, or what it means calls one that has.
-pub fn leads_to_broken(mut next: Vec<Name>, set: &RowSet) -> bool {
-    let mut met = FxHashSet::default();
+pub fn leads_to_broken(names: Vec<Name>, set: &RowSet) -> bool {
+    names.iter().any(|op| set.taints(*op))
+        || any_reached(names, set, &mut |row| calls(row).iter().any(|call| set.taints(call.op)))
+}
+
+/// The rows that what `row` means calls.
+pub fn called(row: &Row) -> Vec<Name> {
+    calls(row).into_iter().map(|call| call.op).collect()
+}
+
+/// Whether `f` holds of a row of one of these names, or of one that what it means calls, however deep.
+pub fn any_reached(names: Vec<Name>, set: &RowSet, f: &mut dyn FnMut(&Arc<Row>) -> bool) -> bool {
+    let (mut met, mut next) = (FxHashSet::default(), names);
     while let Some(op) = next.pop() {
-        if set.taints(op) {
-            return true;
+        if !met.insert(op) {
+            continue;
         }
-        if met.insert(op) {
-            next.extend(set.candidates(op).iter().flat_map(|row| calls(row)).map(|call| call.op));
+        for row in set.candidates(op) {
+            if f(&row) {
+                return true;
+            }
+            next.extend(called(&row));
         }
     }
     false

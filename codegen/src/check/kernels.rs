@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use fulgurite_core::kernel::Special;
 use fulgurite_core::row::Row;
-use rustc_hash::FxHashSet;
 
 use super::cases;
 use super::closure;
@@ -86,17 +85,8 @@ fn other_family(interface: &Interface, row: &Arc<Row>, set: &RowSet, family: &ca
 
 /// Whether a program calls a row of a family.
 fn calls_family(row: &Arc<Row>, set: &RowSet, wanted: Family) -> bool {
-    let (mut seen, mut open) = (FxHashSet::default(), vec![row.clone()]);
-    while let Some(row) = open.pop() {
-        for call in closure::calls(&row).into_iter().filter(|call| seen.insert(call.op)) {
-            for called in set.candidates(call.op) {
-                let cases = cases::family(&called, super::element(&called)).cases;
-                if facts::loops(&called, set, &cases) == Some(wanted) {
-                    return true;
-                }
-                open.push(called);
-            }
-        }
-    }
-    false
+    closure::any_reached(closure::called(row), set, &mut |called| {
+        let cases = cases::family(called, super::element(called)).cases;
+        facts::loops(called, set, &cases) == Some(wanted)
+    })
 }

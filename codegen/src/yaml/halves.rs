@@ -30,9 +30,10 @@ pub(super) fn parse(text: &str) -> Option<Halves> {
     let middle = middle(text).filter(|_| text.len() >= LARGE)?;
     let (start, rest) = text.split_at(middle);
     let (first, second) = thread::scope(|scope| {
-        let second = scope.spawn(|| super::parse(rest));
-        (super::parse(start), second.join())
-    });
+        // where there is no further thread, the file is parsed whole
+        let second = thread::Builder::new().spawn_scoped(scope, || super::parse(rest)).ok();
+        second.map(|second| (super::parse(start), second.join()))
+    })?;
     let (first, second) = (first.ok()?, second.ok()?.ok()?);
     let starts_list = match &first.value {
         Raw::Map(entries) => matches!(entries.last(), Some((key, rows))

@@ -1,9 +1,10 @@
 //! E502: `deviates` where the gradient is the derivative.
 
+use std::sync::Arc;
+
 use fulgurite_core::Value;
 use fulgurite_core::lang::{Block, Node};
 use fulgurite_core::row::Row;
-use rustc_hash::FxHashSet;
 
 use super::declared::{Declared, Seed, Way};
 use super::dense::{Dense, Library, V};
@@ -59,20 +60,8 @@ fn stands_apart(source: &RowSource, row: &Row, set: &RowSet, library: &Library) 
     if !kinks::agree(source, row, library) {
         return true;
     }
-    let mut seen = FxHashSet::default();
-    let mut open: Vec<_> = closure::calls(row).into_iter().map(|call| call.op).collect();
-    while let Some(name) = open.pop() {
-        if !seen.insert(name) {
-            continue;
-        }
-        for row in set.candidates(name) {
-            if row.deviates.is_some() || !row.at.is_empty() || says_otherwise(&row) {
-                return true;
-            }
-            open.extend(closure::calls(&row).into_iter().map(|call| call.op));
-        }
-    }
-    false
+    let differs = &mut |row: &Arc<Row>| row.deviates.is_some() || !row.at.is_empty() || says_otherwise(row);
+    closure::any_reached(closure::called(row), set, differs)
 }
 
 /// Whether a meaning takes a value for a constant.

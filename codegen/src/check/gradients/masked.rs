@@ -10,7 +10,6 @@ use fulgurite_core::lang::Node;
 use fulgurite_core::row::Row;
 use fulgurite_core::sig::ArgTy;
 use fulgurite_core::{Name, Value};
-use rustc_hash::FxHashSet;
 use std::sync::LazyLock;
 
 use super::dense::{Dense, Library};
@@ -77,27 +76,14 @@ fn may_be_steep(row: &Row, library: &Library) -> bool {
         };
         Builtin::all().filter(is_steep).map(|b| Name::new(b.name())).collect()
     });
-    let (mut met, mut next) = (FxHashSet::default(), Vec::new());
-    let comes = |row: &Row, next: &mut Vec<Name>| {
+    let comes = |row: &Row| {
         let mut steep = false;
-        if let Some(body) = walk::body(row) {
-            let text = row.index_body().is_some();
-            walk::block(body, &mut |e| {
-                if let Node::Call(f, _) = &*e.node {
-                    steep |= text && STEEP.contains(&f.name);
-                }
-            });
+        if let Some(body) = row.index_body() {
+            walk::block(body, &mut |e| steep |= matches!(&*e.node, Node::Call(f, _) if STEEP.contains(&f.name)));
         }
-        next.extend(closure::calls(row).into_iter().map(|call| call.op));
         steep
     };
-    let mut steep = comes(row, &mut next);
-    while !steep && let Some(op) = next.pop() {
-        if met.insert(op) {
-            steep = library.set.candidates(op).iter().any(|row| comes(row, &mut next));
-        }
-    }
-    steep
+    comes(row) || closure::any_reached(closure::called(row), library.set, &mut |row| comes(row))
 }
 
 fn is_float(arg: &Value<ArgTy>) -> bool {

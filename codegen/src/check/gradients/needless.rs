@@ -5,7 +5,6 @@ use std::sync::Arc;
 use fulgurite_core::lang::ast::Elem;
 use fulgurite_core::row::Row;
 use fulgurite_core::{DType, DTypeSet, derive};
-use rustc_hash::FxHashSet;
 
 use crate::check::closure;
 use crate::check::rows::RowSet;
@@ -52,18 +51,5 @@ fn derivable(row: &Arc<Row>, set: &RowSet) -> bool {
         let derived = derive::derive(row, set);
         return derived.failed.is_empty();
     }
-    let mut seen = FxHashSet::default();
-    let mut open: Vec<_> = closure::calls(row).into_iter().map(|call| call.op).collect();
-    while let Some(name) = open.pop() {
-        if !seen.insert(name) {
-            continue;
-        }
-        for row in set.candidates(name) {
-            if row.no_grad.is_some() {
-                return false;
-            }
-            open.extend(closure::calls(&row).into_iter().map(|call| call.op));
-        }
-    }
-    true
+    !closure::any_reached(closure::called(row), set, &mut |row| row.no_grad.is_some())
 }

@@ -1,9 +1,7 @@
 //! E502: `once` where nothing stops a second derivative.
 
-use fulgurite_core::Name;
 use fulgurite_core::derive;
 use fulgurite_core::lang::Block;
-use rustc_hash::FxHashSet;
 
 use super::deviates::{detaches, says_otherwise};
 use crate::check::closure;
@@ -33,18 +31,8 @@ pub fn check(source: &RowSource, set: &RowSet) -> Option<Diag> {
 
 /// Whether a row that the rules reach has no derivative, or one that is taken once or of less than it reads.
 fn calls_stop(source: &RowSource, set: &RowSet) -> bool {
-    let (mut seen, mut open): (FxHashSet<Name>, _) = (FxHashSet::default(), closure::rule_calls(source));
-    while let Some(name) = open.pop() {
-        if !seen.insert(name) {
-            continue;
-        }
-        for row in set.candidates(name) {
-            let stops = row.no_grad.is_some() || row.once.is_some() || says_otherwise(&row);
-            if stops || row.vjp.is_empty() && !derive::derive(&row, set).failed.is_empty() {
-                return true;
-            }
-            open.extend(closure::calls(&row).into_iter().map(|call| call.op));
-        }
-    }
-    false
+    closure::any_reached(closure::rule_calls(source), set, &mut |row| {
+        let stops = row.no_grad.is_some() || row.once.is_some() || says_otherwise(row);
+        stops || row.vjp.is_empty() && !derive::derive(row, set).failed.is_empty()
+    })
 }

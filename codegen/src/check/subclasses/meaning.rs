@@ -7,12 +7,11 @@ use std::sync::Arc;
 use fulgurite_core::eval::nest::{Array, Data};
 use fulgurite_core::row::Row;
 use fulgurite_core::sig::{self, Refusal, Solved};
-use fulgurite_core::subclass::Class;
 use fulgurite_core::{DType, Name, TensorTy, Value};
 
 use super::draw::{self, Operand};
 use super::hidden;
-use super::world::{Tensor, World};
+use super::world::{Tensor, UNFIT, World};
 use crate::check::cases::{Case, Family};
 use crate::check::gradients::dense::{Dense, Stop, V};
 use crate::check::gradients::numbers::{Numbers, short};
@@ -166,7 +165,7 @@ fn one(world: &World, class: usize, row: &Arc<Row>, n: usize, case: &Case) -> Re
                     Ok(Some(refuted)) => return Ok(Some(refuted)),
                     Ok(None) => accepted = true,
                     // beside others a tensor may have to grow first, which a rule may refuse
-                    Err(Stop::Refused(refusal)) if all.len() == 1 && unfit(world, class, &refusal) => {
+                    Err(Stop::Refused(refusal)) if all.len() == 1 && refusal.code == UNFIT => {
                         let claim = format!("makes a tensor of fields that do not fit: {}", refusal.message);
                         let data = format!("where {}", data(row, args, &choice, world, &operands));
                         let notes = vec![format!("for {}", case.show(row)), data];
@@ -179,12 +178,6 @@ fn one(world: &World, class: usize, row: &Arc<Row>, n: usize, case: &Case) -> Re
         }
     }
     if accepted { Ok(None) } else { Err(refused) }
-}
-
-/// Whether a refusal says that fields of the class do not go together: what is asked of one was not asked of another.
-fn unfit(world: &World, class: usize, refusal: &Refusal) -> bool {
-    let [made, ..] = Class::ports(world.classes[class].name);
-    refusal.code == "E701" && refusal.message.starts_with(&format!("`{made}`"))
 }
 
 /// The arguments with integers in the place of floats that are plain, if there are any.

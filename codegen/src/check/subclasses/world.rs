@@ -16,6 +16,9 @@ use crate::check::gradients::dense::{self, Dense, Library, Stop, V};
 /// Rules within rules, at most this deep.
 const DEEPEST: usize = 24;
 
+/// Of what refuses since fields of a class do not go together: whoever made it of them is wrong.
+pub const UNFIT: &str = "E605";
+
 /// A plain tensor, or one of a class.
 #[derive(Clone, Debug)]
 pub enum Tensor {
@@ -99,7 +102,8 @@ impl World<'_> {
     /// What its signature refuses.
     pub fn make(&self, class: usize, parts: Values) -> Result<Arc<Made>, Stop> {
         let [row, ..] = subclass::ports(&self.classes[class]);
-        let solved = sig::solve(&row, &parts, &Tensor::ty)?;
+        let fit = |refusal: Refusal| if refusal.code == "E701" { Refusal { code: UNFIT, ..refusal } } else { refusal };
+        let solved = sig::solve(&row, &parts, &Tensor::ty).map_err(fit)?;
         let Some(OutTy::Tensor(ty)) = solved.outs.first() else {
             return Err(Refusal::new("E706", format!("`{}` does not say what programs see", row.op)).into());
         };

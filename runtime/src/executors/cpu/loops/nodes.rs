@@ -66,7 +66,7 @@ impl Emit<'_> {
             for (arg, _) in pair.args.iter().zip(pair.by).filter(|(_, one)| !one) {
                 self.operand(*arg);
             }
-        } else if self.row_test(&node.op).is_none() {
+        } else if !matches!(&node.op, Op::Call(b, xs) if self.row_test(*b, xs).is_some()) {
             for &a in args.iter().filter(|a| by_one != Some(**a)) {
                 self.operand(a);
             }
@@ -165,13 +165,15 @@ impl Emit<'_> {
 
     /// Whether positions are compared with a number of each row, as where one label of a row is sought: then one place
     /// of a line is marked, and nothing is compared. The positions, and the row register.
-    fn row_test(&self, op: &Op) -> Option<(Lin, u32)> {
-        let Op::Call(Builtin::Eq, args) = op else { return None };
-        let [x, y] = args.as_slice() else { return None };
+    fn row_test(&self, b: Builtin, args: &[NodeId]) -> Option<(Lin, u32)> {
+        let (Builtin::Eq, [x, y]) = (b, args) else { return None };
         [(x, y), (y, x)].into_iter().find_map(|(position, number)| {
             let Op::Index(affine) = &self.group.graph.node(*position).op else { return None };
-            let row = self.rows.get(number).filter(|_| self.class[*number as usize] == Class::Row)?;
-            (self.class[*position as usize] == Class::Full).then(|| (self.n.affine(affine), *row))
+            let row = *self.rows.get(number)?;
+            let fits = self.class[*number as usize] == Class::Row
+                && self.class[*position as usize] == Class::Full
+                && self.group.graph.node(*number).ty == DType::I64;
+            fits.then(|| (self.n.affine(affine), row))
         })
     }
 
@@ -236,13 +238,6 @@ impl Emit<'_> {
                 self.push(at, Step::Test { dst, lin, with: None, equal: *equal });
                 self.cost(at, 0.02);
             }
-            op if at == At::Tiles && self.row_test(op).is_some() => {
-                if let Some((lin, with)) = self.row_test(op) {
-                    let dst = self.target(dst);
-                    self.push(at, Step::Test { dst, lin, with: Some(with), equal: true });
-                    self.cost(at, 0.02);
-                }
-            }
             Op::Load(load) => self.load(load, node.ty, at, dst),
             Op::Call(b, args) => self.call(*b, args, node.ty, at, dst),
             Op::Row(call) => self.row_call(call, at, dst),
@@ -297,6 +292,11 @@ impl Emit<'_> {
     // A divisor is tested unless it is known to be other than 0, and so it is said.
     #[allow(clippy::nonminimal_bool)]
     fn call(&mut self, b: Builtin, args: &[NodeId], ty: DType, at: At, dst: Loc) {
+        if let (At::Tiles, Some((lin, with))) = (at, self.row_test(b, args)) {
+            let dst = self.target(dst);
+            self.cost(at, 0.02);
+            return self.push(at, Step::Test { dst, lin, with: Some(with), equal: true });
+        }
         let from = self.group.graph.node(args[0]).ty;
         let divides = matches!(b, Builtin::DivFloor | Builtin::DivTrunc | Builtin::RemFloor | Builtin::RemTrunc);
         if divides && from.is_int() && !self.group.graph.as_const(args[1]).is_some_and(|s| s.as_i64() != 0) {

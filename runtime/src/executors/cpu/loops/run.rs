@@ -6,6 +6,7 @@
 
 mod access;
 mod ahead;
+mod ends;
 mod scalar;
 
 use super::super::kern::copy::Rect;
@@ -13,11 +14,9 @@ use super::super::kern::{fill, reduce};
 use super::program::*;
 use crate::buffer::pool::Block;
 use crate::executors::cpu::threads;
-use crate::executors::site_word;
 use ahead::prefetch;
-use fulgurite_core::DType;
+use ends::mean;
 use fulgurite_core::builtins::Builtin;
-use fulgurite_core::lang::ast::Red;
 use std::sync::Mutex;
 
 /// Why a program stopped.
@@ -92,15 +91,7 @@ impl Program {
         let panels = if self.accs.is_empty() { 0 } else { self.slices() * self.panels() };
         if panels > 0 {
             // SAFETY: `accs` has room for the accumulators of all panels.
-            let accs = unsafe { std::slice::from_raw_parts_mut(accs as *mut u64, panels * self.acc_len()) };
-            for panel in accs.chunks_exact_mut(self.acc_len()) {
-                let mut rest = panel;
-                for a in &self.accs {
-                    let (own, other) = rest.split_at_mut(a.len);
-                    own.fill(reduce::start(a.red, a.float));
-                    rest = other;
-                }
-            }
+            unsafe { self.clear(panels, accs as *mut u64) };
         }
         // Work is handed out in panels, or in units where there are none.
         let tasks = if panels > 0 { panels } else { self.units() };
@@ -172,78 +163,6 @@ impl Program {
         }
         Ok(())
     }
-
-    /// Folds the panels of each slice in order and writes the results.
-    ///
-    /// # Safety
-    /// As for [`Program::run`], with all panels done.
-    unsafe fn combine(&self, memory: Memory, accs: *mut u64) {
-        let (len, panels) = (self.acc_len(), self.panels());
-        let isa = super::super::kern::Isa::here();
-        for slice in 0..self.slices() {
-            let mut offset = 0;
-            for a in &self.accs {
-                // SAFETY: the accumulators of this slice.
-                unsafe {
-                    let first = accs.add(slice * panels * len + offset);
-                    let wide = if a.float { DType::F64 } else { DType::I64 };
-                    let fold = reduce::fold_columns(a.red, wide, isa);
-                    for panel in 1..panels {
-                        fold(first.add(panel * len) as *const u8, a.len, first as *mut u8);
-                    }
-                    let bytes = a.dtype.size() as i64;
-                    let to = memory.0[a.value as usize];
-                    let base = odometer(slice, &a.slices);
-                    for j in 0..a.len {
-                        let at = (base + odometer(j, &a.inner)) * bytes;
-                        reduce::finish(a.dtype, mean(a.red, a.count, first.add(j).read()), to.offset(at as isize));
-                    }
-                }
-                offset += a.len;
-            }
-        }
-    }
-}
-
-impl Prefill {
-    /// Writes what the value starts as.
-    ///
-    /// # Safety
-    /// Both storages have `bytes` bytes, and nobody else uses the value's.
-    unsafe fn fill(&self, memory: Memory, bytes: usize, threads: usize) {
-        /// Bytes of a part that one thread writes.
-        const PART: usize = 256 << 10;
-        if self.base.is_some_and(|base| memory.at(base) == memory.at(self.value)) {
-            return;
-        }
-        let work = |from: usize, to: usize| {
-            let (from, to) = (from * PART, (to * PART).min(bytes));
-            // SAFETY: the caller's; parts are disjoint.
-            unsafe {
-                let dst = memory.at(self.value).add(from);
-                match self.base {
-                    Some(base) => std::ptr::copy_nonoverlapping(memory.at(base).add(from), dst, to - from),
-                    None => std::ptr::write_bytes(dst, 0, to - from),
-                }
-            }
-        };
-        threads::share(bytes.div_ceil(PART), threads, bytes as f64 / 16.0, &work);
-    }
-}
-
-/// A mean's sum divided by its count; other accumulators as they are.
-fn mean(red: Red, count: usize, bits: u64) -> u64 {
-    if red == Red::Mean { (f64::from_bits(bits) / count as f64).to_bits() } else { bits }
-}
-
-/// The offset of the `flat`-th position of these (size, stride) loops.
-fn odometer(mut flat: usize, loops: &[(usize, i64)]) -> i64 {
-    let mut at = 0;
-    for (n, stride) in loops.iter().rev() {
-        at += (flat % n) as i64 * stride;
-        flat /= n;
-    }
-    at
 }
 
 struct Worker<'a> {
@@ -609,31 +528,7 @@ impl Worker<'_> {
                     }
                 }
                 Step::Uniform { f, dst, key, site, draw, at } => {
-                    let words = self.at(*key) as *const i64;
-                    let (seed, stream) = (words.read() as u64, site_word(words.add(1).read(), *site));
-                    let dst = self.slot(*dst);
-                    match at {
-                        Positions::Lin(lin) if lin.coefs[geo.col_loop] == 1 || geo.cols == 1 => {
-                            for l in 0..geo.lines {
-                                let start = lin.at(&self.idx) + l as i64 * lin.coefs[geo.line_loop];
-                                f(dst.add(l * geo.pitch * 4), geo.cols, seed, stream, *draw, start as u64);
-                            }
-                        }
-                        Positions::Lin(lin) => {
-                            for l in 0..geo.lines {
-                                for c in 0..geo.cols {
-                                    let at = lin.at(&self.idx)
-                                        + l as i64 * lin.coefs[geo.line_loop]
-                                        + c as i64 * lin.coefs[geo.col_loop];
-                                    f(dst.add((l * geo.pitch + c) * 4), 1, seed, stream, *draw, at as u64);
-                                }
-                            }
-                        }
-                        Positions::Slot(s) => {
-                            let n = if geo.lines == 1 { geo.cols } else { geo.lines * geo.pitch };
-                            fill::uniform_at(dst, self.slot(*s), n, seed, stream, *draw);
-                        }
-                    }
+                    self.uniform(*f, self.slot(*dst), (*key, *site, *draw), at, geo);
                 }
                 Step::Gather { f, cursor, coords, dst } => self.gather(f, *cursor, coords, *dst, geo)?,
                 Step::Seek { cursor, coords } => {

@@ -4,6 +4,7 @@ use super::{Fault, Geo, Level, Worker};
 use crate::executors::cpu::kern::gather::Combine;
 use crate::executors::cpu::kern::{fill, gather};
 use crate::executors::cpu::loops::program::*;
+use crate::executors::site_word;
 use smallvec::SmallVec;
 
 impl Worker<'_> {
@@ -41,6 +42,44 @@ impl Worker<'_> {
                     (g.f)(to.add(lo * bytes), 0, from, at, 1, hi - lo);
                 }
                 (g.fill)(to.add(hi * bytes), 0, g.value.as_ptr(), 1, geo.cols - hi);
+            }
+        }
+    }
+
+    /// Random numbers at the positions `at` for draw `draw` of the line whose key is read through `key`, `site` of it.
+    ///
+    /// # Safety
+    /// As [`Worker::step`], for a step that draws so into `dst`.
+    pub(super) unsafe fn uniform(
+        &self,
+        f: fill::uniform_run::Fn,
+        dst: *mut u8,
+        (key, site, draw): (u32, u64, u32),
+        at: &Positions,
+        geo: &Geo,
+    ) {
+        // SAFETY: the key has two words, the register room for the tile.
+        unsafe {
+            let words = self.at(key) as *const i64;
+            let (seed, stream) = (words.read() as u64, site_word(words.add(1).read(), site));
+            match at {
+                Positions::Lin(lin) => {
+                    let (line, step) = (lin.coefs[geo.line_loop], lin.coefs[geo.col_loop]);
+                    for l in 0..geo.lines {
+                        let (first, dst) = (lin.at(&self.idx) + l as i64 * line, dst.add(l * geo.pitch * 4));
+                        if step == 1 || geo.cols == 1 {
+                            f(dst, geo.cols, seed, stream, draw, first as u64);
+                            continue;
+                        }
+                        for c in 0..geo.cols {
+                            f(dst.add(c * 4), 1, seed, stream, draw, (first + c as i64 * step) as u64);
+                        }
+                    }
+                }
+                Positions::Slot(s) => {
+                    let n = if geo.lines == 1 { geo.cols } else { geo.lines * geo.pitch };
+                    fill::uniform_at(dst, self.slot(*s), n, seed, stream, draw);
+                }
             }
         }
     }
