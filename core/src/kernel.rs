@@ -13,10 +13,8 @@ pub enum Special {
     Quickselect,
     /// A linear recurrence along an axis, step by step.
     LinearScan,
-    /// A binary search in rows, which are the first argument.
+    /// A binary search in rows.
     Searchsorted,
-    /// A binary search in boundaries, which are the second argument.
-    Bucketize,
     /// Few vectors against a weight in groups of integers.
     MatmulGroups,
 }
@@ -32,7 +30,6 @@ impl Special {
         (HOST, "quickselect", Special::Quickselect),
         ("cpu", "linear_scan", Special::LinearScan),
         ("cpu", "searchsorted", Special::Searchsorted),
-        ("cpu", "bucketize", Special::Bucketize),
         ("cpu", "matmul_groups", Special::MatmulGroups),
     ];
 

@@ -24,12 +24,10 @@ struct Interface {
 
 /// `None` of a primitive, which is the meaning of its row.
 fn interface(kernel: Special) -> Option<Interface> {
-    let search: &[&[&str]] = &[&["T"], &["T"], &["Index"]];
     Some(match kernel {
         Special::LinearScan => Interface { args: &[&["T"], &["T"]], option: "dim", family: Family::Scan },
-        // elements decide what the reduction keeps
-        Special::Searchsorted | Special::Bucketize => {
-            Interface { args: search, option: "side", family: Family::Scatter }
+        Special::Searchsorted => {
+            Interface { args: &[&["T"], &["T"], &["Index"]], option: "side", family: Family::Gather }
         }
         Special::MatmulGroups => {
             let args = &[&["T"] as &[&str], &["i8", "u4x2"], &["T"], &["T"]];

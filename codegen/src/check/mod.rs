@@ -218,7 +218,8 @@ fn derivatives(
         }
         // a derivative is made of those of the rows that are called
         if faults.is_empty() && !closure::reaches_broken(source, &row, set) {
-            faults = gradients::check(source, &row, set, family, &mut graded);
+            let shown = |way, arg| points::apart::count(source, &row, set, way, arg);
+            faults = gradients::check(source, &row, set, family, &shown, &mut graded);
         }
         faults.extend(points::check(source, &row, set));
         faults.extend(literals::check(source, &row, set));

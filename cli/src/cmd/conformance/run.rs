@@ -109,7 +109,11 @@ impl Call<'_> {
             }
         }
         if wants("jvp") {
-            match self.push(&inputs, &cotangents, &directions) {
+            let tangents = match self.overlaps() {
+                true => self.transposed(&inputs, &cotangents, &directions),
+                false => self.push(&inputs, &cotangents, &directions),
+            };
+            match tangents {
                 Ok(tangents) => answer.jvp = Some(tangents),
                 Err(e) => note("jvp", e),
             }
@@ -163,6 +167,25 @@ impl Call<'_> {
         let (_, found) = fulgurite::vjp(&both, directions, gradients)?;
         let by_ct = cotangents.iter().zip(&found[count..]).map(|((at, _), t)| Ok((*at, Some(t.buffer()?))));
         Ok((self.found(&found[..count])?, by_ct.collect::<Result<_, Error>>()?))
+    }
+
+    /// Whether elements of a differentiable input share their memory: PyTorch has no forward mode for such.
+    fn overlaps(&self) -> bool {
+        self.case.grad.iter().filter_map(|at| self.case.tensors.get(*at)).any(value::overlaps)
+    }
+
+    /// The tangents of all outputs by reverse mode alone, as there where inputs overlap: the gradient of the gradients'
+    /// product with the directions by the cotangents.
+    fn transposed(
+        &self,
+        inputs: &Vec<Tensor>,
+        cotangents: &[(usize, Tensor)],
+        directions: &Vec<Tensor>,
+    ) -> Result<Vec<Option<Buffer>>, Error> {
+        let (_, by_ct) = self.second(inputs, cotangents, directions)?;
+        let mut out = vec![None; self.case.ct.len()];
+        by_ct.into_iter().for_each(|(at, tangent)| out[at] = tangent);
+        Ok(out)
     }
 
     /// The tangents of all outputs.

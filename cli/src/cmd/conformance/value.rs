@@ -95,11 +95,19 @@ fn strided(base: &Buffer, view: &Json) -> Result<Buffer, Unread> {
     bytes(base.dtype(), &shape, &data)
 }
 
+/// The sizes and strides of a TENSOR that is a view.
+fn view(json: &Json) -> Option<(Vec<usize>, Vec<usize>)> {
+    numbers(&json["view"]["shape"]).zip(numbers(&json["view"]["stride"]))
+}
+
+/// Whether several elements of a TENSOR are one in memory: it is expanded along an axis.
+pub(super) fn overlaps(json: &Json) -> bool {
+    view(json).is_some_and(|(shape, stride)| shape.iter().zip(&stride).any(|(size, stride)| *size > 1 && *stride == 0))
+}
+
 /// Whether the elements of a TENSOR lie in another order than that of its axes.
 pub(super) fn is_strided(json: &Json) -> bool {
-    let Some((shape, stride)) = numbers(&json["view"]["shape"]).zip(numbers(&json["view"]["stride"])) else {
-        return false;
-    };
+    let Some((shape, stride)) = view(json) else { return false };
     let mut packed = 1;
     shape.iter().zip(&stride).rev().any(|(&size, &stride)| {
         let odd = size != 1 && stride != packed;

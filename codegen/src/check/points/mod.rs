@@ -3,6 +3,7 @@
 //! A point is a call and what comes of it: `{x: 2, y: [1, 3], out: [3, 5]}`, `{x: 0, out: 0, grad: {x: 1}}`,
 //! `{x: 'bool true', refused: true}`. The meaning is run as it is written, in f64.
 
+pub mod apart;
 pub mod read;
 pub mod run;
 mod slopes;

@@ -11,6 +11,7 @@ use fulgurite_core::row::Row;
 use fulgurite_core::sig;
 
 use crate::check::cases::Case;
+use crate::check::gradients::declared::Way;
 use crate::check::gradients::dense::{Dense, Library, Stop, V, ty};
 use crate::check::gradients::instance::{Instance, elements};
 use crate::check::gradients::tape;
@@ -37,15 +38,23 @@ impl<'a> Ran<'a> {
         Ok(Ran { row, args, case: Case { args: types, solved }, results })
     }
 
+    /// The same call with every float moved by `by`.
+    pub fn moved(&self, by: f64, set: &RowSet) -> Option<Ran<'a>> {
+        let args = self.instance().lift(&|_, _, x| x + by);
+        Ran::new(self.row, args, set).ok()
+    }
+
+    fn instance(&self) -> Instance<'_> {
+        Instance { row: self.row, case: &self.case, args: self.args.clone(), results: self.results.clone() }
+    }
+
     /// Gradients of the sum of all results.
     pub fn slopes<'r>(&'r self, set: &'r RowSet<'r>) -> Slopes<'r> {
         let derived = derive::derive(self.row, set);
         let mut library = Library::new(set);
         library.extend(derived.rows.iter().cloned());
         let ones = self.results.iter().take(self.row.sig.outs.len()).map(ones).collect();
-        let (args, results) = (self.args.clone(), self.results.clone());
-        let instance = Instance { row: self.row, case: &self.case, args, results };
-        Slopes { instance, library, derived, ones, taped: OnceCell::new() }
+        Slopes { instance: self.instance(), library, derived, ones, taped: OnceCell::new() }
     }
 }
 
@@ -84,6 +93,27 @@ impl Slopes<'_> {
         self.instance.jvp(&self.library, rule, at, &ones(&self.instance.args[at])).map(Some)
     }
 
+    /// The derivative of the meaning by argument `at`, whatever rules say: the gradient of the sum of all results, or how
+    /// they move where every element does by 1.
+    ///
+    /// # Errors
+    /// What the meaning's calls refuse.
+    pub fn meant(&self, way: Way, at: usize) -> Result<Vec<f64>, Stop> {
+        let (instance, mut dense) = (&self.instance, Dense::new(&self.library));
+        match way {
+            Way::Jvp => instance.moves(&mut dense, at, &|_| 1.0),
+            Way::Vjp => self.each(&mut dense, at),
+        }
+    }
+
+    /// One derivative per element.
+    fn each(&self, dense: &mut Dense<'_>, at: usize) -> Result<Vec<f64>, Stop> {
+        let mut one = |element: usize| {
+            self.instance.along(dense, at, &|e| f64::from(u8::from(e == element)), &self.ones)
+        };
+        (0..self.instance.numel_of(at)).map(&mut one).collect()
+    }
+
     /// For argument `at`, by the row's rule, in the argument's dtypes, to which whoever applies a rule casts; a program's
     /// by the rules of the rows that it calls. Where that is no way, one derivative per element.
     ///
@@ -114,10 +144,7 @@ impl Slopes<'_> {
                     return Ok(of);
                 }
                 // the steps of one run are enough for all
-                let mut dense = Dense::new(library);
-                let one =
-                    |element: usize| instance.along(&mut dense, at, &|e| f64::from(u8::from(e == element)), &self.ones);
-                (0..instance.numel_of(at)).map(one).collect()
+                self.each(&mut Dense::new(library), at)
             }
         }
     }

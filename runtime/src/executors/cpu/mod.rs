@@ -56,8 +56,7 @@ impl Executor for Cpu {
 pub(super) fn whole(line: &Line) -> Option<Arc<dyn Kernel>> {
     super::host::kernel(line).or_else(|| match Special::named("cpu", line.kernel("cpu")?)? {
         Special::LinearScan => recurrence::kernel(line),
-        Special::Searchsorted => search::kernel(line, 0, 1),
-        Special::Bucketize => search::kernel(line, 1, 0),
+        Special::Searchsorted => search::kernel(line),
         Special::MatmulGroups => groups::kernel(line),
         Special::Argsort | Special::Introselect | Special::Quickselect => None,
     })

@@ -1,5 +1,5 @@
-//! The kernel of `searchsorted` and `bucketize`: a binary search where the row that is searched is sorted, which is seen
-//! first. What it gives is what the rows say also where it is not.
+//! The kernel of `searchsorted`: a binary search in each row. Of a row that is not sorted it gives what the steps of the
+//! row's meaning lead to.
 
 use super::threads;
 use crate::buffer::Element;
@@ -7,25 +7,21 @@ use crate::executors::{ExecError, Kernel, Line, TensorMut, TensorRef};
 use fulgurite_core::sig::{Item, OutTy};
 use fulgurite_core::{DType, Name};
 use half::{bf16, f16};
-use std::cmp::Ordering;
 use std::sync::Arc;
 
-/// The kernel of a line that counts the smaller elements of sorted rows; which inputs are searched, and searched for.
-pub(super) fn kernel(line: &Line, sorted: usize, values: usize) -> Option<Arc<dyn Kernel>> {
+/// The kernel of a line that looks for the places of values in sorted rows; a third input says in which order.
+pub(super) fn kernel(line: &Line) -> Option<Arc<dyn Kernel>> {
     let wide = match line.symbol.solved.outs.first()? {
         OutTy::Tensor(ty) if ty.dtype == DType::I64 => true,
         OutTy::Tensor(ty) if ty.dtype == DType::I32 => false,
         _ => return None,
     };
     let right = matches!(line.symbol.solved.env.item(Name::new("side")), Some(Item::Word(w)) if w.as_str() == "right");
-    Some(Arc::new(Search { name: line.name(), sorted, values, right, wide }))
+    Some(Arc::new(Search { name: line.name(), right, wide }))
 }
 
 struct Search {
     name: &'static str,
-    /// Which inputs are searched, and searched for; a third one says in which order.
-    sorted: usize,
-    values: usize,
     right: bool,
     /// i64, not i32.
     wide: bool,
@@ -41,7 +37,7 @@ impl Kernel for Search {
 
     fn run(&self, inputs: &[TensorRef<'_>], outs: &mut [TensorMut<'_>]) -> Result<(), ExecError> {
         let wrong = || ExecError::new("E807", format!("`{}` takes two tensors of one dtype and an order", self.name));
-        let (Some(sorted), Some(values), [out]) = (inputs.get(self.sorted), inputs.get(self.values), outs) else {
+        let (Some(sorted), Some(values), [out]) = (inputs.first(), inputs.get(1), outs) else {
             return Err(wrong());
         };
         let order = inputs.get(2);
@@ -103,25 +99,21 @@ impl Search {
         })
     }
 
-    /// The first position of `line` where an element is not smaller (for the right side: larger), for each value.
+    /// Where a binary search for each value ends: before the elements that are not smaller (for the right side: larger).
     fn line<T: Element + PartialOrd>(&self, line: &[T], values: &[T], counts: &mut [i64]) {
-        let sorted = line.is_sorted();
-        let steps = if sorted { (line.len() as f64 + 1.0).log2() } else { line.len() as f64 };
+        let steps = (line.len() as f64 + 1.0).log2();
         let found = counts.as_mut_ptr() as usize;
         threads::share(values.len(), threads::threads(), STEP * steps * values.len() as f64, &|from, to| {
             for (i, v) in (from..to).zip(&values[from..to]) {
-                // what can't be compared lies before
-                let before = |x: &T| match x.partial_cmp(v) {
-                    Some(Ordering::Greater) => false,
-                    Some(Ordering::Equal) => self.right,
-                    Some(Ordering::Less) | None => true,
-                };
-                let at = match sorted {
-                    true => line.partition_point(before),
-                    false => line.iter().position(|x| !before(x)).unwrap_or(line.len()),
-                };
+                let (mut start, mut stop) = (0, line.len());
+                while start < stop {
+                    let middle = start + (stop - start) / 2;
+                    // what can't be compared lies before
+                    let reached = if self.right { line[middle] > *v } else { line[middle] >= *v };
+                    (start, stop) = if reached { (start, middle) } else { (middle + 1, stop) };
+                }
                 // SAFETY: parts are disjoint and lie in `counts`, which has a place for each value
-                unsafe { *(found as *mut i64).add(i) = at as i64 };
+                unsafe { *(found as *mut i64).add(i) = start as i64 };
             }
         });
     }

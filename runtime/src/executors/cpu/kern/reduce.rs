@@ -1,7 +1,7 @@
 //! Sums, products, extrema of lines, and their accumulators.
 //!
 //! A line is reduced in blocks of [`BLOCK`] elements, each in [`LANES`] interleaved lanes that are then folded in
-//! halves; blocks are combined in order, in f64 or i64. The order of operations is a function of the line's length
+//! halves, or element by element where they are few; blocks are combined in order, in f64 or i64. The order of operations is a function of the line's length
 //! alone: not of the instruction set, the threads or the fusion.
 
 use super::{Isa, multi};
@@ -14,6 +14,8 @@ use std::arch::x86_64::__m128;
 pub const BLOCK: usize = 256;
 /// Interleaved partial results within a block.
 pub const LANES: usize = 32;
+/// Lines below this length are folded one element after another: sums of a few, as PyTorch's, to the last bit.
+const FEW: usize = 8;
 
 /// A number in which lanes, or blocks, are accumulated.
 pub trait Num: Copy + PartialOrd {
@@ -253,6 +255,16 @@ unsafe fn fold_block<T: Elem, F: Fold, const ROWS: usize>(x: *const T, rest: usi
 
 const _: () = assert!(BLOCK == 8 * LANES && LANES == 32);
 
+/// A line of fewer than [`FEW`] elements, folded in their order.
+///
+/// # Safety
+/// `x` holds `n` elements.
+#[inline(always)]
+unsafe fn fold_few<T: Elem, F: Fold>(x: *const T, n: usize) -> T::Lane {
+    // SAFETY: the caller's.
+    (0..n).fold(F::start(), |total, i| F::step(total, unsafe { x.add(i).read() }.lane()))
+}
+
 multi! {
     /// Folds a line into an accumulator.
     ///
@@ -268,6 +280,7 @@ multi! {
                 let x = (src as *const T).add(at);
                 let k = (n - at).min(BLOCK);
                 let folded = match k / LANES {
+                    0 if k < FEW => fold_few::<T, F>(x, k),
                     0 => fold_block::<T, F, 0>(x, k),
                     1 => fold_block::<T, F, 1>(x, k - LANES),
                     2 => fold_block::<T, F, 2>(x, k - 2 * LANES),

@@ -1,0 +1,58 @@
+//! Points that show a gradient, or a tangent, which is not the derivative: they say what `deviates` gives there.
+
+use std::sync::Arc;
+
+use fulgurite_core::Name;
+use fulgurite_core::row::Row;
+use fulgurite_core::sig;
+
+use super::run::Ran;
+use crate::check::gradients::declared::Way;
+use crate::check::rows::RowSet;
+use crate::schema::RowSource;
+
+/// How far every argument is moved to see whether the derivative stays what it is.
+const STEP: f64 = 1e-6;
+
+/// How far two numbers may be apart, relative to them, to be one derivative.
+const NEAR: f64 = 1e-3;
+
+/// How many points state for argument `arg` what is not the derivative, where that is finite and moves with the data: at
+/// ties and kinks a convention is none of this.
+pub fn count(source: &RowSource, row: &Arc<Row>, set: &RowSet, way: Way, arg: Name) -> usize {
+    if source.deviates.is_none() {
+        return 0;
+    }
+    source.tests.points.iter().filter(|node| is_apart(source, row, set, node, (way, arg)).unwrap_or(false)).count()
+}
+
+fn is_apart(
+    source: &RowSource,
+    row: &Arc<Row>,
+    set: &RowSet,
+    node: &crate::yaml::Node,
+    (way, arg): (Way, Name),
+) -> Option<bool> {
+    let point = super::read(source, row, node).ok()?;
+    let stated = match way {
+        Way::Vjp => &point.gradients,
+        Way::Jvp => &point.tangents,
+    };
+    let (_, stated, _) = stated.iter().find(|(name, ..)| *name == arg)?;
+    let stated: Vec<f64> = stated.tree.numbers()?.iter().map(|s| s.as_f64()).collect();
+    let at = row.sig.params.iter().position(|param| param.name.name == arg)?;
+    let args = sig::arrange(row, Vec::new(), point.args).ok()?;
+    let ran = Ran::new(row, args, set).ok()?;
+    let derivative = |ran: &Ran| ran.slopes(set).meant(way, at).ok();
+    let here = derivative(&ran)?;
+    let beside = [-STEP, STEP].map(|by| derivative(&ran.moved(by, set)?));
+    let smooth = |i: usize| {
+        let near = |other: &Option<Vec<f64>>| {
+            let other = other.as_ref().and_then(|all| all.get(i));
+            other.is_some_and(|other| (other - here[i]).abs() <= NEAR * (1.0 + here[i].abs()))
+        };
+        here[i].is_finite() && beside.iter().all(near)
+    };
+    let differs = |i: usize| stated.get(i).is_none_or(|s| !((s - here[i]).abs() <= NEAR * (1.0 + here[i].abs())));
+    Some((0..here.len()).any(|i| smooth(i) && differs(i)))
+}
