@@ -108,7 +108,7 @@ const MAX_INLINE: usize = 32;
 /// Functions of indices, sizes and presence: atoms for derivations.
 const OPAQUE: &[&str] = &[
     "ravel", "unravel", "wrap", "ceil_div", "size", "before", "len", "member", "uniform", "epsilon", "largest", "join",
-    "unit", "windows", "pair", "rank", "part", "ins", "outs",
+    "unit", "windows", "pair", "rank", "part", "ins", "outs", "lone",
 ];
 
 /// Questions about arguments.

@@ -85,6 +85,14 @@ impl Labels {
         Ok(Labels { text: text.to_owned(), ins: operands.iter().map(|o| axes(o)).collect(), outs: axes(&outs), sizes })
     }
 
+    /// Whether an operand is summed by itself: along an axis that neither another one nor the result has. Beside others
+    /// an axis of size 1 needs no sum.
+    pub fn lone(&self) -> bool {
+        let within = |axis: Dim| self.ins.iter().filter(|axes| axes.contains(&axis)).count();
+        let summed = |axis: &usize| !self.outs.contains(&Dim::from(*axis)) && within(Dim::from(*axis)) == 1;
+        (0..self.sizes.len()).filter(summed).any(|axis| self.ins.len() == 1 || !self.sizes[axis].is(1))
+    }
+
     /// Labels for these axes of a list of these sizes, at most 26: a text that reads back as this, but for the order of
     /// the list's axes.
     pub fn of(ins: &[Vec<usize>], outs: &[usize], sizes: &[Dim]) -> Labels {

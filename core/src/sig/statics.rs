@@ -376,6 +376,10 @@ fn call(env: &Env, f: Name, args: &[Arg], at: At) -> Static<Val> {
             let axes = labels.ins.get(i.len()).ok_or_else(|| bad(format!("`{n}` labels no operand {i}")))?;
             Ok(Val::List(axes.clone()))
         }
+        "lone" => match env.item(name(0)?) {
+            Some(Item::Labels(labels)) => Ok(Val::Bool(labels.lone())),
+            _ => Err(Stop::NotStatic),
+        },
         "ceil_div" => {
             let (a, b) = (eval(env, arg(0)?, at)?, eval(env, arg(1)?, at)?);
             match (&a, &b) {

@@ -2,9 +2,11 @@
 
 use super::{ExecError, Kernel, Line, TensorMut, TensorRef};
 use crate::symbol::Registered;
+use fulgurite_core::builtins::Builtin;
 use fulgurite_core::conditions::{self, Condition};
+use fulgurite_core::lang::ast::Red;
 use fulgurite_core::lower::lower_with;
-use fulgurite_core::nest::Nest;
+use fulgurite_core::nest::{Nest, SExpr, SOp};
 use std::sync::Arc;
 
 /// A condition as a nest of truth values, and what to say where one is false.
@@ -13,6 +15,23 @@ pub(crate) struct Check {
     pub nest: Arc<Nest>,
     /// The message.
     pub message: String,
+}
+
+impl Check {
+    /// Where the condition says that each element of a tensor is an index of an axis: which tensor of the line, and the
+    /// size of the axis.
+    pub fn range(&self) -> Option<(usize, i64)> {
+        let [out] = self.nest.outs.as_slice() else { return None };
+        let SOp::Reduce { red: Red::All, filter: None, body, .. } = &out.expr.0.op else { return None };
+        let SOp::Call(Builtin::And, sides) = &body.0.op else { return None };
+        let [low, high] = sides.as_slice() else { return None };
+        let (SOp::Call(Builtin::Le, low), SOp::Call(Builtin::Lt, high)) = (&low.0.op, &high.0.op) else { return None };
+        let ([zero, index], [same, size]) = (low.as_slice(), high.as_slice()) else { return None };
+        let number = |e: &SExpr| if let SOp::Const(s) = &e.0.op { Some(s.as_i64()) } else { None };
+        let SOp::Load { tensor, .. } = &index.0.op else { return None };
+        let says = number(zero) == Some(0) && index == same;
+        number(size).filter(|_| says).map(|size| (*tensor, size))
+    }
 }
 
 /// The conditions of a line that only a run can decide.

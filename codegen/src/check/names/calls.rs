@@ -44,6 +44,7 @@ const INDEX_HELPERS: &[(&str, usize, usize)] = &[
     ("behind", 2, 2),
     ("ins", 2, 2),
     ("outs", 1, 1),
+    ("lone", 1, 1),
     ("min", 2, 2),
     ("max", 2, 2),
 ];

@@ -1,10 +1,11 @@
 //! Lines to items: values, pieces, fusions. What every executor that compiles several lines at once begins with.
 
 use super::fuse::{Apart, Form, Fused, Fuser, Item, Opaque};
+use super::graph::affine::Affine;
 use super::graph::convert::{LineIo, convert};
 use super::graph::piece::{Piece, Place, Values};
 use super::graph::row::RowKernel;
-use super::graph::{Index, Op, ValueId};
+use super::graph::{Index, NodeId, Op, ValueId};
 use crate::executors::line::stored;
 use crate::executors::require::{Assert, Check};
 use crate::executors::{ExecError, Line};
@@ -97,11 +98,42 @@ impl<'t> Items<'t> {
         })
     }
 
-    /// A line that is fused; `root` says as what a proxy was defined.
+    /// A line that is fused; `root` says as what a proxy was defined. Conditions on indices are left to the loops that
+    /// place elements by them, as far as the line has such; for the others see [`Items::check`].
+    ///
+    /// # Errors
+    /// E802 where the line has no meaning as loops.
+    pub fn line_with(
+        &mut self,
+        line: &Line,
+        checks: &[(Line, Check)],
+        root: &dyn Fn(ProxyId) -> ProxyId,
+    ) -> Result<(), ExecError> {
+        let mut pieces = self.pieces(line, root)?;
+        for (_, check) in checks {
+            let of = |(tensor, size): (usize, i64)| Some((*self.of_proxy.get(&root(*line.tensors.get(tensor)?))?, size));
+            let strict = check.range().and_then(of).is_some_and(|(index, size)| {
+                pieces.iter_mut().any(|piece| asks(piece, index, size, &self.values))
+            });
+            if !strict {
+                self.check(line, check, root);
+            }
+        }
+        self.take(line, pieces);
+        Ok(())
+    }
+
+    /// The same without conditions.
     ///
     /// # Errors
     /// E802 where the line has no meaning as loops.
     pub fn line(&mut self, line: &Line, root: &dyn Fn(ProxyId) -> ProxyId) -> Result<(), ExecError> {
+        let pieces = self.pieces(line, root)?;
+        self.take(line, pieces);
+        Ok(())
+    }
+
+    fn pieces(&mut self, line: &Line, root: &dyn Fn(ProxyId) -> ProxyId) -> Result<Vec<Piece>, ExecError> {
         let nest = match line.nest() {
             Some(nest) => nest?,
             None => {
@@ -114,7 +146,6 @@ impl<'t> Items<'t> {
             let what = format!("`{}` writes its arguments: functionalise the trace before it is compiled", line.name());
             return Err(ExecError::new("E802", what).at(line.id()));
         }
-        self.named(line);
         let io = LineIo {
             tensors: line.tensors.iter().map(|p| self.value(root(*p))).collect(),
             nums: line.nums.iter().map(|p| self.value(root(*p))).collect(),
@@ -124,14 +155,17 @@ impl<'t> Items<'t> {
             halves: self.ways.halves,
             nest,
         };
-        let pieces = convert(&io, &mut self.values);
+        Ok(convert(&io, &mut self.values))
+    }
+
+    fn take(&mut self, line: &Line, pieces: Vec<Piece>) {
+        self.named(line);
         if let Some(named) = self.lines.last_mut() {
             named.picks = pieces.iter().flat_map(picked).collect();
         }
         for piece in pieces {
             self.fuser.piece(piece, &mut self.values);
         }
-        Ok(())
     }
 
     /// A condition: its truth as a value, and a step that fails if it is false.
@@ -199,6 +233,45 @@ fn picked(piece: &Piece) -> Vec<ValueId> {
     });
     let placed = fragment.outs.iter().filter(|o| matches!(&o.place, Place::Scatter { idx, .. } if computed(idx)));
     loads.chain(placed.map(|o| o.value)).collect()
+}
+
+/// Whether a piece places an element for each of `index`, an index of an axis of this size: then one outside becomes an
+/// error of the placing.
+fn asks(piece: &mut Piece, index: ValueId, size: i64, values: &Values) -> bool {
+    let Piece::Map(fragment) = piece else { return false };
+    let elements: usize = values.ty(index).shape.iter().product();
+    let graph = &fragment.graph;
+    // each element by its own loops, which run over nothing else: none is left out
+    let is_index = |n: NodeId| match &graph.node(n).op {
+        Op::Load(l) if l.value == index && l.outside.is_none() => {
+            let alone = |i: &Index| match i {
+                Index::Affine(a) => a.dims().iter().next().filter(|d| *a == Affine::dim(*d)),
+                Index::Node(_) => None,
+            };
+            let dims: Option<Vec<_>> = l.idx.iter().map(alone).collect();
+            dims.is_some_and(|dims| {
+                let all: FxHashSet<_> = dims.iter().copied().collect();
+                all.len() == dims.len() && dims.iter().map(|d| graph.sizes[*d as usize]).product::<usize>() == elements
+            })
+        }
+        _ => false,
+    };
+    for out in &mut fragment.outs {
+        let shape = &values.ty(out.value).shape;
+        let Place::Scatter { idx, mask: None, strict, .. } = &mut out.place else { continue };
+        let mut named = idx.iter().enumerate().filter_map(|(axis, i)| match i {
+            Index::Node(n) => Some((axis, *n)),
+            Index::Affine(_) => None,
+        });
+        if let (Some((axis, n)), None) = (named.next(), named.next())
+            && shape[axis] as i64 == size
+            && is_index(n)
+        {
+            *strict = true;
+            return true;
+        }
+    }
+    false
 }
 
 /// Drops items and results that nobody needs; the dense values that are needed.

@@ -313,10 +313,11 @@ impl Fuser {
         let Some(nodes) = nodes else { return fragment };
         let outs = fragment.outs.iter().map(|o| {
             let place = match &o.place {
-                Place::Scatter { idx, mask, how, base, order } => Place::Scatter {
+                Place::Scatter { idx, mask, how, strict, base, order } => Place::Scatter {
                     idx: idx.iter().filter_map(|i| i.translate(&map, &nodes)).collect(),
                     mask: mask.map(|m| nodes[m as usize]),
                     how: *how,
+                    strict: *strict,
                     base: *base,
                     order: order.clone(),
                 },

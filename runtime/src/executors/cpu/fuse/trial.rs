@@ -82,10 +82,11 @@ impl<'g> Trial<'g> {
             let node = nodes[out.node as usize];
             let place = match &out.place {
                 Place::Axes(axes) => Place::Axes(axes.iter().map(axis).collect()),
-                Place::Scatter { idx, mask, how, base, order } => Place::Scatter {
+                Place::Scatter { idx, mask, how, strict, base, order } => Place::Scatter {
                     idx: idx.iter().map(|i| i.translate(&affine, &nodes)).collect::<Option<_>>()?,
                     mask: mask.map(|m| nodes[m as usize]),
                     how: *how,
+                    strict: *strict,
                     base: *base,
                     order: order.iter().flat_map(|d| map[*d as usize].iter().copied()).collect(),
                 },

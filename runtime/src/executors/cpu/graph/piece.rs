@@ -110,7 +110,7 @@ pub struct Out {
 pub enum Place {
     /// The dims that make up each axis.
     Axes(Vec<Axis>),
-    /// Each element is combined into the element that the indices name; those outside are dropped.
+    /// Each element is combined into the element that the indices name.
     Scatter {
         /// One index per axis.
         idx: SmallVec<[Index; 4]>,
@@ -118,6 +118,8 @@ pub enum Place {
         mask: Option<NodeId>,
         /// What becomes of an element where there is one already.
         how: Combine,
+        /// An index outside of its axis is an error of the call, else its element is dropped.
+        strict: bool,
         /// What is there before; zeros if nothing.
         base: Option<ValueId>,
         /// The loops in the order in which elements replace each other, slowest first.

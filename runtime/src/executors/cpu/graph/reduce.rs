@@ -385,7 +385,7 @@ impl Converter<'_> {
         let value = self.temporary(&r.free, r.ty);
         let order =
             r.vars.iter().filter_map(|v| sub.vars[v.var].as_ref()).flat_map(|b| b.digits.iter().copied()).collect();
-        self.emit(sub, value, node, Place::Scatter { idx, mask, how, base, order });
+        self.emit(sub, value, node, Place::Scatter { idx, mask, how, strict: false, base, order });
         Ok(value)
     }
 }

@@ -577,7 +577,7 @@ impl Emit<'_> {
     /// Scatters what was computed up to this walk.
     fn scatters(&mut self, now: usize) {
         for out in self.group.outs.clone() {
-            let Place::Scatter { idx, mask, how, base, .. } = &out.place else { continue };
+            let Place::Scatter { idx, mask, how, strict, base, .. } = &out.place else { continue };
             if placed(&out).iter().map(|n| self.walk[*n as usize]).max() != Some(now) {
                 continue;
             }
@@ -585,7 +585,7 @@ impl Emit<'_> {
             self.p.prefill.push(Prefill { value: out.value, base });
             let at = self.n.lin(&scatter_bytes(out.value, idx, self.env, self.group.graph.sizes.len()));
             let cursor = self.cursor(out.value, at, true);
-            self.scatter(&out, idx, *mask, *how, cursor);
+            self.scatter(&out, idx, *mask, (*how, *strict), cursor);
         }
     }
 

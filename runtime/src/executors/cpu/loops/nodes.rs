@@ -580,7 +580,7 @@ impl Emit<'_> {
     }
 
     /// Elements to the places that they name.
-    pub(super) fn scatter(&mut self, out: &Out, idx: &[Index], mask: Option<NodeId>, how: Combine, cursor: u32) {
+    pub(super) fn scatter(&mut self, out: &Out, idx: &[Index], mask: Option<NodeId>, (how, strict): (Combine, bool), cursor: u32) {
         let ty = self.env.values.ty(out.value).clone();
         let form = (self.env.form)(out.value);
         let graph = &self.group.graph;
@@ -638,6 +638,7 @@ impl Emit<'_> {
             axes,
             mask,
             how,
+            strict: strict.then(|| kern::gather::outside::pick(self.isa)),
             rows: by_rows,
         };
         self.push(at, Step::Scatter(Box::new(step)));

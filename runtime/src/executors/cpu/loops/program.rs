@@ -393,6 +393,8 @@ pub struct Scatter {
     pub mask: Option<Slot>,
     /// What becomes of an element where there is one already.
     pub how: Combine,
+    /// Finds an index outside, where that is an error; else such elements are dropped.
+    pub strict: Option<outside::Fn>,
     /// Coordinates are row registers (offsets in the workspace) and memory lies as registers do.
     pub rows: bool,
 }

@@ -546,7 +546,7 @@ impl Worker<'_> {
                 }
                 Step::Scatter(s) => {
                     if geo.level != Level::Rows || self.first_columns {
-                        self.scatter(s, geo);
+                        self.scatter(s, geo)?;
                     }
                 }
                 Step::Fold { f, src, bytes, acc } => {

@@ -160,7 +160,10 @@ impl Worker<'_> {
     ///
     /// # Safety
     /// As [`Worker::step`], for a step that stores so; no other worker stores to these places.
-    pub(super) unsafe fn scatter(&self, s: &Scatter, geo: &Geo) {
+    ///
+    /// # Errors
+    /// An index out of its axis, where that is one.
+    pub(super) unsafe fn scatter(&self, s: &Scatter, geo: &Geo) -> Result<(), Fault> {
         // SAFETY: elements whose place is outside are dropped; registers hold the tile's indices and elements.
         unsafe {
             if s.rows {
@@ -170,13 +173,13 @@ impl Worker<'_> {
                 for (lin, size) in &s.axes {
                     let at = lin.at(&self.idx);
                     if at < 0 || at >= *size {
-                        return;
+                        return Ok(());
                     }
                 }
                 for c in &s.coords {
                     let index = (self.work.add(c.slot as usize) as *const i64).add(row).read();
                     if index < 0 || index >= c.size {
-                        return;
+                        return s.strict.map_or(Ok(()), |_| Err(self.out_of_range(s.cursor, c, index)));
                     }
                     to = to.offset(index as isize * c.stride as isize);
                 }
@@ -185,13 +188,22 @@ impl Worker<'_> {
                 } else {
                     (s.line)(to, self.slot(s.src), geo.cols);
                 }
-                return;
+                return Ok(());
+            }
+            if let Some(outside) = s.strict {
+                for c in &s.coords {
+                    let n = self.named(s.cursor, c, geo).n * geo.lines;
+                    if let Some(index) = outside(self.slot(c.slot) as *const i64, c.size, n) {
+                        return Err(self.out_of_range(s.cursor, c, index));
+                    }
+                }
             }
             let c = &self.p.cursors[s.cursor as usize];
             // The start alone may lie outside; only kept elements are touched.
             let base = self.memory.0[c.value as usize].wrapping_offset(c.at.at(&self.idx) as isize);
             if let ([coord], true, None, 1) = (s.coords.as_slice(), s.axes.is_empty(), s.mask, geo.lines) {
-                return (s.named)(base, &self.named(s.cursor, coord, geo), self.slot(s.src), s.how);
+                (s.named)(base, &self.named(s.cursor, coord, geo), self.slot(s.src), s.how);
+                return Ok(());
             }
             let mut at = [0isize; TILE];
             let mut keep = [1u8; TILE];
@@ -222,5 +234,6 @@ impl Worker<'_> {
             gather::kept_offsets(&places, &mut at[..n], &mut keep[..n]);
             (s.f)(base, at.as_ptr(), keep.as_ptr(), self.slot(s.src), n, s.how);
         }
+        Ok(())
     }
 }
