@@ -6,6 +6,7 @@
 mod accumulates;
 mod aliases;
 mod batching;
+mod branches;
 pub mod cases;
 mod casts;
 pub mod closure;
@@ -218,7 +219,7 @@ fn derivatives(
         }
         // a derivative is made of those of the rows that are called
         if faults.is_empty() && !closure::reaches_broken(source, &row, set) {
-            faults = gradients::check(source, &row, set, family, &mut graded);
+            faults = gradients::check(source, &row, set, family, &|| points::calls(source, &row), &mut graded);
         }
         faults.extend(points::check(source, &row, set));
         faults.extend(literals::check(source, &row, set));

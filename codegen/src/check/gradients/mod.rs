@@ -10,6 +10,7 @@
 mod again;
 mod asked;
 mod constant;
+mod covered;
 pub mod declared;
 pub mod dense;
 mod deviates;
@@ -39,7 +40,7 @@ use fulgurite_core::Name;
 use fulgurite_core::derive;
 use fulgurite_core::row::Row;
 
-use super::cases;
+use super::cases::{self, Case};
 use super::rows::RowSet;
 use crate::diag::Diag;
 pub use crate::grade::Grade;
@@ -61,19 +62,20 @@ pub struct Graded {
 }
 
 /// What is wrong with the values of the declared rules of a row, whose types are right; those that are right go to
-/// `right`.
+/// `right`. `points` are the calls of its points.
 pub fn check(
     source: &RowSource,
     row: &Arc<Row>,
     set: &RowSet,
     family: &cases::Family,
+    points: &dyn Fn() -> Vec<Case>,
     right: &mut Vec<Graded>,
 ) -> Vec<Diag> {
     let library = Library::new(set);
     let mut faults = kinks::check(source, row, &library);
     faults.extend(stable::check(source, row, &library));
     faults.extend(hard::check(source, row, family, &library));
-    faults.extend(rules(source, row, set, family, right));
+    faults.extend(rules(source, row, set, family, points, right));
     faults
 }
 
@@ -82,6 +84,7 @@ fn rules(
     row: &Arc<Row>,
     set: &RowSet,
     family: &cases::Family,
+    points: &dyn Fn() -> Vec<Case>,
     right: &mut Vec<Graded>,
 ) -> Vec<Diag> {
     if source.no_grad.is_some() {
@@ -110,13 +113,21 @@ fn rules(
     let (family, beside, library, derived) = (&family, &beside, &library, &derived);
     let (drawn, taped) = (RefCell::default(), RefCell::new(tape::Rules::new(library)));
     let compared = &sample::compared(row);
-    let bench = values::Bench { source, row, family, beside, library, derived, drawn, compared, taped };
+    let known = RefCell::default();
+    let compared_in = covered::may_be_missed(row, &declared, set).then_some(&known);
+    let most = values::MOST_ELEMENTS;
+    let bench =
+        values::Bench { source, row, family, beside, library, derived, drawn, compared, taped, most, compared_in };
     faults.extend(again::check(source, row));
     faults.extend(detached.and_then(|place| constant::detach(&bench, place)));
     faults.extend(skipped.into_iter().filter_map(|(at, place)| constant::skip(&bench, at, place)));
+    let mut by_calls = Vec::new();
     for rule in &declared {
         match bench.grade(rule) {
-            Ok(Some(grade)) => right.push(Graded { op: row.op, way: rule.way, arg: rule.arg, grade }),
+            Ok(Some(grade)) => {
+                right.push(Graded { op: row.op, way: rule.way, arg: rule.arg, grade });
+                by_calls.extend(matches!(grade, Grade::Checked(_)).then_some(*rule));
+            }
             Ok(None) => {}
             Err(fault) => faults.push(*fault),
         }
@@ -124,6 +135,9 @@ fn rules(
     if faults.is_empty() {
         faults.extend(deviates::ruled(&bench, &declared, set));
         faults.extend(asked::check(&bench, &declared, dtype));
+    }
+    if faults.is_empty() {
+        faults.extend(covered::check(&bench, &by_calls, dtype, points));
     }
     faults
 }

@@ -10,6 +10,7 @@ use super::instance::Instance;
 use super::numbers::Numbers;
 use super::sample::{self, Domain};
 use super::{Grade, kinks, linear, proof, show, tape, term};
+use crate::check::branches::Ids;
 use crate::check::cases::{Case, Family};
 use crate::check::report::Rule;
 use crate::check::walk;
@@ -19,7 +20,7 @@ use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 
 /// Calls with more elements are left to the generated tests.
-const MOST_ELEMENTS: usize = 400;
+pub const MOST_ELEMENTS: usize = 400;
 
 /// A verdict on the kind of fault looks at so many calls.
 const MOST_REFUTED: usize = 12;
@@ -68,6 +69,10 @@ pub struct Bench<'a> {
     pub compared: &'a [f64],
     /// Rules of the rows that a program calls.
     pub taped: RefCell<tape::Rules<'a>>,
+    /// Calls with more elements are left out.
+    pub most: usize,
+    /// The branches that were taken where a rule was compared; none where nobody asks.
+    pub compared_in: Option<&'a RefCell<Ids>>,
 }
 
 /// What was found for a call, the domain and the bound of indices: data on which the row has finite values, or none.
@@ -121,7 +126,7 @@ impl<'a> Bench<'a> {
 
     fn cases(&self) -> impl Iterator<Item = (usize, &'a Case)> {
         let mut cases: Vec<(usize, &'a Case)> = self.family.cases.iter().chain(self.beside).enumerate().collect();
-        cases.retain(|(_, case)| (1..=MOST_ELEMENTS).contains(&case.numel()));
+        cases.retain(|(_, case)| (1..=self.most).contains(&case.numel()));
         cases.sort_by_key(|(_, case)| case.numel());
         cases.into_iter()
     }
@@ -150,6 +155,17 @@ impl<'a> Bench<'a> {
         let found = sample::finite(self.library, self.row, case, domain, seed, bound);
         let drawn = Drawn { case, domain: domain.clone(), bound, found: found.clone() };
         self.drawn.borrow_mut().entry(seed).or_default().push(drawn);
+        found
+    }
+
+    /// What `rule` says beside the derivative; the branches that are taken for that are known to be compared.
+    fn difference(&self, rule: &Declared, instance: &Instance, seed: &Seed) -> Result<Option<Vec<Pair>>, Stop> {
+        let find = || rule.difference(instance, self.library, seed);
+        let Some(compared_in) = self.compared_in else { return find() };
+        let (found, taken) = self.library.listen(find);
+        if found.is_ok() {
+            compared_in.borrow_mut().extend(taken);
+        }
         found
     }
 
@@ -186,7 +202,7 @@ impl<'a> Bench<'a> {
                 let last = RefCell::new(None);
                 let instance = self.smooth(n, case, &|instance| {
                     let found = rule.seed(instance, &mut Numbers::new(1000 + n as u64)).map(|seed| {
-                        let found = rule.difference(instance, self.library, &seed);
+                        let found = self.difference(rule, instance, &seed);
                         (seed, found)
                     });
                     let fits = found.as_ref().is_none_or(|(_, found)| !out_of_reach(found));
@@ -236,7 +252,7 @@ impl<'a> Bench<'a> {
             let Some(instance) = self.smooth(n, case, &|_| true) else { continue };
             let Some(seed) = rule.seed(&instance, &mut Numbers::new(5000 + n as u64)) else { continue };
             let seed = seed.some(given);
-            match rule.difference(&instance, self.library, &seed) {
+            match self.difference(rule, &instance, &seed) {
                 Ok(Some(pairs)) => return Ok(Some(Refuted { instance, seed, pairs })),
                 Err(Stop::Refused(refusal)) if refusal.code != "E007" => {
                     return Err(Box::new(self.refused(rule, &instance, &seed, refusal.message)));
