@@ -4,7 +4,7 @@ mod search;
 mod trail;
 
 use fulgurite_core::Name;
-use fulgurite_core::lang::{Block, Expr, Node, OptType, Pattern, Span, Stmt};
+use fulgurite_core::lang::{Block, Expr, Node, OptType, Pattern, Span, Stmt, UnOp};
 use fulgurite_core::row::Row;
 use rustc_hash::FxHashSet;
 
@@ -46,13 +46,29 @@ pub fn any(text: &Block) -> bool {
 
 /// The branches of a text of `row`, outer ones first.
 pub fn of(row: &Row, text: &Block) -> Vec<Branch> {
-    let mut texts = Texts { row, few: Vec::new(), found: Vec::new() };
+    let tensors = row.is_composite() || !walk::body(row).is_some_and(|body| std::ptr::eq(body, text));
+    let mut texts = Texts { row, tensors, few: Vec::new(), found: Vec::new() };
     texts.block(text, true);
     texts.found
 }
 
+/// Whether a condition asks if something is a float, or whether it is none: what is none has no gradient.
+fn floats(cond: &Expr) -> Option<bool> {
+    match &*cond.node {
+        Node::Call(f, _) => match f.name.as_str() {
+            "is_float" => Some(true),
+            "is_int" | "is_bool" => Some(false),
+            _ => None,
+        },
+        Node::Unary(UnOp::Not, inner) => floats(inner).map(|of| !of),
+        _ => None,
+    }
+}
+
 struct Texts<'a> {
     row: &'a Row,
+    /// Whether the text is in the tensor language.
+    tensors: bool,
     /// Names that `let` binds, and whether few values are known of them.
     few: Vec<(Name, bool)>,
     found: Vec<Branch>,
@@ -83,7 +99,8 @@ impl Texts<'_> {
             Node::If(cond, yes, no) => {
                 let finite = finite && self.is_finite(cond);
                 self.expr(cond, finite);
-                for block in [yes, no] {
+                let of_floats = floats(cond);
+                for (_, block) in [(true, yes), (false, no)].iter().filter(|(yes, _)| of_floats.is_none_or(|of| of == *yes)) {
                     self.found.push(Branch { id: id(&block.value), span: block.value.span, finite });
                     self.block(block, finite);
                 }
@@ -92,6 +109,8 @@ impl Texts<'_> {
                 arms.iter().for_each(|(_, value)| branch(value, finite));
                 arms.iter().for_each(|(_, value)| self.expr(value, finite));
             }
+            // sizes, axis by axis: what they come to shows in shapes
+            Node::Zip(_) | Node::Access(_) | Node::Reduce(_) if self.tensors => {}
             _ => walk::children(e, &mut |child| self.expr(child, finite)),
         }
     }

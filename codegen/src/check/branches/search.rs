@@ -6,8 +6,9 @@ use fulgurite_core::row::Row;
 use super::{Id, Ids};
 use crate::check::cases::{self, Case};
 
-/// For each branch so many calls are enough.
+/// For each branch so many calls are enough, and so many of which nothing can be told.
 const ENOUGH: usize = 2;
+const MUTE: usize = 4;
 
 /// Calls with more elements are too large to be run while checking.
 pub const MOST_ELEMENTS: usize = 1 << 12;
@@ -35,25 +36,27 @@ pub fn search(
     counts: &dyn Fn(&Case) -> bool,
 ) -> Found {
     let mut found = Found::default();
-    let mut met: Vec<(Id, usize)> = missing.iter().map(|id| (*id, 0)).collect();
+    let mut open: Vec<(Id, usize, usize)> = missing.iter().map(|id| (*id, ENOUGH, MUTE)).collect();
     for case in first.into_iter().chain(cases::more(row, dtype, tries)) {
-        if met.iter().all(|(_, n)| *n >= ENOUGH) {
+        open.retain(|(_, told, mute)| *told > 0 && *mute > 0);
+        if open.is_empty() {
             break;
         }
         if case.numel() > MOST_ELEMENTS {
             continue;
         }
         let takes = taken(&case);
-        let new: Vec<&mut (Id, usize)> = met.iter_mut().filter(|(id, n)| *n < ENOUGH && takes.contains(id)).collect();
-        if new.is_empty() {
+        let mut new = open.iter_mut().filter(|(id, ..)| takes.contains(id)).peekable();
+        if new.peek().is_none() {
             continue;
         }
-        let told = counts(&case);
-        for (id, n) in new {
-            *n += usize::from(told);
-            if told { &mut found.taken } else { &mut found.mute }.insert(*id);
+        let tells = counts(&case);
+        for (id, told, mute) in new {
+            let (left, ids) = if tells { (told, &mut found.taken) } else { (mute, &mut found.mute) };
+            *left -= 1;
+            ids.insert(*id);
         }
-        if told {
+        if tells {
             found.cases.push(case);
         }
     }

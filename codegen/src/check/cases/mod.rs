@@ -30,6 +30,7 @@ const MOST: usize = 96;
 const ATTEMPTS: u64 = 24;
 
 /// An accepted call.
+#[derive(Clone)]
 pub struct Case {
     /// One value per argument and option.
     pub args: Vec<Value<ArgTy>>,

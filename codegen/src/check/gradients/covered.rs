@@ -5,15 +5,16 @@ use fulgurite_core::row::Row;
 use fulgurite_core::sig::{ArgTy, OutTy};
 use fulgurite_core::{DType, Name, Value};
 use std::cell::RefCell;
+use std::sync::Arc;
 
 use super::declared::{Declared, Way};
 use super::values::Bench;
-use super::{sample, tape};
+use super::{asked, sample, tape};
 use crate::check::branches::{self, Branch, Ids, MOST_ELEMENTS, Trail};
 use crate::check::cases::{Case, Family};
 use crate::check::report;
 use crate::check::rows::RowSet;
-use crate::check::{closure, rules, walk};
+use crate::check::{rules, walk};
 use crate::diag::{Diag, Level};
 use crate::yaml::Text;
 
@@ -23,9 +24,9 @@ const TRIES: usize = 1500;
 const TRIES_WITHIN: usize = 48;
 
 /// Whether a text that the rules of `row` are compared by has branches.
-pub fn may_be_missed(row: &Row, declared: &[Declared], set: &RowSet) -> bool {
+pub fn may_be_missed(row: &Row, declared: &[Declared], within: &[Arc<Row>]) -> bool {
     let own = declared.iter().map(|rule| &rule.rule.tree).chain(walk::body(row));
-    !declared.is_empty() && (own.into_iter().any(branches::any) || !within(row, declared, set).is_empty())
+    !declared.is_empty() && (own.into_iter().any(branches::any) || !inner(within).is_empty())
 }
 
 /// What is wrong with the rules of `declared`, which were compared by calls, in branches that none of these took; or that
@@ -37,21 +38,18 @@ pub fn check(bench: &Bench, declared: &[Declared], tried: DType, points: &dyn Fn
     }
     let own = own(bench, declared);
     let strict: Ids = own.iter().map(|(_, branch)| branch.id).collect();
-    let all: Ids = strict.iter().copied().chain(within(row, declared, set)).collect();
-    let missing = || -> Ids { all.difference(&compared_in.borrow()).copied().collect() };
-    let mut open = missing();
+    let missing = |all: &Ids| -> Ids { all.difference(&compared_in.borrow()).copied().collect() };
+    let taken = |case: &Case| taken(row, declared, set, case);
+    let flows = |case: &Case| declared.iter().any(|rule| flows(rule, case));
     let (mut met, mut mute) = (Ids::default(), Ids::default());
-    let others = sample::taken(row)?.iter().filter(|d| d.has_gradient() && *d != tried);
-    for dtype in std::iter::once(tried).chain(others) {
-        let of_its_own = open.iter().any(|id| strict.contains(id));
-        // what called rows do to other dtypes is asked where they ask for the dtype
-        if open.is_empty() || dtype != tried && !of_its_own {
-            break;
+    let mut wrong = |dtype: DType, of: &Ids, tries: usize| {
+        let open = missing(of);
+        if open.is_empty() {
+            return None;
         }
-        let tries = if of_its_own { TRIES } else { TRIES_WITHIN };
-        let taken = |case: &Case| taken(row, declared, set, case);
-        let flows = |case: &Case| declared.iter().any(|rule| flows(rule, case));
-        let found = branches::search(row, dtype, points(), tries, &open, &taken, &flows);
+        let known = bench.family.cases.iter().filter(|_| dtype == tried && tries == TRIES).cloned();
+        let first: Vec<Case> = known.chain(points()).collect();
+        let found = branches::search(row, dtype, first, tries, &open, &taken, &flows);
         met.extend(&found.taken);
         mute.extend(&found.mute);
         let family = &Family { cases: found.cases, refused: None };
@@ -59,11 +57,16 @@ pub fn check(bench: &Bench, declared: &[Declared], tried: DType, points: &dyn Fn
         let (drawn, taped) = (RefCell::default(), RefCell::new(tape::Rules::new(library)));
         let more = Bench { family, beside: &[], library, drawn, taped, most: MOST_ELEMENTS, ..*bench };
         let wrong = |rule: &Declared| more.compare(rule).err().filter(|diag| diag.level == Level::Error);
-        if let Some(diag) = declared.iter().find_map(wrong) {
-            return Some(*diag);
-        }
-        open = missing();
+        declared.iter().find_map(wrong).map(|diag| *diag)
+    };
+    let texts = declared.iter().map(|rule| &rule.rule.tree).chain(walk::body(row));
+    let asks = texts.into_iter().any(|text| asked::asks(row, text));
+    let others = sample::taken(row)?.iter().filter(|d| asks && d.has_gradient() && *d != tried);
+    let found = std::iter::once(tried).chain(others).find_map(|dtype| wrong(dtype, &strict, TRIES));
+    if let Some(diag) = found.or_else(|| wrong(tried, &inner(bench.within), TRIES_WITHIN)) {
+        return Some(diag);
     }
+    let open = missing(&strict);
     let missed = |(_, branch): &&(Own, Branch)| {
         let never = !branch.finite && !mute.contains(&branch.id);
         open.contains(&branch.id) && (met.contains(&branch.id) || never)
@@ -97,16 +100,13 @@ fn own<'a>(bench: &'a Bench, declared: &'a [Declared]) -> Vec<(Own<'a>, Branch)>
     all
 }
 
-/// The branches of the rows that the meaning and the rules of a row call.
-fn within(row: &Row, declared: &[Declared], set: &RowSet) -> Ids {
-    let mut all = Ids::default();
-    let called = closure::called(row).into_iter().chain(closure::text_calls(declared.iter().map(|rule| &rule.rule.tree)));
-    closure::any_reached(called.collect(), set, &mut |row| {
+/// The branches of these rows.
+fn inner(rows: &[Arc<Row>]) -> Ids {
+    let of = |row: &Arc<Row>| -> Vec<Branch> {
         let body = walk::body(row).filter(|body| branches::any(body));
-        all.extend(body.into_iter().flat_map(|body| branches::of(row, body)).map(|branch| branch.id));
-        false
-    });
-    all
+        body.into_iter().flat_map(|body| branches::of(row, body)).collect()
+    };
+    rows.iter().flat_map(of).map(|branch| branch.id).collect()
 }
 
 /// The branches that the meaning and the rules take for a call.

@@ -31,6 +31,7 @@ pub mod show;
 mod stable;
 pub mod tape;
 mod term;
+mod twice;
 mod values;
 
 use std::cell::RefCell;
@@ -41,6 +42,7 @@ use fulgurite_core::derive;
 use fulgurite_core::row::Row;
 
 use super::cases::{self, Case};
+use super::closure;
 use super::rows::RowSet;
 use crate::diag::Diag;
 pub use crate::grade::Grade;
@@ -112,12 +114,13 @@ fn rules(
     let beside = cases::beside_defaults(row, &family);
     let (family, beside, library, derived) = (&family, &beside, &library, &derived);
     let (drawn, taped) = (RefCell::default(), RefCell::new(tape::Rules::new(library)));
-    let compared = &sample::compared(row);
     let known = RefCell::default();
-    let compared_in = covered::may_be_missed(row, &declared, set).then_some(&known);
+    let within = &within(row, &declared, set);
+    let compared = &sample::compared(row, within);
+    let compared_in = covered::may_be_missed(row, &declared, within).then_some(&known);
     let most = values::MOST_ELEMENTS;
     let bench =
-        values::Bench { source, row, family, beside, library, derived, drawn, compared, taped, most, compared_in };
+        values::Bench { source, row, family, beside, library, derived, drawn, compared, taped, most, compared_in, within };
     faults.extend(again::check(source, row));
     faults.extend(detached.and_then(|place| constant::detach(&bench, place)));
     faults.extend(skipped.into_iter().filter_map(|(at, place)| constant::skip(&bench, at, place)));
@@ -137,9 +140,24 @@ fn rules(
         faults.extend(asked::check(&bench, &declared, dtype));
     }
     if faults.is_empty() {
+        faults.extend(twice::check(&bench, &declared));
+    }
+    if faults.is_empty() {
         faults.extend(covered::check(&bench, &by_calls, dtype, points));
     }
     faults
+}
+
+/// The rows that the meaning and the rules of a row come to.
+fn within(row: &Row, declared: &[Declared], set: &RowSet) -> Vec<Arc<Row>> {
+    let called = closure::called(row).into_iter();
+    let called = called.chain(closure::text_calls(declared.iter().map(|rule| &rule.rule.tree)));
+    let mut reached = Vec::new();
+    closure::any_reached(called.collect(), set, &mut |row| {
+        reached.push(row.clone());
+        false
+    });
+    reached
 }
 
 /// Every `grad` and `jvp` of a row.

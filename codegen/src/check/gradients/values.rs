@@ -18,6 +18,7 @@ use crate::diag::Diag;
 use crate::schema::RowSource;
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
+use std::sync::Arc;
 
 /// Calls with more elements are left to the generated tests.
 pub const MOST_ELEMENTS: usize = 400;
@@ -73,6 +74,8 @@ pub struct Bench<'a> {
     pub most: usize,
     /// The branches that were taken where a rule was compared; none where nobody asks.
     pub compared_in: Option<&'a RefCell<Ids>>,
+    /// The rows that the meaning and the rules come to.
+    pub within: &'a [Arc<Row>],
 }
 
 /// What was found for a call, the domain and the bound of indices: data on which the row has finite values, or none.
