@@ -14,14 +14,14 @@ use crate::check::branches::{self, Branch, Ids, MOST_ELEMENTS, Trail};
 use crate::check::cases::{Case, Family};
 use crate::check::report;
 use crate::check::rows::RowSet;
-use crate::check::{rules, walk};
+use crate::check::{closure, rules, walk};
 use crate::diag::{Diag, Level};
 use crate::yaml::Text;
 
 /// So many calls are tried for a branch of a row's own texts, and for those of the rows that it calls: most of these are
 /// for other callers.
 const TRIES: usize = 1500;
-const TRIES_WITHIN: usize = 48;
+const TRIES_WITHIN: usize = 24;
 
 /// Whether a text that the rules of `row` are compared by has branches.
 pub fn may_be_missed(row: &Row, declared: &[Declared], within: &[Arc<Row>]) -> bool {
@@ -63,7 +63,7 @@ pub fn check(bench: &Bench, declared: &[Declared], tried: DType, points: &dyn Fn
     let asks = texts.into_iter().any(|text| asked::asks(row, text));
     let others = sample::taken(row)?.iter().filter(|d| asks && d.has_gradient() && *d != tried);
     let found = std::iter::once(tried).chain(others).find_map(|dtype| wrong(dtype, &strict, TRIES));
-    if let Some(diag) = found.or_else(|| wrong(tried, &inner(bench.within), TRIES_WITHIN)) {
+    if let Some(diag) = found.or_else(|| wrong(tried, &inner(&helpers(bench, declared)), TRIES_WITHIN)) {
         return Some(diag);
     }
     let open = missing(&strict);
@@ -98,6 +98,17 @@ fn own<'a>(bench: &'a Bench, declared: &'a [Declared]) -> Vec<(Own<'a>, Branch)>
         add(None, text, body);
     }
     all
+}
+
+/// The rows that the rules of a row come to: what only the meaning comes to has derivatives of its own.
+fn helpers(bench: &Bench, declared: &[Declared]) -> Vec<Arc<Row>> {
+    let mut reached = Vec::new();
+    let called = closure::text_calls(declared.iter().map(|rule| &rule.rule.tree));
+    closure::any_reached(called, bench.library.set, &mut |row| {
+        reached.push(row.clone());
+        false
+    });
+    reached
 }
 
 /// The branches of these rows.

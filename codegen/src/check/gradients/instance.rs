@@ -40,6 +40,13 @@ impl Instance<'_> {
         Some(Instance { row: self.row, case: self.case, args, results })
     }
 
+    /// The same call where each float moves by what `by` says of its place among those of its argument.
+    pub fn moved(&self, by: &dyn Fn(usize) -> f64, library: &Library<'_>) -> Option<Self> {
+        let args = self.lift(&|_, e, x| x + by(e));
+        let results = Dense::new(library).meaning(self.row, &self.case.solved, &args).ok()?;
+        Some(Instance { row: self.row, case: self.case, args, results })
+    }
+
     /// Elements of all arguments.
     pub fn numel(&self) -> usize {
         self.args.iter().flat_map(elements).map(|e| e.len()).sum()

@@ -8,6 +8,7 @@
 //! taken from the rules of the rows that it calls ([`tape`]).
 
 mod again;
+mod around;
 mod asked;
 mod constant;
 mod covered;
@@ -106,7 +107,8 @@ fn rules(
     let args = row.sig.params.iter().map(|param| param.name.name);
     faults.extend(kinks::smooth(source, row, &library, args.filter_map(holds)));
     let (declared, detached, skipped) = (declared(source, row), constant::detached(source), constant::skipped(source));
-    if declared.is_empty() && detached.is_none() && skipped.is_empty() {
+    let on_purpose = source.deviates.is_some() && deviates::says_otherwise(row);
+    if declared.is_empty() && detached.is_none() && skipped.is_empty() && !on_purpose {
         return faults;
     }
     let Some(dtype) = sample::element(row) else { return faults };
@@ -136,6 +138,7 @@ fn rules(
         }
     }
     if faults.is_empty() {
+        faults.extend(deviates::harmless(&bench, set));
         faults.extend(deviates::ruled(&bench, &declared, set));
         faults.extend(asked::check(&bench, &declared, dtype));
     }

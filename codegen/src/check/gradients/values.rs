@@ -9,7 +9,7 @@ use super::dense::{Dense, Library, Stop, V};
 use super::instance::Instance;
 use super::numbers::Numbers;
 use super::sample::{self, Domain};
-use super::{Grade, kinks, linear, proof, show, tape, term};
+use super::{Grade, around, kinks, linear, proof, show, tape, term};
 use crate::check::branches::Ids;
 use crate::check::cases::{Case, Family};
 use crate::check::report::Rule;
@@ -106,16 +106,21 @@ impl<'a> Bench<'a> {
 
     /// The calls at ties and kinks alone.
     pub fn kinked(&self) -> impl Iterator<Item = (usize, Instance<'a>)> {
-        self.at_kinks(0, &|_| true).take(MOST_KINKS)
+        self.at_kinks(sample::stated(self.source), 0, &|_| true).take(MOST_KINKS)
     }
 
-    /// Data at ties and kinks for calls of at least so many elements.
+    /// The same whatever numbers the row is meant for.
+    pub fn kinked_anywhere(&self) -> impl Iterator<Item = (usize, Instance<'a>)> {
+        self.at_kinks(Vec::new(), 0, &|_| true).take(MOST_KINKS)
+    }
+
+    /// Data at ties and kinks in these intervals, for calls of at least so many elements.
     fn at_kinks<'s>(
         &'s self,
+        own: Vec<(Name, (f64, f64))>,
         least: usize,
         fits: &'s dyn Fn(&Instance) -> bool,
     ) -> impl Iterator<Item = (usize, Instance<'a>)> + 's {
-        let own = sample::stated(self.source);
         let written = sample::written(self.row);
         let few = self.cases().count() * KINK_ROUNDS <= MOST_KINKS;
         let rounds = (0..if few { KINK_ROUNDS } else { 1 })
@@ -244,6 +249,10 @@ impl<'a> Bench<'a> {
         if let Some(refuted) = self.at_nan(rule) {
             return Err(Box::new(self.refuse(rule, &[refuted], BESIDE_NAN)));
         }
+        if let Some(refuted) = around::refuted(self, rule) {
+            let claim = "is not the derivative at a point where that has neither tie nor kink";
+            return Err(Box::new(self.refuse(rule, &[refuted], claim)));
+        }
         Ok(Some(Grade::Checked(compared)))
     }
 
@@ -352,7 +361,7 @@ impl<'a> Bench<'a> {
             return None;
         }
         let (least, most) = if derived.is_some() { (0, usize::MAX) } else { TAPED };
-        self.at_kinks(least, fits).take(most).find_map(|(n, instance)| {
+        self.at_kinks(sample::stated(self.source), least, fits).take(most).find_map(|(n, instance)| {
             let seed = rule.seed(&instance, &mut Numbers::new(2000 + n as u64))?;
             let pairs = self.by_convention(rule, &instance, &seed).ok().flatten()?;
             Some(Refuted { instance, seed, pairs })
