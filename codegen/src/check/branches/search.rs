@@ -8,7 +8,7 @@ use crate::check::cases::{self, Case};
 
 /// For each branch so many calls are enough, and so many of which nothing can be told.
 const ENOUGH: usize = 2;
-const MUTE: usize = 4;
+const MUTE: usize = 2;
 
 /// Calls with more elements are too large to be run while checking.
 pub const MOST_ELEMENTS: usize = 1 << 12;

@@ -39,7 +39,6 @@ pub fn check(bench: &Bench, declared: &[Declared], tried: DType, points: &dyn Fn
     let own = own(bench, declared);
     let strict: Ids = own.iter().map(|(_, branch)| branch.id).collect();
     let missing = |all: &Ids| -> Ids { all.difference(&compared_in.borrow()).copied().collect() };
-    let taken = |case: &Case| taken(row, declared, set, case);
     let flows = |case: &Case| declared.iter().any(|rule| flows(rule, case));
     let (mut met, mut mute) = (Ids::default(), Ids::default());
     let mut wrong = |dtype: DType, of: &Ids, tries: usize| {
@@ -47,7 +46,9 @@ pub fn check(bench: &Bench, declared: &[Declared], tried: DType, points: &dyn Fn
         if open.is_empty() {
             return None;
         }
-        let known = bench.family.cases.iter().filter(|_| dtype == tried && tries == TRIES).cloned();
+        let own = tries == TRIES;
+        let known = bench.family.cases.iter().filter(|_| own && dtype == tried).cloned();
+        let taken = |case: &Case| taken(row, declared, set, case, own);
         let first: Vec<Case> = known.chain(points()).collect();
         let found = branches::search(row, dtype, first, tries, &open, &taken, &flows);
         met.extend(&found.taken);
@@ -120,11 +121,13 @@ fn inner(rows: &[Arc<Row>]) -> Ids {
     rows.iter().flat_map(of).map(|branch| branch.id).collect()
 }
 
-/// The branches that the meaning and the rules take for a call.
-fn taken(row: &Row, declared: &[Declared], set: &RowSet, case: &Case) -> Ids {
+/// The branches that the rules take for a call, and the meaning if it is asked for.
+fn taken(row: &Row, declared: &[Declared], set: &RowSet, case: &Case, meaning: bool) -> Ids {
     let mut trail = Trail::new(set);
-    // what is refused further on was taken up to there
-    _ = trail.meaning(row, &case.solved, &case.args);
+    if meaning {
+        // what is refused further on was taken up to there
+        _ = trail.meaning(row, &case.solved, &case.args);
+    }
     for rule in declared {
         let mut names = rules::names(row, case);
         if rule.way == Way::Jvp {

@@ -17,6 +17,9 @@ use crate::check::{closure, walk};
 use crate::diag::Diag;
 use crate::schema::RowSource;
 
+/// The row that stops a gradient.
+pub const DETACH: &str = "detach";
+
 /// Numbers are one if they are no further apart than this, in relation to what was summed.
 const CLOSE: f64 = 1e-7;
 
@@ -85,8 +88,8 @@ fn stands_apart(source: &RowSource, row: &Row, set: &RowSet, library: &Library) 
     if !kinks::agree(source, row, library) {
         return true;
     }
-    // what a row without `deviates` detaches changes no result
-    let differs = &mut |row: &Arc<Row>| row.deviates.is_some() || !row.at.is_empty();
+    // what a row without `deviates` detaches changes no result; of the row's own `detach` it is asked elsewhere
+    let differs = &mut |row: &Arc<Row>| (row.deviates.is_some() || !row.at.is_empty()) && row.op != DETACH;
     closure::any_reached(closure::called(row), set, differs)
 }
 
@@ -98,7 +101,7 @@ pub fn says_otherwise(row: &Row) -> bool {
 /// The same of a text.
 pub fn detaches(text: &Block) -> bool {
     let mut found = false;
-    walk::block(text, &mut |e| found |= matches!(&*e.node, Node::Call(f, _) if f.name == "detach"));
+    walk::block(text, &mut |e| found |= matches!(&*e.node, Node::Call(f, _) if f.name == DETACH));
     found
 }
 

@@ -10,7 +10,7 @@ use fulgurite_core::{Name, Value};
 
 use super::declared::{Declared, Seed, Way};
 use super::dense::{Dense, V};
-use super::deviates::{detaches, says_otherwise};
+use super::deviates::{DETACH, detaches, says_otherwise};
 use super::dual::Dual;
 use super::instance::{Instance, floats, lifted};
 use super::numbers::Numbers;
@@ -72,7 +72,7 @@ fn culprit(bench: &Bench, rule: &Declared) -> Option<Culprit> {
     if detaches(text) {
         let mut found = None;
         walk::block(text, &mut |e| {
-            if matches!(&*e.node, Node::Call(f, _) if f.name == "detach") {
+            if matches!(&*e.node, Node::Call(f, _) if f.name == DETACH) {
                 found.get_or_insert(e.span);
             }
         });
@@ -81,7 +81,7 @@ fn culprit(bench: &Bench, rule: &Declared) -> Option<Culprit> {
     let mut found = None;
     closure::any_reached(closure::text_calls(std::iter::once(text)), bench.library.set, &mut |row| {
         // of any other row that detaches a value it is known that no result depends on it
-        if row.deviates.is_some() && says_otherwise(row) {
+        if row.deviates.is_some() && says_otherwise(row) && row.op != DETACH {
             found = Some(row.op);
         }
         found.is_some()
