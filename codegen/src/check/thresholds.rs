@@ -64,6 +64,23 @@ pub fn all(row: &Row) -> Vec<f64> {
     found
 }
 
+/// The numbers with which elements are compared: what a size or an option is compared with is left out.
+pub fn of_elements(row: &Row) -> Vec<f64> {
+    let is_static = |name: Name| name.is_size() || row.sig.opts.iter().any(|opt| opt.name.name == name);
+    let mut found = Vec::new();
+    each(row, &mut |side, threshold| {
+        let (mut any, mut all) = (false, true);
+        super::walk::expr_names(side, &mut |name| {
+            any = true;
+            all &= !is_static(name);
+        });
+        if any && all {
+            found.push(threshold.number.as_f64());
+        }
+    });
+    found
+}
+
 /// Every number that stands in a condition, a rule or the meaning of a row.
 pub fn literals(row: &Row) -> Vec<f64> {
     let mut found: Vec<f64> = Vec::new();

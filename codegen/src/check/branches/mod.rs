@@ -100,7 +100,9 @@ impl Texts<'_> {
                 let finite = finite && self.is_finite(cond);
                 self.expr(cond, finite);
                 let of_floats = floats(cond);
-                for (_, block) in [(true, yes), (false, no)].iter().filter(|(yes, _)| of_floats.is_none_or(|of| of == *yes)) {
+                for (_, block) in
+                    [(true, yes), (false, no)].iter().filter(|(yes, _)| of_floats.is_none_or(|of| of == *yes))
+                {
                     self.found.push(Branch { id: id(&block.value), span: block.value.span, finite });
                     self.block(block, finite);
                 }

@@ -20,8 +20,8 @@ use crate::yaml::Text;
 
 /// So many calls are tried for a branch of a row's own texts, and for those of the rows that it calls: most of these are
 /// for other callers.
-const TRIES: usize = 1500;
-const TRIES_WITHIN: usize = 24;
+const TRIES: usize = 400;
+const TRIES_WITHIN: usize = 16;
 
 /// Whether a text that the rules of `row` are compared by has branches.
 pub fn may_be_missed(row: &Row, declared: &[Declared], within: &[Arc<Row>]) -> bool {
@@ -77,7 +77,8 @@ pub fn check(bench: &Bench, declared: &[Declared], tried: DType, points: &dyn Fn
         Some(rule) => format!("`{}` in `{}` of `{}` has a branch in which", rule.key(), rule.arg, row.op),
         None => format!("`{}` has a branch in which its `{}`", row.op, declared[0].key()),
     };
-    let diag = Diag::error("E401", of.text.at(branch.span), format!("{message} it is not compared with the derivative"));
+    let diag =
+        Diag::error("E401", of.text.at(branch.span), format!("{message} it is not compared with the derivative"));
     let diag = diag.here("no call that was tried comes here, and has a value");
     Some(diag.help("state one that does, in `tests: points`; or delete the branch"))
 }

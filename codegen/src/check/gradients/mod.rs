@@ -121,8 +121,20 @@ fn rules(
     let compared = &sample::compared(row, within);
     let compared_in = covered::may_be_missed(row, &declared, within).then_some(&known);
     let most = values::MOST_ELEMENTS;
-    let bench =
-        values::Bench { source, row, family, beside, library, derived, drawn, compared, taped, most, compared_in, within };
+    let bench = values::Bench {
+        source,
+        row,
+        family,
+        beside,
+        library,
+        derived,
+        drawn,
+        compared,
+        taped,
+        most,
+        compared_in,
+        within,
+    };
     faults.extend(again::check(source, row));
     faults.extend(detached.and_then(|place| constant::detach(&bench, place)));
     faults.extend(skipped.into_iter().filter_map(|(at, place)| constant::skip(&bench, at, place)));

@@ -37,7 +37,7 @@ pub fn domains(own: &[(Name, (f64, f64))], compared: &[f64], n: usize) -> impl I
     const BESIDE: f64 = 0.40625;
     let mut beside = compared.iter().flat_map(|x| [x + BESIDE, x - BESIDE]).collect::<Vec<f64>>();
     // a small call has room for few of them
-    let first = n / 2 % beside.len().max(1);
+    let first = n / 2 * 3 % beside.len().max(1);
     beside.rotate_left(first);
     let points = if n.is_multiple_of(2) { beside } else { Vec::new() };
     let domain = move |other: (f64, f64), points: Vec<f64>| Domain { own: own.to_vec(), other, grid: None, points };
@@ -50,7 +50,8 @@ pub fn domains(own: &[(Name, (f64, f64))], compared: &[f64], n: usize) -> impl I
 pub fn compared(row: &Row, called: &[Arc<Row>]) -> Vec<f64> {
     let (least, most) = INTERVALS[0];
     let mut numbers = thresholds::all(row);
-    let within: Vec<f64> = called.iter().flat_map(|row| thresholds::all(row)).filter(|x| !(least..=most).contains(x)).collect();
+    let within = called.iter().flat_map(|row| thresholds::of_elements(row));
+    let within: Vec<f64> = within.filter(|x| !(least..=most).contains(x)).collect();
     if !within.is_empty() {
         let factors = thresholds::literals(row);
         let factors = factors.iter().copied().filter(|x| *x != 0.0 && x.abs() != 1.0);

@@ -21,7 +21,7 @@ use crate::check::{closure, walk};
 use crate::diag::Diag;
 
 /// So many calls are looked at, of so many elements: one alone may lie where nothing is detached.
-const CALLS: usize = 6;
+const CALLS: usize = 2;
 const LEAST: usize = 4;
 
 /// How far the arguments are moved, and how far off a quotient of differences may be, in relation to what it is made of.
@@ -38,8 +38,12 @@ pub fn check(bench: &Bench, declared: &[Declared]) -> Option<Diag> {
     }
     declared.iter().find_map(|rule| {
         let culprit = culprit(bench, rule)?;
-        let (instance, seed, lost) =
-            bench.instances().filter(|instance| instance.numel() >= LEAST).take(CALLS).enumerate().find_map(|(n, instance)| look(bench, rule, instance, n))?;
+        let (instance, seed, lost) = bench
+            .instances()
+            .filter(|instance| instance.numel() >= LEAST)
+            .take(CALLS)
+            .enumerate()
+            .find_map(|(n, instance)| look(bench, rule, instance, n))?;
         let what = format!("`{}` in `{}`", rule.key(), rule.arg);
         let named = Rule { source: bench.source, what: &what, text: &rule.rule.text };
         let (span, takes) = match culprit {
@@ -107,7 +111,8 @@ fn look<'a>(bench: &Bench, rule: &Declared, instance: Instance<'a>, n: usize) ->
     let directions: Vec<Vec<f64>> =
         (0..instance.args.len()).map(|at| (0..instance.numel_of(at)).map(|_| numbers.weight()).collect()).collect();
     let at = |step: f64| value(bench, rule, &instance, &seed, &|p, e, x| x + step * directions[p][e], &|x| x);
-    let slopes = value(bench, rule, &instance, &seed, &|p, e, value| Dual { value, slope: directions[p][e] }, &Dual::constant)?;
+    let slopes =
+        value(bench, rule, &instance, &seed, &|p, e, value| Dual { value, slope: directions[p][e] }, &Dual::constant)?;
     let quotient = |step: f64| -> Option<Vec<f64>> {
         let (above, below) = (at(step)?, at(-step)?);
         Some(above.iter().zip(&below).map(|(a, b)| (a - b) / (2.0 * step)).collect())
