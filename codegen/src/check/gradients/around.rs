@@ -9,7 +9,7 @@ use super::values::Bench;
 
 /// So many calls are tried, none with more elements, and so many of those in which the rule says something else are looked
 /// at closer.
-const CALLS: usize = 12;
+const CALLS: usize = 8;
 const MOST: usize = 16;
 const APART: usize = 6;
 

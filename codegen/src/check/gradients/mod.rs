@@ -45,7 +45,7 @@ use fulgurite_core::row::Row;
 use super::cases::{self, Case};
 use super::closure;
 use super::rows::RowSet;
-use crate::diag::Diag;
+use crate::diag::{Diag, Level};
 pub use crate::grade::Grade;
 use crate::schema::RowSource;
 use declared::{Declared, Way};
@@ -149,15 +149,17 @@ fn rules(
             Err(fault) => faults.push(*fault),
         }
     }
-    if faults.is_empty() {
+    // a warning is no reason to look no further
+    let right = |faults: &[Diag]| faults.iter().all(|fault| fault.level != Level::Error);
+    if right(&faults) {
         faults.extend(deviates::harmless(&bench, set));
         faults.extend(deviates::ruled(&bench, &declared, set));
         faults.extend(asked::check(&bench, &declared, dtype));
     }
-    if faults.is_empty() {
+    if right(&faults) {
         faults.extend(twice::check(&bench, &declared));
     }
-    if faults.is_empty() {
+    if right(&faults) {
         faults.extend(covered::check(&bench, &by_calls, dtype, points));
     }
     faults
