@@ -149,7 +149,10 @@ impl<'a> Grid<'a> {
     /// `x = 0, y = 2`
     pub fn show(&self, n: usize) -> String {
         let names = self.places.iter().map(|at| self.row.sig.params[*at].name.name);
-        let shown = names.zip(&self.points[n]).map(|(name, x)| format!("{name} = {x}"));
+        // all of them are f32 numbers
+        let number =
+            |x: f32| if x == 0.0 || (1e-6..1e7).contains(&x.abs()) { format!("{x}") } else { format!("{x:e}") };
+        let shown = names.zip(&self.points[n]).map(|(name, x)| format!("{name} = {}", number(*x as f32)));
         shown.collect::<Vec<_>>().join(", ")
     }
 }
