@@ -6,6 +6,7 @@ use super::dense::Dense;
 use super::instance::{Instance, dot};
 use super::numbers::Numbers;
 use super::values::Bench;
+use crate::diag::Diag;
 
 /// So many calls are tried, none with more elements, and so many of those in which the rule says something else are looked
 /// at closer.
@@ -21,8 +22,13 @@ const SMOOTH: f64 = 1e-4;
 /// What is no more than this apart, in relation to what is summed, is one.
 const CLOSE: f64 = 1e-3;
 
-/// A call on which `rule` says something else than a derivative that is the same all around.
-pub fn refuted<'a>(bench: &Bench<'a>, rule: &Declared) -> Option<Refuted<'a>> {
+/// What is wrong with `rule` at a point where the derivative is the same all around.
+pub fn check(bench: &Bench, rule: &Declared) -> Option<Diag> {
+    let claim = "is not the derivative at a point where that has neither tie nor kink";
+    Some(bench.refuse(rule, &[refuted(bench, rule)?], claim))
+}
+
+fn refuted<'a>(bench: &Bench<'a>, rule: &Declared) -> Option<Refuted<'a>> {
     if bench.source.deviates.is_none() || rule.way == Way::Jvp {
         return None;
     }

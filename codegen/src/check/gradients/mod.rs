@@ -144,6 +144,7 @@ fn rules(
             Ok(Some(grade)) => {
                 right.push(Graded { op: row.op, way: rule.way, arg: rule.arg, grade });
                 by_calls.extend(matches!(grade, Grade::Checked(_)).then_some(*rule));
+                faults.extend(around::check(&bench, rule));
             }
             Ok(None) => {}
             Err(fault) => faults.push(*fault),

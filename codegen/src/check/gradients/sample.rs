@@ -1,7 +1,7 @@
 //! Data for calls: inside the domain of the row, with indices in range, the same on every machine.
 
 use fulgurite_core::eval::nest::Array;
-use fulgurite_core::lang::{Elem, Node};
+use fulgurite_core::lang::{Elem, Expr, Node};
 use fulgurite_core::row::Row;
 use fulgurite_core::sig::{ArgTy, Env, Size, statics};
 use fulgurite_core::{DType, DTypeSet, Name, Value};
@@ -94,9 +94,18 @@ pub fn stated(source: &RowSource) -> Vec<(Name, (f64, f64))> {
     stated.filter_map(|(arg, text)| Some((Name::new(arg.as_str()), interval(text.as_str()).ok()?))).collect()
 }
 
-/// The dtypes that `T` may be.
+/// The dtypes that `T` may be, where options decide in one call or another.
 pub fn taken(row: &Row) -> Option<DTypeSet> {
-    row.dtypes.as_ref().map_or(Some(DTypeSet::all()), |e| statics::dtype_set(&Env::default(), e).ok())
+    row.dtypes.as_ref().map_or(Some(DTypeSet::all()), dtypes)
+}
+
+fn dtypes(e: &Expr) -> Option<DTypeSet> {
+    let any = |parts: &[&Expr]| parts.iter().try_fold(DTypeSet::EMPTY, |all, part| Some(all.union(dtypes(part)?)));
+    match &*e.node {
+        Node::If(_, yes, no) => any(&[&yes.value, &no.value]),
+        Node::Match(_, arms) => any(&arms.iter().map(|(_, value)| value).collect::<Vec<_>>()),
+        _ => statics::dtype_set(&Env::default(), e).ok(),
+    }
 }
 
 /// The dtype in which gradients are tried: elements are f64 in any case, so f64 where the row takes it.
