@@ -118,12 +118,17 @@ pub fn reaches_broken(source: &RowSource, row: &Row, set: &RowSet) -> bool {
 
 /// Whether what these texts call reaches a row with a fault.
 pub fn texts_reach_broken<'a>(texts: impl Iterator<Item = &'a Block>, set: &RowSet) -> bool {
+    leads_to_broken(text_calls(texts), set)
+}
+
+/// The rows that these texts call, operators among them.
+pub fn text_calls<'a>(texts: impl Iterator<Item = &'a Block>) -> Vec<Name> {
     let mut made = Vec::new();
     for text in texts {
         named_calls(text, &mut made);
         operators(text, &mut made);
     }
-    leads_to_broken(made.into_iter().map(|call| call.op).collect(), set)
+    made.into_iter().map(|call| call.op).collect()
 }
 
 /// Whether one of these rows has a fault, or what it means calls one that has.

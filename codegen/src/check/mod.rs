@@ -6,6 +6,7 @@
 mod accumulates;
 mod aliases;
 mod batching;
+mod branches;
 pub mod cases;
 mod casts;
 pub mod closure;
@@ -218,8 +219,9 @@ fn derivatives(
         }
         // a derivative is made of those of the rows that are called
         if faults.is_empty() && !closure::reaches_broken(source, &row, set) {
-            let shown = |way, arg| points::apart::count(source, &row, set, way, arg);
-            faults = gradients::check(source, &row, set, family, &shown, &mut graded);
+            let apart = |way, arg| points::apart::count(source, &row, set, way, arg);
+            let told = gradients::Points { calls: &|| points::calls(source, &row), apart: &apart };
+            faults = gradients::check(source, &row, set, family, &told, &mut graded);
         }
         faults.extend(points::check(source, &row, set));
         faults.extend(literals::check(source, &row, set));

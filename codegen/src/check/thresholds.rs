@@ -1,6 +1,6 @@
 //! The numbers with which a row compares: a branch is taken on one side of each alone, so both sides are tried.
 
-use fulgurite_core::lang::{BinOp, Expr, Node, UnOp, walk};
+use fulgurite_core::lang::{BinOp, Block, Expr, Node, UnOp, walk};
 use fulgurite_core::row::Row;
 use fulgurite_core::{Name, Scalar};
 
@@ -29,10 +29,19 @@ fn each(row: &Row, f: &mut dyn FnMut(&Expr, Threshold)) {
             }
         }
     };
+    texts(row).for_each(|block| walk::block(block, &mut look));
+    conditions(row).for_each(|cond| walk::expr(cond, &mut look));
+}
+
+/// The meaning and the rules of a row.
+fn texts(row: &Row) -> impl Iterator<Item = &Block> {
     let rules = row.vjp.iter().chain(&row.jvp).map(|(_, rule)| rule);
-    super::walk::body(row).into_iter().chain(rules).for_each(|block| walk::block(block, &mut look));
-    let conditions = row.require.iter().map(|require| &require.cond).chain(row.at.iter().map(|(cond, _)| cond));
-    conditions.for_each(|cond| walk::expr(cond, &mut look));
+    super::walk::body(row).into_iter().chain(rules)
+}
+
+/// What a row requires, and where it has conventions.
+fn conditions(row: &Row) -> impl Iterator<Item = &Expr> {
+    row.require.iter().map(|require| &require.cond).chain(row.at.iter().map(|(cond, _)| cond))
 }
 
 fn literal(e: &Expr) -> Option<Scalar> {
@@ -52,6 +61,38 @@ fn literal(e: &Expr) -> Option<Scalar> {
 pub fn all(row: &Row) -> Vec<f64> {
     let mut found = Vec::new();
     each(row, &mut |_, threshold| found.push(threshold.number.as_f64()));
+    found
+}
+
+/// The numbers with which elements are compared: what a size or an option is compared with is left out.
+pub fn of_elements(row: &Row) -> Vec<f64> {
+    let is_static = |name: Name| name.is_size() || row.sig.opts.iter().any(|opt| opt.name.name == name);
+    let mut found = Vec::new();
+    each(row, &mut |side, threshold| {
+        let (mut any, mut all) = (false, true);
+        super::walk::expr_names(side, &mut |name| {
+            any = true;
+            all &= !is_static(name);
+        });
+        if any && all {
+            found.push(threshold.number.as_f64());
+        }
+    });
+    found
+}
+
+/// Every number that stands in a condition, a rule or the meaning of a row.
+pub fn literals(row: &Row) -> Vec<f64> {
+    let mut found: Vec<f64> = Vec::new();
+    let mut look = |e: &Expr| {
+        if let Some(number) = literal(e).map(Scalar::as_f64)
+            && !found.contains(&number)
+        {
+            found.push(number);
+        }
+    };
+    texts(row).for_each(|block| walk::block(block, &mut look));
+    conditions(row).for_each(|cond| walk::expr(cond, &mut look));
     found
 }
 

@@ -38,6 +38,10 @@ pub trait Machine {
         error
     }
 
+    /// The value of a branch that an `if` or `match` takes; of one over elements, both. Checks ask whether every branch of a
+    /// text was tried.
+    fn took(&mut self, _branch: &Expr) {}
+
     /// `unbroadcast(value, like)`: `value` summed to the shape of the tensor `like`. JVP rules are VJP rules with
     /// tangents for cotangents, under a machine that returns `value` here.
     fn unbroadcast(&mut self, value: Value<Self::V>, like: &TensorTy) -> Result<Value<Self::V>, Self::Error>
@@ -172,8 +176,14 @@ impl<M: Machine> Run<'_, M> {
             Node::If(c, a, b) => {
                 let cond = self.cond(c)?;
                 match cond {
-                    Value::Num(s) => self.block(if s.as_bool() { a } else { b }),
+                    Value::Num(s) => {
+                        let taken = if s.as_bool() { a } else { b };
+                        self.machine.took(&taken.value);
+                        self.block(taken)
+                    }
                     cond => {
+                        self.machine.took(&a.value);
+                        self.machine.took(&b.value);
                         let (a, b) = (self.block(a)?, self.block(b)?);
                         let (Bound::Value(a), Bound::Value(b)) = (a, b) else {
                             return Err(self.fault("an `if` over elements yields one value"));
@@ -187,7 +197,10 @@ impl<M: Machine> Run<'_, M> {
                     return Err(self.fault("`match` needs an option with words"));
                 };
                 match arms.iter().find(|(w, _)| w.name == word) {
-                    Some((_, e)) => self.any(e),
+                    Some((_, e)) => {
+                        self.machine.took(e);
+                        self.any(e)
+                    }
                     None => Err(self.fault(format!("no arm for `{word}`"))),
                 }
             }

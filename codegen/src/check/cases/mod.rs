@@ -6,10 +6,13 @@
 //! the row refuses (`require`) is tried with other sizes and then left out. No randomness that is not fixed: the same
 //! row has the same family on every machine.
 
+mod more;
 mod names;
 mod options;
 mod params;
 mod sizes;
+
+pub use more::more;
 
 use fulgurite_core::lang::OptType;
 use fulgurite_core::row::Row;
@@ -27,6 +30,7 @@ const MOST: usize = 96;
 const ATTEMPTS: u64 = 24;
 
 /// An accepted call.
+#[derive(Clone)]
 pub struct Case {
     /// One value per argument and option.
     pub args: Vec<Value<ArgTy>>,
@@ -120,7 +124,7 @@ pub fn family(row: &Row, dtype: DType) -> Family {
                 // the first attempt of the first case takes the first candidate of everything
                 let turn = Turn(if n == 0 { seed } else { seed * ATTEMPTS + n });
                 let choice = Choice { params, opts, dtype, turn };
-                let args = call(row, &free, ranks, &choice, &mut Sizes::new(*variant, n, turn), None)?;
+                let args = call(row, &free, ranks, &choice, &mut Sizes::new(*variant, n, turn), &[])?;
                 match sig::solve_types(row, &args) {
                     Ok(solved) => Some(Case { args, solved }),
                     Err(refusal) => {
@@ -163,7 +167,7 @@ fn pinned(
     tried.enumerate().take(ATTEMPTS as usize).find_map(|(n, ((ranks, variant), (params, opts)))| {
         let turn = Turn(n as u64);
         let choice = Choice { params, opts, dtype, turn };
-        let args = call(row, free, ranks, &choice, &mut Sizes::new(*variant, 0, turn), Some(pin))?;
+        let args = call(row, free, ranks, &choice, &mut Sizes::new(*variant, 0, turn), &[pin])?;
         let solved = sig::solve_types(row, &args).ok()?;
         Some(Case { args, solved })
     })
@@ -285,13 +289,13 @@ fn call(
     ranks: &[usize],
     choice: &Choice,
     sizes: &mut Sizes,
-    pin: Option<(Name, i64)>,
+    pins: &[(Name, i64)],
 ) -> Option<Vec<Value<ArgTy>>> {
     let mut env = Env::default();
     let items = params::list_lengths(row, free, ranks, choice);
     sizes.bind(free, ranks, &items, &mut env);
-    if let Some((name, size)) = pin {
-        env.bind_size(name, Size::One(Dim::from(size)));
+    for (name, size) in pins {
+        env.bind_size(*name, Size::One(Dim::from(*size)));
     }
     let mut values = vec![Value::Absent; row.sig.params.len() + row.sig.opts.len()];
     for (param, n) in row.sig.params.iter().zip(&items) {

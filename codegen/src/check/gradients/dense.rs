@@ -4,7 +4,7 @@ use fulgurite_core::conditions;
 use fulgurite_core::eval::nest::{self, Array, Data, Field, NestError};
 use fulgurite_core::eval::tensor::{self, Machine};
 use fulgurite_core::lang::ast::Param;
-use fulgurite_core::lang::{Block, Node};
+use fulgurite_core::lang::{Block, Expr, Node};
 use fulgurite_core::lower::{self, Rows};
 use fulgurite_core::nest::Nest;
 use fulgurite_core::order::{self, Keys};
@@ -15,6 +15,7 @@ use rustc_hash::FxHashMap;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
+use crate::check::branches::{self, Ids};
 use crate::check::rows::RowSet;
 
 /// Rows within rows, at most this deep.
@@ -80,6 +81,8 @@ pub struct Library<'a> {
     exact: bool,
     /// Loops that were made before, by row: a check runs the same calls on many numbers.
     lowered: Mutex<FxHashMap<Name, Vec<Lowered>>>,
+    /// The branches that runs take, while someone listens.
+    taken: Mutex<Option<Ids>>,
 }
 
 /// The loops of a call.
@@ -93,7 +96,7 @@ struct Lowered {
 impl<'a> Library<'a> {
     /// The rows of `set`.
     pub fn new(set: &'a RowSet<'a>) -> Library<'a> {
-        Library { set, derived: HashMap::new(), exact: false, lowered: Mutex::default() }
+        Library { set, derived: HashMap::new(), exact: false, lowered: Mutex::default(), taken: Mutex::default() }
     }
 
     /// The same rows, for more to be derived from them.
@@ -104,6 +107,25 @@ impl<'a> Library<'a> {
     /// The same, where tensors of narrow dtypes hold as many digits as all others.
     pub fn with_all_digits(&self) -> Library<'a> {
         Library { exact: true, ..self.again() }
+    }
+
+    /// What `f` finds, and the branches that were taken for it.
+    pub fn listen<R>(&self, f: impl FnOnce() -> R) -> (R, Ids) {
+        let taken = || self.taken.lock().unwrap_or_else(|e| e.into_inner());
+        *taken() = Some(Ids::default());
+        let found = f();
+        let ids = taken().take().unwrap_or_default();
+        (found, ids)
+    }
+
+    fn took(&self, branch: &Expr) {
+        if let Some(taken) = &mut *self.taken.lock().unwrap_or_else(|e| e.into_inner()) {
+            taken.insert(branches::id(branch));
+        }
+    }
+
+    fn is_heard(&self) -> bool {
+        self.taken.lock().unwrap_or_else(|e| e.into_inner()).is_some()
     }
 
     /// The first row called `op` that accepts these arguments.
@@ -204,6 +226,9 @@ impl<'a> Dense<'a> {
                 Ok(values.into_iter().chain(written).collect())
             }
             Meaning::Expr(body) | Meaning::View(body) => {
+                if self.library.is_heard() {
+                    branches::of_index(body, &solved.env, &mut |branch| self.library.took(branch));
+                }
                 let nest = self.library.lower(row, body, solved)?;
                 self.loops(&nest, row, solved, args)
             }
@@ -334,6 +359,10 @@ impl<F: Field> Machine for Over<'_, '_, F> {
     fn write(&mut self, name: Name, value: Value<V<F>>) -> Result<(), Stop> {
         self.written.push((name, value));
         Ok(())
+    }
+
+    fn took(&mut self, branch: &Expr) {
+        self.dense.library.took(branch);
     }
 }
 

@@ -17,6 +17,9 @@ use crate::check::{closure, walk};
 use crate::diag::Diag;
 use crate::schema::RowSource;
 
+/// The row that stops a gradient.
+pub const DETACH: &str = "detach";
+
 /// Numbers are one if they are no further apart than this, in relation to what was summed.
 const CLOSE: f64 = 1e-7;
 
@@ -30,22 +33,47 @@ pub fn unruled(source: &RowSource, row: &Row, set: &RowSet, library: &Library) -
     refuse(source, "nothing is detached", Vec::new())
 }
 
+/// The same of one that detaches values on which no result depends.
+pub fn harmless(bench: &Bench, set: &RowSet) -> Option<Diag> {
+    let (source, row) = (bench.source, bench.row);
+    let ruled = !source.grad.is_empty() || !source.jvp.is_empty();
+    if source.deviates.is_none() || ruled || !says_otherwise(row) || stands_apart(source, row, set, bench.library) {
+        return None;
+    }
+    (!leaks(bench)).then(|| refuse(source, HARMLESS, Vec::new())).flatten()
+}
+
+/// Why a `detach` makes no other gradient.
+const HARMLESS: &str = "no result depends on what is detached";
+
+/// Whether a result depends on a value that the meaning detaches, or no call says that none does.
+fn leaks(bench: &Bench) -> bool {
+    let mut asked = false;
+    let anywhere = bench.kinked_anywhere().map(|(_, instance)| instance);
+    let leak = bench.everywhere().chain(anywhere).any(|instance| {
+        asked = true;
+        instance.leaks(bench.library).unwrap_or(true)
+    });
+    leak || !asked
+}
+
 /// The same of a row whose rules, written in `declared`, were found to be the derivative where the meaning is smooth: if
 /// they are that at ties and kinks too, and detach nothing, nothing deviates.
 pub fn ruled(bench: &Bench, declared: &[Declared], set: &RowSet) -> Option<Diag> {
     let (source, row) = (bench.source, bench.row);
-    let detached = || says_otherwise(row) || declared.iter().any(|rule| detaches(&rule.rule.tree));
+    let harmless = says_otherwise(row);
     if source.deviates.is_none()
         || declared.is_empty()
-        || detached()
+        || declared.iter().any(|rule| detaches(&rule.rule.tree))
         || stands_apart(source, row, set, bench.library)
         || declared.iter().any(|rule| may_differ(bench, rule))
+        || harmless && leaks(bench)
     {
         return None;
     }
     let agree =
         |rule: &Declared| format!("`{}` in `{}` is the derivative, at ties and kinks too", rule.key(), rule.arg);
-    refuse(source, "its rules detach nothing", declared.iter().map(agree).collect())
+    refuse(source, if harmless { HARMLESS } else { "its rules detach nothing" }, declared.iter().map(agree).collect())
 }
 
 fn refuse(source: &RowSource, why: &str, notes: Vec<String>) -> Option<Diag> {
@@ -60,7 +88,8 @@ fn stands_apart(source: &RowSource, row: &Row, set: &RowSet, library: &Library) 
     if !kinks::agree(source, row, library) {
         return true;
     }
-    let differs = &mut |row: &Arc<Row>| row.deviates.is_some() || !row.at.is_empty() || says_otherwise(row);
+    // what a row without `deviates` detaches changes no result; of the row's own `detach` it is asked elsewhere
+    let differs = &mut |row: &Arc<Row>| (row.deviates.is_some() || !row.at.is_empty()) && row.op != DETACH;
     closure::any_reached(closure::called(row), set, differs)
 }
 
@@ -72,7 +101,7 @@ pub fn says_otherwise(row: &Row) -> bool {
 /// The same of a text.
 pub fn detaches(text: &Block) -> bool {
     let mut found = false;
-    walk::block(text, &mut |e| found |= matches!(&*e.node, Node::Call(f, _) if f.name == "detach"));
+    walk::block(text, &mut |e| found |= matches!(&*e.node, Node::Call(f, _) if f.name == DETACH));
     found
 }
 

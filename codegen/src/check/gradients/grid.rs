@@ -16,10 +16,12 @@ use super::dual::Dual;
 /// More arguments than this make too many points.
 const MOST: usize = 3;
 
-/// A call of a pointwise row with one result, on vectors with an element for each point.
+/// A result of a call of a pointwise row, on vectors with an element for each point.
 pub struct Grid<'a> {
     row: &'a Row,
     library: &'a Library<'a>,
+    /// Which result.
+    out: usize,
     solved: Solved,
     /// One value per argument and option.
     args: Vec<Value<V<f64>>>,
@@ -53,6 +55,16 @@ impl<'a> Grid<'a> {
     /// The row at the points that `points` makes for so many arguments, f32 numbers; `None` for a row that is not a
     /// formula of few floats, or that refuses the call.
     pub fn new(row: &'a Row, library: &'a Library<'a>, points: &dyn Fn(usize) -> Vec<Vec<f64>>) -> Option<Grid<'a>> {
+        if row.sig.outs.len() == 1 { Grid::of(row, 0, library, points) } else { None }
+    }
+
+    /// The same of one of several results.
+    pub fn of(
+        row: &'a Row,
+        out: usize,
+        library: &'a Library<'a>,
+        points: &dyn Fn(usize) -> Vec<Vec<f64>>,
+    ) -> Option<Grid<'a>> {
         let float = |elem: &Elem| matches!(elem, Elem::Var(name) if *name == "T");
         let plain = row.sig.params.iter().all(|param| param.ty.elem.iter().all(float) && param.ty.list.is_none());
         let required = row
@@ -60,7 +72,7 @@ impl<'a> Grid<'a> {
             .opts
             .iter()
             .any(|opt| opt.default.is_none() && !opt.optional || matches!(opt.ty, OptType::Dtype(_)));
-        if !row.is_pointwise() || !plain || required || row.sig.outs.len() != 1 {
+        if !row.is_pointwise() || !plain || required {
             return None;
         }
         let places: Vec<usize> = (0..row.sig.params.len()).collect();
@@ -75,10 +87,10 @@ impl<'a> Grid<'a> {
         let args = sig::arrange(row, Vec::new(), given.collect()).ok()?;
         let solved = sig::solve(row, &args, &ty).ok()?;
         // a result in fewer bits is rounded to these on purpose
-        if !matches!(solved.outs.as_slice(), [OutTy::Tensor(ty)] if ty.dtype == DType::F32) {
+        if !matches!(solved.outs.get(out), Some(OutTy::Tensor(ty)) if ty.dtype == DType::F32) {
             return None;
         }
-        Some(Grid { row, library, solved, args, places, points })
+        Some(Grid { row, library, out, solved, args, places, points })
     }
 
     /// How many operations the formula is; none where it has no loops.
@@ -110,6 +122,7 @@ impl<'a> Grid<'a> {
         let args: Vec<Value<V<F>>> = self.args.iter().enumerate().map(lift).collect();
         let mut dense = Dense::new(self.library);
         let mut results = dense.meaning(self.row, &self.solved, &args).ok()?;
+        let mut out = self.out;
         if let Some(rule) = rule {
             let sig = &self.row.sig;
             let outs = sig.outs.iter().chain(&sig.aux).map(|out| out.name.name);
@@ -118,8 +131,9 @@ impl<'a> Grid<'a> {
             let ones = || Value::Tensor(V::Array(Arc::new(Array::float(dtype, &[n], vec![F::constant(1.0); n]))));
             names.extend(["g", "t"].map(|seed| (Name::new(seed), ones())));
             results = dense.rule(self.row, rule, &self.solved, &args, &names).ok()?;
+            out = 0;
         }
-        let Some(Value::Tensor(V::Array(out))) = results.first() else { return None };
+        let Some(Value::Tensor(V::Array(out))) = results.get(out) else { return None };
         match &out.data {
             Data::Float(x) => Some(x.clone()),
             Data::Int(_) => None,
@@ -135,7 +149,10 @@ impl<'a> Grid<'a> {
     /// `x = 0, y = 2`
     pub fn show(&self, n: usize) -> String {
         let names = self.places.iter().map(|at| self.row.sig.params[*at].name.name);
-        let shown = names.zip(&self.points[n]).map(|(name, x)| format!("{name} = {x}"));
+        // all of them are f32 numbers
+        let number =
+            |x: f32| if x == 0.0 || (1e-6..1e7).contains(&x.abs()) { format!("{x}") } else { format!("{x:e}") };
+        let shown = names.zip(&self.points[n]).map(|(name, x)| format!("{name} = {}", number(*x as f32)));
         shown.collect::<Vec<_>>().join(", ")
     }
 }

@@ -40,6 +40,13 @@ impl Instance<'_> {
         Some(Instance { row: self.row, case: self.case, args, results })
     }
 
+    /// The same call where each float moves by what `by` says of its place among those of its argument.
+    pub fn moved(&self, by: &dyn Fn(usize) -> f64, library: &Library<'_>) -> Option<Self> {
+        let args = self.lift(&|_, e, x| x + by(e));
+        let results = Dense::new(library).meaning(self.row, &self.case.solved, &args).ok()?;
+        Some(Instance { row: self.row, case: self.case, args, results })
+    }
+
     /// Elements of all arguments.
     pub fn numel(&self) -> usize {
         self.args.iter().flat_map(elements).map(|e| e.len()).sum()
@@ -54,19 +61,9 @@ impl Instance<'_> {
     pub fn lift<F: Field>(&self, f: &dyn Fn(usize, usize, f64) -> F) -> Vec<Value<V<F>>> {
         let lift = |(p, v): (usize, &Value<V<f64>>)| {
             let mut next = 0;
-            v.map(&mut |v| match v {
-                V::Key(k) => V::Key(*k),
-                V::Array(a) => {
-                    let data = match &a.data {
-                        Data::Float(x) => {
-                            let start = next;
-                            next += x.len();
-                            Data::Float(x.iter().enumerate().map(|(e, x)| f(p, start + e, *x)).collect())
-                        }
-                        Data::Int(x) => Data::Int(x.clone()),
-                    };
-                    V::Array(Arc::new(Array { dtype: a.dtype, shape: a.shape.clone(), data }))
-                }
+            lifted(v, &mut |x| {
+                next += 1;
+                f(p, next - 1, x)
             })
         };
         self.args.iter().enumerate().map(lift).collect()
@@ -187,6 +184,20 @@ impl Instance<'_> {
         }
         Ok(leak)
     }
+}
+
+/// A value in another field.
+pub fn lifted<F: Field>(v: &Value<V<f64>>, f: &mut dyn FnMut(f64) -> F) -> Value<V<F>> {
+    v.map(&mut |v| match v {
+        V::Key(k) => V::Key(*k),
+        V::Array(a) => {
+            let data = match &a.data {
+                Data::Float(x) => Data::Float(x.iter().map(|x| f(*x)).collect()),
+                Data::Int(x) => Data::Int(x.clone()),
+            };
+            V::Array(Arc::new(Array { dtype: a.dtype, shape: a.shape.clone(), data }))
+        }
+    })
 }
 
 /// One number per element of `like`, item by item; zeros where an item is absent, the number where it is one.

@@ -165,7 +165,7 @@ fn look(row: &Row, library: &Library, at: usize, cond: &Expr, partial: &Expr) ->
     };
     let n = row.sig.params.len();
     // where the row compares, and beside it: an interval is no kink
-    let compared = sample::compared(row).into_iter().flat_map(|x| [x, x + 1.0, x - 1.0]);
+    let compared = sample::compared(row, &[]).into_iter().flat_map(|x| [x, x + 1.0, x - 1.0]);
     let places: Vec<f64> = PLACES.iter().copied().chain(compared).collect();
     let kinks: Vec<Vec<f64>> =
         product(&vec![places; n]).into_iter().filter(|point| value(cond, point) == 1.0).take(DIRECTIONS).collect();

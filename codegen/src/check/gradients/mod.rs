@@ -8,8 +8,10 @@
 //! taken from the rules of the rows that it calls ([`tape`]).
 
 mod again;
+mod around;
 mod asked;
 mod constant;
+mod covered;
 pub mod declared;
 pub mod dense;
 mod deviates;
@@ -30,6 +32,7 @@ pub mod show;
 mod stable;
 pub mod tape;
 mod term;
+mod twice;
 mod values;
 
 use std::cell::RefCell;
@@ -39,13 +42,22 @@ use fulgurite_core::Name;
 use fulgurite_core::derive;
 use fulgurite_core::row::Row;
 
-use super::cases;
+use super::cases::{self, Case};
+use super::closure;
 use super::rows::RowSet;
-use crate::diag::Diag;
+use crate::diag::{Diag, Level};
 pub use crate::grade::Grade;
 use crate::schema::RowSource;
 use declared::{Declared, Way};
 use dense::Library;
+
+/// What the points of a row tell of its derivatives.
+pub struct Points<'a> {
+    /// Their calls.
+    pub calls: &'a dyn Fn() -> Vec<Case>,
+    /// How many state for an argument what is not the derivative.
+    pub apart: &'a dyn Fn(Way, Name) -> usize,
+}
 
 /// A declared rule that is right.
 #[derive(Clone, Copy, Debug)]
@@ -61,20 +73,20 @@ pub struct Graded {
 }
 
 /// What is wrong with the values of the declared rules of a row, whose types are right; those that are right go to
-/// `right`.
+/// `right`. `points` tell of its points.
 pub fn check(
     source: &RowSource,
     row: &Arc<Row>,
     set: &RowSet,
     family: &cases::Family,
-    shown: &dyn Fn(Way, Name) -> usize,
+    points: &Points,
     right: &mut Vec<Graded>,
 ) -> Vec<Diag> {
     let library = Library::new(set);
     let mut faults = kinks::check(source, row, &library);
     faults.extend(stable::check(source, row, &library));
     faults.extend(hard::check(source, row, family, &library));
-    faults.extend(rules(source, row, set, family, shown, right));
+    faults.extend(rules(source, row, set, family, points, right));
     faults
 }
 
@@ -83,7 +95,7 @@ fn rules(
     row: &Arc<Row>,
     set: &RowSet,
     family: &cases::Family,
-    shown: &dyn Fn(Way, Name) -> usize,
+    points: &Points,
     right: &mut Vec<Graded>,
 ) -> Vec<Diag> {
     if source.no_grad.is_some() {
@@ -103,7 +115,8 @@ fn rules(
     let args = row.sig.params.iter().map(|param| param.name.name);
     faults.extend(kinks::smooth(source, row, &library, args.filter_map(holds)));
     let (declared, detached, skipped) = (declared(source, row), constant::detached(source), constant::skipped(source));
-    if declared.is_empty() && detached.is_none() && skipped.is_empty() {
+    let on_purpose = source.deviates.is_some() && deviates::says_otherwise(row);
+    if declared.is_empty() && detached.is_none() && skipped.is_empty() && !on_purpose {
         return faults;
     }
     let Some(dtype) = sample::element(row) else { return faults };
@@ -111,28 +124,70 @@ fn rules(
     let beside = cases::beside_defaults(row, &family);
     let (family, beside, library, derived) = (&family, &beside, &library, &derived);
     let (drawn, taped) = (RefCell::default(), RefCell::new(tape::Rules::new(library)));
-    let compared = &sample::compared(row);
-    let bench = values::Bench { source, row, family, beside, library, derived, drawn, compared, taped };
+    let known = RefCell::default();
+    let within = &within(row, &declared, set);
+    let compared = &sample::compared(row, within);
+    let compared_in = covered::may_be_missed(row, &declared, within).then_some(&known);
+    let most = values::MOST_ELEMENTS;
+    let bench = values::Bench {
+        source,
+        row,
+        family,
+        beside,
+        library,
+        derived,
+        drawn,
+        compared,
+        taped,
+        most,
+        compared_in,
+        within,
+    };
     faults.extend(again::check(source, row));
     faults.extend(detached.and_then(|place| constant::detach(&bench, place)));
     faults.extend(skipped.into_iter().filter_map(|(at, place)| constant::skip(&bench, at, place)));
+    let mut by_calls = Vec::new();
     for rule in &declared {
-        // of another rule than the derivative the points say what it is
-        let grade = bench.grade(rule).or_else(|fault| match shown(rule.way, rule.arg) {
-            0 => Err(fault),
-            points => Ok(Some(Grade::Checked(points))),
-        });
-        match grade {
-            Ok(Some(grade)) => right.push(Graded { op: row.op, way: rule.way, arg: rule.arg, grade }),
+        match bench.grade(rule) {
+            Ok(Some(grade)) => {
+                right.push(Graded { op: row.op, way: rule.way, arg: rule.arg, grade });
+                by_calls.extend(matches!(grade, Grade::Checked(_)).then_some(*rule));
+                faults.extend(around::check(&bench, rule));
+            }
             Ok(None) => {}
-            Err(fault) => faults.push(*fault),
+            // of another rule than the derivative the points say what it is
+            Err(fault) => match (points.apart)(rule.way, rule.arg) {
+                0 => faults.push(*fault),
+                n => right.push(Graded { op: row.op, way: rule.way, arg: rule.arg, grade: Grade::Checked(n) }),
+            },
         }
     }
-    if faults.is_empty() {
+    // a warning is no reason to look no further
+    let right = |faults: &[Diag]| faults.iter().all(|fault| fault.level != Level::Error);
+    if right(&faults) {
+        faults.extend(deviates::harmless(&bench, set));
         faults.extend(deviates::ruled(&bench, &declared, set));
         faults.extend(asked::check(&bench, &declared, dtype));
     }
+    if right(&faults) {
+        faults.extend(twice::check(&bench, &declared));
+    }
+    if right(&faults) {
+        faults.extend(covered::check(&bench, &by_calls, dtype, points.calls));
+    }
     faults
+}
+
+/// The rows that the meaning and the rules of a row come to.
+fn within(row: &Row, declared: &[Declared], set: &RowSet) -> Vec<Arc<Row>> {
+    let called = closure::called(row).into_iter();
+    let called = called.chain(closure::text_calls(declared.iter().map(|rule| &rule.rule.tree)));
+    let mut reached = Vec::new();
+    closure::any_reached(called.collect(), set, &mut |row| {
+        reached.push(row.clone());
+        false
+    });
+    reached
 }
 
 /// Every `grad` and `jvp` of a row.

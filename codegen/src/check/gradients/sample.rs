@@ -1,7 +1,7 @@
 //! Data for calls: inside the domain of the row, with indices in range, the same on every machine.
 
 use fulgurite_core::eval::nest::Array;
-use fulgurite_core::lang::{Elem, Node};
+use fulgurite_core::lang::{Elem, Expr, Node};
 use fulgurite_core::row::Row;
 use fulgurite_core::sig::{ArgTy, Env, Size, statics};
 use fulgurite_core::{DType, DTypeSet, Name, Value};
@@ -35,17 +35,29 @@ const INTERVALS: [(f64, f64); 4] = [(-1.7, 1.9), (0.15, 0.85), (-7.0, 8.0), (1.1
 pub fn domains(own: &[(Name, (f64, f64))], compared: &[f64], n: usize) -> impl Iterator<Item = Domain> {
     /// How far from such a number: no kink is there.
     const BESIDE: f64 = 0.40625;
-    let beside = compared.iter().flat_map(|x| [x + BESIDE, x - BESIDE]).collect::<Vec<f64>>();
+    let mut beside = compared.iter().flat_map(|x| [x + BESIDE, x - BESIDE]).collect::<Vec<f64>>();
+    // a small call has room for few of them
+    let first = n / 2 * 3 % beside.len().max(1);
+    beside.rotate_left(first);
     let points = if n.is_multiple_of(2) { beside } else { Vec::new() };
     let domain = move |other: (f64, f64), points: Vec<f64>| Domain { own: own.to_vec(), other, grid: None, points };
     let with = (!points.is_empty()).then(|| domain(INTERVALS[n % INTERVALS.len()], points));
     with.into_iter().chain((0..INTERVALS.len()).map(move |k| domain(INTERVALS[(n + k) % INTERVALS.len()], Vec::new())))
 }
 
-/// The numbers beyond the usual data with which a row compares.
-pub fn compared(row: &Row) -> Vec<f64> {
+/// The numbers beyond the usual data with which a row compares, and those with which the rows of `called` do: what such a
+/// row is called with may be an argument, or a multiple of one.
+pub fn compared(row: &Row, called: &[Arc<Row>]) -> Vec<f64> {
     let (least, most) = INTERVALS[0];
     let mut numbers = thresholds::all(row);
+    let within = called.iter().flat_map(|row| thresholds::of_elements(row));
+    let within: Vec<f64> = within.filter(|x| !(least..=most).contains(x)).collect();
+    if !within.is_empty() {
+        let factors = thresholds::literals(row);
+        let factors = factors.iter().copied().filter(|x| *x != 0.0 && x.abs() != 1.0);
+        numbers.extend(factors.flat_map(|c| within.iter().flat_map(move |x| [x / c, x * c, x - c, x + c])));
+        numbers.extend(within);
+    }
     numbers.retain(|x| !(least..=most).contains(x) && x.abs() < 100.0);
     numbers.sort_by(f64::total_cmp);
     numbers.dedup();
@@ -82,9 +94,18 @@ pub fn stated(source: &RowSource) -> Vec<(Name, (f64, f64))> {
     stated.filter_map(|(arg, text)| Some((Name::new(arg.as_str()), interval(text.as_str()).ok()?))).collect()
 }
 
-/// The dtypes that `T` may be.
+/// The dtypes that `T` may be, where options decide in one call or another.
 pub fn taken(row: &Row) -> Option<DTypeSet> {
-    row.dtypes.as_ref().map_or(Some(DTypeSet::all()), |e| statics::dtype_set(&Env::default(), e).ok())
+    row.dtypes.as_ref().map_or(Some(DTypeSet::all()), dtypes)
+}
+
+fn dtypes(e: &Expr) -> Option<DTypeSet> {
+    let any = |parts: &[&Expr]| parts.iter().try_fold(DTypeSet::EMPTY, |all, part| Some(all.union(dtypes(part)?)));
+    match &*e.node {
+        Node::If(_, yes, no) => any(&[&yes.value, &no.value]),
+        Node::Match(_, arms) => any(&arms.iter().map(|(_, value)| value).collect::<Vec<_>>()),
+        _ => statics::dtype_set(&Env::default(), e).ok(),
+    }
 }
 
 /// The dtype in which gradients are tried: elements are f64 in any case, so f64 where the row takes it.

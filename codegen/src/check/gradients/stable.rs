@@ -21,11 +21,14 @@ use crate::yaml::Text;
 const HARD: [&[f64]; 3] = [
     &[
         1e-6, 1e-4, 1e-2, 0.3, 0.7, 1.0, 1.0001, 1.3, 3.0, 3.7, 8.0, 20.0, 50.0, 100.0, 1e3, -1e-6, -1e-4, -1e-2, -0.3,
-        -0.7, -1.0, -1.3, -3.0, -3.7, -8.0, -20.0, -50.0, -100.0, -1e3,
+        -0.7, -1.0, -1.3, -3.0, -3.7, -8.0, -20.0, -50.0, -100.0, -1e3, 1e-8, -1e-8, 200.0, -200.0, 1e6,
     ],
     &[1e-5, 1e-2, 0.5, 1.0, 3.0, 30.0, 100.0, 1e3, -1e-5, -1e-2, -0.5, -1.0, -3.0, -30.0, -100.0, -1e3],
     &[1e-4, 0.5, 1.0, 30.0, 100.0, -0.5, -30.0],
 ];
+
+/// Where squares of two numbers overflow, and what is made of both need not.
+const LARGE: [f64; 2] = [1e20, 1e20];
 
 /// Where functions have infinite slopes or none.
 const EDGES: &[f64] = &[0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0];
@@ -36,8 +39,10 @@ const LOSS: f64 = 1e-2;
 /// What rounding the arguments explains: that many of their roundings.
 const SPREAD: f64 = 64.0 * 6e-8;
 
-/// What is small beside the arguments is no more than this of them.
-pub const NOTHING: f64 = 1e-9;
+/// What is small beside the arguments is no more than this of them: what fades where they are large. Of a number that is
+/// far out no more than of this one: there differences of neighbours are small.
+const NOTHING: f64 = 1e-9;
+const FAR: f64 = 1e3;
 
 /// Larger results are let overflow: in a product with one small factor another one may leave the range of f32 alone.
 const LARGEST: f64 = 1e26;
@@ -103,9 +108,24 @@ impl Unstable {
 
 /// The first point of the row's domain at which single precision differs, of the meaning or of a rule.
 fn unstable(row: &Row, rule: Option<&Block>, domain: &[(Name, (f64, f64))], library: &Library) -> Option<Unstable> {
-    let grid = Grid::new(row, library, &|n| {
+    let outs = if rule.is_some() { 1 } else { row.sig.outs.len() };
+    (0..outs).find_map(|out| unstable_result(row, rule, out, domain, library))
+}
+
+/// The same of one of its results.
+fn unstable_result(
+    row: &Row,
+    rule: Option<&Block>,
+    out: usize,
+    domain: &[(Name, (f64, f64))],
+    library: &Library,
+) -> Option<Unstable> {
+    let grid = Grid::of(row, out, library, &|n| {
         let params = row.sig.params.iter();
-        product(&params.map(|param| probes(HARD[n - 1], stated_of(domain, param.name.name))).collect::<Vec<_>>())
+        let stated = params.map(|param| probes(HARD[n - 1], stated_of(domain, param.name.name)));
+        let mut points = product(&stated.collect::<Vec<_>>());
+        points.extend((n == LARGE.len() && domain.is_empty()).then(|| LARGE.to_vec()));
+        points
     })?;
     let exact = grid.rule(rule, &|_, x| x)?;
     let single = grid.rule(rule, &|_, x| Single(x))?;
@@ -114,7 +134,7 @@ fn unstable(row: &Row, rule: Option<&Block>, domain: &[(Name, (f64, f64))], libr
         let (exact, single) = (exact[n], single[n].0);
         let spread: f64 = slopes.iter().zip(&grid.points[n]).map(|(slopes, x)| (slopes[n] * x).abs()).sum();
         let size: f64 = grid.points[n].iter().map(|x| x.abs()).fold(0.0, f64::max);
-        let allowed = LOSS * exact.abs() + SPREAD * spread + NOTHING * size + TINY;
+        let allowed = LOSS * exact.abs() + SPREAD * spread + NOTHING * size.min(FAR) + TINY;
         let beyond = !exact.is_finite() || exact.abs() > LARGEST || !spread.is_finite();
         let near = (exact - single).abs() <= allowed;
         // a gradient that fades has lost its digits with the result that it reads: `1 - out * out`

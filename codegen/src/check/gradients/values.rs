@@ -10,6 +10,7 @@ use super::instance::Instance;
 use super::numbers::Numbers;
 use super::sample::{self, Domain};
 use super::{Grade, kinks, linear, proof, show, tape, term};
+use crate::check::branches::Ids;
 use crate::check::cases::{Case, Family};
 use crate::check::report::Rule;
 use crate::check::walk;
@@ -17,9 +18,10 @@ use crate::diag::Diag;
 use crate::schema::RowSource;
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
+use std::sync::Arc;
 
 /// Calls with more elements are left to the generated tests.
-const MOST_ELEMENTS: usize = 400;
+pub const MOST_ELEMENTS: usize = 400;
 
 /// A verdict on the kind of fault looks at so many calls.
 const MOST_REFUTED: usize = 12;
@@ -68,6 +70,12 @@ pub struct Bench<'a> {
     pub compared: &'a [f64],
     /// Rules of the rows that a program calls.
     pub taped: RefCell<tape::Rules<'a>>,
+    /// Calls with more elements are left out.
+    pub most: usize,
+    /// The branches that were taken where a rule was compared; none where nobody asks.
+    pub compared_in: Option<&'a RefCell<Ids>>,
+    /// The rows that the meaning and the rules come to.
+    pub within: &'a [Arc<Row>],
 }
 
 /// What was found for a call, the domain and the bound of indices: data on which the row has finite values, or none.
@@ -98,16 +106,21 @@ impl<'a> Bench<'a> {
 
     /// The calls at ties and kinks alone.
     pub fn kinked(&self) -> impl Iterator<Item = (usize, Instance<'a>)> {
-        self.at_kinks(0, &|_| true).take(MOST_KINKS)
+        self.at_kinks(sample::stated(self.source), 0, &|_| true).take(MOST_KINKS)
     }
 
-    /// Data at ties and kinks for calls of at least so many elements.
+    /// The same whatever numbers the row is meant for.
+    pub fn kinked_anywhere(&self) -> impl Iterator<Item = (usize, Instance<'a>)> {
+        self.at_kinks(Vec::new(), 0, &|_| true).take(MOST_KINKS)
+    }
+
+    /// Data at ties and kinks in these intervals, for calls of at least so many elements.
     fn at_kinks<'s>(
         &'s self,
+        own: Vec<(Name, (f64, f64))>,
         least: usize,
         fits: &'s dyn Fn(&Instance) -> bool,
     ) -> impl Iterator<Item = (usize, Instance<'a>)> + 's {
-        let own = sample::stated(self.source);
         let written = sample::written(self.row);
         let few = self.cases().count() * KINK_ROUNDS <= MOST_KINKS;
         let rounds = (0..if few { KINK_ROUNDS } else { 1 })
@@ -121,7 +134,7 @@ impl<'a> Bench<'a> {
 
     fn cases(&self) -> impl Iterator<Item = (usize, &'a Case)> {
         let mut cases: Vec<(usize, &'a Case)> = self.family.cases.iter().chain(self.beside).enumerate().collect();
-        cases.retain(|(_, case)| (1..=MOST_ELEMENTS).contains(&case.numel()));
+        cases.retain(|(_, case)| (1..=self.most).contains(&case.numel()));
         cases.sort_by_key(|(_, case)| case.numel());
         cases.into_iter()
     }
@@ -150,6 +163,17 @@ impl<'a> Bench<'a> {
         let found = sample::finite(self.library, self.row, case, domain, seed, bound);
         let drawn = Drawn { case, domain: domain.clone(), bound, found: found.clone() };
         self.drawn.borrow_mut().entry(seed).or_default().push(drawn);
+        found
+    }
+
+    /// What `rule` says beside the derivative; the branches that are taken for that are known to be compared.
+    fn difference(&self, rule: &Declared, instance: &Instance, seed: &Seed) -> Result<Option<Vec<Pair>>, Stop> {
+        let find = || rule.difference(instance, self.library, seed);
+        let Some(compared_in) = self.compared_in else { return find() };
+        let (found, taken) = self.library.listen(find);
+        if found.is_ok() {
+            compared_in.borrow_mut().extend(taken);
+        }
         found
     }
 
@@ -186,7 +210,7 @@ impl<'a> Bench<'a> {
                 let last = RefCell::new(None);
                 let instance = self.smooth(n, case, &|instance| {
                     let found = rule.seed(instance, &mut Numbers::new(1000 + n as u64)).map(|seed| {
-                        let found = rule.difference(instance, self.library, &seed);
+                        let found = self.difference(rule, instance, &seed);
                         (seed, found)
                     });
                     let fits = found.as_ref().is_none_or(|(_, found)| !out_of_reach(found));
@@ -236,7 +260,7 @@ impl<'a> Bench<'a> {
             let Some(instance) = self.smooth(n, case, &|_| true) else { continue };
             let Some(seed) = rule.seed(&instance, &mut Numbers::new(5000 + n as u64)) else { continue };
             let seed = seed.some(given);
-            match rule.difference(&instance, self.library, &seed) {
+            match self.difference(rule, &instance, &seed) {
                 Ok(Some(pairs)) => return Ok(Some(Refuted { instance, seed, pairs })),
                 Err(Stop::Refused(refusal)) if refusal.code != "E007" => {
                     return Err(Box::new(self.refused(rule, &instance, &seed, refusal.message)));
@@ -333,7 +357,7 @@ impl<'a> Bench<'a> {
             return None;
         }
         let (least, most) = if derived.is_some() { (0, usize::MAX) } else { TAPED };
-        self.at_kinks(least, fits).take(most).find_map(|(n, instance)| {
+        self.at_kinks(sample::stated(self.source), least, fits).take(most).find_map(|(n, instance)| {
             let seed = rule.seed(&instance, &mut Numbers::new(2000 + n as u64))?;
             let pairs = self.by_convention(rule, &instance, &seed).ok().flatten()?;
             Some(Refuted { instance, seed, pairs })
@@ -341,7 +365,7 @@ impl<'a> Bench<'a> {
     }
 
     /// The diagnostic; `refuted` begins with the smallest call.
-    fn refuse(&self, rule: &Declared, refuted: &[Refuted], claim: &str) -> Diag {
+    pub fn refuse(&self, rule: &Declared, refuted: &[Refuted], claim: &str) -> Diag {
         let what = format!("`{}` in `{}`", rule.key(), rule.arg);
         let named = Rule { source: self.source, what: &what, text: &rule.rule.text };
         let Refuted { instance, seed, pairs } = &refuted[0];

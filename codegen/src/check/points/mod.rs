@@ -17,8 +17,9 @@ use fulgurite_core::row::Row;
 use fulgurite_core::sig::{self, Env, statics};
 use fulgurite_core::{DTypeSet, Name, Value};
 
+use super::cases::Case;
 use super::closure;
-use super::gradients::dense::{Stop, V};
+use super::gradients::dense::{Stop, V, ty};
 use super::rows::RowSet;
 use crate::diag::Diag;
 use crate::schema::RowSource;
@@ -47,6 +48,17 @@ pub fn check(source: &RowSource, row: &Arc<Row>, set: &RowSet) -> Vec<Diag> {
     let faults: Vec<Diag> = source.tests.points.iter().filter_map(|node| point(source, row, set, node)).collect();
     // what a row with a fault of its own makes of a call is no fault of its caller
     if !faults.is_empty() && closure::reaches_broken(source, row, set) { Vec::new() } else { faults }
+}
+
+/// The calls of the points that are not refused.
+pub fn calls(source: &RowSource, row: &Row) -> Vec<Case> {
+    let call = |node: &Node| {
+        let point = read(source, row, node).ok().filter(|point| !point.refused)?;
+        let args = sig::arrange(row, Vec::new(), point.args).ok()?;
+        let solved = sig::solve(row, &args, &ty).ok()?;
+        Some(Case { args: args.iter().map(|arg| arg.map(&mut |v| ty(v))).collect(), solved })
+    };
+    source.tests.points.iter().filter_map(call).collect()
 }
 
 /// A point taken apart.

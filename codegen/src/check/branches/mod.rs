@@ -1,0 +1,149 @@
+//! The branches of rule texts, and calls that take them: what no call takes nothing is known of.
+
+mod search;
+mod trail;
+
+use fulgurite_core::Name;
+use fulgurite_core::lang::{Block, Expr, Node, OptType, Pattern, Span, Stmt, UnOp};
+use fulgurite_core::row::Row;
+use rustc_hash::FxHashSet;
+
+pub use search::{MOST_ELEMENTS, search};
+pub use trail::{Trail, of_index};
+
+use super::walk;
+
+/// Which branch, of all texts: where its value is held.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Id(usize);
+
+/// Some branches.
+pub type Ids = FxHashSet<Id>;
+
+/// What an `if` or a `match` may come to.
+#[derive(Clone, Debug)]
+pub struct Branch {
+    /// Which one.
+    pub id: Id,
+    /// Its text.
+    pub span: Span,
+    /// Whether words, truth values, presence and ranks alone decide whether it is taken: there are few of each, so a
+    /// branch that none of them takes is never taken.
+    pub finite: bool,
+}
+
+/// The branch with this value.
+pub fn id(value: &Expr) -> Id {
+    Id(std::sync::Arc::as_ptr(&value.node) as usize)
+}
+
+/// Whether a text has branches at all.
+pub fn any(text: &Block) -> bool {
+    let mut found = false;
+    walk::block(text, &mut |e| found |= matches!(&*e.node, Node::If(..) | Node::Match(..)));
+    found
+}
+
+/// The branches of a text of `row`, outer ones first.
+pub fn of(row: &Row, text: &Block) -> Vec<Branch> {
+    let tensors = row.is_composite() || !walk::body(row).is_some_and(|body| std::ptr::eq(body, text));
+    let mut texts = Texts { row, tensors, few: Vec::new(), found: Vec::new() };
+    texts.block(text, true);
+    texts.found
+}
+
+/// Whether a condition asks if something is a float, or whether it is none: what is none has no gradient.
+fn floats(cond: &Expr) -> Option<bool> {
+    match &*cond.node {
+        Node::Call(f, _) => match f.name.as_str() {
+            "is_float" => Some(true),
+            "is_int" | "is_bool" => Some(false),
+            _ => None,
+        },
+        Node::Unary(UnOp::Not, inner) => floats(inner).map(|of| !of),
+        _ => None,
+    }
+}
+
+struct Texts<'a> {
+    row: &'a Row,
+    /// Whether the text is in the tensor language.
+    tensors: bool,
+    /// Names that `let` binds, and whether few values are known of them.
+    few: Vec<(Name, bool)>,
+    found: Vec<Branch>,
+}
+
+impl Texts<'_> {
+    fn block(&mut self, block: &Block, finite: bool) {
+        let depth = self.few.len();
+        for stmt in &block.stmts {
+            match stmt {
+                Stmt::Let(pattern, value) => {
+                    self.expr(value, finite);
+                    if let Pattern::Name(name) = pattern {
+                        let few = self.is_finite(value);
+                        self.few.push((name.name, few));
+                    }
+                }
+                Stmt::Write(_, value) => self.expr(value, finite),
+            }
+        }
+        self.expr(&block.value, finite);
+        self.few.truncate(depth);
+    }
+
+    fn expr(&mut self, e: &Expr, finite: bool) {
+        let mut branch = |value: &Expr, finite| self.found.push(Branch { id: id(value), span: value.span, finite });
+        match &*e.node {
+            Node::If(cond, yes, no) => {
+                let finite = finite && self.is_finite(cond);
+                self.expr(cond, finite);
+                let of_floats = floats(cond);
+                for (_, block) in
+                    [(true, yes), (false, no)].iter().filter(|(yes, _)| of_floats.is_none_or(|of| of == *yes))
+                {
+                    self.found.push(Branch { id: id(&block.value), span: block.value.span, finite });
+                    self.block(block, finite);
+                }
+            }
+            Node::Match(_, arms) => {
+                arms.iter().for_each(|(_, value)| branch(value, finite));
+                arms.iter().for_each(|(_, value)| self.expr(value, finite));
+            }
+            // sizes, axis by axis: what they come to shows in shapes
+            Node::Zip(_) | Node::Access(_) | Node::Reduce(_) if self.tensors => {}
+            _ => walk::children(e, &mut |child| self.expr(child, finite)),
+        }
+    }
+
+    /// Whether a condition is made of words, truth values, presence and ranks.
+    fn is_finite(&self, cond: &Expr) -> bool {
+        match &*cond.node {
+            Node::Int(_) | Node::Str(_) => true,
+            Node::Name(name) => match self.few.iter().rev().find(|(bound, _)| bound == name) {
+                Some((_, few)) => *few,
+                None => self.is_word(*name),
+            },
+            Node::Call(f, _) => matches!(f.name.as_str(), "some" | "is_tensor" | "is_number" | "len" | "rank"),
+            Node::Unary(_, inner) => self.is_finite(inner),
+            Node::Binary(_, a, b) => self.is_finite(a) && self.is_finite(b),
+            Node::If(cond, yes, no) => {
+                let plain = yes.stmts.is_empty() && no.stmts.is_empty();
+                plain && [cond, &yes.value, &no.value].into_iter().all(|part| self.is_finite(part))
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether a name is an option with few values, or one of them.
+    fn is_word(&self, name: Name) -> bool {
+        match self.row.sig.opts.iter().find(|opt| opt.name.name == name) {
+            Some(opt) => matches!(opt.ty, OptType::Bool | OptType::Enum(_)),
+            None => {
+                let is_word = |ty: &OptType| matches!(ty, OptType::Enum(words) if words.contains(&name));
+                matches!(name.as_str(), "true" | "false") || self.row.sig.opts.iter().any(|opt| is_word(&opt.ty))
+            }
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Calls beyond the family of a row, for those who look for one of which something holds.
+
+use fulgurite_core::lang::OptType;
+use fulgurite_core::row::Row;
+use fulgurite_core::sig;
+use fulgurite_core::{DType, Name, Scalar, Value};
+
+use super::names::Free;
+use super::sizes::{self, Sizes, Variant};
+use super::{Case, Choice, Turn, call, params};
+use crate::check::thresholds;
+
+/// So many combinations of words, truth values and presence are told apart.
+const STATICS: usize = 1 << 12;
+
+/// No size is larger.
+const LARGEST: i64 = 4096;
+
+/// Sizes that conditions ask for, and numbers.
+const SIZES: [i64; 8] = [1, 2, 3, 4, 5, 8, 16, 32];
+const NUMBERS: [f64; 10] = [0.0, 1.0, 2.0, -1.0, 3.0, 0.5, -0.5, 10.0, -10.0, 100.0];
+
+/// Accepted calls of `row` with `T` of `dtype`, each made of choices that have nothing to do with one another: statics,
+/// shapes, and for every other call sizes and numbers near those that stand in the texts of the row. So many are tried; the
+/// same are on every machine.
+pub fn more(row: &Row, dtype: DType, tries: usize) -> impl Iterator<Item = Case> + '_ {
+    let free = Free::of(row);
+    let statics = params::product(row, STATICS);
+    let given = row.sig.params.iter().enumerate();
+    let broadcasting: Vec<usize> = given.filter(|(_, param)| param.ty.dims.is_none()).map(|(i, _)| i).collect();
+    let mut shapes = sizes::configurations(&free, &broadcasting);
+    shapes.extend(sizes::long(row, &free));
+    let written = thresholds::literals(row);
+    let near = written.iter().flat_map(|x| [*x, x + 1.0, x - 1.0, 2.0 * x, x / 2.0]);
+    let numbers: Vec<f64> = NUMBERS.into_iter().chain(near.clone()).collect();
+    let whole = near.filter(|x| x.fract() == 0.0 && (0.0..=LARGEST as f64).contains(x)).map(|x| x as i64);
+    let whole: Vec<i64> = SIZES.into_iter().chain(whole).collect();
+    (1..=tries as u64).filter_map(move |n| {
+        let turn = Turn(n);
+        let (ranks, variant) = shapes.get(turn.pick(shapes.len(), SALT))?;
+        let (params, opts) = statics.get(turn.pick(statics.len(), SALT + 1))?;
+        let choice = Choice { params, opts, dtype, turn };
+        let pins = if n.is_multiple_of(2) { pins(&free, &whole, turn) } else { Vec::new() };
+        let attempt = turn.pick(3, SALT + 2) as u64;
+        // a size of 1 or 0 is left to the pins
+        let variant = if pins.is_empty() { *variant } else { Variant::Distinct };
+        let mut args = call(row, &free, ranks, &choice, &mut Sizes::new(variant, attempt, turn), &pins)?;
+        if n % 4 < 2 {
+            number(row, &numbers, turn, &mut args);
+        }
+        let solved = sig::solve_types(row, &args).ok()?;
+        Some(Case { args, solved })
+    })
+}
+
+/// Behind the salts of other decisions.
+const SALT: u64 = 5000;
+
+/// One size, or two that are equal, at one of these.
+fn pins(free: &Free, whole: &[i64], turn: Turn) -> Vec<(Name, i64)> {
+    let n = free.singles.len();
+    if n == 0 {
+        return Vec::new();
+    }
+    let size = whole[turn.pick(whole.len(), SALT + 3)];
+    let first = turn.pick(n, SALT + 4);
+    let second = turn.pick(n, SALT + 5);
+    let mut pins = vec![(free.singles[first], size)];
+    if second != first {
+        pins.push((free.singles[second], size));
+    }
+    pins
+}
+
+/// Puts one of these in the place of a number among the options.
+fn number(row: &Row, numbers: &[f64], turn: Turn, args: &mut [Value<sig::ArgTy>]) {
+    let is_number = |ty: &OptType| matches!(ty, OptType::Num | OptType::F64 | OptType::I64);
+    let places: Vec<usize> = (0..row.sig.opts.len()).filter(|at| is_number(&row.sig.opts[*at].ty)).collect();
+    if places.is_empty() {
+        return;
+    }
+    let at = places[turn.pick(places.len(), SALT + 6)];
+    let x = numbers[turn.pick(numbers.len(), SALT + 7)];
+    let whole = matches!(row.sig.opts[at].ty, OptType::I64);
+    let number = if whole { Scalar::Int(x as i64) } else { Scalar::Float(x) };
+    args[row.sig.params.len() + at] = Value::Num(number);
+}

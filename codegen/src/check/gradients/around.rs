@@ -1,0 +1,68 @@
+//! E401 of a row that `deviates`: at ties and kinks its rules may say what they like, beside them they may not. Where the
+//! derivative does not change around a point, no convention is needed there.
+
+use super::declared::{Declared, Pair, Refuted, Seed, Way};
+use super::dense::Dense;
+use super::instance::{Instance, dot};
+use super::numbers::Numbers;
+use super::values::Bench;
+use crate::diag::Diag;
+
+/// So many calls are tried, none with more elements, and so many of those in which the rule says something else are looked
+/// at closer.
+const CALLS: usize = 8;
+const MOST: usize = 16;
+const APART: usize = 6;
+
+/// In how many directions, and how far from a point the derivative is taken, and how much it may change on the way where it is smooth.
+const AROUND: usize = 12;
+const STEP: f64 = 1e-6;
+const SMOOTH: f64 = 1e-4;
+
+/// What is no more than this apart, in relation to what is summed, is one.
+const CLOSE: f64 = 1e-3;
+
+/// What is wrong with `rule` at a point where the derivative is the same all around.
+pub fn check(bench: &Bench, rule: &Declared) -> Option<Diag> {
+    let claim = "is not the derivative at a point where that has neither tie nor kink";
+    Some(bench.refuse(rule, &[refuted(bench, rule)?], claim))
+}
+
+fn refuted<'a>(bench: &Bench<'a>, rule: &Declared) -> Option<Refuted<'a>> {
+    if bench.source.deviates.is_none() || rule.way == Way::Jvp {
+        return None;
+    }
+    let mut apart = 0;
+    let calls = bench.kinked().filter(|(_, instance)| instance.numel() <= MOST).take(CALLS);
+    calls.into_iter().find_map(|(n, instance)| {
+        let seed = rule.seed(&instance, &mut Numbers::new(8000 + n as u64))?;
+        let stated = rule.value(&instance, bench.library, &seed).ok()?;
+        let mut numbers = Numbers::new(9000 + n as u64);
+        let direction: Vec<f64> = stated.iter().map(|_| numbers.weight()).collect();
+        let slope =
+            |instance: &Instance| along(bench, rule, instance, &seed, &|e| direction.get(e).copied().unwrap_or(0.0));
+        let (said, derived) = (dot(&stated, &direction), slope(&instance)?);
+        let size = 1.0 + stated.iter().map(|x| x.abs()).sum::<f64>();
+        if apart == APART || !derived.is_finite() || (said - derived).abs() <= CLOSE * size {
+            return None;
+        }
+        apart += 1;
+        let mut moved = || {
+            let by: Vec<f64> = (0..MOST).map(|_| STEP * numbers.weight()).collect();
+            slope(&instance.moved(&|e| by[e], bench.library)?)
+        };
+        if !(0..AROUND).all(|_| moved().is_some_and(|near| (near - derived).abs() <= SMOOTH * size)) {
+            return None;
+        }
+        let pair = |(element, stated): (usize, &f64)| {
+            let derived = along(bench, rule, &instance, &seed, &|e| f64::from(u8::from(e == element)))?;
+            Some(Pair { element, stated: *stated, derived })
+        };
+        let pairs = stated.iter().enumerate().map(pair).collect::<Option<_>>()?;
+        Some(Refuted { instance, seed, pairs })
+    })
+}
+
+fn along(bench: &Bench, rule: &Declared, instance: &Instance, seed: &Seed, u: &dyn Fn(usize) -> f64) -> Option<f64> {
+    instance.along(&mut Dense::new(bench.library), rule.at, u, seed.values()).ok()
+}

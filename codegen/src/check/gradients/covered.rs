@@ -1,0 +1,159 @@
+//! E401: a rule was compared with the derivative in every branch that it, or the meaning, has.
+
+use fulgurite_core::lang::Block;
+use fulgurite_core::row::Row;
+use fulgurite_core::sig::{ArgTy, OutTy};
+use fulgurite_core::{DType, Name, Value};
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use super::declared::{Declared, Way};
+use super::values::Bench;
+use super::{asked, sample, tape};
+use crate::check::branches::{self, Branch, Ids, MOST_ELEMENTS, Trail};
+use crate::check::cases::{Case, Family};
+use crate::check::report;
+use crate::check::rows::RowSet;
+use crate::check::{closure, rules, walk};
+use crate::diag::{Diag, Level};
+use crate::yaml::Text;
+
+/// So many calls are tried for a branch of a row's own texts, and for those of the rows that it calls: most of these are
+/// for other callers.
+const TRIES: usize = 400;
+const TRIES_WITHIN: usize = 16;
+
+/// Whether a text that the rules of `row` are compared by has branches.
+pub fn may_be_missed(row: &Row, declared: &[Declared], within: &[Arc<Row>]) -> bool {
+    let own = declared.iter().map(|rule| &rule.rule.tree).chain(walk::body(row));
+    !declared.is_empty() && (own.into_iter().any(branches::any) || !inner(within).is_empty())
+}
+
+/// What is wrong with the rules of `declared`, which were compared by calls, in branches that none of these took; or that
+/// there is one that no call takes. `points` are calls that the row names.
+pub fn check(bench: &Bench, declared: &[Declared], tried: DType, points: &dyn Fn() -> Vec<Case>) -> Option<Diag> {
+    let (row, set, compared_in) = (bench.row, bench.library.set, bench.compared_in?);
+    if declared.is_empty() {
+        return None;
+    }
+    let own = own(bench, declared);
+    let strict: Ids = own.iter().map(|(_, branch)| branch.id).collect();
+    let missing = |all: &Ids| -> Ids { all.difference(&compared_in.borrow()).copied().collect() };
+    let flows = |case: &Case| declared.iter().any(|rule| flows(rule, case));
+    let (mut met, mut mute) = (Ids::default(), Ids::default());
+    let mut wrong = |dtype: DType, of: &Ids, tries: usize| {
+        let open = missing(of);
+        if open.is_empty() {
+            return None;
+        }
+        let own = tries == TRIES;
+        let known = bench.family.cases.iter().filter(|_| own && dtype == tried).cloned();
+        let taken = |case: &Case| taken(row, declared, set, case, own);
+        let first: Vec<Case> = known.chain(points()).collect();
+        let found = branches::search(row, dtype, first, tries, &open, &taken, &flows);
+        met.extend(&found.taken);
+        mute.extend(&found.mute);
+        let family = &Family { cases: found.cases, refused: None };
+        let library = &bench.library.with_all_digits();
+        let (drawn, taped) = (RefCell::default(), RefCell::new(tape::Rules::new(library)));
+        let more = Bench { family, beside: &[], library, drawn, taped, most: MOST_ELEMENTS, ..*bench };
+        let wrong = |rule: &Declared| more.compare(rule).err().filter(|diag| diag.level == Level::Error);
+        declared.iter().find_map(wrong).map(|diag| *diag)
+    };
+    let texts = declared.iter().map(|rule| &rule.rule.tree).chain(walk::body(row));
+    let asks = texts.into_iter().any(|text| asked::asks(row, text));
+    let others = sample::taken(row)?.iter().filter(|d| asks && d.has_gradient() && *d != tried);
+    let found = std::iter::once(tried).chain(others).find_map(|dtype| wrong(dtype, &strict, TRIES));
+    if let Some(diag) = found.or_else(|| wrong(tried, &inner(&helpers(bench, declared)), TRIES_WITHIN)) {
+        return Some(diag);
+    }
+    let open = missing(&strict);
+    let missed = |(_, branch): &&(Own, Branch)| {
+        let never = !branch.finite && !mute.contains(&branch.id);
+        open.contains(&branch.id) && (met.contains(&branch.id) || never)
+    };
+    let (of, branch) = own.iter().find(missed)?;
+    let message = match of.rule {
+        Some(rule) => format!("`{}` in `{}` of `{}` has a branch in which", rule.key(), rule.arg, row.op),
+        None => format!("`{}` has a branch in which its `{}`", row.op, declared[0].key()),
+    };
+    let diag =
+        Diag::error("E401", of.text.at(branch.span), format!("{message} it is not compared with the derivative"));
+    let diag = diag.here("no call that was tried comes here, and has a value");
+    Some(diag.help("state one that does, in `tests: points`; or delete the branch"))
+}
+
+/// A text of the row: of one of its rules, or its meaning.
+struct Own<'a> {
+    rule: Option<&'a Declared<'a>>,
+    text: &'a Text,
+}
+
+/// The branches of a row's own texts.
+fn own<'a>(bench: &'a Bench, declared: &'a [Declared]) -> Vec<(Own<'a>, Branch)> {
+    let mut all = Vec::new();
+    let mut add = |rule: Option<&'a Declared<'a>>, text: &'a Text, tree: &Block| {
+        all.extend(branches::of(bench.row, tree).into_iter().map(|branch| (Own { rule, text }, branch)));
+    };
+    declared.iter().for_each(|rule| add(Some(rule), &rule.rule.text, &rule.rule.tree));
+    if let (Some((_, text)), Some(body)) = (report::body(bench.source), walk::body(bench.row)) {
+        add(None, text, body);
+    }
+    all
+}
+
+/// The rows that the rules of a row come to: what only the meaning comes to has derivatives of its own.
+fn helpers(bench: &Bench, declared: &[Declared]) -> Vec<Arc<Row>> {
+    let mut reached = Vec::new();
+    let called = closure::text_calls(declared.iter().map(|rule| &rule.rule.tree));
+    closure::any_reached(called, bench.library.set, &mut |row| {
+        reached.push(row.clone());
+        false
+    });
+    reached
+}
+
+/// The branches of these rows.
+fn inner(rows: &[Arc<Row>]) -> Ids {
+    let of = |row: &Arc<Row>| -> Vec<Branch> {
+        let body = walk::body(row).filter(|body| branches::any(body));
+        body.into_iter().flat_map(|body| branches::of(row, body)).collect()
+    };
+    rows.iter().flat_map(of).map(|branch| branch.id).collect()
+}
+
+/// The branches that the rules take for a call, and the meaning if it is asked for.
+fn taken(row: &Row, declared: &[Declared], set: &RowSet, case: &Case, meaning: bool) -> Ids {
+    let mut trail = Trail::new(set);
+    if meaning {
+        // what is refused further on was taken up to there
+        _ = trail.meaning(row, &case.solved, &case.args);
+    }
+    for rule in declared {
+        let mut names = rules::names(row, case);
+        if rule.way == Way::Jvp {
+            let tangent = &case.args[rule.at];
+            names.extend([(Name::new("t"), tangent.clone()), (Name::new(&format!("t_{}", rule.arg)), tangent.clone())]);
+        }
+        _ = trail.rule(row, &rule.rule.tree, &case.solved, &case.args, &names);
+    }
+    trail.taken
+}
+
+/// Whether there is something to compare: elements from which, and to which, a derivative goes.
+fn flows(rule: &Declared, case: &Case) -> bool {
+    let mut elements = 0;
+    case.args[rule.at].for_each(&mut |ty| {
+        if let ArgTy::Tensor(t) = ty
+            && t.dtype.is_float()
+        {
+            elements += t.numel();
+        }
+    });
+    let any = |out: &OutTy| match out {
+        OutTy::Tensor(t) => t.dtype.is_float() && t.numel() > 0,
+        OutTy::List(items) => items.iter().any(|t| t.dtype.is_float() && t.numel() > 0),
+        OutTy::FromBody => true,
+    };
+    matches!(case.args[rule.at], Value::Tensor(_) | Value::List(_)) && elements > 0 && case.solved.outs.iter().any(any)
+}

@@ -1,0 +1,173 @@
+//! E410: the second derivative that follows from a written rule is that of its values.
+//!
+//! A `detach` does not show in what a rule gives, only in how that moves: the rule's values beside the call are set against
+//! the derivative of the rule as it is taken, which stops at each `detach`, of the rule and of the rows that it calls. Where
+//! the row's gradient is another one on purpose, nothing is said.
+
+use fulgurite_core::eval::nest::Field;
+use fulgurite_core::lang::{Node, Span};
+use fulgurite_core::{Name, Value};
+
+use super::declared::{Declared, Seed, Way};
+use super::dense::{Dense, V};
+use super::deviates::{DETACH, detaches, says_otherwise};
+use super::dual::Dual;
+use super::instance::{Instance, floats, lifted};
+use super::numbers::Numbers;
+use super::show;
+use super::values::Bench;
+use crate::check::report::Rule;
+use crate::check::{closure, walk};
+use crate::diag::Diag;
+
+/// So many calls are looked at, of so many elements: one alone may lie where nothing is detached.
+const CALLS: usize = 2;
+const LEAST: usize = 4;
+
+/// How far the arguments are moved, and how far off a quotient of differences may be, in relation to what it is made of.
+const STEP: f64 = 1e-4;
+const CLOSE: f64 = 1e-5;
+
+/// What is lost is more than this.
+const LOST: f64 = 1e-2;
+
+/// The first rule from which a second derivative is lost.
+pub fn check(bench: &Bench, declared: &[Declared]) -> Option<Diag> {
+    if bench.source.once.is_some() {
+        return None;
+    }
+    declared.iter().find_map(|rule| {
+        let culprit = culprit(bench, rule)?;
+        let (instance, seed, lost) = bench
+            .instances()
+            .filter(|instance| instance.numel() >= LEAST)
+            .take(CALLS)
+            .enumerate()
+            .find_map(|(n, instance)| look(bench, rule, instance, n))?;
+        let what = format!("`{}` in `{}`", rule.key(), rule.arg);
+        let named = Rule { source: bench.source, what: &what, text: &rule.rule.text };
+        let (span, takes) = match culprit {
+            Culprit::Text(span) => (span, "it takes a value for a constant".to_owned()),
+            Culprit::Row(op) => (rule.rule.tree.value.span, format!("`{op}`, to which it comes, detaches a value")),
+        };
+        let message = format!("{} can't be differentiated again: {takes}", named.name());
+        let diag = Diag::error("E410", named.text.at(span), message);
+        let diag = diag.note(format!("for {}", instance.case.show(bench.row)));
+        let diag = diag.note(format!("where {}", show::data(rule, &instance, &seed)));
+        let Lost { element, moves, said } = lost;
+        let of = show::element(rule, &instance, element);
+        let diag = diag.note(format!(
+            "{of} moves {} times as much as the arguments do, its derivative says {}",
+            show::number(moves),
+            show::number(said)
+        ));
+        Some(diag.help("drop `detach`: the second derivative is that of the rule; or say in `once` why there is none"))
+    })
+}
+
+/// What may stop a second derivative.
+enum Culprit {
+    Text(Span),
+    Row(Name),
+}
+
+fn culprit(bench: &Bench, rule: &Declared) -> Option<Culprit> {
+    let text = &rule.rule.tree;
+    if detaches(text) {
+        let mut found = None;
+        walk::block(text, &mut |e| {
+            if matches!(&*e.node, Node::Call(f, _) if f.name == DETACH) {
+                found.get_or_insert(e.span);
+            }
+        });
+        return found.map(Culprit::Text);
+    }
+    let mut found = None;
+    closure::any_reached(closure::text_calls(std::iter::once(text)), bench.library.set, &mut |row| {
+        // of any other row that detaches a value it is known that no result depends on it
+        if row.deviates.is_some() && says_otherwise(row) && row.op != DETACH {
+            found = Some(row.op);
+        }
+        found.is_some()
+    });
+    found.map(Culprit::Row)
+}
+
+/// An element of a rule's value, how much it moves, and how much its derivative says.
+struct Lost {
+    element: usize,
+    moves: f64,
+    said: f64,
+}
+
+fn look<'a>(bench: &Bench, rule: &Declared, instance: Instance<'a>, n: usize) -> Option<(Instance<'a>, Seed, Lost)> {
+    let library = bench.library;
+    let seed = rule.seed(&instance, &mut Numbers::new(6000 + n as u64))?;
+    // where the row's gradient is another one on purpose, so is its second derivative
+    if instance.leaks(library).unwrap_or(true) || !matches!(rule.difference(&instance, library, &seed), Ok(None)) {
+        return None;
+    }
+    let mut numbers = Numbers::new(7000 + n as u64);
+    let directions: Vec<Vec<f64>> =
+        (0..instance.args.len()).map(|at| (0..instance.numel_of(at)).map(|_| numbers.weight()).collect()).collect();
+    let at = |step: f64| value(bench, rule, &instance, &seed, &|p, e, x| x + step * directions[p][e], &|x| x);
+    let slopes =
+        value(bench, rule, &instance, &seed, &|p, e, value| Dual { value, slope: directions[p][e] }, &Dual::constant)?;
+    let quotient = |step: f64| -> Option<Vec<f64>> {
+        let (above, below) = (at(step)?, at(-step)?);
+        Some(above.iter().zip(&below).map(|(a, b)| (a - b) / (2.0 * step)).collect())
+    };
+    let fine = quotient(STEP / 2.0)?;
+    let size = 1.0 + slopes.iter().map(|x| x.value.abs()).fold(0.0, f64::max);
+    let apart = |element: &usize| {
+        let (said, moves) = (slopes[*element].slope, fine[*element]);
+        said.is_finite() && (said - moves).abs() > LOST * size.min(moves.abs().max(0.1))
+    };
+    let apart: Vec<usize> = (0..slopes.len().min(fine.len())).filter(apart).collect();
+    // beside a kink there is no derivative
+    let coarse = if apart.is_empty() { return None } else { quotient(STEP)? };
+    let smooth = |element: &usize| {
+        let (coarse, fine) = (coarse[*element], fine[*element]);
+        (coarse - fine).abs() <= CLOSE * (size + fine.abs())
+    };
+    let element = apart.into_iter().find(smooth)?;
+    let lost = Lost { element, moves: fine[element], said: slopes[element].slope };
+    Some((instance, seed, lost))
+}
+
+/// The numbers of a rule where the arguments are lifted into a field by `f`, its seed by `constant`.
+fn value<F: Field>(
+    bench: &Bench,
+    rule: &Declared,
+    instance: &Instance,
+    seed: &Seed,
+    f: &dyn Fn(usize, usize, f64) -> F,
+    constant: &dyn Fn(f64) -> F,
+) -> Option<Vec<F>> {
+    let (row, solved) = (instance.row, &instance.case.solved);
+    let args = instance.lift(f);
+    let results = Dense::new(bench.library).meaning(row, solved, &args).ok()?;
+    let sig = &row.sig;
+    let outs = sig.outs.iter().chain(&sig.aux).map(|out| out.name.name);
+    let mut names: Vec<(Name, Value<V<F>>)> = outs.zip(results.iter().cloned()).collect();
+    if let [_] = sig.outs.as_slice() {
+        names.push((Name::new("out"), results.first()?.clone()));
+    }
+    let seeds = seed.passed();
+    let lifted = seeds.iter().map(|seed| lifted(seed, &mut |x| constant(x)));
+    match rule.way {
+        Way::Vjp => {
+            let of = sig.outs.iter().map(|out| fulgurite_core::derive::cotangent(row, out.name.name));
+            names.extend(of.zip(lifted));
+        }
+        Way::Jvp => {
+            let tangents: Vec<Value<V<F>>> = lifted.collect();
+            let t = tangents.first()?.clone();
+            names.extend([(Name::new("t"), t.clone()), (Name::new(&format!("t_{}", rule.arg)), t)]);
+        }
+    }
+    let values = Dense::new(bench.library).rule(row, &rule.rule.tree, solved, &args, &names).ok()?;
+    let mut numbers = Vec::new();
+    values.iter().for_each(|value| floats(value, &mut |x: &F| numbers.push(x.clone())));
+    Some(numbers)
+}
