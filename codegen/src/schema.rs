@@ -162,10 +162,6 @@ pub struct Database {
     pub broken: Vec<Name>,
     /// Where each row stands, with its name if that could be read.
     pub places: Vec<(Option<Name>, Place)>,
-    /// `enums`, as written.
-    pub enums: Option<Node>,
-    /// `tags`, as written.
-    pub tags: Option<Node>,
     /// `subclasses`, as written.
     pub subclasses: Option<Node>,
     /// The same, read.
@@ -194,8 +190,6 @@ pub fn read_database(file: FileId, sources: &Sources, diags: &mut Diagnostics) -
     let mut ops = None;
     for (at, (key, node)) in entries.into_iter().enumerate() {
         match key.as_str() {
-            "enums" => database.enums = Some(node),
-            "tags" => database.tags = Some(node),
             "subclasses" => {
                 database.classes = subclass::read(node.clone(), diags);
                 database.subclasses = Some(node);
@@ -209,10 +203,7 @@ pub fn read_database(file: FileId, sources: &Sources, diags: &mut Diagnostics) -
             }
             other => {
                 let diag = Diag::error("E004", key.place, format!("a database has no key `{other}`"));
-                diags.push(diag.help(match nearest(other, FILE_KEYS) {
-                    Some(near) => format!("did you mean `{near}`?"),
-                    None => format!("its keys are {}", FILE_KEYS.join(", ")),
-                }));
+                diags.push(diag.help(file_key(other)));
             }
         }
     }
@@ -224,6 +215,22 @@ pub fn read_database(file: FileId, sources: &Sources, diags: &mut Diagnostics) -
         }
     }
     database
+}
+
+/// What to do about a key that a file does not have.
+fn file_key(other: &str) -> String {
+    // what other databases of operators keep apart, a row says where it is used
+    match other {
+        "enums" | "enum" => "an option has its words where it stands, in `sig`: `mode: enum(a, b) = a`".to_owned(),
+        "tags" | "tag" => "kinds of tags are declared in Rust: docs/transforms.md".to_owned(),
+        _ if KEYS.iter().any(|key| key.name == other) => {
+            format!("`{other}` is a key of a row: below `ops:`, in column 1, stands `- op: name`, and its keys below that")
+        }
+        _ => match nearest(other, FILE_KEYS) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("its keys are {}", FILE_KEYS.join(", ")),
+        },
+    }
 }
 
 fn rows(node: Node, sources: &Sources, diags: &mut Diagnostics, database: &mut Database) {
