@@ -224,7 +224,9 @@ fn file_key(other: &str) -> String {
         "enums" | "enum" => "an option has its words where it stands, in `sig`: `mode: enum(a, b) = a`".to_owned(),
         "tags" | "tag" => "kinds of tags are declared in Rust: docs/transforms.md".to_owned(),
         _ if KEYS.iter().any(|key| key.name == other) => {
-            format!("`{other}` is a key of a row: below `ops:`, in column 1, stands `- op: name`, and its keys below that")
+            format!(
+                "`{other}` is a key of a row: below `ops:`, in column 1, stands `- op: name`, and its keys below that"
+            )
         }
         _ => match nearest(other, FILE_KEYS) {
             Some(near) => format!("did you mean `{near}`?"),
