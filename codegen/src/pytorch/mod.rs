@@ -131,10 +131,15 @@ impl Formal {
             Some("True") => "true".to_owned(),
             Some("False") => "false".to_owned(),
             Some("torch.long") => "i64".to_owned(),
+            Some(text) if text.starts_with('(') => text.replace('(', "[").replace(')', "]"),
             Some(text) => text.trim_matches(['\'', '"']).to_owned(),
         };
+        // one number in a list repeats as it does alone
+        let one =
+            |text: &str| text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text).to_owned();
+        let (ours, theirs) = (one(ours), one(&theirs));
         let number = |text: &str| text.parse::<f64>().ok();
-        ours == theirs || number(ours).is_some_and(|x| number(&theirs) == Some(x))
+        ours == theirs || number(&ours).is_some_and(|x| number(&theirs) == Some(x))
     }
 
     /// The words of the types that it may have, without their lengths, and whether each is a list.

@@ -27,7 +27,7 @@ pub fn check(source: &RowSource, library: &str, alias: &Rule<Alias>) -> Vec<Diag
     let each = overloads(form).into_iter().map(|formals| {
         let check = Check { source, text: &alias.text, form, formals };
         match &alias.tree.given {
-            Some(given) => check.given(given),
+            Some(given) => check.given(alias.tree.name, given),
             None => check.bare(alias.tree.name),
         }
     });
@@ -43,15 +43,18 @@ pub fn own(source: &RowSource) -> Vec<Diag> {
         return Vec::new();
     }
     let params = sig.params.iter().filter(|p| !p.ty.elem.contains(&Elem::Key)).map(|p| p.name);
-    let itself = |name: Ident| {
-        let becomes = Becomes::Argument { name, count: None, like: None };
-        Given { name, becomes, value: None, rest: false, packed: false }
-    };
     let given: Vec<Given> = params.chain(sig.opts.iter().map(|o| o.name)).map(itself).collect();
+    let Some(at) = given.first().map(|param| param.name) else { return Vec::new() };
     let each = overloads(form)
         .into_iter()
-        .map(|formals| Check { source, text: &source.sig.text, form, formals }.given(&given));
+        .map(|formals| Check { source, text: &source.sig.text, form, formals }.given(at, &given));
     each.min_by_key(Vec::len).unwrap_or_default()
+}
+
+/// A parameter that is the argument of its name.
+fn itself(name: Ident) -> Given {
+    let becomes = Becomes::Argument { name, count: None, like: None };
+    Given { name, becomes, value: None, rest: false, packed: false }
 }
 
 struct Check<'a> {
@@ -73,10 +76,15 @@ impl Check<'_> {
     }
 
     fn shown(&self) -> String {
-        self.formals.iter().map(|f| format!("`{}`", f.name)).collect::<Vec<_>>().join(", ")
+        self.formals.iter().map(|f| format!("`{}`", self.shown_as(f))).collect::<Vec<_>>().join(", ")
     }
 
-    fn given(&self, given: &[Given]) -> Vec<Diag> {
+    /// Its name: what methods call `self` a function calls `input`.
+    fn shown_as<'f>(&self, formal: &'f Formal) -> &'f str {
+        if self.form.as_str().starts_with("torch.") && formal.is("input") { "input" } else { &formal.name }
+    }
+
+    fn given(&self, at: Ident, given: &[Given]) -> Vec<Diag> {
         let mut faults = Vec::new();
         let open = self.formals.iter().any(|f| f.rest);
         // a parameter that is given by its place has the place that it has there
@@ -94,7 +102,7 @@ impl Check<'_> {
             };
             let formal = &self.formals[at];
             if !formal.keyword && at != next {
-                let before = &self.formals[next.min(at)].name;
+                let before = self.shown_as(&self.formals[next.min(at)]);
                 let message = match at > next {
                     true => format!("`{}` has `{before}` before `{name}`", self.form),
                     false => format!("`{}` has `{name}` before what stands before it here", self.form),
@@ -105,8 +113,45 @@ impl Check<'_> {
             }
             next += usize::from(!formal.keyword);
             faults.extend(self.becomes(param, formal));
+            faults.extend(self.default(param, formal));
+        }
+        let lacking =
+            self.formals.iter().find(|f| !f.is_optional() && given.iter().all(|p| !f.is(p.name.name.as_str())));
+        if let Some(formal) = lacking.filter(|_| !open && faults.is_empty()) {
+            let message = format!("`{}` needs `{}`, which is not listed here", self.form, formal.name);
+            let help = format!(
+                "say what becomes of it: `{0}: argument`, or the only value that is admitted, `{0}: _ = …`",
+                formal.name
+            );
+            faults.push(self.error(at, message, help));
         }
         faults
+    }
+
+    fn default(&self, param: &Given, formal: &Formal) -> Option<Diag> {
+        let message = self.other_default(param, formal)?;
+        let arguments = param.becomes.arguments();
+        let help = format!("say so: `{}: {} = {}`", param.name.name, arguments.first()?.name, formal.default.as_ref()?);
+        Some(self.error(param.name, message, help))
+    }
+
+    /// What is wrong if a parameter is not, where a call leaves it out, what it is there.
+    fn other_default(&self, param: &Given, formal: &Formal) -> Option<String> {
+        let Becomes::Argument { name, .. } = &param.becomes else { return None };
+        // what follows from other arguments there is no value
+        let theirs = formal.default.as_deref().filter(|theirs| !matches!(*theirs, "None" | "[]"))?;
+        let ours = match (&param.value, self.argument(name.name)?) {
+            (Some(value), _) => value.to_string(),
+            (None, Argument::Option(Opt { default: Some(default), .. })) => default.to_string(),
+            _ => return None,
+        };
+        // a word for a norm, and the number of a dtype
+        let word = |text: &str| text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '\'');
+        let coded = word(theirs) != word(&ours);
+        if formal.has_default(&ours) || coded {
+            return None;
+        }
+        Some(format!("`{}` takes {theirs} where `{}` is left out, not {ours}", self.form, formal.name))
     }
 
     /// What becomes of a parameter can be what it is there.
@@ -154,7 +199,11 @@ impl Check<'_> {
                     let diag = self.clash(at, *argument, formal);
                     return vec![diag.help(help)];
                 }
-                Some(_) => {}
+                Some(formal) => {
+                    if let Some(theirs) = self.other_default(&itself(*name), formal) {
+                        return vec![self.error(at, theirs, help)];
+                    }
+                }
                 None => {
                     let message = format!(
                         "`{}` has no parameter for `{}` of `{}`",
