@@ -84,10 +84,6 @@ pub struct TestHints {
     pub domain: Vec<(Text, Text)>,
     /// Values and gradients at special points: maps.
     pub points: Vec<Node>,
-    /// Tolerance.
-    pub tol: Option<Text>,
-    /// Sizes to try.
-    pub sizes: Option<Node>,
 }
 
 /// A row as written, parsed.

@@ -79,7 +79,7 @@ pub const KEYS: &[Key] = &[
         "PyTorch's ATen overloads that the row is: `name`, or `name(parameters; fixed)`",
     ),
     key("torch", Form::List(&Form::Text), "PyTorch functions that the row is: `name`, or `name(parameters; fixed)`"),
-    key("tests", Form::Keys(HINTS), "hints for generated tests: domain, points, tol, sizes"),
+    key("tests", Form::Keys(HINTS), "domain, points: for which numbers the row is meant, and examples"),
 ];
 
 /// Keys of a tensor subclass, in their order.
@@ -121,8 +121,6 @@ pub const fn names<const N: usize>(keys: &[Key]) -> [&'static str; N] {
 pub const HINTS: &[Key] = &[
     key("domain", Form::Map(&Form::Text), "argument: range `lo..hi` from which its values are drawn"),
     key("points", Form::List(&Form::Any), "values and gradients at special points: `{x: 0, out: 1}`"),
-    key("tol", Form::Text, "how far kernel and meaning may differ"),
-    key("sizes", Form::Any, "sizes to try"),
 ];
 
 /// Whose gradient a maximum may be.

@@ -369,16 +369,16 @@ impl RowReader<'_> {
                     }
                 }
                 "points" => tests.points = self.fields.maps(node, "points"),
-                "tol" => {
-                    tests.tol = self.fields.text(node, "tol");
-                    let fault = tests.tol.as_ref().and_then(|text| hints::tol(&self.fields.op, text));
-                    fault.into_iter().for_each(|diag| self.fields.error(diag));
-                }
-                "sizes" => tests.sizes = Some(node),
                 other => {
                     let diag = Diag::error("E004", key.place, format!("`{other}` is no key of `tests`"));
                     let known: Vec<&str> = HINTS.iter().map(|key| key.name).collect();
                     self.fields.error(diag.help(match nearest(other, known.iter().copied()) {
+                        _ if matches!(other, "tol" | "rtol" | "atol") => {
+                            "leave it out: how far kernels may be from the meaning follows from bounds of the error".to_owned()
+                        }
+                        _ if other == "sizes" => {
+                            "leave it out: sizes of tests follow from `sig`; a call of chosen sizes is one of `points`".to_owned()
+                        }
                         Some(near) => format!("did you mean `{near}`?"),
                         None => format!("its keys are {}", known.join(", ")),
                     }));
