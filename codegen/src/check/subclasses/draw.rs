@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fulgurite_core::eval::nest::{Array, Data};
-use fulgurite_core::lang::ast::{Elem, Opt, OptType};
+use fulgurite_core::lang::ast::{Block, Elem, Opt, OptType};
 use fulgurite_core::row::Row;
 use fulgurite_core::sig::{self, OutTy};
 use fulgurite_core::{DType, DTypeSet, Name, Scalar, TensorTy, Value};
@@ -89,7 +89,7 @@ fn finish(
 }
 
 /// Whether what the class says of its errors is said of this one.
-fn counts(world: &World, made: &Made) -> bool {
+pub fn counts(world: &World, made: &Made) -> bool {
     let Some(when) = &world.classes[made.class].error.when else { return true };
     match world.of(made, when) {
         Ok(Value::Tensor(Tensor::Plain(V::Array(a)))) => a.scalars().iter().all(|s| s.as_bool()),
@@ -101,16 +101,18 @@ fn counts(world: &World, made: &Made) -> bool {
 /// Per element of `of`, how far the class says that an element may be from it.
 fn far(world: &World, made: &Made, of: &Array<f64>) -> Option<Vec<f64>> {
     let error = &world.classes[made.class].error;
-    let each = |block: &Option<_>| -> Option<Vec<f64>> {
-        let Some(block) = block else { return Some(vec![0.0; of.len()]) };
-        match world.of(made, block).ok()? {
-            Value::Num(s) => Some(vec![s.as_f64(); of.len()]),
-            Value::Tensor(Tensor::Plain(V::Array(a))) => spread(&a, &of.shape),
-            _ => None,
-        }
-    };
-    let (rel, abs) = (each(&error.rel)?, each(&error.abs)?);
+    let (rel, abs) = (each(world, made, &error.rel, of)?, each(world, made, &error.abs, of)?);
     Some(floats(of).iter().zip(rel).zip(abs).map(|((x, rel), abs)| rel * x.abs() + abs).collect())
+}
+
+/// What a text of `error` says per element of `of`; nothing says 0.
+pub fn each(world: &World, made: &Made, text: &Option<Block>, of: &Array<f64>) -> Option<Vec<f64>> {
+    let Some(text) = text else { return Some(vec![0.0; of.len()]) };
+    match world.of(made, text).ok()? {
+        Value::Num(s) => Some(vec![s.as_f64(); of.len()]),
+        Value::Tensor(Tensor::Plain(V::Array(a))) => spread(&a, &of.shape),
+        _ => None,
+    }
 }
 
 /// The elements of `a` for each element of a tensor of this shape: an axis of which the size is a multiple has so many
@@ -141,6 +143,11 @@ pub fn floats(a: &Array<f64>) -> Vec<f64> {
         Data::Float(x) => x.clone(),
         Data::Int(x) => x.iter().map(|x| *x as f64).collect(),
     }
+}
+
+/// Calls of a row that makes tensors of a class, of a tensor like this.
+pub fn calls(row: &Row, like: &Arc<Array<f64>>) -> Vec<Vec<Value<Tensor>>> {
+    (0..MOST_TRIED).map_while(|n| arguments(row, like, n)).collect()
 }
 
 /// Way `n` of calling a row that makes tensors of a class: its first tensor is `like`, others are near one, options
