@@ -14,6 +14,11 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("negative", "neg"),
     ("max", "maximum"),
     ("min", "minimum"),
+    ("is_some", "some"),
+    ("is_not_none", "some"),
+    ("exists", "some"),
+    ("present", "some"),
+    ("given", "some"),
     ("True", "true"),
     ("False", "false"),
 ];

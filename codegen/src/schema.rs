@@ -184,6 +184,7 @@ pub fn read_database(file: FileId, sources: &Sources, diags: &mut Diagnostics) -
     };
     let last = entries.len().saturating_sub(1);
     let mut ops = None;
+    let mut misnamed = false;
     for (at, (key, node)) in entries.into_iter().enumerate() {
         match key.as_str() {
             "subclasses" => {
@@ -199,12 +200,15 @@ pub fn read_database(file: FileId, sources: &Sources, diags: &mut Diagnostics) -
             }
             other => {
                 let diag = Diag::error("E004", key.place, format!("a database has no key `{other}`"));
+                misnamed |= matches!(other, "rows" | "operators" | "op") || nearest(other, FILE_KEYS) == Some("ops");
                 diags.push(diag.help(file_key(other)));
             }
         }
     }
     match ops {
         Some(node) => rows(node, sources, diags, &mut database),
+        // the one fault is told
+        None if misnamed => {}
         None => {
             let place = root.place.head();
             diags.push(Diag::error("E004", place, "the file has no key `ops`").help("rows stand below `ops:`"));
@@ -218,6 +222,7 @@ fn file_key(other: &str) -> String {
     // what other databases of operators keep apart, a row says where it is used
     match other {
         "enums" | "enum" => "an option has its words where it stands, in `sig`: `mode: enum(a, b) = a`".to_owned(),
+        "rows" | "operators" => "did you mean `ops`?".to_owned(),
         "tags" | "tag" => "kinds of tags are declared in Rust: docs/transforms.md".to_owned(),
         _ if KEYS.iter().any(|key| key.name == other) => {
             format!(

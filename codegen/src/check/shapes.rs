@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fulgurite_core::lang::{Block, DimKind, DimPat, Expr, Node, Out, Stmt};
+use fulgurite_core::lang::{Block, DimKind, DimPat, Expr, Node, OptType, Out, Stmt};
 use fulgurite_core::lower::lower_with;
 use fulgurite_core::row::{Meaning, Row};
 use fulgurite_core::sig::{ArgTy, OutTy};
@@ -20,6 +20,9 @@ pub fn check(rule: &Rule, row: &Arc<Row>, rows: &RowSet, family: &Family) -> Opt
     if family.cases.is_empty() {
         return Some(unreachable(rule, row, family));
     }
+    if let Some(diag) = one_way(rule, row, family) {
+        return Some(diag);
+    }
     match &row.meaning {
         Meaning::Expr(body) | Meaning::View(body) => {
             family.cases.iter().find_map(|case| index_body(rule, row, body, rows, case))
@@ -36,13 +39,48 @@ fn unreachable(rule: &Rule, row: &Row, family: &Family) -> Diag {
     }
     let diag =
         Diag::error("E108", source.sig.text.place, format!("no call of `{}` that was tried is accepted", row.op));
+    let unanchored =
+        row.sig.opts.iter().find(|opt| matches!(opt.ty, OptType::Dim(None)) && !anchors(row, opt.name.name));
+    if let Some(opt) = unanchored {
+        let name = opt.name.name;
+        let diag = diag.note(format!("`{name}: Dim` names an axis, and no argument says which: none has `N@{name}`"));
+        return diag.help(format!(
+            "write `{name}: Dim(S)`, an axis of the list `S`, or `N@{name}` in the type of an argument"
+        ));
+    }
     match &family.refused {
         Some(refusal) => {
             let diag = diag.note(format!("the first one: {}", refusal.message));
             diag.help("mend `sig`, or what `require` says, so that some call is right")
         }
-        None => diag,
+        None => diag.help("mend `sig`: no sizes fit its types together"),
     }
+}
+
+/// Whether an axis of an argument is the one that this option names.
+fn anchors(row: &Row, option: Name) -> bool {
+    let named = |dim: &DimPat| matches!(&dim.kind, DimKind::One { at: Some(at), .. } if at.name == option);
+    row.sig.params.iter().flat_map(|param| param.ty.dims.iter().flatten()).any(named)
+}
+
+/// E108: what may be left out, or given, in no call that is accepted.
+fn one_way(rule: &Rule, row: &Row, family: &Family) -> Option<Diag> {
+    let params = row.sig.params.iter().map(|param| (param.name, param.optional));
+    let opts = row.sig.opts.iter().map(|opt| (opt.name, opt.optional && opt.default.is_none()));
+    let mut open = params.chain(opts).enumerate().filter(|(_, (_, optional))| *optional);
+    open.find_map(|(at, (name, _))| {
+        let absent = |case: &Case| case.args.get(at).is_some_and(Value::is_absent);
+        let (how, help) = match family.cases.iter().filter(|case| absent(case)).count() {
+            0 => ("without", format!("leave the `?` out, or say what a call without `{name}` means")),
+            n if n == family.cases.len() => ("with", format!("leave `{name}` out, or mend what refuses it")),
+            _ => return None,
+        };
+        let message = format!("no call of `{}` {how} `{name}` that was tried is accepted", row.op);
+        let diag = Diag::error("E108", rule.source.sig.text.at(name.span), message);
+        let diag =
+            family.refused.iter().fold(diag, |diag, why| diag.note(format!("the first one refused: {}", why.message)));
+        Some(diag.help(help))
+    })
 }
 
 /// E103: two lists of unknown length side by side.

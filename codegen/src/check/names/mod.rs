@@ -110,7 +110,10 @@ impl<'a> Names<'a> {
         let diag = Diag::error(code, text.at(span), claim);
         let near = foreign_literal(name).or_else(|| nearest(name, known.iter().copied()));
         self.diags.push(match near {
-            None if name == "None" => diag.help("leave it out: what is not given is absent, and `some(…)` asks for it"),
+            None if matches!(name, "None" | "none" | "null" | "nil") => {
+                diag.help("leave it out: what is not given is absent, and `some(…)` asks for it")
+            }
+            None if name == "some" => diag.help("`some(x)` asks whether the argument `x` is given"),
             Some(near) => diag.here(format!("did you mean `{near}`?")).help(format!("replace `{name}` by `{near}`")),
             None if known.is_empty() || known.len() > 12 => diag,
             None => diag.help(format!("known here: {}", known.join(", "))),
