@@ -5,14 +5,14 @@ use std::sync::Arc;
 use fulgurite_core::lang::{Block, DimKind, DimPat, Expr, Node, OptType, Out, Stmt};
 use fulgurite_core::lower::lower_with;
 use fulgurite_core::row::{Meaning, Row};
-use fulgurite_core::sig::{ArgTy, OutTy};
+use fulgurite_core::sig::{self, ArgTy, OutTy};
 use fulgurite_core::{Name, Value};
 
 use super::cases::{Case, Family};
 use super::machine::{self, Fault, Types, show};
 use super::report::Rule;
 use super::rows::RowSet;
-use super::{draws, literals, run};
+use super::{draws, literals, run, walk};
 use crate::diag::Diag;
 
 /// What is wrong with the body of `row`: the first fault.
@@ -20,7 +20,7 @@ pub fn check(rule: &Rule, row: &Arc<Row>, rows: &RowSet, family: &Family) -> Opt
     if family.cases.is_empty() {
         return Some(unreachable(rule, row, family));
     }
-    if let Some(diag) = one_way(rule, row, family) {
+    if let Some(diag) = one_way(rule, row, family).or_else(|| refused_default(rule, row, family)) {
         return Some(diag);
     }
     match &row.meaning {
@@ -61,6 +61,34 @@ fn unreachable(rule: &Rule, row: &Row, family: &Family) -> Diag {
 fn anchors(row: &Row, option: Name) -> bool {
     let named = |dim: &DimPat| matches!(&dim.kind, DimKind::One { at: Some(at), .. } if at.name == option);
     row.sig.params.iter().flat_map(|param| param.ty.dims.iter().flatten()).any(named)
+}
+
+/// E108: a default that no call which is accepted otherwise may leave out.
+fn refused_default(rule: &Rule, row: &Row, family: &Family) -> Option<Diag> {
+    let params = row.sig.params.len();
+    let asked = |name: Name| {
+        let mut asked = false;
+        let conds = rule.source.require.iter().map(|(cond, _)| &cond.tree);
+        conds.for_each(|cond| walk::expr_names(cond, &mut |read| asked |= read == name));
+        asked
+    };
+    let mut opts = row.sig.opts.iter().enumerate().filter(|(_, opt)| opt.default.is_some());
+    opts.find_map(|(at, opt)| {
+        let name = opt.name.name;
+        if !matches!(opt.ty, OptType::Dim(_)) && !asked(name) {
+            return None;
+        }
+        let mut first = None;
+        let accepted = family.cases.iter().any(|case| {
+            let mut args = case.args.clone();
+            args[params + at] = Value::Absent;
+            sig::solve_types(row, &args).map_err(|refusal| first.get_or_insert(refusal.message).len()).is_ok()
+        });
+        let why = first.filter(|_| !accepted)?;
+        let message = format!("no call of `{}` that leaves `{name}` out was accepted", row.op);
+        let diag = Diag::error("E108", rule.source.sig.text.at(opt.name.span), message).here("has a default");
+        Some(diag.note(format!("the first one: {why}")).help("choose a default that calls may have, or give none"))
+    })
 }
 
 /// E108: what may be left out, or given, in no call that is accepted.

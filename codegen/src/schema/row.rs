@@ -259,6 +259,11 @@ impl RowReader<'_> {
             }
             let cond = self.fields.rule_of(cond, "require", |text| parse_expr(text, Dialect::Index));
             let message = self.fields.text(message, "require");
+            if let Some(empty) = message.as_ref().filter(|message| message.as_str().trim().is_empty()) {
+                let claim = format!("a condition in `require` of `{}` has an empty message", self.fields.op);
+                let help = "say what a refused call is told: `'lo < hi': 'lo must be less than hi'`";
+                self.fields.error(Diag::error("E005", empty.place, claim).help(help));
+            }
             all.extend(cond.zip(message));
         }
         all
@@ -368,7 +373,16 @@ impl RowReader<'_> {
                         hints::domain(&self.fields.op, arg, text).into_iter().for_each(|diag| self.fields.error(diag));
                     }
                 }
-                "points" => tests.points = self.fields.maps(node, "points"),
+                "points" => {
+                    let place = node.place;
+                    let is_list = matches!(node.value, Value::List(_));
+                    tests.points = self.fields.maps(node, "points");
+                    if is_list && tests.points.is_empty() {
+                        let claim = format!("`points` of `{}` is empty", self.fields.op);
+                        let help = "write a call and what comes of it, `{x: 0, out: 1}`, or leave the key out";
+                        self.fields.error(Diag::error("E005", place, claim).help(help));
+                    }
+                }
                 other => {
                     let diag = Diag::error("E004", key.place, format!("`{other}` is no key of `tests`"));
                     let known: Vec<&str> = HINTS.iter().map(|key| key.name).collect();

@@ -122,6 +122,7 @@ impl Check<'_> {
             };
             uniform()
                 .or_else(|| tuples.iter().find_map(|(d, forms)| self.differs(row, base.widened(row, *d, forms)?)))
+                .or_else(|| self.differs(row, base.call(row, &base.held())?))
                 .or_else(|| base.mixed().into_iter().find_map(|forms| self.differs(row, base.call(row, &forms)?)))
         })
     }
@@ -186,7 +187,14 @@ impl Check<'_> {
                 diag.note(format!("for {}", case.show(row)))
             }
         };
+        let held = match &wrong {
+            Wrong::Refused(_, case) | Wrong::Dtype { case, .. } => case.solved.joined.is_some_and(DType::is_storage),
+        };
         match (kind, &source.promote) {
+            (_, Some(promote)) if held => {
+                let diag = diag.label(promote.text.place, "what moves elements moves those of eight bits too");
+                diag.help("say `dtypes: all`, which leaves out dtypes that only hold numbers")
+            }
             (Some(kind), Some(promote)) => {
                 diag.label(promote.text.place, "by this rule").help(format!("its body shows `promote: {kind}`"))
             }

@@ -22,7 +22,7 @@ use super::rows::RowSet;
 use crate::diag::Diag;
 use crate::schema::RowSource;
 use crate::source::Place;
-use crate::yaml::{Node, Text, Value as Yaml};
+use crate::yaml::{Node, ScalarKind, Text, Value as Yaml};
 use read::Written;
 use run::Ran;
 
@@ -126,7 +126,12 @@ fn read(source: &RowSource, row: &Row, node: &Node) -> Result<Point, Box<Diag>> 
     for (key, value) in entries {
         let name = Name::new(key.as_str());
         if let ("refused" | "shares", Yaml::Scalar(text)) = (key.as_str(), &value.value) {
-            let truth = *text == "true";
+            let ScalarKind::Bool(truth) = text.kind else {
+                let message =
+                    format!("`{}` in `points` of `{}` is neither true nor false", key.as_str(), source.op.as_str());
+                let diag = Diag::error("E005", value.place, message);
+                return Err(Box::new(diag.help("write `true` or `false`; in YAML `yes`, `no` and `on` are texts")));
+            };
             match key.as_str() {
                 "refused" => point.refused = truth,
                 _ => point.shares = Some((truth, value.place)),
@@ -159,6 +164,12 @@ fn read(source: &RowSource, row: &Row, node: &Node) -> Result<Point, Box<Diag>> 
             }
         };
         point.args.push((name, argument.ok_or_else(|| unread(source, key, value, true))?));
+    }
+    let says = !point.results.is_empty() || !point.gradients.is_empty() || !point.tangents.is_empty();
+    if !says && !point.refused && point.shares.is_none() {
+        let message = format!("a point of `{}` says nothing of what comes of the call", source.op.as_str());
+        let diag = Diag::error("E301", node.place, message);
+        return Err(Box::new(diag.help("give a result, `out: 1`, a gradient, `grad: {x: 1}`, or `refused: true`")));
     }
     Ok(point)
 }

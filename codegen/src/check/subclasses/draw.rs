@@ -14,7 +14,7 @@ use crate::check::gradients::numbers::{Numbers, short};
 
 /// Most ways of making one that are tried, and most that are kept.
 const MOST_TRIED: usize = 48;
-const MOST_KEPT: usize = 2;
+const MOST_KEPT: usize = 3;
 
 /// A tensor of a class, and how far it may be from what it was made of.
 pub struct Operand {
@@ -34,21 +34,59 @@ pub fn operands(world: &World, class: usize, like: &Arc<Array<f64>>, seed: u64) 
     let mut ops: Vec<&Arc<Row>> = world.makers.values().filter(|row| makes(world, row, class)).collect();
     ops.sort_by_key(|row| row.op.as_str());
     for row in ops {
-        let mut kept = 0;
+        let mut kept: Vec<Operand> = Vec::new();
         for n in 0..MOST_TRIED {
-            let Some(args) = arguments(row, like, n) else { break };
-            let Some(operand) = made_by(world, class, row, args, like) else { continue };
-            found.push(operand);
-            kept += 1;
-            if kept == MOST_KEPT {
+            let made = |like: &Arc<Array<f64>>| made_by(world, class, row, arguments(row, like, n)?, like);
+            if arguments(row, like, n).is_none() {
+                break;
+            }
+            // a row that is meant for positive numbers has no values of others
+            let positive = || made(&Arc::new(positive(like))).filter(|operand| !has_lost(operand));
+            let Some(operand) = made(like).and_then(|first| {
+                let other = if has_lost(&first) { positive() } else { None };
+                other.or(Some(first))
+            }) else {
+                continue;
+            };
+            // the last one has fields of other shapes, or other metadata, where some call makes such
+            let other = || kept.iter().all(|known| built(&known.made) != built(&operand.made));
+            if kept.len() + 1 < MOST_KEPT || other() {
+                kept.push(operand);
+            }
+            if kept.len() == MOST_KEPT {
                 break;
             }
         }
+        found.extend(kept);
     }
     if found.is_empty() {
         found.extend(of_fields(world, class, like, seed));
     }
     found
+}
+
+/// Whether a number became none.
+fn has_lost(operand: &Operand) -> bool {
+    let Some((_, of)) = &operand.of else { return false };
+    floats(&operand.plain).iter().zip(floats(of)).any(|(x, of)| x.is_nan() && !of.is_nan())
+}
+
+fn positive(like: &Array<f64>) -> Array<f64> {
+    let data = match &like.data {
+        Data::Float(x) => Data::Float(x.iter().map(|x| x.abs() + 0.125).collect()),
+        Data::Int(x) => Data::Int(x.iter().map(|x| x.abs().max(1)).collect()),
+    };
+    Array { data, ..like.clone() }
+}
+
+/// The shapes of fields, and which metadata there are.
+fn built(made: &Made) -> Vec<Option<Vec<usize>>> {
+    let shape = |value: &Value<Tensor>| match value {
+        Value::Tensor(Tensor::Plain(V::Array(a))) => Some(a.shape.clone()),
+        Value::Absent => None,
+        _ => Some(Vec::new()),
+    };
+    made.fields.iter().chain(&made.meta).map(shape).collect()
 }
 
 /// Whether a row's body ends in a tensor of the class.

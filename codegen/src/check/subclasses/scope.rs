@@ -19,7 +19,9 @@ impl Scope {
     /// What a signature names: arguments, options and their words, sizes, dtypes, results.
     pub fn with_sig(mut self, sig: &Sig) -> Scope {
         let printed = sig.to_string();
-        let words = printed.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|word| !word.is_empty());
+        let words = printed
+            .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+            .filter(|word| word.starts_with(|c: char| !c.is_ascii_digit()));
         self.names.extend(words.map(Name::new));
         self
     }
