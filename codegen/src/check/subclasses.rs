@@ -384,7 +384,8 @@ fn text<'a>(world: &World, source: &'a ClassSource, class: &Class, row: &Row) ->
     let found = source.ops.iter().find_map(|(targets, text)| {
         let mut targets = targets.as_str().split_whitespace().map(Class::target);
         let at = targets.find(|t| class.rules.iter().any(|(known, r)| known == t && std::ptr::eq(r, rule)))?;
-        Some((text, matches!(at, Target::Op(op) if op == row.op)))
+        // a rule for an operator is one for its overloads
+        Some((text, matches!(at, Target::Op(op) if op == row.op || op == super::base(row.op))))
     });
     found.filter(|_| !matches!(row.meaning, Meaning::Host(_)))
 }

@@ -114,8 +114,13 @@ impl RowReader<'_> {
     fn name(&mut self) -> Option<()> {
         let Some(node) = self.take("op") else {
             let first = self.entries.first().map_or(self.place, |(key, _)| key.place);
-            self.fields
-                .error(Diag::error("E004", first, "a row has no key `op`").help("a row starts with `- op: name`"));
+            let class = self.entries.iter().any(|(key, _)| *key == "class");
+            let help = if class {
+                "classes stand below `subclasses:`, in front of `ops:`"
+            } else {
+                "a row starts with `- op: name`"
+            };
+            self.fields.error(Diag::error("E004", first, "a row has no key `op`").help(help));
             return None;
         };
         let op = self.fields.text(node, "op")?;
@@ -138,6 +143,9 @@ impl RowReader<'_> {
             let near = synonym.or_else(|| nearest(name, KEYS.iter().map(|key| key.name)));
             let diag = Diag::error("E004", key.place, format!("`{name}` is no key of a row"));
             self.fields.error(match near {
+                _ if HINTS.iter().any(|hint| hint.name == name) => {
+                    diag.help(format!("it stands below `tests`: `tests: {{{name}: …}}`"))
+                }
                 Some(near) => diag.help(format!("did you mean `{near}`?")),
                 None => diag.help("cargo ops explain keys"),
             });

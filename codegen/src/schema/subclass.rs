@@ -15,6 +15,16 @@ use crate::yaml::{Node, ScalarKind, Text, Value};
 /// Keys of a class, in their order.
 pub const CLASS_KEYS: [&str; 13] = keys::names(keys::CLASS);
 
+/// What people write for a key of ours.
+const SYNONYMS: &[(&str, &str)] = &[
+    ("rules", "ops"),
+    ("fields", "sig"),
+    ("name", "class"),
+    ("dense", "plain"),
+    ("makers", "from"),
+    ("tolerance", "error"),
+];
+
 /// Keys of `error`.
 pub const BOUNDS: [&str; 3] = keys::names(keys::BOUND);
 
@@ -138,9 +148,13 @@ fn one(node: Node, diags: &mut Diagnostics) -> Option<ClassSource> {
     }
     let mut fields = Fields::new(diags);
     let Some(class) = class else {
-        fields.error(
-            Diag::error("E004", place.head(), "a subclass has no key `class`").help("it starts with `- class: Name`"),
-        );
+        let row = entries.iter().any(|(key, _)| *key == "op");
+        let help = if row {
+            "rows stand below `ops:`; those that make tensors of a class below its `from`"
+        } else {
+            "it starts with `- class: Name`"
+        };
+        fields.error(Diag::error("E004", place.head(), "a subclass has no key `class`").help(help));
         return None;
     };
     let class = fields.text(class, "class")?;
@@ -151,7 +165,8 @@ fn one(node: Node, diags: &mut Diagnostics) -> Option<ClassSource> {
     }
     for (key, _) in &entries {
         let diag = Diag::error("E004", key.place, format!("`{}` is no key of a subclass", key.text));
-        fields.error(match nearest(key.as_str(), CLASS_KEYS) {
+        let synonym = SYNONYMS.iter().find(|(other, _)| *key == **other).map(|(_, ours)| *ours);
+        fields.error(match synonym.or_else(|| nearest(key.as_str(), CLASS_KEYS)) {
             Some(near) => diag.help(format!("did you mean `{near}`?")),
             None => diag.help(format!("its keys are {}", CLASS_KEYS.join(", "))),
         });

@@ -1,7 +1,7 @@
 //! E007, E008, E009, E102, E602: what a class declares. It stands for one tensor of sizes and a dtype that its parts bind,
 //! every part is read, and its rows make tensors of it.
 
-use fulgurite_core::lang::ast::{Block, DimKind, Sig};
+use fulgurite_core::lang::ast::{Access, Block, DimKind, Sig};
 use fulgurite_core::lang::parse_rule;
 use fulgurite_core::lower::Rows;
 use fulgurite_core::{DType, DTypeSet, Name};
@@ -38,6 +38,11 @@ impl Checks<'_> {
             let diag = Diag::error("E602", rule.text.place, claim);
             return self.diags.push(diag.help("write `(fields; metadata) -> T[..S]`, the type that programs see"));
         };
+        if let Some(field) = sig.params.iter().find(|param| param.access != Access::Read) {
+            let claim = format!("the field `{}` of `{}` is `{}`", field.name.name, self.name(), field);
+            let diag = Diag::error("E602", rule.text.at(field.name.span), claim);
+            self.diags.push(diag.help("fields are read: leave `mut` and `like` out"));
+        }
         let bound = words(&Sig { outs: Vec::new(), aux: Vec::new(), ..sig.clone() });
         let mut named: Vec<Name> = Vec::new();
         walk::ty(&out.ty, &mut |name| named.push(name));

@@ -14,7 +14,10 @@ use crate::check::gradients::numbers::{Numbers, short};
 
 /// Most ways of making one that are tried, and most that are kept.
 const MOST_TRIED: usize = 48;
-const MOST_KEPT: usize = 3;
+const MOST_KEPT: usize = 2;
+
+/// Ways of making one among which those with fields of other shapes are looked for.
+const MOST_SEARCHED: usize = 10;
 
 /// A tensor of a class, and how far it may be from what it was made of.
 pub struct Operand {
@@ -30,11 +33,16 @@ pub struct Operand {
 
 /// Tensors of `class` that programs see as `like`; those that a row of the class makes are made of its elements.
 pub fn operands(world: &World, class: usize, like: &Arc<Array<f64>>, seed: u64) -> Vec<Operand> {
+    so_many(world, class, like, seed, MOST_KEPT)
+}
+
+/// The same, at most so many by each row.
+pub fn so_many(world: &World, class: usize, like: &Arc<Array<f64>>, seed: u64, most: usize) -> Vec<Operand> {
     let mut found = Vec::new();
     let mut ops: Vec<&Arc<Row>> = world.makers.values().filter(|row| makes(world, row, class)).collect();
     ops.sort_by_key(|row| row.op.as_str());
     for row in ops {
-        let mut kept: Vec<Operand> = Vec::new();
+        let (mut kept, mut alike): (Vec<Operand>, Option<Operand>) = (Vec::new(), None);
         for n in 0..MOST_TRIED {
             let made = |like: &Arc<Array<f64>>| made_by(world, class, row, arguments(row, like, n)?, like);
             if arguments(row, like, n).is_none() {
@@ -49,15 +57,17 @@ pub fn operands(world: &World, class: usize, like: &Arc<Array<f64>>, seed: u64) 
                 continue;
             };
             // the last one has fields of other shapes, or other metadata, where some call makes such
-            let other = || kept.iter().all(|known| built(&known.made) != built(&operand.made));
-            if kept.len() + 1 < MOST_KEPT || other() {
+            let other = kept.iter().all(|known| built(&known.made) != built(&operand.made));
+            if kept.len() + 1 < most || other {
                 kept.push(operand);
+            } else {
+                alike.get_or_insert(operand);
             }
-            if kept.len() == MOST_KEPT {
+            if kept.len() == most || n >= MOST_SEARCHED {
                 break;
             }
         }
-        found.extend(kept);
+        found.extend(kept.into_iter().chain(alike).take(most));
     }
     if found.is_empty() {
         found.extend(of_fields(world, class, like, seed));

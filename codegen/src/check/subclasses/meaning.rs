@@ -88,7 +88,7 @@ pub type Slot = (usize, Option<usize>);
 /// and how far one is.
 pub fn made(world: &World, class: usize) -> Option<(Name, Refuted)> {
     likes().into_iter().find_map(|like| {
-        draw::operands(world, class, &like, 1).iter().find_map(|operand| {
+        draw::so_many(world, class, &like, 1, 3).iter().find_map(|operand| {
             let (row, of) = operand.of.as_ref()?;
             let pairs = draw::floats(&operand.plain).into_iter().zip(draw::floats(of)).zip(&operand.far);
             let beyond = |((x, y), far): &((f64, f64), &f64)| (x - y).abs() > *far + ROUNDING * (1.0 + y.abs());
@@ -228,8 +228,13 @@ fn on(
     }
     let solved = sig::solve(row, &args, &Tensor::ty)?;
     let results = world.run(row, &solved, &args)?;
+    let (given, outs) = (results.len(), row.sig.outs.len());
+    if given != outs && given != outs + row.sig.aux.len() {
+        let claim = format!("yields {given} results, its operator {outs}");
+        return Ok(Some(Refuted { claim, notes: vec![format!("for {}", case.show(row))], dtype: false }));
+    }
     let mut have = Vec::new();
-    for value in results.iter().take(row.sig.outs.len()) {
+    for value in results.iter().take(outs) {
         flat(value, &mut |t| {
             have.push(world.plain(t)?);
             Ok::<(), Stop>(())

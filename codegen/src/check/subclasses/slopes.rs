@@ -26,6 +26,9 @@ const COARSE: f64 = 0.3;
 const STEP: f64 = 1e-4;
 const OF_STEP: f64 = 1e-3;
 
+/// Shapes for which differences are taken, one for each element.
+const FEW: usize = 2;
+
 /// Calls of a row that are compared.
 const COMPARED: usize = 2;
 
@@ -39,7 +42,7 @@ pub fn of_row(
     family: &Family,
 ) -> Option<[String; 2]> {
     let at = row.sig.params.iter().position(|param| param.name.name == arg)?;
-    let mut right = 0;
+    let (mut right, mut refused) = (0, None);
     for (n, case) in meaning::tried(family) {
         let drawn =
             sample::domains(&[], &[], n).find_map(|d| sample::draw(world.library, row, case, &d, n as u64, &|_| true));
@@ -56,6 +59,7 @@ pub fn of_row(
                 Ok(None) => right += 1,
                 Ok(Some(claim)) => return Some([claim, format!("for {}", case.show(row))]),
                 // it may serve other choices
+                Err(Stop::Refused(refusal)) => refused = Some(refusal.message),
                 Err(_) => {}
             }
         }
@@ -63,7 +67,8 @@ pub fn of_row(
             break;
         }
     }
-    None
+    let why = refused.filter(|_| right == 0)?;
+    Some(["accepts no call that was tried".to_owned(), why])
 }
 
 fn on(
@@ -148,7 +153,7 @@ pub fn of_cotangent(world: &World, class: usize) -> Option<String> {
 pub fn of_field(world: &World, class: usize, field: Name, rule: &Block) -> Option<String> {
     let of = &world.classes[class];
     let at = of.fields().position(|name| name == field)?;
-    likes().iter().find_map(|like| {
+    likes().iter().take(FEW).find_map(|like| {
         let made = draw::operands(world, class, like, 1).into_iter().next()?.made;
         let Value::Tensor(Tensor::Plain(V::Array(value))) = &made.fields[at] else { return None };
         let Data::Float(x) = &value.data else { return None };
@@ -178,7 +183,7 @@ pub fn of_field(world: &World, class: usize, field: Name, rule: &Block) -> Optio
 
 /// What is wrong with the gradient of a row that makes tensors of the class, for its first argument.
 pub fn of_maker(world: &World, class: usize, row: &Arc<Row>, rule: &Block) -> Option<String> {
-    likes().iter().find_map(|like| {
+    likes().iter().take(FEW).find_map(|like| {
         let args = draw::calls(row, like).into_iter().find(|args| plain_of(world, row, args).is_some())?;
         let solved = sig::solve(row, &args, &Tensor::ty).ok()?;
         let g = Tensor::Plain(ones(&V::Array(plain_of(world, row, &args)?)));
