@@ -42,12 +42,18 @@ pub fn of_row(
     family: &Family,
 ) -> Option<[String; 2]> {
     let at = row.sig.params.iter().position(|param| param.name.name == arg)?;
-    let (mut right, mut refused) = (0, None);
+    let mut right = 0;
     for (n, case) in meaning::tried(family) {
         let drawn =
             sample::domains(&[], &[], n).find_map(|d| sample::draw(world.library, row, case, &d, n as u64, &|_| true));
         let Some(drawn) = drawn else { continue };
         let all = meaning::slots(&drawn.args, row);
+        // scales of no elements there are none
+        let empty = |slot: &Slot| meaning::get(&drawn.args, *slot).is_none_or(|a| a.is_empty());
+        if drawn.args[at].is_absent() || all.iter().any(empty) {
+            continue;
+        }
+        let (before, mut refused) = (right, None);
         let singles = all.iter().map(|slot| vec![*slot]).filter(|_| all.len() > 1);
         for choice in std::iter::once(all.clone()).chain(singles) {
             let operand = |(i, slot): (usize, &Slot)| {
@@ -63,12 +69,15 @@ pub fn of_row(
                 Err(_) => {}
             }
         }
+        // a call that the class takes has a gradient, whichever of its arguments are of the class
+        if let (true, Some(why)) = (right == before, refused) {
+            return Some(["refuses a call that the class takes".to_owned(), format!("for {}: {why}", case.show(row))]);
+        }
         if right >= COMPARED {
             break;
         }
     }
-    let why = refused.filter(|_| right == 0)?;
-    Some(["accepts no call that was tried".to_owned(), why])
+    None
 }
 
 fn on(
@@ -87,6 +96,9 @@ fn on(
         meaning::put(&mut plain, *slot, V::Array(operand.plain.clone()));
     }
     let solved = sig::solve(row, &args, &Tensor::ty)?;
+    if let Err(stop) = world.run(row, &solved, &args) {
+        return Err(Stop::Data(format!("{stop:?}")));
+    }
     let ran = Ran::new(row, plain, world.library.set)?;
     let want = ran.slopes(world.library.set).of(at)?;
     let outs = row.sig.outs.iter().zip(&ran.results);
