@@ -124,7 +124,7 @@ impl Checks<'_> {
         let made = |diag: &Diag| {
             let quoted: Vec<&str> = diag.message.split('`').skip(1).step_by(2).collect();
             let named = |name: &&str| classes.contains(name) || diag.code == "E007" && words.contains(*name);
-            quoted.iter().skip(1).any(|name| named(name))
+            quoted.iter().skip(1).any(named)
         };
         let mut faults = names::check(row, self.set);
         faults.retain(|diag| !matches!(diag.code, "E009" | "E114") && !made(diag));
