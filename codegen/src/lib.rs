@@ -14,6 +14,7 @@ pub mod mutate;
 pub mod nearest;
 pub mod parallel;
 pub mod pipeline;
+pub mod pytorch;
 pub mod schema;
 pub mod source;
 pub mod yaml;

@@ -84,10 +84,6 @@ pub struct TestHints {
     pub domain: Vec<(Text, Text)>,
     /// Values and gradients at special points: maps.
     pub points: Vec<Node>,
-    /// Tolerance.
-    pub tol: Option<Text>,
-    /// Sizes to try.
-    pub sizes: Option<Node>,
 }
 
 /// A row as written, parsed.
@@ -162,10 +158,6 @@ pub struct Database {
     pub broken: Vec<Name>,
     /// Where each row stands, with its name if that could be read.
     pub places: Vec<(Option<Name>, Place)>,
-    /// `enums`, as written.
-    pub enums: Option<Node>,
-    /// `tags`, as written.
-    pub tags: Option<Node>,
     /// `subclasses`, as written.
     pub subclasses: Option<Node>,
     /// The same, read.
@@ -192,10 +184,9 @@ pub fn read_database(file: FileId, sources: &Sources, diags: &mut Diagnostics) -
     };
     let last = entries.len().saturating_sub(1);
     let mut ops = None;
+    let mut misnamed = false;
     for (at, (key, node)) in entries.into_iter().enumerate() {
         match key.as_str() {
-            "enums" => database.enums = Some(node),
-            "tags" => database.tags = Some(node),
             "subclasses" => {
                 database.classes = subclass::read(node.clone(), diags);
                 database.subclasses = Some(node);
@@ -209,21 +200,40 @@ pub fn read_database(file: FileId, sources: &Sources, diags: &mut Diagnostics) -
             }
             other => {
                 let diag = Diag::error("E004", key.place, format!("a database has no key `{other}`"));
-                diags.push(diag.help(match nearest(other, FILE_KEYS) {
-                    Some(near) => format!("did you mean `{near}`?"),
-                    None => format!("its keys are {}", FILE_KEYS.join(", ")),
-                }));
+                misnamed |= matches!(other, "rows" | "operators" | "op") || nearest(other, FILE_KEYS) == Some("ops");
+                diags.push(diag.help(file_key(other)));
             }
         }
     }
     match ops {
         Some(node) => rows(node, sources, diags, &mut database),
+        // the one fault is told
+        None if misnamed => {}
         None => {
             let place = root.place.head();
             diags.push(Diag::error("E004", place, "the file has no key `ops`").help("rows stand below `ops:`"));
         }
     }
     database
+}
+
+/// What to do about a key that a file does not have.
+fn file_key(other: &str) -> String {
+    // what other databases of operators keep apart, a row says where it is used
+    match other {
+        "enums" | "enum" => "an option has its words where it stands, in `sig`: `mode: enum(a, b) = a`".to_owned(),
+        "rows" | "operators" => "did you mean `ops`?".to_owned(),
+        "tags" | "tag" => "kinds of tags are declared in Rust: docs/transforms.md".to_owned(),
+        _ if KEYS.iter().any(|key| key.name == other) => {
+            format!(
+                "`{other}` is a key of a row: below `ops:`, in column 1, stands `- op: name`, and its keys below that"
+            )
+        }
+        _ => match nearest(other, FILE_KEYS) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("its keys are {}", FILE_KEYS.join(", ")),
+        },
+    }
 }
 
 fn rows(node: Node, sources: &Sources, diags: &mut Diagnostics, database: &mut Database) {

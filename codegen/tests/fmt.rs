@@ -85,10 +85,10 @@ fn rows_get_one_form_and_keep_their_comments() {
 #[test]
 fn odd_texts_survive() {
     let rows = "ops:\n- op: odd\n  doc: |\n    It's said: of x # y\n  sig: '(x: T; mode: enum(a, b) = a) -> T'\n  promote: default\n  expr: |\n    \
-                match mode { a => x, b => 2 * x, }\n  no_grad: \"'\"\n  tests: {tol: 1e-6, points: [{x: '1', out: 1}]}\n";
+                match mode { a => x, b => 2 * x, }\n  no_grad: \"'\"\n  tests: {domain: {x: 0..1}, points: [{x: '1', out: 1}]}\n";
     let made = formatted(rows);
     assert_eq!(formatted(&made), made);
-    assert!(made.contains("tests: {tol: 1e-6, points: [{x: '1', out: 1}]}"), "{made}");
+    assert!(made.contains("tests: {domain: {x: '0..1'}, points: [{x: '1', out: 1}]}"), "{made}");
     assert!(made.contains("expr: 'match mode { a => x, b => 2 * x }'"), "{made}");
     assert!(made.contains("no_grad: ''''"), "{made}");
 }

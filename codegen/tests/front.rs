@@ -29,7 +29,11 @@ fn tried() -> String {
 }
 
 fn cases() -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/err");
+    databases("tests/err")
+}
+
+fn databases(folder: &str) -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
     let mut cases: Vec<PathBuf> = fs::read_dir(folder)
         .expect("the folder of cases")
         .map(|entry| entry.expect("a case").path())
@@ -58,6 +62,19 @@ fn wrong_databases_say_what_is_wrong() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Each `ok/*.yaml` has rows near wrong ones of `err`, and nothing is said of them.
+#[test]
+fn right_databases_pass() {
+    let cases = databases("tests/ok");
+    assert!(!cases.is_empty(), "the folder of right databases");
+    for case in cases {
+        let name = case.file_name().expect("a name").to_string_lossy().into_owned();
+        let text = fs::read_to_string(&case).expect("a case is text");
+        let (diags, sources) = common::check(&name, &text);
+        assert!(diags.is_empty(), "{name}:\n{}", report(&diags, &sources));
+    }
 }
 
 #[test]

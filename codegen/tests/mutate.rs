@@ -6,7 +6,7 @@ use fulgurite_codegen::check::{self, Checked};
 use fulgurite_codegen::cli::run_words;
 use fulgurite_codegen::diag::Diagnostics;
 use fulgurite_codegen::mutate::judge::{Bench, Verdict, judge_all};
-use fulgurite_codegen::mutate::recorded::{self, Signatures};
+use fulgurite_codegen::mutate::recorded;
 use fulgurite_codegen::mutate::score::Score;
 use fulgurite_codegen::mutate::{self, Mutant};
 use fulgurite_codegen::pipeline::Table;
@@ -193,8 +193,7 @@ fn wrong_rows_of_the_database_are_refuted() {
     let (database, checked, sources) = read(&own());
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/data");
     let cases = recorded::load(&folder).expect("the recorded values");
-    let bench =
-        Bench::new(&database, &sources, &checked, &Table::default()).with_recorded(cases, Signatures::load(&folder));
+    let bench = Bench::new(&database, &sources, &checked, &Table::default()).with_recorded(cases);
     let (met, of) = bench.recorded();
     assert!(met * 100 >= of * 95, "the rows meet {met} of {of} recorded cases");
     let mutants = mutate::choose(mutate::mutants(&database, &sources), 250, 1);

@@ -56,6 +56,7 @@ impl Rule<'_> {
             "E706" => ("E106", "has no meaning for a call that the row accepts"),
             "E202" => ("E202", "computes what is not defined"),
             "E205" => ("E205", "computes with a number that wraps"),
+            "E206" => ("E206", "writes another dtype than its argument has"),
             "E207" => ("E207", "rounds on its way"),
             "E007" => ("E007", "needs a row that is not there"),
             code => (code, "does not hold"),
@@ -73,7 +74,7 @@ impl Rule<'_> {
             ("E303", help) => {
                 help.iter().fold(diag, |diag, help| diag.note(help.clone())).help(self.accepted(refusal.code == "E703"))
             }
-            ("E106" | "E007", Some(help)) => diag.help(help.clone()),
+            ("E106" | "E206" | "E007", Some(help)) => diag.help(help.clone()),
             (_, Some(help)) => diag.note(help.clone()),
             (_, None) => diag,
         }

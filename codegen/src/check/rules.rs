@@ -140,9 +140,26 @@ impl Yields<'_> {
             (Value::List(wanted), Value::List(yielded)) if wanted.len() == yielded.len() => {
                 wanted.iter().zip(yielded).collect()
             }
+            // of a list of one, its one gradient may stand alone
+            (Value::List(wanted), one @ Value::Tensor(_)) if wanted.len() == 1 => vec![(&wanted[0], one)],
+            (Value::List(wanted), _) => return Some(self.several(wanted.len(), yielded)),
             _ => vec![(wanted, yielded)],
         };
         pairs.into_iter().find_map(|(wanted, yielded)| self.compare_one(tensor(wanted)?, yielded))
+    }
+
+    /// E402 of a list, each item of which has a gradient of its own.
+    fn several(&self, items: usize, yielded: &Value<ArgTy>) -> Diag {
+        let message = format!("{} is no gradient for each item of `{}`", self.rule.name(), self.of);
+        let have = match yielded {
+            Value::List(have) => format!("this is a list of {}", have.len()),
+            one => format!("this is {}", show(one)),
+        };
+        let diag = Diag::error("E402", self.rule.text.at(self.block.value.span), message);
+        let diag = diag.here(format!("{have}, `{}` is a list of {items}", self.of));
+        let help =
+            "yield a list with a gradient for each: `split(g, …)` of what was joined, `unbind(g)` of what was stacked";
+        diag.note(format!("for {}", self.case.show(self.row))).help(help)
     }
 
     /// Whether arguments and results have several float dtypes, here or by the classes of an argument in another call:

@@ -57,7 +57,9 @@ fn outside(row: &Row, body: &Block, case: &Case, left: &Left) -> Fault {
     let message = format!("index {index} leaves axis {axis} of `{name}`, which has size {size}");
     let help = match &row.meaning {
         Meaning::View(_) => "mend the index or the size of the result, or refuse such calls in `require`",
-        _ => "mend the index or its range, or say what stands outside: `else 0`, `else skip`",
+        _ => {
+            "mend the index or its range, let it begin anew, `(…) % N`, or say what stands outside: `else 0`, `else skip`"
+        }
     };
     let refusal = Refusal::new("E706", message).help(help);
     Fault { at: access(body, &name), ..refusal.into() }

@@ -2,23 +2,26 @@
 
 use std::sync::Arc;
 
-use fulgurite_core::lang::{Block, DimKind, DimPat, Expr, Node, Out, Stmt};
+use fulgurite_core::lang::{Block, DimKind, DimPat, Expr, Node, OptType, Out, Stmt};
 use fulgurite_core::lower::lower_with;
 use fulgurite_core::row::{Meaning, Row};
-use fulgurite_core::sig::{ArgTy, OutTy};
+use fulgurite_core::sig::{self, ArgTy, OutTy};
 use fulgurite_core::{Name, Value};
 
 use super::cases::{Case, Family};
 use super::machine::{self, Fault, Types, show};
 use super::report::Rule;
 use super::rows::RowSet;
-use super::{draws, literals, run};
+use super::{draws, literals, run, walk};
 use crate::diag::Diag;
 
 /// What is wrong with the body of `row`: the first fault.
 pub fn check(rule: &Rule, row: &Arc<Row>, rows: &RowSet, family: &Family) -> Option<Diag> {
     if family.cases.is_empty() {
         return Some(unreachable(rule, row, family));
+    }
+    if let Some(diag) = one_way(rule, row, family).or_else(|| refused_default(rule, row, family)) {
+        return Some(diag);
     }
     match &row.meaning {
         Meaning::Expr(body) | Meaning::View(body) => {
@@ -36,13 +39,76 @@ fn unreachable(rule: &Rule, row: &Row, family: &Family) -> Diag {
     }
     let diag =
         Diag::error("E108", source.sig.text.place, format!("no call of `{}` that was tried is accepted", row.op));
+    let unanchored =
+        row.sig.opts.iter().find(|opt| matches!(opt.ty, OptType::Dim(None)) && !anchors(row, opt.name.name));
+    if let Some(opt) = unanchored {
+        let name = opt.name.name;
+        let diag = diag.note(format!("`{name}: Dim` names an axis, and no argument says which: none has `N@{name}`"));
+        return diag.help(format!(
+            "write `{name}: Dim(S)`, an axis of the list `S`, or `N@{name}` in the type of an argument"
+        ));
+    }
     match &family.refused {
         Some(refusal) => {
             let diag = diag.note(format!("the first one: {}", refusal.message));
             diag.help("mend `sig`, or what `require` says, so that some call is right")
         }
-        None => diag,
+        None => diag.help("mend `sig`: no sizes fit its types together"),
     }
+}
+
+/// Whether an axis of an argument is the one that this option names.
+fn anchors(row: &Row, option: Name) -> bool {
+    let named = |dim: &DimPat| matches!(&dim.kind, DimKind::One { at: Some(at), .. } if at.name == option);
+    row.sig.params.iter().flat_map(|param| param.ty.dims.iter().flatten()).any(named)
+}
+
+/// E108: a default that no call which is accepted otherwise may leave out.
+fn refused_default(rule: &Rule, row: &Row, family: &Family) -> Option<Diag> {
+    let params = row.sig.params.len();
+    let asked = |name: Name| {
+        let mut asked = false;
+        let conds = rule.source.require.iter().map(|(cond, _)| &cond.tree);
+        conds.for_each(|cond| walk::expr_names(cond, &mut |read| asked |= read == name));
+        asked
+    };
+    let mut opts = row.sig.opts.iter().enumerate().filter(|(_, opt)| opt.default.is_some());
+    opts.find_map(|(at, opt)| {
+        let name = opt.name.name;
+        if !matches!(opt.ty, OptType::Dim(_)) && !asked(name) {
+            return None;
+        }
+        let mut first = None;
+        let accepted = family.cases.iter().any(|case| {
+            let mut args = case.args.clone();
+            args[params + at] = Value::Absent;
+            sig::solve_types(row, &args).map_err(|refusal| first.get_or_insert(refusal.message).len()).is_ok()
+        });
+        let why = first.filter(|_| !accepted)?;
+        let message = format!("no call of `{}` that leaves `{name}` out was accepted", row.op);
+        let diag = Diag::error("E108", rule.source.sig.text.at(opt.name.span), message).here("has a default");
+        Some(diag.note(format!("the first one: {why}")).help("choose a default that calls may have, or give none"))
+    })
+}
+
+/// E108: what may be left out, or given, in no call that is accepted.
+fn one_way(rule: &Rule, row: &Row, family: &Family) -> Option<Diag> {
+    let params = row.sig.params.iter().map(|param| (param.name, param.optional));
+    let opts = row.sig.opts.iter().map(|opt| (opt.name, opt.optional && opt.default.is_none()));
+    let mut open = params.chain(opts).enumerate().filter(|(_, (_, optional))| *optional);
+    open.find_map(|(at, (name, _))| {
+        let absent = |case: &Case| case.args.get(at).is_some_and(Value::is_absent);
+        let (how, help) = match family.cases.iter().filter(|case| absent(case)).count() {
+            0 => ("without", format!("leave the `?` out, or say what a call without `{name}` means")),
+            n if n == family.cases.len() => ("with", format!("leave `{name}` out, or mend what refuses it")),
+            _ => return None,
+        };
+        let message = format!("no call of `{}` {how} `{name}` that was tried is accepted", row.op);
+        let diag = Diag::error("E108", rule.source.sig.text.at(name.span), message);
+        let diag =
+            family.refused.iter().fold(diag, |diag, why| diag.note(format!("the first one refused: {}", why.message)));
+        Some(diag.help(help))
+    })
 }
 
 /// E103: two lists of unknown length side by side.

@@ -1,12 +1,16 @@
 //! E601 to E606: tensor subclasses. Texts name what there is; metadata are kept; what a text calls has a rule; what a
 //! rule makes of an operator is what the operator means.
 
+mod allowed;
 mod chain;
+mod declared;
 mod draw;
 mod hidden;
 mod meaning;
 pub mod meets;
 mod meta;
+mod scope;
+mod slopes;
 mod texts;
 mod world;
 
@@ -193,6 +197,19 @@ fn meanings(of: &Sources, diags: &mut Diagnostics) {
             pairs.retain(|pair| pair.class != at);
             continue;
         }
+        if let Some((key, claim)) = allowed::check(of.world, at) {
+            let told = source.error.iter().find(|(known, _)| *known == key);
+            let place = told.or(source.error.first()).map_or(source.class.place, |(_, text)| text.place);
+            let diag = Diag::error("E605", place, format!("`{key}` of `error` of `{}` {claim}", source.name()));
+            diags.push(
+                diag.help(
+                    "say how far elements are from the plain ones: `rel: 0.01` of their magnitude, `abs` besides",
+                ),
+            );
+            pairs.retain(|pair| pair.class != at);
+            continue;
+        }
+        gradients(of, at, source, diags);
         let Some((row, Refuted { claim, notes, .. })) = meaning::made(of.world, at) else { continue };
         let place = source.error.first().map_or(source.class.place, |(_, text)| text.place);
         let diag = Diag::error("E605", place, format!("`{row}` {claim}"));
@@ -226,6 +243,54 @@ fn meanings(of: &Sources, diags: &mut Diagnostics) {
         if !told.contains(&diag.primary.place) {
             told.push(diag.primary.place);
             diags.push(diag);
+        }
+    }
+}
+
+/// E605 of the cotangents that a class declares.
+fn gradients(of: &Sources, at: usize, source: &ClassSource, diags: &mut Diagnostics) {
+    let name = source.name();
+    if let (Some(claim), Some(text)) = (slopes::of_cotangent(of.world, at), &source.cotangent) {
+        let diag = Diag::error("E605", text.place, format!("`cotangent` of `{name}` {claim}"));
+        diags.push(diag.help("make one of which `plain` is `g`"));
+    }
+    for row in source.from.iter().filter(|row| row.deviates.is_none()) {
+        let first = row.sig.tree.params.first().map(|param| param.name.name);
+        let rule = row.grad.iter().find(|(arg, _)| first.is_some_and(|first| first == arg.as_str()));
+        let (Some((arg, rule)), Some(maker)) = (rule, of.world.makers.get(&row.name())) else { continue };
+        let Some(claim) = slopes::of_maker(of.world, at, maker, &rule.tree) else { continue };
+        let (op, arg) = (row.op.as_str(), arg.as_str());
+        let diag = Diag::error("E401", rule.text.place, format!("the gradient of `{op}` for `{arg}` {claim}"));
+        diags.push(diag.help("mend the rule; where it differs on purpose, say why in `deviates`"));
+    }
+    for (op, args) in &source.grad {
+        let row = of.set.candidates(Name::new(op.as_str())).into_iter().next();
+        for (arg, rule) in args {
+            let wrong = match &row {
+                _ if *op == "unflatten" => slopes::of_field(of.world, at, Name::new(arg.as_str()), &rule.tree)
+                    .map(|claim| [claim, String::new()]),
+                Some(row) => {
+                    let made;
+                    let family = match of.families.get(&row.op) {
+                        Some(family) => family,
+                        None => {
+                            made = cases::family(row, element(row));
+                            &made
+                        }
+                    };
+                    slopes::of_row(of.world, at, row, Name::new(arg.as_str()), &rule.tree, family)
+                }
+                None => None,
+            };
+            let Some([claim, call]) = wrong else { continue };
+            let (op, arg) = (op.as_str(), arg.as_str());
+            let diag = Diag::error(
+                "E605",
+                rule.text.place,
+                format!("the gradient of `{op}` for `{arg}` on a `{name}` {claim}"),
+            );
+            let diag = if call.is_empty() { diag } else { diag.note(call) };
+            diags.push(diag.help("mend the rule, or leave it out: then it follows from the operator's"));
         }
     }
 }
@@ -319,7 +384,8 @@ fn text<'a>(world: &World, source: &'a ClassSource, class: &Class, row: &Row) ->
     let found = source.ops.iter().find_map(|(targets, text)| {
         let mut targets = targets.as_str().split_whitespace().map(Class::target);
         let at = targets.find(|t| class.rules.iter().any(|(known, r)| known == t && std::ptr::eq(r, rule)))?;
-        Some((text, matches!(at, Target::Op(op) if op == row.op)))
+        // a rule for an operator is one for its overloads
+        Some((text, matches!(at, Target::Op(op) if op == row.op || op == super::base(row.op))))
     });
     found.filter(|_| !matches!(row.meaning, Meaning::Host(_)))
 }

@@ -15,7 +15,7 @@ use super::{Common, FAILED, FINE, Outcome};
 use crate::diag::render::{self, Style};
 use crate::mutate::judge::{Bench, Verdict, judge_all};
 use crate::mutate::kinds::Kind;
-use crate::mutate::recorded::{self, Case, Signatures};
+use crate::mutate::recorded::{self, Case};
 use crate::mutate::score::Score;
 use crate::mutate::{self, Mutant};
 
@@ -74,7 +74,7 @@ impl Mutate {
         let mutants = mutate::choose(all, self.count.unwrap_or(usize::MAX), self.seed);
         let bench = Bench::new(&loaded.database, &loaded.sources, &loaded.checked, &loaded.upstream);
         let bench = match self.cases(&loaded.path)? {
-            Some((cases, signatures)) => bench.with_recorded(cases, signatures),
+            Some(cases) => bench.with_recorded(cases),
             None => bench,
         };
         let recorded = bench.recorded();
@@ -123,7 +123,7 @@ impl Mutate {
     }
 
     /// PyTorch's values; none where no folder is named and the database's own has none.
-    fn cases(&self, database: &Path) -> Result<Option<(Vec<Case>, Signatures)>, Fault> {
+    fn cases(&self, database: &Path) -> Result<Option<Vec<Case>>, Fault> {
         let own = database.with_file_name("tests").join("data");
         let folder = match &self.recorded {
             Some(folder) => folder.as_path(),
@@ -131,7 +131,7 @@ impl Mutate {
             None => return Ok(None),
         };
         let cases = recorded::load(folder).map_err(|(path, why)| Fault::unreadable(&path, &why))?;
-        Ok(Some((cases, Signatures::load(folder))))
+        Ok(Some(cases))
     }
 }
 

@@ -9,7 +9,7 @@ use fulgurite_core::lower::Rows;
 use fulgurite_core::row::Row;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::recorded::{Case, Forms, Near, Runner, Signatures, near};
+use super::recorded::{Case, Forms, Near, Runner, facts, near};
 use crate::check::rows::{self, RowSet};
 use crate::check::{closure, walk};
 use crate::pipeline::Table;
@@ -25,13 +25,12 @@ pub(super) struct Evidence {
     /// Row → cases that reach it, those that call it first.
     of_row: FxHashMap<Name, Vec<usize>>,
     met: usize,
-    signatures: Signatures,
     /// What the forms of each row and the signatures agree on.
     facts: Vec<BTreeSet<String>>,
 }
 
 impl Evidence {
-    pub(super) fn new(cases: Vec<Case>, signatures: Signatures, database: &Database, table: &Table) -> Evidence {
+    pub(super) fn new(cases: Vec<Case>, database: &Database, table: &Table) -> Evidence {
         let lowered: Vec<Arc<Row>> = database.rows.iter().filter_map(|row| table.row(row.name())).collect();
         let forms = Forms::of(database.rows.iter().zip(&lowered).enumerate().map(|(at, (s, row))| (at, s, &**row)));
         let set = RowSet::new(table, [], &[]);
@@ -76,8 +75,8 @@ impl Evidence {
         };
         let of_row = of_row.into_iter().map(|(name, all)| (name, sorted(all))).collect();
         let met = met.iter().filter(|met| **met).count();
-        let facts = database.rows.iter().zip(&lowered).map(|(source, row)| signatures.facts(source, row)).collect();
-        Evidence { cases, forms, of_row, met, signatures, facts }
+        let facts = database.rows.iter().zip(&lowered).map(|(source, row)| facts(source, row)).collect();
+        Evidence { cases, forms, of_row, met, facts }
     }
 
     /// How many cases the right rows meet, of how many.
@@ -116,7 +115,7 @@ impl Evidence {
 
     /// The first case that this row, in the place of the one of its name, does not meet.
     pub(super) fn refutes(&self, at: usize, source: &RowSource, row: &Arc<Row>, table: &Table) -> Option<&str> {
-        let facts = self.signatures.facts(source, row);
+        let facts = facts(source, row);
         if let Some(lost) = self.facts.get(at).and_then(|own| own.iter().find(|fact| !facts.contains(*fact))) {
             return Some(lost);
         }

@@ -11,7 +11,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::Mutant;
 use super::everywhere::{self, Everywhere};
 use super::evidence::Evidence;
-use super::recorded::{Case, Near, Signatures};
+use super::recorded::{Case, Near};
 use super::same::{self, Side};
 use super::witness::{self, Found};
 use crate::check::gradients::Graded;
@@ -102,8 +102,8 @@ impl<'a> Bench<'a> {
     }
 
     /// The same with values that PyTorch gave.
-    pub fn with_recorded(mut self, cases: Vec<Case>, signatures: Signatures) -> Bench<'a> {
-        self.evidence = Some(Evidence::new(cases, signatures, self.database, &self.table));
+    pub fn with_recorded(mut self, cases: Vec<Case>) -> Bench<'a> {
+        self.evidence = Some(Evidence::new(cases, self.database, &self.table));
         self
     }
 

@@ -4,7 +4,7 @@ use fulgurite_core::lang::SyntaxError;
 
 use super::Rule;
 use crate::diag::{Diag, Diagnostics};
-use crate::yaml::{Node, Style, Text, Value};
+use crate::yaml::{Node, ScalarKind, Style, Text, Value};
 
 /// How rule texts are written, so that a position in them is one in the file.
 const RULE_STYLES: &str = "write it on one line, in `'…'`, or in a block under `|`";
@@ -52,6 +52,10 @@ impl<'a> Fields<'a> {
 
     /// One sentence: it becomes the comment of generated code, with a full stop.
     pub(super) fn sentence(&mut self, node: Node, key: &str) -> Option<Text> {
+        if let Value::Scalar(Text { kind: ScalarKind::Number | ScalarKind::Bool(_), .. }) = node.value {
+            self.wrong_type(&node, key, "a sentence", Some("say in one sentence what the result is"));
+            return None;
+        }
         let text = self.text(node, key)?;
         let written = text.text.trim();
         let (found, help) = match written {

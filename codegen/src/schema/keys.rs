@@ -79,7 +79,7 @@ pub const KEYS: &[Key] = &[
         "PyTorch's ATen overloads that the row is: `name`, or `name(parameters; fixed)`",
     ),
     key("torch", Form::List(&Form::Text), "PyTorch functions that the row is: `name`, or `name(parameters; fixed)`"),
-    key("tests", Form::Keys(HINTS), "hints for generated tests: domain, points, tol, sizes"),
+    key("tests", Form::Keys(HINTS), "domain, points: for which numbers the row is meant, and examples"),
 ];
 
 /// Keys of a tensor subclass, in their order.
@@ -121,15 +121,13 @@ pub const fn names<const N: usize>(keys: &[Key]) -> [&'static str; N] {
 pub const HINTS: &[Key] = &[
     key("domain", Form::Map(&Form::Text), "argument: range `lo..hi` from which its values are drawn"),
     key("points", Form::List(&Form::Any), "values and gradients at special points: `{x: 0, out: 1}`"),
-    key("tol", Form::Text, "how far kernel and meaning may differ"),
-    key("sizes", Form::Any, "sizes to try"),
 ];
 
 /// Whose gradient a maximum may be.
 pub const TIES: [&str; 3] = ["first", "last", "even"];
 
 /// Keys of the file, in their order.
-pub const FILE_KEYS: [&str; 4] = ["enums", "tags", "subclasses", "ops"];
+pub const FILE_KEYS: [&str; 2] = ["subclasses", "ops"];
 
 /// The keys of which a row has exactly one: its meaning.
 pub const BODIES: [&str; 4] = ["expr", "view", "decomp", "host"];

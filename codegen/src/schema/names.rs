@@ -1,6 +1,6 @@
 //! E012: names that can't be names. They become Rust and CUDA C functions, files, and words of the rule languages.
 
-use fulgurite_core::lang::{Ident, Sig};
+use fulgurite_core::lang::{Ident, OptType, Sig};
 
 use super::pointwise::CONSTANTS;
 use super::{LIBRARIES, Rule};
@@ -145,6 +145,22 @@ pub(super) fn check_sig(rule: &Rule<Sig>, op: &str) -> Vec<Diag> {
     let mut faults = Vec::new();
     let mut seen: Vec<&Ident> = Vec::new();
     let sig = &rule.tree;
+    for opt in &sig.opts {
+        let place = rule.text.at(opt.name.span);
+        if let OptType::Enum(words) = &opt.ty
+            && let Some(twice) =
+                words.iter().enumerate().find(|(n, word)| words[..*n].contains(word)).map(|(_, word)| word)
+        {
+            let diag =
+                Diag::error("E012", place, format!("`{}` of `{op}` has the word `{twice}` twice", opt.name.name));
+            faults.push(diag.help("each word of an `enum` is another choice: delete one"));
+        }
+        if let (true, Some(default)) = (opt.optional, &opt.default) {
+            let claim = format!("`{}` of `{op}` has a `?` and a default", opt.name.name);
+            let diag = Diag::error("E012", place, claim).here("left out, it is the default, and never absent");
+            faults.push(diag.help(format!("delete the `?`, or ` = {default}`")));
+        }
+    }
     let params = sig.params.iter().map(|param| (&param.name, "an argument"));
     let opts = sig.opts.iter().map(|opt| (&opt.name, "an option"));
     let named = sig.outs.iter().chain(&sig.aux).filter(|_| sig.named_outs).map(|out| (&out.name, "a result"));

@@ -114,8 +114,13 @@ impl RowReader<'_> {
     fn name(&mut self) -> Option<()> {
         let Some(node) = self.take("op") else {
             let first = self.entries.first().map_or(self.place, |(key, _)| key.place);
-            self.fields
-                .error(Diag::error("E004", first, "a row has no key `op`").help("a row starts with `- op: name`"));
+            let class = self.entries.iter().any(|(key, _)| *key == "class");
+            let help = if class {
+                "classes stand below `subclasses:`, in front of `ops:`"
+            } else {
+                "a row starts with `- op: name`"
+            };
+            self.fields.error(Diag::error("E004", first, "a row has no key `op`").help(help));
             return None;
         };
         let op = self.fields.text(node, "op")?;
@@ -138,6 +143,9 @@ impl RowReader<'_> {
             let near = synonym.or_else(|| nearest(name, KEYS.iter().map(|key| key.name)));
             let diag = Diag::error("E004", key.place, format!("`{name}` is no key of a row"));
             self.fields.error(match near {
+                _ if HINTS.iter().any(|hint| hint.name == name) => {
+                    diag.help(format!("it stands below `tests`: `tests: {{{name}: …}}`"))
+                }
                 Some(near) => diag.help(format!("did you mean `{near}`?")),
                 None => diag.help("cargo ops explain keys"),
             });
@@ -259,6 +267,11 @@ impl RowReader<'_> {
             }
             let cond = self.fields.rule_of(cond, "require", |text| parse_expr(text, Dialect::Index));
             let message = self.fields.text(message, "require");
+            if let Some(empty) = message.as_ref().filter(|message| message.as_str().trim().is_empty()) {
+                let claim = format!("a condition in `require` of `{}` has an empty message", self.fields.op);
+                let help = "say what a refused call is told: `'lo < hi': 'lo must be less than hi'`";
+                self.fields.error(Diag::error("E005", empty.place, claim).help(help));
+            }
             all.extend(cond.zip(message));
         }
         all
@@ -368,17 +381,26 @@ impl RowReader<'_> {
                         hints::domain(&self.fields.op, arg, text).into_iter().for_each(|diag| self.fields.error(diag));
                     }
                 }
-                "points" => tests.points = self.fields.maps(node, "points"),
-                "tol" => {
-                    tests.tol = self.fields.text(node, "tol");
-                    let fault = tests.tol.as_ref().and_then(|text| hints::tol(&self.fields.op, text));
-                    fault.into_iter().for_each(|diag| self.fields.error(diag));
+                "points" => {
+                    let place = node.place;
+                    let is_list = matches!(node.value, Value::List(_));
+                    tests.points = self.fields.maps(node, "points");
+                    if is_list && tests.points.is_empty() {
+                        let claim = format!("`points` of `{}` is empty", self.fields.op);
+                        let help = "write a call and what comes of it, `{x: 0, out: 1}`, or leave the key out";
+                        self.fields.error(Diag::error("E005", place, claim).help(help));
+                    }
                 }
-                "sizes" => tests.sizes = Some(node),
                 other => {
                     let diag = Diag::error("E004", key.place, format!("`{other}` is no key of `tests`"));
                     let known: Vec<&str> = HINTS.iter().map(|key| key.name).collect();
                     self.fields.error(diag.help(match nearest(other, known.iter().copied()) {
+                        _ if matches!(other, "tol" | "rtol" | "atol") => {
+                            "leave it out: how far kernels may be from the meaning follows from bounds of the error".to_owned()
+                        }
+                        _ if other == "sizes" => {
+                            "leave it out: sizes of tests follow from `sig`; a call of chosen sizes is one of `points`".to_owned()
+                        }
                         Some(near) => format!("did you mean `{near}`?"),
                         None => format!("its keys are {}", known.join(", ")),
                     }));

@@ -10,10 +10,20 @@ use super::{RowSource, Rule, keys, row};
 use crate::diag::{Diag, Diagnostics};
 use crate::nearest::nearest;
 use crate::source::Place;
-use crate::yaml::{Node, Text, Value};
+use crate::yaml::{Node, ScalarKind, Text, Value};
 
 /// Keys of a class, in their order.
 pub const CLASS_KEYS: [&str; 13] = keys::names(keys::CLASS);
+
+/// What people write for a key of ours.
+const SYNONYMS: &[(&str, &str)] = &[
+    ("rules", "ops"),
+    ("fields", "sig"),
+    ("name", "class"),
+    ("dense", "plain"),
+    ("makers", "from"),
+    ("tolerance", "error"),
+];
 
 /// Keys of `error`.
 pub const BOUNDS: [&str; 3] = keys::names(keys::BOUND);
@@ -129,14 +139,22 @@ fn one(node: Node, diags: &mut Diagnostics) -> Option<ClassSource> {
     let [class, doc, sig, plain, ops, default, grad, through, cotangent, read, precedence, error, from] =
         CLASS_KEYS.map(&mut take);
     let mut rows = Vec::new();
-    if let Some(Node { value: Value::List(items), .. }) = from {
-        rows.extend(items.into_iter().filter_map(|item| row::read(item, diags).1));
+    let mut misplaced = None;
+    match from {
+        Some(Node { value: Value::List(items), .. }) => {
+            rows.extend(items.into_iter().filter_map(|item| row::read(item, diags).1));
+        }
+        other => misplaced = other,
     }
     let mut fields = Fields::new(diags);
     let Some(class) = class else {
-        fields.error(
-            Diag::error("E004", place.head(), "a subclass has no key `class`").help("it starts with `- class: Name`"),
-        );
+        let row = entries.iter().any(|(key, _)| *key == "op");
+        let help = if row {
+            "rows stand below `ops:`; those that make tensors of a class below its `from`"
+        } else {
+            "it starts with `- class: Name`"
+        };
+        fields.error(Diag::error("E004", place.head(), "a subclass has no key `class`").help(help));
         return None;
     };
     let class = fields.text(class, "class")?;
@@ -147,15 +165,22 @@ fn one(node: Node, diags: &mut Diagnostics) -> Option<ClassSource> {
     }
     for (key, _) in &entries {
         let diag = Diag::error("E004", key.place, format!("`{}` is no key of a subclass", key.text));
-        fields.error(match nearest(key.as_str(), CLASS_KEYS) {
+        let synonym = SYNONYMS.iter().find(|(other, _)| *key == **other).map(|(_, ours)| *ours);
+        fields.error(match synonym.or_else(|| nearest(key.as_str(), CLASS_KEYS)) {
             Some(near) => diag.help(format!("did you mean `{near}`?")),
             None => diag.help(format!("its keys are {}", CLASS_KEYS.join(", "))),
         });
     }
     for (key, given) in [("doc", doc.is_some()), ("sig", sig.is_some()), ("plain", plain.is_some())] {
         if !given {
-            fields.error(Diag::error("E004", class.place, format!("the subclass `{}` has no key `{key}`", class.text)));
+            let diag = Diag::error("E004", class.place, format!("the subclass `{}` has no key `{key}`", class.text));
+            let says = keys::CLASS.iter().find(|known| known.name == key).map_or("", |known| known.says);
+            fields.error(diag.help(format!("add `{key}`: {says}")));
         }
+    }
+    if let Some(node) = misplaced {
+        let hint = "write `- op: name` on lines below, with the keys of a row";
+        fields.wrong_type(&node, "from", "a list of rows", Some(hint));
     }
     let doc = doc.and_then(|n| fields.sentence(n, "doc"));
     let sig = sig.and_then(|n| fields.rule(n, "sig", parse_sig));
@@ -163,7 +188,14 @@ fn one(node: Node, diags: &mut Diagnostics) -> Option<ClassSource> {
     let mut optional = |node: Option<Node>, key: &str| node.and_then(|n| fields.rule_text(n, key));
     let (default, cotangent) = (optional(default, "default"), optional(cotangent, "cotangent"));
     let (read, precedence) = (optional(read, "read"), optional(precedence, "precedence"));
-    let through = optional(through, "through").is_some_and(|t| t.text == "true");
+    let through = through.is_some_and(|node| match node.value {
+        Value::Scalar(Text { kind: ScalarKind::Bool(through), .. }) => through,
+        _ => {
+            let hint = "write `true`; in YAML `yes` and `on` are texts";
+            fields.wrong_type(&node, "through", "`true` or `false`", Some(hint));
+            false
+        }
+    });
     let ops = ops.map(|n| fields.texts(n, "ops")).unwrap_or_default();
     for text in ops.iter().map(|(_, rule)| rule).chain(&default) {
         if !matches!(text.as_str(), "error" | "plain" | "each" | "placed") {

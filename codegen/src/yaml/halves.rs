@@ -77,7 +77,7 @@ mod tests {
     fn database(end: &str) -> String {
         let row = |n: usize| format!("- op: row{n}\n  doc: é, 'x' # a comment\n  expr: |\n    let y = x;\n    y\n\n");
         let rows: String = (0..LARGE / 40).map(row).collect();
-        format!("tags: [a]\nops:\n{rows}{end}")
+        format!("subclasses: []\nops:\n{rows}{end}")
     }
 
     #[test]
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn other_files_are_parsed_whole() {
-        for end in ["enums: {}\n", "- op: [\n", "---\n- op: a\n", "- op: *a\n"] {
+        for end in ["subclasses: []\n", "- op: [\n", "---\n- op: a\n", "- op: *a\n"] {
             assert!(parse(&database(end)).is_none(), "{end}");
         }
         assert!(parse("ops:\n- op: a\n- op: b\n").is_none());

@@ -306,6 +306,9 @@ impl Parser {
             Tok::Mark("<-") => "a comparison with a negative number needs a space: `x < -1`",
             Tok::Mark("::") => "operators are called by their plain name",
             Tok::Mark("$" | "`" | "\\") => "names stand without decoration",
+            Tok::Word(name) if *name == "let" => {
+                "a `let` stands first: in the text, or in the braces of an `if`; behind it the value, without parentheses"
+            }
             Tok::Word(name) if operand => match name.as_str() {
                 "and" => "`and` is `&&`",
                 "or" => "`or` is `||`",

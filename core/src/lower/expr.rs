@@ -1,7 +1,7 @@
 //! Expressions: typing, static branches, calls.
 
 use super::build::{cast, compare, int_op, logic, ravel, select, truth};
-use super::{L, Lowering, Res, Typed, advised, build, counted, fault};
+use super::{L, Lowering, Res, Typed, advised, build, counted, fault, not_given};
 use crate::builtins::{self, Builtin};
 use crate::dtype::Category;
 use crate::lang::ast::*;
@@ -48,6 +48,7 @@ impl Lowering<'_> {
             Val::List(l) => {
                 L::List(l.into_iter().map(|d| Some(Typed { e: SExpr::int(d.value()), elem: false })).collect())
             }
+            Val::Absent => return Err(not_given(self.row, "an option")),
             other => return Err(fault(self.row, format!("{other:?} is no number"))),
         })
     }
@@ -176,7 +177,7 @@ impl Lowering<'_> {
                     let number = match self.env.item(n) {
                         Some(Item::Int(size)) => Scalar::Int(size.value()),
                         Some(Item::Num(number)) => *number,
-                        _ => return Err(fault(self.row, format!("`{n}` was not given"))),
+                        _ => return Err(not_given(self.row, &format!("`{n}`"))),
                     };
                     let e = SExpr::new(SOp::Const(builtins::cast_scalar(number, dtype)), dtype);
                     Ok(L::One(Typed { e, elem: true }))
@@ -186,7 +187,7 @@ impl Lowering<'_> {
                     let e = cast(SExpr::new(SOp::Num(*k), wide), dtype);
                     Ok(L::One(Typed { e, elem: true }))
                 }
-                _ => Err(fault(self.row, format!("`{n}` was not given"))),
+                _ => Err(not_given(self.row, &format!("`{n}`"))),
             };
         }
         if let Some(Item::Runtime(k, d)) = self.env.item(n) {

@@ -130,6 +130,12 @@ fn fault(row: &Row, message: impl std::fmt::Display) -> Stop {
     Stop::Refused(Refusal::new("E706", format!("the body of `{}`: {message}", row.op)))
 }
 
+/// What a body reads of a call that does not give it.
+fn not_given(row: &Row, what: &str) -> Stop {
+    let refusal = Refusal::new("E706", format!("the body of `{}`: {what} was not given", row.op));
+    Stop::Refused(refusal.help("ask first: `if some(…) { … } else { … }`"))
+}
+
 /// A result of a body that is no single value.
 fn no_scalar(row: &Row, result: &Expr, value: &L) -> Stop {
     match value {

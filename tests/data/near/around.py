@@ -14,8 +14,7 @@ HERE = pathlib.Path(__file__).parent
 DT = {"bool": torch.bool, "u8": torch.uint8, "i8": torch.int8, "i16": torch.int16, "i32": torch.int32, "i64": torch.int64,
       "f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "f64": torch.float64}
 NAME = {v: k for k, v in DT.items()}
-SIGNATURES_FILE = HERE.parent / "conformance" / "signatures.json"
-SIGNATURES = json.loads(SIGNATURES_FILE.read_text())
+SIGNATURES = json.loads((HERE.parents[2] / "codegen/src/pytorch/signatures.json").read_text())
 MOST = 6  # cases of one operator that others are near to
 SMALL = 60  # elements of a tensor
 
@@ -424,7 +423,6 @@ def join(folder):
                 b.write(json.dumps(expect, separators=(",", ":")) + "\n")
                 count += 1
             part.unlink()
-    (folder / "signatures.json").write_text(SIGNATURES_FILE.read_text())
     print(count, "calls")
 
 

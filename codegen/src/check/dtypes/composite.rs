@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use fulgurite_core::lang::ast::Out;
-use fulgurite_core::lang::{Block, Elem, Expr, Node};
+use fulgurite_core::lang::{Block, Elem, Expr, Node, Stmt};
 use fulgurite_core::promote::Kind;
 use fulgurite_core::row::Row;
-use fulgurite_core::sig::{ArgTy, OutTy};
-use fulgurite_core::{DType, DTypeSet, Value};
+use fulgurite_core::sig::{ArgTy, OutTy, Refusal};
+use fulgurite_core::{DType, DTypeSet, Name, Value};
 
 use super::tuples::{self, Base};
 use super::without;
@@ -122,12 +122,37 @@ impl Check<'_> {
             };
             uniform()
                 .or_else(|| tuples.iter().find_map(|(d, forms)| self.differs(row, base.widened(row, *d, forms)?)))
+                .or_else(|| self.differs(row, base.call(row, &base.held())?))
                 .or_else(|| base.mixed().into_iter().find_map(|forms| self.differs(row, base.call(row, &forms)?)))
         })
     }
 
     fn run(&self, row: &Row, case: &Case) -> Result<Vec<Value<ArgTy>>, Fault> {
-        Types::new(self.rows).run(row, self.body, &case.solved, &case.args, &[])
+        let mut types = Types::new(self.rows);
+        let yielded = types.run(row, self.body, &case.solved, &case.args, &[])?;
+        match types.written.iter().find_map(|(name, value)| self.written_otherwise(row, case, *name, value)) {
+            Some(fault) => Err(fault),
+            None => Ok(yielded),
+        }
+    }
+
+    /// An argument keeps its dtype when it is written.
+    fn written_otherwise(&self, row: &Row, case: &Case, name: Name, value: &Value<ArgTy>) -> Option<Fault> {
+        let at = row.sig.params.iter().position(|param| param.name.name == name)?;
+        let (have, want) = (yielded_dtype(value)?, yielded_dtype(case.args.get(at)?)?);
+        if have == want {
+            return None;
+        }
+        let at = self.body.stmts.iter().find_map(|stmt| match stmt {
+            Stmt::Write(to, value) if to.name == name => Some(value.span),
+            _ => None,
+        });
+        let refusal = Refusal::new("E206", format!("this is {have}, `{name}` is {want}"));
+        let help = match want.is_float() && have.is_float() {
+            true => format!("convert it: `{name} <- (…) as T`, or let the arguments agree: `promote: equal`"),
+            false => format!("convert it: `{name} <- (…) as {want}`, or give `{name}` the dtype that is written"),
+        };
+        Some(Fault { at, ..Fault::from(refusal.help(help)) })
     }
 
     fn differs(&self, row: &Row, case: Case) -> Option<Wrong> {
@@ -162,7 +187,14 @@ impl Check<'_> {
                 diag.note(format!("for {}", case.show(row)))
             }
         };
+        let held = match &wrong {
+            Wrong::Refused(_, case) | Wrong::Dtype { case, .. } => case.solved.joined.is_some_and(DType::is_storage),
+        };
         match (kind, &source.promote) {
+            (_, Some(promote)) if held => {
+                let diag = diag.label(promote.text.place, "what moves elements moves those of eight bits too");
+                diag.help("say `dtypes: all`, which leaves out dtypes that only hold numbers")
+            }
             (Some(kind), Some(promote)) => {
                 diag.label(promote.text.place, "by this rule").help(format!("its body shows `promote: {kind}`"))
             }

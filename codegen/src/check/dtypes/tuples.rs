@@ -171,6 +171,11 @@ impl<'a> Base<'a> {
         DType::STORED.iter().filter_map(|d| Some((*d, tuple(*d)?))).collect()
     }
 
+    /// Every argument of a dtype that only holds numbers: such calls a row takes that says it moves elements.
+    pub(super) fn held(&self) -> Vec<Form> {
+        vec![Form::Tensor(DType::F8E4M3FN); self.positions.len()]
+    }
+
     /// The uniform tuples with arguments of a union with `acc(T)` in the accumulation type.
     pub(super) fn widened(&self, row: &Row, d: DType, forms: &[Form]) -> Option<Case> {
         if self.wide.is_empty() || d.opmath() == d {

@@ -21,7 +21,7 @@ use crate::diag::Diag;
 use crate::nearest::{elsewhere, nearest};
 use crate::schema::{BLANK, Body, RowSource};
 use crate::source::Place;
-use crate::yaml::{Text, Value};
+use crate::yaml::Text;
 use sig::SigNames;
 
 pub use calls::is_word;
@@ -110,7 +110,10 @@ impl<'a> Names<'a> {
         let diag = Diag::error(code, text.at(span), claim);
         let near = foreign_literal(name).or_else(|| nearest(name, known.iter().copied()));
         self.diags.push(match near {
-            None if name == "None" => diag.help("leave it out: what is not given is absent, and `some(…)` asks for it"),
+            None if matches!(name, "None" | "none" | "null" | "nil") => {
+                diag.help("leave it out: what is not given is absent, and `some(…)` asks for it")
+            }
+            None if name == "some" => diag.help("`some(x)` asks whether the argument `x` is given"),
             Some(near) => diag.here(format!("did you mean `{near}`?")).help(format!("replace `{name}` by `{near}`")),
             None if known.is_empty() || known.len() > 12 => diag,
             None => diag.help(format!("known here: {}", known.join(", "))),
@@ -219,20 +222,6 @@ impl<'a> Names<'a> {
         }
         for (arg, _) in &source.tests.domain {
             self.argument_or_option(arg, "domain");
-        }
-        if let Some(Value::Map(sizes)) = source.tests.sizes.as_ref().map(|node| &node.value) {
-            for (size, _) in sizes {
-                self.size_of_sig(size);
-            }
-        }
-    }
-
-    /// A size that the signature binds or computes.
-    fn size_of_sig(&mut self, size: &Text) {
-        if !self.sig.sizes.iter().any(|name| *name == size.as_str()) {
-            let claim = format!("`sizes` of `{}` names `{}`, which is no size of its `sig`", self.op(), size.as_str());
-            let span = Span::new(0, size.as_str().len());
-            self.unknown(size, span, claim, size.as_str(), self.sig.sizes.clone());
         }
     }
 

@@ -164,6 +164,8 @@ fn misfit(source: &RowSource, opt: &Opt, default: &Expr) -> Option<Diag> {
     match (&opt.ty, &*default.node) {
         (OptType::Bool, _) if literal && !truth => return wrong("truth value", "write `true` or `false`"),
         (OptType::I64, Node::Float(_)) => return wrong("integer", "write an integer, or let the option be `f64`"),
+        (OptType::F64 | OptType::Num, Node::Str(_)) => return wrong("number", "write a number"),
+        (OptType::I64, Node::Str(_)) => return wrong("integer", "write an integer"),
         (OptType::I64 | OptType::F64 | OptType::Num, _) if truth => {
             return wrong("number", "write a number, or let the option be `bool`");
         }
@@ -270,6 +272,7 @@ impl Names<'_> {
                 self.list(name, dim);
                 axes.iter().for_each(|axes| self.axes(axes, text));
                 keep.iter().chain(at).for_each(|name| self.anchor(name));
+                keep.iter().for_each(|keep| self.is_truth(keep));
             }
             DimKind::Zip { size, .. } => self.size(size, dim, result),
             DimKind::Body if result && matches!(source.body, Body::Decomp(_)) => {}
@@ -314,6 +317,18 @@ impl Names<'_> {
             let source = self.source;
             let claim = format!("`{}` has no option `{}`", self.op(), name.name);
             self.unknown(&source.sig.text, name.span, claim, name.name.as_str(), known);
+        }
+    }
+
+    /// What decides whether axes stay is true or false.
+    fn is_truth(&mut self, keep: &Ident) {
+        let source = self.source;
+        let Some(opt) = source.sig.tree.opts.iter().find(|opt| opt.name.name == keep.name) else { return };
+        if !matches!(opt.ty, OptType::Bool) {
+            let claim = format!("`{}` of `{}` decides whether axes stay, and is `{}`", keep.name, self.op(), opt.ty);
+            let diag = Diag::error("E005", source.sig.text.at(keep.span), claim);
+            let diag = diag.label(source.sig.text.at(opt.name.span), "this is neither true nor false");
+            self.diags.push(diag.help(format!("write `{}: bool = false`", keep.name)));
         }
     }
 

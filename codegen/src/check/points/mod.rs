@@ -24,7 +24,7 @@ use super::rows::RowSet;
 use crate::diag::Diag;
 use crate::schema::RowSource;
 use crate::source::Place;
-use crate::yaml::{Node, Text, Value as Yaml};
+use crate::yaml::{Node, ScalarKind, Text, Value as Yaml};
 use read::Written;
 use run::Ran;
 
@@ -133,10 +133,18 @@ fn read(source: &RowSource, row: &Row, node: &Node) -> Result<Point, Box<Diag>> 
     let mut point = Point::default();
     let Yaml::Map(entries) = &node.value else { return Ok(point) };
     let accepted = accepted(row);
+    if let Some(diag) = order(source, row, entries) {
+        return Err(Box::new(diag));
+    }
     for (key, value) in entries {
         let name = Name::new(key.as_str());
         if let ("refused" | "shares", Yaml::Scalar(text)) = (key.as_str(), &value.value) {
-            let truth = *text == "true";
+            let ScalarKind::Bool(truth) = text.kind else {
+                let message =
+                    format!("`{}` in `points` of `{}` is neither true nor false", key.as_str(), source.op.as_str());
+                let diag = Diag::error("E005", value.place, message);
+                return Err(Box::new(diag.help("write `true` or `false`; in YAML `yes`, `no` and `on` are texts")));
+            };
             match key.as_str() {
                 "refused" => point.refused = truth,
                 _ => point.shares = Some((truth, value.place)),
@@ -170,7 +178,24 @@ fn read(source: &RowSource, row: &Row, node: &Node) -> Result<Point, Box<Diag>> 
         };
         point.args.push((name, argument.ok_or_else(|| unread(source, key, value, true))?));
     }
+    let says = !point.results.is_empty() || !point.gradients.is_empty() || !point.tangents.is_empty();
+    if !says && !point.refused && point.shares.is_none() {
+        let message = format!("a point of `{}` says nothing of what comes of the call", source.op.as_str());
+        let diag = Diag::error("E301", node.place, message);
+        return Err(Box::new(diag.help("give a result, `out: 1`, a gradient, `grad: {x: 1}`, or `refused: true`")));
+    }
     Ok(point)
+}
+
+/// Calls give tensors by place, and points give them by name: only their order tells what stands where in a call.
+fn order(source: &RowSource, row: &Row, entries: &[(Text, Node)]) -> Option<Diag> {
+    let place = |key: &Text| row.sig.params.iter().position(|param| param.name.name == key.as_str());
+    let given: Vec<(usize, &Text)> = entries.iter().filter_map(|(key, _)| Some((place(key)?, key))).collect();
+    let [(_, first), (_, second)] = given.windows(2).find(|pair| pair[0].0 > pair[1].0)? else { return None };
+    let (op, first, late) = (source.op.as_str(), first.as_str(), second.as_str());
+    let message = format!("a point of `{op}` gives `{first}` before `{late}`, and its `sig` takes `{late}` first");
+    let diag = Diag::error("E301", second.place, message).label(source.sig.text.place, "calls give them in this order");
+    Some(diag.help(format!("write `{late}` before `{first}`, in the point or in `sig`")))
 }
 
 /// The dtypes that a row accepts, as far as no option decides.

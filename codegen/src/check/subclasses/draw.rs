@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fulgurite_core::eval::nest::{Array, Data};
-use fulgurite_core::lang::ast::{Elem, Opt, OptType};
+use fulgurite_core::lang::ast::{Block, Elem, Opt, OptType};
 use fulgurite_core::row::Row;
 use fulgurite_core::sig::{self, OutTy};
 use fulgurite_core::{DType, DTypeSet, Name, Scalar, TensorTy, Value};
@@ -15,6 +15,9 @@ use crate::check::gradients::numbers::{Numbers, short};
 /// Most ways of making one that are tried, and most that are kept.
 const MOST_TRIED: usize = 48;
 const MOST_KEPT: usize = 2;
+
+/// Ways of making one among which those with fields of other shapes are looked for.
+const MOST_SEARCHED: usize = 10;
 
 /// A tensor of a class, and how far it may be from what it was made of.
 pub struct Operand {
@@ -30,25 +33,70 @@ pub struct Operand {
 
 /// Tensors of `class` that programs see as `like`; those that a row of the class makes are made of its elements.
 pub fn operands(world: &World, class: usize, like: &Arc<Array<f64>>, seed: u64) -> Vec<Operand> {
+    so_many(world, class, like, seed, MOST_KEPT)
+}
+
+/// The same, at most so many by each row.
+pub fn so_many(world: &World, class: usize, like: &Arc<Array<f64>>, seed: u64, most: usize) -> Vec<Operand> {
     let mut found = Vec::new();
     let mut ops: Vec<&Arc<Row>> = world.makers.values().filter(|row| makes(world, row, class)).collect();
     ops.sort_by_key(|row| row.op.as_str());
     for row in ops {
-        let mut kept = 0;
+        let (mut kept, mut alike): (Vec<Operand>, Option<Operand>) = (Vec::new(), None);
         for n in 0..MOST_TRIED {
-            let Some(args) = arguments(row, like, n) else { break };
-            let Some(operand) = made_by(world, class, row, args, like) else { continue };
-            found.push(operand);
-            kept += 1;
-            if kept == MOST_KEPT {
+            let made = |like: &Arc<Array<f64>>| made_by(world, class, row, arguments(row, like, n)?, like);
+            if arguments(row, like, n).is_none() {
+                break;
+            }
+            // a row that is meant for positive numbers has no values of others
+            let positive = || made(&Arc::new(positive(like))).filter(|operand| !has_lost(operand));
+            let Some(operand) = made(like).and_then(|first| {
+                let other = if has_lost(&first) { positive() } else { None };
+                other.or(Some(first))
+            }) else {
+                continue;
+            };
+            // the last one has fields of other shapes, or other metadata, where some call makes such
+            let other = kept.iter().all(|known| built(&known.made) != built(&operand.made));
+            if kept.len() + 1 < most || other {
+                kept.push(operand);
+            } else {
+                alike.get_or_insert(operand);
+            }
+            if kept.len() == most || n >= MOST_SEARCHED {
                 break;
             }
         }
+        found.extend(kept.into_iter().chain(alike).take(most));
     }
     if found.is_empty() {
         found.extend(of_fields(world, class, like, seed));
     }
     found
+}
+
+/// Whether a number became none.
+fn has_lost(operand: &Operand) -> bool {
+    let Some((_, of)) = &operand.of else { return false };
+    floats(&operand.plain).iter().zip(floats(of)).any(|(x, of)| x.is_nan() && !of.is_nan())
+}
+
+fn positive(like: &Array<f64>) -> Array<f64> {
+    let data = match &like.data {
+        Data::Float(x) => Data::Float(x.iter().map(|x| x.abs() + 0.125).collect()),
+        Data::Int(x) => Data::Int(x.iter().map(|x| x.abs().max(1)).collect()),
+    };
+    Array { data, ..like.clone() }
+}
+
+/// The shapes of fields, and which metadata there are.
+fn built(made: &Made) -> Vec<Option<Vec<usize>>> {
+    let shape = |value: &Value<Tensor>| match value {
+        Value::Tensor(Tensor::Plain(V::Array(a))) => Some(a.shape.clone()),
+        Value::Absent => None,
+        _ => Some(Vec::new()),
+    };
+    made.fields.iter().chain(&made.meta).map(shape).collect()
 }
 
 /// Whether a row's body ends in a tensor of the class.
@@ -89,7 +137,7 @@ fn finish(
 }
 
 /// Whether what the class says of its errors is said of this one.
-fn counts(world: &World, made: &Made) -> bool {
+pub fn counts(world: &World, made: &Made) -> bool {
     let Some(when) = &world.classes[made.class].error.when else { return true };
     match world.of(made, when) {
         Ok(Value::Tensor(Tensor::Plain(V::Array(a)))) => a.scalars().iter().all(|s| s.as_bool()),
@@ -101,16 +149,18 @@ fn counts(world: &World, made: &Made) -> bool {
 /// Per element of `of`, how far the class says that an element may be from it.
 fn far(world: &World, made: &Made, of: &Array<f64>) -> Option<Vec<f64>> {
     let error = &world.classes[made.class].error;
-    let each = |block: &Option<_>| -> Option<Vec<f64>> {
-        let Some(block) = block else { return Some(vec![0.0; of.len()]) };
-        match world.of(made, block).ok()? {
-            Value::Num(s) => Some(vec![s.as_f64(); of.len()]),
-            Value::Tensor(Tensor::Plain(V::Array(a))) => spread(&a, &of.shape),
-            _ => None,
-        }
-    };
-    let (rel, abs) = (each(&error.rel)?, each(&error.abs)?);
+    let (rel, abs) = (each(world, made, &error.rel, of)?, each(world, made, &error.abs, of)?);
     Some(floats(of).iter().zip(rel).zip(abs).map(|((x, rel), abs)| rel * x.abs() + abs).collect())
+}
+
+/// What a text of `error` says per element of `of`; nothing says 0.
+pub fn each(world: &World, made: &Made, text: &Option<Block>, of: &Array<f64>) -> Option<Vec<f64>> {
+    let Some(text) = text else { return Some(vec![0.0; of.len()]) };
+    match world.of(made, text).ok()? {
+        Value::Num(s) => Some(vec![s.as_f64(); of.len()]),
+        Value::Tensor(Tensor::Plain(V::Array(a))) => spread(&a, &of.shape),
+        _ => None,
+    }
 }
 
 /// The elements of `a` for each element of a tensor of this shape: an axis of which the size is a multiple has so many
@@ -141,6 +191,11 @@ pub fn floats(a: &Array<f64>) -> Vec<f64> {
         Data::Float(x) => x.clone(),
         Data::Int(x) => x.iter().map(|x| *x as f64).collect(),
     }
+}
+
+/// Calls of a row that makes tensors of a class, of a tensor like this.
+pub fn calls(row: &Row, like: &Arc<Array<f64>>) -> Vec<Vec<Value<Tensor>>> {
+    (0..MOST_TRIED).map_while(|n| arguments(row, like, n)).collect()
 }
 
 /// Way `n` of calling a row that makes tensors of a class: its first tensor is `like`, others are near one, options

@@ -57,11 +57,8 @@ pub enum Found {
 
 /// Compares the rule for `row` on class `class`, in so many calls.
 pub fn compare(world: &World, class: usize, row: &Arc<Row>, family: &Family, calls: usize) -> Found {
-    let mut cases: Vec<(usize, &Case)> = family.cases.iter().enumerate().collect();
-    cases.retain(|(_, case)| (1..=MOST_ELEMENTS).contains(&case.numel()));
-    cases.sort_by_key(|(_, case)| case.numel().abs_diff(ELEMENTS));
     let (mut right, mut refused) = (0, None);
-    for (n, case) in cases.into_iter().take(TRIED) {
+    for (n, case) in tried(family) {
         match one(world, class, row, n, case) {
             Ok(Some(refuted)) => return Found::Wrong(Box::new(refuted)),
             Ok(None) => right += 1,
@@ -75,18 +72,23 @@ pub fn compare(world: &World, class: usize, row: &Arc<Row>, family: &Family, cal
     if right > 0 { Found::Right } else { Found::Never(refused) }
 }
 
+/// The calls that are tried, the handiest first.
+pub fn tried(family: &Family) -> Vec<(usize, &Case)> {
+    let mut cases: Vec<(usize, &Case)> = family.cases.iter().enumerate().collect();
+    cases.retain(|(_, case)| (1..=MOST_ELEMENTS).contains(&case.numel()));
+    cases.sort_by_key(|(_, case)| case.numel().abs_diff(ELEMENTS));
+    cases.truncate(TRIED);
+    cases
+}
+
 /// An argument that is a tensor: which, and which item of a list.
-type Slot = (usize, Option<usize>);
+pub type Slot = (usize, Option<usize>);
 
 /// Whether the rows of a class make tensors that are as near to what they are made of as the class says: else the row,
 /// and how far one is.
 pub fn made(world: &World, class: usize) -> Option<(Name, Refuted)> {
-    let shapes: [&[usize]; 5] = [&[2, 4], &[4], &[2, 3, 4], &[1, 64], &[]];
-    shapes.into_iter().enumerate().find_map(|(n, shape)| {
-        let mut numbers = Numbers::new(n as u64);
-        let drawn = (0..shape.iter().product()).map(|_: usize| short(8.0 * numbers.draw() - 4.0)).collect();
-        let like = Arc::new(Array::float(DType::F32, shape, drawn));
-        draw::operands(world, class, &like, 1).iter().find_map(|operand| {
+    likes().into_iter().find_map(|like| {
+        draw::so_many(world, class, &like, 1, 3).iter().find_map(|operand| {
             let (row, of) = operand.of.as_ref()?;
             let pairs = draw::floats(&operand.plain).into_iter().zip(draw::floats(of)).zip(&operand.far);
             let beyond = |((x, y), far): &((f64, f64), &f64)| (x - y).abs() > *far + ROUNDING * (1.0 + y.abs());
@@ -99,13 +101,24 @@ pub fn made(world: &World, class: usize) -> Option<(Name, Refuted)> {
     })
 }
 
+/// Plain tensors of several shapes: what tensors of a class are to be like.
+pub fn likes() -> Vec<Arc<Array<f64>>> {
+    let shapes: [&[usize]; 5] = [&[2, 4], &[4], &[2, 3, 4], &[1, 64], &[]];
+    let like = |(n, shape): (usize, &[usize])| {
+        let mut numbers = Numbers::new(n as u64);
+        let drawn = (0..shape.iter().product()).map(|_: usize| short(8.0 * numbers.draw() - 4.0)).collect();
+        Arc::new(Array::float(DType::F32, shape, drawn))
+    };
+    shapes.into_iter().enumerate().map(like).collect()
+}
+
 /// How many times the allowed error is made.
 fn ratio(((x, y), far): &((f64, f64), &f64)) -> f64 {
     (x - y).abs() / far.max(f64::MIN_POSITIVE)
 }
 
 /// The arguments of a call that are tensors.
-fn slots(args: &[Value<V<f64>>], row: &Row) -> Vec<Slot> {
+pub fn slots(args: &[Value<V<f64>>], row: &Row) -> Vec<Slot> {
     let mut slots = Vec::new();
     let tensor = |v: &Value<V<f64>>| matches!(v, Value::Tensor(V::Array(_)));
     for (at, arg) in args.iter().enumerate().take(row.sig.params.len()) {
@@ -118,7 +131,8 @@ fn slots(args: &[Value<V<f64>>], row: &Row) -> Vec<Slot> {
     slots
 }
 
-fn get(args: &[Value<V<f64>>], (at, item): Slot) -> Option<Arc<Array<f64>>> {
+/// The tensor there.
+pub fn get(args: &[Value<V<f64>>], (at, item): Slot) -> Option<Arc<Array<f64>>> {
     let value = match (&args[at], item) {
         (Value::List(items), Some(i)) => &items[i],
         (value, _) => value,
@@ -126,7 +140,8 @@ fn get(args: &[Value<V<f64>>], (at, item): Slot) -> Option<Arc<Array<f64>>> {
     if let Value::Tensor(V::Array(a)) = value { Some(a.clone()) } else { None }
 }
 
-fn put<T: Clone>(args: &mut [Value<T>], (at, item): Slot, value: T) {
+/// Puts a tensor there.
+pub fn put<T: Clone>(args: &mut [Value<T>], (at, item): Slot, value: T) {
     match (&mut args[at], item) {
         (Value::List(items), Some(i)) => items[i] = Value::Tensor(value),
         (slot, _) => *slot = Value::Tensor(value),
@@ -213,8 +228,13 @@ fn on(
     }
     let solved = sig::solve(row, &args, &Tensor::ty)?;
     let results = world.run(row, &solved, &args)?;
+    let (given, outs) = (results.len(), row.sig.outs.len());
+    if given != outs && given != outs + row.sig.aux.len() {
+        let claim = format!("yields {given} results, its operator {outs}");
+        return Ok(Some(Refuted { claim, notes: vec![format!("for {}", case.show(row))], dtype: false }));
+    }
     let mut have = Vec::new();
-    for value in results.iter().take(row.sig.outs.len()) {
+    for value in results.iter().take(outs) {
         flat(value, &mut |t| {
             have.push(world.plain(t)?);
             Ok::<(), Stop>(())

@@ -12,17 +12,26 @@ use crate::check::rows::RowSet;
 use crate::diag::{Diag, Diagnostics};
 use crate::nearest::nearest;
 use crate::schema::{ClassSource, Database};
+use crate::source::Place;
 use crate::yaml::Text;
+
+use super::scope::Scope;
 
 /// Checks every class of `db`, whose rows are in `set`, and what rows say that they are on classes.
 pub fn check(db: &Database, set: &RowSet, diags: &mut Diagnostics) {
     for (at, class) in db.classes.iter().enumerate() {
         let mut checks = Checks { class, of: class.class.as_str(), db, set, diags };
+        let before = checks.diags.errors();
         checks.targets();
+        checks.declared();
         checks.rules();
         checks.gradients();
         checks.read();
         checks.order(&db.classes[..at]);
+        // what is unread because another name is misspelt would be a second message about one fault
+        if checks.diags.errors() == before {
+            checks.unread();
+        }
     }
     for row in &db.rows {
         for (name, text) in &row.subclass {
@@ -40,34 +49,48 @@ pub fn check(db: &Database, set: &RowSet, diags: &mut Diagnostics) {
             let Ok(block) = parse_rule(text.as_str()) else { continue };
             if !matches!(text.as_str(), "error" | "plain" | "each") {
                 let mut checks = Checks { class, of: row.op.as_str(), db, set, diags };
-                checks.block(&block, text, "subclass");
+                let scope = checks.own().with_sig(&row.sig.tree).with(OF_RULES);
+                checks.block(&block, text, "subclass", scope);
             }
         }
     }
 }
 
-struct Checks<'a> {
-    class: &'a ClassSource,
+/// What rules read besides arguments and parts.
+const OF_RULES: &[&str] = &["plain", "error", "each"];
+
+pub(super) struct Checks<'a> {
+    pub(super) class: &'a ClassSource,
     /// Whose text is looked at: the class's, or a row's.
     of: &'a str,
-    db: &'a Database,
-    set: &'a RowSet<'a>,
-    diags: &'a mut Diagnostics,
+    pub(super) db: &'a Database,
+    pub(super) set: &'a RowSet<'a>,
+    pub(super) diags: &'a mut Diagnostics,
 }
 
 impl Checks<'_> {
-    fn name(&self) -> &str {
+    pub(super) fn name(&self) -> &str {
         self.of
     }
 
     /// The operators that a rule is for.
     fn targets(&mut self) {
+        let mut known: Vec<(&str, Place)> = Vec::new();
         for (targets, _) in &self.class.ops {
             let text = targets.as_str();
             for word in text.split_whitespace() {
                 // a piece of the text itself
                 let start = word.as_ptr() as usize - text.as_ptr() as usize;
                 let place = targets.at(Span::new(start, start + word.len()));
+                if let Some((_, first)) = known.iter().find(|(other, _)| *other == word) {
+                    let diag =
+                        Diag::error("E008", place, format!("`ops` of `{}` has two rules for `{word}`", self.name()));
+                    self.diags.push(
+                        diag.here("here again").label(*first, "first here").help("the first one is taken: delete one"),
+                    );
+                    continue;
+                }
+                known.push((word, place));
                 let diag = match Class::target(word) {
                     Target::Kind(_) => continue,
                     Target::Op(_) if word.starts_with("class(") => {
@@ -103,24 +126,47 @@ impl Checks<'_> {
     fn rules(&mut self) {
         let class = self.class;
         let word = |text: &Text| matches!(text.as_str(), "error" | "plain" | "each" | "placed" | "same");
-        let ops = class.ops.iter().map(|(_, rule)| (rule, "ops"));
-        let others =
-            class.default.iter().map(|t| (t, "default")).chain(class.cotangent.iter().map(|t| (t, "cotangent")));
-        for (text, key) in ops.chain(others).filter(|(text, _)| !word(text)) {
+        let ops = class.ops.iter().map(|(targets, rule)| (rule, "ops", self.scope(targets)));
+        let default = class.default.iter().map(|text| (text, "default", self.own().with(OF_RULES)));
+        let cotangent =
+            class.cotangent.iter().map(|text| (text, "cotangent", self.own().with(&["g", "plain", "same"])));
+        let all: Vec<(&Text, &str, Scope)> = ops.chain(default).chain(cotangent).collect();
+        for (text, key, scope) in all.into_iter().filter(|(text, ..)| !word(text)) {
             // the reader has parsed it
             let Ok(block) = parse_rule(text.as_str()) else { continue };
-            self.block(&block, text, key);
+            self.block(&block, text, key, scope);
         }
         let placed = class.ops.iter().map(|(_, rule)| rule).chain(&class.default).find(|t| t.as_str() == "placed");
         placed.into_iter().for_each(|text| self.placed(text));
         for (_, text) in &class.error {
             let Ok(block) = parse_rule(text.as_str()) else { continue };
-            self.block(&block, text, "error");
+            self.block(&block, text, "error", self.own());
         }
-        self.block(&class.plain.tree, &class.plain.text, "plain");
-        for (_, args) in &class.grad {
-            args.iter().for_each(|(_, rule)| self.block(&rule.tree, &rule.text, "grad"));
+        self.block(&class.plain.tree, &class.plain.text, "plain", self.own());
+        for (op, args) in &class.grad {
+            let scope = self.scope(op).with(&["g", "out"]);
+            args.iter().for_each(|(_, rule)| self.block(&rule.tree, &rule.text, "grad", scope.clone()));
         }
+    }
+
+    /// The parts of the class.
+    fn own(&self) -> Scope {
+        Scope::default().with_sig(&self.class.sig.tree)
+    }
+
+    /// The parts, and what the signatures of these operators name.
+    fn scope(&self, targets: &Text) -> Scope {
+        let ops = targets.as_str().split_whitespace().filter_map(|word| match Class::target(word) {
+            Target::Op(op) => Some(op),
+            Target::Kind(_) => None,
+        });
+        ops.fold(self.own().with(OF_RULES), |scope, op| {
+            let rows = self.set.candidates(op).into_iter();
+            rows.fold(scope, |scope, row| {
+                let seeds: Vec<String> = row.sig.outs.iter().map(|out| format!("g_{}", out.name.name)).collect();
+                scope.with_sig(&row.sig).with(&seeds.iter().map(String::as_str).collect::<Vec<_>>())
+            })
+        })
     }
 
     /// A class that is in pieces says where they are.
@@ -138,7 +184,8 @@ impl Checks<'_> {
         self.diags.push(Diag::error("E602", text.place, claim).help(format!("its signature is like {example}")));
     }
 
-    fn block(&mut self, block: &Block, text: &Text, key: &str) {
+    fn block(&mut self, block: &Block, text: &Text, key: &str, scope: Scope) {
+        let scope = scope.with_text(block, self.set);
         let mut found: Vec<Expr> = Vec::new();
         let mut look = |e: &Expr| {
             walk::visit(e, &mut |e| {
@@ -157,7 +204,8 @@ impl Checks<'_> {
         for e in found {
             match &*e.node {
                 Node::Call(callee, args) => self.call(callee, args, text, key),
-                Node::Name(name) => self.part(*name, e.span, text, key),
+                Node::Name(name) if name.as_str().contains('.') => self.part(*name, e.span, text, key, &scope),
+                Node::Name(name) if !scope.has(*name) => self.unbound(*name, e.span, text, key, &scope),
                 _ => {}
             }
         }
@@ -205,9 +253,30 @@ impl Checks<'_> {
         }
     }
 
+    /// E007
+    fn unbound(&mut self, name: Name, span: Span, text: &Text, key: &str, scope: &Scope) {
+        let claim = format!("`{key}` of `{}` reads `{name}`, which nothing binds", self.name());
+        let diag = Diag::error("E007", text.at(span), claim);
+        let known = scope.known();
+        self.diags.push(match nearest(name.as_str(), known.iter().copied()) {
+            Some(near) => diag.here(format!("did you mean `{near}`?")).help(format!("replace `{name}` by `{near}`")),
+            None => diag.help(format!("known here: {}", known.join(", "))),
+        });
+    }
+
     /// `x.data`
-    fn part(&mut self, name: Name, span: Span, text: &Text, key: &str) {
-        let Some((_, part)) = name.as_str().rsplit_once('.') else { return };
+    fn part(&mut self, name: Name, span: Span, text: &Text, key: &str, scope: &Scope) {
+        let Some((of, part)) = name.as_str().rsplit_once('.') else { return };
+        let of = of.split('.').next().unwrap_or(of);
+        if !scope.has(Name::new(of)) {
+            return self.unbound(
+                Name::new(of),
+                Span::new(span.start as usize, span.start as usize + of.len()),
+                text,
+                key,
+                scope,
+            );
+        }
         let sig = &self.class.sig.tree;
         let mut parts: Vec<&str> = sig.params.iter().map(|p| p.name.name.as_str()).collect();
         parts.extend(sig.opts.iter().map(|o| o.name.name.as_str()));
@@ -259,7 +328,10 @@ impl Checks<'_> {
         let Some(own) = &self.class.precedence else { return };
         if own.as_str().parse::<i64>().is_err() {
             let claim = format!("`precedence` of `{}` is `{}`, not an integer", self.name(), own.text);
-            self.diags.push(Diag::error("E005", own.place, claim));
+            self.diags.push(
+                Diag::error("E005", own.place, claim)
+                    .help("of several classes the one with the greatest number sees to a call: `precedence: 1`"),
+            );
             return;
         }
         let same = before.iter().find_map(|c| Some((c, c.precedence.as_ref().filter(|p| p.text == own.text)?)));

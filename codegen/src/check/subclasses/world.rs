@@ -69,6 +69,9 @@ pub struct World<'a> {
 
 type Values = Vec<Value<Tensor>>;
 
+/// Values by name.
+pub type Known = [(Name, Value<Tensor>)];
+
 impl World<'_> {
     /// The rule for a row on a class; `None` where its decomposition or the class's default decides.
     pub fn rule<'w>(&'w self, row: &Row, class: &'w Class) -> Option<&'w Rule> {
@@ -117,7 +120,42 @@ impl World<'_> {
     /// # Errors
     /// What its calls refuse.
     pub fn of(&self, made: &Made, block: &Block) -> Result<Value<Tensor>, Stop> {
-        Run { world: self, depth: 0 }.of(made, block)
+        self.of_with(made, block, &[])
+    }
+
+    /// The same where it reads other values too.
+    ///
+    /// # Errors
+    /// What its calls refuse.
+    pub fn of_with(&self, made: &Made, block: &Block, extra: &Known) -> Result<Value<Tensor>, Stop> {
+        Run { world: self, depth: 0 }.of(made, block, extra)
+    }
+
+    /// What a text makes of a call of `row` that meets a class, where it reads other values too.
+    ///
+    /// # Errors
+    /// What its calls refuse.
+    pub fn told(
+        &self,
+        (row, solved, args): (&Row, &Solved, &[Value<Tensor>]),
+        at: usize,
+        text: &Block,
+        extra: &Known,
+    ) -> Result<Values, Stop> {
+        let class = &self.classes[at];
+        let of_class = subclass::operands(&row.sig, args, &|t: &Tensor| t.class() == Some(at));
+        let operands: Vec<Name> = of_class.iter().map(|(n, _)| *n).collect();
+        let identity = |operand: Name, _: Name| operands.iter().position(|o| *o == operand).unwrap_or(0) as u64;
+        let call = Concrete { class, row, args, operands: &operands, identity: &identity };
+        let names = [names(class, row, args, &of_class), extra.to_vec()].concat();
+        tensor::run(&mut Run { world: self, depth: 0 }, row, &call.block(text), solved, args, &names)
+    }
+
+    /// The same world, in which class `at` says nothing of its errors.
+    pub fn without_error(&self, at: usize) -> World<'_> {
+        let mut classes = self.classes.clone();
+        classes[at].error = subclass::Bound::default();
+        World { library: self.library, classes, makers: self.makers.clone(), own: self.own.clone() }
     }
 
     /// The plain tensor that a tensor stands for.
@@ -142,11 +180,11 @@ struct Run<'w> {
 }
 
 impl Run<'_> {
-    fn of(&mut self, made: &Made, block: &Block) -> Result<Value<Tensor>, Stop> {
+    fn of(&mut self, made: &Made, block: &Block, extra: &Known) -> Result<Value<Tensor>, Stop> {
         let [row, ..] = subclass::ports(&self.world.classes[made.class]);
         let args: Values = made.fields.iter().chain(&made.meta).cloned().collect();
         let solved = sig::solve(&row, &args, &Tensor::ty)?;
-        let mut values = tensor::run(self, &row, block, &solved, &args, &[])?;
+        let mut values = tensor::run(self, &row, block, &solved, &args, extra)?;
         Ok(if values.is_empty() { Value::Absent } else { values.swap_remove(0) })
     }
 

@@ -19,7 +19,7 @@ use crate::check::gradients::dense::V;
 pub use load::load;
 pub use near::{Near, near};
 pub use run::{Forms, Runner};
-pub use signatures::Signatures;
+pub use signatures::facts;
 
 /// How a call is made.
 enum Callee {

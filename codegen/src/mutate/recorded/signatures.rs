@@ -2,28 +2,14 @@
 //!
 //! What a right row's form and the signature agree on is a fact; a form that loses one says something else.
 
-use std::collections::{BTreeSet, HashMap};
-use std::path::Path;
+use std::collections::BTreeSet;
 
 use fulgurite_core::Name;
 use fulgurite_core::lang::{Alias, Becomes, Count, Elem, Expr, Given, Opt, OptType, Param};
 use fulgurite_core::row::{Meaning, Row};
 
+use crate::pytorch::{Formal, signature};
 use crate::schema::RowSource;
-
-/// A parameter as PyTorch declares it.
-struct Formal {
-    name: String,
-    /// Empty where only names are known.
-    ty: String,
-    default: Option<String>,
-}
-
-/// PyTorch's signatures, by the names of calls.
-#[derive(Default)]
-pub struct Signatures {
-    by_name: HashMap<Name, Vec<Formal>>,
-}
 
 /// An argument of a row.
 enum Argument<'a> {
@@ -31,67 +17,22 @@ enum Argument<'a> {
     Option(&'a Opt),
 }
 
-impl Signatures {
-    /// Those of `signatures.json` in this folder; none if there is no such file.
-    pub fn load(folder: &Path) -> Signatures {
-        let text = std::fs::read_to_string(folder.join("conformance").join("signatures.json")).unwrap_or_default();
-        let all: HashMap<String, String> = serde_json::from_str(&text).unwrap_or_default();
-        let name = |op: &str| Name::new(op.strip_suffix(".default").unwrap_or(op));
-        Signatures { by_name: all.iter().map(|(op, text)| (name(op), formals(text))).collect() }
-    }
-
-    /// What the forms of this row and the signatures agree on.
-    pub fn facts(&self, source: &RowSource, row: &Row) -> BTreeSet<String> {
-        let mut facts = BTreeSet::new();
-        for (n, (library, alias)) in source.aliases.iter().enumerate() {
-            let name = alias.tree.full(library);
-            if let Some(formals) = self.by_name.get(&name) {
-                // forms of one name are told apart by their places
-                of_form(&format!("{name} ({n})"), &alias.tree, row, formals, &mut facts);
-                shares(name.as_str(), row, formals, &mut facts);
-            }
-        }
-        if let Some(formals) = self.by_name.get(&row.op) {
-            by_place(row.op.as_str(), row, formals, true, &mut facts);
-            shares(row.op.as_str(), row, formals, &mut facts);
-        }
-        facts
-    }
-}
-
-/// `name(Tensor self, int[2] dim=1, *, bool keepdim=False) -> …` taken apart.
-fn formals(text: &str) -> Vec<Formal> {
-    let Some(open) = text.find('(') else { return Vec::new() };
-    let (mut depth, mut quoted, mut part) = (0, false, String::new());
-    let mut parts = Vec::new();
-    for c in text[open + 1..].chars() {
-        match c {
-            '\'' => quoted = !quoted,
-            '(' | '[' if !quoted => depth += 1,
-            ')' if !quoted && depth == 0 => break,
-            ')' | ']' if !quoted => depth -= 1,
-            _ => {}
-        }
-        if c == ',' && depth == 0 && !quoted {
-            parts.push(std::mem::take(&mut part));
-        } else {
-            part.push(c);
+/// What the forms of this row and the signatures agree on.
+pub fn facts(source: &RowSource, row: &Row) -> BTreeSet<String> {
+    let mut facts = BTreeSet::new();
+    for (n, (library, alias)) in source.aliases.iter().enumerate() {
+        let name = alias.tree.full(library);
+        if let Some(formals) = signature(name) {
+            // forms of one name are told apart by their places
+            of_form(&format!("{name} ({n})"), &alias.tree, row, formals, &mut facts);
+            shares(name.as_str(), row, formals, &mut facts);
         }
     }
-    parts.push(part);
-    let formal = |part: &String| {
-        let (left, default) = match part.split_once('=') {
-            Some((left, default)) => (left.trim(), Some(default.trim().to_owned())),
-            None => (part.trim(), None),
-        };
-        // `Tensor self` in schemas, `input: torch.Tensor | None` in Python
-        let (name, ty) = match left.split_once(": ") {
-            Some((name, ty)) => (name, ty.trim_start_matches("torch.")),
-            None => left.rsplit_once(' ').map_or((left, ""), |(ty, name)| (name, ty)),
-        };
-        (!name.is_empty() && name != "*").then(|| Formal { name: name.to_owned(), ty: ty.to_owned(), default })
-    };
-    parts.iter().filter_map(formal).collect()
+    if let Some(formals) = signature(row.op) {
+        by_place(row.op.as_str(), row, formals, true, &mut facts);
+        shares(row.op.as_str(), row, formals, &mut facts);
+    }
+    facts
 }
 
 /// Whether the result shows the storage of an argument (`Tensor(a)`, `Tensor(a -> *)`; `Tensor(a!)` is written to).
@@ -114,7 +55,7 @@ fn by_place(what: &str, row: &Row, formals: &[Formal], named: bool, facts: &mut 
             continue;
         }
         facts.insert(format!("{what}: {} has its place", formal.name));
-        if default_of(argument).is_some_and(|ours| same(&ours, formal)) {
+        if default_of(argument).is_some_and(|ours| formal.has_default(&ours)) {
             facts.insert(format!("{what}: default of {}", formal.name));
         }
         if fits(argument, formal) {
@@ -136,7 +77,7 @@ fn of_form(what: &str, alias: &Alias, row: &Row, formals: &[Formal], facts: &mut
             Becomes::Argument { name, .. } => all.iter().find(|(n, _)| *n == name.name).map(|(_, a)| a),
             _ => None,
         };
-        if default_in(param, argument).is_some_and(|ours| same(&ours, formal)) {
+        if default_in(param, argument).is_some_and(|ours| formal.has_default(&ours)) {
             facts.insert(format!("{what}: default of {}", formal.name));
         }
         if argument.is_some_and(|argument| fits(argument, formal)) {
@@ -171,22 +112,6 @@ fn default_of(argument: &Argument) -> Option<String> {
             None => if o.optional { "none" } else { "required" }.to_owned(),
         },
     })
-}
-
-/// Whether a default of ours is PyTorch's.
-fn same(ours: &str, formal: &Formal) -> bool {
-    let theirs = match formal.default.as_deref() {
-        // what may be None and must be said may be left out here
-        None if formal.ty.ends_with('?') => "none".to_owned(),
-        None => "required".to_owned(),
-        Some("None") => "none".to_owned(),
-        Some("True") => "true".to_owned(),
-        Some("False") => "false".to_owned(),
-        Some("torch.long") => "i64".to_owned(),
-        Some(text) => text.trim_matches(['\'', '"']).to_owned(),
-    };
-    let number = |text: &str| text.parse::<f64>().ok();
-    ours == theirs || number(ours).is_some_and(|x| number(&theirs) == Some(x))
 }
 
 /// Whether an argument can be of the declared type, and is not of another.

@@ -69,7 +69,8 @@ impl Target {
                         let vc = self.index(c, make::name(c), reader);
                         Item::Composite((g, c), (vg, vc))
                     }
-                    None => return Err(NotDerivable::new(format!("the axis `{size}` has no index")).at(d.span)),
+                    // an index of its own: the size of what is read is known
+                    None => Item::One(size.clone(), self.index(Name::new("I"), size.clone(), reader)),
                 },
             },
             DimKind::Broadcast(b) => {

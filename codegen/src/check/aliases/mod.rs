@@ -1,5 +1,7 @@
 //! E305: a call form of another library says what becomes of each argument of the row.
 
+mod pytorch;
+
 use fulgurite_core::Name;
 use fulgurite_core::lang::Becomes;
 use fulgurite_core::lang::ast::Elem;
@@ -14,10 +16,14 @@ pub fn check(source: &RowSource) -> Vec<Diag> {
     let params = sig.params.iter().map(|p| (p.name.name, p.optional || p.ty.elem.contains(&Elem::Key)));
     let opts = sig.opts.iter().map(|o| (o.name.name, o.optional || o.default.is_some()));
     let known: Vec<(Name, bool)> = params.chain(opts).collect();
-    let mut faults = Vec::new();
+    let mut faults = pytorch::own(source);
     for (library, alias) in &source.aliases {
         let form = alias.tree.full(library);
-        let Some(given) = &alias.tree.given else { continue };
+        let before = faults.len();
+        let Some(given) = &alias.tree.given else {
+            faults.extend(pytorch::check(source, library, alias));
+            continue;
+        };
         let mut error = |span, message: String, help: String| {
             faults.push(Diag::error("E305", alias.text.at(span), message).help(help));
         };
@@ -57,6 +63,10 @@ pub fn check(source: &RowSource) -> Vec<Diag> {
             let message = format!("`{form}` does not say what `{name}` is");
             let help = format!("list the parameter that gives it, `…: {name}`, or fix it: `; {name} = …`");
             error(alias.tree.name.span, message, help);
+        }
+        // what it says of the row is right: is it so there as well?
+        if faults.len() == before {
+            faults.extend(pytorch::check(source, library, alias));
         }
     }
     faults

@@ -1,0 +1,273 @@
+//! E305: a call form has the parameters that PyTorch's signature has, in their order, and what becomes of each can be
+//! of the type that it has there.
+//!
+//! A form that one overload fits is right; of a function not every overload is known.
+
+use fulgurite_core::Name;
+use fulgurite_core::lang::ast::{Elem, Opt, OptType, Param};
+use fulgurite_core::lang::{Alias, Becomes, Count, Given, Ident};
+
+use crate::diag::Diag;
+use crate::nearest::nearest;
+use crate::pytorch::names::takes_numbers;
+use crate::pytorch::{Formal, operator, overloads};
+use crate::schema::{RowSource, Rule};
+use crate::yaml::Text;
+
+/// An argument of a row.
+#[derive(Clone, Copy)]
+enum Argument<'a> {
+    Param(&'a Param),
+    Option(&'a Opt),
+}
+
+/// What the form and PyTorch's signature do not agree in.
+pub fn check(source: &RowSource, library: &str, alias: &Rule<Alias>) -> Vec<Diag> {
+    let form = alias.tree.full(library);
+    let each = overloads(form).into_iter().map(|formals| {
+        let check = Check { source, text: &alias.text, form, formals };
+        match &alias.tree.given {
+            Some(given) => check.given(alias.tree.name, given),
+            None => check.bare(alias.tree.name),
+        }
+    });
+    // the overload that it is nearest to
+    each.min_by_key(Vec::len).unwrap_or_default()
+}
+
+/// The same of a row that has the name of a call there, and no form that says otherwise: its arguments are that call's.
+pub fn own(source: &RowSource) -> Vec<Diag> {
+    let form = source.name();
+    let sig = &source.sig.tree;
+    if source.aliases.iter().any(|(library, alias)| alias.tree.full(library) == form) {
+        return Vec::new();
+    }
+    let params = sig.params.iter().filter(|p| !p.ty.elem.contains(&Elem::Key)).map(|p| p.name);
+    let given: Vec<Given> = params.chain(sig.opts.iter().map(|o| o.name)).map(itself).collect();
+    let Some(at) = given.first().map(|param| param.name) else { return Vec::new() };
+    let each = overloads(form)
+        .into_iter()
+        .map(|formals| Check { source, text: &source.sig.text, form, formals }.given(at, &given));
+    each.min_by_key(Vec::len).unwrap_or_default()
+}
+
+/// A parameter that is the argument of its name.
+fn itself(name: Ident) -> Given {
+    let becomes = Becomes::Argument { name, count: None, like: None };
+    Given { name, becomes, value: None, rest: false, packed: false }
+}
+
+struct Check<'a> {
+    source: &'a RowSource,
+    text: &'a Text,
+    form: Name,
+    formals: &'a [Formal],
+}
+
+impl Check<'_> {
+    fn error(&self, at: Ident, message: String, help: String) -> Diag {
+        Diag::error("E305", self.text.at(at.span), message).help(help)
+    }
+
+    fn argument(&self, name: Name) -> Option<Argument<'_>> {
+        let sig = &self.source.sig.tree;
+        let param = sig.params.iter().find(|p| p.name.name == name).map(Argument::Param);
+        param.or_else(|| sig.opts.iter().find(|o| o.name.name == name).map(Argument::Option))
+    }
+
+    fn shown(&self) -> String {
+        self.formals.iter().map(|f| format!("`{}`", self.shown_as(f))).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Its name: what methods call `self` a function calls `input`.
+    fn shown_as<'f>(&self, formal: &'f Formal) -> &'f str {
+        if self.form.as_str().starts_with("torch.") && formal.is("input") { "input" } else { &formal.name }
+    }
+
+    fn given(&self, at: Ident, given: &[Given]) -> Vec<Diag> {
+        let mut faults = Vec::new();
+        let open = self.formals.iter().any(|f| f.rest);
+        // a parameter that is given by its place has the place that it has there
+        let mut next = 0;
+        for param in given.iter().filter(|_| !open) {
+            let name = param.name.name.as_str();
+            let Some(at) = self.formals.iter().position(|f| f.is(name)) else {
+                let near = nearest(name, self.formals.iter().map(|f| f.name.as_str()));
+                let help = match near {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None => format!("it has {}", self.shown()),
+                };
+                faults.push(self.error(param.name, format!("`{}` has no parameter `{name}`", self.form), help));
+                continue;
+            };
+            let formal = &self.formals[at];
+            if !formal.keyword && at != next {
+                let before = self.shown_as(&self.formals[next.min(at)]);
+                let message = match at > next {
+                    true => format!("`{}` has `{before}` before `{name}`", self.form),
+                    false => format!("`{}` has `{name}` before what stands before it here", self.form),
+                };
+                let help = format!("list its parameters in their order: {}", self.shown());
+                faults.push(self.error(param.name, message, help));
+                return faults;
+            }
+            next += usize::from(!formal.keyword);
+            faults.extend(self.becomes(param, formal));
+            faults.extend(self.default(param, formal));
+        }
+        let lacking =
+            self.formals.iter().find(|f| !f.is_optional() && given.iter().all(|p| !f.is(p.name.name.as_str())));
+        if let Some(formal) = lacking.filter(|_| !open && faults.is_empty()) {
+            let message = format!("`{}` needs `{}`, which is not listed here", self.form, formal.name);
+            let help = format!(
+                "say what becomes of it: `{0}: argument`, or the only value that is admitted, `{0}: _ = …`",
+                formal.name
+            );
+            faults.push(self.error(at, message, help));
+        }
+        faults
+    }
+
+    fn default(&self, param: &Given, formal: &Formal) -> Option<Diag> {
+        let message = self.other_default(param, formal)?;
+        let arguments = param.becomes.arguments();
+        let help = format!("say so: `{}: {} = {}`", param.name.name, arguments.first()?.name, formal.default.as_ref()?);
+        Some(self.error(param.name, message, help))
+    }
+
+    /// What is wrong if a parameter is not, where a call leaves it out, what it is there.
+    fn other_default(&self, param: &Given, formal: &Formal) -> Option<String> {
+        let Becomes::Argument { name, .. } = &param.becomes else { return None };
+        // what follows from other arguments there is no value
+        let theirs = formal.default.as_deref().filter(|theirs| !matches!(*theirs, "None" | "[]"))?;
+        let ours = match (&param.value, self.argument(name.name)?) {
+            (Some(value), _) => value.to_string(),
+            (None, Argument::Option(Opt { default: Some(default), .. })) => default.to_string(),
+            _ => return None,
+        };
+        // a word for a norm, and the number of a dtype
+        let word = |text: &str| text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '\'');
+        let coded = word(theirs) != word(&ours);
+        if formal.has_default(&ours) || coded {
+            return None;
+        }
+        Some(format!("`{}` takes {theirs} where `{}` is left out, not {ours}", self.form, formal.name))
+    }
+
+    /// What becomes of a parameter can be what it is there.
+    fn becomes(&self, param: &Given, formal: &Formal) -> Option<Diag> {
+        let Becomes::Argument { name, count, .. } = &param.becomes else { return None };
+        let argument = self.argument(name.name)?;
+        if !self.clashes(argument, formal, *count) {
+            return None;
+        }
+        Some(self.clash(*name, argument, formal))
+    }
+
+    fn clash(&self, at: Ident, argument: Argument, formal: &Formal) -> Diag {
+        let (is, ours, name) = match argument {
+            Argument::Param(p) => ("a tensor", p.ty.to_string(), p.name.name),
+            Argument::Option(o) => ("an option", o.ty.to_string(), o.name.name),
+        };
+        let op = self.source.op.as_str();
+        let message =
+            format!("`{}` gives its `{}` to `{name}` of `{op}`, which is of another type", self.form, formal.name);
+        let diag = self.error(
+            at,
+            message,
+            format!(
+                "let `{}` become an argument of its type, or write an alias row with PyTorch's signature: `op: {}`",
+                formal.name, self.form
+            ),
+        );
+        diag.note(format!("`{}` is `{}` there, `{name}` is {is}, `{ours}`", formal.name, formal.ty))
+    }
+
+    /// A name alone: the row's arguments are PyTorch's, in their order.
+    fn bare(&self, at: Ident) -> Vec<Diag> {
+        let sig = &self.source.sig.tree;
+        let tensors =
+            sig.params.iter().filter(|p| !p.ty.elem.contains(&Elem::Key)).map(|p| (p.name, Argument::Param(p)));
+        let all: Vec<(Ident, Argument)> =
+            tensors.chain(sig.opts.iter().map(|o| (o.name, Argument::Option(o)))).collect();
+        let help =
+            format!("say what becomes of each: `{}(name: argument, …)`; its parameters are {}", at.name, self.shown());
+        for (n, (name, argument)) in all.iter().enumerate() {
+            match self.formals.get(n) {
+                Some(formal) if formal.rest => break,
+                Some(formal) if self.clashes(*argument, formal, None) => {
+                    let diag = self.clash(at, *argument, formal);
+                    return vec![diag.help(help)];
+                }
+                Some(formal) => {
+                    if let Some(theirs) = self.other_default(&itself(*name), formal) {
+                        return vec![self.error(at, theirs, help)];
+                    }
+                }
+                None => {
+                    let message = format!(
+                        "`{}` has no parameter for `{}` of `{}`",
+                        self.form,
+                        name.name,
+                        self.source.op.as_str()
+                    );
+                    return vec![self.error(at, message, help)];
+                }
+            }
+        }
+        let left = self.formals.iter().skip(all.len()).find(|f| !f.is_optional());
+        left.map(|formal| {
+            let message =
+                format!("`{}` needs `{}`, which `{}` does not take", self.form, formal.name, self.source.op.as_str());
+            self.error(at, message, help)
+        })
+        .into_iter()
+        .collect()
+    }
+
+    /// Whether no value of a declared type can be this argument.
+    fn clashes(&self, argument: Argument, formal: &Formal, count: Option<Count>) -> bool {
+        let types = formal.types();
+        let number = |o: &Opt| matches!(o.ty, OptType::F64 | OptType::Num | OptType::I64 | OptType::Size(_));
+        // another overload takes a number there
+        if let Argument::Option(o) = argument
+            && number(o)
+            && types.contains(&("Tensor", false))
+            && operator(self.form).is_some_and(|operator| takes_numbers(&operator))
+        {
+            return false;
+        }
+        !types.is_empty() && types.iter().all(|(word, list)| differs(argument, word, *list, count))
+    }
+}
+
+/// Whether no value of the type that has this word, or a list of them, can be this argument.
+fn differs(argument: Argument, word: &str, list: bool, count: Option<Count>) -> bool {
+    let integer = matches!(word, "int" | "SymInt");
+    match argument {
+        Argument::Param(p) => match word {
+            "Tensor" => p.ty.list.is_some() != list || p.ty.elem.contains(&Elem::Key),
+            // where a number may stand for a tensor
+            "int" | "SymInt" | "float" | "Scalar" | "Number" | "bool" => {
+                list || p.ty.list.is_some() || p.ty.dims.as_ref().is_some_and(|dims| !dims.is_empty())
+            }
+            "str" | "ScalarType" => true,
+            _ => false,
+        },
+        Argument::Option(o) => match (&o.ty, word) {
+            (_, "Tensor") => true,
+            (OptType::Bool, "bool") | (OptType::Dtype(_), "ScalarType") | (OptType::Num, "int" | "SymInt") => list,
+            (OptType::F64 | OptType::Num, "float" | "Scalar" | "Number") => list,
+            (OptType::I64, "Scalar" | "Number") => list,
+            (OptType::Ints { .. } | OptType::Dims { .. } | OptType::Perm(_) | OptType::Shape { .. }, _) => !integer,
+            // a list of one stands for its number
+            (OptType::I64 | OptType::Dim(_) | OptType::Gap(_), _) if integer => false,
+            (OptType::Pos(_) | OptType::Bound(_) | OptType::Size(_), _) if integer => list && count.is_none(),
+            (OptType::Str | OptType::Labels(_), "str") => list,
+            // PyTorch's words are numbers in some places
+            (OptType::Enum(_), "str" | "int") => list,
+            (_, "int" | "SymInt" | "float" | "Scalar" | "Number" | "bool" | "str" | "ScalarType") => true,
+            _ => false,
+        },
+    }
+}

@@ -1,0 +1,161 @@
+//! E007, E008, E009, E102, E602: what a class declares. It stands for one tensor of sizes and a dtype that its parts bind,
+//! every part is read, and its rows make tensors of it.
+
+use fulgurite_core::lang::ast::{Access, Block, DimKind, Sig};
+use fulgurite_core::lang::parse_rule;
+use fulgurite_core::lower::Rows;
+use fulgurite_core::{DType, DTypeSet, Name};
+use rustc_hash::FxHashSet;
+
+use super::texts::Checks;
+use crate::check::{names, walk};
+use crate::diag::Diag;
+use crate::schema::{Body, ClassSource, RowSource};
+use crate::yaml::Text;
+
+impl Checks<'_> {
+    /// The name, the signature, the rows.
+    pub(super) fn declared(&mut self) {
+        let class = self.class;
+        if let Some(other) = self.db.upstream.iter().find(|other| other.class.text == class.class.text) {
+            let claim = format!("there are two classes `{}`", other.class.as_str());
+            let diag = Diag::error("E008", class.class.place, claim).here("the other is of a database that is used");
+            self.diags.push(diag.help("call it by another name"));
+        }
+        self.stands_for();
+        for (at, row) in class.from.iter().enumerate() {
+            self.maker(row, &class.from[..at]);
+        }
+    }
+
+    /// One tensor, and what it names is bound.
+    fn stands_for(&mut self) {
+        let rule = &self.class.sig;
+        let sig = &rule.tree;
+        let [out] = sig.outs.as_slice() else {
+            let claim =
+                format!("`sig` of `{}` has {} results: a class stands for one tensor", self.name(), sig.outs.len());
+            let diag = Diag::error("E602", rule.text.place, claim);
+            return self.diags.push(diag.help("write `(fields; metadata) -> T[..S]`, the type that programs see"));
+        };
+        if let Some(field) = sig.params.iter().find(|param| param.access != Access::Read) {
+            let claim = format!("the field `{}` of `{}` is `{}`", field.name.name, self.name(), field);
+            let diag = Diag::error("E602", rule.text.at(field.name.span), claim);
+            self.diags.push(diag.help("fields are read: leave `mut` and `like` out"));
+        }
+        let bound = words(&Sig { outs: Vec::new(), aux: Vec::new(), ..sig.clone() });
+        let mut named: Vec<Name> = Vec::new();
+        walk::ty(&out.ty, &mut |name| named.push(name));
+        let computed = |name: Name| {
+            let dims = out.ty.dims.iter().flatten();
+            dims.into_iter().any(|dim| matches!(&dim.kind, DimKind::One { name: Some(own), .. } if own.name == name))
+        };
+        let known = |name: Name| {
+            let text = name.as_str();
+            let class = DType::from_name(text).is_some() || DTypeSet::from_class(text).is_some();
+            bound.contains(text) || class || !text.starts_with(char::is_uppercase) || computed(name)
+        };
+        if let Some(name) = named.into_iter().find(|name| !known(*name)) {
+            let claim = format!("`sig` of `{}` names `{name}` in what programs see, and nothing binds it", self.name());
+            let diag = Diag::error("E102", rule.text.at(out.ty.span), claim);
+            self.diags.push(
+                diag.help("a field binds sizes and dtypes by its type, metadata by `Size(N)`, `Shape(S)`, `Dtype(U)`"),
+            );
+        }
+    }
+
+    /// E009: a field that no text reads.
+    pub(super) fn unread(&mut self) {
+        let class = self.class;
+        let whole = |text: &Text| matches!(text.as_str(), "each" | "placed");
+        if class.ops.iter().map(|(_, rule)| rule).chain(&class.default).any(whole)
+            || class.read.as_ref().is_some_and(|read| *read == "equal")
+        {
+            return;
+        }
+        let read = parts_read(class);
+        let out = class.sig.tree.outs.iter().map(|out| out.ty.to_string()).collect::<Vec<_>>().join(" ");
+        let out: FxHashSet<&str> = out.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').collect();
+        let sig = &class.sig.tree;
+        // metadata are for programs too
+        for name in sig.params.iter().map(|param| param.name) {
+            if read.contains(name.name.as_str()) || out.contains(name.name.as_str()) {
+                continue;
+            }
+            let claim = format!("`{}` has a field `{}` that no text of it reads", class.class.as_str(), name.name);
+            let diag = Diag::error("E009", class.sig.text.at(name.span), claim);
+            self.diags.push(diag.help("read it in `plain` or a rule, or leave it out"));
+        }
+    }
+
+    /// A row that makes tensors of the class.
+    fn maker(&mut self, row: &RowSource, before: &[RowSource]) {
+        let class = self.class.class.as_str();
+        let others =
+            self.db.classes.iter().take_while(|c| c.class.place != self.class.class.place).flat_map(|c| &c.from);
+        let twice = self.set.row(row.name()).is_some() || others.chain(before).any(|other| other.name() == row.name());
+        if twice {
+            let diag = Diag::error("E008", row.op.place, format!("there are two rows `{}`", row.op.as_str()));
+            self.diags.push(diag.here("here again").help("call it by another name"));
+        }
+        if !matches!(row.body, Body::Decomp(_)) {
+            return;
+        }
+        let open = row.sig.tree.outs.iter().all(|out| {
+            out.ty
+                .dims
+                .as_ref()
+                .is_some_and(|dims| matches!(dims.as_slice(), [dim] if matches!(dim.kind, DimKind::Body)))
+        });
+        if !open {
+            let claim = format!(
+                "`{}` stands under `from` of `{class}`, and its result is no tensor of a class",
+                row.op.as_str()
+            );
+            let at = row.sig.tree.outs.first().map_or(row.sig.text.place, |out| row.sig.text.at(out.ty.span));
+            return self
+                .diags
+                .push(Diag::error("E602", at, claim).help("write `-> T[_]`: the type that the class gives"));
+        }
+        // tensors of classes are made by their names, words of their metadata stand bare
+        let sigs = self.db.classes.iter().chain(&self.db.upstream).map(|c| &c.sig.tree);
+        let words: FxHashSet<String> = sigs.flat_map(words).collect();
+        let classes: Vec<&str> = self.db.classes.iter().chain(&self.db.upstream).map(|c| c.class.as_str()).collect();
+        let made = |diag: &Diag| {
+            let quoted: Vec<&str> = diag.message.split('`').skip(1).step_by(2).collect();
+            let named = |name: &&str| classes.contains(name) || diag.code == "E007" && words.contains(*name);
+            quoted.iter().skip(1).any(named)
+        };
+        let mut faults = names::check(row, self.set);
+        faults.retain(|diag| !matches!(diag.code, "E009" | "E114") && !made(diag));
+        faults.into_iter().for_each(|diag| self.diags.push(diag));
+    }
+}
+
+/// The words that stand in a signature.
+fn words(sig: &Sig) -> FxHashSet<String> {
+    let printed = sig.to_string();
+    printed.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').map(str::to_owned).collect()
+}
+
+/// The parts that texts of the class read, by their own names.
+fn parts_read(class: &ClassSource) -> FxHashSet<&'static str> {
+    let mut read = FxHashSet::default();
+    let mut look = |block: &Block| {
+        walk::names(block, &mut |name| {
+            let name = name.as_str();
+            read.insert(name.rsplit_once('.').map_or(name, |(_, part)| part));
+        });
+    };
+    let texts = class
+        .ops
+        .iter()
+        .map(|(_, rule)| rule)
+        .chain(&class.default)
+        .chain(&class.cotangent)
+        .chain(class.error.iter().map(|(_, text)| text));
+    texts.filter_map(|text| parse_rule(text.as_str()).ok()).for_each(|block| look(&block));
+    look(&class.plain.tree);
+    class.grad.iter().flat_map(|(_, args)| args).for_each(|(_, rule)| look(&rule.tree));
+    read
+}

@@ -1,0 +1,254 @@
+//! E605: the gradients that a class declares are the derivatives, as near as its tensors are to the plain ones.
+
+use std::sync::Arc;
+
+use fulgurite_core::eval::nest::{Array, Data};
+use fulgurite_core::lang::ast::Block;
+use fulgurite_core::row::Row;
+use fulgurite_core::sig;
+use fulgurite_core::subclass::{self, Cotangent};
+use fulgurite_core::{Name, Value};
+
+use super::draw::{self, Operand};
+use super::meaning::{self, Slot, likes};
+use super::world::{Made, Tensor, World};
+use crate::check::cases::Family;
+use crate::check::gradients::dense::{Stop, V};
+use crate::check::gradients::{sample, show};
+use crate::check::points::run::Ran;
+
+/// So far a gradient may be from the derivative, in relation to all of it, where the class is exact; and where it is not:
+/// cotangents may be rounded to fewer bits than its tensors.
+const EXACT: f64 = 1e-5;
+const COARSE: f64 = 0.3;
+
+/// The step of a difference, and how far one is from the derivative.
+const STEP: f64 = 1e-4;
+const OF_STEP: f64 = 1e-3;
+
+/// Shapes for which differences are taken, one for each element.
+const FEW: usize = 2;
+
+/// Calls of a row that are compared.
+const COMPARED: usize = 2;
+
+/// What is wrong with the rule that a class has for the gradient of a row, and with which call.
+pub fn of_row(
+    world: &World,
+    class: usize,
+    row: &Arc<Row>,
+    arg: Name,
+    rule: &Block,
+    family: &Family,
+) -> Option<[String; 2]> {
+    let at = row.sig.params.iter().position(|param| param.name.name == arg)?;
+    let mut right = 0;
+    for (n, case) in meaning::tried(family) {
+        let drawn =
+            sample::domains(&[], &[], n).find_map(|d| sample::draw(world.library, row, case, &d, n as u64, &|_| true));
+        let Some(drawn) = drawn else { continue };
+        let all = meaning::slots(&drawn.args, row);
+        // scales of no elements there are none
+        let empty = |slot: &Slot| meaning::get(&drawn.args, *slot).is_none_or(|a| a.is_empty());
+        if drawn.args[at].is_absent() || all.iter().any(empty) {
+            continue;
+        }
+        let (before, mut refused) = (right, None);
+        let singles = all.iter().map(|slot| vec![*slot]).filter(|_| all.len() > 1);
+        for choice in std::iter::once(all.clone()).chain(singles) {
+            let operand = |(i, slot): (usize, &Slot)| {
+                let like = meaning::get(&drawn.args, *slot)?;
+                draw::operands(world, class, &like, (n + 31 * i) as u64).into_iter().next()
+            };
+            let Some(operands) = choice.iter().enumerate().map(operand).collect::<Option<Vec<_>>>() else { continue };
+            match on(world, class, (row, at, rule), &drawn.args, &choice, &operands) {
+                Ok(None) => right += 1,
+                Ok(Some(claim)) => return Some([claim, format!("for {}", case.show(row))]),
+                // it may serve other choices
+                Err(Stop::Refused(refusal)) => refused = Some(refusal.message),
+                Err(_) => {}
+            }
+        }
+        // a call that the class takes has a gradient, whichever of its arguments are of the class
+        if let (true, Some(why)) = (right == before, refused) {
+            return Some(["refuses a call that the class takes".to_owned(), format!("for {}: {why}", case.show(row))]);
+        }
+        if right >= COMPARED {
+            break;
+        }
+    }
+    None
+}
+
+fn on(
+    world: &World,
+    class: usize,
+    (row, at, rule): (&Arc<Row>, usize, &Block),
+    drawn: &[Value<V<f64>>],
+    choice: &[Slot],
+    operands: &[Operand],
+) -> Result<Option<String>, Stop> {
+    let mut args: Vec<Value<Tensor>> =
+        drawn.iter().map(|a| a.map(&mut |v: &V<f64>| Tensor::Plain(v.clone()))).collect();
+    let mut plain = drawn.to_vec();
+    for (slot, operand) in choice.iter().zip(operands) {
+        meaning::put(&mut args, *slot, Tensor::Made(operand.made.clone()));
+        meaning::put(&mut plain, *slot, V::Array(operand.plain.clone()));
+    }
+    let solved = sig::solve(row, &args, &Tensor::ty)?;
+    if let Err(stop) = world.run(row, &solved, &args) {
+        return Err(Stop::Data(format!("{stop:?}")));
+    }
+    let ran = Ran::new(row, plain, world.library.set)?;
+    let want = ran.slopes(world.library.set).of(at)?;
+    let outs = row.sig.outs.iter().zip(&ran.results);
+    let single = row.sig.outs.len() == 1;
+    let seeds = outs.flat_map(|(out, result)| {
+        let name = out.name.name;
+        let g = if single { Name::new("g") } else { Name::new(&format!("g_{name}")) };
+        let ones = result.map(&mut |v| Tensor::Plain(ones(v)));
+        [(g, ones), (name, result.map(&mut |v| Tensor::Plain(v.clone())))]
+    });
+    let extra: Vec<(Name, Value<Tensor>)> = seeds.collect();
+    let told = world.told((row, &solved, &args), class, rule, &extra)?;
+    let Some(Value::Tensor(told)) = told.first() else { return Ok(None) };
+    let V::Array(have) = world.plain(told)? else { return Ok(None) };
+    let have = draw::floats(&have);
+    if have.len() != want.len() {
+        return Ok(Some(format!("has {} elements, its argument {}", have.len(), want.len())));
+    }
+    let exact = operands.iter().all(|operand| operand.far.iter().all(|far| *far == 0.0));
+    Ok(apart(&have, &want, if exact { EXACT } else { COARSE }))
+}
+
+/// Where two gradients are furthest apart, if they are too far.
+fn apart(have: &[f64], want: &[f64], allowed: f64) -> Option<String> {
+    let norm = |x: &mut dyn Iterator<Item = f64>| x.map(|x| x * x).sum::<f64>().sqrt();
+    let apart = norm(&mut have.iter().zip(want).map(|(h, w)| h - w));
+    if apart <= allowed * norm(&mut want.iter().copied()) + EXACT || apart.is_nan() {
+        return None;
+    }
+    let far = |i: &usize| (have[*i] - want[*i]).abs();
+    let i = (0..have.len()).max_by(|a, b| far(a).total_cmp(&far(b)))?;
+    Some(format!("is {} at element {i}, the derivative {}", show::number(have[i]), show::number(want[i])))
+}
+
+fn ones(v: &V<f64>) -> V<f64> {
+    match v {
+        V::Array(a) if a.dtype.is_float() => V::Array(Arc::new(Array::float(a.dtype, &a.shape, vec![1.0; a.len()]))),
+        other => other.clone(),
+    }
+}
+
+/// What is wrong with `cotangent`: the plain tensor that it stands for is not the cotangent that it is made of.
+pub fn of_cotangent(world: &World, class: usize) -> Option<String> {
+    let Cotangent::Made(block) = &world.classes[class].cotangent else { return None };
+    likes().iter().find_map(|like| {
+        let operand = draw::operands(world, class, like, 1).into_iter().next()?;
+        let g = Value::Tensor(Tensor::Plain(V::Array(like.clone())));
+        let Value::Tensor(made) = world.of_with(&operand.made, block, &[(Name::new("g"), g)]).ok()? else {
+            return None;
+        };
+        let V::Array(plain) = world.plain(&made).ok()? else { return None };
+        let (have, want) = (draw::floats(&plain), draw::floats(like));
+        let exact = operand.far.iter().all(|far| *far == 0.0);
+        if have.len() != want.len() {
+            return Some(format!("has {} elements where the cotangent has {}", have.len(), want.len()));
+        }
+        let i = (0..have.len())
+            .find(|i| (have[*i] - want[*i]).abs() > if exact { EXACT } else { COARSE } * (1.0 + want[*i].abs()))?;
+        Some(format!("stands for {} where the cotangent is {}", show::number(have[i]), show::number(want[i])))
+    })
+}
+
+/// What is wrong with the cotangent that `grad: {unflatten: …}` gives a field.
+pub fn of_field(world: &World, class: usize, field: Name, rule: &Block) -> Option<String> {
+    let of = &world.classes[class];
+    let at = of.fields().position(|name| name == field)?;
+    likes().iter().take(FEW).find_map(|like| {
+        let made = draw::operands(world, class, like, 1).into_iter().next()?.made;
+        let Value::Tensor(Tensor::Plain(V::Array(value))) = &made.fields[at] else { return None };
+        let Data::Float(x) = &value.data else { return None };
+        let g = Tensor::Plain(ones(&world.plain(&Tensor::Made(made.clone())).ok()?));
+        let whole = match &of.cotangent {
+            Cotangent::Made(block) => match world.of_with(&made, block, &[("g".into(), Value::Tensor(g))]).ok()? {
+                Value::Tensor(whole) => whole,
+                _ => return None,
+            },
+            Cotangent::Plain | Cotangent::Same => g,
+        };
+        let mut extra = vec![(Name::new("g"), Value::Tensor(whole.clone()))];
+        if let Tensor::Made(whole) = &whole {
+            let parts = of.fields().zip(&whole.fields).chain(of.meta().zip(&whole.meta));
+            extra.extend(parts.map(|(part, value)| (subclass::part("g".into(), part), value.clone())));
+        }
+        let Value::Tensor(told) = world.of_with(&made, rule, &extra).ok()? else { return None };
+        let V::Array(have) = world.plain(&told).ok()? else { return None };
+        let have = draw::floats(&have);
+        let want: Vec<f64> = (0..x.len()).map(|e| difference(world, &made, at, e)).collect::<Option<_>>()?;
+        if have.len() != want.len() {
+            return Some(format!("has {} elements, the field {}", have.len(), want.len()));
+        }
+        apart(&have, &want, OF_STEP)
+    })
+}
+
+/// What is wrong with the gradient of a row that makes tensors of the class, for its first argument.
+pub fn of_maker(world: &World, class: usize, row: &Arc<Row>, rule: &Block) -> Option<String> {
+    likes().iter().take(FEW).find_map(|like| {
+        let args = draw::calls(row, like).into_iter().find(|args| plain_of(world, row, args).is_some())?;
+        let solved = sig::solve(row, &args, &Tensor::ty).ok()?;
+        let g = Tensor::Plain(ones(&V::Array(plain_of(world, row, &args)?)));
+        let told = world.told((row, &solved, &args), class, rule, &[(Name::new("g"), Value::Tensor(g))]).ok()?;
+        let Some(Value::Tensor(Tensor::Plain(V::Array(have)))) = told.first() else { return None };
+        let sum = |e: usize, step: f64| -> Option<f64> {
+            let mut moved = Array::clone(like);
+            if let Data::Float(x) = &mut moved.data {
+                x[e] += step;
+            }
+            let mut args = args.clone();
+            args[0] = Value::Tensor(Tensor::Plain(V::Array(Arc::new(moved))));
+            Some(draw::floats(&*plain_of(world, row, &args)?).iter().sum())
+        };
+        let slope = |e: usize| Some(rounded((sum(e, STEP)? - sum(e, -STEP)?) / (2.0 * STEP)));
+        let want: Vec<f64> = (0..like.len()).map(slope).collect::<Option<_>>()?;
+        let have = draw::floats(have);
+        if have.len() != want.len() {
+            return Some(format!("has {} elements, its argument {}", have.len(), want.len()));
+        }
+        apart(&have, &want, OF_STEP)
+    })
+}
+
+/// The plain tensor of what a row makes.
+fn plain_of(world: &World, row: &Row, args: &[Value<Tensor>]) -> Option<Arc<Array<f64>>> {
+    let solved = sig::solve(row, args, &Tensor::ty).ok()?;
+    let results = world.run(row, &solved, args).ok()?;
+    let Some(Value::Tensor(made)) = results.first() else { return None };
+    match world.plain(made).ok()? {
+        V::Array(plain) => Some(plain),
+        V::Key(_) => None,
+    }
+}
+
+/// How the sum of the plain tensor moves with an element of a field.
+fn difference(world: &World, made: &Made, field: usize, element: usize) -> Option<f64> {
+    let sum = |step: f64| -> Option<f64> {
+        let mut parts: Vec<Value<Tensor>> = made.fields.iter().chain(&made.meta).cloned().collect();
+        let Value::Tensor(Tensor::Plain(V::Array(value))) = &parts[field] else { return None };
+        let mut moved = Array::clone(value);
+        if let Data::Float(x) = &mut moved.data {
+            x[element] += step;
+        }
+        parts[field] = Value::Tensor(Tensor::Plain(V::Array(Arc::new(moved))));
+        let moved = world.make(made.class, parts).ok()?;
+        let V::Array(plain) = world.plain(&Tensor::Made(moved)).ok()? else { return None };
+        Some(draw::floats(&plain).iter().sum())
+    };
+    Some(rounded((sum(STEP)? - sum(-STEP)?) / (2.0 * STEP)))
+}
+
+/// A difference to the digits that it has.
+fn rounded(x: f64) -> f64 {
+    (x * 1e6).round() / 1e6
+}

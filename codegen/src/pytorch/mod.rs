@@ -1,0 +1,171 @@
+//! PyTorch's names, and its own signatures of its operators: what call forms in `aten` and `torch` lists are held beside.
+//!
+//! `signatures.json` is written by `tests/data/conformance/signatures.py`: schemas of ATen's overloads whole; of functions
+//! in Python the parameters, with the types that are known. A function with several overloads may have a list of them.
+
+pub mod names;
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use fulgurite_core::Name;
+
+/// A parameter as PyTorch declares it.
+pub struct Formal {
+    /// Its name.
+    pub name: String,
+    /// Empty where only the name is known.
+    pub ty: String,
+    /// Its default; `None`: it must be given.
+    pub default: Option<String>,
+    /// It is given by name only.
+    pub keyword: bool,
+    /// It takes all positional arguments from there on.
+    pub rest: bool,
+}
+
+/// Signatures by the names of calls.
+static SIGNATURES: LazyLock<HashMap<Name, Vec<Vec<Formal>>>> = LazyLock::new(|| {
+    let all: HashMap<String, Told> = serde_json::from_str(include_str!("signatures.json")).unwrap_or_default();
+    let name = |op: &str| Name::new(op.strip_suffix(".default").unwrap_or(op));
+    let taken = |told: &Told| match told {
+        Told::One(text) => vec![formals(text)],
+        Told::Several(texts) => texts.iter().map(|text| formals(text)).collect(),
+    };
+    all.iter().map(|(op, told)| (name(op), taken(told))).collect()
+});
+
+/// ATen's overloads by the operator's name.
+static OVERLOADS: LazyLock<HashMap<&'static str, Vec<Name>>> = LazyLock::new(|| {
+    let mut all: HashMap<&'static str, Vec<Name>> = HashMap::new();
+    for name in SIGNATURES.keys() {
+        if let Some(operator) = name.as_str().strip_prefix("aten.").and_then(|rest| rest.split('.').next()) {
+            all.entry(operator).or_default().push(*name);
+        }
+    }
+    all.values_mut().for_each(|names| names.sort_unstable_by_key(|name| name.as_str()));
+    all
+});
+
+/// As `signatures.json` has it.
+#[derive(serde::Deserialize)]
+#[serde(untagged)]
+enum Told {
+    One(String),
+    Several(Vec<String>),
+}
+
+/// The parameters of this call, `aten.add.Tensor` or `torch.nn.functional.pad`, if they are known; of several overloads
+/// the first.
+pub fn signature(name: Name) -> Option<&'static [Formal]> {
+    SIGNATURES.get(&name)?.first().map(Vec::as_slice)
+}
+
+/// Every overload of this call that is known: of a function those of ATen's operator of its name as well, which it is.
+pub fn overloads(name: Name) -> Vec<&'static [Formal]> {
+    let own = SIGNATURES.get(&name).into_iter().flatten();
+    let others = operator(name).and_then(|operator| OVERLOADS.get(&*operator)).into_iter().flatten();
+    let others = others.filter(|other| **other != name).filter_map(|other| SIGNATURES.get(other)).flatten();
+    own.chain(others).map(Vec::as_slice).collect()
+}
+
+/// The operator of ATen that a call is named after: `linalg_norm` for `torch.linalg.norm`; none for one of its overloads.
+pub fn operator(name: Name) -> Option<String> {
+    let (library, rest) = name.as_str().split_once('.')?;
+    match library {
+        "aten" => (!rest.contains('.')).then(|| rest.to_owned()),
+        _ => Some(rest.trim_start_matches("nn.functional.").replace('.', "_")),
+    }
+}
+
+/// `name(Tensor self, int[2] dim=1, *, bool keepdim=False) -> …` taken apart.
+fn formals(text: &str) -> Vec<Formal> {
+    let Some(open) = text.find('(') else { return Vec::new() };
+    let (mut depth, mut quoted, mut part) = (0, false, String::new());
+    let mut parts = Vec::new();
+    for c in text[open + 1..].chars() {
+        match c {
+            '\'' => quoted = !quoted,
+            '(' | '[' if !quoted => depth += 1,
+            ')' if !quoted && depth == 0 => break,
+            ')' | ']' if !quoted => depth -= 1,
+            _ => {}
+        }
+        if c == ',' && depth == 0 && !quoted {
+            parts.push(std::mem::take(&mut part));
+        } else {
+            part.push(c);
+        }
+    }
+    parts.push(part);
+    let mut keyword = false;
+    let formal = |part: &String| {
+        let (left, default) = match part.split_once('=') {
+            Some((left, default)) => (left.trim(), Some(default.trim().to_owned())),
+            None => (part.trim(), None),
+        };
+        // `Tensor self` in schemas, `input: torch.Tensor | None` in Python
+        let (name, ty) = match left.split_once(": ") {
+            Some((name, ty)) => (name, ty.trim_start_matches("torch.")),
+            None => left.rsplit_once(' ').map_or((left, ""), |(ty, name)| (name, ty)),
+        };
+        // the documentation of some functions escapes the star
+        if matches!(name, "" | "*" | "\\*") {
+            keyword |= !name.is_empty();
+            return None;
+        }
+        let (name, rest) = name.strip_prefix('*').map_or((name, false), |name| (name, true));
+        Some(Formal { name: name.to_owned(), ty: ty.to_owned(), default, keyword, rest })
+    };
+    parts.iter().filter_map(formal).collect()
+}
+
+impl Formal {
+    /// Whether what stands in a row as a default, `none` and `required` among them, is this parameter's.
+    pub fn has_default(&self, ours: &str) -> bool {
+        let theirs = match self.default.as_deref() {
+            // what may be None and must be said may be left out here
+            None if self.ty.ends_with('?') => "none".to_owned(),
+            None => "required".to_owned(),
+            Some("None") => "none".to_owned(),
+            Some("True") => "true".to_owned(),
+            Some("False") => "false".to_owned(),
+            Some("torch.long") => "i64".to_owned(),
+            Some(text) if text.starts_with('(') => text.replace('(', "[").replace(')', "]"),
+            Some(text) => text.trim_matches(['\'', '"']).to_owned(),
+        };
+        // one number in a list repeats as it does alone
+        let one =
+            |text: &str| text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text).to_owned();
+        let (ours, theirs) = (one(ours), one(&theirs));
+        let number = |text: &str| text.parse::<f64>().ok();
+        ours == theirs || number(&ours).is_some_and(|x| number(&theirs) == Some(x))
+    }
+
+    /// The words of the types that it may have, without their lengths, and whether each is a list.
+    pub fn types(&self) -> Vec<(&str, bool)> {
+        let ty = ["Optional[", "Union["].iter().fold(self.ty.as_str(), |ty, word| ty.strip_prefix(word).unwrap_or(ty));
+        let types = ty.split([',', '|']).filter_map(|ty| {
+            let ty = ty.trim().trim_start_matches("torch.").trim_end_matches('?');
+            let (ty, list) = match ty.strip_prefix("list[").or(ty.strip_prefix("List[")) {
+                Some(of) => (of, true),
+                None => (ty, ty.contains('[')),
+            };
+            let word = ty.split(['[', '(', ']']).next().unwrap_or(ty);
+            // what PyTorch's Python calls a dtype is a number there
+            let word = if self.name == "dtype" && word == "int" { "ScalarType" } else { word };
+            (!matches!(word, "" | "None" | "NoneType")).then_some((word, list))
+        });
+        types.collect()
+    }
+
+    /// Whether it may be left out.
+    pub fn is_optional(&self) -> bool {
+        self.default.is_some() || self.rest || self.ty.ends_with('?') || self.ty.starts_with("Optional[")
+    }
+
+    /// Whether it is a parameter of this name: methods call `self` what functions call `input`.
+    pub fn is(&self, name: &str) -> bool {
+        self.name == name || matches!((self.name.as_str(), name), ("self", "input"))
+    }
+}
