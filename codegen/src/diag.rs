@@ -120,6 +120,11 @@ impl Diagnostics {
         self.all.push(diag);
     }
 
+    /// Adds those of others behind its own.
+    pub fn extend(&mut self, others: Diagnostics) {
+        self.all.extend(others.all);
+    }
+
     /// How many errors there are.
     pub fn errors(&self) -> usize {
         self.count(Level::Error)

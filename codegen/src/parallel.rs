@@ -1,5 +1,6 @@
 //! Work on many rows at once, with results in their order: what is said of a database does not depend on threads.
 
+use std::panic::resume_unwind;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -36,6 +37,20 @@ pub fn map<T: Sync, R: Send>(items: &[T], f: impl Fn(&T) -> R + Sync) -> Vec<R> 
     let mut done = done.into_inner().unwrap_or_else(|e| e.into_inner());
     done.sort_unstable_by_key(|(n, _)| *n);
     done.into_iter().map(|(_, result)| result).collect()
+}
+
+/// Both results, found side by side.
+pub fn both<A: Send, B>(a: impl FnOnce() -> A + Send, b: impl FnOnce() -> B) -> (A, B) {
+    let a = Mutex::new(Some(a));
+    let take = || a.lock().unwrap_or_else(|e| e.into_inner()).take();
+    thread::scope(|scope| {
+        let beside = thread::Builder::new().stack_size(STACK).spawn_scoped(scope, || take().map(|a| a())).ok();
+        let b = b();
+        let found = beside.and_then(|beside| beside.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        // where there is no further thread, it is done here
+        let found = found.or_else(|| take().map(|a| a()));
+        (found.expect("it was taken by one of the two"), b)
+    })
 }
 
 #[cfg(test)]

@@ -37,7 +37,6 @@ if some(hi) { min(y, hi) } else { y }",
         subclass: &[],
         aliases: &[
             ("aten", "clamp.Tensor"),
-            ("aten", "clamp"),
             ("torch", "clamp_min(input: x, min: lo)"),
             ("torch", "clamp_max(input: x, max: hi)"),
         ],

@@ -75,8 +75,8 @@ pub fn run(db: &Database, upstream: &(dyn Rows + Sync), _sources: &Sources, diag
 
 /// The same of the rows that are `wanted` and their overloads; of the rows that these call, what their callers rely on.
 pub fn some(db: &Database, upstream: &(dyn Rows + Sync), wanted: &FxHashSet<Name>, diags: &mut Diagnostics) -> Checked {
-    let lowered = db.rows.iter().map(|source| Arc::new(source.lower_to_row()));
-    let mut set = RowSet::new(upstream, lowered, &db.broken);
+    let lowered = parallel::map(&db.rows, |source| Arc::new(source.lower_to_row()));
+    let mut set = RowSet::new(upstream, lowered.into_iter(), &db.broken);
     let bases: FxHashSet<Name> = wanted.iter().copied().map(base).collect();
     let mut roots = bases.clone();
     for source in db.rows.iter().filter(|source| bases.contains(&base(source.name()))) {
@@ -122,9 +122,14 @@ pub fn some(db: &Database, upstream: &(dyn Rows + Sync), wanted: &FxHashSet<Name
     }
     families.retain(|name, _| bases.contains(&base(*name)));
     overloads(db, &mut set, &families, diags);
-    subclasses::check(db, &set, &families, wanted, diags);
-    let graded = derivatives(db, &set, &families, diags);
+    let mut of_rows = Diagnostics::new();
+    let classes = || subclasses::check(db, &set, &families, wanted);
+    let (of_classes, graded) = parallel::both(classes, || derivatives(db, &set, &families, &mut of_rows));
+    diags.extend(of_classes);
+    diags.extend(of_rows);
     let rows = db.rows.iter().filter_map(|source| set.row(source.name())).collect();
+    // both are large
+    parallel::both(move || drop(families), move || drop(set));
     Checked { rows, graded }
 }
 

@@ -43,11 +43,21 @@ pub fn check(
     set: &RowSet,
     families: &FxHashMap<Name, Family>,
     wanted: &FxHashSet<Name>,
+) -> Diagnostics {
+    let mut diags = Diagnostics::new();
+    check_all(db, set, families, wanted, &mut diags);
+    diags
+}
+
+fn check_all(
+    db: &Database,
+    set: &RowSet,
+    families: &FxHashMap<Name, Family>,
+    wanted: &FxHashSet<Name>,
     diags: &mut Diagnostics,
 ) {
-    let before = diags.errors();
     texts::check(db, set, diags);
-    if diags.errors() > before || db.classes.is_empty() && db.upstream.is_empty() {
+    if diags.errors() > 0 || db.classes.is_empty() && db.upstream.is_empty() {
         return;
     }
     let library = Library::new(set);
@@ -56,7 +66,7 @@ pub fn check(
         let faults = kept(class, source).or_else(|| closed(&world, class, source));
         faults.into_iter().for_each(|diag| diags.push(diag));
     }
-    if diags.errors() == before {
+    if diags.errors() == 0 {
         meanings(&Sources { db, set, families, wanted, world: &world }, diags);
     }
 }

@@ -10,6 +10,9 @@ use crate::diag::Diag;
 use crate::schema::{Body, RowSource, SkipVjp};
 use crate::source::Place;
 
+/// Elements of the calls on which a `detach` is tried.
+const MOST_ELEMENTS: usize = 64;
+
 /// The first `detach` of a row's meaning, unless the row says that its gradient deviates.
 pub fn detached(source: &RowSource) -> Option<Place> {
     let (Body::Expr(rule) | Body::View(rule) | Body::Decomp(rule)) = &source.body else { return None };
@@ -34,7 +37,8 @@ fn first(block: &Block) -> Option<fulgurite_core::lang::Span> {
 
 /// E405: whether some result depends on what is detached.
 pub fn detach(bench: &Bench, at: Place) -> Option<Diag> {
-    let leak = bench.everywhere().find(|instance| instance.leaks(bench.library).unwrap_or(false))?;
+    // what leaks, leaks for few elements too; a large call costs as much as all others together
+    let leak = bench.in_small(MOST_ELEMENTS).find(|instance| instance.leaks(bench.library).unwrap_or(false))?;
     let op = bench.source.op.as_str();
     let diag = Diag::error("E405", at, format!("`{op}` detaches a value on which its result depends"));
     let diag = diag.here("no gradient flows through this").note(format!("for {}", leak.case.show(bench.row)));
