@@ -38,12 +38,7 @@ use meaning::{Found, Refuted};
 use world::World;
 
 /// Checks every class of `db`, whose rows are in `set`; `families` are calls of those that are `wanted`.
-pub fn check(
-    db: &Database,
-    set: &RowSet,
-    families: &FxHashMap<Name, Family>,
-    wanted: &FxHashSet<Name>,
-) -> Diagnostics {
+pub fn check(db: &Database, set: &RowSet, families: &FxHashMap<Name, Family>, wanted: &FxHashSet<Name>) -> Diagnostics {
     let mut diags = Diagnostics::new();
     check_all(db, set, families, wanted, &mut diags);
     diags

@@ -108,9 +108,8 @@ impl Slopes<'_> {
 
     /// One derivative per element.
     fn each(&self, dense: &mut Dense<'_>, at: usize) -> Result<Vec<f64>, Stop> {
-        let mut one = |element: usize| {
-            self.instance.along(dense, at, &|e| f64::from(u8::from(e == element)), &self.ones)
-        };
+        let mut one =
+            |element: usize| self.instance.along(dense, at, &|e| f64::from(u8::from(e == element)), &self.ones);
         (0..self.instance.numel_of(at)).map(&mut one).collect()
     }
 

@@ -111,10 +111,12 @@ impl<'t> Items<'t> {
     ) -> Result<(), ExecError> {
         let mut pieces = self.pieces(line, root)?;
         for (_, check) in checks {
-            let of = |(tensor, size): (usize, i64)| Some((*self.of_proxy.get(&root(*line.tensors.get(tensor)?))?, size));
-            let strict = check.range().and_then(of).is_some_and(|(index, size)| {
-                pieces.iter_mut().any(|piece| asks(piece, index, size, &self.values))
-            });
+            let of =
+                |(tensor, size): (usize, i64)| Some((*self.of_proxy.get(&root(*line.tensors.get(tensor)?))?, size));
+            let strict = check
+                .range()
+                .and_then(of)
+                .is_some_and(|(index, size)| pieces.iter_mut().any(|piece| asks(piece, index, size, &self.values)));
             if !strict {
                 self.check(line, check, root);
             }

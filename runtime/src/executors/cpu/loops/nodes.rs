@@ -580,7 +580,14 @@ impl Emit<'_> {
     }
 
     /// Elements to the places that they name.
-    pub(super) fn scatter(&mut self, out: &Out, idx: &[Index], mask: Option<NodeId>, (how, strict): (Combine, bool), cursor: u32) {
+    pub(super) fn scatter(
+        &mut self,
+        out: &Out,
+        idx: &[Index],
+        mask: Option<NodeId>,
+        (how, strict): (Combine, bool),
+        cursor: u32,
+    ) {
         let ty = self.env.values.ty(out.value).clone();
         let form = (self.env.form)(out.value);
         let graph = &self.group.graph;
