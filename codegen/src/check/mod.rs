@@ -76,7 +76,7 @@ pub fn run(db: &Database, upstream: &(dyn Rows + Sync), _sources: &Sources, diag
 /// The same of the rows that are `wanted` and their overloads; of the rows that these call, what their callers rely on.
 pub fn some(db: &Database, upstream: &(dyn Rows + Sync), wanted: &FxHashSet<Name>, diags: &mut Diagnostics) -> Checked {
     let lowered = parallel::map(&db.rows, |source| Arc::new(source.lower_to_row()));
-    let mut set = RowSet::new(upstream, lowered.into_iter(), &db.broken);
+    let mut set = RowSet::new(upstream, lowered, &db.broken);
     let bases: FxHashSet<Name> = wanted.iter().copied().map(base).collect();
     let mut roots = bases.clone();
     for source in db.rows.iter().filter(|source| bases.contains(&base(source.name()))) {

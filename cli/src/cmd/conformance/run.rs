@@ -178,7 +178,7 @@ impl Call<'_> {
     /// product with the directions by the cotangents.
     fn transposed(
         &self,
-        inputs: &Vec<Tensor>,
+        inputs: &[Tensor],
         cotangents: &[(usize, Tensor)],
         directions: &Vec<Tensor>,
     ) -> Result<Vec<Option<Buffer>>, Error> {

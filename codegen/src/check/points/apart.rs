@@ -46,13 +46,11 @@ fn is_apart(
     let derivative = |ran: &Ran| ran.slopes(set).meant(way, at).ok();
     let here = derivative(&ran)?;
     let beside = [-STEP, STEP].map(|by| derivative(&ran.moved(by, set)?));
-    let smooth = |i: usize| {
-        let near = |other: &Option<Vec<f64>>| {
-            let other = other.as_ref().and_then(|all| all.get(i));
-            other.is_some_and(|other| (other - here[i]).abs() <= NEAR * (1.0 + here[i].abs()))
-        };
-        here[i].is_finite() && beside.iter().all(near)
+    let is_near = |i: usize, other: Option<&f64>| {
+        other.is_some_and(|other| (other - here[i]).abs() <= NEAR * (1.0 + here[i].abs()))
     };
-    let differs = |i: usize| stated.get(i).is_none_or(|s| !((s - here[i]).abs() <= NEAR * (1.0 + here[i].abs())));
-    Some((0..here.len()).any(|i| smooth(i) && differs(i)))
+    let smooth = |i: usize| {
+        here[i].is_finite() && beside.iter().all(|other| is_near(i, other.as_ref().and_then(|all| all.get(i))))
+    };
+    Some((0..here.len()).any(|i| smooth(i) && !is_near(i, stated.get(i))))
 }
