@@ -49,7 +49,7 @@ const PROPERTIES: &[Property] = &[
     Property { name: "p02_meta_is_what_runs", applies: every, check: types::meta },
     Property { name: "p03_dtypes_promote", applies: types::promotes, check: types::promotion },
     Property { name: "p04_vjp_is_the_derivative", applies: derivatives::applies, check: derivatives::vjp },
-    Property { name: "p05_jvp_is_the_transpose", applies: derivatives::has_tangents, check: derivatives::transpose },
+    Property { name: "p05_jvp_is_the_transpose", applies: derivatives::has_floats, check: derivatives::transpose },
     Property { name: "p07_second_derivative", applies: derivatives::applies, check: second::derivative },
     Property { name: "p08_vjp_is_linear", applies: derivatives::has_floats, check: derivatives::linear },
     Property { name: "p09_broadcasting_is_undone", applies: derivatives::broadcasts, check: derivatives::broadcast },
