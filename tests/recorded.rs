@@ -4,7 +4,7 @@
 use fulgurite::foreign::forms;
 use fulgurite_codegen::check::closure;
 use fulgurite_core::eval::nest::{Array, Data};
-use fulgurite_core::{DType, sig};
+use fulgurite_core::{DType, Name, sig};
 use fulgurite_tests::bridge;
 use fulgurite_tests::calls::Call;
 use fulgurite_tests::oracle::{self, Operand};
@@ -64,7 +64,7 @@ fn every_row() -> Result<(), Failed> {
     let mut count: HashMap<&str, usize> = HashMap::new();
     let cases: Vec<Case> = recorded::cases().into_iter().flatten().collect();
     cases.iter().for_each(|c| *count.entry(c.row.row.op.as_str()).or_default() += 1);
-    // what the sample of PyTorch's calls reaches, by name and through bodies
+    // what the sample of PyTorch's calls reaches, by name, through bodies and through gradients
     let mut reached: HashSet<&str> = HashSet::new();
     let mut open: Vec<&'static str> =
         sampled()?.iter().flat_map(|op| forms(op)).map(|form| form.symbol.name()).collect();
@@ -72,7 +72,9 @@ fn every_row() -> Result<(), Failed> {
     while let Some(name) = open.pop() {
         let fresh = reached.insert(name);
         let row = rows().get(name).filter(|_| fresh);
-        open.extend(row.into_iter().flat_map(|row| closure::calls(&row.row)).map(|call| call.op.as_str()));
+        let Some(row) = row.map(|row| &row.row) else { continue };
+        let rules = row.vjp.iter().chain(&row.jvp).map(|(_, rule)| rule);
+        open.extend(closure::called(row).into_iter().chain(closure::text_calls(rules)).map(Name::as_str));
     }
     let names = rows().source.iter().map(|r| r.row.op.as_str());
     let storage = |n: &str| rows().get(n).is_some_and(TestRow::names_storage);

@@ -142,6 +142,16 @@ pub fn called(row: &Row) -> Vec<Name> {
     calls(row).into_iter().map(|call| call.op).collect()
 }
 
+/// The rows of these names, and those that what they mean calls, however deep.
+pub fn all_reached(names: Vec<Name>, set: &RowSet) -> Vec<Arc<Row>> {
+    let mut reached = Vec::new();
+    any_reached(names, set, &mut |row| {
+        reached.push(row.clone());
+        false
+    });
+    reached
+}
+
 /// Whether `f` holds of a row of one of these names, or of one that what it means calls, however deep.
 pub fn any_reached(names: Vec<Name>, set: &RowSet, f: &mut dyn FnMut(&Arc<Row>) -> bool) -> bool {
     let (mut met, mut next) = (FxHashSet::default(), names);

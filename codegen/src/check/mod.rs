@@ -122,14 +122,13 @@ pub fn some(db: &Database, upstream: &(dyn Rows + Sync), wanted: &FxHashSet<Name
     }
     families.retain(|name, _| bases.contains(&base(*name)));
     overloads(db, &mut set, &families, diags);
-    let mut of_rows = Diagnostics::new();
-    let classes = || subclasses::check(db, &set, &families, wanted);
-    let (of_classes, graded) = parallel::both(classes, || derivatives(db, &set, &families, &mut of_rows));
+    let mut of_classes = Diagnostics::new();
+    let classes = || subclasses::check(db, &set, &families, wanted, &mut of_classes);
+    let graded = parallel::beside(classes, || derivatives(db, &set, &families, diags));
     diags.extend(of_classes);
-    diags.extend(of_rows);
     let rows = db.rows.iter().filter_map(|source| set.row(source.name())).collect();
     // both are large
-    parallel::both(move || drop(families), move || drop(set));
+    parallel::beside(move || drop(families), move || drop(set));
     Checked { rows, graded }
 }
 

@@ -38,21 +38,16 @@ use meaning::{Found, Refuted};
 use world::World;
 
 /// Checks every class of `db`, whose rows are in `set`; `families` are calls of those that are `wanted`.
-pub fn check(db: &Database, set: &RowSet, families: &FxHashMap<Name, Family>, wanted: &FxHashSet<Name>) -> Diagnostics {
-    let mut diags = Diagnostics::new();
-    check_all(db, set, families, wanted, &mut diags);
-    diags
-}
-
-fn check_all(
+pub fn check(
     db: &Database,
     set: &RowSet,
     families: &FxHashMap<Name, Family>,
     wanted: &FxHashSet<Name>,
     diags: &mut Diagnostics,
 ) {
+    let before = diags.errors();
     texts::check(db, set, diags);
-    if diags.errors() > 0 || db.classes.is_empty() && db.upstream.is_empty() {
+    if diags.errors() > before || db.classes.is_empty() && db.upstream.is_empty() {
         return;
     }
     let library = Library::new(set);
@@ -61,7 +56,7 @@ fn check_all(
         let faults = kept(class, source).or_else(|| closed(&world, class, source));
         faults.into_iter().for_each(|diag| diags.push(diag));
     }
-    if diags.errors() == 0 {
+    if diags.errors() == before {
         meanings(&Sources { db, set, families, wanted, world: &world }, diags);
     }
 }

@@ -59,10 +59,7 @@ impl Check {
         if loaded.diags.errors() == 0 {
             self.only.iter().try_for_each(|op| loaded.find(op).map(drop))?;
         }
-        let outcome = report(&loaded, start.elapsed(), common, paint, out, err);
-        // the process ends here: nothing need be given back piece by piece
-        std::mem::forget(loaded);
-        outcome
+        report(&loaded, start.elapsed(), common, paint, out, err)
     }
 
     /// Reads the database and checks the rows asked for, of those that `changed`.

@@ -62,6 +62,18 @@ pub fn eval(env: &Env, e: &Expr, at: At) -> Static<Val> {
     })
 }
 
+/// A value as what a `let` binds, if it can be bound.
+pub fn bound(value: Val) -> Option<Item> {
+    Some(match value {
+        Val::Int(d) => Item::Int(d),
+        Val::Float(f) => Item::Num(Scalar::Float(f)),
+        Val::Bool(b) => Item::Num(Scalar::Bool(b)),
+        Val::List(l) => Item::Ints(l),
+        Val::Word(w) => Item::Word(w),
+        _ => return None,
+    })
+}
+
 /// Evaluates a block whose `let`s are static.
 pub fn block(env: &Env, b: &Block, at: At) -> Static<Val> {
     if b.stmts.is_empty() {
@@ -70,13 +82,7 @@ pub fn block(env: &Env, b: &Block, at: At) -> Static<Val> {
     let mut env = env.clone();
     for stmt in &b.stmts {
         let Stmt::Let(Pattern::Name(name), value) = stmt else { return Err(Stop::NotStatic) };
-        let item = match eval(&env, value, at)? {
-            Val::Int(d) => Item::Int(d),
-            Val::Float(f) => Item::Num(Scalar::Float(f)),
-            Val::Bool(b) => Item::Num(Scalar::Bool(b)),
-            Val::List(l) => Item::Ints(l),
-            _ => return Err(Stop::NotStatic),
-        };
+        let item = bound(eval(&env, value, at)?).ok_or(Stop::NotStatic)?;
         env.items.insert(0, (name.name, item));
     }
     eval(&env, &b.value, at)

@@ -45,7 +45,7 @@ enum Run {
 impl Run {
     fn reads(&self) -> Vec<ProxyId> {
         match self {
-            Run::Other(Claimed::Fuse(line) | Claimed::Check(line, _) | Claimed::Join(line, _)) => line.inputs(),
+            Run::Other(Claimed::Fuse(line, _) | Claimed::Check(line, _) | Claimed::Join(line, _)) => line.inputs(),
             Run::Other(Claimed::Kernel { inputs, .. }) => inputs.clone(),
             Run::Joined(_, lines) => lines.iter().flat_map(|l| l.line().inputs()).collect(),
         }

@@ -10,10 +10,10 @@ use std::sync::Arc;
 
 /// Lines with who runs them.
 pub(crate) enum Claimed {
-    /// A condition of the next line.
+    /// A condition of the next line, which is not fused.
     Check(Line, Check),
-    /// Fused by the CPU executor.
-    Fuse(Line),
+    /// Fused by the CPU executor, with the conditions that the line asks.
+    Fuse(Line, Vec<Check>),
     /// To be joined with its neighbours by an executor.
     Join(Line, Arc<dyn Executor>),
     /// An executor's kernel.
@@ -86,14 +86,19 @@ fn offer(
         }
         let claim = options.executors.iter().find_map(|e| e.claim(rest).map(|c| (e, c)));
         let id = rest[0].id();
-        for check in checks(&rest[0])? {
+        let asked = checks(&rest[0])?;
+        let (own, apart) = match claim {
+            Some((_, Claim::Fuse)) => (asked, Vec::new()),
+            _ => (Vec::new(), asked),
+        };
+        for check in apart {
             out.claimed.push(Claimed::Check(Line::new(rest[0].symbol.clone()), check));
         }
         match claim {
             Some((_, Claim::Fuse)) => {
                 let symbol = rest[0].symbol.clone();
                 let line = std::mem::replace(&mut lines[at], Line::new(symbol));
-                out.claimed.push(Claimed::Fuse(line));
+                out.claimed.push(Claimed::Fuse(line, own));
                 at += 1;
             }
             Some((executor, Claim::Join)) => {

@@ -6,7 +6,7 @@ use fulgurite_core::builtins::Builtin;
 use fulgurite_core::conditions::{self, Condition};
 use fulgurite_core::lang::ast::Red;
 use fulgurite_core::lower::lower_with;
-use fulgurite_core::nest::{Nest, SExpr, SOp};
+use fulgurite_core::nest::{Nest, SExpr, SOp, SRange};
 use std::sync::Arc;
 
 /// A condition as a nest of truth values, and what to say where one is false.
@@ -22,14 +22,20 @@ impl Check {
     /// size of the axis.
     pub fn range(&self) -> Option<(usize, i64)> {
         let [out] = self.nest.outs.as_slice() else { return None };
-        let SOp::Reduce { red: Red::All, filter: None, body, .. } = &out.expr.0.op else { return None };
+        let SOp::Reduce { red: Red::All, vars, filter: None, body, .. } = &out.expr.0.op else { return None };
         let SOp::Call(Builtin::And, sides) = &body.0.op else { return None };
         let [low, high] = sides.as_slice() else { return None };
         let (SOp::Call(Builtin::Le, low), SOp::Call(Builtin::Lt, high)) = (&low.0.op, &high.0.op) else { return None };
         let ([zero, index], [same, size]) = (low.as_slice(), high.as_slice()) else { return None };
         let number = |e: &SExpr| if let SOp::Const(s) = &e.0.op { Some(s.as_i64()) } else { None };
-        let SOp::Load { tensor, .. } = &index.0.op else { return None };
-        let says = number(zero) == Some(0) && index == same;
+        let SOp::Load { tensor, idx, .. } = &index.0.op else { return None };
+        // all of its elements: along each axis a variable of its own, which runs over all of it
+        let whole = |range: &SRange| {
+            number(&range.lo) == Some(0) && number(&range.hi) == Some(self.nest.vars[range.var].value())
+        };
+        let each = |at: &SExpr| vars.iter().any(|range| matches!(at.0.op, SOp::Var(v) if v == range.var));
+        let all = vars.iter().all(whole) && vars.len() == idx.len() && idx.iter().all(each);
+        let says = number(zero) == Some(0) && index == same && all;
         number(size).filter(|_| says).map(|size| (*tensor, size))
     }
 }

@@ -133,9 +133,9 @@ impl Placing<'_> {
                 let outs = outs.iter().map(|p| self.make(*p, device)).collect();
                 self.claimed.push(Claimed::Kernel { lines, executor, kernel, inputs, outs });
             }
-            Claimed::Fuse(line) => {
+            Claimed::Fuse(line, checks) => {
                 line.inputs().into_iter().for_each(|p| self.fetch(root(p), line.id()));
-                self.claimed.push(Claimed::Fuse(line));
+                self.claimed.push(Claimed::Fuse(line, checks));
             }
             Claimed::Check(line, check) => {
                 line.inputs().into_iter().for_each(|p| self.fetch(root(p), line.id()));

@@ -3,9 +3,9 @@
 use fulgurite_core::eval::tensor::{self, Machine};
 use fulgurite_core::lang::{Block, Expr, Node, Pattern, Stmt};
 use fulgurite_core::row::{Meaning, Row};
-use fulgurite_core::sig::statics::{self, At, Val};
+use fulgurite_core::sig::statics::{self, At};
 use fulgurite_core::sig::{ArgTy, Env, Item, OutTy, Refusal, Solved};
-use fulgurite_core::{Name, Scalar, Value};
+use fulgurite_core::{Name, Value};
 
 use super::{Ids, id};
 use crate::check::machine::promised;
@@ -121,7 +121,7 @@ fn block(block: &Block, env: &mut Env, f: &mut dyn FnMut(&Expr)) {
             Stmt::Let(pattern, value) => {
                 expr(value, env, f);
                 if let (Pattern::Name(name), Ok(known)) = (pattern, statics::eval(env, value, At::default()))
-                    && let Some(item) = item(known)
+                    && let Some(item) = statics::bound(known)
                 {
                     env.items.insert(0, (name.name, item));
                 }
@@ -132,17 +132,6 @@ fn block(block: &Block, env: &mut Env, f: &mut dyn FnMut(&Expr)) {
     expr(&block.value, env, f);
     let more = env.items.len() - depth;
     env.items.drain(..more);
-}
-
-fn item(value: Val) -> Option<Item> {
-    Some(match value {
-        Val::Int(d) => Item::Int(d),
-        Val::Float(x) => Item::Num(Scalar::Float(x)),
-        Val::Bool(b) => Item::Num(Scalar::Bool(b)),
-        Val::List(l) => Item::Ints(l),
-        Val::Word(w) => Item::Word(w),
-        _ => return None,
-    })
 }
 
 fn expr(e: &Expr, env: &mut Env, f: &mut dyn FnMut(&Expr)) {

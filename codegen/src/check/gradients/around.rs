@@ -48,8 +48,8 @@ fn refuted<'a>(bench: &Bench<'a>, rule: &Declared) -> Option<Refuted<'a>> {
         }
         apart += 1;
         let mut moved = || {
-            let by: Vec<f64> = (0..MOST).map(|_| STEP * numbers.weight()).collect();
-            slope(&instance.moved(&|e| by[e], bench.library)?)
+            let by: Vec<f64> = (0..MOST * instance.args.len()).map(|_| STEP * numbers.weight()).collect();
+            slope(&instance.moved(&|p, e| by[p * MOST + e], bench.library)?)
         };
         if !(0..AROUND).all(|_| moved().is_some_and(|near| (near - derived).abs() <= SMOOTH * size)) {
             return None;

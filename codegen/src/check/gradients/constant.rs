@@ -1,8 +1,9 @@
 //! E405, E501: what is taken for a constant (`detach`, `skip_vjp`) does not change the results.
 
-use fulgurite_core::lang::{Block, Node};
+use fulgurite_core::lang::{Block, Node, Span};
 
 use super::dense::Dense;
+use super::deviates::DETACH;
 use super::numbers::Numbers;
 use super::values::Bench;
 use crate::check::walk;
@@ -23,11 +24,12 @@ pub fn detached(source: &RowSource) -> Option<Place> {
     Some(rule.text.at(span))
 }
 
-fn first(block: &Block) -> Option<fulgurite_core::lang::Span> {
+/// The first `detach` of a text.
+pub fn first(block: &Block) -> Option<Span> {
     let mut found = None;
     walk::block(block, &mut |e| {
         if let Node::Call(f, _) = &*e.node
-            && f.name == "detach"
+            && f.name == DETACH
         {
             found.get_or_insert(e.span);
         }
@@ -38,7 +40,8 @@ fn first(block: &Block) -> Option<fulgurite_core::lang::Span> {
 /// E405: whether some result depends on what is detached.
 pub fn detach(bench: &Bench, at: Place) -> Option<Diag> {
     // what leaks, leaks for few elements too; a large call costs as much as all others together
-    let leak = bench.in_small(MOST_ELEMENTS).find(|instance| instance.leaks(bench.library).unwrap_or(false))?;
+    let mut small = bench.everywhere().filter(|instance| instance.numel() <= MOST_ELEMENTS);
+    let leak = small.find(|instance| instance.leaks(bench.library).unwrap_or(false))?;
     let op = bench.source.op.as_str();
     let diag = Diag::error("E405", at, format!("`{op}` detaches a value on which its result depends"));
     let diag = diag.here("no gradient flows through this").note(format!("for {}", leak.case.show(bench.row)));

@@ -104,13 +104,7 @@ fn own<'a>(bench: &'a Bench, declared: &'a [Declared]) -> Vec<(Own<'a>, Branch)>
 
 /// The rows that the rules of a row come to: what only the meaning comes to has derivatives of its own.
 fn helpers(bench: &Bench, declared: &[Declared]) -> Vec<Arc<Row>> {
-    let mut reached = Vec::new();
-    let called = closure::text_calls(declared.iter().map(|rule| &rule.rule.tree));
-    closure::any_reached(called, bench.library.set, &mut |row| {
-        reached.push(row.clone());
-        false
-    });
-    reached
+    closure::all_reached(closure::text_calls(declared.iter().map(|rule| &rule.rule.tree)), bench.library.set)
 }
 
 /// The branches of these rows.

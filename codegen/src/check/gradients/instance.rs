@@ -40,9 +40,10 @@ impl Instance<'_> {
         Some(Instance { row: self.row, case: self.case, args, results })
     }
 
-    /// The same call where each float moves by what `by` says of its place among those of its argument.
-    pub fn moved(&self, by: &dyn Fn(usize) -> f64, library: &Library<'_>) -> Option<Self> {
-        let args = self.lift(&|_, e, x| x + by(e));
+    /// The same call where each float moves by what `by` says of its argument, and its place in it. Where no two move by
+    /// the same, no tie is left.
+    pub fn moved(&self, by: &dyn Fn(usize, usize) -> f64, library: &Library<'_>) -> Option<Self> {
+        let args = self.lift(&|p, e, x| x + by(p, e));
         let results = Dense::new(library).meaning(self.row, &self.case.solved, &args).ok()?;
         Some(Instance { row: self.row, case: self.case, args, results })
     }
@@ -81,19 +82,6 @@ impl Instance<'_> {
         weights(&self.args[at], numbers)
     }
 
-    /// The results, by the names under which rules read them.
-    fn names(&self) -> Vec<(Name, Value<V<f64>>)> {
-        let sig = &self.row.sig;
-        let mut names: Vec<(Name, Value<V<f64>>)> =
-            sig.outs.iter().chain(&sig.aux).zip(&self.results).map(|(o, v)| (o.name.name, v.clone())).collect();
-        if let ([o], Some(v)) = (sig.outs.as_slice(), self.results.first())
-            && o.name.name != "out"
-        {
-            names.push((Name::new("out"), v.clone()));
-        }
-        names
-    }
-
     /// The value of a VJP rule for argument `at`: one number per element. What is absent is zero.
     ///
     /// # Errors
@@ -105,7 +93,7 @@ impl Instance<'_> {
         at: usize,
         cotangents: &[Value<V<f64>>],
     ) -> Result<Vec<f64>, Stop> {
-        let mut names = self.names();
+        let mut names = named(self.row, &self.results);
         for (o, g) in self.row.sig.outs.iter().zip(cotangents) {
             names.push((fulgurite_core::derive::cotangent(self.row, o.name.name), g.clone()));
         }
@@ -131,7 +119,7 @@ impl Instance<'_> {
         tangent: &Value<V<f64>>,
     ) -> Result<Vec<f64>, Stop> {
         let arg = self.row.sig.params[at].name.name;
-        let mut names = self.names();
+        let mut names = named(self.row, &self.results);
         names.extend([(Name::new("t"), tangent.clone()), (Name::new(&format!("t_{arg}")), tangent.clone())]);
         let values = Dense::new(library).rule(self.row, rule, &self.case.solved, &self.args, &names)?;
         let mut all = Vec::new();
@@ -184,6 +172,19 @@ impl Instance<'_> {
         }
         Ok(leak)
     }
+}
+
+/// The results of a row, by the names under which rules read them.
+pub fn named<F: Field>(row: &Row, results: &[Value<V<F>>]) -> Vec<(Name, Value<V<F>>)> {
+    let sig = &row.sig;
+    let mut names: Vec<(Name, Value<V<F>>)> =
+        sig.outs.iter().chain(&sig.aux).zip(results).map(|(o, v)| (o.name.name, v.clone())).collect();
+    if let ([o], Some(v)) = (sig.outs.as_slice(), results.first())
+        && o.name.name != "out"
+    {
+        names.push((Name::new("out"), v.clone()));
+    }
+    names
 }
 
 /// A value in another field.

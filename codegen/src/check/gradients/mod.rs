@@ -182,12 +182,7 @@ fn rules(
 fn within(row: &Row, declared: &[Declared], set: &RowSet) -> Vec<Arc<Row>> {
     let called = closure::called(row).into_iter();
     let called = called.chain(closure::text_calls(declared.iter().map(|rule| &rule.rule.tree)));
-    let mut reached = Vec::new();
-    closure::any_reached(called.collect(), set, &mut |row| {
-        reached.push(row.clone());
-        false
-    });
-    reached
+    closure::all_reached(called.collect(), set)
 }
 
 /// Every `grad` and `jvp` of a row.

@@ -5,19 +5,20 @@
 //! the row's gradient is another one on purpose, nothing is said.
 
 use fulgurite_core::eval::nest::Field;
-use fulgurite_core::lang::{Node, Span};
+use fulgurite_core::lang::Span;
 use fulgurite_core::{Name, Value};
 
+use super::constant;
 use super::declared::{Declared, Seed, Way};
 use super::dense::{Dense, V};
-use super::deviates::{DETACH, detaches, says_otherwise};
+use super::deviates::{DETACH, says_otherwise};
 use super::dual::Dual;
-use super::instance::{Instance, floats, lifted};
+use super::instance::{Instance, floats, lifted, named};
 use super::numbers::Numbers;
 use super::show;
 use super::values::Bench;
+use crate::check::closure;
 use crate::check::report::Rule;
-use crate::check::{closure, walk};
 use crate::diag::Diag;
 
 /// So many calls are looked at, of so many elements: one alone may lie where nothing is detached.
@@ -73,14 +74,8 @@ enum Culprit {
 
 fn culprit(bench: &Bench, rule: &Declared) -> Option<Culprit> {
     let text = &rule.rule.tree;
-    if detaches(text) {
-        let mut found = None;
-        walk::block(text, &mut |e| {
-            if matches!(&*e.node, Node::Call(f, _) if f.name == DETACH) {
-                found.get_or_insert(e.span);
-            }
-        });
-        return found.map(Culprit::Text);
+    if let Some(span) = constant::first(text) {
+        return Some(Culprit::Text(span));
     }
     let mut found = None;
     closure::any_reached(closure::text_calls(std::iter::once(text)), bench.library.set, &mut |row| {
@@ -147,17 +142,12 @@ fn value<F: Field>(
     let (row, solved) = (instance.row, &instance.case.solved);
     let args = instance.lift(f);
     let results = Dense::new(bench.library).meaning(row, solved, &args).ok()?;
-    let sig = &row.sig;
-    let outs = sig.outs.iter().chain(&sig.aux).map(|out| out.name.name);
-    let mut names: Vec<(Name, Value<V<F>>)> = outs.zip(results.iter().cloned()).collect();
-    if let [_] = sig.outs.as_slice() {
-        names.push((Name::new("out"), results.first()?.clone()));
-    }
+    let mut names = named(row, &results);
     let seeds = seed.passed();
     let lifted = seeds.iter().map(|seed| lifted(seed, &mut |x| constant(x)));
     match rule.way {
         Way::Vjp => {
-            let of = sig.outs.iter().map(|out| fulgurite_core::derive::cotangent(row, out.name.name));
+            let of = row.sig.outs.iter().map(|out| fulgurite_core::derive::cotangent(row, out.name.name));
             names.extend(of.zip(lifted));
         }
         Way::Jvp => {

@@ -18,7 +18,6 @@ use crate::diag::Diag;
 use crate::schema::RowSource;
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
-use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 /// Calls with more elements are left to the generated tests.
@@ -105,36 +104,28 @@ impl<'a> Bench<'a> {
         self.instances().chain(self.kinked().map(|(_, instance)| instance))
     }
 
-    /// The same of calls of at most so many elements.
-    pub fn in_small(&self, most: usize) -> impl Iterator<Item = Instance<'a>> {
-        let small = self.tries().filter(move |(_, case)| case.numel() <= most);
-        let smooth = small.filter_map(|(n, case)| self.smooth(n, case, &|_| true));
-        let kinked = self.at_kinks(sample::stated(self.source), 0..=most, &|_| true).take(MOST_KINKS);
-        smooth.chain(kinked.map(|(_, instance)| instance))
-    }
-
     /// The calls at ties and kinks alone.
     pub fn kinked(&self) -> impl Iterator<Item = (usize, Instance<'a>)> {
-        self.at_kinks(sample::stated(self.source), 0..=usize::MAX, &|_| true).take(MOST_KINKS)
+        self.at_kinks(sample::stated(self.source), 0, &|_| true).take(MOST_KINKS)
     }
 
     /// The same whatever numbers the row is meant for.
     pub fn kinked_anywhere(&self) -> impl Iterator<Item = (usize, Instance<'a>)> {
-        self.at_kinks(Vec::new(), 0..=usize::MAX, &|_| true).take(MOST_KINKS)
+        self.at_kinks(Vec::new(), 0, &|_| true).take(MOST_KINKS)
     }
 
-    /// Data at ties and kinks in these intervals, for calls of so many elements.
+    /// Data at ties and kinks in these intervals, for calls of at least so many elements.
     fn at_kinks<'s>(
         &'s self,
         own: Vec<(Name, (f64, f64))>,
-        elements: RangeInclusive<usize>,
+        least: usize,
         fits: &'s dyn Fn(&Instance) -> bool,
     ) -> impl Iterator<Item = (usize, Instance<'a>)> + 's {
         let written = sample::written(self.row);
         let few = self.cases().count() * KINK_ROUNDS <= MOST_KINKS;
         let rounds = (0..if few { KINK_ROUNDS } else { 1 })
             .flat_map(|round| self.cases().map(move |(n, case)| (round, n, case)))
-            .filter(move |(_, _, case)| elements.contains(&case.numel()));
+            .filter(move |(_, _, case)| case.numel() >= least);
         rounds.filter_map(move |(round, n, case)| {
             let domain = sample::kinks(&own, &written, case, n + round);
             Some((n, self.draw(n + 1000 * round, case, &domain, fits)?))
@@ -366,7 +357,7 @@ impl<'a> Bench<'a> {
             return None;
         }
         let (least, most) = if derived.is_some() { (0, usize::MAX) } else { TAPED };
-        self.at_kinks(sample::stated(self.source), least..=usize::MAX, fits).take(most).find_map(|(n, instance)| {
+        self.at_kinks(sample::stated(self.source), least, fits).take(most).find_map(|(n, instance)| {
             let seed = rule.seed(&instance, &mut Numbers::new(2000 + n as u64))?;
             let pairs = self.by_convention(rule, &instance, &seed).ok().flatten()?;
             Some(Refuted { instance, seed, pairs })

@@ -15,6 +15,7 @@ use fulgurite_core::conditions::unasked;
 use fulgurite_core::lang::{Expr, Node, OptType, Span};
 use fulgurite_core::sig::statics::constant;
 use fulgurite_core::{DType, Name};
+use rustc_hash::FxHashSet;
 
 use super::rows::RowSet;
 use crate::diag::Diag;
@@ -22,13 +23,20 @@ use crate::nearest::{elsewhere, nearest};
 use crate::schema::{BLANK, Body, RowSource};
 use crate::source::Place;
 use crate::yaml::Text;
+
 use sig::SigNames;
 
 pub use calls::is_word;
 
 /// What is wrong with the names of a row; all of it.
 pub fn check(source: &RowSource, rows: &RowSet) -> Vec<Diag> {
-    let mut names = Names { source, rows, sig: SigNames::of(source), misread: Vec::new(), diags: Vec::new() };
+    check_beside(source, rows, &FxHashSet::default())
+}
+
+/// The same of a row whose texts may read names that are neither the row's nor rows: `beside`.
+pub fn check_beside(source: &RowSource, rows: &RowSet, beside: &FxHashSet<Name>) -> Vec<Diag> {
+    let sig = SigNames::of(source);
+    let mut names = Names { source, rows, beside, sig, misread: Vec::new(), diags: Vec::new() };
     names.sentence();
     names.kernels();
     names.libraries();
@@ -60,6 +68,8 @@ pub const HAS_BLANK: &str = "has a blank to fill";
 struct Names<'a> {
     source: &'a RowSource,
     rows: &'a RowSet<'a>,
+    /// Names that mean something elsewhere.
+    beside: &'a FxHashSet<Name>,
     sig: SigNames,
     /// Names in the signature that nothing binds.
     misread: Vec<Name>,
@@ -97,6 +107,9 @@ impl<'a> Names<'a> {
         name: &str,
         candidates: impl IntoIterator<Item = Name>,
     ) {
+        if self.beside.contains(&Name::new(name)) {
+            return;
+        }
         let mut known: Vec<&str> = candidates.into_iter().map(Name::as_str).collect();
         known.sort_unstable();
         known.dedup();

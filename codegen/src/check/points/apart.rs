@@ -43,14 +43,12 @@ fn is_apart(
     let at = row.sig.params.iter().position(|param| param.name.name == arg)?;
     let args = sig::arrange(row, Vec::new(), point.args).ok()?;
     let ran = Ran::new(row, args, set).ok()?;
-    let derivative = |ran: &Ran| ran.slopes(set).meant(way, at).ok();
-    let here = derivative(&ran)?;
-    let beside = [-STEP, STEP].map(|by| derivative(&ran.moved(by, set)?));
-    let is_near = |i: usize, other: Option<&f64>| {
-        other.is_some_and(|other| (other - here[i]).abs() <= NEAR * (1.0 + here[i].abs()))
+    let slopes = ran.slopes(set);
+    let [here, above] = slopes.meant(way, at, STEP).ok()?;
+    let [_, below] = slopes.meant(way, at, -STEP).ok()?;
+    let is_near = |i: usize, other: &[f64]| {
+        other.get(i).is_some_and(|other| (other - here[i]).abs() <= NEAR * (1.0 + here[i].abs()))
     };
-    let smooth = |i: usize| {
-        here[i].is_finite() && beside.iter().all(|other| is_near(i, other.as_ref().and_then(|all| all.get(i))))
-    };
-    Some((0..here.len()).any(|i| smooth(i) && !is_near(i, stated.get(i))))
+    let smooth = |i: usize| here[i].is_finite() && is_near(i, &above) && is_near(i, &below);
+    Some((0..here.len()).any(|i| smooth(i) && !is_near(i, &stated)))
 }

@@ -38,23 +38,15 @@ impl<'a> Ran<'a> {
         Ok(Ran { row, args, case: Case { args: types, solved }, results })
     }
 
-    /// The same call with every float moved by about `by`, no two by the same: what is equal is no more.
-    pub fn moved(&self, by: f64, set: &RowSet) -> Option<Ran<'a>> {
-        let args = self.instance().lift(&|p, e, x| x + by * (1.0 + 0.37 * p as f64 + 0.11 * e as f64));
-        Ran::new(self.row, args, set).ok()
-    }
-
-    fn instance(&self) -> Instance<'_> {
-        Instance { row: self.row, case: &self.case, args: self.args.clone(), results: self.results.clone() }
-    }
-
     /// Gradients of the sum of all results.
     pub fn slopes<'r>(&'r self, set: &'r RowSet<'r>) -> Slopes<'r> {
         let derived = derive::derive(self.row, set);
         let mut library = Library::new(set);
         library.extend(derived.rows.iter().cloned());
         let ones = self.results.iter().take(self.row.sig.outs.len()).map(ones).collect();
-        Slopes { instance: self.instance(), library, derived, ones, taped: OnceCell::new() }
+        let (args, results) = (self.args.clone(), self.results.clone());
+        let instance = Instance { row: self.row, case: &self.case, args, results };
+        Slopes { instance, library, derived, ones, taped: OnceCell::new() }
     }
 }
 
@@ -94,23 +86,27 @@ impl Slopes<'_> {
     }
 
     /// The derivative of the meaning by argument `at`, whatever rules say: the gradient of the sum of all results, or how
-    /// they move where every element does by 1.
+    /// they move where every element does by 1. Then the same with every float moved by about `by`.
     ///
     /// # Errors
     /// What the meaning's calls refuse.
-    pub fn meant(&self, way: Way, at: usize) -> Result<Vec<f64>, Stop> {
-        let (instance, mut dense) = (&self.instance, Dense::new(&self.library));
-        match way {
-            Way::Jvp => instance.moves(&mut dense, at, &|_| 1.0),
-            Way::Vjp => self.each(&mut dense, at),
-        }
+    pub fn meant(&self, way: Way, at: usize, by: f64) -> Result<[Vec<f64>; 2], Stop> {
+        let moved = self.instance.moved(&|p, e| by * (1.0 + 0.37 * p as f64 + 0.11 * e as f64), &self.library);
+        let moved = moved.ok_or_else(|| Stop::Data("there is no call beside this one".to_owned()))?;
+        let of = |instance: &Instance| match way {
+            Way::Jvp => instance.moves(&mut Dense::new(&self.library), at, &|_| 1.0),
+            Way::Vjp => self.each(instance, at),
+        };
+        Ok([of(&self.instance)?, of(&moved)?])
     }
 
     /// One derivative per element.
-    fn each(&self, dense: &mut Dense<'_>, at: usize) -> Result<Vec<f64>, Stop> {
+    fn each(&self, instance: &Instance, at: usize) -> Result<Vec<f64>, Stop> {
+        // the steps of one run are enough for all
+        let mut dense = Dense::new(&self.library);
         let mut one =
-            |element: usize| self.instance.along(dense, at, &|e| f64::from(u8::from(e == element)), &self.ones);
-        (0..self.instance.numel_of(at)).map(&mut one).collect()
+            |element: usize| instance.along(&mut dense, at, &|e| f64::from(u8::from(e == element)), &self.ones);
+        (0..instance.numel_of(at)).map(&mut one).collect()
     }
 
     /// For argument `at`, by the row's rule, in the argument's dtypes, to which whoever applies a rule casts; a program's
@@ -142,8 +138,7 @@ impl Slopes<'_> {
                     of.resize(instance.numel_of(at), 0.0);
                     return Ok(of);
                 }
-                // the steps of one run are enough for all
-                self.each(&mut Dense::new(library), at)
+                self.each(instance, at)
             }
         }
     }

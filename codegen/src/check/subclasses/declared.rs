@@ -7,6 +7,7 @@ use fulgurite_core::lower::Rows;
 use fulgurite_core::{DType, DTypeSet, Name};
 use rustc_hash::FxHashSet;
 
+use super::scope::words;
 use super::texts::Checks;
 use crate::check::{names, walk};
 use crate::diag::Diag;
@@ -53,7 +54,7 @@ impl Checks<'_> {
         let known = |name: Name| {
             let text = name.as_str();
             let class = DType::from_name(text).is_some() || DTypeSet::from_class(text).is_some();
-            bound.contains(text) || class || !text.starts_with(char::is_uppercase) || computed(name)
+            bound.contains(&name) || class || !text.starts_with(char::is_uppercase) || computed(name)
         };
         if let Some(name) = named.into_iter().find(|name| !known(*name)) {
             let claim = format!("`sig` of `{}` names `{name}` in what programs see, and nothing binds it", self.name());
@@ -74,12 +75,11 @@ impl Checks<'_> {
             return;
         }
         let read = parts_read(class);
-        let out = class.sig.tree.outs.iter().map(|out| out.ty.to_string()).collect::<Vec<_>>().join(" ");
-        let out: FxHashSet<&str> = out.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').collect();
         let sig = &class.sig.tree;
+        let out = words(&Sig { params: Vec::new(), opts: Vec::new(), ..sig.clone() });
         // metadata are for programs too
         for name in sig.params.iter().map(|param| param.name) {
-            if read.contains(name.name.as_str()) || out.contains(name.name.as_str()) {
+            if read.contains(name.name.as_str()) || out.contains(&name.name) {
                 continue;
             }
             let claim = format!("`{}` has a field `{}` that no text of it reads", class.class.as_str(), name.name);
@@ -118,24 +118,13 @@ impl Checks<'_> {
                 .push(Diag::error("E602", at, claim).help("write `-> T[_]`: the type that the class gives"));
         }
         // tensors of classes are made by their names, words of their metadata stand bare
-        let sigs = self.db.classes.iter().chain(&self.db.upstream).map(|c| &c.sig.tree);
-        let words: FxHashSet<String> = sigs.flat_map(words).collect();
-        let classes: Vec<&str> = self.db.classes.iter().chain(&self.db.upstream).map(|c| c.class.as_str()).collect();
-        let made = |diag: &Diag| {
-            let quoted: Vec<&str> = diag.message.split('`').skip(1).step_by(2).collect();
-            let named = |name: &&str| classes.contains(name) || diag.code == "E007" && words.contains(*name);
-            quoted.iter().skip(1).any(named)
-        };
-        let mut faults = names::check(row, self.set);
-        faults.retain(|diag| !matches!(diag.code, "E009" | "E114") && !made(diag));
+        let classes = || self.db.classes.iter().chain(&self.db.upstream);
+        let names = classes().map(|c| Name::new(c.class.as_str()));
+        let known = names.chain(classes().flat_map(|c| words(&c.sig.tree))).collect();
+        let mut faults = names::check_beside(row, self.set, &known);
+        faults.retain(|diag| !matches!(diag.code, "E009" | "E114"));
         faults.into_iter().for_each(|diag| self.diags.push(diag));
     }
-}
-
-/// The words that stand in a signature.
-fn words(sig: &Sig) -> FxHashSet<String> {
-    let printed = sig.to_string();
-    printed.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').map(str::to_owned).collect()
 }
 
 /// The parts that texts of the class read, by their own names.

@@ -15,14 +15,17 @@ pub struct Scope {
     names: FxHashSet<Name>,
 }
 
+/// The words that stand in a signature: arguments, options and their words, sizes, dtypes, results.
+pub fn words(sig: &Sig) -> FxHashSet<Name> {
+    let printed = sig.to_string();
+    let words = printed.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    words.filter(|word| word.starts_with(|c: char| !c.is_ascii_digit())).map(Name::new).collect()
+}
+
 impl Scope {
     /// What a signature names: arguments, options and their words, sizes, dtypes, results.
     pub fn with_sig(mut self, sig: &Sig) -> Scope {
-        let printed = sig.to_string();
-        let words = printed
-            .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
-            .filter(|word| word.starts_with(|c: char| !c.is_ascii_digit()));
-        self.names.extend(words.map(Name::new));
+        self.names.extend(words(sig));
         self
     }
 

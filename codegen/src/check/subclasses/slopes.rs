@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use fulgurite_core::derive;
 use fulgurite_core::eval::nest::{Array, Data};
 use fulgurite_core::lang::ast::Block;
 use fulgurite_core::row::Row;
@@ -102,10 +103,9 @@ fn on(
     let ran = Ran::new(row, plain, world.library.set)?;
     let want = ran.slopes(world.library.set).of(at)?;
     let outs = row.sig.outs.iter().zip(&ran.results);
-    let single = row.sig.outs.len() == 1;
     let seeds = outs.flat_map(|(out, result)| {
         let name = out.name.name;
-        let g = if single { Name::new("g") } else { Name::new(&format!("g_{name}")) };
+        let g = derive::cotangent(row, name);
         let ones = result.map(&mut |v| Tensor::Plain(ones(v)));
         [(g, ones), (name, result.map(&mut |v| Tensor::Plain(v.clone())))]
     });

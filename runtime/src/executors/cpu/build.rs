@@ -12,8 +12,7 @@ use super::scan::ScanStep;
 use super::step::Step;
 use super::windows::Windows;
 use crate::executors::partition::{Claimed, Partition};
-use crate::executors::require::Check;
-use crate::executors::{CompileOptions, ExecError, Line};
+use crate::executors::{CompileOptions, ExecError};
 use crate::trace::{ProxyId, Trace};
 use rustc_hash::FxHashMap;
 
@@ -31,21 +30,12 @@ pub(crate) fn build(trace: &Trace, partition: Partition, options: &CompileOption
         }
         p
     };
-    let mut checks = Vec::new();
     for claimed in claimed {
-        // conditions of a line go with it where it is fused, of another one before what stands for it
-        let own: Vec<(Line, Check)> = match &claimed {
-            Claimed::Fuse(line) => checks.extract_if(.., |(of, _): &mut (Line, Check)| of.id() == line.id()).collect(),
-            _ => Vec::new(),
-        };
-        if !matches!(claimed, Claimed::Check(..)) {
-            checks.drain(..).for_each(|(line, check)| b.check(&line, &check, &root));
-        }
         match claimed {
-            Claimed::Fuse(line) => b.line_with(&line, &own, &root)?,
+            Claimed::Fuse(line, checks) => b.line(&line, &checks, &root)?,
             // invariant: `join` leaves none
-            Claimed::Join(line, _) => b.line(&line, &root)?,
-            Claimed::Check(line, check) => checks.push((line, check)),
+            Claimed::Join(line, _) => b.line(&line, &[], &root)?,
+            Claimed::Check(line, check) => b.check(&line, &check, &root),
             Claimed::Kernel { lines, executor, kernel, inputs, outs } => {
                 let inputs = inputs.into_iter().map(|p| b.value(root(p))).collect();
                 let outs = outs.into_iter().map(|p| b.value(p)).collect();

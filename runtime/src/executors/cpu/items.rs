@@ -99,39 +99,27 @@ impl<'t> Items<'t> {
     }
 
     /// A line that is fused; `root` says as what a proxy was defined. Conditions on indices are left to the loops that
-    /// place elements by them, as far as the line has such; for the others see [`Items::check`].
+    /// place elements by them, as far as the line has such.
     ///
     /// # Errors
     /// E802 where the line has no meaning as loops.
-    pub fn line_with(
-        &mut self,
-        line: &Line,
-        checks: &[(Line, Check)],
-        root: &dyn Fn(ProxyId) -> ProxyId,
-    ) -> Result<(), ExecError> {
+    pub fn line(&mut self, line: &Line, checks: &[Check], root: &dyn Fn(ProxyId) -> ProxyId) -> Result<(), ExecError> {
         let mut pieces = self.pieces(line, root)?;
-        for (_, check) in checks {
-            let of =
-                |(tensor, size): (usize, i64)| Some((*self.of_proxy.get(&root(*line.tensors.get(tensor)?))?, size));
-            let strict = check
-                .range()
-                .and_then(of)
-                .is_some_and(|(index, size)| pieces.iter_mut().any(|piece| asks(piece, index, size, &self.values)));
-            if !strict {
+        for check in checks {
+            let index = |tensor: usize| self.of_proxy.get(&root(*line.tensors.get(tensor)?)).copied();
+            let asked = check.range().and_then(|(tensor, size)| Some((index(tensor)?, size)));
+            if !asked.is_some_and(|(index, size)| pieces.iter_mut().any(|piece| asks(piece, index, size, &self.values)))
+            {
                 self.check(line, check, root);
             }
         }
-        self.take(line, pieces);
-        Ok(())
-    }
-
-    /// The same without conditions.
-    ///
-    /// # Errors
-    /// E802 where the line has no meaning as loops.
-    pub fn line(&mut self, line: &Line, root: &dyn Fn(ProxyId) -> ProxyId) -> Result<(), ExecError> {
-        let pieces = self.pieces(line, root)?;
-        self.take(line, pieces);
+        self.named(line);
+        if let Some(named) = self.lines.last_mut() {
+            named.picks = pieces.iter().flat_map(picked).collect();
+        }
+        for piece in pieces {
+            self.fuser.piece(piece, &mut self.values);
+        }
         Ok(())
     }
 
@@ -158,16 +146,6 @@ impl<'t> Items<'t> {
             nest,
         };
         Ok(convert(&io, &mut self.values))
-    }
-
-    fn take(&mut self, line: &Line, pieces: Vec<Piece>) {
-        self.named(line);
-        if let Some(named) = self.lines.last_mut() {
-            named.picks = pieces.iter().flat_map(picked).collect();
-        }
-        for piece in pieces {
-            self.fuser.piece(piece, &mut self.values);
-        }
     }
 
     /// A condition: its truth as a value, and a step that fails if it is false.

@@ -23,7 +23,7 @@ pub(super) fn build(part: &Part<'_>, device: Arc<dyn Device>) -> Result<Program,
     for joined in part.lines {
         match joined {
             Joined::Check(line, check) => items.check(line, check, part.root),
-            Joined::Line(line) => items.line(line, part.root)?,
+            Joined::Line(line) => items.line(line, &[], part.root)?,
         }
     }
     let outputs: Vec<ValueId> = part.outs.iter().map(|p| items.dense(*p)).collect();

@@ -1,8 +1,8 @@
 //! Sums, products, extrema of lines, and their accumulators.
 //!
 //! A line is reduced in blocks of [`BLOCK`] elements, each in [`LANES`] interleaved lanes that are then folded in
-//! halves, or element by element where they are few; blocks are combined in order, in f64 or i64. The order of operations is a function of the line's length
-//! alone: not of the instruction set, the threads or the fusion.
+//! halves, or element by element where they are few; blocks are combined in order, in f64 or i64. The order of operations
+//! is a function of the line's length alone: not of the instruction set, the threads or the fusion.
 
 use super::{Isa, multi};
 use fulgurite_core::DType;
