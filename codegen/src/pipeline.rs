@@ -3,7 +3,7 @@
 use crate::check;
 use crate::check::gradients::declared::Way;
 use crate::check::gradients::{Grade, Graded};
-use crate::diag::Diagnostics;
+use crate::diag::{Diag, Diagnostics};
 use crate::diag::render::{self, Style};
 use crate::emit::{Classes, Emitted};
 use crate::parallel;
@@ -104,6 +104,7 @@ pub fn compile(text: &str, file: &str, upstream: &Table) -> Result<Compiled, Box
     let id = sources.add(file, text);
     let mut database = read_database(id, &sources, &mut diagnostics);
     database.upstream.clone_from(&upstream.classes);
+    taken(&database, upstream, &mut diagnostics);
     let checked = check::run(&database, upstream, &sources, &mut diagnostics);
     if diagnostics.errors() > 0 {
         return Err(Box::new(Refused { sources, diagnostics }));
@@ -117,6 +118,16 @@ pub fn compile(text: &str, file: &str, upstream: &Table) -> Result<Compiled, Box
         rows.extend(derive_row(source, &Arc::new(source.lower_to_row()), &table, &FxHashSet::default(), &sources));
     }
     Ok(Compiled { rows, database, graded: checked.graded, sources, diagnostics })
+}
+
+/// E008: rows whose names a database that is used has already.
+pub fn taken(database: &Database, upstream: &Table, diagnostics: &mut Diagnostics) {
+    for source in database.rows.iter().filter(|source| upstream.rows.contains_key(&source.name())) {
+        let op = source.op.as_str();
+        let diag = Diag::error("E008", source.op.place, format!("there are two rows `{op}`"));
+        let help = format!("call it by another name; an overload is named `op: {op}.kind`");
+        diagnostics.push(diag.here("the other is of a database that is used").help(help));
+    }
 }
 
 /// Checked rows in file order, each followed by the rows derived from it.

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use fulgurite_codegen::diag::Diagnostics;
 use fulgurite_codegen::diag::render::{self, Style};
 use fulgurite_codegen::explain::pages::PAGES;
+use fulgurite_codegen::pipeline;
 use fulgurite_codegen::schema::{Body, Database, RowSource, read_database};
 use fulgurite_codegen::source::Sources;
 use fulgurite_codegen::yaml::Text;
@@ -237,4 +238,13 @@ fn hostile_files_are_answered() {
         report(&diags, &sources);
         render::json(&diags, &sources);
     }
+}
+
+#[test]
+fn a_name_of_a_database_that_is_used_is_taken() {
+    let row = "ops:\n- op: twice\n  doc: Double\n  promote: float\n  expr: 2 * x\n";
+    let upstream = pipeline::read_rows(row, "ops.yaml").expect("rows");
+    let refused = pipeline::compile(row, "rows.yaml", &upstream).err().expect("the name is taken");
+    let found: Vec<String> = refused.diagnostics.sorted().iter().map(|d| format!("{} {}", d.code, d.message)).collect();
+    assert_eq!(found, ["E008 there are two rows `twice`"]);
 }

@@ -1,19 +1,23 @@
 //! E009: parts of `dtypes` and `require` that decide nothing: what takes away a dtype that is not there, or adds one that
-//! is; dtypes of a row that no argument has; a condition that reads nothing of a call. E302: elements of an argument of
-//! which only the type is there.
+//! is; dtypes of a row that no argument has; a condition that reads nothing of a call; an `autocast` that follows without
+//! it. E302: elements of an argument of which only the type is there.
 
-use fulgurite_core::DTypeSet;
 use fulgurite_core::lang::ast::Access as How;
 use fulgurite_core::lang::{BinOp, Elem, Expr, Node, OptType};
+use fulgurite_core::lower::Rows;
+use fulgurite_core::row::Row;
+use fulgurite_core::{DTypeSet, autocast};
 
+use super::rows::RowSet;
 use super::walk;
 use crate::diag::Diag;
 use crate::schema::{Body, RowSource};
 
 /// All of them.
-pub fn check(source: &RowSource) -> Vec<Diag> {
+pub fn check(source: &RowSource, set: &RowSet) -> Vec<Diag> {
     let mut faults: Vec<Diag> = dtypes(source).into_iter().collect();
     faults.extend(conditions(source));
+    faults.extend(casts(source, set));
     faults.extend(types_only(source));
     faults
 }
@@ -66,6 +70,17 @@ fn set(e: &Expr) -> Option<DTypeSet> {
         Node::Binary(BinOp::Sub, left, right) => Some(set(left)?.minus(set(right)?)),
         _ => None,
     }
+}
+
+fn casts(source: &RowSource, set: &RowSet) -> Option<Diag> {
+    let (said, text) = source.autocast.as_ref()?;
+    let row = set.row(source.name())?;
+    let row = Row { autocast: None, ..Row::clone(&row) };
+    let (follows, why) = autocast::class(&row, set);
+    (follows == *said).then(|| {
+        let claim = format!("`autocast` of `{}` says what follows from its meaning", source.op.as_str());
+        Diag::error("E009", text.place, claim).here(why).help("delete it: it is for exceptions")
+    })
 }
 
 fn conditions(source: &RowSource) -> Option<Diag> {

@@ -93,7 +93,7 @@ pub fn some(db: &Database, upstream: &(dyn Rows + Sync), wanted: &FxHashSet<Name
             faults.extend(keys::check(source));
             faults.extend(places::check(source));
             faults.extend(held::check(source));
-            faults.extend(idle::check(source));
+            faults.extend(idle::check(source, &set));
             faults.extend(effects::check(source, &set));
             faults.extend(aliases::check(source));
         }

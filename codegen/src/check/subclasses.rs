@@ -72,7 +72,14 @@ fn world<'a>(db: &Database, library: &'a Library<'a>) -> Option<World<'a>> {
         };
         row.subclass.iter().filter_map(rule)
     });
-    Some(World { library, classes, makers, own: own.collect() })
+    let wholes = classes.iter().map(whole).collect();
+    Some(World { library, classes, wholes, makers, own: own.collect() })
+}
+
+/// The row that makes a tensor of its fields and metadata.
+fn whole(class: &Class) -> Arc<Row> {
+    let [row, ..] = fulgurite_core::subclass::ports(class);
+    Arc::new(row)
 }
 
 /// E603

@@ -78,6 +78,7 @@ pub(super) fn loaded_some(
     let file = sources.add(path.display().to_string(), text.as_str());
     let mut database = read_database(file, &sources, &mut diags);
     database.upstream.clone_from(&upstream.classes);
+    pipeline::taken(&database, &upstream, &mut diags);
     let wanted = choose(&database, &sources);
     let checked = check::some(&database, &upstream, &wanted, &mut diags);
     Loaded { wanted, path, text, sources, diags, database, checked, upstream }

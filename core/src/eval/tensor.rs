@@ -386,7 +386,7 @@ impl<M: Machine> Run<'_, M> {
         if let Some(v) = self.presence(f, args)? {
             return Ok(Bound::Value(v));
         }
-        let mut positional = Vec::new();
+        let mut positional = Vec::with_capacity(args.len());
         let mut named = Vec::new();
         for a in args {
             let v = self.expr(&a.value)?;

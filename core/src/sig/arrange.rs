@@ -13,20 +13,20 @@ pub fn arrange<V: Clone>(
     positional: Vec<Value<V>>,
     named: Vec<(Name, Value<V>)>,
 ) -> Result<Vec<Value<V>>, Refusal> {
-    let names: Vec<Name> =
-        row.sig.params.iter().map(|p| p.name.name).chain(row.sig.opts.iter().map(|o| o.name.name)).collect();
-    if positional.len() > names.len() {
+    let names = || row.sig.params.iter().map(|p| p.name.name).chain(row.sig.opts.iter().map(|o| o.name.name));
+    let most = row.sig.params.len() + row.sig.opts.len();
+    if positional.len() > most {
         return Err(Refusal::new(
             "E702",
-            format!("`{}` takes at most {} arguments, {} were given", row.op, names.len(), positional.len()),
+            format!("`{}` takes at most {} arguments, {} were given", row.op, most, positional.len()),
         ));
     }
     let given = positional.len();
     let mut out = positional;
-    out.resize(names.len(), Value::Absent);
+    out.resize(most, Value::Absent);
     for (name, value) in named {
-        let Some(at) = names.iter().position(|n| *n == name) else {
-            let known: Vec<_> = names.iter().map(|n| n.as_str()).collect();
+        let Some(at) = names().position(|n| n == name) else {
+            let known: Vec<_> = names().map(|n| n.as_str()).collect();
             return Err(Refusal::new("E702", format!("`{}` has no argument `{name}`", row.op))
                 .help(format!("it has: {}", known.join(", "))));
         };

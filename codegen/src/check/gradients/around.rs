@@ -49,7 +49,7 @@ fn refuted<'a>(bench: &Bench<'a>, rule: &Declared) -> Option<Refuted<'a>> {
         apart += 1;
         let mut moved = || {
             let by: Vec<f64> = (0..MOST * instance.args.len()).map(|_| STEP * numbers.weight()).collect();
-            slope(&instance.moved(&|p, e| by[p * MOST + e], bench.library)?)
+            slope(&instance.moved(&|p, e, _| by[p * MOST + e], bench.library)?)
         };
         if !(0..AROUND).all(|_| moved().is_some_and(|near| (near - derived).abs() <= SMOOTH * size)) {
             return None;

@@ -272,7 +272,7 @@ impl<'a> Dense<'a> {
         solved: &Solved,
         args: &[Value<V<F>>],
     ) -> Result<Vec<Value<V<F>>>, Stop> {
-        let mut tensors: Vec<Arc<Array<F>>> = Vec::new();
+        let mut tensors: Vec<Arc<Array<F>>> = Vec::with_capacity(row.sig.params.len());
         for value in args.iter().take(row.sig.params.len()) {
             let mut put = |v: &Value<V<F>>| match v {
                 Value::Tensor(V::Array(a)) => tensors.push(a.clone()),
@@ -297,7 +297,7 @@ impl<'a> Dense<'a> {
             Value::Tensor(V::Array(Arc::new(a)))
         };
         let mut arrays = arrays.into_iter().map(stored);
-        let mut results = Vec::new();
+        let mut results = Vec::with_capacity(solved.outs.len() + solved.aux.len());
         for out in solved.outs.iter().chain(&solved.aux) {
             results.push(match out {
                 OutTy::Tensor(_) => arrays.next().unwrap_or(Value::Absent),
@@ -317,6 +317,11 @@ pub fn filled<F: Field>(t: &TensorTy, x: f64) -> Array<F> {
         true => Array::float(t.dtype, &shape, vec![F::constant(x); n]),
         false => Array::int(t.dtype, &shape, vec![x as i64; n]),
     }
+}
+
+/// The types of arguments.
+pub fn types<T>(args: &[Value<T>], ty: &dyn Fn(&T) -> ArgTy) -> Vec<Value<ArgTy>> {
+    args.iter().map(|arg| arg.map(&mut |v| ty(v))).collect()
 }
 
 /// The type of a value.

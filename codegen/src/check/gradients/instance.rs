@@ -40,10 +40,10 @@ impl Instance<'_> {
         Some(Instance { row: self.row, case: self.case, args, results })
     }
 
-    /// The same call where each float moves by what `by` says of its argument, and its place in it. Where no two move by
-    /// the same, no tie is left.
-    pub fn moved(&self, by: &dyn Fn(usize, usize) -> f64, library: &Library<'_>) -> Option<Self> {
-        let args = self.lift(&|p, e, x| x + by(p, e));
+    /// The same call where each float moves by what `by` says of its argument, its place in it, and itself. Where no two
+    /// move by the same, no tie is left.
+    pub fn moved(&self, by: &dyn Fn(usize, usize, f64) -> f64, library: &Library<'_>) -> Option<Self> {
+        let args = self.lift(&|p, e, x| x + by(p, e, x));
         let results = Dense::new(library).meaning(self.row, &self.case.solved, &args).ok()?;
         Some(Instance { row: self.row, case: self.case, args, results })
     }

@@ -11,7 +11,7 @@ use fulgurite_core::{Name, Value};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::dense::{Dense, Library, Stop, V, ty};
+use super::dense::{Dense, Library, Stop, V, ty, types};
 use super::instance::{Instance, elements};
 use crate::check::cases::Case;
 
@@ -260,8 +260,7 @@ impl Machine for Tape<'_, '_> {
         let results = self.dense.meaning(&call.row, &call.solved, &plain).map_err(Halt::Stop)?;
         let outs: Vec<Value<Taped>> =
             results.iter().take(call.row.sig.outs.len()).map(|result| self.numbered(result)).collect();
-        let types = plain.iter().map(|arg| arg.map(&mut |v| ty(v))).collect();
-        let case = Case { args: types, solved: call.solved };
+        let case = Case { args: types(&plain, &ty), solved: call.solved };
         self.lines.push(Line { row: call.row, case, args: call.args, results, outs: outs.clone() });
         Ok(outs)
     }

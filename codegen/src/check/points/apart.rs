@@ -11,7 +11,7 @@ use crate::check::gradients::declared::Way;
 use crate::check::rows::RowSet;
 use crate::schema::RowSource;
 
-/// How far every argument is moved to see whether the derivative stays what it is.
+/// By what part of it every argument is moved to see whether the derivative stays what it is.
 const STEP: f64 = 1e-6;
 
 /// How far two numbers may be apart, relative to them, to be one derivative.

@@ -16,10 +16,11 @@ use fulgurite_core::lang::ast::Access;
 use fulgurite_core::row::Row;
 use fulgurite_core::sig::{self, Env, statics};
 use fulgurite_core::{DTypeSet, Name, Value};
+use rustc_hash::FxHashMap;
 
 use super::cases::Case;
 use super::closure;
-use super::gradients::dense::{Stop, V, ty};
+use super::gradients::dense::{Stop, V, ty, types};
 use super::rows::RowSet;
 use crate::diag::Diag;
 use crate::schema::RowSource;
@@ -45,9 +46,20 @@ const WRITTEN: &str = "@1";
 
 /// What is wrong with the points of a row.
 pub fn check(source: &RowSource, row: &Arc<Row>, set: &RowSet) -> Vec<Diag> {
-    let faults: Vec<Diag> = source.tests.points.iter().filter_map(|node| point(source, row, set, node)).collect();
+    let mut faults: Vec<Diag> = source.tests.points.iter().filter_map(|node| point(source, row, set, node)).collect();
+    faults.extend(repeated(source));
     // what a row with a fault of its own makes of a call is no fault of its caller
     if !faults.is_empty() && closure::reaches_broken(source, row, set) { Vec::new() } else { faults }
+}
+
+/// A point that says what another one says.
+fn repeated(source: &RowSource) -> Option<Diag> {
+    let mut seen: FxHashMap<String, Place> = FxHashMap::default();
+    let points = source.tests.points.iter();
+    let (node, first) = points.filter_map(|node| Some((node, seen.insert(node.plain(), node.place)?))).next()?;
+    let diag =
+        Diag::error("E301", node.place, format!("`points` of `{}` has the same point twice", source.op.as_str()));
+    Some(diag.here("here again").label(first, "first here").help("delete one"))
 }
 
 /// The calls of the points that are not refused.
@@ -56,7 +68,7 @@ pub fn calls(source: &RowSource, row: &Row) -> Vec<Case> {
         let point = read(source, row, node).ok().filter(|point| !point.refused)?;
         let args = sig::arrange(row, Vec::new(), point.args).ok()?;
         let solved = sig::solve(row, &args, &ty).ok()?;
-        Some(Case { args: args.iter().map(|arg| arg.map(&mut |v| ty(v))).collect(), solved })
+        Some(Case { args: types(&args, &ty), solved })
     };
     source.tests.points.iter().filter_map(call).collect()
 }

@@ -12,7 +12,7 @@ use fulgurite_core::sig;
 
 use crate::check::cases::Case;
 use crate::check::gradients::declared::Way;
-use crate::check::gradients::dense::{Dense, Library, Stop, V, ty};
+use crate::check::gradients::dense::{Dense, Library, Stop, V, ty, types};
 use crate::check::gradients::instance::{Instance, elements};
 use crate::check::gradients::tape;
 use crate::check::rows::RowSet;
@@ -34,7 +34,7 @@ impl<'a> Ran<'a> {
     pub fn new(row: &'a Arc<Row>, args: Vec<Value<V<f64>>>, set: &RowSet) -> Result<Ran<'a>, Stop> {
         let solved = sig::solve(row, &args, &ty)?;
         let results = Dense::new(&Library::new(set)).meaning(row, &solved, &args)?;
-        let types = args.iter().map(|arg| arg.map(&mut |v| ty(v))).collect();
+        let types = types(&args, &ty);
         Ok(Ran { row, args, case: Case { args: types, solved }, results })
     }
 
@@ -86,12 +86,17 @@ impl Slopes<'_> {
     }
 
     /// The derivative of the meaning by argument `at`, whatever rules say: the gradient of the sum of all results, or how
-    /// they move where every element does by 1. Then the same with every float moved by about `by`.
+    /// they move where every element does by 1. Then the same with every float moved by about `by` of its magnitude, 0 by
+    /// about `by` itself.
     ///
     /// # Errors
     /// What the meaning's calls refuse.
     pub fn meant(&self, way: Way, at: usize, by: f64) -> Result<[Vec<f64>; 2], Stop> {
-        let moved = self.instance.moved(&|p, e| by * (1.0 + 0.37 * p as f64 + 0.11 * e as f64), &self.library);
+        let step = |p: usize, e: usize, x: f64| {
+            let of = if x == 0.0 || x.is_infinite() { 1.0 } else { x.abs() };
+            by * of * (1.0 + 0.37 * p as f64 + 0.11 * e as f64)
+        };
+        let moved = self.instance.moved(&step, &self.library);
         let moved = moved.ok_or_else(|| Stop::Data("there is no call beside this one".to_owned()))?;
         let of = |instance: &Instance| match way {
             Way::Jvp => instance.moves(&mut Dense::new(&self.library), at, &|_| 1.0),

@@ -61,6 +61,8 @@ pub struct World<'a> {
     pub library: &'a Library<'a>,
     /// Classes, those of this database first.
     pub classes: Vec<Class>,
+    /// The rows that make tensors of them of fields and metadata, in the same order.
+    pub wholes: Vec<Arc<Row>>,
     /// Rows that make tensors of classes.
     pub makers: FxHashMap<Name, Arc<Row>>,
     /// What rows say that they are on a class.
@@ -104,7 +106,7 @@ impl World<'_> {
     /// # Errors
     /// What its signature refuses.
     pub fn make(&self, class: usize, parts: Values) -> Result<Arc<Made>, Stop> {
-        let [row, ..] = subclass::ports(&self.classes[class]);
+        let row = self.wholes[class].clone();
         let fit = |refusal: Refusal| if refusal.code == "E701" { Refusal { code: UNFIT, ..refusal } } else { refusal };
         let solved = sig::solve(&row, &parts, &Tensor::ty).map_err(fit)?;
         let Some(OutTy::Tensor(ty)) = solved.outs.first() else {
@@ -155,7 +157,8 @@ impl World<'_> {
     pub fn without_error(&self, at: usize) -> World<'_> {
         let mut classes = self.classes.clone();
         classes[at].error = subclass::Bound::default();
-        World { library: self.library, classes, makers: self.makers.clone(), own: self.own.clone() }
+        let (wholes, makers, own) = (self.wholes.clone(), self.makers.clone(), self.own.clone());
+        World { library: self.library, classes, wholes, makers, own }
     }
 
     /// The plain tensor that a tensor stands for.
@@ -181,7 +184,7 @@ struct Run<'w> {
 
 impl Run<'_> {
     fn of(&mut self, made: &Made, block: &Block, extra: &Known) -> Result<Value<Tensor>, Stop> {
-        let [row, ..] = subclass::ports(&self.world.classes[made.class]);
+        let row = self.world.wholes[made.class].clone();
         let args: Values = made.fields.iter().chain(&made.meta).cloned().collect();
         let solved = sig::solve(&row, &args, &Tensor::ty)?;
         let mut values = tensor::run(self, &row, block, &solved, &args, extra)?;
@@ -347,8 +350,7 @@ impl Machine for Run<'_> {
                 _ => Err(Stop::Refused(Refusal::new("E706", format!("`{op}` needs a tensor")))),
             };
             if op == unflatten || op == class.name {
-                let [row, ..] = subclass::ports(class);
-                let parts = sig::arrange(&row, positional, named)?;
+                let parts = sig::arrange(&self.world.wholes[at], positional, named)?;
                 return Ok(vec![Value::Tensor(Tensor::Made(self.world.make(at, parts)?))]);
             } else if op == flatten {
                 let Tensor::Made(made) = whole()? else { return Ok(Vec::new()) };
@@ -359,8 +361,10 @@ impl Machine for Run<'_> {
         }
         let mut first = None;
         for row in self.world.candidates(op) {
-            let accepted = sig::arrange(&row, positional.clone(), named.clone())
-                .and_then(|args| sig::solve(&row, &args, &Tensor::ty).map(|solved| (args, solved)));
+            let accepted = sig::arrange(&row, positional.clone(), named.clone()).and_then(|args| {
+                let solved = sig::solve(&row, &args, &Tensor::ty)?;
+                Ok((args, solved))
+            });
             match accepted {
                 Ok((args, solved)) => {
                     let mut results = self.row(&row, &solved, &args)?;
