@@ -3,8 +3,8 @@
 use crate::check;
 use crate::check::gradients::declared::Way;
 use crate::check::gradients::{Grade, Graded};
-use crate::diag::{Diag, Diagnostics};
 use crate::diag::render::{self, Style};
+use crate::diag::{Diag, Diagnostics};
 use crate::emit::{Classes, Emitted};
 use crate::parallel;
 use crate::schema::{ClassSource, Database, RowSource, read_database};
