@@ -88,16 +88,6 @@ impl Env {
             ..Env::default()
         }
     }
-    /// As `other`, in the memory that there is.
-    pub fn become_like(&mut self, other: &Env) {
-        self.sizes.clone_from(&other.sizes);
-        self.dtypes.clone_from(&other.dtypes);
-        self.items.clone_from(&other.items);
-        self.tensors.clone_from(&other.tensors);
-        self.slots.clone_from(&other.slots);
-        self.broadcast.clone_from(&other.broadcast);
-        self.scalar_axis.clone_from(&other.scalar_axis);
-    }
     /// The size called `name`.
     pub fn size(&self, name: Name) -> Option<&Size> {
         self.sizes.iter().find(|(n, _)| *n == name).map(|(_, s)| s)

@@ -72,12 +72,6 @@ pub(super) fn fill(
     values: &mut [Value<ArgTy>],
 ) -> Option<()> {
     let full = pointwise_shape(variant);
-    // what one argument binds is nothing to the others
-    let mut own = env.clone();
-    let mut shape = |param: &Param, dims: &[DimPat], item: Option<usize>| {
-        own.become_like(env);
-        shape(&mut own, param, dims, At { axis: None, item }, choice, variant)
-    };
     for (i, param) in row.sig.params.iter().enumerate() {
         let Some(alternative) = choice.params[i] else { continue };
         let elem = param.ty.elem.get(alternative)?;
@@ -86,14 +80,15 @@ pub(super) fn fill(
             continue;
         }
         let dtype = dtype(elem, choice.dtype)?;
+        let at = |item| At { axis: None, item };
         values[i] = match (&param.ty.dims, items[i]) {
             (None, _) => broadcasting(i, dtype, &full, choice, variant),
             (Some(dims), Some(n)) => {
-                let item = |k| Some(tensor(dtype, shape(param, dims, Some(k))?));
+                let item = |k| Some(tensor(dtype, shape(env, param, dims, at(Some(k)), choice, variant)?));
                 Value::List((0..n).map(item).collect::<Option<_>>()?)
             }
             (Some(dims), None) if dims.is_empty() && choice.turn.pick(3, 400 + i as u64) == 2 => number(dtype),
-            (Some(dims), None) => tensor(dtype, shape(param, dims, None)?),
+            (Some(dims), None) => tensor(dtype, shape(env, param, dims, at(None), choice, variant)?),
         };
     }
     Some(())
@@ -160,11 +155,12 @@ fn dtype(elem: &Elem, t: DType) -> Option<DType> {
 }
 
 /// The shape of an argument with brackets; lists that broadcast lose leading axes or have some as 1.
-fn shape(env: &mut Env, param: &Param, dims: &[DimPat], at: At, choice: &Choice, variant: Variant) -> Option<Vec<Dim>> {
+fn shape(env: &Env, param: &Param, dims: &[DimPat], at: At, choice: &Choice, variant: Variant) -> Option<Vec<Dim>> {
+    let mut env = env.clone();
     let mut out = Vec::new();
     let salt = 600 + 31 * param.name.span.start as u64 + at.item.unwrap_or(0) as u64;
     for dim in dims {
-        let axes = shapes::build(env, std::slice::from_ref(dim), at).ok()?;
+        let axes = shapes::build(&mut env, std::slice::from_ref(dim), at).ok()?;
         match &dim.kind {
             DimKind::Broadcast(_) | DimKind::BroadcastList(_) => out.extend(narrowed(axes, choice, salt)),
             _ => out.extend(axes),

@@ -361,10 +361,8 @@ impl Machine for Run<'_> {
         }
         let mut first = None;
         for row in self.world.candidates(op) {
-            let accepted = sig::arrange(&row, positional.clone(), named.clone()).and_then(|args| {
-                let solved = sig::solve(&row, &args, &Tensor::ty)?;
-                Ok((args, solved))
-            });
+            let accepted = sig::arrange(&row, positional.clone(), named.clone())
+                .and_then(|args| sig::solve(&row, &args, &Tensor::ty).map(|solved| (args, solved)));
             match accepted {
                 Ok((args, solved)) => {
                     let mut results = self.row(&row, &solved, &args)?;
