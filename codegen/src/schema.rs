@@ -77,6 +77,16 @@ pub enum SkipVjp {
     Arguments(Vec<Text>),
 }
 
+impl SkipVjp {
+    /// Whether no gradient flows to this argument.
+    pub fn has(&self, arg: &str) -> bool {
+        match self {
+            SkipVjp::All(all) => *all,
+            SkipVjp::Arguments(names) => names.iter().any(|name| *name == arg),
+        }
+    }
+}
+
 /// Hints for generated tests, checked for their keys and types only.
 #[derive(Clone, Debug, Default)]
 pub struct TestHints {

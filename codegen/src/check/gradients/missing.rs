@@ -5,15 +5,11 @@ use fulgurite_core::row::Row;
 
 use crate::check::report;
 use crate::diag::Diag;
-use crate::schema::{RowSource, SkipVjp};
+use crate::schema::RowSource;
 
 /// Arguments for which no rule could be derived and none is declared.
 pub fn check(source: &RowSource, row: &Row, derived: &Derived) -> Vec<Diag> {
-    let skipped = |name: &str| match &source.skip_vjp {
-        Some((SkipVjp::All(all), _)) => *all,
-        Some((SkipVjp::Arguments(names), _)) => names.iter().any(|n| *n == name),
-        None => false,
-    };
+    let skipped = |name: &str| source.skip_vjp.as_ref().is_some_and(|(skip, _)| skip.has(name));
     let without = derived.failed.iter().filter(|(arg, _)| {
         !source.grad.iter().any(|(declared, _)| *declared == arg.as_str()) && !skipped(arg.as_str())
     });

@@ -26,6 +26,7 @@ mod missing;
 mod needless;
 pub mod numbers;
 mod once;
+mod partial;
 mod proof;
 pub mod sample;
 pub mod show;
@@ -158,7 +159,10 @@ fn rules(
             // of another rule than the derivative the points say what it is
             Err(fault) => match (points.apart)(rule.way, rule.arg) {
                 0 => faults.push(*fault),
-                n => right.push(Graded { op: row.op, way: rule.way, arg: rule.arg, grade: Grade::Checked(n) }),
+                n => {
+                    right.push(Graded { op: row.op, way: rule.way, arg: rule.arg, grade: Grade::Checked(n) });
+                    faults.extend(partial::check(source, row, rule));
+                }
             },
         }
     }
