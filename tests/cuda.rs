@@ -6,7 +6,8 @@
 //!
 //! What is asked of NVIDIA's driver, compiler and cuBLASLt is asked of pretended ones (`cuda/driver`).
 //!
-//! `FULGURITE_KERNELS=DIR` writes the kernels there, to be read.
+//! `FULGURITE_KERNELS=DIR` writes the kernels there, to be read. `FULGURITE_GPU=cuda:0` runs the same programs on that
+//! device, and what the pretended libraries are asked for on its own.
 
 #[path = "properties/cases.rs"]
 mod cases;
@@ -25,7 +26,7 @@ mod row;
 
 use fulgurite::executors::cuda::Cuda;
 use fulgurite::executors::cuda::device::host::Host;
-use fulgurite_tests::rows::rows;
+use fulgurite_tests::rows::{TestRow, rows};
 use libtest_mimic::{Arguments, Failed, Trial};
 use std::path::Path;
 use std::process::Command;
@@ -39,6 +40,9 @@ const RANDOM: &str = "fusions::random_programs";
 const REDUCTIONS: &str = "fusions::reductions";
 const PLACED: &str = "fusions::placed_elements";
 const ADDRESSES: &str = "kernels::stay_in_their_memory";
+
+/// Names a device to run on.
+const GPU: &str = "FULGURITE_GPU";
 
 /// Whether this is that process.
 pub fn is_watched() -> bool {
@@ -54,6 +58,9 @@ fn main() {
         return;
     }
     let arguments = Arguments::from_args();
+    if let Ok(name) = std::env::var(GPU) {
+        on_gpu(&arguments, &name);
+    }
     if !Host::is_available() {
         eprintln!("skipped: there is no C++ compiler (`c++`, or what CXX names)");
         libtest_mimic::run(&arguments, Vec::new()).exit();
@@ -65,15 +72,7 @@ fn main() {
     }
     let host = Arc::new(Host::with_flags(&flags));
     fulgurite::executors::register(Arc::new(Cuda::on(host.clone())));
-    let name = |op: &dyn std::fmt::Display| format!("{op}::kernels_give_the_meaning");
-    let mut trials: Vec<Trial> = Vec::new();
-    let tried: Vec<_> = rows().source.iter().filter(|row| !row.names_storage()).collect();
-    for &row in &tried {
-        trials.push(Trial::test(name(&row.row.op), move || row::check(row)));
-    }
-    trials.push(Trial::test(RANDOM, fusions::check));
-    trials.push(Trial::test(REDUCTIONS, fusions::reductions));
-    trials.push(Trial::test(PLACED, fusions::placed));
+    let mut trials = programs();
     if !arguments.list {
         let wanted = |name: &str| {
             let fits = |f: &str| if arguments.exact { name == f } else { name.contains(f) };
@@ -81,7 +80,7 @@ fn main() {
         };
         let all = wanted(COMPILED);
         let failed = |what: &str, e: Failed| eprintln!("{what}: {}", e.message().unwrap_or_default());
-        for row in tried.into_iter().filter(|r| all || wanted(&name(&r.row.op))) {
+        for row in tried().filter(|row| all || wanted(&name(row))) {
             row::announce(row).unwrap_or_else(|e| failed(row.row.op.as_str(), e));
         }
         if all || [RANDOM, REDUCTIONS, PLACED].into_iter().any(wanted) {
@@ -107,6 +106,38 @@ fn main() {
         trials.extend(resident::ALL.iter().map(|(name, test)| Trial::test(*name, test)));
     }
     libtest_mimic::run(&arguments, trials).exit();
+}
+
+/// The rows that compute.
+fn tried() -> impl Iterator<Item = &'static TestRow> {
+    rows().source.iter().filter(|row| !row.names_storage())
+}
+
+fn name(row: &TestRow) -> String {
+    format!("{}::kernels_give_the_meaning", row.row.op)
+}
+
+/// What is compared with the rows' texts: calls of each row, and fusions.
+fn programs() -> Vec<Trial> {
+    let mut trials: Vec<Trial> = tried().map(|row| Trial::test(name(row), move || row::check(row))).collect();
+    trials.push(Trial::test(RANDOM, fusions::check));
+    trials.push(Trial::test(REDUCTIONS, fusions::reductions));
+    trials.push(Trial::test(PLACED, fusions::placed));
+    trials
+}
+
+/// The same programs on a device that is there.
+fn on_gpu(arguments: &Arguments, device: &str) -> ! {
+    match fulgurite::executors::cuda::device::named(device) {
+        Ok(device) => fulgurite::executors::register(Arc::new(Cuda::on(device))),
+        Err(e) => {
+            eprintln!("{GPU}={device}: {e}");
+            std::process::exit(101);
+        }
+    }
+    let mut trials = programs();
+    trials.push(Trial::test("driver::programs", driver::programs));
+    libtest_mimic::run(arguments, trials).exit()
 }
 
 /// A third of the calls of every row again, and the fusions, in a process where each memory access of a kernel is watched (AddressSanitizer).
