@@ -1,7 +1,8 @@
 //! E009: parts of `dtypes` and `require` that decide nothing: what takes away a dtype that is not there, or adds one that
 //! is; dtypes of a row that no argument has; a condition that reads nothing of a call; an `autocast` that follows without
-//! it. E302: elements of an argument of which only the type is there.
+//! it; conventions at kinks where nothing is derived from them. E302: elements of an argument of which only the type is there.
 
+use fulgurite_core::derive::differentiable;
 use fulgurite_core::lang::ast::Access as How;
 use fulgurite_core::lang::{BinOp, Elem, Expr, Node, OptType};
 use fulgurite_core::lower::Rows;
@@ -19,7 +20,21 @@ pub fn check(source: &RowSource, set: &RowSet) -> Vec<Diag> {
     faults.extend(conditions(source));
     faults.extend(casts(source, set));
     faults.extend(types_only(source));
+    faults.extend(conventions(source));
     faults
+}
+
+/// `at` of a row without a formula, or whose results have no gradient.
+fn conventions(source: &RowSource) -> Option<Diag> {
+    let kink = source.at.first()?;
+    let why = match &source.body {
+        Body::Expr(_) if source.sig.tree.outs.iter().any(|out| differentiable(&out.ty)) => return None,
+        Body::Expr(_) => "no result has a gradient",
+        _ => "its gradient is that of the rows it calls",
+    };
+    let claim = format!("`at` of `{}` decides nothing: {why}", source.op.as_str());
+    let diag = Diag::error("E009", kink.cond.text.place, claim);
+    Some(diag.help("delete it; what holds at the kinks of a row that is called stands there"))
 }
 
 fn dtypes(source: &RowSource) -> Option<Diag> {

@@ -21,14 +21,17 @@ pub fn vjp(rule: &Rule, row: &Row, arg: Name, block: &Block, rows: &RowSet, case
         let diag = Diag::error("E412", rule.text.place, message);
         return Some(diag.help("delete the rule: integers, truth values and keys have no gradient"));
     }
-    cases.iter().find_map(|case| {
+    // no float result, no cotangent: the rule is never run
+    let flows = |case: &Case| {
+        let mut outs = case.solved.outs.iter();
+        outs.any(|out| *out == OutTy::FromBody || differentiable(&machine::promised(out)))
+            && case.args.get(at).is_some_and(differentiable)
+    };
+    if !cases.is_empty() && !cases.iter().any(flows) {
+        return Some(never(rule, arg, "gradient"));
+    }
+    cases.iter().filter(|case| flows(case)).find_map(|case| {
         let wanted = case.args.get(at)?;
-        // no float result, no cotangent: the rule is never run
-        let flows =
-            case.solved.outs.iter().any(|out| *out == OutTy::FromBody || differentiable(&machine::promised(out)));
-        if !flows || !differentiable(wanted) {
-            return None;
-        }
         let yielded = match types(case, rows).run(row, block, &case.solved, &case.args, &names(row, case)) {
             Ok(yielded) => yielded,
             Err(fault) if fault.tainted => return None,
@@ -56,6 +59,9 @@ pub fn vjp(rule: &Rule, row: &Row, arg: Name, block: &Block, rows: &RowSet, case
 /// The same of `block`, the JVP rule of `row` for `arg`.
 pub fn jvp(rule: &Rule, row: &Row, arg: Name, block: &Block, rows: &RowSet, cases: &[Case]) -> Option<Diag> {
     let at = row.sig.params.iter().position(|param| param.name.name == arg)?;
+    if !cases.is_empty() && !cases.iter().any(|case| case.args.get(at).is_some_and(differentiable)) {
+        return Some(never(rule, arg, "tangent"));
+    }
     cases.iter().find_map(|case| {
         let tangent = case.args.get(at).filter(|value| differentiable(value))?;
         let mut names = names(row, case);
@@ -77,6 +83,13 @@ pub fn jvp(rule: &Rule, row: &Row, arg: Name, block: &Block, rows: &RowSet, case
             yields.compare(&wanted, yielded).filter(|_| differentiable(&wanted))
         })
     })
+}
+
+/// E412: a rule that no call runs.
+fn never(rule: &Rule, arg: Name, what: &str) -> Diag {
+    let message = format!("{} is a {what} for `{arg}`, but no call has one", rule.name());
+    let diag = Diag::error("E412", rule.text.place, message);
+    diag.help("delete the rule: integers and truth values have no gradient, neither as arguments nor as results")
 }
 
 /// A machine for a rule, which may round to what the call has, and to what is computed in.

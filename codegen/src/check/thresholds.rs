@@ -83,17 +83,26 @@ pub fn of_elements(row: &Row) -> Vec<f64> {
 
 /// Every number that stands in a condition, a rule or the meaning of a row.
 pub fn literals(row: &Row) -> Vec<f64> {
-    let mut found: Vec<f64> = Vec::new();
-    let mut look = |e: &Expr| {
-        if let Some(number) = literal(e).map(Scalar::as_f64)
-            && !found.contains(&number)
-        {
-            found.push(number);
-        }
-    };
-    texts(row).for_each(|block| walk::block(block, &mut look));
-    conditions(row).for_each(|cond| walk::expr(cond, &mut look));
+    let mut found = Vec::new();
+    texts(row).for_each(|block| walk::block(block, &mut |e| note(e, &mut found)));
+    conditions(row).for_each(|cond| walk::expr(cond, &mut |e| note(e, &mut found)));
     found
+}
+
+/// Every number that stands in a written rule, or where a convention holds.
+pub fn of_rules(row: &Row) -> Vec<f64> {
+    let mut found = Vec::new();
+    row.vjp.iter().chain(&row.jvp).for_each(|(_, rule)| walk::block(rule, &mut |e| note(e, &mut found)));
+    row.at.iter().for_each(|(cond, _)| walk::expr(cond, &mut |e| note(e, &mut found)));
+    found
+}
+
+fn note(e: &Expr, found: &mut Vec<f64>) {
+    if let Some(number) = literal(e).map(Scalar::as_f64)
+        && !found.contains(&number)
+    {
+        found.push(number);
+    }
 }
 
 /// The numbers with which a size or an option is compared.

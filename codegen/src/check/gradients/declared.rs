@@ -11,6 +11,9 @@ use super::instance::{Instance, dot, elements};
 use super::numbers::Numbers;
 use crate::schema::Rule;
 
+/// How much larger than the usual seeds one is that shows where a rule bounds them.
+pub const LARGE: f64 = 4096.0;
+
 /// From results to an argument, or from an argument to results.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
@@ -106,7 +109,8 @@ impl Declared<'_> {
             Way::Vjp => instance.cotangents(numbers),
             Way::Jvp => vec![instance.tangent(self.at, numbers)],
         };
-        let flows = values.iter().flat_map(elements).any(|e| !e.is_empty());
+        // to no elements of a result nothing flows, and the gradient is zero
+        let flows = values.iter().any(|seed| !elements(seed).is_empty());
         (flows && instance.numel_of(self.at) > 0).then_some(Seed { values, given: Subset::ALL })
     }
 
@@ -240,7 +244,7 @@ impl Declared<'_> {
         Ok(unequal(&stated, &derived, seed))
     }
 
-    /// Whether the rule's value for a sum of seeds is the sum of its values.
+    /// Whether the rule's value for a sum of seeds is the sum of its values, and grows as they do.
     ///
     /// # Errors
     /// What the rule's calls refuse.
@@ -250,7 +254,10 @@ impl Declared<'_> {
         let (one, two) = (self.value(instance, library, seed)?, self.value(instance, library, &other)?);
         let both = self.value(instance, library, &seed.plus_twice(&other))?;
         let size = seed.size();
-        Ok(both.iter().zip(one.iter().zip(&two)).all(|(both, (one, two))| close(*both, one + 2.0 * two, size)))
+        let sums = both.iter().zip(one.iter().zip(&two)).all(|(both, (one, two))| close(*both, one + 2.0 * two, size));
+        let large = self.value(instance, library, &seed.times(LARGE))?;
+        let grows = large.iter().zip(&one).all(|(large, one)| close(*large, LARGE * one, LARGE * size));
+        Ok(sums && grows)
     }
 }
 
@@ -275,6 +282,17 @@ impl Seed {
             })
         };
         Seed { values: self.values.iter().zip(&other.values).map(sum).collect(), given: self.given }
+    }
+
+    /// A multiple of it.
+    pub fn times(&self, factor: f64) -> Seed {
+        let times = |v: &V<f64>| match v {
+            V::Array(a) if let Data::Float(x) = &a.data => {
+                V::Array(Arc::new(Array::float(a.dtype, &a.shape, x.iter().map(|x| factor * x).collect())))
+            }
+            v => v.clone(),
+        };
+        Seed { values: self.values.iter().map(|v| v.map(&mut |v| times(v))).collect(), given: self.given }
     }
 
     /// The same for result `at`, zeros for all others.

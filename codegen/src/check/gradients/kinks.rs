@@ -169,30 +169,43 @@ fn look(row: &Row, library: &Library, at: usize, cond: &Expr, partial: &Expr) ->
     let places: Vec<f64> = PLACES.iter().copied().chain(compared).collect();
     let kinks: Vec<Vec<f64>> =
         product(&vec![places; n]).into_iter().filter(|point| value(cond, point) == 1.0).take(DIRECTIONS).collect();
-    let mut numbers = Numbers::new(17);
-    let around = |point: &Vec<f64>, numbers: &mut Numbers| -> Vec<Vec<f64>> {
-        let moved = |numbers: &mut Numbers| point.iter().map(|x| x + STEP * (2.0 * numbers.draw() - 1.0)).collect();
-        (0..DIRECTIONS).map(|_| moved(numbers)).collect()
-    };
-    let points: Vec<Vec<f64>> = kinks.iter().flat_map(|point| around(point, &mut numbers)).collect();
-    if points.is_empty() {
+    if kinks.is_empty() {
         return None;
     }
-    let grid = Grid::new(row, library, &|_| points.clone())?;
-    let slopes = grid.slopes(None, at)?;
+    let slopes = around(row, library, at, &kinks, STEP)?;
     let mut known = false;
     for (point, slopes) in kinks.iter().zip(slopes.chunks(DIRECTIONS)) {
-        let (lo, hi) = slopes.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(lo, hi), x| (lo.min(*x), hi.max(*x)));
+        // the formula may end here
+        let inside = slopes.iter().filter(|x| x.is_finite());
+        let (lo, hi) = inside.fold((f64::INFINITY, f64::NEG_INFINITY), |(lo, hi), x| (lo.min(*x), hi.max(*x)));
         let (stated, slack) = (value(partial, point), SLACK * (1.0 + lo.abs().max(hi.abs())));
-        if !stated.is_finite() || slopes.iter().any(|x| !x.is_finite()) {
+        let infinite = || Some(Grid::new(row, library, &|_| vec![point.clone()])?.run(&|_, x| x)?[0].is_infinite());
+        if lo > hi || stated.is_nan() && infinite()? {
             continue;
         }
         known = true;
-        if !(lo - slack..=hi + slack).contains(&stated) {
+        let supported = if stated.is_infinite() {
+            // a derivative that grows without bound has this sign
+            let nearer = around(row, library, at, std::slice::from_ref(point), STEP * STEP)?;
+            nearer.iter().map(|x| x * stated.signum()).fold(f64::MIN, f64::max) > hi.max(-lo) + 1.0
+        } else {
+            (lo - slack..=hi + slack).contains(&stated)
+        };
+        if !supported {
             let point: Vec<String> =
                 row.sig.params.iter().zip(point).map(|(p, x)| format!("{} = {x}", p.name)).collect();
             return Some(Found::Outside { point: point.join(", "), stated, lo, hi });
         }
     }
     known.then_some(Found::Between)
+}
+
+/// The derivatives by argument `at` in [`DIRECTIONS`] directions from each point, so far away.
+fn around(row: &Row, library: &Library, at: usize, points: &[Vec<f64>], step: f64) -> Option<Vec<f64>> {
+    let mut numbers = Numbers::new(17);
+    let mut moved = Vec::new();
+    for point in points.iter().flat_map(|point| std::iter::repeat_n(point, DIRECTIONS)) {
+        moved.push(point.iter().map(|x| x + step * (2.0 * numbers.draw() - 1.0)).collect::<Vec<f64>>());
+    }
+    Grid::new(row, library, &|_| moved.clone())?.slopes(None, at)
 }

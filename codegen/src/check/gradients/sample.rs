@@ -45,7 +45,13 @@ pub fn domains(own: &[(Name, (f64, f64))], compared: &[f64], n: usize) -> impl I
     with.into_iter().chain((0..INTERVALS.len()).map(move |k| domain(INTERVALS[(n + k) % INTERVALS.len()], Vec::new())))
 }
 
-/// The numbers beyond the usual data with which a row compares, and those with which the rows of `called` do: what such a
+/// How far elements at one point are from each other: equal ones would be a tie.
+const APART: f64 = 0.0625;
+
+/// Numbers beyond this are no data: what is left of others beside them has too few digits.
+const FAR: f64 = 1e5;
+
+/// The numbers beyond the usual data with which a row compares, those that stand in its rules (a bound is an argument there), and those with which the rows of `called` do: what such a
 /// row is called with may be an argument, or a multiple of one.
 pub fn compared(row: &Row, called: &[Arc<Row>]) -> Vec<f64> {
     let (least, most) = INTERVALS[0];
@@ -58,7 +64,8 @@ pub fn compared(row: &Row, called: &[Arc<Row>]) -> Vec<f64> {
         numbers.extend(factors.flat_map(|c| within.iter().flat_map(move |x| [x / c, x * c, x - c, x + c])));
         numbers.extend(within);
     }
-    numbers.retain(|x| !(least..=most).contains(x) && x.abs() < 100.0);
+    numbers.extend(thresholds::of_rules(row));
+    numbers.retain(|x| !(least..=most).contains(x) && x.abs() < FAR);
     numbers.sort_by(f64::total_cmp);
     numbers.dedup();
     numbers
@@ -166,7 +173,7 @@ fn instance<'a>(
                 let fill = Fill {
                     interval: own.map_or(domain.other, |(_, interval)| *interval),
                     grid: domain.grid,
-                    points: inside(&domain.points, own.map(|(_, interval)| *interval)),
+                    points: inside(domain, own.map(|(_, interval)| *interval)),
                     // other integers are small, so that some are equal
                     below: if index { most } else { 3 },
                 };
@@ -181,10 +188,11 @@ fn instance<'a>(
     }
 }
 
-/// Those of `points` that lie in a stated interval.
-fn inside(points: &[f64], stated: Option<(f64, f64)>) -> Vec<f64> {
-    let fits = |x: &f64| stated.is_none_or(|(lo, hi)| (lo..=hi).contains(x));
-    points.iter().copied().filter(fits).collect()
+/// The points of a domain that lie in a stated interval, with what is near them.
+fn inside(domain: &Domain, stated: Option<(f64, f64)>) -> Vec<f64> {
+    let apart = if domain.grid.is_none() { APART } else { 0.0 };
+    let fits = |x: &f64| stated.is_none_or(|(lo, hi)| lo <= *x && *x + apart <= hi);
+    domain.points.iter().copied().filter(fits).collect()
 }
 
 struct Fill {
@@ -215,7 +223,9 @@ impl Fill {
                 let element = |i: usize, numbers: &mut Numbers| match self.points.len() {
                     0 => drawn(numbers),
                     // every second one, so that none is left out by chance
-                    k if self.grid.is_none() && i.is_multiple_of(2) => self.points[i / 2 % k],
+                    k if self.grid.is_none() && i.is_multiple_of(2) => {
+                        short(self.points[i / 2 % k] + APART * numbers.draw())
+                    }
                     k if self.grid.is_some() && numbers.draw() < 0.33 => {
                         self.points[(numbers.draw() * k as f64) as usize % k]
                     }

@@ -4,7 +4,7 @@ use fulgurite_core::derive::{self, Derived};
 use fulgurite_core::row::Row;
 use fulgurite_core::{Name, Value};
 
-use super::declared::{Declared, Pair, Refuted, Seed, Subset, Way};
+use super::declared::{Declared, LARGE, Pair, Refuted, Seed, Subset, Way};
 use super::dense::{Dense, Library, Stop, V};
 use super::instance::Instance;
 use super::numbers::Numbers;
@@ -239,6 +239,9 @@ impl<'a> Bench<'a> {
             let claim = "is not the derivative where some results do not reach the loss";
             return Err(Box::new(self.refuse(rule, &[refuted], claim)));
         }
+        if let Some(refuted) = self.of_large_seeds(rule) {
+            return Err(Box::new(self.refuse(rule, &[refuted], "is not the derivative for large cotangents")));
+        }
         if let Some(refuted) = self.at_a_kink(rule, &fits) {
             let beside = if rule.way == Way::Vjp { "meaning" } else { "gradient" };
             let claim = format!("has another convention at ties and kinks than the {beside}");
@@ -269,6 +272,16 @@ impl<'a> Bench<'a> {
             }
         }
         Ok(None)
+    }
+
+    /// Where a rule bounds what flows.
+    fn of_large_seeds(&self, rule: &Declared) -> Option<Refuted<'a>> {
+        self.few().find_map(|(n, case)| {
+            let instance = self.smooth(n, case, &|_| true)?;
+            let seed = rule.seed(&instance, &mut Numbers::new(6000 + n as u64))?.times(LARGE);
+            let pairs = self.difference(rule, &instance, &seed).ok()??;
+            Some(Refuted { instance, seed, pairs })
+        })
     }
 
     /// Some calls with elements.
