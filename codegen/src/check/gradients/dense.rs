@@ -4,17 +4,17 @@ use fulgurite_core::conditions;
 use fulgurite_core::eval::nest::{self, Array, Data, Field, NestError};
 use fulgurite_core::eval::tensor::{self, Machine};
 use fulgurite_core::lang::ast::Param;
-use fulgurite_core::lang::{Block, Expr, Node};
+use fulgurite_core::lang::{Block, Expr};
 use fulgurite_core::lower::{self, Rows};
 use fulgurite_core::nest::Nest;
 use fulgurite_core::order::{self, Keys};
 use fulgurite_core::row::{Meaning, Row};
 use fulgurite_core::sig::{self, ArgTy, OutTy, Refusal, Solved};
 use fulgurite_core::{DType, Dim, Name, TensorTy, Value};
-use rustc_hash::FxHashMap;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
+use super::known::{Accepted, Given, Known};
 use crate::check::branches::{self, Ids};
 use crate::check::rows::RowSet;
 
@@ -68,7 +68,7 @@ pub struct Call<T> {
     /// Arguments and options.
     pub args: Vec<Value<T>>,
     /// What its variables stand for.
-    pub solved: Solved,
+    pub solved: Arc<Solved>,
 }
 
 /// Rows of a database, with rows derived from them.
@@ -79,24 +79,16 @@ pub struct Library<'a> {
     pub derived: HashMap<Name, Arc<Row>>,
     /// Whether tensors of narrow dtypes hold as many digits as all others.
     exact: bool,
-    /// Loops that were made before, by row: a check runs the same calls on many numbers.
-    lowered: Mutex<FxHashMap<Name, Vec<Lowered>>>,
+    /// Calls that were solved and lowered before.
+    known: Mutex<Known>,
     /// The branches that runs take, while someone listens.
     taken: Mutex<Option<Ids>>,
-}
-
-/// The loops of a call.
-struct Lowered {
-    solved: Solved,
-    /// The value of the body: held, so no other text can have its place.
-    value: Arc<Node>,
-    nest: Arc<Nest>,
 }
 
 impl<'a> Library<'a> {
     /// The rows of `set`.
     pub fn new(set: &'a RowSet<'a>) -> Library<'a> {
-        Library { set, derived: HashMap::new(), exact: false, lowered: Mutex::default(), taken: Mutex::default() }
+        Library { set, derived: HashMap::new(), exact: false, known: Mutex::default(), taken: Mutex::default() }
     }
 
     /// The same rows, for more to be derived from them.
@@ -139,38 +131,58 @@ impl<'a> Library<'a> {
         named: Vec<(Name, Value<T>)>,
         ty: &dyn Fn(&T) -> ArgTy,
     ) -> Result<Call<T>, Refusal> {
-        let candidates = match self.derived.get(&op) {
+        let of_types = named.iter().map(|(name, value)| (*name, value.map(&mut |v| ty(v)))).collect();
+        let given = Given { op, positional: types(&positional, ty), named: of_types };
+        let known = self.known().accepted(&given);
+        let (row, solved) = match known {
+            Some(accepted) => accepted,
+            None => self.accept(given)?,
+        };
+        let args = sig::arrange(&row, positional, named)?;
+        Ok(Call { row, args, solved })
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// The first row that accepts a call of which nothing is known yet.
+    fn accept(&self, given: Given) -> Result<Accepted, Refusal> {
+        let candidates = match self.derived.get(&given.op) {
             Some(row) => vec![row.clone()],
-            None => self.set.candidates(op),
+            None => self.set.candidates(given.op),
         };
         let mut first = None;
         for row in candidates {
-            let accepted = sig::arrange(&row, positional.clone(), named.clone())
-                .and_then(|args| sig::solve(&row, &args, ty).map(|solved| (args, solved)));
-            match accepted {
-                Ok((args, solved)) => return Ok(Call { row, args, solved }),
+            let args = sig::arrange(&row, given.positional.clone(), given.named.clone());
+            match args.and_then(|args| sig::solve_types(&row, &args)) {
+                Ok(solved) => {
+                    let accepted = (row, Arc::new(solved));
+                    self.known().accept(given, accepted.clone());
+                    return Ok(accepted);
+                }
                 Err(r) => _ = first.get_or_insert(r),
             }
         }
-        Err(first.unwrap_or_else(|| Refusal::new("E007", format!("there is no row `{op}`"))))
+        Err(first.unwrap_or_else(|| Refusal::new("E007", format!("there is no row `{}`", given.op))))
     }
 
     /// The loops of the meaning of `row`.
     fn lower(&self, row: &Row, body: &Block, solved: &Solved) -> Result<Arc<Nest>, Refusal> {
-        let known = || self.lowered.lock().unwrap_or_else(|e| e.into_inner());
-        // calls that are alike follow each other
-        let is = |l: &&Lowered| Arc::ptr_eq(&l.value, &body.value.node) && l.solved == *solved;
-        if let Some(found) = known().get(&row.op).and_then(|of| of.iter().rev().find(is)) {
-            return Ok(found.nest.clone());
+        let value = &body.value.node;
+        let known = self.known().lowered(row.op, value, solved);
+        if let Some(nest) = known {
+            return Ok(nest);
         }
         let nest = Arc::new(lower::lower_with(row, body, solved, self)?);
-        let lowered = Lowered { solved: solved.clone(), value: body.value.node.clone(), nest: nest.clone() };
-        known().entry(row.op).or_default().push(lowered);
+        self.known().lower(row.op, value.clone(), solved.clone(), nest.clone());
         Ok(nest)
     }
 
     /// Adds derived rows.
     pub fn extend(&mut self, rows: impl IntoIterator<Item = Row>) {
+        // a call may mean one of them now
+        self.known = Mutex::default();
         self.derived.extend(rows.into_iter().map(|r| (r.op, Arc::new(r))));
     }
 }

@@ -20,6 +20,7 @@ mod grid;
 mod hard;
 pub mod instance;
 mod kinks;
+mod known;
 mod linear;
 mod masked;
 mod missing;
