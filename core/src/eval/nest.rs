@@ -209,12 +209,12 @@ fn one<F: Field>(
     let vars = SmallVec::from_elem(0, nest.vars.len());
     let whole = tensors.iter().map(|a| a.shape == shape).collect();
     let mut eval = Eval { tensors, nums, vars, position, flat: 0, whole, shape: &shape, steps };
+    let running: SmallVec<[(usize, usize); 6]> =
+        out.axes.iter().enumerate().filter_map(|(axis, var)| Some((axis, (*var)?))).collect();
     for flat in 0..shape.iter().product() {
         eval.flat = flat;
-        for (axis, var) in out.axes.iter().enumerate() {
-            if let Some(v) = var {
-                eval.vars[*v] = eval.position[axis] as i64;
-            }
+        for (axis, var) in &running {
+            eval.vars[*var] = eval.position[*axis] as i64;
         }
         let value = match eval.spend(&out.expr).and_then(|()| eval.expr(&out.expr)) {
             Ok(v) => v.cast(out.dtype),
@@ -421,23 +421,24 @@ impl<F: Field> Eval<'_, F> {
 
     fn int(&mut self, e: &SExpr) -> Result<i64, Stop> {
         // most indices are variables, or sums of them
-        if e.ty() == DType::I64 {
-            let whole = |e: &SExpr| e.ty() == DType::I64;
-            match e.op() {
-                SOp::Var(v) => return Ok(self.vars[*v]),
-                SOp::Const(Scalar::Int(i)) => return Ok(*i),
-                SOp::Call(b @ (Builtin::Add | Builtin::Sub | Builtin::Mul), args) if args.iter().all(whole) => {
-                    if let [x, y] = args.as_slice() {
-                        let (x, y) = (self.int(x)?, self.int(y)?);
-                        return Ok(match b {
-                            Builtin::Add => x.wrapping_add(y),
-                            Builtin::Sub => x.wrapping_sub(y),
-                            _ => x.wrapping_mul(y),
-                        });
-                    }
+        let whole = |e: &SExpr| e.ty() == DType::I64;
+        match e.op() {
+            SOp::Var(v) => return Ok(self.vars[*v]),
+            SOp::Const(Scalar::Int(i)) if whole(e) => return Ok(*i),
+            SOp::Call(b @ (Builtin::Add | Builtin::Sub | Builtin::Mul), args) if whole(e) => {
+                if let [x, y] = args.as_slice()
+                    && whole(x)
+                    && whole(y)
+                {
+                    let (x, y) = (self.int(x)?, self.int(y)?);
+                    return Ok(match b {
+                        Builtin::Add => x.wrapping_add(y),
+                        Builtin::Sub => x.wrapping_sub(y),
+                        _ => x.wrapping_mul(y),
+                    });
                 }
-                _ => {}
             }
+            _ => {}
         }
         match self.expr(e)? {
             Val::Int(i) => Ok(i),
@@ -474,7 +475,8 @@ impl<F: Field> Eval<'_, F> {
         }
         let mut flat = 0;
         for (axis, (e, &size)) in idx.iter().zip(&a.shape).enumerate() {
-            let index = self.int(e)?;
+            // mostly a variable
+            let index = if let SOp::Var(v) = e.op() { self.vars[*v] } else { self.int(e)? };
             if index < 0 || index as u64 >= size as u64 {
                 return match outside {
                     SOutside::Refuse => Err(NestError::OutOfRange { tensor, axis, index, size }.into()),

@@ -296,7 +296,7 @@ fn call(
     sizes: &mut Sizes,
     pins: &[(Name, i64)],
 ) -> Option<Vec<Value<ArgTy>>> {
-    let mut env = Env::default();
+    let mut env = Env::of(&row.sig);
     let items = params::list_lengths(row, free, ranks, choice);
     sizes.bind(free, ranks, &items, &mut env);
     for (name, size) in pins {

@@ -12,10 +12,10 @@ use fulgurite_core::row::{Meaning, Row};
 use fulgurite_core::sig::{self, ArgTy, OutTy, Refusal, Solved};
 use fulgurite_core::{DType, Dim, Name, TensorTy, Value};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
-use super::known::{Accepted, Given, Known};
 use crate::check::branches::{self, Ids};
+use crate::check::known::Loops;
 use crate::check::rows::RowSet;
 
 /// Rows within rows, at most this deep.
@@ -79,8 +79,8 @@ pub struct Library<'a> {
     pub derived: HashMap<Name, Arc<Row>>,
     /// Whether tensors of narrow dtypes hold as many digits as all others.
     exact: bool,
-    /// Calls that were solved and lowered before.
-    known: Mutex<Known>,
+    /// Loops that were made before.
+    lowered: Mutex<Loops>,
     /// The branches that runs take, while someone listens.
     taken: Mutex<Option<Ids>>,
 }
@@ -88,7 +88,7 @@ pub struct Library<'a> {
 impl<'a> Library<'a> {
     /// The rows of `set`.
     pub fn new(set: &'a RowSet<'a>) -> Library<'a> {
-        Library { set, derived: HashMap::new(), exact: false, known: Mutex::default(), taken: Mutex::default() }
+        Library { set, derived: HashMap::new(), exact: false, lowered: Mutex::default(), taken: Mutex::default() }
     }
 
     /// The same rows, for more to be derived from them.
@@ -131,58 +131,32 @@ impl<'a> Library<'a> {
         named: Vec<(Name, Value<T>)>,
         ty: &dyn Fn(&T) -> ArgTy,
     ) -> Result<Call<T>, Refusal> {
-        let of_types = named.iter().map(|(name, value)| (*name, value.map(&mut |v| ty(v)))).collect();
-        let given = Given { op, positional: types(&positional, ty), named: of_types };
-        let known = self.known().accepted(&given);
-        let (row, solved) = match known {
-            Some(accepted) => accepted,
-            None => self.accept(given)?,
+        let of_types: Vec<_> = named.iter().map(|(name, value)| (*name, value.map(&mut |v| ty(v)))).collect();
+        let (row, solved) = match self.derived.get(&op) {
+            Some(row) => {
+                let args = sig::arrange(row, types(&positional, ty), of_types)?;
+                (row.clone(), Arc::new(sig::solve_types(row, &args)?))
+            }
+            None => self.set.accepted(op, &types(&positional, ty), &of_types)?,
         };
         let args = sig::arrange(&row, positional, named)?;
         Ok(Call { row, args, solved })
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(|e| e.into_inner())
-    }
-
-    /// The first row that accepts a call of which nothing is known yet.
-    fn accept(&self, given: Given) -> Result<Accepted, Refusal> {
-        let candidates = match self.derived.get(&given.op) {
-            Some(row) => vec![row.clone()],
-            None => self.set.candidates(given.op),
-        };
-        let mut first = None;
-        for row in candidates {
-            let args = sig::arrange(&row, given.positional.clone(), given.named.clone());
-            match args.and_then(|args| sig::solve_types(&row, &args)) {
-                Ok(solved) => {
-                    let accepted = (row, Arc::new(solved));
-                    self.known().accept(given, accepted.clone());
-                    return Ok(accepted);
-                }
-                Err(r) => _ = first.get_or_insert(r),
-            }
-        }
-        Err(first.unwrap_or_else(|| Refusal::new("E007", format!("there is no row `{}`", given.op))))
-    }
-
     /// The loops of the meaning of `row`.
     fn lower(&self, row: &Row, body: &Block, solved: &Solved) -> Result<Arc<Nest>, Refusal> {
         let value = &body.value.node;
-        let known = self.known().lowered(row.op, value, solved);
-        if let Some(nest) = known {
+        let known = || self.lowered.lock().unwrap_or_else(|e| e.into_inner());
+        if let Some(nest) = known().of(row.op, value, solved) {
             return Ok(nest);
         }
         let nest = Arc::new(lower::lower_with(row, body, solved, self)?);
-        self.known().lower(row.op, value.clone(), solved.clone(), nest.clone());
+        known().keep(row.op, value.clone(), solved.clone(), nest.clone());
         Ok(nest)
     }
 
     /// Adds derived rows.
     pub fn extend(&mut self, rows: impl IntoIterator<Item = Row>) {
-        // a call may mean one of them now
-        self.known = Mutex::default();
         self.derived.extend(rows.into_iter().map(|r| (r.op, Arc::new(r))));
     }
 }
