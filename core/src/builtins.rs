@@ -15,7 +15,7 @@ pub mod eval;
 mod gamma;
 mod table;
 
-use crate::dtype::{DType, DTypeSet};
+use crate::dtype::{Category, DType, DTypeSet};
 use rustc_hash::FxHashMap;
 use std::sync::LazyLock;
 
@@ -131,20 +131,21 @@ pub enum Domain {
 impl Domain {
     /// The dtypes of the domain.
     pub fn dtypes(self) -> DTypeSet {
-        let class = |name| DTypeSet::from_class(name).unwrap_or(DTypeSet::EMPTY);
-        match self {
-            Domain::Float => class("float"),
-            Domain::Number => class("float").union(class("int")),
-            Domain::Bits => class("bool").union(class("int")),
-            Domain::Int => class("int"),
-            Domain::Bool => class("bool"),
-            Domain::All => DTypeSet::all(),
-        }
+        DTypeSet::all().iter().filter(|dtype| self.contains(*dtype)).collect()
     }
 
     /// Whether `dtype` belongs to it.
     pub fn contains(self, dtype: DType) -> bool {
-        self.dtypes().contains(dtype)
+        let category = dtype.category();
+        let belongs = match self {
+            Domain::Float => category == Category::Float,
+            Domain::Number => matches!(category, Category::Float | Category::Int),
+            Domain::Bits => matches!(category, Category::Bool | Category::Int),
+            Domain::Int => category == Category::Int,
+            Domain::Bool => category == Category::Bool,
+            Domain::All => category != Category::Complex,
+        };
+        belongs && !dtype.is_storage()
     }
 }
 

@@ -38,13 +38,22 @@ impl Dim {
     }
 
     /// Its value in this call. A symbolic size is this number from then on: a guard says so.
+    #[inline]
     pub fn value(self) -> i64 {
+        if self.sym.is_some() {
+            self.fix();
+        }
+        self.value
+    }
+
+    /// Says that a symbolic size is what it is now.
+    #[cold]
+    fn fix(self) {
         if let Some(p) = self.symbol()
             && let Some(difference) = p.plus(-1, &Poly::constant(self.value))
         {
             record(difference, Is::Equal);
         }
-        self.value
     }
 
     /// Its value in this call, for what decides nothing that a program means: a message, a cost.
@@ -53,6 +62,7 @@ impl Dim {
     }
 
     /// Its value as a length; negative values (which no checked size has) are 0.
+    #[inline]
     pub fn len(self) -> usize {
         self.value().max(0) as usize
     }
@@ -78,6 +88,7 @@ impl Dim {
     }
 
     /// Whether it is the same in every call.
+    #[inline]
     pub fn is_const(self) -> bool {
         self.sym.is_none()
     }
@@ -155,6 +166,7 @@ impl Dim {
 
     /// How it compares, which `decided` says for all sizes if that is known; otherwise `guards` says what to record of
     /// the difference.
+    #[inline]
     fn compare(self, other: Dim, guard: impl FnOnce(Ordering) -> Is) -> Option<Ordering> {
         if self.is_const() && other.is_const() {
             return Some(self.value.cmp(&other.value));
@@ -217,6 +229,7 @@ enum DimOp {
 }
 
 impl PartialEq for Dim {
+    #[inline]
     fn eq(&self, other: &Dim) -> bool {
         let guard = |o| if o == Ordering::Equal { Is::Equal } else { Is::Unequal };
         self.compare(*other, guard) == Some(Ordering::Equal) || self.is_poison() && other.is_poison()

@@ -102,6 +102,7 @@ impl DType {
     }
 
     /// Its category.
+    #[inline]
     pub fn category(self) -> Category {
         match self {
             Bool => Category::Bool,
@@ -112,6 +113,7 @@ impl DType {
     }
 
     /// Whether its numbers are floats.
+    #[inline]
     pub fn is_float(self) -> bool {
         self.category() == Category::Float
     }
@@ -127,6 +129,7 @@ impl DType {
     }
 
     /// u8 … i64.
+    #[inline]
     pub fn is_int(self) -> bool {
         self.category() == Category::Int
     }

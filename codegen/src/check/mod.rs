@@ -19,6 +19,7 @@ mod held;
 mod idle;
 mod kernels;
 mod keys;
+mod known;
 mod leaves;
 mod literals;
 pub mod machine;

@@ -1,9 +1,9 @@
 //! The rows that a check may look at: those of this database that are right so far, then those of upstream databases.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use fulgurite_core::builtins::Builtin;
-use fulgurite_core::derive;
+use fulgurite_core::derive::{self, Derived};
 use fulgurite_core::lang::Node;
 use fulgurite_core::lower::Rows;
 use fulgurite_core::row::Row;
@@ -11,7 +11,14 @@ use fulgurite_core::sig::{self, ArgTy, Refusal, Solved};
 use fulgurite_core::{Name, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::known::{Accepted, Calls};
 use super::walk;
+
+/// What was derived, and of which row.
+type Known = FxHashMap<Name, (Arc<Row>, Arc<Derived>)>;
+
+/// What is told of a refusal, beside what refuses and what was given.
+type Told<'t> = &'t dyn Fn(Refusal, &Row, &[Value<ArgTy>]) -> Refusal;
 
 /// Rows by name, overloads together.
 pub struct RowSet<'a> {
@@ -21,6 +28,10 @@ pub struct RowSet<'a> {
     /// Rows that have a fault: a call of one can't be checked, and is no fault of its caller.
     broken: FxHashSet<Name>,
     upstream: &'a (dyn Rows + Sync),
+    /// Calls that were accepted.
+    calls: Calls,
+    /// What was derived.
+    derived: Mutex<Known>,
 }
 
 /// Builtins and the rows that do the same to tensors: element by element, and over axes.
@@ -33,7 +44,7 @@ pub struct Resolved {
     /// One value per argument and option.
     pub args: Vec<Value<ArgTy>>,
     /// What the signature bound.
-    pub solved: Solved,
+    pub solved: Arc<Solved>,
 }
 
 /// The type of a value of the abstract machine: the value is its type.
@@ -59,7 +70,8 @@ impl<'a> RowSet<'a> {
             names.sort_by_key(|name| name.as_str());
             names.dedup();
         }
-        let mut set = RowSet { rows, overloads, broken: broken.iter().copied().collect(), upstream };
+        let broken = broken.iter().copied().collect();
+        let mut set = RowSet { rows, overloads, broken, upstream, calls: Calls::default(), derived: Mutex::default() };
         set.derive_called();
         set
     }
@@ -103,6 +115,9 @@ impl<'a> RowSet<'a> {
 
     /// Puts `row` in the place of the one of its name.
     pub fn replace(&mut self, row: Arc<Row>) {
+        // what is known is known of the old one
+        self.calls = Calls::default();
+        self.derived = Mutex::default();
         self.rows.insert(row.op, row);
     }
 
@@ -143,26 +158,63 @@ impl<'a> RowSet<'a> {
         positional: &[Value<ArgTy>],
         named: &[(Name, Value<ArgTy>)],
     ) -> Result<Resolved, Refusal> {
-        let mut first = None;
-        for row in self.candidates(op) {
-            let solve = |args: Vec<Value<ArgTy>>| match sig::solve_types(&row, &args) {
-                Ok(solved) => Ok((args, solved)),
-                Err(refusal) => Err(with_types(refusal, &row, &args)),
-            };
-            let accepted = sig::arrange(&row, positional.to_vec(), named.to_vec()).and_then(solve);
-            match accepted {
-                Ok((args, solved)) => return Ok(Resolved { row, args, solved }),
-                Err(refusal) => _ = first.get_or_insert(refusal),
-            }
-        }
-        Err(first.unwrap_or_else(|| {
-            let refusal = Refusal::new("E007", format!("there is no row `{op}`"));
+        let (row, solved) = self.accepted_with(op, positional, named, &with_types).map_err(|refusal| {
             let function = || format!("`{op}` is a function of `expr`; a program of rows needs a row of this name");
             match Builtin::from_name(op.as_str()) {
-                Some(_) => refusal.help(self.of_tensors(op).unwrap_or_else(function)),
-                None => refusal,
+                Some(_) if self.candidates(op).is_empty() => refusal.help(self.of_tensors(op).unwrap_or_else(function)),
+                _ => refusal,
             }
-        }))
+        })?;
+        let args = sig::arrange(&row, with_room(&row, positional), named.to_vec())?;
+        Ok(Resolved { row, args, solved })
+    }
+
+    /// The same, without the arguments in their order and with the bare refusal.
+    ///
+    /// # Errors
+    /// As [`RowSet::resolve`].
+    pub fn accepted(
+        &self,
+        op: Name,
+        positional: &[Value<ArgTy>],
+        named: &[(Name, Value<ArgTy>)],
+    ) -> Result<Accepted, Refusal> {
+        self.accepted_with(op, positional, named, &|refusal, _, _| refusal)
+    }
+
+    fn accepted_with(
+        &self,
+        op: Name,
+        positional: &[Value<ArgTy>],
+        named: &[(Name, Value<ArgTy>)],
+        told: Told,
+    ) -> Result<Accepted, Refusal> {
+        self.calls.accepted(op, positional, named, || {
+            let mut first = None;
+            for row in self.candidates(op) {
+                let solve = |args: Vec<Value<ArgTy>>| {
+                    sig::solve_types(&row, &args).map_err(|refusal| told(refusal, &row, &args))
+                };
+                match sig::arrange(&row, with_room(&row, positional), named.to_vec()).and_then(solve) {
+                    Ok(solved) => return Ok((row, solved)),
+                    Err(refusal) => _ = first.get_or_insert(refusal),
+                }
+            }
+            Err(first.unwrap_or_else(|| Refusal::new("E007", format!("there is no row `{op}`"))))
+        })
+    }
+
+    /// What is derived for a row.
+    pub fn derived(&self, row: &Arc<Row>) -> Arc<Derived> {
+        let known = || self.derived.lock().unwrap_or_else(|e| e.into_inner());
+        if let Some((of, derived)) = known().get(&row.op)
+            && Arc::ptr_eq(of, row)
+        {
+            return derived.clone();
+        }
+        let derived = Arc::new(derive::derive(row, self));
+        known().insert(row.op, (row.clone(), derived.clone()));
+        derived
     }
 }
 
@@ -177,6 +229,14 @@ impl Rows for RowSet<'_> {
         names.dedup();
         names
     }
+}
+
+/// Arguments, with room for all that a call of `row` may have.
+fn with_room(row: &Row, positional: &[Value<ArgTy>]) -> Vec<Value<ArgTy>> {
+    let most = row.sig.params.len() + row.sig.opts.len();
+    let mut given = Vec::with_capacity(most.max(positional.len()));
+    given.extend_from_slice(positional);
+    given
 }
 
 /// The refusal of sizes with the types of all arguments and the signature, so that a reader sees what met what; not

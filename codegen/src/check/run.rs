@@ -27,8 +27,8 @@ pub fn ranges(row: &Row, body: &Block, nest: &Nest, case: &Case) -> Option<Fault
     if nest.pointwise {
         return None;
     }
-    let (tensors, numbers) = data(case);
-    let shapes: Vec<&[usize]> = tensors.iter().map(|array| array.shape.as_slice()).collect();
+    let shapes = shapes(case);
+    let shapes: Vec<&[usize]> = shapes.iter().map(Vec::as_slice).collect();
     let too_long = || leaves::find(nest, &shapes).map(|left| outside(row, body, case, &left));
     if steps(nest) > MOST_STEPS {
         return too_long();
@@ -36,6 +36,7 @@ pub fn ranges(row: &Row, body: &Block, nest: &Nest, case: &Case) -> Option<Fault
     if reach::stays(nest, &shapes) {
         return None;
     }
+    let (tensors, numbers) = data(case);
     let error = nest::run_within(nest, &tensors, &numbers, &mut MOST_NODES.clone()).err()?;
     let message = match error {
         // an index that was read from a tensor is checked where it is read
@@ -190,6 +191,23 @@ fn tensor_name(row: &Row, case: &Case, slot: usize) -> String {
         }
     }
     "a tensor".to_owned()
+}
+
+/// The shapes of the tensors of a case.
+fn shapes(case: &Case) -> Vec<Vec<usize>> {
+    let mut shapes = Vec::new();
+    for value in &case.args {
+        let mut put = |value: &Value<ArgTy>| match value {
+            Value::Tensor(ArgTy::Tensor(t)) | Value::Type(t) => shapes.push(t.sizes().to_vec()),
+            Value::Tensor(ArgTy::Key) => shapes.push(vec![2]),
+            _ => {}
+        };
+        match value {
+            Value::List(items) => items.iter().for_each(&mut put),
+            value => put(value),
+        }
+    }
+    shapes
 }
 
 /// Tensors and run-time numbers of a case. Index tensors hold 0, in range wherever there is an element to read.

@@ -31,7 +31,7 @@ use super::gradients::dense::Library;
 use super::rows::RowSet;
 use crate::diag::{Diag, Diagnostics};
 use crate::parallel;
-use crate::schema::{ClassSource, Database};
+use crate::schema::{ClassSource, Database, RowSource};
 use crate::source::Place;
 use crate::yaml::Text;
 use meaning::{Found, Refuted};
@@ -357,10 +357,10 @@ fn can_be_drawn(world: &World, class: usize) -> bool {
 
 /// Every rule of this database's classes, and what its rows meet in those that it uses.
 fn pairs<'a>(of: &'a Sources<'a>) -> Vec<Pair<'a>> {
-    let own: FxHashMap<Name, Place> = of.db.rows.iter().map(|row| (row.name(), row.op.place)).collect();
+    let own: FxHashMap<Name, &RowSource> = of.db.rows.iter().map(|row| (row.name(), row)).collect();
     let mut pairs = Vec::new();
     for name in of.set.names() {
-        let mine = own.get(&name);
+        let mine = own.get(&name).copied();
         // of a part of the database only that is looked at
         if mine.is_some() && !of.wanted.contains(&name) || of.set.is_broken(name) || meets::is_other(name.as_str()) {
             continue;
@@ -371,12 +371,11 @@ fn pairs<'a>(of: &'a Sources<'a>) -> Vec<Pair<'a>> {
             let default = (!row.is_composite()).then_some(&rules.default);
             let rule = of.world.rule(&row, rules).or(default).filter(|_| source.is_some() || mine.is_some());
             let Some(rule) = rule else { continue };
-            let written = of.db.rows.iter().find(|r| r.name() == name);
-            let written = written.and_then(|r| r.subclass.iter().find(|(c, _)| rules.name == c.as_str()));
+            let written = mine.and_then(|r| r.subclass.iter().find(|(c, _)| rules.name == c.as_str()));
             let told = source.and_then(|source| text(of.world, source, rules, &row));
             let default = source.and_then(|source| source.default.as_ref());
             let text = written.map(|(_, text)| text).or(told.map(|(text, _)| text)).or(default);
-            let at = mine.copied().or(source.map(|source| source.class.place));
+            let at = mine.map(|row| row.op.place).or(source.map(|source| source.class.place));
             let Some(at) = at.filter(|_| *rule != Rule::Error) else { continue };
             let named = written.is_some() || told.is_some_and(|(_, named)| named);
             pairs.push(Pair { class, row: row.clone(), rule, text, at, named });

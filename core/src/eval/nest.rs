@@ -207,17 +207,19 @@ fn one<F: Field>(
     let mut data = room(out.dtype, &shape, *steps)?;
     let position = SmallVec::from_elem(0, shape.len());
     let vars = SmallVec::from_elem(0, nest.vars.len());
-    let mut eval = Eval { tensors, nums, vars, position, shape: &shape, steps };
-    for _ in 0..shape.iter().product() {
-        for (axis, var) in out.axes.iter().enumerate() {
-            if let Some(v) = var {
-                eval.vars[*v] = eval.position[axis] as i64;
-            }
+    let whole = tensors.iter().map(|a| a.shape == shape).collect();
+    let mut eval = Eval { tensors, nums, vars, position, flat: 0, whole, shape: &shape, steps };
+    let running: SmallVec<[(usize, usize); 6]> =
+        out.axes.iter().enumerate().filter_map(|(axis, var)| Some((axis, (*var)?))).collect();
+    for flat in 0..shape.iter().product() {
+        eval.flat = flat;
+        for (axis, var) in &running {
+            eval.vars[*var] = eval.position[*axis] as i64;
         }
         let value = match eval.spend(&out.expr).and_then(|()| eval.expr(&out.expr)) {
             Ok(v) => v.cast(out.dtype),
             Err(Stop::Skip) => return Err(NestError::Malformed("an element was left out of no reduction".into())),
-            Err(Stop::Error(e)) => return Err(e),
+            Err(Stop::Error(e)) => return Err(*e),
         };
         match (&mut data, value) {
             (Data::Float(v), Val::Float(x)) => v.push(x),
@@ -326,21 +328,31 @@ impl<F: Field> Val<F> {
     }
 }
 
+/// A builtin of floats.
+fn of_floats<F: Field>(b: Builtin, floats: &[F], ty: DType) -> Val<F> {
+    if ty != DType::Bool {
+        return Val::Float(F::call(b, floats)).cast(ty);
+    }
+    let plain: SmallVec<[f64; 3]> = floats.iter().map(Field::value).collect();
+    Val::Bool(eval_f64(b, &plain) != 0.0)
+}
+
 /// Why an expression gave no value.
 enum Stop {
     /// The element is left out of the innermost reduction.
     Skip,
-    Error(NestError),
+    /// Boxed, so that what is handed from node to node is small.
+    Error(Box<NestError>),
 }
 
 impl From<NestError> for Stop {
     fn from(e: NestError) -> Stop {
-        Stop::Error(e)
+        Stop::Error(Box::new(e))
     }
 }
 
 fn malformed<T>(what: impl Into<String>) -> Result<T, Stop> {
-    Err(Stop::Error(NestError::Malformed(what.into())))
+    Err(NestError::Malformed(what.into()).into())
 }
 
 struct Eval<'a, F> {
@@ -349,6 +361,10 @@ struct Eval<'a, F> {
     vars: SmallVec<[i64; 8]>,
     /// The one implicit position of pointwise nests, in `shape`.
     position: SmallVec<[usize; 6]>,
+    /// The same in row-major order.
+    flat: usize,
+    /// Which tensors have that shape: they are read at `flat`.
+    whole: SmallVec<[bool; 8]>,
     shape: &'a [usize],
     /// How many nodes may be evaluated yet.
     steps: &'a mut u64,
@@ -399,25 +415,30 @@ impl<F: Field> Eval<'_, F> {
         })
     }
 
+    fn float(&mut self, e: &SExpr) -> Result<F, Stop> {
+        Ok(self.expr(e)?.into_float())
+    }
+
     fn int(&mut self, e: &SExpr) -> Result<i64, Stop> {
         // most indices are variables, or sums of them
-        if e.ty() == DType::I64 {
-            let whole = |e: &SExpr| e.ty() == DType::I64;
-            match e.op() {
-                SOp::Var(v) => return Ok(self.vars[*v]),
-                SOp::Const(Scalar::Int(i)) => return Ok(*i),
-                SOp::Call(b @ (Builtin::Add | Builtin::Sub | Builtin::Mul), args) if args.iter().all(whole) => {
-                    if let [x, y] = args.as_slice() {
-                        let (x, y) = (self.int(x)?, self.int(y)?);
-                        return Ok(match b {
-                            Builtin::Add => x.wrapping_add(y),
-                            Builtin::Sub => x.wrapping_sub(y),
-                            _ => x.wrapping_mul(y),
-                        });
-                    }
+        let whole = |e: &SExpr| e.ty() == DType::I64;
+        match e.op() {
+            SOp::Var(v) => return Ok(self.vars[*v]),
+            SOp::Const(Scalar::Int(i)) if whole(e) => return Ok(*i),
+            SOp::Call(b @ (Builtin::Add | Builtin::Sub | Builtin::Mul), args) if whole(e) => {
+                if let [x, y] = args.as_slice()
+                    && whole(x)
+                    && whole(y)
+                {
+                    let (x, y) = (self.int(x)?, self.int(y)?);
+                    return Ok(match b {
+                        Builtin::Add => x.wrapping_add(y),
+                        Builtin::Sub => x.wrapping_sub(y),
+                        _ => x.wrapping_mul(y),
+                    });
                 }
-                _ => {}
             }
+            _ => {}
         }
         match self.expr(e)? {
             Val::Int(i) => Ok(i),
@@ -429,6 +450,9 @@ impl<F: Field> Eval<'_, F> {
     /// The element at the implicit position; axes that the tensor lacks or has as 1 broadcast.
     fn elem(&self, tensor: usize) -> Result<Val<F>, Stop> {
         let Some(a) = self.tensors.get(tensor) else { return malformed(format!("tensor {tensor} is missing")) };
+        if self.whole.get(tensor) == Some(&true) {
+            return a.at(self.flat).map_or_else(|| malformed("a tensor is too short"), Ok);
+        }
         let Some(lead) = self.position.len().checked_sub(a.shape.len()) else {
             return malformed(format!("tensor {tensor} has more axes than the result"));
         };
@@ -451,7 +475,8 @@ impl<F: Field> Eval<'_, F> {
         }
         let mut flat = 0;
         for (axis, (e, &size)) in idx.iter().zip(&a.shape).enumerate() {
-            let index = self.int(e)?;
+            // mostly a variable
+            let index = if let SOp::Var(v) = e.op() { self.vars[*v] } else { self.int(e)? };
             if index < 0 || index as u64 >= size as u64 {
                 return match outside {
                     SOutside::Refuse => Err(NestError::OutOfRange { tensor, axis, index, size }.into()),
@@ -473,17 +498,22 @@ impl<F: Field> Eval<'_, F> {
         // no builtin has more operands than three: nothing is allocated
         let dtype = args.first().map_or(ty, SExpr::ty);
         if dtype.is_float() {
-            let mut floats: SmallVec<[F; 3]> = SmallVec::new();
-            for arg in args {
-                floats.push(self.expr(arg)?.into_float());
-            }
-            let value = if ty == DType::Bool {
-                let plain: SmallVec<[f64; 3]> = floats.iter().map(Field::value).collect();
-                Val::Bool(eval_f64(b, &plain) != 0.0)
-            } else {
-                Val::Float(F::call(b, &floats))
-            };
-            return Ok(value.cast(ty));
+            return Ok(match args {
+                [x] => of_floats(b, &[self.float(x)?], ty),
+                [x, y] => of_floats(b, &[self.float(x)?, self.float(y)?], ty),
+                _ => {
+                    let floats: SmallVec<[F; 3]> =
+                        args.iter().map(|arg| self.float(arg)).collect::<Result<_, Stop>>()?;
+                    of_floats(b, &floats, ty)
+                }
+            });
+        }
+        if let [x, y] = args
+            && x.ty().is_int()
+            && y.ty().is_int()
+        {
+            let ints = [self.int(x)?, self.int(y)?];
+            return Ok(Val::Int(eval_int(b, &ints, dtype).map_err(|e| NestError::Int(b, e))?).cast(ty));
         }
         let mut vals: SmallVec<[Val<F>; 3]> = SmallVec::new();
         for arg in args {

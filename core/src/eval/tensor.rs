@@ -66,7 +66,9 @@ pub fn run<M: Machine>(
     extra: &[(Name, Value<M::V>)],
 ) -> Result<Vec<Value<M::V>>, M::Error> {
     let names = row.sig.params.iter().map(|p| p.name.name).chain(row.sig.opts.iter().map(|o| o.name.name));
-    let mut vars: Vec<(Name, Bound<M::V>)> = names.zip(args).map(|(n, v)| (n, Bound::Value(v.clone()))).collect();
+    // with room for what the text names
+    let mut vars: Vec<(Name, Bound<M::V>)> = Vec::with_capacity(args.len() + extra.len() + block.stmts.len());
+    vars.extend(names.zip(args).map(|(n, v)| (n, Bound::Value(v.clone()))));
     // options by their normalised value; what was given as a tensor or run-time number stays that
     for (name, bound) in &mut vars {
         if let (Bound::Value(v), Some(item)) = (&*bound, solved.env.item(*name))

@@ -51,11 +51,9 @@ pub struct Env {
     /// Sizes and lists of sizes.
     pub sizes: Vec<(Name, Size)>,
     /// `T`, `U`, `V`.
-    pub dtypes: Vec<(Name, DType)>,
+    pub dtypes: SmallVec<[(Name, DType); 4]>,
     /// Arguments and options.
     pub items: Vec<(Name, Item)>,
-    /// dtype and sizes of every tensor argument, by name (lists: of the first item).
-    pub tensors: Vec<(Name, crate::TensorTy)>,
     /// Types of the call's tensors in order, items of lists one by one; keys are `None`.
     pub slots: Vec<Option<crate::TensorTy>>,
     /// Argument (and item), broadcast list, and the sizes that this argument has of it (right-aligned).
@@ -81,18 +79,15 @@ impl Env {
     /// Nothing is bound yet; there is room for what a call of this signature binds.
     pub fn of(sig: &Sig) -> Env {
         let params = sig.params.len();
-        Env {
-            items: Vec::with_capacity(params + sig.opts.len()),
-            tensors: Vec::with_capacity(params),
-            slots: Vec::with_capacity(params),
-            ..Env::default()
-        }
+        Env { items: Vec::with_capacity(params + sig.opts.len()), slots: Vec::with_capacity(params), ..Env::default() }
     }
     /// The size called `name`.
+    #[inline]
     pub fn size(&self, name: Name) -> Option<&Size> {
         self.sizes.iter().find(|(n, _)| *n == name).map(|(_, s)| s)
     }
     /// The argument or option called `name`.
+    #[inline]
     pub fn item(&self, name: Name) -> Option<&Item> {
         self.items.iter().find(|(n, _)| *n == name).map(|(_, s)| s)
     }
@@ -116,8 +111,13 @@ impl Env {
         let types = self.slots.get(slot..slot + n)?;
         types.iter().map(|t| t.as_ref().map(|t| t.shape.as_slice())).collect()
     }
-    /// The type of the tensor argument called `name`.
+    /// The type of the tensor argument called `name`; of a list of tensors, that of the first item.
     pub fn tensor(&self, name: Name) -> Option<&crate::TensorTy> {
-        self.tensors.iter().find(|(n, _)| *n == name).map(|(_, t)| t)
+        let slot = self.items.iter().find_map(|(n, item)| match item {
+            Item::Tensor(slot) if *n == name => Some(*slot),
+            Item::Tensors(slot, items) if *n == name && *items > 0 => Some(*slot),
+            _ => None,
+        })?;
+        self.slots.get(slot)?.as_ref()
     }
 }

@@ -18,7 +18,11 @@ pub const MOST_ITEMS: usize = 1 << 16;
 /// # Errors
 /// E704 for sizes that no tensor has.
 pub(super) fn types(row: &Row, env: &mut Env, outs: &[Out], result: DType) -> Result<Vec<OutTy>, Stop> {
-    outs.iter().map(|out| one(row, env, out, result)).collect()
+    let mut types = Vec::with_capacity(outs.len());
+    for out in outs {
+        types.push(one(row, env, out, result)?);
+    }
+    Ok(types)
 }
 
 fn one(row: &Row, env: &mut Env, out: &Out, result: DType) -> Result<OutTy, Stop> {

@@ -17,6 +17,9 @@ pub struct Axis {
     pub index: Index,
 }
 
+/// The axes of a shape: few, so they are held in place.
+pub type Built = SmallVec<[Axis; 4]>;
+
 /// The index along an axis.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Index {
@@ -57,21 +60,24 @@ fn flatten<'a>(env: &Env, dims: &'a [DimPat], at: At, out: &mut Pats<'a>) -> Sta
     Ok(())
 }
 
-fn list_of(env: &Env, name: Name, at: At) -> Option<Dims> {
+fn list_of(env: &Env, name: Name, at: At) -> Option<&[Dim]> {
     match env.size(name)? {
-        Size::List(l) => Some(l.clone()),
-        Size::EachList(l) => l.get(at.item?).cloned(),
-        Size::Each(l) => Some(SmallVec::from_slice(l)),
+        Size::List(l) => Some(l),
+        Size::EachList(l) => l.get(at.item?).map(Dims::as_slice),
+        Size::Each(l) => Some(l),
         Size::One(_) => None,
     }
 }
+
+/// Sizes, and which argument bound each first.
+pub(super) type BoundBy = SmallVec<[(Name, Name); 4]>;
 
 /// Matches the shapes of arguments one after another.
 pub struct Matcher<'e> {
     /// What is bound.
     pub env: &'e mut Env,
     /// Which argument bound a size first.
-    pub bound_by: Vec<(Name, Name)>,
+    pub bound_by: BoundBy,
     /// The operator, for messages.
     pub op: Name,
 }
@@ -384,7 +390,7 @@ impl Matcher<'_> {
                 self.bound_by.push((list, param));
                 Ok(())
             }
-            Some(have) if have.as_slice() == sizes => Ok(()),
+            Some(have) if have == sizes => Ok(()),
             Some(have) => {
                 let show = |l: &[Dim]| format!("[{}]", l.iter().map(Dim::to_string).collect::<Vec<_>>().join(", "));
                 let small = list.index_of_size();
@@ -395,7 +401,7 @@ impl Matcher<'_> {
                         format!(
                             "`{}`: sizes {small} are {}{} but {} in `{param}`",
                             self.op,
-                            show(&have),
+                            show(have),
                             first.unwrap_or_default(),
                             show(sizes)
                         ),
@@ -429,10 +435,10 @@ pub fn wrap_axis(op: Name, option: Name, dim: Dim, rank: usize) -> Result<usize,
 }
 
 /// The axes of a result (or of an argument whose sizes are all bound); binds the sizes that it names.
-pub fn build(env: &mut Env, dims: &[DimPat], at: At) -> Static<Vec<Axis>> {
+pub fn build(env: &mut Env, dims: &[DimPat], at: At) -> Static<Built> {
     let mut pats = Pats::new();
     flatten(env, dims, at, &mut pats)?;
-    let mut out = Vec::new();
+    let mut out = Built::new();
     for pat in pats {
         match &pat.kind {
             DimKind::One { name, size, at: anchor } => {
@@ -513,7 +519,7 @@ pub fn build(env: &mut Env, dims: &[DimPat], at: At) -> Static<Vec<Axis>> {
     Ok(out)
 }
 
-fn list_axes(env: &Env, list: Name, at: At, out: &mut Vec<Axis>) -> Static<()> {
+fn list_axes(env: &Env, list: Name, at: At, out: &mut Built) -> Static<()> {
     let sizes = list_of(env, list, at).ok_or(Stop::NotStatic)?;
     out.extend(sizes.iter().enumerate().map(|(i, &size)| Axis { size, index: Index::Item(list, i) }));
     Ok(())

@@ -4,9 +4,9 @@ use super::Refusal;
 use super::env::{Env, Item, Size};
 use super::options::Options;
 use super::results;
-use super::shapes::{Matcher, Mismatch, implicit_list};
+use super::shapes::{BoundBy, Matcher, Mismatch, implicit_list};
 use super::sizes;
-use super::statics::{self, At, Stop};
+use super::statics::{self, At, Dims, Stop};
 use super::types::{ArgTy, Solved};
 use crate::dtype::DTypeSet;
 use crate::lang::ast::*;
@@ -16,11 +16,12 @@ use crate::{DType, Dim, Name, Scalar, TensorTy, Value};
 use smallvec::SmallVec;
 use std::sync::LazyLock;
 
-/// An argument as the signature sees it.
+/// An argument as the signature sees it; of tensors, their places among the slots.
+#[derive(Clone, Copy)]
 enum Given {
     Absent,
-    Tensor(TensorTy),
-    Tensors(Vec<TensorTy>),
+    Tensor(usize),
+    Tensors(usize, usize),
     Key,
     Number(Scalar),
     /// A symbolic size as a number.
@@ -42,7 +43,7 @@ pub fn solve_types(row: &Row, args: &[Value<ArgTy>]) -> Result<Solved, Refusal> 
 /// E701 sizes that do not fit, E702 wrong kind or number of arguments, E703 dtypes, E704 an option out of range,
 /// E705 a stated requirement that does not hold.
 pub fn solve<V>(row: &Row, args: &[Value<V>], ty: &dyn Fn(&V) -> ArgTy) -> Result<Solved, Refusal> {
-    let mut call = Call { row, env: Env::of(&row.sig), runtime: 0, bound_by: Vec::new() };
+    let mut call = Call { row, env: Env::of(&row.sig), runtime: 0, bound_by: BoundBy::new() };
     let given = call.classify(args, ty)?;
     call.solve(&given, &args[row.sig.params.len().min(args.len())..], ty).map_err(|stop| match stop {
         Stop::Refused(r) => r,
@@ -67,45 +68,56 @@ struct Call<'r> {
     env: Env,
     runtime: usize,
     /// Which argument bound a size first.
-    bound_by: Vec<(Name, Name)>,
+    bound_by: BoundBy,
 }
 
+/// The arguments of a call: few, so they are held in place.
+type Givens = SmallVec<[Given; 6]>;
+
 impl Call<'_> {
-    fn classify<V>(&mut self, args: &[Value<V>], ty: &dyn Fn(&V) -> ArgTy) -> Result<Vec<Given>, Refusal> {
-        let mut given = Vec::with_capacity(self.row.sig.params.len());
-        for (i, param) in self.row.sig.params.iter().enumerate() {
+    fn classify<V>(&mut self, args: &[Value<V>], ty: &dyn Fn(&V) -> ArgTy) -> Result<Givens, Refusal> {
+        let row = self.row;
+        let mut given = Givens::new();
+        for (i, param) in row.sig.params.iter().enumerate() {
             let name = param.name.name;
-            let refuse = |m: &str| Refusal::new("E702", format!("`{}`: `{name}` {m}", self.row.op)).arg(name);
-            let one = |v: &Value<V>| -> Result<Given, Refusal> {
-                Ok(match v {
-                    Value::Tensor(v) => match ty(v) {
-                        ArgTy::Tensor(t) => Given::Tensor(t),
-                        ArgTy::Number(d) => Given::Runtime(d),
-                        ArgTy::Key => Given::Key,
-                    },
-                    Value::Type(t) => Given::Tensor(t.clone()),
-                    Value::Num(s) => Given::Number(*s),
-                    Value::Size(d) => Given::Size(*d),
-                    Value::Absent => Given::Absent,
-                    _ => return Err(refuse("must be a tensor or a number")),
-                })
-            };
+            let refuse = |m: &str| Refusal::new("E702", format!("`{}`: `{name}` {m}", row.op)).arg(name);
+            let slot = self.env.slots.len();
             let value = args.get(i).unwrap_or(&Value::Absent);
             let g = match (&param.ty.list, value) {
                 (_, Value::Absent) if param.optional => Given::Absent,
                 (_, Value::Absent) => return Err(refuse("is missing")),
                 (Some(_), Value::List(items)) => {
-                    let mut tensors = Vec::with_capacity(items.len());
                     for item in items {
-                        match one(item)? {
-                            Given::Tensor(t) => tensors.push(t),
-                            _ => return Err(refuse("must be a list of tensors")),
+                        match item {
+                            Value::Tensor(v) => match ty(v) {
+                                ArgTy::Tensor(t) => self.env.slots.push(Some(t)),
+                                _ => return Err(refuse("must be a list of tensors")),
+                            },
+                            Value::Type(t) => self.env.slots.push(Some(t.clone())),
+                            Value::Num(_) | Value::Size(_) | Value::Absent => {
+                                return Err(refuse("must be a list of tensors"));
+                            }
+                            _ => return Err(refuse("must be a tensor or a number")),
                         }
                     }
-                    Given::Tensors(tensors)
+                    Given::Tensors(slot, items.len())
                 }
                 (Some(_), _) => return Err(refuse("must be a list of tensors")),
-                (None, v) => one(v)?,
+                (None, Value::Tensor(v)) => match ty(v) {
+                    ArgTy::Tensor(t) => {
+                        self.env.slots.push(Some(t));
+                        Given::Tensor(slot)
+                    }
+                    ArgTy::Number(d) => Given::Runtime(d),
+                    ArgTy::Key => Given::Key,
+                },
+                (None, Value::Type(t)) => {
+                    self.env.slots.push(Some(t.clone()));
+                    Given::Tensor(slot)
+                }
+                (None, Value::Num(s)) => Given::Number(*s),
+                (None, Value::Size(d)) => Given::Size(*d),
+                (None, _) => return Err(refuse("must be a tensor or a number")),
             };
             let is_key = param.ty.elem.contains(&Elem::Key);
             match &g {
@@ -127,33 +139,32 @@ impl Call<'_> {
     }
 
     fn bind_param(&mut self, name: Name, g: &Given) {
-        let slot = self.env.slots.len();
-        let item = match g {
+        let item = match *g {
             Given::Absent => Item::Absent,
-            Given::Tensor(t) => {
-                self.env.slots.push(Some(t.clone()));
-                self.env.tensors.push((name, t.clone()));
-                Item::Tensor(slot)
-            }
+            Given::Tensor(slot) => Item::Tensor(slot),
             Given::Key => {
                 self.env.slots.push(None);
-                Item::Tensor(slot)
+                Item::Tensor(self.env.slots.len() - 1)
             }
-            Given::Tensors(ts) => {
-                self.env.slots.extend(ts.iter().cloned().map(Some));
-                if let Some(t) = ts.first() {
-                    self.env.tensors.push((name, t.clone()));
-                }
-                Item::Tensors(slot, ts.len())
-            }
-            Given::Number(s) => Item::Num(*s),
-            Given::Size(d) => Item::Int(*d),
+            Given::Tensors(slot, n) => Item::Tensors(slot, n),
+            Given::Number(s) => Item::Num(s),
+            Given::Size(d) => Item::Int(d),
             Given::Runtime(d) => {
                 self.runtime += 1;
-                Item::Runtime(self.runtime - 1, *d)
+                Item::Runtime(self.runtime - 1, d)
             }
         };
         self.env.items.push((name, item));
+    }
+
+    /// The types of the tensors of an argument: of a list, of each item.
+    fn types(&self, g: &Given) -> impl Iterator<Item = &TensorTy> + Clone {
+        let (slot, n) = match *g {
+            Given::Tensor(slot) => (slot, 1),
+            Given::Tensors(slot, n) => (slot, n),
+            _ => (0, 0),
+        };
+        self.env.slots[slot..slot + n].iter().flatten()
     }
 
     fn solve<V>(mut self, given: &[Given], opts: &[Value<V>], ty: &dyn Fn(&V) -> ArgTy) -> Result<Solved, Stop> {
@@ -205,9 +216,9 @@ impl Call<'_> {
             match statics::eval(&self.env, &r.cond, At::default()) {
                 Ok(v) if v.bool()? => {}
                 Ok(_) => {
-                    return Err(Refusal::new("E705", format!("`{}`: {}", self.row.op, r.message))
-                        .help(format!("required: {}", r.shown))
-                        .into());
+                    // checks ask for calls that are refused over and over: written at once
+                    let message = ["`", self.row.op.as_str(), "`: ", &r.message].concat();
+                    return Err(Refusal::new("E705", message).help(["required: ", &r.shown].concat()).into());
                 }
                 Err(Stop::NotStatic) => open.push(r),
                 Err(refused) => return Err(refused),
@@ -221,11 +232,7 @@ impl Call<'_> {
         self.row.sig.params.iter().zip(given).find_map(|(p, g)| {
             let dims = p.ty.dims.as_ref()?;
             let names = dims.iter().any(|d| matches!(&d.kind, DimKind::One { at: Some(at), .. } if at.name == option));
-            match g {
-                Given::Tensor(t) if names => Some(t.rank()),
-                Given::Tensors(ts) if names => ts.first().map(TensorTy::rank),
-                _ => None,
-            }
+            if names { self.types(g).next().map(TensorTy::rank) } else { None }
         })
     }
 
@@ -270,13 +277,14 @@ impl Call<'_> {
         let row = self.row;
         let mut open = Open::new();
         for (i, g) in given.iter().enumerate() {
-            match g {
+            match *g {
                 Given::Tensor(_) => open.push((i, None)),
-                Given::Tensors(ts) => open.extend((0..ts.len()).map(|k| (i, Some(k)))),
+                Given::Tensors(_, n) => open.extend((0..n).map(|k| (i, Some(k)))),
                 _ => {}
             }
             if row.sig.params[i].ty.dims.is_none()
-                && let Given::Tensor(t) = g
+                && let Given::Tensor(slot) = *g
+                && let Some(t) = &self.env.slots[slot]
             {
                 self.env.broadcast.push(super::env::Broadcast {
                     param: row.sig.params[i].name.name,
@@ -286,12 +294,10 @@ impl Call<'_> {
                 });
             }
         }
-        if let Some(Given::Tensors(ts)) = given.iter().find(|g| matches!(g, Given::Tensors(_)))
-            && ts.is_empty()
-        {
+        if let Some(Given::Tensors(_, 0)) = given.iter().find(|g| matches!(g, Given::Tensors(..))) {
             // `len(N)` of no items is 0, so that a `require` can say so
             for (p, g) in row.sig.params.iter().zip(given) {
-                if let (Given::Tensors(_), Some(dims)) = (g, &p.ty.dims) {
+                if let (Given::Tensors(..), Some(dims)) = (g, &p.ty.dims) {
                     for d in dims {
                         if let DimKind::One { size, .. } = &d.kind
                             && let Node::Access(a) = &*size.node
@@ -317,12 +323,15 @@ impl Call<'_> {
             for (i, item) in open {
                 let (param, at) = (&row.sig.params[i], At { axis: None, item });
                 let Some(dims) = &param.ty.dims else { continue };
-                let t = match (&given[i], item) {
-                    (Given::Tensor(t), _) => t,
-                    (Given::Tensors(ts), Some(k)) => &ts[k],
+                let slot = match (given[i], item) {
+                    (Given::Tensor(slot), _) => slot,
+                    (Given::Tensors(slot, _), Some(k)) => slot + k,
                     _ => continue,
                 };
-                match matcher.matches(param.name.name, dims, &t.shape, at) {
+                let Some(t) = &matcher.env.slots[slot] else { continue };
+                // what is matched binds names beside it
+                let shape = Dims::from_slice(&t.shape);
+                match matcher.matches(param.name.name, dims, &shape, at) {
                     Ok(()) => {}
                     Err(Mismatch::Ambiguous) => later.push((i, item)),
                     Err(Mismatch::Refused(r)) => return Err(Stop::Refused(r)),
@@ -433,11 +442,13 @@ impl Call<'_> {
                     }
                     let bool_ok = p.ty.elem.iter().any(|e| matches!(e, Elem::Class(c) if *c == "bool"));
                     match g {
-                        Given::Tensor(t) if unions && bool_ok && t.dtype == DType::Bool => {}
-                        Given::Tensor(t) => operands.push(Operand::Tensor { dtype: t.dtype, rank0: t.rank() == 0 }),
-                        Given::Tensors(ts) => {
-                            operands
-                                .extend(ts.iter().map(|t| Operand::Tensor { dtype: t.dtype, rank0: t.rank() == 0 }));
+                        Given::Tensor(_) | Given::Tensors(..) => {
+                            let skips = |t: &&TensorTy| {
+                                unions && bool_ok && t.dtype == DType::Bool && matches!(g, Given::Tensor(_))
+                            };
+                            for t in self.types(g).filter(|t| !skips(t)) {
+                                operands.push(Operand::Tensor { dtype: t.dtype, rank0: t.rank() == 0 });
+                            }
                         }
                         Given::Number(s) => operands.push(Operand::from(*s)),
                         Given::Size(_) => operands.push(Operand::Number(DType::I64)),
@@ -485,9 +496,10 @@ impl Call<'_> {
             let complex = DTypeSet::from_class("complex").unwrap_or(DTypeSet::EMPTY);
             let allowed = allowed.minus(complex);
             if !allowed.contains(j) {
-                return Err(Refusal::new("E703", format!("`{}` does not take {j}", row.op))
-                    .help(format!("it takes {allowed}; cast first"))
-                    .into());
+                let names: SmallVec<[&str; 16]> = allowed.iter().map(DType::name).collect();
+                let message = ["`", row.op.as_str(), "` does not take ", j.name()].concat();
+                let help = ["it takes ", &names.join(" "), "; cast first"].concat();
+                return Err(Refusal::new("E703", message).help(help).into());
             }
         }
         let (compute, result) = match (joined, option, kind) {
@@ -521,12 +533,7 @@ impl Call<'_> {
             if p.ty.elem.as_slice() != [Elem::Var(v)] {
                 continue;
             }
-            let all: SmallVec<[DType; 4]> = match g {
-                Given::Tensor(t) => SmallVec::from_slice(&[t.dtype]),
-                Given::Tensors(ts) => ts.iter().map(|t| t.dtype).collect(),
-                _ => continue,
-            };
-            if let Some(d) = all.into_iter().find(|d| *d != joined) {
+            if let Some(d) = self.types(g).map(|t| t.dtype).find(|d| *d != joined) {
                 let name = p.name.name;
                 let message = format!(
                     "`{}`: `{name}` is {d} where the other arguments are {joined}; dtypes must agree",
@@ -541,12 +548,7 @@ impl Call<'_> {
     /// Arguments of a fixed class, and of unions, have a dtype that fits.
     fn check_classes(&self, given: &[Given]) -> Result<(), Stop> {
         for (p, g) in self.row.sig.params.iter().zip(given) {
-            let dtypes: SmallVec<[DType; 4]> = match g {
-                Given::Tensor(t) => SmallVec::from_slice(&[t.dtype]),
-                Given::Tensors(ts) => ts.iter().map(|t| t.dtype).collect(),
-                _ => continue,
-            };
-            for d in dtypes {
+            for d in self.types(g).map(|t| t.dtype) {
                 let fits = p.ty.elem.iter().any(|e| match e {
                     Elem::Var(v) if p.ty.elem.len() == 1 => {
                         let _ = v;

@@ -21,6 +21,7 @@ use fulgurite_core::{DType, Dim, Name, Value};
 
 use super::machine::show;
 use names::Free;
+use options::Tried;
 use sizes::Sizes;
 
 /// Most cases of one row.
@@ -80,6 +81,8 @@ struct Choice<'a> {
     dtype: DType,
     /// What rotates through candidates.
     turn: Turn,
+    /// Per option: what is tried of it in any call.
+    tried: &'a [Tried],
 }
 
 /// A fixed sequence of small decisions.
@@ -103,6 +106,7 @@ impl Turn {
 /// The family of `row` with `T` of `dtype`.
 pub fn family(row: &Row, dtype: DType) -> Family {
     let free = Free::of(row);
+    let tried = &Tried::of(row);
     let statics = params::product(row, MOST);
     let params = row.sig.params.iter().enumerate();
     let broadcasting: Vec<usize> = params.filter(|(_, param)| param.ty.dims.is_none()).map(|(i, _)| i).collect();
@@ -123,7 +127,7 @@ pub fn family(row: &Row, dtype: DType) -> Family {
             let accepted = (0..attempts).find_map(|n| {
                 // the first attempt of the first case takes the first candidate of everything
                 let turn = Turn(if n == 0 { seed } else { seed * ATTEMPTS + n });
-                let choice = Choice { params, opts, dtype, turn };
+                let choice = Choice { params, opts, dtype, turn, tried };
                 let args = call(row, &free, ranks, &choice, &mut Sizes::new(*variant, n, turn), &[])?;
                 match sig::solve_types(row, &args) {
                     Ok(solved) => Some(Case { args, solved }),
@@ -147,9 +151,9 @@ pub fn family(row: &Row, dtype: DType) -> Family {
         }
     }
     for pin in sizes::named(row, &free) {
-        family.cases.extend(pinned(row, &free, &statics, &shapes, dtype, pin));
+        family.cases.extend(pinned(row, &free, tried, &statics, &shapes, dtype, pin));
     }
-    cover(row, &mut family);
+    cover(row, tried, &mut family);
     family
 }
 
@@ -158,15 +162,16 @@ pub fn family(row: &Row, dtype: DType) -> Family {
 fn pinned(
     row: &Row,
     free: &Free,
+    tried: &[Tried],
     statics: &[params::Choices],
     shapes: &[(Vec<usize>, sizes::Variant)],
     dtype: DType,
     pin: (Name, i64),
 ) -> Option<Case> {
-    let tried = shapes.iter().flat_map(|shape| statics.iter().map(move |choice| (shape, choice)));
-    tried.enumerate().take(ATTEMPTS as usize).find_map(|(n, ((ranks, variant), (params, opts)))| {
+    let choices = shapes.iter().flat_map(|shape| statics.iter().map(move |choice| (shape, choice)));
+    choices.enumerate().take(ATTEMPTS as usize).find_map(|(n, ((ranks, variant), (params, opts)))| {
         let turn = Turn(n as u64);
-        let choice = Choice { params, opts, dtype, turn };
+        let choice = Choice { params, opts, dtype, turn, tried };
         let args = call(row, free, ranks, &choice, &mut Sizes::new(*variant, 0, turn), &[pin])?;
         let solved = sig::solve_types(row, &args).ok()?;
         Some(Case { args, solved })
@@ -175,7 +180,7 @@ fn pinned(
 
 /// Adds calls with those values of options that no call has yet: chance gives an offset that is never negative, or a
 /// stride that is always 1.
-fn cover(row: &Row, family: &mut Family) {
+fn cover(row: &Row, tried: &[Tried], family: &mut Family) {
     /// How many calls are tried with another value before it counts as refused.
     const TRIED: usize = 12;
     let first = row.sig.params.len();
@@ -183,10 +188,10 @@ fn cover(row: &Row, family: &mut Family) {
         let mut alike: Vec<&Case> = family.cases.iter().filter(|case| case.numel() > 1).collect();
         let met = alike.iter().filter(|case| !is_empty(&case.solved)).map(|case| case.args[first + at].clone());
         let mut met: Vec<Value<ArgTy>> = met.collect();
-        alike.sort_by_key(|case| case.numel());
+        alike.sort_by_cached_key(|case| case.numel());
         let mut more = Vec::new();
         for case in alike.into_iter().take(TRIED) {
-            for value in options::candidates(row, &case.solved.env, opt).unwrap_or_default() {
+            for value in options::candidates(row, &tried[at], &case.solved.env, opt).unwrap_or_default() {
                 if met.contains(&value) {
                     continue;
                 }
@@ -200,12 +205,12 @@ fn cover(row: &Row, family: &mut Family) {
         }
         family.cases.extend(more);
     }
-    pairs(row, family);
+    pairs(row, tried, family);
 }
 
 /// Adds calls in which two integers have other values together: a step backwards leaves the tensor only from behind its
 /// end.
-fn pairs(row: &Row, family: &mut Family) {
+fn pairs(row: &Row, tried: &[Tried], family: &mut Family) {
     /// How many calls are tried, and how many are added for each two options.
     const TRIED: usize = 3;
     const MOST_ADDED: usize = 6;
@@ -213,13 +218,13 @@ fn pairs(row: &Row, family: &mut Family) {
     let whole = |at: usize| matches!(row.sig.opts[at].ty, OptType::I64);
     let whole: Vec<usize> = (0..row.sig.opts.len()).filter(|at| whole(*at)).collect();
     let mut alike: Vec<&Case> = family.cases.iter().filter(|case| case.numel() > 1).collect();
-    alike.sort_by_key(|case| case.numel());
+    alike.sort_by_cached_key(|case| case.numel());
     let mut more: Vec<Case> = Vec::new();
     for (n, a) in whole.iter().enumerate() {
         for b in &whole[n + 1..] {
             let mut met: Vec<[Value<ArgTy>; 2]> = Vec::new();
             for case in alike.iter().take(TRIED) {
-                let values = |at: usize| options::candidates(row, &case.solved.env, &row.sig.opts[at]);
+                let values = |at: usize| options::candidates(row, &tried[at], &case.solved.env, &row.sig.opts[at]);
                 let (left, right) = (values(*a).unwrap_or_default(), values(*b).unwrap_or_default());
                 for pair in left.iter().flat_map(|l| right.iter().map(|r| [l.clone(), r.clone()])) {
                     if met.len() == MOST_ADDED || met.contains(&pair) {
@@ -259,7 +264,7 @@ pub fn beside_defaults(row: &Row, family: &Family) -> Vec<Case> {
         return Vec::new();
     }
     let mut alike: Vec<&Case> = family.cases.iter().filter(|case| case.numel() > 1).collect();
-    alike.sort_by_key(|case| case.numel());
+    alike.sort_by_cached_key(|case| case.numel());
     let step = alike.len().div_ceil(ALIKE).max(1);
     let beside = |(turn, case): (usize, &&Case)| {
         let mut args = case.args.clone();
@@ -291,7 +296,7 @@ fn call(
     sizes: &mut Sizes,
     pins: &[(Name, i64)],
 ) -> Option<Vec<Value<ArgTy>>> {
-    let mut env = Env::default();
+    let mut env = Env::of(&row.sig);
     let items = params::list_lengths(row, free, ranks, choice);
     sizes.bind(free, ranks, &items, &mut env);
     for (name, size) in pins {
@@ -305,6 +310,6 @@ fn call(
     }
     options::fill(row, &mut env, choice, &mut values)?;
     sizes::required(row, free, &mut env);
-    params::fill(row, &env, &items, choice, sizes.variant, &mut values)?;
+    params::fill(row, &mut env, &items, choice, sizes.variant, &mut values)?;
     Some(values)
 }

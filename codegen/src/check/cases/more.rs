@@ -6,6 +6,7 @@ use fulgurite_core::sig;
 use fulgurite_core::{DType, Name, Scalar, Value};
 
 use super::names::Free;
+use super::options::Tried;
 use super::sizes::{self, Sizes, Variant};
 use super::{Case, Choice, Turn, call, params};
 use crate::check::thresholds;
@@ -25,6 +26,7 @@ const NUMBERS: [f64; 10] = [0.0, 1.0, 2.0, -1.0, 3.0, 0.5, -0.5, 10.0, -10.0, 10
 /// same are on every machine.
 pub fn more(row: &Row, dtype: DType, tries: usize) -> impl Iterator<Item = Case> + '_ {
     let free = Free::of(row);
+    let tried = Tried::of(row);
     let statics = params::product(row, STATICS);
     let given = row.sig.params.iter().enumerate();
     let broadcasting: Vec<usize> = given.filter(|(_, param)| param.ty.dims.is_none()).map(|(i, _)| i).collect();
@@ -39,7 +41,7 @@ pub fn more(row: &Row, dtype: DType, tries: usize) -> impl Iterator<Item = Case>
         let turn = Turn(n);
         let (ranks, variant) = shapes.get(turn.pick(shapes.len(), SALT))?;
         let (params, opts) = statics.get(turn.pick(statics.len(), SALT + 1))?;
-        let choice = Choice { params, opts, dtype, turn };
+        let choice = Choice { params, opts, dtype, turn, tried: &tried };
         let pins = if n.is_multiple_of(2) { pins(&free, &whole, turn) } else { Vec::new() };
         let attempt = turn.pick(3, SALT + 2) as u64;
         // a size of 1 or 0 is left to the pins

@@ -40,6 +40,25 @@ pub(super) fn varies(row: &Row, opt: &Opt) -> bool {
     }
 }
 
+/// What is the same of an option in every call of a row, found once.
+pub(super) struct Tried {
+    /// How many alternatives it has: see [`static_alternatives`].
+    alternatives: usize,
+    /// Numbers beside those with which the row compares it.
+    beside: Vec<Value<ArgTy>>,
+}
+
+impl Tried {
+    /// Of each option of `row`.
+    pub(super) fn of(row: &Row) -> Vec<Tried> {
+        let tried = |opt| {
+            let beside = if is_number(opt) { beside_thresholds(row, opt) } else { Vec::new() };
+            Tried { alternatives: static_alternatives(row, opt), beside }
+        };
+        row.sig.opts.iter().map(tried).collect()
+    }
+}
+
 /// Numbers on both sides of those with which the row compares an option, and between them.
 fn beside_thresholds(row: &Row, opt: &Opt) -> Vec<Value<ArgTy>> {
     let compared = thresholds::of(row, opt.name.name);
@@ -83,7 +102,7 @@ pub(super) fn fill(row: &Row, env: &mut Env, choice: &Choice, values: &mut [Valu
             if matches!(&opt.ty, OptType::Ints { axes: Some(_), .. }) != late {
                 continue;
             }
-            let value = value(row, env, opt, choice.opts[i], choice.turn, i as u64)?;
+            let value = value(row, &choice.tried[i], env, opt, choice.opts[i], choice.turn, i as u64)?;
             if let Some(item) = item(opt, &value, env) {
                 env.items.push((opt.name.name, item));
             }
@@ -93,12 +112,20 @@ pub(super) fn fill(row: &Row, env: &mut Env, choice: &Choice, values: &mut [Valu
     Some(())
 }
 
-fn value(row: &Row, env: &Env, opt: &Opt, alternative: usize, turn: Turn, salt: u64) -> Option<Value<ArgTy>> {
-    let alternatives = static_alternatives(row, opt);
+fn value(
+    row: &Row,
+    tried: &Tried,
+    env: &Env,
+    opt: &Opt,
+    alternative: usize,
+    turn: Turn,
+    salt: u64,
+) -> Option<Value<ArgTy>> {
+    let alternatives = tried.alternatives;
     if opt.optional && alternative + 1 == alternatives {
         return Some(Value::Absent);
     }
-    let mut candidates = candidates(row, env, opt)?;
+    let mut candidates = candidates(row, tried, env, opt)?;
     // each of these is an alternative of its own
     if matches!(opt.ty, OptType::Bool | OptType::Enum(_) | OptType::Perm(_)) {
         return candidates.into_iter().nth(alternative);
@@ -155,7 +182,7 @@ fn ints(items: impl IntoIterator<Item = i64>) -> Value<ArgTy> {
 }
 
 /// The values that are tried for an option.
-pub(super) fn candidates(row: &Row, env: &Env, opt: &Opt) -> Option<Vec<Value<ArgTy>>> {
+pub(super) fn candidates(row: &Row, tried: &Tried, env: &Env, opt: &Opt) -> Option<Vec<Value<ArgTy>>> {
     let float = |x: f64| Value::Num(Scalar::Float(x));
     let one = |size: Name| match env.size(size) {
         Some(Size::One(d)) => Some(d.value()),
@@ -166,7 +193,7 @@ pub(super) fn candidates(row: &Row, env: &Env, opt: &Opt) -> Option<Vec<Value<Ar
         _ => None,
     };
     let with_thresholds = |mut usual: Vec<Value<ArgTy>>| {
-        let more = beside_thresholds(row, opt).into_iter().filter(|v| !usual.contains(v)).collect::<Vec<_>>();
+        let more: Vec<_> = tried.beside.iter().filter(|v| !usual.contains(v)).cloned().collect();
         usual.extend(more);
         usual
     };

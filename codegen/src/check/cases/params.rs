@@ -2,7 +2,7 @@
 
 use fulgurite_core::lang::{DimKind, DimPat, Elem, Node, Param};
 use fulgurite_core::row::Row;
-use fulgurite_core::sig::shapes::{self, Axis, Index};
+use fulgurite_core::sig::shapes::{self, Axis, Built, Index};
 use fulgurite_core::sig::statics::At;
 use fulgurite_core::sig::{ArgTy, Env};
 use fulgurite_core::{DType, DTypeSet, Dim, Name, Scalar, TensorTy, Value};
@@ -65,7 +65,7 @@ pub(super) fn list_lengths(row: &Row, free: &Free, ranks: &[usize], choice: &Cho
 /// Fills in the arguments.
 pub(super) fn fill(
     row: &Row,
-    env: &Env,
+    env: &mut Env,
     items: &[Option<usize>],
     choice: &Choice,
     variant: Variant,
@@ -84,8 +84,8 @@ pub(super) fn fill(
         values[i] = match (&param.ty.dims, items[i]) {
             (None, _) => broadcasting(i, dtype, &full, choice, variant),
             (Some(dims), Some(n)) => {
-                let item = |k| Some(tensor(dtype, shape(env, param, dims, at(Some(k)), choice, variant)?));
-                Value::List((0..n).map(item).collect::<Option<_>>()?)
+                let mut item = |k| Some(tensor(dtype, shape(env, param, dims, at(Some(k)), choice, variant)?));
+                Value::List((0..n).map(&mut item).collect::<Option<_>>()?)
             }
             (Some(dims), None) if dims.is_empty() && choice.turn.pick(3, 400 + i as u64) == 2 => number(dtype),
             (Some(dims), None) => tensor(dtype, shape(env, param, dims, at(None), choice, variant)?),
@@ -155,12 +155,19 @@ fn dtype(elem: &Elem, t: DType) -> Option<DType> {
 }
 
 /// The shape of an argument with brackets; lists that broadcast lose leading axes or have some as 1.
-fn shape(env: &Env, param: &Param, dims: &[DimPat], at: At, choice: &Choice, variant: Variant) -> Option<Vec<Dim>> {
-    let mut env = env.clone();
+fn shape(env: &mut Env, param: &Param, dims: &[DimPat], at: At, choice: &Choice, variant: Variant) -> Option<Vec<Dim>> {
+    let mut own;
+    // what a pattern names is known in this shape alone
+    let env = if dims.iter().any(names_sizes) {
+        own = env.clone();
+        &mut own
+    } else {
+        env
+    };
     let mut out = Vec::new();
     let salt = 600 + 31 * param.name.span.start as u64 + at.item.unwrap_or(0) as u64;
     for dim in dims {
-        let axes = shapes::build(&mut env, std::slice::from_ref(dim), at).ok()?;
+        let axes = shapes::build(env, std::slice::from_ref(dim), at).ok()?;
         match &dim.kind {
             DimKind::Broadcast(_) | DimKind::BroadcastList(_) => out.extend(narrowed(axes, choice, salt)),
             _ => out.extend(axes),
@@ -174,7 +181,16 @@ fn shape(env: &Env, param: &Param, dims: &[DimPat], at: At, choice: &Choice, var
     Some(out.into_iter().map(|axis| axis.size).collect())
 }
 
-fn narrowed(axes: Vec<Axis>, choice: &Choice, salt: u64) -> Vec<Axis> {
+/// Whether a part of a pattern binds a size.
+fn names_sizes(dim: &DimPat) -> bool {
+    match &dim.kind {
+        DimKind::One { name, .. } | DimKind::Zip { name, .. } => name.is_some(),
+        DimKind::BroadcastList(inner) | DimKind::Group(inner) => inner.iter().any(names_sizes),
+        _ => false,
+    }
+}
+
+fn narrowed(axes: Built, choice: &Choice, salt: u64) -> Built {
     let n = axes.len();
     let form = choice.turn.pick(4, salt);
     let one = |axis: Axis| Axis { size: Dim::from(1), index: axis.index };

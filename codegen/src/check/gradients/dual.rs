@@ -29,10 +29,13 @@ impl Field for Dual {
     }
     fn call(builtin: Builtin, args: &[Dual]) -> Dual {
         // no builtin has more operands than three: nothing is allocated
-        let values: SmallVec<[f64; 3]> = args.iter().map(|a| a.value).collect();
-        let slopes: SmallVec<[f64; 3]> = args.iter().map(|a| a.slope).collect();
-        let value = eval_f64(builtin, &values);
-        let slope = slope(builtin, &values, value, &slopes);
+        let mut both = [[0.0; 3]; 2];
+        for (i, a) in args.iter().enumerate().take(3) {
+            (both[0][i], both[1][i]) = (a.value, a.slope);
+        }
+        let [values, slopes] = both.each_ref().map(|all| &all[..args.len().min(3)]);
+        let value = eval_f64(builtin, values);
+        let slope = slope(builtin, values, value, slopes);
         Dual { value, slope }
     }
     fn detach(self) -> Dual {
@@ -77,21 +80,24 @@ fn slope(builtin: Builtin, args: &[f64], out: f64, slopes: &[f64]) -> f64 {
 
 /// The partial derivative of `builtin` in argument `i`, by the table.
 pub fn partial(builtin: Builtin, i: usize, args: &[f64], out: f64) -> f64 {
-    static TEXTS: LazyLock<FxHashMap<(Builtin, usize), Expr>> = LazyLock::new(|| {
-        let all = Builtin::all().flat_map(|b| (0..b.record().arity()).map(move |i| (b, i)));
-        all.filter_map(|(b, i)| match b.record().partials.get(i)? {
-            Partial::Text(text) => Some(((b, i), parse_expr(text, Dialect::Index).ok()?)),
+    // per builtin its arguments, and the partial in each
+    type Texts = (Vec<Name>, Vec<Option<Expr>>);
+    static TEXTS: LazyLock<FxHashMap<Builtin, Texts>> = LazyLock::new(|| {
+        let text = |partial: &Partial| match partial {
+            Partial::Text(text) => parse_expr(text, Dialect::Index).ok(),
             _ => None,
-        })
-        .collect()
+        };
+        let of = |b: Builtin| (b.record().args.iter().map(|a| Name::new(a)), b.record().partials.iter().map(text));
+        Builtin::all().map(|b| (b, of(b))).map(|(b, (args, texts))| (b, (args.collect(), texts.collect()))).collect()
     });
+    static OUT: LazyLock<Name> = LazyLock::new(|| Name::new("out"));
     match builtin.record().partials.get(i) {
-        Some(Partial::Text(_)) => match TEXTS.get(&(builtin, i)) {
-            Some(e) => number(e, &|n| {
-                let at = builtin.record().args.iter().position(|a| n == *a);
-                if n == "out" { Some(out) } else { at.and_then(|at| args.get(at).copied()) }
+        Some(Partial::Text(_)) => match TEXTS.get(&builtin).map(|(names, texts)| (names, texts.get(i))) {
+            Some((names, Some(Some(e)))) => number(e, &|n| {
+                let at = || names.iter().position(|a| n == *a);
+                if n == *OUT { Some(out) } else { at().and_then(|at| args.get(at).copied()) }
             }),
-            None => f64::NAN,
+            _ => f64::NAN,
         },
         Some(Partial::Cast) => 1.0,
         _ => 0.0,

@@ -9,6 +9,7 @@ use fulgurite_core::lower::lower_with;
 use fulgurite_core::row::Row;
 use fulgurite_core::sig::{self, OutTy, Solved};
 use fulgurite_core::{DType, Name, Value};
+use smallvec::SmallVec;
 
 use super::dense::{Dense, Library, V, ty};
 use super::dual::Dual;
@@ -43,7 +44,7 @@ impl Field for Single {
         self.0
     }
     fn call(builtin: Builtin, args: &[Single]) -> Single {
-        let values: Vec<f64> = args.iter().map(|a| a.0).collect();
+        let values: SmallVec<[f64; 3]> = args.iter().map(|a| a.0).collect();
         Single::constant(eval_f64(builtin, &values))
     }
     fn detach(self) -> Single {

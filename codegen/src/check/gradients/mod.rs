@@ -40,7 +40,6 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use fulgurite_core::Name;
-use fulgurite_core::derive;
 use fulgurite_core::row::Row;
 
 use super::cases::{self, Case};
@@ -102,13 +101,13 @@ fn rules(
     if source.no_grad.is_some() {
         return needless::check(source, row, set).into_iter().collect();
     }
-    let derived = derive::derive(row, set);
-    let mut faults = missing::check(source, row, &derived);
+    let derived = &*set.derived(row);
+    let mut faults = missing::check(source, row, derived);
     faults.extend(once::check(source, set));
     let mut library = Library::new(set);
     faults.extend(deviates::unruled(source, row, set, &library));
     library.extend(derived.rows.iter().cloned());
-    faults.extend(masked::check(source, row, family, &library, &derived));
+    faults.extend(masked::check(source, row, family, &library, derived));
     let holds = |arg: Name| {
         let written = row.vjp.iter().find(|(of, _)| *of == arg).map(|(_, rule)| rule);
         Some((arg, written.or_else(|| derived.rule(arg))?))
@@ -123,7 +122,7 @@ fn rules(
     let Some(dtype) = sample::element(row) else { return faults };
     let family = cases::family(row, dtype);
     let beside = cases::beside_defaults(row, &family);
-    let (family, beside, library, derived) = (&family, &beside, &library, &derived);
+    let (family, beside, library) = (&family, &beside, &library);
     let (drawn, taped) = (RefCell::default(), RefCell::new(tape::Rules::new(library)));
     let known = RefCell::default();
     let within = &within(row, &declared, set);

@@ -1,7 +1,7 @@
 //! The gradient of a program as the runtime takes it: its calls in reverse, each by the rule of its row. Only so are the
 //! conventions at ties and kinks those of the rows that are called.
 
-use fulgurite_core::derive::{self, Derived};
+use fulgurite_core::derive::Derived;
 use fulgurite_core::eval::nest::Array;
 use fulgurite_core::eval::tensor::{self, Machine};
 use fulgurite_core::lang::Block;
@@ -123,7 +123,7 @@ fn f64_kept(x: f64, a: &Array<f64>) -> f64 {
 /// The rules of the rows on tapes: the same serve for many calls.
 pub struct Rules<'a> {
     library: Library<'a>,
-    derived: HashMap<Name, Derived>,
+    derived: HashMap<Name, Arc<Derived>>,
 }
 
 impl<'a> Rules<'a> {
@@ -135,7 +135,7 @@ impl<'a> Rules<'a> {
     fn learn(&mut self, lines: &[Line]) {
         for line in lines {
             self.derived.entry(line.row.op).or_insert_with(|| {
-                let derived = derive::derive(&line.row, self.library.set);
+                let derived = self.library.set.derived(&line.row);
                 self.library.extend(derived.rows.iter().cloned());
                 derived
             });
@@ -260,7 +260,7 @@ impl Machine for Tape<'_, '_> {
         let results = self.dense.meaning(&call.row, &call.solved, &plain).map_err(Halt::Stop)?;
         let outs: Vec<Value<Taped>> =
             results.iter().take(call.row.sig.outs.len()).map(|result| self.numbered(result)).collect();
-        let case = Case { args: types(&plain, &ty), solved: call.solved };
+        let case = Case { args: types(&plain, &ty), solved: Solved::clone(&call.solved) };
         self.lines.push(Line { row: call.row, case, args: call.args, results, outs: outs.clone() });
         Ok(outs)
     }

@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 use std::sync::Arc;
 
 use fulgurite_core::Value;
-use fulgurite_core::derive::{self, Derived};
+use fulgurite_core::derive::Derived;
 use fulgurite_core::eval::nest::{Array, Field};
 use fulgurite_core::lang::Block;
 use fulgurite_core::row::Row;
@@ -40,7 +40,7 @@ impl<'a> Ran<'a> {
 
     /// Gradients of the sum of all results.
     pub fn slopes<'r>(&'r self, set: &'r RowSet<'r>) -> Slopes<'r> {
-        let derived = derive::derive(self.row, set);
+        let derived = set.derived(self.row);
         let mut library = Library::new(set);
         library.extend(derived.rows.iter().cloned());
         let ones = self.results.iter().take(self.row.sig.outs.len()).map(ones).collect();
@@ -54,7 +54,7 @@ impl<'a> Ran<'a> {
 pub struct Slopes<'a> {
     instance: Instance<'a>,
     library: Library<'a>,
-    derived: Derived,
+    derived: Arc<Derived>,
     ones: Vec<Value<V<f64>>>,
     /// The gradients of a program, by argument.
     taped: OnceCell<Option<Vec<Vec<f64>>>>,

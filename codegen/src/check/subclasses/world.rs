@@ -11,7 +11,7 @@ use fulgurite_core::subclass::{self, Class, Concrete, Rule};
 use fulgurite_core::{Name, TensorTy, Value};
 use rustc_hash::FxHashMap;
 
-use crate::check::gradients::dense::{self, Dense, Library, Stop, V};
+use crate::check::gradients::dense::{self, Call, Dense, Library, Stop, V};
 
 /// Rules within rules, at most this deep.
 const DEEPEST: usize = 24;
@@ -359,20 +359,17 @@ impl Machine for Run<'_> {
                 return Ok(vec![Value::Tensor(Tensor::Plain(self.world.plain(&whole()?)?))]);
             }
         }
-        let mut first = None;
-        for row in self.world.candidates(op) {
-            let accepted = sig::arrange(&row, positional.clone(), named.clone())
-                .and_then(|args| sig::solve(&row, &args, &Tensor::ty).map(|solved| (args, solved)));
-            match accepted {
-                Ok((args, solved)) => {
-                    let mut results = self.row(&row, &solved, &args)?;
-                    results.truncate(row.sig.outs.len());
-                    return Ok(results);
-                }
-                Err(refusal) => _ = first.get_or_insert(refusal),
+        let call = match self.world.makers.get(&op) {
+            Some(row) => {
+                let args = sig::arrange(row, positional, named)?;
+                let solved = Arc::new(sig::solve(row, &args, &Tensor::ty)?);
+                Call { row: row.clone(), args, solved }
             }
-        }
-        Err(first.unwrap_or_else(|| Refusal::new("E007", format!("there is no row `{op}`"))).into())
+            None => self.world.library.resolve(op, positional, named, &Tensor::ty)?,
+        };
+        let mut results = self.row(&call.row, &call.solved, &call.args)?;
+        results.truncate(call.row.sig.outs.len());
+        Ok(results)
     }
 
     fn ty(&self, v: &Tensor) -> ArgTy {
