@@ -248,7 +248,8 @@ fn derivatives(
         // a derivative is made of those of the rows that are called
         if faults.is_empty() && !closure::reaches_broken(source, &row, set) {
             let apart = |way, arg| points::apart::count(source, &row, set, way, arg);
-            let told = gradients::Points { calls: &|| points::calls(source, &row), apart: &apart };
+            let shows = |other: &Arc<Row>| points::apart::shows(source, &row, other, set);
+            let told = gradients::Points { calls: &|| points::calls(source, &row), apart: &apart, shows: &shows };
             faults = gradients::check(source, &row, set, family, &told, &mut graded);
         }
         faults.extend(points::check(source, &row, set));

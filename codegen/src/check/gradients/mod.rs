@@ -16,6 +16,7 @@ pub mod declared;
 pub mod dense;
 mod deviates;
 pub mod dual;
+mod excused;
 mod grid;
 mod hard;
 pub mod instance;
@@ -57,6 +58,8 @@ pub struct Points<'a> {
     pub calls: &'a dyn Fn() -> Vec<Case>,
     /// How many state for an argument what is not the derivative.
     pub apart: &'a dyn Fn(Way, Name) -> usize,
+    /// Whether one states a gradient that another row, which means the same, does not have.
+    pub shows: &'a dyn Fn(&Arc<Row>) -> bool,
 }
 
 /// A declared rule that is right.
@@ -173,6 +176,7 @@ fn rules(
         faults.extend(asked::check(&bench, &declared, dtype));
     }
     if right(&faults) {
+        faults.extend(excused::check(&bench, points.shows));
         faults.extend(twice::check(&bench, &declared));
     }
     if right(&faults) {
