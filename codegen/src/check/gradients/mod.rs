@@ -10,6 +10,7 @@
 mod again;
 mod around;
 mod asked;
+mod at;
 mod constant;
 mod covered;
 pub mod declared;
@@ -29,6 +30,7 @@ pub mod numbers;
 mod once;
 mod proof;
 pub mod sample;
+mod second;
 pub mod show;
 mod stable;
 pub mod tape;
@@ -88,6 +90,7 @@ pub fn check(
     let library = Library::new(set);
     let mut faults = kinks::check(source, row, &library);
     faults.extend(stable::check(source, row, &library));
+    faults.extend(at::check(source, row, &library));
     faults.extend(hard::check(source, row, family, &library));
     faults.extend(rules(source, row, set, family, points, right));
     faults
@@ -178,6 +181,9 @@ fn rules(
     if right(&faults) {
         faults.extend(excused::check(&bench, points.shows));
         faults.extend(twice::check(&bench, &declared));
+    }
+    if right(&faults) {
+        faults.extend(second::check(&bench, &declared));
     }
     if right(&faults) {
         faults.extend(covered::check(&bench, &by_calls, dtype, points.calls));
