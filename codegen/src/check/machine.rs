@@ -1,12 +1,13 @@
 //! The tensor language over types alone: what a body or rule yields for arguments of given types, without data.
 
 use fulgurite_core::eval::tensor::{self, Machine};
-use fulgurite_core::lang::{Block, Elem, Param, Span};
+use fulgurite_core::lang::{Block, Elem, Expr, Param, Span};
 use fulgurite_core::lower::holds;
 use fulgurite_core::row::{Meaning, Row};
 use fulgurite_core::sig::{ArgTy, OutTy, Refusal, Solved};
 use fulgurite_core::{DType, Name, Scalar, Value};
 
+use super::branches::{self, Ids};
 use super::rows::{RowSet, ty};
 
 /// Rows within rows within rows: a cycle was reported before, this only keeps the stack whole.
@@ -45,12 +46,15 @@ pub struct Types<'a> {
     pub called: Vec<Name>,
     /// `name <- type`, in order.
     pub written: Vec<(Name, Value<ArgTy>)>,
+    /// The branches of the text that were taken.
+    pub taken: Ids,
 }
 
 impl<'a> Types<'a> {
     /// A machine over these rows.
     pub fn new(rows: &'a RowSet<'a>) -> Types<'a> {
-        Types { rows, depth: 0, calls: 0, kept: None, called: Vec::new(), written: Vec::new() }
+        let (called, written, taken) = Default::default();
+        Types { rows, depth: 0, calls: 0, kept: None, called, written, taken }
     }
 
     /// The same, where a call that rounds floats to another dtype than these is refused (E207).
@@ -171,6 +175,10 @@ impl Machine for Types<'_> {
     fn write(&mut self, name: Name, value: Value<ArgTy>) -> Result<(), Fault> {
         self.written.push((name, value));
         Ok(())
+    }
+
+    fn took(&mut self, branch: &Expr) {
+        self.taken.insert(branches::id(branch));
     }
 
     fn located(&self, mut error: Fault, part: Span) -> Fault {

@@ -109,12 +109,19 @@ pub fn some(db: &Database, upstream: &(dyn Rows + Sync), wanted: &FxHashSet<Name
         let sources: Vec<&RowSource> = sources.collect();
         let looked = parallel::map(&sources, |source| {
             let row = set.row(source.name())?;
-            let family = cases::family(&row, element(&row));
-            Some((meaning(source, &row, &set, &family), family))
+            let mut family = cases::family(&row, element(&row));
+            Some((meaning(source, &row, &set, &mut family), family))
         });
         for (source, (found, family)) in sources.into_iter().zip(looked).filter_map(|(s, looked)| Some((s, looked?))) {
             match found {
-                Ok(row) => set.replace(row),
+                Ok((row, idle)) => {
+                    set.replace(row);
+                    if let Some(idle) = idle {
+                        // it means what it means, and is looked at no further
+                        diags.push(idle);
+                        continue;
+                    }
+                }
                 Err(_) if follows(source, &set) => set.break_row(source.name()),
                 Err(fault) => settle(vec![*fault], source, &mut set, diags),
             }
@@ -154,19 +161,34 @@ pub fn element(row: &Row) -> DType {
     [DType::F32, DType::I64].into_iter().find(|d| set.contains(*d)).or_else(|| set.iter().next()).unwrap_or(DType::F32)
 }
 
-/// Shapes, then dtypes, of a row's meaning. The row, completed.
-fn meaning(source: &RowSource, row: &Arc<Row>, set: &RowSet, family: &Family) -> Result<Arc<Row>, Box<Diag>> {
-    let Some((key, text)) = report::body(source) else { return Ok(row.clone()) };
+/// A row, completed, and what of its meaning is never used.
+type Meant = (Arc<Row>, Option<Diag>);
+
+/// Shapes, then dtypes, of a row's meaning.
+/// `family` gets the calls that take branches which no other call of it takes.
+fn meaning(source: &RowSource, row: &Arc<Row>, set: &RowSet, family: &mut Family) -> Result<Meant, Box<Diag>> {
+    let Some((key, text)) = report::body(source) else { return Ok((row.clone(), None)) };
     let rule = Rule { source, what: &format!("`{key}`"), text };
     if let Some(fault) = views::check(&rule, row, set, family) {
         return Err(Box::new(fault));
     }
-    match shapes::check(&rule, row, set, family) {
-        // the body may be undefined on the dtype that was tried: dtypes are looked at next
-        Some(fault) if fault.code == "E202" && row.dtypes.is_none() => dtypes::check(&rule, row, set, family),
-        Some(fault) => Err(Box::new(fault)),
-        None => dtypes::check(&rule, row, set, family),
+    let mut open = branches::Open::new(row);
+    // the body may be undefined on the dtype that was tried: dtypes are looked at next
+    let is_fault = |fault: &Diag| fault.code != "E202" || row.dtypes.is_some();
+    if let Some(fault) = shapes::check(&rule, row, set, family, &mut open).filter(is_fault) {
+        return Err(Box::new(fault));
     }
+    for case in open.search(row, set, element(row), family, &|| points::calls(source, row)) {
+        let alike = case.solved.joined.is_none_or(|joined| joined == element(row));
+        // whether a body is defined on other dtypes is asked below
+        let is_fault = |fault: &Diag| if alike { is_fault(fault) } else { fault.code == "E104" };
+        if let Some(fault) = shapes::one(&rule, row, set, &case, &mut open).filter(is_fault) {
+            return Err(Box::new(fault));
+        }
+        // a large one is for types alone
+        family.cases.extend((alike && case.numel() <= branches::MOST_ELEMENTS).then_some(case));
+    }
+    Ok((dtypes::check(&rule, row, set, family)?, open.refuse(&rule)))
 }
 
 /// Whether a fault of a row may follow from that of another: its loops, or the dtypes that it leaves to be found, are
@@ -227,7 +249,8 @@ fn derivatives(
         // a derivative is made of those of the rows that are called
         if faults.is_empty() && !closure::reaches_broken(source, &row, set) {
             let apart = |way, arg| points::apart::count(source, &row, set, way, arg);
-            let told = gradients::Points { calls: &|| points::calls(source, &row), apart: &apart };
+            let shows = |other: &Arc<Row>| points::apart::shows(source, &row, other, set);
+            let told = gradients::Points { calls: &|| points::calls(source, &row), apart: &apart, shows: &shows };
             faults = gradients::check(source, &row, set, family, &told, &mut graded);
         }
         faults.extend(points::check(source, &row, set));

@@ -5,6 +5,8 @@ use fulgurite_core::lang::Red;
 use fulgurite_core::nest::{Nest, SExpr, SOp, SOutside, SRange, range_of};
 use fulgurite_core::{DType, Scalar};
 
+use super::literals;
+
 /// Whether running `nest` on tensors of these shapes can't fail. `false` says nothing.
 pub(super) fn stays(nest: &Nest, shapes: &[&[usize]]) -> bool {
     let whole = |n: i64| if n == i64::MAX { ANY } else { (0, (n - 1).max(0)) };
@@ -37,7 +39,8 @@ impl Walk<'_> {
             // few builtins are defined on truth values
             SOp::Call(b, args) => {
                 let logic = matches!(b, Builtin::And | Builtin::Or | Builtin::Not);
-                (logic || args.first().is_none_or(|a| a.ty() != DType::Bool))
+                !literals::is_by_zero(e)
+                    && (logic || args.first().is_none_or(|a| a.ty() != DType::Bool))
                     && args.iter().all(|a| self.holds(a, inside))
             }
             SOp::Cast(a) | SOp::Detach(a) | SOp::Uniform { position: a, .. } => self.holds(a, inside),

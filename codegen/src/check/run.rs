@@ -1,6 +1,7 @@
 //! E105, E106 of index bodies: the loops are run on a small instance; an access that leaves its tensor or a maximum of
 //! nothing shows there.
 
+use fulgurite_core::builtins::IntError;
 use fulgurite_core::eval::nest::{self, Array, NestError};
 use fulgurite_core::lang::{Bind, Block, Expr, Node, Red};
 use fulgurite_core::nest::{Nest, SExpr, SOp};
@@ -11,7 +12,7 @@ use fulgurite_core::{DType, Scalar, TensorTy, Value};
 use super::cases::Case;
 use super::leaves::Left;
 use super::machine::Fault;
-use super::{leaves, reach, walk};
+use super::{leaves, literals, reach, walk};
 
 /// Loops of more steps than this are not run: another case of the family is smaller.
 const MOST_STEPS: usize = 4_000;
@@ -30,7 +31,8 @@ pub fn ranges(row: &Row, body: &Block, nest: &Nest, case: &Case) -> Option<Fault
     let shapes = shapes(case);
     let shapes: Vec<&[usize]> = shapes.iter().map(Vec::as_slice).collect();
     let too_long = || leaves::find(nest, &shapes).map(|left| outside(row, body, case, &left));
-    if steps(nest) > MOST_STEPS {
+    // how often the body of `j in 0..M / 0` is evaluated can't be told
+    if steps(nest) > MOST_STEPS && !literals::has_zero(nest) {
         return too_long();
     }
     if reach::stays(nest, &shapes) {
@@ -45,6 +47,11 @@ pub fn ranges(row: &Row, body: &Block, nest: &Nest, case: &Case) -> Option<Fault
             return Some(outside(row, body, case, &Left { tensor, axis, index, size }));
         }
         NestError::Steps => return too_long(),
+        NestError::Int(_, IntError::DivisionByZero)
+            if let Some(fault) = literals::divides_by_size(body, nest, case) =>
+        {
+            return Some(fault);
+        }
         // the values were made up, so this says nothing about the row
         NestError::Int(..) | NestError::Room(_) => return None,
         NestError::Malformed(message) => message,
@@ -84,7 +91,10 @@ fn read_from_tensor(nest: &Nest, tensor: usize, axis: usize) -> bool {
 
 /// How often the innermost bodies are evaluated, about.
 fn steps(nest: &Nest) -> usize {
-    nest.outs.iter().map(|out| numel(&out.shape) * inner_steps(&out.expr, nest)).fold(0, usize::saturating_add)
+    nest.outs
+        .iter()
+        .map(|out| numel(&out.shape).saturating_mul(inner_steps(&out.expr, nest)))
+        .fold(0, usize::saturating_add)
 }
 
 fn numel(shape: &[fulgurite_core::Dim]) -> usize {

@@ -8,6 +8,7 @@ use fulgurite_core::row::{Meaning, Row};
 use fulgurite_core::sig::{self, ArgTy, OutTy};
 use fulgurite_core::{Name, Value};
 
+use super::branches::Open;
 use super::cases::{Case, Family};
 use super::machine::{self, Fault, Types, show};
 use super::report::Rule;
@@ -15,19 +16,25 @@ use super::rows::RowSet;
 use super::{draws, literals, run, walk};
 use crate::diag::Diag;
 
-/// What is wrong with the body of `row`: the first fault.
-pub fn check(rule: &Rule, row: &Arc<Row>, rows: &RowSet, family: &Family) -> Option<Diag> {
+/// What is wrong with the body of `row`: the first fault. What calls take is no longer among the branches of `open`.
+pub fn check(rule: &Rule, row: &Arc<Row>, rows: &RowSet, family: &Family, open: &mut Open) -> Option<Diag> {
     if family.cases.is_empty() {
         return Some(unreachable(rule, row, family));
     }
     if let Some(diag) = one_way(rule, row, family).or_else(|| refused_default(rule, row, family)) {
         return Some(diag);
     }
+    family.cases.iter().find_map(|case| one(rule, row, rows, case, open))
+}
+
+/// The same of one call.
+pub fn one(rule: &Rule, row: &Arc<Row>, rows: &RowSet, case: &Case, open: &mut Open) -> Option<Diag> {
     match &row.meaning {
         Meaning::Expr(body) | Meaning::View(body) => {
-            family.cases.iter().find_map(|case| index_body(rule, row, body, rows, case))
+            open.index(body, case);
+            index_body(rule, row, body, rows, case)
         }
-        Meaning::Decomp(body) => family.cases.iter().find_map(|case| composite(rule, row, body, rows, case)),
+        Meaning::Decomp(body) => composite(rule, row, body, rows, case, open),
         Meaning::Host(_) => None,
     }
 }
@@ -148,11 +155,16 @@ fn index_body(rule: &Rule, row: &Row, body: &Block, rows: &RowSet, case: &Case) 
     Some(rule.diag(&fault, &case.show(row)))
 }
 
-fn composite(rule: &Rule, row: &Arc<Row>, body: &Block, rows: &RowSet, case: &Case) -> Option<Diag> {
+fn composite(rule: &Rule, row: &Arc<Row>, body: &Block, rows: &RowSet, case: &Case, open: &mut Open) -> Option<Diag> {
     let mut types = Types::new(rows);
-    let yielded = match types.run(row, body, &case.solved, &case.args, &[]) {
+    let yielded = types.run(row, body, &case.solved, &case.args, &[]);
+    open.took(&types.taken);
+    let yielded = match yielded {
         Ok(yielded) => yielded,
-        Err(fault) if fault.tainted => return None,
+        Err(fault) if fault.tainted => {
+            open.close();
+            return None;
+        }
         Err(fault) => return Some(rule.diag(&fault, &case.show(row))),
     };
     if let Some(diag) = types.written.iter().find_map(|(name, value)| written(rule, row, body, case, *name, value)) {

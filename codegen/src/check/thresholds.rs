@@ -33,6 +33,24 @@ fn each(row: &Row, f: &mut dyn FnMut(&Expr, Threshold)) {
     conditions(row).for_each(|cond| walk::expr(cond, &mut look));
 }
 
+/// The words in quotes with which the texts of a row compare something.
+pub fn quoted(row: &Row) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    let mut look = |e: &Expr| {
+        let Node::Binary(BinOp::Eq | BinOp::Ne, left, right) = &*e.node else { return };
+        for side in [left, right] {
+            if let Node::Str(text) = &*side.node
+                && !found.iter().any(|known| known.as_str() == &**text)
+            {
+                found.push(text.to_string());
+            }
+        }
+    };
+    texts(row).for_each(|block| walk::block(block, &mut look));
+    conditions(row).for_each(|cond| walk::expr(cond, &mut look));
+    found
+}
+
 /// The meaning and the rules of a row.
 fn texts(row: &Row) -> impl Iterator<Item = &Block> {
     let rules = row.vjp.iter().chain(&row.jvp).map(|(_, rule)| rule);

@@ -1,5 +1,6 @@
 //! The branches of rule texts, and calls that take them: what no call takes nothing is known of.
 
+mod met;
 mod search;
 mod trail;
 
@@ -8,6 +9,7 @@ use fulgurite_core::lang::{Block, Expr, Node, OptType, Pattern, Span, Stmt, UnOp
 use fulgurite_core::row::Row;
 use rustc_hash::FxHashSet;
 
+pub use met::Open;
 pub use search::{MOST_ELEMENTS, search};
 pub use trail::{Trail, of_index};
 
@@ -30,6 +32,16 @@ pub struct Branch {
     /// Whether words, truth values, presence and ranks alone decide whether it is taken: there are few of each, so a
     /// branch that none of them takes is never taken.
     pub finite: bool,
+    /// Whether it is an arm of a `match`, which has one for each word, those that the row refuses too.
+    pub arm: bool,
+}
+
+/// The first of these branches, which nothing takes, that need not be there. What stands in an arm that must be is not
+/// asked for either.
+pub fn needless<'a>(open: &[&'a Branch]) -> Option<&'a Branch> {
+    let within = |part: Span, whole: Span| whole.start <= part.start && part.end <= whole.end;
+    let needed = |branch: &Branch| open.iter().any(|of| of.arm && within(branch.span, of.span));
+    open.iter().copied().find(|branch| !needed(branch))
 }
 
 /// The branch with this value.
@@ -94,7 +106,9 @@ impl Texts<'_> {
     }
 
     fn expr(&mut self, e: &Expr, finite: bool) {
-        let mut branch = |value: &Expr, finite| self.found.push(Branch { id: id(value), span: value.span, finite });
+        let mut arm = |value: &Expr, finite| {
+            self.found.push(Branch { id: id(value), span: value.span, finite, arm: true });
+        };
         match &*e.node {
             Node::If(cond, yes, no) => {
                 let finite = finite && self.is_finite(cond);
@@ -103,12 +117,13 @@ impl Texts<'_> {
                 for (_, block) in
                     [(true, yes), (false, no)].iter().filter(|(yes, _)| of_floats.is_none_or(|of| of == *yes))
                 {
-                    self.found.push(Branch { id: id(&block.value), span: block.value.span, finite });
+                    let (id, span) = (id(&block.value), block.value.span);
+                    self.found.push(Branch { id, span, finite, arm: false });
                     self.block(block, finite);
                 }
             }
             Node::Match(_, arms) => {
-                arms.iter().for_each(|(_, value)| branch(value, finite));
+                arms.iter().for_each(|(_, value)| arm(value, finite));
                 arms.iter().for_each(|(_, value)| self.expr(value, finite));
             }
             // sizes, axis by axis: what they come to shows in shapes
@@ -139,7 +154,7 @@ impl Texts<'_> {
     /// Whether a name is an option with few values, or one of them.
     fn is_word(&self, name: Name) -> bool {
         match self.row.sig.opts.iter().find(|opt| opt.name.name == name) {
-            Some(opt) => matches!(opt.ty, OptType::Bool | OptType::Enum(_)),
+            Some(opt) => matches!(opt.ty, OptType::Bool | OptType::Enum(_) | OptType::Str),
             None => {
                 let is_word = |ty: &OptType| matches!(ty, OptType::Enum(words) if words.contains(&name));
                 matches!(name.as_str(), "true" | "false") || self.row.sig.opts.iter().any(|opt| is_word(&opt.ty))

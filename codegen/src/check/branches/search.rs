@@ -13,6 +13,9 @@ const MUTE: usize = 2;
 /// Calls with more elements are too large to be run while checking.
 pub const MOST_ELEMENTS: usize = 1 << 12;
 
+/// No size of those is larger.
+const LARGEST: i64 = 4096;
+
 /// What a search finds.
 #[derive(Default)]
 pub struct Found {
@@ -29,7 +32,7 @@ pub struct Found {
 pub fn search(
     row: &Row,
     dtype: DType,
-    first: Vec<Case>,
+    first: &mut dyn Iterator<Item = Case>,
     tries: usize,
     missing: &Ids,
     taken: &dyn Fn(&Case) -> Ids,
@@ -37,7 +40,7 @@ pub fn search(
 ) -> Found {
     let mut found = Found::default();
     let mut open: Vec<(Id, usize, usize)> = missing.iter().map(|id| (*id, ENOUGH, MUTE)).collect();
-    for case in first.into_iter().chain(cases::more(row, dtype, tries)) {
+    for case in first.chain(cases::more(row, dtype, tries, LARGEST)) {
         open.retain(|(_, told, mute)| *told > 0 && *mute > 0);
         if open.is_empty() {
             break;

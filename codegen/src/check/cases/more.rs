@@ -14,17 +14,36 @@ use crate::check::thresholds;
 /// So many combinations of words, truth values and presence are told apart.
 const STATICS: usize = 1 << 12;
 
-/// No size is larger.
-const LARGEST: i64 = 4096;
-
 /// Sizes that conditions ask for, and numbers.
 const SIZES: [i64; 8] = [1, 2, 3, 4, 5, 8, 16, 32];
 const NUMBERS: [f64; 10] = [0.0, 1.0, 2.0, -1.0, 3.0, 0.5, -0.5, 10.0, -10.0, 100.0];
 
 /// Accepted calls of `row` with `T` of `dtype`, each made of choices that have nothing to do with one another: statics,
 /// shapes, and for every other call sizes and numbers near those that stand in the texts of the row. So many are tried; the
-/// same are on every machine.
-pub fn more(row: &Row, dtype: DType, tries: usize) -> impl Iterator<Item = Case> + '_ {
+/// same are on every machine. No size is larger than `largest`.
+pub fn more(row: &Row, dtype: DType, tries: usize, largest: i64) -> impl Iterator<Item = Case> + '_ {
+    drawn(row, dtype, largest, move |_| tries, |turn, statics| turn.pick(statics, SALT + 1))
+}
+
+/// The same, where each combination of statics has its turns: chance does not leave one of many out.
+pub fn each(row: &Row, dtype: DType) -> impl Iterator<Item = Case> + '_ {
+    /// How often each of them is tried: shapes that do not fit, and what the row requires, refuse some.
+    const ROUNDS: usize = 4;
+    const LARGEST: i64 = 64;
+    // every other call has sizes of its own; of an even number of combinations a half never would
+    let round = |statics: usize| statics | 1;
+    let tries = move |statics| ROUNDS * round(statics);
+    drawn(row, dtype, LARGEST, tries, move |turn, statics| turn.0 as usize % round(statics))
+}
+
+/// So many calls as `tries` says of the number of combinations of statics, each with the one that `choose` says.
+fn drawn<'a>(
+    row: &'a Row,
+    dtype: DType,
+    largest: i64,
+    tries: impl Fn(usize) -> usize,
+    choose: impl Fn(Turn, usize) -> usize + 'a,
+) -> impl Iterator<Item = Case> + 'a {
     let free = Free::of(row);
     let tried = Tried::of(row);
     let statics = params::product(row, STATICS);
@@ -35,12 +54,12 @@ pub fn more(row: &Row, dtype: DType, tries: usize) -> impl Iterator<Item = Case>
     let written = thresholds::literals(row);
     let near = written.iter().flat_map(|x| [*x, x + 1.0, x - 1.0, 2.0 * x, x / 2.0]);
     let numbers: Vec<f64> = NUMBERS.into_iter().chain(near.clone()).collect();
-    let whole = near.filter(|x| x.fract() == 0.0 && (0.0..=LARGEST as f64).contains(x)).map(|x| x as i64);
+    let whole = near.filter(|x| x.fract() == 0.0 && (0.0..=largest as f64).contains(x)).map(|x| x as i64);
     let whole: Vec<i64> = SIZES.into_iter().chain(whole).collect();
-    (1..=tries as u64).filter_map(move |n| {
+    (1..=tries(statics.len()) as u64).filter_map(move |n| {
         let turn = Turn(n);
         let (ranks, variant) = shapes.get(turn.pick(shapes.len(), SALT))?;
-        let (params, opts) = statics.get(turn.pick(statics.len(), SALT + 1))?;
+        let (params, opts) = statics.get(choose(turn, statics.len()))?;
         let choice = Choice { params, opts, dtype, turn, tried: &tried };
         let pins = if n.is_multiple_of(2) { pins(&free, &whole, turn) } else { Vec::new() };
         let attempt = turn.pick(3, SALT + 2) as u64;

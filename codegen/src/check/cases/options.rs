@@ -17,6 +17,7 @@ pub(super) fn static_alternatives(row: &Row, opt: &Opt) -> usize {
     let values = match &opt.ty {
         OptType::Bool => 2,
         OptType::Enum(words) => words.len(),
+        OptType::Str => 1 + thresholds::quoted(row).iter().filter(|text| !text.is_empty()).count(),
         OptType::Perm(_) => 4,
         OptType::Num | OptType::F64 if walk::in_condition(row, opt.name.name) => 2,
         _ => 1,
@@ -127,7 +128,7 @@ fn value(
     }
     let mut candidates = candidates(row, tried, env, opt)?;
     // each of these is an alternative of its own
-    if matches!(opt.ty, OptType::Bool | OptType::Enum(_) | OptType::Perm(_)) {
+    if matches!(opt.ty, OptType::Bool | OptType::Enum(_) | OptType::Str | OptType::Perm(_)) {
         return candidates.into_iter().nth(alternative);
     }
     // the default is one more candidate; where a condition reads the number it is the first alternative
@@ -202,7 +203,10 @@ pub(super) fn candidates(row: &Row, tried: &Tried, env: &Env, opt: &Opt) -> Opti
         OptType::F64 => with_thresholds(vec![float(0.5), float(1.0), float(2.0), float(0.0)]),
         OptType::I64 => with_thresholds(vec![int(1), int(0), int(2), int(-1), int(3)]),
         OptType::Bool => vec![Value::Num(Scalar::Bool(false)), Value::Num(Scalar::Bool(true))],
-        OptType::Str => vec![Value::Str(String::new())],
+        OptType::Str => {
+            let compared = thresholds::quoted(row).into_iter().filter(|text| !text.is_empty());
+            std::iter::once(String::new()).chain(compared).map(Value::Str).collect()
+        }
         OptType::Labels(list) => labels(env, *list)?.into_iter().map(|l| Value::Str(l.text)).collect(),
         OptType::Dtype(_) => [DType::F32, DType::F64, DType::I64].into_iter().map(Value::DType).collect(),
         OptType::Enum(words) => words.iter().map(|word| Value::Word(*word)).collect(),

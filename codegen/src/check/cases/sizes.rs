@@ -8,7 +8,7 @@ use fulgurite_core::{Dim, Name};
 
 use super::Turn;
 use super::names::Free;
-use crate::check::thresholds;
+use crate::check::{thresholds, walk};
 
 /// What is special about the sizes of a case.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -116,7 +116,20 @@ pub(super) fn named(row: &Row, free: &Free) -> Vec<(Name, i64)> {
     };
     let mut all: Vec<(Name, i64)> = free.singles.iter().flat_map(of).collect();
     all.dedup();
+    all.extend(free.singles.iter().filter(|name| divides(row, **name)).map(|name| (*name, 0)));
     all
+}
+
+/// Whether a size takes part in what the body divides by, while other sizes need not be 0.
+fn divides(row: &Row, size: Name) -> bool {
+    let mut found = false;
+    let Some(body) = walk::body(row) else { return false };
+    walk::block(body, &mut |e| {
+        if let Node::Binary(BinOp::Div | BinOp::Rem, _, by) = &*e.node {
+            walk::expr_names(by, &mut |name| found |= name == size);
+        }
+    });
+    found
 }
 
 /// Hands out sizes.

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use super::declared::{Declared, Way};
 use super::values::Bench;
 use super::{asked, sample, tape};
-use crate::check::branches::{self, Branch, Ids, MOST_ELEMENTS, Trail};
-use crate::check::cases::{Case, Family};
+use crate::check::branches::{self, Branch, Id, Ids, MOST_ELEMENTS, Trail};
+use crate::check::cases::{self, Case, Family};
 use crate::check::report;
 use crate::check::rows::RowSet;
 use crate::check::{closure, rules, walk};
@@ -49,8 +49,10 @@ pub fn check(bench: &Bench, declared: &[Declared], tried: DType, points: &dyn Fn
         let own = tries == TRIES;
         let known = bench.family.cases.iter().filter(|_| own && dtype == tried).cloned();
         let taken = |case: &Case| taken(row, declared, set, case, own);
-        let first: Vec<Case> = known.chain(points()).collect();
-        let found = branches::search(row, dtype, first, tries, &open, &taken, &flows);
+        // what other callers need of a row that is called is not looked for combination by combination
+        let each = std::iter::once_with(|| cases::each(row, dtype)).take(usize::from(own)).flatten();
+        let mut first = known.chain(points()).chain(each);
+        let found = branches::search(row, dtype, &mut first, tries, &open, &taken, &flows);
         met.extend(&found.taken);
         mute.extend(&found.mute);
         let family = &Family { cases: found.cases, refused: None };
@@ -68,11 +70,15 @@ pub fn check(bench: &Bench, declared: &[Declared], tried: DType, points: &dyn Fn
         return Some(diag);
     }
     let open = missing(&strict);
-    let missed = |(_, branch): &&(Own, Branch)| {
-        let never = !branch.finite && !mute.contains(&branch.id);
-        open.contains(&branch.id) && (met.contains(&branch.id) || never)
+    let missed = |id: &Id| open.contains(id) && (met.contains(id) || !mute.contains(id));
+    let of_text = |text: &Text| {
+        let own = own.iter().filter(|(of, branch)| std::ptr::eq(of.text, text) && missed(&branch.id));
+        own.map(|(_, branch)| branch).collect::<Vec<_>>()
     };
-    let (of, branch) = own.iter().find(missed)?;
+    let first = |(of, branch): &&(Own, Branch)| {
+        missed(&branch.id) && branches::needless(&of_text(of.text)).is_some_and(|first| first.id == branch.id)
+    };
+    let (of, branch) = own.iter().find(first)?;
     let message = match of.rule {
         Some(rule) => format!("`{}` in `{}` of `{}` has a branch in which", rule.key(), rule.arg, row.op),
         None => format!("`{}` has a branch in which its `{}`", row.op, declared[0].key()),

@@ -5,20 +5,20 @@
 
 use fulgurite_core::builtins::Builtin;
 use fulgurite_core::lang::ast::{BinOp, Param};
-use fulgurite_core::lang::{Elem, Expr, Node, OptType};
+use fulgurite_core::lang::{Block, Elem, Expr, Node, OptType};
 use fulgurite_core::row::{Meaning, Row};
 use fulgurite_core::{Name, Value};
 
+use super::declared::{Declared, Way};
 use super::dense::{Dense, Library, V};
 use super::grid::Single;
 use super::instance::{Instance, elements, floats};
 use super::numbers::Numbers;
 use super::sample::{self, Domain};
-use super::show;
-use super::stable::Unstable;
+use super::stable::{LARGEST, Unstable};
+use super::{show, twice};
 use crate::check::cases::{self, Family};
-use crate::check::report;
-use crate::check::walk;
+use crate::check::{closure, report, walk};
 use crate::diag::Diag;
 use crate::schema::RowSource;
 use fulgurite_core::eval::nest::Field;
@@ -45,18 +45,59 @@ const NOTHING: f64 = 1e-9;
 const ROUNDINGS: f64 = 64.0 * 6e-8;
 const DIRECTIONS: u64 = 3;
 
-/// What is wrong with the meaning of a row.
-pub fn check(source: &RowSource, row: &Row, family: &Family, library: &Library) -> Option<Diag> {
-    let (key, text) = report::body(source)?;
-    if row.is_pointwise() || only_moves(row) {
-        return None;
+/// What is wrong with the meaning of a row, and with its rules.
+pub fn check(source: &RowSource, row: &Row, family: &Family, library: &Library) -> Vec<Diag> {
+    if row.is_pointwise() {
+        return Vec::new();
     }
+    let mut faults = Vec::new();
+    if let Some((key, text)) = report::body(source).filter(|_| !only_moves(row)) {
+        let found = first(source, row, family, library, &|instance| unstable(instance, library));
+        faults.extend(found.map(|found| found.refuse(format!("`{key}` of `{}`", row.op), text)));
+    }
+    for (way, (arg, rule)) in source.grad.iter().map(|r| (Way::Vjp, r)).chain(source.jvp.iter().map(|r| (Way::Jvp, r)))
+    {
+        let name = Name::new(arg.as_str());
+        let Some(at) = row.sig.params.iter().position(|param| param.name.name == name) else { continue };
+        if !may_overflow(&rule.tree, library) {
+            continue;
+        }
+        let rule = Declared { way, arg: name, at, rule };
+        let found = first(source, row, family, library, &|instance| overflows(&rule, instance, library));
+        let what = format!("`{}` in `{name}` of `{}`", rule.key(), row.op);
+        faults.extend(found.map(|found| found.refuse(what, &rule.rule.text)));
+    }
+    faults
+}
+
+/// Whether a rule comes to a builtin whose value leaves the range of f32 for numbers that are not large.
+fn may_overflow(rule: &Block, library: &Library) -> bool {
+    const STEEP: [&str; 7] = ["exp", "exp2", "expm1", "pow", "sinh", "cosh", "gamma"];
+    let mut found = false;
+    let mut look = |text: &Block| {
+        walk::block(text, &mut |e| found |= matches!(&*e.node, Node::Call(f, _) if STEEP.contains(&f.name.as_str())));
+    };
+    look(rule);
+    for row in closure::all_reached(closure::text_calls(std::iter::once(rule)), library.set) {
+        walk::body(&row).into_iter().for_each(&mut look);
+    }
+    found
+}
+
+/// What `look` finds in the first call on hard numbers in which there is something.
+fn first(
+    source: &RowSource,
+    row: &Row,
+    family: &Family,
+    library: &Library,
+    look: &dyn Fn(&Instance) -> Option<Unstable>,
+) -> Option<Unstable> {
     let stated = sample::stated(source);
     let is_float = |param: &&Param| param.ty.elem.iter().any(|e| matches!(e, Elem::Var(_) | Elem::Acc(_)));
     let tried: Vec<Name> = row.sig.params.iter().filter(is_float).map(|p| p.name.name).take(ARGUMENTS).collect();
     let beside = if numbers(row) { cases::beside_defaults(row, family) } else { Vec::new() };
     let small = family.cases.iter().find(|case| (1..=MOST).contains(&case.numel()));
-    let found = small.into_iter().chain(beside.first()).find_map(|case| {
+    small.into_iter().chain(beside.first()).find_map(|case| {
         tried.iter().find_map(|arg| {
             let interval = stated.iter().find(|(name, _)| name == arg).map(|(_, interval)| interval);
             let hard = interval.map_or(HARD.as_slice(), std::slice::from_ref);
@@ -64,11 +105,10 @@ pub fn check(source: &RowSource, row: &Row, family: &Family, library: &Library) 
                 let own = stated.iter().copied().chain([(*arg, *interval)]).collect();
                 let domain = Domain { own, other: USUAL, grid: None, points: Vec::new() };
                 let instance = sample::finite(library, row, case, &domain, 0, 1)?;
-                unstable(&instance, library)
+                look(&instance)
             })
         })
-    })?;
-    Some(found.refuse(format!("`{key}` of `{}`", row.op), text))
+    })
 }
 
 /// Whether the text itself computes nothing that could lose digits: it moves, adds, or calls rows that are looked at.
@@ -124,10 +164,24 @@ fn unstable(instance: &Instance, library: &Library) -> Option<Unstable> {
         spread.iter_mut().zip(moved.iter().zip(&exact)).for_each(|(s, (m, x))| *s = s.max((m - x).abs()));
     }
     let n = (0..exact.len()).find(|n| differs(*n) && is_beyond(exact[*n] - singles[*n], 2.0 * spread[*n]))?;
-    let params = row.sig.params.iter().zip(&instance.args);
+    Some(Unstable { point: shown(instance), exact: exact[n], single: singles[n] })
+}
+
+/// Where a rule is infinite or no number in single precision, and a number that f32 holds in f64.
+fn overflows(rule: &Declared, instance: &Instance, library: &Library) -> Option<Unstable> {
+    let seed = rule.seed(instance, &mut Numbers::new(13))?;
+    let exact = rule.value(instance, library, &seed).ok()?;
+    let single = twice::value(library, rule, instance, &seed, &|_, _, x| Single(x), &Single::constant)?;
+    let single: Vec<f64> = single.into_iter().map(|x| x.0).collect();
+    let n = exact.iter().zip(&single).position(|(exact, single)| exact.abs() <= LARGEST && !single.is_finite())?;
+    Some(Unstable { point: shown(instance), exact: exact[n], single: single[n] })
+}
+
+/// `x = [1, 2], y = 3`
+fn shown(instance: &Instance) -> String {
+    let params = instance.row.sig.params.iter().zip(&instance.args);
     let point = params.filter_map(|(p, v)| Some(format!("{} = {}", p.name.name, show::elements(v)?)));
-    let point = point.collect::<Vec<_>>().join(", ");
-    Some(Unstable { point, exact: exact[n], single: singles[n] })
+    point.collect::<Vec<_>>().join(", ")
 }
 
 /// Whether a difference is larger than this, or none at all.

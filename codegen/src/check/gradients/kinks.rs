@@ -37,7 +37,10 @@ pub fn check(source: &RowSource, row: &Row, library: &Library) -> Vec<Diag> {
         let Some(Found::Outside { point, stated, lo, hi }) = found else { continue };
         let message = format!("`at` of `{}` says a derivative by `{arg}` that is none of those around it", row.op);
         let diag = Diag::error("E408", partial.text.place, message).here(format!("{stated} at {point}"));
-        let diag = diag.note(format!("around it the derivative is {}", between(lo, hi)));
+        let diag = match lo <= hi {
+            true => diag.note(format!("around it the derivative is {}", between(lo, hi))),
+            false => diag.note("the row has a value there"),
+        };
         faults.push(diag.help("choose a number between them, or say in `deviates` why the gradient is another one"));
     }
     faults
@@ -149,8 +152,17 @@ enum Found {
     Outside { point: String, stated: f64, lo: f64, hi: f64 },
 }
 
+/// Whether a condition holds at a point, a number for each argument.
+pub fn condition(row: &Row, cond: &Expr, point: &[f64]) -> bool {
+    value(row, cond, point) == 1.0
+}
+
+fn value(row: &Row, e: &Expr, point: &[f64]) -> f64 {
+    number(e, &|name| row.sig.params.iter().position(|p| p.name.name == name).and_then(|n| point.get(n).copied()))
+}
+
 /// Every argument is a tensor here, and given.
-fn with_all(e: &Expr) -> Expr {
+pub fn with_all(e: &Expr) -> Expr {
     walk::map(e, &mut |part| match &*part.node {
         Node::Call(f, _) if f.name == "some" || f.name == "is_tensor" => Some(Expr::name("true")),
         Node::Call(f, _) if f.name == "is_number" => Some(Expr::name("false")),
@@ -160,38 +172,42 @@ fn with_all(e: &Expr) -> Expr {
 
 /// The points where `cond` holds beside the derivatives by argument `at` around them; `None` where nothing can be said.
 fn look(row: &Row, library: &Library, at: usize, cond: &Expr, partial: &Expr) -> Option<Found> {
-    let value = |e: &Expr, point: &[f64]| {
-        number(e, &|name| row.sig.params.iter().position(|p| p.name.name == name).and_then(|n| point.get(n).copied()))
-    };
     let n = row.sig.params.len();
     // where the row compares, and beside it: an interval is no kink
     let compared = sample::compared(row, &[]).into_iter().flat_map(|x| [x, x + 1.0, x - 1.0]);
     let places: Vec<f64> = PLACES.iter().copied().chain(compared).collect();
     let kinks: Vec<Vec<f64>> =
-        product(&vec![places; n]).into_iter().filter(|point| value(cond, point) == 1.0).take(DIRECTIONS).collect();
-    if kinks.is_empty() {
+        product(&vec![places; n]).into_iter().filter(|point| condition(row, cond, point)).take(DIRECTIONS).collect();
+    let mut numbers = Numbers::new(17);
+    let around = |point: &Vec<f64>, numbers: &mut Numbers| -> Vec<Vec<f64>> {
+        let moved = |numbers: &mut Numbers| point.iter().map(|x| x + STEP * (2.0 * numbers.draw() - 1.0)).collect();
+        (0..DIRECTIONS).map(|_| moved(numbers)).collect()
+    };
+    let points: Vec<Vec<f64>> = kinks.iter().flat_map(|point| around(point, &mut numbers)).collect();
+    if points.is_empty() {
         return None;
     }
-    let slopes = around(row, library, at, &kinks, STEP)?;
+    let grid = Grid::new(row, library, &|_| points.clone())?;
+    let slopes = grid.slopes(None, at)?;
     let mut known = false;
     for (point, slopes) in kinks.iter().zip(slopes.chunks(DIRECTIONS)) {
         // the formula may end here
         let inside = slopes.iter().filter(|x| x.is_finite());
         let (lo, hi) = inside.fold((f64::INFINITY, f64::NEG_INFINITY), |(lo, hi), x| (lo.min(*x), hi.max(*x)));
-        let (stated, slack) = (value(partial, point), SLACK * (1.0 + lo.abs().max(hi.abs())));
-        let infinite = || Some(Grid::new(row, library, &|_| vec![point.clone()])?.run(&|_, x| x)?[0].is_infinite());
-        if lo > hi || stated.is_nan() && infinite()? {
+        let (stated, slack) = (value(row, partial, point), SLACK * (1.0 + lo.abs().max(hi.abs())));
+        if lo > hi {
+            continue;
+        }
+        // where there is no value there is no derivative; one that grows may be infinite there
+        let may_be = |most: f64| {
+            !has_value(row, library, point)
+                || stated.is_infinite() && grows(row, library, at, point, most * stated.signum())
+        };
+        if !stated.is_finite() && may_be(lo.abs().max(hi.abs())) {
             continue;
         }
         known = true;
-        let supported = if stated.is_infinite() {
-            // a derivative that grows without bound has this sign
-            let nearer = around(row, library, at, std::slice::from_ref(point), STEP * STEP)?;
-            nearer.iter().map(|x| x * stated.signum()).fold(f64::MIN, f64::max) > hi.max(-lo) + 1.0
-        } else {
-            (lo - slack..=hi + slack).contains(&stated)
-        };
-        if !supported {
+        if !(lo - slack..=hi + slack).contains(&stated) {
             let point: Vec<String> =
                 row.sig.params.iter().zip(point).map(|(p, x)| format!("{} = {x}", p.name)).collect();
             return Some(Found::Outside { point: point.join(", "), stated, lo, hi });
@@ -200,12 +216,22 @@ fn look(row: &Row, library: &Library, at: usize, cond: &Expr, partial: &Expr) ->
     known.then_some(Found::Between)
 }
 
-/// The derivatives by argument `at` in [`DIRECTIONS`] directions from each point, so far away.
-fn around(row: &Row, library: &Library, at: usize, points: &[Vec<f64>], step: f64) -> Option<Vec<f64>> {
-    let mut numbers = Numbers::new(17);
-    let mut moved = Vec::new();
-    for point in points.iter().flat_map(|point| std::iter::repeat_n(point, DIRECTIONS)) {
-        moved.push(point.iter().map(|x| x + step * (2.0 * numbers.draw() - 1.0)).collect::<Vec<f64>>());
-    }
-    Grid::new(row, library, &|_| moved.clone())?.slopes(None, at)
+/// Whether the derivative is larger nearer to a point than `most`, which it is around it, and of its sign.
+fn grows(row: &Row, library: &Library, at: usize, point: &[f64], most: f64) -> bool {
+    /// Nearer by so much, as near as numbers of f32 can be, and larger by more than so much: a logarithm grows slowly.
+    const NEARER: f64 = 1e-3;
+    const LARGER: f64 = 1.1;
+    let mut numbers = Numbers::new(18);
+    let mut moved = || {
+        let near = |x: &f64| if *x == 0.0 { NEARER * NEARER * NEARER } else { NEARER };
+        point.iter().map(|x| x + near(x) * STEP * (2.0 * numbers.draw() - 1.0)).collect::<Vec<f64>>()
+    };
+    let points: Vec<Vec<f64>> = (0..DIRECTIONS).map(|_| moved()).collect();
+    let slopes = Grid::new(row, library, &|_| points.clone()).and_then(|grid| grid.slopes(None, at));
+    slopes.is_none_or(|slopes| slopes.iter().any(|x| x * most.signum() > LARGER * (most.abs() + 0.1)))
+}
+
+fn has_value(row: &Row, library: &Library, point: &[f64]) -> bool {
+    let values = Grid::new(row, library, &|_| vec![point.to_vec()]).and_then(|grid| grid.run(&|_, x| x));
+    values.is_some_and(|values| values.iter().all(|x| x.is_finite()))
 }

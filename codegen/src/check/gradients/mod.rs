@@ -10,12 +10,14 @@
 mod again;
 mod around;
 mod asked;
+mod at;
 mod constant;
 mod covered;
 pub mod declared;
 pub mod dense;
 mod deviates;
 pub mod dual;
+mod excused;
 mod grid;
 mod hard;
 pub mod instance;
@@ -29,6 +31,7 @@ mod once;
 mod partial;
 mod proof;
 pub mod sample;
+mod second;
 pub mod show;
 mod stable;
 pub mod tape;
@@ -57,6 +60,8 @@ pub struct Points<'a> {
     pub calls: &'a dyn Fn() -> Vec<Case>,
     /// How many state for an argument what is not the derivative.
     pub apart: &'a dyn Fn(Way, Name) -> usize,
+    /// Whether one states a gradient that another row, which means the same, does not have.
+    pub shows: &'a dyn Fn(&Arc<Row>) -> bool,
 }
 
 /// A declared rule that is right.
@@ -85,6 +90,7 @@ pub fn check(
     let library = Library::new(set);
     let mut faults = kinks::check(source, row, &library);
     faults.extend(stable::check(source, row, &library));
+    faults.extend(at::check(source, row, &library));
     faults.extend(hard::check(source, row, family, &library));
     faults.extend(rules(source, row, set, family, points, right));
     faults
@@ -176,7 +182,11 @@ fn rules(
         faults.extend(asked::check(&bench, &declared, dtype));
     }
     if right(&faults) {
+        faults.extend(excused::check(&bench, points.shows));
         faults.extend(twice::check(&bench, &declared));
+    }
+    if right(&faults) {
+        faults.extend(second::check(&bench, &declared));
     }
     if right(&faults) {
         faults.extend(covered::check(&bench, &by_calls, dtype, points.calls));

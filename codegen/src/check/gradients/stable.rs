@@ -45,7 +45,7 @@ const NOTHING: f64 = 1e-9;
 const FAR: f64 = 1e3;
 
 /// Larger results are let overflow: in a product with one small factor another one may leave the range of f32 alone.
-const LARGEST: f64 = 1e26;
+pub const LARGEST: f64 = 1e26;
 
 /// Below this f32 has no full precision.
 const TINY: f64 = 1e-36;
@@ -143,13 +143,19 @@ fn unstable_result(
     })
 }
 
+/// Whether f32 has lost a number, whatever its arguments were: it is another one, or none.
+pub fn is_lost(exact: f64, single: f64) -> bool {
+    let near = (exact - single).abs() <= LOSS * exact.abs() + TINY;
+    exact.is_finite() && exact.abs() <= LARGEST && !near
+}
+
 /// The interval that is stated for an argument.
 fn stated_of(domain: &[(Name, (f64, f64))], arg: Name) -> Option<(f64, f64)> {
     domain.iter().find(|(name, _)| *name == arg).map(|(_, interval)| *interval)
 }
 
 /// Those of `values` in an interval, its ends and its middle: no interval is without probes.
-fn probes(values: &[f64], interval: Option<(f64, f64)>) -> Vec<f64> {
+pub fn probes(values: &[f64], interval: Option<(f64, f64)>) -> Vec<f64> {
     let Some((lo, hi)) = interval else { return values.to_vec() };
     let inside = values.iter().copied().filter(|x| lo < *x && *x < hi);
     inside.chain([lo, lo + (hi - lo) / 2.0, hi]).collect()

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use super::dense::{Dense, Library, Stop, V, ty, types};
 use super::instance::{Instance, elements};
+use super::numbers::Numbers;
 use crate::check::cases::Case;
 
 /// Programs within programs, at most this deep.
@@ -67,11 +68,41 @@ pub fn gradients(
     for (result, weight) in results.iter().zip(weights) {
         sums.add(result, elements(weight).concat());
     }
-    rules.learn(&lines);
-    for line in lines.iter().rev() {
-        rules.pull(line, &mut sums)?;
+    rules.back(&lines, sums, &args).map(Some)
+}
+
+/// The gradients of a weighted sum of what `rule`, a rule of the row, gives, where `names` are its cotangents or tangents.
+/// What it reads of the row's results moves with the arguments as the rules of the row say.
+///
+/// # Errors
+/// What the calls refuse.
+pub fn again(
+    instance: &Instance,
+    rule: &Block,
+    names: &[(Name, Value<V<f64>>)],
+    rules: &mut Rules<'_>,
+) -> Result<Option<Vec<Vec<f64>>>, Stop> {
+    let library = &rules.library;
+    let mut dense = Dense::new(library);
+    let mut tape = Tape { library, dense: &mut dense, lines: Vec::new(), values: 0, depth: 0 };
+    let args: Vec<Value<Taped>> = instance.args.iter().map(|arg| tape.numbered(arg)).collect();
+    let values = match tape.again(instance, rule, names, &args) {
+        Ok(values) => values,
+        Err(Halt::Stop(stop)) => return Err(stop),
+        Err(Halt::OtherWay) => return Ok(None),
+    };
+    let lines = tape.lines;
+    let (mut sums, mut numbers) = (Sums::default(), Numbers::new(12_000));
+    for value in &values {
+        let mut weights = Vec::new();
+        value.for_each(&mut |Taped(v, _)| {
+            if let V::Array(a) = v {
+                weights.extend((0..a.len()).map(|_| numbers.weight()));
+            }
+        });
+        sums.add(value, weights);
     }
-    Ok(Some(args.iter().map(|arg| sums.of(arg).unwrap_or_default()).collect()))
+    rules.back(&lines, sums, &args).map(Some)
 }
 
 /// Cotangents by value.
@@ -142,6 +173,15 @@ impl<'a> Rules<'a> {
         }
     }
 
+    /// The cotangents of `args`, from those in `sums` through all calls.
+    fn back(&mut self, lines: &[Line], mut sums: Sums, args: &[Value<Taped>]) -> Result<Vec<Vec<f64>>, Stop> {
+        self.learn(lines);
+        for line in lines.iter().rev() {
+            self.pull(line, &mut sums)?;
+        }
+        Ok(args.iter().map(|arg| sums.of(arg).unwrap_or_default()).collect())
+    }
+
     fn rule<'r>(&'r self, row: &'r Row, arg: Name) -> Option<&'r Block> {
         let written = row.vjp.iter().find(|(name, _)| *name == arg).map(|(_, rule)| rule);
         written.or_else(|| self.derived.get(&row.op)?.rule(arg))
@@ -165,7 +205,12 @@ impl<'a> Rules<'a> {
             if let Some(rule) = self.rule(&line.row, param.name.name)
                 && instance.numel_of(at) > 0
             {
-                sums.add(&line.args[at], instance.vjp(&self.library, rule, at, &given)?);
+                let slopes = instance.vjp(&self.library, rule, at, &given)?;
+                if slopes.len() != instance.numel_of(at) {
+                    let why = format!("a rule of `{}` has another shape than its argument", line.row.op);
+                    return Err(Stop::Data(why));
+                }
+                sums.add(&line.args[at], slopes);
             }
         }
         Ok(())
@@ -202,12 +247,59 @@ impl From<Refusal> for Halt {
     }
 }
 
+/// The body of a program that is differentiated by it, which has no rules; nothing for a row with rules, or a derivative, of
+/// its own.
+fn by_body<'r>(row: &'r Row, args: &[Value<Taped>]) -> Result<Option<&'r Block>, Halt> {
+    let Meaning::Decomp(body) = &row.meaning else { return Ok(None) };
+    let floats = |arg: &Value<Taped>| {
+        let mut any = false;
+        arg.for_each(&mut |Taped(v, _)| any |= matches!(v, V::Array(a) if a.dtype.is_float()));
+        any
+    };
+    let ruled = |name: Name| row.vjp.iter().any(|(arg, _)| *arg == name);
+    let params = row.sig.params.iter().zip(args).filter(|(_, arg)| floats(arg));
+    let (with, without): (Vec<_>, Vec<_>) = params.partition(|(param, _)| ruled(param.name.name));
+    match (with.is_empty(), without.is_empty()) {
+        (true, _) => Ok(Some(body)),
+        (false, true) => Ok(None),
+        (false, false) => Err(Halt::OtherWay),
+    }
+}
+
 impl Tape<'_, '_> {
     fn numbered(&mut self, value: &Value<V<f64>>) -> Value<Taped> {
         value.map(&mut |v| {
             self.values += 1;
             Taped(v.clone(), self.values)
         })
+    }
+
+    /// Runs a rule of a row behind the row itself.
+    fn again(
+        &mut self,
+        instance: &Instance,
+        rule: &Block,
+        names: &[(Name, Value<V<f64>>)],
+        args: &[Value<Taped>],
+    ) -> Result<Vec<Value<Taped>>, Halt> {
+        let (row, solved) = (instance.row, &instance.case.solved);
+        let outs = match by_body(row, args)? {
+            Some(body) => self.inner(row, body, solved, args)?,
+            None => {
+                let outs: Vec<Value<Taped>> = instance.results.iter().map(|result| self.numbered(result)).collect();
+                let (case, results) = (instance.case.clone(), instance.results.clone());
+                let (row, args) = (Arc::new(row.clone()), args.to_vec());
+                self.lines.push(Line { row, case, args, results, outs: outs.clone() });
+                outs
+            }
+        };
+        let own = row.sig.outs.iter().chain(&row.sig.aux).map(|out| out.name.name).zip(outs.iter().cloned());
+        let mut known: Vec<(Name, Value<Taped>)> = own.collect();
+        if let ([_], Some(out)) = (row.sig.outs.as_slice(), outs.first()) {
+            known.push((Name::new("out"), out.clone()));
+        }
+        known.extend(names.iter().map(|(name, value)| (*name, self.numbered(value))));
+        tensor::run(self, row, rule, solved, args, &known)
     }
 
     fn inner(
@@ -238,23 +330,10 @@ impl Machine for Tape<'_, '_> {
         named: Vec<(Name, Value<Taped>)>,
     ) -> Result<Vec<Value<Taped>>, Halt> {
         let call = self.library.resolve(op, positional, named, &|Taped(v, _)| ty(v))?;
-        if let Meaning::Decomp(body) = &call.row.meaning {
-            let floats = |arg: &Value<Taped>| {
-                let mut any = false;
-                arg.for_each(&mut |Taped(v, _)| any |= matches!(v, V::Array(a) if a.dtype.is_float()));
-                any
-            };
-            let ruled = |name: Name| call.row.vjp.iter().any(|(arg, _)| *arg == name);
-            let params = call.row.sig.params.iter().zip(&call.args).filter(|(_, arg)| floats(arg));
-            let (with, without): (Vec<_>, Vec<_>) = params.partition(|(param, _)| ruled(param.name.name));
-            if with.is_empty() {
-                let mut results = self.inner(&call.row, body, &call.solved, &call.args)?;
-                results.truncate(call.row.sig.outs.len());
-                return Ok(results);
-            }
-            if !without.is_empty() {
-                return Err(Halt::OtherWay);
-            }
+        if let Some(body) = by_body(&call.row, &call.args)? {
+            let mut results = self.inner(&call.row, body, &call.solved, &call.args)?;
+            results.truncate(call.row.sig.outs.len());
+            return Ok(results);
         }
         let plain: Vec<Value<V<f64>>> = call.args.iter().map(|arg| arg.map(&mut |Taped(v, _)| v.clone())).collect();
         let results = self.dense.meaning(&call.row, &call.solved, &plain).map_err(Halt::Stop)?;

@@ -10,7 +10,7 @@ use fulgurite_core::{Name, Value};
 
 use super::constant;
 use super::declared::{Declared, Seed, Way};
-use super::dense::{Dense, V};
+use super::dense::{Dense, Library, V};
 use super::deviates::{DETACH, says_otherwise};
 use super::dual::Dual;
 use super::instance::{Instance, floats, lifted, named};
@@ -105,9 +105,15 @@ fn look<'a>(bench: &Bench, rule: &Declared, instance: Instance<'a>, n: usize) ->
     let mut numbers = Numbers::new(7000 + n as u64);
     let directions: Vec<Vec<f64>> =
         (0..instance.args.len()).map(|at| (0..instance.numel_of(at)).map(|_| numbers.weight()).collect()).collect();
-    let at = |step: f64| value(bench, rule, &instance, &seed, &|p, e, x| x + step * directions[p][e], &|x| x);
-    let slopes =
-        value(bench, rule, &instance, &seed, &|p, e, value| Dual { value, slope: directions[p][e] }, &Dual::constant)?;
+    let at = |step: f64| value(bench.library, rule, &instance, &seed, &|p, e, x| x + step * directions[p][e], &|x| x);
+    let slopes = value(
+        bench.library,
+        rule,
+        &instance,
+        &seed,
+        &|p, e, value| Dual { value, slope: directions[p][e] },
+        &Dual::constant,
+    )?;
     let quotient = |step: f64| -> Option<Vec<f64>> {
         let (above, below) = (at(step)?, at(-step)?);
         Some(above.iter().zip(&below).map(|(a, b)| (a - b) / (2.0 * step)).collect())
@@ -131,8 +137,8 @@ fn look<'a>(bench: &Bench, rule: &Declared, instance: Instance<'a>, n: usize) ->
 }
 
 /// The numbers of a rule where the arguments are lifted into a field by `f`, its seed by `constant`.
-fn value<F: Field>(
-    bench: &Bench,
+pub fn value<F: Field>(
+    library: &Library,
     rule: &Declared,
     instance: &Instance,
     seed: &Seed,
@@ -141,7 +147,7 @@ fn value<F: Field>(
 ) -> Option<Vec<F>> {
     let (row, solved) = (instance.row, &instance.case.solved);
     let args = instance.lift(f);
-    let results = Dense::new(bench.library).meaning(row, solved, &args).ok()?;
+    let results = Dense::new(library).meaning(row, solved, &args).ok()?;
     let mut names = named(row, &results);
     let seeds = seed.passed();
     let lifted = seeds.iter().map(|seed| lifted(seed, &mut |x| constant(x)));
@@ -156,7 +162,7 @@ fn value<F: Field>(
             names.extend([(Name::new("t"), t.clone()), (Name::new(&format!("t_{}", rule.arg)), t)]);
         }
     }
-    let values = Dense::new(bench.library).rule(row, &rule.rule.tree, solved, &args, &names).ok()?;
+    let values = Dense::new(library).rule(row, &rule.rule.tree, solved, &args, &names).ok()?;
     let mut numbers = Vec::new();
     values.iter().for_each(|value| floats(value, &mut |x: &F| numbers.push(x.clone())));
     Some(numbers)

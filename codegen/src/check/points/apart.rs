@@ -26,6 +26,21 @@ pub fn count(source: &RowSource, row: &Arc<Row>, set: &RowSet, way: Way, arg: Na
     source.tests.points.iter().filter(|node| is_apart(source, row, set, node, (way, arg)).unwrap_or(false)).count()
 }
 
+/// Whether a point states a gradient by an argument by which `other`, a row that means the same, has another derivative.
+pub fn shows(source: &RowSource, row: &Arc<Row>, other: &Arc<Row>, set: &RowSet) -> bool {
+    let differs = |node| -> Option<bool> {
+        let point = super::read(source, row, node).ok().filter(|point| !point.gradients.is_empty())?;
+        let args = sig::arrange(row, Vec::new(), point.args).ok()?;
+        let (own, other) = (Ran::new(row, args.clone(), set).ok()?, Ran::new(other, args, set).ok()?);
+        let mut moves = point.gradients.iter().filter_map(|(arg, ..)| {
+            let at = row.sig.params.iter().position(|param| param.name.name == *arg)?;
+            Some((own.moves(set, at).ok()?, other.moves(set, at).ok()?))
+        });
+        Some(moves.any(|(one, two)| !super::close(one, two)))
+    };
+    source.tests.points.iter().any(|node| differs(node).unwrap_or(false))
+}
+
 fn is_apart(
     source: &RowSource,
     row: &Arc<Row>,

@@ -38,15 +38,31 @@ impl<'a> Ran<'a> {
         Ok(Ran { row, args, case: Case { args: types, solved }, results })
     }
 
+    /// How much the sum of all results moves with argument `at`, in one direction, whatever rules say.
+    ///
+    /// # Errors
+    /// What the meaning's calls refuse.
+    pub fn moves(&self, set: &RowSet, at: usize) -> Result<f64, Stop> {
+        let library = Library::new(set);
+        let (args, results) = (self.args.clone(), self.results.clone());
+        let instance = Instance { row: self.row, case: &self.case, args, results };
+        let moves = instance.moves(&mut Dense::new(&library), at, &|element| 1.0 + 0.37 * element as f64)?;
+        Ok(moves.iter().sum())
+    }
+
     /// Gradients of the sum of all results.
     pub fn slopes<'r>(&'r self, set: &'r RowSet<'r>) -> Slopes<'r> {
+        self.weighted(set, self.results.iter().take(self.row.sig.outs.len()).map(ones).collect())
+    }
+
+    /// Gradients where these are the cotangents of the results.
+    pub fn weighted<'r>(&'r self, set: &'r RowSet<'r>, cotangents: Vec<Value<V<f64>>>) -> Slopes<'r> {
         let derived = set.derived(self.row);
         let mut library = Library::new(set);
         library.extend(derived.rows.iter().cloned());
-        let ones = self.results.iter().take(self.row.sig.outs.len()).map(ones).collect();
         let (args, results) = (self.args.clone(), self.results.clone());
         let instance = Instance { row: self.row, case: &self.case, args, results };
-        Slopes { instance, library, derived, ones, taped: OnceCell::new() }
+        Slopes { instance, library, derived, cotangents, taped: OnceCell::new() }
     }
 }
 
@@ -55,7 +71,7 @@ pub struct Slopes<'a> {
     instance: Instance<'a>,
     library: Library<'a>,
     derived: Arc<Derived>,
-    ones: Vec<Value<V<f64>>>,
+    cotangents: Vec<Value<V<f64>>>,
     /// The gradients of a program, by argument.
     taped: OnceCell<Option<Vec<Vec<f64>>>>,
 }
@@ -110,7 +126,7 @@ impl Slopes<'_> {
         // the steps of one run are enough for all
         let mut dense = Dense::new(&self.library);
         let mut one =
-            |element: usize| instance.along(&mut dense, at, &|e| f64::from(u8::from(e == element)), &self.ones);
+            |element: usize| instance.along(&mut dense, at, &|e| f64::from(u8::from(e == element)), &self.cotangents);
         (0..instance.numel_of(at)).map(&mut one).collect()
     }
 
@@ -123,7 +139,7 @@ impl Slopes<'_> {
         let (instance, library) = (&self.instance, &self.library);
         match self.rule(at) {
             Some(rule) => {
-                let mut slopes = instance.vjp(library, rule, at, &self.ones)?.into_iter();
+                let mut slopes = instance.vjp(library, rule, at, &self.cotangents)?.into_iter();
                 let mut kept = Vec::new();
                 instance.args[at].for_each(&mut |v| {
                     if let V::Array(a) = v
@@ -136,7 +152,7 @@ impl Slopes<'_> {
             }
             None => {
                 if self.taped.get().is_none() {
-                    _ = self.taped.set(tape::gradients(instance, &mut tape::Rules::new(library), &self.ones)?);
+                    _ = self.taped.set(tape::gradients(instance, &mut tape::Rules::new(library), &self.cotangents)?);
                 }
                 if let Some(Some(taped)) = self.taped.get() {
                     let mut of = taped[at].clone();

@@ -15,6 +15,7 @@ use super::meaning::{self, Slot, likes};
 use super::world::{Made, Tensor, World};
 use crate::check::cases::Family;
 use crate::check::gradients::dense::{Stop, V};
+use crate::check::gradients::numbers::Numbers;
 use crate::check::gradients::{sample, show};
 use crate::check::points::run::Ran;
 
@@ -85,13 +86,12 @@ fn on(
     world: &World,
     class: usize,
     (row, at, rule): (&Arc<Row>, usize, &Block),
-    drawn: &[Value<V<f64>>],
+    data: &[Value<V<f64>>],
     choice: &[Slot],
     operands: &[Operand],
 ) -> Result<Option<String>, Stop> {
-    let mut args: Vec<Value<Tensor>> =
-        drawn.iter().map(|a| a.map(&mut |v: &V<f64>| Tensor::Plain(v.clone()))).collect();
-    let mut plain = drawn.to_vec();
+    let mut args: Vec<Value<Tensor>> = data.iter().map(|a| a.map(&mut |v: &V<f64>| Tensor::Plain(v.clone()))).collect();
+    let mut plain = data.to_vec();
     for (slot, operand) in choice.iter().zip(operands) {
         meaning::put(&mut args, *slot, Tensor::Made(operand.made.clone()));
         meaning::put(&mut plain, *slot, V::Array(operand.plain.clone()));
@@ -101,13 +101,13 @@ fn on(
         return Err(Stop::Data(format!("{stop:?}")));
     }
     let ran = Ran::new(row, plain, world.library.set)?;
-    let want = ran.slopes(world.library.set).of(at)?;
-    let outs = row.sig.outs.iter().zip(&ran.results);
-    let seeds = outs.flat_map(|(out, result)| {
-        let name = out.name.name;
-        let g = derive::cotangent(row, name);
-        let ones = result.map(&mut |v| Tensor::Plain(ones(v)));
-        [(g, ones), (name, result.map(&mut |v| Tensor::Plain(v.clone())))]
+    let mut numbers = cotangents();
+    let outs = || row.sig.outs.iter().zip(&ran.results);
+    let given: Vec<Value<V<f64>>> = outs().map(|(_, result)| result.map(&mut |v| drawn(v, &mut numbers))).collect();
+    let want = ran.weighted(world.library.set, given.clone()).of(at)?;
+    let seeds = outs().zip(&given).flat_map(|((out, result), g)| {
+        let plain = |value: &Value<V<f64>>| value.map(&mut |v| Tensor::Plain(v.clone()));
+        [(derive::cotangent(row, out.name.name), plain(g)), (out.name.name, plain(result))]
     });
     let extra: Vec<(Name, Value<Tensor>)> = seeds.collect();
     let told = world.told((row, &solved, &args), class, rule, &extra)?;
@@ -133,11 +133,27 @@ fn apart(have: &[f64], want: &[f64], allowed: f64) -> Option<String> {
     Some(format!("is {} at element {i}, the derivative {}", show::number(have[i]), show::number(want[i])))
 }
 
-fn ones(v: &V<f64>) -> V<f64> {
+/// The numbers that cotangents are made of, the same for every call.
+fn cotangents() -> Numbers {
+    Numbers::new(11)
+}
+
+/// A cotangent of `v`: a rule that permutes or averages one is right where all of its elements are equal. Numbers of three
+/// bits, which every float holds.
+fn drawn(v: &V<f64>, numbers: &mut Numbers) -> V<f64> {
     match v {
-        V::Array(a) if a.dtype.is_float() => V::Array(Arc::new(Array::float(a.dtype, &a.shape, vec![1.0; a.len()]))),
+        V::Array(a) if a.dtype.is_float() => {
+            let elements = (0..a.len()).map(|_| (numbers.weight() * 8.0).round() / 8.0).collect();
+            V::Array(Arc::new(Array::float(a.dtype, &a.shape, elements)))
+        }
         other => other.clone(),
     }
+}
+
+/// What `g`, a cotangent, makes of a plain tensor: ⟨g, plain⟩.
+fn weighted(g: &V<f64>, plain: &V<f64>) -> Option<f64> {
+    let (V::Array(g), V::Array(plain)) = (g, plain) else { return None };
+    Some(draw::floats(g).iter().zip(draw::floats(plain)).map(|(g, x)| g * x).sum())
 }
 
 /// What is wrong with `cotangent`: the plain tensor that it stands for is not the cotangent that it is made of.
@@ -169,7 +185,8 @@ pub fn of_field(world: &World, class: usize, field: Name, rule: &Block) -> Optio
         let made = draw::operands(world, class, like, 1).into_iter().next()?.made;
         let Value::Tensor(Tensor::Plain(V::Array(value))) = &made.fields[at] else { return None };
         let Data::Float(x) = &value.data else { return None };
-        let g = Tensor::Plain(ones(&world.plain(&Tensor::Made(made.clone())).ok()?));
+        let weights = drawn(&world.plain(&Tensor::Made(made.clone())).ok()?, &mut cotangents());
+        let g = Tensor::Plain(weights.clone());
         let whole = match &of.cotangent {
             Cotangent::Made(block) => match world.of_with(&made, block, &[("g".into(), Value::Tensor(g))]).ok()? {
                 Value::Tensor(whole) => whole,
@@ -185,7 +202,7 @@ pub fn of_field(world: &World, class: usize, field: Name, rule: &Block) -> Optio
         let Value::Tensor(told) = world.of_with(&made, rule, &extra).ok()? else { return None };
         let V::Array(have) = world.plain(&told).ok()? else { return None };
         let have = draw::floats(&have);
-        let want: Vec<f64> = (0..x.len()).map(|e| difference(world, &made, at, e)).collect::<Option<_>>()?;
+        let want: Vec<f64> = (0..x.len()).map(|e| difference(world, &made, at, e, &weights)).collect::<Option<_>>()?;
         if have.len() != want.len() {
             return Some(format!("has {} elements, the field {}", have.len(), want.len()));
         }
@@ -198,8 +215,9 @@ pub fn of_maker(world: &World, class: usize, row: &Arc<Row>, rule: &Block) -> Op
     likes().iter().take(FEW).find_map(|like| {
         let args = draw::calls(row, like).into_iter().find(|args| plain_of(world, row, args).is_some())?;
         let solved = sig::solve(row, &args, &Tensor::ty).ok()?;
-        let g = Tensor::Plain(ones(&V::Array(plain_of(world, row, &args)?)));
-        let told = world.told((row, &solved, &args), class, rule, &[(Name::new("g"), Value::Tensor(g))]).ok()?;
+        let weights = drawn(&V::Array(plain_of(world, row, &args)?), &mut cotangents());
+        let g = Value::Tensor(Tensor::Plain(weights.clone()));
+        let told = world.told((row, &solved, &args), class, rule, &[(Name::new("g"), g)]).ok()?;
         let Some(Value::Tensor(Tensor::Plain(V::Array(have)))) = told.first() else { return None };
         let sum = |e: usize, step: f64| -> Option<f64> {
             let mut moved = Array::clone(like);
@@ -208,7 +226,7 @@ pub fn of_maker(world: &World, class: usize, row: &Arc<Row>, rule: &Block) -> Op
             }
             let mut args = args.clone();
             args[0] = Value::Tensor(Tensor::Plain(V::Array(Arc::new(moved))));
-            Some(draw::floats(&*plain_of(world, row, &args)?).iter().sum())
+            weighted(&weights, &V::Array(plain_of(world, row, &args)?))
         };
         let slope = |e: usize| Some(rounded((sum(e, STEP)? - sum(e, -STEP)?) / (2.0 * STEP)));
         let want: Vec<f64> = (0..like.len()).map(slope).collect::<Option<_>>()?;
@@ -231,8 +249,8 @@ fn plain_of(world: &World, row: &Row, args: &[Value<Tensor>]) -> Option<Arc<Arra
     }
 }
 
-/// How the sum of the plain tensor moves with an element of a field.
-fn difference(world: &World, made: &Made, field: usize, element: usize) -> Option<f64> {
+/// How the plain tensor moves along `g` with an element of a field.
+fn difference(world: &World, made: &Made, field: usize, element: usize, g: &V<f64>) -> Option<f64> {
     let sum = |step: f64| -> Option<f64> {
         let mut parts: Vec<Value<Tensor>> = made.fields.iter().chain(&made.meta).cloned().collect();
         let Value::Tensor(Tensor::Plain(V::Array(value))) = &parts[field] else { return None };
@@ -242,8 +260,7 @@ fn difference(world: &World, made: &Made, field: usize, element: usize) -> Optio
         }
         parts[field] = Value::Tensor(Tensor::Plain(V::Array(Arc::new(moved))));
         let moved = world.make(made.class, parts).ok()?;
-        let V::Array(plain) = world.plain(&Tensor::Made(moved)).ok()? else { return None };
-        Some(draw::floats(&plain).iter().sum())
+        weighted(g, &world.plain(&Tensor::Made(moved)).ok()?)
     };
     Some(rounded((sum(STEP)? - sum(-STEP)?) / (2.0 * STEP)))
 }
