@@ -204,6 +204,13 @@ fn meanings(of: &Sources, diags: &mut Diagnostics) {
             pairs.retain(|pair| pair.class != at);
             continue;
         }
+        if let Some((claim, notes)) = meaning::plain(of.world, at) {
+            let diag = Diag::error("E605", source.plain.text.place, format!("`plain` of `{}` {claim}", source.name()));
+            let help = "`plain` is the tensor that programs see: of the shape and dtype behind `->`";
+            diags.push(notes.into_iter().fold(diag, Diag::note).help(help));
+            pairs.retain(|pair| pair.class != at);
+            continue;
+        }
         if let Some((key, claim)) = allowed::check(of.world, at) {
             let told = source.error.iter().find(|(known, _)| *known == key);
             let place = told.or(source.error.first()).map_or(source.class.place, |(_, text)| text.place);

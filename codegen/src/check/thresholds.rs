@@ -66,6 +66,7 @@ fn literal(e: &Expr) -> Option<Scalar> {
     match &*e.node {
         Node::Int(n) => Some(Scalar::Int(*n)),
         Node::Float(x) => Some(Scalar::Float(*x)),
+        Node::Name(name) if *name == "inf" => Some(Scalar::Float(f64::INFINITY)),
         Node::Cast(inner, _) => literal(inner),
         Node::Unary(UnOp::Neg, inner) => match literal(inner)? {
             Scalar::Float(x) => Some(Scalar::Float(-x)),
@@ -134,13 +135,14 @@ pub fn of(row: &Row, name: Name) -> Vec<Threshold> {
     found
 }
 
-/// The numbers with which the rank of a list of sizes is compared: `len(S) == 4`.
+/// The numbers with which the rank of a list of sizes is compared: `len(S) == 4`, `rank(x) > 3` of whatever lists the
+/// argument has.
 pub fn of_rank(row: &Row, list: Name) -> Vec<i64> {
     let mut found = Vec::new();
     each(row, &mut |side, threshold| {
         if let Node::Call(f, args) = &*side.node
-            && f.name == "len"
-            && matches!(args.as_slice(), [arg] if matches!(&*arg.value.node, Node::Name(n) if *n == list))
+            && let [arg] = args.as_slice()
+            && (f.name == "rank" || f.name == "len" && matches!(&*arg.value.node, Node::Name(n) if *n == list))
         {
             found.push(threshold.number.as_i64());
         }

@@ -7,7 +7,7 @@ use fulgurite_core::DType;
 use fulgurite_core::lang::Block;
 use fulgurite_core::row::{Meaning, Row};
 
-use super::{Branch, Ids, id, needless, of, of_index};
+use super::{Branch, Ids, id, needless, of_all, of_index};
 use crate::check::cases::{self, Case, Family};
 use crate::check::machine::Types;
 use crate::check::report::Rule;
@@ -30,7 +30,7 @@ impl Open {
     /// All of them.
     pub fn new(row: &Row) -> Open {
         let body = walk::body(row).filter(|body| super::any(body));
-        Open { left: body.map(|body| of(row, body)).unwrap_or_default() }
+        Open { left: body.map(|body| of_all(row, body)).unwrap_or_default() }
     }
 
     /// Without those that were taken.

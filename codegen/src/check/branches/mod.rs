@@ -56,10 +56,19 @@ pub fn any(text: &Block) -> bool {
     found
 }
 
-/// The branches of a text of `row`, outer ones first.
+/// The branches of a text of `row` that calls with gradients may take, outer ones first.
 pub fn of(row: &Row, text: &Block) -> Vec<Branch> {
+    branches(row, text, true)
+}
+
+/// Those that any call may take.
+pub fn of_all(row: &Row, text: &Block) -> Vec<Branch> {
+    branches(row, text, false)
+}
+
+fn branches(row: &Row, text: &Block, gradients: bool) -> Vec<Branch> {
     let tensors = row.is_composite() || !walk::body(row).is_some_and(|body| std::ptr::eq(body, text));
-    let mut texts = Texts { row, tensors, few: Vec::new(), found: Vec::new() };
+    let mut texts = Texts { row, tensors, gradients, few: Vec::new(), found: Vec::new() };
     texts.block(text, true);
     texts.found
 }
@@ -81,6 +90,8 @@ struct Texts<'a> {
     row: &'a Row,
     /// Whether the text is in the tensor language.
     tensors: bool,
+    /// Whether what no float comes to is left out.
+    gradients: bool,
     /// Names that `let` binds, and whether few values are known of them.
     few: Vec<(Name, bool)>,
     found: Vec<Branch>,
@@ -113,7 +124,7 @@ impl Texts<'_> {
             Node::If(cond, yes, no) => {
                 let finite = finite && self.is_finite(cond);
                 self.expr(cond, finite);
-                let of_floats = floats(cond);
+                let of_floats = floats(cond).filter(|_| self.gradients);
                 for (_, block) in
                     [(true, yes), (false, no)].iter().filter(|(yes, _)| of_floats.is_none_or(|of| of == *yes))
                 {

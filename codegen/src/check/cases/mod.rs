@@ -266,7 +266,8 @@ pub fn beside_defaults(row: &Row, family: &Family) -> Vec<Case> {
     let mut alike: Vec<&Case> = family.cases.iter().filter(|case| case.numel() > 1).collect();
     alike.sort_by_cached_key(|case| case.numel());
     let step = alike.len().div_ceil(ALIKE).max(1);
-    let beside = |(turn, case): (usize, &&Case)| {
+    let beside = |turn: usize| {
+        let case = alike[turn * step % alike.len()];
         let mut args = case.args.clone();
         let mut solved = None;
         for (nth, (at, opt)) in numbers().enumerate() {
@@ -284,7 +285,8 @@ pub fn beside_defaults(row: &Row, family: &Family) -> Vec<Case> {
         }
         solved.map(|solved| Case { args, solved })
     };
-    alike.iter().step_by(step).enumerate().filter_map(beside).collect()
+    // a few calls have several numbers in turn
+    (0..if alike.is_empty() { 0 } else { ALIKE }).filter_map(beside).collect()
 }
 
 /// One call: sizes first, then what the signature builds from them. `None` where the parts do not fit together.

@@ -74,15 +74,15 @@ fn beside_thresholds(row: &Row, opt: &Opt) -> Vec<Value<ArgTy>> {
     let mut sides: Vec<f64> = compared.iter().filter(|t| t.sides).map(|t| t.number.as_f64()).collect();
     sides.sort_by(f64::total_cmp);
     all.extend(sides.windows(2).map(|pair| (pair[0] + pair[1]) / 2.0));
-    all.into_iter().map(number).collect()
+    all.into_iter().filter(|x| !whole || x.is_finite()).map(number).collect()
 }
 
 /// Numbers for an option that are not its default, nor special in most formulas, the first of them another for each
-/// `turn`.
+/// `turn`: of either sign, and large.
 pub(super) fn beside_default(opt: &Opt, turn: usize) -> Vec<Value<ArgTy>> {
     // numbers that f32 holds too: a number alone may become one
-    const FRACTIONS: [f64; 5] = [0.3125, 1.75, 0.625, 2.375, 0.15625];
-    const COUNTS: [i64; 5] = [2, 1, 3, 0, 4];
+    const FRACTIONS: [f64; 6] = [0.3125, -1.75, 37.5, 0.625, 2.375, 0.15625];
+    const COUNTS: [i64; 6] = [2, -3, 11, 1, 3, 0];
     let default = opt.default.as_ref().map(ToString::to_string);
     let mut all: Vec<Value<ArgTy>> = match opt.ty {
         OptType::I64 => COUNTS.map(int).to_vec(),

@@ -19,6 +19,9 @@ const MOST_KEPT: usize = 2;
 /// Ways of making one among which those with fields of other shapes are looked for.
 const MOST_SEARCHED: usize = 10;
 
+/// Most that are made of fields.
+const MOST_OF_FIELDS: usize = 4;
+
 /// A tensor of a class, and how far it may be from what it was made of.
 pub struct Operand {
     /// The tensor.
@@ -99,6 +102,29 @@ fn built(made: &Made) -> Vec<Option<Vec<usize>>> {
     made.fields.iter().chain(&made.meta).map(shape).collect()
 }
 
+/// The truth values among the fields.
+fn truths(made: &Made) -> Vec<Vec<f64>> {
+    let truth = |value: &Value<Tensor>| match value {
+        Value::Tensor(Tensor::Plain(V::Array(a))) if a.dtype == DType::Bool => Some(floats(a)),
+        _ => None,
+    };
+    made.fields.iter().filter_map(truth).collect()
+}
+
+/// Tensors of `class` like this one, whatever they stand for.
+pub fn wholes(world: &World, class: usize, like: &Arc<Array<f64>>) -> Vec<Arc<Made>> {
+    let rows = world.makers.values().filter(|row| makes(world, row, class));
+    let by_rows = rows
+        .flat_map(|row| calls(row, like).into_iter().take(MOST_SEARCHED).filter_map(|args| whole(world, row, args)));
+    let mut found: Vec<Arc<Made>> = by_rows.collect();
+    for (given, n) in [true, false].into_iter().flat_map(|given| (0..MOST_SEARCHED).map(move |n| (given, n))) {
+        let made = parts(world, class, like, n, Drawn { seed: 1, given, alike: true });
+        found.extend(made.and_then(|(parts, _)| world.make(class, parts?).ok()));
+    }
+    found.retain(|made| made.class == class && made.ty == TensorTy::new(like.dtype, &like.shape));
+    found
+}
+
 /// Whether a row's body ends in a tensor of the class.
 fn makes(world: &World, row: &Row, class: usize) -> bool {
     let body = match &row.meaning {
@@ -115,10 +141,14 @@ fn made_by(
     args: Vec<Value<Tensor>>,
     like: &Arc<Array<f64>>,
 ) -> Option<Operand> {
+    finish(world, class, whole(world, row, args)?, like, Some((row.op, like.clone())))
+}
+
+/// What a row makes, if that is of a class.
+fn whole(world: &World, row: &Arc<Row>, args: Vec<Value<Tensor>>) -> Option<Arc<Made>> {
     let solved = sig::solve(row, &args, &Tensor::ty).ok()?;
     let mut results = world.run(row, &solved, &args).ok()?;
-    let Value::Tensor(Tensor::Made(made)) = results.swap_remove(0) else { return None };
-    finish(world, class, made, like, Some((row.op, like.clone())))
+    if let Value::Tensor(Tensor::Made(made)) = results.swap_remove(0) { Some(made) } else { None }
 }
 
 fn finish(
@@ -251,40 +281,95 @@ fn constant(t: &TensorTy, x: f64) -> Array<f64> {
     crate::check::gradients::dense::filled(t, x)
 }
 
-/// A tensor of fields that are drawn: floats as those of `like`, truths that are true, small integers.
-fn of_fields(world: &World, class: usize, like: &Arc<Array<f64>>, seed: u64) -> Option<Operand> {
+/// Tensors of fields that are drawn, floats as those of `like`, small integers: with and without what is optional, with
+/// truth values that differ and that are all true, and with several values of metadata.
+fn of_fields(world: &World, class: usize, like: &Arc<Array<f64>>, seed: u64) -> Vec<Operand> {
+    let mut found: Vec<(String, Operand)> = Vec::new();
+    for (given, alike) in [(true, false), (true, true), (false, false), (false, true)] {
+        for n in 0..MOST_TRIED {
+            let Some((parts, last)) = parts(world, class, like, n, Drawn { seed, given, alike }) else { break };
+            let fit = parts.and_then(|parts| finish(world, class, world.make(class, parts).ok()?, like, None));
+            // another one has other fields, or other metadata
+            let key = |Operand { made, .. }: &Operand| format!("{:?} {:?} {:?}", built(made), truths(made), made.meta);
+            if let Some(operand) = fit
+                && found.iter().all(|(known, _)| *known != key(&operand))
+            {
+                found.push((key(&operand), operand));
+            }
+            if last || found.len() >= MOST_OF_FIELDS {
+                break;
+            }
+        }
+    }
+    found.into_iter().map(|(_, operand)| operand).collect()
+}
+
+/// How fields are drawn.
+#[derive(Clone, Copy)]
+struct Drawn {
+    seed: u64,
+    /// Whether optional ones are there.
+    given: bool,
+    /// Whether truth values are all true.
+    alike: bool,
+}
+
+/// The fields and metadata of way `n` of making one, if they go with `like`, and whether it is the last way; `None` where
+/// the class can't be taken apart.
+fn parts(
+    world: &World,
+    class: usize,
+    like: &Arc<Array<f64>>,
+    mut n: usize,
+    drawn: Drawn,
+) -> Option<(Option<Vec<Value<Tensor>>>, bool)> {
     let of = &world.classes[class];
-    let row = of.apart(&|elems| match &elems[0] {
+    // a list has several of what is one here
+    let mut single = of.clone();
+    single.sig.params.retain(|param| drawn.given || !param.optional);
+    for param in &mut single.sig.params {
+        (param.optional, param.ty.list) = (false, None);
+    }
+    let row = single.apart(&|elems| match &elems[0] {
         Elem::Class(set) => Elem::Class(first(set.as_str()).map_or(*set, |d| Name::new(d.name()))),
         other => other.clone(),
     })?;
+    let opts = row.sig.opts.iter().map(|opt| {
+        let ways = ways(opt);
+        let way = ways[n % ways.len()].clone();
+        n /= ways.len();
+        way
+    });
     let whole = Value::Tensor(Tensor::Plain(V::Array(like.clone())));
-    (0..MOST_TRIED).find_map(|mut n| {
-        let opts = row.sig.opts.iter().map(|opt| {
-            let ways = ways(opt);
-            let way = ways[n % ways.len()].clone();
-            n /= ways.len();
-            way
-        });
-        let args: Vec<Value<Tensor>> = std::iter::once(whole.clone()).chain(opts).collect();
-        let solved = sig::solve(&row, &args, &Tensor::ty).ok()?;
-        let mut numbers = Numbers::new(seed);
-        let mut parts = Vec::new();
-        for (out, ty) in row.sig.outs.iter().zip(&solved.outs) {
-            let OutTy::Tensor(ty) = ty else { return None };
-            let own = out.ty.elem == row.sig.params[0].ty.elem;
-            parts.push(Value::Tensor(Tensor::Plain(V::Array(Arc::new(field(ty, own, like, &mut numbers))))));
-        }
-        // metadata by its name; a dtype that the whole has is that
-        parts.extend(of.sig.opts.iter().map(|opt| {
-            let at = row.sig.opts.iter().position(|o| o.name.name == opt.name.name);
-            at.map_or(Value::DType(like.dtype), |at| args[1 + at].clone())
-        }));
-        finish(world, class, world.make(class, parts).ok()?, like, None)
-    })
+    let args: Vec<Value<Tensor>> = std::iter::once(whole).chain(opts).collect();
+    // every way was tried
+    let last = n > 0;
+    let Ok(solved) = sig::solve(&row, &args, &Tensor::ty) else { return Some((None, last)) };
+    let mut numbers = Numbers::new(drawn.seed);
+    let mut parts = Vec::new();
+    for param in &of.sig.params {
+        let at = row.sig.outs.iter().position(|out| out.name.name == param.name.name);
+        let Some((out, ty)) = at.map(|at| (&row.sig.outs[at], &solved.outs[at])) else {
+            parts.push(Value::Absent);
+            continue;
+        };
+        let OutTy::Tensor(ty) = ty else { return Some((None, last)) };
+        let own = out.ty.elem == row.sig.params[0].ty.elem;
+        let mut one = || {
+            let field = field(ty, own, drawn.alike, like, &mut numbers);
+            Value::Tensor(Tensor::Plain(V::Array(Arc::new(field))))
+        };
+        parts.push(if param.ty.list.is_some() { Value::List(vec![one(), one()]) } else { one() });
+    }
+    // metadata by its name; a dtype that the whole has is that
+    parts.extend(of.sig.opts.iter().map(|opt| {
+        let at = row.sig.opts.iter().position(|o| o.name.name == opt.name.name);
+        at.map_or(Value::DType(like.dtype), |at| args[1 + at].clone())
+    }));
+    Some((Some(parts), last))
 }
 
-fn field(ty: &TensorTy, own: bool, like: &Array<f64>, numbers: &mut Numbers) -> Array<f64> {
+fn field(ty: &TensorTy, own: bool, alike: bool, like: &Array<f64>, numbers: &mut Numbers) -> Array<f64> {
     let shape: Vec<usize> = ty.sizes().to_vec();
     let n: usize = shape.iter().product();
     let known = floats(like);
@@ -296,7 +381,7 @@ fn field(ty: &TensorTy, own: bool, like: &Array<f64>, numbers: &mut Numbers) -> 
             };
             Array::float(d, &shape, (0..n).map(draw).collect())
         }
-        DType::Bool if !own => Array::int(ty.dtype, &shape, vec![1; n]),
+        DType::Bool if alike && !own => Array::int(ty.dtype, &shape, vec![1; n]),
         DType::Bool => Array::int(ty.dtype, &shape, (0..n).map(|_| i64::from(numbers.draw() < 0.5)).collect()),
         // as the whole, where it is of integers: indices stay in range
         d => {

@@ -101,6 +101,25 @@ pub fn made(world: &World, class: usize) -> Option<(Name, Refuted)> {
     })
 }
 
+/// What is wrong with `plain` of a class: another type than its `sig` says, or no value for any tensor that was tried.
+pub fn plain(world: &World, class: usize) -> Option<(String, Vec<String>)> {
+    let (mut known, mut refused) = (false, None);
+    for made in likes().iter().flat_map(|like| draw::wholes(world, class, like)) {
+        let note = || vec![format!("for {} of `sig`", made.ty)];
+        match world.plain(&Tensor::Made(made.clone())) {
+            Ok(V::Array(a)) if TensorTy::new(a.dtype, &a.shape) == made.ty => known = true,
+            Ok(V::Array(a)) => {
+                return Some((format!("yields {}, `sig` says {}", TensorTy::new(a.dtype, &a.shape), made.ty), note()));
+            }
+            Err(Stop::Refused(refusal)) => refused = Some((refusal, note())),
+            Ok(V::Key(_)) | Err(_) => {}
+        }
+    }
+    refused
+        .filter(|_| !known)
+        .map(|(refusal, notes)| (format!("refuses each tensor that was tried: {}", refusal.message), notes))
+}
+
 /// Plain tensors of several shapes: what tensors of a class are to be like.
 pub fn likes() -> Vec<Arc<Array<f64>>> {
     let shapes: [&[usize]; 5] = [&[2, 4], &[4], &[2, 3, 4], &[1, 64], &[]];
