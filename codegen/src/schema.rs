@@ -221,7 +221,11 @@ pub fn read_database(file: FileId, sources: &Sources, diags: &mut Diagnostics) -
         None if misnamed => {}
         None => {
             let place = root.place.head();
-            diags.push(Diag::error("E004", place, "the file has no key `ops`").help("rows stand below `ops:`"));
+            let help = match &database.subclasses {
+                Some(_) => "write `ops: []` below the subclasses: a database has rows, if only none",
+                None => "rows stand below `ops:`",
+            };
+            diags.push(Diag::error("E004", place, "the file has no key `ops`").help(help));
         }
     }
     database

@@ -247,4 +247,9 @@ fn a_name_of_a_database_that_is_used_is_taken() {
     let refused = pipeline::compile(row, "rows.yaml", &upstream).err().expect("the name is taken");
     let found: Vec<String> = refused.diagnostics.sorted().iter().map(|d| format!("{} {}", d.code, d.message)).collect();
     assert_eq!(found, ["E008 there are two rows `twice`"]);
+    // an overload of it is another row, and takes its calls as well
+    let overload = row.replace("op: twice", "op: twice.mine");
+    let refused = pipeline::compile(&overload, "rows.yaml", &upstream).err().expect("the call is taken");
+    let found: Vec<String> = refused.diagnostics.sorted().iter().map(|d| format!("{} {}", d.code, d.message)).collect();
+    assert_eq!(found, ["E113 `twice` and `twice.mine` both accept a call"]);
 }

@@ -10,7 +10,7 @@ use fulgurite_core::row::Row;
 use fulgurite_core::{DTypeSet, autocast};
 
 use super::rows::RowSet;
-use super::walk;
+use super::{always, walk};
 use crate::diag::Diag;
 use crate::schema::{Body, RowSource};
 
@@ -18,6 +18,7 @@ use crate::schema::{Body, RowSource};
 pub fn check(source: &RowSource, set: &RowSet) -> Vec<Diag> {
     let mut faults: Vec<Diag> = dtypes(source).into_iter().collect();
     faults.extend(conditions(source));
+    faults.extend(always::check(source));
     faults.extend(casts(source, set));
     faults.extend(types_only(source));
     faults.extend(conventions(source));

@@ -5,11 +5,13 @@
 
 mod accumulates;
 mod aliases;
+mod always;
 mod batching;
 mod branches;
 pub mod cases;
 mod casts;
 pub mod closure;
+mod divisors;
 mod draws;
 pub mod dtypes;
 mod effects;

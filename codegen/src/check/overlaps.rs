@@ -1,4 +1,4 @@
-//! E113: overloads of one operator never accept the same call.
+//! E113: overloads of one operator never accept the same call, wherever their rows stand.
 
 use std::sync::Arc;
 
@@ -23,13 +23,18 @@ pub fn check(
     let others: Vec<Arc<Row>> = rows.candidates(base).into_iter().filter(|other| other.op != row.op).collect();
     let here = place_of(row.op).map_or(0, |(_, n)| n);
     others.iter().find_map(|other| {
-        let (place, there) = place_of(other.op)?;
+        // rows of another database stand before all of these
+        let at = place_of(other.op);
+        let there = at.map(|(_, n)| n);
         let case = family.cases.iter().find(|case| accepts(other, row, case))?;
         // the earlier row would report the same pair
-        (here > there || !family_meets(other, row)).then(|| {
+        (there.is_none_or(|there| here > there) || !family_meets(other, row)).then(|| {
             let message = format!("`{}` and `{}` both accept a call", other.op, row.op);
-            let diag =
-                Diag::error("E113", source.sig.text.place, message).label(place, format!("`{}` is here", other.op));
+            let diag = Diag::error("E113", source.sig.text.place, message);
+            let diag = match at {
+                Some((place, _)) => diag.label(place, format!("`{}` is here", other.op)),
+                None => diag.note(format!("`{}` is a row of `--upstream`", other.op)),
+            };
             let diag = diag.note(format!("with {}", case.show(row)));
             diag.help("tell them apart by ranks, dtype classes or the names of options")
         })

@@ -69,6 +69,10 @@ impl Rule<'_> {
                 let says = if fault.called.is_some() { "the called row says" } else { "for example" };
                 diag.help(format!("state it in `require` of `{}`; {says} `{condition}`", self.source.op.as_str()))
             }
+            ("E013", None) if refusal.message.ends_with("is missing") => diag.help(
+                "it is a parameter of the row that is called; what may be absent, an argument or the cotangent of a result, \
+                 is asked for first: `if some(…) { … } else { … }`",
+            ),
             ("E205", _) => diag.help("leave the dtype out in `dtypes`, or cast first: `x as i64`"),
             ("E207", _) => diag.help("delete the cast, or cast to `T`; what needs more digits than that, to `acc(T)`"),
             ("E303", help) => {

@@ -13,7 +13,7 @@ use super::cases::{Case, Family};
 use super::machine::{self, Fault, Types, show};
 use super::report::Rule;
 use super::rows::RowSet;
-use super::{draws, literals, run, walk};
+use super::{divisors, draws, literals, run, walk};
 use crate::diag::Diag;
 
 /// What is wrong with the body of `row`: the first fault. What calls take is no longer among the branches of `open`.
@@ -21,7 +21,8 @@ pub fn check(rule: &Rule, row: &Arc<Row>, rows: &RowSet, family: &Family, open: 
     if family.cases.is_empty() {
         return Some(unreachable(rule, row, family));
     }
-    if let Some(diag) = one_way(rule, row, family).or_else(|| refused_default(rule, row, family)) {
+    let refused = one_way(rule, row, family).or_else(|| refused_default(rule, row, family));
+    if let Some(diag) = refused.or_else(|| divisors::check(rule, row, family)) {
         return Some(diag);
     }
     family.cases.iter().find_map(|case| one(rule, row, rows, case, open))

@@ -1,6 +1,8 @@
 //! `cargo ops new`
 
+use std::fs;
 use std::io::Write;
+use std::path::Path;
 
 use clap::Args;
 use fulgurite_core::Name;
@@ -16,6 +18,7 @@ use crate::check::HAS_BLANK;
 use crate::diag::render::{self, Style};
 use crate::explain;
 use crate::fmt::{self, scalar};
+use crate::pipeline::Table;
 use crate::schema::{Database, json as schema_json};
 use crate::source::Sources;
 
@@ -54,6 +57,12 @@ pub struct New {
     pub dry_run: bool,
 }
 
+/// The rows of another database, to read.
+fn rows_of(path: &Path) -> Result<Loaded, Fault> {
+    let text = fs::read_to_string(path).map_err(|why| Fault::unreadable(path, &why))?;
+    Ok(load::loaded_some(path.to_path_buf(), text, Table::default(), |_, _| FxHashSet::default()))
+}
+
 impl New {
     pub(super) fn run(&self, common: &Common, paint: &Paint, out: &mut dyn Write, err: &mut dyn Write) -> Outcome {
         let before = match &common.file {
@@ -79,7 +88,7 @@ impl New {
             let claim = format!("`{}` can't be the name of a row", self.op.escape_debug());
             return Err(Fault::failed("E012", claim).help("names match [a-z_][a-z0-9_]*"));
         }
-        let tried = self.tries(&before)?.into_iter().map(|row| {
+        let tried = self.tries(&before, common)?.into_iter().map(|row| {
             let text = appended(&before.text, &row);
             let only = |_: &Database, _: &Sources| FxHashSet::from_iter([Name::new(&self.op)]);
             (row, load::loaded_some(before.path.clone(), text, before.upstream.clone(), only))
@@ -131,13 +140,21 @@ impl New {
     }
 
     /// The texts to try, the likeliest first.
-    fn tries(&self, before: &Loaded) -> Result<Vec<String>, Fault> {
+    fn tries(&self, before: &Loaded, common: &Common) -> Result<Vec<String>, Fault> {
         if let Some(kind) = self.kind {
             return Ok(vec![in_form(kind.row(&self.op))]);
         }
         if let Some(like) = &self.like {
-            let (source, _) = before.find(like)?;
-            let text = before.sources.text(source.place);
+            let above;
+            let from = match (before.find(like), &common.upstream) {
+                (Err(fault), Some(path)) => {
+                    above = rows_of(path)?;
+                    above.find(like).is_ok().then_some(&above).ok_or(fault)?
+                }
+                (found, _) => found.map(|_| before)?,
+            };
+            let (source, _) = from.find(like)?;
+            let text = from.sources.text(source.place);
             let name = source.op.place.start - source.place.start;
             let end = name as usize + source.op.as_str().len();
             return match (text.get(..name as usize), text.get(end..)) {

@@ -395,6 +395,7 @@ impl RowReader<'_> {
                     let diag = Diag::error("E004", key.place, format!("`{other}` is no key of `tests`"));
                     let known: Vec<&str> = HINTS.iter().map(|key| key.name).collect();
                     self.fields.error(diag.help(match nearest(other, known.iter().copied()) {
+                        _ if other.is_empty() => format!("write a key before the colon: {}", known.join(", ")),
                         _ if matches!(other, "tol" | "rtol" | "atol") => {
                             "leave it out: how far kernels may be from the meaning follows from bounds of the error".to_owned()
                         }

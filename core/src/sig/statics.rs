@@ -179,9 +179,12 @@ fn binary(env: &Env, op: BinOp, a: &Expr, b: &Expr, at: At) -> Static<Val> {
     }
 }
 
+/// What refuses a call whose sizes divide by an option that is 0.
+pub const DIVIDED_BY_ZERO: &str = "a size is divided by zero";
+
 fn divided_by_zero() -> Refusal {
     let help = "sizes are integers and their quotients are floored; of numbers write `(a as f64) / (b as f64)`";
-    Refusal::new("E704", "a size is divided by zero").help(help)
+    Refusal::new("E704", DIVIDED_BY_ZERO).help(help)
 }
 
 /// `l op r` for values; `/` and `%` of integers floor.

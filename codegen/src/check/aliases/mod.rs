@@ -3,11 +3,11 @@
 mod pytorch;
 
 use fulgurite_core::Name;
-use fulgurite_core::lang::Becomes;
 use fulgurite_core::lang::ast::Elem;
+use fulgurite_core::lang::{Alias, Becomes, Gives};
 
 use crate::diag::Diag;
-use crate::schema::RowSource;
+use crate::schema::{RowSource, Rule};
 
 /// Arguments that the row does not have, that are given twice, or that the form leaves open.
 pub fn check(source: &RowSource) -> Vec<Diag> {
@@ -20,6 +20,7 @@ pub fn check(source: &RowSource) -> Vec<Diag> {
     for (library, alias) in &source.aliases {
         let form = alias.tree.full(library);
         let before = faults.len();
+        faults.extend(numbers(source, library, alias));
         let Some(given) = &alias.tree.given else {
             faults.extend(pytorch::check(source, library, alias));
             continue;
@@ -70,4 +71,17 @@ pub fn check(source: &RowSource) -> Vec<Diag> {
         }
     }
     faults
+}
+
+/// A form that gives plain numbers, of a row with results that have axes.
+fn numbers(source: &RowSource, library: &str, alias: &Rule<Alias>) -> Option<Diag> {
+    if alias.tree.gives != Gives::Numbers {
+        return None;
+    }
+    let out = source.sig.tree.outs.iter().find(|out| out.ty.dims.as_ref().is_none_or(|dims| !dims.is_empty()))?;
+    let form = alias.tree.full(library);
+    let message = format!("`{form}` gives a number, and a result of `{}` is `{}`", source.op.as_str(), out.ty);
+    let diag = Diag::error("E305", alias.text.at(alias.tree.name.span), message);
+    let diag = diag.label(source.sig.text.at(out.ty.span), "not of rank 0");
+    Some(diag.help("delete `-> number`: a plain number stands for a tensor of rank 0, `T[]`"))
 }

@@ -24,7 +24,12 @@ enum Argument<'a> {
 /// What the form and PyTorch's signature do not agree in.
 pub fn check(source: &RowSource, library: &str, alias: &Rule<Alias>) -> Vec<Diag> {
     let form = alias.tree.full(library);
-    let each = overloads(form).into_iter().map(|formals| {
+    let mut known = overloads(form);
+    if known.is_empty() && alias.tree.given.is_none() {
+        // an operator whose schema is not known takes what the function of its name takes
+        known = operator(form).map_or(Vec::new(), |operator| overloads(Name::new(&format!("torch.{operator}"))));
+    }
+    let each = known.into_iter().map(|formals| {
         let check = Check { source, text: &alias.text, form, formals };
         match &alias.tree.given {
             Some(given) => check.given(alias.tree.name, given),
@@ -195,6 +200,10 @@ impl Check<'_> {
         for (n, (name, argument)) in all.iter().enumerate() {
             match self.formals.get(n) {
                 Some(formal) if formal.rest => break,
+                // what is given by name only is not the next tensor: `out`
+                Some(formal) if formal.keyword && matches!(argument, Argument::Param(_)) => {
+                    return vec![self.superfluous(at, *name, help)];
+                }
                 Some(formal) if self.clashes(*argument, formal, None) => {
                     let diag = self.clash(at, *argument, formal);
                     return vec![diag.help(help)];
@@ -204,15 +213,7 @@ impl Check<'_> {
                         return vec![self.error(at, theirs, help)];
                     }
                 }
-                None => {
-                    let message = format!(
-                        "`{}` has no parameter for `{}` of `{}`",
-                        self.form,
-                        name.name,
-                        self.source.op.as_str()
-                    );
-                    return vec![self.error(at, message, help)];
-                }
+                None => return vec![self.superfluous(at, *name, help)],
             }
         }
         let left = self.formals.iter().skip(all.len()).find(|f| !f.is_optional());
@@ -223,6 +224,11 @@ impl Check<'_> {
         })
         .into_iter()
         .collect()
+    }
+
+    fn superfluous(&self, at: Ident, name: Ident, help: String) -> Diag {
+        let op = self.source.op.as_str();
+        self.error(at, format!("`{}` has no parameter for `{}` of `{op}`", self.form, name.name), help)
     }
 
     /// Whether no value of a declared type can be this argument.

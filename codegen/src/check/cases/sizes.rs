@@ -132,6 +132,13 @@ fn divides(row: &Row, size: Name) -> bool {
     found
 }
 
+/// So many sizes of a call are larger than 1 where it has more than [`MANY`]: a tensor that has all of them as axes stays
+/// small. Which ones they are differs from call to call.
+const LARGER: usize = 6;
+
+/// Sizes that may all be larger than 1.
+const MANY: usize = 8;
+
 /// Hands out sizes.
 pub(super) struct Sizes {
     pub(super) variant: Variant,
@@ -168,6 +175,10 @@ impl Sizes {
         let n = self.given;
         self.given += 1;
         let special = self.turn.pick(total.max(1), 1000);
+        if total > MANY && (n + total - self.turn.pick(total, 1001)) % total >= LARGER {
+            let is_zero = self.variant == Variant::WithZero && n == special;
+            return Dim::from(i64::from(!is_zero));
+        }
         let larger = if total <= FEW { 2 } else { 0 };
         let falling = PRIMES[(total.max(n + 1) - 1 - n + larger) % PRIMES.len()];
         let size = match (self.variant, self.attempt) {

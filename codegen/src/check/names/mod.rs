@@ -2,6 +2,7 @@
 //! used.
 
 mod calls;
+mod defaults;
 mod index;
 mod kernels;
 mod locals;

@@ -1,13 +1,12 @@
 //! Names in signatures.
 
+use fulgurite_core::Name;
 use fulgurite_core::lang::{
-    Axes, AxesKind, DimKind, DimPat, Elem, Expr, Ident, ListLen, Node, Opt, OptType, Out, Sig, Type,
+    Axes, AxesKind, DimKind, DimPat, Elem, Expr, Ident, ListLen, Node, OptType, Out, Sig, Type,
 };
-use fulgurite_core::sig::Env;
-use fulgurite_core::sig::statics::{self, axis_number};
-use fulgurite_core::{DType, Name};
+use fulgurite_core::sig::statics::axis_number;
 
-use super::Names;
+use super::{Names, defaults};
 use crate::check::walk;
 use crate::diag::Diag;
 use crate::schema::Body;
@@ -152,37 +151,6 @@ fn bind_size(names: &mut Vec<Name>, size: &Expr) {
     }
 }
 
-/// E005, E007: a default that is none: of another type than its option, not accepted by `dtypes`, or an argument.
-fn misfit(source: &RowSource, opt: &Opt, default: &Expr) -> Option<Diag> {
-    let (name, place) = (opt.name.name, source.sig.text.at(default.span));
-    let truth = matches!(&*default.node, Node::Name(word) if *word == "true" || *word == "false");
-    let literal = truth || matches!(&*default.node, Node::Int(_) | Node::Float(_) | Node::Str(_));
-    let wrong = |kind: &str, help: &str| {
-        let message = format!("the default of `{name}` in `{}` is no {kind}", source.op.as_str());
-        Some(Diag::error("E005", place, message).help(help))
-    };
-    match (&opt.ty, &*default.node) {
-        (OptType::Bool, _) if literal && !truth => return wrong("truth value", "write `true` or `false`"),
-        (OptType::I64, Node::Float(_)) => return wrong("integer", "write an integer, or let the option be `f64`"),
-        (OptType::F64 | OptType::Num, Node::Str(_)) => return wrong("number", "write a number"),
-        (OptType::I64, Node::Str(_)) => return wrong("integer", "write an integer"),
-        (OptType::I64 | OptType::F64 | OptType::Num, _) if truth => {
-            return wrong("number", "write a number, or let the option be `bool`");
-        }
-        (OptType::Dtype(variable), Node::Name(word)) if *variable == "T" => {
-            let accepted = source.dtypes.as_ref()?;
-            let accepted = statics::dtype_set(&Env::default(), &accepted.tree).ok()?;
-            if DType::from_name(word.as_str()).is_some_and(|dtype| !accepted.contains(dtype)) {
-                return wrong("dtype that the row accepts", "choose one of `dtypes`, or accept it there");
-            }
-        }
-        _ => {}
-    }
-    let read = source.sig.tree.params.iter().find(|param| *default == Expr::name(param.name.name))?;
-    let message = format!("the default of `{name}` in `{}` is the argument `{}`", source.op.as_str(), read.name.name);
-    Some(Diag::error("E007", place, message).help("a default is made of numbers, sizes and other options"))
-}
-
 impl Names<'_> {
     /// Every name in the signature.
     pub(super) fn signature(&mut self) {
@@ -204,7 +172,7 @@ impl Names<'_> {
                 (OptType::Dtype(_), Node::Name(name)) if fulgurite_core::DType::from_name(name.as_str()).is_some() => {}
                 _ => self.static_expr(default, &source.sig.text, "`sig`"),
             }
-            let fault = misfit(source, opt, default);
+            let fault = defaults::check(source, opt, default);
             self.diags.extend(fault);
         }
     }
@@ -222,6 +190,10 @@ impl Names<'_> {
                     format!("`{}` of `{}` is both an {what} and the index of `{size}`", ident.name, self.op());
                 let diag = Diag::error("E012", source.sig.text.at(ident.span), message).here(format!("the {what}"));
                 self.diags.push(diag.help(format!("rename the {what}, or the size `{size}`")));
+            } else if ident.name == "i" && (self.sig.yields_list || !self.sig.lists.is_empty()) {
+                let message = format!("`i` of `{}` is both an {what} and the position in a list", self.op());
+                let diag = Diag::error("E012", source.sig.text.at(ident.span), message).here(format!("the {what}"));
+                self.diags.push(diag.help(format!("rename the {what}: beside a `List`, `i` is the number of an item")));
             }
         }
     }

@@ -4,6 +4,7 @@
 //! `{x: 'bool true', refused: true}`. The meaning is run as it is written, in f64.
 
 pub mod apart;
+mod calls;
 pub mod read;
 pub mod run;
 mod slopes;
@@ -12,7 +13,7 @@ pub mod told;
 use std::sync::Arc;
 
 use fulgurite_core::eval::nest::{Array, Data};
-use fulgurite_core::lang::ast::Access;
+use fulgurite_core::lang::ast::{Access, Elem, Param};
 use fulgurite_core::row::Row;
 use fulgurite_core::sig::{self, Env, statics};
 use fulgurite_core::{DTypeSet, Name, Value};
@@ -181,7 +182,12 @@ fn read(source: &RowSource, row: &Row, node: &Node) -> Result<Point, Box<Diag>> 
         let known = param.is_some() || option.is_some() || result;
         let written = read::written(value).filter(|_| known).ok_or_else(|| unread(source, key, value, known))?;
         let argument = match (param, option) {
-            (Some(param), _) => read::param(param, &written, accepted),
+            (Some(param), _) => {
+                if let Some(diag) = calls::unheld(source, param, &written, accepted, value.place) {
+                    return Err(Box::new(diag));
+                }
+                read::param(param, &written, accepted)
+            }
             (None, Some(option)) => read::option(option, &written),
             (None, None) => {
                 point.results.push((name, written, value.place));
@@ -189,6 +195,9 @@ fn read(source: &RowSource, row: &Row, node: &Node) -> Result<Point, Box<Diag>> 
             }
         };
         point.args.push((name, argument.ok_or_else(|| unread(source, key, value, true))?));
+    }
+    if let Some(diag) = point.refused.then(|| calls::unwritable(source, &point.args, node)).flatten() {
+        return Err(Box::new(diag));
     }
     let says = !point.results.is_empty() || !point.gradients.is_empty() || !point.tangents.is_empty();
     if !says && !point.refused && point.shares.is_none() {
@@ -219,11 +228,23 @@ pub fn accepted(row: &Row) -> DTypeSet {
 /// A name that the row does not have, or a value that is none.
 fn unread(source: &RowSource, key: &Text, value: &Node, known: bool) -> Box<Diag> {
     let op = source.op.as_str();
+    let is_key = |param: &Param| param.name.name == key.as_str() && param.ty.elem.contains(&Elem::Key);
+    if known && source.sig.tree.params.iter().any(is_key) {
+        let message = format!("`{}` in `points` of `{op}` is no key", key.as_str());
+        let diag = Diag::error("E006", value.place, message);
+        return Box::new(diag.help(format!("a key is two numbers: `{}: [7, 11]`", key.as_str())));
+    }
     Box::new(if known {
         let diag = Diag::error("E006", value.place, format!("`{}` in `points` of `{op}` is no value", key.as_str()));
         diag.help("write a number, `inf`, `nan`, `true`, a list of these, or a dtype and one: `'f32 [1, 2]'`")
     } else {
         let diag = Diag::error("E007", key.place, format!("`points` of `{op}`: the row has no `{}`", key.as_str()));
+        if key.as_str() == "jvp" {
+            return Box::new(diag.help("what a row's `jvp` gives stands in `tangent`: `tangent: {x: 1}`"));
+        }
+        if key.as_str() == "vjp" {
+            return Box::new(diag.help("gradients stand in `grad`: `grad: {x: 1}`"));
+        }
         diag.help("a point names arguments, options and results, `grad`, `tangent`, `shares`, or `refused`; `x@1` is what is written to `x`")
     })
 }

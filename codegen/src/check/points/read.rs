@@ -6,6 +6,7 @@ use fulgurite_core::eval::nest::Array;
 use fulgurite_core::lang::{Dialect, Elem, Expr, ListItem, Node, Opt, OptType, Param, Type, UnOp, parse_expr};
 use fulgurite_core::{DType, DTypeSet, Name, Scalar, Value};
 
+use super::calls::holds;
 use crate::check::gradients::dense::V;
 use crate::yaml::{self, Text};
 
@@ -115,6 +116,16 @@ impl Tree {
         match self {
             Tree::Typed(dtype, tree) => (Some(*dtype), tree),
             tree => (None, tree),
+        }
+    }
+
+    /// The first number that its dtype, `usual` where none is written, does not have.
+    pub fn first_unheld(&self, usual: DType) -> Option<(DType, Scalar)> {
+        match self {
+            Tree::One(number) => (!holds(usual, *number)).then_some((usual, *number)),
+            Tree::Typed(dtype, tree) => tree.first_unheld(*dtype),
+            Tree::List(items) => items.iter().find_map(|item| item.first_unheld(usual)),
+            Tree::Word(_) | Tree::Zeros(_) | Tree::Plain(_) => None,
         }
     }
 

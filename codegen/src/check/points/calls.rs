@@ -1,0 +1,115 @@
+//! Calls of points that nobody could write: a point that says `refused` would hold whatever the row says.
+
+use fulgurite_core::lang::{Opt, OptType, Param};
+use fulgurite_core::{DType, DTypeSet, Name, Scalar, Value};
+
+use super::read::{self, Written};
+use super::{V, Yaml};
+use crate::diag::Diag;
+use crate::schema::RowSource;
+use crate::source::Place;
+use crate::yaml::Node;
+
+/// What makes a refused call say nothing: a word that there is not, or two things of which each alone refuses it,
+/// whatever the row says. One thing alone says that an argument must be given, or that an option takes no such number.
+pub fn unwritable(source: &RowSource, args: &[(Name, Value<V<f64>>)], node: &Node) -> Option<Diag> {
+    let sig = &source.sig.tree;
+    let op = source.op.as_str();
+    let given = |name: Name| args.iter().find(|(arg, _)| *arg == name).map(|(_, value)| value);
+    let params = sig.params.iter().map(|param| (param.name.name, param.optional));
+    let opts = sig.opts.iter().map(|opt| (opt.name.name, opt.optional || opt.default.is_some()));
+    let missing = params.chain(opts).filter(|(name, open)| !open && given(*name).is_none());
+    let mut why: Vec<String> = missing.map(|(name, _)| format!("`{name}` is missing")).collect();
+    for opt in &sig.opts {
+        let name = opt.name.name;
+        let Some(value) = given(name) else { continue };
+        let Some(wanted) = other_kind(opt, value) else { continue };
+        if matches!(value, Value::Word(_)) {
+            let message = format!("`{name}` of a refused call in `points` of `{op}` is no {wanted}");
+            let diag = Diag::error("E301", place_of(node, name), message).here("refused whatever the row says");
+            return Some(diag.help("choose a value of its kind that the row refuses"));
+        }
+        why.push(format!("`{name}` is no {wanted}"));
+    }
+    if why.len() < 2 {
+        return None;
+    }
+    let message = format!("a refused call in `points` of `{op}` is none for {} reasons", why.len());
+    let diag = Diag::error("E301", node.place, message).note(why.join(", "));
+    Some(diag.help("mend all but one, so that the point says what refuses the call"))
+}
+
+fn place_of(node: &Node, name: Name) -> Place {
+    let Yaml::Map(entries) = &node.value else { return node.place };
+    entries.iter().find(|(key, _)| name == key.as_str()).map_or(node.place, |(_, value)| value.place)
+}
+
+/// What an option takes, where `value` is of another kind.
+fn other_kind(opt: &Opt, value: &Value<V<f64>>) -> Option<String> {
+    let integer = |value: &Value<V<f64>>| matches!(value, Value::Num(Scalar::Int(_)));
+    let integers = |value: &Value<V<f64>>| match value {
+        Value::List(items) => items.iter().all(integer),
+        value => integer(value),
+    };
+    let (right, what) = match &opt.ty {
+        OptType::Num | OptType::F64 => (matches!(value, Value::Num(_)), "number"),
+        OptType::Bool => (matches!(value, Value::Num(Scalar::Bool(_))), "truth value"),
+        OptType::Str | OptType::Labels(_) => (matches!(value, Value::Str(_) | Value::Word(_)), "text"),
+        OptType::Dtype(_) => (matches!(value, Value::DType(_)), "dtype"),
+        OptType::Enum(words) => {
+            let all = words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ");
+            let known = matches!(value, Value::Word(word) if words.contains(word));
+            return (!known).then(|| format!("word of its `enum`: {all}"));
+        }
+        OptType::I64 | OptType::Dim(_) | OptType::Gap(_) | OptType::Pos(_) | OptType::Bound(_) | OptType::Size(_) => {
+            (integer(value), "integer")
+        }
+        OptType::Dims { .. } => {
+            (integers(value) || matches!(value, Value::Word(word) if *word == "all"), "set of axes")
+        }
+        OptType::Perm(_) | OptType::Ints { .. } | OptType::Shape { .. } => (integers(value), "list of integers"),
+    };
+    (!right).then(|| what.to_owned())
+}
+
+/// A number that the dtype of its argument does not have.
+pub fn unheld(source: &RowSource, param: &Param, written: &Written, accepted: DTypeSet, place: Place) -> Option<Diag> {
+    let usual = written.dtype.or_else(|| read::usual(&param.ty, accepted))?;
+    let (dtype, number) = written.tree.first_unheld(usual)?;
+    let name = param.name.name;
+    let message = format!("`{name}` in `points` of `{}` is {number}, which {dtype} does not hold", source.op.as_str());
+    let help = match dtype {
+        DType::Bool => "write `true` or `false`".to_owned(),
+        _ if dtype.is_float() => format!("its largest number is {}; write `inf` where that is meant", dtype.largest()),
+        _ => format!("it holds the integers from {} to {}", lowest(dtype), highest(dtype)),
+    };
+    Some(Diag::error("E301", place, message).help(help))
+}
+
+/// Whether `dtype` has this number, perhaps rounded.
+pub fn holds(dtype: DType, number: Scalar) -> bool {
+    if dtype.is_float() {
+        let x = number.as_f64();
+        return !x.is_finite() || x.abs() <= dtype.largest();
+    }
+    match number {
+        Scalar::Bool(_) => true,
+        Scalar::Int(n) => (lowest(dtype)..=highest(dtype)).contains(&n),
+        Scalar::Float(_) => false,
+    }
+}
+
+fn highest(dtype: DType) -> i64 {
+    match dtype {
+        // f64 rounds it up
+        DType::I64 => i64::MAX,
+        dtype => dtype.largest() as i64,
+    }
+}
+
+fn lowest(dtype: DType) -> i64 {
+    match dtype {
+        DType::Bool | DType::U8 | DType::U4X2 => 0,
+        dtype => -highest(dtype) - 1,
+    }
+}
