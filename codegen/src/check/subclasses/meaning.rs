@@ -111,7 +111,8 @@ pub fn plain(world: &World, class: usize) -> Option<(String, Vec<String>)> {
             Ok(V::Array(a)) => {
                 return Some((format!("yields {}, `sig` says {}", TensorTy::new(a.dtype, &a.shape), made.ty), note()));
             }
-            Err(Stop::Refused(refusal)) => refused = Some((refusal, note())),
+            // a row that is missing is told elsewhere
+            Err(Stop::Refused(refusal)) if refusal.code != "E007" => refused = Some((refusal, note())),
             Ok(V::Key(_)) | Err(_) => {}
         }
     }
