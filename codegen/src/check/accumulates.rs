@@ -13,7 +13,7 @@ use rustc_hash::FxHashSet;
 
 use super::cases::{Case, Family};
 use super::rows::RowSet;
-use super::run::each;
+use super::walk::each;
 use super::{dtypes, report};
 use crate::diag::Diag;
 use crate::schema::{RowSource, Rule};

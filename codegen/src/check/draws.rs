@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 
 use super::cases::Case;
 use super::report::Rule;
-use super::run;
+use super::walk;
 use crate::diag::Diag;
 
 /// Positions of one draw that are compared, at most: another case of the family is smaller.
@@ -42,7 +42,7 @@ impl Clash {
     fn diag(self, rule: &Rule, row: &Row, body: &Block, case: &Case) -> Diag {
         let Clash { draw, position, elements: [first, second] } = self;
         let is_it = |e: &Expr| position_of(e).is_some_and(|(_, number)| number == i64::from(draw));
-        let at = run::find(body, &is_it).map_or(rule.text.place, |span| rule.text.at(span));
+        let at = walk::find(body, &is_it).map_or(rule.text.place, |span| rule.text.at(span));
         let message = format!("{} draws the same number for two elements", rule.name());
         let diag = Diag::error("E505", at, message).here(format!("position {position} for {first} and for {second}"));
         let help = match counted(body, draw, case) {
@@ -238,7 +238,7 @@ fn own<'a>(position: &'a SExpr, all: &mut Vec<(&'a SExpr, Vec<&'a SExpr>)>) {
 
 /// The index variables that `e` reads.
 fn reads(e: &SExpr, vars: &mut Vec<VarId>) {
-    run::each(e, &mut |part| {
+    walk::each(e, &mut |part| {
         if let SOp::Var(var) = part.op()
             && !vars.contains(var)
         {

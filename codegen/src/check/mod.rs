@@ -11,6 +11,7 @@ mod branches;
 pub mod cases;
 mod casts;
 pub mod closure;
+mod divided;
 mod divisors;
 mod draws;
 pub mod dtypes;
@@ -36,6 +37,7 @@ pub mod rules;
 mod run;
 mod shapes;
 mod subclasses;
+mod taken;
 mod thresholds;
 mod views;
 pub mod walk;
@@ -174,7 +176,7 @@ fn meaning(source: &RowSource, row: &Arc<Row>, set: &RowSet, family: &mut Family
     if let Some(fault) = views::check(&rule, row, set, family) {
         return Err(Box::new(fault));
     }
-    let mut open = branches::Open::new(row);
+    let mut open = taken::Open::new(row);
     // the body may be undefined on the dtype that was tried: dtypes are looked at next
     let is_fault = |fault: &Diag| fault.code != "E202" || row.dtypes.is_some();
     if let Some(fault) = shapes::check(&rule, row, set, family, &mut open).filter(is_fault) {
@@ -188,7 +190,7 @@ fn meaning(source: &RowSource, row: &Arc<Row>, set: &RowSet, family: &mut Family
             return Err(Box::new(fault));
         }
         // a large one is for types alone
-        family.cases.extend((alike && case.numel() <= branches::MOST_ELEMENTS).then_some(case));
+        family.cases.extend((alike && case.numel() <= taken::MOST_ELEMENTS).then_some(case));
     }
     Ok((dtypes::check(&rule, row, set, family)?, open.refuse(&rule)))
 }

@@ -5,7 +5,7 @@ use fulgurite_core::lang::Red;
 use fulgurite_core::nest::{Nest, SExpr, SOp, SOutside, SRange, range_of};
 use fulgurite_core::{DType, Scalar};
 
-use super::literals;
+use super::divided;
 
 /// Whether running `nest` on tensors of these shapes can't fail. `false` says nothing.
 pub(super) fn stays(nest: &Nest, shapes: &[&[usize]]) -> bool {
@@ -39,7 +39,7 @@ impl Walk<'_> {
             // few builtins are defined on truth values
             SOp::Call(b, args) => {
                 let logic = matches!(b, Builtin::And | Builtin::Or | Builtin::Not);
-                !literals::is_by_zero(e)
+                !divided::is_by_zero(e)
                     && (logic || args.first().is_none_or(|a| a.ty() != DType::Bool))
                     && args.iter().all(|a| self.holds(a, inside))
             }

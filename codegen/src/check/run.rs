@@ -3,7 +3,7 @@
 
 use fulgurite_core::builtins::IntError;
 use fulgurite_core::eval::nest::{self, Array, NestError};
-use fulgurite_core::lang::{Bind, Block, Expr, Node, Red};
+use fulgurite_core::lang::{Bind, Block, Node, Red};
 use fulgurite_core::nest::{Nest, SExpr, SOp};
 use fulgurite_core::row::{Meaning, Row};
 use fulgurite_core::sig::{ArgTy, Refusal};
@@ -12,7 +12,8 @@ use fulgurite_core::{DType, Scalar, TensorTy, Value};
 use super::cases::Case;
 use super::leaves::Left;
 use super::machine::Fault;
-use super::{leaves, literals, reach, walk};
+use super::walk::{self, each, find};
+use super::{divided, leaves, reach};
 
 /// Loops of more steps than this are not run: another case of the family is smaller.
 const MOST_STEPS: usize = 4_000;
@@ -32,7 +33,7 @@ pub fn ranges(row: &Row, body: &Block, nest: &Nest, case: &Case) -> Option<Fault
     let shapes: Vec<&[usize]> = shapes.iter().map(Vec::as_slice).collect();
     let too_long = || leaves::find(nest, &shapes).map(|left| outside(row, body, case, &left));
     // how often the body of `j in 0..M / 0` is evaluated can't be told
-    if steps(nest) > MOST_STEPS && !literals::has_zero(nest) {
+    if steps(nest) > MOST_STEPS && !divided::has_zero(nest) {
         return too_long();
     }
     if reach::stays(nest, &shapes) {
@@ -47,9 +48,7 @@ pub fn ranges(row: &Row, body: &Block, nest: &Nest, case: &Case) -> Option<Fault
             return Some(outside(row, body, case, &Left { tensor, axis, index, size }));
         }
         NestError::Steps => return too_long(),
-        NestError::Int(_, IntError::DivisionByZero)
-            if let Some(fault) = literals::divides_by_size(body, nest, case) =>
-        {
+        NestError::Int(_, IntError::DivisionByZero) if let Some(fault) = divided::divides_by_size(body, nest, case) => {
             return Some(fault);
         }
         // the values were made up, so this says nothing about the row
@@ -112,12 +111,6 @@ fn inner_steps(e: &SExpr, nest: &Nest) -> usize {
     steps
 }
 
-/// Calls `f` on every part of a scalar expression.
-pub fn each<'a>(e: &'a SExpr, f: &mut dyn FnMut(&'a SExpr)) {
-    f(e);
-    e.op().parts(&mut |part| each(part, f));
-}
-
 /// A maximum over no elements, in a result that has elements.
 fn empty_extremum(body: &Block, nest: &Nest) -> Option<Fault> {
     for out in nest.outs.iter().filter(|out| numel(&out.shape) > 0) {
@@ -172,17 +165,6 @@ fn reduction(body: &Block, red: Red) -> Option<fulgurite_core::lang::Span> {
 /// Where the body accesses `name`.
 fn access(body: &Block, name: &str) -> Option<fulgurite_core::lang::Span> {
     find(body, &|e| matches!(&*e.node, Node::Access(a) if a.base.name == name))
-}
-
-/// The first expression of a body that is `wanted`.
-pub fn find(body: &Block, wanted: &dyn Fn(&Expr) -> bool) -> Option<fulgurite_core::lang::Span> {
-    let mut found = None;
-    walk::block(body, &mut |e| {
-        if found.is_none() && wanted(e) {
-            found = Some(e.span);
-        }
-    });
-    found
 }
 
 /// The argument that holds tensor `slot`.

@@ -8,12 +8,12 @@ use fulgurite_core::row::{Meaning, Row};
 use fulgurite_core::sig::{self, ArgTy, OutTy};
 use fulgurite_core::{Name, Value};
 
-use super::branches::Open;
 use super::cases::{Case, Family};
 use super::machine::{self, Fault, Types, show};
 use super::report::Rule;
 use super::rows::RowSet;
-use super::{divisors, draws, literals, run, walk};
+use super::taken::Open;
+use super::{divided, divisors, draws, run, walk};
 use crate::diag::Diag;
 
 /// What is wrong with the body of `row`: the first fault. What calls take is no longer among the branches of `open`.
@@ -146,7 +146,7 @@ fn index_body(rule: &Rule, row: &Row, body: &Block, rows: &RowSet, case: &Case) 
     let fault = match lower_with(row, body, &case.solved, rows) {
         Ok(nest) => match run::ranges(row, body, &nest, case) {
             Some(fault) => fault,
-            None => match literals::divides_by_zero(body, &nest) {
+            None => match divided::divides_by_zero(body, &nest) {
                 Some(fault) => fault,
                 None => return draws::check(rule, row, body, &nest, case),
             },

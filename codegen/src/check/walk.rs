@@ -3,8 +3,9 @@
 use fulgurite_core::Name;
 pub use fulgurite_core::lang::walk::{block, children, expr};
 use fulgurite_core::lang::{
-    Axes, AxesKind, Block, DimKind, DimPat, Elem, Expr, ListLen, Node, Pattern, Place, Stmt, Type,
+    Axes, AxesKind, Block, DimKind, DimPat, Elem, Expr, ListLen, Node, Pattern, Place, Span, Stmt, Type,
 };
+use fulgurite_core::nest::SExpr;
 use fulgurite_core::row::{Meaning, Row};
 
 /// The meaning of a row as a block, if it has a text.
@@ -144,4 +145,21 @@ pub fn dims(dims: &[DimPat], f: &mut dyn FnMut(Name)) {
             }
         }
     }
+}
+
+/// Calls `f` on every part of a scalar expression.
+pub fn each<'a>(e: &'a SExpr, f: &mut dyn FnMut(&'a SExpr)) {
+    f(e);
+    e.op().parts(&mut |part| each(part, f));
+}
+
+/// The first expression of a body that is `wanted`.
+pub fn find(body: &Block, wanted: &dyn Fn(&Expr) -> bool) -> Option<Span> {
+    let mut found = None;
+    block(body, &mut |e| {
+        if found.is_none() && wanted(e) {
+            found = Some(e.span);
+        }
+    });
+    found
 }

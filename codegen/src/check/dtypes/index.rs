@@ -17,7 +17,7 @@ use super::without;
 use crate::check::cases::{Case, Family};
 use crate::check::report::Rule;
 use crate::check::rows::RowSet;
-use crate::check::run::each;
+use crate::check::walk::each;
 use crate::diag::Diag;
 
 pub(super) fn check(

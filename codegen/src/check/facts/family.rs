@@ -7,7 +7,7 @@ use fulgurite_core::row::Row;
 use rustc_hash::FxHashSet;
 
 use super::each;
-use crate::check::run;
+use crate::check::walk;
 
 /// A kernel family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,7 +111,7 @@ impl Seen {
                 self.filtered_by_element |= filter.as_ref().is_some_and(has_element);
                 let product = matches!(body.op(), SOp::Call(Builtin::Mul, args) if args.iter().all(has_element));
                 self.product |= *red == Red::Sum && product;
-                run::each(body, &mut |part| self.nested |= matches!(part.op(), SOp::Reduce { .. }));
+                walk::each(body, &mut |part| self.nested |= matches!(part.op(), SOp::Reduce { .. }));
             }
             _ => {}
         }
@@ -130,13 +130,13 @@ pub(crate) fn is_affine(e: &SExpr) -> bool {
 
 fn has_element(e: &SExpr) -> bool {
     let mut found = false;
-    run::each(e, &mut |part| found |= matches!(part.op(), SOp::Load { .. } | SOp::Elem(_)));
+    walk::each(e, &mut |part| found |= matches!(part.op(), SOp::Load { .. } | SOp::Elem(_)));
     found
 }
 
 fn variables(e: &SExpr) -> FxHashSet<usize> {
     let mut found = FxHashSet::default();
-    run::each(e, &mut |part| {
+    walk::each(e, &mut |part| {
         if let SOp::Var(v) = part.op() {
             found.insert(*v);
         }

@@ -263,6 +263,6 @@ fn list(names: &[Name]) -> String {
 /// Calls `f` on every part of every result.
 pub(crate) fn each(nest: &Nest, f: &mut dyn FnMut(&fulgurite_core::nest::SExpr)) {
     for out in &nest.outs {
-        super::run::each(&out.expr, &mut |part| f(part));
+        super::walk::each(&out.expr, &mut |part| f(part));
     }
 }

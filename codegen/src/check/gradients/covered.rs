@@ -10,10 +10,11 @@ use std::sync::Arc;
 use super::declared::{Declared, Way};
 use super::values::Bench;
 use super::{asked, sample, tape};
-use crate::check::branches::{self, Branch, Id, Ids, MOST_ELEMENTS, Trail};
+use crate::check::branches::{self, Branch, Id, Ids};
 use crate::check::cases::{self, Case, Family};
 use crate::check::report;
 use crate::check::rows::RowSet;
+use crate::check::taken::{MOST_ELEMENTS, Trail, search};
 use crate::check::{closure, rules, walk};
 use crate::diag::{Diag, Level};
 use crate::yaml::Text;
@@ -52,7 +53,7 @@ pub fn check(bench: &Bench, declared: &[Declared], tried: DType, points: &dyn Fn
         // what other callers need of a row that is called is not looked for combination by combination
         let each = std::iter::once_with(|| cases::each(row, dtype)).take(usize::from(own)).flatten();
         let mut first = known.chain(points()).chain(each);
-        let found = branches::search(row, dtype, &mut first, tries, &open, &taken, &flows);
+        let found = search(row, dtype, &mut first, tries, &open, &taken, &flows);
         met.extend(&found.taken);
         mute.extend(&found.mute);
         let family = &Family { cases: found.cases, refused: None };

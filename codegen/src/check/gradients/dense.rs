@@ -17,6 +17,7 @@ use std::sync::{Arc, Mutex};
 use crate::check::branches::{self, Ids};
 use crate::check::known::Loops;
 use crate::check::rows::RowSet;
+use crate::check::taken;
 
 /// Rows within rows, at most this deep.
 const DEEPEST: usize = 40;
@@ -213,7 +214,7 @@ impl<'a> Dense<'a> {
             }
             Meaning::Expr(body) | Meaning::View(body) => {
                 if self.library.is_heard() {
-                    branches::of_index(body, &solved.env, &mut |branch| self.library.took(branch));
+                    taken::of_index(body, &solved.env, &mut |branch| self.library.took(branch));
                 }
                 let nest = self.library.lower(row, body, solved)?;
                 self.loops(&nest, row, solved, args)

@@ -81,35 +81,7 @@ pub fn unheld(source: &RowSource, param: &Param, written: &Written, accepted: DT
     let help = match dtype {
         DType::Bool => "write `true` or `false`".to_owned(),
         _ if dtype.is_float() => format!("its largest number is {}; write `inf` where that is meant", dtype.largest()),
-        _ => format!("it holds the integers from {} to {}", lowest(dtype), highest(dtype)),
+        _ => format!("it holds the integers from {} to {}", read::lowest(dtype), read::highest(dtype)),
     };
     Some(Diag::error("E301", place, message).help(help))
-}
-
-/// Whether `dtype` has this number, perhaps rounded.
-pub fn holds(dtype: DType, number: Scalar) -> bool {
-    if dtype.is_float() {
-        let x = number.as_f64();
-        return !x.is_finite() || x.abs() <= dtype.largest();
-    }
-    match number {
-        Scalar::Bool(_) => true,
-        Scalar::Int(n) => (lowest(dtype)..=highest(dtype)).contains(&n),
-        Scalar::Float(_) => false,
-    }
-}
-
-fn highest(dtype: DType) -> i64 {
-    match dtype {
-        // f64 rounds it up
-        DType::I64 => i64::MAX,
-        dtype => dtype.largest() as i64,
-    }
-}
-
-fn lowest(dtype: DType) -> i64 {
-    match dtype {
-        DType::Bool | DType::U8 | DType::U4X2 => 0,
-        dtype => -highest(dtype) - 1,
-    }
 }

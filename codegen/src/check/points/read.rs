@@ -6,7 +6,6 @@ use fulgurite_core::eval::nest::Array;
 use fulgurite_core::lang::{Dialect, Elem, Expr, ListItem, Node, Opt, OptType, Param, Type, UnOp, parse_expr};
 use fulgurite_core::{DType, DTypeSet, Name, Scalar, Value};
 
-use super::calls::holds;
 use crate::check::gradients::dense::V;
 use crate::yaml::{self, Text};
 
@@ -213,4 +212,34 @@ pub fn option(opt: &Opt, written: &Written) -> Option<Value<V<f64>>> {
         (OptType::Str | OptType::Labels(_), Tree::Word(word)) => Value::Str(word.clone()),
         (_, tree) => value(tree),
     })
+}
+
+/// Whether `dtype` has this number, perhaps rounded.
+pub fn holds(dtype: DType, number: Scalar) -> bool {
+    if dtype.is_float() {
+        let x = number.as_f64();
+        return !x.is_finite() || x.abs() <= dtype.largest();
+    }
+    match number {
+        Scalar::Bool(_) => true,
+        Scalar::Int(n) => (lowest(dtype)..=highest(dtype)).contains(&n),
+        Scalar::Float(_) => false,
+    }
+}
+
+/// The largest number of an integer dtype.
+pub fn highest(dtype: DType) -> i64 {
+    match dtype {
+        // f64 rounds it up
+        DType::I64 => i64::MAX,
+        dtype => dtype.largest() as i64,
+    }
+}
+
+/// Its smallest one.
+pub fn lowest(dtype: DType) -> i64 {
+    match dtype {
+        DType::Bool | DType::U8 | DType::U4X2 => 0,
+        dtype => -highest(dtype) - 1,
+    }
 }

@@ -3,7 +3,7 @@
 use fulgurite_core::DType;
 use fulgurite_core::row::Row;
 
-use super::{Id, Ids};
+use crate::check::branches::{Id, Ids};
 use crate::check::cases::{self, Case};
 
 /// For each branch so many calls are enough, and so many of which nothing can be told.

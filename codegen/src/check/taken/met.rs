@@ -7,7 +7,8 @@ use fulgurite_core::DType;
 use fulgurite_core::lang::Block;
 use fulgurite_core::row::{Meaning, Row};
 
-use super::{Branch, Ids, id, needless, of_all, of_index};
+use super::of_index;
+use crate::check::branches::{self, Branch, Ids, id, needless, of_all};
 use crate::check::cases::{self, Case, Family};
 use crate::check::machine::Types;
 use crate::check::report::Rule;
@@ -29,7 +30,7 @@ pub struct Open {
 impl Open {
     /// All of them.
     pub fn new(row: &Row) -> Open {
-        let body = walk::body(row).filter(|body| super::any(body));
+        let body = walk::body(row).filter(|body| branches::any(body));
         Open { left: body.map(|body| of_all(row, body)).unwrap_or_default() }
     }
 

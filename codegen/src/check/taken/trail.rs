@@ -7,7 +7,7 @@ use fulgurite_core::sig::statics::{self, At};
 use fulgurite_core::sig::{ArgTy, Env, Item, OutTy, Refusal, Solved};
 use fulgurite_core::{Name, Value};
 
-use super::{Ids, id};
+use crate::check::branches::{self, Ids, id};
 use crate::check::machine::promised;
 use crate::check::rows::{RowSet, ty};
 
@@ -109,7 +109,7 @@ impl Machine for Trail<'_> {
 
 /// Calls `f` on the value of every branch that the loops of a body are made of; where elements decide, on both.
 pub fn of_index(body: &Block, env: &Env, f: &mut dyn FnMut(&Expr)) {
-    if super::any(body) {
+    if branches::any(body) {
         block(body, &mut env.clone(), f);
     }
 }

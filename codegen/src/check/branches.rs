@@ -1,17 +1,9 @@
-//! The branches of rule texts, and calls that take them: what no call takes nothing is known of.
-
-mod met;
-mod search;
-mod trail;
+//! The branches of rule texts.
 
 use fulgurite_core::Name;
 use fulgurite_core::lang::{Block, Expr, Node, OptType, Pattern, Span, Stmt, UnOp};
 use fulgurite_core::row::Row;
 use rustc_hash::FxHashSet;
-
-pub use met::Open;
-pub use search::{MOST_ELEMENTS, search};
-pub use trail::{Trail, of_index};
 
 use super::walk;
 
