@@ -359,6 +359,15 @@ fn a_row_is_added() {
 }
 
 #[test]
+fn a_row_may_be_like_one_of_another_database() {
+    let (above, folder) = (Folder::new("like-above", ROWS), Folder::new("like", "ops: []\n"));
+    let upstream = format!("--upstream={}", above.database().display());
+    let (status, _, err) = folder.run(&["new", "times", "--like", "mul", &upstream]);
+    assert_eq!(status, 0, "{err}");
+    assert!(folder.text().starts_with("ops:\n- op: times\n"), "{}", folder.text());
+}
+
+#[test]
 fn a_wrong_row_is_not_added() {
     let folder = Folder::new("not-new", ROWS);
     for words in [

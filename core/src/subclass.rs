@@ -507,12 +507,13 @@ impl<V> Concrete<'_, V> {
     fn same(&self, field: &Expr) -> Option<Expr> {
         let Node::Name(n) = &*field.node else { return None };
         let first = *self.operands.first()?;
-        let mut value = name(part(first, *n), field.span);
+        // each is compared with the first, so that the text is as long as there are operands
+        let own = name(part(first, *n), field.span);
+        let mut value = own.clone();
         let id = (self.identity)(first, *n);
         for other in self.operands.iter().skip(1).filter(|o| (self.identity)(**o, *n) != id) {
             let of = |value| Arg { name: None, value };
-            let equal =
-                Expr::new(Node::Binary(BinOp::Eq, value.clone(), name(part(*other, *n), field.span)), field.span);
+            let equal = Expr::new(Node::Binary(BinOp::Eq, own.clone(), name(part(*other, *n), field.span)), field.span);
             value = call(Name::new("checked"), vec![of(value), of(equal)], field.span);
         }
         Some(value)

@@ -1,6 +1,7 @@
 //! E009: parts of `dtypes` and `require` that decide nothing: what takes away a dtype that is not there, or adds one that
 //! is; dtypes of a row that no argument has; a condition that reads nothing of a call; an `autocast` that follows without
-//! it; conventions at kinks where nothing is derived from them. E302: elements of an argument of which only the type is there.
+//! it; conventions at kinks where nothing is derived from them. E302: elements of an argument of which only the type is
+//! there.
 
 use fulgurite_core::derive::differentiable;
 use fulgurite_core::lang::ast::Access as How;

@@ -53,8 +53,8 @@ pub struct Types<'a> {
 impl<'a> Types<'a> {
     /// A machine over these rows.
     pub fn new(rows: &'a RowSet<'a>) -> Types<'a> {
-        let (called, written, taken) = Default::default();
-        Types { rows, depth: 0, calls: 0, kept: None, called, written, taken }
+        let taken = Ids::default();
+        Types { rows, depth: 0, calls: 0, kept: None, called: Vec::new(), written: Vec::new(), taken }
     }
 
     /// The same, where a call that rounds floats to another dtype than these is refused (E207).

@@ -22,7 +22,6 @@ mod held;
 mod idle;
 mod kernels;
 mod keys;
-mod known;
 mod leaves;
 mod literals;
 pub mod machine;
@@ -168,8 +167,7 @@ pub fn element(row: &Row) -> DType {
 /// A row, completed, and what of its meaning is never used.
 type Meant = (Arc<Row>, Option<Diag>);
 
-/// Shapes, then dtypes, of a row's meaning.
-/// `family` gets the calls that take branches which no other call of it takes.
+/// Shapes, then dtypes, of a row's meaning. `family` gets the calls that take branches which no other call of it takes.
 fn meaning(source: &RowSource, row: &Arc<Row>, set: &RowSet, family: &mut Family) -> Result<Meant, Box<Diag>> {
     let Some((key, text)) = report::body(source) else { return Ok((row.clone(), None)) };
     let rule = Rule { source, what: &format!("`{key}`"), text };

@@ -11,14 +11,10 @@ use fulgurite_core::sig::{self, ArgTy, Refusal, Solved};
 use fulgurite_core::{Name, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::known::{Accepted, Calls};
 use super::walk;
 
 /// What was derived, and of which row.
 type Known = FxHashMap<Name, (Arc<Row>, Arc<Derived>)>;
-
-/// What is told of a refusal, beside what refuses and what was given.
-type Told<'t> = &'t dyn Fn(Refusal, &Row, &[Value<ArgTy>]) -> Refusal;
 
 /// Rows by name, overloads together.
 pub struct RowSet<'a> {
@@ -28,8 +24,6 @@ pub struct RowSet<'a> {
     /// Rows that have a fault: a call of one can't be checked, and is no fault of its caller.
     broken: FxHashSet<Name>,
     upstream: &'a (dyn Rows + Sync),
-    /// Calls that were accepted.
-    calls: Calls,
     /// What was derived.
     derived: Mutex<Known>,
 }
@@ -44,7 +38,7 @@ pub struct Resolved {
     /// One value per argument and option.
     pub args: Vec<Value<ArgTy>>,
     /// What the signature bound.
-    pub solved: Arc<Solved>,
+    pub solved: Solved,
 }
 
 /// The type of a value of the abstract machine: the value is its type.
@@ -71,7 +65,7 @@ impl<'a> RowSet<'a> {
             names.dedup();
         }
         let broken = broken.iter().copied().collect();
-        let mut set = RowSet { rows, overloads, broken, upstream, calls: Calls::default(), derived: Mutex::default() };
+        let mut set = RowSet { rows, overloads, broken, upstream, derived: Mutex::default() };
         set.derive_called();
         set
     }
@@ -116,7 +110,6 @@ impl<'a> RowSet<'a> {
     /// Puts `row` in the place of the one of its name.
     pub fn replace(&mut self, row: Arc<Row>) {
         // what is known is known of the old one
-        self.calls = Calls::default();
         self.derived = Mutex::default();
         self.rows.insert(row.op, row);
     }
@@ -158,50 +151,26 @@ impl<'a> RowSet<'a> {
         positional: &[Value<ArgTy>],
         named: &[(Name, Value<ArgTy>)],
     ) -> Result<Resolved, Refusal> {
-        let (row, solved) = self.accepted_with(op, positional, named, &with_types).map_err(|refusal| {
+        let mut first = None;
+        for row in self.candidates(op) {
+            let solve = |args: Vec<Value<ArgTy>>| match sig::solve_types(&row, &args) {
+                Ok(solved) => Ok((args, solved)),
+                Err(refusal) => Err(with_types(refusal, &row, &args)),
+            };
+            let accepted = sig::arrange(&row, positional.to_vec(), named.to_vec()).and_then(solve);
+            match accepted {
+                Ok((args, solved)) => return Ok(Resolved { row, args, solved }),
+                Err(refusal) => _ = first.get_or_insert(refusal),
+            }
+        }
+        Err(first.unwrap_or_else(|| {
+            let refusal = Refusal::new("E007", format!("there is no row `{op}`"));
             let function = || format!("`{op}` is a function of `expr`; a program of rows needs a row of this name");
             match Builtin::from_name(op.as_str()) {
-                Some(_) if self.candidates(op).is_empty() => refusal.help(self.of_tensors(op).unwrap_or_else(function)),
-                _ => refusal,
+                Some(_) => refusal.help(self.of_tensors(op).unwrap_or_else(function)),
+                None => refusal,
             }
-        })?;
-        let args = sig::arrange(&row, with_room(&row, positional), named.to_vec())?;
-        Ok(Resolved { row, args, solved })
-    }
-
-    /// The same, without the arguments in their order and with the bare refusal.
-    ///
-    /// # Errors
-    /// As [`RowSet::resolve`].
-    pub fn accepted(
-        &self,
-        op: Name,
-        positional: &[Value<ArgTy>],
-        named: &[(Name, Value<ArgTy>)],
-    ) -> Result<Accepted, Refusal> {
-        self.accepted_with(op, positional, named, &|refusal, _, _| refusal)
-    }
-
-    fn accepted_with(
-        &self,
-        op: Name,
-        positional: &[Value<ArgTy>],
-        named: &[(Name, Value<ArgTy>)],
-        told: Told,
-    ) -> Result<Accepted, Refusal> {
-        self.calls.accepted(op, positional, named, || {
-            let mut first = None;
-            for row in self.candidates(op) {
-                let solve = |args: Vec<Value<ArgTy>>| {
-                    sig::solve_types(&row, &args).map_err(|refusal| told(refusal, &row, &args))
-                };
-                match sig::arrange(&row, with_room(&row, positional), named.to_vec()).and_then(solve) {
-                    Ok(solved) => return Ok((row, solved)),
-                    Err(refusal) => _ = first.get_or_insert(refusal),
-                }
-            }
-            Err(first.unwrap_or_else(|| Refusal::new("E007", format!("there is no row `{op}`"))))
-        })
+        }))
     }
 
     /// What is derived for a row.
@@ -229,14 +198,6 @@ impl Rows for RowSet<'_> {
         names.dedup();
         names
     }
-}
-
-/// Arguments, with room for all that a call of `row` may have.
-fn with_room(row: &Row, positional: &[Value<ArgTy>]) -> Vec<Value<ArgTy>> {
-    let most = row.sig.params.len() + row.sig.opts.len();
-    let mut given = Vec::with_capacity(most.max(positional.len()));
-    given.extend_from_slice(positional);
-    given
 }
 
 /// The refusal of sizes with the types of all arguments and the signature, so that a reader sees what met what; not

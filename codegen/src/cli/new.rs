@@ -280,7 +280,11 @@ impl New {
 
 /// The database with a row behind its last one, one blank line between.
 fn appended(text: &str, row: &str) -> String {
-    format!("{}\n\n{row}", text.trim_end())
+    let text = text.trim_end();
+    match text.strip_suffix("ops: []") {
+        Some(before) => format!("{before}ops:\n{row}"),
+        None => format!("{text}\n\n{row}"),
+    }
 }
 
 /// A copied row claims no PyTorch names: they belong to the one that was copied.

@@ -216,9 +216,9 @@ impl Call<'_> {
             match statics::eval(&self.env, &r.cond, At::default()) {
                 Ok(v) if v.bool()? => {}
                 Ok(_) => {
-                    // checks ask for calls that are refused over and over: written at once
-                    let message = ["`", self.row.op.as_str(), "`: ", &r.message].concat();
-                    return Err(Refusal::new("E705", message).help(["required: ", &r.shown].concat()).into());
+                    return Err(Refusal::new("E705", format!("`{}`: {}", self.row.op, r.message))
+                        .help(format!("required: {}", r.shown))
+                        .into());
                 }
                 Err(Stop::NotStatic) => open.push(r),
                 Err(refused) => return Err(refused),
@@ -496,10 +496,9 @@ impl Call<'_> {
             let complex = DTypeSet::from_class("complex").unwrap_or(DTypeSet::EMPTY);
             let allowed = allowed.minus(complex);
             if !allowed.contains(j) {
-                let names: SmallVec<[&str; 16]> = allowed.iter().map(DType::name).collect();
-                let message = ["`", row.op.as_str(), "` does not take ", j.name()].concat();
-                let help = ["it takes ", &names.join(" "), "; cast first"].concat();
-                return Err(Refusal::new("E703", message).help(help).into());
+                return Err(Refusal::new("E703", format!("`{}` does not take {j}", row.op))
+                    .help(format!("it takes {allowed}; cast first"))
+                    .into());
             }
         }
         let (compute, result) = match (joined, option, kind) {

@@ -4,18 +4,18 @@ use fulgurite_core::conditions;
 use fulgurite_core::eval::nest::{self, Array, Data, Field, NestError};
 use fulgurite_core::eval::tensor::{self, Machine};
 use fulgurite_core::lang::ast::Param;
-use fulgurite_core::lang::{Block, Expr};
+use fulgurite_core::lang::{Block, Expr, Node};
 use fulgurite_core::lower::{self, Rows};
 use fulgurite_core::nest::Nest;
 use fulgurite_core::order::{self, Keys};
 use fulgurite_core::row::{Meaning, Row};
 use fulgurite_core::sig::{self, ArgTy, OutTy, Refusal, Solved};
 use fulgurite_core::{DType, Dim, Name, TensorTy, Value};
+use rustc_hash::FxHashMap;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use crate::check::branches::{self, Ids};
-use crate::check::known::Loops;
 use crate::check::rows::RowSet;
 use crate::check::taken;
 
@@ -69,7 +69,7 @@ pub struct Call<T> {
     /// Arguments and options.
     pub args: Vec<Value<T>>,
     /// What its variables stand for.
-    pub solved: Arc<Solved>,
+    pub solved: Solved,
 }
 
 /// Rows of a database, with rows derived from them.
@@ -80,10 +80,18 @@ pub struct Library<'a> {
     pub derived: HashMap<Name, Arc<Row>>,
     /// Whether tensors of narrow dtypes hold as many digits as all others.
     exact: bool,
-    /// Loops that were made before.
-    lowered: Mutex<Loops>,
+    /// Loops that were made before, by row: a check runs the same calls on many numbers.
+    lowered: Mutex<FxHashMap<Name, Vec<Lowered>>>,
     /// The branches that runs take, while someone listens.
     taken: Mutex<Option<Ids>>,
+}
+
+/// The loops of a call.
+struct Lowered {
+    solved: Solved,
+    /// The value of the body: held, so no other text can have its place.
+    value: Arc<Node>,
+    nest: Arc<Nest>,
 }
 
 impl<'a> Library<'a> {
@@ -132,27 +140,33 @@ impl<'a> Library<'a> {
         named: Vec<(Name, Value<T>)>,
         ty: &dyn Fn(&T) -> ArgTy,
     ) -> Result<Call<T>, Refusal> {
-        let of_types: Vec<_> = named.iter().map(|(name, value)| (*name, value.map(&mut |v| ty(v)))).collect();
-        let (row, solved) = match self.derived.get(&op) {
-            Some(row) => {
-                let args = sig::arrange(row, types(&positional, ty), of_types)?;
-                (row.clone(), Arc::new(sig::solve_types(row, &args)?))
-            }
-            None => self.set.accepted(op, &types(&positional, ty), &of_types)?,
+        let candidates = match self.derived.get(&op) {
+            Some(row) => vec![row.clone()],
+            None => self.set.candidates(op),
         };
-        let args = sig::arrange(&row, positional, named)?;
-        Ok(Call { row, args, solved })
+        let mut first = None;
+        for row in candidates {
+            let accepted = sig::arrange(&row, positional.clone(), named.clone())
+                .and_then(|args| sig::solve(&row, &args, ty).map(|solved| (args, solved)));
+            match accepted {
+                Ok((args, solved)) => return Ok(Call { row, args, solved }),
+                Err(r) => _ = first.get_or_insert(r),
+            }
+        }
+        Err(first.unwrap_or_else(|| Refusal::new("E007", format!("there is no row `{op}`"))))
     }
 
     /// The loops of the meaning of `row`.
     fn lower(&self, row: &Row, body: &Block, solved: &Solved) -> Result<Arc<Nest>, Refusal> {
-        let value = &body.value.node;
         let known = || self.lowered.lock().unwrap_or_else(|e| e.into_inner());
-        if let Some(nest) = known().of(row.op, value, solved) {
-            return Ok(nest);
+        // calls that are alike follow each other
+        let is = |l: &&Lowered| Arc::ptr_eq(&l.value, &body.value.node) && l.solved == *solved;
+        if let Some(found) = known().get(&row.op).and_then(|of| of.iter().rev().find(is)) {
+            return Ok(found.nest.clone());
         }
         let nest = Arc::new(lower::lower_with(row, body, solved, self)?);
-        known().keep(row.op, value.clone(), solved.clone(), nest.clone());
+        let lowered = Lowered { solved: solved.clone(), value: body.value.node.clone(), nest: nest.clone() };
+        known().entry(row.op).or_default().push(lowered);
         Ok(nest)
     }
 

@@ -195,7 +195,7 @@ fn look(row: &Row, library: &Library, at: usize, cond: &Expr, partial: &Expr) ->
         let inside = slopes.iter().filter(|x| x.is_finite());
         let (lo, hi) = inside.fold((f64::INFINITY, f64::NEG_INFINITY), |(lo, hi), x| (lo.min(*x), hi.max(*x)));
         let (stated, slack) = (value(row, partial, point), SLACK * (1.0 + lo.abs().max(hi.abs())));
-        if lo > hi {
+        if lo > hi && !stated.is_nan() {
             continue;
         }
         // where there is no value there is no derivative; one that grows may be infinite there

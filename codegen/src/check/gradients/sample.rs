@@ -14,6 +14,12 @@ use crate::check::cases::Case;
 use crate::check::{thresholds, walk};
 use crate::schema::{RowSource, interval};
 
+/// How far elements at one point are from each other: equal ones would be a tie.
+const APART: f64 = 0.0625;
+
+/// Numbers beyond this are no data: what is left of others beside them has too few digits.
+const FAR: f64 = 1e5;
+
 /// What elements are drawn from.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Domain {
@@ -45,14 +51,9 @@ pub fn domains(own: &[(Name, (f64, f64))], compared: &[f64], n: usize) -> impl I
     with.into_iter().chain((0..INTERVALS.len()).map(move |k| domain(INTERVALS[(n + k) % INTERVALS.len()], Vec::new())))
 }
 
-/// How far elements at one point are from each other: equal ones would be a tie.
-const APART: f64 = 0.0625;
-
-/// Numbers beyond this are no data: what is left of others beside them has too few digits.
-const FAR: f64 = 1e5;
-
-/// The numbers beyond the usual data with which a row compares, those that stand in its rules (a bound is an argument there), and those with which the rows of `called` do: what such a
-/// row is called with may be an argument, or a multiple of one.
+/// The numbers beyond the usual data with which a row compares, those that stand in its rules (a bound is an argument
+/// there), and those with which the rows of `called` compare: what such a row is called with may be an argument, or a
+/// multiple of one.
 pub fn compared(row: &Row, called: &[Arc<Row>]) -> Vec<f64> {
     let (least, most) = INTERVALS[0];
     let mut numbers = thresholds::all(row);

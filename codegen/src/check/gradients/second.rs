@@ -60,16 +60,11 @@ fn may_hide(bench: &Bench, rule: &Block) -> bool {
     let (mut chooses, mut divides) = (false, false);
     let mut look = |text: &Block| {
         walk::block(text, &mut |e| match &*e.node {
-            Node::Call(f, _) => chooses |= f.name == "where",
+            Node::Call(f, _) if f.name == "where" => chooses = true,
+            Node::Call(f, _) => divides |= !matches!(f.name.as_str(), "unbroadcast" | "sum" | "expand" | "zeros"),
             Node::If(..) => chooses = true,
+            Node::Binary(BinOp::Div, ..) => divides = true,
             _ => {}
-        });
-        walk::block(text, &mut |e| {
-            divides |= match &*e.node {
-                Node::Binary(BinOp::Div, ..) => true,
-                Node::Call(f, _) => !matches!(f.name.as_str(), "where" | "unbroadcast" | "sum" | "expand" | "zeros"),
-                _ => false,
-            }
         });
     };
     look(rule);

@@ -339,7 +339,7 @@ impl Machine for Tape<'_, '_> {
         let results = self.dense.meaning(&call.row, &call.solved, &plain).map_err(Halt::Stop)?;
         let outs: Vec<Value<Taped>> =
             results.iter().take(call.row.sig.outs.len()).map(|result| self.numbered(result)).collect();
-        let case = Case { args: types(&plain, &ty), solved: Solved::clone(&call.solved) };
+        let case = Case { args: types(&plain, &ty), solved: call.solved };
         self.lines.push(Line { row: call.row, case, args: call.args, results, outs: outs.clone() });
         Ok(outs)
     }

@@ -117,9 +117,10 @@ pub fn wholes(world: &World, class: usize, like: &Arc<Array<f64>>) -> Vec<Arc<Ma
     let by_rows = rows
         .flat_map(|row| calls(row, like).into_iter().take(MOST_SEARCHED).filter_map(|args| whole(world, row, args)));
     let mut found: Vec<Arc<Made>> = by_rows.collect();
-    for (given, n) in [true, false].into_iter().flat_map(|given| (0..MOST_SEARCHED).map(move |n| (given, n))) {
-        let made = parts(world, class, like, n, Drawn { seed: 1, given, alike: true });
-        found.extend(made.and_then(|(parts, _)| world.make(class, parts?).ok()));
+    let ways = ways_of(world, class).min(MOST_SEARCHED);
+    for (given, n) in [true, false].into_iter().flat_map(|given| (0..ways).map(move |n| (given, n))) {
+        let parts = parts(world, class, like, n, Drawn { seed: 1, given, alike: true });
+        found.extend(parts.and_then(|parts| world.make(class, parts).ok()));
     }
     found.retain(|made| made.class == class && made.ty == TensorTy::new(like.dtype, &like.shape));
     found
@@ -286,8 +287,8 @@ fn constant(t: &TensorTy, x: f64) -> Array<f64> {
 fn of_fields(world: &World, class: usize, like: &Arc<Array<f64>>, seed: u64) -> Vec<Operand> {
     let mut found: Vec<(String, Operand)> = Vec::new();
     for (given, alike) in [(true, false), (true, true), (false, false), (false, true)] {
-        for n in 0..MOST_TRIED {
-            let Some((parts, last)) = parts(world, class, like, n, Drawn { seed, given, alike }) else { break };
+        for n in 0..ways_of(world, class).min(MOST_TRIED) {
+            let parts = parts(world, class, like, n, Drawn { seed, given, alike });
             let fit = parts.and_then(|parts| finish(world, class, world.make(class, parts).ok()?, like, None));
             // another one has other fields, or other metadata
             let key = |Operand { made, .. }: &Operand| format!("{:?} {:?} {:?}", built(made), truths(made), made.meta);
@@ -296,8 +297,8 @@ fn of_fields(world: &World, class: usize, like: &Arc<Array<f64>>, seed: u64) -> 
             {
                 found.push((key(&operand), operand));
             }
-            if last || found.len() >= MOST_OF_FIELDS {
-                break;
+            if found.len() >= MOST_OF_FIELDS {
+                return found.into_iter().map(|(_, operand)| operand).collect();
             }
         }
     }
@@ -314,15 +315,19 @@ struct Drawn {
     alike: bool,
 }
 
-/// The fields and metadata of way `n` of making one, if they go with `like`, and whether it is the last way; `None` where
-/// the class can't be taken apart.
+/// In how many ways metadata can be given.
+fn ways_of(world: &World, class: usize) -> usize {
+    world.classes[class].sig.opts.iter().map(|opt| ways(opt).len()).product()
+}
+
+/// The fields and metadata of way `n` of making one, if the class can be taken apart and they go with `like`.
 fn parts(
     world: &World,
     class: usize,
     like: &Arc<Array<f64>>,
     mut n: usize,
     drawn: Drawn,
-) -> Option<(Option<Vec<Value<Tensor>>>, bool)> {
+) -> Option<Vec<Value<Tensor>>> {
     let of = &world.classes[class];
     // a list has several of what is one here
     let mut single = of.clone();
@@ -342,9 +347,7 @@ fn parts(
     });
     let whole = Value::Tensor(Tensor::Plain(V::Array(like.clone())));
     let args: Vec<Value<Tensor>> = std::iter::once(whole).chain(opts).collect();
-    // every way was tried
-    let last = n > 0;
-    let Ok(solved) = sig::solve(&row, &args, &Tensor::ty) else { return Some((None, last)) };
+    let solved = sig::solve(&row, &args, &Tensor::ty).ok()?;
     let mut numbers = Numbers::new(drawn.seed);
     let mut parts = Vec::new();
     for param in &of.sig.params {
@@ -353,7 +356,7 @@ fn parts(
             parts.push(Value::Absent);
             continue;
         };
-        let OutTy::Tensor(ty) = ty else { return Some((None, last)) };
+        let OutTy::Tensor(ty) = ty else { return None };
         let own = out.ty.elem == row.sig.params[0].ty.elem;
         let mut one = || {
             let field = field(ty, own, drawn.alike, like, &mut numbers);
@@ -366,7 +369,7 @@ fn parts(
         let at = row.sig.opts.iter().position(|o| o.name.name == opt.name.name);
         at.map_or(Value::DType(like.dtype), |at| args[1 + at].clone())
     }));
-    Some((Some(parts), last))
+    Some(parts)
 }
 
 fn field(ty: &TensorTy, own: bool, alike: bool, like: &Array<f64>, numbers: &mut Numbers) -> Array<f64> {

@@ -362,7 +362,7 @@ impl Machine for Run<'_> {
         let call = match self.world.makers.get(&op) {
             Some(row) => {
                 let args = sig::arrange(row, positional, named)?;
-                let solved = Arc::new(sig::solve(row, &args, &Tensor::ty)?);
+                let solved = sig::solve(row, &args, &Tensor::ty)?;
                 Call { row: row.clone(), args, solved }
             }
             None => self.world.library.resolve(op, positional, named, &Tensor::ty)?,
