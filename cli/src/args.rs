@@ -75,7 +75,7 @@ impl Common {
     /// The same as `cargo ops` takes them.
     pub fn ops(self) -> ops::Common {
         let Common { json, quiet, color, file, upstream, .. } = self;
-        ops::Common { file, upstream, json, quiet, built_in: Some(DATABASE), color }
+        ops::Common { file, upstream, json, quiet, built_in: Some(DATABASE), kept: ops::kept(), color }
     }
 }
 

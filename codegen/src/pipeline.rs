@@ -73,6 +73,8 @@ pub struct Table {
     rows: HashMap<Name, Arc<Row>>,
     /// The tensor subclasses of the databases that are used.
     pub classes: Vec<ClassSource>,
+    /// What was read.
+    pub text: Arc<str>,
 }
 
 impl Table {
@@ -155,6 +157,7 @@ pub fn read_rows(text: &str, file: &str) -> Result<Table, String> {
         table.insert(Arc::new(row.lower_to_row()));
     }
     table.classes = database.classes;
+    table.text = text.into();
     Ok(table)
 }
 

@@ -176,6 +176,13 @@ pub struct Database {
     pub upstream: Vec<ClassSource>,
 }
 
+impl Database {
+    /// The names of its rows and classes.
+    pub fn names(&self) -> impl Iterator<Item = Name> {
+        self.rows.iter().map(RowSource::name).chain(self.classes.iter().map(ClassSource::name))
+    }
+}
+
 /// Reads a database file that was added to `sources`. What is wrong with it goes to `diags`: E001 to E006, E008, E011,
 /// E012.
 pub fn read_database(file: FileId, sources: &Sources, diags: &mut Diagnostics) -> Database {

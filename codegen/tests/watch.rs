@@ -34,7 +34,10 @@ fn round(lines: &Receiver<String>) -> String {
     let next = || lines.recv_timeout(Duration::from_secs(60)).expect("a round");
     let first = next();
     match first.split_once(" in ") {
-        Some((checked, _)) => format!("{checked}, {}", next().split(';').next().unwrap_or_default()),
+        Some((checked, took)) => {
+            let before = took.split_once(" s").map_or("", |(_, before)| before);
+            format!("{checked}{before}, {}", next().split(';').next().unwrap_or_default())
+        }
         None => first.split(';').next().unwrap_or_default().to_owned(),
     }
 }
@@ -52,11 +55,14 @@ fn rounds_look_at_what_changed() {
     let watch = std::thread::spawn(move || run_words(words, &mut Lines(out, String::new()), &mut io::sink()));
     assert_eq!(round(&lines), "Checked 3 rows, no errors");
     write("expr: x * x + x");
-    assert_eq!(round(&lines), "Checked 2 rows, no errors");
+    assert_eq!(round(&lines), "Checked 3 rows, 1 of them as before, no errors");
     write("expr: x * x + y");
     assert_eq!(round(&lines), "1 error");
     write("expr: x * x");
-    assert_eq!(round(&lines), "Checked 2 rows, no errors");
+    assert_eq!(round(&lines), "Checked 3 rows, 1 of them as before, no errors");
+    // what was right once still is
+    write("expr: x + x");
+    assert_eq!(round(&lines), "Checked 3 rows, 3 of them as before, no errors");
     drop(lines);
     write("expr: x * x * x");
     assert_eq!(watch.join().expect("an end"), 0);

@@ -2,6 +2,8 @@
 
 use std::io::{Write, stderr, stdout};
 
+use fulgurite_codegen::cli;
+
 fn main() {
     std::panic::set_hook(Box::new(|panic| {
         eprintln!(
@@ -9,7 +11,7 @@ fn main() {
         );
     }));
     let (mut out, mut err) = (stdout().lock(), stderr());
-    let status = fulgurite_codegen::cli::run_words(std::env::args_os(), &mut out, &mut err);
+    let status = cli::run_kept(std::env::args_os(), cli::kept(), &mut out, &mut err);
     // what could not be written now has no reader
     let _ = out.flush();
     std::process::exit(status);

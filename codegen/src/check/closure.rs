@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fulgurite_core::Name;
-use fulgurite_core::lang::{BinOp, Block, Expr, Ident, Node, Pattern, Span, Stmt, UnOp};
+use fulgurite_core::lang::{Block, Expr, Ident, Node, Pattern, Span, Stmt, UnOp};
 use fulgurite_core::lower::Rows;
 use fulgurite_core::row::{Meaning, Row};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -200,32 +200,13 @@ fn operators(body: &Block, calls: &mut Vec<Call>) {
 /// The row of the operator that an expression is, if it is one.
 fn own_operator(e: &Expr, calls: &mut Vec<Call>) {
     let op = match &*e.node {
-        Node::Binary(op, ..) => operator_row(*op),
+        Node::Binary(op, ..) => op.row(),
         Node::Unary(UnOp::Neg, _) => "neg",
         Node::Unary(UnOp::Not, _) => "logical_not",
         Node::Cast(..) => "cast",
         _ => return,
     };
     calls.push(Call { op: Name::new(op), at: e.span });
-}
-
-/// The row that an operator of the tensor language calls.
-pub fn operator_row(op: BinOp) -> &'static str {
-    match op {
-        BinOp::Or => "logical_or",
-        BinOp::And => "logical_and",
-        BinOp::Eq => "eq",
-        BinOp::Ne => "ne",
-        BinOp::Lt => "lt",
-        BinOp::Le => "le",
-        BinOp::Gt => "gt",
-        BinOp::Ge => "ge",
-        BinOp::Add => "add",
-        BinOp::Sub => "sub",
-        BinOp::Mul => "mul",
-        BinOp::Div => "div",
-        BinOp::Rem => "remainder",
-    }
 }
 
 /// The rows that are `wanted` and those that they call, in waves: each calls only rows of waves before its own. Circles

@@ -74,10 +74,11 @@ pub struct Checked {
 
 /// Checks every row of `db`; what is wrong goes to `diags`. `upstream` are the rows that it may use: they are right.
 pub fn run(db: &Database, upstream: &(dyn Rows + Sync), _sources: &Sources, diags: &mut Diagnostics) -> Checked {
-    some(db, upstream, &db.rows.iter().map(RowSource::name).collect(), diags)
+    some(db, upstream, &db.names().collect(), diags)
 }
 
-/// The same of the rows that are `wanted` and their overloads; of the rows that these call, what their callers rely on.
+/// The same of the rows and classes that are `wanted`, of rows with their overloads; of the rows that these call, what
+/// their callers rely on.
 pub fn some(db: &Database, upstream: &(dyn Rows + Sync), wanted: &FxHashSet<Name>, diags: &mut Diagnostics) -> Checked {
     let lowered = parallel::map(&db.rows, |source| Arc::new(source.lower_to_row()));
     let mut set = RowSet::new(upstream, lowered, &db.broken);

@@ -37,7 +37,8 @@ use crate::yaml::Text;
 use meaning::{Found, Refuted};
 use world::World;
 
-/// Checks every class of `db`, whose rows are in `set`; `families` are calls of those that are `wanted`.
+/// Checks the classes of `db` that are `wanted`, and what they make of rows that are; rows are in `set`, calls of those
+/// that are wanted in `families`.
 pub fn check(
     db: &Database,
     set: &RowSet,
@@ -52,7 +53,7 @@ pub fn check(
     }
     let library = Library::new(set);
     let Some(world) = world(db, &library) else { return };
-    for (class, source) in world.classes.iter().zip(&db.classes) {
+    for (class, source) in world.classes.iter().zip(&db.classes).filter(|(class, _)| wanted.contains(&class.name)) {
         let faults = kept(class, source).or_else(|| closed(&world, class, source));
         faults.into_iter().for_each(|diag| diags.push(diag));
     }
@@ -202,6 +203,9 @@ fn meanings(of: &Sources, diags: &mut Diagnostics) {
         let texts = texts_of(of.world, &of.world.classes[at], source);
         if closure::texts_reach_broken(texts.iter().map(|(_, _, block, _)| block), of.set) {
             pairs.retain(|pair| pair.class != at);
+            continue;
+        }
+        if !of.wanted.contains(&source.name()) {
             continue;
         }
         if let Some((claim, notes)) = meaning::plain(of.world, at) {

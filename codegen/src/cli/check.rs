@@ -1,7 +1,7 @@
 //! `cargo ops check`
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -10,14 +10,14 @@ use rustc_hash::FxHashSet;
 use serde_json::json;
 
 use super::fault::Fault;
+use super::known::{Declared, Known};
 use super::load::{self, Loaded};
 use super::paint::Paint;
 use super::{Common, FAILED, FINE, Outcome};
-use crate::check::gradients::Grade;
 use crate::check::points::told::{Untold, untold};
 use crate::check::{base, closure};
 use crate::diag::render::{self, Style};
-use crate::schema::Database;
+use crate::schema::{Database, RowSource};
 use crate::source::{Place, Sources};
 
 /// Checks a database.
@@ -36,6 +36,19 @@ pub struct Check {
     /// Check again whenever the file changes, what changed and what calls that; Ctrl-C ends it
     #[arg(long)]
     pub watch: bool,
+    /// Look at every row, also at those that were right the last time and are as they were
+    #[arg(long)]
+    pub no_cache: bool,
+}
+
+/// What one look at a database found.
+pub(super) struct Round {
+    pub(super) loaded: Loaded,
+    /// How many of the rows asked for were known to be right.
+    as_before: usize,
+    /// Those of all rows asked for.
+    declared: Declared,
+    took: Duration,
 }
 
 /// Notes about rows that nothing tells from others, at most.
@@ -49,30 +62,52 @@ fn options(what: &Untold) -> Vec<&'static str> {
     }
 }
 
-/// The rows of a database that are to be looked at.
-pub(super) type Changed<'a> = &'a dyn Fn(&Database, &Sources) -> FxHashSet<Name>;
-
 impl Check {
     pub(super) fn run(&self, common: &Common, paint: &Paint, out: &mut dyn Write, err: &mut dyn Write) -> Outcome {
-        let start = Instant::now();
-        let loaded = self.load(common, &load::all)?;
-        if loaded.diags.errors() == 0 {
-            self.only.iter().try_for_each(|op| loaded.find(op).map(drop))?;
+        let kept = self.kept(common);
+        let mut known = Known::read(kept);
+        let round = self.round(common, &mut known)?;
+        if round.loaded.diags.errors() == 0 {
+            self.only.iter().try_for_each(|op| round.loaded.find(op).map(drop))?;
         }
-        report(&loaded, start.elapsed(), common, paint, out, err)
+        if let Some(kept) = kept {
+            known.write(kept);
+        }
+        self.report(&round, common, paint, out, err)
     }
 
-    /// Reads the database and checks the rows asked for, of those that `changed`.
-    pub(super) fn load(&self, common: &Common, changed: Changed) -> Result<Loaded, Fault> {
+    /// Reads the database and checks the rows asked for that are not `known` to be right; then they are.
+    pub(super) fn round(&self, common: &Common, known: &mut Known) -> Result<Round, Fault> {
+        let start = Instant::now();
         let (path, text) = load::read(common, self.file.as_deref())?;
-        let asked = |name: &Name| self.only.is_empty() || self.only.iter().any(|op| *name == op.as_str());
-        let choose =
-            |database: &Database, sources: &Sources| changed(database, sources).into_iter().filter(asked).collect();
-        let mut loaded = load::loaded_some(path, text, load::upstream(common)?, choose);
+        let upstream = load::upstream(common)?;
+        let read = upstream.text.clone();
+        let choose = |database: &Database, sources: &Sources| {
+            let mut anew = known.anew(database, sources, &read);
+            anew.retain(|name| self.asks(*name));
+            anew
+        };
+        let mut loaded = load::loaded_some(path, text, upstream, choose);
+        known.learn(&loaded);
         if !self.only.is_empty() {
             self.keep_to(&mut loaded);
         }
-        Ok(loaded)
+        let names = loaded.database.rows.iter().map(RowSource::name);
+        let as_before: Vec<Name> = names.filter(|op| self.asks(*op) && !loaded.wanted.contains(op)).collect();
+        let mut declared = Declared::of(&loaded.checked.graded);
+        let bases: FxHashSet<Name> = as_before.iter().copied().map(base).collect();
+        bases.into_iter().for_each(|op| declared += known.declared(op));
+        Ok(Round { as_before: as_before.len(), declared, took: start.elapsed(), loaded })
+    }
+
+    /// The file in which rows are kept that were right.
+    pub(super) fn kept<'c>(&self, common: &'c Common) -> Option<&'c Path> {
+        common.kept.as_deref().filter(|_| !self.no_cache)
+    }
+
+    /// Overloads are asked for together.
+    fn asks(&self, name: Name) -> bool {
+        self.only.is_empty() || self.only.iter().any(|op| base(name) == base(Name::new(op)))
     }
 
     /// Leaves out what is wrong with rows that were not asked for, nor called by those that were.
@@ -84,76 +119,78 @@ impl Check {
         diags.retain(|at| others.iter().all(|row| at.file != row.file || !(row.start..=row.end).contains(&at.start)));
         database.broken.retain(|op| kept.contains(&base(*op)));
     }
-}
 
-/// Says what was found. The exit status.
-pub(super) fn report(
-    loaded: &Loaded,
-    took: Duration,
-    common: &Common,
-    paint: &Paint,
-    out: &mut dyn Write,
-    err: &mut dyn Write,
-) -> Outcome {
-    let seconds = took.as_secs_f64();
-    let rows = loaded
-        .names()
-        .into_iter()
-        .filter(|name| loaded.wanted.contains(name) || loaded.database.broken.contains(name))
-        .count();
-    let (errors, warnings) = (loaded.diags.errors(), loaded.diags.warnings());
-    let proved = loaded.checked.graded.iter().filter(|rule| rule.grade == Grade::Proved).count();
-    let checked = loaded.checked.graded.len() - proved;
-    let slow: Vec<Place> =
-        loaded.diags.sorted().iter().filter(|diag| diag.code == "E115").map(|diag| diag.primary.place).collect();
-    let within = |row: Place| slow.iter().any(|at| at.file == row.file && (row.start..row.end).contains(&at.start));
-    let generic = loaded.database.rows.iter().filter(|row| within(row.place));
-    let generic: Vec<&str> = generic.map(|row| row.op.as_str()).collect();
-    let asked = loaded.database.rows.iter().filter(|row| loaded.wanted.contains(&row.name()));
-    let open: Vec<(&str, Untold)> = asked.filter_map(|row| Some((row.op.as_str(), untold(row)?))).collect();
-    let status = if errors > 0 { FAILED } else { FINE };
-    if common.json {
-        out.write_all(render::json(&loaded.diags, &loaded.sources).as_bytes())?;
-        let summary = json!({
-            "v": 1, "kind": "summary", "rows": rows, "errors": errors, "warnings": warnings, "seconds": seconds,
-            "gradients": {"proved": proved, "checked": checked}, "generic": generic,
-            "untold": open.iter().map(|(op, what)| json!({"op": op, "options": options(what)})).collect::<Vec<_>>(),
-        });
-        writeln!(out, "{summary}")?;
-        return Ok(status);
-    }
-    if !loaded.diags.is_empty() {
-        let style = Style { color: paint.color, width: 100 };
-        err.write_all(render::text(&loaded.diags, &loaded.sources, style).as_bytes())?;
-    }
-    if errors > 0 {
-        return Ok(status);
-    }
-    if !common.quiet {
-        let plural = if rows == 1 { "row" } else { "rows" };
-        let gradients = match proved + checked {
-            0 => String::new(),
-            1 => format!("; 1 declared gradient {}", if proved == 1 { "proved" } else { "checked" }),
-            all => format!("; {all} declared gradients: {proved} proved, {checked} checked"),
-        };
-        writeln!(out, "Checked {rows} {plural} in {seconds:.2} s{gradients}")?;
-        for (op, what) in open.iter().take(MOST_SHOWN) {
-            let claim = match what {
-                Untold::Everything => {
-                    format!("nothing from outside says what `{op}` means: it has no name in PyTorch and no `points`")
-                }
-                Untold::Options(_) => {
-                    let open = options(what).join(", ");
-                    format!(
-                        "no two `points` of `{op}` differ in {open}, and nothing else says from outside what that does"
-                    )
-                }
+    /// Says what was found. The exit status.
+    pub(super) fn report(
+        &self,
+        round: &Round,
+        common: &Common,
+        paint: &Paint,
+        out: &mut dyn Write,
+        err: &mut dyn Write,
+    ) -> Outcome {
+        let Round { loaded, as_before, took, .. } = round;
+        let seconds = took.as_secs_f64();
+        let asked = || loaded.database.rows.iter().filter(|row| self.asks(row.name()));
+        let rows = asked().count() + loaded.database.broken.len();
+        let (errors, warnings) = (loaded.diags.errors(), loaded.diags.warnings());
+        let Declared { proved, checked } = round.declared;
+        let slow: Vec<Place> =
+            loaded.diags.sorted().iter().filter(|diag| diag.code == "E115").map(|diag| diag.primary.place).collect();
+        let within = |row: Place| slow.iter().any(|at| at.file == row.file && (row.start..row.end).contains(&at.start));
+        let generic = loaded.database.rows.iter().filter(|row| within(row.place));
+        let generic: Vec<&str> = generic.map(|row| row.op.as_str()).collect();
+        let open: Vec<(&str, Untold)> = asked().filter_map(|row| Some((row.op.as_str(), untold(row)?))).collect();
+        let status = if errors > 0 { FAILED } else { FINE };
+        if common.json {
+            out.write_all(render::json(&loaded.diags, &loaded.sources).as_bytes())?;
+            let summary = json!({
+                "v": 1, "kind": "summary", "rows": rows, "as_before": as_before, "errors": errors, "warnings": warnings, "seconds": seconds,
+                "gradients": {"proved": proved, "checked": checked}, "generic": generic,
+                "untold": open.iter().map(|(op, what)| json!({"op": op, "options": options(what)})).collect::<Vec<_>>(),
+            });
+            writeln!(out, "{summary}")?;
+            return Ok(status);
+        }
+        if !loaded.diags.is_empty() {
+            let style = Style { color: paint.color, width: 100 };
+            err.write_all(render::text(&loaded.diags, &loaded.sources, style).as_bytes())?;
+        }
+        if errors > 0 {
+            return Ok(status);
+        }
+        if !common.quiet {
+            let plural = if rows == 1 { "row" } else { "rows" };
+            let gradients = match proved + checked {
+                0 => String::new(),
+                1 => format!("; 1 declared gradient {}", if proved == 1 { "proved" } else { "checked" }),
+                all => format!("; {all} declared gradients: {proved} proved, {checked} checked"),
             };
-            writeln!(err, "note: {claim} (docs/mutations.md)")?;
+            let before = match as_before {
+                0 => String::new(),
+                n => format!(", {n} of them as before"),
+            };
+            writeln!(out, "Checked {rows} {plural} in {seconds:.2} s{before}{gradients}")?;
+            for (op, what) in open.iter().take(MOST_SHOWN) {
+                let claim = match what {
+                    Untold::Everything => {
+                        format!(
+                            "nothing from outside says what `{op}` means: it has no name in PyTorch and no `points`"
+                        )
+                    }
+                    Untold::Options(_) => {
+                        let open = options(what).join(", ");
+                        format!(
+                            "no two `points` of `{op}` differ in {open}, and nothing else says from outside what that does"
+                        )
+                    }
+                };
+                writeln!(err, "note: {claim} (docs/mutations.md)")?;
+            }
+            if open.len() > MOST_SHOWN {
+                writeln!(err, "note: and {} rows more", open.len() - MOST_SHOWN)?;
+            }
         }
-        if open.len() > MOST_SHOWN {
-            writeln!(err, "note: and {} rows more", open.len() - MOST_SHOWN)?;
-        }
+        Ok(status)
     }
-    Ok(status)
 }

@@ -26,7 +26,7 @@ pub(super) struct Loaded {
     pub(super) diags: Diagnostics,
     pub(super) database: Database,
     pub(super) checked: Checked,
-    /// The rows that were checked; where a few were chosen, not all.
+    /// The rows and classes that were checked; where a few were chosen, not all.
     pub(super) wanted: FxHashSet<Name>,
     /// Rows of other databases that may be called.
     pub(super) upstream: pipeline::Table,
@@ -61,9 +61,9 @@ pub(super) fn loaded(path: PathBuf, text: String, upstream: pipeline::Table) -> 
     loaded_some(path, text, upstream, all)
 }
 
-/// Every row.
+/// Every row and class.
 pub(super) fn all(database: &Database, _: &Sources) -> FxHashSet<Name> {
-    database.rows.iter().map(RowSource::name).collect()
+    database.names().collect()
 }
 
 /// The same, of the rows that `choose` wants.

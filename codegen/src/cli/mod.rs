@@ -17,6 +17,7 @@ mod explain;
 mod fault;
 mod fmt;
 mod grades;
+mod known;
 mod list;
 mod load;
 mod mutate;
@@ -34,6 +35,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use fault::Fault;
+pub use known::kept;
 use paint::Paint;
 
 /// Everything worked.
@@ -78,6 +80,9 @@ pub struct Common {
     /// The text of a database to speak of where there is no file
     #[arg(skip)]
     pub built_in: Option<&'static str>,
+    /// Where rows are kept that were right
+    #[arg(skip)]
+    pub kept: Option<PathBuf>,
     /// When to use colours
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     pub color: When,
@@ -137,12 +142,25 @@ pub fn run(args: OpsCommand, out: &mut dyn Write, err: &mut dyn Write) -> i32 {
 /// The same from the words of a command line, the program's name first. `cargo ops` as an installed subcommand gives
 /// its own name once more.
 pub fn run_words(words: impl IntoIterator<Item = OsString>, out: &mut dyn Write, err: &mut dyn Write) -> i32 {
+    run_kept(words, None, out, err)
+}
+
+/// The same, with a file in which rows are kept that were right.
+pub fn run_kept(
+    words: impl IntoIterator<Item = OsString>,
+    kept: Option<PathBuf>,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> i32 {
     let mut words: Vec<OsString> = words.into_iter().collect();
     if words.get(1).is_some_and(|word| word == "ops") {
         words.remove(1);
     }
     match OpsCommand::try_parse_from(words) {
-        Ok(args) => run(args, out, err),
+        Ok(mut args) => {
+            args.common.kept = kept;
+            run(args, out, err)
+        }
         // help and version are what was asked for
         Err(error) if !error.use_stderr() => finish(write!(out, "{error}"), FINE),
         Err(error) => finish(write!(err, "{error}"), USAGE),

@@ -343,22 +343,7 @@ impl<M: Machine> Run<'_, M> {
             let v = statics::apply_binary(op, x, y).map_err(|s| self.stop(s))?;
             return Ok(from_val(v));
         }
-        let row = match op {
-            Add => "add",
-            Sub => "sub",
-            Mul => "mul",
-            Div => "div",
-            Rem => "remainder",
-            Eq => "eq",
-            Ne => "ne",
-            Lt => "lt",
-            Le => "le",
-            Gt => "gt",
-            Ge => "ge",
-            And => "logical_and",
-            Or => "logical_or",
-        };
-        self.call1(row, vec![a, b])
+        self.call1(op.row(), vec![a, b])
     }
 
     fn cast(&mut self, v: Value<M::V>, d: DType) -> Out<M> {

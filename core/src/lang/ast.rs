@@ -366,6 +366,27 @@ pub enum BinOp {
     Rem,
 }
 
+impl BinOp {
+    /// The row that it calls in a program.
+    pub fn row(self) -> &'static str {
+        match self {
+            BinOp::Or => "logical_or",
+            BinOp::And => "logical_and",
+            BinOp::Eq => "eq",
+            BinOp::Ne => "ne",
+            BinOp::Lt => "lt",
+            BinOp::Le => "le",
+            BinOp::Gt => "gt",
+            BinOp::Ge => "ge",
+            BinOp::Add => "add",
+            BinOp::Sub => "sub",
+            BinOp::Mul => "mul",
+            BinOp::Div => "div",
+            BinOp::Rem => "remainder",
+        }
+    }
+}
+
 /// Unary operators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]

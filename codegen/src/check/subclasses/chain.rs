@@ -8,7 +8,6 @@ use fulgurite_core::subclass::{Class, Rule};
 use fulgurite_core::{Name, eval::tensor::helpers::HELPERS};
 
 use super::world::World;
-use crate::check::closure::operator_row;
 
 /// Bodies within bodies, at most this deep.
 const DEEPEST: usize = 12;
@@ -83,7 +82,7 @@ impl Walk<'_> {
             Node::Call(f, args) => self.call(f.name, args, e.span, names),
             Node::Binary(op, a, b) => {
                 let of = [self.expr(a, names), self.expr(b, names)];
-                of.contains(&true) && self.reach(Name::new(operator_row(*op)), &of, e.span)
+                of.contains(&true) && self.reach(Name::new(op.row()), &of, e.span)
             }
             Node::Unary(op, a) => {
                 let row = if *op == UnOp::Neg { "neg" } else { "logical_not" };

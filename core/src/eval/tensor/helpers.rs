@@ -48,8 +48,34 @@ pub const HELPERS: &[&str] = &[
 
 type Out<M> = Result<Value<<M as Machine>::V>, <M as Machine>::Error>;
 
-/// Calls a row with one result.
+/// The rows that programs call without naming them: those of operators, and those that helpers are made of.
+pub const UNNAMED: &[&str] = &[
+    "add",
+    "cast",
+    "div",
+    "eq",
+    "expand",
+    "full",
+    "ge",
+    "gt",
+    "le",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "lt",
+    "mul",
+    "ne",
+    "neg",
+    "remainder",
+    "reshape",
+    "sub",
+    "sum",
+    "where",
+];
+
+/// Calls a row with one result, one of [`UNNAMED`].
 pub fn call1<M: Machine>(machine: &mut M, op: &str, args: Vec<Value<M::V>>) -> Out<M> {
+    debug_assert!(UNNAMED.contains(&op), "`{op}` is not in the list of what is called unnamed");
     let mut results = machine.call(Name::new(op), args, Vec::new())?;
     if results.is_empty() {
         return Err(Refusal::new("E706", format!("`{op}` yields nothing")).into());
@@ -197,9 +223,7 @@ fn numbers<V>(args: &[Value<V>]) -> Option<Vec<f64>> {
 /// Zeros of type `t`.
 pub fn zeros<M: Machine>(machine: &mut M, t: &TensorTy) -> Out<M> {
     let shape = Value::List(t.shape.iter().map(|&d| Value::size(d)).collect());
-    let mut r =
-        machine.call(Name::new("full"), vec![shape, Value::Num(Scalar::Int(0)), Value::DType(t.dtype)], Vec::new())?;
-    if r.is_empty() { Err(Refusal::new("E706", "`full` yields nothing").into()) } else { Ok(r.remove(0)) }
+    call1(machine, "full", vec![shape, Value::Num(Scalar::Int(0)), Value::DType(t.dtype)])
 }
 
 /// `value` summed over the axes along which `like` was broadcast, in the shape of `like`.
@@ -207,8 +231,7 @@ pub fn sum_to<M: Machine>(machine: &mut M, value: Value<M::V>, like: &TensorTy) 
     let Value::Tensor(v) = &value else {
         // a number as cotangent (a constant derivative): it fills the argument's shape
         let shape = Value::List(like.shape.iter().map(|&d| Value::size(d)).collect());
-        let mut r = machine.call(Name::new("full"), vec![shape, value, Value::DType(like.dtype)], Vec::new())?;
-        return if r.is_empty() { Err(Refusal::new("E706", "`full` yields nothing").into()) } else { Ok(r.remove(0)) };
+        return call1(machine, "full", vec![shape, value, Value::DType(like.dtype)]);
     };
     let ArgTy::Tensor(t) = machine.ty(v) else { return Ok(value) };
     if t.rank() == like.rank() && t.shape.iter().zip(&like.shape).all(|(a, b)| a.same(*b)) {
