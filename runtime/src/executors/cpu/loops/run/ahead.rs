@@ -11,14 +11,15 @@ const ROWS: usize = 2;
 const LINE: usize = 4096;
 
 /// Asks for memory that a later tile works on. Rows of tensors are often a page, at whose end the hardware's own
-/// prefetching stops.
+/// prefetching stops. It goes to the second cache: from there it comes quickly enough, and the first keeps what is
+/// worked on (an EPYC takes a tenth to a third less time for rows and for AdamW than with all of it in the first).
 #[inline(always)]
 pub(super) fn prefetch(at: *const u8, bytes: usize) {
     #[cfg(target_arch = "x86_64")]
     for line in (0..bytes).step_by(64) {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
         // SAFETY: a hint; addresses without memory are ignored.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.wrapping_add(line) as *const i8) };
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(at.wrapping_add(line) as *const i8) };
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = (at, bytes);
