@@ -4,7 +4,8 @@
 
 use crate::diag::render::{self, Style};
 use crate::emit::{Artifacts, Target, Unit};
-use crate::pipeline::{self, Table};
+use crate::known::{self, Known};
+use crate::pipeline::{self, Compiled, Table};
 use std::path::{Path, PathBuf};
 
 /// Compiles the database at `path` (relative to the package) into `OUT_DIR`, for the crate that holds its kernels, and
@@ -60,6 +61,7 @@ fn run(target: &Target, file: &Path, upstream: &Table, out: &Path) -> std::io::R
 pub fn write(target: &Target, text: &str, file: &str, upstream: &Table, out: &Path) -> std::io::Result<()> {
     match pipeline::compile(text, file, upstream) {
         Ok(compiled) => {
+            remember(&compiled, upstream);
             // the one line of a build script that cargo shows to whoever builds
             println!("cargo::warning={file}: {}", compiled.summary());
             let table = compiled.table(upstream);
@@ -77,4 +79,14 @@ pub fn write(target: &Target, text: &str, file: &str, upstream: &Table, out: &Pa
             Artifacts::write(&[report, stop("kernels.rs"), stop("database.rs")], out)
         }
     }
+}
+
+/// Tells `cargo ops check` what was right: it need not look at it again.
+fn remember(compiled: &Compiled, upstream: &Table) {
+    let Some(kept) = known::kept() else { return };
+    let mut known = Known::read(Some(&kept));
+    let database = &compiled.database;
+    known.anew(database, &compiled.sources, &upstream.text);
+    known.learn(database, &database.names().collect(), &compiled.diagnostics, &compiled.graded);
+    known.write(&kept);
 }

@@ -10,6 +10,7 @@ pub mod emit;
 pub mod explain;
 pub mod fmt;
 pub mod grade;
+mod known;
 pub mod mutate;
 pub mod nearest;
 pub mod parallel;

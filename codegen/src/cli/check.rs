@@ -10,13 +10,13 @@ use rustc_hash::FxHashSet;
 use serde_json::json;
 
 use super::fault::Fault;
-use super::known::{Declared, Known};
 use super::load::{self, Loaded};
 use super::paint::Paint;
 use super::{Common, FAILED, FINE, Outcome};
 use crate::check::points::told::{Untold, untold};
 use crate::check::{base, closure};
 use crate::diag::render::{self, Style};
+use crate::known::{Declared, Known};
 use crate::schema::{Database, RowSource};
 use crate::source::{Place, Sources};
 
@@ -88,7 +88,7 @@ impl Check {
             anew
         };
         let mut loaded = load::loaded_some(path, text, upstream, choose);
-        known.learn(&loaded);
+        known.learn(&loaded.database, &loaded.wanted, &loaded.diags, &loaded.checked.graded);
         if !self.only.is_empty() {
             self.keep_to(&mut loaded);
         }

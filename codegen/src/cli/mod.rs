@@ -17,7 +17,6 @@ mod explain;
 mod fault;
 mod fmt;
 mod grades;
-mod known;
 mod list;
 mod load;
 mod mutate;
@@ -34,8 +33,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub use crate::known::kept;
 use fault::Fault;
-pub use known::kept;
 use paint::Paint;
 
 /// Everything worked.

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use super::check::Check;
-use super::known::Known;
 use super::load;
 use super::paint::{Ink, Paint};
 use super::{Common, Outcome};
+use crate::known::Known;
 
 /// How often the file is looked at: a change is seen before one looks up from the editor.
 const EVERY: Duration = Duration::from_millis(60);

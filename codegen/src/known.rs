@@ -1,27 +1,28 @@
 //! Rows that were right before: as they stand, with all that their checks look at. Those are not looked at again.
 //!
 //! A row is known by a hash of its text and of those of all rows that it names, however deep. Whether it is right
-//! depends on nothing else but what enters every hash: this program, the databases upstream, the classes, and the rows
-//! that derivatives and helpers call unseen. Builds keep nothing: they check every row.
+//! depends on nothing else but what enters every hash: the sources of the checks, the databases upstream, the classes,
+//! and the rows that derivatives and helpers call unseen. Builds look at every row, and say what they found.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Read;
 use std::ops::AddAssign;
 use std::path::{Path, PathBuf};
-use std::time::UNIX_EPOCH;
 
 use fulgurite_core::Name;
 use fulgurite_core::builtins::Builtin;
 use fulgurite_core::eval::tensor::helpers;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::load::Loaded;
-use super::write;
 use crate::check::base;
 use crate::check::gradients::{Grade, Graded};
+use crate::diag::Diagnostics;
 use crate::schema::{ClassSource, Database, RowSource};
 use crate::source::Sources;
+
+/// A hash of the sources of the checks: what others found, these don't know.
+const CHECKS: &str = env!("FULGURITE_CHECKS");
 
 /// So many are kept, those of the last run first: some tens of versions of a large database.
 const MOST: usize = 16_384;
@@ -35,13 +36,13 @@ struct Key([u64; 2]);
 
 /// Declared gradients of a row: how many are proved, and how many were tried and held.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Declared {
-    pub(super) proved: usize,
-    pub(super) checked: usize,
+pub struct Declared {
+    pub proved: usize,
+    pub checked: usize,
 }
 
 impl Declared {
-    pub(super) fn of(graded: &[Graded]) -> Declared {
+    pub fn of(graded: &[Graded]) -> Declared {
         let proved = graded.iter().filter(|rule| rule.grade == Grade::Proved).count();
         Declared { proved, checked: graded.len() - proved }
     }
@@ -56,7 +57,7 @@ impl AddAssign for Declared {
 
 /// What is known to be right.
 #[derive(Default)]
-pub(super) struct Known {
+pub struct Known {
     right: FxHashMap<Key, Declared>,
     /// The order in which keys were read.
     order: Vec<Key>,
@@ -94,7 +95,7 @@ pub fn kept() -> Option<PathBuf> {
 
 impl Known {
     /// What the file holds; nothing where it can't be read. Lines that are no such lines are passed over.
-    pub(super) fn read(file: Option<&Path>) -> Known {
+    pub fn read(file: Option<&Path>) -> Known {
         let mut known = Known::default();
         let Some(file) = file.and_then(|file| fs::File::open(file).ok()) else { return known };
         let mut text = String::new();
@@ -111,7 +112,7 @@ impl Known {
 
     /// The rows of `database` that are not known to be right, overloads together, and the classes if they are not.
     /// `upstream` is the text of the databases that it uses.
-    pub(super) fn anew(&mut self, database: &Database, sources: &Sources, upstream: &str) -> FxHashSet<Name> {
+    pub fn anew(&mut self, database: &Database, sources: &Sources, upstream: &str) -> FxHashSet<Name> {
         self.now = Looked::at(database, sources, upstream);
         let known = |group: Option<&Group>| group.is_some_and(|group| self.right.contains_key(&group.key));
         let rows = database.rows.iter().map(RowSource::name).filter(|name| !known(self.now.group(*name)));
@@ -120,15 +121,15 @@ impl Known {
     }
 
     /// The declared gradients of a row that was not looked at.
-    pub(super) fn declared(&self, name: Name) -> Declared {
+    pub fn declared(&self, name: Name) -> Declared {
         self.now.group(name).and_then(|group| self.right.get(&group.key)).copied().unwrap_or_default()
     }
 
-    /// Takes for right what was checked just now, unless something is said of it or of what it leads to.
-    pub(super) fn learn(&mut self, loaded: &Loaded) {
-        let Loaded { database, wanted, .. } = loaded;
+    /// Takes for right what was checked just now of `database`, the rows and classes that were `wanted`, unless something
+    /// is said of it or of what it leads to. [`Known::anew`] has seen that database.
+    pub fn learn(&mut self, database: &Database, wanted: &FxHashSet<Name>, diags: &Diagnostics, graded: &[Graded]) {
         let mut doubtful: FxHashSet<Name> = database.broken.iter().copied().collect();
-        for diag in loaded.diags.sorted() {
+        for diag in diags.sorted() {
             let at = diag.primary.place;
             let within = |row: &&RowSource| row.place.file == at.file && row.place.range().contains(&at.range().start);
             match database.rows.iter().find(within) {
@@ -139,7 +140,7 @@ impl Known {
         }
         let doubtful: FxHashSet<usize> = doubtful.into_iter().filter_map(|op| self.now.place(op)).collect();
         let mut declared: FxHashMap<Name, Declared> = FxHashMap::default();
-        for rule in &loaded.checked.graded {
+        for rule in graded {
             *declared.entry(base(rule.op)).or_default() += Declared::of(std::slice::from_ref(rule));
         }
         let bases: FxHashSet<Name> =
@@ -157,7 +158,7 @@ impl Known {
     }
 
     /// Writes what is known, where something is new. What can't be written is found out again.
-    pub(super) fn write(&self, file: &Path) {
+    pub fn write(&self, file: &Path) {
         if !self.learned {
             return;
         }
@@ -171,7 +172,11 @@ impl Known {
                 Some(format!("{:016x}{:016x} {proved} {checked}\n", key.0[0], key.0[1]))
             })
             .collect();
-        _ = write::create(file, &text);
+        let mut fresh = file.as_os_str().to_owned();
+        fresh.push(format!(".{}.new", std::process::id()));
+        if fs::write(&fresh, text).and_then(|()| fs::rename(&fresh, file)).is_err() {
+            _ = fs::remove_file(&fresh);
+        }
     }
 }
 
@@ -198,7 +203,7 @@ impl Looked {
         let classes: Vec<&str> = database.classes.iter().map(|class| sources.text(class.place)).collect();
         let mut always = named(classes.iter().copied(), &at);
         always.extend(unnamed().filter_map(|op| at.get(op).copied()));
-        let all = hash(&(program(), upstream, &classes));
+        let all = hash(&(CHECKS, upstream, &classes));
         let own: Vec<Key> = texts.iter().map(hash).collect();
         let group = |from: &[usize]| {
             let (mut met, mut next) = (vec![false; texts.len()], always.clone());
@@ -234,12 +239,6 @@ fn hash(what: &impl Hash) -> Key {
         hasher.finish()
     };
     Key([half(0), half(1)])
-}
-
-/// This program: what another one found, this one doesn't know.
-fn program() -> Option<(u64, u128)> {
-    let about = fs::metadata(std::env::current_exe().ok()?).ok()?;
-    Some((about.len(), about.modified().ok()?.duration_since(UNIX_EPOCH).ok()?.as_nanos()))
 }
 
 /// The rows, by where they stand, whose names occur in `texts`: those that are called, and some more. `conv.vjp.x`
