@@ -1,4 +1,4 @@
-//! Kernels that look at a tile before they choose how to compute it, and those of two arguments, the second of which is
+//! Kernels that look at a chunk before they choose how to compute it, and those of two arguments, the second of which is
 //! one number for all elements: variant `by`.
 
 use super::maps::entry;
@@ -35,51 +35,52 @@ unsafe fn map(n: usize, ins: *const *const u8, outs: *const *mut u8, f: impl Fn(
     }
 }
 
-/// Whether the magnitudes of a tile are 0 or in a range; those of NaN are not.
-///
-/// # Safety
-/// `x` points to `n` elements.
+/// Whether the magnitudes of a chunk are 0 or in a range; those of NaN are not.
 #[inline(always)]
-unsafe fn within(x: *const f32, n: usize, (least, most): (f32, f32)) -> bool {
-    let mut high = [0u32; CHUNK];
-    let mut low = [u32::MAX; CHUNK];
-    let mut see = |j: usize, x: f32| {
+fn within(x: &[f32; CHUNK], (least, most): (f32, f32)) -> bool {
+    let (least, most) = (least.to_bits().saturating_sub(1), most.to_bits());
+    let mut all = true;
+    for x in x {
         let size = x.to_bits() & 0x7FFF_FFFF;
-        high[j] = high[j].max(size);
         // One below 0 is the largest number.
-        low[j] = low[j].min(size.wrapping_sub(1));
-    };
-    let whole = n / CHUNK * CHUNK;
-    let mut at = 0;
-    // SAFETY: the caller's promise; at + j < n throughout.
-    unsafe {
-        while at < whole {
-            for j in 0..CHUNK {
-                see(j, x.add(at + j).read_unaligned());
-            }
-            at += CHUNK;
-        }
-        for j in 0..n - whole {
-            see(j, x.add(whole + j).read_unaligned());
-        }
+        all &= (size <= most) & (size.wrapping_sub(1) >= least);
     }
-    let high = high.iter().fold(0, |a, b| a.max(*b));
-    let low = low.iter().fold(u32::MAX, |a, b| a.min(*b));
-    high <= most.to_bits() && low >= least.to_bits().saturating_sub(1)
+    all
 }
 
-/// The short form of `Q` for tiles that allow it.
+/// A chunk; a function, because a closure is not compiled for the instruction set around it.
+#[inline(always)]
+fn chunk<I: Isa, Q: Quick>(x: [f32; CHUNK], allowed: bool, known: Q::Known) -> [f32; CHUNK] {
+    let mut y = [0.0; CHUNK];
+    if allowed && within(&x, Q::RANGE) {
+        for j in 0..CHUNK {
+            y[j] = Q::short::<I>(x[j], known);
+        }
+    } else {
+        for j in 0..CHUNK {
+            y[j] = Q::long::<I>(x[j], known);
+        }
+    }
+    y
+}
+
+/// The short form of `Q` for chunks that allow it.
 ///
 /// # Safety
 /// As [`map`].
 #[inline(always)]
 unsafe fn quick<I: Isa, Q: Quick>(n: usize, ins: *const *const u8, outs: *const *mut u8, known: Q::Known) {
-    // SAFETY: the caller's promise.
+    let allowed = Q::allows::<I>(known);
+    let whole = n / CHUNK * CHUNK;
+    let mut at = 0;
+    // SAFETY: the caller's promise; at + len ≤ n throughout.
     unsafe {
-        if Q::allows::<I>(known) && within((*ins).cast(), n, Q::RANGE) {
-            map(n, ins, outs, |x| Q::short::<I>(x, known))
-        } else {
-            map(n, ins, outs, |x| Q::long::<I>(x, known))
+        while at < whole {
+            store(outs, 0, at, CHUNK, chunk::<I, Q>(load(ins, 0, at, CHUNK), allowed, known));
+            at += CHUNK;
+        }
+        if at < n {
+            store(outs, 0, at, n - at, chunk::<I, Q>(load(ins, 0, at, n - at), allowed, known));
         }
     }
 }
