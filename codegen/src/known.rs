@@ -134,7 +134,7 @@ impl Known {
             let within = |row: &&RowSource| row.place.file == at.file && row.place.range().contains(&at.range().start);
             match database.rows.iter().find(within) {
                 Some(row) => _ = doubtful.insert(row.name()),
-                // of a class, or of the whole file
+                // of a class, a row that could not be read, or the whole file
                 None => return,
             }
         }
