@@ -86,10 +86,11 @@ struct Group {
 /// Where programs that cargo built keep what they know: in cargo's own folder, which `cargo clean` empties. Installed
 /// ones use that of the project that they are called in.
 pub fn kept() -> Option<PathBuf> {
-    let tagged = |folder: &Path| folder.join("CACHEDIR.TAG").is_file();
+    // a folder that was there before cargo has no tag
+    let of_cargo = |folder: &Path| [".rustc_info.json", "CACHEDIR.TAG"].iter().any(|file| folder.join(file).is_file());
     let program = std::env::current_exe().ok()?;
-    let built = program.ancestors().find(|folder| tagged(folder)).map(Path::to_path_buf);
-    let here = || std::env::current_dir().ok()?.ancestors().map(|at| at.join("target")).find(|at| tagged(at));
+    let built = program.ancestors().find(|folder| of_cargo(folder)).map(Path::to_path_buf);
+    let here = || std::env::current_dir().ok()?.ancestors().map(|at| at.join("target")).find(|at| of_cargo(at));
     Some(built.or_else(here)?.join("ops-checked"))
 }
 

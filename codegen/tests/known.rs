@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use fulgurite_codegen::cli::{run_kept, run_words};
+use fulgurite_codegen::cli::{kept, run_kept, run_words};
 
 const ROWS: &str = "\
 ops:
@@ -230,4 +230,13 @@ fn a_file_that_is_none_of_ours_is_passed_over() {
         run_words(["ops".into(), "check".into(), file.clone()], &mut out, &mut Vec::new());
     }
     assert!(!String::from_utf8(out).expect("text").contains("as before"));
+}
+
+/// Also where the folder was there before cargo, which puts no tag into it then.
+#[test]
+fn what_cargo_builds_keeps_what_it_knows_in_its_folder() {
+    let program = std::env::current_exe().expect("this program");
+    let kept = kept().expect("a place");
+    let folder = kept.parent().expect("a folder");
+    assert!(program.starts_with(folder), "{} is not in {}", program.display(), folder.display());
 }
