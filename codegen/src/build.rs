@@ -86,7 +86,7 @@ fn remember(compiled: &Compiled, upstream: &Table) {
     let Some(kept) = known::kept() else { return };
     let mut known = Known::read(Some(&kept));
     let database = &compiled.database;
-    known.anew(database, &compiled.sources, &upstream.text);
+    known.look(database, &compiled.sources, &upstream.text);
     known.learn(database, &database.names().collect(), &compiled.diagnostics, &compiled.graded);
     known.write(&kept);
 }

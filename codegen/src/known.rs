@@ -15,6 +15,7 @@ use fulgurite_core::builtins::Builtin;
 use fulgurite_core::eval::tensor::helpers;
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::atomic;
 use crate::check::base;
 use crate::check::gradients::{Grade, Graded};
 use crate::diag::Diagnostics;
@@ -111,10 +112,14 @@ impl Known {
         known
     }
 
-    /// The rows of `database` that are not known to be right, overloads together, and the classes if they are not.
-    /// `upstream` is the text of the databases that it uses.
-    pub fn anew(&mut self, database: &Database, sources: &Sources, upstream: &str) -> FxHashSet<Name> {
+    /// Takes note of how `database` stands; `upstream` is the text of the databases that it uses.
+    pub fn look(&mut self, database: &Database, sources: &Sources, upstream: &str) {
         self.now = Looked::at(database, sources, upstream);
+    }
+
+    /// The rows of the database looked at that are not known to be right, overloads together, and the classes if they
+    /// are not.
+    pub fn anew(&self, database: &Database) -> FxHashSet<Name> {
         let known = |group: Option<&Group>| group.is_some_and(|group| self.right.contains_key(&group.key));
         let rows = database.rows.iter().map(RowSource::name).filter(|name| !known(self.now.group(*name)));
         let classes = database.classes.iter().filter(|_| !known(self.now.classes.as_ref()));
@@ -127,7 +132,7 @@ impl Known {
     }
 
     /// Takes for right what was checked just now of `database`, the rows and classes that were `wanted`, unless something
-    /// is said of it or of what it leads to. [`Known::anew`] has seen that database.
+    /// is said of it or of what it leads to. It is the database looked at.
     pub fn learn(&mut self, database: &Database, wanted: &FxHashSet<Name>, diags: &Diagnostics, graded: &[Graded]) {
         let mut doubtful: FxHashSet<Name> = database.broken.iter().copied().collect();
         for diag in diags.sorted() {
@@ -173,11 +178,7 @@ impl Known {
                 Some(format!("{:016x}{:016x} {proved} {checked}\n", key.0[0], key.0[1]))
             })
             .collect();
-        let mut fresh = file.as_os_str().to_owned();
-        fresh.push(format!(".{}.new", std::process::id()));
-        if fs::write(&fresh, text).and_then(|()| fs::rename(&fresh, file)).is_err() {
-            _ = fs::remove_file(&fresh);
-        }
+        _ = atomic::write(file, &text);
     }
 }
 

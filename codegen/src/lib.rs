@@ -2,6 +2,7 @@
 //!
 //! [`pipeline::compile`] is the table of contents: read (`yaml`, `schema`) → check → derive → emit.
 
+mod atomic;
 pub mod build;
 pub mod check;
 pub mod cli;

@@ -83,7 +83,8 @@ impl Check {
         let upstream = load::upstream(common)?;
         let read = upstream.text.clone();
         let choose = |database: &Database, sources: &Sources| {
-            let mut anew = known.anew(database, sources, &read);
+            known.look(database, sources, &read);
+            let mut anew = known.anew(database);
             anew.retain(|name| self.asks(*name));
             anew
         };

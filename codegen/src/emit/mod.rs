@@ -11,6 +11,7 @@ pub mod subclasses;
 pub mod symbols;
 pub mod variants;
 
+use crate::atomic;
 use crate::schema::ClassSource;
 use crate::source::Sources;
 use fulgurite_core::Name;
@@ -175,9 +176,7 @@ impl Artifacts {
             if let Some(parent) = path.parent() {
                 std::fs::create_dir_all(parent)?;
             }
-            let fresh = path.with_extension("fresh");
-            std::fs::write(&fresh, &unit.text)?;
-            std::fs::rename(&fresh, &path)?;
+            atomic::write(&path, &unit.text)?;
         }
         let parents: std::collections::HashSet<_> =
             kept.iter().filter_map(|p| p.parent().map(Path::to_owned)).collect();
