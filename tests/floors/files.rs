@@ -1,5 +1,6 @@
 //! Files: one job each, nothing left open.
 
+use super::modules::{CRATES, code, is_test_file};
 use super::{files_with, none, read, root, shown};
 
 /// Longer files are named in the test's output.
@@ -35,4 +36,27 @@ fn nothing_is_left_open() {
         }
     }
     none(faults, "no placeholder stands in the code");
+}
+
+/// What is wrong is an error with a message, and what tests ask is asked in tests. Constants are asked while compiling.
+#[test]
+fn what_runs_does_not_stop_the_program() {
+    let marks = ["assert!(", "assert_eq!(", "assert_ne!(", "panic!(", ".unwrap()", ".expect(\""];
+    let mut faults = Vec::new();
+    for krate in CRATES.iter().filter(|krate| **krate != "tests") {
+        for path in files_with("rs", &root().join(krate).join("src")).into_iter().filter(|path| !is_test_file(path)) {
+            let text = code(&read(&path));
+            let lines: Vec<&str> = text.lines().collect();
+            for (i, line) in lines.iter().enumerate() {
+                let in_const =
+                    lines[i.saturating_sub(2)..=i].iter().any(|l| l.contains("const {") || l.contains("const _"));
+                // a parser's `expect` gives an error
+                let fine = in_const || line.contains("debug_assert") || line.contains("self.expect(");
+                if marks.iter().any(|mark| line.contains(mark)) && !fine {
+                    faults.push(format!("{}:{}: {}", shown(&path), i + 1, line.trim()));
+                }
+            }
+        }
+    }
+    none(faults, "no assertion and no unwrap stands in what runs");
 }
