@@ -6,6 +6,7 @@
 
 mod away;
 pub mod pool;
+mod slab;
 
 pub use away::Resident;
 

@@ -6,6 +6,7 @@
 //!
 //! **Invariant:** the bytes of a block are always initialised: fresh ones come zeroed, recycled ones hold old data.
 
+use super::slab::{self, Piece};
 use memmap2::MmapMut;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
@@ -16,7 +17,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 pub const ALIGN: usize = 64;
 
 /// Blocks from this size on are mappings of their own, in huge pages where the system has them: a page is then zeroed
-/// by the system when it is first used, and not at all if it never is.
+/// by the system when it is first used, and not at all if it never is. Smaller ones, down to [`slab::LEAST`], share them.
 const MAPPED: usize = 4 << 20;
 
 /// Bytes that the free list may hold: enough for the working set of a training step; more goes back to the system.
@@ -39,8 +40,15 @@ struct Header {
     class: usize,
     /// The next free block of the class; meaningful while this one is free.
     next: *mut Header,
-    /// The mapping in which this header and its block lie; others come from the allocator.
-    map: Option<MmapMut>,
+    source: Source,
+}
+
+/// Where the memory of a block, its header first, comes from.
+enum Source {
+    Allocator,
+    Slab(Piece),
+    /// A mapping of its own.
+    Mapping(MmapMut),
 }
 
 const _: () = assert!(size_of::<Header>() == ALIGN);
@@ -183,20 +191,23 @@ fn is_stale(class: usize) -> bool {
 
 /// A fresh block of zeros with one share.
 fn allocate(class: usize, size: usize) -> Option<NonNull<Header>> {
-    let (memory, map) = if size >= MAPPED {
+    let piece = if (slab::LEAST..MAPPED).contains(&size) { slab::cut(size) } else { None };
+    let (memory, source) = if let Some(piece) = piece {
+        (piece.data(), Source::Slab(piece))
+    } else if size >= MAPPED {
         let mut map = MmapMut::map_anon(size).ok()?;
         // Only advice: small pages do as well.
         #[cfg(target_os = "linux")]
         let _ = map.advise(memmap2::Advice::HugePage);
-        (map.as_mut_ptr(), Some(map))
+        (map.as_mut_ptr(), Source::Mapping(map))
     } else {
         let layout = Layout::from_size_align(size, ALIGN).ok()?;
         // SAFETY: the layout's size is not 0.
-        (unsafe { alloc_zeroed(layout) }, None)
+        (unsafe { alloc_zeroed(layout) }, Source::Allocator)
     };
     let header = NonNull::new(memory as *mut Header)?;
-    // SAFETY: fresh memory, large enough and aligned for a header (mappings are aligned to pages).
-    unsafe { header.write(Header { refs: AtomicUsize::new(1), class, next: std::ptr::null_mut(), map }) };
+    // SAFETY: fresh memory, large enough and aligned for a header (mappings and pieces are aligned to pages).
+    unsafe { header.write(Header { refs: AtomicUsize::new(1), class, next: std::ptr::null_mut(), source }) };
     Some(header)
 }
 
@@ -205,11 +216,12 @@ fn allocate(class: usize, size: usize) -> Option<NonNull<Header>> {
 /// # Safety
 /// It came from [`allocate`] with this size, and nobody uses it any more.
 unsafe fn free(header: NonNull<Header>, size: usize) {
-    // SAFETY: the caller's. The mapping is moved out of the header before it, and the header with it, goes.
+    // SAFETY: the caller's. The source is moved out of the header before it, and the header with it, goes.
     unsafe {
-        match std::ptr::read(&(*header.as_ptr()).map) {
-            Some(map) => drop(map),
-            None => dealloc(header.as_ptr() as *mut u8, Layout::from_size_align_unchecked(size, ALIGN)),
+        match std::ptr::read(&(*header.as_ptr()).source) {
+            Source::Mapping(map) => drop(map),
+            Source::Slab(piece) => piece.free(),
+            Source::Allocator => dealloc(header.as_ptr() as *mut u8, Layout::from_size_align_unchecked(size, ALIGN)),
         }
     }
 }
@@ -265,6 +277,35 @@ mod tests {
         }
         assert!(last < CLASSES);
         assert_eq!(class_of(usize::MAX), None);
+    }
+
+    #[test]
+    fn pieces_are_whole_pages_of_zeros_and_go_back_alone() {
+        for class in 0..CLASSES {
+            let size = size_of_class(class);
+            assert!(!(slab::LEAST..MAPPED).contains(&size) || size % 65536 == 0, "{size}");
+        }
+        let size = 1_234_567usize.next_multiple_of(1 << 18);
+        let (class, size) = class_of(size).unwrap();
+        let blocks: Vec<Block> = (0..40).map(|_| Block(allocate(class, size).unwrap())).collect();
+        for (n, b) in blocks.iter().enumerate() {
+            // SAFETY: the block has that many bytes behind its header, and they are nobody else's.
+            let bytes = unsafe { std::slice::from_raw_parts_mut(b.data(), size - ALIGN) };
+            assert!(bytes.iter().all(|b| *b == 0));
+            bytes.fill(n as u8 + 1);
+        }
+        for (n, b) in blocks.into_iter().enumerate() {
+            // SAFETY: as above.
+            let bytes = unsafe { std::slice::from_raw_parts(b.data(), size - ALIGN) };
+            assert!(bytes.iter().all(|b| *b == n as u8 + 1));
+            // Every other one goes back to the system at once.
+            if n % 2 == 0 {
+                let header = b.0;
+                std::mem::forget(b);
+                // SAFETY: this was the only share.
+                unsafe { free(header, size) };
+            }
+        }
     }
 
     #[test]
