@@ -41,7 +41,7 @@ pub struct NestOut {
 #[derive(Clone, Debug, PartialEq)]
 pub struct SExpr(pub Arc<SNode>);
 
-/// An operation and the dtype of its value (computations on f16 and bf16 are f32).
+/// An operation and the dtype of its value. Computations on f16 and bf16 are f32; a cast to them rounds.
 #[derive(Debug, PartialEq)]
 pub struct SNode {
     /// The operation.

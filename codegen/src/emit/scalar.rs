@@ -87,6 +87,7 @@ impl Printer {
                 let args = args.iter().map(|a| self.expr(a)).collect::<Result<Vec<_>, _>>()?;
                 builtin(*b, &args, ty)
             }
+            SOp::Cast(_) if e.ty().opmath() != e.ty() => return Err(NotScalar),
             SOp::Cast(a) => {
                 let a = self.expr(a)?;
                 builtin(Builtin::Cast, &[a], ty)

@@ -392,6 +392,10 @@ impl<F: Field> Eval<'_, F> {
             SOp::Elem(t) => self.elem(*t)?.cast(ty),
             SOp::Load { tensor, idx, outside } => self.load(*tensor, idx, outside)?.cast(ty),
             SOp::Call(b, args) => self.call(*b, args, ty)?,
+            // Rounded on purpose; otherwise numbers are as exact as `F`.
+            SOp::Cast(a) if ty.opmath() != ty => {
+                Val::Float(F::constant(cast_f64(self.expr(a)?.into_float().value(), ty).as_f64()))
+            }
             SOp::Cast(a) => self.expr(a)?.cast(ty),
             SOp::Select(c, a, b) => {
                 let branch = if self.expr(c)?.as_bool() { a } else { b };

@@ -4,6 +4,7 @@ use super::{L, Lowering, Res, Typed, build, counted, fault};
 use crate::builtins::Builtin;
 use crate::lang::ast::*;
 use crate::nest::*;
+use crate::promote::Kind;
 use crate::sig::shapes::{self, implicit_list};
 use crate::sig::statics::{self, At};
 use crate::sig::{ArgTy, Env, Size};
@@ -67,6 +68,22 @@ impl Lowering<'_> {
         }
     }
 
+    /// An argument of a comparison as a value of the join: a zero-dim f64, or a number, is rounded to the f16 that it
+    /// meets before they are compared. Everything else is rounded once, in its result.
+    pub(super) fn compared(&self, e: SExpr, stored: Option<DType>) -> SExpr {
+        let kind = self.row.promote.as_ref().map(|kind| statics::kind(&self.env, kind));
+        if !matches!(kind, Some(Ok(Kind::Bool))) {
+            return e;
+        }
+        let compute = e.ty();
+        match self.env.dtype(Name::new("T")) {
+            Some(j) if j.opmath() == compute && j != compute && stored != Some(j) => {
+                build::cast(build::cast(e, j), compute)
+            }
+            _ => e,
+        }
+    }
+
     fn load(&mut self, param: Name, slot: usize, item: Option<usize>, a: &TensorAccess, at: At) -> Res<Typed> {
         let Some(ty) = self.env.slots.get(slot).cloned().flatten() else {
             return Err(fault(self.row, format!("`{param}` is no tensor")));
@@ -83,7 +100,8 @@ impl Lowering<'_> {
             Outside::Skip => SOutside::Skip,
             Outside::Value(e) => SOutside::Value(build::cast(self.scalar(e, at)?.e, dtype)),
         };
-        Ok(Typed { e: SExpr::new(SOp::Load { tensor: slot, idx, outside }, dtype), elem: true })
+        let e = SExpr::new(SOp::Load { tensor: slot, idx, outside }, dtype);
+        Ok(Typed { e: self.compared(e, Some(ty.dtype)), elem: true })
     }
 
     /// Indices for axes that the type keeps as 1, or that a rank-0 argument only imagines.

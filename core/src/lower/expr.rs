@@ -162,7 +162,7 @@ impl Lowering<'_> {
                 let help = format!("say which of its elements: `{n}[…]`, an index for each axis");
                 return Err(advised(self.row, format!("`{n}` needs indices"), help));
             };
-            return Ok(L::One(Typed { e: SExpr::new(op, dtype), elem: true }));
+            return Ok(L::One(Typed { e: self.compared(SExpr::new(op, dtype), Some(ty.dtype)), elem: true }));
         }
         let param = self.row.sig.params.iter().find(|p| p.name.name == n);
         if let Some(param) = param {
@@ -180,12 +180,12 @@ impl Lowering<'_> {
                         _ => return Err(not_given(self.row, &format!("`{n}`"))),
                     };
                     let e = SExpr::new(SOp::Const(builtins::cast_scalar(number, dtype)), dtype);
-                    Ok(L::One(Typed { e, elem: true }))
+                    Ok(L::One(Typed { e: self.compared(e, None), elem: true }))
                 }
                 Some(Item::Runtime(k, d)) => {
                     let wide = if d.is_float() { DType::F64 } else { DType::I64 };
                     let e = cast(SExpr::new(SOp::Num(*k), wide), dtype);
-                    Ok(L::One(Typed { e, elem: true }))
+                    Ok(L::One(Typed { e: self.compared(e, None), elem: true }))
                 }
                 _ => Err(not_given(self.row, &format!("`{n}`"))),
             };

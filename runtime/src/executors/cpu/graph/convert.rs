@@ -329,7 +329,7 @@ impl<'a> Converter<'a> {
             SOp::Call(b, args) => self.call(s, *b, args, ty)?,
             SOp::Cast(a) => {
                 let a = self.expr(s, a)?;
-                s.graph.add(Op::Cast(a), ty)
+                self.store_type(s, a, ty)
             }
             SOp::Detach(a) => self.expr(s, a)?,
             SOp::Select(c, a, b) => {

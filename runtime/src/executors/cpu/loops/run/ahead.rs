@@ -4,7 +4,7 @@ use super::Worker;
 use crate::executors::cpu::loops::program::{Ask, Coord, Phase};
 
 /// Tiles of memory that are on their way to a walk, all streams together.
-const AHEAD: usize = 8;
+const AHEAD: usize = 4;
 
 /// How many rows ahead lines are asked for that indices name, and how many bytes of one.
 const ROWS: usize = 2;
