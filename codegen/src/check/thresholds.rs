@@ -1,6 +1,6 @@
 //! The numbers with which a row compares: a branch is taken on one side of each alone, so both sides are tried.
 
-use fulgurite_core::lang::{BinOp, Block, Expr, Node, UnOp, walk};
+use fulgurite_core::lang::{BinOp, Block, DimKind, Expr, Node, UnOp, walk};
 use fulgurite_core::row::Row;
 use fulgurite_core::{Name, Scalar};
 
@@ -13,10 +13,25 @@ pub struct Threshold {
     pub sides: bool,
 }
 
+/// What bounds its first argument by the others.
+const BOUNDS: [&str; 5] = ["min", "max", "minimum", "maximum", "clamp"];
+
 /// Calls `f` with each comparison with a number, in the meaning, the conditions, the rules and the conventions of a row,
 /// and what is compared.
 fn each(row: &Row, f: &mut dyn FnMut(&Expr, Threshold)) {
     let mut look = |e: &Expr| {
+        // what is bounded by a number is compared with it
+        if let Node::Call(by, args) = &*e.node
+            && BOUNDS.contains(&by.name.as_str())
+            && let Some((bounded, by)) = args.split_first()
+        {
+            let others = by.iter().map(|by| (&bounded.value, &by.value));
+            for (side, other) in others.clone().chain(others.map(|(side, other)| (other, side))) {
+                if let Some(number) = literal(other) {
+                    f(side, Threshold { number, sides: true });
+                }
+            }
+        }
         let Node::Binary(op, left, right) = &*e.node else { return };
         let sides = match op {
             BinOp::Eq | BinOp::Ne => false,
@@ -132,6 +147,28 @@ pub fn of(row: &Row, name: Name) -> Vec<Threshold> {
             found.push(threshold);
         }
     });
+    found
+}
+
+/// The numbers by which a size, or an index that runs over it, is divided: `N / 4`, `n % 5`.
+pub fn divisors(row: &Row, size: Name) -> Vec<i64> {
+    let mut found = Vec::new();
+    let mut look = |e: &Expr| {
+        let Node::Binary(BinOp::Div | BinOp::Rem, of, by) = &*e.node else { return };
+        let (Node::Int(by), mut divided) = (&*by.node, false) else { return };
+        super::walk::expr_names(of, &mut |name| divided |= name == size || name.size_of_index() == size);
+        if divided && !found.contains(by) {
+            found.push(*by);
+        }
+    };
+    texts(row).for_each(|block| walk::block(block, &mut look));
+    conditions(row).for_each(|cond| walk::expr(cond, &mut look));
+    let types = row.sig.params.iter().map(|param| &param.ty).chain(row.sig.outs.iter().map(|out| &out.ty));
+    for dim in types.flat_map(|ty| ty.dims.iter().flatten()) {
+        if let DimKind::One { size, .. } = &dim.kind {
+            walk::expr(size, &mut look);
+        }
+    }
     found
 }
 

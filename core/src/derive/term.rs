@@ -83,6 +83,9 @@ pub struct Terms<'r> {
 pub struct Scope {
     lets: Vec<(Name, T)>,
     words: Vec<(Name, Name)>,
+    /// Arguments and options of an inlined row: given ones, and those that are not.
+    given: Vec<Name>,
+    absent: Vec<Name>,
     depth: usize,
     /// Build sums and products: the text is that of a derivative.
     derivative: bool,
@@ -316,6 +319,9 @@ impl<'r> Terms<'r> {
             Node::Tuple(items) => items.iter().map(|i| self.one(i, scope)).collect(),
             Node::If(c, a, b) => {
                 let c = self.one(c, scope)?;
+                if let Some(holds) = self.truth(c) {
+                    return self.block(if holds { a } else { b }, scope);
+                }
                 let (a, b) = (self.block(a, scope)?, self.block(b, scope)?);
                 Ok(a.into_iter().zip(b).map(|(a, b)| self.branch(c, a, b)).collect())
             }
@@ -330,6 +336,9 @@ impl<'r> Terms<'r> {
             Node::Float(x) => self.add_op(Op::Const((*x).into(), true)),
             Node::Name(n) => match scope.lets.iter().rev().find(|(l, _)| l == n) {
                 Some((_, t)) => *t,
+                None if scope.absent.contains(n) => {
+                    return Err(NotDerivable::new(format!("`{n}` is not given")));
+                }
                 None => self.name(*n),
             },
             Node::Unary(UnOp::Neg, a) => {
@@ -341,7 +350,14 @@ impl<'r> Terms<'r> {
                 self.not(a)
             }
             Node::Binary(op, a, b) => {
-                let (a, b) = (self.one(a, scope)?, self.one(b, scope)?);
+                let a = self.one(a, scope)?;
+                // what decides alone is asked alone: the rest may read what is not there
+                if let (BinOp::And | BinOp::Or, Some(holds)) = (op, self.truth(a))
+                    && holds == (*op == BinOp::Or)
+                {
+                    return Ok(a);
+                }
+                let b = self.one(b, scope)?;
                 self.read_binary(*op, a, b, scope.derivative)
             }
             Node::Cast(a, elem) => {
@@ -352,6 +368,9 @@ impl<'r> Terms<'r> {
             }
             Node::If(c, a, b) => {
                 let c = self.one(c, scope)?;
+                if let Some(holds) = self.truth(c) {
+                    return self.single(if holds { a } else { b }, scope);
+                }
                 let (a, b) = (self.single(a, scope)?, self.single(b, scope)?);
                 self.branch(c, a, b)
             }
@@ -411,7 +430,24 @@ impl<'r> Terms<'r> {
         }
     }
 
+    /// What an inlined row asks about its own arguments: they are values, whatever was a number before.
+    fn asked(&mut self, f: Name, args: &[Arg], scope: &Scope) -> Option<T> {
+        let [Arg { value, .. }] = args else { return None };
+        let Node::Name(n) = &*value.node else { return None };
+        match f.as_str() {
+            _ if scope.absent.contains(n) => Some(self.bool(false)),
+            "some" | "is_tensor" if scope.given.contains(n) => Some(self.bool(true)),
+            "is_number" if scope.given.contains(n) => Some(self.bool(false)),
+            _ => None,
+        }
+    }
+
     fn call(&mut self, f: Name, args: &[Arg], scope: &Scope) -> Res<T> {
+        if QUESTIONS.contains(&f.as_str())
+            && let Some(known) = self.asked(f, args, scope)
+        {
+            return Ok(known);
+        }
         let ts = args.iter().map(|a| self.one(&a.value, scope)).collect::<Res<Vec<T>>>()?;
         if QUESTIONS.contains(&f.as_str()) {
             if let (Some(wrt), [t]) = (self.wrt, ts.as_slice())
@@ -421,6 +457,9 @@ impl<'r> Terms<'r> {
                     "some" | "is_tensor" | "is_float" => return Ok(self.bool(true)),
                     _ => return Ok(self.bool(false)),
                 }
+            }
+            if ts.iter().any(|t| !matches!(self.op(*t), Op::Name(_))) {
+                return Err(NotDerivable::new(format!("`{f}` is asked of an expression")));
             }
             return Ok(self.add_op(Op::Call(f, ts)));
         }
@@ -438,6 +477,8 @@ impl<'r> Terms<'r> {
         let mut inner = Scope { depth: scope.depth + 1, derivative: scope.derivative, ..Scope::default() };
         let names = row.sig.params.iter().map(|p| p.name.name).chain(row.sig.opts.iter().map(|o| o.name.name));
         inner.lets = names.zip(args.iter().copied()).collect();
+        inner.given = inner.lets.iter().map(|(n, _)| *n).collect();
+        inner.absent = row.sig.params.iter().skip(args.len()).map(|p| p.name.name).collect();
         for o in row.sig.opts.iter().skip(args.len().saturating_sub(row.sig.params.len())) {
             match o.default.as_ref().map(|d| (&*d.node, &o.ty)) {
                 Some((Node::Name(word), OptType::Enum(_))) => inner.words.push((o.name.name, *word)),
@@ -446,11 +487,25 @@ impl<'r> Terms<'r> {
                     let t = self.one(&default, &Scope::default())?;
                     inner.lets.push((o.name.name, t));
                 }
+                None if o.optional => inner.absent.push(o.name.name),
                 None => return Err(NotDerivable::new(format!("`{f}` needs its option `{}`", o.name.name))),
             }
         }
         match self.block(body, &inner)?.as_slice() {
-            [t] => Ok(*t),
+            [t] => {
+                let t = *t;
+                for (cond, _) in &row.at {
+                    let out = row.sig.outs.first().map_or(Name::new("out"), |o| o.name.name);
+                    let cond_here = self.one(cond, &inner.clone().with(out, t))?;
+                    if self.truth(cond_here) != Some(false) {
+                        let reason = format!(
+                            "`{f}` says in `at` what its gradient is where {cond}, which its body does not: call it in a `decomp`"
+                        );
+                        return Err(NotDerivable::new(reason));
+                    }
+                }
+                Ok(t)
+            }
             _ => Err(NotDerivable::new(format!("`{f}` has several results"))),
         }
     }

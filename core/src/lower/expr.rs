@@ -7,6 +7,7 @@ use crate::dtype::Category;
 use crate::lang::ast::*;
 use crate::nest::*;
 use crate::promote::promote;
+use crate::row::Require;
 use crate::sig::statics::{self, At, Stop, Val};
 use crate::sig::{self, Item, Refusal, Size};
 use crate::{DType, Dim, Name, Scalar, Value};
@@ -477,6 +478,11 @@ impl Lowering<'_> {
         }
         args.resize(n, Value::Absent);
         let solved = sig::solve(&callee, &args, &|&i| self.arg_ty(&values[i]))?;
+        let open = |r: &&Require| matches!(statics::eval(&solved.env, &r.cond, At::default()), Err(Stop::NotStatic));
+        if let Some(r) = callee.require.iter().find(open) {
+            let help = "call it in a `decomp`, or write here what it computes for the elements that it takes";
+            return Err(advised(self.row, format!("`{f}` asks of elements: {}", r.shown), help));
+        }
         let mut sub = Lowering {
             row: &callee,
             env: Cow::Borrowed(&solved.env),

@@ -12,7 +12,7 @@ mod options;
 mod params;
 mod sizes;
 
-pub use more::{each, more};
+pub use more::{each, more, stepped};
 
 use fulgurite_core::lang::OptType;
 use fulgurite_core::row::Row;

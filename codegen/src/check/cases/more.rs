@@ -2,7 +2,7 @@
 
 use fulgurite_core::lang::OptType;
 use fulgurite_core::row::Row;
-use fulgurite_core::sig;
+use fulgurite_core::sig::{self, Size};
 use fulgurite_core::{DType, Name, Scalar, Value};
 
 use super::names::Free;
@@ -72,6 +72,58 @@ fn drawn<'a>(
         let solved = sig::solve_types(row, &args).ok()?;
         Some(Case { args, solved })
     })
+}
+
+/// Calls of a row with numbers per axis (strides, padding), each axis with its own, on small tensors: a kernel of one
+/// element does not show how far apart its elements lie, and a large call is left out.
+pub fn stepped(row: &Row, dtype: DType) -> Vec<Case> {
+    /// How many calls are tried, and how many are enough.
+    const TRIES: u64 = 4000;
+    const ENOUGH: usize = 72;
+    /// Elements of a small call.
+    const ELEMENTS: usize = 100;
+    let is_stepped =
+        |ty: &OptType| matches!(ty, OptType::Ints { list, axes: None, broadcast: false, .. } if *list != "_");
+    let steps: Vec<usize> = (0..row.sig.opts.len()).filter(|at| is_stepped(&row.sig.opts[*at].ty)).collect();
+    if steps.is_empty() {
+        return Vec::new();
+    }
+    let free = Free::of(row);
+    let tried = Tried::of(row);
+    let statics = params::product(row, STATICS);
+    let shapes = sizes::configurations(&free, &[]);
+    let numbers = |opt: Name| {
+        let beside = thresholds::of(row, opt).into_iter().map(|t| t.number.as_i64()).flat_map(|t| [t, t + 1, t - 1]);
+        [1, 2, 3, 0, -1].into_iter().chain(beside).collect::<Vec<i64>>()
+    };
+    let first = row.sig.params.len();
+    let made = (1..=TRIES).filter_map(|n| {
+        let turn = Turn(n);
+        let (ranks, _) = shapes.get(turn.pick(shapes.len(), SALT + 8))?;
+        let (params, opts) = statics.get(turn.pick(statics.len(), SALT + 9))?;
+        let choice = Choice { params, opts, dtype, turn, tried: &tried };
+        let single = |(k, name): (usize, &Name)| (*name, 1 + turn.pick(2, SALT + 50 + k as u64) as i64);
+        let pins: Vec<(Name, i64)> = free.singles.iter().enumerate().map(single).collect();
+        let mut args = call(row, &free, ranks, &choice, &mut Sizes::new(Variant::Distinct, 2, turn), &pins)?;
+        let solved = sig::solve_types(row, &args).ok()?;
+        let mut any = false;
+        for (k, at) in steps.iter().enumerate() {
+            let numbers = numbers(row.sig.opts[*at].name.name);
+            let OptType::Ints { list, .. } = &row.sig.opts[*at].ty else { continue };
+            let axes = match solved.env.size(*list)? {
+                Size::List(sizes) => sizes.len(),
+                _ => 1,
+            };
+            let salt = SALT + 100 * (k as u64 + 1);
+            any |= axes > 0;
+            let each = (0..axes as u64).map(|axis| numbers[turn.pick(numbers.len(), salt + axis)]);
+            args[first + at] = Value::List(each.map(|x| Value::Num(Scalar::Int(x))).collect());
+        }
+        let solved = sig::solve_types(row, &args).ok()?;
+        let case = Case { args, solved };
+        (any && case.numel() <= ELEMENTS && !super::is_empty(&case.solved)).then_some(case)
+    });
+    made.take(ENOUGH).collect()
 }
 
 /// Behind the salts of other decisions.

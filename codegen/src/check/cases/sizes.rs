@@ -116,6 +116,13 @@ pub(super) fn named(row: &Row, free: &Free) -> Vec<(Name, i64)> {
     };
     let mut all: Vec<(Name, i64)> = free.singles.iter().flat_map(of).collect();
     all.dedup();
+    // `n + n / 5` leaves 0..N where N is 6, `7 * (n / 6)` where it is 42
+    let divided = |name: &Name| {
+        let by = thresholds::divisors(row, *name).into_iter();
+        let sizes = by.flat_map(|d| [d, d.wrapping_add(1), d.wrapping_mul(2), d.wrapping_mul(d.wrapping_add(1))]);
+        sizes.filter(|n| (LEAST..=MOST).contains(n)).map(|n| (*name, n)).collect::<Vec<_>>()
+    };
+    all.extend(free.singles.iter().flat_map(divided));
     all.extend(free.singles.iter().filter(|name| divides(row, **name)).map(|name| (*name, 0)));
     all
 }

@@ -47,6 +47,15 @@ pub enum Stop {
     TooLong(String),
 }
 
+impl std::fmt::Display for Stop {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Stop::Refused(refusal) => f.write_str(&refusal.message),
+            Stop::Data(why) | Stop::TooLong(why) => f.write_str(why),
+        }
+    }
+}
+
 impl From<Refusal> for Stop {
     fn from(r: Refusal) -> Stop {
         Stop::Refused(r)

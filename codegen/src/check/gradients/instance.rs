@@ -3,6 +3,7 @@
 use fulgurite_core::eval::nest::{Array, Data, Field};
 use fulgurite_core::lang::Block;
 use fulgurite_core::row::Row;
+use fulgurite_core::sig::Refusal;
 use fulgurite_core::{Name, Scalar, Value};
 use std::sync::Arc;
 
@@ -125,7 +126,13 @@ impl Instance<'_> {
         let mut all = Vec::new();
         for (value, result) in values.iter().zip(self.results.iter().take(self.row.sig.outs.len())) {
             if has_floats(result) {
-                all.extend(aligned(std::slice::from_ref(value), &elements(result)));
+                let of = aligned(std::slice::from_ref(value), &elements(result));
+                let (n, wants) = (of.len(), elements(result).concat().len());
+                if n != wants {
+                    let why = format!("the tangent has {n} elements, the result has {wants}");
+                    return Err(Stop::Refused(Refusal::new("E402", why)));
+                }
+                all.extend(of);
             }
         }
         Ok(all)

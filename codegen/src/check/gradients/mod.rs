@@ -127,7 +127,8 @@ fn rules(
     }
     let Some(dtype) = sample::element(row) else { return faults };
     let family = cases::family(row, dtype);
-    let beside = cases::beside_defaults(row, &family);
+    let mut beside = cases::beside_defaults(row, &family);
+    beside.extend(cases::stepped(row, dtype));
     let (family, beside, library) = (&family, &beside, &library);
     let (drawn, taped) = (RefCell::default(), RefCell::new(tape::Rules::new(library)));
     let known = RefCell::default();

@@ -154,7 +154,8 @@ pub fn finite<'a>(
     instance(library, row, case, domain, seed, bound).filter(|i| i.is_finite())
 }
 
-/// Data for `case`; indices are below `most`, or below what keeps them in range.
+/// Data for `case`; indices are below `most`, or below what keeps them in range. Every other seed draws negative ones
+/// too, if the row takes them.
 fn instance<'a>(
     library: &Library<'_>,
     row: &'a Row,
@@ -163,6 +164,8 @@ fn instance<'a>(
     seed: u64,
     mut most: i64,
 ) -> Option<Instance<'a>> {
+    // negative ones count from the end, where the row takes them
+    let mut least = if seed.is_multiple_of(2) { 0 } else { -most };
     loop {
         let mut numbers = Numbers::new(seed);
         let params = row.sig.params.iter().map(Some).chain(std::iter::repeat(None));
@@ -176,13 +179,14 @@ fn instance<'a>(
                     grid: domain.grid,
                     points: inside(domain, own.map(|(_, interval)| *interval)),
                     // other integers are small, so that some are equal
-                    below: if index { most } else { 3 },
+                    whole: if index { (least, most) } else { (0, 3) },
                 };
                 arg.map(&mut |t| fill.value(t, &mut numbers))
             })
             .collect();
         match Dense::new(library).meaning(row, &case.solved, &args) {
             Ok(results) => return Some(Instance { row, case, args, results }),
+            Err(Stop::Data(_)) if least < 0 => least = 0,
             Err(Stop::Data(_)) if most > 1 => most -= 1,
             Err(_) => return None,
         }
@@ -200,7 +204,8 @@ struct Fill {
     interval: (f64, f64),
     grid: Option<f64>,
     points: Vec<f64>,
-    below: i64,
+    /// Integers: the least, and the first that is too large.
+    whole: (i64, i64),
 }
 
 impl Fill {
@@ -235,7 +240,11 @@ impl Fill {
                 Array::float(d, &shape, (0..n).map(|i| element(i, numbers)).collect())
             }
             DType::Bool => Array::int(t.dtype, &shape, (0..n).map(|_| i64::from(numbers.draw() < 0.5)).collect()),
-            d => Array::int(d, &shape, (0..n).map(|_| (numbers.draw() * self.below as f64) as i64).collect()),
+            d => {
+                let (least, most) = self.whole;
+                let drawn = (0..n).map(|_| least + (numbers.draw() * (most - least) as f64) as i64);
+                Array::int(d, &shape, drawn.collect())
+            }
         }))
     }
 }

@@ -203,7 +203,7 @@ impl<'a> Bench<'a> {
             let seed = rule.seed(instance, &mut Numbers::new(5));
             seed.is_none_or(|seed| !out_of_reach(&rule.value(instance, self.library, &seed)))
         };
-        let (mut compared, mut stopped) = (0, None);
+        let (mut compared, mut stopped, mut refusing) = (0, None, None);
         let mut refuted: Vec<Refuted> = self
             .tries()
             .filter_map(|(n, case)| {
@@ -213,13 +213,18 @@ impl<'a> Bench<'a> {
                         let found = self.difference(rule, instance, &seed);
                         (seed, found)
                     });
-                    let fits = found.as_ref().is_none_or(|(_, found)| !out_of_reach(found));
+                    let fits = found.as_ref().is_none_or(|(_, found)| !matches!(found, Err(Stop::TooLong(_))));
                     last.replace(found);
                     fits
                 })?;
                 let (seed, found) = last.take()?;
                 compared += usize::from(found.is_ok());
                 let pairs = found.unwrap_or_else(|stop| {
+                    if matches!(&stop, Stop::Data(_))
+                        || matches!(&stop, Stop::Refused(refusal) if refusal.code != "E007")
+                    {
+                        refusing.get_or_insert_with(|| (instance.clone(), seed.clone(), stop.to_string()));
+                    }
                     stopped = Some(stop);
                     None
                 })?;
@@ -234,6 +239,10 @@ impl<'a> Bench<'a> {
         refuted.sort_by_key(|refuted| refuted.pairs.iter().all(|pair| pair.derived.abs() < 1e-9));
         if !refuted.is_empty() {
             return Err(Box::new(self.refuse(rule, &refuted, &verdict(&refuted))));
+        }
+        if let Some((instance, seed, why)) = &refusing {
+            let diag = self.refused(rule, instance, seed, "for a call that the row takes", why);
+            return Err(Box::new(self.right_rule(rule, diag)));
         }
         if let Some(refuted) = self.of_some_results(rule)? {
             let claim = "is not the derivative where some results do not reach the loss";
@@ -266,7 +275,10 @@ impl<'a> Bench<'a> {
             match self.difference(rule, &instance, &seed) {
                 Ok(Some(pairs)) => return Ok(Some(Refuted { instance, seed, pairs })),
                 Err(Stop::Refused(refusal)) if refusal.code != "E007" => {
-                    return Err(Box::new(self.refused(rule, &instance, &seed, refusal.message)));
+                    let claim = "where some results do not reach the loss";
+                    let diag = self.refused(rule, &instance, &seed, claim, &refusal.message);
+                    let help = "a cotangent may be absent: ask `some(…)` before it is handed to a row";
+                    return Err(Box::new(diag.help(help)));
                 }
                 Ok(None) | Err(_) => {}
             }
@@ -289,13 +301,12 @@ impl<'a> Bench<'a> {
         self.cases().filter(|(_, case)| case.numel() > 1).take(FEW)
     }
 
-    /// A rule that can't be run where a cotangent is absent.
-    fn refused(&self, rule: &Declared, instance: &Instance, seed: &Seed, why: String) -> Diag {
+    /// A rule that can't be run.
+    fn refused(&self, rule: &Declared, instance: &Instance, seed: &Seed, when: &str, why: &str) -> Diag {
         let what = format!("`{}` in `{}` of `{}`", rule.key(), rule.arg, self.row.op);
-        let message = format!("{what} has no value where some results do not reach the loss");
-        let diag = Diag::error("E401", rule.rule.text.place, message).here(why);
-        let diag = diag.note(format!("where {}", show::data(rule, instance, seed)));
-        diag.help("a cotangent may be absent: ask `some(…)` before it is handed to a row")
+        let diag = Diag::error("E401", rule.rule.text.place, format!("{what} has no value {when}")).here(why);
+        let diag = diag.note(format!("for {}", instance.case.show(self.row)));
+        diag.note(format!("where {}", show::data(rule, instance, seed)))
     }
 
     /// Of a scalar row, where an argument is NaN: a branch that NaN takes has a derivative there. A rule that gives NaN
@@ -349,8 +360,7 @@ impl<'a> Bench<'a> {
         let why = match stopped {
             // it calls a row with a fault of its own
             Some(Stop::Refused(refusal)) if refusal.code == "E007" => return None,
-            Some(Stop::Refused(refusal)) => refusal.message,
-            Some(Stop::Data(why) | Stop::TooLong(why)) => why,
+            Some(stop) => stop.to_string(),
             None => "no data were found on which the row has a finite value".to_owned(),
         };
         let message =

@@ -84,6 +84,9 @@ impl Index<'_> {
     /// What flows to the argument from result `n`.
     fn result(&self, n: usize, several: bool, derived: &mut Derived) -> Res<Option<Block>> {
         let (row, arg) = (self.row, self.arg.name.name);
+        if let Some((cond, _)) = row.at.iter().find(|(_, partials)| partials.iter().any(|(of, _)| *of == arg)) {
+            return Err(NotDerivable::new("`at` is for rows of elements alone: write `grad` here").at(cond.span));
+        }
         let out = &row.sig.outs[n];
         let mut fresh = Fresh::of(row);
         let seed = fresh.fresh(&[&format!("d_{}", out.name.name)]);
@@ -138,9 +141,8 @@ impl Index<'_> {
             is_index: &is_index,
         };
         let seed_term = reader.terms.atom(&read);
-        let (opened, names) = (&opened, &names[..]);
-        let mut work =
-            Work { row, arg, reader, target, hoist, known, opened, pattern: &pattern, seed: seed_term, names };
+        let opened = &opened;
+        let mut work = Work { row, reader, target, hoist, known, opened, pattern: &pattern, seed: seed_term };
         let piece = work.piece(&value, n)?;
         if piece.is_zero() {
             return Ok(None);
@@ -163,7 +165,7 @@ impl Index<'_> {
             parts: &parts,
             seed: (seed, cotangent(row, out.name.name)),
             pattern: &pattern,
-            names,
+            names: &names,
             body: self.body,
         };
         let mut rule = gradient.rule(piece, &mut fresh, &mut derived.rows)?;
@@ -175,10 +177,13 @@ impl Index<'_> {
 }
 
 /// Whether the elements of an index tensor are checked by the row, or by the one from which it was derived: an access
-/// without `else` reads at them, or a condition speaks of them. An access with `else` takes any.
+/// without `else` reads at them, or conditions bound them on both sides. An access with `else` takes any.
 fn in_range(row: &Row, rows: &dyn Rows, index: Name) -> bool {
     let origin = super::origin(row.op).and_then(|name| rows.row(name));
-    let asked = |row: &Row| row.require.iter().any(|r| walk::names(&r.cond).contains(&index));
+    let asked = |row: &Row| {
+        let bounds = row.require.iter().map(|r| bounds(&r.cond, index));
+        bounds.fold((false, false), |all, of| (all.0 || of.0, all.1 || of.1)) == (true, true)
+    };
     let read = |row: &Row| {
         let Some(body) = row.index_body() else { return false };
         // what `let` calls it too
@@ -203,6 +208,30 @@ fn in_range(row: &Row, rows: &dyn Rows, index: Name) -> bool {
         found
     };
     std::iter::once(row).chain(origin.as_deref()).any(|row| asked(row) || read(row))
+}
+
+/// Whether a condition says that an index is not below 0 (or the negative of a size), and that it is below a size.
+fn bounds(cond: &Expr, index: Name) -> (bool, bool) {
+    let is_index = |e: &Expr| make::as_name(e) == Some(index);
+    let is_size = |e: &Expr| match &*e.node {
+        Node::Name(n) => n.is_size(),
+        Node::Access(a) => a.base.name.is_size(),
+        _ => false,
+    };
+    let is_least = |e: &Expr| match &*e.node {
+        Node::Unary(UnOp::Neg, size) => is_size(size),
+        _ => make::as_number(e).is_some_and(|n| n.as_f64() == 0.0),
+    };
+    match &*cond.node {
+        Node::Binary(BinOp::And, a, b) => {
+            let (a, b) = (bounds(a, index), bounds(b, index));
+            (a.0 || b.0, a.1 || b.1)
+        }
+        Node::Reduce(r) if r.red == Red::All => bounds(&r.body, index),
+        Node::Binary(BinOp::Le, a, b) | Node::Binary(BinOp::Ge, b, a) => (is_least(a) && is_index(b), false),
+        Node::Binary(BinOp::Lt, a, b) | Node::Binary(BinOp::Gt, b, a) => (false, is_index(a) && is_size(b)),
+        _ => (false, false),
+    }
 }
 
 /// The component of a body's value that result `n` is.

@@ -65,8 +65,6 @@ impl Piece {
 pub struct Work<'a, 't, 'r> {
     /// The row.
     pub row: &'a Row,
-    /// The argument.
-    pub arg: Name,
     /// Its derivative's terms.
     pub reader: Reader<'t, 'r>,
     /// The gradient's axes.
@@ -81,8 +79,6 @@ pub struct Work<'a, 't, 'r> {
     pub pattern: &'a Pattern,
     /// The cotangent at the result's indices.
     pub seed: T,
-    /// Results under the names that they have in derived rows.
-    pub names: &'a [(Name, &'a Out)],
 }
 
 impl Work<'_, '_, '_> {
@@ -144,8 +140,6 @@ impl Work<'_, '_, '_> {
         for t in &mut pending {
             t.cof = self.reader.terms.product(&[self.seed, t.cof], &[]);
         }
-        let conds = self.conventions()?;
-        pending.iter_mut().for_each(|t| t.conds.extend(conds.iter().cloned()));
         // what flows to a `let` flows on through what it names, the last one first
         for (name, def) in self.opened.lets.clone().into_iter().rev() {
             let (through, rest): (Vec<Term>, Vec<Term>) = pending.into_iter().partition(|t| t.leaf == Leaf::Let(name));
@@ -182,25 +176,6 @@ impl Work<'_, '_, '_> {
     fn close(&self, t: &Term) -> Expr {
         let body = self.reader.terms.written(t.cof);
         sum(&t.vars, make::all(t.conds.iter().cloned()), body, self.known.seed)
-    }
-
-    /// The conditions of `at` under which nothing flows, negated.
-    fn conventions(&self) -> Res<Vec<Expr>> {
-        let mut conds = Vec::new();
-        for (cond, partials) in &self.row.at {
-            let Some((_, p)) = partials.iter().find(|(a, _)| *a == self.arg) else { continue };
-            if make::as_number(p).map(|s| s.as_f64()) != Some(0.0) {
-                return Err(NotDerivable::new("`at` of an index row can only say 0"));
-            }
-            let read = walk::map(cond, &mut |e| {
-                let name = make::as_name(e)?;
-                let (own, o) = self.names.iter().find(|(_, o)| o.name.name == name)?;
-                let p = Pattern::of(o.ty.dims.as_deref().unwrap_or_default()).ok()?;
-                Some(make::access(*own, p.places))
-            });
-            conds.push(make::not(read));
-        }
-        Ok(conds)
     }
 
     /// One read as a sum over everything that its places do not determine.
