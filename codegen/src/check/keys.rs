@@ -1,5 +1,6 @@
 //! E004, E201: `promote` stands where it must, and fits the signature. E009: `ties` where there is a maximum.
 
+use fulgurite_core::Name;
 use fulgurite_core::lang::{Elem, Expr, Node, OptType, Red};
 use fulgurite_core::promote::Kind;
 
@@ -34,6 +35,22 @@ fn untied(source: &RowSource) -> Option<Diag> {
         _ => "delete it: it is for `max[..](…)` and `min[..](…)`",
     };
     Some(Diag::error("E009", says.place, message).help(help))
+}
+
+/// A reduction of the body that makes numbers of elements.
+fn computed(source: &RowSource) -> Option<Red> {
+    let Body::Expr(body) = &source.body else { return None };
+    let is_tensor = |name: Name| source.sig.tree.params.iter().any(|param| param.name.name == name);
+    let mut found = None;
+    walk::block(&body.tree, &mut |e| {
+        if let Node::Reduce(reduce) = &*e.node
+            && matches!(reduce.red, Red::Sum | Red::Prod | Red::Mean)
+            && matches!(&*reduce.body.node, Node::Access(access) if is_tensor(access.base.name))
+        {
+            found.get_or_insert(reduce.red);
+        }
+    });
+    found
 }
 
 /// A row that computes says in what.
@@ -109,6 +126,11 @@ fn misfit(source: &RowSource, rule: &Rule<Expr>) -> Option<Diag> {
             return Some(
                 diag.label(source.sig.text.at(out.ty.span), "write `bool` here").help("or choose another kind"),
             );
+        }
+        if let (Kind::Keep, Some(red)) = (kind, computed(source)) {
+            let message = format!("`promote: keep` of `{op}` computes nothing, its body takes a `{}`", red.word());
+            let help = "say `default` (integers add up in their own dtype) or `long_if_int`";
+            return Some(error(span, message).help(help));
         }
         let several = sig.params.len() > 1 || sig.params.iter().any(|param| param.ty.list.is_some());
         if kind == Kind::Join && !several {

@@ -328,8 +328,19 @@ fn verdict(of: &Sources, pair: &Pair, found: Found) -> Option<Diag> {
             let diag = match dtype {
                 true => Diag::error("E603", place, format!("`{op}` on a `{}` loses a dtype: it {claim}", class.name))
                     .help("say what the metadata that decides it becomes, or cast a field"),
-                false => Diag::error("E605", place, format!("`{op}` on a `{}` {claim}", class.name))
-                    .help("mend the rule; or let `error` say how far operators may be from the plain ones"),
+                false => {
+                    let diag = Diag::error("E605", place, format!("`{op}` on a `{}` {claim}", class.name));
+                    diag.help(match pair.named {
+                        true => {
+                            "mend the rule; or let `error` say how far operators may be from the plain ones".to_owned()
+                        }
+                        false => format!(
+                            "what the class says of rows of this kind does not fit: say what `{op}` is on it, \
+                             `subclass: {{{}: plain}}`, `error` or a rule; or mend the class",
+                            class.name
+                        ),
+                    })
+                }
             };
             Some(notes.into_iter().fold(diag, Diag::note))
         }
