@@ -77,7 +77,8 @@ fn conditions(row: &Row) -> impl Iterator<Item = &Expr> {
     row.require.iter().map(|require| &require.cond).chain(row.at.iter().map(|(cond, _)| cond))
 }
 
-fn literal(e: &Expr) -> Option<Scalar> {
+/// The number that an expression is.
+pub fn literal(e: &Expr) -> Option<Scalar> {
     match &*e.node {
         Node::Int(n) => Some(Scalar::Int(*n)),
         Node::Float(x) => Some(Scalar::Float(*x)),

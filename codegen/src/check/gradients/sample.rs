@@ -4,7 +4,7 @@ use fulgurite_core::eval::nest::Array;
 use fulgurite_core::lang::{Elem, Expr, Node};
 use fulgurite_core::row::Row;
 use fulgurite_core::sig::{ArgTy, Env, Size, statics};
-use fulgurite_core::{DType, DTypeSet, Name, Value};
+use fulgurite_core::{DType, DTypeSet, Name, Scalar, Value};
 use std::sync::Arc;
 
 use super::dense::{Dense, Library, Stop, V};
@@ -78,14 +78,16 @@ pub fn kinks(own: &[(Name, (f64, f64))], written: &[f64], case: &Case, n: usize)
         Value::Num(number) => Some(number.as_f64()),
         _ => None,
     });
-    let points = written.iter().copied().chain(given).flat_map(|x| [x, -x]);
+    let points = given.chain(written.iter().copied()).flat_map(|x| [x, -x]);
     let points = std::iter::once(0.0).chain(points.filter(|x| x.is_finite() && x.abs() < 100.0)).collect();
     Domain { own: own.to_vec(), other: (-2.4, 2.4), grid: Some(if n.is_multiple_of(2) { 1.0 } else { 0.5 }), points }
 }
 
-/// The numbers that stand in a row's formula, and those with which its texts compare.
+/// The numbers that stand in a row's formula, those with which its texts compare, and the defaults of its options.
 pub fn written(row: &Row) -> Vec<f64> {
     let mut numbers = thresholds::all(row);
+    numbers
+        .extend(row.sig.opts.iter().filter_map(|opt| thresholds::literal(opt.default.as_ref()?)).map(Scalar::as_f64));
     if let Some(body) = row.index_body() {
         walk::block(body, &mut |e| match &*e.node {
             Node::Int(n) => numbers.push(*n as f64),
@@ -225,16 +227,15 @@ impl Fill {
                     // a narrow interval may hold no number of few digits
                     [snap(short(x)), short(x)].into_iter().find(|x| (lo..=hi).contains(x)).unwrap_or(x)
                 };
-                // where there may be a kink a third of them lie there
+                // where there may be a kink half of them lie there, each point in its turn
+                let first = if self.grid.is_some() { (numbers.draw() * self.points.len() as f64) as usize } else { 0 };
                 let element = |i: usize, numbers: &mut Numbers| match self.points.len() {
                     0 => drawn(numbers),
                     // every second one, so that none is left out by chance
                     k if self.grid.is_none() && i.is_multiple_of(2) => {
                         short(self.points[i / 2 % k] + APART * numbers.draw())
                     }
-                    k if self.grid.is_some() && numbers.draw() < 0.33 => {
-                        self.points[(numbers.draw() * k as f64) as usize % k]
-                    }
+                    k if self.grid.is_some() && numbers.draw() < 0.5 => self.points[(first + i) % k],
                     _ => drawn(numbers),
                 };
                 Array::float(d, &shape, (0..n).map(|i| element(i, numbers)).collect())

@@ -27,10 +27,10 @@ pub const MOST_ELEMENTS: usize = 400;
 const MOST_REFUTED: usize = 12;
 
 /// How often each call gets data at ties and kinks where there are few calls.
-const KINK_ROUNDS: usize = 3;
+const KINK_ROUNDS: usize = 8;
 
 /// So many calls are few, and enough for what may flow at a kink.
-const MOST_KINKS: usize = 24;
+const MOST_KINKS: usize = 72;
 
 /// Where the rules of a program's rows say what holds there, each call takes many of them: so many elements are enough
 /// for some to be equal, and so many calls are tried.
@@ -248,6 +248,10 @@ impl<'a> Bench<'a> {
             let claim = "is not the derivative where some results do not reach the loss";
             return Err(Box::new(self.refuse(rule, &[refuted], claim)));
         }
+        if let Some(refuted) = self.beyond_domain(rule) {
+            let claim = "is not the derivative beyond `tests: domain`, where the row has values too";
+            return Err(Box::new(self.refuse(rule, &[refuted], claim)));
+        }
         if let Some(refuted) = self.of_large_seeds(rule) {
             return Err(Box::new(self.refuse(rule, &[refuted], "is not the derivative for large cotangents")));
         }
@@ -284,6 +288,20 @@ impl<'a> Bench<'a> {
             }
         }
         Ok(None)
+    }
+
+    /// On numbers that the row is not meant for, and of which it has a value all the same. A row that deviates says where.
+    fn beyond_domain(&self, rule: &Declared) -> Option<Refuted<'a>> {
+        if sample::stated(self.source).is_empty() || self.source.deviates.is_some() {
+            return None;
+        }
+        self.few().find_map(|(n, case)| {
+            let instance =
+                sample::domains(&[], self.compared, n).find_map(|domain| self.draw(n, case, &domain, &|_| true))?;
+            let seed = rule.seed(&instance, &mut Numbers::new(7000 + n as u64))?;
+            let pairs = self.difference(rule, &instance, &seed).ok()??;
+            Some(Refuted { instance, seed, pairs })
+        })
     }
 
     /// Where a rule bounds what flows.
