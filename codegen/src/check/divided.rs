@@ -46,10 +46,14 @@ fn by_literal(body: &Block) -> Option<Span> {
     find(body, &|e| divisor(e).is_some_and(|by| matches!(&*by.node, Node::Int(0))))
 }
 
-/// What `a / b` and `a % b` divide by.
+/// What divides its first argument by the second.
+const BY_SECOND: [&str; 5] = ["div_floor", "div_trunc", "rem_floor", "rem_trunc", "ceil_div"];
+
+/// What `a / b`, `a % b` and `rem_floor(a, b)` divide by.
 fn divisor(e: &Expr) -> Option<&Expr> {
     match &*e.node {
         Node::Binary(BinOp::Div | BinOp::Rem, _, by) => Some(by),
+        Node::Call(f, args) if BY_SECOND.contains(&f.name.as_str()) => args.get(1).map(|by| &by.value),
         _ => None,
     }
 }

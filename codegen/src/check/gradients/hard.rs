@@ -103,7 +103,7 @@ fn first(
             let hard = interval.map_or(HARD.as_slice(), std::slice::from_ref);
             hard.iter().find_map(|interval| {
                 let own = stated.iter().copied().chain([(*arg, *interval)]).collect();
-                let domain = Domain { own, other: USUAL, grid: None, points: Vec::new() };
+                let domain = Domain::of(own, USUAL);
                 let instance = sample::finite(library, row, case, &domain, 0, 1)?;
                 look(&instance)
             })

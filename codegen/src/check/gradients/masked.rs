@@ -43,7 +43,7 @@ pub fn check(source: &RowSource, row: &Row, family: &Family, library: &Library, 
         return None;
     }
     let case = family.cases.iter().find(|case| (2..=MOST).contains(&case.numel()))?;
-    let domain = |own, other| Domain { own, other, grid: None, points: Vec::new() };
+    let domain = |own, other| Domain::of(own, other);
     let equal = EQUAL.iter().map(|x| domain(Vec::new(), (*x, *x)));
     let floats: Vec<Name> =
         row.sig.params.iter().zip(&case.args).filter(|(_, arg)| is_float(arg)).map(|(p, _)| p.name.name).collect();

@@ -31,6 +31,15 @@ pub struct Domain {
     pub grid: Option<f64>,
     /// Numbers at which the row may have a kink.
     pub points: Vec<f64>,
+    /// Whether elements take these in turn, so that none is left out; else by chance, which makes more of them equal.
+    pub in_turn: bool,
+}
+
+impl Domain {
+    /// Numbers between bounds, wherever they fall.
+    pub fn of(own: Vec<(Name, (f64, f64))>, other: (f64, f64)) -> Domain {
+        Domain { own, other, grid: None, points: Vec::new(), in_turn: false }
+    }
 }
 
 /// Intervals that most formulas are smooth on; wide, so that both sides of what is cut off are met.
@@ -46,7 +55,7 @@ pub fn domains(own: &[(Name, (f64, f64))], compared: &[f64], n: usize) -> impl I
     let first = n / 2 * 3 % beside.len().max(1);
     beside.rotate_left(first);
     let points = if n.is_multiple_of(2) { beside } else { Vec::new() };
-    let domain = move |other: (f64, f64), points: Vec<f64>| Domain { own: own.to_vec(), other, grid: None, points };
+    let domain = move |other: (f64, f64), points: Vec<f64>| Domain { points, ..Domain::of(own.to_vec(), other) };
     let with = (!points.is_empty()).then(|| domain(INTERVALS[n % INTERVALS.len()], points));
     with.into_iter().chain((0..INTERVALS.len()).map(move |k| domain(INTERVALS[(n + k) % INTERVALS.len()], Vec::new())))
 }
@@ -80,7 +89,8 @@ pub fn kinks(own: &[(Name, (f64, f64))], written: &[f64], case: &Case, n: usize)
     });
     let points = given.chain(written.iter().copied()).flat_map(|x| [x, -x]);
     let points = std::iter::once(0.0).chain(points.filter(|x| x.is_finite() && x.abs() < 100.0)).collect();
-    Domain { own: own.to_vec(), other: (-2.4, 2.4), grid: Some(if n.is_multiple_of(2) { 1.0 } else { 0.5 }), points }
+    let in_turn = n % 2 == 1;
+    Domain { own: own.to_vec(), other: (-2.4, 2.4), grid: Some(if in_turn { 0.5 } else { 1.0 }), points, in_turn }
 }
 
 /// The numbers that stand in a row's formula, those with which its texts compare, and the defaults of its options.
@@ -179,6 +189,7 @@ fn instance<'a>(
                 let fill = Fill {
                     interval: own.map_or(domain.other, |(_, interval)| *interval),
                     grid: domain.grid,
+                    in_turn: domain.in_turn,
                     points: inside(domain, own.map(|(_, interval)| *interval)),
                     // other integers are small, so that some are equal
                     whole: if index { (least, most) } else { (0, 3) },
@@ -205,6 +216,7 @@ fn inside(domain: &Domain, stated: Option<(f64, f64)>) -> Vec<f64> {
 struct Fill {
     interval: (f64, f64),
     grid: Option<f64>,
+    in_turn: bool,
     points: Vec<f64>,
     /// Integers: the least, and the first that is too large.
     whole: (i64, i64),
@@ -227,15 +239,18 @@ impl Fill {
                     // a narrow interval may hold no number of few digits
                     [snap(short(x)), short(x)].into_iter().find(|x| (lo..=hi).contains(x)).unwrap_or(x)
                 };
-                // where there may be a kink half of them lie there, each point in its turn
-                let first = if self.grid.is_some() { (numbers.draw() * self.points.len() as f64) as usize } else { 0 };
+                let first = if self.in_turn { (numbers.draw() * self.points.len() as f64) as usize } else { 0 };
+                // where there may be a kink a third of them lie there, or a half
                 let element = |i: usize, numbers: &mut Numbers| match self.points.len() {
                     0 => drawn(numbers),
                     // every second one, so that none is left out by chance
                     k if self.grid.is_none() && i.is_multiple_of(2) => {
                         short(self.points[i / 2 % k] + APART * numbers.draw())
                     }
-                    k if self.grid.is_some() && numbers.draw() < 0.5 => self.points[(first + i) % k],
+                    k if self.in_turn && numbers.draw() < 0.5 => self.points[(first + i) % k],
+                    k if self.grid.is_some() && !self.in_turn && numbers.draw() < 0.33 => {
+                        self.points[(numbers.draw() * k as f64) as usize % k]
+                    }
                     _ => drawn(numbers),
                 };
                 Array::float(d, &shape, (0..n).map(|i| element(i, numbers)).collect())

@@ -46,9 +46,15 @@ fn one(
             return Some(diag.help("write what `grad` is at the point"));
         }
         Err(Stop::Refused(refusal)) if set.may_hide(&refusal) => return None,
-        Err(Stop::Refused(Refusal { message: why, .. }) | Stop::Data(why) | Stop::TooLong(why)) => {
+        Err(Stop::TooLong(why)) => {
             let diag = error("can't be found while checking").note(why);
             return Some(diag.help("delete it from the point, or make the sizes of the point small"));
+        }
+        Err(Stop::Refused(Refusal { message: why, .. }) | Stop::Data(why)) => {
+            let diag = error("has no value, though the row has one").note(why);
+            return Some(
+                diag.help("mend the rule (`explain` shows it) or the body: its gradient refuses what the row takes"),
+            );
         }
     };
     let Some(wanted) = stated.tree.numbers() else { return Some(error("is no list of numbers")) };

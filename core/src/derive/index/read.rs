@@ -377,7 +377,11 @@ impl Reader<'_, '_> {
                     let place = vec![Place::One(make::name(n.name))];
                     (make::access(v.name, place.clone()), make::access(v.name.size_of_index(), place))
                 }
-                _ => return Err(NotDerivable::new("the position of an element among these axes has no form")),
+                _ => {
+                    return Err(NotDerivable::new(
+                        "the position of an element among these axes has no form, so none is the first or last: say `ties: even`",
+                    ));
+                }
             };
             flat = Some(match flat {
                 None => at,
