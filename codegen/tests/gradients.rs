@@ -180,7 +180,7 @@ fn a_power_of_zero_has_a_mixed_derivative() {
     let mut library = Library::new(&set);
     library.extend(made.iter().cloned());
     let own = vec![(Name::new("y"), (0.0, 0.0))];
-    let domain = sample::Domain { own, other: (0.5, 2.0), grid: None, points: Vec::new() };
+    let domain = sample::Domain::of(own, (0.5, 2.0));
     let (family, at) = (cases::family(slope, DType::F64), position(slope, Name::new("y")).expect("an argument"));
     for (n, case) in family.cases.iter().enumerate().filter(|(_, case)| is_float(&case.args[1])) {
         let instance = sample::draw(&library, slope, case, &domain, n as u64, &|_| true).expect("a call");

@@ -283,7 +283,7 @@ mod tests {
     fn pieces_are_whole_pages_of_zeros_and_go_back_alone() {
         for class in 0..CLASSES {
             let size = size_of_class(class);
-            assert!(!(slab::LEAST..MAPPED).contains(&size) || size % 65536 == 0, "{size}");
+            assert!(!(slab::LEAST..MAPPED).contains(&size) || size.is_multiple_of(65536), "{size}");
         }
         let size = 1_234_567usize.next_multiple_of(1 << 18);
         let (class, size) = class_of(size).unwrap();
