@@ -506,6 +506,10 @@ for n, mode in enumerate(["sum", "mean", "max"]):
     if mode != "sum":
         case(ix, "aten._embedding_bag", {**bags, "offsets": torch.tensor([0, 2, 2, 7])}, {"mode": mode, "ended": True}, lambda weight, indices, offsets, n=n, **o: torch.ops.aten._embedding_bag(weight, indices, offsets, False, n, False, None, True))
 
+holes = torch.tensor([[1.0, math.nan, 4.0], [0.5, -2.0, 3.0]], dtype=f64)
+for o in [{}, {"dims": [1]}, {"dims": [0], "keepdim": True}]:
+    case(red, "nanmean", {"x": holes}, o, lambda x, dims=None, keepdim=False: torch.nanmean(x, dims, keepdim))
+
 origin = f"made by tests/data/make.py with torch {torch.__version__} on CPU, seed 1337"
 for old in HERE.glob("torch-*.json"):
     old.unlink()
