@@ -49,13 +49,19 @@ fn by_literal(body: &Block) -> Option<Span> {
 /// What divides its first argument by the second.
 const BY_SECOND: [&str; 5] = ["div_floor", "div_trunc", "rem_floor", "rem_trunc", "ceil_div"];
 
-/// What `a / b`, `a % b` and `rem_floor(a, b)` divide by.
-fn divisor(e: &Expr) -> Option<&Expr> {
+/// What `a / b`, `a % b` and `rem_floor(a, b)` divide, and by what.
+pub fn division(e: &Expr) -> Option<(&Expr, &Expr)> {
     match &*e.node {
-        Node::Binary(BinOp::Div | BinOp::Rem, _, by) => Some(by),
-        Node::Call(f, args) if BY_SECOND.contains(&f.name.as_str()) => args.get(1).map(|by| &by.value),
+        Node::Binary(BinOp::Div | BinOp::Rem, of, by) => Some((of, by)),
+        Node::Call(f, args) if BY_SECOND.contains(&f.name.as_str()) => {
+            Some((&args.first()?.value, &args.get(1)?.value))
+        }
         _ => None,
     }
+}
+
+fn divisor(e: &Expr) -> Option<&Expr> {
+    division(e).map(|(_, by)| by)
 }
 
 /// Whether loops divide an integer by a number that is 0 before they run.

@@ -13,7 +13,7 @@ const SLAB: usize = 32 << 20;
 /// The mapping of which the next piece is cut, and how much of it has been.
 static CURRENT: Mutex<Option<(Arc<MmapRaw>, usize)>> = Mutex::new(None);
 
-/// A piece of a mapping, which lives as long as one of its pieces does.
+/// A piece of a mapping. The mapping lives as long as one of its pieces does.
 pub(super) struct Piece {
     slab: Arc<MmapRaw>,
     from: usize,

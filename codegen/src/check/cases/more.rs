@@ -92,10 +92,12 @@ pub fn stepped(row: &Row, dtype: DType) -> Vec<Case> {
     let tried = Tried::of(row);
     let statics = params::product(row, STATICS);
     let shapes = sizes::configurations(&free, &[]);
-    let numbers = |opt: Name| {
-        let beside = thresholds::of(row, opt).into_iter().map(|t| t.number.as_i64()).flat_map(|t| [t, t + 1, t - 1]);
+    let numbers = |at: &usize| {
+        let compared = thresholds::of(row, row.sig.opts[*at].name.name).into_iter().map(|t| t.number.as_i64());
+        let beside = compared.flat_map(|t| [t, t.wrapping_add(1), t.wrapping_sub(1)]);
         [1, 2, 3, 0, -1].into_iter().chain(beside).collect::<Vec<i64>>()
     };
+    let numbers: Vec<Vec<i64>> = steps.iter().map(numbers).collect();
     let first = row.sig.params.len();
     let made = (1..=TRIES).filter_map(|n| {
         let turn = Turn(n);
@@ -108,7 +110,7 @@ pub fn stepped(row: &Row, dtype: DType) -> Vec<Case> {
         let solved = sig::solve_types(row, &args).ok()?;
         let mut any = false;
         for (k, at) in steps.iter().enumerate() {
-            let numbers = numbers(row.sig.opts[*at].name.name);
+            let numbers = &numbers[k];
             let OptType::Ints { list, .. } = &row.sig.opts[*at].ty else { continue };
             let axes = match solved.env.size(*list)? {
                 Size::List(sizes) => sizes.len(),

@@ -200,11 +200,12 @@ pub(super) fn candidates(row: &Row, tried: &Tried, env: &Env, opt: &Opt) -> Opti
     };
     Some(match &opt.ty {
         OptType::Num => with_thresholds(vec![int(1), float(0.5), int(2), int(4)]),
-        // what the row may refuse comes last
-        OptType::F64 if walk::in_condition(row, opt.name.name) => {
-            with_thresholds(vec![float(0.5), float(1.0), float(2.0), float(0.0), float(-1.0)])
+        OptType::F64 => {
+            let mut usual = vec![float(0.5), float(1.0), float(2.0), float(0.0)];
+            // what the row may refuse
+            usual.extend(walk::in_condition(row, opt.name.name).then(|| float(-1.0)));
+            with_thresholds(usual)
         }
-        OptType::F64 => with_thresholds(vec![float(0.5), float(1.0), float(2.0), float(0.0)]),
         OptType::I64 => with_thresholds(vec![int(1), int(0), int(2), int(-1), int(3)]),
         OptType::Bool => vec![Value::Num(Scalar::Bool(false)), Value::Num(Scalar::Bool(true))],
         OptType::Str => {

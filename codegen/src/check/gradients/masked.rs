@@ -43,12 +43,14 @@ pub fn check(source: &RowSource, row: &Row, family: &Family, library: &Library, 
         return None;
     }
     let case = family.cases.iter().find(|case| (2..=MOST).contains(&case.numel()))?;
-    let domain = |own, other| Domain::of(own, other);
-    let equal = EQUAL.iter().map(|x| domain(Vec::new(), (*x, *x)));
+    let equal = EQUAL.iter().map(|x| Domain::of(Vec::new(), (*x, *x)));
     let floats: Vec<Name> =
         row.sig.params.iter().zip(&case.args).filter(|(_, arg)| is_float(arg)).map(|(p, _)| p.name.name).collect();
-    let alone =
-        floats.iter().filter(|_| floats.len() > 1).take(ARGUMENTS).map(|arg| domain(vec![(*arg, (0.0, 0.0))], USUAL));
+    let alone = floats
+        .iter()
+        .filter(|_| floats.len() > 1)
+        .take(ARGUMENTS)
+        .map(|arg| Domain::of(vec![(*arg, (0.0, 0.0))], USUAL));
     equal.chain(alone).find_map(|domain| {
         let instance = sample::finite(library, row, case, &domain, 0, 1)?;
         let (at, element) = without_slope(&instance, library, derived)?;

@@ -125,9 +125,9 @@ impl Index<'_> {
         let prefix = if several { format!("part_{}_", out.name.name) } else { "part".to_owned() };
         let is_float = |n: Name| params.contains(&n) || n == seed;
         let hoist = Hoist { out: &pattern, results, parts: Vec::new(), prefix, is_float: &is_float };
-        let is_index = |n: Name| {
+        let is_index = |n: Name, size: &Expr, wrapped: bool| {
             let index = row.sig.params.iter().any(|p| p.name.name == n && p.ty.elem.contains(&Elem::Index));
-            index && in_range(row, self.rows, n)
+            index && in_range(row, self.rows, n, size, wrapped)
         };
         let mut read = make::access(seed, pattern.places.clone());
         if let (Some(i), Node::Access(a)) = (item, Arc::make_mut(&mut read.node)) {
@@ -177,11 +177,12 @@ impl Index<'_> {
 }
 
 /// Whether the elements of an index tensor are checked by the row, or by the one from which it was derived: an access
-/// without `else` reads at them, or conditions bound them on both sides. An access with `else` takes any.
-fn in_range(row: &Row, rows: &dyn Rows, index: Name) -> bool {
+/// without `else` reads at them, or conditions say that they lie in `0..size`; from `-size` on if they are `wrapped`. An
+/// access with `else` takes any.
+fn in_range(row: &Row, rows: &dyn Rows, index: Name, size: &Expr, wrapped: bool) -> bool {
     let origin = super::origin(row.op).and_then(|name| rows.row(name));
     let asked = |row: &Row| {
-        let bounds = row.require.iter().map(|r| bounds(&r.cond, index));
+        let bounds = row.require.iter().map(|r| bounds(&r.cond, index, size, wrapped));
         bounds.fold((false, false), |all, of| (all.0 || of.0, all.1 || of.1)) == (true, true)
     };
     let read = |row: &Row| {
@@ -210,26 +211,22 @@ fn in_range(row: &Row, rows: &dyn Rows, index: Name) -> bool {
     std::iter::once(row).chain(origin.as_deref()).any(|row| asked(row) || read(row))
 }
 
-/// Whether a condition says that an index is not below 0 (or the negative of a size), and that it is below a size.
-fn bounds(cond: &Expr, index: Name) -> (bool, bool) {
+/// Whether a condition says that an index is not below 0 (or the negative of a size, if it is wrapped), and that it is
+/// below the size.
+fn bounds(cond: &Expr, index: Name, size: &Expr, wrapped: bool) -> (bool, bool) {
     let is_index = |e: &Expr| make::as_name(e) == Some(index);
-    let is_size = |e: &Expr| match &*e.node {
-        Node::Name(n) => n.is_size(),
-        Node::Access(a) => a.base.name.is_size(),
-        _ => false,
-    };
     let is_least = |e: &Expr| match &*e.node {
-        Node::Unary(UnOp::Neg, size) => is_size(size),
+        Node::Unary(UnOp::Neg, of) => wrapped && of == size,
         _ => make::as_number(e).is_some_and(|n| n.as_f64() == 0.0),
     };
     match &*cond.node {
         Node::Binary(BinOp::And, a, b) => {
-            let (a, b) = (bounds(a, index), bounds(b, index));
+            let (a, b) = (bounds(a, index, size, wrapped), bounds(b, index, size, wrapped));
             (a.0 || b.0, a.1 || b.1)
         }
-        Node::Reduce(r) if r.red == Red::All => bounds(&r.body, index),
+        Node::Reduce(r) if r.red == Red::All => bounds(&r.body, index, size, wrapped),
         Node::Binary(BinOp::Le, a, b) | Node::Binary(BinOp::Ge, b, a) => (is_least(a) && is_index(b), false),
-        Node::Binary(BinOp::Lt, a, b) | Node::Binary(BinOp::Gt, b, a) => (false, is_index(a) && is_size(b)),
+        Node::Binary(BinOp::Lt, a, b) | Node::Binary(BinOp::Gt, b, a) => (false, is_index(a) && b == size),
         _ => (false, false),
     }
 }

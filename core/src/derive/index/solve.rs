@@ -44,8 +44,8 @@ pub struct Known<'a> {
     pub aliases: Vec<(Name, Expr)>,
     /// The cotangent: an access of it may lie outside.
     pub seed: Name,
-    /// Arguments that hold indices, which are checked when read.
-    pub is_index: &'a dyn Fn(Name) -> bool,
+    /// Whether the elements of an argument are indices below a size, or such that `wrap` makes them that (`true`).
+    pub is_index: &'a dyn Fn(Name, &Expr, bool) -> bool,
 }
 
 impl Known<'_> {
@@ -394,8 +394,13 @@ impl Var {
 fn inside(e: &Expr, size: &Expr, known: &Known<'_>) -> bool {
     match &*e.node {
         Node::Name(n) => known.runs_over(*n, size),
-        Node::Access(a) => (known.is_index)(a.base.name),
-        Node::Call(f, args) => f.name == "wrap" && args.get(1).is_some_and(|s| s.value == *size),
+        Node::Access(a) => (known.is_index)(a.base.name, size, false),
+        Node::Call(f, args) if f.name == "wrap" && args.get(1).is_some_and(|s| s.value == *size) => {
+            match &*args[0].value.node {
+                Node::Access(a) => (known.is_index)(a.base.name, size, true),
+                _ => true,
+            }
+        }
         Node::Binary(BinOp::Rem, _, by) => by == size,
         Node::If(_, a, b) => inside(&a.value, size, known) && inside(&b.value, size, known),
         // the last index minus an index
