@@ -2,7 +2,7 @@
 
 use fulgurite_core::DType;
 use fulgurite_core::builtins::Builtin;
-use fulgurite_core::lang::{BinOp, Block, Expr, Node, Span};
+use fulgurite_core::lang::{Block, Expr, Node, Span};
 use fulgurite_core::nest::{Nest, SExpr, SOp};
 use fulgurite_core::sig::statics::At;
 use fulgurite_core::sig::{Refusal, statics};
@@ -46,22 +46,8 @@ fn by_literal(body: &Block) -> Option<Span> {
     find(body, &|e| divisor(e).is_some_and(|by| matches!(&*by.node, Node::Int(0))))
 }
 
-/// What divides its first argument by the second.
-const BY_SECOND: [&str; 5] = ["div_floor", "div_trunc", "rem_floor", "rem_trunc", "ceil_div"];
-
-/// What `a / b`, `a % b` and `rem_floor(a, b)` divide, and by what.
-pub fn division(e: &Expr) -> Option<(&Expr, &Expr)> {
-    match &*e.node {
-        Node::Binary(BinOp::Div | BinOp::Rem, of, by) => Some((of, by)),
-        Node::Call(f, args) if BY_SECOND.contains(&f.name.as_str()) => {
-            Some((&args.first()?.value, &args.get(1)?.value))
-        }
-        _ => None,
-    }
-}
-
 fn divisor(e: &Expr) -> Option<&Expr> {
-    division(e).map(|(_, by)| by)
+    walk::division(e).map(|(_, by)| by)
 }
 
 /// Whether loops divide an integer by a number that is 0 before they run.

@@ -155,7 +155,7 @@ pub fn of(row: &Row, name: Name) -> Vec<Threshold> {
 pub fn divisors(row: &Row, size: Name) -> Vec<i64> {
     let mut found = Vec::new();
     let mut look = |e: &Expr| {
-        let Some((of, by)) = super::divided::division(e) else { return };
+        let Some((of, by)) = super::walk::division(e) else { return };
         let (Node::Int(by), mut divided) = (&*by.node, false) else { return };
         super::walk::expr_names(of, &mut |name| divided |= name == size || name.size_of_index() == size);
         if divided && !found.contains(by) {

@@ -3,7 +3,7 @@
 use fulgurite_core::Name;
 pub use fulgurite_core::lang::walk::{block, children, expr};
 use fulgurite_core::lang::{
-    Axes, AxesKind, Block, DimKind, DimPat, Elem, Expr, ListLen, Node, Pattern, Place, Span, Stmt, Type,
+    Axes, AxesKind, BinOp, Block, DimKind, DimPat, Elem, Expr, ListLen, Node, Pattern, Place, Span, Stmt, Type,
 };
 use fulgurite_core::nest::SExpr;
 use fulgurite_core::row::{Meaning, Row};
@@ -162,4 +162,18 @@ pub fn find(body: &Block, wanted: &dyn Fn(&Expr) -> bool) -> Option<Span> {
         }
     });
     found
+}
+
+/// What divides its first argument by the second.
+const BY_SECOND: [&str; 5] = ["div_floor", "div_trunc", "rem_floor", "rem_trunc", "ceil_div"];
+
+/// What `a / b`, `a % b` and `rem_floor(a, b)` divide, and by what.
+pub fn division(e: &Expr) -> Option<(&Expr, &Expr)> {
+    match &*e.node {
+        Node::Binary(BinOp::Div | BinOp::Rem, of, by) => Some((of, by)),
+        Node::Call(f, args) if BY_SECOND.contains(&f.name.as_str()) => {
+            Some((&args.first()?.value, &args.get(1)?.value))
+        }
+        _ => None,
+    }
 }
