@@ -37,13 +37,13 @@ impl Quick for Exp {
     }
 }
 
-/// Many numbers divided by one: products and two corrections.
+/// Many numbers divided by one: a product and a correction.
 ///
-/// With r = 1/d rounded, q = x r is off by less than two units in the last place; each `q + (x - q d) r` with fused
-/// operations makes it better, and the second one, of a q that is off by less than one unit, is correctly rounded
-/// (Markstein, "Computation of elementary functions on the IBM RISC System/6000 processor", 1990, theorem 8.2). That
-/// takes an exact x - q d, and nothing that overflows: the quotient is within 2^±121 here, and the last bit of x - q d
-/// is at least 2^(-90 - 2·24), a multiple of the smallest subnormal number.
+/// With r = 1/d correctly rounded and q = x r rounded, `q + (x - q d) r` with fused operations is the correctly rounded
+/// quotient (Brisebarre, Muller, Raina, "Accelerating correctly rounded floating-point division when the divisor is
+/// known in advance", IEEE Transactions on Computers 53, 2004, section 2). That takes an exact x - q d, and nothing that
+/// overflows: the quotient is within 2^±121 here, and the last bit of x - q d is at least 2^(-90 - 2·24), a multiple of
+/// the smallest subnormal number.
 pub struct Quotient;
 
 /// A divisor and its reciprocal.
@@ -76,10 +76,8 @@ impl Quick for Quotient {
     #[inline(always)]
     fn short<I: Isa>(x: f32, by: Divisor) -> f32 {
         let first = x * by.reciprocal;
-        let second = I::fma(I::fma(-first, by.d, x), by.reciprocal, first);
-        let third = I::fma(I::fma(-second, by.d, x), by.reciprocal, second);
         // -0 comes back as 0.
-        with_sign(third, first)
+        with_sign(I::fma(I::fma(-first, by.d, x), by.reciprocal, first), first)
     }
     #[inline(always)]
     fn long<I: Isa>(x: f32, by: Divisor) -> f32 {

@@ -339,6 +339,8 @@ impl Emit<'_> {
                 self.store_out(out);
             }
             self.scatters(now);
+            self.fold_lines();
+            self.moves();
             self.reset();
             self.walk_costs.push(self.per_element - before);
         }

@@ -3,6 +3,7 @@
 mod alias;
 mod asks;
 mod emit;
+mod lines;
 mod nodes;
 mod pairs;
 pub mod program;

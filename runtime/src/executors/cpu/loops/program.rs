@@ -128,6 +128,26 @@ pub struct Kept {
     pub elem: usize,
 }
 
+/// A slot that moves from tile to tile of a line.
+#[derive(Clone, Copy, Debug)]
+pub struct Move {
+    /// The slot.
+    pub slot: Slot,
+    /// Bytes from element to element.
+    pub elem: usize,
+}
+
+/// A fold of a whole line of rows that are kept: blocks that follow each other overlap, tiles between other steps wait.
+#[derive(Clone, Copy, Debug)]
+pub struct LineFold {
+    /// The fold.
+    pub f: reduce::line::Fn,
+    /// The slot that moves along the line.
+    pub src: Slot,
+    /// Accumulators: an offset in the workspace.
+    pub acc: u32,
+}
+
 /// One index of a gathered or scattered access.
 #[derive(Clone, Debug)]
 pub struct Coord {
@@ -410,6 +430,8 @@ pub struct Phase {
     pub in_place: Vec<InPlace>,
     /// Slots in rows that are kept.
     pub kept: Vec<Kept>,
+    /// Which of the slots of both move.
+    pub moves: Vec<Move>,
     /// Memory of later walks, by step.
     pub asks: SmallVec<[Ask; Ask::MOST]>,
     /// Whether a cursor of this walk is asked for a few tiles ahead.
@@ -418,6 +440,8 @@ pub struct Phase {
     pub tiled: bool,
     /// Once per tile.
     pub tiles: Vec<Step>,
+    /// Once per line, when all of its tiles are done.
+    pub folds: Vec<LineFold>,
     /// On row registers, after.
     pub after: Vec<Step>,
 }

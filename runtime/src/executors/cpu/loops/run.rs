@@ -119,17 +119,19 @@ impl Program {
     /// # Safety
     /// As for [`Program::run`].
     unsafe fn work(&self, memory: Memory, accs: Memory, from: usize, to: usize) -> Result<(), Fault> {
-        let pointers = (self.slots.len() + 2 * self.cursors.len()).next_multiple_of(8) * 8;
+        let pointers = (2 * self.slots.len() + 2 * self.cursors.len()).next_multiple_of(8) * 8;
         let block = Block::new(pointers + self.work + 64).map_err(|e| Fault::OutOfMemory(e.bytes))?;
         // SAFETY: the block has room for the pointers, then the workspace.
         let mut w = unsafe {
             let slots = block.data() as *mut *mut u8;
-            let lines = slots.add(self.slots.len());
+            let starts = slots.add(self.slots.len());
+            let lines = starts.add(self.slots.len());
             let seeks = lines.add(self.cursors.len()) as *mut isize;
             Worker {
                 p: self,
                 memory,
                 slots,
+                starts,
                 lines,
                 seeks,
                 work: block.data().add(pointers),
@@ -169,6 +171,8 @@ struct Worker<'a> {
     p: &'a Program,
     memory: Memory<'a>,
     slots: *mut *mut u8,
+    /// Where the slots that move along the current line start.
+    starts: *mut *mut u8,
     /// Where the current line of each in-place cursor starts.
     lines: *mut *mut u8,
     /// What a seek added to each cursor.
@@ -357,7 +361,14 @@ impl Worker<'_> {
             for i in &phase.in_place {
                 let c = i.cursor as usize;
                 let offset = p.cursors[c].at.at(&self.idx) as isize + self.seeks.add(c).read();
-                self.lines.add(c).write(self.memory.0[p.cursors[c].value as usize].wrapping_offset(offset));
+                let line = self.memory.0[p.cursors[c].value as usize].wrapping_offset(offset);
+                self.lines.add(c).write(line);
+                i.slots.iter().for_each(|s| self.starts.add(*s as usize).write(line));
+            }
+            for k in &phase.kept {
+                let line = self.work.add(k.at as usize + self.kept_line * k.line);
+                let slots = if k.elem > 0 { self.starts } else { self.slots };
+                slots.add(k.slot as usize).write(line);
             }
             let ahead = self.ahead(phase);
             let asks = self.asks(phase);
@@ -373,26 +384,25 @@ impl Worker<'_> {
                 geo.n = padded(there);
                 let edge = geo.n != there;
                 self.idx[last] = col as i64;
-                for (n, i) in phase.in_place.iter().enumerate() {
-                    let bytes = i.bytes;
-                    let mut at = self.lines.add(i.cursor as usize).read().wrapping_add(col * bytes);
-                    if ahead.streams >> n & 1 == 1 {
-                        prefetch(at.wrapping_add(ahead.tiles * there * bytes), there * bytes);
-                    }
-                    if edge {
-                        let register = self.work.add(i.edge as usize);
-                        if i.reads {
-                            std::ptr::copy_nonoverlapping(at, register, there * bytes);
-                        }
-                        at = register;
-                    }
-                    for s in &i.slots {
-                        self.slots.add(*s as usize).write(at);
+                for m in &phase.moves {
+                    let at = self.starts.add(m.slot as usize).read().wrapping_add(col * m.elem);
+                    self.slots.add(m.slot as usize).write(at);
+                }
+                if ahead.streams != 0 {
+                    for (_, i) in phase.in_place.iter().enumerate().filter(|(n, _)| ahead.streams >> n & 1 == 1) {
+                        let further = (col + ahead.tiles * there) * i.bytes;
+                        prefetch(self.lines.add(i.cursor as usize).read().wrapping_add(further), there * i.bytes);
                     }
                 }
-                for k in &phase.kept {
-                    let at = k.at as usize + self.kept_line * k.line + col * k.elem;
-                    self.slots.add(k.slot as usize).write(self.work.add(at));
+                if edge {
+                    for i in &phase.in_place {
+                        let register = self.work.add(i.edge as usize);
+                        if i.reads {
+                            let at = self.lines.add(i.cursor as usize).read().wrapping_add(col * i.bytes);
+                            std::ptr::copy_nonoverlapping(at, register, there * i.bytes);
+                        }
+                        i.slots.iter().for_each(|s| self.slots.add(*s as usize).write(register));
+                    }
                 }
                 let mut asked = 0;
                 for (n, s) in phase.tiles.iter().enumerate() {
@@ -426,6 +436,10 @@ impl Worker<'_> {
                     }
                 }
                 col += geo.cols;
+            }
+            for fold in &phase.folds {
+                let line = self.starts.add(fold.src as usize).read();
+                (fold.f)(line, p.sizes[last], self.work.add(fold.acc as usize + self.kept_line * 8));
             }
         }
         Ok(())

@@ -1,0 +1,38 @@
+//! What is done once per line rather than once per tile, when a walk is complete.
+
+use super::emit::Emit;
+use super::program::{LineFold, Move, Phase, Step};
+
+/// Bytes of a line that are still in the first cache behind its tiles.
+const LINE_BYTES: usize = 8 * 1024;
+
+impl Emit<'_> {
+    /// Folds whole lines that are kept, if they stay in the first cache until the last of their tiles is done.
+    pub(super) fn fold_lines(&mut self) {
+        let one_line = self.n.tile.0 == 1 && !self.p.has_segs();
+        let line = self.n.sizes[self.n.last()];
+        let phase = self.phase();
+        if !one_line || !phase.tiled {
+            return;
+        }
+        let Phase { kept, tiles, folds, .. } = phase;
+        tiles.retain(|step| match *step {
+            Step::Fold { f, src, bytes, acc } if line * bytes <= LINE_BYTES => {
+                let whole = kept.iter().any(|k| k.slot == src && k.elem == bytes);
+                if whole {
+                    folds.push(LineFold { f, src, acc });
+                }
+                !whole
+            }
+            _ => true,
+        });
+    }
+
+    /// Lists the slots that move from tile to tile.
+    pub(super) fn moves(&mut self) {
+        let phase = self.phase();
+        let memory = phase.in_place.iter().flat_map(|i| i.slots.iter().map(|s| Move { slot: *s, elem: i.bytes }));
+        let kept = phase.kept.iter().filter(|k| k.elem > 0).map(|k| Move { slot: k.slot, elem: k.elem });
+        phase.moves = memory.chain(kept).collect();
+    }
+}
