@@ -99,6 +99,11 @@ impl Builder {
         self.one("add", vec![Value::Tensor(a), Value::Tensor(b)])
     }
 
+    /// `a / b`
+    pub fn div(&mut self, a: ProxyId, b: ProxyId) -> Result<ProxyId, Error> {
+        self.one("div", vec![Value::Tensor(a), Value::Tensor(b)])
+    }
+
     /// `x` with elements of `dtype`.
     pub fn cast(&mut self, x: ProxyId, dtype: DType) -> Result<ProxyId, Error> {
         match self.arena().tensor_ty(x) {

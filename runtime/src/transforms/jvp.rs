@@ -60,7 +60,7 @@ pub fn jvp(trace: &Trace, wrt: &[ProxyId]) -> Result<Jvp, Error> {
         let t = b.input(&format!("t.{}", arena.name(*p)), arena.ty(*p));
         tangents.insert(*p, t);
     }
-    let mut sweep = Forward { b, tangents };
+    let mut sweep = Forward { b, tangents, from: 0 };
     for line in &lines {
         match facts.vjp_role(line) {
             LineRole::Active { in_mask, out_mask } if out_mask.contains(&true) => {
@@ -90,6 +90,8 @@ struct Forward {
     b: Builder,
     /// Tangents that are not zero.
     tangents: FxHashMap<ProxyId, ProxyId>,
+    /// Where the lines made for the line at hand begin.
+    from: usize,
 }
 
 impl Forward {
@@ -116,6 +118,7 @@ impl Forward {
             site: line.site.map_or(bind::Site::Fresh, bind::Site::Fixed),
         };
         let before = std::mem::replace(&mut self.b.context, context);
+        self.from = self.b.lines().len();
         let done = self.tangents_of(line, &active);
         self.b.context = before;
         done
@@ -226,6 +229,27 @@ impl Forward {
         Ok(())
     }
 
+    /// The sum of two tangents. Quotients by one divisor are added before they are divided: where it is 0, both are
+    /// infinite, but what they share may have one sign.
+    fn sum(&mut self, a: ProxyId, b: ProxyId) -> Result<ProxyId, Error> {
+        let shared = |p: ProxyId, q: ProxyId| {
+            let ((x, d), (y, e)) = (self.quotient(p)?, self.quotient(q)?);
+            (d == e).then_some((x, y, d))
+        };
+        let Some((x, y, divisor)) = shared(a, b) else { return self.b.add(a, b) };
+        let dividend = self.b.add(x, y)?;
+        self.b.div(dividend, divisor)
+    }
+
+    /// Dividend and divisor, where a value made for the line at hand is a quotient of two tensors.
+    fn quotient(&self, p: ProxyId) -> Option<(ProxyId, ProxyId)> {
+        let line = self.b.lines()[self.from..].iter().find(|l| l.outs.contains(&p))?;
+        match line.args.as_slice() {
+            [Value::Tensor(x), Value::Tensor(y)] if line.symbol.name() == "div" => Some((*x, *y)),
+            _ => None,
+        }
+    }
+
     /// Adds to the tangent of a result, in the result's type.
     fn add(&mut self, out: ProxyId, value: Value<ProxyId>, made_from: usize) -> Result<(), Error> {
         let Some(want) = self.b.arena().tensor_ty(out) else { return Ok(()) };
@@ -241,7 +265,7 @@ impl Forward {
             _ => return Err(Error::bug("E706", "a tangent rule yields no tensor")),
         };
         let sum = match self.tangents.get(&out) {
-            Some(before) => self.b.add(*before, t)?,
+            Some(before) => self.sum(*before, t)?,
             None => t,
         };
         if sum.0 as usize >= made_from {

@@ -65,7 +65,7 @@ pub(super) fn cotangents(
         return subclass::declared(b, site, active, grads);
     }
     let mut found = Vec::new();
-    for &i in active {
+    for i in as_declared(site.line, active) {
         let made_from = b.arena().len();
         match sliced::vjp(b, site, i)? {
             Some(value) => found.push((i, value, made_from)),
@@ -73,6 +73,19 @@ pub(super) fn cotangents(
         }
     }
     Ok(Ok(found))
+}
+
+/// The parameters in the order in which the row's rules stand: differentiated again, what the rules add to one value is
+/// added in the opposite order, which rounding shows where it cancels.
+fn as_declared(line: &BoundSymbol, active: &[usize]) -> Vec<usize> {
+    let row = line.symbol.row();
+    let place = |i: &usize| {
+        let name = row.sig.params[*i].name.name;
+        row.vjp.iter().position(|(arg, _)| *arg == name).unwrap_or(row.vjp.len())
+    };
+    let mut params = active.to_vec();
+    params.sort_by_key(place);
+    params
 }
 
 impl Own {
