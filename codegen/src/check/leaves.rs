@@ -1,5 +1,5 @@
-//! Which loops are too long to be run and leave a tensor all the same: where an index is a sum of loop variables, each
-//! times a number, its extreme values are met.
+//! Which loops leave a tensor, although they are too long to be run, or are right on the data on which they were: where an
+//! index is a sum of loop variables, each times a number, its extreme values are met.
 
 use fulgurite_core::Scalar;
 use fulgurite_core::builtins::Builtin;
@@ -15,7 +15,7 @@ pub(super) struct Left {
     pub(super) size: usize,
 }
 
-/// The first access of `nest` that surely is made, and leaves a tensor of these shapes. `None` says nothing.
+/// The first access of `nest` that is made, whatever the elements are or for some, and leaves a tensor of these shapes. `None` says nothing.
 pub(super) fn find(nest: &Nest, shapes: &[&[usize]]) -> Option<Left> {
     nest.outs.iter().find_map(|out| {
         let mut vars = vec![None; nest.vars.len()];
@@ -40,7 +40,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Parts that are evaluated whatever the elements are.
+    /// Parts that are evaluated, some of them where elements say so alone.
     fn walk(&mut self, e: &SExpr) -> Option<Left> {
         match e.op() {
             SOp::Load { tensor, idx, outside } => {
@@ -49,13 +49,19 @@ impl Walk<'_> {
             }
             // of the others the second argument may be spared
             SOp::Call(b, args) => {
-                let sure = if matches!(b, Builtin::And | Builtin::Or | Builtin::Select) { 1 } else { args.len() };
+                let spares = matches!(b, Builtin::And | Builtin::Or | Builtin::Select);
+                let sure = if spares && !args.first().is_some_and(of_elements) { 1 } else { args.len() };
                 args.iter().take(sure).find_map(|arg| self.walk(arg))
             }
-            SOp::Cast(a) | SOp::Detach(a) | SOp::Uniform { position: a, .. } | SOp::Select(a, ..) => self.walk(a),
-            SOp::Reduce { red, vars, filter: None, body, .. } if whole(*red) && !skips(body) => {
+            SOp::Cast(a) | SOp::Detach(a) | SOp::Uniform { position: a, .. } => self.walk(a),
+            SOp::Select(cond, a, b) => {
+                let sure = if of_elements(cond) { 3 } else { 1 };
+                [cond, a, b].into_iter().take(sure).find_map(|part| self.walk(part))
+            }
+            SOp::Reduce { red, vars, filter, body, .. } if whole(*red) && !skips(body) => {
                 vars.iter().try_for_each(|bound| self.bind(bound))?;
-                self.walk(body)
+                let sure = filter.as_ref().is_none_or(of_elements);
+                filter.iter().chain(sure.then_some(body)).find_map(|part| self.walk(part))
             }
             _ => None,
         }
@@ -88,6 +94,27 @@ impl Walk<'_> {
         }
         Some(bounds)
     }
+}
+
+/// Whether a condition is about elements alone, so that at every place it may hold, and may not: no loop variable stands in
+/// it but where an element is read.
+fn of_elements(cond: &SExpr) -> bool {
+    /// Whether variables stand in `e`, and whether elements do.
+    fn look(e: &SExpr) -> (bool, bool) {
+        match e.op() {
+            SOp::Load { outside: SOutside::Refuse, .. } => (false, true),
+            SOp::Var(_) | SOp::Load { .. } | SOp::Reduce { .. } => (true, false),
+            op => {
+                let mut found = (false, false);
+                op.parts(&mut |part| {
+                    let (vars, elements) = look(part);
+                    found = (found.0 || vars, found.1 || elements);
+                });
+                found
+            }
+        }
+    }
+    look(cond) == (false, true)
 }
 
 /// Whether a reduction reads all elements.

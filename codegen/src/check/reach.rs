@@ -1,4 +1,5 @@
-//! Which loops need not be run: index arithmetic over intervals shows that no access leaves its tensor.
+//! Which loops need not be run: index arithmetic over intervals shows that no access leaves its tensor, or that one does
+//! whose index is read from a tensor and bounded too widely.
 
 use fulgurite_core::builtins::Builtin;
 use fulgurite_core::lang::Red;
@@ -6,12 +7,27 @@ use fulgurite_core::nest::{Nest, SExpr, SOp, SOutside, SRange, range_of};
 use fulgurite_core::{DType, Scalar};
 
 use super::divided;
+use super::leaves::Left;
+use super::walk::each;
 
-/// Whether running `nest` on tensors of these shapes can't fail. `false` says nothing.
-pub(super) fn stays(nest: &Nest, shapes: &[&[usize]]) -> bool {
+/// What index arithmetic says of loops.
+pub(super) enum Reach {
+    /// Running them can't fail.
+    Stays,
+    /// This access leaves its tensor for some elements, although the row bounds the index that it makes of them.
+    Leaves(Left),
+    /// Nothing.
+    Open,
+}
+
+/// What is known of running `nest` on tensors of these shapes.
+pub(super) fn look(nest: &Nest, shapes: &[&[usize]]) -> Reach {
     let whole = |n: i64| if n == i64::MAX { ANY } else { (0, (n - 1).max(0)) };
-    let mut walk = Walk { shapes, vars: nest.vars.iter().map(|n| whole(n.value())).collect() };
-    nest.outs.iter().all(|out| walk.holds(&out.expr, false))
+    let mut walk = Walk { shapes, vars: nest.vars.iter().map(|n| whole(n.value())).collect(), left: None };
+    match nest.outs.iter().all(|out| walk.holds(&out.expr, false)) {
+        true => Reach::Stays,
+        false => walk.left.map_or(Reach::Open, Reach::Leaves),
+    }
 }
 
 /// The bounds of an integer about which nothing is known: `min(max(i, 0), N - 1)` has bounds all the same.
@@ -21,6 +37,8 @@ struct Walk<'a> {
     shapes: &'a [&'a [usize]],
     /// The least and greatest value of each variable.
     vars: Vec<(i64, i64)>,
+    /// The first access with an index that is bounded beyond its axis.
+    left: Option<Left>,
 }
 
 impl Walk<'_> {
@@ -62,11 +80,17 @@ impl Walk<'_> {
         holds
     }
 
-    fn is_within(&self, tensor: usize, idx: &[SExpr]) -> bool {
+    fn is_within(&mut self, tensor: usize, idx: &[SExpr]) -> bool {
         let Some(shape) = self.shapes.get(tensor).filter(|shape| shape.len() == idx.len()) else { return false };
-        idx.iter().zip(*shape).all(|(i, size)| {
+        idx.iter().zip(*shape).enumerate().all(|(axis, (i, size))| {
             let (least, greatest) = self.bounds(i);
-            least >= 0 && (greatest as u64) < *size as u64
+            let within = least >= 0 && (greatest as u64) < *size as u64;
+            // an index that nothing bounds is checked when it is read, one of an axis without elements as well
+            if !within && *size > 0 && least > i64::MIN / 2 && greatest < i64::MAX / 2 && reads(i) {
+                let index = if least < 0 { least } else { greatest };
+                self.left.get_or_insert(Left { tensor, axis, index, size: *size });
+            }
+            within
         })
     }
 
@@ -80,4 +104,11 @@ impl Walk<'_> {
             _ => ANY,
         }
     }
+}
+
+/// Whether an index is made of an element.
+fn reads(index: &SExpr) -> bool {
+    let mut found = false;
+    each(index, &mut |part| found |= matches!(part.op(), SOp::Load { .. } | SOp::Elem(_)));
+    found
 }

@@ -210,7 +210,10 @@ impl Yields<'_> {
         Some(match tensor(yielded) {
             _ if code == "E403" => diag.help("cast the value: `(…) as T`"),
             Some(have) if broadcasts(have, want) => diag.help(self.smaller),
-            Some(have) if !broadcasts(want, have) => diag,
+            Some(have) if !broadcasts(want, have) => diag.help(format!(
+                "mend its sizes, or delete {}: what is derived has the shape of `{}`",
+                self.rule.what, self.of
+            )),
             _ => diag.help(self.larger),
         })
     }

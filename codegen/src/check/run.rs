@@ -12,6 +12,7 @@ use fulgurite_core::{DType, Scalar, TensorTy, Value};
 use super::cases::Case;
 use super::leaves::Left;
 use super::machine::Fault;
+use super::reach::Reach;
 use super::walk::{self, each, find};
 use super::{divided, leaves, reach};
 
@@ -31,23 +32,28 @@ pub fn ranges(row: &Row, body: &Block, nest: &Nest, case: &Case) -> Option<Fault
     }
     let shapes = shapes(case);
     let shapes: Vec<&[usize]> = shapes.iter().map(Vec::as_slice).collect();
-    let too_long = || leaves::find(nest, &shapes).map(|left| outside(row, body, case, &left));
+    let left = || leaves::find(nest, &shapes).map(|found| outside(row, body, case, &found));
     // how often the body of `j in 0..M / 0` is evaluated can't be told
     if steps(nest) > MOST_STEPS && !divided::has_zero(nest) {
-        return too_long();
+        return left();
     }
-    if reach::stays(nest, &shapes) {
-        return None;
+    match reach::look(nest, &shapes) {
+        Reach::Stays => return None,
+        Reach::Leaves(left) => return Some(outside(row, body, case, &left)),
+        Reach::Open => {}
     }
     let (tensors, numbers) = data(case);
-    let error = nest::run_within(nest, &tensors, &numbers, &mut MOST_NODES.clone()).err()?;
+    let Err(error) = nest::run_within(nest, &tensors, &numbers, &mut MOST_NODES.clone()) else {
+        // the data may have spared an access
+        return left();
+    };
     let message = match error {
         // an index that was read from a tensor is checked where it is read
         NestError::OutOfRange { tensor, axis, .. } if read_from_tensor(nest, tensor, axis) => return None,
         NestError::OutOfRange { tensor, axis, index, size } => {
             return Some(outside(row, body, case, &Left { tensor, axis, index, size }));
         }
-        NestError::Steps => return too_long(),
+        NestError::Steps => return left(),
         NestError::Int(_, IntError::DivisionByZero) if let Some(fault) = divided::divides_by_size(body, nest, case) => {
             return Some(fault);
         }

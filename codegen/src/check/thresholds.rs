@@ -19,33 +19,35 @@ const BOUNDS: [&str; 5] = ["min", "max", "minimum", "maximum", "clamp"];
 /// Calls `f` with each comparison with a number, in the meaning, the conditions, the rules and the conventions of a row,
 /// and what is compared.
 fn each(row: &Row, f: &mut dyn FnMut(&Expr, Threshold)) {
-    let mut look = |e: &Expr| {
-        // what is bounded by a number is compared with it
-        if let Node::Call(by, args) = &*e.node
-            && BOUNDS.contains(&by.name.as_str())
-            && let Some((bounded, by)) = args.split_first()
-        {
-            let others = by.iter().map(|by| (&bounded.value, &by.value));
-            for (side, other) in others.clone().chain(others.map(|(side, other)| (other, side))) {
-                if let Some(number) = literal(other) {
-                    f(side, Threshold { number, sides: true });
-                }
-            }
-        }
-        let Node::Binary(op, left, right) = &*e.node else { return };
-        let sides = match op {
-            BinOp::Eq | BinOp::Ne => false,
-            BinOp::Lt | BinOp::Le | BinOp::Gt | BinOp::Ge => true,
-            _ => return,
-        };
-        for (side, other) in [(left, right), (right, left)] {
+    texts(row).for_each(|block| walk::block(block, &mut |e| compared(e, f)));
+    conditions(row).for_each(|cond| walk::expr(cond, &mut |e| compared(e, f)));
+}
+
+/// Calls `f` with what `e` itself compares with a number.
+fn compared(e: &Expr, f: &mut dyn FnMut(&Expr, Threshold)) {
+    // what is bounded by a number is compared with it
+    if let Node::Call(by, args) = &*e.node
+        && BOUNDS.contains(&by.name.as_str())
+        && let Some((bounded, by)) = args.split_first()
+    {
+        let others = by.iter().map(|by| (&bounded.value, &by.value));
+        for (side, other) in others.clone().chain(others.map(|(side, other)| (other, side))) {
             if let Some(number) = literal(other) {
-                f(side, Threshold { number, sides });
+                f(side, Threshold { number, sides: true });
             }
         }
+    }
+    let Node::Binary(op, left, right) = &*e.node else { return };
+    let sides = match op {
+        BinOp::Eq | BinOp::Ne => false,
+        BinOp::Lt | BinOp::Le | BinOp::Gt | BinOp::Ge => true,
+        _ => return,
     };
-    texts(row).for_each(|block| walk::block(block, &mut look));
-    conditions(row).for_each(|cond| walk::expr(cond, &mut look));
+    for (side, other) in [(left, right), (right, left)] {
+        if let Some(number) = literal(other) {
+            f(side, Threshold { number, sides });
+        }
+    }
 }
 
 /// The words in quotes with which the texts of a row compare something.
@@ -101,19 +103,37 @@ pub fn all(row: &Row) -> Vec<f64> {
 
 /// The numbers with which elements are compared: what a size or an option is compared with is left out.
 pub fn of_elements(row: &Row) -> Vec<f64> {
-    let is_static = |name: Name| name.is_size() || row.sig.opts.iter().any(|opt| opt.name.name == name);
     let mut found = Vec::new();
-    each(row, &mut |side, threshold| {
-        let (mut any, mut all) = (false, true);
-        super::walk::expr_names(side, &mut |name| {
-            any = true;
-            all &= !is_static(name);
-        });
-        if any && all {
-            found.push(threshold.number.as_f64());
-        }
-    });
+    each(row, &mut |side, threshold| found.extend(is_element(row, side).then(|| threshold.number.as_f64())));
     found
+}
+
+/// Whether a text bounds something by a number that is neither 0 nor infinite, or has one that may be such a bound: rows that
+/// are called bound as well.
+pub fn may_bound(text: &Block) -> bool {
+    /// Smaller numbers are factors and axes.
+    const LEAST: f64 = 3.0;
+    let mut found = false;
+    walk::block(text, &mut |e| {
+        found |= literal(e).is_some_and(|x| x.as_f64().is_finite() && x.as_f64().abs() >= LEAST)
+    });
+    let f = &mut |_: &Expr, threshold: Threshold| {
+        let x = threshold.number.as_f64();
+        found |= threshold.sides && x != 0.0 && x.is_finite();
+    };
+    walk::block(text, &mut |e| compared(e, f));
+    found
+}
+
+/// Whether something is made of elements alone.
+fn is_element(row: &Row, side: &Expr) -> bool {
+    let is_static = |name: Name| name.is_size() || row.sig.opts.iter().any(|opt| opt.name.name == name);
+    let (mut any, mut all) = (false, true);
+    super::walk::expr_names(side, &mut |name| {
+        any = true;
+        all &= !is_static(name);
+    });
+    any && all
 }
 
 /// Every number that stands in a condition, a rule or the meaning of a row.

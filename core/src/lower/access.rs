@@ -1,6 +1,6 @@
 //! Accesses: places expanded to one index per axis.
 
-use super::{L, Lowering, Res, Typed, build, counted, fault};
+use super::{L, Lowering, Res, Typed, advised, build, counted, fault};
 use crate::builtins::Builtin;
 use crate::lang::ast::*;
 use crate::nest::*;
@@ -109,8 +109,8 @@ impl Lowering<'_> {
         if rank == 0 && self.env.scalar_axis.contains(&(param, item)) {
             return Ok(Vec::new());
         }
-        let pattern = self.row.sig.params.iter().find(|p| p.name.name == param).and_then(|p| p.ty.dims.as_ref());
-        if let Some(dims) = pattern {
+        let accessed = self.row.sig.params.iter().find(|p| p.name.name == param);
+        if let Some(dims) = accessed.and_then(|p| p.ty.dims.as_ref()) {
             let mut env: Env = self.env.clone().into_owned();
             let axes = shapes::build(&mut env, dims, At { axis: None, item: Some(item) })?;
             let open = axes.iter().filter(|a| a.index != shapes::Index::Unit).count();
@@ -133,7 +133,23 @@ impl Lowering<'_> {
             1 => "1 index is given".to_owned(),
             n => format!("{n} indices are given"),
         };
-        Err(fault(self.row, format!("`{param}` has {axes}, {given}")))
+        let message = format!("`{param}` has {axes}, {given}");
+        let Some(ty) = accessed.map(|p| &p.ty) else { return Err(fault(self.row, message)) };
+        let of_product = |dim: &DimPat| match &dim.kind {
+            DimKind::One { size, .. } => match &*size.node {
+                Node::Binary(BinOp::Mul, g, c) => {
+                    Some(format!("; `{g} * {c}` is one axis, of which an index is made: `(…) * {c} + …`"))
+                }
+                _ => None,
+            },
+            _ => None,
+        };
+        let product = ty.dims.iter().flatten().find_map(of_product).unwrap_or_default();
+        Err(advised(
+            self.row,
+            message,
+            format!("`{param}` is `{ty}`: one index for each axis, `..s` for a list `..S`{product}"),
+        ))
     }
 
     fn places(&mut self, places: &[Place], param: Name, item: usize, rank: usize, at: At) -> Res<Vec<SExpr>> {

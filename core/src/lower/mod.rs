@@ -136,14 +136,22 @@ fn not_given(row: &Row, what: &str) -> Stop {
     Stop::Refused(refusal.help("ask first: `if some(…) { … } else { … }`"))
 }
 
-/// A result of a body that is no single value.
-fn no_scalar(row: &Row, result: &Expr, value: &L) -> Stop {
-    match value {
+/// Result `n` of a body, of which that is no single value.
+fn no_scalar(row: &Row, results: &Expr, n: usize, value: &L) -> Stop {
+    let result = match &*results.node {
+        Node::Tuple(all) => all.get(n).unwrap_or(results),
+        _ => results,
+    };
+    let stop = match value {
         L::List(_) | L::Unraveled(..) => {
             let help = format!("a result is one value for each element: the flat position is `ravel({result})`");
             advised(row, "a result is a list of indices", help)
         }
         L::One(_) | L::Tuple(_) => fault(row, "a result is no scalar"),
+    };
+    match stop {
+        Stop::Refused(refusal) => Stop::Refused(Refusal { at: refusal.at.or(Some(result.span)), ..refusal }),
+        other => other,
     }
 }
 
@@ -178,7 +186,7 @@ impl Lowering<'_> {
                     L::Tuple(_) => return Err(fault(row, "fewer values than results")),
                     one => one,
                 };
-                let L::One(v) = value else { return Err(no_scalar(row, &block.value, &value)) };
+                let L::One(v) = value else { return Err(no_scalar(row, &block.value, n, &value)) };
                 let expr = diagonal.into_iter().fold(v.e, |e, (a, b)| {
                     let index = |v| SExpr::new(SOp::Var(v), DType::I64);
                     let zero = build::cast(SExpr::int(0), e.ty());

@@ -11,8 +11,10 @@ mod names;
 mod options;
 mod params;
 mod sizes;
+mod values;
 
-pub use more::{each, more, stepped};
+pub use more::{deep, each, more, stepped};
+pub use values::valued;
 
 use fulgurite_core::lang::OptType;
 use fulgurite_core::row::Row;
@@ -83,6 +85,8 @@ struct Choice<'a> {
     turn: Turn,
     /// Per option: what is tried of it in any call.
     tried: &'a [Tried],
+    /// Options that have these values.
+    given: &'a [(usize, Value<ArgTy>)],
 }
 
 /// A fixed sequence of small decisions.
@@ -127,7 +131,7 @@ pub fn family(row: &Row, dtype: DType) -> Family {
             let accepted = (0..attempts).find_map(|n| {
                 // the first attempt of the first case takes the first candidate of everything
                 let turn = Turn(if n == 0 { seed } else { seed * ATTEMPTS + n });
-                let choice = Choice { params, opts, dtype, turn, tried };
+                let choice = Choice { params, opts, dtype, turn, tried, given: &[] };
                 let args = call(row, &free, ranks, &choice, &mut Sizes::new(*variant, n, turn), &[])?;
                 match sig::solve_types(row, &args) {
                     Ok(solved) => Some(Case { args, solved }),
@@ -150,10 +154,11 @@ pub fn family(row: &Row, dtype: DType) -> Family {
             }
         }
     }
+    let usual = family.cases.len();
     for pin in sizes::named(row, &free) {
         family.cases.extend(pinned(row, &free, tried, &statics, &shapes, dtype, pin));
     }
-    cover(row, tried, &mut family);
+    cover(row, tried, &mut family, usual);
     family
 }
 
@@ -171,7 +176,7 @@ fn pinned(
     let choices = shapes.iter().flat_map(|shape| statics.iter().map(move |choice| (shape, choice)));
     choices.enumerate().take(ATTEMPTS as usize).find_map(|(n, ((ranks, variant), (params, opts)))| {
         let turn = Turn(n as u64);
-        let choice = Choice { params, opts, dtype, turn, tried };
+        let choice = Choice { params, opts, dtype, turn, tried, given: &[] };
         let args = call(row, free, ranks, &choice, &mut Sizes::new(*variant, 0, turn), &[pin])?;
         let solved = sig::solve_types(row, &args).ok()?;
         Some(Case { args, solved })
@@ -179,19 +184,31 @@ fn pinned(
 }
 
 /// Adds calls with those values of options that no call has yet: chance gives an offset that is never negative, or a
-/// stride that is always 1.
-fn cover(row: &Row, tried: &[Tried], family: &mut Family) {
+/// stride that is always 1. From `usual` on calls have sizes that the row names: where it bounds an option by them, both
+/// sides of the bound are tried on these too.
+fn cover(row: &Row, tried: &[Tried], family: &mut Family, usual: usize) {
     /// How many calls are tried with another value before it counts as refused.
     const TRIED: usize = 12;
+    /// Counts above the usual ones, and bounds, are tried on so many large ones too.
+    const LARGEST: usize = 4;
     let first = row.sig.params.len();
     for (at, opt) in row.sig.opts.iter().enumerate().filter(|(_, opt)| options::varies(row, opt)) {
+        let bounds = options::bounds(row, opt);
         let mut alike: Vec<&Case> = family.cases.iter().filter(|case| case.numel() > 1).collect();
         let met = alike.iter().filter(|case| !is_empty(&case.solved)).map(|case| case.args[first + at].clone());
         let mut met: Vec<Value<ArgTy>> = met.collect();
         alike.sort_by_cached_key(|case| case.numel());
+        let (small, large) = alike.split_at(alike.len().min(TRIED));
+        let large = large.iter().rev().take(LARGEST).copied().chain(&family.cases[usual..]);
         let mut more = Vec::new();
-        for case in alike.into_iter().take(TRIED) {
-            for value in options::candidates(row, &tried[at], &case.solved.env, opt).unwrap_or_default() {
+        for (n, case) in small.iter().copied().chain(large).enumerate() {
+            let mut values = match n < TRIED {
+                true => options::candidates(row, &tried[at], &case.solved.env, opt).unwrap_or_default(),
+                false => Vec::new(),
+            };
+            values.extend(bounds.iter().filter_map(|bound| options::at_bound(bound, &case.solved.env)).flatten());
+            values.extend(options::larger(opt));
+            for value in values {
                 if met.contains(&value) {
                     continue;
                 }

@@ -60,7 +60,7 @@ fn drawn<'a>(
         let turn = Turn(n);
         let (ranks, variant) = shapes.get(turn.pick(shapes.len(), SALT))?;
         let (params, opts) = statics.get(choose(turn, statics.len()))?;
-        let choice = Choice { params, opts, dtype, turn, tried: &tried };
+        let choice = Choice { params, opts, dtype, turn, tried: &tried, given: &[] };
         let pins = if n.is_multiple_of(2) { pins(&free, &whole, turn) } else { Vec::new() };
         let attempt = turn.pick(3, SALT + 2) as u64;
         // a size of 1 or 0 is left to the pins
@@ -80,6 +80,8 @@ pub fn stepped(row: &Row, dtype: DType) -> Vec<Case> {
     /// How many calls are tried, and how many are enough.
     const TRIES: u64 = 4000;
     const ENOUGH: usize = 72;
+    /// So often sizes are made anew that follow from the numbers.
+    const FOLLOWED: u64 = 160;
     /// Elements of a small call.
     const ELEMENTS: usize = 100;
     let is_stepped =
@@ -103,12 +105,15 @@ pub fn stepped(row: &Row, dtype: DType) -> Vec<Case> {
         let turn = Turn(n);
         let (ranks, _) = shapes.get(turn.pick(shapes.len(), SALT + 8))?;
         let (params, opts) = statics.get(turn.pick(statics.len(), SALT + 9))?;
-        let choice = Choice { params, opts, dtype, turn, tried: &tried };
+        let choice = Choice { params, opts, dtype, turn, tried: &tried, given: &[] };
         let single = |(k, name): (usize, &Name)| (*name, 1 + turn.pick(2, SALT + 50 + k as u64) as i64);
         let pins: Vec<(Name, i64)> = free.singles.iter().enumerate().map(single).collect();
-        let mut args = call(row, &free, ranks, &choice, &mut Sizes::new(Variant::Distinct, 2, turn), &pins)?;
-        let solved = sig::solve_types(row, &args).ok()?;
-        let mut any = false;
+        let made = |choice: &Choice| {
+            let args = call(row, &free, ranks, choice, &mut Sizes::new(Variant::Distinct, 2, turn), &pins)?;
+            Some((sig::solve_types(row, &args).ok()?, args))
+        };
+        let (solved, mut args) = made(&choice)?;
+        let mut given = Vec::new();
         for (k, at) in steps.iter().enumerate() {
             let numbers = &numbers[k];
             let OptType::Ints { list, .. } = &row.sig.opts[*at].ty else { continue };
@@ -117,13 +122,49 @@ pub fn stepped(row: &Row, dtype: DType) -> Vec<Case> {
                 _ => 1,
             };
             let salt = SALT + 100 * (k as u64 + 1);
-            any |= axes > 0;
             let each = (0..axes as u64).map(|axis| numbers[turn.pick(numbers.len(), salt + axis)]);
-            args[first + at] = Value::List(each.map(|x| Value::Num(Scalar::Int(x))).collect());
+            let value = Value::List(each.map(|x| Value::Num(Scalar::Int(x))).collect());
+            args[first + at] = value.clone();
+            given.extend((axes > 0).then_some((*at, value)));
         }
-        let solved = sig::solve_types(row, &args).ok()?;
+        let (solved, args) = match sig::solve_types(row, &args) {
+            Ok(solved) => (solved, args),
+            // other sizes may follow from these numbers
+            Err(_) if n <= FOLLOWED => made(&Choice { given: &given, ..choice })?,
+            Err(_) => return None,
+        };
         let case = Case { args, solved };
-        (any && case.numel() <= ELEMENTS && !super::is_empty(&case.solved)).then_some(case)
+        (!given.is_empty() && case.numel() <= ELEMENTS && !super::is_empty(&case.solved)).then_some(case)
+    });
+    made.take(ENOUGH).collect()
+}
+
+/// Calls of a row with two lists of sizes in which one of them is longer than in the usual calls: where an axis of it must be
+/// as long as one of the other, the last axis need not be.
+pub fn deep(row: &Row, dtype: DType) -> Vec<Case> {
+    /// How many calls are tried, and how many are enough.
+    const TRIES: u64 = 96;
+    const ENOUGH: usize = 6;
+    const ELEMENTS: usize = 200;
+    let free = Free::of(row);
+    if free.lists.len() != 2 {
+        return Vec::new();
+    }
+    let tried = Tried::of(row);
+    let statics = params::product(row, STATICS);
+    let made = (1..=TRIES).filter_map(|n| {
+        let turn = Turn(n);
+        let ranks = if n % 2 == 0 { [3, 1] } else { [1, 3] };
+        let (params, opts) = statics.get(turn.pick(statics.len(), SALT + 10))?;
+        let choice = Choice { params, opts, dtype, turn, tried: &tried, given: &[] };
+        let args = call(row, &free, &ranks, &choice, &mut Sizes::new(Variant::Distinct, 2, turn), &[])?;
+        let solved = sig::solve_types(row, &args).ok()?;
+        let apart = free.lists.iter().all(|list| match solved.env.size(*list) {
+            Some(Size::List(sizes)) => sizes.iter().enumerate().all(|(at, n)| !sizes[..at].contains(n)),
+            _ => false,
+        });
+        let case = Case { args, solved };
+        (apart && case.numel() <= ELEMENTS && !super::is_empty(&case.solved)).then_some(case)
     });
     made.take(ENOUGH).collect()
 }

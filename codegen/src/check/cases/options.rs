@@ -1,6 +1,6 @@
 //! Options: the candidates of each type.
 
-use fulgurite_core::lang::{DimKind, Opt, OptType};
+use fulgurite_core::lang::{BinOp, DimKind, Expr, Node, Opt, OptType};
 use fulgurite_core::row::Row;
 use fulgurite_core::sig::labels::Labels;
 use fulgurite_core::sig::statics::{self, At};
@@ -95,6 +95,40 @@ pub(super) fn beside_default(opt: &Opt, turn: usize) -> Vec<Value<ArgTy>> {
     all
 }
 
+/// A count above the usual ones.
+pub(super) fn larger(opt: &Opt) -> impl Iterator<Item = Value<ArgTy>> + use<> {
+    let counts: &[i64] = if matches!(opt.ty, OptType::I64) { &[4] } else { &[] };
+    counts.iter().map(|n| int(*n))
+}
+
+/// What conditions of a row compare an integer with, numbers apart: `at < N + N / 9`.
+pub(super) fn bounds<'r>(row: &'r Row, opt: &Opt) -> Vec<&'r Expr> {
+    let mut bounds = Vec::new();
+    let is_opt = |e: &Expr| matches!(&*e.node, Node::Name(name) if *name == opt.name.name);
+    if !matches!(opt.ty, OptType::I64) {
+        return bounds;
+    }
+    let mut open: Vec<&Expr> = row.require.iter().map(|require| &require.cond).collect();
+    while let Some(cond) = open.pop() {
+        match &*cond.node {
+            Node::Binary(BinOp::And | BinOp::Or, left, right) => open.extend([left, right]),
+            Node::Binary(BinOp::Lt | BinOp::Le | BinOp::Gt | BinOp::Ge, left, right) => {
+                bounds.extend(is_opt(left).then_some(right));
+                bounds.extend(is_opt(right).then_some(left));
+            }
+            _ => {}
+        }
+    }
+    bounds.retain(|bound| thresholds::literal(bound).is_none());
+    bounds
+}
+
+/// The bound in a call, and beside it.
+pub(super) fn at_bound(bound: &Expr, env: &Env) -> Option<[Value<ArgTy>; 3]> {
+    let n = statics::eval(env, bound, At::default()).and_then(|value| value.int()).ok()?.value();
+    Some([0, -1, 1].map(|beside| int(n.saturating_add(beside))))
+}
+
 /// Fills in the options; those that others depend on first.
 pub(super) fn fill(row: &Row, env: &mut Env, choice: &Choice, values: &mut [Value<ArgTy>]) -> Option<()> {
     let first = row.sig.params.len();
@@ -103,7 +137,10 @@ pub(super) fn fill(row: &Row, env: &mut Env, choice: &Choice, values: &mut [Valu
             if matches!(&opt.ty, OptType::Ints { axes: Some(_), .. }) != late {
                 continue;
             }
-            let value = value(row, &choice.tried[i], env, opt, choice.opts[i], choice.turn, i as u64)?;
+            let value = match choice.given.iter().find(|(at, _)| *at == i) {
+                Some((_, given)) => given.clone(),
+                None => value(row, &choice.tried[i], env, opt, choice.opts[i], choice.turn, i as u64)?,
+            };
             if let Some(item) = item(opt, &value, env) {
                 env.items.push((opt.name.name, item));
             }
@@ -167,18 +204,21 @@ fn item(opt: &Opt, value: &Value<ArgTy>, env: &Env) -> Option<Item> {
     })
 }
 
-fn rank(env: &Env, list: Name) -> Option<usize> {
+/// How many axes a list of sizes has.
+pub(super) fn rank(env: &Env, list: Name) -> Option<usize> {
     match env.size(list)? {
         Size::List(sizes) => Some(sizes.len()),
         _ => Some(1),
     }
 }
 
-fn int(i: i64) -> Value<ArgTy> {
+/// An integer as a value.
+pub(super) fn int(i: i64) -> Value<ArgTy> {
     Value::Num(Scalar::Int(i))
 }
 
-fn ints(items: impl IntoIterator<Item = i64>) -> Value<ArgTy> {
+/// A list of integers as a value.
+pub(super) fn ints(items: impl IntoIterator<Item = i64>) -> Value<ArgTy> {
     Value::List(items.into_iter().map(int).collect())
 }
 

@@ -25,7 +25,7 @@ pub fn check(bench: &Bench, declared: &[Declared], tried: DType) -> Option<Diag>
     let library = &bench.library.with_all_digits();
     let with = |family: &Family, beside: &[Case], look: &dyn Fn(&Bench) -> Option<Diag>| {
         let (drawn, taped) = (Default::default(), tape::Rules::new(library).into());
-        look(&Bench { family, beside, library, drawn, taped, ..*bench })
+        look(&Bench { family, beside, valued: &[], library, drawn, taped, ..*bench })
     };
     let leaks = |place| {
         let few = Family { cases: dtypes::floats(row, bench.family, tried), refused: None };

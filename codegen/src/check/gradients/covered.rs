@@ -59,7 +59,7 @@ pub fn check(bench: &Bench, declared: &[Declared], tried: DType, points: &dyn Fn
         let family = &Family { cases: found.cases, refused: None };
         let library = &bench.library.with_all_digits();
         let (drawn, taped) = (RefCell::default(), RefCell::new(tape::Rules::new(library)));
-        let more = Bench { family, beside: &[], library, drawn, taped, most: MOST_ELEMENTS, ..*bench };
+        let more = Bench { family, beside: &[], valued: &[], library, drawn, taped, most: MOST_ELEMENTS, ..*bench };
         let wrong = |rule: &Declared| more.compare(rule).err().filter(|diag| diag.level == Level::Error);
         declared.iter().find_map(wrong).map(|diag| *diag)
     };

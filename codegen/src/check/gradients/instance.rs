@@ -31,20 +31,15 @@ impl Instance<'_> {
         self.results.iter().all(|r| elements(r).iter().flatten().all(|x| x.is_finite()))
     }
 
-    /// The same call with NaN for every float of argument `at`, if it has some.
-    pub fn with_nan(&self, at: usize, library: &Library<'_>) -> Option<Self> {
-        if self.numel_of(at) == 0 {
-            return None;
-        }
-        let args = self.lift(&|p, _, x| if p == at { f64::NAN } else { x });
-        let results = Dense::new(library).meaning(self.row, &self.case.solved, &args).ok()?;
-        Some(Instance { row: self.row, case: self.case, args, results })
-    }
-
     /// The same call where each float moves by what `by` says of its argument, its place in it, and itself. Where no two
     /// move by the same, no tie is left.
     pub fn moved(&self, by: &dyn Fn(usize, usize, f64) -> f64, library: &Library<'_>) -> Option<Self> {
-        let args = self.lift(&|p, e, x| x + by(p, e, x));
+        self.with(&|p, e, x| x + by(p, e, x), library)
+    }
+
+    /// The same call where each float is what `of` says of its argument, its place in it, and itself.
+    pub fn with(&self, of: &dyn Fn(usize, usize, f64) -> f64, library: &Library<'_>) -> Option<Self> {
+        let args = self.lift(&|p, e, x| of(p, e, x));
         let results = Dense::new(library).meaning(self.row, &self.case.solved, &args).ok()?;
         Some(Instance { row: self.row, case: self.case, args, results })
     }

@@ -37,6 +37,7 @@ mod stable;
 pub mod tape;
 mod term;
 mod twice;
+mod unusual;
 mod values;
 
 use std::cell::RefCell;
@@ -129,7 +130,9 @@ fn rules(
     let family = cases::family(row, dtype);
     let mut beside = cases::beside_defaults(row, &family);
     beside.extend(cases::stepped(row, dtype));
-    let (family, beside, library) = (&family, &beside, &library);
+    let mut valued = cases::valued(row, &family);
+    valued.extend(cases::deep(row, dtype));
+    let (family, beside, valued, library) = (&family, &beside, &valued, &library);
     let (drawn, taped) = (RefCell::default(), RefCell::new(tape::Rules::new(library)));
     let known = RefCell::default();
     let within = &within(row, &declared, set);
@@ -141,6 +144,7 @@ fn rules(
         row,
         family,
         beside,
+        valued,
         library,
         derived,
         drawn,
@@ -166,6 +170,7 @@ fn rules(
             Err(fault) => match (points.apart)(rule.way, rule.arg) {
                 0 => faults.push(*fault),
                 n => {
+                    faults.extend(bench.nonlinear(rule));
                     right.push(Graded { op: row.op, way: rule.way, arg: rule.arg, grade: Grade::Checked(n) });
                     faults.extend(partial::check(source, row, rule));
                 }

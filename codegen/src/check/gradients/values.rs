@@ -4,12 +4,12 @@ use fulgurite_core::derive::{self, Derived};
 use fulgurite_core::row::Row;
 use fulgurite_core::{Name, Value};
 
-use super::declared::{Declared, LARGE, Pair, Refuted, Seed, Subset, Way};
+use super::declared::{Declared, Pair, Refuted, Seed, Subset, Way};
 use super::dense::{Dense, Library, Stop, V};
 use super::instance::Instance;
 use super::numbers::Numbers;
 use super::sample::{self, Domain};
-use super::{Grade, kinks, linear, proof, show, tape, term};
+use super::{Grade, linear, proof, show, tape, term};
 use crate::check::branches::Ids;
 use crate::check::cases::{Case, Family};
 use crate::check::report::Rule;
@@ -32,18 +32,14 @@ const KINK_ROUNDS: usize = 8;
 /// So many calls are few, and enough for what may flow at a kink.
 const MOST_KINKS: usize = 72;
 
-/// Where the rules of a program's rows say what holds there, each call takes many of them: so many elements are enough
-/// for some to be equal, and so many calls are tried.
-const TAPED: (usize, usize) = (3, 4);
-
 /// A family of fewer calls than this is tried more than once.
 const SMALL: usize = 8;
 
+/// Where the numbers of calls begin that are only compared: others have smaller ones.
+const BEHIND: usize = 20_000;
+
 /// On so many calls a rule is tried without the cotangents of some results.
 const FEW: usize = 6;
-
-/// What is wrong with a rule that takes another branch where an argument is NaN.
-const BESIDE_NAN: &str = "has another convention at NaN than the meaning";
 
 /// Whether data do not fit what was run on them.
 fn out_of_reach<X>(found: &Result<X, Stop>) -> bool {
@@ -60,6 +56,8 @@ pub struct Bench<'a> {
     pub family: &'a Family,
     /// More of them: with other numbers than the defaults of its options.
     pub beside: &'a [Case],
+    /// And with every value of options that name places, or more of those that count: on these rules are compared, no more.
+    pub valued: &'a [Case],
     /// Rows that rules call.
     pub library: &'a Library<'a>,
     /// What follows from its meaning.
@@ -115,7 +113,7 @@ impl<'a> Bench<'a> {
     }
 
     /// Data at ties and kinks in these intervals, for calls of at least so many elements.
-    fn at_kinks<'s>(
+    pub(super) fn at_kinks<'s>(
         &'s self,
         own: Vec<(Name, (f64, f64))>,
         least: usize,
@@ -132,19 +130,19 @@ impl<'a> Bench<'a> {
         })
     }
 
-    fn cases(&self) -> impl Iterator<Item = (usize, &'a Case)> {
+    pub(super) fn cases(&self) -> impl Iterator<Item = (usize, &'a Case)> {
         let mut cases: Vec<(usize, &'a Case)> = self.family.cases.iter().chain(self.beside).enumerate().collect();
         cases.retain(|(_, case)| (1..=self.most).contains(&case.numel()));
         cases.sort_by_key(|(_, case)| case.numel());
         cases.into_iter()
     }
 
-    fn smooth(&self, n: usize, case: &'a Case, fits: &dyn Fn(&Instance) -> bool) -> Option<Instance<'a>> {
+    pub(super) fn smooth(&self, n: usize, case: &'a Case, fits: &dyn Fn(&Instance) -> bool) -> Option<Instance<'a>> {
         let own = sample::stated(self.source);
         sample::domains(&own, self.compared, n).find_map(|domain| self.draw(n, case, &domain, fits))
     }
 
-    fn draw(
+    pub(super) fn draw(
         &self,
         n: usize,
         case: &'a Case,
@@ -167,7 +165,12 @@ impl<'a> Bench<'a> {
     }
 
     /// What `rule` says beside the derivative; the branches that are taken for that are known to be compared.
-    fn difference(&self, rule: &Declared, instance: &Instance, seed: &Seed) -> Result<Option<Vec<Pair>>, Stop> {
+    pub(super) fn difference(
+        &self,
+        rule: &Declared,
+        instance: &Instance,
+        seed: &Seed,
+    ) -> Result<Option<Vec<Pair>>, Stop> {
         let find = || rule.difference(instance, self.library, seed);
         let Some(compared_in) = self.compared_in else { return find() };
         let (found, taken) = self.library.listen(find);
@@ -186,8 +189,8 @@ impl<'a> Bench<'a> {
         let derived = self.derived.rule(rule.arg).filter(|_| rule.way == Way::Vjp);
         match derived.filter(|derived| proof::holds(self.row, rule.arg, &rule.rule.tree, derived, self.library)) {
             // a proof is about numbers
-            Some(_) => match self.at_nan(rule) {
-                Some(refuted) => Err(Box::new(self.refuse(rule, &[refuted], BESIDE_NAN))),
+            Some(_) => match self.not_numbers(rule) {
+                Some(diag) => Err(Box::new(diag)),
                 None => Ok(Some(Grade::Proved)),
             },
             None => self.compare(rule),
@@ -204,8 +207,10 @@ impl<'a> Bench<'a> {
             seed.is_none_or(|seed| !out_of_reach(&rule.value(instance, self.library, &seed)))
         };
         let (mut compared, mut stopped, mut refusing) = (0, None, None);
+        let valued = self.valued.iter().enumerate().map(|(n, case)| (BEHIND + n, case));
         let mut refuted: Vec<Refuted> = self
             .tries()
+            .chain(valued)
             .filter_map(|(n, case)| {
                 let last = RefCell::new(None);
                 let instance = self.smooth(n, case, &|instance| {
@@ -248,30 +253,19 @@ impl<'a> Bench<'a> {
             let claim = "is not the derivative where some results do not reach the loss";
             return Err(Box::new(self.refuse(rule, &[refuted], claim)));
         }
-        if let Some(refuted) = self.beyond_domain(rule) {
-            let claim = "is not the derivative beyond `tests: domain`, where the row has values too";
-            return Err(Box::new(self.refuse(rule, &[refuted], claim)));
+        match self.unusual(rule, &fits) {
+            Some(diag) => Err(Box::new(diag)),
+            None => Ok(Some(Grade::Checked(compared))),
         }
-        if let Some(refuted) = self.of_large_seeds(rule) {
-            return Err(Box::new(self.refuse(rule, &[refuted], "is not the derivative for large cotangents")));
-        }
-        if let Some(refuted) = self.at_a_kink(rule, &fits) {
-            let beside = if rule.way == Way::Vjp { "meaning" } else { "gradient" };
-            let claim = format!("has another convention at ties and kinks than the {beside}");
-            let diag = self.refuse(rule, &[refuted], &claim);
-            let derived = rule.way == Way::Vjp && self.derived.rule(rule.arg).is_some();
-            return Err(Box::new(if derived { diag } else { diag.note("on purpose? then say why in `deviates`") }));
-        }
-        if let Some(refuted) = self.at_nan(rule) {
-            return Err(Box::new(self.refuse(rule, &[refuted], BESIDE_NAN)));
-        }
-        Ok(Some(Grade::Checked(compared)))
     }
 
     /// Of several results, where some have no cotangent: on one call for each of them, since what `some(g_a)` asks is asked
     /// of every call.
     fn of_some_results(&self, rule: &Declared) -> Result<Option<Refuted<'a>>, Box<Diag>> {
-        let given = if rule.way == Way::Vjp { Subset::of(self.row.sig.outs.len()) } else { Vec::new() };
+        let outs = &self.row.sig.outs;
+        let mut given = if rule.way == Way::Vjp { Subset::of(outs.len()) } else { Vec::new() };
+        // a mask never has a cotangent: without the others nobody asks for a gradient
+        given.retain(|given| outs.iter().enumerate().any(|(at, out)| given.has(at) && derive::differentiable(&out.ty)));
         for (given, (n, case)) in given.into_iter().flat_map(|given| self.few().map(move |at| (given, at))) {
             let Some(instance) = self.smooth(n, case, &|_| true) else { continue };
             let Some(seed) = rule.seed(&instance, &mut Numbers::new(5000 + n as u64)) else { continue };
@@ -290,32 +284,8 @@ impl<'a> Bench<'a> {
         Ok(None)
     }
 
-    /// On numbers that the row is not meant for, and of which it has a value all the same. A row that deviates says where.
-    fn beyond_domain(&self, rule: &Declared) -> Option<Refuted<'a>> {
-        if sample::stated(self.source).is_empty() || self.source.deviates.is_some() {
-            return None;
-        }
-        self.few().find_map(|(n, case)| {
-            let instance =
-                sample::domains(&[], self.compared, n).find_map(|domain| self.draw(n, case, &domain, &|_| true))?;
-            let seed = rule.seed(&instance, &mut Numbers::new(7000 + n as u64))?;
-            let pairs = self.difference(rule, &instance, &seed).ok()??;
-            Some(Refuted { instance, seed, pairs })
-        })
-    }
-
-    /// Where a rule bounds what flows.
-    fn of_large_seeds(&self, rule: &Declared) -> Option<Refuted<'a>> {
-        self.few().find_map(|(n, case)| {
-            let instance = self.smooth(n, case, &|_| true)?;
-            let seed = rule.seed(&instance, &mut Numbers::new(6000 + n as u64))?.times(LARGE);
-            let pairs = self.difference(rule, &instance, &seed).ok()??;
-            Some(Refuted { instance, seed, pairs })
-        })
-    }
-
     /// Some calls with elements.
-    fn few(&self) -> impl Iterator<Item = (usize, &'a Case)> {
+    pub(super) fn few(&self) -> impl Iterator<Item = (usize, &'a Case)> {
         self.cases().filter(|(_, case)| case.numel() > 1).take(FEW)
     }
 
@@ -327,32 +297,20 @@ impl<'a> Bench<'a> {
         diag.note(format!("where {}", show::data(rule, instance, seed)))
     }
 
-    /// Of a scalar row, where an argument is NaN: a branch that NaN takes has a derivative there. A rule that gives NaN
-    /// says no less, so only another number counts.
-    fn at_nan(&self, rule: &Declared) -> Option<Refuted<'a>> {
-        if !self.row.is_pointwise() || !self.has_convention(rule) {
-            return None;
-        }
-        let (n, case) = self.cases().find(|(_, case)| case.numel() > 1)?;
-        let instance = self.smooth(n, case, &|_| true)?;
-        (0..self.row.sig.params.len()).find_map(|lost| {
-            let instance = instance.with_nan(lost, self.library)?;
-            let seed = rule.seed(&instance, &mut Numbers::new(3000 + lost as u64))?;
-            let pairs = self.by_convention(rule, &instance, &seed).ok().flatten()?;
-            let pairs: Vec<Pair> = pairs.into_iter().filter(|p| !p.stated.is_nan() && p.distance() > 1e-8).collect();
-            (!pairs.is_empty()).then_some(Refuted { instance, seed, pairs })
-        })
-    }
-
     /// Whether anything says what `rule` is at ties and kinks: the rule that is derived for a formula, else the rows that a
     /// program calls, or for a tangent the gradient, unless the row says that this deviates.
-    fn has_convention(&self, rule: &Declared) -> bool {
+    pub(super) fn has_convention(&self, rule: &Declared) -> bool {
         let derived = rule.way == Way::Vjp && self.derived.rule(rule.arg).is_some();
         derived || self.source.deviates.is_none() && (rule.way == Way::Jvp || self.row.is_composite())
     }
 
     /// What a rule says beside that.
-    fn by_convention(&self, rule: &Declared, instance: &Instance, seed: &Seed) -> Result<Option<Vec<Pair>>, Stop> {
+    pub(super) fn by_convention(
+        &self,
+        rule: &Declared,
+        instance: &Instance,
+        seed: &Seed,
+    ) -> Result<Option<Vec<Pair>>, Stop> {
         let derived = self.derived.rule(rule.arg);
         let taped = |cotangents: &[Value<V<f64>>]| {
             let of = tape::gradients(instance, &mut self.taped.borrow_mut(), cotangents)?
@@ -385,24 +343,6 @@ impl<'a> Bench<'a> {
             format!("`{}` in `{}` of `{}` is not compared with the derivative", rule.key(), rule.arg, self.row.op);
         let diag = Diag::warning("E401", rule.rule.text.place, message).note(why);
         Some(diag.help("say where the row has values: `tests: {domain: {x: 'lo..hi'}}`"))
-    }
-
-    /// Where arguments are equal, or at a kink.
-    fn at_a_kink(&self, rule: &Declared, fits: &dyn Fn(&Instance) -> bool) -> Option<Refuted<'a>> {
-        if !self.has_convention(rule) {
-            return None;
-        }
-        let derived = self.derived.rule(rule.arg).filter(|_| rule.way == Way::Vjp);
-        // where that misses a slope that is the same on all sides, it is no convention
-        if derived.is_some_and(|derived| kinks::missed(self.row, self.library, derived, rule.at).is_some()) {
-            return None;
-        }
-        let (least, most) = if derived.is_some() { (0, usize::MAX) } else { TAPED };
-        self.at_kinks(sample::stated(self.source), least, fits).take(most).find_map(|(n, instance)| {
-            let seed = rule.seed(&instance, &mut Numbers::new(2000 + n as u64))?;
-            let pairs = self.by_convention(rule, &instance, &seed).ok().flatten()?;
-            Some(Refuted { instance, seed, pairs })
-        })
     }
 
     /// The diagnostic; `refuted` begins with the smallest call.

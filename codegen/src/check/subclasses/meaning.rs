@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use fulgurite_core::eval::nest::{Array, Data};
+use fulgurite_core::lang::Opt;
 use fulgurite_core::row::Row;
 use fulgurite_core::sig::{self, Refusal, Solved};
 use fulgurite_core::{DType, Name, TensorTy, Value};
@@ -193,8 +194,13 @@ fn one(world: &World, class: usize, row: &Arc<Row>, n: usize, case: &Case) -> Re
         // beside tensors of the class also integers: what a rule adds to a field must not be what is added to the whole
         let beside: Vec<Vec<Value<V<f64>>>> =
             std::iter::once(drawn.args.clone()).chain(integers(&drawn.args, &all, &choice)).collect();
-        for way in 0..ways {
-            let operands: Vec<&Operand> = made.iter().map(|of| &of[way.min(of.len() - 1)]).collect();
+        // the last time they are made in different ways: a rule may take the metadata of one for those of all
+        let of_last = |way: usize| Some(metadata(world, made.last()?.get(way)?));
+        let mixed = usize::from(choice.len() > 1 && of_last(1).is_some() && of_last(0) != of_last(1));
+        for way in 0..ways + mixed {
+            let nth = |i: usize| if way == ways { usize::from(i + 1 == made.len()) } else { way };
+            let operands = made.iter().enumerate().map(|(i, of)| &of[nth(i).min(of.len() - 1)]);
+            let operands: Vec<&Operand> = operands.collect();
             for (n, args) in beside.iter().enumerate() {
                 match on(world, row, case, args, &choice, &operands) {
                     Ok(Some(refuted)) => return Ok(Some(refuted)),
@@ -443,16 +449,32 @@ fn differ(have: &[V<f64>], want: &[Arc<Array<f64>>], far: &[f64], on: &str) -> O
     dtype.map(|claim| (claim, true))
 }
 
+/// Its numbers among the metadata: ` with factor = 2`.
+fn metadata(world: &World, operand: &Operand) -> String {
+    let opts = world.classes[operand.made.class].sig.opts.iter().zip(&operand.made.meta);
+    let number = |(opt, value): (&Opt, &Value<Tensor>)| match value {
+        Value::Num(x) => Some(format!("{} = {x}", opt.name.name)),
+        _ => None,
+    };
+    let numbers: Vec<String> = opts.filter_map(number).collect();
+    if numbers.is_empty() { String::new() } else { format!(" with {}", numbers.join(", ")) }
+}
+
 /// The arguments, and which of them are of the class.
 fn data(row: &Row, plain: &[Value<V<f64>>], choice: &[Slot], world: &World, operands: &[&Operand]) -> String {
     let class = operands.first().map_or("", |o| world.classes[o.made.class].name.as_str());
     let params = row.sig.params.iter().zip(plain).enumerate();
+    let differs = operands.windows(2).any(|two| metadata(world, two[0]) != metadata(world, two[1]));
     let told = params.filter_map(|(at, (param, value))| {
         let shown = show::elements(value)?;
-        let of_class = choice.iter().any(|(a, _)| *a == at);
+        let of_class = choice.iter().position(|(a, _)| *a == at).and_then(|n| operands.get(n));
         Some(match of_class {
-            true => format!("{} is a {class} of {shown}", param.name.name),
-            false => format!("{} = {shown}", param.name.name),
+            // several of a list may differ
+            Some(operand) => {
+                let meta = if differs { metadata(world, operand) } else { String::new() };
+                format!("{} is a {class} of {shown}{meta}", param.name.name)
+            }
+            None => format!("{} = {shown}", param.name.name),
         })
     });
     told.collect::<Vec<_>>().join(", ")
