@@ -80,8 +80,6 @@ pub fn stepped(row: &Row, dtype: DType) -> Vec<Case> {
     /// How many calls are tried, and how many are enough.
     const TRIES: u64 = 4000;
     const ENOUGH: usize = 72;
-    /// So often sizes are made anew that follow from the numbers.
-    const FOLLOWED: u64 = 160;
     /// Elements of a small call.
     const ELEMENTS: usize = 100;
     let is_stepped =
@@ -94,6 +92,7 @@ pub fn stepped(row: &Row, dtype: DType) -> Vec<Case> {
     let tried = Tried::of(row);
     let statics = params::product(row, STATICS);
     let shapes = sizes::configurations(&free, &[]);
+    let follow = sizes::follow(row, &free);
     let numbers = |at: &usize| {
         let compared = thresholds::of(row, row.sig.opts[*at].name.name).into_iter().map(|t| t.number.as_i64());
         let beside = compared.flat_map(|t| [t, t.wrapping_add(1), t.wrapping_sub(1)]);
@@ -130,7 +129,7 @@ pub fn stepped(row: &Row, dtype: DType) -> Vec<Case> {
         let (solved, args) = match sig::solve_types(row, &args) {
             Ok(solved) => (solved, args),
             // other sizes may follow from these numbers
-            Err(_) if n <= FOLLOWED => made(&Choice { given: &given, ..choice })?,
+            Err(_) if follow => made(&Choice { given: &given, ..choice })?,
             Err(_) => return None,
         };
         let case = Case { args, solved };

@@ -50,6 +50,20 @@ pub(super) fn required(row: &Row, free: &Free, env: &mut Env) {
     }
 }
 
+/// Whether a condition of the row says what a size is.
+pub(super) fn follow(row: &Row, free: &Free) -> bool {
+    let mut found = false;
+    let is_free = |e: &Expr| matches!(&*e.node, Node::Name(name) if free.singles.contains(name));
+    for require in &row.require {
+        walk::expr(&require.cond, &mut |e| {
+            if let Node::Binary(BinOp::Eq, left, right) = &*e.node {
+                found |= is_free(left) || is_free(right);
+            }
+        });
+    }
+    found
+}
+
 /// Pairwise distinct sizes: primes, so that no product of some equals another.
 const PRIMES: [i64; 10] = [2, 3, 5, 7, 11, 13, 17, 19, 23, 29];
 

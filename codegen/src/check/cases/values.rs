@@ -17,7 +17,7 @@ const BASES: usize = 6;
 
 /// So many calls for each option and ranks, and for a row.
 const MOST: usize = 16;
-const MOST_OF_ALL: usize = 24;
+const MOST_OF_ALL: usize = 16;
 
 /// So many combinations of ranks are looked at, those of most axes: what is wrong for few of them, usual calls show.
 const RANKS: usize = 3;
