@@ -145,7 +145,12 @@ impl fmt::Display for NestError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             NestError::OutOfRange { tensor, axis, index, size } => {
-                write!(f, "index {index} is out of range for axis {axis} of tensor {tensor}, whose size is {size}")
+                let which = match tensor {
+                    0 => "the first tensor".to_string(),
+                    1 => "the second tensor".to_string(),
+                    n => format!("tensor {}", n + 1),
+                };
+                write!(f, "index {index} is out of range for axis {axis} of {which}, whose size is {size}")
             }
             NestError::Int(b, e) => write!(f, "{}: {e}", b.name()),
             NestError::Room(n) => write!(f, "there is no room for a result of {n} elements"),

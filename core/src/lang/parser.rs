@@ -190,7 +190,11 @@ impl Parser {
         }
         if name.as_str().contains('.') {
             let error = self.unexpected(what);
-            return Err(error.help("names with dots are operators: they are called, `name(…)`"));
+            return Err(error.help(match name.as_str().split_once('.') {
+                Some(("g", of)) => format!("the cotangent of `{of}` is `g_{of}`"),
+                Some(("t", of)) => format!("the tangent of `{of}` is `t_{of}`"),
+                _ => "names with dots are operators: they are called, `name(…)`".to_string(),
+            }));
         }
         self.bump();
         Ok(Ident { name, span })
