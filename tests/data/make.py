@@ -510,6 +510,11 @@ holes = torch.tensor([[1.0, math.nan, 4.0], [0.5, -2.0, 3.0]], dtype=f64)
 for o in [{}, {"dims": [1]}, {"dims": [0], "keepdim": True}]:
     case(red, "nanmean", {"x": holes}, o, lambda x, dims=None, keepdim=False: torch.nanmean(x, dims, keepdim))
 
+# weights there are frequencies, which are integers and have no gradient
+spread = torch.tensor([[1.0, 2.5, -4.0], [0.5, -2.0, 3.0]], dtype=f64)
+for o in [{}, {"correction": 0.0}]:
+    case(red, "covariance", {"x": spread, "weights": torch.tensor([1.0, 2.0, 1.0], dtype=f64)}, o, lambda x, weights, correction=1: torch.cov(x, fweights=weights.detach().long(), correction=int(correction)), fixed=["weights"])
+
 origin = f"made by tests/data/make.py with torch {torch.__version__} on CPU, seed 1337"
 for old in HERE.glob("torch-*.json"):
     old.unlink()
