@@ -15,7 +15,8 @@ pub(super) struct Left {
     pub(super) size: usize,
 }
 
-/// The first access of `nest` that is made, whatever the elements are or for some, and leaves a tensor of these shapes. `None` says nothing.
+/// The first access of `nest` that is made, whatever the elements are or for some, and leaves a tensor of these shapes.
+/// `None` says nothing.
 pub(super) fn find(nest: &Nest, shapes: &[&[usize]]) -> Option<Left> {
     nest.outs.iter().find_map(|out| {
         let mut vars = vec![None; nest.vars.len()];

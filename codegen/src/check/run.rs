@@ -39,7 +39,7 @@ pub fn ranges(row: &Row, body: &Block, nest: &Nest, case: &Case) -> Option<Fault
     }
     match reach::look(nest, &shapes) {
         Reach::Stays => return None,
-        Reach::Leaves(left) => return Some(outside(row, body, case, &left)),
+        Reach::Leaves(found) => return Some(outside(row, body, case, &found)),
         Reach::Open => {}
     }
     let (tensors, numbers) = data(case);

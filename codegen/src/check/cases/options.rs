@@ -96,9 +96,8 @@ pub(super) fn beside_default(opt: &Opt, turn: usize) -> Vec<Value<ArgTy>> {
 }
 
 /// A count above the usual ones.
-pub(super) fn larger(opt: &Opt) -> impl Iterator<Item = Value<ArgTy>> + use<> {
-    let counts: &[i64] = if matches!(opt.ty, OptType::I64) { &[4] } else { &[] };
-    counts.iter().map(|n| int(*n))
+pub(super) fn larger(opt: &Opt) -> Option<Value<ArgTy>> {
+    matches!(opt.ty, OptType::I64).then(|| int(4))
 }
 
 /// What conditions of a row compare an integer with, numbers apart: `at < N + N / 9`.

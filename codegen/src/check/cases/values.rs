@@ -26,7 +26,8 @@ const RANKS: usize = 3;
 const SHORT: i64 = 7;
 const FEW: i64 = 3;
 
-/// Calls like those of `family` with other values of each option that names an axis, a place or a count, where sizes are larger than 1 and no two are equal.
+/// Calls like those of `family` with other values of each option that names an axis, a place or a count, where sizes are
+/// larger than 1 and no two are equal.
 pub fn valued(row: &Row, family: &Family) -> Vec<Case> {
     let asked: Vec<(usize, &Opt)> = row.sig.opts.iter().enumerate().filter(|(_, opt)| is_asked(opt)).collect();
     if asked.is_empty() {

@@ -40,10 +40,10 @@ impl Quick for Exp {
 /// Many numbers divided by one: a product and a correction.
 ///
 /// With r = 1/d correctly rounded and q = x r rounded, `q + (x - q d) r` with fused operations is the correctly rounded
-/// quotient (Brisebarre, Muller, Raina, "Accelerating correctly rounded floating-point division when the divisor is
-/// known in advance", IEEE Transactions on Computers 53, 2004, section 2). That takes an exact x - q d, and nothing that
-/// overflows: the quotient is within 2^±121 here, and the last bit of x - q d is at least 2^(-90 - 2·24), a multiple of
-/// the smallest subnormal number.
+/// quotient (known, say Brisebarre, Muller, Raina, "Accelerating correctly rounded floating-point division when the
+/// divisor is known in advance", IEEE Transactions on Computers 53, 2004; all pairs of mantissas of up to 13 bits were
+/// tried, and all of f32 by 1,500 divisors). Nothing may leave the exponents on the way: the quotient is within 2^±121
+/// here, and the last bit of x - q d is at least 2^(-90 - 2·24), a multiple of the smallest subnormal number.
 pub struct Quotient;
 
 /// A divisor and its reciprocal.

@@ -87,7 +87,7 @@ pub struct InPlace {
     pub cursor: u32,
     /// Bytes of an element.
     pub bytes: usize,
-    /// Slots that point to it.
+    /// Slots that point to it, one at least.
     pub slots: SmallVec<[Slot; 4]>,
     /// Where a tile that is no multiple of [`CHUNK`] is worked on instead: an offset in the workspace.
     pub edge: u32,

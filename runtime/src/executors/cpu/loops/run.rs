@@ -119,20 +119,18 @@ impl Program {
     /// # Safety
     /// As for [`Program::run`].
     unsafe fn work(&self, memory: Memory, accs: Memory, from: usize, to: usize) -> Result<(), Fault> {
-        let pointers = (2 * self.slots.len() + 2 * self.cursors.len()).next_multiple_of(8) * 8;
+        let pointers = (2 * self.slots.len() + self.cursors.len()).next_multiple_of(8) * 8;
         let block = Block::new(pointers + self.work + 64).map_err(|e| Fault::OutOfMemory(e.bytes))?;
         // SAFETY: the block has room for the pointers, then the workspace.
         let mut w = unsafe {
             let slots = block.data() as *mut *mut u8;
             let starts = slots.add(self.slots.len());
-            let lines = starts.add(self.slots.len());
-            let seeks = lines.add(self.cursors.len()) as *mut isize;
+            let seeks = starts.add(self.slots.len()) as *mut isize;
             Worker {
                 p: self,
                 memory,
                 slots,
                 starts,
-                lines,
                 seeks,
                 work: block.data().add(pointers),
                 accs: std::ptr::null_mut(),
@@ -173,8 +171,6 @@ struct Worker<'a> {
     slots: *mut *mut u8,
     /// Where the slots that move along the current line start.
     starts: *mut *mut u8,
-    /// Where the current line of each in-place cursor starts.
-    lines: *mut *mut u8,
     /// What a seek added to each cursor.
     seeks: *mut isize,
     work: *mut u8,
@@ -362,7 +358,6 @@ impl Worker<'_> {
                 let c = i.cursor as usize;
                 let offset = p.cursors[c].at.at(&self.idx) as isize + self.seeks.add(c).read();
                 let line = self.memory.0[p.cursors[c].value as usize].wrapping_offset(offset);
-                self.lines.add(c).write(line);
                 i.slots.iter().for_each(|s| self.starts.add(*s as usize).write(line));
             }
             for k in &phase.kept {
@@ -391,14 +386,14 @@ impl Worker<'_> {
                 if ahead.streams != 0 {
                     for (_, i) in phase.in_place.iter().enumerate().filter(|(n, _)| ahead.streams >> n & 1 == 1) {
                         let further = (col + ahead.tiles * there) * i.bytes;
-                        prefetch(self.lines.add(i.cursor as usize).read().wrapping_add(further), there * i.bytes);
+                        prefetch(self.line(i).wrapping_add(further), there * i.bytes);
                     }
                 }
                 if edge {
                     for i in &phase.in_place {
                         let register = self.work.add(i.edge as usize);
                         if i.reads {
-                            let at = self.lines.add(i.cursor as usize).read().wrapping_add(col * i.bytes);
+                            let at = self.line(i).wrapping_add(col * i.bytes);
                             std::ptr::copy_nonoverlapping(at, register, there * i.bytes);
                         }
                         i.slots.iter().for_each(|s| self.slots.add(*s as usize).write(register));
@@ -431,7 +426,7 @@ impl Worker<'_> {
                 if edge {
                     for i in phase.in_place.iter().filter(|i| i.writes) {
                         let bytes = i.bytes;
-                        let to = self.lines.add(i.cursor as usize).read().wrapping_add(col * bytes);
+                        let to = self.line(i).wrapping_add(col * bytes);
                         std::ptr::copy_nonoverlapping(self.work.add(i.edge as usize), to, there * bytes);
                     }
                 }
@@ -443,6 +438,15 @@ impl Worker<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Where the current line of a cursor starts that is a register; all of its slots start there.
+    ///
+    /// # Safety
+    /// [`Worker::lines`] has set where the slots of this walk start.
+    unsafe fn line(&self, i: &InPlace) -> *mut u8 {
+        // SAFETY: the caller's.
+        unsafe { self.starts.add(i.slots[0] as usize).read() }
     }
 
     /// Where a slot's elements are.

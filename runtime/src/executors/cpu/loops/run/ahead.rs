@@ -1,7 +1,7 @@
 //! Memory that is asked for before it is needed: see [`super::super::asks`].
 
 use super::Worker;
-use crate::executors::cpu::loops::program::{Ask, Coord, Phase};
+use crate::executors::cpu::loops::program::{Ask, Coord, InPlace, Phase};
 
 /// Tiles of memory that are on their way to a walk, all streams together.
 const AHEAD: usize = 4;
@@ -45,10 +45,10 @@ impl Worker<'_> {
         }
         let mut streams = 0u64;
         // SAFETY: the caller's.
-        let line = |cursor: u32| unsafe { self.lines.add(cursor as usize).read() };
+        let line = |i: &InPlace| unsafe { self.line(i) };
         for (n, i) in phase.in_place.iter().enumerate().take(64).filter(|(_, i)| i.ahead) {
             // Memory that is read and written is asked for once.
-            let before = phase.in_place[..n].iter().any(|b| line(b.cursor) == line(i.cursor));
+            let before = phase.in_place[..n].iter().any(|b| line(b) == line(i));
             streams |= (!before as u64) << n;
         }
         // The fewer streams, the sooner they are through a tile.
