@@ -40,7 +40,7 @@ const BOUNDS: &[(&str, f64)] = &[
     ("asinh", 1.8),
     ("acosh", 2.1),
     ("atanh", 2.2),
-    ("erf", 1.8),
+    ("erf", 1.9),
     ("erfc", 4.0),
     ("erfinv", 3.3),
     ("sigmoid", 2.5),

@@ -13,7 +13,7 @@ const MAGIC: f32 = 12_582_912.0 + 254.0;
 const LN2_HIGH: f32 = 355.0 / 512.0;
 const LN2_LOW: f32 = -2.121_944_4e-4;
 /// (e^r - 1 - r) / r², relative to e^r: 3e-9.
-const EXP: [f32; 5] = [0.49999994, 0.16666521, 0.04166839, 0.008368717, 0.0013814612];
+pub(super) const EXP: [f32; 5] = [0.49999994, 0.16666521, 0.04166839, 0.008368717, 0.0013814612];
 /// (e^r - 1 - r) / r², relative to e^r - 1: 5e-10.
 const EXPM1: [f32; 6] = [0.5, 0.16666667, 0.04166624, 0.008333286, 0.0013948593, 0.00019907585];
 
@@ -96,28 +96,36 @@ pub(super) fn exp2<I: Isa>(x: f32) -> f32 {
     scale(exp_core::<I>((x - (t - MAGIC)) * LN_2), t)
 }
 
-/// (e^x - 1) / 2 for x in -18..=90, without the sign of zero.
-#[inline(always)]
-pub(super) fn half_expm1<I: Isa>(x: f32) -> f32 {
-    let (t, r) = reduce::<I>(x);
-    let p = I::fma(r * r, horner::<I, 6>(r, EXPM1), r);
-    // 2^(n-1) p + (2^(n-1) - 1/2): n = 128 doesn't overflow on the way. The exponent n - 1 has the bias 127.
-    let power = f32::from_bits(t.to_bits().wrapping_sub(128) << 23);
-    I::fma(power, p, power - 0.5)
-}
-
 #[inline(always)]
 pub(super) fn expm1<I: Isa>(x: f32) -> f32 {
     // e^-18 is less than half an ulp of 1.
-    with_sign(2.0 * half_expm1::<I>(clamp(x, -18.0, 89.0)), x)
+    let (t, r) = reduce::<I>(clamp(x, -18.0, 89.0));
+    let p = I::fma(r * r, horner::<I, 6>(r, EXPM1), r);
+    // 2^(n-1) p + (2^(n-1) - 1/2): n = 128 doesn't overflow on the way. The exponent n - 1 has the bias 127.
+    let power = f32::from_bits(t.to_bits().wrapping_sub(128) << 23);
+    with_sign(2.0 * I::fma(power, p, power - 0.5), x)
+}
+
+/// [`UNBIASED`] with the bias of one exponent.
+const BIASED: f32 = 12_582_912.0 + 127.0;
+
+/// e^x - 1 for |x| ≤ 20, without the sign of zero, for functions that flatten where |x| grows: ln 2 is one number, off
+/// by 2e-9, which is 2e-9 |x| / ln 2 of e^x. `p` is (e^r - 1 - r) / r².
+#[inline(always)]
+pub(super) fn expm1_flat<I: Isa, const N: usize>(x: f32, p: [f32; N]) -> f32 {
+    let t = I::fma(x, LOG2_E, BIASED);
+    let r = I::fma(t - BIASED, -LN_2, x);
+    let p = I::fma(r * r, horner::<I, N>(r, p), r);
+    let power = f32::from_bits(t.to_bits() << 23);
+    I::fma(power, p, power - 1.0)
 }
 
 #[inline(always)]
 pub(super) fn tanh<I: Isa>(x: f32) -> f32 {
-    // h / (h + 1) with h = (e^2|x| - 1) / 2. Beyond 9.5 the quotient rounds to 1; clamping keeps subnormals away.
+    // e / (e + 2) with e = e^2|x| - 1. Beyond 9.5 the quotient rounds to 1; clamping keeps subnormals away.
     let a = f32::abs(x);
-    let h = half_expm1::<I>(2.0 * pick(a > 9.5, 9.5, a));
-    with_sign(h / (h + 1.0), x)
+    let e = expm1_flat::<I, 6>(2.0 * pick(a > 9.5, 9.5, a), EXPM1);
+    with_sign(e / (e + 2.0), x)
 }
 
 #[inline(always)]

@@ -1,6 +1,6 @@
 //! The error function, its complement and its inverse.
 
-use super::exponential::{exp_of_sum, half_expm1};
+use super::exponential::{EXP, exp_of_sum, expm1_flat};
 use super::logarithm::ln;
 use super::{horner, pick, with_sign};
 use crate::math::Isa;
@@ -70,7 +70,8 @@ pub(super) fn erf<I: Isa>(x: f32) -> f32 {
     // 1 - e^(ln erfc), which loses no digits near 0; beyond 4 it is 1, and the polynomial must not turn back.
     let a = f32::abs(x);
     let t = pick(a > 4.0, 4.0, a);
-    with_sign(2.0 * half_expm1::<I>(I::fma(-t, horner::<I, 9>(t, ERF), -t)), x)
+    let ln_erfc = I::fma(-t, horner::<I, 9>(t, ERF), -t);
+    with_sign(expm1_flat::<I, 5>(ln_erfc, EXP), x)
 }
 
 #[inline(always)]

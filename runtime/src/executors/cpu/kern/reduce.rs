@@ -221,6 +221,57 @@ fold! {
     Min: MOST, smaller, |a, b| if b < a { b } else { a }, _mm_min_ps, true;
 }
 
+/// What a fold reads.
+///
+/// # Safety
+/// Implementations say how many elements they hold; whoever reads one stays below.
+unsafe trait Source: Copy {
+    /// Registers.
+    type T: Elem;
+    /// Element `i`, in a lane.
+    unsafe fn at(self, i: usize) -> <Self::T as Elem>::Lane;
+    /// From element `i` on.
+    unsafe fn from(self, i: usize) -> Self;
+}
+
+/// A line.
+#[derive(Clone, Copy)]
+struct Line<T>(*const T);
+
+// SAFETY: as many elements as the memory behind the pointer holds.
+unsafe impl<T: Elem> Source for Line<T> {
+    type T = T;
+    #[inline(always)]
+    unsafe fn at(self, i: usize) -> T::Lane {
+        // SAFETY: the caller's.
+        unsafe { self.0.add(i).read() }.lane()
+    }
+    #[inline(always)]
+    unsafe fn from(self, i: usize) -> Line<T> {
+        // SAFETY: the caller's.
+        Line(unsafe { self.0.add(i) })
+    }
+}
+
+/// The products of two lines, rounded as elements are.
+#[derive(Clone, Copy)]
+struct Products(*const f32, *const f32);
+
+// SAFETY: as many elements as the memory behind both pointers holds.
+unsafe impl Source for Products {
+    type T = f32;
+    #[inline(always)]
+    unsafe fn at(self, i: usize) -> f32 {
+        // SAFETY: the caller's.
+        unsafe { self.0.add(i).read() * self.1.add(i).read() }
+    }
+    #[inline(always)]
+    unsafe fn from(self, i: usize) -> Products {
+        // SAFETY: the caller's.
+        unsafe { Products(self.0.add(i), self.1.add(i)) }
+    }
+}
+
 /// A block of up to [`BLOCK`] elements, folded: `ROWS` times [`LANES`] of them, then the rest. Lane by lane, with a
 /// number of rows that the compiler knows: of that LLVM makes whole vectors.
 ///
@@ -228,10 +279,10 @@ fold! {
 /// `x` holds `ROWS * LANES + rest` elements.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)]
-unsafe fn fold_block<T: Elem, F: Fold, const ROWS: usize>(x: *const T, rest: usize) -> T::Lane {
+unsafe fn fold_block<S: Source, F: Fold, const ROWS: usize>(x: S, rest: usize) -> <S::T as Elem>::Lane {
     // SAFETY: the caller's.
-    let at = |i: usize, j: usize| unsafe { x.add(i * LANES + j).read() }.lane();
-    let mut lanes = [F::start::<T::Lane>(); LANES];
+    let at = |i: usize, j: usize| unsafe { x.at(i * LANES + j) };
+    let mut lanes = [F::start::<<S::T as Elem>::Lane>(); LANES];
     let mut nan = [false; LANES];
     for j in 0..LANES {
         for i in 0..ROWS {
@@ -248,9 +299,9 @@ unsafe fn fold_block<T: Elem, F: Fold, const ROWS: usize>(x: *const T, rest: usi
         }
     }
     if nan.iter().fold(false, |any, x| any | x) {
-        return T::Lane::NAN;
+        return Num::NAN;
     }
-    T::Lane::fold_halves::<F>(&lanes)
+    Num::fold_halves::<F>(&lanes)
 }
 
 const _: () = assert!(BLOCK == 8 * LANES && LANES == 32);
@@ -260,9 +311,57 @@ const _: () = assert!(BLOCK == 8 * LANES && LANES == 32);
 /// # Safety
 /// `x` holds `n` elements.
 #[inline(always)]
-unsafe fn fold_few<T: Elem, F: Fold>(x: *const T, n: usize) -> T::Lane {
+unsafe fn fold_few<S: Source, F: Fold>(x: S, n: usize) -> <S::T as Elem>::Lane {
     // SAFETY: the caller's.
-    (0..n).fold(F::start(), |total, i| F::step(total, unsafe { x.add(i).read() }.lane()))
+    (0..n).fold(F::start(), |total, i| F::step(total, unsafe { x.at(i) }))
+}
+
+/// A line of any length, folded into an accumulator.
+///
+/// # Safety
+/// `x` holds `n` elements, `acc` one accumulator that nobody else uses.
+#[inline(always)]
+unsafe fn fold_into<S: Source, F: Fold>(x: S, n: usize, acc: *mut u8) {
+    // SAFETY: the caller's.
+    unsafe {
+        let acc = acc as *mut <S::T as Elem>::Acc;
+        let mut total = acc.read();
+        let mut at = 0;
+        while at < n {
+            let x = x.from(at);
+            let k = (n - at).min(BLOCK);
+            let folded = match k / LANES {
+                0 if k < FEW => fold_few::<S, F>(x, k),
+                0 => fold_block::<S, F, 0>(x, k),
+                1 => fold_block::<S, F, 1>(x, k - LANES),
+                2 => fold_block::<S, F, 2>(x, k - 2 * LANES),
+                3 => fold_block::<S, F, 3>(x, k - 3 * LANES),
+                4 => fold_block::<S, F, 4>(x, k - 4 * LANES),
+                5 => fold_block::<S, F, 5>(x, k - 5 * LANES),
+                6 => fold_block::<S, F, 6>(x, k - 6 * LANES),
+                7 => fold_block::<S, F, 7>(x, k - 7 * LANES),
+                _ => fold_block::<S, F, 8>(x, 0),
+            };
+            total = F::step(total, <S::T as Elem>::acc(folded));
+            at += k;
+        }
+        acc.write(total);
+    }
+}
+
+/// Each element of a line, folded into its own accumulator.
+///
+/// # Safety
+/// `x` holds `n` elements, `acc` as many accumulators that nobody else uses.
+#[inline(always)]
+unsafe fn fold_apart<S: Source, F: Fold>(x: S, n: usize, acc: *mut u8) {
+    // SAFETY: the caller's.
+    unsafe {
+        let acc = acc as *mut <S::T as Elem>::Acc;
+        for i in 0..n {
+            acc.add(i).write(F::step(acc.add(i).read(), <S::T as Elem>::acc(x.at(i))));
+        }
+    }
 }
 
 multi! {
@@ -271,31 +370,8 @@ multi! {
     /// # Safety
     /// `src` holds `n` registers of `T`, `acc` one accumulator that nobody else uses.
     unsafe fn line<T: Elem, F: Fold>(src: *const u8, n: usize, acc: *mut u8) {
-        // SAFETY: the caller's pointers hold `n` elements and one accumulator.
-        unsafe {
-            let acc = acc as *mut T::Acc;
-            let mut total = acc.read();
-            let mut at = 0;
-            while at < n {
-                let x = (src as *const T).add(at);
-                let k = (n - at).min(BLOCK);
-                let folded = match k / LANES {
-                    0 if k < FEW => fold_few::<T, F>(x, k),
-                    0 => fold_block::<T, F, 0>(x, k),
-                    1 => fold_block::<T, F, 1>(x, k - LANES),
-                    2 => fold_block::<T, F, 2>(x, k - 2 * LANES),
-                    3 => fold_block::<T, F, 3>(x, k - 3 * LANES),
-                    4 => fold_block::<T, F, 4>(x, k - 4 * LANES),
-                    5 => fold_block::<T, F, 5>(x, k - 5 * LANES),
-                    6 => fold_block::<T, F, 6>(x, k - 6 * LANES),
-                    7 => fold_block::<T, F, 7>(x, k - 7 * LANES),
-                    _ => fold_block::<T, F, 8>(x, 0),
-                };
-                total = F::step(total, T::acc(folded));
-                at += k;
-            }
-            acc.write(total);
-        }
+        // SAFETY: the caller's.
+        unsafe { fold_into::<_, F>(Line(src as *const T), n, acc) }
     }
 }
 
@@ -305,12 +381,64 @@ multi! {
     /// # Safety
     /// `src` holds `n` registers of `T`, `acc` as many accumulators that nobody else uses.
     unsafe fn columns<T: Elem, F: Fold>(src: *const u8, n: usize, acc: *mut u8) {
-        // SAFETY: the caller's pointers hold `n` elements and as many accumulators.
+        // SAFETY: the caller's.
+        unsafe { fold_apart::<_, F>(Line(src as *const T), n, acc) }
+    }
+}
+
+multi! {
+    /// Adds the products of two lines of f32 to an accumulator, with the bits of [`line`] of their products.
+    ///
+    /// # Safety
+    /// `x` and `y` hold `n` registers of f32, `acc` one accumulator that nobody else uses.
+    unsafe fn products(x: *const u8, y: *const u8, n: usize, acc: *mut u8) {
+        // SAFETY: the caller's.
+        unsafe { fold_into::<_, Sum>(Products(x as *const f32, y as *const f32), n, acc) }
+    }
+}
+
+multi! {
+    /// Adds each product of two lines of f32 to its own accumulator.
+    ///
+    /// # Safety
+    /// `x` and `y` hold `n` registers of f32, `acc` as many accumulators that nobody else uses.
+    unsafe fn product_columns(x: *const u8, y: *const u8, n: usize, acc: *mut u8) {
+        // SAFETY: the caller's.
+        unsafe { fold_apart::<_, Sum>(Products(x as *const f32, y as *const f32), n, acc) }
+    }
+}
+
+/// A fold of one line, or of the products of two; each into one accumulator, or element by element.
+#[derive(Clone, Copy, Debug)]
+pub enum FoldFn {
+    /// Of a line.
+    One(line::Fn),
+    /// Of products.
+    Products(products::Fn),
+}
+
+impl FoldFn {
+    /// The fold of `n` elements from byte `from` on of the lines to which the pointers at `lines` point.
+    ///
+    /// # Safety
+    /// As [`line`] or [`products`] for those elements; `lines` holds a pointer for each line.
+    #[inline(always)]
+    pub unsafe fn call(self, lines: *const *mut u8, from: usize, n: usize, acc: *mut u8) {
+        // SAFETY: the caller's.
         unsafe {
-            let (x, acc) = (src as *const T, acc as *mut T::Acc);
-            for i in 0..n {
-                acc.add(i).write(F::step(acc.add(i).read(), T::acc(x.add(i).read().lane())));
+            let line = |k: usize| lines.add(k).read().add(from) as *const u8;
+            match self {
+                FoldFn::One(f) => f(line(0), n, acc),
+                FoldFn::Products(f) => f(line(0), line(1), n, acc),
             }
+        }
+    }
+
+    /// How many lines it reads.
+    pub fn lines(self) -> u32 {
+        match self {
+            FoldFn::One(_) => 1,
+            FoldFn::Products(_) => 2,
         }
     }
 }
@@ -347,6 +475,11 @@ pub fn fold_line(red: Red, dtype: DType, isa: Isa) -> line::Fn {
 /// The fold of a line into a line of accumulators.
 pub fn fold_columns(red: Red, dtype: DType, isa: Isa) -> columns::Fn {
     super::with_register!(dtype, T => with_fold!(red, F => columns::pick::<T, F>(isa)))
+}
+
+/// The sum of products of f32, of lines or element by element.
+pub fn fold_products(columns: bool, isa: Isa) -> products::Fn {
+    if columns { product_columns::pick(isa) } else { products::pick(isa) }
 }
 
 /// The bits of the accumulator that changes nothing.
@@ -506,6 +639,27 @@ mod tests {
             assert!(all.windows(2).all(|w| w[0].to_bits() == w[1].to_bits()), "{n}: {all:?}");
             let exact: f64 = x[..n].iter().map(|x| *x as f64).sum();
             assert!((all[0] - exact).abs() <= 1e-5 * n as f64);
+        }
+    }
+
+    #[test]
+    fn sums_of_products_have_the_bits_of_products_that_are_summed() {
+        let x: Vec<f32> = (0..2000).map(|i| ((i * 7919) % 1000) as f32 * 1e-3 - 0.3).collect();
+        let y: Vec<f32> = (0..2000).map(|i| ((i * 104_729) % 997) as f32 * 1e-2 - 2.0).collect();
+        let both: Vec<f32> = x.iter().zip(&y).map(|(x, y)| x * y).collect();
+        let lines = [x.as_ptr() as *mut u8, y.as_ptr() as *mut u8];
+        for isa in [Isa::Baseline, Isa::Avx2, Isa::Avx512].into_iter().filter(|isa| *isa <= Isa::here()) {
+            for n in [0, 1, 7, 31, 32, 33, 255, 256, 257, 1000, 2000] {
+                let of = |columns| FoldFn::Products(fold_products(columns, isa));
+                let mut acc = start(Red::Sum, true);
+                // SAFETY: both lines hold n elements.
+                unsafe { of(false).call(lines.as_ptr(), 0, n, &mut acc as *mut u64 as *mut u8) };
+                assert_eq!(f64::from_bits(acc).to_bits(), sum(&both[..n], isa).to_bits(), "{isa:?} {n}");
+                let mut accs = vec![1.0; n];
+                // SAFETY: as above, and there are n accumulators.
+                unsafe { of(true).call(lines.as_ptr(), 0, n, accs.as_mut_ptr() as *mut u8) };
+                assert!(accs.iter().zip(&both).all(|(acc, x)| *acc == 1.0 + f64::from(*x)), "{isa:?} {n}");
+            }
         }
     }
 

@@ -437,7 +437,9 @@ impl Emit<'_> {
                 // The slots of a step were made one behind the other, just before it.
                 let long = match &step {
                     Step::Kernel { ins, .. } => self.long[*ins as usize..].iter().all(|l| *l),
-                    Step::Fold { src, .. } | Step::Accumulate { src, .. } => self.long[*src as usize],
+                    Step::Fold { src, .. } | Step::Accumulate { src, .. } => {
+                        self.long[*src as usize..].iter().all(|l| *l)
+                    }
                     _ => false,
                 };
                 self.phase().tiled |= !long;

@@ -18,7 +18,8 @@ impl Emit<'_> {
         let Phase { kept, tiles, folds, .. } = phase;
         tiles.retain(|step| match *step {
             Step::Fold { f, src, bytes, acc } if line * bytes <= LINE_BYTES => {
-                let whole = kept.iter().any(|k| k.slot == src && k.elem == bytes);
+                let is_kept = |slot| kept.iter().any(|k| k.slot == slot && k.elem == bytes);
+                let whole = (src..src + f.lines()).all(is_kept);
                 if whole {
                     folds.push(LineFold { f, src, acc });
                 }

@@ -4,6 +4,7 @@ use super::super::fuse::Form;
 use super::super::graph::piece::{Out, Place};
 use super::super::graph::{DimSet, Index, Load, NodeId, Op, RowCall};
 use super::super::kern::gather::Combine;
+use super::super::kern::reduce::FoldFn;
 use super::super::kern::{self, reduce};
 use super::super::kernels;
 use super::emit::{At, Class, Emit, Loc, is_leaf};
@@ -503,8 +504,12 @@ impl Emit<'_> {
         let acc = self.reserve(self.width * bytes);
         let start = (!position).then(|| reduce::start(*red, from.is_float()));
         self.phase().before.push(Step::Clear { acc, start });
-        let loc = self.operand(*arg);
-        let src = self.slots(&[loc]);
+        let products = self.products(id);
+        let locs: SmallVec<[Loc; 2]> = match products {
+            Some(xs) => xs.iter().map(|x| self.operand(*x)).collect(),
+            None => [self.operand(*arg)].into_iter().collect(),
+        };
+        let src = self.slots(&locs);
         let step = if position {
             let mask = mask.map(|m| {
                 let loc = self.operand(m);
@@ -519,13 +524,22 @@ impl Emit<'_> {
                 acc,
             }
         } else {
-            Step::Fold { f: reduce::fold_line(*red, from, self.isa), src, bytes: from.size(), acc }
+            Step::Fold { f: self.fold(*red, from, false, products.is_some()), src, bytes: from.size(), acc }
         };
         self.push(At::Tiles, step);
         let dst = self.reserve(self.width * node.ty.size());
         let red = (!position).then_some(*red);
         self.phase().after.push(Step::Finish { acc, red, dtype: node.ty, count, dst });
         self.rows.insert(id, dst);
+    }
+
+    /// The fold of a line, or of the products of two, into one accumulator or element by element.
+    fn fold(&self, red: Red, from: DType, columns: bool, products: bool) -> FoldFn {
+        match (products, columns) {
+            (true, columns) => FoldFn::Products(reduce::fold_products(columns, self.isa)),
+            (false, true) => FoldFn::One(reduce::fold_columns(red, from, self.isa)),
+            (false, false) => FoldFn::One(reduce::fold_line(red, from, self.isa)),
+        }
     }
 
     fn accumulate(&mut self, id: NodeId, red: Red, arg: NodeId, count: usize) {
@@ -556,11 +570,8 @@ impl Emit<'_> {
             }
             let slices = (0..first).map(|l| (self.n.sizes[l], strides.coefs[l])).collect();
             let columns = lin.coefs[fast] != 0;
-            let f = if columns {
-                FoldInto::Columns(reduce::fold_columns(red, from, self.isa))
-            } else {
-                FoldInto::Line(reduce::fold_line(red, from, self.isa))
-            };
+            let products = self.products(id);
+            let f = self.fold(red, from, columns, products.is_some());
             let acc = self.p.accs.len() as u32;
             self.p.accs.push(Acc {
                 value: out.value,
@@ -573,8 +584,11 @@ impl Emit<'_> {
                 slices,
                 inner,
             });
-            let loc = self.arg(arg, at);
-            let src = self.slots(&[loc]);
+            let locs: SmallVec<[Loc; 2]> = match products {
+                Some(xs) => xs.iter().map(|x| self.arg(*x, at)).collect(),
+                None => [self.arg(arg, at)].into_iter().collect(),
+            };
+            let src = self.slots(&locs);
             self.push(at, Step::Accumulate { acc, f, src, bytes: from.size() });
         }
     }

@@ -1,4 +1,5 @@
-//! Builtins that run in one kernel with the one that reads them: their value is never in a register.
+//! Builtins that run in one kernel with the one that reads them, and products that a sum forms: their value is never in a
+//! register.
 
 use super::super::fuse::placed;
 use super::super::graph::{NodeId, Op};
@@ -7,11 +8,13 @@ use super::emit::{At, Class, Emit, Loc};
 use super::program::Step;
 use fulgurite_core::DType;
 use fulgurite_core::builtins::Builtin;
+use fulgurite_core::lang::ast::Red;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 impl Emit<'_> {
-    /// Finds the pairs: a builtin of f32 on every element, read once, on the same walk, by another.
+    /// Finds the pairs: a builtin of f32 on every element, read once, on the same walk, by another, or a product by a
+    /// sum.
     pub(super) fn pair_up(&mut self) {
         let graph = &self.group.graph;
         let mut readers: FxHashMap<NodeId, SmallVec<[NodeId; 2]>> = FxHashMap::default();
@@ -19,21 +22,41 @@ impl Emit<'_> {
             node.op.for_each_arg(&mut |arg| readers.entry(arg).or_default().push(at as NodeId));
         }
         let outs: Vec<NodeId> = self.group.outs.iter().flat_map(placed).collect();
+        let vanishes = |e: &Emit, arg: &NodeId, at: NodeId| {
+            e.walk[*arg as usize] == e.walk[at as usize]
+                && readers.get(arg).is_some_and(|by| by.len() == 1)
+                && !e.pairs.contains_key(arg)
+                && !outs.contains(arg)
+        };
         for at in 0..graph.nodes.len() as NodeId {
+            if let Some(product) = self.summed_product(at).filter(|product| vanishes(self, product, at)) {
+                self.pairs.insert(at, product);
+                self.inner_of_pairs.insert(product);
+            }
             let Some((second, args)) = self.may_pair(at) else { continue };
             let has_kernel = |first| kernels::pair(first, second, false, [false; 2], self.isa).is_some();
-            let inner = args.into_iter().find(|arg| {
-                self.may_pair(*arg).is_some_and(|(first, _)| has_kernel(first))
-                    && self.walk[*arg as usize] == self.walk[at as usize]
-                    && readers.get(arg).is_some_and(|by| by.len() == 1)
-                    && !self.pairs.contains_key(arg)
-                    && !outs.contains(arg)
-            });
+            let inner = args
+                .into_iter()
+                .find(|arg| self.may_pair(*arg).is_some_and(|(first, _)| has_kernel(first)) && vanishes(self, arg, at));
             if let Some(inner) = inner {
                 self.pairs.insert(at, inner);
                 self.inner_of_pairs.insert(inner);
             }
         }
+    }
+
+    /// The product that a sum is of, if both factors are tiles: one number stands in a kernel of its own.
+    fn summed_product(&self, sum: NodeId) -> Option<NodeId> {
+        let (graph, at) = (&self.group.graph, sum as usize);
+        let Op::Reduce { red: Red::Sum | Red::Mean, arg, mask: None, .. } = &graph.node(sum).op else { return None };
+        let (Builtin::Mul, factors) = self.may_pair(*arg)? else { return None };
+        let tiles = factors.iter().all(|x| self.class[*x as usize] == Class::Full);
+        (self.live[at] && tiles).then_some(*arg)
+    }
+
+    /// The factors of the product that a sum forms itself.
+    pub(super) fn products(&self, sum: NodeId) -> Option<[NodeId; 2]> {
+        self.may_pair(*self.pairs.get(&sum)?).map(|(_, factors)| factors)
     }
 
     /// A builtin that has kernels for pairs, and its arguments.

@@ -11,6 +11,7 @@
 use super::super::graph::ValueId;
 use super::super::kern::copy::{Rect, gather2d, scatter2d};
 use super::super::kern::gather::{Combine, ScatterFn, ScatterLineFn, add_line, gather, gather_line, outside};
+use super::super::kern::reduce::FoldFn;
 use super::super::kern::{fill, reduce};
 use fulgurite_core::DType;
 use fulgurite_core::builtins::Builtin;
@@ -141,8 +142,8 @@ pub struct Move {
 #[derive(Clone, Copy, Debug)]
 pub struct LineFold {
     /// The fold.
-    pub f: reduce::line::Fn,
-    /// The slot that moves along the line.
+    pub f: FoldFn,
+    /// First of the slots that move along the lines.
     pub src: Slot,
     /// Accumulators: an offset in the workspace.
     pub acc: u32,
@@ -279,10 +280,10 @@ pub enum Step {
     /// Folds lines into the accumulators of their rows.
     Fold {
         /// The fold.
-        f: reduce::line::Fn,
-        /// Register.
+        f: FoldFn,
+        /// First of its registers.
         src: Slot,
-        /// Bytes of its elements.
+        /// Bytes of their elements.
         bytes: usize,
         /// Accumulators: an offset in the workspace.
         acc: u32,
@@ -307,10 +308,10 @@ pub enum Step {
         /// Which accumulator.
         acc: u32,
         /// Line by line into one number, or element by element.
-        f: FoldInto,
-        /// Register.
+        f: FoldFn,
+        /// First of its registers.
         src: Slot,
-        /// Bytes of its elements.
+        /// Bytes of their elements.
         bytes: usize,
     },
     /// Clears the accumulators of a block's rows.
@@ -351,15 +352,6 @@ pub enum Positions {
     Lin(Lin),
     /// i64 register.
     Slot(Slot),
-}
-
-/// How a tile is folded into an accumulator of the panel.
-#[derive(Clone, Copy, Debug)]
-pub enum FoldInto {
-    /// A line into one number.
-    Line(reduce::line::Fn),
-    /// Each element into its own.
-    Columns(reduce::columns::Fn),
 }
 
 /// See [`Step::Guarded`].

@@ -418,7 +418,8 @@ impl Worker<'_> {
                         }
                         Step::Fold { f, src, acc, .. } if tb == 1 => {
                             let row = if p.has_segs() { 0 } else { self.kept_line };
-                            f(self.slot(*src), geo.cols, self.work.add(*acc as usize + row * 8));
+                            let acc = self.work.add(*acc as usize + row * 8);
+                            f.call(self.slots.add(*src as usize), 0, geo.cols, acc);
                         }
                         _ => self.step(s, &geo)?,
                     }
@@ -433,8 +434,8 @@ impl Worker<'_> {
                 col += geo.cols;
             }
             for fold in &phase.folds {
-                let line = self.starts.add(fold.src as usize).read();
-                (fold.f)(line, p.sizes[last], self.work.add(fold.acc as usize + self.kept_line * 8));
+                let acc = self.work.add(fold.acc as usize + self.kept_line * 8);
+                fold.f.call(self.starts.add(fold.src as usize), 0, p.sizes[last], acc);
             }
         }
         Ok(())
@@ -568,10 +569,10 @@ impl Worker<'_> {
                     }
                 }
                 Step::Fold { f, src, bytes, acc } => {
-                    let (src, acc) = (self.slot(*src), self.work.add(*acc as usize));
+                    let (src, acc) = (self.slots.add(*src as usize), self.work.add(*acc as usize));
                     for l in 0..geo.lines {
                         let row = if p.has_segs() { 0 } else { self.kept_line + l };
-                        f(src.add(l * geo.pitch * bytes), geo.cols, acc.add(row * 8));
+                        f.call(src, l * geo.pitch * bytes, geo.cols, acc.add(row * 8));
                     }
                 }
                 Step::Search { f, src, bytes, mask, max, acc } => {
@@ -595,15 +596,11 @@ impl Worker<'_> {
                     if geo.level != Level::Rows || self.first_columns {
                         let a = &p.accs[*acc as usize];
                         let before: usize = p.accs[..*acc as usize].iter().map(|a| a.len).sum();
-                        let src = self.slot(*src);
+                        let src = self.slots.add(*src as usize);
                         for l in 0..geo.lines {
                             let at = a.at.at(&self.idx) + l as i64 * a.at.coefs[geo.line_loop] * (geo.lines > 1) as i64;
                             let to = self.accs.add(before + at as usize) as *mut u8;
-                            let from = src.add(l * geo.pitch * bytes);
-                            match f {
-                                FoldInto::Line(f) => f(from, geo.cols, to),
-                                FoldInto::Columns(f) => f(from, geo.cols, to),
-                            }
+                            f.call(src, l * geo.pitch * bytes, geo.cols, to);
                         }
                     }
                 }
