@@ -58,9 +58,7 @@ impl Emit<'_> {
         let args = self.args(id);
         let pair = self.pair(id);
         let by_one = match &node.op {
-            Op::Call(b, xs) if pair.is_none() && xs.len() == 2 && self.is_one(xs[1]) => {
-                kernels::builtin_by(*b, self.group.graph.node(xs[0]).ty, self.isa).map(|_| xs[1])
-            }
+            Op::Call(b, xs) if pair.is_none() => self.by_one(*b, xs).map(|by| by.y),
             _ => None,
         };
         if let Some(pair) = &pair {
@@ -306,13 +304,10 @@ impl Emit<'_> {
             self.push(at, Step::NonZero { src, dtype: from, builtin: b });
         }
         self.cost(at, 0.03 + 0.014 * b.record().flops as f64 * if from.size() > 4 { 2.0 } else { 1.0 });
-        if let (At::Tiles, [x, y]) = (at, args)
-            && self.is_one(*y)
-            && let Some(f) = kernels::builtin_by(b, from, self.isa)
-        {
-            let locs = [self.arg(*x, at), self.one(*y)];
+        if let (At::Tiles, Some(by)) = (at, self.by_one(b, args)) {
+            let locs = [self.arg(by.x, at), self.one(by.y)];
             let (ins, outs) = (self.slots(&locs), self.target(dst));
-            return self.push(at, Step::Kernel { f, ins, outs, nums: 0 });
+            return self.push(at, Step::Kernel { f: by.f, ins, outs, nums: 0 });
         }
         if let Some(f) = kernels::builtin(b, from, self.isa) {
             return self.kernel(f, args, at, dst);
@@ -573,6 +568,7 @@ impl Emit<'_> {
             let products = self.products(id);
             let f = self.fold(red, from, columns, products.is_some());
             let acc = self.p.accs.len() as u32;
+            let first = self.p.acc_len();
             self.p.accs.push(Acc {
                 value: out.value,
                 red,
@@ -589,7 +585,7 @@ impl Emit<'_> {
                 None => [self.arg(arg, at)].into_iter().collect(),
             };
             let src = self.slots(&locs);
-            self.push(at, Step::Accumulate { acc, f, src, bytes: from.size() });
+            self.push(at, Step::Accumulate { acc, first, f, src, bytes: from.size() });
         }
     }
 

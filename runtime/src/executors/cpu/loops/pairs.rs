@@ -8,6 +8,7 @@ use super::emit::{At, Class, Emit, Loc};
 use super::program::Step;
 use fulgurite_core::DType;
 use fulgurite_core::builtins::Builtin;
+use fulgurite_core::kernel::TileFn;
 use fulgurite_core::lang::ast::Red;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -43,6 +44,15 @@ impl Emit<'_> {
                 self.inner_of_pairs.insert(inner);
             }
         }
+    }
+
+    /// A builtin of tiles and a number, which may stand first where the order does not matter.
+    pub(super) fn by_one(&self, b: Builtin, args: &[NodeId]) -> Option<ByOne> {
+        let [x, y] = *args else { return None };
+        let commutes = matches!(b, Builtin::Add | Builtin::Mul);
+        let (x, y) = if commutes && self.is_one(x) && !self.is_one(y) { (y, x) } else { (x, y) };
+        let f = kernels::builtin_by(b, self.group.graph.node(x).ty, self.isa).filter(|_| self.is_one(y))?;
+        Some(ByOne { x, y, f })
     }
 
     /// The product that a sum is of, if both factors are tiles: one number stands in a kernel of its own.
@@ -110,5 +120,15 @@ pub(super) struct Pair {
     /// Which are one number for all elements.
     pub by: [bool; 3],
     /// The kernel.
-    f: fulgurite_core::kernel::TileFn,
+    f: TileFn,
+}
+
+/// A builtin whose second operand is one number for all elements.
+pub(super) struct ByOne {
+    /// The tile.
+    pub x: NodeId,
+    /// The number.
+    pub y: NodeId,
+    /// The kernel.
+    pub f: TileFn,
 }

@@ -307,6 +307,8 @@ pub enum Step {
     Accumulate {
         /// Which accumulator.
         acc: u32,
+        /// Where its numbers start among the panel's.
+        first: usize,
         /// Line by line into one number, or element by element.
         f: FoldFn,
         /// First of its registers.

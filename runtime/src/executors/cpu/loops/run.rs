@@ -421,6 +421,10 @@ impl Worker<'_> {
                             let acc = self.work.add(*acc as usize + row * 8);
                             f.call(self.slots.add(*src as usize), 0, geo.cols, acc);
                         }
+                        Step::Accumulate { acc, first, f, src, .. } if tb == 1 => {
+                            let at = first + p.accs[*acc as usize].at.at(&self.idx) as usize;
+                            f.call(self.slots.add(*src as usize), 0, geo.cols, self.accs.add(at) as *mut u8);
+                        }
                         _ => self.step(s, &geo)?,
                     }
                 }
@@ -592,14 +596,13 @@ impl Worker<'_> {
                         );
                     }
                 }
-                Step::Accumulate { acc, f, src, bytes } => {
+                Step::Accumulate { acc, first, f, src, bytes } => {
                     if geo.level != Level::Rows || self.first_columns {
                         let a = &p.accs[*acc as usize];
-                        let before: usize = p.accs[..*acc as usize].iter().map(|a| a.len).sum();
                         let src = self.slots.add(*src as usize);
                         for l in 0..geo.lines {
                             let at = a.at.at(&self.idx) + l as i64 * a.at.coefs[geo.line_loop] * (geo.lines > 1) as i64;
-                            let to = self.accs.add(before + at as usize) as *mut u8;
+                            let to = self.accs.add(first + at as usize) as *mut u8;
                             f.call(src, l * geo.pitch * bytes, geo.cols, to);
                         }
                     }
