@@ -126,6 +126,7 @@ impl Worker<'_> {
         dst: Slot,
         geo: &Geo,
     ) -> Result<(), Fault> {
+        self.foresee_all(cursor, coords, geo);
         if let ([c], 1) = (coords, geo.lines) {
             // SAFETY: the register holds the line's indices, which are checked.
             unsafe {
@@ -190,6 +191,7 @@ impl Worker<'_> {
                 }
                 return Ok(());
             }
+            self.foresee_all(s.cursor, &s.coords, geo);
             if let Some(outside) = s.strict {
                 for c in &s.coords {
                     let n = self.named(s.cursor, c, geo).n * geo.lines;

@@ -1,6 +1,6 @@
 //! Memory that is asked for before it is needed: see [`super::super::asks`].
 
-use super::Worker;
+use super::{Geo, Level, Worker};
 use crate::executors::cpu::loops::program::{Ask, Coord, InPlace, Phase};
 
 /// Tiles of memory that are on their way to a walk, all streams together.
@@ -77,6 +77,26 @@ impl Worker<'_> {
             offset += index as isize * coord.stride as isize;
         }
         prefetch(self.memory.0[c.value as usize].wrapping_offset(offset), (cols * c.bytes).min(LINE));
+    }
+
+    /// Asks for a later row of an access of which each element has its own index, if a row's indices name most lines of
+    /// what they may name: a tile asks for its part of that row.
+    #[inline(always)]
+    pub(super) fn foresee_all(&self, cursor: u32, coords: &[Coord], geo: &Geo) {
+        let p = self.p;
+        let ([axis], false, 1) = (coords, p.has_segs(), geo.lines) else { return };
+        let c = &p.cursors[cursor as usize];
+        let (named, line) = (axis.size as usize * c.bytes, p.sizes[p.last()]);
+        let dense = axis.stride == c.bytes as i64 && named <= LINE * 4 && line * 64 >= named;
+        let (along, down) = (c.at.coefs[p.last()], c.at.coefs[p.row()]);
+        if !dense || geo.level != Level::Tiles || along != 0 || down == 0 {
+            return;
+        }
+        let part = |col: usize| named * col / line;
+        let col = self.idx[p.last()] as usize;
+        let (from, to) = (part(col), part(col + geo.cols));
+        let row = self.memory.0[c.value as usize].wrapping_offset((c.at.at(&self.idx) + ROWS as i64 * down) as isize);
+        prefetch(row.wrapping_add(from), to - from);
     }
 
     /// Where the lines start that this walk asks for on behalf of others.
