@@ -73,7 +73,10 @@ impl Check {
         if let Some(kept) = kept {
             known.write(kept);
         }
-        self.report(&round, common, paint, out, err)
+        let status = self.report(&round, common, paint, out, err);
+        // the program ends: its memory goes as a whole
+        std::mem::forget(round);
+        status
     }
 
     /// Reads the database and checks the rows asked for that are not `known` to be right; then they are.

@@ -1,13 +1,11 @@
-//! Large databases are parsed by two threads, in halves: one that starts the list of rows, and one that goes on with it.
+//! Large databases are read by two threads, in halves: one that starts the list of rows, and one that goes on with it.
 //!
 //! A half that is not what it should be alone is no error: then the file is parsed whole, which says what is wrong.
 
 use std::thread;
 
-use serde_yaml::Spanned;
-
 use super::scan::Scan;
-use super::{Node, Raw, Value};
+use super::{Node, Value};
 use crate::diag::Diagnostics;
 use crate::source::{FileId, SourceFile};
 
@@ -17,30 +15,39 @@ const LARGE: usize = 64 << 10;
 /// How a row starts.
 const ROW: &str = "\n- op:";
 
-/// A file in two parts.
-pub(super) struct Halves {
-    first: Spanned<Raw>,
-    second: Spanned<Raw>,
-    /// Where the second starts.
-    middle: usize,
-}
+/// Half of a file, and what is said of it.
+type Half = (Node, Diagnostics);
 
-/// Both halves; `None` of a small file, or one that has another form.
-pub(super) fn parse(text: &str) -> Option<Halves> {
+/// The tree of the whole file; `None` of a small file, or one that has another form.
+pub(super) fn read(file: FileId, source: &SourceFile, diags: &mut Diagnostics) -> Option<Node> {
+    let text = source.text.as_str();
     let middle = middle(text).filter(|_| text.len() >= LARGE)?;
-    let (start, rest) = text.split_at(middle);
+    let half = |from: usize, to: usize| -> Option<Half> {
+        let tree = super::parse(&text[from..to]).ok()?;
+        let mut diags = Diagnostics::new();
+        Some((Scan::behind(from, file, source, &mut diags).part(tree, to), diags))
+    };
     let (first, second) = thread::scope(|scope| {
         // where there is no further thread, the file is parsed whole
-        let second = thread::Builder::new().spawn_scoped(scope, || super::parse(rest)).ok();
-        second.map(|second| (super::parse(start), second.join()))
+        let second = thread::Builder::new().spawn_scoped(scope, || half(middle, text.len())).ok();
+        second.map(|second| (half(0, middle), second.join()))
     })?;
-    let (first, second) = (first.ok()?, second.ok()?.ok()?);
-    let starts_list = match &first.value {
-        Raw::Map(entries) => matches!(entries.last(), Some((key, rows))
-            if matches!(&key.value, Raw::Text(key) if key == "ops") && matches!(rows.value, Raw::List(_))),
-        _ => false,
-    };
-    (starts_list && matches!(second.value, Raw::List(_))).then_some(Halves { first, second, middle })
+    let ((first, of_first), (second, of_second)) = (first?, second.ok()??);
+    let root = joined(first, second)?;
+    diags.extend(of_first);
+    diags.extend(of_second);
+    Some(root)
+}
+
+/// The rows of the second half behind those of the first.
+fn joined(mut root: Node, rest: Node) -> Option<Node> {
+    let (Value::Map(entries), Value::List(more)) = (&mut root.value, rest.value) else { return None };
+    let (_, rows) = entries.last_mut().filter(|(key, _)| *key == "ops")?;
+    let Value::List(items) = &mut rows.value else { return None };
+    items.extend(more);
+    rows.place.end = rest.place.end;
+    root.place.end = rest.place.end;
+    Some(root)
 }
 
 /// The first row behind the middle of a file.
@@ -49,27 +56,10 @@ fn middle(text: &str) -> Option<usize> {
     Some(half + text[half..].find(ROW)? + 1)
 }
 
-impl Halves {
-    /// The tree of the whole file.
-    pub(super) fn document(self, file: FileId, source: &SourceFile, diags: &mut Diagnostics) -> Node {
-        let mut root = Scan::new(file, source, diags).part(self.first, self.middle);
-        let rest = Scan::behind(self.middle, file, source, diags).part(self.second, source.text.len());
-        if let (Value::Map(entries), Value::List(more)) = (&mut root.value, rest.value)
-            && let Some((_, rows)) = entries.last_mut()
-            && let Value::List(items) = &mut rows.value
-        {
-            items.extend(more);
-            rows.place.end = rest.place.end;
-        }
-        root.place.end = rest.place.end;
-        root
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::scan::Scan;
-    use super::{LARGE, parse};
+    use super::{LARGE, read};
     use crate::diag::Diagnostics;
     use crate::source::Sources;
 
@@ -88,7 +78,7 @@ mod tests {
             let file = sources.add("ops.yaml", text.as_str());
             let (mut whole, mut joined) = (Diagnostics::new(), Diagnostics::new());
             let source = sources.file(file);
-            let halves = parse(&text).unwrap().document(file, source, &mut joined);
+            let halves = read(file, source, &mut joined).unwrap();
             let tree = Scan::new(file, source, &mut whole).document(super::super::parse(&text).unwrap());
             assert_eq!(format!("{halves:?}"), format!("{tree:?}"), "{end}");
             assert_eq!(format!("{joined:?}"), format!("{whole:?}"), "{end}");
@@ -97,10 +87,15 @@ mod tests {
 
     #[test]
     fn other_files_are_parsed_whole() {
+        let is_whole = |text: &str| {
+            let (mut sources, mut diags) = (Sources::default(), Diagnostics::new());
+            let file = sources.add("ops.yaml", text);
+            read(file, sources.file(file), &mut diags).is_none() && diags.is_empty()
+        };
         for end in ["subclasses: []\n", "- op: [\n", "---\n- op: a\n", "- op: *a\n"] {
-            assert!(parse(&database(end)).is_none(), "{end}");
+            assert!(is_whole(&database(end)), "{end}");
         }
-        assert!(parse("ops:\n- op: a\n- op: b\n").is_none());
-        assert!(parse(&database("").replace("ops:", "rows:")).is_none());
+        assert!(is_whole("ops:\n- op: a\n- op: b\n"));
+        assert!(is_whole(&database("").replace("ops:", "rows:")));
     }
 }
