@@ -86,7 +86,10 @@ impl Check {
         let upstream = load::upstream(common)?;
         let read = upstream.text.clone();
         let choose = |database: &Database, sources: &Sources| {
-            known.look(database, sources, &read);
+            // where nothing is kept, nobody asks what is known
+            if self.watch || self.kept(common).is_some() {
+                known.look(database, sources, &read);
+            }
             let mut anew = known.anew(database);
             anew.retain(|name| self.asks(*name));
             anew

@@ -1,45 +1,47 @@
-//! Large databases are read by two threads, in halves: one that starts the list of rows, and one that goes on with it.
+//! Large databases are read in parts, by all threads: one part that starts the list of rows, and others that go on with it.
 //!
-//! A half that is not what it should be alone is no error: then the file is parsed whole, which says what is wrong.
-
-use std::thread;
+//! A part that is not what it should be alone is no error: then the file is parsed whole, which says what is wrong.
 
 use super::scan::Scan;
 use super::{Node, Value};
 use crate::diag::Diagnostics;
+use crate::parallel;
 use crate::source::{FileId, SourceFile};
 
 /// Bytes of files that are worth a thread.
 const LARGE: usize = 64 << 10;
 
+/// Bytes of a part, about: so small that no thread waits long for the last one.
+const PART: usize = 32 << 10;
+
 /// How a row starts.
 const ROW: &str = "\n- op:";
-
-/// Half of a file, and what is said of it.
-type Half = (Node, Diagnostics);
 
 /// The tree of the whole file; `None` of a small file, or one that has another form.
 pub(super) fn read(file: FileId, source: &SourceFile, diags: &mut Diagnostics) -> Option<Node> {
     let text = source.text.as_str();
-    let middle = middle(text).filter(|_| text.len() >= LARGE)?;
-    let half = |from: usize, to: usize| -> Option<Half> {
-        let tree = super::parse(&text[from..to]).ok()?;
+    if text.len() < LARGE {
+        return None;
+    }
+    let starts = starts(text);
+    let ends = starts.iter().copied().skip(1).chain([text.len()]);
+    let parts: Vec<(usize, usize)> = starts.iter().copied().zip(ends).collect();
+    let read = parallel::map(&parts, |(from, to)| {
+        let tree = super::parse(&text[*from..*to]).ok()?;
         let mut diags = Diagnostics::new();
-        Some((Scan::behind(from, file, source, &mut diags).part(tree, to), diags))
-    };
-    let (first, second) = thread::scope(|scope| {
-        // where there is no further thread, the file is parsed whole
-        let second = thread::Builder::new().spawn_scoped(scope, || half(middle, text.len())).ok();
-        second.map(|second| (half(0, middle), second.join()))
-    })?;
-    let ((first, of_first), (second, of_second)) = (first?, second.ok()??);
-    let root = joined(first, second)?;
-    diags.extend(of_first);
-    diags.extend(of_second);
+        Some((Scan::behind(*from, file, source, &mut diags).part(tree, *to), diags))
+    });
+    let mut parts = read.into_iter().collect::<Option<Vec<_>>>()?.into_iter();
+    let (mut root, mut found) = parts.next()?;
+    for (rest, more) in parts {
+        root = joined(root, rest)?;
+        found.extend(more);
+    }
+    diags.extend(found);
     Some(root)
 }
 
-/// The rows of the second half behind those of the first.
+/// The rows of a part behind those of the parts before.
 fn joined(mut root: Node, rest: Node) -> Option<Node> {
     let (Value::Map(entries), Value::List(more)) = (&mut root.value, rest.value) else { return None };
     let (_, rows) = entries.last_mut().filter(|(key, _)| *key == "ops")?;
@@ -50,10 +52,17 @@ fn joined(mut root: Node, rest: Node) -> Option<Node> {
     Some(root)
 }
 
-/// The first row behind the middle of a file.
-fn middle(text: &str) -> Option<usize> {
-    let half = (text.len() / 2..text.len()).find(|at| text.is_char_boundary(*at))?;
-    Some(half + text[half..].find(ROW)? + 1)
+/// Where parts start: the file, and rows.
+fn starts(text: &str) -> Vec<usize> {
+    let mut starts = vec![0];
+    let mut next = PART;
+    while let Some(at) = (next..text.len()).find(|at| text.is_char_boundary(*at))
+        && let Some(row) = text[at..].find(ROW)
+    {
+        starts.push(at + row + 1);
+        next = at + row + 1 + PART;
+    }
+    starts
 }
 
 #[cfg(test)]
@@ -71,16 +80,16 @@ mod tests {
     }
 
     #[test]
-    fn halves_make_the_tree_of_the_whole() {
+    fn parts_make_the_tree_of_the_whole() {
         for end in ["", "- op: &a b\n  doc: [1, {x: 2}]\n", "- op: b\n  op: c\n  doc: >\n    folded\n"] {
             let text = database(end);
             let mut sources = Sources::default();
             let file = sources.add("ops.yaml", text.as_str());
             let (mut whole, mut joined) = (Diagnostics::new(), Diagnostics::new());
             let source = sources.file(file);
-            let halves = read(file, source, &mut joined).unwrap();
+            let parts = read(file, source, &mut joined).unwrap();
             let tree = Scan::new(file, source, &mut whole).document(super::super::parse(&text).unwrap());
-            assert_eq!(format!("{halves:?}"), format!("{tree:?}"), "{end}");
+            assert_eq!(format!("{parts:?}"), format!("{tree:?}"), "{end}");
             assert_eq!(format!("{joined:?}"), format!("{whole:?}"), "{end}");
         }
     }
