@@ -19,6 +19,7 @@ use crate::atomic;
 use crate::check::base;
 use crate::check::gradients::{Grade, Graded};
 use crate::diag::Diagnostics;
+use crate::parallel;
 use crate::schema::{ClassSource, Database, RowSource};
 use crate::source::Sources;
 
@@ -201,12 +202,12 @@ impl Looked {
         texts.sort_by_key(|(name, _)| *name);
         let texts: Vec<&[(&str, &str)]> = texts.chunk_by(|(a, _), (b, _)| a == b).collect();
         let at: FxHashMap<&str, usize> = texts.iter().enumerate().map(|(at, rows)| (rows[0].0, at)).collect();
-        let calls: Vec<Vec<usize>> = texts.iter().map(|rows| named(rows.iter().map(|(_, text)| *text), &at)).collect();
+        let calls: Vec<Vec<usize>> = parallel::map(&texts, |rows| named(rows.iter().map(|(_, text)| *text), &at));
         let classes: Vec<&str> = database.classes.iter().map(|class| sources.text(class.place)).collect();
         let mut always = named(classes.iter().copied(), &at);
         always.extend(unnamed().filter_map(|op| at.get(op).copied()));
         let all = hash(&(CHECKS, upstream, &classes));
-        let own: Vec<Key> = texts.iter().map(hash).collect();
+        let own: Vec<Key> = parallel::map(&texts, hash);
         let group = |from: &[usize]| {
             let (mut met, mut next) = (vec![false; texts.len()], always.clone());
             next.extend(from);
@@ -219,7 +220,8 @@ impl Looked {
             let keys: Vec<Key> = from.iter().chain(&reach).map(|at| own[*at]).collect();
             Group { key: hash(&(all, keys)), reach }
         };
-        let groups = (0..texts.len()).map(|at| group(&[at])).collect();
+        let each: Vec<usize> = (0..texts.len()).collect();
+        let groups = parallel::map(&each, |at| group(&[*at]));
         let places = texts.iter().enumerate().map(|(at, rows)| (Name::new(rows[0].0), at)).collect();
         Looked { groups, places, classes: Some(group(&[])).filter(|_| !classes.is_empty()) }
     }

@@ -12,6 +12,7 @@ use fulgurite_core::row::Ties;
 
 use crate::diag::{Diag, Diagnostics};
 use crate::nearest::nearest;
+use crate::parallel;
 use crate::source::{FileId, Place, Sources};
 use crate::yaml::{self, Node, Text, Value};
 
@@ -275,9 +276,13 @@ fn rows(node: Node, sources: &Sources, diags: &mut Diagnostics, database: &mut D
     }
     let mut names: HashMap<String, Place> = HashMap::new();
     let mut aliases: HashMap<Name, (Place, String, bool)> = HashMap::new();
-    for item in items {
-        let place = item.place;
-        let (op, row) = row::read(item, diags);
+    let read = |item: Node| {
+        let mut diags = Diagnostics::new();
+        let (place, (op, row)) = (item.place, row::read(item, &mut diags));
+        (place, op, row, diags)
+    };
+    for (place, op, row, faults) in parallel::map_owned(items, read) {
+        diags.extend(faults);
         database.places.push((op.as_ref().map(|op| Name::new(op.as_str())), place));
         let Some(op) = op else { continue };
         if let Some(first) = names.get(op.as_str()) {

@@ -12,7 +12,7 @@ use serde_yaml::{DuplicateKeyPolicy, MergeKeyPolicy, NonFiniteFloatPolicy, Spann
 use crate::diag::{Diag, Diagnostics};
 use crate::source::{FileId, LineColumn, Place, Sources};
 
-mod halves;
+mod parts;
 mod scan;
 mod text;
 
@@ -86,8 +86,8 @@ pub fn read(file: FileId, sources: &Sources, diags: &mut Diagnostics) -> Option<
         diags.push(Diag::error("E001", Place { file, start: 0, end: 0 }, message));
         return None;
     }
-    if let Some(halves) = halves::parse(text) {
-        return Some(halves.document(file, source, diags));
+    if let Some(tree) = parts::read(file, source, diags) {
+        return Some(tree);
     }
     match parse(text) {
         Ok(tree) => Some(scan::Scan::new(file, source, diags).document(tree)),

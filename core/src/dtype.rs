@@ -204,23 +204,34 @@ impl DTypeSet {
     /// No dtype.
     pub const EMPTY: DTypeSet = DTypeSet(0);
 
+    /// Those of complex numbers.
+    pub const COMPLEX: DTypeSet = DTypeSet::of(&[C64, C128]);
+
     /// Every dtype that tensors can have.
     pub fn all() -> DTypeSet {
-        DType::STORED.into_iter().collect()
+        DTypeSet::of(&DType::STORED)
     }
 
     /// The set that a class or dtype name stands for: `float`, `int`, `bool`, `complex`, `all`, `f32`, …
     pub fn from_class(name: &str) -> Option<DTypeSet> {
-        let category = match name {
-            "all" => return Some(DType::ALL.into_iter().filter(|d| !d.is_storage()).collect()),
-            "float" => Category::Float,
-            "int" => Category::Int,
-            "complex" => Category::Complex,
-            "f8" => return Some([F8E4M3FN, F8E5M2].into_iter().collect()),
-            "storage" => return Some(DType::STORAGE.into_iter().collect()),
-            _ => return DType::from_name(name).map(|d| [d].into_iter().collect()),
-        };
-        Some(DType::ALL.into_iter().filter(|d| d.category() == category && !d.is_storage()).collect())
+        Some(match name {
+            "all" => DTypeSet::all().union(DTypeSet::COMPLEX),
+            "float" => DTypeSet::of(&[F16, BF16, F32, F64]),
+            "int" => DTypeSet::of(&[U8, I8, I16, I32, I64]),
+            "complex" => DTypeSet::COMPLEX,
+            "f8" => DTypeSet::of(&[F8E4M3FN, F8E5M2]),
+            "storage" => DTypeSet::of(&DType::STORAGE),
+            _ => DTypeSet::of(&[DType::from_name(name)?]),
+        })
+    }
+
+    const fn of(dtypes: &[DType]) -> DTypeSet {
+        let (mut bits, mut at) = (0, 0);
+        while at < dtypes.len() {
+            bits |= 1 << dtypes[at] as u16;
+            at += 1;
+        }
+        DTypeSet(bits)
     }
 
     /// Whether `d` is in the set.
@@ -265,5 +276,23 @@ impl fmt::Display for DTypeSet {
 impl fmt::Debug for DTypeSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{{{self}}}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_are_those_of_categories() {
+        let of =
+            |category| DType::ALL.into_iter().filter(move |d| d.category() == category && !d.is_storage()).collect();
+        let classes = [("int", Category::Int), ("float", Category::Float), ("complex", Category::Complex)];
+        for (class, category) in classes {
+            assert!(DTypeSet::from_class(class) == Some(of(category)), "{class}");
+        }
+        let all = DType::ALL.into_iter().filter(|d| !d.is_storage()).collect();
+        assert!(DTypeSet::from_class("all") == Some(all));
+        assert!(DTypeSet::from_class("bool") == Some([Bool].into_iter().collect()));
     }
 }

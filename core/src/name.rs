@@ -64,6 +64,11 @@ impl Name {
         Name(id)
     }
 
+    /// A number that no other name has, in this process.
+    pub fn id(self) -> u32 {
+        self.0
+    }
+
     /// The text of this name.
     pub fn as_str(self) -> &'static str {
         let (chunk, at) = slot(self.0);

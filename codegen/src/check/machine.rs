@@ -8,6 +8,7 @@ use fulgurite_core::sig::{ArgTy, OutTy, Refusal, Solved};
 use fulgurite_core::{DType, Name, Scalar, Value};
 
 use super::branches::{self, Ids};
+use super::resolved::{Key, Yielded};
 use super::rows::{RowSet, ty};
 
 /// Rows within rows within rows: a cycle was reported before, this only keeps the stack whole.
@@ -152,16 +153,34 @@ impl Machine for Types<'_> {
             let refusal = Refusal::new("E010", format!("more than {MOST_CALLS} calls are made before `{op}`"));
             return Err(failed(refusal, false));
         }
-        let call = self.rows.resolve(op, &positional, &named).map_err(|r| failed(r, self.rows.taints(op)))?;
-        if self.rows.is_broken(call.row.op) {
+        // what is lost depends on more than what is yielded
+        let key = if self.kept.is_none() { Key::of(&positional, &named, &ty) } else { None };
+        if let Some(known) = key.as_ref().and_then(|key| self.rows.yielded(op, key)) {
+            if self.rows.is_broken(known.op) {
+                return Err(failed(Refusal::new("E007", format!("`{op}` has a fault")), true));
+            }
+            self.called.push(known.op);
+            return Ok(known.results.to_vec());
+        }
+        let call = match key {
+            Some(_) => self.rows.resolve_anew(op, positional, named),
+            None => self.rows.resolve(op, positional, named),
+        };
+        let call = call.map_err(|r| failed(r, self.rows.taints(op)))?;
+        let (row, solved) = (call.row(), call.solved());
+        if self.rows.is_broken(row.op) {
             return Err(failed(Refusal::new("E007", format!("`{op}` has a fault")), true));
         }
-        if let Some((number, dtype)) = overflow(&call.row, &call.args, &call.solved) {
+        if let Some((number, dtype)) = overflow(row, &call.args, solved) {
             let refusal = Refusal::new("E205", format!("{number} does not fit {dtype}, in which `{op}` computes"));
             return Err(failed(refusal, false));
         }
-        self.called.push(call.row.op);
-        let results = self.results(&call.row, &call.solved, &call.args)?;
+        self.called.push(row.op);
+        let results = self.results(row, solved, &call.args)?;
+        // what the body yields may be undefined for other reasons the next time
+        if let Some(key) = key.filter(|_| !solved.outs.contains(&OutTy::FromBody)) {
+            self.rows.keep_yielded(op, key, Yielded { op: row.op, results: results.iter().cloned().collect() });
+        }
         if let Some((from, to)) = self.lost(&call.args, &results) {
             return Err(failed(Refusal::new("E207", format!("{from} is rounded to {to} here")), false));
         }

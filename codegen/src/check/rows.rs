@@ -11,7 +11,28 @@ use fulgurite_core::sig::{self, ArgTy, Refusal, Solved};
 use fulgurite_core::{Name, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::resolved::{self, Calls, Key, Outcome, Refused, Resolved, Yielded};
 use super::walk;
+
+/// A call that its row accepts.
+pub struct Accepted {
+    /// The row, overload chosen, and what the types come to.
+    pub of: Arc<Resolved>,
+    /// One value per argument and option.
+    pub args: Vec<Value<ArgTy>>,
+}
+
+impl Accepted {
+    /// The row.
+    pub fn row(&self) -> &Arc<Row> {
+        &self.of.row
+    }
+
+    /// What the signature bound.
+    pub fn solved(&self) -> &Solved {
+        &self.of.solved
+    }
+}
 
 /// What was derived, and of which row.
 type Known = FxHashMap<Name, (Arc<Row>, Arc<Derived>)>;
@@ -26,20 +47,12 @@ pub struct RowSet<'a> {
     upstream: &'a (dyn Rows + Sync),
     /// What was derived.
     derived: Mutex<Known>,
+    /// Calls of each name that may be called.
+    calls: FxHashMap<Name, Calls>,
 }
 
 /// Builtins and the rows that do the same to tensors: element by element, and over axes.
 const OF_TENSORS: &[(&str, &str, &str)] = &[("max", "maximum", "amax"), ("min", "minimum", "amin")];
-
-/// A call that its row accepts.
-pub struct Resolved {
-    /// The row, overload chosen.
-    pub row: Arc<Row>,
-    /// One value per argument and option.
-    pub args: Vec<Value<ArgTy>>,
-    /// What the signature bound.
-    pub solved: Solved,
-}
 
 /// The type of a value of the abstract machine: the value is its type.
 pub fn ty(v: &ArgTy) -> ArgTy {
@@ -65,8 +78,11 @@ impl<'a> RowSet<'a> {
             names.dedup();
         }
         let broken = broken.iter().copied().collect();
-        let mut set = RowSet { rows, overloads, broken, upstream, derived: Mutex::default() };
+        let (derived, calls) = (Mutex::default(), FxHashMap::default());
+        let mut set = RowSet { rows, overloads, broken, upstream, derived, calls };
         set.derive_called();
+        let names = set.rows.keys().chain(set.overloads.keys()).copied().chain(upstream.names());
+        set.calls = names.map(|name| (name, Calls::default())).collect();
         set
     }
 
@@ -90,6 +106,11 @@ impl<'a> RowSet<'a> {
         self.rows.values()
     }
 
+    /// What is known of calls, which nobody asks for any more: much to be dropped.
+    pub fn into_known(self) -> impl Send + 'static {
+        (self.calls, self.derived)
+    }
+
     /// Takes `name` for broken from now on.
     pub fn break_row(&mut self, name: Name) {
         self.broken.insert(name);
@@ -111,6 +132,9 @@ impl<'a> RowSet<'a> {
     pub fn replace(&mut self, row: Arc<Row>) {
         // what is known is known of the old one
         self.derived = Mutex::default();
+        for name in std::iter::once(row.op).chain(base(row.op)) {
+            self.calls.get_mut(&name).into_iter().for_each(Calls::clear);
+        }
         self.rows.insert(row.op, row);
     }
 
@@ -148,29 +172,71 @@ impl<'a> RowSet<'a> {
     pub fn resolve(
         &self,
         op: Name,
-        positional: &[Value<ArgTy>],
-        named: &[(Name, Value<ArgTy>)],
-    ) -> Result<Resolved, Refusal> {
-        let mut first = None;
-        for row in self.candidates(op) {
-            let solve = |args: Vec<Value<ArgTy>>| match sig::solve_types(&row, &args) {
-                Ok(solved) => Ok((args, solved)),
-                Err(refusal) => Err(with_types(refusal, &row, &args)),
-            };
-            let accepted = sig::arrange(&row, positional.to_vec(), named.to_vec()).and_then(solve);
-            match accepted {
-                Ok((args, solved)) => return Ok(Resolved { row, args, solved }),
-                Err(refusal) => _ = first.get_or_insert(refusal),
+        positional: Vec<Value<ArgTy>>,
+        named: Vec<(Name, Value<ArgTy>)>,
+    ) -> Result<Accepted, Refusal> {
+        self.accepted(op, self.outcome(op, &positional, &named, &ty), positional, named)
+    }
+
+    /// The same of a call that hardly anybody will make again: nothing is kept of it.
+    ///
+    /// # Errors
+    /// As [`RowSet::resolve`].
+    pub fn resolve_anew(
+        &self,
+        op: Name,
+        positional: Vec<Value<ArgTy>>,
+        named: Vec<(Name, Value<ArgTy>)>,
+    ) -> Result<Accepted, Refusal> {
+        let outcome = resolved::outcome(self.candidates(op), &positional, &named, &ty);
+        self.accepted(op, outcome, positional, named)
+    }
+
+    fn accepted(
+        &self,
+        op: Name,
+        outcome: Outcome,
+        positional: Vec<Value<ArgTy>>,
+        named: Vec<(Name, Value<ArgTy>)>,
+    ) -> Result<Accepted, Refusal> {
+        match outcome {
+            Outcome::Accepted(of) => Ok(Accepted { args: sig::arrange(&of.row, positional, named)?, of }),
+            Outcome::Refused(refused) => Err(with_types(&refused)),
+            Outcome::Unknown => {
+                let refusal = Refusal::new("E007", format!("there is no row `{op}`"));
+                let function = || format!("`{op}` is a function of `expr`; a program of rows needs a row of this name");
+                Err(match Builtin::from_name(op.as_str()) {
+                    Some(_) => refusal.help(self.of_tensors(op).unwrap_or_else(function)),
+                    None => refusal,
+                })
             }
         }
-        Err(first.unwrap_or_else(|| {
-            let refusal = Refusal::new("E007", format!("there is no row `{op}`"));
-            let function = || format!("`{op}` is a function of `expr`; a program of rows needs a row of this name");
-            match Builtin::from_name(op.as_str()) {
-                Some(_) => refusal.help(self.of_tensors(op).unwrap_or_else(function)),
-                None => refusal,
-            }
-        }))
+    }
+
+    /// What a call of `op` yields, if that is known.
+    pub fn yielded(&self, op: Name, key: &Key) -> Option<Arc<Yielded>> {
+        self.calls.get(&op)?.yielded(key)
+    }
+
+    /// Says what it yields.
+    pub fn keep_yielded(&self, op: Name, key: Key, yielded: Yielded) {
+        if let Some(calls) = self.calls.get(&op) {
+            calls.keep(key, yielded);
+        }
+    }
+
+    /// What becomes of a call of `op` with arguments of these types.
+    pub fn outcome<T>(
+        &self,
+        op: Name,
+        positional: &[Value<T>],
+        named: &[(Name, Value<T>)],
+        ty: &dyn Fn(&T) -> ArgTy,
+    ) -> Outcome {
+        match self.calls.get(&op) {
+            Some(calls) => calls.outcome(|| self.candidates(op), positional, named, ty),
+            None => resolved::outcome(self.candidates(op), positional, named, ty),
+        }
     }
 
     /// What is derived for a row.
@@ -202,10 +268,12 @@ impl Rows for RowSet<'_> {
 
 /// The refusal of sizes with the types of all arguments and the signature, so that a reader sees what met what; not
 /// where it says so itself.
-fn with_types(refusal: Refusal, row: &Row, args: &[Value<ArgTy>]) -> Refusal {
-    if refusal.code != "E701" || refusal.help.is_some() {
+fn with_types(refused: &Refused) -> Refusal {
+    let Refused { row, args, refusal } = refused;
+    let refusal = refusal.clone();
+    let Some(args) = args.as_ref().filter(|_| refusal.code == "E701" && refusal.help.is_none()) else {
         return refusal;
-    }
+    };
     let types = row.sig.params.iter().zip(args).filter_map(|(param, arg)| match arg {
         Value::Tensor(ArgTy::Tensor(t)) => Some(format!("{} = {t}", param.name.name)),
         _ => None,

@@ -7,11 +7,13 @@ use fulgurite_core::lower::lower_with;
 use fulgurite_core::row::{Meaning, Row};
 use fulgurite_core::sig::{self, ArgTy, OutTy};
 use fulgurite_core::{Name, Value};
+use rustc_hash::FxHashSet;
 
 use super::cases::{Case, Family};
 use super::machine::{self, Fault, Types, show};
 use super::report::Rule;
-use super::rows::RowSet;
+use super::resolved::Key;
+use super::rows::{RowSet, ty};
 use super::taken::Open;
 use super::{divided, divisors, draws, run, walk};
 use crate::diag::Diag;
@@ -25,7 +27,10 @@ pub fn check(rule: &Rule, row: &Arc<Row>, rows: &RowSet, family: &Family, open: 
     if let Some(diag) = refused.or_else(|| divisors::check(rule, row, family)) {
         return Some(diag);
     }
-    family.cases.iter().find_map(|case| one(rule, row, rows, case, open))
+    // many calls of a small signature are one
+    let mut met = FxHashSet::default();
+    let mut is_new = |case: &Case| Key::of(&case.args, &[], &ty).is_none_or(|key| met.insert(key));
+    family.cases.iter().filter(|case| is_new(case)).find_map(|case| one(rule, row, rows, case, open))
 }
 
 /// The same of one call.

@@ -73,7 +73,10 @@ impl Check {
         if let Some(kept) = kept {
             known.write(kept);
         }
-        self.report(&round, common, paint, out, err)
+        let status = self.report(&round, common, paint, out, err);
+        // the program ends: its memory goes as a whole
+        std::mem::forget(round);
+        status
     }
 
     /// Reads the database and checks the rows asked for that are not `known` to be right; then they are.
@@ -83,7 +86,10 @@ impl Check {
         let upstream = load::upstream(common)?;
         let read = upstream.text.clone();
         let choose = |database: &Database, sources: &Sources| {
-            known.look(database, sources, &read);
+            // where nothing is kept, nobody asks what is known
+            if self.watch || self.kept(common).is_some() {
+                known.look(database, sources, &read);
+            }
             let mut anew = known.anew(database);
             anew.retain(|name| self.asks(*name));
             anew

@@ -79,7 +79,15 @@ impl Env {
     /// Nothing is bound yet; there is room for what a call of this signature binds.
     pub fn of(sig: &Sig) -> Env {
         let params = sig.params.len();
-        Env { items: Vec::with_capacity(params + sig.opts.len()), slots: Vec::with_capacity(params), ..Env::default() }
+        let broadcasting = sig.params.iter().filter(|param| param.ty.dims.is_none()).count();
+        Env {
+            // most name one or two
+            sizes: Vec::with_capacity(2),
+            items: Vec::with_capacity(params + sig.opts.len()),
+            slots: Vec::with_capacity(params),
+            broadcast: Vec::with_capacity(broadcasting),
+            ..Env::default()
+        }
     }
     /// The size called `name`.
     #[inline]

@@ -64,10 +64,10 @@ impl<V> Options<'_, V> {
         self.normalise(env, opt, val, rank)
     }
 
-    fn list(&self, env: &Env, list: Name) -> Result<Dims, Stop> {
+    fn list<'e>(&self, env: &'e Env, list: Name) -> Result<&'e [Dim], Stop> {
         match env.size(list) {
-            Some(Size::List(l)) => Ok(l.clone()),
-            Some(Size::One(d)) => Ok(SmallVec::from_slice(&[*d])),
+            Some(Size::List(l)) => Ok(l),
+            Some(Size::One(d)) => Ok(std::slice::from_ref(d)),
             _ => Err(Stop::NotStatic),
         }
     }
@@ -177,7 +177,7 @@ impl<V> Options<'_, V> {
                 if *broadcast {
                     let have = match env.broadcast.iter().find(|b| b.list == *list) {
                         Some(part) => part.own.clone(),
-                        None => self.list(env, *list)?,
+                        None => SmallVec::from_slice(self.list(env, *list)?),
                     };
                     let n = have.len().max(given.len());
                     let pad = |l: &Dims| {
@@ -289,7 +289,7 @@ impl<V> Options<'_, V> {
     ) -> Result<(), Stop> {
         let product = |l: &[Dim]| l.iter().fold(Dim::from(1), |p, &d| p * d);
         if let Some(from) = infer {
-            let total = product(&self.list(env, *from)?);
+            let total = product(self.list(env, *from)?);
             let open: Vec<usize> =
                 (0..given.len()).filter(|&i| given[i].is_const() && given[i].value() == -1).collect();
             let refuse = |m: String| Stop::from(Refusal::new("E701", format!("`{}`: {m}", self.op)).arg(name));

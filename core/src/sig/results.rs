@@ -34,7 +34,7 @@ fn one(row: &Row, env: &mut Env, out: &Out, result: DType) -> Result<OutTy, Stop
     let tensor = |env: &mut Env, item: Option<usize>| -> Result<TensorTy, Stop> {
         let shape = match &out.ty.dims {
             None => match env.size(implicit_list()) {
-                Some(Size::List(l)) => l.clone(),
+                Some(Size::List(l)) => SmallVec::from_slice(l),
                 _ => SmallVec::new(),
             },
             Some(dims) => {
@@ -77,6 +77,9 @@ fn one(row: &Row, env: &mut Env, out: &Out, result: DType) -> Result<OutTy, Stop
 /// Whether the one axis of a result stands for one that arguments of rank 0 only imagine: an option names it there, and
 /// no argument of rank 1 has it.
 fn imagined(row: &Row, env: &Env, dims: &[DimPat], item: usize) -> bool {
+    if env.scalar_axis.is_empty() {
+        return false;
+    }
     let named = dims.iter().find_map(|d| if let DimKind::One { size, .. } = &d.kind { Some(size) } else { None });
     let Some(size) = named else { return false };
     let has_it = |p: &Param| {

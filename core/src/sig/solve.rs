@@ -201,17 +201,17 @@ impl Call<'_> {
         }
         self.check_broadcast()?;
         let (joined, compute, result) = self.dtypes(given)?;
-        let open = self.required(row.require.iter().collect())?;
+        let open = self.required(row.require.iter())?;
         let outs = results::types(row, &mut self.env, &row.sig.outs, result)?;
         let aux = results::types(row, &mut self.env, &row.sig.aux, result)?;
         // some speak of sizes that results name
-        self.required(open)?;
+        self.required(open.into_iter())?;
         Ok(Solved { env: self.env, joined, compute, outs, aux })
     }
 
     /// Asks every requirement; gives those that need what is not known yet, or only when the call runs.
-    fn required<'a>(&self, all: Vec<&'a Require>) -> Result<Vec<&'a Require>, Stop> {
-        let mut open = Vec::new();
+    fn required<'a>(&self, all: impl Iterator<Item = &'a Require>) -> Result<SmallVec<[&'a Require; 2]>, Stop> {
+        let mut open = SmallVec::new();
         for r in all {
             match statics::eval(&self.env, &r.cond, At::default()) {
                 Ok(v) if v.bool()? => {}
@@ -493,8 +493,7 @@ impl Call<'_> {
                 None => DTypeSet::all(),
             };
             // complex tensors do not exist yet
-            let complex = DTypeSet::from_class("complex").unwrap_or(DTypeSet::EMPTY);
-            let allowed = allowed.minus(complex);
+            let allowed = allowed.minus(DTypeSet::COMPLEX);
             if !allowed.contains(j) {
                 return Err(Refusal::new("E703", format!("`{}` does not take {j}", row.op))
                     .help(format!("it takes {allowed}; cast first"))

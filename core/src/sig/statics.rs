@@ -101,7 +101,7 @@ fn lookup(env: &Env, name: Name, at: At) -> Static<Val> {
             Item::Int(d) => Ok(Val::Int(*d)),
             Item::Ints(l) => Ok(match at.axis {
                 Some(a) => Val::Int(*l.get(a).ok_or_else(|| bad(format!("`{name}` has no axis {a}")))?),
-                None => Val::List(l.clone()),
+                None => Val::List(SmallVec::from_slice(l)),
             }),
             Item::DType(d) => Ok(Val::DType(*d)),
             Item::Word(w) => Ok(Val::Word(*w)),
@@ -129,7 +129,7 @@ fn size_at(name: Name, size: &Size, at: At) -> Static<Val> {
     let pick = |l: &Dims| -> Static<Val> {
         Ok(match at.axis {
             Some(a) => Val::Int(*l.get(a).ok_or_else(|| bad(format!("`{name}` has no axis {a}")))?),
-            None => Val::List(l.clone()),
+            None => Val::List(SmallVec::from_slice(l)),
         })
     };
     match size {
@@ -240,10 +240,10 @@ fn access(env: &Env, a: &TensorAccess, at: At) -> Static<Val> {
     let name = a.base.name;
     let sizes = env.item(name).is_none();
     let is_name = |e: &Expr| matches!(&*e.node, Node::Name(_));
-    let list = match (env.size(name), env.item(name)) {
-        (_, Some(Item::Ints(l))) => l.clone(),
-        (Some(Size::List(l)), None) => l.clone(),
-        (Some(Size::Each(l)), None) => SmallVec::from_slice(l),
+    let list: &[Dim] = match (env.size(name), env.item(name)) {
+        (_, Some(Item::Ints(l))) => l,
+        (Some(Size::List(l)), None) => l,
+        (Some(Size::Each(l)), None) => l,
         _ => return Err(Stop::NotStatic),
     };
     let get = |i: Dim| -> Static<Dim> {

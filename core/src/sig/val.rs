@@ -110,7 +110,7 @@ impl Val {
     /// It as integers; a single one is a list of one.
     pub fn list(&self) -> Static<Dims> {
         match self {
-            Val::List(l) => Ok(l.clone()),
+            Val::List(l) => Ok(SmallVec::from_slice(l)),
             Val::Int(d) => Ok(SmallVec::from_slice(&[*d])),
             other => Err(bad(format!("{} is not a list", other.shown()))),
         }

@@ -47,6 +47,10 @@ pub(super) struct Tried {
     alternatives: usize,
     /// Numbers beside those with which the row compares it.
     beside: Vec<Value<ArgTy>>,
+    /// Whether the row may refuse some of its numbers.
+    refusable: bool,
+    /// The texts with which the row compares it.
+    quoted: Vec<String>,
 }
 
 impl Tried {
@@ -54,7 +58,13 @@ impl Tried {
     pub(super) fn of(row: &Row) -> Vec<Tried> {
         let tried = |opt| {
             let beside = if is_number(opt) { beside_thresholds(row, opt) } else { Vec::new() };
-            Tried { alternatives: static_alternatives(row, opt), beside }
+            let quoted = if opt.ty == OptType::Str { thresholds::quoted(row) } else { Vec::new() };
+            Tried {
+                alternatives: static_alternatives(row, opt),
+                beside,
+                refusable: opt.ty == OptType::F64 && walk::in_condition(row, opt.name.name),
+                quoted: quoted.into_iter().filter(|text| !text.is_empty()).collect(),
+            }
         };
         row.sig.opts.iter().map(tried).collect()
     }
@@ -242,15 +252,12 @@ pub(super) fn candidates(row: &Row, tried: &Tried, env: &Env, opt: &Opt) -> Opti
         OptType::F64 => {
             let mut usual = vec![float(0.5), float(1.0), float(2.0), float(0.0)];
             // what the row may refuse
-            usual.extend(walk::in_condition(row, opt.name.name).then(|| float(-1.0)));
+            usual.extend(tried.refusable.then(|| float(-1.0)));
             with_thresholds(usual)
         }
         OptType::I64 => with_thresholds(vec![int(1), int(0), int(2), int(-1), int(3)]),
         OptType::Bool => vec![Value::Num(Scalar::Bool(false)), Value::Num(Scalar::Bool(true))],
-        OptType::Str => {
-            let compared = thresholds::quoted(row).into_iter().filter(|text| !text.is_empty());
-            std::iter::once(String::new()).chain(compared).map(Value::Str).collect()
-        }
+        OptType::Str => std::iter::once(String::new()).chain(tried.quoted.iter().cloned()).map(Value::Str).collect(),
         OptType::Labels(list) => labels(env, *list)?.into_iter().map(|l| Value::Str(l.text)).collect(),
         OptType::Dtype(_) => [DType::F32, DType::F64, DType::I64].into_iter().map(Value::DType).collect(),
         OptType::Enum(words) => words.iter().map(|word| Value::Word(*word)).collect(),

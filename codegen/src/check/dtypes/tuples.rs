@@ -70,6 +70,12 @@ pub(super) fn bases<'a>(row: &'a Row, family: &'a Family) -> Vec<Base<'a>> {
     bases
 }
 
+/// The call with these arguments, if its row accepts it.
+pub(super) fn solved(row: &Row, args: Vec<Value<ArgTy>>) -> Option<Case> {
+    let solved = sig::solve_types(row, &args).ok()?;
+    Some(Case { args, solved })
+}
+
 fn has_axes(v: &Value<ArgTy>) -> bool {
     match v {
         Value::Tensor(ArgTy::Tensor(t)) => t.rank() > 0,
@@ -133,9 +139,7 @@ impl<'a> Base<'a> {
 
     /// The call with these forms, if its row accepts it.
     pub(super) fn call(&self, row: &Row, forms: &[Form]) -> Option<Case> {
-        let args = self.args(forms)?;
-        let solved = sig::solve_types(row, &args).ok()?;
-        Some(Case { args, solved })
+        solved(row, self.args(forms)?)
     }
 
     /// The arguments with these forms.
@@ -185,8 +189,7 @@ impl<'a> Base<'a> {
         for i in &self.wide {
             args[*i] = with(&args[*i], Form::Tensor(d.opmath()), false)?;
         }
-        let solved = sig::solve_types(row, &args).ok()?;
-        Some(Case { args, solved })
+        solved(row, args)
     }
 
     /// Pairs of different dtypes, at each pair of positions; the others go with the first.

@@ -1,6 +1,6 @@
 //! The tensor language over small arrays: rows run by their own meaning, over any scalar field.
 
-use fulgurite_core::conditions;
+use fulgurite_core::conditions::{self, Condition};
 use fulgurite_core::eval::nest::{self, Array, Data, Field, NestError};
 use fulgurite_core::eval::tensor::{self, Machine};
 use fulgurite_core::lang::ast::Param;
@@ -11,11 +11,12 @@ use fulgurite_core::order::{self, Keys};
 use fulgurite_core::row::{Meaning, Row};
 use fulgurite_core::sig::{self, ArgTy, OutTy, Refusal, Solved};
 use fulgurite_core::{DType, Dim, Name, TensorTy, Value};
-use rustc_hash::FxHashMap;
-use std::collections::HashMap;
+use rustc_hash::{FxHashMap, FxHasher};
+use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex};
 
-use crate::check::branches::{self, Ids};
+use crate::check::branches::{self, Id, Ids};
+use crate::check::resolved::{Asked, Calls, Outcome, Resolved};
 use crate::check::rows::RowSet;
 use crate::check::taken;
 
@@ -71,14 +72,12 @@ impl From<NestError> for Stop {
     }
 }
 
-/// A row and what it is called with, in the order of its signature.
+/// A row and what it is called with.
 pub struct Call<T> {
-    /// The row.
-    pub row: Arc<Row>,
-    /// Arguments and options.
+    /// The row, and what the types come to.
+    pub of: Arc<Resolved>,
+    /// Arguments and options, in the order of its signature.
     pub args: Vec<Value<T>>,
-    /// What its variables stand for.
-    pub solved: Solved,
 }
 
 /// Rows of a database, with rows derived from them.
@@ -86,11 +85,13 @@ pub struct Library<'a> {
     /// The database.
     pub set: &'a RowSet<'a>,
     /// Derived rows.
-    pub derived: HashMap<Name, Arc<Row>>,
+    derived: FxHashMap<Name, Arc<Row>>,
+    /// Calls of each of them.
+    calls: FxHashMap<Name, Arc<Calls>>,
     /// Whether tensors of narrow dtypes hold as many digits as all others.
     exact: bool,
     /// Loops that were made before, by row: a check runs the same calls on many numbers.
-    lowered: Mutex<FxHashMap<Name, Vec<Lowered>>>,
+    lowered: Mutex<FxHashMap<(Name, u64), Vec<Lowered>>>,
     /// The branches that runs take, while someone listens.
     taken: Mutex<Option<Ids>>,
 }
@@ -106,12 +107,14 @@ struct Lowered {
 impl<'a> Library<'a> {
     /// The rows of `set`.
     pub fn new(set: &'a RowSet<'a>) -> Library<'a> {
-        Library { set, derived: HashMap::new(), exact: false, lowered: Mutex::default(), taken: Mutex::default() }
+        let (derived, calls) = Default::default();
+        Library { set, derived, calls, exact: false, lowered: Mutex::default(), taken: Mutex::default() }
     }
 
     /// The same rows, for more to be derived from them.
     pub fn again(&self) -> Library<'a> {
-        Library { derived: self.derived.clone(), exact: self.exact, ..Library::new(self.set) }
+        let (derived, calls) = (self.derived.clone(), self.calls.clone());
+        Library { derived, calls, exact: self.exact, ..Library::new(self.set) }
     }
 
     /// The same, where tensors of narrow dtypes hold as many digits as all others.
@@ -128,9 +131,9 @@ impl<'a> Library<'a> {
         (found, ids)
     }
 
-    fn took(&self, branch: &Expr) {
+    fn took(&self, branches: impl IntoIterator<Item = Id>) {
         if let Some(taken) = &mut *self.taken.lock().unwrap_or_else(|e| e.into_inner()) {
-            taken.insert(branches::id(branch));
+            taken.extend(branches);
         }
     }
 
@@ -149,39 +152,45 @@ impl<'a> Library<'a> {
         named: Vec<(Name, Value<T>)>,
         ty: &dyn Fn(&T) -> ArgTy,
     ) -> Result<Call<T>, Refusal> {
-        let candidates = match self.derived.get(&op) {
-            Some(row) => vec![row.clone()],
-            None => self.set.candidates(op),
+        let outcome = match (self.derived.get(&op), self.calls.get(&op)) {
+            (Some(row), Some(calls)) => calls.outcome(|| vec![row.clone()], &positional, &named, ty),
+            _ => self.set.outcome(op, &positional, &named, ty),
         };
-        let mut first = None;
-        for row in candidates {
-            let accepted = sig::arrange(&row, positional.clone(), named.clone())
-                .and_then(|args| sig::solve(&row, &args, ty).map(|solved| (args, solved)));
-            match accepted {
-                Ok((args, solved)) => return Ok(Call { row, args, solved }),
-                Err(r) => _ = first.get_or_insert(r),
-            }
+        match outcome {
+            Outcome::Accepted(of) => Ok(Call { args: sig::arrange(&of.row, positional, named)?, of }),
+            Outcome::Refused(refused) => Err(refused.refusal.clone()),
+            Outcome::Unknown => Err(Refusal::new("E007", format!("there is no row `{op}`"))),
         }
-        Err(first.unwrap_or_else(|| Refusal::new("E007", format!("there is no row `{op}`"))))
     }
 
-    /// The loops of the meaning of `row`.
-    fn lower(&self, row: &Row, body: &Block, solved: &Solved) -> Result<Arc<Nest>, Refusal> {
+    /// The loops of the meaning of `row`; `of` is the call, where it was resolved.
+    fn lower(&self, row: &Row, body: &Block, solved: &Solved, of: Option<&Resolved>) -> Result<Arc<Nest>, Refusal> {
+        if let Some(nest) = of.and_then(Resolved::nest) {
+            return Ok(nest.clone());
+        }
         let known = || self.lowered.lock().unwrap_or_else(|e| e.into_inner());
         // calls that are alike follow each other
         let is = |l: &&Lowered| Arc::ptr_eq(&l.value, &body.value.node) && l.solved == *solved;
-        if let Some(found) = known().get(&row.op).and_then(|of| of.iter().rev().find(is)) {
+        let key = (row.op, sizes(solved));
+        if let Some(found) = known().get(&key).and_then(|of| of.iter().rev().find(is)) {
             return Ok(found.nest.clone());
         }
-        let nest = Arc::new(lower::lower_with(row, body, solved, self)?);
+        let asked = Asked::new(self);
+        let nest = Arc::new(lower::lower_with(row, body, solved, &asked)?);
+        if of.is_some_and(|of| !asked.any() && of.keep(&nest)) {
+            return Ok(nest);
+        }
         let lowered = Lowered { solved: solved.clone(), value: body.value.node.clone(), nest: nest.clone() };
-        known().entry(row.op).or_default().push(lowered);
+        known().entry(key).or_default().push(lowered);
         Ok(nest)
     }
 
     /// Adds derived rows.
     pub fn extend(&mut self, rows: impl IntoIterator<Item = Row>) {
-        self.derived.extend(rows.into_iter().map(|r| (r.op, Arc::new(r))));
+        for row in rows {
+            self.calls.insert(row.op, Arc::default());
+            self.derived.insert(row.op, Arc::new(row));
+        }
     }
 }
 
@@ -189,6 +198,16 @@ impl Rows for Library<'_> {
     fn row(&self, name: Name) -> Option<Arc<Row>> {
         self.derived.get(&name).cloned().or_else(|| self.set.row(name))
     }
+}
+
+/// A number that calls of the same sizes have, and few others.
+fn sizes(solved: &Solved) -> u64 {
+    let mut hasher = FxHasher::default();
+    for t in solved.env.slots.iter().flatten() {
+        t.dtype.hash(&mut hasher);
+        t.shape.iter().for_each(|d| d.hint().hash(&mut hasher));
+    }
+    hasher.finish()
 }
 
 /// The machine.
@@ -215,18 +234,41 @@ impl<'a> Dense<'a> {
         solved: &Solved,
         args: &[Value<V<F>>],
     ) -> Result<Vec<Value<V<F>>>, Stop> {
+        self.one_deeper(row, |dense| {
+            dense.hold(&conditions::open(row, solved).unwrap_or_default(), args)?;
+            dense.within(row, solved, args, None)
+        })
+    }
+
+    /// The same of a call that was resolved.
+    ///
+    /// # Errors
+    /// As [`Dense::meaning`].
+    pub fn call<F: Field>(&mut self, of: &Resolved, args: &[Value<V<F>>]) -> Result<Vec<Value<V<F>>>, Stop> {
+        self.one_deeper(&of.row, |dense| {
+            dense.hold(of.conditions(), args)?;
+            dense.within(&of.row, &of.solved, args, Some(of))
+        })
+    }
+
+    fn one_deeper<R>(&mut self, row: &Row, f: impl FnOnce(&mut Self) -> Result<R, Stop>) -> Result<R, Stop> {
         if self.depth > DEEPEST {
             return Err(Refusal::new("E010", format!("`{}` is called too deep", row.op)).into());
         }
         self.steps = self.steps.checked_sub(STEPS_OF_A_CALL).ok_or(NestError::Steps)?;
         self.depth += 1;
-        let values = self.within(row, solved, args);
+        let values = f(self);
         self.depth -= 1;
         values
     }
 
-    fn within<F: Field>(&mut self, row: &Row, solved: &Solved, args: &[Value<V<F>>]) -> Result<Vec<Value<V<F>>>, Stop> {
-        self.conditions(row, solved, args)?;
+    fn within<F: Field>(
+        &mut self,
+        row: &Row,
+        solved: &Solved,
+        args: &[Value<V<F>>],
+        of: Option<&Resolved>,
+    ) -> Result<Vec<Value<V<F>>>, Stop> {
         match &row.meaning {
             Meaning::Decomp(body) => {
                 let mut run = Over { dense: self, written: Vec::new() };
@@ -237,9 +279,14 @@ impl<'a> Dense<'a> {
             }
             Meaning::Expr(body) | Meaning::View(body) => {
                 if self.library.is_heard() {
-                    taken::of_index(body, &solved.env, &mut |branch| self.library.took(branch));
+                    match of {
+                        Some(of) => self.library.took(of.branches(body).iter().copied()),
+                        None => {
+                            taken::of_index(body, &solved.env, &mut |branch| self.library.took([branches::id(branch)]));
+                        }
+                    }
                 }
-                let nest = self.library.lower(row, body, solved)?;
+                let nest = self.library.lower(row, body, solved, of)?;
                 self.loops(&nest, row, solved, args)
             }
             Meaning::Host(name) => host(*name, solved, args),
@@ -247,14 +294,14 @@ impl<'a> Dense<'a> {
     }
 
     /// Whether the conditions on elements hold. What can't be asked here is left to whoever runs the row.
-    fn conditions<F: Field>(&mut self, row: &Row, solved: &Solved, args: &[Value<V<F>>]) -> Result<(), Stop> {
-        for condition in conditions::open(row, solved).unwrap_or_default() {
+    fn hold<F: Field>(&mut self, conditions: &[Condition], args: &[Value<V<F>>]) -> Result<(), Stop> {
+        for condition in conditions {
             let nest = lower::lower_with(&condition.row, &condition.body, &condition.solved, self.library);
             let held = nest.map_err(Stop::from).and_then(|n| self.loops(&n, &condition.row, &condition.solved, args));
             if let Ok([Value::Tensor(V::Array(truth))]) = held.as_deref()
                 && truth.scalars().iter().any(|s| !s.as_bool())
             {
-                return Err(Stop::Data(condition.message));
+                return Err(Stop::Data(condition.message.clone()));
             }
         }
         Ok(())
@@ -362,8 +409,8 @@ impl<F: Field> Machine for Over<'_, '_, F> {
         named: Vec<(Name, Value<V<F>>)>,
     ) -> Result<Vec<Value<V<F>>>, Stop> {
         let call = self.dense.library.resolve(op, positional, named, &ty)?;
-        let mut results = self.dense.meaning(&call.row, &call.solved, &call.args)?;
-        results.truncate(call.row.sig.outs.len());
+        let mut results = self.dense.call(&call.of, &call.args)?;
+        results.truncate(call.of.row.sig.outs.len());
         Ok(results)
     }
 
@@ -377,7 +424,7 @@ impl<F: Field> Machine for Over<'_, '_, F> {
     }
 
     fn took(&mut self, branch: &Expr) {
-        self.dense.library.took(branch);
+        self.dense.library.took([branches::id(branch)]);
     }
 }
 

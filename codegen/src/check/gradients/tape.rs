@@ -330,17 +330,18 @@ impl Machine for Tape<'_, '_> {
         named: Vec<(Name, Value<Taped>)>,
     ) -> Result<Vec<Value<Taped>>, Halt> {
         let call = self.library.resolve(op, positional, named, &|Taped(v, _)| ty(v))?;
-        if let Some(body) = by_body(&call.row, &call.args)? {
-            let mut results = self.inner(&call.row, body, &call.solved, &call.args)?;
-            results.truncate(call.row.sig.outs.len());
+        let row = &call.of.row;
+        if let Some(body) = by_body(row, &call.args)? {
+            let mut results = self.inner(row, body, &call.of.solved, &call.args)?;
+            results.truncate(row.sig.outs.len());
             return Ok(results);
         }
         let plain: Vec<Value<V<f64>>> = call.args.iter().map(|arg| arg.map(&mut |Taped(v, _)| v.clone())).collect();
-        let results = self.dense.meaning(&call.row, &call.solved, &plain).map_err(Halt::Stop)?;
+        let results = self.dense.call(&call.of, &plain).map_err(Halt::Stop)?;
         let outs: Vec<Value<Taped>> =
-            results.iter().take(call.row.sig.outs.len()).map(|result| self.numbered(result)).collect();
-        let case = Case { args: types(&plain, &ty), solved: call.solved };
-        self.lines.push(Line { row: call.row, case, args: call.args, results, outs: outs.clone() });
+            results.iter().take(row.sig.outs.len()).map(|result| self.numbered(result)).collect();
+        let case = Case { args: types(&plain, &ty), solved: call.of.solved.clone() };
+        self.lines.push(Line { row: row.clone(), case, args: call.args, results, outs: outs.clone() });
         Ok(outs)
     }
 

@@ -12,6 +12,7 @@ use fulgurite_core::{Name, TensorTy, Value};
 use rustc_hash::FxHashMap;
 
 use crate::check::gradients::dense::{self, Call, Dense, Library, Stop, V};
+use crate::check::resolved::Resolved;
 
 /// Rules within rules, at most this deep.
 const DEEPEST: usize = 24;
@@ -98,7 +99,7 @@ impl World<'_> {
     /// # Errors
     /// What refuses, or data that do not fit.
     pub fn run(&self, row: &Row, solved: &Solved, args: &[Value<Tensor>]) -> Result<Values, Stop> {
-        Run { world: self, depth: 0 }.row(row, solved, args)
+        Run { world: self, depth: 0 }.row(row, solved, args, None)
     }
 
     /// A tensor of a class of its parts: fields, then metadata.
@@ -191,7 +192,13 @@ impl Run<'_> {
         Ok(if values.is_empty() { Value::Absent } else { values.swap_remove(0) })
     }
 
-    fn row(&mut self, row: &Row, solved: &Solved, args: &[Value<Tensor>]) -> Result<Values, Stop> {
+    fn row(
+        &mut self,
+        row: &Row,
+        solved: &Solved,
+        args: &[Value<Tensor>],
+        of: Option<&Resolved>,
+    ) -> Result<Values, Stop> {
         if self.depth > DEEPEST {
             return Err(Refusal::new("E010", format!("`{}` is called too deep", row.op)).into());
         }
@@ -202,7 +209,7 @@ impl Run<'_> {
                 Meaning::Decomp(body) if self.world.makers.contains_key(&row.op) => {
                     tensor::run(self, row, body, solved, args, &[])
                 }
-                _ => self.dense(row, solved, args),
+                _ => self.dense(row, solved, args, of),
             },
         };
         self.depth -= 1;
@@ -210,14 +217,18 @@ impl Run<'_> {
     }
 
     /// On plain tensors.
-    fn dense(&self, row: &Row, solved: &Solved, args: &[Value<Tensor>]) -> Result<Values, Stop> {
+    fn dense(&self, row: &Row, solved: &Solved, args: &[Value<Tensor>], of: Option<&Resolved>) -> Result<Values, Stop> {
         let plain = |t: &Tensor| match t {
             Tensor::Plain(v) => v.clone(),
             // no argument is of a class
             Tensor::Made(_) => V::Key([0, 0]),
         };
         let args: Vec<Value<V<f64>>> = args.iter().map(|a| a.map(&mut |t| plain(t))).collect();
-        let values = Dense::new(self.world.library).meaning(row, solved, &args)?;
+        let mut dense = Dense::new(self.world.library);
+        let values = match of {
+            Some(of) => dense.call(of, &args),
+            None => dense.meaning(row, solved, &args),
+        }?;
         Ok(values.iter().map(|v| v.map(&mut |v| Tensor::Plain(v.clone()))).collect())
     }
 
@@ -363,12 +374,12 @@ impl Machine for Run<'_> {
             Some(row) => {
                 let args = sig::arrange(row, positional, named)?;
                 let solved = sig::solve(row, &args, &Tensor::ty)?;
-                Call { row: row.clone(), args, solved }
+                Call { of: Arc::new(Resolved::new(row.clone(), solved)), args }
             }
             None => self.world.library.resolve(op, positional, named, &Tensor::ty)?,
         };
-        let mut results = self.row(&call.row, &call.solved, &call.args)?;
-        results.truncate(call.row.sig.outs.len());
+        let mut results = self.row(&call.of.row, &call.of.solved, &call.args, Some(&call.of))?;
+        results.truncate(call.of.row.sig.outs.len());
         Ok(results)
     }
 

@@ -88,9 +88,9 @@ impl Machine for Trail<'_> {
         if self.depth > DEEPEST || self.calls > MOST_CALLS {
             return Err(Refusal::new("E010", format!("`{op}` is called too deep")));
         }
-        let call = self.rows.resolve(op, &positional, &named)?;
-        let mut results = self.within(&call.row, &call.solved, &call.args)?;
-        results.truncate(call.row.sig.outs.len());
+        let call = self.rows.resolve_anew(op, positional, named)?;
+        let mut results = self.within(call.row(), call.solved(), &call.args)?;
+        results.truncate(call.row().sig.outs.len());
         Ok(results)
     }
 

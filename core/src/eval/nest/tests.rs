@@ -113,3 +113,27 @@ fn filters_and_triangles() {
     let y = run(&n, &[floats(&[4], &[1., -5., 2., 4.])], &[]).unwrap();
     assert_eq!(y[0].data, Data::Float(vec![1., 1., 3., 7.]));
 }
+
+#[test]
+fn a_builtin_over_whole_tensors_is_what_it_is_element_by_element() {
+    let elem = |tensor| SExpr::new(SOp::Elem(tensor), DType::F32);
+    let call = |b, args| SExpr::new(SOp::Call(b, args), DType::F32);
+    let two = SExpr::new(SOp::Const(Scalar::Int(2)), DType::F32);
+    let (x, y) = (floats(&[2, 2], &[1.0, 2.0, 3.0, 4.0]), floats(&[2, 2], &[0.5, 0.25, 2.0, -1.0]));
+    let one = floats(&[1], &[3.0]);
+    let cases = [
+        (call(Builtin::Mul, vec![elem(0), elem(1)]), vec![0.5, 0.5, 6.0, -4.0]),
+        (call(Builtin::Sub, vec![two, elem(0)]), vec![1.0, 0.0, -1.0, -2.0]),
+        (call(Builtin::Add, vec![elem(0), elem(2)]), vec![4.0, 5.0, 6.0, 7.0]),
+        (call(Builtin::Neg, vec![elem(0)]), vec![-1.0, -2.0, -3.0, -4.0]),
+    ];
+    for (expr, want) in cases {
+        let weight = u64::from(expr.weight());
+        let nest = Nest { pointwise: true, ..nest(vec![out(&[0, 1], &[2, 2], DType::F32, expr)], &[2, 2]) };
+        let mut steps = 4 * weight;
+        let tensors = [x.clone(), y.clone(), one.clone()];
+        assert_eq!(run_within(&nest, &tensors, &[], &mut steps), Ok(vec![floats(&[2, 2], &want)]));
+        assert_eq!(steps, 0);
+        assert_eq!(run_within(&nest, &tensors, &[], &mut (4 * weight - 1)), Err(NestError::Steps));
+    }
+}

@@ -1,0 +1,80 @@
+//! One builtin over whole tensors of floats. Most calls of a program come to that, and no element needs its position.
+
+use super::{Array, Data, Field, Val};
+use crate::nest::{NestOut, SExpr, SOp};
+
+/// What a builtin is given.
+enum Operand<'a, F> {
+    /// An element each.
+    Each(&'a [F]),
+    /// The same for all.
+    Same(F),
+}
+
+impl<F: Field> Operand<'_, F> {
+    /// How many elements there are; of a result that no tensor is as large as, nobody knows whether there is room for it.
+    fn count(&self) -> Option<usize> {
+        match self {
+            Operand::Each(elements) => Some(elements.len()),
+            Operand::Same(_) => None,
+        }
+    }
+
+    fn at(&self, flat: usize) -> F {
+        match self {
+            Operand::Each(elements) => elements[flat].clone(),
+            Operand::Same(x) => x.clone(),
+        }
+    }
+}
+
+/// The elements of a result of this shape, and what they take; `None` of any other expression, or where the steps do not
+/// suffice.
+pub(super) fn floats<F: Field>(
+    out: &NestOut,
+    shape: &[usize],
+    tensors: &[&Array<F>],
+    steps: &mut u64,
+) -> Option<Vec<F>> {
+    let SOp::Call(builtin, args) = out.expr.op() else { return None };
+    if !out.dtype.is_float() || !out.expr.ty().is_float() {
+        return None;
+    }
+    let operand = |e: &SExpr| operand(e, shape, tensors);
+    let mut spend = |n: usize| {
+        *steps = steps.checked_sub(u64::from(out.expr.weight()).checked_mul(n as u64)?)?;
+        Some(n)
+    };
+    match args.as_slice() {
+        [x] => {
+            let x = operand(x)?;
+            let n = spend(x.count()?)?;
+            Some((0..n).map(|flat| F::call(*builtin, &[x.at(flat)])).collect())
+        }
+        [x, y] => {
+            let (x, y) = (operand(x)?, operand(y)?);
+            let n = spend(x.count().or(y.count())?)?;
+            Some((0..n).map(|flat| F::call(*builtin, &[x.at(flat), y.at(flat)])).collect())
+        }
+        _ => None,
+    }
+}
+
+fn operand<'a, F: Field>(e: &SExpr, shape: &[usize], tensors: &[&'a Array<F>]) -> Option<Operand<'a, F>> {
+    if !e.ty().is_float() {
+        return None;
+    }
+    match e.op() {
+        SOp::Const(s) => Some(Operand::Same(Val::<F>::from_scalar(*s).into_float())),
+        SOp::Elem(tensor) => {
+            let a = tensors.get(*tensor)?;
+            let Data::Float(elements) = &a.data else { return None };
+            match elements.as_slice() {
+                [x] if a.shape.len() <= shape.len() => Some(Operand::Same(x.clone())),
+                all if a.shape == shape => Some(Operand::Each(all)),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
