@@ -5,7 +5,6 @@ use std::cell::Cell;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use fulgurite_core::conditions::{self, Condition};
-use fulgurite_core::lang::Block;
 use fulgurite_core::lower::Rows;
 use fulgurite_core::nest::Nest;
 use fulgurite_core::row::Row;
@@ -14,8 +13,7 @@ use fulgurite_core::{Name, Scalar, TensorTy, Value};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::branches::{self, Id};
-use super::taken;
+use super::branches::Id;
 
 /// Of each name so many calls are kept; then they are forgotten, and the next ones are kept. Whoever runs rows on chance
 /// data makes more of them than there is room for.
@@ -175,13 +173,9 @@ impl Resolved {
         small && self.nest.set(nest.clone()).is_ok()
     }
 
-    /// The branches that the loops of its meaning, `body`, are made of.
-    pub fn branches(&self, body: &Block) -> &[Id] {
-        self.branches.get_or_init(|| {
-            let mut found = Vec::new();
-            taken::of_index(body, &self.solved.env, &mut |branch| found.push(branches::id(branch)));
-            found
-        })
+    /// The branches that the loops of its meaning are made of, as `find` finds them the first time.
+    pub fn branches(&self, find: impl FnOnce() -> Vec<Id>) -> &[Id] {
+        self.branches.get_or_init(find)
     }
 
     /// The conditions that its signature leaves open; none where they can't be asked.

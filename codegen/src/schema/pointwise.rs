@@ -8,15 +8,18 @@ pub(super) const CONSTANTS: &[&str] = &["PI", "E", "FRAC_1_SQRT_2", "inf", "nan"
 
 /// `(x: T, y: T) -> T`; `None` if the body is not plainly pointwise: it accesses, reduces, names sizes or options.
 pub(super) fn sig_text(body: &Block) -> Option<String> {
-    let mut walk = Walk { bound: Vec::new(), free: Vec::new() };
+    let mut walk = Walk { bound: Vec::new(), free: Vec::new(), methods_of: Vec::new() };
     walk.block(body)?;
-    let args: Vec<String> = walk.free.iter().map(|name| format!("{name}: T")).collect();
+    let names = if walk.free.is_empty() { &walk.methods_of } else { &walk.free };
+    let args: Vec<String> = names.iter().map(|name| format!("{name}: T")).collect();
     (!args.is_empty()).then(|| format!("({}) -> T", args.join(", ")))
 }
 
 struct Walk {
     bound: Vec<Name>,
     free: Vec<Name>,
+    /// What stands before the dot of `x.exp()`: whoever writes so means an argument, and is told of the call.
+    methods_of: Vec<Name>,
 }
 
 impl Walk {
@@ -47,7 +50,12 @@ impl Walk {
                 self.block(yes)?;
                 self.block(no)
             }
-            Node::Call(_, args) => args.iter().try_for_each(|arg| self.expr(&arg.value)),
+            Node::Call(f, args) => {
+                if let (Some((of, _)), []) = (f.name.as_str().split_once('.'), args.as_slice()) {
+                    self.methods_of.push(Name::new(of));
+                }
+                args.iter().try_for_each(|arg| self.expr(&arg.value))
+            }
             // `let` of a tuple is not pointwise as a value, options need a written type, the rest is index notation.
             Node::Tuple(_) | Node::Match(..) | Node::Str(_) | Node::List(_) => None,
             Node::Access(_) | Node::Reduce(_) | Node::Zip(_) | Node::Spread(_) => None,

@@ -211,7 +211,9 @@ impl RowReader<'_> {
             };
             let Some((text, place)) = made else {
                 let diag = Diag::error("E004", self.head(), format!("`{}` has no `sig`", self.fields.op));
-                self.fields.error(diag.help("only a pointwise `expr` can do without"));
+                self.fields.error(
+                    diag.help("only a pointwise `expr` can do without: its arguments are the names that it reads"),
+                );
                 return None;
             };
             let tree = parse_sig(&text).ok()?;

@@ -298,6 +298,7 @@ impl Parser {
         }
         Some(match self.peek() {
             Tok::Mark("^" | "**") => "a power is `pow(x, y)`, a square `x * x`",
+            Tok::Mark("@") => "a product of matrices is `matmul(x, y)`",
             Tok::Mark("?") => "a choice is `if c { a } else { b }`",
             Tok::Mark("&") => "`and` is `&&`; values are not borrowed",
             Tok::Mark("|") => "`or` is `||`; sums and products run over an index: `sum[k](x[k])`",

@@ -279,11 +279,14 @@ impl<'a> Dense<'a> {
             }
             Meaning::Expr(body) | Meaning::View(body) => {
                 if self.library.is_heard() {
+                    let find = || {
+                        let mut found = Vec::new();
+                        taken::of_index(body, &solved.env, &mut |branch| found.push(branches::id(branch)));
+                        found
+                    };
                     match of {
-                        Some(of) => self.library.took(of.branches(body).iter().copied()),
-                        None => {
-                            taken::of_index(body, &solved.env, &mut |branch| self.library.took([branches::id(branch)]));
-                        }
+                        Some(of) => self.library.took(of.branches(find).iter().copied()),
+                        None => self.library.took(find()),
                     }
                 }
                 let nest = self.library.lower(row, body, solved, of)?;

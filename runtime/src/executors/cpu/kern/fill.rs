@@ -96,6 +96,9 @@ pub fn interval(equal: bool, first: i64, step: i64, cols: usize) -> (usize, usiz
                 (0, 0)
             }
         }
+        // The usual steps, without a division.
+        1 => (clamp(-first), cols),
+        -1 => (0, clamp(first + 1)),
         // first + c · step >= 0 from c = ceil(-first / step) on.
         s if s > 0 => (clamp(-first.div_euclid(s)), cols),
         // … up to floor(first / -step).
