@@ -11,6 +11,7 @@ use fulgurite_core::row::Row;
 use super::Names;
 use crate::check::rows::with_rules;
 use crate::diag::Diag;
+use crate::nearest::elsewhere;
 use crate::yaml::Text;
 
 /// Helpers of scalar and index notation, with the number of arguments that they take.
@@ -140,6 +141,15 @@ fn index(place: &Place) -> Option<String> {
     }
 }
 
+/// Modules of other libraries, before the names of their functions.
+const MODULES: [&str; 9] = ["F", "aten", "jnp", "math", "nn", "np", "numpy", "tf", "torch"];
+
+/// The name behind a dot, if something is called so, perhaps in another library.
+fn called<'a>(name: &'a str, known: &[Name]) -> Option<&'a str> {
+    let is_known = |name: &&str| known.iter().any(|known| *known == **name);
+    Some(name).filter(is_known).or_else(|| elsewhere(name).filter(is_known))
+}
+
 impl Names<'_> {
     /// A call in scalar or index notation.
     pub(super) fn index_call(&mut self, f: Ident, args: &[Arg], text: &Text) {
@@ -175,9 +185,22 @@ impl Names<'_> {
                 let rows =
                     self.rows.names().into_iter().filter(|name| self.rows.row(*name).is_some_and(|r| r.is_pointwise()));
                 let known: Vec<Name> = helpers.chain(builtins).chain(rows).collect();
-                self.unknown(text, f.span, claim, f.name.as_str(), known);
+                self.unknown_call(text, f, claim, known);
             }
         }
+    }
+
+    /// E007 where nothing is called so.
+    fn unknown_call(&mut self, text: &Text, f: Ident, claim: String, known: Vec<Name>) {
+        let name = f.name.as_str();
+        let Some((of, called)) = name.rsplit_once('.').and_then(|(of, f)| Some((of, called(f, &known)?))) else {
+            return self.unknown(text, f.span, claim, name, known);
+        };
+        let diag = Diag::error("E007", text.at(f.span), claim);
+        self.diags.push(match of.split('.').any(|part| MODULES.contains(&part)) {
+            true => diag.here(format!("did you mean `{called}`?")).help(format!("replace `{name}` by `{called}`")),
+            false => diag.help(format!("there are no methods: `{of}` is the first argument of `{called}`")),
+        });
     }
 
     /// E013 where a call has too few or too many arguments; `help` says what was probably meant.
@@ -220,7 +243,7 @@ impl Names<'_> {
                     let claim = format!("`{}` calls `{}`, which is no row or helper", self.op(), f.name);
                     let helpers = TENSOR_HELPERS.iter().map(|(name, ..)| Name::new(name));
                     let known: Vec<Name> = self.rows.names().into_iter().chain(helpers).collect();
-                    self.unknown(text, f.span, claim, f.name.as_str(), known);
+                    self.unknown_call(text, f, claim, known);
                 }
             }
             return candidates;

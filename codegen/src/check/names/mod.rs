@@ -29,15 +29,6 @@ use sig::SigNames;
 
 pub use calls::is_word;
 
-/// Modules of other libraries, before the names of their functions.
-const MODULES: [&str; 9] = ["F", "aten", "jnp", "math", "nn", "np", "numpy", "tf", "torch"];
-
-/// The name behind a dot, if something is called so, perhaps in another library.
-fn called<'a>(name: &'a str, known: &[&'a str]) -> Option<&'a str> {
-    let is_known = |name: &&str| known.contains(name);
-    Some(name).filter(is_known).or_else(|| elsewhere(name).filter(is_known))
-}
-
 /// What is wrong with the names of a row; all of it.
 pub fn check(source: &RowSource, rows: &RowSet) -> Vec<Diag> {
     check_beside(source, rows, &FxHashSet::default())
@@ -131,12 +122,6 @@ impl<'a> Names<'a> {
             return self.diags.push(self.blank(text.at(span)).help(what));
         }
         let diag = Diag::error(code, text.at(span), claim);
-        if let Some((of, f)) = name.rsplit_once('.').and_then(|(of, f)| Some((of, called(f, &known)?))) {
-            return self.diags.push(match of.split('.').any(|part| MODULES.contains(&part)) {
-                true => diag.here(format!("did you mean `{f}`?")).help(format!("replace `{name}` by `{f}`")),
-                false => diag.help(format!("there are no methods: `{of}` is the first argument of `{f}`")),
-            });
-        }
         let near = foreign_literal(name).or_else(|| nearest(name, known.iter().copied()));
         self.diags.push(match near {
             None if matches!(name, "None" | "none" | "null" | "nil") => {
