@@ -8,6 +8,7 @@ use std::fmt;
 use std::sync::{Mutex, OnceLock};
 
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 
 /// An interned identifier.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -84,12 +85,20 @@ impl Name {
 
     /// The index that runs over this size: the same name in small letters.
     pub fn index_of_size(self) -> Name {
-        Name::new(&self.as_str().to_ascii_lowercase())
+        self.recased(u8::to_ascii_lowercase)
     }
 
     /// The size that this index runs over: the same name in capitals.
     pub fn size_of_index(self) -> Name {
-        Name::new(&self.as_str().to_ascii_uppercase())
+        self.recased(u8::to_ascii_uppercase)
+    }
+
+    /// The same name in other letters. Nearly all are short, and are asked for wherever a body is lowered: those need no
+    /// memory of their own.
+    fn recased(self, case: fn(&u8) -> u8) -> Name {
+        let text: SmallVec<[u8; 32]> = self.as_str().bytes().map(|byte| case(&byte)).collect();
+        // ASCII letters became others, so it is a text still
+        std::str::from_utf8(&text).map_or(self, Name::new)
     }
 }
 

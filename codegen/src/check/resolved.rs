@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use fulgurite_core::conditions::{self, Condition};
-use fulgurite_core::lower::Rows;
+use fulgurite_core::lower::{self, Rows};
 use fulgurite_core::nest::Nest;
 use fulgurite_core::row::Row;
 use fulgurite_core::sig::{self, ArgTy, Refusal, Solved};
@@ -28,9 +28,42 @@ pub struct Resolved {
     /// Its loops.
     nest: OnceLock<Arc<Nest>>,
     /// The conditions that its signature leaves open.
-    conditions: OnceLock<Vec<Condition>>,
+    conditions: OnceLock<Vec<Open>>,
     /// The branches of its loops.
     branches: OnceLock<Vec<Id>>,
+}
+
+/// A condition on elements.
+pub struct Open {
+    /// As a row.
+    pub condition: Condition,
+    /// Its loops, where they follow from it alone.
+    nest: OnceLock<Arc<Nest>>,
+}
+
+impl Open {
+    /// The conditions of a call that its signature leaves open; none where they can't be asked.
+    pub fn of(row: &Row, solved: &Solved) -> Vec<Open> {
+        let open = conditions::open(row, solved).unwrap_or_default().into_iter();
+        open.map(|condition| Open { condition, nest: OnceLock::new() }).collect()
+    }
+
+    /// Its loops.
+    ///
+    /// # Errors
+    /// As [`lower::lower_with`].
+    pub fn nest(&self, rows: &dyn Rows) -> Result<Arc<Nest>, Refusal> {
+        if let Some(nest) = self.nest.get() {
+            return Ok(nest.clone());
+        }
+        let (asked, of) = (Asked::new(rows), &self.condition);
+        let nest = Arc::new(lower::lower_with(&of.row, &of.body, &of.solved, &asked)?);
+        if !asked.any() {
+            // another thread has found the same
+            _ = self.nest.set(nest.clone());
+        }
+        Ok(nest)
+    }
 }
 
 /// What becomes of a call.
@@ -179,8 +212,8 @@ impl Resolved {
     }
 
     /// The conditions that its signature leaves open; none where they can't be asked.
-    pub fn conditions(&self) -> &[Condition] {
-        self.conditions.get_or_init(|| conditions::open(&self.row, &self.solved).unwrap_or_default())
+    pub fn conditions(&self) -> &[Open] {
+        self.conditions.get_or_init(|| Open::of(&self.row, &self.solved))
     }
 }
 

@@ -199,7 +199,12 @@ pub fn run_within<F: Field, A: Borrow<Array<F>>>(
             return Err(NestError::Malformed(format!("tensor {i} has {held} elements, its shape {:?}", a.shape)));
         }
     }
-    nest.outs.iter().map(|out| one(nest, out, &tensors, nums, steps)).collect()
+    // nearly all have one result: no room for more is asked for
+    let mut results = Vec::with_capacity(nest.outs.len());
+    for out in &nest.outs {
+        results.push(one(nest, out, &tensors, nums, steps)?);
+    }
+    Ok(results)
 }
 
 fn one<F: Field>(
@@ -225,16 +230,10 @@ fn one<F: Field>(
         for (axis, var) in &running {
             eval.vars[*var] = eval.position[*axis] as i64;
         }
-        let value = match eval.spend(&out.expr).and_then(|()| eval.expr(&out.expr)) {
-            Ok(v) => v.cast(out.dtype),
+        match eval.store(&out.expr, out.dtype, &mut data) {
+            Ok(()) => {}
             Err(Stop::Skip) => return Err(NestError::Malformed("an element was left out of no reduction".into())),
             Err(Stop::Error(e)) => return Err(*e),
-        };
-        match (&mut data, value) {
-            (Data::Float(v), Val::Float(x)) => v.push(x),
-            (Data::Int(v), Val::Int(x)) => v.push(x),
-            (Data::Int(v), Val::Bool(x)) => v.push(x as i64),
-            _ => return Err(NestError::Malformed(format!("a result is no {}", out.dtype))),
         }
         step(&mut eval.position, &shape);
     }
@@ -428,7 +427,39 @@ impl<F: Field> Eval<'_, F> {
         })
     }
 
+    /// Adds the value of a whole expression to a result's elements.
+    fn store(&mut self, e: &SExpr, dtype: DType, data: &mut Data<F>) -> Result<(), Stop> {
+        self.spend(e)?;
+        match data {
+            Data::Float(elements) => elements.push(self.float(e)?),
+            Data::Int(elements) => elements.push(match self.expr(e)?.cast(dtype) {
+                Val::Int(x) => x,
+                Val::Bool(x) => x as i64,
+                Val::Float(_) => return malformed(format!("a result is no {dtype}")),
+            }),
+        }
+        Ok(())
+    }
+
+    /// It as a float. Most of what is evaluated are floats of floats: these are handed on as they are, not as one of the
+    /// kinds that a value may be of.
     fn float(&mut self, e: &SExpr) -> Result<F, Stop> {
+        match e.op() {
+            SOp::Elem(tensor) if e.ty().is_float() => {
+                if let Some(Array { data: Data::Float(elements), .. }) = self.tensors.get(*tensor)
+                    && self.whole.get(*tensor) == Some(&true)
+                    && let Some(x) = elements.get(self.flat)
+                {
+                    return Ok(x.clone());
+                }
+            }
+            SOp::Call(b, args) if e.ty().is_float() => match args.as_slice() {
+                [x] if x.ty().is_float() => return Ok(F::call(*b, &[self.float(x)?])),
+                [x, y] if x.ty().is_float() => return Ok(F::call(*b, &[self.float(x)?, self.float(y)?])),
+                _ => {}
+            },
+            _ => {}
+        }
         Ok(self.expr(e)?.into_float())
     }
 

@@ -18,7 +18,7 @@ mod val;
 pub use arrange::arrange;
 pub use env::{Env, Item, Size};
 pub use results::MOST_ITEMS;
-pub use solve::{solve, solve_types};
+pub use solve::{accepted, solve, solve_types};
 pub use types::{ArgTy, OutTy, Solved};
 
 use crate::Name;

@@ -37,13 +37,23 @@ pub fn solve_types(row: &Row, args: &[Value<ArgTy>]) -> Result<Solved, Refusal> 
     solve(row, args, &ArgTy::clone)
 }
 
+/// The same for those who don't ask why a call is refused: nothing is written that nobody reads. Checks look for calls that
+/// a row accepts, and most that they try for that are refused.
+pub fn accepted(row: &Row, args: &[Value<ArgTy>]) -> Option<Solved> {
+    solve_as(row, args, &ArgTy::clone, true).ok()
+}
+
 /// Solves a call: `args` holds one value per parameter and option in signature order ([`super::arrange`]).
 ///
 /// # Errors
 /// E701 sizes that do not fit, E702 wrong kind or number of arguments, E703 dtypes, E704 an option out of range,
 /// E705 a stated requirement that does not hold.
 pub fn solve<V>(row: &Row, args: &[Value<V>], ty: &dyn Fn(&V) -> ArgTy) -> Result<Solved, Refusal> {
-    let mut call = Call { row, env: Env::of(&row.sig), runtime: 0, bound_by: BoundBy::new() };
+    solve_as(row, args, ty, false)
+}
+
+fn solve_as<V>(row: &Row, args: &[Value<V>], ty: &dyn Fn(&V) -> ArgTy, silent: bool) -> Result<Solved, Refusal> {
+    let mut call = Call { row, env: Env::of(&row.sig), runtime: 0, bound_by: BoundBy::new(), silent };
     let given = call.classify(args, ty)?;
     call.solve(&given, &args[row.sig.params.len().min(args.len())..], ty).map_err(|stop| match stop {
         Stop::Refused(r) => r,
@@ -69,12 +79,19 @@ struct Call<'r> {
     runtime: usize,
     /// Which argument bound a size first.
     bound_by: BoundBy,
+    /// Nobody reads why it is refused.
+    silent: bool,
 }
 
 /// The arguments of a call: few, so they are held in place.
 type Givens = SmallVec<[Given; 6]>;
 
 impl Call<'_> {
+    /// A refusal for a reason that is common.
+    fn refusal(&self, code: &'static str, message: impl FnOnce() -> String) -> Refusal {
+        Refusal::new(code, if self.silent { String::new() } else { message() })
+    }
+
     fn classify<V>(&mut self, args: &[Value<V>], ty: &dyn Fn(&V) -> ArgTy) -> Result<Givens, Refusal> {
         let row = self.row;
         let mut given = Givens::new();
@@ -216,9 +233,9 @@ impl Call<'_> {
             match statics::eval(&self.env, &r.cond, At::default()) {
                 Ok(v) if v.bool()? => {}
                 Ok(_) => {
-                    return Err(Refusal::new("E705", format!("`{}`: {}", self.row.op, r.message))
-                        .help(format!("required: {}", r.shown))
-                        .into());
+                    let refusal = self.refusal("E705", || format!("`{}`: {}", self.row.op, r.message));
+                    let helped = |refusal: Refusal| refusal.help(format!("required: {}", r.shown));
+                    return Err(if self.silent { refusal } else { helped(refusal) }.into());
                 }
                 Err(Stop::NotStatic) => open.push(r),
                 Err(refused) => return Err(refused),
@@ -467,7 +484,7 @@ impl Call<'_> {
                 _ => promote::join(&operands),
             };
             let joined =
-                joined.ok_or_else(|| Refusal::new("E703", format!("`{}`: these dtypes have no join", row.op)))?;
+                joined.ok_or_else(|| self.refusal("E703", || format!("`{}`: these dtypes have no join", row.op)))?;
             if v == t {
                 joined_t = Some(joined);
                 if kind == Some(Kind::Equal) || v != t {
@@ -495,9 +512,9 @@ impl Call<'_> {
             // complex tensors do not exist yet
             let allowed = allowed.minus(DTypeSet::COMPLEX);
             if !allowed.contains(j) {
-                return Err(Refusal::new("E703", format!("`{}` does not take {j}", row.op))
-                    .help(format!("it takes {allowed}; cast first"))
-                    .into());
+                let refusal = self.refusal("E703", || format!("`{}` does not take {j}", row.op));
+                let helped = |refusal: Refusal| refusal.help(format!("it takes {allowed}; cast first"));
+                return Err(if self.silent { refusal } else { helped(refusal) }.into());
             }
         }
         let (compute, result) = match (joined, option, kind) {

@@ -133,11 +133,14 @@ pub fn family(row: &Row, dtype: DType) -> Family {
                 let turn = Turn(if n == 0 { seed } else { seed * ATTEMPTS + n });
                 let choice = Choice { params, opts, dtype, turn, tried, given: &[] };
                 let args = call(row, &free, ranks, &choice, &mut Sizes::new(*variant, n, turn), &[])?;
+                // the first one that is refused has what is most usual: why is asked of it alone
+                if family.refused.is_some() {
+                    return sig::accepted(row, &args).map(|solved| Case { args, solved });
+                }
                 match sig::solve_types(row, &args) {
                     Ok(solved) => Some(Case { args, solved }),
                     Err(refusal) => {
-                        // the first one has what is most usual
-                        family.refused.get_or_insert(refusal);
+                        family.refused = Some(refusal);
                         None
                     }
                 }
@@ -178,7 +181,7 @@ fn pinned(
         let turn = Turn(n as u64);
         let choice = Choice { params, opts, dtype, turn, tried, given: &[] };
         let args = call(row, free, ranks, &choice, &mut Sizes::new(*variant, 0, turn), &[pin])?;
-        let solved = sig::solve_types(row, &args).ok()?;
+        let solved = sig::accepted(row, &args)?;
         Some(Case { args, solved })
     })
 }
@@ -214,7 +217,7 @@ fn cover(row: &Row, tried: &[Tried], family: &mut Family, usual: usize) {
                 }
                 let mut args = case.args.clone();
                 args[first + at] = value.clone();
-                if let Some(solved) = sig::solve_types(row, &args).ok().filter(|solved| !is_empty(solved)) {
+                if let Some(solved) = sig::accepted(row, &args).filter(|solved| !is_empty(solved)) {
                     met.push(value);
                     more.push(Case { args, solved });
                 }
@@ -249,7 +252,7 @@ fn pairs(row: &Row, tried: &[Tried], family: &mut Family) {
                     }
                     let mut args = case.args.clone();
                     [args[first + a], args[first + b]] = pair.clone();
-                    if let Some(solved) = sig::solve_types(row, &args).ok().filter(|solved| !is_empty(solved)) {
+                    if let Some(solved) = sig::accepted(row, &args).filter(|solved| !is_empty(solved)) {
                         met.push(pair);
                         more.push(Case { args, solved });
                     }
@@ -291,12 +294,12 @@ pub fn beside_defaults(row: &Row, family: &Family) -> Vec<Case> {
             // what the row refuses of one option is no reason to leave the others where they are
             for number in options::beside_default(opt, turn + nth) {
                 let before = std::mem::replace(&mut args[first + at], number);
-                match sig::solve_types(row, &args) {
-                    Ok(fits) => {
+                match sig::accepted(row, &args) {
+                    Some(fits) => {
                         solved = Some(fits);
                         break;
                     }
-                    Err(_) => args[first + at] = before,
+                    None => args[first + at] = before,
                 }
             }
         }

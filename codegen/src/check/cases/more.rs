@@ -69,7 +69,7 @@ fn drawn<'a>(
         if n % 4 < 2 {
             number(row, &numbers, turn, &mut args);
         }
-        let solved = sig::solve_types(row, &args).ok()?;
+        let solved = sig::accepted(row, &args)?;
         Some(Case { args, solved })
     })
 }
@@ -109,7 +109,7 @@ pub fn stepped(row: &Row, dtype: DType) -> Vec<Case> {
         let pins: Vec<(Name, i64)> = free.singles.iter().enumerate().map(single).collect();
         let made = |choice: &Choice| {
             let args = call(row, &free, ranks, choice, &mut Sizes::new(Variant::Distinct, 2, turn), &pins)?;
-            Some((sig::solve_types(row, &args).ok()?, args))
+            Some((sig::accepted(row, &args)?, args))
         };
         let (solved, mut args) = made(&choice)?;
         let mut given = Vec::new();
@@ -157,7 +157,7 @@ pub fn deep(row: &Row, dtype: DType) -> Vec<Case> {
         let (params, opts) = statics.get(turn.pick(statics.len(), SALT + 10))?;
         let choice = Choice { params, opts, dtype, turn, tried: &tried, given: &[] };
         let args = call(row, &free, &ranks, &choice, &mut Sizes::new(Variant::Distinct, 2, turn), &[])?;
-        let solved = sig::solve_types(row, &args).ok()?;
+        let solved = sig::accepted(row, &args)?;
         let apart = free.lists.iter().all(|list| match solved.env.size(*list) {
             Some(Size::List(sizes)) => sizes.iter().enumerate().all(|(at, n)| !sizes[..at].contains(n)),
             _ => false,

@@ -172,7 +172,7 @@ fn value(
     if opt.optional && alternative + 1 == alternatives {
         return Some(Value::Absent);
     }
-    let mut candidates = candidates(row, tried, env, opt)?;
+    let candidates = candidates(row, tried, env, opt)?;
     // each of these is an alternative of its own
     if matches!(opt.ty, OptType::Bool | OptType::Enum(_) | OptType::Str | OptType::Perm(_)) {
         return candidates.into_iter().nth(alternative);
@@ -184,7 +184,10 @@ fn value(
             return Some(Value::Absent);
         }
         if !numbers {
-            candidates.insert(0, Value::Absent);
+            return match turn.pick(candidates.len() + 1, salt) {
+                0 => Some(Value::Absent),
+                nth => candidates.into_iter().nth(nth - 1),
+            };
         }
     }
     let pick = turn.pick(candidates.len(), salt);

@@ -5,6 +5,7 @@ use fulgurite_core::row::Row;
 use fulgurite_core::sig::shapes::{self, Axis, Built, Index};
 use fulgurite_core::sig::statics::At;
 use fulgurite_core::sig::{ArgTy, Env};
+use fulgurite_core::value::Shape;
 use fulgurite_core::{DType, DTypeSet, Dim, Name, Scalar, TensorTy, Value};
 
 use super::names::Free;
@@ -82,7 +83,7 @@ pub(super) fn fill(
         let dtype = dtype(elem, choice.dtype)?;
         let at = |item| At { axis: None, item };
         values[i] = match (&param.ty.dims, items[i]) {
-            (None, _) => broadcasting(i, dtype, &full, choice, variant),
+            (None, _) => broadcasting(i, dtype, full, choice, variant),
             (Some(dims), Some(n)) => {
                 let mut item = |k| Some(tensor(dtype, shape(env, param, dims, at(Some(k)), choice, variant)?));
                 Value::List((0..n).map(&mut item).collect::<Option<_>>()?)
@@ -94,8 +95,8 @@ pub(super) fn fill(
     Some(())
 }
 
-fn tensor(dtype: DType, shape: Vec<Dim>) -> Value<ArgTy> {
-    Value::Tensor(ArgTy::Tensor(TensorTy::new(dtype, &shape)))
+fn tensor(dtype: DType, shape: Shape) -> Value<ArgTy> {
+    Value::Tensor(ArgTy::Tensor(TensorTy { dtype, shape }))
 }
 
 fn number(dtype: DType) -> Value<ArgTy> {
@@ -107,17 +108,17 @@ fn number(dtype: DType) -> Value<ArgTy> {
 }
 
 /// The shape that arguments without brackets broadcast to.
-fn pointwise_shape(variant: Variant) -> Vec<i64> {
+fn pointwise_shape(variant: Variant) -> [i64; 2] {
     match variant {
-        Variant::Distinct | Variant::Falling | Variant::Narrow(..) => vec![2, 3],
-        Variant::WithOne => vec![1, 3],
-        Variant::WithZero => vec![0, 3],
-        Variant::Ones => vec![1, 1],
+        Variant::Distinct | Variant::Falling | Variant::Narrow(..) => [2, 3],
+        Variant::WithOne => [1, 3],
+        Variant::WithZero => [0, 3],
+        Variant::Ones => [1, 1],
     }
 }
 
 /// An argument without brackets: the whole shape, its tail, with an axis of 1, of rank 0, or a number.
-fn broadcasting(i: usize, dtype: DType, full: &[i64], choice: &Choice, variant: Variant) -> Value<ArgTy> {
+fn broadcasting(i: usize, dtype: DType, full: [i64; 2], choice: &Choice, variant: Variant) -> Value<ArgTy> {
     let form = match variant {
         Variant::Narrow(narrow, _) if narrow != i => 0,
         Variant::Narrow(_, first) => {
@@ -129,14 +130,14 @@ fn broadcasting(i: usize, dtype: DType, full: &[i64], choice: &Choice, variant: 
         }
         _ => choice.turn.pick(6, 500 + i as u64),
     };
-    let sizes: Vec<i64> = match form {
-        0 | 1 => full.to_vec(),
-        2 => full[1..].to_vec(),
-        3 => vec![full[0], 1],
-        4 => vec![],
+    let sizes: &[i64] = match form {
+        0 | 1 => &full,
+        2 => &full[1..],
+        3 => &[full[0], 1],
+        4 => &[],
         _ => return number(dtype),
     };
-    tensor(dtype, sizes.into_iter().map(Dim::from).collect())
+    tensor(dtype, sizes.iter().copied().map(Dim::from).collect())
 }
 
 /// The dtype of an argument of class `elem` where `T` is `t`.
@@ -155,7 +156,7 @@ fn dtype(elem: &Elem, t: DType) -> Option<DType> {
 }
 
 /// The shape of an argument with brackets; lists that broadcast lose leading axes or have some as 1.
-fn shape(env: &mut Env, param: &Param, dims: &[DimPat], at: At, choice: &Choice, variant: Variant) -> Option<Vec<Dim>> {
+fn shape(env: &mut Env, param: &Param, dims: &[DimPat], at: At, choice: &Choice, variant: Variant) -> Option<Shape> {
     let mut own;
     // what a pattern names is known in this shape alone
     let env = if dims.iter().any(names_sizes) {
@@ -164,7 +165,7 @@ fn shape(env: &mut Env, param: &Param, dims: &[DimPat], at: At, choice: &Choice,
     } else {
         env
     };
-    let mut out = Vec::new();
+    let mut out = Built::new();
     let salt = 600 + 31 * param.name.span.start as u64 + at.item.unwrap_or(0) as u64;
     for dim in dims {
         let axes = shapes::build(env, std::slice::from_ref(dim), at).ok()?;

@@ -46,7 +46,7 @@ pub fn valued(row: &Row, family: &Family) -> Vec<Case> {
                 (0..bases).find_map(|n| {
                     let mut args = cases[(turn + n) % bases].args.clone();
                     args[first + at] = value.clone();
-                    let solved = sig::solve_types(row, &args).ok().filter(|solved| !is_empty(solved))?;
+                    let solved = sig::accepted(row, &args).filter(|solved| !is_empty(solved))?;
                     Some(Case { args, solved })
                 })
             };

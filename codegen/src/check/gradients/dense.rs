@@ -1,6 +1,5 @@
 //! The tensor language over small arrays: rows run by their own meaning, over any scalar field.
 
-use fulgurite_core::conditions::{self, Condition};
 use fulgurite_core::eval::nest::{self, Array, Data, Field, NestError};
 use fulgurite_core::eval::tensor::{self, Machine};
 use fulgurite_core::lang::ast::Param;
@@ -12,11 +11,12 @@ use fulgurite_core::row::{Meaning, Row};
 use fulgurite_core::sig::{self, ArgTy, OutTy, Refusal, Solved};
 use fulgurite_core::{DType, Dim, Name, TensorTy, Value};
 use rustc_hash::{FxHashMap, FxHasher};
+use smallvec::SmallVec;
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex};
 
 use crate::check::branches::{self, Id, Ids};
-use crate::check::resolved::{Asked, Calls, Outcome, Resolved};
+use crate::check::resolved::{Asked, Calls, Open, Outcome, Resolved};
 use crate::check::rows::RowSet;
 use crate::check::taken;
 
@@ -235,7 +235,7 @@ impl<'a> Dense<'a> {
         args: &[Value<V<F>>],
     ) -> Result<Vec<Value<V<F>>>, Stop> {
         self.one_deeper(row, |dense| {
-            dense.hold(&conditions::open(row, solved).unwrap_or_default(), args)?;
+            dense.hold(&Open::of(row, solved), args)?;
             dense.within(row, solved, args, None)
         })
     }
@@ -297,10 +297,13 @@ impl<'a> Dense<'a> {
     }
 
     /// Whether the conditions on elements hold. What can't be asked here is left to whoever runs the row.
-    fn hold<F: Field>(&mut self, conditions: &[Condition], args: &[Value<V<F>>]) -> Result<(), Stop> {
-        for condition in conditions {
-            let nest = lower::lower_with(&condition.row, &condition.body, &condition.solved, self.library);
-            let held = nest.map_err(Stop::from).and_then(|n| self.loops(&n, &condition.row, &condition.solved, args));
+    fn hold<F: Field>(&mut self, conditions: &[Open], args: &[Value<V<F>>]) -> Result<(), Stop> {
+        for open in conditions {
+            let condition = &open.condition;
+            let held = open
+                .nest(self.library)
+                .map_err(Stop::from)
+                .and_then(|n| self.loops(&n, &condition.row, &condition.solved, args));
             if let Ok([Value::Tensor(V::Array(truth))]) = held.as_deref()
                 && truth.scalars().iter().any(|s| !s.as_bool())
             {
@@ -332,7 +335,7 @@ impl<'a> Dense<'a> {
         solved: &Solved,
         args: &[Value<V<F>>],
     ) -> Result<Vec<Value<V<F>>>, Stop> {
-        let mut tensors: Vec<Arc<Array<F>>> = Vec::with_capacity(row.sig.params.len());
+        let mut tensors: SmallVec<[Arc<Array<F>>; 4]> = SmallVec::new();
         for value in args.iter().take(row.sig.params.len()) {
             let mut put = |v: &Value<V<F>>| match v {
                 Value::Tensor(V::Array(a)) => tensors.push(a.clone()),
