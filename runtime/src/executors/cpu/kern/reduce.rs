@@ -229,8 +229,14 @@ unsafe trait Source: Copy {
     /// Registers.
     type T: Elem;
     /// Element `i`, in a lane.
+    ///
+    /// # Safety
+    /// It holds more than `i` elements.
     unsafe fn at(self, i: usize) -> <Self::T as Elem>::Lane;
     /// From element `i` on.
+    ///
+    /// # Safety
+    /// It holds `i` elements at least.
     unsafe fn from(self, i: usize) -> Self;
 }
 
