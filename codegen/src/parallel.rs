@@ -19,7 +19,6 @@ pub fn map<T: Sync, R: Send>(items: &[T], f: impl Fn(&T) -> R + Sync) -> Vec<R> 
     let next = AtomicUsize::new(0);
     let done: Mutex<Vec<(usize, R)>> = Mutex::new(Vec::with_capacity(items.len()));
     let work = || {
-        make_room();
         let mut own = Vec::new();
         while let Some((n, item)) = Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|n| Some((n, items.get(n)?))) {
             own.push((n, f(item)));
@@ -53,19 +52,10 @@ pub fn drop_beside(what: impl Send + 'static) {
     _ = thread::Builder::new().spawn(move || drop(what));
 }
 
-/// Asks for much memory at once, and gives it back. The GNU allocator lets a thread other than the first have what it needs
-/// page by page, a call of the system each, but keeps what was given back; other allocators do not mind.
-fn make_room() {
-    /// About what a thread holds while it looks at the rows of a large database.
-    const BYTES: usize = 24 << 20;
-    drop(std::hint::black_box(Vec::<u8>::with_capacity(BYTES)));
-}
-
 /// `b`, and `a` beside it on a thread of its own; where that has not begun it when `b` ends, behind it.
 pub fn beside<B>(a: impl FnOnce() + Send, b: impl FnOnce() -> B) -> B {
     let a = Mutex::new(Some(a));
     let run = || {
-        make_room();
         let a = a.lock().unwrap_or_else(|e| e.into_inner()).take();
         a.into_iter().for_each(|a| a());
     };

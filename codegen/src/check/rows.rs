@@ -188,18 +188,8 @@ impl<'a> RowSet<'a> {
         positional: Vec<Value<ArgTy>>,
         named: Vec<(Name, Value<ArgTy>)>,
     ) -> Result<Accepted, Refusal> {
-        let candidates = self.candidates(op);
-        let [row] = candidates.as_slice() else {
-            let outcome = resolved::outcome(candidates, &positional, &named, &ty);
-            return self.accepted(op, outcome, positional, named);
-        };
-        // nearly all names have one row, which takes the arguments as they are
-        let refused = |args, refusal| with_types(&Refused { row: row.clone(), args, refusal });
-        let args = sig::arrange(row, positional, named).map_err(|refusal| refused(None, refusal))?;
-        match sig::solve_types(row, &args) {
-            Ok(solved) => Ok(Accepted { args, of: Arc::new(Resolved::new(row.clone(), solved)) }),
-            Err(refusal) => Err(refused(Some(args), refusal)),
-        }
+        let outcome = resolved::outcome(self.candidates(op), &positional, &named, &ty);
+        self.accepted(op, outcome, positional, named)
     }
 
     fn accepted(

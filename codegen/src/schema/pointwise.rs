@@ -51,9 +51,8 @@ impl Walk {
                 self.block(no)
             }
             Node::Call(f, args) => {
-                if let (Some((of, _)), []) = (f.name.as_str().split_once('.'), args.as_slice()) {
-                    self.methods_of.push(Name::new(of));
-                }
+                let of = f.name.as_str().split_once('.').map(|(of, _)| Name::new(of));
+                self.methods_of.extend(of.filter(|of| !self.methods_of.contains(of)));
                 args.iter().try_for_each(|arg| self.expr(&arg.value))
             }
             // `let` of a tuple is not pointwise as a value, options need a written type, the rest is index notation.

@@ -12,7 +12,6 @@ use fulgurite_core::row::Row;
 use fulgurite_core::sig::statics;
 use rustc_hash::FxHashSet;
 
-use super::alike::Met;
 use super::tuples::{self, Form};
 use super::without;
 use crate::check::cases::{Case, Family};
@@ -37,10 +36,8 @@ pub(super) fn check(
         };
         // lowering depends on little of a tuple
         let mut seen: FxHashSet<(DType, Vec<DType>, Vec<bool>)> = FxHashSet::default();
-        let mut met = Met::of(row);
         for forms in &tuples {
-            let Some(args) = base.args(forms).filter(|args| !met.is_known(row, args)) else { continue };
-            let Some(case) = tuples::solved(row, args) else { continue };
+            let Some(case) = base.call(row, forms) else { continue };
             let outs = out_dtypes(&case);
             let numbers = forms.iter().map(|form| matches!(form, Form::Number(_))).collect();
             if !seen.insert((case.solved.compute, outs, numbers)) {

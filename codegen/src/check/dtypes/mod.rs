@@ -7,7 +7,6 @@
 //! Where a row does not say them, its `dtypes` (those on which the body is defined) and the `promote` of a composite
 //! (what its body yields) are found here and written into the row.
 
-mod alike;
 mod composite;
 mod index;
 mod tuples;

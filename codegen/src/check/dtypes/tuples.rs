@@ -71,7 +71,7 @@ pub(super) fn bases<'a>(row: &'a Row, family: &'a Family) -> Vec<Base<'a>> {
 }
 
 /// The call with these arguments, if its row accepts it.
-pub(super) fn solved(row: &Row, args: Vec<Value<ArgTy>>) -> Option<Case> {
+fn solved(row: &Row, args: Vec<Value<ArgTy>>) -> Option<Case> {
     let solved = sig::accepted(row, &args)?;
     Some(Case { args, solved })
 }

@@ -222,10 +222,7 @@ fold! {
 }
 
 /// What a fold reads.
-///
-/// # Safety
-/// Implementations say how many elements they hold; whoever reads one stays below.
-unsafe trait Source: Copy {
+trait Source: Copy {
     /// Registers.
     type T: Elem;
     /// Element `i`, in a lane.
@@ -240,12 +237,11 @@ unsafe trait Source: Copy {
     unsafe fn from(self, i: usize) -> Self;
 }
 
-/// A line.
+/// A line: as many elements as the memory behind the pointer holds.
 #[derive(Clone, Copy)]
 struct Line<T>(*const T);
 
-// SAFETY: as many elements as the memory behind the pointer holds.
-unsafe impl<T: Elem> Source for Line<T> {
+impl<T: Elem> Source for Line<T> {
     type T = T;
     #[inline(always)]
     unsafe fn at(self, i: usize) -> T::Lane {
@@ -259,12 +255,11 @@ unsafe impl<T: Elem> Source for Line<T> {
     }
 }
 
-/// The products of two lines, rounded as elements are.
+/// The products of two lines, rounded as elements are: as many as both hold.
 #[derive(Clone, Copy)]
 struct Products(*const f32, *const f32);
 
-// SAFETY: as many elements as the memory behind both pointers holds.
-unsafe impl Source for Products {
+impl Source for Products {
     type T = f32;
     #[inline(always)]
     unsafe fn at(self, i: usize) -> f32 {

@@ -10,13 +10,19 @@ const AHEAD: usize = 4;
 const ROWS: usize = 2;
 const LINE: usize = 4096;
 
+/// How many bytes the indices of one row may name, for a later row to be asked for whole.
+const NAMED: usize = 4 * LINE;
+
+/// Bytes that come from memory at once.
+const CACHE_LINE: usize = 64;
+
 /// Asks for memory that a later tile works on. Rows of tensors are often a page, at whose end the hardware's own
 /// prefetching stops. It goes to the second cache: from there it comes quickly enough, and the first keeps what is
 /// worked on (an EPYC takes a tenth to a third less time for rows and for AdamW than with all of it in the first).
 #[inline(always)]
 pub(super) fn prefetch(at: *const u8, bytes: usize) {
     #[cfg(target_arch = "x86_64")]
-    for line in (0..bytes).step_by(64) {
+    for line in (0..bytes).step_by(CACHE_LINE) {
         use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
         // SAFETY: a hint; addresses without memory are ignored.
         unsafe { _mm_prefetch::<_MM_HINT_T1>(at.wrapping_add(line) as *const i8) };
@@ -87,7 +93,7 @@ impl Worker<'_> {
         let ([axis], false, 1) = (coords, p.has_segs(), geo.lines) else { return };
         let c = &p.cursors[cursor as usize];
         let (named, line) = (axis.size as usize * c.bytes, p.sizes[p.last()]);
-        let dense = axis.stride == c.bytes as i64 && named <= LINE * 4 && line * 64 >= named;
+        let dense = axis.stride == c.bytes as i64 && named <= NAMED && line * CACHE_LINE >= named;
         let (along, down) = (c.at.coefs[p.last()], c.at.coefs[p.row()]);
         if !dense || geo.level != Level::Tiles || along != 0 || down == 0 {
             return;
