@@ -1,5 +1,6 @@
 //! Accesses: places expanded to one index per axis.
 
+use super::overlap::bounds;
 use super::{L, Lowering, Res, Typed, advised, build, counted, fault};
 use crate::builtins::Builtin;
 use crate::lang::ast::*;
@@ -43,6 +44,16 @@ impl Lowering<'_> {
             }
             return self.load(name, first + i as usize, Some(i as usize), a, at).map(L::One);
         }
+        // no access checks which item is chosen when it runs
+        let (least, most) = self.extremes(&chosen.e);
+        if count > 0 && (least < 0 || most >= count as i64) {
+            let may = match (least, most) {
+                (i64::MIN, _) | (_, i64::MAX) => "what chooses one is not bounded".to_owned(),
+                _ => format!("{least} to {most} are chosen"),
+            };
+            let help = format!("keep it among the items: `min(max(…, 0), len({name}) - 1)`, or count from 0 to `len({name})`");
+            return Err(advised(self.row, format!("`{name}` has {count} items here, and {may}"), help));
+        }
         let mut value: Option<Typed> = None;
         for i in (0..count).rev() {
             let v = self.load(name, first + i, Some(i), a, at)?;
@@ -55,6 +66,17 @@ impl Lowering<'_> {
             });
         }
         value.map(L::One).ok_or_else(|| fault(self.row, format!("`{name}` is empty")))
+    }
+
+    /// Between which numbers an index lies; the ends of i64 where that can't be told.
+    fn extremes(&self, e: &SExpr) -> (i64, i64) {
+        let all = (i64::MIN, i64::MAX);
+        match e.op() {
+            SOp::Call(b @ (Builtin::Min | Builtin::Max), xs) if xs.len() == 2 => {
+                range_of(*b, self.extremes(&xs[0]), self.extremes(&xs[1])).unwrap_or(all)
+            }
+            _ => bounds(e, &self.vars).unwrap_or(all),
+        }
     }
 
     /// The dtype that elements of this argument have in computations.

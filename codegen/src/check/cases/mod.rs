@@ -6,6 +6,7 @@
 //! the row refuses (`require`) is tried with other sizes and then left out. No randomness that is not fixed: the same
 //! row has the same family on every machine.
 
+mod crossed;
 mod more;
 mod names;
 mod options;
@@ -13,6 +14,7 @@ mod params;
 mod sizes;
 mod values;
 
+pub use crossed::{crossed, mixed};
 pub use more::{deep, each, more, stepped};
 pub use values::valued;
 
@@ -226,6 +228,8 @@ fn cover(row: &Row, tried: &[Tried], family: &mut Family, usual: usize) {
         family.cases.extend(more);
     }
     pairs(row, tried, family);
+    let whole = crossed(row, family.cases.iter(), |opt| matches!(opt.ty, OptType::I64));
+    family.cases.extend(whole);
 }
 
 /// Adds calls in which two integers have other values together: a step backwards leaves the tensor only from behind its

@@ -25,6 +25,9 @@ const FAR: (f64, f64) = (-70.0, 90.0);
 const EDGES: [f64; 4] = [1e-6, 1.0 - 1e-6, 2e-3, 1.0 - 2e-3];
 const INSIDE: (f64, f64) = (0.1, 0.9);
 
+/// So many calls with equal elements are tried.
+const TIED: usize = 6;
+
 /// So many calls with large options are tried.
 const LARGER: usize = 6;
 
@@ -155,10 +158,25 @@ impl<'a> Bench<'a> {
             return None;
         }
         let (least, most) = if derived.is_some() { (0, usize::MAX) } else { TAPED };
-        self.at_kinks(own, least, fits).take(most).find_map(|(n, instance)| {
+        let at_kinks = self.at_kinks(own.clone(), least, fits).take(most);
+        at_kinks.chain(self.tied(own, fits)).find_map(|(n, instance)| {
             let seed = rule.seed(&instance, &mut Numbers::new(2000 + n as u64))?;
             let pairs = self.by_convention(rule, &instance, &seed).ok().flatten()?;
             Some(Refuted { instance, seed, pairs })
+        })
+    }
+
+    /// Calls in which all elements are one, then such in which most are: of few ties a rule may know how many there are.
+    fn tied<'s>(
+        &'s self,
+        own: Vec<(Name, (f64, f64))>,
+        fits: &'s dyn Fn(&Instance) -> bool,
+    ) -> impl Iterator<Item = (usize, Instance<'a>)> + 's {
+        let calls = self.cases().filter(|(_, case)| case.numel() > 2).take(TIED);
+        let calls = calls.flat_map(|at| [(0.75, 1.25), (0.25, 1.75)].map(|between| (at, between)));
+        calls.filter_map(move |((n, case), between)| {
+            let domain = Domain { grid: Some(1.0), ..Domain::of(own.clone(), between) };
+            Some((n, self.draw(n, case, &domain, fits)?))
         })
     }
 
@@ -168,16 +186,17 @@ impl<'a> Bench<'a> {
         if !self.has_convention(rule) {
             return None;
         }
-        let (n, case) = self.cases().find(|(_, case)| case.numel() > 1)?;
-        let instance = self.smooth(n, case, &|_| true)?;
         let all = self.row.is_pointwise();
-        (0..self.row.sig.params.len()).find_map(|at| {
-            let middle = instance.numel_of(at).checked_sub(1)? / 2;
-            let by = |p: usize, e: usize, x: f64| if p == at && (all || e == middle) { lost(e, x) } else { x };
-            let instance = instance.with(&by, self.library)?;
-            let seed = rule.seed(&instance, &mut Numbers::new(3000 + at as u64))?;
-            let pairs = apart(self.by_convention(rule, &instance, &seed).ok().flatten()?)?;
-            Some(Refuted { instance, seed, pairs })
+        // where an option is 1 two branches may be one
+        self.few().filter_map(|(n, case)| self.smooth(n, case, &|_| true)).find_map(|instance| {
+            (0..self.row.sig.params.len()).find_map(|at| {
+                let middle = instance.numel_of(at).checked_sub(1)? / 2;
+                let by = |p: usize, e: usize, x: f64| if p == at && (all || e == middle) { lost(e, x) } else { x };
+                let instance = instance.with(&by, self.library)?;
+                let seed = rule.seed(&instance, &mut Numbers::new(3000 + at as u64))?;
+                let pairs = apart(self.by_convention(rule, &instance, &seed).ok().flatten()?)?;
+                Some(Refuted { instance, seed, pairs })
+            })
         })
     }
 }

@@ -29,6 +29,9 @@ const MOST_REFUTED: usize = 12;
 /// How often each call gets data at ties and kinks where there are few calls.
 const KINK_ROUNDS: usize = 8;
 
+/// And how many elements in all those with other numbers than defaults have where there are many.
+const BESIDE: usize = 24;
+
 /// So many calls are few, and enough for what may flow at a kink.
 const MOST_KINKS: usize = 72;
 
@@ -121,8 +124,14 @@ impl<'a> Bench<'a> {
     ) -> impl Iterator<Item = (usize, Instance<'a>)> + 's {
         let written = sample::written(self.row);
         let few = self.cases().count() * KINK_ROUNDS <= MOST_KINKS;
+        // numbers beside the defaults are met by few calls
+        let beside = self.beside.iter().enumerate().map(|(n, case)| (BEHIND + n, case));
+        let beside = beside.filter(move |(_, case)| !few && (1..=self.most).contains(&case.numel()));
+        let again = |(n, case): (usize, &'a Case)| (1..=(BESIDE / case.numel()).max(1)).map(move |round| (round, n, case));
+        let beside = beside.flat_map(again);
         let rounds = (0..if few { KINK_ROUNDS } else { 1 })
             .flat_map(|round| self.cases().map(move |(n, case)| (round, n, case)))
+            .chain(beside)
             .filter(move |(_, _, case)| case.numel() >= least);
         rounds.filter_map(move |(round, n, case)| {
             let domain = sample::kinks(&own, &written, case, n + round);

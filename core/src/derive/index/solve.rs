@@ -282,9 +282,8 @@ fn invert(from: &Expr, to: Expr, v: &Var, step: Step) -> Option<(Expr, Vec<Expr>
             (BinOp::Sub, false) => invert(b, make::sub(a.clone(), to), v, step),
             (BinOp::Mul, left) if step == Step::Scale => {
                 let (inner, by) = if left { (a, b) } else { (b, a) };
-                let rest = make::binary(BinOp::Rem, to.clone(), by.clone());
-                let whole = make::binary(BinOp::Eq, rest, make::int(0));
-                let (value, mut conds) = invert(inner, make::binary(BinOp::Div, to, by.clone()), v, step)?;
+                let whole = make::binary(BinOp::Eq, floored(BinOp::Rem, &to, by), make::int(0));
+                let (value, mut conds) = invert(inner, floored(BinOp::Div, &to, by), v, step)?;
                 conds.push(whole);
                 Some((value, conds))
             }
@@ -308,6 +307,15 @@ fn invert(from: &Expr, to: Expr, v: &Var, step: Step) -> Option<(Expr, Vec<Expr>
             Some((make::branch(c.clone(), x, y), Vec::new()))
         }
         _ => None,
+    }
+}
+
+/// A quotient rounded down, or what is left: of elements by the functions that they have for it.
+fn floored(op: BinOp, a: &Expr, b: &Expr) -> Expr {
+    let elements = [a, b].into_iter().any(|e| walk::any(e, &mut |e| matches!(&*e.node, Node::Access(_))));
+    match elements {
+        true => make::call(if op == BinOp::Div { "div_floor" } else { "rem_floor" }, [a.clone(), b.clone()]),
+        false => make::binary(op, a.clone(), b.clone()),
     }
 }
 
