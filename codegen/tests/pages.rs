@@ -49,12 +49,18 @@ fn triggers_give_their_codes() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
 }
 
-/// What follows the trigger is the trigger mended.
+/// The page of a code that `check` gives goes from the trigger over what to do to the trigger mended, and ends there.
 #[test]
 fn mended_examples_are_right() {
     let mut wrong = Vec::new();
     for page in PAGES {
-        for mended in page.text.split("```yaml\n").skip(2) {
+        let mended: Vec<&str> = page.text.split("```yaml\n").skip(2).collect();
+        let advice = page.text.rsplit("```yaml\n").nth(1).and_then(|text| text.rsplit("```").next());
+        let ends = mended.last().is_some_and(|text| text.split_once("```").is_some_and(|(_, rest)| rest == "\n"));
+        if page.code < "E700" && !(ends && advice.is_some_and(|text| !text.trim().is_empty())) {
+            wrong.push(format!("{}: the page does not end with what to do and the trigger mended", page.code));
+        }
+        for mended in mended {
             let (diags, sources) = common::check("ops.yaml", mended.split("```").next().unwrap_or_default());
             if !diags.is_empty() {
                 wrong.push(format!("{}: {}", page.code, common::report(&diags, &sources)));
