@@ -175,7 +175,11 @@ pub fn helper<M: Machine>(
             let t = ty(machine, x).ok_or_else(|| fault("needs a tensor"))?;
             let axes = dims.as_dims().ok_or_else(|| fault("needs axes"))?;
             let rank = t.rank() as i64;
-            let at = |d: &Dim| t.shape.get(if d.value() < 0 { d.value() + rank } else { d.value() } as usize).copied();
+            let at = |d: &Dim| match rank {
+                // a tensor of rank 0 counts as one axis, as where an option names it
+                0 if matches!(d.value(), 0 | -1) => Some(Dim::from(1)),
+                _ => t.shape.get(if d.value() < 0 { d.value() + rank } else { d.value() } as usize).copied(),
+            };
             let sizes: Option<Vec<Dim>> = axes.iter().map(at).collect();
             Value::size(
                 sizes
@@ -195,6 +199,7 @@ pub fn helper<M: Machine>(
             (Some(a), Some(b)) if !b.is(0) => Value::size(-(-a / b)),
             _ => return Err(fault("needs sizes, and no division by 0")),
         },
+        ("abs", [a]) if let Some(a) = dim_of(a) => Value::size(a.max(-a)),
         ("min" | "max", [a, b]) => match (dim_of(a), dim_of(b)) {
             (Some(a), Some(b)) => Value::size(if f == "max" { a.max(b) } else { a.min(b) }),
             _ => match numbers(args) {
