@@ -1,5 +1,5 @@
-//! Calls in which a number of either sign meets every word, truth value and presence of what stands beside it: a rule that
-//! takes `abs(c)` for `c` in one branch is right on all others.
+//! Calls in which a number of either sign meets every word, truth value and presence of what stands beside it, and the
+//! numbers with which others are compared: a rule that takes `abs(c)` for `c` in one branch is right on all others.
 
 use fulgurite_core::lang::{Elem, Opt, OptType, Param};
 use fulgurite_core::row::Row;
@@ -8,6 +8,7 @@ use fulgurite_core::{DType, Name, Scalar, TensorTy, Value};
 
 use super::options;
 use super::{Case, is_empty};
+use crate::check::thresholds;
 
 /// So many small calls with such a word are tried.
 const TRIED: usize = 4;
@@ -82,7 +83,8 @@ fn is_filled(value: &Value<ArgTy>) -> bool {
     matches!(value, Value::Tensor(ArgTy::Tensor(t)) if t.numel() > 1)
 }
 
-/// What an argument is, where it has few alternatives: a word, a truth value, or whether it is there.
+/// What an argument is, where it has few alternatives: a word, a truth value, a number that the row names, or whether it is
+/// there.
 #[derive(PartialEq)]
 enum Kind {
     Is(Value<ArgTy>),
@@ -94,6 +96,11 @@ fn kind(row: &Row, at: usize, value: &Value<ArgTy>) -> Option<Kind> {
     match at.checked_sub(first).map(|opt| &row.sig.opts[opt]) {
         None => row.sig.params[at].optional.then(|| Kind::Given(!value.is_absent())),
         Some(opt) if matches!(opt.ty, OptType::Bool | OptType::Enum(_)) => Some(Kind::Is(value.clone())),
+        Some(opt) if options::is_number(opt) && !value.is_absent() => {
+            let Value::Num(number) = value else { return None };
+            let compared = thresholds::of(row, opt.name.name);
+            compared.iter().any(|t| t.number.as_f64() == number.as_f64()).then(|| Kind::Is(value.clone()))
+        }
         Some(opt) => opt.optional.then(|| Kind::Given(!value.is_absent())),
     }
 }

@@ -15,7 +15,7 @@ mod sizes;
 mod values;
 
 pub use crossed::{crossed, mixed};
-pub use more::{deep, each, more, stepped};
+pub use more::{deep, each, long_lists, more, stepped};
 pub use values::valued;
 
 use fulgurite_core::lang::OptType;
@@ -89,6 +89,8 @@ struct Choice<'a> {
     tried: &'a [Tried],
     /// Options that have these values.
     given: &'a [(usize, Value<ArgTy>)],
+    /// How many items lists have that may have any number.
+    items: Option<usize>,
 }
 
 /// A fixed sequence of small decisions.
@@ -133,7 +135,7 @@ pub fn family(row: &Row, dtype: DType) -> Family {
             let accepted = (0..attempts).find_map(|n| {
                 // the first attempt of the first case takes the first candidate of everything
                 let turn = Turn(if n == 0 { seed } else { seed * ATTEMPTS + n });
-                let choice = Choice { params, opts, dtype, turn, tried, given: &[] };
+                let choice = Choice { params, opts, dtype, turn, tried, given: &[], items: None };
                 let args = call(row, &free, ranks, &choice, &mut Sizes::new(*variant, n, turn), &[])?;
                 // the first one that is refused has what is most usual: why is asked of it alone
                 if family.refused.is_some() {
@@ -181,7 +183,7 @@ fn pinned(
     let choices = shapes.iter().flat_map(|shape| statics.iter().map(move |choice| (shape, choice)));
     choices.enumerate().take(ATTEMPTS as usize).find_map(|(n, ((ranks, variant), (params, opts)))| {
         let turn = Turn(n as u64);
-        let choice = Choice { params, opts, dtype, turn, tried, given: &[] };
+        let choice = Choice { params, opts, dtype, turn, tried, given: &[], items: None };
         let args = call(row, free, ranks, &choice, &mut Sizes::new(*variant, 0, turn), &[pin])?;
         let solved = sig::accepted(row, &args)?;
         Some(Case { args, solved })

@@ -60,7 +60,7 @@ fn drawn<'a>(
         let turn = Turn(n);
         let (ranks, variant) = shapes.get(turn.pick(shapes.len(), SALT))?;
         let (params, opts) = statics.get(choose(turn, statics.len()))?;
-        let choice = Choice { params, opts, dtype, turn, tried: &tried, given: &[] };
+        let choice = Choice { params, opts, dtype, turn, tried: &tried, given: &[], items: None };
         let pins = if n.is_multiple_of(2) { pins(&free, &whole, turn) } else { Vec::new() };
         let attempt = turn.pick(3, SALT + 2) as u64;
         // a size of 1 or 0 is left to the pins
@@ -104,7 +104,7 @@ pub fn stepped(row: &Row, dtype: DType) -> Vec<Case> {
         let turn = Turn(n);
         let (ranks, _) = shapes.get(turn.pick(shapes.len(), SALT + 8))?;
         let (params, opts) = statics.get(turn.pick(statics.len(), SALT + 9))?;
-        let choice = Choice { params, opts, dtype, turn, tried: &tried, given: &[] };
+        let choice = Choice { params, opts, dtype, turn, tried: &tried, given: &[], items: None };
         let single = |(k, name): (usize, &Name)| (*name, 1 + turn.pick(2, SALT + 50 + k as u64) as i64);
         let pins: Vec<(Name, i64)> = free.singles.iter().enumerate().map(single).collect();
         let made = |choice: &Choice| {
@@ -155,7 +155,7 @@ pub fn deep(row: &Row, dtype: DType) -> Vec<Case> {
         let turn = Turn(n);
         let ranks = if n % 2 == 0 { [3, 1] } else { [1, 3] };
         let (params, opts) = statics.get(turn.pick(statics.len(), SALT + 10))?;
-        let choice = Choice { params, opts, dtype, turn, tried: &tried, given: &[] };
+        let choice = Choice { params, opts, dtype, turn, tried: &tried, given: &[], items: None };
         let args = call(row, &free, &ranks, &choice, &mut Sizes::new(Variant::Distinct, 2, turn), &[])?;
         let solved = sig::accepted(row, &args)?;
         let apart = free.lists.iter().all(|list| match solved.env.size(*list) {
@@ -164,6 +164,34 @@ pub fn deep(row: &Row, dtype: DType) -> Vec<Case> {
         });
         let case = Case { args, solved };
         (apart && case.numel() <= ELEMENTS && !super::is_empty(&case.solved)).then_some(case)
+    });
+    made.take(ENOUGH).collect()
+}
+
+/// Calls of a row with a list of more tensors than in the usual calls: what is right of each of three may be wrong of a
+/// fourth.
+pub fn long_lists(row: &Row, dtype: DType) -> Vec<Case> {
+    /// How many calls are tried, how many are enough, and how many items they have.
+    const TRIES: u64 = 48;
+    const ENOUGH: usize = 3;
+    const ITEMS: usize = 5;
+    const ELEMENTS: usize = 200;
+    if row.sig.params.iter().all(|param| param.ty.list.is_none()) {
+        return Vec::new();
+    }
+    let free = Free::of(row);
+    let tried = Tried::of(row);
+    let statics = params::product(row, STATICS);
+    let shapes = sizes::configurations(&free, &[]);
+    let made = (1..=TRIES).filter_map(|n| {
+        let turn = Turn(n);
+        let (ranks, variant) = shapes.get(turn.pick(shapes.len(), SALT + 11))?;
+        let (params, opts) = statics.get(turn.pick(statics.len(), SALT + 12))?;
+        let choice = Choice { params, opts, dtype, turn, tried: &tried, given: &[], items: Some(ITEMS) };
+        let args = call(row, &free, ranks, &choice, &mut Sizes::new(*variant, 2, turn), &[])?;
+        let solved = sig::accepted(row, &args)?;
+        let case = Case { args, solved };
+        ((2..=ELEMENTS).contains(&case.numel()) && !super::is_empty(&case.solved)).then_some(case)
     });
     made.take(ENOUGH).collect()
 }

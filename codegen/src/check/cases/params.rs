@@ -57,7 +57,7 @@ pub(super) fn list_lengths(row: &Row, free: &Free, ranks: &[usize], choice: &Cho
         choice.params.get(i).copied().flatten()?;
         Some(match anchored(param.name.name) {
             Some(at) => ranks[at],
-            None => [2, 3, 1][choice.turn.pick(3, 300 + i as u64)],
+            None => choice.items.unwrap_or([2, 3, 1][choice.turn.pick(3, 300 + i as u64)]),
         })
     });
     lengths.collect()

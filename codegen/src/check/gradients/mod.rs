@@ -134,6 +134,7 @@ fn rules(
     beside.extend(crossed);
     let mut valued = cases::valued(row, &family);
     valued.extend(cases::deep(row, dtype));
+    valued.extend(cases::long_lists(row, dtype));
     let narrow = |arg: Name| !source.tests.domain.iter().any(|(of, _)| arg == of.as_str());
     valued.extend(cases::mixed(row, &family.cases, narrow));
     // options that the row's points name
