@@ -20,6 +20,7 @@ pub mod facts;
 pub mod gradients;
 mod held;
 mod idle;
+mod items;
 mod kernels;
 mod keys;
 mod leaves;
@@ -89,6 +90,9 @@ pub fn some(db: &Database, upstream: &(dyn Rows + Sync), wanted: &FxHashSet<Name
         roots.extend(closure::rule_calls(source).into_iter().map(base));
     }
     let is_root = |source: &RowSource| roots.contains(&base(source.name()));
+    for (source, fault) in items::check(&db.rows) {
+        settle(vec![fault], source, &mut set, diags);
+    }
     let waves = closure::waves(&db.rows, &is_root, &mut set, diags);
     let mut reached: Vec<usize> = waves.iter().flatten().copied().collect();
     reached.sort_unstable();

@@ -86,7 +86,7 @@ impl New {
         }
         if self.op.contains(char::is_control) {
             let claim = format!("`{}` can't be the name of a row", self.op.escape_debug());
-            return Err(Fault::failed("E012", claim).help("names match [a-z_][a-z0-9_]*"));
+            return Err(Fault::failed("E012", claim).help(crate::schema::FORM));
         }
         let tried = self.tries(&before, common)?.into_iter().map(|row| {
             let text = appended(&before.text, &row);
