@@ -56,6 +56,8 @@ const FORMS: &[(&str, &str)] = &[
     ("uniform", "uniform(key, position, draw)"),
     ("windows", "windows(N, span, stride, pad, ceil)"),
     ("pair", "pair(p, S, k)"),
+    ("size", "size(S)"),
+    ("len", "len(xs)"),
     ("ravel", "ravel(t, S)"),
     ("unravel", "unravel(position, S)"),
     ("wrap", "wrap(i, N)"),
@@ -63,6 +65,15 @@ const FORMS: &[(&str, &str)] = &[
     ("on", "on(v, y, k)"),
     ("before", "before(M, i)"),
 ];
+
+/// How a helper or builtin is called.
+fn form(name: Name, least: usize) -> String {
+    if let Some((_, form)) = FORMS.iter().find(|(helper, _)| name == *helper) {
+        return (*form).to_owned();
+    }
+    let args = Builtin::from_name(name.as_str()).map_or(["x", "y", "z"].as_slice(), |builtin| builtin.record().args);
+    format!("{name}({})", args[..least.min(args.len())].join(", "))
+}
 
 /// Whether a call of `name` in scalar or index notation is one of a helper or builtin, also where a row has this name.
 pub fn is_word(name: Name) -> bool {
@@ -168,7 +179,8 @@ impl Names<'_> {
         match self.rows.row(f.name) {
             Some(row) if row.is_pointwise() => {
                 let least = row.sig.params.iter().filter(|param| !param.optional).count();
-                self.count(f, args.len(), least, row.sig.params.len() + row.sig.opts.len(), None, text);
+                let help = reduction().unwrap_or_else(|| its_arguments(&arguments(&row)));
+                self.count(f, args.len(), least, row.sig.params.len() + row.sig.opts.len(), Some(help), text);
             }
             Some(_) => {
                 let message = format!("`{}` calls the row `{}`, which is not pointwise", self.op(), f.name);
@@ -262,8 +274,7 @@ impl Names<'_> {
         };
         let message = format!("`{}` takes {takes}, `{}` gives it {given}", f.name, self.op());
         let mut diag = Diag::error("E013", text.at(f.span), message);
-        let form = FORMS.iter().find(|(name, _)| f.name == *name).map(|(_, form)| format!("it is called as `{form}`"));
-        diag.help = help.or(form);
+        diag.help = help.or_else(|| Some(format!("it is called as `{}`", form(f.name, least))));
         self.diags.push(diag);
     }
 
@@ -349,7 +360,7 @@ impl Names<'_> {
         let diag = Diag::error("E013", text.at(f.span), message);
         self.diags.push(diag.note(format!("{}{}", row.op, row.sig)).help(match least {
             0 => "see its signature".to_owned(),
-            _ => format!("its arguments are {}", names.iter().map(|n| n.as_str()).collect::<Vec<_>>().join(", ")),
+            _ => its_arguments(&names),
         }));
     }
 }
@@ -358,6 +369,10 @@ impl Names<'_> {
 pub(super) fn arguments(row: &Row) -> Vec<Name> {
     let params = row.sig.params.iter().map(|param| param.name.name);
     params.chain(row.sig.opts.iter().map(|opt| opt.name.name)).collect()
+}
+
+fn its_arguments(names: &[Name]) -> String {
+    format!("its arguments are {}", names.iter().map(|n| n.as_str()).collect::<Vec<_>>().join(", "))
 }
 
 /// An argument that must be given and is not.
