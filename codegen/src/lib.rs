@@ -4,6 +4,7 @@
 
 mod atomic;
 pub mod build;
+mod camel;
 pub mod check;
 pub mod cli;
 pub mod diag;

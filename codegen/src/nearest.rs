@@ -22,6 +22,9 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("exists", "some"),
     ("present", "some"),
     ("given", "some"),
+    ("pi", "PI"),
+    ("Infinity", "inf"),
+    ("NaN", "nan"),
     ("True", "true"),
     ("False", "false"),
 ];

@@ -30,6 +30,7 @@ mod subclass;
 
 pub use hints::interval;
 pub use keys::{CLASS, FILE_KEYS, Form, KEYS, Key};
+pub use names::FORM;
 pub use subclass::{CLASS_KEYS, ClassSource};
 
 /// What stands in a new row where its author has something to say: never right.

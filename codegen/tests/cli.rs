@@ -187,11 +187,18 @@ fn a_wrong_database_fails() {
 fn wrong_use_is_status_2() {
     let folder = Folder::new("use", ROWS);
     let missing = folder.path.join("none.yaml");
-    let (status, out, err) = folder.run(&["check", &missing.display().to_string()]);
+    let missing = missing.display().to_string();
+    let (status, out, err) = run(["ops", "check", &missing].into_iter());
     assert_eq!((status, out.as_str()), (2, ""));
-    assert!(err.starts_with("error[E910]: "), "{err}");
+    assert!(err.starts_with("error[E910]: ") && err.contains("can't be read"), "{err}");
+    // one of them would not be looked at
+    let (status, _, err) = folder.run(&["check", &missing]);
+    assert!(status == 2 && err.starts_with("error[E910]: two databases are named: "), "{err}");
     assert_eq!(folder.run(&["chekc"]).0, 2);
-    assert_eq!(folder.run(&["new", "mish"]).0, 2);
+    let (status, _, err) = folder.run(&["new", "mish"]);
+    assert!(status == 2 && err.contains("<FORMULA|--like <ROW>|--kind <KIND>>"), "{err}");
+    let (status, _, err) = folder.run(&["mutate", "--count", "0"]);
+    assert!(status == 2 && err.contains("at least 1 is tried"), "{err}");
     let (status, out, _) = run(["ops", "--help"].into_iter());
     assert!(status == 0 && out.contains("cargo ops check"), "{out}");
     // as an installed subcommand of cargo
@@ -269,7 +276,10 @@ fn codes_are_explained() {
     assert!(status == 0 && out.starts_with("# E007: "), "{out}");
     let (status, out, _) = folder.run(&["explain", "E2"]);
     assert!(status == 0 && out.lines().count() > 3 && out.lines().all(|line| line.starts_with("E2")), "{out}");
-    assert_eq!(folder.run(&["explain", "E666"]).0, 1);
+    for code in ["E666", "E99999"] {
+        let (status, _, err) = folder.run(&["explain", code]);
+        assert!(status == 1 && err.starts_with(&format!("error[E903]: no code `{code}`")), "{err}");
+    }
     let (status, out, _) = folder.run(&["explain", "keys"]);
     assert!(status == 0 && out.contains("promote"), "{out}");
 }
@@ -384,6 +394,31 @@ fn a_wrong_row_is_not_added() {
         assert!(err.contains("error[E"), "{words:?}: {err}");
         assert_eq!(folder.text(), ROWS, "{words:?}");
     }
+}
+
+/// A database that is new gets its schema, which is said; a folder is not made.
+#[test]
+fn a_database_is_begun() {
+    let folder = Folder::new("begun", ROWS);
+    let file = |name: &str| format!("--file={}", folder.path.join(name).display());
+    let (status, _, err) = run(["ops", "new", "twice", "x + x", &file("none/mine.yaml")].into_iter());
+    assert!(status == 2 && err.contains("mine.yaml` can't be written: there is no folder `"), "{err}");
+    let (status, _, err) = run(["ops", "new", "twice", "x + x", &file("mine.yaml")].into_iter());
+    assert!(status == 0 && err.contains("ops.schema.json, with which editors read the database"), "{err}");
+    assert!(folder.path.join("ops.schema.json").is_file());
+    let (_, _, err) = run(["ops", "new", "thrice", "x + x + x", &file("mine.yaml")].into_iter());
+    assert!(!err.contains("ops.schema.json"), "{err}");
+}
+
+/// A wrong row stands for one of the database.
+#[test]
+fn wrong_rows_of_no_row_are_placed() {
+    let folder = Folder::new("strange", ROWS);
+    let wrong = folder.path.join("wrong.yaml");
+    fs::write(&wrong, "ops:\n- op: mul\n  doc: d\n\n- op: sofplus\n  doc: d\n").expect("rows");
+    let (status, _, err) = folder.run(&["mutate", "--wrong", &wrong.display().to_string()]);
+    assert_eq!(status, 1);
+    assert!(err.contains("wrong.yaml:5: there is no row `sofplus`\n  = help: did you mean `softplus`?"), "{err}");
 }
 
 /// What a link points to is written, and the link stays.

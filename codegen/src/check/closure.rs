@@ -315,5 +315,8 @@ fn diag(sources: &[RowSource], circle: &[(usize, Span)]) -> Diag {
     for (n, link) in circle.iter().enumerate().skip(1) {
         diag = diag.label(place(*link), format!("{} calls {}", names[n], names[n + 1]));
     }
-    diag.help("give one of them an `expr`, or a body of rows that do not lead back to it")
+    diag.help(match circle.len() {
+        1 => "a row can't be defined by itself: write its meaning in builtins, or in other rows",
+        _ => "give one of them an `expr`, or a body of rows that do not lead back to it",
+    })
 }

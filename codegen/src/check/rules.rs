@@ -1,7 +1,7 @@
 //! E402, E403, E207: a gradient has the shape and dtype of its argument, a tangent those of its result; neither is
 //! rounded to fewer digits on its way.
 
-use fulgurite_core::lang::{Block, DimKind, DimPat, Type};
+use fulgurite_core::lang::{Block, DimKind, DimPat, Node, Type};
 use fulgurite_core::row::Row;
 use fulgurite_core::sig::{ArgTy, OutTy};
 use fulgurite_core::{DType, Name, TensorTy, Value};
@@ -208,6 +208,9 @@ impl Yields<'_> {
         let diag = diag.here(format!("this is {}, `{}` is {want}", show(yielded), self.of));
         let diag = diag.note(format!("for {}", self.case.show(self.row)));
         Some(match tensor(yielded) {
+            Some(have) if code == "E403" && !have.dtype.is_float() && is_choice(self.block) => {
+                diag.help("numbers alone are integers: choose the cotangent, `where(c, g, …)`, or cast, `(…) as T`")
+            }
             _ if code == "E403" => diag.help("cast the value: `(…) as T`"),
             Some(have) if broadcasts(have, want) => diag.help(self.smaller),
             Some(have) if !broadcasts(want, have) => diag.help(format!(
@@ -217,6 +220,11 @@ impl Yields<'_> {
             _ => diag.help(self.larger),
         })
     }
+}
+
+/// `if c { 1 } else { 0 }`
+fn is_choice(block: &Block) -> bool {
+    matches!(&*block.value.node, Node::If(..))
 }
 
 /// Whether arguments of this type broadcast with others.

@@ -112,10 +112,10 @@ impl Explain {
     }
 }
 
-/// `E`, `E4`, `e401`
+/// `E`, `E4`, `e401`, and what would be one: `E99999`
 fn is_code(what: &str) -> bool {
     let mut letters = what.chars();
-    matches!(letters.next(), Some('E' | 'e')) && what.len() <= 4 && letters.all(|c| c.is_ascii_digit())
+    matches!(letters.next(), Some('E' | 'e')) && letters.all(|c| c.is_ascii_digit())
 }
 
 /// What each key of a row says.

@@ -40,6 +40,10 @@ pub(super) fn load(common: &Common, file: Option<&Path>) -> Result<Loaded, Fault
 
 /// The database that is named, or found, as it stands in its file.
 pub(super) fn read(common: &Common, file: Option<&Path>) -> Result<(PathBuf, String), Fault> {
+    if let (Some(file), Some(other)) = (file, &common.file) {
+        let claim = format!("two databases are named: `{}` and `--file {}`", file.display(), other.display());
+        return Err(Fault::usage("E910", claim).help("name one of them"));
+    }
     let path = match file.or(common.file.as_deref()) {
         Some(path) => path.to_owned(),
         None => find()?,

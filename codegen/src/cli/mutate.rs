@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::Args;
+use fulgurite_core::Name;
 use serde_json::json;
 
 use super::fault::Fault;
@@ -18,6 +19,7 @@ use crate::mutate::kinds::Kind;
 use crate::mutate::recorded::{self, Case};
 use crate::mutate::score::Score;
 use crate::mutate::{self, Mutant};
+use crate::nearest::nearest;
 
 /// Makes wrong rows one at a time and says what refutes each.
 #[derive(Debug, Args)]
@@ -29,7 +31,7 @@ pub struct Mutate {
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
     /// How many mutants are tried; otherwise all
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = count)]
     pub count: Option<usize>,
     /// The folder with PyTorch's values; otherwise `tests/data` beside the database, if it is there
     #[arg(long, value_name = "DIR")]
@@ -40,6 +42,15 @@ pub struct Mutate {
     /// In place of made ones the rows of this file, each a wrong form of the row of its name; a name may occur often
     #[arg(long, value_name = "FILE", conflicts_with_all = ["seed", "count", "row"])]
     pub wrong: Option<PathBuf>,
+}
+
+/// None at all would have no score.
+fn count(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("at least 1 is tried".to_owned()),
+        Ok(count) => Ok(count),
+        Err(why) => Err(format!("{why}")),
+    }
 }
 
 impl Mutate {
@@ -64,7 +75,13 @@ impl Mutate {
             Some(path) => {
                 let text = std::fs::read_to_string(path).map_err(|why| Fault::unreadable(path, &why))?;
                 let read = mutate::given::read(&text, &loaded.database, &loaded.sources);
-                read.map_err(|op| Fault::failed("E007", format!("{}: there is no row `{op}`", path.display())))?
+                read.map_err(|(line, op)| {
+                    let fault = Fault::failed("E007", format!("{}:{line}: there is no row `{op}`", path.display()));
+                    match nearest(&op, loaded.names().into_iter().map(Name::as_str)) {
+                        Some(near) => fault.help(format!("did you mean `{near}`?")),
+                        None => fault.help("each row is a wrong form of the row that has its name"),
+                    }
+                })?
             }
             None => mutate::mutants(&loaded.database, &loaded.sources),
         };

@@ -2,9 +2,9 @@
 
 use std::fs;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 use fulgurite_core::Name;
 use rustc_hash::FxHashSet;
 use serde_json::json;
@@ -25,6 +25,7 @@ use crate::source::Sources;
 /// Adds a row at the end of the database, if it is right; with `--kind` a row with blanks to fill.
 #[derive(Debug, Args)]
 #[command(
+    group(ArgGroup::new("meaning").args(["formula", "like", "kind"]).required(true)),
     after_help = "Examples:\n  cargo ops new mish 'x * tanh(softplus(x))'\n  cargo ops new mish 'x * tanh(softplus(x))' --dry-run\n  cargo ops new centre 'x - mean(x, [-1], keepdim = true)' --decomp --sig '(x: T[..S]) -> T[..S]'\n  cargo ops new my_softmax --like softmax\n  cargo ops new span --kind reduction\n  cargo ops new mine 'x * x' --file rows/mine.yaml --upstream ops.yaml"
 )]
 pub struct New {
@@ -32,7 +33,7 @@ pub struct New {
     #[arg(value_name = "OP")]
     pub op: String,
     /// Its meaning: `x * tanh(softplus(x))`
-    #[arg(value_name = "FORMULA", required_unless_present_any = ["like", "kind"], conflicts_with_all = ["like", "kind"])]
+    #[arg(value_name = "FORMULA")]
     pub formula: Option<String>,
     /// The signature; otherwise the free names of the formula, in order
     #[arg(long)]
@@ -50,7 +51,7 @@ pub struct New {
     #[arg(long, value_name = "ROW")]
     pub like: Option<String>,
     /// A row of this class, with `___` where you have something to say
-    #[arg(long, value_name = "KIND", conflicts_with_all = ["like", "sig", "promote", "doc", "decomp"])]
+    #[arg(long, value_name = "KIND", conflicts_with_all = ["sig", "promote", "doc", "decomp"])]
     pub kind: Option<Kind>,
     /// Show what would be written, and write nothing
     #[arg(long)]
@@ -63,11 +64,24 @@ fn rows_of(path: &Path) -> Result<Loaded, Fault> {
     Ok(load::loaded_some(path.to_path_buf(), text, Table::default(), |_, _| FxHashSet::default()))
 }
 
+/// Whether a file can stand there at all.
+fn is_folder(path: &Path) -> Result<(), Fault> {
+    let folder = path.parent().filter(|folder| *folder != Path::new(""));
+    match folder.filter(|folder| !folder.is_dir()) {
+        Some(folder) => {
+            let claim = format!("`{}` can't be written: there is no folder `{}`", path.display(), folder.display());
+            Err(Fault::usage("E913", claim).help("make the folder, or name another file"))
+        }
+        None => Ok(()),
+    }
+}
+
 impl New {
     pub(super) fn run(&self, common: &Common, paint: &Paint, out: &mut dyn Write, err: &mut dyn Write) -> Outcome {
         let before = match &common.file {
             // the first row of a database
             Some(path) if !path.exists() => {
+                is_folder(path)?;
                 loaded(path.clone(), format!("{}\nops:\n", schema_json::STARTED), upstream(common)?)
             }
             // rows that are there already are read; only the new one is checked, with what it calls
@@ -86,7 +100,7 @@ impl New {
         }
         if self.op.contains(char::is_control) {
             let claim = format!("`{}` can't be the name of a row", self.op.escape_debug());
-            return Err(Fault::failed("E012", claim).help("names match [a-z_][a-z0-9_]*"));
+            return Err(Fault::failed("E012", claim).help(crate::schema::FORM));
         }
         let tried = self.tries(&before, common)?.into_iter().map(|row| {
             let text = appended(&before.text, &row);
@@ -99,8 +113,10 @@ impl New {
             let blanks = after.diags.sorted().iter().all(|diag| diag.message.ends_with(HAS_BLANK));
             let right = if self.kind.is_some() { blanks } else { after.diags.errors() == 0 && !self.narrows(&after) };
             if right {
-                if !self.dry_run {
-                    self.write(&before, &after.text)?;
+                let beside = if self.dry_run { None } else { self.write(&before, &after.text)? };
+                if let Some(schema) = beside.filter(|_| !common.quiet && !common.json) {
+                    let said = format!("{}, with which editors read the database", schema.display());
+                    err.write_all(paint.status("Written", &said).as_bytes())?;
                 }
                 return self.say(&row, &after, common, paint, out, err);
             }
@@ -127,16 +143,15 @@ impl New {
             && source.promote.as_ref().is_some_and(|promote| promote.text.as_str() == "default")
     }
 
-    /// Writes the database; where it is new, with its schema beside it.
-    fn write(&self, before: &Loaded, after: &str) -> Result<(), Fault> {
+    /// Writes the database; where it is new, with its schema beside it. The schema, if it was not there.
+    fn write(&self, before: &Loaded, after: &str) -> Result<Option<PathBuf>, Fault> {
         if before.path.exists() {
-            return write::replace(&before.path, &before.text, after);
+            return write::replace(&before.path, &before.text, after).map(|()| None);
         }
-        let schema = before.path.with_file_name("ops.schema.json");
-        if !schema.exists() {
-            write::create(&schema, &schema_json::text())?;
-        }
-        write::create(&before.path, after)
+        let schema = Some(before.path.with_file_name("ops.schema.json")).filter(|schema| !schema.exists());
+        write::create(&before.path, after)?;
+        schema.as_deref().map_or(Ok(()), |schema| write::create(schema, &schema_json::text()))?;
+        Ok(schema)
     }
 
     /// The texts to try, the likeliest first.

@@ -117,7 +117,7 @@ impl Api {
     }
 
     fn options(&self) -> String {
-        names::camel(self.name.trim_end_matches('_'))
+        names::ident(&names::camel(self.name.trim_end_matches('_')))
     }
 
     /// What `ops` re-exports, or the module of the library whose call it is.
@@ -305,11 +305,7 @@ impl Api {
         }
         if self.in_place {
             let writes = |suffix: &str, more: &str, passed: &str| {
-                let open = format!(
-                    "fn {}{suffix}_(&self{comma}{}{more}) -> ",
-                    self.name.trim_end_matches('_'),
-                    qualify(&args)
-                );
+                let open = format!("fn {}{suffix}_(&self{comma}{}{more}) -> ", self.name, qualify(&args));
                 let says = format!(
                     "    /// [`{name}{suffix}`](Self::{name}{suffix}), written to `self`.\n    #[track_caller]\n    {open}{};\n",
                     qualify("Tensor"),
@@ -477,7 +473,7 @@ fn option(op: &str, at: usize, o: &Opt) -> Slot {
             let ty = names::camel(op) + &names::camel(o.name.name.as_str());
             words = Some((ty.clone(), word_enum(op, &ty, o, list)));
             let default = o.default.as_ref().and_then(|d| match &*d.node {
-                Node::Name(n) => Some(format!("{ty}::{}", names::camel(n.as_str()))),
+                Node::Name(n) => Some(format!("{ty}::{}", variant(n.as_str()))),
                 _ => None,
             });
             (ty, "Value::Word({}.word())".into(), default)
@@ -528,6 +524,11 @@ fn number_default(e: &Expr) -> Option<String> {
     }
 }
 
+/// A word of an `enum`: `self` would be a keyword.
+fn variant(word: &str) -> String {
+    names::ident(&names::camel(word))
+}
+
 fn word_enum(op: &str, ty: &str, o: &Opt, words: &[fulgurite_core::Name]) -> String {
     let mut text = format!(
         "/// Words of `{}` in [`{}`].\n#[derive(Clone, Copy, PartialEq, Eq, Debug)]\npub enum {ty} {{\n",
@@ -535,11 +536,11 @@ fn word_enum(op: &str, ty: &str, o: &Opt, words: &[fulgurite_core::Name]) -> Str
         names::ident(op)
     );
     for w in words {
-        let _ = writeln!(text, "    /// `{w}`\n    {},", names::camel(w.as_str()));
+        let _ = writeln!(text, "    /// `{w}`\n    {},", variant(w.as_str()));
     }
     let _ = writeln!(text, "}}\n\nimpl {ty} {{\n    fn word(self) -> Name {{\n        Name::new(match self {{");
     for w in words {
-        let _ = writeln!(text, "            {ty}::{} => {:?},", names::camel(w.as_str()), w.as_str());
+        let _ = writeln!(text, "            {ty}::{} => {:?},", variant(w.as_str()), w.as_str());
     }
     text += "        })\n    }\n}\n\n";
     text

@@ -1,5 +1,6 @@
 //! Rust names made from row names.
 
+pub use crate::camel::camel;
 use fulgurite_core::Name;
 
 /// The first lines of every unit. (`//!` is refused by `include!`.)
@@ -20,16 +21,6 @@ pub fn stem(op: Name) -> String {
 /// `gelu.vjp.x` as a static: `GELU__VJP__X`.
 pub fn constant(op: Name) -> String {
     stem(op).to_ascii_uppercase()
-}
-
-/// `cross_entropy` as a type: `CrossEntropy`.
-pub fn camel(op: &str) -> String {
-    op.split(['_', '.'])
-        .map(|part| {
-            let mut chars = part.chars();
-            chars.next().map(|c| c.to_ascii_uppercase()).into_iter().chain(chars).collect::<String>()
-        })
-        .collect()
 }
 
 /// The library whose call an alias row is: `aten`, `torch`.
@@ -60,7 +51,7 @@ pub fn flat(op: &str) -> String {
 pub fn ident(name: &str) -> String {
     const KEYWORDS: &[&str] = &[
         "as", "break", "const", "continue", "crate", "else", "enum", "extern", "false", "fn", "for", "if", "impl",
-        "in", "let", "loop", "match", "mod", "move", "mut", "pub", "ref", "return", "self", "static", "struct",
+        "in", "let", "loop", "match", "mod", "move", "mut", "pub", "ref", "return", "self", "Self", "static", "struct",
         "super", "trait", "true", "type", "unsafe", "use", "where", "while", "async", "await", "dyn", "abstract",
         "become", "box", "do", "final", "macro", "override", "priv", "typeof", "unsized", "virtual", "yield", "try",
         "gen",

@@ -11,15 +11,16 @@ use crate::source::Sources;
 /// The rows of `text`, each a wrong form of the row of `database` that has its name; they may say `ops:` first.
 ///
 /// # Errors
-/// The name of a row that the database does not have.
-pub fn read(text: &str, database: &Database, sources: &Sources) -> Result<Vec<Mutant>, String> {
+/// The name of a row that the database does not have, and the line on which it stands.
+pub fn read(text: &str, database: &Database, sources: &Sources) -> Result<Vec<Mutant>, (usize, String)> {
     let starts: Vec<usize> =
         text.match_indices("- op:").map(|(at, _)| at).filter(|at| starts_line(text, *at)).collect();
     let ends = starts.iter().skip(1).copied().chain([text.len()]);
-    let rows = starts.iter().zip(ends).map(|(start, end)| text[*start..end].trim_end());
-    rows.map(|row| {
+    let rows = starts.iter().zip(ends).map(|(start, end)| (*start, text[*start..end].trim_end()));
+    rows.map(|(start, row)| {
         let op = row.lines().next().and_then(|line| line.split_once("op:")).map_or("", |(_, op)| op.trim());
-        let at = database.rows.iter().position(|right| right.name() == op).ok_or(op)?;
+        let at = database.rows.iter().position(|right| right.name() == op);
+        let at = at.ok_or_else(|| (text[..start].lines().count() + 1, op.to_owned()))?;
         let right = Page::new(&database.rows[at], sources).plain();
         let (key, edit) = difference(&right, row);
         let text = format!("{row}\n");

@@ -1,9 +1,11 @@
 //! E012: names that can't be names. They become Rust and CUDA C functions, files, and words of the rule languages.
 
+use fulgurite_core::Name;
 use fulgurite_core::lang::{Ident, OptType, Sig};
 
 use super::pointwise::CONSTANTS;
 use super::{LIBRARIES, Rule};
+use crate::camel::camel;
 use crate::diag::Diag;
 use crate::source::Place;
 use crate::yaml::Text;
@@ -82,12 +84,27 @@ const CUDA: &[&str] = &[
     "xor",
 ];
 
+/// No name is longer: files and kernels are named after rows. Names of other libraries have modules before them.
+const LONGEST: usize = 64;
+const LONGEST_PATH: usize = 128;
+
+/// What is said of a name that is none. Others would be one name in Rust, where `_` is put after keywords and taken out
+/// of types.
+pub const FORM: &str = "a name is words of small letters and digits with one `_` between them";
+
+/// `log`, `max_pool2`
+pub fn is_name(word: &str) -> bool {
+    let part = |part: &str| !part.is_empty() && part.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
+    word.starts_with(|c: char| c.is_ascii_lowercase()) && word.split('_').all(part)
+}
+
 /// Why a word can't be a name at all.
 fn fault(word: &str) -> Option<&'static str> {
-    let mut letters = word.chars();
-    let start = letters.next().is_some_and(|c| c.is_ascii_lowercase() || c == '_');
-    if !start || !letters.all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_') {
-        return Some("names match [a-z_][a-z0-9_]*");
+    if !is_name(word) {
+        return Some(FORM);
+    }
+    if word.len() > LONGEST {
+        return Some("a name has at most 64 letters");
     }
     if CUDA.contains(&word) {
         return Some("it is a keyword of CUDA C");
@@ -98,22 +115,50 @@ fn fault(word: &str) -> Option<&'static str> {
     None
 }
 
-/// What to do about a name that is taken or illegal.
-fn other_name(name: &str) -> String {
-    let legal: String =
-        name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' }).collect();
-    let legal = if legal.starts_with(|c: char| c.is_ascii_digit()) { format!("n{legal}") } else { legal };
-    let free = |word: &str| fault(word).is_none() && word != "out" && word != "g" && !word.starts_with("g_");
-    if free(&legal) { format!("call it `{legal}`") } else { format!("rename it: `{legal}_` would do") }
+/// A text without what no name has: `a__B` is `a_b`.
+fn legal(text: &str) -> String {
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    let name = words.map(str::to_ascii_lowercase).collect::<Vec<_>>().join("_");
+    if name.starts_with(|c: char| c.is_ascii_digit()) { format!("n{name}") } else { name }
+}
+
+/// What rules call results and cotangents.
+fn is_reserved(name: &str) -> bool {
+    name == "out" || name == "g" || name.starts_with("g_")
+}
+
+/// What to do about a name that can't be one; other things have the names in `taken`.
+fn other_name(name: &str, taken: &[Name]) -> String {
+    let free = |word: &String| fault(word).is_none() && !is_reserved(word) && taken.iter().all(|name| *name != **word);
+    let legal = legal(name);
+    match [legal.clone(), format!("the_{legal}")].into_iter().find(free) {
+        Some(free) => format!("rename it: `{free}` would do"),
+        None => "rename it".to_owned(),
+    }
+}
+
+/// The same of a row; an overload has its own part behind a dot.
+fn other_row(name: &str) -> String {
+    let parts: Vec<String> = name.split('.').map(legal).collect();
+    match parts.iter().all(|part| fault(part).is_none()) && parts.join(".") != name {
+        true => format!("rename the row: `{}` would do", parts.join(".")),
+        false => "rename the row".to_owned(),
+    }
+}
+
+/// A name as messages show it.
+fn shown(name: &str) -> String {
+    let start: String = name.chars().take(LONGEST).collect();
+    let rest = if start.len() < name.len() { "…" } else { "" };
+    format!("{}{rest}", start.escape_debug())
 }
 
 /// Checks the name of a row: `softmax`, `matmul.mv`, `aten.constant_pad_nd`.
 pub(super) fn check_op(op: &Text) -> Option<Diag> {
     let name = op.as_str();
     let error = |why: &str| {
-        let shown: String = name.chars().take(40).collect();
-        let diag = Diag::error("E012", op.place, format!("`{}` can't be the name of a row", shown.escape_debug()));
-        Some(diag.here(why).help("rename the row"))
+        let diag = Diag::error("E012", op.place, format!("`{}` can't be the name of a row", shown(name)));
+        Some(diag.here(why).help(other_row(name)))
     };
     if name == "clone" {
         return error("every tensor handle has a method of this name");
@@ -123,8 +168,17 @@ pub(super) fn check_op(op: &Text) -> Option<Diag> {
     {
         // a name of that library, whatever its habits
         let legal = |c: char| c.is_ascii_alphanumeric() || c == '_';
-        let fits = rest.split('.').all(|s| !s.is_empty() && s.chars().all(legal));
-        return if fits { None } else { error("names of other libraries have letters, digits and `_`") };
+        let part = |part: &str| {
+            part.chars().all(legal) && part.trim_start_matches('_').starts_with(|c: char| c.is_ascii_alphabetic())
+        };
+        return match rest.split('.').all(part) {
+            false => error("names of other libraries have letters, digits and `_`, a letter first"),
+            true if name.len() > LONGEST_PATH => error("a name with its modules has at most 128 letters"),
+            true => None,
+        };
+    }
+    if name.len() > LONGEST {
+        return error("a name has at most 64 letters");
     }
     if name.split('.').count() > 3 {
         return error("a name has at most three segments");
@@ -147,13 +201,8 @@ pub(super) fn check_sig(rule: &Rule<Sig>, op: &str) -> Vec<Diag> {
     let sig = &rule.tree;
     for opt in &sig.opts {
         let place = rule.text.at(opt.name.span);
-        if let OptType::Enum(words) = &opt.ty
-            && let Some(twice) =
-                words.iter().enumerate().find(|(n, word)| words[..*n].contains(word)).map(|(_, word)| word)
-        {
-            let diag =
-                Diag::error("E012", place, format!("`{}` of `{op}` has the word `{twice}` twice", opt.name.name));
-            faults.push(diag.help("each word of an `enum` is another choice: delete one"));
+        if let OptType::Enum(words) = &opt.ty {
+            faults.extend(word_fault(op, opt.name, words, place));
         }
         if let (true, Some(default)) = (opt.optional, &opt.default) {
             let claim = format!("`{}` of `{op}` has a `?` and a default", opt.name.name);
@@ -164,17 +213,20 @@ pub(super) fn check_sig(rule: &Rule<Sig>, op: &str) -> Vec<Diag> {
     let params = sig.params.iter().map(|param| (&param.name, "an argument"));
     let opts = sig.opts.iter().map(|opt| (&opt.name, "an option"));
     let named = sig.outs.iter().chain(&sig.aux).filter(|_| sig.named_outs).map(|out| (&out.name, "a result"));
-    for (ident, what) in params.chain(opts).chain(named) {
+    let idents: Vec<(&Ident, &str)> = params.chain(opts).chain(named).collect();
+    let all: Vec<Name> = idents.iter().map(|(ident, _)| ident.name).collect();
+    for (ident, what) in idents {
         let name = ident.name.as_str();
         let place: Place = rule.text.at(ident.span);
-        let reserved = what != "a result" && name == "out" || name == "g" || name.starts_with("g_");
+        let reserved = is_reserved(name) && (what != "a result" || name != "out");
         let why = match name {
             _ if reserved => Some("gradient rules call results `out` and cotangents `g`"),
+            "options" => Some("functions in Rust take all options under this name"),
             name => fault(name),
         };
         if let Some(why) = why {
-            let diag = Diag::error("E012", place, format!("`{name}` can't be {what} of `{op}`")).here(why);
-            faults.push(diag.help(other_name(name)));
+            let diag = Diag::error("E012", place, format!("`{}` can't be {what} of `{op}`", shown(name))).here(why);
+            faults.push(diag.help(other_name(name, &all)));
         } else if let Some(first) = seen.iter().find(|other| other.name == ident.name) {
             let diag = Diag::error("E012", place, format!("`{op}` uses the name `{name}` twice"));
             faults.push(diag.here("here again").label(rule.text.at(first.span), "first here"));
@@ -182,4 +234,25 @@ pub(super) fn check_sig(rule: &Rule<Sig>, op: &str) -> Vec<Diag> {
         seen.push(ident);
     }
     faults
+}
+
+/// What is wrong with the words of an `enum`: each becomes a variant in Rust, `a_b` is `AB`.
+fn word_fault(op: &str, opt: Ident, words: &[Name], place: Place) -> Option<Diag> {
+    let opt = opt.name;
+    if let Some(word) = words.iter().find(|word| !is_name(word.as_str()) || word.as_str().len() > LONGEST) {
+        let word = word.as_str();
+        let why = if is_name(word) { "a name has at most 64 letters" } else { FORM };
+        let diag = Diag::error("E012", place, format!("`{}` can't be a word of `{opt}` of `{op}`", shown(word)));
+        return Some(diag.here(why).help(other_name(word, words)));
+    }
+    let (first, second) = words.iter().enumerate().find_map(|(n, word)| {
+        words[..n].iter().find(|other| camel(other.as_str()) == camel(word.as_str())).map(|other| (other, word))
+    })?;
+    if first == second {
+        let diag = Diag::error("E012", place, format!("`{opt}` of `{op}` has the word `{first}` twice"));
+        return Some(diag.help("each word of an `enum` is another choice: delete one"));
+    }
+    let claim = format!("`{opt}` of `{op}` has the words `{first}` and `{second}`");
+    let diag = Diag::error("E012", place, claim).here(format!("in Rust both are `{}`", camel(second.as_str())));
+    Some(diag.help("rename one of them"))
 }

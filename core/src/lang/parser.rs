@@ -193,7 +193,7 @@ impl Parser {
             return Err(error.help(match name.as_str().split_once('.') {
                 Some(("g", of)) => format!("the cotangent of `{of}` is `g_{of}`"),
                 Some(("t", of)) => format!("the tangent of `{of}` is `t_{of}`"),
-                _ => "names with dots are operators: they are called, `name(…)`".to_string(),
+                _ => dotted(name.as_str()),
             }));
         }
         self.bump();
@@ -293,17 +293,34 @@ impl Parser {
             previous,
             Some(Tok::Word(_) | Tok::Int(_) | Tok::Float(_) | Tok::Str(_) | Tok::Mark(")" | "]" | "}"))
         );
-        if matches!(previous, Some(Tok::Word(name)) if *name == "not") {
-            return Some("negation is `!`");
+        let elements = self.dialect == Dialect::Index;
+        let after_word = match previous {
+            Some(Tok::Word(name)) => statement(name.as_str()),
+            _ => None,
+        };
+        if after_word.is_some() {
+            return after_word;
         }
         Some(match self.peek() {
-            Tok::Mark("^" | "**") => "a power is `pow(x, y)`, a square `x * x`",
+            Tok::Mark("^") if elements => "a power is `pow(x, y)`, a square `x * x`; of bits it is `bitxor(x, y)`",
+            Tok::Mark("^") => "a power is `pow(x, y)`, a square `x * x`; of bits it is `bitwise_xor(x, y)`",
+            Tok::Mark("**") => "a power is `pow(x, y)`, a square `x * x`",
+            Tok::Mark("<") if previous == Some(&Tok::Mark("<")) && elements => "bits move up with `shl(x, n)`",
+            Tok::Mark("<") if previous == Some(&Tok::Mark("<")) => "bits move up with `shift_left(x, n)`",
+            Tok::Mark(">") if previous == Some(&Tok::Mark(">")) && elements => "bits move down with `shr(x, n)`",
+            Tok::Mark(">") if previous == Some(&Tok::Mark(">")) => "bits move down with `shift_right(x, n)`",
             Tok::Mark("@") => "a product of matrices is `matmul(x, y)`",
             Tok::Mark("?") => "a choice is `if c { a } else { b }`",
             Tok::Mark("&") => "`and` is `&&`; values are not borrowed",
             Tok::Mark("|") => "`or` is `||`; sums and products run over an index: `sum[k](x[k])`",
             Tok::Mark("=") if operand => "equality is `==`; a name is bound by `let x = …;`",
-            Tok::Mark("//") => "there are no comments inside a rule; `/` on sizes already rounds down",
+            Tok::Mark("//") if operand && elements => {
+                "of elements it is `div_floor(x, y)`; `/` of sizes already rounds down; there are no comments in a rule"
+            }
+            Tok::Mark("//") if operand => {
+                "of tensors it is `floor_divide(x, y)`; `/` of sizes already rounds down; there are no comments in a rule"
+            }
+            Tok::Mark("//") => "there are no comments inside a rule; put them on a line of their own in the file",
             Tok::Mark("/*" | "#") => "there are no comments inside a rule; put them on a line of their own in the file",
             Tok::Mark("+=" | "-=" | "*=" | "/=") => "values do not change: a second `let x = …;` replaces the name",
             Tok::Mark("..=") => "ranges exclude their end: write `lo..hi + 1`",
@@ -328,5 +345,31 @@ impl Parser {
             },
             _ => return None,
         })
+    }
+}
+
+/// What a word at the start of another language's statement is here.
+fn statement(word: &str) -> Option<&'static str> {
+    Some(match word {
+        "not" => "negation is `!`",
+        "return" => "the last expression is the value, without `return`",
+        "for" | "while" => "loops are reductions over an index: `sum[k](x[k])`, `max[k](x[k])`",
+        _ => return None,
+    })
+}
+
+/// Advice about a name with a dot that is not called: constants and attributes of other libraries.
+fn dotted(name: &str) -> String {
+    let (of, last) = name.rsplit_once('.').unwrap_or(("x", name));
+    match last {
+        "pi" => "write `PI`".to_owned(),
+        "e" => "write `E`".to_owned(),
+        "inf" | "nan" => format!("write `{last}`"),
+        "shape" | "size" => format!(
+            "sizes have names in `sig`: with `{of}: T[N]` it is `N`; of a tensor in a `decomp` also `size({of}, [0])`"
+        ),
+        "ndim" => format!("write `rank({of})`"),
+        "dtype" => format!("write `dtype({of})`"),
+        _ => "names with dots are operators: they are called, `name(…)`".to_owned(),
     }
 }

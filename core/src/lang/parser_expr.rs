@@ -201,7 +201,7 @@ impl Parser {
                     (Dialect::Index, Some(red)) => self.reduce(red)?,
                     (Dialect::Index, None) => self.access()?,
                     // of sizes: `S[dims]`, `all[..](S > 0)`
-                    (Dialect::Tensor, None) if name.is_size() => self.access()?,
+                    (Dialect::Tensor, None) if name.is_size() || word.contains('.') && !self.fields => self.access()?,
                     (Dialect::Tensor, Some(red)) => {
                         let start = self.span();
                         match self.reduce(red)? {

@@ -10,6 +10,9 @@ use crate::name::Name;
 const OPTION_TYPES: &str = "Num f64 i64 bool Str Dtype(T) enum(a, b) Dim Dim(S) Gap(S) Perm(S) Labels(S) Pos(N) Bound(N) \
                             Dims(S, empty = all) Ints(S) Size(N) Shape(O)";
 
+/// What a list of numbers is as an option.
+const LISTS: &str = "a list of sizes is `Shape(O)`, of axes `Dims(S, empty = all)`, of a number per axis `Ints(S)`";
+
 impl Parser {
     /// `(params; options) -> results`
     pub(super) fn sig(&mut self) -> Parsed<Sig> {
@@ -83,6 +86,10 @@ impl Parser {
             let help = format!("options follow `;` and have a type: `; {}: f64 = 2`", name.name);
             return Err(self.unexpected("`:`").help(help));
         }
+        if !self.at(":") {
+            let help = format!("an argument has a type: `{0}: T`, with a shape `{0}: T[..S]`", name.name);
+            return Err(self.unexpected("`:`").help(help));
+        }
         self.expect(":")?;
         let ty = self.ty()?;
         Ok(Param { access, name, ty, optional: self.eat("?") })
@@ -94,8 +101,15 @@ impl Parser {
             let help = format!("an option has a type: `{}: f64 = 2`", name.name);
             return Err(self.unexpected("`:`").help(help));
         }
+        if !self.at(":") {
+            let help = format!("an option has a type: `{0}: f64`, of an axis `{0}: Dim(S)`", name.name);
+            return Err(self.unexpected("`:`").help(help));
+        }
         self.expect(":")?;
         let ty = self.opt_type()?;
+        if self.at("[") {
+            return Err(self.unexpected("`?`, `=`, `,` or `)`").help(LISTS));
+        }
         let optional = self.eat("?");
         let default = if self.eat("=") { Some(self.expr()?) } else { None };
         Ok(Opt { name, ty, optional, default })
@@ -141,7 +155,10 @@ impl Parser {
     fn opt_type_error(&self) -> super::SyntaxError {
         let error = self.unexpected("the type of an option");
         error.help(match self.word() {
-            Some("T" | "U" | "V" | "Index" | "Key" | "List") => "tensors are arguments and stand before the `;`",
+            Some("List") => LISTS,
+            Some(_) if self.then("[") => LISTS,
+            None if self.at("[") => LISTS,
+            Some("T" | "U" | "V" | "Index" | "Key") => "tensors are arguments and stand before the `;`",
             Some("float" | "double") => "a float option is `f64`",
             Some("int" | "usize") => "an integer option is `i64`",
             Some(word) => match DType::from_name(word).or_else(|| DType::from_foreign_name(word)) {

@@ -9,6 +9,9 @@ use crate::name::Name;
 /// The dtype variables.
 const VARIABLES: &[&str] = &["T", "U", "V"];
 
+/// How any number of axes is written.
+const SHAPE: &str = "axes have names: `T[N]` has one, `T[..S]` any number";
+
 impl Parser {
     /// `elem[dims]`, `List<type, length>`
     pub(super) fn ty(&mut self) -> Parsed<Type> {
@@ -113,6 +116,9 @@ impl Parser {
         while self.eat(",") {
             items.push(self.dim()?);
         }
+        if self.at("..") {
+            return Err(self.unexpected("an operator, `@`, `if`, `,` or `]`").help(SHAPE));
+        }
         self.close("]", "an operator, `@`, `if`, `,`")?;
         Ok(items)
     }
@@ -120,6 +126,9 @@ impl Parser {
     fn dim(&mut self) -> Parsed<DimPat> {
         let start = self.span();
         self.nested(|p| {
+            if p.at("*") || p.at(":") || p.at("..") && (p.then(".") || p.then("]")) {
+                return Err(p.unexpected("a size").help(SHAPE));
+            }
             let kind = if p.eat_word("_") {
                 DimKind::Body
             } else if p.eat("~") {

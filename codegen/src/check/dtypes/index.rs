@@ -111,6 +111,11 @@ fn result(rule: &Rule, row: &Row, nest: &Nest, case: &Case) -> Option<Diag> {
             None => diag,
         };
         return Some(diag.note(format!("for {}", case.show(row))).help(match have {
+            // elements of every other dtype meet the same float
+            _ if have.is_float() && !out.dtype.is_float() => {
+                "say `promote: float`; where the row is for floats alone, `dtypes: float`"
+            }
+            _ if draws(&out.expr) => "numbers are drawn as f32: convert them, `uniform(…) as acc(T)`",
             DType::Bool => "say `promote: bool` and `-> bool`, or cast: `(…) as T`",
             _ if out.dtype == DType::Bool && source.dtypes.is_none() => {
                 "leave bool out, `dtypes: all - bool`, choose another `promote`, or cast: `(…) as T`"
@@ -141,6 +146,13 @@ fn from_elements(e: &SExpr) -> bool {
         SOp::Select(_, yes, no) => from_elements(yes) || from_elements(no),
         SOp::Reduce { body, otherwise, .. } => from_elements(body) || otherwise.as_ref().is_some_and(from_elements),
     }
+}
+
+/// Whether random numbers are drawn.
+fn draws(e: &SExpr) -> bool {
+    let mut found = false;
+    each(e, &mut |part| found |= matches!(part.op(), SOp::Uniform { .. }));
+    found
 }
 
 /// A builtin that computes with float elements (comparisons and choices move them).

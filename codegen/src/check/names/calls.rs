@@ -4,11 +4,12 @@ use fulgurite_core::Name;
 use fulgurite_core::builtins::Builtin;
 use fulgurite_core::derive;
 use fulgurite_core::eval::tensor::helpers::HELPERS;
-use fulgurite_core::lang::{Arg, Ident, Node, OptType, Place, Red};
+use fulgurite_core::lang::{Arg, Elem, Ident, Node, OptType, Param, Place, Red};
 use fulgurite_core::lower::Rows;
 use fulgurite_core::row::Row;
 
 use super::Names;
+use super::idioms::{self, Notation};
 use crate::check::rows::with_rules;
 use crate::diag::Diag;
 use crate::nearest::elsewhere;
@@ -55,6 +56,8 @@ const FORMS: &[(&str, &str)] = &[
     ("uniform", "uniform(key, position, draw)"),
     ("windows", "windows(N, span, stride, pad, ceil)"),
     ("pair", "pair(p, S, k)"),
+    ("size", "size(S)"),
+    ("len", "len(xs)"),
     ("ravel", "ravel(t, S)"),
     ("unravel", "unravel(position, S)"),
     ("wrap", "wrap(i, N)"),
@@ -62,6 +65,15 @@ const FORMS: &[(&str, &str)] = &[
     ("on", "on(v, y, k)"),
     ("before", "before(M, i)"),
 ];
+
+/// How a helper or builtin is called.
+fn form(name: Name, least: usize) -> String {
+    if let Some((_, form)) = FORMS.iter().find(|(helper, _)| name == *helper) {
+        return (*form).to_owned();
+    }
+    let args = Builtin::from_name(name.as_str()).map_or(["x", "y", "z"].as_slice(), |builtin| builtin.record().args);
+    format!("{name}({})", args[..least.min(args.len())].join(", "))
+}
 
 /// Whether a call of `name` in scalar or index notation is one of a helper or builtin, also where a row has this name.
 pub fn is_word(name: Name) -> bool {
@@ -155,6 +167,9 @@ impl Names<'_> {
     pub(super) fn index_call(&mut self, f: Ident, args: &[Arg], text: &Text) {
         let reduction = || Red::from_word(f.name.as_str()).map(|red| reduction(red, args));
         if let Some((_, least, most)) = INDEX_HELPERS.iter().find(|(name, ..)| f.name == *name) {
+            if self.counts_no_list(f, args, text) {
+                return;
+            }
             return self.count(f, args.len(), *least, *most, reduction(), text);
         }
         if let Some(builtin) = Builtin::from_name(f.name.as_str()) {
@@ -164,13 +179,15 @@ impl Names<'_> {
         match self.rows.row(f.name) {
             Some(row) if row.is_pointwise() => {
                 let least = row.sig.params.iter().filter(|param| !param.optional).count();
-                self.count(f, args.len(), least, row.sig.params.len() + row.sig.opts.len(), None, text);
+                let help = reduction().unwrap_or_else(|| its_arguments(&arguments(&row)));
+                self.count(f, args.len(), least, row.sig.params.len() + row.sig.opts.len(), Some(help), text);
             }
             Some(_) => {
                 let message = format!("`{}` calls the row `{}`, which is not pointwise", self.op(), f.name);
                 let diag = Diag::error("E013", text.at(f.span), message);
                 let rows = "an `expr` calls builtins and pointwise rows; a `decomp` calls any row";
-                self.diags.push(diag.help(reduction().unwrap_or_else(|| rows.to_owned())));
+                let idiom = || idioms::of(f.name.as_str(), "x", Notation::Index, &[]);
+                self.diags.push(diag.help(reduction().or_else(idiom).unwrap_or_else(|| rows.to_owned())));
             }
             None if self.rows.is_broken(f.name) => {}
             None if Red::from_word(f.name.as_str()).is_some() => {
@@ -185,19 +202,61 @@ impl Names<'_> {
                 let rows =
                     self.rows.names().into_iter().filter(|name| self.rows.row(*name).is_some_and(|r| r.is_pointwise()));
                 let known: Vec<Name> = helpers.chain(builtins).chain(rows).collect();
-                self.unknown_call(text, f, claim, known);
+                self.unknown_call(text, f, args, claim, known, Notation::Index);
             }
         }
     }
 
+    /// E013: `len` of a tensor.
+    fn counts_no_list(&mut self, f: Ident, args: &[Arg], text: &Text) -> bool {
+        let [Arg { value, .. }] = args else { return false };
+        let Node::Name(x) = *value.node else { return false };
+        if f.name != "len" || !self.sig.params.contains(&x) || self.sig.lists.contains(&x) {
+            return false;
+        }
+        let message = format!("`len` counts what a list has, and `{x}` of `{}` is a tensor", self.op());
+        let diag = Diag::error("E013", text.at(f.span), message);
+        let help = format!(
+            "sizes have names in `sig`: with `{x}: T[N]` it is `N`, all elements of `{x}: T[..S]` are `size(S)`"
+        );
+        self.diags.push(diag.help(help));
+        true
+    }
+
+    /// Rows that draw, those that need nothing but a key and options first.
+    fn random(&self) -> Vec<Name> {
+        let is_key = |param: &Param| param.ty.elem.contains(&Elem::Key);
+        let names = self.rows.names().into_iter().filter(|name| !name.as_str().contains('.'));
+        let rows = names.filter_map(|name| self.rows.row(name));
+        let mut rows: Vec<_> = rows.filter(|row| row.sig.params.iter().any(is_key)).collect();
+        rows.sort_by_key(|row| (!row.sig.params.first().is_some_and(is_key), row.op.as_str()));
+        rows.iter().map(|row| row.op).collect()
+    }
+
     /// E007 where nothing is called so.
-    fn unknown_call(&mut self, text: &Text, f: Ident, claim: String, known: Vec<Name>) {
+    fn unknown_call(
+        &mut self,
+        text: &Text,
+        f: Ident,
+        args: &[Arg],
+        claim: String,
+        known: Vec<Name>,
+        notation: Notation,
+    ) {
         let name = f.name.as_str();
+        let module = |of: &str| of.split('.').any(|part| MODULES.contains(&part));
+        let (of, last) = name.rsplit_once('.').unwrap_or(("", name));
+        let first = args.first().map_or_else(|| "x".to_owned(), |arg| arg.value.to_string());
+        let x = if of.is_empty() || module(of) { first.as_str() } else { of };
+        let named = !of.is_empty() && called(last, &known).is_some();
+        if let Some(help) = idioms::of(last, x, notation, &self.random()).filter(|_| !named) {
+            return self.diags.push(Diag::error("E007", text.at(f.span), claim).help(help));
+        }
         let Some((of, called)) = name.rsplit_once('.').and_then(|(of, f)| Some((of, called(f, &known)?))) else {
             return self.unknown(text, f.span, claim, name, known);
         };
         let diag = Diag::error("E007", text.at(f.span), claim);
-        self.diags.push(match of.split('.').any(|part| MODULES.contains(&part)) {
+        self.diags.push(match module(of) {
             true => diag.here(format!("did you mean `{called}`?")).help(format!("replace `{name}` by `{called}`")),
             false => diag.help(format!("there are no methods: `{of}` is the first argument of `{called}`")),
         });
@@ -215,8 +274,7 @@ impl Names<'_> {
         };
         let message = format!("`{}` takes {takes}, `{}` gives it {given}", f.name, self.op());
         let mut diag = Diag::error("E013", text.at(f.span), message);
-        let form = FORMS.iter().find(|(name, _)| f.name == *name).map(|(_, form)| format!("it is called as `{form}`"));
-        diag.help = help.or(form);
+        diag.help = help.or_else(|| Some(format!("it is called as `{}`", form(f.name, least))));
         self.diags.push(diag);
     }
 
@@ -226,7 +284,7 @@ impl Names<'_> {
         let candidates = self.rows.candidates(f.name);
         let named = args.iter().any(|arg| arg.name.is_some());
         if let Some((_, least, most)) = TENSOR_HELPERS.iter().find(|(name, ..)| f.name == *name) {
-            if candidates.is_empty() {
+            if candidates.is_empty() && !self.counts_no_list(f, args, text) {
                 self.count(f, args.len(), *least, *most, self.rows.of_tensors(f.name), text);
             }
             return candidates;
@@ -243,7 +301,7 @@ impl Names<'_> {
                     let claim = format!("`{}` calls `{}`, which is no row or helper", self.op(), f.name);
                     let helpers = TENSOR_HELPERS.iter().map(|(name, ..)| Name::new(name));
                     let known: Vec<Name> = self.rows.names().into_iter().chain(helpers).collect();
-                    self.unknown_call(text, f, claim, known);
+                    self.unknown_call(text, f, args, claim, known, Notation::Tensors);
                 }
             }
             return candidates;
@@ -302,7 +360,7 @@ impl Names<'_> {
         let diag = Diag::error("E013", text.at(f.span), message);
         self.diags.push(diag.note(format!("{}{}", row.op, row.sig)).help(match least {
             0 => "see its signature".to_owned(),
-            _ => format!("its arguments are {}", names.iter().map(|n| n.as_str()).collect::<Vec<_>>().join(", ")),
+            _ => its_arguments(&names),
         }));
     }
 }
@@ -311,6 +369,10 @@ impl Names<'_> {
 pub(super) fn arguments(row: &Row) -> Vec<Name> {
     let params = row.sig.params.iter().map(|param| param.name.name);
     params.chain(row.sig.opts.iter().map(|opt| opt.name.name)).collect()
+}
+
+fn its_arguments(names: &[Name]) -> String {
+    format!("its arguments are {}", names.iter().map(|n| n.as_str()).collect::<Vec<_>>().join(", "))
 }
 
 /// An argument that must be given and is not.
