@@ -51,7 +51,8 @@ impl Lowering<'_> {
                 (i64::MIN, _) | (_, i64::MAX) => "what chooses one is not bounded".to_owned(),
                 _ => format!("{least} to {most} are chosen"),
             };
-            let help = format!("keep it among the items: `min(max(…, 0), len({name}) - 1)`, or count from 0 to `len({name})`");
+            let help =
+                format!("keep it among the items: `min(max(…, 0), len({name}) - 1)`, or count from 0 to `len({name})`");
             return Err(advised(self.row, format!("`{name}` has {count} items here, and {may}"), help));
         }
         let mut value: Option<Typed> = None;

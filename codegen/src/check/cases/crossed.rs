@@ -56,7 +56,8 @@ pub fn crossed<'a>(row: &Row, cases: impl Iterator<Item = &'a Case>, crosses: im
 /// Calls of a row with several arguments of its dtype in which one that may be `narrow` is of another: an integer, or a
 /// truth value.
 pub fn mixed(row: &Row, cases: &[Case], narrow: impl Fn(Name) -> bool) -> Vec<Case> {
-    let joins = |param: &Param| param.ty.list.is_none() && matches!(param.ty.elem.as_slice(), [Elem::Var(v)] if *v == "T");
+    let joins =
+        |param: &Param| param.ty.list.is_none() && matches!(param.ty.elem.as_slice(), [Elem::Var(v)] if *v == "T");
     let joining: Vec<usize> = (0..row.sig.params.len()).filter(|at| joins(&row.sig.params[*at])).collect();
     if joining.len() < 2 {
         return Vec::new();

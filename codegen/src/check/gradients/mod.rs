@@ -138,7 +138,9 @@ fn rules(
     let narrow = |arg: Name| !source.tests.domain.iter().any(|(of, _)| arg == of.as_str());
     valued.extend(cases::mixed(row, &family.cases, narrow));
     // options that the row's points name
-    valued.extend((points.calls)().into_iter().filter(|case| case.solved.joined.is_none_or(|d| d.is_float() && d.opmath() == d)));
+    valued.extend(
+        (points.calls)().into_iter().filter(|case| case.solved.joined.is_none_or(|d| d.is_float() && d.opmath() == d)),
+    );
     let (family, beside, valued, library) = (&family, &beside, &valued, &library);
     let (drawn, taped) = (RefCell::default(), RefCell::new(tape::Rules::new(library)));
     let known = RefCell::default();

@@ -127,7 +127,8 @@ impl<'a> Bench<'a> {
         // numbers beside the defaults are met by few calls
         let beside = self.beside.iter().enumerate().map(|(n, case)| (BEHIND + n, case));
         let beside = beside.filter(move |(_, case)| !few && (1..=self.most).contains(&case.numel()));
-        let again = |(n, case): (usize, &'a Case)| (1..=(BESIDE / case.numel()).max(1)).map(move |round| (round, n, case));
+        let again =
+            |(n, case): (usize, &'a Case)| (1..=(BESIDE / case.numel()).max(1)).map(move |round| (round, n, case));
         let beside = beside.flat_map(again);
         let rounds = (0..if few { KINK_ROUNDS } else { 1 })
             .flat_map(|round| self.cases().map(move |(n, case)| (round, n, case)))
