@@ -6,37 +6,8 @@ use fulgurite_core::lang::{OptType, Sig};
 use rustc_hash::FxHashMap;
 
 use crate::diag::Diag;
-use crate::emit::names;
+use crate::emit::{api, names};
 use crate::schema::RowSource;
-
-/// Types that the items themselves are made of.
-const TYPES: &[&str] = &[
-    "Clone",
-    "Database",
-    "Debug",
-    "Default",
-    "Dim",
-    "Dims",
-    "DType",
-    "Eq",
-    "Into",
-    "Key",
-    "KeyArg",
-    "Limit",
-    "MeaningKind",
-    "Name",
-    "Number",
-    "Operand",
-    "Option",
-    "PartialEq",
-    "RowText",
-    "Scalar",
-    "ShapeArg",
-    "Symbol",
-    "Tensor",
-    "Value",
-    "Vec",
-];
 
 /// A fault of each row whose items another one has.
 pub(super) fn check(rows: &[RowSource]) -> Vec<(&RowSource, Diag)> {
@@ -48,7 +19,7 @@ pub(super) fn check(rows: &[RowSource]) -> Vec<(&RowSource, Diag)> {
             let message = format!("`{}` and `{}` are both `{item}` in Rust", other.op.as_str(), source.op.as_str());
             let diag = Diag::error("E012", source.op.place, message).here("second here");
             faults.push((source, diag.label(other.op.place, "first here").help("rename one of them")));
-        } else if let Some(item) = items.iter().find(|item| TYPES.contains(&item.as_str())) {
+        } else if let Some(item) = items.iter().find(|item| api::TYPES.contains(&item.as_str())) {
             let message = format!("`{}` can't be the name of a row with options", source.op.as_str());
             let diag = Diag::error("E012", source.op.place, message).here(format!("Rust has a type `{item}`"));
             faults.push((source, diag.help("rename the row")));

@@ -90,6 +90,7 @@ pub fn some(db: &Database, upstream: &(dyn Rows + Sync), wanted: &FxHashSet<Name
         roots.extend(closure::rule_calls(source).into_iter().map(base));
     }
     let is_root = |source: &RowSource| roots.contains(&base(source.name()));
+    // of all rows: the one that stands second may be one that was right until now
     for (source, fault) in items::check(&db.rows) {
         settle(vec![fault], source, &mut set, diags);
     }
@@ -184,27 +185,19 @@ fn meaning(source: &RowSource, row: &Arc<Row>, set: &RowSet, family: &mut Family
     // the body may be undefined on the dtype that was tried: dtypes are looked at next
     let is_fault = |fault: &Diag| fault.code != "E202" || row.dtypes.is_some();
     if let Some(fault) = shapes::check(&rule, row, set, family, &mut open).filter(is_fault) {
-        return Err(Box::new(mended(fault)));
+        return Err(Box::new(fault));
     }
     for case in open.search(row, set, element(row), family, &|| points::calls(source, row)) {
         let alike = case.solved.joined.is_none_or(|joined| joined == element(row));
         // whether a body is defined on other dtypes is asked below
         let is_fault = |fault: &Diag| if alike { is_fault(fault) } else { fault.code == "E104" };
         if let Some(fault) = shapes::one(&rule, row, set, &case, &mut open).filter(is_fault) {
-            return Err(Box::new(mended(fault)));
+            return Err(Box::new(fault));
         }
         // a large one is for types alone
         family.cases.extend((alike && case.numel() <= taken::MOST_ELEMENTS).then_some(case));
     }
     Ok((dtypes::check(&rule, row, set, family)?, open.refuse(&rule)))
-}
-
-/// A fault of shapes with what to do about it.
-fn mended(fault: Diag) -> Diag {
-    match fault.help {
-        None if fault.code == "E104" => fault.help("mend the body, or let `sig` say what it yields"),
-        _ => fault,
-    }
 }
 
 /// Whether a fault of a row may follow from that of another: its loops, or the dtypes that it leaves to be found, are

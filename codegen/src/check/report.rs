@@ -1,7 +1,5 @@
 //! From a fault of the evaluators to a diagnostic at a place in a rule's text.
 
-use fulgurite_core::Name;
-
 use super::machine::Fault;
 use crate::diag::Diag;
 use crate::schema::{Body, RowSource};
@@ -75,7 +73,10 @@ impl Rule<'_> {
                 "it is a parameter of the row that is called; what may be absent, an argument or the cotangent of a result, \
                  is asked for first: `if some(…) { … } else { … }`",
             ),
-            ("E013", None) => diag.help(call_help(&refusal.message, fault.called)),
+            ("E013", None) => match fault.called {
+                Some(called) => diag.help(format!("its signature: cargo ops explain {called}")),
+                None => diag,
+            },
             ("E205", _) => diag.help("leave the dtype out in `dtypes`, or cast first: `x as i64`"),
             ("E207", _) => diag.help("delete the cast, or cast to `T`; what needs more digits than that, to `acc(T)`"),
             ("E303", help) => {
@@ -85,19 +86,6 @@ impl Rule<'_> {
             (_, Some(help)) => diag.note(help.clone()),
             (_, None) => diag,
         }
-    }
-}
-
-/// What to do about a call with an argument of another kind.
-fn call_help(message: &str, called: Option<Name>) -> String {
-    match called {
-        _ if message.ends_with("must be a list of tensors") => "a list of one is `[x]`".to_owned(),
-        _ if message.ends_with("must be a key") => "give it an argument of the row, `key: Key`".to_owned(),
-        _ if message.ends_with("is an option, a tensor was given") => {
-            "options are known before elements are: a number, a size or an option of the row".to_owned()
-        }
-        Some(called) => format!("its signature: cargo ops explain {called}"),
-        None => "give it what its signature says".to_owned(),
     }
 }
 

@@ -11,6 +11,7 @@ use super::cases::Case;
 use super::machine::{self, Types, show};
 use super::report::Rule;
 use super::rows::RowSet;
+use super::walk;
 use crate::diag::Diag;
 
 /// What is wrong with the types of `block`, the VJP rule of `row` for `arg`, in these cases: the first fault.
@@ -208,9 +209,10 @@ impl Yields<'_> {
         let diag = diag.here(format!("this is {}, `{}` is {want}", show(yielded), self.of));
         let diag = diag.note(format!("for {}", self.case.show(self.row)));
         Some(match tensor(yielded) {
-            Some(have) if code == "E403" && !have.dtype.is_float() && is_choice(self.block) => {
-                diag.help("numbers alone are integers: choose the cotangent, `where(c, g, …)`, or cast, `(…) as T`")
-            }
+            _ if code == "E403" && chooses_numbers(self.row, self.block) => diag.help(
+                "numbers alone have no dtype of a tensor: let tensors choose, `where(c, g, slope * g)`; cast, they have no more \
+                 digits than f32",
+            ),
             _ if code == "E403" => diag.help("cast the value: `(…) as T`"),
             Some(have) if broadcasts(have, want) => diag.help(self.smaller),
             Some(have) if !broadcasts(want, have) => diag.help(format!(
@@ -222,9 +224,17 @@ impl Yields<'_> {
     }
 }
 
-/// `if c { 1 } else { 0 }`
-fn is_choice(block: &Block) -> bool {
-    matches!(&*block.value.node, Node::If(..))
+/// Whether somewhere plain numbers are chosen: `if c { 1 } else { slope }`.
+fn chooses_numbers(row: &Row, block: &Block) -> bool {
+    let option = |name: Name| row.sig.opts.iter().any(|opt| opt.name.name == name);
+    let number = |block: &Block| match &*block.value.node {
+        Node::Int(_) | Node::Float(_) => true,
+        Node::Name(name) => option(*name),
+        _ => false,
+    };
+    let mut found = false;
+    walk::block(block, &mut |e| found |= matches!(&*e.node, Node::If(_, yes, no) if number(yes) && number(no)));
+    found
 }
 
 /// Whether arguments of this type broadcast with others.

@@ -196,7 +196,7 @@ fn composite(rule: &Rule, row: &Arc<Row>, body: &Block, rows: &RowSet, case: &Ca
         let diag =
             Diag::error("E104", rule.text.at(value(body, n).span), message).here(format!("this is {}", show(yielded)));
         let diag = diag.label(rule.source.sig.text.at(out.ty.span), format!("this is {says}"));
-        Some(diag.note(format!("for {}", case.show(row))))
+        Some(diag.note(format!("for {}", case.show(row))).help("mend the body, or let `sig` say what it yields"))
     })
 }
 

@@ -9,6 +9,35 @@ use fulgurite_core::lang::ast::*;
 use fulgurite_core::row::{Meaning, Row};
 use std::fmt::Write;
 
+/// The types of which items are made: no row's options are called so.
+pub const TYPES: &[&str] = &[
+    "Clone",
+    "Database",
+    "Debug",
+    "Default",
+    "Dim",
+    "Dims",
+    "DType",
+    "Eq",
+    "Into",
+    "Key",
+    "KeyArg",
+    "Limit",
+    "MeaningKind",
+    "Name",
+    "Number",
+    "Operand",
+    "Option",
+    "PartialEq",
+    "RowText",
+    "Scalar",
+    "ShapeArg",
+    "Symbol",
+    "Tensor",
+    "Value",
+    "Vec",
+];
+
 /// A public item made from a row.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Export {

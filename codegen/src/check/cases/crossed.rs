@@ -20,37 +20,42 @@ const COUNTS: [i64; 3] = [-1, 2, -3];
 /// Calls like `cases`, with numbers for those of the options that `crosses` says.
 pub fn crossed<'a>(row: &Row, cases: impl Iterator<Item = &'a Case>, crosses: impl Fn(&Opt) -> bool) -> Vec<Case> {
     let first = row.sig.params.len();
-    let numbers = || row.sig.opts.iter().enumerate().filter(|(_, opt)| options::is_number(opt) && crosses(opt));
-    if numbers().next().is_none() {
+    let numbers: Vec<(usize, &Opt)> = row.sig.opts.iter().enumerate().map(|(n, opt)| (first + n, opt)).collect();
+    let numbers: Vec<_> = numbers.into_iter().filter(|(_, opt)| options::is_number(opt) && crosses(opt)).collect();
+    if numbers.is_empty() {
         return Vec::new();
     }
-    let mut cases: Vec<&Case> = cases.filter(|case| case.numel() > 1 && !is_empty(&case.solved)).collect();
-    cases.sort_by_cached_key(|case| case.numel());
+    let cases = small(cases);
     let mut more: Vec<Case> = Vec::new();
     for at in 0..first + row.sig.opts.len() {
-        for word in words(row, at, &cases) {
-            for (number, opt) in numbers().filter(|(number, _)| first + number != at) {
-                let place = first + number;
-                let with = |case: &&Case| kind(row, at, &case.args[at]).as_ref() == Some(&word);
-                let met = cases.iter().copied().chain(&more).filter(with);
-                let met: Vec<bool> = met.filter_map(|case| is_negative(opt, &case.args[place])).collect();
+        let compared = compared(row, at);
+        let kind = |case: &Case| kind(row, at, &compared, &case.args[at]);
+        for (word, with) in words(&cases, kind) {
+            for (place, opt) in numbers.iter().filter(|(place, _)| *place != at) {
+                let met = with.iter().copied().chain(more.iter().filter(|case| kind(case).as_ref() == Some(&word)));
+                let met: Vec<bool> = met.filter_map(|case| is_negative(opt, &case.args[*place])).collect();
                 let missing = |value: &Value<ArgTy>| !is_negative(opt, value).is_some_and(|sign| met.contains(&sign));
-                let found: Vec<Case> = values(opt)
-                    .filter(missing)
-                    .filter_map(|value| {
-                        cases.iter().copied().filter(with).take(TRIED).find_map(|case| {
-                            let mut args = case.args.clone();
-                            args[place] = value.clone();
-                            let solved = sig::accepted(row, &args).filter(|solved| !is_empty(solved))?;
-                            Some(Case { args, solved })
-                        })
+                let other = |value: Value<ArgTy>| {
+                    with.iter().take(TRIED).find_map(|case| {
+                        let mut args = case.args.clone();
+                        args[*place] = value.clone();
+                        let solved = sig::accepted(row, &args).filter(|solved| !is_empty(solved))?;
+                        Some(Case { args, solved })
                     })
-                    .collect();
+                };
+                let found: Vec<Case> = values(opt).filter(missing).filter_map(other).collect();
                 more.extend(found);
             }
         }
     }
     more
+}
+
+/// Those with elements, smaller ones first.
+fn small<'a>(cases: impl Iterator<Item = &'a Case>) -> Vec<&'a Case> {
+    let mut cases: Vec<&Case> = cases.filter(|case| case.numel() > 1 && !is_empty(&case.solved)).collect();
+    cases.sort_by_cached_key(|case| case.numel());
+    cases
 }
 
 /// Calls of a row with several arguments of its dtype in which one that may be `narrow` is of another: an integer, or a
@@ -62,8 +67,7 @@ pub fn mixed(row: &Row, cases: &[Case], narrow: impl Fn(Name) -> bool) -> Vec<Ca
     if joining.len() < 2 {
         return Vec::new();
     }
-    let mut cases: Vec<&Case> = cases.iter().filter(|case| case.numel() > 1 && !is_empty(&case.solved)).collect();
-    cases.sort_by_cached_key(|case| case.numel());
+    let cases = small(cases.iter());
     let joining = joining.iter().filter(|at| narrow(row.sig.params[**at].name.name));
     let narrow = joining.flat_map(|at| [DType::I64, DType::Bool].map(|dtype| (*at, dtype)));
     let other = |(at, dtype): (usize, DType)| {
@@ -92,27 +96,32 @@ enum Kind {
     Given(bool),
 }
 
-fn kind(row: &Row, at: usize, value: &Value<ArgTy>) -> Option<Kind> {
-    let first = row.sig.params.len();
-    match at.checked_sub(first).map(|opt| &row.sig.opts[opt]) {
-        None => row.sig.params[at].optional.then(|| Kind::Given(!value.is_absent())),
-        Some(opt) if matches!(opt.ty, OptType::Bool | OptType::Enum(_)) => Some(Kind::Is(value.clone())),
-        Some(opt) if options::is_number(opt) && !value.is_absent() => {
-            let Value::Num(number) = value else { return None };
-            let compared = thresholds::of(row, opt.name.name);
-            compared.iter().any(|t| t.number.as_f64() == number.as_f64()).then(|| Kind::Is(value.clone()))
-        }
-        Some(opt) => opt.optional.then(|| Kind::Given(!value.is_absent())),
+/// The numbers with which the row compares what stands at a place, if that is an option.
+fn compared(row: &Row, at: usize) -> Vec<f64> {
+    let opt = at.checked_sub(row.sig.params.len()).map(|opt| &row.sig.opts[opt]);
+    let compared = opt.filter(|opt| options::is_number(opt)).map(|opt| thresholds::of(row, opt.name.name));
+    compared.unwrap_or_default().iter().map(|threshold| threshold.number.as_f64()).collect()
+}
+
+fn kind(row: &Row, at: usize, compared: &[f64], value: &Value<ArgTy>) -> Option<Kind> {
+    let given = |optional: bool| optional.then(|| Kind::Given(!value.is_absent()));
+    let Some(opt) = at.checked_sub(row.sig.params.len()) else { return given(row.sig.params[at].optional) };
+    let opt = &row.sig.opts[opt];
+    match (&opt.ty, value) {
+        (OptType::Bool | OptType::Enum(_), _) => Some(Kind::Is(value.clone())),
+        (_, Value::Num(number)) if compared.contains(&number.as_f64()) => Some(Kind::Is(value.clone())),
+        _ => given(opt.optional),
     }
 }
 
-/// All that it is in some of these calls.
-fn words(row: &Row, at: usize, cases: &[&Case]) -> Vec<Kind> {
-    let mut words = Vec::new();
+/// All that it is in some of these calls, with those in which it is that.
+fn words<'a>(cases: &[&'a Case], kind: impl Fn(&Case) -> Option<Kind>) -> Vec<(Kind, Vec<&'a Case>)> {
+    let mut words: Vec<(Kind, Vec<&Case>)> = Vec::new();
     for case in cases {
-        match kind(row, at, &case.args[at]) {
-            Some(word) if !words.contains(&word) => words.push(word),
-            _ => {}
+        let Some(word) = kind(case) else { continue };
+        match words.iter_mut().find(|(known, _)| *known == word) {
+            Some((_, with)) => with.push(case),
+            None => words.push((word, vec![case])),
         }
     }
     words

@@ -141,59 +141,57 @@ pub fn stepped(row: &Row, dtype: DType) -> Vec<Case> {
 /// Calls of a row with two lists of sizes in which one of them is longer than in the usual calls: where an axis of it must be
 /// as long as one of the other, the last axis need not be.
 pub fn deep(row: &Row, dtype: DType) -> Vec<Case> {
-    /// How many calls are tried, and how many are enough.
-    const TRIES: u64 = 96;
-    const ENOUGH: usize = 6;
-    const ELEMENTS: usize = 200;
     let free = Free::of(row);
     if free.lists.len() != 2 {
         return Vec::new();
     }
-    let tried = Tried::of(row);
-    let statics = params::product(row, STATICS);
-    let made = (1..=TRIES).filter_map(|n| {
-        let turn = Turn(n);
-        let ranks = if n % 2 == 0 { [3, 1] } else { [1, 3] };
-        let (params, opts) = statics.get(turn.pick(statics.len(), SALT + 10))?;
-        let choice = Choice { params, opts, dtype, turn, tried: &tried, given: &[], items: None };
-        let args = call(row, &free, &ranks, &choice, &mut Sizes::new(Variant::Distinct, 2, turn), &[])?;
-        let solved = sig::accepted(row, &args)?;
-        let apart = free.lists.iter().all(|list| match solved.env.size(*list) {
+    let apart = |case: &Case| {
+        free.lists.iter().all(|list| match case.solved.env.size(*list) {
             Some(Size::List(sizes)) => sizes.iter().enumerate().all(|(at, n)| !sizes[..at].contains(n)),
             _ => false,
-        });
-        let case = Case { args, solved };
-        (apart && case.numel() <= ELEMENTS && !super::is_empty(&case.solved)).then_some(case)
-    });
-    made.take(ENOUGH).collect()
+        })
+    };
+    let shapes = [vec![1, 3], vec![3, 1]].map(|ranks| (ranks, Variant::Distinct));
+    rare(row, &free, dtype, &shapes, None, 6, apart)
 }
 
 /// Calls of a row with a list of more tensors than in the usual calls: what is right of each of three may be wrong of a
 /// fourth.
 pub fn long_lists(row: &Row, dtype: DType) -> Vec<Case> {
-    /// How many calls are tried, how many are enough, and how many items they have.
-    const TRIES: u64 = 48;
-    const ENOUGH: usize = 3;
     const ITEMS: usize = 5;
-    const ELEMENTS: usize = 200;
     if row.sig.params.iter().all(|param| param.ty.list.is_none()) {
         return Vec::new();
     }
     let free = Free::of(row);
+    rare(row, &free, dtype, &sizes::configurations(&free, &[]), Some(ITEMS), 3, |case| case.numel() > 1)
+}
+
+/// Small calls of these shapes that fit: so many are enough.
+fn rare(
+    row: &Row,
+    free: &Free,
+    dtype: DType,
+    shapes: &[(Vec<usize>, Variant)],
+    items: Option<usize>,
+    enough: usize,
+    fits: impl Fn(&Case) -> bool,
+) -> Vec<Case> {
+    /// How many calls are tried, and how many elements one has at most.
+    const TRIES: u64 = 96;
+    const ELEMENTS: usize = 200;
     let tried = Tried::of(row);
     let statics = params::product(row, STATICS);
-    let shapes = sizes::configurations(&free, &[]);
     let made = (1..=TRIES).filter_map(|n| {
         let turn = Turn(n);
-        let (ranks, variant) = shapes.get(turn.pick(shapes.len(), SALT + 11))?;
-        let (params, opts) = statics.get(turn.pick(statics.len(), SALT + 12))?;
-        let choice = Choice { params, opts, dtype, turn, tried: &tried, given: &[], items: Some(ITEMS) };
-        let args = call(row, &free, ranks, &choice, &mut Sizes::new(*variant, 2, turn), &[])?;
+        let (ranks, variant) = shapes.get(n as usize % shapes.len().max(1))?;
+        let (params, opts) = statics.get(turn.pick(statics.len(), SALT + 10))?;
+        let choice = Choice { params, opts, dtype, turn, tried: &tried, given: &[], items };
+        let args = call(row, free, ranks, &choice, &mut Sizes::new(*variant, 2, turn), &[])?;
         let solved = sig::accepted(row, &args)?;
         let case = Case { args, solved };
-        ((2..=ELEMENTS).contains(&case.numel()) && !super::is_empty(&case.solved)).then_some(case)
+        (fits(&case) && case.numel() <= ELEMENTS && !super::is_empty(&case.solved)).then_some(case)
     });
-    made.take(ENOUGH).collect()
+    made.take(enough).collect()
 }
 
 /// Behind the salts of other decisions.

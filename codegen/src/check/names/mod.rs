@@ -128,7 +128,6 @@ impl<'a> Names<'a> {
             None if matches!(name, "None" | "none" | "null" | "nil") => {
                 diag.help("leave it out: what is not given is absent, and `some(…)` asks for it")
             }
-            None if name == "return" => diag.help("the last expression is the value, without `return`"),
             None if name == "some" => diag.help("`some(x)` asks whether the argument `x` is given"),
             Some(near) => diag.here(format!("did you mean `{near}`?")).help(format!("replace `{name}` by `{near}`")),
             None if known.is_empty() || known.len() > 12 => diag,
