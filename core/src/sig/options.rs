@@ -7,46 +7,77 @@ use super::shapes::wrap_axis;
 use super::statics::{self, At, Dims, Stop, Val};
 use super::types::ArgTy;
 use crate::lang::ast::*;
-use crate::{Dim, Name, Scalar, Value};
+use crate::{DType, Dim, Name, Scalar, Value};
 use smallvec::SmallVec;
 
 /// Axes of a tensor of which some are chosen: PyTorch keeps such a choice in 64 bits, and refuses more.
 const MOST_AXES: usize = 64;
 
+/// What a call gives for an option.
+pub enum Chosen {
+    Absent,
+    /// A number that is known only when the program runs.
+    Runtime(DType),
+    Static(Val),
+    Tensor,
+    /// What no option can be.
+    Other,
+}
+
+impl Chosen {
+    /// `value` as an option; `ty` says what a tensor-like value is.
+    pub fn of<V>(value: &Value<V>, ty: &dyn Fn(&V) -> ArgTy) -> Chosen {
+        let known = match value {
+            Value::Num(s) => (*s).into(),
+            Value::Size(d) => Val::Int(*d),
+            Value::DType(d) => Val::DType(*d),
+            Value::Word(w) => Val::Word(*w),
+            Value::Str(s) => Val::Str(s.clone()),
+            Value::List(_) => match value.as_dims() {
+                Some(dims) => Val::List(dims.into()),
+                None => return Chosen::Other,
+            },
+            Value::Absent => return Chosen::Absent,
+            Value::Type(_) => return Chosen::Other,
+            Value::Tensor(v) => {
+                return match ty(v) {
+                    ArgTy::Number(d) => Chosen::Runtime(d),
+                    ArgTy::Tensor(_) | ArgTy::Key => Chosen::Tensor,
+                };
+            }
+        };
+        Chosen::Static(known)
+    }
+}
+
 /// What one option may look at besides the environment.
-pub struct Options<'a, V> {
+pub struct Options<'a> {
     /// The operator, for messages.
     pub op: Name,
-    /// The type of a tensor-like argument.
-    pub ty: &'a dyn Fn(&V) -> ArgTy,
     /// Run-time numbers seen so far.
     pub runtime: &'a mut usize,
     /// How many axes stand in front of those that labels name, in each item of the list argument.
     pub lead: usize,
 }
 
-impl<V> Options<'_, V> {
+impl Options<'_> {
     /// Normalises option `opt` given as `value`; `rank` is that of the tensor whose axis a plain `Dim` names.
-    pub fn item(&mut self, env: &mut Env, opt: &Opt, value: &Value<V>, rank: Option<usize>) -> Result<Item, Stop> {
+    pub fn item(&mut self, env: &mut Env, opt: &Opt, value: &Chosen, rank: Option<usize>) -> Result<Item, Stop> {
         let name = opt.name.name;
-        if value.is_absent() {
-            return match &opt.default {
+        match value {
+            Chosen::Static(val) => self.normalise(env, opt, val.clone(), rank),
+            Chosen::Absent => match &opt.default {
                 Some(default) => self.default(env, opt, default, rank),
                 None if opt.optional => Ok(Item::Absent),
                 None => Err(self.wrong(name, "is missing; it has no default").into()),
-            };
+            },
+            Chosen::Runtime(d) if matches!(opt.ty, OptType::Num | OptType::F64) => {
+                *self.runtime += 1;
+                Ok(Item::Runtime(*self.runtime - 1, *d))
+            }
+            Chosen::Runtime(_) | Chosen::Tensor => Err(self.wrong(name, "is an option, a tensor was given").into()),
+            Chosen::Other => Err(self.wrong(name, "is an option, this value can't be one").into()),
         }
-        if let Value::Tensor(v) = value {
-            return match ((self.ty)(v), &opt.ty) {
-                (ArgTy::Number(d), OptType::Num | OptType::F64) => {
-                    *self.runtime += 1;
-                    Ok(Item::Runtime(*self.runtime - 1, d))
-                }
-                _ => Err(self.wrong(name, "is an option, a tensor was given").into()),
-            };
-        }
-        let val = to_val(value).ok_or_else(|| self.wrong(name, "is an option, this value can't be one"))?;
-        self.normalise(env, opt, val, rank)
     }
 
     fn default(&mut self, env: &mut Env, opt: &Opt, default: &Expr, rank: Option<usize>) -> Result<Item, Stop> {
@@ -359,17 +390,4 @@ impl<V> Options<'_, V> {
     fn length(&self, name: Name, have: usize, want: usize) -> Refusal {
         Refusal::new("E704", format!("`{}`: `{name}` has {have} entries, {want} are needed", self.op)).arg(name)
     }
-}
-
-fn to_val<V>(value: &Value<V>) -> Option<Val> {
-    Some(match value {
-        Value::Num(s) => (*s).into(),
-        Value::Size(d) => Val::Int(*d),
-        Value::DType(d) => Val::DType(*d),
-        Value::Word(w) => Val::Word(*w),
-        Value::Str(s) => Val::Str(s.clone()),
-        Value::List(_) => Val::List(value.as_dims()?.into()),
-        Value::Absent => Val::Absent,
-        Value::Tensor(_) | Value::Type(_) => return None,
-    })
 }

@@ -2,7 +2,7 @@
 
 use super::Refusal;
 use super::env::{Env, Item, Size};
-use super::options::Options;
+use super::options::{Chosen, Options};
 use super::results;
 use super::shapes::{BoundBy, Matcher, Mismatch, implicit_list};
 use super::sizes;
@@ -55,7 +55,8 @@ pub fn solve<V>(row: &Row, args: &[Value<V>], ty: &dyn Fn(&V) -> ArgTy) -> Resul
 fn solve_as<V>(row: &Row, args: &[Value<V>], ty: &dyn Fn(&V) -> ArgTy, silent: bool) -> Result<Solved, Refusal> {
     let mut call = Call { row, env: Env::of(&row.sig), runtime: 0, bound_by: BoundBy::new(), silent };
     let given = call.classify(args, ty)?;
-    call.solve(&given, &args[row.sig.params.len().min(args.len())..], ty).map_err(|stop| match stop {
+    let opts = args.iter().skip(row.sig.params.len()).map(|value| Chosen::of(value, ty)).collect();
+    call.solve(&given, opts).map_err(|stop| match stop {
         Stop::Refused(r) => r,
         Stop::NotStatic => {
             Refusal::new("E706", format!("`{}`: a size or option of the call can't be determined", row.op))
@@ -184,7 +185,7 @@ impl Call<'_> {
         self.env.slots[slot..slot + n].iter().flatten()
     }
 
-    fn solve<V>(mut self, given: &[Given], opts: &[Value<V>], ty: &dyn Fn(&V) -> ArgTy) -> Result<Solved, Stop> {
+    fn solve(mut self, given: &[Given], opts: SmallVec<[Chosen; 6]>) -> Result<Solved, Stop> {
         let row = self.row;
         // options that bind sizes or name axes stand before the shapes that use them; the rest after
         let mut done: SmallVec<[bool; 8]> = SmallVec::from_elem(false, row.sig.opts.len());
@@ -193,7 +194,7 @@ impl Call<'_> {
         loop {
             // options may need sizes, and shapes the options that name axes of others
             let before = (open.len(), done.iter().filter(|d| **d).count());
-            self.options(opts, ty, given, &mut done, true)?;
+            self.options(&opts, given, &mut done, true)?;
             open = self.shapes(given, open)?;
             if open.is_empty() {
                 break;
@@ -206,12 +207,12 @@ impl Call<'_> {
                 joined = true;
             }
         }
-        self.options(opts, ty, given, &mut done, false)?;
+        self.options(&opts, given, &mut done, false)?;
         if self.env.broadcast.iter().any(|_| true) {
             self.broadcast()?;
         }
         // what waited for broadcast lists
-        self.options(opts, ty, given, &mut done, false)?;
+        self.options(&opts, given, &mut done, false)?;
         if let Some(i) = done.iter().position(|d| !d) {
             let name = row.sig.opts[i].name.name;
             return Err(Refusal::new("E706", format!("`{}`: option `{name}` can't be determined", row.op)).into());
@@ -253,24 +254,17 @@ impl Call<'_> {
         })
     }
 
-    fn options<V>(
-        &mut self,
-        opts: &[Value<V>],
-        ty: &dyn Fn(&V) -> ArgTy,
-        given: &[Given],
-        done: &mut [bool],
-        early: bool,
-    ) -> Result<(), Stop> {
+    fn options(&mut self, opts: &[Chosen], given: &[Given], done: &mut [bool], early: bool) -> Result<(), Stop> {
         let row = self.row;
         for (i, opt) in row.sig.opts.iter().enumerate() {
             if done[i] {
                 continue;
             }
-            let value = opts.get(i).unwrap_or(&Value::Absent);
+            let value = opts.get(i).unwrap_or(&Chosen::Absent);
             let rank = self.anchored_rank(given, opt.name.name);
             let mut runtime = self.runtime;
             let lead = if matches!(opt.ty, OptType::Labels(_)) { plain_axes(row) } else { 0 };
-            let item = Options { op: row.op, ty, runtime: &mut runtime, lead }.item(&mut self.env, opt, value, rank);
+            let item = Options { op: row.op, runtime: &mut runtime, lead }.item(&mut self.env, opt, value, rank);
             match item {
                 Ok(item) => {
                     self.runtime = runtime;

@@ -126,11 +126,11 @@ pub fn stepped(row: &Row, dtype: DType) -> Vec<Case> {
             args[first + at] = value.clone();
             given.extend((axes > 0).then_some((*at, value)));
         }
-        let (solved, args) = match sig::solve_types(row, &args) {
-            Ok(solved) => (solved, args),
+        let (solved, args) = match sig::accepted(row, &args) {
+            Some(solved) => (solved, args),
             // other sizes may follow from these numbers
-            Err(_) if follow => made(&Choice { given: &given, ..choice })?,
-            Err(_) => return None,
+            None if follow => made(&Choice { given: &given, ..choice })?,
+            None => return None,
         };
         let case = Case { args, solved };
         (!given.is_empty() && case.numel() <= ELEMENTS && !super::is_empty(&case.solved)).then_some(case)

@@ -66,7 +66,7 @@ pub fn ruled(bench: &Bench, declared: &[Declared], set: &RowSet) -> Option<Diag>
         || declared.is_empty()
         || declared.iter().any(|rule| detaches(&rule.rule.tree))
         || stands_apart(source, row, set, bench.library)
-        || declared.iter().any(|rule| may_differ(bench, rule))
+        || may_differ(bench, declared)
         || harmless && leaks(bench)
     {
         return None;
@@ -106,19 +106,22 @@ pub fn detaches(text: &Block) -> bool {
 }
 
 /// Whether a rule is another one than the derivative at a tie or kink, or can't be compared there.
-fn may_differ(bench: &Bench, rule: &Declared) -> bool {
-    let mut compared = false;
+fn may_differ(bench: &Bench, declared: &[Declared]) -> bool {
+    let mut compared = vec![false; declared.len()];
+    // one call after the other: where one rule differs, the others need no more calls
     for (n, instance) in bench.kinked() {
-        let Some(seeds) = Seeds::of(rule, &instance, n) else { continue };
-        let Some((stated, derived, size)) = seeds.both(bench, rule, &instance) else { continue };
-        compared = true;
-        // of an infinite derivative nothing can be said
-        let apart = (stated - derived).abs();
-        if derived.is_finite() && (apart.is_nan() || apart > CLOSE * size) {
-            return true;
+        for (rule, compared) in declared.iter().zip(&mut compared) {
+            let Some(seeds) = Seeds::of(rule, &instance, n) else { continue };
+            let Some((stated, derived, size)) = seeds.both(bench, rule, &instance) else { continue };
+            *compared = true;
+            // of an infinite derivative nothing can be said
+            let apart = (stated - derived).abs();
+            if derived.is_finite() && (apart.is_nan() || apart > CLOSE * size) {
+                return true;
+            }
         }
     }
-    !compared
+    compared.contains(&false)
 }
 
 /// A cotangent for the results and a tangent for one argument: ⟨g, J t⟩ is a number from either side.
