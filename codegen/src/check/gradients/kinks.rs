@@ -3,7 +3,7 @@
 
 use fulgurite_core::Name;
 use fulgurite_core::derive::walk;
-use fulgurite_core::lang::{Block, Expr, Node};
+use fulgurite_core::lang::{Block, Expr, Node, OptType};
 use fulgurite_core::row::Row;
 
 use super::dense::Library;
@@ -154,11 +154,8 @@ enum Found {
 
 /// Whether a condition holds at a point, a number for each argument.
 pub fn condition(row: &Row, cond: &Expr, point: &[f64]) -> bool {
-    value(row, cond, point) == 1.0
-}
-
-fn value(row: &Row, e: &Expr, point: &[f64]) -> f64 {
-    number(e, &|name| row.sig.params.iter().position(|p| p.name.name == name).and_then(|n| point.get(n).copied()))
+    let param = |name| row.sig.params.iter().position(|p| p.name.name == name);
+    number(cond, &|name| param(name).and_then(|n| point.get(n).copied())) == 1.0
 }
 
 /// Every argument is a tensor here, and given.
@@ -170,14 +167,59 @@ pub fn with_all(e: &Expr) -> Expr {
     })
 }
 
-/// The points where `cond` holds beside the derivatives by argument `at` around them; `None` where nothing can be said.
+/// [`look_with`] where options have their defaults; those without one have numbers, rising and falling in their order. A
+/// convention is wrong if it is for all of these: of bounds in the wrong order nobody expects a slope.
 fn look(row: &Row, library: &Library, at: usize, cond: &Expr, partial: &Expr) -> Option<Found> {
+    /// The first of the numbers, and by how much the next one is larger.
+    const WAYS: [(f64, f64); 3] = [(1.0, 1.0), (9.0, -1.0), (-9.0, 1.0)];
+    let opts = row.sig.opts.iter().filter(|opt| matches!(opt.ty, OptType::Num | OptType::F64 | OptType::I64));
+    let defaults = opts.clone().filter_map(|opt| Some((opt.name.name, number(opt.default.as_ref()?, &|_| None))));
+    let defaults: Vec<(Name, f64)> = defaults.collect();
+    let open: Vec<Name> = opts.filter(|opt| opt.default.is_none() && !opt.optional).map(|opt| opt.name.name).collect();
+    if open.is_empty() {
+        return look_with(row, library, at, cond, partial, &defaults);
+    }
+    let mut outside = None;
+    for (first, step) in WAYS {
+        let given: Vec<(Name, f64)> =
+            open.iter().zip(0..).map(|(name, n)| (*name, first + step * f64::from(n))).collect();
+        let mut called = row.clone();
+        for opt in &mut called.sig.opts {
+            if let Some((_, x)) = given.iter().find(|(name, _)| *name == opt.name.name) {
+                opt.default = Some(Expr::bare(Node::Int(*x as i64)));
+            }
+        }
+        let options = [defaults.as_slice(), &given].concat();
+        match look_with(&called, library, at, cond, partial, &options) {
+            Some(Found::Between) => return Some(Found::Between),
+            found => outside = outside.or(found),
+        }
+    }
+    outside
+}
+
+/// The points where `cond` holds beside the derivatives by argument `at` around them; `None` where nothing can be said.
+/// `options` have these numbers.
+fn look_with(
+    row: &Row,
+    library: &Library,
+    at: usize,
+    cond: &Expr,
+    partial: &Expr,
+    options: &[(Name, f64)],
+) -> Option<Found> {
     let n = row.sig.params.len();
     // where the row compares, and beside it: an interval is no kink
-    let compared = sample::compared(row, &[]).into_iter().flat_map(|x| [x, x + 1.0, x - 1.0]);
+    let compared = sample::compared(row, &[]).into_iter().chain(options.iter().map(|(_, x)| *x));
+    let compared = compared.flat_map(|x| [x, x + 1.0, x - 1.0]);
     let places: Vec<f64> = PLACES.iter().copied().chain(compared).collect();
-    let kinks: Vec<Vec<f64>> =
-        product(&vec![places; n]).into_iter().filter(|point| condition(row, cond, point)).take(DIRECTIONS).collect();
+    let value = |e: &Expr, point: &[f64]| {
+        let option = |name: Name| options.iter().find(|(of, _)| *of == name).map(|(_, x)| *x);
+        let param = |name: Name| row.sig.params.iter().position(|p| p.name.name == name);
+        number(e, &|name| param(name).and_then(|n| point.get(n).copied()).or_else(|| option(name)))
+    };
+    let kinks = product(&vec![places; n]).into_iter().filter(|point| value(cond, point) == 1.0);
+    let kinks: Vec<Vec<f64>> = kinks.take(DIRECTIONS).collect();
     let mut numbers = Numbers::new(17);
     let around = |point: &Vec<f64>, numbers: &mut Numbers| -> Vec<Vec<f64>> {
         let moved = |numbers: &mut Numbers| point.iter().map(|x| x + STEP * (2.0 * numbers.draw() - 1.0)).collect();
@@ -194,7 +236,7 @@ fn look(row: &Row, library: &Library, at: usize, cond: &Expr, partial: &Expr) ->
         // the formula may end here
         let inside = slopes.iter().filter(|x| x.is_finite());
         let (lo, hi) = inside.fold((f64::INFINITY, f64::NEG_INFINITY), |(lo, hi), x| (lo.min(*x), hi.max(*x)));
-        let (stated, slack) = (value(row, partial, point), SLACK * (1.0 + lo.abs().max(hi.abs())));
+        let (stated, slack) = (value(partial, point), SLACK * (1.0 + lo.abs().max(hi.abs())));
         if lo > hi && !stated.is_nan() {
             continue;
         }
@@ -208,8 +250,9 @@ fn look(row: &Row, library: &Library, at: usize, cond: &Expr, partial: &Expr) ->
         }
         known = true;
         if !(lo - slack..=hi + slack).contains(&stated) {
+            let params = row.sig.params.iter().map(|p| p.name.name).zip(point.iter().copied());
             let point: Vec<String> =
-                row.sig.params.iter().zip(point).map(|(p, x)| format!("{} = {x}", p.name)).collect();
+                params.chain(options.iter().copied()).map(|(name, x)| format!("{name} = {x}")).collect();
             return Some(Found::Outside { point: point.join(", "), stated, lo, hi });
         }
     }
