@@ -4,79 +4,96 @@ use crate::Name;
 use crate::lang::ast::*;
 use crate::lang::walk::children;
 use rustc_hash::FxHashSet;
+use std::sync::Arc;
 
 /// Rebuilds `e`; where `f` gives something, that stands instead and is not looked into.
 pub fn map(e: &Expr, f: &mut dyn FnMut(&Expr) -> Option<Expr>) -> Expr {
-    if let Some(new) = f(e) {
-        return new;
+    match f(e) {
+        Some(new) => new,
+        None => rebuilt(e, &mut |part| map(part, f)),
     }
+}
+
+/// `e` with every expression that stands right in it replaced; `e` itself, shared, where none is another one.
+pub fn rebuilt(e: &Expr, f: &mut dyn FnMut(&Expr) -> Expr) -> Expr {
+    let mut same = true;
+    let mut f = |part: &Expr| {
+        let new = f(part);
+        same &= Arc::ptr_eq(&new.node, &part.node) && new.span == part.span;
+        new
+    };
+    let f: &mut dyn FnMut(&Expr) -> Expr = &mut f;
     let node = match &*e.node {
         Node::Int(_) | Node::Float(_) | Node::Str(_) | Node::Name(_) => return e.clone(),
-        Node::Tuple(items) => Node::Tuple(items.iter().map(|i| map(i, f)).collect()),
-        Node::Unary(op, a) => Node::Unary(*op, map(a, f)),
-        Node::Binary(op, a, b) => Node::Binary(*op, map(a, f), map(b, f)),
-        Node::Cast(a, elem) => Node::Cast(map(a, f), elem.clone()),
-        Node::If(c, a, b) => Node::If(map(c, f), map_block(a, f), map_block(b, f)),
-        Node::Match(on, arms) => Node::Match(*on, arms.iter().map(|(w, e)| (*w, map(e, f))).collect()),
+        Node::Tuple(items) => Node::Tuple(items.iter().map(f).collect()),
+        Node::Unary(op, a) => Node::Unary(*op, f(a)),
+        Node::Binary(op, a, b) => Node::Binary(*op, f(a), f(b)),
+        Node::Cast(a, elem) => Node::Cast(f(a), elem.clone()),
+        Node::If(c, a, b) => Node::If(f(c), rebuilt_block(a, f), rebuilt_block(b, f)),
+        Node::Match(on, arms) => Node::Match(*on, arms.iter().map(|(w, e)| (*w, f(e))).collect()),
         Node::Call(name, args) => {
-            Node::Call(*name, args.iter().map(|a| Arg { name: a.name, value: map(&a.value, f) }).collect())
+            Node::Call(*name, args.iter().map(|a| Arg { name: a.name, value: f(&a.value) }).collect())
         }
         Node::Access(a) => Node::Access(TensorAccess {
             base: a.base,
-            places: a.places.iter().map(|p| map_place(p, f)).collect(),
+            places: a.places.iter().map(|p| rebuilt_place(p, f)).collect(),
             outside: match &a.outside {
-                Outside::Value(v) => Outside::Value(map(v, f)),
+                Outside::Value(v) => Outside::Value(f(v)),
                 other => other.clone(),
             },
-            item: a.item.as_ref().map(|i| map(i, f)),
+            item: a.item.as_ref().map(&mut *f),
         }),
         Node::Reduce(r) => Node::Reduce(Reduce {
             red: r.red,
-            binds: r.binds.as_ref().map(|binds| binds.iter().map(|b| map_bind(b, f)).collect()),
-            filter: r.filter.as_ref().map(|c| map(c, f)),
-            body: map(&r.body, f),
-            otherwise: r.otherwise.as_ref().map(|e| map(e, f)),
+            binds: r.binds.as_ref().map(|binds| binds.iter().map(|b| rebuilt_bind(b, f)).collect()),
+            filter: r.filter.as_ref().map(&mut *f),
+            body: f(&r.body),
+            otherwise: r.otherwise.as_ref().map(&mut *f),
             span: r.span,
         }),
-        Node::Zip(a) => Node::Zip(map(a, f)),
-        Node::Spread(a) => Node::Spread(map(a, f)),
+        Node::Zip(a) => Node::Zip(f(a)),
+        Node::Spread(a) => Node::Spread(f(a)),
         Node::List(items) => Node::List(
             items
                 .iter()
                 .map(|i| match i {
-                    ListItem::One(e) => ListItem::One(map(e, f)),
+                    ListItem::One(e) => ListItem::One(f(e)),
                     other => other.clone(),
                 })
                 .collect(),
         ),
     };
-    Expr::new(node, e.span)
+    if same { e.clone() } else { Expr::new(node, e.span) }
 }
 
 /// [`map`] over a block.
 pub fn map_block(b: &Block, f: &mut dyn FnMut(&Expr) -> Option<Expr>) -> Block {
+    rebuilt_block(b, &mut |part| map(part, f))
+}
+
+fn rebuilt_block(b: &Block, f: &mut dyn FnMut(&Expr) -> Expr) -> Block {
     let stmts = b
         .stmts
         .iter()
         .map(|s| match s {
-            Stmt::Let(p, e) => Stmt::Let(p.clone(), map(e, f)),
-            Stmt::Write(n, e) => Stmt::Write(*n, map(e, f)),
+            Stmt::Let(p, e) => Stmt::Let(p.clone(), f(e)),
+            Stmt::Write(n, e) => Stmt::Write(*n, f(e)),
         })
         .collect();
-    Block { stmts, value: map(&b.value, f) }
+    Block { stmts, value: f(&b.value) }
 }
 
-fn map_bind(b: &Bind, f: &mut dyn FnMut(&Expr) -> Option<Expr>) -> Bind {
-    Bind { range: b.range.as_ref().map(|(lo, hi)| (map(lo, f), map(hi, f))), ..b.clone() }
+fn rebuilt_bind(b: &Bind, f: &mut dyn FnMut(&Expr) -> Expr) -> Bind {
+    Bind { range: b.range.as_ref().map(|(lo, hi)| (f(lo), f(hi))), ..b.clone() }
 }
 
-fn map_place(p: &Place, f: &mut dyn FnMut(&Expr) -> Option<Expr>) -> Place {
+fn rebuilt_place(p: &Place, f: &mut dyn FnMut(&Expr) -> Expr) -> Place {
     match p {
-        Place::One(e) => Place::One(map(e, f)),
-        Place::Zip(e) => Place::Zip(map(e, f)),
-        Place::Unravel(e) => Place::Unravel(map(e, f)),
-        Place::BroadcastZip(e) => Place::BroadcastZip(map(e, f)),
-        Place::BroadcastGroup(inner) => Place::BroadcastGroup(inner.iter().map(|p| map_place(p, f)).collect()),
+        Place::One(e) => Place::One(f(e)),
+        Place::Zip(e) => Place::Zip(f(e)),
+        Place::Unravel(e) => Place::Unravel(f(e)),
+        Place::BroadcastZip(e) => Place::BroadcastZip(f(e)),
+        Place::BroadcastGroup(inner) => Place::BroadcastGroup(inner.iter().map(|p| rebuilt_place(p, f)).collect()),
         Place::List(..) | Place::Broadcast(_) => p.clone(),
     }
 }
@@ -88,54 +105,68 @@ pub fn visit(e: &Expr, f: &mut dyn FnMut(&Expr) -> bool) {
     }
 }
 
-/// Whether `test` holds for `e` or something in it.
+/// Whether `test` holds for `e` or something in it; what stands there several times, shared, is asked once.
 pub fn any(e: &Expr, test: &mut dyn FnMut(&Expr) -> bool) -> bool {
-    let mut found = false;
-    visit(e, &mut |e| {
-        found |= test(e);
-        !found
-    });
+    any_inside(e, test, &mut FxHashSet::default())
+}
+
+fn any_inside(e: &Expr, test: &mut dyn FnMut(&Expr) -> bool, seen: &mut FxHashSet<*const Node>) -> bool {
+    if Arc::strong_count(&e.node) > 1 && !seen.insert(Arc::as_ptr(&e.node)) {
+        return false;
+    }
+    let mut found = test(e);
+    if !found {
+        children(e, &mut |child| found = found || any_inside(child, test, seen));
+    }
     found
 }
 
 /// Every name that `e` mentions: values, tensors, lists in places, bound indices, options that choose axes.
 pub fn names(e: &Expr) -> FxHashSet<Name> {
     let mut out = FxHashSet::default();
-    visit(e, &mut |e| {
-        match &*e.node {
-            Node::Name(n) => {
-                out.insert(*n);
-            }
-            Node::Match(on, _) => {
-                out.insert(on.name);
-            }
-            Node::Cast(_, Elem::Var(t) | Elem::Acc(t) | Elem::Real(t)) => {
-                out.insert(*t);
-            }
-            Node::Access(a) => {
-                out.insert(a.base.name);
-                a.places.iter().for_each(|p| place_names(p, &mut out));
-            }
-            Node::Reduce(r) => {
-                for b in r.binds.iter().flatten() {
-                    out.insert(b.name.name);
-                    if let Some(a) = &b.axes {
-                        axes_names(a, &mut out);
-                    }
-                }
-            }
-            Node::If(_, a, b) => {
-                for s in a.stmts.iter().chain(&b.stmts) {
-                    if let Stmt::Let(Pattern::Name(id), _) = s {
-                        out.insert(id.name);
-                    }
-                }
-            }
-            _ => {}
-        }
-        true
+    any(e, &mut |e| {
+        own_names(e, &mut |name| {
+            out.insert(name);
+        });
+        false
     });
     out
+}
+
+/// Whether `name` is one of these.
+pub fn mentions(e: &Expr, name: Name) -> bool {
+    any(e, &mut |e| {
+        let mut found = false;
+        own_names(e, &mut |own| found |= own == name);
+        found
+    })
+}
+
+/// The names that `e` mentions itself, not what stands in it.
+fn own_names(e: &Expr, out: &mut dyn FnMut(Name)) {
+    match &*e.node {
+        Node::Name(n) => out(*n),
+        Node::Match(on, _) => out(on.name),
+        Node::Cast(_, Elem::Var(t) | Elem::Acc(t) | Elem::Real(t)) => out(*t),
+        Node::Access(a) => {
+            out(a.base.name);
+            a.places.iter().for_each(|p| place_names(p, out));
+        }
+        Node::Reduce(r) => {
+            for b in r.binds.iter().flatten() {
+                out(b.name.name);
+                b.axes.iter().for_each(|a| each_axes_name(a, out));
+            }
+        }
+        Node::If(_, a, b) => {
+            for s in a.stmts.iter().chain(&b.stmts) {
+                if let Stmt::Let(Pattern::Name(id), _) = s {
+                    out(id.name);
+                }
+            }
+        }
+        _ => {}
+    }
 }
 
 /// Every name that a block mentions.
@@ -165,17 +196,13 @@ pub fn block_names(b: &Block) -> FxHashSet<Name> {
     out
 }
 
-fn place_names(p: &Place, out: &mut FxHashSet<Name>) {
+fn place_names(p: &Place, out: &mut dyn FnMut(Name)) {
     match p {
         Place::List(n, axes) => {
-            out.insert(n.name);
-            if let Some(a) = axes {
-                axes_names(a, out);
-            }
+            out(n.name);
+            axes.iter().for_each(|a| each_axes_name(a, out));
         }
-        Place::Broadcast(n) => {
-            out.insert(n.name);
-        }
+        Place::Broadcast(n) => out(n.name),
         Place::BroadcastGroup(inner) => inner.iter().for_each(|p| place_names(p, out)),
         _ => {}
     }
@@ -183,12 +210,16 @@ fn place_names(p: &Place, out: &mut FxHashSet<Name>) {
 
 /// The options (and arguments of `of`) that a choice of axes mentions.
 pub fn axes_names(a: &Axes, out: &mut FxHashSet<Name>) {
+    each_axes_name(a, &mut |name| {
+        out.insert(name);
+    });
+}
+
+fn each_axes_name(a: &Axes, out: &mut dyn FnMut(Name)) {
     match &a.kind {
-        AxesKind::Name(n) | AxesKind::Before(n) | AxesKind::From(n) => {
-            out.insert(n.name);
-        }
-        AxesKind::Names(ns) | AxesKind::Fn(_, ns) => out.extend(ns.iter().map(|n| n.name)),
-        AxesKind::Not(inner) => axes_names(inner, out),
+        AxesKind::Name(n) | AxesKind::Before(n) | AxesKind::From(n) => out(n.name),
+        AxesKind::Names(ns) | AxesKind::Fn(_, ns) => ns.iter().for_each(|n| out(n.name)),
+        AxesKind::Not(inner) => each_axes_name(inner, out),
     }
 }
 

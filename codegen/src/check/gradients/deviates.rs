@@ -66,8 +66,8 @@ pub fn ruled(bench: &Bench, declared: &[Declared], set: &RowSet) -> Option<Diag>
         || declared.is_empty()
         || declared.iter().any(|rule| detaches(&rule.rule.tree))
         || stands_apart(source, row, set, bench.library)
-        || may_differ(bench, declared)
         || harmless && leaks(bench)
+        || may_differ(bench, declared)
     {
         return None;
     }

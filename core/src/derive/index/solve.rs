@@ -331,7 +331,7 @@ fn is_flat(e: &Expr, v: Name) -> Option<Expr> {
 
 /// Whether `e` mentions `v`, in places too.
 fn mentions(e: &Expr, v: Name) -> bool {
-    walk::names(e).contains(&v)
+    walk::mentions(e, v)
 }
 
 fn split(e: &Expr, op: BinOp, out: &mut Vec<Expr>) {

@@ -4,6 +4,8 @@ use super::var::{Kind, Var};
 use crate::Name;
 use crate::derive::{NotDerivable, make, walk};
 use crate::lang::ast::*;
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
 
 /// What an index variable stands for.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,7 +24,7 @@ type Res<X> = Result<X, NotDerivable>;
 
 /// `e` with `var` replaced.
 pub fn expr(e: &Expr, var: &Var, sub: &Sub) -> Res<Expr> {
-    let mut s = Subst { name: var.name, list: var.is_list(), sub, fault: None };
+    let mut s = Subst { name: var.name, list: var.is_list(), sub, fault: None, done: FxHashMap::default() };
     let out = s.expr(e);
     match s.fault {
         Some(f) => Err(f),
@@ -35,6 +37,8 @@ struct Subst<'a> {
     list: bool,
     sub: &'a Sub,
     fault: Option<NotDerivable>,
+    /// What became of the parts of the tree so far: they are shared, and written out a `let` stands in many places.
+    done: FxHashMap<*const Node, Expr>,
 }
 
 impl Subst<'_> {
@@ -43,8 +47,14 @@ impl Subst<'_> {
     }
 
     fn expr(&mut self, e: &Expr) -> Expr {
+        let at = Arc::as_ptr(&e.node);
+        if let Some(done) = self.done.get(&at) {
+            return done.clone();
+        }
         // names inside a `ravel` are lists, elsewhere the element at the axis
-        walk::map(e, &mut |e| self.node(e))
+        let new = self.node(e).unwrap_or_else(|| walk::rebuilt(e, &mut |part| self.expr(part)));
+        self.done.insert(at, new.clone());
+        new
     }
 
     fn node(&mut self, e: &Expr) -> Option<Expr> {
@@ -203,8 +213,7 @@ pub fn captures(e: &Expr, name: Name, others: &dyn Fn(Name) -> bool) -> bool {
         Node::Reduce(r) => {
             let binds = r.binds.iter().flatten();
             let rebinds = binds.clone().any(|b| b.name.name == name && b.axes.is_none());
-            let whole = Expr::bare(Node::Reduce(r.clone()));
-            !rebinds && binds.clone().any(|b| others(b.name.name)) && walk::names(&whole).contains(&name)
+            !rebinds && binds.clone().any(|b| others(b.name.name)) && walk::mentions(e, name)
         }
         _ => false,
     })
