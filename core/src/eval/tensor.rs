@@ -339,7 +339,7 @@ impl<M: Machine> Run<'_, M> {
             (Mul, Value::Absent, _) | (Mul, _, Value::Absent) | (Div, Value::Absent, _) => return Ok(Value::Absent),
             _ => {}
         }
-        if let (Some(x), Some(y)) = (to_val(&a), to_val(&b)) {
+        if let (Some(x), Some(y)) = (Val::of(&a), Val::of(&b)) {
             let v = statics::apply_binary(op, x, y).map_err(|s| self.stop(s))?;
             return Ok(from_val(v));
         }
@@ -429,19 +429,6 @@ impl<M: Machine> Run<'_, M> {
             _ => Ok(None),
         }
     }
-}
-
-/// A value as a static one, if it is not a tensor.
-fn to_val<V>(v: &Value<V>) -> Option<Val> {
-    Some(match v {
-        Value::Num(s) => (*s).into(),
-        Value::Size(d) => Val::Int(*d),
-        Value::DType(d) => Val::DType(*d),
-        Value::Word(w) => Val::Word(*w),
-        Value::Str(s) => Val::Str(s.clone()),
-        Value::List(items) => Val::List(items.iter().map(Value::as_dim).collect::<Option<_>>()?),
-        Value::Tensor(_) | Value::Type(_) | Value::Absent => return None,
-    })
 }
 
 fn from_val<V>(v: Val) -> Value<V> {

@@ -15,10 +15,13 @@ const MOST_AXES: usize = 64;
 
 /// What a call gives for an option.
 pub enum Chosen {
+    /// Nothing: its default, if it has one.
     Absent,
     /// A number that is known only when the program runs.
     Runtime(DType),
+    /// What is known before that.
     Static(Val),
+    /// A tensor or a key, which no option is.
     Tensor,
     /// What no option can be.
     Other,
@@ -27,26 +30,14 @@ pub enum Chosen {
 impl Chosen {
     /// `value` as an option; `ty` says what a tensor-like value is.
     pub fn of<V>(value: &Value<V>, ty: &dyn Fn(&V) -> ArgTy) -> Chosen {
-        let known = match value {
-            Value::Num(s) => (*s).into(),
-            Value::Size(d) => Val::Int(*d),
-            Value::DType(d) => Val::DType(*d),
-            Value::Word(w) => Val::Word(*w),
-            Value::Str(s) => Val::Str(s.clone()),
-            Value::List(_) => match value.as_dims() {
-                Some(dims) => Val::List(dims.into()),
-                None => return Chosen::Other,
+        match value {
+            Value::Absent => Chosen::Absent,
+            Value::Tensor(v) => match ty(v) {
+                ArgTy::Number(d) => Chosen::Runtime(d),
+                ArgTy::Tensor(_) | ArgTy::Key => Chosen::Tensor,
             },
-            Value::Absent => return Chosen::Absent,
-            Value::Type(_) => return Chosen::Other,
-            Value::Tensor(v) => {
-                return match ty(v) {
-                    ArgTy::Number(d) => Chosen::Runtime(d),
-                    ArgTy::Tensor(_) | ArgTy::Key => Chosen::Tensor,
-                };
-            }
-        };
-        Chosen::Static(known)
+            other => Val::of(other).map_or(Chosen::Other, Chosen::Static),
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::Refusal;
 use crate::lang::ast::Span;
-use crate::{DType, Dim, Name, Scalar};
+use crate::{DType, Dim, Name, Scalar, Value};
 use smallvec::SmallVec;
 
 /// Sizes or axes.
@@ -27,6 +27,21 @@ pub enum Val {
     List(Dims),
     /// Nothing.
     Absent,
+}
+
+impl Val {
+    /// What a value is if it is known before elements are; an absent one, a tensor or a type is none.
+    pub fn of<V>(value: &Value<V>) -> Option<Val> {
+        Some(match value {
+            Value::Num(s) => (*s).into(),
+            Value::Size(d) => Val::Int(*d),
+            Value::DType(d) => Val::DType(*d),
+            Value::Word(w) => Val::Word(*w),
+            Value::Str(s) => Val::Str(s.clone()),
+            Value::List(items) => Val::List(items.iter().map(Value::as_dim).collect::<Option<_>>()?),
+            Value::Tensor(_) | Value::Type(_) | Value::Absent => return None,
+        })
+    }
 }
 
 /// Why there is no static value.

@@ -154,8 +154,12 @@ enum Found {
 
 /// Whether a condition holds at a point, a number for each argument.
 pub fn condition(row: &Row, cond: &Expr, point: &[f64]) -> bool {
-    let param = |name| row.sig.params.iter().position(|p| p.name.name == name);
-    number(cond, &|name| param(name).and_then(|n| point.get(n).copied())) == 1.0
+    value(row, cond, point, &[]) == 1.0
+}
+
+fn value(row: &Row, e: &Expr, point: &[f64], options: &[(Name, f64)]) -> f64 {
+    let params = || row.sig.params.iter().map(|p| p.name.name).zip(point.iter().copied());
+    number(e, &|name| params().chain(options.iter().copied()).find(|(of, _)| *of == name).map(|(_, x)| x))
 }
 
 /// Every argument is a tensor here, and given.
@@ -213,11 +217,7 @@ fn look_with(
     let compared = sample::compared(row, &[]).into_iter().chain(options.iter().map(|(_, x)| *x));
     let compared = compared.flat_map(|x| [x, x + 1.0, x - 1.0]);
     let places: Vec<f64> = PLACES.iter().copied().chain(compared).collect();
-    let value = |e: &Expr, point: &[f64]| {
-        let option = |name: Name| options.iter().find(|(of, _)| *of == name).map(|(_, x)| *x);
-        let param = |name: Name| row.sig.params.iter().position(|p| p.name.name == name);
-        number(e, &|name| param(name).and_then(|n| point.get(n).copied()).or_else(|| option(name)))
-    };
+    let value = |e: &Expr, point: &[f64]| value(row, e, point, options);
     let kinks = product(&vec![places; n]).into_iter().filter(|point| value(cond, point) == 1.0);
     let kinks: Vec<Vec<f64>> = kinks.take(DIRECTIONS).collect();
     let mut numbers = Numbers::new(17);

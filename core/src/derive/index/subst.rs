@@ -37,7 +37,8 @@ struct Subst<'a> {
     list: bool,
     sub: &'a Sub,
     fault: Option<NotDerivable>,
-    /// What became of the parts of the tree so far: they are shared, and written out a `let` stands in many places.
+    /// What became of the parts of the tree so far, by address (the tree outlives this, and what becomes of a part hangs on
+    /// nothing around it): written out, a `let` stands in many places, which share it.
     done: FxHashMap<*const Node, Expr>,
 }
 
