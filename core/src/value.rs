@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use std::fmt;
 
 /// Sizes of a tensor, slowest axis first.
-pub type Shape = SmallVec<[Dim; 6]>;
+pub type Shape = SmallVec<[Dim; 4]>;
 
 /// The type of a tensor as signatures see it.
 #[derive(PartialEq)]

@@ -255,6 +255,7 @@ enum Tag {
     Random,
     Type,
     Bool,
+    Small,
     Int,
     Float,
     DType,
@@ -266,7 +267,7 @@ enum Tag {
 }
 
 /// The words of a key.
-type Words = SmallVec<[u64; 8]>;
+type Words = SmallVec<[u64; 4]>;
 
 impl Key {
     /// `None` of a call with symbolic sizes: what is asked of them is recorded, each time anew.
@@ -294,7 +295,10 @@ fn put<T>(key: &mut Words, value: &Value<T>, ty: &dyn Fn(&T) -> ArgTy) -> Option
         },
         Value::Type(t) => put_type(key, Tag::Type, t)?,
         Value::Num(Scalar::Bool(b)) => key.push(word(Tag::Bool, u64::from(*b))),
-        Value::Num(Scalar::Int(i)) => key.extend([word(Tag::Int, 0), *i as u64]),
+        Value::Num(Scalar::Int(i)) => match u32::try_from(*i) {
+            Ok(small) => key.push(word(Tag::Small, u64::from(small))),
+            Err(_) => key.extend([word(Tag::Int, 0), *i as u64]),
+        },
         Value::Num(Scalar::Float(x)) => key.extend([word(Tag::Float, 0), x.to_bits()]),
         Value::Size(_) => return None,
         Value::DType(d) => key.push(word(Tag::DType, *d as u64)),
@@ -312,9 +316,27 @@ fn put<T>(key: &mut Words, value: &Value<T>, ty: &dyn Fn(&T) -> ArgTy) -> Option
     Some(())
 }
 
+/// A dtype and a rank, then the sizes: as many as fit stand in the same word. A size of more than 15 bits is followed by what
+/// it is above these.
 fn put_type(key: &mut Words, tag: Tag, t: &TensorTy) -> Option<()> {
-    key.push(word(tag, t.dtype as u64 | (t.rank() as u64) << 8));
-    t.shape.iter().all(|d| d.is_const()).then(|| key.extend(t.shape.iter().map(|d| d.value() as u64)))
+    const SIZE: u32 = 16;
+    const LOW: u64 = (1 << (SIZE - 1)) - 1;
+    let (mut open, mut bits) = (word(tag, t.dtype as u64 | (t.rank() as u64) << 8), 32);
+    for size in &t.shape {
+        let n = size.is_const().then(|| size.value() as u64)?;
+        if bits == u64::BITS {
+            key.push(std::mem::take(&mut open));
+            bits = 0;
+        }
+        open |= (n & LOW | u64::from(n > LOW) << (SIZE - 1)) << bits;
+        bits += SIZE;
+        if n > LOW {
+            key.push(std::mem::replace(&mut open, n));
+            bits = u64::BITS;
+        }
+    }
+    key.push(open);
+    Some(())
 }
 
 #[cfg(test)]
@@ -338,6 +360,16 @@ mod tests {
             (vec![tensor(DType::F32, &[2, 3])], vec![]),
             (vec![tensor(DType::F32, &[3, 2])], vec![]),
             (vec![tensor(DType::F64, &[2, 3])], vec![]),
+            (vec![tensor(DType::F32, &[2, 3, 0])], vec![]),
+            (vec![tensor(DType::F32, &[2, 1 << 15])], vec![]),
+            (vec![tensor(DType::F32, &[2, 1 << 16])], vec![]),
+            (vec![tensor(DType::F32, &[2, 1 << 16, 3])], vec![]),
+            (vec![tensor(DType::F32, &[1 << 16, 2, 3])], vec![]),
+            (vec![tensor(DType::F32, &[2, 3, 4, 5, 6, 7])], vec![]),
+            (vec![tensor(DType::F32, &[2, 3, 4, 5, 6, 8])], vec![]),
+            (vec![tensor(DType::F32, &[2, 3, 4, 5, 6, 7, 1])], vec![]),
+            (vec![tensor(DType::F32, &[2, 3]), int(1 << 40)], vec![]),
+            (vec![tensor(DType::F32, &[2, 3]), int(-1)], vec![]),
             (vec![Value::Type(TensorTy::new(DType::F32, &[2, 3]))], vec![]),
             (vec![tensor(DType::F32, &[2]), tensor(DType::F32, &[3])], vec![]),
             (vec![Value::List(vec![tensor(DType::F32, &[2]), tensor(DType::F32, &[3])])], vec![]),

@@ -394,8 +394,12 @@ impl<M: Machine> Run<'_, M> {
     /// `some`, `is_tensor`, …: questions about arguments, not their values.
     fn presence(&mut self, f: Name, args: &[Arg]) -> Result<Option<Value<M::V>>, M::Error> {
         let answer = |b: bool| Ok(Some(Value::Num(Scalar::Bool(b))));
+        const QUESTIONS: [&str; 7] = ["some", "is_tensor", "is_number", "is_int", "is_float", "dtype", "is_bool"];
         let [Arg { name: None, value }] = args else { return Ok(None) };
         let Node::Name(n) = &*value.node else { return Ok(None) };
+        if !QUESTIONS.contains(&f.as_str()) {
+            return Ok(None);
+        }
         let bound = self.lookup(*n);
         let v = match &bound {
             Some(Bound::Value(v)) => Some(v),

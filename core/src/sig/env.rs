@@ -11,11 +11,11 @@ pub enum Size {
     /// `N`
     One(Dim),
     /// `..S`
-    List(SmallVec<[Dim; 6]>),
+    List(SmallVec<[Dim; 4]>),
     /// `N[i]`: one size per item of a `List` argument.
     Each(Vec<Dim>),
     /// `..S` inside a `List` argument whose items differ.
-    EachList(Vec<SmallVec<[Dim; 6]>>),
+    EachList(Vec<SmallVec<[Dim; 4]>>),
 }
 
 /// An option's (or number argument's) value after normalisation: axes wrapped, defaults filled.
@@ -34,7 +34,7 @@ pub enum Item {
     /// An integer that may be symbolic.
     Int(Dim),
     /// Integers, one per axis; or normalised axes.
-    Ints(SmallVec<[Dim; 6]>),
+    Ints(SmallVec<[Dim; 4]>),
     /// A dtype.
     DType(DType),
     /// A word of an `enum`.
@@ -72,7 +72,7 @@ pub struct Broadcast {
     /// The list that it broadcasts to.
     pub list: Name,
     /// The sizes that it has.
-    pub own: SmallVec<[Dim; 6]>,
+    pub own: SmallVec<[Dim; 4]>,
 }
 
 impl Env {

@@ -8,7 +8,7 @@ use crate::Dim;
 use smallvec::SmallVec;
 
 /// Axes, or sizes.
-type Dims = SmallVec<[Dim; 6]>;
+type Dims = SmallVec<[Dim; 4]>;
 
 /// A text of labels, read against the shapes of its operands.
 #[derive(Clone, Debug, PartialEq)]

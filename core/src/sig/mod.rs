@@ -18,7 +18,7 @@ mod val;
 pub use arrange::arrange;
 pub use env::{Env, Item, Size};
 pub use results::MOST_ITEMS;
-pub use solve::{accepted, solve, solve_types};
+pub use solve::{accepted, attempt, solve, solve_types};
 pub use types::{ArgTy, OutTy, Solved};
 
 use crate::Name;
@@ -38,12 +38,14 @@ pub struct Refusal {
     pub help: Option<String>,
     /// Which part of the rule's own text is at fault, where one is (codegen shows it; a call has no such place).
     pub at: Option<Span>,
+    /// Which of the conditions that the row states is not met, if that is why: its place among them.
+    pub unmet: Option<u16>,
 }
 
 impl Refusal {
     /// A refusal without argument or help.
     pub fn new(code: &'static str, message: impl Into<String>) -> Refusal {
-        Refusal { code, message: message.into(), arg: None, help: None, at: None }
+        Refusal { code, message: message.into(), arg: None, help: None, at: None, unmet: None }
     }
     /// The same, at this part of the rule's text, unless a smaller part is known already.
     pub fn at(mut self, span: Span) -> Refusal {

@@ -39,7 +39,7 @@ fn one(row: &Row, env: &mut Env, out: &Out, result: DType) -> Result<OutTy, Stop
             },
             Some(dims) => {
                 let axes = shapes::build(env, dims, At { axis: None, item })?;
-                let mut sizes: SmallVec<[Dim; 6]> = axes.iter().map(|a| a.size).collect();
+                let mut sizes: SmallVec<[Dim; 4]> = axes.iter().map(|a| a.size).collect();
                 // the imagined axis of a rank-0 argument is dropped again
                 if sizes.len() == 1 && imagined(row, env, dims, item.unwrap_or(0)) {
                     if !sizes[0].is(1) {

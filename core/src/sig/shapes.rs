@@ -123,8 +123,10 @@ impl Matcher<'_> {
 
     /// How many axes each pattern takes.
     fn counts(&self, param: Name, pats: &[&DimPat], shape: &[Dim], at: At) -> Result<SmallVec<[usize; 6]>, Mismatch> {
-        let mut counts: SmallVec<[Option<usize>; 6]> =
-            pats.iter().map(|p| self.count(p, at)).collect::<Result<_, Mismatch>>()?;
+        let mut counts: SmallVec<[Option<usize>; 6]> = SmallVec::new();
+        for pat in pats {
+            counts.push(self.count(pat, at)?);
+        }
         // an axis that an option names divides the pattern in two, each half with at most one open list
         let anchor = pats.iter().position(|p| matches!(&p.kind, DimKind::One { at: Some(_), .. }));
         let mut solve = |from: usize, to: usize, total: usize| -> Result<(), Mismatch> {

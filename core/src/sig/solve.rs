@@ -40,7 +40,15 @@ pub fn solve_types(row: &Row, args: &[Value<ArgTy>]) -> Result<Solved, Refusal> 
 /// The same for those who don't ask why a call is refused: nothing is written that nobody reads. Checks look for calls that
 /// a row accepts, and most that they try for that are refused.
 pub fn accepted(row: &Row, args: &[Value<ArgTy>]) -> Option<Solved> {
-    solve_as(row, args, &ArgTy::clone, true).ok()
+    attempt(row, args).ok()
+}
+
+/// The same, with a refusal that has no message.
+///
+/// # Errors
+/// As [`solve`].
+pub fn attempt(row: &Row, args: &[Value<ArgTy>]) -> Result<Solved, Refusal> {
+    solve_as(row, args, &ArgTy::clone, true)
 }
 
 /// Solves a call: `args` holds one value per parameter and option in signature order ([`super::arrange`]).
@@ -234,7 +242,9 @@ impl Call<'_> {
             match statics::eval(&self.env, &r.cond, At::default()) {
                 Ok(v) if v.bool()? => {}
                 Ok(_) => {
-                    let refusal = self.refusal("E705", || format!("`{}`: {}", self.row.op, r.message));
+                    let mut refusal = self.refusal("E705", || format!("`{}`: {}", self.row.op, r.message));
+                    let place = self.row.require.iter().position(|other| std::ptr::eq(other, r));
+                    refusal.unmet = place.and_then(|place| u16::try_from(place).ok());
                     let helped = |refusal: Refusal| refusal.help(format!("required: {}", r.shown));
                     return Err(if self.silent { refusal } else { helped(refusal) }.into());
                 }
@@ -261,7 +271,10 @@ impl Call<'_> {
                 continue;
             }
             let value = opts.get(i).unwrap_or(&Chosen::Absent);
-            let rank = self.anchored_rank(given, opt.name.name);
+            let rank = match opt.ty {
+                OptType::Dim(_) => self.anchored_rank(given, opt.name.name),
+                _ => None,
+            };
             let mut runtime = self.runtime;
             let lead = if matches!(opt.ty, OptType::Labels(_)) { plain_axes(row) } else { 0 };
             let item = Options { op: row.op, runtime: &mut runtime, lead }.item(&mut self.env, opt, value, rank);
@@ -364,7 +377,7 @@ impl Call<'_> {
             if self.env.size(list).is_some() {
                 continue;
             }
-            let mut joined: SmallVec<[Dim; 6]> = SmallVec::new();
+            let mut joined: SmallVec<[Dim; 4]> = SmallVec::new();
             for part in self.env.broadcast.iter().filter(|b| b.list == list) {
                 while joined.len() < part.own.len() {
                     joined.insert(0, Dim::from(1));
@@ -451,11 +464,11 @@ impl Call<'_> {
                     if !takes_part || (unions && !operands.is_empty()) {
                         continue;
                     }
-                    let bool_ok = p.ty.elem.iter().any(|e| matches!(e, Elem::Class(c) if *c == "bool"));
+                    let bool_ok = || p.ty.elem.iter().any(|e| matches!(e, Elem::Class(c) if *c == "bool"));
                     match g {
                         Given::Tensor(_) | Given::Tensors(..) => {
                             let skips = |t: &&TensorTy| {
-                                unions && bool_ok && t.dtype == DType::Bool && matches!(g, Given::Tensor(_))
+                                unions && t.dtype == DType::Bool && matches!(g, Given::Tensor(_)) && bool_ok()
                             };
                             for t in self.types(g).filter(|t| !skips(t)) {
                                 operands.push(Operand::Tensor { dtype: t.dtype, rank0: t.rank() == 0 });

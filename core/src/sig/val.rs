@@ -6,7 +6,7 @@ use crate::{DType, Dim, Name, Scalar, Value};
 use smallvec::SmallVec;
 
 /// Sizes or axes.
-pub type Dims = SmallVec<[Dim; 6]>;
+pub type Dims = SmallVec<[Dim; 4]>;
 
 /// A static value.
 #[derive(Clone, Debug, PartialEq)]

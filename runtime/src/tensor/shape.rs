@@ -31,7 +31,7 @@ pub(crate) fn poisoned_size() -> Error {
 /// Made from tuples of up to eight `usize`, `i64`, `i32` and [`Dim`] in any mixture, from arrays, vectors and slices of
 /// one of them, from a single one, and from `()` for rank 0; the default is not given.
 #[derive(Clone, Debug, PartialEq, Default)]
-pub struct ShapeArg(Option<SmallVec<[Dim; 6]>>);
+pub struct ShapeArg(Option<SmallVec<[Dim; 4]>>);
 
 impl ShapeArg {
     fn new(sizes: impl IntoIterator<Item = Dim>) -> ShapeArg {

@@ -11,6 +11,7 @@ mod more;
 mod names;
 mod options;
 mod params;
+mod settled;
 mod sizes;
 mod values;
 
@@ -21,11 +22,12 @@ pub use values::valued;
 use fulgurite_core::lang::OptType;
 use fulgurite_core::row::Row;
 use fulgurite_core::sig::{self, ArgTy, Env, Item, OutTy, Refusal, Size, Solved};
-use fulgurite_core::{DType, Dim, Name, Value};
+use fulgurite_core::{DType, Dim, Name, Scalar, Value};
 
 use super::machine::show;
 use names::Free;
 use options::Tried;
+use settled::Settled;
 use sizes::Sizes;
 
 /// Most cases of one row.
@@ -63,6 +65,21 @@ impl Case {
         };
         self.args.iter().for_each(|arg| arg.for_each(count));
         sum
+    }
+
+    /// What decides which branches a body takes: presence, words, truth values.
+    pub fn kind(&self) -> String {
+        let mut kind = String::new();
+        for value in &self.args {
+            match value {
+                Value::Absent => kind.push('-'),
+                Value::Word(word) => kind.push_str(word.as_str()),
+                Value::Num(Scalar::Bool(b)) => kind.push_str(if *b { "1" } else { "0" }),
+                Value::Tensor(ArgTy::Tensor(t)) if t.dtype == DType::Bool => kind.push('b'),
+                _ => kind.push('+'),
+            }
+        }
+        kind
     }
 
     /// `x: f32[2, 3], dims = [0]`: arguments that were given.
@@ -127,36 +144,48 @@ pub fn family(row: &Row, dtype: DType) -> Family {
     let step = if total > MOST { total.div_ceil(MOST) | 1 } else { 1 };
     // shapes that never fit (two lists of one length with different ranks) are soon given up
     let mut patience = vec![ATTEMPTS; shapes.len()];
+    let mut fits = vec![false; shapes.len()];
+    let mut settled = Settled::new(row, &free);
     for (c, (params, opts)) in statics.iter().enumerate() {
         let mut here = ATTEMPTS;
         for (h, (ranks, variant)) in shapes.iter().enumerate().filter(|(h, _)| (h + c) % step == 0) {
+            if settled.refuses(c, ranks) {
+                continue;
+            }
             let seed = (c * shapes.len() + h) as u64;
-            let attempts = here.min(patience[h]);
-            let accepted = (0..attempts).find_map(|n| {
+            let mut accepted = None;
+            for n in 0..here.min(patience[h]) {
                 // the first attempt of the first case takes the first candidate of everything
                 let turn = Turn(if n == 0 { seed } else { seed * ATTEMPTS + n });
                 let choice = Choice { params, opts, dtype, turn, tried, given: &[], items: None };
-                let args = call(row, &free, ranks, &choice, &mut Sizes::new(*variant, n, turn), &[])?;
+                let Some(args) = call(row, &free, ranks, &choice, &mut Sizes::new(*variant, n, turn), &[]) else {
+                    continue;
+                };
                 // the first one that is refused has what is most usual: why is asked of it alone
-                if family.refused.is_some() {
-                    return sig::accepted(row, &args).map(|solved| Case { args, solved });
-                }
-                match sig::solve_types(row, &args) {
-                    Ok(solved) => Some(Case { args, solved }),
+                let solve = if family.refused.is_some() { sig::attempt } else { sig::solve_types };
+                match solve(row, &args) {
+                    Ok(solved) => {
+                        accepted = Some(Case { args, solved });
+                        break;
+                    }
                     Err(refusal) => {
-                        family.refused = Some(refusal);
-                        None
+                        let for_good = settled.refuse(&refusal, c, ranks);
+                        family.refused.get_or_insert(refusal);
+                        if for_good {
+                            break;
+                        }
                     }
                 }
-            });
+            }
             match accepted {
                 Some(case) => {
                     here = ATTEMPTS;
+                    fits[h] = true;
                     family.cases.push(case);
                 }
                 None => {
                     here = (here / 2).max(8);
-                    patience[h] = (patience[h] / 2).max(4);
+                    patience[h] = (patience[h] / 2).max(if fits[h] { 4 } else { 1 });
                 }
             }
         }

@@ -7,6 +7,7 @@ use fulgurite_core::{DType, Name, Scalar, Value};
 
 use super::names::Free;
 use super::options::Tried;
+use super::settled::Settled;
 use super::sizes::{self, Sizes, Variant};
 use super::{Case, Choice, Turn, call, params};
 use crate::check::thresholds;
@@ -91,7 +92,12 @@ pub fn stepped(row: &Row, dtype: DType) -> Vec<Case> {
     let free = Free::of(row);
     let tried = Tried::of(row);
     let statics = params::product(row, STATICS);
-    let shapes = sizes::configurations(&free, &[]);
+    let is_along = |at: &usize, ranks: &[usize]| match &row.sig.opts[*at].ty {
+        OptType::Ints { list, .. } => free.lists.iter().position(|name| name == list).is_none_or(|l| ranks[l] > 0),
+        _ => false,
+    };
+    let mut shapes = sizes::configurations(&free, &[]);
+    shapes.retain(|(ranks, _)| steps.iter().any(|at| is_along(at, ranks)));
     let follow = sizes::follow(row, &free);
     let numbers = |at: &usize| {
         let compared = thresholds::of(row, row.sig.opts[*at].name.name).into_iter().map(|t| t.number.as_i64());
@@ -100,16 +106,19 @@ pub fn stepped(row: &Row, dtype: DType) -> Vec<Case> {
     };
     let numbers: Vec<Vec<i64>> = steps.iter().map(numbers).collect();
     let first = row.sig.params.len();
+    let mut settled = Settled::new(row, &free);
     let made = (1..=TRIES).filter_map(|n| {
         let turn = Turn(n);
         let (ranks, _) = shapes.get(turn.pick(shapes.len(), SALT + 8))?;
-        let (params, opts) = statics.get(turn.pick(statics.len(), SALT + 9))?;
+        let chosen = turn.pick(statics.len(), SALT + 9);
+        let (params, opts) = statics.get(chosen).filter(|_| !settled.refuses(chosen, ranks))?;
         let choice = Choice { params, opts, dtype, turn, tried: &tried, given: &[], items: None };
         let single = |(k, name): (usize, &Name)| (*name, 1 + turn.pick(2, SALT + 50 + k as u64) as i64);
         let pins: Vec<(Name, i64)> = free.singles.iter().enumerate().map(single).collect();
-        let made = |choice: &Choice| {
+        let mut made = |choice: &Choice| {
             let args = call(row, &free, ranks, choice, &mut Sizes::new(Variant::Distinct, 2, turn), &pins)?;
-            Some((sig::accepted(row, &args)?, args))
+            let solved = sig::attempt(row, &args).inspect_err(|refusal| _ = settled.refuse(refusal, chosen, ranks));
+            Some((solved.ok()?, args))
         };
         let (solved, mut args) = made(&choice)?;
         let mut given = Vec::new();
@@ -181,13 +190,15 @@ fn rare(
     const ELEMENTS: usize = 200;
     let tried = Tried::of(row);
     let statics = params::product(row, STATICS);
+    let mut settled = Settled::new(row, free);
     let made = (1..=TRIES).filter_map(|n| {
         let turn = Turn(n);
         let (ranks, variant) = shapes.get(n as usize % shapes.len().max(1))?;
-        let (params, opts) = statics.get(turn.pick(statics.len(), SALT + 10))?;
+        let chosen = turn.pick(statics.len(), SALT + 10);
+        let (params, opts) = statics.get(chosen).filter(|_| !settled.refuses(chosen, ranks))?;
         let choice = Choice { params, opts, dtype, turn, tried: &tried, given: &[], items };
         let args = call(row, free, ranks, &choice, &mut Sizes::new(*variant, 2, turn), &[])?;
-        let solved = sig::accepted(row, &args)?;
+        let solved = sig::attempt(row, &args).inspect_err(|refusal| _ = settled.refuse(refusal, chosen, ranks)).ok()?;
         let case = Case { args, solved };
         (fits(&case) && case.numel() <= ELEMENTS && !super::is_empty(&case.solved)).then_some(case)
     });

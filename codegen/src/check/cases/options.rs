@@ -150,9 +150,8 @@ pub(super) fn fill(row: &Row, env: &mut Env, choice: &Choice, values: &mut [Valu
                 Some((_, given)) => given.clone(),
                 None => value(row, &choice.tried[i], env, opt, choice.opts[i], choice.turn, i as u64)?,
             };
-            if let Some(item) = item(opt, &value, env) {
-                env.items.push((opt.name.name, item));
-            }
+            let item = if value.is_absent() { default(opt) } else { item(opt, &value, env) };
+            env.items.extend(item.map(|item| (opt.name.name, item)));
             values[first + i] = value;
         }
     }
@@ -192,6 +191,21 @@ fn value(
     }
     let pick = turn.pick(candidates.len(), salt);
     candidates.into_iter().nth(pick)
+}
+
+/// What a number or a word that is not given binds: sizes may follow from it.
+fn default(opt: &Opt) -> Option<Item> {
+    let default = opt.default.as_ref()?;
+    match (&opt.ty, &*default.node) {
+        (OptType::Num | OptType::F64 | OptType::I64 | OptType::Ints { axes: None, .. }, _) => {
+            Some(match thresholds::literal(default)? {
+                Scalar::Int(i) => Item::Int(Dim::from(i)),
+                number => Item::Num(number),
+            })
+        }
+        (OptType::Enum(_), Node::Name(word)) => Some(Item::Word(*word)),
+        _ => None,
+    }
 }
 
 /// What a given value binds, roughly as the signature will: enough to build shapes from.

@@ -29,7 +29,7 @@ pub(super) enum Variant {
     Narrow(usize, bool),
 }
 
-/// Sizes that a condition of the row names, `L == …`, are what it says: chance would not hit them.
+/// Sizes that a condition of the row names, `L == …` or `M % … == 0`, are what it says: chance would not hit them.
 pub(super) fn required(row: &Row, free: &Free, env: &mut Env) {
     let mut open: Vec<&Expr> = row.require.iter().map(|require| &require.cond).collect();
     while let Some(cond) = open.pop() {
@@ -37,6 +37,15 @@ pub(super) fn required(row: &Row, free: &Free, env: &mut Env) {
             open.extend([left, right]);
         }
         let Node::Binary(BinOp::Eq, left, right) = &*cond.node else { continue };
+        if let Some((name, of)) = multiple(left, right)
+            && let Some(Size::One(size)) = env.size(name).filter(|_| free.singles.contains(&name))
+            && let Ok(of) = statics::eval(env, of, At::default()).and_then(|of| of.int())
+            && of.value() > 0
+            && size.value() % of.value() != 0
+        {
+            let times = size.value().min(2);
+            env.bind_size(name, Size::One(Dim::from(times * of.value())));
+        }
         for (size, value) in [(left, right), (right, left)] {
             let Node::Name(name) = &*size.node else { continue };
             if free.singles.contains(name)
@@ -47,6 +56,15 @@ pub(super) fn required(row: &Row, free: &Free, env: &mut Env) {
                 break;
             }
         }
+    }
+}
+
+/// `M` and `n` of `M % n == 0`.
+fn multiple<'e>(left: &'e Expr, right: &Expr) -> Option<(Name, &'e Expr)> {
+    let Node::Binary(BinOp::Rem, size, of) = &*left.node else { return None };
+    match (&*size.node, &*right.node) {
+        (Node::Name(name), Node::Int(0)) => Some((*name, of)),
+        _ => None,
     }
 }
 

@@ -12,7 +12,7 @@ use fulgurite_core::row::Row;
 use fulgurite_core::sig::statics;
 use rustc_hash::FxHashSet;
 
-use super::tuples::{self, Form};
+use super::tuples::{self, Form, Joined};
 use super::without;
 use crate::check::cases::{Case, Family};
 use crate::check::report::Rule;
@@ -34,10 +34,16 @@ pub(super) fn check(
             0 => base.thorough(),
             _ => base.uniform().into_iter().map(|(_, forms)| forms).collect(),
         };
-        // lowering depends on little of a tuple
+        // lowering depends on little of a tuple, and that mostly on what its forms come to
         let mut seen: FxHashSet<(DType, Vec<DType>, Vec<bool>)> = FxHashSet::default();
+        let mut met: FxHashSet<Joined> = FxHashSet::default();
         for forms in &tuples {
+            let joined = base.joined(forms);
+            if joined.as_ref().is_some_and(|joined| met.contains(joined)) {
+                continue;
+            }
             let Some(case) = base.call(row, forms) else { continue };
+            met.extend(joined);
             let outs = out_dtypes(&case);
             let numbers = forms.iter().map(|form| matches!(form, Form::Number(_))).collect();
             if !seen.insert((case.solved.compute, outs, numbers)) {

@@ -1,10 +1,12 @@
 //! Tuples of dtypes to try on a call.
 
 use fulgurite_core::lang::{Elem, OptType};
+use fulgurite_core::promote::{self, Kind, Operand};
 use fulgurite_core::row::Row;
-use fulgurite_core::sig::{self, ArgTy};
+use fulgurite_core::sig::{self, ArgTy, statics};
 use fulgurite_core::{DType, Name, Scalar, TensorTy, Value};
 use rustc_hash::FxHashSet;
+use smallvec::SmallVec;
 
 use crate::check::cases::{Case, Family};
 
@@ -28,6 +30,19 @@ enum At {
     Item(usize, usize),
     /// An option `Dtype(T)`.
     Option(usize),
+}
+
+/// What the forms of the `T`-arguments come to.
+#[derive(PartialEq, Eq, Hash)]
+pub(super) struct Joined {
+    /// By their ranks too ([`promote::join`]).
+    by_rank: Option<DType>,
+    /// Whatever their ranks are.
+    by_dtype: Option<DType>,
+    /// Whether all tensors have the same.
+    agree: bool,
+    /// Which are numbers.
+    numbers: SmallVec<[bool; 8]>,
 }
 
 /// A call whose dtypes vary.
@@ -62,7 +77,7 @@ pub(super) fn bases<'a>(row: &'a Row, family: &'a Family) -> Vec<Base<'a>> {
             if ranked && !case.args.iter().all(has_axes) {
                 continue;
             }
-            if seen.insert(key(row, case)) {
+            if seen.insert(case.kind()) {
                 bases.push(Base::new(row, case));
             }
         }
@@ -82,22 +97,6 @@ fn has_axes(v: &Value<ArgTy>) -> bool {
         Value::List(items) => items.iter().all(has_axes),
         _ => true,
     }
-}
-
-/// What decides which branches a body takes.
-fn key(row: &Row, case: &Case) -> String {
-    let mut key = String::new();
-    for value in &case.args {
-        match value {
-            Value::Absent => key.push('-'),
-            Value::Word(word) => key.push_str(word.as_str()),
-            Value::Num(Scalar::Bool(b)) => key.push_str(if *b { "1" } else { "0" }),
-            Value::Tensor(ArgTy::Tensor(t)) if t.dtype == DType::Bool => key.push('b'),
-            _ => key.push('+'),
-        }
-    }
-    debug_assert_eq!(case.args.len(), row.sig.params.len() + row.sig.opts.len());
-    key
 }
 
 impl<'a> Base<'a> {
@@ -139,7 +138,59 @@ impl<'a> Base<'a> {
 
     /// The call with these forms, if its row accepts it.
     pub(super) fn call(&self, row: &Row, forms: &[Form]) -> Option<Case> {
+        if self.joined(forms).is_some_and(|joined| self.refuses(row, &joined)) {
+            return None;
+        }
         solved(row, self.args(forms)?)
+    }
+
+    /// What these forms come to together, where they alone decide `T`.
+    pub(super) fn joined(&self, forms: &[Form]) -> Option<Joined> {
+        let decides = |at: At| match at {
+            At::Param(i) | At::Item(i, _) => self.row.sig.params[i].ty.elem.len() == 1,
+            At::Option(_) => false,
+        };
+        if !self.positions.iter().all(|(at, _)| decides(*at)) {
+            return None;
+        }
+        let operand = |((at, _), form): (&(At, _), &Form)| match *form {
+            Form::Number(n) => Operand::from(n),
+            Form::Rank0(dtype) => Operand::Tensor { dtype, rank0: true },
+            Form::Tensor(dtype) => Operand::Tensor { dtype, rank0: self.rank0(*at) },
+        };
+        let operands: SmallVec<[Operand; 4]> = self.positions.iter().zip(forms).map(operand).collect();
+        let dtypes = operands.iter().map(|operand| match operand {
+            Operand::Tensor { dtype, .. } | Operand::Number(dtype) => *dtype,
+        });
+        let numbers = forms.iter().map(|form| matches!(form, Form::Number(_))).collect();
+        let by_dtype = promote::join_dtypes(dtypes);
+        let agree = forms.iter().all(|form| matches!(form, Form::Number(_)) || by_dtype == Some(form.dtype()));
+        Some(Joined { by_rank: promote::join(&operands), by_dtype, agree, numbers })
+    }
+
+    /// Whether a tensor at this place has rank 0.
+    fn rank0(&self, at: At) -> bool {
+        let rank0 = |value: &Value<ArgTy>| match value {
+            Value::Tensor(ArgTy::Tensor(t)) => t.rank() == 0,
+            _ => true,
+        };
+        match at {
+            At::Param(i) => self.row.sig.params[i].ty.dims.is_some() && rank0(&self.case.args[i]),
+            At::Item(i, k) => matches!(&self.case.args[i], Value::List(items) if items.get(k).is_none_or(rank0)),
+            At::Option(_) => false,
+        }
+    }
+
+    /// Whether dtypes are reason enough for `row` to refuse: most tuples need no more to be looked at.
+    fn refuses(&self, row: &Row, joined: &Joined) -> bool {
+        let env = &self.case.solved.env;
+        let Ok(kind) = row.promote.as_ref().map(|kind| statics::kind(env, kind)).transpose() else { return false };
+        if kind == Some(Kind::Equal) && !joined.agree {
+            return true;
+        }
+        let of = if kind == Some(Kind::Join) { joined.by_dtype } else { joined.by_rank };
+        let Some(Ok(taken)) = row.dtypes.as_ref().map(|set| statics::dtype_set(env, set)) else { return false };
+        of.is_some_and(|of| !taken.contains(of))
     }
 
     /// The arguments with these forms.

@@ -1,5 +1,7 @@
 //! E401, E405: what asks for the dtype is right in each that the row takes, not only in the one in which all are compared.
 
+use std::cell::OnceCell;
+
 use fulgurite_core::DType;
 use fulgurite_core::lang::{BinOp, Block, Elem, Expr, Node};
 use fulgurite_core::row::Row;
@@ -25,7 +27,7 @@ pub fn check(bench: &Bench, declared: &[Declared], tried: DType) -> Option<Diag>
     let library = &bench.library.with_all_digits();
     let with = |family: &Family, beside: &[Case], look: &dyn Fn(&Bench) -> Option<Diag>| {
         let (drawn, taped) = (Default::default(), tape::Rules::new(library).into());
-        look(&Bench { family, beside, valued: &[], library, drawn, taped, ..*bench })
+        look(&Bench { family, beside, valued: &[], library, drawn, taped, calls: OnceCell::new(), ..*bench })
     };
     let leaks = |place| {
         let few = Family { cases: dtypes::floats(row, bench.family, tried), refused: None };

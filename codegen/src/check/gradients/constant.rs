@@ -40,8 +40,7 @@ pub fn first(block: &Block) -> Option<Span> {
 /// E405: whether some result depends on what is detached.
 pub fn detach(bench: &Bench, at: Place) -> Option<Diag> {
     // what leaks, leaks for few elements too; a large call costs as much as all others together
-    let mut small = bench.everywhere().filter(|instance| instance.numel() <= MOST_ELEMENTS);
-    let leak = small.find(|instance| instance.leaks(bench.library).unwrap_or(false))?;
+    let leak = bench.everywhere(MOST_ELEMENTS).find(|instance| instance.leaks(bench.library).unwrap_or(false))?;
     let op = bench.source.op.as_str();
     let diag = Diag::error("E405", at, format!("`{op}` detaches a value on which its result depends"));
     let diag = diag.here("no gradient flows through this").note(format!("for {}", leak.case.show(bench.row)));
@@ -63,7 +62,7 @@ pub fn skipped(source: &RowSource) -> Vec<(usize, Place)> {
 
 /// E501: whether some result moves with argument `at`.
 pub fn skip(bench: &Bench, at: usize, place: Place) -> Option<Diag> {
-    let (instance, slope) = bench.everywhere().find_map(|instance| {
+    let (instance, slope) = bench.everywhere(bench.most).find_map(|instance| {
         let mut numbers = Numbers::new(3);
         let u: Vec<f64> = (0..instance.numel_of(at)).map(|_| numbers.weight()).collect();
         let moves = instance.moves(&mut Dense::new(bench.library), at, &|e| u[e]).ok()?;

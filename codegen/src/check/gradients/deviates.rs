@@ -49,8 +49,8 @@ const HARMLESS: &str = "no result depends on what is detached";
 /// Whether a result depends on a value that the meaning detaches, or no call says that none does.
 fn leaks(bench: &Bench) -> bool {
     let mut asked = false;
-    let anywhere = bench.kinked_anywhere().map(|(_, instance)| instance);
-    let leak = bench.everywhere().chain(anywhere).any(|instance| {
+    let anywhere = bench.kinked_anywhere(bench.most).map(|(_, instance)| instance);
+    let leak = bench.everywhere(bench.most).chain(anywhere).any(|instance| {
         asked = true;
         instance.leaks(bench.library).unwrap_or(true)
     });
@@ -109,7 +109,7 @@ pub fn detaches(text: &Block) -> bool {
 fn may_differ(bench: &Bench, declared: &[Declared]) -> bool {
     let mut compared = vec![false; declared.len()];
     // one call after the other: where one rule differs, the others need no more calls
-    for (n, instance) in bench.kinked() {
+    for (n, instance) in bench.kinked(bench.most) {
         for (rule, compared) in declared.iter().zip(&mut compared) {
             let Some(seeds) = Seeds::of(rule, &instance, n) else { continue };
             let Some((stated, derived, size)) = seeds.both(bench, rule, &instance) else { continue };

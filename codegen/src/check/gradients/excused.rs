@@ -103,8 +103,8 @@ struct Change<'a> {
 /// else any result; nothing where they move alike in all of them.
 fn changes<'a>(bench: &Bench<'a>, other: &Row, library: &Library) -> Option<Change<'a>> {
     let (mut asked, mut hidden) = (false, None);
-    let anywhere = bench.kinked_anywhere().map(|(_, instance)| instance);
-    let small = bench.everywhere().chain(anywhere).filter(|instance| instance.numel() <= MOST);
+    let anywhere = bench.kinked_anywhere(MOST).map(|(_, instance)| instance);
+    let small = bench.everywhere(MOST).chain(anywhere);
     for instance in small.take(CALLS) {
         let moved = (moves(&instance, bench.row, bench.library), moves(&instance, other, library));
         let (Some(own), Some(other)) = moved else { continue };

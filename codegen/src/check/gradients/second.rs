@@ -31,7 +31,7 @@ pub fn check(bench: &Bench, declared: &[Declared]) -> Option<Diag> {
         return None;
     }
     declared.iter().filter(|rule| may_hide(bench, &rule.rule.tree)).find_map(|rule| {
-        let calls = bench.kinked().filter(|(_, instance)| instance.numel() <= MOST).take(CALLS);
+        let calls = bench.kinked(MOST).take(CALLS);
         let (instance, seed, Lost { arg, element, near }) = calls.into_iter().find_map(|(n, instance)| {
             let seed = rule.seed(&instance, &mut Numbers::new(10_000 + n as u64))?;
             let lost = look(bench, rule, &instance, &seed)?;

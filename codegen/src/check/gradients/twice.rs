@@ -40,7 +40,7 @@ pub fn check(bench: &Bench, declared: &[Declared]) -> Option<Diag> {
     declared.iter().find_map(|rule| {
         let culprit = culprit(bench, rule)?;
         let (instance, seed, lost) = bench
-            .instances()
+            .instances(bench.most)
             .filter(|instance| instance.numel() >= LEAST)
             .take(CALLS)
             .enumerate()

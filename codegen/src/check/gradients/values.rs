@@ -4,7 +4,7 @@ use fulgurite_core::derive::{self, Derived};
 use fulgurite_core::row::Row;
 use fulgurite_core::{Name, Value};
 
-use super::declared::{Declared, Pair, Refuted, Seed, Subset, Way};
+use super::declared::{Asked, Declared, Pair, Refuted, Seed, Subset, Way};
 use super::dense::{Dense, Library, Stop, V};
 use super::instance::Instance;
 use super::numbers::Numbers;
@@ -16,12 +16,17 @@ use crate::check::report::Rule;
 use crate::check::walk;
 use crate::diag::Diag;
 use crate::schema::RowSource;
-use rustc_hash::FxHashMap;
-use std::cell::RefCell;
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::cell::{OnceCell, RefCell};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 /// Calls with more elements are left to the generated tests.
 pub const MOST_ELEMENTS: usize = 400;
+
+/// And so many elements calls have in all. Small ones say what a rule is; what only few of them are of a kind for is
+/// looked for where branches are ([`super::covered`]).
+pub const MOST_TOGETHER: usize = 1000;
 
 /// A verdict on the kind of fault looks at so many calls.
 const MOST_REFUTED: usize = 12;
@@ -73,6 +78,11 @@ pub struct Bench<'a> {
     pub taped: RefCell<tape::Rules<'a>>,
     /// Calls with more elements are left out.
     pub most: usize,
+    /// Once the smaller ones have so many elements together, others are taken for words, truth values and presence alone
+    /// that none of these has.
+    pub most_together: usize,
+    /// What is left.
+    pub calls: OnceCell<Vec<(usize, &'a Case)>>,
     /// The branches that were taken where a rule was compared; none where nobody asks.
     pub compared_in: Option<&'a RefCell<Ids>>,
     /// The rows that the meaning and the rules come to.
@@ -88,9 +98,10 @@ pub struct Drawn<'a> {
 }
 
 impl<'a> Bench<'a> {
-    /// Calls with data inside the domain, smaller ones first.
-    pub fn instances(&self) -> impl Iterator<Item = Instance<'a>> {
-        self.tries().filter_map(|(n, case)| self.smooth(n, case, &|_| true))
+    /// Calls of up to so many elements with data inside the domain, smaller ones first.
+    pub fn instances(&self, most: usize) -> impl Iterator<Item = Instance<'a>> {
+        let small = self.tries().filter(move |(_, case)| case.numel() <= most);
+        small.filter_map(|(n, case)| self.smooth(n, case, &|_| true))
     }
 
     /// The calls, small families several times: other numbers are drawn each time.
@@ -101,25 +112,25 @@ impl<'a> Bench<'a> {
     }
 
     /// The same, then calls with data at ties and kinks: `if x == 0 { y } else { 0 }` depends on `y` only there.
-    pub fn everywhere(&self) -> impl Iterator<Item = Instance<'a>> {
-        self.instances().chain(self.kinked().map(|(_, instance)| instance))
+    pub fn everywhere(&self, most: usize) -> impl Iterator<Item = Instance<'a>> {
+        self.instances(most).chain(self.kinked(most).map(|(_, instance)| instance))
     }
 
     /// The calls at ties and kinks alone.
-    pub fn kinked(&self) -> impl Iterator<Item = (usize, Instance<'a>)> {
-        self.at_kinks(sample::stated(self.source), 0, &|_| true).take(MOST_KINKS)
+    pub fn kinked(&self, most: usize) -> impl Iterator<Item = (usize, Instance<'a>)> {
+        self.at_kinks(sample::stated(self.source), 0..=most, &|_| true).take(MOST_KINKS)
     }
 
     /// The same whatever numbers the row is meant for.
-    pub fn kinked_anywhere(&self) -> impl Iterator<Item = (usize, Instance<'a>)> {
-        self.at_kinks(Vec::new(), 0, &|_| true).take(MOST_KINKS)
+    pub fn kinked_anywhere(&self, most: usize) -> impl Iterator<Item = (usize, Instance<'a>)> {
+        self.at_kinks(Vec::new(), 0..=most, &|_| true).take(MOST_KINKS)
     }
 
-    /// Data at ties and kinks in these intervals, for calls of at least so many elements.
+    /// Data at ties and kinks in these intervals, for calls of so many elements.
     pub(super) fn at_kinks<'s>(
         &'s self,
         own: Vec<(Name, (f64, f64))>,
-        least: usize,
+        elements: RangeInclusive<usize>,
         fits: &'s dyn Fn(&Instance) -> bool,
     ) -> impl Iterator<Item = (usize, Instance<'a>)> + 's {
         let written = sample::written(self.row);
@@ -133,7 +144,7 @@ impl<'a> Bench<'a> {
         let rounds = (0..if few { KINK_ROUNDS } else { 1 })
             .flat_map(|round| self.cases().map(move |(n, case)| (round, n, case)))
             .chain(beside)
-            .filter(move |(_, _, case)| case.numel() >= least);
+            .filter(move |(_, _, case)| elements.contains(&case.numel()));
         rounds.filter_map(move |(round, n, case)| {
             let domain = sample::kinks(&own, &written, case, n + round);
             Some((n, self.draw(n + 1000 * round, case, &domain, fits)?))
@@ -141,10 +152,18 @@ impl<'a> Bench<'a> {
     }
 
     pub(super) fn cases(&self) -> impl Iterator<Item = (usize, &'a Case)> {
-        let mut cases: Vec<(usize, &'a Case)> = self.family.cases.iter().chain(self.beside).enumerate().collect();
-        cases.retain(|(_, case)| (1..=self.most).contains(&case.numel()));
-        cases.sort_by_key(|(_, case)| case.numel());
-        cases.into_iter()
+        let calls = || {
+            let mut calls: Vec<(usize, &'a Case)> = self.family.cases.iter().chain(self.beside).enumerate().collect();
+            calls.retain(|(_, case)| (1..=self.most).contains(&case.numel()));
+            calls.sort_by_key(|(_, case)| case.numel());
+            let (mut elements, mut kinds) = (0, FxHashSet::default());
+            calls.retain(|(_, case)| {
+                elements += case.numel();
+                kinds.insert(case.kind()) || elements <= self.most_together
+            });
+            calls
+        };
+        self.calls.get_or_init(calls).clone().into_iter()
     }
 
     pub(super) fn smooth(&self, n: usize, case: &'a Case, fits: &dyn Fn(&Instance) -> bool) -> Option<Instance<'a>> {
@@ -320,6 +339,7 @@ impl<'a> Bench<'a> {
         rule: &Declared,
         instance: &Instance,
         seed: &Seed,
+        asked: Asked,
     ) -> Result<Option<Vec<Pair>>, Stop> {
         let derived = self.derived.rule(rule.arg);
         let taped = |cotangents: &[Value<V<f64>>]| {
@@ -338,7 +358,7 @@ impl<'a> Bench<'a> {
             Some(gradient) => instance.vjp(self.library, gradient, rule.at, cotangents),
             None => taped(cotangents),
         };
-        rule.difference_from_gradient(&gradient, instance, self.library, seed)
+        rule.difference_from_gradient(&gradient, instance, self.library, seed, asked)
     }
 
     /// A rule about which nothing can be said is not right by silence.

@@ -6,6 +6,7 @@ use fulgurite_core::eval::nest::{Array, Data};
 use fulgurite_core::lang::ast::{Block, Elem, Opt, OptType};
 use fulgurite_core::row::Row;
 use fulgurite_core::sig::{self, OutTy};
+use fulgurite_core::subclass::Class;
 use fulgurite_core::{DType, DTypeSet, Name, Scalar, TensorTy, Value};
 
 use super::world::{Made, Tensor, World};
@@ -118,9 +119,9 @@ pub fn wholes(world: &World, class: usize, like: &Arc<Array<f64>>) -> Vec<Arc<Ma
         .flat_map(|row| calls(row, like).into_iter().take(MOST_SEARCHED).filter_map(|args| whole(world, row, args)));
     let mut found: Vec<Arc<Made>> = by_rows.collect();
     let ways = ways_of(world, class).min(MOST_SEARCHED);
-    for (given, n) in [true, false].into_iter().flat_map(|given| (0..ways).map(move |n| (given, n))) {
-        let parts = parts(world, class, like, n, Drawn { seed: 1, given, alike: true });
-        found.extend(parts.and_then(|parts| world.make(class, parts).ok()));
+    for row in aparts(&world.classes[class]) {
+        let parts = (0..ways).filter_map(|n| parts(world, class, &row, like, n, Drawn { seed: 1, alike: true }));
+        found.extend(parts.filter_map(|parts| world.make(class, parts).ok()));
     }
     found.retain(|made| made.class == class && made.ty == TensorTy::new(like.dtype, &like.shape));
     found
@@ -286,9 +287,15 @@ fn constant(t: &TensorTy, x: f64) -> Array<f64> {
 /// truth values that differ and that are all true, and with several values of metadata.
 fn of_fields(world: &World, class: usize, like: &Arc<Array<f64>>, seed: u64) -> Vec<Operand> {
     let mut found: Vec<(String, Operand)> = Vec::new();
-    for (given, alike) in [(true, false), (true, true), (false, false), (false, true)] {
+    let has_truths =
+        |row: &Row| row.sig.outs.iter().any(|out| matches!(out.ty.elem[..], [Elem::Class(c)] if c == "bool"));
+    let drawn = |row: Row| {
+        let alike = if has_truths(&row) { vec![false, true] } else { vec![false] };
+        alike.into_iter().map(move |alike| (row.clone(), Drawn { seed, alike }))
+    };
+    for (row, drawn) in aparts(&world.classes[class]).into_iter().flat_map(drawn) {
         for n in 0..ways_of(world, class).min(MOST_TRIED) {
-            let parts = parts(world, class, like, n, Drawn { seed, given, alike });
+            let parts = parts(world, class, &row, like, n, drawn);
             let fit = parts.and_then(|parts| finish(world, class, world.make(class, parts).ok()?, like, None));
             // another one has other fields, or other metadata
             let key = |Operand { made, .. }: &Operand| format!("{:?} {:?} {:?}", built(made), truths(made), made.meta);
@@ -309,8 +316,6 @@ fn of_fields(world: &World, class: usize, like: &Arc<Array<f64>>, seed: u64) -> 
 #[derive(Clone, Copy)]
 struct Drawn {
     seed: u64,
-    /// Whether optional ones are there.
-    given: bool,
     /// Whether truth values are all true.
     alike: bool,
 }
@@ -320,25 +325,35 @@ fn ways_of(world: &World, class: usize) -> usize {
     world.classes[class].sig.opts.iter().map(|opt| ways(opt).len()).product()
 }
 
-/// The fields and metadata of way `n` of making one, if the class can be taken apart and they go with `like`.
+/// From what programs see to the fields of a class that can be taken apart: all of them, then without those that are
+/// optional, where some are. A list has several of what is one here.
+fn aparts(class: &Class) -> Vec<Row> {
+    let some_optional = class.sig.params.iter().any(|param| param.optional);
+    let given = if some_optional { vec![true, false] } else { vec![true] };
+    let apart = |given: bool| {
+        let mut single = class.clone();
+        single.sig.params.retain(|param| given || !param.optional);
+        for param in &mut single.sig.params {
+            (param.optional, param.ty.list) = (false, None);
+        }
+        single.apart(&|elems| match &elems[0] {
+            Elem::Class(set) => Elem::Class(first(set.as_str()).map_or(*set, |d| Name::new(d.name()))),
+            other => other.clone(),
+        })
+    };
+    given.into_iter().filter_map(apart).collect()
+}
+
+/// The fields and metadata of way `n` of making one, if they go with `like`; `row` has some of the fields apart.
 fn parts(
     world: &World,
     class: usize,
+    row: &Row,
     like: &Arc<Array<f64>>,
     mut n: usize,
     drawn: Drawn,
 ) -> Option<Vec<Value<Tensor>>> {
     let of = &world.classes[class];
-    // a list has several of what is one here
-    let mut single = of.clone();
-    single.sig.params.retain(|param| drawn.given || !param.optional);
-    for param in &mut single.sig.params {
-        (param.optional, param.ty.list) = (false, None);
-    }
-    let row = single.apart(&|elems| match &elems[0] {
-        Elem::Class(set) => Elem::Class(first(set.as_str()).map_or(*set, |d| Name::new(d.name()))),
-        other => other.clone(),
-    })?;
     let opts = row.sig.opts.iter().map(|opt| {
         let ways = ways(opt);
         let way = ways[n % ways.len()].clone();
@@ -347,7 +362,7 @@ fn parts(
     });
     let whole = Value::Tensor(Tensor::Plain(V::Array(like.clone())));
     let args: Vec<Value<Tensor>> = std::iter::once(whole).chain(opts).collect();
-    let solved = sig::solve(&row, &args, &Tensor::ty).ok()?;
+    let solved = sig::solve(row, &args, &Tensor::ty).ok()?;
     let mut numbers = Numbers::new(drawn.seed);
     let mut parts = Vec::new();
     for param in &of.sig.params {

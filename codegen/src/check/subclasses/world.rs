@@ -40,6 +40,8 @@ pub struct Made {
     pub meta: Vec<Value<Tensor>>,
     /// What programs see.
     pub ty: TensorTy,
+    /// What its signature made of its parts.
+    solved: Solved,
 }
 
 impl Tensor {
@@ -110,12 +112,12 @@ impl World<'_> {
         let row = self.wholes[class].clone();
         let fit = |refusal: Refusal| if refusal.code == "E701" { Refusal { code: UNFIT, ..refusal } } else { refusal };
         let solved = sig::solve(&row, &parts, &Tensor::ty).map_err(fit)?;
-        let Some(OutTy::Tensor(ty)) = solved.outs.first() else {
+        let Some(OutTy::Tensor(ty)) = solved.outs.first().cloned() else {
             return Err(Refusal::new("E706", format!("`{}` does not say what programs see", row.op)).into());
         };
-        let meta = self.classes[class].meta_of(&solved)?.into_iter().map(|(_, value)| value);
-        let fields = parts.iter().take(row.sig.params.len()).cloned().collect();
-        Ok(Arc::new(Made { class, fields, meta: meta.collect(), ty: ty.clone() }))
+        let meta = self.classes[class].meta_of(&solved)?.into_iter().map(|(_, value)| value).collect();
+        let fields = parts.into_iter().take(row.sig.params.len()).collect();
+        Ok(Arc::new(Made { class, fields, meta, ty, solved }))
     }
 
     /// What an expression of fields and metadata is for a tensor.
@@ -187,8 +189,7 @@ impl Run<'_> {
     fn of(&mut self, made: &Made, block: &Block, extra: &Known) -> Result<Value<Tensor>, Stop> {
         let row = self.world.wholes[made.class].clone();
         let args: Values = made.fields.iter().chain(&made.meta).cloned().collect();
-        let solved = sig::solve(&row, &args, &Tensor::ty)?;
-        let mut values = tensor::run(self, &row, block, &solved, &args, extra)?;
+        let mut values = tensor::run(self, &row, block, &made.solved, &args, extra)?;
         Ok(if values.is_empty() { Value::Absent } else { values.swap_remove(0) })
     }
 
