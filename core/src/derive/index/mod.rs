@@ -139,6 +139,7 @@ impl Index<'_> {
             aliases: aliases(row),
             seed,
             is_index: &is_index,
+            may_be_zero: &|n| row.sig.opts.iter().any(|o| o.name.name == n) && !is_positive(row, self.rows, n),
         };
         let seed_term = reader.terms.atom(&read);
         let opened = &opened;
@@ -209,6 +210,39 @@ fn in_range(row: &Row, rows: &dyn Rows, index: Name, size: &Expr, wrapped: bool)
         found
     };
     std::iter::once(row).chain(origin.as_deref()).any(|row| asked(row) || read(row))
+}
+
+/// Whether the row, or the one from which it was derived, takes no calls in which an option is 0 or less.
+fn is_positive(row: &Row, rows: &dyn Rows, option: Name) -> bool {
+    fn says(cond: &Expr, option: Name) -> bool {
+        let is = |e: &Expr| make::as_name(e) == Some(option);
+        let number = |e: &Expr| make::as_number(e).map(|n| n.as_f64());
+        match &*cond.node {
+            Node::Binary(BinOp::And, a, b) => says(a, option) || says(b, option),
+            Node::Binary(BinOp::Or, a, b) => says(a, option) && says(b, option),
+            Node::Reduce(r) if r.red == Red::All => says(&r.body, option),
+            Node::Binary(BinOp::Gt, a, b) | Node::Binary(BinOp::Lt, b, a) => {
+                is(a) && number(b).is_some_and(|n| n >= 0.0)
+            }
+            Node::Binary(BinOp::Ge, a, b) | Node::Binary(BinOp::Le, b, a) | Node::Binary(BinOp::Eq, a, b) => {
+                is(a) && number(b).is_some_and(|n| n >= 1.0)
+            }
+            _ => false,
+        }
+    }
+    // `c || …` and `!c || …`, where both say it
+    fn says_either_way(row: &Row, option: Name) -> bool {
+        let either = |e: &Expr| match &*e.node {
+            Node::Binary(BinOp::Or, case, then) if says(then, option) => Some(case.clone()),
+            _ => None,
+        };
+        let cases: Vec<Expr> = row.require.iter().filter_map(|require| either(&require.cond)).collect();
+        let not = |e: &Expr| Expr::bare(Node::Unary(UnOp::Not, e.clone()));
+        cases.iter().any(|case| cases.contains(&not(case)))
+    }
+    let origin = super::origin(row.op).and_then(|name| rows.row(name));
+    let mut rows = std::iter::once(row).chain(origin.as_deref());
+    rows.any(|row| row.require.iter().any(|require| says(&require.cond, option)) || says_either_way(row, option))
 }
 
 /// Whether a condition says that an index is not below 0 (or the negative of a size, if it is wrapped), and that it is

@@ -46,6 +46,8 @@ pub struct Known<'a> {
     pub seed: Name,
     /// Whether the elements of an argument are indices below a size, or such that `wrap` makes them that (`true`).
     pub is_index: &'a dyn Fn(Name, &Expr, bool) -> bool,
+    /// Whether an option may be 0: the multiples of it are no equation for what is multiplied.
+    pub may_be_zero: &'a dyn Fn(Name) -> bool,
 }
 
 impl Known<'_> {
@@ -72,7 +74,7 @@ impl Sum {
     pub fn solve(&mut self, known: &Known<'_>) -> Res<()> {
         self.equations_of_conds();
         for step in [Step::Plain, Step::Shift, Step::Scale] {
-            while let Some((at, solution)) = self.find(step) {
+            while let Some((at, solution)) = self.find(step, known) {
                 self.eqs.remove(at);
                 self.apply(solution, known)?;
             }
@@ -120,15 +122,16 @@ impl Sum {
         (bare(l) || bare(r)) && !opaque(l) && !opaque(r)
     }
 
-    fn find(&self, step: Step) -> Option<(usize, Solution)> {
+    fn find(&self, step: Step, known: &Known<'_>) -> Option<(usize, Solution)> {
         for (at, eq) in self.eqs.iter().enumerate() {
             let unknown: Vec<&Var> =
                 self.vars.iter().filter(|v| mentions(&eq.left, v.name) || mentions(&eq.right, v.name)).collect();
             // `o * stride + k`: solved for `o`, so that the few places of a window are left to run over
-            let scaled = |v: &Var| eq.solve_for(v, Step::Shift).is_none() && eq.solve_for(v, Step::Scale).is_some();
+            let solved = |v: &Var, step: Step| eq.solve_for(v, step, known);
+            let scaled = |v: &Var| solved(v, Step::Shift).is_none() && solved(v, Step::Scale).is_some();
             let waits = step == Step::Shift && unknown.iter().any(|v| scaled(v));
             for v in unknown.iter().filter(|v| !waits || scaled(v)) {
-                if let Some(s) = eq.solve_for(v, step) {
+                if let Some(s) = solved(v, step) {
                     return Some((at, s));
                 }
             }
@@ -235,7 +238,7 @@ impl Eq {
         if self.list { make::over_axes(Red::All, e) } else { e }
     }
 
-    fn solve_for(&self, v: &Var, step: Step) -> Option<Solution> {
+    fn solve_for(&self, v: &Var, step: Step, known: &Known<'_>) -> Option<Solution> {
         let flat = |e: &Expr| is_flat(e, v.name);
         let (from, to) = match (mentions(&self.left, v.name), mentions(&self.right, v.name)) {
             (true, false) => (&self.left, &self.right),
@@ -257,7 +260,7 @@ impl Eq {
         if walk::any(from, &mut |e| matches!(&*e.node, Node::Access(_) | Node::Reduce(_) if mentions(e, v.name))) {
             return None;
         }
-        let (value, conds) = invert(from, to.clone(), v, step)?;
+        let (value, conds) = invert(from, to.clone(), v, step, known)?;
         let conds: Vec<Expr> =
             if self.list { conds.into_iter().map(|c| make::over_axes(Red::All, c)).collect() } else { conds };
         let sub = match make::as_name(&value) {
@@ -270,20 +273,23 @@ impl Eq {
 }
 
 /// The `v` for which `from` is `to`, and where there is one.
-fn invert(from: &Expr, to: Expr, v: &Var, step: Step) -> Option<(Expr, Vec<Expr>)> {
+fn invert(from: &Expr, to: Expr, v: &Var, step: Step, known: &Known<'_>) -> Option<(Expr, Vec<Expr>)> {
     let has = |e: &Expr| mentions(e, v.name);
     match &*from.node {
         Node::Name(n) if *n == v.name => Some((to, Vec::new())),
-        Node::Unary(UnOp::Neg, a) => invert(a, make::sub(make::int(0), to), v, step),
+        Node::Unary(UnOp::Neg, a) => invert(a, make::sub(make::int(0), to), v, step, known),
         Node::Binary(op, a, b) if has(a) != has(b) => match (op, has(a)) {
-            (BinOp::Add, true) => invert(a, make::sub(to, b.clone()), v, step),
-            (BinOp::Add, false) => invert(b, make::sub(to, a.clone()), v, step),
-            (BinOp::Sub, true) => invert(a, make::add(to, b.clone()), v, step),
-            (BinOp::Sub, false) => invert(b, make::sub(a.clone(), to), v, step),
+            (BinOp::Add, true) => invert(a, make::sub(to, b.clone()), v, step, known),
+            (BinOp::Add, false) => invert(b, make::sub(to, a.clone()), v, step, known),
+            (BinOp::Sub, true) => invert(a, make::add(to, b.clone()), v, step, known),
+            (BinOp::Sub, false) => invert(b, make::sub(a.clone(), to), v, step, known),
             (BinOp::Mul, left) if step == Step::Scale => {
                 let (inner, by) = if left { (a, b) } else { (b, a) };
+                if walk::names(by).into_iter().any(known.may_be_zero) {
+                    return None;
+                }
                 let whole = make::binary(BinOp::Eq, floored(BinOp::Rem, &to, by), make::int(0));
-                let (value, mut conds) = invert(inner, floored(BinOp::Div, &to, by), v, step)?;
+                let (value, mut conds) = invert(inner, floored(BinOp::Div, &to, by), v, step, known)?;
                 conds.push(whole);
                 Some((value, conds))
             }
@@ -293,14 +299,14 @@ fn invert(from: &Expr, to: Expr, v: &Var, step: Step) -> Option<(Expr, Vec<Expr>
                 if make::as_int(lo) != Some(0) || hi != b {
                     return None;
                 }
-                let (shifted, conds) = invert(a, to, v, Step::Shift)?;
+                let (shifted, conds) = invert(a, to, v, Step::Shift, known)?;
                 Some((make::binary(BinOp::Rem, shifted, b.clone()), conds))
             }
             _ => None,
         },
         Node::If(c, a, b) if !has(c) && a.stmts.is_empty() && b.stmts.is_empty() => {
-            let (x, xs) = invert(&a.value, to.clone(), v, step)?;
-            let (y, ys) = invert(&b.value, to, v, step)?;
+            let (x, xs) = invert(&a.value, to.clone(), v, step, known)?;
+            let (y, ys) = invert(&b.value, to, v, step, known)?;
             if !xs.is_empty() || !ys.is_empty() {
                 return None;
             }
