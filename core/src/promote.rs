@@ -113,6 +113,14 @@ pub fn join(operands: &[Operand]) -> Option<DType> {
     }
 }
 
+/// The same by the `promote` of a row, which may say that ranks do not count.
+pub fn join_by(kind: Option<Kind>, operands: &[Operand]) -> Option<DType> {
+    match kind {
+        Some(Kind::Join) => join_dtypes(operands.iter().map(|o| o.dtype())),
+        _ => join(operands),
+    }
+}
+
 /// How a row derives its compute and result dtypes from the join of its arguments (the row key `promote`).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Kind {

@@ -316,8 +316,8 @@ fn put<T>(key: &mut Words, value: &Value<T>, ty: &dyn Fn(&T) -> ArgTy) -> Option
     Some(())
 }
 
-/// A dtype and a rank, then the sizes: as many as fit stand in the same word. A size of more than 15 bits is followed by what
-/// it is above these.
+/// A dtype and a rank, then the sizes: as many as fit stand in the same word. Of a size of more than 15 bits
+/// these, then all of it.
 fn put_type(key: &mut Words, tag: Tag, t: &TensorTy) -> Option<()> {
     const SIZE: u32 = 16;
     const LOW: u64 = (1 << (SIZE - 1)) - 1;

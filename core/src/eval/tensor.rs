@@ -394,19 +394,15 @@ impl<M: Machine> Run<'_, M> {
     /// `some`, `is_tensor`, …: questions about arguments, not their values.
     fn presence(&mut self, f: Name, args: &[Arg]) -> Result<Option<Value<M::V>>, M::Error> {
         let answer = |b: bool| Ok(Some(Value::Num(Scalar::Bool(b))));
-        const QUESTIONS: [&str; 7] = ["some", "is_tensor", "is_number", "is_int", "is_float", "dtype", "is_bool"];
         let [Arg { name: None, value }] = args else { return Ok(None) };
         let Node::Name(n) = &*value.node else { return Ok(None) };
-        if !QUESTIONS.contains(&f.as_str()) {
-            return Ok(None);
-        }
-        let bound = self.lookup(*n);
-        let v = match &bound {
+        // most calls ask nothing
+        let v = || match self.lookup(*n) {
             Some(Bound::Value(v)) => Some(v),
             _ => None,
         };
-        let dtype = || match v {
-            Some(Value::Tensor(t)) => match self.machine.ty(t) {
+        let dtype = || match v() {
+            Some(Value::Tensor(t)) => match self.machine.ty(&t) {
                 ArgTy::Tensor(t) => Some(t.dtype),
                 ArgTy::Number(d) => Some(d),
                 ArgTy::Key => None,
@@ -417,13 +413,13 @@ impl<M: Machine> Run<'_, M> {
             _ => self.solved.env.dtype(*n),
         };
         match f.as_str() {
-            "some" => answer(!matches!(v, Some(Value::Absent))),
+            "some" => answer(!matches!(v(), Some(Value::Absent))),
             "is_tensor" => {
-                answer(matches!(v, Some(Value::Tensor(t)) if matches!(self.machine.ty(t), ArgTy::Tensor(_))))
+                answer(matches!(v(), Some(Value::Tensor(t)) if matches!(self.machine.ty(&t), ArgTy::Tensor(_))))
             }
-            "is_number" => answer(match v {
+            "is_number" => answer(match v() {
                 Some(Value::Num(_)) | Some(Value::Size(_)) => true,
-                Some(Value::Tensor(t)) => matches!(self.machine.ty(t), ArgTy::Number(_)),
+                Some(Value::Tensor(t)) => matches!(self.machine.ty(&t), ArgTy::Number(_)),
                 _ => false,
             }),
             "is_int" => answer(dtype().is_some_and(DType::is_int)),

@@ -484,12 +484,7 @@ impl Call<'_> {
             if operands.is_empty() {
                 continue;
             }
-            let joined = match kind {
-                Some(Kind::Join) if v == t => promote::join_dtypes(operands.iter().map(|o| match o {
-                    Operand::Tensor { dtype, .. } | Operand::Number(dtype) => *dtype,
-                })),
-                _ => promote::join(&operands),
-            };
+            let joined = promote::join_by(kind.filter(|_| v == t), &operands);
             let joined =
                 joined.ok_or_else(|| self.refusal("E703", || format!("`{}`: these dtypes have no join", row.op)))?;
             if v == t {

@@ -117,8 +117,7 @@ pub fn stepped(row: &Row, dtype: DType) -> Vec<Case> {
         let pins: Vec<(Name, i64)> = free.singles.iter().enumerate().map(single).collect();
         let mut made = |choice: &Choice| {
             let args = call(row, &free, ranks, choice, &mut Sizes::new(Variant::Distinct, 2, turn), &pins)?;
-            let solved = sig::attempt(row, &args).inspect_err(|refusal| _ = settled.refuse(refusal, chosen, ranks));
-            Some((solved.ok()?, args))
+            Some((settled.accepted(row, &args, chosen, ranks)?, args))
         };
         let (solved, mut args) = made(&choice)?;
         let mut given = Vec::new();
@@ -198,7 +197,7 @@ fn rare(
         let (params, opts) = statics.get(chosen).filter(|_| !settled.refuses(chosen, ranks))?;
         let choice = Choice { params, opts, dtype, turn, tried: &tried, given: &[], items };
         let args = call(row, free, ranks, &choice, &mut Sizes::new(*variant, 2, turn), &[])?;
-        let solved = sig::attempt(row, &args).inspect_err(|refusal| _ = settled.refuse(refusal, chosen, ranks)).ok()?;
+        let solved = settled.accepted(row, &args, chosen, ranks)?;
         let case = Case { args, solved };
         (fits(&case) && case.numel() <= ELEMENTS && !super::is_empty(&case.solved)).then_some(case)
     });

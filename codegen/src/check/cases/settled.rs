@@ -3,7 +3,8 @@
 
 use fulgurite_core::lang::{Block, DimKind, DimPat, Expr, Node, OptType};
 use fulgurite_core::row::Row;
-use fulgurite_core::{Name, sig};
+use fulgurite_core::sig::{self, ArgTy, Solved};
+use fulgurite_core::{Name, Value};
 use rustc_hash::FxHashSet;
 
 use super::names::Free;
@@ -44,6 +45,17 @@ impl Settled {
             && (known(Some(choice), None) || known(None, Some(ranks)) || known(Some(choice), Some(ranks)))
     }
 
+    /// What `row` makes of a call with this choice and these ranks, if it accepts it.
+    pub(super) fn accepted(
+        &mut self,
+        row: &Row,
+        args: &[Value<ArgTy>],
+        choice: usize,
+        ranks: &[usize],
+    ) -> Option<Solved> {
+        sig::attempt(row, args).inspect_err(|why| _ = self.refuse(why, choice, ranks)).ok()
+    }
+
     /// Says that one was. Whether all are.
     pub(super) fn refuse(&mut self, why: &sig::Refusal, choice: usize, ranks: &[usize]) -> bool {
         let Some(reads) = why.unmet.and_then(|n| *self.reads.get(usize::from(n))?) else { return false };
@@ -60,9 +72,13 @@ impl Reads {
             Node::Int(_) | Node::Float(_) => true,
             Node::Name(name) => {
                 let of_words = |ty: &OptType| matches!(ty, OptType::Enum(words) if words.contains(name));
-                let chosen = row.sig.opts.iter().any(|opt| {
-                    opt.name.name == *name && matches!(opt.ty, OptType::Bool | OptType::Enum(_)) || of_words(&opt.ty)
-                });
+                let static_option = |ty: &OptType| matches!(ty, OptType::Bool | OptType::Enum(_));
+                let is_param = row.sig.params.iter().any(|param| param.name.name == *name);
+                // a word may be called like an argument
+                let chosen = match row.sig.opts.iter().find(|opt| opt.name.name == *name) {
+                    Some(opt) => static_option(&opt.ty),
+                    None => !is_param && row.sig.opts.iter().any(|opt| of_words(&opt.ty)),
+                };
                 self.choice |= chosen;
                 chosen || *name == "true" || *name == "false"
             }

@@ -38,7 +38,7 @@ pub(super) fn check(
         let mut seen: FxHashSet<(DType, Vec<DType>, Vec<bool>)> = FxHashSet::default();
         let mut met: FxHashSet<Joined> = FxHashSet::default();
         for forms in &tuples {
-            let joined = base.joined(forms);
+            let joined = base.joined(row, forms);
             if joined.as_ref().is_some_and(|joined| met.contains(joined)) {
                 continue;
             }

@@ -35,11 +35,9 @@ enum At {
 /// What the forms of the `T`-arguments come to.
 #[derive(PartialEq, Eq, Hash)]
 pub(super) struct Joined {
-    /// By their ranks too ([`promote::join`]).
-    by_rank: Option<DType>,
-    /// Whatever their ranks are.
-    by_dtype: Option<DType>,
-    /// Whether all tensors have the same.
+    /// Their join, by the row's `promote`.
+    dtype: Option<DType>,
+    /// Whether all tensors have it.
     agree: bool,
     /// Which are numbers.
     numbers: SmallVec<[bool; 8]>,
@@ -138,14 +136,14 @@ impl<'a> Base<'a> {
 
     /// The call with these forms, if its row accepts it.
     pub(super) fn call(&self, row: &Row, forms: &[Form]) -> Option<Case> {
-        if self.joined(forms).is_some_and(|joined| self.refuses(row, &joined)) {
+        if self.joined(row, forms).is_some_and(|joined| self.refuses(row, &joined)) {
             return None;
         }
         solved(row, self.args(forms)?)
     }
 
     /// What these forms come to together, where they alone decide `T`.
-    pub(super) fn joined(&self, forms: &[Form]) -> Option<Joined> {
+    pub(super) fn joined(&self, row: &Row, forms: &[Form]) -> Option<Joined> {
         let decides = |at: At| match at {
             At::Param(i) | At::Item(i, _) => self.row.sig.params[i].ty.elem.len() == 1,
             At::Option(_) => false,
@@ -159,13 +157,10 @@ impl<'a> Base<'a> {
             Form::Tensor(dtype) => Operand::Tensor { dtype, rank0: self.rank0(*at) },
         };
         let operands: SmallVec<[Operand; 4]> = self.positions.iter().zip(forms).map(operand).collect();
-        let dtypes = operands.iter().map(|operand| match operand {
-            Operand::Tensor { dtype, .. } | Operand::Number(dtype) => *dtype,
-        });
         let numbers = forms.iter().map(|form| matches!(form, Form::Number(_))).collect();
-        let by_dtype = promote::join_dtypes(dtypes);
-        let agree = forms.iter().all(|form| matches!(form, Form::Number(_)) || by_dtype == Some(form.dtype()));
-        Some(Joined { by_rank: promote::join(&operands), by_dtype, agree, numbers })
+        let dtype = promote::join_by(self.kind(row)?, &operands);
+        let agree = forms.iter().all(|form| matches!(form, Form::Number(_)) || dtype == Some(form.dtype()));
+        Some(Joined { dtype, agree, numbers })
     }
 
     /// Whether a tensor at this place has rank 0.
@@ -181,16 +176,16 @@ impl<'a> Base<'a> {
         }
     }
 
+    /// What `row` says of promotion in this call; nothing where that can't be told.
+    fn kind(&self, row: &Row) -> Option<Option<Kind>> {
+        row.promote.as_ref().map(|kind| statics::kind(&self.case.solved.env, kind)).transpose().ok()
+    }
+
     /// Whether dtypes are reason enough for `row` to refuse: most tuples need no more to be looked at.
     fn refuses(&self, row: &Row, joined: &Joined) -> bool {
-        let env = &self.case.solved.env;
-        let Ok(kind) = row.promote.as_ref().map(|kind| statics::kind(env, kind)).transpose() else { return false };
-        if kind == Some(Kind::Equal) && !joined.agree {
-            return true;
-        }
-        let of = if kind == Some(Kind::Join) { joined.by_dtype } else { joined.by_rank };
-        let Some(Ok(taken)) = row.dtypes.as_ref().map(|set| statics::dtype_set(env, set)) else { return false };
-        of.is_some_and(|of| !taken.contains(of))
+        let taken = || row.dtypes.as_ref().map(|set| statics::dtype_set(&self.case.solved.env, set));
+        let differ = self.kind(row) == Some(Some(Kind::Equal)) && !joined.agree;
+        differ || joined.dtype.is_some_and(|of| matches!(taken(), Some(Ok(taken)) if !taken.contains(of)))
     }
 
     /// The arguments with these forms.

@@ -1,13 +1,11 @@
 //! E401, E405: what asks for the dtype is right in each that the row takes, not only in the one in which all are compared.
 
-use std::cell::OnceCell;
-
 use fulgurite_core::DType;
 use fulgurite_core::lang::{BinOp, Block, Elem, Expr, Node};
 use fulgurite_core::row::Row;
 
 use super::declared::Declared;
-use super::values::Bench;
+use super::values::{self, Bench};
 use super::{constant, sample, tape};
 use crate::check::cases::{self, Case, Family};
 use crate::check::{dtypes, walk};
@@ -27,7 +25,8 @@ pub fn check(bench: &Bench, declared: &[Declared], tried: DType) -> Option<Diag>
     let library = &bench.library.with_all_digits();
     let with = |family: &Family, beside: &[Case], look: &dyn Fn(&Bench) -> Option<Diag>| {
         let (drawn, taped) = (Default::default(), tape::Rules::new(library).into());
-        look(&Bench { family, beside, valued: &[], library, drawn, taped, calls: OnceCell::new(), ..*bench })
+        let calls = values::calls(family, beside, bench.most, values::MOST_TOGETHER);
+        look(&Bench { family, beside, valued: &[], library, drawn, taped, calls, ..*bench })
     };
     let leaks = |place| {
         let few = Family { cases: dtypes::floats(row, bench.family, tried), refused: None };

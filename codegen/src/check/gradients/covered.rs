@@ -4,11 +4,11 @@ use fulgurite_core::lang::Block;
 use fulgurite_core::row::Row;
 use fulgurite_core::sig::{ArgTy, OutTy};
 use fulgurite_core::{DType, Name, Value};
-use std::cell::{OnceCell, RefCell};
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use super::declared::{Declared, Way};
-use super::values::Bench;
+use super::values::{self, Bench};
 use super::{asked, sample, tape};
 use crate::check::branches::{self, Branch, Id, Ids};
 use crate::check::cases::{self, Case, Family};
@@ -59,9 +59,9 @@ pub fn check(bench: &Bench, declared: &[Declared], tried: DType, points: &dyn Fn
         let family = &Family { cases: found.cases, refused: None };
         let library = &bench.library.with_all_digits();
         let (drawn, taped) = (RefCell::default(), RefCell::new(tape::Rules::new(library)));
-        let (most, most_together, calls) = (MOST_ELEMENTS, usize::MAX, OnceCell::new());
-        let more =
-            Bench { family, beside: &[], valued: &[], library, drawn, taped, most, most_together, calls, ..*bench };
+        // each of them takes a branch that no other call takes
+        let (most, calls) = (MOST_ELEMENTS, values::calls(family, &[], MOST_ELEMENTS, usize::MAX));
+        let more = Bench { family, beside: &[], valued: &[], library, drawn, taped, most, calls, ..*bench };
         let wrong = |rule: &Declared| more.compare(rule).err().filter(|diag| diag.level == Level::Error);
         declared.iter().find_map(wrong).map(|diag| *diag)
     };

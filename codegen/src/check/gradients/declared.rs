@@ -77,15 +77,6 @@ impl Subset {
 /// What an argument's gradient is for a cotangent per result.
 pub type Gradient<'a> = dyn Fn(&[Value<V<f64>>]) -> Result<Vec<f64>, Stop> + 'a;
 
-/// Which numbers of a rule are compared.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Asked {
-    /// All of them.
-    All,
-    /// Those that are numbers.
-    Finite,
-}
-
 /// A number that a rule gives, and the derivative.
 #[derive(Clone, Copy, Debug)]
 pub struct Pair {
@@ -232,7 +223,7 @@ impl Declared<'_> {
     }
 
     /// The same of a tangent against what is the gradient for a cotangent: one is the transpose of the other, also at ties
-    /// and kinks. `asked` are the numbers of the rule that are compared.
+    /// and kinks.
     ///
     /// # Errors
     /// What the rules' calls refuse.
@@ -242,7 +233,6 @@ impl Declared<'_> {
         instance: &Instance,
         library: &Library<'_>,
         seed: &Seed,
-        asked: Asked,
     ) -> Result<Option<Vec<Pair>>, Stop> {
         let stated = self.value(instance, library, seed)?;
         let tangent = elements(&seed.values[0]).concat();
@@ -256,11 +246,7 @@ impl Declared<'_> {
         if found.is_finite() && close(dot(&stated, &weights), found, terms + seed.size() * 0.1) {
             return Ok(None);
         }
-        let derived = |at: usize| match asked {
-            Asked::Finite if !stated[at].is_finite() => Ok(stated[at]),
-            _ => along(&all.unit(at)),
-        };
-        let derived = (0..stated.len()).map(derived).collect::<Result<Vec<_>, _>>()?;
+        let derived = (0..stated.len()).map(|at| along(&all.unit(at))).collect::<Result<Vec<_>, _>>()?;
         Ok(unequal(&stated, &derived, seed))
     }
 

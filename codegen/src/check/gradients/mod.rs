@@ -40,7 +40,7 @@ mod twice;
 mod unusual;
 mod values;
 
-use std::cell::{OnceCell, RefCell};
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use fulgurite_core::Name;
@@ -147,7 +147,8 @@ fn rules(
     let within = &within(row, &declared, set);
     let compared = &sample::compared(row, within);
     let compared_in = covered::may_be_missed(row, &declared, within).then_some(&known);
-    let (most, most_together) = (values::MOST_ELEMENTS, values::MOST_TOGETHER);
+    let most = values::MOST_ELEMENTS;
+    let calls = values::calls(family, beside, most, values::MOST_TOGETHER);
     let bench = values::Bench {
         source,
         row,
@@ -160,8 +161,7 @@ fn rules(
         compared,
         taped,
         most,
-        most_together,
-        calls: OnceCell::new(),
+        calls,
         compared_in,
         within,
     };

@@ -4,7 +4,7 @@
 use fulgurite_core::sig::ArgTy;
 use fulgurite_core::{Name, Value};
 
-use super::declared::{Asked, Declared, LARGE, Pair, Refuted, Way};
+use super::declared::{Declared, LARGE, Pair, Refuted, Way};
 use super::instance::Instance;
 use super::kinks;
 use super::numbers::Numbers;
@@ -115,7 +115,7 @@ impl<'a> Bench<'a> {
             let seed = rule.seed(&instance, &mut Numbers::new(8500 + n as u64))?;
             // near 0 and 1 some elements are equal
             let found = match domain.grid {
-                Some(_) => self.by_convention(rule, &instance, &seed, Asked::Finite),
+                Some(_) => self.by_convention(rule, &instance, &seed),
                 None => self.difference(rule, &instance, &seed),
             };
             let pairs = apart(found.ok()??)?;
@@ -161,7 +161,7 @@ impl<'a> Bench<'a> {
         let at_kinks = self.at_kinks(own.clone(), least..=self.most, fits).take(most);
         at_kinks.chain(self.tied(own, fits)).find_map(|(n, instance)| {
             let seed = rule.seed(&instance, &mut Numbers::new(2000 + n as u64))?;
-            let pairs = self.by_convention(rule, &instance, &seed, Asked::All).ok().flatten()?;
+            let pairs = self.by_convention(rule, &instance, &seed).ok().flatten()?;
             Some(Refuted { instance, seed, pairs })
         })
     }
@@ -194,7 +194,7 @@ impl<'a> Bench<'a> {
                 let by = |p: usize, e: usize, x: f64| if p == at && (all || e == middle) { lost(e, x) } else { x };
                 let instance = instance.with(&by, self.library)?;
                 let seed = rule.seed(&instance, &mut Numbers::new(3000 + at as u64))?;
-                let pairs = apart(self.by_convention(rule, &instance, &seed, Asked::Finite).ok().flatten()?)?;
+                let pairs = apart(self.by_convention(rule, &instance, &seed).ok().flatten()?)?;
                 Some(Refuted { instance, seed, pairs })
             })
         })

@@ -4,7 +4,7 @@ use fulgurite_core::derive::{self, Derived};
 use fulgurite_core::row::Row;
 use fulgurite_core::{Name, Value};
 
-use super::declared::{Asked, Declared, Pair, Refuted, Seed, Subset, Way};
+use super::declared::{Declared, Pair, Refuted, Seed, Subset, Way};
 use super::dense::{Dense, Library, Stop, V};
 use super::instance::Instance;
 use super::numbers::Numbers;
@@ -17,7 +17,7 @@ use crate::check::walk;
 use crate::diag::Diag;
 use crate::schema::RowSource;
 use rustc_hash::{FxHashMap, FxHashSet};
-use std::cell::{OnceCell, RefCell};
+use std::cell::RefCell;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -78,11 +78,8 @@ pub struct Bench<'a> {
     pub taped: RefCell<tape::Rules<'a>>,
     /// Calls with more elements are left out.
     pub most: usize,
-    /// Once the smaller ones have so many elements together, others are taken for words, truth values and presence alone
-    /// that none of these has.
-    pub most_together: usize,
-    /// What is left.
-    pub calls: OnceCell<Vec<(usize, &'a Case)>>,
+    /// What is left ([`calls`]).
+    pub calls: Vec<(usize, &'a Case)>,
     /// The branches that were taken where a rule was compared; none where nobody asks.
     pub compared_in: Option<&'a RefCell<Ids>>,
     /// The rows that the meaning and the rules come to.
@@ -97,6 +94,20 @@ pub struct Drawn<'a> {
     found: Option<Instance<'a>>,
 }
 
+/// Calls of up to `most` elements, smaller ones first. Once these have `together` elements in all, others are taken for
+/// words, truth values and presence alone that none of these has.
+pub fn calls<'a>(family: &'a Family, beside: &'a [Case], most: usize, together: usize) -> Vec<(usize, &'a Case)> {
+    let mut calls: Vec<(usize, &'a Case)> = family.cases.iter().chain(beside).enumerate().collect();
+    calls.retain(|(_, case)| (1..=most).contains(&case.numel()));
+    calls.sort_by_key(|(_, case)| case.numel());
+    let (mut elements, mut kinds) = (0, FxHashSet::default());
+    calls.retain(|(_, case)| {
+        elements += case.numel();
+        kinds.insert(case.kind()) || elements <= together
+    });
+    calls
+}
+
 impl<'a> Bench<'a> {
     /// Calls of up to so many elements with data inside the domain, smaller ones first.
     pub fn instances(&self, most: usize) -> impl Iterator<Item = Instance<'a>> {
@@ -106,9 +117,8 @@ impl<'a> Bench<'a> {
 
     /// The calls, small families several times: other numbers are drawn each time.
     fn tries(&self) -> impl Iterator<Item = (usize, &'a Case)> {
-        let cases: Vec<(usize, &'a Case)> = self.cases().collect();
-        let rounds = SMALL / cases.len().max(1) + 1;
-        (0..rounds).flat_map(move |round| cases.clone().into_iter().map(move |(n, case)| (n + round, case)))
+        let rounds = SMALL / self.calls.len().max(1) + 1;
+        (0..rounds).flat_map(move |round| self.cases().map(move |(n, case)| (n + round, case)))
     }
 
     /// The same, then calls with data at ties and kinks: `if x == 0 { y } else { 0 }` depends on `y` only there.
@@ -152,18 +162,7 @@ impl<'a> Bench<'a> {
     }
 
     pub(super) fn cases(&self) -> impl Iterator<Item = (usize, &'a Case)> {
-        let calls = || {
-            let mut calls: Vec<(usize, &'a Case)> = self.family.cases.iter().chain(self.beside).enumerate().collect();
-            calls.retain(|(_, case)| (1..=self.most).contains(&case.numel()));
-            calls.sort_by_key(|(_, case)| case.numel());
-            let (mut elements, mut kinds) = (0, FxHashSet::default());
-            calls.retain(|(_, case)| {
-                elements += case.numel();
-                kinds.insert(case.kind()) || elements <= self.most_together
-            });
-            calls
-        };
-        self.calls.get_or_init(calls).clone().into_iter()
+        self.calls.iter().copied()
     }
 
     pub(super) fn smooth(&self, n: usize, case: &'a Case, fits: &dyn Fn(&Instance) -> bool) -> Option<Instance<'a>> {
@@ -339,7 +338,6 @@ impl<'a> Bench<'a> {
         rule: &Declared,
         instance: &Instance,
         seed: &Seed,
-        asked: Asked,
     ) -> Result<Option<Vec<Pair>>, Stop> {
         let derived = self.derived.rule(rule.arg);
         let taped = |cotangents: &[Value<V<f64>>]| {
@@ -358,7 +356,7 @@ impl<'a> Bench<'a> {
             Some(gradient) => instance.vjp(self.library, gradient, rule.at, cotangents),
             None => taped(cotangents),
         };
-        rule.difference_from_gradient(&gradient, instance, self.library, seed, asked)
+        rule.difference_from_gradient(&gradient, instance, self.library, seed)
     }
 
     /// A rule about which nothing can be said is not right by silence.

@@ -139,7 +139,7 @@ impl Index<'_> {
             aliases: aliases(row),
             seed,
             is_index: &is_index,
-            may_be_zero: &|n| row.sig.opts.iter().any(|o| o.name.name == n) && !is_positive(row, self.rows, n),
+            positive: &|n| row.sig.opts.iter().any(|o| o.name.name == n).then(|| is_positive(row, self.rows, n)),
         };
         let seed_term = reader.terms.atom(&read);
         let opened = &opened;

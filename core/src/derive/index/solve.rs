@@ -46,11 +46,20 @@ pub struct Known<'a> {
     pub seed: Name,
     /// Whether the elements of an argument are indices below a size, or such that `wrap` makes them that (`true`).
     pub is_index: &'a dyn Fn(Name, &Expr, bool) -> bool,
-    /// Whether an option may be 0: the multiples of it are no equation for what is multiplied.
-    pub may_be_zero: &'a dyn Fn(Name) -> bool,
+    /// Of an option, whether it is above 0 in every call.
+    pub positive: &'a dyn Fn(Name) -> Option<bool>,
 }
 
 impl Known<'_> {
+    /// Whether a factor may be 0 since an option may be: then its multiples are no equation for what it multiplies.
+    fn may_be_zero(&self, by: &Expr) -> bool {
+        match &*by.node {
+            Node::Name(n) => (self.positive)(*n) == Some(false),
+            Node::Binary(BinOp::Mul, a, b) => self.may_be_zero(a) || self.may_be_zero(b),
+            _ => walk::names(by).into_iter().any(|n| (self.positive)(n).is_some()),
+        }
+    }
+
     /// Whether index `i` runs over exactly this size.
     fn runs_over(&self, i: Name, size: &Expr) -> bool {
         let alias = self.aliases.iter().find(|(n, _)| make::as_name(size) == Some(*n)).map(|(_, e)| e);
@@ -285,7 +294,7 @@ fn invert(from: &Expr, to: Expr, v: &Var, step: Step, known: &Known<'_>) -> Opti
             (BinOp::Sub, false) => invert(b, make::sub(a.clone(), to), v, step, known),
             (BinOp::Mul, left) if step == Step::Scale => {
                 let (inner, by) = if left { (a, b) } else { (b, a) };
-                if walk::names(by).into_iter().any(known.may_be_zero) {
+                if known.may_be_zero(by) {
                     return None;
                 }
                 let whole = make::binary(BinOp::Eq, floored(BinOp::Rem, &to, by), make::int(0));
