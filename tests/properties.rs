@@ -6,6 +6,8 @@
 //!
 //! `FULGURITE_CASES=10` runs ten times as many cases.
 
+#[path = "properties/alive.rs"]
+mod alive;
 #[path = "properties/batching.rs"]
 mod batching;
 #[path = "properties/cases.rs"]
@@ -60,6 +62,7 @@ const PROPERTIES: &[Property] = &[
     Property { name: "p15_in_place_is_functional", applies: writes::applies, check: writes::check },
     Property { name: "p17_symbolic_sizes", applies: every, check: symbolic::sizes },
     Property { name: "p14_batches_are_slices", applies: batching::applies, check: batching::check },
+    Property { name: "p16_refusals_are_alive", applies: alive::applies, check: alive::check },
     Property { name: "p14_derivatives_of_batches", applies: derivatives::applies, check: batching::derivatives },
 ];
 

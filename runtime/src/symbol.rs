@@ -16,6 +16,7 @@ use fulgurite_core::lower::Rows;
 use fulgurite_core::row::{MeaningKind, Row, RowText};
 use fulgurite_core::{Name, derive, refusals, subclass};
 use rustc_hash::FxHashMap;
+use std::cell::RefCell;
 use std::sync::{Arc, OnceLock, RwLock};
 
 /// A row of some database, callable by `bind`. Its texts are parsed on first use.
@@ -137,8 +138,19 @@ impl Symbol {
 
     /// Whether some call may refuse when it runs, as far as the row's text says: `false` is certain.
     pub fn may_refuse(&self) -> bool {
-        let calls = |name: Name| candidates(name).iter().any(|s| s.may_refuse());
-        *self.refuses.get_or_init(|| refusals::of_text(self.row(), &calls))
+        *self.refuses.get_or_init(|| self.refuses_within(&RefCell::default()))
+    }
+
+    /// The same where these rows are being asked already: a row may call overloads of its own name.
+    fn refuses_within(&self, asked: &RefCell<Vec<*const Symbol>>) -> bool {
+        if let Some(known) = self.refuses.get() {
+            return *known;
+        }
+        if asked.borrow().contains(&std::ptr::from_ref(self)) {
+            return false;
+        }
+        asked.borrow_mut().push(self);
+        refusals::of_text(self.row(), &|name| candidates(name).iter().any(|s| s.refuses_within(asked)))
     }
 
     /// What the row itself says that it is on tensors of a class.

@@ -15,6 +15,7 @@ pub mod bound;
 pub mod bridge;
 pub mod calls;
 pub mod classes;
+pub mod functions;
 pub mod guard;
 pub mod oracle;
 pub mod programs;
