@@ -10,8 +10,12 @@ mod backward;
 mod batch;
 #[path = "scenarios/caching.rs"]
 mod caching;
+#[path = "scenarios/edited_once.rs"]
+mod edited_once;
 #[path = "scenarios/edits.rs"]
 mod edits;
+#[path = "scenarios/fields.rs"]
+mod fields;
 #[path = "scenarios/mixed.rs"]
 mod mixed;
 #[path = "scenarios/once.rs"]

@@ -29,7 +29,7 @@ mod write;
 
 pub(crate) use captures::{Captured, Source};
 pub(crate) use ruled::ruled;
-pub(crate) use write::{assign, fail, leaves_among, place, write};
+pub(crate) use write::{assign, fail, leaves_among, overlap, place, write};
 
 thread_local! {
     /// The stacks of this thread: a rule of a tensor subclass that is a function runs on one of its own, because it runs
@@ -108,6 +108,13 @@ impl Open {
         let around = |f: &Frame| (f.builder.nested(name).autocasting(), f.pipeline.clone());
         let (builder, pipeline) = with_stack(|stack| stack.last().map(around))?;
         Some(Open::new(builder, pipeline))
+    }
+
+    /// The same for a compiled function that is called there, with a pipeline of its own. The regions around it reach in.
+    pub fn called(name: &str, pipeline: &Arc<Pipeline>) -> Option<Open> {
+        let inside = |f: &Frame| f.builder.nested(name).rooted(f.builder.root()).autocasting();
+        let builder = with_stack(|stack| stack.last().map(inside))?;
+        Some(Open::new(builder, pipeline.clone()))
     }
 
     /// The same for the backward of a function with a backward of its own. It runs when nobody knows yet what is written
@@ -357,6 +364,11 @@ pub(crate) fn note(name: &'static str, trace: &Trace, time: Duration, remark: Op
 /// What the compiled function that is being traced wishes of its pipeline.
 pub(crate) fn pipeline() -> Arc<Pipeline> {
     with_stack(|stack| stack.last().map(|f| f.pipeline.clone())).unwrap_or_default()
+}
+
+/// Whether a gradient or a tangent is taken of what is recorded now.
+pub(crate) fn is_differentiated() -> bool {
+    with_stack(|stack| stack.iter().any(|frame| frame.leaves > 0))
 }
 
 /// The proxies that handles have in the innermost open trace.

@@ -1,6 +1,6 @@
 //! Batching: a closure of one example, called on all of them at once.
 
-use super::derivatives::Closure;
+use super::derivatives::{Closure, Recorded};
 use super::{Outcome, once};
 use crate::error::{Error, ErrorKind};
 use crate::intrinsics;
@@ -55,7 +55,7 @@ fn batch<P: Tree, O: Outcome>(
         }
         (other, _) => other,
     };
-    let closure = Closure::on("vmap", p, Some(&stand_in), loc, |p| f(p).outcome())?;
+    let closure = Closure::on("vmap", p, Recorded::Slice(&stand_in), loc, |p| f(p).outcome())?;
     let mut flags: Vec<bool> = axes.iter().map(Option::is_some).collect();
     flags.resize(closure.trace.inputs.len(), false);
     let started = Instant::now();

@@ -8,10 +8,11 @@ use crate::error::{Error, ErrorKind};
 use crate::scope::{self, Open};
 use crate::tensor::Tensor;
 use crate::trace::{Phase, ProxyId, ProxyTy, Trace};
-use crate::transforms::{self, At, Joint, Seed, mutation};
+use crate::transforms::{self, At, Joint, Pipeline, Seed, mutation};
 use crate::tree::{self, Leaves, Tree, describe, flatten};
 use fulgurite_core::loc::Loc;
 use rustc_hash::FxHashSet;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// What a differentiated closure may return: a loss, or a loss with results that are only passed on.
@@ -140,7 +141,9 @@ fn pull<P: Tree, O: Tree>(p: &P, cotangent: &O, loc: Loc, f: impl FnOnce(&P) -> 
             let given = given.leaves().get(i);
             want.map(|ty| if given.is_none_or(|t| plain(t)) { ty.plain() } else { ty.cotangent() })
         };
-        let expected: Vec<_> = types(wanted.leaves()).into_iter().enumerate().map(want).collect();
+        // as transforms of the closure left them
+        let made = closure.trace.outputs.iter().map(|p| Some(closure.trace.ty(*p)));
+        let expected: Vec<_> = made.enumerate().map(want).collect();
         same_types(&expected, given.leaves(), "the cotangent", loc)?;
         let seed = |(t, given): (&&Tensor, &&Tensor)| match is_float(t) {
             true if plain(given) => Seed::Plain,
@@ -163,11 +166,11 @@ fn push<P: Tree, O: Tree>(p: &P, tangent: &P, loc: Loc, f: impl FnOnce(&P) -> O)
     let moved = args.leaves().iter().zip(directions.leaves()).filter(|(t, _)| is_float(t)).map(|(_, d)| *d);
     let values = closure.splice(p, &jvp.trace, moved)?;
     let template = &closure.template;
-    let tangent = |(i, out): (usize, &&Tensor)| match jvp.tangents[i] {
+    let tangent = |i: usize| match jvp.tangents[i] {
         Some(at) => Ok(values[at].clone()),
-        None => zero(out),
+        None => zero(&values[i]),
     };
-    let tangents = flatten(template).leaves().iter().enumerate().map(tangent).collect::<Result<Vec<_>, _>>()?;
+    let tangents = (0..closure.trace.outputs.len()).map(tangent).collect::<Result<Vec<_>, _>>()?;
     let out = template.rebuild(&mut Leaves::new(&mut values.iter().cloned()));
     Ok((out, template.rebuild(&mut Leaves::new(&mut tangents.into_iter()))))
 }
@@ -223,6 +226,16 @@ pub(super) fn prepare(joint: Joint) -> Result<Joint, Error> {
     joint.edit(|trace| pipeline.apply(At::Joint, trace.clone(), own))
 }
 
+/// What a closure is recorded for.
+pub(super) enum Recorded<'a> {
+    /// It is differentiated by the leaves of its argument.
+    Differentiated,
+    /// It is one slice of a batch; this gives the types of the stand-ins of each leaf.
+    Slice(&'a dyn Fn(usize, ProxyTy) -> ProxyTy),
+    /// It is a compiled function that is called, with a pipeline of its own.
+    Called(Arc<Pipeline>),
+}
+
 /// A closure as a trace inside the open one.
 pub(super) struct Closure<T> {
     pub(super) trace: Trace,
@@ -257,33 +270,37 @@ impl<T: Tree> Closure<T> {
             let kind = ErrorKind::NotDifferentiable { value: "argument".into(), ty: types.join(", ") };
             return Err(Error::new("E712", claim).kind_is(kind).at(loc));
         }
-        Closure::on(name, p, None, loc, f)
+        Closure::on(name, p, Recorded::Differentiated, loc, f)
     }
 
-    /// Records `f` on stand-ins for the leaves of `p`: to be differentiated by them, or for one slice of a batch, where
-    /// `slice` gives the types of those of each leaf.
+    /// Records `f` on stand-ins for the leaves of `p`.
     pub(super) fn on<P: Tree>(
         name: &str,
         p: &P,
-        slice: Option<&dyn Fn(usize, ProxyTy) -> ProxyTy>,
+        recorded: Recorded,
         loc: Loc,
         f: impl FnOnce(&P) -> Result<T, Error>,
     ) -> Result<Closure<T>, Error> {
         let (leaves, detail) = describe(p);
         let nothing = || Error::bug("E709", "no trace is open");
-        let open = Open::nested(name).ok_or_else(nothing)?;
+        let (pipeline, open) = match &recorded {
+            Recorded::Called(pipeline) => (pipeline.clone(), Open::called(name, pipeline)),
+            _ => (scope::pipeline(), Open::nested(name)),
+        };
+        let open = open.ok_or_else(nothing)?;
         let (mut handles, mut position, mut count) = (Vec::new(), Vec::new(), 0);
         for (i, (leaf, path)) in leaves.iter().zip(&detail.paths).enumerate() {
             leaf.check()?;
             let ty = leaf.ty().ok_or_else(nothing)?;
-            let ty = if let Some(slice) = slice { slice(i, ty) } else { ty };
+            let ty = if let Recorded::Slice(slice) = recorded { slice(i, ty) } else { ty };
             handles.push(open.argument(path, ty, scope::tags_of(leaf)));
             position.push(is_float(leaf).then_some(count));
             count += is_float(leaf) as usize;
         }
-        open.with(|frame| match slice {
-            Some(_) => frame.slice = true,
-            None => frame.leaves = leaves.len(),
+        open.with(|frame| match recorded {
+            Recorded::Slice(_) => frame.slice = true,
+            Recorded::Differentiated => frame.leaves = leaves.len(),
+            Recorded::Called(_) => {}
         });
         let argument = p.rebuild(&mut Leaves::new(&mut handles.into_iter()));
         let template = f(&argument)?;
@@ -292,7 +309,7 @@ impl<T: Tree> Closure<T> {
         let outputs = outputs.map_err(|e| e.at(loc))?;
         let frame = open.close();
         let own = |name, trace: &Trace, started: Instant| scope::note(name, trace, started.elapsed(), None);
-        let trace = scope::pipeline().apply(At::Acquired, frame.builder.finish(&outputs), own)?;
+        let trace = pipeline.apply(At::Acquired, frame.builder.finish(&outputs), own)?;
         let floats = trace.input_proxies().zip(&position).filter_map(|(p, at)| at.map(|_| p));
         let wrt = floats.collect();
         let (captured, late) = (frame.captured.handles, frame.late);
@@ -329,8 +346,11 @@ impl<T: Tree> Closure<T> {
         // these are what they are in the trace around
         args.extend(made.input_proxies().skip(args.len()).take(self.captured.len()));
         args.extend(scope::resolve_all(&more.collect::<Vec<_>>())?);
-        let values = scope::splice(made, &args)?;
-        self.write(leaves.leaves(), made, &args)?;
+        // what was made of lines that transforms saw is not theirs to see again
+        let mut made = made.clone();
+        scope::pipeline().mark(At::Acquired, &mut made);
+        let values = scope::splice(&made, &args)?;
+        self.write(leaves.leaves(), &made, &args)?;
         Ok(values)
     }
 

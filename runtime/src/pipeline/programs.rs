@@ -117,7 +117,7 @@ impl Programs {
         let mask = self.mask();
         let joint = transforms::joint(trace, &wrt, &seeds(&mask))?;
         let base = transforms::split::forward(&joint);
-        let (_, split) = cut(joint, &self.pipeline, &mut Stages::new(false))?;
+        let (_, split) = cut(joint, &self.pipeline, &self.executors, &mut Stages::new(false))?;
         let trace = split.forward.clone();
         let kept: Vec<ProxyId> = split.plan.tensors.iter().chain(&split.plan.numbers).copied().collect();
         let backward = Backward::new(mask, split, &kept)?;
@@ -141,7 +141,7 @@ impl Programs {
             return Ok(known.clone());
         }
         let joint = transforms::joint(&forward.base, &forward.wrt, &seeds(mask))?;
-        let (_, split) = cut(joint, &self.pipeline, &mut Stages::new(false))?;
+        let (_, split) = cut(joint, &self.pipeline, &self.executors, &mut Stages::new(false))?;
         let made = Rc::new(Backward::new(mask.to_vec(), split, &forward.kept)?);
         self.backwards.borrow_mut().push(made.clone());
         Ok(made)

@@ -14,6 +14,7 @@ use crate::tensor::{Alias, Tensor, Traced, View};
 use crate::trace::{Phase, ProxyId, RegionKind};
 use fulgurite_core::loc::Loc;
 use fulgurite_core::{Scalar, TensorTy, Value};
+use rustc_hash::FxHashSet;
 use std::sync::atomic::Ordering;
 
 /// Makes `value`, which has the type of `target`, its new version in the innermost open trace; `None` if there is none.
@@ -109,6 +110,18 @@ pub(crate) fn place(target: &Tensor) -> Option<(Phase, usize, String)> {
         let path = stack[frame].builder.inputs()[at].path.to_string();
         Some((if late { Phase::Backward } else { Phase::Forward }, at, path))
     })
+}
+
+/// Whether two of these handles are one tensor, or views of one.
+pub(crate) fn overlap<'t>(tensors: impl Iterator<Item = &'t Tensor>) -> bool {
+    let mut seen = FxHashSet::default();
+    let known = |t: &Tensor| match t.view() {
+        View::Poison(_) => false,
+        View::Wrapped(wrapped) => overlap(wrapped.fields().iter()) || !seen.insert(address(t)),
+        _ => !seen.insert(address(base_of(t))),
+    };
+    let mut tensors = tensors;
+    tensors.any(known)
 }
 
 /// What a view is of, in the end.

@@ -119,12 +119,15 @@ const RECOMPUTE: Policies = Policies::both([Keep, All, Drop, Drop, MustAgree, Mu
 const GRAD_MODE: Policies =
     Policies::both([Keep, All, Drop, All, Keep, MustAgree, All, Keep]).after_split(Event::Merge, Keep);
 
+/// What stands for a line that was seen, or runs it again, was seen with it; its gradient is new.
+const SEEN: Policies = Policies::both([Keep, All, Drop, All, Union, Union, All, Keep]);
+
 const fn decl(name: &'static str, carrier: Carrier, inherit: bool, must_survive: bool, policies: Policies) -> TagDecl {
     TagDecl { name, carrier, inherit, must_survive, policies }
 }
 
 /// The built-in kinds. Columns: replace, decompose, vjp, recompute, fuse, merge, unroll, functionalise.
-const BUILT_IN: [TagDecl; 10] = [
+const BUILT_IN: [TagDecl; 12] = [
     decl(
         "static_memory",
         Carrier::Value,
@@ -153,6 +156,8 @@ const BUILT_IN: [TagDecl; 10] = [
     decl("autocast", Carrier::Region, false, false, Policies::both([Keep, All, Drop, All, Keep, Keep, All, Keep])),
     decl("no_grad", Carrier::Region, false, false, GRAD_MODE),
     decl("enable_grad", Carrier::Region, false, false, GRAD_MODE),
+    decl("seen_acquired", Carrier::Line, true, false, SEEN),
+    decl("seen_joint", Carrier::Line, true, false, SEEN),
 ];
 
 impl Tag {
@@ -176,6 +181,10 @@ impl Tag {
     pub const NO_GRAD: Tag = Tag(8);
     /// Of regions with gradients on again.
     pub const ENABLE_GRAD: Tag = Tag(9);
+    /// The transforms of a user at [`At::Acquired`](crate::transforms::At::Acquired) have seen the line.
+    pub const SEEN_ACQUIRED: Tag = Tag(10);
+    /// The transforms of a user at [`At::Joint`](crate::transforms::At::Joint) have seen the line.
+    pub const SEEN_JOINT: Tag = Tag(11);
 
     /// Declares a kind, or finds the one that was declared so before.
     ///

@@ -56,10 +56,8 @@ pub(super) fn cotangents(
     if let Some(ports) = site.line.symbol.own() {
         return own.cotangents(b, site, ports).map(Ok);
     }
-    if let Some((_, port)) = site.line.symbol.port()
-        && let Some(found) = subclass::port(b, site, port, active)?
-    {
-        return Ok(Ok(found));
+    if let Some((_, port)) = site.line.symbol.port() {
+        return subclass::port(b, site, port, active);
     }
     if let Some(grads) = subclass::grads(b.arena(), site.line) {
         return subclass::declared(b, site, active, grads);
