@@ -32,9 +32,10 @@ fn class_of(arena: &Arena, line: &BoundSymbol) -> Option<SubclassRef> {
     class
 }
 
-/// What of a line on tensors of a subclass is differentiated.
+/// What of a line on tensors of a subclass is differentiated. Of what makes one, takes one apart or gives its plain
+/// tensor the class's `cotangent` decides ([`port`]).
 pub(super) fn way(arena: &Arena, line: &BoundSymbol) -> Option<Way> {
-    line.dispatch.as_ref()?;
+    line.dispatch.as_ref().filter(|_| line.symbol.port().is_none())?;
     let class = class_of(arena, line)?;
     Some(match grads(arena, line) {
         Some(_) => Way::Declared,
