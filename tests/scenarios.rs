@@ -10,6 +10,8 @@ mod backward;
 mod batch;
 #[path = "scenarios/caching.rs"]
 mod caching;
+#[path = "scenarios/classes.rs"]
+mod classes;
 #[path = "scenarios/edited_once.rs"]
 mod edited_once;
 #[path = "scenarios/edits.rs"]

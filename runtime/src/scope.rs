@@ -298,6 +298,21 @@ pub(crate) fn full(ty: &TensorTy, value: f64) -> Result<Tensor, Error> {
     })
 }
 
+/// The cotangent zero of a tensor, in the innermost open trace.
+///
+/// # Errors
+/// What [`Builder::zero_cotangent`] reports; E709 if no trace is open.
+pub(crate) fn zero(like: &Tensor) -> Result<Tensor, Error> {
+    with_stack(|stack| {
+        let none = || Error::bug("E709", "no trace is open");
+        let top = stack.len().checked_sub(1).ok_or_else(none)?;
+        let of = resolve(stack, top, like)?;
+        let Frame { token, builder, .. } = &mut stack[top];
+        let zero = builder.zero_cotangent(of)?.ok_or_else(none)?;
+        Ok(Tensor::traced(token, zero, builder.arena().ty(zero)))
+    })
+}
+
 /// The same tensor with a tag of values: what transforms are to know of it. Functions are compiled anew for arguments with
 /// other tags. A tag of lines or regions poisons (E724).
 #[track_caller]

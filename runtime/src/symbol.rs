@@ -143,6 +143,11 @@ impl Symbol {
         rules.iter().find(|(of, _)| *of == class).map(|(_, rule)| rule)
     }
 
+    /// What it is on tensors of a class by a rule for it or its kind: the row's own, or the class's.
+    pub fn rule_on(&self, class: SubclassRef) -> Option<&subclass::Rule> {
+        self.class_rule(class.name()).or_else(|| class.rules().rule_for(self.row(), self.is_view()))
+    }
+
     fn shared_row(&self) -> &Arc<Row> {
         self.row.get_or_init(|| match Row::parse(&self.text) {
             Ok(row) => Arc::new(row),

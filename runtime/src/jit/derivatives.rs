@@ -205,10 +205,10 @@ pub(crate) fn same_types(wanted: &[Option<ProxyTy>], given: &[&Tensor], what: &s
     Ok(())
 }
 
-/// Zeros of the type of a tensor of the open trace (or of a number); a key stands for itself.
+/// The cotangent zero of a tensor of the open trace (or of a number); a key stands for itself.
 fn zero(like: &Tensor) -> Result<Tensor, Error> {
     match like.ty() {
-        Some(ProxyTy::Tensor(t)) => scope::full(&t.ty, 0.0),
+        Some(ProxyTy::Tensor(_)) => scope::zero(like),
         Some(ProxyTy::Number(d)) => scope::full(&fulgurite_core::TensorTy::new::<usize>(d, &[]), 0.0),
         _ => Ok(like.clone()),
     }

@@ -120,9 +120,9 @@ impl Own {
         for (proxy, input) in rule.inputs.iter().filter(|(proxy, _)| read.contains(proxy)) {
             let value = match *input {
                 OwnInput::Kept(i) => kept.get(i).copied(),
-                OwnInput::Cotangent(o) => match (site.flow.get(o).copied().flatten(), b.arena().tensor_ty(*proxy)) {
+                OwnInput::Cotangent(o) => match (site.flow.get(o).copied().flatten(), line.outs.get(o)) {
                     (Some(flow), _) => Some(flow),
-                    (None, Some(ty)) => Some(b.full(&ty, 0.0)?),
+                    (None, Some(out)) => b.zero_cotangent(*out)?,
                     (None, None) => None,
                 },
                 OwnInput::Variable(j) => variables.get(j).map(|at| self.now(b, *at)),
