@@ -56,5 +56,9 @@ mod step;
 mod subclasses;
 #[path = "scenarios/symbolic.rs"]
 mod symbolic;
+#[path = "scenarios/tags.rs"]
+mod tags;
+#[path = "scenarios/tied.rs"]
+mod tied;
 #[path = "scenarios/variations.rs"]
 mod variations;

@@ -11,6 +11,7 @@ use crate::bind::Builder;
 use crate::error::Error;
 use crate::symbol::{Ports, SymbolRef};
 use crate::tensor::{Alias, Tensor, TraceToken, View};
+use crate::trace::tag::save_at_all;
 use crate::trace::{Carrier, OwnRule, ProxyId, ProxyTy, RegionId, RegionKind, Tag, TagSet, Trace};
 use crate::transforms::Pipeline;
 use fulgurite_core::loc::Loc;
@@ -129,6 +130,10 @@ impl Open {
     pub fn argument(&self, path: &str, ty: ProxyTy, tags: TagSet) -> Tensor {
         self.with(|frame| {
             let proxy = frame.builder.input(path, ty.clone());
+            if let (true, Some(input)) = (path.is_empty(), frame.builder.inputs_mut().last_mut()) {
+                // an argument that is one leaf has no path, and errors call it something
+                input.path = "x".into();
+            }
             frame.builder.arena().set_tags(proxy, tags);
             Tensor::traced(&frame.token, proxy, ty)
         })
@@ -270,16 +275,19 @@ pub(crate) fn stray(open_elsewhere: bool, ty: &str) -> Error {
 }
 
 /// Takes over the lines of a trace that was recorded inside the innermost open one, with `args` for its inputs; its
-/// results as handles.
+/// results as handles. What is recorded next for the same call stands at `loc`, too.
 ///
 /// # Errors
 /// What [`Builder::splice`] reports.
-pub(crate) fn splice(trace: &Trace, args: &[ProxyId]) -> Result<Vec<Tensor>, Error> {
+pub(crate) fn splice(trace: &Trace, args: &[ProxyId], loc: Loc) -> Result<Vec<Tensor>, Error> {
     with_stack(|stack| {
         let Some(Frame { token, builder, .. }) = stack.last_mut() else {
             return Err(Error::bug("E709", "a trace was closed twice"));
         };
         let outs = builder.splice(trace, args)?;
+        if loc != Loc::NOWHERE {
+            builder.context.place.loc = loc;
+        }
         Ok(outs.into_iter().map(|p| Tensor::traced(token, p, builder.arena().ty(p))).collect())
     })
 }
@@ -314,12 +322,16 @@ pub(crate) fn zero(like: &Tensor) -> Result<Tensor, Error> {
 }
 
 /// The same tensor with a tag of values: what transforms are to know of it. Functions are compiled anew for arguments with
-/// other tags. A tag of lines or regions poisons (E724).
+/// other tags. A tag of lines or regions poisons (E724), as does one that excludes another that is there (E722).
 #[track_caller]
 pub fn with_tag(x: &Tensor, tag: Tag) -> Tensor {
     if tag.decl().carrier != Carrier::Value {
         let claim = format!("the tag `{}` can't stand on a tensor: it is one of lines or regions", tag.name());
         return Tensor::poisoned(Error::new("E724", claim).at(Loc::caller()));
+    }
+    let name = || x.type_text();
+    if let Err(e) = save_at_all(tags_of(x).with(tag), &name(), "with_tag") {
+        return Tensor::poisoned(e.at(Loc::caller()));
     }
     match x.view() {
         View::Cell(cell) => cell.add_tag(tag),
@@ -425,9 +437,25 @@ fn within<T>(kind: RegionKind, loc: Loc, f: impl FnOnce() -> T) -> T {
     f()
 }
 
-/// The calls that `f` makes have a tag of lines: `Tag::RECOMPUTE`, or a kind of one's own. A tag of another carrier
-/// changes nothing.
+/// The calls that `f` makes have a tag of lines: `Tag::RECOMPUTE`, or a kind of one's own; or they stand in a region that
+/// has a tag of regions, which [`Arena::effective_tags`](crate::trace::Arena::effective_tags) of each of them finds. With
+/// a tag of values, or one of the built-in regions, which functions of their own open, a function that is being traced
+/// fails (E724).
+#[track_caller]
 pub fn tagged<T>(tag: Tag, f: impl FnOnce() -> T) -> T {
+    match tag.decl().carrier {
+        Carrier::Line => {}
+        Carrier::Region if !tag.is_built_in() => return within(RegionKind::Tagged(tag), Loc::caller(), f),
+        carrier => {
+            let claim = format!("the tag `{}` can't stand on calls: it is one of {}", tag.name(), carrier.plural());
+            let help = match carrier {
+                Carrier::Region => "call `checkpoint`, `autocast`, `no_grad` or `enable_grad`",
+                _ => "put it on a tensor: `with_tag`",
+            };
+            fail(&Error::new("E724", claim).help(help).at(Loc::caller()));
+            return f();
+        }
+    }
     struct Untag(Option<(usize, TagSet)>);
     impl Drop for Untag {
         fn drop(&mut self) {

@@ -210,6 +210,12 @@ impl<'t> Rewriter<'t> {
         Ok(())
     }
 
+    /// Whether the tags of two values that are there allow that one stands for the other.
+    pub fn may_bind(&self, old: ProxyId, new: ProxyId) -> bool {
+        let arena = self.builder.arena();
+        arena.tags(old).meet(arena.tags(self.get(new)), Event::Merge, self.stage()).is_ok()
+    }
+
     /// Several values stand for `old` together; each has those of its tags that go to every part. Consumers of `old`
     /// must be rewritten.
     pub fn replace_by(&mut self, old: ProxyId, parts: &[ProxyId]) {

@@ -59,7 +59,7 @@ fn batch<P: Tree, O: Outcome>(
     let mut flags: Vec<bool> = axes.iter().map(Option::is_some).collect();
     flags.resize(closure.trace.inputs.len(), false);
     let started = Instant::now();
-    let made = transforms::vmap(&closure.trace, &flags, size)?;
+    let made = closure.placed(transforms::vmap(&closure.trace, &flags, size)?);
     if let Some(write) = made.epilogue.iter().find(|w| matches!(axes.get(w.input), Some(Some(axis)) if *axis != 0)) {
         let path = &made.inputs[write.input].path;
         let claim = format!("`{path}` is written, and it is batched along another axis than the first");

@@ -7,11 +7,12 @@ use super::traceable::ours;
 use crate::error::{Error, ErrorKind};
 use crate::scope::{self, Open};
 use crate::tensor::Tensor;
-use crate::trace::{Phase, ProxyId, ProxyTy, Trace};
+use crate::trace::{BoundSymbol, Phase, Place, ProxyId, ProxyTy, Trace};
 use crate::transforms::{self, At, Joint, Pipeline, Seed, mutation};
 use crate::tree::{self, Leaves, Tree, describe, flatten};
 use fulgurite_core::loc::Loc;
 use rustc_hash::FxHashSet;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -161,7 +162,8 @@ fn push<P: Tree, O: Tree>(p: &P, tangent: &P, loc: Loc, f: impl FnOnce(&P) -> O)
     same_types(&types(args.leaves()), directions.leaves(), "the tangent", loc)?;
     let closure = Closure::record("jvp", p, loc, |p| Ok(f(p)))?;
     let started = Instant::now();
-    let jvp = transforms::jvp(&closure.trace, &closure.wrt)?;
+    let mut jvp = transforms::jvp(&closure.trace, &closure.wrt)?;
+    jvp.trace = closure.placed(jvp.trace);
     scope::note("jvp", &jvp.trace, started.elapsed(), None);
     let moved = args.leaves().iter().zip(directions.leaves()).filter(|(t, _)| is_float(t)).map(|(_, d)| *d);
     let values = closure.splice(p, &jvp.trace, moved)?;
@@ -319,7 +321,7 @@ impl<T: Tree> Closure<T> {
     /// Takes over the joint trace: the result, and the gradients as a tree like `p`.
     fn reverse<P: Tree>(self, p: &P, seeds: &[Seed], cotangents: &[&Tensor]) -> Result<(T, P), Error> {
         let started = Instant::now();
-        let joint = transforms::joint(&self.trace, &self.wrt, seeds)?;
+        let joint = transforms::joint(&self.trace, &self.wrt, seeds)?.edit(|trace| Ok(self.placed(trace.clone())))?;
         scope::note("joint", &joint.trace, started.elapsed(), None);
         let joint = prepare(joint)?.closed();
         let values = self.splice(p, &joint.trace, cotangents.iter().copied())?;
@@ -347,11 +349,20 @@ impl<T: Tree> Closure<T> {
         args.extend(made.input_proxies().skip(args.len()).take(self.captured.len()));
         args.extend(scope::resolve_all(&more.collect::<Vec<_>>())?);
         // what was made of lines that transforms saw is not theirs to see again
-        let mut made = made.clone();
+        let mut made = self.placed(made.clone());
         scope::pipeline().mark(At::Acquired, &mut made);
-        let values = scope::splice(&made, &args)?;
+        let values = scope::splice(&made, &args, self.loc)?;
         self.write(leaves.leaves(), &made, &args)?;
         Ok(values)
+    }
+
+    /// A trace made of this one, where what was made for no line of the user's stands at the call.
+    pub(super) fn placed(&self, mut made: Trace) -> Trace {
+        for line in made.lines.iter_mut().filter(|line| line.place.loc == Loc::NOWHERE) {
+            let place = Place { loc: self.loc, ..line.place };
+            *line = Rc::new(BoundSymbol { place, ..(**line).clone() });
+        }
+        made
     }
 
     /// What the closure wrote to its inputs, it wrote to the tensors that they stand for.

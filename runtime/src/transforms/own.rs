@@ -15,6 +15,7 @@ use super::subclass;
 use crate::bind::{Builder, rule_of};
 use crate::error::{Error, ErrorKind};
 use crate::symbol::Ports;
+use crate::trace::tag::Event;
 use crate::trace::*;
 use fulgurite_core::Value;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -167,6 +168,13 @@ fn variable(b: &Builder, line: &BoundSymbol, name: ProxyId) -> Result<usize, Err
     })
 }
 
+/// The inputs that the backward of a line's function writes, as the line names them.
+pub(crate) fn written(arena: &Arena, line: &BoundSymbol) -> Vec<ProxyId> {
+    let (Some(ports), Ok(rule)) = (line.symbol.own(), rule_of(arena, line)) else { return Vec::new() };
+    let variables = &line.args[ports.outs + ports.ins + ports.kept..];
+    rule.writes.iter().filter_map(|(j, _)| variables.get(*j).and_then(|v| proxies(v).first().copied())).collect()
+}
+
 /// The trace without the lines that only say that a function has a backward of its own: for programs that are not
 /// differentiated any more.
 ///
@@ -202,7 +210,7 @@ fn copy(b: &mut Builder, rule: &OwnRule, map: &mut FxHashMap<ProxyId, ProxyId>) 
     let arena = b.arena().clone();
     // where the function was called is no matter; what its backward says of gradients is
     let inner = |kind: &RegionKind| matches!(kind, RegionKind::NoGrad | RegionKind::EnableGrad | RegionKind::Named(_));
-    let mut regions = Outside::new(rule.root, inner);
+    let mut regions = Outside::new(rule.root, inner, Event::Replace);
     let context = b.context.clone();
     for of in &rule.lines {
         let mut make = |p: &ProxyId| {

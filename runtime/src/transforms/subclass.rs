@@ -90,10 +90,9 @@ pub(super) fn declared(
         let mut more = others(class.rules(), &row.sig, &line.args, &names);
         more.extend(fields_of(b, &of_class)?);
         let mut values = rules::run(b, site, &call.block(rule), &more)?;
-        if by.is_some() {
-            for line in b.take_from(first) {
-                b.push(Rc::new(BoundSymbol { ruled_by: by, ..(*line).clone() }));
-            }
+        for line in b.take_from(first) {
+            let ruled_by = line.ruled_by.or(by).or(Some(class.text.class));
+            b.push(Rc::new(BoundSymbol { ruled_by, ..(*line).clone() }));
         }
         found.push((i, values.swap_remove(0), made_from));
     }
