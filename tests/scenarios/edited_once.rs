@@ -229,3 +229,29 @@ fn a_function_inside_writes_to_its_arguments() {
     let outer = jit(move |a: Tensor| f.call((a.clone(), a)));
     assert_eq!(outer.call(Tensor::from([1.0f64])).expect_err("refused").code(), "E757");
 }
+
+/// A stage's backward is made for each set of cotangents; what it reads of the edited forward is one thing for all.
+#[test]
+fn a_stage_is_edited_alike_for_every_set_of_cotangents() {
+    let (w, x) = (Tensor::from([0.5f64]), Tensor::from([0.25f64]));
+    let f = |w: Tensor, x: Tensor| {
+        let s = (&w * &x).sin();
+        (s.exp(), s.square())
+    };
+    let stage = Stage::of("two", f, &w, &x).expect("a stage").transform("twice", twice);
+    let s = (0.5f64 * 0.25).sin();
+    let cos = (0.5f64 * 0.25).cos();
+    // the edit stands behind differentiation: what the backward reads is edited, what it is made of is not
+    let ones = [Some(Tensor::from([1.0f64])), None];
+    for (first, second) in [(0, 0), (0, 1), (1, 0)] {
+        let mut run = StageRun::new(&stage, 0, &w, 1).expect("a run");
+        let y = run.forward(0, &x).unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(y[0].to_vec::<f64>().expect("y"), [(2.0 * s).exp()]);
+        let leaves = vec![ones[first].clone(), ones[second].clone()];
+        run.backward(0, Cotangents::Leaves(leaves)).unwrap_or_else(|e| panic!("{first} {second}: {e}"));
+        let got = run.reduce().expect("grads").remove(0).expect("a gradient").to_vec::<f64>().expect("data")[0];
+        let by = |at: usize, d: f64| if at == 0 { d } else { 0.0 };
+        let want = (by(first, (2.0 * s).exp()) + by(second, 2.0 * (2.0 * s))) * cos * 0.25;
+        assert!((got - want).abs() < 1e-12, "{first} {second}: {got}, not {want}");
+    }
+}
