@@ -209,6 +209,7 @@ fn first_time(line: &BoundSymbol, trace: &Trace) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trace::tag::Tag;
     use crate::executors::tests::database::database;
     use fulgurite_core::{DType, TensorTy};
 
