@@ -107,8 +107,7 @@ fn pieces_of_masks_are_what_the_whole_is() {
         ("amax 0", |x| x.amax_with(Amax { dims: [0].into(), ..d() })),
     ];
     let data = Tensor::from([[1.0, -2.0, 0.5], [3.0, 0.25, -1.0], [2.0, 2.5, 4.0], [-3.0, 1.5, 0.75]]);
-    let mask =
-        Tensor::from([[true, false, true], [true, true, false], [false, true, false], [true, true, true]]);
+    let mask = Tensor::from([[true, false, true], [true, true, false], [false, true, false], [true, true, true]]);
     let whole = masked(&data, &mask);
     for ranks in [1usize, 2, 4] {
         let rows = 4 / ranks;
@@ -176,7 +175,10 @@ fn zeros_of_every_form() {
 fn quantised_weights_in_autocast() {
     let w = (arange(32).cast(DType::F32) * 0.7).sin().reshape((2, 16));
     let x = (arange(16).cast(DType::F32) * 0.3).cos().reshape((1, 16));
-    for q in [w.to_int8_groups_with(ops::ToInt8Groups { group: 16.into() }), w.to_int4_groups_with(ops::ToInt4Groups { group: 16.into() })] {
+    for q in [
+        w.to_int8_groups_with(ops::ToInt8Groups { group: 16.into() }),
+        w.to_int4_groups_with(ops::ToInt4Groups { group: 16.into() }),
+    ] {
         let plain = q.plain();
         for dtype in [DType::BF16, DType::F16] {
             let run = |w: Tensor, x: Tensor| {

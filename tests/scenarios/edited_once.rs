@@ -40,7 +40,13 @@ fn wanted(at: At, n: usize, x: f64) -> [f64; 2] {
     let slope = |level: usize, [p, cosines, sines]: [f64; 3]| {
         let of_sine = match at {
             At::Acquired => 2.0,
-            At::Joint => if level == 0 { 1.0 } else { 2.0 },
+            At::Joint => {
+                if level == 0 {
+                    1.0
+                } else {
+                    2.0
+                }
+            }
             At::Simplified => 1.0,
         };
         [0.0, p * of_sine + sines, -cosines]
@@ -60,11 +66,17 @@ fn both(x: Tensor, n: usize) -> (Tensor, Tensor) {
     value_and_grad(&x, |x| loss(x, n))
 }
 
-const WAYS: [&str; 9] = [
-    "call", "symbolic", "update", "pullback", "graph", "inside", "inside of a closure", "inside of a slice", "stage",
-];
+const WAYS: [&str; 9] =
+    ["call", "symbolic", "update", "pullback", "graph", "inside", "inside of a closure", "inside of a slice", "stage"];
 
-fn run(way: &str, at: At, name: &'static str, edit: impl Fn(&Trace) -> Result<Trace> + Send + Sync + 'static, n: usize, x: Tensor) -> Both {
+fn run(
+    way: &str,
+    at: At,
+    name: &'static str,
+    edit: impl Fn(&Trace) -> Result<Trace> + Send + Sync + 'static,
+    n: usize,
+    x: Tensor,
+) -> Both {
     let one = || Tensor::scalar(1.0f64);
     let f = move |x: Tensor| both(x, n);
     let plain = move |x: Tensor| loss(&x, n);

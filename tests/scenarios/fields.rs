@@ -90,7 +90,9 @@ fn nums((l, (a, b)): &(Tensor, (Tensor, Tensor))) -> Vec<f64> {
 type Both = (Tensor, (Tensor, Tensor));
 
 /// The loss and its gradients by both fields, in every way.
-fn ways(loss: impl Fn(&Tensor, &Tensor) -> Tensor + Clone + Send + Sync + 'static) -> Vec<(&'static str, Result<Both>)> {
+fn ways(
+    loss: impl Fn(&Tensor, &Tensor) -> Tensor + Clone + Send + Sync + 'static,
+) -> Vec<(&'static str, Result<Both>)> {
     let one = Tensor::scalar(1.0f64);
     let (d, s) = pair();
     let both = {

@@ -84,7 +84,8 @@ fn of_regions(name: &'static str, vjp: Policy, recompute: Policy) -> Tag {
 /// The tags of regions that users declare stand on calls, and go where their policies say.
 #[test]
 fn tags_of_regions_stand_on_calls() {
-    let (all, none) = (of_regions("everywhere", Policy::All, Policy::All), of_regions("here", Policy::Drop, Policy::Drop));
+    let (all, none) =
+        (of_regions("everywhere", Policy::All, Policy::All), of_regions("here", Policy::Drop, Policy::Drop));
     for (tag, goes) in [(all, true), (none, false)] {
         let seen = Arc::new(Mutex::new((0, 0, 0, 0)));
         let into = seen.clone();
@@ -177,13 +178,17 @@ fn every_line_has_a_place() {
         ("checkpoint and writes", |x| {
             let y = checkpoint(|| &x * 1.0);
             let _ = y.reshape([3]).mul_(2.0);
-            grad(&y, |y| checkpoint(|| y.sin().exp()).sum()) + custom_vjp(&x, |x| (x * 1.0, ()), |(), ct: &Tensor| ct * 2.0)
+            grad(&y, |y| checkpoint(|| y.sin().exp()).sum())
+                + custom_vjp(&x, |x| (x * 1.0, ()), |(), ct: &Tensor| ct * 2.0)
         }),
     ];
     for (name, program) in programs {
         let f = jit(program).keep_traces();
         f.call(Tensor::from([0.5f64, 1.0, 2.0])).unwrap_or_else(|e| panic!("{name}: {e}"));
-        let (_, pull) = jit(move |x: Tensor| program(x).sum()).keep_traces().pullback(Tensor::from([0.5f64, 1.0, 2.0])).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let (_, pull) = jit(move |x: Tensor| program(x).sum())
+            .keep_traces()
+            .pullback(Tensor::from([0.5f64, 1.0, 2.0]))
+            .unwrap_or_else(|e| panic!("{name}: {e}"));
         let _ = pull;
         for stage in f.stages().iter().filter(|s| s.name != "compiled") {
             for line in stage.text.as_deref().unwrap_or_default().lines() {

@@ -67,10 +67,14 @@ fn a_shared_weight_read_without_a_gradient() {
 /// Gives what it is given, and adds the size of cotangents to a buffer when its backward runs.
 fn counted(x: &Tensor, buffer: &Tensor) -> Tensor {
     let buffer = buffer.clone();
-    custom_vjp(x, |x| (x * 1.0, ()), move |(), ct: &Tensor| {
-        let _ = buffer.add_(&ct.abs().sum());
-        ct.clone()
-    })
+    custom_vjp(
+        x,
+        |x| (x * 1.0, ()),
+        move |(), ct: &Tensor| {
+            let _ = buffer.add_(&ct.abs().sum());
+            ct.clone()
+        },
+    )
 }
 
 /// What a buffer holds must not depend on who runs the ranks.

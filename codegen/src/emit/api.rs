@@ -377,7 +377,7 @@ fn in_place(row: &Row) -> bool {
 /// The sizes that a type says, whichever option names one of its axes.
 fn sizes(ty: &Type) -> Option<Vec<DimKind>> {
     let one = |dim: &DimPat| match &dim.kind {
-        DimKind::One { name, size, .. } => DimKind::One { name: name.clone(), size: size.clone(), at: None },
+        DimKind::One { name, size, .. } => DimKind::One { name: *name, size: size.clone(), at: None },
         kind => kind.clone(),
     };
     ty.dims.as_ref().map(|dims| dims.iter().map(one).collect())

@@ -158,7 +158,8 @@ impl Programs {
             return Ok(whole);
         }
         let claim = "a backward that writes can't be cut to these cotangents: it reads what the forward did not keep";
-        Err(super::errors::misfit(claim).help("pass all cotangents, or edit the stage at `At::Acquired`, without a budget"))
+        Err(super::errors::misfit(claim)
+            .help("pass all cotangents, or edit the stage at `At::Acquired`, without a budget"))
     }
 }
 

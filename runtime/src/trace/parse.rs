@@ -277,7 +277,8 @@ impl Parser {
 
     fn item(&mut self, depth: usize) -> Res<Item> {
         if let Tok::Word(word) = self.peek() {
-            let region = matches!(word.as_str(), "no_grad" | "enable_grad" | "checkpoint" | "autocast" | "tagged" | "scope");
+            let region =
+                matches!(word.as_str(), "no_grad" | "enable_grad" | "checkpoint" | "autocast" | "tagged" | "scope");
             let after = self.tokens.get(self.at + 1).map(|t| &t.0);
             if region && !matches!(after, Some(Tok::Mark(':' | '='))) {
                 return self.region(depth);

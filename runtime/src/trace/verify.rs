@@ -209,8 +209,8 @@ fn first_time(line: &BoundSymbol, trace: &Trace) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::tag::Tag;
     use crate::executors::tests::database::database;
+    use crate::trace::tag::Tag;
     use fulgurite_core::{DType, TensorTy};
 
     #[test]

@@ -65,7 +65,8 @@ pub(super) struct Pullback<'b> {
 impl<'b> Pullback<'b> {
     pub(super) fn new(b: &'b mut Builder, facts: Facts, style: Style) -> Pullback<'b> {
         // checkpoints, autocasts and gradient modes do not reach into gradients
-        let regions = Outside::new(b.root(), |kind| matches!(kind, RegionKind::Named(_) | RegionKind::Root), Event::Vjp);
+        let regions =
+            Outside::new(b.root(), |kind| matches!(kind, RegionKind::Named(_) | RegionKind::Root), Event::Vjp);
         let own = Own { tangents: style.role == Role::Forward, ..Own::default() };
         Pullback { b, facts, style, cotangents: FxHashMap::default(), regions, own }
     }

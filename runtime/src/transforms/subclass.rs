@@ -118,7 +118,11 @@ fn made(b: &mut Builder, line: &BoundSymbol, ct: ProxyId, active: &[usize], grad
 
 /// What a line makes of its fields stands for, where its cotangent is a plain tensor and its class says nothing of
 /// theirs: then theirs are what the derivative of the plain tensor makes of it. Gives the cotangent.
-pub(super) fn stands_for(arena: &Arena, line: &BoundSymbol, flow: &[Option<ProxyId>]) -> Option<(SubclassRef, ProxyId)> {
+pub(super) fn stands_for(
+    arena: &Arena,
+    line: &BoundSymbol,
+    flow: &[Option<ProxyId>],
+) -> Option<(SubclassRef, ProxyId)> {
     let Some((class, Port::Unflatten)) = line.symbol.port() else { return None };
     let ct = flow.first().copied().flatten()?;
     let plain = arena.with_ty(ct, |ty| ty.subclass().is_none());

@@ -205,7 +205,9 @@ impl<'a> Placed<'a> {
             return None;
         }
         let mut outs = Vec::new();
-        values.iter().for_each(|v| v.for_each(&mut |p| outs.push(arena.ty(*p).subclass().and_then(|layout| place_of(layout)))));
+        values
+            .iter()
+            .for_each(|v| v.for_each(&mut |p| outs.push(arena.ty(*p).subclass().and_then(|layout| place_of(layout)))));
         let ins = self.operands.iter().map(|o| o.place().unwrap_or(Place::Replicate)).collect();
         Some(Way { ins, outs: outs.into_iter().collect::<Option<_>>()?, cut: None }).filter(|way| !parts(way))
     }
@@ -353,7 +355,8 @@ fn operand(b: &mut Builder, call: &mut Placed, p: ProxyId) -> Result<(Option<Ten
         return Err(Error::new("E708", claim).help("tensors of one call belong to one mesh"));
     }
     call.ranks = pieces.len();
-    let place = place_of(&layout).ok_or_else(|| body::fault(call.line.symbol, "its class has no metadata `place` and `dim`"))?;
+    let place = place_of(&layout)
+        .ok_or_else(|| body::fault(call.line.symbol, "its class has no metadata `place` and `dim`"))?;
     if let Some(ty) = &ty
         && let Some(rank) = (0..pieces.len()).find(|&r| arena.tensor_ty(pieces[r]) != own(ty, place, pieces.len(), r))
     {
