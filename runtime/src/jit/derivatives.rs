@@ -299,11 +299,11 @@ impl<T: Tree> Closure<T> {
             position.push(is_float(leaf).then_some(count));
             count += is_float(leaf) as usize;
         }
-        open.with(|frame| match recorded {
-            Recorded::Slice(_) => frame.slice = true,
-            Recorded::Differentiated => frame.leaves = leaves.len(),
+        match recorded {
+            Recorded::Slice(_) => open.of_slice(),
+            Recorded::Differentiated => open.with(|frame| frame.leaves = leaves.len()),
             Recorded::Called(_) => {}
-        });
+        }
         let argument = p.rebuild(&mut Leaves::new(&mut handles.into_iter()));
         let template = f(&argument)?;
         open.check()?;
