@@ -206,7 +206,7 @@ impl Drop for Open {
 /// Tensors that are made now belong to the innermost slice of a batch, or to the function that is traced.
 fn note_maker(stack: &[Frame]) {
     let maker = stack.iter().rev().find(|frame| frame.slice).or(stack.first());
-    set_maker(maker.map_or(0, |frame| frame.token.id()));
+    _ = set_maker(maker.map_or(0, |frame| frame.token.id()));
 }
 
 /// Whether a trace is open on this thread.

@@ -153,7 +153,7 @@ impl<'a> Placed<'a> {
     fn composite(&self, b: &mut Builder) -> Result<Results, Error> {
         let whole = self.whole();
         let cost = self.cost(&whole);
-        if self.of_classes(b.arena()).iter().any(|class| self.line.symbol.rule_on(*class).is_some()) {
+        if self.of_classes(b.arena()).iter().any(|class| self.line.symbol.rule_on(class).is_some()) {
             // the pieces' own class says what the operator is: it is asked before the body is
             let way = self.unmoved(b.arena()).unwrap_or(whole);
             return self.pieces(b, &way, false);
