@@ -191,8 +191,7 @@ impl Printer<'_> {
             let loc = line.place.loc;
             let file = if loc.file == self.last_file { "…" } else { loc.file };
             self.last_file = loc.file;
-            let column = if loc.column > 0 { format!(":{}", loc.column) } else { String::new() };
-            let _ = write!(self.out, "{}// {role}{file}:{}{column}", " ".repeat(pad), loc.line);
+            let _ = write!(self.out, "{}// {role}{}", " ".repeat(pad), Loc { file, ..loc });
             if let Some(executor) = line.claimed_by {
                 let _ = write!(self.out, "   {executor}");
             }
