@@ -85,4 +85,5 @@ pub struct Sizes;
 #[doc = include_str!("../../docs/errors/E754.md")]
 #[doc = include_str!("../../docs/errors/E755.md")]
 #[doc = include_str!("../../docs/errors/E756.md")]
+#[doc = include_str!("../../docs/errors/E757.md")]
 pub struct Errors;

@@ -26,6 +26,8 @@ pub fn fold(trace: &Trace, stage: Stage) -> Result<Trace, Error> {
         let step = if fixed || apart || line.outs.len() != 1 { Step::Keep } else { known.step(rw, line) };
         match step {
             Step::Keep => rw.keep()?,
+            // tags that the two must share keep them apart
+            Step::Same(p) if !rw.may_bind(line.outs[0], p) => rw.keep()?,
             Step::Same(p) => rw.bind(line.outs[0], p)?,
             Step::Fill(ty, number) => {
                 let filled = rw.builder().full(&ty, number)?;
