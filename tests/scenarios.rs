@@ -50,5 +50,7 @@ mod step;
 mod subclasses;
 #[path = "scenarios/symbolic.rs"]
 mod symbolic;
+#[path = "scenarios/values.rs"]
+mod values;
 #[path = "scenarios/variations.rs"]
 mod variations;

@@ -99,7 +99,7 @@ fn follow(
     };
     let place = at.map_or(rule.text.place, |span| rule.text.at(span));
     let message = format!("{} rounds to f16 between its parts", rule.name());
-    let diag = Diag::error("E209", place, message).here(format!("`{by}` computes with what `{after}` rounded"));
+    let diag = Diag::warning("E209", place, message).here(format!("`{by}` computes with what `{after}` rounded"));
     let diag = diag.note(format!("for {}", case.show(row)));
     Some(diag.help("widen the arguments first, `x as acc(T)`, and round the result once: `(…) as T`; in f32 and f64 both are nothing"))
 }
