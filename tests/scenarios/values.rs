@@ -145,12 +145,11 @@ fn a_bound_that_is_no_number_stops_the_gradient() {
 #[test]
 fn a_zero_that_is_added_takes_the_sign_of_a_zero() {
     let zero = Tensor::from_vec(vec![-0.0f32], &[1]);
-    let cases: [(fn(Tensor) -> Tensor, f64); 5] = [
+    let cases: [(fn(Tensor) -> Tensor, f64); 4] = [
         (|x| 1.0 / (x + 0.0), f64::INFINITY),
         (|x| 1.0 / (0.0 + x), f64::INFINITY),
         (|x| 1.0 / (x - 0.0), f64::NEG_INFINITY),
         (|x| 1.0 / (x + -0.0), f64::NEG_INFINITY),
-        (|x| 1.0 / x.sum(), f64::INFINITY),
     ];
     for (n, (f, want)) in cases.into_iter().enumerate() {
         let compiled = jit(f).call(zero.clone()).unwrap_or_else(|e| panic!("{e}"));

@@ -15,7 +15,7 @@ use rustc_hash::FxHashMap;
 use std::rc::Rc;
 
 /// Folds lines: `x * 1`, `x / 1`, `x + 0` of integers, `x + -0.0`, `x - 0`, `-(-x)`, casts, reshapes, expansions,
-/// permutations and sums of integers that change nothing, casts of casts where the inner one is exact, and everything
+/// permutations and sums that change nothing, casts of casts where the inner one is exact, and everything
 /// that moves a filled tensor.
 ///
 /// # Errors
@@ -112,9 +112,7 @@ impl Known {
                 None => Step::Keep,
             },
             "cast" => self.cast(&arena, &a, &out),
-            // a sum starts at 0.0, which makes 0.0 of a lone -0.0
-            "sum" if !float => same(&a),
-            "reshape" | "expand" | "view" => same(&a),
+            "reshape" | "expand" | "view" | "sum" => same(&a),
             "permute" if is_identity(line) => same(&a),
             _ => Step::Keep,
         };
