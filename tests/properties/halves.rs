@@ -46,7 +46,8 @@ fn asks_for_neighbours(row: &Row) -> bool {
     let mut found = false;
     let Some(body) = row.index_body() else { return false };
     walk::block(body, &mut |e| {
-        found |= matches!(&*e.node, Node::Call(f, _) if Builtin::from_name(f.name.as_str()) == Some(Builtin::Nextafter));
+        found |=
+            matches!(&*e.node, Node::Call(f, _) if Builtin::from_name(f.name.as_str()) == Some(Builtin::Nextafter));
     });
     found
 }
@@ -150,7 +151,10 @@ fn value(got: &Array<f64>, want: &Array<Bounded>) -> Result<(), String> {
         // no more than half a step beyond the largest number is rounded to infinity
         let over = w.value.abs() + may >= largest(got.dtype);
         if !(off <= may || over && g.abs() >= largest(got.dtype)) {
-            return Err(format!("element {k} is {g:e}, should be {:e}: off by {off:.2e}, {may:.2e} is allowed", w.value));
+            return Err(format!(
+                "element {k} is {g:e}, should be {:e}: off by {off:.2e}, {may:.2e} is allowed",
+                w.value
+            ));
         }
     }
     Ok(())
@@ -163,12 +167,12 @@ fn gradient(call: &Call, single: &Call, double: &Call, reads: bool, rng: &mut Rn
     }
     let wide = bridge::float_results(double).map_err(|e| e.to_string())?;
     // numbers that each dtype holds
-    let drawn: Vec<Vec<f64>> = (wide.iter()).map(|t| (0..t.numel()).map(|_| rng.int(-8, 8) as f64 / 4.0).collect()).collect();
+    let drawn: Vec<Vec<f64>> =
+        (wide.iter()).map(|t| (0..t.numel()).map(|_| rng.int(-8, 8) as f64 / 4.0).collect()).collect();
     let pulled = |call: &Call| -> Result<_, String> {
         let types = bridge::float_results(call).map_err(|e| e.to_string())?;
-        let g: Vec<Array<f64>> = (types.iter().zip(&drawn))
-            .map(|(t, g)| Array::float(t.dtype, &t.sizes(), g.clone()))
-            .collect();
+        let g: Vec<Array<f64>> =
+            (types.iter().zip(&drawn)).map(|(t, g)| Array::float(t.dtype, &t.sizes(), g.clone())).collect();
         bridge::vjp(call, &bridge::floats(call), &g).map_err(|e| e.to_string())
     };
     let (_, got) = pulled(call)?;
@@ -194,7 +198,8 @@ fn gradient(call: &Call, single: &Call, double: &Call, reads: bool, rng: &mut Rn
         }
         let piled = PILED.0 * apart + PILED.1 * most;
         // what comes from several results is rounded one by one, and then added
-        let saved = if reads || results.len() > 1 { SAVED * unit(got.dtype) * (most + 2.0 * of_results.min(1.0)) } else { 0.0 };
+        let saved =
+            if reads || results.len() > 1 { SAVED * unit(got.dtype) * (most + 2.0 * of_results.min(1.0)) } else { 0.0 };
         for (k, (g, w)) in values(got).iter().zip(values(want)).enumerate() {
             let may = rounding(got.dtype, w.abs() + piled) + piled + saved;
             if !((g - w).abs() <= may) {
@@ -202,7 +207,9 @@ fn gradient(call: &Call, single: &Call, double: &Call, reads: bool, rng: &mut Rn
                 if off.is_nan() && g.is_nan() == w.is_nan() {
                     continue;
                 }
-                return Err(format!("gradient {i}, element {k} is {g:e}, should be {w:e}: off by {off:.2e}, {may:.2e} is allowed"));
+                return Err(format!(
+                    "gradient {i}, element {k} is {g:e}, should be {w:e}: off by {off:.2e}, {may:.2e} is allowed"
+                ));
             }
         }
     }

@@ -28,7 +28,11 @@ const CALLS: usize = 6;
 
 /// It has rules, written or derived: those of a program without are those of its lines.
 pub fn applies(row: &TestRow) -> bool {
-    !HIGHER.contains(&row.row.op.as_str()) && !row.row.vjp.is_empty() && row.takes(DType::F64) && !row.row.is_pointwise() && !row.names_storage()
+    !HIGHER.contains(&row.row.op.as_str())
+        && !row.row.vjp.is_empty()
+        && row.takes(DType::F64)
+        && !row.row.is_pointwise()
+        && !row.names_storage()
 }
 
 /// The order of each rule against that of the meaning.
@@ -45,7 +49,9 @@ pub fn check(row: &'static TestRow) -> Result<(), Failed> {
             Ok((b / a).ln() / (SIZES[1] as f64 / SIZES[0] as f64).ln())
         };
         // a gradient has an element for each that the call could have read
-        let of_value = |case: &Case| Ok(Counter::default().row(&row.row, &case.solved, &case.args)? + case.elements() + case.results());
+        let of_value = |case: &Case| {
+            Ok(Counter::default().row(&row.row, &case.solved, &case.args)? + case.elements() + case.results())
+        };
         let Ok(own) = order(&of_value) else { continue };
         for (arg, rule) in &row.row.vjp {
             let of_rule = |case: &Case| {
@@ -74,7 +80,13 @@ struct Case {
 impl Case {
     fn elements(&self) -> f64 {
         let mut sum = 0.0;
-        self.args.iter().for_each(|arg| arg.for_each(&mut |ty: &ArgTy| if let ArgTy::Tensor(t) = ty { sum += count(t) }));
+        self.args.iter().for_each(|arg| {
+            arg.for_each(&mut |ty: &ArgTy| {
+                if let ArgTy::Tensor(t) = ty {
+                    sum += count(t)
+                }
+            })
+        });
         sum
     }
 
@@ -183,7 +195,11 @@ impl Counter {
             }
             Meaning::Host(_) => {
                 let results: Vec<Value<ArgTy>> = solved.outs.iter().chain(&solved.aux).map(value).collect();
-                let made = &mut |ty: &ArgTy| if let ArgTy::Tensor(t) = ty { self.walked += count(t) };
+                let made = &mut |ty: &ArgTy| {
+                    if let ArgTy::Tensor(t) = ty {
+                        self.walked += count(t)
+                    }
+                };
                 results.iter().for_each(|result| result.for_each(made));
                 Ok(results)
             }

@@ -101,7 +101,10 @@ fn products_by_index_start_from_ones() {
 fn an_excluded_bound_is_never_drawn() {
     let draw = |low: f64, high: f64, dtype: DType| {
         let key = Key::new(7).handle().clone();
-        data(&result("uniform", vec![of(&key), Value::List(vec![int(1 << 20)]), number(low), number(high), Value::DType(dtype)]))
+        data(&result(
+            "uniform",
+            vec![of(&key), Value::List(vec![int(1 << 20)]), number(low), number(high), Value::DType(dtype)],
+        ))
     };
     let ends = [(0.0, 1.0), (1000.0, 1001.0), (-2.0, -1.0), (-1.0, 0.0), (1.0, 1.5), (3.0, 2.0), (-1.0, -2.0)];
     for dtype in [DType::F16, DType::BF16, DType::F32, DType::F64] {

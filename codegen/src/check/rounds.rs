@@ -51,7 +51,10 @@ pub fn check(source: &RowSource, row: &Row, rows: &RowSet, family: &Family) -> O
                 let mut names = rules::names(row, case);
                 if key == "jvp" {
                     let tangent = case.args.get(at)?.clone();
-                    names.extend([(Name::new("t"), tangent.clone()), (Name::new(&format!("t_{}", arg.as_str())), tangent)]);
+                    names.extend([
+                        (Name::new("t"), tangent.clone()),
+                        (Name::new(&format!("t_{}", arg.as_str())), tangent),
+                    ]);
                 }
                 follow(&rule, row, &text.tree, rows, case, &names)
             })
@@ -189,14 +192,23 @@ impl Machine for Lines<'_> {
                 let mut put = |t: &TensorTy| {
                     let part = parts.pop();
                     let computed = !product && part.as_ref().is_some_and(|part| part.computes);
-                    let rounded = if computed && t.dtype == DType::F16 { Some(row.op) } else { part.and_then(|p| p.reads) };
-                    Value::Tensor(Kept { ty: ArgTy::Tensor(t.clone()), rounded: rounded.filter(|_| t.dtype.is_float()) })
+                    let rounded =
+                        if computed && t.dtype == DType::F16 { Some(row.op) } else { part.and_then(|p| p.reads) };
+                    Value::Tensor(Kept {
+                        ty: ArgTy::Tensor(t.clone()),
+                        rounded: rounded.filter(|_| t.dtype.is_float()),
+                    })
                 };
-                Ok(solved.outs.iter().chain(&solved.aux).map(|out| match out {
-                    OutTy::Tensor(t) => put(t),
-                    OutTy::List(ts) => Value::List(ts.iter().map(&mut put).collect()),
-                    OutTy::FromBody => Value::Absent,
-                }).collect())
+                Ok(solved
+                    .outs
+                    .iter()
+                    .chain(&solved.aux)
+                    .map(|out| match out {
+                        OutTy::Tensor(t) => put(t),
+                        OutTy::List(ts) => Value::List(ts.iter().map(&mut put).collect()),
+                        OutTy::FromBody => Value::Absent,
+                    })
+                    .collect())
             }
             Meaning::Host(_) => self.promised(row, solved, &args, after),
         }

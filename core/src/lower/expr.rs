@@ -70,10 +70,12 @@ impl Lowering<'_> {
 
     fn too_large(&self, weight: u32) -> Stop {
         // a list that was given has a test for each of its tensors: no fault of the row
-        let given = self.env.items.iter().filter_map(|(_, i)| if let Item::Tensors(_, n) = i { Some(*n) } else { None });
+        let given =
+            self.env.items.iter().filter_map(|(_, i)| if let Item::Tensors(_, n) = i { Some(*n) } else { None });
         if let Some(n) = given.max().filter(|n| *n >= LONG_LIST) {
             let most = (n as u64 * u64::from(MOST_NODES) / u64::from(weight.max(1)) / 2).max(2);
-            let message = format!("`{}` of {n} tensors needs more than {MOST_NODES} operations for an element", self.row.op);
+            let message =
+                format!("`{}` of {n} tensors needs more than {MOST_NODES} operations for an element", self.row.op);
             let help = format!("call it for parts of the list, of {most} tensors each, and then for what these give");
             return Refusal::new("E704", message).help(help).into();
         }

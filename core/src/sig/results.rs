@@ -58,8 +58,11 @@ fn one(row: &Row, env: &mut Env, out: &Out, result: DType) -> Result<OutTy, Stop
         if !fits(&shape, dtype) {
             let sizes: Vec<String> = shape.iter().map(ToString::to_string).collect();
             let sizes = sizes.join(", ");
-            let message = format!("`{}`: the result would be {dtype}[{sizes}], more bytes than memory has places", row.op);
-            return Err(Refusal::new("E704", message).help("ask for smaller sizes: a tensor has less than 2^63 bytes").into());
+            let message =
+                format!("`{}`: the result would be {dtype}[{sizes}], more bytes than memory has places", row.op);
+            return Err(Refusal::new("E704", message)
+                .help("ask for smaller sizes: a tensor has less than 2^63 bytes")
+                .into());
         }
         Ok(TensorTy { dtype, shape })
     };
