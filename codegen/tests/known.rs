@@ -26,6 +26,7 @@ ops:
   doc: A fourth
   sig: '(x: T) -> T'
   promote: float
+  dtypes: f32 + f64
   decomp: half(half(x))
   tests: {points: [{x: 3, out: 0.75}]}
 
