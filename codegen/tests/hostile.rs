@@ -108,7 +108,7 @@ fn endless_rows_are_refused() {
             point(
                 "(x: f32[I]; to: Shape(O)) -> f32[..O]",
                 "x[ravel(o) * 0 else 0]",
-                "{x: [1], to: [4000000000, 4000000000, 4000000000], refused: true}",
+                "{x: [1], to: [4000000000, 4000000000, 4000000000], out: [1]}",
             ),
         ),
         (

@@ -23,9 +23,11 @@ use super::{machine, rules};
 use crate::diag::Diag;
 use crate::schema::RowSource;
 
-/// Calls that are followed, those of bodies within bodies too, at most: a circle of rows was reported before, and no row of
-/// the project comes near.
+/// Calls that are followed, those of bodies within bodies too, at most: a program that doubles at each level has no end.
 const MOST_LINES: usize = 1 << 12;
+
+/// Rows within rows within rows are followed so deep, because each is a frame of the stack.
+const DEEPEST: usize = 24;
 
 /// The first line of the body, or of a rule, that computes with what another line rounded.
 pub fn check(source: &RowSource, row: &Row, rows: &RowSet, family: &Family) -> Option<Diag> {
@@ -89,7 +91,7 @@ fn follow(
     case: &Case,
     names: &[(Name, Value<ArgTy>)],
 ) -> Option<Diag> {
-    let mut lines = Lines { rows, left: MOST_LINES };
+    let mut lines = Lines { rows, left: MOST_LINES, depth: 0 };
     let args: Vec<Value<Kept>> = case.args.iter().map(given).collect();
     let names: Vec<(Name, Value<Kept>)> = names.iter().map(|(name, value)| (*name, given(value))).collect();
     let Err(Halt::Twice { at, by, after }) = tensor::run(&mut lines, row, block, &case.solved, &args, &names) else {
@@ -131,6 +133,7 @@ impl From<Refusal> for Halt {
 struct Lines<'a> {
     rows: &'a RowSet<'a>,
     left: usize,
+    depth: usize,
 }
 
 impl Machine for Lines<'_> {
@@ -152,7 +155,8 @@ impl Machine for Lines<'_> {
         let mut after = None;
         args.iter().for_each(|arg| arg.for_each(&mut |kept: &Kept| after = after.or(kept.rounded)));
         match &row.meaning {
-            Meaning::Decomp(body) => match tensor::run(self, row, body, solved, &args, &[]) {
+            Meaning::Decomp(_) if self.depth > DEEPEST => Err(Halt::Other),
+            Meaning::Decomp(body) => match self.inside(row, body, solved, &args) {
                 Ok(mut results) => {
                     results.truncate(row.sig.outs.len() + row.sig.aux.len());
                     Ok(results)
@@ -226,6 +230,19 @@ impl Machine for Lines<'_> {
 }
 
 impl Lines<'_> {
+    fn inside(
+        &mut self,
+        row: &Row,
+        body: &Block,
+        solved: &Solved,
+        args: &[Value<Kept>],
+    ) -> Result<Vec<Value<Kept>>, Halt> {
+        self.depth += 1;
+        let results = tensor::run(self, row, body, solved, args, &[]);
+        self.depth -= 1;
+        results
+    }
+
     /// Results by their types alone, all rounded by one row or none.
     fn promised(
         &self,
