@@ -60,5 +60,7 @@ mod symbolic;
 mod tags;
 #[path = "scenarios/tied.rs"]
 mod tied;
+#[path = "scenarios/values.rs"]
+mod values;
 #[path = "scenarios/variations.rs"]
 mod variations;

@@ -33,6 +33,7 @@ pub mod points;
 mod reach;
 pub mod report;
 mod resolved;
+mod rounds;
 pub mod rows;
 pub mod rules;
 mod run;
@@ -265,6 +266,7 @@ fn derivatives(
         faults.extend(points::check(source, &row, set));
         faults.extend(literals::check(source, &row, set));
         faults.extend(widths::check(source, &row, set));
+        faults.extend(rounds::check(source, &row, set, family));
         faults.extend(accumulates::check(source, &row, set, family));
         faults.extend(casts::check(source, &row, set));
         faults.extend(kernels::check(source, &row, set, family));
