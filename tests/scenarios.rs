@@ -18,6 +18,8 @@ mod edited_once;
 mod edits;
 #[path = "scenarios/fields.rs"]
 mod fields;
+#[path = "scenarios/long.rs"]
+mod long;
 #[path = "scenarios/mixed.rs"]
 mod mixed;
 #[path = "scenarios/once.rs"]

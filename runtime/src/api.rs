@@ -102,7 +102,7 @@ fn put(x: &Tensor, value: Tensor, fresh: bool, loc: Loc) -> Tensor {
     let done = x.check().and_then(|()| value.check()).and_then(|()| conform(x, &value, loc));
     let done = done.and_then(|(fits, made)| match scope::write(x, &fits, fresh || made, loc) {
         Some(done) => done,
-        None => x.set(&fits).map_err(|e| e.at(loc)),
+        None => x.set_at(&fits, loc),
     });
     match done {
         Ok(()) => x.clone(),

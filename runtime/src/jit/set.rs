@@ -15,11 +15,15 @@ impl Tensor {
     /// that shows an element several times.
     #[track_caller]
     pub fn set(&self, value: &Tensor) -> Result<(), Error> {
-        let loc = Loc::caller();
+        self.set_at(value, Loc::caller())
+    }
+
+    /// The same, called at `loc`.
+    pub(crate) fn set_at(&self, value: &Tensor, loc: Loc) -> Result<(), Error> {
         if let (View::Wrapped(to), View::Wrapped(from)) = (self.view(), value.view())
             && to.layout().class == from.layout().class
         {
-            return to.fields().iter().zip(from.fields()).try_for_each(|(to, from)| to.set(from));
+            return to.fields().iter().zip(from.fields()).try_for_each(|(to, from)| to.set_at(from, loc));
         }
         let new = value.data()?;
         self.data()?;
