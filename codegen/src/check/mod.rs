@@ -40,6 +40,7 @@ mod shapes;
 mod subclasses;
 mod taken;
 mod thresholds;
+mod vacant;
 mod views;
 pub mod walk;
 mod widths;

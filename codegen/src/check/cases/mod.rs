@@ -14,10 +14,12 @@ mod params;
 mod settled;
 mod sizes;
 mod values;
+mod windows;
 
 pub use crossed::{crossed, mixed};
 pub use more::{deep, each, long_lists, more, stepped};
 pub use values::valued;
+pub use windows::{equal, stepping};
 
 use fulgurite_core::lang::OptType;
 use fulgurite_core::row::Row;

@@ -55,6 +55,9 @@ use crate::schema::RowSource;
 use declared::{Declared, Way};
 use dense::Library;
 
+/// Calls with several windows and steps above 1 on which each rule is compared, at most.
+const STEPPING: usize = 24;
+
 /// What the points of a row tell of its derivatives.
 pub struct Points<'a> {
     /// Their calls.
@@ -135,6 +138,8 @@ fn rules(
     let mut valued = cases::valued(row, &family);
     valued.extend(cases::deep(row, dtype));
     valued.extend(cases::long_lists(row, dtype));
+    valued.extend(cases::stepping(row, dtype, STEPPING));
+    valued.extend(cases::equal(row, dtype));
     let narrow = |arg: Name| !source.tests.domain.iter().any(|(of, _)| arg == of.as_str());
     valued.extend(cases::mixed(row, &family.cases, narrow));
     // options that the row's points name
