@@ -41,6 +41,7 @@ mod subclasses;
 mod taken;
 mod thresholds;
 mod vacant;
+mod vanishing;
 mod views;
 pub mod walk;
 mod widths;
@@ -265,6 +266,7 @@ fn derivatives(
         }
         faults.extend(points::check(source, &row, set));
         faults.extend(literals::check(source, &row, set));
+        faults.extend(vanishing::check(source, &row, set));
         faults.extend(widths::check(source, &row, set));
         faults.extend(accumulates::check(source, &row, set, family));
         faults.extend(casts::check(source, &row, set));

@@ -118,6 +118,9 @@ fn text(alias: &Alias) -> String {
         if param.packed {
             item += " packed";
         }
+        if param.required {
+            item += " required";
+        }
         if let Some(value) = &param.value {
             _ = write!(item, " = {value}");
         }

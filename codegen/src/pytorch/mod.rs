@@ -61,6 +61,11 @@ pub fn signature(name: Name) -> Option<&'static [Formal]> {
     SIGNATURES.get(&name)?.first().map(Vec::as_slice)
 }
 
+/// Whether a row is an alias row: it has PyTorch's name, and means what PyTorch means.
+pub fn is_alias(op: &str) -> bool {
+    op.starts_with("aten.") || op.starts_with("torch.")
+}
+
 /// The overloads that the signatures list under this very name.
 pub fn declared(name: Name) -> &'static [Vec<Formal>] {
     SIGNATURES.get(&name).map_or(&[], Vec::as_slice)

@@ -6,7 +6,8 @@ use super::*;
 fn show(e: &Expr) -> String {
     let list = |items: &[Expr]| items.iter().map(show).collect::<Vec<_>>().join(", ");
     match &e.kind {
-        Kind::Number(v, whole) => format!("{v}{}", if *whole { "" } else { "f" }),
+        Kind::Number(Scalar::Float(v)) => format!("{v}f"),
+        Kind::Number(v) => v.to_string(),
         Kind::Bool(b) => b.to_string(),
         Kind::Text(t) => format!("{t:?}"),
         Kind::Name(n) => n.clone(),

@@ -81,7 +81,7 @@ pub fn own(source: &RowSource) -> Vec<Diag> {
 /// A parameter that is the argument of its name.
 fn itself(name: Ident) -> Given {
     let becomes = Becomes::Argument { name, count: None, like: None };
-    Given { name, becomes, value: None, rest: false, packed: false }
+    Given { name, becomes, value: None, rest: false, packed: false, required: false }
 }
 
 struct Check<'a> {
@@ -159,15 +159,17 @@ impl Check<'_> {
 
     fn default(&self, param: &Given, formal: &Formal) -> Option<Diag> {
         if let Some(message) = self.left_out(param, formal) {
-            let help = format!(
-                "give it no default, or write an alias row with PyTorch's signature, in which `{}` must be given: `op: {}`",
-                formal.name, self.form
-            );
+            let name = &param.name.name;
+            let help = match param.becomes.arguments().first() {
+                Some(argument) if argument.name != *name => format!("say so: `{name}: {} required`", argument.name),
+                _ => format!("say so: `{name} required`"),
+            };
             return Some(self.error(param.name, message, help));
         }
         let message = self.other_default(param, formal)?;
         let arguments = param.becomes.arguments();
         let theirs = self.default_of(formal)?;
+        let theirs = theirs.trim_matches(['\'', '"']);
         let help = format!("say so: `{}: {} = {theirs}`", param.name.name, arguments.first()?.name);
         Some(self.error(param.name, message, help))
     }
@@ -203,13 +205,14 @@ impl Check<'_> {
     /// What is wrong if a call of the row may leave out what a call there may not.
     fn left_out(&self, param: &Given, formal: &Formal) -> Option<String> {
         let Becomes::Argument { name, .. } = &param.becomes else { return None };
-        let may = match (&param.value, self.argument(name.name)?) {
+        let may = !param.required && match (&param.value, self.argument(name.name)?) {
             (Some(_), _) => true,
             (None, Argument::Option(o)) => o.default.is_some() || o.optional,
             (None, Argument::Param(p)) => p.optional,
         };
-        // of what has no type in the record it is not known
-        let must = !formal.is_optional() && !formal.ty.is_empty();
+        // another overload may do without it; of what has no type in the record nothing is known
+        let given = |f: &Formal| f.is(&formal.name) && !f.is_optional() && !f.ty.is_empty();
+        let must = overloads(self.form).iter().all(|formals| formals.iter().any(given));
         (may && must).then(|| {
             format!("`{}` needs `{}`, and a call of `{}` may leave it out", self.form, formal.name, self.source.op.as_str())
         })

@@ -32,6 +32,7 @@ mod partial;
 mod proof;
 pub mod sample;
 mod second;
+mod settings;
 pub mod show;
 mod stable;
 pub mod tape;

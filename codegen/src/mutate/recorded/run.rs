@@ -19,6 +19,7 @@ use crate::check::gradients::dense::{Dense, Library, Stop, V, ty};
 use crate::check::gradients::instance::{Instance, elements};
 use crate::check::gradients::numbers::Numbers;
 use crate::check::rows::RowSet;
+use crate::pytorch::is_alias;
 use crate::schema::RowSource;
 
 impl Operand for V<f64> {
@@ -70,7 +71,7 @@ impl Forms {
                 let name = alias.tree.full(library);
                 forms.by_name.entry(name).or_default().push((at, row.op, Form::new(row, &alias.tree)));
             }
-            if row.op.as_str().starts_with("aten.") || row.op.as_str().starts_with("torch.") {
+            if is_alias(row.op.as_str()) {
                 forms.by_name.entry(row.op).or_insert_with(|| vec![(at, row.op, Form::own(row))]);
             }
         }
