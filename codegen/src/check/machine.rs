@@ -96,6 +96,13 @@ impl<'a> Types<'a> {
         tensor::run(self, row, block, solved, args, extra)
     }
 
+    /// The results of a call, then the auxiliary ones, as far as they are known.
+    pub fn promised(rows: &'a RowSet<'a>, row: &Row, solved: &Solved, args: &[Value<ArgTy>]) -> Vec<Value<ArgTy>> {
+        let outs = Types::new(rows).results(row, solved, args);
+        let outs = outs.unwrap_or_else(|_| solved.outs.iter().map(promised).collect());
+        outs.into_iter().chain(solved.aux.iter().map(promised)).collect()
+    }
+
     /// The results that `solved` promises; where only the body knows them, those of the body.
     fn results(&mut self, row: &Row, solved: &Solved, args: &[Value<ArgTy>]) -> Result<Vec<Value<ArgTy>>, Fault> {
         if !solved.outs.contains(&OutTy::FromBody) {

@@ -3,8 +3,8 @@
 
 use fulgurite_core::lang::OptType;
 use fulgurite_core::row::Row;
-use fulgurite_core::sig::{ArgTy, OutTy};
-use fulgurite_core::{DType, Name, Scalar, TensorTy, Value};
+use fulgurite_core::sig::ArgTy;
+use fulgurite_core::{DType, Name, Scalar, Value};
 use rustc_hash::FxHashSet;
 
 use super::names::Free;
@@ -84,27 +84,16 @@ pub fn stepping(row: &Row, dtype: DType, enough: usize) -> Vec<Case> {
         };
         let Some(solved) = settled.accepted(row, &args, chosen, ranks) else { continue };
         let case = Case { args, solved };
-        if (1..=ELEMENTS).contains(&case.numel()) && results(&case) > 1 {
+        if (1..=ELEMENTS).contains(&case.numel()) && case.results() > 1 {
             found.push(case);
         }
     }
     let far = |case: &Case| steps.iter().filter(|at| beyond_one(&case.args[first + **at])).count();
-    found.sort_by_cached_key(|case| std::cmp::Reverse((far(case), results(case))));
+    found.sort_by_cached_key(|case| std::cmp::Reverse((far(case), case.results())));
     let mut met = FxHashSet::default();
     found.retain(|case| met.insert(format!("{:?}", &case.args[first..])));
     found.truncate(enough);
     found
-}
-
-/// Elements of all results.
-fn results(case: &Case) -> usize {
-    let of = |out: &OutTy| match out {
-        OutTy::Tensor(t) => t.numel(),
-        OutTy::List(items) => items.iter().map(TensorTy::numel).sum(),
-        // who makes it knows; a call is kept
-        OutTy::FromBody => 2,
-    };
-    case.solved.outs.iter().map(of).sum()
 }
 
 /// Whether a number is above 1 or below -1, or one of a list is.
@@ -153,7 +142,7 @@ pub fn equal(row: &Row, dtype: DType) -> Vec<Case> {
         let args = call(row, &free, ranks, &choice, &mut Sizes::new(variant, 0, turn), &pins)?;
         let solved = settled.accepted(row, &args, chosen, ranks)?;
         let case = Case { args, solved };
-        ((1..=2 * ELEMENTS).contains(&case.numel()) && results(&case) > 1).then_some(case)
+        ((1..=2 * ELEMENTS).contains(&case.numel()) && case.results() > 1).then_some(case)
     });
     made.take(MOST).collect()
 }

@@ -115,7 +115,7 @@ fn rules(
     let derived = &*set.derived(row);
     let mut faults = missing::check(source, row, derived);
     faults.extend(once::check(source, set));
-    let mut library = Library::new(set);
+    let mut library = Library::of_row(set);
     faults.extend(deviates::unruled(source, row, set, &library));
     library.extend(derived.rows.iter().cloned());
     faults.extend(masked::check(source, row, family, &library, derived));
