@@ -16,7 +16,7 @@ use super::{Common, FAILED, FINE, Outcome};
 use crate::diag::render::{self, Style};
 use crate::mutate::judge::{Bench, Verdict, judge_all};
 use crate::mutate::kinds::Kind;
-use crate::mutate::recorded::{self, Case};
+use crate::check::recorded::{self, Case};
 use crate::mutate::score::Score;
 use crate::mutate::{self, Mutant};
 use crate::nearest::nearest;

@@ -11,7 +11,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::Mutant;
 use super::everywhere::{self, Everywhere};
 use super::evidence::Evidence;
-use super::recorded::{Case, Near};
+use crate::check::recorded::{Case, Near};
 use super::same::{self, Side};
 use super::witness::{self, Found};
 use crate::check::gradients::Graded;

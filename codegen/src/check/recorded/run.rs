@@ -133,6 +133,21 @@ impl<'a> Runner<'a> {
         }
     }
 
+    /// The row that takes a call, and what is wrong with its values; `None` of one that all rows refuse.
+    pub fn differs(&self, case: &Case) -> Option<(Name, Option<String>)> {
+        let (Ok(made), Some(want)) = (self.make(case), &case.want) else { return None };
+        let outs = outs(&made)?;
+        let wrong = |(want, got): (&Want, &Option<Array<f64>>)| {
+            let got = got.as_ref()?;
+            (!compare::agrees(got, want, case.strict, 1.0)).then(|| compare::told(got, want)).flatten()
+        };
+        let told = match outs.len() < want.len() {
+            true => Some(format!("it gives {} results, PyTorch {}", outs.len(), want.len())),
+            false => want.iter().zip(&outs).find_map(wrong),
+        };
+        Some((made.row.op, told.map(|told| format!("for {}: {told}", made.case.show(&made.row)))))
+    }
+
     /// Whether two sets of rows make the same of a call; whether it is accepted. `None` where it takes too long.
     pub(super) fn agrees(&self, other: &Runner, callee: &Callee) -> Option<(bool, bool)> {
         let values = |made: &Made| outs(made).unwrap_or_default();
