@@ -17,6 +17,7 @@
 //! | [`derive`] | linearise and transpose |
 //! | [`batch`] | the row that does the same to every slice |
 //! | [`philox`] | the counter-based random numbers |
+//! | [`refusals`] | what a call may refuse only when it runs |
 
 pub mod autocast;
 pub mod batch;
@@ -39,6 +40,7 @@ pub mod order;
 pub mod philox;
 pub mod place;
 pub mod promote;
+pub mod refusals;
 pub mod row;
 pub mod scalar;
 pub mod sig;

@@ -13,17 +13,19 @@ mod machine;
 mod own;
 mod placed;
 mod read;
+mod refusal;
 mod rewriter;
 mod solved;
 pub mod symbolic;
 
 pub use body::body_of;
 pub(crate) use builder::value_name;
-pub use builder::{Builder, Context, Site};
+pub use builder::{Builder, Context};
 pub use dispatch::Ruled;
 pub(crate) use dispatch::fields_of;
 pub use own::rule_of;
 pub use placed::collectives;
+pub use refusal::may_refuse;
 pub use rewriter::Rewriter;
 pub use symbolic::SymbolicTrace;
 
@@ -196,7 +198,6 @@ impl Builder {
             dead: 0,
             aux: Vec::new(),
             solved,
-            site: row.takes_key().then(|| self.next_site()),
             region: self.context.region,
             own_tags: self.context.tags,
             place: self.context.place,
@@ -208,7 +209,7 @@ impl Builder {
             dispatch: None,
             body: Default::default(),
         };
-        line.effects.random = line.site.is_some() && !row.is_composite();
+        line.effects.random = row.takes_key() && !row.is_composite();
         let written = row.sig.params.iter().enumerate().filter(|(i, p)| p.access == Access::Mut && is_given(&line, *i));
         line.effects.writes = written.map(|(i, _)| i).collect();
         let subclassed = line.args.iter().any(|arg| self.has_subclass(arg));

@@ -42,6 +42,8 @@ pub const INTRINSICS: &[&str] = &[
     "overwrite",
     "eye",
     "slice",
+    "key_children",
+    "select",
 ];
 
 /// The row called `name`.

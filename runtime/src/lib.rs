@@ -32,6 +32,7 @@ pub mod executors;
 pub mod foreign;
 pub mod intrinsics;
 pub mod jit;
+mod keys;
 pub mod operand;
 pub mod pipeline;
 pub mod prelude;

@@ -9,8 +9,8 @@
 
 use crate::bind::Builder;
 use crate::error::Error;
-use crate::symbol::{Ports, SymbolRef};
-use crate::tensor::{Alias, Tensor, TraceToken, View};
+use crate::symbol::{Port, Ports, SymbolRef};
+use crate::tensor::{Alias, Tensor, TraceToken, View, set_maker};
 use crate::trace::{Carrier, OwnRule, ProxyId, ProxyTy, RegionId, RegionKind, Tag, TagSet, Trace};
 use crate::transforms::Pipeline;
 use fulgurite_core::loc::Loc;
@@ -19,10 +19,10 @@ use rustc_hash::FxHashSet;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 mod captures;
+mod overlaps;
 mod ruled;
 mod subclass;
 mod write;
@@ -99,8 +99,17 @@ impl Open {
         };
         with_stack(|stack| {
             stack.push(frame);
+            note_maker(stack);
             Open { depth: stack.len() - 1 }
         })
+    }
+
+    /// The trace stands for one slice of a batch.
+    pub fn of_slice(&self) {
+        with_stack(|stack| {
+            stack[self.depth].slice = true;
+            note_maker(stack);
+        });
     }
 
     /// Opens a trace inside the innermost open one, if there is one.
@@ -159,18 +168,33 @@ impl Open {
     /// Takes the trace off the stack.
     pub fn close(self) -> Frame {
         // opened by `new` at this depth, and only this guard takes it away
-        let frame = with_stack(|stack| stack.split_off(self.depth).swap_remove(0));
+        let frame = with_stack(|stack| {
+            let frame = stack.split_off(self.depth).swap_remove(0);
+            note_maker(stack);
+            frame
+        });
         std::mem::forget(self);
         frame.token.close();
+        frame.captured.end(frame.builder.inputs());
         frame
     }
 }
 
 impl Drop for Open {
     fn drop(&mut self) {
-        let left = with_stack(|stack| stack.split_off(self.depth.min(stack.len())));
+        let left = with_stack(|stack| {
+            let left = stack.split_off(self.depth.min(stack.len()));
+            note_maker(stack);
+            left
+        });
         left.iter().for_each(|frame| frame.token.close());
     }
+}
+
+/// Tensors that are made now belong to the innermost slice of a batch, or to the function that is traced.
+fn note_maker(stack: &[Frame]) {
+    let maker = stack.iter().rev().find(|frame| frame.slice).or(stack.first());
+    set_maker(maker.map_or(0, |frame| frame.token.id()));
 }
 
 /// Whether a trace is open on this thread.
@@ -211,6 +235,7 @@ fn record_in(
     let given = proxies.clone();
     let outs = builder.bind(symbol, proxies, loc)?;
     let writes = builder.lines().last().map_or_else(Vec::new, |line| line.effects.writes.clone());
+    let mut through_views = Vec::new();
     let (results, versions) = outs.split_at(outs.len() - writes.len());
     for (&arg, &version) in writes.iter().zip(versions) {
         // of what comes from outside the builder keeps the version
@@ -218,18 +243,28 @@ fn record_in(
             && let View::Traced(traced) = t.view()
             && traced.token().id() == token.id()
         {
-            traced.set_proxy(version);
+            match traced.alias() {
+                None => traced.set_proxy(version),
+                Some(_) => through_views.push((t, version)),
+            }
         }
     }
+    // a view that was written gives what was written to its base
+    for (t, version) in through_views {
+        write::assign_in(stack, top, t, version, loc)?;
+    }
+    let Frame { token, builder, .. } = &mut stack[top];
     let arena = builder.arena().clone();
     let base = args.iter().zip(&given).find_map(|(arg, given)| match (arg, given) {
         (Value::Tensor(_), Value::Tensor(p)) => Some(*p),
         _ => None,
     });
-    let handle = |(at, &p): (usize, &ProxyId)| match base.filter(|_| symbol.is_view()) {
+    // a field of a tensor of a subclass is a view of it
+    let is_view = symbol.is_view() || matches!(symbol.port(), Some((_, Port::Flatten)));
+    let handle = |(at, &p): (usize, &ProxyId)| match base.filter(|_| is_view) {
         Some(base) => {
-            let alias = Alias { symbol, args: args.to_vec(), at, loc, of: AtomicU32::new(base.0) };
-            Tensor::view_of(token, p, arena.ty(p), alias)
+            let alias = Alias { symbol, args: args.to_vec(), at, loc };
+            Tensor::view_of(token, p, arena.ty(p), alias, base)
         }
         None => Tensor::traced(token, p, arena.ty(p)),
     };

@@ -14,7 +14,7 @@ use fulgurite_core::kernel::KernelEntry;
 use fulgurite_core::lang::ast::{Block, Param};
 use fulgurite_core::lower::Rows;
 use fulgurite_core::row::{MeaningKind, Row, RowText};
-use fulgurite_core::{Name, derive, subclass};
+use fulgurite_core::{Name, derive, refusals, subclass};
 use rustc_hash::FxHashMap;
 use std::sync::{Arc, OnceLock, RwLock};
 
@@ -28,6 +28,7 @@ pub struct Symbol {
     rules: OnceLock<Vec<Rule>>,
     autocast: OnceLock<Class>,
     view: OnceLock<bool>,
+    refuses: OnceLock<bool>,
     /// Class, what it is on its tensors: what the row says.
     classes: OnceLock<Vec<(Name, subclass::Rule)>>,
     /// What its arguments are, if its gradient is a function of the program.
@@ -75,6 +76,7 @@ impl Symbol {
             rules: OnceLock::new(),
             autocast: OnceLock::new(),
             view: OnceLock::new(),
+            refuses: OnceLock::new(),
             classes: OnceLock::new(),
             own: None,
             port: None,
@@ -131,6 +133,12 @@ impl Symbol {
     /// composite that is nothing but views of its first argument, `detach`, or `reshape` (which here never copies).
     pub fn is_view(&self) -> bool {
         *self.view.get_or_init(|| self.row().is_view(&|op| find(op).is_some_and(Symbol::is_view)))
+    }
+
+    /// Whether some call may refuse when it runs, as far as the row's text says: `false` is certain.
+    pub fn may_refuse(&self) -> bool {
+        let calls = |name: Name| candidates(name).iter().any(|s| s.may_refuse());
+        *self.refuses.get_or_init(|| refusals::of_text(self.row(), &calls))
     }
 
     /// What the row itself says that it is on tensors of a class.

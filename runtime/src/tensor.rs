@@ -15,6 +15,7 @@ mod shape;
 mod wrapped;
 
 pub use cell::{Alias, Cell, Kind, TraceToken, Traced};
+pub(crate) use cell::{set_maker, shows_twice};
 pub use key::Key;
 pub(crate) use shape::poisoned_size;
 pub use shape::{Dims, ShapeArg};
@@ -101,8 +102,8 @@ impl Tensor {
     }
 
     /// A value of the trace of `token` that is a view of another one.
-    pub(crate) fn view_of(token: &Arc<TraceToken>, proxy: ProxyId, ty: ProxyTy, alias: Alias) -> Tensor {
-        Tensor(Repr::Traced(Arc::new(Traced::new(token, proxy, ty).aliasing(alias))))
+    pub(crate) fn view_of(token: &Arc<TraceToken>, proxy: ProxyId, ty: ProxyTy, alias: Alias, of: ProxyId) -> Tensor {
+        Tensor(Repr::Traced(Arc::new(Traced::new(token, proxy, ty).aliasing(alias, of))))
     }
 
     /// A handle that stands for an error: operators pass it on, reading gives it.
@@ -173,7 +174,10 @@ impl Tensor {
     /// # Errors
     /// The first one that was met on the way here.
     pub fn check(&self) -> Result<(), Error> {
-        self.error().map_or(Ok(()), |e| Err(e.clone()))
+        match &self.0 {
+            Repr::Cell(cell) => cell.check(),
+            _ => self.error().map_or(Ok(()), |e| Err(e.clone())),
+        }
     }
 
     /// Its type as traces see it; a poisoned tensor has none.
@@ -271,7 +275,7 @@ impl Tensor {
     #[track_caller]
     pub(crate) fn data(&self) -> Result<Buffer, Error> {
         match &self.0 {
-            Repr::Cell(cell) => Ok(cell.buffer()),
+            Repr::Cell(cell) => cell.check().map(|()| cell.buffer()),
             Repr::Wrapped(wrapped) => wrapped.buffer(Loc::caller()),
             Repr::Traced(traced) => {
                 let claim = format!("the elements of a traced {} can't be read", traced.ty());
@@ -317,33 +321,6 @@ impl Tensor {
         let wide = if holds(T::DTYPE, buffer.dtype()) { Buffer::number(x, T::DTYPE).ok() } else { None };
         let found = wide.and_then(|b| b.as_slice::<T>().and_then(|s| s.first().copied()));
         found.ok_or_else(|| self.wrong_dtype::<T>(Loc::caller()))
-    }
-
-    /// Replaces its data by that of `value`; every clone of the handle sees it, and so does every compiled function
-    /// that captured the tensor.
-    ///
-    /// # Errors
-    /// The error of a poisoned tensor; E742 where one of them is traced; E714 if the types differ; E749 while a view is
-    /// held.
-    #[track_caller]
-    pub fn set(&self, value: &Tensor) -> Result<(), Error> {
-        if let Repr::Wrapped(to) = &self.0
-            && let Repr::Wrapped(from) = &value.0
-            && to.layout().class == from.layout().class
-        {
-            return to.fields().iter().zip(from.fields()).try_for_each(|(to, from)| to.set(from));
-        }
-        let new = value.data()?;
-        self.data()?;
-        let Repr::Cell(cell) = &self.0 else { return Ok(()) };
-        if new.dtype() != cell.dtype() || new.shape() != cell.sizes() {
-            let (old, new) = (self.type_text(), value.type_text());
-            let claim = format!("{old} can't be set to {new}: a tensor keeps its type for life");
-            return Err(Error::new("E714", claim).at(Loc::caller()));
-        }
-        cell.may_be_written().map_err(|e| e.at(Loc::caller()))?;
-        cell.replace(new);
-        Ok(())
     }
 
     fn wrong_dtype<T: Element>(&self, loc: Loc) -> Error {

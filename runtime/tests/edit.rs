@@ -92,15 +92,14 @@ fn must_save_and_no_save_exclude_each_other() {
 
 #[test]
 fn bodies_are_made_once_and_draw_the_same_when_made_again() {
-    let trace = parse("fn f(x: f32[4], k: key) {\n n: f32[4] = noisy(x, k) site=5\n return n\n}");
+    let trace = parse("fn f(x: f32[4], k: key) {\n n: f32[4] = noisy(x, k)\n return n\n}");
     let line = &trace.lines()[0];
     let first = body_of(&trace.arena, line).unwrap().unwrap();
     assert!(Rc::ptr_eq(&first, &body_of(&trace.arena, line).unwrap().unwrap()));
     let again = BoundSymbol { body: Default::default(), ..(**line).clone() };
     let again = body_of(&trace.arena, &again).unwrap().unwrap();
-    let sites = |b: &fulgurite_runtime::trace::Body| b.lines.iter().map(|l| l.site).collect::<Vec<_>>();
-    assert_eq!(sites(&first), sites(&again));
-    assert_ne!(first.lines[0].site, first.lines[1].site);
+    let keys = |b: &fulgurite_runtime::trace::Body| b.lines.iter().map(|l| l.args[1].clone()).collect::<Vec<_>>();
+    assert_eq!(keys(&first), keys(&again));
     assert_ne!(first.outs, again.outs);
     let prim = parse("fn f(x: f32[4]) {\n n: f32[4] = sin(x)\n return n\n}");
     assert!(body_of(&prim.arena, &prim.lines()[0]).unwrap().is_none());

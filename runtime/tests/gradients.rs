@@ -164,8 +164,8 @@ fn several_results() {
 
 #[test]
 fn random_rows_draw_the_same_in_the_gradient() {
-    check("fn f(x: f64[5], k: key) {\n d: f64[5] = dropout(x, k, p=0.5) site=3\n e: f64[5] = mul(d, d)\n return e\n}");
-    check("fn f(x: f64[5], k: key) {\n d: f64[5] = noisy(x, k) site=3\n e: f64[5] = mul(d, d)\n return e\n}");
+    check("fn f(x: f64[5], k: key) {\n d: f64[5] = dropout(x, k, p=0.5)\n e: f64[5] = mul(d, d)\n return e\n}");
+    check("fn f(x: f64[5], k: key) {\n d: f64[5] = noisy(x, k)\n e: f64[5] = mul(d, d)\n return e\n}");
 }
 
 #[test]

@@ -273,6 +273,22 @@ fn after_an_error_the_state_is_as_it_was() {
 }
 
 #[test]
+fn keys_split_without_repeating() {
+    database();
+    let mut key = Key::new(1337);
+    let mut same = Key::new(1337);
+    let children: Vec<_> = (0..100).map(|_| key.next().parts().unwrap()).collect();
+    assert!((0..100).all(|i| same.next().parts().unwrap() == children[i]), "splitting is deterministic");
+    let mut seeds: Vec<_> = children.iter().map(|(seed, _)| *seed).collect();
+    seeds.sort_unstable();
+    seeds.dedup();
+    assert_eq!(seeds.len(), 100);
+    assert!(!seeds.contains(&1337));
+    let mut grandchild = Key::new(1337).next();
+    assert_ne!(grandchild.next().parts(), Key::new(1337).next().parts());
+}
+
+#[test]
 fn keys_of_a_state_move_on() {
     database();
     let step = jit(|s: (Tensor, Key), _: ()| {
@@ -283,9 +299,20 @@ fn keys_of_a_state_move_on() {
     let mut state = (t(&[1.0; 64]), Key::new(3));
     let first = step.update(&mut state, ()).unwrap();
     let key = state.1.parts().unwrap();
-    step.update(&mut state, ()).unwrap();
-    assert_eq!(key, (3, 1));
-    assert_eq!(state.1.parts().unwrap(), (3, 2));
+    let second = step.update(&mut state, ()).unwrap();
+    // the function gave back the key that `next` had moved on
+    let mut at_once = Key::new(3);
+    at_once.next();
+    assert_eq!(Some(key), at_once.parts());
+    assert_ne!(vec(&first), vec(&second));
+    // one that comes back as it was moves on by itself
+    let step_of_one_key = jit(|(x, key): (Tensor, Key), _: ()| {
+        let noise = op("dropout", vec![(&x).arg(), (&key).arg()]);
+        ((x, key), noise)
+    });
+    let mut state_of_one_key = (t(&[1.0; 64]), Key::new(3));
+    step_of_one_key.update(&mut state_of_one_key, ()).unwrap();
+    assert_eq!(state_of_one_key.1.parts(), Some((3, 1)));
     assert!(vec(&first).iter().all(|x| *x == 0.0 || *x == 2.0));
     assert_eq!(step.stats().misses.len(), 1);
 }

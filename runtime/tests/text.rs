@@ -32,7 +32,7 @@ fn forward(x: f32[32, 64], w: f32[64, 128], k: key) {
   y: f32[32, 128] = gelu(h, approximate=tanh)
   scope \"block[2]\" {
     autocast(bf16) {
-      (d: f32[32, 128]; mask: bool[32, 128]) = dropout(y, k, p=0.25) site=0
+      (d: f32[32, 128]; mask: bool[32, 128]) = dropout(y, k, p=0.25)
     }
   }
   c: f64[32, 128] = cast(d, dtype=f64)

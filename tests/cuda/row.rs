@@ -38,7 +38,7 @@ pub fn announce(row: &TestRow) -> Result<(), Failed> {
 pub fn check(row: &TestRow) -> Result<(), Failed> {
     cases::each(row, "cuda", calls(), wish, |call, _| {
         let program = bridge::record(call).map_err(|e| format!("meta refuses what the signature accepts: {e}"))?;
-        let want = bridge::meaning(call, &program)?;
+        let want = bridge::meaning(call)?;
         let compiled = program.compile(&EXECUTORS, 1).map_err(|e| e.to_string())?;
         let got = program.run(&compiled).map_err(|e| e.to_string())?;
         for (i, (got, want)) in got.iter().map(bridge::array).zip(&want).enumerate() {

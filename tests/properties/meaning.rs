@@ -33,7 +33,7 @@ fn wish(case: usize) -> Wish {
 pub fn executors(row: &'static TestRow) -> Result<(), Failed> {
     cases::each(row, "p01", 30, wish, |call, _| {
         let program = bridge::record(call).map_err(|e| format!("meta refuses what the signature accepts: {e}"))?;
-        let want = bridge::meaning(call, &program)?;
+        let want = bridge::meaning(call)?;
         for executor in ["cpu", "interp"] {
             let both = [executor, "interp"];
             let compiled = program.compile(&both, 1).map_err(|e| format!("{executor}: {e}"))?;

@@ -77,8 +77,6 @@ pub fn tensor(o: &Operand<f64>) -> Tensor {
 pub struct Program {
     /// Its trace.
     pub trace: Trace,
-    /// Where its random numbers come from.
-    pub site: Option<u64>,
     inputs: Vec<Buffer>,
 }
 
@@ -108,10 +106,7 @@ pub fn record(call: &Call) -> Result<Program, Refused> {
     }
     let outs = builder.bind(symbol, args, Loc::NOWHERE)?;
     let trace = builder.finish(&outs);
-    // a composite draws where the line of its body does
-    let body = fulgurite::transforms::decompose(&trace, &mut |line| !line.symbol.row().is_composite())?;
-    let site = body.lines().iter().find_map(|l| l.site);
-    Ok(Program { trace, site, inputs })
+    Ok(Program { trace, inputs })
 }
 
 impl Program {
@@ -147,7 +142,7 @@ pub fn batched(programs: &[Program], flags: &[bool]) -> Result<Program, Refused>
     let trace = fulgurite::transforms::vmap(&first.trace, flags, Dim::from(programs.len()))?;
     let stack = |i: usize| buffer(&stacked(&programs.iter().map(|p| array(&p.inputs[i])).collect::<Vec<_>>()));
     let inputs = (0..first.inputs.len()).map(|i| if flags[i] { stack(i) } else { first.inputs[i].clone() });
-    Ok(Program { trace, site: first.site, inputs: inputs.collect() })
+    Ok(Program { trace, inputs: inputs.collect() })
 }
 
 /// The slices of an array along its first axis.
@@ -157,22 +152,12 @@ pub fn unstacked(all: &Array<f64>, count: usize) -> Vec<Array<f64>> {
     (0..count).map(slice).collect()
 }
 
-/// The call's results with error bounds; its keys draw at the line's site.
+/// The call's results with error bounds.
 ///
 /// # Errors
 /// What the oracle refuses.
-pub fn meaning(call: &Call, program: &Program) -> Result<Vec<Array<bound::Bounded>>, String> {
-    let args: Vec<Value<Operand<f64>>> = (call.args.iter())
-        .map(|a| {
-            a.map(&mut |o| match (o, program.site) {
-                (Operand::Key([seed, stream]), Some(site)) => {
-                    Operand::Key([*seed, executors::site_word(*stream as i64, site)])
-                }
-                (other, _) => other.clone(),
-            })
-        })
-        .collect();
-    crate::oracle::run(&call.row, &bound::exact(&args)).map_err(|e| format!("the oracle refuses: {e}"))
+pub fn meaning(call: &Call) -> Result<Vec<Array<bound::Bounded>>, String> {
+    crate::oracle::run(&call.row, &bound::exact(&call.args)).map_err(|e| format!("the oracle refuses: {e}"))
 }
 
 /// Runs a call on these executors: its results, lists flattened.

@@ -25,7 +25,7 @@ pub enum Operand<F> {
     Tensor(Array<F>),
     /// A number that is known only when the program runs.
     Number(DType, Scalar),
-    /// A random key: seed and site.
+    /// A random key: seed and stream.
     Key([u64; 2]),
 }
 
@@ -65,7 +65,7 @@ impl<F: Field> Operand<F> {
     fn loaded(&self) -> Option<Array<F>> {
         match self {
             Operand::Tensor(a) => Some(a.clone()),
-            Operand::Key([seed, site]) => Some(Array::int(DType::I64, &[2], vec![*seed as i64, *site as i64])),
+            Operand::Key([seed, stream]) => Some(Array::int(DType::I64, &[2], vec![*seed as i64, *stream as i64])),
             Operand::Number(..) => None,
         }
     }
@@ -92,7 +92,7 @@ impl<F: Field> fmt::Display for Operand<F> {
                 f.write_str(if all.len() > 24 { ", …}" } else { "}" })
             }
             Operand::Number(d, s) => write!(f, "run-time {d} {s}"),
-            Operand::Key([seed, site]) => write!(f, "key({seed}, {site})"),
+            Operand::Key([seed, stream]) => write!(f, "key({seed}, {stream})"),
         }
     }
 }

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use fulgurite_core::lower::lower_with;
+use fulgurite_core::eval::nest::{Array, Data, run};
+use fulgurite_core::lang::ast::Block;
+use fulgurite_core::lower::{lower_with, positions};
 use fulgurite_core::nest::{SOp, SOutside};
 use fulgurite_core::row::{Meaning, Row};
 
-use super::cases::Family;
+use super::cases::{Case, Family};
 use super::facts::is_affine;
 use super::report::Rule;
 use super::rows::RowSet;
@@ -19,7 +21,7 @@ pub fn check(rule: &Rule, row: &Arc<Row>, rows: &RowSet, family: &Family) -> Opt
         let nest = lower_with(row, body, &case.solved, rows).ok()?;
         let why = nest.outs.iter().find_map(|out| match out.expr.op() {
             SOp::Load { outside, .. } if *outside != SOutside::Refuse => Some("elements outside are no elements of it"),
-            SOp::Load { idx, .. } if !idx.iter().all(is_affine) => {
+            SOp::Load { idx, .. } if !idx.iter().all(is_affine) && !grows_evenly(&family.cases, row, body, rows) => {
                 Some("an index does not grow evenly with the position")
             }
             SOp::Load { .. } => None,
@@ -29,4 +31,38 @@ pub fn check(rule: &Rule, row: &Arc<Row>, rows: &RowSet, family: &Family) -> Opt
         let diag = Diag::error("E116", rule.text.place, message).here(why);
         Some(diag.note(format!("for {}", case.show(row))).help("say `expr`: the result then has storage of its own"))
     })
+}
+
+/// Whether the elements that a view shows lie evenly in memory though its indices do not say so one by one, as those of
+/// `unravel(offset + sum[..](o * strides), S)` do: looked up in every call, of which one shows more than two.
+fn grows_evenly(cases: &[Case], row: &Row, body: &Block, rows: &RowSet) -> bool {
+    let mut long = false;
+    let evenly = |case: &Case| {
+        let Ok(nest) = lower_with(row, body, &case.solved, rows) else { return true };
+        let Some(Some(base)) = case.solved.env.slots.first() else { return false };
+        let shown = positions(&nest, &base.sizes()).map(|nest| run::<f64>(&nest, &[], &[]));
+        let Some(Ok(shown)) = shown else { return false };
+        shown.iter().all(|shown| {
+            long |= shown.len() > 2;
+            is_even(shown)
+        })
+    };
+    cases.iter().map(evenly).fold(true, |all, one| all && one) && long
+}
+
+/// Whether a tensor of integers is `a + Σ sₖ·iₖ`.
+fn is_even(x: &Array<f64>) -> bool {
+    let Data::Int(elements) = &x.data else { return false };
+    let Some(first) = elements.first() else { return true };
+    let mut strides = vec![1usize; x.shape.len()];
+    for axis in (1..x.shape.len()).rev() {
+        strides[axis - 1] = strides[axis] * x.shape[axis];
+    }
+    let step = |axis: usize| if x.shape[axis] > 1 { elements[strides[axis]] - first } else { 0 };
+    let steps: Vec<i64> = (0..x.shape.len()).map(step).collect();
+    let at = |flat: usize| -> i64 {
+        let index = |axis: usize| (flat / strides[axis] % x.shape[axis]) as i64;
+        first + steps.iter().enumerate().map(|(axis, step)| index(axis) * step).sum::<i64>()
+    };
+    elements.iter().enumerate().all(|(flat, element)| *element == at(flat))
 }

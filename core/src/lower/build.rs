@@ -170,3 +170,18 @@ pub fn split(e: SExpr, g: Dim, c: Dim) -> (SExpr, SExpr) {
     }
     (int_op(Builtin::DivFloor, e.clone(), fast.clone()), int_op(Builtin::RemFloor, e, fast))
 }
+
+/// Of the meaning of a view of one tensor with these sizes: the nest whose results are the positions (i64, row-major) of
+/// the elements that the view shows. `None` where a result is no access.
+pub fn positions(view: &Nest, sizes: &[usize]) -> Option<Nest> {
+    let outs = view.outs.iter().map(|out| {
+        let SOp::Load { idx, .. } = out.expr.op() else { return None };
+        let mut at = SExpr::int(0);
+        for (index, size) in idx.iter().zip(sizes) {
+            at = int_op(Builtin::Mul, at, SExpr::int(*size as i64));
+            at = int_op(Builtin::Add, at, index.clone());
+        }
+        Some(NestOut { dtype: DType::I64, expr: at, ..out.clone() })
+    });
+    Some(Nest { outs: outs.collect::<Option<_>>()?, ..view.clone() })
+}

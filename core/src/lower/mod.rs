@@ -22,7 +22,7 @@ use crate::sig::{Env, Item, OutTy, Refusal, Solved};
 use crate::{Dim, Name};
 use std::borrow::Cow;
 
-pub use build::{cast, holds, int_op, select};
+pub use build::{cast, holds, int_op, positions, select};
 
 /// Finds pointwise rows that an `expr` calls.
 pub trait Rows {

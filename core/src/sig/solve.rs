@@ -95,6 +95,11 @@ struct Call<'r> {
 /// The arguments of a call: few, so they are held in place.
 type Givens = SmallVec<[Given; 6]>;
 
+/// Whether a tensor can be a key: a seed and a stream.
+fn is_key_data(ty: &TensorTy) -> bool {
+    ty.dtype == DType::I64 && ty.shape.len() == 1 && ty.shape[0].is(2)
+}
+
 impl Call<'_> {
     /// A refusal for a reason that is common.
     fn refusal(&self, code: &'static str, message: impl FnOnce() -> String) -> Refusal {
@@ -130,6 +135,8 @@ impl Call<'_> {
                 }
                 (Some(_), _) => return Err(refuse("must be a list of tensors")),
                 (None, Value::Tensor(v)) => match ty(v) {
+                    // a key that was made from another one: its two numbers
+                    ArgTy::Tensor(t) if param.ty.elem.contains(&Elem::Key) && is_key_data(&t) => Given::Key,
                     ArgTy::Tensor(t) => {
                         self.env.slots.push(Some(t));
                         Given::Tensor(slot)

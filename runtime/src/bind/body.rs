@@ -1,6 +1,6 @@
 //! Decompositions: the body of a bound symbol, made on first need and kept with it.
 
-use super::{Builder, Context, Site, copies};
+use super::{Builder, Context, copies};
 use crate::error::Error;
 use crate::symbol::SymbolRef;
 use crate::trace::tag::{Event, Policy, Stage, TagSet};
@@ -75,13 +75,7 @@ pub(super) fn run(arena: &Rc<Arena>, line: &BoundSymbol) -> Result<Option<Ran>, 
     let row = line.symbol.row();
     let Meaning::Decomp(block) = &row.meaning else { return Ok(None) };
     let mut builder = Builder::on(arena, line.symbol.name());
-    builder.context = Context {
-        region: line.region,
-        place: line.place,
-        tags: tags(line),
-        origin: Some(line.id),
-        site: line.site.map_or(Site::Fresh, |of| Site::Body { of, next: 0 }),
-    };
+    builder.context = Context { region: line.region, place: line.place, tags: tags(line), origin: Some(line.id) };
     let values = tensor::run(&mut builder, row, block, &line.solved, &line.args, &[])
         .map_err(|e| e.at(line.place.loc).note(format!("in the body of `{}`", row.op)))?;
     let wanted = row.sig.outs.len() + row.sig.aux.len();

@@ -43,24 +43,6 @@ pub struct Context {
     pub tags: TagSet,
     /// The line from which a transform makes these.
     pub origin: Option<BoundSymbolId>,
-    /// The sites of lines that take a key.
-    pub site: Site,
-}
-
-/// How lines that take a key get their site.
-#[derive(Clone, Copy, Debug)]
-pub enum Site {
-    /// A new one for each.
-    Fresh,
-    /// This one: in the gradient rule of a line, the key means that line's draws.
-    Fixed(u64),
-    /// The next one that follows from the line whose body is being made.
-    Body {
-        /// The line's site.
-        of: u64,
-        /// How many lines of the body have one already.
-        next: u64,
-    },
 }
 
 impl Builder {
@@ -86,7 +68,6 @@ impl Builder {
                 place: Place { loc: Loc::NOWHERE, role: Role::Forward },
                 tags: TagSet::EMPTY,
                 origin: None,
-                site: Site::Fresh,
             },
         }
     }
@@ -154,7 +135,14 @@ impl Builder {
     /// Makes an existing proxy an input.
     pub fn add_input(&mut self, proxy: ProxyId, path: &str) {
         let alias_group = self.inputs.len();
-        self.inputs.push(InputCell { proxy, version: proxy, alias_group, path: Rc::from(path), donated: false });
+        self.inputs.push(InputCell {
+            proxy,
+            version: proxy,
+            alias_group,
+            path: Rc::from(path),
+            donated: false,
+            constant: false,
+        });
     }
 
     /// The input cells, to set alias groups and donation.
@@ -207,9 +195,10 @@ impl Builder {
         self.lines[at] = line;
     }
 
-    /// The trace: everything recorded, with these results. Inputs that were written get an epilogue.
+    /// The trace: everything recorded, with these results. Inputs that were written get an epilogue, but for those that
+    /// were made inside.
     pub fn finish(self, outputs: &[ProxyId]) -> Trace {
-        let written = self.inputs.iter().enumerate().filter(|(_, cell)| cell.version != cell.proxy);
+        let written = self.inputs.iter().enumerate().filter(|(_, cell)| cell.version != cell.proxy && !cell.constant);
         let epilogue =
             written.map(|(input, cell)| EpilogueWrite { input, value: cell.version, phase: Phase::Forward }).collect();
         Trace {
@@ -257,17 +246,6 @@ impl Builder {
 
     // ------------------------------------------------------------ for `bind`
 
-    pub(super) fn next_site(&mut self) -> u64 {
-        match &mut self.context.site {
-            Site::Fresh => self.arena.next_site(),
-            Site::Fixed(site) => *site,
-            Site::Body { of, next } => {
-                *next += 1;
-                mix(*of, *next)
-            }
-        }
-    }
-
     /// The number of the next version of a value.
     pub(crate) fn count_version(&mut self, value: ProxyId) -> u32 {
         let name = self.arena.name(value);
@@ -295,12 +273,4 @@ pub(crate) fn value_name(path: &str) -> String {
     let plain = |c: char| if c.is_alphanumeric() || matches!(c, '_' | '.' | '@') { c } else { '_' };
     let name: String = path.chars().map(plain).collect();
     if name.starts_with(|c: char| c.is_alphabetic() || c == '_') { name } else { format!("in{name}") }
-}
-
-/// A number that depends on both, well mixed (the finaliser of SplitMix64).
-fn mix(a: u64, b: u64) -> u64 {
-    let mut z = a.wrapping_add(b.wrapping_mul(0x9E37_79B9_7F4A_7C15));
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
 }

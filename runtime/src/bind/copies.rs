@@ -10,9 +10,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 /// Keeps a body for the lines to come that differ from this one in the values that they read, if they can share it:
-/// draws differ by site, and writes by what was written before.
+/// draws differ by key, and writes by what was written before.
 pub(super) fn keep(arena: &Arena, line: &BoundSymbol, body: &Rc<Body>) {
-    let plain = |l: &BoundSymbol| l.site.is_none() && l.effects == Effects::default();
+    let plain = |l: &BoundSymbol| !l.symbol.row().takes_key() && l.effects == Effects::default();
     // a body inside was made for its own line, and would have to be copied with it
     let shared = |l: &Rc<BoundSymbol>| plain(l) && l.body.get().is_none();
     if plain(line) && body.lines.iter().all(shared) {
@@ -48,7 +48,6 @@ pub(super) fn copy(arena: &Arena, line: &BoundSymbol, tags: TagSet) -> Option<Bo
             dead: of.dead,
             aux: of_these(&of.aux)?,
             solved: of.solved.clone(),
-            site: None,
             region: line.region,
             own_tags: tags,
             place: line.place,

@@ -7,7 +7,7 @@
 //! The rule is that which the row has for the class, or the class for the operator or its kind; else the operator's decomposition, whose parts dispatch again;
 //! else the class's default.
 
-use super::{Builder, Context, Site, body, placed};
+use super::{Builder, Context, body, placed};
 use crate::error::{Error, ErrorKind};
 use crate::symbol::{self, Port, SubclassRef};
 use crate::tensor::with_fields;
@@ -238,13 +238,7 @@ fn class_of(arena: &Arena, line: &BoundSymbol) -> Result<Option<SubclassRef>, Er
 fn run(arena: &Rc<Arena>, line: &BoundSymbol, class: SubclassRef) -> Result<(Builder, Results), Error> {
     let row = line.symbol.row();
     let mut b = Builder::on(arena, line.symbol.name());
-    b.context = Context {
-        region: line.region,
-        place: line.place,
-        tags: body::tags(line),
-        origin: Some(line.id),
-        site: line.site.map_or(Site::Fresh, |of| Site::Body { of, next: 0 }),
-    };
+    b.context = Context { region: line.region, place: line.place, tags: body::tags(line), origin: Some(line.id) };
     let rules = class.rules();
     // rules call what makes the class's tensors by its name
     if symbol::class(class.name()).is_some_and(|named| named != class) {

@@ -1,6 +1,6 @@
 //! Printed traces bound again: names and types are those of the text, everything else follows from the rows.
 
-use super::{Builder, Call, Site};
+use super::{Builder, Call};
 use crate::error::Error;
 use crate::symbol;
 use crate::trace::parse::{self, Arg, Item, Line, Pos, Text, TypedName, WrittenClass, WrittenTy};
@@ -149,13 +149,9 @@ impl Reader {
             }
             (role, loc) = (*written, Loc { file: self.file, line: *number, column: 1 });
         }
-        if let Some(site) = line.site {
-            self.builder.arena().reserve_site(site);
-        }
         let context = &mut self.builder.context;
         context.place = Place { loc, role };
         context.tags = tag_set(&line.tags, Carrier::Line)?;
-        context.site = line.site.map_or(Site::Fresh, Site::Fixed);
         Ok(())
     }
 

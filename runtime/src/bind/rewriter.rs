@@ -115,7 +115,8 @@ impl<'t> Rewriter<'t> {
         }
         let args = cast.unwrap_or(args);
         let Call { args, solved, symbol: _ } = self.builder.solve(line.symbol, args)?;
-        let mut edited = BoundSymbol { args, solved, body: OnceCell::new(), ..(*line).clone() };
+        let dispatch = line.dispatch.as_ref().map(|body| Rc::new(body.remap(&mut |p| self.get(p))));
+        let mut edited = BoundSymbol { args, solved, dispatch, body: OnceCell::new(), ..(*line).clone() };
         if edited.solved.outs.iter().chain(&edited.solved.aux).any(|o| *o == OutTy::FromBody) {
             super::body::type_from_body(&arena, &mut edited)?;
         }

@@ -7,7 +7,7 @@ mod cut;
 
 pub use cut::Part;
 
-use super::{Builder, Call, Site};
+use super::{Builder, Call};
 use crate::error::Error;
 use crate::symbol::SymbolRef;
 use crate::trace::*;
@@ -48,7 +48,6 @@ struct Line {
     outs: usize,
     aux: usize,
     dead: u64,
-    site: Option<u64>,
     tags: TagSet,
     place: Place,
     merged: Vec<Loc>,
@@ -77,7 +76,6 @@ impl SymbolicTrace {
             outs: line.outs.len(),
             aux: line.aux.len(),
             dead: line.dead,
-            site: line.site,
             tags: line.own_tags,
             place: line.place,
             merged: line.merged.clone(),
@@ -149,7 +147,6 @@ impl SymbolicTrace {
         let context = &mut builder.context;
         context.place = line.place;
         context.tags = line.tags;
-        context.site = line.site.map_or(Site::Fresh, Site::Fixed);
         context.origin = line.of.map(|op| arena.next_line_of(op));
         let mut known = true;
         let mut arg = |arg: &Value<ProxyId>| {

@@ -16,6 +16,7 @@ use std::fmt;
 /// | E807 | a kernel failed |
 /// | E808 | kernels do not compile |
 /// | E809 | there is no such device |
+/// | E811 | a program reads a value that it has not written |
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExecError {
     /// E8xx.

@@ -3,6 +3,7 @@
 use super::partition::{Claimed, Partition};
 use super::require::Check;
 use super::{ExecError, Executor, Line};
+use crate::bind::may_refuse;
 use crate::trace::{ProxyId, Trace};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
@@ -100,8 +101,9 @@ pub(super) fn join(trace: &Trace, partition: Partition) -> Result<Partition, Exe
         let outs: Vec<ProxyId> = defined.into_iter().filter(read_elsewhere).collect();
         let part = Part { trace, lines: &lines, inputs: &inputs, outs: &outs, root: &root };
         let kernel = executor.join(&part)?;
+        let refuses = lines.iter().any(|l| may_refuse(&trace.arena, &l.line().symbol));
         let lines = lines.iter().map(|l| l.line().id()).collect();
-        claimed.push(Claimed::Kernel { lines, executor: executor.name(), kernel, inputs, outs });
+        claimed.push(Claimed::Kernel { lines, executor: executor.name(), kernel, inputs, outs, refuses });
     }
     Ok(Partition { claimed, same, at: places })
 }

@@ -118,11 +118,6 @@ impl Line {
         slots.chain(outs).any(test)
     }
 
-    /// What separates its random draws from those of other calls.
-    pub fn site(&self) -> u64 {
-        self.symbol.site.unwrap_or(0)
-    }
-
     /// Which results of the meaning are wanted: results always, auxiliary ones if the line has them.
     pub fn wanted(&self, results: usize) -> Vec<Option<ProxyId>> {
         (0..results).map(|i| self.outs.get(i).copied()).collect()

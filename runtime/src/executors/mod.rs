@@ -11,7 +11,6 @@
 //! | [`cuda`] | the same items as CUDA C, on a device |
 //! | `partition`, `join` | the claims |
 //! | `transfer` | what moves between host memory and a device's |
-//! | `site` | how calls that share a key draw apart |
 //! | `host` | named primitives (argsort, selections) |
 //!
 //! **Invariant:** nothing here reads an operator's name: families are recognised from meanings, and a row that wants a
@@ -28,7 +27,6 @@ mod line;
 mod meaning;
 mod partition;
 mod require;
-mod site;
 #[cfg(test)]
 pub(crate) mod tests;
 mod transfer;
@@ -38,7 +36,6 @@ pub use error::ExecError;
 pub use join::Part;
 pub use kernel::{Kernel, TensorMut, TensorRef, Works};
 pub use line::Line;
-pub use site::site_word;
 pub use transfer::{OnDevice, Operand};
 
 use crate::error::Error;

@@ -2,7 +2,8 @@
 
 use super::require::{Check, checks};
 use super::{Claim, CompileOptions, ExecError, Executor, Kernel, Line};
-use crate::trace::Trace;
+use crate::bind::may_refuse;
+use crate::trace::{Arena, Trace};
 use crate::trace::{BoundSymbolId, ProxyId};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::rc::Rc;
@@ -28,6 +29,8 @@ pub(crate) enum Claimed {
         inputs: Vec<ProxyId>,
         /// What it writes.
         outs: Vec<ProxyId>,
+        /// Whether a line that it stands for may refuse.
+        refuses: bool,
     },
 }
 
@@ -59,7 +62,7 @@ pub(super) fn partition(trace: &Trace, options: &CompileOptions<'_>) -> Result<P
     let claimed = trace.lines.iter().filter(|l| l.claimed_by.is_some());
     let kept = |id| trace.arena.kernel(id)?.downcast_ref::<Arc<dyn Kernel>>().cloned();
     let kernels: Kept = claimed.filter_map(|l| Some((l.id, kept(l.id)?))).collect();
-    offer(lines, &kernels, &uses, options, &mut out, 0)?;
+    offer(&trace.arena, lines, &kernels, &uses, options, &mut out, 0)?;
     Ok(out)
 }
 
@@ -67,6 +70,7 @@ pub(super) fn partition(trace: &Trace, options: &CompileOptions<'_>) -> Result<P
 type Kept = FxHashMap<BoundSymbolId, Arc<dyn Kernel>>;
 
 fn offer(
+    arena: &Arena,
     mut lines: Vec<Line>,
     kernels: &Kept,
     uses: &FxHashMap<ProxyId, usize>,
@@ -80,7 +84,9 @@ fn offer(
         if let (Some(executor), Some(kernel)) = (rest[0].symbol.claimed_by, kernels.get(&rest[0].id())) {
             let kernel = kernel.clone();
             let (inputs, outs) = (rest[0].inputs(), rest[0].outs.clone());
-            out.claimed.push(Claimed::Kernel { lines: vec![rest[0].id()], executor, kernel, inputs, outs });
+            // what it is on fields was left behind, and with it what it may refuse
+            let refuses = true;
+            out.claimed.push(Claimed::Kernel { lines: vec![rest[0].id()], executor, kernel, inputs, outs, refuses });
             at += 1;
             continue;
         }
@@ -112,8 +118,9 @@ fn offer(
                 let taken = &rest[..n.clamp(1, rest.len())];
                 check(executor, taken, &inputs, &outs, uses)?;
                 let ids = taken.iter().map(Line::id).collect();
+                let refuses = taken.iter().any(|l| may_refuse(arena, &l.symbol));
                 at += taken.len();
-                out.claimed.push(Claimed::Kernel { lines: ids, executor, kernel, inputs, outs });
+                out.claimed.push(Claimed::Kernel { lines: ids, executor, kernel, inputs, outs, refuses });
             }
             None => {
                 let line = rest[0].symbol.clone();
@@ -141,7 +148,7 @@ fn offer(
                     l.inputs().into_iter().for_each(|p| *uses.entry(p).or_default() += 1);
                 }
                 body.outs.iter().for_each(|p| *uses.entry(*p).or_default() += 1);
-                offer(inner, kernels, &uses, options, out, depth + 1)?;
+                offer(arena, inner, kernels, &uses, options, out, depth + 1)?;
                 at += 1;
             }
         }

@@ -122,16 +122,16 @@ pub(super) fn place(trace: &Trace, partition: Partition) -> Partition {
 impl Placing<'_> {
     fn entry(&mut self, entry: Claimed, root: &dyn Fn(ProxyId) -> ProxyId) {
         match entry {
-            Claimed::Kernel { lines, executor, kernel, inputs, outs } => {
+            Claimed::Kernel { lines, executor, kernel, inputs, outs, refuses } => {
                 let device = if let Works::There(on) = kernel.works() { Some(on.device()) } else { None };
                 let Some(device) = device else {
                     inputs.iter().for_each(|p| self.fetch(root(*p), lines[0]));
-                    self.claimed.push(Claimed::Kernel { lines, executor, kernel, inputs, outs });
+                    self.claimed.push(Claimed::Kernel { lines, executor, kernel, inputs, outs, refuses });
                     return;
                 };
                 let inputs = inputs.iter().map(|p| self.send(root(*p), device, &kernel, executor, lines[0])).collect();
                 let outs = outs.iter().map(|p| self.make(*p, device)).collect();
-                self.claimed.push(Claimed::Kernel { lines, executor, kernel, inputs, outs });
+                self.claimed.push(Claimed::Kernel { lines, executor, kernel, inputs, outs, refuses });
             }
             Claimed::Fuse(line, checks) => {
                 line.inputs().into_iter().for_each(|p| self.fetch(root(p), line.id()));
@@ -178,7 +178,14 @@ impl Placing<'_> {
         let q = self.twin(p, device);
         self.there.insert((p, device), q);
         let kernel = Arc::new(Transfer::To(kernel.clone()));
-        self.claimed.push(Claimed::Kernel { lines: vec![line], executor, kernel, inputs: vec![from], outs: vec![q] });
+        self.claimed.push(Claimed::Kernel {
+            lines: vec![line],
+            executor,
+            kernel,
+            inputs: vec![from],
+            outs: vec![q],
+            refuses: false,
+        });
         q
     }
 
@@ -188,6 +195,13 @@ impl Placing<'_> {
             return;
         }
         let (kernel, executor) = (Arc::new(Transfer::From(device)), "cpu");
-        self.claimed.push(Claimed::Kernel { lines: vec![line], executor, kernel, inputs: vec![from], outs: vec![p] });
+        self.claimed.push(Claimed::Kernel {
+            lines: vec![line],
+            executor,
+            kernel,
+            inputs: vec![from],
+            outs: vec![p],
+            refuses: false,
+        });
     }
 }

@@ -5,7 +5,7 @@ use crate::bind::{Builder, value_name};
 use crate::error::Error;
 use crate::scope::{self, Open};
 use crate::tensor::{Cell, Kind, Tensor, View};
-use crate::trace::{Arena, Guard, ProxyId, ProxyTy, Trace};
+use crate::trace::{Arena, Guard, ProxyTy, Trace};
 use crate::transforms::Pipeline;
 use crate::tree::{self, Tree, flatten_apart, rebuild_apart};
 use fulgurite_core::Dim;
@@ -89,10 +89,12 @@ pub(crate) fn acquire<T: Tree>(
         failed?;
         let leaves = flatten_apart(&template);
         let outputs = leaves.leaves().iter().map(|t| open.resolve(t)).collect::<Result<Vec<_>, _>>()?;
+        // handles say what values are: of a key that the function made, the value is its two numbers
+        let kinds: Vec<Kind> = leaves.leaves().iter().map(|t| t.ty().map_or(Kind::Tensor, |ty| kind(&ty))).collect();
         drop(leaves);
-        Ok((template, outputs))
+        Ok((template, outputs, kinds))
     });
-    let (template, outputs) = match ran {
+    let (template, outputs, kinds) = match ran {
         Ok(done) => done,
         Err(error) => {
             let partial = open.close().builder.finish(&[]);
@@ -108,19 +110,15 @@ pub(crate) fn acquire<T: Tree>(
     let atoms = atoms.made;
     let mut frame = open.close();
     frame.builder.inputs_mut().iter_mut().take(args.len()).for_each(|input| input.donated = true);
-    let arena = frame.builder.arena().clone();
-    let kind = |p: &ProxyId| match arena.ty(*p) {
-        ProxyTy::Tensor(_) => Kind::Tensor,
-        ProxyTy::Number(_) => Kind::Number,
-        ProxyTy::Key => Kind::Key,
-    };
-    let kinds = outputs.iter().map(kind).collect();
     frame.inner.drain(..).for_each(|made| stages.note(made.name, &made.trace, made.time, made.remark));
     let mut trace = frame.builder.finish(&outputs);
     trace.prologue = guards(&trace, &aliases, aliased);
     trace.provenance.micros = started.elapsed().as_micros() as u64;
     stages.note("acquired", &trace, started.elapsed(), None);
+    let own = frame.token.id();
     let cell = |t: &Tensor| match t.view() {
+        // nothing that is written to it later changes the program
+        View::Cell(cell) if cell.maker() == own => Some(Arc::new(cell.snapshot())),
         View::Cell(cell) => Some(cell.clone()),
         // nothing is around the first trace
         _ => None,
@@ -166,6 +164,14 @@ fn refuse_captured_arguments<T>(made: &Acquired<T>, arguments: &[(Tensor, Arc<st
         }
     }
     Ok(())
+}
+
+fn kind(ty: &ProxyTy) -> Kind {
+    match ty {
+        ProxyTy::Tensor(_) => Kind::Tensor,
+        ProxyTy::Number(_) => Kind::Number,
+        ProxyTy::Key => Kind::Key,
+    }
 }
 
 fn guards(trace: &Trace, aliases: &[usize], aliased: bool) -> Vec<Guard> {

@@ -9,7 +9,9 @@ use super::backend::Backend;
 use super::cache::{Entry, Key, Ready};
 use super::call::Inputs;
 use super::derivatives::{is_float, same_types};
+use super::immediate::retake;
 use super::program::Program;
+use super::shared;
 use super::stages::{self, Stages};
 use super::{Arguments, Jit};
 use crate::bind::Builder;
@@ -337,15 +339,15 @@ fn cell_of(cells: &[(usize, Arc<Cell>)], input: usize) -> Result<&Arc<Cell>, Err
     found.ok_or_else(|| Error::bug("E709", "a backward lost one of its variables"))
 }
 
-/// Writes to cells, all or none.
-fn put(cells: &[(usize, Arc<Cell>)], writes: &[usize], values: Vec<Buffer>) -> Result<(), Error> {
-    let cells = writes.iter().map(|&i| cell_of(cells, i)).collect::<Result<Vec<_>, _>>()?;
-    cells.iter().zip(values).for_each(|(cell, value)| _ = cell.replace(value));
-    Ok(())
-}
-
-fn may_be_written(cells: &[(usize, Arc<Cell>)], writes: &[usize]) -> Result<(), Error> {
-    writes.iter().try_for_each(|&i| cell_of(cells, i)?.may_be_written())
+/// Runs a backward that writes to cells, all of them or none.
+fn writing<T>(
+    cells: &[(usize, Arc<Cell>)],
+    writes: &[usize],
+    run: impl FnOnce() -> Result<(T, Vec<Buffer>), Error>,
+) -> Result<T, Error> {
+    let written = writes.iter().map(|&i| cell_of(cells, i).cloned()).collect::<Result<Vec<_>, _>>()?;
+    let others = cells.iter().filter(|(i, _)| !writes.contains(i)).map(|(_, cell)| cell.clone());
+    shared::write(&written, &others.collect::<Vec<_>>(), &retake, run)
 }
 
 /// A tree of gradients of the form of `like`.
@@ -414,13 +416,15 @@ fn run<P: Tree, R: Tree>(
 ) -> Result<P, Error> {
     let given = flatten(cotangents);
     same_types(result, given.leaves(), "the cotangent", loc)?;
-    may_be_written(cells, &backward.writes).map_err(|e| e.at(loc))?;
     inputs.truncate(backward.kept);
-    fill(&mut inputs, backward.inputs, &backward.cotangents, given.leaves(), &backward.variables, cells)?;
-    let donated: Vec<bool> = (0..inputs.len()).map(|i| last && i < backward.kept).collect();
-    let mut values = backward.backend.run(&mut inputs, &donated)?;
-    let writes = values.split_off(backward.results);
-    put(cells, &backward.writes, writes)?;
+    let values = writing(cells, &backward.writes, || {
+        fill(&mut inputs, backward.inputs, &backward.cotangents, given.leaves(), &backward.variables, cells)?;
+        let donated: Vec<bool> = (0..inputs.len()).map(|i| last && i < backward.kept).collect();
+        let mut values = backward.backend.run(&mut inputs, &donated)?;
+        let new = values.split_off(backward.results);
+        Ok((values, new))
+    });
+    let values = values.map_err(|e| e.at(loc))?;
     tree_of(arguments, &backward.grads, &values)
 }
 
@@ -465,12 +469,14 @@ impl<P: Tree, R: Tree> PullbackWithGraph<P, R> {
         let graph = graph.ok_or_else(|| Error::bug("E709", "a pullback was made without graph"))?;
         let given = flatten(cotangents);
         same_types(&first.result, given.leaves(), "the cotangent", loc)?;
-        may_be_written(&first.cells, &graph.writes).map_err(|e| e.at(loc))?;
-        fill(&mut inputs, graph.inputs, &graph.cotangents, given.leaves(), &graph.variables, &first.cells)?;
-        let mut values = graph.forward.run(&mut inputs, &[])?;
-        let writes = values.split_off(values.len() - graph.writes.len());
+        let values = writing(&first.cells, &graph.writes, || {
+            fill(&mut inputs, graph.inputs, &graph.cotangents, given.leaves(), &graph.variables, &first.cells)?;
+            let mut values = graph.forward.run(&mut inputs, &[])?;
+            let new = values.split_off(values.len() - graph.writes.len());
+            Ok((values, new))
+        });
+        let mut values = values.map_err(|e| e.at(loc))?;
         let kept = values.split_off(graph.results);
-        put(&first.cells, &graph.writes, writes)?;
         let grads = tree_of(&first.arguments, &graph.grads, &values)?;
         let types = flatten(&grads).leaves().iter().map(|t| t.ty()).collect();
         let second = Pullback {

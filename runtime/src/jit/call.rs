@@ -20,6 +20,8 @@ pub(super) struct Inputs {
     buffers: Vec<Buffer>,
     /// Cells of arguments that the program writes and that others hold too.
     cells: SmallVec<[(usize, Arc<Cell>); 2]>,
+    /// Of a program that writes: arguments that have views, or are views.
+    shared: Vec<Arc<Cell>>,
 }
 
 impl Drop for Inputs {
@@ -37,7 +39,7 @@ impl Drop for Inputs {
 impl Inputs {
     fn new() -> Inputs {
         let buffers = SCRATCH.with_borrow_mut(Vec::pop).unwrap_or_default();
-        Inputs { buffers, cells: SmallVec::new() }
+        Inputs { buffers, cells: SmallVec::new(), shared: Vec::new() }
     }
 
     /// Shares of the data of these leaves, which fit the entry.
@@ -56,8 +58,11 @@ impl Inputs {
         }));
     }
 
-    /// Notes the cells among arguments `from..` that the program writes.
+    /// Notes the cells among arguments `from..` that the program writes, and those that other cells share elements with.
     fn keep_written(&mut self, entry: &Entry, from: usize, leaves: &[&Tensor]) {
+        if entry.program.written().next().is_some() {
+            self.note_shared(leaves);
+        }
         for at in entry.program.written_arguments() {
             if let Some(leaf) = at.checked_sub(from).and_then(|i| leaves.get(i))
                 && let View::Cell(cell) = leaf.view()
@@ -67,16 +72,22 @@ impl Inputs {
         }
     }
 
+    fn note_shared(&mut self, leaves: &[&Tensor]) {
+        self.shared.extend(leaves.iter().filter_map(|leaf| match leaf.view() {
+            View::Cell(cell) if cell.is_shared() => Some(cell.clone()),
+            _ => None,
+        }));
+    }
+
     /// Runs the program.
     pub fn run(mut self, ready: &Ready) -> Result<Vec<Buffer>, Error> {
         self.run_here(ready)
     }
 
     fn run_here(&mut self, ready: &Ready) -> Result<Vec<Buffer>, Error> {
-        let Inputs { buffers, cells } = self;
-        ready.entry.program.run(ready.plan.as_deref(), buffers, |i| {
-            cells.iter().find(|(at, _)| *at == i).map(|(_, cell)| cell.clone())
-        })
+        let Inputs { buffers, cells, shared } = self;
+        let cell = |i: usize| cells.iter().find(|(at, _)| *at == i).map(|(_, cell)| cell.clone());
+        ready.entry.program.run(ready.plan.as_deref(), buffers, cell, shared)
     }
 }
 
@@ -114,6 +125,10 @@ impl<'s> Loan<'s> {
             })
             .collect();
         loan.inputs.cells = kept;
+        if entry.program.written().next().is_some() {
+            let leaves: Vec<&Tensor> = loan.leaves.iter().map(LeafMut::get).collect();
+            loan.inputs.note_shared(&leaves);
+        }
         loan
     }
 

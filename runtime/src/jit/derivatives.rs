@@ -281,10 +281,10 @@ impl<T: Tree> Closure<T> {
             position.push(is_float(leaf).then_some(count));
             count += is_float(leaf) as usize;
         }
-        open.with(|frame| match slice {
-            Some(_) => frame.slice = true,
-            None => frame.leaves = leaves.len(),
-        });
+        match slice {
+            Some(_) => open.of_slice(),
+            None => open.with(|frame| frame.leaves = leaves.len()),
+        }
         let argument = p.rebuild(&mut Leaves::new(&mut handles.into_iter()));
         let template = f(&argument)?;
         open.check()?;

@@ -1,13 +1,14 @@
 //! Operators outside of any trace: programs of one line on the same executors, kept by symbol, types and options.
 
 use super::backend::Backend;
+use super::shared;
 use crate::bind::Builder;
 use crate::buffer::Buffer;
 use crate::error::Error;
 use crate::executors;
 use crate::scope;
 use crate::symbol::{Port, SymbolRef};
-use crate::tensor::{Cell, Kind, Tensor, View};
+use crate::tensor::{Alias, Cell, Kind, Tensor, View};
 use crate::trace::{ProxyId, ProxyTy, SubclassLayout};
 use crate::transforms;
 use crate::tree::Fingerprint;
@@ -82,28 +83,46 @@ fn call(symbol: SymbolRef, args: Vec<Value<Tensor>>) -> Result<Vec<Tensor>, Erro
         }
         _ => {}
     }
-    let (line, mut buffers, written) = prepare(symbol, &args)?;
-    written.iter().try_for_each(|cell| cell.may_be_written())?;
-    let base = if symbol.is_view() { first_cell(&args) } else { None };
+    let Ready { line, mut buffers, written, read } = prepare(symbol, &args)?;
+    let base = if symbol.is_view() { first_cell(&args).map(|base| (base, args.clone())) } else { None };
     // arguments that were moved in and that nobody else holds may be overwritten
     drop(args);
-    let mut values = line.backend.run(&mut buffers, &line.donated)?;
-    for (cell, value) in written.iter().zip(values.drain(line.results..)) {
-        cell.replace(value);
-    }
+    let values = match written.is_empty() {
+        true => line.backend.run(&mut buffers, &line.donated)?,
+        false => shared::write(&written, &read, &retake, || {
+            for (&at, cell) in line.writes.iter().zip(&written) {
+                buffers[at] = cell.buffer();
+            }
+            let mut values = line.backend.run(&mut buffers, &line.donated)?;
+            let new = values.split_off(line.results);
+            Ok((values, new))
+        })?,
+    };
     let mut values = values.into_iter().map(Tensor::from_buffer);
     let results: Vec<Tensor> = match &line.layouts {
         None => values.collect(),
         Some(layouts) => layouts.iter().map(|layout| together(layout.as_deref(), &mut values)).collect(),
     };
-    if let Some(base) = base {
-        for result in &results {
+    if let Some((base, args)) = base {
+        for (at, result) in results.iter().enumerate() {
             if let View::Cell(view) = result.view() {
-                base.note_view(view);
+                base.note_view(view, Alias { symbol, args: args.clone(), at, loc: Loc::NOWHERE });
             }
         }
     }
     Ok(results)
+}
+
+/// A view of another base.
+///
+/// # Errors
+/// What running it reports.
+pub(crate) fn retake(alias: &Alias, base: Buffer) -> Result<Buffer, Error> {
+    let base = Tensor::from_buffer(base);
+    // a view has one tensor
+    let args = alias.args.iter().map(|arg| arg.map(&mut |_| base.clone())).collect();
+    let lost = || Error::bug("E709", "a view gave too little");
+    call(alias.symbol, args).map_err(|e| e.at(alias.loc))?.get(alias.at).ok_or_else(lost)?.data()
 }
 
 /// The tensor that a view is of.
@@ -118,8 +137,13 @@ fn first_cell(args: &[Value<Tensor>]) -> Option<Arc<Cell>> {
     }
 }
 
-/// A program, the data of its arguments, the cells that it writes.
-type Ready = (Rc<Line>, Vec<Buffer>, SmallVec<[Arc<Cell>; 2]>);
+/// A program, the data of its arguments, the cells that it writes, and the others.
+struct Ready {
+    line: Rc<Line>,
+    buffers: Vec<Buffer>,
+    written: SmallVec<[Arc<Cell>; 2]>,
+    read: Vec<Arc<Cell>>,
+}
 
 fn prepare(symbol: SymbolRef, args: &[Value<Tensor>]) -> Result<Ready, Error> {
     let mut mark = Fingerprint::default();
@@ -134,8 +158,12 @@ fn prepare(symbol: SymbolRef, args: &[Value<Tensor>]) -> Result<Ready, Error> {
             line
         }
     };
-    let written = line.writes.iter().map(|&i| cells[i].clone()).collect();
-    Ok((line, cells.iter().map(|cell| cell.buffer()).collect(), written))
+    let written: SmallVec<[Arc<Cell>; 2]> = line.writes.iter().map(|&i| cells[i].clone()).collect();
+    let read = match written.is_empty() {
+        true => Vec::new(),
+        false => (0..cells.len()).filter(|i| !line.writes.contains(i)).map(|i| cells[i].clone()).collect(),
+    };
+    Ok(Ready { line, buffers: cells.iter().map(|cell| cell.buffer()).collect(), written, read })
 }
 
 /// What of an argument a program depends on; and its tensors.
@@ -187,6 +215,7 @@ fn note_tensor<'a>(
 ) -> Result<(), Error> {
     match t.view() {
         View::Cell(cell) => {
+            cell.check()?;
             let kind = match cell.kind() {
                 Kind::Tensor => 1,
                 Kind::Number => 2,

@@ -19,6 +19,8 @@ mod family;
 pub(crate) mod immediate;
 mod jacobian;
 pub(crate) mod program;
+mod set;
+pub(crate) mod shared;
 pub mod stages;
 pub mod stats;
 mod tail;
@@ -42,6 +44,7 @@ use crate::trace::Trace;
 use crate::transforms::{At, Pipeline, Remat};
 use crate::tree::{self, Tree, Visitor, flatten_apart, rebuild_apart};
 pub(crate) use derivatives::same_types;
+pub(crate) use immediate::retake;
 
 use acquire::{Acquired, How, acquire, acquired};
 use cache::{Cache, Entry, Key, Ready, StateFacts};
@@ -406,6 +409,6 @@ fn once<T: Tree>(name: &str, f: impl FnOnce() -> Result<T, Error>) -> Result<T, 
     let mut stages = Stages::new(false);
     let made = acquire(name, &[], How::default(), &Arc::default(), &mut stages, |_| f())?;
     let program = Program::compile_once(made.trace, made.cells)?;
-    let values = program.run(None, &mut Vec::new(), |_| None)?;
+    let values = program.run(None, &mut Vec::new(), |_| None, &[])?;
     Ok(acquire::rebuild(&made.template, &made.kinds, values.into_iter()))
 }

@@ -1,6 +1,8 @@
 //! A compiled trace with what it needs besides its arguments: captured tensors, and cells that it writes.
 
 use super::backend::Backend;
+use super::immediate::retake;
+use super::shared;
 use super::stages::{self, Stages};
 use super::tail::Plan;
 use crate::buffer::Buffer;
@@ -127,30 +129,41 @@ impl Program {
     }
 
     /// Runs it, by this plan instead of its own if one is given. `inputs` holds the arguments' buffers; those that nobody
-    /// else shares may be overwritten. `cell` gives the cell of an argument that is written.
+    /// else shares may be overwritten. `cell` gives the cell of an argument that is written, `shared` are arguments that
+    /// have views, or are views.
     ///
     /// # Errors
-    /// What an executor reports; nothing was written then, and the arguments are still there.
+    /// As [`shared::write`], and what an executor reports; nothing was written then, and the arguments are still there.
     pub fn run(
         &self,
         plan: Option<&Plan>,
         inputs: &mut Vec<Buffer>,
         cell: impl Fn(usize) -> Option<Arc<Cell>>,
+        shared: &[Arc<Cell>],
     ) -> Result<Vec<Buffer>, Error> {
-        for &input in &self.writes {
-            match input.checked_sub(self.arguments) {
-                Some(captured) => self.cells[captured].may_be_written()?,
-                None => cell(input).map_or(Ok(()), |cell| cell.may_be_written())?,
-            }
+        let plan = plan.unwrap_or(&self.plan);
+        if self.writes.is_empty() {
+            inputs.extend(self.captured_buffers());
+            return plan.run(inputs, &self.donated);
         }
-        inputs.extend(self.cells.iter().map(|cell| cell.buffer()));
-        let mut values = plan.unwrap_or(&self.plan).run(inputs, &self.donated)?;
-        for (&input, value) in self.writes.iter().zip(values.drain(self.results..)) {
-            match input.checked_sub(self.arguments) {
-                Some(captured) => _ = self.cells[captured].replace(value),
-                None => _ = cell(input).map(|cell| cell.replace(value)),
+        // what the caller alone holds is replaced by the caller
+        let of = |input: usize| match input.checked_sub(self.arguments) {
+            Some(captured) => Some(self.cells[captured].clone()),
+            None => cell(input),
+        };
+        let found: Vec<(usize, usize, Arc<Cell>)> =
+            self.writes.iter().enumerate().filter_map(|(at, &input)| Some((at, input, of(input)?))).collect();
+        let cells: Vec<Arc<Cell>> = found.iter().map(|(.., cell)| cell.clone()).collect();
+        let captured = self.cells.iter().filter(|c| c.is_shared()).chain(shared);
+        let read: Vec<Arc<Cell>> = captured.filter(|c| !cells.iter().any(|w| Arc::ptr_eq(w, c))).cloned().collect();
+        shared::write(&cells, &read, &retake, || {
+            for (_, input, cell) in found.iter().filter(|(_, input, _)| *input < self.arguments) {
+                inputs[*input] = cell.buffer();
             }
-        }
-        Ok(values)
+            inputs.extend(self.captured_buffers());
+            let mut values = plan.run(inputs, &self.donated)?;
+            let new = values.split_off(self.results);
+            Ok((values, found.iter().map(|(at, ..)| new[*at].clone()).collect()))
+        })
     }
 }

@@ -79,7 +79,14 @@ fn closed(trace: &Trace) -> Trace {
     trace.outputs.iter().copied().for_each(&mut read);
     for proxy in free {
         let alias_group = closed.inputs.len();
-        closed.inputs.push(InputCell { proxy, version: proxy, alias_group, path: "outer".into(), donated: false });
+        closed.inputs.push(InputCell {
+            proxy,
+            version: proxy,
+            alias_group,
+            path: "outer".into(),
+            donated: false,
+            constant: false,
+        });
     }
     closed
 }

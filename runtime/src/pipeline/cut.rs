@@ -248,6 +248,7 @@ impl Whole<'_> {
             alias_group: 0,
             path: whole.arena.name(*p),
             donated: true,
+            constant: false,
         };
         let mut inputs = of(params);
         inputs.extend(carried.iter().map(value));

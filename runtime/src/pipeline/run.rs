@@ -8,7 +8,7 @@ use super::sums::{Accumulate, Arithmetic, Sums};
 use super::traced::apart;
 use crate::buffer::Buffer;
 use crate::error::Error;
-use crate::jit::same_types;
+use crate::jit::{retake, same_types, shared};
 use crate::tensor::{Cell, Kind, Tensor};
 use crate::trace::ProxyTy;
 use crate::tree::{Tree, flatten};
@@ -131,7 +131,9 @@ impl<'s> StageRun<'s> {
         let program = self.stage.of.program()?;
         let mut buffers = arguments.iter().map(|t| t.data()).collect::<Result<Vec<_>, _>>()?;
         let cell = |i: usize| arguments.get(i).and_then(|t| cell_of(t).ok()).cloned();
-        let mut values = program.run(None, &mut buffers, cell)?;
+        let shared: Vec<Arc<Cell>> =
+            arguments.iter().filter_map(|t| cell_of(t).ok()).filter(|cell| cell.is_shared()).cloned().collect();
+        let mut values = program.run(None, &mut buffers, cell, &shared)?;
         for input in program.written() {
             self.written[input] += 1;
         }
@@ -418,13 +420,9 @@ impl<'s> StageRun<'s> {
     }
 
     fn write(&mut self, inputs: &[usize], values: Vec<Buffer>) -> Result<(), Error> {
-        for input in inputs {
-            self.cell(*input)?.may_be_written()?;
-        }
-        for (input, value) in inputs.iter().zip(values) {
-            self.cell(*input)?.replace(value);
-            self.written[*input] += 1;
-        }
+        let cells = inputs.iter().map(|i| self.cell(*i).cloned()).collect::<Result<Vec<_>, _>>()?;
+        shared::write(&cells, &[], &retake, || Ok(((), values)))?;
+        inputs.iter().for_each(|i| self.written[*i] += 1);
         Ok(())
     }
 

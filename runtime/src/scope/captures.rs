@@ -8,7 +8,7 @@ use super::Frame;
 use crate::error::{Error, ErrorKind};
 use crate::symbol::SymbolRef;
 use crate::tensor::{Tensor, Traced, View};
-use crate::trace::ProxyId;
+use crate::trace::{InputCell, ProxyId};
 use fulgurite_core::Value;
 use fulgurite_core::lang::ast::Access;
 use rustc_hash::FxHashMap;
@@ -69,7 +69,13 @@ pub(super) fn value(stack: &mut [Frame], depth: usize, tensor: &Tensor) -> Proxy
     }
 }
 
-/// The input of frame `depth` that a handle from outside of it is.
+/// Whether a tensor in memory was made while this frame was recorded: then it is a constant of the frame's trace, whose
+/// every run begins with the tensor's first value.
+fn is_made_in(frame: &Frame, tensor: &Tensor) -> bool {
+    matches!(tensor.view(), View::Cell(cell) if cell.maker() == frame.token.id())
+}
+
+/// The input of frame `depth` that a handle from outside of it is, or a tensor that was made while it was recorded.
 pub(super) fn capture(stack: &mut [Frame], depth: usize, tensor: &Tensor) -> usize {
     let address = address(tensor);
     if let Some(&at) = stack[depth].captured.at.get(&address) {
@@ -104,6 +110,8 @@ pub(super) fn capture(stack: &mut [Frame], depth: usize, tensor: &Tensor) -> usi
             }
         }
     }
+    let constant = is_made_in(frame, tensor);
+    frame.builder.inputs_mut()[at].constant = constant;
     frame.captured.at.insert(address, at);
     frame.captured.handles.push(tensor.clone());
     at
@@ -111,7 +119,11 @@ pub(super) fn capture(stack: &mut [Frame], depth: usize, tensor: &Tensor) -> usi
 
 /// The input of frame `depth` that a handle is, if it is one there: what has a value before and after the frame's trace.
 fn variable(stack: &mut [Frame], depth: usize, tensor: &Tensor) -> Option<usize> {
-    let View::Traced(traced) = tensor.view() else { return Some(capture(stack, depth, tensor)) };
+    let View::Traced(traced) = tensor.view() else {
+        // what was made inside is a value as others that are made there
+        let made = stack[..=depth].iter().any(|frame| is_made_in(frame, tensor));
+        return if made { None } else { Some(capture(stack, depth, tensor)) };
+    };
     if owns(&stack[depth], traced) {
         let proxy = traced.proxy();
         return stack[depth].builder.inputs().iter().position(|input| input.version == proxy);
@@ -127,6 +139,16 @@ fn variable(stack: &mut [Frame], depth: usize, tensor: &Tensor) -> Option<usize>
 }
 
 impl Captured {
+    /// The trace has ended; `inputs` are those of its builder. What it wrote to tensors that were made inside stays there.
+    pub(super) fn end(&self, inputs: &[InputCell]) {
+        let own = inputs.iter().rev().zip(self.handles.iter().rev());
+        for (_, handle) in own.filter(|(input, _)| input.constant && input.version != input.proxy) {
+            if let View::Cell(cell) = handle.view() {
+                cell.mark_stale();
+            }
+        }
+    }
+
     /// What input number `at` of `inputs` is in the trace around, where that is kept.
     fn source(&self, at: usize, inputs: usize) -> Option<Source> {
         let first = inputs - self.handles.len();

@@ -1,7 +1,7 @@
 //! Rules of tensor subclasses that are functions over tensors: run on a stack of their own, on handles of the call's
 //! arguments.
 
-use super::{Open, STACKS, Stack};
+use super::{Open, STACKS, Stack, note_maker, with_stack};
 use crate::bind::Ruled;
 use crate::error::Error;
 use crate::tensor::Tensor;
@@ -14,6 +14,7 @@ struct Level;
 impl Drop for Level {
     fn drop(&mut self) {
         STACKS.with_borrow_mut(|stacks| _ = stacks.pop());
+        with_stack(|stack| note_maker(stack));
     }
 }
 

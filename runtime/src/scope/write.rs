@@ -6,15 +6,15 @@
 //! needs nothing but its meaning to be written through.
 
 use super::captures::{address, capture, for_writing, intermediate, value};
-use super::{Frame, resolve, with_stack};
+use super::{Frame, overlaps, resolve, with_stack};
 use crate::bind::Builder;
 use crate::error::{Error, ErrorKind};
 use crate::intrinsics;
-use crate::tensor::{Alias, Tensor, Traced, View};
+use crate::symbol::Port;
+use crate::tensor::{Alias, Tensor, Traced, View, shows_twice};
 use crate::trace::{Phase, ProxyId, RegionKind};
 use fulgurite_core::loc::Loc;
 use fulgurite_core::{Scalar, TensorTy, Value};
-use std::sync::atomic::Ordering;
 
 /// Makes `value`, which has the type of `target`, its new version in the innermost open trace; `None` if there is none.
 /// `fresh`: nothing else stands for `value`, so it may be called after the target.
@@ -66,6 +66,11 @@ pub(crate) fn assign(target: &Tensor, new: ProxyId, loc: Loc) -> Result<(), Erro
         Some(top) => put(stack, top, target, new, Mode::Done, loc),
         None => Err(Error::bug("E709", "no trace is open")),
     })
+}
+
+/// The same in this stack, for a view that an operator wrote.
+pub(super) fn assign_in(stack: &mut [Frame], top: usize, target: &Tensor, new: ProxyId, loc: Loc) -> Result<(), Error> {
+    put(stack, top, target, new, Mode::Write, loc)
 }
 
 /// Of tensors, those by which an open trace is differentiated; the innermost trace remembers all of them as written by a
@@ -126,13 +131,13 @@ pub(super) fn current(stack: &mut [Frame], depth: usize, tensor: &Tensor, traced
         return Ok(value(stack, depth, tensor));
     };
     let base = resolve(stack, depth, base)?;
-    if base.0 == alias.of.load(Ordering::Relaxed) {
+    if base == traced.of() {
         return Ok(traced.proxy());
     }
     if own {
         let outs = apply(&mut stack[depth].builder, alias, base)?;
         traced.set_proxy(outs[alias.at]);
-        alias.of.store(base.0, Ordering::Relaxed);
+        traced.set_of(base);
         return Ok(traced.proxy());
     }
     // a handle of another trace stays what it is there
@@ -183,7 +188,7 @@ fn put(stack: &mut [Frame], top: usize, target: &Tensor, new: ProxyId, mode: Mod
         match own(stack) {
             Some(traced) => {
                 traced.set_proxy(new);
-                alias.of.store(base.0, Ordering::Relaxed);
+                traced.set_of(base);
             }
             None => _ = stack[top].captured.views.insert(address(target), (base, new)),
         }
@@ -300,11 +305,15 @@ fn version(
 /// `whole` with what a view shows replaced by `part`.
 fn replaced(b: &mut Builder, alias: &Alias, whole: ProxyId, part: ProxyId, loc: Loc) -> Result<ProxyId, Error> {
     let arena = b.arena().clone();
+    if let (Some((_, Port::Flatten)), Some(layout)) = (alias.symbol.port(), arena.ty(whole).subclass()) {
+        let mut fields = b.flatten(whole)?;
+        fields[alias.at] = part;
+        return b.unflatten(layout, &fields);
+    }
     let nothing = || Error::bug("E709", "a view of something that is no tensor");
     let (base, seen) = (arena.tensor_ty(whole).ok_or_else(nothing)?, arena.tensor_ty(part).ok_or_else(nothing)?);
     if seen.elements() > base.elements() {
-        let claim = format!("a view by `{}` shows elements several times, so it can't be written", alias.symbol.name());
-        return Err(Error::new("E714", claim).help("write to the tensor that it is a view of, or to a copy"));
+        return Err(shows_twice(alias.symbol.name()));
     }
     let int = |i: usize| Value::Num(Scalar::Int(i as i64));
     let sizes = |ty: &TensorTy| intrinsics::sizes(&ty.shape);
@@ -317,6 +326,7 @@ fn replaced(b: &mut Builder, alias: &Alias, whole: ProxyId, part: ProxyId, loc: 
         let count = b.bind(intrinsics::get("arange")?, vec![Value::size(base.elements())], loc)?[0];
         let grid = b.bind(intrinsics::get("reshape")?, vec![Value::Tensor(count), sizes(&base)], loc)?[0];
         let shown = apply(b, alias, grid)?[alias.at];
+        overlaps::check(b, alias)?;
         flat(b, shown)
     })?;
     let (old, new) = (flat(b, whole)?, flat(b, part)?);

@@ -1,6 +1,6 @@
 //! What handles point to: tensors in memory, and values of traces.
 
-use super::Tensor;
+use super::{Tensor, View};
 use crate::buffer::{Buffer, Sizes};
 use crate::error::Error;
 use crate::symbol::SymbolRef;
@@ -8,7 +8,7 @@ use crate::trace::{ProxyId, ProxyTy, Tag, TagSet};
 use fulgurite_core::loc::Loc;
 use fulgurite_core::{DType, TensorTy, Value};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, RwLock, Weak};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, RwLock, Weak};
 
 /// What a cell holds.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -27,9 +27,27 @@ pub struct Cell {
     dtype: DType,
     sizes: Sizes,
     tags: AtomicU64,
-    /// Cells with copies of the same elements: views that were taken outside of traces, and what they are of.
+    /// What it is a view of, if it was made so outside of traces.
+    origin: OnceLock<Box<Alias>>,
+    /// The views that were taken of it outside of traces.
     views: Mutex<Vec<Weak<Cell>>>,
+    /// Held from the read to the write by who writes it or a view of the same elements.
+    writer: Mutex<()>,
+    /// The trace in whose recording it was made; 0: none.
+    maker: u64,
+    /// Whether its maker wrote it and has ended: what was written belongs to that program.
+    stale: AtomicBool,
     state: RwLock<State>,
+}
+
+thread_local! {
+    /// The trace that tensors made on this thread belong to: that of a function, or of one slice of a batch; 0: none.
+    static MAKER: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
+/// From now on tensors made on this thread belong to the trace with this number; 0: to none.
+pub(crate) fn set_maker(trace: u64) {
+    MAKER.set(trace);
 }
 
 struct State {
@@ -45,7 +63,11 @@ impl Cell {
             dtype: buffer.dtype(),
             sizes,
             tags: AtomicU64::new(0),
+            origin: OnceLock::new(),
             views: Mutex::default(),
+            writer: Mutex::default(),
+            maker: MAKER.get(),
+            stale: AtomicBool::new(false),
             state: RwLock::new(State { buffer, version: 0 }),
         }
     }
@@ -80,14 +102,10 @@ impl Cell {
         self.tags.fetch_or(TagSet::EMPTY.with(tag).bits(), Ordering::Relaxed);
     }
 
-    /// Notes that `view` was taken of this outside of traces, where it is a copy: neither may be written while both are
-    /// held, for the other would not see it.
-    pub(crate) fn note_view(self: &Arc<Cell>, view: &Arc<Cell>) {
-        let mut family = self.live_views();
-        family.push(self.clone());
-        for other in family {
-            other.links().push(Arc::downgrade(view));
-            view.links().push(Arc::downgrade(&other));
+    /// Notes that `view` was taken of this outside of traces: `alias` says how.
+    pub(crate) fn note_view(self: &Arc<Cell>, view: &Arc<Cell>, alias: Alias) {
+        if view.origin.set(Box::new(alias)).is_ok() {
+            self.links().push(Arc::downgrade(view));
         }
     }
 
@@ -95,24 +113,71 @@ impl Cell {
         self.views.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    fn live_views(&self) -> Vec<Arc<Cell>> {
+    /// The views of it that are still held.
+    pub(crate) fn live_views(&self) -> Vec<Arc<Cell>> {
         let mut links = self.links();
         links.retain(|link| link.strong_count() > 0);
         links.iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// Refuses a write that a view, or what this is a view of, would not see.
+    /// What it is a view of, and how it was taken.
+    pub(crate) fn origin(&self) -> Option<(&Alias, &Arc<Cell>)> {
+        let alias = self.origin.get()?;
+        match alias.base()?.view() {
+            View::Cell(base) => Some((alias, base)),
+            _ => None,
+        }
+    }
+
+    /// The cell of which it is a view in the end: itself, if it is none.
+    pub(crate) fn root(self: &Arc<Cell>) -> &Arc<Cell> {
+        let mut root = self;
+        while let Some((_, base)) = root.origin() {
+            root = base;
+        }
+        root
+    }
+
+    /// Whether other cells show the same elements.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.origin.get().is_some() || !self.live_views().is_empty()
+    }
+
+    /// What `f` gives while nobody else writes this cell.
+    pub(crate) fn exclusively<T>(&self, f: impl FnOnce() -> T) -> T {
+        let _writer = self.writer.lock().unwrap_or_else(|e| e.into_inner());
+        f()
+    }
+
+    /// The trace in whose recording it was made; 0: none.
+    pub(crate) fn maker(&self) -> u64 {
+        self.maker
+    }
+
+    /// A cell with the data of now that no handle reaches.
+    pub(crate) fn snapshot(&self) -> Cell {
+        let cell = Cell::new(self.kind, self.buffer());
+        cell.tags.store(self.tags.load(Ordering::Relaxed), Ordering::Relaxed);
+        cell
+    }
+
+    /// What its maker wrote to it is known to the maker's program alone.
+    pub(crate) fn mark_stale(&self) {
+        self.stale.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether its data are what was written last.
     ///
     /// # Errors
-    /// E749.
-    pub(crate) fn may_be_written(&self) -> Result<(), Error> {
-        if self.live_views().is_empty() {
+    /// E740 for a tensor that was made and written while a function was traced, outside of that function.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        if !self.stale.load(Ordering::Relaxed) {
             return Ok(());
         }
-        let claim = "a tensor is written while a view of the same elements is held";
-        Err(Error::new("E749", claim)
-            .note("outside of compiled functions a view is a copy, so it would not see the write")
-            .help("take the view and write inside of one function that `jit` compiles, or drop the view before"))
+        let claim = "this tensor was made and written while a function was traced, and the trace has ended";
+        Err(Error::new("E740", claim)
+            .note("each call of the compiled function begins with the tensor's first value")
+            .help("return it from the function, or make it outside and pass or capture it"))
     }
 
     /// A share of the data as it is now.
@@ -166,7 +231,8 @@ pub struct TraceToken {
 
 impl TraceToken {
     pub(crate) fn new() -> Arc<TraceToken> {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
+        // 0 is the number of no trace
+        static NEXT: AtomicU64 = AtomicU64::new(1);
         Arc::new(TraceToken { id: NEXT.fetch_add(1, Ordering::Relaxed), open: AtomicBool::new(true) })
     }
 
@@ -190,6 +256,8 @@ pub struct Traced {
     proxy: AtomicU32,
     ty: ProxyTy,
     alias: Option<Box<Alias>>,
+    /// Of a view: the proxy of the base of which `proxy` is the view.
+    of: AtomicU32,
 }
 
 /// What a handle is a view of: a write to either is seen by both.
@@ -202,8 +270,6 @@ pub struct Alias {
     pub at: usize,
     /// The call.
     pub loc: Loc,
-    /// The proxy of the base of which the handle's proxy is the view.
-    pub of: AtomicU32,
 }
 
 impl Alias {
@@ -218,12 +284,22 @@ impl Alias {
 
 impl Traced {
     pub(super) fn new(token: &Arc<TraceToken>, proxy: ProxyId, ty: ProxyTy) -> Traced {
-        Traced { token: token.clone(), proxy: AtomicU32::new(proxy.0), ty, alias: None }
+        Traced { token: token.clone(), proxy: AtomicU32::new(proxy.0), ty, alias: None, of: AtomicU32::new(0) }
     }
 
-    /// The same as a view.
-    pub(super) fn aliasing(self, alias: Alias) -> Traced {
-        Traced { alias: Some(Box::new(alias)), ..self }
+    /// The same as a view of the base's proxy `of`.
+    pub(super) fn aliasing(self, alias: Alias, of: ProxyId) -> Traced {
+        Traced { alias: Some(Box::new(alias)), of: AtomicU32::new(of.0), ..self }
+    }
+
+    /// The proxy of the base of which it is the view now.
+    pub(crate) fn of(&self) -> ProxyId {
+        ProxyId(self.of.load(Ordering::Relaxed))
+    }
+
+    /// It is the view of this proxy of the base now.
+    pub(crate) fn set_of(&self, base: ProxyId) {
+        self.of.store(base.0, Ordering::Relaxed);
     }
 
     /// What it is a view of, if it is one.
@@ -232,6 +308,9 @@ impl Traced {
     }
     /// The trace that it belongs to.
     pub fn token(&self) -> &TraceToken {
+        &self.token
+    }
+    pub(super) fn shared_token(&self) -> &Arc<TraceToken> {
         &self.token
     }
     /// The proxy that it stands for now.
@@ -245,4 +324,10 @@ impl Traced {
     pub(crate) fn set_proxy(&self, proxy: ProxyId) {
         self.proxy.store(proxy.0, Ordering::Relaxed);
     }
+}
+
+/// The error of a write to a view by this row that shows an element several times.
+pub(crate) fn shows_twice(view: &str) -> Error {
+    let claim = format!("a view by `{view}` shows elements several times, so it can't be written");
+    Error::new("E714", claim).help("write to the tensor that it is a view of, or to a copy")
 }

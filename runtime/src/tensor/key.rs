@@ -3,13 +3,13 @@
 use super::{Kind, Tensor, View};
 use crate::buffer::Buffer;
 use crate::error::Error;
-use fulgurite_core::philox::philox4x32;
+use crate::trace::ProxyTy;
 
-/// A random key: operators that draw numbers take one, and the same key gives the same numbers, on every executor and
-/// with any number of threads.
+/// A random key: operators that draw numbers take one.
 ///
-/// [`Key::next`] gives a key for one purpose and moves on. While a function is traced a key stands for whatever key the
-/// function will be called with, and `next` gives the same one: there each operator that draws has its own stream.
+/// The numbers that an operator draws depend on its key, its shape and its options alone: the same key gives the same
+/// numbers, at once and compiled, on every executor and with any number of threads. [`Key::split`] and [`Key::next`] are
+/// how one gets other numbers.
 #[derive(Clone)]
 pub struct Key(Tensor);
 
@@ -26,12 +26,13 @@ impl Key {
         })
     }
 
-    /// A key of its own, and this one moves on: the next call gives another.
-    #[allow(clippy::should_implement_trait)] // an endless iterator of keys would invite `for`
-    pub fn next(&mut self) -> Key {
-        let Some((seed, stream)) = self.parts() else { return self.clone() };
-        *self = Key::from_parts(seed, stream.wrapping_add(1));
-        Key::from_parts(split(seed, stream), 0)
+    /// The key that these two numbers are, which an operator gave.
+    pub(crate) fn of_data(data: &Tensor) -> Key {
+        Key(match data.view() {
+            View::Cell(cell) => Tensor::from_kind(Kind::Key, cell.buffer()),
+            View::Traced(traced) => Tensor::traced(traced.shared_token(), traced.proxy(), ProxyTy::Key),
+            _ => data.clone(),
+        })
     }
 
     /// Its (seed, stream), unless it is traced or poisoned.
@@ -54,15 +55,6 @@ impl Key {
     pub(crate) fn from_handle(handle: Tensor) -> Key {
         Key(handle)
     }
-}
-
-/// The seed of child number `stream`: two words of a Philox block. The last counter word keeps these blocks apart from
-/// all that operators draw, whose counters end in a site's upper half (and the reversed number of the draw).
-fn split(seed: i64, stream: i64) -> i64 {
-    const CHILDREN: u32 = 0x6b65_7973;
-    let words =
-        philox4x32([stream as u32, (stream >> 32) as u32, CHILDREN, !CHILDREN], [seed as u32, (seed >> 32) as u32]);
-    words[0] as i64 | (words[1] as i64) << 32
 }
 
 impl std::fmt::Debug for Key {

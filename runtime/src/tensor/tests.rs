@@ -89,21 +89,6 @@ fn shapes_are_written_in_many_ways() {
 }
 
 #[test]
-fn keys_split_without_repeating() {
-    let mut key = Key::new(1337);
-    let mut same = Key::new(1337);
-    let children: Vec<_> = (0..100).map(|_| key.next().parts().unwrap()).collect();
-    assert!((0..100).all(|i| same.next().parts().unwrap() == children[i]), "splitting is deterministic");
-    let mut seeds: Vec<_> = children.iter().map(|(seed, _)| *seed).collect();
-    seeds.sort_unstable();
-    seeds.dedup();
-    assert_eq!(seeds.len(), 100);
-    assert!(!seeds.contains(&1337));
-    let mut grandchild = Key::new(1337).next();
-    assert_ne!(grandchild.next().parts(), Key::new(1337).next().parts());
-}
-
-#[test]
 fn printed_in_columns() {
     let x = Tensor::from([[1.0f32, -2.5], [30.0, 4.25]]);
     assert_eq!(format!("{x:?}"), "f32[2, 2] [\n [ 1.0000, -2.5000],\n [30.0000,  4.2500]]");

@@ -52,7 +52,6 @@ struct Inner {
     epoch: u32,
     /// Per bound symbol, what it applies: messages name lines that a trace has lost since.
     ops: Vec<&'static str>,
-    next_site: u64,
     /// Symbolic sizes, and what they are in the call that is traced.
     atoms: Vec<(String, i64)>,
 }
@@ -70,7 +69,6 @@ impl Arena {
             retyped: Vec::new(),
             epoch: 0,
             ops: Vec::new(),
-            next_site: 0,
             atoms: Vec::new(),
         };
         Rc::new(Arena {
@@ -378,21 +376,6 @@ impl Arena {
     /// What a bound symbol of any trace of the arena applies.
     pub(crate) fn op(&self, id: BoundSymbolId) -> Option<&'static str> {
         self.inner.borrow().ops.get(id.0 as usize).copied()
-    }
-
-    /// Makes sure that no new line gets this site (sites of bodies are far away from those counted here).
-    pub(crate) fn reserve_site(&self, site: u64) {
-        let mut inner = self.inner.borrow_mut();
-        if site < u64::from(u32::MAX) {
-            inner.next_site = inner.next_site.max(site + 1);
-        }
-    }
-
-    /// The site of the next line that takes a key.
-    pub(crate) fn next_site(&self) -> u64 {
-        let mut inner = self.inner.borrow_mut();
-        inner.next_site += 1;
-        inner.next_site - 1
     }
 }
 

@@ -68,8 +68,6 @@ pub struct Line {
     pub op: Name,
     /// Arguments, named or not.
     pub args: Vec<(Option<Name>, Arg)>,
-    /// `site=…`
-    pub site: Option<u64>,
     /// Tags.
     pub tags: Vec<(String, Pos)>,
     /// The user's call as the comment has it: role, file (`…`: as before), line.
@@ -367,21 +365,12 @@ impl Parser {
             p.at += named as usize;
             Ok((name, p.arg(0)?))
         })?;
-        let mut site = None;
-        if self.eat_word("site") {
-            self.expect('=')?;
-            site = Some(match self.next() {
-                Tok::Int(i) if i >= 0 => i as u64,
-                Tok::Big(i) => i,
-                _ => return Err(self.wanted("a number")),
-            });
-        }
         let tags = self.tags()?;
         let place = match self.peek() {
             Tok::Comment(text) => place(text),
             _ => None,
         };
-        Ok(Line { outs, aux, op: Name::new(&op), args, site, tags, place, pos })
+        Ok(Line { outs, aux, op: Name::new(&op), args, tags, place, pos })
     }
 
     fn arg(&mut self, depth: usize) -> Res<Arg> {

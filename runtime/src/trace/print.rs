@@ -230,9 +230,6 @@ impl Printer<'_> {
             }
         }
         let _ = write!(out, " = {}({})", line.symbol.name(), self.args(line));
-        if let Some(site) = line.site {
-            let _ = write!(out, " site={site}");
-        }
         for tag in line.own_tags.iter() {
             let _ = write!(out, " #{}", tag.name());
         }

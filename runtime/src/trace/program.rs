@@ -40,6 +40,9 @@ pub struct InputCell {
     pub path: Rc<str>,
     /// Whether the argument was moved in and may be overwritten.
     pub donated: bool,
+    /// Whether it is a tensor that was made while the trace was recorded: each run begins with its first value, and what is
+    /// written to it ends with the run.
+    pub constant: bool,
 }
 
 /// Writes to inputs after all lines succeeded.

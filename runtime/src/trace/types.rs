@@ -175,9 +175,6 @@ pub struct BoundSymbol {
     pub aux: Vec<ProxyId>,
     /// Sizes, dtypes and options as the signature bound them.
     pub solved: Arc<Solved>,
-    /// Separates random draws: every line that takes a key has its own number, which clones keep. The lines of its body
-    /// have numbers that follow from it, so that a body made twice draws the same; so do the lines of its gradient.
-    pub site: Option<u64>,
     /// The scope it was recorded in.
     pub region: RegionId,
     /// Its own tags.

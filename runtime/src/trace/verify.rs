@@ -1,4 +1,8 @@
-//! What every trace must be, whoever made it. Run after each transform in debug builds; the transform is blamed by name.
+//! What every trace must be, whoever made it. Run after each transform; the transform is blamed by name.
+//!
+//! Every build checks that each value is made before it is read, in bodies too: a program that reads what no line wrote
+//! gives wrong numbers without an error. Debug builds, and any build with `FULGURITE_VERIFY=1`, check types, effects and
+//! tags as well.
 
 use super::program::Trace;
 use super::tag::{Carrier, Tag, TagSet};
@@ -10,14 +14,92 @@ use fulgurite_core::sig::{self, OutTy};
 use rustc_hash::FxHashSet;
 use std::rc::Rc;
 
-/// Checks a trace made by a transform from another one, if this build checks: debug builds, and any build with
-/// `FULGURITE_VERIFY=1`. Lines that both share are not checked again.
+/// Checks a trace made by a transform from another one: that values are made before they are read, in every build; the
+/// rest in debug builds, and in any build with `FULGURITE_VERIFY=1`. Types of lines that both share are not checked again.
 ///
 /// # Errors
 /// As [`verify`].
 pub fn step(before: &Trace, after: &Trace) -> Result<(), Error> {
+    scopes(after)?;
     // a check decides nothing: it must not bind sizes
     if enabled() { estimating(|| changed(before, after)) } else { Ok(()) }
+}
+
+/// Checks that each value of a trace is made before it is read, by lines, by the lines of bodies, as a result or a write.
+///
+/// # Errors
+/// E730 with the transform that made the trace.
+pub fn scopes(trace: &Trace) -> Result<(), Error> {
+    let mut made = Made { trace, known: vec![false; trace.arena.len()] };
+    trace.inputs.iter().for_each(|input| made.make(input.proxy));
+    for line in &trace.lines {
+        made.line(line)?;
+    }
+    let ends = trace.outputs.iter().map(|p| (*p, "an output"));
+    let ends = ends.chain(trace.epilogue.iter().map(|w| (w.value, "the epilogue")));
+    ends.into_iter().try_for_each(|(p, by)| if made.knows(p) { Ok(()) } else { Err(unmade(trace, p, by)) })
+}
+
+/// Which values have been made.
+struct Made<'t> {
+    trace: &'t Trace,
+    known: Vec<bool>,
+}
+
+impl Made<'_> {
+    fn knows(&self, p: ProxyId) -> bool {
+        self.known.get(p.0 as usize).copied().unwrap_or(false) || p.0 < self.trace.outer
+    }
+
+    fn make(&mut self, p: ProxyId) {
+        if let Some(known) = self.known.get_mut(p.0 as usize) {
+            *known = true;
+        }
+    }
+
+    fn line(&mut self, line: &BoundSymbol) -> Result<(), Error> {
+        let mut lacks = None;
+        line.for_each_arg(|p| {
+            if !self.knows(p) {
+                lacks.get_or_insert(p);
+            }
+        });
+        if let Some(p) = lacks {
+            return Err(unmade(self.trace, p, &format!("`{}`", line.symbol.name())).at(line.place.loc));
+        }
+        let bodies = line.dispatch.iter().chain(line.body.get().into_iter().flatten());
+        bodies.into_iter().try_for_each(|body| self.body(line, body))?;
+        line.outs.iter().chain(&line.aux).for_each(|p| self.make(*p));
+        Ok(())
+    }
+
+    /// What a body makes is known inside of it alone.
+    fn body(&mut self, line: &BoundSymbol, body: &Body) -> Result<(), Error> {
+        let mut inside = Ok(());
+        for inner in &body.lines {
+            inside = inside.and_then(|()| self.line(inner));
+        }
+        if let (Ok(()), Some(p)) = (&inside, body.outs.iter().find(|p| !self.knows(**p))) {
+            inside = Err(unmade(self.trace, *p, &format!("the body of `{}`", line.symbol.name())));
+        }
+        for p in body.lines.iter().flat_map(|l| l.outs.iter().chain(&l.aux)) {
+            if let Some(known) = self.known.get_mut(p.0 as usize) {
+                *known = false;
+            }
+        }
+        inside.map_err(|e| e.at(line.place.loc))
+    }
+}
+
+fn unmade(trace: &Trace, p: ProxyId, by: &str) -> Error {
+    fault(trace, format!("{by} reads `{}` before it is made", trace.arena.name(p)))
+}
+
+fn fault(trace: &Trace, claim: String) -> Error {
+    let transform = trace.provenance.made_by;
+    Error::new("E730", format!("`{transform}` made a bad trace `{}`: {claim}", trace.name))
+        .kind_is(ErrorKind::BadTrace { transform })
+        .note("this is a bug in that transform, not in the program that it was given")
 }
 
 /// The same in any build.
@@ -34,6 +116,7 @@ pub fn changed(before: &Trace, after: &Trace) -> Result<(), Error> {
 /// # Errors
 /// E730 with the transform that made the trace; E722 for tags that exclude each other.
 pub fn verify(trace: &Trace) -> Result<(), Error> {
+    scopes(trace)?;
     check(trace, &|_| false)
 }
 
@@ -73,10 +156,7 @@ struct Verifier<'t> {
 
 impl Verifier<'_> {
     fn fault(&self, claim: String) -> Error {
-        let transform = self.trace.provenance.made_by;
-        Error::new("E730", format!("`{transform}` made a bad trace `{}`: {claim}", self.trace.name))
-            .kind_is(ErrorKind::BadTrace { transform })
-            .note("this is a bug in that transform, not in the program that it was given")
+        fault(self.trace, claim)
     }
 
     fn name(&self, id: ProxyId) -> Rc<str> {
@@ -102,7 +182,7 @@ impl Verifier<'_> {
         if self.defined.contains(&id) || id.0 < self.trace.outer {
             return Ok(());
         }
-        Err(self.fault(format!("{by} reads `{}` before it is made", self.name(id))))
+        Err(unmade(self.trace, id, by))
     }
 
     fn tags(&self, tags: TagSet, carrier: Carrier, of: &str) -> Result<(), Error> {
@@ -143,7 +223,7 @@ impl Verifier<'_> {
             }
         }
         let key = line.symbol.row().takes_key();
-        if key != line.site.is_some() || line.effects.random && !key {
+        if line.effects.random && !key {
             return Err(self.fault(format!("`{op}` has the wrong random effect")));
         }
         Ok(())

@@ -95,7 +95,6 @@ impl Merger<'_> {
     fn key(&self, line: &BoundSymbol) -> Vec<u64> {
         let mut key = Words::default();
         key.push(std::ptr::from_ref(line.symbol) as u64);
-        key.push(line.site.map_or(0, |s| s.wrapping_add(1)));
         if self.stage == Stage::Before {
             let chain = self.trace.arena.region_chain(line.region, self.trace.root);
             let is = |kind: fn(&RegionKind) -> bool| {

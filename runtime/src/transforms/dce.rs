@@ -1,28 +1,43 @@
-//! Dead code: lines whose results nobody reads go, dead results of the others are marked.
+//! Dead code: lines whose results no other line reads go, dead results of the others are marked.
+//!
+//! A refusal is an effect: a line that may refuse when the program runs stays, whether its results are read or not.
 
+use crate::bind::may_refuse;
 use crate::error::Error;
 use crate::trace::*;
 use rustc_hash::FxHashSet;
 use std::rc::Rc;
 use std::time::Instant;
 
-/// Removes the lines that no output and no write to an input needs. Regions without lines vanish with them.
+/// Removes the lines that no output and no write to an input needs, and that can't refuse. Regions without lines vanish
+/// with them.
 ///
 /// # Errors
 /// E730 (debug builds).
 pub fn dce(trace: &Trace) -> Result<Trace, Error> {
     let started = Instant::now();
     let roots = trace.outputs.iter().copied().chain(trace.epilogue.iter().map(|w| w.value));
-    let lines = live(&trace.lines, roots);
+    let lines = live(&trace.lines, roots, &|line| refuses(&trace.arena, line));
     super::finish(trace, "dce", started, lines, &trace.outputs)
 }
 
-/// The lines that make `roots`, and what these lines read; dead results and unused auxiliary results are marked.
-pub(super) fn live(lines: &[Rc<BoundSymbol>], roots: impl Iterator<Item = ProxyId>) -> Vec<Rc<BoundSymbol>> {
+/// Whether a line is needed for what it may refuse. A line that runs again for the backward refuses nothing that its
+/// original has not refused.
+pub(super) fn refuses(arena: &Arena, line: &BoundSymbol) -> bool {
+    line.place.role != Role::Recompute && may_refuse(arena, line)
+}
+
+/// The lines that make `roots`, those that have an `effect`, and what these lines read; dead results and unused auxiliary
+/// results are marked.
+pub(super) fn live(
+    lines: &[Rc<BoundSymbol>],
+    roots: impl Iterator<Item = ProxyId>,
+    effect: &dyn Fn(&BoundSymbol) -> bool,
+) -> Vec<Rc<BoundSymbol>> {
     let mut read: FxHashSet<ProxyId> = roots.collect();
     let mut kept = Vec::new();
     for line in lines.iter().rev() {
-        if !line.outs.iter().chain(&line.aux).any(|o| read.contains(o)) {
+        if !line.outs.iter().chain(&line.aux).any(|o| read.contains(o)) && !effect(line) {
             continue;
         }
         let unread = line.outs.iter().take(64).enumerate().filter(|(_, o)| !read.contains(o));

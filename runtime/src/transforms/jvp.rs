@@ -11,7 +11,7 @@ use super::own::{self, Own};
 use super::pullback::{Pullback, Style, with_aux};
 use super::rules::{self, Site};
 use super::vjp::Cotangent;
-use crate::bind::{self, Builder, Context};
+use crate::bind::{Builder, Context};
 use crate::error::{Error, ErrorKind};
 use crate::trace::verify;
 use crate::trace::*;
@@ -115,7 +115,6 @@ impl Forward {
             place: Place { role, ..line.place },
             tags: line.own_tags.inherited(),
             origin: Some(line.id),
-            site: line.site.map_or(bind::Site::Fresh, bind::Site::Fixed),
         };
         let before = std::mem::replace(&mut self.b.context, context);
         self.from = self.b.lines().len();
@@ -210,7 +209,7 @@ impl Forward {
             let found = pullback.cotangent(cotangent);
             // the VJP's own lines go, but for what the transpose reads of them
             let recorded = self.b.take_from(start);
-            let needed = live(&recorded, found.into_iter());
+            let needed = live(&recorded, found.into_iter(), &|_| false);
             let mut reads_cotangent = false;
             needed.iter().for_each(|l| l.for_each_arg(|p| reads_cotangent |= p == cotangent));
             if reads_cotangent && line.symbol.own().is_some() {

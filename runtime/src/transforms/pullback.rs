@@ -5,7 +5,7 @@ use super::own::{self, Own};
 use super::regions::Outside;
 use super::rules::Site;
 use super::subclass;
-use crate::bind::{self, Builder, Context};
+use crate::bind::{Builder, Context};
 use crate::error::{Error, ErrorKind};
 use crate::trace::tag::{Event, Policy, Stage, Tag, TagSet};
 use crate::trace::*;
@@ -118,7 +118,6 @@ impl<'b> Pullback<'b> {
             place: Place { loc: line.place.loc, role: self.style.role },
             tags: line.own_tags.passing(Event::Vjp, Stage::Before, &[Policy::All]).union(self.style.tags),
             origin: Some(line.id),
-            site: line.site.map_or(bind::Site::Fresh, bind::Site::Fixed),
         }
     }
 

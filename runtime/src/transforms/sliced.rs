@@ -5,7 +5,7 @@
 
 use super::rules::{self, Site};
 use super::vmap::vmap;
-use crate::bind::{self, Builder};
+use crate::bind::Builder;
 use crate::error::Error;
 use crate::symbol::{self, Batch};
 use crate::trace::*;
@@ -27,7 +27,6 @@ pub(super) fn vjp(b: &mut Builder, site: Site, i: usize) -> Result<Option<Value<
     let Some(batch) = symbol::batch_of(line.symbol) else { return Ok(None) };
     let mut inner = b.nested(line.symbol.name());
     inner.context = b.context.clone();
-    inner.context.site = line.site.map_or(bind::Site::Fresh, bind::Site::Fixed);
     let mut slice = Slice { inner, given: Vec::new(), size: None };
     let Some(args) = slice.args(line, &batch) else { return Ok(None) };
     let call = slice.inner.solve(batch.of, args)?;

@@ -1,9 +1,9 @@
 //! A joint trace cut into forward and backward, with the fewest residuals.
 //!
-//! The forward holds what its own outputs need; everything else belongs to the backward. What the backward reads of the
-//! forward is a residual, found by id after dead lines are gone: so each is read, and none stands there twice.
+//! The forward holds what its own outputs need, and the lines of the user's program that may refuse; everything else
+//! belongs to the backward. What the backward reads of the forward is a residual, found by id after dead lines are gone: so each is read, and none stands there twice.
 
-use super::dce::live;
+use super::dce::{live, refuses};
 use super::vjp::Joint;
 use crate::error::{Error, ErrorKind};
 use crate::trace::tag::Tag;
@@ -59,21 +59,28 @@ pub fn split(joint: &Joint) -> Result<Split, Error> {
     let (ours, theirs): (Vec<_>, Vec<_>) = trace.lines.iter().cloned().partition(|l| forward_ids.contains(&l.id));
     let writes: Vec<EpilogueWrite> = trace.epilogue.iter().filter(|w| w.phase == Phase::Backward).cloned().collect();
     let backward_ends: Vec<ProxyId> = grads.iter().copied().chain(writes.iter().map(|w| w.value)).collect();
-    let backward_lines = live(&theirs, backward_ends.iter().copied());
+    let effect = |line: &BoundSymbol| refuses(&trace.arena, line);
+    let backward_lines = live(&theirs, backward_ends.iter().copied(), &effect);
 
     let (inputs, cotangent_inputs) = trace.inputs.split_at(joint.forward_inputs);
     let plan = residuals(trace, &backward_lines, &backward_ends, cotangent_inputs);
     check_no_save(trace, &plan)?;
     let kept: Vec<ProxyId> = plan.tensors.iter().chain(&plan.numbers).copied().collect();
 
-    let forward_lines = live(&ours, ends.iter().chain(&kept).copied());
+    let forward_lines = live(&ours, ends.iter().chain(&kept).copied(), &effect);
     let outputs: Vec<ProxyId> = forward_outputs.iter().chain(&kept).copied().collect();
     let mut forward = part(trace, started, Phase::Forward, inputs.to_vec(), forward_lines, outputs);
     forward.saved = kept.len();
     forward.epilogue.retain(|w| w.phase == Phase::Forward);
 
-    let cell =
-        |p: &ProxyId| InputCell { proxy: *p, version: *p, alias_group: 0, path: trace.arena.name(*p), donated: false };
+    let cell = |p: &ProxyId| InputCell {
+        proxy: *p,
+        version: *p,
+        alias_group: 0,
+        path: trace.arena.name(*p),
+        donated: false,
+        constant: false,
+    };
     let mut cells: Vec<InputCell> = kept.iter().map(cell).chain(cotangent_inputs.iter().cloned()).collect();
     cells.iter_mut().enumerate().for_each(|(i, cell)| cell.alias_group = i);
     let mut backward = part(trace, started, Phase::Backward, cells, backward_lines, grads.to_vec());
@@ -99,9 +106,24 @@ fn forward_ends(joint: &Joint) -> Vec<ProxyId> {
     joint.trace.outputs[..joint.forward_outputs].iter().copied().chain(writes.map(|w| w.value)).collect()
 }
 
-/// The lines of the forward: those that its outputs and its writes need.
+/// The lines of the forward: those that its outputs and its writes need, and those that may refuse before a cotangent is
+/// known.
 pub(super) fn forward_lines(joint: &Joint) -> FxHashSet<BoundSymbolId> {
-    live(&joint.trace.lines, forward_ends(joint).into_iter()).iter().map(|l| l.id).collect()
+    let trace = &joint.trace;
+    let mut flows: FxHashSet<ProxyId> = trace.inputs[joint.forward_inputs..].iter().map(|c| c.proxy).collect();
+    let mut later: FxHashSet<BoundSymbolId> = FxHashSet::default();
+    for line in &trace.lines {
+        let mut reads = false;
+        line.for_each_arg(|p| reads |= flows.contains(&p));
+        if reads {
+            flows.extend(line.outs.iter().chain(&line.aux));
+            later.insert(line.id);
+        }
+    }
+    let effect = |line: &BoundSymbol| {
+        line.place.role == Role::Forward && !later.contains(&line.id) && refuses(&trace.arena, line)
+    };
+    live(&trace.lines, forward_ends(joint).into_iter(), &effect).iter().map(|l| l.id).collect()
 }
 
 /// The forward of a joint trace, with everything that its backward may read.

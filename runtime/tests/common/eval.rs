@@ -61,7 +61,7 @@ fn line_values(trace: &Trace, line: &BoundSymbol, values: &mut Values) {
     for arg in line.args.iter().take(row.sig.params.len()) {
         slots(arg, values, &mut tensors);
     }
-    let machine = Machine { nest: &nest, tensors, site: line.site.unwrap_or(0) };
+    let machine = Machine { nest: &nest, tensors };
     for (out, p) in nest.outs.iter().zip(line.outs.iter().chain(&line.aux)) {
         values.insert(*p, machine.out(out));
     }
@@ -79,7 +79,6 @@ fn slots(arg: &Value<ProxyId>, values: &Values, tensors: &mut Vec<Array>) {
 struct Machine<'n> {
     nest: &'n Nest,
     tensors: Vec<Array>,
-    site: u64,
 }
 
 fn each(shape: &[usize], mut f: impl FnMut(&[usize])) {
@@ -168,8 +167,7 @@ impl Machine<'_> {
             SOp::Uniform { position, draw, key } => {
                 let position = self.eval(position, vars, at)?;
                 let key = self.tensors[*key].data[0];
-                let x =
-                    (key + 1.0) * 0.618_034 + self.site as f64 * 0.303 + position * 0.754_877 + f64::from(*draw) * 0.41;
+                let x = (key + 1.0) * 0.618_034 + position * 0.754_877 + f64::from(*draw) * 0.41;
                 (x % 1000.0).fract()
             }
             SOp::Reduce { red, vars: ranges, filter, body, otherwise } => {

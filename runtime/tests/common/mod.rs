@@ -257,6 +257,17 @@ pub const ROWS: &[RowText] = &[
         "let keep = uniform(key, ravel(s), 0) >= p; (if keep { x[..s] / (1 - p) } else { 0 }, keep)",
         &[("x", "where(mask, g / (1 - p), 0)")],
     ),
+    expr(
+        "key_children",
+        "(key: Key; count: Size(N), words: Size(W) = 2) -> i64[N, W]",
+        "",
+        "let a = (uniform(key, n * W + w, 1801812339) * 16777216) as i64; \
+         let b = (uniform(key, n * W + w, 1801812340) * 16777216) as i64; \
+         let c = (uniform(key, n * W + w, 1801812341) * 32768) as i64; \
+         if w == 0 { (a * 16777216 + b) * 32768 + c } else { 0 }",
+        &[],
+    ),
+    view("select", "(x: T[..P, N@dim, ..Q]; dim: Dim, index: Pos(N)) -> T[..P, ..Q]", "x[..p, index, ..q]", &[]),
     // a composite that draws twice
     decomp("noisy", "(x: T[..S], key: Key) -> T[..S]", "dropout(dropout(x, key), key)", &[]),
     // bodies that yield an argument, and a value twice

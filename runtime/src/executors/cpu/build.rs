@@ -36,10 +36,10 @@ pub(crate) fn build(trace: &Trace, partition: Partition, options: &CompileOption
             // invariant: `join` leaves none
             Claimed::Join(line, _) => b.line(&line, &[], &root)?,
             Claimed::Check(line, check) => b.check(&line, &check, &root),
-            Claimed::Kernel { lines, executor, kernel, inputs, outs } => {
+            Claimed::Kernel { lines, executor, kernel, inputs, outs, refuses } => {
                 let inputs = inputs.into_iter().map(|p| b.value(root(p))).collect();
                 let outs = outs.into_iter().map(|p| b.value(p)).collect();
-                b.kernel(lines[0], executor, Opaque { kernel, inputs, outs });
+                b.kernel(lines[0], executor, Opaque { kernel, inputs, outs, refuses });
             }
         }
     }
@@ -60,7 +60,7 @@ fn finish(
     outputs: &[ValueId],
     options: &CompileOptions<'_>,
 ) -> Result<Compiled, ExecError> {
-    let (values, of_proxy, lines, mut made) = items.finish(outputs)?;
+    let (values, of_proxy, lines, mut made) = items.finish(inputs, outputs)?;
     let items = std::mem::take(&mut made.items);
     let form = |v: ValueId| made.form(v, &values);
     let stored = |v: ValueId| made.stored(v);
@@ -138,6 +138,7 @@ fn finish(
         storages: layout.storages,
         here: layout.here,
         last: layout.last,
+        fresh: layout.fresh,
         arena: layout.arena,
         peak: layout.peak,
         blocks: layout.blocks,

@@ -41,6 +41,8 @@ pub(crate) struct Parts {
     pub here: Vec<bool>,
     /// Storages on devices that are done with: (step, storage).
     pub last: Vec<(usize, u32)>,
+    /// Storages that hold nothing before the step that writes them first: (step, storage).
+    pub fresh: Vec<(usize, u32)>,
     pub arena: usize,
     pub peak: usize,
     pub blocks: Vec<usize>,
@@ -96,6 +98,9 @@ pub struct Description {
     /// [`CompileOptions::explain`]: crate::executors::CompileOptions::explain
     pub apart: Vec<(BoundSymbolId, BoundSymbolId, Separate)>,
 }
+
+/// Blocks that leave a program, and whether each is an input that was given away.
+type Blocks = (SmallVec<[Block; 8]>, SmallVec<[bool; 8]>);
 
 impl fmt::Display for Description {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -175,7 +180,7 @@ impl Compiled {
     fn execute(&self, inputs: &[Buffer], donated: &[bool]) -> Result<Vec<Buffer>, ExecError> {
         let p = &self.parts;
         let arena = Block::new(p.arena).map_err(no_memory)?;
-        let blocks = self.blocks(inputs, donated).map_err(no_memory)?;
+        let (blocks, given) = self.blocks(inputs, donated).map_err(no_memory)?;
         let mut held: SmallVec<[Option<Buffer>; 32]> = SmallVec::new();
         let mut pointers: SmallVec<[*mut u8; 32]> = SmallVec::with_capacity(p.storages.len());
         for (at, s) in p.storages.iter().enumerate() {
@@ -208,9 +213,9 @@ impl Compiled {
         let memory = Memory(&pointers);
         let threads = if p.threads > 0 { p.threads } else { threads::threads() };
         if self.shares && threads > 1 {
-            threads::install(threads, || self.steps(memory, &mut held, threads))?;
+            threads::install(threads, || self.steps(memory, &given, &mut held, threads))?;
         } else {
-            self.steps(memory, &mut held, 1)?;
+            self.steps(memory, &given, &mut held, 1)?;
         }
         let result = |o: &Output| match p.storages[o.storage as usize].place {
             Where::Input(i) => Ok(inputs[i as usize].retyped(o.dtype, &o.shape)),
@@ -225,8 +230,8 @@ impl Compiled {
         p.outputs.iter().map(result).collect()
     }
 
-    /// The blocks that leave the program: donated inputs where that is possible, else fresh ones.
-    fn blocks(&self, inputs: &[Buffer], donated: &[bool]) -> Result<SmallVec<[Block; 8]>, OutOfMemory> {
+    /// The blocks that leave the program: donated inputs where that is possible, else fresh ones; and which are inputs.
+    fn blocks(&self, inputs: &[Buffer], donated: &[bool]) -> Result<Blocks, OutOfMemory> {
         let p = &self.parts;
         let mut given: SmallVec<[bool; 16]> = SmallVec::from_elem(false, inputs.len());
         let mut donor: SmallVec<[Option<u32>; 16]> = SmallVec::from_elem(None, p.blocks.len());
@@ -245,11 +250,16 @@ impl Compiled {
             Some(i) => inputs[i as usize].block().cloned().or_else(|_| Block::new(*bytes)),
             None => Block::new(*bytes),
         };
-        p.blocks.iter().zip(donor).map(block).collect()
+        let inputs_given = donor.iter().map(Option::is_some).collect();
+        let blocks: SmallVec<[Block; 8]> = p.blocks.iter().zip(donor).map(block).collect::<Result<_, _>>()?;
+        Ok((blocks, inputs_given))
     }
 
-    fn steps(&self, memory: Memory, held: Held<'_>, threads: usize) -> Result<(), ExecError> {
+    fn steps(&self, memory: Memory, given: &[bool], held: Held<'_>, threads: usize) -> Result<(), ExecError> {
         for (at, step) in self.parts.steps.iter().enumerate() {
+            if cfg!(debug_assertions) {
+                self.poison(at, memory, given);
+            }
             let scratch = self.scratch[at].map_or(std::ptr::null_mut(), |s| memory.0[s as usize]);
             // SAFETY: inputs were checked, blocks and arena have the planned sizes, and the plan lets no two values that
             // are in use at once share memory, but for pairs that the program itself allows.
@@ -261,6 +271,19 @@ impl Compiled {
             }
         }
         Ok(())
+    }
+
+    /// Fills what a step writes first, so that an element that it leaves out is seen: with NaN in floats, -1 in integers.
+    /// `given` says which blocks are inputs that were given away.
+    fn poison(&self, step: usize, memory: Memory, given: &[bool]) {
+        for (_, storage) in self.parts.fresh.iter().filter(|(at, _)| *at == step) {
+            let Storage { bytes, place, truth } = self.parts.storages[*storage as usize];
+            let input = matches!(place, Where::Block(b) if given[b as usize]);
+            if !input {
+                // SAFETY: the storage has that many bytes, and no step has written to it yet.
+                unsafe { memory.0[*storage as usize].write_bytes(if truth { 1 } else { 0xFF }, bytes) };
+            }
+        }
     }
 
     #[cold]

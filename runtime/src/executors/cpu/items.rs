@@ -3,7 +3,7 @@
 use super::fuse::{Apart, Form, Fused, Fuser, Item, Opaque};
 use super::graph::affine::Affine;
 use super::graph::convert::{LineIo, convert};
-use super::graph::piece::{Piece, Place, Values};
+use super::graph::piece::{Out, Piece, Place, Values};
 use super::graph::row::RowKernel;
 use super::graph::{Index, NodeId, Op, ValueId};
 use crate::executors::line::stored;
@@ -140,7 +140,6 @@ impl<'t> Items<'t> {
             tensors: line.tensors.iter().map(|p| self.value(root(*p))).collect(),
             nums: line.nums.iter().map(|p| self.value(root(*p))).collect(),
             outs: line.wanted(nest.outs.len()).into_iter().map(|p| p.map(|p| self.value(p))).collect(),
-            site: line.site(),
             row: if self.ways.row_kernels { RowKernel::of(line) } else { None },
             halves: self.ways.halves,
             nest,
@@ -158,7 +157,6 @@ impl<'t> Items<'t> {
             tensors: line.tensors.iter().map(|p| self.value(root(*p))).collect(),
             nums: line.nums.iter().map(|p| self.value(root(*p))).collect(),
             outs: vec![Some(holds)],
-            site: 0,
             row: None,
             halves: false,
             nest: check.nest.clone(),
@@ -167,7 +165,8 @@ impl<'t> Items<'t> {
             self.fuser.piece(piece, &mut self.values);
         }
         let assert = Assert { message: check.message.clone() };
-        self.fuser.opaque(Opaque { kernel: Arc::new(assert), inputs: vec![holds], outs: Vec::new() }, &mut self.values);
+        let assert = Opaque { kernel: Arc::new(assert), inputs: vec![holds], outs: Vec::new(), refuses: true };
+        self.fuser.opaque(assert, &mut self.values);
     }
 
     fn named(&mut self, line: &Line) {
@@ -190,15 +189,21 @@ impl<'t> Items<'t> {
         self.fuser.dense(v, &mut self.values)
     }
 
-    /// The items that `outputs` need.
+    /// The items that `outputs` need, of a program that begins with `inputs`.
     ///
     /// # Errors
-    /// E802, as [`Fuser::finish`].
-    pub fn finish(self, outputs: &[ValueId]) -> Result<Finished, ExecError> {
-        let Items { values, of_proxy, lines, fuser, .. } = self;
+    /// E802, as [`Fuser::finish`]; E811 where an item reads a value that no item before it writes.
+    pub fn finish(self, inputs: &[ValueId], outputs: &[ValueId]) -> Result<Finished, ExecError> {
+        let Items { trace, values, of_proxy, lines, fuser, .. } = self;
         let Fused { items, forms, apart } = fuser.finish(outputs)?;
         let form = |v: ValueId| forms.get(&v).cloned().unwrap_or_else(|| Form::dense(v, values.ty(v)));
         let (items, needed) = prune(items, outputs, &form);
+        if let Some((value, of)) = unwritten(&items, inputs, outputs, &values, &form) {
+            let name = of_proxy.iter().find(|(_, v)| **v == value).map(|(p, _)| trace.arena.name(*p));
+            let claim = format!("the program reads `{}` before it is written", name.as_deref().unwrap_or("a value"));
+            let error = ExecError::new("E811", claim);
+            return Err(of.and_then(|l| lines.get(l as usize)).map_or(error.clone(), |l| error.at(l.id)));
+        }
         Ok((values, of_proxy, lines, Made { items, needed, apart, forms }))
     }
 }
@@ -254,7 +259,34 @@ fn asks(piece: &mut Piece, index: ValueId, size: i64, values: &Values) -> bool {
     false
 }
 
-/// Drops items and results that nobody needs; the dense values that are needed.
+/// The first value that is read, by an item or as an output, before an item has written it; and a line of the reader.
+fn unwritten(
+    items: &[(Item, Vec<u32>)],
+    inputs: &[ValueId],
+    outputs: &[ValueId],
+    values: &Values,
+    form: &dyn Fn(ValueId) -> Form,
+) -> Option<(ValueId, Option<u32>)> {
+    // of a value without elements nothing is read
+    let lacks = |written: &FxHashSet<ValueId>, v: ValueId| {
+        let root = form(v).root;
+        values.ty(root).elements() > 0 && !written.contains(&root)
+    };
+    let mut written: FxHashSet<ValueId> = inputs.iter().map(|v| form(*v).root).collect();
+    for (item, lines) in items {
+        let reads = match item {
+            Item::Group(g) => g.live_reads(),
+            other => other.reads(),
+        };
+        if let Some(v) = reads.into_iter().find(|v| lacks(&written, *v)) {
+            return Some((v, lines.last().copied()));
+        }
+        written.extend(item.defines().into_iter().map(|v| form(v).root));
+    }
+    outputs.iter().find(|v| lacks(&written, **v)).map(|v| (*v, None))
+}
+
+/// Drops items and results that no output needs and that can't refuse; the dense values that are needed.
 fn prune(
     items: Vec<(Item, Vec<u32>)>,
     outputs: &[ValueId],
@@ -263,13 +295,17 @@ fn prune(
     let mut needed: FxHashSet<ValueId> = outputs.iter().map(|v| form(*v).root).collect();
     let mut kept = Vec::new();
     for (mut item, lines) in items.into_iter().rev() {
-        if let Item::Group(g) = &mut item {
-            g.outs.retain(|o| needed.contains(&o.value) && form(o.value).root == o.value);
-            if g.outs.is_empty() {
-                continue;
+        let refuses = match &mut item {
+            Item::Group(g) => {
+                g.keep(&|o: &Out| needed.contains(&o.value) && form(o.value).root == o.value);
+                // what is made for its refusals alone has a place in memory too
+                needed.extend(g.outs.iter().map(|o| o.value));
+                !g.outs.is_empty()
             }
-        } else if !item.defines().is_empty() && !item.defines().iter().any(|v| needed.contains(v)) {
-            // A kernel without results is a check.
+            Item::Opaque(o) => o.refuses,
+            Item::Contract(_) | Item::Scan(_) => false,
+        };
+        if !refuses && !item.defines().iter().any(|v| needed.contains(v)) {
             continue;
         }
         let reads = match &item {

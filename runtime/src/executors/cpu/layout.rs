@@ -4,6 +4,7 @@ use super::graph::ValueId;
 use super::graph::piece::Values;
 use super::plan::{self, Request};
 use super::step::Step;
+use fulgurite_core::DType;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Where a storage is.
@@ -28,6 +29,8 @@ pub struct Storage {
     pub bytes: usize,
     /// Where it is.
     pub place: Where,
+    /// Whether its elements are truth values, of which only two bytes are any.
+    pub truth: bool,
 }
 
 /// Collects lifetimes, step by step.
@@ -65,6 +68,8 @@ pub struct Placed {
     pub storages: Vec<Storage>,
     /// The storage of the accumulators of a step.
     pub scratch: FxHashMap<usize, u32>,
+    /// Storages that hold nothing before the step that writes them first: (step, storage).
+    pub fresh: Vec<(usize, u32)>,
     /// Bytes of the arena.
     pub arena: usize,
     /// Most bytes of it that are in use at once.
@@ -74,6 +79,9 @@ pub struct Placed {
     /// (input, block): the block may be the input's memory, if the caller gives it away.
     pub donations: Vec<(u32, u32)>,
 }
+
+/// Homes, whether they are taken over, and donors.
+type Successions = (Vec<usize>, Vec<bool>, Vec<(u32, usize)>);
 
 impl<'a> Layout<'a> {
     /// A program with these inputs and (dense) outputs.
@@ -149,7 +157,7 @@ impl<'a> Layout<'a> {
         let away: Vec<bool> = self.roots.iter().map(|v| self.away.contains(v)).collect();
         let leaves: Vec<bool> =
             (0..n).map(|i| input[i].is_none() && !away[i] && self.outputs.contains(&self.roots[i])).collect();
-        let (home, donors) = self.successions(&bytes, &input, &leaves);
+        let (home, inherits, donors) = self.successions(&bytes, &input, &leaves);
         // A chain of successors uses its first memory from its first step to its last.
         let mut life = self.life.clone();
         for (i, &h) in home.iter().enumerate() {
@@ -176,23 +184,39 @@ impl<'a> Layout<'a> {
                 _ if home[i] != i => Where::Same(home[i] as u32),
                 _ => Where::Arena(plan.offsets[i].unwrap_or(0)),
             };
-            storages.push(Storage { bytes: bytes[i], place });
+            let truth = self.values.ty(self.roots[i]).dtype == DType::Bool;
+            storages.push(Storage { bytes: bytes[i], place, truth });
         }
         let mut scratch = FxHashMap::default();
         for (k, &(at, bytes)) in self.scratch.iter().enumerate() {
             scratch.insert(at, storages.len() as u32);
-            storages.push(Storage { bytes, place: Where::Arena(plan.offsets[n + k].unwrap_or(0)) });
+            storages.push(Storage { bytes, place: Where::Arena(plan.offsets[n + k].unwrap_or(0)), truth: false });
         }
         let donations = donors.into_iter().map(|(i, w)| (i, block_of[w])).collect();
         let here = self.roots.iter().map(|v| self.here.contains(v)).collect();
         let gone = |i: usize| if away[i] && self.life[i].1 != usize::MAX { Some(self.life[i].1) } else { None };
         let last = (0..n).filter_map(|i| Some((gone(i)?, i as u32))).collect();
+        let fresh = |i: &usize| input[*i].is_none() && !away[*i] && !inherits[*i];
+        let fresh = (0..n).filter(fresh).map(|i| (self.life[i].0, i as u32)).collect();
         let Layout { number, roots, .. } = self;
-        Placed { number, roots, here, last, storages, scratch, arena: plan.bytes, peak: plan.peak, blocks, donations }
+        Placed {
+            number,
+            roots,
+            here,
+            last,
+            fresh,
+            storages,
+            scratch,
+            arena: plan.bytes,
+            peak: plan.peak,
+            blocks,
+            donations,
+        }
     }
 
-    /// For each storage the one whose memory it uses; and which inputs, given away, could be which outputs.
-    fn successions(&self, bytes: &[usize], input: &[Option<u32>], leaves: &[bool]) -> (Vec<usize>, Vec<(u32, usize)>) {
+    /// For each storage the one whose memory it uses, and whether it takes over what another one held; and which inputs,
+    /// given away, could be which outputs.
+    fn successions(&self, bytes: &[usize], input: &[Option<u32>], leaves: &[bool]) -> Successions {
         let n = bytes.len();
         let mut home: Vec<usize> = (0..n).collect();
         let mut succeeded = vec![false; n];
@@ -226,6 +250,6 @@ impl<'a> Layout<'a> {
         donors.retain(|(_, w)| !inherits[*w]);
         // A program that stops leaves its inputs as they were.
         donors.retain(|(_, w)| self.stops.is_none_or(|at| at < self.life[*w].0));
-        (home, donors)
+        (home, inherits, donors)
     }
 }

@@ -27,7 +27,7 @@ pub(super) fn build(part: &Part<'_>, device: Arc<dyn Device>) -> Result<Program,
         }
     }
     let outputs: Vec<ValueId> = part.outs.iter().map(|p| items.dense(*p)).collect();
-    let (values, of_proxy, lines, mut made) = items.finish(&outputs)?;
+    let (values, of_proxy, lines, mut made) = items.finish(&inputs, &outputs)?;
     let all = std::mem::take(&mut made.items);
     let form = |v: ValueId| made.form(v, &values);
     let stored = |v: ValueId| made.stored(v);

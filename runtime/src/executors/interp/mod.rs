@@ -3,11 +3,11 @@
 //! It runs what `fulgurite_core::eval::nest` evaluates: loops over scalar expressions. Each result is rounded to its
 //! dtype once, so a line differs from another executor's by what that one rounds in between.
 
-use super::{Claim, ExecError, Executor, Kernel, Line, TensorMut, TensorRef, site_word};
+use super::{Claim, ExecError, Executor, Kernel, Line, TensorMut, TensorRef};
 use crate::buffer::{Buffer, F8E4M3, F8E5M2, U4x2};
 use fulgurite_core::builtins::cast_scalar;
-use fulgurite_core::eval::nest::{Array, Data, NestError, run};
-use fulgurite_core::nest::{Nest, SExpr, SOp};
+use fulgurite_core::eval::nest::{Array, NestError, run};
+use fulgurite_core::nest::Nest;
 use fulgurite_core::{DType, Scalar, f8};
 use half::{bf16, f16};
 use std::sync::Arc;
@@ -26,7 +26,7 @@ impl Executor for Interp {
             return Some(Claim::line(line, kernel));
         }
         let nest = line.nest()?.ok()?;
-        Some(Claim::line(line, Arc::new(NestKernel::new(nest, line.tensors.len(), line.site(), line.outs.len()))))
+        Some(Claim::line(line, Arc::new(NestKernel::new(nest, line.tensors.len(), line.outs.len()))))
     }
 }
 
@@ -34,19 +34,13 @@ impl Executor for Interp {
 pub struct NestKernel {
     nest: Arc<Nest>,
     tensors: usize,
-    site: u64,
-    keys: Vec<usize>,
     outs: usize,
 }
 
 impl NestKernel {
     /// A kernel for the first `outs` results of a nest over `tensors` tensors.
-    pub fn new(nest: Arc<Nest>, tensors: usize, site: u64, outs: usize) -> NestKernel {
-        let mut keys = Vec::new();
-        for out in &nest.outs {
-            find_keys(&out.expr, &mut keys);
-        }
-        NestKernel { nest, tensors, site, keys, outs }
+    pub fn new(nest: Arc<Nest>, tensors: usize, outs: usize) -> NestKernel {
+        NestKernel { nest, tensors, outs }
     }
 }
 
@@ -57,15 +51,8 @@ impl Kernel for NestKernel {
 
     fn run(&self, inputs: &[TensorRef<'_>], outs: &mut [TensorMut<'_>]) -> Result<(), ExecError> {
         let (tensors, nums) = inputs.split_at(self.tensors.min(inputs.len()));
-        let mut arrays: Vec<Array<f64>> =
+        let arrays: Vec<Array<f64>> =
             tensors.iter().map(|t| Array::from_scalars(t.dtype, t.shape, scalars(t))).collect();
-        for &k in &self.keys {
-            if let Some(Array { data: Data::Int(words), .. }) = arrays.get_mut(k)
-                && let [_, stream] = words.as_mut_slice()
-            {
-                *stream = site_word(*stream, self.site) as i64;
-            }
-        }
         let nums: Vec<Scalar> = nums.iter().filter_map(|t| scalars(t).pop()).collect();
         let mut nest = (*self.nest).clone();
         nest.outs.truncate(self.outs);
@@ -88,15 +75,6 @@ fn error(e: NestError) -> ExecError {
         NestError::Room(_) | NestError::Steps => ExecError::new("E806", e.to_string()),
         NestError::Malformed(m) => ExecError::new("E807", m),
     }
-}
-
-fn find_keys(e: &SExpr, keys: &mut Vec<usize>) {
-    if let SOp::Uniform { key, .. } = e.op()
-        && !keys.contains(key)
-    {
-        keys.push(*key);
-    }
-    e.op().parts(&mut |part| find_keys(part, keys));
 }
 
 fn scalars(t: &TensorRef) -> Vec<Scalar> {

@@ -77,6 +77,7 @@ pub(super) fn again(
 fn is_cheap(backward: &Trace, line: &BoundSymbol) -> bool {
     let row = line.symbol.row();
     let tags = backward.arena.effective_tags(line, backward.root);
-    let plain = line.effects.writes.is_empty() && line.site.is_none() && !tags.contains(Tag::NO_AUTO_RECOMPUTE);
+    let plain =
+        line.effects.writes.is_empty() && !line.symbol.row().takes_key() && !tags.contains(Tag::NO_AUTO_RECOMPUTE);
     plain && line.claimed_by.is_none() && (matches!(row.meaning, Meaning::View(_)) || row.is_pointwise())
 }

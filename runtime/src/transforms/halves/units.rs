@@ -56,7 +56,14 @@ pub(super) fn units(
         let lines: Vec<Rc<BoundSymbol>> = lines.iter().filter(own).cloned().collect();
         let cell = |at: &usize| {
             let proxy = handover[*at].value;
-            InputCell { proxy, version: proxy, alias_group: 0, path: backward.arena.name(proxy), donated: false }
+            InputCell {
+                proxy,
+                version: proxy,
+                alias_group: 0,
+                path: backward.arena.name(proxy),
+                donated: false,
+                constant: false,
+            }
         };
         let outputs = members.iter().map(|i| wanted[*i].1).collect();
         let suffix = format!(".weight.{}", units.len());

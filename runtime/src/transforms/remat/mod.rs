@@ -4,8 +4,7 @@
 //! `no_save`. *A budget*: a cheapest cut of the forward ([`cut`]) with costs from the rows. Both give a set of values,
 //! and [`again::clones`] edits the joint trace: backward lines read clones of the lines that make them.
 //!
-//! **Invariant:** a clone keeps the site of its line, so that it draws the same numbers, and no line that writes is
-//! cloned. Values and gradients are those of the trace without.
+//! **Invariant:** no line that writes is cloned; a clone reads the key of its line, so that it draws the same numbers. Values and gradients are those of the trace without.
 
 mod again;
 mod cut;

@@ -1,7 +1,7 @@
 //! One line of a trace for all slices.
 
 use super::{Sweep, Way};
-use crate::bind::{Context, Site, body_of};
+use crate::bind::{Context, body_of};
 use crate::error::{Error, ErrorKind};
 use crate::symbol::{self, SymbolRef};
 use crate::trace::*;
@@ -31,7 +31,6 @@ impl Sweep {
             tags: line.own_tags,
             // a gradient's line stays that of what it differentiates
             origin: line.origin.or(Some(line.id)),
-            site: line.site.map_or(Site::Fresh, Site::Fixed),
         };
         let before = std::mem::replace(&mut self.b.context, context);
         let done = match way {

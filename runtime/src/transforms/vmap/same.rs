@@ -64,7 +64,6 @@ impl Sweep {
         let equal = lines.len() == body.lines.len()
             && lines.iter().zip(&body.lines).all(|(a, b)| {
                 let same = std::ptr::eq(a.symbol, b.symbol)
-                    && a.site == b.site
                     && types(&a.solved) == types(&b.solved)
                     && reads(a).eq(reads(b).map(|p| names.get(&p).copied().unwrap_or(p)));
                 names.extend(b.outs.iter().chain(&b.aux).copied().zip(a.outs.iter().chain(&a.aux).copied()));

@@ -65,6 +65,26 @@ impl Group {
         values
     }
 
+    /// Drops the results that are not `needed`, but for those without which a node that may stop the program would not
+    /// be computed.
+    pub fn keep(&mut self, needed: &dyn Fn(&Out) -> bool) {
+        let (mut kept, rest): (Vec<Out>, Vec<Out>) = std::mem::take(&mut self.outs).into_iter().partition(needed);
+        let mut live = needs::live(&self.graph, &kept);
+        for out in rest {
+            let strict = matches!(out.place, Place::Scatter { strict: true, .. });
+            let stops = needs::placed(&out).iter().any(|n| self.graph.node(*n).stops);
+            let mut new = Vec::new();
+            if strict || stops {
+                needs::mark(&self.graph, &out, &mut live, &mut new);
+            }
+            let itself = |n: &NodeId| self.graph.may_stop(&self.graph.node(*n).op, self.graph.node(*n).ty);
+            if strict || new.iter().any(itself) {
+                kept.push(out);
+            }
+        }
+        self.outs = kept;
+    }
+
     /// The nodes from `from` on are known as readers.
     pub(super) fn note_readers(&mut self, from: usize) {
         for (at, node) in self.graph.nodes.iter().enumerate().skip(from) {

@@ -23,6 +23,7 @@ use crate::trace::Role;
 use bits::BitSet;
 pub use fits::row_dims;
 pub use forms::Form;
+use fulgurite_core::refusals;
 pub use group::{Group, live};
 pub use needs::placed;
 use rustc_hash::FxHashMap;
@@ -38,6 +39,8 @@ pub struct Opaque {
     pub inputs: Vec<ValueId>,
     /// What it writes.
     pub outs: Vec<ValueId>,
+    /// Whether it runs even where no item reads what it writes: it may refuse.
+    pub refuses: bool,
 }
 
 /// One thing to run.
@@ -211,9 +214,10 @@ impl Fuser {
 
     /// A nest without a graph: the oracle runs it.
     fn slow(&mut self, s: Slow, values: &mut Values) {
-        let kernel = NestKernel::new(s.nest, s.tensors.len(), s.site, s.outs.len());
+        let refuses = refusals::of_nest(&s.nest);
+        let kernel = NestKernel::new(s.nest, s.tensors.len(), s.outs.len());
         let inputs = s.tensors.iter().chain(&s.nums).copied().collect();
-        self.opaque(Opaque { kernel: Arc::new(kernel), inputs, outs: s.outs }, values);
+        self.opaque(Opaque { kernel: Arc::new(kernel), inputs, outs: s.outs, refuses }, values);
     }
 
     /// A value with the same elements that is dense: itself, or a copy.

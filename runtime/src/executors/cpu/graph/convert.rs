@@ -25,8 +25,6 @@ pub struct LineIo {
     pub nums: Vec<ValueId>,
     /// Results, then auxiliary results; `None` where one is not wanted.
     pub outs: Vec<Option<ValueId>>,
-    /// Separates the random draws of calls.
-    pub site: u64,
     /// A kernel for the whole expression.
     pub row: Option<RowKernel>,
     /// Whether products take operands of f16 and bf16.
@@ -56,7 +54,6 @@ pub fn convert(line: &LineIo, values: &mut Values) -> Vec<Piece> {
                 tensors: line.tensors.clone(),
                 nums: line.nums.clone(),
                 outs,
-                site: line.site,
                 why,
             })]
         }
@@ -351,7 +348,7 @@ impl<'a> Converter<'a> {
             SOp::Uniform { key, position, draw } => {
                 let key = *self.line.tensors.get(*key).ok_or("a key is missing")?;
                 let position = self.expr(s, position)?;
-                let node = s.graph.add(Op::Uniform { key, site: self.line.site, position, draw: *draw }, DType::F32);
+                let node = s.graph.add(Op::Uniform { key, position, draw: *draw }, DType::F32);
                 s.graph.add(Op::Cast(node), ty)
             }
         })

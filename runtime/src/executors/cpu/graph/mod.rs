@@ -21,6 +21,7 @@ pub use affine::{Affine, Dim, DimSet, MAX_DIMS};
 
 use fulgurite_core::builtins::Builtin;
 use fulgurite_core::lang::ast::Red;
+use fulgurite_core::refusals::INTEGER_DIVISIONS;
 use fulgurite_core::{DType, Name, Scalar};
 use rustc_hash::{FxBuildHasher, FxHashMap};
 use smallvec::SmallVec;
@@ -79,8 +80,6 @@ pub enum Op {
     Uniform {
         /// The key.
         key: ValueId,
-        /// The line's site, mixed into the key's stream.
-        site: u64,
         /// Position.
         position: NodeId,
         /// Draw.
@@ -149,7 +148,7 @@ pub struct RowCall {
     pub outs: u8,
 }
 
-/// An operation, its register type, and the dims over which it varies.
+/// An operation, its register type, the dims over which it varies, and whether it may stop the program.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Node {
     /// The operation.
@@ -158,6 +157,9 @@ pub struct Node {
     pub ty: DType,
     /// Dims.
     pub dims: DimSet,
+    /// Whether it, or a node that it is made of, may stop the program: by an index outside of its axis, or by dividing an
+    /// integer by zero.
+    pub stops: bool,
 }
 
 /// A graph.
@@ -189,7 +191,9 @@ impl Graph {
             return same;
         }
         let dims = self.dims_of(&op);
-        let node = Node { op, ty, dims };
+        let mut stops = self.may_stop(&op, ty);
+        op.for_each_arg(&mut |a| stops |= self.node(a).stops);
+        let node = Node { op, ty, dims, stops };
         let hash = FxBuildHasher.hash_one(&node);
         if let Some(&id) = self.known.get(&hash)
             && *self.nodes[id as usize] == node
@@ -249,8 +253,30 @@ impl Graph {
         dims
     }
 
-    /// Operations that are one of their arguments, exactly.
+    /// Whether an operation itself may stop the program.
+    pub fn may_stop(&self, op: &Op, ty: DType) -> bool {
+        match op {
+            // the first element is there: values without elements are not read
+            Op::Load(l) => {
+                let computed = |i: &Index| matches!(i, Index::Node(n) if self.as_const(*n) != Some(Scalar::Int(0)));
+                l.outside.is_none() && l.idx.iter().any(computed)
+            }
+            Op::Call(builtin, args) if ty.is_int() && INTEGER_DIVISIONS.contains(builtin) => {
+                args.get(1).is_none_or(|d| self.as_const(*d).is_none_or(|c| c.as_i64() == 0))
+            }
+            _ => false,
+        }
+    }
+
+    /// Operations that are one of their arguments, exactly: what is left out must not stop the program.
     fn simplify(&self, op: &Op, ty: DType) -> Option<NodeId> {
+        let same = self.simplified(op, ty)?;
+        let mut lost = false;
+        op.for_each_arg(&mut |a| lost |= a != same && self.node(a).stops);
+        (!lost).then_some(same)
+    }
+
+    fn simplified(&self, op: &Op, ty: DType) -> Option<NodeId> {
         let is = |id: NodeId, x: f64| self.as_const(id).is_some_and(|s| s.as_f64() == x);
         match op {
             Op::Cast(a) if self.node(*a).ty == ty => Some(*a),

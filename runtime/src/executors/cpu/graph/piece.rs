@@ -202,8 +202,6 @@ pub struct Slow {
     pub nums: Vec<ValueId>,
     /// Its results.
     pub outs: Vec<ValueId>,
-    /// The line's site.
-    pub site: u64,
     /// Why nothing better was found.
     pub why: &'static str,
 }

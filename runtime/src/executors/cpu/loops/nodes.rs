@@ -253,7 +253,7 @@ impl Emit<'_> {
                 self.kernel(kern::select::select(node.ty.size(), self.isa), &[*c, *a, *b], at, dst);
                 self.cost(at, 0.05);
             }
-            Op::Uniform { key, site, position, draw } => {
+            Op::Uniform { key, position, draw } => {
                 let index = match &self.group.graph.node(*position).op {
                     Op::Index(a) => Some(self.n.affine(a)),
                     _ => None,
@@ -270,7 +270,7 @@ impl Emit<'_> {
                 let key = self.cursor(*key, lin, false);
                 let dst = self.target(dst);
                 let f = kern::fill::uniform_run::pick(self.isa);
-                self.push(at, Step::Uniform { f, dst, key, site: *site, draw: *draw, at: positions });
+                self.push(at, Step::Uniform { f, dst, key, draw: *draw, at: positions });
                 self.cost(at, 0.8);
             }
         }

@@ -250,8 +250,6 @@ pub enum Step {
         dst: Slot,
         /// The key's cursor.
         key: u32,
-        /// The line's site.
-        site: u64,
         /// Draw.
         draw: u32,
         /// Positions: as a function of the loops, or a register.

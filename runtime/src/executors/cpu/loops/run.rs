@@ -550,8 +550,8 @@ impl Worker<'_> {
                         }
                     }
                 }
-                Step::Uniform { f, dst, key, site, draw, at } => {
-                    self.uniform(*f, self.slot(*dst), (*key, *site, *draw), at, geo);
+                Step::Uniform { f, dst, key, draw, at } => {
+                    self.uniform(*f, self.slot(*dst), (*key, *draw), at, geo);
                 }
                 Step::Gather { f, cursor, coords, dst } => self.gather(f, *cursor, coords, *dst, geo)?,
                 Step::Seek { cursor, coords } => {

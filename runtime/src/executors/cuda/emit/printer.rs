@@ -217,16 +217,13 @@ impl<'a> Printer<'a> {
                 let args = [self.value(*c), self.value(*a), self.value(*b)].map(operand);
                 cuda::call(Builtin::Select, &args, cuda::register_type(node.ty))
             }
-            Op::Uniform { key, site, position, draw } => {
+            Op::Uniform { key, position, draw } => {
                 let position = self.value(*position);
                 let form = (self.env.form)(*key);
                 let pointer = self.pointer(form.root, false);
                 let (seed, stream) = (form.offset, form.offset + form.strides.first().copied().unwrap_or(1));
-                // as in executors::site_word
-                let word = site.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-                let key = format!(
-                    "fg_key{{(unsigned long long){pointer}[{seed}], (unsigned long long){pointer}[{stream}] + {word}ull}}"
-                );
+                let key =
+                    format!("fg_key{{(unsigned long long){pointer}[{seed}], (unsigned long long){pointer}[{stream}]}}");
                 let ty = cuda::register_type(node.ty);
                 format!("({ty})fg_uniform({key}, {position}, {draw}u)")
             }

@@ -4,7 +4,6 @@ use super::{Fault, Geo, Level, Worker};
 use crate::executors::cpu::kern::gather::Combine;
 use crate::executors::cpu::kern::{fill, gather};
 use crate::executors::cpu::loops::program::*;
-use crate::executors::site_word;
 use smallvec::SmallVec;
 
 impl Worker<'_> {
@@ -46,7 +45,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Random numbers at the positions `at` for draw `draw` of the line whose key is read through `key`, `site` of it.
+    /// Random numbers at the positions `at` for draw `draw` of the key that is read through `key`.
     ///
     /// # Safety
     /// As [`Worker::step`], for a step that draws so into `dst`.
@@ -54,14 +53,14 @@ impl Worker<'_> {
         &self,
         f: fill::uniform_run::Fn,
         dst: *mut u8,
-        (key, site, draw): (u32, u64, u32),
+        (key, draw): (u32, u32),
         at: &Positions,
         geo: &Geo,
     ) {
         // SAFETY: the key has two words, the register room for the tile.
         unsafe {
             let words = self.at(key) as *const i64;
-            let (seed, stream) = (words.read() as u64, site_word(words.add(1).read(), site));
+            let (seed, stream) = (words.read() as u64, words.add(1).read() as u64);
             match at {
                 Positions::Lin(lin) => {
                     let (line, step) = (lin.coefs[geo.line_loop], lin.coefs[geo.col_loop]);

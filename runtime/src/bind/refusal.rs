@@ -1,0 +1,80 @@
+//! Whether a line may refuse when it runs: an effect, so that no transform removes the line.
+
+use super::body;
+use crate::symbol::Registered;
+use crate::trace::{Arena, Body, BoundSymbol, ProxyId, RegionId};
+use fulgurite_core::dim::estimating;
+use fulgurite_core::lower::lower_with;
+use fulgurite_core::row::Meaning;
+use fulgurite_core::sig::Solved;
+use fulgurite_core::{conditions, refusals};
+use rustc_hash::FxHashMap;
+use std::cell::{OnceCell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Answers that are remembered; when there are more, all are forgotten.
+const MOST_KEPT: usize = 4096;
+
+thread_local! {
+    /// By the addresses of symbol and solved signature, which is kept so that no other one gets its address.
+    static KNOWN: RefCell<FxHashMap<(usize, usize), (Arc<Solved>, bool)>> = RefCell::default();
+}
+
+/// Whether a line may refuse when it runs: an index that elements give may lie outside of its axis, an integer may be
+/// divided by zero, a condition of the row reads elements. `false` is certain.
+pub fn may_refuse(arena: &Arena, line: &BoundSymbol) -> bool {
+    let any = |body: &Body| body.lines.iter().any(|inner| may_refuse(arena, inner));
+    if let Some(body) = &line.dispatch {
+        return any(body);
+    }
+    if line.symbol.port().is_some() || line.symbol.own().is_some() || !line.symbol.may_refuse() {
+        return false;
+    }
+    if let Some(Some(body)) = line.body.get() {
+        return any(body);
+    }
+    let key = (std::ptr::from_ref(line.symbol) as usize, Arc::as_ptr(&line.solved) as usize);
+    if let Some(known) = KNOWN.with_borrow(|known| known.get(&key).map(|(_, may)| *may)) {
+        return known;
+    }
+    // the question decides nothing: it must not bind sizes
+    let may = estimating(|| solved(arena, line));
+    KNOWN.with_borrow_mut(|known| {
+        if known.len() >= MOST_KEPT {
+            known.clear();
+        }
+        known.insert(key, (line.solved.clone(), may));
+    });
+    may
+}
+
+/// The answer for what the signature of a line bound.
+fn solved(arena: &Arena, line: &BoundSymbol) -> bool {
+    let row = line.symbol.row();
+    match &row.meaning {
+        Meaning::Decomp(_) => in_body(arena, line),
+        Meaning::Host(_) => false,
+        Meaning::Expr(block) | Meaning::View(block) => {
+            // what can't be lowered here is refused where it is compiled
+            conditions::open(row, &line.solved).map_or(true, |open| !open.is_empty())
+                || lower_with(row, block, &line.solved, &Registered).map_or(true, |nest| refusals::of_nest(&nest))
+        }
+    }
+}
+
+/// A composite may refuse where a line of its body may. The body is made in a store of its own: the question leaves no
+/// names behind.
+fn in_body(arena: &Arena, line: &BoundSymbol) -> bool {
+    let apart = Arena::new();
+    let mut map: FxHashMap<ProxyId, ProxyId> = FxHashMap::default();
+    let mut stand_in = |p: ProxyId| *map.entry(p).or_insert_with(|| apart.proxy("x", arena.ty(p)));
+    let args = line.args.iter().map(|a| a.map(&mut |p| stand_in(*p))).collect();
+    let probe =
+        BoundSymbol { args, body: OnceCell::new(), own_tags: Default::default(), region: RegionId(0), ..line.clone() };
+    match body::run(&Rc::clone(&apart), &probe) {
+        Ok(Some((builder, _))) => builder.lines().iter().any(|inner| may_refuse(&apart, inner)),
+        Ok(None) => false,
+        Err(_) => true,
+    }
+}
