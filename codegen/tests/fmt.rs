@@ -175,9 +175,13 @@ fn however_a_row_is_written_its_form_is_stable() {
                 5 => match line.split_once(": ") {
                     Some((key, value)) if value.starts_with('\'') && value.ends_with('\'') && value.len() > 1 => {
                         let bare = &value[1..value.len() - 1];
-                        [format!("{key}: {bare}"), format!("{key}: \"{bare}\""), format!("{key}: |\n    {bare}")][drawn.below(3)].clone()
+                        [format!("{key}: {bare}"), format!("{key}: \"{bare}\""), format!("{key}: |\n    {bare}")]
+                            [drawn.below(3)]
+                        .clone()
                     }
-                    Some((key, value)) => [format!("{key}: '{value}'"), format!("{key}: |\n    {value}")][drawn.below(2)].clone(),
+                    Some((key, value)) => {
+                        [format!("{key}: '{value}'"), format!("{key}: |\n    {value}")][drawn.below(2)].clone()
+                    }
                     None => line,
                 },
                 6 => line.replace(", ", ","),
@@ -190,7 +194,8 @@ fn however_a_row_is_written_its_form_is_stable() {
             Ok(made) => {
                 written += 1;
                 let again = format("ops.yaml", &made.text);
-                let again = again.unwrap_or_else(|_| panic!("{turn}: refused after it was written:\n{text}\n{}", made.text));
+                let again =
+                    again.unwrap_or_else(|_| panic!("{turn}: refused after it was written:\n{text}\n{}", made.text));
                 assert_eq!(again.text, made.text, "{turn}: {text}");
             }
             Err((sources, diags)) => {
@@ -209,7 +214,8 @@ fn however_a_row_is_written_its_form_is_stable() {
 /// What a line looks like is what it is: a carriage return alone ends none.
 #[test]
 fn carriage_returns_alone_are_refused() {
-    let rows = "ops:\r\n- op: twice\r\n  doc: Two times x\r\n  sig: '(x: T) -> T'\r\n  promote: default\r\n  expr: x + x\r\n";
+    let rows =
+        "ops:\r\n- op: twice\r\n  doc: Two times x\r\n  sig: '(x: T) -> T'\r\n  promote: default\r\n  expr: x + x\r\n";
     assert!(format("ops.yaml", rows).is_ok());
     let Err((_, diags)) = format("ops.yaml", &rows.replace("x\r\n  sig", "x\r  sig")) else { panic!("it was read") };
     assert_eq!(diags.sorted().first().map(|diag| diag.code), Some("E001"));

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
+use fulgurite_codegen::check::recorded;
 use fulgurite_codegen::check::{self, Checked};
 use fulgurite_codegen::cli::run_words;
 use fulgurite_codegen::diag::Diagnostics;
 use fulgurite_codegen::mutate::judge::{Bench, Verdict, judge_all};
-use fulgurite_codegen::check::recorded;
 use fulgurite_codegen::mutate::score::Score;
 use fulgurite_codegen::mutate::{self, Mutant};
 use fulgurite_codegen::pipeline::Table;

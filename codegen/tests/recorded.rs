@@ -32,11 +32,14 @@ fn recorded(folder: &Path) -> Vec<Recorded> {
     let mut all = Vec::new();
     for (part, kind) in [("conformance", ""), ("conformance", "more-"), ("near", "")] {
         let read = |what: &str| -> Vec<(String, Json)> {
-            let text = fs::read_to_string(folder.join(part).join(format!("{kind}{what}.jsonl"))).expect("recorded calls");
+            let text =
+                fs::read_to_string(folder.join(part).join(format!("{kind}{what}.jsonl"))).expect("recorded calls");
             text.lines().map(|line| (line.to_owned(), serde_json::from_str(line).expect("JSON"))).collect()
         };
-        let came: HashMap<String, (String, Json)> =
-            read("expect").into_iter().map(|(line, json)| (json["id"].as_str().expect("a name").to_owned(), (line, json))).collect();
+        let came: HashMap<String, (String, Json)> = read("expect")
+            .into_iter()
+            .map(|(line, json)| (json["id"].as_str().expect("a name").to_owned(), (line, json)))
+            .collect();
         for (call, json) in read("cases") {
             let id = json["id"].as_str().expect("a name").to_owned();
             let Some((came, expected)) = came.get(&id).cloned() else { continue };
@@ -106,14 +109,18 @@ fn the_few_are_those_of_the_data() {
         let Some(taker) = met.get(&recorded.id) else { continue };
         by_name.entry((recorded.op.clone(), taker)).or_default().push(recorded);
     }
-    let mut made = "# Calls that PyTorch gave, a few for each name: made by codegen/tests/recorded.rs of tests/data\n".to_owned();
+    let mut made =
+        "# Calls that PyTorch gave, a few for each name: made by codegen/tests/recorded.rs of tests/data\n".to_owned();
     for ((name, _), mut of) in by_name {
         let size = |r: &Recorded| r.call.len() + r.came.len();
-        of.sort_by_key(|r| (size(r) > LONG, std::cmp::Reverse(odd(r)), std::cmp::Reverse(given(r)), size(r), r.id.clone()));
+        of.sort_by_key(|r| {
+            (size(r) > LONG, std::cmp::Reverse(odd(r)), std::cmp::Reverse(given(r)), size(r), r.id.clone())
+        });
         let mut chosen: Vec<Recorded> = vec![of.remove(0)];
         of.retain(|r| size(r) <= LONG);
         of.sort_by_key(|r| (dtype(r), std::cmp::Reverse(odd(r)), size(r), r.id.clone()));
-        if let Some(at) = of.iter().position(|r| dtype(r) != dtype(&chosen[0])).or(if of.is_empty() { None } else { Some(0) })
+        if let Some(at) =
+            of.iter().position(|r| dtype(r) != dtype(&chosen[0])).or(if of.is_empty() { None } else { Some(0) })
             && chosen.len() < EACH
         {
             chosen.push(of.remove(at));

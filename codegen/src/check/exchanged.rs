@@ -28,6 +28,8 @@ pub fn check(source: &RowSource) -> Option<Diag> {
         let message = format!("`{name}` stands where `{}` gives its result `{}`", source.op.as_str(), out.name.name);
         let diag = Diag::warning("E416", text.at(item.span), message);
         let diag = diag.label(source.sig.text.at(outs[other].name.span), format!("`{name}` is declared here"));
-        Some(diag.help("results are told by their places: exchange them here or in `sig`, or call what is computed otherwise"))
+        Some(diag.help(
+            "results are told by their places: exchange them here or in `sig`, or call what is computed otherwise",
+        ))
     })
 }

@@ -102,14 +102,7 @@ fn without_numbers(row: &Row, args: &[Value<ArgTy>]) -> Vec<Value<ArgTy>> {
 
 /// A number among the arguments of a call in `dtype` without which the call gives the same: 0 in its place is as good, or
 /// infinity.
-fn number(
-    row: &Row,
-    solved: &Solved,
-    args: &[Value<ArgTy>],
-    dtype: DType,
-    lost: &[f64],
-    set: &RowSet,
-) -> Option<f64> {
+fn number(row: &Row, solved: &Solved, args: &[Value<ArgTy>], dtype: DType, lost: &[f64], set: &RowSet) -> Option<f64> {
     let narrow = |out: &sig::OutTy| matches!(out, sig::OutTy::Tensor(t) if t.dtype == dtype);
     if !solved.outs.iter().all(narrow) {
         return None;

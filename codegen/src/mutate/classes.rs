@@ -1,9 +1,9 @@
 //! Faults in the rules of tensor subclasses: metadata and dtypes that are lost.
 
+use fulgurite_core::Name;
 use fulgurite_core::derive::walk;
 use fulgurite_core::lang::{Arg, Block, Expr, Ident, Node, OptType, Span};
 use fulgurite_core::subclass::{Class, Rule};
-use fulgurite_core::Name;
 
 use super::kinds::Kind;
 use super::page;
@@ -64,7 +64,9 @@ fn faults(class: &Class, block: &Block) -> Vec<Block> {
         change(&|args| Some(without(args)));
         change(&|args| {
             let first = |arg: &Arg| match &*arg.value.node {
-                Node::Call(f, of) if is_it(arg) && f.name == "same" => Arg { value: of[0].value.clone(), ..arg.clone() },
+                Node::Call(f, of) if is_it(arg) && f.name == "same" => {
+                    Arg { value: of[0].value.clone(), ..arg.clone() }
+                }
                 _ => arg.clone(),
             };
             Some(args.iter().map(first).collect())

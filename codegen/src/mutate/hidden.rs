@@ -56,10 +56,13 @@ pub(super) fn faults(block: &Block, sig: &Sig, tensors: bool) -> Vec<Faulty<Bloc
         });
         for x in small {
             let other = Expr::bare(Node::Float(x * 1e-12));
-            let whole = walk::map_block(block, &mut |e| {
-                matches!(&*e.node, Node::Float(of) if *of == x).then(|| other.clone())
+            let whole =
+                walk::map_block(block, &mut |e| matches!(&*e.node, Node::Float(of) if *of == x).then(|| other.clone()));
+            all.push(Faulty {
+                kind: Kind(43),
+                edit: (Expr::bare(Node::Float(x)).to_string(), other.to_string()),
+                whole,
             });
-            all.push(Faulty { kind: Kind(43), edit: (Expr::bare(Node::Float(x)).to_string(), other.to_string()), whole });
         }
     }
     all

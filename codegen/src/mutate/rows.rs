@@ -160,7 +160,8 @@ impl Writer<'_> {
             let text = self.page.with("require", map("require", &fewer).as_deref());
             let edit = (cond.tree.to_string(), String::new());
             self.add(Kind(15), "require", edit, true, text);
-            for faulty in exprs::exprs(&cond.tree, &self.names(false)).into_iter().chain(hidden::unbounded(&cond.tree)) {
+            for faulty in exprs::exprs(&cond.tree, &self.names(false)).into_iter().chain(hidden::unbounded(&cond.tree))
+            {
                 let mut other: Vec<(String, String)> = own().collect();
                 other[at] = entry(&faulty.whole.to_string(), message);
                 let text = self.page.with("require", map("require", &other).as_deref());
@@ -273,7 +274,8 @@ impl Writer<'_> {
             let own: Vec<&Rule<fulgurite_core::lang::Alias>> =
                 self.source.aliases.iter().filter(|(of, _)| *of == library).map(|(_, alias)| alias).collect();
             for (at, alias) in own.iter().enumerate() {
-                let faults = forms::faults(&alias.tree, &needed).into_iter().map(|(stated, text)| (Kind(28), stated, text));
+                let faults =
+                    forms::faults(&alias.tree, &needed).into_iter().map(|(stated, text)| (Kind(28), stated, text));
                 let left_out = forms::left_out(&alias.tree, &defaults).into_iter().map(|text| (Kind(42), false, text));
                 for (kind, stated, faulty) in faults.chain(left_out) {
                     let text = |(n, alias): (usize, &&Rule<_>)| {

@@ -205,16 +205,22 @@ impl Check<'_> {
     /// What is wrong if a call of the row may leave out what a call there may not.
     fn left_out(&self, param: &Given, formal: &Formal) -> Option<String> {
         let Becomes::Argument { name, .. } = &param.becomes else { return None };
-        let may = !param.required && match (&param.value, self.argument(name.name)?) {
-            (Some(_), _) => true,
-            (None, Argument::Option(o)) => o.default.is_some() || o.optional,
-            (None, Argument::Param(p)) => p.optional,
-        };
+        let may = !param.required
+            && match (&param.value, self.argument(name.name)?) {
+                (Some(_), _) => true,
+                (None, Argument::Option(o)) => o.default.is_some() || o.optional,
+                (None, Argument::Param(p)) => p.optional,
+            };
         // another overload may do without it; of what has no type in the record nothing is known
         let given = |f: &Formal| f.is(&formal.name) && !f.is_optional() && !f.ty.is_empty();
         let must = overloads(self.form).iter().all(|formals| formals.iter().any(given));
         (may && must).then(|| {
-            format!("`{}` needs `{}`, and a call of `{}` may leave it out", self.form, formal.name, self.source.op.as_str())
+            format!(
+                "`{}` needs `{}`, and a call of `{}` may leave it out",
+                self.form,
+                formal.name,
+                self.source.op.as_str()
+            )
         })
     }
 

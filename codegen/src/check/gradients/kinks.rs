@@ -260,8 +260,7 @@ fn look_with(
         known = true;
         if !(lo - slack..=hi + slack).contains(&stated) {
             let params = row.sig.params.iter().map(|p| p.name.name).zip(point.iter().copied());
-            let point: Vec<String> =
-                params.chain(given()).map(|(name, x)| format!("{name} = {x}")).collect();
+            let point: Vec<String> = params.chain(given()).map(|(name, x)| format!("{name} = {x}")).collect();
             return Some(Found::Outside { point: point.join(", "), stated, lo, hi });
         }
     }

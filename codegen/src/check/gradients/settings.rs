@@ -52,7 +52,8 @@ fn words(opt: &Opt) -> Vec<(Name, f64)> {
 /// The row with other defaults: each truth value and word, each number in turn, and all of them together. Numbers keep their
 /// order and signs: of a lower bound above the upper one nobody expects a slope.
 pub fn others(row: &Row) -> Vec<Row> {
-    let numbers: Vec<(usize, f64)> = row.sig.opts.iter().enumerate().filter_map(|(at, opt)| Some((at, plain(opt)?))).collect();
+    let numbers: Vec<(usize, f64)> =
+        row.sig.opts.iter().enumerate().filter_map(|(at, opt)| Some((at, plain(opt)?))).collect();
     let mut all = Vec::new();
     for (at, opt) in row.sig.opts.iter().enumerate() {
         let Some(default) = &opt.default else { continue };
@@ -74,13 +75,8 @@ pub fn others(row: &Row) -> Vec<Row> {
             .collect();
         with(row, &given)
     };
-    let changes: [&dyn Fn(f64) -> f64; 5] = [
-        &|x| FACTORS[0] * x,
-        &|x| FACTORS[1] * x,
-        &|x| FACTORS[2] * x,
-        &|x| FACTORS[3] * x,
-        &|x| x + ADDED,
-    ];
+    let changes: [&dyn Fn(f64) -> f64; 5] =
+        [&|x| FACTORS[0] * x, &|x| FACTORS[1] * x, &|x| FACTORS[2] * x, &|x| FACTORS[3] * x, &|x| x + ADDED];
     let in_order = |changed: &[(usize, f64)]| {
         let now = |at: usize, x: f64| changed.iter().find(|(of, _)| *of == at).map_or(x, |(_, new)| *new);
         let sign = |x: f64| if x == 0.0 { 0 } else { x.signum() as i64 };

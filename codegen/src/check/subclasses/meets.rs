@@ -8,9 +8,9 @@ use fulgurite_core::row::{Meaning, Row};
 use fulgurite_core::subclass::{Rule, Target};
 
 use super::{chain, world};
-use crate::pytorch::is_alias;
 use crate::check::gradients::dense::Library;
 use crate::check::rows::RowSet;
+use crate::pytorch::is_alias;
 use crate::schema::Database;
 
 /// How an operator meets a class.
@@ -84,8 +84,5 @@ pub fn meets(db: &Database, rows: &[Arc<Row>], upstream: &(dyn Rows + Sync), at:
 
 /// Derived rows, and calls of other libraries.
 pub(super) fn is_other(op: &str) -> bool {
-    is_alias(op)
-        || op.contains(".vjp.")
-        || op.contains(".jvp.")
-        || op.ends_with(".d")
+    is_alias(op) || op.contains(".vjp.") || op.contains(".jvp.") || op.ends_with(".d")
 }
