@@ -31,10 +31,13 @@ pub fn left_out(alias: &Alias, defaults: &[(Name, Expr)]) -> Vec<String> {
     changed(alias, &of).into_iter().map(|(_, text)| text).collect()
 }
 
+/// Texts of forms, each with whether the row's own arguments contradict it.
+type Texts = Vec<(bool, String)>;
+
 /// The text of a form after a change.
 type With<'a> = dyn Fn(&dyn Fn(&mut Alias, &mut Vec<Given>)) -> String + 'a;
 
-fn changed(alias: &Alias, faults: &dyn Fn(&[Given], &With) -> Vec<(bool, String)>) -> Vec<(bool, String)> {
+fn changed(alias: &Alias, faults: &dyn Fn(&[Given], &With) -> Texts) -> Texts {
     let Some(given) = &alias.given else { return Vec::new() };
     let with = |change: &dyn Fn(&mut Alias, &mut Vec<Given>)| {
         let mut new = alias.clone();
