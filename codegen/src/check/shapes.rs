@@ -35,6 +35,8 @@ pub fn check(rule: &Rule, row: &Arc<Row>, rows: &RowSet, family: &Family, open: 
     let mut is_new = |case: &Case| Key::of(&case.args, &[], &ty).is_none_or(|key| met.insert(key));
     let usual = family.cases.iter().filter(|case| is_new(case)).find_map(|case| one(rule, row, rows, case, open));
     usual.or_else(|| {
+        // a program indexes nothing itself
+        row.index_body()?;
         let more = cases::stepping(row, element(row), STEPPING);
         more.iter().find_map(|case| one(rule, row, rows, case, open))
     })

@@ -38,7 +38,7 @@ fn counts(ty: &OptType) -> bool {
 /// Accepted calls of a row with steps, shifts or widths on axes that hold several of them; at most `enough`, those with the
 /// most steps above 1 and the largest results first, no two with the same numbers. No calls of other rows.
 pub fn stepping(row: &Row, dtype: DType, enough: usize) -> Vec<Case> {
-    /// Of the draws about one in eight is accepted by a row with four options; so most rows get what is enough.
+    /// Draws for each call that is wanted: a row with four options accepts about one in eight.
     const TRIES: u64 = 16;
     let steps: Vec<usize> = (0..row.sig.opts.len()).filter(|at| counts(&row.sig.opts[*at].ty)).collect();
     if steps.is_empty() {
