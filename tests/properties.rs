@@ -6,6 +6,8 @@
 //!
 //! `FULGURITE_CASES=10` runs ten times as many cases.
 
+#[path = "properties/alive.rs"]
+mod alive;
 #[path = "properties/batching.rs"]
 mod batching;
 #[path = "properties/cases.rs"]
@@ -14,10 +16,14 @@ mod cases;
 mod derivatives;
 #[path = "properties/determinism.rs"]
 mod determinism;
+#[path = "properties/halves.rs"]
+mod halves;
 #[path = "properties/layout.rs"]
 mod layout;
 #[path = "properties/meaning.rs"]
 mod meaning;
+#[path = "properties/orders.rs"]
+mod orders;
 #[path = "properties/points.rs"]
 mod points;
 #[path = "properties/refusals.rs"]
@@ -59,7 +65,10 @@ const PROPERTIES: &[Property] = &[
     Property { name: "p13_layouts", applies: layout::applies, check: layout::check },
     Property { name: "p15_in_place_is_functional", applies: writes::applies, check: writes::check },
     Property { name: "p17_symbolic_sizes", applies: every, check: symbolic::sizes },
+    Property { name: "p18_halves_round_once", applies: halves::applies, check: halves::check },
+    Property { name: "p19_gradients_are_of_the_same_order", applies: orders::applies, check: orders::check },
     Property { name: "p14_batches_are_slices", applies: batching::applies, check: batching::check },
+    Property { name: "p16_refusals_are_alive", applies: alive::applies, check: alive::check },
     Property { name: "p14_derivatives_of_batches", applies: derivatives::applies, check: batching::derivatives },
 ];
 

@@ -10,8 +10,14 @@ mod backward;
 mod batch;
 #[path = "scenarios/caching.rs"]
 mod caching;
+#[path = "scenarios/classes.rs"]
+mod classes;
+#[path = "scenarios/edited_once.rs"]
+mod edited_once;
 #[path = "scenarios/edits.rs"]
 mod edits;
+#[path = "scenarios/fields.rs"]
+mod fields;
 #[path = "scenarios/mixed.rs"]
 mod mixed;
 #[path = "scenarios/once.rs"]
@@ -50,5 +56,11 @@ mod step;
 mod subclasses;
 #[path = "scenarios/symbolic.rs"]
 mod symbolic;
+#[path = "scenarios/tags.rs"]
+mod tags;
+#[path = "scenarios/tied.rs"]
+mod tied;
+#[path = "scenarios/values.rs"]
+mod values;
 #[path = "scenarios/variations.rs"]
 mod variations;

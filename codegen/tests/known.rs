@@ -26,6 +26,7 @@ ops:
   doc: A fourth
   sig: '(x: T) -> T'
   promote: float
+  dtypes: f32 + f64
   decomp: half(half(x))
   tests: {points: [{x: 3, out: 0.75}]}
 
@@ -192,7 +193,7 @@ fn upstream_is_part_of_every_row() {
     let upstream = folder.0.join("upstream.yaml");
     let option = format!("--upstream={}", upstream.display());
     let third = "ops:\n- op: third\n  doc: A third\n  sig: '(x: T) -> T'\n  promote: float\n  expr: x / 3\n";
-    let row = "ops:\n- op: ninth\n  doc: A ninth\n  sig: '(x: T) -> T'\n  promote: float\n  decomp: third(third(x))\n  \
+    let row = "ops:\n- op: ninth\n  doc: A ninth\n  sig: '(x: T) -> T'\n  promote: float\n  dtypes: f32 + f64\n  decomp: third(third(x))\n  \
                tests: {points: [{x: 18, out: 2}]}\n";
     fs::write(&upstream, third).expect("a database");
     assert_eq!(folder.right(row, &[&option]), "Checked 1 row");

@@ -46,7 +46,7 @@ fn round(lines: &Receiver<String>) -> String {
 fn rounds_look_at_what_changed() {
     let path: PathBuf = std::env::temp_dir().join(format!("fulgurite-watch-{}.yaml", std::process::id()));
     let write = |half: &str| {
-        let rows = [row("half", half), row("quarter", "decomp: half(half(x))"), row("other", "expr: x - x")];
+        let rows = [row("half", half), row("quarter", "decomp: half(x)"), row("other", "expr: x - x")];
         fs::write(&path, format!("ops:\n{}", rows.concat())).expect("a database");
     };
     write("expr: x + x");

@@ -127,9 +127,10 @@ impl Dim {
         }
         let (a, b) = (self.value, other.value);
         let value = match op {
-            DimOp::Add => Some(a.wrapping_add(b)),
-            DimOp::Sub => Some(a.wrapping_sub(b)),
-            DimOp::Mul => Some(a.wrapping_mul(b)),
+            // what no tensor has stays too large: a size that wrapped could be one that fits
+            DimOp::Add => Some(a.saturating_add(b)),
+            DimOp::Sub => Some(a.saturating_sub(b)),
+            DimOp::Mul => Some(a.saturating_mul(b)),
             DimOp::Div => floor_div(a, b),
             DimOp::Rem => floor_rem(a, b),
         };

@@ -9,7 +9,7 @@ pub struct Loc {
     pub file: &'static str,
     /// The line, from 1.
     pub line: u32,
-    /// The column, from 1.
+    /// The column, from 1; 0 where a text that was read says none.
     pub column: u32,
 }
 
@@ -32,6 +32,8 @@ impl From<&'static std::panic::Location<'static>> for Loc {
 
 impl fmt::Display for Loc {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}:{}", self.file, self.line, self.column)
+        write!(f, "{}:{}", self.file, self.line)?;
+        // places that were read from a text may say no column
+        if self.column > 0 { write!(f, ":{}", self.column) } else { Ok(()) }
     }
 }

@@ -11,9 +11,13 @@ pub(crate) static ADAMW_STEP: Symbol = Symbol::new(
         promote: "equal",
         dtypes: "float",
         kind: MeaningKind::Decomp,
-        body: r"let rate = lr / (1 - pow(beta1, step));
-let spread = rsqrt(1 - pow(beta2, step));
-adamw_each(p, grad, m, v, rate as T, spread as T, (1 - lr * decay) as T, beta1 = beta1, beta2 = beta2, eps = eps)",
+        body: r"let s = step as acc(T);
+let r = lr as acc(T);
+let rate = r / (1 - pow(beta1, s));
+let spread = rsqrt(1 - pow(beta2, s));
+let (pa, ga, ma, va) = (p as acc(T), grad as acc(T), m as acc(T), v as acc(T));
+let (p2, m2, v2) = adamw_each(pa, ga, ma, va, rate, spread, 1 - r * decay, beta1 = beta1, beta2 = beta2, eps = eps);
+(p2 as T, m2 as T, v2 as T)",
         require: &[],
         vjp: &[],
         jvp: &[],

@@ -21,7 +21,13 @@ if some(hi) { min(y, hi) } else { y }",
         ],
         jvp: &[],
         ties: "",
-        at: &[("x != x && is_number(lo)", &[("x", "0")]), ("x != x && is_number(hi)", &[("x", "0")]), ("some(lo) && some(hi) && is_tensor(lo) && lo == hi && x == lo", &[
+        at: &[("isnan(lo)", &[
+            ("lo", "0"),
+            ("hi", "if x > hi { 1 } else { 0 }"),
+        ]), ("isnan(hi)", &[
+            ("lo", "0"),
+            ("hi", "0"),
+        ]), ("isnan(lo) || (x != x && is_number(lo))", &[("x", "0")]), ("isnan(hi) || (x != x && is_number(hi))", &[("x", "0")]), ("some(lo) && some(hi) && is_tensor(lo) && lo == hi && x == lo", &[
             ("x", "1"),
             ("lo", "0"),
             ("hi", "0"),
@@ -70,7 +76,7 @@ pub(crate) static CLAMP__VJP__HI: Symbol = Symbol::new(
         promote: "default",
         dtypes: "float",
         kind: MeaningKind::Expr,
-        body: "if some(hi) && (some(lo) && (some(lo) && is_tensor(lo) && lo == hi && x < lo)) { 0 } else if some(hi) && (some(lo) && (some(lo) && is_tensor(lo) && lo == hi && x == lo)) { 0 } else if is_number(x) && is_number(lo) { if (if some(lo) { max(x, lo) } else { x }) <= hi { 0 } else { d_out } } else { let y = if some(lo) { max(x, lo) } else { x }; if y == hi { 0.5 * d_out } else if y < hi { 0 } else { d_out } }",
+        body: "if some(hi) && (some(lo) && (some(lo) && is_tensor(lo) && lo == hi && x < lo)) { 0 } else if some(hi) && (some(lo) && (some(lo) && is_tensor(lo) && lo == hi && x == lo)) { 0 } else if some(hi) && isnan(hi) { 0 } else if some(lo) && isnan(lo) { if x > hi { d_out } else { 0 } } else if is_number(x) && is_number(lo) { if (if some(lo) { max(x, lo) } else { x }) <= hi { 0 } else { d_out } } else { let y = if some(lo) { max(x, lo) } else { x }; if y == hi { 0.5 * d_out } else if y < hi { 0 } else { d_out } }",
         require: &[("some(lo) || some(hi)", "clamp needs a bound")],
         vjp: &[],
         jvp: &[],
@@ -101,7 +107,7 @@ pub(crate) static CLAMP__VJP__LO: Symbol = Symbol::new(
         promote: "default",
         dtypes: "float",
         kind: MeaningKind::Expr,
-        body: "if some(hi) && (some(lo) && (some(hi) && lo == hi && x < lo)) { d_out } else if some(hi) && (some(lo) && (some(hi) && lo == hi && x == lo)) { 0 } else if some(hi) { if is_number(x) { if is_number(hi) { if x >= lo { 0 } else if max(x, lo) >= hi { 0 } else { d_out } } else if x >= lo { 0 } else { let y = max(x, lo); if y == hi { 0.5 * d_out } else if y > hi { 0 } else { d_out } } } else if is_number(hi) { if x == lo { if max(x, lo) >= hi { 0 } else { 0.5 * d_out } } else if max(x, lo) >= hi { 0 } else if x > lo { 0 } else { d_out } } else if x == lo { let y = max(x, lo); if y == hi { 0.25 * d_out } else if y > hi { 0 } else { 0.5 * d_out } } else { let y = max(x, lo); if y == hi { if x > lo { 0 } else { 0.5 * d_out } } else if x > lo { 0 } else if y > hi { 0 } else { d_out } } } else if is_number(x) { if x >= lo { 0 } else { d_out } } else if x == lo { 0.5 * d_out } else if x > lo { 0 } else { d_out }",
+        body: "if some(hi) && (some(lo) && (some(hi) && lo == hi && x < lo)) { d_out } else if some(hi) && (some(lo) && (some(hi) && lo == hi && x == lo)) { 0 } else if some(hi) && isnan(hi) { 0 } else if some(lo) && isnan(lo) { 0 } else if some(hi) { if is_number(x) { if is_number(hi) { if x >= lo { 0 } else if max(x, lo) >= hi { 0 } else { d_out } } else if x >= lo { 0 } else { let y = max(x, lo); if y == hi { 0.5 * d_out } else if y > hi { 0 } else { d_out } } } else if is_number(hi) { if x == lo { if max(x, lo) >= hi { 0 } else { 0.5 * d_out } } else if max(x, lo) >= hi { 0 } else if x > lo { 0 } else { d_out } } else if x == lo { let y = max(x, lo); if y == hi { 0.25 * d_out } else if y > hi { 0 } else { 0.5 * d_out } } else { let y = max(x, lo); if y == hi { if x > lo { 0 } else { 0.5 * d_out } } else if x > lo { 0 } else if y > hi { 0 } else { d_out } } } else if is_number(x) { if x >= lo { 0 } else { d_out } } else if x == lo { 0.5 * d_out } else if x > lo { 0 } else { d_out }",
         require: &[("some(lo) || some(hi)", "clamp needs a bound")],
         vjp: &[],
         jvp: &[],
@@ -132,7 +138,7 @@ pub(crate) static CLAMP__VJP__X: Symbol = Symbol::new(
         promote: "default",
         dtypes: "float",
         kind: MeaningKind::Expr,
-        body: "if some(hi) && (some(lo) && (some(lo) && some(hi) && is_tensor(lo) && lo == hi && x < lo)) { 0 } else if some(hi) && (some(lo) && (some(lo) && some(hi) && is_tensor(lo) && lo == hi && x == lo)) { d_out } else if some(hi) && (x != x && is_number(hi)) { 0 } else if some(lo) && (x != x && is_number(lo)) { 0 } else if some(hi) { if some(lo) { if is_number(hi) { if is_number(lo) { if max(x, lo) >= hi { 0 } else if x <= lo { 0 } else { d_out } } else if max(x, lo) >= hi { 0 } else if x == lo { 0.5 * d_out } else if x < lo { 0 } else { d_out } } else if is_number(lo) { let t1 = max(x, lo); if t1 == hi { if x <= lo { 0 } else { 0.5 * d_out } } else if x <= lo { 0 } else if t1 > hi { 0 } else { d_out } } else { let t1 = max(x, lo); if t1 == hi { if x == lo { 0.25 * d_out } else if x < lo { 0 } else { 0.5 * d_out } } else if x == lo { if t1 > hi { 0 } else { 0.5 * d_out } } else if t1 > hi { 0 } else if x < lo { 0 } else { d_out } } } else if is_number(hi) { if x >= hi { 0 } else { d_out } } else if x == hi { 0.5 * d_out } else if x > hi { 0 } else { d_out } } else if some(lo) { if is_number(lo) { if x <= lo { 0 } else { d_out } } else if x == lo { 0.5 * d_out } else if x < lo { 0 } else { d_out } } else { d_out }",
+        body: "if some(hi) && (some(lo) && (some(lo) && some(hi) && is_tensor(lo) && lo == hi && x < lo)) { 0 } else if some(hi) && (some(lo) && (some(lo) && some(hi) && is_tensor(lo) && lo == hi && x == lo)) { d_out } else if some(hi) && (isnan(hi) || (x != x && is_number(hi))) { 0 } else if some(lo) && (isnan(lo) || (x != x && is_number(lo))) { 0 } else if some(hi) { if some(lo) { if is_number(hi) { if is_number(lo) { if max(x, lo) >= hi { 0 } else if x <= lo { 0 } else { d_out } } else if max(x, lo) >= hi { 0 } else if x == lo { 0.5 * d_out } else if x < lo { 0 } else { d_out } } else if is_number(lo) { let t1 = max(x, lo); if t1 == hi { if x <= lo { 0 } else { 0.5 * d_out } } else if x <= lo { 0 } else if t1 > hi { 0 } else { d_out } } else { let t1 = max(x, lo); if t1 == hi { if x == lo { 0.25 * d_out } else if x < lo { 0 } else { 0.5 * d_out } } else if x == lo { if t1 > hi { 0 } else { 0.5 * d_out } } else if t1 > hi { 0 } else if x < lo { 0 } else { d_out } } } else if is_number(hi) { if x >= hi { 0 } else { d_out } } else if x == hi { 0.5 * d_out } else if x > hi { 0 } else { d_out } } else if some(lo) { if is_number(lo) { if x <= lo { 0 } else { d_out } } else if x == lo { 0.5 * d_out } else if x < lo { 0 } else { d_out } } else { d_out }",
         require: &[("some(lo) || some(hi)", "clamp needs a bound")],
         vjp: &[],
         jvp: &[],
@@ -247,11 +253,14 @@ impl Step for K0 {
                 let x3 = in3[j];
                 let t0: bool = m::and::<I, _>(m::eq::<I, _>(x1, x2), m::lt::<I, _>(x0, x1));
                 let t1: bool = m::and::<I, _>(m::eq::<I, _>(x1, x2), m::eq::<I, _>(x0, x1));
-                let t2: f32 = m::max::<I, _>(x0, x1);
-                let t3: f32 = m::select::<I, _>(m::lt::<I, _>(t2, x2), 0.0f32, x3);
-                let t4: f32 = m::select::<I, _>(m::eq::<I, _>(t2, x2), m::mul::<I, _>(0.5f32, x3), t3);
-                let t5: f32 = m::select::<I, _>(t0, 0.0f32, m::select::<I, _>(t1, 0.0f32, t4));
-                out0[j] = t5;
+                let t2: f32 = m::select::<I, _>(m::gt::<I, _>(x0, x2), x3, 0.0f32);
+                let t3: f32 = m::max::<I, _>(x0, x1);
+                let t4: f32 = m::select::<I, _>(m::lt::<I, _>(t3, x2), 0.0f32, x3);
+                let t5: f32 = m::select::<I, _>(m::eq::<I, _>(t3, x2), m::mul::<I, _>(0.5f32, x3), t4);
+                let t6: f32 = m::select::<I, _>(m::isnan::<I, _>(x1), t2, t5);
+                let t7: f32 = m::select::<I, _>(m::isnan::<I, _>(x2), 0.0f32, t6);
+                let t8: f32 = m::select::<I, _>(t0, 0.0f32, m::select::<I, _>(t1, 0.0f32, t7));
+                out0[j] = t8;
             }
             tile::store(outs, 0, at, len, out0);
         }
@@ -288,7 +297,8 @@ impl Step for K1 {
                 let x2 = in2[j];
                 let t0: f32 = m::select::<I, _>(m::lt::<I, _>(x0, x1), 0.0f32, x2);
                 let t1: f32 = m::select::<I, _>(m::eq::<I, _>(x0, x1), m::mul::<I, _>(0.5f32, x2), t0);
-                out0[j] = t1;
+                let t2: f32 = m::select::<I, _>(m::isnan::<I, _>(x1), 0.0f32, t1);
+                out0[j] = t2;
             }
             tile::store(outs, 0, at, len, out0);
         }
@@ -365,8 +375,10 @@ impl Step for K0 {
                 let t8: f32 = m::select::<I, _>(m::gt::<I, _>(x0, x1), 0.0f32, t7);
                 let t9: f32 = m::select::<I, _>(m::eq::<I, _>(t5, x2), t6, t8);
                 let t10: f32 = m::select::<I, _>(m::eq::<I, _>(x0, x1), t4, t9);
-                let t11: f32 = m::select::<I, _>(t0, x3, m::select::<I, _>(t1, 0.0f32, t10));
-                out0[j] = t11;
+                let t11: f32 = m::select::<I, _>(m::isnan::<I, _>(x1), 0.0f32, t10);
+                let t12: f32 = m::select::<I, _>(m::isnan::<I, _>(x2), 0.0f32, t11);
+                let t13: f32 = m::select::<I, _>(t0, x3, m::select::<I, _>(t1, 0.0f32, t12));
+                out0[j] = t13;
             }
             tile::store(outs, 0, at, len, out0);
         }
@@ -403,7 +415,8 @@ impl Step for K1 {
                 let x2 = in2[j];
                 let t0: f32 = m::select::<I, _>(m::gt::<I, _>(x0, x1), 0.0f32, x2);
                 let t1: f32 = m::select::<I, _>(m::eq::<I, _>(x0, x1), m::mul::<I, _>(0.5f32, x2), t0);
-                out0[j] = t1;
+                let t2: f32 = m::select::<I, _>(m::isnan::<I, _>(x1), 0.0f32, t1);
+                out0[j] = t2;
             }
             tile::store(outs, 0, at, len, out0);
         }
@@ -479,8 +492,10 @@ impl Step for K0 {
                 let t7: f32 = m::select::<I, _>(m::gt::<I, _>(t2, x2), 0.0f32, t6);
                 let t8: f32 = m::select::<I, _>(m::eq::<I, _>(x0, x1), t5, t7);
                 let t9: f32 = m::select::<I, _>(m::eq::<I, _>(t2, x2), t4, t8);
-                let t10: f32 = m::select::<I, _>(t0, 0.0f32, m::select::<I, _>(t1, x3, t9));
-                out0[j] = t10;
+                let t10: f32 = m::select::<I, _>(m::isnan::<I, _>(x1), 0.0f32, t9);
+                let t11: f32 = m::select::<I, _>(m::isnan::<I, _>(x2), 0.0f32, t10);
+                let t12: f32 = m::select::<I, _>(t0, 0.0f32, m::select::<I, _>(t1, x3, t11));
+                out0[j] = t12;
             }
             tile::store(outs, 0, at, len, out0);
         }
@@ -517,7 +532,8 @@ impl Step for K1 {
                 let x2 = in2[j];
                 let t0: f32 = m::select::<I, _>(m::lt::<I, _>(x0, x1), 0.0f32, x2);
                 let t1: f32 = m::select::<I, _>(m::eq::<I, _>(x0, x1), m::mul::<I, _>(0.5f32, x2), t0);
-                out0[j] = t1;
+                let t2: f32 = m::select::<I, _>(m::isnan::<I, _>(x1), 0.0f32, t1);
+                out0[j] = t2;
             }
             tile::store(outs, 0, at, len, out0);
         }
@@ -554,7 +570,8 @@ impl Step for K2 {
                 let x2 = in2[j];
                 let t0: f32 = m::select::<I, _>(m::gt::<I, _>(x0, x1), 0.0f32, x2);
                 let t1: f32 = m::select::<I, _>(m::eq::<I, _>(x0, x1), m::mul::<I, _>(0.5f32, x2), t0);
-                out0[j] = t1;
+                let t2: f32 = m::select::<I, _>(m::isnan::<I, _>(x1), 0.0f32, t1);
+                out0[j] = t2;
             }
             tile::store(outs, 0, at, len, out0);
         }

@@ -239,6 +239,7 @@ impl Builder {
             let name = self.arena().name(old);
             let base = name.split('@').next().unwrap_or(&name);
             let new = make(at, &format!("{base}@{}", self.count_version(old)), self.arena().ty(old))?;
+            self.arena().set_tags(new, self.arena().tags(new).union(self.arena().tags(old).at_write()));
             outs.push(new);
             at += 1;
         }

@@ -11,6 +11,7 @@ use crate::bind::Builder;
 use crate::error::Error;
 use crate::symbol::{Port, Ports, SymbolRef};
 use crate::tensor::{Alias, Tensor, TraceToken, View, set_maker};
+use crate::trace::tag::save_at_all;
 use crate::trace::{Carrier, OwnRule, ProxyId, ProxyTy, RegionId, RegionKind, Tag, TagSet, Trace};
 use crate::transforms::Pipeline;
 use fulgurite_core::loc::Loc;
@@ -29,7 +30,7 @@ mod write;
 
 pub(crate) use captures::{Captured, Source};
 pub(crate) use ruled::ruled;
-pub(crate) use write::{assign, fail, leaves_among, place, write};
+pub(crate) use write::{assign, fail, leaves_among, overlap, place, write};
 
 thread_local! {
     /// The stacks of this thread: a rule of a tensor subclass that is a function runs on one of its own, because it runs
@@ -119,6 +120,13 @@ impl Open {
         Some(Open::new(builder, pipeline))
     }
 
+    /// The same for a compiled function that is called there, with a pipeline of its own. The regions around it reach in.
+    pub fn called(name: &str, pipeline: &Arc<Pipeline>) -> Option<Open> {
+        let inside = |f: &Frame| f.builder.nested(name).rooted(f.builder.root()).autocasting();
+        let builder = with_stack(|stack| stack.last().map(inside))?;
+        Some(Open::new(builder, pipeline.clone()))
+    }
+
     /// The same for the backward of a function with a backward of its own. It runs when nobody knows yet what is written
     /// until then, so whatever it reads of the traces around becomes an input.
     pub fn backward(name: &str) -> Option<Open> {
@@ -131,6 +139,10 @@ impl Open {
     pub fn argument(&self, path: &str, ty: ProxyTy, tags: TagSet) -> Tensor {
         self.with(|frame| {
             let proxy = frame.builder.input(path, ty.clone());
+            if let (true, Some(input)) = (path.is_empty(), frame.builder.inputs_mut().last_mut()) {
+                // an argument that is one leaf has no path, and errors call it something
+                input.path = "x".into();
+            }
             frame.builder.arena().set_tags(proxy, tags);
             Tensor::traced(&frame.token, proxy, ty)
         })
@@ -194,7 +206,7 @@ impl Drop for Open {
 /// Tensors that are made now belong to the innermost slice of a batch, or to the function that is traced.
 fn note_maker(stack: &[Frame]) {
     let maker = stack.iter().rev().find(|frame| frame.slice).or(stack.first());
-    set_maker(maker.map_or(0, |frame| frame.token.id()));
+    _ = set_maker(maker.map_or(0, |frame| frame.token.id()));
 }
 
 /// Whether a trace is open on this thread.
@@ -298,16 +310,19 @@ pub(crate) fn stray(open_elsewhere: bool, ty: &str) -> Error {
 }
 
 /// Takes over the lines of a trace that was recorded inside the innermost open one, with `args` for its inputs; its
-/// results as handles.
+/// results as handles. What is recorded next for the same call stands at `loc`, too.
 ///
 /// # Errors
 /// What [`Builder::splice`] reports.
-pub(crate) fn splice(trace: &Trace, args: &[ProxyId]) -> Result<Vec<Tensor>, Error> {
+pub(crate) fn splice(trace: &Trace, args: &[ProxyId], loc: Loc) -> Result<Vec<Tensor>, Error> {
     with_stack(|stack| {
         let Some(Frame { token, builder, .. }) = stack.last_mut() else {
             return Err(Error::bug("E709", "a trace was closed twice"));
         };
         let outs = builder.splice(trace, args)?;
+        if loc != Loc::NOWHERE {
+            builder.context.place.loc = loc;
+        }
         Ok(outs.into_iter().map(|p| Tensor::traced(token, p, builder.arena().ty(p))).collect())
     })
 }
@@ -326,13 +341,32 @@ pub(crate) fn full(ty: &TensorTy, value: f64) -> Result<Tensor, Error> {
     })
 }
 
+/// The cotangent zero of a tensor, in the innermost open trace.
+///
+/// # Errors
+/// What [`Builder::zero_cotangent`] reports; E709 if no trace is open.
+pub(crate) fn zero(like: &Tensor) -> Result<Tensor, Error> {
+    with_stack(|stack| {
+        let none = || Error::bug("E709", "no trace is open");
+        let top = stack.len().checked_sub(1).ok_or_else(none)?;
+        let of = resolve(stack, top, like)?;
+        let Frame { token, builder, .. } = &mut stack[top];
+        let zero = builder.zero_cotangent(of)?.ok_or_else(none)?;
+        Ok(Tensor::traced(token, zero, builder.arena().ty(zero)))
+    })
+}
+
 /// The same tensor with a tag of values: what transforms are to know of it. Functions are compiled anew for arguments with
-/// other tags. A tag of lines or regions poisons (E724).
+/// other tags. A tag of lines or regions poisons (E724), as does one that excludes another that is there (E722).
 #[track_caller]
 pub fn with_tag(x: &Tensor, tag: Tag) -> Tensor {
     if tag.decl().carrier != Carrier::Value {
         let claim = format!("the tag `{}` can't stand on a tensor: it is one of lines or regions", tag.name());
         return Tensor::poisoned(Error::new("E724", claim).at(Loc::caller()));
+    }
+    let name = || x.type_text();
+    if let Err(e) = save_at_all(tags_of(x).with(tag), &name(), "with_tag") {
+        return Tensor::poisoned(e.at(Loc::caller()));
     }
     match x.view() {
         View::Cell(cell) => cell.add_tag(tag),
@@ -394,6 +428,11 @@ pub(crate) fn pipeline() -> Arc<Pipeline> {
     with_stack(|stack| stack.last().map(|f| f.pipeline.clone())).unwrap_or_default()
 }
 
+/// Whether a gradient or a tangent is taken of what is recorded now.
+pub(crate) fn is_differentiated() -> bool {
+    with_stack(|stack| stack.iter().any(|frame| frame.leaves > 0))
+}
+
 /// The proxies that handles have in the innermost open trace.
 ///
 /// # Errors
@@ -433,9 +472,25 @@ fn within<T>(kind: RegionKind, loc: Loc, f: impl FnOnce() -> T) -> T {
     f()
 }
 
-/// The calls that `f` makes have a tag of lines: `Tag::RECOMPUTE`, or a kind of one's own. A tag of another carrier
-/// changes nothing.
+/// The calls that `f` makes have a tag of lines: `Tag::RECOMPUTE`, or a kind of one's own; or they stand in a region that
+/// has a tag of regions, which [`Arena::effective_tags`](crate::trace::Arena::effective_tags) of each of them finds. With
+/// a tag of values, or one of the built-in regions, which functions of their own open, a function that is being traced
+/// fails (E724).
+#[track_caller]
 pub fn tagged<T>(tag: Tag, f: impl FnOnce() -> T) -> T {
+    match tag.decl().carrier {
+        Carrier::Line => {}
+        Carrier::Region if !tag.is_built_in() => return within(RegionKind::Tagged(tag), Loc::caller(), f),
+        carrier => {
+            let claim = format!("the tag `{}` can't stand on calls: it is one of {}", tag.name(), carrier.plural());
+            let help = match carrier {
+                Carrier::Region => "call `checkpoint`, `autocast`, `no_grad` or `enable_grad`",
+                _ => "put it on a tensor: `with_tag`",
+            };
+            fail(&Error::new("E724", claim).help(help).at(Loc::caller()));
+            return f();
+        }
+    }
     struct Untag(Option<(usize, TagSet)>);
     impl Drop for Untag {
         fn drop(&mut self) {

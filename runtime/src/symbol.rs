@@ -16,6 +16,7 @@ use fulgurite_core::lower::Rows;
 use fulgurite_core::row::{MeaningKind, Row, RowText};
 use fulgurite_core::{Name, derive, refusals, subclass};
 use rustc_hash::FxHashMap;
+use std::cell::RefCell;
 use std::sync::{Arc, OnceLock, RwLock};
 
 /// A row of some database, callable by `bind`. Its texts are parsed on first use.
@@ -137,8 +138,28 @@ impl Symbol {
 
     /// Whether some call may refuse when it runs, as far as the row's text says: `false` is certain.
     pub fn may_refuse(&self) -> bool {
-        let calls = |name: Name| candidates(name).iter().any(|s| s.may_refuse());
-        *self.refuses.get_or_init(|| refusals::of_text(self.row(), &calls))
+        self.refuses_within(&RefCell::default())
+    }
+
+    /// The same while it is asked of the rows `around`: a row that calls itself, as an overload does, refuses where
+    /// something else of it does.
+    fn refuses_within(&self, around: &RefCell<Vec<*const Symbol>>) -> bool {
+        if let Some(known) = self.refuses.get() {
+            return *known;
+        }
+        let own = std::ptr::from_ref(self);
+        if around.borrow().contains(&own) {
+            return false;
+        }
+        around.borrow_mut().push(own);
+        let calls = |name: Name| candidates(name).iter().any(|s| s.refuses_within(around));
+        let found = refusals::of_text(self.row(), &calls);
+        around.borrow_mut().pop();
+        // what was found while others are asked may rest on what is not known of them yet
+        if found || around.borrow().is_empty() {
+            return *self.refuses.get_or_init(|| found);
+        }
+        found
     }
 
     /// What the row itself says that it is on tensors of a class.
@@ -149,6 +170,11 @@ impl Symbol {
             self.text.subclass.iter().filter_map(parsed).collect()
         });
         rules.iter().find(|(of, _)| *of == class).map(|(_, rule)| rule)
+    }
+
+    /// What it is on tensors of a class by a rule for it or its kind: the row's own, or the class's.
+    pub fn rule_on(&self, class: SubclassRef) -> Option<&subclass::Rule> {
+        self.class_rule(class.name()).or_else(|| class.rules().rule_for(self.row(), self.is_view()))
     }
 
     fn shared_row(&self) -> &Arc<Row> {

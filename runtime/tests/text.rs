@@ -101,9 +101,9 @@ fn places_and_heads_are_printed() {
         text,
         "\
 fn forward(in0.x: f32[2]) {
-  sin: f32[2] = sin(in0.x)                          // a.rs:3
+  sin: f32[2] = sin(in0.x)                          // a.rs:3:1
   no_grad {
-    sin.1: f32[2] = sin(sin)                        // …:4
+    sin.1: f32[2] = sin(sin)                        // …:4:1
   }
   return sin.1
 }

@@ -30,10 +30,10 @@ fn s1_1_autocast_edits_in_place() {
         shown(&after),
         "fn f(x: f32[2, 3], w: f32[3, 4]) {
   autocast(bf16) {
-    x.bf16: bf16[2, 3] = cast(x, dtype=bf16)        // a.rs:16
-    w.bf16: bf16[3, 4] = cast(w, dtype=bf16)        // …:16
-    y: bf16[2, 4] #probe_v = matmul(x.bf16, w.bf16) #probe_l  // …:16
-    r: bf16[2, 4] = sin(y)                          // …:17
+    x.bf16: bf16[2, 3] = cast(x, dtype=bf16)        // a.rs:16:5
+    w.bf16: bf16[3, 4] = cast(w, dtype=bf16)        // …:16:5
+    y: bf16[2, 4] #probe_v = matmul(x.bf16, w.bf16) #probe_l  // …:16:5
+    r: bf16[2, 4] = sin(y)                          // …:17:5
   }
   return r
 }

@@ -15,6 +15,7 @@ pub mod bound;
 pub mod bridge;
 pub mod calls;
 pub mod classes;
+pub mod functions;
 pub mod guard;
 pub mod oracle;
 pub mod programs;
@@ -84,4 +85,5 @@ pub struct Sizes;
 #[doc = include_str!("../../docs/errors/E754.md")]
 #[doc = include_str!("../../docs/errors/E755.md")]
 #[doc = include_str!("../../docs/errors/E756.md")]
+#[doc = include_str!("../../docs/errors/E757.md")]
 pub struct Errors;

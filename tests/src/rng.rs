@@ -1,19 +1,35 @@
 //! Random numbers for tests: the same seed gives the same cases on every machine.
 
-/// SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", 2014).
+/// SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", 2014), behind words that are given.
+///
+/// A generator that draws from words is a proptest strategy: a word that becomes smaller makes a smaller choice, so what
+/// fails arrives with its smallest sizes and simplest choices.
 #[derive(Clone, Debug)]
-pub struct Rng(u64);
+pub struct Rng {
+    /// The words to come first, the next one last.
+    words: Vec<u64>,
+    state: u64,
+}
 
 impl Rng {
     /// The stream of this seed.
     pub fn new(seed: u64) -> Rng {
-        Rng(seed)
+        Rng { words: Vec::new(), state: seed }
+    }
+
+    /// These words, then the stream that their sum seeds.
+    pub fn of(words: &[u64]) -> Rng {
+        let state = words.iter().fold(0u64, |sum, word| sum.wrapping_add(*word));
+        Rng { words: words.iter().rev().copied().collect(), state }
     }
 
     /// The next 64 bits.
     pub fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
+        if let Some(word) = self.words.pop() {
+            return word;
+        }
+        self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.state;
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
         z ^ (z >> 31)
@@ -21,7 +37,7 @@ impl Rng {
 
     /// A stream of its own.
     pub fn fork(&mut self) -> Rng {
-        Rng(self.bits())
+        Rng::new(self.bits())
     }
 
     /// A number in `0..n`; 0 for `n` = 0.

@@ -3,8 +3,9 @@
 use fulgurite_codegen::diag::render::{self, Style};
 use fulgurite_codegen::pipeline::{self, Compiled, Table};
 use fulgurite_codegen::schema::{RowSource, interval};
-use fulgurite_core::lang::ast::Elem;
-use fulgurite_core::row::Row;
+use fulgurite_core::lang::ast::{Elem, Node};
+use fulgurite_core::lang::walk;
+use fulgurite_core::row::{Meaning, Row};
 use fulgurite_core::sig::{Env, statics};
 use fulgurite_core::{DType, DTypeSet, Name};
 use std::collections::HashMap;
@@ -57,6 +58,29 @@ impl Rows {
     /// The row called `name`, if the file has it.
     pub fn get(&self, name: &str) -> Option<&TestRow> {
         self.by_name.get(&Name::new(name)).map(|&i| &self.source[i])
+    }
+
+    /// Whether the gradient of a row is the derivative of its meaning: neither the row nor one that it calls says
+    /// otherwise (`deviates`, `no_grad`, `detach`).
+    pub fn is_derivative(&self, name: &str) -> bool {
+        let Some(row) = self.get(name) else { return false };
+        if row.row.deviates.is_some() || row.row.no_grad.is_some() || name == "detach" {
+            return false;
+        }
+        let (Meaning::Decomp(block) | Meaning::Expr(block) | Meaning::View(block)) = &row.row.meaning else {
+            return false;
+        };
+        let mut holds = true;
+        walk::block(block, &mut |e| {
+            if let Node::Call(f, _) = &*e.node
+                && self.get(f.name.as_str()).is_some()
+                && f.name != row.row.op
+            {
+                holds = holds && self.is_derivative(f.name.as_str());
+            }
+            holds &= !matches!(&*e.node, Node::Call(f, _) if f.name == "detach");
+        });
+        holds
     }
 }
 

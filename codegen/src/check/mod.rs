@@ -35,6 +35,7 @@ mod reach;
 pub mod recorded;
 pub mod report;
 mod resolved;
+mod rounds;
 pub mod rows;
 pub mod rules;
 mod run;
@@ -275,6 +276,7 @@ fn derivatives(
         faults.extend(literals::check(source, &row, set));
         faults.extend(vanishing::check(source, &row, set));
         faults.extend(widths::check(source, &row, set));
+        faults.extend(rounds::check(source, &row, set, family));
         faults.extend(accumulates::check(source, &row, set, family));
         faults.extend(casts::check(source, &row, set));
         faults.extend(kernels::check(source, &row, set, family));

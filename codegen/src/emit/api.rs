@@ -371,7 +371,16 @@ fn in_place(row: &Row) -> bool {
         Meaning::Expr(body) => is_identity(&body.value, x.name.name) && row.sig.params.len() == 1,
         _ => false,
     };
-    x.ty.elem == out.ty.elem && x.ty.dims == out.ty.dims && x.ty.list.is_none() && !same
+    x.ty.elem == out.ty.elem && sizes(&x.ty) == sizes(&out.ty) && x.ty.list.is_none() && !same
+}
+
+/// The sizes that a type says, whichever option names one of its axes.
+fn sizes(ty: &Type) -> Option<Vec<DimKind>> {
+    let one = |dim: &DimPat| match &dim.kind {
+        DimKind::One { name, size, .. } => DimKind::One { name: *name, size: size.clone(), at: None },
+        kind => kind.clone(),
+    };
+    ty.dims.as_ref().map(|dims| dims.iter().map(one).collect())
 }
 
 /// `x`, `detach(x)`, `x as T`

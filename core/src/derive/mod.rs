@@ -3,8 +3,8 @@
 //! [`derive`] gives, for each argument of a row that a gradient can flow to, a VJP rule in the tensor language, and the
 //! rows that these rules call:
 //!
-//! - a **pointwise** row is differentiated as a term ([`term`], [`linear`], [`rules`]); what is itself a row is spelled
-//!   with rows (`unbroadcast(g * cos(x), x)`), anything else becomes a pointwise row `gelu.vjp.x(x, d_out, …)`;
+//! - a **pointwise** row is differentiated as a term ([`term`], [`linear`], [`rules`]); what is one operation is spelled with
+//!   its row (`unbroadcast(g * y, x)`), anything else becomes a pointwise row `sin.vjp.x(x, d_out)`, which rounds once;
 //! - an **index** row is linear in what it reads: reading `x` at places `e(o)` transposes to
 //!   `sum[o if e(o) == i](d_out[o])`, a row `conv.vjp.x` of the same language ([`index`]). What a gradient needs of the
 //!   forward value besides arguments and results (a maximum, a count) is computed once, by rows of its own

@@ -275,25 +275,12 @@ impl Spelling<'_, '_> {
         }
     }
 
-    /// An argument, an option, the result, or one row of arguments.
+    /// An argument, an option, or the result. A row of arguments is none: two lines round twice in half precision, where a
+    /// derived row rounds once.
     fn factor(&self, t: T) -> Option<Expr> {
         match self.terms.op(t) {
             Op::Name(n) if *n == self.result.0 => Some(make::name(self.result.1)),
             Op::Name(n) => Some(make::name(*n)),
-            Op::Call(f, args) => {
-                let row = self.rows.row(*f)?;
-                let Meaning::Expr(body) = &row.meaning else { return None };
-                // the row must be that builtin and nothing else
-                let own = row.sig.params.iter().map(|p| make::name(p.name.name));
-                if !row.is_pointwise() || !body.stmts.is_empty() || body.value != make::call(f.as_str(), own) {
-                    return None;
-                }
-                let args = args.iter().map(|a| match self.terms.op(*a) {
-                    Op::Name(n) if *n != self.result.0 => Some(make::name(*n)),
-                    _ => None,
-                });
-                Some(make::call(f.as_str(), args.collect::<Option<Vec<_>>>()?))
-            }
             _ => None,
         }
     }

@@ -20,6 +20,9 @@ const MAX_INLINE: usize = 32;
 /// 1,339.
 const MOST_NODES: u32 = 1 << 16;
 
+/// From so many tensors on it is the list of a call that makes a body large, not its text.
+const LONG_LIST: usize = 64;
+
 /// Rows are inlined into one body at most this often, however small what comes of them.
 const MOST_INLINED: usize = 1 << 12;
 
@@ -60,12 +63,22 @@ impl Lowering<'_> {
             refused => refused.at(e.span),
         })?;
         match &value {
-            L::One(v) if v.e.weight() > MOST_NODES => Err(self.too_large().at(e.span)),
+            L::One(v) if v.e.weight() > MOST_NODES => Err(self.too_large(v.e.weight()).at(e.span)),
             _ => Ok(value),
         }
     }
 
-    fn too_large(&self) -> Stop {
+    fn too_large(&self, weight: u32) -> Stop {
+        // a list that was given has a test for each of its tensors: no fault of the row
+        let given =
+            self.env.items.iter().filter_map(|(_, i)| if let Item::Tensors(_, n) = i { Some(*n) } else { None });
+        if let Some(n) = given.max().filter(|n| *n >= LONG_LIST) {
+            let most = (n as u64 * u64::from(MOST_NODES) / u64::from(weight.max(1)) / 2).max(2);
+            let message =
+                format!("`{}` of {n} tensors needs more than {MOST_NODES} operations for an element", self.row.op);
+            let help = format!("call it for parts of the list, of {most} tensors each, and then for what these give");
+            return Refusal::new("E704", message).help(help).into();
+        }
         let message = format!("written out it has more than {MOST_NODES} operations");
         let help = "a `let` that is used several times, and a row that is called, are written out at each use: make it \
                     a `decomp` of rows, which computes each once";
@@ -467,7 +480,7 @@ impl Lowering<'_> {
         }
         self.inlined += 1;
         if self.inlined > MOST_INLINED {
-            return Err(self.too_large());
+            return Err(self.too_large(MOST_NODES));
         }
         let n = callee.sig.params.len() + callee.sig.opts.len();
         let mut args: Vec<Value<usize>> = (0..values.len().min(callee.sig.params.len())).map(Value::Tensor).collect();

@@ -55,6 +55,15 @@ fn one(row: &Row, env: &mut Env, out: &Out, result: DType) -> Result<OutTy, Stop
         if let Some(bad) = shape.iter().find(|d| **d < Dim::from(0)) {
             return Err(Refusal::new("E704", format!("`{}`: the result would have a size of {bad}", row.op)).into());
         }
+        if !fits(&shape, dtype) {
+            let sizes: Vec<String> = shape.iter().map(ToString::to_string).collect();
+            let sizes = sizes.join(", ");
+            let message =
+                format!("`{}`: the result would be {dtype}[{sizes}], more bytes than memory has places", row.op);
+            return Err(Refusal::new("E704", message)
+                .help("ask for smaller sizes: a tensor has less than 2^63 bytes")
+                .into());
+        }
         Ok(TensorTy { dtype, shape })
     };
     let from_body = |dims: &Vec<DimPat>| matches!(dims.as_slice(), [DimPat { kind: DimKind::Body, .. }]);
@@ -72,6 +81,13 @@ fn one(row: &Row, env: &mut Env, out: &Out, result: DType) -> Result<OutTy, Stop
         }
         Some(_) => OutTy::FromBody,
     })
+}
+
+/// Whether every element of such a tensor, and every place in front of one, can be counted in bytes, so that executors
+/// multiply its sizes unchecked. A size of 0 makes none of the others small, and a symbolic one is asked when it is known.
+fn fits(shape: &[Dim], dtype: DType) -> bool {
+    let mut sizes = shape.iter().filter(|d| d.is_const()).map(|d| d.value().max(1));
+    sizes.try_fold(dtype.size() as i64, i64::checked_mul).is_some()
 }
 
 /// Whether the one axis of a result stands for one that arguments of rank 0 only imagine: an option names it there, and

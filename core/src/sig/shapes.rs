@@ -318,8 +318,15 @@ impl Matcher<'_> {
             }
             Node::Binary(BinOp::Mul, a, b) => {
                 let known = |env: &Env, e: &Expr| statics::eval(env, e, at).ok().and_then(|v| v.int().ok());
+                let by_argument = |n: Name| self.bound_by.iter().any(|(size, _)| *size == n);
                 match (&*a.node, &*b.node, known(self.env, a), known(self.env, b)) {
                     (_, _, Some(x), Some(y)) => self.check(param, size, d, x * y),
+                    // no heads in groups of none: any size fits, and nothing is computed of it
+                    (Node::Name(of), Node::Name(n), Some(x), None) | (Node::Name(n), Node::Name(of), None, Some(x))
+                        if x.is(0) && d.is(0) && by_argument(*of) =>
+                    {
+                        self.one(param, *n, Dim::from(1), at)
+                    }
                     (_, Node::Name(n), Some(x), None) | (Node::Name(n), _, None, Some(x)) => {
                         if x <= Dim::from(0) || !(d % x).is(0) {
                             return Err(Mismatch::Refused(

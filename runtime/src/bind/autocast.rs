@@ -8,6 +8,7 @@ use crate::error::Error;
 use crate::symbol::SymbolRef;
 use crate::trace::*;
 use fulgurite_core::autocast::Class;
+use fulgurite_core::lang::ast::{Access, Param};
 use fulgurite_core::{DType, TensorTy, Value};
 
 impl Builder {
@@ -17,8 +18,10 @@ impl Builder {
         symbol: SymbolRef,
         args: &[Value<ProxyId>],
     ) -> Result<Option<Vec<Value<ProxyId>>>, Error> {
-        // a cast is what a user writes to have another dtype
-        if self.casts.is_none() || symbol.name() == "cast" {
+        // a cast is what a user writes to have another dtype; what is put together, taken apart or given on by a function
+        // with a backward of its own is what it is
+        let fixed = symbol.name() == "cast" || symbol.port().is_some() || symbol.own().is_some();
+        if self.casts.is_none() || fixed {
             return Ok(None);
         }
         // a region around a closure whose gradient is taken reaches inside
@@ -35,7 +38,13 @@ impl Builder {
             Class::Promote => widest,
             Class::None => return Ok(None),
         };
-        if floats.iter().all(|d| *d == to) {
+        // a cast is another tensor: what is written stays
+        let written = |(param, arg): (&Param, &Value<ProxyId>)| {
+            let mut other = false;
+            arg.for_each(&mut |p| other |= self.arena().tensor_ty(*p).is_some_and(|t| t.dtype != to));
+            param.access == Access::Mut && other
+        };
+        if floats.iter().all(|d| *d == to) || symbol.row().sig.params.iter().zip(&args[..params]).any(written) {
             return Ok(None);
         }
         let mut args = args.to_vec();

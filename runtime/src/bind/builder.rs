@@ -83,6 +83,12 @@ impl Builder {
         inner
     }
 
+    /// The same as if it had been opened in this region: gradient mode and autocast from there on reach in.
+    pub(crate) fn rooted(mut self, root: RegionId) -> Builder {
+        self.root = root;
+        self
+    }
+
     /// The same where calls in autocast regions compute in the region's dtype. Bodies and gradient rules are bound
     /// without: what they are made for was cast already.
     pub fn autocasting(mut self) -> Builder {
@@ -214,6 +220,7 @@ impl Builder {
             root: self.root,
             outer: self.outer,
             phase: None,
+            seen: None,
             provenance: Provenance { made_by: "acquire", micros: 0, from: None },
         }
     }

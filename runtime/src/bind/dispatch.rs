@@ -184,6 +184,24 @@ impl Builder {
         }
     }
 
+    /// The cotangent zero of `primal`, in the form that its class says; `None` for what is no tensor.
+    ///
+    /// # Errors
+    /// What binding reports.
+    pub fn zero_cotangent(&mut self, primal: ProxyId) -> Result<Option<ProxyId>, Error> {
+        let ty = self.arena().ty(primal);
+        let Some(whole) = self.arena().tensor_ty(primal) else { return Ok(None) };
+        if let Some(layout) = ty.subclass().filter(|layout| layout.class.rules().cotangent == Cotangent::Same) {
+            let mut fields = self.flatten(primal)?;
+            for field in fields.iter_mut().filter(|field| self.arena().is_float(**field)).collect::<Vec<_>>() {
+                *field = self.zero_cotangent(*field)?.unwrap_or(*field);
+            }
+            return self.unflatten(layout, &fields).map(Some);
+        }
+        let zeros = self.full(&whole, 0.0)?;
+        self.cotangent(primal, zeros).map(Some)
+    }
+
     /// The plain tensor that a tensor of a subclass stands for; a plain one is that itself.
     ///
     /// # Errors
@@ -258,8 +276,7 @@ fn run(arena: &Rc<Arena>, line: &BoundSymbol, class: SubclassRef) -> Result<(Bui
     let is = |p: &ProxyId| arena.with_ty(*p, |ty| ty.subclass().is_some_and(|layout| layout.class == class));
     let of_class = class::operands(&row.sig, &line.args, &is);
     let names: Vec<Name> = of_class.iter().map(|(n, _)| *n).collect();
-    let own = line.symbol.class_rule(class.name());
-    let rule = match own.or_else(|| rules.rule_for(row, line.symbol.is_view())) {
+    let rule = match line.symbol.rule_on(class) {
         Some(rule) => rule,
         None if let Some(done) = native(&mut b, line, class)? => return Ok((b, done)),
         None if row.is_composite() => {

@@ -143,11 +143,11 @@ impl Reader {
 
     fn set_place(&mut self, line: &Line) -> Result<(), Error> {
         let (mut role, mut loc) = (Role::Forward, Loc::NOWHERE);
-        if let Some((written, file, number)) = &line.place {
+        if let Some((written, file, number, column)) = &line.place {
             if file != "…" {
                 self.file = Name::new(file).as_str();
             }
-            (role, loc) = (*written, Loc { file: self.file, line: *number, column: 1 });
+            (role, loc) = (*written, Loc { file: self.file, line: *number, column: *column });
         }
         let context = &mut self.builder.context;
         context.place = Place { loc, role };

@@ -39,7 +39,8 @@ struct Current {
 }
 
 impl<'t> Rewriter<'t> {
-    /// Rewrites every line of `source` with `f`; `by` names the transform.
+    /// Rewrites every line of `source` with `f`; `by` names the transform. Lines that the transforms of its place in the
+    /// pipeline have seen in a trace inside this one are kept: each line is edited once.
     ///
     /// # Errors
     /// What `f` reports; E721 where a value with a tag that must survive is neither kept nor bound; E730 where the
@@ -47,9 +48,11 @@ impl<'t> Rewriter<'t> {
     pub fn each(
         source: &'t Trace,
         by: &'static str,
-        f: impl FnMut(&mut Rewriter<'t>, &Rc<BoundSymbol>) -> Result<(), Error>,
+        mut f: impl FnMut(&mut Rewriter<'t>, &Rc<BoundSymbol>) -> Result<(), Error>,
     ) -> Result<Trace, Error> {
-        Rewriter::run(source, Builder::continuing(source), by, f)
+        let seen = |line: &BoundSymbol| source.seen.is_some_and(|tag| line.own_tags.contains(tag));
+        let each = |rw: &mut Rewriter<'t>, line: &Rc<BoundSymbol>| if seen(line) { rw.keep() } else { f(rw, line) };
+        Rewriter::run(source, Builder::continuing(source), by, each)
     }
 
     /// Keeps every line, its arguments cast as autocast regions say.
@@ -206,6 +209,12 @@ impl<'t> Rewriter<'t> {
         arena.set_tags(new, tags);
         self.redirected.insert(old, new);
         Ok(())
+    }
+
+    /// Whether the tags of two values that are there allow that one stands for the other.
+    pub fn may_bind(&self, old: ProxyId, new: ProxyId) -> bool {
+        let arena = self.builder.arena();
+        arena.tags(old).meet(arena.tags(self.get(new)), Event::Merge, self.stage()).is_ok()
     }
 
     /// Several values stand for `old` together; each has those of its tags that go to every part. Consumers of `old`

@@ -393,6 +393,25 @@ fn indices_gather_and_scatter() {
     agree("fn f(x: f32[4, 9]) { y: i64[4, 9] = argsort(x, dim = 1) return y }");
 }
 
+/// What a scatter starts from is in memory before its walk, whoever makes it: a product starts from ones, and as many
+/// places as elements are loops that could be those of the ones.
+#[test]
+fn scatters_start_from_what_is_written() {
+    for t in ["f32", "f64", "f16", "i64"] {
+        for (shape, dim) in [("3", 0), ("3, 4", 0), ("3, 3", 1), ("2, 3, 5", 1)] {
+            let size = shape.split(", ").nth(dim).unwrap();
+            agree(&format!(
+                "fn f(x: {t}[{shape}], i: i64[{shape}], s: {t}[{shape}]) {{
+                   j: i64[{shape}] = mul(i, 1)
+                   p: {t}[{shape}] = segment_prod(s, j, size = {size}, dim = {dim})
+                   y: {t}[{shape}] = mul(x, p)
+                   return y, p
+                 }}"
+            ));
+        }
+    }
+}
+
 #[test]
 fn threads_scatter_to_places_of_their_own() {
     for dim in [0, 1, 2] {

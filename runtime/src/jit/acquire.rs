@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::scope::{self, Open};
 use crate::tensor::{Cell, Kind, Tensor, View};
 use crate::trace::{Arena, Guard, ProxyTy, Trace};
-use crate::transforms::Pipeline;
+use crate::transforms::{At, Pipeline};
 use crate::tree::{self, Tree, flatten_apart, rebuild_apart};
 use fulgurite_core::Dim;
 use fulgurite_core::dim::{Recording, recorded};
@@ -115,6 +115,7 @@ pub(crate) fn acquire<T: Tree>(
     trace.prologue = guards(&trace, &aliases, aliased);
     trace.provenance.micros = started.elapsed().as_micros() as u64;
     stages.note("acquired", &trace, started.elapsed(), None);
+    let trace = pipeline.apply(At::Acquired, trace, stages.own())?;
     let own = frame.token.id();
     let cell = |t: &Tensor| match t.view() {
         // nothing that is written to it later changes the program

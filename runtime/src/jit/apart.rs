@@ -79,6 +79,8 @@ pub(super) struct Graph {
 pub(super) struct Pulled {
     backward: Arc<Backward>,
     graph: Option<Arc<Graph>>,
+    /// The types of the result, as transforms of the function left it.
+    result: Arc<Vec<Option<ProxyTy>>>,
 }
 
 /// The backward of one call: made by [`Jit::pullback`].
@@ -165,14 +167,13 @@ impl<F> Jit<F> {
         let kept = values.split_off(entry.kinds.len());
         let template = entry.template::<A::Returned>()?;
         let value = super::acquire::rebuild(template, &entry.kinds, values.into_iter());
-        let types = flatten(template).leaves().iter().map(|t| t.ty()).collect();
         let form = |t: &Tensor| match t.view() {
             View::Cell(cell) if cell.kind() != Kind::Key => Tensor::poisoned(Error::bug("E709", "a form was read")),
             _ => t.clone(),
         };
         let arguments = tree::map(&args, form);
         let backward = pulled.backward.clone();
-        let first = Pullback { backward, arguments, result: Arc::new(types), kept, cells, marker: PhantomData };
+        let first = Pullback { backward, arguments, result: pulled.result.clone(), kept, cells, marker: PhantomData };
         let graph = pulled.graph.clone();
         let form = tree::map(&value, form);
         Ok((value, PullbackWithGraph { first, graph, inputs: held, form }))
@@ -194,13 +195,14 @@ impl<F> Jit<F> {
         let names = trace.inputs().iter().map(|i| Arc::from(&*i.path)).collect::<Vec<Arc<str>>>();
         let floats: Vec<usize> = (0..named.len()).filter(|&i| is_float(&named[i].0)).collect();
         let wrt: Vec<ProxyId> = floats.iter().map(|&i| trace.inputs()[i].proxy).collect();
+        let result = Arc::new(trace.outputs().iter().map(|p| Some(trace.ty(*p))).collect());
         let started = Instant::now();
         let seeds = vec![Seed::Input; trace.outputs().len()];
         let joint = transforms::joint(&trace, &wrt, &seeds)?;
         stages.note("joint", &joint.trace, started.elapsed(), None);
         let types: Vec<ProxyTy> = trace.input_proxies().take(named.len()).map(|p| trace.ty(p)).collect();
         let graph = if twice { self.graph(&joint, &floats, &types, &names, stages)? } else { None };
-        let (joint, split) = stages::cut(joint, &self.pipeline, stages)?;
+        let (joint, split) = stages::cut(joint, &self.pipeline, &self.executors, stages)?;
         let plan = MutationPlan::from_joint(&joint, &split, &floats, &shared);
         let backward = Arc::new(self.backward(&split, plan, &floats, &types, names, stages)?);
         let started = Instant::now();
@@ -209,7 +211,7 @@ impl<F> Jit<F> {
         let program = Program::new(&split.forward, cells, Arc::new(forward.into()));
         let mut entry = Entry::new(key.clone(), program, kinds, Box::new(template));
         entry.aliases = writes.then_some(shared);
-        entry.pulled = Some(Box::new(Pulled { backward, graph }));
+        entry.pulled = Some(Box::new(Pulled { backward, graph, result }));
         Ok(entry)
     }
 
@@ -268,7 +270,7 @@ impl<F> Jit<F> {
         let mut wrt: Vec<ProxyId> = floats.iter().map(|&i| trace.inputs()[i].proxy).collect();
         wrt.extend(sown.iter().flatten());
         let second = transforms::joint(&function, &wrt, &vec![Seed::Input; grads.len()])?;
-        let (second, split) = stages::cut(second, &self.pipeline, stages)?;
+        let (second, split) = stages::cut(second, &self.pipeline, &self.executors, stages)?;
         // the leaves of (arguments, result), and which of them are float tensors
         let mut all = types.to_vec();
         let mut active = floats.to_vec();

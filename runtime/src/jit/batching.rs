@@ -1,6 +1,6 @@
 //! Batching: a closure of one example, called on all of them at once.
 
-use super::derivatives::Closure;
+use super::derivatives::{Closure, Recorded};
 use super::{Outcome, once};
 use crate::error::{Error, ErrorKind};
 use crate::intrinsics;
@@ -55,11 +55,11 @@ fn batch<P: Tree, O: Outcome>(
         }
         (other, _) => other,
     };
-    let closure = Closure::on("vmap", p, Some(&stand_in), loc, |p| f(p).outcome())?;
+    let closure = Closure::on("vmap", p, Recorded::Slice(&stand_in), loc, |p| f(p).outcome())?;
     let mut flags: Vec<bool> = axes.iter().map(Option::is_some).collect();
     flags.resize(closure.trace.inputs.len(), false);
     let started = Instant::now();
-    let made = transforms::vmap(&closure.trace, &flags, size)?;
+    let made = closure.placed(transforms::vmap(&closure.trace, &flags, size)?);
     if let Some(write) = made.epilogue.iter().find(|w| matches!(axes.get(w.input), Some(Some(axis)) if *axis != 0)) {
         let path = &made.inputs[write.input].path;
         let claim = format!("`{path}` is written, and it is batched along another axis than the first");

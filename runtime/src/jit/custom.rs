@@ -6,10 +6,12 @@ use crate::scope::{self, Open, Source};
 use crate::symbol::Ports;
 use crate::tensor::Tensor;
 use crate::trace::{BoundSymbol, OwnInput, OwnRule, ProxyId, ProxyTy, Trace};
+use crate::transforms::At;
 use crate::tree::{self, Leaves, Tree, flatten};
 use fulgurite_core::Value;
 use fulgurite_core::loc::Loc;
 use std::rc::Rc;
+use std::time::Instant;
 
 /// What `forward(p)` gives beside what it keeps, with a backward of its own: where a gradient is taken, `backward` gets
 /// what `forward` kept and the cotangents of its result (zeros where none arrives), and gives those of `p`: a tree of its
@@ -155,5 +157,9 @@ fn trace_backward<P: Tree, O: Tree, K: Tree>(
     let outputs: Vec<ProxyId> = grads.iter().flatten().copied().collect();
     let mut frame = open.close();
     let sources = std::mem::take(&mut frame.captured.sources);
-    Ok((frame.builder.finish(&outputs), grads, sources))
+    let own = |name, trace: &Trace, started: Instant| scope::note(name, trace, started.elapsed(), None);
+    let trace = scope::pipeline().apply(At::Acquired, frame.builder.finish(&outputs), own)?;
+    let mut made = trace.outputs().iter().copied();
+    grads.iter_mut().flatten().for_each(|grad| *grad = made.next().unwrap_or(*grad));
+    Ok((trace, grads, sources))
 }

@@ -7,11 +7,13 @@ use super::traceable::ours;
 use crate::error::{Error, ErrorKind};
 use crate::scope::{self, Open};
 use crate::tensor::Tensor;
-use crate::trace::{Phase, ProxyId, ProxyTy, Trace};
-use crate::transforms::{self, At, Joint, Seed, mutation};
+use crate::trace::{BoundSymbol, Phase, Place, ProxyId, ProxyTy, Trace};
+use crate::transforms::{self, At, Joint, Pipeline, Seed, mutation};
 use crate::tree::{self, Leaves, Tree, describe, flatten};
 use fulgurite_core::loc::Loc;
 use rustc_hash::FxHashSet;
+use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// What a differentiated closure may return: a loss, or a loss with results that are only passed on.
@@ -140,7 +142,9 @@ fn pull<P: Tree, O: Tree>(p: &P, cotangent: &O, loc: Loc, f: impl FnOnce(&P) -> 
             let given = given.leaves().get(i);
             want.map(|ty| if given.is_none_or(|t| plain(t)) { ty.plain() } else { ty.cotangent() })
         };
-        let expected: Vec<_> = types(wanted.leaves()).into_iter().enumerate().map(want).collect();
+        // as transforms of the closure left them
+        let made = closure.trace.outputs.iter().map(|p| Some(closure.trace.ty(*p)));
+        let expected: Vec<_> = made.enumerate().map(want).collect();
         same_types(&expected, given.leaves(), "the cotangent", loc)?;
         let seed = |(t, given): (&&Tensor, &&Tensor)| match is_float(t) {
             true if plain(given) => Seed::Plain,
@@ -158,16 +162,17 @@ fn push<P: Tree, O: Tree>(p: &P, tangent: &P, loc: Loc, f: impl FnOnce(&P) -> O)
     same_types(&types(args.leaves()), directions.leaves(), "the tangent", loc)?;
     let closure = Closure::record("jvp", p, loc, |p| Ok(f(p)))?;
     let started = Instant::now();
-    let jvp = transforms::jvp(&closure.trace, &closure.wrt)?;
+    let mut jvp = transforms::jvp(&closure.trace, &closure.wrt)?;
+    jvp.trace = closure.placed(jvp.trace);
     scope::note("jvp", &jvp.trace, started.elapsed(), None);
     let moved = args.leaves().iter().zip(directions.leaves()).filter(|(t, _)| is_float(t)).map(|(_, d)| *d);
     let values = closure.splice(p, &jvp.trace, moved)?;
     let template = &closure.template;
-    let tangent = |(i, out): (usize, &&Tensor)| match jvp.tangents[i] {
+    let tangent = |i: usize| match jvp.tangents[i] {
         Some(at) => Ok(values[at].clone()),
-        None => zero(out),
+        None => zero(&values[i]),
     };
-    let tangents = flatten(template).leaves().iter().enumerate().map(tangent).collect::<Result<Vec<_>, _>>()?;
+    let tangents = (0..closure.trace.outputs.len()).map(tangent).collect::<Result<Vec<_>, _>>()?;
     let out = template.rebuild(&mut Leaves::new(&mut values.iter().cloned()));
     Ok((out, template.rebuild(&mut Leaves::new(&mut tangents.into_iter()))))
 }
@@ -202,10 +207,10 @@ pub(crate) fn same_types(wanted: &[Option<ProxyTy>], given: &[&Tensor], what: &s
     Ok(())
 }
 
-/// Zeros of the type of a tensor of the open trace (or of a number); a key stands for itself.
+/// The cotangent zero of a tensor of the open trace (or of a number); a key stands for itself.
 fn zero(like: &Tensor) -> Result<Tensor, Error> {
     match like.ty() {
-        Some(ProxyTy::Tensor(t)) => scope::full(&t.ty, 0.0),
+        Some(ProxyTy::Tensor(_)) => scope::zero(like),
         Some(ProxyTy::Number(d)) => scope::full(&fulgurite_core::TensorTy::new::<usize>(d, &[]), 0.0),
         _ => Ok(like.clone()),
     }
@@ -221,6 +226,16 @@ pub(super) fn prepare(joint: Joint) -> Result<Joint, Error> {
     }
     let own = |name, trace: &Trace, started: Instant| scope::note(name, trace, started.elapsed(), None);
     joint.edit(|trace| pipeline.apply(At::Joint, trace.clone(), own))
+}
+
+/// What a closure is recorded for.
+pub(super) enum Recorded<'a> {
+    /// It is differentiated by the leaves of its argument.
+    Differentiated,
+    /// It is one slice of a batch; this gives the types of the stand-ins of each leaf.
+    Slice(&'a dyn Fn(usize, ProxyTy) -> ProxyTy),
+    /// It is a compiled function that is called, with a pipeline of its own.
+    Called(Arc<Pipeline>),
 }
 
 /// A closure as a trace inside the open one.
@@ -257,33 +272,37 @@ impl<T: Tree> Closure<T> {
             let kind = ErrorKind::NotDifferentiable { value: "argument".into(), ty: types.join(", ") };
             return Err(Error::new("E712", claim).kind_is(kind).at(loc));
         }
-        Closure::on(name, p, None, loc, f)
+        Closure::on(name, p, Recorded::Differentiated, loc, f)
     }
 
-    /// Records `f` on stand-ins for the leaves of `p`: to be differentiated by them, or for one slice of a batch, where
-    /// `slice` gives the types of those of each leaf.
+    /// Records `f` on stand-ins for the leaves of `p`.
     pub(super) fn on<P: Tree>(
         name: &str,
         p: &P,
-        slice: Option<&dyn Fn(usize, ProxyTy) -> ProxyTy>,
+        recorded: Recorded,
         loc: Loc,
         f: impl FnOnce(&P) -> Result<T, Error>,
     ) -> Result<Closure<T>, Error> {
         let (leaves, detail) = describe(p);
         let nothing = || Error::bug("E709", "no trace is open");
-        let open = Open::nested(name).ok_or_else(nothing)?;
+        let (pipeline, open) = match &recorded {
+            Recorded::Called(pipeline) => (pipeline.clone(), Open::called(name, pipeline)),
+            _ => (scope::pipeline(), Open::nested(name)),
+        };
+        let open = open.ok_or_else(nothing)?;
         let (mut handles, mut position, mut count) = (Vec::new(), Vec::new(), 0);
         for (i, (leaf, path)) in leaves.iter().zip(&detail.paths).enumerate() {
             leaf.check()?;
             let ty = leaf.ty().ok_or_else(nothing)?;
-            let ty = if let Some(slice) = slice { slice(i, ty) } else { ty };
+            let ty = if let Recorded::Slice(slice) = recorded { slice(i, ty) } else { ty };
             handles.push(open.argument(path, ty, scope::tags_of(leaf)));
             position.push(is_float(leaf).then_some(count));
             count += is_float(leaf) as usize;
         }
-        match slice {
-            Some(_) => open.of_slice(),
-            None => open.with(|frame| frame.leaves = leaves.len()),
+        match recorded {
+            Recorded::Slice(_) => open.of_slice(),
+            Recorded::Differentiated => open.with(|frame| frame.leaves = leaves.len()),
+            Recorded::Called(_) => {}
         }
         let argument = p.rebuild(&mut Leaves::new(&mut handles.into_iter()));
         let template = f(&argument)?;
@@ -292,7 +311,7 @@ impl<T: Tree> Closure<T> {
         let outputs = outputs.map_err(|e| e.at(loc))?;
         let frame = open.close();
         let own = |name, trace: &Trace, started: Instant| scope::note(name, trace, started.elapsed(), None);
-        let trace = scope::pipeline().apply(At::Acquired, frame.builder.finish(&outputs), own)?;
+        let trace = pipeline.apply(At::Acquired, frame.builder.finish(&outputs), own)?;
         let floats = trace.input_proxies().zip(&position).filter_map(|(p, at)| at.map(|_| p));
         let wrt = floats.collect();
         let (captured, late) = (frame.captured.handles, frame.late);
@@ -302,7 +321,7 @@ impl<T: Tree> Closure<T> {
     /// Takes over the joint trace: the result, and the gradients as a tree like `p`.
     fn reverse<P: Tree>(self, p: &P, seeds: &[Seed], cotangents: &[&Tensor]) -> Result<(T, P), Error> {
         let started = Instant::now();
-        let joint = transforms::joint(&self.trace, &self.wrt, seeds)?;
+        let joint = transforms::joint(&self.trace, &self.wrt, seeds)?.edit(|trace| Ok(self.placed(trace.clone())))?;
         scope::note("joint", &joint.trace, started.elapsed(), None);
         let joint = prepare(joint)?.closed();
         let values = self.splice(p, &joint.trace, cotangents.iter().copied())?;
@@ -329,9 +348,21 @@ impl<T: Tree> Closure<T> {
         // these are what they are in the trace around
         args.extend(made.input_proxies().skip(args.len()).take(self.captured.len()));
         args.extend(scope::resolve_all(&more.collect::<Vec<_>>())?);
-        let values = scope::splice(made, &args)?;
-        self.write(leaves.leaves(), made, &args)?;
+        // what was made of lines that transforms saw is not theirs to see again
+        let mut made = self.placed(made.clone());
+        scope::pipeline().mark(At::Acquired, &mut made);
+        let values = scope::splice(&made, &args, self.loc)?;
+        self.write(leaves.leaves(), &made, &args)?;
         Ok(values)
+    }
+
+    /// A trace made of this one, where what was made for no line of the user's stands at the call.
+    pub(super) fn placed(&self, mut made: Trace) -> Trace {
+        for line in made.lines.iter_mut().filter(|line| line.place.loc == Loc::NOWHERE) {
+            let place = Place { loc: self.loc, ..line.place };
+            *line = Rc::new(BoundSymbol { place, ..(**line).clone() });
+        }
+        made
     }
 
     /// What the closure wrote to its inputs, it wrote to the tensors that they stand for.

@@ -197,7 +197,7 @@ impl<P: Tree, O: Tree> Jacobian<'_, P, O> {
         let mut flags = vec![false; trace.inputs.len()];
         let first = flags.len() - types.len();
         flags[first..].fill(true);
-        let made = transforms::vmap(trace, &flags, count)?;
+        let made = self.closure.placed(transforms::vmap(trace, &flags, count)?);
         scope::note("jacobian", &made, started.elapsed(), None);
         self.closure.splice(self.p, &made, basis.iter())
     }

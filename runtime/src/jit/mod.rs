@@ -17,6 +17,7 @@ mod custom;
 mod derivatives;
 mod family;
 pub(crate) mod immediate;
+mod inside;
 mod jacobian;
 pub(crate) mod program;
 mod set;
@@ -151,7 +152,10 @@ impl<F> Jit<F> {
     /// The first error of an argument; what tracing, compiling or running reports; the function's own error.
     pub fn call<M, A: Arguments<F, M>>(&self, args: A) -> Result<A::Returned, Error> {
         if scope::is_tracing() {
-            return scope::named(&self.name, || args.run(&self.f));
+            return match self.wishes_inside()? {
+                None => scope::named(&self.name, || args.run(&self.f)),
+                Some(wishes) => self.inside(wishes, &args, |args| tree::map(args, Tensor::clone).run(&self.f)),
+            };
         }
         let (ready, inputs) = {
             let v = flatten_apart(&args);
@@ -187,7 +191,13 @@ impl<F> Jit<F> {
     {
         if scope::is_tracing() {
             let owned = tree::map(state, Tensor::clone);
-            let (next, result) = scope::named(&self.name, || batch.run(&self.f, owned))?;
+            let (next, result) = match self.wishes_inside()? {
+                None => scope::named(&self.name, || batch.run(&self.f, owned))?,
+                Some(wishes) => self.inside(wishes, &(owned, batch), |args| {
+                    let (state, batch) = tree::map(args, Tensor::clone);
+                    batch.run(&self.f, state)
+                })?,
+            };
             *state = next;
             return Ok(result);
         }

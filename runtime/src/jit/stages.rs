@@ -4,7 +4,7 @@
 //! that is being recorded. Its joint traces are recorded as stages all the same.
 
 use crate::bind;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::executors::{self, Executor};
 use crate::trace::types::ProxyId;
 use crate::trace::{self, verify};
@@ -50,6 +50,10 @@ impl Stages {
         let text = self.keep.then(|| closed(trace).to_string());
         self.list.push(Stage { name, lines: trace.lines.len(), time, text, remark });
     }
+    /// Notes what transforms of a user's made.
+    pub(crate) fn own(&mut self) -> impl FnMut(&'static str, &Trace, Instant) {
+        |name, trace, started| self.note(name, trace, started.elapsed(), None)
+    }
     /// The last stage: a program.
     pub(crate) fn compiled(&mut self, lines: usize, time: Duration, text: impl FnOnce() -> String) {
         let text = self.keep.then(text);
@@ -92,9 +96,15 @@ fn closed(trace: &Trace) -> Trace {
 }
 
 /// Lines on tensors of subclasses as lines on their fields, those apart that an executor runs whole.
-fn unrolled(trace: &Trace, executors: &[Arc<dyn Executor>]) -> Result<Trace, Error> {
-    let made = transforms::unroll(trace, &executors::claims(&trace.arena, executors))?;
-    transforms::simplify(&made, trace::Stage::After)
+fn unrolled(trace: Trace, executors: &[Arc<dyn Executor>], stages: &mut Stages) -> Result<Trace, Error> {
+    if !transforms::unroll::has_subclasses(&trace) {
+        return Ok(trace);
+    }
+    let started = Instant::now();
+    let made = transforms::unroll(&trace, &executors::claims(&trace.arena, executors))?;
+    let made = transforms::simplify(&made, trace::Stage::After)?;
+    stages.note("unrolled", &made, started.elapsed(), bind::collectives(&made));
+    Ok(made)
 }
 
 /// A stage: trace to trace.
@@ -115,8 +125,7 @@ pub(super) fn run(
     executors: &[Arc<dyn Executor>],
     stages: &mut Stages,
 ) -> Result<Trace, Error> {
-    let mut own = |name, trace: &Trace, started: Instant| stages.note(name, trace, started.elapsed(), None);
-    let mut trace = pipeline.apply(At::Acquired, trace, &mut own)?;
+    let mut trace = trace;
     for (name, step) in PIPELINE {
         let started = Instant::now();
         let made = step(&trace)?;
@@ -124,32 +133,55 @@ pub(super) fn run(
         stages.note(name, &made, started.elapsed(), None);
         trace = made;
     }
-    if transforms::unroll::has_subclasses(&trace) {
-        let started = Instant::now();
-        trace = unrolled(&trace, executors)?;
-        stages.note("unrolled", &trace, started.elapsed(), bind::collectives(&trace));
-    }
-    pipeline.apply(At::Simplified, trace, |name, trace, started| stages.note(name, trace, started.elapsed(), None))
+    trace = unrolled(trace, executors, stages)?;
+    pipeline.apply(At::Simplified, trace, stages.own())
 }
 
-/// A joint trace through the rest of the pipeline, and cut into forward and backward.
+/// A joint trace through the rest of the pipeline, and cut into forward and backward: each a program, which transforms
+/// at [`At::Simplified`] see.
 ///
 /// # Errors
 /// As [`run`]; E722 where marks exclude each other.
-pub(crate) fn cut(joint: Joint, pipeline: &Pipeline, stages: &mut Stages) -> Result<(Joint, Split), Error> {
+pub(crate) fn cut(
+    joint: Joint,
+    pipeline: &Pipeline,
+    executors: &[Arc<dyn Executor>],
+    stages: &mut Stages,
+) -> Result<(Joint, Split), Error> {
     let started = Instant::now();
     let (joint, report) = transforms::rematerialise(joint, pipeline.remat)?;
     if !report.lines.is_empty() {
         stages.note("rematerialised", &joint.trace, started.elapsed(), Some(report.to_string()));
     }
-    let own = |name, trace: &Trace, started: Instant| stages.note(name, trace, started.elapsed(), None);
-    let joint = joint.edit(|trace| pipeline.apply(At::Joint, trace.clone(), own))?;
+    let joint = joint.edit(|trace| pipeline.apply(At::Joint, trace.clone(), stages.own()))?;
     let started = Instant::now();
     let joint = joint.edit(|trace| transforms::simplify(&transforms::own::settle(trace)?, trace::Stage::Before))?;
     stages.note("simplified", &joint.trace, started.elapsed(), None);
+    let joint = joint.edit(|trace| unrolled(trace.clone(), executors, stages))?;
     let started = Instant::now();
-    let split = transforms::split(&joint)?;
+    let mut split = transforms::split(&joint)?;
     stages.note("forward", &split.forward, started.elapsed(), None);
     stages.note("backward", &split.backward, started.elapsed(), None);
+    for part in [&mut split.forward, &mut split.backward] {
+        *part = pipeline.apply(At::Simplified, part.clone(), stages.own())?;
+    }
+    kept_types(&split)?;
     Ok((joint, split))
+}
+
+/// What the forward keeps, and its results, are bound to the types that the backward was made for.
+fn kept_types(split: &Split) -> Result<(), Error> {
+    let forward = &split.forward;
+    let kept = &forward.outputs()[forward.outputs().len() - forward.saved..];
+    for (is, input) in kept.iter().zip(split.backward.inputs()) {
+        let (made, read) = (forward.ty(*is), split.backward.ty(input.proxy));
+        if made != read {
+            let name = split.backward.arena.name(input.proxy);
+            let by = forward.provenance.made_by;
+            let claim = format!("`{by}` made `{name}` {made} in the forward, and the backward reads it as {read}");
+            let error = Error::new("E730", claim).kind_is(ErrorKind::BadTrace { transform: by });
+            return Err(error.help("edit values that the backward reads at `At::Acquired` or `At::Joint`"));
+        }
+    }
+    Ok(())
 }

@@ -6,6 +6,8 @@ use crate::error::Error;
 use crate::schedule::Costs;
 use crate::trace::Trace;
 use crate::transforms::line_costs;
+use crate::transforms::own::written;
+use std::sync::Arc;
 
 /// The stages of a pipeline, in order.
 ///
@@ -30,6 +32,7 @@ impl Chain {
         for (s, pair) in stages.windows(2).enumerate() {
             fit(s, &pair[0], &pair[1])?;
         }
+        apart(&stages)?;
         let carried: Vec<usize> = std::iter::once(0).chain(stages.iter().map(|s| s.outputs().len())).collect();
         let (mut done, mut sends): (Vec<Stage>, Vec<Vec<usize>>) = (Vec::new(), Vec::new());
         for (s, stage) in stages.into_iter().enumerate().rev() {
@@ -74,6 +77,12 @@ impl Chain {
         Ok(found)
     }
 
+    /// The stages that have a parameter that wants its gradient, whether or not theirs has a part of it, in order.
+    pub(super) fn tied(&self, tie: usize) -> impl Iterator<Item = usize> + '_ {
+        let has = move |stage: &Stage| stage.params().iter().any(|slot| slot.tied == Some(tie) && slot.needs_grad);
+        self.stages.iter().enumerate().filter(move |(_, stage)| has(stage)).map(|(s, _)| s)
+    }
+
     /// What a schedule of these stages costs, for [`simulate`](crate::schedule::simulate): the work of F, I and W in
     /// additions by the formulas of the rows, and the bytes kept behind F and behind I.
     ///
@@ -105,6 +114,26 @@ impl Chain {
         let lists: std::collections::BTreeSet<Vec<usize>> = all.into_iter().map(sharing).collect();
         lists.into_iter().filter(|list| list.len() > 1).collect()
     }
+}
+
+/// What a stage writes of the tensors that it captures, forward or back, no other stage captures.
+fn apart(stages: &[Stage]) -> Result<(), Error> {
+    for (s, stage) in stages.iter().enumerate() {
+        let (trace, cells) = (&stage.of.trace, &stage.of.cells);
+        let mut inputs: Vec<usize> = trace.epilogue().iter().map(|w| w.input).collect();
+        for p in trace.lines().iter().flat_map(|line| written(&trace.arena, line)) {
+            inputs.extend(trace.input_proxies().position(|input| input == p));
+        }
+        let first = trace.inputs().len() - cells.len();
+        for input in inputs {
+            let Some(cell) = input.checked_sub(first).map(|at| &cells[at]) else { continue };
+            let has = |other: &Stage| other.of.cells.iter().any(|c| Arc::ptr_eq(c, cell));
+            if let Some(other) = (0..stages.len()).find(|o| *o != s && has(&stages[*o])) {
+                return Err(errors::shared(&trace.inputs()[input].path, s, other));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The outputs of a stage are the first inputs of the next.

@@ -14,6 +14,7 @@ use crate::jit::Arguments;
 use crate::tensor::Tensor;
 use crate::trace::{EpilogueWrite, InputCell, ProxyId, Trace, verify};
 use crate::transforms::line_costs;
+use crate::transforms::own::written;
 use crate::tree::{Tree, flatten};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::rc::Rc;
@@ -187,14 +188,23 @@ impl Whole<'_> {
             let stage = maker.get(&write.value).copied().unwrap_or(last);
             if let Some(other) = (0..self.stages()).find(|s| *s != stage && reads[*s].contains(&write.input)) {
                 let path = &trace.inputs()[write.input].path;
-                let claim = format!("`{path}` is written in stage {stage} and read in stage {other}");
-                return Err(errors::misfit(claim).help("cut elsewhere, so that both stand in one stage"));
+                return Err(errors::shared(path, stage, other));
             }
             reads[stage].insert(write.input);
             if let Some(i) = input.get(&write.value) {
                 reads[stage].insert(*i);
             }
             writes[stage].push(write.clone());
+        }
+        // what a backward writes is written when the stages run back, in an order that the ranks decide
+        for (at, line) in trace.lines().iter().enumerate() {
+            for i in written(&trace.arena, line).iter().filter_map(|p| input.get(p)) {
+                let stage = self.stage_of(at);
+                if let Some(other) = (0..self.stages()).find(|s| *s != stage && reads[*s].contains(i)) {
+                    let path = &trace.inputs()[*i].path;
+                    return Err(errors::shared(path, stage, other));
+                }
+            }
         }
         let sent = |stage: usize| {
             let goes_on = |p: &&ProxyId| maker[*p] <= stage && until.get(*p).is_some_and(|end| *end > stage);

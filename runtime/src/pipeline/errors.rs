@@ -63,3 +63,10 @@ pub(super) fn stale(at: At, value: &str, saved: u64, now: u64) -> Error {
 pub(super) fn misfit(claim: impl Into<String>) -> Error {
     Error::new("E756", claim)
 }
+
+/// A buffer that a stage writes and another one has too: what it holds would depend on who runs the ranks.
+pub(super) fn shared(path: &str, stage: usize, other: usize) -> Error {
+    misfit(format!("`{path}` is written in stage {stage} and read or written in stage {other}"))
+        .note("what it holds would depend on the order in which the ranks run")
+        .help("cut elsewhere, so that both stand in one stage, or give each stage a buffer of its own")
+}

@@ -117,10 +117,11 @@ impl Programs {
         let mask = self.mask();
         let joint = transforms::joint(trace, &wrt, &seeds(&mask))?;
         let base = transforms::split::forward(&joint);
-        let (_, split) = cut(joint, &self.pipeline, &mut Stages::new(false))?;
+        let (_, split) = cut(joint, &self.pipeline, &self.executors, &mut Stages::new(false))?;
         let trace = split.forward.clone();
         let kept: Vec<ProxyId> = split.plan.tensors.iter().chain(&split.plan.numbers).copied().collect();
-        let backward = Backward::new(mask, split, &kept)?;
+        let from = (0..kept.len()).collect();
+        let backward = Backward::new(mask, split, from);
         self.backwards.borrow_mut().push(Rc::new(backward));
         Ok(self.forward.get_or_init(|| Forward { trace, program: OnceCell::new(), kept, base, wrt, slots }))
     }
@@ -134,18 +135,38 @@ impl Programs {
         })
     }
 
-    /// The backward for cotangents of these outputs, made once for each such set.
+    /// The backward for cotangents of these outputs, made once for each such set. Where it would read what the forward
+    /// did not keep for all of them (what a transform made anew, what a budget chose otherwise), that for all: what is
+    /// not there is zero.
+    ///
+    /// # Errors
+    /// E756 if that one writes, which it must not where no cotangent arrives; what compiling reports.
     pub fn backward(&self, mask: &[bool]) -> Result<Rc<Backward>, Error> {
         let forward = self.forward()?;
         if let Some(known) = self.backwards.borrow().iter().find(|b| b.mask == mask) {
             return Ok(known.clone());
         }
         let joint = transforms::joint(&forward.base, &forward.wrt, &seeds(mask))?;
-        let (_, split) = cut(joint, &self.pipeline, &mut Stages::new(false))?;
-        let made = Rc::new(Backward::new(mask.to_vec(), split, &forward.kept)?);
-        self.backwards.borrow_mut().push(made.clone());
-        Ok(made)
+        let (_, split) = cut(joint, &self.pipeline, &self.executors, &mut Stages::new(false))?;
+        if let Some(from) = kept(&split, &forward.kept) {
+            let made = Rc::new(Backward::new(mask.to_vec(), split, from));
+            self.backwards.borrow_mut().push(made.clone());
+            return Ok(made);
+        }
+        let whole = self.backwards.borrow()[0].clone();
+        if whole.split.writes.is_empty() {
+            return Ok(whole);
+        }
+        let claim = "a backward that writes can't be cut to these cotangents: it reads what the forward did not keep";
+        Err(super::errors::misfit(claim)
+            .help("pass all cotangents, or edit the stage at `At::Acquired`, without a budget"))
     }
+}
+
+/// Per value that a backward reads of the forward: which of those kept it is.
+fn kept(split: &Split, kept: &[ProxyId]) -> Option<Vec<usize>> {
+    let reads = split.plan.tensors.iter().chain(&split.plan.numbers);
+    reads.map(|p| kept.iter().position(|k| k == p)).collect()
 }
 
 fn seeds(mask: &[bool]) -> Vec<Seed> {
@@ -153,15 +174,9 @@ fn seeds(mask: &[bool]) -> Vec<Seed> {
 }
 
 impl Backward {
-    fn new(mask: Vec<bool>, split: Split, kept: &[ProxyId]) -> Result<Backward, Error> {
-        let reads = split.plan.tensors.iter().chain(&split.plan.numbers);
-        let position = |p: &ProxyId| {
-            let lost = || Error::bug("E709", "a backward for fewer cotangents reads what the forward did not keep");
-            kept.iter().position(|k| k == p).ok_or_else(lost)
-        };
-        let from = reads.map(position).collect::<Result<_, _>>()?;
+    fn new(mask: Vec<bool>, split: Split, from: Vec<usize>) -> Backward {
         let (whole, input, weight) = (OnceCell::new(), OnceCell::new(), OnceCell::new());
-        Ok(Backward { mask, split, from, halves: OnceCell::new(), whole, input, weight })
+        Backward { mask, split, from, halves: OnceCell::new(), whole, input, weight }
     }
 
     /// B and I and W as traces.

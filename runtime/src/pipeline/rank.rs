@@ -207,9 +207,8 @@ impl<'c> Rank<'c> {
         let slots = self.chain.stages()[stage].params();
         for (slot, grad) in slots.iter().zip(&grads) {
             let (Some(tie), Some(grad)) = (slot.tied, grad) else { continue };
-            let mut others: Vec<usize> = self.chain.sharing(tie)?.into_iter().map(|(s, _)| s).collect();
-            others.retain(|s| *s != stage);
-            for to in others {
+            // those that read the parameter without a gradient have it too, and want the whole gradient
+            for to in self.chain.tied(tie).filter(|to| *to != stage).collect::<Vec<_>>() {
                 let edge = Edge { from: stage, to, micro_batch: 0, direction: Direction::Tied(tie) };
                 self.send(edge, vec![grad.clone()], transport)?;
             }
@@ -229,7 +228,7 @@ impl<'c> Rank<'c> {
         for (stage, list) in &mut grads {
             let slots = self.chain.stages()[*stage].params();
             for (slot, grad) in slots.iter().zip(list.iter_mut()) {
-                if let Some(tie) = slot.tied {
+                if let Some(tie) = slot.tied.filter(|_| slot.needs_grad) {
                     *grad = self.tied(*stage, tie, &slot.ty, transport)?;
                 }
             }

@@ -354,10 +354,12 @@ impl<'s> StageRun<'s> {
         for (at, from) in backward.from.iter().enumerate() {
             all[at] = Some(kept[*from].clone());
         }
-        for (at, leaf) in split.cotangents.iter().zip(&leaves) {
-            if let (Some(at), Some(leaf)) = (at, leaf) {
-                all[*at] = Some(leaf.data()?);
-            }
+        for ((at, leaf), ty) in split.cotangents.iter().zip(&leaves).zip(&types) {
+            let (Some(at), Some(of)) = (at, ty.as_tensor()) else { continue };
+            all[*at] = Some(match leaf {
+                Some(leaf) => leaf.data()?,
+                None => Buffer::zeros(of.dtype, &of.sizes()).map_err(|e| Error::new("E743", e.to_string()))?,
+            });
         }
         for (input, at) in &split.variables {
             all[*at] = Some(self.cell(*input)?.buffer());

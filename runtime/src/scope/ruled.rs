@@ -1,20 +1,21 @@
 //! Rules of tensor subclasses that are functions over tensors: run on a stack of their own, on handles of the call's
 //! arguments.
 
-use super::{Open, STACKS, Stack, note_maker, with_stack};
+use super::{Open, STACKS, Stack};
 use crate::bind::Ruled;
 use crate::error::Error;
-use crate::tensor::Tensor;
+use crate::tensor::{Tensor, set_maker};
 use fulgurite_core::Value;
 use std::sync::Arc;
 
-/// Takes the stack away again, also where the rule panics.
-struct Level;
+/// Takes the stack away again, also where the rule panics; and whose tensors were made before.
+struct Level(u64);
 
 impl Drop for Level {
     fn drop(&mut self) {
         STACKS.with_borrow_mut(|stacks| _ = stacks.pop());
-        with_stack(|stack| note_maker(stack));
+        // the stack below is being recorded on, so it can't be asked
+        set_maker(self.0);
     }
 }
 
@@ -27,7 +28,7 @@ pub(crate) fn ruled(
     rule: impl FnOnce(&[Value<Tensor>]) -> Option<Result<Vec<Tensor>, Error>>,
 ) -> Result<Option<Vec<crate::trace::ProxyId>>, Error> {
     STACKS.with_borrow_mut(|stacks| stacks.push(Stack::default()));
-    let _level = Level;
+    let _level = Level(set_maker(0));
     let Some(builder) = call.builder.take() else { return Err(Error::bug("E709", "a rule was run twice")) };
     let open = Open::new(builder, Arc::default());
     let handle = |p: &crate::trace::ProxyId| open.with(|f| Tensor::traced(&f.token, *p, f.builder.arena().ty(*p)));

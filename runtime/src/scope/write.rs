@@ -15,6 +15,7 @@ use crate::tensor::{Alias, Tensor, Traced, View, shows_twice};
 use crate::trace::{Phase, ProxyId, RegionKind};
 use fulgurite_core::loc::Loc;
 use fulgurite_core::{Scalar, TensorTy, Value};
+use rustc_hash::FxHashSet;
 
 /// Makes `value`, which has the type of `target`, its new version in the innermost open trace; `None` if there is none.
 /// `fresh`: nothing else stands for `value`, so it may be called after the target.
@@ -31,7 +32,7 @@ pub(crate) fn write(target: &Tensor, value: &Tensor, fresh: bool, loc: Loc) -> O
                 let version = stack[top].builder.count_version(old);
                 arena.rename(new, &format!("{base}@{version}"));
             }
-            put(stack, top, target, new, Mode::Write, loc)
+            put(stack, top, target, (new, fresh), Mode::Write, loc)
         });
         Some(done.map_err(|e| e.at(loc)))
     })
@@ -63,14 +64,14 @@ enum Mode {
 /// As [`write`].
 pub(crate) fn assign(target: &Tensor, new: ProxyId, loc: Loc) -> Result<(), Error> {
     with_stack(|stack| match stack.len().checked_sub(1) {
-        Some(top) => put(stack, top, target, new, Mode::Done, loc),
+        Some(top) => put(stack, top, target, (new, false), Mode::Done, loc),
         None => Err(Error::bug("E709", "no trace is open")),
     })
 }
 
 /// The same in this stack, for a view that an operator wrote.
 pub(super) fn assign_in(stack: &mut [Frame], top: usize, target: &Tensor, new: ProxyId, loc: Loc) -> Result<(), Error> {
-    put(stack, top, target, new, Mode::Write, loc)
+    put(stack, top, target, (new, true), Mode::Write, loc)
 }
 
 /// Of tensors, those by which an open trace is differentiated; the innermost trace remembers all of them as written by a
@@ -114,6 +115,18 @@ pub(crate) fn place(target: &Tensor) -> Option<(Phase, usize, String)> {
         let path = stack[frame].builder.inputs()[at].path.to_string();
         Some((if late { Phase::Backward } else { Phase::Forward }, at, path))
     })
+}
+
+/// Whether two of these handles are one tensor, or views of one.
+pub(crate) fn overlap<'t>(tensors: impl Iterator<Item = &'t Tensor>) -> bool {
+    let mut seen = FxHashSet::default();
+    let known = |t: &Tensor| match t.view() {
+        View::Poison(_) => false,
+        View::Wrapped(wrapped) => overlap(wrapped.fields().iter()) || !seen.insert(address(t)),
+        _ => !seen.insert(address(base_of(t))),
+    };
+    let mut tensors = tensors;
+    tensors.any(known)
 }
 
 /// What a view is of, in the end.
@@ -164,8 +177,15 @@ fn apply(b: &mut Builder, alias: &Alias, base: ProxyId) -> Result<Vec<ProxyId>, 
     outs
 }
 
-/// Gives a handle a new version.
-fn put(stack: &mut [Frame], top: usize, target: &Tensor, new: ProxyId, mode: Mode, loc: Loc) -> Result<(), Error> {
+/// Gives a handle a new version, and whether nothing else stands for that value.
+fn put(
+    stack: &mut [Frame],
+    top: usize,
+    target: &Tensor,
+    (new, fresh): (ProxyId, bool),
+    mode: Mode,
+    loc: Loc,
+) -> Result<(), Error> {
     let traced = match target.view() {
         View::Poison(e) => return Err(e.clone()),
         View::Cell(_) => None,
@@ -173,7 +193,7 @@ fn put(stack: &mut [Frame], top: usize, target: &Tensor, new: ProxyId, mode: Mod
             // by its fields
             let fields = stack[top].builder.flatten(new)?;
             let each = wrapped.fields().iter().zip(fields);
-            return each.into_iter().try_for_each(|(field, new)| put(stack, top, field, new, mode, loc));
+            return each.into_iter().try_for_each(|(field, new)| put(stack, top, field, (new, true), mode, loc));
         }
         View::Traced(traced) => Some(traced),
     };
@@ -181,8 +201,16 @@ fn put(stack: &mut [Frame], top: usize, target: &Tensor, new: ProxyId, mode: Mod
     if let Some((alias, base)) = traced.and_then(|t| t.alias()).and_then(|a| Some((a, a.base()?))) {
         let detached = alias.symbol.name() == "detach";
         let whole = resolve(stack, top, base)?;
-        let replaced = if detached { new } else { replaced(&mut stack[top].builder, alias, whole, new, loc)? };
-        put(stack, top, base, replaced, if detached && mode == Mode::Write { Mode::Quiet } else { mode }, loc)?;
+        let mode = if detached && mode == Mode::Write { Mode::Quiet } else { mode };
+        let new = match own(stack) {
+            Some(traced) => tagged(&mut stack[top].builder, traced.proxy(), (new, fresh))?,
+            None => new,
+        };
+        let replaced = match detached {
+            true => (new, fresh),
+            false => (replaced(&mut stack[top].builder, alias, whole, new, loc)?, true),
+        };
+        put(stack, top, base, replaced, mode, loc)?;
         // the view of the new base is what was written: nothing to take again
         let base = resolve(stack, top, base)?;
         match own(stack) {
@@ -199,6 +227,7 @@ fn put(stack: &mut [Frame], top: usize, target: &Tensor, new: ProxyId, mode: Mod
             let old = traced.proxy();
             given_to_backward(stack, top, old)?;
             let new = version(stack, top, target, old, new, mode)?;
+            let new = tagged(&mut stack[top].builder, old, (new, fresh))?;
             traced.set_proxy(new);
             set(&mut stack[top].builder, old, new);
         }
@@ -207,10 +236,27 @@ fn put(stack: &mut [Frame], top: usize, target: &Tensor, new: ProxyId, mode: Mod
             let at = for_writing(stack, top, target)?;
             let old = stack[top].builder.inputs()[at].version;
             let new = version(stack, top, target, old, new, mode)?;
+            let new = tagged(&mut stack[top].builder, old, (new, fresh))?;
             set(&mut stack[top].builder, old, new);
         }
     }
     Ok(())
+}
+
+/// The new version with the tags that a write leaves on a value; of a value that others stand for too, a copy.
+fn tagged(b: &mut Builder, old: ProxyId, (new, fresh): (ProxyId, bool)) -> Result<ProxyId, Error> {
+    let arena = b.arena().clone();
+    let (kept, have) = (arena.tags(old).at_write(), arena.tags(new));
+    if have.union(kept) == have {
+        return Ok(new);
+    }
+    let place = b.context.place.loc;
+    let new = match fresh {
+        true => new,
+        false => b.bind(intrinsics::get("copy")?, vec![Value::Tensor(new)], place)?[0],
+    };
+    arena.set_tags(new, have.union(kept));
+    Ok(new)
 }
 
 /// Refuses a write from inside a batch to a value of a trace around it, which all slices share.

@@ -45,9 +45,9 @@ thread_local! {
     static MAKER: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
-/// From now on tensors made on this thread belong to the trace with this number; 0: to none.
-pub(crate) fn set_maker(trace: u64) {
-    MAKER.set(trace);
+/// From now on tensors made on this thread belong to the trace with this number; 0: to none. Gives the one before.
+pub(crate) fn set_maker(trace: u64) -> u64 {
+    MAKER.replace(trace)
 }
 
 struct State {

@@ -419,7 +419,7 @@ fn split_number(name: &str) -> Option<(&str, u32)> {
 }
 
 impl RegionKind {
-    /// The built-in tag of regions of this kind.
+    /// The tag of regions of this kind.
     pub fn tag(&self) -> Option<Tag> {
         match self {
             RegionKind::Root | RegionKind::Named(_) => None,
@@ -427,6 +427,7 @@ impl RegionKind {
             RegionKind::EnableGrad => Some(Tag::ENABLE_GRAD),
             RegionKind::Checkpoint => Some(Tag::CHECKPOINT),
             RegionKind::Autocast(_) => Some(Tag::AUTOCAST),
+            RegionKind::Tagged(tag) => Some(*tag),
         }
     }
 }

@@ -5,6 +5,7 @@
 pub use super::lexer::Pos;
 use super::lexer::{Tok, lex};
 use super::sizes::{self, Atoms};
+use super::tag::{Carrier, Tag};
 use super::types::{Device, RegionKind, Role};
 use crate::error::{Error, Phase};
 use fulgurite_core::{DType, Dim, Name, Scalar, TensorTy};
@@ -71,7 +72,7 @@ pub struct Line {
     /// Tags.
     pub tags: Vec<(String, Pos)>,
     /// The user's call as the comment has it: role, file (`…`: as before), line.
-    pub place: Option<(Role, String, u32)>,
+    pub place: Option<(Role, String, u32, u32)>,
     /// Where the line starts.
     pub pos: Pos,
 }
@@ -274,7 +275,8 @@ impl Parser {
 
     fn item(&mut self, depth: usize) -> Res<Item> {
         if let Tok::Word(word) = self.peek() {
-            let region = matches!(word.as_str(), "no_grad" | "enable_grad" | "checkpoint" | "autocast" | "scope");
+            let region =
+                matches!(word.as_str(), "no_grad" | "enable_grad" | "checkpoint" | "autocast" | "tagged" | "scope");
             let after = self.tokens.get(self.at + 1).map(|t| &t.0);
             if region && !matches!(after, Some(Tok::Mark(':' | '='))) {
                 return self.region(depth);
@@ -298,6 +300,14 @@ impl Parser {
                 Tok::Str(name) => RegionKind::Named(Rc::from(name)),
                 _ => return Err(self.wanted("the scope's name in quotes")),
             },
+            "tagged" => {
+                self.expect('(')?;
+                let (word, pos) = self.word("a tag of regions")?;
+                self.expect(')')?;
+                let tag = Tag::find(&word).filter(|t| t.decl().carrier == Carrier::Region && !t.is_built_in());
+                let none = || pos.error("E731", format!("`{word}` is no tag of regions that was declared"));
+                RegionKind::Tagged(tag.ok_or_else(none)?)
+            }
             _ => {
                 self.expect('(')?;
                 let (word, pos) = self.word("a dtype or `off`")?;
@@ -488,14 +498,16 @@ impl Parser {
 }
 
 /// `backward of examples/05_gpt.rs:88   cpu` as role, file and line.
-fn place(comment: &str) -> Option<(Role, String, u32)> {
+fn place(comment: &str) -> Option<(Role, String, u32, u32)> {
     let roles =
         [("backward of ", Role::Backward), ("recompute of ", Role::Recompute), ("accumulate at ", Role::Accumulate)];
     let (role, rest) = roles
         .iter()
         .find_map(|(text, role)| Some((*role, comment.strip_prefix(text)?)))
         .unwrap_or((Role::Forward, comment));
-    let (file, line) = rest.split_whitespace().next()?.split_once(':')?;
-    let digits: String = line.chars().take_while(char::is_ascii_digit).collect();
-    Some((role, file.to_owned(), digits.parse().ok()?))
+    let (file, place) = rest.split_whitespace().next()?.split_once(':')?;
+    let mut numbers = place.split(':').map(|n| n.chars().take_while(char::is_ascii_digit).collect::<String>());
+    let line = numbers.next()?.parse().ok()?;
+    // 0: it does not say at which column
+    Some((role, file.to_owned(), line, numbers.next().and_then(|n| n.parse().ok()).unwrap_or(0)))
 }

@@ -15,6 +15,7 @@ use super::program::{Guard, Trace};
 use super::tag::TagSet;
 use super::types::*;
 use crate::error::Phase;
+use crate::symbol::Ports;
 use fulgurite_core::loc::Loc;
 use fulgurite_core::{TensorTy, Value};
 use rustc_hash::FxHashSet;
@@ -190,19 +191,23 @@ impl Printer<'_> {
             let loc = line.place.loc;
             let file = if loc.file == self.last_file { "…" } else { loc.file };
             self.last_file = loc.file;
-            let _ = write!(self.out, "{}// {role}{file}:{}", " ".repeat(pad), loc.line);
+            let _ = write!(self.out, "{}// {role}{}", " ".repeat(pad), Loc { file, ..loc });
             if let Some(executor) = line.claimed_by {
                 let _ = write!(self.out, "   {executor}");
             }
-            if let Some(executor) = line.ruled_by {
-                let _ = write!(self.out, "   by {executor}");
+            if let Some(rule) = line.ruled_by {
+                let _ = write!(self.out, "   by {rule}");
             }
         }
         self.out.push('\n');
     }
 
-    /// What a line is on the fields of tensors of subclasses always, its decomposition on request.
+    /// What a line is on the fields of tensors of subclasses always, and the backward of a function that has one of its
+    /// own; its decomposition on request.
     fn body(&mut self, line: &BoundSymbol, indent: &str, depth: usize) {
+        if let Some(ports) = line.symbol.own() {
+            return self.backward(line, ports, indent);
+        }
         let body = match (&line.dispatch, line.body.get()) {
             (Some(body), _) => body,
             (None, Some(Some(body))) if depth > 0 => body,
@@ -215,6 +220,41 @@ impl Printer<'_> {
         }
         let outs: Vec<_> = body.outs.iter().map(|p| self.trace.arena.name(*p).to_string()).collect();
         let _ = writeln!(self.out, "{indent}  | return {}", outs.join(", "));
+    }
+
+    /// What the arguments of a line are whose function has a backward of its own, and that backward.
+    fn backward(&mut self, line: &BoundSymbol, ports: Ports, indent: &str) {
+        let arena = self.trace.arena.clone();
+        let name = |p: ProxyId| arena.name(p).to_string();
+        let names: Vec<String> = line.args.iter().map(|arg| self.value(arg)).collect();
+        let mut at = 0;
+        let mut group = |count: usize| {
+            at += count;
+            names[at - count..at].to_vec()
+        };
+        let groups = [("gives", ports.outs), ("of", ports.ins), ("keeping", ports.kept), ("with", ports.variables)];
+        let groups = groups.map(|(word, count)| (word, group(count)));
+        let said = groups.iter().filter(|(_, of)| !of.is_empty()).map(|(word, of)| format!("{word} {}", of.join(", ")));
+        let _ = writeln!(self.out, "{indent}  | {}", said.collect::<Vec<_>>().join(" "));
+        let [(_, outs), _, (_, kept), (_, variables)] = &groups;
+        let number = line.args.last().and_then(|arg| if let Value::Num(n) = arg { Some(n.as_i64()) } else { None });
+        let Some(rule) = number.and_then(|n| arena.rule(usize::try_from(n).ok()?)) else { return };
+        let input = |(p, what): &(ProxyId, OwnInput)| match *what {
+            OwnInput::Kept(i) => format!("{} = {}", name(*p), kept.get(i).map_or("?", |k| k)),
+            OwnInput::Cotangent(o) => format!("{} = the cotangent of {}", name(*p), outs.get(o).map_or("?", |k| k)),
+            OwnInput::Variable(j) => format!("{} = {} when it runs", name(*p), variables.get(j).map_or("?", |k| k)),
+        };
+        let inputs: Vec<String> = rule.inputs.iter().map(input).collect();
+        let _ = writeln!(self.out, "{indent}  | backward({})", inputs.join(", "));
+        for inner in &rule.lines {
+            let text = self.line(inner);
+            let _ = writeln!(self.out, "{indent}  |   {text}");
+        }
+        for (j, value) in &rule.writes {
+            let _ = writeln!(self.out, "{indent}  |   {} <- {}", variables.get(*j).map_or("?", |k| k), name(*value));
+        }
+        let grads: Vec<String> = rule.grads.iter().map(|g| g.map_or_else(|| "0".to_owned(), name)).collect();
+        let _ = writeln!(self.out, "{indent}  |   return {}", grads.join(", "));
     }
 
     fn line(&self, line: &BoundSymbol) -> String {
@@ -338,6 +378,7 @@ impl fmt::Display for RegionKind {
             RegionKind::Checkpoint => f.write_str("checkpoint"),
             RegionKind::Autocast(Some(dtype)) => write!(f, "autocast({dtype})"),
             RegionKind::Autocast(None) => f.write_str("autocast(off)"),
+            RegionKind::Tagged(tag) => write!(f, "tagged({})", tag.name()),
         }
     }
 }

@@ -4,6 +4,7 @@
 //! program-wide and "the same id through every transform" has a meaning. A [`Trace`] is an ordered list over it.
 
 use super::arena::Arena;
+use super::tag::Tag;
 use super::types::{BoundSymbol, ProxyId, ProxyTy, RegionId, TensorType};
 use crate::error::Phase;
 use fulgurite_core::DType;
@@ -81,6 +82,8 @@ pub struct Trace {
     pub outer: u32,
     /// Which part of a split program it is; `None` before `split`.
     pub phase: Option<Phase>,
+    /// While a transform of a user runs: the tag of lines that it has seen in a trace inside this one.
+    pub(crate) seen: Option<Tag>,
     /// When it was made: types that a later transform changed are looked up as they were.
     pub epoch: u32,
     /// Which transform made it, how long that took (µs), from what.
@@ -142,6 +145,7 @@ impl Trace {
         self.root = source.root;
         self.outer = source.outer;
         self.phase = source.phase;
+        self.seen = source.seen;
         self.provenance = Provenance {
             made_by: by,
             micros: started.elapsed().as_micros() as u64,

@@ -4,7 +4,7 @@
 //! event: the policy table is total. What can be derived is no tag: detachment follows from the row `detach` and from
 //! regions, randomness from keys and sites.
 
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use std::fmt;
 use std::sync::Mutex;
 
@@ -21,6 +21,17 @@ pub enum Carrier {
     Line,
     /// A region.
     Region,
+}
+
+impl Carrier {
+    /// What tags of it stand on.
+    pub(crate) fn plural(self) -> &'static str {
+        match self {
+            Carrier::Value => "values",
+            Carrier::Line => "lines",
+            Carrier::Region => "regions",
+        }
+    }
 }
 
 /// Structural events: what transforms do to lines and values.
@@ -119,12 +130,15 @@ const RECOMPUTE: Policies = Policies::both([Keep, All, Drop, Drop, MustAgree, Mu
 const GRAD_MODE: Policies =
     Policies::both([Keep, All, Drop, All, Keep, MustAgree, All, Keep]).after_split(Event::Merge, Keep);
 
+/// What stands for a line that was seen, or runs it again, was seen with it; its gradient is new.
+const SEEN: Policies = Policies::both([Keep, All, Drop, All, Union, Union, All, Keep]);
+
 const fn decl(name: &'static str, carrier: Carrier, inherit: bool, must_survive: bool, policies: Policies) -> TagDecl {
     TagDecl { name, carrier, inherit, must_survive, policies }
 }
 
 /// The built-in kinds. Columns: replace, decompose, vjp, recompute, fuse, merge, unroll, functionalise.
-const BUILT_IN: [TagDecl; 10] = [
+const BUILT_IN: [TagDecl; 12] = [
     decl(
         "static_memory",
         Carrier::Value,
@@ -153,6 +167,8 @@ const BUILT_IN: [TagDecl; 10] = [
     decl("autocast", Carrier::Region, false, false, Policies::both([Keep, All, Drop, All, Keep, Keep, All, Keep])),
     decl("no_grad", Carrier::Region, false, false, GRAD_MODE),
     decl("enable_grad", Carrier::Region, false, false, GRAD_MODE),
+    decl("seen_acquired", Carrier::Line, true, false, SEEN),
+    decl("seen_joint", Carrier::Line, true, false, SEEN),
 ];
 
 impl Tag {
@@ -176,6 +192,10 @@ impl Tag {
     pub const NO_GRAD: Tag = Tag(8);
     /// Of regions with gradients on again.
     pub const ENABLE_GRAD: Tag = Tag(9);
+    /// The transforms of a user at [`At::Acquired`](crate::transforms::At::Acquired) have seen the line.
+    pub const SEEN_ACQUIRED: Tag = Tag(10);
+    /// The transforms of a user at [`At::Joint`](crate::transforms::At::Joint) have seen the line.
+    pub const SEEN_JOINT: Tag = Tag(11);
 
     /// Declares a kind, or finds the one that was declared so before.
     ///
@@ -218,10 +238,28 @@ impl Tag {
         }
     }
 
+    /// Whether it is one of the built-in kinds.
+    pub fn is_built_in(self) -> bool {
+        (self.0 as usize) < BUILT_IN.len()
+    }
+
     /// Its name.
     pub fn name(self) -> &'static str {
         self.decl().name
     }
+}
+
+/// Refuses tags of one value that exclude each other.
+///
+/// # Errors
+/// E722.
+pub(crate) fn save_at_all(tags: TagSet, of: &str, transform: &'static str) -> Result<(), Error> {
+    if !(tags.contains(Tag::MUST_SAVE) && tags.contains(Tag::NO_SAVE)) {
+        return Ok(());
+    }
+    let names = vec![Tag::MUST_SAVE.name(), Tag::NO_SAVE.name()];
+    let claim = format!("`{of}` is tagged `must_save` and `no_save`");
+    Err(Error::new("E722", claim).kind_is(ErrorKind::TagConflict { tags: names, of: of.to_owned(), transform }))
 }
 
 fn declared() -> std::sync::MutexGuard<'static, Vec<TagDecl>> {
@@ -283,6 +321,10 @@ impl TagSet {
     pub fn passing(self, event: Event, stage: Stage, policies: &[Policy]) -> TagSet {
         let keep = |t: &Tag| policies.contains(&t.decl().policies.at(event, stage));
         self.iter().filter(keep).fold(TagSet::EMPTY, TagSet::with)
+    }
+    /// The tags that stay on a value when a write makes its next version.
+    pub fn at_write(self) -> TagSet {
+        self.passing(Event::Functionalise, Stage::Before, &[Policy::Keep, Policy::All, Policy::Outputs, Policy::Union])
     }
     /// The inheritable tags.
     pub fn inherited(self) -> TagSet {

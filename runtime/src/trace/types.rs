@@ -2,7 +2,7 @@
 //!
 //! **Invariant:** bound symbols are immutable once in a trace; the Rewriter makes new traces, sharing what it keeps.
 
-use super::tag::TagSet;
+use super::tag::{Tag, TagSet};
 use crate::symbol::{SubclassRef, SymbolRef};
 use fulgurite_core::loc::Loc;
 use fulgurite_core::sig::{ArgTy, OutTy, Solved};
@@ -187,7 +187,7 @@ pub struct BoundSymbol {
     pub origin: Option<BoundSymbolId>,
     /// The executor that claimed it.
     pub claimed_by: Option<&'static str>,
-    /// The executor whose gradient of an operator on a subclass it is part of.
+    /// Whose rule for an operator on a subclass it is part of: the class, or the executor that brought its gradient.
     pub ruled_by: Option<&'static str>,
     /// What it does besides.
     pub effects: Effects,
@@ -274,6 +274,8 @@ pub enum RegionKind {
     Checkpoint,
     /// Compute in this dtype; `None`: off.
     Autocast(Option<DType>),
+    /// What has a tag of regions that a user declared.
+    Tagged(Tag),
 }
 
 impl BoundSymbol {

@@ -5,7 +5,7 @@
 //! tags as well.
 
 use super::program::Trace;
-use super::tag::{Carrier, Tag, TagSet};
+use super::tag::{Carrier, TagSet, save_at_all};
 use super::types::*;
 use crate::error::{Error, ErrorKind};
 use fulgurite_core::dim::estimating;
@@ -168,14 +168,7 @@ impl Verifier<'_> {
             return Err(self.fault(format!("`{}` is made twice, again by {by}", self.name(id))));
         }
         self.tags(self.trace.arena.tags(id), Carrier::Value, &self.name(id))?;
-        let tags = self.trace.arena.tags(id);
-        if tags.contains(Tag::MUST_SAVE) && tags.contains(Tag::NO_SAVE) {
-            let name = self.name(id).to_string();
-            let (tags, transform) = (vec![Tag::MUST_SAVE.name(), Tag::NO_SAVE.name()], self.trace.provenance.made_by);
-            let claim = format!("`{name}` is tagged `must_save` and `no_save`");
-            return Err(Error::new("E722", claim).kind_is(ErrorKind::TagConflict { tags, of: name, transform }));
-        }
-        Ok(())
+        save_at_all(self.trace.arena.tags(id), &self.name(id), self.trace.provenance.made_by)
     }
 
     fn used(&self, id: ProxyId, by: &str) -> Result<(), Error> {
@@ -297,6 +290,7 @@ fn first_time(line: &BoundSymbol, trace: &Trace) -> bool {
 mod tests {
     use super::*;
     use crate::executors::tests::database::database;
+    use crate::trace::tag::Tag;
     use fulgurite_core::{DType, TensorTy};
 
     #[test]

@@ -1,6 +1,7 @@
 //! Algebra with literal numbers: lines that give back an argument go, filled tensors stay filled.
 //!
-//! Every rule holds for all values, NaN and infinities included; `x + 0` alone changes something, the sign of a zero.
+//! Every rule holds for all values: NaN, infinities and the sign of a zero. `x + 0.0` is none of them, because it makes
+//! 0.0 of -0.0; what keeps every float is `x - 0.0` and `x + -0.0`.
 //! A value is replaced only where its type stays, and, as long as a gradient may follow, never across gradient modes.
 
 use crate::bind::Rewriter;
@@ -13,8 +14,9 @@ use fulgurite_core::{DType, Name, Scalar, TensorTy, Value};
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
 
-/// Folds lines: `x * 1`, `x / 1`, `x + 0`, `x - 0`, `-(-x)`, casts, reshapes, expansions, permutations and sums that
-/// change nothing, casts of casts where the inner one is exact, and everything that moves a filled tensor.
+/// Folds lines: `x * 1`, `x / 1`, `x + 0` of integers, `x + -0.0`, `x - 0`, `-(-x)`, casts, reshapes, expansions,
+/// permutations and sums that change nothing, casts of casts where the inner one is exact, and everything
+/// that moves a filled tensor.
 ///
 /// # Errors
 /// What binding reports; E730 (debug builds).
@@ -26,6 +28,8 @@ pub fn fold(trace: &Trace, stage: Stage) -> Result<Trace, Error> {
         let step = if fixed || apart || line.outs.len() != 1 { Step::Keep } else { known.step(rw, line) };
         match step {
             Step::Keep => rw.keep()?,
+            // tags that the two must share keep them apart
+            Step::Same(p) if !rw.may_bind(line.outs[0], p) => rw.keep()?,
             Step::Same(p) => rw.bind(line.outs[0], p)?,
             Step::Fill(ty, number) => {
                 let filled = rw.builder().full(&ty, number)?;
@@ -90,15 +94,21 @@ impl Known {
             _ => Step::Keep,
         };
         let is = |v: &Value<ProxyId>, wanted: f64| self.constant(v).is_some_and(|s| s.as_f64() == wanted);
+        let float = out.dtype.is_float();
+        // a zero of this sign, which integers do not have
+        let zero = |v: &Value<ProxyId>, negative: bool| {
+            let number = self.constant(v).map(|s| s.as_f64());
+            number.is_some_and(|x| x == 0.0 && (!float || x.is_sign_negative() == negative))
+        };
         let plain = |option: &str| named(line, option).is_none_or(Value::is_absent);
         let op = line.symbol.name();
         let folded = match op {
             "mul" if is(&b, 1.0) => same(&a),
             "mul" if is(&a, 1.0) => same(&b),
             "div" if is(&b, 1.0) && plain("mode") => same(&a),
-            "add" if is(&b, 0.0) && plain("alpha") => same(&a),
-            "add" if is(&a, 0.0) && plain("alpha") => same(&b),
-            "sub" if is(&b, 0.0) && plain("alpha") => same(&a),
+            "add" if zero(&b, true) && plain("alpha") => same(&a),
+            "add" if zero(&a, true) && plain("alpha") => same(&b),
+            "sub" if zero(&b, false) && plain("alpha") => same(&a),
             "neg" => match self.maker(&a, "neg") {
                 Some(inner) => same(&inner.args[0]),
                 None => Step::Keep,

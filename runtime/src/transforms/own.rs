@@ -15,6 +15,7 @@ use super::subclass;
 use crate::bind::{Builder, rule_of};
 use crate::error::{Error, ErrorKind};
 use crate::symbol::Ports;
+use crate::trace::tag::Event;
 use crate::trace::*;
 use fulgurite_core::Value;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -56,10 +57,8 @@ pub(super) fn cotangents(
     if let Some(ports) = site.line.symbol.own() {
         return own.cotangents(b, site, ports).map(Ok);
     }
-    if let Some((_, port)) = site.line.symbol.port()
-        && let Some(found) = subclass::port(b, site, port, active)?
-    {
-        return Ok(Ok(found));
+    if let Some((_, port)) = site.line.symbol.port() {
+        return subclass::port(b, site, port, active);
     }
     if let Some(grads) = subclass::grads(b.arena(), site.line) {
         return subclass::declared(b, site, active, grads);
@@ -122,9 +121,9 @@ impl Own {
         for (proxy, input) in rule.inputs.iter().filter(|(proxy, _)| read.contains(proxy)) {
             let value = match *input {
                 OwnInput::Kept(i) => kept.get(i).copied(),
-                OwnInput::Cotangent(o) => match (site.flow.get(o).copied().flatten(), b.arena().tensor_ty(*proxy)) {
+                OwnInput::Cotangent(o) => match (site.flow.get(o).copied().flatten(), line.outs.get(o)) {
                     (Some(flow), _) => Some(flow),
-                    (None, Some(ty)) => Some(b.full(&ty, 0.0)?),
+                    (None, Some(out)) => b.zero_cotangent(*out)?,
                     (None, None) => None,
                 },
                 OwnInput::Variable(j) => variables.get(j).map(|at| self.now(b, *at)),
@@ -169,6 +168,13 @@ fn variable(b: &Builder, line: &BoundSymbol, name: ProxyId) -> Result<usize, Err
     })
 }
 
+/// The inputs that the backward of a line's function writes, as the line names them.
+pub(crate) fn written(arena: &Arena, line: &BoundSymbol) -> Vec<ProxyId> {
+    let (Some(ports), Ok(rule)) = (line.symbol.own(), rule_of(arena, line)) else { return Vec::new() };
+    let variables = &line.args[ports.outs + ports.ins + ports.kept..];
+    rule.writes.iter().filter_map(|(j, _)| variables.get(*j).and_then(|v| proxies(v).first().copied())).collect()
+}
+
 /// The trace without the lines that only say that a function has a backward of its own: for programs that are not
 /// differentiated any more.
 ///
@@ -204,7 +210,7 @@ fn copy(b: &mut Builder, rule: &OwnRule, map: &mut FxHashMap<ProxyId, ProxyId>) 
     let arena = b.arena().clone();
     // where the function was called is no matter; what its backward says of gradients is
     let inner = |kind: &RegionKind| matches!(kind, RegionKind::NoGrad | RegionKind::EnableGrad | RegionKind::Named(_));
-    let mut regions = Outside::new(rule.root, inner);
+    let mut regions = Outside::new(rule.root, inner, Event::Replace);
     let context = b.context.clone();
     for of in &rule.lines {
         let mut make = |p: &ProxyId| {

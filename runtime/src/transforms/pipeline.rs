@@ -4,7 +4,8 @@
 use super::remat::Remat;
 use crate::error::{Error, ErrorKind};
 use crate::trace::verify;
-use crate::trace::{ProxyTy, Trace};
+use crate::trace::{BoundSymbol, ProxyTy, Tag, Trace};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -38,7 +39,24 @@ impl Pipeline {
         self.transforms.push((at, name, transform));
     }
 
-    /// Runs the transforms at `at`; `note` sees what each made.
+    /// Whether a transform stands at `at`.
+    pub fn has(&self, at: At) -> bool {
+        self.transforms.iter().any(|(a, ..)| *a == at)
+    }
+
+    /// The wishes for what a compiled function called inside of another one records: its own transforms see its lines
+    /// first, then those of the function around it; a budget of its own is that of the gradients that it takes.
+    pub fn inside(&self, around: &Pipeline) -> Pipeline {
+        let own = self.transforms.iter().filter(|(at, ..)| *at != At::Simplified);
+        Pipeline {
+            remat: if self.remat == Remat::Marked { around.remat } else { self.remat },
+            executors: around.executors.clone(),
+            transforms: own.chain(&around.transforms).cloned().collect(),
+        }
+    }
+
+    /// Runs the transforms at `at`; `note` sees what each made. What they have seen is tagged, so that each line is
+    /// edited once: a trace holds those of the closures inside it, which were seen apart.
     ///
     /// # Errors
     /// What a transform reports; E730, with its name, where it made a bad trace.
@@ -49,6 +67,10 @@ impl Pipeline {
         mut note: impl FnMut(&'static str, &Trace, Instant),
     ) -> Result<Trace, Error> {
         let mut trace = trace;
+        if !self.has(at) {
+            return Ok(trace);
+        }
+        trace.seen = at.seen();
         for (_, name, transform) in self.transforms.iter().filter(|(a, ..)| *a == at) {
             let started = Instant::now();
             let mut made = transform(&trace).map_err(|e| e.note(format!("in the transform `{name}`")))?;
@@ -59,7 +81,30 @@ impl Pipeline {
             note(name, &made, started);
             trace = made;
         }
+        trace.seen = None;
+        self.mark(at, &mut trace);
         Ok(trace)
+    }
+
+    /// Tags the lines of a trace as seen by the transforms at `at`, if there are any.
+    pub(crate) fn mark(&self, at: At, trace: &mut Trace) {
+        let Some(tag) = at.seen().filter(|_| self.has(at)) else { return };
+        for line in &mut trace.lines {
+            if !line.own_tags.contains(tag) {
+                *line = Rc::new(BoundSymbol { own_tags: line.own_tags.with(tag), ..(**line).clone() });
+            }
+        }
+    }
+}
+
+impl At {
+    /// The tag of lines that its transforms have seen; none where they see each program once, as a whole.
+    fn seen(self) -> Option<Tag> {
+        match self {
+            At::Acquired => Some(Tag::SEEN_ACQUIRED),
+            At::Joint => Some(Tag::SEEN_JOINT),
+            At::Simplified => None,
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The reverse sweep: cotangents from results to arguments, through any list of lines.
 
+use super::expand::{self, Mode, Redirect};
 use super::facts::{Facts, LineRole};
 use super::own::{self, Own};
 use super::regions::Outside;
@@ -7,6 +8,7 @@ use super::rules::Site;
 use super::subclass;
 use crate::bind::{Builder, Context};
 use crate::error::{Error, ErrorKind};
+use crate::symbol::SubclassRef;
 use crate::trace::tag::{Event, Policy, Stage, Tag, TagSet};
 use crate::trace::*;
 use fulgurite_core::{Name, Scalar, TensorTy, Value};
@@ -63,7 +65,8 @@ pub(super) struct Pullback<'b> {
 impl<'b> Pullback<'b> {
     pub(super) fn new(b: &'b mut Builder, facts: Facts, style: Style) -> Pullback<'b> {
         // checkpoints, autocasts and gradient modes do not reach into gradients
-        let regions = Outside::new(b.root(), |kind| matches!(kind, RegionKind::Named(_) | RegionKind::Root));
+        let regions =
+            Outside::new(b.root(), |kind| matches!(kind, RegionKind::Named(_) | RegionKind::Root), Event::Vjp);
         let own = Own { tangents: style.role == Role::Forward, ..Own::default() };
         Pullback { b, facts, style, cotangents: FxHashMap::default(), regions, own }
     }
@@ -147,6 +150,9 @@ impl<'b> Pullback<'b> {
         if let (Some(reason), Some(first)) = (&line.symbol.row().no_grad, active.first()) {
             return Err(no_rule(line, *first).note(format!("the row says: {reason}")));
         }
+        if let Some((class, ct)) = subclass::stands_for(self.b.arena(), line, flow) {
+            return self.fields(line, class, ct, &active);
+        }
         let site = Site { line, flow, tangents: false };
         let found = match own::cotangents(self.b, site, &active, &mut self.own)? {
             Ok(found) => found,
@@ -156,6 +162,42 @@ impl<'b> Pullback<'b> {
             self.contribute(line, &line.args[i], &value, made_from)?;
         }
         Ok(())
+    }
+
+    /// Adds to the cotangents of the fields of which a line makes a tensor that stands for a plain one, whose cotangent
+    /// `ct` is: by the derivative of what it stands for.
+    fn fields(
+        &mut self,
+        line: &Rc<BoundSymbol>,
+        class: SubclassRef,
+        ct: ProxyId,
+        active: &[usize],
+    ) -> Result<(), Error> {
+        let (arena, root) = (self.b.arena().clone(), self.b.root());
+        let mut wrt = Vec::new();
+        active.iter().for_each(|i| line.args[*i].for_each(&mut |p| wrt.push(*p)));
+        wrt.retain(|p| self.facts.needs_grad(*p));
+        wrt.sort();
+        wrt.dedup();
+        let start = self.b.lines().len();
+        let plain = subclass::plain_of(self.b, line, class)?;
+        let lines = self.b.take_from(start);
+        let mut redirect = Redirect::default();
+        let lines = expand::active(&arena, root, &lines, &wrt, Mode::Reverse(&[plain]), &mut redirect)?;
+        let plain = redirect.get(plain);
+        let facts = Facts::sweep(&arena, root, &lines, &wrt, &[plain]);
+        for made in &lines {
+            self.b.push(match facts.vjp_role(made) {
+                LineRole::Active { in_mask, .. } => with_aux(&arena, made, &in_mask),
+                LineRole::Constant(_) => made.clone(),
+            });
+        }
+        let lines = self.b.lines()[start..].to_vec();
+        let mut inner = Pullback::new(self.b, facts, self.style);
+        inner.add(plain, ct)?;
+        inner.run(&lines)?;
+        let found: Vec<_> = wrt.iter().filter_map(|p| Some((*p, inner.cotangent(*p)?))).collect();
+        found.into_iter().try_for_each(|(p, ct)| self.add(p, ct))
     }
 
     /// Adds what a rule gave for an argument, item by item.

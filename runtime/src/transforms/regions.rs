@@ -1,5 +1,6 @@
 //! Regions of lines that a transform makes for other lines: the same scopes without those that do not reach there.
 
+use crate::trace::tag::{Event, Policy, Stage};
 use crate::trace::*;
 use rustc_hash::FxHashMap;
 
@@ -7,13 +8,26 @@ use rustc_hash::FxHashMap;
 pub(super) struct Outside {
     root: RegionId,
     stays: fn(&RegionKind) -> bool,
+    event: Event,
     known: FxHashMap<RegionId, RegionId>,
 }
 
 impl Outside {
-    /// Of scopes inside `root`, those that `stays` accepts are kept.
-    pub(super) fn new(root: RegionId, stays: fn(&RegionKind) -> bool) -> Outside {
-        Outside { root, stays, known: FxHashMap::default() }
+    /// Of scopes inside `root`, those that `stays` accepts are kept; of those with a tag that a user declared, the ones
+    /// whose policy at `event` says so.
+    pub(super) fn new(root: RegionId, stays: fn(&RegionKind) -> bool, event: Event) -> Outside {
+        Outside { root, stays, event, known: FxHashMap::default() }
+    }
+
+    fn stays(&self, kind: &RegionKind) -> bool {
+        match kind {
+            RegionKind::Tagged(tag) => match tag.decl().policies.at(self.event, Stage::Before) {
+                Policy::All => true,
+                Policy::Keep => self.event == Event::Replace,
+                _ => false,
+            },
+            kind => (self.stays)(kind),
+        }
     }
 
     /// What is left of `id`: itself if nothing goes.
@@ -27,7 +41,7 @@ impl Outside {
         let region = arena.region(id);
         let parent = region.parent.unwrap_or(RegionId(0));
         let outer = self.of(arena, parent);
-        let kept = match (self.stays)(&region.kind) {
+        let kept = match self.stays(&region.kind) {
             true if outer == parent => id,
             true => arena.add_region(outer, region.kind, region.loc),
             false => outer,

@@ -101,10 +101,8 @@ pub(super) fn run(
             b.take_from(start);
             let mut flow = site.flow.to_vec();
             for (slot, out) in flow.iter_mut().zip(&line.outs) {
-                if slot.is_none()
-                    && let Some(ty) = b.arena().tensor_ty(*out).filter(|t| t.dtype.is_float())
-                {
-                    *slot = Some(b.full(&ty, 0.0)?);
+                if slot.is_none() && b.arena().tensor_ty(*out).is_some_and(|t| t.dtype.is_float()) {
+                    *slot = b.zero_cotangent(*out)?;
                 }
             }
             attempt(b, Site { flow: &flow, ..site }, rule, more)

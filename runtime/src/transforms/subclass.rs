@@ -9,7 +9,8 @@ use crate::error::Error;
 use crate::symbol::{Port, SubclassRef, outer};
 use crate::trace::*;
 use fulgurite_core::eval::tensor;
-use fulgurite_core::subclass::{Concrete, Grads, operands, others};
+use fulgurite_core::lang::ast::Node;
+use fulgurite_core::subclass::{Concrete, Cotangent, Grads, operands, others};
 use fulgurite_core::{Name, Value};
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -31,9 +32,10 @@ fn class_of(arena: &Arena, line: &BoundSymbol) -> Option<SubclassRef> {
     class
 }
 
-/// What of a line on tensors of a subclass is differentiated.
+/// What of a line on tensors of a subclass is differentiated. Of what makes one, takes one apart or gives its plain
+/// tensor the class's `cotangent` decides ([`port`]).
 pub(super) fn way(arena: &Arena, line: &BoundSymbol) -> Option<Way> {
-    line.dispatch.as_ref()?;
+    line.dispatch.as_ref().filter(|_| line.symbol.port().is_none())?;
     let class = class_of(arena, line)?;
     Some(match grads(arena, line) {
         Some(_) => Way::Declared,
@@ -69,7 +71,7 @@ pub(super) fn declared(
     site: Site,
     active: &[usize],
     Declared { grads, by }: Declared,
-) -> Result<Result<Vec<Contribution>, usize>, Error> {
+) -> Result<Found, Error> {
     let line = site.line;
     let Some(class) = class_of(b.arena(), line) else { return Ok(Err(active[0])) };
     let row = line.symbol.row();
@@ -88,10 +90,9 @@ pub(super) fn declared(
         let mut more = others(class.rules(), &row.sig, &line.args, &names);
         more.extend(fields_of(b, &of_class)?);
         let mut values = rules::run(b, site, &call.block(rule), &more)?;
-        if by.is_some() {
-            for line in b.take_from(first) {
-                b.push(Rc::new(BoundSymbol { ruled_by: by, ..(*line).clone() }));
-            }
+        for line in b.take_from(first) {
+            let ruled_by = line.ruled_by.or(by).or(Some(class.text.class));
+            b.push(Rc::new(BoundSymbol { ruled_by, ..(*line).clone() }));
         }
         found.push((i, values.swap_remove(0), made_from));
     }
@@ -99,47 +100,62 @@ pub(super) fn declared(
 }
 
 /// The cotangents of the fields that a tensor is made of, as its class says: of its cotangent `g` and the fields.
-fn made(
-    b: &mut Builder,
-    line: &BoundSymbol,
-    ct: ProxyId,
-    active: &[usize],
-    grads: &Grads,
-) -> Result<Vec<Contribution>, Error> {
+fn made(b: &mut Builder, line: &BoundSymbol, ct: ProxyId, active: &[usize], grads: &Grads) -> Result<Found, Error> {
     let row = line.symbol.row();
-    let names = fields_of(b, &[("g".into(), ct)])?;
+    let mut names = fields_of(b, &[("g".into(), ct)])?;
+    names.push(("g".into(), Value::Tensor(ct)));
     let mut found = Vec::new();
     for &i in active {
-        let Some((_, rule)) = grads.iter().find(|(name, _)| *name == row.sig.params[i].name.name) else { continue };
+        let Some((_, rule)) = grads.iter().find(|(name, _)| *name == row.sig.params[i].name.name) else {
+            return Ok(Err(i));
+        };
         let made_from = b.arena().len();
         let mut values = tensor::run(b, row, rule, &line.solved, &line.args, &names)?;
         found.push((i, values.swap_remove(0), made_from));
     }
-    Ok(found)
+    Ok(Ok(found))
 }
 
-/// The cotangents of the arguments of a line that makes a tensor of a class or takes one apart; `None` where the
-/// operator is differentiated otherwise.
+/// What a line makes of its fields stands for, where its cotangent is a plain tensor and its class says nothing of
+/// theirs: then theirs are what the derivative of the plain tensor makes of it. Gives the cotangent.
+pub(super) fn stands_for(
+    arena: &Arena,
+    line: &BoundSymbol,
+    flow: &[Option<ProxyId>],
+) -> Option<(SubclassRef, ProxyId)> {
+    let Some((class, Port::Unflatten)) = line.symbol.port() else { return None };
+    let ct = flow.first().copied().flatten()?;
+    let plain = arena.with_ty(ct, |ty| ty.subclass().is_none());
+    (plain && class.rules().grads_for("unflatten".into()).is_none()).then_some((class, ct))
+}
+
+/// The plain tensor that a line makes of its fields, recorded.
+///
+/// # Errors
+/// What the class's rule reports; E706 where it yields no tensor.
+pub(super) fn plain_of(b: &mut Builder, line: &BoundSymbol, class: SubclassRef) -> Result<ProxyId, Error> {
+    let values = tensor::run(b, line.symbol.row(), &class.rules().plain, &line.solved, &line.args, &[])?;
+    match values.as_slice() {
+        [Value::Tensor(plain)] => Ok(*plain),
+        _ => Err(Error::new("E706", format!("`plain` of `{}` yields no tensor", class.name()))),
+    }
+}
+
+/// The cotangents of the arguments of a line, each once; or the first that has none.
+pub(super) type Found = Result<Vec<Contribution>, usize>;
+
+/// The cotangents of the arguments of a line that makes a tensor of a class or takes one apart.
 ///
 /// # Errors
 /// What binding reports.
-pub(super) fn port(
-    b: &mut Builder,
-    site: Site,
-    port: Port,
-    active: &[usize],
-) -> Result<Option<Vec<Contribution>>, Error> {
+pub(super) fn port(b: &mut Builder, site: Site, port: Port, active: &[usize]) -> Result<Found, Error> {
     let line = site.line;
     let made_from = b.arena().len();
     match port {
         Port::Unflatten => {
-            let Some(ct) = site.flow.first().copied().flatten() else { return Ok(Some(Vec::new())) };
-            // of a class whose cotangents are plain tensors the fields have none
-            if b.arena().ty(ct).subclass().is_none() {
-                return Ok(Some(Vec::new()));
-            }
+            let Some(ct) = site.flow.first().copied().flatten() else { return Ok(Ok(Vec::new())) };
             if let Some(grads) = line.symbol.port().and_then(|(class, _)| class.rules().grads_for("unflatten".into())) {
-                return made(b, line, ct, active, grads).map(Some);
+                return made(b, line, ct, active, grads);
             }
             let mut parts = b.flatten(ct)?.into_iter();
             let mut whole = Vec::new();
@@ -149,12 +165,20 @@ pub(super) fn port(
                     whole.push((i, value, made_from));
                 }
             }
-            Ok(Some(whole))
+            Ok(Ok(whole))
         }
         Port::Flatten => {
-            let Some(Value::Tensor(x)) = line.args.first() else { return Ok(Some(Vec::new())) };
+            let Some(Value::Tensor(x)) = line.args.first() else { return Ok(Ok(Vec::new())) };
             let ty = b.arena().ty(*x);
-            let Some(layout) = ty.subclass() else { return Ok(Some(Vec::new())) };
+            let Some(layout) = ty.subclass() else { return Ok(Ok(Vec::new())) };
+            if layout.class.rules().cotangent == Cotangent::Plain {
+                // a plain cotangent is one of the whole: only where that is a field it is one of the field
+                let whole = whole_field(layout);
+                let fields = layout.fields.iter().zip(site.flow).filter_map(|((name, _), ct)| Some((*name, (*ct)?)));
+                let others = fields.clone().any(|(name, _)| Some(name) != whole);
+                let found = fields.map(|(_, ct)| (0, Value::Tensor(ct), made_from)).collect();
+                return Ok(if others { Err(0) } else { Ok(found) });
+            }
             let mut parts = Vec::new();
             for (out, ct) in line.outs.iter().zip(site.flow) {
                 parts.push(match (ct, b.arena().tensor_ty(*out)) {
@@ -164,18 +188,40 @@ pub(super) fn port(
                 });
             }
             let ct = b.unflatten(layout, &parts)?;
-            Ok(Some(vec![(0, Value::Tensor(ct), made_from)]))
+            Ok(Ok(vec![(0, Value::Tensor(ct), made_from)]))
         }
         // a plain cotangent is what the argument's class makes of it
         Port::Plain => {
             let ct = site.flow.first().copied().flatten();
-            Ok(Some(ct.map(|ct| (0, Value::Tensor(ct), made_from)).into_iter().collect()))
+            Ok(Ok(ct.map(|ct| (0, Value::Tensor(ct), made_from)).into_iter().collect()))
         }
+    }
+}
+
+/// The field that the plain tensor is, where it is one.
+fn whole_field(layout: &SubclassLayout) -> Option<Name> {
+    let plain = &layout.class.rules().plain;
+    match &*plain.value.node {
+        Node::Name(name) if plain.stmts.is_empty() => {
+            layout.fields.iter().map(|(field, _)| *field).find(|field| field == name)
+        }
+        _ => None,
     }
 }
 
 /// The error of a missing rule, with what the class of an argument has.
 pub(super) fn blame(arena: &Arena, line: &BoundSymbol, error: Error) -> Error {
+    if let (Some((class, Port::Flatten)), Some(arg)) = (line.symbol.port(), line.args.first()) {
+        let text = &class.text.plain;
+        let of = match arg {
+            Value::Tensor(p) => arena.name(*p).to_string(),
+            _ => "it".to_owned(),
+        };
+        return error.note(format!(
+            "cotangents of a `{}` are plain tensors, those of `{text}`: what flows back to a field of `{of}` says none",
+            class.name()
+        ));
+    }
     let (Some(class), Some(grads)) = (class_of(arena, line), grads(arena, line)) else { return error };
     let known: Vec<String> = grads.grads.iter().map(|(arg, _)| format!("`{arg}`")).collect();
     let op = line.symbol.name();

@@ -96,13 +96,24 @@ impl Unroll<'_> {
                 Some(executor) => self.claimed(&line, executor)?,
                 None => {
                     let body = self.own(body);
-                    let inner = inline(&line, &body, &mut self.redirect);
-                    inner.iter().try_for_each(|inner| self.line(inner))?;
+                    let rule = self.rule_of(&line);
+                    for inner in inline(&line, &body, &mut self.redirect) {
+                        let ruled_by = inner.ruled_by.or(rule);
+                        self.line(&Rc::new(BoundSymbol { ruled_by, ..(*inner).clone() }))?;
+                    }
                 }
             },
             (_, None) => self.lines.push(line),
         }
         Ok(())
+    }
+
+    /// The class whose rule the body of a line is.
+    fn rule_of(&self, line: &BoundSymbol) -> Option<&'static str> {
+        let mut class = None;
+        let ty = |p: ProxyId| self.arena.with_ty(p, |ty| ty.subclass().map(|layout| layout.class.text.class));
+        line.for_each_arg(|p| class = class.or_else(|| ty(p)));
+        class
     }
 
     /// The line on the fields of its arguments and results, as its executor runs it: without a body.

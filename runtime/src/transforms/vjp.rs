@@ -174,10 +174,9 @@ pub fn value_and_grad(trace: &Trace, wrt: &[ProxyId]) -> Result<Trace, Error> {
     joint.trace.lines.iter().for_each(|l| b.push(l.clone()));
     let mut outputs = joint.trace.outputs[..joint.forward_outputs].to_vec();
     for (i, p) in wrt.iter().enumerate() {
-        outputs.push(match (joint.grad(i), arena.tensor_ty(*p)) {
-            (Cotangent::Value(g), _) => g,
-            (Cotangent::Zero, Some(ty)) => b.full(&ty, 0.0)?,
-            (Cotangent::Zero, None) => return Err(not_differentiable(trace, *p)),
+        outputs.push(match joint.grad(i) {
+            Cotangent::Value(g) => g,
+            Cotangent::Zero => b.zero_cotangent(*p)?.ok_or_else(|| not_differentiable(trace, *p))?,
         });
     }
     let mut made = b.finish(&outputs);

@@ -114,7 +114,7 @@ pub fn helper<M: Machine>(
         ("except", [x, k]) => {
             let rank = ty(machine, x).ok_or_else(|| fault("needs a tensor"))?.rank() as i64;
             let k = k.as_dims().ok_or_else(|| fault("needs axes"))?;
-            let named = |a: i64| k.iter().any(|k| k.value() == a || k.value() + rank == a);
+            let named = |a: i64| k.iter().any(|k| k.value() == a || k.value().saturating_add(rank) == a);
             ints((0..rank).filter(|a| !named(*a)).collect())
         }
         ("sizes", [x, axes]) => {
@@ -146,8 +146,9 @@ pub fn helper<M: Machine>(
             let (t, rank) = (ty(machine, v), ty(machine, y).ok_or_else(|| fault("needs a tensor"))?.rank() as i64);
             let n = t.and_then(|t| t.shape.first().copied()).ok_or_else(|| fault("needs a vector"))?;
             let k = dim_of(k).ok_or_else(|| fault("needs an axis"))?.value();
-            let shape =
-                (0..rank).map(|a| if a == k || a == k + rank { Value::size(n) } else { Value::Num(Scalar::Int(1)) });
+            let shape = (0..rank).map(|a| {
+                if a == k || a == k.saturating_add(rank) { Value::size(n) } else { Value::Num(Scalar::Int(1)) }
+            });
             return call1(machine, "reshape", vec![v.clone(), Value::List(shape.collect())]).map(Some);
         }
         // of what is known while tracing

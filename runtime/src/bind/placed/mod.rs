@@ -15,12 +15,15 @@ use super::{Builder, body};
 use crate::error::{Error, ErrorKind};
 use crate::symbol::{Port, Registered, SubclassRef};
 use crate::trace::*;
+use fulgurite_core::lang::ast::{Opt, OptType};
 use fulgurite_core::lower::lower_with;
 use fulgurite_core::nest::Nest;
 use fulgurite_core::place::{Held, Place, Way, best, moved, piece, ways};
 use fulgurite_core::sig::OutTy;
 use fulgurite_core::{Dim, Name, Scalar, TensorTy, Value};
+use std::cell::OnceCell;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// One value per result.
 type Results = Vec<Value<ProxyId>>;
@@ -74,7 +77,9 @@ pub(super) fn run(b: &mut Builder, line: &BoundSymbol, class: SubclassRef) -> Re
     }
     let block = row.index_body();
     let nest = block.and_then(|block| lower_with(row, block, &line.solved, &Registered).ok());
-    let found = nest.as_ref().and_then(|nest| call.way(nest));
+    // where a class means something else than its plain tensors, parts need not make a whole: a mean of what is shown
+    let whole = call.of_classes(b.arena()).iter().any(|class| class.rules().error.when.is_some());
+    let found = nest.as_ref().and_then(|nest| call.way(nest, whole));
     let (way, sizes) = found.unwrap_or_else(|| (call.whole(), false));
     let costs = call.cost(&way);
     if costs > 0
@@ -148,6 +153,11 @@ impl<'a> Placed<'a> {
     fn composite(&self, b: &mut Builder) -> Result<Results, Error> {
         let whole = self.whole();
         let cost = self.cost(&whole);
+        if self.of_classes(b.arena()).iter().any(|class| self.line.symbol.rule_on(class).is_some()) {
+            // the pieces' own class says what the operator is: it is asked before the body is
+            let way = self.unmoved(b.arena()).unwrap_or(whole);
+            return self.pieces(b, &way, false);
+        }
         if self.line.symbol.is_view() {
             let (mut inner, values) = body::run(b.arena(), self.line)?.ok_or_else(|| self.stuck())?;
             inner.take_from(0).into_iter().for_each(|l| b.push(l));
@@ -165,6 +175,43 @@ impl<'a> Placed<'a> {
         self.pieces(b, &whole, false)
     }
 
+    /// The classes of which pieces are.
+    fn of_classes(&self, arena: &Arena) -> Vec<SubclassRef> {
+        let pieces = self.operands.iter().filter_map(|o| o.held.as_ref()).flat_map(|(_, pieces)| pieces);
+        pieces.filter_map(|p| arena.with_ty(*p, |ty| ty.subclass().map(|layout| layout.class))).collect()
+    }
+
+    /// The way in which every tensor stays where it is, if the body moves nothing where the pieces are plain: then it
+    /// does to pieces what it does to the whole.
+    fn unmoved(&self, arena: &Rc<Arena>) -> Option<Way> {
+        let sized = |o: &Opt| matches!(o.ty, OptType::Shape { .. } | OptType::Size(_));
+        if self.line.symbol.row().sig.opts.iter().any(sized) {
+            return None;
+        }
+        let plain = |p: &ProxyId| match arena.ty(*p) {
+            ProxyTy::Tensor(mut t) => {
+                let layout = t.subclass.as_mut().filter(|layout| layout.class == self.class);
+                if let Some(layout) = layout {
+                    Arc::make_mut(layout).fields.iter_mut().for_each(|(_, field)| field.subclass = None);
+                }
+                arena.proxy(&arena.name(*p), ProxyTy::Tensor(t))
+            }
+            _ => *p,
+        };
+        let args = self.line.args.iter().map(|arg| arg.map(&mut |p| plain(p))).collect();
+        let line = BoundSymbol { args, dispatch: None, body: OnceCell::new(), ..self.line.clone() };
+        let (mut inner, values) = body::run(arena, &line).ok()??;
+        if moves::cost_of(arena, &inner.take_from(0)) > 0 {
+            return None;
+        }
+        let mut outs = Vec::new();
+        values
+            .iter()
+            .for_each(|v| v.for_each(&mut |p| outs.push(arena.ty(*p).subclass().and_then(|layout| place_of(layout)))));
+        let ins = self.operands.iter().map(|o| o.place().unwrap_or(Place::Replicate)).collect();
+        Some(Way { ins, outs: outs.into_iter().collect::<Option<_>>()?, cut: None }).filter(|way| !parts(way))
+    }
+
     /// Every tensor whole.
     fn whole(&self) -> Way {
         let outs = vec![Place::Replicate; self.outs().len()];
@@ -179,13 +226,14 @@ impl<'a> Placed<'a> {
         moved(way, &self.held(), self.ranks as u64).map_or(u64::MAX, |costs| costs.iter().sum())
     }
 
-    /// The way to take, of those that its loops have, and whether options that are sizes are those of pieces.
-    fn way(&self, nest: &Nest) -> Option<(Way, bool)> {
+    /// The way to take, of those that its loops have, and whether options that are sizes are those of pieces; `whole`:
+    /// without parts of results.
+    fn way(&self, nest: &Nest, whole: bool) -> Option<(Way, bool)> {
         let shape = |o: &Operand| o.ty.iter().flat_map(|t| t.shape.iter().map(|d| d.value())).collect();
         let shapes: Vec<Vec<i64>> = self.operands.iter().map(shape).collect();
         let have: Vec<Option<Place>> = self.operands.iter().map(Operand::place).collect();
         let mut found = ways(nest, &shapes, &have);
-        found.retain(|way| pieces::can(self, nest, way).is_some());
+        found.retain(|way| !(whole && parts(way)) && pieces::can(self, nest, way).is_some());
         let outs: Vec<u64> = self.outs().iter().map(bytes).collect();
         let way = best(found, &self.held(), &outs, self.ranks as u64)?;
         let sizes = pieces::can(self, nest, &way)?;
@@ -266,6 +314,19 @@ impl<'a> Placed<'a> {
     }
 }
 
+/// Whether a result or an argument is in parts.
+fn parts(way: &Way) -> bool {
+    way.ins.iter().chain(&way.outs).any(|place| matches!(place, Place::Partial(_)))
+}
+
+/// Where a tensor is, as its metadata say.
+fn place_of(layout: &SubclassLayout) -> Option<Place> {
+    let meta = |name: &str| layout.meta.iter().find(|(n, _)| *n == name).map(|(_, v)| v);
+    // a negative axis is none
+    let dim = meta("dim").and_then(Value::as_dim).map_or(0, |d| usize::try_from(d.value()).unwrap_or(usize::MAX));
+    meta("place").and_then(|v| if let Value::Word(word) = v { Place::new(*word, dim) } else { None })
+}
+
 /// What a rank has of a tensor; `None` if there is no such axis.
 fn own(ty: &TensorTy, place: Place, ranks: usize, rank: usize) -> Option<TensorTy> {
     let mut ty = ty.clone();
@@ -294,11 +355,8 @@ fn operand(b: &mut Builder, call: &mut Placed, p: ProxyId) -> Result<(Option<Ten
         return Err(Error::new("E708", claim).help("tensors of one call belong to one mesh"));
     }
     call.ranks = pieces.len();
-    let meta = |name: &str| layout.meta.iter().find(|(n, _)| *n == name).map(|(_, v)| v);
-    // a negative axis is none
-    let dim = meta("dim").and_then(Value::as_dim).map_or(0, |d| usize::try_from(d.value()).unwrap_or(usize::MAX));
-    let place = meta("place").and_then(|v| if let Value::Word(word) = v { Place::new(*word, dim) } else { None });
-    let place = place.ok_or_else(|| body::fault(call.line.symbol, "its class has no metadata `place` and `dim`"))?;
+    let place = place_of(&layout)
+        .ok_or_else(|| body::fault(call.line.symbol, "its class has no metadata `place` and `dim`"))?;
     if let Some(ty) = &ty
         && let Some(rank) = (0..pieces.len()).find(|&r| arena.tensor_ty(pieces[r]) != own(ty, place, pieces.len(), r))
     {

@@ -236,7 +236,8 @@ fn asks(piece: &mut Piece, index: ValueId, size: i64, values: &Values) -> bool {
             let dims: Option<Vec<_>> = l.idx.iter().map(alone).collect();
             dims.is_some_and(|dims| {
                 let all: FxHashSet<_> = dims.iter().copied().collect();
-                all.len() == dims.len() && dims.iter().map(|d| graph.sizes[*d as usize]).product::<usize>() == elements
+                all.len() == dims.len()
+                    && dims.iter().map(|d| graph.sizes[*d as usize]).fold(1, usize::saturating_mul) == elements
             })
         }
         _ => false,

@@ -154,6 +154,12 @@ const ROWS: &[RowText] = &[
         "equal",
         "x[..p, n, ..q] + sum[m if index[..p, m, ..q] == n](src[..p, m, ..q])",
     ),
+    expr(
+        "segment_prod",
+        "(src: T[..P, M@dim, ..Q], index: Index[..P, M@dim, ..Q]; size: Size(N), dim: Dim) -> T[..P, N, ..Q]",
+        "equal",
+        "prod[m if index[..p, m, ..q] == n](src[..p, m, ..q])",
+    ),
     row(
         "argsort",
         "(x: T[..P, N@dim, ..Q]; dim: Dim = -1, descending: bool = false) -> i64[..P, N, ..Q]",

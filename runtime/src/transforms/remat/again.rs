@@ -24,7 +24,7 @@ pub(super) fn clones(
 ) -> Result<(Joint, Vec<Rc<BoundSymbol>>), Error> {
     let trace = forward.trace();
     // a clone is no checkpoint any more; whether gradients flow and how autocast computes is as it was
-    let outside = Outside::new(trace.root, |kind| *kind != RegionKind::Checkpoint);
+    let outside = Outside::new(trace.root, |kind| *kind != RegionKind::Checkpoint, Event::Recompute);
     let mut again =
         Again { forward, values, outside, clone_of: FxHashMap::default(), lines: Vec::new(), cloned: Vec::new() };
     for line in &trace.lines {
@@ -59,8 +59,12 @@ impl Again<'_> {
         }
         wanted.into_iter().for_each(|p| self.make(p));
         let outs: FxHashSet<ProxyId> = line.outs.iter().chain(&line.aux).copied().collect();
-        let known = &self.clone_of;
-        Rc::new(line.remap(&mut |p| if outs.contains(&p) { p } else { known.get(&p).copied().unwrap_or(p) }))
+        Rc::new(line.remap(&mut |p| if outs.contains(&p) { p } else { self.again(p) }))
+    }
+
+    /// What is read instead of a value. Of a line with several results some may be kept: a clone makes all of them.
+    fn again(&self, p: ProxyId) -> ProxyId {
+        self.clone_of.get(&p).copied().filter(|_| self.values.contains(&p)).unwrap_or(p)
     }
 
     /// Records the clone of the line that makes `value`, after those that it reads. Programs are deep: no recursion.
@@ -92,7 +96,7 @@ impl Again<'_> {
         let mut args = (**line).clone();
         // what the body was made on is not what the clone reads
         args.body = OnceCell::new();
-        let BoundSymbol { args: read, dispatch, .. } = args.remap(&mut |p| self.clone_of.get(&p).copied().unwrap_or(p));
+        let BoundSymbol { args: read, dispatch, .. } = args.remap(&mut |p| self.again(p));
         let mut fresh = |p: &ProxyId| {
             let new = arena.proxy(&format!("{}.r1", arena.name(*p)), arena.ty(*p));
             arena.set_tags(new, arena.tags(*p).passing(Event::Recompute, Stage::Before, &[Policy::All, Policy::Keep]));

@@ -5,17 +5,21 @@
 
 use super::Forward;
 use crate::error::{Error, ErrorKind};
-use crate::trace::tag::Tag;
+use crate::trace::tag::{self, Tag};
 use crate::trace::*;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The values that the backward computes again because the user says so.
 ///
 /// # Errors
-/// E722 where an input is tagged `no_save` and the backward reads it.
+/// E722 where an input is tagged `no_save` and the backward reads it, or a value is tagged `must_save` and `no_save`.
 pub(super) fn recomputed(forward: &Forward) -> Result<FxHashSet<ProxyId>, Error> {
     let trace = forward.trace();
     let arena = &trace.arena;
+    let made = forward.lines().flat_map(|l| l.outs.iter().chain(&l.aux).map(|p| (*p, l.place.loc)));
+    for (p, loc) in made {
+        tag::save_at_all(arena.tags(p), &arena.name(p), "rematerialise").map_err(|e| e.at(loc))?;
+    }
     let mut region: FxHashMap<BoundSymbolId, Option<RegionId>> = FxHashMap::default();
     let mut found = FxHashSet::default();
     let mut marked = FxHashSet::default();

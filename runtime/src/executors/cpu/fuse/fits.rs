@@ -62,7 +62,7 @@ pub fn fits(graph: &Graph, outs: &[Out], live: &[bool]) -> bool {
         return false;
     }
     let Some(rows) = row_dims(graph, outs) else { return false };
-    let size = |d: DimSet| d.iter().map(|d| graph.sizes[d as usize]).product::<usize>();
+    let size = |d: DimSet| d.iter().map(|d| graph.sizes[d as usize]).fold(1, usize::saturating_mul);
     if rows.is_some_and(|r| size(r) > MAX_ROW) {
         return false;
     }
@@ -140,7 +140,7 @@ fn runs_along(graph: &Graph, live: &[bool], rows: DimSet) -> bool {
         let Some(Index::Affine(last)) = l.idx.last() else { continue };
         let Some(fastest) = last.terms.iter().min_by_key(|t| t.1.abs()) else { continue };
         if *live && !node.dims.meet(rows).is_empty() {
-            let elements: usize = node.dims.iter().map(|d| graph.sizes[d as usize]).product();
+            let elements: usize = node.dims.iter().map(|d| graph.sizes[d as usize]).fold(1, usize::saturating_mul);
             *if rows.has(fastest.0) { &mut along } else { &mut across } += elements;
         }
     }

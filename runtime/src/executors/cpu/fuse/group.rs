@@ -38,28 +38,28 @@ pub struct Group {
 impl Group {
     /// Every value that it reads from memory.
     pub fn reads(&self) -> Vec<ValueId> {
-        let mut out: Vec<ValueId> = self.readers.keys().copied().collect();
-        out.extend(self.outs.iter().filter_map(base));
-        self.foreign(out)
+        self.foreign(self.readers.keys().copied().collect())
     }
 
     /// Whether some value that it reads from memory is such.
     pub fn reads_any(&self, f: impl Fn(ValueId) -> bool) -> bool {
-        let mut read = self.readers.keys().copied().chain(self.outs.iter().filter_map(base));
-        read.any(|v| !self.members.contains_key(&v) && f(v))
+        let loaded = self.readers.keys().copied().filter(|v| !self.members.contains_key(v));
+        loaded.chain(self.outs.iter().filter_map(base)).any(f)
     }
 
     /// What its results need from memory.
     pub fn live_reads(&self) -> Vec<ValueId> {
         let live = live(self);
         let nodes = self.graph.nodes.iter().zip(live).filter(|(_, live)| *live);
-        let out = nodes.filter_map(|(n, _)| n.op.reads()).chain(self.outs.iter().filter_map(base)).collect();
-        self.foreign(out)
+        self.foreign(nodes.filter_map(|(n, _)| n.op.reads()).collect())
     }
 
-    /// Those that it does not define itself, in order.
+    /// Those of `values`, which are loaded, that it does not define itself, and the bases of its scatters, in order. A
+    /// base is copied before the first walk: one that the group itself defines is read from memory all the same, before
+    /// it is written, so the group that defines a base is not the group that scatters onto it.
     fn foreign(&self, mut values: Vec<ValueId>) -> Vec<ValueId> {
         values.retain(|v| !self.members.contains_key(v));
+        values.extend(self.outs.iter().filter_map(base));
         values.sort_unstable();
         values.dedup();
         values

@@ -86,9 +86,13 @@ impl Item {
     }
 }
 
+/// Entries that are open for further lines, at most about: each line is held against all of them. When there are more,
+/// they are closed, and run before all that come later: a program of n lines takes time in proportion to n.
+const OPEN: usize = 2048;
+
 struct Entry {
     item: Item,
-    /// Everything that must run before.
+    /// Every open entry that must run before, counted from the first open one.
     ancestors: BitSet,
     /// Lines that it runs, in the order in which they came.
     lines: Vec<u32>,
@@ -155,6 +159,8 @@ pub struct Fused {
 struct Defined {
     /// Which entry defines a value.
     producer: FxHashMap<ValueId, usize>,
+    /// Of which entry an entry became a part.
+    merged: FxHashMap<usize, usize>,
     forms: FxHashMap<ValueId, Form>,
 }
 
@@ -166,7 +172,16 @@ impl Defined {
 
     /// The entry that defines a value, or the value of which it is a window.
     fn by(&self, value: ValueId) -> Option<usize> {
-        self.producer.get(&value).or_else(|| self.producer.get(&self.root(value))).copied()
+        let made = self.producer.get(&value).or_else(|| self.producer.get(&self.root(value)));
+        made.map(|at| self.entry(*at))
+    }
+
+    /// The entry of which entry `at` is a part now.
+    fn entry(&self, mut at: usize) -> usize {
+        while let Some(of) = self.merged.get(&at) {
+            at = *of;
+        }
+        at
     }
 }
 
@@ -174,6 +189,10 @@ impl Defined {
 #[derive(Default)]
 pub struct Fuser {
     entries: Vec<Option<Entry>>,
+    /// The first open entry.
+    open: usize,
+    /// The first entries that were open before, in order.
+    closed: Vec<usize>,
     defined: Defined,
     /// The last group that reads a value.
     reader: FxHashMap<ValueId, usize>,
@@ -190,6 +209,10 @@ impl Fuser {
     pub fn line(&mut self, line: u32, role: Role) {
         self.line = line;
         self.when = When::of(role);
+        if self.entries.len() - self.open > OPEN {
+            self.closed.push(self.open);
+            self.open = self.entries.len();
+        }
     }
 
     /// Adds a piece.
@@ -341,7 +364,9 @@ impl Fuser {
         let producers: Vec<usize> = self.entries_of(&reads);
         let mut candidates = producers.clone();
         candidates.sort_unstable_by(|a, b| b.cmp(a));
-        let mut readers: Vec<usize> = reads.iter().filter_map(|v| self.reader.get(v).copied()).collect();
+        let open = |at: &usize| *at >= self.open;
+        let mut readers: Vec<usize> =
+            reads.iter().filter_map(|v| Some(self.defined.entry(*self.reader.get(v)?))).filter(open).collect();
         readers.sort_unstable_by(|a, b| b.cmp(a));
         for r in readers {
             if !candidates.contains(&r) {
@@ -394,7 +419,9 @@ impl Fuser {
     fn between(&self, at: usize, other: usize) -> bool {
         let reads = |i: usize| self.entries[i].as_ref().map_or_else(Vec::new, |e| self.entries_of(&e.item.reads()));
         let waits = |before: &[usize], not: usize, forbidden: usize| {
-            before.iter().any(|p| *p != not && self.entries[*p].as_ref().is_some_and(|e| e.ancestors.has(forbidden)))
+            before
+                .iter()
+                .any(|p| *p != not && self.entries[*p].as_ref().is_some_and(|e| e.ancestors.has(forbidden - self.open)))
         };
         let (before, before_other) = (reads(at), reads(other));
         waits(&before, other, other) || waits(&before_other, at, at) || before_other.contains(&at)
@@ -429,8 +456,10 @@ impl Fuser {
         }
     }
 
+    /// The open entries that define these values.
     fn entries_of(&self, values: &[ValueId]) -> Vec<usize> {
-        let mut out: Vec<usize> = values.iter().filter_map(|v| self.defined.by(*v)).collect();
+        let mut out: Vec<usize> =
+            values.iter().filter_map(|v| self.defined.by(*v)).filter(|at| *at >= self.open).collect();
         out.sort_unstable();
         out.dedup();
         out
@@ -438,19 +467,22 @@ impl Fuser {
 
     /// Whether something that reads from `producers` may be part of entry `at`: nothing in between depends on it.
     fn may_follow(&self, at: usize, producers: &[usize]) -> bool {
-        producers.iter().all(|p| *p == at || !self.entries[*p].as_ref().is_some_and(|e| e.ancestors.has(at)))
+        producers
+            .iter()
+            .all(|p| *p == at || !self.entries[*p].as_ref().is_some_and(|e| e.ancestors.has(at - self.open)))
     }
 
     /// `producers` now run before entry `at`, and before all that follow it.
     fn absorb(&mut self, at: usize, producers: &[usize]) {
         let mut before = BitSet::default();
         for &p in producers.iter().filter(|p| **p != at) {
-            before.insert(p);
+            before.insert(p - self.open);
             if let Some(e) = &self.entries[p] {
                 before.union(&e.ancestors);
             }
         }
-        for (i, e) in self.entries.iter_mut().enumerate() {
+        let at = at - self.open;
+        for (i, e) in self.entries[self.open..].iter_mut().enumerate() {
             if let Some(e) = e
                 && (i == at || e.ancestors.has(at))
             {
@@ -479,16 +511,17 @@ impl Fuser {
             self.entries[other] = Some(b);
             return;
         }
-        for e in self.entries.iter_mut().flatten() {
-            if e.ancestors.has(other) {
-                e.ancestors.remove(other);
-                e.ancestors.insert(at);
+        let open = self.open;
+        for e in self.entries[open..].iter_mut().flatten() {
+            if e.ancestors.has(other - open) {
+                e.ancestors.remove(other - open);
+                e.ancestors.insert(at - open);
             }
         }
         if let Some(a) = &mut self.entries[at] {
             a.item = b.item;
             a.ancestors.union(&b.ancestors);
-            a.ancestors.remove(at);
+            a.ancestors.remove(at - open);
             a.lines.extend(b.lines);
             a.when = a.when.and(b.when);
             a.lines.sort_unstable();
@@ -497,11 +530,7 @@ impl Fuser {
         // whatever waited for one of the two waits for all that the other needs
         let before: Vec<usize> = before_a.into_iter().chain(before_b).filter(|p| *p != other).collect();
         self.absorb(at, &before);
-        for p in self.defined.producer.values_mut().chain(self.reader.values_mut()) {
-            if *p == other {
-                *p = at;
-            }
-        }
+        self.defined.merged.insert(other, at);
     }
 
     /// Adds all parts of the group at `at` to that of `b`, which is entry `other`, if that can be one program.
@@ -541,10 +570,20 @@ impl Fuser {
             self.materialise(*v);
         }
         // An entry may come after one that was made later, so by ancestors; among the ready, the earliest line first.
-        let count = self.entries.len();
-        let mut done = BitSet::default();
         let mut items = Vec::new();
-        let mut left: Vec<usize> = (0..count).filter(|i| self.entries[*i].is_some()).collect();
+        self.closed.push(self.open);
+        let ends: Vec<usize> = self.closed[1..].iter().copied().chain([self.entries.len()]).collect();
+        for (from, to) in std::mem::take(&mut self.closed).into_iter().zip(ends) {
+            self.order(from..to, &mut items)?;
+        }
+        Ok(Fused { items, forms: self.defined.forms, apart: self.apart })
+    }
+
+    /// Moves the entries that were open together to `items`.
+    fn order(&mut self, range: std::ops::Range<usize>, items: &mut Vec<(Item, Vec<u32>)>) -> Result<(), ExecError> {
+        let open = range.start;
+        let mut done = BitSet::default();
+        let mut left: Vec<usize> = range.filter(|i| self.entries[*i].is_some()).collect();
         left.sort_by_key(|i| self.entries[*i].as_ref().and_then(|e| e.lines.last().copied()));
         while !left.is_empty() {
             let ready = left.iter().position(|i| self.entries[*i].as_ref().is_some_and(|e| e.ancestors.within(&done)));
@@ -556,12 +595,12 @@ impl Fuser {
                 ));
             };
             let at = left.remove(ready);
-            done.insert(at);
+            done.insert(at - open);
             if let Some(e) = self.entries[at].take() {
                 items.push((e.item, e.lines));
             }
         }
-        Ok(Fused { items, forms: self.defined.forms, apart: self.apart })
+        Ok(())
     }
 }
 

@@ -102,7 +102,8 @@ impl<'g> Trial<'g> {
                 Place::Scatter { .. } => None,
             };
             if let Some(axes) = &axes {
-                let elements = axes.iter().flatten().map(|d| group.graph.sizes[*d as usize]).product();
+                let elements =
+                    axes.iter().flatten().map(|d| group.graph.sizes[*d as usize]).fold(1, usize::saturating_mul);
                 if group.widest.is_none_or(|(most, _)| elements > most) {
                     group.widest = Some((elements, out.value));
                 }

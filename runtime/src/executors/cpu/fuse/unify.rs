@@ -42,7 +42,8 @@ impl Unify<'_> {
             }
             for (at, (index, axis)) in load.idx.iter().zip(axes.iter()).enumerate() {
                 let Index::Affine(a) = index else { return None };
-                let size: usize = axis.iter().map(|d| self.group.graph.sizes[*d as usize]).product();
+                let size: usize =
+                    axis.iter().map(|d| self.group.graph.sizes[*d as usize]).fold(1, usize::saturating_mul);
                 let local = a.digits(size, &self.fragment.graph.sizes)?;
                 // Splitting a dim for an earlier axis changes the later ones.
                 let axis = self.group.members.get(&load.value)?.axes.as_ref()?[at].clone();
@@ -55,7 +56,8 @@ impl Unify<'_> {
             let Some(member) = self.group.members.get(&load.value) else { continue };
             for (index, axis) in load.idx.iter().zip(member.axes.as_ref()?.iter()) {
                 let Index::Affine(a) = index else { return None };
-                let size: usize = axis.iter().map(|d| self.group.graph.sizes[*d as usize]).product();
+                let size: usize =
+                    axis.iter().map(|d| self.group.graph.sizes[*d as usize]).fold(1, usize::saturating_mul);
                 let local = a.digits(size, &self.fragment.graph.sizes)?;
                 let found: Option<Vec<Dim>> = local
                     .iter()

@@ -119,7 +119,7 @@ impl Converter<'_> {
         // often: one product instead of many.
         if copied[0] != copied[1] {
             let other = copied[0] as usize;
-            let uses: usize = free.minus(dims[other]).iter().map(|d| sizes[d as usize]).product();
+            let uses: usize = free.minus(dims[other]).iter().map(|d| sizes[d as usize]).fold(1, usize::saturating_mul);
             let sums = reduced.minus(apart[1 - other].map_or(DimSet::EMPTY, DimSet::one));
             copied[other] = uses >= OFTEN && !self.sums_merge([&a, &b][other], sums, sizes);
         }
@@ -260,7 +260,7 @@ const OFTEN: usize = 64;
 /// The dim to run through outside while an operand is copied: one that is no window's, so that its copies differ by an
 /// offset alone; of those the one that leaves the roundest products. `dims`: this operand's, the other's.
 fn chunk_dim(load: &Load, dims: (DimSet, DimSet), reduced: DimSet, sizes: &[usize]) -> Option<Dim> {
-    let count = |dims: DimSet| dims.iter().map(|d| sizes[d as usize]).product::<usize>();
+    let count = |dims: DimSet| dims.iter().map(|d| sizes[d as usize]).fold(1, usize::saturating_mul);
     let total = count(dims.0);
     if total <= CHUNK {
         return None;

@@ -489,7 +489,7 @@ impl Emit<'_> {
         let node = self.group.graph.node(id).clone();
         let Op::Reduce { red, arg, mask, order } = &node.op else { return };
         let from = self.group.graph.node(*arg).ty;
-        let count: usize = order.iter().map(|d| self.group.graph.sizes[*d as usize]).product();
+        let count: usize = order.iter().map(|d| self.group.graph.sizes[*d as usize]).fold(1, usize::saturating_mul);
         self.per_element += 0.08;
         if self.accumulates(id) {
             return self.accumulate(id, *red, *arg, count);

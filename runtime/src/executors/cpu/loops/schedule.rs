@@ -271,7 +271,7 @@ fn finish(
     accesses: &[Access],
 ) -> Nesting {
     debug_assert!(loops.len() <= MAX_LOOPS);
-    let extents = loops.iter().map(|l| l.iter().map(|d| sizes[*d as usize]).product()).collect();
+    let extents = loops.iter().map(|l| l.iter().map(|d| sizes[*d as usize]).fold(1, usize::saturating_mul)).collect();
     let mut nesting = Nesting { loops, sizes: extents, outer, rows, tile: (1, TILE) };
     nesting.tile = tile(group, live, &nesting, accesses);
     nesting

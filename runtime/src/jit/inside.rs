@@ -1,0 +1,59 @@
+//! A compiled function that is called while another one is traced: its lines become those of the function around it.
+
+use super::Jit;
+use super::derivatives::{Closure, Recorded};
+use crate::error::Error;
+use crate::scope;
+use crate::transforms::{At, Pipeline, Remat};
+use crate::tree::{Leaves, Tree, flatten};
+use fulgurite_core::loc::Loc;
+use std::sync::Arc;
+
+impl<F> Jit<F> {
+    /// The pipeline of what it records inside of another trace; `None` if it has no wishes of its own.
+    ///
+    /// # Errors
+    /// E757 where the program around it could not be as this function wishes.
+    pub(super) fn wishes_inside(&self) -> Result<Option<Arc<Pipeline>>, Error> {
+        let (own, around) = (&self.pipeline, scope::pipeline());
+        let budget = own.remat != Remat::Marked && own.remat != around.remat;
+        let differentiated = scope::is_differentiated();
+        let lost = if own.has(At::Simplified) {
+            "a transform at `At::Simplified`, which sees whole programs"
+        } else if !own.executors.is_empty() && own.executors != around.executors {
+            "executors, which compile whole programs"
+        } else if differentiated && own.has(At::Joint) {
+            "a transform at `At::Joint`, and its gradient is taken by the function around it"
+        } else if differentiated && budget {
+            "a budget for what gradients keep, and its gradient is taken by the function around it"
+        } else {
+            let wishes = own.has(At::Acquired) || own.has(At::Joint) || budget;
+            return Ok(wishes.then(|| Arc::new(own.inside(&around))));
+        };
+        let claim = format!("`{}` is called while another function is traced, and has {lost}", self.name);
+        Err(Error::new("E757", claim)
+            .note("inside of another program a compiled function is a part of it")
+            .help("give that to the function around it, or call this one where nothing is traced"))
+    }
+
+    /// Records it as a trace of its own, on which its transforms run, and takes over what they made.
+    pub(super) fn inside<P: Tree, R: Tree>(
+        &self,
+        wishes: Arc<Pipeline>,
+        args: &P,
+        run: impl FnOnce(&P) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        scope::named(&self.name, || {
+            let closure = Closure::on(&self.name, args, Recorded::Called(wishes), Loc::NOWHERE, run)?;
+            let leaves = flatten(args);
+            let written = closure.trace.epilogue().iter().any(|w| w.input < leaves.leaves().len());
+            if written && scope::overlap(leaves.leaves().iter().copied().chain(&closure.captured)) {
+                let claim = format!("`{}` writes to an argument, and is given the same tensor again", self.name);
+                let help = "copy one of them, or give its transforms to the function around it";
+                return Err(Error::new("E757", claim).help(help));
+            }
+            let values = closure.splice(args, &closure.trace, std::iter::empty())?;
+            Ok(closure.template.rebuild(&mut Leaves::new(&mut values.into_iter())))
+        })
+    }
+}

@@ -1,0 +1,301 @@
+//! P19: a gradient is of no higher order than what it is the gradient of.
+//!
+//! The rule of each argument is run on types alone, at sizes four times apart, and its loops are counted; so are those of
+//! the row. What an executor walks once counts once: a scan, and a reduction whose filter says where each element goes.
+
+use fulgurite::symbol::{self, Registered};
+use fulgurite_core::builtins::Builtin;
+use fulgurite_core::eval::tensor::{self, Machine};
+use fulgurite_core::lang::ast::OptType;
+use fulgurite_core::lower::lower_with;
+use fulgurite_core::nest::{Nest, SExpr, SOp, VarId};
+use fulgurite_core::row::{Meaning, Row};
+use fulgurite_core::sig::{self, ArgTy, OutTy, Refusal, Solved};
+use fulgurite_core::{DType, Dim, Name, TensorTy, Value, derive};
+use fulgurite_tests::calls::{self, Slot, Values, Wish};
+use fulgurite_tests::rng::{self, Rng};
+use fulgurite_tests::rows::TestRow;
+use libtest_mimic::Failed;
+
+/// The sizes of a drawn call, times these.
+const SIZES: [i64; 2] = [16, 64];
+
+/// What orders may differ by: the sizes that do not grow (kernels, strides), and the logarithm of a sort.
+const NEAR: f64 = 0.4;
+
+/// Calls that are looked at.
+const CALLS: usize = 6;
+
+/// It has rules, written or derived: those of a program without are those of its lines.
+pub fn applies(row: &TestRow) -> bool {
+    !HIGHER.contains(&row.row.op.as_str())
+        && !row.row.vjp.is_empty()
+        && row.takes(DType::F64)
+        && !row.row.is_pointwise()
+        && !row.names_storage()
+}
+
+/// The order of each rule against that of the meaning.
+pub fn check(row: &'static TestRow) -> Result<(), Failed> {
+    let mut rng = Rng::new(rng::seed(row.row.op.as_str(), "p19"));
+    for case in 0..CALLS {
+        let wish = Wish { dtype: Some(DType::F64), values: Values::Small, numbers: false, empty: false, case };
+        let Some(sketch) = calls::sketch(row, &wish, &mut rng) else { continue };
+        let args: Vec<Value<ArgTy>> = sketch.args.iter().map(|arg| arg.map(&mut |slot: &Slot| slot.ty())).collect();
+        let grown = SIZES.map(|by| grown(&row.row, &args, by));
+        let [Some(small), Some(large)] = grown else { continue };
+        let order = |of: &dyn Fn(&Case) -> Result<f64, Refusal>| -> Result<f64, Refusal> {
+            let (a, b) = (of(&small)?.max(1.0), of(&large)?.max(1.0));
+            Ok((b / a).ln() / (SIZES[1] as f64 / SIZES[0] as f64).ln())
+        };
+        // a gradient has an element for each that the call could have read
+        let of_value = |case: &Case| {
+            Ok(Counter::default().row(&row.row, &case.solved, &case.args)? + case.elements() + case.results())
+        };
+        let Ok(own) = order(&of_value) else { continue };
+        for (arg, rule) in &row.row.vjp {
+            let of_rule = |case: &Case| {
+                let mut counter = Counter::default();
+                tensor::run(&mut counter, &row.row, rule, &case.solved, &case.args, &names(&row.row, case))?;
+                Ok(counter.walked + case.elements() + case.results())
+            };
+            let Ok(gradient) = order(&of_rule) else { continue };
+            if gradient > own + NEAR {
+                let text = format!(
+                    "the gradient of `{arg}` takes n^{gradient:.1} steps, the value n^{own:.1}\n  rule: {rule}\n  in {:?}",
+                    small.args
+                );
+                return Err(text.into());
+            }
+        }
+    }
+    Ok(())
+}
+
+struct Case {
+    args: Vec<Value<ArgTy>>,
+    solved: Solved,
+}
+
+impl Case {
+    fn elements(&self) -> f64 {
+        let mut sum = 0.0;
+        self.args.iter().for_each(|arg| {
+            arg.for_each(&mut |ty: &ArgTy| {
+                if let ArgTy::Tensor(t) = ty {
+                    sum += count(t)
+                }
+            })
+        });
+        sum
+    }
+
+    fn results(&self) -> f64 {
+        let made = self.solved.outs.iter().map(|out| match out {
+            OutTy::Tensor(t) => count(t),
+            OutTy::List(ts) => ts.iter().map(count).sum(),
+            OutTy::FromBody => 0.0,
+        });
+        made.sum()
+    }
+}
+
+/// Rows whose derived gradient is known to be of a higher order, until they are given one: places that an affine map of
+/// several axes names, and windows whose ends are quotients, are looked for among all.
+const HIGHER: &[&str] = &["as_strided", "adaptive_avg_pool", "sample_at"];
+
+fn count(t: &TensorTy) -> f64 {
+    t.shape.iter().map(|d| d.len() as f64).product()
+}
+
+/// The call with every axis of more than one element so many times as long, and the sizes that options name.
+fn grown(row: &Row, args: &[Value<ArgTy>], by: i64) -> Option<Case> {
+    let longer = |d: &Dim| if d.value() > 1 { Dim::from(d.value() * by) } else { *d };
+    let mut args: Vec<Value<ArgTy>> = (args.iter())
+        .map(|arg| {
+            arg.map(&mut |ty: &ArgTy| match ty {
+                ArgTy::Tensor(t) => {
+                    ArgTy::Tensor(TensorTy { dtype: t.dtype, shape: t.shape.iter().map(longer).collect() })
+                }
+                other => other.clone(),
+            })
+        })
+        .collect();
+    for (opt, value) in row.sig.opts.iter().zip(args.iter_mut().skip(row.sig.params.len())) {
+        if let (OptType::Shape { .. } | OptType::Size(_), Some(sizes)) = (&opt.ty, value.as_dims()) {
+            let mut long = sizes.iter().map(|d| Value::size(longer(d)));
+            *value = match value {
+                Value::List(_) => Value::List(long.collect()),
+                _ => long.next_back()?,
+            };
+        }
+    }
+    let solved = sig::solve_types(row, &args).ok()?;
+    Some(Case { args, solved })
+}
+
+/// What a rule reads besides arguments: results and cotangents.
+fn names(row: &Row, case: &Case) -> Vec<(Name, Value<ArgTy>)> {
+    let outs = row.sig.outs.iter().zip(&case.solved.outs).map(|(out, ty)| (out, ty, true));
+    let aux = row.sig.aux.iter().zip(&case.solved.aux).map(|(out, ty)| (out, ty, false));
+    let mut names = Vec::new();
+    for (out, ty, has_cotangent) in outs.chain(aux) {
+        let value = value(ty);
+        if has_cotangent {
+            names.push((derive::cotangent(row, out.name.name), value.clone()));
+        }
+        names.push((out.name.name, value.clone()));
+        if row.sig.outs.len() == 1 && has_cotangent {
+            names.push((Name::new("out"), value));
+        }
+    }
+    names
+}
+
+fn value(out: &OutTy) -> Value<ArgTy> {
+    let one = |t: &TensorTy| Value::Tensor(ArgTy::Tensor(t.clone()));
+    match out {
+        OutTy::Tensor(t) => one(t),
+        OutTy::List(ts) => Value::List(ts.iter().map(one).collect()),
+        OutTy::FromBody => Value::Absent,
+    }
+}
+
+/// The tensor language on types, which counts the steps of what is called.
+#[derive(Default)]
+struct Counter {
+    walked: f64,
+    depth: usize,
+}
+
+impl Counter {
+    /// The steps of one call.
+    fn row(mut self, row: &Row, solved: &Solved, args: &[Value<ArgTy>]) -> Result<f64, Refusal> {
+        self.enter(row, solved, args)?;
+        Ok(self.walked)
+    }
+
+    fn enter(&mut self, row: &Row, solved: &Solved, args: &[Value<ArgTy>]) -> Result<Vec<Value<ArgTy>>, Refusal> {
+        match &row.meaning {
+            Meaning::Decomp(body) => {
+                self.depth += 1;
+                if self.depth > 24 {
+                    return Err(Refusal::new("E010", "too deep"));
+                }
+                let results = tensor::run(self, row, body, solved, args, &[]);
+                self.depth -= 1;
+                let mut results = results?;
+                results.truncate(row.sig.outs.len() + row.sig.aux.len());
+                Ok(results)
+            }
+            Meaning::View(_) => Ok(solved.outs.iter().chain(&solved.aux).map(value).collect()),
+            Meaning::Expr(body) => {
+                self.walked += steps(&lower_with(row, body, solved, &Registered)?);
+                Ok(solved.outs.iter().chain(&solved.aux).map(value).collect())
+            }
+            Meaning::Host(_) => {
+                let results: Vec<Value<ArgTy>> = solved.outs.iter().chain(&solved.aux).map(value).collect();
+                let made = &mut |ty: &ArgTy| {
+                    if let ArgTy::Tensor(t) = ty {
+                        self.walked += count(t)
+                    }
+                };
+                results.iter().for_each(|result| result.for_each(made));
+                Ok(results)
+            }
+        }
+    }
+}
+
+impl Machine for Counter {
+    type V = ArgTy;
+    type Error = Refusal;
+
+    fn call(
+        &mut self,
+        op: Name,
+        positional: Vec<Value<ArgTy>>,
+        named: Vec<(Name, Value<ArgTy>)>,
+    ) -> Result<Vec<Value<ArgTy>>, Refusal> {
+        let mut first = None;
+        for row in symbol::candidates(op).into_iter().map(|s| s.row()) {
+            let solved = sig::arrange(row, positional.clone(), named.clone())
+                .and_then(|args| sig::solve_types(row, &args).map(|solved| (args, solved)));
+            match solved {
+                Ok((args, solved)) => return self.enter(row, &solved, &args),
+                Err(refusal) => _ = first.get_or_insert(refusal),
+            }
+        }
+        Err(first.unwrap_or_else(|| Refusal::new("E007", format!("no row `{op}`"))))
+    }
+
+    fn ty(&self, v: &ArgTy) -> ArgTy {
+        v.clone()
+    }
+
+    fn write(&mut self, _: Name, _: Value<ArgTy>) -> Result<(), Refusal> {
+        Ok(())
+    }
+}
+
+/// The steps of a nest as executors walk it.
+fn steps(nest: &Nest) -> f64 {
+    let extent = |v: VarId| nest.vars.get(v).map_or(1.0, |d| d.len() as f64);
+    let of = |out: &fulgurite_core::nest::NestOut| {
+        let elements: f64 = out.shape.iter().map(|d| d.len() as f64).product();
+        elements * (1.0 + inside(&out.expr, &extent))
+    };
+    nest.outs.iter().map(of).sum()
+}
+
+/// The steps for one element.
+fn inside(e: &SExpr, extent: &dyn Fn(VarId) -> f64) -> f64 {
+    let mut sum = 0.0;
+    let SOp::Reduce { vars, filter, body, otherwise, .. } = e.op() else {
+        e.op().parts(&mut |part| sum = f64::max(sum, inside(part, extent)));
+        return sum;
+    };
+    let mut times = 1.0;
+    for range in vars {
+        let (lo, hi) = (range.lo.as_int(), range.hi.as_int());
+        // the next element goes on where this one ended
+        times *= match (lo, hi) {
+            (Some(lo), Some(hi)) => hi.saturating_sub(lo).max(0) as f64,
+            _ => 1.0,
+        };
+    }
+    // an equation says where each element goes: one of its variables has no choice, of the loops or of the result's
+    let mut fixed = Vec::new();
+    if let Some(filter) = filter {
+        equations(filter, &mut fixed);
+    }
+    let mut used = Vec::new();
+    for (a, b) in fixed {
+        let mut open = Vec::new();
+        [a, b].into_iter().for_each(|side| variables(side, &mut open));
+        open.retain(|v| !used.contains(v));
+        let Some(v) = open.into_iter().max_by(|a, b| extent(*a).total_cmp(&extent(*b))) else { continue };
+        times /= extent(v).max(1.0);
+        used.push(v);
+    }
+    let nested = inside(body, extent).max(otherwise.as_ref().map_or(0.0, |e| inside(e, extent)));
+    times * (1.0 + nested)
+}
+
+/// The equations that all must hold.
+fn equations<'e>(e: &'e SExpr, found: &mut Vec<(&'e SExpr, &'e SExpr)>) {
+    match e.op() {
+        SOp::Call(Builtin::And, sides) => sides.iter().for_each(|side| equations(side, found)),
+        SOp::Call(Builtin::Eq, sides) => found.push((&sides[0], &sides[1])),
+        _ => {}
+    }
+}
+
+/// The variables of an expression that no element decides.
+fn variables(e: &SExpr, found: &mut Vec<VarId>) {
+    match e.op() {
+        SOp::Var(v) => found.push(*v),
+        SOp::Load { .. } => {}
+        op => op.parts(&mut |part| variables(part, found)),
+    }
+}

@@ -1,0 +1,252 @@
+//! The ways to run a function: at once, compiled in each cache mode, called again with other values, on the interpreter,
+//! differentiated, with less memory, with forward and backward apart, as one slice of a batch. One meaning.
+
+use super::{Function, Step};
+use crate::bridge;
+use fulgurite::executors;
+use fulgurite::prelude::*;
+use fulgurite::transforms::Remat;
+use fulgurite::{Error, Key};
+use fulgurite_core::eval::nest::Array;
+
+/// Relative to the largest number of a result: what reassociated sums and products of other shapes may differ by.
+const ROUNDING: f64 = 1e-9;
+/// Relative difference of two difference quotients up to which the function counts as smooth there.
+const SMOOTH: f64 = 1e-4;
+/// Relative error allowed of a gradient against a quotient that is smooth.
+const SLOPE: f64 = 1e-3;
+
+/// What can be seen of a call: its results, then the arguments and the captured tensors behind it.
+type Seen = Result<Vec<Vec<f64>>, &'static str>;
+
+/// Fresh tensors in memory.
+fn tensors(arrays: &[Array<f64>]) -> Vec<Tensor> {
+    arrays.iter().map(|a| Tensor::from_buffer(bridge::buffer(a))).collect()
+}
+
+fn data(list: &[Tensor]) -> Result<Vec<Vec<f64>>, Error> {
+    list.iter().map(|t| t.plain().to_f64()).collect()
+}
+
+fn seen(outs: Result<Vec<Tensor>, Error>, args: &[Tensor], captured: &[Tensor]) -> Seen {
+    let all = outs.and_then(|outs| Ok([data(&outs)?, data(args)?, data(captured)?].concat()));
+    all.map_err(|e| e.code())
+}
+
+/// What was there to compare.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Compared {
+    /// Whether the function gives values.
+    pub values: bool,
+    /// Whether it has a gradient.
+    pub gradient: bool,
+    /// Whether the gradient was held against differences.
+    pub slopes: bool,
+    /// Whether it ran as one slice of a batch.
+    pub slice: bool,
+}
+
+/// Holds that every way gives what the function gives at once.
+///
+/// # Errors
+/// The first way that differs, with the function.
+pub fn check(f: &Function) -> Result<Compared, String> {
+    let mut compared = Compared::default();
+    let mut all = || {
+        compared.values = values(f)?;
+        (compared.gradient, compared.slopes) = gradients(f)?;
+        compared.slice = slice(f)?;
+        Ok(())
+    };
+    all().map_err(|what: String| format!("{what}\n{f}"))?;
+    Ok(compared)
+}
+
+fn same(what: &str, got: &Seen, want: &Seen, by: f64) -> Result<(), String> {
+    match (got, want) {
+        (Err(a), Err(b)) if a == b => Ok(()),
+        (Ok(a), Ok(b)) if a.len() == b.len() => {
+            for (n, (a, b)) in a.iter().zip(b).enumerate() {
+                let scale = b.iter().filter(|x| x.is_finite()).fold(1e-3, |m: f64, x| m.max(x.abs()));
+                let equal = |(a, b): (&f64, &f64)| {
+                    a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan() || a == b || (a - b).abs() <= by * scale
+                };
+                if a.len() != b.len() || !a.iter().zip(b).all(equal) {
+                    return Err(format!("{what}: value {n} is {a:?}, at once {b:?}"));
+                }
+            }
+            Ok(())
+        }
+        _ => Err(format!("{what}: {got:?}, at once {want:?}")),
+    }
+}
+
+/// A handle list, or one that stands for the error.
+fn poisoned(outs: Result<Vec<Tensor>, Error>) -> Vec<Tensor> {
+    outs.unwrap_or_else(|e| vec![Tensor::poisoned(e)])
+}
+
+/// Whether the function gives values.
+fn values(f: &Function) -> Result<bool, String> {
+    let calls = [&f.inputs, &f.others, &f.inputs];
+    let at_once: Vec<Seen> = {
+        let captured = tensors(&f.captured);
+        let one = |(n, values): (usize, &&Vec<Array<f64>>)| {
+            let args = tensors(values);
+            seen(f.run(&args, &captured, &Key::new(n as u64)), &args, &captured)
+        };
+        calls.iter().enumerate().map(one).collect()
+    };
+    let mut ways = vec![
+        ("compiled", Caching::Constant, None),
+        ("compiled with symbolic sizes", Caching::Symbolic, None),
+        ("compiled at each call", Caching::Off, None),
+    ];
+    // other arithmetic: what is the quotient of two roundings, or none, is not compared
+    if at_once.iter().all(|seen| seen.is_err() || is_finite(seen)) && is_stable(f, &at_once[0]) {
+        ways.extend(executors::find("interp").map(|interp| ("interpreted", Caching::Constant, Some(interp))));
+    }
+    for (what, caching, executor) in ways {
+        let captured = tensors(&f.captured);
+        let (function, inside) = (f.clone(), captured.clone());
+        let compiled = jit(move |args: Vec<Tensor>, key: Key| poisoned(function.run(&args, &inside, &key)));
+        let compiled = match executor {
+            Some(executor) => compiled.on(vec![executor]),
+            None => compiled,
+        }
+        .caching(caching);
+        for (n, values) in calls.iter().enumerate() {
+            let args = tensors(values);
+            let outs = compiled.call((args.clone(), Key::new(n as u64)));
+            // after a refusal a program may have written, and a function at once has
+            let got = seen(outs, &args, &captured);
+            same(&format!("{what}, call {n}"), &got, &at_once[n], ROUNDING)?;
+            if at_once[n].is_err() {
+                break;
+            }
+        }
+    }
+    Ok(at_once[0].is_ok())
+}
+
+fn is_finite(seen: &Seen) -> bool {
+    seen.iter().flatten().flatten().all(|x| x.is_finite())
+}
+
+/// Whether results stay what they are where arguments change by a little more than rounding.
+fn is_stable(f: &Function, at_once: &Seen) -> bool {
+    let nudged: Vec<Array<f64>> = f.inputs.iter().map(|a| moved(a, &|i| 1e-13 * (1.0 + i as f64).sin())).collect();
+    let (args, captured) = (tensors(&nudged), tensors(&f.captured));
+    let other = seen(f.run(&args, &captured, &Key::new(0)), &args, &captured);
+    same("", &other, at_once, 1e-10).is_ok()
+}
+
+/// The sum of all float results, each weighted with other numbers.
+fn loss(f: &Function, args: &[Tensor], captured: &[Tensor]) -> Tensor {
+    // arguments are written to in copies: a gradient is taken by them
+    let copies: Vec<Tensor> = args.iter().map(|x| x * 1.0).collect();
+    let inside: Vec<Tensor> = captured.iter().map(|x| x * 1.0).collect();
+    let outs = match f.run(&copies, &inside, &Key::new(0)) {
+        Ok(outs) => outs,
+        Err(e) => return Tensor::poisoned(e),
+    };
+    let mut sum = Tensor::scalar(0.0f64);
+    for out in outs.iter().chain(&copies).filter(|t| t.dtype() == DType::F64) {
+        let n = out.numel().value();
+        let weights: Vec<f64> = (0..n).map(|i| 1.0 + (i as f64 * 0.7).sin()).collect();
+        sum = sum + (out.reshape(-1) * Tensor::from(weights)).sum();
+    }
+    sum
+}
+
+/// Whether the function has a gradient, and whether that was held against differences.
+fn gradients(f: &Function) -> Result<(bool, bool), String> {
+    let captured = tensors(&f.captured);
+    let flat = |(l, g): (Tensor, Vec<Tensor>)| seen(Ok([vec![l], g].concat()), &[], &[]);
+    let both = |args: &Vec<Tensor>| value_and_grad(args, |args| loss(f, args, &captured));
+    let args = tensors(&f.inputs);
+    let at_once = flat(both(&args));
+    let ways = [
+        ("compiled gradient", None),
+        ("gradient that keeps little", Some(Remat::Share(0.3))),
+        ("gradient that keeps nothing", Some(Remat::Bytes(0))),
+    ];
+    for (what, remat) in ways {
+        let (function, inside) = (f.clone(), captured.clone());
+        let compiled = jit(move |args: Vec<Tensor>| value_and_grad(&args, |args| loss(&function, args, &inside)));
+        let compiled = match remat {
+            Some(remat) => compiled.rematerialise(remat),
+            None => compiled,
+        };
+        for _ in 0..2 {
+            let got = compiled.call(args.clone());
+            same(what, &got.map_err(|e| e.code()).and_then(flat), &at_once, ROUNDING)?;
+        }
+    }
+    let (function, inside) = (f.clone(), captured.clone());
+    let apart = jit(move |args: Vec<Tensor>| loss(&function, &args, &inside));
+    let pulled = apart.pullback(args.clone()).and_then(|(l, pull)| Ok((l, pull.run(&Tensor::scalar(1.0f64))?)));
+    same("forward and backward apart", &pulled.map_err(|e| e.code()).and_then(flat), &at_once, ROUNDING)?;
+    Ok((at_once.is_ok(), slopes(f, &captured, &at_once)?))
+}
+
+/// The gradient against central differences, where these are smooth; whether they are.
+fn slopes(f: &Function, captured: &[Tensor], gradient: &Seen) -> Result<bool, String> {
+    let Ok(gradient) = gradient else { return Ok(false) };
+    if f.steps.iter().any(|s| matches!(s, Step::Call { row, region, .. } if !is_smooth(row.as_str(), *region))) {
+        return Ok(false);
+    }
+    let direction = |n: usize, i: usize| (1.0 + n as f64 + i as f64 * 1.3).sin();
+    let at = |h: f64| {
+        let moved: Vec<Array<f64>> =
+            f.inputs.iter().enumerate().map(|(n, a)| moved(a, &|i| h * direction(n, i))).collect();
+        loss(f, &tensors(&moved), captured).to_f64().ok().and_then(|v| v.first().copied())
+    };
+    let quotient = |h: f64| Some((at(h)? - at(-h)?) / (2.0 * h));
+    let (Some(coarse), Some(fine)) = (quotient(2e-5), quotient(1e-5)) else { return Ok(false) };
+    let scale = gradient[1..].iter().flatten().fold(1.0f64, |m, x| m.max(x.abs())).max(gradient[0][0].abs());
+    // also where one of them is no number
+    if !matches!((coarse - fine).abs().partial_cmp(&(SMOOTH * scale)), Some(std::cmp::Ordering::Less)) {
+        return Ok(false);
+    }
+    let slope: f64 = gradient[1..]
+        .iter()
+        .enumerate()
+        .flat_map(|(n, g)| g.iter().enumerate().map(move |(i, x)| (n, i, *x)))
+        .map(|(n, i, x)| x * direction(n, i))
+        .sum();
+    if (slope - fine).abs() <= SLOPE * scale {
+        return Ok(true);
+    }
+    Err(format!("the gradient gives a slope of {slope}, differences of {fine} and {coarse}"))
+}
+
+fn moved(a: &Array<f64>, by: &dyn Fn(usize) -> f64) -> Array<f64> {
+    let data = a.scalars().iter().enumerate().map(|(i, x)| x.as_f64() + by(i)).collect();
+    Array::float(a.dtype, &a.shape, data)
+}
+
+/// Whether a call has the gradient that differences have: not where the row says otherwise, or switches it off.
+fn is_smooth(row: &str, region: super::Region) -> bool {
+    region != super::Region::NoGrad && crate::rows::rows().is_derivative(row)
+}
+
+/// As the one slice of a batch; whether there is a batch of it.
+fn slice(f: &Function) -> Result<bool, String> {
+    let captured = tensors(&f.captured);
+    let args = tensors(&f.inputs);
+    let run = |args: &Vec<Tensor>, captured: &[Tensor]| {
+        let copies: Vec<Tensor> = args.iter().map(|x| x * 1.0).collect();
+        let inside: Vec<Tensor> = captured.iter().map(|x| x * 1.0).collect();
+        f.run(&copies, &inside, &Key::new(0))
+    };
+    let at_once = seen(run(&args, &captured), &[], &[]);
+    let batch: Vec<Tensor> = args.iter().map(|x| x.unsqueeze(0)).collect();
+    let got = vmap(&batch, |args: &Vec<Tensor>| poisoned(run(args, &captured)));
+    match got.map_err(|e| e.code()) {
+        // a step that can't be batched says so
+        Err("E726" | "E727" | "E728" | "E708") => Ok(false),
+        Err(code) => same("one slice of a batch", &Err(code), &at_once, ROUNDING).map(|()| false),
+        Ok(outs) => same("one slice of a batch", &seen(Ok(outs), &[], &[]), &at_once, ROUNDING).map(|()| true),
+    }
+}
