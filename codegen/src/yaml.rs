@@ -86,6 +86,13 @@ pub fn read(file: FileId, sources: &Sources, diags: &mut Diagnostics) -> Option<
         diags.push(Diag::error("E001", Place { file, start: 0, end: 0 }, message));
         return None;
     }
+    if let Some(at) = lone_return(text) {
+        let place = Place { file, start: at as u32, end: at as u32 + 1 };
+        let diag = Diag::error("E001", place, format!("a line of `{}` ends in a carriage return alone", source.path));
+        let diag = diag.here("YAML takes this for the end of a line, and no editor shows it as one");
+        diags.push(diag.help("write line feeds, or carriage returns each with its line feed"));
+        return None;
+    }
     if let Some(tree) = parts::read(file, source, diags) {
         return Some(tree);
     }
@@ -96,6 +103,11 @@ pub fn read(file: FileId, sources: &Sources, diags: &mut Diagnostics) -> Option<
             None
         }
     }
+}
+
+/// A carriage return behind which no line feed stands: lines, and the places in them, would not be what they look like.
+fn lone_return(text: &str) -> Option<usize> {
+    text.match_indices('\r').map(|(at, _)| at).find(|at| !text[at + 1..].starts_with('\n'))
 }
 
 fn parse(text: &str) -> Result<Spanned<Raw>, serde_yaml::Error> {

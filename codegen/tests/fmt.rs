@@ -141,3 +141,82 @@ fn what_can_be_read_is_stable() {
     }
     assert!(read > 20, "{read}");
 }
+
+/// Numbers that are the same on every machine.
+struct Drawn(u64);
+
+impl Drawn {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((self.0 >> 33) % n.max(1) as u64) as usize
+    }
+}
+
+/// Rows written in other ways are formatted to what is read as the same rows, and stays as it is: comments behind values,
+/// other quotes, blanks, line ends, longer and shorter texts.
+#[test]
+fn however_a_row_is_written_its_form_is_stable() {
+    let text = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../ops.yaml")).expect("the database");
+    let rows: Vec<&str> = text.split("\n- op: ").skip(1).collect();
+    let mut drawn = Drawn(29);
+    let mut written = 0;
+    for turn in 0..600 {
+        let row = format!("- op: {}", rows[drawn.below(rows.len())].split("\n# ---").next().expect("a row").trim_end());
+        let mut lines: Vec<String> = row.lines().map(str::to_owned).collect();
+        for _ in 0..1 + drawn.below(3) {
+            let at = drawn.below(lines.len());
+            let line = lines[at].clone();
+            lines[at] = match drawn.below(9) {
+                0 => format!("{line} # why"),
+                1 => format!("{line} # "),
+                2 => format!("{line}   "),
+                3 => format!("{line}\r"),
+                4 => format!("  # above\n{line}"),
+                5 => match line.split_once(": ") {
+                    Some((key, value)) if value.starts_with('\'') && value.ends_with('\'') && value.len() > 1 => {
+                        let bare = &value[1..value.len() - 1];
+                        [format!("{key}: {bare}"), format!("{key}: \"{bare}\""), format!("{key}: |\n    {bare}")]
+                            [drawn.below(3)]
+                        .clone()
+                    }
+                    Some((key, value)) => {
+                        [format!("{key}: '{value}'"), format!("{key}: |\n    {value}")][drawn.below(2)].clone()
+                    }
+                    None => line,
+                },
+                6 => line.replace(", ", ","),
+                7 => line.replace(" + ", " + é + "),
+                _ => format!("{line} # {}", "long ".repeat(20)),
+            };
+        }
+        let text = format!("ops:\n{}\n", lines.join("\n"));
+        match format("ops.yaml", &text) {
+            Ok(made) => {
+                written += 1;
+                let again = format("ops.yaml", &made.text);
+                let again =
+                    again.unwrap_or_else(|_| panic!("{turn}: refused after it was written:\n{text}\n{}", made.text));
+                assert_eq!(again.text, made.text, "{turn}: {text}");
+            }
+            Err((sources, diags)) => {
+                for diag in diags.sorted() {
+                    assert_ne!(diag.code, "E999", "{turn}: {text}");
+                    let place = diag.primary.place;
+                    let within = sources.file(place.file).text.get(place.range());
+                    assert!(within.is_some(), "{turn}: {} points outside, or into a character: {text:?}", diag.code);
+                }
+            }
+        }
+    }
+    assert!(written > 200, "{written}");
+}
+
+/// What a line looks like is what it is: a carriage return alone ends none.
+#[test]
+fn carriage_returns_alone_are_refused() {
+    let rows =
+        "ops:\r\n- op: twice\r\n  doc: Two times x\r\n  sig: '(x: T) -> T'\r\n  promote: default\r\n  expr: x + x\r\n";
+    assert!(format("ops.yaml", rows).is_ok());
+    let Err((_, diags)) = format("ops.yaml", &rows.replace("x\r\n  sig", "x\r  sig")) else { panic!("it was read") };
+    assert_eq!(diags.sorted().first().map(|diag| diag.code), Some("E001"));
+}

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
+use fulgurite_codegen::check::recorded;
 use fulgurite_codegen::check::{self, Checked};
 use fulgurite_codegen::cli::run_words;
 use fulgurite_codegen::diag::Diagnostics;
 use fulgurite_codegen::mutate::judge::{Bench, Verdict, judge_all};
-use fulgurite_codegen::mutate::recorded;
 use fulgurite_codegen::mutate::score::Score;
 use fulgurite_codegen::mutate::{self, Mutant};
 use fulgurite_codegen::pipeline::Table;
@@ -204,6 +204,24 @@ fn wrong_rows_of_the_database_are_refuted() {
     let score = Score::of(&mutants, &verdicts);
     assert!(score.stated.share() >= STATED, "stated twice {}", score.stated);
     assert!(score.meaning.share() >= MEANING, "meaning {}", score.meaning);
+}
+
+/// Rules of a class that lose metadata or dtypes are refused: of the class that the documentation shows all of them.
+#[test]
+fn wrong_rules_of_a_class_are_refuted() {
+    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/downstream/ops.yaml"));
+    let (upstream, text) = (own(), text.expect("a database"));
+    let (database, ..) = parsed(&text);
+    let (_, rows, _) = read(&upstream);
+    let mut table = Table::default();
+    rows.rows.into_iter().for_each(|row| table.insert(row));
+    let mutants = mutate::classes::mutants(&database, &text);
+    assert!(mutants.len() >= 8, "{}", mutants.len());
+    for mutant in mutants {
+        let (database, sources, mut diags) = parsed(&mutant.text);
+        check::run(&database, &table, &sources, &mut diags);
+        assert!(diags.errors() > 0, "{} has {} for {}", mutant.class, mutant.edit.1, mutant.edit.0);
+    }
 }
 
 /// Three deviations below the shares of all mutants, for a selection of this size: any edit of the database draws

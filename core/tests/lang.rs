@@ -85,6 +85,46 @@ fn random_terms_print_back() {
     }
 }
 
+/// Rules with some of their words and marks lost, doubled, exchanged, or put in brackets: what is read prints back.
+#[test]
+fn mangled_rules_print_back() {
+    answered(" [..((s - shifts) % S)]");
+    let rules = rules();
+    let mut random = Random(3);
+    for round in 0..40_000 {
+        let text = &rules[round % rules.len()].text;
+        let mut tokens: Vec<String> = Vec::new();
+        let mut word = false;
+        for c in text.chars() {
+            let letter = c.is_ascii_alphanumeric() || c == '_';
+            match tokens.last_mut() {
+                Some(last) if word && letter => last.push(c),
+                _ => tokens.push(c.to_string()),
+            }
+            word = letter;
+        }
+        for _ in 0..1 + random.below(3) {
+            let (at, other) = (random.below(tokens.len()), random.below(tokens.len()));
+            match random.below(6) {
+                0 => tokens[at] = tokens[other].clone(),
+                1 => tokens[at].clear(),
+                2 => tokens.insert(at, "..".to_owned()),
+                3 => tokens.swap(at, other),
+                4 => {
+                    let (from, to) = (at.min(other), at.max(other));
+                    tokens[from].insert(0, '(');
+                    tokens[to].push(')');
+                }
+                _ => {
+                    let copy = tokens[other].clone();
+                    tokens.insert(at, copy);
+                }
+            }
+        }
+        answered(&tokens.concat());
+    }
+}
+
 #[test]
 fn random_bytes_are_answered() {
     let mut random = Random(2);

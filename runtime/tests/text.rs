@@ -171,3 +171,105 @@ fn a_call_that_no_overload_accepts_names_what_met_what() {
     assert_eq!(b.lines().last().unwrap().symbol.name(), "matmul.mv");
     assert_eq!(b.arena().tensor_ty(out[0]), Some(TensorTy::new(DType::F32, &[5i64])));
 }
+
+/// Numbers that are the same on every machine.
+struct Drawn(u64);
+
+impl Drawn {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((self.0 >> 33) % n.max(1) as u64) as usize
+    }
+}
+
+/// Whatever a scope is called, its name is read as it was printed.
+#[test]
+fn names_of_scopes_round_trip() {
+    database();
+    let parts = [
+        "block",
+        "[",
+        "]",
+        "0",
+        " ",
+        "\"",
+        "\\",
+        "\n",
+        "\t",
+        "\r",
+        "\0",
+        "'",
+        "{",
+        "}",
+        "#",
+        "//",
+        "|",
+        "é",
+        "e\u{301}",
+        "\u{200b}",
+        "\u{85}",
+        "\u{2028}",
+        "\u{1f600}",
+        "\u{7f}",
+        "=",
+        ":",
+        "fn",
+        "return",
+        "% ",
+        "\\u{41}",
+    ];
+    let mut drawn = Drawn(17);
+    for turn in 0..400 {
+        let name: String = (0..drawn.below(6)).map(|_| parts[drawn.below(parts.len())]).collect();
+        let mut b = Builder::new("f");
+        let x = b.input("x", tensor(DType::F32, &[2]));
+        let sin = fulgurite_runtime::intrinsics::get("sin").unwrap();
+        let kind = RegionKind::Named(name.as_str().into());
+        let y = b.within(kind.clone(), Loc::NOWHERE, |b| b.bind(sin, vec![Value::Tensor(x)], Loc::NOWHERE).unwrap()[0]);
+        let text = plain(&b.finish(&[y]));
+        let again = Trace::parse(&text).unwrap_or_else(|e| panic!("{turn}: {name:?}\n{text}\n{e}"));
+        assert_eq!(plain(&again), text, "{turn}: {name:?}");
+        let region = again.lines()[0].region;
+        assert_eq!(again.arena.region(region).kind, kind, "{turn}: {text}");
+    }
+}
+
+/// A text that is read prints as what is read again and prints the same: programs with a few letters lost, doubled, or put
+/// elsewhere.
+#[test]
+fn what_is_read_prints_as_it_is_read() {
+    database();
+    let programs = [
+        "fn f(x: f32[2], k: key) {\n  scope \"block[0]\" {\n    a: f32[2] = sin(x)\n    (d: f32[2]; mask: bool[2]) = dropout(a, k, p=0.25) site=7\n  }\n  scope \"model\" 2 #must_save {\n    b: f32[2] = mul(d, 2.5) #backward\n  }\n  c: f32[2] = add(a, b)   // a.rs:3\n  scope \"model\" 2 #must_save {\n    e: f32[2] #no_save = exp(c)\n  }\n  x <- e   backward\n  return e, c; save x, a\n}\n",
+        "fn f[n = 4](x: f32[n, 2]) {\n  checkpoint 1 {\n    autocast(bf16) {\n      a: f32[n, 2] = sin(x)\n    }\n  }\n  no_grad {\n    s: f32[] = sum(a, dims=[0, 1])\n  }\n  checkpoint 1 {\n    c: f32[n, 2] = cos(a)\n  }\n  f: f32[3] = full(shape=[3], value=-inf)\n  return a, c, s, f\n}\n",
+    ];
+    let marks: Vec<char> = "[](){}\" #;:=,.0123456789-+@_/<|\\nxabs\n".chars().collect();
+    let mut drawn = Drawn(5);
+    let mut read = 0;
+    for turn in 0..60_000 {
+        let mut text: Vec<char> = programs[turn % 2].chars().collect();
+        for _ in 0..1 + drawn.below(3) {
+            let (at, other) = (drawn.below(text.len()), drawn.below(text.len()));
+            match drawn.below(5) {
+                0 => _ = text.remove(at),
+                1 => text.insert(at, marks[drawn.below(marks.len())]),
+                2 => text[at] = marks[drawn.below(marks.len())],
+                3 => text.swap(at, other),
+                _ => {
+                    let (from, to) = (at, (at + drawn.below(12)).min(text.len()));
+                    let part: Vec<char> = text[from..to].to_vec();
+                    let other = other.min(text.len());
+                    text.splice(other..other, part);
+                }
+            }
+        }
+        let text: String = text.into_iter().collect();
+        let Ok(trace) = Trace::parse(&text) else { continue };
+        read += 1;
+        let options = PrintOptions { provenance: false, ..PrintOptions::default() };
+        let printed = trace.print(&options);
+        let again = Trace::parse(&printed).unwrap_or_else(|e| panic!("{turn}: {text}\nprints as\n{printed}\n{e}"));
+        assert_eq!(again.print(&options), printed, "{turn}: {text}");
+    }
+    assert!(read > 1_000, "{read} texts were read");
+}

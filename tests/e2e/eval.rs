@@ -11,6 +11,19 @@ fn expressions_are_evaluated() {
     assert!(ran.out.contains('5') && ran.out.contains('8'), "{}", ran.out);
 }
 
+/// What f64 has no digits for is read as it is written.
+#[test]
+fn whole_numbers_are_exact() {
+    let f = Folder::new("eval-whole");
+    for (expression, result) in [
+        ("[9007199254740993] as i64", "[9007199254740993]  i64[1]\n"),
+        ("[9223372036854775807, -9223372036854775808] as i64", "[9223372036854775807, -9223372036854775808]  i64[2]\n"),
+        ("([9007199254740992] as i64) + 9007199254740993", "[18014398509481985]  i64[1]\n"),
+    ] {
+        assert_eq!(fulgurite(&f.0, &["eval", expression]).fine().out, result, "{expression}");
+    }
+}
+
 #[test]
 fn gradients_are_shown() {
     let f = Folder::new("eval-grad");

@@ -36,6 +36,9 @@ impl From<Refusal> for Fault {
     }
 }
 
+/// Whether a call is one that is looked for.
+pub type Watch<'a> = dyn Fn(&Row, &Solved, &[Value<ArgTy>]) -> bool + 'a;
+
 /// The machine: values are types.
 pub struct Types<'a> {
     rows: &'a RowSet<'a>,
@@ -43,6 +46,8 @@ pub struct Types<'a> {
     calls: usize,
     /// The float dtypes to which a call may round, if not any.
     kept: Option<Vec<DType>>,
+    /// Refuses calls, if any (E208).
+    watch: Option<&'a Watch<'a>>,
     /// Every row called so far.
     pub called: Vec<Name>,
     /// `name <- type`, in order.
@@ -55,12 +60,17 @@ impl<'a> Types<'a> {
     /// A machine over these rows.
     pub fn new(rows: &'a RowSet<'a>) -> Types<'a> {
         let taken = Ids::default();
-        Types { rows, depth: 0, calls: 0, kept: None, called: Vec::new(), written: Vec::new(), taken }
+        Types { rows, depth: 0, calls: 0, kept: None, watch: None, called: Vec::new(), written: Vec::new(), taken }
     }
 
     /// The same, where a call that rounds floats to another dtype than these is refused (E207).
     pub fn keeping(self, kept: Vec<DType>) -> Types<'a> {
         Types { kept: Some(kept), ..self }
+    }
+
+    /// The same, where a call that is looked for is refused.
+    pub fn watching(self, watch: &'a Watch<'a>) -> Types<'a> {
+        Types { watch: Some(watch), ..self }
     }
 
     /// The dtypes of a float that is given and of one that is made of it, which has fewer digits than may be lost.
@@ -84,6 +94,13 @@ impl<'a> Types<'a> {
         extra: &[(Name, Value<ArgTy>)],
     ) -> Result<Vec<Value<ArgTy>>, Fault> {
         tensor::run(self, row, block, solved, args, extra)
+    }
+
+    /// The results of a call, then the auxiliary ones, as far as they are known.
+    pub fn promised(rows: &'a RowSet<'a>, row: &Row, solved: &Solved, args: &[Value<ArgTy>]) -> Vec<Value<ArgTy>> {
+        let outs = Types::new(rows).results(row, solved, args);
+        let outs = outs.unwrap_or_else(|_| solved.outs.iter().map(promised).collect());
+        outs.into_iter().chain(solved.aux.iter().map(promised)).collect()
     }
 
     /// The results that `solved` promises; where only the body knows them, those of the body.
@@ -154,7 +171,7 @@ impl Machine for Types<'_> {
             return Err(failed(refusal, false));
         }
         // what is lost depends on more than what is yielded
-        let key = if self.kept.is_none() { Key::of(&positional, &named, &ty) } else { None };
+        let key = if self.kept.is_none() && self.watch.is_none() { Key::of(&positional, &named, &ty) } else { None };
         if let Some(known) = key.as_ref().and_then(|key| self.rows.yielded(op, key)) {
             if self.rows.is_broken(known.op) {
                 return Err(failed(Refusal::new("E007", format!("`{op}` has a fault")), true));
@@ -174,6 +191,9 @@ impl Machine for Types<'_> {
         if let Some((number, dtype)) = overflow(row, &call.args, solved) {
             let refusal = Refusal::new("E205", format!("{number} does not fit {dtype}, in which `{op}` computes"));
             return Err(failed(refusal, false));
+        }
+        if self.watch.is_some_and(|watch| watch(row, solved, &call.args)) {
+            return Err(failed(Refusal::new("E208", format!("a number given to `{op}` is lost")), false));
         }
         self.called.push(row.op);
         let results = self.results(row, solved, &call.args)?;

@@ -16,6 +16,7 @@ mod divisors;
 mod draws;
 pub mod dtypes;
 mod effects;
+mod exchanged;
 pub mod facts;
 pub mod gradients;
 mod held;
@@ -31,6 +32,7 @@ mod overlaps;
 mod places;
 pub mod points;
 mod reach;
+pub mod recorded;
 pub mod report;
 mod resolved;
 mod rounds;
@@ -41,6 +43,8 @@ mod shapes;
 mod subclasses;
 mod taken;
 mod thresholds;
+mod vacant;
+mod vanishing;
 mod views;
 pub mod walk;
 mod widths;
@@ -108,6 +112,7 @@ pub fn some(db: &Database, upstream: &(dyn Rows + Sync), wanted: &FxHashSet<Name
             faults.extend(idle::check(source, &set));
             faults.extend(effects::check(source, &set));
             faults.extend(aliases::check(source));
+            faults.extend(exchanged::check(source));
         }
         faults
     });
@@ -237,6 +242,9 @@ fn derivatives(
     families: &FxHashMap<Name, Family>,
     diags: &mut Diagnostics,
 ) -> Vec<Graded> {
+    let lowered: Vec<(usize, &RowSource, Arc<Row>)> =
+        db.rows.iter().enumerate().filter_map(|(n, source)| Some((n, source, set.row(source.name())?))).collect();
+    let forms = recorded::Forms::of(lowered.iter().map(|(n, source, row)| (*n, *source, &**row)));
     let looked = parallel::map(&db.rows, |source| {
         let (mut faults, mut graded) = (Vec::new(), Vec::new());
         let (Some(row), Some(family)) = (set.row(source.name()), families.get(&source.name())) else {
@@ -264,7 +272,9 @@ fn derivatives(
             faults = gradients::check(source, &row, set, family, &told, &mut graded);
         }
         faults.extend(points::check(source, &row, set));
+        faults.extend(recorded::check(source, &row, set, &forms));
         faults.extend(literals::check(source, &row, set));
+        faults.extend(vanishing::check(source, &row, set));
         faults.extend(widths::check(source, &row, set));
         faults.extend(rounds::check(source, &row, set, family));
         faults.extend(accumulates::check(source, &row, set, family));

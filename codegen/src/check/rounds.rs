@@ -45,7 +45,7 @@ pub fn check(source: &RowSource, row: &Row, rows: &RowSet, family: &Family) -> O
             let rule = Rule { source, what: &what, text: &text.text };
             let at = row.sig.params.iter().position(|param| param.name.name == arg.as_str())?;
             cases.iter().find_map(|case| {
-                let mut names = rules::names(row, case);
+                let mut names = rules::names(row, case, rows);
                 if key == "jvp" {
                     let tangent = case.args.get(at)?.clone();
                     names.extend([

@@ -33,7 +33,7 @@ pub fn vjp(rule: &Rule, row: &Row, arg: Name, block: &Block, rows: &RowSet, case
     }
     cases.iter().filter(|case| flows(case)).find_map(|case| {
         let wanted = case.args.get(at)?;
-        let yielded = match types(case, rows).run(row, block, &case.solved, &case.args, &names(row, case)) {
+        let yielded = match types(row, case, rows).run(row, block, &case.solved, &case.args, &names(row, case, rows)) {
             Ok(yielded) => yielded,
             Err(fault) if fault.tainted => return None,
             Err(fault) => return Some(rule.diag(&fault, &case.show(row))),
@@ -65,9 +65,9 @@ pub fn jvp(rule: &Rule, row: &Row, arg: Name, block: &Block, rows: &RowSet, case
     }
     cases.iter().find_map(|case| {
         let tangent = case.args.get(at).filter(|value| differentiable(value))?;
-        let mut names = names(row, case);
+        let mut names = names(row, case, rows);
         names.extend([(Name::new("t"), tangent.clone()), (Name::new(&format!("t_{arg}")), tangent.clone())]);
-        let yielded = match types(case, rows).run(row, block, &case.solved, &case.args, &names) {
+        let yielded = match types(row, case, rows).run(row, block, &case.solved, &case.args, &names) {
             Ok(yielded) => yielded,
             Err(fault) if fault.tainted => return None,
             Err(fault) => return Some(rule.diag(&fault, &case.show(row))),
@@ -77,8 +77,9 @@ pub fn jvp(rule: &Rule, row: &Row, arg: Name, block: &Block, rows: &RowSet, case
             let message = format!("{} yields {have} values, the row has {want} results", rule.name());
             return Some(Diag::error("E402", rule.text.at(block.value.span), message));
         }
-        let outs = row.sig.outs.iter().zip(&case.solved.outs).zip(&yielded);
-        outs.map(|((out, ty), yielded)| (out, machine::promised(ty), yielded)).find_map(|(out, wanted, yielded)| {
+        let promised = Types::promised(rows, row, &case.solved, &case.args);
+        let outs = row.sig.outs.iter().zip(promised).zip(&yielded);
+        outs.map(|((out, wanted), yielded)| (out, wanted, yielded)).find_map(|(out, wanted, yielded)| {
             let help = format!("the tangent of `{0}` has the shape of `{0}`: add `zeros({0})`", out.name.name);
             let yields = Yields { rule, row, of: out.name.name, block, case, larger: &help, smaller: &help };
             yields.compare(&wanted, yielded).filter(|_| differentiable(&wanted))
@@ -94,8 +95,8 @@ fn never(rule: &Rule, arg: Name, what: &str) -> Diag {
 }
 
 /// A machine for a rule, which may round to what the call has, and to what is computed in.
-fn types<'a>(case: &Case, rows: &'a RowSet<'a>) -> Types<'a> {
-    let outs: Vec<Value<ArgTy>> = case.solved.outs.iter().chain(&case.solved.aux).map(machine::promised).collect();
+fn types<'a>(row: &Row, case: &Case, rows: &'a RowSet<'a>) -> Types<'a> {
+    let outs = Types::promised(rows, row, &case.solved, &case.args);
     let mut kept = machine::floats(&case.args);
     kept.extend(machine::floats(&outs));
     kept.extend(case.solved.joined);
@@ -104,21 +105,17 @@ fn types<'a>(case: &Case, rows: &'a RowSet<'a>) -> Types<'a> {
 }
 
 /// What a rule reads besides arguments and options: results, auxiliary results, cotangents of the float results' types.
-pub fn names(row: &Row, case: &Case) -> Vec<(Name, Value<ArgTy>)> {
-    let outs = row.sig.outs.iter().zip(&case.solved.outs);
-    let aux = row.sig.aux.iter().zip(&case.solved.aux);
+pub fn names(row: &Row, case: &Case, rows: &RowSet) -> Vec<(Name, Value<ArgTy>)> {
+    let values = Types::promised(rows, row, &case.solved, &case.args);
     let single = row.sig.outs.len() == 1;
-    let mut names = Vec::new();
-    for (out, ty) in outs.clone().chain(aux) {
-        names.push((out.name.name, machine::promised(ty)));
-    }
-    for (out, ty) in outs {
+    let known = row.sig.outs.iter().chain(&row.sig.aux).map(|out| out.name.name);
+    let mut names: Vec<(Name, Value<ArgTy>)> = known.zip(values.iter().cloned()).collect();
+    for (out, value) in row.sig.outs.iter().zip(values) {
         let cotangent = if single { Name::new("g") } else { Name::new(&format!("g_{}", out.name.name)) };
-        let value = machine::promised(ty);
-        names.push((cotangent, if differentiable(&value) { value } else { Value::Absent }));
         if single && out.name.name != "out" {
-            names.push((Name::new("out"), machine::promised(ty)));
+            names.push((Name::new("out"), value.clone()));
         }
+        names.push((cotangent, if differentiable(&value) { value } else { Value::Absent }));
     }
     names
 }

@@ -14,7 +14,7 @@ use super::leaves::Left;
 use super::machine::Fault;
 use super::reach::Reach;
 use super::walk::{self, each, find};
-use super::{divided, leaves, reach};
+use super::{divided, leaves, reach, vacant};
 
 /// Loops of more steps than this are not run: another case of the family is smaller.
 const MOST_STEPS: usize = 4_000;
@@ -37,12 +37,18 @@ pub fn ranges(row: &Row, body: &Block, nest: &Nest, case: &Case) -> Option<Fault
     if steps(nest) > MOST_STEPS && !divided::has_zero(nest) {
         return left();
     }
+    let windows = vacant::may_be(nest);
     match reach::look(nest, &shapes) {
-        Reach::Stays => return None,
+        Reach::Stays if !windows => return None,
+        Reach::Stays => {}
         Reach::Leaves(found) => return Some(outside(row, body, case, &found)),
         Reach::Open => {}
     }
     let (tensors, numbers) = data(case);
+    let empty = windows.then(|| vacant::check(body, nest, (&tensors, &numbers), MOST_NODES));
+    if let Some(fault) = empty.flatten() {
+        return Some(fault);
+    }
     let Err(error) = nest::run_within(nest, &tensors, &numbers, &mut MOST_NODES.clone()) else {
         // the data may have spared an access
         return left();

@@ -9,14 +9,17 @@ use fulgurite_core::sig::{self, ArgTy, OutTy};
 use fulgurite_core::{Name, Value};
 use rustc_hash::FxHashSet;
 
-use super::cases::{Case, Family};
+use super::cases::{self, Case, Family};
 use super::machine::{self, Fault, Types, show};
 use super::report::Rule;
 use super::resolved::Key;
 use super::rows::{RowSet, ty};
 use super::taken::Open;
-use super::{divided, divisors, draws, run, walk};
+use super::{divided, divisors, draws, element, run, walk};
 use crate::diag::Diag;
+
+/// Calls with several windows and steps above 1, beyond the usual ones, on which loops are looked at.
+const STEPPING: usize = 8;
 
 /// What is wrong with the body of `row`: the first fault. What calls take is no longer among the branches of `open`.
 pub fn check(rule: &Rule, row: &Arc<Row>, rows: &RowSet, family: &Family, open: &mut Open) -> Option<Diag> {
@@ -30,7 +33,13 @@ pub fn check(rule: &Rule, row: &Arc<Row>, rows: &RowSet, family: &Family, open: 
     // many calls of a small signature are one
     let mut met = FxHashSet::default();
     let mut is_new = |case: &Case| Key::of(&case.args, &[], &ty).is_none_or(|key| met.insert(key));
-    family.cases.iter().filter(|case| is_new(case)).find_map(|case| one(rule, row, rows, case, open))
+    let usual = family.cases.iter().filter(|case| is_new(case)).find_map(|case| one(rule, row, rows, case, open));
+    usual.or_else(|| {
+        // a program indexes nothing itself
+        row.index_body()?;
+        let more = cases::stepping(row, element(row), STEPPING);
+        more.iter().find_map(|case| one(rule, row, rows, case, open))
+    })
 }
 
 /// The same of one call.

@@ -16,7 +16,7 @@ mod world;
 
 use std::sync::Arc;
 
-use fulgurite_core::lang::ast::{Block, Node};
+use fulgurite_core::lang::ast::{Block, Node, OptType};
 
 use fulgurite_core::lower::Rows;
 use fulgurite_core::row::{Meaning, Row};
@@ -355,12 +355,24 @@ fn verdict(of: &Sources, pair: &Pair, found: Found) -> Option<Diag> {
     }
 }
 
-/// Whether a rule says which dtype it makes: a cast, or metadata that are a dtype.
+/// Whether a rule says which dtype it makes: a cast, or metadata that are a dtype which follows from something. A dtype that
+/// is written out follows from nothing: what tensors had is lost.
 fn states_dtype(class: &Class, block: &Block) -> bool {
+    let of_dtype = |at: usize| class.sig.opts.get(at).is_some_and(|opt| matches!(opt.ty, OptType::Dtype(_)));
+    let fields = class.fields().count();
     let mut stated = false;
     super::walk::block(block, &mut |e| match &*e.node {
         Node::Cast(..) => stated = true,
-        Node::Call(f, args) if f.name == class.name => stated |= args.iter().any(|a| a.name.is_some()),
+        Node::Call(f, args) if f.name == class.name => {
+            stated |= args.iter().enumerate().any(|(n, arg)| {
+                let at = match arg.name {
+                    Some(name) => class.meta().position(|meta| meta == name.name),
+                    None => n.checked_sub(fields),
+                };
+                let written = matches!(&*arg.value.node, Node::Name(name) if DType::from_name(name.as_str()).is_some());
+                at.is_some_and(of_dtype) && !written
+            });
+        }
         _ => {}
     });
     stated

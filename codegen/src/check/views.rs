@@ -47,7 +47,7 @@ fn grows_evenly(cases: &[Case], row: &Row, body: &Block, rows: &RowSet) -> bool 
             is_even(shown)
         })
     };
-    cases.iter().map(evenly).fold(true, |all, one| all && one) && long
+    cases.iter().all(evenly) && long
 }
 
 /// Whether a tensor of integers is `a + Σ sₖ·iₖ`.

@@ -98,7 +98,7 @@ pub fn costs(
     let set = RowSet::new(rows, [], &[]);
     let at = row.sig.params.iter().position(|param| param.name.name == arg)?;
     let case = example(row, at)?;
-    let mut names = rules::names(row, &case);
+    let mut names = rules::names(row, &case, &set);
     names.extend([(Name::new("t"), case.args.get(at)?.clone())]);
     let written = Counter::new(&set, by_hand).rule(row, rule, &case, &names).ok()?;
     let mut bare = Row::clone(row);
@@ -229,7 +229,7 @@ impl<'a> Counter<'a> {
                 let name = line.row.sig.params[*at].name.name;
                 let written = line.row.vjp.iter().find(|(of, _)| *of == name).map(|(_, rule)| rule);
                 let Some(rule) = written.or_else(|| derived.rule(name)) else { continue };
-                let names = rules::names(&line.row, &line.case);
+                let names = rules::names(&line.row, &line.case, &with);
                 let cost = Counter::new(&with, self.by_hand).rule(&line.row, rule, &line.case, &names)?;
                 total = total.plus(cost);
             }

@@ -152,8 +152,19 @@ impl File<'_> {
             return written.lines().enumerate().map(own).collect();
         }
         let mut made = value(key.as_str(), node, &[key.as_str()], 2);
-        if let (Some(comment), [.., last]) = (behind, made.as_mut_slice()) {
-            *last = format!("{last} {}", comment.text);
+        let Some(comment) = behind else { return made };
+        match (made.as_mut_slice(), &node.value) {
+            ([line], Value::Scalar(text)) if text.kind == ScalarKind::Text => {
+                // behind a rule without quotes a comment would cut it
+                let written = line.strip_prefix(&format!("{}: ", key.as_str())).unwrap_or_default();
+                if language(&[key.as_str()]).is_some() && !written.starts_with('\'') {
+                    *line = format!("{}: {}", key.as_str(), scalar::quoted(written));
+                }
+                *line = format!("{line} {}", comment.text);
+            }
+            ([line], _) => *line = format!("{line} {}", comment.text),
+            // in the lines below the key it would be a part of the text
+            _ => made.insert(0, comment.text.clone()),
         }
         made
     }

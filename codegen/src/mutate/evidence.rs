@@ -9,7 +9,7 @@ use fulgurite_core::lower::Rows;
 use fulgurite_core::row::Row;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::recorded::{Case, Forms, Near, Runner, facts, near};
+use crate::check::recorded::{Case, Forms, Near, Runner, facts, near};
 use crate::check::rows::{self, RowSet};
 use crate::check::{closure, walk};
 use crate::pipeline::Table;

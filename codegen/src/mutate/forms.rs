@@ -8,8 +8,37 @@ use fulgurite_core::lang::{Alias, Becomes, Count, Expr, Given, Gives, Ident, Nod
 /// Call forms with a fault: whether the row's own arguments contradict it, and the text. `needed` are arguments that a
 /// call can't do without.
 pub fn faults(alias: &Alias, needed: &[Name]) -> Vec<(bool, String)> {
-    let mut all = Vec::new();
-    let Some(given) = &alias.given else { return all };
+    changed(alias, &|given, with| with_others(alias, given, needed, with))
+}
+
+/// Call forms in which a parameter is something else where it is left out, or may be left out though it may not there.
+/// `defaults` are those of the row's options.
+pub fn left_out(alias: &Alias, defaults: &[(Name, Expr)]) -> Vec<String> {
+    let of = |given: &[Given], with: &With| {
+        let mut all = Vec::new();
+        for (at, param) in given.iter().enumerate() {
+            if param.required {
+                all.push((true, with(&|_, list| list[at].required = false)));
+            }
+            let Becomes::Argument { name, .. } = &param.becomes else { continue };
+            let default = defaults.iter().find(|(of, _)| *of == name.name).map(|(_, default)| default);
+            if let (None, Some(other)) = (&param.value, default.and_then(other)) {
+                all.push((false, with(&|_, list| list[at].value = Some(other.clone()))));
+            }
+        }
+        all
+    };
+    changed(alias, &of).into_iter().map(|(_, text)| text).collect()
+}
+
+/// Texts of forms, each with whether the row's own arguments contradict it.
+type Texts = Vec<(bool, String)>;
+
+/// The text of a form after a change.
+type With<'a> = dyn Fn(&dyn Fn(&mut Alias, &mut Vec<Given>)) -> String + 'a;
+
+fn changed(alias: &Alias, faults: &dyn Fn(&[Given], &With) -> Texts) -> Texts {
+    let Some(given) = &alias.given else { return Vec::new() };
     let with = |change: &dyn Fn(&mut Alias, &mut Vec<Given>)| {
         let mut new = alias.clone();
         let mut list = given.clone();
@@ -17,6 +46,14 @@ pub fn faults(alias: &Alias, needed: &[Name]) -> Vec<(bool, String)> {
         new.given = Some(list);
         text(&new)
     };
+    let mut all = faults(given, &with);
+    let own = text(alias);
+    all.retain(|(_, text)| *text != own);
+    all
+}
+
+fn with_others(alias: &Alias, given: &[Given], needed: &[Name], with: &With) -> Vec<(bool, String)> {
+    let mut all = Vec::new();
     for at in 0..given.len() {
         if at > 0 {
             // the parameters stand in another order
@@ -66,8 +103,6 @@ pub fn faults(alias: &Alias, needed: &[Name]) -> Vec<(bool, String)> {
     if alias.gives != Gives::Tensors {
         all.push((false, with(&|alias, _| alias.gives = Gives::Tensors)));
     }
-    let own = text(alias);
-    all.retain(|(_, text)| *text != own);
     all
 }
 
@@ -117,6 +152,9 @@ fn text(alias: &Alias) -> String {
         };
         if param.packed {
             item += " packed";
+        }
+        if param.required {
+            item += " required";
         }
         if let Some(value) = &param.value {
             _ = write!(item, " = {value}");

@@ -7,7 +7,7 @@ use std::fmt;
 pub struct Kind(pub u8);
 
 /// Every kind, and the fault in words; the number is the place in the list, from 1.
-pub const KINDS: [&str; 39] = [
+pub const KINDS: [&str; 45] = [
     "sign flipped",
     "operands swapped, or another value in the place of one",
     "factor or term lost",
@@ -47,6 +47,12 @@ pub const KINDS: [&str; 39] = [
     "results in another order",
     "element type of an argument or a result changed",
     "what the row says of its gradient removed",
+    "step, shift or width held at two, or its sign turned from there on",
+    "wrong where two sizes are equal",
+    "default of a call form's parameter changed, or what must be given left out",
+    "number that f16 loses",
+    "metadata or dtype of a class lost",
+    "window left to its padding",
 ];
 
 impl Kind {

@@ -5,16 +5,18 @@
 //! refuted by `check` alone. What a row says only once is its meaning: a fault there makes another operator, which its
 //! examples or the values that PyTorch gave must refute.
 
+pub mod classes;
 mod everywhere;
 mod evidence;
 mod exprs;
 mod forms;
 pub mod given;
+mod hidden;
 pub mod judge;
 pub mod kinds;
 mod nodes;
 mod page;
-pub mod recorded;
+
 mod rows;
 mod same;
 pub mod score;

@@ -7,7 +7,7 @@ use super::exprs::{self, Faulty};
 use super::kinds::Kind;
 use super::nodes::{self, Names};
 use super::page::{self, Page};
-use super::{Mutant, forms, sigs};
+use super::{Mutant, forms, hidden, sigs};
 use crate::schema::{Body, LIBRARIES, RowSource, Rule};
 use crate::source::Sources;
 use crate::yaml::Text;
@@ -71,7 +71,8 @@ impl Writer<'_> {
             Body::Decomp(rule) => ("decomp", rule, None),
             Body::Host(_) => return,
         };
-        for faulty in exprs::blocks(&rule.tree, &self.names(false)) {
+        let hidden = hidden::faults(&rule.tree, &self.source.sig.tree, self.composite);
+        for faulty in exprs::blocks(&rule.tree, &self.names(false)).into_iter().chain(hidden) {
             let value = format!("{key}: {}", page::rule(&faulty.whole.to_string(), 2));
             // a value that a gradient takes for a constant, a write, a key: the row says it twice
             let meaning = !matches!(faulty.kind, Kind(11 | 26 | 27));
@@ -159,11 +160,13 @@ impl Writer<'_> {
             let text = self.page.with("require", map("require", &fewer).as_deref());
             let edit = (cond.tree.to_string(), String::new());
             self.add(Kind(15), "require", edit, true, text);
-            for faulty in exprs::exprs(&cond.tree, &self.names(false)) {
+            for faulty in exprs::exprs(&cond.tree, &self.names(false)).into_iter().chain(hidden::unbounded(&cond.tree))
+            {
                 let mut other: Vec<(String, String)> = own().collect();
                 other[at] = entry(&faulty.whole.to_string(), message);
                 let text = self.page.with("require", map("require", &other).as_deref());
-                self.add(Kind(15), "require", faulty.edit, true, text);
+                let kind = if faulty.kind == Kind(45) { faulty.kind } else { Kind(15) };
+                self.add(kind, "require", faulty.edit, true, text);
             }
         }
     }
@@ -179,6 +182,7 @@ impl Writer<'_> {
                 faults.push(Faulty { kind: Kind(7), edit, whole: nodes::block(value) });
             }
             faults.extend(without_cotangents(&rule.tree, outs.iter().map(|out| out.name.name)));
+            faults.extend(hidden::faults(&rule.tree, &self.source.sig.tree, true));
             faults.retain(|faulty| faulty.whole != rule.tree);
             for faulty in faults {
                 let lines = rules.iter().enumerate().map(|(n, (arg, rule))| {
@@ -264,18 +268,23 @@ impl Writer<'_> {
         let params = sig.params.iter().filter(|p| !p.optional && !p.ty.elem.contains(&Elem::Key)).map(|p| p.name.name);
         let opts = sig.opts.iter().filter(|o| !o.optional && o.default.is_none()).map(|o| o.name.name);
         let needed: Vec<Name> = params.chain(opts).collect();
+        let defaults = sig.opts.iter().filter_map(|o| Some((o.name.name, o.default.clone()?)));
+        let defaults: Vec<(Name, Expr)> = defaults.collect();
         for library in LIBRARIES {
             let own: Vec<&Rule<fulgurite_core::lang::Alias>> =
                 self.source.aliases.iter().filter(|(of, _)| *of == library).map(|(_, alias)| alias).collect();
             for (at, alias) in own.iter().enumerate() {
-                for (stated, faulty) in forms::faults(&alias.tree, &needed) {
+                let faults =
+                    forms::faults(&alias.tree, &needed).into_iter().map(|(stated, text)| (Kind(28), stated, text));
+                let left_out = forms::left_out(&alias.tree, &defaults).into_iter().map(|text| (Kind(42), false, text));
+                for (kind, stated, faulty) in faults.chain(left_out) {
                     let text = |(n, alias): (usize, &&Rule<_>)| {
                         if n == at { faulty.clone() } else { alias.text.as_str().to_owned() }
                     };
                     let lines: Vec<String> = own.iter().enumerate().map(|a| format!("\n  - '{}'", text(a))).collect();
                     let value = format!("{library}:{}", lines.concat());
                     let edit = (alias.text.as_str().to_owned(), faulty.clone());
-                    self.add(Kind(28), library, edit, !stated, self.page.with(library, Some(&value)));
+                    self.add(kind, library, edit, !stated, self.page.with(library, Some(&value)));
                 }
             }
         }

@@ -124,7 +124,7 @@ fn same_rules(row: &Arc<Row>, (own, other): (&Block, &Block), arg: &str, rows: &
     let at = row.sig.params.iter().position(|param| param.name.name == arg);
     let mut terms = Terms::new(&set);
     [DType::F16, DType::F32, DType::F64].iter().flat_map(|d| cases::family(row, *d).cases).all(|case| {
-        let mut names = rules::names(row, &case);
+        let mut names = rules::names(row, &case, &set);
         if let Some(tangent) = at.and_then(|at| case.args.get(at)) {
             names.extend([(Name::new("t"), tangent.clone()), (Name::new(&format!("t_{arg}")), tangent.clone())]);
         }

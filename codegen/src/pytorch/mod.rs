@@ -61,6 +61,36 @@ pub fn signature(name: Name) -> Option<&'static [Formal]> {
     SIGNATURES.get(&name)?.first().map(Vec::as_slice)
 }
 
+/// Whether a row is an alias row: it has PyTorch's name, and means what PyTorch means.
+pub fn is_alias(op: &str) -> bool {
+    op.starts_with("aten.") || op.starts_with("torch.")
+}
+
+/// The overloads that the signatures list under this very name.
+pub fn declared(name: Name) -> &'static [Vec<Formal>] {
+    SIGNATURES.get(&name).map_or(&[], Vec::as_slice)
+}
+
+/// What the functions that an operator of ATen stands behind say of a parameter that the operator leaves open, if that is
+/// one value: `correction=None` of `aten.var.correction` is 1 by `torch.var`.
+pub fn function_default(name: Name, parameter: &str) -> Option<&'static str> {
+    static FUNCTIONS: LazyLock<HashMap<String, Vec<Name>>> = LazyLock::new(|| {
+        let mut all: HashMap<String, Vec<Name>> = HashMap::new();
+        for name in SIGNATURES.keys().filter(|name| name.as_str().starts_with("torch.")) {
+            if let Some(operator) = operator(*name) {
+                all.entry(operator).or_default().push(*name);
+            }
+        }
+        all
+    });
+    let operator = name.as_str().strip_prefix("aten.")?.split('.').next()?;
+    let formals = FUNCTIONS.get(operator)?.iter().flat_map(|name| declared(*name)).flatten();
+    let given = formals.filter(|f| f.name == parameter).filter_map(|f| f.default.as_deref());
+    let mut given = given.filter(|default| !matches!(*default, "None" | "[]"));
+    let first = given.next()?;
+    given.all(|other| other == first).then_some(first)
+}
+
 /// Every overload of this call that is known: of a function those of ATen's operator of its name as well, which it is.
 pub fn overloads(name: Name) -> Vec<&'static [Formal]> {
     let own = SIGNATURES.get(&name).into_iter().flatten();
@@ -120,26 +150,32 @@ fn formals(text: &str) -> Vec<Formal> {
     parts.iter().filter_map(formal).collect()
 }
 
+/// Whether a default as PyTorch writes it is what stands in a row as one.
+pub fn is_default(theirs: &str, ours: &str) -> bool {
+    let theirs = match theirs {
+        "None" => "none".to_owned(),
+        "True" => "true".to_owned(),
+        "False" => "false".to_owned(),
+        "torch.long" => "i64".to_owned(),
+        text if text.starts_with('(') => text.replace('(', "[").replace(')', "]"),
+        text => text.trim_matches(['\'', '"']).to_owned(),
+    };
+    // one number in a list repeats as it does alone
+    let one = |text: &str| text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text).to_owned();
+    let (ours, theirs) = (one(ours), one(&theirs));
+    let number = |text: &str| text.parse::<f64>().ok();
+    ours == theirs || number(&ours).is_some_and(|x| number(&theirs) == Some(x))
+}
+
 impl Formal {
     /// Whether what stands in a row as a default, `none` and `required` among them, is this parameter's.
     pub fn has_default(&self, ours: &str) -> bool {
-        let theirs = match self.default.as_deref() {
+        match self.default.as_deref() {
             // what may be None and must be said may be left out here
-            None if self.ty.ends_with('?') => "none".to_owned(),
-            None => "required".to_owned(),
-            Some("None") => "none".to_owned(),
-            Some("True") => "true".to_owned(),
-            Some("False") => "false".to_owned(),
-            Some("torch.long") => "i64".to_owned(),
-            Some(text) if text.starts_with('(') => text.replace('(', "[").replace(')', "]"),
-            Some(text) => text.trim_matches(['\'', '"']).to_owned(),
-        };
-        // one number in a list repeats as it does alone
-        let one =
-            |text: &str| text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text).to_owned();
-        let (ours, theirs) = (one(ours), one(&theirs));
-        let number = |text: &str| text.parse::<f64>().ok();
-        ours == theirs || number(&ours).is_some_and(|x| number(&theirs) == Some(x))
+            None if self.ty.ends_with('?') => ours == "none",
+            None => ours == "required",
+            Some(theirs) => is_default(theirs, ours),
+        }
     }
 
     /// The words of the types that it may have, without their lengths, and whether each is a list.

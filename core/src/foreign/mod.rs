@@ -79,6 +79,8 @@ struct Param<V> {
     rest: bool,
     /// No row stands behind one that is strided.
     packed: bool,
+    /// A call must give it.
+    required: bool,
 }
 
 impl<V: Operand> Form<V> {
@@ -91,6 +93,7 @@ impl<V: Operand> Form<V> {
             value: g.value.as_ref().map(constant),
             rest: g.rest,
             packed: g.packed,
+            required: g.required,
         });
         let fixed = alias.fixed.iter().map(|(name, value)| (name.name, constant(value))).collect();
         Form { params: params.collect(), fixed, gives: alias.gives }
@@ -106,6 +109,7 @@ impl<V: Operand> Form<V> {
             value: None,
             rest: false,
             packed: false,
+            required: false,
         });
         Form { params: params.collect(), fixed: Vec::new(), gives: Gives::Tensors }
     }
@@ -188,6 +192,9 @@ impl<V: Operand> Form<V> {
         let mut out: Vec<(Name, Given<V>)> = Vec::new();
         let mut mask = None;
         for (param, value) in self.params.iter().zip(values) {
+            if param.required && value.is_none() {
+                return Err(refuse(format!("`{}` is missing", param.name)));
+            }
             let value = value.filter(|v| !matches!(v, Given::None));
             if param.packed && matches!(value, Some(Given::Strided(_))) {
                 let text = format!("what `{}` makes of a strided `{}` hangs on its memory", row.op, param.name);

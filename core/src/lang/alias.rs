@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! alias   := name ['(' [given {',' given}] [';' fixed {',' fixed}] ')' ['->' ('number' | 'none')]]
-//! given   := ['..'] name [':' becomes] ['packed'] ['=' expr]
+//! given   := ['..'] name [':' becomes] ['packed'] ['required'] ['=' expr]
 //! becomes := name ['@' name | 'along' name | '[' count [',' name] ']'] | '(' part {',' part} ')' | '?' | '_'
 //! count   := integer | '..'
 //! part    := name | '_'
@@ -25,6 +25,7 @@
 //! | `output_mask: ?` | says for each result whether it is wanted |
 //! | `out: _` · `inplace: _ = false` | takes part in nothing · and only this value is admitted |
 //! | `weight packed` | no row stands behind one whose elements lie in another order than that of its axes |
+//! | `dim required` | a call there must give it, though the row lets it be left out |
 //! | `..xs` | takes all positional arguments from there on |
 //! | `; lo = 0` | an argument of the row that the name implies |
 //! | `equal(input, other) -> number` | what is a tensor of rank 0 here is a plain number there |
@@ -82,6 +83,8 @@ pub struct Given {
     pub rest: bool,
     /// The other library reads its memory as it lies, whatever its strides say.
     pub packed: bool,
+    /// A call there must give it, though the row lets it be left out.
+    pub required: bool,
 }
 
 /// What a parameter of another library is to the row.
@@ -171,8 +174,9 @@ impl Parser {
             false => Becomes::Argument { name, count: None, like: None },
         };
         let packed = self.eat_word("packed");
+        let required = self.eat_word("required");
         let value = if self.eat("=") { Some(self.expr()?) } else { None };
-        Ok(Given { name, becomes, value, rest, packed })
+        Ok(Given { name, becomes, value, rest, packed, required })
     }
 
     fn becomes(&mut self) -> Parsed<Becomes> {

@@ -174,7 +174,7 @@ impl Display for ListItem {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {
             ListItem::One(item) => write!(f, "{item}"),
-            ListItem::Spread(list) => write!(f, "..{list}"),
+            ListItem::Spread(list) => write!(f, "..{}", Within(POST, list)),
         }
     }
 }

@@ -170,7 +170,7 @@ fn string_end(chars: &[char], start: usize) -> Option<usize> {
     }
 }
 
-/// Undoes what `{:?}` does to quotes, backslashes and line ends.
+/// Undoes what `{:?}` does to quotes, backslashes, line ends and characters that nobody sees: `\u{85}`, `\0`.
 fn unescape(chars: &[char]) -> String {
     let mut out = String::new();
     let mut rest = chars.iter();
@@ -180,6 +180,19 @@ fn unescape(chars: &[char]) -> String {
                 Some('n') => out.push('\n'),
                 Some('t') => out.push('\t'),
                 Some('r') => out.push('\r'),
+                Some('0') => out.push('\0'),
+                Some('u') => {
+                    let code: String = rest.clone().skip(1).take_while(|c| **c != '}').collect();
+                    let closed = rest.as_slice().get(code.len() + 1) == Some(&'}');
+                    let seen = u32::from_str_radix(&code, 16).ok().and_then(char::from_u32);
+                    match seen.filter(|_| closed && rest.as_slice().first() == Some(&'{')) {
+                        Some(seen) => {
+                            out.push(seen);
+                            rest = rest.as_slice()[code.len() + 2..].iter();
+                        }
+                        None => out.push('u'),
+                    }
+                }
                 Some(&other) => out.push(other),
                 None => {}
             },

@@ -139,7 +139,11 @@ impl<'a> Evaluator<'a> {
         let name = format!("{row}.{}", p.name.name);
         if p.ty.elem.contains(&Elem::Key) {
             return match met {
-                Met::Literal(Expr { kind: Kind::Number(seed, true), .. }) => {
+                Met::Literal(Expr { kind: Kind::Number(Scalar::Int(seed)), .. }) => {
+                    Ok(Value::Tensor(Key::new(*seed as u64).handle().clone()))
+                }
+                // beyond i64, where u64 goes on
+                Met::Literal(Expr { kind: Kind::Number(Scalar::Float(seed)), .. }) if *seed >= TOO_LARGE => {
                     Ok(Value::Tensor(Key::new(*seed as u64).handle().clone()))
                 }
                 _ => Err(wrong(
@@ -168,7 +172,7 @@ impl<'a> Evaluator<'a> {
                 Ok(Value::List(list))
             }
             Met::Literal(e) => match &e.kind {
-                Kind::Number(x, whole) if weak => Ok(Value::Num(scalar(*x, *whole))),
+                Kind::Number(x) if weak => Ok(Value::Num(*x)),
                 Kind::Bool(b) if weak => Ok(Value::Num(Scalar::Bool(*b))),
                 Kind::Name(n) if n == "none" && p.optional => Ok(Value::Absent),
                 _ => self.literal(e, whole.then_some(DType::I64), &name).map(Value::Tensor),
@@ -192,7 +196,7 @@ impl<'a> Evaluator<'a> {
 
     fn word(&self, e: &Expr, ty: &OptType) -> Result<Value<Tensor>, Fault> {
         Ok(match &e.kind {
-            Kind::Number(x, whole) => Value::Num(scalar(*x, *whole)),
+            Kind::Number(x) => Value::Num(*x),
             Kind::Bool(b) => Value::Num(Scalar::Bool(*b)),
             Kind::Text(t) => Value::Str(t.clone()),
             Kind::Name(n) => match (ty, DType::from_name(n)) {
@@ -219,6 +223,9 @@ impl<'a> Evaluator<'a> {
             DType::I64 => Tensor::from_vec(numbers.iter().map(|x| x.as_i64()).collect::<Vec<i64>>(), shape),
             DType::Bool => Tensor::from_vec(numbers.iter().map(|x| x.as_bool()).collect::<Vec<bool>>(), shape),
             DType::F32 => Tensor::from_vec(floats.map(|x| x as f32).collect::<Vec<f32>>(), shape),
+            other if other.is_int() => {
+                Tensor::from_vec(numbers.iter().map(|x| x.as_i64()).collect::<Vec<i64>>(), shape).cast(other)
+            }
             other => Tensor::from_vec(floats.collect::<Vec<f64>>(), shape).cast(other),
         };
         value.check()?;
@@ -234,7 +241,7 @@ impl<'a> Evaluator<'a> {
         let fail = |claim: String| Err(wrong(self.text, e.span.clone(), claim));
         let leaf = |shape: &[usize]| depth == shape.len();
         match &e.kind {
-            Kind::Number(x, whole) if leaf(shape) => numbers.push(scalar(*x, *whole)),
+            Kind::Number(x) if leaf(shape) => numbers.push(*x),
             Kind::Bool(b) if leaf(shape) => numbers.push(Scalar::Bool(*b)),
             Kind::Number(..) | Kind::Bool(_) => {
                 return fail("a number stands where its neighbours are lists".to_owned());
@@ -271,7 +278,5 @@ enum Slot<'s> {
     Opt(Name, &'s OptType),
 }
 
-fn scalar(x: f64, whole: bool) -> Scalar {
-    // 2^63 is the first float that i64 lacks
-    if whole && x.abs() < 9_223_372_036_854_775_808.0 { Scalar::Int(x as i64) } else { Scalar::Float(x) }
-}
+/// 2^63, the first float that i64 lacks.
+const TOO_LARGE: f64 = 9_223_372_036_854_775_808.0;

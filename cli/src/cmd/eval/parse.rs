@@ -11,6 +11,7 @@
 //! option) depends on the row that it is given to: that is decided when it is called.
 
 use crate::fault::Fault;
+use fulgurite::core::Scalar;
 use std::ops::Range;
 
 /// An expression and where it stands.
@@ -25,8 +26,8 @@ pub struct Expr {
 /// What an expression is.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kind {
-    /// A number, and whether it was written as a whole one.
-    Number(f64, bool),
+    /// A number: an integer where it was written as a whole one that fits, exact to the last digit.
+    Number(Scalar),
     /// `true`, `false`
     Bool(bool),
     /// A text in double quotes.
@@ -76,7 +77,7 @@ pub fn wrong(text: &str, at: Range<usize>, claim: impl Into<String>) -> Fault {
 
 #[derive(Clone, Debug, PartialEq)]
 enum Token {
-    Number(f64, bool),
+    Number(Scalar),
     Name(String),
     Text(String),
     Sign(char),
@@ -127,8 +128,11 @@ fn lex(text: &str) -> Result<Vec<(Token, Range<usize>)>, Fault> {
 
 fn number(text: &str, span: Range<usize>) -> Result<(Token, Range<usize>), Fault> {
     let digits = text[span.clone()].replace('_', "");
+    if let Ok(whole) = digits.parse::<i64>() {
+        return Ok((Token::Number(Scalar::Int(whole)), span));
+    }
     match digits.parse::<f64>() {
-        Ok(value) => Ok((Token::Number(value, digits.bytes().all(|b| b.is_ascii_digit())), span)),
+        Ok(value) => Ok((Token::Number(Scalar::Float(value)), span)),
         Err(_) => Err(wrong(text, span, format!("`{digits}` is not a number"))),
     }
 }
@@ -222,8 +226,11 @@ impl Parser<'_> {
         }
         let mut expr = self.post()?;
         if signs % 2 == 1 {
+            let end = expr.span.end;
+            let number = |value| Expr { kind: Kind::Number(value), span: start..end };
             expr = match expr.kind {
-                Kind::Number(value, whole) => Expr { kind: Kind::Number(-value, whole), span: start..expr.span.end },
+                Kind::Number(Scalar::Int(value)) => number(Scalar::Int(-value)),
+                Kind::Number(Scalar::Float(value)) => number(Scalar::Float(-value)),
                 _ => Expr { span: start..expr.span.end, ..call("neg", vec![expr]) },
             };
         }
@@ -266,13 +273,13 @@ impl Parser<'_> {
         let (token, span) = self.next();
         let start = span.start;
         let kind = match token {
-            Token::Number(value, whole) => Kind::Number(value, whole),
+            Token::Number(value) => Kind::Number(value),
             Token::Text(text) => Kind::Text(text),
             Token::Name(name) if self.eat('(') => Kind::Call(name, self.args(')')?),
             Token::Name(name) => match name.as_str() {
                 "true" | "false" => Kind::Bool(name == "true"),
-                "inf" => Kind::Number(f64::INFINITY, false),
-                "nan" => Kind::Number(f64::NAN, false),
+                "inf" => Kind::Number(Scalar::Float(f64::INFINITY)),
+                "nan" => Kind::Number(Scalar::Float(f64::NAN)),
                 _ => Kind::Name(name),
             },
             Token::Sign('[') => {

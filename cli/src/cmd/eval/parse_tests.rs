@@ -6,7 +6,8 @@ use super::*;
 fn show(e: &Expr) -> String {
     let list = |items: &[Expr]| items.iter().map(show).collect::<Vec<_>>().join(", ");
     match &e.kind {
-        Kind::Number(v, whole) => format!("{v}{}", if *whole { "" } else { "f" }),
+        Kind::Number(Scalar::Float(v)) => format!("{v}f"),
+        Kind::Number(v) => v.to_string(),
         Kind::Bool(b) => b.to_string(),
         Kind::Text(t) => format!("{t:?}"),
         Kind::Name(n) => n.clone(),
@@ -36,6 +37,9 @@ fn reads() {
         ("gelu(1.5, approximate = tanh)", "gelu(1.5f, approximate=tanh)"),
         ("einsum(\"ij,jk->ik\", [])", "einsum(\"ij,jk->ik\", [])"),
         ("1e-3 + 1_000 + inf", "add(add(0.001f, 1000), inff)"),
+        ("[9007199254740993] as i64", "([9007199254740993] as i64)"),
+        ("-9_223_372_036_854_775_807", "-9223372036854775807"),
+        ("9223372036854775808", "9223372036854776000f"),
         ("(1 + 2) * 3 % 4", "remainder(mul(add(1, 2), 3), 4)"),
     ] {
         assert_eq!(parse(text).map(|e| show(&e)).map_err(|e| e.to_string()), Ok(read.to_owned()), "{text}");

@@ -10,7 +10,7 @@ use fulgurite_core::lang::{Alias, Becomes, Count, Given, Ident};
 use crate::diag::Diag;
 use crate::nearest::nearest;
 use crate::pytorch::names::takes_numbers;
-use crate::pytorch::{Formal, operator, overloads};
+use crate::pytorch::{Formal, declared, function_default, is_default, operator, overloads};
 use crate::schema::{RowSource, Rule};
 use crate::yaml::Text;
 
@@ -29,15 +29,39 @@ pub fn check(source: &RowSource, library: &str, alias: &Rule<Alias>) -> Vec<Diag
         // an operator whose schema is not known takes what the function of its name takes
         known = operator(form).map_or(Vec::new(), |operator| overloads(Name::new(&format!("torch.{operator}"))));
     }
-    let each = known.into_iter().map(|formals| {
+    let faults = |formals| {
         let check = Check { source, text: &alias.text, form, formals };
         match &alias.tree.given {
             Some(given) => check.given(alias.tree.name, given),
             None => check.bare(alias.tree.name),
         }
-    });
-    // the overload that it is nearest to
-    each.min_by_key(Vec::len).unwrap_or_default()
+    };
+    nearest_of(declared(form).len(), known, faults)
+}
+
+/// The faults beside the overload that a form is nearest to. The first `own` overloads are of the form's very name: where it
+/// fits one of them but for what is left out, ATen's overloads, which leave such defaults open (`correction=None`), are no
+/// excuse.
+fn nearest_of(own: usize, known: Vec<&'static [Formal]>, faults: impl Fn(&'static [Formal]) -> Faults) -> Vec<Diag> {
+    let mut all: Vec<Faults> = known.into_iter().map(faults).collect();
+    if all.iter().take(own).any(|faults| faults.fits) {
+        all.truncate(own);
+        all.retain(|faults| faults.fits);
+    }
+    all.into_iter().map(|faults| faults.all).min_by_key(Vec::len).unwrap_or_default()
+}
+
+/// What a form and one overload do not agree in.
+struct Faults {
+    all: Vec<Diag>,
+    /// Whether parameters, their order and their types agree, and only what is left out may not.
+    fits: bool,
+}
+
+impl From<Vec<Diag>> for Faults {
+    fn from(all: Vec<Diag>) -> Faults {
+        Faults { fits: all.is_empty(), all }
+    }
 }
 
 /// The same of a row that has the name of a call there, and no form that says otherwise: its arguments are that call's.
@@ -50,16 +74,14 @@ pub fn own(source: &RowSource) -> Vec<Diag> {
     let params = sig.params.iter().filter(|p| !p.ty.elem.contains(&Elem::Key)).map(|p| p.name);
     let given: Vec<Given> = params.chain(sig.opts.iter().map(|o| o.name)).map(itself).collect();
     let Some(at) = given.first().map(|param| param.name) else { return Vec::new() };
-    let each = overloads(form)
-        .into_iter()
-        .map(|formals| Check { source, text: &source.sig.text, form, formals }.given(at, &given));
-    each.min_by_key(Vec::len).unwrap_or_default()
+    let faults = |formals| Check { source, text: &source.sig.text, form, formals }.given(at, &given);
+    nearest_of(declared(form).len(), overloads(form), faults)
 }
 
 /// A parameter that is the argument of its name.
 fn itself(name: Ident) -> Given {
     let becomes = Becomes::Argument { name, count: None, like: None };
-    Given { name, becomes, value: None, rest: false, packed: false }
+    Given { name, becomes, value: None, rest: false, packed: false, required: false }
 }
 
 struct Check<'a> {
@@ -89,8 +111,8 @@ impl Check<'_> {
         if self.form.as_str().starts_with("torch.") && formal.is("input") { "input" } else { &formal.name }
     }
 
-    fn given(&self, at: Ident, given: &[Given]) -> Vec<Diag> {
-        let mut faults = Vec::new();
+    fn given(&self, at: Ident, given: &[Given]) -> Faults {
+        let (mut faults, mut defaults) = (Vec::new(), Vec::new());
         let open = self.formals.iter().any(|f| f.rest);
         // a parameter that is given by its place has the place that it has there
         let mut next = 0;
@@ -114,11 +136,11 @@ impl Check<'_> {
                 };
                 let help = format!("list its parameters in their order: {}", self.shown());
                 faults.push(self.error(param.name, message, help));
-                return faults;
+                return faults.into();
             }
             next += usize::from(!formal.keyword);
             faults.extend(self.becomes(param, formal));
-            faults.extend(self.default(param, formal));
+            defaults.extend(self.default(param, formal));
         }
         let lacking =
             self.formals.iter().find(|f| !f.is_optional() && given.iter().all(|p| !f.is(p.name.name.as_str())));
@@ -130,33 +152,76 @@ impl Check<'_> {
             );
             faults.push(self.error(at, message, help));
         }
-        faults
+        let fits = faults.is_empty();
+        faults.extend(defaults);
+        Faults { all: faults, fits }
     }
 
     fn default(&self, param: &Given, formal: &Formal) -> Option<Diag> {
+        if let Some(message) = self.left_out(param, formal) {
+            let name = &param.name.name;
+            let help = match param.becomes.arguments().first() {
+                Some(argument) if argument.name != *name => format!("say so: `{name}: {} required`", argument.name),
+                _ => format!("say so: `{name} required`"),
+            };
+            return Some(self.error(param.name, message, help));
+        }
         let message = self.other_default(param, formal)?;
         let arguments = param.becomes.arguments();
-        let help = format!("say so: `{}: {} = {}`", param.name.name, arguments.first()?.name, formal.default.as_ref()?);
+        let theirs = self.default_of(formal)?;
+        let theirs = theirs.trim_matches(['\'', '"']);
+        let help = format!("say so: `{}: {} = {theirs}`", param.name.name, arguments.first()?.name);
         Some(self.error(param.name, message, help))
     }
 
     /// What is wrong if a parameter is not, where a call leaves it out, what it is there.
     fn other_default(&self, param: &Given, formal: &Formal) -> Option<String> {
         let Becomes::Argument { name, .. } = &param.becomes else { return None };
-        // what follows from other arguments there is no value
-        let theirs = formal.default.as_deref().filter(|theirs| !matches!(*theirs, "None" | "[]"))?;
+        let theirs = self.default_of(formal)?;
         let ours = match (&param.value, self.argument(name.name)?) {
             (Some(value), _) => value.to_string(),
             (None, Argument::Option(Opt { default: Some(default), .. })) => default.to_string(),
             _ => return None,
         };
         // a word for a norm, and the number of a dtype
-        let word = |text: &str| text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '\'');
+        let word = |text: &str| text.starts_with(|c: char| c.is_ascii_alphabetic() || matches!(c, '\'' | '"'));
         let coded = word(theirs) != word(&ours);
-        if formal.has_default(&ours) || coded {
+        if is_default(theirs, &ours) || coded {
             return None;
         }
         Some(format!("`{}` takes {theirs} where `{}` is left out, not {ours}", self.form, formal.name))
+    }
+
+    /// What a parameter is where a call leaves it out: what follows from other arguments there is no value. `None` of an
+    /// operator is what the function of its name says, if that says a value.
+    fn default_of<'f>(&self, formal: &'f Formal) -> Option<&'f str> {
+        match formal.default.as_deref()? {
+            "[]" => None,
+            "None" => function_default(self.form, &formal.name),
+            theirs => Some(theirs),
+        }
+    }
+
+    /// What is wrong if a call of the row may leave out what a call there may not.
+    fn left_out(&self, param: &Given, formal: &Formal) -> Option<String> {
+        let Becomes::Argument { name, .. } = &param.becomes else { return None };
+        let may = !param.required
+            && match (&param.value, self.argument(name.name)?) {
+                (Some(_), _) => true,
+                (None, Argument::Option(o)) => o.default.is_some() || o.optional,
+                (None, Argument::Param(p)) => p.optional,
+            };
+        // another overload may do without it; of what has no type in the record nothing is known
+        let given = |f: &Formal| f.is(&formal.name) && !f.is_optional() && !f.ty.is_empty();
+        let must = overloads(self.form).iter().all(|formals| formals.iter().any(given));
+        (may && must).then(|| {
+            format!(
+                "`{}` needs `{}`, and a call of `{}` may leave it out",
+                self.form,
+                formal.name,
+                self.source.op.as_str()
+            )
+        })
     }
 
     /// What becomes of a parameter can be what it is there.
@@ -189,7 +254,7 @@ impl Check<'_> {
     }
 
     /// A name alone: the row's arguments are PyTorch's, in their order.
-    fn bare(&self, at: Ident) -> Vec<Diag> {
+    fn bare(&self, at: Ident) -> Faults {
         let sig = &self.source.sig.tree;
         let tensors =
             sig.params.iter().filter(|p| !p.ty.elem.contains(&Elem::Key)).map(|p| (p.name, Argument::Param(p)));
@@ -197,33 +262,35 @@ impl Check<'_> {
             tensors.chain(sig.opts.iter().map(|o| (o.name, Argument::Option(o)))).collect();
         let help =
             format!("say what becomes of each: `{}(name: argument, …)`; its parameters are {}", at.name, self.shown());
+        let mut defaults = Vec::new();
         for (n, (name, argument)) in all.iter().enumerate() {
             match self.formals.get(n) {
                 Some(formal) if formal.rest => break,
                 // what is given by name only is not the next tensor: `out`
                 Some(formal) if formal.keyword && matches!(argument, Argument::Param(_)) => {
-                    return vec![self.superfluous(at, *name, help)];
+                    return vec![self.superfluous(at, *name, help)].into();
                 }
                 Some(formal) if self.clashes(*argument, formal, None) => {
                     let diag = self.clash(at, *argument, formal);
-                    return vec![diag.help(help)];
+                    return vec![diag.help(help)].into();
                 }
                 Some(formal) => {
-                    if let Some(theirs) = self.other_default(&itself(*name), formal) {
-                        return vec![self.error(at, theirs, help)];
-                    }
+                    let given = itself(*name);
+                    let message = self.left_out(&given, formal).or_else(|| self.other_default(&given, formal));
+                    defaults.extend(message.map(|message| self.error(at, message, help.clone())));
                 }
-                None => return vec![self.superfluous(at, *name, help)],
+                None => return vec![self.superfluous(at, *name, help)].into(),
             }
         }
         let left = self.formals.iter().skip(all.len()).find(|f| !f.is_optional());
-        left.map(|formal| {
+        if let Some(formal) = left {
             let message =
                 format!("`{}` needs `{}`, which `{}` does not take", self.form, formal.name, self.source.op.as_str());
-            self.error(at, message, help)
-        })
-        .into_iter()
-        .collect()
+            return vec![self.error(at, message, help)].into();
+        }
+        // one is told: all of them are mended by the same list
+        defaults.truncate(1);
+        Faults { all: defaults, fits: true }
     }
 
     fn superfluous(&self, at: Ident, name: Ident, help: String) -> Diag {

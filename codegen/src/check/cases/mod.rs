@@ -14,15 +14,17 @@ mod params;
 mod settled;
 mod sizes;
 mod values;
+mod windows;
 
 pub use crossed::{crossed, mixed};
 pub use more::{deep, each, long_lists, more, stepped};
 pub use values::valued;
+pub use windows::{equal, stepping};
 
 use fulgurite_core::lang::OptType;
 use fulgurite_core::row::Row;
 use fulgurite_core::sig::{self, ArgTy, Env, Item, OutTy, Refusal, Size, Solved};
-use fulgurite_core::{DType, Dim, Name, Scalar, Value};
+use fulgurite_core::{DType, Dim, Name, Scalar, TensorTy, Value};
 
 use super::machine::show;
 use names::Free;
@@ -65,6 +67,16 @@ impl Case {
         };
         self.args.iter().for_each(|arg| arg.for_each(count));
         sum
+    }
+
+    /// Elements of all results; of those that only the body knows there are some.
+    pub fn results(&self) -> usize {
+        let of = |out: &OutTy| match out {
+            OutTy::Tensor(t) => t.numel(),
+            OutTy::List(items) => items.iter().map(TensorTy::numel).sum(),
+            OutTy::FromBody => 2,
+        };
+        self.solved.outs.iter().map(of).sum()
     }
 
     /// What decides which branches a body takes: presence, words, truth values.

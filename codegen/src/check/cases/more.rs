@@ -1,9 +1,10 @@
 //! Calls beyond the family of a row, for those who look for one of which something holds.
 
-use fulgurite_core::lang::OptType;
+use fulgurite_core::lang::{DimKind, OptType, Param};
 use fulgurite_core::row::Row;
-use fulgurite_core::sig::{self, Size};
-use fulgurite_core::{DType, Name, Scalar, Value};
+use fulgurite_core::sig::{self, ArgTy, Size};
+use fulgurite_core::value::Shape;
+use fulgurite_core::{DType, Name, Scalar, TensorTy, Value};
 
 use super::names::Free;
 use super::options::Tried;
@@ -52,6 +53,15 @@ fn drawn<'a>(
     let broadcasting: Vec<usize> = given.filter(|(_, param)| param.ty.dims.is_none()).map(|(i, _)| i).collect();
     let mut shapes = sizes::configurations(&free, &broadcasting);
     shapes.extend(sizes::long(row, &free));
+    // no axes beside several
+    if free.lists.len() == 2 {
+        shapes.extend([vec![0, 2], vec![2, 0], vec![0, 3], vec![3, 0]].map(|ranks| (ranks, Variant::Distinct)));
+    }
+    let broadcasts = |param: &Param| match &param.ty.dims {
+        Some(dims) => !dims.is_empty() && dims.iter().all(|dim| matches!(dim.kind, DimKind::Broadcast(_))),
+        None => true,
+    };
+    let broadcasts: Vec<usize> = (0..row.sig.params.len()).filter(|at| broadcasts(&row.sig.params[*at])).collect();
     let written = thresholds::literals(row);
     let near = written.iter().flat_map(|x| [*x, x + 1.0, x - 1.0, 2.0 * x, x / 2.0]);
     let numbers: Vec<f64> = NUMBERS.into_iter().chain(near.clone()).collect();
@@ -69,6 +79,14 @@ fn drawn<'a>(
         let mut args = call(row, &free, ranks, &choice, &mut Sizes::new(variant, attempt, turn), &pins)?;
         if n % 4 < 2 {
             number(row, &numbers, turn, &mut args);
+        }
+        // what broadcasts may have no axis at all
+        if n % 5 == 3 && broadcasts.len() > 1 {
+            let at = broadcasts[turn.pick(broadcasts.len(), SALT + 11)];
+            args[at] = args[at].map(&mut |ty| match ty {
+                ArgTy::Tensor(t) => ArgTy::Tensor(TensorTy { shape: Shape::new(), ..t.clone() }),
+                other => other.clone(),
+            });
         }
         let solved = sig::accepted(row, &args)?;
         Some(Case { args, solved })

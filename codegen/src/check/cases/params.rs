@@ -114,6 +114,7 @@ fn pointwise_shape(variant: Variant) -> [i64; 2] {
         Variant::WithOne => [1, 3],
         Variant::WithZero => [0, 3],
         Variant::Ones => [1, 1],
+        Variant::Alike(size) => [size, size],
     }
 }
 

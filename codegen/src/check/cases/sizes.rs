@@ -24,6 +24,8 @@ pub(super) enum Variant {
     WithZero,
     /// All are 1.
     Ones,
+    /// All are this: what tells axes apart by their sizes is wrong.
+    Alike(i64),
     /// Pairwise distinct, and of the arguments without brackets this one broadcasts along the first axis (`true`) or
     /// along the second.
     Narrow(usize, bool),
@@ -222,6 +224,7 @@ impl Sizes {
         let falling = PRIMES[(total.max(n + 1) - 1 - n + larger) % PRIMES.len()];
         let size = match (self.variant, self.attempt) {
             (Variant::Ones, _) => 1,
+            (Variant::Alike(size), _) => size,
             (Variant::WithOne, _) if n == special => 1,
             (Variant::WithZero, _) if n == special => 0,
             (Variant::Falling, 0) => falling,

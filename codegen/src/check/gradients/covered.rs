@@ -133,7 +133,7 @@ fn taken(row: &Row, declared: &[Declared], set: &RowSet, case: &Case, meaning: b
         _ = trail.meaning(row, &case.solved, &case.args);
     }
     for rule in declared {
-        let mut names = rules::names(row, case);
+        let mut names = rules::names(row, case, set);
         if rule.way == Way::Jvp {
             let tangent = &case.args[rule.at];
             names.extend([(Name::new("t"), tangent.clone()), (Name::new(&format!("t_{}", rule.arg)), tangent.clone())]);

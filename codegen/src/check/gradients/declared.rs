@@ -4,6 +4,7 @@ use fulgurite_core::builtins::Builtin;
 use fulgurite_core::eval::nest::{Array, Data, Field};
 use fulgurite_core::lang::Block;
 use fulgurite_core::{Name, Value};
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::dense::{Dense, Library, Stop, V};
@@ -158,37 +159,29 @@ impl Declared<'_> {
             // what a rule leaves out is zero
             stated.resize(instance.numel_of(self.at).max(stated.len()), 0.0);
         }
-        let derived = match self.way {
-            Way::Jvp => {
-                let tangent = elements(&seed.values[0]).concat();
-                instance.moves(&mut Dense::new(library), self.at, &|e| tangent.get(e).copied().unwrap_or(0.0))?
-            }
-            Way::Vjp => {
-                // one direction says whether there is anything to look for
-                let mut numbers = Numbers::new(stated.len() as u64);
-                let direction: Vec<f64> = stated.iter().map(|_| numbers.weight()).collect();
-                let along = instance.along(
-                    &mut Dense::new(library),
-                    self.at,
-                    &|e| direction.get(e).copied().unwrap_or(0.0),
-                    &seed.values,
-                )?;
-                let terms: f64 = stated.iter().zip(&direction).map(|(s, d)| (s * d).abs()).sum();
-                if close(dot(&stated, &direction), along, terms + seed.size() * 0.1) {
-                    return Ok(None);
-                }
-                let column = |at: usize| {
-                    instance.along(
-                        &mut Dense::new(library),
-                        self.at,
-                        &|e| if e == at { 1.0 } else { 0.0 },
-                        &seed.values,
-                    )
-                };
-                (0..stated.len()).map(column).collect::<Result<_, _>>()?
-            }
+        if self.way == Way::Jvp {
+            let tangent = elements(&seed.values[0]).concat();
+            let moved = |e: usize| tangent.get(e).copied().unwrap_or(0.0);
+            let derived = instance.moves(&mut Dense::new(library), self.at, &moved)?;
+            return Ok(unequal(&stated, &derived, seed));
+        }
+        // one direction says whether there is anything to look for
+        let mut numbers = Numbers::new(stated.len() as u64);
+        let direction: Vec<f64> = stated.iter().map(|_| numbers.weight()).collect();
+        let differs = |part: Range<usize>| {
+            let within = |e: usize| if part.contains(&e) { direction[e] } else { 0.0 };
+            let along = instance.along(&mut Dense::new(library), self.at, &within, &seed.values)?;
+            let (stated, direction) = (&stated[part.clone()], &direction[part.clone()]);
+            let terms: f64 = stated.iter().zip(direction).map(|(s, d)| (s * d).abs()).sum();
+            Ok(!close(dot(stated, direction), along, terms + seed.size() * 0.1))
         };
-        Ok(unequal(&stated, &derived, seed))
+        if !differs(0..stated.len())? {
+            return Ok(None);
+        }
+        let column = |at: usize| {
+            instance.along(&mut Dense::new(library), self.at, &|e| if e == at { 1.0 } else { 0.0 }, &seed.values)
+        };
+        one_by_one(&stated, seed, &differs, &column)
     }
 
     /// The same against the derived rule `rule`, which knows the conventions at ties and kinks.
@@ -240,14 +233,17 @@ impl Declared<'_> {
         // one direction says whether there is anything to look for
         let all = Seed::from(instance.cotangents(&mut Numbers::new(stated.len() as u64)));
         let weights: Vec<f64> = all.values.iter().flat_map(elements).flatten().collect();
-        let terms: f64 = stated.iter().zip(&weights).map(|(s, w)| (s * w).abs()).sum();
-        let found = along(&all)?;
-        // where one is no number, others are asked one by one
-        if found.is_finite() && close(dot(&stated, &weights), found, terms + seed.size() * 0.1) {
+        let differs = |part: Range<usize>| {
+            let found = along(&all.part(&part))?;
+            let (stated, weights) = (&stated[part.clone()], &weights[part.clone()]);
+            let terms: f64 = stated.iter().zip(weights).map(|(s, w)| (s * w).abs()).sum();
+            // where one is no number, others are asked one by one
+            Ok(!found.is_finite() || !close(dot(stated, weights), found, terms + seed.size() * 0.1))
+        };
+        if !differs(0..stated.len())? {
             return Ok(None);
         }
-        let derived = (0..stated.len()).map(|at| along(&all.unit(at))).collect::<Result<Vec<_>, _>>()?;
-        Ok(unequal(&stated, &derived, seed))
+        one_by_one(&stated, seed, &differs, &|at| along(&all.unit(at)))
     }
 
     /// Whether the rule's value for a sum of seeds is the sum of its values, and grows as they do.
@@ -326,17 +322,31 @@ impl Seed {
 
     /// 1 for element `at`, counted through all of them, zeros for all others.
     fn unit(&self, at: usize) -> Seed {
+        self.each(&|n, _| f64::from(u8::from(n == at)))
+    }
+
+    /// The same elements in a part of them, zeros for all others.
+    fn part(&self, part: &Range<usize>) -> Seed {
+        self.each(&|n, x| if part.contains(&n) { x } else { 0.0 })
+    }
+
+    /// Other numbers for its elements, counted through all of them.
+    fn each(&self, number: &dyn Fn(usize, f64) -> f64) -> Seed {
         let mut next = 0;
-        let mut unit = |v: &V<f64>| match v {
+        let mut each = |v: &V<f64>| match v {
             V::Array(a) => {
                 let first = next;
                 next += a.len();
-                let one = (first..next).map(|n| f64::from(u8::from(n == at)));
-                V::Array(Arc::new(Array::float(a.dtype, &a.shape, one.collect())))
+                let old = |n: usize| match &a.data {
+                    Data::Float(x) => x[n],
+                    Data::Int(_) => 0.0,
+                };
+                let new = (0..a.len()).map(|n| number(first + n, old(n)));
+                V::Array(Arc::new(Array::float(a.dtype, &a.shape, new.collect())))
             }
             key => key.clone(),
         };
-        Seed { values: self.values.iter().map(|v| v.map(&mut unit)).collect(), given: Subset::ALL }
+        Seed { values: self.values.iter().map(|v| v.map(&mut each)).collect(), given: Subset::ALL }
     }
 
     /// The sum of its sizes.
@@ -347,6 +357,40 @@ impl Seed {
     /// Its elements, result by result.
     pub fn values(&self) -> &[Value<V<f64>>] {
         &self.values
+    }
+}
+
+/// A rule's numbers beside the derivative, element by element; of many those from the first on that differs, and some that
+/// lie evenly among all. `differs` says whether a part of them does, `column` is the derivative by one.
+fn one_by_one(
+    stated: &[f64],
+    seed: &Seed,
+    differs: &dyn Fn(Range<usize>) -> Result<bool, Stop>,
+    column: &dyn Fn(usize) -> Result<f64, Stop>,
+) -> Result<Option<Vec<Pair>>, Stop> {
+    /// Each derivative is a run of the whole call: of 4,096 elements all of them would take seconds.
+    const MOST: usize = 96;
+    let n = stated.len();
+    let pairs = |chosen: &mut dyn Iterator<Item = usize>| -> Result<Option<Vec<Pair>>, Stop> {
+        let pair = |element: usize| Ok(Pair { element, stated: stated[element], derived: column(element)? });
+        let pairs = chosen.map(pair).collect::<Result<Vec<Pair>, Stop>>()?;
+        let size = seed.size();
+        Ok(pairs.iter().any(|pair| pair.differs(size)).then_some(pairs))
+    };
+    if n <= 4 * MOST {
+        return pairs(&mut (0..n));
+    }
+    let (mut first, mut end) = (0, n);
+    while end - first > 1 {
+        let middle = first + (end - first) / 2;
+        if differs(first..middle)? { end = middle } else { first = middle }
+    }
+    let behind = first..n.min(first + MOST / 2);
+    let evenly = (0..n).step_by(n / (MOST / 2)).filter(|at| !behind.contains(at));
+    match pairs(&mut behind.clone().chain(evenly))? {
+        Some(found) => Ok(Some(found)),
+        // differences of a few that none of them shows alone
+        None => pairs(&mut (0..n)),
     }
 }
 

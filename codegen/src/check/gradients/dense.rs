@@ -13,6 +13,8 @@ use fulgurite_core::{DType, Dim, Name, TensorTy, Value};
 use rustc_hash::{FxHashMap, FxHasher};
 use smallvec::SmallVec;
 use std::hash::{Hash, Hasher};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 
 use crate::check::branches::{self, Id, Ids};
@@ -27,6 +29,9 @@ const DEEPEST: usize = 40;
 /// makes for `ops.yaml` takes 84,000, the longest of the tests (a derivative of `sample_at`) some millions.
 const MOST_STEPS: u64 = 1 << 25;
 const STEPS_OF_A_CALL: u64 = 1 << 8;
+
+/// Nodes that all runs for the derivatives of one row evaluate: at most two seconds.
+const STEPS_OF_A_ROW: u64 = 1 << 26;
 
 /// A tensor, or a random key.
 #[derive(Clone, Debug)]
@@ -94,6 +99,8 @@ pub struct Library<'a> {
     lowered: Mutex<FxHashMap<(Name, u64), Vec<Lowered>>>,
     /// The branches that runs take, while someone listens.
     taken: Mutex<Option<Ids>>,
+    /// Steps that all runs together may still take.
+    left: Arc<AtomicU64>,
 }
 
 /// The loops of a call.
@@ -108,13 +115,20 @@ impl<'a> Library<'a> {
     /// The rows of `set`.
     pub fn new(set: &'a RowSet<'a>) -> Library<'a> {
         let (derived, calls) = Default::default();
-        Library { set, derived, calls, exact: false, lowered: Mutex::default(), taken: Mutex::default() }
+        let left = Arc::new(AtomicU64::new(u64::MAX));
+        Library { set, derived, calls, exact: false, lowered: Mutex::default(), taken: Mutex::default(), left }
+    }
+
+    /// The same for one row, which gets so many steps in all: a condition that few and large calls meet (`B * N > 1000`)
+    /// must not hold up all other rows.
+    pub fn of_row(set: &'a RowSet<'a>) -> Library<'a> {
+        Library { left: Arc::new(AtomicU64::new(STEPS_OF_A_ROW)), ..Library::new(set) }
     }
 
     /// The same rows, for more to be derived from them.
     pub fn again(&self) -> Library<'a> {
         let (derived, calls) = (self.derived.clone(), self.calls.clone());
-        Library { derived, calls, exact: self.exact, ..Library::new(self.set) }
+        Library { derived, calls, exact: self.exact, left: self.left.clone(), ..Library::new(self.set) }
     }
 
     /// The same, where tensors of narrow dtypes hold as many digits as all others.
@@ -221,7 +235,7 @@ pub struct Dense<'a> {
 impl<'a> Dense<'a> {
     /// A machine over these rows.
     pub fn new(library: &'a Library<'a>) -> Dense<'a> {
-        Dense { library, depth: 0, steps: MOST_STEPS }
+        Dense { library, depth: 0, steps: MOST_STEPS.min(library.left.load(Relaxed)) }
     }
 
     /// Runs the meaning of `row`: results, then auxiliary results, then what it writes, in the order of the arguments.
@@ -255,10 +269,16 @@ impl<'a> Dense<'a> {
         if self.depth > DEEPEST {
             return Err(Refusal::new("E010", format!("`{}` is called too deep", row.op)).into());
         }
+        let before = self.steps;
         self.steps = self.steps.checked_sub(STEPS_OF_A_CALL).ok_or(NestError::Steps)?;
         self.depth += 1;
         let values = f(self);
         self.depth -= 1;
+        if self.depth == 0 {
+            let taken = before.saturating_sub(self.steps);
+            let less = |left: u64| (left < u64::MAX).then(|| left.saturating_sub(taken));
+            _ = self.library.left.fetch_update(Relaxed, Relaxed, less);
+        }
         values
     }
 

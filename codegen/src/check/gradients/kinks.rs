@@ -3,6 +3,7 @@
 
 use fulgurite_core::Name;
 use fulgurite_core::derive::walk;
+use fulgurite_core::lang::walk::expr as walk_expr;
 use fulgurite_core::lang::{Block, Expr, Node, OptType};
 use fulgurite_core::row::Row;
 
@@ -11,6 +12,7 @@ use super::dual::number;
 use super::grid::{Grid, product};
 use super::numbers::Numbers;
 use super::sample;
+use super::settings;
 use crate::check::report;
 use crate::diag::Diag;
 use crate::schema::{RowSource, Rule};
@@ -171,35 +173,41 @@ pub fn with_all(e: &Expr) -> Expr {
     })
 }
 
-/// [`look_with`] where options have their defaults; those without one have numbers, rising and falling in their order. A
-/// convention is wrong if it is for all of these: of bounds in the wrong order nobody expects a slope.
+/// [`look_with`] where options have their defaults, and other values in their place; those without a default have numbers,
+/// rising and falling in their order. If a condition speaks of several of these, a convention is wrong if it is for all of
+/// the numbers: of bounds in the wrong order nobody expects a slope.
 fn look(row: &Row, library: &Library, at: usize, cond: &Expr, partial: &Expr) -> Option<Found> {
     /// The first of the numbers, and by how much the next one is larger.
     const WAYS: [(f64, f64); 3] = [(1.0, 1.0), (9.0, -1.0), (-9.0, 1.0)];
     let opts = row.sig.opts.iter().filter(|opt| matches!(opt.ty, OptType::Num | OptType::F64 | OptType::I64));
-    let defaults = opts.clone().filter_map(|opt| Some((opt.name.name, number(opt.default.as_ref()?, &|_| None))));
-    let defaults: Vec<(Name, f64)> = defaults.collect();
     let open: Vec<Name> = opts.filter(|opt| opt.default.is_none() && !opt.optional).map(|opt| opt.name.name).collect();
     if open.is_empty() {
-        return look_with(row, library, at, cond, partial, &defaults);
+        let usual = look_with(row, library, at, cond, partial, &settings::defaults(row));
+        if matches!(usual, Some(Found::Outside { .. })) {
+            return usual;
+        }
+        let others = settings::others(row);
+        let mut found = others.iter().map(|row| look_with(row, library, at, cond, partial, &settings::defaults(row)));
+        return found.find(|found| matches!(found, Some(Found::Outside { .. }))).unwrap_or(usual);
     }
-    let mut outside = None;
+    let mut asked = false;
+    walk_expr(cond, &mut |e| asked |= matches!(&*e.node, Node::Name(name) if open.contains(name)));
+    let in_order = asked && open.len() > 1;
+    let (mut outside, mut between) = (None, false);
     for (first, step) in WAYS {
-        let given: Vec<(Name, f64)> =
-            open.iter().zip(0..).map(|(name, n)| (*name, first + step * f64::from(n))).collect();
         let mut called = row.clone();
         for opt in &mut called.sig.opts {
-            if let Some((_, x)) = given.iter().find(|(name, _)| *name == opt.name.name) {
-                opt.default = Some(Expr::bare(Node::Int(*x as i64)));
+            if let Some(n) = open.iter().position(|name| *name == opt.name.name) {
+                opt.default = Some(Expr::bare(Node::Int((first + step * n as f64) as i64)));
             }
         }
-        let options = [defaults.as_slice(), &given].concat();
-        match look_with(&called, library, at, cond, partial, &options) {
-            Some(Found::Between) => return Some(Found::Between),
+        match look_with(&called, library, at, cond, partial, &settings::defaults(&called)) {
+            Some(Found::Between) if in_order => return Some(Found::Between),
+            Some(Found::Between) => between = true,
             found => outside = outside.or(found),
         }
     }
-    outside
+    outside.or(between.then_some(Found::Between))
 }
 
 /// The points where `cond` holds beside the derivatives by argument `at` around them; `None` where nothing can be said.
@@ -213,8 +221,9 @@ fn look_with(
     options: &[(Name, f64)],
 ) -> Option<Found> {
     let n = row.sig.params.len();
+    let given = || options.iter().copied().filter(|(_, x)| settings::is_number(*x));
     // where the row compares, and beside it: an interval is no kink
-    let compared = sample::compared(row, &[]).into_iter().chain(options.iter().map(|(_, x)| *x));
+    let compared = sample::compared(row, &[]).into_iter().chain(given().map(|(_, x)| x));
     let compared = compared.flat_map(|x| [x, x + 1.0, x - 1.0]);
     let places: Vec<f64> = PLACES.iter().copied().chain(compared).collect();
     let value = |e: &Expr, point: &[f64]| value(row, e, point, options);
@@ -251,8 +260,7 @@ fn look_with(
         known = true;
         if !(lo - slack..=hi + slack).contains(&stated) {
             let params = row.sig.params.iter().map(|p| p.name.name).zip(point.iter().copied());
-            let point: Vec<String> =
-                params.chain(options.iter().copied()).map(|(name, x)| format!("{name} = {x}")).collect();
+            let point: Vec<String> = params.chain(given()).map(|(name, x)| format!("{name} = {x}")).collect();
             return Some(Found::Outside { point: point.join(", "), stated, lo, hi });
         }
     }

@@ -32,6 +32,7 @@ mod partial;
 mod proof;
 pub mod sample;
 mod second;
+mod settings;
 pub mod show;
 mod stable;
 pub mod tape;
@@ -54,6 +55,9 @@ pub use crate::grade::Grade;
 use crate::schema::RowSource;
 use declared::{Declared, Way};
 use dense::Library;
+
+/// Calls with several windows and steps above 1 on which each rule is compared, at most.
+const STEPPING: usize = 24;
 
 /// What the points of a row tell of its derivatives.
 pub struct Points<'a> {
@@ -111,7 +115,7 @@ fn rules(
     let derived = &*set.derived(row);
     let mut faults = missing::check(source, row, derived);
     faults.extend(once::check(source, set));
-    let mut library = Library::new(set);
+    let mut library = Library::of_row(set);
     faults.extend(deviates::unruled(source, row, set, &library));
     library.extend(derived.rows.iter().cloned());
     faults.extend(masked::check(source, row, family, &library, derived));
@@ -135,6 +139,8 @@ fn rules(
     let mut valued = cases::valued(row, &family);
     valued.extend(cases::deep(row, dtype));
     valued.extend(cases::long_lists(row, dtype));
+    valued.extend(cases::stepping(row, dtype, STEPPING));
+    valued.extend(cases::equal(row, dtype));
     let narrow = |arg: Name| !source.tests.domain.iter().any(|(of, _)| arg == of.as_str());
     valued.extend(cases::mixed(row, &family.cases, narrow));
     // options that the row's points name

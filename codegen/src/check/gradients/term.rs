@@ -3,7 +3,7 @@
 use fulgurite_core::Name;
 use fulgurite_core::lang::{BinOp, Block, Expr, Node, Span, UnOp};
 
-use super::declared::{Declared, Refuted};
+use super::declared::{Declared, Pair, Refuted};
 use super::dense::Library;
 use super::show;
 
@@ -31,7 +31,8 @@ fn factor(rule: &Declared, term: &Block, refuted: &[Refuted], library: &Library<
     let mut points = Vec::new();
     for Refuted { instance, seed, pairs } in refuted {
         let values = rule.value_of(term, instance, library, seed).ok()?;
-        points.extend(values.into_iter().zip(pairs.iter().map(|pair| pair.stated - pair.derived)));
+        let excess = |pair: &Pair| Some((*values.get(pair.element)?, pair.stated - pair.derived));
+        points.extend(pairs.iter().filter_map(excess));
     }
     let (value, excess) = points.iter().copied().max_by(|a, b| a.0.abs().total_cmp(&b.0.abs()))?;
     let share = excess / value;

@@ -3,6 +3,7 @@
 use fulgurite_core::Name;
 use fulgurite_core::lang::OptType;
 
+use crate::pytorch::is_alias;
 use crate::schema::RowSource;
 use crate::yaml::{Node, Value};
 
@@ -18,7 +19,7 @@ pub enum Untold {
 /// What the points of a row leave open; nothing where PyTorch has a name for it.
 pub fn untold(source: &RowSource) -> Option<Untold> {
     let op = source.op.as_str();
-    if !source.aliases.is_empty() || op.starts_with("aten.") || op.starts_with("torch.") {
+    if !source.aliases.is_empty() || is_alias(op) {
         return None;
     }
     let points = &source.tests.points;

@@ -93,14 +93,14 @@ fn positive(like: &Array<f64>) -> Array<f64> {
     Array { data, ..like.clone() }
 }
 
-/// The shapes of fields, and which metadata there are.
-fn built(made: &Made) -> Vec<Option<Vec<usize>>> {
+/// The shapes of fields, and the metadata.
+fn built(made: &Made) -> (Vec<Option<Vec<usize>>>, String) {
     let shape = |value: &Value<Tensor>| match value {
         Value::Tensor(Tensor::Plain(V::Array(a))) => Some(a.shape.clone()),
         Value::Absent => None,
         _ => Some(Vec::new()),
     };
-    made.fields.iter().chain(&made.meta).map(shape).collect()
+    (made.fields.iter().chain(&made.meta).map(shape).collect(), format!("{:?}", made.meta))
 }
 
 /// The truth values among the fields.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use fulgurite_core::eval::nest::{Array, Data};
 use fulgurite_core::lang::Opt;
 use fulgurite_core::row::Row;
-use fulgurite_core::sig::{self, Refusal, Solved};
+use fulgurite_core::sig::{self, ArgTy, Refusal, Solved};
 use fulgurite_core::{DType, Name, TensorTy, Value};
 
 use super::draw::{self, Operand};
@@ -62,7 +62,14 @@ pub fn compare(world: &World, class: usize, row: &Arc<Row>, family: &Family, cal
     for (n, case) in tried(family) {
         match one(world, class, row, n, case) {
             Ok(Some(refuted)) => return Found::Wrong(Box::new(refuted)),
-            Ok(None) => right += 1,
+            Ok(None) => {
+                right += 1;
+                if right == 1
+                    && let Some(refuted) = wider(world, class, row, n, case)
+                {
+                    return Found::Wrong(Box::new(refuted));
+                }
+            }
             Err(Some(refusal)) => refused = Some(refusal),
             Err(None) => {}
         }
@@ -71,6 +78,29 @@ pub fn compare(world: &World, class: usize, row: &Arc<Row>, family: &Family, cal
         }
     }
     if right > 0 { Found::Right } else { Found::Never(refused) }
+}
+
+/// The same call in f64, and, where there are several tensors, with the last of them alone in f64: a rule that names a
+/// dtype, or keeps that of one argument, is right as long as all are of one.
+fn wider(world: &World, class: usize, row: &Arc<Row>, n: usize, case: &Case) -> Option<Refuted> {
+    let of = |only: Option<usize>| {
+        let wide = |(at, arg): (usize, &Value<ArgTy>)| {
+            arg.map(&mut |ty| match ty {
+                ArgTy::Tensor(t) if t.dtype == DType::F32 && only.is_none_or(|only| only == at) => {
+                    ArgTy::Tensor(TensorTy { dtype: DType::F64, ..t.clone() })
+                }
+                other => other.clone(),
+            })
+        };
+        let args: Vec<Value<ArgTy>> = case.args.iter().enumerate().map(wide).collect();
+        let solved = sig::accepted(row, &args).filter(|_| args != case.args)?;
+        Some(Case { args, solved })
+    };
+    let float = |arg: &Value<ArgTy>| matches!(arg, Value::Tensor(ArgTy::Tensor(t)) if t.dtype.is_float());
+    let last = case.args.iter().rposition(float);
+    let several = case.args.iter().filter(|arg| float(arg)).count() > 1;
+    let cases = [of(None), last.filter(|_| several).and_then(|last| of(Some(last)))];
+    cases.into_iter().flatten().find_map(|case| one(world, class, row, n, &case).ok().flatten())
 }
 
 /// The calls that are tried, the handiest first.

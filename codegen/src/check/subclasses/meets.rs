@@ -10,6 +10,7 @@ use fulgurite_core::subclass::{Rule, Target};
 use super::{chain, world};
 use crate::check::gradients::dense::Library;
 use crate::check::rows::RowSet;
+use crate::pytorch::is_alias;
 use crate::schema::Database;
 
 /// How an operator meets a class.
@@ -83,9 +84,5 @@ pub fn meets(db: &Database, rows: &[Arc<Row>], upstream: &(dyn Rows + Sync), at:
 
 /// Derived rows, and calls of other libraries.
 pub(super) fn is_other(op: &str) -> bool {
-    op.starts_with("aten.")
-        || op.starts_with("torch.")
-        || op.contains(".vjp.")
-        || op.contains(".jvp.")
-        || op.ends_with(".d")
+    is_alias(op) || op.contains(".vjp.") || op.contains(".jvp.") || op.ends_with(".d")
 }

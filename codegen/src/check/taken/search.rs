@@ -45,7 +45,7 @@ pub fn search(
         if open.is_empty() {
             break;
         }
-        if case.numel() > MOST_ELEMENTS {
+        if case.numel() > MOST_ELEMENTS || case.results() > 4 * MOST_ELEMENTS {
             continue;
         }
         let takes = taken(&case);

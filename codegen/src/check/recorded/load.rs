@@ -82,7 +82,8 @@ fn of_row(record: &Json, row: &str, name: String) -> Option<Case> {
     Some(Case { name, callee, want: Some(want), cotangents, gradients, strict: true })
 }
 
-fn of_name(case: &Json, expect: &Json, id: &str) -> Option<Case> {
+/// A call by PyTorch's name, and what came of it.
+pub(super) fn of_name(case: &Json, expect: &Json, id: &str) -> Option<Case> {
     let tensors = case["tensors"].as_array()?.iter().map(|json| Some(V::Array(Arc::new(tensor(json)?))));
     let tensors: Vec<V<f64>> = tensors.collect::<Option<_>>()?;
     let op = case["op"].as_str()?;

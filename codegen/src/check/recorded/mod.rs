@@ -1,9 +1,11 @@
-//! Values that PyTorch gave (`tests/data`): what refutes a row that means something else.
+//! Values that PyTorch gave: what refutes a row that means something else. `check` runs a few for each name (`few`),
+//! `mutate` all of `tests/data`.
 //!
 //! A case is a call of a row, or of one of its other names, with results, a refusal, and gradients. Cases that the right
 //! rows do not meet here (an interpreter in f64 rounds less than PyTorch) say nothing, and are left out.
 
 mod compare;
+mod few;
 mod json;
 mod load;
 mod near;
@@ -16,6 +18,7 @@ use fulgurite_core::{Name, Value};
 
 use crate::check::gradients::dense::V;
 
+pub use few::{check, is_known};
 pub use load::load;
 pub use near::{Near, near};
 pub use run::{Forms, Runner};

@@ -19,6 +19,7 @@ use crate::check::gradients::dense::{Dense, Library, Stop, V, ty};
 use crate::check::gradients::instance::{Instance, elements};
 use crate::check::gradients::numbers::Numbers;
 use crate::check::rows::RowSet;
+use crate::pytorch::is_alias;
 use crate::schema::RowSource;
 
 impl Operand for V<f64> {
@@ -70,7 +71,7 @@ impl Forms {
                 let name = alias.tree.full(library);
                 forms.by_name.entry(name).or_default().push((at, row.op, Form::new(row, &alias.tree)));
             }
-            if row.op.as_str().starts_with("aten.") || row.op.as_str().starts_with("torch.") {
+            if is_alias(row.op.as_str()) {
                 forms.by_name.entry(row.op).or_insert_with(|| vec![(at, row.op, Form::own(row))]);
             }
         }
@@ -130,6 +131,21 @@ impl<'a> Runner<'a> {
             }),
             (Ok(_), None) | (Err(_), Some(_)) => false,
         }
+    }
+
+    /// The row that takes a call, and what is wrong with its values; `None` of one that all rows refuse.
+    pub fn differs(&self, case: &Case) -> Option<(Name, Option<String>)> {
+        let (Ok(made), Some(want)) = (self.make(case), &case.want) else { return None };
+        let outs = outs(&made)?;
+        let wrong = |(want, got): (&Want, &Option<Array<f64>>)| {
+            let got = got.as_ref()?;
+            (!compare::agrees(got, want, case.strict, 1.0)).then(|| compare::told(got, want)).flatten()
+        };
+        let told = match outs.len() < want.len() {
+            true => Some(format!("it gives {} results, PyTorch {}", outs.len(), want.len())),
+            false => want.iter().zip(&outs).find_map(wrong),
+        };
+        Some((made.row.op, told.map(|told| format!("for {}: {told}", made.case.show(&made.row)))))
     }
 
     /// Whether two sets of rows make the same of a call; whether it is accepted. `None` where it takes too long.

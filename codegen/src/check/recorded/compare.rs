@@ -1,10 +1,11 @@
 //! Results beside those that PyTorch gave.
 
 use fulgurite_core::eval::nest::{Array, Data};
-use fulgurite_core::{DType, Scalar};
+use fulgurite_core::{DType, Scalar, TensorTy};
 use serde_json::Value as Json;
 
 use super::Want;
+use crate::check::gradients::show;
 
 /// A plain number as a tensor of rank 0.
 pub(super) fn number(json: &Json) -> Option<Array<f64>> {
@@ -47,6 +48,25 @@ pub(super) fn agrees(got: &Array<f64>, want: &Want, strict: bool, factor: f64) -
         (got, Data::Float(values)) => numbers(&floats(got), values, array.dtype, want.noise, strict, factor),
         (Data::Float(got), Data::Int(want)) => got.iter().zip(want).all(|(g, w)| *g == *w as f64),
     }
+}
+
+/// The first difference, in words.
+pub(super) fn told(got: &Array<f64>, want: &Want) -> Option<String> {
+    let array = want.array.as_ref()?;
+    let ty = |a: &Array<f64>| TensorTy::new(a.dtype, &a.shape);
+    if got.shape != array.shape || !want.plain && got.dtype != array.dtype {
+        return Some(format!("it gives {}, PyTorch {}", ty(got), ty(array)));
+    }
+    let (ours, theirs) = (floats(&got.data), floats(&array.data));
+    let distance = |n: &usize| {
+        if ours[*n] == theirs[*n] || ours[*n].is_nan() && theirs[*n].is_nan() {
+            return 0.0;
+        }
+        let distance = (ours[*n] - theirs[*n]).abs();
+        if distance.is_nan() { f64::INFINITY } else { distance }
+    };
+    let at = (0..ours.len().min(theirs.len())).max_by(|a, b| distance(a).total_cmp(&distance(b)))?;
+    Some(format!("as element {at} it gives {}, PyTorch {}", show::number(ours[at]), show::number(theirs[at])))
 }
 
 fn floats(data: &Data<f64>) -> Vec<f64> {

@@ -1,0 +1,148 @@
+//! Calls in which several windows fit, steps and shifts are above 1, and sizes that have nothing to do with one another are
+//! equal: an index or a rule that is right for steps of 1, for one window, or while all sizes differ, shows here.
+
+use fulgurite_core::lang::OptType;
+use fulgurite_core::row::Row;
+use fulgurite_core::sig::ArgTy;
+use fulgurite_core::{DType, Name, Scalar, Value};
+use rustc_hash::FxHashSet;
+
+use super::names::Free;
+use super::options::Tried;
+use super::settled::Settled;
+use super::sizes::{self, Sizes, Variant};
+use super::{Case, Choice, Turn, call, params};
+use crate::check::thresholds;
+
+/// Elements of such a call, at most: more are compared slowly, and nine places along an axis hold four steps of two.
+const ELEMENTS: usize = 72;
+
+/// Combinations of words, truth values and presence that are told apart.
+const STATICS: usize = 1 << 8;
+
+/// Sizes of axes and windows are below this: a step of 4 is taken twice in 9 elements.
+const LONGEST: i64 = 9;
+
+/// Behind the salts of other decisions.
+const SALT: u64 = 9000;
+
+/// Steps and shifts that are tried, those above 1 more often.
+const STEPS: [i64; 9] = [2, 3, 4, 1, 3, -2, 0, -3, 5];
+
+/// Whether an option counts elements along an axis: a step, a shift, a width.
+fn counts(ty: &OptType) -> bool {
+    matches!(ty, OptType::I64 | OptType::Size(_) | OptType::Bound(_) | OptType::Pos(_))
+        || matches!(ty, OptType::Ints { list, axes: None, broadcast: false, .. } if *list != "_")
+}
+
+/// Accepted calls of a row with steps, shifts or widths on axes that hold several of them; at most `enough`, those with the
+/// most steps above 1 and the largest results first, no two with the same numbers. No calls of other rows.
+pub fn stepping(row: &Row, dtype: DType, enough: usize) -> Vec<Case> {
+    /// Draws for each call that is wanted: a row with four options accepts about one in eight.
+    const TRIES: u64 = 16;
+    let steps: Vec<usize> = (0..row.sig.opts.len()).filter(|at| counts(&row.sig.opts[*at].ty)).collect();
+    if steps.is_empty() {
+        return Vec::new();
+    }
+    let free = Free::of(row);
+    let tried = Tried::of(row);
+    let statics = params::product(row, STATICS);
+    let shapes = sizes::configurations(&free, &[]);
+    let first = row.sig.params.len();
+    let numbers = |at: &usize| {
+        let compared = thresholds::of(row, row.sig.opts[*at].name.name).into_iter().map(|t| t.number.as_i64());
+        let beside = compared.filter(|t| t.abs() <= LONGEST).flat_map(|t| [t, t + 1, t - 1]);
+        STEPS.into_iter().chain(beside).collect::<Vec<i64>>()
+    };
+    let numbers: Vec<Vec<i64>> = steps.iter().map(numbers).collect();
+    let mut settled = Settled::new(row, &free);
+    let mut found: Vec<Case> = Vec::new();
+    for n in 1..=TRIES * enough as u64 {
+        let turn = Turn(n);
+        let Some((ranks, _)) = shapes.get(turn.pick(shapes.len(), SALT)) else { break };
+        let chosen = turn.pick(statics.len(), SALT + 1);
+        let Some((params, opts)) = statics.get(chosen).filter(|_| !settled.refuses(chosen, ranks)) else { continue };
+        let single = |(k, name): (usize, &Name)| {
+            // every other size is long, so that others are windows in it
+            let short = turn.pick(2, SALT + 10 + k as u64) == 1;
+            let size = turn.pick(LONGEST as usize, SALT + 30 + k as u64) as i64;
+            (*name, if short { 1 + size / 3 } else { LONGEST - size / 2 })
+        };
+        let pins: Vec<(Name, i64)> = free.singles.iter().enumerate().map(single).collect();
+        let number = |(k, at): (usize, &usize)| match row.sig.opts[*at].ty {
+            OptType::I64 => {
+                let of = &numbers[k];
+                Some((*at, Value::Num(Scalar::Int(of[turn.pick(of.len(), SALT + 60 + k as u64)]))))
+            }
+            // the others follow from sizes
+            _ => None,
+        };
+        let given: Vec<_> = steps.iter().enumerate().filter_map(number).collect();
+        let choice = Choice { params, opts, dtype, turn, tried: &tried, given: &given, items: None };
+        let Some(args) = call(row, &free, ranks, &choice, &mut Sizes::new(Variant::Distinct, 2, turn), &pins) else {
+            continue;
+        };
+        let Some(solved) = settled.accepted(row, &args, chosen, ranks) else { continue };
+        let case = Case { args, solved };
+        if (1..=ELEMENTS).contains(&case.numel()) && case.results() > 1 {
+            found.push(case);
+        }
+    }
+    let far = |case: &Case| steps.iter().filter(|at| beyond_one(&case.args[first + **at])).count();
+    found.sort_by_cached_key(|case| std::cmp::Reverse((far(case), case.results())));
+    let mut met = FxHashSet::default();
+    found.retain(|case| met.insert(format!("{:?}", &case.args[first..])));
+    found.truncate(enough);
+    found
+}
+
+/// Whether a number is above 1 or below -1, or one of a list is.
+fn beyond_one(value: &Value<ArgTy>) -> bool {
+    match value {
+        Value::Num(Scalar::Int(i)) => i.abs() > 1,
+        Value::List(items) => items.iter().any(beyond_one),
+        _ => false,
+    }
+}
+
+/// Accepted calls of a row with several sizes, in which all are equal and above 1, and such in which two are.
+pub fn equal(row: &Row, dtype: DType) -> Vec<Case> {
+    /// Each of few statics meets each shape and size once.
+    const MOST: usize = 12;
+    const TRIES: u64 = 60;
+    const SIZES: [i64; 3] = [3, 2, 4];
+    let free = Free::of(row);
+    let shapes = sizes::configurations(&free, &[]);
+    let axes = |ranks: &[usize]| ranks.iter().sum::<usize>() + free.singles.len() + free.each.len();
+    let shapes: Vec<_> = shapes.iter().map(|(ranks, _)| ranks).filter(|ranks| axes(ranks) > 1).collect();
+    if shapes.is_empty() {
+        return Vec::new();
+    }
+    let tried = Tried::of(row);
+    let statics = params::product(row, STATICS);
+    let mut settled = Settled::new(row, &free);
+    let made = (0..TRIES).filter_map(|n| {
+        let turn = Turn(n);
+        let ranks = shapes[n as usize % shapes.len()];
+        let chosen = turn.pick(statics.len(), SALT + 101);
+        let (params, opts) = statics.get(chosen).filter(|_| !settled.refuses(chosen, ranks))?;
+        let size = SIZES[(n / 2) as usize % SIZES.len()];
+        // all of them, or two while the others differ
+        let two = free.singles.len() > 2 && n % 2 == 1;
+        let pins: Vec<(Name, i64)> = match two {
+            true => {
+                let at = turn.pick(free.singles.len(), SALT + 102);
+                let other = (at + 1 + turn.pick(free.singles.len() - 1, SALT + 103)) % free.singles.len();
+                vec![(free.singles[at], size), (free.singles[other], size)]
+            }
+            false => Vec::new(),
+        };
+        let variant = if two { Variant::Distinct } else { Variant::Alike(size) };
+        let choice = Choice { params, opts, dtype, turn, tried: &tried, given: &[], items: None };
+        let args = call(row, &free, ranks, &choice, &mut Sizes::new(variant, 0, turn), &pins)?;
+        let solved = settled.accepted(row, &args, chosen, ranks)?;
+        let case = Case { args, solved };
+        ((1..=2 * ELEMENTS).contains(&case.numel()) && case.results() > 1).then_some(case)
+    });
+    made.take(MOST).collect()
+}

@@ -1,0 +1,124 @@
+//! E414, E415: a row that has a name of PyTorch's gives what PyTorch gave for a few recorded calls of that name, and there are
+//! some.
+
+use std::sync::LazyLock;
+
+use fulgurite_core::Name;
+use fulgurite_core::row::Row;
+use rustc_hash::FxHashMap;
+use serde_json::Value as Json;
+
+use super::load::of_name;
+use super::{Case, Forms, Runner};
+use crate::check::rows::RowSet;
+use crate::diag::Diag;
+use crate::pytorch::{is_alias, is_default, overloads};
+use crate::schema::RowSource;
+use crate::source::Place;
+
+/// Recorded calls of each name, line by line: the call, and what came of it. `tests/recorded.rs` chooses them.
+static CALLS: LazyLock<FxHashMap<&'static str, Vec<(&'static str, &'static str)>>> = LazyLock::new(|| {
+    let mut all: FxHashMap<&str, Vec<(&str, &str)>> = FxHashMap::default();
+    let lines = include_str!("../../pytorch/recorded.txt").lines().filter(|line| !line.starts_with('#'));
+    for (name, call, came) in lines.filter_map(|line| {
+        let mut parts = line.split('\t');
+        Some((parts.next()?, parts.next()?, parts.next()?))
+    }) {
+        all.entry(name).or_default().push((call, came));
+    }
+    all
+});
+
+/// Whether there are recorded values of a call of this name.
+pub fn is_known(name: Name) -> bool {
+    CALLS.contains_key(name.as_str()) || !siblings(name).is_empty()
+}
+
+/// The names of the operators that a function of `torch` itself is, or of the function of an operator: their arguments are in
+/// one order.
+fn siblings(name: Name) -> Vec<&'static str> {
+    let (library, rest) = name.as_str().split_once('.').unwrap_or_default();
+    let operator = rest.split('.').next().unwrap_or_default();
+    let is_sibling = |known: &str| match (library, known.split_once('.')) {
+        ("torch", Some(("aten", of))) => operator == rest && of.split('.').next() == Some(operator),
+        ("aten", Some(("torch", of))) => of == operator,
+        _ => false,
+    };
+    let mut siblings: Vec<&str> = CALLS.keys().copied().filter(|known| is_sibling(known)).collect();
+    siblings.sort_unstable();
+    siblings
+}
+
+/// Recorded calls of `of`, made by `name`.
+fn calls(of: &str, name: Name, bare: bool) -> impl Iterator<Item = Case> {
+    let lines = CALLS.get(of).map_or(&[][..], Vec::as_slice).iter().enumerate();
+    lines.filter_map(move |(n, (call, came))| {
+        let [mut call, came]: [Json; 2] = [serde_json::from_str(call).ok()?, serde_json::from_str(came).ok()?];
+        call["op"] = Json::String(name.as_str().to_owned());
+        if bare {
+            call["kwargs"].as_object_mut()?.retain(|param, given| !is_as_left_out(Name::new(of), param, given));
+        }
+        of_name(&call, &came, &format!("{name} ({n})"))
+    })
+}
+
+/// Whether a parameter is given what it is where it is left out.
+fn is_as_left_out(name: Name, param: &str, given: &Json) -> bool {
+    let ours = match given {
+        Json::Null => "none".to_owned(),
+        Json::Bool(_) | Json::Number(_) => given.to_string(),
+        Json::String(word) => word.clone(),
+        _ => return false,
+    };
+    let formals = overloads(name).into_iter().filter_map(|formals| formals.iter().find(|formal| formal.is(param)));
+    let mut defaults = formals.map(|formal| formal.default.as_deref()).peekable();
+    defaults.peek().is_some() && defaults.all(|theirs| theirs.is_some_and(|theirs| is_default(theirs, &ours)))
+}
+
+/// What the calls of a name say of a row: that it is right (`None`), or what is wrong. Nothing if it takes none of them.
+fn said(row: &Row, name: Name, runner: &Runner) -> Option<Option<String>> {
+    let ways = [false, true].into_iter().map(|bare| (name.as_str(), bare));
+    let others = std::iter::once_with(|| siblings(name)).flatten().map(|of| (of, true));
+    ways.chain(others).find_map(|(of, bare)| {
+        let said = calls(of, name, bare).filter_map(|case| runner.differs(&case)).filter(|(taker, _)| *taker == row.op);
+        let mut said = said.map(|(_, told)| told).peekable();
+        said.peek()?;
+        Some(said.find_map(|told| told))
+    })
+}
+
+/// The names that a row claims, and where.
+fn names(source: &RowSource) -> Vec<(Name, Place)> {
+    let listed = source.aliases.iter().map(|(library, alias)| {
+        let name = alias.tree.full(library);
+        let name = name.as_str().strip_suffix(".default").map_or(name, Name::new);
+        (name, alias.text.at(alias.tree.name.span))
+    });
+    let own = is_alias(source.op.as_str()).then_some((source.name(), source.op.place));
+    listed.chain(own.filter(|(name, _)| is_known(*name))).collect()
+}
+
+/// What PyTorch's values say of a row; `rows` are all that have forms, in the order of the file.
+pub fn check(source: &RowSource, row: &Row, set: &RowSet, forms: &Forms) -> Vec<Diag> {
+    let runner = Runner::new(set, forms, None);
+    let mut faults: Vec<Diag> = Vec::new();
+    for (name, place) in names(source) {
+        match said(row, name, &runner) {
+            Some(None) => {}
+            Some(Some(told)) => {
+                let message = format!("`{}` does not give what PyTorch's `{name}` gives", row.op);
+                let diag = Diag::error("E414", place, message).note(told);
+                faults.push(diag.help("mend the row, or its form; a row that means something else has no such name"));
+                break;
+            }
+            // points come from outside too
+            None if source.tests.points.is_empty() => {
+                let message = format!("no recorded value of PyTorch says whether `{name}` is `{}`", row.op);
+                let diag = Diag::warning("E415", place, message);
+                faults.push(diag.help("state `points` with values that PyTorch gives; or leave the name out"));
+            }
+            None => {}
+        }
+    }
+    faults
+}
