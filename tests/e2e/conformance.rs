@@ -78,7 +78,9 @@ fn differs(got: &Json, want: &Json, exact: bool, factor: f64, noise: &Json) -> O
         let bits = !exact || g.is_sign_negative() == w.is_sign_negative();
         let near =
             !exact && want.dtype().is_float() && (g - w).abs() <= allowed(want.dtype(), factor, w, largest, noise);
-        g.is_nan() && w.is_nan() || g == w && bits || g.is_finite() && w.is_finite() && near
+        // in halves PyTorch rounds between kernels, and overflows where one rounding of the result does not
+        let overflowed = !exact && matches!(want.dtype(), DType::F16 | DType::BF16) && g.is_finite() && !w.is_finite();
+        g.is_nan() && w.is_nan() || g == w && bits || g.is_finite() && w.is_finite() && near || overflowed
     };
     let got = got.to_f64();
     let at = got.iter().zip(&values).position(|(g, w)| !same(*g, *w))?;

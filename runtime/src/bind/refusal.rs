@@ -16,9 +16,11 @@ use std::sync::Arc;
 /// Answers that are remembered; when there are more, all are forgotten.
 const MOST_KEPT: usize = 4096;
 
+/// By the addresses of symbol and solved signature, which is kept so that no other one gets its address.
+type Known = FxHashMap<(usize, usize), (Arc<Solved>, bool)>;
+
 thread_local! {
-    /// By the addresses of symbol and solved signature, which is kept so that no other one gets its address.
-    static KNOWN: RefCell<FxHashMap<(usize, usize), (Arc<Solved>, bool)>> = RefCell::default();
+    static KNOWN: RefCell<Known> = RefCell::default();
 }
 
 /// Whether a line may refuse when it runs: an index that elements give may lie outside of its axis, an integer may be

@@ -108,7 +108,7 @@ impl Draft<'_> {
         });
         let made: Vec<bool> = made.collect();
         // of results that the body alone knows neither number nor type is known here
-        if !call.solved.outs.iter().any(|o| *o == OutTy::FromBody) {
+        if !call.solved.outs.contains(&OutTy::FromBody) {
             self.push(Step::Call { row: row.row.op, args, region }, made);
         }
     }

@@ -150,13 +150,13 @@ fn loss(f: &Function, args: &[Tensor], captured: &[Tensor]) -> Tensor {
         Ok(outs) => outs,
         Err(e) => return Tensor::poisoned(e),
     };
-    let mut sum = Tensor::scalar(0.0f64);
-    for out in outs.iter().chain(&copies).filter(|t| t.dtype() == DType::F64) {
+    let weighted = |out: &Tensor| {
         let n = out.numel().value();
         let weights: Vec<f64> = (0..n).map(|i| 1.0 + (i as f64 * 0.7).sin()).collect();
-        sum = sum + (out.reshape(-1) * Tensor::from(weights)).sum();
-    }
-    sum
+        (out.reshape(-1) * Tensor::from(weights)).sum()
+    };
+    let floats = outs.iter().chain(&copies).filter(|t| t.dtype() == DType::F64);
+    floats.fold(Tensor::scalar(0.0f64), |sum, out| sum + weighted(out))
 }
 
 /// Whether the function has a gradient, and whether that was held against differences.

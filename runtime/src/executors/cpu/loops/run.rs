@@ -384,7 +384,9 @@ impl Worker<'_> {
                     self.slots.add(m.slot as usize).write(at);
                 }
                 if ahead.streams != 0 {
-                    for (_, i) in phase.in_place.iter().take(64).enumerate().filter(|(n, _)| ahead.streams >> n & 1 == 1) {
+                    for (_, i) in
+                        phase.in_place.iter().take(64).enumerate().filter(|(n, _)| ahead.streams >> n & 1 == 1)
+                    {
                         let further = (col + ahead.tiles * there) * i.bytes;
                         prefetch(self.line(i).wrapping_add(further), there * i.bytes);
                     }
