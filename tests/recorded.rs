@@ -21,6 +21,7 @@ const WITHOUT: &[&str] = &[
     "uniform",
     "randn",
     "randperm",
+    "key_children",
     "linear_scan",
     "overwrite",
     "batch_norm_train",

@@ -7,7 +7,6 @@ use fulgurite_core::loc::Loc;
 use fulgurite_core::{DType, Value};
 use fulgurite_tests::bridge;
 use fulgurite_tests::calls::{Call, Values, Wish};
-use fulgurite_tests::oracle::Operand;
 use fulgurite_tests::rows::TestRow;
 use libtest_mimic::Failed;
 

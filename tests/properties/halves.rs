@@ -202,8 +202,8 @@ fn gradient(call: &Call, single: &Call, double: &Call, reads: bool, rng: &mut Rn
             if reads || results.len() > 1 { SAVED * unit(got.dtype) * (most + 2.0 * of_results.min(1.0)) } else { 0.0 };
         for (k, (g, w)) in values(got).iter().zip(values(want)).enumerate() {
             let may = rounding(got.dtype, w.abs() + piled) + piled + saved;
-            if !((g - w).abs() <= may) {
-                let off = (g - w).abs();
+            let off = (g - w).abs();
+            if off.is_nan() || off > may {
                 if off.is_nan() && g.is_nan() == w.is_nan() {
                     continue;
                 }

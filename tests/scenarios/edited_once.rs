@@ -223,7 +223,7 @@ fn wishes_of_functions_inside_are_kept_or_refused() {
 fn a_function_inside_writes_to_its_arguments() {
     let add = || {
         jit(|a: Tensor, b: Tensor| {
-            let _ = a.add_(&b.sin());
+            let _ = a.add_(b.sin());
             a * 1.0
         })
         .transform(At::Acquired, "twice", twice)

@@ -71,7 +71,7 @@ fn counted(x: &Tensor, buffer: &Tensor) -> Tensor {
         x,
         |x| (x * 1.0, ()),
         move |(), ct: &Tensor| {
-            let _ = buffer.add_(&ct.abs().sum());
+            let _ = buffer.add_(ct.abs().sum());
             ct.clone()
         },
     )

@@ -83,10 +83,10 @@ fn lr(i: usize) -> f64 {
 
 #[test]
 fn a_model_learns() {
-    let (_, losses) = train(30).expect("every step runs");
+    let (_, losses) = train(45).expect("every step runs");
     let symbols = Text::new(&TEXT.repeat(8)).expect("a text").symbols() as f32;
     assert!((losses[0] - symbols.ln()).abs() < 0.6, "an untrained model knows nothing: {} for ln {symbols}", losses[0]);
-    let last = losses[25..].iter().sum::<f32>() / 5.0;
+    let last = losses[40..].iter().sum::<f32>() / 5.0;
     assert!(last < losses[0] - 0.5, "{losses:?}");
 }
 
