@@ -148,7 +148,8 @@ fn a_bound_that_is_no_number_stops_the_gradient() {
 #[test]
 fn a_zero_that_is_added_takes_the_sign_of_a_zero() {
     let zero = Tensor::from_vec(vec![-0.0f32], [1]);
-    let cases: [(fn(Tensor) -> Tensor, f64); 4] = [
+    type Case = (fn(Tensor) -> Tensor, f64);
+    let cases: [Case; 4] = [
         (|x| 1.0 / (x + 0.0), f64::INFINITY),
         (|x| 1.0 / (0.0 + x), f64::INFINITY),
         (|x| 1.0 / (x - 0.0), f64::NEG_INFINITY),
@@ -172,7 +173,7 @@ fn no_heads_attend_to_nothing() {
 /// Prefixes and suffixes, which are as many as elements; zeros are exact.
 #[test]
 fn gradients_of_products_walk_once() {
-    let slope = |x: &[f64]| data(&grad(&Tensor::from_vec(x.to_vec(), &[x.len()]), |x| result("prod", vec![of(x)])));
+    let slope = |x: &[f64]| data(&grad(&Tensor::from_vec(x.to_vec(), [x.len()]), |x| result("prod", vec![of(x)])));
     near("one zero", &slope(&[2.0, 0.0, 3.0]), &[0.0, 6.0, 0.0], 0.0);
     near("two zeros", &slope(&[0.0, 0.0, 3.0]), &[0.0; 3], 0.0);
     let many = vec![1.0; 80_000];
@@ -189,7 +190,7 @@ fn gradients_of_products_walk_once() {
 
 #[test]
 fn sizes_that_no_memory_has_are_refused() {
-    let x = Tensor::from_vec(vec![1.0f32; 3], &[3, 1, 1]);
+    let x = Tensor::from_vec(vec![1.0f32; 3], [3, 1, 1]);
     for middle in [i64::MAX, i64::MAX / 4, 1 << 60] {
         let sizes = Value::List(vec![int(3), int(middle), int(3)]);
         let wide = result("expand", vec![of(&x), sizes]);
@@ -201,7 +202,7 @@ fn sizes_that_no_memory_has_are_refused() {
 
 #[test]
 fn a_list_too_long_to_join_says_what_to_do() {
-    let parts = vec![of(&Tensor::from_vec(vec![1.0f32, 2.0], &[1, 2])); 4000];
+    let parts = vec![of(&Tensor::from_vec(vec![1.0f32, 2.0], [1, 2])); 4000];
     let joined = result("cat", vec![Value::List(parts)]);
     match joined.to_f64() {
         Ok(all) => assert_eq!(all.len(), 8000),
