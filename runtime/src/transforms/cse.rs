@@ -1,8 +1,7 @@
 //! Common subexpressions: equal lines become one.
 //!
-//! Lines are equal by facts, never by a list of operators: same symbol and arguments, same site (two draws with one key
-//! differ in it), no writes. Before `split` they must also agree in gradient mode and checkpoint, since the gradient
-//! tells them apart.
+//! Lines are equal by facts, never by a list of operators: same symbol and arguments (two draws with one key are equal),
+//! no writes. Before `split` they must also agree in gradient mode and checkpoint, since the gradient tells them apart.
 
 use super::expand::Redirect;
 use crate::error::Error;
