@@ -88,8 +88,8 @@ fn values(row: &Row, block: &Block) -> Vec<Name> {
     names
 }
 
-/// Whether a meaning may refuse an element: it looks up an element at an index that is computed from elements, or divides
-/// integers by what is no constant.
+/// Whether a meaning may refuse an element: it reads a tensor at an index that is computed from elements, or divides
+/// integers by a divisor that is not a constant.
 pub fn of_nest(nest: &Nest) -> bool {
     let mut search = Search::default();
     nest.outs.iter().any(|out| search.refuses(&out.expr))

@@ -1,28 +1,40 @@
 //! Keys out of keys: what a program that needs other random numbers calls, at once and while it is traced.
 
-use crate::api;
-use crate::tensor::Key;
+use crate::error::Error;
+use crate::tensor::{Key, Tensor};
+use crate::{api, intrinsics};
+use fulgurite_core::loc::Loc;
 use fulgurite_core::{Scalar, Value};
 
 impl Key {
     /// `N` keys whose numbers have nothing to do with each other or with those of this key.
     #[track_caller]
     pub fn split<const N: usize>(&self) -> [Key; N] {
-        let int = |i: usize| Value::Num(Scalar::Int(i as i64));
-        let all = api::intrinsic("key_children", vec![Value::Tensor(self.handle().clone()), int(N)]);
-        let mut made = 0..N;
-        [(); N].map(|()| {
-            let at = made.next().unwrap_or_default();
-            Key::of_data(&api::intrinsic("select", vec![Value::Tensor(all.clone()), int(0), int(at)]))
-        })
+        self.children(Loc::caller())
     }
 
     /// A key for one purpose; this one moves on, so that the next call gives another.
     #[allow(clippy::should_implement_trait)] // an endless iterator of keys would invite `for`
     #[track_caller]
     pub fn next(&mut self) -> Key {
-        let [rest, given] = self.split();
+        let [rest, given] = self.children(Loc::caller());
         *self = rest;
         given
     }
+
+    fn children<const N: usize>(&self, loc: Loc) -> [Key; N] {
+        let int = |i: usize| Value::Num(Scalar::Int(i as i64));
+        let all = one("key_children", vec![Value::Tensor(self.handle().clone()), int(N)], loc);
+        std::array::from_fn(|at| {
+            let data = one("select", vec![Value::Tensor(all.clone()), int(0), int(at)], loc);
+            Key::of_data(&data)
+        })
+    }
+}
+
+/// The first result of a row that the runtime needs, called at `loc`; a poisoned tensor after an error.
+fn one(name: &str, args: Vec<Value<Tensor>>, loc: Loc) -> Tensor {
+    let outs = intrinsics::get(name).and_then(|symbol| api::call(symbol, args, loc));
+    let first = outs.and_then(|outs| outs.into_iter().next().ok_or_else(|| Error::bug("E709", "a row without result")));
+    first.unwrap_or_else(|e| Tensor::poisoned(e.at(loc)))
 }

@@ -68,7 +68,7 @@ impl<'a> Types<'a> {
         Types { kept: Some(kept), ..self }
     }
 
-    /// The same, where a call that is looked for is refused.
+    /// A machine that refuses the call that `watch` looks for, so that a check learns where it is made.
     pub fn watching(self, watch: &'a Watch<'a>) -> Types<'a> {
         Types { watch: Some(watch), ..self }
     }

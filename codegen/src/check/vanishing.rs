@@ -88,7 +88,7 @@ fn numbers(row: &Row, body: &Block) -> Vec<f64> {
     found
 }
 
-/// The same call with every number where its default is: what callers give is theirs.
+/// A call with every number at its default. Only defaults are judged, because callers choose other numbers themselves.
 fn without_numbers(row: &Row, args: &[Value<ArgTy>]) -> Vec<Value<ArgTy>> {
     let first = row.sig.params.len();
     let mut args = args.to_vec();

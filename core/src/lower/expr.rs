@@ -20,7 +20,7 @@ const MAX_INLINE: usize = 32;
 /// 1,339.
 const MOST_NODES: u32 = 1 << 16;
 
-/// From so many tensors on it is the list of a call that makes a body large, not its text.
+/// A call with at least this many tensors in a list has a large body because of the list, not because of the row's text.
 const LONG_LIST: usize = 64;
 
 /// Rows are inlined into one body at most this often, however small what comes of them.

@@ -83,7 +83,7 @@ impl Builder {
         inner
     }
 
-    /// The same as if it had been opened in this region: gradient mode and autocast from there on reach in.
+    /// A builder whose root is this region: gradient mode and autocast that are set inside of it reach the lines.
     pub(crate) fn rooted(mut self, root: RegionId) -> Builder {
         self.root = root;
         self

@@ -325,7 +325,7 @@ impl Seed {
         self.each(&|n, _| f64::from(u8::from(n == at)))
     }
 
-    /// The same elements in a part of them, zeros for all others.
+    /// The seed with its own elements in this range, and zeros in all other places.
     fn part(&self, part: &Range<usize>) -> Seed {
         self.each(&|n, x| if part.contains(&n) { x } else { 0.0 })
     }

@@ -119,8 +119,8 @@ impl<'a> Library<'a> {
         Library { set, derived, calls, exact: false, lowered: Mutex::default(), taken: Mutex::default(), left }
     }
 
-    /// The same for one row, which gets so many steps in all: a condition that few and large calls meet (`B * N > 1000`)
-    /// must not hold up all other rows.
+    /// A library for the checks of one row, which share one budget of steps: a condition that only large calls meet
+    /// (`B * N > 1000`) must not hold up all other rows.
     pub fn of_row(set: &'a RowSet<'a>) -> Library<'a> {
         Library { left: Arc::new(AtomicU64::new(STEPS_OF_A_ROW)), ..Library::new(set) }
     }

@@ -175,7 +175,7 @@ pub fn with_all(e: &Expr) -> Expr {
 
 /// [`look_with`] where options have their defaults, and other values in their place; those without a default have numbers,
 /// rising and falling in their order. If a condition speaks of several of these, a convention is wrong if it is for all of
-/// the numbers: of bounds in the wrong order nobody expects a slope.
+/// the numbers, because bounds in the wrong order have no slope that a row could state.
 fn look(row: &Row, library: &Library, at: usize, cond: &Expr, partial: &Expr) -> Option<Found> {
     /// The first of the numbers, and by how much the next one is larger.
     const WAYS: [(f64, f64); 3] = [(1.0, 1.0), (9.0, -1.0), (-9.0, 1.0)];

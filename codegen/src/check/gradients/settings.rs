@@ -50,7 +50,7 @@ fn words(opt: &Opt) -> Vec<(Name, f64)> {
 }
 
 /// The row with other defaults: each truth value and word, each number in turn, and all of them together. Numbers keep their
-/// order and signs: of a lower bound above the upper one nobody expects a slope.
+/// order and signs, because a lower bound above the upper one has no slope that a row could state.
 pub fn others(row: &Row) -> Vec<Row> {
     let numbers: Vec<(usize, f64)> =
         row.sig.opts.iter().enumerate().filter_map(|(at, opt)| Some((at, plain(opt)?))).collect();

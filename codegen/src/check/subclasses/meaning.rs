@@ -80,8 +80,8 @@ pub fn compare(world: &World, class: usize, row: &Arc<Row>, family: &Family, cal
     if right > 0 { Found::Right } else { Found::Never(refused) }
 }
 
-/// The same call in f64, and, where there are several tensors, with the last of them alone in f64: a rule that names a
-/// dtype, or keeps that of one argument, is right as long as all are of one.
+/// Runs a call in f64 and, where it has several tensors, with the last of them alone in f64. A rule that names a dtype, or
+/// keeps the dtype of one argument, is right only while all arguments have one dtype.
 fn wider(world: &World, class: usize, row: &Arc<Row>, n: usize, case: &Case) -> Option<Refuted> {
     let of = |only: Option<usize>| {
         let wide = |(at, arg): (usize, &Value<ArgTy>)| {
