@@ -18,10 +18,14 @@ mod edited_once;
 mod edits;
 #[path = "scenarios/fields.rs"]
 mod fields;
+#[path = "scenarios/lists.rs"]
+mod lists;
 #[path = "scenarios/long.rs"]
 mod long;
 #[path = "scenarios/mixed.rs"]
 mod mixed;
+#[path = "scenarios/odd_programs.rs"]
+mod odd_programs;
 #[path = "scenarios/once.rs"]
 mod once;
 #[path = "scenarios/outer.rs"]

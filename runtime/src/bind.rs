@@ -9,6 +9,7 @@ mod body;
 mod builder;
 mod copies;
 mod dispatch;
+mod lists;
 mod machine;
 mod own;
 mod placed;
@@ -63,6 +64,7 @@ impl Builder {
     /// E701 to E706 where no overload accepts the call; E707 where its tensors live on different devices.
     pub fn bind(&mut self, symbol: SymbolRef, args: Vec<Value<ProxyId>>, loc: Loc) -> Result<Vec<ProxyId>, Error> {
         self.context.place.loc = loc;
+        let (symbol, args) = if lists::is_long(&args) { lists::in_parts(self, symbol, args)? } else { (symbol, args) };
         let call = match self.casts {
             None => self.accept(symbol, args)?,
             // what autocast made of one argument may be refused beside another one, until that is cast as well
@@ -87,6 +89,14 @@ impl Builder {
         positional: Vec<Value<ProxyId>>,
         named: Vec<(Name, Value<ProxyId>)>,
     ) -> Result<Rc<BoundSymbol>, Error> {
+        if lists::is_long(&positional)
+            && let Some(symbol) = symbol::find(op)
+            && let Ok(args) = sig::arrange(symbol.row(), positional.clone(), named.clone())
+        {
+            let (symbol, args) = lists::in_parts(self, symbol, args)?;
+            let call = self.accept(symbol, args)?;
+            return self.record(call);
+        }
         let call = self.resolve(op, positional, named)?;
         self.record(call)
     }

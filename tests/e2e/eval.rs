@@ -64,7 +64,7 @@ fn errors_show_the_place_and_what_stands_there() {
         ("softmax([1], 5)", 1, "E704", "softmax([1], 5)", "-1..=0"),
         ("amax([], [0])", 1, "E705", "amax([], [0])", "at least one element"),
         ("embedding([[1,2]], [5] as i64)", 1, "E804", "embedding([[1,2]], [5] as i64)", "index 5"),
-        ("one_hot([3] as i64, 2)", 1, "E705", "one_hot([3] as i64, 2)", "out of range"),
+        ("one_hot([3] as i64, 2)", 1, "E804", "one_hot([3] as i64, 2)", "out of range"),
     ] {
         let ran = fulgurite(&f.0, &["eval", expression]).refused(status, code);
         let at = if mark.is_empty() { expression.len() } else { expression.find(mark).expect("a part of it") };

@@ -3,7 +3,7 @@
 use super::program::{cut, numbers, of, parse, run};
 use fulgurite::bind::SymbolicTrace;
 use fulgurite::jit::Stats;
-use fulgurite::ops::{Conv, Mean, Slice};
+use fulgurite::ops::{self, Conv, Mean, Slice, Std, Var, VarMean};
 use fulgurite::prelude::*;
 use fulgurite::trace::{PrintOptions, Trace};
 
@@ -326,4 +326,17 @@ fn what_no_size_reaches_is_compiled_once() {
     let got = bits(&f.update(&mut other, ramp(&[2, 6])).expect("runs"));
     assert_eq!(got, bits(&jit(step).update(&mut same, ramp(&[2, 6])).expect("runs")));
     assert_eq!((bits(&other.0), f.stats().misses.len()), (bits(&same.0), 1));
+}
+
+/// A number that is computed of a size and an option stays a size: a variance asks for no number of elements.
+#[test]
+fn a_variance_is_compiled_once_for_all_sizes() {
+    let none: &[usize] = &[];
+    let sizes: [(&[usize], &[usize]); 3] = [(&[3, 2], none), (&[5, 2], none), (&[7, 4], none)];
+    let mean_alone =
+        |x: Tensor, _: Tensor| grad(&x, |x| ops::var_mean_with(x, VarMean { dims: 0.into(), ..d() }).1.square().sum());
+    once(mean_alone, &sizes, &["in0.0 > 0"]);
+    once(|x, _| grad(&x, |x| x.var()), &sizes, &["in0.0*in0.1 > 0"]);
+    once(|x, _| grad(&x, |x| x.std_with(Std { correction: 0.0.into(), ..d() })), &sizes, &[]);
+    once(|x, _| x.var_with(Var { correction: 0.5.into(), ..d() }), &sizes, &[]);
 }

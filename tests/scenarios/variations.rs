@@ -367,3 +367,28 @@ fn s1_16_batch_norm_in_a_checkpoint_in_autocast() {
         assert_eq!(text.matches("overwrite(").count(), 2, "{text}");
     }
 }
+
+/// A write through views of views replaces elements of the tensor at the end, once: what lies between is taken again only
+/// where it is used.
+#[test]
+fn a_write_through_four_views_is_one_scatter() {
+    let f = |x: Tensor| {
+        let y = &x * 1.0;
+        let row = y.slice_with(Slice { dim: 0.into(), start: 1.into(), ..d() }).select(0, 1);
+        row.unsqueeze(0).select(1, 2).add_(10.0);
+        (y, row * 2.0)
+    };
+    let compiled = jit(f).keep_traces();
+    let x = Tensor::from_vec((0..20).map(f64::from).collect(), &[4, 5]);
+    let (y, row) = compiled.call(x.clone()).expect("runs");
+    let (want, wanted) = f(x);
+    let numbers = |t: &Tensor| t.to_f64().expect("numbers");
+    assert_eq!((numbers(&y), numbers(&row)), (numbers(&want), numbers(&wanted)));
+    assert_eq!(numbers(&y)[12], 22.0);
+    for (stage, most) in [("acquired", 24), ("simplified", 18)] {
+        let trace = compiled.trace(stage).expect("kept");
+        let count = |text: &str| trace.lines().filter(|line| line.contains(text)).count();
+        assert_eq!(count(" = scatter("), 1, "{trace}");
+        assert!(count(" = ") <= most, "{trace}");
+    }
+}

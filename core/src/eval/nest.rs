@@ -15,6 +15,7 @@ use fold::Acc;
 pub use fold::neutral;
 use smallvec::SmallVec;
 use std::borrow::Borrow;
+use std::cmp::Ordering;
 use std::fmt;
 
 /// What stands for floating-point numbers.
@@ -336,10 +337,30 @@ impl<F: Field> Val<F> {
     }
 }
 
-/// A builtin of floats.
+/// A builtin of floats, whose result is of dtype `ty`. What is next to a number depends on the dtype: of f32 it is the
+/// next f32, however wide the evaluation is.
+fn called<F: Field>(b: Builtin, floats: &[F], ty: DType) -> F {
+    if let (Builtin::Nextafter, DType::F32, [x, y]) = (b, ty, floats) {
+        let (from, to) = (x.value() as f32, y.value() as f32);
+        let next = match from.partial_cmp(&to) {
+            Some(Ordering::Less) => from.next_up(),
+            Some(Ordering::Greater) => from.next_down(),
+            Some(Ordering::Equal) | None => return F::call(b, floats),
+        };
+        let step = f64::from(next) - x.value();
+        return if step.is_finite() {
+            F::call(Builtin::Add, &[x.clone(), F::constant(step)])
+        } else {
+            F::constant(next.into())
+        };
+    }
+    F::call(b, floats)
+}
+
+/// A builtin of floats as a value.
 fn of_floats<F: Field>(b: Builtin, floats: &[F], ty: DType) -> Val<F> {
     if ty != DType::Bool {
-        return Val::Float(F::call(b, floats)).cast(ty);
+        return Val::Float(called(b, floats, ty)).cast(ty);
     }
     let plain: SmallVec<[f64; 3]> = floats.iter().map(Field::value).collect();
     Val::Bool(eval_f64(b, &plain) != 0.0)
@@ -454,8 +475,8 @@ impl<F: Field> Eval<'_, F> {
                 }
             }
             SOp::Call(b, args) if e.ty().is_float() => match args.as_slice() {
-                [x] if x.ty().is_float() => return Ok(F::call(*b, &[self.float(x)?])),
-                [x, y] if x.ty().is_float() => return Ok(F::call(*b, &[self.float(x)?, self.float(y)?])),
+                [x] if x.ty().is_float() => return Ok(called(*b, &[self.float(x)?], e.ty())),
+                [x, y] if x.ty().is_float() => return Ok(called(*b, &[self.float(x)?, self.float(y)?], e.ty())),
                 _ => {}
             },
             _ => {}

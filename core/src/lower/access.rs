@@ -55,6 +55,7 @@ impl Lowering<'_> {
                 format!("keep it among the items: `min(max(…, 0), len({name}) - 1)`, or count from 0 to `len({name})`");
             return Err(advised(self.row, format!("`{name}` has {count} items here, and {may}"), help));
         }
+        self.choices(count)?;
         let mut value: Option<Typed> = None;
         for i in (0..count).rev() {
             let v = self.load(name, first + i, Some(i), a, at)?;

@@ -23,6 +23,9 @@ const MOST_NODES: u32 = 1 << 16;
 /// A call with at least this many tensors in a list has a large body because of the list, not because of the row's text.
 const LONG_LIST: usize = 64;
 
+/// An expression chooses among at most this many tensors of a list: a thread of 2 MB has the stack for twice as many.
+const MOST_CHOICES: usize = 1 << 10;
+
 /// Rows are inlined into one body at most this often, however small what comes of them.
 const MOST_INLINED: usize = 1 << 12;
 
@@ -68,6 +71,18 @@ impl Lowering<'_> {
         }
     }
 
+    /// Refuses a list of more tensors than an expression can choose from: each choice is one level of it, and whoever
+    /// reads it goes down all levels on the stack.
+    pub(super) fn choices(&self, count: usize) -> Res<()> {
+        if count <= MOST_CHOICES {
+            return Ok(());
+        }
+        let message = format!("`{}` of {count} tensors: an element may come from at most {MOST_CHOICES}", self.row.op);
+        let help =
+            format!("call it for parts of the list, of at most {MOST_CHOICES} tensors each, and join what these give");
+        Err(Refusal::new("E704", message).help(help).into())
+    }
+
     fn too_large(&self, weight: u32) -> Stop {
         // a list that was given has a test for each of its tensors: no fault of the row
         let given =
@@ -76,7 +91,7 @@ impl Lowering<'_> {
             let most = (n as u64 * u64::from(MOST_NODES) / u64::from(weight.max(1)) / 2).max(2);
             let message =
                 format!("`{}` of {n} tensors needs more than {MOST_NODES} operations for an element", self.row.op);
-            let help = format!("call it for parts of the list, of {most} tensors each, and then for what these give");
+            let help = format!("call it for parts of the list, of {most} tensors each, and join what these give");
             return Refusal::new("E704", message).help(help).into();
         }
         let message = format!("written out it has more than {MOST_NODES} operations");

@@ -126,6 +126,7 @@ impl Lowering<'_> {
             Item::Tensors(_, n) => Some(*n),
             _ => None,
         });
+        self.choices(count.unwrap_or(0))?;
         let mut items = Vec::new();
         for i in 0..count.unwrap_or(0) {
             self.lets.push((name, L::One(Typed { e: SExpr::int(i as i64), elem: false })));

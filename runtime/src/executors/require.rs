@@ -21,12 +21,26 @@ impl Check {
     /// Where the condition says that each element of a tensor is an index of an axis: which tensor of the line, and the
     /// size of the axis.
     pub fn range(&self) -> Option<(usize, i64)> {
+        self.bounds().filter(|(_, low, _)| *low == 0).map(|(tensor, _, size)| (tensor, size))
+    }
+
+    /// The code of its refusal: an index out of range is E804 whether a condition finds it or the loop that reads there,
+    /// since which of them does depends on the executor.
+    pub fn code(&self) -> &'static str {
+        match self.bounds() {
+            Some((_, low, size)) if low == 0 || low == -size => "E804",
+            _ => "E705",
+        }
+    }
+
+    /// Where the condition is `low <= index && index < size` for each element of a tensor: the tensor and the two numbers.
+    fn bounds(&self) -> Option<(usize, i64, i64)> {
         let [out] = self.nest.outs.as_slice() else { return None };
         let SOp::Reduce { red: Red::All, vars, filter: None, body, .. } = &out.expr.0.op else { return None };
         let SOp::Call(Builtin::And, sides) = &body.0.op else { return None };
         let [low, high] = sides.as_slice() else { return None };
         let (SOp::Call(Builtin::Le, low), SOp::Call(Builtin::Lt, high)) = (&low.0.op, &high.0.op) else { return None };
-        let ([zero, index], [same, size]) = (low.as_slice(), high.as_slice()) else { return None };
+        let ([least, index], [same, size]) = (low.as_slice(), high.as_slice()) else { return None };
         let number = |e: &SExpr| if let SOp::Const(s) = &e.0.op { Some(s.as_i64()) } else { None };
         let SOp::Load { tensor, idx, .. } = &index.0.op else { return None };
         // all of its elements: along each axis a variable of its own, which runs over all of it
@@ -35,8 +49,8 @@ impl Check {
         };
         let each = |at: &SExpr| vars.iter().any(|range| matches!(at.0.op, SOp::Var(v) if v == range.var));
         let all = vars.iter().all(whole) && vars.len() == idx.len() && idx.iter().all(each);
-        let says = number(zero) == Some(0) && index == same && all;
-        number(size).filter(|_| says).map(|size| (*tensor, size))
+        let (low, size) = (number(least)?, number(size)?);
+        (index == same && all).then_some((*tensor, low, size))
     }
 }
 
@@ -59,6 +73,8 @@ pub(crate) fn checks(line: &Line) -> Result<Vec<Check>, ExecError> {
 pub(crate) struct Assert {
     /// The message.
     pub message: String,
+    /// The code of the refusal.
+    pub code: &'static str,
 }
 
 impl Kernel for Assert {
@@ -68,11 +84,11 @@ impl Kernel for Assert {
 
     fn run(&self, inputs: &[TensorRef<'_>], _: &mut [TensorMut<'_>]) -> Result<(), ExecError> {
         let truths = inputs.first().and_then(|t| Some((t.shape, t.as_slice::<bool>()?)));
-        let Some((shape, truths)) = truths else { return Err(ExecError::new("E705", self.message.clone())) };
+        let Some((shape, truths)) = truths else { return Err(ExecError::new(self.code, self.message.clone())) };
         match truths.iter().position(|holds| !holds) {
             None => Ok(()),
-            Some(_) if shape.is_empty() => Err(ExecError::new("E705", self.message.clone())),
-            Some(at) => Err(ExecError::new("E705", format!("{}, first at {:?}", self.message, index(at, shape)))),
+            Some(_) if shape.is_empty() => Err(ExecError::new(self.code, self.message.clone())),
+            Some(at) => Err(ExecError::new(self.code, format!("{}, first at {:?}", self.message, index(at, shape)))),
         }
     }
 }

@@ -13,8 +13,9 @@ use crate::intrinsics;
 use crate::symbol::Port;
 use crate::tensor::{Alias, Tensor, Traced, View, shows_twice};
 use crate::trace::{Phase, ProxyId, RegionKind};
+use fulgurite_core::dim::estimating;
 use fulgurite_core::loc::Loc;
-use fulgurite_core::{Scalar, TensorTy, Value};
+use fulgurite_core::{Dim, Scalar, TensorTy, Value};
 use rustc_hash::FxHashSet;
 
 /// Makes `value`, which has the type of `target`, its new version in the innermost open trace; `None` if there is none.
@@ -131,10 +132,7 @@ pub(crate) fn overlap<'t>(tensors: impl Iterator<Item = &'t Tensor>) -> bool {
 
 /// What a view is of, in the end.
 fn base_of(target: &Tensor) -> &Tensor {
-    match target.view() {
-        View::Traced(traced) => traced.alias().and_then(Alias::base).map_or(target, base_of),
-        _ => target,
-    }
+    viewed(target).map_or(target, |(_, of)| base_of(of))
 }
 
 /// The proxy of a handle: of a view, that of its base as it is now.
@@ -198,21 +196,22 @@ fn put(
         View::Traced(traced) => Some(traced),
     };
     let own = |stack: &[Frame]| traced.filter(|t| t.token().id() == stack[top].token.id());
-    if let Some((alias, base)) = traced.and_then(|t| t.alias()).and_then(|a| Some((a, a.base()?))) {
-        let detached = alias.symbol.name() == "detach";
+    if let Some((alias, of)) = viewed(target) {
+        let (views, base) = chain(target);
+        let (quiet, moved): (Vec<&Alias>, Vec<&Alias>) = views.into_iter().partition(|a| a.symbol.name() == "detach");
+        let mode = if !quiet.is_empty() && mode == Mode::Write { Mode::Quiet } else { mode };
         let whole = resolve(stack, top, base)?;
-        let mode = if detached && mode == Mode::Write { Mode::Quiet } else { mode };
         let new = match own(stack) {
             Some(traced) => tagged(&mut stack[top].builder, traced.proxy(), (new, fresh))?,
             None => new,
         };
-        let replaced = match detached {
+        let replaced = match moved.is_empty() {
             true => (new, fresh),
-            false => (replaced(&mut stack[top].builder, alias, whole, new, loc)?, true),
+            false => (replaced(&mut stack[top].builder, &moved, alias, whole, new, loc)?, true),
         };
         put(stack, top, base, replaced, mode, loc)?;
         // the view of the new base is what was written: nothing to take again
-        let base = resolve(stack, top, base)?;
+        let base = resolve(stack, top, of)?;
         match own(stack) {
             Some(traced) => {
                 traced.set_proxy(new);
@@ -300,7 +299,7 @@ fn given_to_backward(stack: &[Frame], top: usize, old: ProxyId) -> Result<(), Er
 /// The input by which a trace at or below frame `top` is differentiated and that a handle is.
 fn leaf(stack: &[Frame], top: usize, target: &Tensor) -> Option<(usize, String)> {
     let View::Traced(traced) = target.view() else { return None };
-    if let Some(base) = traced.alias().and_then(Alias::base) {
+    if let Some((_, base)) = viewed(target) {
         return leaf(stack, top, base);
     }
     let frame = stack[..=top].iter().find(|f| f.token.id() == traced.token().id())?;
@@ -348,31 +347,74 @@ fn version(
     Ok(new)
 }
 
-/// `whole` with what a view shows replaced by `part`.
-fn replaced(b: &mut Builder, alias: &Alias, whole: ProxyId, part: ProxyId, loc: Loc) -> Result<ProxyId, Error> {
+/// What a handle is a view of, and how.
+fn viewed(target: &Tensor) -> Option<(&Alias, &Tensor)> {
+    let View::Traced(traced) = target.view() else { return None };
+    let alias = traced.alias()?;
+    Some((alias, alias.base()?))
+}
+
+/// The views by which a handle shows elements of a tensor, the first one taken first, and that tensor. A field of a class
+/// is replaced as a whole, so views of it go no further than to the field.
+fn chain(target: &Tensor) -> (Vec<&Alias>, &Tensor) {
+    let (mut views, mut base) = (Vec::new(), target);
+    while let Some((alias, of)) = viewed(base) {
+        let field = is_field(alias);
+        if field && !views.is_empty() {
+            break;
+        }
+        views.push(alias);
+        base = of;
+        if field {
+            break;
+        }
+    }
+    views.reverse();
+    (views, base)
+}
+
+fn is_field(alias: &Alias) -> bool {
+    matches!(alias.symbol.port(), Some((_, Port::Flatten)))
+}
+
+/// `whole` with what views of it show, the last one of them `shown_by`, replaced by `part`. One scatter, however many
+/// views lie between.
+fn replaced(
+    b: &mut Builder,
+    views: &[&Alias],
+    shown_by: &Alias,
+    whole: ProxyId,
+    part: ProxyId,
+    loc: Loc,
+) -> Result<ProxyId, Error> {
     let arena = b.arena().clone();
-    if let (Some((_, Port::Flatten)), Some(layout)) = (alias.symbol.port(), arena.ty(whole).subclass()) {
+    if let (true, Some(layout)) = (is_field(shown_by), arena.ty(whole).subclass()) {
         let mut fields = b.flatten(whole)?;
-        fields[alias.at] = part;
+        fields[shown_by.at] = part;
         return b.unflatten(layout, &fields);
     }
-    let nothing = || Error::bug("E709", "a view of something that is no tensor");
-    let (base, seen) = (arena.tensor_ty(whole).ok_or_else(nothing)?, arena.tensor_ty(part).ok_or_else(nothing)?);
-    if seen.elements() > base.elements() {
-        return Err(shows_twice(alias.symbol.name()));
-    }
+    let base = arena.tensor_ty(whole).ok_or_else(|| Error::bug("E709", "a view of something that is no tensor"))?;
     let int = |i: usize| Value::Num(Scalar::Int(i as i64));
     let sizes = |ty: &TensorTy| intrinsics::sizes(&ty.shape);
     let flat = |b: &mut Builder, x: ProxyId| {
         let shape = Value::List(vec![Value::Num(Scalar::Int(-1))]);
         Ok::<_, Error>(b.bind(intrinsics::get("reshape")?, vec![Value::Tensor(x), shape], loc)?[0])
     };
-    // which elements the view shows: the same view of the positions
+    // which elements the views show: the same views of the positions
     let positions = b.within(RegionKind::NoGrad, loc, |b| {
         let count = b.bind(intrinsics::get("arange")?, vec![Value::size(base.elements())], loc)?[0];
-        let grid = b.bind(intrinsics::get("reshape")?, vec![Value::Tensor(count), sizes(&base)], loc)?[0];
-        let shown = apply(b, alias, grid)?[alias.at];
-        overlaps::check(b, alias)?;
+        let mut shown = b.bind(intrinsics::get("reshape")?, vec![Value::Tensor(count), sizes(&base)], loc)?[0];
+        for view in views {
+            let elements = |p: ProxyId| arena.tensor_ty(p).map(|ty| ty.elements());
+            let of = elements(shown);
+            shown = apply(b, view, shown)?[view.at];
+            // a part that is smaller than the whole here, and not empty, is no repetition at other sizes either
+            let part = estimating(|| elements(shown) < of && elements(shown) > Some(Dim::from(0)));
+            if !part && elements(shown) > of {
+                return Err(shows_twice(view.symbol.name()));
+            }
+            overlaps::check(b, view)?;
+        }
         flat(b, shown)
     })?;
     let (old, new) = (flat(b, whole)?, flat(b, part)?);

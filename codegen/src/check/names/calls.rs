@@ -86,6 +86,7 @@ const TENSOR_HELPERS: &[(&str, usize, usize)] = &[
     ("except", 2, 2),
     ("part", 3, 3),
     ("times", 2, 2),
+    ("whole", 1, 1),
     ("entry", 2, 2),
     ("sizes", 2, 2),
     ("on", 3, 3),

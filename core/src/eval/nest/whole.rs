@@ -1,6 +1,6 @@
 //! One builtin over whole tensors of floats. Most calls of a program come to that, and no element needs its position.
 
-use super::{Array, Data, Field, Val};
+use super::{Array, Data, Field, Val, called};
 use crate::nest::{NestOut, SExpr, SOp};
 
 /// What a builtin is given.
@@ -40,6 +40,7 @@ pub(super) fn floats<F: Field>(
     if !out.dtype.is_float() || !out.expr.ty().is_float() {
         return None;
     }
+    let ty = out.expr.ty();
     let operand = |e: &SExpr| operand(e, shape, tensors);
     let mut spend = |n: usize| {
         *steps = steps.checked_sub(u64::from(out.expr.weight()).checked_mul(n as u64)?)?;
@@ -49,12 +50,12 @@ pub(super) fn floats<F: Field>(
         [x] => {
             let x = operand(x)?;
             let n = spend(x.count()?)?;
-            Some((0..n).map(|flat| F::call(*builtin, &[x.at(flat)])).collect())
+            Some((0..n).map(|flat| called(*builtin, &[x.at(flat)], ty)).collect())
         }
         [x, y] => {
             let (x, y) = (operand(x)?, operand(y)?);
             let n = spend(x.count().or(y.count())?)?;
-            Some((0..n).map(|flat| F::call(*builtin, &[x.at(flat), y.at(flat)])).collect())
+            Some((0..n).map(|flat| called(*builtin, &[x.at(flat), y.at(flat)], ty)).collect())
         }
         _ => None,
     }

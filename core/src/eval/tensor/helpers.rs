@@ -27,6 +27,7 @@ pub const HELPERS: &[&str] = &[
     "part",
     "sizes",
     "times",
+    "whole",
     "entry",
     "on",
     "unbroadcast",
@@ -45,6 +46,9 @@ pub const HELPERS: &[&str] = &[
     "is_bool",
     "dtype",
 ];
+
+/// Floats below 2^53 that have no fraction are integers exactly.
+const WHOLE: f64 = (1u64 << 53) as f64;
 
 type Out<M> = Result<Value<<M as Machine>::V>, <M as Machine>::Error>;
 
@@ -138,6 +142,11 @@ pub fn helper<M: Machine>(
             }
             Value::List(vec![value.clone(); n.len()])
         }
+        // an integer and a size make a size, also one that is symbolic
+        ("whole", [Value::Num(Scalar::Float(x))]) if x.fract() == 0.0 && x.abs() < WHOLE => {
+            Value::Num(Scalar::Int(*x as i64))
+        }
+        ("whole", [x]) => x.clone(),
         ("entry", [Value::List(items), at]) => {
             let at = dim_of(at).filter(|at| at.value() >= 0).ok_or_else(|| fault("needs a position"))?;
             items.get(at.len()).cloned().ok_or_else(|| fault("has a position behind the list"))?

@@ -164,7 +164,7 @@ impl<'t> Items<'t> {
         for piece in convert(&io, &mut self.values) {
             self.fuser.piece(piece, &mut self.values);
         }
-        let assert = Assert { message: check.message.clone() };
+        let assert = Assert { message: check.message.clone(), code: check.code() };
         let assert = Opaque { kernel: Arc::new(assert), inputs: vec![holds], outs: Vec::new(), refuses: true };
         self.fuser.opaque(assert, &mut self.values);
     }

@@ -1,0 +1,55 @@
+//! Long lists. An expression that chooses among n tensors costs n choices for each element, so `cat` and `stack` of many
+//! tensors are bound as a tree: parts of the list are joined, and then what these give.
+
+use super::Builder;
+use crate::error::Error;
+use crate::intrinsics;
+use crate::symbol::SymbolRef;
+use crate::trace::ProxyId;
+use fulgurite_core::Value;
+
+/// A list of at most this many tensors is joined at once: the choices are cheaper than another pass over the elements.
+const MOST: usize = 64;
+/// Tensors of a part.
+const PART: usize = 32;
+
+/// Whether a call's first argument is a list that is joined in parts.
+pub(super) fn is_long(args: &[Value<ProxyId>]) -> bool {
+    matches!(args.first(), Some(Value::List(items)) if items.len() > MOST)
+}
+
+/// The call that joins the parts of a long list, which are bound here; any other call as it is.
+///
+/// # Errors
+/// What binding the parts reports.
+pub(super) fn in_parts(
+    b: &mut Builder,
+    symbol: SymbolRef,
+    mut args: Vec<Value<ProxyId>>,
+) -> Result<(SymbolRef, Vec<Value<ProxyId>>), Error> {
+    let mut joins = symbol;
+    while let (true, "cat" | "stack", Some(items)) = (is_long(&args), joins.name(), alike(b, &args)) {
+        let loc = b.context.place.loc;
+        let mut parts = Vec::with_capacity(items.len().div_ceil(PART));
+        for part in items.chunks(PART) {
+            let mut call = args.clone();
+            call[0] = Value::List(part.to_vec());
+            parts.push(Value::Tensor(b.bind(joins, call, loc)?[0]));
+        }
+        args[0] = Value::List(parts);
+        // parts that are stacks have the new axis, along which they are put behind each other
+        joins = intrinsics::get("cat")?;
+    }
+    Ok((joins, args))
+}
+
+/// The list of a call, if all of it are tensors of one dtype: what others are promoted to follows from the whole list.
+fn alike(b: &Builder, args: &[Value<ProxyId>]) -> Option<Vec<Value<ProxyId>>> {
+    let Some(Value::List(items)) = args.first() else { return None };
+    let dtype = |v: &Value<ProxyId>| match v {
+        Value::Tensor(p) => b.arena().tensor_ty(*p).map(|ty| ty.dtype),
+        _ => None,
+    };
+    let first = dtype(items.first()?)?;
+    items.iter().all(|item| dtype(item) == Some(first)).then(|| items.clone())
+}
