@@ -46,6 +46,8 @@ mod quantised;
 mod random;
 #[path = "scenarios/remat.rs"]
 mod remat;
+#[path = "scenarios/reports.rs"]
+mod reports;
 #[path = "scenarios/s0.rs"]
 mod s0;
 #[path = "scenarios/s1.rs"]
