@@ -81,7 +81,7 @@ fn main() {
         let all = wanted(COMPILED);
         let failed = |what: &str, e: Failed| eprintln!("{what}: {}", e.message().unwrap_or_default());
         for row in tried().filter(|row| all || wanted(&name(row))) {
-            row::announce(row).unwrap_or_else(|e| failed(row.row.op.as_str(), e));
+            row::announce(row, &name(row)).unwrap_or_else(|e| failed(row.row.op.as_str(), e));
         }
         if all || [RANDOM, REDUCTIONS, PLACED].into_iter().any(wanted) {
             fusions::announce().unwrap_or_else(|e| failed(RANDOM, e));
@@ -119,7 +119,8 @@ fn name(row: &TestRow) -> String {
 
 /// What is compared with the rows' texts: calls of each row, and fusions.
 fn programs() -> Vec<Trial> {
-    let mut trials: Vec<Trial> = tried().map(|row| Trial::test(name(row), move || row::check(row))).collect();
+    let mut trials: Vec<Trial> =
+        tried().map(|row| Trial::test(name(row), move || row::check(row, &name(row)))).collect();
     trials.push(Trial::test(RANDOM, fusions::check));
     trials.push(Trial::test(REDUCTIONS, fusions::reductions));
     trials.push(Trial::test(PLACED, fusions::placed));

@@ -1,14 +1,18 @@
-//! Random programs of several lines on the cpu executor. The seed of a failing program is in its message;
-//! `FULGURITE_PROGRAMS=N` runs more of them.
+//! Random programs of several lines on the cpu executor ([`fulgurite_tests::draws`]).
 
-use fulgurite_tests::programs::compare;
+use fulgurite_tests::draws::{self, Property, Verdict};
+use fulgurite_tests::programs::Random;
 
-const PROGRAMS: u64 = 400;
+const PROGRAMS: usize = 400;
 
 #[test]
 fn fused_programs_give_what_their_lines_give() {
-    let count = std::env::var("FULGURITE_PROGRAMS").ok().and_then(|n| n.parse().ok()).unwrap_or(PROGRAMS);
-    let check = |seed| compare(seed, &[1, 2, 3, 5, 33], "cpu").err();
-    let failed: Vec<String> = (0..count).filter_map(check).collect();
-    assert!(failed.is_empty(), "{} of {count} programs differ; the first:\n{}", failed.len(), failed[0]);
+    let name = "fused_programs_give_what_their_lines_give";
+    let property = Property { name, test: "--test programs", cases: PROGRAMS, shrinks: true };
+    let held = draws::hold(
+        &property,
+        |_, rng| Some(Random::draw(rng, &[1, 2, 3, 5, 33])),
+        |program, _| program.agrees("cpu").map(|()| Verdict::Held),
+    );
+    held.unwrap_or_else(|fault| panic!("{fault}"));
 }

@@ -2,9 +2,8 @@
 //!
 //! Each is named `row::property`, so `cargo test --test properties softmax::` runs those of a row; `Class.row::property`
 //! those of a row on a tensor subclass. A failure prints the
-//! smallest failing call, its case number and the seed; the seed depends on the two names alone.
-//!
-//! `FULGURITE_CASES=10` runs ten times as many cases.
+//! smallest failing call that was found and the line that repeats it; calls are drawn anew with `PROPTEST_RNG_SEED=1`, and
+//! more of them with `PROPTEST_CASES=200` ([`fulgurite_tests::draws`]).
 
 #[path = "properties/alive.rs"]
 mod alive;
@@ -46,8 +45,8 @@ struct Property {
     name: &'static str,
     /// Whether it says anything about this row.
     applies: fn(&TestRow) -> bool,
-    /// Holds it.
-    check: fn(&'static TestRow) -> Result<(), Failed>,
+    /// Holds it; told the name of the test.
+    check: fn(&'static TestRow, &str) -> Result<(), Failed>,
 }
 
 const PROPERTIES: &[Property] = &[
@@ -82,11 +81,11 @@ fn main() {
     for row in &rows().source {
         for property in PROPERTIES.iter().filter(|p| (p.applies)(row)) {
             let name = format!("{}::{}", row.row.op, property.name);
-            trials.push(Trial::test(name, move || (property.check)(row)));
+            trials.push(Trial::test(name.clone(), move || (property.check)(row, &name)));
         }
     }
     for law in fulgurite_tests::classes::laws(&|_| true) {
-        trials.push(Trial::test(law.name.clone(), move || law.check().map_err(Failed::from)));
+        trials.push(Trial::test(law.name.clone(), move || law.of("--test properties").check().map_err(Failed::from)));
     }
     trials.extend(meaning::other_instruction_sets());
     libtest_mimic::run(&arguments, trials).exit();

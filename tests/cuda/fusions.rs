@@ -1,16 +1,18 @@
 //! Fusions of several lines: random programs, and reductions of every form that kernels have for them.
 
+use super::RANDOM;
+use super::cases::{self, Verdict};
 use fulgurite::buffer::Buffer;
 use fulgurite::trace::{ProxyTy, Trace};
 use fulgurite::{Builder, symbol};
 use fulgurite_core::loc::Loc;
 use fulgurite_core::{DType, Name, Scalar, TensorTy, Value};
-use fulgurite_tests::programs::{agree, compare, compile, random};
+use fulgurite_tests::programs::{Random, agree, compile};
 use fulgurite_tests::rng::Rng;
 use libtest_mimic::Failed;
 
 /// Random programs.
-const PROGRAMS: u64 = 150;
+const PROGRAMS: usize = 150;
 
 /// Sizes for threads, warps and blocks of threads, with and without packs.
 const SIZES: [usize; 8] = [1, 2, 3, 5, 8, 33, 40, 128];
@@ -82,7 +84,7 @@ fn placing(inputs: &str, lines: &str) -> Result<(Trace, Vec<Buffer>), Failed> {
 pub fn placed() -> Result<(), Failed> {
     for (inputs, lines, chained) in PLACED {
         let (trace, inputs) = placing(inputs, lines)?;
-        agree(&trace, &inputs, "cuda")?;
+        agree(&trace, &inputs, "cuda").map_err(|e| format!("{e}\n{trace}"))?;
         let compiled = compile(&trace, "cuda").map_err(|e| e.to_string())?;
         if compiled.describe().to_string().contains("_chains_") != *chained {
             let what = if *chained { "nothing is chained" } else { "elements are chained" };
@@ -116,7 +118,7 @@ pub fn reductions() -> Result<(), Failed> {
     for (shape, dims) in REDUCTIONS {
         for op in ["sum", "mean", "amax"] {
             let (trace, inputs) = reduction(op, shape, dims)?;
-            agree(&trace, &inputs, "cuda")?;
+            agree(&trace, &inputs, "cuda").map_err(|e| format!("{e}\n{trace}"))?;
         }
     }
     Ok(())
@@ -132,18 +134,19 @@ pub fn announce() -> Result<(), Failed> {
     for (inputs, lines, _) in PLACED {
         compile(&placing(inputs, lines)?.0, "cuda").map_err(|e| e.to_string())?;
     }
-    for seed in 0..PROGRAMS {
-        let (trace, _) = random(seed, &SIZES).map_err(|e| e.to_string())?;
-        compile(&trace, "cuda").map_err(|e| format!("seed {seed}: {e}\n{trace}"))?;
-    }
-    Ok(())
+    random(|program| {
+        let (trace, _) = program.0.as_ref().map_err(|e| e.to_string())?;
+        compile(trace, "cuda").map_err(|e| e.to_string()).map(drop)
+    })
 }
 
 /// What the fused kernels give is what the interpreter gives line by line.
 pub fn check() -> Result<(), Failed> {
-    let failed: Vec<String> = (0..PROGRAMS).filter_map(|seed| compare(seed, &SIZES, "cuda").err()).collect();
-    match failed.first() {
-        None => Ok(()),
-        Some(first) => Err(format!("{} of {PROGRAMS} programs differ; the first:\n{first}", failed.len()).into()),
-    }
+    random(|program| program.agrees("cuda"))
+}
+
+/// The same programs for all who ask.
+fn random(check: impl Fn(&Random) -> Result<(), String>) -> Result<(), Failed> {
+    let drawn = |_, rng: &mut Rng| Some(Random::draw(rng, &SIZES));
+    cases::of(RANDOM, PROGRAMS, drawn, |program, _| check(program).map(|()| Verdict::Held))
 }

@@ -26,8 +26,8 @@ fn wish(case: usize) -> Wish {
 }
 
 /// Makes the programs of a row, so that the device knows their kernels.
-pub fn announce(row: &TestRow) -> Result<(), Failed> {
-    cases::each(row, "cuda", calls(), wish, |call, _| {
+pub fn announce(row: &TestRow, test: &str) -> Result<(), Failed> {
+    cases::each(row, test, calls(), wish, |call, _| {
         let program = bridge::record(call).map_err(|e| format!("meta refuses what the signature accepts: {e}"))?;
         program.compile(&EXECUTORS, 1).map_err(|e| e.to_string())?;
         Ok(Verdict::Held)
@@ -35,8 +35,8 @@ pub fn announce(row: &TestRow) -> Result<(), Failed> {
 }
 
 /// What the kernels give is what the row says.
-pub fn check(row: &TestRow) -> Result<(), Failed> {
-    cases::each(row, "cuda", calls(), wish, |call, _| {
+pub fn check(row: &TestRow, test: &str) -> Result<(), Failed> {
+    cases::each(row, test, calls(), wish, |call, _| {
         let program = bridge::record(call).map_err(|e| format!("meta refuses what the signature accepts: {e}"))?;
         let want = bridge::meaning(call)?;
         let compiled = program.compile(&EXECUTORS, 1).map_err(|e| e.to_string())?;

@@ -27,9 +27,9 @@ pub fn applies(row: &TestRow) -> bool {
 }
 
 /// Holds the property.
-pub fn check(row: &TestRow) -> Result<(), Failed> {
+pub fn check(row: &'static TestRow, test: &str) -> Result<(), Failed> {
     let wish = |case| Wish { dtype: row.preferred(DType::F64), ..Wish::smooth(case) };
-    each(row, "alive", CASES, wish, |call, rng| {
+    each(row, test, CASES, wish, |call, rng| {
         for spoiled in spoiled(call, rng) {
             let handles: Vec<Value<Tensor>> = spoiled.args.iter().map(|a| a.map(&mut |o| bridge::tensor(o))).collect();
             let symbol = bridge::symbol(spoiled.row.op).map_err(|e| e.to_string())?;

@@ -17,7 +17,7 @@ pub fn applies(row: &TestRow) -> bool {
     row.row.sig.params.iter().any(|p| !p.ty.elem.contains(&Elem::Key))
 }
 
-pub fn check(row: &'static TestRow) -> Result<(), Failed> {
+pub fn check(row: &'static TestRow, test: &str) -> Result<(), Failed> {
     let dtype = |case: usize| if case == 3 { None } else { Some(DType::F32) };
     let wish = |case: usize| Wish {
         dtype: dtype(case),
@@ -26,7 +26,7 @@ pub fn check(row: &'static TestRow) -> Result<(), Failed> {
         empty: case == 4,
         case,
     };
-    cases::each(row, "p14", 6, wish, |call, rng| {
+    cases::each(row, test, 6, wish, |call, rng| {
         // one slice, two, three
         let Some(slices) = slices(row, call, &wish(0), 1 + rng.below(3), rng) else { return Ok(Verdict::Held) };
         let mut flags = flags(call, rng);
@@ -56,8 +56,8 @@ pub fn check(row: &'static TestRow) -> Result<(), Failed> {
 }
 
 /// The gradient of a batch is that of its slices, of what they share the sum; tangents of a batch are those of its slices.
-pub fn derivatives(row: &'static TestRow) -> Result<(), Failed> {
-    cases::each(row, "p14d", 3, Wish::smooth, |call, rng| {
+pub fn derivatives(row: &'static TestRow, test: &str) -> Result<(), Failed> {
+    cases::each(row, test, 3, Wish::smooth, |call, rng| {
         let (floats, outs) = (bridge::floats(call), bridge::float_results(call).map_err(|e| e.to_string())?);
         if floats.is_empty() || outs.is_empty() {
             return Ok(Verdict::Held);

@@ -20,6 +20,9 @@ pub const STEP: f64 = 6e-6;
 /// The error of such a quotient, relative to the sum of the magnitudes of its terms: 8 builtins × 20,000 points had a
 /// median of 2e-11 and none over this.
 const QUOTIENT: f64 = 1e-6;
+/// The error of a quotient, in differences between it and the one with half its step: 4/3 where the error grows with the
+/// square of the step, and some rounding.
+const BENDS: f64 = 1.5;
 /// Two ways of summing the same products in f64 differ by their rounding: some hundred units in the last place.
 const SAME: f64 = 1e-12;
 
@@ -89,8 +92,8 @@ fn same_types(a: &[Array<f64>], b: &[Array<f64>]) -> Result<(), String> {
 }
 
 /// P04: `<v, f(x + s) - f(x - s)> / 2 = <vjp(v), s>` along one random step.
-pub fn vjp(row: &'static TestRow) -> Result<(), Failed> {
-    cases::each(row, "p04", 8, Wish::smooth, |call, rng| {
+pub fn vjp(row: &'static TestRow, test: &str) -> Result<(), Failed> {
+    cases::each(row, test, 8, Wish::smooth, |call, rng| {
         let x = bridge::floats(call);
         let outs = float_results(call)?;
         let v = random_like(&outs, rng);
@@ -104,6 +107,12 @@ pub fn vjp(row: &'static TestRow) -> Result<(), Failed> {
         let (predicted, size) = product(&grads, &steps);
         let allowed = QUOTIENT * size + moved.noise;
         if (moved.value - predicted).abs() > allowed || predicted.is_nan() {
+            // near a pole the quotient itself is not what it is with half the step
+            let half = quotient(call, &x, &scaled(&steps, 0.5), &v)?;
+            let bends = half.map_or(f64::INFINITY, |half| (2.0 * half.value - moved.value).abs());
+            if (moved.value - predicted).abs() <= BENDS * bends {
+                return Ok(Verdict::Discarded);
+            }
             return Err(format!(
                 "the VJP says {predicted:e} along the step, the function moves by {:e}; {allowed:.1e} is allowed",
                 moved.value
@@ -177,8 +186,8 @@ pub fn decide(call: &Call, args: &[Value<Operand<f64>>]) -> Result<(Vec<Array<f6
 }
 
 /// P05: `<g, jvp(u)> = <vjp(g), u>`.
-pub fn transpose(row: &'static TestRow) -> Result<(), Failed> {
-    cases::each(row, "p05", 6, Wish::smooth, |call, rng| {
+pub fn transpose(row: &'static TestRow, test: &str) -> Result<(), Failed> {
+    cases::each(row, test, 6, Wish::smooth, |call, rng| {
         let x = bridge::floats(call);
         let outs = float_results(call)?;
         if !in_f64(&outs) {
@@ -213,8 +222,8 @@ pub fn transpose(row: &'static TestRow) -> Result<(), Failed> {
 }
 
 /// P08: `vjp(a g + b h) = a vjp(g) + b vjp(h)`, and `vjp(0) = 0`.
-pub fn linear(row: &'static TestRow) -> Result<(), Failed> {
-    cases::each(row, "p08", 4, Wish::smooth, |call, rng| {
+pub fn linear(row: &'static TestRow, test: &str) -> Result<(), Failed> {
+    cases::each(row, test, 4, Wish::smooth, |call, rng| {
         let x = bridge::floats(call);
         let outs = float_results(call)?;
         if !in_f64(&outs) {
@@ -253,8 +262,8 @@ fn scaled(arrays: &[Array<f64>], by: f64) -> Vec<Array<f64>> {
 }
 
 /// P09: the gradient of a broadcast argument is the sum of those of its copies.
-pub fn broadcast(row: &'static TestRow) -> Result<(), Failed> {
-    cases::each(row, "p09", 8, Wish::smooth, |call, rng| {
+pub fn broadcast(row: &'static TestRow, test: &str) -> Result<(), Failed> {
+    cases::each(row, test, 8, Wish::smooth, |call, rng| {
         let x = bridge::floats(call);
         // the full shape that each argument broadcasts to
         let mut wide = call.clone();

@@ -10,7 +10,7 @@ use fulgurite_tests::calls::{Call, Values, Wish};
 use fulgurite_tests::rows::TestRow;
 use libtest_mimic::Failed;
 
-pub fn check(row: &'static TestRow) -> Result<(), Failed> {
+pub fn check(row: &'static TestRow, test: &str) -> Result<(), Failed> {
     let wish = |case| Wish {
         dtype: row.preferred(DType::F32),
         values: Values::of_case(case),
@@ -18,7 +18,7 @@ pub fn check(row: &'static TestRow) -> Result<(), Failed> {
         empty: true,
         case,
     };
-    cases::each(row, "p12", 6, wish, |call, _| {
+    cases::each(row, test, 6, wish, |call, _| {
         let program = bridge::record(call).map_err(|e| e.to_string())?;
         let mut first = None;
         for threads in [1, 1, 3] {

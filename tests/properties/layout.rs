@@ -20,7 +20,7 @@ pub fn applies(row: &TestRow) -> bool {
     row.row.sig.params.iter().any(|p| !p.ty.elem.contains(&key)) && !row.row.takes_key()
 }
 
-pub fn check(row: &'static TestRow) -> Result<(), Failed> {
+pub fn check(row: &'static TestRow, test: &str) -> Result<(), Failed> {
     let wish = |case| Wish {
         dtype: row.preferred(DType::F32),
         values: Values::of_case(case),
@@ -28,7 +28,7 @@ pub fn check(row: &'static TestRow) -> Result<(), Failed> {
         empty: true,
         case,
     };
-    cases::each(row, "p13", 6, wish, |call, rng| {
+    cases::each(row, test, 6, wish, |call, rng| {
         let copied = bridge::execute(call, &["cpu", "interp"], 1).map_err(|e| e.to_string())?;
         let transposed = rng.one_in(2);
         let viewed = through_views(call, transposed).map_err(|e| format!("through views: {e}"))?;

@@ -30,8 +30,8 @@ fn wish(case: usize) -> Wish {
 }
 
 /// `cpu` (tile kernels, products, fusions of a composite's lines) and `interp` against the row's own text.
-pub fn executors(row: &'static TestRow) -> Result<(), Failed> {
-    cases::each(row, "p01", 30, wish, |call, _| {
+pub fn executors(row: &'static TestRow, test: &str) -> Result<(), Failed> {
+    cases::each(row, test, 30, wish, |call, _| {
         let program = bridge::record(call).map_err(|e| format!("meta refuses what the signature accepts: {e}"))?;
         let want = bridge::meaning(call)?;
         for executor in ["cpu", "interp"] {

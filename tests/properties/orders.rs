@@ -12,8 +12,9 @@ use fulgurite_core::nest::{Nest, SExpr, SOp, VarId};
 use fulgurite_core::row::{Meaning, Row};
 use fulgurite_core::sig::{self, ArgTy, OutTy, Refusal, Solved};
 use fulgurite_core::{DType, Dim, Name, TensorTy, Value, derive};
-use fulgurite_tests::calls::{self, Slot, Values, Wish};
-use fulgurite_tests::rng::{self, Rng};
+use fulgurite_tests::calls::{self, Sketch, Slot, Values, Wish};
+use fulgurite_tests::draws::{self, Property, Verdict};
+use fulgurite_tests::rng::Rng;
 use fulgurite_tests::rows::TestRow;
 use libtest_mimic::Failed;
 
@@ -36,37 +37,40 @@ pub fn applies(row: &TestRow) -> bool {
 }
 
 /// The order of each rule against that of the meaning.
-pub fn check(row: &'static TestRow) -> Result<(), Failed> {
-    let mut rng = Rng::new(rng::seed(row.row.op.as_str(), "p19"));
-    for case in 0..CALLS {
-        let wish = Wish { dtype: Some(DType::F64), values: Values::Small, numbers: false, empty: false, case };
-        let Some(sketch) = calls::sketch(row, &wish, &mut rng) else { continue };
-        let args: Vec<Value<ArgTy>> = sketch.args.iter().map(|arg| arg.map(&mut |slot: &Slot| slot.ty())).collect();
-        let grown = SIZES.map(|by| grown(&row.row, &args, by));
-        let [Some(small), Some(large)] = grown else { continue };
-        let order = |of: &dyn Fn(&Case) -> Result<f64, Refusal>| -> Result<f64, Refusal> {
-            let (a, b) = (of(&small)?.max(1.0), of(&large)?.max(1.0));
-            Ok((b / a).ln() / (SIZES[1] as f64 / SIZES[0] as f64).ln())
+pub fn check(row: &'static TestRow, test: &str) -> Result<(), Failed> {
+    let wish = |case| Wish { dtype: Some(DType::F64), values: Values::Small, numbers: false, empty: false, case };
+    let property = Property { name: test, test: "--test properties", cases: CALLS, shrinks: true };
+    // of sizes that do not grow nothing is said
+    let drawn = |case: usize, rng: &mut Rng| calls::sketch(row, &wish(case), rng);
+    draws::hold(&property, drawn, |sketch, _| compare(row, sketch).map(|()| Verdict::Held))?;
+    Ok(())
+}
+
+fn compare(row: &TestRow, sketch: &Sketch) -> Result<(), String> {
+    let args: Vec<Value<ArgTy>> = sketch.args.iter().map(|arg| arg.map(&mut |slot: &Slot| slot.ty())).collect();
+    let grown = SIZES.map(|by| grown(&row.row, &args, by));
+    let [Some(small), Some(large)] = grown else { return Ok(()) };
+    let order = |of: &dyn Fn(&Case) -> Result<f64, Refusal>| -> Result<f64, Refusal> {
+        let (a, b) = (of(&small)?.max(1.0), of(&large)?.max(1.0));
+        Ok((b / a).ln() / (SIZES[1] as f64 / SIZES[0] as f64).ln())
+    };
+    // a gradient has an element for each that the call could have read
+    let of_value = |case: &Case| {
+        Ok(Counter::default().row(&row.row, &case.solved, &case.args)? + case.elements() + case.results())
+    };
+    let Ok(own) = order(&of_value) else { return Ok(()) };
+    for (arg, rule) in &row.row.vjp {
+        let of_rule = |case: &Case| {
+            let mut counter = Counter::default();
+            tensor::run(&mut counter, &row.row, rule, &case.solved, &case.args, &names(&row.row, case))?;
+            Ok(counter.walked + case.elements() + case.results())
         };
-        // a gradient has an element for each that the call could have read
-        let of_value = |case: &Case| {
-            Ok(Counter::default().row(&row.row, &case.solved, &case.args)? + case.elements() + case.results())
-        };
-        let Ok(own) = order(&of_value) else { continue };
-        for (arg, rule) in &row.row.vjp {
-            let of_rule = |case: &Case| {
-                let mut counter = Counter::default();
-                tensor::run(&mut counter, &row.row, rule, &case.solved, &case.args, &names(&row.row, case))?;
-                Ok(counter.walked + case.elements() + case.results())
-            };
-            let Ok(gradient) = order(&of_rule) else { continue };
-            if gradient > own + NEAR {
-                let text = format!(
-                    "the gradient of `{arg}` takes n^{gradient:.1} steps, the value n^{own:.1}\n  rule: {rule}\n  in {:?}",
-                    small.args
-                );
-                return Err(text.into());
-            }
+        let Ok(gradient) = order(&of_rule) else { continue };
+        if gradient > own + NEAR {
+            return Err(format!(
+                "the gradient of `{arg}` takes n^{gradient:.1} steps, the value n^{own:.1}\n  rule: {rule}\n  at sizes of {:?}",
+                small.args
+            ));
         }
     }
     Ok(())

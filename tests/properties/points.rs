@@ -54,7 +54,7 @@ fn binary(op: BinOp) -> Option<Builtin> {
     })
 }
 
-pub fn check(row: &'static TestRow) -> Result<(), Failed> {
+pub fn check(row: &'static TestRow, _: &str) -> Result<(), Failed> {
     let Some(b) = builtin(row) else { return Ok(()) };
     let arity = row.row.sig.params.len();
     let points: Vec<Vec<f64>> = match arity {

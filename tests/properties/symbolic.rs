@@ -4,6 +4,7 @@ use super::cases::{self, Verdict};
 use fulgurite::jit::Stats;
 use fulgurite::prelude::*;
 use fulgurite::{api, scope};
+use fulgurite_core::lang::ast::OptType;
 use fulgurite_core::loc::Loc;
 use fulgurite_core::row::Meaning;
 use fulgurite_core::sig;
@@ -22,7 +23,7 @@ const MOST: usize = 20_000;
 ///
 /// Every line of a plan is bound again at the new sizes and must have the types that the symbolic trace says there;
 /// where that fails, the program says so in its statistics, and the property fails.
-pub fn sizes(row: &'static TestRow) -> Result<(), Failed> {
+pub fn sizes(row: &'static TestRow, test: &str) -> Result<(), Failed> {
     let wish = |case: usize| Wish {
         dtype: row.preferred(DType::F32),
         values: Values::Tame,
@@ -30,7 +31,7 @@ pub fn sizes(row: &'static TestRow) -> Result<(), Failed> {
         empty: case % 3 == 2,
         case,
     };
-    cases::each(row, "p17", 2, wish, |call, rng| {
+    cases::each(row, test, 2, wish, |call, rng| {
         let symbolic = program(call, Caching::Symbolic);
         if symbolic.call(leaves(call)).is_err() {
             return Ok(Verdict::Held);
@@ -81,14 +82,16 @@ fn used_again(row: &TestRow, before: &Stats, after: &Stats) -> std::result::Resu
     Ok(())
 }
 
-/// Whether a row may do with a size what only a number can: a program may, of tensor language or of the runtime, and a
-/// list has as many results as its size says.
+/// Whether a row may do with a size what only a number can: a program may, of tensor language or of the runtime, a list
+/// has as many results as its size says, and a place may be counted from the end.
 fn counts(row: &TestRow) -> bool {
     let program = matches!(row.row.meaning, Meaning::Decomp(_) | Meaning::Host(_));
     let derived = format!("{}.vjp.", row.row.op);
     let written = row.row.vjp.iter().any(|(_, rule)| !rule.to_string().contains(&derived));
     let list = row.row.sig.outs.iter().any(|out| out.ty.list.is_some());
-    program || written || list
+    // a place that an option names may be just the size that it is compared with
+    let bound = row.row.sig.opts.iter().any(|opt| matches!(opt.ty, OptType::Bound(_)));
+    program || written || list || bound
 }
 
 /// Whatever a tensor can hold, by its bits; or the code of an error.

@@ -6,9 +6,9 @@ use fulgurite_core::promote::Kind;
 use fulgurite_core::sig::{self, ArgTy, OutTy};
 use fulgurite_core::{DType, Name, TensorTy, Value};
 use fulgurite_tests::bridge;
-use fulgurite_tests::calls::{self, Call, Slot, Values, Wish, values};
+use fulgurite_tests::calls::{self, Call, Sketch, Slot, Values, Wish, values};
 use fulgurite_tests::oracle::Operand;
-use fulgurite_tests::rng::{self, Rng};
+use fulgurite_tests::rng::Rng;
 use fulgurite_tests::rows::TestRow;
 use libtest_mimic::Failed;
 
@@ -17,57 +17,53 @@ const RUN: usize = 60;
 
 /// Over all tuples of dtypes: what the signature accepts runs and gives the promised types; what it refuses is refused
 /// with the same code by the function that users call.
-pub fn meta(row: &'static TestRow) -> Result<(), Failed> {
-    let mut rng = Rng::new(rng::seed(row.row.op.as_str(), "p02"));
+pub fn meta(row: &'static TestRow, test: &str) -> Result<(), Failed> {
     let wish = Wish { dtype: None, values: Values::Small, numbers: false, empty: false, case: 0 };
     // conditions on sizes and dtypes together are met by few
-    let found = (0..8).find_map(|_| calls::sketch(row, &wish, &mut rng));
-    let Some(sketch) = found else { return Err("no call".into()) };
-    let tensors = count_tensors(&sketch.args);
-    let total = DType::STORED.len().pow(tensors.min(3) as u32);
-    let every = (total / RUN).max(1);
-    for tuple in 0..total {
-        let mut rest = tuple;
-        let mut dtypes = Vec::new();
-        for at in 0..tensors {
-            // beyond three tensors the rest follow the first
-            let d = if at < 3 { DType::STORED[rest % DType::STORED.len()] } else { dtypes[0] };
-            rest /= DType::STORED.len();
-            dtypes.push(d);
-        }
-        let args = with_dtypes(&sketch.args, &dtypes);
-        let solved = sig::solve(&row.row, &args, &Slot::ty);
-        if tuple % every != 0 {
-            continue;
-        }
-        let operands: Vec<Value<Operand<f64>>> = args.iter().map(|a| a.map(&mut |s| filled(s, &mut rng))).collect();
-        let call = Call {
-            row: row.row.clone(),
-            args: operands,
-            solved: solved.clone().unwrap_or_else(|_| sketch.solved.clone()),
-        };
-        let ran = bridge::execute(&call, &["cpu", "interp"], 1);
-        match (solved, ran) {
-            (Ok(solved), Ok(got)) => {
-                let want = types(&solved.outs);
-                let got: Vec<TensorTy> = got.iter().map(|a| TensorTy::new(a.dtype, &a.shape)).collect();
-                if want.len() <= got.len() && want.iter().zip(&got).any(|(w, g)| w != g) {
-                    return Err(format!("{call}\n  gives {got:?}, promised is {want:?}").into());
-                }
+    let drawn = |case: usize, rng: &mut Rng| (0..8).find_map(|_| calls::sketch(row, &Wish { case, ..wish }, rng));
+    cases::of(test, 1, drawn, |sketch, rng| {
+        let tensors = count_tensors(&sketch.args);
+        let total = DType::STORED.len().pow(tensors.min(3) as u32);
+        let every = (total / RUN).max(1);
+        for tuple in (0..total).step_by(every) {
+            let mut rest = tuple;
+            let mut dtypes = Vec::new();
+            for at in 0..tensors {
+                // beyond three tensors the rest follow the first
+                let d = if at < 3 { DType::STORED[rest % DType::STORED.len()] } else { dtypes[0] };
+                rest /= DType::STORED.len();
+                dtypes.push(d);
             }
-            (Err(refusal), Err(e)) if refusal.code == e.code => {}
-            // elements decide about these, and they were made up
-            (Ok(_), Err(e)) if matches!(e.code, "E804" | "E805" | "E705") => {}
-            (Ok(_), Err(e)) => return Err(format!("{call}\n  is accepted by the signature, refused with {e}").into()),
-            (Err(r), Ok(_)) => return Err(format!("{call}\n  is refused by the signature ({r}), but runs").into()),
-            (Err(r), Err(e)) => {
-                return Err(
-                    format!("{call}\n  is refused with {} by the signature, with {e} when called", r.code).into()
-                );
-            }
+            promised(row, sketch, &dtypes, rng)?;
         }
+        Ok(Verdict::Held)
+    })
+}
+
+/// What the signature says of these dtypes is what happens.
+fn promised(row: &TestRow, sketch: &Sketch, dtypes: &[DType], rng: &mut Rng) -> Result<(), String> {
+    let args = with_dtypes(&sketch.args, dtypes);
+    let solved = sig::solve(&row.row, &args, &Slot::ty);
+    let operands: Vec<Value<Operand<f64>>> = args.iter().map(|a| a.map(&mut |s| filled(s, rng))).collect();
+    let call =
+        Call { row: row.row.clone(), args: operands, solved: solved.clone().unwrap_or_else(|_| sketch.solved.clone()) };
+    let ran = bridge::execute(&call, &["cpu", "interp"], 1);
+    match (solved, ran) {
+        (Ok(solved), Ok(got)) => {
+            let want = types(&solved.outs);
+            let got: Vec<TensorTy> = got.iter().map(|a| TensorTy::new(a.dtype, &a.shape)).collect();
+            if want.len() <= got.len() && want.iter().zip(&got).any(|(w, g)| w != g) {
+                return Err(format!("{call}\n  gives {got:?}, promised is {want:?}"));
+            }
+            Ok(())
+        }
+        (Err(refusal), Err(e)) if refusal.code == e.code => Ok(()),
+        // elements decide about these, and they were made up
+        (Ok(_), Err(e)) if matches!(e.code, "E804" | "E805" | "E705") => Ok(()),
+        (Ok(_), Err(e)) => Err(format!("{call}\n  is accepted by the signature, refused with {e}")),
+        (Err(r), Ok(_)) => Err(format!("{call}\n  is refused by the signature ({r}), but runs")),
+        (Err(r), Err(e)) => Err(format!("{call}\n  is refused with {} by the signature, with {e} when called", r.code)),
     }
-    Ok(())
 }
 
 fn count_tensors(args: &[Value<Slot>]) -> usize {
@@ -120,9 +116,9 @@ fn kind(row: &TestRow) -> Option<Kind> {
 }
 
 /// The result's dtype is what PyTorch's rule says, written down here a second time, by category and width.
-pub fn promotion(row: &'static TestRow) -> Result<(), Failed> {
+pub fn promotion(row: &'static TestRow, test: &str) -> Result<(), Failed> {
     let wish = |case| Wish { dtype: None, values: Values::Small, numbers: true, empty: true, case };
-    cases::each(row, "p03", 60, wish, |call, _| {
+    cases::each(row, test, 60, wish, |call, _| {
         let Some(kind) = kind(row) else { return Ok(Verdict::Discarded) };
         let mut tiers = [None; 3];
         for (param, arg) in call.row.sig.params.iter().zip(&call.args) {

@@ -34,9 +34,9 @@ fn tensors(call: &Call, args: &[Value<Tensor>]) -> (Vec<Tensor>, Vec<usize>) {
     (all, written)
 }
 
-pub fn check(row: &'static TestRow) -> Result<(), Failed> {
+pub fn check(row: &'static TestRow, test: &str) -> Result<(), Failed> {
     let wish = |case| Wish { dtype: None, values: Values::of_case(case), numbers: false, empty: true, case };
-    cases::each(row, "p15", 20, wish, |call, _| {
+    cases::each(row, test, 20, wish, |call, _| {
         let symbol = bridge::symbol(call.row.op).map_err(|e| e.to_string())?;
         let program = bridge::record(call).map_err(|e| e.to_string())?;
         let compiled = program.compile(&["cpu", "interp"], 1).map_err(|e| e.to_string())?;

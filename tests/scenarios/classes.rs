@@ -224,3 +224,13 @@ fn autocast_leaves_functions_and_fields_alone() {
     let y = made.call((Tensor::from([2.0f32]).cast(DType::BF16), Tensor::from([3.0f32])));
     assert_eq!(nums(&y.unwrap_or_else(|e| panic!("{e}"))), [6.0]);
 }
+
+/// The largest of truths under a mask is a truth, and one that the mask hides is none.
+#[test]
+fn the_largest_of_masked_truths() {
+    let x = masked(&Tensor::from([false, true, false]), &Tensor::from([true, false, true]));
+    assert_eq!((x.amax().plain().dtype(), nums(&x.amax())), (DType::Bool, vec![0.0]));
+    let (least, most) = x.aminmax();
+    assert_eq!((least.dtype(), most.dtype(), nums(&most)), (DType::Bool, DType::Bool, vec![0.0]));
+    assert_eq!(nums(&x.argmax()), [0.0]);
+}

@@ -2,10 +2,12 @@
 
 use fulgurite::ops::{Mean, Slice, Sum};
 use fulgurite::prelude::*;
+use fulgurite_tests::draws::{self, Property, Verdict};
 use fulgurite_tests::rng::Rng;
+use std::cell::Cell;
 
-/// Programs (`FULGURITE_PROGRAMS=N` runs more), and calls of each.
-const PROGRAMS: u64 = 60;
+/// Programs, and calls of each.
+const PROGRAMS: usize = 60;
 const CALLS: usize = 6;
 
 fn ramp(sizes: &[usize], at: usize) -> Tensor {
@@ -19,9 +21,22 @@ fn fit(a: &Tensor, b: &Tensor) -> bool {
     a.shape().iter().rev().zip(b.shape().iter().rev()).all(|(a, b)| a == b || *a == one || *b == one)
 }
 
-/// The program of a seed. What it draws does not depend on sizes; what it does with it may.
-fn program(seed: u64, x: &Tensor, y: &Tensor) -> Tensor {
-    let mut rng = Rng::new(seed);
+/// A program, as what its choices are drawn from: whatever the sizes are, they are the same choices.
+struct Program {
+    rng: Rng,
+    /// Sizes of the calls, and the rank of the second argument.
+    calls: Vec<[usize; 3]>,
+    flat: bool,
+}
+
+impl std::fmt::Display for Program {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "a program that is called with sizes {:?}", self.calls)
+    }
+}
+
+/// What it draws does not depend on sizes; what it does with it may.
+fn program(mut rng: Rng, x: &Tensor, y: &Tensor) -> Tensor {
     let mut values = vec![x.clone(), y.clone()];
     for _ in 0..3 + rng.below(7) {
         let (i, j) = (rng.below(values.len()), rng.below(values.len()));
@@ -60,39 +75,48 @@ fn program(seed: u64, x: &Tensor, y: &Tensor) -> Tensor {
 
 #[test]
 fn random_programs_mean_the_same_at_all_sizes() {
-    let count = std::env::var("FULGURITE_PROGRAMS").ok().and_then(|n| n.parse().ok()).unwrap_or(PROGRAMS);
-    let (mut hits, mut misses) = (0, 0);
-    for seed in 0..count {
+    let (hits, misses) = (Cell::new(0), Cell::new(0));
+    let drawn = |case: usize, rng: &mut Rng| {
+        let calls = (0..CALLS).map(|_| [(); 3].map(|()| 1 + rng.below(6))).collect();
+        Some(Program { calls, flat: case.is_multiple_of(2), rng: rng.clone() })
+    };
+    let name = "random::random_programs_mean_the_same_at_all_sizes";
+    let property = Property { name, test: "--test scenarios", cases: PROGRAMS, shrinks: true };
+    let held = draws::hold(&property, drawn, |drawn, _| {
+        let rng = drawn.rng.clone();
         let f = move |x: Tensor, y: Tensor| {
-            let (value, (gx, gy)) = value_and_grad(&(x, y), |(x, y)| program(seed, x, y));
+            let (value, (gx, gy)) = value_and_grad(&(x, y), |(x, y)| program(rng.clone(), x, y));
             (value, gx, gy)
         };
-        let (symbolic, constant) = (jit(f).caching(Caching::Symbolic), jit(f));
-        let mut rng = Rng::new(seed ^ 0x5eed);
-        for call in 0..CALLS {
-            let (a, b, c) = (1 + rng.below(6), 1 + rng.below(6), 1 + rng.below(6));
-            let other = if seed % 2 == 0 { vec![b] } else { vec![a, c] };
+        let (symbolic, constant) = (jit(f.clone()).caching(Caching::Symbolic), jit(f));
+        for (call, &[a, b, c]) in drawn.calls.iter().enumerate() {
+            let other = if drawn.flat { vec![b] } else { vec![a, c] };
             let (x, y) = (ramp(&[a, b], call), ramp(&other, call + 5));
             let run = |f: Result<(Tensor, Tensor, Tensor)>| {
-                let (v, x, y) = f.unwrap_or_else(|e| panic!("seed {seed}: {e}"));
-                [v, x, y].map(|t| {
-                    (t.shape(), t.to_f64().expect("numbers").into_iter().map(f64::to_bits).collect::<Vec<_>>())
-                })
+                let (v, x, y) = f.map_err(|e| e.to_string())?;
+                let one = |t: Tensor| {
+                    let numbers = t.to_f64().map_err(|e| e.to_string())?;
+                    Ok((t.shape(), numbers.into_iter().map(f64::to_bits).collect::<Vec<_>>()))
+                };
+                [v, x, y].into_iter().map(one).collect::<std::result::Result<Vec<_>, String>>()
             };
-            let (got, want) = (run(symbolic.call((x.clone(), y.clone()))), run(constant.call((x, y))));
-            assert_eq!(
-                got,
-                want,
-                "seed {seed}, call {call} at {a} {b} {c}\n{}",
-                symbolic.prologue().unwrap_or_default()
-            );
+            let (got, want) = (run(symbolic.call((x.clone(), y.clone())))?, run(constant.call((x, y)))?);
+            if got != want {
+                let prologue = symbolic.prologue().unwrap_or_default();
+                return Err(format!("call {call} at {a} {b} {c} gives {got:?}, not {want:?}\n{prologue}"));
+            }
         }
         let stats = symbolic.stats();
-        assert!(!stats.to_string().contains("can't be"), "seed {seed}: {stats}");
-        hits += stats.plans;
-        misses += stats.misses.len();
-    }
+        if stats.to_string().contains("can't be") {
+            return Err(stats.to_string());
+        }
+        hits.set(hits.get() + stats.plans);
+        misses.set(misses.get() + stats.misses.len());
+        Ok(Verdict::Held)
+    });
+    let held = held.unwrap_or_else(|fault| panic!("{fault}"));
+    let (hits, misses) = (hits.get(), misses.get());
     // most calls differ in sizes, and many of them need no new program
-    assert!(hits > count, "{hits} plans, {misses} programs");
+    assert!(held.is_none_or(|counts| hits > counts.asked as u64), "{hits} plans, {misses} programs");
     println!("{hits} plans, {misses} programs");
 }

@@ -256,7 +256,7 @@ impl Attempt<'_> {
         match elem {
             Elem::Var(v) if v == "T" && self.wish.dtype.is_some() => joined,
             // where arguments must agree, they mostly do
-            Elem::Var(v) if v == "T" && (self.agree() && !self.rng.one_in(16) || self.rng.one_in(2)) => joined,
+            Elem::Var(v) if v == "T" && (self.agree() && !self.rng.one_in(16) || !self.rng.one_in(2)) => joined,
             // where all is to be f64, so are the others: a narrower one rounds
             Elem::Var(_) if self.wish.dtype == Some(DType::F64) => DType::F64,
             Elem::Var(_) => *self.rng.pick(&DType::STORED),
@@ -311,6 +311,18 @@ impl Attempt<'_> {
     }
 }
 
+impl fmt::Display for Sketch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let slot = |s: &Slot| match s {
+            Slot::Tensor(t) => t.to_string(),
+            Slot::Number(_, s) => s.to_string(),
+            Slot::Key => "key".to_owned(),
+        };
+        let args: Vec<String> = self.args.iter().map(|a| show(a, &slot)).collect();
+        write!(f, "({})", args.join(", "))
+    }
+}
+
 impl Call {
     /// The float arguments that `T` or a union with it covers: where a derivative can be asked for. Positions in `args`.
     pub fn float_args(&self) -> Vec<usize> {
@@ -321,15 +333,6 @@ impl Call {
                 float
             })
             .collect()
-    }
-
-    /// Number of elements of all its tensors: what makes one failing call simpler than another.
-    pub fn weight(&self) -> usize {
-        let mut total = 0;
-        for arg in &self.args {
-            arg.for_each(&mut |o| total += 1 + o.array().map_or(0, |a| a.len()));
-        }
-        total
     }
 }
 

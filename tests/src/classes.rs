@@ -18,8 +18,9 @@ mod hidden;
 use crate::bound::{self, Bounded};
 use crate::bridge;
 use crate::calls::{self, Call, Slot, Values, Wish};
+use crate::draws::{self, Counts, Property, Verdict};
 use crate::oracle::{self, Operand};
-use crate::rng::{self, Rng};
+use crate::rng::Rng;
 use crate::rows::{TestRow, rows};
 use draw::{Made, Plan};
 use fulgurite::subclass::{Subclassed, parts};
@@ -30,6 +31,8 @@ use fulgurite_core::lang::ast::Access;
 use fulgurite_core::loc::Loc;
 use fulgurite_core::subclass::{Rule, Target};
 use fulgurite_core::{DType, Name, Value};
+use std::cell::RefCell;
+use std::fmt;
 
 /// Calls that are drawn of an operator that the class names; of others.
 const CASES: usize = 10;
@@ -46,6 +49,8 @@ pub struct Law {
     what: What,
     /// How much of the class's bound is allowed.
     part: f64,
+    /// What `cargo test` needs to be told to run it.
+    test: &'static str,
 }
 
 #[derive(Clone, Copy)]
@@ -62,9 +67,9 @@ pub fn laws(wanted: &dyn Fn(&str) -> bool) -> Vec<Law> {
     let mut laws = Vec::new();
     for class in symbol::classes().into_iter().filter(|c| wanted(c.text.class)) {
         let name = class.name();
-        laws.push(Law { name: format!("{name}::p18_round_trip"), class, what: What::Trip, part: 1.0 });
+        laws.push(Law { name: format!("{name}::p18_round_trip"), class, what: What::Trip, part: 1.0, test: "" });
         if !draw::makers(class).is_empty() {
-            laws.push(Law { name: format!("{name}::p18_made"), class, what: What::Made, part: 1.0 });
+            laws.push(Law { name: format!("{name}::p18_made"), class, what: What::Made, part: 1.0, test: "" });
         }
         for symbol in symbol::all() {
             let Some(must) = meets(class, symbol) else { continue };
@@ -74,6 +79,7 @@ pub fn laws(wanted: &dyn Fn(&str) -> bool) -> Vec<Law> {
                 class,
                 what: What::Row(symbol, must),
                 part: 1.0,
+                test: "",
             });
             if derivative::applies(symbol) {
                 laws.push(Law {
@@ -81,6 +87,7 @@ pub fn laws(wanted: &dyn Fn(&str) -> bool) -> Vec<Law> {
                     class,
                     what: What::Gradient(symbol),
                     part: 1.0,
+                    test: "",
                 });
             }
         }
@@ -127,6 +134,16 @@ impl Law {
         Law { part, ..self }
     }
 
+    /// The same in the test program that `cargo test` runs with these arguments.
+    pub fn of(self, test: &'static str) -> Law {
+        Law { test, ..self }
+    }
+
+    /// What proptest needs to know to draw `cases` cases.
+    fn property(&self, cases: usize) -> Property<'_> {
+        Property { name: &self.name, test: self.test, cases, shrinks: self.part == 1.0 }
+    }
+
     /// Holds the law.
     ///
     /// # Errors
@@ -134,10 +151,10 @@ impl Law {
     pub fn check(&self) -> Result<(), String> {
         let class = self.class;
         let done = match self.what {
-            What::Trip => round_trip(class),
-            What::Made => made(class, self.part),
-            What::Row(symbol, must) => operators(class, symbol, must, self.part),
-            What::Gradient(symbol) => derivative::check(class, symbol, self.part),
+            What::Trip => round_trip(self),
+            What::Made => made(self),
+            What::Row(symbol, must) => operators(self, symbol, must),
+            What::Gradient(symbol) => derivative::check(self, symbol),
         };
         done.map_err(|fault| {
             let ruled = match self.what {
@@ -154,11 +171,6 @@ impl Law {
 /// The dtypes in which calls are drawn.
 const DTYPES: [DType; 6] = [DType::F32, DType::F64, DType::F32, DType::BF16, DType::F32, DType::F16];
 
-fn rng_of(class: SubclassRef, what: &str, case: usize) -> (u64, Rng) {
-    let seed = rng::seed(class.text.class, what);
-    (seed, Rng::new(seed ^ (case as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15)))
-}
-
 /// A row with its hints, if the project's database has it.
 fn hinted(symbol: SymbolRef) -> TestRow {
     let mut row = TestRow::of(symbol.row());
@@ -171,27 +183,35 @@ fn hinted(symbol: SymbolRef) -> TestRow {
     row
 }
 
-/// What is asked of a tensor of a class that was made of, or like, this array.
-type Asked<'a> = dyn FnMut(Made, &Array<f64>) -> Result<(), String> + 'a;
-
-/// Some tensors of a class, of several shapes and dtypes.
-fn some(class: SubclassRef, what: &str, each: &mut Asked) -> Result<(), String> {
-    let shapes: [&[usize]; 6] = [&[2, 4], &[6], &[3, 8], &[2, 3, 4], &[], &[1, 32]];
-    let mut drawn = 0;
-    for case in 0..shapes.len() * 4 {
-        let (seed, mut rng) = rng_of(class, what, case);
-        let ty = fulgurite_core::TensorTy::new(DTYPES[case % DTYPES.len()], shapes[case / 4]);
-        let like = calls::values::array(&ty, (-3.0, 3.0), Values::Tame, &mut rng);
-        let Some(made) = draw::tensor(class, &like, true, &mut rng) else { continue };
-        drawn += 1;
-        each(made, &like)
-            .map_err(|fault| format!("{fault}\n  of {}\n  case {case}, seed {seed:#x}", Operand::Tensor(like)))?;
-    }
-    if drawn == 0 { Err("no tensor of the class was drawn: give it a row under `from`".into()) } else { Ok(()) }
+/// A tensor of a class that was made of, or like, an array.
+struct Like {
+    made: Made,
+    like: Array<f64>,
 }
 
-fn round_trip(class: SubclassRef) -> Result<(), String> {
-    some(class, "trip", &mut |made, _| {
+impl fmt::Display for Like {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a tensor of {}", Operand::Tensor(self.like.clone()))
+    }
+}
+
+/// Asks something of tensors of a class, of several shapes and dtypes.
+fn some(law: &Law, ask: impl Fn(&Like) -> Result<(), String>) -> Result<(), String> {
+    let shapes: [&[usize]; 6] = [&[2, 4], &[6], &[3, 8], &[2, 3, 4], &[], &[1, 32]];
+    let drawn = |case: usize, rng: &mut Rng| {
+        let ty = fulgurite_core::TensorTy::new(DTYPES[case % DTYPES.len()], shapes[case / 4 % shapes.len()]);
+        let like = calls::values::array(&ty, (-3.0, 3.0), Values::Tame, rng);
+        Some(Like { made: draw::tensor(law.class, &like, true, rng)?, like })
+    };
+    let held = draws::hold(&law.property(shapes.len() * 4), drawn, |like, _| ask(like).map(|()| Verdict::Held))?;
+    match held {
+        Some(Counts { asked: 0, .. }) => Err("no tensor of the class was drawn: give it a row under `from`".into()),
+        _ => Ok(()),
+    }
+}
+
+fn round_trip(law: &Law) -> Result<(), String> {
+    some(law, |Like { made, .. }| {
         let x = &made.tensor;
         let again = fulgurite::jit(|x: Tensor| x).call(x.clone()).map_err(|e| e.to_string())?;
         let put = draw::together(x).map_err(|e| e.to_string())?;
@@ -216,12 +236,12 @@ fn same_bits(a: &Array<f64>, b: &Array<f64>) -> bool {
     a.dtype == b.dtype && a.shape == b.shape && bits(a) == bits(b)
 }
 
-fn made(class: SubclassRef, part: f64) -> Result<(), String> {
-    some(class, "made", &mut |made, like| {
+fn made(law: &Law) -> Result<(), String> {
+    some(law, |Like { made, like }| {
         // what the program gives as `plain` is what the text says
         let shown = bridge::arrays(&[made.tensor.plain()]).map_err(|e| e.to_string())?;
         bound::compare(&shown[0], &made.plain).map_err(|e| format!("`plain`: {e}"))?;
-        let far: Vec<f64> = made.far.iter().map(|far| far * part).collect();
+        let far: Vec<f64> = made.far.iter().map(|far| far * law.part).collect();
         let of = draw::with_error(like, &far);
         if made.of.is_some() {
             bound::compare(&shown[0], &of).map_err(|e| format!("`{}`: {e}", made.of.unwrap_or_default()))?;
@@ -293,13 +313,15 @@ impl Drawn {
             outs.iter().zip(want).any(|(out, want)| bound::compare(out, want).is_err())
         })
     }
+}
 
-    fn classes(&self) -> String {
+impl fmt::Display for Drawn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let told = self.made.iter().map(|made| match made {
             Some(made) => made.of.map_or_else(|| "of the class".to_owned(), |row| format!("of the class, by `{row}`")),
             None => "plain".to_owned(),
         });
-        told.collect::<Vec<_>>().join(", ")
+        write!(f, "{}\n  which are {}", self.call, told.collect::<Vec<_>>().join(", "))
     }
 }
 
@@ -397,64 +419,57 @@ fn draw_call(
     Err(refused)
 }
 
-/// A fault, and the smallest call with one.
-struct Worst {
-    weight: usize,
-    text: String,
-}
-
-fn operators(class: SubclassRef, symbol: SymbolRef, must: bool, part: f64) -> Result<(), String> {
-    let row = hinted(symbol);
-    let mut worst: Option<Worst> = None;
-    let (mut held, mut refused) = (0, None);
+fn operators(law: &Law, symbol: SymbolRef, must: bool) -> Result<(), String> {
+    let (class, row) = (law.class, hinted(symbol));
+    let refused = RefCell::new(None);
     // a bound that is too small shows in some calls only
-    let cases = if part < 1.0 {
+    let cases = if law.part < 1.0 {
         12 * CASES
     } else if must {
         CASES
     } else {
         FEW
     };
-    for case in 0..cases {
-        let (seed, mut rng) = rng_of(class, symbol.name(), case);
+    let drawn = |case: usize, rng: &mut Rng| {
         // every fifth call has numbers and integers among its arguments
         let mixed = case % 5 == 4 || !must && case % 2 == 1;
         let dtype = row.preferred(DTYPES[case % DTYPES.len()]).filter(|_| !mixed);
         let values = if case % 4 == 3 { Values::Small } else { Values::Tame };
         let wish = Wish { dtype, values, numbers: mixed, empty: case % 6 == 5, case };
-        let mut drawn = match draw_call(class, &row, symbol, &wish, if must { TRIES } else { FEW }, &mut rng) {
-            Ok(drawn) => drawn,
-            Err(e) => {
-                refused = e.or(refused);
-                continue;
-            }
-        };
-        drawn.made.iter_mut().flatten().for_each(|made| made.far.iter_mut().for_each(|far| *far *= part));
+        let drawn = draw_call(class, &row, symbol, &wish, if must { TRIES } else { FEW }, rng);
+        let mut drawn = drawn.map_err(|e| note(&refused, e)).ok()?;
+        drawn.made.iter_mut().flatten().for_each(|made| made.far.iter_mut().for_each(|far| *far *= law.part));
+        Some(drawn)
+    };
+    let held = draws::hold(&law.property(cases), drawn, |drawn, rng| {
         let outs = match api::call(symbol, drawn.args(&mut |_, made| made.tensor.clone()), Loc::NOWHERE) {
             Ok(outs) => outs,
             // elements that differ where they must agree
             Err(e) => {
-                refused = Some(e);
-                continue;
+                note(&refused, Some(e));
+                return Ok(Verdict::Discarded);
             }
         };
-        held += 1;
-        let fault = holds(&drawn, symbol, &outs).err().or_else(|| hidden::influence(class, symbol, &drawn, &mut rng));
-        if let Some(fault) = fault {
-            let weight = drawn.call.weight();
-            if worst.as_ref().is_none_or(|w| weight < w.weight) {
-                let (call, which) = (&drawn.call, drawn.classes());
-                let text = format!("{fault}\n  in {call}\n  which are {which}\n  case {case}, seed {seed:#x}");
-                worst = Some(Worst { weight, text });
-            }
-        }
-    }
-    match (worst, held, refused) {
-        (Some(worst), ..) => Err(worst.text),
-        (None, 0, None) if must => Err("no call was drawn".into()),
-        (None, 0, Some(e)) if must => Err(format!("the rule accepts no call: {e}")),
+        holds(drawn, symbol, &outs)?;
+        hidden::influence(class, symbol, drawn, rng).map_or(Ok(Verdict::Held), Err)
+    })?;
+    match (is_asked(held), refused.into_inner()) {
+        (false, None) if must => Err("no call was drawn".into()),
+        (false, Some(e)) if must => Err(format!("the rule accepts no call: {e}")),
         _ => Ok(()),
     }
+}
+
+/// Keeps the last refusal.
+fn note(refused: &RefCell<Option<Error>>, e: Option<Error>) {
+    if e.is_some() {
+        refused.replace(e);
+    }
+}
+
+/// Whether some case was asked and said something, or one by its words.
+fn is_asked(held: Option<Counts>) -> bool {
+    held.is_none_or(|counts| counts.asked > counts.discarded)
 }
 
 /// Whether the results are those of the operator on plain tensors, and on what the arguments were made of.

@@ -9,12 +9,14 @@
 //! | [`classes`] | what holds of every tensor subclass: for its own crate's tests too |
 //! | [`bridge`] | the same calls on the runtime |
 //! | [`recorded`] | values that PyTorch gave |
+//! | [`draws`] | the loop over drawn cases: proptest draws, shrinks and repeats them |
 //! | [`rng`] | random numbers that are the same everywhere |
 
 pub mod bound;
 pub mod bridge;
 pub mod calls;
 pub mod classes;
+pub mod draws;
 pub mod functions;
 pub mod guard;
 pub mod oracle;

@@ -7,6 +7,7 @@ use fulgurite::trace::{ProxyId, ProxyTy, Trace};
 use fulgurite::{Builder, Error};
 use fulgurite_core::loc::Loc;
 use fulgurite_core::{DType, Name, Scalar, TensorTy, Value};
+use std::fmt;
 
 /// Relative to the largest element: chains of roundings, in f32 where a program casts to it.
 const ALLOWED: f64 = 1e-4;
@@ -117,13 +118,36 @@ impl Program<'_> {
     }
 }
 
-/// The program of a seed, and its inputs, of these sizes.
-///
-/// # Errors
-/// What an operator refuses.
-pub fn random(seed: u64, choices: &[usize]) -> Result<(Trace, Vec<Buffer>), Error> {
-    let mut rng = Rng::new(seed);
-    let mut program = Program { choices, builder: Builder::new("main"), values: vec![], inputs: vec![], rng: &mut rng };
+/// A program and its inputs; or what an operator refused while it was drawn.
+pub struct Random(pub Result<(Trace, Vec<Buffer>), Error>);
+
+impl fmt::Display for Random {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Ok((trace, _)) => trace.fmt(f),
+            Err(_) => f.write_str("no program"),
+        }
+    }
+}
+
+impl Random {
+    /// A program of inputs of these sizes.
+    pub fn draw(rng: &mut Rng, choices: &[usize]) -> Random {
+        Random(random(rng, choices))
+    }
+
+    /// What an executor and the interpreter make of it.
+    ///
+    /// # Errors
+    /// Where they differ by more than rounding.
+    pub fn agrees(&self, executor: &str) -> Result<(), String> {
+        let (trace, inputs) = self.0.as_ref().map_err(Error::to_string)?;
+        agree(trace, inputs, executor)
+    }
+}
+
+fn random(rng: &mut Rng, choices: &[usize]) -> Result<(Trace, Vec<Buffer>), Error> {
+    let mut program = Program { choices, builder: Builder::new("main"), values: vec![], inputs: vec![], rng };
     for _ in 0..2 {
         program.input()?;
     }
@@ -158,30 +182,20 @@ pub fn compile(trace: &Trace, executor: &str) -> Result<Compiled, ExecError> {
     executors::compile(trace, &options)
 }
 
-/// What an executor and the interpreter make of the program of a seed.
-///
-/// # Errors
-/// Where they differ by more than rounding, with the program.
-pub fn compare(seed: u64, choices: &[usize], executor: &str) -> Result<(), String> {
-    let (trace, inputs) = random(seed, choices).map_err(|e| format!("seed {seed}: {e}"))?;
-    agree(&trace, &inputs, executor).map_err(|e| format!("seed {seed}: {e}"))
-}
-
 /// What an executor and the interpreter make of a program.
 ///
 /// # Errors
-/// Where they differ by more than rounding, with the program.
+/// Where they differ by more than rounding.
 pub fn agree(trace: &Trace, inputs: &[Buffer], executor: &str) -> Result<(), String> {
-    let fail = |what: String| format!("{what}\n{trace}");
     let run = |name: &str| compile(trace, name)?.run(inputs);
-    let [fused, plain] = [executor, "interp"].map(|name| run(name).map_err(|e| fail(e.to_string())));
+    let [fused, plain] = [executor, "interp"].map(|name| run(name).map_err(|e| e.to_string()));
     for (n, (a, b)) in fused?.iter().zip(&plain?).enumerate() {
         let (a, b) = (a.to_f64(), b.to_f64());
         let scale = b.iter().filter(|x| x.is_finite()).fold(SMALLEST, |m, x| m.max(x.abs()));
         let differs =
             |(a, b): &(&f64, &f64)| !(**a == **b || a.is_nan() && b.is_nan() || (*a - *b).abs() <= ALLOWED * scale);
         if let Some(at) = a.iter().zip(&b).position(|pair| differs(&pair)) {
-            return Err(fail(format!("result {n} at {at} is {} fused, {} line by line", a[at], b[at])));
+            return Err(format!("result {n} at {at} is {} fused, {} line by line", a[at], b[at]));
         }
     }
     Ok(())

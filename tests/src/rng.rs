@@ -2,25 +2,35 @@
 
 /// SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", 2014), behind words that are given.
 ///
-/// A generator that draws from words is a proptest strategy: a word that becomes smaller makes a smaller choice, so what
-/// fails arrives with its smallest sizes and simplest choices.
+/// A generator that draws from words can be shrunk ([`crate::draws`]): a small word makes a simple choice. 0 makes the
+/// first of some items, false, the number nearest to 0, and leaves an order as it is.
 #[derive(Clone, Debug)]
 pub struct Rng {
     /// The words to come first, the next one last.
     words: Vec<u64>,
     state: u64,
+    /// The largest word behind those that are given.
+    most: u64,
 }
+
+/// Behind a seed below this all words are, so that what they make is simple as well.
+const SIMPLE: u64 = 16;
 
 impl Rng {
     /// The stream of this seed.
     pub fn new(seed: u64) -> Rng {
-        Rng { words: Vec::new(), state: seed }
+        Rng { words: Vec::new(), state: seed, most: u64::MAX }
     }
 
-    /// These words, then the stream that their sum seeds.
+    /// These words but for the first, then the stream of the first; of 0 where that is 0.
     pub fn of(words: &[u64]) -> Rng {
-        let state = words.iter().fold(0u64, |sum, word| sum.wrapping_add(*word));
-        Rng { words: words.iter().rev().copied().collect(), state }
+        let (seed, given) = words.split_first().unwrap_or((&0, &[]));
+        let most = match seed {
+            0 => 0,
+            1..SIMPLE => SIMPLE - 1,
+            _ => u64::MAX,
+        };
+        Rng { words: given.iter().rev().copied().collect(), state: *seed, most }
     }
 
     /// The next 64 bits.
@@ -32,12 +42,7 @@ impl Rng {
         let mut z = self.state;
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    /// A stream of its own.
-    pub fn fork(&mut self) -> Rng {
-        Rng::new(self.bits())
+        (z ^ (z >> 31)) & self.most
     }
 
     /// A number in `0..n`; 0 for `n` = 0.
@@ -47,17 +52,25 @@ impl Rng {
 
     /// An integer in `lo..=hi`.
     pub fn int(&mut self, lo: i64, hi: i64) -> i64 {
-        lo + (self.bits() % (hi - lo + 1).max(1) as u64) as i64
+        let count = hi.wrapping_sub(lo).wrapping_add(1).max(1) as u64;
+        let simplest = if lo <= 0 && 0 <= hi { 0 } else { lo };
+        let up = simplest.wrapping_add((self.bits() % count) as i64);
+        if up > hi && lo < hi { lo + (up - hi - 1) } else { up }
     }
 
     /// True once in `n` times.
     pub fn one_in(&mut self, n: usize) -> bool {
-        self.below(n) == 0
+        self.below(n) + 1 == n
     }
 
     /// A number in `lo..hi`.
     pub fn float(&mut self, lo: f64, hi: f64) -> f64 {
-        lo + (self.bits() >> 11) as f64 * (1.0 / (1u64 << 53) as f64) * (hi - lo)
+        // from the last bit on, so that a small word is a number of few digits: 1/2, 1/4, 3/4, …
+        let part = (self.bits().reverse_bits() >> 11) as f64 * (1.0 / (1u64 << 53) as f64);
+        let inside = |x: f64| lo <= x && x < hi;
+        let simplest = [0.0, 1.0].into_iter().find(|x| inside(*x)).unwrap_or(lo);
+        let up = simplest + part * (hi - lo);
+        if up < hi { up } else { (up - (hi - lo)).max(lo) }
     }
 
     /// One of `items`, which are not empty.
@@ -68,7 +81,7 @@ impl Rng {
     /// `items` in another order.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for i in (1..items.len()).rev() {
-            items.swap(i, self.below(i + 1));
+            items.swap(i, i - self.below(i + 1));
         }
     }
 }

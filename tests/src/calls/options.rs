@@ -112,7 +112,7 @@ impl Attempt<'_> {
 
     /// Axis `axis` of `n`, counted from the front or from the back.
     fn sign(&mut self, axis: usize, n: usize) -> i64 {
-        if self.rng.one_in(2) { axis as i64 } else { axis as i64 - n as i64 }
+        if self.rng.one_in(2) { axis as i64 - n as i64 } else { axis as i64 }
     }
 
     /// Labels for one to three operands: axes at random, now and then one twice; the first has what no other has.

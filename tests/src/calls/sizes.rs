@@ -67,9 +67,9 @@ impl Attempt<'_> {
     /// up to four, small ones for many (they make large tensors); now and then a 1 or a 0.
     fn pool(&mut self, n: usize) -> Vec<i64> {
         let mut distinct = match n {
-            0..=4 => vec![2, 3, 5, 7],
-            5 => vec![1, 2, 3, 4, 5, 6, 7],
-            _ => vec![1, 2, 3, 4],
+            0..=4 => vec![7, 5, 3, 2],
+            5 => vec![7, 6, 5, 4, 3, 2, 1],
+            _ => vec![4, 3, 2, 1],
         };
         self.rng.shuffle(&mut distinct);
         let mut pool: Vec<i64> = (distinct.len()..n).map(|_| self.rng.int(1, 3)).collect();

@@ -130,7 +130,7 @@ fn element(dtype: DType, domain: (f64, f64), values: Values, rng: &mut Rng) -> S
         Values::Tame => rng.float(domain.0, domain.1),
         Values::Small => rng.int(-3, 3) as f64,
         Values::Wide => {
-            let sign = if domain.0 >= 0.0 || rng.one_in(2) { 1.0 } else { -1.0 };
+            let sign = if domain.0 < 0.0 && rng.one_in(2) { -1.0 } else { 1.0 };
             sign * 10f64.powf(rng.float(-4.0, 4.0))
         }
     };
@@ -155,7 +155,7 @@ fn integer(dtype: DType, domain: (f64, f64), values: Values, rng: &mut Rng) -> S
             }
         }
         Values::Small => rng.int(-3, 3).max(ends.0),
-        Values::Wide => *rng.pick(&[ends.0, ends.1, 0, -1, 1, 7, 100, -77]),
+        Values::Wide => *rng.pick(&[0, 1, -1, 7, 100, -77, ends.1, ends.0]),
     };
     cast_int(x, dtype)
 }

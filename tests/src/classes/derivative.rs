@@ -4,10 +4,11 @@
 //! may round cotangents as it rounds tensors: the transposed operator passes that error on, and is known from pulling
 //! each unit cotangent back.
 
-use super::{Drawn, TRIES, Worst, draw, draw_call, hinted, rng_of};
+use super::{Drawn, Law, TRIES, draw, draw_call, hinted, is_asked, note};
 use crate::bound::unit;
 use crate::bridge;
 use crate::calls::{Values, Wish};
+use crate::draws::{self, Verdict};
 use crate::oracle::Operand;
 use crate::rng::Rng;
 use fulgurite::subclass::Subclassed;
@@ -18,6 +19,7 @@ use fulgurite_core::lang::ast::Elem;
 use fulgurite_core::loc::Loc;
 use fulgurite_core::subclass::Cotangent;
 use fulgurite_core::{DType, Value};
+use std::cell::RefCell;
 
 /// Calls that are drawn of an operator of which the class declares the gradient; of others.
 const CASES: usize = 6;
@@ -45,41 +47,30 @@ pub fn applies(symbol: SymbolRef) -> bool {
 /// Compares gradients of some calls.
 ///
 /// # Errors
-/// The smallest call where they differ.
-pub fn check(class: SubclassRef, symbol: SymbolRef, part: f64) -> Result<(), String> {
-    let row = hinted(symbol);
-    let mut worst: Option<Worst> = None;
-    let (mut held, mut refused) = (0, None);
+/// The smallest call that was found where they differ.
+pub fn check(law: &Law, symbol: SymbolRef) -> Result<(), String> {
+    let (class, row) = (law.class, hinted(symbol));
+    let refused = RefCell::new(None);
     let declared = class.rules().grads_for(symbol.row().op).is_some();
-    for case in 0..if declared { CASES } else { FEW } {
-        let (seed, mut rng) = rng_of(class, &format!("{}.gradient", symbol.name()), case);
+    let drawn = |case: usize, rng: &mut Rng| {
         // in f64 where the row takes it
-        let dtype = row.preferred(if case % 2 == 0 { DType::F64 } else { DType::F32 });
+        let dtype = row.preferred(if case.is_multiple_of(2) { DType::F64 } else { DType::F32 });
         let wish = Wish { dtype, values: Values::Tame, numbers: false, empty: false, case };
-        let drawn = match draw_call(class, &row, symbol, &wish, if declared { TRIES } else { FEW }, &mut rng) {
-            Ok(drawn) => drawn,
+        let drawn = draw_call(class, &row, symbol, &wish, if declared { TRIES } else { FEW }, rng);
+        drawn.map_err(|e| note(&refused, e)).ok()
+    };
+    let cases = if declared { CASES } else { FEW };
+    let held =
+        draws::hold(&law.property(cases), drawn, |drawn, rng| match compare(class, symbol, drawn, law.part, rng) {
+            Ok(None) => Ok(Verdict::Held),
+            Ok(Some(fault)) => Err(fault),
             Err(e) => {
-                refused = e.or(refused);
-                continue;
+                note(&refused, e);
+                Ok(Verdict::Discarded)
             }
-        };
-        match compare(class, symbol, &drawn, part, &mut rng) {
-            Ok(None) => held += 1,
-            Ok(Some(fault)) => {
-                held += 1;
-                let weight = drawn.call.weight();
-                if worst.as_ref().is_none_or(|w| weight < w.weight) {
-                    let (call, which) = (&drawn.call, drawn.classes());
-                    let text = format!("{fault}\n  in {call}\n  which are {which}\n  case {case}, seed {seed:#x}");
-                    worst = Some(Worst { weight, text });
-                }
-            }
-            Err(e) => refused = e.or(refused),
-        }
-    }
-    match (worst, held, refused) {
-        (Some(worst), ..) => Err(worst.text),
-        (None, 0, Some(e)) if declared => Err(format!("the class declares a gradient, and none was taken: {e}")),
+        })?;
+    match (is_asked(held), refused.into_inner()) {
+        (false, Some(e)) if declared => Err(format!("the class declares a gradient, and none was taken: {e}")),
         _ => Ok(()),
     }
 }
