@@ -10,7 +10,7 @@
 use crate::bind::Builder;
 use crate::error::Error;
 use crate::symbol::{Port, Ports, SymbolRef};
-use crate::tensor::{Alias, Tensor, TraceToken, View, set_maker};
+use crate::tensor::{Alias, Tensor, TraceToken, View, note_write, set_maker};
 use crate::trace::tag::save_at_all;
 use crate::trace::{Carrier, OwnRule, ProxyId, ProxyTy, RegionId, RegionKind, Tag, TagSet, Trace};
 use crate::transforms::Pipeline;
@@ -247,6 +247,9 @@ fn record_in(
     let given = proxies.clone();
     let outs = builder.bind(symbol, proxies, loc)?;
     let writes = builder.lines().last().map_or_else(Vec::new, |line| line.effects.writes.clone());
+    if !writes.is_empty() {
+        note_write();
+    }
     let mut through_views = Vec::new();
     let (results, versions) = outs.split_at(outs.len() - writes.len());
     for (&arg, &version) in writes.iter().zip(versions) {

@@ -15,7 +15,7 @@ mod shape;
 mod wrapped;
 
 pub use cell::{Alias, Cell, Kind, TraceToken, Traced};
-pub(crate) use cell::{set_maker, shows_twice};
+pub(crate) use cell::{note_write, set_maker, shows_twice};
 pub use key::Key;
 pub(crate) use shape::poisoned_size;
 pub use shape::{Dims, ShapeArg};
@@ -104,6 +104,15 @@ impl Tensor {
     /// A value of the trace of `token` that is a view of another one.
     pub(crate) fn view_of(token: &Arc<TraceToken>, proxy: ProxyId, ty: ProxyTy, alias: Alias, of: ProxyId) -> Tensor {
         Tensor(Repr::Traced(Arc::new(Traced::new(token, proxy, ty).aliasing(alias, of))))
+    }
+
+    /// What it is a view of, if nobody else holds it.
+    pub(super) fn into_alias(self) -> Option<Box<Alias>> {
+        match self.0 {
+            Repr::Cell(cell) => Arc::into_inner(cell)?.into_origin(),
+            Repr::Traced(traced) => Arc::into_inner(traced)?.into_alias(),
+            Repr::Wrapped(_) | Repr::Poison(_) => None,
+        }
     }
 
     /// A handle that stands for an error: operators pass it on, reading gives it.

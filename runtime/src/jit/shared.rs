@@ -90,18 +90,21 @@ fn views(
     found: &mut Vec<(Arc<Cell>, Buffer)>,
     start: usize,
 ) -> Result<(), Error> {
-    for view in base.live_views() {
-        let known = found[start..].iter().find(|(cell, _)| Arc::ptr_eq(cell, &view)).map(|(_, value)| value.clone());
-        let own = match (known, view.origin()) {
-            (Some(value), _) => value,
-            (None, Some((alias, _))) => {
-                let value = retake(alias, value.clone())?;
-                found.push((view.clone(), value.clone()));
-                value
-            }
-            (None, None) => continue,
-        };
-        views(&view, &own, retake, found, start)?;
+    let mut open = vec![(base.clone(), value.clone())];
+    while let Some((base, value)) = open.pop() {
+        for view in base.live_views() {
+            let known = found[start..].iter().find(|(cell, _)| Arc::ptr_eq(cell, &view));
+            let own = match (known.map(|(_, value)| value.clone()), view.origin()) {
+                (Some(value), _) => value,
+                (None, Some((alias, _))) => {
+                    let value = retake(alias, value.clone())?;
+                    found.push((view.clone(), value.clone()));
+                    value
+                }
+                (None, None) => continue,
+            };
+            open.push((view, own));
+        }
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ use crate::bind::Builder;
 use crate::error::{Error, ErrorKind};
 use crate::intrinsics;
 use crate::symbol::Port;
-use crate::tensor::{Alias, Tensor, Traced, View, shows_twice};
+use crate::tensor::{Alias, Tensor, Traced, View, note_write, shows_twice};
 use crate::trace::{Phase, ProxyId, RegionKind};
 use fulgurite_core::dim::estimating;
 use fulgurite_core::loc::Loc;
@@ -132,17 +132,44 @@ pub(crate) fn overlap<'t>(tensors: impl Iterator<Item = &'t Tensor>) -> bool {
 
 /// What a view is of, in the end.
 fn base_of(target: &Tensor) -> &Tensor {
-    viewed(target).map_or(target, |(_, of)| base_of(of))
+    let mut base = target;
+    while let Some((_, of)) = viewed(base) {
+        base = of;
+    }
+    base
 }
 
 /// The proxy of a handle: of a view, that of its base as it is now.
 pub(super) fn current(stack: &mut [Frame], depth: usize, tensor: &Tensor, traced: &Traced) -> Result<ProxyId, Error> {
     let own = stack[depth].token.id() == traced.token().id();
-    let Some((alias, base)) = traced.alias().and_then(|a| Some((a, a.base()?))) else {
+    if own && traced.alias().is_some() && traced.is_current() {
+        return Ok(traced.proxy());
+    }
+    // from the tensor at the end to the handle: chains of views may be long
+    let (mut views, mut base) = (Vec::new(), tensor);
+    while let Some((_, of)) = viewed(base) {
+        views.push(base);
+        base = of;
+    }
+    if views.is_empty() {
         return Ok(value(stack, depth, tensor));
-    };
-    let base = resolve(stack, depth, base)?;
+    }
+    let mut of = resolve(stack, depth, base)?;
+    for view in views.into_iter().rev() {
+        of = taken(stack, depth, view, of)?;
+    }
+    Ok(of)
+}
+
+/// The proxy of a view, whose base is `base` now.
+fn taken(stack: &mut [Frame], depth: usize, view: &Tensor, base: ProxyId) -> Result<ProxyId, Error> {
+    let View::Traced(traced) = view.view() else { return Ok(base) };
+    let Some(alias) = traced.alias() else { return Ok(base) };
+    let own = stack[depth].token.id() == traced.token().id();
     if base == traced.of() {
+        if own {
+            traced.set_of(base);
+        }
         return Ok(traced.proxy());
     }
     if own {
@@ -152,14 +179,14 @@ pub(super) fn current(stack: &mut [Frame], depth: usize, tensor: &Tensor, traced
         return Ok(traced.proxy());
     }
     // a handle of another trace stays what it is there
-    if let Some((of, view)) = stack[depth].captured.views.get(&address(tensor))
+    if let Some((of, taken)) = stack[depth].captured.views.get(&address(view))
         && *of == base
     {
-        return Ok(*view);
+        return Ok(*taken);
     }
-    let view = apply(&mut stack[depth].builder, alias, base)?[alias.at];
-    stack[depth].captured.views.insert(address(tensor), (base, view));
-    Ok(view)
+    let taken = apply(&mut stack[depth].builder, alias, base)?[alias.at];
+    stack[depth].captured.views.insert(address(view), (base, taken));
+    Ok(taken)
 }
 
 /// The view of another base.
@@ -184,6 +211,7 @@ fn put(
     mode: Mode,
     loc: Loc,
 ) -> Result<(), Error> {
+    note_write();
     let traced = match target.view() {
         View::Poison(e) => return Err(e.clone()),
         View::Cell(_) => None,
@@ -298,10 +326,7 @@ fn given_to_backward(stack: &[Frame], top: usize, old: ProxyId) -> Result<(), Er
 
 /// The input by which a trace at or below frame `top` is differentiated and that a handle is.
 fn leaf(stack: &[Frame], top: usize, target: &Tensor) -> Option<(usize, String)> {
-    let View::Traced(traced) = target.view() else { return None };
-    if let Some((_, base)) = viewed(target) {
-        return leaf(stack, top, base);
-    }
+    let View::Traced(traced) = base_of(target).view() else { return None };
     let frame = stack[..=top].iter().find(|f| f.token.id() == traced.token().id())?;
     let inputs = frame.builder.inputs();
     let leaves = &inputs[..frame.leaves.min(inputs.len())];

@@ -129,6 +129,10 @@ impl Cell {
         }
     }
 
+    pub(super) fn into_origin(self) -> Option<Box<Alias>> {
+        self.origin.into_inner()
+    }
+
     /// The cell of which it is a view in the end: itself, if it is none.
     pub(crate) fn root(self: &Arc<Cell>) -> &Arc<Cell> {
         let mut root = self;
@@ -258,6 +262,8 @@ pub struct Traced {
     alias: Option<Box<Alias>>,
     /// Of a view: the proxy of the base of which `proxy` is the view.
     of: AtomicU32,
+    /// Of a view: the writes of this thread up to which that is known.
+    seen: AtomicU64,
 }
 
 /// What a handle is a view of: a write to either is seen by both.
@@ -282,14 +288,54 @@ impl Alias {
     }
 }
 
+impl Drop for Alias {
+    /// A view holds its base, which may be a view too: a chain of them is let go link by link, however long it is.
+    fn drop(&mut self) {
+        let mut held = std::mem::take(&mut self.args);
+        while let Some(arg) = held.pop() {
+            if let Value::Tensor(tensor) = arg
+                && let Some(mut alias) = tensor.into_alias()
+            {
+                held.append(&mut alias.args);
+            }
+        }
+    }
+}
+
+thread_local! {
+    /// How often values of traces were written on this thread.
+    static WRITES: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
+/// Notes that a value of a trace is written: views of it may have to be taken again.
+pub(crate) fn note_write() {
+    WRITES.set(WRITES.get() + 1);
+}
+
 impl Traced {
     pub(super) fn new(token: &Arc<TraceToken>, proxy: ProxyId, ty: ProxyTy) -> Traced {
-        Traced { token: token.clone(), proxy: AtomicU32::new(proxy.0), ty, alias: None, of: AtomicU32::new(0) }
+        Traced {
+            token: token.clone(),
+            proxy: AtomicU32::new(proxy.0),
+            ty,
+            alias: None,
+            of: AtomicU32::new(0),
+            seen: AtomicU64::new(0),
+        }
     }
 
     /// The same as a view of the base's proxy `of`.
     pub(super) fn aliasing(self, alias: Alias, of: ProxyId) -> Traced {
-        Traced { alias: Some(Box::new(alias)), of: AtomicU32::new(of.0), ..self }
+        Traced { alias: Some(Box::new(alias)), of: AtomicU32::new(of.0), seen: AtomicU64::new(WRITES.get()), ..self }
+    }
+
+    /// Whether nothing was written since it was found to be the view of its base as it is now.
+    pub(crate) fn is_current(&self) -> bool {
+        self.seen.load(Ordering::Relaxed) == WRITES.get()
+    }
+
+    pub(super) fn into_alias(self) -> Option<Box<Alias>> {
+        self.alias
     }
 
     /// The proxy of the base of which it is the view now.
@@ -300,6 +346,7 @@ impl Traced {
     /// It is the view of this proxy of the base now.
     pub(crate) fn set_of(&self, base: ProxyId) {
         self.of.store(base.0, Ordering::Relaxed);
+        self.seen.store(WRITES.get(), Ordering::Relaxed);
     }
 
     /// What it is a view of, if it is one.
