@@ -1,6 +1,8 @@
 //! Programs of rows expanded: every call of a program is followed into the programs that it calls, down to loops. Values
 //! are types, with a mark that says what is known of them.
 
+use std::sync::Arc;
+
 use fulgurite_core::eval::tensor::{self, Machine};
 use fulgurite_core::lang::{Block, Span};
 use fulgurite_core::row::{Meaning, Row};
@@ -8,7 +10,7 @@ use fulgurite_core::sig::{self, ArgTy, Refusal, Solved};
 use fulgurite_core::{Name, Value};
 
 use super::machine::Types;
-use super::resolved::{Outcome, Resolved};
+use super::resolved::{self, Outcome, Resolved};
 use super::rows::RowSet;
 
 /// Calls that are followed, those of programs within programs too, at most: a program that doubles at each level has no end.
@@ -59,6 +61,8 @@ pub trait Look {
 /// The machine.
 pub struct Expanded<'a, L> {
     rows: &'a RowSet<'a>,
+    /// Rows that only this program knows: those derived for it.
+    own: &'a [Row],
     /// What looks at the calls.
     pub look: L,
     left: usize,
@@ -68,7 +72,12 @@ pub struct Expanded<'a, L> {
 impl<'a, L: Look> Expanded<'a, L> {
     /// A machine over these rows.
     pub fn new(rows: &'a RowSet<'a>, look: L) -> Expanded<'a, L> {
-        Expanded { rows, look, left: MOST_CALLS, depth: 0 }
+        Expanded { rows, own: &[], look, left: MOST_CALLS, depth: 0 }
+    }
+
+    /// The same, where programs may call these rows too.
+    pub fn with(self, own: &'a [Row]) -> Expanded<'a, L> {
+        Expanded { own, ..self }
     }
 
     /// Follows `block`, a text of `row`, in a call; `names` are bound besides. Nothing is known of the arguments.
@@ -116,7 +125,11 @@ impl<L: Look> Machine for Expanded<'_, L> {
     ) -> Results<L> {
         let halt = |why: &str| L::Halt::from(Refusal::new("E010", format!("`{op}` {why}")));
         self.left = self.left.checked_sub(1).ok_or_else(|| halt("is called too often"))?;
-        let outcome = self.rows.outcome(op, &positional, &named, &|v: &Marked<L::Mark>| v.ty.clone());
+        let ty = |v: &Marked<L::Mark>| v.ty.clone();
+        let outcome = match self.own.iter().find(|row| row.op == op) {
+            Some(own) => resolved::outcome(vec![Arc::new(own.clone())], &positional, &named, &ty),
+            None => self.rows.outcome(op, &positional, &named, &ty),
+        };
         let Outcome::Accepted(of) = outcome else { return Err(halt("takes no such call")) };
         let args = sig::arrange(&of.row, positional, named)?;
         let Meaning::Decomp(body) = &of.row.meaning else { return self.look.loops(self.rows, &of, &args) };

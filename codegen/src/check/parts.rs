@@ -10,18 +10,16 @@ use smallvec::SmallVec;
 pub struct Part {
     /// Whether they compute anything that may have to be rounded.
     pub computes: bool,
-    /// Whether what they computed is rounded where it is stored.
-    pub stores: bool,
     /// The tensors whose elements the result is made of, one after the other.
     pub reads: SmallVec<[usize; 4]>,
 }
 
 impl Part {
-    /// What loops do that give this; where they are a `product` of matrices, that is stored as its operands are.
-    pub fn of(e: &SExpr, product: bool) -> Part {
+    /// What loops do that give this.
+    pub fn of(e: &SExpr) -> Part {
         let mut part = Part::default();
         part.add(e);
-        Part { stores: part.computes && !product, ..part }
+        part
     }
 
     fn add(&mut self, e: &SExpr) {

@@ -1,11 +1,10 @@
 //! E209: a program of rows, and each of its rules, rounds to the half precision of its arguments once, where a result is
-//! stored.
+//! stored, unless the row says in `rounds` why it rounds before. E009: `rounds` of one that does not.
 //!
 //! Each call of the family is made in f16 and its lines are followed: what a line rounded must not be computed with by
 //! another. Moves, selections and comparisons round nothing.
 
-use fulgurite_core::autocast::{self, Class};
-use fulgurite_core::lang::{Block, Span};
+use fulgurite_core::lang::{Block, Elem, Param, Span};
 use fulgurite_core::lower::lower_with;
 use fulgurite_core::row::{Meaning, Row};
 use fulgurite_core::sig::{ArgTy, OutTy, Refusal, solve_types};
@@ -25,6 +24,16 @@ use crate::schema::RowSource;
 
 /// The first line of the body, or of a rule, that computes with what another line rounded.
 pub fn check(source: &RowSource, row: &Row, rows: &RowSet, family: &Family) -> Option<Diag> {
+    let found = first(source, row, rows, family);
+    let Some(why) = &source.rounds else { return found };
+    if found.is_some() {
+        return None;
+    }
+    let message = format!("`rounds` of `{}` decides nothing: no line computes with what another one rounded", row.op);
+    Some(Diag::error("E009", why.place, message).help("delete it"))
+}
+
+fn first(source: &RowSource, row: &Row, rows: &RowSet, family: &Family) -> Option<Diag> {
     // a rule of one operation is held by the tests: p18 compares every gradient in half precision
     let Meaning::Decomp(body) = &row.meaning else { return None };
     let (_, text) = report::body(source)?;
@@ -37,18 +46,10 @@ pub fn check(source: &RowSource, row: &Row, rows: &RowSet, family: &Family) -> O
         declared.iter().find_map(|(arg, text)| {
             let what = format!("`{key}` in `{}`", arg.as_str());
             let rule = Rule { source, what: &what, text: &text.text };
-            let at = row.sig.params.iter().position(|param| param.name.name == arg.as_str())?;
-            cases.iter().find_map(|case| {
-                let mut names = rules::names(row, case, rows);
-                if key == "jvp" {
-                    let tangent = case.args.get(at)?.clone();
-                    names.extend([
-                        (Name::new("t"), tangent.clone()),
-                        (Name::new(&format!("t_{}", arg.as_str())), tangent),
-                    ]);
-                }
-                follow(&rule, row, &text.tree, rows, case, &names)
-            })
+            let of = (key == "jvp").then(|| Name::new(arg.as_str()));
+            cases
+                .iter()
+                .find_map(|case| follow(&rule, row, &text.tree, rows, case, &rules::names_of(row, case, rows, of)))
         })
     })
 }
@@ -58,8 +59,17 @@ pub fn check(source: &RowSource, row: &Row, rows: &RowSet, family: &Family) -> O
 /// own, because conditions ask for them.
 fn halves(row: &Row, family: &Family) -> Vec<Case> {
     let mut met = FxHashSet::default();
-    let narrowed = family.cases.iter().filter_map(|case| {
-        let args: Vec<Value<ArgTy>> = case.args.iter().map(narrow).collect();
+    // what is of a dtype of its own may be whole numbers beside halves
+    let own = |param: &Param| matches!(param.ty.elem.as_slice(), [Elem::Var(name)] if *name != "T");
+    let own: Vec<bool> = row.sig.params.iter().map(own).collect();
+    let ways = if own.contains(&true) { vec![false, true] } else { vec![false] };
+    let tried = ways.into_iter().flat_map(|whole| family.cases.iter().map(move |case| (whole, case)));
+    let narrowed = tried.filter_map(|(whole, case)| {
+        let args = case.args.iter().enumerate().map(|(at, arg)| match whole && own.get(at) == Some(&true) {
+            true => with_dtype(arg, DType::I64),
+            false => narrow(arg),
+        });
+        let args: Vec<Value<ArgTy>> = args.collect();
         // it has a dtype of its own, or none: nothing is rounded to f16
         if !machine::floats(&args).contains(&DType::F16) {
             return None;
@@ -76,12 +86,19 @@ fn halves(row: &Row, family: &Family) -> Vec<Case> {
 
 /// An argument with f16 for each float; so is an option that is the dtype of a result.
 fn narrow(arg: &Value<ArgTy>) -> Value<ArgTy> {
-    let half = |t: &TensorTy| TensorTy { dtype: if t.dtype.is_float() { DType::F16 } else { t.dtype }, ..t.clone() };
     match arg {
-        Value::Type(t) => Value::Type(half(t)),
         Value::DType(d) if d.is_float() => Value::DType(DType::F16),
+        other => with_dtype(other, DType::F16),
+    }
+}
+
+/// An argument with this dtype for each float.
+fn with_dtype(arg: &Value<ArgTy>, dtype: DType) -> Value<ArgTy> {
+    let of = |t: &TensorTy| TensorTy { dtype: if t.dtype.is_float() { dtype } else { t.dtype }, ..t.clone() };
+    match arg {
+        Value::Type(t) => Value::Type(of(t)),
         other => other.map(&mut |ty| match ty {
-            ArgTy::Tensor(t) => ArgTy::Tensor(half(t)),
+            ArgTy::Tensor(t) => ArgTy::Tensor(of(t)),
             other => other.clone(),
         }),
     }
@@ -119,7 +136,7 @@ fn follow(
     };
     let place = at.map_or(rule.text.place, |span| rule.text.at(span));
     let message = format!("{} rounds to f16 between its parts", rule.name());
-    let diag = Diag::warning("E209", place, message).here(format!("`{by}` computes with what `{after}` rounded"));
+    let diag = Diag::error("E209", place, message).here(format!("`{by}` computes with what `{after}` rounded"));
     let diag = diag.note(format!("for {}", case.show(row)));
     Some(diag.help("widen the arguments first, `x as acc(T)`, and round the result once: `(…) as T`; in f32 and f64 both are nothing"))
 }
@@ -183,7 +200,7 @@ impl Look for Lines {
         }
         let mut parts = parts.iter();
         let mut put = |t: &TensorTy| {
-            let rounded = parts.next().and_then(|part| match part.stores && t.dtype == DType::F16 {
+            let rounded = parts.next().and_then(|part| match part.computes && t.dtype == DType::F16 {
                 true => Some(row.op),
                 false => reads(part),
             });
@@ -228,7 +245,5 @@ fn parts(of: &Resolved, rows: &RowSet) -> Option<Vec<Part>> {
         Some(nest) => nest.clone(),
         None => lower_with(row, row.index_body()?, &of.solved, rows).ok()?.into(),
     };
-    // a product of matrices is stored as its operands are: no library makes another
-    let product = autocast::class(row, rows).0 == Class::Lower;
-    Some(nest.outs.iter().map(|out| Part::of(&out.expr, product)).collect())
+    Some(nest.outs.iter().map(|out| Part::of(&out.expr)).collect())
 }

@@ -196,7 +196,12 @@ fn keys(source: &RowSource) -> Vec<(&'static str, String)> {
     if let Some((_, text)) = &source.ties {
         key("ties", text);
     }
-    for (name, text) in [("no_grad", &source.no_grad), ("deviates", &source.deviates), ("once", &source.once)] {
+    for (name, text) in [
+        ("no_grad", &source.no_grad),
+        ("deviates", &source.deviates),
+        ("once", &source.once),
+        ("rounds", &source.rounds),
+    ] {
         text.iter().for_each(|text| key(name, text));
     }
     for (cond, message) in &source.require {
