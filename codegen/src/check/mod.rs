@@ -29,6 +29,7 @@ mod leaves;
 mod literals;
 pub mod machine;
 mod names;
+pub mod orders;
 mod overlaps;
 mod parts;
 mod places;
@@ -283,6 +284,7 @@ fn derivatives(
         faults.extend(casts::check(source, &row, set));
         faults.extend(kernels::check(source, &row, set, family));
         faults.extend(kernel(source, &row, set, family));
+        faults.extend(orders::check(source, &row, set, family));
         faults.extend(batching::check(source, &row));
         (faults, graded)
     });
