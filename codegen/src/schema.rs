@@ -135,6 +135,8 @@ pub struct RowSource {
     pub deviates: Option<Text>,
     /// `once`
     pub once: Option<Text>,
+    /// `rounds`
+    pub rounds: Option<Text>,
     /// `skip_vjp`, and where it stands.
     pub skip_vjp: Option<(SkipVjp, Place)>,
     /// `subclass`: class, what the row is on its tensors.

@@ -389,6 +389,9 @@ pub fn products_of_matrices() -> Result<(), Failed> {
     type Two = fn(Tensor, Tensor) -> Tensor;
     type Case<'a> = (&'a str, Two, &'a [usize], &'a [usize], usize);
     let conv: Two = |x, w| x.conv(&w, None);
+    // what is added to a product is added in f32: the program widens the factors, which are multiplied as they were
+    let with_bias: Two = |x, w| x.linear(&w, Some(&w.select(1, 0)));
+    let gradient: Two = |x, w| grad(&w, |w| x.linear(w, Some(&w.detach().select(1, 0))).square().sum());
     let cases: &[Case<'_>] = &[
         ("rows by rows", |a, b| a.matmul(&b), &[5, 7], &[7, 3], 1),
         ("columns by rows", |a, b| a.transpose(0, 1).matmul(&b), &[7, 5], &[7, 3], 1),
@@ -398,6 +401,8 @@ pub fn products_of_matrices() -> Result<(), Failed> {
         ("a matrix for all", |a, b| a.matmul(&b), &[4, 5, 7], &[7, 3], 1),
         ("a batch", |a, b| a.matmul(&b), &[4, 5, 7], &[4, 7, 3], 1),
         ("heads", |a, b| a.transpose(1, 2).matmul(&b.transpose(1, 2).transpose(2, 3)), &[2, 5, 3, 7], &[2, 6, 3, 7], 2),
+        ("a sum behind", with_bias, &[5, 7], &[3, 7], 1),
+        ("a sum behind, backwards", gradient, &[5, 7], &[3, 7], 2),
         ("windows", conv, &[2, 8, 12, 12], &[16, 8, 3, 3], 2),
         ("windows part by part", conv, &[4, 16, 24, 24], &[8, 16, 3, 3], 4),
     ];

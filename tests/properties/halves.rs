@@ -6,7 +6,6 @@
 
 use super::cases::{self, Verdict};
 use fulgurite_codegen::check::closure;
-use fulgurite_core::autocast::{self, Class};
 use fulgurite_core::builtins::{Builtin, cast_f64};
 use fulgurite_core::eval::nest::{Array, Data};
 use fulgurite_core::lang::ast::{Access, Block, Node};
@@ -41,7 +40,7 @@ const WEIGHT: f64 = 3.0;
 pub fn applies(row: &TestRow) -> bool {
     let halves = row.takes(DType::F16) || row.takes(DType::BF16);
     let plain = !row.row.takes_key() && !row.names_storage() && !asks_for_neighbours(&row.row);
-    halves && plain && super::derivatives::has_floats(row) && !stores_products(&row.row)
+    halves && plain && super::derivatives::has_floats(row)
 }
 
 /// What is next to a number is another one in each dtype.
@@ -53,12 +52,6 @@ fn asks_for_neighbours(row: &Row) -> bool {
             matches!(&*e.node, Node::Call(f, _) if Builtin::from_name(f.name.as_str()) == Some(Builtin::Nextafter));
     });
     found
-}
-
-/// A program that adds to a product of matrices: products are stored in the dtype of their operands, as by the libraries
-/// that make them, so such a program rounds twice.
-fn stores_products(row: &Row) -> bool {
-    row.is_composite() && autocast::class(row, &rows().table).0 == Class::Lower
 }
 
 fn wish(case: usize) -> Wish {

@@ -4,11 +4,10 @@
 //! the row. What an executor walks once counts once: a scan, and a reduction whose filter says where each element goes.
 
 use fulgurite::symbol::{self, Registered};
-use fulgurite_core::builtins::Builtin;
+use fulgurite_codegen::check::orders::steps;
 use fulgurite_core::eval::tensor::{self, Machine};
 use fulgurite_core::lang::ast::OptType;
 use fulgurite_core::lower::lower_with;
-use fulgurite_core::nest::{Nest, SExpr, SOp, VarId};
 use fulgurite_core::row::{Meaning, Row};
 use fulgurite_core::sig::{self, ArgTy, OutTy, Refusal, Solved};
 use fulgurite_core::{DType, Dim, Name, TensorTy, Value, derive};
@@ -29,11 +28,7 @@ const CALLS: usize = 6;
 
 /// It has rules, written or derived: those of a program without are those of its lines.
 pub fn applies(row: &TestRow) -> bool {
-    !HIGHER.contains(&row.row.op.as_str())
-        && !row.row.vjp.is_empty()
-        && row.takes(DType::F64)
-        && !row.row.is_pointwise()
-        && !row.names_storage()
+    !row.row.vjp.is_empty() && row.takes(DType::F64) && !row.row.is_pointwise() && !row.names_storage()
 }
 
 /// The order of each rule against that of the meaning.
@@ -103,10 +98,6 @@ impl Case {
         made.sum()
     }
 }
-
-/// Rows whose derived gradient is known to be of a higher order, until they are given one: places that an affine map of
-/// several axes names, and windows whose ends are quotients, are looked for among all.
-const HIGHER: &[&str] = &["as_strided", "adaptive_avg_pool", "sample_at"];
 
 fn count(t: &TensorTy) -> f64 {
     t.shape.iter().map(|d| d.len() as f64).product()
@@ -239,67 +230,5 @@ impl Machine for Counter {
 
     fn write(&mut self, _: Name, _: Value<ArgTy>) -> Result<(), Refusal> {
         Ok(())
-    }
-}
-
-/// The steps of a nest as executors walk it.
-fn steps(nest: &Nest) -> f64 {
-    let extent = |v: VarId| nest.vars.get(v).map_or(1.0, |d| d.len() as f64);
-    let of = |out: &fulgurite_core::nest::NestOut| {
-        let elements: f64 = out.shape.iter().map(|d| d.len() as f64).product();
-        elements * (1.0 + inside(&out.expr, &extent))
-    };
-    nest.outs.iter().map(of).sum()
-}
-
-/// The steps for one element.
-fn inside(e: &SExpr, extent: &dyn Fn(VarId) -> f64) -> f64 {
-    let mut sum = 0.0;
-    let SOp::Reduce { vars, filter, body, otherwise, .. } = e.op() else {
-        e.op().parts(&mut |part| sum = f64::max(sum, inside(part, extent)));
-        return sum;
-    };
-    let mut times = 1.0;
-    for range in vars {
-        let (lo, hi) = (range.lo.as_int(), range.hi.as_int());
-        // the next element goes on where this one ended
-        times *= match (lo, hi) {
-            (Some(lo), Some(hi)) => hi.saturating_sub(lo).max(0) as f64,
-            _ => 1.0,
-        };
-    }
-    // an equation says where each element goes: one of its variables has no choice, of the loops or of the result's
-    let mut fixed = Vec::new();
-    if let Some(filter) = filter {
-        equations(filter, &mut fixed);
-    }
-    let mut used = Vec::new();
-    for (a, b) in fixed {
-        let mut open = Vec::new();
-        [a, b].into_iter().for_each(|side| variables(side, &mut open));
-        open.retain(|v| !used.contains(v));
-        let Some(v) = open.into_iter().max_by(|a, b| extent(*a).total_cmp(&extent(*b))) else { continue };
-        times /= extent(v).max(1.0);
-        used.push(v);
-    }
-    let nested = inside(body, extent).max(otherwise.as_ref().map_or(0.0, |e| inside(e, extent)));
-    times * (1.0 + nested)
-}
-
-/// The equations that all must hold.
-fn equations<'e>(e: &'e SExpr, found: &mut Vec<(&'e SExpr, &'e SExpr)>) {
-    match e.op() {
-        SOp::Call(Builtin::And, sides) => sides.iter().for_each(|side| equations(side, found)),
-        SOp::Call(Builtin::Eq, sides) => found.push((&sides[0], &sides[1])),
-        _ => {}
-    }
-}
-
-/// The variables of an expression that no element decides.
-fn variables(e: &SExpr, found: &mut Vec<VarId>) {
-    match e.op() {
-        SOp::Var(v) => found.push(*v),
-        SOp::Load { .. } => {}
-        op => op.parts(&mut |part| variables(part, found)),
     }
 }

@@ -17,6 +17,7 @@ mod draws;
 pub mod dtypes;
 mod effects;
 mod exchanged;
+mod expanded;
 pub mod facts;
 pub mod gradients;
 mod held;
@@ -28,7 +29,9 @@ mod leaves;
 mod literals;
 pub mod machine;
 mod names;
+pub mod orders;
 mod overlaps;
+mod parts;
 mod places;
 pub mod points;
 mod reach;
@@ -281,6 +284,7 @@ fn derivatives(
         faults.extend(casts::check(source, &row, set));
         faults.extend(kernels::check(source, &row, set, family));
         faults.extend(kernel(source, &row, set, family));
+        faults.extend(orders::check(source, &row, set, family));
         faults.extend(batching::check(source, &row));
         (faults, graded)
     });

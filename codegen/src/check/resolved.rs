@@ -14,6 +14,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::branches::Id;
+use super::parts::Part;
 
 /// Of each name so many calls are kept; then they are forgotten, and the next ones are kept. Whoever runs rows on chance
 /// data makes more of them than there is room for.
@@ -31,6 +32,8 @@ pub struct Resolved {
     conditions: OnceLock<Vec<Open>>,
     /// The branches of its loops.
     branches: OnceLock<Vec<Id>>,
+    /// What its loops do to floats.
+    parts: OnceLock<Option<Vec<Part>>>,
 }
 
 /// A condition on elements.
@@ -189,8 +192,8 @@ pub fn outcome<T>(
 impl Resolved {
     /// A call that solved.
     pub fn new(row: Arc<Row>, solved: Solved) -> Resolved {
-        let (nest, conditions, branches) = Default::default();
-        Resolved { row, solved, nest, conditions, branches }
+        let (nest, conditions, branches, parts) = Default::default();
+        Resolved { row, solved, nest, conditions, branches, parts }
     }
 
     /// The loops of its meaning, where they are known and follow from it alone.
@@ -209,6 +212,11 @@ impl Resolved {
     /// The branches that the loops of its meaning are made of, as `find` finds them the first time.
     pub fn branches(&self, find: impl FnOnce() -> Vec<Id>) -> &[Id] {
         self.branches.get_or_init(find)
+    }
+
+    /// What its loops do to the floats of each result, as `find` finds it the first time.
+    pub fn parts(&self, find: impl FnOnce() -> Option<Vec<Part>>) -> Option<&[Part]> {
+        self.parts.get_or_init(find).as_deref()
     }
 
     /// The conditions that its signature leaves open; none where they can't be asked.

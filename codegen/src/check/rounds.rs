@@ -1,36 +1,39 @@
 //! E209: a program of rows, and each of its rules, rounds to the half precision of its arguments once, where a result is
-//! stored.
+//! stored, unless the row says in `rounds` why it rounds before. E009: `rounds` of one that does not.
 //!
 //! Each call of the family is made in f16 and its lines are followed: what a line rounded must not be computed with by
 //! another. Moves, selections and comparisons round nothing.
 
-use fulgurite_core::autocast::{self, Class};
-use fulgurite_core::builtins::Builtin;
-use fulgurite_core::eval::tensor::{self, Machine};
-use fulgurite_core::lang::{Block, Red, Span};
+use fulgurite_core::lang::{Block, Elem, Param, Span};
 use fulgurite_core::lower::lower_with;
-use fulgurite_core::nest::{SExpr, SOp};
 use fulgurite_core::row::{Meaning, Row};
-use fulgurite_core::sig::{self, ArgTy, OutTy, Refusal, Solved, solve_types};
-use fulgurite_core::{DType, Name, TensorTy, Value};
+use fulgurite_core::sig::{ArgTy, OutTy, Refusal, solve_types};
+use fulgurite_core::{DType, Dim, Name, Scalar, TensorTy, Value};
 use rustc_hash::FxHashSet;
+use smallvec::SmallVec;
 
 use super::cases::{Case, Family};
+use super::expanded::{self, Expanded, Look, Marked, Results};
+use super::parts::Part;
 use super::report::{self, Rule};
-use super::resolved::{Key, Outcome};
+use super::resolved::{Key, Resolved};
 use super::rows::{RowSet, ty};
 use super::{machine, rules};
 use crate::diag::Diag;
 use crate::schema::RowSource;
 
-/// Calls that are followed, those of bodies within bodies too, at most: a program that doubles at each level has no end.
-const MOST_LINES: usize = 1 << 12;
-
-/// Rows within rows within rows are followed so deep, because each is a frame of the stack.
-const DEEPEST: usize = 24;
-
 /// The first line of the body, or of a rule, that computes with what another line rounded.
 pub fn check(source: &RowSource, row: &Row, rows: &RowSet, family: &Family) -> Option<Diag> {
+    let found = first(source, row, rows, family);
+    let Some(why) = &source.rounds else { return found };
+    if found.is_some() {
+        return None;
+    }
+    let message = format!("`rounds` of `{}` decides nothing: no line computes with what another one rounded", row.op);
+    Some(Diag::error("E009", why.place, message).help("delete it"))
+}
+
+fn first(source: &RowSource, row: &Row, rows: &RowSet, family: &Family) -> Option<Diag> {
     // a rule of one operation is held by the tests: p18 compares every gradient in half precision
     let Meaning::Decomp(body) = &row.meaning else { return None };
     let (_, text) = report::body(source)?;
@@ -43,44 +46,80 @@ pub fn check(source: &RowSource, row: &Row, rows: &RowSet, family: &Family) -> O
         declared.iter().find_map(|(arg, text)| {
             let what = format!("`{key}` in `{}`", arg.as_str());
             let rule = Rule { source, what: &what, text: &text.text };
-            let at = row.sig.params.iter().position(|param| param.name.name == arg.as_str())?;
-            cases.iter().find_map(|case| {
-                let mut names = rules::names(row, case, rows);
-                if key == "jvp" {
-                    let tangent = case.args.get(at)?.clone();
-                    names.extend([
-                        (Name::new("t"), tangent.clone()),
-                        (Name::new(&format!("t_{}", arg.as_str())), tangent),
-                    ]);
-                }
-                follow(&rule, row, &text.tree, rows, case, &names)
-            })
+            let of = (key == "jvp").then(|| Name::new(arg.as_str()));
+            cases
+                .iter()
+                .find_map(|case| follow(&rule, row, &text.tree, rows, case, &rules::names_of(row, case, rows, of)))
         })
     })
 }
 
-/// The calls of the family with f16 for each float.
+/// The calls of the family with f16 for each float. What is rounded follows from dtypes, ranks, presence, words and numbers,
+/// so of calls that differ in sizes alone, or in which axis an option names, one is enough; 0 and 1 are sizes of their
+/// own, because conditions ask for them.
 fn halves(row: &Row, family: &Family) -> Vec<Case> {
     let mut met = FxHashSet::default();
-    let narrow = |arg: &ArgTy| match arg {
-        ArgTy::Tensor(t) if t.dtype.is_float() => ArgTy::Tensor(TensorTy { dtype: DType::F16, ..t.clone() }),
-        other => other.clone(),
-    };
-    let narrowed = family.cases.iter().filter_map(|case| {
-        let args: Vec<Value<ArgTy>> = case
-            .args
-            .iter()
-            .map(|arg| match arg {
-                Value::Type(t) if t.dtype.is_float() => Value::Type(TensorTy { dtype: DType::F16, ..t.clone() }),
-                // an option: the dtype of a result
-                Value::DType(d) if d.is_float() => Value::DType(DType::F16),
-                other => other.map(&mut |ty| narrow(ty)),
-            })
-            .collect();
+    // what is of a dtype of its own may be whole numbers beside halves
+    let own = |param: &Param| matches!(param.ty.elem.as_slice(), [Elem::Var(name)] if *name != "T");
+    let own: Vec<bool> = row.sig.params.iter().map(own).collect();
+    let ways = if own.contains(&true) { vec![false, true] } else { vec![false] };
+    let tried = ways.into_iter().flat_map(|whole| family.cases.iter().map(move |case| (whole, case)));
+    let narrowed = tried.filter_map(|(whole, case)| {
+        let args = case.args.iter().enumerate().map(|(at, arg)| match whole && own.get(at) == Some(&true) {
+            true => with_dtype(arg, DType::I64),
+            false => narrow(arg),
+        });
+        let args: Vec<Value<ArgTy>> = args.collect();
+        // it has a dtype of its own, or none: nothing is rounded to f16
+        if !machine::floats(&args).contains(&DType::F16) {
+            return None;
+        }
+        let kind: Vec<Value<ArgTy>> = args.iter().map(alike).collect();
+        if !Key::of(&kind, &[], &ty).is_none_or(|key| met.insert(key)) {
+            return None;
+        }
         let solved = solve_types(row, &args).ok()?;
-        Key::of(&args, &[], &ty).is_none_or(|key| met.insert(key)).then_some(Case { args, solved })
+        Some(Case { args, solved })
     });
-    narrowed.filter(|case| machine::floats(&case.args).contains(&DType::F16)).collect()
+    narrowed.collect()
+}
+
+/// An argument with f16 for each float; so is an option that is the dtype of a result.
+fn narrow(arg: &Value<ArgTy>) -> Value<ArgTy> {
+    match arg {
+        Value::DType(d) if d.is_float() => Value::DType(DType::F16),
+        other => with_dtype(other, DType::F16),
+    }
+}
+
+/// An argument with this dtype for each float.
+fn with_dtype(arg: &Value<ArgTy>, dtype: DType) -> Value<ArgTy> {
+    let of = |t: &TensorTy| TensorTy { dtype: if t.dtype.is_float() { dtype } else { t.dtype }, ..t.clone() };
+    match arg {
+        Value::Type(t) => Value::Type(of(t)),
+        other => other.map(&mut |ty| match ty {
+            ArgTy::Tensor(t) => ArgTy::Tensor(of(t)),
+            other => other.clone(),
+        }),
+    }
+}
+
+/// The same argument for all calls that round alike.
+fn alike(arg: &Value<ArgTy>) -> Value<ArgTy> {
+    let shape = |t: &TensorTy| {
+        let least = t.shape.iter().map(|d| d.value()).min().unwrap_or(0);
+        TensorTy { dtype: t.dtype, shape: t.shape.iter().map(|_| Dim::from(least.min(2))).collect() }
+    };
+    match arg {
+        Value::Type(t) => Value::Type(shape(t)),
+        Value::Num(Scalar::Int(i)) => Value::Num(Scalar::Int((*i).clamp(-1, 2))),
+        Value::Size(d) => Value::Num(Scalar::Int(d.value().clamp(-1, 2))),
+        Value::List(items) => Value::List(items.iter().map(alike).collect()),
+        other => other.map(&mut |ty| match ty {
+            ArgTy::Tensor(t) => ArgTy::Tensor(shape(t)),
+            other => other.clone(),
+        }),
+    }
 }
 
 fn follow(
@@ -91,28 +130,15 @@ fn follow(
     case: &Case,
     names: &[(Name, Value<ArgTy>)],
 ) -> Option<Diag> {
-    let mut lines = Lines { rows, left: MOST_LINES, depth: 0 };
-    let args: Vec<Value<Kept>> = case.args.iter().map(given).collect();
-    let names: Vec<(Name, Value<Kept>)> = names.iter().map(|(name, value)| (*name, given(value))).collect();
-    let Err(Halt::Twice { at, by, after }) = tensor::run(&mut lines, row, block, &case.solved, &args, &names) else {
+    let mut lines = Expanded::new(rows, Lines);
+    let Err(Halt::Twice { at, by, after }) = lines.follow(row, block, &case.solved, &case.args, names) else {
         return None;
     };
     let place = at.map_or(rule.text.place, |span| rule.text.at(span));
     let message = format!("{} rounds to f16 between its parts", rule.name());
-    let diag = Diag::warning("E209", place, message).here(format!("`{by}` computes with what `{after}` rounded"));
+    let diag = Diag::error("E209", place, message).here(format!("`{by}` computes with what `{after}` rounded"));
     let diag = diag.note(format!("for {}", case.show(row)));
     Some(diag.help("widen the arguments first, `x as acc(T)`, and round the result once: `(…) as T`; in f32 and f64 both are nothing"))
-}
-
-fn given(value: &Value<ArgTy>) -> Value<Kept> {
-    value.map(&mut |ty: &ArgTy| Kept { ty: ty.clone(), rounded: None })
-}
-
-/// A value: its type, and the row that rounded it to f16, if one did.
-#[derive(Clone)]
-struct Kept {
-    ty: ArgTy,
-    rounded: Option<Name>,
 }
 
 /// Why a program is followed no further.
@@ -129,181 +155,95 @@ impl From<Refusal> for Halt {
     }
 }
 
-/// The machine.
-struct Lines<'a> {
-    rows: &'a RowSet<'a>,
-    left: usize,
-    depth: usize,
+/// Follows who rounded what: the mark of a value is the row that rounded it to f16, if one did.
+struct Lines;
+
+type Kept = Marked<Option<Name>>;
+
+/// The first of these arguments that was rounded, by whom.
+fn rounded(args: &[Value<Kept>]) -> Option<Name> {
+    let mut after = None;
+    args.iter().for_each(|arg| arg.for_each(&mut |kept: &Kept| after = after.or(kept.mark)));
+    after
 }
 
-impl Machine for Lines<'_> {
-    type V = Kept;
-    type Error = Halt;
+/// Results by their types alone, all rounded by one row or none.
+fn promised(rows: &RowSet, of: &Resolved, args: &[Value<Kept>], rounded: Option<Name>) -> Vec<Value<Kept>> {
+    let is_half = |ty: &ArgTy| matches!(ty, ArgTy::Tensor(t) if t.dtype == DType::F16);
+    expanded::promised(rows, of, args, |ty| rounded.filter(|_| is_half(ty)))
+}
 
-    fn call(
-        &mut self,
-        op: Name,
-        positional: Vec<Value<Kept>>,
-        named: Vec<(Name, Value<Kept>)>,
-    ) -> Result<Vec<Value<Kept>>, Halt> {
-        self.left = self.left.checked_sub(1).ok_or(Halt::Other)?;
-        let Outcome::Accepted(of) = self.rows.outcome(op, &positional, &named, &|kept: &Kept| kept.ty.clone()) else {
-            return Err(Halt::Other);
-        };
+impl Look for Lines {
+    type Mark = Option<Name>;
+    type Halt = Halt;
+
+    fn loops(&mut self, rows: &RowSet, of: &Resolved, args: &[Value<Kept>]) -> Results<Lines> {
         let (row, solved) = (&of.row, &of.solved);
-        let args = sig::arrange(row, positional, named)?;
-        let mut after = None;
-        args.iter().for_each(|arg| arg.for_each(&mut |kept: &Kept| after = after.or(kept.rounded)));
-        match &row.meaning {
-            Meaning::Decomp(_) if self.depth > DEEPEST => Err(Halt::Other),
-            Meaning::Decomp(body) => match self.inside(row, body, solved, &args) {
-                Ok(mut results) => {
-                    results.truncate(row.sig.outs.len() + row.sig.aux.len());
-                    Ok(results)
-                }
-                Err(Halt::Twice { .. }) => match after {
-                    Some(after) => Err(Halt::Twice { at: None, by: row.op, after }),
-                    // its own fault, and told there
-                    None => self.promised(row, solved, &args, Some(row.op)),
-                },
-                Err(Halt::Other) => Err(Halt::Other),
-            },
-            Meaning::Expr(body) | Meaning::View(body) => {
-                let nest = lower_with(row, body, solved, self.rows)?;
-                let mut tensors: Vec<Option<Name>> = Vec::new();
-                for arg in &args[..row.sig.params.len().min(args.len())] {
-                    match arg {
-                        Value::Type(_) => tensors.push(None),
-                        arg => arg.for_each(&mut |kept: &Kept| {
-                            if !matches!(kept.ty, ArgTy::Number(_)) {
-                                tensors.push(kept.rounded);
-                            }
-                        }),
+        if matches!(row.meaning, Meaning::Host(_)) {
+            return Ok(promised(rows, of, args, rounded(args)));
+        }
+        let parts = of.parts(|| parts(of, rows)).ok_or(Halt::Other)?;
+        let mut tensors: SmallVec<[Option<Name>; 4]> = SmallVec::new();
+        for arg in &args[..row.sig.params.len().min(args.len())] {
+            match arg {
+                Value::Type(_) => tensors.push(None),
+                arg => arg.for_each(&mut |kept: &Kept| {
+                    if !matches!(kept.ty, ArgTy::Number(_)) {
+                        tensors.push(kept.mark);
                     }
-                }
-                let mut parts: Vec<Part> = nest.outs.iter().map(|out| Part::of(&out.expr, &tensors)).collect();
-                if let Some(after) = parts.iter().find_map(|part| part.reads.filter(|_| part.computes)) {
-                    return Err(Halt::Twice { at: None, by: row.op, after });
-                }
-                // a product of matrices is stored as its operands are: no library makes another
-                let product = autocast::class(row, self.rows).0 == Class::Lower;
-                parts.reverse();
-                let mut put = |t: &TensorTy| {
-                    let part = parts.pop();
-                    let computed = !product && part.as_ref().is_some_and(|part| part.computes);
-                    let rounded =
-                        if computed && t.dtype == DType::F16 { Some(row.op) } else { part.and_then(|p| p.reads) };
-                    Value::Tensor(Kept {
-                        ty: ArgTy::Tensor(t.clone()),
-                        rounded: rounded.filter(|_| t.dtype.is_float()),
-                    })
-                };
-                Ok(solved
-                    .outs
-                    .iter()
-                    .chain(&solved.aux)
-                    .map(|out| match out {
-                        OutTy::Tensor(t) => put(t),
-                        OutTy::List(ts) => Value::List(ts.iter().map(&mut put).collect()),
-                        OutTy::FromBody => Value::Absent,
-                    })
-                    .collect())
+                }),
             }
-            Meaning::Host(_) => self.promised(row, solved, &args, after),
+        }
+        let reads = |part: &Part| part.reads.iter().find_map(|t| tensors.get(*t).copied().flatten());
+        if let Some(after) = parts.iter().filter(|part| part.computes).find_map(reads) {
+            return Err(Halt::Twice { at: None, by: row.op, after });
+        }
+        let mut parts = parts.iter();
+        let mut put = |t: &TensorTy| {
+            let rounded = parts.next().and_then(|part| match part.computes && t.dtype == DType::F16 {
+                true => Some(row.op),
+                false => reads(part),
+            });
+            let mark = rounded.filter(|_| t.dtype.is_float());
+            Value::Tensor(Marked { ty: ArgTy::Tensor(t.clone()), mark })
+        };
+        let outs = solved.outs.iter().chain(&solved.aux).map(|out| match out {
+            OutTy::Tensor(t) => put(t),
+            OutTy::List(ts) => Value::List(ts.iter().map(&mut put).collect()),
+            OutTy::FromBody => Value::Absent,
+        });
+        Ok(outs.collect())
+    }
+
+    fn program(
+        &mut self,
+        rows: &RowSet,
+        of: &Resolved,
+        args: &[Value<Kept>],
+        results: Results<Lines>,
+    ) -> Results<Lines> {
+        match (results, rounded(args)) {
+            (Err(Halt::Twice { .. }), Some(after)) => Err(Halt::Twice { at: None, by: of.row.op, after }),
+            // its own fault, and told there
+            (Err(Halt::Twice { .. }), None) => Ok(promised(rows, of, args, Some(of.row.op))),
+            (results, _) => results,
         }
     }
 
-    fn ty(&self, v: &Kept) -> ArgTy {
-        v.ty.clone()
-    }
-
-    fn write(&mut self, _: Name, _: Value<Kept>) -> Result<(), Halt> {
-        Ok(())
-    }
-
-    fn located(&self, error: Halt, part: Span) -> Halt {
-        match error {
+    fn located(&self, halt: Halt, part: Span) -> Halt {
+        match halt {
             Halt::Twice { at, by, after } => Halt::Twice { at: at.or(Some(part)), by, after },
             Halt::Other => Halt::Other,
         }
     }
 }
 
-impl Lines<'_> {
-    fn inside(
-        &mut self,
-        row: &Row,
-        body: &Block,
-        solved: &Solved,
-        args: &[Value<Kept>],
-    ) -> Result<Vec<Value<Kept>>, Halt> {
-        self.depth += 1;
-        let results = tensor::run(self, row, body, solved, args, &[]);
-        self.depth -= 1;
-        results
-    }
-
-    /// Results by their types alone, all rounded by one row or none.
-    fn promised(
-        &self,
-        row: &Row,
-        solved: &Solved,
-        args: &[Value<Kept>],
-        rounded: Option<Name>,
-    ) -> Result<Vec<Value<Kept>>, Halt> {
-        let types: Vec<Value<ArgTy>> = if solved.outs.contains(&OutTy::FromBody) {
-            let Meaning::Decomp(body) = &row.meaning else { return Err(Halt::Other) };
-            let args: Vec<Value<ArgTy>> = args.iter().map(|arg| arg.map(&mut |kept: &Kept| kept.ty.clone())).collect();
-            machine::Types::new(self.rows).run(row, body, solved, &args, &[]).map_err(|_| Halt::Other)?
-        } else {
-            solved.outs.iter().chain(&solved.aux).map(machine::promised).collect()
-        };
-        let rounded = |ty: &ArgTy| rounded.filter(|_| matches!(ty, ArgTy::Tensor(t) if t.dtype == DType::F16));
-        Ok(types.iter().map(|v| v.map(&mut |ty: &ArgTy| Kept { ty: ty.clone(), rounded: rounded(ty) })).collect())
-    }
-}
-
-/// What the loops of a row do to the floats that become a result.
-#[derive(Clone, Copy)]
-struct Part {
-    /// Whether they compute anything that may have to be rounded.
-    computes: bool,
-    /// Who rounded what they read for it.
-    reads: Option<Name>,
-}
-
-impl Part {
-    const NOTHING: Part = Part { computes: false, reads: None };
-
-    fn of(e: &SExpr, tensors: &[Option<Name>]) -> Part {
-        let tensor = |t: usize| Part { computes: false, reads: tensors.get(t).copied().flatten() };
-        let of = |e: &SExpr| Part::of(e, tensors);
-        if !e.ty().is_float() {
-            return Part::NOTHING;
-        }
-        match e.op() {
-            SOp::Elem(t) | SOp::Load { tensor: t, .. } => tensor(*t),
-            SOp::Cast(inner) | SOp::Detach(inner) => of(inner),
-            SOp::Select(_, a, b) => of(a).and(of(b)),
-            SOp::Call(b, args) => {
-                let all = args.iter().fold(Part::NOTHING, |all, arg| all.and(of(arg)));
-                match b {
-                    Builtin::Neg | Builtin::Abs | Builtin::Max | Builtin::Min | Builtin::Select => all,
-                    Builtin::Copysign => args.first().map_or(Part::NOTHING, of),
-                    // whole numbers and signs, exact of what they are given
-                    Builtin::Sign | Builtin::Floor | Builtin::Ceil | Builtin::Round | Builtin::Trunc => Part::NOTHING,
-                    _ => Part { computes: true, ..all },
-                }
-            }
-            SOp::Reduce { red, body, otherwise, .. } => {
-                let all = otherwise.iter().fold(of(body), |all, e| all.and(of(e)));
-                Part { computes: all.computes || matches!(red, Red::Sum | Red::Prod | Red::Mean), ..all }
-            }
-            SOp::Const(_) | SOp::Num(_) | SOp::Var(_) | SOp::Uniform { .. } => Part::NOTHING,
-        }
-    }
-
-    fn and(self, other: Part) -> Part {
-        Part { computes: self.computes || other.computes, reads: self.reads.or(other.reads) }
-    }
+/// What the loops of a call do to the floats of each result; `None` where there are none.
+fn parts(of: &Resolved, rows: &RowSet) -> Option<Vec<Part>> {
+    let row = &of.row;
+    let nest = match of.nest() {
+        Some(nest) => nest.clone(),
+        None => lower_with(row, row.index_body()?, &of.solved, rows).ok()?.into(),
+    };
+    Some(nest.outs.iter().map(|out| Part::of(&out.expr)).collect())
 }

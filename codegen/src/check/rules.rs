@@ -64,9 +64,8 @@ pub fn jvp(rule: &Rule, row: &Row, arg: Name, block: &Block, rows: &RowSet, case
         return Some(never(rule, arg, "tangent"));
     }
     cases.iter().find_map(|case| {
-        let tangent = case.args.get(at).filter(|value| differentiable(value))?;
-        let mut names = names(row, case, rows);
-        names.extend([(Name::new("t"), tangent.clone()), (Name::new(&format!("t_{arg}")), tangent.clone())]);
+        case.args.get(at).filter(|value| differentiable(value))?;
+        let names = names_of(row, case, rows, Some(arg));
         let yielded = match types(row, case, rows).run(row, block, &case.solved, &case.args, &names) {
             Ok(yielded) => yielded,
             Err(fault) if fault.tainted => return None,
@@ -102,6 +101,16 @@ fn types<'a>(row: &Row, case: &Case, rows: &'a RowSet<'a>) -> Types<'a> {
     kept.extend(case.solved.joined);
     kept.extend(kept.clone().into_iter().map(DType::opmath));
     Types::new(rows).keeping(kept)
+}
+
+/// What a rule reads besides arguments and options; a JVP rule, that `of` an argument, also its tangent.
+pub fn names_of(row: &Row, case: &Case, rows: &RowSet, of: Option<Name>) -> Vec<(Name, Value<ArgTy>)> {
+    let mut names = names(row, case, rows);
+    let at = of.and_then(|arg| row.sig.params.iter().position(|param| param.name.name == arg));
+    if let (Some(arg), Some(tangent)) = (of, at.and_then(|at| case.args.get(at))) {
+        names.extend([(Name::new("t"), tangent.clone()), (Name::new(&format!("t_{arg}")), tangent.clone())]);
+    }
+    names
 }
 
 /// What a rule reads besides arguments and options: results, auxiliary results, cotangents of the float results' types.

@@ -15,11 +15,14 @@ use super::report::Rule;
 use super::resolved::Key;
 use super::rows::{RowSet, ty};
 use super::taken::Open;
-use super::{divided, divisors, draws, element, run, walk};
+use super::{divided, divisors, draws, element, run, vacant, walk};
 use crate::diag::Diag;
 
 /// Calls with several windows and steps above 1, beyond the usual ones, on which loops are looked at.
 const STEPPING: usize = 8;
+
+/// Calls with few elements and steps that are about as large, where windows may hold nothing.
+const TIGHT: usize = 96;
 
 /// What is wrong with the body of `row`: the first fault. What calls take is no longer among the branches of `open`.
 pub fn check(rule: &Rule, row: &Arc<Row>, rows: &RowSet, family: &Family, open: &mut Open) -> Option<Diag> {
@@ -37,7 +40,11 @@ pub fn check(rule: &Rule, row: &Arc<Row>, rows: &RowSet, family: &Family, open: 
     usual.or_else(|| {
         // a program indexes nothing itself
         row.index_body()?;
-        let more = cases::stepping(row, element(row), STEPPING);
+        let mut more = cases::stepping(row, element(row), STEPPING);
+        // of windows that skip what is outside, small ones may have nothing inside
+        if walk::body(row).is_some_and(vacant::may_skip) {
+            more.extend(cases::tight(row, element(row), TIGHT));
+        }
         more.iter().find_map(|case| one(rule, row, rows, case, open))
     })
 }

@@ -3,7 +3,7 @@
 
 use fulgurite_core::Scalar;
 use fulgurite_core::eval::nest::{self, Array, NestError};
-use fulgurite_core::lang::{Block, Expr, Node, Red};
+use fulgurite_core::lang::{Block, Expr, Node, Outside, Red};
 use fulgurite_core::nest::{Nest, NestOut, SExpr, SOp, SOutside};
 use fulgurite_core::sig::Refusal;
 
@@ -22,6 +22,23 @@ fn has_none(red: Red) -> bool {
 pub(super) fn may_be(nest: &Nest) -> bool {
     let mut found = false;
     nest.outs.iter().for_each(|out| each(&out.expr, &mut |part| found |= mark(part.op()).is_some()));
+    found
+}
+
+/// Whether a text has a reduction of that kind over elements of which some may be skipped.
+pub(super) fn may_skip(body: &Block) -> bool {
+    let mut found = false;
+    walk::block(body, &mut |e| {
+        if let Node::Reduce(r) = &*e.node
+            && has_none(r.red)
+            && r.otherwise.is_none()
+        {
+            found |= r.filter.is_some();
+            walk::expr(&r.body, &mut |part| {
+                found |= matches!(&*part.node, Node::Access(access) if access.outside == Outside::Skip);
+            });
+        }
+    });
     found
 }
 
@@ -48,7 +65,8 @@ pub(super) fn check(
         }
     });
     let message = format!("`{}` of a window of which no element is inside has no value", words.first()?);
-    let refusal = Refusal::new("E705", message).help("required: 2 * padding <= K");
+    let refusal = Refusal::new("E705", message)
+        .help("required: 2 * padding <= K, and dilation <= the size where there is padding");
     Some(Fault { at: find(body, &is_open), ..refusal.into() })
 }
 

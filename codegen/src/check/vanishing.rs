@@ -6,65 +6,98 @@ use std::sync::Arc;
 
 use fulgurite_core::builtins::cast_f64;
 use fulgurite_core::eval::nest::{Array, Data};
-use fulgurite_core::lang::{Block, Node};
+use fulgurite_core::lang::{Block, Node, Opt};
 use fulgurite_core::row::{Meaning, Row};
 use fulgurite_core::sig::{self, ArgTy, Env, Solved, statics};
-use fulgurite_core::{DType, Scalar, Value};
+use fulgurite_core::{DType, Name, Scalar, Value};
+use rustc_hash::FxHashSet;
 
-use super::cases;
+use super::cases::{self, Case};
 use super::gradients::dense::{Dense, Library, V};
 use super::machine::Types;
 use super::report;
 use super::rows::RowSet;
-use super::{thresholds, walk};
+use super::{rules, thresholds, walk};
 use crate::diag::Diag;
 use crate::pytorch::is_alias;
 use crate::schema::RowSource;
+use crate::yaml::Text;
 
-/// Calls of a row on which its lines are looked at, at most: they differ in the branches that they take.
-const CALLS: usize = 12;
+/// Calls of a row on which its lines are looked at, at most: those that differ in presence and words first, for these decide
+/// which branches are taken.
+const CALLS: usize = 24;
 
 /// Numbers that a tensor holds at the line: the least and the largest of f16, and some between them.
 const HELD: [f64; 9] = [0.0, 1.0, -0.5, 6e-8, -6e-8, 1e-3, 65504.0, -65504.0, 300.0];
 
-/// The first number of a program that a line loses in an accepted dtype.
+/// The first number of a program, of the body or of a rule, that a line loses in an accepted dtype.
 pub fn check(source: &RowSource, row: &Arc<Row>, set: &RowSet) -> Option<Diag> {
-    let Meaning::Decomp(body) = &row.meaning else { return None };
-    let (_, text) = report::body(source)?;
-    let numbers = numbers(row, body);
     let accepted = row.dtypes.as_ref().and_then(|e| statics::dtype_set(&Env::default(), e).ok());
-    [DType::F16, DType::BF16].into_iter().find_map(|dtype| {
-        let takes = accepted.is_none_or(|set| set.contains(dtype));
-        let lost: Vec<f64> = numbers.iter().copied().filter(|x| takes && is_lost(*x, dtype)).collect();
-        if lost.is_empty() {
-            return None;
-        }
-        let found = RefCell::new(None);
-        let watch = |called: &Row, solved: &Solved, args: &[Value<ArgTy>]| {
-            let number = number(called, solved, args, dtype, &lost, set);
-            if let Some(number) = number {
-                found.borrow_mut().get_or_insert((called.op, number));
-            }
-            number.is_some()
-        };
-        let family = cases::family(row, dtype);
-        let (fault, case) = family.cases.iter().filter(|case| case.numel() > 0).take(CALLS).find_map(|case| {
-            let args = without_numbers(row, &case.args);
-            let solved = sig::accepted(row, &args)?;
-            let fault = Types::new(set).watching(&watch).run(row, body, &solved, &args, &[]).err()?;
-            found.borrow().is_some().then(|| (fault, cases::Case { args, solved }))
-        })?;
-        let (called, number) = found.take()?;
-        let place = fault.at.map_or(text.place, |span| text.at(span));
-        let message = format!("`{}` gives {number} to `{called}`, whose result is {dtype}", source.op.as_str());
-        let diag = Diag::warning("E208", place, message);
-        let diag = diag.here(format!("as {dtype} this number becomes {}", cast_f64(number, dtype)));
-        let help = match number.abs() < 1.0 {
-            true => "compute this line in `acc(T)`, `x as acc(T)`, and cast the result; or let the number follow from the dtype: `epsilon(T)`",
-            false => "compute this line in `acc(T)`, `x as acc(T)`, and cast the result; or write a number that the dtype holds",
-        };
-        Some(diag.note(format!("for {}", case.show(row))).help(help))
+    let takes = |dtype: &DType| accepted.is_none_or(|set| set.contains(*dtype));
+    let halves: Vec<DType> = [DType::F16, DType::BF16].into_iter().filter(takes).collect();
+    let body = match &row.meaning {
+        Meaning::Decomp(body) => report::body(source).map(|(_, text)| (text, body, None)),
+        _ => None,
+    };
+    let gradients = source.grad.iter().map(|(_, rule)| (&rule.text, &rule.tree, Some(None)));
+    let tangents = source.jvp.iter().map(|(arg, rule)| (&rule.text, &rule.tree, Some(Some(Name::new(arg.as_str())))));
+    let mut texts = body.into_iter().chain(gradients).chain(tangents);
+    texts.find_map(|(text, block, of)| {
+        // an option that a rule hands on is a number of the value, which is judged for itself
+        let numbers = numbers(if of.is_none() { &row.sig.opts } else { &[] }, row, block);
+        halves.iter().find_map(|dtype| {
+            let lost: Vec<f64> = numbers.iter().copied().filter(|x| is_lost(*x, *dtype)).collect();
+            if lost.is_empty() { None } else { lines(source, row, set, (text, block, of), *dtype, &lost) }
+        })
     })
+}
+
+/// Whether a text is a rule, and the argument of whose tangent it is.
+type Seed = Option<Option<Name>>;
+
+/// The first line of a text that loses one of these numbers in `dtype`.
+fn lines(
+    source: &RowSource,
+    row: &Arc<Row>,
+    set: &RowSet,
+    (text, block, of): (&Text, &Block, Seed),
+    dtype: DType,
+    lost: &[f64],
+) -> Option<Diag> {
+    let found = RefCell::new(None);
+    let watch = |called: &Row, solved: &Solved, args: &[Value<ArgTy>]| {
+        let number = number(called, solved, args, dtype, lost, set);
+        if let Some(number) = number {
+            found.borrow_mut().get_or_insert((called.op, number));
+        }
+        number.is_some()
+    };
+    let family = cases::family(row, dtype);
+    let mut kinds = FxHashSet::default();
+    let (first, others): (Vec<&Case>, Vec<&Case>) =
+        family.cases.iter().filter(|case| case.numel() > 0).partition(|case| kinds.insert(case.kind()));
+    let (fault, case) = first.into_iter().chain(others).take(CALLS).find_map(|case| {
+        let args = without_numbers(row, &case.args);
+        let solved = sig::accepted(row, &args)?;
+        let case = Case { args, solved };
+        let names = of.map_or_else(Vec::new, |of| rules::names_of(row, &case, set, of));
+        let fault = Types::new(set).watching(&watch).run(row, block, &case.solved, &case.args, &names).err()?;
+        found.borrow().is_some().then_some((fault, case))
+    })?;
+    let (called, number) = found.take()?;
+    let place = fault.at.map_or(text.place, |span| text.at(span));
+    let message = format!("`{}` gives {number} to `{called}`, whose result is {dtype}", source.op.as_str());
+    let diag = Diag::error("E208", place, message);
+    let diag = diag.here(format!("as {dtype} this number becomes {}", cast_f64(number, dtype)));
+    let help = match number.abs() < 1.0 {
+        true => {
+            "compute this line in `acc(T)`, `x as acc(T)`, and cast the result; or let the number follow from the dtype: `epsilon(T)`"
+        }
+        false => {
+            "compute this line in `acc(T)`, `x as acc(T)`, and cast the result; or write a number that the dtype holds"
+        }
+    };
+    Some(diag.note(format!("for {}", case.show(row))).help(help))
 }
 
 /// Whether a number is another in kind in this dtype.
@@ -73,16 +106,16 @@ fn is_lost(x: f64, dtype: DType) -> bool {
     x != 0.0 && x.is_finite() && (held == 0.0 || held.is_infinite())
 }
 
-/// The numbers of a program, and the defaults of its options.
-fn numbers(row: &Row, body: &Block) -> Vec<f64> {
+/// The numbers of a text, and the defaults of these options.
+fn numbers(opts: &[Opt], row: &Row, text: &Block) -> Vec<f64> {
     let mut found = Vec::new();
-    walk::block(body, &mut |e| match &*e.node {
+    walk::block(text, &mut |e| match &*e.node {
         Node::Float(x) => found.push(*x),
         Node::Int(i) => found.push(*i as f64),
         _ => {}
     });
     // the defaults of an alias row are PyTorch's, and what becomes of them there is what it means
-    let opts = if is_alias(row.op.as_str()) { &[] } else { row.sig.opts.as_slice() };
+    let opts = if is_alias(row.op.as_str()) { &[] } else { opts };
     let defaults = opts.iter().filter_map(|opt| thresholds::literal(opt.default.as_ref()?));
     found.extend(defaults.map(Scalar::as_f64));
     found

@@ -18,9 +18,10 @@ use fulgurite_core::row::{Meaning, Row};
 use serde_json::{Value, json};
 
 use crate::check::facts::{self, Fact};
-use crate::check::{Checked, closure};
+use crate::check::rows::RowSet;
+use crate::check::{Checked, cases, closure, element, orders};
 use crate::emit::{Emitted, Target, cpu};
-use crate::grade::Claim;
+use crate::grade::{Claim, Grade};
 use crate::schema::{Body, Database, RowSource};
 use crate::source::Sources;
 use crate::yaml::Text;
@@ -69,7 +70,7 @@ pub fn row(
     row: &Arc<Row>,
     database: &Database,
     checked: &Checked,
-    table: &dyn Rows,
+    table: &(dyn Rows + Sync),
     sources: &Sources,
 ) -> Explained {
     let (facts, gradients) = (facts(row, table), gradients(row, table, checked));
@@ -142,11 +143,24 @@ fn vmap(row: &Row) -> (&'static str, &'static str) {
 const TYPES: [&str; 4] = ["shapes", "indices", "types", "values"];
 
 /// What follows from a row.
-fn facts(row: &Arc<Row>, table: &dyn Rows) -> Vec<Fact> {
+fn facts(row: &Arc<Row>, table: &(dyn Rows + Sync)) -> Vec<Fact> {
     let derived = fulgurite_core::derive::derive(row, table);
     let mut rules = row.vjp.clone();
     rules.extend(derived.rules.iter().filter(|(arg, _)| !row.vjp.iter().any(|(a, _)| a == arg)).cloned());
-    facts::of(row, table, &rules, &derived.rows).all
+    let mut all = facts::of(row, table, &rules, &derived.rows).all;
+    all.extend(steps(row, table));
+    all
+}
+
+/// How the steps of gradients compare with those of the value.
+fn steps(row: &Arc<Row>, table: &(dyn Rows + Sync)) -> Option<Fact> {
+    // with the derived rows that its rules call
+    let set = RowSet::new(table, [row.clone()], &[]);
+    let (times, case) = orders::times(row, &set, &cases::family(row, element(row)))?;
+    let of = times.iter().map(|(arg, times)| format!("for `{arg}` {times:.1} times"));
+    let value = format!("{} those of the value", of.collect::<Vec<_>>().join(", "));
+    let reason = format!("the loops of the gradients were counted, for {}", case.show(row));
+    Some(Fact { name: "steps", value, reason, grade: Grade::Checked(1) })
 }
 
 /// The kernels that are generated for the row itself: where, and which.
@@ -196,7 +210,12 @@ fn keys(source: &RowSource) -> Vec<(&'static str, String)> {
     if let Some((_, text)) = &source.ties {
         key("ties", text);
     }
-    for (name, text) in [("no_grad", &source.no_grad), ("deviates", &source.deviates), ("once", &source.once)] {
+    for (name, text) in [
+        ("no_grad", &source.no_grad),
+        ("deviates", &source.deviates),
+        ("once", &source.once),
+        ("rounds", &source.rounds),
+    ] {
         text.iter().for_each(|text| key(name, text));
     }
     for (cond, message) in &source.require {

@@ -86,7 +86,7 @@ fn anchor(op: &str) -> String {
     op.to_lowercase().chars().filter(|c| c.is_alphanumeric() || matches!(c, '-' | '_')).collect()
 }
 
-fn groups(database: &Database, checked: &Checked, table: &dyn Rows, sources: &Sources) -> Vec<Group> {
+fn groups(database: &Database, checked: &Checked, table: &(dyn Rows + Sync), sources: &Sources) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     let mut end = 0;
     for (source, row) in database.rows.iter().zip(&checked.rows) {
@@ -172,6 +172,7 @@ fn facts(row: &Explained) -> Vec<String> {
     all.extend(says("ties").map(|ties| format!("Ties: the gradient goes to the `{ties}` of equal elements.")));
     all.extend(says("deviates").map(|why| format!("Its gradient is not the derivative: {why}.")));
     all.extend(says("once").map(|why| format!("Its gradient has no gradient: {why}.")));
+    all.extend(says("rounds").map(|why| format!("It rounds to f16 and bf16 between its parts: {why}.")));
     all.extend(says("makes").map(|what| format!("Makes {what}.")));
     all.extend(says("grad").map(|rule| format!("Gradient, written: `{rule}`.")));
     all.extend(says("no_grad").filter(|_| row.kind == "of a class").map(|why| format!("No gradient: {why}.")));

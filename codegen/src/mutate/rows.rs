@@ -252,6 +252,9 @@ impl Writer<'_> {
         if let Some(old) = &self.source.once {
             self.set(39, "once", None, old.as_str(), false);
         }
+        if let Some(old) = &self.source.rounds {
+            self.set(39, "rounds", None, old.as_str(), false);
+        }
         let float = |elem: &Elem| matches!(elem, Elem::Var(name) if *name == "T");
         let first =
             self.source.sig.tree.params.iter().find(|p| p.ty.elem.iter().any(float) && p.access == Access::Read);

@@ -71,6 +71,7 @@ pub const KEYS: &[Key] = &[
     key("no_grad", Form::Text, "why the row has no gradient"),
     key("deviates", Form::Text, "why its gradient differs from the true derivative"),
     key("once", Form::Text, "why its written gradient can't be differentiated again"),
+    key("rounds", Form::Text, "why it rounds to f16 or bf16 between its parts"),
     key("subclass", Form::Map(&Form::Text), "subclass: what the row is on its tensors, a rule as in the class's `ops`"),
     key("autocast", Form::Any, "exceptions from the derived autocast class"),
     key(

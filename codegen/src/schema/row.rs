@@ -74,6 +74,7 @@ impl RowReader<'_> {
         let no_grad = self.text("no_grad");
         let deviates = self.text("deviates");
         let once = self.text("once");
+        let rounds = self.text("rounds");
         let skip_vjp = self.skip_vjp();
         let (subclass, autocast) = (self.subclass(), self.autocast());
         let kernels = self.kernels();
@@ -97,6 +98,7 @@ impl RowReader<'_> {
             no_grad,
             deviates,
             once,
+            rounds,
             skip_vjp,
             subclass,
             autocast,

@@ -32,6 +32,10 @@ pub trait Field: Clone {
     fn kept_as(self, _dtype: DType) -> Self {
         self
     }
+    /// The value rounded to `dtype` by a cast.
+    fn rounded_to(self, dtype: DType) -> Self {
+        Self::constant(cast_f64(self.value(), dtype).as_f64())
+    }
 }
 
 impl Field for f64 {
@@ -422,9 +426,7 @@ impl<F: Field> Eval<'_, F> {
             SOp::Load { tensor, idx, outside } => self.load(*tensor, idx, outside)?.cast(ty),
             SOp::Call(b, args) => self.call(*b, args, ty)?,
             // Rounded on purpose; otherwise numbers are as exact as `F`.
-            SOp::Cast(a) if ty.opmath() != ty => {
-                Val::Float(F::constant(cast_f64(self.expr(a)?.into_float().value(), ty).as_f64()))
-            }
+            SOp::Cast(a) if ty.opmath() != ty => Val::Float(self.expr(a)?.into_float().rounded_to(ty)),
             SOp::Cast(a) => self.expr(a)?.cast(ty),
             SOp::Select(c, a, b) => {
                 let branch = if self.expr(c)?.as_bool() { a } else { b };

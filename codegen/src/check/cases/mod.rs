@@ -19,7 +19,7 @@ mod windows;
 pub use crossed::{crossed, mixed};
 pub use more::{deep, each, long_lists, more, stepped};
 pub use values::valued;
-pub use windows::{equal, stepping};
+pub use windows::{equal, stepping, tight};
 
 use fulgurite_core::lang::OptType;
 use fulgurite_core::row::Row;

@@ -1,7 +1,7 @@
 //! Calls in which several windows fit, steps and shifts are above 1, and sizes that have nothing to do with one another are
 //! equal: an index or a rule that is right for steps of 1, for one window, or while all sizes differ, shows here.
 
-use fulgurite_core::lang::OptType;
+use fulgurite_core::lang::{Opt, OptType};
 use fulgurite_core::row::Row;
 use fulgurite_core::sig::ArgTy;
 use fulgurite_core::{DType, Name, Scalar, Value};
@@ -94,6 +94,43 @@ pub fn stepping(row: &Row, dtype: DType, enough: usize) -> Vec<Case> {
     found.retain(|case| met.insert(format!("{:?}", &case.args[first..])));
     found.truncate(enough);
     found
+}
+
+/// Accepted calls of a row with few elements along each axis, and steps, shifts and widths that are about as many: windows
+/// whose places are all beside the elements are among them. `enough` of them at most.
+pub fn tight(row: &Row, dtype: DType, enough: usize) -> Vec<Case> {
+    /// Each size is met with so many numbers.
+    const TRIES: u64 = 160;
+    const SIZES: [i64; 3] = [2, 1, 3];
+    const NUMBERS: [i64; 5] = [1, 0, 2, 3, 4];
+    let free = Free::of(row);
+    let tried = Tried::of(row);
+    let statics = params::product(row, STATICS);
+    // one axis of each list says what several say
+    let ranks = vec![1; free.lists.len()];
+    let mut settled = Settled::new(row, &free);
+    let mut met = FxHashSet::default();
+    let made = (0..TRIES * SIZES.len() as u64).filter_map(|n| {
+        let turn = Turn(n);
+        let chosen = turn.pick(statics.len(), SALT + 201);
+        let (params, opts) = statics.get(chosen).filter(|_| !settled.refuses(chosen, &ranks))?;
+        let number = |k: usize| Value::Num(Scalar::Int(NUMBERS[turn.pick(NUMBERS.len(), SALT + 210 + k as u64)]));
+        let given = |(at, opt): (usize, &Opt)| match &opt.ty {
+            OptType::I64 => Some((at, number(at))),
+            OptType::Ints { list, axes: None, broadcast: false, .. } if free.lists.contains(list) => {
+                Some((at, Value::List(vec![number(at)])))
+            }
+            _ => None,
+        };
+        let given: Vec<_> = row.sig.opts.iter().enumerate().filter_map(given).collect();
+        let choice = Choice { params, opts, dtype, turn, tried: &tried, given: &given, items: None };
+        let size = Variant::Alike(SIZES[n as usize % SIZES.len()]);
+        let args = call(row, &free, &ranks, &choice, &mut Sizes::new(size, 0, turn), &[])?;
+        let solved = settled.accepted(row, &args, chosen, &ranks)?;
+        let case = Case { args, solved };
+        (case.numel() > 0 && met.insert(format!("{:?}", case.args))).then_some(case)
+    });
+    made.take(enough).collect()
 }
 
 /// Whether a number is above 1 or below -1, or one of a list is.

@@ -5,7 +5,7 @@ use fulgurite_core::eval::tensor::{self, Machine};
 use fulgurite_core::lang::ast::Param;
 use fulgurite_core::lang::{Block, Expr, Node};
 use fulgurite_core::lower::{self, Rows};
-use fulgurite_core::nest::Nest;
+use fulgurite_core::nest::{Nest, NestOut, SExpr, SOp};
 use fulgurite_core::order::{self, Keys};
 use fulgurite_core::row::{Meaning, Row};
 use fulgurite_core::sig::{self, ArgTy, OutTy, Refusal, Solved};
@@ -21,6 +21,7 @@ use crate::check::branches::{self, Id, Ids};
 use crate::check::resolved::{Asked, Calls, Open, Outcome, Resolved};
 use crate::check::rows::RowSet;
 use crate::check::taken;
+use crate::check::walk::each;
 
 /// Rows within rows, at most this deep.
 const DEEPEST: usize = 40;
@@ -129,6 +130,11 @@ impl<'a> Library<'a> {
     pub fn again(&self) -> Library<'a> {
         let (derived, calls) = (self.derived.clone(), self.calls.clone());
         Library { derived, calls, exact: self.exact, left: self.left.clone(), ..Library::new(self.set) }
+    }
+
+    /// Whether tensors of narrow dtypes hold as many digits as all others.
+    pub fn has_all_digits(&self) -> bool {
+        self.exact
     }
 
     /// The same, where tensors of narrow dtypes hold as many digits as all others.
@@ -369,9 +375,18 @@ impl<'a> Dense<'a> {
                 v => put(v),
             }
         }
-        let arrays = nest::run_within(nest, &tensors, &[], &mut self.steps)?;
         // what is kept in half precision or less between two calls is lost; f32 is as good as exact here
         let exact = self.library.exact;
+        let wide;
+        let nest = match exact && nest.outs.iter().any(|out| narrows(&out.expr)) {
+            true => {
+                let outs = nest.outs.iter().map(|out| NestOut { expr: unrounded(&out.expr), ..out.clone() }).collect();
+                wide = Nest { outs, ..nest.clone() };
+                &wide
+            }
+            false => nest,
+        };
+        let arrays = nest::run_within(nest, &tensors, &[], &mut self.steps)?;
         let stored = |mut a: Array<F>| {
             let narrow = matches!(a.dtype, DType::F16 | DType::BF16 | DType::F8E4M3FN | DType::F8E5M2);
             if let (true, Data::Float(values)) = (narrow && !exact, &mut a.data) {
@@ -389,6 +404,26 @@ impl<'a> Dense<'a> {
             });
         }
         Ok(results)
+    }
+}
+
+/// Whether an operation rounds a float to fewer digits than it is computed with.
+fn rounds(op: &SOp, ty: DType) -> bool {
+    matches!(op, SOp::Cast(a) if ty.is_float() && a.ty().is_float() && ty.opmath() != ty)
+}
+
+fn narrows(e: &SExpr) -> bool {
+    let mut found = false;
+    each(e, &mut |part| found |= rounds(part.op(), part.ty()));
+    found
+}
+
+/// The same with all digits where a cast would round some away.
+fn unrounded(e: &SExpr) -> SExpr {
+    let op = e.op().map(&unrounded);
+    match rounds(e.op(), e.ty()) {
+        true => SExpr::new(op, e.ty().opmath()),
+        false => SExpr::new(op, e.ty()),
     }
 }
 

@@ -3,10 +3,10 @@
 //! Nothing here knows how rules are derived. A builtin's derivative is the table's partial, evaluated as a number; the
 //! chain rule is these few lines.
 
-use fulgurite_core::Name;
 use fulgurite_core::builtins::{Builtin, Partial, eval_f64};
 use fulgurite_core::eval::nest::Field;
 use fulgurite_core::lang::{BinOp, Dialect, Expr, Node, UnOp, parse_expr};
+use fulgurite_core::{DType, Name};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::sync::LazyLock;
@@ -41,6 +41,10 @@ impl Field for Dual {
     fn detach(self) -> Dual {
         Dual { slope: 0.0, ..self }
     }
+    // the derivative of a cast is that of what is cast
+    fn rounded_to(self, dtype: DType) -> Dual {
+        Dual { value: self.value.rounded_to(dtype), ..self }
+    }
 }
 
 /// The same, but what is detached gets a slope of its own: whether results depend on it.
@@ -61,6 +65,9 @@ impl Field for Probe {
         // a slope that differs between values, the same on every machine
         let bits = self.0.value.to_bits().wrapping_mul(0x9e37_79b9_7f4a_7c15);
         Probe(Dual { slope: 0.5 + (bits >> 11) as f64 / (1u64 << 53) as f64, ..self.0 })
+    }
+    fn rounded_to(self, dtype: DType) -> Probe {
+        Probe(self.0.rounded_to(dtype))
     }
 }
 

@@ -9,7 +9,7 @@ use fulgurite_core::eval::nest::Field;
 use fulgurite_core::lang::Node;
 use fulgurite_core::row::Row;
 use fulgurite_core::sig::ArgTy;
-use fulgurite_core::{Name, Value};
+use fulgurite_core::{DType, Name, Value};
 use std::sync::LazyLock;
 
 use super::dense::{Dense, Library};
@@ -145,5 +145,8 @@ impl Field for Steep {
     }
     fn detach(self) -> Steep {
         Steep { moves: false, steep: false, ..self }
+    }
+    fn rounded_to(self, dtype: DType) -> Steep {
+        Steep { value: self.value.rounded_to(dtype), ..self }
     }
 }

@@ -64,7 +64,7 @@ pub fn gradients(
         Err(Halt::OtherWay) => return Ok(None),
     };
     let lines = tape.lines;
-    let mut sums = Sums::default();
+    let mut sums = Sums::new(library);
     for (result, weight) in results.iter().zip(weights) {
         sums.add(result, elements(weight).concat());
     }
@@ -92,7 +92,7 @@ pub fn again(
         Err(Halt::OtherWay) => return Ok(None),
     };
     let lines = tape.lines;
-    let (mut sums, mut numbers) = (Sums::default(), Numbers::new(12_000));
+    let (mut sums, mut numbers) = (Sums::new(library), Numbers::new(12_000));
     for value in &values {
         let mut weights = Vec::new();
         value.for_each(&mut |Taped(v, _)| {
@@ -106,10 +106,17 @@ pub fn again(
 }
 
 /// Cotangents by value.
-#[derive(Default)]
-struct Sums(HashMap<usize, Vec<f64>>);
+struct Sums {
+    of: HashMap<usize, Vec<f64>>,
+    /// Whether those of narrow dtypes hold as many digits as all others.
+    exact: bool,
+}
 
 impl Sums {
+    fn new(library: &Library) -> Sums {
+        Sums { of: HashMap::new(), exact: library.has_all_digits() }
+    }
+
     /// Adds one number per float element of `value`.
     fn add(&mut self, value: &Value<Taped>, numbers: Vec<f64>) {
         let mut numbers = numbers.into_iter();
@@ -118,10 +125,11 @@ impl Sums {
             if !a.dtype.is_float() {
                 return;
             }
-            let own: Vec<f64> = numbers.by_ref().take(a.len()).map(|x| f64_kept(x, a)).collect();
-            match self.0.get_mut(id) {
+            let own: Vec<f64> =
+                numbers.by_ref().take(a.len()).map(|x| if self.exact { x } else { f64_kept(x, a) }).collect();
+            match self.of.get_mut(id) {
                 Some(sum) => sum.iter_mut().zip(own).for_each(|(sum, x)| *sum += x),
-                None => _ = self.0.insert(*id, own),
+                None => _ = self.of.insert(*id, own),
             }
         });
     }
@@ -134,7 +142,7 @@ impl Sums {
             if !a.dtype.is_float() {
                 return;
             }
-            match self.0.get(id) {
+            match self.of.get(id) {
                 Some(sum) => {
                     any = true;
                     all.extend(sum);

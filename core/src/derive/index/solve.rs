@@ -270,6 +270,12 @@ impl Eq {
             return None;
         }
         let (value, conds) = invert(from, to.clone(), v, step, known)?;
+        // where elements say the place, each of the few values of `i` in `floor(g[p]) + i == h` places an element; solved
+        // for it, each `h` would look for its elements among all
+        let few = matches!(&v.kind, Kind::One(lo, hi) if make::as_int(lo).is_some() && make::as_int(hi).is_some());
+        if few && step != Step::Plain && walk::any(&value, &mut |e| matches!(&*e.node, Node::Access(_))) {
+            return None;
+        }
         let conds: Vec<Expr> =
             if self.list { conds.into_iter().map(|c| make::over_axes(Red::All, c)).collect() } else { conds };
         let sub = match make::as_name(&value) {

@@ -5,7 +5,7 @@ use super::graph::affine::Affine;
 use super::graph::convert::{LineIo, convert};
 use super::graph::piece::{Out, Piece, Place, Values};
 use super::graph::row::RowKernel;
-use super::graph::{Index, NodeId, Op, ValueId};
+use super::graph::{Axis, Index, NodeId, Op, ValueId};
 use crate::executors::line::stored;
 use crate::executors::require::{Assert, Check};
 use crate::executors::{ExecError, Line};
@@ -31,7 +31,7 @@ pub(crate) struct Named {
 pub(crate) struct Ways {
     /// Pointwise lines as kernels of their rows.
     pub row_kernels: bool,
-    /// Products whose operands are both f16, or both bf16, and lie as they are.
+    /// Products whose operands are both f16, or both bf16, and lie as they are; those that lines before have widened too.
     pub halves: bool,
 }
 
@@ -41,6 +41,8 @@ pub(crate) struct Items<'t> {
     pub values: Values,
     pub of_proxy: FxHashMap<ProxyId, ValueId>,
     pub lines: Vec<Named>,
+    /// The f16 or bf16 value of each f32 one that has its elements.
+    widened: FxHashMap<ValueId, ValueId>,
     fuser: Fuser,
     ways: Ways,
     executor: &'static str,
@@ -78,6 +80,7 @@ impl<'t> Items<'t> {
             values: Values::default(),
             of_proxy: FxHashMap::default(),
             lines: Vec::new(),
+            widened: FxHashMap::default(),
             fuser: Fuser::default(),
             ways,
             executor,
@@ -117,10 +120,26 @@ impl<'t> Items<'t> {
         if let Some(named) = self.lines.last_mut() {
             named.picks = pieces.iter().flat_map(picked).collect();
         }
-        for piece in pieces {
+        for mut piece in pieces {
+            if self.ways.halves {
+                self.widened.extend(widening(&piece, &self.values));
+                self.multiply_halves(&mut piece);
+            }
             self.fuser.piece(piece, &mut self.values);
         }
         Ok(())
+    }
+
+    /// Lets a product take its operands as they were before they were widened: programs widen what they multiply, so that
+    /// what is added to the product is added in f32, and the product of the halves has the same elements in f32.
+    fn multiply_halves(&self, piece: &mut Piece) {
+        let Piece::Contract(c) = piece else { return };
+        let source = |v: ValueId| self.widened.get(&v).copied();
+        if let (Some(a), Some(b), None, None) = (source(c.a.value), source(c.b.value), &c.chunk, &c.exact)
+            && self.values.ty(a).dtype == self.values.ty(b).dtype
+        {
+            (c.a.value, c.b.value) = (a, b);
+        }
     }
 
     fn pieces(&mut self, line: &Line, root: &dyn Fn(ProxyId) -> ProxyId) -> Result<Vec<Piece>, ExecError> {
@@ -206,6 +225,23 @@ impl<'t> Items<'t> {
         }
         Ok((values, of_proxy, lines, Made { items, needed, apart, forms }))
     }
+}
+
+/// An f32 value and the f16 or bf16 one that has the same elements in the same places, if that is what a piece makes.
+fn widening(piece: &Piece, values: &Values) -> Option<(ValueId, ValueId)> {
+    let Piece::Map(fragment) = piece else { return None };
+    let [out] = fragment.outs.as_slice() else { return None };
+    let Place::Axes(axes) = &out.place else { return None };
+    let Op::Load(load) = &fragment.graph.node(out.node).op else { return None };
+    let (from, to) = (values.ty(load.value), values.ty(out.value));
+    let same = |(axis, index): (&Axis, &Index)| match (axis.as_slice(), index) {
+        ([], Index::Affine(a)) => a.as_constant() == Some(0),
+        ([d], Index::Affine(a)) => *a == Affine::dim(*d),
+        _ => false,
+    };
+    let widens = matches!(from.dtype, DType::F16 | DType::BF16) && to.dtype == DType::F32 && from.shape == to.shape;
+    let whole = load.outside.is_none() && axes.len() == load.idx.len() && axes.iter().zip(&load.idx).all(same);
+    (widens && whole).then_some((out.value, load.value))
 }
 
 /// The values whose elements a piece reads or places by an index that is computed.

@@ -1,0 +1,160 @@
+//! Programs of rows expanded: every call of a program is followed into the programs that it calls, down to loops. Values
+//! are types, with a mark that says what is known of them.
+
+use std::sync::Arc;
+
+use fulgurite_core::eval::tensor::{self, Machine};
+use fulgurite_core::lang::{Block, Span};
+use fulgurite_core::row::{Meaning, Row};
+use fulgurite_core::sig::{self, ArgTy, Refusal, Solved};
+use fulgurite_core::{Name, Value};
+
+use super::machine::Types;
+use super::resolved::{self, Outcome, Resolved};
+use super::rows::RowSet;
+
+/// Calls that are followed, those of programs within programs too, at most: a program that doubles at each level has no end.
+const MOST_CALLS: usize = 1 << 12;
+
+/// Programs within programs are followed so deep, because each is a frame of the stack.
+const DEEPEST: usize = 24;
+
+/// A value of a program: its type, and what is known of it.
+#[derive(Clone)]
+pub struct Marked<M> {
+    /// The type.
+    pub ty: ArgTy,
+    /// What is known.
+    pub mark: M,
+}
+
+/// Results of calls.
+pub type Results<L> = Result<Vec<Value<Marked<<L as Look>::Mark>>>, <L as Look>::Halt>;
+
+/// What looks at the calls of an expanded program.
+pub trait Look {
+    /// What is known of a value.
+    type Mark: Clone + Default;
+    /// Why a program is followed no further.
+    type Halt: From<Refusal>;
+
+    /// The results of a call of a row that is no program, then the auxiliary ones.
+    fn loops(&mut self, rows: &RowSet, of: &Resolved, args: &[Value<Marked<Self::Mark>>]) -> Results<Self>;
+
+    /// The same of a program, of which `results` came.
+    fn program(
+        &mut self,
+        _rows: &RowSet,
+        _of: &Resolved,
+        _args: &[Value<Marked<Self::Mark>>],
+        results: Results<Self>,
+    ) -> Results<Self> {
+        results
+    }
+
+    /// `halt` arose at this part of the text.
+    fn located(&self, halt: Self::Halt, _part: Span) -> Self::Halt {
+        halt
+    }
+}
+
+/// The machine.
+pub struct Expanded<'a, L> {
+    rows: &'a RowSet<'a>,
+    /// Rows that only this program knows: those derived for it.
+    own: &'a [Row],
+    /// What looks at the calls.
+    pub look: L,
+    left: usize,
+    depth: usize,
+}
+
+impl<'a, L: Look> Expanded<'a, L> {
+    /// A machine over these rows.
+    pub fn new(rows: &'a RowSet<'a>, look: L) -> Expanded<'a, L> {
+        Expanded { rows, own: &[], look, left: MOST_CALLS, depth: 0 }
+    }
+
+    /// The same, where programs may call these rows too.
+    pub fn with(self, own: &'a [Row]) -> Expanded<'a, L> {
+        Expanded { own, ..self }
+    }
+
+    /// Follows `block`, a text of `row`, in a call; `names` are bound besides. Nothing is known of the arguments.
+    ///
+    /// # Errors
+    /// Why it was followed no further.
+    pub fn follow(
+        &mut self,
+        row: &Row,
+        block: &Block,
+        solved: &Solved,
+        args: &[Value<ArgTy>],
+        names: &[(Name, Value<ArgTy>)],
+    ) -> Results<L> {
+        let given = |value: &Value<ArgTy>| {
+            value.map(&mut |ty: &ArgTy| Marked { ty: ty.clone(), mark: <L::Mark as Default>::default() })
+        };
+        let args: Vec<_> = args.iter().map(given).collect();
+        let names: Vec<_> = names.iter().map(|(name, value)| (*name, given(value))).collect();
+        tensor::run(self, row, block, solved, &args, &names)
+    }
+}
+
+/// The results that a call promises, each with the mark that `mark` has for its type.
+pub fn promised<M: Clone>(
+    rows: &RowSet,
+    of: &Resolved,
+    args: &[Value<Marked<M>>],
+    mark: impl Fn(&ArgTy) -> M,
+) -> Vec<Value<Marked<M>>> {
+    let args: Vec<Value<ArgTy>> = args.iter().map(|arg| arg.map(&mut |v: &Marked<M>| v.ty.clone())).collect();
+    let types = Types::promised(rows, &of.row, &of.solved, &args);
+    types.iter().map(|v| v.map(&mut |ty: &ArgTy| Marked { ty: ty.clone(), mark: mark(ty) })).collect()
+}
+
+impl<L: Look> Machine for Expanded<'_, L> {
+    type V = Marked<L::Mark>;
+    type Error = L::Halt;
+
+    fn call(
+        &mut self,
+        op: Name,
+        positional: Vec<Value<Marked<L::Mark>>>,
+        named: Vec<(Name, Value<Marked<L::Mark>>)>,
+    ) -> Results<L> {
+        let halt = |why: &str| L::Halt::from(Refusal::new("E010", format!("`{op}` {why}")));
+        self.left = self.left.checked_sub(1).ok_or_else(|| halt("is called too often"))?;
+        let ty = |v: &Marked<L::Mark>| v.ty.clone();
+        let outcome = match self.own.iter().find(|row| row.op == op) {
+            Some(own) => resolved::outcome(vec![Arc::new(own.clone())], &positional, &named, &ty),
+            None => self.rows.outcome(op, &positional, &named, &ty),
+        };
+        let Outcome::Accepted(of) = outcome else { return Err(halt("takes no such call")) };
+        let args = sig::arrange(&of.row, positional, named)?;
+        let Meaning::Decomp(body) = &of.row.meaning else { return self.look.loops(self.rows, &of, &args) };
+        if self.depth > DEEPEST {
+            return Err(halt("is called too deep"));
+        }
+        self.depth += 1;
+        let results = tensor::run(self, &of.row, body, &of.solved, &args, &[]);
+        self.depth -= 1;
+        let results = results.map(|mut results| {
+            results.truncate(of.row.sig.outs.len() + of.row.sig.aux.len());
+            results
+        });
+        self.look.program(self.rows, &of, &args, results)
+    }
+
+    fn ty(&self, v: &Marked<L::Mark>) -> ArgTy {
+        v.ty.clone()
+    }
+
+    fn write(&mut self, _: Name, _: Value<Marked<L::Mark>>) -> Result<(), L::Halt> {
+        Ok(())
+    }
+
+    fn located(&self, halt: L::Halt, part: Span) -> L::Halt {
+        self.look.located(halt, part)
+    }
+}

@@ -1,0 +1,55 @@
+//! What loops do to the floats that become a result: whether they compute, and which tensors they read for it.
+
+use fulgurite_core::builtins::Builtin;
+use fulgurite_core::lang::Red;
+use fulgurite_core::nest::{SExpr, SOp};
+use smallvec::SmallVec;
+
+/// What loops do to the floats that become a result.
+#[derive(Default)]
+pub struct Part {
+    /// Whether they compute anything that may have to be rounded.
+    pub computes: bool,
+    /// The tensors whose elements the result is made of, one after the other.
+    pub reads: SmallVec<[usize; 4]>,
+}
+
+impl Part {
+    /// What loops do that give this.
+    pub fn of(e: &SExpr) -> Part {
+        let mut part = Part::default();
+        part.add(e);
+        part
+    }
+
+    fn add(&mut self, e: &SExpr) {
+        if !e.ty().is_float() {
+            return;
+        }
+        match e.op() {
+            SOp::Elem(t) | SOp::Load { tensor: t, .. } => {
+                if !self.reads.contains(t) {
+                    self.reads.push(*t);
+                }
+            }
+            SOp::Cast(inner) | SOp::Detach(inner) => self.add(inner),
+            SOp::Select(_, a, b) => [a, b].into_iter().for_each(|e| self.add(e)),
+            SOp::Call(builtin, args) => match builtin {
+                Builtin::Copysign => args.iter().take(1).for_each(|e| self.add(e)),
+                // whole numbers and signs, exact of what they are given
+                Builtin::Sign | Builtin::Floor | Builtin::Ceil | Builtin::Round | Builtin::Trunc => {}
+                _ => {
+                    self.computes |=
+                        !matches!(builtin, Builtin::Neg | Builtin::Abs | Builtin::Max | Builtin::Min | Builtin::Select);
+                    args.iter().for_each(|e| self.add(e));
+                }
+            },
+            SOp::Reduce { red, body, otherwise, .. } => {
+                self.computes |= matches!(red, Red::Sum | Red::Prod | Red::Mean);
+                self.add(body);
+                otherwise.iter().for_each(|e| self.add(e));
+            }
+            SOp::Const(_) | SOp::Num(_) | SOp::Var(_) | SOp::Uniform { .. } => {}
+        }
+    }
+}
