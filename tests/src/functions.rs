@@ -36,8 +36,8 @@ pub enum Step {
         row: Name,
         /// One value per parameter and option.
         args: Vec<Value<Arg>>,
-        /// The region in which it stands.
-        region: Region,
+        /// What it stands in, from the outside in.
+        regions: Vec<Region>,
     },
     /// A tensor that is made inside.
     Made(Array<f64>),
@@ -60,6 +60,13 @@ pub enum Arg {
     Number(DType, Scalar),
     /// The key: this one, or the one that `next` gave last.
     Key(bool),
+}
+
+impl Arg {
+    /// Whether it is a tensor of f64, by which a gradient can be taken.
+    pub fn is_f64(&self) -> bool {
+        matches!(self, Arg::Made(a) | Arg::Value(_, a) if a.dtype == DType::F64)
+    }
 }
 
 /// Views.
@@ -90,17 +97,19 @@ pub enum How {
     Copy,
 }
 
-/// Regions.
+/// What a call may stand in.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Region {
-    /// None.
-    Plain,
     /// A checkpoint.
     Checkpoint,
-    /// Without gradients.
-    NoGrad,
     /// A part with a name.
     Named,
+    /// A function that is compiled, of all tensors of the call.
+    Jit,
+    /// The gradient of the sum of all float results, each weighted with other numbers, by all tensors of f64.
+    Gradient,
+    /// Without gradients.
+    NoGrad,
 }
 
 impl fmt::Display for Function {
@@ -111,10 +120,10 @@ impl fmt::Display for Function {
         let mut next = self.inputs.len() + self.captured.len();
         for step in &self.steps {
             match step {
-                Step::Call { row, args, region } => {
+                Step::Call { row, args, regions } => {
                     let args: Vec<String> = args.iter().map(|a| show(a, &Arg::to_string)).collect();
-                    let region = if *region == Region::Plain { String::new() } else { format!(" in {region:?}") };
-                    writeln!(f, "v{next}… = {row}({}){region}", args.join(", "))?;
+                    let regions = if regions.is_empty() { String::new() } else { format!(" in {regions:?}") };
+                    writeln!(f, "v{next}… = {row}({}){regions}", args.join(", "))?;
                     next += 1;
                 }
                 Step::Made(a) => writeln!(f, "v… = {}", array(a))?,

@@ -11,6 +11,9 @@ use fulgurite_core::{DType, Value};
 
 /// Sizes of arguments and captured tensors.
 const SIZES: [usize; 4] = [1, 2, 3, 5];
+/// What calls may stand in, the simplest first; what differentiates stands behind the others.
+const REGIONS: [Region; 5] = [Region::Named, Region::Checkpoint, Region::Jit, Region::NoGrad, Region::Gradient];
+const PLAIN: usize = 4;
 /// At most so many steps: longer functions combine no more kinds of steps, and take longer to shrink.
 const MOST_STEPS: usize = 9;
 
@@ -96,20 +99,34 @@ impl Draft<'_> {
         }
         let case = self.rng.below(64);
         let Some(call) = calls::generate(row, &Wish::smooth(case), self.rng) else { return };
-        let region = *self.rng.pick(&[Region::Plain, Region::Plain, Region::Checkpoint, Region::NoGrad, Region::Named]);
         let mut args: Vec<Value<Arg>> = Vec::new();
         for arg in &call.args {
             args.push(arg.map(&mut |operand| self.argument(operand)));
         }
+        let mut by = 0;
+        args.iter().for_each(|a| a.for_each(&mut |arg| by += usize::from(arg.is_f64())));
+        // derivatives are by something
+        let some = if by > 0 { REGIONS.as_slice() } else { &REGIONS[..PLAIN] };
+        let depth = *self.rng.pick(&[0, 0, 0, 1, 1, 2, 3]);
+        let mut regions: Vec<Region> = (0..depth).map(|_| *self.rng.pick(some)).collect();
+        // one derivative inside and one outside: rows are held to two (P07)
+        let mut gradients = 0;
+        regions.retain(|region| {
+            gradients += usize::from(*region == Region::Gradient);
+            *region != Region::Gradient || gradients == 1
+        });
         let made = call.solved.outs.iter().flat_map(|out| match out {
             OutTy::Tensor(t) => vec![t.dtype == DType::F64 && t.numel() > 0],
             OutTy::List(list) => list.iter().map(|t| t.dtype == DType::F64 && t.numel() > 0).collect(),
             OutTy::FromBody => vec![],
         });
-        let made: Vec<bool> = made.collect();
+        let mut made: Vec<bool> = made.collect();
+        if regions.contains(&Region::Gradient) {
+            made = vec![true; by];
+        }
         // of results that the body alone knows neither number nor type is known here
         if !call.solved.outs.contains(&OutTy::FromBody) {
-            self.push(Step::Call { row: row.row.op, args, region }, made);
+            self.push(Step::Call { row: row.row.op, args, regions }, made);
         }
     }
 

@@ -4,6 +4,7 @@ use super::{Arg, Function, How, Region, Step, View};
 use crate::bridge;
 use fulgurite::ops::Slice;
 use fulgurite::prelude::*;
+use fulgurite::symbol::SymbolRef;
 use fulgurite::{Error, Key, api};
 use fulgurite_core::eval::nest::{Array, Data};
 use fulgurite_core::loc::Loc;
@@ -31,6 +32,68 @@ impl Function {
     }
 }
 
+/// A call as a function of its tensors, keys and run-time numbers.
+#[derive(Clone)]
+struct Call {
+    symbol: SymbolRef,
+    /// Its arguments, with the number of what stands in each place.
+    form: Vec<Value<usize>>,
+    /// Which are tensors of f64.
+    floats: Vec<bool>,
+}
+
+impl Call {
+    fn within(&self, regions: &[Region], all: &[Tensor]) -> Result<Vec<Tensor>, Error> {
+        let Some((outer, inner)) = regions.split_first() else {
+            let args = self.form.iter().map(|a| a.map(&mut |at: &usize| all[*at].clone())).collect();
+            return api::call(self.symbol, args, Loc::NOWHERE);
+        };
+        let call = || self.within(inner, all);
+        match outer {
+            Region::Checkpoint => checkpoint(call),
+            Region::NoGrad => no_grad(call),
+            Region::Named => named("part", call),
+            Region::Jit => {
+                let (own, inner) = (self.clone(), inner.to_vec());
+                jit(move |all: Vec<Tensor>| poisoned(own.within(&inner, &all))).call(all.to_vec())
+            }
+            Region::Gradient => {
+                let sum = |by: &Vec<Tensor>| Ok::<_, Error>(weighted(&self.at(by, inner, all)?));
+                Ok(try_value_and_grad(&self.chosen(all), sum)?.1)
+            }
+        }
+    }
+
+    /// The tensors by which gradients are taken.
+    fn chosen(&self, all: &[Tensor]) -> Vec<Tensor> {
+        all.iter().zip(&self.floats).filter(|(_, float)| **float).map(|(x, _)| x.clone()).collect()
+    }
+
+    /// The call with others in their place.
+    fn at(&self, by: &[Tensor], regions: &[Region], all: &[Tensor]) -> Result<Vec<Tensor>, Error> {
+        let mut by = by.iter();
+        let chosen = |(x, float): (&Tensor, &bool)| if *float { by.next().unwrap_or(x) } else { x }.clone();
+        let all: Vec<Tensor> = all.iter().zip(&self.floats).map(chosen).collect();
+        self.within(regions, &all)
+    }
+}
+
+/// The sum of all float results, each weighted with other numbers.
+pub(super) fn weighted(outs: &[Tensor]) -> Tensor {
+    let one = |out: &Tensor| {
+        let n = out.numel().value();
+        let weights: Vec<f64> = (0..n).map(|i| 1.0 + (i as f64 * 0.7).sin()).collect();
+        (out.reshape(-1) * Tensor::from(weights)).sum()
+    };
+    let floats = outs.iter().filter(|t| t.dtype() == DType::F64);
+    floats.fold(Tensor::scalar(0.0f64), |sum, out| sum + one(out))
+}
+
+/// A list of tensors, or one that stands for the error.
+pub(super) fn poisoned(outs: Result<Vec<Tensor>, Error>) -> Vec<Tensor> {
+    outs.unwrap_or_else(|e| vec![Tensor::poisoned(e)])
+}
+
 impl Values {
     fn get(&self, at: usize) -> Result<&Tensor, Error> {
         let lost = || Error::new("E744", format!("there is no value {at}"));
@@ -41,7 +104,7 @@ impl Values {
 
     fn step(&mut self, step: &Step) -> Result<(), Error> {
         match step {
-            Step::Call { row, args, region } => {
+            Step::Call { row, args, regions } => {
                 let symbol = bridge::symbol(*row).map_err(|e| Error::new(e.code, e.text))?;
                 let mut failed = Ok(());
                 let handles: Vec<Value<Tensor>> = args
@@ -56,14 +119,13 @@ impl Values {
                     })
                     .collect();
                 failed?;
-                let call = || api::call(symbol, handles, Loc::NOWHERE);
-                let outs = match region {
-                    Region::Plain => call(),
-                    Region::Checkpoint => checkpoint(call),
-                    Region::NoGrad => no_grad(call),
-                    Region::Named => named("part", call),
-                }?;
-                self.all.extend(outs);
+                let (mut leaves, mut floats) = (Vec::new(), Vec::new());
+                handles.iter().for_each(|h| h.for_each(&mut |t| leaves.push(t.clone())));
+                args.iter().for_each(|a| a.for_each(&mut |arg| floats.push(arg.is_f64())));
+                let mut at = 0..;
+                let form = args.iter().map(|a| a.map(&mut |_| at.next().unwrap_or(0))).collect();
+                let call = Call { symbol, form, floats };
+                self.all.extend(call.within(regions, &leaves)?);
             }
             Step::Made(a) => self.all.push(Tensor::from_buffer(bridge::buffer(a))),
             Step::View(of, view) => {

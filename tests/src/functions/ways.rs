@@ -1,7 +1,8 @@
 //! The ways to run a function: at once, compiled in each cache mode, called again with other values, on the interpreter,
-//! differentiated, with less memory, with forward and backward apart, as one slice of a batch. One meaning.
+//! differentiated, with less memory, with forward and backward apart, as slices of a batch. One meaning.
 
-use super::{Function, Step};
+use super::run::{poisoned, weighted};
+use super::{Function, Region, Step};
 use crate::bridge;
 use fulgurite::executors;
 use fulgurite::prelude::*;
@@ -75,22 +76,37 @@ fn same(what: &str, got: &Seen, want: &Seen, by: f64) -> Result<(), String> {
     }
 }
 
-/// A handle list, or one that stands for the error.
-fn poisoned(outs: Result<Vec<Tensor>, Error>) -> Vec<Tensor> {
-    outs.unwrap_or_else(|e| vec![Tensor::poisoned(e)])
+/// The same bits: where the same lines run in the same order, nothing may differ.
+fn exactly(what: &str, got: &Seen, want: &Seen) -> Result<(), String> {
+    let bits = |seen: &Seen| -> Result<Vec<Vec<u64>>, &'static str> {
+        let number = |x: &f64| if x.is_nan() { u64::MAX } else { x.to_bits() };
+        Ok(seen.as_ref().map_err(|code| *code)?.iter().map(|list| list.iter().map(number).collect()).collect())
+    };
+    match bits(got) == bits(want) {
+        true => Ok(()),
+        false => Err(format!("{what}: {got:?}, not the bits of {want:?}")),
+    }
 }
 
 /// Whether the function gives values.
 fn values(f: &Function) -> Result<bool, String> {
-    let calls = [&f.inputs, &f.others, &f.inputs];
+    // the third call is the first again
+    let calls = [(&f.inputs, 0), (&f.others, 1), (&f.inputs, 0)];
     let at_once: Vec<Seen> = {
         let captured = tensors(&f.captured);
-        let one = |(n, values): (usize, &&Vec<Array<f64>>)| {
+        let one = |(values, key): &(&Vec<Array<f64>>, u64)| {
             let args = tensors(values);
-            seen(f.run(&args, &captured, &Key::new(n as u64)), &args, &captured)
+            seen(f.run(&args, &captured, &Key::new(*key)), &args, &captured)
         };
-        calls.iter().enumerate().map(one).collect()
+        calls.iter().map(one).collect()
     };
+    let again = |what: &str, seen: &[Seen]| match seen {
+        [first, second, third] if leaves_captured(f, first) && leaves_captured(f, second) => {
+            exactly(what, third, first)
+        }
+        _ => Ok(()),
+    };
+    again("at once, again", &at_once)?;
     let mut ways = vec![
         ("compiled", Caching::Constant, None),
         ("compiled with symbolic sizes", Caching::Symbolic, None),
@@ -100,27 +116,47 @@ fn values(f: &Function) -> Result<bool, String> {
     if at_once.iter().all(|seen| seen.is_err() || is_finite(seen)) && is_stable(f, &at_once[0]) {
         ways.extend(executors::find("interp").map(|interp| ("interpreted", Caching::Constant, Some(interp))));
     }
+    let mut constant: Vec<Seen> = Vec::new();
     for (what, caching, executor) in ways {
         let captured = tensors(&f.captured);
         let (function, inside) = (f.clone(), captured.clone());
         let compiled = jit(move |args: Vec<Tensor>, key: Key| poisoned(function.run(&args, &inside, &key)));
+        let other = executor.is_some();
         let compiled = match executor {
             Some(executor) => compiled.on(vec![executor]),
             None => compiled,
         }
         .caching(caching);
-        for (n, values) in calls.iter().enumerate() {
+        let mut all: Vec<Seen> = Vec::new();
+        for (n, (values, key)) in calls.iter().enumerate() {
             let args = tensors(values);
-            let outs = compiled.call((args.clone(), Key::new(n as u64)));
+            let outs = compiled.call((args.clone(), Key::new(*key)));
             // after a refusal a program may have written, and a function at once has
             let got = seen(outs, &args, &captured);
+            // fused lines add up in another order than lines one by one
             same(&format!("{what}, call {n}"), &got, &at_once[n], ROUNDING)?;
             if at_once[n].is_err() {
                 break;
             }
+            // sizes as numbers and as symbols are the same lines, compiled anew or not
+            if let Some(want) = constant.get(n).filter(|_| !other) {
+                exactly(&format!("{what}, call {n}, against constant sizes"), &got, want)?;
+            }
+            all.push(got);
+        }
+        again(&format!("{what}, again"), &all)?;
+        if constant.is_empty() {
+            constant = all;
         }
     }
     Ok(at_once[0].is_ok())
+}
+
+/// Whether the captured tensors are behind a call what they were before it.
+fn leaves_captured(f: &Function, seen: &Seen) -> bool {
+    let Ok(seen) = seen else { return false };
+    let held = f.captured.iter().map(|a| a.scalars().iter().map(|x| x.as_f64()).collect::<Vec<f64>>());
+    held.eq(seen[seen.len() - f.captured.len()..].iter().cloned())
 }
 
 fn is_finite(seen: &Seen) -> bool {
@@ -144,13 +180,7 @@ fn loss(f: &Function, args: &[Tensor], captured: &[Tensor]) -> Tensor {
         Ok(outs) => outs,
         Err(e) => return Tensor::poisoned(e),
     };
-    let weighted = |out: &Tensor| {
-        let n = out.numel().value();
-        let weights: Vec<f64> = (0..n).map(|i| 1.0 + (i as f64 * 0.7).sin()).collect();
-        (out.reshape(-1) * Tensor::from(weights)).sum()
-    };
-    let floats = outs.iter().chain(&copies).filter(|t| t.dtype() == DType::F64);
-    floats.fold(Tensor::scalar(0.0f64), |sum, out| sum + weighted(out))
+    weighted(&[outs, copies].concat())
 }
 
 /// Whether the function has a gradient, and whether that was held against differences.
@@ -172,10 +202,10 @@ fn gradients(f: &Function) -> Result<(bool, bool), String> {
             Some(remat) => compiled.rematerialise(remat),
             None => compiled,
         };
-        for _ in 0..2 {
-            let got = compiled.call(args.clone());
-            same(what, &got.map_err(|e| e.code()).and_then(flat), &at_once, ROUNDING)?;
-        }
+        let run = || compiled.call(args.clone()).map_err(|e| e.code()).and_then(flat);
+        let got = run();
+        same(what, &got, &at_once, ROUNDING)?;
+        exactly(&format!("{what}, again"), &run(), &got)?;
     }
     let (function, inside) = (f.clone(), captured.clone());
     let apart = jit(move |args: Vec<Tensor>| loss(&function, &args, &inside));
@@ -187,7 +217,7 @@ fn gradients(f: &Function) -> Result<(bool, bool), String> {
 /// The gradient against central differences, where these are smooth; whether they are.
 fn slopes(f: &Function, captured: &[Tensor], gradient: &Seen) -> Result<bool, String> {
     let Ok(gradient) = gradient else { return Ok(false) };
-    if f.steps.iter().any(|s| matches!(s, Step::Call { row, region, .. } if !is_smooth(row.as_str(), *region))) {
+    if f.steps.iter().any(|s| matches!(s, Step::Call { row, regions, .. } if !is_smooth(row.as_str(), regions))) {
         return Ok(false);
     }
     let direction = |n: usize, i: usize| (1.0 + n as f64 + i as f64 * 1.3).sin();
@@ -221,26 +251,40 @@ fn moved(a: &Array<f64>, by: &dyn Fn(usize) -> f64) -> Array<f64> {
 }
 
 /// Whether a call has the gradient that differences have: not where the row says otherwise, or switches it off.
-fn is_smooth(row: &str, region: super::Region) -> bool {
-    region != super::Region::NoGrad && crate::rows::rows().is_derivative(row)
+fn is_smooth(row: &str, regions: &[Region]) -> bool {
+    !regions.contains(&Region::NoGrad) && crate::rows::rows().is_derivative(row)
 }
 
-/// As the one slice of a batch; whether there is a batch of it.
+/// As slices of a batch, one and two with other values; whether there is a batch of it.
 fn slice(f: &Function) -> Result<bool, String> {
     let captured = tensors(&f.captured);
-    let args = tensors(&f.inputs);
-    let run = |args: &Vec<Tensor>, captured: &[Tensor]| {
+    let run = |args: &[Tensor], captured: &[Tensor]| {
         let copies: Vec<Tensor> = args.iter().map(|x| x * 1.0).collect();
         let inside: Vec<Tensor> = captured.iter().map(|x| x * 1.0).collect();
         f.run(&copies, &inside, &Key::new(0))
     };
-    let at_once = seen(run(&args, &captured), &[], &[]);
-    let batch: Vec<Tensor> = args.iter().map(|x| x.unsqueeze(0)).collect();
-    let got = vmap(&batch, |args: &Vec<Tensor>| poisoned(run(args, &captured)));
-    match got.map_err(|e| e.code()) {
-        // a step that can't be batched says so
-        Err("E726" | "E727" | "E728" | "E708") => Ok(false),
-        Err(code) => same("one slice of a batch", &Err(code), &at_once, ROUNDING).map(|()| false),
-        Ok(outs) => same("one slice of a batch", &seen(Ok(outs), &[], &[]), &at_once, ROUNDING).map(|()| true),
+    let slices = [tensors(&f.inputs), tensors(&f.others)];
+    let alone = [0, 1].map(|n| seen(run(&slices[n], &captured), &[], &[]));
+    let batch_of = |slices: &[Vec<Tensor>]| -> Vec<Tensor> {
+        (0..f.inputs.len()).map(|i| stack(&slices.iter().map(|slice| slice[i].clone()).collect::<Vec<_>>())).collect()
+    };
+    for (what, count) in [("one slice of a batch", 1), ("two slices of a batch", 2)] {
+        let got = vmap(&batch_of(&slices[..count]), |args: &Vec<Tensor>| poisoned(run(args, &captured)));
+        let want = match &alone[..count] {
+            [first, ..] if first.is_err() => first.clone(),
+            [Ok(first), Ok(second)] => {
+                Ok(first.iter().zip(second).map(|(a, b)| [a.clone(), b.clone()].concat()).collect())
+            }
+            [.., last] => last.clone(),
+            [] => return Ok(false),
+        };
+        match got.map_err(|e| e.code()) {
+            // a step that can't be batched says so
+            Err("E726" | "E727" | "E728" | "E708") => return Ok(false),
+            Err(code) => same(what, &Err(code), &want, ROUNDING)?,
+            // a kernel over a batch adds up in another order
+            Ok(outs) => same(what, &seen(Ok(outs), &[], &[]), &want, ROUNDING)?,
+        }
     }
+    Ok(alone[0].is_ok())
 }
