@@ -615,3 +615,18 @@ fn own_backwards_of_any_tree() {
         assert_eq!(run.call(x.cast(dtype)).expect("runs").dtype(), dtype);
     }
 }
+
+/// A backward that differentiates reads a key and a tensor of the trace around from inside of its own closure.
+#[test]
+fn a_closure_in_a_backward_reads_what_stands_around_it() {
+    let f = |x: &Tensor, w: &Tensor, key: &Key| {
+        let back = |x: Tensor, ct: &Tensor| grad(&x, |x| (x.dropout(key) * w * ct).sum());
+        custom_vjp(x, |x| (x.dropout(key) * w, x.clone()), back)
+    };
+    let (x, w, key) = (Tensor::from([1.0f64, -2.0, 5.0]), Tensor::from([3.0f64, 4.0, 5.0]), || Key::new(3));
+    let numbers = |t: Tensor| t.to_f64().unwrap_or_else(|e| panic!("{e}"));
+    let want = numbers(grad(&x, |x| (x.dropout(&key()) * &w).sum()));
+    assert_eq!(numbers(grad(&x, |x| f(x, &w, &key()).sum())), want);
+    let compiled = jit(move |(x, w, key): (Tensor, Tensor, Key)| grad(&x, |x| checkpoint(|| f(x, &w, &key)).sum()));
+    assert_eq!(numbers(compiled.call((x, w, key())).unwrap_or_else(|e| panic!("{e}"))), want);
+}

@@ -111,7 +111,7 @@ fn linears_in_halves() {
         assert!((a - b).abs() < 0.02 * (1.0 + b.abs()), "{a} {b}");
     }
     let text = g.trace("simplified").unwrap_or_default();
-    assert!(text.contains("bf16[2, 2] = matmul_nt(") && text.contains("bf16[2, 3] = matmul_nt.vjp.w("), "{text}");
+    assert!(text.contains("bf16[2, 2] = linear(") && text.contains("bf16[2, 3] = matmul_nt.vjp.w("), "{text}");
 }
 
 #[test]

@@ -106,6 +106,11 @@ impl Builder {
         builder
     }
 
+    /// Whether a value was there before this builder: traces around made it.
+    pub(crate) fn is_from_outside(&self, p: ProxyId) -> bool {
+        p.0 < self.outer
+    }
+
     /// The store.
     pub fn arena(&self) -> &Rc<Arena> {
         &self.arena

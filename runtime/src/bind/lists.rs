@@ -1,12 +1,11 @@
 //! Long lists. An expression that chooses among n tensors costs n choices for each element, so `cat` and `stack` of many
 //! tensors are bound as a tree: parts of the list are joined, and then what these give.
 
-use super::Builder;
+use super::{Builder, unknown};
 use crate::error::Error;
-use crate::intrinsics;
-use crate::symbol::SymbolRef;
+use crate::symbol::{self, SymbolRef};
 use crate::trace::ProxyId;
-use fulgurite_core::Value;
+use fulgurite_core::{Name, Value};
 
 /// A list of at most this many tensors is joined at once: the choices are cheaper than another pass over the elements.
 const MOST: usize = 64;
@@ -38,7 +37,8 @@ pub(super) fn in_parts(
         }
         args[0] = Value::List(parts);
         // parts that are stacks have the new axis, along which they are put behind each other
-        joins = intrinsics::get("cat")?;
+        let cat = Name::new("cat");
+        joins = symbol::find(cat).ok_or_else(|| unknown(cat))?;
     }
     Ok((joins, args))
 }

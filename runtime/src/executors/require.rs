@@ -21,36 +21,38 @@ impl Check {
     /// Where the condition says that each element of a tensor is an index of an axis: which tensor of the line, and the
     /// size of the axis.
     pub fn range(&self) -> Option<(usize, i64)> {
-        self.bounds().filter(|(_, low, _)| *low == 0).map(|(tensor, _, size)| (tensor, size))
+        let (vars, 0, index, size) = self.bounds()? else { return None };
+        let SOp::Load { tensor, idx, .. } = index.op() else { return None };
+        // all of its elements: along each axis a variable of its own, which runs over all of it
+        let whole = |range: &SRange| {
+            range.lo.as_int() == Some(0) && range.hi.as_int() == Some(self.nest.vars[range.var].value())
+        };
+        let each = |at: &SExpr| vars.iter().any(|range| matches!(at.0.op, SOp::Var(v) if v == range.var));
+        (vars.iter().all(whole) && vars.len() == idx.len() && idx.iter().all(each)).then_some((*tensor, size))
     }
 
     /// The code of its refusal: an index out of range is E804 whether a condition finds it or the loop that reads there,
     /// since which of them does depends on the executor.
     pub fn code(&self) -> &'static str {
         match self.bounds() {
-            Some((_, low, size)) if low == 0 || low == -size => "E804",
+            Some((_, low, _, size)) if low == 0 || low == -size => "E804",
             _ => "E705",
         }
     }
 
-    /// Where the condition is `low <= index && index < size` for each element of a tensor: the tensor and the two numbers.
-    fn bounds(&self) -> Option<(usize, i64, i64)> {
+    /// Where the condition is `low <= index && index < size` with two numbers: the loops over it, and these three.
+    fn bounds(&self) -> Option<(&[SRange], i64, &SExpr, i64)> {
         let [out] = self.nest.outs.as_slice() else { return None };
-        let SOp::Reduce { red: Red::All, vars, filter: None, body, .. } = &out.expr.0.op else { return None };
-        let SOp::Call(Builtin::And, sides) = &body.0.op else { return None };
-        let [low, high] = sides.as_slice() else { return None };
-        let (SOp::Call(Builtin::Le, low), SOp::Call(Builtin::Lt, high)) = (&low.0.op, &high.0.op) else { return None };
-        let ([least, index], [same, size]) = (low.as_slice(), high.as_slice()) else { return None };
-        let number = |e: &SExpr| if let SOp::Const(s) = &e.0.op { Some(s.as_i64()) } else { None };
-        let SOp::Load { tensor, idx, .. } = &index.0.op else { return None };
-        // all of its elements: along each axis a variable of its own, which runs over all of it
-        let whole = |range: &SRange| {
-            number(&range.lo) == Some(0) && number(&range.hi) == Some(self.nest.vars[range.var].value())
+        let (vars, body) = match out.expr.op() {
+            SOp::Reduce { red: Red::All, vars, filter: None, body, .. } => (vars.as_slice(), body),
+            _ => (&[][..], &out.expr),
         };
-        let each = |at: &SExpr| vars.iter().any(|range| matches!(at.0.op, SOp::Var(v) if v == range.var));
-        let all = vars.iter().all(whole) && vars.len() == idx.len() && idx.iter().all(each);
-        let (low, size) = (number(least)?, number(size)?);
-        (index == same && all).then_some((*tensor, low, size))
+        let SOp::Call(Builtin::And, sides) = body.op() else { return None };
+        let [low, high] = sides.as_slice() else { return None };
+        let (SOp::Call(Builtin::Le, low), SOp::Call(Builtin::Lt, high)) = (low.op(), high.op()) else { return None };
+        let ([least, index], [same, size]) = (low.as_slice(), high.as_slice()) else { return None };
+        let (low, size) = (least.as_int()?, size.as_int()?);
+        (index == same).then_some((vars, low, index, size))
     }
 }
 

@@ -60,7 +60,15 @@ pub(super) fn value(stack: &mut [Frame], depth: usize, tensor: &Tensor) -> Proxy
         View::Traced(_) if !stack[depth].captured.fresh => match stack[depth].captured.at.get(&address(tensor)) {
             Some(&at) => stack[depth].builder.inputs()[at].version,
             // callers know that some frame below owns it
-            None => value(stack, depth - 1, tensor),
+            None => {
+                let below = value(stack, depth - 1, tensor);
+                if stack[depth].builder.is_from_outside(below) {
+                    return below;
+                }
+                // a backward below has just made an input of it, which this trace, begun before, does not know
+                let at = capture(stack, depth, tensor);
+                stack[depth].builder.inputs()[at].version
+            }
         },
         _ => {
             let at = capture(stack, depth, tensor);

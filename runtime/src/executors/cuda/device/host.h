@@ -37,7 +37,7 @@ inline double erfinv(double y) {
   double l = std::log1p(-y * y), a = 0.147, b = 2. / (3.14159265358979323846 * a) + l / 2.;
   double x = std::copysign(std::sqrt(std::sqrt(b * b - l / a) - b), y);
   for (int step = 0; step < 3 && x != 0.; step++) {
-    double d = y > 0. ? -(std::erfc(x) - (1. - y)) : std::erfc(-x) - (1. + y);
+    double d = std::fabs(y) < .5 ? std::erf(x) - y : y > 0. ? -(std::erfc(x) - (1. - y)) : std::erfc(-x) - (1. + y);
     d /= 1.12837916709551257 * std::exp(-x * x);
     x -= d / (1. + x * d);
   }
