@@ -5,7 +5,7 @@ use fulgurite::prelude::*;
 
 /// Tensors of different numbers.
 fn parts(count: usize) -> Vec<Tensor> {
-    (0..count).map(|i| Tensor::from_vec(vec![i as f64, 0.5 - i as f64, 7.0], &[3, 1])).collect()
+    (0..count).map(|i| Tensor::from_vec(vec![i as f64, 0.5 - i as f64, 7.0], [3, 1])).collect()
 }
 
 fn bits(t: &Tensor) -> Vec<u64> {

@@ -52,7 +52,7 @@ fn lines_that_do_not_fuse_beyond_what_is_open() {
 /// Views of views, as many as a long loop makes: nothing goes down the chain on the stack.
 #[test]
 fn a_long_chain_of_views_is_read_written_and_let_go() {
-    let x = Tensor::from_vec(vec![1.0f64, 2.0, 3.0, 4.0], &[2, 2]);
+    let x = Tensor::from_vec(vec![1.0f64, 2.0, 3.0, 4.0], [2, 2]);
     let chain = |x: &Tensor, n: usize| (0..n).fold(x.clone(), |y, _| y.transpose(0, 1));
     let numbers = |t: &Tensor| t.to_f64().expect("numbers");
     let read = jit(move |x: Tensor| grad(&x, |x| (chain(x, 16_000) * x).sum())).call(x.clone()).expect("runs");

@@ -53,7 +53,7 @@ fn inputs(trace: &Trace, (lo, hi): (f64, f64), odd: bool, seed: u64, nudge: bool
             .map(|_| match ty.dtype {
                 DType::Bool => Scalar::Bool(rng.one_in(2)),
                 // also indices that are out of range
-                DType::I64 => Scalar::Int(rng.int(if seed % 2 == 0 { 0 } else { -3 }, 4)),
+                DType::I64 => Scalar::Int(rng.int(if seed.is_multiple_of(2) { 0 } else { -3 }, 4)),
                 _ => {
                     let drawn = rng.float(lo, hi);
                     let x = if odd && rng.one_in(3) { *rng.pick(&ODD) } else { drawn };

@@ -38,7 +38,7 @@ fn batched(x: &Tensor, f: impl Fn(&Tensor) -> Tensor) -> Tensor {
 }
 
 fn matrix() -> Tensor {
-    Tensor::from_vec(vec![1.0f64, -2.0, 3.0, 4.0, 5.0, -6.0], &[2, 3])
+    Tensor::from_vec(vec![1.0f64, -2.0, 3.0, 4.0, 5.0, -6.0], [2, 3])
 }
 
 /// pytorch/pytorch#138908: `y[i] += y[i]` with a computed index doubled twice.
@@ -103,7 +103,7 @@ fn a_written_argument_has_no_gradient() {
 /// jax-ml/jax#6452: a gradient by a number that a batch captures is a number.
 #[test]
 fn a_captured_number_has_a_gradient_of_its_shape() {
-    let rows = Tensor::from_vec(vec![0.5f64; 6], &[3, 2]);
+    let rows = Tensor::from_vec(vec![0.5f64; 6], [3, 2]);
     let f = move |z: Tensor| {
         let g = grad(&z, |z| batched(&rows, |y: &Tensor| z.logaddexp(y.sum() + z)).sum());
         assert_eq!(g.shape(), Vec::<Dim>::new());

@@ -337,6 +337,6 @@ fn a_variance_is_compiled_once_for_all_sizes() {
         |x: Tensor, _: Tensor| grad(&x, |x| ops::var_mean_with(x, VarMean { dims: 0.into(), ..d() }).1.square().sum());
     once(mean_alone, &sizes, &["in0.0 > 0"]);
     once(|x, _| grad(&x, |x| x.var()), &sizes, &["in0.0*in0.1 > 0"]);
-    once(|x, _| grad(&x, |x| x.std_with(Std { correction: 0.0.into(), ..d() })), &sizes, &[]);
-    once(|x, _| x.var_with(Var { correction: 0.5.into(), ..d() }), &sizes, &[]);
+    once(|x, _| grad(&x, |x| x.std_with(Std { correction: 0.0, ..d() })), &sizes, &[]);
+    once(|x, _| x.var_with(Var { correction: 0.5, ..d() }), &sizes, &[]);
 }

@@ -379,7 +379,7 @@ fn a_write_through_four_views_is_one_scatter() {
         (y, row * 2.0)
     };
     let compiled = jit(f).keep_traces();
-    let x = Tensor::from_vec((0..20).map(f64::from).collect(), &[4, 5]);
+    let x = Tensor::from_vec((0..20).map(f64::from).collect(), [4, 5]);
     let (y, row) = compiled.call(x.clone()).expect("runs");
     let (want, wanted) = f(x);
     let numbers = |t: &Tensor| t.to_f64().expect("numbers");
