@@ -625,7 +625,7 @@ fn a_closure_in_a_backward_reads_what_stands_around_it() {
     };
     let (x, w, key) = (Tensor::from([1.0f64, -2.0, 5.0]), Tensor::from([3.0f64, 4.0, 5.0]), || Key::new(3));
     let numbers = |t: Tensor| t.to_f64().unwrap_or_else(|e| panic!("{e}"));
-    let want = numbers(grad(x, |x| (x.dropout(&key()) * &w).sum()));
+    let want = numbers(grad(&x, |x| (x.dropout(key()) * &w).sum()));
     assert_eq!(numbers(grad(&x, |x| f(x, &w, &key()).sum())), want);
     let compiled = jit(move |(x, w, key): (Tensor, Tensor, Key)| grad(&x, |x| checkpoint(|| f(x, &w, &key)).sum()));
     assert_eq!(numbers(compiled.call((x, w, key())).unwrap_or_else(|e| panic!("{e}"))), want);
