@@ -106,7 +106,7 @@ impl Tensor {
         Tensor(Repr::Traced(Arc::new(Traced::new(token, proxy, ty).aliasing(alias, of))))
     }
 
-    /// What it is a view of, if nobody else holds it.
+    /// The record of the view that the handle is, if no other handle holds the tensor.
     pub(super) fn into_alias(self) -> Option<Box<Alias>> {
         match self.0 {
             Repr::Cell(cell) => Arc::into_inner(cell)?.into_origin(),

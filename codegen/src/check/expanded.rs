@@ -41,7 +41,7 @@ pub trait Look {
     /// The results of a call of a row that is no program, then the auxiliary ones.
     fn loops(&mut self, rows: &RowSet, of: &Resolved, args: &[Value<Marked<Self::Mark>>]) -> Results<Self>;
 
-    /// The same of a program, of which `results` came.
+    /// The results of a call of a row that is a program, whose lines gave `results`.
     fn program(
         &mut self,
         _rows: &RowSet,
@@ -75,7 +75,7 @@ impl<'a, L: Look> Expanded<'a, L> {
         Expanded { rows, own: &[], look, left: MOST_CALLS, depth: 0 }
     }
 
-    /// The same, where programs may call these rows too.
+    /// A walker whose programs may also call the rows in `own`.
     pub fn with(self, own: &'a [Row]) -> Expanded<'a, L> {
         Expanded { own, ..self }
     }

@@ -28,8 +28,8 @@ use crate::schema::RowSource;
 /// Every size of a call, times this: so much larger than the numbers of options that these are no part of an order.
 const LARGER: i64 = 1 << 12;
 
-/// A gradient of the same order has at most so many times the steps: what differs are numbers of options, such as widths
-/// of kernels, and how often a program walks over the same elements. Of a higher order it has `LARGER` times as many.
+/// A gradient of the same order takes at most 512 times the steps of the value: options such as widths of kernels, and
+/// repeated walks over the same elements, make up the factor. One of a higher order takes `LARGER` times the steps.
 const MOST: f64 = (1 << 9) as f64;
 
 /// Calls that are looked at, which differ in presence, words, truth values and ranks.
@@ -85,7 +85,7 @@ pub fn check(source: &RowSource, row: &Arc<Row>, set: &RowSet, family: &Family) 
     })
 }
 
-/// The same, with its numbers.
+/// The argument whose gradient takes steps of a higher order, with both orders.
 fn higher(row: &Arc<Row>, set: &RowSet, family: &Family) -> Option<Higher> {
     if !has_rules(row) {
         return None;
@@ -235,7 +235,7 @@ fn results(case: &Case) -> f64 {
     made.sum()
 }
 
-/// The call with every axis so many times as long, and perhaps the sizes that options name.
+/// The call with every axis `LARGER` times as long; if `named`, also the sizes that options name.
 fn grown(row: &Row, args: &[Value<ArgTy>], named: bool) -> Option<Case> {
     let longer = |d: &Dim| if d.value() > 1 { Dim::from(d.value() * LARGER) } else { *d };
     let tensor = |t: &TensorTy| TensorTy { dtype: t.dtype, shape: t.shape.iter().map(longer).collect() };

@@ -104,7 +104,7 @@ fn with_dtype(arg: &Value<ArgTy>, dtype: DType) -> Value<ArgTy> {
     }
 }
 
-/// The same argument for all calls that round alike.
+/// A key of an argument: calls with equal keys round their values alike.
 fn alike(arg: &Value<ArgTy>) -> Value<ArgTy> {
     let shape = |t: &TensorTy| {
         let least = t.shape.iter().map(|d| d.value()).min().unwrap_or(0);

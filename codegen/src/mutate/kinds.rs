@@ -1,4 +1,4 @@
-//! The kinds of faults that mutants make, by the numbers of the reference (op-database.md, section 8) and on from there.
+//! The kinds of faults that mutants make, by their numbers in docs/mutations.md.
 
 use std::fmt;
 

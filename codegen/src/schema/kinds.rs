@@ -6,7 +6,7 @@ use fulgurite_core::lang::{BinOp, Block, Expr, Node, Span};
 
 use crate::nearest::nearest;
 
-/// The promotion kinds (op-database.md, section 2.3).
+/// The promotion kinds.
 pub(super) const PROMOTE: &[&str] =
     &["default", "float", "bool", "real", "keep", "equal", "join", "long_if_bool", "long_if_int"];
 

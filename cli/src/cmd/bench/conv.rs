@@ -1,4 +1,4 @@
-//! W8: the training steps of two convolutional nets (PROTOCOL.md, section 5).
+//! W8: the training steps of two convolutional nets.
 
 use super::numbers::weight_scale;
 use super::serve::Checked;

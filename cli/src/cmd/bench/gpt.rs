@@ -148,7 +148,7 @@ mod tests {
     use super::super::numbers::check;
     use super::*;
 
-    /// PROTOCOL.md, section 6: parameter 4 of W6 is the first block's qkv.
+    /// Parameter 4 of W6 is the first block's qkv.
     #[test]
     fn parameters_stand_in_order() {
         let model = gpt(SMALL);

@@ -1,5 +1,4 @@
-//! The numbers that every program of the protocol can make, and the values by which results are compared
-//! (PROTOCOL.md, section 1).
+//! The numbers that the benchmark programs of all systems can make, and the values by which their results are compared.
 
 /// 2^-23.
 const STEP: f32 = 1.0 / 8_388_608.0;
@@ -52,7 +51,7 @@ pub fn weight_scale(fan_in: usize) -> f32 {
 mod tests {
     use super::*;
 
-    /// PROTOCOL.md, section 6.
+    /// Values that the benchmark programs of the other systems give too.
     #[test]
     fn self_test() {
         assert_eq!([0, 1, 2].map(|i| hash(1, i)), [587_614_100, 2_136_536_683, 1_833_388_140]);

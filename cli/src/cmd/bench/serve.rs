@@ -1,4 +1,4 @@
-//! The line protocol (PROTOCOL.md, section 3): a command a line in, a JSON object a line out.
+//! The line protocol: a command a line in, a JSON object a line out.
 
 use super::meter::{self, Cost};
 use super::numbers;

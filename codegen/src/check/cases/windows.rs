@@ -99,7 +99,7 @@ pub fn stepping(row: &Row, dtype: DType, enough: usize) -> Vec<Case> {
 /// Accepted calls of a row with few elements along each axis, and steps, shifts and widths that are about as many: windows
 /// whose places are all beside the elements are among them. `enough` of them at most.
 pub fn tight(row: &Row, dtype: DType, enough: usize) -> Vec<Case> {
-    /// Each size is met with so many numbers.
+    /// For each size, options are drawn at most this many times.
     const TRIES: u64 = 160;
     const SIZES: [i64; 3] = [2, 1, 3];
     const NUMBERS: [i64; 5] = [1, 0, 2, 3, 4];

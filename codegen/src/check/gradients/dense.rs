@@ -418,7 +418,7 @@ fn narrows(e: &SExpr) -> bool {
     found
 }
 
-/// The same with all digits where a cast would round some away.
+/// The expression without the casts that round: its values keep all digits.
 fn unrounded(e: &SExpr) -> SExpr {
     let op = e.op().map(&unrounded);
     match rounds(e.op(), e.ty()) {
