@@ -17,6 +17,8 @@ mod derivatives;
 mod determinism;
 #[path = "properties/halves.rs"]
 mod halves;
+#[path = "properties/higher.rs"]
+mod higher;
 #[path = "properties/layout.rs"]
 mod layout;
 #[path = "properties/meaning.rs"]
@@ -27,8 +29,6 @@ mod orders;
 mod points;
 #[path = "properties/refusals.rs"]
 mod refusals;
-#[path = "properties/second.rs"]
-mod second;
 #[path = "properties/symbolic.rs"]
 mod symbolic;
 #[path = "properties/types.rs"]
@@ -55,7 +55,8 @@ const PROPERTIES: &[Property] = &[
     Property { name: "p03_dtypes_promote", applies: types::promotes, check: types::promotion },
     Property { name: "p04_vjp_is_the_derivative", applies: derivatives::applies, check: derivatives::vjp },
     Property { name: "p05_jvp_is_the_transpose", applies: derivatives::has_floats, check: derivatives::transpose },
-    Property { name: "p07_second_derivative", applies: derivatives::applies, check: second::derivative },
+    Property { name: "p07_second_derivative", applies: derivatives::has_floats, check: higher::second },
+    Property { name: "p20_third_derivative", applies: derivatives::has_floats, check: higher::third },
     Property { name: "p08_vjp_is_linear", applies: derivatives::has_floats, check: derivatives::linear },
     Property { name: "p09_broadcasting_is_undone", applies: derivatives::broadcasts, check: derivatives::broadcast },
     Property { name: "p10_special_points", applies: points::applies, check: points::check },

@@ -152,12 +152,18 @@ impl Field for Bounded {
         const POLES: [f64; 3] = [-1.0, 0.0, 1.0];
         let places: Vec<Vec<f64>> = args
             .iter()
-            .map(|a| {
-                if a.error == 0.0 {
+            .enumerate()
+            .map(|(i, a)| {
+                // kernels round the quotient before its part behind the point is dropped, and rounding it is as moving
+                // the dividend
+                let jumps =
+                    i == 0 && COMPUTE.get().is_float() && matches!(builtin, Builtin::DivFloor | Builtin::DivTrunc);
+                let error = if jumps { a.error + unit(COMPUTE.get()) * a.value.abs() } else { a.error };
+                if error == 0.0 {
                     return vec![a.value];
                 }
-                let inside = POLES.into_iter().filter(|p| (p - a.value).abs() < a.error);
-                inside.chain([a.value - a.error, a.value + a.error]).collect()
+                let inside = POLES.into_iter().filter(|p| (p - a.value).abs() < error);
+                inside.chain([a.value - error, a.value + error]).collect()
             })
             .collect();
         let mut error = 0.0f64;

@@ -245,24 +245,22 @@ pub fn jvp(call: &Call, x: &[Array<f64>], u: &[Array<f64>]) -> Result<Vec<Array<
     arrays(&tangents)
 }
 
-/// The cotangents of the float tensors for `w`, of the function that maps them to their cotangents for `g`: what second
-/// derivatives do.
+/// The derivative of the order of `weights`: the cotangents of the float tensors for the last of them, of the function
+/// that maps the tensors to their cotangents for the one before, and so on down to the call.
 ///
 /// # Errors
 /// What the runtime reports.
-pub fn vjp_of_vjp(
-    call: &Call,
-    x: &[Array<f64>],
-    g: &[Array<f64>],
-    w: &[Array<f64>],
-) -> Result<Vec<Array<f64>>, Refused> {
-    let g = handles(g);
-    let first = |x: &Vec<Tensor>| match fulgurite::vjp(x, &g, |x: &Vec<Tensor>| apply(call, x)) {
+pub fn vjp_of_order(call: &Call, x: &[Array<f64>], weights: &[Vec<Array<f64>>]) -> Result<Vec<Array<f64>>, Refused> {
+    let weights: Vec<Vec<Tensor>> = weights.iter().map(|w| handles(w)).collect();
+    arrays(&pulled(call, &handles(x), &weights))
+}
+
+fn pulled(call: &Call, x: &Vec<Tensor>, weights: &[Vec<Tensor>]) -> Vec<Tensor> {
+    let Some((last, rest)) = weights.split_last() else { return apply(call, x) };
+    match fulgurite::vjp(x, last, |x: &Vec<Tensor>| pulled(call, x, rest)) {
         Ok((_, grads)) => grads,
         Err(e) => vec![Tensor::poisoned(e); x.len()],
-    };
-    let (_, grads) = fulgurite::vjp(&handles(x), &handles(w), first)?;
-    arrays(&grads)
+    }
 }
 
 /// The types of the float results of a call.

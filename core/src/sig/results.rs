@@ -96,15 +96,25 @@ fn imagined(row: &Row, env: &Env, dims: &[DimPat], item: usize) -> bool {
     if env.scalar_axis.is_empty() {
         return false;
     }
-    let named = dims.iter().find_map(|d| if let DimKind::One { size, .. } = &d.kind { Some(size) } else { None });
-    let Some(size) = named else { return false };
-    let has_it = |p: &Param| {
-        let mut dims = p.ty.dims.iter().flatten();
-        dims.any(|d| matches!(&d.kind, DimKind::One { size: s, at: Some(_), .. } if s == size))
-    };
     let (scalars, real): (Vec<&Param>, Vec<&Param>) = row.sig.params.iter().partition(|p| {
         let item = if p.ty.list.is_some() { item } else { 0 };
         env.scalar_axis.contains(&(p.name.name, item))
     });
-    !scalars.is_empty() && !real.into_iter().any(has_it)
+    let Some((before, size)) = first(dims, false) else { return false };
+    // an axis in front of theirs is that of a batch
+    let stands =
+        scalars.iter().any(|p| first(p.ty.dims.as_deref().unwrap_or_default(), true).is_some_and(|(b, _)| b == before));
+    let has_it = |p: &Param| {
+        let mut dims = p.ty.dims.iter().flatten();
+        dims.any(|d| matches!(&d.kind, DimKind::One { size: s, at: Some(_), .. } if s == size))
+    };
+    stands && !real.into_iter().any(has_it)
+}
+
+/// The first axis that is one of its own, or that an option names, with the axes before it.
+fn first(dims: &[DimPat], by_option: bool) -> Option<(&[DimPat], &Expr)> {
+    dims.iter().enumerate().find_map(|(i, d)| match &d.kind {
+        DimKind::One { size, at, .. } if at.is_some() || !by_option => Some((&dims[..i], size)),
+        _ => None,
+    })
 }

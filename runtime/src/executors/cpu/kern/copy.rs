@@ -59,7 +59,7 @@ multi! {
     ///
     /// # Safety
     /// `dst` points to room for `lines` times `cols` elements of `T` at the distances of `at`, `src` to as many in lines of `pitch`;
-    /// they do not overlap.
+    /// they do not overlap, or each line is copied onto itself (a value that is returned in the place where it was given).
     unsafe fn scatter2d<T: Copy>(dst: *mut u8, at: Rect, src: *const u8, pitch: usize, lines: usize, cols: usize) {
         // SAFETY: the caller's pointers hold the rectangles.
         unsafe {
@@ -67,7 +67,7 @@ multi! {
             if at.elem == size_of::<T>() as isize {
                 for l in 0..lines {
                     let to = dst.offset(l as isize * at.line) as *mut T;
-                    std::ptr::copy_nonoverlapping(src.add(l * pitch), to, cols);
+                    std::ptr::copy(src.add(l * pitch), to, cols);
                 }
             } else {
                 for l in 0..lines {

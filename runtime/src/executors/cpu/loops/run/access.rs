@@ -184,7 +184,7 @@ impl Worker<'_> {
                     to = to.offset(index as isize * c.stride as isize);
                 }
                 if s.how == Combine::Replace {
-                    std::ptr::copy_nonoverlapping(self.slot(s.src), to, geo.cols * s.bytes);
+                    std::ptr::copy(self.slot(s.src), to, geo.cols * s.bytes);
                 } else {
                     (s.line)(to, self.slot(s.src), geo.cols);
                 }
