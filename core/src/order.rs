@@ -10,6 +10,8 @@
 //!
 //! NaN counts as the largest element.
 
+mod radix;
+
 use crate::kernel::{HOST, Special};
 use crate::name::Name;
 use crate::scalar::Scalar;
@@ -48,8 +50,14 @@ pub fn run(name: Name, env: &Env, args: &[Keys]) -> Result<Vec<i64>, &'static st
     let mut out = vec![0; x.elements.len()];
     for start in 0..x.elements.len() / n.max(1) {
         let base = start / inner * inner * n + start % inner;
-        let compare = |a: usize, b: usize| compare(x.elements[base + a * inner], x.elements[base + b * inner]);
-        for (i, o) in order.positions(n, &compare).into_iter().enumerate() {
+        let element = |at: usize| x.elements[base + at * inner];
+        let compare = |a: usize, b: usize| compare(element(a), element(b));
+        let by_digits = match order {
+            Order::Sort { descending } => radix::positions(n, &element, descending),
+            _ => None,
+        };
+        let positions = by_digits.unwrap_or_else(|| order.positions(n, &compare));
+        for (i, o) in positions.into_iter().enumerate() {
             out[base + i * inner] = o as i64;
         }
     }

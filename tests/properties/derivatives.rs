@@ -56,9 +56,10 @@ pub fn broadcasts(row: &TestRow) -> bool {
         })
 }
 
-/// Random cotangents (or tangents) like `arrays`: halves of small integers, so that products stay short.
+/// Random cotangents (or tangents) like `arrays`. Some are 0, as those of elements that a loss does not read are.
 pub fn random_like(arrays: &[Array<f64>], rng: &mut Rng) -> Vec<Array<f64>> {
-    arrays.iter().map(|a| with_values(a, (0..a.len()).map(|_| rng.float(-2.0, 2.0)).collect())).collect()
+    let mut number = || if rng.one_in(8) { 0.0 } else { rng.float(-2.0, 2.0) };
+    arrays.iter().map(|a| with_values(a, (0..a.len()).map(|_| number()).collect())).collect()
 }
 
 /// The float results of the call as the runtime gives them.

@@ -16,6 +16,8 @@ use crate::schema::RowSource;
 struct Interface {
     /// The elements of its arguments, in their order: one of these.
     args: &'static [&'static [&'static str]],
+    /// How many of the last ones a row may lack.
+    optional: usize,
     /// The option that it reads.
     option: &'static str,
     /// The loops that it stands for.
@@ -25,13 +27,17 @@ struct Interface {
 /// `None` of a primitive, which is the meaning of its row.
 fn interface(kernel: Special) -> Option<Interface> {
     Some(match kernel {
-        Special::LinearScan => Interface { args: &[&["T"], &["T"]], option: "dim", family: Family::Scan },
+        Special::LinearScan => {
+            let args = &[&["T"] as &[&str], &["T"], &["bool"]];
+            Interface { args, optional: 1, option: "dim", family: Family::Scan }
+        }
         Special::Searchsorted => {
-            Interface { args: &[&["T"], &["T"], &["Index"]], option: "side", family: Family::Gather }
+            let args = &[&["T"] as &[&str], &["T"], &["Index"]];
+            Interface { args, optional: 0, option: "side", family: Family::Gather }
         }
         Special::MatmulGroups => {
             let args = &[&["T"] as &[&str], &["i8", "u4x2"], &["T"], &["T"]];
-            Interface { args, option: "group", family: Family::Contraction }
+            Interface { args, optional: 0, option: "group", family: Family::Contraction }
         }
         Special::Argsort | Special::Introselect | Special::Quickselect => return None,
     })
@@ -55,11 +61,14 @@ fn misfit(interface: &Interface, row: &Row) -> Option<String> {
         let words = row.sig.params.get(at).into_iter().flat_map(|param| &param.ty.elem);
         words.map(ToString::to_string).collect::<Vec<_>>().join(" | ")
     };
-    let (have, want) = (row.sig.params.len(), interface.args.len());
-    if have != want {
+    let (have, most) = (row.sig.params.len(), interface.args.len());
+    let least = most - interface.optional;
+    if have < least || have > most {
+        let want = if least == most { most.to_string() } else { format!("{least} to {most}") };
         return Some(format!("the kernel takes {want} tensors, the row takes {have}"));
     }
-    let wrong = interface.args.iter().enumerate().find(|(at, words)| !words.contains(&elements(row, *at).as_str()));
+    let mut args = interface.args[..have].iter().enumerate();
+    let wrong = args.find(|(at, words)| !words.contains(&elements(row, *at).as_str()));
     if let Some((at, words)) = wrong {
         let (arg, have) = (&row.sig.params[at].name, elements(row, at));
         return Some(format!("the kernel takes `{}` in place of `{arg}: {have}`", words.join("` or `")));

@@ -108,7 +108,9 @@ fn imagined(row: &Row, env: &Env, dims: &[DimPat], item: usize) -> bool {
         let mut dims = p.ty.dims.iter().flatten();
         dims.any(|d| matches!(&d.kind, DimKind::One { size: s, at: Some(_), .. } if s == size))
     };
-    stands && !real.into_iter().any(has_it)
+    // of an argument that is not there nothing is known
+    let given = |p: &&Param| env.tensor(p.name.name).is_some();
+    stands && !real.into_iter().filter(given).any(has_it)
 }
 
 /// The first axis that is one of its own, or that an option names, with the axes before it.

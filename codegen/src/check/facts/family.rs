@@ -53,9 +53,9 @@ pub(super) fn of(row: &Row, nest: &Nest) -> (Family, String) {
     let lists = row.sig.params.iter().any(|param| param.ty.list.is_some());
     let found = match seen {
         _ if lists && seen.reductions == 0 => (Family::Concat, "each element from one item of a list"),
+        Seen { range_moves: true, .. } => (Family::Scan, "the range of a reduction grows with the position"),
         Seen { filtered_by_element: true, .. } => (Family::Scatter, "a reduction keeps what an index tensor points at"),
         Seen { element_index: true, .. } => (Family::Gather, "an index is read from a tensor"),
-        Seen { range_moves: true, .. } => (Family::Scan, "the range of a reduction grows with the position"),
         Seen { product: true, window: true, .. } | Seen { reductions: 1.., window: true, .. } => {
             (Family::Window, "a reduction slides over its argument")
         }

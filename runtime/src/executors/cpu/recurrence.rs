@@ -1,4 +1,5 @@
-//! The kernel of `linear_scan`: y[n] = a[n] * y[n - 1] + b[n], one step per element instead of a sum of products.
+//! The kernel of `linear_scan`: y[n] = a[n] * y[n - 1] + b[n], and b[n] where the scan starts anew; one step per element
+//! instead of a sum of products.
 
 use crate::buffer::Element;
 use crate::executors::{ExecError, Kernel, Line, TensorMut, TensorRef};
@@ -27,32 +28,46 @@ impl Kernel for Recurrence {
     }
 
     fn run(&self, inputs: &[TensorRef<'_>], outs: &mut [TensorMut<'_>]) -> Result<(), ExecError> {
-        let ([a, b], [out]) = (inputs, outs) else {
-            return Err(ExecError::new("E807", "`linear_scan` takes two tensors and gives one"));
+        let (a, b, start, out) = match (inputs, outs) {
+            ([a, b], [out]) => (a, b, None, out),
+            ([a, b, start], [out]) => (a, b, Some(start), out),
+            _ => return Err(ExecError::new("E807", "`linear_scan` takes two or three tensors and gives one")),
         };
         // a row of anybody's may name this kernel
-        if a.shape != b.shape || out.shape != b.shape {
-            return Err(ExecError::new("E807", "`linear_scan` takes two tensors of one shape, and gives one of it"));
+        let of_others = |shape: &[usize]| sizes(shape) != sizes(b.shape);
+        if of_others(a.shape) || of_others(out.shape) || start.is_some_and(|start| of_others(start.shape)) {
+            return Err(ExecError::new("E807", "`linear_scan` takes tensors of one shape, and gives one of it"));
         }
-        let rank = b.shape.len() as i64;
-        let axis = if self.dim < 0 { self.dim + rank } else { self.dim };
-        let n = usize::try_from(axis).ok().and_then(|a| b.shape.get(a)).copied().unwrap_or(1);
-        let inner = b.shape.iter().skip(axis.max(0) as usize + 1).product();
+        let start = match start.map(|start| start.as_slice::<bool>()) {
+            Some(None) => return Err(ExecError::new("E807", "`linear_scan` starts anew where a tensor of bool says so")),
+            Some(flags) => flags,
+            None => None,
+        };
+        let shape = sizes(b.shape);
+        let axis = if self.dim < 0 { self.dim + shape.len() as i64 } else { self.dim };
+        let n = usize::try_from(axis).ok().and_then(|a| shape.get(a)).copied().unwrap_or(1);
+        let inner = shape.iter().skip(axis.max(0) as usize + 1).product();
         let done = match b.dtype {
-            DType::F64 => lines::<f64>(a, b, out, n, inner, |x| x, |x| x),
-            DType::F32 => lines::<f32>(a, b, out, n, inner, f64::from, |x| x as f32),
-            DType::F16 => lines::<f16>(a, b, out, n, inner, f16::to_f64, f16::from_f64),
-            DType::BF16 => lines::<bf16>(a, b, out, n, inner, bf16::to_f64, bf16::from_f64),
+            DType::F64 => lines::<f64>(a, b, start, out, n, inner, |x| x, |x| x),
+            DType::F32 => lines::<f32>(a, b, start, out, n, inner, f64::from, |x| x as f32),
+            DType::F16 => lines::<f16>(a, b, start, out, n, inner, f16::to_f64, f16::from_f64),
+            DType::BF16 => lines::<bf16>(a, b, start, out, n, inner, bf16::to_f64, bf16::from_f64),
             _ => None,
         };
         done.ok_or_else(|| ExecError::new("E807", "`linear_scan` takes two tensors of one float dtype"))
     }
 }
 
+/// The sizes of a tensor; one of rank 0 stands for one element along the axis.
+fn sizes(shape: &[usize]) -> &[usize] {
+    if shape.is_empty() { &[1] } else { shape }
+}
+
 /// Every line along the axis, whose elements are `inner` apart.
 fn lines<T: Element + Copy>(
     a: &TensorRef<'_>,
     b: &TensorRef<'_>,
+    start: Option<&[bool]>,
     out: &mut TensorMut<'_>,
     n: usize,
     inner: usize,
@@ -60,12 +75,13 @@ fn lines<T: Element + Copy>(
     narrow: impl Fn(f64) -> T,
 ) -> Option<()> {
     let (a, b, out) = (a.as_slice::<T>()?, b.as_slice::<T>()?, out.as_slice_mut::<T>()?);
-    for start in 0..b.len() / n.max(1) {
-        let first = start / inner * inner * n + start % inner;
+    for line in 0..b.len() / n.max(1) {
+        let first = line / inner * inner * n + line % inner;
         let mut y = 0.0;
         for (step, at) in (first..).step_by(inner).take(n).enumerate() {
-            // the first factor meets nothing, be it infinite
-            y = if step == 0 { wide(b[at]) } else { wide(a[at]) * y + wide(b[at]) };
+            // where the scan starts the factor meets nothing, be it infinite
+            let starts = step == 0 || start.is_some_and(|flags| flags[at]);
+            y = if starts { wide(b[at]) } else { wide(a[at]) * y + wide(b[at]) };
             out[at] = narrow(y);
         }
     }
