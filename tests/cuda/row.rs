@@ -2,7 +2,9 @@
 
 use super::cases::{self, Verdict};
 use fulgurite_core::DType;
-use fulgurite_tests::calls::{Values, Wish};
+use fulgurite_tests::calls::spoiled::{AT_RUN_TIME, spoiled};
+use fulgurite_tests::calls::{Call, Values, Wish};
+use fulgurite_tests::rng::Rng;
 use fulgurite_tests::rows::TestRow;
 use fulgurite_tests::{bound, bridge};
 use libtest_mimic::Failed;
@@ -34,9 +36,9 @@ pub fn announce(row: &TestRow, test: &str) -> Result<(), Failed> {
     })
 }
 
-/// What the kernels give is what the row says.
+/// What the kernels give is what the row says, and they refuse the elements that it refuses.
 pub fn check(row: &TestRow, test: &str) -> Result<(), Failed> {
-    cases::each(row, test, calls(), wish, |call, _| {
+    cases::each(row, test, calls(), wish, |call, rng| {
         let program = bridge::record(call).map_err(|e| format!("meta refuses what the signature accepts: {e}"))?;
         let want = bridge::meaning(call)?;
         let compiled = program.compile(&EXECUTORS, 1).map_err(|e| e.to_string())?;
@@ -44,6 +46,27 @@ pub fn check(row: &TestRow, test: &str) -> Result<(), Failed> {
         for (i, (got, want)) in got.iter().map(bridge::array).zip(&want).enumerate() {
             bound::compare(&got, want).map_err(|e| format!("result {i} {e}"))?;
         }
-        Ok(Verdict::Held)
+        if row.may_refuse() { refuses(call, rng).map(|()| Verdict::Held) } else { Ok(Verdict::Held) }
     })
+}
+
+/// A call with other elements has the same kernels: what the interpreter refuses of it, they refuse.
+fn refuses(call: &Call, rng: &mut Rng) -> Result<(), String> {
+    for spoiled in spoiled(call, rng) {
+        let program = bridge::record(&spoiled).map_err(|e| format!("{e}\n  in {spoiled}"))?;
+        let run = |executors: &[&str]| match program.compile(executors, 1) {
+            Ok(compiled) => program.run(&compiled).map(drop),
+            Err(e) => Err(e),
+        };
+        let Err(refused) = run(&["interp"]) else { continue };
+        if !AT_RUN_TIME.contains(&refused.code) {
+            continue;
+        }
+        match run(&EXECUTORS) {
+            Err(e) if AT_RUN_TIME.contains(&e.code) => {}
+            Err(e) => return Err(format!("{e}, interpreted: {refused}\n  in {spoiled}")),
+            Ok(()) => return Err(format!("a value, interpreted: {refused}\n  in {spoiled}")),
+        }
+    }
+    Ok(())
 }

@@ -6,24 +6,21 @@ use fulgurite::executors;
 use fulgurite::prelude::*;
 use fulgurite::transforms::Remat;
 use fulgurite::{Error, api};
-use fulgurite_core::eval::nest::Array;
 use fulgurite_core::loc::Loc;
 use fulgurite_core::{DType, Value};
 use fulgurite_tests::bridge;
+use fulgurite_tests::calls::spoiled::{AT_RUN_TIME, spoiled};
 use fulgurite_tests::calls::{Call, Wish};
 use fulgurite_tests::oracle::Operand;
-use fulgurite_tests::rng::Rng;
 use fulgurite_tests::rows::TestRow;
 use libtest_mimic::Failed;
 
 /// Calls per row.
 const CASES: usize = 6;
-/// What only a run can refuse.
-const AT_RUN_TIME: [&str; 3] = ["E804", "E805", "E705"];
 
 /// Rows of which some call may refuse when it runs.
 pub fn applies(row: &TestRow) -> bool {
-    fulgurite::symbol::find(row.row.op).is_some_and(|symbol| symbol.may_refuse()) && !row.names_storage()
+    row.may_refuse() && !row.names_storage()
 }
 
 /// Holds the property.
@@ -40,26 +37,6 @@ pub fn check(row: &'static TestRow, test: &str) -> Result<(), Failed> {
         }
         Ok(Verdict::Held)
     })
-}
-
-/// The call with one element changed, of each tensor: far outside, negative, zero.
-fn spoiled(call: &Call, rng: &mut Rng) -> Vec<Call> {
-    let mut all = Vec::new();
-    for i in 0..call.row.sig.params.len() {
-        let Value::Tensor(Operand::Tensor(a)) = &call.args[i] else { continue };
-        if a.is_empty() {
-            continue;
-        }
-        for x in [1000i64, -1, 0] {
-            let mut other = call.clone();
-            let mut elements = a.scalars();
-            let at = rng.below(elements.len());
-            elements[at] = if a.dtype.is_float() { Scalar::Float(x as f64) } else { Scalar::Int(x) };
-            other.args[i] = Value::Tensor(Operand::Tensor(Array::from_scalars(a.dtype, &a.shape, elements)));
-            all.push(other);
-        }
-    }
-    all
 }
 
 /// The call as a function of its float tensors.

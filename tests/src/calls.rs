@@ -10,6 +10,7 @@
 pub mod choices;
 mod options;
 mod sizes;
+pub mod spoiled;
 pub mod values;
 
 pub use values::Values;

@@ -33,6 +33,11 @@ impl TestRow {
         types.flat_map(|ty| &ty.elem).any(storage)
     }
 
+    /// Whether some call may refuse when it runs.
+    pub fn may_refuse(&self) -> bool {
+        fulgurite::symbol::find(self.row.op).is_some_and(|symbol| symbol.may_refuse())
+    }
+
     /// Whether calls in `dtype` may be accepted, as far as no option decides.
     pub fn takes(&self, dtype: DType) -> bool {
         let set = self.row.dtypes.as_ref().and_then(|e| statics::dtype_set(&Env::default(), e).ok());

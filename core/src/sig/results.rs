@@ -104,13 +104,15 @@ fn imagined(row: &Row, env: &Env, dims: &[DimPat], item: usize) -> bool {
     // an axis in front of theirs is that of a batch
     let stands =
         scalars.iter().any(|p| first(p.ty.dims.as_deref().unwrap_or_default(), true).is_some_and(|(b, _)| b == before));
-    let has_it = |p: &Param| {
+    // an axis of this size that an option names; where the size is the result's alone, one of any size
+    let names = |p: &Param, any: bool| {
         let mut dims = p.ty.dims.iter().flatten();
-        dims.any(|d| matches!(&d.kind, DimKind::One { size: s, at: Some(_), .. } if s == size))
+        dims.any(|d| matches!(&d.kind, DimKind::One { size: s, at: Some(_), .. } if any || s == size))
     };
+    let alone = !scalars.iter().any(|p| names(p, false));
     // of an argument that is not there nothing is known
     let given = |p: &&Param| env.tensor(p.name.name).is_some();
-    stands && !real.into_iter().filter(given).any(has_it)
+    stands && !real.into_iter().filter(given).any(|p| names(p, alone))
 }
 
 /// The first axis that is one of its own, or that an option names, with the axes before it.
