@@ -313,7 +313,8 @@ impl From<i32> for Dim {
 }
 impl From<usize> for Dim {
     fn from(value: usize) -> Dim {
-        Dim::from(value as i64)
+        // too large stays too large: wrapped it would be negative, and -1 means something to many options
+        Dim::from(i64::try_from(value).unwrap_or(i64::MAX))
     }
 }
 

@@ -93,7 +93,8 @@ impl From<i32> for Scalar {
 }
 impl From<usize> for Scalar {
     fn from(x: usize) -> Scalar {
-        Scalar::Int(x as i64)
+        // too large stays too large: wrapped it would be negative
+        Scalar::Int(i64::try_from(x).unwrap_or(i64::MAX))
     }
 }
 impl From<bool> for Scalar {

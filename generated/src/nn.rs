@@ -5,7 +5,7 @@
 //!
 //! **Invariant:** every `at` is `#[track_caller]`, so that an error points at the model, not here.
 
-use crate::{Key, Tensor, TensorOps, Tree, ops};
+use crate::{Error, Key, Tensor, TensorOps, Tree, ops};
 
 /// An affine map of the last axis: `x: f32[.., inputs]` to `f32[.., outputs]`.
 #[derive(Tree, Clone, Debug)]
@@ -62,7 +62,7 @@ impl Conv {
     /// A kernel of these sizes, one a spatial axis, at stride 1 without padding. Weights are uniform in ±1/√n for the n
     /// numbers that a window covers, as [`Linear::new`]; the bias is 0.
     pub fn new(key: Key, inputs: usize, outputs: usize, kernel: &[usize]) -> Conv {
-        let covered: usize = kernel.iter().product::<usize>() * inputs;
+        let covered = kernel.iter().fold(inputs, |all, n| all.saturating_mul(*n));
         let bound = 1.0 / (covered.max(1) as f64).sqrt();
         let shape = [&[outputs, inputs], kernel].concat();
         let w = ops::uniform_with(&key, shape, ops::Uniform { low: -bound, high: bound, ..Default::default() });
@@ -255,9 +255,20 @@ impl Dropout {
 }
 
 fn zeros(width: usize) -> Tensor {
-    Tensor::from_vec(vec![0f32; width], width)
+    filled(0.0, width)
 }
 
 fn ones(width: usize) -> Tensor {
-    Tensor::from_vec(vec![1f32; width], width)
+    filled(1.0, width)
+}
+
+/// A width for which there is no memory is an error of the layer, not the end of the process.
+fn filled(x: f32, width: usize) -> Tensor {
+    let mut all = Vec::new();
+    if let Err(e) = all.try_reserve_exact(width) {
+        let error = Error::new("E743", format!("a layer can't have a width of {width}: {e}"));
+        return Tensor::poisoned(error.help("take a smaller width"));
+    }
+    all.resize(width, x);
+    Tensor::from_vec(all, width)
 }

@@ -130,7 +130,8 @@ impl Text {
     }
 
     /// `b` random pieces of the training text, and the same one character on: `i64[b, t]` both. The same key gives the
-    /// same batch. A `t` that no piece has is an error of both tensors (E912).
+    /// same batch. A `t` that no piece has is an error of both tensors (E912), as
+    /// is a batch for which there is no memory (E743).
     #[track_caller]
     pub fn batch(&self, key: Key, b: usize, t: usize) -> (Tensor, Tensor) {
         let starts = self.training.iter().map(|r| r.len().saturating_sub(t));
@@ -140,6 +141,11 @@ impl Text {
         };
         if total == 0 || t == 0 {
             return poisoned(self.too_long(t));
+        }
+        // asked before anything is made: a vector that is too large ends the process
+        if let Err(e) = Vec::<i64>::new().try_reserve_exact(b.saturating_mul(t)) {
+            let error = Error::new("E743", format!("a batch of {b} pieces of {t} characters can't be made: {e}"));
+            return poisoned(error.help("take a smaller batch or a shorter context"));
         }
         let draw = |i: usize, draw| f64::from(philox::uniform(seed as u64, stream as u64, i as u64, draw));
         let start = |i: usize| {
@@ -163,9 +169,9 @@ impl Text {
     #[track_caller]
     pub fn validation(&self, b: usize, t: usize, most: usize) -> Vec<(Tensor, Tensor)> {
         let t = t.max(1);
-        let pieces = |r: &Range<usize>| r.clone().step_by(t).filter(move |s| s + t < r.end).collect::<Vec<_>>();
+        let pieces = |r: &Range<usize>| r.clone().step_by(t).filter(move |s| t < r.end - s).collect::<Vec<_>>();
         let all: Vec<usize> = self.validation.iter().flat_map(|r| pieces(&r.clone())).collect();
-        let wanted = (b.max(1) * most).min(all.len() / b.max(1) * b.max(1));
+        let wanted = b.max(1).saturating_mul(most).min(all.len() / b.max(1) * b.max(1));
         let chosen: Vec<usize> = (0..wanted).map(|i| all[i * all.len() / wanted]).collect();
         chosen.chunks_exact(b.max(1)).map(|starts| (self.pieces(starts, t, 0), self.pieces(starts, t, 1))).collect()
     }

@@ -424,3 +424,60 @@ fn errors_name_the_action() {
     let e = go(2).unwrap_err();
     assert!(e.to_string().contains("rank 2, at `2F0`, action 0"), "{e}");
 }
+
+/// An action for a stage that the pipeline does not have, from a schedule that nobody checked.
+#[test]
+fn an_action_of_no_stage_is_refused() {
+    use fulgurite::pipeline::Rank;
+    use fulgurite::schedule::{Kind, Work};
+    struct Nobody;
+    impl Transport for Nobody {
+        fn send(&mut self, _: Edge, _: Vec<Tensor>) -> Result<(), Error> {
+            Ok(())
+        }
+        fn receive(&mut self, edge: Edge, _: &[ProxyTy]) -> Result<Vec<Tensor>, Error> {
+            panic!("nothing is asked of a stage that is not here: {edge:?}")
+        }
+    }
+    let w = matrix(2, 2, 1);
+    let f = |w: Tensor, x: Tensor| x.matmul(&w).sum();
+    let chain = Chain::new(vec![Stage::of("one", f, &w, &w).unwrap().on(interp())]).unwrap();
+    let schedule: Schedule = "r0: 0F0 0B0".parse().unwrap();
+    let mut rank = Rank::new(&chain, &schedule, 0, |_| vec![w.clone()], Accumulate::default()).unwrap();
+    let mut feed = |_: usize, _: usize| Ok(vec![w.clone()]);
+    for stage in [1, usize::MAX] {
+        for kind in [Kind::F, Kind::B, Kind::I, Kind::W] {
+            let action = Action::Do(Work { stage, kind, micro_batch: 0 });
+            let refused = rank.act(action, &mut feed, &mut Nobody).expect_err("there is no such stage");
+            assert_eq!(refused.code(), "E756", "{refused}");
+        }
+    }
+}
+
+/// Ranks are numbers of a program's own making, and come in messages too.
+#[test]
+fn a_rank_that_there_is_not_is_named() {
+    use fulgurite::comm::{Communicator, FIRST_TAG, Local, Ranks, Reduction};
+    use std::time::Duration;
+    let alone = || Ranks::new(Box::new(Local::ranks(1).remove(0)), Duration::from_millis(50));
+    for rank in [1, 7, usize::MAX] {
+        let refused = [
+            alone().send(rank, FIRST_TAG, Vec::new()).err(),
+            alone().poll(rank, FIRST_TAG).err(),
+            alone().receive(rank, FIRST_TAG, &"it").err(),
+            alone().broadcast(rank, FIRST_TAG, Vec::new(), &"it").err(),
+            alone().gather(rank, FIRST_TAG, Vec::new(), &"it").err(),
+            Reduction::start(&mut alone(), &[0, rank], FIRST_TAG, vec![1.0]).err(),
+        ];
+        for refused in refused {
+            let refused = refused.expect("there is no such rank");
+            assert!(refused.code() == "E773" && refused.claim().contains(&rank.to_string()), "{refused}");
+        }
+    }
+    // who waits too long asks for whom the other waits (tag 1), and is told a rank that there is not (tag 2)
+    let mut both = Local::ranks(2);
+    let (mut liar, honest) = (both.remove(1), both.remove(0));
+    liar.send(0, 2, u64::MAX.to_ne_bytes().to_vec()).unwrap();
+    let late = Ranks::new(Box::new(honest), Duration::from_millis(50)).receive(1, FIRST_TAG, &"it");
+    assert_eq!(late.expect_err("nothing comes").code(), "E770");
+}

@@ -348,3 +348,14 @@ fn a_forward_that_writes() {
     let mut run = StageRun::new(&stage, 0, &twice, 1).unwrap();
     assert_eq!(run.forward(0, &x).unwrap_err().code(), "E756");
 }
+
+/// A step of more micro-batches than a schedule can have is refused before there is room for them.
+#[test]
+fn too_many_micro_batches_are_refused() {
+    let w = matrix(2, 2, 1);
+    let stage = Stage::of("one", |w: Tensor, x: Tensor| x.matmul(&w), &w, &w).unwrap().on(interp());
+    for m in [usize::MAX, 1 << 45] {
+        let refused = StageRun::new(&stage, 0, &w, m).err().expect("no memory has them");
+        assert!(refused.code() == "E751" && refused.claim().contains("micro-batches"), "{refused}");
+    }
+}

@@ -340,3 +340,26 @@ fn a_variance_is_compiled_once_for_all_sizes() {
     once(|x, _| grad(&x, |x| x.std_with(Std { correction: 0.0, ..d() })), &sizes, &[]);
     once(|x, _| x.var_with(Var { correction: 0.5, ..d() }), &sizes, &[]);
 }
+
+/// Guards at the ends of all numbers: what lies behind them is asked of no size.
+#[test]
+fn bounds_at_the_ends_of_numbers_are_no_panic() {
+    for offset in [i64::MIN, i64::MIN + 1, i64::MIN + 2, i64::MAX - 1, i64::MAX] {
+        let f = jit(move |x: Tensor| x.diagonal_with(ops::Diagonal { offset: offset.into(), ..Default::default() }));
+        let f = f.caching(Caching::Symbolic);
+        for n in [1, 3] {
+            match f.call(ramp(&[n, n])) {
+                Ok(y) => assert_eq!(y.numel().value(), 0, "{offset}"),
+                Err(e) => assert!(e.code().starts_with("E70"), "{e}"),
+            }
+        }
+    }
+    let n = Dim::atom("n", 3);
+    for far in [i64::MIN, i64::MAX] {
+        let made = [n + far, n - far, n * far, far - n, (n * far) / -1, (n + far) % -1, (n * -1) * far];
+        for size in made {
+            let _ = (size.to_string(), size < n, size == n, size.value());
+        }
+    }
+    let _ = fulgurite_core::dim::recorded().iter().map(ToString::to_string).collect::<Vec<_>>();
+}

@@ -212,3 +212,74 @@ fn a_list_too_long_to_join_says_what_to_do() {
         }
     }
 }
+
+/// A size beyond `i64` is one that no tensor has: wrapped it would be -1, which `reshape` infers.
+#[test]
+fn a_size_beyond_all_numbers_is_not_minus_one() {
+    let x = Tensor::from_vec(vec![1.0f32, 2.0, 3.0], [3]);
+    assert_eq!(Dim::from(usize::MAX).value(), i64::MAX);
+    assert_eq!(Scalar::from(usize::MAX).as_i64(), i64::MAX);
+    let refused = x.reshape([usize::MAX]).to_f64().expect_err("no tensor has it");
+    assert_eq!(refused.code(), "E701", "{refused}");
+}
+
+/// Axes before one of size 0 are printed as brackets, however long they are.
+#[test]
+fn what_is_empty_and_long_is_printed_by_its_edges() {
+    let print = |shape: &[usize]| {
+        let buffer = fulgurite::buffer::Buffer::zeros(DType::F32, shape).expect("no elements");
+        format!("{:?}", Tensor::from_buffer(buffer))
+    };
+    for shape in [&[1 << 40, 0][..], &[5, 1 << 30, 1 << 30, 0], &[0, 1 << 62]] {
+        let text = print(shape);
+        assert!(text.len() < 10_000, "{} characters for {shape:?}", text.len());
+    }
+    assert_eq!(print(&[2, 0]), "f32[2, 0] [\n [],\n []]");
+}
+
+/// What there is no memory for is an error of the layer or the batch, not the end of the process.
+#[test]
+fn layers_and_batches_without_memory_are_errors() {
+    use fulgurite::nn::{BatchStats, Conv, LayerNorm, Linear};
+    let code = |x: &Tensor| x.check().expect_err("no memory has it").code();
+    for width in [usize::MAX, 1 << 45] {
+        assert_eq!(code(&LayerNorm::new(width).w), "E743");
+        assert_eq!(code(&BatchStats::new(width).mean), "E743");
+        let linear = Linear::new(Key::new(1), 2, width);
+        assert_eq!(code(&linear.b.expect("a bias")), "E743");
+        assert!(linear.w.check().is_err());
+    }
+    assert!(Conv::new(Key::new(1), 4, 4, &[usize::MAX, usize::MAX]).w.check().is_err());
+    let text = fulgurite::text::Text::new(&"abcdefghij".repeat(30)).expect("long enough");
+    for b in [usize::MAX, 1 << 45] {
+        assert_eq!(code(&text.batch(Key::new(1), b, 4).0), "E743");
+    }
+    assert!(text.validation(2, usize::MAX, 2).is_empty());
+    assert!(text.validation(usize::MAX, 2, usize::MAX).is_empty());
+    assert_eq!(text.validation(2, 2, usize::MAX).len(), text.validation(2, 2, 1000).len());
+}
+
+/// `__metadata__` is the format's name for texts: a leaf of that name would take their place, and the file could not be
+/// read again.
+#[test]
+fn no_leaf_takes_the_place_of_metadata() {
+    let x = Tensor::from_vec(vec![1.0f32, 2.0], [2]);
+    let path = std::env::temp_dir().join(format!("fulgurite-metadata-{}.safetensors", std::process::id()));
+    for names in [&["__metadata__", "a"][..], &["__metadata__"], &["A", "__metadata__"]] {
+        let tree: std::collections::BTreeMap<String, Tensor> =
+            names.iter().map(|name| ((*name).to_owned(), x.clone())).collect();
+        let refused = save(&path, &tree).expect_err("the name is taken");
+        assert!(refused.code() == "E904" && refused.to_string().contains("__metadata__"), "{refused}");
+        assert!(!path.exists());
+    }
+}
+
+/// A window may be as wide as its option says: one that no loop ends is refused before it is planned.
+#[test]
+fn a_window_that_no_loop_ends_is_refused() {
+    let trace = "fn f(x: f32[2, 3, 4]) { y: f32[2, 3, 4] = channel_power(x, window=4611686018427387904) return y }";
+    let _ = fulgurite::ops::arange(1);
+    let trace = fulgurite::trace::Trace::parse(trace).expect("parses");
+    let refused = fulgurite_tests::programs::compile(&trace, "cpu").err().expect("nobody waits for it");
+    assert!(refused.code == "E806" && refused.to_string().contains("4611686018427387904"), "{refused}");
+}

@@ -214,9 +214,9 @@ fn intervals(made: &[(&'static Poly, Is)], equal: &Equal) -> Vec<DimGuard> {
         let by = if difference.coefficients().next().is_some_and(|c| c < 0) { -gcd } else { gcd };
         let constant = difference.constant_term();
         let range = ranges.entry(difference.direction(by)).or_default();
-        let Some(floor) = floor_div(constant.wrapping_neg(), by) else { continue };
+        let Some(floor) = constant.checked_neg().and_then(|c| floor_div(c, by)) else { continue };
         let exact = constant % by == 0;
-        let ceil = if exact { floor } else { floor + 1 };
+        let ceil = if exact { floor } else { floor.saturating_add(1) };
         // what it says of the direction, which may point the other way
         let is = match (is, by > 0) {
             (Is::Above, false) => Is::Below,
@@ -229,9 +229,9 @@ fn intervals(made: &[(&'static Poly, Is)], equal: &Equal) -> Vec<DimGuard> {
             Is::Equal => range.at_least(ceil).at_most(floor),
             Is::Unequal if exact => _ = range.not.insert(floor),
             Is::Unequal => {}
-            Is::Above => _ = range.at_least(floor + 1),
+            Is::Above => _ = range.at_least(floor.saturating_add(1)),
             Is::NotBelow => _ = range.at_least(ceil),
-            Is::Below => range.at_most(ceil - 1),
+            Is::Below => range.at_most(ceil.saturating_sub(1)),
             Is::NotAbove => range.at_most(floor),
         }
     }
@@ -240,20 +240,23 @@ fn intervals(made: &[(&'static Poly, Is)], equal: &Equal) -> Vec<DimGuard> {
         let known = if direction.never_negative() { Some(0) } else { None };
         range.low = range.low.max(known);
         range.tighten();
-        let mut push =
-            |at: i64, is: Is| out.extend(direction.plus(-at, &Poly::constant(1)).map(|d| DimGuard::new(&d, is)));
+        // a bound that is no number any more leaves every size
+        let mut push = |at: Option<i64>, is: Is| {
+            let difference = at.and_then(i64::checked_neg).and_then(|by| direction.plus(by, &Poly::constant(1)));
+            out.extend(difference.map(|d| DimGuard::new(&d, is)));
+        };
         if let (Some(low), true) = (range.low, range.low == range.high) {
-            push(low, Is::Equal);
+            push(Some(low), Is::Equal);
             continue;
         }
         if let Some(low) = range.low.filter(|_| range.low != known) {
             // `n >= m`, but `n > 3`
-            if low == 0 { push(0, Is::NotBelow) } else { push(low - 1, Is::Above) }
+            if low == 0 { push(Some(0), Is::NotBelow) } else { push(low.checked_sub(1), Is::Above) }
         }
         if let Some(high) = range.high {
-            if high == 0 { push(0, Is::NotAbove) } else { push(high + 1, Is::Below) }
+            if high == 0 { push(Some(0), Is::NotAbove) } else { push(high.checked_add(1), Is::Below) }
         }
-        range.not.iter().for_each(|not| push(*not, Is::Unequal));
+        range.not.iter().for_each(|not| push(Some(*not), Is::Unequal));
     }
     out
 }
@@ -271,10 +274,10 @@ impl Range {
     /// Exceptions at the ends move them; others outside say nothing.
     fn tighten(&mut self) {
         while self.low.is_some_and(|low| self.not.remove(&low)) {
-            self.low = self.low.map(|low| low + 1);
+            self.low = self.low.map(|low| low.saturating_add(1));
         }
         while self.high.is_some_and(|high| self.not.remove(&high)) {
-            self.high = self.high.map(|high| high - 1);
+            self.high = self.high.map(|high| high.saturating_sub(1));
         }
         let (low, high) = (self.low, self.high);
         self.not.retain(|not| low.is_none_or(|low| *not > low) && high.is_none_or(|high| *not < high));

@@ -120,6 +120,11 @@ impl Poly {
         true
     }
 
+    /// Whether it is kept: it has few terms, and every coefficient can change its sign.
+    fn fits(&self) -> bool {
+        self.terms.len() <= MOST_TERMS && self.terms.values().all(|c| *c != i64::MIN)
+    }
+
     /// `self + by * other`; `None` if it has too many terms or too large coefficients.
     pub fn plus(&self, by: i64, other: &Poly) -> Option<Poly> {
         let mut sum = self.clone();
@@ -128,7 +133,7 @@ impl Poly {
                 return None;
             }
         }
-        (sum.terms.len() <= MOST_TERMS).then_some(sum)
+        sum.fits().then_some(sum)
     }
 
     /// `self * other`, likewise.
@@ -143,7 +148,7 @@ impl Poly {
                 }
             }
         }
-        (out.terms.len() <= MOST_TERMS).then_some(out)
+        out.fits().then_some(out)
     }
 
     /// Quotient and rest by terms: `self = quotient * by + rest`, where no term of the rest has that of `by`'s leading
@@ -153,8 +158,8 @@ impl Poly {
         let (mut quotient, mut rest) = (Poly::ZERO, self.clone());
         for _ in 0..MOST_TERMS {
             let next = rest.terms.iter().rev().find_map(|(p, c)| {
-                let left = without(p, lead).filter(|_| c % factor == 0)?;
-                Some(Poly { terms: BTreeMap::from([(left, c / factor)]) })
+                let left = without(p, lead).filter(|_| c.checked_rem(*factor) == Some(0))?;
+                Some(Poly { terms: BTreeMap::from([(left, c.checked_div(*factor)?)]) })
             });
             let Some(term) = next else { return Some((quotient, rest)) };
             quotient = quotient.plus(1, &term)?;

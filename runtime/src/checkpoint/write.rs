@@ -17,9 +17,13 @@ compile_error!("checkpoints are little-endian, and tensors are written as they l
 pub(super) fn write(path: &Path, mut parts: Vec<(String, Buffer)>, metadata: &Metadata) -> Result<(), Error> {
     let mut names: Vec<&str> = parts.iter().map(|(name, _)| name.as_str()).collect();
     names.sort_unstable();
-    if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1] || pair[1] == "__metadata__") {
+    if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
         let claim = format!("can't be written: two leaves are called `{}`", pair[1]);
         return Err(file_error("E904", path, claim));
+    }
+    if names.contains(&"__metadata__") {
+        let claim = "can't be written: a leaf is called `__metadata__`, which is the format's name for texts";
+        return Err(file_error("E904", path, claim).help("give the leaf another name"));
     }
     // wide elements first, so that all data are aligned
     parts.sort_by_key(|(_, buffer)| std::cmp::Reverse(buffer.dtype().size()));

@@ -64,27 +64,39 @@ impl Ranks {
         self.doing = what.into();
     }
 
+    /// Refuses the number of a rank that there is not: carriers find ranks by their numbers.
+    fn known(&self, rank: usize) -> Result<(), Error> {
+        if rank < self.size() {
+            return Ok(());
+        }
+        let claim = format!("there is no rank {rank}: there are {}, and the first is 0", self.size());
+        Err(Error::new("E773", claim).help("name one of the ranks that were started, or start more"))
+    }
+
     /// Sends, without waiting for the other side.
     ///
     /// # Errors
-    /// E773: the carrier refused.
+    /// E773: the carrier refused, or there is no such rank.
     pub fn send(&mut self, to: usize, tag: Tag, bytes: Vec<u8>) -> Result<(), Error> {
+        self.known(to)?;
         self.link.send(to, tag, bytes)
     }
 
     /// The next message from this rank with this tag, if it is here.
     ///
     /// # Errors
-    /// E773: the carrier refused.
+    /// E773: the carrier refused, or there is no such rank.
     pub fn poll(&mut self, from: usize, tag: Tag) -> Result<Option<Vec<u8>>, Error> {
+        self.known(from)?;
         self.link.poll(from, tag)
     }
 
     /// Waits for the next message from this rank with this tag; `what` it is, for messages.
     ///
     /// # Errors
-    /// E770: the time limit passed. E771: a rank is gone. E772: a rank stopped.
+    /// E770: the time limit passed. E771: a rank is gone. E772: a rank stopped. E773: there is no such rank.
     pub fn receive(&mut self, from: usize, tag: Tag, what: &dyn Display) -> Result<Vec<u8>, Error> {
+        self.known(from)?;
         let wanted = Wanted { from, what };
         match self.until(from, tag, wanted, self.limit)? {
             Some(bytes) => Ok(bytes),
@@ -148,7 +160,9 @@ impl Ranks {
                 let chain = asked[1..].windows(2).map(|w| format!("rank {} waits for rank {}", w[0], w[1]));
                 return Err(chain.fold(error, Error::note).help("a rank that is only slow needs a longer time limit"));
             };
-            suspect = read_numbers(&answer).first().map_or(suspect, |n| *n as usize);
+            // an answer that names no rank ends the chain: it comes from another program
+            let named = read_numbers(&answer).first().and_then(|n| usize::try_from(*n).ok());
+            suspect = named.filter(|rank| self.known(*rank).is_ok()).unwrap_or(suspect);
         }
         if let Some(late) = self.link.poll(wanted.from, tag)? {
             return Ok(late);

@@ -136,9 +136,15 @@ impl<'a> TensorMut<'a> {
     }
     /// The elements to write, if they are `T`.
     pub fn as_slice_mut<T: Element>(&mut self) -> Option<&mut [T]> {
-        // SAFETY: by `new`; `T` has the dtype's representation, and bool's stale bytes come from bools.
-        (T::DTYPE == self.dtype)
-            .then(|| unsafe { std::slice::from_raw_parts_mut(self.data as *mut T, self.shape.iter().product()) })
+        if T::DTYPE != self.dtype {
+            return None;
+        }
+        if T::DTYPE == DType::Bool {
+            // stale memory may come from elements of any type, and a bool is 0 or 1; what was written stays
+            self.bytes_mut().iter_mut().for_each(|b| *b = (*b != 0) as u8);
+        }
+        // SAFETY: by `new`; `T` has the dtype's representation, and bools are 0 or 1 now.
+        Some(unsafe { std::slice::from_raw_parts_mut(self.data as *mut T, self.len()) })
     }
     /// All bytes of its elements: what is written must be elements of the dtype.
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {

@@ -136,6 +136,8 @@ impl<'c> Rank<'c> {
 
     pub(super) fn work(&mut self, work: Work, feed: &mut Feed, transport: &mut dyn Transport) -> Result<(), Error> {
         let Work { stage, kind, micro_batch } = work;
+        // an action may come from anywhere: nothing is asked of a stage that is not here
+        self.run(stage)?;
         match kind {
             Kind::F => {
                 let carried = self.chain.carried(stage);

@@ -9,6 +9,7 @@ use super::traced::apart;
 use crate::buffer::Buffer;
 use crate::error::Error;
 use crate::jit::{retake, same_types, shared};
+use crate::schedule::MOST_WORKS;
 use crate::tensor::{Cell, Kind, Tensor};
 use crate::trace::ProxyTy;
 use crate::tree::{Tree, flatten};
@@ -86,6 +87,10 @@ impl<'s> StageRun<'s> {
         micro_batches: usize,
     ) -> Result<StageRun<'s>, Error> {
         let loc = Loc::caller();
+        if micro_batches > MOST_WORKS {
+            let claim = format!("a step of {micro_batches} micro-batches has more than {MOST_WORKS} works");
+            return Err(Error::new("E751", claim).help("cut the batch into fewer micro-batches").at(loc));
+        }
         let leaves = flatten(params);
         let wanted: Vec<Option<ProxyTy>> = stage.of.params.iter().map(|s| Some(s.ty.clone())).collect();
         same_types(&wanted, leaves.leaves(), "the parameter", loc)?;

@@ -19,7 +19,7 @@ pub use simulate::{Costs, Rank, Span, Timeline, simulate};
 use std::collections::HashSet;
 
 /// Stages times micro-batches, at most.
-const MOST_WORKS: usize = 1 << 22;
+pub(crate) const MOST_WORKS: usize = 1 << 22;
 
 /// What is done to a micro-batch.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]

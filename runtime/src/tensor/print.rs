@@ -43,9 +43,13 @@ impl fmt::Display for Tensor {
 
 fn numbers(f: &mut fmt::Formatter<'_>, buffer: &Buffer) -> fmt::Result {
     let shape = buffer.shape();
-    let shown: Vec<Vec<usize>> = shape.iter().map(|&n| entries(n, buffer.len())).collect();
+    // an axis of size 0 leaves no elements, but the brackets of the axes before it are printed
+    let brackets = shape.iter().filter(|n| **n > 0).fold(1usize, |all, n| all.saturating_mul(*n));
+    let shown: Vec<Vec<usize>> = shape.iter().map(|&n| entries(n, brackets)).collect();
     let mut flat = Vec::new();
-    positions(shape, &shown, 0, 0, &mut flat);
+    if !buffer.is_empty() {
+        positions(shape, &shown, 0, 0, &mut flat);
+    }
     let texts = texts(&flat.iter().map(|&i| at(buffer, i)).collect::<Vec<_>>());
     let mut items = texts.iter();
     // the second row stands under the first one's bracket

@@ -82,8 +82,11 @@ fn strided(base: &Buffer, view: &Json) -> Result<Buffer, Unread> {
     let mut data = Vec::new();
     let mut index = vec![0; shape.len()];
     for _ in 0..count {
-        let at = offset + index.iter().zip(&stride).map(|(i, s)| i * s).sum::<usize>();
-        data.extend_from_slice(base.as_bytes().get(at * size..(at + 1) * size).ok_or_else(wrong)?);
+        // offset and strides are the file's: they may name places that no memory has
+        let moved = |at: usize, (i, s): (&usize, &usize)| at.checked_add(i.checked_mul(*s)?);
+        let from = index.iter().zip(&stride).try_fold(offset, moved).and_then(|at| at.checked_mul(size));
+        let element = from.and_then(|from| base.as_bytes().get(from..from.checked_add(size)?));
+        data.extend_from_slice(element.ok_or_else(wrong)?);
         for axis in (0..shape.len()).rev() {
             index[axis] += 1;
             if index[axis] < shape[axis] {
@@ -111,7 +114,7 @@ pub(super) fn is_strided(json: &Json) -> bool {
     let mut packed = 1;
     shape.iter().zip(&stride).rev().any(|(&size, &stride)| {
         let odd = size != 1 && stride != packed;
-        packed *= size;
+        packed = size.saturating_mul(packed);
         odd
     })
 }

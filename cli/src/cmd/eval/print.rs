@@ -15,7 +15,9 @@ const LONGEST: usize = 1000;
 pub fn text(tensor: &Tensor, column: usize, name: &str) -> Result<String, Fault> {
     let buffer = tensor.buffer().map_err(Fault::from)?;
     let head = format!("{name:column$}");
-    if buffer.len() > LONGEST {
+    // an axis of size 0 leaves no numbers, but the brackets of the axes before it are printed
+    let brackets = buffer.shape().iter().filter(|n| **n > 0).fold(1usize, |all, n| all.saturating_mul(*n));
+    if brackets > LONGEST {
         return Ok(format!("{head}{tensor}"));
     }
     let numbers: Vec<String> = buffer.scalars().into_iter().map(|x| number(x, buffer.dtype())).collect();

@@ -164,7 +164,8 @@ fn compare(args: &args::Schedule, ui: &Ui) -> Outcome {
     let most = |e: &Entry| {
         // two stages of half the size keep as much as one
         let share = (e.schedule.stages / e.schedule.ranks()).max(1);
-        args.live.is_none_or(|live| e.peak() <= live * share) && args.memory.is_none_or(|bytes| e.bytes() <= bytes)
+        args.live.is_none_or(|live| e.peak() <= live.saturating_mul(share))
+            && args.memory.is_none_or(|bytes| e.bytes() <= bytes)
     };
     let best = entries.iter().filter(|e| most(e)).min_by_key(|e| (e.timeline.makespan, e.bytes(), e.peak()));
     let best = best.map(|e| e.name.clone());

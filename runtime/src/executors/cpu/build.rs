@@ -67,7 +67,11 @@ fn finish(
     let env = Env { values: &values, form: &form, stored: &stored };
     let isa = Isa::here();
     let mut steps: Vec<(Step, Vec<u32>)> = Vec::new();
-    for (item, lines) in items {
+    for (item, of) in items {
+        if let Item::Group(g) = &item {
+            let line = of.first().and_then(|l| lines.get(*l as usize)).map(|l| l.id);
+            countable(&g.graph.sizes).map_err(|e| ExecError { line: e.line.or(line), ..e })?;
+        }
         let step = match item {
             Item::Group(g) => match Windows::padded(&g, &env, isa) {
                 Some(copy) => Step::Windows(Box::new(copy)),
@@ -81,7 +85,7 @@ fn finish(
                 Step::of_kernel(o.kernel, inputs, outs)
             }
         };
-        steps.push((step, lines));
+        steps.push((step, of));
     }
     let roots: Vec<ValueId> = outputs.iter().map(|v| form(*v).root).collect();
     let mut layout = Layout::new(&values, inputs, &roots);
@@ -145,4 +149,18 @@ fn finish(
         donations: layout.donations,
         threads: options.threads,
     }))
+}
+
+/// Most steps that loops take together: what is computed of them (bytes, places) stays a number.
+const MOST_STEPS: usize = isize::MAX as usize / 64;
+
+/// Refuses loops that no machine ends: a window may be as wide as its option says, whatever its tensor is.
+fn countable(sizes: &[usize]) -> Result<(), ExecError> {
+    let all = sizes.iter().try_fold(1usize, |all, n| all.checked_mul(*n));
+    if sizes.contains(&0) || all.is_some_and(|all| all <= MOST_STEPS) {
+        return Ok(());
+    }
+    let loops: Vec<String> = sizes.iter().map(usize::to_string).collect();
+    let claim = format!("loops of {} steps are more than can be counted", loops.join(" x "));
+    Err(ExecError::new("E806", claim).help("take smaller sizes, or a window no wider than the tensor"))
 }

@@ -41,19 +41,20 @@ pub fn place(requests: &[Request]) -> Plan {
         let r = &requests[i];
         let size = r.bytes.next_multiple_of(ALIGN).max(ALIGN);
         used.retain(|(_, _, to)| *to >= r.from);
-        let mut at = 0;
+        let mut at = 0usize;
         let mut slot = used.len();
         for (k, (offset, bytes, _)) in used.iter().enumerate() {
-            if at + size <= *offset {
+            if at.saturating_add(size) <= *offset {
                 slot = k;
                 break;
             }
-            at = offset + bytes;
+            // what no memory has stays too large, and is refused when the program runs
+            at = offset.saturating_add(*bytes);
         }
         used.insert(slot, (at, size, r.to));
         plan.offsets[i] = Some(at);
-        plan.bytes = plan.bytes.max(at + size);
-        plan.peak = plan.peak.max(used.iter().map(|u| u.1).sum());
+        plan.bytes = plan.bytes.max(at.saturating_add(size));
+        plan.peak = plan.peak.max(used.iter().fold(0, |all, u| all.saturating_add(u.1)));
     }
     debug_assert_eq!(overlap(requests, &plan), None);
     plan
@@ -66,7 +67,7 @@ pub fn overlap(requests: &[Request], plan: &Plan) -> Option<(usize, usize)> {
         for (j, b) in requests.iter().enumerate().skip(i + 1) {
             let Some(y) = plan.offsets[j] else { continue };
             let in_time = a.from <= b.to && b.from <= a.to;
-            if in_time && x < y + b.bytes && y < x + a.bytes {
+            if in_time && x < y.saturating_add(b.bytes) && y < x.saturating_add(a.bytes) {
                 return Some((i, j));
             }
         }

@@ -88,10 +88,11 @@ pub fn out_bytes(value: ValueId, axes: &[Axis], env: &Env, sizes: &[usize], unit
     let form = (env.form)(value);
     let mut out = Linear { base: form.offset * unit, coefs: vec![0; sizes.len()] };
     for (axis, stride) in axes.iter().zip(&form.strides) {
-        let mut step = stride * unit;
+        let mut step = stride.wrapping_mul(unit);
         for d in axis.iter().rev() {
             out.coefs[*d as usize] += step;
-            step *= sizes[*d as usize] as i64;
+            // strides of an empty tensor may be no numbers: nothing is addressed by them
+            step = step.wrapping_mul(sizes[*d as usize] as i64);
         }
     }
     out
@@ -232,7 +233,7 @@ pub fn nest(group: &Group, env: &Env) -> Nesting {
         for &d in dims {
             let fits = loops.last().and_then(|l| l.last()).is_some_and(|&slow| {
                 let size = graph.sizes[d as usize] as i64;
-                forms.iter().all(|f| f.coefs[slow as usize] == f.coefs[d as usize] * size)
+                forms.iter().all(|f| f.coefs[d as usize].checked_mul(size) == Some(f.coefs[slow as usize]))
                     && sets.iter().all(|s| s.has(slow) == s.has(d))
             });
             match loops.last_mut() {

@@ -20,6 +20,9 @@ use std::sync::{Arc, Mutex};
 const SHIM: &str = include_str!("host.h");
 
 /// `name(grid, block, args)`: what went wrong, or null.
+///
+/// # Safety
+/// `grid` and `block` are to three numbers each, `args` to those of the kernel, whose memory is there while it runs.
 type Launcher = unsafe extern "C" fn(*const u32, *const u32, *const u64) -> *const c_char;
 
 /// The CPU as a device.
