@@ -283,3 +283,13 @@ fn a_window_that_no_loop_ends_is_refused() {
     let refused = fulgurite_tests::programs::compile(&trace, "cpu").err().expect("nobody waits for it");
     assert!(refused.code == "E806" && refused.to_string().contains("4611686018427387904"), "{refused}");
 }
+
+/// Elements that are all alike are still read at an index: one outside of them is refused, or gets what stands outside.
+#[test]
+fn alike_elements_have_ends() {
+    let mask = Tensor::from(vec![true]).reshape(Vec::<i64>::new());
+    let refused = Tensor::scalar(0.0f32).masked_scatter(&mask, &Tensor::from(Vec::<f32>::new()));
+    assert_eq!(refused.to_f64().unwrap_err().code(), "E804");
+    let padded = jit(|x: Tensor| fulgurite::ops::full([1i64], 5.0).pad([1i64], [1i64]) + x).call(Tensor::scalar(0.0f32));
+    assert_eq!(padded.and_then(|y| y.to_f64()).unwrap(), [0.0, 5.0, 0.0]);
+}

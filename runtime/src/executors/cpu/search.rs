@@ -77,8 +77,8 @@ impl Search {
             Some(Some(order)) => Some(order),
         };
         let mut counts = vec![0i64; values.len()];
-        // without values no index is read, be it outside
-        for row in 0..if each == 0 { 0 } else { rows } {
+        // an index outside is refused where there is no value to look for, too
+        for row in 0..rows {
             let line = &all[row * n..][..n];
             let arranged: Vec<T>;
             let line = match &order {

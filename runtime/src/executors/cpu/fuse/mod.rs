@@ -328,7 +328,8 @@ impl Fuser {
             let mut at = vec![Affine::default(); generator.graph.sizes.len()];
             for (index, axis) in load.idx.iter().zip(axes) {
                 match (index, axis.as_slice()) {
-                    (_, []) => {}
+                    // an index that may lie outside is asked for by the load, however alike the elements are
+                    (Index::Affine(_), []) if load.outside.is_none() => {}
                     (Index::Affine(a), [d]) if load.outside.is_none() => at[*d as usize] = a.clone(),
                     _ => return None,
                 }
