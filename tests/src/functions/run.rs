@@ -186,7 +186,10 @@ impl Values {
 
     fn argument(&self, arg: &Arg) -> Result<Tensor, Error> {
         match arg {
-            Arg::Made(a) => Ok(Tensor::from_buffer(bridge::buffer(a))),
+            Arg::Made(a) => {
+                let made = Tensor::from_buffer(bridge::buffer(a));
+                Ok(if a.dtype.is_float() { self.near.moved(&made, &a.shape) } else { made })
+            }
             Arg::Value(at, like) => self.near.fit(self.get(*at)?, &Like::of(like)),
             Arg::Number(d, s) => Ok(bridge::tensor(&crate::oracle::Operand::Number(*d, *s))),
             Arg::Key(child) => Ok(if *child { &self.child } else { &self.key }.handle().clone()),
@@ -224,11 +227,11 @@ impl Nudge {
     /// The elements of `x` over and over in the shape and type of `like`, a little moved, between its bounds: smoothly
     /// where it is of floats.
     fn fit(&self, x: &Tensor, like: &Like) -> Result<Tensor, Error> {
-        let (have, want) = (x.numel().value(), like.shape.iter().product::<usize>() as i64);
-        let places: Vec<i64> = (0..want).map(|i| i % have.max(1)).collect();
+        let (have, want) = (x.numel().value(), like.shape.iter().product::<usize>());
+        let places: Vec<i64> = (0..want as i64).map(|i| i % have.max(1)).collect();
         let flat = x.reshape(-1).index_select(&Tensor::from(places), 0);
         let fits = match (x.dtype().is_float(), like.dtype) {
-            (true, DType::Bool) => self.moved(&flat, want).gt(0.3),
+            (true, DType::Bool) => self.moved(&flat, &[want]).gt(0.3),
             (false, DType::Bool) => as_dtype(&flat, DType::Bool),
             (true, to) if to.is_float() => self.between(&as_dtype(&flat, to), want, like.low, like.high),
             // half of them on each side of the middle of an integer's part
@@ -245,19 +248,19 @@ impl Nudge {
     }
 
     /// Floats as others between bounds.
-    fn between(&self, flat: &Tensor, count: i64, low: f64, high: f64) -> Tensor {
+    fn between(&self, flat: &Tensor, count: usize, low: f64, high: f64) -> Tensor {
         // no two elements are the same: what a row makes of constants, variances of 0, is another matter
         let apart: Vec<f64> = (0..count).map(|i| 0.3 * (i as f64 * 1.7).sin()).collect();
         let apart = as_dtype(&Tensor::from(apart), flat.dtype());
-        self.moved(&((flat + apart).sigmoid() * (high - low) + low), count)
+        self.moved(&((flat + apart).sigmoid() * (high - low) + low), &[count])
     }
 
-    /// Floats by some roundings further up or down.
-    fn moved(&self, flat: &Tensor, count: i64) -> Tensor {
-        let Some(dice) = &self.dice else { return flat.clone() };
+    /// Floats of this shape by some roundings further up or down.
+    fn moved(&self, x: &Tensor, shape: &[usize]) -> Tensor {
+        let Some(dice) = &self.dice else { return x.clone() };
         let mut dice = dice.borrow_mut();
-        let factors: Vec<f64> = (0..count).map(|_| 1.0 + self.by * dice.int(-1, 1) as f64).collect();
-        flat * as_dtype(&Tensor::from(factors), flat.dtype())
+        let factors = (0..shape.iter().product()).map(|_| 1.0 + self.by * dice.int(-1, 1) as f64).collect();
+        x * Tensor::from_buffer(bridge::buffer(&Array::float(DType::F64, shape, factors))).cast(x.dtype())
     }
 }
 
