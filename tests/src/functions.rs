@@ -134,6 +134,10 @@ pub enum Region {
     Doubled,
     /// Without gradients.
     NoGrad,
+    /// All tensors are whole on each of two ranks.
+    Replicated,
+    /// All tensors are cut over two ranks.
+    Sharded,
 }
 
 impl fmt::Display for Function {

@@ -16,7 +16,7 @@ const SIZES: [usize; 4] = [1, 2, 3, 5];
 /// What calls may stand in, the simplest first; what differentiates stands behind the others.
 const REGIONS: [Region; 7] =
     [Region::Named, Region::Checkpoint, Region::Jit, Region::NoGrad, Region::Custom, Region::Doubled, Region::Gradient];
-const PLAIN: usize = 4;
+const PLAIN: usize = 6;
 /// Types of the floats of a function. Those of f64 alone are held against differences, so more than half of all are.
 const FLOATS: [&[DType]; 10] = [
     &[DType::F64],

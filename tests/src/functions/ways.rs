@@ -43,6 +43,8 @@ pub struct Compared {
     pub slopes: bool,
     /// Whether it ran as one slice of a batch.
     pub slice: bool,
+    /// Whether some way was only as near as roundings move the function.
+    pub moved: bool,
 }
 
 /// Holds that every way gives what the function gives at once.
@@ -50,9 +52,11 @@ pub struct Compared {
 /// # Errors
 /// The first way that differs.
 pub fn check(f: &Function) -> Result<Compared, String> {
-    let values = values(f)?;
-    let (gradient, slopes) = gradients(f)?;
-    Ok(Compared { values, gradient, slopes, slice: slice(f)? })
+    let mut compared = Compared::default();
+    values(f, &mut compared)?;
+    gradients(f, &mut compared)?;
+    slice(f, &mut compared)?;
+    Ok(compared)
 }
 
 /// What a function gives at once, call by call, with captured tensors that the calls share.
@@ -71,7 +75,7 @@ fn calls(f: &Function) -> [(&Vec<Array<f64>>, u64); 3] {
 }
 
 /// Whether the function gives values.
-fn values(f: &Function) -> Result<bool, String> {
+fn values(f: &Function, compared: &mut Compared) -> Result<(), String> {
     let want = at_once(f);
     let again = |what: &str, seen: &[Seen]| match seen {
         [first, second, third] if leaves_captured(f, first) && leaves_captured(f, second) => {
@@ -107,13 +111,14 @@ fn values(f: &Function) -> Result<bool, String> {
             // after a refusal a program may have written, and a function at once has
             let got = seen(outs, &args, &captured);
             // fused lines add up in another order than lines one by one
-            within(&format!("{what}, call {n}"), &got, &want[n], f, &|f| at_once(f).swap_remove(n))?;
+            let what = format!("{what}, call {n}");
+            compared.moved |= within(&what, &got, &want[n], f, &|f| at_once(f).swap_remove(n))?;
             if want[n].is_err() {
                 break;
             }
             // sizes as numbers and as symbols are the same lines, compiled anew or not
             if let Some(want) = constant.get(n).filter(|_| !other) {
-                exactly(&format!("{what}, call {n}, against constant sizes"), &got, want)?;
+                exactly(&format!("{what}, against constant sizes"), &got, want)?;
             }
             all.push(got);
         }
@@ -122,7 +127,8 @@ fn values(f: &Function) -> Result<bool, String> {
             constant = all;
         }
     }
-    Ok(want[0].is_ok())
+    compared.values = want[0].is_ok();
+    Ok(())
 }
 
 /// Whether the captured tensors are behind a call what they were before it.
@@ -159,7 +165,7 @@ fn loss(f: &Function, args: &[Tensor], captured: &[Tensor]) -> Tensor {
 }
 
 /// Whether the function has a gradient, and whether that was held against differences.
-fn gradients(f: &Function) -> Result<(bool, bool), String> {
+fn gradients(f: &Function, compared: &mut Compared) -> Result<(), String> {
     let captured = tensors(&f.captured);
     let flat = |(l, g): (Tensor, Vec<Tensor>)| seen(Ok([vec![l], g].concat()), &[], &[]);
     let args = tensors(&f.inputs);
@@ -179,15 +185,17 @@ fn gradients(f: &Function) -> Result<(bool, bool), String> {
         };
         let run = || compiled.call(args.clone()).map_err(|e| e.code()).and_then(flat);
         let got = run();
-        within(what, &got, &want, f, &at_once)?;
+        compared.moved |= within(what, &got, &want, f, &at_once)?;
         exactly(&format!("{what}, again"), &run(), &got)?;
     }
     let (function, inside) = (f.clone(), captured.clone());
     let apart = jit(move |args: Vec<Tensor>| loss(&function, &args, &inside));
     let pulled = apart.pullback(args.clone()).and_then(|(l, pull)| Ok((l, pull.run(&Tensor::scalar(1.0f64))?)));
     let pulled = pulled.map_err(|e| e.code()).and_then(flat);
-    within("forward and backward apart", &pulled, &want, f, &at_once)?;
-    Ok((want.is_ok(), slopes(f, &captured, &want)?))
+    compared.moved |= within("forward and backward apart", &pulled, &want, f, &at_once)?;
+    compared.gradient = want.is_ok();
+    compared.slopes = slopes(f, &captured, &want)?;
+    Ok(())
 }
 
 /// The gradient against central differences, where these are smooth; whether they are.
@@ -239,7 +247,7 @@ fn is_smooth(row: &str, regions: &[Region]) -> bool {
 }
 
 /// As slices of a batch, one and two with other values; whether there is a batch of it.
-fn slice(f: &Function) -> Result<bool, String> {
+fn slice(f: &Function, compared: &mut Compared) -> Result<(), String> {
     let captured = tensors(&f.captured);
     let run =
         |f: &Function, args: &[Tensor], captured: &[Tensor]| f.run(&copies(args), &copies(captured), &Key::new(0));
@@ -253,15 +261,16 @@ fn slice(f: &Function) -> Result<bool, String> {
         let got = vmap(&batch_of(&slices[..count]), |args: &Vec<Tensor>| poisoned(run(f, args, &captured)));
         let got = match got.map_err(|e| e.code()) {
             // a step that can't be batched says so
-            Err("E726" | "E727" | "E728" | "E708") => return Ok(false),
+            Err("E726" | "E727" | "E728" | "E708") => return Ok(()),
             Err(code) => Err(code),
             Ok(outs) => seen(Ok(outs), &[], &[]),
         };
         let of = |f: &Function| batch(&alone(f)[..count]);
         // a kernel over a batch adds up in another order
-        within(what, &got, &batch(&wanted[..count]), f, &of)?;
+        compared.moved |= within(what, &got, &batch(&wanted[..count]), f, &of)?;
     }
-    Ok(wanted[0].is_ok())
+    compared.slice = wanted[0].is_ok();
+    Ok(())
 }
 
 /// The slices as one: results side by side, or the first refusal.
