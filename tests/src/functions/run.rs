@@ -267,7 +267,8 @@ impl Nudge {
         // no two elements are the same: what a row makes of constants, variances of 0, is another matter
         let apart: Vec<f64> = (0..count).map(|i| 0.3 * (i as f64 * 1.7).sin()).collect();
         let apart = as_dtype(&Tensor::from(apart), flat.dtype());
-        self.moved(&((flat + apart).sigmoid() * (high - low) + low), &[count])
+        // rounding is relative to the width: near 0 a difference of the two has none of its own
+        self.moved(&(flat + apart).sigmoid(), &[count]) * (high - low) + low
     }
 
     /// Floats of this shape by some roundings further up or down.
