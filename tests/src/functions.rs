@@ -134,10 +134,6 @@ pub enum Region {
     Doubled,
     /// Without gradients.
     NoGrad,
-    /// All tensors are whole on each of two ranks.
-    Replicated,
-    /// All tensors are cut over two ranks.
-    Sharded,
 }
 
 impl fmt::Display for Function {

@@ -14,17 +14,9 @@ use fulgurite_core::{DType, TensorTy, Value};
 /// Sizes of arguments and captured tensors.
 const SIZES: [usize; 4] = [1, 2, 3, 5];
 /// What calls may stand in, the simplest first; what differentiates stands behind the others.
-const REGIONS: [Region; 9] = [
-    Region::Named,
-    Region::Checkpoint,
-    Region::Jit,
-    Region::NoGrad,
-    Region::Replicated,
-    Region::Sharded,
-    Region::Custom,
-    Region::Doubled,
-    Region::Gradient,
-];
+const REGIONS: [Region; 7] =
+    [Region::Named, Region::Checkpoint, Region::Jit, Region::NoGrad, Region::Custom, Region::Doubled, Region::Gradient];
+/// So many need nothing to differentiate by. Those with a backward of their own have a key or nothing at all, then.
 const PLAIN: usize = 6;
 /// Types of the floats of a function. Those of f64 alone are held against differences, so more than half of all are.
 const FLOATS: [&[DType]; 10] = [
@@ -195,13 +187,6 @@ impl Draft<'_> {
         // a backward that runs the call would write what is the forward's (E718), and at once there is none
         let writes = row.row.sig.params.iter().any(|p| p.access == Access::Mut);
         regions.retain(|region| !writes || !matches!(region, Region::Custom | Region::Doubled));
-        // the cotangent of a tensor in pieces may be in others, and a backward of one's own gives the types of arguments
-        // (E712), at once nothing: such a backward stands around pieces only
-        let mut pieces = false;
-        regions.retain(|region| {
-            pieces |= matches!(region, Region::Replicated | Region::Sharded);
-            !pieces || !matches!(region, Region::Custom | Region::Doubled)
-        });
         // one derivative inside and one outside: rows are held to two (P07)
         let mut gradients = 0;
         regions.retain(|region| {

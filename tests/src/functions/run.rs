@@ -5,17 +5,12 @@ use crate::rng::Rng;
 use crate::{bound, bridge};
 use fulgurite::ops::Slice;
 use fulgurite::prelude::*;
-use fulgurite::subclass::Subclassed;
 use fulgurite::symbol::SymbolRef;
-use fulgurite::trace::ProxyTy;
 use fulgurite::{Error, Key, api};
 use fulgurite_core::eval::nest::Array;
 use fulgurite_core::loc::Loc;
 use fulgurite_core::{DType, Value};
 use std::cell::RefCell;
-
-/// Ranks of a mesh.
-const RANKS: i64 = 2;
 
 /// The values of a function as they come up.
 struct Values {
@@ -71,8 +66,6 @@ impl Call {
                 let sum = |by: &Vec<Tensor>| Ok::<_, Error>(weighted(&self.at(by, inner, all)?));
                 Ok(try_value_and_grad(&self.chosen(all), sum)?.1)
             }
-            Region::Replicated => self.placed(inner, all, |x| x.replicate(RANKS)),
-            Region::Sharded => self.placed(inner, all, |x| x.shard(RANKS)),
             Region::Custom => checked(self.custom(inner, all, 1.0)),
             Region::Doubled => checked(self.custom(inner, all, 2.0)),
         }
@@ -81,14 +74,6 @@ impl Call {
     /// The tensors by which gradients are taken.
     fn chosen(&self, all: &[Tensor]) -> Vec<Tensor> {
         all.iter().zip(&self.floats).filter(|(_, float)| **float).map(|(x, _)| x.clone()).collect()
-    }
-
-    /// The call on tensors of a class that is a tensor in pieces, brought together again.
-    fn placed(&self, regions: &[Region], all: &[Tensor], put: fn(&Tensor) -> Tensor) -> Result<Vec<Tensor>, Error> {
-        // numbers and keys are the same for all ranks
-        let is_cut = |x: &Tensor| x.rank() > 0 && matches!(x.ty(), Some(ProxyTy::Tensor(_)));
-        let pieces: Vec<Tensor> = all.iter().map(|x| if is_cut(x) { put(x) } else { x.clone() }).collect();
-        checked(self.within(regions, &pieces)?.iter().map(Subclassed::plain).collect())
     }
 
     /// The call with a backward of its own: so many times what differentiation makes of it. What has no cotangent, and the
