@@ -16,7 +16,7 @@ const SIZES: [usize; 4] = [1, 2, 3, 5];
 /// What calls may stand in, the simplest first; what differentiates stands behind the others.
 const REGIONS: [Region; 7] =
     [Region::Named, Region::Checkpoint, Region::Jit, Region::NoGrad, Region::Custom, Region::Doubled, Region::Gradient];
-/// So many need nothing to differentiate by. Those with a backward of their own have a key or nothing at all, then.
+/// So many of them need nothing to differentiate by: a backward of one's own may be that of a call of keys alone.
 const PLAIN: usize = 6;
 /// Types of the floats of a function. Those of f64 alone are held against differences, so more than half of all are.
 const FLOATS: [&[DType]; 10] = [
