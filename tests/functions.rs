@@ -6,7 +6,7 @@ use fulgurite_tests::functions::{draw, ways};
 use std::cell::Cell;
 
 /// Functions in a run that says nothing else.
-const FUNCTIONS: usize = 2000;
+const FUNCTIONS: usize = 1500;
 
 #[test]
 fn a_function_means_one_thing_however_it_is_run() {
