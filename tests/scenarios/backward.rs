@@ -630,3 +630,23 @@ fn a_closure_in_a_backward_reads_what_stands_around_it() {
     let compiled = jit(move |(x, w, key): (Tensor, Tensor, Key)| grad(&x, |x| checkpoint(|| f(x, &w, &key)).sum()));
     assert_eq!(numbers(compiled.call((x, w, key())).unwrap_or_else(|e| panic!("{e}"))), want);
 }
+
+/// A write to a result of a function with its own backward is none to its argument, at once as compiled.
+#[test]
+fn results_of_own_backwards_are_tensors_of_their_own() {
+    let written = |x: &Tensor| {
+        let row = custom_vjp(x, |x| (x.select(0, 0), x.clone()), |x, _: &Tensor| zeros_like(&x));
+        let same = custom_vjp(x, |x| (x.clone(), ()), |(), ct: &Tensor| ct.clone());
+        let _ = (row.add_(1.0), same.mul_(2.0));
+        (row, same)
+    };
+    for compiled in [false, true] {
+        let x = Tensor::from([[1.0f64, 2.0], [3.0, 4.0]]);
+        let (row, same) = match compiled {
+            true => jit(move |x: Tensor| written(&x)).call(x.clone()).expect("runs"),
+            false => written(&x),
+        };
+        assert_eq!((data(&row), data(&same)), (vec![2.0, 3.0], vec![2.0, 4.0, 6.0, 8.0]), "{compiled}");
+        assert_eq!(data(&x), [1.0, 2.0, 3.0, 4.0], "{compiled}");
+    }
+}

@@ -1,19 +1,12 @@
 //! S3 on programs that nobody chose: random graphs of parameters and inputs, random absent cotangents, random cuts.
 
-use super::pipeline::{Grads, data, disjoint, grads, interp, matrix, values};
+use super::pipeline::{Grads, data, disjoint, grads, interp, values};
 use fulgurite::pipeline::{Accumulate, Cut, Model, Policy, Stage, run};
 use fulgurite::prelude::*;
 use fulgurite::schedule::Generator;
-
-/// Numbers that follow from a seed.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as usize % sides
-    }
-}
+use fulgurite_tests::draws::{self, Property, Verdict};
+use fulgurite_tests::rng::Rng;
+use std::fmt;
 
 /// What the lines of a program are: an operator and the numbers of its two arguments.
 #[derive(Clone, Debug)]
@@ -26,13 +19,12 @@ const PARAMS: usize = 3;
 const INPUTS: usize = 2;
 
 impl Program {
-    fn new(dice: &mut Dice) -> Program {
-        let count = 4 + dice.roll(10);
+    fn draw(rng: &mut Rng) -> Program {
+        let count = 4 + rng.below(10);
         let start = PARAMS + INPUTS;
-        let line = |i: usize, dice: &mut Dice| (dice.roll(9), dice.roll(start + i), dice.roll(start + i));
-        let lines = (0..count).map(|i| line(i, dice)).collect();
+        let lines = (0..count).map(|i| (rng.below(9), rng.below(start + i), rng.below(start + i))).collect();
         // one output is any value, an input or a parameter too
-        let outputs = vec![start + count - 1, start + dice.roll(count), dice.roll(start + count)];
+        let outputs = vec![start + count - 1, start + rng.below(count), rng.below(start + count)];
         Program { lines, outputs }
     }
 
@@ -60,67 +52,110 @@ impl Program {
     }
 }
 
-fn tensors(count: usize, seed: u64) -> Vec<Tensor> {
-    (0..count as u64).map(|i| matrix(4, 4, 97 * seed + i)).collect()
+/// A program, what it is given, and one choice more for each property.
+struct Case<T> {
+    program: Program,
+    choice: T,
+    params: Vec<Tensor>,
+    inputs: Vec<Tensor>,
+    cotangents: Vec<Tensor>,
+}
+
+impl<T> Case<T> {
+    /// The program and the choice are of the first words, which can become smaller one by one.
+    fn draw(rng: &mut Rng, choice: impl Fn(&mut Rng) -> T) -> Case<T> {
+        let (program, choice) = (Program::draw(rng), choice(rng));
+        let mut tensors = |count: usize| (0..count).map(|_| tensor(rng)).collect();
+        let (params, inputs, cotangents) = (tensors(PARAMS), tensors(INPUTS), tensors(3));
+        Case { program, choice, params, inputs, cotangents }
+    }
+}
+
+impl<T: fmt::Debug> fmt::Display for Case<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Case { program, choice, .. } = self;
+        write!(f, "{program:?} with {choice:?}")
+    }
+}
+
+fn tensor(rng: &mut Rng) -> Tensor {
+    Tensor::from_vec((0..16).map(|_| rng.float(-1.0, 1.0) as f32).collect(), [4, 4])
+}
+
+/// Holds a property of so many programs; one that panics is made smaller as one that fails.
+fn hold<T: fmt::Debug>(
+    name: &str,
+    cases: usize,
+    choice: impl Fn(&mut Rng) -> T,
+    check: impl Fn(&Case<T>) -> Result<(), String>,
+) {
+    let property = Property { name, test: "--test scenarios", cases, shrinks: true };
+    let drawn = |_: usize, rng: &mut Rng| Some(Case::draw(rng, &choice));
+    let held = draws::hold(&property, drawn, |case, _| check(case).map(|()| Verdict::Held));
+    held.unwrap_or_else(|fault| panic!("{fault}"));
 }
 
 /// B, I and W, and the fewest bytes give what the gradient of the whole program gives, whatever cotangents are absent.
 #[test]
 fn s3_random_programs() {
-    let mut dice = Dice(42);
-    for seed in 0..60 {
-        let program = Program::new(&mut dice);
-        let (params, inputs) = (tensors(PARAMS, seed), tensors(INPUTS, seed + 1000));
-        let there: Vec<bool> = (0..3).map(|_| dice.roll(3) > 0).collect();
-        let ct = tensors(3, seed + 2000);
+    let some = |rng: &mut Rng| (0..3).map(|_| !rng.one_in(3)).collect::<Vec<_>>();
+    hold("pipeline_random::s3_random_programs", 60, some, |case| {
+        let Case { program, choice: there, params, inputs, cotangents } = case;
         let zero = Tensor::from_vec(vec![0.0f32; 16], [4, 4]);
-        let full: Vec<Tensor> = ct.iter().zip(&there).map(|(c, t)| if *t { c } else { &zero }.clone()).collect();
+        let full = cotangents.iter().zip(there).map(|(c, t)| if *t { c } else { &zero }.clone()).collect();
         let of = program.clone();
         let whole = jit(move |p: (Vec<Tensor>, Vec<Tensor>), ct: Vec<Tensor>| vjp(&p, &ct, |(p, x)| of.run(p, x)));
-        let (_, (dp, dx)) = whole.on(interp()).call(((params.clone(), inputs.clone()), full)).unwrap();
-        let given: Vec<Option<Tensor>> = ct.iter().zip(&there).map(|(c, t)| t.then(|| c.clone())).collect();
+        let done = whole.on(interp()).call(((params.clone(), inputs.clone()), full));
+        let (_, (dp, dx)) = done.map_err(|e| e.to_string())?;
+        let given: Vec<Option<Tensor>> = cotangents.iter().zip(there).map(|(c, t)| t.then(|| c.clone())).collect();
         for policy in [Policy::Values, Policy::MinBytes] {
             let of = program.clone();
             let f = move |p: Vec<Tensor>, x: Vec<Tensor>| of.run(&p, &x);
-            let stage = Stage::of("random", f, &params, &inputs).unwrap().on(interp()).handing(policy);
-            let (dx2, dp2): Grads = grads(&stage, &params, &inputs, given.clone());
-            let halves = stage.halves(&there).unwrap();
+            let stage = Stage::of("random", f, params, inputs).map_err(|e| e.to_string())?;
+            let stage = stage.on(interp()).handing(policy);
+            let (dx2, dp2): Grads = grads(&stage, params, inputs, given.clone());
+            let halves = stage.halves(there).map_err(|e| e.to_string())?;
             if policy == Policy::Values {
                 disjoint(&halves);
             }
             for (have, want) in values(&dx2).iter().chain(&values(&dp2)).zip(dx.iter().chain(&dp)) {
-                let have = have.clone().unwrap_or_else(|| vec![0.0; 16]);
-                assert_eq!(have, data(want), "{program:?} {there:?}\n{halves}");
+                let (have, want) = (have.clone().unwrap_or_else(|| vec![0.0; 16]), data(want));
+                if have != want {
+                    return Err(format!("{policy:?} gives {have:?}, the whole gradient {want:?}\n{halves}"));
+                }
             }
         }
-    }
+        Ok(())
+    });
 }
 
 /// Models cut anywhere: the loss and the gradients of the whole, under a schedule with I and W.
 #[test]
 fn s3_random_cuts() {
-    let mut dice = Dice(7);
-    for seed in 0..16 {
-        let program = Program::new(&mut dice);
-        let (params, inputs) = (tensors(PARAMS, seed), tensors(INPUTS, seed + 1000));
+    let stages = |rng: &mut Rng| 2 + rng.below(3);
+    hold("pipeline_random::s3_random_cuts", 16, stages, |case| {
+        let Case { program, choice: stages, params, inputs, .. } = case;
         let loss = |program: &Program, p: &[Tensor], x: &[Tensor]| {
             let [a, b, c] = &program.run(p, x)[..] else { panic!("three outputs") };
             (a * b + c).square().mean()
         };
-        let want = grad(&params, |p| loss(&program, p, &inputs));
+        let want = grad(params, |p| loss(program, p, inputs));
         let of = program.clone();
-        let stages = 2 + dice.roll(3);
         let f = move |p: Vec<Tensor>, x: Vec<Tensor>| loss(&of, &p, &x);
-        let model = Model::cut("random", f, &params, &inputs, Cut::Balanced(stages)).unwrap();
-        assert_eq!(model.chain().stages().len(), stages);
-        let s = Generator { kind: "zb1p", ranks: stages, micro_batches: 3, chunks: 1 }.make().unwrap();
-        let mut feed = |stage: usize, _: usize| Ok(model.feed(stage, &inputs));
-        let done = run(model.chain(), &s, |s| model.params(s, &params), Accumulate::Arrival, &mut feed);
-        let done = done.unwrap_or_else(|e| panic!("{e}\n{program:?}"));
+        let model = Model::cut("random", f, params, inputs, Cut::Balanced(*stages)).map_err(|e| e.to_string())?;
+        assert_eq!(model.chain().stages().len(), *stages);
+        let s = Generator { kind: "zb1p", ranks: *stages, micro_batches: 3, chunks: 1 }.make();
+        let s = s.map_err(|e| e.to_string())?;
+        let mut feed = |stage: usize, _: usize| Ok(model.feed(stage, inputs));
+        let done = run(model.chain(), &s, |s| model.params(s, params), Accumulate::Arrival, &mut feed);
+        let done = done.map_err(|e| e.to_string())?;
         for (have, want) in model.grads(&done).iter().zip(&want) {
             let have = have.as_ref().map_or_else(|| vec![0.0; 16], data);
             let near = |(a, b): (&f64, f64)| (a - b).abs() < 1e-4 * (1.0 + b.abs());
-            assert!(have.iter().zip(data(want)).all(near), "{program:?} {have:?} {want:?}");
+            if !have.iter().zip(data(want)).all(near) {
+                return Err(format!("stages give {have:?}, the whole {want:?}"));
+            }
         }
-    }
+        Ok(())
+    });
 }

@@ -320,7 +320,7 @@ fn whole(all: &[Vec<Array<f64>>], i: usize) -> Array<f64> {
 }
 
 /// Arrays of one type side by side along a new first axis.
-fn stacked(all: &[Array<f64>]) -> Array<f64> {
+pub fn stacked(all: &[Array<f64>]) -> Array<f64> {
     let shape: Vec<usize> = std::iter::once(all.len()).chain(all[0].shape.iter().copied()).collect();
     Array::from_scalars(all[0].dtype, &shape, all.iter().flat_map(Array::scalars).collect::<Vec<_>>())
 }

@@ -1,9 +1,10 @@
 //! Random functions as a user writes them, as data: calls of any row, views, writes to whatever there is, draws, regions.
 //!
-//! A function means one thing, however it is run ([`ways`]). Functions are drawn from words ([`draw`]), so that one that
-//! fails is shrunk by proptest, and prints as text.
+//! A function means one thing, however it is run ([`ways`]), up to what rounding makes of it ([`near`]). Functions are
+//! drawn from words ([`draw`]), so that one that fails is shrunk by proptest, and prints as text.
 
 pub mod draw;
+mod near;
 pub mod run;
 pub mod ways;
 
@@ -15,7 +16,7 @@ use std::fmt;
 /// A function of tensors and a key.
 #[derive(Clone, Debug)]
 pub struct Function {
-    /// Its arguments, of f64.
+    /// Its arguments; the first is a float.
     pub inputs: Vec<Array<f64>>,
     /// Other values of the arguments.
     pub others: Vec<Array<f64>>,
@@ -25,6 +26,22 @@ pub struct Function {
     pub steps: Vec<Step>,
     /// The values that it gives: the arguments come first, then the captured tensors, then what steps made.
     pub outputs: Vec<usize>,
+    /// The coarsest float type of its tensors.
+    pub coarsest: DType,
+    /// Unless 0: the values that steps use are moved by roundings of that type, each number in other directions.
+    pub nudge: u64,
+}
+
+impl Function {
+    /// Whether all floats are f64: then differences tell what gradients are.
+    pub fn is_f64(&self) -> bool {
+        self.coarsest == DType::F64
+    }
+
+    /// The function with values that are moved a little.
+    pub fn nudged(&self, nudge: u64) -> Function {
+        Function { nudge, ..self.clone() }
+    }
 }
 
 /// A step.
@@ -63,9 +80,12 @@ pub enum Arg {
 }
 
 impl Arg {
-    /// Whether it is a tensor of f64, by which a gradient can be taken.
-    pub fn is_f64(&self) -> bool {
-        matches!(self, Arg::Made(a) | Arg::Value(_, a) if a.dtype == DType::F64)
+    /// Its type, if it is a float tensor, by which a gradient can be taken.
+    pub fn float(&self) -> Option<DType> {
+        match self {
+            Arg::Made(a) | Arg::Value(_, a) if a.dtype.is_float() => Some(a.dtype),
+            _ => None,
+        }
     }
 }
 
@@ -106,8 +126,12 @@ pub enum Region {
     Named,
     /// A function that is compiled, of all tensors of the call.
     Jit,
-    /// The gradient of the sum of all float results, each weighted with other numbers, by all tensors of f64.
+    /// The gradient of the sum of all float results, each weighted with other numbers, by all float tensors.
     Gradient,
+    /// A function with a backward of its own, which is what differentiation makes of the call.
+    Custom,
+    /// The same with twice these cotangents.
+    Doubled,
     /// Without gradients.
     NoGrad,
 }

@@ -4,13 +4,14 @@ use super::derivatives::{is_float, same_types, types};
 use crate::error::Error;
 use crate::scope::{self, Open, Source};
 use crate::symbol::Ports;
-use crate::tensor::Tensor;
+use crate::tensor::{Kind, Tensor, View};
 use crate::trace::{BoundSymbol, OwnInput, OwnRule, ProxyId, ProxyTy, Trace};
 use crate::transforms::At;
 use crate::tree::{self, Leaves, Tree, flatten};
 use fulgurite_core::Value;
 use fulgurite_core::loc::Loc;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// What `forward(p)` gives beside what it keeps, with a backward of its own: where a gradient is taken, `backward` gets
@@ -24,6 +25,8 @@ use std::time::Instant;
 ///
 /// Where a second derivative is taken, what is kept must be arguments or results: other values of `forward` are constants.
 ///
+/// Its results are tensors of their own, also where `forward` gives an argument or a view.
+///
 /// After an error its result is poisoned: E712 where `backward` gives another type than that of an argument, E717 and
 /// E718 where it writes to what it must not.
 #[track_caller]
@@ -34,7 +37,9 @@ pub fn custom_vjp<P: Tree, O: Tree, K: Tree>(
 ) -> O {
     let loc = Loc::caller();
     if !scope::is_tracing() {
-        return forward(p).0;
+        // what is kept shares nothing any more
+        let out = forward(p).0;
+        return tree::map(&out, own);
     }
     let (out, kept) = scope::no_grad(|| forward(p));
     match record(p, &out, &kept, backward, loc) {
@@ -44,6 +49,25 @@ pub fn custom_vjp<P: Tree, O: Tree, K: Tree>(
             scope::fail(&e);
             tree::map(&out, |_| Tensor::poisoned(e.clone()))
         }
+    }
+}
+
+/// A result outside of traces as a tensor of its own, as one of a line is: a write to it is none to an argument that it
+/// shows or is.
+fn own(out: &Tensor) -> Tensor {
+    match out.view() {
+        View::Cell(cell) if cell.kind() == Kind::Tensor => {
+            let is_shared = Arc::strong_count(cell) > 1 || cell.origin().is_some() || !cell.live_views().is_empty();
+            match out.data() {
+                Ok(buffer) if is_shared => Tensor::from_buffer(buffer),
+                _ => out.clone(),
+            }
+        }
+        View::Wrapped(wrapped) => {
+            let fields: Vec<Tensor> = wrapped.fields().iter().map(own).collect();
+            Tensor::wrap_like(wrapped.layout(), &fields)
+        }
+        _ => out.clone(),
     }
 }
 

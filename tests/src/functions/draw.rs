@@ -1,45 +1,84 @@
 //! Drawing a function: every choice is a word of the generator's.
 
 use super::{Arg, Function, How, Region, Step, View};
-use crate::calls::{self, Wish};
+use crate::bound;
+use crate::calls::{self, Values, Wish, values};
 use crate::oracle::Operand;
 use crate::rng::Rng;
 use crate::rows::{TestRow, rows};
 use fulgurite_core::eval::nest::Array;
+use fulgurite_core::lang::ast::Access;
 use fulgurite_core::sig::OutTy;
-use fulgurite_core::{DType, Value};
+use fulgurite_core::{DType, TensorTy, Value};
 
 /// Sizes of arguments and captured tensors.
 const SIZES: [usize; 4] = [1, 2, 3, 5];
 /// What calls may stand in, the simplest first; what differentiates stands behind the others.
-const REGIONS: [Region; 5] = [Region::Named, Region::Checkpoint, Region::Jit, Region::NoGrad, Region::Gradient];
-const PLAIN: usize = 4;
+const REGIONS: [Region; 7] =
+    [Region::Named, Region::Checkpoint, Region::Jit, Region::NoGrad, Region::Custom, Region::Doubled, Region::Gradient];
+/// So many of them need nothing to differentiate by: a backward of one's own may be that of a call of keys alone.
+const PLAIN: usize = 6;
+/// Types of the floats of a function. Those of f64 alone are held against differences, so more than half of all are.
+const FLOATS: [&[DType]; 10] = [
+    &[DType::F64],
+    &[DType::F64],
+    &[DType::F64],
+    &[DType::F64],
+    &[DType::F64],
+    &[DType::F64],
+    &[DType::F32],
+    &[DType::F64, DType::F32],
+    &[DType::F16, DType::F32],
+    &[DType::BF16, DType::F32, DType::F64],
+];
+/// Other types of arguments.
+const OTHERS: [DType; 3] = [DType::I64, DType::I32, DType::Bool];
 /// At most so many steps: longer functions combine no more kinds of steps, and take longer to shrink.
 const MOST_STEPS: usize = 9;
 
 /// A function that grows.
 struct Draft<'a> {
     function: Function,
-    /// Per value, whether it is a float tensor of f64 that other steps can use.
-    usable: Vec<bool>,
+    /// Per value its type, if it is a tensor that other steps can use.
+    usable: Vec<Option<DType>>,
+    floats: &'static [DType],
     rng: &'a mut Rng,
+}
+
+/// A tensor of small numbers.
+fn tensor(dtype: DType, shape: &[usize], rng: &mut Rng) -> Array<f64> {
+    values::array(&TensorTy::new(dtype, shape), (-2.0, 2.0), Values::Tame, rng)
+}
+
+fn shape(rng: &mut Rng) -> Vec<usize> {
+    (0..rng.below(3)).map(|_| *rng.pick(&SIZES)).collect()
+}
+
+/// One of these floats, now and then another type.
+fn dtype(floats: &[DType], rng: &mut Rng) -> DType {
+    if rng.one_in(6) { *rng.pick(&OTHERS) } else { *rng.pick(floats) }
+}
+
+/// Whether a float type is coarser than another one.
+fn is_coarser(a: DType, b: DType) -> bool {
+    a.is_float() && bound::unit(a) > bound::unit(b)
 }
 
 /// The function of these words.
 pub fn function(rng: &mut Rng) -> Function {
-    let tensor = |rng: &mut Rng, shape: &[usize]| {
-        let count = shape.iter().product();
-        Array::float(DType::F64, shape, (0..count).map(|_| rng.float(-2.0, 2.0)).collect())
-    };
+    let floats = *rng.pick(&FLOATS);
     let count = 1 + rng.below(2);
-    let shapes: Vec<Vec<usize>> =
-        (0..count + 1).map(|_| (0..rng.below(3)).map(|_| *rng.pick(&SIZES)).collect()).collect();
-    let all = |rng: &mut Rng| shapes[..count].iter().map(|s| tensor(rng, s)).collect::<Vec<_>>();
+    let types: Vec<(DType, Vec<usize>)> = (0..count + 1)
+        // the first one has a gradient
+        .map(|i| (if i == 0 { *rng.pick(floats) } else { dtype(floats, rng) }, shape(rng)))
+        .collect();
+    let all = |rng: &mut Rng| types[..count].iter().map(|(d, s)| tensor(*d, s, rng)).collect::<Vec<_>>();
     let (inputs, others) = (all(rng), all(rng));
-    let captured = vec![tensor(rng, &shapes[count])];
-    let usable = vec![true; inputs.len() + captured.len()];
-    let function = Function { inputs, others, captured, steps: Vec::new(), outputs: Vec::new() };
-    let mut draft = Draft { function, usable, rng };
+    let captured = vec![tensor(types[count].0, &types[count].1, rng)];
+    let function =
+        Function { inputs, others, captured, steps: Vec::new(), outputs: Vec::new(), coarsest: DType::F64, nudge: 0 };
+    let mut draft = Draft { function, usable: Vec::new(), floats, rng };
+    draft.usable(types.iter().map(|(dtype, _)| Some(*dtype)).collect());
     let steps = 1 + draft.rng.below(MOST_STEPS);
     for _ in 0..steps {
         draft.step();
@@ -51,8 +90,21 @@ pub fn function(rng: &mut Rng) -> Function {
 impl Draft<'_> {
     /// A value that other steps can use; later ones more often.
     fn value(&mut self) -> usize {
-        let all: Vec<usize> = (0..self.usable.len()).filter(|i| self.usable[*i]).collect();
+        let all: Vec<usize> = (0..self.usable.len()).filter(|i| self.usable[*i].is_some()).collect();
         all[self.rng.below(all.len()).max(self.rng.below(all.len()))]
+    }
+
+    /// Values that came up.
+    fn usable(&mut self, made: Vec<Option<DType>>) {
+        made.iter().flatten().for_each(|dtype| self.meets(*dtype));
+        self.usable.extend(made);
+    }
+
+    /// Values of this type are in the function.
+    fn meets(&mut self, dtype: DType) {
+        if is_coarser(dtype, self.function.coarsest) {
+            self.function.coarsest = dtype;
+        }
     }
 
     fn step(&mut self) {
@@ -69,7 +121,7 @@ impl Draft<'_> {
                     View::Strided,
                 ]);
                 let of = self.value();
-                self.push(Step::View(of, view), vec![true]);
+                self.push(Step::View(of, view), vec![self.usable[of]]);
             }
             8..=9 => {
                 let (to, from) = (self.value(), self.value());
@@ -77,65 +129,86 @@ impl Draft<'_> {
                 self.push(Step::Write(to, how, from), vec![]);
             }
             10 => {
-                let shape: Vec<usize> = (0..self.rng.below(3)).map(|_| *self.rng.pick(&SIZES)).collect();
-                let data = (0..shape.iter().product()).map(|_| self.rng.float(-2.0, 2.0)).collect();
-                self.push(Step::Made(Array::float(DType::F64, &shape, data)), vec![true]);
+                let (dtype, shape) = (dtype(self.floats, self.rng), shape(self.rng));
+                let made = tensor(dtype, &shape, self.rng);
+                self.push(Step::Made(made), vec![Some(dtype)]);
             }
             _ => self.push(Step::NextKey, vec![]),
         }
     }
 
-    fn push(&mut self, step: Step, made: Vec<bool>) {
+    fn push(&mut self, step: Step, made: Vec<Option<DType>>) {
         self.function.steps.push(step);
-        self.usable.extend(made);
+        self.usable(made);
     }
 
-    /// A call of any row that has one in f64, some of its tensors values of before.
+    /// What kind of call of a row.
+    fn wish(&mut self, row: &TestRow) -> Wish {
+        let case = self.rng.below(64);
+        let mixed = self.floats.len() > 1;
+        let float = Some(*self.rng.pick(self.floats));
+        let dtype = match self.rng.below(8) {
+            6 => Some(*self.rng.pick(&OTHERS)),
+            // each argument has its own
+            7 if mixed => None,
+            _ => float,
+        };
+        let dtype = if dtype.is_none_or(|dtype| row.takes(dtype)) { dtype } else { float };
+        Wish { dtype, numbers: mixed && self.rng.one_in(4), ..Wish::smooth(case) }
+    }
+
+    /// A call of any row that has one in these types, some of its tensors values of before.
     fn call(&mut self) {
         let all = &rows().source;
         let row: &TestRow = &all[self.rng.below(all.len())];
-        if row.names_storage() || !row.takes(DType::F64) {
+        let wish = self.wish(row);
+        if row.names_storage() || wish.dtype.is_some_and(|dtype| !row.takes(dtype)) {
             return;
         }
-        let case = self.rng.below(64);
-        let Some(call) = calls::generate(row, &Wish::smooth(case), self.rng) else { return };
+        let Some(call) = calls::generate(row, &wish, self.rng) else { return };
+        let made: Option<Vec<Option<DType>>> = results(&call.solved.outs);
+        // of results that the body alone knows neither number nor type is known here
+        let Some(mut made) = made else { return };
+        let mut types: Vec<DType> = made.iter().flatten().copied().collect();
+        call.args.iter().for_each(|a| a.for_each(&mut |o| types.extend(o.array().map(|a| a.dtype))));
+        if self.floats == [DType::F64] && types.iter().any(|dtype| is_coarser(*dtype, DType::F64)) {
+            return;
+        }
         let mut args: Vec<Value<Arg>> = Vec::new();
         for arg in &call.args {
             args.push(arg.map(&mut |operand| self.argument(operand)));
         }
-        let mut by = 0;
-        args.iter().for_each(|a| a.for_each(&mut |arg| by += usize::from(arg.is_f64())));
+        let mut by: Vec<Option<DType>> = Vec::new();
+        args.iter().for_each(|a| a.for_each(&mut |arg| by.extend(arg.float().map(Some))));
         // derivatives are by something
-        let some = if by > 0 { REGIONS.as_slice() } else { &REGIONS[..PLAIN] };
+        let some = if !by.is_empty() { REGIONS.as_slice() } else { &REGIONS[..PLAIN] };
         let depth = *self.rng.pick(&[0, 0, 0, 1, 1, 2, 3]);
         let mut regions: Vec<Region> = (0..depth).map(|_| *self.rng.pick(some)).collect();
+        // a backward that runs the call would write what is the forward's (E718), and at once there is none
+        let writes = row.row.sig.params.iter().any(|p| p.access == Access::Mut);
+        regions.retain(|region| !writes || !matches!(region, Region::Custom | Region::Doubled));
         // one derivative inside and one outside: rows are held to two (P07)
         let mut gradients = 0;
         regions.retain(|region| {
             gradients += usize::from(*region == Region::Gradient);
             *region != Region::Gradient || gradients == 1
         });
-        let made = call.solved.outs.iter().flat_map(|out| match out {
-            OutTy::Tensor(t) => vec![t.dtype == DType::F64 && t.numel() > 0],
-            OutTy::List(list) => list.iter().map(|t| t.dtype == DType::F64 && t.numel() > 0).collect(),
-            OutTy::FromBody => vec![],
-        });
-        let mut made: Vec<bool> = made.collect();
         if regions.contains(&Region::Gradient) {
-            made = vec![true; by];
+            made = by;
         }
-        // of results that the body alone knows neither number nor type is known here
-        if !call.solved.outs.contains(&OutTy::FromBody) {
-            self.push(Step::Call { row: row.row.op, args, regions }, made);
-        }
+        types.into_iter().for_each(|dtype| self.meets(dtype));
+        self.push(Step::Call { row: row.row.op, args, regions }, made);
     }
 
     fn argument(&mut self, operand: &Operand<f64>) -> Arg {
         match operand {
             Operand::Key(_) => Arg::Key(self.rng.one_in(3)),
             Operand::Number(d, s) => Arg::Number(*d, *s),
-            Operand::Tensor(a) if a.dtype == DType::F64 && !a.is_empty() && !self.rng.one_in(3) => {
-                Arg::Value(self.value(), a.clone())
+            Operand::Tensor(a) if !a.dtype.is_storage() && !a.is_empty() && !self.rng.one_in(3) => {
+                // those of its own type more often
+                let two = [self.value(), self.value()];
+                let own = two.iter().find(|at| self.usable[**at] == Some(a.dtype));
+                Arg::Value(*own.unwrap_or(&two[0]), a.clone())
             }
             Operand::Tensor(a) => Arg::Made(a.clone()),
         }
@@ -153,4 +226,15 @@ impl Draft<'_> {
         }
         self.function.outputs = outputs;
     }
+}
+
+/// The types of the results that other steps can use; nothing where the body alone knows them.
+fn results(outs: &[OutTy]) -> Option<Vec<Option<DType>>> {
+    let usable = |t: &TensorTy| (!t.dtype.is_storage() && t.numel() > 0).then_some(t.dtype);
+    let one = |out: &OutTy| match out {
+        OutTy::Tensor(t) => Some(vec![usable(t)]),
+        OutTy::List(list) => Some(list.iter().map(usable).collect()),
+        OutTy::FromBody => None,
+    };
+    Some(outs.iter().map(one).collect::<Option<Vec<_>>>()?.concat())
 }

@@ -1,20 +1,23 @@
 //! Running a function on handles, at once or while it is traced.
 
 use super::{Arg, Function, How, Region, Step, View};
-use crate::bridge;
+use crate::rng::Rng;
+use crate::{bound, bridge};
 use fulgurite::ops::Slice;
 use fulgurite::prelude::*;
 use fulgurite::symbol::SymbolRef;
 use fulgurite::{Error, Key, api};
-use fulgurite_core::eval::nest::{Array, Data};
+use fulgurite_core::eval::nest::Array;
 use fulgurite_core::loc::Loc;
 use fulgurite_core::{DType, Value};
+use std::cell::RefCell;
 
 /// The values of a function as they come up.
 struct Values {
     all: Vec<Tensor>,
     key: Key,
     child: Key,
+    near: Nudge,
 }
 
 impl Function {
@@ -24,7 +27,9 @@ impl Function {
     /// The first one that an operator reports.
     pub fn run(&self, args: &[Tensor], captured: &[Tensor], key: &Key) -> Result<Vec<Tensor>, Error> {
         let all = args.iter().chain(captured).cloned().collect();
-        let mut values = Values { all, key: key.clone(), child: key.clone() };
+        let dice = (self.nudge > 0).then(|| RefCell::new(Rng::new(self.nudge)));
+        let near = Nudge { by: 2.0 * bound::unit(self.coarsest), dice };
+        let mut values = Values { all, key: key.clone(), child: key.clone(), near };
         for step in &self.steps {
             values.step(step)?;
         }
@@ -38,7 +43,7 @@ struct Call {
     symbol: SymbolRef,
     /// Its arguments, with the number of what stands in each place.
     form: Vec<Value<usize>>,
-    /// Which are tensors of f64.
+    /// Which are float tensors.
     floats: Vec<bool>,
 }
 
@@ -61,12 +66,28 @@ impl Call {
                 let sum = |by: &Vec<Tensor>| Ok::<_, Error>(weighted(&self.at(by, inner, all)?));
                 Ok(try_value_and_grad(&self.chosen(all), sum)?.1)
             }
+            Region::Custom => checked(self.custom(inner, all, 1.0)),
+            Region::Doubled => checked(self.custom(inner, all, 2.0)),
         }
     }
 
     /// The tensors by which gradients are taken.
     fn chosen(&self, all: &[Tensor]) -> Vec<Tensor> {
         all.iter().zip(&self.floats).filter(|(_, float)| **float).map(|(x, _)| x.clone()).collect()
+    }
+
+    /// The call with a backward of its own: so many times what differentiation makes of it. What has no cotangent, and the
+    /// key, the backward takes from outside.
+    fn custom(&self, regions: &[Region], all: &[Tensor], times: f64) -> Vec<Tensor> {
+        let run = |by: &Vec<Tensor>| poisoned(self.at(by, regions, all));
+        let floats = |outs: &[Tensor]| outs.iter().filter(|t| t.dtype().is_float()).cloned().collect::<Vec<_>>();
+        let backward =
+            |by: Vec<Tensor>, cotangents: &Vec<Tensor>| match vjp(&by, &floats(cotangents), |by| floats(&run(by))) {
+                Ok((_, grads)) if times == 1.0 => grads,
+                Ok((_, grads)) => grads.iter().map(|grad| grad * times).collect(),
+                Err(e) => vec![Tensor::poisoned(e); by.len()],
+            };
+        custom_vjp(&self.chosen(all), |by| (run(by), by.clone()), backward)
     }
 
     /// The call with others in their place.
@@ -83,10 +104,21 @@ pub(super) fn weighted(outs: &[Tensor]) -> Tensor {
     let one = |out: &Tensor| {
         let n = out.numel().value();
         let weights: Vec<f64> = (0..n).map(|i| 1.0 + (i as f64 * 0.7).sin()).collect();
-        (out.reshape(-1) * Tensor::from(weights)).sum()
+        (as_dtype(&out.reshape(-1), DType::F64) * Tensor::from(weights)).sum()
     };
-    let floats = outs.iter().filter(|t| t.dtype() == DType::F64);
+    let floats = outs.iter().filter(|t| t.dtype().is_float());
     floats.fold(Tensor::scalar(0.0f64), |sum, out| sum + one(out))
+}
+
+/// The tensor in another type, or itself.
+fn as_dtype(x: &Tensor, dtype: DType) -> Tensor {
+    if x.dtype() == dtype { x.clone() } else { x.cast(dtype) }
+}
+
+/// Tensors none of which stands for an error.
+fn checked(outs: Vec<Tensor>) -> Result<Vec<Tensor>, Error> {
+    outs.iter().try_for_each(Tensor::check)?;
+    Ok(outs)
 }
 
 /// A list of tensors, or one that stands for the error.
@@ -121,7 +153,7 @@ impl Values {
                 failed?;
                 let (mut leaves, mut floats) = (Vec::new(), Vec::new());
                 handles.iter().for_each(|h| h.for_each(&mut |t| leaves.push(t.clone())));
-                args.iter().for_each(|a| a.for_each(&mut |arg| floats.push(arg.is_f64())));
+                args.iter().for_each(|a| a.for_each(&mut |arg| floats.push(arg.float().is_some())));
                 let mut at = 0..;
                 let form = args.iter().map(|a| a.map(&mut |_| at.next().unwrap_or(0))).collect();
                 let call = Call { symbol, form, floats };
@@ -135,10 +167,12 @@ impl Values {
             }
             Step::Write(to, how, from) => {
                 let to = self.get(*to)?.clone();
-                let sizes: Vec<usize> = to.dims_vec();
-                let like = Array::float(DType::F64, &sizes, vec![]);
-                let value = fit(self.get(*from)?, &like, -1.5, 1.5)?;
+                let dtype = to.dtype();
+                let like = Like { dtype, shape: to.dims_vec(), low: -1.5, high: 1.5 };
+                let value = self.near.fit(self.get(*from)?, &like)?;
                 match how {
+                    // truths are neither added nor multiplied in place
+                    _ if dtype == DType::Bool => to.copy_(&value),
                     How::Add => to.add_(&value),
                     How::Mul => to.mul_(&value),
                     How::Copy => to.copy_(&value),
@@ -152,35 +186,83 @@ impl Values {
 
     fn argument(&self, arg: &Arg) -> Result<Tensor, Error> {
         match arg {
-            Arg::Made(a) => Ok(Tensor::from_buffer(bridge::buffer(a))),
-            Arg::Value(at, like) => {
-                let (low, high) = range(like);
-                fit(self.get(*at)?, like, low, high)
+            Arg::Made(a) => {
+                let made = Tensor::from_buffer(bridge::buffer(a));
+                Ok(if a.dtype.is_float() { self.near.moved(&made, &a.shape) } else { made })
             }
+            Arg::Value(at, like) => self.near.fit(self.get(*at)?, &Like::of(like)),
             Arg::Number(d, s) => Ok(bridge::tensor(&crate::oracle::Operand::Number(*d, *s))),
             Arg::Key(child) => Ok(if *child { &self.child } else { &self.key }.handle().clone()),
         }
     }
 }
 
-/// The least and the largest element.
-fn range(a: &Array<f64>) -> (f64, f64) {
-    match &a.data {
-        Data::Float(v) => v.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), x| (l.min(*x), h.max(*x))),
-        Data::Int(_) => (0.0, 1.0),
+/// What a value is made like.
+struct Like {
+    dtype: DType,
+    shape: Vec<usize>,
+    low: f64,
+    high: f64,
+}
+
+impl Like {
+    /// The type of an array, between its least and its largest element.
+    fn of(a: &Array<f64>) -> Like {
+        let numbers = a.scalars();
+        let bounds = |(low, high): (f64, f64), x: f64| (low.min(x), high.max(x));
+        let (low, high) = numbers.iter().map(|x| x.as_f64()).fold((f64::INFINITY, f64::NEG_INFINITY), bounds);
+        // integers refuse to be divided by 0; what counts from 0 on has no number below
+        let low = if a.dtype.is_int() && low < 0.0 && high >= 1.0 { 1.0 } else { low };
+        Like { dtype: a.dtype, shape: a.shape.clone(), low, high }
     }
 }
 
-/// The elements of `x` over and over in the shape of `like`, a little moved, smoothly between `low` and `high`.
-fn fit(x: &Tensor, like: &Array<f64>, low: f64, high: f64) -> Result<Tensor, Error> {
-    let (have, want) = (x.numel().value(), like.shape.iter().product::<usize>() as i64);
-    let places: Vec<i64> = (0..want).map(|i| i % have.max(1)).collect();
-    // no two elements are the same: what a row makes of constants, variances of 0, is another matter
-    let apart: Vec<f64> = (0..want).map(|i| 0.3 * (i as f64 * 1.7).sin()).collect();
-    let flat = x.reshape(-1).index_select(&Tensor::from(places), 0) + Tensor::from(apart);
-    let fits = (flat.sigmoid() * (high - low) + low).reshape(like.shape.iter().map(|n| *n as i64).collect::<Vec<_>>());
-    fits.check()?;
-    Ok(fits)
+/// How far values are moved that steps use, if at all.
+struct Nudge {
+    by: f64,
+    dice: Option<RefCell<Rng>>,
+}
+
+impl Nudge {
+    /// The elements of `x` over and over in the shape and type of `like`, a little moved, between its bounds: smoothly
+    /// where it is of floats.
+    fn fit(&self, x: &Tensor, like: &Like) -> Result<Tensor, Error> {
+        let (have, want) = (x.numel().value(), like.shape.iter().product::<usize>());
+        let places: Vec<i64> = (0..want as i64).map(|i| i % have.max(1)).collect();
+        let flat = x.reshape(-1).index_select(&Tensor::from(places), 0);
+        let fits = match (x.dtype().is_float(), like.dtype) {
+            (true, DType::Bool) => self.moved(&flat, &[want]).gt(0.3),
+            (false, DType::Bool) => as_dtype(&flat, DType::Bool),
+            (true, to) if to.is_float() => self.between(&as_dtype(&flat, to), want, like.low, like.high),
+            // half of them on each side of the middle of an integer's part
+            (true, to) => self.between(&flat, want, like.low, like.high + 0.9).floor().cast(to),
+            (false, to) if to.is_float() => self.between(&flat.cast(to), want, like.low, like.high),
+            (false, to) => {
+                let (low, high) = (like.low as i64, like.high as i64);
+                (as_dtype(&flat, DType::I64).remainder(high - low + 1) + low).cast(to)
+            }
+        };
+        let fits = fits.reshape(like.shape.iter().map(|n| *n as i64).collect::<Vec<_>>());
+        fits.check()?;
+        Ok(fits)
+    }
+
+    /// Floats as others between bounds.
+    fn between(&self, flat: &Tensor, count: usize, low: f64, high: f64) -> Tensor {
+        // no two elements are the same: what a row makes of constants, variances of 0, is another matter
+        let apart: Vec<f64> = (0..count).map(|i| 0.3 * (i as f64 * 1.7).sin()).collect();
+        let apart = as_dtype(&Tensor::from(apart), flat.dtype());
+        // rounding is relative to the width: near 0 a difference of the two has none of its own
+        self.moved(&(flat + apart).sigmoid(), &[count]) * (high - low) + low
+    }
+
+    /// Floats of this shape by some roundings further up or down.
+    fn moved(&self, x: &Tensor, shape: &[usize]) -> Tensor {
+        let Some(dice) = &self.dice else { return x.clone() };
+        let mut dice = dice.borrow_mut();
+        let factors = (0..shape.iter().product()).map(|_| 1.0 + self.by * dice.int(-1, 1) as f64).collect();
+        x * Tensor::from_buffer(bridge::buffer(&Array::float(DType::F64, shape, factors))).cast(x.dtype())
+    }
 }
 
 fn take(x: &Tensor, view: View) -> Tensor {

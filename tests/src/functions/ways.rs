@@ -1,6 +1,7 @@
 //! The ways to run a function: at once, compiled in each cache mode, called again with other values, on the interpreter,
 //! differentiated, with less memory, with forward and backward apart, as slices of a batch. One meaning.
 
+use super::near::{Seen, exactly, same, within};
 use super::run::{poisoned, weighted};
 use super::{Function, Region, Step};
 use crate::bridge;
@@ -8,25 +9,22 @@ use fulgurite::executors;
 use fulgurite::prelude::*;
 use fulgurite::transforms::Remat;
 use fulgurite::{Error, Key};
-use fulgurite_core::eval::nest::Array;
+use fulgurite_core::eval::nest::{Array, Data};
 
-/// Relative to the largest number of a result: what reassociated sums and products of other shapes may differ by.
-const ROUNDING: f64 = 1e-9;
+/// The part of what [`same`] allows by which a stable function may move.
+const STABLE: f64 = 0.1;
 /// Relative difference of two difference quotients up to which the function counts as smooth there.
 const SMOOTH: f64 = 1e-4;
 /// Relative error allowed of a gradient against a quotient that is smooth.
 const SLOPE: f64 = 1e-3;
-
-/// What can be seen of a call: its results, then the arguments and the captured tensors behind it.
-type Seen = Result<Vec<Vec<f64>>, &'static str>;
 
 /// Fresh tensors in memory.
 fn tensors(arrays: &[Array<f64>]) -> Vec<Tensor> {
     arrays.iter().map(|a| Tensor::from_buffer(bridge::buffer(a))).collect()
 }
 
-fn data(list: &[Tensor]) -> Result<Vec<Vec<f64>>, Error> {
-    list.iter().map(|t| t.plain().to_f64()).collect()
+fn data(list: &[Tensor]) -> Result<Vec<Array<f64>>, Error> {
+    list.iter().map(|t| Ok(bridge::array(&t.plain().buffer()?))).collect()
 }
 
 fn seen(outs: Result<Vec<Tensor>, Error>, args: &[Tensor], captured: &[Tensor]) -> Seen {
@@ -45,6 +43,8 @@ pub struct Compared {
     pub slopes: bool,
     /// Whether it ran as one slice of a batch.
     pub slice: bool,
+    /// Whether some way was only as near as roundings move the function.
+    pub moved: bool,
 }
 
 /// Holds that every way gives what the function gives at once.
@@ -52,68 +52,45 @@ pub struct Compared {
 /// # Errors
 /// The first way that differs.
 pub fn check(f: &Function) -> Result<Compared, String> {
-    let values = values(f)?;
-    let (gradient, slopes) = gradients(f)?;
-    Ok(Compared { values, gradient, slopes, slice: slice(f)? })
+    let mut compared = Compared::default();
+    values(f, &mut compared)?;
+    gradients(f, &mut compared)?;
+    slice(f, &mut compared)?;
+    Ok(compared)
 }
 
-fn same(what: &str, got: &Seen, want: &Seen, by: f64) -> Result<(), String> {
-    match (got, want) {
-        (Err(a), Err(b)) if a == b => Ok(()),
-        (Ok(a), Ok(b)) if a.len() == b.len() => {
-            for (n, (a, b)) in a.iter().zip(b).enumerate() {
-                let scale = b.iter().filter(|x| x.is_finite()).fold(1e-3, |m: f64, x| m.max(x.abs()));
-                let equal = |(a, b): (&f64, &f64)| {
-                    a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan() || a == b || (a - b).abs() <= by * scale
-                };
-                if a.len() != b.len() || !a.iter().zip(b).all(equal) {
-                    return Err(format!("{what}: value {n} is {a:?}, at once {b:?}"));
-                }
-            }
-            Ok(())
-        }
-        _ => Err(format!("{what}: {got:?}, at once {want:?}")),
-    }
-}
-
-/// The same bits: where the same lines run in the same order, nothing may differ.
-fn exactly(what: &str, got: &Seen, want: &Seen) -> Result<(), String> {
-    let bits = |seen: &Seen| -> Result<Vec<Vec<u64>>, &'static str> {
-        let number = |x: &f64| if x.is_nan() { u64::MAX } else { x.to_bits() };
-        Ok(seen.as_ref().map_err(|code| *code)?.iter().map(|list| list.iter().map(number).collect()).collect())
+/// What a function gives at once, call by call, with captured tensors that the calls share.
+fn at_once(f: &Function) -> Vec<Seen> {
+    let captured = tensors(&f.captured);
+    let one = |(values, key): (&Vec<Array<f64>>, u64)| {
+        let args = tensors(values);
+        seen(f.run(&args, &captured, &Key::new(key)), &args, &captured)
     };
-    match bits(got) == bits(want) {
-        true => Ok(()),
-        false => Err(format!("{what}: {got:?}, not the bits of {want:?}")),
-    }
+    calls(f).map(one).to_vec()
+}
+
+/// The arguments of the calls, and their keys: the third is the first again.
+fn calls(f: &Function) -> [(&Vec<Array<f64>>, u64); 3] {
+    [(&f.inputs, 0), (&f.others, 1), (&f.inputs, 0)]
 }
 
 /// Whether the function gives values.
-fn values(f: &Function) -> Result<bool, String> {
-    // the third call is the first again
-    let calls = [(&f.inputs, 0), (&f.others, 1), (&f.inputs, 0)];
-    let at_once: Vec<Seen> = {
-        let captured = tensors(&f.captured);
-        let one = |(values, key): &(&Vec<Array<f64>>, u64)| {
-            let args = tensors(values);
-            seen(f.run(&args, &captured, &Key::new(*key)), &args, &captured)
-        };
-        calls.iter().map(one).collect()
-    };
+fn values(f: &Function, compared: &mut Compared) -> Result<(), String> {
+    let want = at_once(f);
     let again = |what: &str, seen: &[Seen]| match seen {
         [first, second, third] if leaves_captured(f, first) && leaves_captured(f, second) => {
             exactly(what, third, first)
         }
         _ => Ok(()),
     };
-    again("at once, again", &at_once)?;
+    again("at once, again", &want)?;
     let mut ways = vec![
         ("compiled", Caching::Constant, None),
         ("compiled with symbolic sizes", Caching::Symbolic, None),
         ("compiled at each call", Caching::Off, None),
     ];
     // other arithmetic: what is the quotient of two roundings, or none, is not compared
-    if at_once.iter().all(|seen| seen.is_err() || is_finite(seen)) && is_stable(f, &at_once[0]) {
+    if want.iter().all(|seen| seen.is_err() || is_finite(seen)) && (!f.is_f64() || is_stable(f, &want[0])) {
         ways.extend(executors::find("interp").map(|interp| ("interpreted", Caching::Constant, Some(interp))));
     }
     let mut constant: Vec<Seen> = Vec::new();
@@ -128,19 +105,20 @@ fn values(f: &Function) -> Result<bool, String> {
         }
         .caching(caching);
         let mut all: Vec<Seen> = Vec::new();
-        for (n, (values, key)) in calls.iter().enumerate() {
+        for (n, (values, key)) in calls(f).into_iter().enumerate() {
             let args = tensors(values);
-            let outs = compiled.call((args.clone(), Key::new(*key)));
+            let outs = compiled.call((args.clone(), Key::new(key)));
             // after a refusal a program may have written, and a function at once has
             let got = seen(outs, &args, &captured);
             // fused lines add up in another order than lines one by one
-            same(&format!("{what}, call {n}"), &got, &at_once[n], ROUNDING)?;
-            if at_once[n].is_err() {
+            let what = format!("{what}, call {n}");
+            compared.moved |= within(&what, &got, &want[n], f, &|f| at_once(f).swap_remove(n))?;
+            if want[n].is_err() {
                 break;
             }
             // sizes as numbers and as symbols are the same lines, compiled anew or not
             if let Some(want) = constant.get(n).filter(|_| !other) {
-                exactly(&format!("{what}, call {n}, against constant sizes"), &got, want)?;
+                exactly(&format!("{what}, against constant sizes"), &got, want)?;
             }
             all.push(got);
         }
@@ -149,18 +127,18 @@ fn values(f: &Function) -> Result<bool, String> {
             constant = all;
         }
     }
-    Ok(at_once[0].is_ok())
+    compared.values = want[0].is_ok();
+    Ok(())
 }
 
 /// Whether the captured tensors are behind a call what they were before it.
 fn leaves_captured(f: &Function, seen: &Seen) -> bool {
     let Ok(seen) = seen else { return false };
-    let held = f.captured.iter().map(|a| a.scalars().iter().map(|x| x.as_f64()).collect::<Vec<f64>>());
-    held.eq(seen[seen.len() - f.captured.len()..].iter().cloned())
+    f.captured == seen[seen.len() - f.captured.len()..]
 }
 
 fn is_finite(seen: &Seen) -> bool {
-    seen.iter().flatten().flatten().all(|x| x.is_finite())
+    seen.iter().flatten().flat_map(Array::scalars).all(|x| x.as_f64().is_finite())
 }
 
 /// Whether results stay what they are where arguments change by a little more than rounding.
@@ -168,28 +146,31 @@ fn is_stable(f: &Function, at_once: &Seen) -> bool {
     let nudged: Vec<Array<f64>> = f.inputs.iter().map(|a| moved(a, &|i| 1e-13 * (1.0 + i as f64).sin())).collect();
     let (args, captured) = (tensors(&nudged), tensors(&f.captured));
     let other = seen(f.run(&args, &captured, &Key::new(0)), &args, &captured);
-    same("", &other, at_once, 1e-10).is_ok()
+    same("", &other, at_once, STABLE).is_ok()
+}
+
+/// Tensors that may be written where a gradient is taken by the arguments.
+fn copies(list: &[Tensor]) -> Vec<Tensor> {
+    list.iter().map(|x| if x.dtype().is_float() { x * 1.0 } else { x.copy() }).collect()
 }
 
 /// The sum of all float results, each weighted with other numbers.
 fn loss(f: &Function, args: &[Tensor], captured: &[Tensor]) -> Tensor {
-    // arguments are written to in copies: a gradient is taken by them
-    let copies: Vec<Tensor> = args.iter().map(|x| x * 1.0).collect();
-    let inside: Vec<Tensor> = captured.iter().map(|x| x * 1.0).collect();
-    let outs = match f.run(&copies, &inside, &Key::new(0)) {
+    let (args, captured) = (copies(args), copies(captured));
+    let outs = match f.run(&args, &captured, &Key::new(0)) {
         Ok(outs) => outs,
         Err(e) => return Tensor::poisoned(e),
     };
-    weighted(&[outs, copies].concat())
+    weighted(&[outs, args].concat())
 }
 
 /// Whether the function has a gradient, and whether that was held against differences.
-fn gradients(f: &Function) -> Result<(bool, bool), String> {
+fn gradients(f: &Function, compared: &mut Compared) -> Result<(), String> {
     let captured = tensors(&f.captured);
     let flat = |(l, g): (Tensor, Vec<Tensor>)| seen(Ok([vec![l], g].concat()), &[], &[]);
-    let both = |args: &Vec<Tensor>| value_and_grad(args, |args| loss(f, args, &captured));
     let args = tensors(&f.inputs);
-    let at_once = flat(both(&args));
+    let at_once = |f: &Function| flat(value_and_grad(&args, |args| loss(f, args, &captured)));
+    let want = at_once(f);
     let ways = [
         ("compiled gradient", None),
         ("gradient that keeps little", Some(Remat::Share(0.3))),
@@ -204,20 +185,26 @@ fn gradients(f: &Function) -> Result<(bool, bool), String> {
         };
         let run = || compiled.call(args.clone()).map_err(|e| e.code()).and_then(flat);
         let got = run();
-        same(what, &got, &at_once, ROUNDING)?;
+        compared.moved |= within(what, &got, &want, f, &at_once)?;
         exactly(&format!("{what}, again"), &run(), &got)?;
     }
     let (function, inside) = (f.clone(), captured.clone());
     let apart = jit(move |args: Vec<Tensor>| loss(&function, &args, &inside));
     let pulled = apart.pullback(args.clone()).and_then(|(l, pull)| Ok((l, pull.run(&Tensor::scalar(1.0f64))?)));
-    same("forward and backward apart", &pulled.map_err(|e| e.code()).and_then(flat), &at_once, ROUNDING)?;
-    Ok((at_once.is_ok(), slopes(f, &captured, &at_once)?))
+    let pulled = pulled.map_err(|e| e.code()).and_then(flat);
+    compared.moved |= within("forward and backward apart", &pulled, &want, f, &at_once)?;
+    compared.gradient = want.is_ok();
+    compared.slopes = slopes(f, &captured, &want)?;
+    Ok(())
 }
 
 /// The gradient against central differences, where these are smooth; whether they are.
 fn slopes(f: &Function, captured: &[Tensor], gradient: &Seen) -> Result<bool, String> {
     let Ok(gradient) = gradient else { return Ok(false) };
-    if f.steps.iter().any(|s| matches!(s, Step::Call { row, regions, .. } if !is_smooth(row.as_str(), regions))) {
+    let gradient: Vec<Vec<f64>> = gradient.iter().map(|g| g.scalars().iter().map(|x| x.as_f64()).collect()).collect();
+    if !f.is_f64()
+        || f.steps.iter().any(|s| matches!(s, Step::Call { row, regions, .. } if !is_smooth(row.as_str(), regions)))
+    {
         return Ok(false);
     }
     let direction = |n: usize, i: usize| (1.0 + n as f64 + i as f64 * 1.3).sin();
@@ -245,46 +232,51 @@ fn slopes(f: &Function, captured: &[Tensor], gradient: &Seen) -> Result<bool, St
     Err(format!("the gradient gives a slope of {slope}, differences of {fine} and {coarse}"))
 }
 
+/// Floats elsewhere.
 fn moved(a: &Array<f64>, by: &dyn Fn(usize) -> f64) -> Array<f64> {
-    let data = a.scalars().iter().enumerate().map(|(i, x)| x.as_f64() + by(i)).collect();
-    Array::float(a.dtype, &a.shape, data)
+    match &a.data {
+        Data::Float(x) => Array::float(a.dtype, &a.shape, x.iter().enumerate().map(|(i, x)| x + by(i)).collect()),
+        Data::Int(_) => a.clone(),
+    }
 }
 
-/// Whether a call has the gradient that differences have: not where the row says otherwise, or switches it off.
+/// Whether a call has the gradient that differences have: not where the row or what it stands in says otherwise.
 fn is_smooth(row: &str, regions: &[Region]) -> bool {
-    !regions.contains(&Region::NoGrad) && crate::rows::rows().is_derivative(row)
+    let other = |region: &Region| matches!(region, Region::NoGrad | Region::Doubled);
+    !regions.iter().any(other) && crate::rows::rows().is_derivative(row)
 }
 
 /// As slices of a batch, one and two with other values; whether there is a batch of it.
-fn slice(f: &Function) -> Result<bool, String> {
+fn slice(f: &Function, compared: &mut Compared) -> Result<(), String> {
     let captured = tensors(&f.captured);
-    let run = |args: &[Tensor], captured: &[Tensor]| {
-        let copies: Vec<Tensor> = args.iter().map(|x| x * 1.0).collect();
-        let inside: Vec<Tensor> = captured.iter().map(|x| x * 1.0).collect();
-        f.run(&copies, &inside, &Key::new(0))
-    };
+    let run =
+        |f: &Function, args: &[Tensor], captured: &[Tensor]| f.run(&copies(args), &copies(captured), &Key::new(0));
     let slices = [tensors(&f.inputs), tensors(&f.others)];
-    let alone = [0, 1].map(|n| seen(run(&slices[n], &captured), &[], &[]));
+    let alone = |f: &Function| [0, 1].map(|n| seen(run(f, &slices[n], &captured), &[], &[]));
+    let wanted = alone(f);
     let batch_of = |slices: &[Vec<Tensor>]| -> Vec<Tensor> {
         (0..f.inputs.len()).map(|i| stack(&slices.iter().map(|slice| slice[i].clone()).collect::<Vec<_>>())).collect()
     };
     for (what, count) in [("one slice of a batch", 1), ("two slices of a batch", 2)] {
-        let got = vmap(&batch_of(&slices[..count]), |args: &Vec<Tensor>| poisoned(run(args, &captured)));
-        let want = match &alone[..count] {
-            [first, ..] if first.is_err() => first.clone(),
-            [Ok(first), Ok(second)] => {
-                Ok(first.iter().zip(second).map(|(a, b)| [a.clone(), b.clone()].concat()).collect())
-            }
-            [.., last] => last.clone(),
-            [] => return Ok(false),
-        };
-        match got.map_err(|e| e.code()) {
+        let got = vmap(&batch_of(&slices[..count]), |args: &Vec<Tensor>| poisoned(run(f, args, &captured)));
+        let got = match got.map_err(|e| e.code()) {
             // a step that can't be batched says so
-            Err("E726" | "E727" | "E728" | "E708") => return Ok(false),
-            Err(code) => same(what, &Err(code), &want, ROUNDING)?,
-            // a kernel over a batch adds up in another order
-            Ok(outs) => same(what, &seen(Ok(outs), &[], &[]), &want, ROUNDING)?,
-        }
+            Err("E726" | "E727" | "E728" | "E708") => return Ok(()),
+            Err(code) => Err(code),
+            Ok(outs) => seen(Ok(outs), &[], &[]),
+        };
+        let of = |f: &Function| batch(&alone(f)[..count]);
+        // a kernel over a batch adds up in another order
+        compared.moved |= within(what, &got, &batch(&wanted[..count]), f, &of)?;
     }
-    Ok(alone[0].is_ok())
+    compared.slice = wanted[0].is_ok();
+    Ok(())
+}
+
+/// The slices as one: results side by side, or the first refusal.
+fn batch(slices: &[Seen]) -> Seen {
+    let slices = slices.iter().cloned().collect::<Result<Vec<_>, _>>()?;
+    let results = slices.first().map_or(0, Vec::len);
+    let result = |n: usize| bridge::stacked(&slices.iter().map(|slice| slice[n].clone()).collect::<Vec<_>>());
+    Ok((0..results).map(result).collect())
 }
