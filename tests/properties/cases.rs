@@ -1,7 +1,7 @@
 //! What properties hold of the calls of a row.
 
 use fulgurite_tests::calls::{self, Call, Wish};
-use fulgurite_tests::draws::{self, Property};
+use fulgurite_tests::draws::{self, Counts, Property};
 use fulgurite_tests::rng::Rng;
 use fulgurite_tests::rows::TestRow;
 use libtest_mimic::Failed;
@@ -28,8 +28,17 @@ pub fn of<T: Display>(
     make: impl Fn(usize, &mut Rng) -> Option<T>,
     check: impl Fn(&T, &mut Rng) -> Result<Verdict, String>,
 ) -> Result<(), Failed> {
+    Ok(hold(test, count, make, check)?.map_or(Ok(()), Counts::enough)?)
+}
+
+/// The same, however many cases are discarded; how many were.
+pub fn hold<T: Display>(
+    test: &str,
+    count: usize,
+    make: impl Fn(usize, &mut Rng) -> Option<T>,
+    check: impl Fn(&T, &mut Rng) -> Result<Verdict, String>,
+) -> Result<Option<Counts>, String> {
     let property =
         Property { name: test, test: concat!("--test ", env!("CARGO_CRATE_NAME")), cases: count, shrinks: true };
-    let counts = draws::hold(&property, make, check)?;
-    Ok(counts.map_or(Ok(()), draws::Counts::enough)?)
+    draws::hold(&property, make, check)
 }

@@ -290,6 +290,7 @@ fn alike_elements_have_ends() {
     let mask = Tensor::from(vec![true]).reshape(Vec::<i64>::new());
     let refused = Tensor::scalar(0.0f32).masked_scatter(&mask, &Tensor::from(Vec::<f32>::new()));
     assert_eq!(refused.to_f64().unwrap_err().code(), "E804");
-    let padded = jit(|x: Tensor| fulgurite::ops::full([1i64], 5.0).pad([1i64], [1i64]) + x).call(Tensor::scalar(0.0f32));
+    let padded =
+        jit(|x: Tensor| fulgurite::ops::full([1i64], 5.0).pad([1i64], [1i64]) + x).call(Tensor::scalar(0.0f32));
     assert_eq!(padded.and_then(|y| y.to_f64()).unwrap(), [0.0, 5.0, 0.0]);
 }

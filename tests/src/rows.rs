@@ -38,6 +38,15 @@ impl TestRow {
         fulgurite::symbol::find(self.row.op).is_some_and(|symbol| symbol.may_refuse())
     }
 
+    /// Whether its meaning takes a value for a constant in the gradient.
+    pub fn detaches(&self) -> bool {
+        let mut found = false;
+        if let Meaning::Decomp(block) | Meaning::Expr(block) | Meaning::View(block) = &self.row.meaning {
+            walk::block(block, &mut |e| found |= matches!(&*e.node, Node::Call(f, _) if f.name == "detach"));
+        }
+        found
+    }
+
     /// Whether calls in `dtype` may be accepted, as far as no option decides.
     pub fn takes(&self, dtype: DType) -> bool {
         let set = self.row.dtypes.as_ref().and_then(|e| statics::dtype_set(&Env::default(), e).ok());

@@ -18,19 +18,11 @@ const REGIONS: [Region; 7] =
     [Region::Named, Region::Checkpoint, Region::Jit, Region::NoGrad, Region::Custom, Region::Doubled, Region::Gradient];
 /// So many of them need nothing to differentiate by: a backward of one's own may be that of a call of keys alone.
 const PLAIN: usize = 6;
-/// Types of the floats of a function. Those of f64 alone are held against differences, so more than half of all are.
-const FLOATS: [&[DType]; 10] = [
-    &[DType::F64],
-    &[DType::F64],
-    &[DType::F64],
-    &[DType::F64],
-    &[DType::F64],
-    &[DType::F64],
-    &[DType::F32],
-    &[DType::F64, DType::F32],
-    &[DType::F16, DType::F32],
-    &[DType::BF16, DType::F32, DType::F64],
-];
+/// The floats of a function that can be held against differences.
+pub const DOUBLE: &[&[DType]] = &[&[DType::F64]];
+/// The floats of others.
+pub const MIXED: &[&[DType]] =
+    &[&[DType::F32], &[DType::F64, DType::F32], &[DType::F16, DType::F32], &[DType::BF16, DType::F32, DType::F64]];
 /// Other types of arguments.
 const OTHERS: [DType; 3] = [DType::I64, DType::I32, DType::Bool];
 /// At most so many steps: longer functions combine no more kinds of steps, and take longer to shrink.
@@ -64,9 +56,9 @@ fn is_coarser(a: DType, b: DType) -> bool {
     a.is_float() && bound::unit(a) > bound::unit(b)
 }
 
-/// The function of these words.
-pub fn function(rng: &mut Rng) -> Function {
-    let floats = *rng.pick(&FLOATS);
+/// The function of these words, with floats of the types of one of these lists.
+pub fn function(floats: &[&'static [DType]], rng: &mut Rng) -> Function {
+    let floats = *rng.pick(floats);
     let count = 1 + rng.below(2);
     let types: Vec<(DType, Vec<usize>)> = (0..count + 1)
         // the first one has a gradient
@@ -186,12 +178,15 @@ impl Draft<'_> {
         let mut regions: Vec<Region> = (0..depth).map(|_| *self.rng.pick(some)).collect();
         // a backward that runs the call would write what is the forward's (E718), and at once there is none
         let writes = row.row.sig.params.iter().any(|p| p.access == Access::Mut);
-        regions.retain(|region| !writes || !matches!(region, Region::Custom | Region::Doubled));
-        // one derivative inside and one outside: rows are held to two (P07)
+        // and the rules of some rows refuse to compute with a number that is known when they run (E702)
+        let mut numbers = false;
+        args.iter().for_each(|a| a.for_each(&mut |arg| numbers |= matches!(arg, Arg::Number(..))));
+        regions.retain(|region| !(writes || numbers) || !matches!(region, Region::Custom | Region::Doubled));
+        // two derivatives inside and one outside: rows are held to three (P20)
         let mut gradients = 0;
         regions.retain(|region| {
             gradients += usize::from(*region == Region::Gradient);
-            *region != Region::Gradient || gradients == 1
+            *region != Region::Gradient || gradients <= 2
         });
         if regions.contains(&Region::Gradient) {
             made = by;
