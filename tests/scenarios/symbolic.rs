@@ -356,7 +356,8 @@ fn bounds_at_the_ends_of_numbers_are_no_panic() {
     }
     let n = Dim::atom("n", 3);
     for far in [i64::MIN, i64::MAX] {
-        let made = [n + far, n - far, n * far, far - n, (n * far) / -1, (n + far) % -1, (n * -1) * far];
+        let minus = -1;
+        let made = [n + far, n - far, n * far, far - n, (n * far) / minus, (n + far) % minus, (n * minus) * far];
         for size in made {
             let _ = (size.to_string(), size < n, size == n, size.value());
         }

@@ -39,7 +39,9 @@ impl Kernel for Recurrence {
             return Err(ExecError::new("E807", "`linear_scan` takes tensors of one shape, and gives one of it"));
         }
         let start = match start.map(|start| start.as_slice::<bool>()) {
-            Some(None) => return Err(ExecError::new("E807", "`linear_scan` starts anew where a tensor of bool says so")),
+            Some(None) => {
+                return Err(ExecError::new("E807", "`linear_scan` starts anew where a tensor of bool says so"));
+            }
             Some(flags) => flags,
             None => None,
         };
@@ -47,11 +49,12 @@ impl Kernel for Recurrence {
         let axis = if self.dim < 0 { self.dim + shape.len() as i64 } else { self.dim };
         let n = usize::try_from(axis).ok().and_then(|a| shape.get(a)).copied().unwrap_or(1);
         let inner = shape.iter().skip(axis.max(0) as usize + 1).product();
+        let axis = Along { n, inner, start };
         let done = match b.dtype {
-            DType::F64 => lines::<f64>(a, b, start, out, n, inner, |x| x, |x| x),
-            DType::F32 => lines::<f32>(a, b, start, out, n, inner, f64::from, |x| x as f32),
-            DType::F16 => lines::<f16>(a, b, start, out, n, inner, f16::to_f64, f16::from_f64),
-            DType::BF16 => lines::<bf16>(a, b, start, out, n, inner, bf16::to_f64, bf16::from_f64),
+            DType::F64 => lines::<f64>(a, b, out, &axis, |x| x, |x| x),
+            DType::F32 => lines::<f32>(a, b, out, &axis, f64::from, |x| x as f32),
+            DType::F16 => lines::<f16>(a, b, out, &axis, f16::to_f64, f16::from_f64),
+            DType::BF16 => lines::<bf16>(a, b, out, &axis, bf16::to_f64, bf16::from_f64),
             _ => None,
         };
         done.ok_or_else(|| ExecError::new("E807", "`linear_scan` takes two tensors of one float dtype"))
@@ -63,18 +66,27 @@ fn sizes(shape: &[usize]) -> &[usize] {
     if shape.is_empty() { &[1] } else { shape }
 }
 
-/// Every line along the axis, whose elements are `inner` apart.
+/// The axis of a scan.
+struct Along<'a> {
+    /// Its size.
+    n: usize,
+    /// How far apart its elements lie.
+    inner: usize,
+    /// Where a scan starts anew.
+    start: Option<&'a [bool]>,
+}
+
+/// Every line along the axis.
 fn lines<T: Element + Copy>(
     a: &TensorRef<'_>,
     b: &TensorRef<'_>,
-    start: Option<&[bool]>,
     out: &mut TensorMut<'_>,
-    n: usize,
-    inner: usize,
+    axis: &Along<'_>,
     wide: impl Fn(T) -> f64,
     narrow: impl Fn(f64) -> T,
 ) -> Option<()> {
     let (a, b, out) = (a.as_slice::<T>()?, b.as_slice::<T>()?, out.as_slice_mut::<T>()?);
+    let Along { n, inner, start } = *axis;
     for line in 0..b.len() / n.max(1) {
         let first = line / inner * inner * n + line % inner;
         let mut y = 0.0;
