@@ -27,7 +27,7 @@ fn hold(name: &'static str, cases: usize, floats: &[&'static [DType]]) -> Option
         "{all} functions: {values} with values, {gradients} with gradients, {slopes} held against differences, {slices} \
          batched, {moved} as near as roundings move them"
     );
-    // what is never compared, or with whatever roundings make of it, holds nothing
+    // a property that compares nothing, or allows most functions what roundings do to them, holds nothing
     assert!(values * 2 > all && gradients * 3 > all && slices * 3 > all && moved * 4 < all);
     Some((all, slopes))
 }

@@ -48,9 +48,11 @@ pub fn near<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Ve
     let limit = (word.chars().count() / 3).max(1);
     // of several that are equally near, the one that begins alike: `exq` is `exp`, not `eq`
     let alike = |candidate: &str| word.chars().zip(candidate.chars()).take_while(|(a, b)| a == b).count();
-    let mut all: Vec<_> = candidates.into_iter().map(|c| (edits(word, c), Reverse(alike(c)), c)).collect();
+    // then the one of the same length: `tahn` is `tanh`, not `tan`
+    let longer = |candidate: &str| word.chars().count().abs_diff(candidate.chars().count());
+    let mut all: Vec<_> = candidates.into_iter().map(|c| (edits(word, c), Reverse(alike(c)), longer(c), c)).collect();
     // where every letter is another one nothing speaks for it
-    all.retain(|(edits, _, c)| *edits <= limit && *edits < word.chars().count().max(c.chars().count()));
+    all.retain(|(edits, .., c)| *edits <= limit && *edits < word.chars().count().max(c.chars().count()));
     all.sort_unstable();
     all.into_iter().map(|(.., candidate)| candidate).collect()
 }
@@ -88,6 +90,7 @@ mod tests {
         assert_eq!(nearest("requires", keys), Some("require"));
         assert_eq!(nearest("banana", keys), None);
         assert_eq!(nearest("exq", ["eq", "exp"]), Some("exp"));
+        assert_eq!(nearest("tahn", ["tan", "tanh"]), Some("tanh"));
         assert_eq!(nearest("x", []), None);
         assert_eq!(nearest("a", ["S", "x"]), None);
         assert_eq!(near("glu", ["gelu", "relu", "elu", "mul"]), ["gelu", "elu"]);

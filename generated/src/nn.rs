@@ -5,7 +5,7 @@
 //!
 //! **Invariant:** every `at` is `#[track_caller]`, so that an error points at the model, not here.
 
-use crate::{Error, Key, Tensor, TensorOps, Tree, ops};
+use crate::{Key, Tensor, TensorOps, Tree, ops};
 
 /// An affine map of the last axis: `x: f32[.., inputs]` to `f32[.., outputs]`.
 #[derive(Tree, Clone, Debug)]
@@ -255,20 +255,9 @@ impl Dropout {
 }
 
 fn zeros(width: usize) -> Tensor {
-    filled(0.0, width)
+    ops::full(width, 0.0f32)
 }
 
 fn ones(width: usize) -> Tensor {
-    filled(1.0, width)
-}
-
-/// A width for which there is no memory is an error of the layer, not the end of the process.
-fn filled(x: f32, width: usize) -> Tensor {
-    let mut all = Vec::new();
-    if let Err(e) = all.try_reserve_exact(width) {
-        let error = Error::new("E743", format!("a layer can't have a width of {width}: {e}"));
-        return Tensor::poisoned(error.help("take a smaller width"));
-    }
-    all.resize(width, x);
-    Tensor::from_vec(all, width)
+    ops::full(width, 1.0f32)
 }

@@ -130,8 +130,8 @@ impl Text {
     }
 
     /// `b` random pieces of the training text, and the same one character on: `i64[b, t]` both. The same key gives the
-    /// same batch. A `t` that no piece has is an error of both tensors (E912), as
-    /// is a batch for which there is no memory (E743).
+    /// same batch. Both tensors carry an error where no piece has `t` characters (E912), and where there is no memory for
+    /// the batch (E743).
     #[track_caller]
     pub fn batch(&self, key: Key, b: usize, t: usize) -> (Tensor, Tensor) {
         let starts = self.training.iter().map(|r| r.len().saturating_sub(t));

@@ -31,7 +31,8 @@ pub fn of<T: Display>(
     Ok(hold(test, count, make, check)?.map_or(Ok(()), Counts::enough)?)
 }
 
-/// The same, however many cases are discarded; how many were.
+/// Checks the cases without asking how many were discarded, and gives both counts; nothing where one case was asked for by
+/// its words.
 pub fn hold<T: Display>(
     test: &str,
     count: usize,

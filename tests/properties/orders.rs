@@ -45,7 +45,8 @@ fn compare(row: &TestRow, sketch: &Sketch) -> Result<(), String> {
     let args: Vec<Value<ArgTy>> = sketch.args.iter().map(|arg| arg.map(&mut |slot: &Slot| slot.ty())).collect();
     let grown = SIZES.map(|by| grown(&row.row, &args, by));
     let [Some(small), Some(large)] = grown else { return Ok(()) };
-    // a window as large as what it slides over stands in one place, and its gradient still looks at all of them
+    // A window as large as its image has one position, so the value takes one step there. Its gradient loops over all
+    // positions with a condition, and counting does not see that the condition holds for one of them.
     if large.ends_in_one() {
         return Ok(());
     }

@@ -82,7 +82,7 @@ fn tensor(rng: &mut Rng) -> Tensor {
     Tensor::from_vec((0..16).map(|_| rng.float(-1.0, 1.0) as f32).collect(), [4, 4])
 }
 
-/// Holds a property of so many programs; one that panics is made smaller as one that fails.
+/// Holds a property of `cases` programs. A program whose check panics is shrunk as one whose check fails.
 fn hold<T: fmt::Debug>(
     name: &str,
     cases: usize,

@@ -341,7 +341,7 @@ fn a_variance_is_compiled_once_for_all_sizes() {
     once(|x, _| x.var_with(Var { correction: 0.5, ..d() }), &sizes, &[]);
 }
 
-/// Guards at the ends of all numbers: what lies behind them is asked of no size.
+/// A guard whose bound lies at an end of `i64` neither panics nor wraps.
 #[test]
 fn bounds_at_the_ends_of_numbers_are_no_panic() {
     for offset in [i64::MIN, i64::MIN + 1, i64::MIN + 2, i64::MAX - 1, i64::MAX] {

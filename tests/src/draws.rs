@@ -72,8 +72,7 @@ impl Counts {
         }
     }
 
-    /// Of a property that most calls of some rows say nothing about: the third derivative of what is clamped at the end
-    /// that it reaches.
+    /// Asks for one case that said something: some rows answer few calls of a property, and the ones that they answer count.
     ///
     /// # Errors
     /// Where all cases said nothing.

@@ -130,7 +130,7 @@ pub enum Region {
     Gradient,
     /// A function with a backward of its own, which is what differentiation makes of the call.
     Custom,
-    /// The same with twice these cotangents.
+    /// A function with a backward of its own, which is twice what differentiation makes of the call.
     Doubled,
     /// Without gradients.
     NoGrad,

@@ -240,7 +240,7 @@ fn intervals(made: &[(&'static Poly, Is)], equal: &Equal) -> Vec<DimGuard> {
         let known = if direction.never_negative() { Some(0) } else { None };
         range.low = range.low.max(known);
         range.tighten();
-        // a bound that is no number any more leaves every size
+        // a bound outside of i64 excludes no size
         let mut push = |at: Option<i64>, is: Is| {
             let difference = at.and_then(i64::checked_neg).and_then(|by| direction.plus(by, &Poly::constant(1)));
             out.extend(difference.map(|d| DimGuard::new(&d, is)));

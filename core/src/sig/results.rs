@@ -101,21 +101,22 @@ fn imagined(row: &Row, env: &Env, dims: &[DimPat], item: usize) -> bool {
         env.scalar_axis.contains(&(p.name.name, item))
     });
     let Some((before, size)) = first(dims, false) else { return false };
-    // an axis in front of theirs is that of a batch
+    // the axis stands where the scalars' imagined one does: an axis in front of it belongs to a batch
     let stands =
         scalars.iter().any(|p| first(p.ty.dims.as_deref().unwrap_or_default(), true).is_some_and(|(b, _)| b == before));
-    // an axis of this size that an option names; where the size is the result's alone, one of any size
+    // whether an argument has an axis that an option names, of the result's size or of `any`
     let names = |p: &Param, any: bool| {
         let mut dims = p.ty.dims.iter().flatten();
         dims.any(|d| matches!(&d.kind, DimKind::One { size: s, at: Some(_), .. } if any || s == size))
     };
+    // `..P, M, ..Q` of `x: T[..P, N@dim, ..Q]` has a size of its own: any vector among the arguments then gives the axis
     let alone = !scalars.iter().any(|p| names(p, false));
-    // of an argument that is not there nothing is known
+    // an optional argument that is absent has no axes
     let given = |p: &&Param| env.tensor(p.name.name).is_some();
     stands && !real.into_iter().filter(given).any(|p| names(p, alone))
 }
 
-/// The first axis that is one of its own, or that an option names, with the axes before it.
+/// The first axis that has a size of its own (with `by_option`: and is named by an option), and the axes before it.
 fn first(dims: &[DimPat], by_option: bool) -> Option<(&[DimPat], &Expr)> {
     dims.iter().enumerate().find_map(|(i, d)| match &d.kind {
         DimKind::One { size, at, .. } if at.is_some() || !by_option => Some((&dims[..i], size)),

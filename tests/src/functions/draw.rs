@@ -16,7 +16,7 @@ const SIZES: [usize; 4] = [1, 2, 3, 5];
 /// What calls may stand in, the simplest first; what differentiates stands behind the others.
 const REGIONS: [Region; 7] =
     [Region::Named, Region::Checkpoint, Region::Jit, Region::NoGrad, Region::Custom, Region::Doubled, Region::Gradient];
-/// So many of them need nothing to differentiate by: a backward of one's own may be that of a call of keys alone.
+/// The first six regions may hold a call without float arguments, because they take no gradient by its arguments.
 const PLAIN: usize = 6;
 /// The floats of a function that can be held against differences.
 pub const DOUBLE: &[&[DType]] = &[&[DType::F64]];

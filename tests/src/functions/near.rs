@@ -1,23 +1,27 @@
-//! When two ways have given the same: the same bits, or as near as rounding lets them be.
+//! Comparison of two runs of a function: by bits, or within what rounding may do.
 
 use super::Function;
 use crate::bound;
 use fulgurite_core::DType;
 use fulgurite_core::eval::nest::{Array, Data};
 
-/// Relative to the largest number of a result: what reassociated sums and products of other shapes may differ by in f64.
+/// The difference that two f64 results may have, relative to the largest number of the result. Sums are reassociated, and
+/// products have other shapes.
 const ROUNDING: f64 = 1e-9;
-/// The same in f32, in roundings: a row calls one or two functions, of which each kernel's may be 8 roundings off (an ulp
-/// is two, as in [`bound`]). Results of several lines differ as said at [`within`].
+/// The difference that two f32 results of one line may have, in roundings. A row calls at most two functions, and a kernel's
+/// function may be 8 roundings off; an ulp is two roundings, as in [`bound`]. [`within`] compares results of several lines.
 const ROUNDINGS: f64 = 16.0;
-/// The same in half precision, computed in f32 and rounded once: the neighbour.
+/// The difference that two results in half precision may have, in roundings. They are computed in f32 and rounded once, so
+/// one may be the neighbour of the other.
 const NEIGHBOUR: f64 = 2.0;
-/// Other runs of a function that tell how far roundings move its results.
+/// How many nudged runs of a function are made to see how far roundings move its results.
 const NUDGES: u64 = 6;
-/// Times that distance: there are more lines than values that are moved.
+/// How many times the largest move of a nudged run a difference may be. A nudge moves the values between steps alone, and
+/// every line rounds.
 const MOVES: f64 = 16.0;
 
-/// What can be seen of a call: its results, then the arguments and the captured tensors behind it.
+/// The observable outcome of a call: its results, then its arguments and captured tensors after the call; or the code of
+/// its error.
 pub type Seen = Result<Vec<Array<f64>>, &'static str>;
 
 /// How far numbers of a type may be apart, relative to the largest of the result.
@@ -34,7 +38,7 @@ fn scale(a: &Array<f64>) -> f64 {
     a.scalars().iter().map(|x| x.as_f64().abs()).filter(|x| x.is_finite()).fold(1e-3, f64::max)
 }
 
-/// Whether numbers are the same, or so near.
+/// Whether two numbers are equal, or differ by at most `by`.
 fn equal(a: f64, b: f64, by: f64) -> bool {
     a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan() || a == b || (a - b).abs() <= by
 }
@@ -48,7 +52,7 @@ fn alike(a: &Array<f64>, b: &Array<f64>, by: f64) -> bool {
     a.dtype == b.dtype && a.shape == b.shape && numbers
 }
 
-/// Results of the same types and numbers, up to `part` of what is allowed.
+/// Compares two outcomes by types and numbers. Numbers may differ by `part` of what is allowed.
 ///
 /// # Errors
 /// The first difference.
@@ -66,9 +70,9 @@ pub fn same(what: &str, got: &Seen, want: &Seen, part: f64) -> Result<(), String
     }
 }
 
-/// The same, or in types that are coarser than f64 as near as roundings move what the function gives by `run`: of f16 one
-/// rounding is much, so where lines are added up in another order a chain of calls may be far from what it was. True where
-/// it took that.
+/// Compares two outcomes as [`same`] does. Where they differ and the function has floats coarser than f64, nudged runs tell
+/// how far roundings move its results, and the difference may be 16 times as large: a rounding of f16 is large, so a chain
+/// of lines that are added up in another order may end far away. True where the nudged runs were needed.
 ///
 /// # Errors
 /// The first difference.
@@ -92,13 +96,13 @@ pub fn within(
                 None => Ok(true),
             }
         }
-        // elements are refused on one side of a rounding
+        // one run refuses an element that a nudged run accepts, or the other way round
         (a, b) if a.is_ok() != b.is_ok() && moved.iter().any(|seen| seen.is_ok() == a.is_ok()) => Ok(true),
         _ => Err(fault),
     }
 }
 
-/// Whether a result is as near as others, of a function that was moved, are.
+/// Whether a result is as near as the results of nudged runs are.
 fn is_near(got: &Array<f64>, want: &Array<f64>, moved: &[Option<&Array<f64>>], coarsest: DType) -> bool {
     if got.dtype != want.dtype || got.shape != want.shape {
         return false;
@@ -106,7 +110,7 @@ fn is_near(got: &Array<f64>, want: &Array<f64>, moved: &[Option<&Array<f64>>], c
     if alike(got, want, allowed(want.dtype) * scale(want)) {
         return true;
     }
-    // what jumps at a rounding tells nothing: an integer, an infinity, a refusal
+    // a result that jumps at a rounding is not compared: an integer, an infinity, a refusal
     let (Data::Float(got), Data::Float(wanted)) = (&got.data, &want.data) else {
         return moved.iter().any(|other| other.is_none_or(|other| other.data != want.data));
     };
@@ -124,7 +128,7 @@ fn is_near(got: &Array<f64>, want: &Array<f64>, moved: &[Option<&Array<f64>>], c
     got.iter().zip(wanted).all(|(a, b)| equal(*a, *b, by))
 }
 
-/// The same bits: where the same lines run in the same order, nothing may differ.
+/// Compares two outcomes bit by bit: the same lines, run in the same order, give the same bits.
 ///
 /// # Errors
 /// Both, where they differ.

@@ -76,8 +76,8 @@ impl Call {
         all.iter().zip(&self.floats).filter(|(_, float)| **float).map(|(x, _)| x.clone()).collect()
     }
 
-    /// The call with a backward of its own: so many times what differentiation makes of it. What has no cotangent, and the
-    /// key, the backward takes from outside.
+    /// The call with a backward of its own, which gives `times` times what differentiation makes of the call. The backward
+    /// captures the arguments that have no cotangent, and the key.
     fn custom(&self, regions: &[Region], all: &[Tensor], times: f64) -> Vec<Tensor> {
         let run = |by: &Vec<Tensor>| poisoned(self.at(by, regions, all));
         let floats = |outs: &[Tensor]| outs.iter().filter(|t| t.dtype().is_float()).cloned().collect::<Vec<_>>();

@@ -2,7 +2,7 @@
 
 use super::compiled::{Compiled, Output, Parts, StepInfo};
 use super::fuse::{Item, Opaque};
-use super::graph::ValueId;
+use super::graph::{Graph, ValueId};
 use super::items::{Items, Named, Ways};
 use super::kern::Isa;
 use super::layout::Layout;
@@ -70,7 +70,7 @@ fn finish(
     for (item, of) in items {
         if let Item::Group(g) = &item {
             let line = of.first().and_then(|l| lines.get(*l as usize)).map(|l| l.id);
-            countable(&g.graph.sizes).map_err(|e| ExecError { line: e.line.or(line), ..e })?;
+            countable(&g.graph).map_err(|e| ExecError { line: e.line.or(line), ..e })?;
         }
         let step = match item {
             Item::Group(g) => match Windows::padded(&g, &env, isa) {
@@ -151,16 +151,20 @@ fn finish(
     }))
 }
 
-/// Most steps that loops take together: what is computed of them (bytes, places) stays a number.
+/// The most steps that a nest of loops may take: bytes and places that are computed from a number of steps, at most 64 for
+/// each, then fit the machine's integers.
 const MOST_STEPS: usize = isize::MAX as usize / 64;
 
-/// Refuses loops that no machine ends: a window may be as wide as its option says, whatever its tensor is.
-fn countable(sizes: &[usize]) -> Result<(), ExecError> {
-    let all = sizes.iter().try_fold(1usize, |all, n| all.checked_mul(*n));
-    if sizes.contains(&0) || all.is_some_and(|all| all <= MOST_STEPS) {
-        return Ok(());
+/// Refuses a node whose loops no machine ends: a window may be as wide as its option says, whatever the size of its tensor.
+fn countable(graph: &Graph) -> Result<(), ExecError> {
+    for node in &graph.nodes {
+        let sizes: Vec<usize> = node.dims.iter().map(|d| graph.sizes[d as usize]).collect();
+        let steps = sizes.iter().try_fold(1usize, |steps, n| steps.checked_mul(*n));
+        if !sizes.contains(&0) && steps.is_none_or(|steps| steps > MOST_STEPS) {
+            let loops: Vec<String> = sizes.iter().map(usize::to_string).collect();
+            let claim = format!("loops of {} steps are more than can be counted", loops.join(" x "));
+            return Err(ExecError::new("E806", claim).help("take smaller sizes, or a window no wider than the tensor"));
+        }
     }
-    let loops: Vec<String> = sizes.iter().map(usize::to_string).collect();
-    let claim = format!("loops of {} steps are more than can be counted", loops.join(" x "));
-    Err(ExecError::new("E806", claim).help("take smaller sizes, or a window no wider than the tensor"))
+    Ok(())
 }
