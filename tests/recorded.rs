@@ -22,6 +22,7 @@ const WITHOUT: &[&str] = &[
     "randn",
     "randperm",
     "key_children",
+    "key_after",
     "linear_scan",
     "overwrite",
     "batch_norm_train",

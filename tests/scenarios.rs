@@ -12,12 +12,16 @@ mod batch;
 mod caching;
 #[path = "scenarios/classes.rs"]
 mod classes;
+#[path = "scenarios/classes_mixed.rs"]
+mod classes_mixed;
 #[path = "scenarios/edited_once.rs"]
 mod edited_once;
 #[path = "scenarios/edits.rs"]
 mod edits;
 #[path = "scenarios/fields.rs"]
 mod fields;
+#[path = "scenarios/inside.rs"]
+mod inside;
 #[path = "scenarios/lists.rs"]
 mod lists;
 #[path = "scenarios/long.rs"]

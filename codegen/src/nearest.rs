@@ -46,11 +46,17 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
 /// All candidates that are likely meant, the nearest first.
 pub fn near<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let limit = (word.chars().count() / 3).max(1);
-    // of several that are equally near, the one that begins alike: `exq` is `exp`, not `eq`
+    // of several that are equally near, the one with the same letters: `tahn` is `tanh`, not `tan`
+    let letters = |text: &str| {
+        let mut all: Vec<char> = text.chars().collect();
+        all.sort_unstable();
+        all
+    };
+    let own = letters(word);
+    // then the one that begins alike: `exq` is `exp`, not `eq`
     let alike = |candidate: &str| word.chars().zip(candidate.chars()).take_while(|(a, b)| a == b).count();
-    // then the one of the same length: `tahn` is `tanh`, not `tan`
-    let longer = |candidate: &str| word.chars().count().abs_diff(candidate.chars().count());
-    let mut all: Vec<_> = candidates.into_iter().map(|c| (edits(word, c), Reverse(alike(c)), longer(c), c)).collect();
+    let ranked = |c| (edits(word, c), letters(c) != own, Reverse(alike(c)), c);
+    let mut all: Vec<_> = candidates.into_iter().map(ranked).collect();
     // where every letter is another one nothing speaks for it
     all.retain(|(edits, .., c)| *edits <= limit && *edits < word.chars().count().max(c.chars().count()));
     all.sort_unstable();

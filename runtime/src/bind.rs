@@ -9,6 +9,7 @@ mod body;
 mod builder;
 mod copies;
 mod dispatch;
+mod layouts;
 mod lists;
 mod machine;
 mod own;
@@ -163,6 +164,12 @@ impl Builder {
                 return Err(Error::new("E706", format!("`{}`: of `{name}` only the type is known", row.op)));
             }
         }
+        let options = row.sig.opts.iter().zip(args.iter().skip(row.sig.params.len()));
+        if let Some((option, _)) = options.into_iter().find(|(_, arg)| self.has_subclass(arg)) {
+            let name = option.name.name;
+            let claim = format!("`{}`: `{name}` is an option, a tensor of a subclass was given", row.op);
+            return Err(Error::new("E702", claim));
+        }
         match solved::solve(symbol, &args, self.arena()) {
             Ok(solved) => Ok(Call { symbol, args, solved }),
             Err(refusal) => Err(self.refused(refusal, symbol, &args)),
@@ -193,6 +200,21 @@ impl Builder {
         };
         let arena = self.arena().clone();
         self.record_as(call, false, &mut |_, hint, ty| Ok(arena.proxy(hint, ty)))
+    }
+
+    /// Records a line anew on values of other types, `to` those that it reads.
+    ///
+    /// # Errors
+    /// As [`Builder::bind`].
+    pub(crate) fn bind_again(
+        &mut self,
+        line: &BoundSymbol,
+        mut to: impl FnMut(ProxyId) -> ProxyId,
+    ) -> Result<Rc<BoundSymbol>, Error> {
+        let args = line.args.iter().map(|arg| arg.map(&mut |p: &ProxyId| to(*p))).collect();
+        let call = self.solve(line.symbol, args).map_err(|e| e.at(line.place.loc))?;
+        let arena = self.arena().clone();
+        self.record_as(call, !line.aux.is_empty(), &mut |_, hint, ty| Ok(arena.proxy(hint, ty)))
     }
 
     /// Records an accepted call with the proxies that `make` gives, and its auxiliary results if wanted.
@@ -226,9 +248,10 @@ impl Builder {
         if !subclassed && line.solved.outs.iter().chain(&line.solved.aux).any(|o| *o == OutTy::FromBody) {
             body::type_from_body(self.arena(), &mut line)?;
         }
-        let dispatched = match subclassed || symbol.port().is_some() || line.body.get().is_some() {
-            true => self.dispatch(&mut line)?,
-            false => None,
+        let dispatched = match symbol.own() {
+            Some(ports) if subclassed => Some(self.handed_on(&mut line, ports)),
+            None if subclassed || symbol.port().is_some() || line.body.get().is_some() => self.dispatch(&mut line)?,
+            _ => None,
         };
         let aux = aux && (dispatched.is_none() || !line.solved.aux.is_empty());
         let tensor = |ty: &TensorTy| {

@@ -43,6 +43,7 @@ pub const INTRINSICS: &[&str] = &[
     "eye",
     "slice",
     "key_children",
+    "key_after",
     "select",
 ];
 

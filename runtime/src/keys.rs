@@ -22,6 +22,11 @@ impl Key {
         given
     }
 
+    /// The key that an update of a state leaves in its place: none of those that [`Key::split`] and [`Key::next`] give.
+    pub(crate) fn after(&self) -> Key {
+        Key::of_data(&one("key_after", vec![Value::Tensor(self.handle().clone())], Loc::NOWHERE))
+    }
+
     fn children<const N: usize>(&self, loc: Loc) -> [Key; N] {
         let int = |i: usize| Value::Num(Scalar::Int(i as i64));
         let all = one("key_children", vec![Value::Tensor(self.handle().clone()), int(N)], loc);

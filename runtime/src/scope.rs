@@ -17,7 +17,7 @@ use crate::transforms::Pipeline;
 use fulgurite_core::loc::Loc;
 use fulgurite_core::{DType, TensorTy, Value};
 use rustc_hash::FxHashSet;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -447,6 +447,22 @@ pub(crate) fn resolve_all(tensors: &[&Tensor]) -> Result<Vec<ProxyId>, Error> {
     })
 }
 
+/// A tensor as one of its own, no view and no other name of one: what a compiled function gives outside of a trace. A
+/// write to it is none to what it was made of.
+///
+/// # Errors
+/// As [`resolve_all`].
+pub(crate) fn apart(tensor: &Tensor) -> Result<Tensor, Error> {
+    with_stack(|stack| {
+        let top = stack.len().checked_sub(1).ok_or_else(|| Error::bug("E709", "no trace is open"))?;
+        let value = resolve(stack, top, tensor)?;
+        let Frame { token, builder, .. } = &stack[top];
+        // two numbers that an operator gave are a key where the handle says so
+        let ty = if tensor.ty() == Some(ProxyTy::Key) { ProxyTy::Key } else { builder.arena().ty(value) };
+        Ok(Tensor::traced(token, value, ty))
+    })
+}
+
 // ---------------------------------------------------------------- regions
 
 /// Goes back to the region around, also where a panic leaves it.
@@ -542,10 +558,40 @@ pub fn checkpoint<T>(f: impl FnOnce() -> T) -> T {
     within(RegionKind::Checkpoint, Loc::caller(), f)
 }
 
-/// Operators that gain from it compute in `dtype`; with `None` autocast is off again.
-///
-/// Regions belong to traces: outside of any, operators run one by one in the dtypes of their arguments.
+/// Operators that gain from it compute in `dtype`, in traces and at once; with `None` autocast is off again.
 #[track_caller]
 pub fn autocast<T>(dtype: impl Into<Option<DType>>, f: impl FnOnce() -> T) -> T {
-    within(RegionKind::Autocast(dtype.into()), Loc::caller(), f)
+    let dtype = dtype.into();
+    if is_tracing() {
+        return within(RegionKind::Autocast(dtype), Loc::caller(), f);
+    }
+    let _before = Ambient(AMBIENT.replace(dtype));
+    f()
+}
+
+thread_local! {
+    /// The dtype of the region of autocast around what runs at once.
+    static AMBIENT: Cell<Option<DType>> = const { Cell::new(None) };
+}
+
+/// Goes back to the region around, also where a panic leaves it.
+struct Ambient(Option<DType>);
+
+impl Drop for Ambient {
+    fn drop(&mut self) {
+        AMBIENT.set(self.0);
+    }
+}
+
+/// The dtype of the region of autocast around what runs at once, or around the outermost trace.
+pub(crate) fn ambient() -> Option<DType> {
+    AMBIENT.get()
+}
+
+/// Runs `f` in the region around the trace that was opened.
+pub(crate) fn in_ambient<T>(f: impl FnOnce() -> T) -> T {
+    match ambient() {
+        Some(dtype) => within(RegionKind::Autocast(Some(dtype)), Loc::NOWHERE, f),
+        None => f(),
+    }
 }

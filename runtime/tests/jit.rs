@@ -311,8 +311,11 @@ fn keys_of_a_state_move_on() {
         ((x, key), noise)
     });
     let mut state_of_one_key = (t(&[1.0; 64]), Key::new(3));
-    step_of_one_key.update(&mut state_of_one_key, ()).unwrap();
-    assert_eq!(state_of_one_key.1.parts(), Some((3, 1)));
+    let first_of_one = step_of_one_key.update(&mut state_of_one_key, ()).unwrap();
+    let after = op("key_after", vec![Key::new(3).arg()]).to_vec::<i64>().unwrap();
+    assert_eq!(state_of_one_key.1.parts(), Some((after[0], after[1])));
+    let second_of_one = step_of_one_key.update(&mut state_of_one_key, ()).unwrap();
+    assert_ne!(vec(&first_of_one), vec(&second_of_one));
     assert!(vec(&first).iter().all(|x| *x == 0.0 || *x == 2.0));
     assert_eq!(step.stats().misses.len(), 1);
 }

@@ -154,3 +154,58 @@ fn s1_12_what_is_lower_already_meets_what_is_not() {
     let g = grad(&w, |w| f(&x, w).cast(DType::F32).sum());
     assert_eq!((g.dtype(), g.to_f64().unwrap()), (DType::F32, vec![3.0; 16]));
 }
+
+/// A region means the same at once and traced: around operators, closures that are differentiated or batched, and compiled
+/// functions, which are compiled anew for it.
+#[test]
+fn regions_mean_the_same_at_once() {
+    let (x, w) = (ops::randn(Key::new(1), [3usize, 4]), ops::randn(Key::new(2), [4usize, 5]));
+    type Run = fn(&Tensor, &Tensor) -> Vec<Tensor>;
+    fn product(x: &Tensor, w: &Tensor) -> Tensor {
+        x.matmul(w)
+    }
+    fn loss(x: &Tensor, w: &Tensor) -> Tensor {
+        x.matmul(w).exp().sum()
+    }
+    let runs: [Run; 7] = [
+        |x, w| vec![autocast(DType::BF16, || product(x, w))],
+        |x, w| autocast(DType::BF16, || vec![product(x, w), autocast(None, || product(x, w)), x.exp()]),
+        |x, w| {
+            let (l, g) = value_and_grad(x, |x| autocast(DType::BF16, || loss(x, w)));
+            vec![l, g]
+        },
+        |x, w| {
+            let (l, g) = autocast(DType::BF16, || value_and_grad(x, |x| loss(x, w)));
+            vec![l, g]
+        },
+        |x, w| vec![autocast(DType::BF16, || vmap(x, |x| x.unsqueeze(0).matmul(w)).unwrap_or_else(Tensor::poisoned))],
+        |x, w| {
+            let inner = jit(|x: Tensor, w: Tensor| product(&x, &w));
+            let call = || inner.call((x.clone(), w.clone())).unwrap_or_else(Tensor::poisoned);
+            vec![call(), autocast(DType::BF16, call), autocast(DType::F16, call), call()]
+        },
+        |x, w| {
+            let own =
+                |x: &Tensor| custom_vjp(x, |x| (product(x, w), ()), |(), ct: &Tensor| ct.matmul_nt(w).cast(DType::F32));
+            let (l, g) = autocast(DType::BF16, || value_and_grad(x, |x| own(x).sum()));
+            vec![l, g]
+        },
+    ];
+    let mut seen = Vec::new();
+    for (n, run) in runs.into_iter().enumerate() {
+        let at_once = run(&x, &w);
+        let traced = jit(move |x: Tensor, w: Tensor| run(&x, &w)).call((x.clone(), w.clone()));
+        let traced = traced.unwrap_or_else(|e| panic!("{n}: {e}"));
+        let all = |list: &[Tensor]| list.iter().map(|t| (t.dtype(), t.to_f64().ok())).collect::<Vec<_>>();
+        assert_eq!(all(&at_once), all(&traced), "run {n}");
+        assert!(at_once.iter().all(|t| t.check().is_ok()), "run {n}");
+        seen.push(all(&at_once));
+    }
+    let dtypes = |n: usize| seen[n].iter().map(|(dtype, _)| *dtype).collect::<Vec<_>>();
+    assert_eq!(dtypes(1), [DType::BF16, DType::F32, DType::F32]);
+    assert_eq!(dtypes(5), [DType::F32, DType::BF16, DType::F16, DType::F32]);
+    // a closure that is differentiated in a region has it
+    assert_eq!(seen[2], seen[3]);
+    let (l, _) = value_and_grad(&x, |x| loss(x, &w));
+    assert_ne!(seen[3][0].1, l.to_f64().ok());
+}

@@ -295,3 +295,27 @@ fn alike_elements_have_ends() {
         jit(|x: Tensor| fulgurite::ops::full([1i64], 5.0).pad([1i64], [1i64]) + x).call(Tensor::scalar(0.0f32));
     assert_eq!(padded.and_then(|y| y.to_f64()).unwrap(), [0.0, 5.0, 0.0]);
 }
+
+/// A number that is known when the program runs is an option of rules, too, which compute others of it.
+#[test]
+fn rules_compute_options_of_numbers_that_are_known_when_they_run() {
+    let norm = |x: &Tensor, order: &Tensor| result("torch.norm_of_order", vec![of(x), of(order)]);
+    let x = Tensor::from_vec(vec![3.0f64, -4.0, 1.0], [3]);
+    // of order 3: x |x| / n^2
+    let n = (27.0f64 + 64.0 + 1.0).cbrt();
+    let want = [9.0 / (n * n), -16.0 / (n * n), 1.0 / (n * n)];
+    let near = |got: &Tensor| {
+        let got = got.to_f64().unwrap_or_else(|e| panic!("{e}"));
+        assert!(got.iter().zip(&want).all(|(a, b)| (a - b).abs() < 1e-12), "{got:?}, not {want:?}");
+    };
+    near(&grad(&x, |x| norm(x, &Tensor::from(3.0))));
+    let compiled = jit(move |x: Tensor, order: Tensor| grad(&x, |x| norm(x, &order)));
+    near(&compiled.call((x.clone(), Tensor::from(3.0))).unwrap_or_else(|e| panic!("{e}")));
+    // no rule gives a gradient by an option
+    let by_order = |order: &Tensor| norm(&x, order);
+    assert_eq!(grad(&Tensor::scalar(3.0f64), by_order).check().map_err(|e| e.code()), Err("E712"));
+    near(&grad(&x, |x| norm(x, &(x.abs().amin() * 3.0).detach())));
+    // nor are there several options in one call
+    let orders = Tensor::from([3.0f64, 4.0]);
+    assert_eq!(vmap(&orders, by_order).map_err(|e| e.code()).map(|_| ()), Err("E726"));
+}

@@ -16,7 +16,7 @@ use std::cell::Cell;
 use std::fmt;
 
 /// Names the words of one case, and of which property: it runs alone.
-const WORDS: &str = "FULGURITE_WORDS";
+pub const WORDS: &str = "FULGURITE_WORDS";
 /// Words of a case that can become smaller one by one. Calls take a dozen for their sizes and options, functions a few
 /// for each step; elements mostly come behind.
 const COUNT: usize = 48;

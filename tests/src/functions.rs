@@ -134,6 +134,16 @@ pub enum Region {
     Doubled,
     /// Without gradients.
     NoGrad,
+    /// On tensors in pieces on two or more ranks, along the first axis where its size is that of the first tensor.
+    Sharded,
+    /// On tensors that two ranks have whole.
+    Replicated,
+    /// On a first float tensor of which two of three elements count.
+    Masked,
+    /// In bf16 where that is enough.
+    Autocast,
+    /// For the one slice of a batch of the tensors.
+    Batched,
 }
 
 impl fmt::Display for Function {

@@ -22,6 +22,10 @@ use super::{machine, rules};
 use crate::diag::Diag;
 use crate::schema::RowSource;
 
+/// How many calls of the family are made again with each argument as a tensor of rank 0: the first ones have the most
+/// usual ranks.
+const SCALARS: usize = 4;
+
 /// The first line of the body, or of a rule, that computes with what another line rounded.
 pub fn check(source: &RowSource, row: &Row, rows: &RowSet, family: &Family) -> Option<Diag> {
     let found = first(source, row, rows, family);
@@ -63,9 +67,16 @@ fn halves(row: &Row, family: &Family) -> Vec<Case> {
     let own = |param: &Param| matches!(param.ty.elem.as_slice(), [Elem::Var(name)] if *name != "T");
     let own: Vec<bool> = row.sig.params.iter().map(own).collect();
     let ways = if own.contains(&true) { vec![false, true] } else { vec![false] };
-    let tried = ways.into_iter().flat_map(|whole| family.cases.iter().map(move |case| (whole, case)));
-    let narrowed = tried.filter_map(|(whole, case)| {
+    let tried = ways.into_iter().flat_map(|whole| {
+        let called = family.cases.iter().map(move |case| (whole, None, case));
+        // beside a tensor of a rank of its own, one of rank 0 has no say in the dtype
+        let scalars = (0..own.len()).filter(|_| own.len() > 1).map(Some);
+        let first = family.cases.iter().take(SCALARS);
+        called.chain(first.flat_map(move |case| scalars.clone().map(move |at| (whole, at, case))))
+    });
+    let narrowed = tried.filter_map(|(whole, scalar, case)| {
         let args = case.args.iter().enumerate().map(|(at, arg)| match whole && own.get(at) == Some(&true) {
+            _ if scalar == Some(at) => of_rank_0(arg),
             true => with_dtype(arg, DType::I64),
             false => narrow(arg),
         });
@@ -82,6 +93,16 @@ fn halves(row: &Row, family: &Family) -> Vec<Case> {
         Some(Case { args, solved })
     });
     narrowed.collect()
+}
+
+/// A tensor of floats as one of rank 0, in f16.
+fn of_rank_0(arg: &Value<ArgTy>) -> Value<ArgTy> {
+    match arg {
+        Value::Tensor(ArgTy::Tensor(t)) if t.dtype.is_float() => {
+            Value::Tensor(ArgTy::Tensor(TensorTy { dtype: DType::F16, shape: SmallVec::new() }))
+        }
+        other => narrow(other),
+    }
 }
 
 /// An argument with f16 for each float; so is an option that is the dtype of a result.

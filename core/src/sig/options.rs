@@ -6,6 +6,7 @@ use super::labels::Labels;
 use super::shapes::wrap_axis;
 use super::statics::{self, At, Dims, Stop, Val};
 use super::types::ArgTy;
+use crate::dtype::Category;
 use crate::lang::ast::*;
 use crate::{DType, Dim, Name, Scalar, Value};
 use smallvec::SmallVec;
@@ -34,6 +35,12 @@ impl Chosen {
             Value::Absent => Chosen::Absent,
             Value::Tensor(v) => match ty(v) {
                 ArgTy::Number(d) => Chosen::Runtime(d),
+                // a number that a rule computed of numbers which are known only when the program runs
+                ArgTy::Tensor(t)
+                    if t.shape.is_empty() && !t.dtype.is_storage() && t.dtype.category() != Category::Complex =>
+                {
+                    Chosen::Runtime(t.dtype)
+                }
                 ArgTy::Tensor(_) | ArgTy::Key => Chosen::Tensor,
             },
             other => Val::of(other).map_or(Chosen::Other, Chosen::Static),

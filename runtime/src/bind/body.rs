@@ -1,6 +1,6 @@
 //! Decompositions: the body of a bound symbol, made on first need and kept with it.
 
-use super::{Builder, Context, copies};
+use super::{Builder, Context, copies, layouts};
 use crate::error::Error;
 use crate::symbol::SymbolRef;
 use crate::trace::tag::{Event, Policy, Stage, TagSet};
@@ -108,6 +108,10 @@ fn finish(
     }
     for (value, ty) in aux.iter().zip(&line.solved.aux) {
         flatten(&mut builder, line, value, ty, &mut outs)?;
+    }
+    // programs were told the types of the line's results
+    for (out, value) in line.outs.iter().chain(&line.aux).zip(&mut outs) {
+        *value = layouts::brought(&mut builder, line, *value, *out)?;
     }
     Ok(Body { lines: builder.take_from(0), outs })
 }

@@ -152,7 +152,8 @@ impl Builder {
         let (want, have) = (self.arena().ty(primal), self.arena().ty(value));
         let Some(layout) = want.subclass() else { return self.plain(value) };
         let rules = layout.class.rules();
-        let same = have.subclass().is_some_and(|of| of.class == layout.class);
+        // of one mesh, where it is in pieces that may be in pieces themselves
+        let same = have.subclass().is_some_and(|of| of.class == layout.class && of.fields.len() == layout.fields.len());
         match &rules.cotangent {
             Cotangent::Plain => self.plain(value),
             _ if same => Ok(value),

@@ -7,7 +7,7 @@
 use super::Builder;
 use crate::error::Error;
 use crate::symbol::{self, Ports, Symbol, SymbolRef};
-use crate::trace::{Arena, BoundSymbol, OwnRule, ProxyId, ProxyTy};
+use crate::trace::{Arena, Body, BoundSymbol, OwnRule, ProxyId, ProxyTy};
 use fulgurite_core::loc::Loc;
 use fulgurite_core::{Scalar, Value};
 use rustc_hash::FxHashMap;
@@ -34,22 +34,36 @@ impl Builder {
         }
         Ok(outs)
     }
+
+    /// The types of the results of such a line on tensors of subclasses: it hands on what it is given, and no class is
+    /// asked.
+    pub(super) fn handed_on(&self, line: &mut BoundSymbol, ports: Ports) -> Vec<ProxyTy> {
+        let mut outs = Vec::new();
+        line.args[..ports.outs].iter().for_each(|arg| arg.for_each(&mut |p| outs.push(*p)));
+        let types = outs.iter().map(|p| self.arena().ty(*p)).collect();
+        line.dispatch = Some(Rc::new(Body { lines: Vec::new(), outs }));
+        types
+    }
 }
 
 /// The backward of a line's function.
 ///
 /// # Errors
-/// E711 for a line of a trace that was read from text.
+/// E711 for a line of a trace that was read from text; why the backward could not be recorded.
 pub fn rule_of(arena: &Arena, line: &BoundSymbol) -> Result<Rc<OwnRule>, Error> {
     let number = line.args.last().and_then(|arg| match arg {
         Value::Num(n) => usize::try_from(n.as_i64()).ok(),
         _ => None,
     });
-    number.and_then(|n| arena.rule(n)).ok_or_else(|| {
+    let rule = number.and_then(|n| arena.rule(n)).ok_or_else(|| {
         Error::new("E711", "this line's gradient is a function of the program that made the trace")
             .help("differentiate before the trace is printed and read again")
             .at(line.place.loc)
-    })
+    })?;
+    match &rule.failed {
+        Some(e) => Err(e.clone()),
+        None => Ok(rule),
+    }
 }
 
 /// The symbol for these types, made once.

@@ -1,7 +1,7 @@
 //! Editing a trace line by line: what is kept keeps its id, names, tags and place; what is emitted gets them from the
 //! line that it stands for.
 
-use super::{Builder, Call};
+use super::{Builder, Call, Context};
 use crate::error::{Error, ErrorKind};
 use crate::trace::tag::{Event, Policy, Stage, TagSet};
 use crate::trace::verify;
@@ -117,7 +117,26 @@ impl<'t> Rewriter<'t> {
             return Ok(());
         }
         let args = cast.unwrap_or(args);
-        let Call { args, solved, symbol: _ } = self.builder.solve(line.symbol, args)?;
+        let call = self.builder.solve(line.symbol, args)?;
+        let mut moved = false;
+        line.for_each_arg(|p| moved |= arena.ty(self.get(p)).subclass() != self.source.ty(p).subclass());
+        if moved {
+            // the lines of its body are those of other fields
+            let context = Context { tags: line.own_tags, origin: line.origin, ..self.builder.context.clone() };
+            let outs: Vec<ProxyId> = line.outs.iter().chain(&line.aux).copied().collect();
+            let aux = !line.aux.is_empty();
+            self.builder.in_context(context, |b| {
+                b.record_as(call, aux, &mut |at, hint, ty| match outs.get(at) {
+                    Some(out) => {
+                        arena.retype(*out, ty);
+                        Ok(*out)
+                    }
+                    None => Ok(arena.proxy(hint, ty)),
+                })
+            })?;
+            return Ok(());
+        }
+        let Call { args, solved, symbol: _ } = call;
         let dispatch = line.dispatch.as_ref().map(|body| Rc::new(body.remap(&mut |p| self.get(p))));
         let mut edited = BoundSymbol { args, solved, dispatch, body: OnceCell::new(), ..(*line).clone() };
         if edited.solved.outs.iter().chain(&edited.solved.aux).any(|o| *o == OutTy::FromBody) {

@@ -75,7 +75,7 @@ pub(crate) fn acquire<T: Tree>(
         let own = open.argument(written(path), ty, scope::tags_of(leaf));
         handles.push(if aliased && aliases[i] != i { handles[aliases[i]].clone() } else { own });
     }
-    let ran = f(handles).and_then(|template| {
+    let ran = scope::in_ambient(|| f(handles)).and_then(|template| {
         open.check()?;
         // what a program gives are buffers: of a tensor of a subclass those of its fields
         let mut failed = Ok(());

@@ -37,6 +37,8 @@ pub(super) struct Key {
     mark: Fingerprint,
     leaves: Vec<LeafKey>,
     detail: Detail,
+    /// The dtype of the region of autocast around the call.
+    autocast: Option<DType>,
 }
 
 /// A program of a function, with the result that it was traced with.
@@ -156,7 +158,7 @@ impl Key {
             // acquisition has refused these
             _ => LeafKey { kind: Kind::Tensor, dtype: leaf.dtype(), sizes: SmallVec::new(), tags: TagSet::EMPTY },
         };
-        Key { symbolic, mark, leaves: leaves.iter().map(key).collect(), detail }
+        Key { symbolic, mark, leaves: leaves.iter().map(key).collect(), detail, autocast: scope::ambient() }
     }
 
     /// The paths of the arguments.
@@ -165,7 +167,7 @@ impl Key {
     }
 
     fn fits(&self, mark: Fingerprint, leaves: &[&Tensor]) -> Result<bool, Error> {
-        if self.mark != mark || self.leaves.len() != leaves.len() {
+        if self.mark != mark || self.leaves.len() != leaves.len() || !self.is_here() {
             return Ok(false);
         }
         for (key, leaf) in self.leaves.iter().zip(leaves) {
@@ -174,6 +176,11 @@ impl Key {
             }
         }
         Ok(true)
+    }
+
+    /// Whether the region of autocast around is the one that it was compiled in.
+    pub fn is_here(&self) -> bool {
+        self.autocast == scope::ambient()
     }
 
     /// Whether sizes are symbolic.
@@ -195,6 +202,10 @@ impl Key {
     fn differences(&self, entry: &Entry) -> Vec<String> {
         let old = &entry.key;
         let mut out = Vec::new();
+        if self.autocast != old.autocast {
+            let text = |dtype: Option<DType>| dtype.map_or("off", DType::name);
+            out.push(format!("autocast was {}, is {}", text(old.autocast), text(self.autocast)));
+        }
         let before: std::collections::HashMap<&str, &LeafKey> =
             old.detail.paths.iter().map(|p| &**p).zip(&old.leaves).collect();
         for (path, text) in &self.detail.fixed {
@@ -231,7 +242,10 @@ impl Key {
 
 impl fmt::Display for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Key { leaves, detail, .. } = &self.key;
+        let Key { leaves, detail, autocast, .. } = &self.key;
+        if let Some(dtype) = autocast {
+            writeln!(f, "autocast is {dtype}")?;
+        }
         let mut atoms = self.family.as_ref().map(|family| family.atoms());
         for (path, leaf) in detail.paths.iter().zip(leaves) {
             write!(f, "{} is ", if path.is_empty() { "the argument" } else { path })?;

@@ -4,7 +4,7 @@ use super::acquire::rebuild;
 use super::cache::{Entry, Ready};
 use crate::buffer::Buffer;
 use crate::error::Error;
-use crate::tensor::{Cell, Kind, Tensor, View};
+use crate::tensor::{Cell, Key, Kind, Tensor, View};
 use crate::tree::{LeafMut, Tree, VisitorMut, flatten_apart, rebuild_apart};
 use smallvec::SmallVec;
 use std::cell::RefCell;
@@ -183,8 +183,10 @@ where
     drop(batch);
     let mut values = loan.inputs.run_here(ready)?;
     for &i in &entry.state.advance {
-        if let Some(&[seed, stream]) = values[i].as_slice::<i64>() {
-            values[i] = Buffer::key(seed, stream.wrapping_add(1)).map_err(|e| Error::new("E743", e.to_string()))?;
+        let key = Key::from_handle(Tensor::from_kind(Kind::Key, values[i].clone())).after();
+        key.handle().check()?;
+        if let View::Cell(cell) = key.handle().view() {
+            values[i] = cell.buffer();
         }
     }
     let result = values.split_off(entry.state.leaves);

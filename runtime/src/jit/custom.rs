@@ -1,11 +1,11 @@
 //! Functions with a backward of their own.
 
-use super::derivatives::{is_float, same_types, types};
+use super::derivatives::{cotangent_types, is_float, types};
 use crate::error::Error;
 use crate::scope::{self, Open, Source};
 use crate::symbol::Ports;
 use crate::tensor::{Kind, Tensor, View};
-use crate::trace::{BoundSymbol, OwnInput, OwnRule, ProxyId, ProxyTy, Trace};
+use crate::trace::{BoundSymbol, OwnInput, OwnRule, ProxyId, ProxyTy, RegionId, Trace};
 use crate::transforms::At;
 use crate::tree::{self, Leaves, Tree, flatten};
 use fulgurite_core::Value;
@@ -27,8 +27,8 @@ use std::time::Instant;
 ///
 /// Its results are tensors of their own, also where `forward` gives an argument or a view.
 ///
-/// After an error its result is poisoned: E712 where `backward` gives another type than that of an argument, E717 and
-/// E718 where it writes to what it must not.
+/// An error of `backward` is that of a gradient, if one is taken: E712 where it gives another type than that of an
+/// argument, E717 and E718 where it writes to what it must not.
 #[track_caller]
 pub fn custom_vjp<P: Tree, O: Tree, K: Tree>(
     p: &P,
@@ -88,11 +88,25 @@ fn record<P: Tree, O: Tree, K: Tree>(
     let tensors: Vec<&Tensor> = ins.leaves().iter().copied().filter(is_tensor).collect();
     args.extend(scope::resolve_all(&tensors)?);
     args.extend(scope::resolve_all(keeps.leaves())?);
-    let (trace, grads, sources) = trace_backward(p, out, kept, backward, loc)?;
+    let recorded = trace_backward(p, out, kept, backward, loc);
     let mut results: Vec<Tensor> = outs.leaves().iter().map(|t| (*t).clone()).collect();
     if positions.is_empty() {
         return Ok(results);
     }
+    let (trace, grads, sources) = match recorded {
+        Ok(recorded) => recorded,
+        // nothing runs the backward before a gradient is taken
+        Err(e) => {
+            let ports = Ports { outs: positions.len(), ins: tensors.len(), kept: keeps.leaves().len(), variables: 0 };
+            let grads = vec![None; tensors.len()];
+            let (inputs, lines, writes, root) = (Vec::new(), Vec::new(), Vec::new(), RegionId(0));
+            let rule = OwnRule { inputs, lines, grads, writes, root, loc, failed: Some(e.at(loc)) };
+            for (at, made) in positions.into_iter().zip(scope::own_vjp(rule, ports, &args, loc)?) {
+                results[at] = made;
+            }
+            return Ok(results);
+        }
+    };
 
     let mut inputs: Vec<(ProxyId, OwnInput)> = Vec::new();
     let (mut values, mut variables) = (Vec::new(), Vec::new());
@@ -131,7 +145,7 @@ fn record<P: Tree, O: Tree, K: Tree>(
         _ => None,
     };
     let writes = trace.epilogue().iter().filter_map(|w| Some((variable(w.input)?, w.value))).collect();
-    let rule = OwnRule { inputs, lines: trace.lines().to_vec(), grads, writes, root: trace.root, loc };
+    let rule = OwnRule { inputs, lines: trace.lines().to_vec(), grads, writes, root: trace.root, loc, failed: None };
     for (at, made) in positions.into_iter().zip(scope::own_vjp(rule, ports, &args, loc)?) {
         results[at] = made;
     }
@@ -172,7 +186,7 @@ fn trace_backward<P: Tree, O: Tree, K: Tree>(
     let made = backward(kept, &cotangents);
     open.check()?;
     let (wanted, made) = (flatten(p), flatten(&made));
-    same_types(&types(wanted.leaves()), made.leaves(), "what the backward gives for an argument", loc)?;
+    cotangent_types(&types(wanted.leaves()), made.leaves(), "what the backward gives for an argument", loc)?;
     let mut grads = Vec::new();
     for (want, made) in wanted.leaves().iter().zip(made.leaves()) {
         let value = if is_float(want) { Some(open.resolve(made)?) } else { None };

@@ -191,6 +191,30 @@ pub(super) fn types(leaves: &[&Tensor]) -> Vec<Option<ProxyTy>> {
 /// # Errors
 /// E748 for another number of them; the error of a poisoned one; E712.
 pub(crate) fn same_types(wanted: &[Option<ProxyTy>], given: &[&Tensor], what: &str, loc: Loc) -> Result<(), Error> {
+    types_are(wanted, given, what, loc, |want, have| want == have)
+}
+
+/// As [`same_types`], but for the metadata of subclasses: a cotangent may be in pieces elsewhere than its primal.
+pub(super) fn cotangent_types(
+    wanted: &[Option<ProxyTy>],
+    given: &[&Tensor],
+    what: &str,
+    loc: Loc,
+) -> Result<(), Error> {
+    let class = |ty: &ProxyTy| ty.subclass().map(|layout| layout.class);
+    types_are(wanted, given, what, loc, |want, have| match (want, have) {
+        (Some(want), Some(have)) => want == have || class(want) == class(have) && want.plain() == have.plain(),
+        _ => want == have,
+    })
+}
+
+fn types_are(
+    wanted: &[Option<ProxyTy>],
+    given: &[&Tensor],
+    what: &str,
+    loc: Loc,
+    agree: impl Fn(&Option<ProxyTy>, &Option<ProxyTy>) -> bool,
+) -> Result<(), Error> {
     if wanted.len() != given.len() {
         let claim = format!("{what} has {} leaves where {} are needed", given.len(), wanted.len());
         return Err(Error::new("E748", claim).at(loc));
@@ -198,7 +222,7 @@ pub(crate) fn same_types(wanted: &[Option<ProxyTy>], given: &[&Tensor], what: &s
     for (want, have) in wanted.iter().zip(given) {
         have.check()?;
         let have = have.ty();
-        if *want != have {
+        if !agree(want, &have) {
             let text = |ty: &Option<ProxyTy>| ty.as_ref().map_or_else(String::new, |t| t.to_string());
             let claim = format!("{what} of {} is {}", text(want), text(&have));
             return Err(Error::new("E712", claim).help("they must have one type").at(loc));

@@ -9,7 +9,7 @@ use crate::executors;
 use crate::scope;
 use crate::symbol::{Port, SymbolRef};
 use crate::tensor::{Alias, Cell, Kind, Tensor, View};
-use crate::trace::{ProxyId, ProxyTy, SubclassLayout};
+use crate::trace::{ProxyId, ProxyTy, RegionKind, SubclassLayout};
 use crate::transforms;
 use crate::tree::Fingerprint;
 use fulgurite_core::loc::Loc;
@@ -148,6 +148,7 @@ struct Ready {
 fn prepare(symbol: SymbolRef, args: &[Value<Tensor>]) -> Result<Ready, Error> {
     let mut mark = Fingerprint::default();
     mark.add(std::ptr::from_ref(symbol) as u64);
+    mark.add(scope::ambient().map_or(0, |dtype| 1 + dtype as u64));
     let mut cells: SmallVec<[&Arc<Cell>; 4]> = SmallVec::new();
     args.iter().try_for_each(|arg| note(arg, &mut mark, &mut cells))?;
     let line = match PROGRAMS.with_borrow_mut(|programs| programs.find(mark)) {
@@ -249,6 +250,10 @@ fn note_tensor<'a>(
 /// The program of a call. Its line has no place: each call has its own.
 fn compile(symbol: SymbolRef, args: &[Value<Tensor>]) -> Result<Line, Error> {
     let mut builder = Builder::new(symbol.name());
+    if let Some(dtype) = scope::ambient() {
+        builder = builder.autocasting();
+        builder.enter(RegionKind::Autocast(Some(dtype)), Loc::NOWHERE);
+    }
     let names = symbol.row().sig.params.iter().map(|p| p.name.name.as_str()).chain(std::iter::repeat("x"));
     let mut inputs: Vec<ProxyId> = Vec::new();
     let mut lowered: Vec<Value<ProxyId>> = Vec::with_capacity(args.len());

@@ -4,6 +4,8 @@ use super::Jit;
 use super::derivatives::{Closure, Recorded};
 use crate::error::Error;
 use crate::scope;
+use crate::tensor::{Key, Tensor};
+use crate::trace::ProxyTy;
 use crate::transforms::{At, Pipeline, Remat};
 use crate::tree::{Leaves, Tree, flatten};
 use fulgurite_core::loc::Loc;
@@ -56,4 +58,30 @@ impl<F> Jit<F> {
             Ok(closure.template.rebuild(&mut Leaves::new(&mut values.into_iter())))
         })
     }
+}
+
+/// The results of a call inside of a trace as they are outside of one: tensors of their own, or the first error.
+///
+/// # Errors
+/// That of a poisoned result.
+pub(super) fn apart<R: Tree>(result: &R) -> Result<R, Error> {
+    let own = flatten(result).leaves().iter().map(|t| scope::apart(t)).collect::<Result<Vec<_>, _>>()?;
+    Ok(result.rebuild(&mut Leaves::new(&mut own.into_iter())))
+}
+
+/// The state that a function gives back, with the keys of the state `before` moved on, as outside of a trace.
+///
+/// # Errors
+/// That of a poisoned leaf.
+pub(super) fn moved_on<S: Tree>(before: &[Tensor], next: &S) -> Result<S, Error> {
+    let is_key = |t: &Tensor| t.ty() == Some(ProxyTy::Key);
+    let keys: Vec<&Tensor> = before.iter().filter(|t| is_key(t)).collect();
+    let keys = scope::resolve_all(&keys)?;
+    let mut leaves = Vec::new();
+    for leaf in flatten(next).leaves() {
+        let passed = is_key(leaf) && keys.contains(&scope::resolve_all(&[leaf])?[0]);
+        let leaf = (*leaf).clone();
+        leaves.push(if passed { Key::from_handle(leaf).after().handle().clone() } else { leaf });
+    }
+    Ok(next.rebuild(&mut Leaves::new(&mut leaves.into_iter())))
 }

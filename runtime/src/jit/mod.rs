@@ -43,7 +43,7 @@ use crate::scope;
 use crate::tensor::Tensor;
 use crate::trace::Trace;
 use crate::transforms::{At, Pipeline, Remat};
-use crate::tree::{self, Tree, Visitor, flatten_apart, rebuild_apart};
+use crate::tree::{self, Tree, Visitor, flatten, flatten_apart, rebuild_apart};
 pub(crate) use derivatives::same_types;
 pub(crate) use immediate::retake;
 
@@ -152,10 +152,11 @@ impl<F> Jit<F> {
     /// The first error of an argument; what tracing, compiling or running reports; the function's own error.
     pub fn call<M, A: Arguments<F, M>>(&self, args: A) -> Result<A::Returned, Error> {
         if scope::is_tracing() {
-            return match self.wishes_inside()? {
-                None => scope::named(&self.name, || args.run(&self.f)),
-                Some(wishes) => self.inside(wishes, &args, |args| tree::map(args, Tensor::clone).run(&self.f)),
+            let result = match self.wishes_inside()? {
+                None => scope::named(&self.name, || args.run(&self.f))?,
+                Some(wishes) => self.inside(wishes, &args, |args| tree::map(args, Tensor::clone).run(&self.f))?,
             };
+            return inside::apart(&result);
         }
         let (ready, inputs) = {
             let v = flatten_apart(&args);
@@ -180,7 +181,7 @@ impl<F> Jit<F> {
     /// Calls a function `Fn(S, B) -> (S, R)` on a state that it replaces by the one returned.
     ///
     /// The state's memory is reused where nobody else holds its tensors. Keys of the state that the function gives back
-    /// as they came move on by one, so that the next call draws other numbers.
+    /// as they came move on to the keys that follow them, so that the next call draws other numbers.
     ///
     /// # Errors
     /// As [`Jit::call`]; the state is then as it was.
@@ -191,6 +192,7 @@ impl<F> Jit<F> {
     {
         if scope::is_tracing() {
             let owned = tree::map(state, Tensor::clone);
+            let before: Vec<Tensor> = flatten(&owned).leaves().iter().map(|t| (*t).clone()).collect();
             let (next, result) = match self.wishes_inside()? {
                 None => scope::named(&self.name, || batch.run(&self.f, owned))?,
                 Some(wishes) => self.inside(wishes, &(owned, batch), |args| {
@@ -198,7 +200,8 @@ impl<F> Jit<F> {
                     batch.run(&self.f, state)
                 })?,
             };
-            *state = next;
+            let (next, result) = inside::apart(&(next, result))?;
+            *state = inside::moved_on(&before, &next)?;
             return Ok(result);
         }
         let ready = {
@@ -229,7 +232,7 @@ impl<F> Jit<F> {
             Caching::Constant | Caching::Symbolic => self.cache.find(v.fingerprint(), v.leaves())?,
             Caching::SameInput => {
                 v.leaves().iter().try_for_each(|leaf| acquire::leaf_ty(leaf).map(drop))?;
-                self.cache.newest()
+                self.cache.newest().filter(|entry| entry.key.is_here())
             }
             Caching::Off => None,
         };

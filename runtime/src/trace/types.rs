@@ -3,6 +3,7 @@
 //! **Invariant:** bound symbols are immutable once in a trace; the Rewriter makes new traces, sharing what it keeps.
 
 use super::tag::{Tag, TagSet};
+use crate::error::Error;
 use crate::symbol::{SubclassRef, SymbolRef};
 use fulgurite_core::loc::Loc;
 use fulgurite_core::sig::{ArgTy, OutTy, Solved};
@@ -231,6 +232,8 @@ pub struct OwnRule {
     pub root: RegionId,
     /// The user's call of the function.
     pub loc: Loc,
+    /// Why it could not be recorded: the error of a gradient, if one is taken.
+    pub failed: Option<Error>,
 }
 
 /// What a function's own backward reads.

@@ -126,6 +126,7 @@ impl Expansion<'_> {
     /// `aux`: derivatives of auxiliary results are wanted, which only a body has.
     fn line(&mut self, line: &Rc<BoundSymbol>, reached: bool, aux: bool) -> Result<(), Error> {
         let line = self.redirect.apply(line);
+        self.exact.refuse_options(&line)?;
         if reached
             && let LineRole::Active { in_mask, .. } = self.exact.vjp_role(&line)
             && let Some(body) = self.body(&line, &in_mask, aux)?

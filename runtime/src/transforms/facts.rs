@@ -3,6 +3,7 @@
 //! A forward sweep finds the values through which a gradient is wanted, a backward sweep those that reach an output.
 //! [`Facts::vjp_role`] answers for one line from the two. Constant lines are never dropped for being constant.
 
+use crate::error::Error;
 use crate::trace::*;
 use fulgurite_core::{Name, Value};
 use std::rc::Rc;
@@ -167,6 +168,28 @@ impl Facts {
         let outs: Vec<bool> =
             (0..line.outs.len()).map(|o| float_outs[o] && (0..params).any(|i| active[i] && path(line, i, o))).collect();
         if outs.contains(&true) { Ok(outs) } else { Err(Reason::AllPairsZero) }
+    }
+
+    /// Options are constants of a derivative: no rule gives a gradient by one.
+    ///
+    /// # Errors
+    /// E712 where an option depends on what is differentiated, and a result may have a gradient.
+    pub(super) fn refuse_options(&self, line: &BoundSymbol) -> Result<(), Error> {
+        let sig = &line.symbol.row().sig;
+        let mut depends = None;
+        for (option, arg) in sig.opts.iter().zip(line.args.iter().skip(sig.params.len())) {
+            arg.for_each(&mut |p| {
+                if self.needs.contains(*p) {
+                    depends = Some(option.name.name);
+                }
+            });
+        }
+        let Some(option) = depends.filter(|_| line.outs.iter().any(|o| self.arena.is_float(*o))) else { return Ok(()) };
+        if self.arena.no_grad_region(line.region, self.root).is_some() {
+            return Ok(());
+        }
+        let claim = format!("`{}` has no gradient by its option `{option}`", line.symbol.name());
+        Err(Error::new("E712", claim).help("pass `detach()` of it, a constant").at(line.place.loc))
     }
 
     /// What a line is to differentiation.

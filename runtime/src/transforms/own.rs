@@ -12,7 +12,7 @@ use super::regions::Outside;
 use super::rules::{Contribution, Site};
 use super::sliced;
 use super::subclass;
-use crate::bind::{Builder, rule_of};
+use crate::bind::{Builder, Context, rule_of};
 use crate::error::{Error, ErrorKind};
 use crate::symbol::Ports;
 use crate::trace::tag::Event;
@@ -131,7 +131,7 @@ impl Own {
             let lost = || Error::bug("E706", "a function's own backward lost an argument");
             map.insert(*proxy, value.ok_or_else(lost)?);
         }
-        copy(b, &rule, &mut map);
+        copy(b, &rule, &mut map)?;
         let to = |p: ProxyId| map.get(&p).copied().unwrap_or(p);
         for (j, value) in rule.writes.iter().filter(|_| !self.tangents) {
             let Some(&input) = variables.get(*j) else { continue };
@@ -205,14 +205,30 @@ pub fn settle(trace: &Trace) -> Result<Trace, Error> {
     super::finish(&source, "settle", started, lines, &outputs)
 }
 
-/// Records the rule's lines over other values, which `map` begins with.
-fn copy(b: &mut Builder, rule: &OwnRule, map: &mut FxHashMap<ProxyId, ProxyId>) {
+/// Records the rule's lines over other values, which `map` begins with. Lines on values of other types than those that
+/// they were recorded on are bound anew: a cotangent may be in pieces that lie elsewhere.
+///
+/// # Errors
+/// What binding reports.
+fn copy(b: &mut Builder, rule: &OwnRule, map: &mut FxHashMap<ProxyId, ProxyId>) -> Result<(), Error> {
     let arena = b.arena().clone();
     // where the function was called is no matter; what its backward says of gradients is
     let inner = |kind: &RegionKind| matches!(kind, RegionKind::NoGrad | RegionKind::EnableGrad | RegionKind::Named(_));
     let mut regions = Outside::new(rule.root, inner, Event::Replace);
     let context = b.context.clone();
     for of in &rule.lines {
+        let mut other = false;
+        of.for_each_arg(|p| {
+            other |= map.get(&p).is_some_and(|to| arena.ty(*to).subclass() != arena.ty(p).subclass());
+        });
+        if other {
+            let region = if of.region == rule.root { context.region } else { regions.of(&arena, of.region) };
+            let place = Place { loc: of.place.loc, role: context.place.role };
+            let at = Context { region, place, tags: of.own_tags.union(context.tags), origin: context.origin };
+            let line = b.in_context(at, |b| b.bind_again(of, |p| map.get(&p).copied().unwrap_or(p)))?;
+            map.extend(of.outs.iter().chain(&of.aux).copied().zip(line.outs.iter().chain(&line.aux).copied()));
+            continue;
+        }
         let mut make = |p: &ProxyId| {
             let new = arena.proxy(&arena.name(*p), arena.ty(*p));
             map.insert(*p, new);
@@ -241,4 +257,5 @@ fn copy(b: &mut Builder, rule: &OwnRule, map: &mut FxHashMap<ProxyId, ProxyId>) 
             ..(**of).clone()
         }));
     }
+    Ok(())
 }

@@ -33,9 +33,9 @@ fn class_of(arena: &Arena, line: &BoundSymbol) -> Option<SubclassRef> {
 }
 
 /// What of a line on tensors of a subclass is differentiated. Of what makes one, takes one apart or gives its plain
-/// tensor the class's `cotangent` decides ([`port`]).
+/// tensor the class's `cotangent` decides ([`port`]); a function with a backward of its own has that.
 pub(super) fn way(arena: &Arena, line: &BoundSymbol) -> Option<Way> {
-    line.dispatch.as_ref().filter(|_| line.symbol.port().is_none())?;
+    line.dispatch.as_ref().filter(|_| line.symbol.port().is_none() && line.symbol.own().is_none())?;
     let class = class_of(arena, line)?;
     Some(match grads(arena, line) {
         Some(_) => Way::Declared,

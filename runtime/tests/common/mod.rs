@@ -267,6 +267,16 @@ pub const ROWS: &[RowText] = &[
          if w == 0 { (a * 16777216 + b) * 32768 + c } else { 0 }",
         &[],
     ),
+    expr(
+        "key_after",
+        "(key: Key; words: Size(W) = 2) -> i64[W]",
+        "",
+        "let a = (uniform(key, w, 1801812343) * 16777216) as i64; \
+         let b = (uniform(key, w, 1801812344) * 16777216) as i64; \
+         let c = (uniform(key, w, 1801812345) * 32768) as i64; \
+         if w == 0 { (a * 16777216 + b) * 32768 + c } else { 0 }",
+        &[],
+    ),
     view("select", "(x: T[..P, N@dim, ..Q]; dim: Dim, index: Pos(N)) -> T[..P, ..Q]", "x[..p, index, ..q]", &[]),
     // a composite that draws twice
     decomp("noisy", "(x: T[..S], key: Key) -> T[..S]", "dropout(dropout(x, key), key)", &[]),

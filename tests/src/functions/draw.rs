@@ -14,10 +14,22 @@ use fulgurite_core::{DType, TensorTy, Value};
 /// Sizes of arguments and captured tensors.
 const SIZES: [usize; 4] = [1, 2, 3, 5];
 /// What calls may stand in, the simplest first; what differentiates stands behind the others.
-const REGIONS: [Region; 7] =
-    [Region::Named, Region::Checkpoint, Region::Jit, Region::NoGrad, Region::Custom, Region::Doubled, Region::Gradient];
-/// The first six regions may hold a call without float arguments, because they take no gradient by its arguments.
-const PLAIN: usize = 6;
+const REGIONS: [Region; 12] = [
+    Region::Named,
+    Region::Checkpoint,
+    Region::Jit,
+    Region::NoGrad,
+    Region::Replicated,
+    Region::Sharded,
+    Region::Masked,
+    Region::Autocast,
+    Region::Batched,
+    Region::Custom,
+    Region::Doubled,
+    Region::Gradient,
+];
+/// The first eleven regions may hold a call without float arguments, because they take no gradient by its arguments.
+const PLAIN: usize = 11;
 /// The floats of a function that can be held against differences.
 pub const DOUBLE: &[&[DType]] = &[&[DType::F64]];
 /// The floats of others.
@@ -178,16 +190,18 @@ impl Draft<'_> {
         let mut regions: Vec<Region> = (0..depth).map(|_| *self.rng.pick(some)).collect();
         // a backward that runs the call would write what is the forward's (E718), and at once there is none
         let writes = row.row.sig.params.iter().any(|p| p.access == Access::Mut);
-        // and the rules of some rows refuse to compute with a number that is known when they run (E702)
-        let mut numbers = false;
-        args.iter().for_each(|a| a.for_each(&mut |arg| numbers |= matches!(arg, Arg::Number(..))));
-        regions.retain(|region| !(writes || numbers) || !matches!(region, Region::Custom | Region::Doubled));
+        regions.retain(|region| !writes || !matches!(region, Region::Custom | Region::Doubled));
+        // differences would see the roundings
+        regions.retain(|region| self.floats.len() > 1 || *region != Region::Autocast);
         // two derivatives inside and one outside: rows are held to three (P20)
         let mut gradients = 0;
         regions.retain(|region| {
             gradients += usize::from(*region == Region::Gradient);
             *region != Region::Gradient || gradients <= 2
         });
+        if regions.contains(&Region::Autocast) {
+            types.push(DType::BF16);
+        }
         if regions.contains(&Region::Gradient) {
             made = by;
         }

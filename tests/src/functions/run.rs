@@ -5,8 +5,8 @@ use crate::rng::Rng;
 use crate::{bound, bridge};
 use fulgurite::ops::Slice;
 use fulgurite::prelude::*;
-use fulgurite::symbol::SymbolRef;
-use fulgurite::{Error, Key, api};
+use fulgurite::symbol::{Port, SymbolRef};
+use fulgurite::{Error, Key, api, subclass};
 use fulgurite_core::eval::nest::Array;
 use fulgurite_core::loc::Loc;
 use fulgurite_core::{DType, Value};
@@ -45,6 +45,8 @@ struct Call {
     form: Vec<Value<usize>>,
     /// Which are float tensors.
     floats: Vec<bool>,
+    /// Which are tensors.
+    tensors: Vec<bool>,
 }
 
 impl Call {
@@ -68,7 +70,48 @@ impl Call {
             }
             Region::Custom => checked(self.custom(inner, all, 1.0)),
             Region::Doubled => checked(self.custom(inner, all, 2.0)),
+            Region::Replicated => whole(self.within(inner, &self.placed(all, 2, false))?),
+            Region::Autocast => autocast(DType::BF16, call),
+            Region::Batched => {
+                let tensors = |all: &[Tensor], f: &mut dyn FnMut(&Tensor) -> Tensor| -> Vec<Tensor> {
+                    let one = |(x, tensor): (&Tensor, &bool)| if *tensor { f(x) } else { x.clone() };
+                    all.iter().zip(&self.tensors).map(one).collect()
+                };
+                let batch: Vec<Tensor> = tensors(all, &mut |x| x.unsqueeze(0));
+                let chosen: Vec<Tensor> =
+                    batch.iter().zip(&self.tensors).filter(|(_, tensor)| **tensor).map(|(x, _)| x.clone()).collect();
+                let outs = vmap(&chosen, |slices: &Vec<Tensor>| {
+                    let mut slices = slices.iter();
+                    poisoned(self.within(inner, &tensors(all, &mut |x| slices.next().unwrap_or(x).clone())))
+                })?;
+                checked(outs.iter().map(|out| out.select(0, 0)).collect())
+            }
+            Region::Masked => {
+                let mut all = all.to_vec();
+                if let Some(at) = self.floats.iter().position(|float| *float) {
+                    all[at] = masked(&all[at])?;
+                }
+                whole(self.within(inner, &all)?)
+            }
+            Region::Sharded => {
+                let first = |x: &Tensor| x.shape().first().map_or(0, |d| d.value());
+                let ranks = all.iter().zip(&self.tensors).filter(|(_, t)| **t).map(|(x, _)| first(x)).max();
+                let ranks = ranks.filter(|ranks| *ranks > 1).unwrap_or(2);
+                whole(self.within(inner, &self.placed(all, ranks, true))?)
+            }
         }
+    }
+
+    /// The tensors on a mesh: in pieces along the first axis, if that has as many elements as there are ranks and they
+    /// shall, or whole on each rank.
+    fn placed(&self, all: &[Tensor], ranks: i64, pieces: bool) -> Vec<Tensor> {
+        let one =
+            |(x, tensor): (&Tensor, &bool)| match (tensor, pieces && x.shape().first().is_some_and(|n| n.is(ranks))) {
+                (false, _) => x.clone(),
+                (true, true) => x.shard(ranks),
+                (true, false) => x.replicate(ranks),
+            };
+        all.iter().zip(&self.tensors).map(one).collect()
     }
 
     /// The tensors by which gradients are taken.
@@ -121,6 +164,21 @@ fn checked(outs: Vec<Tensor>) -> Result<Vec<Tensor>, Error> {
     Ok(outs)
 }
 
+/// The tensor with every third element masked out.
+fn masked(x: &Tensor) -> Result<Tensor, Error> {
+    let shape = x.dims_vec();
+    let shown = (0..shape.iter().product()).map(|i: usize| f64::from(u8::from(i % 3 != 2))).collect();
+    let mask = Tensor::from_buffer(bridge::buffer(&Array::float(DType::F64, &shape, shown))).ne(0.0);
+    let make = subclass::named("MaskedTensor")?.port(Port::Unflatten);
+    let made = api::call(make, vec![Value::Tensor(x.clone()), Value::Tensor(mask)], Loc::NOWHERE)?;
+    made.into_iter().next().ok_or_else(|| Error::new("E706", "a mask makes no tensor"))
+}
+
+/// The plain tensors that these stand for.
+fn whole(outs: Vec<Tensor>) -> Result<Vec<Tensor>, Error> {
+    checked(outs.iter().map(Subclassed::plain).collect())
+}
+
 /// A list of tensors, or one that stands for the error.
 pub(super) fn poisoned(outs: Result<Vec<Tensor>, Error>) -> Vec<Tensor> {
     outs.unwrap_or_else(|e| vec![Tensor::poisoned(e)])
@@ -151,12 +209,14 @@ impl Values {
                     })
                     .collect();
                 failed?;
-                let (mut leaves, mut floats) = (Vec::new(), Vec::new());
+                let (mut leaves, mut floats, mut tensors) = (Vec::new(), Vec::new(), Vec::new());
                 handles.iter().for_each(|h| h.for_each(&mut |t| leaves.push(t.clone())));
                 args.iter().for_each(|a| a.for_each(&mut |arg| floats.push(arg.float().is_some())));
+                let is_tensor = |arg: &Arg| matches!(arg, Arg::Made(_) | Arg::Value(..));
+                args.iter().for_each(|a| a.for_each(&mut |arg| tensors.push(is_tensor(arg))));
                 let mut at = 0..;
                 let form = args.iter().map(|a| a.map(&mut |_| at.next().unwrap_or(0))).collect();
-                let call = Call { symbol, form, floats };
+                let call = Call { symbol, form, floats, tensors };
                 self.all.extend(call.within(regions, &leaves)?);
             }
             Step::Made(a) => self.all.push(Tensor::from_buffer(bridge::buffer(a))),
@@ -253,7 +313,9 @@ impl Nudge {
         let apart: Vec<f64> = (0..count).map(|i| 0.3 * (i as f64 * 1.7).sin()).collect();
         let apart = as_dtype(&Tensor::from(apart), flat.dtype());
         // rounding is relative to the width: near 0 a difference of the two has none of its own
-        self.moved(&(flat + apart).sigmoid(), &[count]) * (high - low) + low
+        let fits = self.moved(&(flat + apart).sigmoid(), &[count]) * (high - low) + low;
+        // and to the number: a move that is small beside the low bound is lost when that is added
+        if self.dice.is_some() { self.moved(&fits, &[count]).clamp(low, high) } else { fits }
     }
 
     /// Floats of this shape by some roundings further up or down.

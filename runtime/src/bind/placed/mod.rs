@@ -11,16 +11,17 @@ mod pieces;
 
 pub use moves::collectives;
 
+use super::layouts::{place_of, unflatten};
 use super::{Builder, body};
 use crate::error::{Error, ErrorKind};
-use crate::symbol::{Port, Registered, SubclassRef};
+use crate::symbol::{Registered, SubclassRef};
 use crate::trace::*;
-use fulgurite_core::lang::ast::{Opt, OptType};
+use fulgurite_core::lang::ast::{Elem, Opt, OptType};
 use fulgurite_core::lower::lower_with;
 use fulgurite_core::nest::Nest;
 use fulgurite_core::place::{Held, Place, Way, best, moved, piece, ways};
 use fulgurite_core::sig::OutTy;
-use fulgurite_core::{Dim, Name, Scalar, TensorTy, Value};
+use fulgurite_core::{Dim, Name, TensorTy, Value};
 use std::cell::OnceCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -87,7 +88,8 @@ pub(super) fn run(b: &mut Builder, line: &BoundSymbol, class: SubclassRef) -> Re
     {
         return call.pieces(b, &way, true);
     }
-    if costs > 0 && line.symbol.is_view() {
+    // of a view that a rule or a decomposition takes no user holds the elements
+    if costs > 0 && line.symbol.is_view() && line.origin.is_none() {
         return Err(call.stuck());
     }
     call.pieces(b, &way, sizes)
@@ -103,7 +105,10 @@ impl<'a> Placed<'a> {
         }
         let mut call = Placed { line, class, ranks: 0, operands: Vec::new() };
         for (param, leaf) in &leaves {
+            // two numbers that an operator gave are a key, which every rank has
+            let is_key = line.symbol.row().sig.params[*param].ty.elem.contains(&Elem::Key);
             let (ty, held) = match leaf {
+                Value::Tensor(_) if is_key => (None, None),
                 Value::Tensor(p) => operand(b, &mut call, *p)?,
                 Value::Type(ty) => (Some(ty.clone()), None),
                 _ => (None, None),
@@ -151,6 +156,10 @@ impl<'a> Placed<'a> {
 
     /// The body, whose parts come here again; or the operator on whole tensors, where that moves less.
     fn composite(&self, b: &mut Builder) -> Result<Results, Error> {
+        let solved = &self.line.solved;
+        if solved.outs.iter().chain(&solved.aux).any(|out| *out == OutTy::FromBody) {
+            return self.through_body(b);
+        }
         let whole = self.whole();
         let cost = self.cost(&whole);
         if self.of_classes(b.arena()).iter().any(|class| self.line.symbol.rule_on(class).is_some()) {
@@ -173,6 +182,13 @@ impl<'a> Placed<'a> {
             }
         }
         self.pieces(b, &whole, false)
+    }
+
+    /// The body of a row whose results only the body knows: of a row that makes pieces of pieces, a mesh of two axes.
+    fn through_body(&self, b: &mut Builder) -> Result<Results, Error> {
+        let (mut inner, values) = body::run(b.arena(), self.line)?.ok_or_else(|| self.stuck())?;
+        inner.take_from(0).into_iter().for_each(|l| b.push(l));
+        Ok(values)
     }
 
     /// The classes of which pieces are.
@@ -291,16 +307,7 @@ impl<'a> Placed<'a> {
         place: Place,
         shape: &[Dim],
     ) -> Result<Value<ProxyId>, Error> {
-        let (word, dim) = place.words();
-        let list = pieces.into_iter().map(Value::Tensor).collect();
-        let meta = [
-            ("place", Value::Word(Name::new(word))),
-            ("dim", Value::Num(Scalar::Int(dim as i64))),
-            ("shape", Value::List(shape.iter().map(|d| Value::size(*d)).collect())),
-        ];
-        let meta = meta.map(|(name, value)| (Name::new(name), value)).to_vec();
-        let unflatten = Name::new(self.class.port(Port::Unflatten).name());
-        Ok(Value::Tensor(b.call_row(unflatten, vec![Value::List(list)], meta)?.outs[0]))
+        unflatten(b, self.class, pieces, place, shape).map(Value::Tensor)
     }
 
     /// The error of a view that would have to move elements.
@@ -317,14 +324,6 @@ impl<'a> Placed<'a> {
 /// Whether a result or an argument is in parts.
 fn parts(way: &Way) -> bool {
     way.ins.iter().chain(&way.outs).any(|place| matches!(place, Place::Partial(_)))
-}
-
-/// Where a tensor is, as its metadata say.
-fn place_of(layout: &SubclassLayout) -> Option<Place> {
-    let meta = |name: &str| layout.meta.iter().find(|(n, _)| *n == name).map(|(_, v)| v);
-    // a negative axis is none
-    let dim = meta("dim").and_then(Value::as_dim).map_or(0, |d| usize::try_from(d.value()).unwrap_or(usize::MAX));
-    meta("place").and_then(|v| if let Value::Word(word) = v { Place::new(*word, dim) } else { None })
 }
 
 /// What a rank has of a tensor; `None` if there is no such axis.

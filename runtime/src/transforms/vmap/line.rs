@@ -12,6 +12,13 @@ impl Sweep {
     /// The line for all slices.
     pub(super) fn line(&mut self, line: &Rc<BoundSymbol>) -> Result<(), Error> {
         let flags = self.flags(line);
+        let sig = &line.symbol.row().sig;
+        let options = sig.opts.iter().zip(line.args.iter().skip(sig.params.len()));
+        if let Some((option, _)) = options.into_iter().find(|(_, arg)| self.varies(arg)) {
+            let claim = format!("`{}` takes one `{}` for all slices", line.symbol.name(), option.name.name);
+            let help = "compute it outside of `vmap`, of values that all slices share";
+            return Err(Error::new("E726", claim).help(help).at(line.place.loc));
+        }
         if !flags.contains(&true) {
             let mut moved = false;
             line.for_each_arg(|p| moved |= self.standing.contains_key(&p));

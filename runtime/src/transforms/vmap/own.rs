@@ -58,6 +58,7 @@ impl Sweep {
             writes: Vec::new(),
             root: rule.root,
             loc: rule.loc,
+            failed: None,
         };
         let outs = self.b.own_vjp(batched, ports, &args, line.place.loc)?;
         for (old, new) in line.outs.iter().zip(outs) {

@@ -181,9 +181,13 @@ impl Op {
     fn reads(&self) -> Option<ValueId> {
         match self {
             Op::Load(l) => Some(l.value),
-            Op::Uniform { key, .. } => Some(*key),
-            _ => None,
+            _ => self.key(),
         }
+    }
+
+    /// The key by which it draws.
+    pub(super) fn key(&self) -> Option<ValueId> {
+        if let Op::Uniform { key, .. } = self { Some(*key) } else { None }
     }
 }
 

@@ -63,6 +63,10 @@ impl<'g> Trial<'g> {
 
     fn try_add(&mut self, fragment: &Rc<Fragment>) -> Option<()> {
         let Trial { group, needed, unsplit, .. } = self;
+        // a key is read from memory, where it must lie before the walk begins
+        if fragment.graph.nodes.iter().any(|n| n.op.key().is_some_and(|key| group.members.contains_key(&key))) {
+            return None;
+        }
         let map = Unify::run(group, fragment, &mut |group, d, fast| {
             if unsplit.is_none() {
                 let mut copy = Box::new(group.clone());

@@ -1,0 +1,168 @@
+//! Tensors of subclasses in what programs do besides calling operators: backwards of their own, functions that are
+//! compiled in others, gradients through decompositions, edits. Found by random functions with such regions.
+
+use fulgurite::bind::Rewriter;
+use fulgurite::core::loc::Loc;
+use fulgurite::core::{Name, Value};
+use fulgurite::prelude::*;
+use fulgurite::symbol::Port;
+use fulgurite::trace::Trace;
+use fulgurite::transforms::{At, Remat};
+use fulgurite::{api, subclass};
+
+fn numbers(key: u64, shape: &[usize]) -> Tensor {
+    ops::randn(Key::new(key), shape).cast(DType::F64)
+}
+
+fn data(x: &Tensor) -> Vec<f64> {
+    x.to_f64().unwrap_or_else(|e| panic!("{e}"))
+}
+
+#[track_caller]
+fn near(have: &Tensor, want: &[f64]) {
+    let have = data(have);
+    let close = |(a, b): (&f64, &f64)| (a - b).abs() <= 1e-12 * (1.0 + b.abs());
+    assert!(have.len() == want.len() && have.iter().zip(want).all(close), "{have:?}, not {want:?}");
+}
+
+/// `run(x)` with a backward that gives twice the derivative.
+fn doubled(by: &[Tensor], run: impl Fn(&Vec<Tensor>) -> Tensor + Clone) -> Tensor {
+    let again = run.clone();
+    let backward = move |by: Vec<Tensor>, ct: &Tensor| match vjp(&by, ct, |by| again(by)) {
+        Ok((_, grads)) => grads.iter().map(|g| g * 2.0).collect(),
+        Err(e) => vec![Tensor::poisoned(e); by.len()],
+    };
+    custom_vjp(&by.to_vec(), |by| (run(by), by.clone()), backward)
+}
+
+/// The value and the gradient at once, compiled, and with less memory.
+fn every_way(f: impl Fn(&Vec<Tensor>) -> Tensor + Clone + 'static, by: &[Tensor]) -> Vec<Vec<Tensor>> {
+    let flat = |(value, grads): (Tensor, Vec<Tensor>)| [vec![value], grads].concat();
+    let by = by.to_vec();
+    let mut all = vec![flat(value_and_grad(&by, |by| f(by)))];
+    for remat in [Remat::Marked, Remat::Share(0.3), Remat::Bytes(0)] {
+        let f = f.clone();
+        let compiled = jit(move |by: Vec<Tensor>| value_and_grad(&by, |by| f(by))).rematerialise(remat);
+        all.push(flat(compiled.call(by.clone()).unwrap_or_else(|e| panic!("{e}"))));
+    }
+    all
+}
+
+/// A tensor of which the elements above 0 count.
+fn masked(x: &Tensor) -> Tensor {
+    let make = subclass::named("MaskedTensor").unwrap_or_else(|e| panic!("{e}")).port(Port::Unflatten);
+    api::call_one(make, vec![Value::Tensor(x.clone()), Value::Tensor(x.gt(0.0))])
+}
+
+/// A class whose operators are differentiated through its rules does not see to a function that has a backward.
+#[test]
+fn a_backward_of_ones_own_is_asked_for_masked_tensors() {
+    let x = numbers(1, &[4, 3]);
+    let want: Vec<f64> = data(&x).iter().map(|x| if *x > 0.0 { 2.0 * x.exp() } else { 0.0 }).collect();
+    for got in every_way(|by| doubled(&[masked(&by[0])], |by| by[0].exp()).plain().sum(), &[x]) {
+        near(&got[1], &want);
+    }
+}
+
+/// The cotangent of what is in pieces arrives whole on each rank: the lines of the backward are bound on that.
+#[test]
+fn a_backward_of_ones_own_gets_pieces_that_lie_elsewhere() {
+    let (x, y) = (numbers(1, &[4, 3]), numbers(2, &[4, 3]));
+    let product = |by: &Vec<Tensor>| by[0].exp() * &by[1];
+    let (a, b) = (data(&x), data(&y));
+    let by_x: Vec<f64> = a.iter().zip(&b).map(|(x, y)| 2.0 * x.exp() * y).collect();
+    let by_y: Vec<f64> = a.iter().map(|x| 2.0 * x.exp()).collect();
+    type Place = fn(&Tensor) -> Tensor;
+    let places: [Place; 2] = [|x| x.shard(2), |x| x.replicate(2)];
+    for (left, right) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+        let f = move |by: &Vec<Tensor>| doubled(&[places[left](&by[0]), places[right](&by[1])], product).plain().sum();
+        for got in every_way(f, &[x.clone(), y.clone()]) {
+            near(&got[1], &by_x);
+            near(&got[2], &by_y);
+        }
+    }
+}
+
+/// What a backward gives may be parts of a sum where its argument is whole on each rank.
+#[test]
+fn a_cotangent_may_be_in_parts() {
+    let (x, row) = (numbers(1, &[4, 3]), numbers(2, &[1, 3]));
+    let f = |by: &Vec<Tensor>| doubled(&[by[0].shard(2), by[1].replicate(2)], |by| &by[0] * &by[1]).plain().sum();
+    let want: Vec<f64> = (0..3).map(|j| 2.0 * (0..4).map(|i| data(&x)[3 * i + j]).sum::<f64>()).collect();
+    for got in every_way(f, &[x.clone(), row]) {
+        near(&got[2], &want);
+    }
+}
+
+/// A decomposition leaves pieces elsewhere than the operator does: its results are brought to where programs were told.
+#[test]
+fn decompositions_give_what_programs_were_told() {
+    let x = numbers(1, &[3]);
+    for got in every_way(|by| by[0].shard(3).var_mean().1.plain().sum(), std::slice::from_ref(&x)) {
+        near(&got[1], &[1.0 / 3.0; 3]);
+    }
+    // a result of nothing is plain in the decomposition
+    let (x, mean, var) = (numbers(1, &[2, 3]), numbers(2, &[3]), numbers(3, &[3]).square());
+    let norm = |by: &Vec<Tensor>, nested: bool| {
+        let on = |x: &Tensor| if nested { x.replicate(2).replicate(3) } else { x.replicate(2) };
+        let symbol = fulgurite::symbol::find(Name::new("batch_norm_fixed")).expect("a row");
+        let args = by.iter().map(|x| Value::Tensor(on(x))).collect();
+        let outs = api::call(symbol, args, Loc::NOWHERE).unwrap_or_else(|e| panic!("{e}"));
+        outs.iter().fold(Tensor::scalar(0.0f64), |sum, out| sum + out.plain().sum())
+    };
+    let by = [x, mean, var];
+    let scale: Vec<f64> = data(&by[2]).iter().map(|v| 1.0 / (v + 1e-5).sqrt()).collect();
+    let want: Vec<f64> = (0..6).map(|i| scale[i % 3]).collect();
+    for nested in [false, true] {
+        for got in every_way(move |by| norm(by, nested), &by) {
+            near(&got[1], &want);
+        }
+    }
+    // losses whose decomposition ends in a row of which the body alone knows the result
+    let (x, y) = (numbers(4, &[2, 3]), numbers(5, &[2, 3]));
+    let f = |by: &Vec<Tensor>| by[0].replicate(2).smooth_l1_loss(&by[1].replicate(2)).plain();
+    let want = value_and_grad(&[x.clone(), y.clone()].to_vec(), |by| by[0].smooth_l1_loss(&by[1])).1;
+    for got in every_way(f, &[x, y]) {
+        near(&got[1], &data(&want[0]));
+        near(&got[2], &data(&want[1]));
+    }
+}
+
+/// An edit that changes where pieces are: what reads them is bound anew.
+#[test]
+fn an_edit_may_move_pieces() {
+    let to_parts = |trace: &Trace| {
+        Rewriter::each(trace, "stay", |r, line| match (line.symbol.name(), &line.args[0]) {
+            ("redistribute", Value::Tensor(x)) => r.bind(line.outs[0], *x),
+            _ => r.keep(),
+        })
+    };
+    let f = |x: Tensor| (x.shard(2).redistribute().exp() * 2.0).plain();
+    let x = numbers(1, &[4, 3]);
+    let want = data(&f(x.clone()));
+    for edited in [jit(f), jit(f).transform(At::Acquired, "stay", to_parts)] {
+        near(&edited.call(x.clone()).unwrap_or_else(|e| panic!("{e}")), &want);
+    }
+}
+
+/// A backward that can't be recorded is an error of gradients; a function that is called in a trace is refused there.
+#[test]
+fn refusals_come_where_they_come_at_once() {
+    let x = numbers(1, &[4, 3]);
+    let wrong = |x: &Tensor| custom_vjp(x, |x| (x.exp(), ()), |(), ct: &Tensor| ct.sum());
+    near(&jit(move |x: Tensor| wrong(&x)).call(x.clone()).unwrap_or_else(|e| panic!("{e}")), &data(&x.exp()));
+    let error = jit(move |x: Tensor| grad(&x, |x| wrong(x).sum())).call(x.clone()).map(|_| ());
+    assert_eq!(error.map_err(|e| e.code()), Err("E712"));
+
+    let inner = jit(|x: Tensor| x.reshape([5, 5]));
+    let outer = move |x: &Tensor| inner.call(x.clone()).map_or_else(|e| e.code(), |_| "none");
+    assert_eq!(outer(&x), "E701");
+    let seen = std::sync::Arc::new(std::sync::Mutex::new("none"));
+    let told = seen.clone();
+    let traced = jit(move |x: Tensor| {
+        *told.lock().unwrap_or_else(|e| e.into_inner()) = outer(&x);
+        x * 2.0
+    });
+    near(&traced.call(x.clone()).unwrap_or_else(|e| panic!("{e}")), &data(&(x * 2.0)));
+    assert_eq!(*seen.lock().unwrap_or_else(|e| e.into_inner()), "E701");
+}
