@@ -3,6 +3,8 @@
 
 #[path = "floors/files.rs"]
 mod files;
+#[path = "floors/house.rs"]
+mod house;
 #[path = "floors/manifests.rs"]
 mod manifests;
 #[path = "floors/modules.rs"]

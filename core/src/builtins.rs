@@ -6,7 +6,7 @@
 //! values against series and recorded values, partials against differences, special points one by one
 //! (`tests/builtins.rs`).
 //!
-//! Conventions at special points are PyTorch's (op-database 3.1).
+//! Conventions at special points are PyTorch's; `tests/builtins.rs` has them as PyTorch 2.15 gave them.
 
 mod bessel;
 pub mod cuda;

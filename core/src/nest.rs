@@ -1,6 +1,6 @@
 //! A row's meaning at concrete ranks: loops over typed scalar expressions.
 //!
-//! Lowering (`sig::lower`) expands lists of axes into single index variables, evaluates static conditions and sizes,
+//! Lowering ([`crate::lower`]) expands lists of axes into single index variables, evaluates static conditions and sizes,
 //! and types every node. Interpreter, CPU executor, CUDA emission and build-time checks all read this one form.
 
 use crate::builtins::Builtin;

@@ -82,7 +82,7 @@ impl Partial {
     }
 }
 
-/// `hi` decides unless `lo` has the higher category (op-database 2.2, step 3).
+/// `hi` decides unless `lo` has the higher category, as in PyTorch's `result_type`.
 fn combine(hi: Partial, lo: Partial) -> Partial {
     use DType::*;
     let Partial::Known(strong) = hi else { return hi };

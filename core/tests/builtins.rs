@@ -109,7 +109,7 @@ fn partials_are_slopes() {
     }
 }
 
-/// (name, arguments, value, partials): op-database 3.1, measured with PyTorch 2.15.
+/// Name, arguments, value, partials, as PyTorch 2.15 gave them.
 #[test]
 fn special_points() {
     let points: &[(&str, &[f64], f64, &[f64])] = &[

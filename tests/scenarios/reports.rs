@@ -176,3 +176,36 @@ fn overlapping_parts_are_copied_as_they_were() {
     let x = Tensor::from([1.0f64, 2.0, 3.0, 4.0]);
     every_way(f, &x, &[&[1.0, 1.0, 2.0, 3.0]], &[1.0, 1.0, 2.0, 3.0]);
 }
+
+/// pytorch/pytorch#139789: a function that writes an argument is called with two tensors, then with two views of one that
+/// overlap. What it gives for the views is what it gives at once, or it refuses them.
+#[test]
+fn views_of_one_tensor_after_two_tensors() {
+    let f = |x: Tensor, y: Tensor| {
+        x.mul_(2.0);
+        x + y
+    };
+    let part =
+        |x: &Tensor, start: i64, stop: i64| x.slice_with(Slice { start: start.into(), stop: Some(stop.into()), ..d() });
+    let ones = |n: usize| Tensor::from_vec(vec![1.0f64; n], n);
+    let base = ones(8);
+    assert_eq!(f(part(&base, 0, 4), part(&base, 2, 6)).to_f64().unwrap(), [4.0, 4.0, 3.0, 3.0]);
+    for caching in [Caching::Constant, Caching::Symbolic, Caching::Off] {
+        let compiled = jit(f).caching(caching);
+        assert_eq!(compiled.call((ones(4), ones(4))).unwrap().to_f64().unwrap(), [3.0; 4]);
+        let base = ones(8);
+        match compiled.call((part(&base, 0, 4), part(&base, 2, 6))) {
+            Ok(sum) => assert_eq!(sum.to_f64().unwrap(), [4.0, 4.0, 3.0, 3.0]),
+            Err(e) => assert_eq!(e.code(), "E749"),
+        }
+    }
+}
+
+/// pytorch/xla#5430 and its kind: a result that is a view of an argument is written, and the argument stays what it is.
+#[test]
+fn a_result_that_is_a_view_of_an_argument_is_written() {
+    let x = Tensor::from([1.0f64, 2.0]);
+    let flat = jit(|x: Tensor| x.reshape(-1)).call(x.clone()).unwrap();
+    flat.mul_(2.0);
+    assert_eq!((flat.to_f64().unwrap(), x.to_f64().unwrap()), (vec![2.0, 4.0], vec![1.0, 2.0]));
+}

@@ -58,7 +58,7 @@ pub fn rebuilt(e: &Expr, f: &mut dyn FnMut(&Expr) -> Expr) -> Expr {
                 .iter()
                 .map(|i| match i {
                     ListItem::One(e) => ListItem::One(f(e)),
-                    other => other.clone(),
+                    ListItem::Spread(e) => ListItem::Spread(f(e)),
                 })
                 .collect(),
         ),
@@ -250,6 +250,36 @@ pub fn dim_names(dims: &[DimPat], out: &mut FxHashSet<Name>) {
             }
             DimKind::BroadcastList(inner) | DimKind::Group(inner) => dim_names(inner, out),
             DimKind::Body => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lang::{Dialect, parse_expr};
+
+    /// What is rebuilt is all that is walked through: the items that a list spreads, too.
+    #[test]
+    fn whatever_stands_in_an_expression_is_rebuilt() {
+        let texts = [
+            (Dialect::Tensor, "cat([..xs, y, ..except(S, k)], if a { let z = b; z + c } else { d }, dim = -e)"),
+            (Dialect::Tensor, "(x as f32, match w { one => p, two => q })"),
+            (Dialect::Index, "sum[j in 0..n if j < m](x[..s, j + k else 0]) + max[i](y[i])"),
+        ];
+        for (dialect, text) in texts {
+            let e = parse_expr(text, dialect).unwrap_or_else(|e| panic!("{text}: {e:?}"));
+            any(&e, &mut |part| {
+                let mut walked = 0;
+                children(part, &mut |_| walked += 1);
+                let mut visited = 0;
+                rebuilt(part, &mut |child| {
+                    visited += 1;
+                    child.clone()
+                });
+                assert_eq!(visited, walked, "{part} in {text}");
+                false
+            });
         }
     }
 }

@@ -223,7 +223,7 @@ impl Call<'_> {
             }
         }
         self.options(&opts, given, &mut done, false)?;
-        if self.env.broadcast.iter().any(|_| true) {
+        if !self.env.broadcast.is_empty() {
             self.broadcast()?;
         }
         // what waited for broadcast lists
@@ -496,14 +496,11 @@ impl Call<'_> {
                 joined.ok_or_else(|| self.refusal("E703", || format!("`{}`: these dtypes have no join", row.op)))?;
             if v == t {
                 joined_t = Some(joined);
-                if kind == Some(Kind::Equal) || v != t {
-                    self.equal(given, v, joined)?;
-                }
-            } else {
+            } else if chosen(&self.env, v).is_none() {
+                self.env.dtypes.push((v, joined));
+            }
+            if v != t || kind == Some(Kind::Equal) {
                 self.equal(given, v, joined)?;
-                if chosen(&self.env, v).is_none() {
-                    self.env.dtypes.push((v, joined));
-                }
             }
         }
         // an option `dtype: Dtype(T)` decides: arguments are cast first
@@ -533,7 +530,6 @@ impl Call<'_> {
                 let (compute, result) = kind.apply(j);
                 (compute.opmath(), result)
             }
-            (Some(j), None, None) if row.is_composite() => (j.opmath(), j),
             (Some(j), None, None) => (j.opmath(), j),
         };
         if option.is_none()
@@ -574,10 +570,7 @@ impl Call<'_> {
         for (p, g) in self.row.sig.params.iter().zip(given) {
             for d in self.types(g).map(|t| t.dtype) {
                 let fits = p.ty.elem.iter().any(|e| match e {
-                    Elem::Var(v) if p.ty.elem.len() == 1 => {
-                        let _ = v;
-                        true
-                    }
+                    Elem::Var(_) if p.ty.elem.len() == 1 => true,
                     Elem::Var(v) => self.env.dtype(*v).is_none_or(|t| t == d),
                     Elem::Acc(v) => self.env.dtype(*v).is_none_or(|t| t.opmath() == d),
                     Elem::Real(v) => self.env.dtype(*v).is_none_or(|t| t.real() == d),

@@ -1,4 +1,4 @@
-//! `fulgurite bench`: the workloads of the benchmark protocol (docs/benchmarks.md).
+//! `fulgurite bench`: workloads, each timed beside a baseline of the same machine.
 
 mod adamw;
 mod conv;
