@@ -22,7 +22,6 @@ const WITHOUT: &[&str] = &[
     "randn",
     "randperm",
     "key_children",
-    "key_after",
     "linear_scan",
     "overwrite",
     "batch_norm_train",

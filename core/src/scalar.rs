@@ -13,7 +13,8 @@ pub enum Scalar {
 }
 
 impl Scalar {
-    /// The dtype with which a bare number takes part in promotion, as in PyTorch's `result_type`: bool, i64 or the default float.
+    /// The dtype with which a bare number takes part in promotion, as in PyTorch's `result_type`: bool, i64 or the
+    /// default float.
     pub fn dtype(self) -> DType {
         match self {
             Scalar::Bool(_) => DType::Bool,

@@ -43,7 +43,6 @@ pub const INTRINSICS: &[&str] = &[
     "eye",
     "slice",
     "key_children",
-    "key_after",
     "select",
 ];
 

@@ -6,6 +6,11 @@ use crate::{api, intrinsics};
 use fulgurite_core::loc::Loc;
 use fulgurite_core::{Scalar, Value};
 
+/// The keys that a program makes of a key.
+const CHILDREN: i64 = 0;
+/// The key that an update of a state leaves in the place of one: none of the children.
+const AFTER: i64 = 1;
+
 impl Key {
     /// `N` keys whose numbers have nothing to do with each other or with those of this key.
     #[track_caller]
@@ -24,14 +29,20 @@ impl Key {
 
     /// The key that an update of a state leaves in its place: none of those that [`Key::split`] and [`Key::next`] give.
     pub(crate) fn after(&self) -> Key {
-        Key::of_data(&one("key_after", vec![Value::Tensor(self.handle().clone())], Loc::NOWHERE))
+        let [after] = self.series(AFTER, Loc::NOWHERE);
+        after
     }
 
     fn children<const N: usize>(&self, loc: Loc) -> [Key; N] {
-        let int = |i: usize| Value::Num(Scalar::Int(i as i64));
-        let all = one("key_children", vec![Value::Tensor(self.handle().clone()), int(N)], loc);
+        self.series(CHILDREN, loc)
+    }
+
+    fn series<const N: usize>(&self, series: i64, loc: Loc) -> [Key; N] {
+        let int = |i: i64| Value::Num(Scalar::Int(i));
+        let options = vec![Value::Tensor(self.handle().clone()), int(N as i64), int(2), int(series)];
+        let all = one("key_children", options, loc);
         std::array::from_fn(|at| {
-            let data = one("select", vec![Value::Tensor(all.clone()), int(0), int(at)], loc);
+            let data = one("select", vec![Value::Tensor(all.clone()), int(0), int(at as i64)], loc);
             Key::of_data(&data)
         })
     }

@@ -312,7 +312,8 @@ fn keys_of_a_state_move_on() {
     });
     let mut state_of_one_key = (t(&[1.0; 64]), Key::new(3));
     let first_of_one = step_of_one_key.update(&mut state_of_one_key, ()).unwrap();
-    let after = op("key_after", vec![Key::new(3).arg()]).to_vec::<i64>().unwrap();
+    let int = |i: i64| Value::Num(Scalar::Int(i));
+    let after = op("key_children", vec![Key::new(3).arg(), int(1), int(2), int(1)]).to_vec::<i64>().unwrap();
     assert_eq!(state_of_one_key.1.parts(), Some((after[0], after[1])));
     let second_of_one = step_of_one_key.update(&mut state_of_one_key, ()).unwrap();
     assert_ne!(vec(&first_of_one), vec(&second_of_one));

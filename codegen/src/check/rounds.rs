@@ -75,10 +75,10 @@ fn halves(row: &Row, family: &Family) -> Vec<Case> {
         called.chain(first.flat_map(move |case| scalars.clone().map(move |at| (whole, at, case))))
     });
     let narrowed = tried.filter_map(|(whole, scalar, case)| {
-        let args = case.args.iter().enumerate().map(|(at, arg)| match whole && own.get(at) == Some(&true) {
-            _ if scalar == Some(at) => of_rank_0(arg),
-            true => with_dtype(arg, DType::I64),
-            false => narrow(arg),
+        let args = case.args.iter().enumerate().map(|(at, arg)| match own.get(at) {
+            Some(_) if scalar == Some(at) => of_rank_0(arg),
+            Some(true) if whole => with_dtype(arg, DType::I64),
+            _ => narrow(arg),
         });
         let args: Vec<Value<ArgTy>> = args.collect();
         // it has a dtype of its own, or none: nothing is rounded to f16

@@ -93,59 +93,56 @@ fn record<P: Tree, O: Tree, K: Tree>(
     if positions.is_empty() {
         return Ok(results);
     }
-    let (trace, grads, sources) = match recorded {
-        Ok(recorded) => recorded,
+    let kept_so_far = keeps.leaves().len();
+    let (rule, ports) = match recorded {
+        Ok((trace, grads, sources)) => {
+            let mut inputs: Vec<(ProxyId, OwnInput)> = Vec::new();
+            let (mut values, mut variables) = (Vec::new(), Vec::new());
+            let mut keep = |value: ProxyId| {
+                values.push(value);
+                OwnInput::Kept(kept_so_far + values.len() - 1)
+            };
+            for (at, input) in trace.inputs().iter().enumerate() {
+                let what = match (at.checked_sub(kept_so_far), at.checked_sub(kept_so_far + given.len())) {
+                    (None, _) => OwnInput::Kept(at),
+                    (Some(output), None) => match positions.iter().position(|i| *i == output) {
+                        Some(cotangent) => OwnInput::Cotangent(cotangent),
+                        None => keep(given[output]),
+                    },
+                    (_, Some(captured)) => match sources[captured] {
+                        Source::Value(value) => keep(value),
+                        Source::Variable(input) => {
+                            variables.push(scope::input(input));
+                            OwnInput::Variable(variables.len() - 1)
+                        }
+                    },
+                };
+                inputs.push((input.proxy, what));
+            }
+            let grads = ins.leaves().iter().zip(grads).filter(|(t, _)| is_tensor(t)).map(|(_, g)| g).collect();
+            let ports = Ports {
+                outs: positions.len(),
+                ins: tensors.len(),
+                kept: kept_so_far + values.len(),
+                variables: variables.len(),
+            };
+            args.extend(values.into_iter().chain(variables));
+            let variable = |at: usize| match inputs[at].1 {
+                OwnInput::Variable(j) => Some(j),
+                _ => None,
+            };
+            let writes = trace.epilogue().iter().filter_map(|w| Some((variable(w.input)?, w.value))).collect();
+            let rule =
+                OwnRule { inputs, lines: trace.lines().to_vec(), grads, writes, root: trace.root, loc, failed: None };
+            (rule, ports)
+        }
         // nothing runs the backward before a gradient is taken
         Err(e) => {
-            let ports = Ports { outs: positions.len(), ins: tensors.len(), kept: keeps.leaves().len(), variables: 0 };
-            let grads = vec![None; tensors.len()];
-            let (inputs, lines, writes, root) = (Vec::new(), Vec::new(), Vec::new(), RegionId(0));
-            let rule = OwnRule { inputs, lines, grads, writes, root, loc, failed: Some(e.at(loc)) };
-            for (at, made) in positions.into_iter().zip(scope::own_vjp(rule, ports, &args, loc)?) {
-                results[at] = made;
-            }
-            return Ok(results);
+            let (inputs, lines, grads, writes) = (Vec::new(), Vec::new(), vec![None; tensors.len()], Vec::new());
+            let rule = OwnRule { inputs, lines, grads, writes, root: RegionId(0), loc, failed: Some(e.at(loc)) };
+            (rule, Ports { outs: positions.len(), ins: tensors.len(), kept: kept_so_far, variables: 0 })
         }
     };
-
-    let mut inputs: Vec<(ProxyId, OwnInput)> = Vec::new();
-    let (mut values, mut variables) = (Vec::new(), Vec::new());
-    let kept_so_far = keeps.leaves().len();
-    let mut keep = |value: ProxyId| {
-        values.push(value);
-        OwnInput::Kept(kept_so_far + values.len() - 1)
-    };
-    for (at, input) in trace.inputs().iter().enumerate() {
-        let what = match (at.checked_sub(kept_so_far), at.checked_sub(kept_so_far + given.len())) {
-            (None, _) => OwnInput::Kept(at),
-            (Some(output), None) => match positions.iter().position(|i| *i == output) {
-                Some(cotangent) => OwnInput::Cotangent(cotangent),
-                None => keep(given[output]),
-            },
-            (_, Some(captured)) => match sources[captured] {
-                Source::Value(value) => keep(value),
-                Source::Variable(input) => {
-                    variables.push(scope::input(input));
-                    OwnInput::Variable(variables.len() - 1)
-                }
-            },
-        };
-        inputs.push((input.proxy, what));
-    }
-    let grads = ins.leaves().iter().zip(grads).filter(|(t, _)| is_tensor(t)).map(|(_, g)| g).collect();
-    let ports = Ports {
-        outs: positions.len(),
-        ins: tensors.len(),
-        kept: keeps.leaves().len() + values.len(),
-        variables: variables.len(),
-    };
-    args.extend(values.into_iter().chain(variables));
-    let variable = |at: usize| match inputs[at].1 {
-        OwnInput::Variable(j) => Some(j),
-        _ => None,
-    };
-    let writes = trace.epilogue().iter().filter_map(|w| Some((variable(w.input)?, w.value))).collect();
-    let rule = OwnRule { inputs, lines: trace.lines().to_vec(), grads, writes, root: trace.root, loc, failed: None };
     for (at, made) in positions.into_iter().zip(scope::own_vjp(rule, ports, &args, loc)?) {
         results[at] = made;
     }

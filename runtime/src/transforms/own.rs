@@ -221,10 +221,11 @@ fn copy(b: &mut Builder, rule: &OwnRule, map: &mut FxHashMap<ProxyId, ProxyId>) 
         of.for_each_arg(|p| {
             other |= map.get(&p).is_some_and(|to| arena.ty(*to).subclass() != arena.ty(p).subclass());
         });
+        let region = if of.region == rule.root { context.region } else { regions.of(&arena, of.region) };
+        let place = Place { loc: of.place.loc, role: context.place.role };
+        let tags = of.own_tags.union(context.tags);
         if other {
-            let region = if of.region == rule.root { context.region } else { regions.of(&arena, of.region) };
-            let place = Place { loc: of.place.loc, role: context.place.role };
-            let at = Context { region, place, tags: of.own_tags.union(context.tags), origin: context.origin };
+            let at = Context { region, place, tags, origin: context.origin };
             let line = b.in_context(at, |b| b.bind_again(of, |p| map.get(&p).copied().unwrap_or(p)))?;
             map.extend(of.outs.iter().chain(&of.aux).copied().zip(line.outs.iter().chain(&line.aux).copied()));
             continue;
@@ -239,15 +240,14 @@ fn copy(b: &mut Builder, rule: &OwnRule, map: &mut FxHashMap<ProxyId, ProxyId>) 
         let mut to = |p: ProxyId| map.get(&p).copied().unwrap_or(p);
         let args = of.args.iter().map(|a| a.map(&mut |p| to(*p))).collect();
         let dispatch = of.dispatch.as_ref().map(|body| Rc::new(body.remap(&mut to)));
-        let region = if of.region == rule.root { context.region } else { regions.of(&arena, of.region) };
         b.push(Rc::new(BoundSymbol {
             id: arena.next_line(of.symbol),
             args,
             outs,
             aux,
             region,
-            own_tags: of.own_tags.union(context.tags),
-            place: Place { loc: of.place.loc, role: context.place.role },
+            own_tags: tags,
+            place,
             origin: context.origin,
             merged: Vec::new(),
             claimed_by: None,

@@ -259,21 +259,11 @@ pub const ROWS: &[RowText] = &[
     ),
     expr(
         "key_children",
-        "(key: Key; count: Size(N), words: Size(W) = 2) -> i64[N, W]",
+        "(key: Key; count: Size(N), words: Size(W) = 2, series: i64 = 0) -> i64[N, W]",
         "",
-        "let a = (uniform(key, n * W + w, 1801812339) * 16777216) as i64; \
-         let b = (uniform(key, n * W + w, 1801812340) * 16777216) as i64; \
-         let c = (uniform(key, n * W + w, 1801812341) * 32768) as i64; \
-         if w == 0 { (a * 16777216 + b) * 32768 + c } else { 0 }",
-        &[],
-    ),
-    expr(
-        "key_after",
-        "(key: Key; words: Size(W) = 2) -> i64[W]",
-        "",
-        "let a = (uniform(key, w, 1801812343) * 16777216) as i64; \
-         let b = (uniform(key, w, 1801812344) * 16777216) as i64; \
-         let c = (uniform(key, w, 1801812345) * 32768) as i64; \
+        "let a = (uniform(key, n * W + w, 1801812339 + 3 * series) * 16777216) as i64; \
+         let b = (uniform(key, n * W + w, 1801812340 + 3 * series) * 16777216) as i64; \
+         let c = (uniform(key, n * W + w, 1801812341 + 3 * series) * 32768) as i64; \
          if w == 0 { (a * 16777216 + b) * 32768 + c } else { 0 }",
         &[],
     ),

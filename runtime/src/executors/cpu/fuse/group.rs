@@ -56,9 +56,10 @@ impl Group {
 
     /// Those of `values`, which are loaded, that it does not define itself, and the bases of its scatters, in order. A
     /// base is copied before the first walk: one that the group itself defines is read from memory all the same, before
-    /// it is written, so the group that defines a base is not the group that scatters onto it.
+    /// it is written, so the group that defines a base is not the group that scatters onto it. So is a key.
     fn foreign(&self, mut values: Vec<ValueId>) -> Vec<ValueId> {
-        values.retain(|v| !self.members.contains_key(v));
+        let is_key = |v: ValueId| self.graph.nodes.iter().any(|n| n.op.key() == Some(v));
+        values.retain(|v| !self.members.contains_key(v) || is_key(*v));
         values.extend(self.outs.iter().filter_map(base));
         values.sort_unstable();
         values.dedup();
