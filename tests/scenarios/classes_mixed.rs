@@ -166,3 +166,39 @@ fn refusals_come_where_they_come_at_once() {
     near(&traced.call(x.clone()).unwrap_or_else(|e| panic!("{e}")), &data(&(x * 2.0)));
     assert_eq!(*seen.lock().unwrap_or_else(|e| e.into_inner()), "E701");
 }
+
+/// A maker of a class says what its gradient is, also where it is called on a class that is differentiated through its
+/// rules: a mask that every rank has counts once.
+#[test]
+fn a_mask_on_every_rank_counts_once() {
+    let x = numbers(11, &[4, 3]);
+    let shown: Vec<f64> = data(&x).iter().map(|x| f64::from(u8::from(*x > 0.0))).collect();
+    let makers: [fn(&Tensor) -> Tensor; 3] = [|m| m.replicate(3), |m| m.shard(2), |m| m.replicate(2).shard(2)];
+    for make in makers {
+        let sum = move |by: &Vec<Tensor>| (0..3).fold(make(&masked(&by[0])) * 1.0, |x, _| x.plain()).sum();
+        for got in every_way(sum, &[x.clone()]) {
+            near(&got[1], &shown);
+        }
+    }
+}
+
+/// An operator on pieces that are of a class themselves moves what it is told to move: `index` is whole on each rank
+/// where `x` and `src` are in pieces.
+#[test]
+fn pieces_of_pieces_are_cut_alike() {
+    let (x, src) = (numbers(12, &[5, 2, 7]), numbers(13, &[5, 2, 3]));
+    let index = || Tensor::from(vec![0i64, 3, 3]).reshape((1, 1, 3)).expand((5, 2, 3));
+    let prod = ops::ScatterReduceReduce::Prod;
+    let plain = move |by: &Vec<Tensor>| ops::scatter_reduce(&by[0], &index(), &by[1], 2, prod).square().sum();
+    let pieces = move |by: &Vec<Tensor>| {
+        let (x, src) = (by[0].replicate(2).shard(5), by[1].replicate(2).shard(5));
+        ops::scatter_reduce(&x, &index().replicate(2).replicate(5), &src, 2, prod).plain().plain().square().sum()
+    };
+    let by = [x, src];
+    let (value, grads) = value_and_grad(&by.to_vec(), plain);
+    for got in every_way(pieces, &by) {
+        for (got, want) in got.iter().zip([vec![value.clone()], grads.clone()].concat()) {
+            near(got, &data(&want));
+        }
+    }
+}

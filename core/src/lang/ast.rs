@@ -74,6 +74,13 @@ pub struct Out {
     pub ty: Type,
 }
 
+impl Out {
+    /// Whether only the row's decomposition says which type it has: `T[_]`.
+    pub fn is_from_body(&self) -> bool {
+        matches!(self.ty.dims.as_deref(), Some([DimPat { kind: DimKind::Body, .. }]))
+    }
+}
+
 /// How an argument is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {

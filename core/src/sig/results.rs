@@ -66,9 +66,8 @@ fn one(row: &Row, env: &mut Env, out: &Out, result: DType) -> Result<OutTy, Stop
         }
         Ok(TensorTy { dtype, shape })
     };
-    let from_body = |dims: &Vec<DimPat>| matches!(dims.as_slice(), [DimPat { kind: DimKind::Body, .. }]);
     Ok(match &out.ty.list {
-        None if out.ty.dims.as_ref().is_some_and(from_body) => OutTy::FromBody,
+        None if out.is_from_body() => OutTy::FromBody,
         None => OutTy::Tensor(tensor(env, None)?),
         Some(ListLen::Expr(len)) => {
             let n = statics::eval(env, len, At::default())?.int()?.len();

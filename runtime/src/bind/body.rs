@@ -6,7 +6,7 @@ use crate::symbol::SymbolRef;
 use crate::trace::tag::{Event, Policy, Stage, TagSet};
 use crate::trace::*;
 use fulgurite_core::eval::tensor;
-use fulgurite_core::lang::ast::{DimKind, DimPat, Out};
+use fulgurite_core::lang::ast::Out;
 use fulgurite_core::row::Meaning;
 use fulgurite_core::sig::OutTy;
 use fulgurite_core::{Name, Value};
@@ -113,7 +113,7 @@ fn finish(
     for (out, value) in line.outs.iter().chain(&line.aux).zip(&mut outs) {
         *value = layouts::brought(&mut builder, line, *value, *out)?;
     }
-    Ok(Body { lines: builder.take_from(0), outs })
+    Ok(Body { decomposed: true, lines: builder.take_from(0), outs })
 }
 
 fn flatten(
@@ -133,11 +133,7 @@ fn flatten(
         let (have, want) = (items.len(), types.len());
         return Err(fault(symbol, &format!("its body yields a list of {have}, its signature says {want}")));
     }
-    let from_body = |outs: &[Out]| {
-        outs.iter()
-            .all(|o| o.ty.dims.as_ref().is_some_and(|d| matches!(d.as_slice(), [DimPat { kind: DimKind::Body, .. }])))
-    };
-    let plain = !from_body(&symbol.row().sig.outs) && line.dispatch.is_none();
+    let plain = !symbol.row().sig.outs.iter().all(Out::is_from_body) && line.dispatch.is_none();
     for (item, want) in items.iter().zip(types) {
         let proxy = match item {
             Value::Tensor(p) => *p,

@@ -61,7 +61,7 @@ pub(super) fn copy(arena: &Arena, line: &BoundSymbol, tags: TagSet) -> Option<Bo
         }));
     }
     let outs = body.outs.iter().map(|p| map.get(p).copied()).collect::<Option<_>>()?;
-    Some(Body { lines, outs })
+    Some(Body { decomposed: true, lines, outs })
 }
 
 /// Lines with one key differ in their tensors only.

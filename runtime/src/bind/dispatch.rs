@@ -47,7 +47,12 @@ impl Builder {
                     let claim = format!("`{}` writes `{what}`, and `{}` has fields", line.symbol.name(), class.name());
                     return Err(Error::new("E708", claim).help("write to the fields, or use the form that returns"));
                 }
-                let (mut inner, values) = run(&arena, line, class).map_err(|e| in_rule(e, line, class))?;
+                let decompose = || body::run(&arena, line)?.ok_or_else(|| body::fault(line.symbol, "it has no body"));
+                let ran = run(&arena, line, class).and_then(|ran| match ran {
+                    Some(ran) => Ok((false, ran)),
+                    None => Ok((true, decompose()?)),
+                });
+                let (decomposed, (mut inner, values)) = ran.map_err(|e| in_rule(e, line, class))?;
                 let types = values.iter().map(|v| out_ty(&arena, v)).collect::<Option<Vec<_>>>();
                 let types = types.ok_or_else(|| body::fault(line.symbol, "its rule yields no tensor"))?;
                 let mut solved = (*line.solved).clone();
@@ -63,7 +68,7 @@ impl Builder {
                         arena.rename(*made, &format!("in.{}", line.symbol.name()));
                     }
                 }
-                Rc::new(Body { lines, outs })
+                Rc::new(Body { decomposed, lines, outs })
             }
             None => {
                 // a composite that makes a tensor of a subclass: only its body says so
@@ -253,8 +258,9 @@ fn class_of(arena: &Arena, line: &BoundSymbol) -> Result<Option<SubclassRef>, Er
         .at(line.place.loc))
 }
 
-/// Runs the rule: a builder that holds the body's lines, and one value per result.
-fn run(arena: &Rc<Arena>, line: &BoundSymbol, class: SubclassRef) -> Result<(Builder, Results), Error> {
+/// Runs the rule: a builder that holds the body's lines, and one value per result. `None` where the class has no rule
+/// for the operator, whose decomposition is on its tensors what it is on plain ones.
+fn run(arena: &Rc<Arena>, line: &BoundSymbol, class: SubclassRef) -> Result<Option<(Builder, Results)>, Error> {
     let row = line.symbol.row();
     let mut b = Builder::on(arena, line.symbol.name());
     b.context = Context { region: line.region, place: line.place, tags: body::tags(line), origin: Some(line.id) };
@@ -272,23 +278,20 @@ fn run(arena: &Rc<Arena>, line: &BoundSymbol, class: SubclassRef) -> Result<(Bui
         let Some(layout) = ty.subclass() else { return Err(no_rule(line, class)) };
         let call = b.solve(class.port(Port::Unflatten), with_fields(layout, |i| fields[i]))?;
         let values = tensor::run(&mut b, call.symbol.row(), &rules.plain, &call.solved, &call.args, &[])?;
-        return Ok((b, values));
+        return Ok(Some((b, values)));
     }
     let is = |p: &ProxyId| arena.with_ty(*p, |ty| ty.subclass().is_some_and(|layout| layout.class == class));
     let of_class = class::operands(&row.sig, &line.args, &is);
     let names: Vec<Name> = of_class.iter().map(|(n, _)| *n).collect();
     let rule = match line.symbol.rule_on(class) {
         Some(rule) => rule,
-        None if let Some(done) = native(&mut b, line, class)? => return Ok((b, done)),
-        None if row.is_composite() => {
-            let ran = body::run(arena, line)?;
-            return ran.ok_or_else(|| body::fault(line.symbol, "it has no body"));
-        }
+        None if let Some(done) = native(&mut b, line, class)? => return Ok(Some((b, done))),
+        None if row.is_composite() => return Ok(None),
         None => &rules.default,
     };
     if *rule == Rule::Placed {
         let values = placed::run(&mut b, line, class)?;
-        return Ok((b, values));
+        return Ok(Some((b, values)));
     }
     let identity = |operand: Name, field: Name| {
         let of = of_class.iter().find(|(n, _)| *n == operand).map(|(_, p)| *p);
@@ -320,7 +323,7 @@ fn run(arena: &Rc<Arena>, line: &BoundSymbol, class: SubclassRef) -> Result<(Bui
     if have != want {
         return Err(body::fault(line.symbol, &format!("its rule yields {have} results, its signature has {want}")));
     }
-    Ok((run.b, values))
+    Ok(Some((run.b, values)))
 }
 
 /// A call for a rule that is a function over tensors.

@@ -41,7 +41,7 @@ impl Builder {
         let mut outs = Vec::new();
         line.args[..ports.outs].iter().for_each(|arg| arg.for_each(&mut |p| outs.push(*p)));
         let types = outs.iter().map(|p| self.arena().ty(*p)).collect();
-        line.dispatch = Some(Rc::new(Body { lines: Vec::new(), outs }));
+        line.dispatch = Some(Rc::new(Body { decomposed: false, lines: Vec::new(), outs }));
         types
     }
 }

@@ -198,9 +198,11 @@ pub struct BoundSymbol {
     pub body: OnceCell<Option<Rc<Body>>>,
 }
 
-/// A decomposition of a bound symbol: lines, and what its results are in them.
+/// The body of a bound symbol: lines, and what its results are in them.
 #[derive(Debug)]
 pub struct Body {
+    /// Whether it is the operator's decomposition, and not the rule of a class.
+    pub decomposed: bool,
     /// The lines.
     pub lines: Vec<Rc<BoundSymbol>>,
     /// One proxy per entry of the line's `outs`, then per auxiliary result that the body yields.
@@ -340,7 +342,7 @@ impl Body {
     pub fn remap(&self, f: &mut dyn FnMut(ProxyId) -> ProxyId) -> Body {
         let lines = self.lines.iter().map(|l| Rc::new(l.remap(f))).collect();
         let outs = self.outs.iter().map(|p| f(*p)).collect();
-        Body { lines, outs }
+        Body { lines, outs, ..*self }
     }
 }
 

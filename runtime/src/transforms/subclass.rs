@@ -1,7 +1,8 @@
 //! Gradients of lines on tensors of subclasses.
 //!
 //! Of the operator on the class, if the class has one; else of the operator, whose parts dispatch again; else of its
-//! decomposition. The class's own rule is differentiated only if it says so (`through`).
+//! decomposition. The class's own rule is differentiated only if it says so (`through`); then so is a decomposition for
+//! which it has none, except where the row says that its gradient is another one.
 
 use super::rules::{self, Contribution, Site};
 use crate::bind::{Builder, fields_of};
@@ -9,7 +10,8 @@ use crate::error::Error;
 use crate::symbol::{Port, SubclassRef, outer};
 use crate::trace::*;
 use fulgurite_core::eval::tensor;
-use fulgurite_core::lang::ast::Node;
+use fulgurite_core::lang::ast::{Node, Out};
+use fulgurite_core::row::Row;
 use fulgurite_core::subclass::{Concrete, Cotangent, Grads, operands, others};
 use fulgurite_core::{Name, Value};
 use std::borrow::Cow;
@@ -35,13 +37,19 @@ fn class_of(arena: &Arena, line: &BoundSymbol) -> Option<SubclassRef> {
 /// What of a line on tensors of a subclass is differentiated. Of what makes one, takes one apart or gives its plain
 /// tensor the class's `cotangent` decides ([`port`]); a function with a backward of its own has that.
 pub(super) fn way(arena: &Arena, line: &BoundSymbol) -> Option<Way> {
-    line.dispatch.as_ref().filter(|_| line.symbol.port().is_none() && line.symbol.own().is_none())?;
+    let body = line.dispatch.as_ref().filter(|_| line.symbol.port().is_none() && line.symbol.own().is_none())?;
     let class = class_of(arena, line)?;
     Some(match grads(arena, line) {
         Some(_) => Way::Declared,
-        None if class.rules().through => Way::Through,
+        None if class.rules().through && !(body.decomposed && says(line.symbol.row())) => Way::Through,
         None => Way::Outer,
     })
+}
+
+/// Whether the row says what its gradient is, and need not mean the derivative of its decomposition: it has none, or
+/// deviates from it, or makes tensors of a class.
+fn says(row: &Row) -> bool {
+    row.no_grad.is_some() || row.deviates.is_some() || row.sig.outs.iter().any(Out::is_from_body)
 }
 
 /// A gradient of an operator on a class.

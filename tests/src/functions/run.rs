@@ -72,6 +72,8 @@ impl Call {
             Region::Doubled => checked(self.custom(inner, all, 2.0)),
             Region::Replicated => whole(self.within(inner, &self.placed(all, 2, false))?),
             Region::Autocast => autocast(DType::BF16, call),
+            // a batch of nothing has no size
+            Region::Batched if !self.tensors.contains(&true) => call(),
             Region::Batched => {
                 let tensors = |all: &[Tensor], f: &mut dyn FnMut(&Tensor) -> Tensor| -> Vec<Tensor> {
                     let one = |(x, tensor): (&Tensor, &bool)| if *tensor { f(x) } else { x.clone() };

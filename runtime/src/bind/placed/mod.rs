@@ -197,8 +197,8 @@ impl<'a> Placed<'a> {
         pieces.filter_map(|p| arena.with_ty(*p, |ty| ty.subclass().map(|layout| layout.class))).collect()
     }
 
-    /// The way in which every tensor stays where it is, if the body moves nothing where the pieces are plain: then it
-    /// does to pieces what it does to the whole.
+    /// The way in which every tensor stays where it is, if that is one: the body leaves all pieces where they are when
+    /// the pieces are plain, and computes with the same numbers on a piece as on the whole.
     fn unmoved(&self, arena: &Rc<Arena>) -> Option<Way> {
         let sized = |o: &Opt| matches!(o.ty, OptType::Shape { .. } | OptType::Size(_));
         if self.line.symbol.row().sig.opts.iter().any(sized) {
@@ -217,7 +217,8 @@ impl<'a> Placed<'a> {
         let args = self.line.args.iter().map(|arg| arg.map(&mut |p| plain(p))).collect();
         let line = BoundSymbol { args, dispatch: None, body: OnceCell::new(), ..self.line.clone() };
         let (mut inner, values) = body::run(arena, &line).ok()??;
-        if moves::cost_of(arena, &inner.take_from(0)) > 0 {
+        let lines = inner.take_from(0);
+        if moves::any(arena, &lines) {
             return None;
         }
         let mut outs = Vec::new();
@@ -225,7 +226,8 @@ impl<'a> Placed<'a> {
             .iter()
             .for_each(|v| v.for_each(&mut |p| outs.push(arena.ty(*p).subclass().and_then(|layout| place_of(layout)))));
         let ins = self.operands.iter().map(|o| o.place().unwrap_or(Place::Replicate)).collect();
-        Some(Way { ins, outs: outs.into_iter().collect::<Option<_>>()?, cut: None }).filter(|way| !parts(way))
+        let way = Way { ins, outs: outs.into_iter().collect::<Option<_>>()?, cut: None };
+        (!parts(&way) && pieces::same_numbers(self, arena, &way, &lines)).then_some(way)
     }
 
     /// Every tensor whole.

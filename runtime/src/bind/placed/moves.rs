@@ -57,7 +57,8 @@ pub(super) fn bring(
     }
 }
 
-/// What a collective line moves: from where, to where, and the size of the whole tensor; `None` for other lines.
+/// What a line brings from one place to another: from where, to where, the size of the whole tensor, and the number of
+/// ranks; `None` for other lines.
 fn moves(arena: &Arena, line: &BoundSymbol) -> Option<(Place, Place, u64, u64)> {
     let (shard, part) = (Place::Shard(0), Place::Partial(Fold::Sum));
     let (from, to) = match line.symbol.name() {
@@ -65,6 +66,7 @@ fn moves(arena: &Arena, line: &BoundSymbol) -> Option<(Place, Place, u64, u64)> 
         "all_reduce" => (part, Place::Replicate),
         "reduce_scatter" => (part, shard),
         "all_to_all" => (shard, Place::Shard(1)),
+        "pieces" => (Place::Replicate, shard),
         _ => return None,
     };
     let mut pieces = Vec::new();
@@ -72,6 +74,12 @@ fn moves(arena: &Arena, line: &BoundSymbol) -> Option<(Place, Place, u64, u64)> 
     let (ranks, all) = (pieces.len() as u64, pieces.iter().map(super::bytes).sum::<u64>());
     // parts are as large as the whole
     Some((from, to, if from == part { all / ranks.max(1) } else { all }, ranks))
+}
+
+/// Whether one of these lines, or one in their bodies, brings a tensor to another place.
+pub(super) fn any(arena: &Arena, lines: &[Rc<BoundSymbol>]) -> bool {
+    let body = |line: &BoundSymbol| line.dispatch.as_ref().is_some_and(|body| any(arena, &body.lines));
+    lines.iter().any(|line| moves(arena, line).is_some() || body(line))
 }
 
 /// What the collectives among these lines and in their bodies cost.
@@ -88,7 +96,7 @@ pub fn collectives(trace: &Trace) -> Option<String> {
     let one = |line: &Rc<BoundSymbol>| {
         let (from, to, bytes, ranks) = moves(&trace.arena, line)?;
         let (_, sent) = traffic(from, to, bytes, ranks)?;
-        Some(format!("{} {sent} B", line.symbol.name()))
+        (sent > 0).then(|| format!("{} {sent} B", line.symbol.name()))
     };
     let found: Vec<String> = trace.lines.iter().filter_map(one).collect();
     (!found.is_empty()).then(|| format!("each rank sends: {}", found.join(", ")))

@@ -1,7 +1,7 @@
 //! Calls on the pieces of one rank, and the proof that they do what the call on the whole does to them.
 
-use super::{Operand, Placed};
-use crate::bind::Builder;
+use super::{Operand, Placed, own};
+use crate::bind::{Builder, body};
 use crate::error::Error;
 use crate::symbol::{Registered, candidates};
 use crate::tensor::static_value;
@@ -12,6 +12,7 @@ use fulgurite_core::nest::{Nest, NestOut};
 use fulgurite_core::place::{Fold, Place, Way, piece};
 use fulgurite_core::sig::{self, ArgTy, OutTy, Size, Solved};
 use fulgurite_core::{DType, Dim, Name, TensorTy, Value};
+use std::rc::Rc;
 
 /// Whether an argument is one of the tensors that loops load: no number.
 pub(super) fn is_loaded(arena: &Arena, v: &Value<ProxyId>) -> bool {
@@ -92,6 +93,65 @@ fn probe(call: &Placed, way: &Way, to: i64, sizes: bool) -> Option<Solved> {
         localise(call, &mut args, way, &|_| to);
     }
     sig::solve_types(row, &args).ok()
+}
+
+/// Whether the decomposition computes with the same numbers on the pieces of the first rank as on the whole, of which
+/// `lines` are: a mean that divides by the size of an axis that is cut does not.
+pub(super) fn same_numbers(call: &Placed, arena: &Rc<Arena>, way: &Way, lines: &[Rc<BoundSymbol>]) -> bool {
+    let piece = || {
+        let mut at = 0;
+        let mut first = |v: &Value<ProxyId>| {
+            if !is_loaded(arena, v) {
+                return v.clone();
+            }
+            at += 1;
+            let Some((_, pieces)) = &call.operands[at - 1].held else { return v.clone() };
+            let mut ty = arena.ty(pieces[0]);
+            if let ProxyTy::Tensor(t) = &mut ty {
+                t.subclass = None;
+            }
+            Value::Tensor(arena.proxy("piece", ty))
+        };
+        let mut args = Vec::new();
+        for arg in &call.line.args {
+            args.push(match arg {
+                Value::List(items) => Value::List(items.iter().map(&mut first).collect()),
+                one => first(one),
+            });
+        }
+        let mut b = Builder::on(arena, call.line.symbol.name());
+        let accepted = b.accept(call.line.symbol, args).ok()?;
+        let line = b.record_as(accepted, false, &mut |_, hint, ty| Ok(arena.proxy(hint, ty))).ok()?;
+        let made = line.outs.iter().chain(&line.aux).map(|p| arena.tensor_ty(*p));
+        let wanted = call.outs().into_iter().zip(&way.outs).map(|(ty, place)| own(&ty, *place, call.ranks, 0));
+        let (mut body, _) = body::run(arena, &line).ok()??;
+        made.eq(wanted).then(|| alike(arena, lines, &body.take_from(0)))
+    };
+    piece() == Some(true)
+}
+
+/// Whether two programs call the same operators with the same numbers and options; shapes and sizes may differ.
+fn alike(arena: &Rc<Arena>, a: &[Rc<BoundSymbol>], b: &[Rc<BoundSymbol>]) -> bool {
+    let one = |(a, b): (&Rc<BoundSymbol>, &Rc<BoundSymbol>)| {
+        let sig = &a.symbol.row().sig;
+        let sized = |i: usize| {
+            let opt = i.checked_sub(sig.params.len()).and_then(|i| sig.opts.get(i));
+            opt.is_some_and(|o| matches!(o.ty, OptType::Shape { .. } | OptType::Size(_)))
+        };
+        let args = || a.args.iter().zip(&b.args).enumerate().all(|(i, (a, b))| sized(i) || same_number(a, b));
+        let body = |line: &BoundSymbol| body::body_of(arena, line).ok().flatten();
+        let bodies = || matches!((body(a), body(b)), (Some(a), Some(b)) if alike(arena, &a.lines, &b.lines));
+        std::ptr::eq(a.symbol, b.symbol) && args() && (!a.symbol.row().is_composite() || bodies())
+    };
+    a.len() == b.len() && a.iter().zip(b).all(one)
+}
+
+fn same_number(a: &Value<ProxyId>, b: &Value<ProxyId>) -> bool {
+    match (a, b) {
+        (Value::Tensor(_) | Value::Type(_), Value::Tensor(_) | Value::Type(_)) => true,
+        (Value::List(a), Value::List(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same_number(a, b)),
+        (a, b) => a == b,
+    }
 }
 
 fn resized(ty: &TensorTy, axis: usize, to: i64) -> TensorTy {
