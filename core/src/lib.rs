@@ -29,6 +29,7 @@ pub mod dim;
 pub mod dtype;
 pub mod eval;
 pub mod f8;
+pub mod facts;
 pub mod foreign;
 pub mod kernel;
 pub mod lang;

@@ -263,13 +263,13 @@ impl Row {
     }
 
     /// Whether results share their argument's elements, so that a write to one is seen by the other: a `view`, a
-    /// composite that is nothing but views of its first argument (`view` says which rows are), `detach`, or `reshape`
-    /// (which here never copies).
+    /// composite that is nothing but views of its first argument (`view` says which rows are), or a meaning that is that
+    /// argument as a constant or in row-major order, which here never copies.
     pub fn is_view(&self, view: &dyn Fn(Name) -> bool) -> bool {
         match &self.meaning {
             Meaning::View(_) => true,
             Meaning::Decomp(block) => self.sig.params.first().is_some_and(|p| chain(block, p.name.name, view)),
-            Meaning::Expr(_) => matches!(self.op.as_str(), "detach" | "reshape"),
+            Meaning::Expr(_) => crate::facts::shares(self),
             Meaning::Host(_) => false,
         }
     }

@@ -11,6 +11,7 @@
 //! call is that of whoever called the generated function (`#[track_caller]` on both).
 
 use crate::error::{Error, ErrorKind};
+use crate::intrinsics::Intrinsic;
 use crate::symbol::{self, SymbolRef};
 use crate::tensor::{self, Tensor};
 use crate::trace::ProxyTy;
@@ -119,8 +120,8 @@ fn conform(x: &Tensor, value: &Tensor, loc: Loc) -> Result<(Tensor, bool), Error
     if want == have {
         return Ok((value.clone(), false));
     }
-    let call_one = |name: &'static str, args: Vec<Value<Tensor>>| {
-        let outs = call(intrinsics::get(name)?, args, loc)?;
+    let call_one = |row: Intrinsic, args: Vec<Value<Tensor>>| {
+        let outs = call(row.symbol()?, args, loc)?;
         outs.into_iter().next().ok_or_else(|| Error::bug("E709", "a row without result"))
     };
     if let (to, from) = (want.subclass(), have.subclass())
@@ -152,11 +153,11 @@ fn conform(x: &Tensor, value: &Tensor, loc: Loc) -> Result<(Tensor, bool), Error
     }
     let mut fits = value.clone();
     if from != to || matches!(have, crate::trace::ProxyTy::Number(_)) {
-        fits = call_one("cast", vec![Value::Tensor(fits), Value::DType(to)])?;
+        fits = call_one(Intrinsic::Cast, vec![Value::Tensor(fits), Value::DType(to)])?;
     }
     if fits.shape() != x.shape() {
         let sizes = Value::List(x.shape().into_iter().map(Value::size).collect());
-        fits = call_one("expand", vec![Value::Tensor(fits), sizes]).map_err(|_| refused())?;
+        fits = call_one(Intrinsic::Expand, vec![Value::Tensor(fits), sizes]).map_err(|_| refused())?;
     }
     Ok((fits, true))
 }
@@ -173,9 +174,9 @@ pub fn optional(x: Option<&Tensor>) -> Value<Tensor> {
 
 /// A call, by name, of a row that the runtime needs ([`intrinsics`]).
 #[track_caller]
-pub fn intrinsic(name: &'static str, args: Vec<Value<Tensor>>) -> Tensor {
+pub fn intrinsic(row: Intrinsic, args: Vec<Value<Tensor>>) -> Tensor {
     let loc = Loc::caller();
-    let one = intrinsics::get(name).and_then(|symbol| {
+    let one = row.symbol().and_then(|symbol| {
         let [out] = call(symbol, args, loc).and_then(|outs| exactly(symbol, outs, loc))?;
         Ok(out)
     });
@@ -219,7 +220,7 @@ pub fn zeros_like<T: Tree>(tree: &T) -> T {
         };
         let shape = Value::List(ty.shape.iter().map(|d| Value::size(*d)).collect());
         let args = vec![shape, Value::Num(Scalar::Int(0)), Value::DType(ty.dtype)];
-        let made = intrinsics::get("full").and_then(|full| call(full, args, loc));
+        let made = Intrinsic::Full.symbol().and_then(|full| call(full, args, loc));
         made.map_or_else(Tensor::poisoned, |mut outs| outs.swap_remove(0))
     })
 }

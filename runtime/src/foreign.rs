@@ -6,6 +6,7 @@
 
 use crate::api;
 use crate::error::Error;
+use crate::intrinsics::Intrinsic;
 use crate::symbol::{self, SymbolRef};
 use crate::tensor::{Key, Tensor};
 use fulgurite_core::foreign::{self, Operand};
@@ -36,7 +37,7 @@ impl Operand for Tensor {
 
     fn reshaped(&self, shape: &[Dim]) -> Tensor {
         let sizes = shape.iter().map(|d| Value::Size(*d)).collect();
-        api::intrinsic("reshape", vec![Value::Tensor(self.clone()), Value::List(sizes)])
+        api::intrinsic(Intrinsic::Reshape, vec![Value::Tensor(self.clone()), Value::List(sizes)])
     }
 }
 

@@ -8,43 +8,158 @@ use crate::symbol::{self, SymbolRef};
 use crate::trace::ProxyId;
 use fulgurite_core::{DType, Dim, Name, Scalar, TensorTy, Value};
 
-/// Names of the rows.
-pub const INTRINSICS: &[&str] = &[
-    "add",
-    "sub",
-    "mul",
-    "div",
-    "neg",
-    "remainder",
-    "eq",
-    "ne",
-    "lt",
-    "le",
-    "gt",
-    "ge",
-    "logical_and",
-    "logical_or",
-    "logical_not",
-    "where",
-    "cast",
-    "full",
-    "sum",
-    "reshape",
-    "expand",
-    "permute",
-    "copy",
-    "detach",
-    "cat",
-    "stack",
-    "pad",
-    "arange",
-    "scatter",
-    "overwrite",
-    "eye",
-    "slice",
-    "key_children",
-    "select",
-];
+/// A row that the runtime calls by name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs)]
+pub enum Intrinsic {
+    Add,
+    Sub,
+    Mul,
+    Div,
+    Neg,
+    Remainder,
+    Eq,
+    Ne,
+    Lt,
+    Le,
+    Gt,
+    Ge,
+    LogicalAnd,
+    LogicalOr,
+    LogicalNot,
+    Where,
+    Cast,
+    Full,
+    Sum,
+    Reshape,
+    Expand,
+    Permute,
+    Copy,
+    Detach,
+    Cat,
+    Stack,
+    Pad,
+    Arange,
+    Scatter,
+    Overwrite,
+    Eye,
+    Slice,
+    KeyChildren,
+    Select,
+    AllGather,
+    AllReduce,
+    AllToAll,
+    ReduceScatter,
+    Pieces,
+    Redistribute,
+}
+
+use Intrinsic::*;
+
+impl Intrinsic {
+    /// All of them.
+    pub const ALL: &[Intrinsic] = &[
+        Add,
+        Sub,
+        Mul,
+        Div,
+        Neg,
+        Remainder,
+        Eq,
+        Ne,
+        Lt,
+        Le,
+        Gt,
+        Ge,
+        LogicalAnd,
+        LogicalOr,
+        LogicalNot,
+        Where,
+        Cast,
+        Full,
+        Sum,
+        Reshape,
+        Expand,
+        Permute,
+        Copy,
+        Detach,
+        Cat,
+        Stack,
+        Pad,
+        Arange,
+        Scatter,
+        Overwrite,
+        Eye,
+        Slice,
+        KeyChildren,
+        Select,
+        AllGather,
+        AllReduce,
+        AllToAll,
+        ReduceScatter,
+        Pieces,
+        Redistribute,
+    ];
+
+    /// The name of the row.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Add => "add",
+            Sub => "sub",
+            Mul => "mul",
+            Div => "div",
+            Neg => "neg",
+            Remainder => "remainder",
+            Eq => "eq",
+            Ne => "ne",
+            Lt => "lt",
+            Le => "le",
+            Gt => "gt",
+            Ge => "ge",
+            LogicalAnd => "logical_and",
+            LogicalOr => "logical_or",
+            LogicalNot => "logical_not",
+            Where => "where",
+            Cast => "cast",
+            Full => "full",
+            Sum => "sum",
+            Reshape => "reshape",
+            Expand => "expand",
+            Permute => "permute",
+            Copy => "copy",
+            Detach => "detach",
+            Cat => "cat",
+            Stack => "stack",
+            Pad => "pad",
+            Arange => "arange",
+            Scatter => "scatter",
+            Overwrite => "overwrite",
+            Eye => "eye",
+            Slice => "slice",
+            KeyChildren => "key_children",
+            Select => "select",
+            AllGather => "all_gather",
+            AllReduce => "all_reduce",
+            AllToAll => "all_to_all",
+            ReduceScatter => "reduce_scatter",
+            Pieces => "pieces",
+            Redistribute => "redistribute",
+        }
+    }
+
+    /// The intrinsic that a row is.
+    pub fn of(symbol: SymbolRef) -> Option<Intrinsic> {
+        Intrinsic::ALL.iter().copied().find(|i| i.name() == symbol.name())
+    }
+
+    /// The row.
+    ///
+    /// # Errors
+    /// E710 if no linked database has it.
+    pub fn symbol(self) -> Result<SymbolRef, Error> {
+        get(self.name())
+    }
+}
 
 /// The row called `name`.
 ///
@@ -61,7 +176,8 @@ fn lacking(name: &str) -> Error {
 
 /// The intrinsics that no linked database has.
 pub fn missing() -> Vec<&'static str> {
-    INTRINSICS.iter().copied().filter(|n| symbol::find(Name::new(n)).is_none()).collect()
+    let names = Intrinsic::ALL.iter().map(|i| i.name());
+    names.filter(|n| symbol::find(Name::new(n)).is_none()).collect()
 }
 
 /// Sizes as an argument.
@@ -71,46 +187,27 @@ pub fn sizes(shape: &[Dim]) -> Value<ProxyId> {
 
 /// Calls of intrinsics, at the builder's place. What they don't change they give back unchanged, without a line.
 impl Builder {
-    fn one(&mut self, op: &str, args: Vec<Value<ProxyId>>) -> Result<ProxyId, Error> {
-        self.first_of(&[op], args, Vec::new())
-    }
-
-    /// A call with one result of the first of these rows that a linked database has.
-    ///
-    /// # Errors
-    /// E710 if none has one; what binding reports.
-    pub fn first_of(
-        &mut self,
-        names: &[&str],
-        args: Vec<Value<ProxyId>>,
-        named: Vec<(Name, Value<ProxyId>)>,
-    ) -> Result<ProxyId, Error> {
-        let known = names.iter().find(|n| !symbol::candidates(Name::new(n)).is_empty());
-        let Some(op) = known else {
-            return Err(lacking(names.first().copied().unwrap_or_default()).at(self.context.place.loc));
-        };
-        let line = self.call_row(Name::new(op), args, named)?;
-        match line.outs.first() {
-            Some(p) => Ok(*p),
-            None => Err(Error::new("E706", format!("`{op}` yields nothing"))),
-        }
+    fn one(&mut self, op: Intrinsic, args: Vec<Value<ProxyId>>) -> Result<ProxyId, Error> {
+        let line = self.call_row(Name::new(op.name()), args, Vec::new())?;
+        let nothing = || Error::new("E706", format!("`{}` yields nothing", op.name()));
+        line.outs.first().copied().ok_or_else(nothing)
     }
 
     /// `a + b`
     pub fn add(&mut self, a: ProxyId, b: ProxyId) -> Result<ProxyId, Error> {
-        self.one("add", vec![Value::Tensor(a), Value::Tensor(b)])
+        self.one(Add, vec![Value::Tensor(a), Value::Tensor(b)])
     }
 
     /// `a / b`
     pub fn div(&mut self, a: ProxyId, b: ProxyId) -> Result<ProxyId, Error> {
-        self.one("div", vec![Value::Tensor(a), Value::Tensor(b)])
+        self.one(Div, vec![Value::Tensor(a), Value::Tensor(b)])
     }
 
     /// `x` with elements of `dtype`.
     pub fn cast(&mut self, x: ProxyId, dtype: DType) -> Result<ProxyId, Error> {
         match self.arena().tensor_ty(x) {
             Some(ty) if ty.dtype == dtype => Ok(x),
-            _ => self.one("cast", vec![Value::Tensor(x), Value::DType(dtype)]),
+            _ => self.one(Cast, vec![Value::Tensor(x), Value::DType(dtype)]),
         }
     }
 
@@ -121,14 +218,14 @@ impl Builder {
 
     /// The same with a number that may be a symbolic size.
     pub fn filled(&mut self, ty: &TensorTy, value: Value<ProxyId>) -> Result<ProxyId, Error> {
-        self.one("full", vec![sizes(&ty.shape), value, Value::DType(ty.dtype)])
+        self.one(Full, vec![sizes(&ty.shape), value, Value::DType(ty.dtype)])
     }
 
     /// `x` seen with a larger shape.
     pub fn expand(&mut self, x: ProxyId, shape: &[Dim]) -> Result<ProxyId, Error> {
         match self.arena().tensor_ty(x) {
             Some(ty) if ty.rank() == shape.len() && ty.shape.iter().zip(shape).all(|(a, b)| a.same(*b)) => Ok(x),
-            _ => self.one("expand", vec![Value::Tensor(x), sizes(shape)]),
+            _ => self.one(Expand, vec![Value::Tensor(x), sizes(shape)]),
         }
     }
 
@@ -136,7 +233,7 @@ impl Builder {
     pub fn reshape(&mut self, x: ProxyId, shape: &[Dim]) -> Result<ProxyId, Error> {
         match self.arena().tensor_ty(x) {
             Some(ty) if ty.shape.as_slice() == shape => Ok(x),
-            _ => self.one("reshape", vec![Value::Tensor(x), sizes(shape)]),
+            _ => self.one(Reshape, vec![Value::Tensor(x), sizes(shape)]),
         }
     }
 
@@ -147,6 +244,6 @@ impl Builder {
 
     /// `c ? a : b`, element by element.
     pub fn select(&mut self, c: Value<ProxyId>, a: Value<ProxyId>, b: Value<ProxyId>) -> Result<ProxyId, Error> {
-        self.one("where", vec![c, a, b])
+        self.one(Where, vec![c, a, b])
     }
 }

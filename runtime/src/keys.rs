@@ -1,8 +1,9 @@
 //! Keys out of keys: what a program that needs other random numbers calls, at once and while it is traced.
 
+use crate::api;
 use crate::error::Error;
+use crate::intrinsics::Intrinsic;
 use crate::tensor::{Key, Tensor};
-use crate::{api, intrinsics};
 use fulgurite_core::loc::Loc;
 use fulgurite_core::{Scalar, Value};
 
@@ -40,17 +41,17 @@ impl Key {
     fn series<const N: usize>(&self, series: i64, loc: Loc) -> [Key; N] {
         let int = |i: i64| Value::Num(Scalar::Int(i));
         let options = vec![Value::Tensor(self.handle().clone()), int(N as i64), int(2), int(series)];
-        let all = one("key_children", options, loc);
+        let all = one(Intrinsic::KeyChildren, options, loc);
         std::array::from_fn(|at| {
-            let data = one("select", vec![Value::Tensor(all.clone()), int(0), int(at as i64)], loc);
+            let data = one(Intrinsic::Select, vec![Value::Tensor(all.clone()), int(0), int(at as i64)], loc);
             Key::of_data(&data)
         })
     }
 }
 
 /// The first result of a row that the runtime needs, called at `loc`; a poisoned tensor after an error.
-fn one(name: &str, args: Vec<Value<Tensor>>, loc: Loc) -> Tensor {
-    let outs = intrinsics::get(name).and_then(|symbol| api::call(symbol, args, loc));
+fn one(row: Intrinsic, args: Vec<Value<Tensor>>, loc: Loc) -> Tensor {
+    let outs = row.symbol().and_then(|symbol| api::call(symbol, args, loc));
     let first = outs.and_then(|outs| outs.into_iter().next().ok_or_else(|| Error::bug("E709", "a row without result")));
     first.unwrap_or_else(|e| Tensor::poisoned(e.at(loc)))
 }

@@ -1,6 +1,7 @@
 //! What may stand where an operator wants a tensor: tensors and plain numbers; and `+ - * /` on handles.
 
 use crate::api;
+use crate::intrinsics::Intrinsic;
 use crate::tensor::{Key, Tensor};
 use fulgurite_core::{Dim, Scalar, Value};
 use std::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Sub, SubAssign};
@@ -165,67 +166,67 @@ impl KeyArg for &mut Key {
 // that `(1.0 - &x).sqrt()` and `-(2 * &x)` compile. With f32 or i64 beside them rustc asks for annotations there (E0282).
 
 macro_rules! operators {
-    ($($trait:ident $method:ident $assign:ident $assign_method:ident $row:literal;)*) => {$(
+    ($($trait:ident $method:ident $assign:ident $assign_method:ident $row:ident;)*) => {$(
         impl<O: Operand> $trait<O> for Tensor {
             type Output = Tensor;
             #[track_caller]
             fn $method(self, other: O) -> Tensor {
-                api::intrinsic($row, vec![Value::Tensor(self), other.arg()])
+                api::intrinsic(Intrinsic::$row, vec![Value::Tensor(self), other.arg()])
             }
         }
         impl<O: Operand> $trait<O> for &Tensor {
             type Output = Tensor;
             #[track_caller]
             fn $method(self, other: O) -> Tensor {
-                api::intrinsic($row, vec![self.arg(), other.arg()])
+                api::intrinsic(Intrinsic::$row, vec![self.arg(), other.arg()])
             }
         }
         /// Makes the handle stand for the result; other handles of the old tensor keep it.
         impl<O: Operand> $assign<O> for Tensor {
             #[track_caller]
             fn $assign_method(&mut self, other: O) {
-                *self = api::intrinsic($row, vec![(&*self).arg(), other.arg()]);
+                *self = api::intrinsic(Intrinsic::$row, vec![(&*self).arg(), other.arg()]);
             }
         }
         // one type of float and one of integers: with two, rustc knows the type of `1.0 - x` too late for `(1.0 - x).sum()`
         operators!(@left $trait $method $row f64 i32);
     )*};
-    (@left $trait:ident $method:ident $row:literal $($t:ty)*) => {$(
+    (@left $trait:ident $method:ident $row:ident $($t:ty)*) => {$(
         impl $trait<Tensor> for $t {
             type Output = Tensor;
             #[track_caller]
             fn $method(self, other: Tensor) -> Tensor {
-                api::intrinsic($row, vec![self.arg(), Value::Tensor(other)])
+                api::intrinsic(Intrinsic::$row, vec![self.arg(), Value::Tensor(other)])
             }
         }
         impl $trait<&Tensor> for $t {
             type Output = Tensor;
             #[track_caller]
             fn $method(self, other: &Tensor) -> Tensor {
-                api::intrinsic($row, vec![self.arg(), other.arg()])
+                api::intrinsic(Intrinsic::$row, vec![self.arg(), other.arg()])
             }
         }
     )*};
 }
 operators! {
-    Add add AddAssign add_assign "add";
-    Sub sub SubAssign sub_assign "sub";
-    Mul mul MulAssign mul_assign "mul";
-    Div div DivAssign div_assign "div";
+    Add add AddAssign add_assign Add;
+    Sub sub SubAssign sub_assign Sub;
+    Mul mul MulAssign mul_assign Mul;
+    Div div DivAssign div_assign Div;
 }
 
 impl Neg for Tensor {
     type Output = Tensor;
     #[track_caller]
     fn neg(self) -> Tensor {
-        api::intrinsic("neg", vec![Value::Tensor(self)])
+        api::intrinsic(Intrinsic::Neg, vec![Value::Tensor(self)])
     }
 }
 impl Neg for &Tensor {
     type Output = Tensor;
     #[track_caller]
     fn neg(self) -> Tensor {
-        api::intrinsic("neg", vec![self.arg()])
+        api::intrinsic(Intrinsic::Neg, vec![self.arg()])
     }
 }
 

@@ -10,6 +10,7 @@ pub(crate) use batched::{batch_named, refused};
 pub use class::{Native, Port, Subclass, SubclassRef};
 
 use fulgurite_core::autocast::{self, Class};
+use fulgurite_core::facts::{self, RowFacts};
 use fulgurite_core::kernel::KernelEntry;
 use fulgurite_core::lang::ast::{Block, Param};
 use fulgurite_core::lower::Rows;
@@ -28,6 +29,7 @@ pub struct Symbol {
     row: OnceLock<Arc<Row>>,
     rules: OnceLock<Vec<Rule>>,
     autocast: OnceLock<Class>,
+    facts: OnceLock<RowFacts>,
     view: OnceLock<bool>,
     refuses: OnceLock<bool>,
     /// Class, what it is on its tensors: what the row says.
@@ -76,6 +78,7 @@ impl Symbol {
             row: OnceLock::new(),
             rules: OnceLock::new(),
             autocast: OnceLock::new(),
+            facts: OnceLock::new(),
             view: OnceLock::new(),
             refuses: OnceLock::new(),
             classes: OnceLock::new(),
@@ -130,8 +133,13 @@ impl Symbol {
         *self.autocast.get_or_init(|| autocast::class(self.row(), &Registered).0)
     }
 
-    /// Whether results share their argument's elements, so that a write to one is seen by the other: a `view`, a
-    /// composite that is nothing but views of its first argument, `detach`, or `reshape` (which here never copies).
+    /// What transforms ask about its meaning.
+    pub fn facts(&self) -> &RowFacts {
+        self.facts.get_or_init(|| facts::of(self.row()))
+    }
+
+    /// Whether results share their argument's elements, so that a write to one is seen by the other
+    /// ([`Row::is_view`]).
     pub fn is_view(&self) -> bool {
         *self.view.get_or_init(|| self.row().is_view(&|op| find(op).is_some_and(Symbol::is_view)))
     }

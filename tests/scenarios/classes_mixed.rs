@@ -202,3 +202,32 @@ fn pieces_of_pieces_are_cut_alike() {
         }
     }
 }
+
+/// What runs again on tensors of a class has a body with values of its own: that of the forward is still read.
+#[test]
+fn what_runs_again_on_a_class_has_its_own_body() {
+    let x = numbers(14, &[2, 3]);
+    let shown = Tensor::from(vec![true, true, false, true, true, true]).reshape((2, 3));
+    let f = move |x: &Tensor| {
+        let kept = checkpoint(|| {
+            let make = subclass::named("MaskedTensor").unwrap_or_else(|e| panic!("{e}")).port(Port::Unflatten);
+            let m = api::call_one(make, vec![Value::Tensor(x.clone()), Value::Tensor(shown.clone())]);
+            let norm = m.abs().exp() + 0.5;
+            ops::where_(norm.gt(2.0), &norm * 2.0, norm.sqrt()).plain()
+        });
+        (kept.sin() * x).sum()
+    };
+    let want = {
+        let f = f.clone();
+        grad(&x, |x| f(x))
+    };
+    let apart = jit({
+        let f = f.clone();
+        move |x: Tensor| f(&x)
+    });
+    let (_, pull) = apart.pullback(x.clone()).unwrap_or_else(|e| panic!("{e}"));
+    near(&pull.run(&Tensor::scalar(1.0f64)).unwrap_or_else(|e| panic!("{e}")), &data(&want));
+    for got in every_way(move |by: &Vec<Tensor>| f(&by[0]), &[x]) {
+        near(&got[1], &data(&want));
+    }
+}

@@ -78,9 +78,9 @@ fn s1_16_no_grad_in_a_checkpoint() {
     );
     let split = same_as_plain(&text);
     let trace = &split.backward;
-    let facts = transforms::Facts::of(trace, &transforms::vjp::float_inputs(trace)).expect("facts");
+    let activity = transforms::Activity::of(trace, &transforms::vjp::float_inputs(trace)).expect("activity");
     let again = trace.lines().iter().find(|l| l.symbol.name() == "amax").expect("computed again");
-    let why = facts.why_constant(again);
+    let why = activity.why_constant(again);
     assert!(matches!(why, Some(transforms::Reason::NoGradRegion(_))), "{why:?}");
 }
 

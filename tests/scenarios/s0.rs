@@ -7,7 +7,7 @@ use fulgurite::core::row::{MeaningKind, RowText};
 use fulgurite::prelude::*;
 use fulgurite::symbol::{self, Symbol};
 use fulgurite::trace::{PrintOptions, Stage};
-use fulgurite::transforms::{self, Facts, LineRole, Reason, Seed, vjp::float_inputs};
+use fulgurite::transforms::{self, Activity, LineRole, Reason, Seed, vjp::float_inputs};
 use fulgurite_codegen::diag::render::{self, Style};
 use fulgurite_codegen::pipeline::Table;
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ fn two_by_two(data: [f64; 4]) -> [Tensor; 1] {
 /// What differentiation by all float inputs says of the line that makes `name`.
 fn role(text: &str, name: &str) -> LineRole {
     let trace = parse(text);
-    Facts::of(&trace, &float_inputs(&trace)).expect("facts").vjp_role(line(&trace, name))
+    Activity::of(&trace, &float_inputs(&trace)).expect("activity").vjp_role(line(&trace, name))
 }
 
 /// Dense gradients of the sum of all float outputs.

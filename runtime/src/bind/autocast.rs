@@ -20,7 +20,7 @@ impl Builder {
     ) -> Result<Option<Vec<Value<ProxyId>>>, Error> {
         // a cast is what a user writes to have another dtype; what is put together, taken apart or given on by a function
         // with a backward of its own is what it is
-        let fixed = symbol.name() == "cast" || symbol.port().is_some() || symbol.own().is_some();
+        let fixed = symbol.facts().converts || symbol.port().is_some() || symbol.own().is_some();
         if self.casts.is_none() || fixed {
             return Ok(None);
         }

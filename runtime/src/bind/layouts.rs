@@ -2,6 +2,7 @@
 
 use super::Builder;
 use crate::error::{Error, ErrorKind};
+use crate::intrinsics::Intrinsic;
 use crate::symbol::{Port, SubclassRef};
 use crate::trace::*;
 use fulgurite_core::place::Place;
@@ -55,7 +56,9 @@ fn to(b: &mut Builder, value: ProxyId, want: &ProxyTy) -> Result<Option<ProxyId>
                 let (word, dim) = place.words();
                 let word = (Name::new("place"), Value::Word(Name::new(word)));
                 let dim = (Name::new("dim"), Value::Num(Scalar::Int(dim as i64)));
-                value = b.call_row(Name::new("redistribute"), vec![Value::Tensor(value)], vec![word, dim])?.outs[0];
+                value = b
+                    .call_row(Name::new(Intrinsic::Redistribute.name()), vec![Value::Tensor(value)], vec![word, dim])?
+                    .outs[0];
             }
         }
         (None, Some(of), _) if of.meta == wanted.meta && of.fields.len() == wanted.fields.len() => {}

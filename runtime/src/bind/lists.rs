@@ -1,11 +1,12 @@
 //! Long lists. An expression that chooses among n tensors costs n choices for each element, so `cat` and `stack` of many
 //! tensors are bound as a tree: parts of the list are joined, and then what these give.
 
-use super::{Builder, unknown};
+use super::Builder;
 use crate::error::Error;
-use crate::symbol::{self, SymbolRef};
+use crate::intrinsics::Intrinsic;
+use crate::symbol::SymbolRef;
 use crate::trace::ProxyId;
-use fulgurite_core::{Name, Value};
+use fulgurite_core::Value;
 
 /// A list of at most this many tensors is joined at once: the choices are cheaper than another pass over the elements.
 const MOST: usize = 64;
@@ -27,7 +28,7 @@ pub(super) fn in_parts(
     mut args: Vec<Value<ProxyId>>,
 ) -> Result<(SymbolRef, Vec<Value<ProxyId>>), Error> {
     let mut joins = symbol;
-    while let (true, "cat" | "stack", Some(items)) = (is_long(&args), joins.name(), alike(b, &args)) {
+    while let (true, Some(_), Some(items)) = (is_long(&args), joins.facts().join, alike(b, &args)) {
         let loc = b.context.place.loc;
         let mut parts = Vec::with_capacity(items.len().div_ceil(PART));
         for part in items.chunks(PART) {
@@ -37,8 +38,7 @@ pub(super) fn in_parts(
         }
         args[0] = Value::List(parts);
         // parts that are stacks have the new axis, along which they are put behind each other
-        let cat = Name::new("cat");
-        joins = symbol::find(cat).ok_or_else(|| unknown(cat))?;
+        joins = Intrinsic::Cat.symbol()?;
     }
     Ok((joins, args))
 }

@@ -3,7 +3,7 @@
 use super::derivatives::{Closure, Recorded};
 use super::{Outcome, once};
 use crate::error::{Error, ErrorKind};
-use crate::intrinsics;
+use crate::intrinsics::Intrinsic;
 use crate::scope;
 use crate::tensor::Tensor;
 use crate::trace::{ProxyTy, TensorType};
@@ -152,11 +152,11 @@ fn fronted<P: Tree>(p: &P, axes: &[Option<usize>], loc: Loc) -> Result<P, Error>
 /// `x` with its axes in this order.
 pub(super) fn permuted(x: &Tensor, order: &[usize], loc: Loc) -> Result<Tensor, Error> {
     let order = order.iter().map(|a| Value::size(Dim::from(*a))).collect();
-    call("permute", vec![Value::Tensor(x.clone()), Value::List(order)], loc)
+    call(Intrinsic::Permute, vec![Value::Tensor(x.clone()), Value::List(order)], loc)
 }
 
 /// A call of a row with one result, in the open trace.
-pub(super) fn call(name: &str, args: Vec<Value<Tensor>>, loc: Loc) -> Result<Tensor, Error> {
-    let outs = scope::record(intrinsics::get(name)?, &args, loc).transpose()?;
+pub(super) fn call(row: Intrinsic, args: Vec<Value<Tensor>>, loc: Loc) -> Result<Tensor, Error> {
+    let outs = scope::record(row.symbol()?, &args, loc).transpose()?;
     outs.and_then(|outs| outs.into_iter().next()).ok_or_else(|| Error::bug("E709", "no trace is open"))
 }

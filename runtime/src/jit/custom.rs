@@ -153,7 +153,8 @@ fn record<P: Tree, O: Tree, K: Tree>(
 fn is_zero(lines: &[Rc<BoundSymbol>], value: ProxyId) -> bool {
     let maker = lines.iter().find(|l| l.outs.contains(&value));
     let zero = |arg: &Value<ProxyId>| matches!(arg, Value::Num(n) if n.as_f64() == 0.0);
-    maker.is_some_and(|l| l.symbol.name() == "full" && l.args.get(1).is_some_and(zero))
+    let filled = |l: &Rc<BoundSymbol>| l.symbol.facts().fills.is_some_and(|with| l.args.get(with).is_some_and(zero));
+    maker.is_some_and(filled)
 }
 
 /// The backward as a trace, the cotangents of the arguments in it, and what it captured.

@@ -4,6 +4,7 @@ use super::batching::{call, permuted};
 use super::derivatives::{Closure, grad, is_float, prepare};
 use super::once;
 use crate::error::{Error, ErrorKind};
+use crate::intrinsics::Intrinsic;
 use crate::scope;
 use crate::tensor::Tensor;
 use crate::trace::{ProxyTy, Trace};
@@ -188,9 +189,9 @@ impl<P: Tree, O: Tree> Jacobian<'_, P, O> {
         for ty in types {
             let end = at + product(&ty.shape);
             let eye = vec![Value::size(count), Value::size(count), Value::DType(ty.dtype)];
-            let eye = call("eye", eye, self.loc)?;
+            let eye = call(Intrinsic::Eye, eye, self.loc)?;
             let columns =
-                call("slice", vec![Value::Tensor(eye), axis(1), Value::size(at), Value::size(end)], self.loc)?;
+                call(Intrinsic::Slice, vec![Value::Tensor(eye), axis(1), Value::size(at), Value::size(end)], self.loc)?;
             basis.push(self.shaped(&columns, std::iter::once(&count).chain(&ty.shape))?);
             at = end;
         }
@@ -204,12 +205,12 @@ impl<P: Tree, O: Tree> Jacobian<'_, P, O> {
 
     fn part(&self, x: &Tensor, from: Dim, to: Dim) -> Result<Tensor, Error> {
         let args = vec![Value::Tensor(x.clone()), axis(0), Value::size(from), Value::size(to)];
-        call("slice", args, self.loc)
+        call(Intrinsic::Slice, args, self.loc)
     }
 
     fn shaped<'d>(&self, x: &Tensor, shape: impl Iterator<Item = &'d Dim>) -> Result<Tensor, Error> {
         let shape = Value::List(shape.map(|d| Value::size(*d)).collect());
-        call("reshape", vec![Value::Tensor(x.clone()), shape], self.loc)
+        call(Intrinsic::Reshape, vec![Value::Tensor(x.clone()), shape], self.loc)
     }
 
     /// Blocks as trees like the argument; what has no derivative has zeros.

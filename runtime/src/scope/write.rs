@@ -10,6 +10,7 @@ use super::{Frame, overlaps, resolve, with_stack};
 use crate::bind::Builder;
 use crate::error::{Error, ErrorKind};
 use crate::intrinsics;
+use crate::intrinsics::Intrinsic;
 use crate::symbol::Port;
 use crate::tensor::{Alias, Tensor, Traced, View, note_write, shows_twice};
 use crate::trace::{Phase, ProxyId, RegionKind};
@@ -226,7 +227,7 @@ fn put(
     let own = |stack: &[Frame]| traced.filter(|t| t.token().id() == stack[top].token.id());
     if let Some((alias, of)) = viewed(target) {
         let (views, base) = chain(target);
-        let (quiet, moved): (Vec<&Alias>, Vec<&Alias>) = views.into_iter().partition(|a| a.symbol.name() == "detach");
+        let (quiet, moved): (Vec<&Alias>, Vec<&Alias>) = views.into_iter().partition(|a| a.symbol.facts().stops);
         let mode = if !quiet.is_empty() && mode == Mode::Write { Mode::Quiet } else { mode };
         let whole = resolve(stack, top, base)?;
         let new = match own(stack) {
@@ -280,7 +281,7 @@ fn tagged(b: &mut Builder, old: ProxyId, (new, fresh): (ProxyId, bool)) -> Resul
     let place = b.context.place.loc;
     let new = match fresh {
         true => new,
-        false => b.bind(intrinsics::get("copy")?, vec![Value::Tensor(new)], place)?[0],
+        false => b.bind(Intrinsic::Copy.symbol()?, vec![Value::Tensor(new)], place)?[0],
     };
     arena.set_tags(new, have.union(kept));
     Ok(new)
@@ -353,7 +354,7 @@ fn version(
         if !b.arena().is_float(old) {
             return Ok(new);
         }
-        let symbol = intrinsics::get("overwrite")?;
+        let symbol = Intrinsic::Overwrite.symbol()?;
         let place = b.context.place.loc;
         let name = b.arena().name(new);
         let args = vec![Value::Tensor(old), Value::Tensor(new)];
@@ -423,12 +424,12 @@ fn replaced(
     let sizes = |ty: &TensorTy| intrinsics::sizes(&ty.shape);
     let flat = |b: &mut Builder, x: ProxyId| {
         let shape = Value::List(vec![Value::Num(Scalar::Int(-1))]);
-        Ok::<_, Error>(b.bind(intrinsics::get("reshape")?, vec![Value::Tensor(x), shape], loc)?[0])
+        Ok::<_, Error>(b.bind(Intrinsic::Reshape.symbol()?, vec![Value::Tensor(x), shape], loc)?[0])
     };
     // which elements the views show: the same views of the positions
     let positions = b.within(RegionKind::NoGrad, loc, |b| {
-        let count = b.bind(intrinsics::get("arange")?, vec![Value::size(base.elements())], loc)?[0];
-        let mut shown = b.bind(intrinsics::get("reshape")?, vec![Value::Tensor(count), sizes(&base)], loc)?[0];
+        let count = b.bind(Intrinsic::Arange.symbol()?, vec![Value::size(base.elements())], loc)?[0];
+        let mut shown = b.bind(Intrinsic::Reshape.symbol()?, vec![Value::Tensor(count), sizes(&base)], loc)?[0];
         for view in views {
             let elements = |p: ProxyId| arena.tensor_ty(p).map(|ty| ty.elements());
             let of = elements(shown);
@@ -444,8 +445,8 @@ fn replaced(
     })?;
     let (old, new) = (flat(b, whole)?, flat(b, part)?);
     let args = vec![Value::Tensor(old), Value::Tensor(positions), Value::Tensor(new), int(0)];
-    let put = b.bind(intrinsics::get("scatter")?, args, loc)?[0];
-    let back = b.bind(intrinsics::get("reshape")?, vec![Value::Tensor(put), sizes(&base)], loc)?[0];
+    let put = b.bind(Intrinsic::Scatter.symbol()?, args, loc)?[0];
+    let back = b.bind(Intrinsic::Reshape.symbol()?, vec![Value::Tensor(put), sizes(&base)], loc)?[0];
     let name = arena.name(whole);
     let version = b.count_version(whole);
     arena.rename(back, &format!("{}@{version}", name.split('@').next().unwrap_or(&name)));

@@ -1,7 +1,7 @@
 //! Bodies in place of lines: for decomposition, and for composites without a gradient rule.
 
+use super::activity::{Activity, LineRole};
 use super::composite::{body, is_ruleless_composite};
-use super::facts::{Facts, LineRole};
 use super::subclass::{self, Way};
 use crate::error::Error;
 use crate::trace::*;
@@ -80,8 +80,8 @@ pub(super) fn active(
         Mode::Reverse(outputs) => outputs,
         Mode::Forward => &[],
     };
-    let reach = Facts::sweep(arena, root, lines, wrt, outputs);
-    let exact = Facts::sweep(arena, root, &[], wrt, &[]);
+    let reach = Activity::sweep(arena, root, lines, wrt, outputs);
+    let exact = Activity::sweep(arena, root, &[], wrt, &[]);
     let mut expansion = Expansion { arena, mode, exact, redirect, out: Vec::new() };
     for line in lines {
         let aux = match mode {
@@ -98,26 +98,26 @@ pub(super) fn active(
     Ok(expansion.out)
 }
 
-impl Facts {
-    /// The facts of a trace differentiated by `wrt`. Bodies are made where only they know.
+impl Activity {
+    /// The activity of a trace differentiated by `wrt`. Bodies are made where only they know.
     ///
     /// # Errors
     /// What making bodies reports.
-    pub fn of(trace: &Trace, wrt: &[ProxyId]) -> Result<Facts, Error> {
+    pub fn of(trace: &Trace, wrt: &[ProxyId]) -> Result<Activity, Error> {
         let mut map = Redirect::default();
         let lines = active(&trace.arena, trace.root, &trace.lines, wrt, Mode::Reverse(&trace.outputs), &mut map)?;
         let outputs: Vec<ProxyId> = trace.outputs.iter().map(|p| map.get(*p)).collect();
-        let mut facts = Facts::sweep(&trace.arena, trace.root, &lines, wrt, &outputs);
-        // a value that was redirected has the facts of what stands for it
-        map.iter().for_each(|(old, new)| facts.copy(old, new));
-        Ok(facts)
+        let mut activity = Activity::sweep(&trace.arena, trace.root, &lines, wrt, &outputs);
+        // a value that was redirected has the activity of what stands for it
+        map.iter().for_each(|(old, new)| activity.copy(old, new));
+        Ok(activity)
     }
 }
 
 struct Expansion<'a> {
     arena: &'a Rc<Arena>,
     mode: Mode<'a>,
-    exact: Facts,
+    exact: Activity,
     redirect: &'a mut Redirect,
     out: Vec<Rc<BoundSymbol>>,
 }

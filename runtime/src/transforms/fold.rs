@@ -8,9 +8,10 @@ use crate::bind::Rewriter;
 use crate::error::Error;
 use crate::trace::tag::Stage;
 use crate::trace::*;
+use fulgurite_core::facts::Neutral;
 use fulgurite_core::promote::promote;
 use fulgurite_core::sig::Item;
-use fulgurite_core::{DType, Name, Scalar, TensorTy, Value};
+use fulgurite_core::{DType, Scalar, TensorTy, Value};
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
 
@@ -71,10 +72,10 @@ impl Known {
         }
         // what was recorded in place of the line makes its result now
         let Some(made) = rw.builder().lines().last().cloned() else { return };
-        if made.symbol.name() == "full"
-            && let Some(number) = named(&made, "value").and_then(number)
+        if let Some(with) = made.symbol.facts().fills
+            && let Some(Value::Num(number)) = made.args.get(with)
         {
-            self.filled.insert(out, number);
+            self.filled.insert(out, *number);
         }
         self.made_by.insert(out, made);
     }
@@ -87,7 +88,7 @@ impl Known {
             Some(other) => other.clone(),
             None => Value::Absent,
         };
-        let (a, b) = (arg(0), arg(1));
+        let a = arg(0);
         // `p`, if it has the type of the result
         let same = |v: &Value<ProxyId>| match v {
             Value::Tensor(p) if arena.tensor_ty(*p).is_some_and(|ty| ty.same(&out)) => Step::Same(*p),
@@ -100,32 +101,31 @@ impl Known {
             let number = self.constant(v).map(|s| s.as_f64());
             number.is_some_and(|x| x == 0.0 && (!float || x.is_sign_negative() == negative))
         };
-        let plain = |option: &str| named(line, option).is_none_or(Value::is_absent);
-        let op = line.symbol.name();
-        let folded = match op {
-            "mul" if is(&b, 1.0) => same(&a),
-            "mul" if is(&a, 1.0) => same(&b),
-            "div" if is(&b, 1.0) && plain("mode") => same(&a),
-            "add" if zero(&b, true) && plain("alpha") => same(&a),
-            "add" if zero(&a, true) && plain("alpha") => same(&b),
-            "sub" if zero(&b, false) && plain("alpha") => same(&a),
-            "neg" => match self.maker(&a, "neg") {
-                Some(inner) => same(&inner.args[0]),
-                None => Step::Keep,
-            },
-            "cast" => self.cast(&arena, &a, &out),
-            "reshape" | "expand" | "view" | "sum" => same(&a),
-            "permute" if is_identity(line) => same(&a),
-            _ => Step::Keep,
+        let facts = line.symbol.facts();
+        let keeps = |unit: &Neutral| match unit.value {
+            0.0 => zero(&arg(unit.number), unit.value.is_sign_negative()),
+            wanted => is(&arg(unit.number), wanted),
         };
-        let moves = matches!(op, "cast" | "reshape" | "view" | "expand" | "permute" | "sum.vjp.x" | "copy");
+        let kept = facts.neutral.iter().find(|unit| keeps(unit)).map(|unit| same(&arg(unit.kept)));
+        let folded = match kept {
+            Some(step) => step,
+            None if facts.involution => self.twice(line, &a).map_or(Step::Keep, |inner| same(&inner)),
+            None if facts.converts => self.cast(&arena, &a, &out),
+            None if facts.reduces || facts.reshapes || is_ordered(line, facts.permutes) => same(&a),
+            None => Step::Keep,
+        };
         match (folded, self.constant(&a)) {
-            (Step::Keep, Some(number)) if moves && matches!(a, Value::Tensor(_)) => match convert(number, out.dtype) {
-                Some(number) => Step::Fill(out, number),
-                None => Step::Keep,
-            },
+            (Step::Keep, Some(number)) if facts.moves && matches!(a, Value::Tensor(_)) => {
+                convert(number, out.dtype).map_or(Step::Keep, |number| Step::Fill(out, number))
+            }
             (step, _) => step,
         }
+    }
+
+    /// What a row that undoes itself was applied to before it is applied to `a`.
+    fn twice(&self, line: &BoundSymbol, a: &Value<ProxyId>) -> Option<Value<ProxyId>> {
+        let inner = self.maker(a)?;
+        std::ptr::eq(inner.symbol, line.symbol).then(|| inner.args[0].clone())
     }
 
     /// A cast of a cast is one cast where the inner one loses nothing.
@@ -134,7 +134,7 @@ impl Known {
         match arena.tensor_ty(*p) {
             Some(ty) if ty.same(out) => return Step::Same(*p),
             Some(middle) => {
-                if let Some(inner) = self.maker(a, "cast")
+                if let Some(inner) = self.maker(a).filter(|inner| inner.symbol.facts().converts)
                     && let Some(Value::Tensor(x)) = inner.args.first()
                     && let Some(first) = arena.tensor_ty(*x)
                     && is_exact(first.dtype, middle.dtype)
@@ -147,9 +147,9 @@ impl Known {
         Step::Keep
     }
 
-    fn maker(&self, v: &Value<ProxyId>, op: &str) -> Option<&Rc<BoundSymbol>> {
+    fn maker(&self, v: &Value<ProxyId>) -> Option<&Rc<BoundSymbol>> {
         let Value::Tensor(p) = v else { return None };
-        self.made_by.get(p).filter(|l| l.symbol.name() == op)
+        self.made_by.get(p)
     }
 
     fn constant(&self, v: &Value<ProxyId>) -> Option<Scalar> {
@@ -161,23 +161,10 @@ impl Known {
     }
 }
 
-/// The argument or option called `name`, as given.
-fn named<'l>(line: &'l BoundSymbol, name: &str) -> Option<&'l Value<ProxyId>> {
-    let sig = &line.symbol.row().sig;
-    let mut names = sig.params.iter().map(|p| p.name.name).chain(sig.opts.iter().map(|o| o.name.name));
-    line.args.get(names.position(|n| n == name)?)
-}
-
-fn number(v: &Value<ProxyId>) -> Option<Scalar> {
-    match v {
-        Value::Num(number) => Some(*number),
-        _ => None,
-    }
-}
-
-/// Whether a permutation leaves every axis where it is.
-fn is_identity(line: &BoundSymbol) -> bool {
-    match line.solved.env.item(Name::new("dims")) {
+/// Whether a line orders the axes of its argument, and leaves each where it is.
+fn is_ordered(line: &BoundSymbol, permutes: Option<usize>) -> bool {
+    let dims = permutes.and_then(|option| line.solved.env.item(line.symbol.row().sig.opts[option].name.name));
+    match dims {
         Some(Item::Ints(dims)) => dims.iter().enumerate().all(|(i, d)| d.value() == i as i64),
         _ => false,
     }

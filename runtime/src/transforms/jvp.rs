@@ -4,9 +4,9 @@
 //! cotangent, since a pointwise derivative is its own transpose. A composite goes through its body. Anything else is the
 //! transpose of its VJP, found by differentiating the VJP's lines by the cotangent, in which they are linear.
 
+use super::activity::{Activity, LineRole, proxies};
 use super::dce::live;
 use super::expand::{self, Mode, Redirect};
-use super::facts::{Facts, LineRole, proxies};
 use super::own::{self, Own};
 use super::pullback::{Pullback, Style, with_aux};
 use super::rules::{self, Site};
@@ -53,7 +53,7 @@ pub fn jvp(trace: &Trace, wrt: &[ProxyId]) -> Result<Jvp, Error> {
     let mut redirect = Redirect::default();
     let lines = expand::active(arena, trace.root, &trace.lines, wrt, Mode::Forward, &mut redirect)?;
     let outputs: Vec<ProxyId> = trace.outputs.iter().map(|p| redirect.get(*p)).collect();
-    let facts = Facts::sweep(arena, trace.root, &lines, wrt, &outputs);
+    let activity = Activity::sweep(arena, trace.root, &lines, wrt, &outputs);
     let mut b = Builder::continuing(trace);
     let mut tangents = FxHashMap::default();
     for p in wrt {
@@ -62,7 +62,7 @@ pub fn jvp(trace: &Trace, wrt: &[ProxyId]) -> Result<Jvp, Error> {
     }
     let mut sweep = Forward { b, tangents, from: 0 };
     for line in &lines {
-        match facts.vjp_role(line) {
+        match activity.vjp_role(line) {
             LineRole::Active { in_mask, out_mask } if out_mask.contains(&true) => {
                 let line = with_aux(arena, line, &in_mask);
                 sweep.b.push(line.clone());
@@ -198,10 +198,10 @@ impl Forward {
             let root = self.b.root();
             let linear = expand::active(&arena, root, &linear, &[cotangent], Mode::Reverse(&values), &mut redirect)?;
             let values: Vec<ProxyId> = values.into_iter().map(|v| redirect.get(v)).collect();
-            let facts = Facts::sweep(&arena, root, &linear, &[cotangent], &values);
+            let activity = Activity::sweep(&arena, root, &linear, &[cotangent], &values);
             linear.iter().for_each(|l| self.b.push(l.clone()));
             let made_from = arena.len();
-            let mut pullback = Pullback::new(&mut self.b, facts, Style::tangent());
+            let mut pullback = Pullback::new(&mut self.b, activity, Style::tangent());
             for (value, (_, t)) in values.into_iter().zip(&ends) {
                 pullback.add(value, *t)?;
             }
@@ -244,7 +244,7 @@ impl Forward {
     fn quotient(&self, p: ProxyId) -> Option<(ProxyId, ProxyId)> {
         let line = self.b.lines()[self.from..].iter().find(|l| l.outs.contains(&p))?;
         match line.args.as_slice() {
-            [Value::Tensor(x), Value::Tensor(y)] if line.symbol.name() == "div" => Some((*x, *y)),
+            [Value::Tensor(x), Value::Tensor(y)] if line.symbol.facts().divides => Some((*x, *y)),
             _ => None,
         }
     }

@@ -2,23 +2,26 @@
 
 use crate::bind::Builder;
 use crate::error::Error;
+use crate::intrinsics::Intrinsic;
+use crate::symbol::SymbolRef;
 use crate::trace::ProxyId;
 use fulgurite_core::eval::tensor::Machine;
+use fulgurite_core::facts::ListJoin;
 use fulgurite_core::{Dim, Name, Scalar, TensorTy, Value};
 
-/// `cat` or `stack` of pieces of which those that are only a type are zeros, for pieces that are not zero and stand
+/// A list joined, of whose pieces those that are only a type are zeros, for pieces that are not zero and stand
 /// together: their own `cat`, padded. `None` where that is not the case.
 ///
 /// # Errors
 /// What the calls report.
 pub(super) fn assemble(
     b: &mut Builder,
-    op: Name,
+    joins: SymbolRef,
     positional: &[Value<ProxyId>],
     named: &[(Name, Value<ProxyId>)],
 ) -> Result<Option<Value<ProxyId>>, Error> {
-    let stacks = op == "stack";
-    let (Some(Value::List(items)), true) = (positional.first(), stacks || op == "cat") else { return Ok(None) };
+    let (Some(Value::List(items)), Some(join)) = (positional.first(), joins.facts().join) else { return Ok(None) };
+    let stacks = join == ListJoin::Stack;
     let live: Vec<usize> = (0..items.len()).filter(|i| matches!(items[*i], Value::Tensor(_))).collect();
     let (Some(&first), Some(&last)) = (live.first(), live.last()) else { return Ok(None) };
     let Some(types) = items.iter().map(|item| ty(b, item)).collect::<Option<Vec<TensorTy>>>() else { return Ok(None) };
@@ -44,9 +47,13 @@ pub(super) fn assemble(
     let axis = Value::Num(Scalar::Int(axis as i64));
     let together = match (&items[first..=last], stacks) {
         ([one], false) => one.clone(),
-        (several, _) => b.call(op, vec![Value::List(several.to_vec()), axis], Vec::new())?.swap_remove(0),
+        (several, _) => {
+            b.call(Name::new(joins.name()), vec![Value::List(several.to_vec()), axis], Vec::new())?.swap_remove(0)
+        }
     };
-    Ok(Some(b.call(Name::new("pad"), vec![together, at(before), at(behind)], Vec::new())?.swap_remove(0)))
+    Ok(Some(
+        b.call(Name::new(Intrinsic::Pad.name()), vec![together, at(before), at(behind)], Vec::new())?.swap_remove(0),
+    ))
 }
 
 fn ty(b: &Builder, item: &Value<ProxyId>) -> Option<TensorTy> {

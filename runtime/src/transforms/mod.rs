@@ -14,6 +14,7 @@
 //! | [`unroll::unroll`] | lines on tensors of subclasses as lines on their fields |
 //! | [`own::settle`] | functions with a backward of their own as their forward alone |
 
+pub mod activity;
 pub mod autocast;
 mod composite;
 mod cost;
@@ -21,7 +22,6 @@ pub mod cse;
 pub mod dce;
 pub mod decompose;
 mod expand;
-pub mod facts;
 pub mod fold;
 pub mod halves;
 pub mod jvp;
@@ -41,12 +41,12 @@ pub mod unroll;
 pub mod vjp;
 pub mod vmap;
 
+pub use activity::{Activity, LineRole, Reason};
 pub use autocast::autocast;
 pub(crate) use cost::{bytes as bytes_of, lines as line_costs};
 pub use cse::cse;
 pub use dce::dce;
 pub use decompose::decompose;
-pub use facts::{Facts, LineRole, Reason};
 pub use fold::fold;
 pub use halves::{Halves, halves};
 pub use jvp::{Jvp, jvp};

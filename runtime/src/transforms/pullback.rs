@@ -1,7 +1,7 @@
 //! The reverse sweep: cotangents from results to arguments, through any list of lines.
 
+use super::activity::{Activity, LineRole};
 use super::expand::{self, Mode, Redirect};
-use super::facts::{Facts, LineRole};
 use super::own::{self, Own};
 use super::regions::Outside;
 use super::rules::Site;
@@ -54,7 +54,7 @@ impl Style {
 /// A reverse sweep over lines that the builder (or an outer trace) has.
 pub(super) struct Pullback<'b> {
     b: &'b mut Builder,
-    facts: Facts,
+    activity: Activity,
     style: Style,
     cotangents: FxHashMap<ProxyId, ProxyId>,
     regions: Outside,
@@ -63,12 +63,12 @@ pub(super) struct Pullback<'b> {
 }
 
 impl<'b> Pullback<'b> {
-    pub(super) fn new(b: &'b mut Builder, facts: Facts, style: Style) -> Pullback<'b> {
+    pub(super) fn new(b: &'b mut Builder, activity: Activity, style: Style) -> Pullback<'b> {
         // checkpoints, autocasts and gradient modes do not reach into gradients
         let regions =
             Outside::new(b.root(), |kind| matches!(kind, RegionKind::Named(_) | RegionKind::Root), Event::Vjp);
         let own = Own { tangents: style.role == Role::Forward, ..Own::default() };
-        Pullback { b, facts, style, cotangents: FxHashMap::default(), regions, own }
+        Pullback { b, activity, style, cotangents: FxHashMap::default(), regions, own }
     }
 
     /// The cotangent of a value so far; `None` is zero.
@@ -134,7 +134,7 @@ impl<'b> Pullback<'b> {
             if flow.iter().all(Option::is_none) {
                 continue;
             }
-            if let LineRole::Active { in_mask, .. } = self.facts.vjp_role(line) {
+            if let LineRole::Active { in_mask, .. } = self.activity.vjp_role(line) {
                 let context = self.context(line);
                 let before = std::mem::replace(&mut self.b.context, context);
                 let done = self.line(line, &flow, &in_mask);
@@ -176,7 +176,7 @@ impl<'b> Pullback<'b> {
         let (arena, root) = (self.b.arena().clone(), self.b.root());
         let mut wrt = Vec::new();
         active.iter().for_each(|i| line.args[*i].for_each(&mut |p| wrt.push(*p)));
-        wrt.retain(|p| self.facts.needs_grad(*p));
+        wrt.retain(|p| self.activity.needs_grad(*p));
         wrt.sort();
         wrt.dedup();
         let start = self.b.lines().len();
@@ -185,15 +185,15 @@ impl<'b> Pullback<'b> {
         let mut redirect = Redirect::default();
         let lines = expand::active(&arena, root, &lines, &wrt, Mode::Reverse(&[plain]), &mut redirect)?;
         let plain = redirect.get(plain);
-        let facts = Facts::sweep(&arena, root, &lines, &wrt, &[plain]);
+        let activity = Activity::sweep(&arena, root, &lines, &wrt, &[plain]);
         for made in &lines {
-            self.b.push(match facts.vjp_role(made) {
+            self.b.push(match activity.vjp_role(made) {
                 LineRole::Active { in_mask, .. } => with_aux(&arena, made, &in_mask),
                 LineRole::Constant(_) => made.clone(),
             });
         }
         let lines = self.b.lines()[start..].to_vec();
-        let mut inner = Pullback::new(self.b, facts, self.style);
+        let mut inner = Pullback::new(self.b, activity, self.style);
         inner.add(plain, ct)?;
         inner.run(&lines)?;
         let found: Vec<_> = wrt.iter().filter_map(|p| Some((*p, inner.cotangent(*p)?))).collect();
@@ -213,7 +213,7 @@ impl<'b> Pullback<'b> {
             (Value::List(args), Value::List(values)) if args.len() == values.len() => {
                 args.iter().zip(values).try_for_each(|(a, v)| self.contribute(line, a, v, made_from))
             }
-            (Value::Tensor(p), value) if self.facts.needs_grad(*p) => {
+            (Value::Tensor(p), value) if self.activity.needs_grad(*p) => {
                 let Some(contribution) = self.conform(line, *p, value)? else { return Ok(()) };
                 if contribution.0 as usize >= made_from {
                     self.name(contribution, *p);

@@ -1,43 +1,20 @@
 //! Running one derivative rule of one line.
 //!
-//! A zero cotangent is `Absent` in rules: arithmetic drops it, and so do the linear rows listed here. A rule that still
-//! needs a value where it got none runs again with zeros made for it.
+//! A zero cotangent is `Absent` in rules: arithmetic drops it, and so do calls that are 0 where it is
+//! ([`facts::is_zero`]). A rule that still needs a value where it got none runs again with zeros made for it.
 
-use super::facts::cotangent_name;
+use super::activity::cotangent_name;
 use super::lists;
 use crate::bind::Builder;
 use crate::error::Error;
+use crate::symbol::{Registered, SymbolRef, candidates};
 use crate::trace::*;
 use fulgurite_core::derive::differentiable;
 use fulgurite_core::eval::tensor::{self, Machine};
+use fulgurite_core::facts;
 use fulgurite_core::lang::ast::Block;
 use fulgurite_core::sig::{ArgTy, Refusal};
 use fulgurite_core::{Name, Scalar, TensorTy, Value};
-
-/// Rows that give zeros for zeros in their first argument, or, where the number is 2, in either.
-const LINEAR: [(&str, usize); 21] = [
-    ("neg", 1),
-    ("cast", 1),
-    ("copy", 1),
-    ("sum", 1),
-    ("mean", 1),
-    ("reshape", 1),
-    ("view", 1),
-    ("expand", 1),
-    ("permute", 1),
-    ("transpose", 1),
-    ("squeeze", 1),
-    ("unsqueeze", 1),
-    ("slice", 1),
-    ("select", 1),
-    ("split", 1),
-    ("flip", 1),
-    ("roll", 1),
-    ("gather", 1),
-    ("div", 1),
-    ("mul", 2),
-    ("matmul", 2),
-];
 
 /// A parameter, its cotangent, and the number of the first value made for it.
 pub(super) type Contribution = (usize, Value<ProxyId>, usize);
@@ -187,23 +164,9 @@ impl Machine for RuleMachine<'_> {
         mut positional: Vec<Value<ProxyId>>,
         named: Vec<(Name, Value<ProxyId>)>,
     ) -> Result<Vec<Value<ProxyId>>, Error> {
-        if positional.first().is_some_and(Value::is_absent) || positional.get(1).is_some_and(Value::is_absent) {
-            let linear = LINEAR.iter().find(|(name, _)| op == *name).map_or(0, |(_, places)| *places);
-            if positional.iter().take(linear).any(Value::is_absent) {
-                return Ok(vec![Value::Absent]);
-            }
-            if op == "where" && positional.len() == 3 {
-                if positional[1..].iter().all(is_zero) {
-                    return Ok(vec![Value::Absent]);
-                }
-                for branch in positional[1..].iter_mut().filter(|b| b.is_absent()) {
-                    *branch = Value::Num(Scalar::Int(0));
-                }
-            }
-        } else if op == "where" && positional.get(2).is_some_and(Value::is_absent) {
-            positional[2] = Value::Num(Scalar::Int(0));
-        }
-        if let Some(value) = lists::assemble(self.builder, op, &positional, &named)? {
+        if positional.iter().any(|v| v.is_absent() || matches!(v, Value::List(_)))
+            && let Some(value) = self.of_zeros(op, &mut positional, &named)?
+        {
             return Ok(vec![value]);
         }
         self.builder.call(op, positional, named)
@@ -222,6 +185,34 @@ impl Machine for RuleMachine<'_> {
             return Ok(value);
         }
         self.builder.unbroadcast(value, like)
+    }
+}
+
+impl RuleMachine<'_> {
+    /// The value of a call of which an argument is zero, or pieces of one are, if it can be had without zeros. Otherwise
+    /// a zero among which the row only chooses becomes the number.
+    fn of_zeros(
+        &mut self,
+        op: Name,
+        positional: &mut [Value<ProxyId>],
+        named: &[(Name, Value<ProxyId>)],
+    ) -> Result<Option<Value<ProxyId>>, Error> {
+        let takes =
+            |symbol: &SymbolRef| symbol.row().sig.params.len() + symbol.row().sig.opts.len() >= positional.len();
+        let rows: Vec<SymbolRef> = candidates(op).into_iter().filter(takes).collect();
+        let Some(first) = rows.first() else { return Ok(None) };
+        // an optional argument that is absent is not zero
+        let needed = |i: usize| first.row().sig.params.get(i).is_some_and(|param| !param.optional);
+        let zero: Vec<bool> = positional.iter().enumerate().map(|(i, v)| is_zero(v) && needed(i)).collect();
+        if zero.contains(&true) && rows.iter().all(|symbol| facts::is_zero(symbol.row(), &zero, &Registered)) {
+            return Ok(Some(Value::Absent));
+        }
+        for (i, value) in positional.iter_mut().enumerate() {
+            if value.is_absent() && needed(i) && facts::is_branch(first.row(), i) {
+                *value = Value::Num(Scalar::Int(0));
+            }
+        }
+        lists::assemble(self.builder, first, positional, named)
     }
 }
 

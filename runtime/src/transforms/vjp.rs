@@ -1,10 +1,10 @@
 //! Reverse mode: one joint trace with the values and the gradients.
 //!
 //! Forward lines are kept as they are (composites without a rule become their bodies), backward lines follow, each at
-//! the place of the forward line that it differentiates. What the gradient skips is [`Facts`]' business.
+//! the place of the forward line that it differentiates. What the gradient skips is [`Activity`]' business.
 
+use super::activity::{Activity, LineRole};
 use super::expand::{self, Mode, Redirect};
-use super::facts::{Facts, LineRole};
 use super::own::{Own, Write};
 use super::pullback::{Pullback, Seed, Style, with_aux};
 use crate::bind::Builder;
@@ -102,15 +102,15 @@ pub fn joint(trace: &Trace, wrt: &[ProxyId], seeds: &[Seed]) -> Result<Joint, Er
     let mut redirect = Redirect::default();
     let lines = expand::active(arena, trace.root, &trace.lines, wrt, Mode::Reverse(&trace.outputs), &mut redirect)?;
     let outputs: Vec<ProxyId> = trace.outputs.iter().map(|p| redirect.get(*p)).collect();
-    let facts = Facts::sweep(arena, trace.root, &lines, wrt, &outputs);
+    let activity = Activity::sweep(arena, trace.root, &lines, wrt, &outputs);
     for line in &lines {
-        b.push(match facts.vjp_role(line) {
+        b.push(match activity.vjp_role(line) {
             LineRole::Active { in_mask, out_mask } if out_mask.contains(&true) => with_aux(arena, line, &in_mask),
             _ => line.clone(),
         });
     }
     let lines = b.lines().to_vec();
-    let needs_grad: Vec<bool> = outputs.iter().map(|p| facts.needs_grad(*p)).collect();
+    let needs_grad: Vec<bool> = outputs.iter().map(|p| activity.needs_grad(*p)).collect();
 
     let (mut cotangents, mut sown) = (Vec::new(), Vec::new());
     for (i, out) in outputs.iter().enumerate() {
@@ -124,7 +124,7 @@ pub fn joint(trace: &Trace, wrt: &[ProxyId], seeds: &[Seed]) -> Result<Joint, Er
             sown.push((*out, seed));
         }
     }
-    let mut pullback = Pullback::new(&mut b, facts, Style::backward());
+    let mut pullback = Pullback::new(&mut b, activity, Style::backward());
     for ((out, seed), needs) in sown.into_iter().zip(&needs_grad) {
         if !needs {
             continue;

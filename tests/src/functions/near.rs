@@ -20,8 +20,8 @@ const NUDGES: u64 = 6;
 /// every line rounds.
 const MOVES: f64 = 16.0;
 
-/// Refusals of a class, which tracing finds.
-const OF_CLASSES: [&str; 2] = ["E708", "E715"];
+/// Refusals of a class, and of a batch of one, which tracing finds.
+const OF_CLASSES: [&str; 3] = ["E708", "E715", "E727"];
 /// Refusals of elements. At once a line before may be refused by them; a traced program has not looked at elements when a
 /// class refuses a line behind.
 const OF_ELEMENTS: [&str; 2] = ["E705", "E804"];

@@ -316,8 +316,13 @@ impl Nudge {
         let apart = as_dtype(&Tensor::from(apart), flat.dtype());
         // rounding is relative to the width: near 0 a difference of the two has none of its own
         let fits = self.moved(&(flat + apart).sigmoid(), &[count]) * (high - low) + low;
-        // and to the number: a move that is small beside the low bound is lost when that is added
-        if self.dice.is_some() { self.moved(&fits, &[count]).clamp(low, high) } else { fits }
+        // and to the number: a move that is small beside the low bound is lost when that is added. A lone number moves
+        // where no bound of a function is likely to lie
+        match self.dice.is_some() {
+            true if low == high && low.fract() != 0.0 => self.moved(&fits, &[count]),
+            true => self.moved(&fits, &[count]).clamp(low, high),
+            false => fits,
+        }
     }
 
     /// Floats of this shape by some roundings further up or down.

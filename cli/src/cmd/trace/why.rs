@@ -7,7 +7,7 @@ use fulgurite::bind::body_of;
 use fulgurite::executors::{self, CompileOptions, Description, ExecError, Separate};
 use fulgurite::trace::{BoundSymbol, BoundSymbolId, ProxyId, Role, Tag, Trace};
 use fulgurite::transforms::vjp::float_inputs;
-use fulgurite::transforms::{Facts, LineRole};
+use fulgurite::transforms::{Activity, LineRole};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 
@@ -58,8 +58,8 @@ fn gradient(trace: &Trace, at: usize) -> Result<String, Fault> {
         Role::Recompute => return Ok("it runs again for a gradient".to_owned()),
         Role::Forward => {}
     }
-    let facts = Facts::of(trace, &float_inputs(trace))?;
-    let text = match facts.vjp_role(line) {
+    let activity = Activity::of(trace, &float_inputs(trace))?;
+    let text = match activity.vjp_role(line) {
         LineRole::Constant(reason) => format!("skipped: {reason}"),
         LineRole::Active { out_mask, .. } if !out_mask.contains(&true) => {
             "skipped: no result that has a gradient depends on it".to_owned()

@@ -2,6 +2,7 @@
 
 use crate::bind::Builder;
 use crate::error::Error;
+use crate::intrinsics::Intrinsic;
 use crate::trace::*;
 use fulgurite_core::place::{Fold, Place, cost, traffic};
 use fulgurite_core::{Name, Scalar, TensorTy, Value};
@@ -22,25 +23,25 @@ pub(super) fn bring(
     let ranks = pieces.len();
     let list = || Value::List(pieces.iter().map(|p| Value::Tensor(*p)).collect());
     let word = |fold: Fold| ("op", Value::Word(Name::new(fold.word())));
-    let mut call = |op: &str, args: Vec<Value<ProxyId>>, named: &[(&str, Value<ProxyId>)]| {
+    let mut call = |op: Intrinsic, args: Vec<Value<ProxyId>>, named: &[(&str, Value<ProxyId>)]| {
         let named = named.iter().map(|(name, value)| (Name::new(name), value.clone())).collect();
-        Ok::<_, Error>(b.call_row(Name::new(op), args, named)?.outs.clone())
+        Ok::<_, Error>(b.call_row(Name::new(op.name()), args, named)?.outs.clone())
     };
     match (from, to) {
         (from, to) if from == to => Ok(pieces.to_vec()),
-        (Place::Shard(dim), Place::Replicate) => call("all_gather", vec![list()], &[("dim", int(dim))]),
+        (Place::Shard(dim), Place::Replicate) => call(Intrinsic::AllGather, vec![list()], &[("dim", int(dim))]),
         (Place::Shard(dim), Place::Shard(to)) => {
-            call("all_to_all", vec![list()], &[("gather", int(dim)), ("scatter", int(to))])
+            call(Intrinsic::AllToAll, vec![list()], &[("gather", int(dim)), ("scatter", int(to))])
         }
-        (Place::Partial(fold), Place::Replicate) => call("all_reduce", vec![list()], &[word(fold)]),
+        (Place::Partial(fold), Place::Replicate) => call(Intrinsic::AllReduce, vec![list()], &[word(fold)]),
         (Place::Partial(fold), Place::Shard(dim)) => {
-            call("reduce_scatter", vec![list()], &[word(fold), ("dim", int(dim))])
+            call(Intrinsic::ReduceScatter, vec![list()], &[word(fold), ("dim", int(dim))])
         }
         // what follows needs no message: each rank has all that it wants
         (Place::Replicate, Place::Shard(dim)) => {
             let mut own = Vec::new();
             for (rank, p) in pieces.iter().enumerate() {
-                let all = call("pieces", vec![Value::Tensor(*p), int(ranks)], &[("dim", int(dim))])?;
+                let all = call(Intrinsic::Pieces, vec![Value::Tensor(*p), int(ranks)], &[("dim", int(dim))])?;
                 own.push(all[rank]);
             }
             Ok(own)
@@ -61,12 +62,12 @@ pub(super) fn bring(
 /// ranks; `None` for other lines.
 fn moves(arena: &Arena, line: &BoundSymbol) -> Option<(Place, Place, u64, u64)> {
     let (shard, part) = (Place::Shard(0), Place::Partial(Fold::Sum));
-    let (from, to) = match line.symbol.name() {
-        "all_gather" => (shard, Place::Replicate),
-        "all_reduce" => (part, Place::Replicate),
-        "reduce_scatter" => (part, shard),
-        "all_to_all" => (shard, Place::Shard(1)),
-        "pieces" => (Place::Replicate, shard),
+    let (from, to) = match Intrinsic::of(line.symbol)? {
+        Intrinsic::AllGather => (shard, Place::Replicate),
+        Intrinsic::AllReduce => (part, Place::Replicate),
+        Intrinsic::ReduceScatter => (part, shard),
+        Intrinsic::AllToAll => (shard, Place::Shard(1)),
+        Intrinsic::Pieces => (Place::Replicate, shard),
         _ => return None,
     };
     let mut pieces = Vec::new();

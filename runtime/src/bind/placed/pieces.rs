@@ -3,7 +3,8 @@
 use super::{Operand, Placed, own};
 use crate::bind::{Builder, body};
 use crate::error::Error;
-use crate::symbol::{Registered, candidates};
+use crate::intrinsics::Intrinsic;
+use crate::symbol::Registered;
 use crate::tensor::static_value;
 use crate::trace::*;
 use fulgurite_core::lang::ast::{DimKind, OptType, Type};
@@ -296,7 +297,7 @@ pub(super) fn reshaped(call: &Placed, nest: &Nest) -> Option<Way> {
     let (Some((at, ty, Place::Shard(axis))), None) = (held.next(), held.next()) else { return None };
     let [out] = call.outs().try_into().ok()?;
     let shape = out.shape.iter().map(|d| Value::size(*d)).collect();
-    let reshape = candidates(Name::new("reshape")).into_iter().next()?.row();
+    let reshape = Intrinsic::Reshape.symbol().ok()?.row();
     let args = [Value::Tensor(ArgTy::Tensor(ty.clone())), Value::List(shape)];
     let solved = sig::solve_types(reshape, &args).ok()?;
     let known = lower_with(reshape, reshape.index_body()?, &solved, &Registered).ok()?;

@@ -1,7 +1,8 @@
-//! What the gradient transform may skip: one predicate, derived from types, regions and rules; no list of operators.
+//! Activity analysis: what the gradient transform may skip. One predicate, derived from types, regions and rules; no
+//! list of operators.
 //!
 //! A forward sweep finds the values through which a gradient is wanted, a backward sweep those that reach an output.
-//! [`Facts::vjp_role`] answers for one line from the two. Constant lines are never dropped for being constant.
+//! [`Activity::vjp_role`] answers for one line from the two. Constant lines are never dropped for being constant.
 
 use crate::error::Error;
 use crate::trace::*;
@@ -13,7 +14,7 @@ use std::rc::Rc;
 pub enum Reason {
     /// It stands in a region that switches gradients off.
     NoGradRegion(RegionId),
-    /// It is the row `detach`.
+    /// It gives its argument on as a constant.
     StopGradient,
     /// None of its results is a float tensor.
     NoFloatOutput,
@@ -29,7 +30,7 @@ impl std::fmt::Display for Reason {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Reason::NoGradRegion(_) => "it stands in a region without gradients",
-            Reason::StopGradient => "it is `detach`",
+            Reason::StopGradient => "it gives a constant",
             Reason::NoFloatOutput => "none of its results is a float tensor",
             Reason::NoFloatInput => "none of its arguments is a float tensor",
             Reason::InputsNotActive => "no argument depends on what is differentiated",
@@ -70,32 +71,33 @@ impl ProxySet {
 }
 
 /// What is known about the values of a program for differentiation by some of them.
-pub struct Facts {
+pub struct Activity {
     arena: Rc<Arena>,
     root: RegionId,
     needs: ProxySet,
     reach: ProxySet,
 }
 
-impl Facts {
-    /// The facts of a list of lines, bodies not looked into.
+impl Activity {
+    /// The activity of a list of lines, bodies not looked into.
     pub(super) fn sweep(
         arena: &Rc<Arena>,
         root: RegionId,
         lines: &[Rc<BoundSymbol>],
         wrt: &[ProxyId],
         outputs: &[ProxyId],
-    ) -> Facts {
-        let mut facts = Facts { arena: arena.clone(), root, needs: ProxySet::default(), reach: ProxySet::default() };
-        wrt.iter().filter(|p| arena.is_float(**p)).for_each(|p| facts.needs.insert(*p));
+    ) -> Activity {
+        let mut activity =
+            Activity { arena: arena.clone(), root, needs: ProxySet::default(), reach: ProxySet::default() };
+        wrt.iter().filter(|p| arena.is_float(**p)).for_each(|p| activity.needs.insert(*p));
         for line in lines {
-            facts.forward(line);
+            activity.forward(line);
         }
-        outputs.iter().filter(|p| facts.needs.contains(**p)).for_each(|p| facts.reach.insert(*p));
+        outputs.iter().filter(|p| activity.needs.contains(**p)).for_each(|p| activity.reach.insert(*p));
         for line in lines.iter().rev() {
-            facts.backward(line);
+            activity.backward(line);
         }
-        facts
+        activity
     }
 
     /// Whether a gradient is wanted through this value: it is a float tensor that depends on what is differentiated.
@@ -103,7 +105,7 @@ impl Facts {
         self.needs.contains(p)
     }
 
-    /// Gives a value the facts of what stands for it.
+    /// Gives a value the activity of what stands for it.
     pub(super) fn copy(&mut self, old: ProxyId, new: ProxyId) {
         if self.needs.contains(new) {
             self.needs.insert(old);
@@ -147,7 +149,7 @@ impl Facts {
         if let Some(region) = self.arena.no_grad_region(line.region, self.root) {
             return Err(Reason::NoGradRegion(region));
         }
-        if line.symbol.name() == "detach" {
+        if line.symbol.facts().stops {
             return Err(Reason::StopGradient);
         }
         let float_outs: Vec<bool> = line.outs.iter().map(|o| self.arena.is_float(*o)).collect();

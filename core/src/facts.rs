@@ -1,0 +1,279 @@
+//! Facts that transforms ask about a row, read off the text of its meaning.
+//!
+//! A transform never compares the name of an operator: it asks whether the row is a product, moves elements, joins a
+//! list. So a row of any database with the same meaning is treated alike.
+
+use crate::Name;
+use crate::lang::ast::{
+    BinOp, Bind, Block, Elem, Expr, Node, OptType, Outside, Param, Pattern, Place, Red, Reduce, Stmt, UnOp,
+};
+use crate::lang::walk;
+use crate::lower::Rows;
+use crate::row::{Meaning, Row};
+
+/// A number beside which an argument stays what it is: `x * 1` is `x`.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Neutral {
+    /// The parameter that is the number.
+    pub number: usize,
+    /// The parameter that the result is.
+    pub kept: usize,
+    /// The number. Of two zeros only the one with this sign keeps the sign of a zero.
+    pub value: f64,
+}
+
+/// How a row joins the tensors of a list.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ListJoin {
+    /// Behind each other along an axis that each has.
+    Concat,
+    /// Along an axis of the result that none has.
+    Stack,
+}
+
+/// What a row means to transforms.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct RowFacts {
+    /// No derivative passes: the meaning is `detach(x)`.
+    pub stops: bool,
+    /// Each element of the result is an element of the first argument, in the dtype of the result.
+    pub moves: bool,
+    /// It moves no element but converts each: `x as U`.
+    pub converts: bool,
+    /// Where the result has the type of the first argument it is that: the elements are in row-major order, or repeated.
+    pub reshapes: bool,
+    /// The option by which it orders the axes of its first argument.
+    pub permutes: Option<usize>,
+    /// Each element is a reduction of the first argument over axes that an option chooses, which of a single element is
+    /// that element: where the result has the type of the argument it is that.
+    pub reduces: bool,
+    /// Applied twice it changes nothing.
+    pub involution: bool,
+    /// It divides its first argument by its second one.
+    pub divides: bool,
+    /// The option that fills the result.
+    pub fills: Option<usize>,
+    /// Numbers that change nothing.
+    pub neutral: Vec<Neutral>,
+    /// How it joins the list that is its first argument.
+    pub join: Option<ListJoin>,
+}
+
+/// The facts of a row.
+pub fn of(row: &Row) -> RowFacts {
+    let Some(Block { stmts, value }) = row.index_body() else { return RowFacts::default() };
+    if !stmts.is_empty() || row.sig.outs.len() != 1 || !row.sig.aux.is_empty() {
+        return RowFacts::default();
+    }
+    let name = |i: usize| row.sig.params.get(i).map(|p| p.name.name);
+    let is = |e: &Expr, i: usize| matches!(&*e.node, Node::Name(n) if Some(*n) == name(i));
+    let x = uncast(value);
+    let element = |e: &Expr| is(e, 0) || accesses(e, name(0));
+    let binary = |op: BinOp| matches!(&*value.node, Node::Binary(o, a, b) if *o == op && is(a, 0) && is(b, 1));
+    let neutral = |of: &[(usize, f64)]| {
+        of.iter().map(|(number, value)| Neutral { number: *number, kept: 1 - number, value: *value }).collect()
+    };
+    RowFacts {
+        stops: matches!(&*value.node, Node::Call(f, args) if f.name == "detach" && args.len() == 1 && is(&args[0].value, 0)),
+        moves: element(x),
+        converts: matches!(&*value.node, Node::Cast(inner, _) if is(inner, 0)),
+        reshapes: is_row_major(value, name(0)) || is_broadcast(value, name(0)),
+        permutes: match &*value.node {
+            Node::Access(a)
+                if Some(a.base.name) == name(0) && matches!(a.places.as_slice(), [Place::List(_, None)]) =>
+            {
+                row.sig.opts.iter().position(|o| matches!(o.ty, OptType::Perm(_)))
+            }
+            _ => None,
+        },
+        reduces: matches!(&*value.node, Node::Reduce(r) if keeps_one(r) && element(&r.body)),
+        involution: matches!(&*value.node, Node::Unary(_, inner) if is(inner, 0)) && returns_its_dtype(row),
+        divides: binary(BinOp::Div),
+        fills: match &*x.node {
+            Node::Name(n) if row.sig.params.is_empty() => row.sig.opts.iter().position(|o| o.name.name == *n),
+            _ => None,
+        }
+        .map(|i| row.sig.params.len() + i),
+        neutral: match () {
+            () if binary(BinOp::Mul) => neutral(&[(0, 1.0), (1, 1.0)]),
+            () if binary(BinOp::Div) => neutral(&[(1, 1.0)]),
+            () if binary(BinOp::Add) => neutral(&[(0, -0.0), (1, -0.0)]),
+            () if binary(BinOp::Sub) => neutral(&[(1, 0.0)]),
+            () => Vec::new(),
+        },
+        join: join(row, value),
+    }
+}
+
+/// Whether the result shares the elements of the first argument although its meaning is no `view`: it is that argument,
+/// as a constant, or its elements in row-major order.
+pub fn shares(row: &Row) -> bool {
+    let reshapes = |block: &Block| is_row_major(&block.value, row.sig.params.first().map(|p| p.name.name));
+    of(row).stops || row.index_body().is_some_and(|block| block.stmts.is_empty() && reshapes(block))
+}
+
+/// `x[..unravel(ravel(o), S)]`: the elements of a tensor in row-major order.
+fn is_row_major(e: &Expr, tensor: Option<Name>) -> bool {
+    let again = |e: &Expr| match &*e.node {
+        Node::Call(f, args) if f.name == "unravel" => {
+            matches!(args.first().map(|a| &*a.value.node), Some(Node::Call(f, _)) if f.name == "ravel")
+        }
+        _ => false,
+    };
+    matches!(&*e.node, Node::Access(a) if Some(a.base.name) == tensor && matches!(a.places.as_slice(), [Place::Unravel(e)] if again(e)))
+}
+
+/// `x[~o]`: the elements of a tensor, repeated along axes that it has not.
+fn is_broadcast(e: &Expr, tensor: Option<Name>) -> bool {
+    matches!(&*e.node, Node::Access(a) if Some(a.base.name) == tensor && matches!(a.places.as_slice(), [Place::Broadcast(_)]))
+}
+
+/// Whether the result of a row is 0 wherever these parameters are, whatever the others are: a sum of products with one
+/// of them each. NaN and infinity among the others count as numbers, as derivatives take them.
+pub fn is_zero(row: &Row, zero: &[bool], rows: &dyn Rows) -> bool {
+    Zeros { rows, depth: 0 }.row(row, zero)
+}
+
+/// The parameters that a row only chooses among: of the branches of an `if`, or of its result.
+pub fn is_branch(row: &Row, param: usize) -> bool {
+    let (Some(Block { stmts, value }), Some(param)) = (row.index_body(), row.sig.params.get(param)) else {
+        return false;
+    };
+    fn only(e: &Expr, name: Name) -> bool {
+        match &*e.node {
+            Node::If(cond, yes, no) => {
+                let plain = yes.stmts.is_empty() && no.stmts.is_empty() && !mentions(cond, name);
+                plain && only(&yes.value, name) && only(&no.value, name)
+            }
+            Node::Name(_) => true,
+            _ => !mentions(e, name),
+        }
+    }
+    stmts.is_empty() && matches!(&*value.node, Node::If(..)) && only(value, param.name.name)
+}
+
+fn mentions(e: &Expr, name: Name) -> bool {
+    let mut found = false;
+    walk::expr(e, &mut |e| found |= matches!(&*e.node, Node::Name(n) if *n == name));
+    found
+}
+
+/// A value without the casts around it.
+fn uncast(e: &Expr) -> &Expr {
+    match &*e.node {
+        Node::Cast(inner, _) => uncast(inner),
+        _ => e,
+    }
+}
+
+/// An access to a tensor, of which no index is an element and no place may lie outside.
+fn accesses(e: &Expr, tensor: Option<Name>) -> bool {
+    let Node::Access(a) = &*e.node else { return false };
+    let mut elements = false;
+    walk::children(e, &mut |index| {
+        walk::expr(index, &mut |part| {
+            elements |= matches!(&*part.node, Node::Access(inner) if Some(inner.base.name) == tensor)
+        });
+    });
+    Some(a.base.name) == tensor && a.item.is_none() && a.outside == Outside::Refuse && !elements
+}
+
+/// Whether a reduction runs over whole axes that an option chooses, and is of one element that element.
+fn keeps_one(r: &Reduce) -> bool {
+    use Red::*;
+    let whole = |bind: &Bind| bind.axes.is_some() && bind.range.is_none();
+    let kind = matches!(r.red, Sum | Mean | Prod | Max | Min | First | Last | Only);
+    kind && r.filter.is_none() && r.binds.as_ref().is_some_and(|binds| binds.iter().all(whole))
+}
+
+fn returns_its_dtype(row: &Row) -> bool {
+    let elem = |p: &Param| p.ty.elem.clone();
+    row.sig.params.first().map(elem).is_some_and(|elem: Vec<Elem>| elem == row.sig.outs[0].ty.elem)
+}
+
+/// How a row joins its first argument, a list: each element comes from one of its tensors, at the same places but for
+/// the axis along which they are joined.
+fn join(row: &Row, value: &Expr) -> Option<ListJoin> {
+    let [list] = row.sig.params.as_slice() else { return None };
+    list.ty.list.as_ref()?;
+    let item = |e: &Expr| match &*e.node {
+        Node::Access(a) if a.base.name == list.name.name => match a.item.as_ref().map(|i| &*i.node) {
+            Some(Node::Name(index)) => Some((*index, a.outside.clone())),
+            _ => None,
+        },
+        _ => None,
+    };
+    match &*value.node {
+        Node::Reduce(r) if r.red == Red::Only && r.filter.is_none() => {
+            let (index, outside) = item(&r.body)?;
+            let bound = r.binds.as_deref().is_some_and(|binds| matches!(binds, [b] if b.name.name == index));
+            (bound && outside == Outside::Skip).then_some(ListJoin::Concat)
+        }
+        _ => item(value).filter(|(_, outside)| *outside == Outside::Refuse).map(|_| ListJoin::Stack),
+    }
+}
+
+/// Rows that call each other are looked into this deep.
+const DEEPEST: usize = 8;
+
+/// The search for what is 0.
+struct Zeros<'a> {
+    rows: &'a dyn Rows,
+    depth: usize,
+}
+
+impl Zeros<'_> {
+    fn row(&self, row: &Row, zero: &[bool]) -> bool {
+        let (Meaning::Expr(block) | Meaning::View(block) | Meaning::Decomp(block)) = &row.meaning else { return false };
+        let params = row.sig.params.iter().zip(zero).filter(|(_, zero)| **zero);
+        let names = params.map(|(param, _)| param.name.name).collect();
+        self.depth < DEEPEST && row.sig.aux.is_empty() && self.block(block, names)
+    }
+
+    fn block(&self, block: &Block, mut zeros: Vec<Name>) -> bool {
+        for stmt in &block.stmts {
+            let Stmt::Let(Pattern::Name(name), value) = stmt else { return false };
+            let is = self.expr(value, &zeros);
+            zeros.retain(|zero| *zero != name.name);
+            zeros.extend(is.then_some(name.name));
+        }
+        self.expr(&block.value, &zeros)
+    }
+
+    fn expr(&self, e: &Expr, zeros: &[Name]) -> bool {
+        let is = |e: &Expr| self.expr(e, zeros);
+        match &*e.node {
+            Node::Int(i) => *i == 0,
+            Node::Float(f) => *f == 0.0,
+            Node::Name(name) => zeros.contains(name),
+            Node::Unary(UnOp::Neg, a) | Node::Cast(a, _) => is(a),
+            Node::Binary(BinOp::Add | BinOp::Sub, a, b) => is(a) && is(b),
+            Node::Binary(BinOp::Mul, a, b) => is(a) || is(b),
+            Node::Binary(BinOp::Div, a, _) => is(a),
+            Node::If(_, yes, no) => self.block(yes, zeros.to_vec()) && self.block(no, zeros.to_vec()),
+            Node::Match(_, arms) => arms.iter().all(|(_, value)| is(value)),
+            Node::Access(a) => {
+                let outside = if let Outside::Value(value) = &a.outside { is(value) } else { true };
+                zeros.contains(&a.base.name) && outside
+            }
+            Node::Reduce(r) => {
+                let sums = matches!(r.red, Red::Sum | Red::Mean | Red::First | Red::Last | Red::Only);
+                sums && is(&r.body) && r.otherwise.as_ref().is_none_or(is)
+            }
+            Node::Tuple(items) => items.iter().all(is),
+            Node::Call(f, args) => {
+                let Some(row) = self.rows.row(f.name) else { return false };
+                let place = |name: Name| row.sig.params.iter().position(|p| p.name.name == name);
+                let mut zero = vec![false; row.sig.params.len()];
+                for (i, arg) in args.iter().enumerate() {
+                    let at = arg.name.as_ref().map_or(Some(i), |name| place(name.name));
+                    if let Some(slot) = at.and_then(|at| zero.get_mut(at)) {
+                        *slot = is(&arg.value);
+                    }
+                }
+                zero.contains(&true) && Zeros { rows: self.rows, depth: self.depth + 1 }.row(&row, &zero)
+            }
+            _ => false,
+        }
+    }
+}
