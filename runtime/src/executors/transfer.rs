@@ -133,16 +133,14 @@ impl Placing<'_> {
                 let outs = outs.iter().map(|p| self.make(*p, device)).collect();
                 self.claimed.push(Claimed::Kernel { lines, executor, kernel, inputs, outs, refuses });
             }
-            Claimed::Fuse(line, checks) => {
+            Claimed::Join(line, checks, executor) => {
                 line.inputs().into_iter().for_each(|p| self.fetch(root(p), line.id()));
-                self.claimed.push(Claimed::Fuse(line, checks));
+                self.claimed.push(Claimed::Join(line, checks, executor));
             }
             Claimed::Check(line, check) => {
                 line.inputs().into_iter().for_each(|p| self.fetch(root(p), line.id()));
                 self.claimed.push(Claimed::Check(line, check));
             }
-            // invariant: `join` leaves none
-            Claimed::Join(line, executor) => self.claimed.push(Claimed::Join(line, executor)),
         }
     }
 
