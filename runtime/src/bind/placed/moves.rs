@@ -7,6 +7,9 @@ use fulgurite_core::place::{Fold, Place, cost, traffic};
 use fulgurite_core::{Name, Scalar, TensorTy, Value};
 use std::rc::Rc;
 
+/// The row that cuts a tensor into the pieces of all ranks.
+const PIECES: &str = "pieces";
+
 fn int(i: usize) -> Value<ProxyId> {
     Value::Num(Scalar::Int(i as i64))
 }
@@ -40,7 +43,7 @@ pub(super) fn bring(
         (Place::Replicate, Place::Shard(dim)) => {
             let mut own = Vec::new();
             for (rank, p) in pieces.iter().enumerate() {
-                let all = call("pieces", vec![Value::Tensor(*p), int(ranks)], &[("dim", int(dim))])?;
+                let all = call(PIECES, vec![Value::Tensor(*p), int(ranks)], &[("dim", int(dim))])?;
                 own.push(all[rank]);
             }
             Ok(own)
@@ -66,7 +69,7 @@ fn moves(arena: &Arena, line: &BoundSymbol) -> Option<(Place, Place, u64, u64)> 
         "all_reduce" => (part, Place::Replicate),
         "reduce_scatter" => (part, shard),
         "all_to_all" => (shard, Place::Shard(1)),
-        "pieces" => (Place::Replicate, shard),
+        PIECES => (Place::Replicate, shard),
         _ => return None,
     };
     let mut pieces = Vec::new();
