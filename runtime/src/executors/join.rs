@@ -1,6 +1,6 @@
 //! Neighbouring lines that an executor compiles together.
 
-use super::partition::{Claimed, Partition};
+use super::partition::{Claimed, Partition, root};
 use super::require::Check;
 use super::{ExecError, Executor, Line};
 use crate::bind::may_refuse;
@@ -59,12 +59,7 @@ pub(super) fn join(trace: &Trace, partition: Partition) -> Result<Partition, Exe
         return Ok(partition);
     }
     let Partition { claimed, same, at: places } = partition;
-    let root = |mut p: ProxyId| {
-        while let Some(&q) = same.get(&p) {
-            p = q;
-        }
-        p
-    };
+    let root = |p| root(&same, p);
     let runs = runs(claimed);
     // the runs that read a value; results of the trace count as one more
     let mut readers: FxHashMap<ProxyId, FxHashSet<usize>> = FxHashMap::default();

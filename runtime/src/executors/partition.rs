@@ -43,6 +43,14 @@ pub(crate) struct Partition {
     pub at: FxHashMap<ProxyId, ProxyId>,
 }
 
+/// The value as which a result was defined, by [`Partition::same`].
+pub(crate) fn root(same: &FxHashMap<ProxyId, ProxyId>, mut p: ProxyId) -> ProxyId {
+    while let Some(&q) = same.get(&p) {
+        p = q;
+    }
+    p
+}
+
 /// Decompositions nest at most this deep.
 const MAX_DEPTH: usize = 64;
 

@@ -7,7 +7,7 @@ use super::step::Step;
 use crate::executors::fusion::fuse::{Item, Opaque};
 use crate::executors::fusion::graph::{Graph, ValueId};
 use crate::executors::fusion::items::{Env, Items, Named};
-use crate::executors::partition::{Claimed, Partition};
+use crate::executors::partition::{Claimed, Partition, root};
 use crate::executors::{CompileOptions, ExecError};
 use crate::trace::{ProxyId, Trace};
 use rustc_hash::FxHashMap;
@@ -25,12 +25,7 @@ pub(crate) fn build(
     }
     let inputs: Vec<ValueId> = trace.inputs.iter().map(|i| b.value(i.proxy)).collect();
     let Partition { claimed, same, at } = partition;
-    let root = |mut p: ProxyId| {
-        while let Some(&q) = same.get(&p) {
-            p = q;
-        }
-        p
-    };
+    let root = |p| root(&same, p);
     for claimed in claimed {
         match claimed {
             Claimed::Join(line, checks, _) => b.line(&line, &checks, &root)?,
