@@ -20,12 +20,7 @@ type Edges = BTreeMap<(Module, String), BTreeMap<String, String>>;
 fn modules_do_not_import_each_other_in_circles() {
     let mut found = BTreeSet::new();
     for krate in CRATES {
-        let src = root().join(krate).join("src");
-        let files: Vec<(Module, String)> = files_with("rs", &src)
-            .into_iter()
-            .filter(|p| !is_test_file(p))
-            .map(|p| (module_of(p.strip_prefix(&src).unwrap_or(&p)), read(&p)))
-            .collect();
+        let files = sources(krate);
         let modules: BTreeSet<Module> = files.iter().map(|(m, _)| m.clone()).collect();
         let mut edges = Edges::new();
         for (module, text) in &files {
@@ -44,6 +39,41 @@ fn modules_do_not_import_each_other_in_circles() {
     let debts: BTreeSet<String> = DEBTS.iter().map(|d| (*d).to_owned()).collect();
     none(found.difference(&debts).cloned().collect(), "modules import each other in a circle");
     none(debts.difference(&found).cloned().collect(), "these circles are gone: take them off the list");
+}
+
+/// Modules of the runtime that stand below others, and those that they must not import: executors share fusions and
+/// programs, which know none of them, and an executor knows no other one.
+const BELOW: &[(&str, &[&str])] = &[
+    ("executors::fusion", &["executors::program", "executors::cpu", "executors::cuda", "executors::interp"]),
+    ("executors::program", &["executors::cpu", "executors::cuda", "executors::interp"]),
+    ("executors::cpu", &["executors::cuda", "executors::interp"]),
+    ("executors::cuda", &["executors::cpu", "executors::interp"]),
+    ("executors::interp", &["executors::cpu", "executors::cuda"]),
+];
+
+#[test]
+fn shared_parts_of_executors_import_no_executor() {
+    let module = |text: &str| text.split("::").map(str::to_owned).collect::<Module>();
+    let files = sources("runtime");
+    let mut faults = Vec::new();
+    for (lower, uppers) in BELOW {
+        let uppers: Vec<Module> = uppers.iter().map(|upper| module(upper)).collect();
+        for named in uppers.iter().chain([&module(lower)]).filter(|m| files.iter().all(|(of, _)| of != *m)) {
+            faults.push(format!("there is no `{}`: the rule names what is gone", named.join("::")));
+        }
+        for (of, text) in files.iter().filter(|(of, _)| of.starts_with(&module(lower))) {
+            let uphill = paths(&code(text), of).into_iter().filter(|p| uppers.iter().any(|upper| p.starts_with(upper)));
+            faults.extend(uphill.map(|path| format!("{} -> {}", of.join("::"), path.join("::"))));
+        }
+    }
+    none(faults, "imports between executors run uphill");
+}
+
+/// The modules of a crate with their texts, unit tests apart.
+fn sources(krate: &str) -> Vec<(Module, String)> {
+    let src = root().join(krate).join("src");
+    let files = files_with("rs", &src).into_iter().filter(|p| !is_test_file(p));
+    files.map(|p| (module_of(p.strip_prefix(&src).unwrap_or(&p)), read(&p))).collect()
 }
 
 /// Unit tests in files of their own may import what they like.

@@ -1,6 +1,6 @@
 //! Neighbouring lines that an executor compiles together.
 
-use super::partition::{Claimed, Partition};
+use super::partition::{Claimed, Partition, root};
 use super::require::Check;
 use super::{ExecError, Executor, Line};
 use crate::bind::may_refuse;
@@ -46,25 +46,20 @@ enum Run {
 impl Run {
     fn reads(&self) -> Vec<ProxyId> {
         match self {
-            Run::Other(Claimed::Fuse(line, _) | Claimed::Check(line, _) | Claimed::Join(line, _)) => line.inputs(),
+            Run::Other(Claimed::Check(line, _) | Claimed::Join(line, ..)) => line.inputs(),
             Run::Other(Claimed::Kernel { inputs, .. }) => inputs.clone(),
             Run::Joined(_, lines) => lines.iter().flat_map(|l| l.line().inputs()).collect(),
         }
     }
 }
 
-/// Every run of lines that are to be joined becomes one kernel.
+/// Every run of lines that are to be joined becomes one kernel, unless the executor inlines them.
 pub(super) fn join(trace: &Trace, partition: Partition) -> Result<Partition, ExecError> {
-    if !partition.claimed.iter().any(|c| matches!(c, Claimed::Join(..))) {
+    if !partition.claimed.iter().any(|c| matches!(c, Claimed::Join(_, _, executor) if !executor.inlines())) {
         return Ok(partition);
     }
     let Partition { claimed, same, at: places } = partition;
-    let root = |mut p: ProxyId| {
-        while let Some(&q) = same.get(&p) {
-            p = q;
-        }
-        p
-    };
+    let root = |p| root(&same, p);
     let runs = runs(claimed);
     // the runs that read a value; results of the trace count as one more
     let mut readers: FxHashMap<ProxyId, FxHashSet<usize>> = FxHashMap::default();
@@ -115,13 +110,15 @@ fn runs(claimed: Vec<Claimed>) -> Vec<Run> {
     for entry in claimed {
         match entry {
             Claimed::Check(line, check) => waiting.push((line, check)),
-            Claimed::Join(line, executor) => {
+            Claimed::Join(line, checks, executor) if !executor.inlines() => {
                 let known = matches!(out.last(), Some(Run::Joined(e, _)) if e.name() == executor.name());
                 if !known {
                     out.push(Run::Joined(executor, Vec::new()));
                 }
                 if let Some(Run::Joined(_, lines)) = out.last_mut() {
                     lines.extend(waiting.drain(..).map(|(line, check)| Joined::Check(line, check)));
+                    let own = |check| Joined::Check(Line::new(line.symbol.clone()), check);
+                    lines.extend(checks.into_iter().map(own));
                     lines.push(Joined::Line(line));
                 }
             }

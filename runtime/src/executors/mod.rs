@@ -2,40 +2,47 @@
 //!
 //! An [`Executor`] is offered lines and claims what it can run. Executors are asked in the user's order; what nobody
 //! claims is decomposed and offered again. The claimed lines become one [`Compiled`] program with one memory plan:
-//! kernels of executors are steps of it, and the lines that `cpu` claims are fused with their neighbours.
+//! kernels of executors are steps of it, and the lines that `cpu` joins are fused with their neighbours.
 //!
 //! | module | is |
 //! |---|---|
-//! | [`interp`] | the oracle |
-//! | [`cpu`] | fusion, tiles, products, the memory plan: what `compile` gives |
-//! | [`cuda`] | the same items as CUDA C, on a device |
 //! | `partition`, `join` | the claims |
+//! | `fusion` | lines as items: graphs of scalar operations, products, scans |
+//! | `program` | items as steps with one memory plan: what [`compile`] gives |
+//! | [`cpu`] | steps over tiles, products, scans |
+//! | [`cuda`] | items as CUDA C, on a device |
+//! | [`interp`] | the oracle |
 //! | `transfer` | what moves between host memory and a device's |
 //! | `host` | named primitives (argsort, selections) |
 //!
 //! **Invariant:** nothing here reads an operator's name: families are recognised from meanings, and a row that wants a
-//! special kernel names it (`host:`, `kernels:`).
+//! special kernel names it (`host:`, `kernels:`). `fusion` and `program` import no executor, and executors none of each
+//! other: this file alone knows all of them.
 
 pub mod cpu;
 pub mod cuda;
 mod error;
+mod fusion;
 mod host;
 pub mod interp;
 mod join;
 mod kernel;
 mod line;
 mod meaning;
+mod nest;
 mod partition;
+mod program;
 mod require;
 #[cfg(test)]
 pub(crate) mod tests;
 mod transfer;
 
-pub use cpu::{Compiled, Description, Separate, StepInfo, set_threads, threads};
 pub use error::ExecError;
+pub use fusion::fuse::Separate;
 pub use join::Part;
 pub use kernel::{Kernel, TensorMut, TensorRef, Works};
 pub use line::Line;
+pub use program::{Compiled, Description, StepInfo, set_threads, threads};
 pub use transfer::{OnDevice, Operand};
 
 use crate::error::Error;
@@ -67,7 +74,13 @@ pub trait Executor: Send + Sync {
         None
     }
 
-    /// One kernel for neighbouring lines that it claimed with [`Claim::Join`].
+    /// Whether the lines that it claims with [`Claim::Join`] stay lines of the program, which are fused even across the
+    /// kernels of other executors and share its memory plan; otherwise [`Executor::join`] makes one kernel of neighbours.
+    fn inlines(&self) -> bool {
+        false
+    }
+
+    /// One kernel for neighbouring lines that it claimed with [`Claim::Join`], if it does not inline them.
     ///
     /// # Errors
     /// E802 where it can't; what the executor defines.
@@ -135,9 +148,7 @@ pub fn register_gradient(
 
 /// What an executor takes.
 pub enum Claim {
-    /// The first line, into the fusions of the CPU executor.
-    Fuse,
-    /// The first line, into one kernel with neighbours that are claimed so too: see [`Executor::join`].
+    /// The first line, to be fused with neighbours that are claimed so too: see [`Executor::inlines`].
     Join,
     /// The first `lines` lines, as a kernel.
     Kernel {
@@ -228,5 +239,10 @@ impl<'a> CompileOptions<'a> {
 /// E801 for a line that nobody runs, E802 for a claim that does not fit, and what decomposing reports.
 pub fn compile(trace: &Trace, options: &CompileOptions<'_>) -> Result<Compiled, ExecError> {
     let claimed = transfer::place(trace, join::join(trace, partition::partition(trace, options)?)?);
-    cpu::build(trace, claimed, options)
+    program::build(trace, claimed, options, &cpu::Cpu)
+}
+
+/// Whether the CPU has a kernel for a line that is no loops to be fused: executors that join lines leave it alone.
+fn is_whole(line: &Line) -> bool {
+    cpu::whole(line).is_some()
 }

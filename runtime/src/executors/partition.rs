@@ -13,10 +13,8 @@ use std::sync::Arc;
 pub(crate) enum Claimed {
     /// A condition of the next line, which is not fused.
     Check(Line, Check),
-    /// Fused by the CPU executor, with the conditions that the line asks.
-    Fuse(Line, Vec<Check>),
-    /// To be joined with its neighbours by an executor.
-    Join(Line, Arc<dyn Executor>),
+    /// To be joined with its neighbours by an executor, with the conditions that the line asks.
+    Join(Line, Vec<Check>, Arc<dyn Executor>),
     /// An executor's kernel.
     Kernel {
         /// The lines that it stands for.
@@ -43,6 +41,14 @@ pub(crate) struct Partition {
     pub same: FxHashMap<ProxyId, ProxyId>,
     /// What stands for a result that lies in a device's memory.
     pub at: FxHashMap<ProxyId, ProxyId>,
+}
+
+/// The value as which a result was defined, by [`Partition::same`].
+pub(crate) fn root(same: &FxHashMap<ProxyId, ProxyId>, mut p: ProxyId) -> ProxyId {
+    while let Some(&q) = same.get(&p) {
+        p = q;
+    }
+    p
 }
 
 /// Decompositions nest at most this deep.
@@ -92,25 +98,16 @@ fn offer(
         }
         let claim = options.executors.iter().find_map(|e| e.claim(rest).map(|c| (e, c)));
         let id = rest[0].id();
-        let asked = checks(&rest[0])?;
-        let (own, apart) = match claim {
-            Some((_, Claim::Fuse)) => (asked, Vec::new()),
-            _ => (Vec::new(), asked),
-        };
-        for check in apart {
-            out.claimed.push(Claimed::Check(Line::new(rest[0].symbol.clone()), check));
+        let mut asked = checks(&rest[0])?;
+        if !matches!(claim, Some((_, Claim::Join))) {
+            let apart = |check| Claimed::Check(Line::new(rest[0].symbol.clone()), check);
+            out.claimed.extend(asked.drain(..).map(apart));
         }
         match claim {
-            Some((_, Claim::Fuse)) => {
-                let symbol = rest[0].symbol.clone();
-                let line = std::mem::replace(&mut lines[at], Line::new(symbol));
-                out.claimed.push(Claimed::Fuse(line, own));
-                at += 1;
-            }
             Some((executor, Claim::Join)) => {
-                let symbol = rest[0].symbol.clone();
-                let line = std::mem::replace(&mut lines[at], Line::new(symbol));
-                out.claimed.push(Claimed::Join(line, executor.clone()));
+                let next = Line::new(rest[0].symbol.clone());
+                let line = std::mem::replace(&mut lines[at], next);
+                out.claimed.push(Claimed::Join(line, asked, executor.clone()));
                 at += 1;
             }
             Some((executor, Claim::Kernel { lines: n, inputs, outs, kernel })) => {

@@ -1,6 +1,6 @@
 //! Transfers between host memory and a device's: lines of a program, like others.
 
-use super::partition::{Claimed, Partition};
+use super::partition::{Claimed, Partition, root};
 use super::{ExecError, Kernel, TensorMut, TensorRef, Works};
 use crate::buffer::{Buffer, BufferError};
 use crate::trace::{BoundSymbolId, Device, ProxyId, ProxyTy, Trace};
@@ -98,12 +98,7 @@ pub(super) fn place(trace: &Trace, partition: Partition) -> Partition {
         return partition;
     }
     let Partition { claimed, same, .. } = partition;
-    let root = |mut p: ProxyId| {
-        while let Some(&q) = same.get(&p) {
-            p = q;
-        }
-        p
-    };
+    let root = |p| root(&same, p);
     let mut placing = Placing {
         trace,
         there: FxHashMap::default(),
@@ -133,16 +128,14 @@ impl Placing<'_> {
                 let outs = outs.iter().map(|p| self.make(*p, device)).collect();
                 self.claimed.push(Claimed::Kernel { lines, executor, kernel, inputs, outs, refuses });
             }
-            Claimed::Fuse(line, checks) => {
+            Claimed::Join(line, checks, executor) => {
                 line.inputs().into_iter().for_each(|p| self.fetch(root(p), line.id()));
-                self.claimed.push(Claimed::Fuse(line, checks));
+                self.claimed.push(Claimed::Join(line, checks, executor));
             }
             Claimed::Check(line, check) => {
                 line.inputs().into_iter().for_each(|p| self.fetch(root(p), line.id()));
                 self.claimed.push(Claimed::Check(line, check));
             }
-            // invariant: `join` leaves none
-            Claimed::Join(line, executor) => self.claimed.push(Claimed::Join(line, executor)),
         }
     }
 

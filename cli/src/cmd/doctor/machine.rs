@@ -2,7 +2,7 @@
 
 use super::{Finding, Verdict, finding};
 use crate::ui::format;
-use fulgurite::executors::cpu::kern::Isa;
+use fulgurite::executors::cpu::Isa;
 use fulgurite::executors::threads as in_use;
 use serde_json::{Value, json};
 use std::fs;

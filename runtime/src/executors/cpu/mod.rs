@@ -1,37 +1,31 @@
-//! The CPU executor.
+//! The CPU executor: the steps that it makes of items, and kernels for lines that are no loops.
 //!
-//! Lines become *pieces* ([`graph`]: scalar operations over named loops, products, scans), pieces are joined into
-//! *items* ([`fuse`]), items are compiled into *steps* ([`loops`]: programs over tiles; [`product`], [`scan`], kernels),
-//! and steps get one memory plan ([`plan`]). Sizes are known, so all of this is done once.
+//! Fusions are programs over [`tiles`] of [`tile_kernels`], or copies of windows ([`im2col`]); products are matrix
+//! products ([`product`], [`small_gemm`] for few rows, [`quantised_gemm`] for weights in groups of integers); [`scan`]s
+//! run along lines.
 
-mod away;
-mod build;
-mod compiled;
-mod few;
-pub mod fuse;
-pub mod graph;
-mod groups;
-pub(crate) mod items;
-pub mod kern;
-pub mod kernels;
-pub mod layout;
-pub mod loops;
-pub mod plan;
-pub mod product;
+mod im2col;
+mod product;
+mod quantised_gemm;
 mod recurrence;
-pub mod scan;
+mod row_kernel;
+mod scan;
 mod search;
-mod step;
-pub mod threads;
-pub mod windows;
+mod small_gemm;
+mod tile_kernels;
+mod tiles;
 
-pub(crate) use build::build;
-pub use compiled::{Compiled, Description, StepInfo};
-pub use fuse::Separate;
-pub use threads::{set_threads, threads};
+pub use tile_kernels::Isa;
 
+use super::fusion::fuse::Group;
+use super::fusion::graph::piece::{Contract, Scan};
+use super::fusion::items::{Env, Ways};
+use super::program::host_step::{HostStep, Linker};
 use super::{Claim, Executor, Kernel, Line};
 use fulgurite_core::kernel::Special;
+use im2col::Im2col;
+use product::Product;
+use scan::ScanStep;
 use std::sync::Arc;
 
 /// The executor `cpu`.
@@ -47,7 +41,37 @@ impl Executor for Cpu {
         if let Some(kernel) = whole(line) {
             return Some(Claim::line(line, kernel));
         }
-        line.nest()?.is_ok().then_some(Claim::Fuse)
+        line.nest()?.is_ok().then_some(Claim::Join)
+    }
+
+    fn inlines(&self) -> bool {
+        true
+    }
+}
+
+impl Linker for Cpu {
+    fn name(&self) -> &'static str {
+        Executor::name(self)
+    }
+
+    fn ways(&self) -> Ways {
+        Ways { row_kernel: row_kernel::of, halves: false }
+    }
+
+    fn group(&self, group: &Group, env: &Env<'_>) -> Box<dyn HostStep> {
+        let isa = Isa::here();
+        match Im2col::padded(group, env, isa) {
+            Some(copy) => Box::new(copy),
+            None => Box::new(tiles::compile(group, env, isa)),
+        }
+    }
+
+    fn product(&self, product: &Contract, env: &Env<'_>) -> Box<dyn HostStep> {
+        Box::new(Product::new(product, env.values, env.form, Isa::here()))
+    }
+
+    fn scan(&self, scan: &Scan, env: &Env<'_>) -> Box<dyn HostStep> {
+        Box::new(ScanStep::new(scan, env.values, env.form))
     }
 }
 
@@ -57,7 +81,7 @@ pub(super) fn whole(line: &Line) -> Option<Arc<dyn Kernel>> {
     super::host::kernel(line).or_else(|| match Special::named("cpu", line.kernel("cpu")?)? {
         Special::LinearScan => recurrence::kernel(line),
         Special::Searchsorted => search::kernel(line),
-        Special::MatmulGroups => groups::kernel(line),
+        Special::MatmulGroups => quantised_gemm::kernel(line),
         Special::Argsort | Special::Introselect | Special::Quickselect => None,
     })
 }

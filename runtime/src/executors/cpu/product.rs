@@ -6,14 +6,16 @@
 
 mod packed;
 
-use super::few::{self, Few};
-use super::fuse::{Form, Group};
-use super::graph::piece::{Contract, Values};
-use super::graph::{Dim, DimSet, Index, Load, ValueId};
-use super::kern::Isa;
-use super::loops::{self, Env, Fault, Memory, Program};
-use super::threads;
+use super::small_gemm::{self, SmallGemm};
+use super::tile_kernels::Isa;
+use super::tiles::{self, Program};
 use crate::buffer::pool::Block;
+use crate::executors::fusion::fuse::{Form, Group};
+use crate::executors::fusion::graph::piece::{Contract, Values};
+use crate::executors::fusion::graph::{Dim, DimSet, Index, Load, ValueId};
+use crate::executors::fusion::items::Env;
+use crate::executors::program::host_step::{Fault, HostStep, Memory, Stopped};
+use crate::executors::program::threads;
 use fulgurite_core::DType;
 use gemm::Parallelism;
 use packed::{Pack, copying};
@@ -32,7 +34,7 @@ pub struct Axis {
     pub c: isize,
 }
 
-/// A contraction as loops, see [`super::graph::piece::Exact`].
+/// A contraction as loops, see [`crate::executors::fusion::graph::piece::Exact`].
 #[derive(Clone, Debug)]
 pub struct Literal {
     /// The values (later: storages) that must be finite, as they are stored.
@@ -76,7 +78,7 @@ pub struct Product {
     /// What runs instead where an operand is not finite.
     pub exact: Option<Box<Literal>>,
     /// The product as few vectors against a matrix, and whether the operands change places for it.
-    few: Option<(Few, bool)>,
+    small: Option<(SmallGemm, bool)>,
 }
 
 /// Floating-point operations per nanosecond of one core, for estimates.
@@ -147,32 +149,33 @@ impl Product {
         let cost = 150.0 + flops / FLOPS_PER_NS * (dtype.size() / 4) as f64;
         let place = |f: &Form, offset: isize| Place { value: f.root, offset };
         let places = [place(&fa, a0), place(&fb, b0), place(&fc, fc.offset as isize)];
-        let few = if dtype == DType::F32 && sums.is_empty() && pack.is_none() { few_rows(m, n, k) } else { None };
+        let small =
+            if dtype == DType::F32 && sums.is_empty() && pack.is_none() { small_gemm_of(m, n, k) } else { None };
         let exact = c.exact.as_ref().map(|e| {
             let env = Env { values, form, stored: &|v| v == c.out };
-            let sum = loops::compile(&Group::of(e.sum.clone()), &env, isa);
+            let sum = tiles::compile(&Group::of(e.sum.clone()), &env, isa);
             Box::new(Literal { finite: e.finite.iter().map(|v| (form(*v).root, values.ty(*v).dtype)).collect(), sum })
         });
-        Product { dtype, places, m, n, k, outer, sums, cost, pack, exact, few }
+        Product { dtype, places, m, n, k, outer, sums, cost, pack, exact, small }
     }
 
     /// Runs it.
     ///
     /// # Safety
     /// `memory` has valid memory of these `sizes` for the operands and the result, which overlaps neither.
-    pub unsafe fn run(&self, memory: Memory, sizes: &[usize], threads: usize) -> Result<(), Fault> {
+    unsafe fn multiply(&self, memory: Memory, sizes: &[usize], threads: usize) -> Result<(), Fault> {
         if let Some(exact) = &self.exact {
             // SAFETY: the caller's.
             let finite = |(v, dtype): &(u32, DType)| unsafe { finite(*dtype, memory.at(*v), sizes[*v as usize]) };
             if !exact.finite.iter().all(finite) {
-                let accs = Block::new(exact.sum.acc_bytes()).map_err(|e| Fault::OutOfMemory(e.bytes))?;
+                let accs = Block::new(exact.sum.scratch()).map_err(|e| Fault::OutOfMemory(e.bytes))?;
                 // SAFETY: the caller's; the block has room for the accumulators.
-                return unsafe { exact.sum.run(memory, sizes, accs.data(), threads) };
+                return unsafe { Program::run(&exact.sum, memory, sizes, accs.data(), threads) };
             }
         }
-        if let Some((few, swapped)) = self.few {
+        if let Some((small, swapped)) = self.small {
             // SAFETY: the caller's.
-            return unsafe { self.run_few(&few, swapped, memory, threads) };
+            return unsafe { self.run_small(&small, swapped, memory, threads) };
         }
         if let Some(pack) = &self.pack {
             // SAFETY: the caller's.
@@ -205,11 +208,11 @@ impl Product {
         (a, b, c)
     }
 
-    /// Few vectors against a matrix, batch by batch; columns are divided among threads.
+    /// SmallGemm vectors against a matrix, batch by batch; columns are divided among threads.
     ///
     /// # Safety
     /// `memory` holds the storages that this product was made for; nobody else writes to that of the result.
-    unsafe fn run_few(&self, few: &Few, swapped: bool, memory: Memory, threads: usize) -> Result<(), Fault> {
+    unsafe fn run_small(&self, small: &SmallGemm, swapped: bool, memory: Memory, threads: usize) -> Result<(), Fault> {
         let failed = Failed::default();
         let batches: usize = self.outer.iter().map(|a| a.size).product();
         let nanos = self.cost.max(self.traffic() as f64 / 16.0);
@@ -217,12 +220,12 @@ impl Product {
         let per_batch = if threads <= 1 || nanos < threads::WORTH_SHARING || batches >= threads {
             1
         } else {
-            (8 * threads).min(few.cols.div_ceil(64)).max(1)
+            (8 * threads).min(small.cols.div_ceil(64)).max(1)
         };
-        let step = few.cols.div_ceil(per_batch);
+        let step = small.cols.div_ceil(per_batch);
         threads::share(batches * per_batch, threads, nanos, &|from, to| {
             // Room for the vectors one behind the other, where they do not lie so.
-            let Some(block) = failed.block(if few.lies() { 0 } else { few.rows * few.depth * 4 }) else { return };
+            let Some(block) = failed.block(if small.lies() { 0 } else { small.rows * small.depth * 4 }) else { return };
             let packed = block.data() as *mut f32;
             for task in from..to {
                 let (a, b, c) = self.offsets(task / per_batch);
@@ -233,7 +236,7 @@ impl Product {
                     let b = (memory.at(self.places[1].value) as *const f32).offset(b);
                     let c = (memory.at(self.places[2].value) as *mut f32).offset(c);
                     let (x, w) = if swapped { (b, a) } else { (a, b) };
-                    few.run(x, w, c, first, (first + step).min(few.cols), packed);
+                    small.run(x, w, c, first, (first + step).min(small.cols), packed);
                 }
             }
         });
@@ -308,16 +311,42 @@ impl Product {
             }
         }
     }
+}
 
-    /// Bytes that it moves.
-    pub fn traffic(&self) -> usize {
+impl HostStep for Product {
+    fn touches(&self) -> Vec<u32> {
+        let exact = self.exact.iter().flat_map(|e| e.sum.touches().into_iter().chain(e.finite.iter().map(|f| f.0)));
+        self.places.iter().map(|p| p.value).chain(exact).collect()
+    }
+
+    fn may_stop(&self) -> bool {
+        self.exact.as_ref().is_some_and(|e| e.sum.may_stop())
+    }
+
+    fn remap(&mut self, storage: &dyn Fn(u32) -> u32) {
+        self.places.iter_mut().for_each(|p| p.value = storage(p.value));
+        if let Some(e) = &mut self.exact {
+            e.finite.iter_mut().for_each(|f| f.0 = storage(f.0));
+            e.sum.remap(storage);
+        }
+    }
+
+    unsafe fn run(&self, memory: Memory, sizes: &[usize], _: *mut u8, threads: usize) -> Result<(), Stopped> {
+        // SAFETY: the caller's.
+        Ok(unsafe { self.multiply(memory, sizes, threads) }?)
+    }
+
+    fn cost(&self) -> f64 {
+        self.cost
+    }
+
+    fn traffic(&self) -> usize {
         let batches: usize = self.outer.iter().chain(&self.sums).map(|a| a.size).product();
         let (m, n, k) = (self.m.size, self.n.size, self.k.size);
         (m * k + k * n + m * n) * batches * self.dtype.size()
     }
 
-    /// What it is, in a few words.
-    pub fn describe(&self) -> String {
+    fn describe(&self) -> String {
         let batches: usize = self.outer.iter().map(|a| a.size).product();
         let sums: usize = self.sums.iter().map(|a| a.size).product();
         let parts = self.pack.as_ref().map_or(String::new(), |p| {
@@ -355,13 +384,13 @@ unsafe fn finite(dtype: DType, at: *const u8, bytes: usize) -> bool {
 }
 
 /// The form for few vectors, where the product has few rows or few columns and the other operand lies well.
-fn few_rows(m: Axis, n: Axis, k: Axis) -> Option<(Few, bool)> {
-    let straight = Few { rows: m.size, cols: n.size, depth: k.size, a: (m.a, k.a), b: (k.b, n.b), c: (m.c, n.c) };
-    if m.size <= few::MOST && straight.fits() {
+fn small_gemm_of(m: Axis, n: Axis, k: Axis) -> Option<(SmallGemm, bool)> {
+    let straight = SmallGemm { rows: m.size, cols: n.size, depth: k.size, a: (m.a, k.a), b: (k.b, n.b), c: (m.c, n.c) };
+    if m.size <= small_gemm::MOST && straight.fits() {
         return Some((straight, false));
     }
-    let swapped = Few { rows: n.size, cols: m.size, depth: k.size, a: (n.b, k.b), b: (k.a, m.a), c: (n.c, m.c) };
-    (n.size <= few::MOST && swapped.fits()).then_some((swapped, true))
+    let swapped = SmallGemm { rows: n.size, cols: m.size, depth: k.size, a: (n.b, k.b), b: (k.a, m.a), c: (n.c, m.c) };
+    (n.size <= small_gemm::MOST && swapped.fits()).then_some((swapped, true))
 }
 
 /// What went wrong on any thread.

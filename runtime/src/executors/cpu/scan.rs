@@ -1,12 +1,12 @@
 //! Scans: every prefix (or suffix) reduced, along the last axis.
 
-use super::fuse::Form;
-use super::graph::ValueId;
-use super::graph::piece::{Scan, Values};
-use super::kern::reduce::{Elem, Num};
-use super::kern::with_register;
-use super::loops::Memory;
-use super::threads;
+use super::tile_kernels::reduce::{Elem, Num};
+use super::tile_kernels::with_register;
+use crate::executors::fusion::fuse::Form;
+use crate::executors::fusion::graph::ValueId;
+use crate::executors::fusion::graph::piece::{Scan, Values};
+use crate::executors::program::host_step::{HostStep, Memory, Stopped};
+use crate::executors::program::threads;
 use fulgurite_core::DType;
 use fulgurite_core::lang::ast::Red;
 
@@ -46,46 +46,8 @@ impl ScanStep {
         }
     }
 
-    /// Estimated nanoseconds on one thread.
-    pub fn cost(&self) -> f64 {
-        50.0 + 1.5 * (self.last.0 * self.lines()) as f64
-    }
-
-    /// Bytes that it moves.
-    pub fn traffic(&self) -> usize {
-        2 * self.last.0 * self.lines() * self.dtype.size()
-    }
-
-    /// What it is, in a few words.
-    pub fn describe(&self) -> String {
-        let way = if self.reverse { "suffixes" } else { "prefixes" };
-        format!("scan of {way}, {} lines of {} {}", self.lines(), self.last.0, self.dtype)
-    }
-
     fn lines(&self) -> usize {
         self.outer.iter().map(|o| o.0).product()
-    }
-
-    /// Runs it.
-    ///
-    /// # Safety
-    /// `memory` has valid memory for both values, which do not overlap.
-    pub unsafe fn run(&self, memory: Memory, threads: usize) {
-        threads::share(self.lines(), threads, self.cost(), &|from, to| {
-            for line in from..to {
-                let (mut at, mut rest) = (self.offset, line);
-                for (n, stride) in self.outer.iter().rev() {
-                    at += (rest % n) as isize * stride;
-                    rest /= n;
-                }
-                // SAFETY: the caller's; lines are disjoint.
-                with_register!(self.dtype, T => unsafe {
-                    let from = (memory.at(self.values[0]) as *const T).offset(at);
-                    let to = (memory.at(self.values[1]) as *mut T).add(line * self.last.0);
-                    self.line::<T>(from, to)
-                });
-            }
-        });
     }
 
     /// The running value of one line.
@@ -121,6 +83,48 @@ impl ScanStep {
                 }
             }
         }
+    }
+}
+
+impl HostStep for ScanStep {
+    fn touches(&self) -> Vec<u32> {
+        self.values.to_vec()
+    }
+
+    fn remap(&mut self, storage: &dyn Fn(u32) -> u32) {
+        self.values.iter_mut().for_each(|v| *v = storage(*v));
+    }
+
+    unsafe fn run(&self, memory: Memory, _: &[usize], _: *mut u8, threads: usize) -> Result<(), Stopped> {
+        threads::share(self.lines(), threads, self.cost(), &|from, to| {
+            for line in from..to {
+                let (mut at, mut rest) = (self.offset, line);
+                for (n, stride) in self.outer.iter().rev() {
+                    at += (rest % n) as isize * stride;
+                    rest /= n;
+                }
+                // SAFETY: the caller's; lines are disjoint.
+                with_register!(self.dtype, T => unsafe {
+                    let from = (memory.at(self.values[0]) as *const T).offset(at);
+                    let to = (memory.at(self.values[1]) as *mut T).add(line * self.last.0);
+                    self.line::<T>(from, to)
+                });
+            }
+        });
+        Ok(())
+    }
+
+    fn cost(&self) -> f64 {
+        50.0 + 1.5 * (self.last.0 * self.lines()) as f64
+    }
+
+    fn traffic(&self) -> usize {
+        2 * self.last.0 * self.lines() * self.dtype.size()
+    }
+
+    fn describe(&self) -> String {
+        let way = if self.reverse { "suffixes" } else { "prefixes" };
+        format!("scan of {way}, {} lines of {} {}", self.lines(), self.last.0, self.dtype)
     }
 }
 

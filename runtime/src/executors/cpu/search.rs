@@ -1,8 +1,8 @@
 //! The kernel of `searchsorted`: a binary search in each row. Of a row that is not sorted it gives what the steps of the
 //! row's meaning lead to.
 
-use super::threads;
 use crate::buffer::Element;
+use crate::executors::program::threads;
 use crate::executors::{ExecError, Kernel, Line, TensorMut, TensorRef};
 use fulgurite_core::sig::{Item, OutTy};
 use fulgurite_core::{DType, Name};

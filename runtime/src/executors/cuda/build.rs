@@ -1,12 +1,12 @@
-//! Lines to a program: items as the CPU executor joins them, then actions.
+//! Lines to a program: items, then actions.
 
 use super::device::Device;
 use super::emit::{self, Action, Env, Origin, Site};
 use super::program::{Parts, Program, Run};
-use crate::executors::cpu::fuse::{Form, Group, Item};
-use crate::executors::cpu::graph::ValueId;
-use crate::executors::cpu::graph::piece::{Contract, ValueTy};
-use crate::executors::cpu::items::{Items, Named, Ways};
+use crate::executors::fusion::fuse::{Form, Group, Item};
+use crate::executors::fusion::graph::ValueId;
+use crate::executors::fusion::graph::piece::{Contract, ValueTy};
+use crate::executors::fusion::items::{Items, Named, Ways};
 use crate::executors::join::{Joined, Part};
 use crate::executors::{ExecError, Kernel};
 use fulgurite_core::DType;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// # Errors
 /// What lowering reports.
 pub(super) fn build(part: &Part<'_>, device: Arc<dyn Device>) -> Result<Program, ExecError> {
-    let mut items = Items::new(part.trace, "cuda", Ways { row_kernels: false, halves: true });
+    let mut items = Items::new(part.trace, "cuda", Ways { row_kernel: |_| None, halves: true });
     let inputs: Vec<ValueId> = part.inputs.iter().map(|p| items.value(*p)).collect();
     for joined in part.lines {
         match joined {

@@ -2,7 +2,7 @@
 
 use super::device::{Device, Memory};
 use crate::buffer::Buffer;
-use crate::executors::cpu::graph::piece::ValueTy;
+use crate::executors::fusion::graph::piece::ValueTy;
 use crate::executors::transfer::unfetched;
 use crate::executors::{ExecError, Operand};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The CUDA executor: the fusions, products and scans of the CPU executor as CUDA C, on a device.
+//! The CUDA executor: fusions, products and scans as CUDA C, on a device.
 //!
 //! | module | is |
 //! |---|---|
@@ -19,7 +19,6 @@ mod memory;
 mod program;
 mod replay;
 
-use super::cpu;
 use super::{Claim, ExecError, Executor, Kernel, Line, Operand, Part};
 use crate::buffer::Buffer;
 use device::Device;
@@ -82,7 +81,7 @@ impl Executor for Cuda {
         if line.involves(DType::is_storage) {
             return None;
         }
-        if cpu::whole(line).is_some() {
+        if super::is_whole(line) {
             return None;
         }
         line.nest()?.is_ok().then_some(Claim::Join)

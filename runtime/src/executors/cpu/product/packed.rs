@@ -1,13 +1,15 @@
 //! Products of an operand that is copied part by part, just before it is used: windows.
 
 use super::{Axis, Failed, Product, Real};
-use crate::executors::cpu::fuse::{Form, Group};
-use crate::executors::cpu::graph::ValueId;
-use crate::executors::cpu::graph::piece::{Chunk, Values};
-use crate::executors::cpu::kern::Isa;
-use crate::executors::cpu::loops::{self, Env, Fault, Memory, Program};
-use crate::executors::cpu::threads;
-use crate::executors::cpu::windows::Windows;
+use crate::executors::cpu::im2col::Im2col;
+use crate::executors::cpu::tile_kernels::Isa;
+use crate::executors::cpu::tiles::{self, Program};
+use crate::executors::fusion::fuse::{Form, Group};
+use crate::executors::fusion::graph::ValueId;
+use crate::executors::fusion::graph::piece::{Chunk, Values};
+use crate::executors::fusion::items::Env;
+use crate::executors::program::host_step::{Fault, Memory};
+use crate::executors::program::threads;
 use fulgurite_core::DType;
 use gemm::Parallelism;
 
@@ -45,7 +47,7 @@ struct Columns {
 #[derive(Clone, Debug)]
 pub(super) enum Copying {
     /// As it is.
-    Windows(Windows),
+    Windows(Im2col),
     /// With another dtype.
     Program(Program),
 }
@@ -55,7 +57,7 @@ impl Product {
     /// parts of a sum follow each other.
     ///
     /// # Safety
-    /// As [`Product::run_few`].
+    /// As [`Product::run_small`].
     pub(super) unsafe fn run_packed(&self, pack: &Pack, memory: Memory, threads: usize) -> Result<(), Fault> {
         if let (Copying::Windows(windows), Some(columns)) = (&pack.copy, self.columns(pack)) {
             // SAFETY: the caller's.
@@ -115,11 +117,11 @@ impl Product {
     /// row behind row: so `gemm` reads the copy where it lies.
     ///
     /// # Safety
-    /// As [`Product::run_few`]; `T` is the type of the dtype.
+    /// As [`Product::run_small`]; `T` is the type of the dtype.
     unsafe fn run_columns<T: Real>(
         &self,
         pack: &Pack,
-        windows: &Windows,
+        windows: &Im2col,
         of: &Columns,
         memory: Memory,
         threads: usize,
@@ -208,10 +210,10 @@ impl Copying {
 pub(super) fn copying(chunk: &Chunk, values: &Values, form: &dyn Fn(ValueId) -> Form, isa: Isa) -> Copying {
     let group = Group::of(chunk.copy.clone());
     let env = Env { values, form, stored: &|v| v == chunk.packed };
-    if let Some(windows) = Windows::new(&group, &env, isa) {
+    if let Some(windows) = Im2col::new(&group, &env, isa) {
         return Copying::Windows(windows);
     }
-    let mut program = loops::compile(&group, &env, isa);
+    let mut program = tiles::compile(&group, &env, isa);
     program.cursors.iter_mut().for_each(|c| c.value = (c.value == chunk.packed) as u32);
     Copying::Program(program)
 }

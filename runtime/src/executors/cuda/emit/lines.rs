@@ -1,7 +1,7 @@
 //! Memory accesses and indices as linear functions of loops, and their text.
 
-use crate::executors::cpu::fuse::Form;
-use crate::executors::cpu::graph::{Affine, Axis, Dim, Index, Load};
+use crate::executors::fusion::fuse::Form;
+use crate::executors::fusion::graph::{Affine, Axis, Dim, Index, Load};
 use smallvec::SmallVec;
 
 /// `base + Σ coefficient · dim`, in elements: one coefficient per dim of the graph.

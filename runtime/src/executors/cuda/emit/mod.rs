@@ -28,11 +28,11 @@ mod walk;
 pub(super) use product::product;
 pub(super) use scan::scan;
 
-use super::super::cpu::fuse::{Form, Group, live};
-use super::super::cpu::graph::piece::{Out, Place, ValueTy, Values};
-use super::super::cpu::graph::{DimSet, Graph, NodeId, Op, ValueId};
 use super::device::Gemm;
 use crate::buffer::Sizes;
+use crate::executors::fusion::fuse::{Form, Group, live};
+use crate::executors::fusion::graph::piece::{Out, Place, ValueTy, Values};
+use crate::executors::fusion::graph::{DimSet, Graph, NodeId, Op, ValueId};
 use frame::Frame;
 use fulgurite_core::DType;
 use fulgurite_core::builtins::Builtin;
@@ -226,7 +226,7 @@ fn linears(graph: &Graph, nodes: &[bool], env: &Env<'_>, kept: &FxHashMap<NodeId
                 all.push(lines::Linear::load(load, &(env.form)(load.value), n));
                 if load.outside.is_some() {
                     for index in &load.idx {
-                        if let super::super::cpu::graph::Index::Affine(a) = index {
+                        if let crate::executors::fusion::graph::Index::Affine(a) = index {
                             all.push(lines::Linear::affine(a, n));
                         }
                     }

@@ -1,8 +1,8 @@
 //! Which loops over elements lead to places of their own.
 
 use super::stages::{out_dims, real};
-use crate::executors::cpu::graph::piece::{Out, Place};
-use crate::executors::cpu::graph::{Dim, DimSet, Graph, Index};
+use crate::executors::fusion::graph::piece::{Out, Place};
+use crate::executors::fusion::graph::{Dim, DimSet, Graph, Index};
 
 /// The loops over the elements of an output.
 pub(super) struct Loops {

@@ -2,8 +2,8 @@
 
 use super::lines::{self, Linear, Loop};
 use super::{Env, Site};
-use crate::executors::cpu::graph::piece::ValueTy;
-use crate::executors::cpu::graph::{DimSet, Graph, Index, Load, NodeId, Op, ValueId};
+use crate::executors::fusion::graph::piece::ValueTy;
+use crate::executors::fusion::graph::{DimSet, Graph, Index, Load, NodeId, Op, ValueId};
 use fulgurite_core::Scalar;
 use fulgurite_core::builtins::{Builtin, cuda};
 use rustc_hash::FxHashMap;

@@ -4,9 +4,9 @@ use super::super::device::{Gemm, Side};
 use super::lines::Linear;
 use super::printer::Argument;
 use super::{Action, Env, Frame, Origin, Why};
-use crate::executors::cpu::fuse::Form;
-use crate::executors::cpu::graph::piece::Contract;
-use crate::executors::cpu::graph::{DimSet, Load, ValueId};
+use crate::executors::fusion::fuse::Form;
+use crate::executors::fusion::graph::piece::Contract;
+use crate::executors::fusion::graph::{DimSet, Load, ValueId};
 use fulgurite_core::DType;
 use fulgurite_core::builtins::cuda::register_type;
 use serde_json::json;
@@ -116,8 +116,8 @@ pub(in super::super) fn product(
     let (mut m, mut n, mut k, mut batch) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let in_dims = |load: &Load| -> DimSet {
         load.idx.iter().fold(DimSet::EMPTY, |s, i| match i {
-            crate::executors::cpu::graph::Index::Affine(a) => s.union(a.dims()),
-            crate::executors::cpu::graph::Index::Node(_) => s,
+            crate::executors::fusion::graph::Index::Affine(a) => s.union(a.dims()),
+            crate::executors::fusion::graph::Index::Node(_) => s,
         })
     };
     let (da, db) = (in_dims(&c.a), in_dims(&c.b));

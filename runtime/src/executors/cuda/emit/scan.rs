@@ -2,7 +2,7 @@
 
 use super::printer::Argument;
 use super::{Env, Frame, Kernel, Origin, Why};
-use crate::executors::cpu::graph::piece::Scan;
+use crate::executors::fusion::graph::piece::Scan;
 use fulgurite_core::DType;
 use fulgurite_core::builtins::cuda::{literal, register_type, stored_type};
 use fulgurite_core::eval::nest::neutral;

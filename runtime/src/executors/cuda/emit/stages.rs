@@ -4,9 +4,9 @@
 //! A kernel's *team* are the dims of the results of its reductions: for each index over them, a team of threads folds,
 //! pass after pass, and then writes. A reduction that another kernel needs is kept in memory.
 
-use crate::executors::cpu::fuse::{Group, placed};
-use crate::executors::cpu::graph::piece::{Out, Place};
-use crate::executors::cpu::graph::{DimSet, Graph, Index, NodeId, Op};
+use crate::executors::fusion::fuse::{Group, placed};
+use crate::executors::fusion::graph::piece::{Out, Place};
+use crate::executors::fusion::graph::{DimSet, Graph, Index, NodeId, Op};
 use rustc_hash::FxHashMap;
 
 /// Fewer blocks than this don't fill a device.

@@ -2,8 +2,8 @@
 
 use super::lines::{self, Linear, Loop, decode};
 use super::printer::{self, FIRST, Level, Printer};
-use crate::executors::cpu::graph::piece::{Out, Place};
-use crate::executors::cpu::graph::{NodeId, Op};
+use crate::executors::fusion::graph::piece::{Out, Place};
+use crate::executors::fusion::graph::{NodeId, Op};
 use fulgurite_core::DType;
 use fulgurite_core::builtins::cuda::stored_type;
 use std::fmt::Write;

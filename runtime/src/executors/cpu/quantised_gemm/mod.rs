@@ -1,0 +1,393 @@
+//! The kernel of `matmul_groups`: vectors against a weight in groups of integers, which is never written out as floats as
+//! a whole: for few vectors not at all, for many a part at a time ([`panels`]).
+//!
+//! For few, a result is the sum of `scale · Σ x · q` over groups (and of `zero · Σ x`): [`LANES`] such sums run side by side through
+//! all groups, in their order, and are added in a tree at the end. Results do not depend on the number of threads, nor on
+//! how columns are divided among them.
+
+mod lanes;
+mod panels;
+mod usual;
+
+use super::tile_kernels::Isa;
+use crate::buffer::U4x2;
+use crate::executors::program::threads::{share, threads};
+use crate::executors::{ExecError, Kernel, Line, TensorMut, TensorRef};
+use fulgurite_core::sig::Item;
+use fulgurite_core::{DType, Name};
+use lanes::{LANES, REGISTERS, Register, Stored, WIDTH};
+use std::sync::Arc;
+use usual::Usual;
+
+/// Most vectors that read integers each for itself: for more, the weight is written out a part at a time.
+const MOST: usize = 8;
+
+/// The kernel of a line with vectors of f32, where groups are multiples of the lanes.
+pub(super) fn kernel(line: &Line) -> Option<Arc<dyn Kernel>> {
+    let Item::Int(group) = line.symbol.solved.env.item(Name::new("group"))? else { return None };
+    let group = usize::try_from(group.value()).ok().filter(|g| *g > 0 && g.is_multiple_of(LANES))?;
+    let slots = &line.symbol.solved.env.slots;
+    let x = slots.first()?.as_ref()?;
+    let f32s = |at: usize| slots.get(at).and_then(Option::as_ref).is_none_or(|t| t.dtype == DType::F32);
+    if ![0, 2, 3].into_iter().all(f32s) {
+        return None;
+    }
+    let depth = x.shape.last()?.len();
+    let rows: usize = x.shape[..x.rank() - 1].iter().map(|d| d.len()).product();
+    let cols = slots.get(1)?.as_ref()?.shape.first()?.len();
+    let fits = rows > 0 && depth > 0 && depth.is_multiple_of(group);
+    fits.then(|| Arc::new(QuantisedGemm { group, nanos: nanos(rows, depth, cols) }) as Arc<dyn Kernel>)
+}
+
+struct QuantisedGemm {
+    group: usize,
+    nanos: f64,
+}
+
+/// What is multiplied.
+struct Operands<'a, Q> {
+    depth: usize,
+    group: usize,
+    cols: usize,
+    q: &'a [Q],
+    scale: &'a [f32],
+    zero: Option<&'a [f32]>,
+    /// Each for itself, or all as one.
+    vectors: Vec<Vector>,
+    out: *mut f32,
+}
+
+/// One vector, made ready.
+struct Vector {
+    /// Its elements, in the order in which integers come.
+    x: Vec<f32>,
+    /// Per group, the sum of its elements, lane by lane.
+    sums: Vec<[f32; LANES]>,
+}
+
+impl Vector {
+    fn new<Q: Stored>(elements: &[f32], group: usize) -> Vector {
+        let mut x = vec![0.0; elements.len()];
+        Q::arrange(&mut x, elements);
+        let sum = |part: &[f32]| {
+            let runs = part.as_chunks::<LANES>().0.iter();
+            runs.fold([0.0; LANES], |sum: [f32; LANES], run| std::array::from_fn(|l| sum[l] + run[l]))
+        };
+        let sums = x.chunks_exact(group).map(sum).collect();
+        Vector { x, sums }
+    }
+}
+
+// SAFETY: threads write disjoint columns of `out`, and only read the rest.
+unsafe impl<Q: Sync> Sync for Operands<'_, Q> {}
+
+/// Results of `N` columns, which share what is read of x: `scale · Σ x · q`, summed over groups. `j` is the first.
+///
+/// # Safety
+/// The processor has the instructions of `R`; there are these columns, and sizes are as [`product`] compares them.
+#[inline(always)]
+unsafe fn dots<Q: Stored, R: Register, const N: usize>(p: &Operands<'_, Q>, vector: &Vector, j: usize) -> [f32; N] {
+    let (groups, stored, runs) = (p.depth / p.group, p.depth / Q::EACH, p.group / LANES);
+    let mut x = vector.x.as_ptr();
+    // SAFETY: the caller's; pointers go on by `runs` runs for each group.
+    unsafe {
+        let mut q: [*const Q; N] = std::array::from_fn(|c| p.q.as_ptr().add((j + c) * stored));
+        let factors = |of: &[f32]| -> [*const f32; N] { std::array::from_fn(|c| of.as_ptr().add((j + c) * groups)) };
+        let (scale, zero) = (factors(p.scale), p.zero.map(factors));
+        let mut total = [[R::splat(0.0); REGISTERS]; N];
+        let none = R::splat(0.0);
+        for (g, sums) in vector.sums.iter().enumerate() {
+            let sums: [R; REGISTERS] = std::array::from_fn(|v| R::load(sums.as_ptr().add(v * WIDTH)));
+            // Less the offset that integers are stored with.
+            let mut part = match Q::OFFSET == 0.0 {
+                true => [[none; REGISTERS]; N],
+                false => [sums.map(|sum| R::madd(sum, R::splat(-Q::OFFSET), none)); N],
+            };
+            for _ in 0..runs {
+                let x_now: [R; REGISTERS] = std::array::from_fn(|v| R::load(x.add(v * WIDTH)));
+                for (q, part) in q.iter_mut().zip(&mut part) {
+                    let integers: [R; REGISTERS] = Q::load(*q);
+                    *part = std::array::from_fn(|v| R::madd(integers[v], x_now[v], part[v]));
+                    *q = q.add(LANES / Q::EACH);
+                }
+                x = x.add(LANES);
+            }
+            for c in 0..N {
+                let scale = R::splat(scale[c].add(g).read());
+                total[c] = std::array::from_fn(|v| R::madd(part[c][v], scale, total[c][v]));
+                if let Some(zero) = zero {
+                    let zero = R::splat(zero[c].add(g).read());
+                    total[c] = std::array::from_fn(|v| R::madd(sums[v], zero, total[c][v]));
+                }
+            }
+        }
+        std::array::from_fn(|c| R::sum(total[c]))
+    }
+}
+
+/// A way to compute columns side by side. A trait and not a closure: closures don't have the instructions of `R`.
+trait Way<Q> {
+    /// Results of `N` columns, `j` the first.
+    ///
+    /// # Safety
+    /// As [`columns`]; the vector is made ready for this way.
+    unsafe fn dots<R: Register, const N: usize>(p: &Operands<'_, Q>, vector: &Vector, j: usize) -> [f32; N];
+}
+
+/// [`usual::dots`].
+struct Usually;
+
+impl<Q: Usual> Way<Q> for Usually {
+    #[inline(always)]
+    unsafe fn dots<R: Register, const N: usize>(p: &Operands<'_, Q>, vector: &Vector, j: usize) -> [f32; N] {
+        // SAFETY: the caller's.
+        unsafe { usual::dots::<Q, R, N>(p, vector, j) }
+    }
+}
+
+/// [`dots`].
+struct Always;
+
+impl<Q: Stored> Way<Q> for Always {
+    #[inline(always)]
+    unsafe fn dots<R: Register, const N: usize>(p: &Operands<'_, Q>, vector: &Vector, j: usize) -> [f32; N] {
+        // SAFETY: the caller's.
+        unsafe { dots::<Q, R, N>(p, vector, j) }
+    }
+}
+
+/// Columns computed together where groups are not the usual ones.
+const TOGETHER: usize = 2;
+
+/// Columns `from..to` of the result.
+///
+/// # Safety
+/// The processor has the instructions of `R`; nobody else writes these columns. Sizes are as [`product`] compares them.
+#[inline(always)]
+unsafe fn columns<Q: Usual, R: Register>(p: &Operands<'_, Q>, from: usize, to: usize) {
+    for (i, vector) in p.vectors.iter().enumerate() {
+        // SAFETY: the caller's; column `j` of row `i` is one of ours.
+        unsafe {
+            let out = p.out.add(i * p.cols);
+            match usual::fits::<Q>(p.depth, p.group) {
+                true => row::<Usually, Q, R, { usual::TOGETHER }>(p, vector, out, from, to),
+                false => row::<Always, Q, R, TOGETHER>(p, vector, out, from, to),
+            }
+        }
+    }
+}
+
+/// Columns `from..to` of one row, `N` at a time and the rest one by one.
+///
+/// # Safety
+/// As [`columns`]; the row is at `out`.
+#[inline(always)]
+unsafe fn row<W: Way<Q>, Q, R: Register, const N: usize>(
+    p: &Operands<'_, Q>,
+    vector: &Vector,
+    out: *mut f32,
+    from: usize,
+    to: usize,
+) {
+    let whole = from + (to - from) / N * N;
+    // SAFETY: the caller's.
+    unsafe {
+        for j in (from..whole).step_by(N) {
+            let sums: [f32; N] = W::dots::<R, N>(p, vector, j);
+            (out.add(j) as *mut [f32; N]).write_unaligned(sums);
+        }
+        for j in whole..to {
+            let [sum] = W::dots::<R, 1>(p, vector, j);
+            out.add(j).write(sum);
+        }
+    }
+}
+
+/// [`columns`] with instructions that every processor has.
+///
+/// # Safety
+/// As [`columns`].
+unsafe fn columns_baseline<Q: Usual>(p: &Operands<'_, Q>, from: usize, to: usize) {
+    // SAFETY: the caller's.
+    unsafe { columns::<Q, [f32; WIDTH]>(p, from, to) }
+}
+
+/// [`columns`] with AVX2.
+///
+/// # Safety
+/// As [`columns`]; the processor has AVX2 and FMA.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma")]
+unsafe fn columns_avx2<Q: Usual>(p: &Operands<'_, Q>, from: usize, to: usize) {
+    // SAFETY: the caller's.
+    unsafe { columns::<Q, std::arch::x86_64::__m256>(p, from, to) }
+}
+
+/// [`columns`] with the instructions of a set, which the processor has.
+///
+/// # Safety
+/// As [`columns`].
+unsafe fn columns_of<Q: Usual>(isa: Isa, p: &Operands<'_, Q>, from: usize, to: usize) {
+    // SAFETY: the caller's.
+    unsafe {
+        match isa {
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 | Isa::Avx512 => columns_avx2(p, from, to),
+            _ => columns_baseline(p, from, to),
+        }
+    }
+}
+
+/// Estimated nanoseconds on one thread.
+fn nanos(rows: usize, depth: usize, cols: usize) -> f64 {
+    let step = if rows > MOST { 0.02 } else { 0.06 };
+    (rows * depth * cols) as f64 * step
+}
+
+/// Vectors, integers, factors of groups, and what is added to each group.
+type Read<'a, Q> = (&'a [f32], &'a [Q], &'a [f32], Option<&'a [f32]>);
+
+/// The product, as [`QuantisedGemm`] has it; nothing where lengths don't fit each other.
+fn product<Q: Usual>(
+    isa: Isa,
+    (group, cols): (usize, usize),
+    (x, q, scale, zero): Read<'_, Q>,
+    out: &mut [f32],
+) -> Option<()> {
+    let depth = q.len() * Q::EACH / cols.max(1);
+    let (rows, groups) = (x.len() / depth.max(1), depth / group.max(1));
+    let fits = depth > 0
+        && group > 0
+        && depth.is_multiple_of(group)
+        && group.is_multiple_of(LANES)
+        && q.len() * Q::EACH == cols * depth
+        && x.len() == rows * depth
+        && scale.len() == cols * groups
+        && out.len() == rows * cols
+        && zero.is_none_or(|z| z.len() == scale.len());
+    if !fits {
+        return None;
+    }
+    // What is infinite must meet neither the offset nor the sum of its group.
+    let many = rows > MOST || !x.iter().all(|x| x.is_finite());
+    let ready = |x: &[f32]| match usual::fits::<Q>(depth, group) {
+        true => Q::ready(x),
+        false => Vector::new::<Q>(x, group),
+    };
+    let vectors = match many {
+        true => vec![panels::vectors::<Q>(x, depth)],
+        false => x.chunks_exact(depth).map(ready).collect(),
+    };
+    let p = &Operands { depth, group, cols, q, scale, zero, vectors, out: out.as_mut_ptr() };
+    let nanos = nanos(rows, depth, cols);
+    if many {
+        let width = panels::width(depth);
+        // SAFETY: sizes were compared above, the set is one the processor has, and parts cover disjoint columns.
+        let work = |from: usize, to: usize| unsafe { panels::columns(isa, p, from * width, (to * width).min(cols)) };
+        share(cols.div_ceil(width), threads(), nanos, &work);
+    } else {
+        // SAFETY: as above.
+        share(cols, threads(), nanos, &|from, to| unsafe { columns_of(isa, p, from, to) });
+    }
+    Some(())
+}
+
+impl QuantisedGemm {
+    fn product<Q: Usual>(&self, x: &[f32], q: &[Q], rest: &[TensorRef<'_>], out: &mut TensorMut<'_>) -> Option<()> {
+        let scale = rest.first()?.as_slice::<f32>()?;
+        let zero = match rest.get(1) {
+            Some(zero) => Some(zero.as_slice::<f32>()?),
+            None => None,
+        };
+        let cols = *out.shape.last()?;
+        product(Isa::here(), (self.group, cols), (x, q, scale, zero), out.as_slice_mut::<f32>()?)
+    }
+}
+
+impl Kernel for QuantisedGemm {
+    fn name(&self) -> String {
+        "cpu:matmul_groups".to_owned()
+    }
+
+    fn nanos(&self) -> Option<f64> {
+        Some(self.nanos)
+    }
+
+    fn run(&self, inputs: &[TensorRef<'_>], outs: &mut [TensorMut<'_>]) -> Result<(), ExecError> {
+        let wrong =
+            || ExecError::new("E807", "`matmul_groups` takes vectors of f32, integers in groups, and f32 factors");
+        let ([x, q, rest @ ..], [out]) = (inputs, outs) else { return Err(wrong()) };
+        let x = x.as_slice::<f32>().ok_or_else(wrong)?;
+        let done = match q.dtype {
+            DType::I8 => self.product::<i8>(x, q.as_slice().ok_or_else(wrong)?, rest, out),
+            DType::U4X2 => self.product::<U4x2>(x, q.as_slice().ok_or_else(wrong)?, rest, out),
+            _ => None,
+        };
+        done.ok_or_else(wrong)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Numbers of which sums are exact, so that every order gives the same.
+    fn numbers(n: usize, of: usize) -> Vec<f32> {
+        (0..n).map(|i| ((i * 7 + i / 5) % of) as f32 * 0.25 - of as f32 / 8.0).collect()
+    }
+
+    fn held<Q: Usual>(q: &[Q], value: impl Fn(usize) -> f32) {
+        for (rows, depth, group) in
+            [(1, 32, 32), (1, 256, 32), (2, 48, 16), (3, 128, 64), (8, 96, 96), (9, 64, 32), (40, 128, 64)]
+        {
+            let cols = 13;
+            let groups = depth / group;
+            let (x, scale) = (numbers(rows * depth, 17), numbers(cols * groups, 9));
+            for zero in [None, Some(numbers(cols * groups, 11))] {
+                let q = &q[..cols * depth / Q::EACH];
+                for isa in [Isa::Baseline, Isa::detected()] {
+                    let mut out = vec![f32::NAN; rows * cols];
+                    product(isa, (group, cols), (&x, q, &scale, zero.as_deref()), &mut out).expect("sizes fit");
+                    for (at, out) in out.iter().enumerate() {
+                        let (i, j) = (at / cols, at % cols);
+                        let weight = |k: usize| {
+                            let g = j * groups + k / group;
+                            value(j * depth + k) * scale[g] + zero.as_ref().map_or(0.0, |z| z[g])
+                        };
+                        let expected: f32 = (0..depth).map(|k| x[i * depth + k] * weight(k)).sum();
+                        assert_eq!(*out, expected, "{isa:?}, {rows} x {depth}, groups of {group}, at {i}, {j}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn products_equal_their_definition_with_every_instruction_set() {
+        let eight: Vec<i8> = (0..13 * 256).map(|i| (i * 37 % 256) as u8 as i8).collect();
+        held(&eight, |k| f32::from(eight[k]));
+        let four: Vec<U4x2> = (0..13 * 128).map(|i| U4x2((i * 37 % 256) as u8)).collect();
+        held(&four, |k| f32::from(four[k / 2].0 >> (4 * (k % 2)) & 15) - 8.0);
+    }
+
+    #[test]
+    fn infinite_elements_meet_only_their_own_weights() {
+        let mut x = [1.0f32; 32];
+        x[4] = f32::INFINITY;
+        let q = [U4x2(0xff); 16];
+        let mut out = [0.0];
+        product(Isa::detected(), (32, 1), (&x, &q[..], &[1.0], Some(&[-1.0])), &mut out).expect("sizes fit");
+        assert_eq!(out, [f32::INFINITY]);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let mut out = [0.0; 2];
+        let q = [1i8; 64];
+        assert!(product(Isa::Baseline, (32, 2), (&[1.0; 32], &q[..], &[1.0; 2], None), &mut out).is_some());
+        assert!(product(Isa::Baseline, (8, 2), (&[1.0; 32], &q[..], &[1.0; 8], None), &mut out).is_none());
+        assert!(product(Isa::Baseline, (32, 2), (&[1.0; 32], &q[..], &[1.0; 3], None), &mut out).is_none());
+        assert!(product(Isa::Baseline, (32, 2), (&[1.0; 31], &q[..], &[1.0; 2], None), &mut out).is_none());
+        assert!(product(Isa::Baseline, (32, 2), (&[1.0; 32], &q[..63], &[1.0; 2], None), &mut out).is_none());
+    }
+}

@@ -1,0 +1,290 @@
+//! Products with few rows: one to eight vectors against a matrix that is read once, in the order in which it lies.
+//!
+//! `gemm` packs its operands, which pays only if they are used often, and does not divide a single row among threads.
+//! Two forms: the matrix lies along what is summed (dot products of its rows with the vectors) or along the result
+//! (its rows are added up). f32 only.
+
+use super::tile_kernels::Isa;
+
+/// Most vectors.
+pub const MOST: usize = 8;
+
+/// Elements handled side by side.
+const LANES: usize = 32;
+
+/// Vectors and matrix: `c[i, j] = Σ_k a[i, k] · b[k, j]`, strides in elements.
+#[derive(Clone, Copy, Debug)]
+pub struct SmallGemm {
+    /// Vectors: at most [`MOST`].
+    pub rows: usize,
+    /// Result elements of each.
+    pub cols: usize,
+    /// Elements summed.
+    pub depth: usize,
+    /// Strides of the vectors: (i, k).
+    pub a: (isize, isize),
+    /// Strides of the matrix: (k, j).
+    pub b: (isize, isize),
+    /// Strides of the result: (i, j).
+    pub c: (isize, isize),
+}
+
+impl SmallGemm {
+    /// Whether one of the forms fits.
+    pub fn fits(&self) -> bool {
+        let along_sum = self.b.0 == 1 && self.depth >= LANES;
+        let along_result = self.b.1 == 1 && self.c.1 == 1 && self.cols >= LANES;
+        self.rows <= MOST && (along_sum || along_result)
+    }
+
+    /// Whether the vectors lie one behind the other.
+    pub fn lies(&self) -> bool {
+        self.a.1 == 1 && (self.rows == 1 || self.a.0 == self.depth as isize)
+    }
+
+    /// Columns `from..to` of the result. `packed` has room for `rows · depth` elements, unless [`SmallGemm::lies`].
+    ///
+    /// # Safety
+    /// The pointers are to operands of these sizes and strides, and [`SmallGemm::fits`].
+    pub unsafe fn run(&self, a: *const f32, b: *const f32, c: *mut f32, from: usize, to: usize, packed: *mut f32) {
+        // SAFETY: the caller's.
+        unsafe {
+            let mut vectors = a;
+            if !self.lies() {
+                for i in 0..self.rows {
+                    for k in 0..self.depth {
+                        let x = a.offset(i as isize * self.a.0 + k as isize * self.a.1).read();
+                        packed.add(i * self.depth + k).write(x);
+                    }
+                }
+                vectors = packed;
+            }
+            let f = match (Isa::here(), self.b.0 == 1 && self.depth >= LANES) {
+                #[cfg(target_arch = "x86_64")]
+                (Isa::Avx512, true) => dots_avx512,
+                #[cfg(target_arch = "x86_64")]
+                (Isa::Avx512, false) => sums_avx512,
+                #[cfg(target_arch = "x86_64")]
+                (Isa::Avx2, true) => dots_avx2,
+                #[cfg(target_arch = "x86_64")]
+                (Isa::Avx2, false) => sums_avx2,
+                (_, true) => dots_baseline,
+                (_, false) => sums_baseline,
+            };
+            f(self, vectors, b, c, from, to);
+        }
+    }
+}
+
+/// `a · b + c`, in one rounding where the instruction set has it (elsewhere `mul_add` is a slow call).
+#[inline(always)]
+fn madd<const FMA: bool>(a: f32, b: f32, c: f32) -> f32 {
+    if FMA { a.mul_add(b, c) } else { a * b + c }
+}
+
+/// The matrix lies along what is summed.
+///
+/// # Safety
+/// `a` has `p.rows` vectors of `p.depth` elements one behind the other; `b` and `c` are operands of the sizes and strides of
+/// `p`, with `p.b.0 == 1`, and nobody else writes to columns `from..to` of `c`, which lie in `0..p.cols`.
+#[inline(always)]
+unsafe fn dots<const FMA: bool>(p: &SmallGemm, a: *const f32, b: *const f32, c: *mut f32, from: usize, to: usize) {
+    // SAFETY: the caller's.
+    unsafe {
+        for j in from..to {
+            let row = b.offset(j as isize * p.b.1);
+            match p.rows {
+                1 => dot_rows::<FMA, 1>(p, a, row, c, j),
+                2 => dot_rows::<FMA, 2>(p, a, row, c, j),
+                3 => dot_rows::<FMA, 3>(p, a, row, c, j),
+                4 => dot_rows::<FMA, 4>(p, a, row, c, j),
+                5 => dot_rows::<FMA, 5>(p, a, row, c, j),
+                6 => dot_rows::<FMA, 6>(p, a, row, c, j),
+                7 => dot_rows::<FMA, 7>(p, a, row, c, j),
+                _ => dot_rows::<FMA, 8>(p, a, row, c, j),
+            }
+        }
+    }
+}
+
+/// `M` rows of `a` times one row, into column `j` of `c`.
+///
+/// # Safety
+/// As [`dots`]; `p.rows` is `M`, `j` is one of the columns, and `row` the matrix at it.
+// Indices step through registers and memory at once, and their constant bounds are what is unrolled.
+#[allow(clippy::needless_range_loop)]
+#[inline(always)]
+unsafe fn dot_rows<const FMA: bool, const M: usize>(
+    p: &SmallGemm,
+    a: *const f32,
+    row: *const f32,
+    c: *mut f32,
+    j: usize,
+) {
+    let mut acc = [[0f32; LANES]; M];
+    let whole = p.depth / LANES * LANES;
+    let mut k = 0;
+    // SAFETY: the caller's.
+    unsafe {
+        while k < whole {
+            let w = (row.add(k) as *const [f32; LANES]).read_unaligned();
+            for i in 0..M {
+                let x = (a.add(i * p.depth + k) as *const [f32; LANES]).read_unaligned();
+                for l in 0..LANES {
+                    acc[i][l] = madd::<FMA>(x[l], w[l], acc[i][l]);
+                }
+            }
+            k += LANES;
+        }
+        for l in 0..p.depth - whole {
+            let w = row.add(whole + l).read();
+            for i in 0..M {
+                acc[i][l] = madd::<FMA>(a.add(i * p.depth + whole + l).read(), w, acc[i][l]);
+            }
+        }
+        for (i, lanes) in acc.iter_mut().enumerate() {
+            let mut half = LANES / 2;
+            while half > 0 {
+                for l in 0..half {
+                    lanes[l] += lanes[l + half];
+                }
+                half /= 2;
+            }
+            c.offset(i as isize * p.c.0 + j as isize * p.c.1).write(lanes[0]);
+        }
+    }
+}
+
+/// Rows of the matrix added up at a time: each pass over the result serves as many.
+const DEEP: usize = 4;
+/// Columns of the result that stay in the first cache meanwhile.
+const WIDE: usize = 1024;
+
+/// The matrix lies along the result.
+///
+/// # Safety
+/// As [`dots`], but with `p.b.1 == 1` and `p.c.1 == 1`.
+#[inline(always)]
+unsafe fn sums<const FMA: bool>(p: &SmallGemm, a: *const f32, b: *const f32, c: *mut f32, from: usize, to: usize) {
+    // SAFETY: the caller's.
+    unsafe {
+        let mut j0 = from;
+        while j0 < to {
+            let n = WIDE.min(to - j0);
+            for i in 0..p.rows {
+                std::ptr::write_bytes(c.offset(i as isize * p.c.0).add(j0), 0, n);
+            }
+            let mut k = 0;
+            while k < p.depth {
+                let deep = DEEP.min(p.depth - k);
+                let rows: [*const f32; DEEP] =
+                    std::array::from_fn(|d| b.offset((k + d.min(deep - 1)) as isize * p.b.0).add(j0));
+                for i in 0..p.rows {
+                    let x: [f32; DEEP] =
+                        std::array::from_fn(|d| if d < deep { a.add(i * p.depth + k + d).read() } else { 0.0 });
+                    add_rows::<FMA>(c.offset(i as isize * p.c.0).add(j0), &rows, &x, deep, n);
+                }
+                k += deep;
+            }
+            j0 += n;
+        }
+    }
+}
+
+/// `y += Σ_d x[d] · rows[d]`
+///
+/// # Safety
+/// `y` and the first `deep` of `rows` have `n` elements; nobody else writes to `y`.
+#[inline(always)]
+unsafe fn add_rows<const FMA: bool>(y: *mut f32, rows: &[*const f32; DEEP], x: &[f32; DEEP], deep: usize, n: usize) {
+    // SAFETY: the caller's.
+    unsafe {
+        let mut j = 0;
+        if deep == DEEP {
+            while j + LANES <= n {
+                let mut acc = (y.add(j) as *const [f32; LANES]).read_unaligned();
+                for d in 0..DEEP {
+                    let w = (rows[d].add(j) as *const [f32; LANES]).read_unaligned();
+                    for l in 0..LANES {
+                        acc[l] = madd::<FMA>(x[d], w[l], acc[l]);
+                    }
+                }
+                (y.add(j) as *mut [f32; LANES]).write_unaligned(acc);
+                j += LANES;
+            }
+        }
+        while j < n {
+            let mut acc = y.add(j).read();
+            for d in 0..deep {
+                acc = madd::<FMA>(x[d], rows[d].add(j).read(), acc);
+            }
+            y.add(j).write(acc);
+            j += 1;
+        }
+    }
+}
+
+macro_rules! variants {
+    ($body:ident: $baseline:ident, $avx2:ident, $avx512:ident) => {
+        /// # Safety
+        /// That of the body.
+        unsafe fn $baseline(p: &SmallGemm, a: *const f32, b: *const f32, c: *mut f32, from: usize, to: usize) {
+            // SAFETY: the caller's.
+            unsafe { $body::<false>(p, a, b, c, from, to) }
+        }
+        /// # Safety
+        /// That of the body; the processor has the features.
+        #[cfg(target_arch = "x86_64")]
+        #[target_feature(enable = "avx2,fma")]
+        unsafe fn $avx2(p: &SmallGemm, a: *const f32, b: *const f32, c: *mut f32, from: usize, to: usize) {
+            // SAFETY: the caller's.
+            unsafe { $body::<true>(p, a, b, c, from, to) }
+        }
+        /// # Safety
+        /// That of the body; the processor has the features.
+        #[cfg(target_arch = "x86_64")]
+        #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx2,fma")]
+        unsafe fn $avx512(p: &SmallGemm, a: *const f32, b: *const f32, c: *mut f32, from: usize, to: usize) {
+            // SAFETY: the caller's.
+            unsafe { $body::<true>(p, a, b, c, from, to) }
+        }
+    };
+}
+variants!(dots: dots_baseline, dots_avx2, dots_avx512);
+variants!(sums: sums_baseline, sums_avx2, sums_avx512);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn products_equal_their_definition_and_any_division_of_columns() {
+        for (rows, cols, depth) in [(1, 40, 64), (3, 33, 70), (8, 100, 32), (5, 1100, 37)] {
+            let a: Vec<f32> = (0..rows * depth).map(|i| (i % 17) as f32 * 0.25 - 2.0).collect();
+            let w: Vec<f32> = (0..depth * cols).map(|i| (i % 23) as f32 * 0.125 - 1.0).collect();
+            // The matrix by columns, then by rows.
+            for b in [(1, depth as isize), (cols as isize, 1)] {
+                let p = SmallGemm { rows, cols, depth, a: (depth as isize, 1), b, c: (cols as isize, 1) };
+                assert!(p.fits());
+                let mut packed = vec![0f32; rows * depth];
+                let mut run = |cuts: &[usize]| {
+                    let mut c = vec![f32::NAN; rows * cols];
+                    for w2 in cuts.windows(2) {
+                        // SAFETY: the vectors have these sizes.
+                        unsafe { p.run(a.as_ptr(), w.as_ptr(), c.as_mut_ptr(), w2[0], w2[1], packed.as_mut_ptr()) };
+                    }
+                    c
+                };
+                let c = run(&[0, cols]);
+                assert_eq!(c, run(&[0, 32.min(cols), cols]));
+                for i in 0..rows {
+                    for j in 0..cols {
+                        let at = |k: usize| (k as isize * b.0 + j as isize * b.1) as usize;
+                        let want: f64 = (0..depth).map(|k| a[i * depth + k] as f64 * w[at(k)] as f64).sum();
+                        assert!((c[i * cols + j] as f64 - want).abs() < 1e-4, "{i} {j}");
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! Elements read from and written to places that other elements name.
+
+use super::{Isa, multi, with_width};
+use crate::executors::cpu::tile_kernels::with_register;
+use crate::executors::fusion::graph::piece::Combine;
+use fulgurite_core::DType;
+
+/// One index of a gathered access.
+#[derive(Clone, Copy, Debug)]
+pub struct Coordinate {
+    /// i64 register of a tile.
+    pub index: *const i64,
+    /// Bytes from one index to the next.
+    pub stride: isize,
+    /// The size of the axis.
+    pub size: i64,
+}
+
+/// An index outside of its axis: which coordinate, and the index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outside {
+    /// Position among the coordinates.
+    pub coordinate: usize,
+    /// The index.
+    pub index: i64,
+}
+
+/// Adds each coordinate's distance to `offsets[i]`, and checks its range.
+///
+/// # Safety
+/// Every coordinate holds `offsets.len()` indices.
+pub unsafe fn offsets(coordinates: &[Coordinate], offsets: &mut [isize]) -> Result<(), Outside> {
+    for (k, c) in coordinates.iter().enumerate() {
+        // SAFETY: the caller's.
+        let index = unsafe { std::slice::from_raw_parts(c.index, offsets.len()) };
+        if let Some(&index) = index.iter().find(|i| **i < 0 || **i >= c.size) {
+            return Err(Outside { coordinate: k, index });
+        }
+        for (o, i) in offsets.iter_mut().zip(index) {
+            *o += *i as isize * c.stride;
+        }
+    }
+    Ok(())
+}
+
+/// The same where elements outside are left out: their `keep` becomes 0 and their offset stays in range.
+///
+/// # Safety
+/// As for [`offsets`].
+pub unsafe fn kept_offsets(coordinates: &[Coordinate], offsets: &mut [isize], keep: &mut [u8]) {
+    for c in coordinates {
+        // SAFETY: the caller's.
+        let index = unsafe { std::slice::from_raw_parts(c.index, offsets.len()) };
+        for ((o, k), i) in offsets.iter_mut().zip(keep.iter_mut()).zip(index) {
+            let inside = *i >= 0 && *i < c.size;
+            *k &= inside as u8;
+            *o += if inside { *i as isize * c.stride } else { 0 };
+        }
+    }
+}
+
+multi! {
+    /// `dst[i] = *(base + offsets[i])`
+    ///
+    /// # Safety
+    /// `dst` has room for `n` elements of `T`, `offsets` holds as many, and each of them leads from `base` to an element.
+    unsafe fn gather<T: Copy>(dst: *mut u8, base: *const u8, offsets: *const isize, n: usize) {
+        // SAFETY: the caller's pointers hold `n` elements, and every offset names one of the base's.
+        unsafe {
+            for i in 0..n {
+                (dst as *mut T).add(i).write((base.offset(offsets.add(i).read()) as *const T).read());
+            }
+        }
+    }
+}
+
+/// A line of elements that one index each names: element `c` lies `c · step` bytes and its index's distance from a base.
+#[derive(Clone, Copy, Debug)]
+pub struct Named {
+    /// Its index.
+    pub coordinate: Coordinate,
+    /// Bytes from element to element, besides.
+    pub step: isize,
+    /// How many.
+    pub n: usize,
+}
+
+multi! {
+    /// The first index that is out of range.
+    ///
+    /// # Safety
+    /// `index` holds `n` indices.
+    unsafe fn outside(index: *const i64, size: i64, n: usize) -> Option<i64> {
+        // SAFETY: the caller's pointer holds `n` indices.
+        let index = unsafe { std::slice::from_raw_parts(index, n) };
+        let wrong = index.iter().fold(false, |wrong, i| wrong | (*i as u64 >= size as u64));
+        if wrong { index.iter().copied().find(|i| *i as u64 >= size as u64) } else { None }
+    }
+}
+
+multi! {
+    /// `dst[c] = *(base + c · step + index[c] · stride)`
+    ///
+    /// # Safety
+    /// `dst` has room for the line's elements of `T`; the indices that `at` names are in range of what `base` points to.
+    unsafe fn gather_line<T: Copy>(dst: *mut u8, base: *const u8, at: &Named) {
+        // SAFETY: the caller's indices are in range, and `dst` has room for the line.
+        unsafe {
+            for c in 0..at.n {
+                let offset = c as isize * at.step + at.coordinate.index.add(c).read() as isize * at.coordinate.stride;
+                (dst as *mut T).add(c).write((base.offset(offset) as *const T).read());
+            }
+        }
+    }
+}
+
+/// [`gather_line`] for elements of `bytes`.
+pub fn gather_line_fn(bytes: usize, isa: Isa) -> gather_line::Fn {
+    with_width!(bytes, T => gather_line::pick::<T>(isa))
+}
+
+/// [`gather`] for elements of `bytes`.
+pub fn gather_fn(bytes: usize, isa: Isa) -> gather::Fn {
+    with_width!(bytes, T => gather::pick::<T>(isa))
+}
+
+/// Elements that add up; integers wrap, bool is or.
+pub trait Add: Copy {
+    /// The sum.
+    fn sum(self, other: Self) -> Self;
+    /// The product.
+    fn times(self, other: Self) -> Self;
+    /// The larger one; NaN wins.
+    fn larger(self, other: Self) -> Self;
+    /// The smaller one; NaN wins.
+    fn smaller(self, other: Self) -> Self;
+}
+macro_rules! add {
+    (float $($t:ty)+) => {$(
+        impl Add for $t {
+            #[inline(always)]
+            fn sum(self, other: $t) -> $t {
+                self + other
+            }
+            #[inline(always)]
+            fn times(self, other: $t) -> $t {
+                self * other
+            }
+            #[inline(always)]
+            fn larger(self, other: $t) -> $t {
+                if self.is_nan() || self > other { self } else { other }
+            }
+            #[inline(always)]
+            fn smaller(self, other: $t) -> $t {
+                if self.is_nan() || self < other { self } else { other }
+            }
+        }
+    )+};
+    (int $($t:ty)+) => {$(
+        impl Add for $t {
+            #[inline(always)]
+            fn sum(self, other: $t) -> $t {
+                self.wrapping_add(other)
+            }
+            #[inline(always)]
+            fn times(self, other: $t) -> $t {
+                self.wrapping_mul(other)
+            }
+            #[inline(always)]
+            fn larger(self, other: $t) -> $t {
+                self.max(other)
+            }
+            #[inline(always)]
+            fn smaller(self, other: $t) -> $t {
+                self.min(other)
+            }
+        }
+    )+};
+}
+add!(float f32 f64);
+add!(int u8 i8 i16 i32 i64);
+
+/// Combines `src[i]` into `*(base + offsets[i])` where `keep[i]`, in order.
+///
+/// # Safety
+/// The pointers hold `n` elements, and every kept offset names an element of the base's.
+pub unsafe fn scatter_tile<T: Add>(
+    base: *mut u8,
+    offsets: *const isize,
+    keep: *const u8,
+    src: *const u8,
+    n: usize,
+    how: Combine,
+) {
+    // SAFETY: the caller's.
+    unsafe {
+        for i in 0..n {
+            if keep.add(i).read() == 0 {
+                continue;
+            }
+            let to = base.offset(offsets.add(i).read()) as *mut T;
+            let x = (src as *const T).add(i).read();
+            to.write(match how {
+                Combine::Add => to.read().sum(x),
+                Combine::Replace => x,
+                Combine::Times => to.read().times(x),
+                Combine::Larger => to.read().larger(x),
+                Combine::Smaller => to.read().smaller(x),
+            });
+        }
+    }
+}
+
+/// Combines `src[c]` into `*(base + c · step + index[c] · stride)`, in order, where the index is in range.
+///
+/// # Safety
+/// The line's pointers hold its elements, and every index in range names an element of the base's.
+pub unsafe fn scatter_line<T: Add>(base: *mut u8, at: &Named, src: *const u8, how: Combine) {
+    // SAFETY: the caller's.
+    unsafe {
+        match how {
+            Combine::Add => combine_line(base, at, src, T::sum),
+            Combine::Replace => combine_line(base, at, src, |_, x: T| x),
+            Combine::Times => combine_line(base, at, src, T::times),
+            Combine::Larger => combine_line(base, at, src, T::larger),
+            Combine::Smaller => combine_line(base, at, src, T::smaller),
+        }
+    }
+}
+
+/// [`scatter_line`] for one way to combine.
+///
+/// # Safety
+/// As [`scatter_line`].
+#[inline(always)]
+unsafe fn combine_line<T: Add>(base: *mut u8, at: &Named, src: *const u8, combine: impl Fn(T, T) -> T) {
+    let Named { coordinate: Coordinate { index, stride, size }, step, n } = *at;
+    for c in 0..n {
+        // SAFETY: the caller's.
+        unsafe {
+            let i = index.add(c).read();
+            if (i as u64) < size as u64 {
+                let to = base.offset(c as isize * step + i as isize * stride) as *mut T;
+                to.write(combine(to.read(), (src as *const T).add(c).read()));
+            }
+        }
+    }
+}
+
+/// The type of [`scatter_line`].
+pub type ScatterLineFn = unsafe fn(*mut u8, &Named, *const u8, Combine);
+
+/// [`scatter_line`] for a dtype.
+pub fn scatter_line_fn(dtype: DType) -> ScatterLineFn {
+    with_register!(dtype, T => scatter_line::<T>)
+}
+
+/// The type of [`scatter_tile`].
+pub type ScatterFn = unsafe fn(*mut u8, *const isize, *const u8, *const u8, usize, Combine);
+
+/// [`scatter_tile`] for a dtype.
+pub fn scatter_fn(dtype: DType) -> ScatterFn {
+    with_register!(dtype, T => scatter_tile::<T>)
+}
+
+multi! {
+    /// `dst[i] += src[i]` on dense lines.
+    ///
+    /// # Safety
+    /// Both pointers hold `n` elements of `T`, which do not overlap; nobody else uses those of `dst`.
+    unsafe fn add_line<T: Add>(dst: *mut u8, src: *const u8, n: usize) {
+        // SAFETY: the caller's pointers hold `n` elements and do not overlap.
+        unsafe {
+            let (y, x) = (dst as *mut T, src as *const T);
+            for i in 0..n {
+                y.add(i).write(y.add(i).read().sum(x.add(i).read()));
+            }
+        }
+    }
+}
+
+/// [`add_line`] for a dtype.
+pub fn add_line_fn(dtype: DType, isa: Isa) -> add_line::Fn {
+    with_register!(dtype, T => add_line::pick::<T>(isa))
+}
+
+/// Whether any of `n` integers is 0.
+///
+/// # Safety
+/// The pointer holds `n` elements of `dtype`.
+// It compares every element with 0; nothing is looked for.
+#[allow(clippy::manual_contains)]
+pub unsafe fn any_zero(dtype: DType, src: *const u8, n: usize) -> bool {
+    with_register!(dtype, T => {
+        // SAFETY: the caller's.
+        unsafe { std::slice::from_raw_parts(src as *const T, n) }.iter().any(|x| *x == (0 as T))
+    })
+}

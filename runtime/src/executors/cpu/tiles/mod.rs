@@ -1,0 +1,25 @@
+//! Loops over tiles: how fusions are scheduled and run.
+
+mod alias;
+mod asks;
+mod emit;
+mod lines;
+mod nodes;
+mod pairs;
+pub mod program;
+mod run;
+mod schedule;
+
+pub use nodes::stored_bits;
+pub use program::Program;
+pub use schedule::{Linear, load_bytes, out_bytes};
+
+use super::tile_kernels::Isa;
+use crate::executors::fusion::fuse::Group;
+use crate::executors::fusion::items::Env;
+
+/// Compiles a group; cursors name the dense values that they access.
+pub fn compile(group: &Group, env: &Env, isa: Isa) -> Program {
+    let nesting = schedule::nest(group, env);
+    emit::emit(group, &nesting, env, isa)
+}

@@ -1,0 +1,240 @@
+//! Elements at places that the loops alone do not decide: guarded, gathered, scattered.
+
+use super::{Fault, Geo, Level, Worker};
+use crate::executors::cpu::tile_kernels::{fill, gather};
+use crate::executors::cpu::tiles::program::*;
+use crate::executors::fusion::graph::piece::Combine;
+use smallvec::SmallVec;
+
+impl Worker<'_> {
+    pub(super) fn out_of_range(&self, cursor: u32, c: &Coord, index: i64) -> Fault {
+        Fault::OutOfRange { value: self.p.cursors[cursor as usize].value, axis: c.axis, index, size: c.size }
+    }
+
+    /// Loads a tile; what lies outside of the storage's axes is filled.
+    ///
+    /// # Safety
+    /// As [`Worker::step`], for a step that loads so.
+    pub(super) unsafe fn guarded(&self, g: &Guarded, geo: &Geo) {
+        let bytes = self.p.cursors[g.cursor as usize].bytes;
+        // SAFETY: only the part of the rectangle that lies inside is read.
+        unsafe {
+            let dst = self.slot(g.dst);
+            let at = self.rect(g.cursor, geo);
+            let origin = self.memory.0[self.p.cursors[g.cursor as usize].value as usize];
+            let offset = self.p.cursors[g.cursor as usize].at.at(&self.idx) as isize;
+            for l in 0..geo.lines {
+                let (mut lo, mut hi) = (0, geo.cols);
+                for (lin, size) in &g.axes {
+                    let first = lin.at(&self.idx) + if geo.lines > 1 { l as i64 * lin.coefs[geo.line_loop] } else { 0 };
+                    let step = if geo.level == Level::Once { 0 } else { lin.coefs[geo.col_loop] };
+                    let (a, b) = fill::interval(false, first, step, geo.cols);
+                    let (c, d) = fill::interval(false, size - 1 - first, -step, geo.cols);
+                    (lo, hi) = (lo.max(a).max(c), hi.min(b).min(d));
+                }
+                let hi = hi.max(lo);
+                let to = dst.add(l * geo.pitch * bytes);
+                (g.fill)(to, 0, g.value.as_ptr(), 1, lo);
+                if hi > lo {
+                    let from =
+                        origin.offset(offset + l as isize * at.line * (geo.lines > 1) as isize + lo as isize * at.elem);
+                    (g.f)(to.add(lo * bytes), 0, from, at, 1, hi - lo);
+                }
+                (g.fill)(to.add(hi * bytes), 0, g.value.as_ptr(), 1, geo.cols - hi);
+            }
+        }
+    }
+
+    /// Random numbers at the positions `at` for draw `draw` of the key that is read through `key`.
+    ///
+    /// # Safety
+    /// As [`Worker::step`], for a step that draws so into `dst`.
+    pub(super) unsafe fn uniform(
+        &self,
+        f: fill::uniform_run::Fn,
+        dst: *mut u8,
+        (key, draw): (u32, u32),
+        at: &Positions,
+        geo: &Geo,
+    ) {
+        // SAFETY: the key has two words, the register room for the tile.
+        unsafe {
+            let words = self.at(key) as *const i64;
+            let (seed, stream) = (words.read() as u64, words.add(1).read() as u64);
+            match at {
+                Positions::Lin(lin) => {
+                    let (line, step) = (lin.coefs[geo.line_loop], lin.coefs[geo.col_loop]);
+                    for l in 0..geo.lines {
+                        let (first, dst) = (lin.at(&self.idx) + l as i64 * line, dst.add(l * geo.pitch * 4));
+                        if step == 1 || geo.cols == 1 {
+                            f(dst, geo.cols, seed, stream, draw, first as u64);
+                            continue;
+                        }
+                        for c in 0..geo.cols {
+                            f(dst.add(c * 4), 1, seed, stream, draw, (first + c as i64 * step) as u64);
+                        }
+                    }
+                }
+                Positions::Slot(s) => {
+                    let n = if geo.lines == 1 { geo.cols } else { geo.lines * geo.pitch };
+                    fill::uniform_at(dst, self.slot(*s), n, seed, stream, draw);
+                }
+            }
+        }
+    }
+
+    /// The offsets of a tile's elements, as far as the loops decide them.
+    fn tile_offsets(&self, cursor: u32, geo: &Geo, out: &mut [isize; TILE]) -> usize {
+        let coefs = &self.p.cursors[cursor as usize].at.coefs;
+        let (line, col) =
+            (coefs[geo.line_loop] as isize, if geo.level == Level::Once { 0 } else { coefs[geo.col_loop] as isize });
+        let cols = geo.cols.min(TILE);
+        for l in 0..geo.lines {
+            for c in 0..cols {
+                out[l * cols + c] = l as isize * line + c as isize * col;
+            }
+        }
+        geo.lines * cols
+    }
+
+    /// The elements of a tile of one line that one index each names.
+    ///
+    /// # Safety
+    /// The coordinate's slot is set.
+    unsafe fn named(&self, cursor: u32, c: &Coord, geo: &Geo) -> gather::Named {
+        let coefs = &self.p.cursors[cursor as usize].at.coefs;
+        let step = if geo.level == Level::Once { 0 } else { coefs[geo.col_loop] as isize };
+        // SAFETY: the caller's.
+        let index = unsafe { self.slot(c.slot) } as *const i64;
+        let coordinate = gather::Coordinate { index, stride: c.stride as isize, size: c.size };
+        gather::Named { coordinate, step, n: geo.cols.min(TILE) }
+    }
+
+    /// Loads a tile from where its indices say.
+    ///
+    /// # Safety
+    /// As [`Worker::step`], for a step that loads so; `dst` and the slots of `coords` have room for a tile.
+    ///
+    /// # Errors
+    /// An index out of its axis.
+    pub(super) unsafe fn gather(
+        &self,
+        fs: &Gathers,
+        cursor: u32,
+        coords: &[Coord],
+        dst: Slot,
+        geo: &Geo,
+    ) -> Result<(), Fault> {
+        self.foresee_all(cursor, coords, geo);
+        if let ([c], 1) = (coords, geo.lines) {
+            // SAFETY: the register holds the line's indices, which are checked.
+            unsafe {
+                let line = self.named(cursor, c, geo);
+                if let Some(index) = (fs.outside)(line.coordinate.index, c.size, line.n) {
+                    return Err(self.out_of_range(cursor, c, index));
+                }
+                (fs.line)(self.slot(dst), self.at(cursor), &line);
+            }
+            return Ok(());
+        }
+        let mut at = [0isize; TILE];
+        let n = self.tile_offsets(cursor, geo, &mut at);
+        // SAFETY: registers hold the tile's indices, which are checked; the rest of an offset is within its storage.
+        unsafe {
+            let places: SmallVec<[gather::Coordinate; 4]> = coords
+                .iter()
+                .map(|c| gather::Coordinate {
+                    index: self.slot(c.slot) as *const i64,
+                    stride: c.stride as isize,
+                    size: c.size,
+                })
+                .collect();
+            gather::offsets(&places, &mut at[..n])
+                .map_err(|o| self.out_of_range(cursor, &coords[o.coordinate], o.index))?;
+            (fs.tile)(self.slot(dst), self.at(cursor), at.as_ptr(), n);
+        }
+        Ok(())
+    }
+
+    /// Stores a tile, or adds it up, where its indices say.
+    ///
+    /// # Safety
+    /// As [`Worker::step`], for a step that stores so; no other worker stores to these places.
+    ///
+    /// # Errors
+    /// An index out of its axis, where that is one.
+    pub(super) unsafe fn scatter(&self, s: &Scatter, geo: &Geo) -> Result<(), Fault> {
+        // SAFETY: elements whose place is outside are dropped; registers hold the tile's indices and elements.
+        unsafe {
+            if s.rows {
+                self.foresee(s.cursor, &s.coords, geo.cols);
+                let row = if self.p.has_segs() { 0 } else { self.kept_line };
+                let mut to = self.at(s.cursor);
+                for (lin, size) in &s.axes {
+                    let at = lin.at(&self.idx);
+                    if at < 0 || at >= *size {
+                        return Ok(());
+                    }
+                }
+                for c in &s.coords {
+                    let index = (self.work.add(c.slot as usize) as *const i64).add(row).read();
+                    if index < 0 || index >= c.size {
+                        return s.strict.map_or(Ok(()), |_| Err(self.out_of_range(s.cursor, c, index)));
+                    }
+                    to = to.offset(index as isize * c.stride as isize);
+                }
+                if s.how == Combine::Replace {
+                    std::ptr::copy(self.slot(s.src), to, geo.cols * s.bytes);
+                } else {
+                    (s.line)(to, self.slot(s.src), geo.cols);
+                }
+                return Ok(());
+            }
+            self.foresee_all(s.cursor, &s.coords, geo);
+            if let Some(outside) = s.strict {
+                for c in &s.coords {
+                    let n = self.named(s.cursor, c, geo).n * geo.lines;
+                    if let Some(index) = outside(self.slot(c.slot) as *const i64, c.size, n) {
+                        return Err(self.out_of_range(s.cursor, c, index));
+                    }
+                }
+            }
+            let c = &self.p.cursors[s.cursor as usize];
+            // The start alone may lie outside; only kept elements are touched.
+            let base = self.memory.0[c.value as usize].wrapping_offset(c.at.at(&self.idx) as isize);
+            if let ([coord], true, None, 1) = (s.coords.as_slice(), s.axes.is_empty(), s.mask, geo.lines) {
+                (s.named)(base, &self.named(s.cursor, coord, geo), self.slot(s.src), s.how);
+                return Ok(());
+            }
+            let mut at = [0isize; TILE];
+            let mut keep = [1u8; TILE];
+            let n = self.tile_offsets(s.cursor, geo, &mut at);
+            let cols = geo.cols.min(TILE);
+            for (lin, size) in &s.axes {
+                for l in 0..geo.lines {
+                    let first = lin.at(&self.idx) + if geo.lines > 1 { l as i64 * lin.coefs[geo.line_loop] } else { 0 };
+                    for c in 0..cols {
+                        let v = first + c as i64 * lin.coefs[geo.col_loop];
+                        keep[l * cols + c] &= (v >= 0 && v < *size) as u8;
+                    }
+                }
+            }
+            if let Some(m) = s.mask {
+                let mask = self.slot(m);
+                for (i, k) in keep[..n].iter_mut().enumerate() {
+                    *k &= mask.add(i).read();
+                }
+            }
+            let places: SmallVec<[gather::Coordinate; 4]> = (s.coords.iter())
+                .map(|c| gather::Coordinate {
+                    index: self.slot(c.slot) as *const i64,
+                    stride: c.stride as isize,
+                    size: c.size,
+                })
+                .collect();
+            gather::kept_offsets(&places, &mut at[..n], &mut keep[..n]);
+            (s.f)(base, at.as_ptr(), keep.as_ptr(), self.slot(s.src), n, s.how);
+        }
+        Ok(())
+    }
+}

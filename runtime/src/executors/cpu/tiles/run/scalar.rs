@@ -1,0 +1,73 @@
+//! Builtins that have no tile kernel, element by element.
+
+use crate::executors::cpu::tile_kernels::reduce;
+use fulgurite_core::builtins::{Builtin, cast_scalar, eval_bool, eval_f64, eval_int};
+use fulgurite_core::{DType, Scalar};
+use smallvec::SmallVec;
+
+/// A builtin on `n` elements, one by one. Fails where integers are divided by zero.
+///
+/// # Safety
+/// The pointers hold `n` elements of `from` and `to`.
+pub(super) unsafe fn call(
+    b: Builtin,
+    ins: &[*const u8],
+    out: *mut u8,
+    from: DType,
+    to: DType,
+    n: usize,
+) -> Result<(), Builtin> {
+    for i in 0..n {
+        // SAFETY: the caller's registers hold `n` elements.
+        let args: SmallVec<[Scalar; 4]> = ins.iter().map(|p| unsafe { read(*p, from, i) }).collect();
+        let value = match from {
+            DType::Bool => {
+                let args: SmallVec<[bool; 4]> = args.iter().map(|a| a.as_bool()).collect();
+                Scalar::Bool(eval_bool(b, &args).unwrap_or(false))
+            }
+            d if d.is_int() => {
+                let args: SmallVec<[i64; 4]> = args.iter().map(|a| a.as_i64()).collect();
+                Scalar::Int(eval_int(b, &args, d).map_err(|_| b)?)
+            }
+            _ => {
+                let args: SmallVec<[f64; 4]> = args.iter().map(|a| a.as_f64()).collect();
+                Scalar::Float(eval_f64(b, &args))
+            }
+        };
+        // SAFETY: as above.
+        unsafe { write(out, to, i, cast_scalar(value, to)) };
+    }
+    Ok(())
+}
+
+/// # Safety
+/// `p` is to more than `i` elements of `dtype`.
+unsafe fn read(p: *const u8, dtype: DType, i: usize) -> Scalar {
+    // SAFETY: the caller's.
+    unsafe {
+        match dtype {
+            DType::Bool => Scalar::Bool(p.add(i).read() != 0),
+            DType::F32 => Scalar::Float((p as *const f32).add(i).read() as f64),
+            DType::F64 => Scalar::Float((p as *const f64).add(i).read()),
+            DType::U8 | DType::F8E4M3FN | DType::F8E5M2 | DType::U4X2 => Scalar::Int(p.add(i).read() as i64),
+            DType::I8 => Scalar::Int((p as *const i8).add(i).read() as i64),
+            DType::I16 | DType::F16 | DType::BF16 => Scalar::Int((p as *const i16).add(i).read() as i64),
+            DType::I32 => Scalar::Int((p as *const i32).add(i).read() as i64),
+            DType::I64 | DType::C64 | DType::C128 => Scalar::Int((p as *const i64).add(i).read()),
+        }
+    }
+}
+
+/// # Safety
+/// As [`read`], and nobody else uses that element.
+unsafe fn write(p: *mut u8, dtype: DType, i: usize, x: Scalar) {
+    // SAFETY: the caller's.
+    unsafe {
+        let p = p.add(i * dtype.size());
+        match dtype {
+            DType::F32 => (p as *mut f32).write(x.as_f64() as f32),
+            DType::F64 => (p as *mut f64).write(x.as_f64()),
+            _ => reduce::finish(dtype, x.as_i64() as u64, p),
+        }
+    }
+}

@@ -1,0 +1,634 @@
+//! Fusion: pieces of lines joined greedily into programs.
+//!
+//! Pieces come in the order of the trace. A map joins the group that defines (or also reads) its inputs where their
+//! loops agree and no other item would have to run in between; two groups that a map brings together are merged.
+//! Views are no items at all: they are windows of what they view. Values that cost nothing to make (constants, masks
+//! made of indices) are made again wherever they are read.
+//!
+//! **Invariant:** an item is in the ancestor set of another iff it must run before it.
+
+mod bits;
+pub mod group;
+mod legality;
+mod liveness;
+mod transaction;
+mod unify;
+pub mod views;
+
+use super::graph::piece::{Contract, Fragment, Out, Piece, Place, Scan, Slow, Values};
+use super::graph::{Affine, Axis, Graph, Index, Op, ValueId};
+use crate::executors::ExecError;
+use crate::executors::nest::NestKernel;
+use crate::trace::Role;
+use bits::BitSet;
+use fulgurite_core::refusals;
+pub use group::{Group, live};
+pub use legality::row_dims;
+pub use liveness::placed;
+use rustc_hash::FxHashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use transaction::Transaction;
+pub use views::Form;
+
+/// A kernel that is not fused: it reads and writes dense values.
+pub struct Opaque {
+    /// What runs.
+    pub kernel: Arc<dyn crate::executors::Kernel>,
+    /// What it reads.
+    pub inputs: Vec<ValueId>,
+    /// What it writes.
+    pub outs: Vec<ValueId>,
+    /// Whether it runs even where no item reads what it writes: it may refuse.
+    pub refuses: bool,
+}
+
+/// One thing to run.
+pub enum Item {
+    /// A fusion (or one map alone).
+    Group(Group),
+    /// A product.
+    Contract(Box<Contract>),
+    /// A scan.
+    Scan(Scan),
+    /// Somebody else's kernel.
+    Opaque(Opaque),
+}
+
+impl Item {
+    /// The values that it reads.
+    pub fn reads(&self) -> Vec<ValueId> {
+        let mut out = Vec::new();
+        match self {
+            Item::Group(g) => return g.reads(),
+            Item::Contract(c) => {
+                let own = c.chunk.as_ref().map(|k| k.packed);
+                out.extend([c.a.value, c.b.value].into_iter().filter(|v| Some(*v) != own));
+                out.extend(c.chunk.as_ref().map(|k| k.source));
+                out.extend(c.exact.iter().flat_map(|e| e.sum.reads()));
+            }
+            Item::Scan(s) => out.push(s.input),
+            Item::Opaque(o) => out.extend(&o.inputs),
+        }
+        out.sort_unstable();
+        out.dedup();
+        out
+    }
+
+    /// The values that it defines.
+    pub fn defines(&self) -> Vec<ValueId> {
+        match self {
+            Item::Group(g) => g.outs.iter().map(|o| o.value).collect(),
+            Item::Contract(c) => vec![c.out],
+            Item::Scan(s) => vec![s.out],
+            Item::Opaque(o) => o.outs.clone(),
+        }
+    }
+}
+
+/// Entries that are open for further lines, at most about: each line is held against all of them. When there are more,
+/// they are closed, and run before all that come later: a program of n lines takes time in proportion to n.
+const OPEN: usize = 2048;
+
+struct Entry {
+    item: Item,
+    /// Every open entry that must run before, counted from the first open one.
+    ancestors: BitSet,
+    /// Lines that it runs, in the order in which they came.
+    lines: Vec<u32>,
+    when: When,
+}
+
+/// Which lines a group has: of the forward, or of those that run again for the backward. What runs again reads what the
+/// forward has read, and would end in one program with it, long before it is needed: so they do not meet.
+#[derive(Clone, Copy, Default)]
+struct When {
+    forward: bool,
+    again: bool,
+}
+
+impl When {
+    fn of(role: Role) -> When {
+        When { forward: role == Role::Forward, again: role == Role::Recompute }
+    }
+    fn and(self, other: When) -> When {
+        When { forward: self.forward || other.forward, again: self.again || other.again }
+    }
+    fn may_join(self, other: When) -> bool {
+        let both = self.and(other);
+        !(both.forward && both.again)
+    }
+}
+
+/// Why a line does not run in one program with a line whose result it reads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Separate {
+    /// The other one is a product, a scan or a kernel of its own.
+    Kernel,
+    /// One runs again for the backward, the other belongs to the forward.
+    Again,
+    /// Something that one of them waits for waits for the other.
+    Between,
+    /// Their loops do not agree, or together they are too large for one program.
+    Loops,
+}
+
+/// Two lines that are apart.
+#[derive(Clone, Copy, Debug)]
+pub struct Apart {
+    /// The line that reads.
+    pub line: u32,
+    /// A line of what makes the value.
+    pub other: u32,
+    /// Why.
+    pub why: Separate,
+}
+
+/// What fusion made of the pieces.
+pub struct Fused {
+    /// What was not joined, if that was asked.
+    pub apart: Vec<Apart>,
+    /// Items in an order in which they can run, each with its lines.
+    pub items: Vec<(Item, Vec<u32>)>,
+    /// Windows: for every value that is one.
+    pub forms: FxHashMap<ValueId, Form>,
+}
+
+/// Where values are.
+#[derive(Default)]
+struct Defined {
+    /// Which entry defines a value.
+    producer: FxHashMap<ValueId, usize>,
+    /// Of which entry an entry became a part.
+    merged: FxHashMap<usize, usize>,
+    forms: FxHashMap<ValueId, Form>,
+}
+
+impl Defined {
+    /// The dense value of which a value is a window.
+    fn root(&self, value: ValueId) -> ValueId {
+        self.forms.get(&value).map_or(value, |f| f.root)
+    }
+
+    /// The entry that defines a value, or the value of which it is a window.
+    fn by(&self, value: ValueId) -> Option<usize> {
+        let made = self.producer.get(&value).or_else(|| self.producer.get(&self.root(value)));
+        made.map(|at| self.entry(*at))
+    }
+
+    /// The entry of which entry `at` is a part now.
+    fn entry(&self, mut at: usize) -> usize {
+        while let Some(of) = self.merged.get(&at) {
+            at = *of;
+        }
+        at
+    }
+}
+
+/// Joins pieces.
+#[derive(Default)]
+pub struct Fuser {
+    entries: Vec<Option<Entry>>,
+    /// The first open entry.
+    open: usize,
+    /// The first entries that were open before, in order.
+    closed: Vec<usize>,
+    defined: Defined,
+    /// The last group that reads a value.
+    reader: FxHashMap<ValueId, usize>,
+    generators: FxHashMap<ValueId, Rc<Fragment>>,
+    line: u32,
+    when: When,
+    /// Whether to note what is not joined, and that.
+    pub explain: bool,
+    apart: Vec<Apart>,
+}
+
+impl Fuser {
+    /// The line whose pieces come next.
+    pub fn line(&mut self, line: u32, role: Role) {
+        self.line = line;
+        self.when = When::of(role);
+        if self.entries.len() - self.open > OPEN {
+            self.closed.push(self.open);
+            self.open = self.entries.len();
+        }
+    }
+
+    /// Adds a piece.
+    pub fn piece(&mut self, piece: Piece, values: &mut Values) {
+        match piece {
+            Piece::Map(fragment) => self.map(fragment, values),
+            Piece::Copy(fragment) => self.item(Item::Group(Group::of(Rc::new(fragment)))),
+            Piece::Contract(c) => self.item(Item::Contract(c)),
+            Piece::Scan(s) => self.item(Item::Scan(s)),
+            Piece::Slow(s) => self.slow(s, values),
+            Piece::Flat(of, flat) => self.flat(of, flat, values),
+        }
+    }
+
+    /// Adds a kernel that is not fused.
+    pub fn opaque(&mut self, mut opaque: Opaque, values: &mut Values) {
+        for v in &mut opaque.inputs {
+            *v = self.dense(*v, values);
+        }
+        self.item(Item::Opaque(opaque));
+    }
+
+    /// A nest without a graph: the oracle runs it.
+    fn slow(&mut self, s: Slow, values: &mut Values) {
+        let refuses = refusals::of_nest(&s.nest);
+        let kernel = NestKernel::new(s.nest, s.tensors.len(), s.outs.len());
+        let inputs = s.tensors.iter().chain(&s.nums).copied().collect();
+        self.opaque(Opaque { kernel: Arc::new(kernel), inputs, outs: s.outs, refuses }, values);
+    }
+
+    /// A value with the same elements that is dense: itself, or a copy.
+    pub fn dense(&mut self, value: ValueId, values: &mut Values) -> ValueId {
+        self.materialise(value);
+        let form = self.form(value, values);
+        if form.is_dense(values.ty(value), values.ty(form.root)) {
+            return value;
+        }
+        let ty = values.ty(value).clone();
+        let copy = values.add(ty.dtype, &ty.shape);
+        self.group(Rc::new(identity(value, copy, values)));
+        copy
+    }
+
+    /// Where a value lies.
+    pub fn form(&self, value: ValueId, values: &Values) -> Form {
+        self.defined.forms.get(&value).cloned().unwrap_or_else(|| Form::dense(value, values.ty(value)))
+    }
+
+    /// Makes sure that a value which is made again wherever it is read exists in memory.
+    fn materialise(&mut self, value: ValueId) {
+        let root = self.defined.root(value);
+        if self.defined.producer.contains_key(&root) {
+            return;
+        }
+        if let Some(fragment) = self.generators.get(&root).cloned() {
+            self.group(fragment);
+        }
+    }
+
+    fn flat(&mut self, of: ValueId, flat: ValueId, values: &mut Values) {
+        let source = self.dense(of, values);
+        let form = self.form(source, values);
+        self.defined.forms.insert(flat, Form { root: form.root, offset: 0, strides: smallvec::smallvec![1] });
+    }
+
+    fn map(&mut self, fragment: Fragment, values: &mut Values) {
+        let mut fragment = self.inline(fragment);
+        for out in &mut fragment.outs {
+            if let Place::Scatter { base: Some(base), .. } = &mut out.place {
+                *base = self.dense(*base, values);
+            }
+        }
+        let (views, rest): (Vec<Out>, Vec<Out>) = fragment.outs.iter().cloned().partition(|out| {
+            let form = |v: ValueId| (!self.generators.contains_key(&v)).then(|| self.form(v, values));
+            views::as_view(&fragment, out, values, &form).is_some()
+        });
+        for out in views {
+            let form = |v: ValueId| Some(self.form(v, values));
+            let Some((source, view)) = views::as_view(&fragment, &out, values, &form) else { continue };
+            self.defined.forms.insert(out.value, view);
+            // Inside the group that defines the source it costs nothing to know the view as well.
+            let part = Rc::new(Fragment { graph: fragment.graph.clone(), outs: vec![out], view: true });
+            if let Some(at) = self.defined.by(source) {
+                self.extend(at, &part);
+            }
+        }
+        if rest.is_empty() {
+            return;
+        }
+        let fragment = Rc::new(Fragment { graph: fragment.graph, outs: rest, view: false });
+        if is_generator(&fragment) {
+            for out in &fragment.outs {
+                let one = Fragment { graph: fragment.graph.clone(), outs: vec![out.clone()], view: false };
+                self.generators.insert(out.value, Rc::new(one));
+            }
+            return;
+        }
+        self.group(fragment);
+    }
+
+    /// The fragment with generators made in place.
+    fn inline(&self, fragment: Fragment) -> Fragment {
+        let loads_one = |op: &Op| matches!(op, Op::Load(l) if self.generators.contains_key(&l.value));
+        if self.generators.is_empty() || !fragment.graph.nodes.iter().any(|n| loads_one(&n.op)) {
+            return fragment;
+        }
+        let mut graph = Graph::with_dims(fragment.graph.sizes.clone());
+        let map: Vec<Affine> = (0..graph.sizes.len()).map(|d| Affine::dim(d as u8)).collect();
+        let order: Vec<Axis> = (0..graph.sizes.len()).map(|d| Axis::from_slice(&[d as u8])).collect();
+        let nodes = fragment.graph.translate(&mut graph, &map, &order, &mut |into, load| {
+            let generator = self.generators.get(&load.value)?;
+            let Place::Axes(axes) = &generator.outs[0].place else { return None };
+            let mut at = vec![Affine::default(); generator.graph.sizes.len()];
+            for (index, axis) in load.idx.iter().zip(axes) {
+                match (index, axis.as_slice()) {
+                    // an index that may lie outside is asked for by the load, however alike the elements are
+                    (Index::Affine(_), []) if load.outside.is_none() => {}
+                    (Index::Affine(a), [d]) if load.outside.is_none() => at[*d as usize] = a.clone(),
+                    _ => return None,
+                }
+            }
+            let empty = vec![Axis::new(); at.len()];
+            let made = generator.graph.translate(into, &at, &empty, &mut |_, _| None)?;
+            Some(made[generator.outs[0].node as usize])
+        });
+        let Some(nodes) = nodes else { return fragment };
+        let outs = fragment.outs.iter().map(|o| {
+            let place = match &o.place {
+                Place::Scatter { idx, mask, how, strict, base, order } => Place::Scatter {
+                    idx: idx.iter().filter_map(|i| i.translate(&map, &nodes)).collect(),
+                    mask: mask.map(|m| nodes[m as usize]),
+                    how: *how,
+                    strict: *strict,
+                    base: *base,
+                    order: order.clone(),
+                },
+                axes => axes.clone(),
+            };
+            Out { value: o.value, node: nodes[o.node as usize], place }
+        });
+        Fragment { outs: outs.collect(), graph, view: fragment.view }
+    }
+
+    /// Puts a fragment into the group that suits best, or into a new one.
+    fn group(&mut self, fragment: Rc<Fragment>) {
+        let reads = fragment.reads();
+        for &v in &reads {
+            self.materialise(v);
+        }
+        let producers: Vec<usize> = self.entries_of(&reads);
+        let mut candidates = producers.clone();
+        candidates.sort_unstable_by(|a, b| b.cmp(a));
+        let open = |at: &usize| *at >= self.open;
+        let mut readers: Vec<usize> =
+            reads.iter().filter_map(|v| Some(self.defined.entry(*self.reader.get(v)?))).filter(open).collect();
+        readers.sort_unstable_by(|a, b| b.cmp(a));
+        for r in readers {
+            if !candidates.contains(&r) {
+                candidates.push(r);
+            }
+        }
+        let joins = |at: usize| self.entries[at].as_ref().is_none_or(|e| e.when.may_join(self.when));
+        let candidates: Vec<usize> = candidates.into_iter().filter(|at| joins(*at)).collect();
+        let home = candidates.into_iter().find(|at| self.may_follow(*at, &producers) && self.extend(*at, &fragment));
+        let at = match home {
+            Some(at) => {
+                self.absorb(at, &producers);
+                at
+            }
+            None => {
+                self.item(Item::Group(Group::of(fragment.clone())));
+                self.entries.len() - 1
+            }
+        };
+        self.note(at, &fragment, &reads);
+        if home.is_some() {
+            for &other in &producers {
+                self.merge(at, other);
+            }
+        }
+        if self.explain {
+            let others = self.entries_of(&reads);
+            let apart = others.into_iter().filter(|other| *other != at).filter_map(|other| self.why(at, other));
+            let apart: Vec<Apart> = apart.collect();
+            self.apart.extend(apart);
+        }
+    }
+
+    /// Why entry `at`, to which the line of now belongs, and entry `other` are two.
+    fn why(&self, at: usize, other: usize) -> Option<Apart> {
+        let (Some(Some(a)), Some(Some(b))) = (self.entries.get(at), self.entries.get(other)) else { return None };
+        let why = if !matches!(b.item, Item::Group(_)) {
+            Separate::Kernel
+        } else if !a.when.may_join(b.when) {
+            Separate::Again
+        } else if self.between(at, other) {
+            Separate::Between
+        } else {
+            Separate::Loops
+        };
+        Some(Apart { line: self.line, other: b.lines.last().copied()?, why })
+    }
+
+    /// Whether something has to run between two entries.
+    fn between(&self, at: usize, other: usize) -> bool {
+        let reads = |i: usize| self.entries[i].as_ref().map_or_else(Vec::new, |e| self.entries_of(&e.item.reads()));
+        let waits = |before: &[usize], not: usize, forbidden: usize| {
+            before
+                .iter()
+                .any(|p| *p != not && self.entries[*p].as_ref().is_some_and(|e| e.ancestors.has(forbidden - self.open)))
+        };
+        let (before, before_other) = (reads(at), reads(other));
+        waits(&before, other, other) || waits(&before_other, at, at) || before_other.contains(&at)
+    }
+
+    /// Adds `fragment` to the group at `at`, if that can be one program.
+    fn extend(&mut self, at: usize, fragment: &Rc<Fragment>) -> bool {
+        let Fuser { entries, defined, .. } = self;
+        let Some(Some(Entry { item: Item::Group(group), .. })) = entries.get_mut(at) else { return false };
+        let mut transaction = Transaction::of(group);
+        // What it defines it can't read back from memory.
+        let own = |g: &Group| g.reads_any(|v| defined.by(v) == Some(at));
+        let good = transaction.add(fragment) && transaction.fits() && !own(transaction.group);
+        if good {
+            transaction.keep();
+        }
+        good
+    }
+
+    fn note(&mut self, at: usize, fragment: &Fragment, reads: &[ValueId]) {
+        for out in &fragment.outs {
+            self.defined.producer.insert(out.value, at);
+        }
+        for v in reads {
+            self.reader.insert(*v, at);
+        }
+        if let Some(Some(e)) = self.entries.get_mut(at)
+            && e.lines.last() != Some(&self.line)
+        {
+            e.lines.push(self.line);
+            e.when = e.when.and(self.when);
+        }
+    }
+
+    /// The open entries that define these values.
+    fn entries_of(&self, values: &[ValueId]) -> Vec<usize> {
+        let mut out: Vec<usize> =
+            values.iter().filter_map(|v| self.defined.by(*v)).filter(|at| *at >= self.open).collect();
+        out.sort_unstable();
+        out.dedup();
+        out
+    }
+
+    /// Whether something that reads from `producers` may be part of entry `at`: nothing in between depends on it.
+    fn may_follow(&self, at: usize, producers: &[usize]) -> bool {
+        producers
+            .iter()
+            .all(|p| *p == at || !self.entries[*p].as_ref().is_some_and(|e| e.ancestors.has(at - self.open)))
+    }
+
+    /// `producers` now run before entry `at`, and before all that follow it.
+    fn absorb(&mut self, at: usize, producers: &[usize]) {
+        let mut before = BitSet::default();
+        for &p in producers.iter().filter(|p| **p != at) {
+            before.insert(p - self.open);
+            if let Some(e) = &self.entries[p] {
+                before.union(&e.ancestors);
+            }
+        }
+        let at = at - self.open;
+        for (i, e) in self.entries[self.open..].iter_mut().enumerate() {
+            if let Some(e) = e
+                && (i == at || e.ancestors.has(at))
+            {
+                e.ancestors.union(&before);
+            }
+        }
+    }
+
+    /// Makes entry `other` a part of entry `at`, if both are groups that fit and nothing runs between them.
+    fn merge(&mut self, at: usize, other: usize) {
+        if at == other {
+            return;
+        }
+        let (Some(Some(a)), Some(Some(b))) = (self.entries.get(at), self.entries.get(other)) else { return };
+        let (Item::Group(_), Item::Group(_)) = (&a.item, &b.item) else { return };
+        if !a.when.may_join(b.when) {
+            return;
+        }
+        let before_a = self.entries_of(&a.item.reads());
+        let before_b = self.entries_of(&b.item.reads());
+        if self.between(at, other) {
+            return;
+        }
+        let Some(mut b) = self.entries[other].take() else { return };
+        if !self.join(at, other, &mut b) {
+            self.entries[other] = Some(b);
+            return;
+        }
+        let open = self.open;
+        for e in self.entries[open..].iter_mut().flatten() {
+            if e.ancestors.has(other - open) {
+                e.ancestors.remove(other - open);
+                e.ancestors.insert(at - open);
+            }
+        }
+        if let Some(a) = &mut self.entries[at] {
+            a.item = b.item;
+            a.ancestors.union(&b.ancestors);
+            a.ancestors.remove(at - open);
+            a.lines.extend(b.lines);
+            a.when = a.when.and(b.when);
+            a.lines.sort_unstable();
+            a.lines.dedup();
+        }
+        // whatever waited for one of the two waits for all that the other needs
+        let before: Vec<usize> = before_a.into_iter().chain(before_b).filter(|p| *p != other).collect();
+        self.absorb(at, &before);
+        self.defined.merged.insert(other, at);
+    }
+
+    /// Adds all parts of the group at `at` to that of `b`, which is entry `other`, if that can be one program.
+    fn join(&self, at: usize, other: usize, b: &mut Entry) -> bool {
+        let Some(Some(Entry { item: Item::Group(ga), .. })) = self.entries.get(at) else { return false };
+        let Item::Group(gb) = &mut b.item else { return false };
+        let mut transaction = Transaction::of(gb);
+        let own = |g: &Group| g.reads_any(|v| self.defined.by(v).is_some_and(|p| p == at || p == other));
+        // The definer first: parts are added in an order in which they can run.
+        let good = ga.parts.iter().all(|p| transaction.add(p)) && transaction.fits() && !own(transaction.group);
+        if good {
+            transaction.keep();
+        }
+        good
+    }
+
+    fn item(&mut self, item: Item) {
+        let reads = item.reads();
+        for &v in &reads {
+            self.materialise(v);
+        }
+        let at = self.entries.len();
+        let producers = self.entries_of(&reads);
+        for v in item.defines() {
+            self.defined.producer.insert(v, at);
+        }
+        self.entries.push(Some(Entry { item, ancestors: BitSet::default(), lines: vec![self.line], when: self.when }));
+        self.absorb(at, &producers);
+    }
+
+    /// The items in order. `outputs` are the values that must exist in memory.
+    ///
+    /// # Errors
+    /// E802 where items wait for each other: a bug of ours, which must not become a wrong answer.
+    pub fn finish(mut self, outputs: &[ValueId]) -> Result<Fused, ExecError> {
+        for v in outputs {
+            self.materialise(*v);
+        }
+        // An entry may come after one that was made later, so by ancestors; among the ready, the earliest line first.
+        let mut items = Vec::new();
+        self.closed.push(self.open);
+        let ends: Vec<usize> = self.closed[1..].iter().copied().chain([self.entries.len()]).collect();
+        for (from, to) in std::mem::take(&mut self.closed).into_iter().zip(ends) {
+            self.order(from..to, &mut items)?;
+        }
+        Ok(Fused { items, forms: self.defined.forms, apart: self.apart })
+    }
+
+    /// Moves the entries that were open together to `items`.
+    fn order(&mut self, range: std::ops::Range<usize>, items: &mut Vec<(Item, Vec<u32>)>) -> Result<(), ExecError> {
+        let open = range.start;
+        let mut done = BitSet::default();
+        let mut left: Vec<usize> = range.filter(|i| self.entries[*i].is_some()).collect();
+        left.sort_by_key(|i| self.entries[*i].as_ref().and_then(|e| e.lines.last().copied()));
+        while !left.is_empty() {
+            let ready = left.iter().position(|i| self.entries[*i].as_ref().is_some_and(|e| e.ancestors.within(&done)));
+            // `may_follow` and `merge` keep the ancestor relation free of cycles, so something is ready
+            let Some(ready) = ready else {
+                return Err(ExecError::new(
+                    "E802",
+                    "two fusions of the program wait for each other: a bug in fulgurite",
+                ));
+            };
+            let at = left.remove(ready);
+            done.insert(at - open);
+            if let Some(e) = self.entries[at].take() {
+                items.push((e.item, e.lines));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a fragment reads nothing and costs next to nothing.
+fn is_generator(fragment: &Fragment) -> bool {
+    let cheap = |op: &Op| !matches!(op, Op::Load(_) | Op::Uniform { .. } | Op::Reduce { .. } | Op::Row(_));
+    let plain =
+        fragment.outs.iter().all(|o| matches!(&o.place, Place::Axes(axes) if axes.iter().all(|a| a.len() <= 1)));
+    plain && fragment.graph.nodes.iter().all(|n| cheap(&n.op)) && fragment.graph.nodes.len() <= 12
+}
+
+/// The fragment that copies a value.
+fn identity(from: ValueId, to: ValueId, values: &Values) -> Fragment {
+    let ty = values.ty(from).clone();
+    let mut graph = Graph::default();
+    let mut axes = Vec::new();
+    let mut idx = smallvec::SmallVec::new();
+    for &n in &ty.shape {
+        if n == 1 {
+            axes.push(Axis::new());
+            idx.push(Index::Affine(Affine::constant(0)));
+        } else {
+            let d = graph.dim(n);
+            axes.push(Axis::from_slice(&[d]));
+            idx.push(Index::Affine(Affine::dim(d)));
+        }
+    }
+    let node = graph.add(Op::Load(super::graph::Load { value: from, idx, outside: None }), ty.dtype.opmath());
+    Fragment { graph, outs: vec![Out { value: to, node, place: Place::Axes(axes) }], view: false }
+}

@@ -1,0 +1,435 @@
+//! Graphs: scalar operations over named dims, the form in which the CPU executor fuses and schedules.
+//!
+//! A node is a value that varies over a set of dims (loops). A pointwise operation varies over the dims of its
+//! arguments, a reduction over fewer, a load over those of its indices. There are no axes and no layouts here: broadcast,
+//! permutation and reshape are only a matter of which dims stand where. Equal nodes are one node.
+//!
+//! [`convert`] makes graphs from nests, [`super::fuse`] joins them, executors run them.
+
+pub mod affine;
+mod contract;
+pub mod convert;
+mod factor;
+mod filter;
+pub mod piece;
+mod reduce;
+pub mod row;
+mod unroll;
+mod vars;
+
+pub use affine::{Affine, Dim, DimSet, MAX_DIMS};
+
+use fulgurite_core::builtins::Builtin;
+use fulgurite_core::lang::ast::Red;
+use fulgurite_core::refusals::INTEGER_DIVISIONS;
+use fulgurite_core::{DType, Name, Scalar};
+use rustc_hash::{FxBuildHasher, FxHashMap};
+use smallvec::SmallVec;
+use std::hash::BuildHasher;
+use std::rc::Rc;
+
+/// A node of a graph, by number.
+pub type NodeId = u32;
+
+/// A value of a program (a tensor), by number.
+pub type ValueId = u32;
+
+/// The dims that make up one axis of a value, slowest first: none for size 1, several where axes were merged.
+pub type Axis = SmallVec<[Dim; 2]>;
+
+/// What a node computes. Register types are those of computations: bool, the integers, f32, f64.
+// Loads are the commonest nodes and the largest: boxed, most nodes would cost an allocation.
+#[allow(clippy::large_enum_variant)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Op {
+    /// A constant of the node's type.
+    Const(Bits),
+    /// The value of an index expression (i64).
+    Index(Affine),
+    /// Whether an index expression is zero (`equal`) or at least zero.
+    Test {
+        /// What is compared with zero.
+        affine: Affine,
+        /// `== 0`, else `>= 0`.
+        equal: bool,
+    },
+    /// An element of a value, f16 and bf16 widened to f32.
+    Load(Load),
+    /// A builtin.
+    Call(Builtin, SmallVec<[NodeId; 3]>),
+    /// A row's own kernel.
+    Row(RowCall),
+    /// Conversion to the node's type.
+    Cast(NodeId),
+    /// An f32 rounded to f16 or bf16.
+    Round(NodeId, DType),
+    /// `if .0 { .1 } else { .2 }`
+    Select(NodeId, NodeId, NodeId),
+    /// A reduction of the node over dims. Positions of extrema count the dims of `order`, slowest first.
+    Reduce {
+        /// Sum, prod, mean, max, min, any, all, argmax, argmin.
+        red: Red,
+        /// What is reduced.
+        arg: NodeId,
+        /// Elements that take part (extrema positions only; elsewhere neutral elements do it).
+        mask: Option<NodeId>,
+        /// Over which dims, in row-major order.
+        order: SmallVec<[Dim; 4]>,
+    },
+    /// A random number.
+    Uniform {
+        /// The key.
+        key: ValueId,
+        /// Position.
+        position: NodeId,
+        /// Draw.
+        draw: u32,
+    },
+}
+
+/// A number by its bits, so that nodes can be compared.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Bits(pub u8, pub u64);
+
+impl From<Scalar> for Bits {
+    fn from(s: Scalar) -> Bits {
+        let (kind, bits) = s.key_bits();
+        Bits(kind, bits)
+    }
+}
+
+impl Bits {
+    /// The number.
+    pub fn scalar(self) -> Scalar {
+        match self.0 {
+            0 => Scalar::Bool(self.1 != 0),
+            1 => Scalar::Int(self.1 as i64),
+            _ => Scalar::Float(f64::from_bits(self.1)),
+        }
+    }
+}
+
+/// An access to a value: one index per axis.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Load {
+    /// Which value.
+    pub value: ValueId,
+    /// Indices.
+    pub idx: SmallVec<[Index; 4]>,
+    /// What elements outside are; `None`: affine indices are in range, and others are checked.
+    pub outside: Option<Bits>,
+}
+
+/// An index along one axis.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Index {
+    /// Affine in the dims.
+    Affine(Affine),
+    /// An i64 node.
+    Node(NodeId),
+}
+
+/// A call of a row's own kernel.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct RowCall {
+    /// The row.
+    pub symbol: Name,
+    /// Its variant.
+    pub variant: Name,
+    /// Compute dtype.
+    pub dtype: DType,
+    /// Arguments.
+    pub args: SmallVec<[NodeId; 3]>,
+    /// Run-time numbers as words, known now.
+    pub nums: SmallVec<[u64; 2]>,
+    /// Which of its results.
+    pub out: u8,
+    /// How many results it has.
+    pub outs: u8,
+}
+
+/// An operation, its register type, the dims over which it varies, and whether it may stop the program.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Node {
+    /// The operation.
+    pub op: Op,
+    /// Register type.
+    pub ty: DType,
+    /// Dims.
+    pub dims: DimSet,
+    /// Whether it, or a node that it is made of, may stop the program: by an index outside of its axis, or by dividing an
+    /// integer by zero.
+    pub stops: bool,
+}
+
+/// A graph.
+#[derive(Clone, Debug, Default)]
+pub struct Graph {
+    /// Extents of the dims, none of them 0.
+    pub sizes: Vec<usize>,
+    /// Nodes, arguments before their users. Fusion tries many graphs that share most of them.
+    pub nodes: Vec<Rc<Node>>,
+    /// The newest node of each hash.
+    known: FxHashMap<u64, NodeId>,
+}
+
+impl Graph {
+    /// A graph with dims of these extents and no nodes.
+    pub fn with_dims(sizes: Vec<usize>) -> Graph {
+        Graph { sizes, ..Graph::default() }
+    }
+
+    /// A new dim.
+    pub fn dim(&mut self, size: usize) -> Dim {
+        self.sizes.push(size);
+        (self.sizes.len() - 1) as Dim
+    }
+
+    /// The node that computes `op`; an equal one if there is one.
+    pub fn add(&mut self, op: Op, ty: DType) -> NodeId {
+        if let Some(same) = self.simplify(&op, ty) {
+            return same;
+        }
+        let dims = self.dims_of(&op);
+        let mut stops = self.may_stop(&op, ty);
+        op.for_each_arg(&mut |a| stops |= self.node(a).stops);
+        let node = Node { op, ty, dims, stops };
+        let hash = FxBuildHasher.hash_one(&node);
+        if let Some(&id) = self.known.get(&hash)
+            && *self.nodes[id as usize] == node
+        {
+            return id;
+        }
+        let id = self.nodes.len() as NodeId;
+        self.known.insert(hash, id);
+        self.nodes.push(Rc::new(node));
+        id
+    }
+
+    /// The graph as it was when it had so many dims and nodes.
+    pub fn truncate(&mut self, dims: usize, nodes: usize) {
+        for (at, node) in self.nodes.iter().enumerate().skip(nodes) {
+            let hash = FxBuildHasher.hash_one(&**node);
+            if self.known.get(&hash) == Some(&(at as NodeId)) {
+                self.known.remove(&hash);
+            }
+        }
+        self.nodes.truncate(nodes);
+        self.sizes.truncate(dims);
+    }
+
+    /// A constant of `ty`.
+    pub fn constant(&mut self, s: Scalar, ty: DType) -> NodeId {
+        let s = fulgurite_core::builtins::cast_scalar(s, ty);
+        self.add(Op::Const(s.into()), ty)
+    }
+
+    /// A node.
+    pub fn node(&self, id: NodeId) -> &Node {
+        &self.nodes[id as usize]
+    }
+
+    /// The constant that a node is.
+    pub fn as_const(&self, id: NodeId) -> Option<Scalar> {
+        match self.node(id).op {
+            Op::Const(b) => Some(b.scalar()),
+            _ => None,
+        }
+    }
+
+    fn dims_of(&self, op: &Op) -> DimSet {
+        let mut dims = match op {
+            Op::Index(a) | Op::Test { affine: a, .. } => a.dims(),
+            Op::Load(l) => l.idx.iter().fold(DimSet::EMPTY, |s, i| match i {
+                Index::Affine(a) => s.union(a.dims()),
+                Index::Node(_) => s,
+            }),
+            _ => DimSet::EMPTY,
+        };
+        op.for_each_arg(&mut |a| dims = dims.union(self.node(a).dims));
+        if let Op::Reduce { order, .. } = op {
+            dims = dims.minus(order.iter().copied().collect());
+        }
+        dims
+    }
+
+    /// Whether an operation itself may stop the program.
+    pub fn may_stop(&self, op: &Op, ty: DType) -> bool {
+        match op {
+            // the first element is there: values without elements are not read
+            Op::Load(l) => {
+                let computed = |i: &Index| matches!(i, Index::Node(n) if self.as_const(*n) != Some(Scalar::Int(0)));
+                l.outside.is_none() && l.idx.iter().any(computed)
+            }
+            Op::Call(builtin, args) if ty.is_int() && INTEGER_DIVISIONS.contains(builtin) => {
+                args.get(1).is_none_or(|d| self.as_const(*d).is_none_or(|c| c.as_i64() == 0))
+            }
+            _ => false,
+        }
+    }
+
+    /// Operations that are one of their arguments, exactly: what is left out must not stop the program.
+    fn simplify(&self, op: &Op, ty: DType) -> Option<NodeId> {
+        let same = self.simplified(op, ty)?;
+        let mut lost = false;
+        op.for_each_arg(&mut |a| lost |= a != same && self.node(a).stops);
+        (!lost).then_some(same)
+    }
+
+    fn simplified(&self, op: &Op, ty: DType) -> Option<NodeId> {
+        let is = |id: NodeId, x: f64| self.as_const(id).is_some_and(|s| s.as_f64() == x);
+        match op {
+            Op::Cast(a) if self.node(*a).ty == ty => Some(*a),
+            Op::Call(Builtin::Mul, a) if ty != DType::Bool && is(a[1], 1.0) => Some(a[0]),
+            Op::Call(Builtin::Mul, a) if ty != DType::Bool && is(a[0], 1.0) => Some(a[1]),
+            Op::Call(Builtin::Div, a) if is(a[1], 1.0) => Some(a[0]),
+            // x - 0 is x, also for -0; x + 0 is not.
+            Op::Call(Builtin::Sub, a) if ty.is_float() && is(a[1], 0.0) && !self.is_negative_zero(a[1]) => Some(a[0]),
+            Op::Call(Builtin::Add | Builtin::Sub, a) if ty.is_int() && is(a[1], 0.0) => Some(a[0]),
+            Op::Select(c, a, b) => match self.as_const(*c) {
+                Some(s) => Some(if s.as_bool() { *a } else { *b }),
+                None => (a == b).then_some(*a),
+            },
+            Op::Call(Builtin::And, a) => match (self.as_const(a[0]), self.as_const(a[1])) {
+                (Some(s), _) => Some(if s.as_bool() { a[1] } else { a[0] }),
+                (_, Some(s)) => Some(if s.as_bool() { a[0] } else { a[1] }),
+                _ => (a[0] == a[1]).then_some(a[0]),
+            },
+            Op::Call(Builtin::Or, a) => match (self.as_const(a[0]), self.as_const(a[1])) {
+                (Some(s), _) => Some(if s.as_bool() { a[0] } else { a[1] }),
+                (_, Some(s)) => Some(if s.as_bool() { a[1] } else { a[0] }),
+                _ => (a[0] == a[1]).then_some(a[0]),
+            },
+            // Rounding to a type once is enough.
+            Op::Round(a, to) => match &self.node(*a).op {
+                Op::Round(_, done) if done == to => Some(*a),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    fn is_negative_zero(&self, id: NodeId) -> bool {
+        self.as_const(id).is_some_and(|s| s.as_f64() == 0.0 && s.as_f64().is_sign_negative())
+    }
+
+    /// Copies the nodes of `self` into a graph with other dims: `map` says what each dim is there, `order` of which dims
+    /// it consists, slowest first. `inline` may give a node for a load (whose indices are translated already).
+    ///
+    /// Returns the new number of each node, or `None` if an index leaves i64.
+    pub fn translate(
+        &self,
+        into: &mut Graph,
+        map: &[Affine],
+        order: &[Axis],
+        inline: &mut dyn FnMut(&mut Graph, &Load) -> Option<NodeId>,
+    ) -> Option<Vec<NodeId>> {
+        let mut at: Vec<NodeId> = Vec::with_capacity(self.nodes.len());
+        for node in &self.nodes {
+            let affine = |a: &Affine| a.substitute(&mut |d| &map[d as usize]);
+            let op = match &node.op {
+                Op::Load(l) => {
+                    let idx = l.idx.iter().map(|i| i.translate(map, &at)).collect::<Option<_>>()?;
+                    let load = Load { value: l.value, idx, outside: l.outside };
+                    if let Some(id) = inline(into, &load) {
+                        at.push(id);
+                        continue;
+                    }
+                    Op::Load(load)
+                }
+                Op::Index(a) => {
+                    let a = affine(a)?;
+                    match a.as_constant() {
+                        Some(i) => Op::Const(Scalar::Int(i).into()),
+                        None => Op::Index(a),
+                    }
+                }
+                Op::Test { affine: a, equal } => {
+                    let a = affine(a)?;
+                    match decided(&a, *equal, &into.sizes) {
+                        Some(holds) => Op::Const(Scalar::Bool(holds).into()),
+                        None => Op::Test { affine: a, equal: *equal },
+                    }
+                }
+                Op::Reduce { red, arg, mask, order: dims } => Op::Reduce {
+                    red: *red,
+                    arg: at[*arg as usize],
+                    mask: mask.map(|m| at[m as usize]),
+                    order: dims.iter().flat_map(|d| order[*d as usize].iter().copied()).collect(),
+                },
+                other => other.with_args(&mut |a| at[a as usize]),
+            };
+            at.push(into.add(op, node.ty));
+        }
+        Some(at)
+    }
+}
+
+/// Whether `affine == 0` (`equal`) or `affine >= 0`, where the extents decide.
+pub fn decided(affine: &Affine, equal: bool, sizes: &[usize]) -> Option<bool> {
+    match (affine.range(sizes), equal) {
+        ((0, 0), true) => Some(true),
+        ((lo, hi), true) => (lo > 0 || hi < 0).then_some(false),
+        ((lo, hi), false) => (lo >= 0 || hi < 0).then_some(lo >= 0),
+    }
+}
+
+impl Index {
+    /// The index with other dims, and other numbers of nodes.
+    pub fn translate(&self, map: &[Affine], nodes: &[NodeId]) -> Option<Index> {
+        Some(match self {
+            Index::Affine(a) => Index::Affine(a.substitute(&mut |d| &map[d as usize])?),
+            Index::Node(n) => Index::Node(nodes[*n as usize]),
+        })
+    }
+}
+
+impl Op {
+    /// Calls `f` on every argument (also those that are indices).
+    pub fn for_each_arg(&self, f: &mut impl FnMut(NodeId)) {
+        match self {
+            Op::Const(_) | Op::Index(_) | Op::Test { .. } => {}
+            Op::Load(l) => l.idx.iter().for_each(|i| {
+                if let Index::Node(n) = i {
+                    f(*n)
+                }
+            }),
+            Op::Call(_, args) => args.iter().for_each(|a| f(*a)),
+            Op::Row(r) => r.args.iter().for_each(|a| f(*a)),
+            Op::Cast(a) | Op::Round(a, _) => f(*a),
+            Op::Select(c, a, b) => [c, a, b].into_iter().for_each(|a| f(*a)),
+            Op::Reduce { arg, mask, .. } => {
+                f(*arg);
+                if let Some(m) = mask {
+                    f(*m);
+                }
+            }
+            Op::Uniform { position, .. } => f(*position),
+        }
+    }
+
+    /// The same operation on other arguments.
+    pub fn with_args(&self, f: &mut impl FnMut(NodeId) -> NodeId) -> Op {
+        let mut op = self.clone();
+        match &mut op {
+            Op::Const(_) | Op::Index(_) | Op::Test { .. } => {}
+            Op::Load(l) => l.idx.iter_mut().for_each(|i| {
+                if let Index::Node(n) = i {
+                    *n = f(*n)
+                }
+            }),
+            Op::Call(_, args) => args.iter_mut().for_each(|a| *a = f(*a)),
+            Op::Row(r) => r.args.iter_mut().for_each(|a| *a = f(*a)),
+            Op::Cast(a) | Op::Round(a, _) => *a = f(*a),
+            Op::Select(c, a, b) => [c, a, b].into_iter().for_each(|a| *a = f(*a)),
+            Op::Reduce { arg, mask, .. } => {
+                *arg = f(*arg);
+                if let Some(m) = mask {
+                    *m = f(*m);
+                }
+            }
+            Op::Uniform { position, .. } => *position = f(*position),
+        }
+        op
+    }
+}

@@ -1,0 +1,390 @@
+//! Reductions of a nest: contraction, scan, scatter, or a reduction of a map.
+
+use super::convert::{Bound, Converter, Scope, Why};
+use super::factor;
+use super::filter::Placement;
+use super::piece::{Combine, Fragment, Out, Piece, Place, Scan};
+use super::unroll;
+use super::vars::{conjuncts, mentions, walk};
+use super::{Affine, Axis, Dim, Index, Load, NodeId, Op, ValueId};
+use fulgurite_core::builtins::Builtin;
+use fulgurite_core::eval::nest::neutral;
+use fulgurite_core::lang::ast::Red;
+use fulgurite_core::nest::{SExpr, SOp, SRange};
+use fulgurite_core::{DType, Scalar};
+use rustc_hash::FxHashSet;
+use smallvec::{SmallVec, smallvec};
+
+/// The parts of a reduction.
+pub(super) struct Reduction<'e> {
+    pub red: Red,
+    pub vars: &'e [SRange],
+    pub filter: Option<&'e SExpr>,
+    pub body: &'e SExpr,
+    pub otherwise: Option<&'e SExpr>,
+    pub ty: DType,
+    /// Variables of the expression that are bound outside.
+    pub free: Vec<usize>,
+}
+
+impl Converter<'_> {
+    /// Computes the reduction `e` as a value of its own and loads it.
+    pub(super) fn reduction(&mut self, s: &mut Scope, e: &SExpr) -> Result<NodeId, Why> {
+        let SOp::Reduce { red, vars, filter, body, otherwise } = e.op() else { return Err("no reduction") };
+        let extent = |v: usize| self.line.nest.vars.get(v).and_then(|d| usize::try_from(d.value()).ok());
+        if let Some(apart) = factor::apart(e, &extent) {
+            return self.expr(s, &apart);
+        }
+        let mut free = Vec::new();
+        walk(e, &mut FxHashSet::default(), &mut |e| {
+            if let SOp::Var(v) = e.op()
+                && s.vars[*v].is_some()
+                && !free.contains(v)
+            {
+                free.push(*v);
+            }
+        });
+        free.sort_unstable();
+        let r = Reduction {
+            red: *red,
+            vars,
+            filter: filter.as_ref(),
+            body,
+            otherwise: otherwise.as_ref(),
+            ty: e.ty(),
+            free,
+        };
+        let value = match self.scan(&r)? {
+            Some(v) => v,
+            None => match self.contraction(&r)? {
+                Some(v) => v,
+                None => self.over_map(&r)?,
+            },
+        };
+        let mut idx = SmallVec::new();
+        for v in &r.free {
+            let lo = self.ranges[*v].map_or(0, |r| r.lo);
+            let at = s.vars[*v].as_ref().and_then(|b| b.total.plus(&Affine::constant(lo), -1));
+            idx.push(Index::Affine(at.ok_or("an index leaves i64")?));
+        }
+        let node = s.graph.add(Op::Load(Load { value, idx, outside: None }), r.ty);
+        Ok(node)
+    }
+
+    /// A scope with the free variables bound, and the axes that they make.
+    pub(super) fn inner(&mut self, free: &[usize]) -> Result<(Scope, Vec<Axis>), Why> {
+        let mut sub = Scope::new(self.line.nest.vars.len());
+        let mut axes = Vec::new();
+        for &v in free {
+            let range = self.ranges[v].ok_or("a variable without a range")?;
+            axes.push(self.bind(&mut sub, v, range)?.digits);
+        }
+        Ok((sub, axes))
+    }
+
+    pub(super) fn temporary(&mut self, free: &[usize], dtype: DType) -> ValueId {
+        let shape: Vec<usize> = free.iter().map(|v| self.ranges[*v].map_or(1, |r| r.size)).collect();
+        self.values.add(dtype, &shape)
+    }
+
+    fn emit(&mut self, scope: Scope, value: ValueId, node: NodeId, place: Place) {
+        self.pieces.push(Piece::Map(Fragment {
+            graph: scope.graph,
+            outs: vec![Out { value, node, place }],
+            view: false,
+        }));
+    }
+
+    /// `red[j in 0..n + c](x[…, j])` and its mirror image.
+    fn scan(&mut self, r: &Reduction) -> Result<Option<ValueId>, Why> {
+        let ([range], None, None) = (r.vars, r.filter, r.otherwise) else { return Ok(None) };
+        if !matches!(r.red, Red::Sum | Red::Prod | Red::Max | Red::Min) || r.body.ty() != r.ty {
+            return Ok(None);
+        }
+        let (sub, _) = self.inner(&r.free)?;
+        let (Some(lo), Some(hi)) = (self.affine(&sub, &range.lo), self.affine(&sub, &range.hi)) else {
+            return Ok(None);
+        };
+        // One end is fixed, the other is a free variable.
+        let moving = |a: &Affine| {
+            r.free.iter().copied().find(|v| {
+                let b = sub.vars[*v].as_ref();
+                b.is_some_and(|b| {
+                    !b.digits.is_empty() && b.total.plus(a, -1).is_some_and(|d| d.as_constant().is_some())
+                })
+            })
+        };
+        let (along, reverse) = match (lo.as_constant(), hi.as_constant(), moving(&lo), moving(&hi)) {
+            (Some(0), None, _, Some(v)) => (v, false),
+            (None, Some(_), Some(v), _) => (v, true),
+            _ => return Ok(None),
+        };
+        let Some(n) = self.ranges[along].filter(|n| n.lo == 0) else { return Ok(None) };
+        let total = match &sub.vars[along] {
+            Some(b) => b.total.clone(),
+            None => return Ok(None),
+        };
+        let end = if reverse { &lo } else { &hi };
+        let offset = end.plus(&total, -1).and_then(|d| d.as_constant());
+        let exclusive = match (reverse, offset) {
+            (false, Some(1)) | (true, Some(0)) => false,
+            (false, Some(0)) | (true, Some(1)) => true,
+            _ => return Ok(None),
+        };
+        if (reverse && hi.as_constant() != Some(n.size as i64)) || mentions(r.body, along) {
+            return Ok(None);
+        }
+        // What is scanned: the body over the other free variables, then j.
+        let others: Vec<usize> = r.free.iter().copied().filter(|v| *v != along).collect();
+        let (mut sub, mut axes) = self.inner(&others)?;
+        axes.push(self.bind(&mut sub, range.var, n)?.digits);
+        let node = self.expr(&mut sub, r.body)?;
+        if !sub.skips.is_empty() {
+            return Ok(None);
+        }
+        let mut shape: Vec<usize> = others.iter().map(|v| self.ranges[*v].map_or(1, |r| r.size)).collect();
+        shape.push(n.size);
+        let input = self.values.add(r.ty, &shape);
+        self.emit(sub, input, node, Place::Axes(axes));
+        let scanned = self.values.add(r.ty, &shape);
+        self.pieces.push(Piece::Scan(Scan { red: r.red, input, out: scanned, reverse, exclusive }));
+        // The axes in the order of the free variables.
+        let (mut sub, axes) = self.inner(&r.free)?;
+        let idx = others.iter().chain([&along]).map(|v| {
+            let lo = self.ranges[*v].map_or(0, |r| r.lo);
+            sub.vars[*v].as_ref().and_then(|b: &Bound| b.total.plus(&Affine::constant(lo), -1)).map(Index::Affine)
+        });
+        let idx = idx.collect::<Option<_>>().ok_or("an index leaves i64")?;
+        let node = sub.graph.add(Op::Load(Load { value: scanned, idx, outside: None }), r.ty);
+        let value = self.temporary(&r.free, r.ty);
+        self.emit(sub, value, node, Place::Axes(axes));
+        Ok(Some(value))
+    }
+
+    /// A reduction of a map over loops, perhaps one that places its elements.
+    pub(super) fn over_map(&mut self, r: &Reduction) -> Result<ValueId, Why> {
+        let (mut sub, axes) = self.inner(&r.free)?;
+        let mut tests = self.bind_ranges(&mut sub, r.vars)?;
+        let mut conds = conjuncts(r.filter);
+        let bound: Vec<usize> = r.vars.iter().map(|v| v.var).collect();
+        let ordered = matches!(r.red, Red::Last | Red::First | Red::Only | Red::ArgMax | Red::ArgMin);
+        // A range that was tested may stand on the loop that solving takes away.
+        if !ordered && tests.is_empty() {
+            tests.extend(self.solve(&mut sub, &mut conds, &bound, &r.free));
+        }
+        let how = match r.red {
+            Red::Sum => Some(Combine::Add),
+            Red::Prod => Some(Combine::Times),
+            Red::Max | Red::Any => Some(Combine::Larger),
+            Red::Min | Red::All => Some(Combine::Smaller),
+            Red::Last => Some(Combine::Replace),
+            _ => None,
+        };
+        if let Some(how) = how {
+            let ends = r.vars.iter().flat_map(|v| [&v.lo, &v.hi]);
+            let elsewhere: Vec<&SExpr> = ends.chain([r.body]).collect();
+            let placements = self.placements(&mut conds, &r.free, &elsewhere);
+            if !placements.is_empty() {
+                let out = self.scatter(r, sub, tests, &conds, placements, how)?;
+                return match r.otherwise {
+                    Some(other) if how != Combine::Replace => self.alternative(r, other, out),
+                    _ => Ok(out),
+                };
+            }
+        }
+        let mut mask: Option<NodeId> = None;
+        for t in tests {
+            mask = Some(sub.and(mask, t));
+        }
+        for c in &conds {
+            // The rest is evaluated only where the conditions before hold.
+            sub.cond = mask;
+            let c = self.expr(&mut sub, c)?;
+            mask = Some(sub.and(mask, c));
+        }
+        sub.cond = mask;
+        let value = self.expr(&mut sub, r.body)?;
+        sub.cond = None;
+        for skip in std::mem::take(&mut sub.skips) {
+            mask = Some(sub.and(mask, skip));
+        }
+        let mask = mask.filter(|m| !sub.graph.as_const(*m).is_some_and(|s| s.as_bool()));
+        let order: SmallVec<[Dim; 4]> =
+            r.vars.iter().filter_map(|v| sub.vars[v.var].as_ref()).flat_map(|b| b.digits.iter().copied()).collect();
+        let node = self.reduce_node(&mut sub, r, value, mask, &order)?;
+        let out = self.temporary(&r.free, r.ty);
+        self.emit(sub, out, node, Place::Axes(axes));
+        match (r.otherwise, mask) {
+            (Some(other), Some(_)) => self.alternative(r, other, out),
+            (None, Some(_)) if r.red == Red::Mean => self.masked_mean(r, out),
+            // The loops are not empty, so without a filter the alternative is never taken.
+            _ => Ok(out),
+        }
+    }
+
+    fn reduce_node(
+        &mut self,
+        sub: &mut Scope,
+        r: &Reduction,
+        value: NodeId,
+        mask: Option<NodeId>,
+        order: &SmallVec<[Dim; 4]>,
+    ) -> Result<NodeId, Why> {
+        let body = sub.graph.node(value).ty;
+        let kept = match r.red {
+            Red::Any | Red::All => DType::Bool,
+            Red::ArgMax | Red::ArgMin => body,
+            Red::First | Red::Last | Red::Only => return Err("a choice of one element"),
+            _ => r.ty,
+        };
+        let mut value = sub.graph.add(Op::Cast(value), kept);
+        let extremum = matches!(r.red, Red::ArgMax | Red::ArgMin);
+        if let Some(m) = mask
+            && !extremum
+        {
+            let none = sub.graph.constant(neutral(r.red, kept), kept);
+            value = sub.graph.add(Op::Select(m, value, none), kept);
+        }
+        if order.is_empty() {
+            return Ok(match extremum {
+                true => sub.graph.constant(Scalar::Int(0), DType::I64),
+                false => value,
+            });
+        }
+        let mean_of_some = r.red == Red::Mean && mask.is_some();
+        let red = if mean_of_some { Red::Sum } else { r.red };
+        let ty = if extremum { DType::I64 } else { kept };
+        let whole = unroll::Reduce { red, ty, arg: value, mask: mask.filter(|_| extremum), order };
+        if let Some((graph, node)) = unroll::window(&sub.graph, &whole) {
+            sub.graph = graph;
+            return Ok(sub.graph.add(Op::Cast(node), r.ty));
+        }
+        let node =
+            sub.graph.add(Op::Reduce { red, arg: value, mask: mask.filter(|_| extremum), order: order.clone() }, ty);
+        Ok(sub.graph.add(Op::Cast(node), r.ty))
+    }
+
+    /// `value` where any element took part, elsewhere `other`.
+    fn alternative(&mut self, r: &Reduction, other: &SExpr, value: ValueId) -> Result<ValueId, Why> {
+        let (red, ty) = (Red::Any, DType::Bool);
+        let yes = SExpr::new(SOp::Const(Scalar::Bool(true)), ty);
+        let (vars, filter, free) = (r.vars, r.filter, r.free.clone());
+        let hits = self.over_map(&Reduction { red, vars, filter, body: &yes, otherwise: None, ty, free })?;
+        let (mut sub, axes) = self.inner(&r.free)?;
+        let idx = self.positions(&sub, &r.free)?;
+        let mut load = |value, ty| sub.graph.add(Op::Load(Load { value, idx: idx.clone(), outside: None }), ty);
+        let (hit, here) = (load(hits, DType::Bool), load(value, r.ty));
+        let other = self.expr(&mut sub, other)?;
+        let other = sub.graph.add(Op::Cast(other), r.ty);
+        let node = sub.graph.add(Op::Select(hit, here, other), r.ty);
+        let out = self.temporary(&r.free, r.ty);
+        self.emit(sub, out, node, Place::Axes(axes));
+        Ok(out)
+    }
+
+    /// Where an element of a temporary over `free` lies.
+    fn positions(&self, sub: &Scope, free: &[usize]) -> Result<SmallVec<[Index; 4]>, Why> {
+        let at = |v: &usize| {
+            let lo = self.ranges[*v].map_or(0, |r| r.lo);
+            sub.vars[*v].as_ref().and_then(|b| b.total.plus(&Affine::constant(lo), -1)).map(Index::Affine)
+        };
+        free.iter().map(at).collect::<Option<_>>().ok_or("an index leaves i64")
+    }
+
+    /// The sum `sums` divided by how many elements took part.
+    fn masked_mean(&mut self, r: &Reduction, sums: ValueId) -> Result<ValueId, Why> {
+        let one = SExpr::new(SOp::Const(Scalar::Float(1.0)), r.ty);
+        // Elements that the body leaves out count as little as those that the filter does: keep its accesses.
+        let kept = SExpr::new(
+            SOp::Select(
+                SExpr::new(SOp::Call(Builtin::Eq, vec![r.body.clone(), r.body.clone()]), DType::Bool),
+                one.clone(),
+                one,
+            ),
+            r.ty,
+        );
+        let count = Reduction {
+            red: Red::Sum,
+            vars: r.vars,
+            filter: r.filter,
+            body: &kept,
+            otherwise: None,
+            ty: r.ty,
+            free: r.free.clone(),
+        };
+        let counts = self.over_map(&count)?;
+        let (mut sub, axes) = self.inner(&r.free)?;
+        let idx = self.positions(&sub, &r.free)?;
+        let mut load = |value| sub.graph.add(Op::Load(Load { value, idx: idx.clone(), outside: None }), r.ty);
+        let (sum, count) = (load(sums), load(counts));
+        let mean = sub.graph.add(Op::Call(Builtin::Div, smallvec![sum, count]), r.ty);
+        let out = self.temporary(&r.free, r.ty);
+        self.emit(sub, out, mean, Place::Axes(axes));
+        Ok(out)
+    }
+
+    fn scatter(
+        &mut self,
+        r: &Reduction,
+        mut sub: Scope,
+        tests: Vec<NodeId>,
+        conds: &[SExpr],
+        placements: Vec<Placement>,
+        how: Combine,
+    ) -> Result<ValueId, Why> {
+        let start = SExpr::new(SOp::Const(neutral(r.red, r.ty)), r.ty);
+        let base = match (r.otherwise, how) {
+            (Some(e), Combine::Replace) => Some(e),
+            _ if neutral(r.red, r.ty).as_f64() == 0.0 => None,
+            _ => Some(&start),
+        };
+        let base = match base {
+            Some(e) => {
+                let (mut scope, axes) = self.inner(&r.free)?;
+                let node = self.expr(&mut scope, e)?;
+                let node = scope.graph.add(Op::Cast(node), r.ty);
+                let base = self.temporary(&r.free, r.ty);
+                self.emit(scope, base, node, Place::Axes(axes));
+                Some(base)
+            }
+            None => None,
+        };
+        let mut mask: Option<NodeId> = None;
+        for t in tests {
+            mask = Some(sub.and(mask, t));
+        }
+        for c in conds {
+            sub.cond = mask;
+            let c = self.expr(&mut sub, c)?;
+            mask = Some(sub.and(mask, c));
+        }
+        sub.cond = mask;
+        let mut idx: SmallVec<[Index; 4]> = SmallVec::new();
+        for v in &r.free {
+            let lo = self.ranges[*v].map_or(0, |r| r.lo);
+            idx.push(match placements.iter().find(|p| p.target == *v) {
+                None => {
+                    let total = sub.vars[*v].as_ref().and_then(|b| b.total.plus(&Affine::constant(lo), -1));
+                    Index::Affine(total.ok_or("an index leaves i64")?)
+                }
+                Some(p) => match self.affine(&sub, &p.index) {
+                    Some(a) => Index::Affine(a.plus(&Affine::constant(lo), -1).ok_or("an index leaves i64")?),
+                    None if lo == 0 => Index::Node(self.expr(&mut sub, &p.index)?),
+                    None => return Err("elements placed along a range that does not start at 0"),
+                },
+            });
+        }
+        let node = self.expr(&mut sub, r.body)?;
+        let node = sub.graph.add(Op::Cast(node), r.ty);
+        sub.cond = None;
+        for skip in std::mem::take(&mut sub.skips) {
+            mask = Some(sub.and(mask, skip));
+        }
+        let mask = mask.filter(|m| !sub.graph.as_const(*m).is_some_and(|s| s.as_bool()));
+        let value = self.temporary(&r.free, r.ty);
+        let order =
+            r.vars.iter().filter_map(|v| sub.vars[v.var].as_ref()).flat_map(|b| b.digits.iter().copied()).collect();
+        self.emit(sub, value, node, Place::Scatter { idx, mask, how, strict: false, base, order });
+        Ok(value)
+    }
+}

@@ -1,0 +1,334 @@
+//! A compiled program: what runs.
+
+use super::device_step::Held;
+use super::host_step::{Fault, Memory, Stopped};
+use super::layout::{Storage, Where};
+use super::step::Step;
+use super::threads;
+use crate::buffer::pool::{Block, OutOfMemory};
+use crate::buffer::{Buffer, Sizes};
+use crate::executors::ExecError;
+use crate::executors::fusion::fuse::Separate;
+use crate::executors::transfer::unfetched;
+use crate::trace::BoundSymbolId;
+use fulgurite_core::DType;
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+use std::fmt;
+
+/// A result: a dense storage in some shape.
+pub(crate) struct Output {
+    pub storage: u32,
+    pub dtype: DType,
+    pub shape: Sizes,
+}
+
+/// What a program is made of.
+pub(crate) struct Parts {
+    pub inputs: Vec<(DType, Sizes)>,
+    pub outputs: Vec<Output>,
+    /// Names of the storages, for messages.
+    pub labels: Vec<Option<String>>,
+    pub steps: Vec<Step>,
+    pub infos: Vec<StepInfo>,
+    /// By step and storage, the line that picks elements of it by an index tensor.
+    pub blame: FxHashMap<(usize, u32), BoundSymbolId>,
+    pub apart: Vec<(BoundSymbolId, BoundSymbolId, Separate)>,
+    /// The storage of a step's accumulators.
+    pub scratch: FxHashMap<usize, u32>,
+    pub storages: Vec<Storage>,
+    /// Whether a storage is used in host memory.
+    pub here: Vec<bool>,
+    /// Storages on devices that are done with: (step, storage).
+    pub last: Vec<(usize, u32)>,
+    /// Storages that hold nothing before the step that writes them first: (step, storage).
+    pub fresh: Vec<(usize, u32)>,
+    pub arena: usize,
+    pub peak: usize,
+    pub blocks: Vec<usize>,
+    pub donations: Vec<(u32, u32)>,
+    pub threads: usize,
+}
+
+/// A program for inputs of fixed types. It may run on several threads at once.
+pub struct Compiled {
+    parts: Parts,
+    /// Bytes of each storage.
+    sizes: Vec<usize>,
+    /// Storage of each step's accumulators.
+    scratch: Vec<Option<u32>>,
+    /// Whether some step is worth several threads.
+    shares: bool,
+    /// Whether some step works on a device.
+    holds: bool,
+}
+
+/// One step, for people.
+#[derive(Clone, Debug)]
+pub struct StepInfo {
+    /// Who runs it.
+    pub executor: &'static str,
+    /// What it is.
+    pub what: String,
+    /// What it does in order, a line each, where it is several things.
+    pub steps: Vec<String>,
+    /// The lines that it runs.
+    pub lines: Vec<BoundSymbolId>,
+    /// Their rows.
+    pub rows: Vec<&'static str>,
+    /// Bytes that it moves.
+    pub bytes: usize,
+    /// Estimated nanoseconds on one thread.
+    pub nanos: f64,
+}
+
+/// A program, for people.
+#[derive(Clone, Debug)]
+pub struct Description {
+    /// Steps, in order.
+    pub steps: Vec<StepInfo>,
+    /// Bytes of the arena.
+    pub arena: usize,
+    /// Most bytes of the arena that are in use at once.
+    pub peak: usize,
+    /// Bytes of the results.
+    pub outputs: usize,
+    /// Lines that read a result of another line and run apart from it, where [`CompileOptions::explain`] asked.
+    ///
+    /// [`CompileOptions::explain`]: crate::executors::CompileOptions::explain
+    pub apart: Vec<(BoundSymbolId, BoundSymbolId, Separate)>,
+}
+
+/// Blocks that leave a program, and whether each is an input that was given away.
+type Blocks = (SmallVec<[Block; 8]>, SmallVec<[bool; 8]>);
+
+impl fmt::Display for Description {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{} steps, arena {} bytes (in use at most {}), results {} bytes",
+            self.steps.len(),
+            self.arena,
+            self.peak,
+            self.outputs
+        )?;
+        for (i, s) in self.steps.iter().enumerate() {
+            let rows = s.rows.iter().filter(|r| !r.is_empty()).copied().collect::<Vec<_>>().join(" ");
+            let rows = if rows.is_empty() { rows } else { format!("  [{rows}]") };
+            writeln!(f, "{i:4}  {:7} {}{rows}", s.executor, s.what)?;
+            s.steps.iter().try_for_each(|step| writeln!(f, "              {step}"))?;
+        }
+        Ok(())
+    }
+}
+
+impl Compiled {
+    pub(crate) fn new(parts: Parts) -> Compiled {
+        let sizes = parts.storages.iter().map(|s| s.bytes).collect();
+        let scratch = (0..parts.steps.len()).map(|i| parts.scratch.get(&i).copied()).collect();
+        let shares = parts.infos.iter().any(|i| i.nanos >= threads::WORTH_SHARING);
+        let holds = parts.steps.iter().any(|s| matches!(s, Step::Device(_)));
+        Compiled { parts, sizes, scratch, shares, holds }
+    }
+
+    /// Runs the program: the trace's outputs, then the values of its epilogue's writes.
+    ///
+    /// # Errors
+    /// E803 for other inputs than it was compiled for, E804 and E805 for what elements can do wrong, E806, and what
+    /// kernels report.
+    pub fn run(&self, inputs: &[Buffer]) -> Result<Vec<Buffer>, ExecError> {
+        self.check(inputs)?;
+        self.execute(inputs, &[])
+    }
+
+    /// The same; inputs that are marked `donated` are given away: where nobody else shares one, a result may take its
+    /// memory. Donated inputs are empty afterwards, whether or not that happened.
+    ///
+    /// # Errors
+    /// As [`Compiled::run`]; inputs are then as they were.
+    pub fn run_donating(&self, inputs: &mut [Buffer], donated: &[bool]) -> Result<Vec<Buffer>, ExecError> {
+        self.check(inputs)?;
+        let results = self.execute(inputs, donated)?;
+        for (input, given) in inputs.iter_mut().zip(donated) {
+            if *given {
+                *input = Buffer::stale(input.dtype(), &[0]).map_err(no_memory)?;
+            }
+        }
+        Ok(results)
+    }
+
+    fn check(&self, inputs: &[Buffer]) -> Result<(), ExecError> {
+        let types = &self.parts.inputs;
+        if inputs.len() != types.len() {
+            return Err(ExecError::new(
+                "E803",
+                format!("the program takes {} inputs, {} were given", types.len(), inputs.len()),
+            ));
+        }
+        for (i, (b, (dtype, shape))) in inputs.iter().zip(types).enumerate() {
+            if b.dtype() != *dtype || b.shape() != shape.as_slice() {
+                let (have, want) = (b.shape(), shape.as_slice());
+                return Err(ExecError::new(
+                    "E803",
+                    format!("input {i} is {}{have:?}, the program takes {dtype}{want:?}", b.dtype()),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn execute(&self, inputs: &[Buffer], donated: &[bool]) -> Result<Vec<Buffer>, ExecError> {
+        let p = &self.parts;
+        let arena = Block::new(p.arena).map_err(no_memory)?;
+        let (blocks, given) = self.blocks(inputs, donated).map_err(no_memory)?;
+        let mut held: SmallVec<[Option<Buffer>; 32]> = SmallVec::new();
+        let mut pointers: SmallVec<[*mut u8; 32]> = SmallVec::with_capacity(p.storages.len());
+        for (at, s) in p.storages.iter().enumerate() {
+            pointers.push(match s.place {
+                Where::Input(i) => {
+                    let input = &inputs[i as usize];
+                    if self.holds {
+                        held.resize(at + 1, None);
+                        held[at] = Some(input.clone());
+                    }
+                    match p.here[at] || !self.holds {
+                        true => input.block().map_err(unfetched)?.data(),
+                        false => std::ptr::null_mut(),
+                    }
+                }
+                Where::Block(b) => blocks[b as usize].data(),
+                // SAFETY: the plan's offsets lie within the arena.
+                Where::Arena(at) => unsafe { arena.data().add(at) },
+                Where::Same(_) | Where::Device => std::ptr::null_mut(),
+            });
+        }
+        for (i, s) in p.storages.iter().enumerate() {
+            if let Where::Same(other) = s.place {
+                pointers[i] = pointers[other as usize];
+            }
+        }
+        if self.holds {
+            held.resize(p.storages.len(), None);
+        }
+        let memory = Memory(&pointers);
+        let threads = if p.threads > 0 { p.threads } else { threads::threads() };
+        if self.shares && threads > 1 {
+            threads::install(threads, || self.steps(memory, &given, &mut held, threads))?;
+        } else {
+            self.steps(memory, &given, &mut held, 1)?;
+        }
+        let result = |o: &Output| match p.storages[o.storage as usize].place {
+            Where::Input(i) => Ok(inputs[i as usize].retyped(o.dtype, &o.shape)),
+            Where::Block(b) => Ok(Buffer::from_block(blocks[b as usize].clone(), o.dtype, &o.shape)),
+            Where::Device => match &held[o.storage as usize] {
+                Some(buffer) => Ok(buffer.retyped(o.dtype, &o.shape)),
+                None => Err(ExecError::new("E807", "a result was not made")),
+            },
+            // invariant: an output's storage is an input, a block or a device's
+            Where::Arena(_) | Where::Same(_) => Ok(Buffer::from_block(arena.clone(), o.dtype, &o.shape)),
+        };
+        p.outputs.iter().map(result).collect()
+    }
+
+    /// The blocks that leave the program: donated inputs where that is possible, else fresh ones; and which are inputs.
+    fn blocks(&self, inputs: &[Buffer], donated: &[bool]) -> Result<Blocks, OutOfMemory> {
+        let p = &self.parts;
+        let mut given: SmallVec<[bool; 16]> = SmallVec::from_elem(false, inputs.len());
+        let mut donor: SmallVec<[Option<u32>; 16]> = SmallVec::from_elem(None, p.blocks.len());
+        if donated.contains(&true) {
+            for &(i, b) in &p.donations {
+                let (input, block) = (i as usize, b as usize);
+                let offered = donated.get(input) == Some(&true) && inputs[input].is_unique();
+                if offered && !given[input] && donor[block].is_none() {
+                    given[input] = true;
+                    donor[block] = Some(i);
+                }
+            }
+        }
+        let block = |(bytes, donor): (&usize, Option<u32>)| match donor {
+            // only what lies here is unique
+            Some(i) => inputs[i as usize].block().cloned().or_else(|_| Block::new(*bytes)),
+            None => Block::new(*bytes),
+        };
+        let inputs_given = donor.iter().map(Option::is_some).collect();
+        let blocks: SmallVec<[Block; 8]> = p.blocks.iter().zip(donor).map(block).collect::<Result<_, _>>()?;
+        Ok((blocks, inputs_given))
+    }
+
+    fn steps(&self, memory: Memory, given: &[bool], held: Held<'_>, threads: usize) -> Result<(), ExecError> {
+        for (at, step) in self.parts.steps.iter().enumerate() {
+            if cfg!(debug_assertions) {
+                self.poison(at, memory, given);
+            }
+            let scratch = self.scratch[at].map_or(std::ptr::null_mut(), |s| memory.0[s as usize]);
+            // SAFETY: inputs were checked, blocks and arena have the planned sizes, and the plan lets no two values that
+            // are in use at once share memory, but for pairs that the program itself allows.
+            let done = unsafe {
+                match step {
+                    Step::Host(step) => step.run(memory, &self.sizes, scratch, threads),
+                    Step::Device(step) => step.run(memory, held).map_err(Stopped::Kernel),
+                }
+            };
+            if let Err(stopped) = done {
+                return Err(self.error(stopped, at));
+            }
+            for (_, storage) in self.parts.last.iter().filter(|(last, _)| *last == at) {
+                held[*storage as usize] = None;
+            }
+        }
+        Ok(())
+    }
+
+    /// Fills what a step writes first, so that an element that it leaves out is seen: with NaN in floats, -1 in integers.
+    /// `given` says which blocks are inputs that were given away.
+    fn poison(&self, step: usize, memory: Memory, given: &[bool]) {
+        for (_, storage) in self.parts.fresh.iter().filter(|(at, _)| *at == step) {
+            let Storage { bytes, place, truth } = self.parts.storages[*storage as usize];
+            let input = matches!(place, Where::Block(b) if given[b as usize]);
+            if !input {
+                // SAFETY: the storage has that many bytes, and no step has written to it yet.
+                unsafe { memory.0[*storage as usize].write_bytes(if truth { 1 } else { 0xFF }, bytes) };
+            }
+        }
+    }
+
+    #[cold]
+    fn error(&self, stopped: Stopped, step: usize) -> ExecError {
+        let info = &self.parts.infos[step];
+        let mut line = info.lines.last().copied();
+        let mut e = match stopped {
+            Stopped::Kernel(e) => e,
+            Stopped::Fault(Fault::OutOfRange { value, axis, index, size }) => {
+                line = self.parts.blame.get(&(step, value)).copied().or(line);
+                let label = self.parts.labels.get(value as usize).cloned().flatten();
+                let of = label.map_or("a value".to_owned(), |l| format!("`{l}`"));
+                ExecError::new(
+                    "E804",
+                    format!("index {index} is out of range for axis {axis} of {of}, whose size is {size}"),
+                )
+            }
+            Stopped::Fault(Fault::DivisionByZero(b)) => {
+                ExecError::new("E805", format!("`{}`: division of an integer by zero", b.name()))
+            }
+            Stopped::Fault(Fault::OutOfMemory(bytes)) => no_memory(OutOfMemory { bytes }),
+        };
+        e.line = e.line.or(line);
+        e
+    }
+
+    /// The dtype and sizes of each input.
+    pub fn input_types(&self) -> &[(DType, Sizes)] {
+        &self.parts.inputs
+    }
+
+    /// What runs where, and the memory that it needs.
+    pub fn describe(&self) -> Description {
+        let p = &self.parts;
+        let (steps, apart) = (p.infos.clone(), p.apart.clone());
+        Description { steps, arena: p.arena, peak: p.peak, outputs: p.blocks.iter().sum(), apart }
+    }
+}
+
+fn no_memory(e: OutOfMemory) -> ExecError {
+    ExecError::new("E806", e.to_string())
+}

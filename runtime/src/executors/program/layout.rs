@@ -1,0 +1,258 @@
+//! Lifetimes of dense values, who takes over whose memory, and where each one lies.
+
+use super::plan::{self, Request};
+use super::step::Step;
+use crate::executors::fusion::graph::ValueId;
+use crate::executors::fusion::graph::piece::Values;
+use fulgurite_core::DType;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// Where a storage is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Where {
+    /// An input of the program.
+    Input(u32),
+    /// A block that leaves the program.
+    Block(u32),
+    /// An offset in the arena.
+    Arena(usize),
+    /// The memory of another storage, which it takes over.
+    Same(u32),
+    /// A device's memory.
+    Device,
+}
+
+/// The storage of a dense value.
+#[derive(Clone, Copy, Debug)]
+pub struct Storage {
+    /// Bytes.
+    pub bytes: usize,
+    /// Where it is.
+    pub place: Where,
+    /// Whether its elements are truth values, of which only two bytes are any.
+    pub truth: bool,
+}
+
+/// Collects lifetimes, step by step.
+pub struct Layout<'a> {
+    values: &'a Values,
+    inputs: &'a [ValueId],
+    outputs: &'a [ValueId],
+    number: FxHashMap<ValueId, u32>,
+    roots: Vec<ValueId>,
+    /// First and last step of use.
+    life: Vec<(usize, usize)>,
+    /// (step, written, read): the written value may take the memory of the read one.
+    alias: Vec<(usize, u32, u32)>,
+    /// Accumulators of programs: (step, bytes).
+    scratch: Vec<(usize, usize)>,
+    /// The last step that elements can stop.
+    stops: Option<usize>,
+    /// Values that lie on a device.
+    on_device: FxHashSet<ValueId>,
+    /// Values that a step uses in host memory.
+    here: FxHashSet<ValueId>,
+}
+
+/// Storages and where they are.
+pub struct Placed {
+    /// The storage of each dense value.
+    pub number: FxHashMap<ValueId, u32>,
+    /// The dense value of each storage; accumulators come after them.
+    pub roots: Vec<ValueId>,
+    /// Whether a step uses it in host memory.
+    pub here: Vec<bool>,
+    /// Values on devices that end within the program: (last step, storage).
+    pub last: Vec<(usize, u32)>,
+    /// All storages.
+    pub storages: Vec<Storage>,
+    /// The storage of the accumulators of a step.
+    pub scratch: FxHashMap<usize, u32>,
+    /// Storages that hold nothing before the step that writes them first: (step, storage).
+    pub fresh: Vec<(usize, u32)>,
+    /// Bytes of the arena.
+    pub arena: usize,
+    /// Most bytes of it that are in use at once.
+    pub peak: usize,
+    /// Bytes of each block that leaves the program.
+    pub blocks: Vec<usize>,
+    /// (input, block): the block may be the input's memory, if the caller gives it away.
+    pub donations: Vec<(u32, u32)>,
+}
+
+/// Homes, whether they are taken over, and donors.
+type Successions = (Vec<usize>, Vec<bool>, Vec<(u32, usize)>);
+
+impl<'a> Layout<'a> {
+    /// A program with these inputs and (dense) outputs.
+    pub fn new(values: &'a Values, inputs: &'a [ValueId], outputs: &'a [ValueId]) -> Layout<'a> {
+        let mut layout = Layout {
+            values,
+            inputs,
+            outputs,
+            number: FxHashMap::default(),
+            roots: Vec::new(),
+            life: Vec::new(),
+            alias: Vec::new(),
+            scratch: Vec::new(),
+            stops: None,
+            on_device: FxHashSet::default(),
+            here: FxHashSet::default(),
+        };
+        inputs.iter().for_each(|v| _ = layout.touch(*v, 0));
+        layout
+    }
+
+    fn touch(&mut self, v: ValueId, step: usize) -> u32 {
+        match self.number.get(&v) {
+            Some(&n) => {
+                let life = &mut self.life[n as usize];
+                *life = (life.0.min(step), life.1.max(step));
+                n
+            }
+            None => {
+                let n = self.roots.len() as u32;
+                self.number.insert(v, n);
+                self.roots.push(v);
+                self.life.push((step, step));
+                n
+            }
+        }
+    }
+
+    /// Step number `at`.
+    pub(crate) fn step(&mut self, at: usize, step: &Step) {
+        let step = match step {
+            Step::Host(step) => step,
+            Step::Device(step) => {
+                step.touches().for_each(|v| _ = self.touch(v, at));
+                self.on_device.extend(step.makes());
+                self.stops = Some(at);
+                return;
+            }
+        };
+        let touched = step.touches();
+        touched.iter().for_each(|v| _ = self.touch(*v, at));
+        self.here.extend(touched);
+        if step.may_stop() {
+            self.stops = Some(at);
+        }
+        for (w, r) in step.alias() {
+            if let (Some(&w), Some(&r)) = (self.number.get(w), self.number.get(r)) {
+                self.alias.push((at, w, r));
+            }
+        }
+        if step.scratch() > 0 {
+            self.scratch.push((at, step.scratch()));
+        }
+    }
+
+    /// Decides where everything lies.
+    pub fn place(mut self) -> Placed {
+        for v in self.outputs {
+            // What leaves the program lives on.
+            self.touch(*v, usize::MAX);
+        }
+        let n = self.roots.len();
+        let bytes: Vec<usize> = self.roots.iter().map(|v| self.values.ty(*v).bytes()).collect();
+        let input: Vec<Option<u32>> =
+            self.roots.iter().map(|v| self.inputs.iter().position(|i| i == v).map(|i| i as u32)).collect();
+        let on_device: Vec<bool> = self.roots.iter().map(|v| self.on_device.contains(v)).collect();
+        let leaves: Vec<bool> =
+            (0..n).map(|i| input[i].is_none() && !on_device[i] && self.outputs.contains(&self.roots[i])).collect();
+        let (home, inherits, donors) = self.successions(&bytes, &input, &leaves);
+        // A chain of successors uses its first memory from its first step to its last.
+        let mut life = self.life.clone();
+        for (i, &h) in home.iter().enumerate() {
+            life[h] = (life[h].0.min(self.life[i].0), life[h].1.max(self.life[i].1));
+        }
+        let mut requests: Vec<Request> = (0..n)
+            .map(|i| {
+                let fixed = input[i].is_some() || leaves[i] || on_device[i] || home[i] != i;
+                Request { bytes: bytes[i], from: life[i].0, to: life[i].1, fixed }
+            })
+            .collect();
+        requests.extend(self.scratch.iter().map(|&(at, bytes)| Request { bytes, from: at, to: at, fixed: false }));
+        let plan = plan::place(&requests);
+        let (mut storages, mut blocks, mut block_of) = (Vec::new(), Vec::new(), vec![0u32; n]);
+        for i in 0..n {
+            let place = match (input[i], leaves[i]) {
+                (Some(k), _) => Where::Input(k),
+                (None, true) => {
+                    block_of[i] = blocks.len() as u32;
+                    blocks.push(bytes[i]);
+                    Where::Block(block_of[i])
+                }
+                _ if on_device[i] => Where::Device,
+                _ if home[i] != i => Where::Same(home[i] as u32),
+                _ => Where::Arena(plan.offsets[i].unwrap_or(0)),
+            };
+            let truth = self.values.ty(self.roots[i]).dtype == DType::Bool;
+            storages.push(Storage { bytes: bytes[i], place, truth });
+        }
+        let mut scratch = FxHashMap::default();
+        for (k, &(at, bytes)) in self.scratch.iter().enumerate() {
+            scratch.insert(at, storages.len() as u32);
+            storages.push(Storage { bytes, place: Where::Arena(plan.offsets[n + k].unwrap_or(0)), truth: false });
+        }
+        let donations = donors.into_iter().map(|(i, w)| (i, block_of[w])).collect();
+        let here = self.roots.iter().map(|v| self.here.contains(v)).collect();
+        let gone = |i: usize| if on_device[i] && self.life[i].1 != usize::MAX { Some(self.life[i].1) } else { None };
+        let last = (0..n).filter_map(|i| Some((gone(i)?, i as u32))).collect();
+        let fresh = |i: &usize| input[*i].is_none() && !on_device[*i] && !inherits[*i];
+        let fresh = (0..n).filter(fresh).map(|i| (self.life[i].0, i as u32)).collect();
+        let Layout { number, roots, .. } = self;
+        Placed {
+            number,
+            roots,
+            here,
+            last,
+            fresh,
+            storages,
+            scratch,
+            arena: plan.bytes,
+            peak: plan.peak,
+            blocks,
+            donations,
+        }
+    }
+
+    /// For each storage the one whose memory it uses, and whether it takes over what another one held; and which inputs,
+    /// given away, could be which outputs.
+    fn successions(&self, bytes: &[usize], input: &[Option<u32>], leaves: &[bool]) -> Successions {
+        let n = bytes.len();
+        let mut home: Vec<usize> = (0..n).collect();
+        let mut succeeded = vec![false; n];
+        let mut inherits = vec![false; n];
+        let mut donors: Vec<(u32, usize)> = Vec::new();
+        for &(at, w, r) in &self.alias {
+            let (w, r) = (w as usize, r as usize);
+            let hands_over = self.life[r].1 == at && self.life[w].0 == at && bytes[w] == bytes[r];
+            if !hands_over || inherits[w] || succeeded[r] {
+                continue;
+            }
+            match input[r] {
+                // Known only when the program runs; several inputs may be offered for one output.
+                Some(i) => {
+                    if leaves[w] {
+                        donors.push((i, w));
+                    }
+                    continue;
+                }
+                None if leaves[w] => {
+                    // The whole chain so far moves into the block that leaves.
+                    let chain = home[r];
+                    home.iter_mut().filter(|h| **h == chain).for_each(|h| *h = w);
+                }
+                None => home[w] = home[r],
+            }
+            inherits[w] = true;
+            succeeded[r] = true;
+        }
+        // A block that was used before its output is written can't be an input that is still read.
+        donors.retain(|(_, w)| !inherits[*w]);
+        // A program that stops leaves its inputs as they were.
+        donors.retain(|(_, w)| self.stops.is_none_or(|at| at < self.life[*w].0));
+        (home, inherits, donors)
+    }
+}

@@ -1,0 +1,89 @@
+//! The threads that run programs: one pool of a settable size, entered once per run.
+
+use rayon::{ThreadPool, ThreadPoolBuilder};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// Nanoseconds of estimated work below which it stays on one thread: handing over costs about one, and a core that is
+/// busy elsewhere costs much more.
+pub const WORTH_SHARING: f64 = 25_000.0;
+
+/// 0: not set yet.
+static THREADS: AtomicUsize = AtomicUsize::new(0);
+static POOL: Mutex<Option<Arc<ThreadPool>>> = Mutex::new(None);
+
+/// How many threads programs use.
+pub fn threads() -> usize {
+    match THREADS.load(Ordering::Relaxed) {
+        0 => std::thread::available_parallelism().map_or(1, |n| n.get()),
+        n => n,
+    }
+}
+
+/// Sets how many threads programs use from now on; at least one. Results do not depend on it.
+pub fn set_threads(n: usize) {
+    THREADS.store(n.max(1), Ordering::Relaxed);
+}
+
+/// Runs `f` inside the pool; on the calling thread if one is enough, or no pool can be made.
+pub fn install<R: Send>(threads: usize, f: impl FnOnce() -> R + Send) -> R {
+    if threads <= 1 {
+        return f();
+    }
+    let pool = {
+        let mut pool = POOL.lock().unwrap_or_else(|e| e.into_inner());
+        if pool.as_ref().is_none_or(|p| p.current_num_threads() != threads) {
+            let made = ThreadPoolBuilder::new().num_threads(threads).thread_name(|i| format!("fulgurite-{i}")).build();
+            *pool = made.ok().map(Arc::new);
+        }
+        pool.clone()
+    };
+    match pool {
+        Some(pool) => pool.install(f),
+        None => f(),
+    }
+}
+
+/// Nanoseconds of estimated work of a part, at least.
+const PART: f64 = 10_000.0;
+
+/// Runs `work(from, to)` over disjoint ranges that cover `0..tasks`, together about `nanos` of work on one thread; on
+/// up to `threads` threads of the pool around.
+pub fn share(tasks: usize, threads: usize, nanos: f64, work: &(dyn Fn(usize, usize) + Sync)) {
+    // More parts than threads: a core that is busy elsewhere holds up the others by one part at most.
+    let parts = if threads <= 1 || nanos < WORTH_SHARING { 1 } else { ((nanos / PART) as usize).clamp(2, 8 * threads) };
+    split(0, tasks, parts.min(tasks), work);
+}
+
+fn split(from: usize, to: usize, parts: usize, work: &(dyn Fn(usize, usize) + Sync)) {
+    if from >= to {
+        return;
+    }
+    if parts <= 1 || to - from == 1 {
+        return work(from, to);
+    }
+    let left = parts / 2;
+    let middle = from + (to - from) * left / parts;
+    rayon::join(|| split(from, middle, left, work), || split(middle, to, parts - left, work));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_task_is_done_once() {
+        for threads in [1, 2, 3] {
+            for tasks in [0, 1, 2, 7, 100] {
+                let done = Mutex::new(vec![0; tasks]);
+                install(threads, || {
+                    share(tasks, threads, 1e6, &|from, to| {
+                        let mut done = done.lock().unwrap();
+                        (from..to).for_each(|i| done[i] += 1);
+                    })
+                });
+                assert!(done.into_inner().unwrap().iter().all(|d| *d == 1));
+            }
+        }
+    }
+}
