@@ -22,6 +22,7 @@ mod same;
 pub mod score;
 mod sigs;
 mod terms;
+mod turn;
 pub mod witness;
 
 use fulgurite_codegen::schema::Database;

@@ -18,33 +18,10 @@ use fulgurite_core::row::{Meaning, Row};
 use fulgurite_core::sig::{self, ArgTy, Item, OutTy, Refusal, Solved};
 use fulgurite_core::{DType, Name, TensorTy, Value};
 
+use super::turn::{self, Turn};
+
 /// Rows within rows, at most this deep.
 const DEEPEST: usize = 24;
-
-/// Rows whose arguments may be swapped.
-const COMMUTE: [&str; 15] = [
-    "add",
-    "mul",
-    "eq",
-    "ne",
-    "maximum",
-    "minimum",
-    "fmax",
-    "fmin",
-    "hypot",
-    "logical_and",
-    "logical_or",
-    "logical_xor",
-    "bitwise_and",
-    "bitwise_or",
-    "bitwise_xor",
-];
-
-/// Rows that give the negative of what they give where one operand is the negative.
-const ODD: [&str; 5] = ["mul", "div", "sum", "mean", "cast"];
-
-/// Rows to which a sign makes no difference.
-const EVEN: [&str; 2] = ["abs", "square"];
 
 /// A value: its type, and the number of its term.
 #[derive(Clone, Debug)]
@@ -62,12 +39,15 @@ pub(super) struct Terms<'a> {
     /// Differences that were taken the other way round, and what is made of them: what each is the negative of.
     turned: HashMap<usize, usize>,
     writes: Vec<(Name, String)>,
+    /// What becomes of a row's results where its operands change places.
+    exchanged: HashMap<Name, Turn>,
 }
 
 impl<'a> Terms<'a> {
     pub(super) fn new(rows: &'a RowSet<'a>) -> Terms<'a> {
         let (casts, detached, turned) = (HashMap::new(), HashMap::new(), HashMap::new());
-        Terms { rows, depth: 0, known: HashMap::new(), casts, detached, turned, writes: Vec::new() }
+        let (known, exchanged) = (HashMap::new(), HashMap::new());
+        Terms { rows, depth: 0, known, casts, detached, turned, writes: Vec::new(), exchanged }
     }
 
     /// The terms and types that `block` of `row` yields, and what it writes, for arguments of these types; `extra` are further names.
@@ -121,26 +101,25 @@ impl<'a> Terms<'a> {
 
     /// A call of a row without a program, where `b - a` is the negative of `a - b`: what only depends on its square or
     /// its size is one thing. Both have the same digits; a zero may have the other sign.
-    fn signed_call(&mut self, row: &Row, solved: &Solved, args: &[Value<Term>]) -> Vec<Value<Term>> {
-        let name = row.op.as_str();
-        let (odd, even) = (ODD.contains(&name), EVEN.contains(&name));
-        let alone = matches!(row.meaning, Meaning::View(_)) && row.sig.params.len() == 1;
+    fn signed_call(&mut self, row: &Arc<Row>, solved: &Solved, args: &[Value<Term>]) -> Vec<Value<Term>> {
         let mut args = args.to_vec();
         let mut negative = false;
-        if let ("sub", true, [Value::Tensor(a), Value::Tensor(b)]) = (name, solved.compute.is_float(), args.as_slice())
+        if let [Value::Tensor(a), Value::Tensor(b)] = args.as_slice()
             && a.1 > b.1
+            && solved.compute.is_float()
+            && self.exchanged(row) == Turn::Negative
         {
             args.swap(0, 1);
             negative = true;
         }
-        if odd || even || alone {
-            for arg in &mut args {
-                if let Value::Tensor(term) = arg
-                    && let Some(of) = self.turned.get(&term.1)
-                {
-                    term.1 = *of;
-                    negative ^= odd || alone;
-                }
+        for at in 0..args.len() {
+            let Value::Tensor(Term(_, id)) = &args[at] else { continue };
+            let Some(of) = self.turned.get(id).copied() else { continue };
+            let types: Vec<Value<ArgTy>> = args.iter().map(|arg| arg.map(&mut |term| term.0.clone())).collect();
+            let turn = turn::negated(row, &types, at, self.rows);
+            if let (Value::Tensor(term), Turn::Same | Turn::Negative) = (&mut args[at], turn) {
+                term.1 = of;
+                negative ^= turn == Turn::Negative;
             }
         }
         let made = self.leaf_call(row, solved, &args);
@@ -155,8 +134,13 @@ impl<'a> Terms<'a> {
         made.iter().map(|value| value.map(&mut turn)).collect()
     }
 
+    /// What becomes of the results of a row where its operands change places.
+    fn exchanged(&mut self, row: &Arc<Row>) -> Turn {
+        *self.exchanged.entry(row.op).or_insert_with(|| turn::exchanged(row, self.rows))
+    }
+
     /// A call of a row without a program, operands as they are.
-    fn leaf_call(&mut self, row: &Row, solved: &Solved, args: &[Value<Term>]) -> Vec<Value<Term>> {
+    fn leaf_call(&mut self, row: &Arc<Row>, solved: &Solved, args: &[Value<Term>]) -> Vec<Value<Term>> {
         if row.op == "cast"
             && let (Some(Value::Tensor(term @ Term(ArgTy::Tensor(t), _))), Some(OutTy::Tensor(out))) =
                 (args.first(), solved.outs.first())
@@ -228,7 +212,7 @@ impl<'a> Terms<'a> {
             let typed = if joins { String::new() } else { types(&arg) };
             read.push(format!("{}{typed}", show(&arg)));
         }
-        let commutes = COMMUTE.contains(&row.op.as_str());
+        let commutes = self.exchanged(row) == Turn::Same;
         if commutes {
             read.sort();
         }
