@@ -1,9 +1,9 @@
 //! What the command line may say: one table, from which clap makes parser and help.
 
-use crate::gpt::Precision;
 use crate::ui::Wishes;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fulgurite_codegen::cli as ops;
+use fulgurite_demo::gpt::Precision;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -103,7 +103,7 @@ pub enum Command {
     Schedule(Schedule),
     /// What `cargo ops` does: check, explain, new, fmt, list, schema
     #[command(flatten)]
-    Ops(ops::Verb),
+    Ops(fulgurite_mutate::command::OpsVerb),
 }
 
 /// What can be learned.

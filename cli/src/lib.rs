@@ -7,7 +7,6 @@
 //! | [`cmd`] | one module a command |
 //! | [`ui`] | the terminal: lines, colours, curves, images |
 //! | [`excerpt`] | a part of an expression that was typed, with a mark under it |
-//! | [`gpt`] | the model that the demo trains and the benchmarks run |
 //! | [`fault`] | why a command stops, and with which exit status |
 //!
 //! **Invariant:** results go to standard output, the rest to standard error; commands end with a [`fault::Fault`], never
@@ -15,10 +14,8 @@
 
 pub mod args;
 pub mod cmd;
-mod device;
 pub mod excerpt;
 pub mod fault;
-mod gpt;
 mod threads;
 pub mod ui;
 

@@ -1,6 +1,16 @@
 //! Reads, checks, derives and emits an operator database.
 //!
 //! [`pipeline::compile`] is the table of contents: read (`yaml`, `schema`) → check → derive → emit.
+//!
+//! Tools that judge databases, such as the one that makes wrong rows, stand on these:
+//!
+//! | module | gives |
+//! |---|---|
+//! | [`cli`] | the command `cargo ops`, to which they add verbs; files, faults and colours of its verbs |
+//! | [`check`], [`check::rows`] | what refuses a database; the rows that calls of a name may mean |
+//! | [`check::cases`], [`check::dtypes`] | calls of a row, drawn from its signature |
+//! | [`check::points::run`] | a call with data: its results and gradients |
+//! | [`check::recorded`] | calls that PyTorch answered, and whether rows give the same |
 
 mod atomic;
 pub mod build;
@@ -13,7 +23,6 @@ pub mod explain;
 pub mod fmt;
 pub mod grade;
 mod known;
-pub mod mutate;
 pub mod nearest;
 pub mod parallel;
 pub mod pipeline;

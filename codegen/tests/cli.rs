@@ -197,8 +197,6 @@ fn wrong_use_is_status_2() {
     assert_eq!(folder.run(&["chekc"]).0, 2);
     let (status, _, err) = folder.run(&["new", "mish"]);
     assert!(status == 2 && err.contains("<FORMULA|--like <ROW>|--kind <KIND>>"), "{err}");
-    let (status, _, err) = folder.run(&["mutate", "--count", "0"]);
-    assert!(status == 2 && err.contains("at least 1 is tried"), "{err}");
     let (status, out, _) = run(["ops", "--help"].into_iter());
     assert!(status == 0 && out.contains("cargo ops check"), "{out}");
     // as an installed subcommand of cargo
@@ -408,17 +406,6 @@ fn a_database_is_begun() {
     assert!(folder.path.join("ops.schema.json").is_file());
     let (_, _, err) = run(["ops", "new", "thrice", "x + x + x", &file("mine.yaml")].into_iter());
     assert!(!err.contains("ops.schema.json"), "{err}");
-}
-
-/// A wrong row stands for one of the database.
-#[test]
-fn wrong_rows_of_no_row_are_placed() {
-    let folder = Folder::new("strange", ROWS);
-    let wrong = folder.path.join("wrong.yaml");
-    fs::write(&wrong, "ops:\n- op: mul\n  doc: d\n\n- op: sofplus\n  doc: d\n").expect("rows");
-    let (status, _, err) = folder.run(&["mutate", "--wrong", &wrong.display().to_string()]);
-    assert_eq!(status, 1);
-    assert!(err.contains("wrong.yaml:5: there is no row `sofplus`\n  = help: did you mean `softplus`?"), "{err}");
 }
 
 /// What a link points to is written, and the link stays.

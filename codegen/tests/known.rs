@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use fulgurite_codegen::cli::{kept, run_kept, run_words};
+use fulgurite_codegen::cli::{Verb, kept, run_kept, run_words};
 
 const ROWS: &str = "\
 ops:
@@ -87,7 +87,7 @@ impl Folder {
         let file = self.0.join("ops.yaml").into_os_string();
         let words = ["ops", "check", "--color=never"].iter().chain(words).map(Into::into).chain([file]);
         let (mut out, mut err) = (Vec::new(), Vec::new());
-        let status = run_kept(words, Some(self.kept()), &mut out, &mut err);
+        let status = run_kept::<Verb>(words, Some(self.kept()), &mut out, &mut err);
         let out = String::from_utf8(out).expect("text");
         let timeless = match out.split_once(" in ").and_then(|(head, rest)| Some((head, rest.split_once(" s")?.1))) {
             Some((head, rest)) => format!("{head}{}", rest.trim_end()),

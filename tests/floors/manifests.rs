@@ -11,12 +11,17 @@ const FLOORS: &[(&str, u8)] = &[
     ("fulgurite-runtime", 1),
     ("fulgurite-macros", 2),
     ("fulgurite-kernels", 2),
+    // tools use the compiler; nothing of the compiler stands on them
+    ("fulgurite-mutate", 2),
     ("fulgurite", 3),
     // a crate with classes of its own tests them with what the project's tests share
     ("fulgurite-tests", 4),
+    ("fulgurite-demo", 4),
+    ("fulgurite-conformance", 4),
+    ("fulgurite-bench", 5),
 ];
-/// Command and examples: nothing stands on them.
-const TOP: u8 = 5;
+/// Commands and examples: nothing stands on them.
+const TOP: u8 = 6;
 
 struct Manifest {
     name: String,

@@ -32,7 +32,13 @@ pub fn run(cli: Cli, ui: &Ui) -> Result<u8, Fault> {
             }
         }
     };
-    crate::device::set(cli.common.device.as_deref())?;
+    fulgurite_demo::device::set(cli.common.device.as_deref()).map_err(|e| {
+        let fault = Fault::usage(e.code, e.message);
+        match e.help {
+            Some(help) => fault.help(help),
+            None => fault,
+        }
+    })?;
     let done = match command {
         Command::Train(args) => return train::run(&args, ui),
         Command::Doctor(args) => return doctor::run(&args, ui),

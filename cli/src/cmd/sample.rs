@@ -8,10 +8,10 @@ use super::train::text::sample::{Choice, Writer};
 use super::train::text::{self, GptSizes};
 use crate::args::{self, TaskName, Weights};
 use crate::fault::Fault;
-use crate::gpt::Gpt;
 use crate::ui::{Mode, Ui, format};
 use fulgurite::prelude::*;
 use fulgurite::text::Alphabet;
+use fulgurite_demo::gpt::Gpt;
 use serde_json::json;
 use std::time::Instant;
 
@@ -44,7 +44,7 @@ pub fn run(args: &args::Sample, ui: &Ui) -> Result<u8, Fault> {
         form => rounded(model, form, ui)?,
     };
     // every character reads all of it
-    let model = crate::device::hold(model)?;
+    let model = fulgurite_demo::device::hold(model)?;
 
     let mut writer = Writer::new(context, args.seed, choice);
     let begun = args.prompt.as_deref().unwrap_or_default();

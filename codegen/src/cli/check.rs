@@ -9,7 +9,7 @@ use fulgurite_core::Name;
 use rustc_hash::FxHashSet;
 use serde_json::json;
 
-use super::fault::Fault;
+use super::fault::CommandFault;
 use super::load::{self, Loaded};
 use super::paint::Paint;
 use super::{Common, FAILED, FINE, Outcome};
@@ -80,7 +80,7 @@ impl Check {
     }
 
     /// Reads the database and checks the rows asked for that are not `known` to be right; then they are.
-    pub(super) fn round(&self, common: &Common, known: &mut Known) -> Result<Round, Fault> {
+    pub(super) fn round(&self, common: &Common, known: &mut Known) -> Result<Round, CommandFault> {
         let start = Instant::now();
         let (path, text) = load::read(common, self.file.as_deref())?;
         let upstream = load::upstream(common)?;

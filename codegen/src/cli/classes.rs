@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use super::load::Loaded;
-use super::paint::{Ink, Paint};
+use super::paint::Paint;
 use super::{Common, FINE, Outcome};
 use crate::check::meets;
 use crate::explain::classes::{self, ExplainedClass};
@@ -23,9 +23,9 @@ pub(super) fn list(loaded: &Loaded, common: &Common, paint: &Paint, out: &mut dy
             writeln!(out, "{}", explained.json())?;
             continue;
         }
-        writeln!(out, "{}{}\n    {}", paint.ink(Ink::Verb, &explained.class), explained.sig, explained.doc)?;
+        writeln!(out, "{}{}\n    {}", paint.verb(&explained.class), explained.sig, explained.doc)?;
         for (row, doc) in &explained.from {
-            writeln!(out, "    {row}\n      {}", paint.ink(Ink::Faint, doc))?;
+            writeln!(out, "    {row}\n      {}", paint.faint(doc))?;
         }
     }
     Ok(FINE)

@@ -5,9 +5,9 @@ use std::io::Write;
 use clap::Args;
 use serde_json::json;
 
-use super::fault::Fault;
+use super::fault::CommandFault;
 use super::load::{Loaded, load_or_built_in};
-use super::paint::{Ink, Paint};
+use super::paint::Paint;
 use super::{Common, FINE, Outcome, classes};
 use crate::explain::{self, pages};
 use crate::nearest::nearest;
@@ -39,8 +39,8 @@ impl Explain {
     }
 
     fn row(&self, loaded: &Loaded, common: &Common, paint: &Paint, out: &mut dyn Write) -> Outcome {
-        let head = |text: &str| paint.ink(Ink::Verb, text);
-        let faint = |text: &str| paint.ink(Ink::Faint, text);
+        let head = |text: &str| paint.verb(text);
+        let faint = |text: &str| paint.faint(text);
         if let Some(class) = classes::find(loaded, &self.what) {
             let text = if common.json { format!("{}\n", class.json()) } else { class.text(&head, &faint) };
             out.write_all(text.as_bytes())?;
@@ -68,7 +68,7 @@ impl Explain {
         let (source, _) = loaded.find(&self.what)?;
         let units =
             explain::code::of(&source.name(), &loaded.text, &loaded.path.display().to_string(), &loaded.upstream);
-        let units = units.map_err(|why| Fault::failed("E903", why).help("see `cargo ops check`"))?;
+        let units = units.map_err(|why| CommandFault::failed("E903", why).help("see `cargo ops check`"))?;
         for unit in units {
             if common.json {
                 writeln!(out, "{}", json!({"v": 1, "path": unit.path, "text": unit.text}))?;
@@ -84,7 +84,7 @@ impl Explain {
         let found: Vec<_> = pages::PAGES.iter().filter(|page| page.code.starts_with(&wanted)).collect();
         match found.as_slice() {
             [] => {
-                let fault = Fault::failed("E903", format!("no code `{wanted}`"));
+                let fault = CommandFault::failed("E903", format!("no code `{wanted}`"));
                 Err(match nearest(&wanted, pages::PAGES.iter().map(|page| page.code)) {
                     Some(near) => fault.help(format!("the nearest is `{near}`")),
                     None => fault.help("cargo ops explain E lists all of them"),
@@ -103,7 +103,7 @@ impl Explain {
                     if common.json {
                         writeln!(out, "{}", json!({"v": 1, "code": page.code, "title": page.title()}))?;
                     } else {
-                        writeln!(out, "{}  {}", paint.ink(Ink::Verb, page.code), page.title())?;
+                        writeln!(out, "{}  {}", paint.verb(page.code), page.title())?;
                     }
                 }
                 Ok(FINE)
@@ -124,14 +124,14 @@ fn keys(common: &Common, paint: &Paint, out: &mut dyn Write) -> Outcome {
         if common.json {
             writeln!(out, "{}", json!({"v": 1, "key": key, "says": says}))?;
         } else {
-            writeln!(out, "{}  {says}", paint.ink(Ink::Verb, &format!("{key:<9}")))?;
+            writeln!(out, "{}  {says}", paint.verb(&format!("{key:<9}")))?;
         }
     }
     for crate::schema::Key { name: key, says, .. } in crate::schema::CLASS {
         if common.json {
             writeln!(out, "{}", json!({"v": 1, "of": "subclass", "key": key, "says": says}))?;
         } else {
-            writeln!(out, "{}  {says}", paint.ink(Ink::Verb, &format!("of a subclass: {key:<10}")))?;
+            writeln!(out, "{}  {says}", paint.verb(&format!("of a subclass: {key:<10}")))?;
         }
     }
     Ok(FINE)

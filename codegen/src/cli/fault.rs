@@ -5,12 +5,12 @@ use std::path::Path;
 
 use serde_json::json;
 
-use super::paint::{Ink, Paint};
+use super::paint::Paint;
 use super::{FAILED, FINE, USAGE, finish};
 
-/// Why a command stopped.
+/// Why a command stopped, where no row is to blame.
 #[derive(Debug)]
-pub(super) struct Fault {
+pub struct CommandFault {
     /// Whoever read the output went away: their decision, nothing to complain about.
     unread: bool,
     status: i32,
@@ -19,30 +19,30 @@ pub(super) struct Fault {
     help: Option<String>,
 }
 
-impl Fault {
-    /// Wrong use.
-    pub(super) fn usage(code: &'static str, claim: impl Into<String>) -> Fault {
-        Fault { unread: false, status: USAGE, code, claim: claim.into(), help: None }
+impl CommandFault {
+    /// Wrong use of the command: status 2.
+    pub fn usage(code: &'static str, claim: impl Into<String>) -> CommandFault {
+        CommandFault { unread: false, status: USAGE, code, claim: claim.into(), help: None }
     }
 
-    /// What was asked is not there, or does not hold.
-    pub(super) fn failed(code: &'static str, claim: impl Into<String>) -> Fault {
-        Fault { status: FAILED, ..Fault::usage(code, claim) }
+    /// What the command was asked for is not there, or does not hold: status 1.
+    pub fn failed(code: &'static str, claim: impl Into<String>) -> CommandFault {
+        CommandFault { status: FAILED, ..CommandFault::usage(code, claim) }
     }
 
-    /// E910
-    pub(super) fn unreadable(path: &Path, why: &io::Error) -> Fault {
-        Fault::usage("E910", format!("`{}` can't be read: {why}", path.display()))
+    /// A file that can't be read: E910.
+    pub fn unreadable(path: &Path, why: &io::Error) -> CommandFault {
+        CommandFault::usage("E910", format!("`{}` can't be read: {why}", path.display()))
     }
 
     /// E913
-    pub(super) fn unwritable(path: &Path, why: &io::Error) -> Fault {
-        Fault::usage("E913", format!("`{}` can't be written: {why}", path.display()))
+    pub(super) fn unwritable(path: &Path, why: &io::Error) -> CommandFault {
+        CommandFault::usage("E913", format!("`{}` can't be written: {why}", path.display()))
     }
 
-    /// With a proposal.
-    pub(super) fn help(self, help: impl Into<String>) -> Fault {
-        Fault { help: Some(help.into()), ..self }
+    /// Adds a proposal.
+    pub fn help(self, help: impl Into<String>) -> CommandFault {
+        CommandFault { help: Some(help.into()), ..self }
     }
 
     /// Says it; gives the exit status.
@@ -56,7 +56,7 @@ impl Fault {
             });
             return finish(writeln!(out, "{object}"), self.status);
         }
-        let head = paint.ink(Ink::Error, &format!("error[{}]", self.code));
+        let head = paint.error(&format!("error[{}]", self.code));
         let mut text = format!("{head}: {}\n", self.claim);
         if let Some(help) = &self.help {
             text += &format!("  = help: {help}\n");
@@ -66,9 +66,9 @@ impl Fault {
 }
 
 /// Writing a result failed.
-impl From<io::Error> for Fault {
-    fn from(error: io::Error) -> Fault {
+impl From<io::Error> for CommandFault {
+    fn from(error: io::Error) -> CommandFault {
         let unread = error.kind() == io::ErrorKind::BrokenPipe;
-        Fault { unread, ..Fault::usage("E913", format!("the output can't be written: {error}")) }
+        CommandFault { unread, ..CommandFault::usage("E913", format!("the output can't be written: {error}")) }
     }
 }

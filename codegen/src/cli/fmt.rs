@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::json;
 
-use super::fault::Fault;
+use super::fault::CommandFault;
 use super::paint::Paint;
 use super::{Common, FAILED, FINE, Outcome, load, write};
 use crate::diag::render::{self, Style};
@@ -65,7 +65,7 @@ impl Fmt {
                 named.push(format!("and {} more", names.len() - MOST_NAMED));
             }
             let what = if names.is_empty() { "blank lines".to_owned() } else { count(names.len()) };
-            let fault = Fault::failed("E922", format!("`{shown}` is not in the one form: {what}"));
+            let fault = CommandFault::failed("E922", format!("`{shown}` is not in the one form: {what}"));
             return Err(fault.help(format!("cargo ops fmt\n{}", named.join("\n")).trim_end().to_owned()));
         }
         if !common.quiet {

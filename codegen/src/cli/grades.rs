@@ -6,7 +6,7 @@ use std::io::Write;
 use serde_json::json;
 
 use super::load::Loaded;
-use super::paint::{Ink, Paint};
+use super::paint::Paint;
 use super::{Common, FINE, Outcome};
 use crate::explain::grades::{self, Graded};
 use crate::grade::{Claim, Grade};
@@ -37,12 +37,12 @@ pub(super) fn list(loaded: &Loaded, common: &Common, paint: &Paint, out: &mut dy
     let cells = |cells: Vec<String>| cells.iter().map(|cell| format!("  {cell:<WIDTH$}")).collect::<String>();
     let line = |head: &str, row: Vec<String>| format!("{head:<widest$}{}", cells(row)).trim_end().to_owned();
     let head = line("", COLUMNS.map(str::to_owned).to_vec());
-    writeln!(out, "{}", paint.ink(Ink::Faint, &head))?;
+    writeln!(out, "{}", paint.faint(&head))?;
     for row in &rows {
         let row_cells = COLUMNS.map(|column| weakest(row, column).map_or("-", Grade::word).to_owned());
         let text = line(&row.op, row_cells.to_vec());
         let (op, rest) = text.split_at(row.op.len());
-        writeln!(out, "{}{rest}", paint.ink(Ink::Verb, op))?;
+        writeln!(out, "{}{rest}", paint.verb(op))?;
     }
     writeln!(out)?;
     for (n, word) in Grade::WORDS.into_iter().enumerate() {

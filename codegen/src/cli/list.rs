@@ -10,7 +10,7 @@ use rustc_hash::FxHashSet;
 use serde_json::json;
 
 use super::load::load_or_built_in;
-use super::paint::{Ink, Paint};
+use super::paint::Paint;
 use super::{Common, FINE, Outcome, classes, grades, sizes};
 use crate::explain::cost::{self, Costs};
 use crate::explain::{self, Gradient};
@@ -82,17 +82,17 @@ impl List {
                 writeln!(out, "{object}")?;
                 continue;
             }
-            let name = paint.ink(Ink::Verb, &format!("{op:<widest$}"));
+            let name = paint.verb(&format!("{op:<widest$}"));
             writeln!(out, "{name}  {:<9}  {}", explain::kind(row), source.doc.as_str())?;
             for gradient in gradients {
                 let arg: Name = gradient.arg;
                 writeln!(out, "{:widest$}    d/d{arg} {}", "", gradient.text())?;
                 if let Some(without) = &gradient.without {
                     let line = format!("{:widest$}      {}; without it: {without}", "", gradient.reason());
-                    writeln!(out, "{}", paint.ink(Ink::Faint, &line))?;
+                    writeln!(out, "{}", paint.faint(&line))?;
                     if let Some(costs) = saved(row, &gradient, &table, &by_hand) {
                         let line = format!("{:widest$}      {costs}", "");
-                        writeln!(out, "{}", paint.ink(Ink::Faint, &line))?;
+                        writeln!(out, "{}", paint.faint(&line))?;
                     }
                 }
             }

@@ -8,7 +8,7 @@ use fulgurite_core::row::Row;
 use rustc_hash::FxHashSet;
 
 use super::Common;
-use super::fault::Fault;
+use super::fault::CommandFault;
 use crate::check::{self, Checked};
 use crate::diag::Diagnostics;
 use crate::nearest::near;
@@ -17,43 +17,50 @@ use crate::schema::{Database, RowSource, read_database};
 use crate::source::Sources;
 
 /// A database as far as it is right.
-pub(super) struct Loaded {
+pub struct Loaded {
     /// Where it came from.
-    pub(super) path: PathBuf,
+    pub path: PathBuf,
     /// As it stands in the file.
     pub(super) text: String,
-    pub(super) sources: Sources,
-    pub(super) diags: Diagnostics,
-    pub(super) database: Database,
-    pub(super) checked: Checked,
+    /// The files that were read.
+    pub sources: Sources,
+    /// What is wrong with it.
+    pub diags: Diagnostics,
+    /// Its rows and classes as they are written.
+    pub database: Database,
+    /// Its rows as they were completed.
+    pub checked: Checked,
     /// The rows and classes that were checked; where a few were chosen, not all.
     pub(super) wanted: FxHashSet<Name>,
     /// Rows of other databases that may be called.
-    pub(super) upstream: pipeline::Table,
+    pub upstream: pipeline::Table,
 }
 
-/// Reads and checks the database that `common` names.
-pub(super) fn load(common: &Common, file: Option<&Path>) -> Result<Loaded, Fault> {
+/// Reads and checks the database that `common` names, or `file`.
+///
+/// # Errors
+/// E910: two are named, or there is none that can be read.
+pub fn load(common: &Common, file: Option<&Path>) -> Result<Loaded, CommandFault> {
     let (path, text) = read(common, file)?;
     Ok(loaded(path, text, upstream(common)?))
 }
 
 /// The database that is named, or found, as it stands in its file.
-pub(super) fn read(common: &Common, file: Option<&Path>) -> Result<(PathBuf, String), Fault> {
+pub(super) fn read(common: &Common, file: Option<&Path>) -> Result<(PathBuf, String), CommandFault> {
     if let (Some(file), Some(other)) = (file, &common.file) {
         let claim = format!("two databases are named: `{}` and `--file {}`", file.display(), other.display());
-        return Err(Fault::usage("E910", claim).help("name one of them"));
+        return Err(CommandFault::usage("E910", claim).help("name one of them"));
     }
     let path = match file.or(common.file.as_deref()) {
         Some(path) => path.to_owned(),
         None => find()?,
     };
-    let text = std::fs::read_to_string(&path).map_err(|why| Fault::unreadable(&path, &why))?;
+    let text = std::fs::read_to_string(&path).map_err(|why| CommandFault::unreadable(&path, &why))?;
     Ok((path, text))
 }
 
 /// The same; the program's own database where there is no file and none is named.
-pub(super) fn load_or_built_in(common: &Common) -> Result<Loaded, Fault> {
+pub(super) fn load_or_built_in(common: &Common) -> Result<Loaded, CommandFault> {
     match (common.built_in, &common.file, find()) {
         (Some(text), None, Err(_)) => Ok(loaded(PathBuf::from("ops.yaml"), text.to_owned(), upstream(common)?)),
         _ => load(common, None),
@@ -88,37 +95,41 @@ pub(super) fn loaded_some(
     Loaded { wanted, path, text, sources, diags, database, checked, upstream }
 }
 
-pub(super) fn upstream(common: &Common) -> Result<pipeline::Table, Fault> {
+pub(super) fn upstream(common: &Common) -> Result<pipeline::Table, CommandFault> {
     let Some(path) = &common.upstream else { return Ok(pipeline::Table::default()) };
-    let text = std::fs::read_to_string(path).map_err(|why| Fault::unreadable(path, &why))?;
+    let text = std::fs::read_to_string(path).map_err(|why| CommandFault::unreadable(path, &why))?;
     pipeline::read_rows(&text, &path.display().to_string()).map_err(|report| {
-        Fault::usage("E910", format!("the upstream database `{}` is broken", path.display())).help(report)
+        CommandFault::usage("E910", format!("the upstream database `{}` is broken", path.display())).help(report)
     })
 }
 
 /// `ops.yaml` in this folder or one above.
-fn find() -> Result<PathBuf, Fault> {
-    let here = std::env::current_dir().map_err(|why| Fault::unreadable(Path::new("."), &why))?;
+fn find() -> Result<PathBuf, CommandFault> {
+    let here = std::env::current_dir().map_err(|why| CommandFault::unreadable(Path::new("."), &why))?;
     for (up, folder) in here.ancestors().enumerate() {
         if folder.join("ops.yaml").is_file() {
             // shown as short as it can be
             return Ok(std::iter::repeat_n(Path::new(".."), up).collect::<PathBuf>().join("ops.yaml"));
         }
     }
-    Err(Fault::usage("E910", "there is no `ops.yaml` here or in a folder above")
+    Err(CommandFault::usage("E910", "there is no `ops.yaml` here or in a folder above")
         .help("name the database: `--file FILE`"))
 }
 
 impl Loaded {
     /// A row by its name.
-    pub(super) fn find(&self, op: &str) -> Result<(&RowSource, &Arc<Row>), Fault> {
+    ///
+    /// # Errors
+    /// E903: there is none, or it has a fault.
+    pub fn find(&self, op: &str) -> Result<(&RowSource, &Arc<Row>), CommandFault> {
         let at = self.database.rows.iter().position(|source| source.op == op);
         let found = at.and_then(|at| Some((&self.database.rows[at], self.checked.rows.get(at)?)));
         found.ok_or_else(|| {
             if self.database.broken.iter().any(|name| *name == op) {
-                return Fault::failed("E903", format!("the row `{op}` has a fault")).help("see `cargo ops check`");
+                return CommandFault::failed("E903", format!("the row `{op}` has a fault"))
+                    .help("see `cargo ops check`");
             }
-            let fault = Fault::failed("E903", format!("no op `{op}`"));
+            let fault = CommandFault::failed("E903", format!("no op `{op}`"));
             let near: Vec<String> = near(op, self.names().iter().map(|name| name.as_str()))
                 .into_iter()
                 .take(3)
@@ -132,7 +143,7 @@ impl Loaded {
     }
 
     /// The names of all rows.
-    pub(super) fn names(&self) -> Vec<Name> {
+    pub fn names(&self) -> Vec<Name> {
         self.database.rows.iter().map(RowSource::name).chain(self.database.broken.iter().copied()).collect()
     }
 

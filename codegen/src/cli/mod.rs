@@ -1,4 +1,5 @@
-//! The command `cargo ops`: check, explain, new, fmt, list, schema, mutate.
+//! The command `cargo ops`: check, explain, new, fmt, list, schema. A tool that adds verbs of its own flattens [`Verb`]
+//! into them and says with [`Verbs`] how each runs.
 //!
 //! It exists beside the command `fulgurite` because that one can't be built while a row is broken; `fulgurite` calls
 //! the same functions. Results go to `out`, the rest to `err`; with `--json` every line of `out` is one object.
@@ -19,7 +20,6 @@ mod fmt;
 mod grades;
 mod list;
 mod load;
-mod mutate;
 mod new;
 mod paint;
 mod schema;
@@ -34,8 +34,9 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub use crate::known::kept;
-use fault::Fault;
-use paint::Paint;
+pub use fault::CommandFault;
+pub use load::{Loaded, load};
+pub use paint::Paint;
 
 /// Everything worked.
 pub const FINE: i32 = 0;
@@ -52,10 +53,10 @@ pub const USAGE: i32 = 2;
     version,
     after_help = "Examples:\n  cargo ops check\n  cargo ops check --watch\n  cargo ops fmt\n  cargo ops explain gelu\n  cargo ops explain E402\n  cargo ops new mish 'x * tanh(softplus(x))'\n  cargo ops new span --kind reduction\n  cargo ops list --grades"
 )]
-pub struct OpsCommand {
+pub struct OpsCommand<V: Subcommand = Verb> {
     /// What to do.
     #[command(subcommand)]
-    pub verb: Verb,
+    pub verb: V,
     /// What every verb takes.
     #[command(flatten)]
     pub common: Common,
@@ -114,38 +115,48 @@ pub enum Verb {
     List(list::List),
     /// Print the JSON Schema of databases, for editors
     Schema(schema::Schema),
-    /// Make wrong rows and see which are refuted
-    Mutate(mutate::Mutate),
 }
 
-/// Runs a command. Gives the exit status.
-pub fn run(args: OpsCommand, out: &mut dyn Write, err: &mut dyn Write) -> i32 {
-    let paint = Paint::new(args.common.color);
-    let common = &args.common;
-    let done = match args.verb {
-        Verb::Check(check) if check.watch => watch::run(&check, common, &paint, out, err),
-        Verb::Check(check) => check.run(common, &paint, out, err),
-        Verb::Explain(explain) => explain.run(common, &paint, out),
-        Verb::New(new) => new.run(common, &paint, out, err),
-        Verb::Fmt(fmt) => fmt.run(common, &paint, out, err),
-        Verb::List(list) => list.run(common, &paint, out, err),
-        Verb::Schema(schema) => schema.run(common, out),
-        Verb::Mutate(mutate) => mutate.run(common, &paint, out, err),
-    };
-    match done {
-        Ok(status) => status,
-        Err(fault) => fault.report(common.json, &paint, out, err),
+/// A set of verbs that [`run`] can run.
+pub trait Verbs: Subcommand {
+    /// Runs the verb: results go to `out`, the rest to `err`. Gives the exit status.
+    ///
+    /// # Errors
+    /// Why it stopped.
+    fn run(self, common: &Common, paint: &Paint, out: &mut dyn Write, err: &mut dyn Write) -> Outcome;
+}
+
+impl Verbs for Verb {
+    fn run(self, common: &Common, paint: &Paint, out: &mut dyn Write, err: &mut dyn Write) -> Outcome {
+        match self {
+            Verb::Check(check) if check.watch => watch::run(&check, common, paint, out, err),
+            Verb::Check(check) => check.run(common, paint, out, err),
+            Verb::Explain(explain) => explain.run(common, paint, out),
+            Verb::New(new) => new.run(common, paint, out, err),
+            Verb::Fmt(fmt) => fmt.run(common, paint, out, err),
+            Verb::List(list) => list.run(common, paint, out, err),
+            Verb::Schema(schema) => schema.run(common, out),
+        }
     }
 }
 
-/// The same from the words of a command line, the program's name first. `cargo ops` as an installed subcommand gives
-/// its own name once more.
-pub fn run_words(words: impl IntoIterator<Item = OsString>, out: &mut dyn Write, err: &mut dyn Write) -> i32 {
-    run_kept(words, None, out, err)
+/// Runs a command. Gives the exit status.
+pub fn run<V: Verbs>(args: OpsCommand<V>, out: &mut dyn Write, err: &mut dyn Write) -> i32 {
+    let paint = Paint::new(args.common.color);
+    match args.verb.run(&args.common, &paint, out, err) {
+        Ok(status) => status,
+        Err(fault) => fault.report(args.common.json, &paint, out, err),
+    }
 }
 
-/// The same, with a file in which rows are kept that were right.
-pub fn run_kept(
+/// Runs the words of a command line with codegen's own verbs, and keeps nothing: see [`run_kept`].
+pub fn run_words(words: impl IntoIterator<Item = OsString>, out: &mut dyn Write, err: &mut dyn Write) -> i32 {
+    run_kept::<Verb>(words, None, out, err)
+}
+
+/// Runs the words of a command line, the program's name first. `cargo ops` as an installed subcommand gives its own
+/// name once more. `kept` is a file in which rows are kept that were right.
+pub fn run_kept<V: Verbs>(
     words: impl IntoIterator<Item = OsString>,
     kept: Option<PathBuf>,
     out: &mut dyn Write,
@@ -155,7 +166,7 @@ pub fn run_kept(
     if words.get(1).is_some_and(|word| word == "ops") {
         words.remove(1);
     }
-    match OpsCommand::try_parse_from(words) {
+    match OpsCommand::<V>::try_parse_from(words) {
         Ok(mut args) => {
             args.common.kept = kept;
             run(args, out, err)
@@ -177,4 +188,4 @@ fn finish(written: std::io::Result<()>, status: i32) -> i32 {
 }
 
 /// How a verb ends: with a status, or with something to say.
-type Outcome = Result<i32, Fault>;
+pub type Outcome = Result<i32, CommandFault>;

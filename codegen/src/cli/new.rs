@@ -10,7 +10,7 @@ use rustc_hash::FxHashSet;
 use serde_json::json;
 
 use super::blanks::Kind;
-use super::fault::Fault;
+use super::fault::CommandFault;
 use super::load::{self, Loaded, loaded, upstream};
 use super::paint::Paint;
 use super::{Common, FAILED, FINE, Outcome, write};
@@ -59,18 +59,18 @@ pub struct New {
 }
 
 /// The rows of another database, to read.
-fn rows_of(path: &Path) -> Result<Loaded, Fault> {
-    let text = fs::read_to_string(path).map_err(|why| Fault::unreadable(path, &why))?;
+fn rows_of(path: &Path) -> Result<Loaded, CommandFault> {
+    let text = fs::read_to_string(path).map_err(|why| CommandFault::unreadable(path, &why))?;
     Ok(load::loaded_some(path.to_path_buf(), text, Table::default(), |_, _| FxHashSet::default()))
 }
 
 /// Whether a file can stand there at all.
-fn is_folder(path: &Path) -> Result<(), Fault> {
+fn is_folder(path: &Path) -> Result<(), CommandFault> {
     let folder = path.parent().filter(|folder| *folder != Path::new(""));
     match folder.filter(|folder| !folder.is_dir()) {
         Some(folder) => {
             let claim = format!("`{}` can't be written: there is no folder `{}`", path.display(), folder.display());
-            Err(Fault::usage("E913", claim).help("make the folder, or name another file"))
+            Err(CommandFault::usage("E913", claim).help("make the folder, or name another file"))
         }
         None => Ok(()),
     }
@@ -92,15 +92,15 @@ impl New {
         };
         if before.diags.errors() > 0 {
             let claim = format!("`{}` has faults already", before.path.display());
-            return Err(Fault::failed("E903", claim).help("mend them first: cargo ops check"));
+            return Err(CommandFault::failed("E903", claim).help("mend them first: cargo ops check"));
         }
         if let Some(source) = before.database.rows.iter().find(|source| source.op == self.op.as_str()) {
             let claim = format!("there is a row `{}` already, at {}", self.op, before.sources.show(source.op.place));
-            return Err(Fault::failed("E008", claim).help(format!("cargo ops explain {}", self.op)));
+            return Err(CommandFault::failed("E008", claim).help(format!("cargo ops explain {}", self.op)));
         }
         if self.op.contains(char::is_control) {
             let claim = format!("`{}` can't be the name of a row", self.op.escape_debug());
-            return Err(Fault::failed("E012", claim).help(crate::schema::FORM));
+            return Err(CommandFault::failed("E012", claim).help(crate::schema::FORM));
         }
         let tried = self.tries(&before, common)?.into_iter().map(|row| {
             let text = appended(&before.text, &row);
@@ -122,7 +122,7 @@ impl New {
             }
             refused.get_or_insert(after);
         }
-        let Some(refused) = refused else { return Err(Fault::usage("E903", "there is nothing to write")) };
+        let Some(refused) = refused else { return Err(CommandFault::usage("E903", "there is nothing to write")) };
         if common.json {
             out.write_all(render::json(&refused.diags, &refused.sources).as_bytes())?;
         } else {
@@ -144,7 +144,7 @@ impl New {
     }
 
     /// Writes the database; where it is new, with its schema beside it. The schema, if it was not there.
-    fn write(&self, before: &Loaded, after: &str) -> Result<Option<PathBuf>, Fault> {
+    fn write(&self, before: &Loaded, after: &str) -> Result<Option<PathBuf>, CommandFault> {
         if before.path.exists() {
             return write::replace(&before.path, &before.text, after).map(|()| None);
         }
@@ -155,7 +155,7 @@ impl New {
     }
 
     /// The texts to try, the likeliest first.
-    fn tries(&self, before: &Loaded, common: &Common) -> Result<Vec<String>, Fault> {
+    fn tries(&self, before: &Loaded, common: &Common) -> Result<Vec<String>, CommandFault> {
         if let Some(kind) = self.kind {
             return Ok(vec![in_form(kind.row(&self.op))]);
         }
@@ -174,7 +174,7 @@ impl New {
             let end = name as usize + source.op.as_str().len();
             return match (text.get(..name as usize), text.get(end..)) {
                 (Some(head), Some(tail)) => Ok(vec![format!("- {head}{}{}", self.op, without_names(tail))]),
-                _ => Err(Fault::usage("E903", format!("the row `{like}` can't be copied"))),
+                _ => Err(CommandFault::usage("E903", format!("the row `{like}` can't be copied"))),
             };
         }
         let Some(formula) = self.formula.as_deref().map(str::trim) else { return Ok(Vec::new()) };

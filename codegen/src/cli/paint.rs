@@ -4,21 +4,11 @@ use std::io::IsTerminal;
 
 use super::When;
 
-/// What a word means, hence its colour.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ink {
-    /// A verb, a name.
-    Verb,
-    /// An error.
-    Error,
-    /// Something beside the point.
-    Faint,
-}
-
 /// Whether colours are used.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Paint {
-    pub(super) color: bool,
+pub struct Paint {
+    /// They are.
+    pub color: bool,
 }
 
 impl Paint {
@@ -35,18 +25,28 @@ impl Paint {
         Paint { color }
     }
 
-    /// `text` in the colour of `ink`, if there are colours.
-    pub(super) fn ink(self, ink: Ink, text: &str) -> String {
-        let code = match ink {
-            Ink::Verb => "1;32",
-            Ink::Error => "1;31",
-            Ink::Faint => "2",
-        };
+    /// `text` in the colour of a verb or a name.
+    pub fn verb(self, text: &str) -> String {
+        self.ink("1;32", text)
+    }
+
+    /// `text` in the colour of an error.
+    pub(super) fn error(self, text: &str) -> String {
+        self.ink("1;31", text)
+    }
+
+    /// `text` in the colour of what stands beside the point.
+    pub fn faint(self, text: &str) -> String {
+        self.ink("2", text)
+    }
+
+    /// `text` in the colour of this code, if there are colours.
+    fn ink(self, code: &str, text: &str) -> String {
         if self.color { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     }
 
     /// A verb in its column, and what it did.
     pub(super) fn status(self, verb: &str, text: &str) -> String {
-        format!("{} {text}\n", self.ink(Ink::Verb, &format!("{verb:>12}")))
+        format!("{} {text}\n", self.verb(&format!("{verb:>12}")))
     }
 }

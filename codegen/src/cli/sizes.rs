@@ -7,7 +7,7 @@ use fulgurite_core::Name;
 use serde_json::json;
 
 use super::load::Loaded;
-use super::paint::{Ink, Paint};
+use super::paint::Paint;
 use super::{Common, FINE, Outcome};
 use crate::emit::{Artifacts, Classes, Target, Unit, names};
 use crate::pipeline;
@@ -34,14 +34,14 @@ pub(super) fn list(loaded: &Loaded, common: &Common, paint: &Paint, out: &mut dy
     let numbers = |Sizes([symbols, kernels]): Sizes| format!("{symbols:>9} {kernels:>9}");
     if !common.json {
         let head = format!("{:widest$}  {:>9} {:>9}", "bytes of", "symbols", "kernels");
-        writeln!(out, "{}", paint.ink(Ink::Faint, &head))?;
+        writeln!(out, "{}", paint.faint(&head))?;
     }
     for (op, sizes) in &rows {
         let Sizes([symbols, kernels]) = *sizes;
         if common.json {
             writeln!(out, "{}", json!({"v": 1, "op": op.as_str(), "symbols": symbols, "kernels": kernels}))?;
         } else {
-            writeln!(out, "{}  {}", paint.ink(Ink::Verb, &format!("{:widest$}", op.as_str())), numbers(*sizes))?;
+            writeln!(out, "{}  {}", paint.verb(&format!("{:widest$}", op.as_str())), numbers(*sizes))?;
         }
     }
     if !common.json {

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use super::check::Check;
 use super::load;
-use super::paint::{Ink, Paint};
+use super::paint::Paint;
 use super::{Common, Outcome};
 use crate::known::Known;
 
@@ -45,7 +45,7 @@ pub(super) fn run(check: &Check, common: &Common, paint: &Paint, out: &mut dyn W
                 n => format!("{n} errors"),
             };
             let line = format!("{faults}; watching {} (Ctrl-C ends)", path.display());
-            writeln!(out, "{}", paint.ink(Ink::Faint, &line))?;
+            writeln!(out, "{}", paint.faint(&line))?;
         }
         out.flush()?;
         if let Some(kept) = check.kept(common) {

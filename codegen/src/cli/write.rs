@@ -4,21 +4,21 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use super::fault::Fault;
+use super::fault::CommandFault;
 use crate::atomic;
 
 /// Writes a file that is not there yet: all of it, or none.
-pub(super) fn create(path: &Path, text: &str) -> Result<(), Fault> {
-    atomic::write(path, text).map_err(|why| Fault::unwritable(path, &why))
+pub(super) fn create(path: &Path, text: &str) -> Result<(), CommandFault> {
+    atomic::write(path, text).map_err(|why| CommandFault::unwritable(path, &why))
 }
 
 /// Writes the whole file anew, unless it is not as it was `before`. What `path` links to is exchanged, not the link.
-pub(super) fn replace(path: &Path, before: &str, after: &str) -> Result<(), Fault> {
-    let unwritable = |why: io::Error| Fault::unwritable(path, &why);
+pub(super) fn replace(path: &Path, before: &str, after: &str) -> Result<(), CommandFault> {
+    let unwritable = |why: io::Error| CommandFault::unwritable(path, &why);
     let target = path.canonicalize().map_err(unwritable)?;
     if fs::read_to_string(&target).map_err(unwritable)? != before {
         let claim = format!("`{}` was changed while this ran", path.display());
-        return Err(Fault::failed("E913", claim).help("run the command again"));
+        return Err(CommandFault::failed("E913", claim).help("run the command again"));
     }
     atomic::write(&target, after).map_err(unwritable)
 }

@@ -1,8 +1,8 @@
 //! The model of the demo: a GPT over characters whose last map is the table of its first.
 
 use super::GptSizes;
-use crate::gpt::{Block, Gpt};
 use fulgurite::prelude::*;
+use fulgurite_demo::gpt::{Block, Gpt};
 
 /// A model of these sizes over so many symbols. The last map of each branch starts smaller, so that the sum over all
 /// branches starts at one size.

@@ -4,9 +4,9 @@
 //! instead of all. Positions are learned, so a full window can't slide by one: its later half becomes the beginning of
 //! a new window, which is read anew in one pass.
 
-use crate::gpt::{Gpt, Memory};
 use fulgurite::core::philox;
 use fulgurite::prelude::*;
+use fulgurite_demo::gpt::{Gpt, Memory};
 
 /// The stream of random numbers that samples use; batches use others.
 const STREAM: u64 = 0x5341_4d50;

@@ -1,0 +1,230 @@
+//! The line protocol: a command a line in, a JSON object a line out.
+
+use crate::meter::{self, Cost};
+use crate::numbers;
+use fulgurite::{Error, Result};
+use serde_json::{Value, json};
+use std::io::{BufRead, Write};
+
+/// One workload with its inputs made.
+pub trait Work {
+    /// One repetition; its results stay inside.
+    ///
+    /// # Errors
+    /// What tracing or running reports.
+    fn step(&mut self) -> Result<()>;
+    /// The tensors to check, as the protocol's table names them; of a loss, one number.
+    ///
+    /// # Errors
+    /// What running reports.
+    fn results(&mut self) -> Result<Vec<Vec<f32>>>;
+    /// Back to the state after loading.
+    ///
+    /// # Errors
+    /// What making it reports.
+    fn reset(&mut self) -> Result<()> {
+        Ok(())
+    }
+    /// Into how many units a repetition's time is divided.
+    fn units(&self) -> usize {
+        1
+    }
+    /// What is checked.
+    fn checked(&self) -> Checked {
+        Checked::Results
+    }
+}
+
+/// What the check value is of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Checked {
+    /// The results of one repetition.
+    Results,
+    /// The first result of each of this many first steps, as one tensor.
+    Losses(usize),
+    /// The results after this many first steps.
+    After(usize),
+}
+
+/// Makes the workload of a name; `None` if there is none such.
+pub type Maker = fn(&str) -> Option<Result<Box<dyn Work>>>;
+
+/// A program that speaks the protocol.
+pub struct Server {
+    names: &'static [&'static str],
+    make: Maker,
+    threads: usize,
+    loaded: Option<Loaded>,
+}
+
+struct Loaded {
+    name: String,
+    work: Box<dyn Work>,
+    init_s: f64,
+    first_s: f64,
+    base_kb: u64,
+    load_peak_kb: u64,
+    run_peak_kb: u64,
+}
+
+/// More repetitions than this in one command is a mistake.
+const MOST: usize = 10_000_000;
+
+impl Server {
+    /// A program with these workloads.
+    pub fn new(names: &'static [&'static str], make: Maker, threads: usize) -> Server {
+        Server { names, make, threads, loaded: None }
+    }
+
+    /// Answers commands until `quit` or the end of the input.
+    ///
+    /// # Errors
+    /// None but a closed output.
+    pub fn serve(&mut self, input: impl BufRead, mut output: impl Write) -> std::io::Result<()> {
+        for line in input.lines() {
+            let line = match line {
+                Ok(line) => line,
+                Err(e) if e.kind() == std::io::ErrorKind::InvalidData => "?".to_owned(),
+                Err(e) => return Err(e),
+            };
+            if line.trim().is_empty() {
+                continue;
+            }
+            let quit = line.trim() == "quit";
+            let answer = if quit { json!({"ok": true}) } else { self.answer(&line) };
+            writeln!(output, "{answer}")?;
+            output.flush()?;
+            if quit {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The answer to one command.
+    pub fn answer(&mut self, line: &str) -> Value {
+        let mut words = line.split_whitespace();
+        let (command, argument) = (words.next().unwrap_or_default(), words.next());
+        let answer = match (command, argument) {
+            ("hello", None) => {
+                Ok(json!({"impl": "fulgurite", "version": env!("CARGO_PKG_VERSION"), "threads": self.threads}))
+            }
+            ("list", None) => Ok(json!({"workloads": self.names})),
+            ("load", Some(name)) => self.load(name),
+            ("time", Some(k)) => match k.parse::<usize>() {
+                Ok(k) if (1..=MOST).contains(&k) => self.time(k).map(|costs| {
+                    let part = |f: fn(&Cost) -> f64| costs.iter().map(f).collect::<Vec<f64>>();
+                    json!({"wall": part(|c| c.wall), "cpu": part(|c| c.cpu)})
+                }),
+                _ => Err(Error::new("E916", format!("`{k}` is no number of repetitions"))),
+            },
+            ("check", None) => self.check().map(|pairs| json!({"check": pairs})),
+            ("mem", None) => self.memory(),
+            _ => Err(Error::new("E916", "unknown command")),
+        };
+        answer.unwrap_or_else(|fault| json!({"ok": false, "error": fault.claim()}))
+    }
+
+    /// `load`: makes the inputs, runs the first repetition.
+    ///
+    /// # Errors
+    /// E916 `unsupported`: there is no such workload. What making and running report.
+    pub fn load(&mut self, name: &str) -> Result<Value> {
+        self.loaded = None;
+        let base_kb = meter::resident_kb();
+        meter::forget_peak();
+        let (init, work) = meter::measure(|| (self.make)(name));
+        let mut work = work.unwrap_or_else(|| Err(Error::new("E916", "unsupported")))?;
+        let (first, done) = meter::measure(|| work.step());
+        done?;
+        let units = work.units();
+        let load_peak_kb = meter::peak_kb();
+        let (init_s, first_s) = (init.wall, first.wall);
+        let name = name.to_owned();
+        self.loaded = Some(Loaded { name, work, init_s, first_s, base_kb, load_peak_kb, run_peak_kb: 0 });
+        Ok(json!({"ok": true, "init_s": init_s, "first_s": first_s, "units": units}))
+    }
+
+    fn loaded(&mut self) -> Result<&mut Loaded> {
+        self.loaded.as_mut().ok_or_else(|| Error::new("E916", "nothing loaded"))
+    }
+
+    /// `time`: the cost of each of `k` repetitions.
+    ///
+    /// # Errors
+    /// What running reports; E916: nothing is loaded.
+    pub fn time(&mut self, k: usize) -> Result<Vec<Cost>> {
+        let loaded = self.loaded()?;
+        meter::forget_peak();
+        let mut costs = Vec::with_capacity(k);
+        for _ in 0..k {
+            let (cost, done) = meter::measure(|| loaded.work.step());
+            done?;
+            costs.push(cost);
+        }
+        loaded.run_peak_kb = loaded.run_peak_kb.max(meter::peak_kb());
+        Ok(costs)
+    }
+
+    /// `check`: the check values, from a fresh state.
+    ///
+    /// # Errors
+    /// What running reports; E916: nothing is loaded.
+    pub fn check(&mut self) -> Result<Vec<[f64; 2]>> {
+        let work = &mut self.loaded()?.work;
+        work.reset()?;
+        let tensors = match work.checked() {
+            Checked::Results => {
+                work.step()?;
+                work.results()?
+            }
+            Checked::After(steps) => {
+                (0..steps).try_for_each(|_| work.step())?;
+                work.results()?
+            }
+            Checked::Losses(steps) => {
+                let mut losses = Vec::with_capacity(steps);
+                for _ in 0..steps {
+                    work.step()?;
+                    losses.extend(work.results()?.first().and_then(|t| t.first()));
+                }
+                vec![losses]
+            }
+        };
+        Ok(tensors.iter().map(|t| numbers::check(t)).collect())
+    }
+
+    fn memory(&mut self) -> Result<Value> {
+        let l = self.loaded()?;
+        Ok(json!({
+            "base_kb": l.base_kb, "now_kb": meter::resident_kb(),
+            "load_peak_kb": l.load_peak_kb, "run_peak_kb": l.run_peak_kb,
+        }))
+    }
+
+    /// `--run`: one record of a workload, in the form of the protocol's driver.
+    ///
+    /// # Errors
+    /// What the commands report.
+    pub fn record(&mut self, name: &str, reps: usize) -> Result<Value> {
+        self.load(name)?;
+        let costs = self.time(reps.clamp(1, MOST))?;
+        let check = self.check()?;
+        let threads = self.threads;
+        let l = self.loaded()?;
+        let (workload, variant) = l.name.split_once('.').unwrap_or((&l.name, ""));
+        let least = |f: fn(&Cost) -> f64| costs.iter().map(f).fold(f64::INFINITY, f64::min);
+        let mut walls: Vec<f64> = costs.iter().map(|c| c.wall).collect();
+        walls.sort_by(f64::total_cmp);
+        Ok(json!({
+            "workload": workload, "variant": variant, "impl": "fulgurite", "version": env!("CARGO_PKG_VERSION"),
+            "threads": threads, "median_s": walls[walls.len() / 2], "min_s": least(|c| c.wall),
+            "cpu_min_s": least(|c| c.cpu), "n": costs.len(), "units": l.work.units(), "init_s": l.init_s,
+            "first_s": l.first_s, "check": check, "rss_run_kb": l.run_peak_kb.saturating_sub(l.base_kb),
+        }))
+    }
+}
+
+#[cfg(test)]
+#[path = "serve_tests.rs"]
+mod tests;

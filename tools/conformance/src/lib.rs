@@ -1,0 +1,65 @@
+//! Runs calls of PyTorch operators that were recorded as cases, and says what came out.
+//!
+//! The formats are those of docs/pytorch.md. Nothing here knows an operator: names become rows by the rows' own
+//! `aten:` and `torch:` lists ([`fulgurite::foreign`]). Expectations are never read.
+
+mod answer;
+mod case;
+mod file;
+mod run;
+mod value;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use answer::Status;
+use case::Case;
+pub use file::Tensors;
+
+/// What came out of all cases.
+#[derive(Default)]
+pub struct Tally {
+    /// A line of `results.jsonl` for each case that was run.
+    pub results: String,
+    /// The cases that were read.
+    pub read: usize,
+    /// The cases that ran.
+    pub ran: usize,
+    /// The cases whose call was refused.
+    pub refused: usize,
+    /// The cases that could not be run.
+    pub unsupported: usize,
+    /// Why cases could not be run, and how many for each reason.
+    pub missing: BTreeMap<String, usize>,
+}
+
+/// Runs the cases of `lines` whose operator's name holds `only`; `done` is told after each how many were read.
+///
+/// # Errors
+/// A line that is no case: its number, from 1, and what is wrong with it.
+pub fn run(
+    lines: &str,
+    tensors: &Tensors,
+    only: Option<&str>,
+    mut done: impl FnMut(usize),
+) -> Result<Tally, (usize, String)> {
+    let mut report = Tally::default();
+    for (number, line) in lines.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+        let case = Case::parse(line).map_err(|why| (number + 1, why))?;
+        if only.is_none_or(|part| case.op.contains(part)) {
+            let answer = run::run(&case, tensors);
+            match &answer.status {
+                Status::Ok => report.ran += 1,
+                Status::Refused(_) => report.refused += 1,
+                Status::Unsupported(why) => {
+                    report.unsupported += 1;
+                    *report.missing.entry(format!("{}: {why}", case.op)).or_default() += 1;
+                }
+            }
+            let _ = writeln!(report.results, "{}", answer.json(&case.id));
+        }
+        report.read += 1;
+        done(report.read);
+    }
+    Ok(report)
+}

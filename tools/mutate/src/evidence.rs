@@ -1,0 +1,153 @@
+//! Recorded cases by the rows that they reach.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use fulgurite_codegen::check::recorded::{Case, Forms, Near, Runner, facts, near};
+use fulgurite_codegen::check::rows::{self, RowSet};
+use fulgurite_codegen::check::{closure, walk};
+use fulgurite_codegen::pipeline::Table;
+use fulgurite_codegen::schema::{Database, RowSource, Rule};
+use fulgurite_core::Name;
+use fulgurite_core::lang::{Alias, Node};
+use fulgurite_core::lower::Rows;
+use fulgurite_core::row::Row;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// Cases that reach a row through others, at most: beyond these, more cases refute no further mutant.
+const MOST_FAR: usize = 2000;
+
+/// PyTorch's values, as far as the right rows meet them.
+pub(super) struct Evidence {
+    cases: Vec<Case>,
+    forms: Forms,
+    /// Row → cases that reach it, those that call it first.
+    of_row: FxHashMap<Name, Vec<usize>>,
+    met: usize,
+    /// What the forms of each row and the signatures agree on.
+    facts: Vec<BTreeSet<String>>,
+}
+
+impl Evidence {
+    pub(super) fn new(cases: Vec<Case>, database: &Database, table: &Table) -> Evidence {
+        let lowered: Vec<Arc<Row>> = database.rows.iter().filter_map(|row| table.row(row.name())).collect();
+        let forms = Forms::of(database.rows.iter().zip(&lowered).enumerate().map(|(at, (s, row))| (at, s, &**row)));
+        let set = RowSet::new(table, [], &[]);
+        let met: Vec<bool> = {
+            let half = cases.len() / 2;
+            let meets = |cases: &[Case]| -> Vec<bool> {
+                let set = RowSet::new(table, [], &[]);
+                let runner = Runner::new(&set, &forms, None);
+                cases.iter().map(|case| runner.meets(case)).collect()
+            };
+            let (first, second) = cases.split_at(half);
+            std::thread::scope(|scope| {
+                let later = scope.spawn(|| meets(second));
+                let mut all = meets(first);
+                match later.join() {
+                    Ok(more) => all.extend(more),
+                    Err(panic) => std::panic::resume_unwind(panic),
+                }
+                all
+            })
+        };
+        let mut reached: FxHashMap<Name, FxHashSet<Name>> = FxHashMap::default();
+        let mut of_row: FxHashMap<Name, Vec<(usize, usize)>> = FxHashMap::default();
+        for (at, case) in cases.iter().enumerate().filter(|(at, _)| met[*at]) {
+            let (row, name) = case.callee();
+            let called = if row { vec![name] } else { forms.rows(name) };
+            let direct: FxHashSet<Name> =
+                called.iter().flat_map(|name| set.candidates(*name)).map(|row| row.op).collect();
+            for root in &direct {
+                let all = reached.entry(*root).or_insert_with(|| reach(*root, &set));
+                for name in all.iter() {
+                    let far = usize::from(!direct.contains(name));
+                    of_row.entry(*name).or_default().push((far, at));
+                }
+            }
+        }
+        let sorted = |mut all: Vec<(usize, usize)>| {
+            all.sort_unstable();
+            all.dedup();
+            let near = all.iter().take_while(|(far, _)| *far == 0).count();
+            all.into_iter().map(|(_, at)| at).take(near + MOST_FAR).collect()
+        };
+        let of_row = of_row.into_iter().map(|(name, all)| (name, sorted(all))).collect();
+        let met = met.iter().filter(|met| **met).count();
+        let facts = database.rows.iter().zip(&lowered).map(|(source, row)| facts(source, row)).collect();
+        Evidence { cases, forms, of_row, met, facts }
+    }
+
+    /// How many cases the right rows meet, of how many.
+    pub(super) fn counts(&self) -> (usize, usize) {
+        (self.met, self.cases.len())
+    }
+
+    /// Calls near recorded ones by the names whose forms in `source` are others than in `own`; `None` where no case
+    /// calls them.
+    pub(super) fn near(
+        &self,
+        at: usize,
+        own: &RowSource,
+        source: &RowSource,
+        row: &Arc<Row>,
+        table: &Table,
+    ) -> Option<Near> {
+        let texts = |source: &RowSource| -> Vec<(Name, String, Vec<Name>)> {
+            let form = |(library, alias): &(&'static str, Rule<Alias>)| {
+                let params = alias.tree.given.iter().flatten().map(|given| given.name.name).collect();
+                (alias.tree.full(library), alias.text.as_str().to_owned(), params)
+            };
+            source.aliases.iter().map(form).collect()
+        };
+        let (before, after) = (texts(own), texts(source));
+        let (name, _, params) = after.iter().find(|new| !before.contains(new))?;
+        let set = RowSet::new(table, [row.clone()], &[]);
+        let right = Runner::new(&set, &self.forms, None);
+        let wrong = Runner::new(&set, &self.forms, Some((at, Forms::of([(at, source, &**row)].into_iter()))));
+        let cases: Vec<&Case> = self.of_row.get(&row.op)?.iter().map(|at| &self.cases[*at]).collect();
+        match near(*name, params, &cases, &right, &wrong) {
+            Near::Same(0, _) => None,
+            found => Some(found),
+        }
+    }
+
+    /// The first case that this row, in the place of the one of its name, does not meet.
+    pub(super) fn refutes(&self, at: usize, source: &RowSource, row: &Arc<Row>, table: &Table) -> Option<&str> {
+        let facts = facts(source, row);
+        if let Some(lost) = self.facts.get(at).and_then(|own| own.iter().find(|fact| !facts.contains(*fact))) {
+            return Some(lost);
+        }
+        let set = RowSet::new(table, [row.clone()], &[]);
+        let changed = Some((at, Forms::of([(at, source, &**row)].into_iter())));
+        let runner = Runner::new(&set, &self.forms, changed);
+        let cases = self.of_row.get(&row.op)?;
+        cases.iter().map(|at| &self.cases[*at]).find(|case| !runner.meets(case)).map(|case| case.name.as_str())
+    }
+}
+
+/// The row and every row that its body and rules call, and theirs.
+fn reach(root: Name, set: &RowSet) -> FxHashSet<Name> {
+    let mut all = FxHashSet::default();
+    let mut open = vec![root];
+    while let Some(name) = open.pop() {
+        let Some(row) = set.row(name) else { continue };
+        if !all.insert(name) {
+            continue;
+        }
+        let mut calls: Vec<Name> = closure::calls(&row).into_iter().map(|call| call.op).collect();
+        for (_, rule) in row.vjp.iter().chain(&row.jvp) {
+            walk::block(rule, &mut |e| {
+                if let Node::Call(f, _) = &*e.node {
+                    calls.push(f.name);
+                }
+            });
+        }
+        for call in calls {
+            // `conv.vjp.x` is made from `conv`
+            let named = call.as_str().split(".vjp.").next().map_or(call, Name::new);
+            open.extend(set.candidates(rows::base(named).unwrap_or(named)).iter().map(|row| row.op));
+        }
+    }
+    all
+}

@@ -1,0 +1,257 @@
+//! What refutes a mutant.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use fulgurite_codegen::check::gradients::Graded;
+use fulgurite_codegen::check::recorded::{Case, Near};
+use fulgurite_codegen::check::{self, Checked, closure, rows};
+use fulgurite_codegen::diag::{Diagnostics, Level};
+use fulgurite_codegen::pipeline::Table;
+use fulgurite_codegen::schema::{Database, RowSource, read_database};
+use fulgurite_codegen::source::Sources;
+use fulgurite_core::Name;
+use fulgurite_core::lower::Rows;
+use fulgurite_core::row::Row;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::Mutant;
+use super::everywhere::{self, Everywhere};
+use super::evidence::Evidence;
+use super::same::{self, Side};
+use super::witness::{self, Found};
+
+/// What became of a mutant.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Verdict {
+    /// `check` refuses it.
+    Check(&'static str),
+    /// It gives other values than PyTorch gave: in this recorded case.
+    Recorded(String),
+    /// It is its row, for this reason.
+    Equivalent(String),
+    /// Nothing refutes it; a point that would, if one was found.
+    Survived(Option<String>),
+    /// It stopped the checker: a bug of ours, which refutes nothing.
+    Crashed,
+}
+
+impl Verdict {
+    /// In one word.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Verdict::Check(_) => "check",
+            Verdict::Recorded(_) => "recorded",
+            Verdict::Equivalent(_) => "equivalent",
+            Verdict::Survived(_) => "survived",
+            Verdict::Crashed => "crashed",
+        }
+    }
+
+    /// The code of `check`.
+    pub fn code(&self) -> Option<&'static str> {
+        if let Verdict::Check(code) = self { Some(code) } else { None }
+    }
+
+    /// A point that would refute what survived.
+    pub fn point(&self) -> Option<&str> {
+        if let Verdict::Survived(point) = self { point.as_deref() } else { None }
+    }
+
+    /// The recorded case, or why it is equivalent.
+    pub fn reason(&self) -> Option<&str> {
+        match self {
+            Verdict::Recorded(text) | Verdict::Equivalent(text) => Some(text),
+            Verdict::Check(_) | Verdict::Survived(_) | Verdict::Crashed => None,
+        }
+    }
+}
+
+/// Accepted calls without which a search says nothing.
+const ENOUGH: usize = 300;
+
+/// The right database, as a measure for wrong rows.
+pub struct Bench<'a> {
+    database: &'a Database,
+    sources: &'a Sources,
+    /// Every row, completed.
+    table: Table,
+    /// Row → the rows of the file whose bodies or rules call it.
+    callers: FxHashMap<Name, Vec<usize>>,
+    /// Row → other rows that calls of its name may mean.
+    siblings: FxHashMap<Name, Vec<usize>>,
+    /// Values that PyTorch gave.
+    evidence: Option<Evidence>,
+}
+
+impl<'a> Bench<'a> {
+    /// The bench of a database without faults; `upstream` are the rows that it may use.
+    pub fn new(database: &'a Database, sources: &'a Sources, checked: &Checked, upstream: &Table) -> Bench<'a> {
+        let mut table = upstream.clone();
+        // with those derived from them that bodies call
+        rows::RowSet::new(upstream, checked.rows.iter().cloned(), &[]).own().for_each(|row| table.insert(row.clone()));
+        let mut callers: FxHashMap<Name, Vec<usize>> = FxHashMap::default();
+        let mut siblings: FxHashMap<Name, Vec<usize>> = FxHashMap::default();
+        let base = |name: Name| rows::base(name).unwrap_or(name);
+        for (at, row) in database.rows.iter().enumerate() {
+            siblings.entry(base(row.name())).or_default().push(at);
+            let called: FxHashSet<Name> = checked.rows.get(at).into_iter().flat_map(called).collect();
+            called.into_iter().for_each(|name| callers.entry(name).or_default().push(at));
+        }
+        Bench { database, sources, table, callers, siblings, evidence: None }
+    }
+
+    /// Adds values that PyTorch gave, as evidence.
+    pub fn with_recorded(mut self, cases: Vec<Case>) -> Bench<'a> {
+        self.evidence = Some(Evidence::new(cases, self.database, &self.table));
+        self
+    }
+
+    /// How many recorded cases the right rows meet, of how many.
+    pub fn recorded(&self) -> (usize, usize) {
+        self.evidence.as_ref().map_or((0, 0), Evidence::counts)
+    }
+
+    /// What refutes this mutant.
+    pub fn judge(&self, mutant: &Mutant) -> Verdict {
+        let name = rows::base(mutant.row).unwrap_or(mutant.row);
+        let others = |of: &FxHashMap<Name, Vec<usize>>| of.get(&name).cloned().unwrap_or_default();
+        let siblings: Vec<usize> = others(&self.siblings).into_iter().filter(|at| *at != mutant.at).collect();
+        let (source, row, graded) = match self.check(mutant, &siblings) {
+            Ok(accepted) => accepted,
+            Err(code) => return Verdict::Check(code),
+        };
+        // what a row says twice must be refuted by `check` alone
+        let evidence = self.evidence.as_ref().filter(|_| mutant.meaning);
+        if let Some(case) = evidence.and_then(|e| e.refutes(mutant.at, &source, &row, &self.table)) {
+            return Verdict::Recorded(case.to_owned());
+        }
+        let mut around = others(&self.callers);
+        around.retain(|at| *at != mutant.at && !siblings.contains(at));
+        if !around.is_empty() {
+            around.extend(siblings);
+            if let Err(code) = self.check(mutant, &around) {
+                return Verdict::Check(code);
+            }
+        }
+        let right = self.database.rows.get(mutant.at).zip(self.table.row(mutant.row));
+        let equal = right.and_then(|(own, row_of)| {
+            let (right, wrong) = (Side { source: own, row: &row_of }, Side { source: &source, row: &row });
+            same::reason(mutant, right, wrong, &graded, &self.table)
+        });
+        equal.map_or_else(|| self.look(mutant, &source, &row), Verdict::Equivalent)
+    }
+
+    /// What tells a mutant that nothing refutes from its row, or that nothing does.
+    fn look(&self, mutant: &Mutant, source: &RowSource, wrong: &Arc<Row>) -> Verdict {
+        let Some((own, right)) = self.database.rows.get(mutant.at).zip(self.table.row(mutant.row)) else {
+            return Verdict::Survived(None);
+        };
+        if matches!(mutant.key.as_str(), "aten" | "torch") {
+            let near = self.evidence.as_ref().and_then(|e| e.near(mutant.at, own, source, wrong, &self.table));
+            return match near {
+                Some(Near::Differs(call)) => Verdict::Survived(Some(call)),
+                Some(Near::Same(tried, accepted)) if accepted >= ENOUGH => Verdict::Equivalent(format!(
+                    "the same arguments for {tried} calls near recorded ones, of which {accepted} are accepted"
+                )),
+                _ => Verdict::Survived(None),
+            };
+        }
+        // values don't tell who shares storage
+        if !same::comparable(&right, wrong) || same::shares(&right) != same::shares(wrong) {
+            return Verdict::Survived(None);
+        }
+        // one number after the other, where an element is all that a row sees
+        let bodies = matches!(mutant.key.as_str(), "expr" | "view" | "at") || mutant.key.starts_with("grad.");
+        match if bodies { everywhere::compare(&right, wrong, &self.table) } else { Everywhere::Unknown } {
+            Everywhere::Same(elements) => {
+                return Verdict::Equivalent(format!("the same values and derivatives on {elements} tuples of numbers"));
+            }
+            Everywhere::Differs(point) => return Verdict::Survived(point),
+            Everywhere::Unknown => {}
+        }
+        // what a call is decided by is small; a body may differ where no call was tried
+        let decided = matches!(mutant.key.as_str(), "require" | "dtypes" | "promote" | "sig");
+        match witness::search(&right, wrong, &self.table) {
+            Found::Point(point) => Verdict::Survived(point),
+            Found::Nothing { typed, accepted, ran } if decided && accepted >= ENOUGH => Verdict::Equivalent(format!(
+                "no difference on {typed} calls near the row's family, of which {accepted} are accepted and {ran} were run"
+            )),
+            Found::Nothing { .. } => Verdict::Survived(None),
+        }
+    }
+
+    /// The mutant as `check` completes it beside these rows, where all others stand behind them; or the code under
+    /// which it is refused.
+    fn check(&self, mutant: &Mutant, beside: &[usize]) -> Result<(RowSource, Arc<Row>, Vec<Graded>), &'static str> {
+        let mut beside = beside.to_vec();
+        beside.sort_unstable();
+        let mut text = String::from("ops:\n");
+        // in the order of the file: of two rows that clash the later one is reported
+        for at in beside.iter().filter(|at| **at < mutant.at) {
+            text += &self.text(*at);
+        }
+        text += &mutant.text;
+        for at in beside.iter().filter(|at| **at > mutant.at) {
+            text += &self.text(*at);
+        }
+        let mut sources = Sources::default();
+        let mut diags = Diagnostics::new();
+        let file = sources.add("ops.yaml", text);
+        let mut database = read_database(file, &sources, &mut diags);
+        let refused = |diags: &Diagnostics| {
+            diags.sorted().into_iter().find(|diag| diag.level == Level::Error).map_or("E999", |diag| diag.code)
+        };
+        if diags.errors() > 0 {
+            return Err(refused(&diags));
+        }
+        let checked = check::run(&database, &self.table, &sources, &mut diags);
+        let at = database.rows.iter().position(|row| row.name() == mutant.row);
+        match (diags.errors() == 0, at) {
+            (true, Some(at)) => Ok((database.rows.swap_remove(at), checked.rows[at].clone(), checked.graded)),
+            _ => Err(refused(&diags)),
+        }
+    }
+
+    fn text(&self, at: usize) -> String {
+        super::page::Page::new(&self.database.rows[at], self.sources).plain()
+    }
+}
+
+/// The rows that a row's body and rules call.
+fn called(row: &Arc<Row>) -> Vec<Name> {
+    let mut names: Vec<Name> = closure::calls(row).into_iter().map(|call| call.op).collect();
+    for (_, rule) in row.vjp.iter().chain(&row.jvp) {
+        check::walk::block(rule, &mut |e| {
+            if let fulgurite_core::lang::Node::Call(f, _) = &*e.node {
+                names.push(f.name);
+            }
+        });
+    }
+    names.iter().map(|name| rows::base(*name).unwrap_or(*name)).collect()
+}
+
+/// The verdict on each mutant, by two threads.
+pub fn judge_all(bench: &Bench, mutants: &[Mutant]) -> Vec<Verdict> {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut done = Vec::new();
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(mutant) = mutants.get(at) else { return done };
+            let judged = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| bench.judge(mutant)));
+            done.push((at, judged.unwrap_or(Verdict::Crashed)));
+        }
+    };
+    let mut all: Vec<(usize, Verdict)> = std::thread::scope(|scope| {
+        let other = scope.spawn(work);
+        let mut done = work();
+        match other.join() {
+            Ok(more) => done.extend(more),
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+        done
+    });
+    all.sort_by_key(|(at, _)| *at);
+    all.into_iter().map(|(_, verdict)| verdict).collect()
+}
