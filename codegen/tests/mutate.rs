@@ -6,12 +6,15 @@ use fulgurite_codegen::check::recorded;
 use fulgurite_codegen::check::{self, Checked};
 use fulgurite_codegen::cli::run_words;
 use fulgurite_codegen::diag::Diagnostics;
+use fulgurite_codegen::files::Files;
 use fulgurite_codegen::mutate::judge::{Bench, Verdict, judge_all};
 use fulgurite_codegen::mutate::score::Score;
 use fulgurite_codegen::mutate::{self, Mutant};
 use fulgurite_codegen::pipeline::Table;
 use fulgurite_codegen::schema::{Database, read_database};
 use fulgurite_codegen::source::Sources;
+
+const DATABASE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../ops.yaml");
 
 const ROWS: &str = "\
 ops:
@@ -59,7 +62,7 @@ fn read(text: &str) -> (Database, Checked, Sources) {
 }
 
 fn own() -> String {
-    std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../ops.yaml")).expect("the database")
+    std::fs::read_to_string(DATABASE).expect("the database")
 }
 
 /// Each is a row of the same name with another text; nothing but the edited key differs.
@@ -187,10 +190,37 @@ ops:
     telling("if x > 0 { x } else { 0 }", "x", "{x: -1, out: 0}");
 }
 
+/// Points that stand apart refute what those of the row refute.
+#[test]
+fn points_apart_are_evidence() {
+    let further = "softplus:\n- {x: 0, out: 0.693147181}\n- {x: 30, out: 30}\n- {x: 3, threshold: 2, out: 3}\n";
+    let rows = ROWS.lines().filter(|line| !line.contains("tests:")).map(|line| format!("{line}\n"));
+    let survive = |further: &str| {
+        let mut sources = Sources::default();
+        let file = sources.add("ops.yaml", rows.clone().collect::<String>());
+        sources.add_points("points.yaml", further);
+        let mut diags = Diagnostics::new();
+        let database = read_database(file, &sources, &mut diags);
+        let checked = check::run(&database, &Table::default(), &sources, &mut diags);
+        assert!(diags.is_empty(), "the database has faults of its own");
+        let mutants = mutate::mutants(&database, &sources).into_iter().filter(|mutant| mutant.row == *"softplus");
+        let mutants: Vec<Mutant> = mutants.collect();
+        let bench = Bench::new(&database, &sources, &checked, &Table::default());
+        judge_all(&bench, &mutants).iter().filter(|verdict| matches!(verdict, Verdict::Survived(_))).count()
+    };
+    let (with, without) = (survive(further), survive(""));
+    assert!(with < without, "{with} of {without} mutants survive");
+}
+
 /// A fixed selection of the whole; the shares of all are in docs/mutations.md.
 #[test]
 fn wrong_rows_of_the_database_are_refuted() {
-    let (database, checked, sources) = read(&own());
+    let files = Files::read(Path::new(DATABASE), "ops.yaml").expect("the database");
+    let (sources, file) = files.sources();
+    let mut diags = Diagnostics::new();
+    let database = read_database(file, &sources, &mut diags);
+    let checked = check::run(&database, &Table::default(), &sources, &mut diags);
+    assert!(diags.is_empty(), "the database has faults of its own");
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/data");
     let cases = recorded::load(&folder).expect("the recorded values");
     let bench = Bench::new(&database, &sources, &checked, &Table::default()).with_recorded(cases);

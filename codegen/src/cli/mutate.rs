@@ -90,7 +90,7 @@ impl Mutate {
         let made = all.len();
         let mutants = mutate::choose(all, self.count.unwrap_or(usize::MAX), self.seed);
         let bench = Bench::new(&loaded.database, &loaded.sources, &loaded.checked, &loaded.upstream);
-        let bench = match self.cases(&loaded.path)? {
+        let bench = match self.cases(&loaded.files.rows.path)? {
             Some(cases) => bench.with_recorded(cases),
             None => bench,
         };

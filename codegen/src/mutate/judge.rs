@@ -198,6 +198,8 @@ impl<'a> Bench<'a> {
         let mut sources = Sources::default();
         let mut diags = Diagnostics::new();
         let file = sources.add("ops.yaml", text);
+        let further = |at: &usize| Some(format!("{}\n", self.sources.text(self.database.rows[*at].further?)));
+        sources.add_points("points", beside.iter().chain([&mutant.at]).filter_map(further).collect::<String>());
         let mut database = read_database(file, &sources, &mut diags);
         let refused = |diags: &Diagnostics| {
             diags.sorted().into_iter().find(|diag| diag.level == Level::Error).map_or("E999", |diag| diag.code)
