@@ -18,8 +18,9 @@ const EVERY: Duration = Duration::from_millis(60);
 pub(super) fn run(check: &Check, common: &Common, paint: &Paint, out: &mut dyn Write, err: &mut dyn Write) -> Outcome {
     let files = load::read(common, check.file.as_deref())?;
     let path = files.rows.path.clone();
-    let watched =
-        |files: &Files| -> Vec<PathBuf> { files.paths().into_iter().chain(common.upstream.clone()).collect() };
+    // those without which nothing is looked at come first
+    let needed: Vec<PathBuf> = [path.clone()].into_iter().chain(common.upstream.clone()).collect();
+    let watched = |files: &Files| [needed.clone(), files.paths()].concat();
     let mut files = watched(&files);
     let mut known = Known::read(check.kept(common));
     let mut stamps: Vec<Option<Stamp>> = Vec::new();
@@ -27,7 +28,7 @@ pub(super) fn run(check: &Check, common: &Common, paint: &Paint, out: &mut dyn W
     loop {
         let now: Vec<Option<Stamp>> = files.iter().map(|file| stamp(file)).collect();
         // an editor may take the file away before it puts the new one there, and write it in parts
-        if now == stamps || now != last || now.iter().any(Option::is_none) {
+        if now == stamps || now != last || now.iter().take(needed.len()).any(Option::is_none) {
             last = now;
             std::thread::sleep(EVERY);
             continue;
