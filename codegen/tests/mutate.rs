@@ -212,6 +212,20 @@ fn points_apart_are_evidence() {
     assert!(with < without, "{with} of {without} mutants survive");
 }
 
+/// Of two refused calls that the dtypes refuse one says nothing more than the other; what a condition refuses is kept.
+#[test]
+fn refused_points_that_say_nothing_are_named() {
+    let row = "ops:\n- op: area\n  doc: The area of a square with this side\n  sig: '(x: T) -> T'\n  promote: default\n  \
+               dtypes: float\n  require: {'x >= 0': 'a side is not negative'}\n  expr: x * x\n  tests:\n    points:\n    \
+               - {x: 3, out: 9}\n    - {x: -1, refused: true}\n    - {x: 'i32 4', refused: true}\n    \
+               - {x: 'i32 9', refused: true}\n";
+    let (database, checked, sources) = read(row);
+    let bench = Bench::new(&database, &sources, &checked, &Table::default());
+    let idle = bench.idle(&mutate::mutants(&database, &sources));
+    let idle: Vec<&str> = idle.iter().map(|(_, point)| sources.text(point.place)).collect();
+    assert_eq!(idle, ["{x: 'i32 9', refused: true}"]);
+}
+
 /// A fixed selection of the whole; the shares of all are in docs/mutations.md.
 #[test]
 fn wrong_rows_of_the_database_are_refuted() {
