@@ -4,6 +4,7 @@
 
 use crate::diag::render::{self, Style};
 use crate::emit::{Artifacts, Target, Unit};
+use crate::files::Files;
 use crate::known::{self, Known};
 use crate::pipeline::{self, Compiled, Table};
 use std::path::{Path, PathBuf};
@@ -49,21 +50,21 @@ fn places(path: &str) -> std::io::Result<(PathBuf, PathBuf)> {
 }
 
 fn run(target: &Target, file: &Path, upstream: &Table, out: &Path) -> std::io::Result<()> {
-    let text = std::fs::read_to_string(file)?;
     let shown = file.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
-    write(target, &text, &shown, upstream, out)
-}
-
-/// Compiles `text` into the folder `out`.
-///
-/// # Errors
-/// What the file system reports.
-pub fn write(target: &Target, text: &str, file: &str, upstream: &Table, out: &Path) -> std::io::Result<()> {
-    match pipeline::compile(text, file, upstream) {
+    let unreadable = |(path, why): (PathBuf, std::io::Error)| {
+        std::io::Error::new(why.kind(), format!("`{}` can't be read: {why}", path.display()))
+    };
+    let mut files = Files::rows(file, shown).map_err(unreadable)?;
+    // a package that is published has the rows alone
+    if files.folder().is_some_and(|folder| folder.is_dir()) {
+        files = files.with_points().map_err(unreadable)?;
+        files.paths().iter().for_each(|path| println!("cargo::rerun-if-changed={}", path.display()));
+    }
+    match pipeline::compile_files(&files, upstream) {
         Ok(compiled) => {
             remember(&compiled, upstream);
             // the one line of a build script that cargo shows to whoever builds
-            println!("cargo::warning={file}: {}", compiled.summary());
+            println!("cargo::warning={}: {}", files.rows.shown, compiled.summary());
             let table = compiled.table(upstream);
             let artifacts = Artifacts::emit(target, &compiled.rows, &compiled.classes(), &table);
             let mut units = artifacts.database;

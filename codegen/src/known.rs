@@ -138,8 +138,7 @@ impl Known {
         let mut doubtful: FxHashSet<Name> = database.broken.iter().copied().collect();
         for diag in diags.sorted() {
             let at = diag.primary.place;
-            let within = |row: &&RowSource| row.place.file == at.file && row.place.range().contains(&at.range().start);
-            match database.rows.iter().find(within) {
+            match database.rows.iter().find(|row| row.holds(at)) {
                 Some(row) => _ = doubtful.insert(row.name()),
                 // of a class, a row that could not be read, or the whole file
                 None => return,
@@ -196,8 +195,11 @@ fn entry(line: &str) -> Option<(Key, Declared)> {
 
 impl Looked {
     fn at(database: &Database, sources: &Sources, upstream: &str) -> Looked {
-        let mut texts: Vec<(&str, &str)> =
-            database.rows.iter().map(|row| (base(row.name()).as_str(), sources.text(row.place))).collect();
+        let parts = |row: &RowSource| {
+            let name = base(row.name()).as_str();
+            [Some(row.place), row.further].into_iter().flatten().map(move |place| (name, sources.text(place)))
+        };
+        let mut texts: Vec<(&str, &str)> = database.rows.iter().flat_map(parts).collect();
         // overloads stay in the order of the file
         texts.sort_by_key(|(name, _)| *name);
         let texts: Vec<&[(&str, &str)]> = texts.chunk_by(|(a, _), (b, _)| a == b).collect();

@@ -20,6 +20,7 @@ pub mod cli;
 pub mod diag;
 pub mod emit;
 pub mod explain;
+pub mod files;
 pub mod fmt;
 pub mod grade;
 mod known;

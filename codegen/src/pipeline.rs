@@ -6,9 +6,10 @@ use crate::check::gradients::{Grade, Graded};
 use crate::diag::render::{self, Style};
 use crate::diag::{Diag, Diagnostics};
 use crate::emit::{Classes, Emitted};
+use crate::files::Files;
 use crate::parallel;
 use crate::schema::{ClassSource, Database, RowSource, read_database};
-use crate::source::Sources;
+use crate::source::{FileId, Sources};
 use fulgurite_core::Name;
 use fulgurite_core::lower::Rows;
 use fulgurite_core::row::Row;
@@ -102,8 +103,21 @@ impl Rows for Table {
 /// Every diagnostic of every row.
 pub fn compile(text: &str, file: &str, upstream: &Table) -> Result<Compiled, Box<Refused>> {
     let mut sources = Sources::default();
-    let mut diagnostics = Diagnostics::new();
     let id = sources.add(file, text);
+    compile_sources(sources, id, upstream)
+}
+
+/// Like [`compile`], of a database in files, with the further points that were read.
+///
+/// # Errors
+/// Every diagnostic of every row.
+pub fn compile_files(files: &Files, upstream: &Table) -> Result<Compiled, Box<Refused>> {
+    let (sources, id) = files.sources();
+    compile_sources(sources, id, upstream)
+}
+
+fn compile_sources(sources: Sources, id: FileId, upstream: &Table) -> Result<Compiled, Box<Refused>> {
+    let mut diagnostics = Diagnostics::new();
     let mut database = read_database(id, &sources, &mut diagnostics);
     database.upstream.clone_from(&upstream.classes);
     taken(&database, upstream, &mut diagnostics);

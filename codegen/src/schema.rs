@@ -23,6 +23,7 @@ mod keys;
 mod kinds;
 mod lower;
 mod names;
+pub mod points;
 mod pointwise;
 mod row;
 mod same;
@@ -147,14 +148,21 @@ pub struct RowSource {
     pub kernels: Vec<(Text, Text)>,
     /// `aten`, `torch`: the library, a name or call form of it.
     pub aliases: Vec<(&'static str, Rule<Alias>)>,
-    /// `tests`
+    /// `tests`, with the points of the files of points.
     pub tests: TestHints,
+    /// The entry of the row in a file of points.
+    pub further: Option<Place>,
 }
 
 impl RowSource {
     /// Where this key stands; the row's name, if it has no such key.
     pub fn key(&self, key: &str) -> Place {
         self.keys.iter().find(|text| **text == key).map_or(self.op.place, |text| text.place)
+    }
+
+    /// Whether this place is in the row, or in its further points.
+    pub fn holds(&self, at: Place) -> bool {
+        [Some(self.place), self.further].into_iter().flatten().any(|own| own.holds(at))
     }
 
     /// The operator's name.
@@ -208,6 +216,7 @@ pub fn read_database(file: FileId, sources: &Sources, diags: &mut Diagnostics) -
     let mut misnamed = false;
     for (at, (key, node)) in entries.into_iter().enumerate() {
         match key.as_str() {
+            "points" => points::folder(&node, sources, diags),
             "subclasses" => {
                 database.classes = subclass::read(node.clone(), diags);
                 database.subclasses = Some(node);
@@ -227,7 +236,10 @@ pub fn read_database(file: FileId, sources: &Sources, diags: &mut Diagnostics) -
         }
     }
     match ops {
-        Some(node) => rows(node, sources, diags, &mut database),
+        Some(node) => {
+            rows(node, sources, diags, &mut database);
+            points::attach(&mut database, sources, diags);
+        }
         // the one fault is told
         None if misnamed => {}
         None => {

@@ -31,6 +31,11 @@ impl Place {
         Place { end: self.start, ..self }
     }
 
+    /// Whether it has the first byte of the other one.
+    pub fn holds(self, other: Place) -> bool {
+        self.file == other.file && self.range().contains(&(other.start as usize))
+    }
+
     /// The smallest place that holds both (of one file; otherwise `self`).
     pub fn to(self, other: Place) -> Place {
         if self.file != other.file {
@@ -108,6 +113,7 @@ impl SourceFile {
 #[derive(Debug, Default)]
 pub struct Sources {
     files: Vec<SourceFile>,
+    points: Vec<FileId>,
 }
 
 impl Sources {
@@ -118,6 +124,17 @@ impl Sources {
         let lines = std::iter::once(0).chain(breaks.map(|(at, _)| at as u32 + 1)).collect();
         self.files.push(SourceFile { path: path.into(), text, lines });
         FileId(self.files.len() as u32 - 1)
+    }
+
+    /// Adds a file of points: rows that are read from these sources have them beside their own.
+    pub fn add_points(&mut self, path: impl Into<String>, text: impl Into<String>) {
+        let file = self.add(path, text);
+        self.points.push(file);
+    }
+
+    /// The files of points.
+    pub fn points(&self) -> &[FileId] {
+        &self.points
     }
 
     /// The file of this id.

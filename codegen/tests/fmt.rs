@@ -3,7 +3,7 @@
 use std::fs;
 
 use fulgurite_codegen::cli::run_words;
-use fulgurite_codegen::fmt::format;
+use fulgurite_codegen::fmt::{format, format_points};
 
 fn formatted(text: &str) -> String {
     format("ops.yaml", text).map(|made| made.text).unwrap_or_else(|_| panic!("a fault in\n{text}"))
@@ -161,7 +161,7 @@ fn however_a_row_is_written_its_form_is_stable() {
     let mut drawn = Drawn(29);
     let mut written = 0;
     for turn in 0..600 {
-        let row = format!("- op: {}", rows[drawn.below(rows.len())].split("\n# ---").next().expect("a row").trim_end());
+        let row = format!("- op: {}", rows[drawn.below(rows.len())].split("\n#").next().expect("a row").trim_end());
         let mut lines: Vec<String> = row.lines().map(str::to_owned).collect();
         for _ in 0..1 + drawn.below(3) {
             let at = drawn.below(lines.len());
@@ -219,4 +219,47 @@ fn carriage_returns_alone_are_refused() {
     assert!(format("ops.yaml", rows).is_ok());
     let Err((_, diags)) = format("ops.yaml", &rows.replace("x\r\n  sig", "x\r  sig")) else { panic!("it was read") };
     assert_eq!(diags.sorted().first().map(|diag| diag.code), Some("E001"));
+}
+
+const FURTHER: &str = "\
+# Further points
+half:
+  - {x: 2,   out: 1} # an even number
+  # an odd one
+  - x: 3
+    out: 1.5
+
+# of its overload
+
+
+'half.each': [{x: [], out: []}, {x: \"f32 1\", refused: true}]
+# the end
+";
+
+const FURTHER_FORM: &str = "\
+# Further points
+half:
+- {x: 2, out: 1}
+# an even number
+# an odd one
+- {x: 3, out: 1.5}
+
+# of its overload
+
+half.each:
+- {x: [], out: []}
+- {x: 'f32 1', refused: true}
+
+# the end
+";
+
+/// A file of points has a line for each, below the name of their row.
+#[test]
+fn points_that_stand_apart_have_one_form() {
+    let formatted = |text: &str| format_points("points.yaml", text).map(|made| made.text).unwrap_or_default();
+    assert_eq!(formatted(FURTHER), FURTHER_FORM);
+    assert_eq!(formatted(FURTHER_FORM), FURTHER_FORM);
+    for wrong in ["- {x: 1}\n", "half: {x: 1}\n", "half: []\n", "half: [1]\n", "half:\n- {x: 1}\nhalf:\n- {x: 2}\n"] {
+        assert!(format_points("points.yaml", wrong).is_err(), "{wrong}");
+    }
 }

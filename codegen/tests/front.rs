@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use fulgurite_codegen::diag::Diagnostics;
 use fulgurite_codegen::diag::render::{self, Style};
 use fulgurite_codegen::explain::pages::PAGES;
+use fulgurite_codegen::files::Files;
 use fulgurite_codegen::pipeline;
 use fulgurite_codegen::schema::{Body, Database, RowSource, read_database};
 use fulgurite_codegen::source::Sources;
@@ -51,8 +52,8 @@ fn wrong_databases_say_what_is_wrong() {
     let mut wrong = Vec::new();
     for case in cases() {
         let name = case.file_name().expect("a name").to_string_lossy().into_owned();
-        let text = fs::read_to_string(&case).expect("a case is text");
-        let (diags, sources) = common::check(&name, &text);
+        let (sources, file) = Files::read(&case, name.as_str()).expect("a case in files").sources();
+        let (_, diags, sources) = common::checked(sources, file);
         assert!(!diags.is_empty(), "{name} is right");
         let found = report(&diags, &sources);
         let expected = case.with_extension("stderr");

@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use fulgurite_codegen::check;
 use fulgurite_codegen::diag::Diagnostics;
 use fulgurite_codegen::explain::grades::{self, Graded};
+use fulgurite_codegen::files::Files;
 use fulgurite_codegen::grade::Grade;
 use fulgurite_codegen::pipeline::Table;
 use fulgurite_codegen::schema::read_database;
-use fulgurite_codegen::source::Sources;
+use fulgurite_codegen::source::{FileId, Sources};
 use fulgurite_core::lower::NoRows;
 
 fn root() -> PathBuf {
@@ -18,10 +19,15 @@ fn root() -> PathBuf {
 }
 
 fn graded(text: &str) -> Vec<Graded> {
-    let (mut sources, mut diags) = (Sources::default(), Diagnostics::new());
+    let mut sources = Sources::default();
     let file = sources.add("ops.yaml", text);
-    let database = read_database(file, &sources, &mut diags);
-    let checked = check::run(&database, &NoRows, &sources, &mut diags);
+    graded_sources(&sources, file)
+}
+
+fn graded_sources(sources: &Sources, file: FileId) -> Vec<Graded> {
+    let mut diags = Diagnostics::new();
+    let database = read_database(file, sources, &mut diags);
+    let checked = check::run(&database, &NoRows, sources, &mut diags);
     let mut table = Table::default();
     checked.rows.iter().for_each(|row| table.insert(row.clone()));
     grades::all(&database, &checked, &table)
@@ -79,7 +85,8 @@ fn falls(before: &Ladder, now: &Ladder) -> Vec<String> {
 
 #[test]
 fn no_grade_falls_and_nothing_is_only_claimed() {
-    let rows = graded(&fs::read_to_string(root().join("ops.yaml")).expect("the database"));
+    let (sources, file) = Files::read(&root().join("ops.yaml"), "ops.yaml").expect("the database").sources();
+    let rows = graded_sources(&sources, file);
     let claimed: Vec<&str> = rows.iter().filter(|row| row.is_claimed()).map(|row| row.op.as_str()).collect();
     assert!(claimed.is_empty(), "only claimed: {claimed:?}");
     let path = root().join("codegen/tests/grades.txt");

@@ -15,7 +15,7 @@ impl Random {
 fn rows() -> Vec<String> {
     let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../ops.yaml")).expect("the database");
     let rows = text.split("\n- op: ").skip(1).map(|row| format!("- op: {}\n", row.trim_end()));
-    rows.map(|row| row.split("\n# ---").next().unwrap_or("").to_owned() + "\n").collect()
+    rows.map(|row| row.split("\n#").next().unwrap_or("").to_owned() + "\n").collect()
 }
 
 /// Words, numbers and marks of a row.

@@ -159,6 +159,32 @@ fn only_what_was_looked_at_is_known() {
     assert_eq!(folder.right(ROWS, &[]), format!("Checked 5 rows, 3 of them as before{gradients}"));
 }
 
+/// Points that stand apart are part of their row, and of no other one.
+#[test]
+fn points_apart_are_part_of_their_row() {
+    let folder = Folder::new("points");
+    let further = |text: &str| {
+        fs::create_dir_all(folder.0.join("more")).expect("a folder");
+        fs::write(folder.0.join("more/rows.yaml"), text).expect("a file of points");
+    };
+    let rows = ROWS.replacen("ops:\n", "points: more\nops:\n", 1);
+    let gradients = "; 1 declared gradient proved";
+    further("half:\n- {x: 1, out: 0.5}\n");
+    assert_eq!(folder.right(&rows, &[]), format!("Checked 5 rows{gradients}"));
+    assert_eq!(folder.right(&rows, &[]), format!("Checked 5 rows, 5 of them as before{gradients}"));
+    further("half:\n- {x: 1, out: 0.5}\n- {x: 2, out: 1}\n");
+    assert_eq!(folder.right(&rows, &[]), format!("Checked 5 rows, 3 of them as before{gradients}"));
+    further("half:\n- {x: 1, out: 0.25}\n");
+    for _ in 0..2 {
+        let (status, _, err) = folder.check(&rows, &[]);
+        assert!(status == 1 && err.starts_with("error[E301]") && err.contains("more/rows.yaml:2:15"), "{err}");
+    }
+    assert_eq!(folder.right(&rows, &["--only", "other"]), "Checked 2 rows, 2 of them as before");
+    fs::remove_dir_all(folder.0.join("more")).expect("a folder");
+    let (status, _, err) = folder.check(&rows, &[]);
+    assert!(status == 2 && err.starts_with("error[E910]") && err.contains("names the folder"), "{err}");
+}
+
 #[test]
 fn warnings_are_given_each_time() {
     let folder = Folder::new("warning");

@@ -27,7 +27,9 @@ fn gradient(readme: &str) -> &str {
 /// Runs `cargo ops` on our database with this appended.
 fn ops(name: &str, appended: &str, words: &[&str]) -> (i32, String, String) {
     let path = std::env::temp_dir().join(format!("fulgurite-readme-{}-{name}.yaml", std::process::id()));
-    fs::write(&path, format!("{}\n{appended}", read("ops.yaml"))).expect("a database");
+    // its further points are not beside that file
+    let rows = read("ops.yaml").replacen("\npoints: tests/points\n", "\n", 1);
+    fs::write(&path, format!("{rows}\n{appended}")).expect("a database");
     let file = format!("--file={}", path.display());
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let words = ["ops"].iter().chain(words).copied().chain([file.as_str(), "--color=never"]);

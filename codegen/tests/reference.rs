@@ -46,8 +46,10 @@ fn the_reference_is_that_of_the_database() {
 #[test]
 fn comments_divide_the_page() {
     let row = |op: &str| format!("- op: {op}\n  doc: Twice x\n  promote: default\n  expr: x + x\n");
-    let divided = format!("ops:\n\n# ------- first things\n{}\n# a remark\n{}", row("twofold"), row("twice"));
-    let made = page(&format!("{divided}\n# ---- second\n{}", row("again")));
+    let divided = "# a database\n\nops:\n\n# First things: they come first.\n# Each is one.\n\n";
+    let divided = format!("{divided}{}\n# a remark\n{}", row("twofold"), row("twice"));
+    let made = page(&format!("{divided}\n# second\n\n# of again\n{}", row("again")));
+    assert!(made.contains("\n## First things\n\nThey come first. Each is one.\n\n### twofold\n"), "{made}");
     let headings: Vec<&str> = made.lines().filter(|line| line.starts_with("##")).collect();
     assert_eq!(headings, ["## First things", "### twofold", "### twice", "## Second", "### again"]);
     let plain = page(&format!("ops:\n{}", row("twofold")));

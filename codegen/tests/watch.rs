@@ -85,3 +85,24 @@ fn a_row_that_is_not_there_is_named_each_round() {
     assert_eq!(watch.join().expect("an end"), 0);
     fs::remove_file(&path).expect("it was there");
 }
+
+#[test]
+fn points_that_stand_apart_are_watched() {
+    let folder = std::env::temp_dir().join(format!("fulgurite-watch-points-{}", std::process::id()));
+    let (path, points) = (folder.join("ops.yaml"), folder.join("more/points.yaml"));
+    fs::create_dir_all(folder.join("more")).expect("a folder");
+    fs::write(&path, format!("points: more\nops:\n{}", row("half", "expr: x + x"))).expect("a database");
+    fs::write(&points, "half:\n- {x: 1, out: 2}\n").expect("a file of points");
+    let (out, lines) = channel();
+    let words = ["ops".into(), "check".into(), "--watch".into(), "--color=never".into(), path.clone().into_os_string()];
+    let watch = std::thread::spawn(move || run_words(words, &mut Lines(out, String::new()), &mut io::sink()));
+    assert_eq!(round(&lines), "Checked 1 row, no errors");
+    fs::write(&points, "half:\n- {x: 1, out: 2.5}\n").expect("a file of points");
+    assert_eq!(round(&lines), "1 error");
+    fs::remove_file(&points).expect("it was there");
+    assert_eq!(round(&lines), "Checked 1 row, no errors");
+    drop(lines);
+    fs::write(&points, "half:\n- {x: 2, out: 4}\n").expect("a file of points");
+    assert_eq!(watch.join().expect("an end"), 0);
+    fs::remove_dir_all(&folder).expect("it was there");
+}

@@ -176,7 +176,7 @@ fn a_mask_on_every_rank_counts_once() {
     let makers: [fn(&Tensor) -> Tensor; 3] = [|m| m.replicate(3), |m| m.shard(2), |m| m.replicate(2).shard(2)];
     for make in makers {
         let sum = move |by: &Vec<Tensor>| (0..3).fold(make(&masked(&by[0])) * 1.0, |x, _| x.plain()).sum();
-        for got in every_way(sum, &[x.clone()]) {
+        for got in every_way(sum, std::slice::from_ref(&x)) {
             near(&got[1], &shown);
         }
     }

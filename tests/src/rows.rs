@@ -1,6 +1,7 @@
 //! The database under test, read from `ops.yaml` as the build reads it.
 
 use fulgurite_codegen::diag::render::{self, Style};
+use fulgurite_codegen::files::Files;
 use fulgurite_codegen::pipeline::{self, Compiled, Table};
 use fulgurite_codegen::schema::{RowSource, interval};
 use fulgurite_core::lang::ast::{Elem, Node};
@@ -9,6 +10,7 @@ use fulgurite_core::row::{Meaning, Row};
 use fulgurite_core::sig::{Env, statics};
 use fulgurite_core::{DType, DTypeSet, Name};
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
 /// A row as its author wrote it and as it is compiled.
@@ -105,8 +107,9 @@ impl Rows {
 pub fn rows() -> &'static Rows {
     static ROWS: LazyLock<Rows> = LazyLock::new(|| {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../ops.yaml");
-        let text = std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{path}: {e}"));
-        match pipeline::compile(&text, "ops.yaml", &Table::default()) {
+        let files = Files::read(Path::new(path), "ops.yaml");
+        let files = files.unwrap_or_else(|(path, e)| panic!("{}: {e}", path.display()));
+        match pipeline::compile_files(&files, &Table::default()) {
             Ok(compiled) => collect(&compiled),
             Err(refused) => {
                 let style = Style { color: false, width: 100 };

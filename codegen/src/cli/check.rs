@@ -82,7 +82,7 @@ impl Check {
     /// Reads the database and checks the rows asked for that are not `known` to be right; then they are.
     pub(super) fn round(&self, common: &Common, known: &mut Known) -> Result<Round, CommandFault> {
         let start = Instant::now();
-        let (path, text) = load::read(common, self.file.as_deref())?;
+        let files = load::read(common, self.file.as_deref())?;
         let upstream = load::upstream(common)?;
         let read = upstream.text.clone();
         let choose = |database: &Database, sources: &Sources| {
@@ -94,7 +94,7 @@ impl Check {
             anew.retain(|name| self.asks(*name));
             anew
         };
-        let mut loaded = load::loaded_some(path, text, upstream, choose);
+        let mut loaded = load::loaded_some(files, upstream, choose);
         known.learn(&loaded.database, &loaded.wanted, &loaded.diags, &loaded.checked.graded);
         if !self.only.is_empty() {
             self.keep_to(&mut loaded);
@@ -122,7 +122,9 @@ impl Check {
         let Loaded { database, diags, .. } = loaded;
         let kept = closure::reached(&database.rows, self.only.iter().map(|op| Name::new(op)));
         let others = database.places.iter().filter(|(op, _)| op.is_none_or(|op| !kept.contains(&base(op))));
-        let others: Vec<Place> = others.map(|(_, place)| *place).collect();
+        let further =
+            database.rows.iter().filter(|row| !kept.contains(&base(row.name()))).filter_map(|row| row.further);
+        let others: Vec<Place> = others.map(|(_, place)| *place).chain(further).collect();
         diags.retain(|at| others.iter().all(|row| at.file != row.file || !(row.start..=row.end).contains(&at.start)));
         database.broken.retain(|op| kept.contains(&base(*op)));
     }

@@ -66,8 +66,7 @@ impl Explain {
 
     fn generated(&self, loaded: &Loaded, common: &Common, out: &mut dyn Write) -> Outcome {
         let (source, _) = loaded.find(&self.what)?;
-        let units =
-            explain::code::of(&source.name(), &loaded.text, &loaded.path.display().to_string(), &loaded.upstream);
+        let units = explain::code::of(&source.name(), &loaded.files, &loaded.upstream);
         let units = units.map_err(|why| CommandFault::failed("E903", why).help("see `cargo ops check`"))?;
         for unit in units {
             if common.json {

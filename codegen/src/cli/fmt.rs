@@ -10,6 +10,7 @@ use super::fault::CommandFault;
 use super::paint::Paint;
 use super::{Common, FAILED, FINE, Outcome, load, write};
 use crate::diag::render::{self, Style};
+use crate::files::DatabaseFile;
 use crate::fmt;
 
 /// Most rows that are named where a database is not in form.
@@ -30,9 +31,24 @@ pub struct Fmt {
 
 impl Fmt {
     pub(super) fn run(&self, common: &Common, paint: &Paint, out: &mut dyn Write, err: &mut dyn Write) -> Outcome {
-        let (path, text) = load::read(common, self.file.as_deref())?;
-        let shown = path.display().to_string();
-        let formatted = match fmt::format(&shown, &text) {
+        let files = load::read(common, self.file.as_deref())?;
+        let mut status = self.file(&files.rows, fmt::format, common, paint, out, err)?;
+        for points in &files.points {
+            status = status.max(self.file(points, fmt::format_points, common, paint, out, err)?);
+        }
+        Ok(status)
+    }
+
+    fn file(
+        &self,
+        DatabaseFile { path, shown, text }: &DatabaseFile,
+        format: fn(&str, &str) -> fmt::Formatting,
+        common: &Common,
+        paint: &Paint,
+        out: &mut dyn Write,
+        err: &mut dyn Write,
+    ) -> Outcome {
+        let formatted = match format(shown, text) {
             Ok(formatted) => formatted,
             Err((sources, diags)) if common.json => {
                 out.write_all(render::json(&diags, &sources).as_bytes())?;
@@ -44,9 +60,9 @@ impl Fmt {
                 return Ok(FAILED);
             }
         };
-        let differs = formatted.text != text;
+        let differs = formatted.text != *text;
         if differs && !self.check {
-            write::replace(&path, &text, &formatted.text)?;
+            write::replace(path, text, &formatted.text)?;
         }
         let names: Vec<&str> = formatted.changed.iter().map(|(op, _)| op.as_str()).collect();
         if common.json {

@@ -11,6 +11,7 @@ use super::Common;
 use super::fault::CommandFault;
 use crate::check::{self, Checked};
 use crate::diag::Diagnostics;
+use crate::files::{DatabaseFile, Files};
 use crate::nearest::near;
 use crate::pipeline;
 use crate::schema::{Database, RowSource, read_database};
@@ -19,9 +20,7 @@ use crate::source::Sources;
 /// A database as far as it is right.
 pub struct Loaded {
     /// Where it came from.
-    pub path: PathBuf,
-    /// As it stands in the file.
-    pub(super) text: String,
+    pub files: Files,
     /// The files that were read.
     pub sources: Sources,
     /// What is wrong with it.
@@ -41,12 +40,11 @@ pub struct Loaded {
 /// # Errors
 /// E910: two are named, or there is none that can be read.
 pub fn load(common: &Common, file: Option<&Path>) -> Result<Loaded, CommandFault> {
-    let (path, text) = read(common, file)?;
-    Ok(loaded(path, text, upstream(common)?))
+    Ok(loaded(read(common, file)?, upstream(common)?))
 }
 
-/// The database that is named, or found, as it stands in its file.
-pub(super) fn read(common: &Common, file: Option<&Path>) -> Result<(PathBuf, String), CommandFault> {
+/// The database that is named, or found, as it stands in its files.
+pub(super) fn read(common: &Common, file: Option<&Path>) -> Result<Files, CommandFault> {
     if let (Some(file), Some(other)) = (file, &common.file) {
         let claim = format!("two databases are named: `{}` and `--file {}`", file.display(), other.display());
         return Err(CommandFault::usage("E910", claim).help("name one of them"));
@@ -55,21 +53,33 @@ pub(super) fn read(common: &Common, file: Option<&Path>) -> Result<(PathBuf, Str
         Some(path) => path.to_owned(),
         None => find()?,
     };
-    let text = std::fs::read_to_string(&path).map_err(|why| CommandFault::unreadable(&path, &why))?;
-    Ok((path, text))
+    let files = Files::rows(&path, path.display().to_string()).map_err(unreadable)?;
+    let help = format!("`points` of `{}` names the folder of further points", path.display());
+    files.with_points().map_err(|why| unreadable(why).help(help))
 }
 
-/// The same; the program's own database where there is no file and none is named.
+fn unreadable((path, why): (PathBuf, std::io::Error)) -> CommandFault {
+    CommandFault::unreadable(&path, &why)
+}
+
+/// The rows of a text that is, or may become, that of the file `path`.
+pub(super) fn of_text(path: PathBuf, text: String) -> Files {
+    Files { rows: DatabaseFile { shown: path.display().to_string(), path, text }, points: Vec::new() }
+}
+
+/// Like [`load`]; the program's own database where there is no file and none is named.
 pub(super) fn load_or_built_in(common: &Common) -> Result<Loaded, CommandFault> {
     match (common.built_in, &common.file, find()) {
-        (Some(text), None, Err(_)) => Ok(loaded(PathBuf::from("ops.yaml"), text.to_owned(), upstream(common)?)),
+        (Some(text), None, Err(_)) => {
+            Ok(loaded(of_text(PathBuf::from("ops.yaml"), text.to_owned()), upstream(common)?))
+        }
         _ => load(common, None),
     }
 }
 
-/// Checks a text that may not be in a file yet.
-pub(super) fn loaded(path: PathBuf, text: String, upstream: pipeline::Table) -> Loaded {
-    loaded_some(path, text, upstream, all)
+/// Checks a database that may not be written yet.
+pub(super) fn loaded(files: Files, upstream: pipeline::Table) -> Loaded {
+    loaded_some(files, upstream, all)
 }
 
 /// Every row and class.
@@ -79,20 +89,18 @@ pub(super) fn all(database: &Database, _: &Sources) -> FxHashSet<Name> {
 
 /// The same, of the rows that `choose` wants.
 pub(super) fn loaded_some(
-    path: PathBuf,
-    text: String,
+    files: Files,
     upstream: pipeline::Table,
     choose: impl FnOnce(&Database, &Sources) -> FxHashSet<Name>,
 ) -> Loaded {
-    let mut sources = Sources::default();
     let mut diags = Diagnostics::new();
-    let file = sources.add(path.display().to_string(), text.as_str());
+    let (sources, file) = files.sources();
     let mut database = read_database(file, &sources, &mut diags);
     database.upstream.clone_from(&upstream.classes);
     pipeline::taken(&database, &upstream, &mut diags);
     let wanted = choose(&database, &sources);
     let checked = check::some(&database, &upstream, &wanted, &mut diags);
-    Loaded { wanted, path, text, sources, diags, database, checked, upstream }
+    Loaded { wanted, files, sources, diags, database, checked, upstream }
 }
 
 pub(super) fn upstream(common: &Common) -> Result<pipeline::Table, CommandFault> {

@@ -61,7 +61,7 @@ pub struct New {
 /// The rows of another database, to read.
 fn rows_of(path: &Path) -> Result<Loaded, CommandFault> {
     let text = fs::read_to_string(path).map_err(|why| CommandFault::unreadable(path, &why))?;
-    Ok(load::loaded_some(path.to_path_buf(), text, Table::default(), |_, _| FxHashSet::default()))
+    Ok(load::loaded_some(load::of_text(path.to_path_buf(), text), Table::default(), |_, _| FxHashSet::default()))
 }
 
 /// Whether a file can stand there at all.
@@ -82,16 +82,13 @@ impl New {
             // the first row of a database
             Some(path) if !path.exists() => {
                 is_folder(path)?;
-                loaded(path.clone(), format!("{}\nops:\n", schema_json::STARTED), upstream(common)?)
+                loaded(load::of_text(path.clone(), format!("{}\nops:\n", schema_json::STARTED)), upstream(common)?)
             }
             // rows that are there already are read; only the new one is checked, with what it calls
-            _ => {
-                let (path, text) = load::read(common, None)?;
-                load::loaded_some(path, text, upstream(common)?, |_, _| FxHashSet::default())
-            }
+            _ => load::loaded_some(load::read(common, None)?, upstream(common)?, |_, _| FxHashSet::default()),
         };
         if before.diags.errors() > 0 {
-            let claim = format!("`{}` has faults already", before.path.display());
+            let claim = format!("`{}` has faults already", before.files.rows.path.display());
             return Err(CommandFault::failed("E903", claim).help("mend them first: cargo ops check"));
         }
         if let Some(source) = before.database.rows.iter().find(|source| source.op == self.op.as_str()) {
@@ -103,9 +100,10 @@ impl New {
             return Err(CommandFault::failed("E012", claim).help(crate::schema::FORM));
         }
         let tried = self.tries(&before, common)?.into_iter().map(|row| {
-            let text = appended(&before.text, &row);
+            let mut files = before.files.clone();
+            files.rows.text = appended(&files.rows.text, &row);
             let only = |_: &Database, _: &Sources| FxHashSet::from_iter([Name::new(&self.op)]);
-            (row, load::loaded_some(before.path.clone(), text, before.upstream.clone(), only))
+            (row, load::loaded_some(files, before.upstream.clone(), only))
         });
         // the first promotion kind under which all dtypes are right; where none is, the first one's faults
         let mut refused: Option<Loaded> = None;
@@ -113,7 +111,7 @@ impl New {
             let blanks = after.diags.sorted().iter().all(|diag| diag.message.ends_with(HAS_BLANK));
             let right = if self.kind.is_some() { blanks } else { after.diags.errors() == 0 && !self.narrows(&after) };
             if right {
-                let beside = if self.dry_run { None } else { self.write(&before, &after.text)? };
+                let beside = if self.dry_run { None } else { self.write(&before, &after.files.rows.text)? };
                 if let Some(schema) = beside.filter(|_| !common.quiet && !common.json) {
                     let said = format!("{}, with which editors read the database", schema.display());
                     err.write_all(paint.status("Written", &said).as_bytes())?;
@@ -145,11 +143,11 @@ impl New {
 
     /// Writes the database; where it is new, with its schema beside it. The schema, if it was not there.
     fn write(&self, before: &Loaded, after: &str) -> Result<Option<PathBuf>, CommandFault> {
-        if before.path.exists() {
-            return write::replace(&before.path, &before.text, after).map(|()| None);
+        if before.files.rows.path.exists() {
+            return write::replace(&before.files.rows.path, &before.files.rows.text, after).map(|()| None);
         }
-        let schema = Some(before.path.with_file_name("ops.schema.json")).filter(|schema| !schema.exists());
-        write::create(&before.path, after)?;
+        let schema = Some(before.files.rows.path.with_file_name("ops.schema.json")).filter(|schema| !schema.exists());
+        write::create(&before.files.rows.path, after)?;
         schema.as_deref().map_or(Ok(()), |schema| write::create(schema, &schema_json::text()))?;
         Ok(schema)
     }
@@ -227,7 +225,7 @@ impl New {
         if common.json {
             let gradients: Vec<_> = gradients.iter().map(explain::Gradient::json).collect();
             let object = json!({
-                "v": 1, "op": self.op, "file": after.path.display().to_string(), "line": line,
+                "v": 1, "op": self.op, "file": after.files.rows.path.display().to_string(), "line": line,
                 "written": !self.dry_run, "row": row, "gradients": gradients,
             });
             writeln!(out, "{object}")?;
@@ -245,7 +243,7 @@ impl New {
                 said += &paint.status("Derived", &format!("{place}: {kernels}"));
             }
             let verb = if self.dry_run { "Would write" } else { "Written" };
-            said += &paint.status(verb, &format!("{}:{line}", after.path.display()));
+            said += &paint.status(verb, &format!("{}:{line}", after.files.rows.path.display()));
             err.write_all(said.as_bytes())?;
         }
         out.write_all(row.as_bytes())?;
@@ -268,12 +266,13 @@ impl New {
         err: &mut dyn Write,
     ) -> Outcome {
         let first = after.diags.sorted().first().map(|diag| diag.primary.place);
-        let place = first.map_or_else(|| after.path.display().to_string(), |place| after.sources.show(place));
+        let place =
+            first.map_or_else(|| after.files.rows.path.display().to_string(), |place| after.sources.show(place));
         if common.json {
             let blanks: Vec<String> =
                 after.diags.sorted().iter().map(|diag| after.sources.show(diag.primary.place)).collect();
             let object = json!({
-                "v": 1, "op": self.op, "file": after.path.display().to_string(), "written": !self.dry_run,
+                "v": 1, "op": self.op, "file": after.files.rows.path.display().to_string(), "written": !self.dry_run,
                 "row": row, "blanks": blanks,
             });
             writeln!(out, "{object}")?;

@@ -8,6 +8,7 @@ use super::check::Check;
 use super::load;
 use super::paint::Paint;
 use super::{Common, Outcome};
+use crate::files::Files;
 use crate::known::Known;
 
 /// How often the file is looked at: a change is seen before one looks up from the editor.
@@ -15,21 +16,28 @@ const EVERY: Duration = Duration::from_millis(60);
 
 /// Runs until nobody reads the output any more, or Ctrl-C ends the process.
 pub(super) fn run(check: &Check, common: &Common, paint: &Paint, out: &mut dyn Write, err: &mut dyn Write) -> Outcome {
-    let path = load::read(common, check.file.as_deref())?.0;
-    let files: Vec<&PathBuf> = [&path].into_iter().chain(&common.upstream).collect();
+    let files = load::read(common, check.file.as_deref())?;
+    let path = files.rows.path.clone();
+    // those without which nothing is looked at come first
+    let needed: Vec<PathBuf> = [path.clone()].into_iter().chain(common.upstream.clone()).collect();
+    let watched = |files: &Files| [needed.clone(), files.paths()].concat();
+    let mut files = watched(&files);
     let mut known = Known::read(check.kept(common));
     let mut stamps: Vec<Option<Stamp>> = Vec::new();
-    let mut last = files.iter().map(|file| stamp(file)).collect();
+    let mut last: Vec<Option<Stamp>> = files.iter().map(|file| stamp(file)).collect();
     loop {
         let now: Vec<Option<Stamp>> = files.iter().map(|file| stamp(file)).collect();
         // an editor may take the file away before it puts the new one there, and write it in parts
-        if now == stamps || now != last || now.iter().any(Option::is_none) {
+        if now == stamps || now != last || now.iter().take(needed.len()).any(Option::is_none) {
             last = now;
             std::thread::sleep(EVERY);
             continue;
         }
-        stamps = now;
         let round = check.round(common, &mut known)?;
+        // a folder may have other files than before
+        let read = watched(&round.loaded.files);
+        stamps = if read == files { now } else { read.iter().map(|file| stamp(file)).collect() };
+        files = read;
         if std::io::stdout().is_terminal() && !common.json {
             write!(out, "\x1b[2J\x1b[H")?;
         }

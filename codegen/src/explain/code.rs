@@ -3,6 +3,7 @@
 use fulgurite_core::Name;
 
 use crate::emit::{Artifacts, Classes, Emitted, Target, Unit};
+use crate::files::Files;
 use crate::pipeline::{self, Table};
 use crate::source::Sources;
 
@@ -10,8 +11,8 @@ use crate::source::Sources;
 ///
 /// # Errors
 /// If the database is broken; the first message.
-pub fn of(op: &Name, text: &str, file: &str, upstream: &Table) -> Result<Vec<Unit>, String> {
-    let compiled = pipeline::compile(text, file, upstream).map_err(|refused| {
+pub fn of(op: &Name, files: &Files, upstream: &Table) -> Result<Vec<Unit>, String> {
+    let compiled = pipeline::compile_files(files, upstream).map_err(|refused| {
         refused.diagnostics.sorted().first().map_or("the database is broken".to_owned(), |diag| diag.message.clone())
     })?;
     let wanted: Vec<_> =

@@ -19,6 +19,8 @@ const UNDIVIDED: &str = "Operators";
 /// Rows of the file from one dividing comment to the next.
 struct Group {
     title: String,
+    /// What the comment says behind its first colon.
+    says: String,
     rows: Vec<Explained>,
 }
 
@@ -42,6 +44,9 @@ pub fn page(database: &Database, checked: &Checked, table: &(dyn Rows + Sync), s
     }
     for group in &groups {
         let _ = write!(text, "\n## {}\n", group.title);
+        if !group.says.is_empty() {
+            let _ = write!(text, "\n{}\n", group.says);
+        }
         group.rows.iter().for_each(|row| text += &section(row));
     }
     if !classes.is_empty() {
@@ -93,25 +98,35 @@ fn groups(database: &Database, checked: &Checked, table: &(dyn Rows + Sync), sou
         let name = source.op.place;
         let above = sources.file(name.file).text.get(end..name.start as usize).unwrap_or_default();
         end = name.end as usize;
-        let divider = above.lines().rev().find_map(divider);
+        let divider = divider(above);
         let explained = super::row(source, row, database, checked, table, sources);
         match (divider, groups.last_mut()) {
             (None, Some(group)) => group.rows.push(explained),
-            (title, _) => {
-                let title = title.unwrap_or_else(|| UNDIVIDED.to_owned());
-                groups.push(Group { title, rows: vec![explained] });
+            (divider, _) => {
+                let (title, says) = divider.unwrap_or_else(|| (UNDIVIDED.to_owned(), String::new()));
+                groups.push(Group { title, says, rows: vec![explained] });
             }
         }
     }
     groups
 }
 
-/// `# ------ arithmetic` as a title.
-fn divider(line: &str) -> Option<String> {
-    let title = line.strip_prefix('#')?.trim_start().strip_prefix("---")?.trim_start_matches('-').trim();
-    let mut letters = title.chars();
-    let first = letters.next()?;
-    Some(first.to_uppercase().chain(letters).collect())
+/// The comment above a row that a blank line parts from it: what stands in front of its first colon is a title, the rest
+/// is said below. A comment that stands on a row says something of that row.
+fn divider(above: &str) -> Option<(String, String)> {
+    let above = above.rsplit_once("\nops:").map_or(above, |(_, rows)| rows);
+    let is_comment = |line: &&str| line.starts_with('#');
+    let mut lines = above.lines().rev().skip_while(|line| line.starts_with("- op:")).skip_while(is_comment);
+    let mut comment: Vec<&str> = lines.by_ref().skip_while(|line| line.is_empty()).take_while(is_comment).collect();
+    comment.reverse();
+    let words: Vec<&str> = comment.iter().map(|line| line.trim_start_matches('#').trim()).collect();
+    let text = words.join(" ");
+    let (title, says) = text.split_once(": ").unwrap_or((&text, ""));
+    let capital = |text: &str| {
+        let mut letters = text.chars();
+        letters.next().into_iter().flat_map(char::to_uppercase).chain(letters).collect::<String>()
+    };
+    (!title.is_empty()).then(|| (capital(title), capital(says)))
 }
 
 /// What the page says of one row.

@@ -6,7 +6,7 @@
 use fulgurite_core::lang::Dialect;
 
 use crate::diag::{Diag, Diagnostics};
-use crate::schema::{self, Database, KEYS, read_database};
+use crate::schema::{self, Database, KEYS, points, read_database};
 use crate::source::{Place, Sources};
 use crate::yaml::{self, Node, ScalarKind, Text, Value};
 use rule::Language;
@@ -29,6 +29,9 @@ pub struct Formatted {
     pub sources: Sources,
 }
 
+/// A text in the one form, or its files and what is wrong with them.
+pub type Formatting = Result<Formatted, (Sources, Diagnostics)>;
+
 /// What was read of a text.
 struct Reading {
     database: Database,
@@ -49,7 +52,7 @@ fn read(path: &str, text: &str) -> Reading {
 ///
 /// # Errors
 /// What is wrong with it, as far as reading goes: names and meanings are not looked at.
-pub fn format(path: &str, text: &str) -> Result<Formatted, (Sources, Diagnostics)> {
+pub fn format(path: &str, text: &str) -> Formatting {
     let mut before = read(path, text);
     let tree = before.tree.take().filter(|_| before.diags.errors() == 0);
     let Some(tree) = tree else { return Err((before.sources, before.diags)) };
@@ -66,6 +69,31 @@ pub fn format(path: &str, text: &str) -> Result<Formatted, (Sources, Diagnostics
     let changed = pairs().filter(|(a, b)| written(&before, a) != written(&after, b));
     let changed = changed.map(|(a, _)| (a.op.text.clone(), a.op.place)).collect();
     Ok(Formatted { text: made, changed, sources: before.sources })
+}
+
+/// The file of points of this text in the one form.
+///
+/// # Errors
+/// What is wrong with it, as far as reading goes.
+pub fn format_points(path: &str, text: &str) -> Formatting {
+    let (mut sources, mut diags) = (Sources::default(), Diagnostics::new());
+    let file = sources.add(path, text);
+    let further = points::read(file, &sources, &mut diags);
+    let tree = yaml::read(file, &sources, &mut Diagnostics::new()).filter(|_| diags.errors() == 0);
+    let Some(tree) = tree else { return Err((sources, diags)) };
+    let made = File { text, comments: trivia::comments(text, &tree) }.points(&further);
+    let after = sources.add(path, made.as_str());
+    let again = points::read(after, &sources, &mut diags);
+    let plain = |further: &points::Further| further.points.iter().map(Node::plain).collect::<Vec<_>>();
+    let is_same = |(a, b): (&points::Further, &points::Further)| a.op.text == b.op.text && plain(a) == plain(b);
+    if further.len() != again.len() || !further.iter().zip(&again).all(is_same) {
+        let diag = Diag::error("E999", tree.place.head(), "in the one form these points read as others: a bug of ours");
+        diags.push(diag.help("please report it with this file; nothing was written"));
+        return Err((sources, diags));
+    }
+    let changed = further.iter().zip(&again).filter(|(a, b)| sources.text(a.place) != sources.text(b.place));
+    let changed = changed.map(|(a, _)| (a.op.text.clone(), a.op.place)).collect();
+    Ok(Formatted { text: made, changed, sources })
 }
 
 /// Whether two texts are the same database.
@@ -102,6 +130,38 @@ impl File<'_> {
             end = row.place.end as usize;
         }
         let behind = trivia::between(self.rest(end, self.text.len()));
+        if !behind.is_empty() {
+            made += &format!("\n{}\n", behind.join("\n").trim());
+        }
+        made
+    }
+
+    /// A file of points: each operator, and below it a line for each of its points.
+    fn points(&self, further: &[points::Further]) -> String {
+        let mut made = String::new();
+        let mut end = 0;
+        for points::Further { op, points, .. } in further {
+            let remarks = trivia::between(&self.text[end..op.place.start as usize]);
+            if !made.is_empty() {
+                made.push('\n');
+            }
+            remarks.iter().for_each(|line| made += &format!("{line}\n"));
+            made += &format!("{}:\n", scalar::plain_or_quoted(op.as_str()));
+            end = op.place.end as usize;
+            for point in points {
+                let (start, stop) = (point.place.start as usize, point.place.end as usize);
+                let above = self.comments.iter().filter(|c| (end..start).contains(&c.start));
+                above.for_each(|comment| made += &format!("{}\n", comment.text));
+                made += &item(point, &["tests", "points", "-"]).join("\n");
+                made.push('\n');
+                end = stop;
+            }
+            let line = self.text[end..].find('\n').map_or(self.text.len(), |n| end + n + 1);
+            let behind = self.comments.iter().filter(|c| (end..line).contains(&c.start));
+            behind.for_each(|comment| made += &format!("{}\n", comment.text));
+            end = line;
+        }
+        let behind = trivia::between(&self.text[end.min(self.text.len())..]);
         if !behind.is_empty() {
             made += &format!("\n{}\n", behind.join("\n").trim());
         }
@@ -272,20 +332,22 @@ fn map_key(key: &Text, path: &[&str]) -> Option<String> {
     (!line.contains(['\n', '\''])).then(|| scalar::word_or_quoted(&line))
 }
 
+/// An item of a list, on a line of its own.
+fn item(item: &Node, path: &[&str]) -> Vec<String> {
+    match flow(item, path) {
+        Some(flow) => vec![format!("- {flow}")],
+        // an apostrophe: a block keeps places
+        None => match &item.value {
+            Value::Scalar(text) => vec!["- |".to_owned(), format!("    {}", text.as_str().trim())],
+            _ => vec![format!("- {}", item.plain())],
+        },
+    }
+}
+
 /// A list or map below its key: each item on a line of its own.
 fn nested(node: &Node, path: &[&str], indent: usize) -> Vec<String> {
     match &node.value {
-        Value::List(items) => {
-            let item = |item: &Node| match flow(item, &inner(path, "-")) {
-                Some(flow) => vec![format!("- {flow}")],
-                // an apostrophe: a block keeps places
-                None => match &item.value {
-                    Value::Scalar(text) => vec!["- |".to_owned(), format!("    {}", text.as_str().trim())],
-                    _ => vec![format!("- {}", item.plain())],
-                },
-            };
-            items.iter().flat_map(item).collect()
-        }
+        Value::List(items) => items.iter().flat_map(|node| item(node, &inner(path, "-"))).collect(),
         Value::Map(entries) => {
             let entry = |(key, node): &(Text, Node)| {
                 let word = map_key(key, path).unwrap_or_else(|| scalar::plain_or_quoted(key.as_str()));

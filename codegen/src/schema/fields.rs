@@ -161,6 +161,18 @@ impl<'a> Fields<'a> {
         }
     }
 
+    /// Examples of the row.
+    pub(super) fn points(&mut self, node: Node) -> Vec<Node> {
+        let (place, is_list) = (node.place, matches!(node.value, Value::List(_)));
+        let points = self.maps(node, "points");
+        if is_list && points.is_empty() {
+            let claim = format!("`points` of `{}` is empty", self.op);
+            let help = "write a call and what comes of it, `{x: 0, out: 1}`, or leave the key out";
+            self.error(Diag::error("E005", place, claim).help(help));
+        }
+        points
+    }
+
     /// A list of maps.
     pub(super) fn maps(&mut self, node: Node, key: &str) -> Vec<Node> {
         let Value::List(items) = node.value else {

@@ -46,6 +46,10 @@ pub fn schema() -> Value {
         "required": ["ops"],
         "additionalProperties": false,
     });
+    file["properties"]["points"] = json!({
+        "description": "the folder beside this file whose files have further points: `operator: [{x: 0, out: 1}]`",
+        "type": "string",
+    });
     file["properties"]["subclasses"] = json!({"description": "tensor subclasses", "type": "array", "items": class});
     file["properties"]["ops"] =
         json!({"description": "the rows, each from `- op: name` in column 1", "type": ["array", "null"], "items": row});

@@ -128,7 +128,7 @@ pub const HINTS: &[Key] = &[
 pub const TIES: [&str; 3] = ["first", "last", "even"];
 
 /// Keys of the file, in their order.
-pub const FILE_KEYS: [&str; 2] = ["subclasses", "ops"];
+pub const FILE_KEYS: [&str; 3] = ["points", "subclasses", "ops"];
 
 /// The keys of which a row has exactly one: its meaning.
 pub const BODIES: [&str; 4] = ["expr", "view", "decomp", "host"];

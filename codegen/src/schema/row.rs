@@ -105,6 +105,7 @@ impl RowReader<'_> {
             kernels,
             aliases,
             tests,
+            further: None,
         })
     }
 
@@ -385,16 +386,7 @@ impl RowReader<'_> {
                         hints::domain(&self.fields.op, arg, text).into_iter().for_each(|diag| self.fields.error(diag));
                     }
                 }
-                "points" => {
-                    let place = node.place;
-                    let is_list = matches!(node.value, Value::List(_));
-                    tests.points = self.fields.maps(node, "points");
-                    if is_list && tests.points.is_empty() {
-                        let claim = format!("`points` of `{}` is empty", self.fields.op);
-                        let help = "write a call and what comes of it, `{x: 0, out: 1}`, or leave the key out";
-                        self.fields.error(Diag::error("E005", place, claim).help(help));
-                    }
-                }
+                "points" => tests.points = self.fields.points(node),
                 other => {
                     let diag = Diag::error("E004", key.place, format!("`{other}` is no key of `tests`"));
                     let known: Vec<&str> = HINTS.iter().map(|key| key.name).collect();

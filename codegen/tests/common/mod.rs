@@ -5,7 +5,7 @@ use fulgurite_codegen::check::gradients::Graded;
 use fulgurite_codegen::diag::Diagnostics;
 use fulgurite_codegen::diag::render::{self, Style};
 use fulgurite_codegen::schema::read_database;
-use fulgurite_codegen::source::Sources;
+use fulgurite_codegen::source::{FileId, Sources};
 use fulgurite_core::lower::NoRows;
 
 /// A database read and checked: what was said about it, and the file.
@@ -14,11 +14,16 @@ pub fn check(path: &str, text: &str) -> (Diagnostics, Sources) {
     (diags, sources)
 }
 
-/// The same, and how its declared gradients were found to be right.
+/// Like [`check`], and how its declared gradients were found to be right.
 pub fn graded(path: &str, text: &str) -> (Vec<Graded>, Diagnostics, Sources) {
     let mut sources = Sources::default();
-    let mut diags = Diagnostics::new();
     let file = sources.add(path, text);
+    checked(sources, file)
+}
+
+/// Like [`graded`], of the database whose rows stand in `file`.
+pub fn checked(sources: Sources, file: FileId) -> (Vec<Graded>, Diagnostics, Sources) {
+    let mut diags = Diagnostics::new();
     let database = read_database(file, &sources, &mut diags);
     let checked = check::run(&database, &NoRows, &sources, &mut diags);
     (checked.graded, diags, sources)

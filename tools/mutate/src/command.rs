@@ -61,6 +61,10 @@ pub struct Mutate {
     /// Only mutants of these rows
     #[arg(long, value_name = "OP", value_delimiter = ',')]
     pub row: Vec<String>,
+    /// Only name the refused points that say nothing: the signature, the dtypes or the promotion refuse their calls, and
+    /// the same mutants are refuted without them
+    #[arg(long, conflicts_with = "wrong")]
+    pub idle: bool,
     /// In place of made ones the rows of this file, each a wrong form of the row of its name; a name may occur often
     #[arg(long, value_name = "FILE", conflicts_with_all = ["seed", "count", "row"])]
     pub wrong: Option<PathBuf>,
@@ -113,10 +117,20 @@ impl Mutate {
         let made = all.len();
         let mutants = choose(all, self.count.unwrap_or(usize::MAX), self.seed);
         let bench = Bench::new(&loaded.database, &loaded.sources, &loaded.checked, &loaded.upstream);
-        let bench = match self.cases(&loaded.path)? {
+        let bench = match self.cases(&loaded.files.rows.path)? {
             Some(cases) => bench.with_recorded(cases),
             None => bench,
         };
+        if self.idle {
+            for (op, point) in bench.idle(&mutants) {
+                let (place, text) = (loaded.sources.show(point.place), loaded.sources.text(point.place));
+                match common.json {
+                    true => writeln!(out, "{}", json!({"v": 1, "row": op.as_str(), "place": place, "point": text}))?,
+                    false => writeln!(out, "{place}: {op} {text}")?,
+                }
+            }
+            return Ok(FINE);
+        }
         let recorded = bench.recorded();
         let verdicts = judge_all(&bench, &mutants);
         let score = Score::of(&mutants, &verdicts);

@@ -4,12 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use fulgurite_codegen::check::gradients::Graded;
+use fulgurite_codegen::check::points;
 use fulgurite_codegen::check::recorded::{Case, Near};
 use fulgurite_codegen::check::{self, Checked, closure, rows};
 use fulgurite_codegen::diag::{Diagnostics, Level};
+use fulgurite_codegen::parallel;
 use fulgurite_codegen::pipeline::Table;
 use fulgurite_codegen::schema::{Database, RowSource, read_database};
 use fulgurite_codegen::source::Sources;
+use fulgurite_codegen::yaml::Node;
 use fulgurite_core::Name;
 use fulgurite_core::lower::Rows;
 use fulgurite_core::row::Row;
@@ -67,6 +70,9 @@ impl Verdict {
     }
 }
 
+/// A row that nothing refutes, completed, and how its gradients were found to be right.
+type Accepted = (RowSource, Arc<Row>, Vec<Graded>);
+
 /// Accepted calls without which a search says nothing.
 const ENOUGH: usize = 300;
 
@@ -114,32 +120,67 @@ impl<'a> Bench<'a> {
 
     /// What refutes this mutant.
     pub fn judge(&self, mutant: &Mutant) -> Verdict {
-        let name = rows::base(mutant.row).unwrap_or(mutant.row);
-        let others = |of: &FxHashMap<Name, Vec<usize>>| of.get(&name).cloned().unwrap_or_default();
-        let siblings: Vec<usize> = others(&self.siblings).into_iter().filter(|at| *at != mutant.at).collect();
-        let (source, row, graded) = match self.check(mutant, &siblings) {
+        let (source, row, graded) = match self.refute(mutant, &[]) {
             Ok(accepted) => accepted,
-            Err(code) => return Verdict::Check(code),
+            Err(verdict) => return verdict,
         };
-        // what a row says twice must be refuted by `check` alone
-        let evidence = self.evidence.as_ref().filter(|_| mutant.meaning);
-        if let Some(case) = evidence.and_then(|e| e.refutes(mutant.at, &source, &row, &self.table)) {
-            return Verdict::Recorded(case.to_owned());
-        }
-        let mut around = others(&self.callers);
-        around.retain(|at| *at != mutant.at && !siblings.contains(at));
-        if !around.is_empty() {
-            around.extend(siblings);
-            if let Err(code) = self.check(mutant, &around) {
-                return Verdict::Check(code);
-            }
-        }
         let right = self.database.rows.get(mutant.at).zip(self.table.row(mutant.row));
         let equal = right.and_then(|(own, row_of)| {
             let (right, wrong) = (Side { source: own, row: &row_of }, Side { source: &source, row: &row });
             same::reason(mutant, right, wrong, &graded, &self.table)
         });
         equal.map_or_else(|| self.look(mutant, &source, &row), Verdict::Equivalent)
+    }
+
+    /// The mutant as it is accepted where its row has no points that read as those of `without`, or what refutes it.
+    fn refute(&self, mutant: &Mutant, without: &[String]) -> Result<Accepted, Verdict> {
+        let name = rows::base(mutant.row).unwrap_or(mutant.row);
+        let others = |of: &FxHashMap<Name, Vec<usize>>| of.get(&name).cloned().unwrap_or_default();
+        let siblings: Vec<usize> = others(&self.siblings).into_iter().filter(|at| *at != mutant.at).collect();
+        let (source, row, graded) = self.check(mutant, &siblings, without).map_err(Verdict::Check)?;
+        // what a row says twice must be refuted by `check` alone
+        let evidence = self.evidence.as_ref().filter(|_| mutant.meaning);
+        if let Some(case) = evidence.and_then(|e| e.refutes(mutant.at, &source, &row, &self.table)) {
+            return Err(Verdict::Recorded(case.to_owned()));
+        }
+        let mut around = others(&self.callers);
+        around.retain(|at| *at != mutant.at && !siblings.contains(at));
+        if !around.is_empty() {
+            around.extend(siblings);
+            self.check(mutant, &around, without).map_err(Verdict::Check)?;
+        }
+        Ok((source, row, graded))
+    }
+
+    /// The points of the rows of these mutants that say nothing: what refuses their calls stands in the row, and each of
+    /// the mutants that is refuted is refuted without them.
+    pub fn idle(&self, mutants: &[Mutant]) -> Vec<(Name, &'a Node)> {
+        let rows: Vec<&[Mutant]> = mutants.chunk_by(|a, b| a.at == b.at).collect();
+        let idle = |mutants: &&[Mutant]| {
+            let row = mutants
+                .first()
+                .and_then(|mutant| Some((self.database.rows.get(mutant.at)?, self.table.row(mutant.row)?)));
+            let Some((source, row)) = row else { return Vec::new() };
+            let restated: Vec<(String, &Node)> =
+                points::restated(source, &row).into_iter().map(|node| (node.plain(), node)).collect();
+            let mut needed: Vec<&str> = Vec::new();
+            let refuted = |mutant: &Mutant, kept: &[&str]| {
+                let without = restated.iter().map(|(point, _)| point).filter(|point| !kept.contains(&point.as_str()));
+                let without: Vec<String> = without.cloned().collect();
+                let refuted = || self.refute(mutant, &without).is_err();
+                std::panic::catch_unwind(std::panic::AssertUnwindSafe(refuted)).unwrap_or(false)
+            };
+            for mutant in mutants.iter().filter(|_| !restated.is_empty()) {
+                if !refuted(mutant, &needed) {
+                    let with = |point: &str| refuted(mutant, &[needed.as_slice(), &[point]].concat());
+                    let telling = restated.iter().map(|(point, _)| point.as_str()).find(|point| with(point));
+                    needed.extend(telling);
+                }
+            }
+            let idle = restated.iter().filter(|(point, _)| !needed.contains(&point.as_str()));
+            idle.map(|(_, node)| (source.name(), *node)).collect()
+        };
+        parallel::map(&rows, idle).into_iter().flatten().collect()
     }
 
     /// What tells a mutant that nothing refutes from its row, or that nothing does.
@@ -183,7 +224,7 @@ impl<'a> Bench<'a> {
 
     /// The mutant as `check` completes it beside these rows, where all others stand behind them; or the code under
     /// which it is refused.
-    fn check(&self, mutant: &Mutant, beside: &[usize]) -> Result<(RowSource, Arc<Row>, Vec<Graded>), &'static str> {
+    fn check(&self, mutant: &Mutant, beside: &[usize], without: &[String]) -> Result<Accepted, &'static str> {
         let mut beside = beside.to_vec();
         beside.sort_unstable();
         let mut text = String::from("ops:\n");
@@ -198,7 +239,11 @@ impl<'a> Bench<'a> {
         let mut sources = Sources::default();
         let mut diags = Diagnostics::new();
         let file = sources.add("ops.yaml", text);
+        let further = |at: &usize| Some(format!("{}\n", self.sources.text(self.database.rows[*at].further?)));
+        sources.add_points("points", beside.iter().chain([&mutant.at]).filter_map(further).collect::<String>());
         let mut database = read_database(file, &sources, &mut diags);
+        let own = database.rows.iter_mut().filter(|row| !without.is_empty() && row.name() == mutant.row);
+        own.for_each(|row| row.tests.points.retain(|point| !without.contains(&point.plain())));
         let refused = |diags: &Diagnostics| {
             diags.sorted().into_iter().find(|diag| diag.level == Level::Error).map_or("E999", |diag| diag.code)
         };

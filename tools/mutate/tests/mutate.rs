@@ -5,6 +5,7 @@ use std::path::Path;
 use fulgurite_codegen::check::recorded;
 use fulgurite_codegen::check::{self, Checked};
 use fulgurite_codegen::diag::Diagnostics;
+use fulgurite_codegen::files::Files;
 use fulgurite_codegen::pipeline::Table;
 use fulgurite_codegen::schema::{Database, read_database};
 use fulgurite_codegen::source::Sources;
@@ -12,6 +13,8 @@ use fulgurite_mutate::command::run_words;
 use fulgurite_mutate::judge::{Bench, Verdict, judge_all};
 use fulgurite_mutate::score::Score;
 use fulgurite_mutate::{self as mutate, Mutant};
+
+const DATABASE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../ops.yaml");
 
 const ROWS: &str = "\
 ops:
@@ -59,7 +62,7 @@ fn read(text: &str) -> (Database, Checked, Sources) {
 }
 
 fn own() -> String {
-    std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../ops.yaml")).expect("the database")
+    std::fs::read_to_string(DATABASE).expect("the database")
 }
 
 /// Each is a row of the same name with another text; nothing but the edited key differs.
@@ -187,10 +190,51 @@ ops:
     telling("if x > 0 { x } else { 0 }", "x", "{x: -1, out: 0}");
 }
 
+/// Points that stand apart refute what those of the row refute.
+#[test]
+fn points_apart_are_evidence() {
+    let further = "softplus:\n- {x: 0, out: 0.693147181}\n- {x: 30, out: 30}\n- {x: 3, threshold: 2, out: 3}\n";
+    let rows = ROWS.lines().filter(|line| !line.contains("tests:")).map(|line| format!("{line}\n"));
+    let survive = |further: &str| {
+        let mut sources = Sources::default();
+        let file = sources.add("ops.yaml", rows.clone().collect::<String>());
+        sources.add_points("points.yaml", further);
+        let mut diags = Diagnostics::new();
+        let database = read_database(file, &sources, &mut diags);
+        let checked = check::run(&database, &Table::default(), &sources, &mut diags);
+        assert!(diags.is_empty(), "the database has faults of its own");
+        let mutants = mutate::mutants(&database, &sources).into_iter().filter(|mutant| mutant.row == *"softplus");
+        let mutants: Vec<Mutant> = mutants.collect();
+        let bench = Bench::new(&database, &sources, &checked, &Table::default());
+        judge_all(&bench, &mutants).iter().filter(|verdict| matches!(verdict, Verdict::Survived(_))).count()
+    };
+    let (with, without) = (survive(further), survive(""));
+    assert!(with < without, "{with} of {without} mutants survive");
+}
+
+/// Of two refused calls that the dtypes refuse one says nothing more than the other; what a condition refuses is kept.
+#[test]
+fn refused_points_that_say_nothing_are_named() {
+    let row = "ops:\n- op: area\n  doc: The area of a square with this side\n  sig: '(x: T) -> T'\n  promote: default\n  \
+               dtypes: float\n  require: {'x >= 0': 'a side is not negative'}\n  expr: x * x\n  tests:\n    points:\n    \
+               - {x: 3, out: 9}\n    - {x: -1, refused: true}\n    - {x: 'i32 4', refused: true}\n    \
+               - {x: 'i32 9', refused: true}\n";
+    let (database, checked, sources) = read(row);
+    let bench = Bench::new(&database, &sources, &checked, &Table::default());
+    let idle = bench.idle(&mutate::mutants(&database, &sources));
+    let idle: Vec<&str> = idle.iter().map(|(_, point)| sources.text(point.place)).collect();
+    assert_eq!(idle, ["{x: 'i32 9', refused: true}"]);
+}
+
 /// A fixed selection of the whole; the shares of all are in docs/mutations.md.
 #[test]
 fn wrong_rows_of_the_database_are_refuted() {
-    let (database, checked, sources) = read(&own());
+    let files = Files::read(Path::new(DATABASE), "ops.yaml").expect("the database");
+    let (sources, file) = files.sources();
+    let mut diags = Diagnostics::new();
+    let database = read_database(file, &sources, &mut diags);
+    let checked = check::run(&database, &Table::default(), &sources, &mut diags);
+    assert!(diags.is_empty(), "the database has faults of its own");
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data");
     let cases = recorded::load(&folder).expect("the recorded values");
     let bench = Bench::new(&database, &sources, &checked, &Table::default()).with_recorded(cases);

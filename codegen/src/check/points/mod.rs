@@ -74,6 +74,17 @@ pub fn calls(source: &RowSource, row: &Row) -> Vec<Case> {
     source.tests.points.iter().filter_map(call).collect()
 }
 
+/// The points whose refusal the signature, the dtypes or the promotion of the row say already: no `require`, no option
+/// and no element refuses the call.
+pub fn restated<'a>(source: &'a RowSource, row: &Row) -> Vec<&'a Node> {
+    let is_restated = |node: &&Node| {
+        let Ok(point) = read(source, row, node) else { return false };
+        let refusal = sig::arrange(row, Vec::new(), point.args).and_then(|args| sig::solve(row, &args, &ty)).err();
+        point.refused && refusal.is_some_and(|refusal| matches!(refusal.code, "E701" | "E702" | "E703"))
+    };
+    source.tests.points.iter().filter(is_restated).collect()
+}
+
 /// A point taken apart.
 #[derive(Default)]
 struct Point {
