@@ -105,11 +105,44 @@ pub fn of(row: &Row) -> RowFacts {
     }
 }
 
-/// Whether the result shares the elements of the first argument although its meaning is no `view`: it is that argument,
-/// as a constant, or its elements in row-major order.
-pub fn shares(row: &Row) -> bool {
-    let reshapes = |block: &Block| is_row_major(&block.value, row.sig.params.first().map(|p| p.name.name));
-    of(row).stops || row.index_body().is_some_and(|block| block.stmts.is_empty() && reshapes(block))
+/// Whether results share their argument's elements, so that a write to one is seen by the other: a `view`, a composite
+/// that is nothing but views of its first argument (`view` says which rows are), or a meaning that is that argument as a
+/// constant or in row-major order, which here never copies.
+pub fn is_view(row: &Row, view: &dyn Fn(Name) -> bool) -> bool {
+    let first = row.sig.params.first().map(|p| p.name.name);
+    match &row.meaning {
+        Meaning::View(_) => true,
+        Meaning::Decomp(block) => first.is_some_and(|first| chain(block, first, view)),
+        Meaning::Expr(block) => of(row).stops || block.stmts.is_empty() && is_row_major(&block.value, first),
+        Meaning::Host(_) => false,
+    }
+}
+
+/// Whether a body is a chain of calls of views, the innermost on `arg`.
+fn chain(block: &Block, arg: Name, view: &dyn Fn(Name) -> bool) -> bool {
+    let mut views = vec![arg];
+    let leads = |e: &Expr, views: &[Name]| {
+        let mut at = e;
+        loop {
+            match &*at.node {
+                Node::Name(name) => return views.contains(name),
+                Node::Call(op, args) if view(op.name) => match args.first() {
+                    Some(first) => at = &first.value,
+                    None => return false,
+                },
+                _ => return false,
+            }
+        }
+    };
+    for stmt in &block.stmts {
+        if let Stmt::Let(Pattern::Name(name), value) = stmt {
+            match leads(value, &views) {
+                true => views.push(name.name),
+                false => views.retain(|v| *v != name.name),
+            }
+        }
+    }
+    !matches!(&*block.value.node, Node::Name(_)) && leads(&block.value, &views)
 }
 
 /// `x[..unravel(ravel(o), S)]`: the elements of a tensor in row-major order.

@@ -3,7 +3,7 @@
 //! Codegen emits one [`RowText`] per row (and per derived row); the runtime parses it at first use. So the text that was
 //! checked is the text that runs, and there is no second form to drift.
 
-use crate::lang::ast::{Block, Expr, Node, Pattern, Sig, Stmt};
+use crate::lang::ast::{Block, Expr, Sig};
 use crate::lang::{Dialect, SyntaxError, parse_block, parse_expr, parse_sig};
 use crate::{Name, lang};
 
@@ -262,18 +262,6 @@ impl Row {
             && self.sig.outs.iter().chain(&self.sig.aux).all(|o| o.ty.dims.is_none() && o.ty.list.is_none())
     }
 
-    /// Whether results share their argument's elements, so that a write to one is seen by the other: a `view`, a
-    /// composite that is nothing but views of its first argument (`view` says which rows are), or a meaning that is that
-    /// argument as a constant or in row-major order, which here never copies.
-    pub fn is_view(&self, view: &dyn Fn(Name) -> bool) -> bool {
-        match &self.meaning {
-            Meaning::View(_) => true,
-            Meaning::Decomp(block) => self.sig.params.first().is_some_and(|p| chain(block, p.name.name, view)),
-            Meaning::Expr(_) => crate::facts::shares(self),
-            Meaning::Host(_) => false,
-        }
-    }
-
     /// Whether the row is a composite: its meaning is a program of other rows.
     pub fn is_composite(&self) -> bool {
         matches!(self.meaning, Meaning::Decomp(_))
@@ -283,31 +271,4 @@ impl Row {
     pub fn takes_key(&self) -> bool {
         self.sig.params.iter().any(|p| p.ty.elem.contains(&lang::ast::Elem::Key))
     }
-}
-
-/// Whether a body is a chain of calls of views, the innermost on `arg`.
-fn chain(block: &Block, arg: Name, view: &dyn Fn(Name) -> bool) -> bool {
-    let mut views = vec![arg];
-    let leads = |e: &Expr, views: &[Name]| {
-        let mut at = e;
-        loop {
-            match &*at.node {
-                Node::Name(name) => return views.contains(name),
-                Node::Call(op, args) if view(op.name) => match args.first() {
-                    Some(first) => at = &first.value,
-                    None => return false,
-                },
-                _ => return false,
-            }
-        }
-    };
-    for stmt in &block.stmts {
-        if let Stmt::Let(Pattern::Name(name), value) = stmt {
-            match leads(value, &views) {
-                true => views.push(name.name),
-                false => views.retain(|v| *v != name.name),
-            }
-        }
-    }
-    !matches!(&*block.value.node, Node::Name(_)) && leads(&block.value, &views)
 }

@@ -7,6 +7,7 @@
 mod autocast;
 mod body;
 mod builder;
+mod calls;
 mod copies;
 mod dispatch;
 mod layouts;
@@ -23,7 +24,6 @@ pub mod symbolic;
 pub use body::body_of;
 pub(crate) use builder::value_name;
 pub use builder::{Builder, Context};
-pub(crate) use copies::body_of_copy;
 pub use dispatch::Ruled;
 pub(crate) use dispatch::fields_of;
 pub use own::rule_of;

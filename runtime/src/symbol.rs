@@ -139,9 +139,9 @@ impl Symbol {
     }
 
     /// Whether results share their argument's elements, so that a write to one is seen by the other
-    /// ([`Row::is_view`]).
+    /// ([`facts::is_view`]).
     pub fn is_view(&self) -> bool {
-        *self.view.get_or_init(|| self.row().is_view(&|op| find(op).is_some_and(Symbol::is_view)))
+        *self.view.get_or_init(|| facts::is_view(self.row(), &|op| find(op).is_some_and(Symbol::is_view)))
     }
 
     /// Whether some call may refuse when it runs, as far as the row's text says: `false` is certain.

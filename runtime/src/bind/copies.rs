@@ -96,26 +96,3 @@ fn renamed(args: &[Value<ProxyId>], map: &FxHashMap<ProxyId, ProxyId>) -> Option
     let renamed = renamed.collect();
     known.then_some(renamed)
 }
-
-/// The body of a line that is copied, for the copy: over other proxies, and with proxies of its own for what its lines
-/// make, so that both bodies may stand in one program.
-pub(crate) fn body_of_copy(arena: &Arena, body: &Body, f: &mut dyn FnMut(ProxyId) -> ProxyId) -> Body {
-    let mut own = FxHashMap::default();
-    defined(body, &mut |p| {
-        own.entry(p).or_insert_with(|| {
-            let copy = arena.proxy(&arena.name(p), arena.ty(p));
-            arena.set_tags(copy, arena.tags(p));
-            copy
-        });
-    });
-    body.remap(&mut |p| own.get(&p).copied().unwrap_or_else(|| f(p)))
-}
-
-/// Calls `f` on what the lines of a body make, those in their bodies included.
-fn defined(body: &Body, f: &mut dyn FnMut(ProxyId)) {
-    for line in &body.lines {
-        line.outs.iter().chain(&line.aux).for_each(|p| f(*p));
-        let bodies = line.dispatch.iter().chain(line.body.get().into_iter().flatten());
-        bodies.for_each(|body| defined(body, f));
-    }
-}

@@ -12,7 +12,7 @@ use super::regions::Outside;
 use super::rules::{Contribution, Site};
 use super::sliced;
 use super::subclass;
-use crate::bind::{Builder, Context, body_of_copy, rule_of};
+use crate::bind::{Builder, Context, rule_of};
 use crate::error::{Error, ErrorKind};
 use crate::symbol::Ports;
 use crate::trace::tag::Event;
@@ -239,7 +239,7 @@ fn copy(b: &mut Builder, rule: &OwnRule, map: &mut FxHashMap<ProxyId, ProxyId>) 
         let aux = of.aux.iter().map(&mut make).collect();
         let mut to = |p: ProxyId| map.get(&p).copied().unwrap_or(p);
         let args = of.args.iter().map(|a| a.map(&mut |p| to(*p))).collect();
-        let dispatch = of.dispatch.as_ref().map(|body| Rc::new(body_of_copy(&arena, body, &mut to)));
+        let dispatch = of.dispatch.as_ref().map(|body| Rc::new(body.remap(&mut to)));
         b.push(Rc::new(BoundSymbol {
             id: arena.next_line(of.symbol),
             args,

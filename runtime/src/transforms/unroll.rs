@@ -59,14 +59,23 @@ struct Unroll<'a> {
 }
 
 impl Unroll<'_> {
-    /// The body, with values of its own if the line is a copy of another (run again, or of a backward written by hand).
-    fn own(&mut self, body: &Rc<Body>) -> Rc<Body> {
+    /// The body, with lines and values of its own if the line is a copy of another (run again, or of a backward written by
+    /// hand): lines that stand where the copy does, and not where the other one was recorded.
+    fn own(&mut self, line: &BoundSymbol, body: &Rc<Body>) -> Rc<Body> {
         let made: Vec<ProxyId> = body.lines.iter().flat_map(|l| l.outs.iter().chain(&l.aux)).copied().collect();
         let known = made.iter().any(|p| self.made.contains(p));
         let body = if known {
             let fresh = |p: &ProxyId| (*p, self.arena.proxy(&self.arena.name(*p), self.arena.ty(*p)));
             let map: FxHashMap<ProxyId, ProxyId> = made.iter().map(fresh).collect();
-            Rc::new(body.remap(&mut |p| map.get(&p).copied().unwrap_or(p)))
+            let Body { lines, outs, decomposed } = body.remap(&mut |p| map.get(&p).copied().unwrap_or(p));
+            let one = |inner: &Rc<BoundSymbol>| BoundSymbol {
+                id: self.arena.next_line(inner.symbol),
+                region: line.region,
+                place: Place { role: line.place.role, ..inner.place },
+                own_tags: inner.own_tags.union(line.own_tags),
+                ..(**inner).clone()
+            };
+            Rc::new(Body { lines: lines.iter().map(|inner| Rc::new(one(inner))).collect(), outs, decomposed })
         } else {
             body.clone()
         };
@@ -95,7 +104,7 @@ impl Unroll<'_> {
             (_, Some(body)) => match (self.claims)(&line) {
                 Some(executor) => self.claimed(&line, executor)?,
                 None => {
-                    let body = self.own(body);
+                    let body = self.own(&line, body);
                     let rule = self.rule_of(&line);
                     for inner in inline(&line, &body, &mut self.redirect) {
                         let ruled_by = inner.ruled_by.or(rule);

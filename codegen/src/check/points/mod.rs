@@ -13,6 +13,7 @@ pub mod told;
 use std::sync::Arc;
 
 use fulgurite_core::eval::nest::{Array, Data};
+use fulgurite_core::facts;
 use fulgurite_core::lang::ast::{Access, Elem, Param};
 use fulgurite_core::row::Row;
 use fulgurite_core::sig::{self, Env, statics};
@@ -150,7 +151,7 @@ fn point(source: &RowSource, row: &Arc<Row>, set: &RowSet, node: &Node) -> Optio
 
 /// Whether results show the storage of the first argument.
 fn is_view(row: &Row, set: &RowSet) -> bool {
-    row.is_view(&|op| set.candidates(op).iter().any(|row| is_view(row, set)))
+    facts::is_view(row, &|op| set.candidates(op).iter().any(|row| is_view(row, set)))
 }
 
 fn read(source: &RowSource, row: &Row, node: &Node) -> Result<Point, Box<Diag>> {

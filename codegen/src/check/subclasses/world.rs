@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use fulgurite_core::eval::tensor::{self, Machine};
+use fulgurite_core::facts;
 use fulgurite_core::lang::ast::{Arg, Block, Expr};
 use fulgurite_core::lower::Rows;
 use fulgurite_core::row::{Meaning, Row};
@@ -85,7 +86,7 @@ impl World<'_> {
 
     /// Whether a row is a view.
     pub fn is_view(&self, row: &Row) -> bool {
-        row.is_view(&|op| self.library.row(op).is_some_and(|row| self.is_view(&row)))
+        facts::is_view(row, &|op| self.library.row(op).is_some_and(|row| self.is_view(&row)))
     }
 
     /// The rows that a call of `op` may mean.

@@ -3,7 +3,6 @@
 use super::super::regions::Outside;
 use super::super::vjp::Joint;
 use super::Forward;
-use crate::bind::body_of_copy;
 use crate::error::Error;
 use crate::trace::tag::{Event, Policy, Stage, Tag};
 use crate::trace::verify;
@@ -97,8 +96,7 @@ impl Again<'_> {
         let mut args = (**line).clone();
         // what the body was made on is not what the clone reads
         args.body = OnceCell::new();
-        let read = args.args.iter().map(|arg| arg.map(&mut |p| self.again(*p))).collect();
-        let dispatch = args.dispatch.take().map(|body| Rc::new(body_of_copy(arena, &body, &mut |p| self.again(p))));
+        let BoundSymbol { args: read, dispatch, .. } = args.remap(&mut |p| self.again(p));
         let mut fresh = |p: &ProxyId| {
             let new = arena.proxy(&format!("{}.r1", arena.name(*p)), arena.ty(*p));
             arena.set_tags(new, arena.tags(*p).passing(Event::Recompute, Stage::Before, &[Policy::All, Policy::Keep]));
