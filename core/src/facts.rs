@@ -5,7 +5,7 @@
 
 use crate::Name;
 use crate::lang::ast::{
-    BinOp, Bind, Block, Elem, Expr, Node, OptType, Outside, Param, Pattern, Place, Red, Reduce, Stmt, UnOp,
+    Access, BinOp, Bind, Block, Elem, Expr, Node, OptType, Outside, Param, Pattern, Place, Red, Reduce, Stmt, UnOp,
 };
 use crate::lang::walk;
 use crate::lower::Rows;
@@ -36,8 +36,8 @@ pub enum ListJoin {
 pub struct RowFacts {
     /// No derivative passes: the meaning is `detach(x)`.
     pub stops: bool,
-    /// Each element of the result is an element of the first argument, in the dtype of the result.
-    pub moves: bool,
+    /// The parameter whose elements the result has, each in the dtype of the result.
+    pub moves: Option<usize>,
     /// It moves no element but converts each: `x as U`.
     pub converts: bool,
     /// Where the result has the type of the first argument it is that: the elements are in row-major order, or repeated.
@@ -75,7 +75,7 @@ pub fn of(row: &Row) -> RowFacts {
     };
     RowFacts {
         stops: matches!(&*value.node, Node::Call(f, args) if f.name == "detach" && args.len() == 1 && is(&args[0].value, 0)),
-        moves: element(x),
+        moves: sole(row).filter(|i| is_element(x, row.sig.params[*i].name.name)),
         converts: matches!(&*value.node, Node::Cast(inner, _) if is(inner, 0)),
         reshapes: is_row_major(value, name(0)) || is_broadcast(value, name(0)),
         permutes: match &*value.node {
@@ -222,6 +222,25 @@ fn keeps_one(r: &Reduce) -> bool {
 fn returns_its_dtype(row: &Row) -> bool {
     let elem = |p: &Param| p.ty.elem.clone();
     row.sig.params.first().map(elem).is_some_and(|elem: Vec<Elem>| elem == row.sig.outs[0].ty.elem)
+}
+
+/// The parameter of which a row reads elements, if there is one alone.
+fn sole(row: &Row) -> Option<usize> {
+    let mut read = (0..row.sig.params.len()).filter(|i| row.sig.params[*i].access != Access::Like);
+    read.next().filter(|_| read.next().is_none())
+}
+
+/// Whether an expression is an element of a tensor, in each branch of what options decide.
+fn is_element(e: &Expr, tensor: Name) -> bool {
+    match &*e.node {
+        Node::If(cond, yes, no) => {
+            let branch = |block: &Block| block.stmts.is_empty() && is_element(&block.value, tensor);
+            !mentions(cond, tensor) && branch(yes) && branch(no)
+        }
+        Node::Match(_, arms) => arms.iter().all(|(_, value)| is_element(value, tensor)),
+        Node::Name(name) => *name == tensor,
+        _ => accesses(e, Some(tensor)),
+    }
 }
 
 /// How a row joins its first argument, a list: each element comes from one of its tensors, at the same places but for

@@ -114,8 +114,9 @@ impl Known {
             None if facts.reduces || facts.reshapes || is_ordered(line, facts.permutes) => same(&a),
             None => Step::Keep,
         };
-        match (folded, self.constant(&a)) {
-            (Step::Keep, Some(number)) if facts.moves && matches!(a, Value::Tensor(_)) => {
+        let moved = facts.moves.map(arg).filter(|moved| matches!(moved, Value::Tensor(_)));
+        match (folded, moved.and_then(|moved| self.constant(&moved))) {
+            (Step::Keep, Some(number)) => {
                 convert(number, out.dtype).map_or(Step::Keep, |number| Step::Fill(out, number))
             }
             (step, _) => step,
