@@ -5,7 +5,8 @@
 
 use crate::Name;
 use crate::lang::ast::{
-    Access, BinOp, Bind, Block, Elem, Expr, Node, OptType, Outside, Param, Pattern, Place, Red, Reduce, Stmt, UnOp,
+    Access, BinOp, Bind, Block, Elem, Expr, Node, OptType, Outside, Pattern, Place, Red, Reduce, Stmt, TensorAccess,
+    UnOp,
 };
 use crate::lang::walk;
 use crate::lower::Rows;
@@ -67,8 +68,13 @@ pub fn of(row: &Row) -> RowFacts {
     }
     let name = |i: usize| row.sig.params.get(i).map(|p| p.name.name);
     let is = |e: &Expr, i: usize| matches!(&*e.node, Node::Name(n) if Some(*n) == name(i));
-    let x = uncast(value);
-    let element = |e: &Expr| is(e, 0) || accesses(e, name(0));
+    // one cast to the dtype of the result; a cast before it would lose more
+    let to_result = |elem: &Elem| matches!(row.sig.outs[0].ty.elem.as_slice(), [out] if out == elem);
+    let x = match &*value.node {
+        Node::Cast(inner, elem) if to_result(elem) => inner,
+        _ => value,
+    };
+    let as_it_stands = |e: &Expr| matches!(&*e.node, Node::Access(a) if Some(a.base.name) == name(0) && is_straight(a));
     let binary = |op: BinOp| matches!(&*value.node, Node::Binary(o, a, b) if *o == op && is(a, 0) && is(b, 1));
     let neutral = |of: &[(usize, f64)]| {
         of.iter().map(|(number, value)| Neutral { number: *number, kept: 1 - number, value: *value }).collect()
@@ -76,7 +82,7 @@ pub fn of(row: &Row) -> RowFacts {
     RowFacts {
         stops: matches!(&*value.node, Node::Call(f, args) if f.name == "detach" && args.len() == 1 && is(&args[0].value, 0)),
         moves: sole(row).filter(|i| is_element(x, row.sig.params[*i].name.name)),
-        converts: matches!(&*value.node, Node::Cast(inner, _) if is(inner, 0)),
+        converts: matches!(&*value.node, Node::Cast(inner, elem) if is(inner, 0) && to_result(elem)),
         reshapes: is_row_major(value, name(0)) || is_broadcast(value, name(0)),
         permutes: match &*value.node {
             Node::Access(a)
@@ -86,8 +92,8 @@ pub fn of(row: &Row) -> RowFacts {
             }
             _ => None,
         },
-        reduces: matches!(&*value.node, Node::Reduce(r) if keeps_one(r) && element(&r.body)),
-        involution: matches!(&*value.node, Node::Unary(_, inner) if is(inner, 0)) && returns_its_dtype(row),
+        reduces: matches!(&*value.node, Node::Reduce(r) if keeps_one(r) && as_it_stands(&r.body)),
+        involution: matches!(&*value.node, Node::Unary(UnOp::Neg, inner) if is(inner, 0)),
         divides: binary(BinOp::Div),
         fills: match &*x.node {
             Node::Name(n) if row.sig.params.is_empty() => row.sig.opts.iter().position(|o| o.name.name == *n),
@@ -148,9 +154,12 @@ fn chain(block: &Block, arg: Name, view: &dyn Fn(Name) -> bool) -> bool {
 /// `x[..unravel(ravel(o), S)]`: the elements of a tensor in row-major order.
 fn is_row_major(e: &Expr, tensor: Option<Name>) -> bool {
     let again = |e: &Expr| match &*e.node {
-        Node::Call(f, args) if f.name == "unravel" => {
-            matches!(args.first().map(|a| &*a.value.node), Some(Node::Call(f, _)) if f.name == "ravel")
-        }
+        Node::Call(f, args) if f.name == "unravel" => match args.first().map(|a| &*a.value.node) {
+            Some(Node::Call(f, places)) if f.name == "ravel" => {
+                matches!(places.as_slice(), [all] if matches!(&*all.value.node, Node::Name(_)))
+            }
+            _ => false,
+        },
         _ => false,
     };
     matches!(&*e.node, Node::Access(a) if Some(a.base.name) == tensor && matches!(a.places.as_slice(), [Place::Unravel(e)] if again(e)))
@@ -191,12 +200,9 @@ fn mentions(e: &Expr, name: Name) -> bool {
     found
 }
 
-/// A value without the casts around it.
-fn uncast(e: &Expr) -> &Expr {
-    match &*e.node {
-        Node::Cast(inner, _) => uncast(inner),
-        _ => e,
-    }
+/// Whether an access reads a tensor at the places of a list of indices as they are: `x[..s]`.
+fn is_straight(access: &TensorAccess) -> bool {
+    matches!(access.places.as_slice(), [Place::List(_, None)]) && access.item.is_none()
 }
 
 /// An access to a tensor, of which no index is an element and no place may lie outside.
@@ -219,11 +225,6 @@ fn keeps_one(r: &Reduce) -> bool {
     kind && r.filter.is_none() && r.binds.as_ref().is_some_and(|binds| binds.iter().all(whole))
 }
 
-fn returns_its_dtype(row: &Row) -> bool {
-    let elem = |p: &Param| p.ty.elem.clone();
-    row.sig.params.first().map(elem).is_some_and(|elem: Vec<Elem>| elem == row.sig.outs[0].ty.elem)
-}
-
 /// The parameter of which a row reads elements, if there is one alone.
 fn sole(row: &Row) -> Option<usize> {
     let mut read = (0..row.sig.params.len()).filter(|i| row.sig.params[*i].access != Access::Like);
@@ -243,25 +244,34 @@ fn is_element(e: &Expr, tensor: Name) -> bool {
     }
 }
 
-/// How a row joins its first argument, a list: each element comes from one of its tensors, at the same places but for
-/// the axis along which they are joined.
+/// How a row joins its first argument, a list, along the axis that its only option names: each element comes from one of
+/// the tensors, at the same places but for that axis.
 fn join(row: &Row, value: &Expr) -> Option<ListJoin> {
-    let [list] = row.sig.params.as_slice() else { return None };
+    let ([list], [axis]) = (row.sig.params.as_slice(), row.sig.opts.as_slice()) else { return None };
     list.ty.list.as_ref()?;
-    let item = |e: &Expr| match &*e.node {
-        Node::Access(a) if a.base.name == list.name.name => match a.item.as_ref().map(|i| &*i.node) {
-            Some(Node::Name(index)) => Some((*index, a.outside.clone())),
+    if !matches!(axis.ty, OptType::Dim(_) | OptType::Gap(_)) {
+        return None;
+    }
+    fn item(e: &Expr, list: Name) -> Option<(Name, &TensorAccess)> {
+        let Node::Access(a) = &*e.node else { return None };
+        match a.item.as_ref().map(|i| &*i.node) {
+            Some(Node::Name(index)) if a.base.name == list => Some((*index, a)),
             _ => None,
-        },
-        _ => None,
-    };
+        }
+    }
     match &*value.node {
         Node::Reduce(r) if r.red == Red::Only && r.filter.is_none() => {
-            let (index, outside) = item(&r.body)?;
+            let (index, access) = item(&r.body, list.name.name)?;
             let bound = r.binds.as_deref().is_some_and(|binds| matches!(binds, [b] if b.name.name == index));
-            (bound && outside == Outside::Skip).then_some(ListJoin::Concat)
+            let behind =
+                matches!(access.places.as_slice(), [Place::List(_, None), Place::One(_), Place::List(_, None)]);
+            (bound && behind && access.outside == Outside::Skip).then_some(ListJoin::Concat)
         }
-        _ => item(value).filter(|(_, outside)| *outside == Outside::Refuse).map(|_| ListJoin::Stack),
+        _ => {
+            let (_, access) = item(value, list.name.name)?;
+            let straight = matches!(access.places.as_slice(), [Place::List(_, None)]);
+            (straight && access.outside == Outside::Refuse).then_some(ListJoin::Stack)
+        }
     }
 }
 

@@ -319,3 +319,12 @@ fn rules_compute_options_of_numbers_that_are_known_when_they_run() {
     let orders = Tensor::from([3.0f64, 4.0]);
     assert_eq!(vmap(&orders, by_order).map_err(|e| e.code()).map(|_| ()), Err("E726"));
 }
+
+/// A row that refuses elements is an effect, also of a tensor that is filled with one number.
+#[test]
+fn a_filled_tensor_is_refused_as_any_other() {
+    let f = |x: Tensor| x + ops::finite(full([2], f64::INFINITY)) * 0.0;
+    let x = Tensor::from(vec![1.0f64, 2.0]);
+    assert_eq!(f(x.clone()).check().expect_err("at once").code(), "E705");
+    assert_eq!(jit(f).call(x).expect_err("compiled").code(), "E705");
+}

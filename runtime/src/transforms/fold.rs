@@ -25,7 +25,8 @@ pub fn fold(trace: &Trace, stage: Stage) -> Result<Trace, Error> {
     let mut known = Known::default();
     Rewriter::each(trace, "fold", |rw, line| {
         let fixed = stage == Stage::Before && trace.arena.no_grad_region(line.region, trace.root).is_some();
-        let apart = line.dispatch.is_some() || line.symbol.port().is_some();
+        // what may refuse is an effect, whatever its result is
+        let apart = line.dispatch.is_some() || line.symbol.port().is_some() || line.symbol.may_refuse();
         let step = if fixed || apart || line.outs.len() != 1 { Step::Keep } else { known.step(rw, line) };
         match step {
             Step::Keep => rw.keep()?,
