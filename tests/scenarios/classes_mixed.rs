@@ -182,8 +182,8 @@ fn a_mask_on_every_rank_counts_once() {
     }
 }
 
-/// An operator on pieces that are of a class themselves moves what it is told to move: `index` is whole on each rank
-/// where `x` and `src` are in pieces.
+/// Pieces may be of a class themselves. An operator on them still cuts an argument that is whole on each rank, `index`,
+/// where the others, `x` and `src`, are in pieces.
 #[test]
 fn pieces_of_pieces_are_cut_alike() {
     let (x, src) = (numbers(12, &[5, 2, 7]), numbers(13, &[5, 2, 3]));

@@ -38,7 +38,7 @@ impl Builder {
         self.filled(ty, Value::Num(value.into()))
     }
 
-    /// The same with a number that may be a symbolic size.
+    /// A tensor of this type filled with a number that may be a symbolic size.
     pub fn filled(&mut self, ty: &TensorTy, value: Value<ProxyId>) -> Result<ProxyId, Error> {
         self.one(Full, vec![sizes(&ty.shape), value, Value::DType(ty.dtype)])
     }

@@ -33,7 +33,7 @@ pub struct Tally {
     pub missing: BTreeMap<String, usize>,
 }
 
-/// Runs the cases of `lines` whose operator's name holds `only`; `done` is told after each how many were read.
+/// Runs the cases of `lines` whose operator's name holds `only`; After each line `done` gets the number of lines read.
 ///
 /// # Errors
 /// A line that is no case: its number, from 1, and what is wrong with it.

@@ -112,7 +112,7 @@ impl Im2col {
     /// Copies slices `from..to` of the result, to the front of a storage that starts at `target`.
     ///
     /// # Safety
-    /// As [`Im2col::copy`]; there are so many [`Im2col::slices`], and room for them.
+    /// As [`Im2col::copy`], for [`Im2col::slices`] slices, for which there is room.
     pub unsafe fn copy_slices(&self, source: *const u8, target: *mut u8, (from, to): (usize, usize)) {
         let rectangles: usize = self.loops[1..self.loops.len() - 2].iter().map(|l| l.size).product();
         let target = target.wrapping_offset(-(from as isize * self.loops[0].to));
