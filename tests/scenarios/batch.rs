@@ -360,7 +360,22 @@ fn own_backwards_in_batches() {
     let each = vmap(&xs, |x| grad(x, |x| triple(x, &w))).expect("runs");
     assert_eq!(each.to_f64().unwrap(), gx.to_f64().unwrap());
     assert_eq!(vmap(&xs, |x| triple(x, &w)).expect("runs").to_f64().unwrap(), [210.0, 430.0, 650.0]);
-    // a backward with variables has no form for a batch
+    // what the backward captures is the same for all slices, at once as in a trace
+    let scale = Tensor::from([2.0f64, 3.0]);
+    let scaled = |xs: &Tensor| {
+        let scale = scale.clone();
+        vmap(xs, move |x| {
+            let scale = scale.clone();
+            custom_vjp(x, |x| (x * 5.0, ()), move |(), ct: &Tensor| ct * &scale)
+        })
+    };
+    let summed = |xs: &Tensor| scaled(xs).map(|y| y.sum());
+    let (_, at_once) = try_value_and_grad(&xs, summed).expect("runs");
+    assert_eq!(at_once.to_f64().unwrap(), [2.0, 3.0, 2.0, 3.0, 2.0, 3.0]);
+    assert_eq!(scaled(&xs).expect("runs").to_f64().unwrap(), [5.0, 10.0, 15.0, 20.0, 25.0, 30.0]);
+    let compiled = jit(move |xs: Tensor| try_value_and_grad(&xs, summed).map(|(_, g)| g));
+    assert_eq!(compiled.call(xs.clone()).expect("runs").to_f64().unwrap(), at_once.to_f64().unwrap());
+    // no slice may write to what all share, in a backward as in a forward
     let seen = Tensor::from([0.0f64, 0.0]);
     let watched = |x: &Tensor| {
         let seen = seen.clone();
@@ -374,5 +389,19 @@ fn own_backwards_in_batches() {
         )
     };
     let refused = try_value_and_grad(&xs, |xs| vmap(xs, watched).map(|y| y.sum()));
-    assert_eq!(refused.expect_err("refused").code(), "E726");
+    assert_eq!(refused.expect_err("refused").code(), "E728");
+    // a write of the same to all of them is one write
+    let counted = |x: &Tensor| {
+        let seen = seen.clone();
+        custom_vjp(
+            x,
+            |x| (x * 2.0, ()),
+            move |(), ct: &Tensor| {
+                let _ = seen.add_(1.0);
+                ct * &seen
+            },
+        )
+    };
+    let (_, g) = try_value_and_grad(&xs, |xs| vmap(xs, counted).map(|y| y.sum())).expect("runs");
+    assert_eq!((g.to_f64().unwrap(), seen.to_f64().unwrap()), (vec![1.0; 6], vec![1.0, 1.0]));
 }

@@ -2,22 +2,16 @@
 
 use super::{Sweep, vmap};
 use crate::bind::{Builder, rule_of};
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 use crate::symbol::Ports;
 use crate::trace::*;
-use fulgurite_core::{Name, Value};
+use fulgurite_core::Value;
 
 impl Sweep {
     /// The line of such a function. Its results and arguments are taken for each slice, shared or not, so that what a
     /// slice gives to a shared argument is summed by the gradient of showing it to all.
     pub(super) fn own(&mut self, line: &BoundSymbol, ports: Ports) -> Result<(), Error> {
         let rule = rule_of(self.b.arena(), line)?;
-        if ports.variables > 0 {
-            let claim = "a function whose own backward reads or writes variables has no form for a batch";
-            let kind = ErrorKind::Refused { op: Name::new("vmap"), arg: None };
-            let help = "hand what it reads over as kept, and write outside of `vmap`";
-            return Err(Error::new("E726", claim).kind_is(kind).help(help));
-        }
         let given: Vec<ProxyId> = line
             .args
             .iter()
@@ -26,14 +20,14 @@ impl Sweep {
                 _ => None,
             })
             .collect();
-        let (whole, kept) = given.split_at(ports.outs + ports.ins);
+        let (whole, read) = given.split_at(ports.outs + ports.ins);
         let mut args = Vec::with_capacity(given.len());
         for p in whole {
             args.push(self.whole(*p)?);
         }
-        let differs = |sweep: &Sweep, p: &ProxyId| sweep.values.contains_key(p) || sweep.keys.contains(p);
-        let differing: Vec<bool> = kept.iter().map(|p| differs(self, p)).collect();
-        args.extend(kept.iter().map(|p| self.values.get(p).copied().unwrap_or_else(|| self.standing(*p))));
+        let differs = |p: &ProxyId| self.values.contains_key(p) || self.keys.contains(p);
+        let differing: Vec<bool> = read.iter().map(differs).collect();
+        args.extend(read.iter().map(|p| self.values.get(p).copied().unwrap_or_else(|| self.standing(*p))));
 
         let mut slice = Builder::on(self.b.arena(), "backward");
         let mut flags = Vec::with_capacity(rule.inputs.len());
@@ -42,20 +36,30 @@ impl Sweep {
             flags.push(match input {
                 OwnInput::Kept(i) => differing.get(*i).copied().unwrap_or(false),
                 OwnInput::Cotangent(_) => true,
-                OwnInput::Variable(_) => false,
+                OwnInput::Variable(j) => differing.get(ports.kept + j).copied().unwrap_or(false),
             });
         }
         rule.lines.iter().for_each(|l| slice.push(l.clone()));
         let grads: Vec<ProxyId> = rule.grads.iter().flatten().copied().collect();
         let mut slice = slice.finish(&grads);
         slice.root = rule.root;
+        let input_of = |variable: usize| {
+            let is_it = |(_, input): &(ProxyId, OwnInput)| *input == OwnInput::Variable(variable);
+            rule.inputs.iter().position(is_it)
+        };
+        let written = rule.writes.iter().filter_map(|(variable, value)| Some((input_of(*variable)?, *value)));
+        slice.epilogue = written.map(|(input, value)| EpilogueWrite { input, value, phase: Phase::Backward }).collect();
         let made = vmap(&slice, &flags, self.size)?;
+        let variable_at = |input: usize| match rule.inputs.get(input)?.1 {
+            OwnInput::Variable(variable) => Some(variable),
+            _ => None,
+        };
         let mut outputs = made.outputs.iter().copied();
         let batched = OwnRule {
             inputs: made.input_proxies().zip(rule.inputs.iter().map(|(_, input)| *input)).collect(),
             lines: made.lines.clone(),
             grads: rule.grads.iter().map(|g| g.and_then(|_| outputs.next())).collect(),
-            writes: Vec::new(),
+            writes: made.epilogue.iter().filter_map(|w| Some((variable_at(w.input)?, w.value))).collect(),
             root: rule.root,
             loc: rule.loc,
             failed: None,
