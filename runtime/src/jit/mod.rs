@@ -44,7 +44,7 @@ use crate::tensor::Tensor;
 use crate::trace::Trace;
 use crate::transforms::{At, Pipeline, Remat};
 use crate::tree::{self, Tree, Visitor, flatten, flatten_apart, rebuild_apart};
-pub(crate) use derivatives::same_types;
+pub use derivatives::same_types;
 pub(crate) use immediate::retake;
 
 use acquire::{Acquired, How, acquire, acquired};

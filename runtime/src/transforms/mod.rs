@@ -7,7 +7,6 @@
 //! | [`vmap::vmap`] | the same for every slice of a batch |
 //! | [`autocast::autocast`] | arguments cast as autocast regions say |
 //! | [`split::split`] | a joint trace as forward and backward, with the fewest residuals |
-//! | [`halves::halves`] | a backward as the gradients of inputs and those of parameters |
 //! | [`remat::rematerialise`] | lines of the forward run again in the backward, so that less is kept |
 //! | [`dce::dce`], [`cse::cse`], [`fold::fold`] | dead lines, equal lines, algebra with literal numbers |
 //! | [`decompose::decompose`] | bodies in place of lines |
@@ -23,7 +22,6 @@ pub mod decompose;
 mod expand;
 pub mod facts;
 pub mod fold;
-pub mod halves;
 pub mod jvp;
 mod lists;
 pub mod mutation;
@@ -42,13 +40,12 @@ pub mod vjp;
 pub mod vmap;
 
 pub use autocast::autocast;
-pub(crate) use cost::{bytes as bytes_of, lines as line_costs};
+pub use cost::{bytes as bytes_of, lines as line_costs};
 pub use cse::cse;
 pub use dce::dce;
 pub use decompose::decompose;
 pub use facts::{Facts, LineRole, Reason};
 pub use fold::fold;
-pub use halves::{Halves, halves};
 pub use jvp::{Jvp, jvp};
 pub use mutation::MutationPlan;
 pub use pipeline::{At, Pipeline};
