@@ -43,6 +43,7 @@ pub use fulgurite_kernels as __kernels;
 #[doc(hidden)]
 pub use fulgurite_macros as __macros;
 pub use fulgurite_macros::{TensorSubclass, Tree};
+pub use fulgurite_parallel::{comm, pipeline, schedule};
 pub use fulgurite_runtime::*;
 #[doc(hidden)]
 pub use {fulgurite_runtime as __runtime, inventory as __inventory};

@@ -15,8 +15,7 @@
 //! | [`foreign`] | calls of rows under the names that PyTorch has for them |
 //! | [`checkpoint`] | trees in files |
 //! | [`devices`] | trees on devices |
-//! | [`comm`] | ranks: processes that work on one thing |
-//! | [`schedule`] | schedules of pipelines as data: made, checked, simulated |
+//! | [`parts`] | parts of a program, for crates that run them in an order of their own |
 //!
 //! **Invariant:** imports point down this list's order: `trace` knows no `bind`, `transforms` and executors never
 //! each other.
@@ -25,7 +24,6 @@ pub mod api;
 pub mod bind;
 pub mod buffer;
 pub mod checkpoint;
-pub mod comm;
 pub mod devices;
 pub mod error;
 pub mod executors;
@@ -34,9 +32,8 @@ pub mod intrinsics;
 pub mod jit;
 mod keys;
 pub mod operand;
-pub mod pipeline;
+pub mod parts;
 pub mod prelude;
-pub mod schedule;
 pub mod scope;
 pub mod subclass;
 pub mod symbol;

@@ -11,7 +11,7 @@ use fulgurite_core::{DType, Name, TensorTy, Value};
 use fulgurite_runtime::bind::{Rewriter, body_of};
 use fulgurite_runtime::intrinsics;
 use fulgurite_runtime::trace::{
-    BoundSymbol, Carrier, Policies, Policy, ProxyTy, RegionKind, Stage, Tag, TagDecl, Trace, verify,
+    BoundSymbol, Carrier, Policies, Policy, ProxyTy, RegionKind, SplitSide, Tag, TagDecl, Trace, verify,
 };
 use fulgurite_runtime::transforms::{Seed, cse, dce, decompose, joint, value_and_grad, vjp::float_inputs};
 use fulgurite_runtime::{Builder, ErrorKind};
@@ -54,13 +54,13 @@ fn s1_18_merging_keeps_tags_and_places() {
     let trace = parse(
         "fn f(x: f32[2]) {\n a: f32[2] = sin(x) // a.rs:1\n b: f32[2] = sin(x) #probe_union // a.rs:2\n c: f32[2] = sin(x) #recompute // a.rs:3\n r: f32[2] = add(a, b)\n s: f32[2] = add(r, c)\n return s\n}",
     );
-    let merged = cse(&trace, Stage::Before).unwrap();
+    let merged = cse(&trace, SplitSide::Before).unwrap();
     assert_eq!(merged.lines().len(), 4);
     let first = &merged.lines()[0];
     assert!(first.own_tags.contains(probe) && first.outs == trace.lines()[0].outs);
     assert_eq!((first.place.loc.line, first.merged[0].line), (1, 2));
     // after `split` recomputation is decided, and its tag forbids nothing
-    assert_eq!(cse(&trace, Stage::After).unwrap().lines().len(), 3);
+    assert_eq!(cse(&trace, SplitSide::After).unwrap().lines().len(), 3);
 }
 
 #[test]

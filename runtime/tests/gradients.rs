@@ -6,7 +6,7 @@ mod common;
 
 use common::eval::{Array, close, run};
 use common::{database, files::plain};
-use fulgurite_runtime::trace::{Stage, Trace};
+use fulgurite_runtime::trace::{SplitSide, Trace};
 use fulgurite_runtime::transforms::{Seed, joint, jvp, simplify, split, value_and_grad, vjp::float_inputs};
 
 fn parse(text: &str) -> Trace {
@@ -43,7 +43,7 @@ fn check(text: &str) -> Trace {
     let trace = parse(text);
     let wrt = float_inputs(&trace);
     let grad = value_and_grad(&trace, &wrt).unwrap_or_else(|e| panic!("{text}\n{e}"));
-    let simple = simplify(&grad, Stage::Before).unwrap_or_else(|e| panic!("{grad:?}\n{e}"));
+    let simple = simplify(&grad, SplitSide::Before).unwrap_or_else(|e| panic!("{grad:?}\n{e}"));
     let inputs = sample(&trace);
     let plain_outs = run(&trace, &inputs);
     let (outs, simple_outs) = (run(&grad, &inputs), run(&simple, &inputs));

@@ -5,7 +5,7 @@
 mod common;
 
 use common::files::{check, plain};
-use fulgurite_runtime::trace::{PrintOptions, Stage, Trace};
+use fulgurite_runtime::trace::{PrintOptions, SplitSide, Trace};
 use fulgurite_runtime::transforms::{
     Seed, cse, dce, decompose, fold, joint, jvp, simplify, split, value_and_grad, vjp::float_inputs,
 };
@@ -30,7 +30,9 @@ fn vjp_traces() {
 
 #[test]
 fn value_and_grad_traces() {
-    check("value_and_grad", |t| text(value_and_grad(t, &float_inputs(t)).and_then(|t| simplify(&t, Stage::Before))));
+    check("value_and_grad", |t| {
+        text(value_and_grad(t, &float_inputs(t)).and_then(|t| simplify(&t, SplitSide::Before)))
+    });
 }
 
 #[test]
@@ -42,7 +44,7 @@ fn jvp_traces() {
 fn split_traces() {
     check("split", |t| {
         let made = joint(t, &float_inputs(t), &vec![Seed::Input; t.outputs().len()])
-            .and_then(|j| j.edit(|t| simplify(t, Stage::Before)))
+            .and_then(|j| j.edit(|t| simplify(t, SplitSide::Before)))
             .and_then(|j| split(&j))
             .map_err(|e| e.to_string())?;
         Ok(located(&made.forward) + &located(&made.backward))
@@ -56,12 +58,12 @@ fn dce_traces() {
 
 #[test]
 fn cse_traces() {
-    check("cse", |t| text(cse(t, Stage::Before)));
+    check("cse", |t| text(cse(t, SplitSide::Before)));
 }
 
 #[test]
 fn fold_traces() {
-    check("fold", |t| text(fold(t, Stage::Before).and_then(|t| dce(&t))));
+    check("fold", |t| text(fold(t, SplitSide::Before).and_then(|t| dce(&t))));
 }
 
 #[test]

@@ -71,7 +71,8 @@ fn sources(krate: &str) -> Vec<PathBuf> {
 fn operators() -> Vec<(String, String)> {
     let names: BTreeSet<&str> = rows().source.iter().map(|row| row.row.op.as_str()).collect();
     let mut found = Vec::new();
-    for path in sources("runtime").into_iter().filter(|p| !p.ends_with("intrinsics.rs")) {
+    let parts = ["runtime", "parallel"].into_iter().flat_map(sources);
+    for path in parts.filter(|p| !p.ends_with("intrinsics.rs")) {
         for literal in literals(&code(&read(&path))) {
             if names.contains(literal.as_str()) {
                 found.push(("operator".to_owned(), format!("{} {literal}", shown(&path))));

@@ -9,6 +9,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("fulgurite-core", 0),
     ("fulgurite-codegen", 1),
     ("fulgurite-runtime", 1),
+    ("fulgurite-parallel", 2),
     ("fulgurite-macros", 2),
     ("fulgurite-kernels", 2),
     // tools use the compiler; nothing of the compiler stands on them

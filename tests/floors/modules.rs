@@ -11,6 +11,7 @@ pub const CRATES: &[&str] = &[
     "core",
     "codegen",
     "runtime",
+    "parallel",
     "macros",
     "generated",
     "generated/kernels",

@@ -3,7 +3,7 @@
 use super::program::*;
 use fulgurite::ErrorKind;
 use fulgurite::prelude::*;
-use fulgurite::trace::{Carrier, Event, Policies, Policy, PrintOptions, Stage, Tag, TagDecl};
+use fulgurite::trace::{Carrier, Event, Policies, Policy, PrintOptions, SplitSide, Tag, TagDecl};
 use fulgurite::transforms::{self, Seed};
 
 fn tag(name: &'static str, carrier: Carrier, policies: Policies) {
@@ -114,7 +114,7 @@ fn s1_12_autocast_comes_before_grad() {
     assert_eq!(error.kind(), &ErrorKind::TransformOrder { transform: "autocast", after: "grad" }, "{error}");
     let cast = transforms::autocast(&parse(text)).expect("casts");
     let joint = transforms::joint(&cast, &wrt, &[Seed::Input]).expect("differentiates");
-    let joint = joint.edit(|t| transforms::simplify(t, Stage::Before)).expect("simplifies");
+    let joint = joint.edit(|t| transforms::simplify(t, SplitSide::Before)).expect("simplifies");
     let dtype = |name: &str| {
         let p = joint.trace.lines().iter().flat_map(|l| &l.outs).find(|p| &*joint.trace.arena.name(**p) == name);
         joint.trace.ty(*p.expect(name)).as_tensor().expect("a tensor").dtype

@@ -6,7 +6,7 @@
 use fulgurite::bind::Rewriter;
 use fulgurite::executors::Executor;
 use fulgurite::executors::interp::Interp;
-use fulgurite::pipeline::{Cotangents, Entry, Halves, Origin, Policy, Stage, StageRun};
+use fulgurite::pipeline::{BackwardSplit, Cotangents, HandedValue, Handover, Origin, Stage, StageRun};
 use fulgurite::prelude::*;
 use fulgurite::trace::{BoundSymbol, Trace};
 use std::rc::Rc;
@@ -82,35 +82,35 @@ pub fn ops(trace: &Trace) -> Vec<&'static str> {
 }
 
 /// The names of the values of a hand-over that come from one place.
-fn names(halves: &Halves, from: impl Fn(&Entry) -> bool) -> Vec<String> {
-    let name = |e: &Entry| halves.input.arena.name(e.value).to_string();
-    halves.handover.iter().filter(|e| from(e)).map(name).collect()
+fn names(backward_split: &BackwardSplit, from: impl Fn(&HandedValue) -> bool) -> Vec<String> {
+    let name = |e: &HandedValue| backward_split.input.arena.name(e.value).to_string();
+    backward_split.handover.iter().filter(|e| from(e)).map(name).collect()
 }
-fn fresh(halves: &Halves) -> Vec<String> {
-    names(halves, |e| matches!(e.origin, Origin::Fresh(_)))
+fn fresh(backward_split: &BackwardSplit) -> Vec<String> {
+    names(backward_split, |e| matches!(e.origin, Origin::Fresh(_)))
 }
-fn saved(halves: &Halves) -> Vec<String> {
-    names(halves, |e| matches!(e.origin, Origin::Saved(_)))
+fn saved(backward_split: &BackwardSplit) -> Vec<String> {
+    names(backward_split, |e| matches!(e.origin, Origin::Saved(_)))
 }
 
 /// The parameters of each unit.
-fn units(halves: &Halves) -> Vec<Vec<usize>> {
-    halves.weight.iter().map(|u| u.params.clone()).collect()
+fn units(backward_split: &BackwardSplit) -> Vec<Vec<usize>> {
+    backward_split.weight.iter().map(|u| u.params.clone()).collect()
 }
 
 /// No line of I stands in W, and none twice.
-pub fn disjoint(halves: &Halves) {
+pub fn disjoint(backward_split: &BackwardSplit) {
     let lines = |t: &Trace| t.lines().iter().map(|l| l.id).collect::<Vec<_>>();
-    let mut all = lines(&halves.input);
-    halves.weight.iter().for_each(|u| all.extend(lines(&u.trace)));
+    let mut all = lines(&backward_split.input);
+    backward_split.weight.iter().for_each(|u| all.extend(lines(&u.trace)));
     let count = all.len();
     all.sort_unstable();
     all.dedup();
     assert_eq!(count, all.len(), "a line runs twice");
-    assert_eq!(halves.report.input_lines + halves.report.weight_lines, count);
-    let ids = halves.handover.iter().map(|e| e.value).collect::<std::collections::HashSet<_>>();
-    assert_eq!(ids.len(), halves.handover.len(), "no value twice");
-    assert!(halves.handover.iter().all(|e| !e.readers.is_empty()), "each has a reader");
+    assert_eq!(backward_split.report.input_lines + backward_split.report.weight_lines, count);
+    let ids = backward_split.handover.iter().map(|e| e.value).collect::<std::collections::HashSet<_>>();
+    assert_eq!(ids.len(), backward_split.handover.len(), "no value twice");
+    assert!(backward_split.handover.iter().all(|e| !e.readers.is_empty()), "each has a reader");
 }
 
 type Pair = (Tensor, Tensor);
@@ -120,14 +120,16 @@ fn s3_1_a_plain_stage() {
     let params = (matrix(3, 4, 1), matrix(4, 2, 2));
     let x = matrix(5, 3, 3);
     let stage = Stage::of("mlp", |(a, b): Pair, x: Tensor| x.matmul(&a).tanh().matmul(&b), &params, &x).unwrap();
-    let halves = stage.halves(&[true]).unwrap();
-    disjoint(&halves);
-    assert_eq!(ops(&halves.input), ["matmul.vjp.a", "tanh.vjp.x", "matmul.vjp.a"]);
-    assert_eq!(halves.inputs, [Some(0)]);
-    assert_eq!(units(&halves), [[0], [1]]);
-    let [w1, w2] = &halves.weight[..] else { panic!("two units") };
+    let backward_split = stage.backward_split(&[true]).unwrap();
+    disjoint(&backward_split);
+    assert_eq!(ops(&backward_split.input), ["matmul.vjp.a", "tanh.vjp.x", "matmul.vjp.a"]);
+    assert_eq!(backward_split.inputs, [Some(0)]);
+    assert_eq!(units(&backward_split), [[0], [1]]);
+    let [w1, w2] = &backward_split.weight[..] else { panic!("two units") };
     let reads = |at: &[usize]| {
-        at.iter().map(|i| halves.input.arena.name(halves.handover[*i].value).to_string()).collect::<Vec<_>>()
+        at.iter()
+            .map(|i| backward_split.input.arena.name(backward_split.handover[*i].value).to_string())
+            .collect::<Vec<_>>()
     };
     // the gradient behind tanh is called after the product that made its argument
     assert_eq!((ops(&w1.trace), reads(&w1.reads)), (vec!["matmul.vjp.w"], vec!["ct.matmul".into(), "x".to_owned()]));
@@ -135,12 +137,12 @@ fn s3_1_a_plain_stage() {
         (ops(&w2.trace), reads(&w2.reads)),
         (vec!["matmul.vjp.w"], vec!["tanh".into(), "ct.matmul.1".to_owned()])
     );
-    assert_eq!(fresh(&halves), ["ct.matmul"]);
-    assert_eq!(saved(&halves), ["tanh", "x"]);
-    assert_eq!(names(&halves, |e| matches!(e.origin, Origin::Cotangent(_))), ["ct.matmul.1"]);
-    assert_eq!(halves.report.shared_in_input, [""; 0]);
+    assert_eq!(fresh(&backward_split), ["ct.matmul"]);
+    assert_eq!(saved(&backward_split), ["tanh", "x"]);
+    assert_eq!(names(&backward_split, |e| matches!(e.origin, Origin::Cotangent(_))), ["ct.matmul.1"]);
+    assert_eq!(backward_split.report.shared_in_input, [""; 0]);
     // as text
-    let text = halves.to_string();
+    let text = backward_split.to_string();
     let tail = "# kept behind F: 140 bytes, behind I: 260
 # ct.matmul: f32[5, 4], 80 bytes, made in I, read by W[0]
 # tanh: f32[5, 4], 80 bytes, kept by F, read by W[1]
@@ -157,9 +159,9 @@ fn s3_2_a_parameter_above_and_below_another() {
     let params = (number(3.0), number(5.0));
     let x = number(2.0);
     let stage = Stage::of("d53", |(w, v): Pair, x: Tensor| ((x * &w) * v) * w, &params, &x).unwrap().on(interp());
-    let halves = stage.halves(&[true]).unwrap();
-    disjoint(&halves);
-    assert_eq!(units(&halves), [[0], [1]]);
+    let backward_split = stage.backward_split(&[true]).unwrap();
+    disjoint(&backward_split);
+    assert_eq!(units(&backward_split), [[0], [1]]);
     let (dx, dw) = grads(&stage, &params, &x, Cotangents::Loss);
     assert_eq!((values(&dx), values(&dw)), (vec![Some(vec![45.0])], vec![Some(vec![60.0]), Some(vec![18.0])]));
     // either unit first
@@ -186,7 +188,7 @@ fn s3_2_a_block_applied_twice() {
     let block = |((a, c), (b, d)): &Block, h: Tensor| &h + (h.matmul(a) + c).relu().matmul(b) + d;
     let twice = move |p: Block, x: Tensor| block(&p, block(&p, x));
     let stage = Stage::of("twice", twice, &params, &x).unwrap();
-    disjoint(&stage.halves(&[true]).unwrap());
+    disjoint(&stage.backward_split(&[true]).unwrap());
     let ct = matrix(2, 3, 6);
     let (dx, dw) = grads(&stage.on(interp()), &params, &x, &ct);
     let whole = jit(move |p: Block, x: Tensor, ct: Tensor| vjp(&(p, x), &ct, |(p, x)| twice(p.clone(), x.clone())));
@@ -206,10 +208,10 @@ fn s3_3_shared_weights() {
     let (dx, dw) = grads(&thrice, &w, &x, Cotangents::Loss);
     assert_eq!((values(&dx), values(&dw)), (vec![Some(vec![27.0])], vec![Some(vec![54.0])]));
     for (stage, adds) in [(&twice, 1), (&thrice, 2)] {
-        let halves = stage.halves(&[true]).unwrap();
-        disjoint(&halves);
+        let backward_split = stage.backward_split(&[true]).unwrap();
+        disjoint(&backward_split);
         let joins = |t: &Trace| ops(t).iter().filter(|op| **op == "add").count();
-        assert_eq!((joins(&halves.input), joins(&halves.weight[0].trace)), (0, adds));
+        assert_eq!((joins(&backward_split.input), joins(&backward_split.weight[0].trace)), (0, adds));
     }
 }
 
@@ -221,13 +223,13 @@ fn s3_4_side_branches() {
     let one = Some(number(1.0));
     let ct = vec![one.clone(), one];
     let own = Stage::of("d54", |w: Tensor, x: Tensor| (x * &w, &w * &w), &params.0, &x).unwrap().on(interp());
-    let halves = own.halves(&[true, true]).unwrap();
-    let keys = halves.weight[0].keys.iter().map(|i| halves.handover[*i].origin).collect::<Vec<_>>();
+    let backward_split = own.backward_split(&[true, true]).unwrap();
+    let keys = backward_split.weight[0].keys.iter().map(|i| backward_split.handover[*i].origin).collect::<Vec<_>>();
     assert!(keys.len() == 2 && keys.iter().all(|k| matches!(k, Origin::Cotangent(_))), "{keys:?}");
     let (dx, dw) = grads(&own, &params.0, &x, ct.clone());
     assert_eq!((values(&dx), values(&dw)), (vec![Some(vec![3.0])], vec![Some(vec![8.0])]));
     let other = Stage::of("d55", |(w, v): Pair, x: Tensor| (x * w, &v * &v), &params, &x).unwrap().on(interp());
-    assert_eq!(units(&other.halves(&[true, true]).unwrap()), [[0], [1]]);
+    assert_eq!(units(&other.backward_split(&[true, true]).unwrap()), [[0], [1]]);
     let (_, dw) = grads(&other, &params, &x, ct);
     assert_eq!(values(&dw), [Some(vec![2.0]), Some(vec![10.0])]);
 }
@@ -239,9 +241,9 @@ fn s3_5_inputs_without_gradient() {
     let tokens = Tensor::from([0i64, 1, 1]);
     let f = |(table, w): Pair, at: Tensor| fulgurite::ops::embedding(&table, &at).matmul(&w);
     let stage = Stage::of("embedding", f, &params, &tokens).unwrap().on(interp());
-    let halves = stage.halves(&[true]).unwrap();
-    assert_eq!((halves.input.lines().len(), &halves.inputs[..]), (0, &[None][..]));
-    disjoint(&halves);
+    let backward_split = stage.backward_split(&[true]).unwrap();
+    assert_eq!((backward_split.input.lines().len(), &backward_split.inputs[..]), (0, &[None][..]));
+    disjoint(&backward_split);
     let (dx, dw) = grads(&stage, &params, &tokens, &matrix(3, 2, 3));
     assert!(dx[0].is_none());
     let (table, ct) = (data(dw[0].as_ref().unwrap()), data(&matrix(3, 2, 3)));
@@ -261,9 +263,9 @@ fn s3_6_frozen_and_unused() {
     let x: Three = (matrix(5, 3, 3), of(&[7.0]), Tensor::from([1i64]));
     let f = |(a, b, _): Three, (x, _, q): Three| (x.matmul(&a).tanh().matmul(&b), q);
     let stage = Stage::of("frozen", f, &params, &x).unwrap().frozen(&["0"]).unwrap().on(interp());
-    let halves = stage.halves(&stage.whole_mask()).unwrap();
-    assert_eq!(halves.report.unused, [2], "u");
-    assert_eq!(halves.params, [None, Some((0, 0)), None]);
+    let backward_split = stage.backward_split(&stage.whole_mask()).unwrap();
+    assert_eq!(backward_split.report.unused, [2], "u");
+    assert_eq!(backward_split.params, [None, Some((0, 0)), None]);
     assert_eq!(stage.sends().unwrap(), [true, false, false]);
     let (dx, dw) = grads(&stage, &params, &x, vec![Some(matrix(5, 2, 4)), None]);
     assert_eq!(dx.iter().map(Option::is_some).collect::<Vec<_>>(), [true, false, false]);
@@ -278,8 +280,8 @@ fn s3_7_views_and_inputs_as_outputs() {
     let (w, x) = (matrix(3, 4, 1), matrix(5, 3, 2));
     let f = |w: Tensor, x: Tensor| {
         let h = x.matmul(&w);
-        let halves = h.chunk_with::<2>(Chunk { dim: 1.into() });
-        (halves, h.transpose(0, 1), x)
+        let backward_split = h.chunk_with::<2>(Chunk { dim: 1.into() });
+        (backward_split, h.transpose(0, 1), x)
     };
     let stage = Stage::of("views", f, &w, &x).unwrap().on(interp());
     let ct = vec![Some(matrix(5, 2, 3)), Some(matrix(5, 2, 4)), Some(matrix(4, 5, 5)), Some(matrix(5, 3, 6))];
@@ -289,7 +291,7 @@ fn s3_7_views_and_inputs_as_outputs() {
     run.input_backward(0, ct.clone()).unwrap();
     run.weight_backward(0).unwrap();
     assert_eq!(out.iter().map(data).collect::<Vec<_>>(), before, "outputs are untouched");
-    disjoint(&stage.halves(&[true; 4]).unwrap());
+    disjoint(&stage.backward_split(&[true; 4]).unwrap());
     // an output that is an input: its cotangent is a part of the input's gradient
     let (dx, _) = grads(&stage, &w, &x, ct.clone());
     let mut without = ct;
@@ -346,16 +348,22 @@ fn s3_10_lines_with_several_results_are_opened() {
     };
     let ct = matrix(5, 2, 4);
     let stage = Stage::of("norm", plain, &params, &x).unwrap().on(interp());
-    let halves = stage.halves(&[true]).unwrap();
-    disjoint(&halves);
-    assert_eq!((units(&halves), &halves.report.shared_in_input[..]), (vec![vec![0], vec![1, 2], vec![3]], &[][..]));
+    let backward_split = stage.backward_split(&[true]).unwrap();
+    disjoint(&backward_split);
+    assert_eq!(
+        (units(&backward_split), &backward_split.report.shared_in_input[..]),
+        (vec![vec![0], vec![1, 2], vec![3]], &[][..])
+    );
     let (_, want) = grads(&stage, &params, &x, &ct);
 
     let stage = Stage::of("norm", whole, &params, &x).unwrap().on(interp());
-    let halves = stage.halves(&[true]).unwrap();
-    disjoint(&halves);
-    assert_eq!((units(&halves), &halves.report.shared_in_input[..]), (vec![vec![0], vec![1, 2], vec![3]], &[][..]));
-    assert!(!ops(&halves.input).contains(&"native_layer_norm_backward"), "opened");
+    let backward_split = stage.backward_split(&[true]).unwrap();
+    disjoint(&backward_split);
+    assert_eq!(
+        (units(&backward_split), &backward_split.report.shared_in_input[..]),
+        (vec![vec![0], vec![1, 2], vec![3]], &[][..])
+    );
+    assert!(!ops(&backward_split.input).contains(&"native_layer_norm_backward"), "opened");
     let mut run = StageRun::new(&stage, 0, &params, 1).unwrap();
     run.forward(0, &x).unwrap();
     run.input_backward(0, &ct).unwrap();
@@ -371,13 +379,13 @@ fn s3_10_lines_with_several_results_are_opened() {
             Ok(())
         })
     });
-    let halves = claimed.halves(&[true]).unwrap();
-    disjoint(&halves);
-    assert_eq!(halves.report.shared_in_input, ["native_layer_norm_backward"]);
-    assert!(ops(&halves.input).contains(&"native_layer_norm_backward"));
+    let backward_split = claimed.backward_split(&[true]).unwrap();
+    disjoint(&backward_split);
+    assert_eq!(backward_split.report.shared_in_input, ["native_layer_norm_backward"]);
+    assert!(ops(&backward_split.input).contains(&"native_layer_norm_backward"));
     // both gradients are made in I, and W gives them
-    let (unit, _) = halves.params[1].unwrap();
-    assert!(halves.weight[unit].trace.lines().is_empty());
+    let (unit, _) = backward_split.params[1].unwrap();
+    assert!(backward_split.weight[unit].trace.lines().is_empty());
     let (_, kept) = grads(&claimed, &params, &x, &ct);
     for ((a, b), c) in want.iter().zip(&opened).zip(&kept) {
         let [a, b, c] = [a, b, c].map(|t| data(t.as_ref().unwrap()));
@@ -396,8 +404,8 @@ fn s3_1_with_the_fewest_bytes() {
     let x = matrix(8, 8, 4);
     let f = |(w, (b, c)): (Tensor, Pair), x: Tensor| (x * w + b).exp() * c;
     let make = |policy| Stage::of("scale", f, &params, &x).unwrap().on(interp()).handing(policy);
-    let (all, fewest) = (make(Policy::Values), make(Policy::MinBytes));
-    let report = |s: &Stage| s.halves(&[true]).unwrap().report;
+    let (all, fewest) = (make(Handover::Values), make(Handover::MinBytes));
+    let report = |s: &Stage| s.backward_split(&[true]).unwrap().report;
     let (a, b) = (report(&all), report(&fewest));
     assert_eq!((a.bytes_handover, b.bytes_handover), (4 * 256, 3 * 256), "{a:?} {b:?}");
     assert!(a.recomputed.is_empty() && b.recomputed.iter().all(|op| op == "mul" || op.starts_with("exp")), "{b:?}");
@@ -409,5 +417,5 @@ fn s3_1_with_the_fewest_bytes() {
     let x = matrix(5, 3, 3);
     let f = |(a, b): Pair, x: Tensor| x.matmul(&a).exp().matmul(&b);
     let make = |policy| Stage::of("mlp", f, &params, &x).unwrap().handing(policy);
-    assert_eq!(report(&make(Policy::Values)), report(&make(Policy::MinBytes)));
+    assert_eq!(report(&make(Handover::Values)), report(&make(Handover::MinBytes)));
 }

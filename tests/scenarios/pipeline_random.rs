@@ -1,7 +1,7 @@
 //! S3 on programs that nobody chose: random graphs of parameters and inputs, random absent cotangents, random cuts.
 
 use super::pipeline::{Grads, data, disjoint, grads, interp, values};
-use fulgurite::pipeline::{Accumulate, Cut, Model, Policy, Stage, run};
+use fulgurite::pipeline::{Accumulate, Cut, Handover, Model, Stage, run};
 use fulgurite::prelude::*;
 use fulgurite::schedule::Generator;
 use fulgurite_tests::draws::{self, Property, Verdict};
@@ -108,20 +108,20 @@ fn s3_random_programs() {
         let done = whole.on(interp()).call(((params.clone(), inputs.clone()), full));
         let (_, (dp, dx)) = done.map_err(|e| e.to_string())?;
         let given: Vec<Option<Tensor>> = cotangents.iter().zip(there).map(|(c, t)| t.then(|| c.clone())).collect();
-        for policy in [Policy::Values, Policy::MinBytes] {
+        for policy in [Handover::Values, Handover::MinBytes] {
             let of = program.clone();
             let f = move |p: Vec<Tensor>, x: Vec<Tensor>| of.run(&p, &x);
             let stage = Stage::of("random", f, params, inputs).map_err(|e| e.to_string())?;
             let stage = stage.on(interp()).handing(policy);
             let (dx2, dp2): Grads = grads(&stage, params, inputs, given.clone());
-            let halves = stage.halves(there).map_err(|e| e.to_string())?;
-            if policy == Policy::Values {
-                disjoint(&halves);
+            let backward_split = stage.backward_split(there).map_err(|e| e.to_string())?;
+            if policy == Handover::Values {
+                disjoint(&backward_split);
             }
             for (have, want) in values(&dx2).iter().chain(&values(&dp2)).zip(dx.iter().chain(&dp)) {
                 let (have, want) = (have.clone().unwrap_or_else(|| vec![0.0; 16]), data(want));
                 if have != want {
-                    return Err(format!("{policy:?} gives {have:?}, the whole gradient {want:?}\n{halves}"));
+                    return Err(format!("{policy:?} gives {have:?}, the whole gradient {want:?}\n{backward_split}"));
                 }
             }
         }

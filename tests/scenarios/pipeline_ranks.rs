@@ -264,7 +264,7 @@ fn s3_19_a_block_of_a_gpt() {
     let (dx, dw) = grads(&stage, &block, &x, &ct);
     assert!(dx[0].is_some() && dx[1..].iter().all(Option::is_none), "mask and key have no gradient");
     assert!(dw.iter().all(Option::is_some));
-    disjoint(&stage.halves(&stage.whole_mask()).unwrap());
+    disjoint(&stage.backward_split(&stage.whole_mask()).unwrap());
     // run again in the backward, the dropout drops the same: the same gradients
     let again = |block: Block, (h, mask, key): (Tensor, Tensor, Key)| checkpoint(|| block.at(&h, &mask, &key, 2));
     let again = Stage::of("block", again, &block, &x).unwrap().on(interp());

@@ -29,8 +29,8 @@ fn s3_11_absent_cotangents() {
     let ct = vec![Some(matrix(4, 2, 4)), None];
     let (_, dw) = grads(&stage, &params, &x, ct.clone());
     assert_eq!(there(&dw), some(&[true, false]), "u serves the other output alone");
-    let halves = stage.halves(&[true, false]).unwrap();
-    let lines = |h: &fulgurite::pipeline::Halves| h.report.input_lines + h.report.weight_lines;
+    let halves = stage.backward_split(&[true, false]).unwrap();
+    let lines = |h: &fulgurite::pipeline::BackwardSplit| h.report.input_lines + h.report.weight_lines;
     assert_eq!(lines(&halves), 3, "{}", halves.input);
     disjoint(&halves);
     // both were compiled: that of the stage's own signature, and this one
@@ -41,7 +41,7 @@ fn s3_11_absent_cotangents() {
     assert_eq!(stage.masks(), 2, "nothing is compiled again");
     let none: Grads = grads(&stage, &params, &x, vec![None, None]);
     assert_eq!((there(&none.0), there(&none.1)), (some(&[false]), some(&[false, false])));
-    assert_eq!((lines(&stage.halves(&[false, false]).unwrap()), stage.masks()), (0, 3));
+    assert_eq!((lines(&stage.backward_split(&[false, false]).unwrap()), stage.masks()), (0, 3));
 }
 
 type Aux = BTreeMap<String, Vec<Tensor>>;
@@ -212,7 +212,7 @@ fn s3_17_memory() {
         assert_eq!(run.bytes(), 8704);
         run.input_backward(0, &matrix(16, 8, 5)).unwrap();
         assert_eq!(run.bytes(), 9216);
-        let report = stage.halves(&[true]).unwrap().report;
+        let report = stage.backward_split(&[true]).unwrap().report;
         assert_eq!((report.bytes_forward, report.bytes_handover), (8704, 9216));
         // units free what nobody else reads
         run.weight_unit(0, 0).unwrap();
@@ -301,7 +301,7 @@ fn s2_15_a_backward_that_writes() {
         )
     };
     let stage = Stage::of("history", f, &w, &x).unwrap().on(interp());
-    let halves = stage.halves(&[true]).unwrap();
+    let halves = stage.backward_split(&[true]).unwrap();
     disjoint(&halves);
     let mut run = StageRun::new(&stage, 0, &w, 2).unwrap();
     run.forward(0, &x).unwrap();

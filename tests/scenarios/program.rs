@@ -44,7 +44,8 @@ pub fn marked(trace: &Trace) -> Result<Joint, Error> {
 
 /// Forward and backward, simplified.
 pub fn cut(trace: &Trace) -> Split {
-    let joint = joint(trace).edit(|t| transforms::simplify(t, fulgurite::trace::Stage::Before)).expect("simplifies");
+    let joint =
+        joint(trace).edit(|t| transforms::simplify(t, fulgurite::trace::SplitSide::Before)).expect("simplifies");
     transforms::split(&joint).expect("splits")
 }
 
@@ -116,7 +117,7 @@ pub fn pull(text: &str, wrt: &[&str], inputs: &[Tensor], cotangents: &[Option<Te
     let joint = transforms::joint(&trace, &wrt, &seeds).unwrap_or_else(|e| panic!("{text}\n{e}"));
     let needs_grad = joint.needs_grad.clone();
     let (joint, _) = transforms::rematerialise(joint, Remat::Marked).unwrap_or_else(|e| panic!("{text}\n{e}"));
-    let joint = joint.edit(|t| transforms::simplify(t, fulgurite::trace::Stage::Before)).expect("simplifies");
+    let joint = joint.edit(|t| transforms::simplify(t, fulgurite::trace::SplitSide::Before)).expect("simplifies");
     let split = transforms::split(&joint).unwrap_or_else(|e| panic!("{text}\n{e}"));
     let mut out = run(&split.forward, inputs);
     let mut given = out.split_off(out.len() - split.forward.saved);

@@ -6,7 +6,7 @@ use fulgurite::core::Name;
 use fulgurite::core::row::{MeaningKind, RowText};
 use fulgurite::prelude::*;
 use fulgurite::symbol::{self, Symbol};
-use fulgurite::trace::{PrintOptions, Stage};
+use fulgurite::trace::{PrintOptions, SplitSide};
 use fulgurite::transforms::{self, Activity, LineRole, Reason, Seed, vjp::float_inputs};
 use fulgurite_codegen::diag::render::{self, Style};
 use fulgurite_codegen::pipeline::Table;
@@ -146,14 +146,14 @@ fn s0_8_the_same_expression_with_and_without_gradient() {
     for text in [first, last] {
         let sines = |t: &fulgurite::Trace| t.lines().iter().filter(|l| l.symbol.name() == "sin").count();
         let trace = parse(text);
-        let merged = transforms::cse(&trace, Stage::Before).expect("merges");
+        let merged = transforms::cse(&trace, SplitSide::Before).expect("merges");
         assert_eq!(sines(&merged), 2);
         for trace in [&trace, &merged] {
             let made = transforms::value_and_grad(trace, &float_inputs(trace)).expect("differentiates");
             close(&numbers(&run(&made, std::slice::from_ref(&x)))[1], &want);
         }
         let split = cut(&trace);
-        let forward = transforms::cse(&split.forward, Stage::After).expect("merges");
+        let forward = transforms::cse(&split.forward, SplitSide::After).expect("merges");
         assert_eq!(sines(&forward), 1);
         let after = transforms::Split { forward, ..split };
         close(&apart(&after, std::slice::from_ref(&x)).1[0].as_ref().expect("live").to_f64().expect("data"), &want);
@@ -368,7 +368,7 @@ fn s0_21_residual_table() {
         let trace = parse(&text);
         let wrt: Vec<_> = wrt.chars().map(|c| input(&trace, &c.to_string())).collect();
         let joint = transforms::joint(&trace, &wrt, &[Seed::Input]).unwrap_or_else(|e| panic!("{text}\n{e}"));
-        let joint = joint.edit(|trace| transforms::simplify(trace, Stage::Before)).expect("simplifies");
+        let joint = joint.edit(|trace| transforms::simplify(trace, SplitSide::Before)).expect("simplifies");
         let split = transforms::split(&joint).expect("splits");
         let kept = names(&split.forward, &split.plan.tensors);
         let within = |set: &&[&str]| kept.iter().all(|name| set.contains(&name.as_str()));

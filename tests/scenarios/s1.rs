@@ -5,7 +5,9 @@ use fulgurite::bind::Rewriter;
 use fulgurite::core::Name;
 use fulgurite::executors::{self, Claim, ExecError, Executor, Kernel, Line, TensorMut, TensorRef};
 use fulgurite::prelude::*;
-use fulgurite::trace::{BoundSymbol, Carrier, Event, Policies, Policy, PrintOptions, Role, Stage, Tag, TagDecl, Trace};
+use fulgurite::trace::{
+    BoundSymbol, Carrier, Event, Policies, Policy, PrintOptions, Role, SplitSide, Tag, TagDecl, Trace,
+};
 use fulgurite::transforms::{self, At, Seed, vjp::float_inputs};
 use fulgurite::{Error, ErrorKind};
 use std::sync::Arc;
@@ -180,7 +182,7 @@ fn s1_18_draws_are_never_merged() {
         let Ok(trace) = Trace::parse(&twice).or_else(|_| Trace::parse(&twice.replace("f32[4] = ", "i64[4] = "))) else {
             continue;
         };
-        let merged = transforms::cse(&trace, Stage::After).expect("merges");
+        let merged = transforms::cse(&trace, SplitSide::After).expect("merges");
         assert_eq!(merged.lines().len(), 1, "{merged}");
         checked += 1;
     }
@@ -191,7 +193,7 @@ fn s1_18_draws_are_never_merged() {
 fn s1_18_forward_and_backward_twins_stay_apart() {
     let text =
         "fn f(x: f64[2]) {\n a: f64[2] = cos(x)\n b: f64[2] = cos(x) #backward\n o: f64[2] = add(a, b)\n return o\n}";
-    for stage in [Stage::Before, Stage::After] {
+    for stage in [SplitSide::Before, SplitSide::After] {
         let merged = transforms::cse(&parse(text), stage).expect("merges");
         assert_eq!(merged.lines().len(), 3, "{merged}");
     }

@@ -3,7 +3,7 @@
 use super::{Builder, Context, copies, layouts};
 use crate::error::Error;
 use crate::symbol::SymbolRef;
-use crate::trace::tag::{Event, Policy, Stage, TagSet};
+use crate::trace::tag::{Event, Policy, SplitSide, TagSet};
 use crate::trace::*;
 use fulgurite_core::eval::tensor;
 use fulgurite_core::lang::ast::Out;
@@ -40,7 +40,7 @@ pub fn body_of(arena: &Rc<Arena>, line: &BoundSymbol) -> Result<Option<Rc<Body>>
 
 /// The tags of a body's lines.
 pub(super) fn tags(line: &BoundSymbol) -> TagSet {
-    line.own_tags.passing(Event::Decompose, Stage::Before, &[Policy::All])
+    line.own_tags.passing(Event::Decompose, SplitSide::Before, &[Policy::All])
 }
 
 /// Fills the result types that only the body knows, and keeps the body.

@@ -3,7 +3,7 @@
 
 use super::{Builder, Call, Context};
 use crate::error::{Error, ErrorKind};
-use crate::trace::tag::{Event, Policy, Stage, TagSet};
+use crate::trace::tag::{Event, Policy, SplitSide, TagSet};
 use crate::trace::verify;
 use crate::trace::*;
 use fulgurite_core::sig::OutTy;
@@ -217,7 +217,7 @@ impl<'t> Rewriter<'t> {
             return Ok(());
         }
         let new = self.current.taken.get(&new).copied().unwrap_or(new);
-        let tags = arena.tags(old).meet(arena.tags(new), Event::Merge, self.stage());
+        let tags = arena.tags(old).meet(arena.tags(new), Event::Merge, self.side());
         let tags = tags.map_err(|tag| {
             let (a, b) = (arena.name(old), arena.name(new));
             let claim =
@@ -233,14 +233,14 @@ impl<'t> Rewriter<'t> {
     /// Whether the tags of two values that are there allow that one stands for the other.
     pub fn may_bind(&self, old: ProxyId, new: ProxyId) -> bool {
         let arena = self.builder.arena();
-        arena.tags(old).meet(arena.tags(self.get(new)), Event::Merge, self.stage()).is_ok()
+        arena.tags(old).meet(arena.tags(self.get(new)), Event::Merge, self.side()).is_ok()
     }
 
     /// Several values stand for `old` together; each has those of its tags that go to every part. Consumers of `old`
     /// must be rewritten.
     pub fn replace_by(&mut self, old: ProxyId, parts: &[ProxyId]) {
         let arena = self.builder.arena();
-        let tags = arena.tags(old).passing(Event::Unroll, self.stage(), &[Policy::All]);
+        let tags = arena.tags(old).passing(Event::Unroll, self.side(), &[Policy::All]);
         for part in parts {
             arena.set_tags(*part, arena.tags(*part).union(tags));
         }
@@ -253,18 +253,18 @@ impl<'t> Rewriter<'t> {
     }
 
     /// Before or after `split`.
-    pub fn stage(&self) -> Stage {
-        if self.source.phase.is_some() { Stage::After } else { Stage::Before }
+    pub fn side(&self) -> SplitSide {
+        if self.source.phase.is_some() { SplitSide::After } else { SplitSide::Before }
     }
 
     fn open(&mut self, line: &Rc<BoundSymbol>) {
         let start = self.builder.lines().len();
-        let stage = self.stage();
+        let side = self.side();
         let context = &mut self.builder.context;
         context.region = line.region;
         context.place = line.place;
         context.origin = Some(line.id);
-        context.tags = line.own_tags.inherited().union(line.own_tags.passing(Event::Replace, stage, &[Policy::All]));
+        context.tags = line.own_tags.inherited().union(line.own_tags.passing(Event::Replace, side, &[Policy::All]));
         self.current = Current { line: Some(line.clone()), start, ..Current::default() };
     }
 
@@ -274,7 +274,7 @@ impl<'t> Rewriter<'t> {
         let Some(line) = current.line else { return Ok(()) };
         if !current.taken.is_empty() {
             let kept = if current.kept { TagSet::EMPTY } else { line.own_tags };
-            let kept = kept.passing(Event::Replace, self.stage(), &[Policy::Keep, Policy::All]);
+            let kept = kept.passing(Event::Replace, self.side(), &[Policy::Keep, Policy::All]);
             for mut made in self.builder.take_from(current.start) {
                 let takes = made.outs.iter().any(|o| current.taken.contains_key(o));
                 let reads = {

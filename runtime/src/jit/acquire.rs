@@ -233,7 +233,7 @@ pub(crate) fn leaf_ty(leaf: &Tensor) -> Result<ProxyTy, Error> {
 }
 
 /// Per tensor, the position of the first one that is the same cell.
-pub(crate) fn aliases<'t>(tensors: impl Iterator<Item = &'t Tensor>) -> Vec<usize> {
+pub fn aliases<'t>(tensors: impl Iterator<Item = &'t Tensor>) -> Vec<usize> {
     let mut first = FxHashMap::default();
     let position = |(i, t): (usize, &Tensor)| match t.view() {
         View::Cell(cell) => *first.entry(Arc::as_ptr(cell) as usize).or_insert(i),

@@ -190,7 +190,7 @@ pub(super) fn types(leaves: &[&Tensor]) -> Vec<Option<ProxyTy>> {
 ///
 /// # Errors
 /// E748 for another number of them; the error of a poisoned one; E712.
-pub(crate) fn same_types(wanted: &[Option<ProxyTy>], given: &[&Tensor], what: &str, loc: Loc) -> Result<(), Error> {
+pub fn same_types(wanted: &[Option<ProxyTy>], given: &[&Tensor], what: &str, loc: Loc) -> Result<(), Error> {
     types_are(wanted, given, what, loc, |want, have| want == have)
 }
 

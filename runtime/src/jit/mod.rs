@@ -33,7 +33,7 @@ pub use caching::Caching;
 pub use custom::custom_vjp;
 pub use derivatives::{Loss, grad, hvp, jvp, try_value_and_grad, value_and_grad, vjp};
 pub use jacobian::{hessian, jacobian, jacobian_forward, jacobian_reverse};
-pub use stages::{Stage, Stages};
+pub use stages::{CompileStage, Stages};
 pub use stats::{Miss, Stats};
 pub use traceable::{Arguments, Batch, Many, One, Outcome, Traceable};
 
@@ -44,7 +44,7 @@ use crate::tensor::Tensor;
 use crate::trace::Trace;
 use crate::transforms::{At, Pipeline, Remat};
 use crate::tree::{self, Tree, Visitor, flatten, flatten_apart, rebuild_apart};
-pub(crate) use derivatives::same_types;
+pub use derivatives::same_types;
 pub(crate) use immediate::retake;
 
 use acquire::{Acquired, How, acquire, acquired};
@@ -376,7 +376,7 @@ impl<F> Jit<F> {
     }
 
     /// The stages of the program that was compiled last; where that failed, those until then.
-    pub fn stages(&self) -> Vec<Stage> {
+    pub fn stages(&self) -> Vec<CompileStage> {
         if let Some(stages) = &*self.failed.lock().unwrap_or_else(|e| e.into_inner()) {
             return stages.list().to_vec();
         }

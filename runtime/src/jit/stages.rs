@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 /// A stage of the compilation of a function.
 #[derive(Clone, Debug)]
-pub struct Stage {
+pub struct CompileStage {
     /// `acquired`, `joint`, `simplified`, …
     pub name: &'static str,
     /// How many lines the trace has.
@@ -33,7 +33,7 @@ pub struct Stage {
 #[derive(Clone, Debug, Default)]
 pub struct Stages {
     keep: bool,
-    list: Vec<Stage>,
+    list: Vec<CompileStage>,
 }
 
 impl Stages {
@@ -48,7 +48,7 @@ impl Stages {
     /// One more stage.
     pub(crate) fn note(&mut self, name: &'static str, trace: &Trace, time: Duration, remark: Option<String>) {
         let text = self.keep.then(|| closed(trace).to_string());
-        self.list.push(Stage { name, lines: trace.lines.len(), time, text, remark });
+        self.list.push(CompileStage { name, lines: trace.lines.len(), time, text, remark });
     }
     /// Notes what transforms of a user's made.
     pub(crate) fn own(&mut self) -> impl FnMut(&'static str, &Trace, Instant) {
@@ -57,10 +57,10 @@ impl Stages {
     /// The last stage: a program.
     pub(crate) fn compiled(&mut self, lines: usize, time: Duration, text: impl FnOnce() -> String) {
         let text = self.keep.then(text);
-        self.list.push(Stage { name: "compiled", lines, time, text, remark: None });
+        self.list.push(CompileStage { name: "compiled", lines, time, text, remark: None });
     }
     /// The stages, in order.
-    pub fn list(&self) -> &[Stage] {
+    pub fn list(&self) -> &[CompileStage] {
         &self.list
     }
     /// How long all of them took.
@@ -102,7 +102,7 @@ fn unrolled(trace: Trace, executors: &[Arc<dyn Executor>], stages: &mut Stages) 
     }
     let started = Instant::now();
     let made = transforms::unroll(&trace, &executors::claims(&trace.arena, executors))?;
-    let made = transforms::simplify(&made, trace::Stage::After)?;
+    let made = transforms::simplify(&made, trace::SplitSide::After)?;
     stages.note("unrolled", &made, started.elapsed(), bind::collectives(&made));
     Ok(made)
 }
@@ -113,7 +113,7 @@ type Step = fn(&Trace) -> Result<Trace, Error>;
 /// The stages between acquisition and compilation. Functionalising and autocast need none: writes are versions, and
 /// arguments cast, from the start.
 const PIPELINE: &[(&str, Step)] =
-    &[("simplified", |trace| transforms::simplify(&transforms::own::settle(trace)?, trace::Stage::Before))];
+    &[("simplified", |trace| transforms::simplify(&transforms::own::settle(trace)?, trace::SplitSide::Before))];
 
 /// Runs the pipeline.
 ///
@@ -155,7 +155,7 @@ pub(crate) fn cut(
     }
     let joint = joint.edit(|trace| pipeline.apply(At::Joint, trace.clone(), stages.own()))?;
     let started = Instant::now();
-    let joint = joint.edit(|trace| transforms::simplify(&transforms::own::settle(trace)?, trace::Stage::Before))?;
+    let joint = joint.edit(|trace| transforms::simplify(&transforms::own::settle(trace)?, trace::SplitSide::Before))?;
     stages.note("simplified", &joint.trace, started.elapsed(), None);
     let joint = joint.edit(|trace| unrolled(trace.clone(), executors, stages))?;
     let started = Instant::now();

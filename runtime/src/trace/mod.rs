@@ -16,6 +16,6 @@ pub(crate) mod words;
 pub use crate::error::Phase;
 pub use arena::Arena;
 pub use print::PrintOptions;
-pub use program::{EpilogueWrite, Guard, InputCell, Provenance, Trace};
-pub use tag::{Carrier, Event, Policies, Policy, Stage, Tag, TagDecl, TagSet};
+pub use program::{EpilogueWrite, Guard, InputCell, Provenance, Trace, TracePart};
+pub use tag::{Carrier, Event, Policies, Policy, SplitSide, Tag, TagDecl, TagSet};
 pub use types::*;

@@ -90,6 +90,20 @@ pub struct Trace {
     pub provenance: Provenance,
 }
 
+/// What a part of a trace has of it.
+pub struct TracePart {
+    /// Its inputs; no two of them are one cell.
+    pub inputs: Vec<InputCell>,
+    /// Its lines, in the order of the whole.
+    pub lines: Vec<Rc<BoundSymbol>>,
+    /// Its results.
+    pub outputs: Vec<ProxyId>,
+    /// What must hold of the arguments.
+    pub guards: Vec<Guard>,
+    /// The inputs that are written after a run.
+    pub writes: Vec<EpilogueWrite>,
+}
+
 /// Where a trace comes from.
 #[derive(Clone, Debug, Default)]
 pub struct Provenance {
@@ -128,7 +142,7 @@ impl Trace {
     }
 
     /// Whether it writes to inputs, or has a backward that may.
-    pub(crate) fn writes(&self) -> bool {
+    pub fn writes(&self) -> bool {
         !self.epilogue.is_empty() || self.lines.iter().any(|l| l.symbol.own().is_some_and(|own| own.variables > 0))
     }
 
@@ -151,6 +165,13 @@ impl Trace {
             micros: started.elapsed().as_micros() as u64,
             from: Some(source.provenance.made_by),
         };
+    }
+
+    /// A trace of some of its lines, under its name; the values are the same ones.
+    pub fn part(&self, part: TracePart) -> Trace {
+        let TracePart { mut inputs, lines, outputs, guards, writes } = part;
+        inputs.iter_mut().enumerate().for_each(|(i, cell)| cell.alias_group = i);
+        Trace { inputs, lines, outputs, prologue: guards, epilogue: writes, ..self.clone() }
     }
 
     /// The proxies of its inputs.

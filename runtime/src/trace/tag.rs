@@ -79,7 +79,7 @@ pub enum Policy {
 /// Before or after `split`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[allow(missing_docs)]
-pub enum Stage {
+pub enum SplitSide {
     Before,
     After,
 }
@@ -101,8 +101,8 @@ impl Policies {
     }
 
     /// The policy at an event.
-    pub const fn at(&self, event: Event, stage: Stage) -> Policy {
-        self.0[stage as usize][event as usize]
+    pub const fn at(&self, event: Event, side: SplitSide) -> Policy {
+        self.0[side as usize][event as usize]
     }
 }
 
@@ -318,13 +318,17 @@ impl TagSet {
         })
     }
     /// The tags that a new object has where this event's policy is one of `policies`.
-    pub fn passing(self, event: Event, stage: Stage, policies: &[Policy]) -> TagSet {
-        let keep = |t: &Tag| policies.contains(&t.decl().policies.at(event, stage));
+    pub fn passing(self, event: Event, side: SplitSide, policies: &[Policy]) -> TagSet {
+        let keep = |t: &Tag| policies.contains(&t.decl().policies.at(event, side));
         self.iter().filter(keep).fold(TagSet::EMPTY, TagSet::with)
     }
     /// The tags that stay on a value when a write makes its next version.
     pub fn at_write(self) -> TagSet {
-        self.passing(Event::Functionalise, Stage::Before, &[Policy::Keep, Policy::All, Policy::Outputs, Policy::Union])
+        self.passing(
+            Event::Functionalise,
+            SplitSide::Before,
+            &[Policy::Keep, Policy::All, Policy::Outputs, Policy::Union],
+        )
     }
     /// The inheritable tags.
     pub fn inherited(self) -> TagSet {
@@ -332,11 +336,11 @@ impl TagSet {
     }
 
     /// The tags of what two objects become together; the tag that forbids it, if one does.
-    pub fn meet(self, other: TagSet, event: Event, stage: Stage) -> Result<TagSet, Tag> {
+    pub fn meet(self, other: TagSet, event: Event, side: SplitSide) -> Result<TagSet, Tag> {
         let mut met = TagSet::EMPTY;
         for tag in self.union(other).iter() {
             let both = self.contains(tag) == other.contains(tag);
-            match tag.decl().policies.at(event, stage) {
+            match tag.decl().policies.at(event, side) {
                 Policy::MustAgree if !both => return Err(tag),
                 Policy::Forbid => return Err(tag),
                 Policy::Drop => {}

@@ -53,7 +53,7 @@ impl Costs {
 ///
 /// # Errors
 /// What making a body or lowering reports.
-pub(crate) fn lines(trace: &Trace) -> Result<Vec<f64>, Error> {
+pub fn lines(trace: &Trace) -> Result<Vec<f64>, Error> {
     let mut costs = Costs::default();
     let one = |line: &Rc<BoundSymbol>| {
         let work = costs.of(&trace.arena, line)?.unwrap_or(0.0);
@@ -68,6 +68,6 @@ pub(crate) fn lines(trace: &Trace) -> Result<Vec<f64>, Error> {
 }
 
 /// The bytes of a tensor; other values count as nothing.
-pub(crate) fn bytes(arena: &Arena, p: ProxyId) -> usize {
+pub fn bytes(arena: &Arena, p: ProxyId) -> usize {
     estimating(|| arena.with_ty(p, |ty| ty.as_tensor().map_or(0, |t| t.numel() * t.dtype.size())))
 }

@@ -5,7 +5,7 @@
 
 use super::expand::Redirect;
 use crate::error::Error;
-use crate::trace::tag::{Event, Stage};
+use crate::trace::tag::{Event, SplitSide};
 use crate::trace::words::Words;
 use crate::trace::*;
 use rustc_hash::FxHashMap;
@@ -16,11 +16,11 @@ use std::time::Instant;
 ///
 /// # Errors
 /// E730 (debug builds).
-pub fn cse(trace: &Trace, stage: Stage) -> Result<Trace, Error> {
+pub fn cse(trace: &Trace, side: SplitSide) -> Result<Trace, Error> {
     let started = Instant::now();
     let mut merger = Merger {
         trace,
-        stage,
+        side,
         seen: FxHashMap::default(),
         redirect: Redirect::default(),
         lines: Vec::with_capacity(trace.lines.len()),
@@ -35,7 +35,7 @@ pub fn cse(trace: &Trace, stage: Stage) -> Result<Trace, Error> {
 
 struct Merger<'t> {
     trace: &'t Trace,
-    stage: Stage,
+    side: SplitSide,
     /// Positions of lines by what they compute.
     seen: FxHashMap<Vec<u64>, Vec<usize>>,
     redirect: Redirect,
@@ -65,12 +65,12 @@ impl Merger<'_> {
         if first.aux.is_empty() && !line.aux.is_empty() {
             return false;
         }
-        let Ok(own_tags) = first.own_tags.meet(line.own_tags, Event::Merge, self.stage) else { return false };
+        let Ok(own_tags) = first.own_tags.meet(line.own_tags, Event::Merge, self.side) else { return false };
         let pairs: Vec<(ProxyId, ProxyId)> =
             first.outs.iter().zip(&line.outs).chain(first.aux.iter().zip(&line.aux)).map(|(a, b)| (*a, *b)).collect();
         let mut tags = Vec::new();
         for (a, b) in &pairs {
-            match arena.tags(*a).meet(arena.tags(*b), Event::Merge, self.stage) {
+            match arena.tags(*a).meet(arena.tags(*b), Event::Merge, self.side) {
                 Ok(met) => tags.push(met),
                 Err(_) => return false,
             }
@@ -94,7 +94,7 @@ impl Merger<'_> {
     fn key(&self, line: &BoundSymbol) -> Vec<u64> {
         let mut key = Words::default();
         key.push(std::ptr::from_ref(line.symbol) as u64);
-        if self.stage == Stage::Before {
+        if self.side == SplitSide::Before {
             let chain = self.trace.arena.region_chain(line.region, self.trace.root);
             let is = |kind: fn(&RegionKind) -> bool| {
                 chain.iter().find(|r| kind(&self.trace.arena.region(**r).kind)).map_or(0, |r| u64::from(r.0) + 1)

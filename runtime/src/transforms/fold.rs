@@ -6,7 +6,7 @@
 
 use crate::bind::Rewriter;
 use crate::error::Error;
-use crate::trace::tag::Stage;
+use crate::trace::tag::SplitSide;
 use crate::trace::*;
 use fulgurite_core::facts::Neutral;
 use fulgurite_core::promote::promote;
@@ -21,10 +21,10 @@ use std::rc::Rc;
 ///
 /// # Errors
 /// What binding reports; E730 (debug builds).
-pub fn fold(trace: &Trace, stage: Stage) -> Result<Trace, Error> {
+pub fn fold(trace: &Trace, side: SplitSide) -> Result<Trace, Error> {
     let mut known = Known::default();
     Rewriter::each(trace, "fold", |rw, line| {
-        let fixed = stage == Stage::Before && trace.arena.no_grad_region(line.region, trace.root).is_some();
+        let fixed = side == SplitSide::Before && trace.arena.no_grad_region(line.region, trace.root).is_some();
         // what may refuse is an effect, whatever its result is
         let apart = line.dispatch.is_some() || line.symbol.port().is_some() || line.symbol.may_refuse();
         let step = if fixed || apart || line.outs.len() != 1 { Step::Keep } else { known.step(rw, line) };

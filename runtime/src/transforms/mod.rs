@@ -7,7 +7,6 @@
 //! | [`vmap::vmap`] | the same for every slice of a batch |
 //! | [`autocast::autocast`] | arguments cast as autocast regions say |
 //! | [`split::split`] | a joint trace as forward and backward, with the fewest residuals |
-//! | [`halves::halves`] | a backward as the gradients of inputs and those of parameters |
 //! | [`remat::rematerialise`] | lines of the forward run again in the backward, so that less is kept |
 //! | [`dce::dce`], [`cse::cse`], [`fold::fold`] | dead lines, equal lines, algebra with literal numbers |
 //! | [`decompose::decompose`] | bodies in place of lines |
@@ -23,7 +22,6 @@ pub mod dce;
 pub mod decompose;
 mod expand;
 pub mod fold;
-pub mod halves;
 pub mod jvp;
 mod lists;
 pub mod mutation;
@@ -43,12 +41,11 @@ pub mod vmap;
 
 pub use activity::{Activity, LineRole, Reason};
 pub use autocast::autocast;
-pub(crate) use cost::{bytes as bytes_of, lines as line_costs};
+pub use cost::{bytes as bytes_of, lines as line_costs};
 pub use cse::cse;
 pub use dce::dce;
 pub use decompose::decompose;
 pub use fold::fold;
-pub use halves::{Halves, halves};
 pub use jvp::{Jvp, jvp};
 pub use mutation::MutationPlan;
 pub use pipeline::{At, Pipeline};
@@ -86,9 +83,9 @@ fn finish(
 ///
 /// # Errors
 /// E730 (debug builds); what binding folded lines reports.
-pub fn simplify(trace: &Trace, stage: crate::trace::Stage) -> Result<Trace, Error> {
+pub fn simplify(trace: &Trace, side: crate::trace::SplitSide) -> Result<Trace, Error> {
     let trace = dce(trace)?;
-    let trace = fold(&trace, stage)?;
-    let trace = cse(&trace, stage)?;
+    let trace = fold(&trace, side)?;
+    let trace = cse(&trace, side)?;
     dce(&trace)
 }

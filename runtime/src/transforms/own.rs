@@ -169,7 +169,7 @@ fn variable(b: &Builder, line: &BoundSymbol, name: ProxyId) -> Result<usize, Err
 }
 
 /// The inputs that the backward of a line's function writes, as the line names them.
-pub(crate) fn written(arena: &Arena, line: &BoundSymbol) -> Vec<ProxyId> {
+pub fn written(arena: &Arena, line: &BoundSymbol) -> Vec<ProxyId> {
     let (Some(ports), Ok(rule)) = (line.symbol.own(), rule_of(arena, line)) else { return Vec::new() };
     let variables = &line.args[ports.outs + ports.ins + ports.kept..];
     rule.writes.iter().filter_map(|(j, _)| variables.get(*j).and_then(|v| proxies(v).first().copied())).collect()

@@ -9,7 +9,7 @@ use super::subclass;
 use crate::bind::{Builder, Context};
 use crate::error::{Error, ErrorKind};
 use crate::symbol::SubclassRef;
-use crate::trace::tag::{Event, Policy, Stage, Tag, TagSet};
+use crate::trace::tag::{Event, Policy, SplitSide, Tag, TagSet};
 use crate::trace::*;
 use fulgurite_core::{Name, Scalar, TensorTy, Value};
 use rustc_hash::FxHashMap;
@@ -119,7 +119,7 @@ impl<'b> Pullback<'b> {
         Context {
             region: self.regions.of(self.b.arena(), line.region),
             place: Place { loc: line.place.loc, role: self.style.role },
-            tags: line.own_tags.passing(Event::Vjp, Stage::Before, &[Policy::All]).union(self.style.tags),
+            tags: line.own_tags.passing(Event::Vjp, SplitSide::Before, &[Policy::All]).union(self.style.tags),
             origin: Some(line.id),
         }
     }

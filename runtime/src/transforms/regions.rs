@@ -1,6 +1,6 @@
 //! Regions of lines that a transform makes for other lines: the same scopes without those that do not reach there.
 
-use crate::trace::tag::{Event, Policy, Stage};
+use crate::trace::tag::{Event, Policy, SplitSide};
 use crate::trace::*;
 use rustc_hash::FxHashMap;
 
@@ -21,7 +21,7 @@ impl Outside {
 
     fn stays(&self, kind: &RegionKind) -> bool {
         match kind {
-            RegionKind::Tagged(tag) => match tag.decl().policies.at(self.event, Stage::Before) {
+            RegionKind::Tagged(tag) => match tag.decl().policies.at(self.event, SplitSide::Before) {
                 Policy::All => true,
                 Policy::Keep => self.event == Event::Replace,
                 _ => false,

@@ -127,7 +127,7 @@ pub(super) fn forward_lines(joint: &Joint) -> FxHashSet<BoundSymbolId> {
 }
 
 /// The forward of a joint trace, with everything that its backward may read.
-pub(crate) fn forward(joint: &Joint) -> Trace {
+pub fn forward(joint: &Joint) -> Trace {
     let trace = &joint.trace;
     let ids = forward_lines(joint);
     let lines = trace.lines.iter().filter(|l| ids.contains(&l.id)).cloned().collect();

@@ -11,7 +11,7 @@ use crate::cmd::train;
 use crate::fault::{Fault, Outcome};
 use crate::ui::{Mode, Ui};
 use fulgurite::bind::body_of;
-use fulgurite::jit::Stage;
+use fulgurite::jit::CompileStage;
 use fulgurite::trace::{BoundSymbol, PrintOptions, Trace};
 use serde_json::json;
 
@@ -67,7 +67,7 @@ pub fn run(args: &args::Trace, ui: &Ui) -> Outcome {
 }
 
 /// The last stage of this name.
-fn find<'s>(stages: &'s [Stage], name: &str) -> Result<&'s Stage, Fault> {
+fn find<'s>(stages: &'s [CompileStage], name: &str) -> Result<&'s CompileStage, Fault> {
     stages.iter().rev().find(|s| s.name == name).ok_or_else(|| {
         let mut names: Vec<&str> = stages.iter().filter(|s| s.text.is_some()).map(|s| s.name).collect();
         names.dedup();
@@ -81,7 +81,7 @@ fn no_traces() -> Fault {
 }
 
 /// The trace of a stage. The last one has steps of a program instead.
-fn parsed(stage: &Stage) -> Result<Trace, Fault> {
+fn parsed(stage: &CompileStage) -> Result<Trace, Fault> {
     if stage.name == "compiled" {
         let claim = "the stage `compiled` has steps, which have no lines and values of their own";
         return Err(Fault::usage("E921", claim).help("ask of `simplified`: `--why` says in which step a line runs"));
@@ -90,7 +90,7 @@ fn parsed(stage: &Stage) -> Result<Trace, Fault> {
 }
 
 /// The program of a stage, bodies opened to this depth.
-fn text(stage: &Stage, depth: usize) -> Result<String, Fault> {
+fn text(stage: &CompileStage, depth: usize) -> Result<String, Fault> {
     let Some(text) = &stage.text else {
         return Err(Fault::usage("E921", format!("the stage `{}` has no trace: it is a program", stage.name)));
     };

@@ -1,7 +1,7 @@
 //! The table of stages: how many lines, how long it took, what changed.
 
 use crate::ui::format;
-use fulgurite::jit::Stage;
+use fulgurite::jit::CompileStage;
 use fulgurite::trace::Trace;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 const NAMED: usize = 4;
 
 /// The table's lines, the head first.
-pub fn lines(stages: &[Stage]) -> Vec<String> {
+pub fn lines(stages: &[CompileStage]) -> Vec<String> {
     let width = stages.iter().map(|s| s.name.len()).max().unwrap_or(0).max(5);
     let mut out = vec![format!("{:width$}  lines       ms   what changed", "stage")];
     for (i, stage) in stages.iter().enumerate() {
@@ -22,8 +22,8 @@ pub fn lines(stages: &[Stage]) -> Vec<String> {
 }
 
 /// The same as objects.
-pub fn json(stages: &[Stage]) -> Vec<Value> {
-    let one = |(i, s): (usize, &Stage)| {
+pub fn json(stages: &[CompileStage]) -> Vec<Value> {
+    let one = |(i, s): (usize, &CompileStage)| {
         let ms = s.time.as_secs_f64() * 1e3;
         json!({"name": s.name, "lines": s.lines, "ms": ms, "changed": change(before(stages, i), s), "remark": s.remark})
     };
@@ -31,17 +31,17 @@ pub fn json(stages: &[Stage]) -> Vec<Value> {
 }
 
 /// What a stage has to say, or what it changed.
-fn said(stages: &[Stage], i: usize) -> String {
+fn said(stages: &[CompileStage], i: usize) -> String {
     stages[i].remark.clone().unwrap_or_else(|| change(before(stages, i), &stages[i]))
 }
 
 /// The stage before number `i` whose text was kept.
-fn before(stages: &[Stage], i: usize) -> Option<&Stage> {
+fn before(stages: &[CompileStage], i: usize) -> Option<&CompileStage> {
     stages[..i].iter().rev().find(|s| s.text.is_some())
 }
 
 /// How the operators of a stage differ from those of the one before.
-fn change(before: Option<&Stage>, stage: &Stage) -> String {
+fn change(before: Option<&CompileStage>, stage: &CompileStage) -> String {
     let Some(new) = operators(stage) else { return program(stage) };
     let Some(old) = before.and_then(operators) else { return named(new) };
     let mut difference = new;
@@ -53,7 +53,7 @@ fn change(before: Option<&Stage>, stage: &Stage) -> String {
 }
 
 /// What a stage that is no trace says in its first line, sizes with units.
-fn program(stage: &Stage) -> String {
+fn program(stage: &CompileStage) -> String {
     let head = stage.text.as_deref().and_then(|text| text.lines().next()).unwrap_or_default();
     let mut out = String::new();
     for piece in head.split_inclusive(|c: char| !c.is_ascii_digit()) {
@@ -68,7 +68,7 @@ fn program(stage: &Stage) -> String {
 }
 
 /// How often each operator stands in a stage's trace.
-fn operators(stage: &Stage) -> Option<BTreeMap<&'static str, i64>> {
+fn operators(stage: &CompileStage) -> Option<BTreeMap<&'static str, i64>> {
     let trace = Trace::parse(stage.text.as_deref()?).ok()?;
     let mut counts = BTreeMap::new();
     for line in trace.lines() {

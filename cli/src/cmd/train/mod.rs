@@ -25,7 +25,7 @@ use crate::ui::{Mode, Ui};
 use digits::Digits;
 use folder::{Folder, Found, Learner};
 use fulgurite::comm::Ranks;
-use fulgurite::jit::Stage;
+use fulgurite::jit::CompileStage;
 use fulgurite::pipeline::Model;
 use fulgurite::prelude::*;
 use fulgurite::tree;
@@ -263,7 +263,7 @@ fn writable(path: &Path) -> Outcome {
 ///
 /// # Errors
 /// What the model reports.
-pub(crate) fn stages() -> Result<Vec<Stage>, Fault> {
+pub(crate) fn stages() -> Result<Vec<CompileStage>, Fault> {
     let settings = Characters::defaults();
     let task = Characters::demo()?;
     let mut key = Key::new(settings.seed);

@@ -9,7 +9,7 @@ use super::task::Task;
 use crate::fault::Fault;
 use crate::ui::format::seconds;
 use fulgurite::Jit;
-use fulgurite::jit::Stage;
+use fulgurite::jit::CompileStage;
 use fulgurite::optim::{AdamW, clip};
 use fulgurite::prelude::*;
 use std::path::PathBuf;
@@ -73,7 +73,7 @@ pub trait Engine<M: Tree> {
     }
 
     /// What the compiler made of the step, if that is one program.
-    fn stages(&self) -> Vec<Stage> {
+    fn stages(&self) -> Vec<CompileStage> {
         Vec::new()
     }
 }
@@ -102,7 +102,7 @@ where
         Ok((f64::from(loss.item::<f32>()?), f64::from(norm.item::<f32>()?)))
     }
 
-    fn stages(&self) -> Vec<Stage> {
+    fn stages(&self) -> Vec<CompileStage> {
         self.0.stages()
     }
 }
@@ -197,7 +197,7 @@ impl<T: Task> Training<'_, T> {
     }
 
     /// Says what was compiled, and keeps the program's text beside the checkpoints.
-    fn compiled(&self, stages: &[Stage], start: Instant, show: &Show) -> Result<(), Fault> {
+    fn compiled(&self, stages: &[CompileStage], start: Instant, show: &Show) -> Result<(), Fault> {
         let compiling: Duration = stages.iter().map(|s| s.time).sum();
         let (compiling, since) = (seconds(compiling.as_secs_f64()), seconds(start.elapsed().as_secs_f64()));
         let Some(lines) = stages.last().map(|s| s.lines) else {

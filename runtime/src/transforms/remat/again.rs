@@ -4,7 +4,7 @@ use super::super::regions::Outside;
 use super::super::vjp::Joint;
 use super::Forward;
 use crate::error::Error;
-use crate::trace::tag::{Event, Policy, Stage, Tag};
+use crate::trace::tag::{Event, Policy, SplitSide, Tag};
 use crate::trace::verify;
 use crate::trace::*;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -99,13 +99,16 @@ impl Again<'_> {
         let BoundSymbol { args: read, dispatch, .. } = args.remap(&mut |p| self.again(p));
         let mut fresh = |p: &ProxyId| {
             let new = arena.proxy(&format!("{}.r1", arena.name(*p)), arena.ty(*p));
-            arena.set_tags(new, arena.tags(*p).passing(Event::Recompute, Stage::Before, &[Policy::All, Policy::Keep]));
+            arena.set_tags(
+                new,
+                arena.tags(*p).passing(Event::Recompute, SplitSide::Before, &[Policy::All, Policy::Keep]),
+            );
             self.clone_of.insert(*p, new);
             new
         };
         let outs = line.outs.iter().map(&mut fresh).collect();
         let aux = line.aux.iter().map(&mut fresh).collect();
-        let tags = line.own_tags.passing(Event::Recompute, Stage::Before, &[Policy::All, Policy::Keep]);
+        let tags = line.own_tags.passing(Event::Recompute, SplitSide::Before, &[Policy::All, Policy::Keep]);
         self.lines.push(Rc::new(BoundSymbol {
             id: arena.next_line(line.symbol),
             args: read,

@@ -1,11 +1,11 @@
 //! The cheapest cut between two nodes of a network (Dinic's algorithm: shortest augmenting paths, level by level).
 
 /// A capacity that no cut may contain.
-pub(in crate::transforms) const NEVER: u64 = u64::MAX / 8;
+pub const NEVER: u64 = u64::MAX / 8;
 
 /// A directed network with capacities.
 #[derive(Default)]
-pub(in crate::transforms) struct Network {
+pub struct Network {
     /// Target and what is left of the capacity; the edge back stands behind it.
     edges: Vec<(usize, u64)>,
     /// Per node, its edges.
@@ -14,13 +14,13 @@ pub(in crate::transforms) struct Network {
 
 impl Network {
     /// A new node.
-    pub(in crate::transforms) fn node(&mut self) -> usize {
+    pub fn node(&mut self) -> usize {
         self.nodes.push(Vec::new());
         self.nodes.len() - 1
     }
 
     /// An edge; its number.
-    pub(in crate::transforms) fn edge(&mut self, from: usize, to: usize, capacity: u64) -> usize {
+    pub fn edge(&mut self, from: usize, to: usize, capacity: u64) -> usize {
         let at = self.edges.len();
         self.edges.extend([(to, capacity), (from, 0)]);
         self.nodes[from].push(at);
@@ -29,7 +29,7 @@ impl Network {
     }
 
     /// Forgets all flow, and gives every edge of `edge` the capacity `capacity(edge)`.
-    pub(in crate::transforms) fn reset(&mut self, capacity: impl Fn(usize) -> u64) {
+    pub fn reset(&mut self, capacity: impl Fn(usize) -> u64) {
         for at in (0..self.edges.len()).step_by(2) {
             self.edges[at].1 = capacity(at);
             self.edges[at + 1].1 = 0;
@@ -37,7 +37,7 @@ impl Network {
     }
 
     /// Per node, whether it is on the side of `source` in a cheapest cut between `source` and `sink`.
-    pub(in crate::transforms) fn cut(&mut self, source: usize, sink: usize) -> Vec<bool> {
+    pub fn cut(&mut self, source: usize, sink: usize) -> Vec<bool> {
         loop {
             let levels = self.levels(source);
             if levels[sink].is_none() {

@@ -8,7 +8,7 @@
 
 mod again;
 mod cut;
-pub(super) mod flow;
+pub(crate) mod flow;
 mod marks;
 
 use super::cost::{Costs, bytes};

@@ -1,0 +1,29 @@
+//! Pipelines: stages of a model that run apart, each micro-batch F, then B, or I and W.
+//!
+//! A [`Stage`] is compiled from a function; its backward is cut into I and W ([`BackwardSplit`]). A
+//! [`StageRun`] takes it through a step, and owns what micro-batches under way keep.
+
+mod chain;
+mod cotangents;
+mod cut;
+mod errors;
+mod local;
+mod partition;
+mod programs;
+mod rank;
+mod run;
+mod slot;
+mod stage;
+mod sums;
+mod traced;
+
+pub use crate::backward_split::{BackwardSplit, HandedValue, Handover, Origin, Report, WeightUnit};
+pub use chain::Chain;
+pub use cotangents::{Cotangent, Cotangents};
+pub use cut::{Cut, Model};
+pub use local::run;
+pub use rank::{Direction, Done, Edge, Feed, Rank, Transport, run_rank};
+pub use run::StageRun;
+pub use slot::Slot;
+pub use stage::Stage;
+pub use sums::Accumulate;

@@ -1,0 +1,160 @@
+//! Parts of a program, for crates that run them in an order of their own: a recorded function, a trace cut out of another
+//! one, forward and backward of a joint trace, what they compile to, and the memory behind the tensors that they take.
+//!
+//! | item | is |
+//! |---|---|
+//! | [`record`], [`Recorded`] | a function as a trace |
+//! | [`cut`], [`whole_forward`] | a joint trace as forward and backward; its forward before it is cut |
+//! | [`CompiledPart`], [`ForwardPart`] | a part that reads, and one that also writes to tensors in memory |
+//! | [`cell_of`], [`data`], [`value`], [`write`], [`aliases`], [`same_types`] | tensors in memory, and their types |
+//! | [`line_costs`], [`bytes_of`], [`written_later`], [`Network`] | what a cut is decided by |
+
+pub use crate::jit::acquire::aliases;
+pub use crate::jit::same_types;
+pub use crate::transforms::own::written as written_later;
+pub use crate::transforms::remat::flow::{NEVER, Network};
+pub use crate::transforms::split::forward as whole_forward;
+pub use crate::transforms::{bytes_of, line_costs};
+
+use crate::buffer::Buffer;
+use crate::error::Error;
+use crate::executors::Executor;
+use crate::jit::acquire::{How, acquired};
+use crate::jit::backend::Backend;
+use crate::jit::program::Program;
+use crate::jit::{Stages, retake, shared, stages};
+use crate::tensor::{Cell, Kind, Tensor, View};
+use crate::trace::{ProxyTy, Trace};
+use crate::transforms::{Joint, Pipeline, Split};
+use crate::tree::{Tree, describe};
+use fulgurite_core::dim::Recording;
+use std::sync::Arc;
+
+/// A function of tensors as a trace that will be differentiated.
+pub struct Recorded {
+    /// Its inputs are the arguments, then the captured cells.
+    pub trace: Trace,
+    /// The captured cells.
+    pub cells: Vec<Arc<Cell>>,
+    /// The paths of the leaves of the result.
+    pub results: Vec<Arc<str>>,
+}
+
+/// Records a function of tensors with these paths.
+///
+/// # Errors
+/// What tracing reports.
+pub fn record<T: Tree>(
+    name: &str,
+    args: &[(Tensor, Arc<str>)],
+    f: impl Fn(Vec<Tensor>) -> Result<T, Error>,
+) -> Result<Recorded, Error> {
+    let how = How { differentiated: true, ..How::default() };
+    let (mut recording, mut stages) = (Recording::start(), Stages::new(false));
+    let (made, _) = acquired(name, args, how, &Arc::default(), &mut recording, &mut stages, f)?;
+    let results = describe(&made.template).1.paths;
+    Ok(Recorded { trace: made.trace, cells: made.cells, results })
+}
+
+/// Simplifies a joint trace as `pipeline` says, and cuts it into forward and backward.
+///
+/// # Errors
+/// What a transform reports; E722 where marks exclude each other.
+pub fn cut(joint: Joint, pipeline: &Pipeline, executors: &[Arc<dyn Executor>]) -> Result<Split, Error> {
+    stages::cut(joint, pipeline, executors, &mut Stages::new(false)).map(|(_, split)| split)
+}
+
+/// A trace without writes, compiled.
+pub struct CompiledPart(Backend);
+
+impl CompiledPart {
+    /// Compiles a trace for these executors, in the order in which they are asked; for the usual ones if none is named.
+    ///
+    /// # Errors
+    /// What an executor reports.
+    pub fn new(trace: &Trace, executors: &[Arc<dyn Executor>]) -> Result<CompiledPart, Error> {
+        Backend::compile(trace, executors).map(CompiledPart)
+    }
+
+    /// Runs it on the data of its inputs, which stay as they are: the trace's outputs, then the values of its writes.
+    ///
+    /// # Errors
+    /// What an executor reports, at the place of the line.
+    pub fn run(&self, inputs: &mut [Buffer]) -> Result<Vec<Buffer>, Error> {
+        self.0.run(inputs, &[])
+    }
+}
+
+/// A trace with captured cells, compiled; it may write to cells.
+pub struct ForwardPart(Program);
+
+impl ForwardPart {
+    /// Compiles a trace whose last inputs are these cells.
+    ///
+    /// # Errors
+    /// What an executor reports.
+    pub fn new(trace: &Trace, cells: Vec<Arc<Cell>>, executors: &[Arc<dyn Executor>]) -> Result<ForwardPart, Error> {
+        let backend = Backend::compile(trace, executors)?;
+        Ok(ForwardPart(Program::new(trace, cells, Arc::new(backend.into()))))
+    }
+
+    /// Runs it on arguments in memory, and writes what it writes to them.
+    ///
+    /// # Errors
+    /// The error of an argument that has no data; what an executor reports: nothing was written then.
+    pub fn run(&self, arguments: &[&Tensor]) -> Result<Vec<Buffer>, Error> {
+        let mut buffers = arguments.iter().map(|t| t.data()).collect::<Result<Vec<_>, _>>()?;
+        let cell = |i: usize| arguments.get(i).and_then(|t| cell_in(t)).cloned();
+        let shared = arguments.iter().filter_map(|t| cell_in(t)).filter(|cell| cell.is_shared());
+        let shared: Vec<Arc<Cell>> = shared.cloned().collect();
+        self.0.run(None, &mut buffers, cell, &shared)
+    }
+
+    /// The inputs that it writes.
+    pub fn written(&self) -> impl Iterator<Item = usize> + '_ {
+        self.0.written()
+    }
+}
+
+fn cell_in(tensor: &Tensor) -> Option<&Arc<Cell>> {
+    if let View::Cell(cell) = tensor.view() { Some(cell) } else { None }
+}
+
+/// The cell of a plain tensor in memory; `None` where it is one of a subclass.
+///
+/// # Errors
+/// The error of a poisoned one; E740, E741 for a handle of a trace.
+pub fn cell_of(tensor: &Tensor) -> Result<Option<&Arc<Cell>>, Error> {
+    match tensor.view() {
+        View::Cell(cell) => Ok(Some(cell)),
+        View::Poison(e) => Err(e.clone()),
+        View::Wrapped(_) => Ok(None),
+        View::Traced(traced) => Err(crate::scope::stray(traced.token().is_open(), &traced.ty().to_string())),
+    }
+}
+
+/// The data of a tensor in memory.
+///
+/// # Errors
+/// The error of a poisoned one; E740, E741 for a handle of a trace.
+pub fn data(tensor: &Tensor) -> Result<Buffer, Error> {
+    tensor.data()
+}
+
+/// A value of this type in memory, as a user holds it.
+pub fn value(ty: &ProxyTy, buffer: Buffer) -> Tensor {
+    let kind = match ty {
+        ProxyTy::Tensor(_) => Kind::Tensor,
+        ProxyTy::Number(_) => Kind::Number,
+        ProxyTy::Key => Kind::Key,
+    };
+    Tensor::from_kind(kind, buffer)
+}
+
+/// Writes a value to each cell, which every view of the same elements sees.
+///
+/// # Errors
+/// E749 where two of the cells show the same elements; E714 where a view shows an element twice.
+pub fn write(cells: &[Arc<Cell>], values: Vec<Buffer>) -> Result<(), Error> {
+    shared::write(cells, &[], &retake, || Ok(((), values)))
+}
