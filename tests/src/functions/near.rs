@@ -39,9 +39,13 @@ fn allowed(dtype: DType) -> f64 {
     }
 }
 
-/// The largest finite number, or a small one.
+/// The smallest scale of a result. Arguments are of order one, so a small result may be a difference of two numbers of that
+/// order within one row, and no nudge of an argument shows how that difference rounds.
+const SMALLEST: f64 = 0.1;
+
+/// The largest finite number of a result, at least [`SMALLEST`].
 fn scale(a: &Array<f64>) -> f64 {
-    a.scalars().iter().map(|x| x.as_f64().abs()).filter(|x| x.is_finite()).fold(1e-3, f64::max)
+    a.scalars().iter().map(|x| x.as_f64().abs()).filter(|x| x.is_finite()).fold(SMALLEST, f64::max)
 }
 
 /// Whether two numbers are equal, or differ by at most `by`.
