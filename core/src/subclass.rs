@@ -124,6 +124,39 @@ pub enum Rule {
     Block(Block),
 }
 
+/// What a rule makes of the operator that it is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Function {
+    /// The operator, of a field as it stands: `C(f(data), …)`.
+    Same,
+    /// The operator, of other elements: `C(f(where(mask, data, 0)), …)`.
+    OfOthers,
+    /// Another function.
+    Other,
+}
+
+impl Rule {
+    /// What the rule makes of the operator. The first field is the one with the elements.
+    pub fn function(&self, class: &Class) -> Function {
+        let block = match self {
+            Rule::Each => return Function::Same,
+            Rule::Plain => return Function::OfOthers,
+            Rule::Error | Rule::Placed => return Function::Other,
+            Rule::Block(block) => block,
+        };
+        let first = |e: &Expr, called: &str| match &*e.node {
+            Node::Call(callee, args) if callee.name.as_str() == called => args.first().map(|arg| arg.value.clone()),
+            _ => None,
+        };
+        let elements = first(&block.value, class.name.as_str()).unwrap_or_else(|| block.value.clone());
+        match first(&elements, "f").map(|e| matches!(&*e.node, Node::Name(n) if class.fields().any(|f| f == *n))) {
+            Some(true) => Function::Same,
+            Some(false) => Function::OfOthers,
+            None => Function::Other,
+        }
+    }
+}
+
 /// What a cotangent of a tensor of the class is.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Cotangent {

@@ -231,3 +231,41 @@ fn what_runs_again_on_a_class_has_its_own_body() {
         near(&got[1], &data(&want));
     }
 }
+
+/// The gradient of an operator holds for tensors of a class whose fields are of another one only where the inner class
+/// computes the same function: a mean under a mask divides by the number of elements that count.
+#[test]
+fn a_gradient_on_nested_classes_is_right_or_refused() {
+    fn make(x: &Tensor, mask: &Tensor) -> Tensor {
+        let make = subclass::named("MaskedTensor").unwrap_or_else(|e| panic!("{e}")).port(Port::Unflatten);
+        api::call_one(make, vec![Value::Tensor(x.clone()), Value::Tensor(mask.clone())])
+    }
+    let (x, other) = (numbers(1, &[6]), numbers(2, &[6]));
+    let mask = Tensor::from([1.0f64, 0.0, 1.0, 1.0, 0.0, 1.0]).ne(0.0);
+    let shown = mask.cast(DType::F64);
+    let under = mask.clone();
+    let inside = move |x: &Tensor| make(x, &under).replicate(2);
+    // the mean of four elements
+    let mean = |x: &Tensor| (&x.replicate(2) * &inside(&other)).mean().plain();
+    let refused = try_value_and_grad(&x, |x| Ok::<_, fulgurite::Error>(mean(x))).expect_err("another function inside");
+    assert!(refused.code() == "E711" && refused.to_string().contains("MaskedTensor"), "{refused}");
+    near(&mean(&x), &[data(&(&x * &other * &shown)).iter().sum::<f64>() / 4.0]);
+    let loss = |x: &Tensor| ops::mse_loss(&inside(&other), &x.replicate(2)).plain();
+    let refused = try_value_and_grad(&x, |x| Ok::<_, fulgurite::Error>(loss(x))).expect_err("its mean inside");
+    assert_eq!(refused.code(), "E711");
+    // the sum of what counts, element by element: the operator's own function
+    let of = inside.clone();
+    let sum = move |by: &Vec<Tensor>| {
+        let squared = ops::square(&(&of(&by[0]) - &by[1].replicate(2)));
+        (&squared.sum() * 1.5).plain()
+    };
+    let want: Vec<f64> = data(&((&x - &other) * 3.0 * &shown));
+    for found in every_way(sum, &[x.clone(), other.clone()]) {
+        near(&found[1], &want);
+        near(&found[2], &want.iter().map(|g| -g).collect::<Vec<_>>());
+    }
+    // the mask outside: its rule is differentiated, and the operators in it are those of pieces
+    let outside = |x: &Tensor| make(&x.replicate(2), &mask.replicate(2)).mean().plain();
+    let (_, g) = value_and_grad(&x, |x| outside(x).plain());
+    near(&g.plain(), &data(&(&shown * 0.25)));
+}

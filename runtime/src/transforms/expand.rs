@@ -147,6 +147,8 @@ impl Expansion<'_> {
             match way {
                 Way::Declared => return Ok(None),
                 Way::Through => return Ok(line.dispatch.clone()),
+                Way::Decomposed => return body(self.arena, line).map(Some),
+                Way::Unknown(inner) => return Err(subclass::unknown(line, inner)),
                 Way::Outer => {}
             }
         }

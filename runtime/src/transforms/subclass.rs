@@ -3,16 +3,20 @@
 //! Of the operator on the class, if the class has one; else of the operator, whose parts dispatch again; else of its
 //! decomposition. The class's own rule is differentiated only if it says so (`through`); then so is a decomposition for
 //! which it has none, except where the row says that its gradient is another one.
+//!
+//! Tensors of a class may have fields of a class that is differentiated through its rules. The operator's own gradient
+//! then holds only where the inner class computes the operator's own function.
 
 use super::rules::{self, Contribution, Site};
 use crate::bind::{Builder, fields_of};
 use crate::error::Error;
-use crate::symbol::{Port, SubclassRef, outer};
+use crate::symbol::{Port, SubclassRef, candidates, outer};
 use crate::trace::*;
 use fulgurite_core::eval::tensor;
-use fulgurite_core::lang::ast::{Node, Out};
+use fulgurite_core::lang::ast::{Access, Expr, Node, Out};
+use fulgurite_core::lang::walk;
 use fulgurite_core::row::Row;
-use fulgurite_core::subclass::{Concrete, Cotangent, Grads, operands, others};
+use fulgurite_core::subclass::{Concrete, Cotangent, Function, Grads, operands, others};
 use fulgurite_core::{Name, Value};
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -23,8 +27,12 @@ pub(super) enum Way {
     Declared,
     /// The class's rule.
     Through,
+    /// The decomposition.
+    Decomposed,
     /// The operator.
     Outer,
+    /// Nothing: tensors of this class are fields, and its rule for the operator is another function.
+    Unknown(SubclassRef),
 }
 
 /// The class of the first argument that has one.
@@ -39,11 +47,73 @@ fn class_of(arena: &Arena, line: &BoundSymbol) -> Option<SubclassRef> {
 pub(super) fn way(arena: &Arena, line: &BoundSymbol) -> Option<Way> {
     let body = line.dispatch.as_ref().filter(|_| line.symbol.port().is_none() && line.symbol.own().is_none())?;
     let class = class_of(arena, line)?;
-    Some(match grads(arena, line) {
-        Some(_) => Way::Declared,
-        None if class.rules().through && !(body.decomposed && says(line.symbol.row())) => Way::Through,
-        None => Way::Outer,
+    let row = line.symbol.row();
+    Some(match (grads(arena, line), within(arena, line)) {
+        (Some(_), _) => Way::Declared,
+        (None, _) if class.rules().through && !(body.decomposed && says(row)) => Way::Through,
+        (None, Some(inner)) => match line.symbol.rule_on(inner).map(|rule| rule.function(inner.rules())) {
+            None if row.is_composite() && !says(row) => Way::Decomposed,
+            None | Some(Function::Same) => Way::Outer,
+            Some(Function::OfOthers) if is_free_of_values(line) => Way::Outer,
+            Some(_) => Way::Unknown(inner),
+        },
+        (None, None) => Way::Outer,
     })
+}
+
+/// The class of fields of the line's arguments that is differentiated through its rules.
+fn within(arena: &Arena, line: &BoundSymbol) -> Option<SubclassRef> {
+    fn among(layout: &SubclassLayout) -> Option<SubclassRef> {
+        layout
+            .fields
+            .iter()
+            .filter_map(|(_, ty)| ty.subclass.as_deref())
+            .find_map(|inner| if inner.class.rules().through { Some(inner.class) } else { among(inner) })
+    }
+    let mut found = None;
+    line.for_each_arg(|p| {
+        found = found.or_else(|| arena.with_ty(p, |ty| ty.subclass().and_then(|layout| among(layout))))
+    });
+    found
+}
+
+/// Whether no gradient rule of the row reads elements of an argument or a result: then they hold for all elements.
+fn is_free_of_values(line: &BoundSymbol) -> bool {
+    let sig = &line.symbol.row().sig;
+    let mut values: Vec<Name> = sig.params.iter().map(|p| p.name.name).collect();
+    values.extend(sig.outs.iter().map(|out| out.name.name));
+    values.push("out".into());
+    let is_value = |e: &Expr| matches!(&*e.node, Node::Name(name) if values.contains(name));
+    let reads = |rule: &crate::symbol::Rule| {
+        // mentions, less those where a call reads the type alone
+        let mut reads = 0i64;
+        walk::block(&rule.block, &mut |e| {
+            reads += i64::from(is_value(e));
+            if let Node::Call(callee, args) = &*e.node {
+                let rows = candidates(callee.name);
+                let typed = |i: usize| {
+                    let mut params = rows.iter().map(|row| row.row().sig.params.get(i));
+                    params.all(|param| param.is_some_and(|param| param.access == Access::Like))
+                };
+                let positional = args.iter().take_while(|arg| arg.name.is_none()).enumerate();
+                reads -=
+                    positional.filter(|(i, arg)| !rows.is_empty() && is_value(&arg.value) && typed(*i)).count() as i64;
+            }
+        });
+        reads > 0
+    };
+    let mut rules = sig.params.iter().filter_map(|p| line.symbol.vjp_rule(p.name.name));
+    !rules.any(reads)
+}
+
+/// The error of a gradient that an operator has not on tensors whose fields are of this class.
+pub(super) fn unknown(line: &BoundSymbol, inner: SubclassRef) -> Error {
+    let (op, inner) = (line.symbol.name(), inner.name());
+    let claim = format!("`{op}` has no gradient for tensors whose fields are of `{inner}`");
+    Error::new("E711", claim)
+        .note(format!("on `{inner}` it is another function, which is differentiated only where it is the outer class"))
+        .help(format!("make the `{inner}` of tensors of the other class"))
+        .at(line.place.loc)
 }
 
 /// Whether the row says what its gradient is, and need not mean the derivative of its decomposition: it has none, or
