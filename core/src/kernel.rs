@@ -66,3 +66,18 @@ pub struct KernelEntry {
     /// With AVX-512 (F, VL, DQ, BW).
     pub avx512: Option<TileFn>,
 }
+
+/// What becomes of an element at a place where there is one already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Combine {
+    /// The sum.
+    Add,
+    /// The later one.
+    Replace,
+    /// The product.
+    Times,
+    /// The larger one; NaN wins.
+    Larger,
+    /// The smaller one; NaN wins.
+    Smaller,
+}

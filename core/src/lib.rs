@@ -45,6 +45,7 @@ pub mod refusals;
 pub mod row;
 pub mod scalar;
 pub mod sig;
+pub mod storage;
 pub mod subclass;
 pub mod value;
 

@@ -12,6 +12,7 @@ pub use away::Resident;
 
 use away::Away;
 use fulgurite_core::builtins::cast_scalar;
+pub use fulgurite_core::storage::{F8E4M3, F8E5M2, U4x2};
 use fulgurite_core::{DType, Scalar, f8};
 use half::{bf16, f16};
 use pool::{Block, OutOfMemory};
@@ -60,21 +61,6 @@ element! {
     F8E5M2: F8E5M2, x => Scalar::Float(f64::from(f8::decode(x.0, DType::F8E5M2)));
     U4x2: U4X2, x => Scalar::Int(i64::from(x.0));
 }
-
-/// A float of eight bits, e4m3fn, as its code.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(transparent)]
-pub struct F8E4M3(pub u8);
-
-/// A float of eight bits, e5m2, as its code.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(transparent)]
-pub struct F8E5M2(pub u8);
-
-/// Two integers of four bits; the first of them in the low half.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(transparent)]
-pub struct U4x2(pub u8);
 
 /// Why a buffer could not be made or read.
 #[derive(Clone, Debug, PartialEq, Eq)]

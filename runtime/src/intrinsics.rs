@@ -7,145 +7,74 @@ use crate::symbol::{self, SymbolRef};
 use crate::trace::ProxyId;
 use fulgurite_core::{Dim, Name, Value};
 
-/// A row that the runtime calls by name.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(missing_docs)]
-pub enum Intrinsic {
-    Add,
-    Sub,
-    Mul,
-    Div,
-    Neg,
-    Remainder,
-    Eq,
-    Ne,
-    Lt,
-    Le,
-    Gt,
-    Ge,
-    LogicalAnd,
-    LogicalOr,
-    LogicalNot,
-    Where,
-    Cast,
-    Full,
-    Sum,
-    Reshape,
-    Expand,
-    Permute,
-    Copy,
-    Detach,
-    Cat,
-    Stack,
-    Pad,
-    Arange,
-    Scatter,
-    Overwrite,
-    Eye,
-    Slice,
-    KeyChildren,
-    Select,
-    AllGather,
-    AllReduce,
-    AllToAll,
-    ReduceScatter,
-    Pieces,
-    Redistribute,
+/// One list: the variants of [`Intrinsic`] and the names of their rows.
+macro_rules! intrinsics {
+    ($($variant:ident $name:literal,)*) => {
+        /// A row that the runtime calls by name.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        #[allow(missing_docs)]
+        pub enum Intrinsic {
+            $($variant,)*
+        }
+
+        impl Intrinsic {
+            /// Every intrinsic.
+            pub const ALL: &[Intrinsic] = &[$(Intrinsic::$variant,)*];
+
+            /// The name of the row.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Intrinsic::$variant => $name,)*
+                }
+            }
+        }
+    };
 }
 
-use Intrinsic::*;
+intrinsics! {
+    Add "add",
+    Sub "sub",
+    Mul "mul",
+    Div "div",
+    Neg "neg",
+    Remainder "remainder",
+    Eq "eq",
+    Ne "ne",
+    Lt "lt",
+    Le "le",
+    Gt "gt",
+    Ge "ge",
+    LogicalAnd "logical_and",
+    LogicalOr "logical_or",
+    LogicalNot "logical_not",
+    Where "where",
+    Cast "cast",
+    Full "full",
+    Sum "sum",
+    Reshape "reshape",
+    Expand "expand",
+    Permute "permute",
+    Copy "copy",
+    Detach "detach",
+    Cat "cat",
+    Stack "stack",
+    Pad "pad",
+    Arange "arange",
+    Scatter "scatter",
+    Overwrite "overwrite",
+    Eye "eye",
+    Slice "slice",
+    KeyChildren "key_children",
+    Select "select",
+    AllGather "all_gather",
+    AllReduce "all_reduce",
+    AllToAll "all_to_all",
+    ReduceScatter "reduce_scatter",
+    Pieces "pieces",
+    Redistribute "redistribute",
+}
 
 impl Intrinsic {
-    /// All of them.
-    pub const ALL: &[Intrinsic] = &[
-        Add,
-        Sub,
-        Mul,
-        Div,
-        Neg,
-        Remainder,
-        Eq,
-        Ne,
-        Lt,
-        Le,
-        Gt,
-        Ge,
-        LogicalAnd,
-        LogicalOr,
-        LogicalNot,
-        Where,
-        Cast,
-        Full,
-        Sum,
-        Reshape,
-        Expand,
-        Permute,
-        Copy,
-        Detach,
-        Cat,
-        Stack,
-        Pad,
-        Arange,
-        Scatter,
-        Overwrite,
-        Eye,
-        Slice,
-        KeyChildren,
-        Select,
-        AllGather,
-        AllReduce,
-        AllToAll,
-        ReduceScatter,
-        Pieces,
-        Redistribute,
-    ];
-
-    /// The name of the row.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Add => "add",
-            Sub => "sub",
-            Mul => "mul",
-            Div => "div",
-            Neg => "neg",
-            Remainder => "remainder",
-            Eq => "eq",
-            Ne => "ne",
-            Lt => "lt",
-            Le => "le",
-            Gt => "gt",
-            Ge => "ge",
-            LogicalAnd => "logical_and",
-            LogicalOr => "logical_or",
-            LogicalNot => "logical_not",
-            Where => "where",
-            Cast => "cast",
-            Full => "full",
-            Sum => "sum",
-            Reshape => "reshape",
-            Expand => "expand",
-            Permute => "permute",
-            Copy => "copy",
-            Detach => "detach",
-            Cat => "cat",
-            Stack => "stack",
-            Pad => "pad",
-            Arange => "arange",
-            Scatter => "scatter",
-            Overwrite => "overwrite",
-            Eye => "eye",
-            Slice => "slice",
-            KeyChildren => "key_children",
-            Select => "select",
-            AllGather => "all_gather",
-            AllReduce => "all_reduce",
-            AllToAll => "all_to_all",
-            ReduceScatter => "reduce_scatter",
-            Pieces => "pieces",
-            Redistribute => "redistribute",
-        }
-    }
-
     /// The intrinsic that a row is.
     pub fn of(symbol: SymbolRef) -> Option<Intrinsic> {
         Intrinsic::ALL.iter().copied().find(|i| i.name() == symbol.name())

@@ -9,6 +9,7 @@ use std::path::Path;
 
 pub const CRATES: &[&str] = &[
     "core",
+    "kernels",
     "codegen",
     "runtime",
     "parallel",

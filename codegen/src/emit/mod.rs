@@ -79,8 +79,8 @@ impl Target {
         Target {
             krate: krate.into(),
             runtime: "crate::__runtime",
-            kernels: "crate",
-            tables: "&fulgurite_kernels::TABLES",
+            kernels: "::fulgurite_kernels",
+            tables: "&fulgurite_row_kernels::TABLES",
             methods: "TensorOps".into(),
         }
     }

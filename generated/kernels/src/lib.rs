@@ -1,31 +1,16 @@
-//! CPU tile kernels: those of the scalar builtins, written here, and those of the rows, written by the generator.
-//!
-//! | module | is |
-//! |---|---|
-//! | [`math`] | the builtins as vectorisable scalar functions, `m::exp::<I, _>(x)` |
-//! | [`tile`] | how a kernel goes over a tile, and its forms for three instruction sets |
-//! | [`builtin`] | tile kernels of the builtins, casts, reductions |
-//! | [`rows`] | tile kernels of the rows of `ops.yaml` |
-//! | [`abi`] | the kernel table and the instruction set of this machine |
+//! Tile kernels of the rows of `ops.yaml`, from the generator.
 
-pub mod abi;
-pub mod builtin;
-pub mod math;
-pub mod tile;
+use fulgurite_kernels::core::kernel::KernelEntry;
 
-/// What generated kernels stand on.
-#[doc(hidden)]
-pub use fulgurite_core as core;
-
-/// Kernels of the rows, from the generator, which puts every literal in parentheses.
+/// The kernels, which have every literal in parentheses.
 #[allow(unused_parens)]
 pub mod rows {
     include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
 }
 
-/// The kernel tables of this crate: builtins, then rows.
-pub static TABLES: [&[core::kernel::KernelEntry]; rows::ROWS.len() + 1] = {
-    let mut all = [builtin::KERNELS; rows::ROWS.len() + 1];
+/// The kernel tables: builtins, then rows.
+pub static TABLES: [&[KernelEntry]; rows::ROWS.len() + 1] = {
+    let mut all = [fulgurite_kernels::builtin::KERNELS; rows::ROWS.len() + 1];
     let mut i = 0;
     while i < rows::ROWS.len() {
         all[i + 1] = rows::ROWS[i];

@@ -1,8 +1,8 @@
 //! Kernels of executors: functions from dense tensors to dense tensors.
 
 use super::ExecError;
-use super::transfer::OnDevice;
 use crate::buffer::{Buffer, BufferError, Element, Sizes};
+use crate::trace::Device;
 use fulgurite_core::DType;
 use std::marker::PhantomData;
 
@@ -25,6 +25,32 @@ pub struct TensorMut<'a> {
     pub shape: &'a [usize],
     data: *mut u8,
     life: PhantomData<&'a mut [u8]>,
+}
+
+/// A tensor to be sent: in the memory of a running program, or a value with memory of its own.
+pub enum Operand<'a> {
+    /// In host memory.
+    Here(TensorRef<'a>),
+    /// Wherever it lies.
+    Anywhere(&'a Buffer),
+}
+
+/// A kernel whose tensors lie in a device's memory.
+pub trait OnDevice: Send + Sync {
+    /// The device, as the types of traces name it.
+    fn device(&self) -> Device;
+
+    /// The tensor in the device's memory; what lies there already is shared.
+    ///
+    /// # Errors
+    /// E806 where there is no memory, E807 where the device fails.
+    fn send(&self, from: Operand<'_>) -> Result<Buffer, ExecError>;
+
+    /// Computes every output; inputs and outputs lie in the device's memory.
+    ///
+    /// # Errors
+    /// What the executor defines.
+    fn launch(&self, inputs: &[Buffer]) -> Result<Vec<Buffer>, ExecError>;
 }
 
 /// Where the tensors of a kernel lie.

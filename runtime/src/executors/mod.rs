@@ -40,10 +40,9 @@ mod transfer;
 pub use error::ExecError;
 pub use fusion::fuse::Separate;
 pub use join::Part;
-pub use kernel::{Kernel, TensorMut, TensorRef, Works};
+pub use kernel::{Kernel, OnDevice, Operand, TensorMut, TensorRef, Works};
 pub use line::Line;
 pub use program::{Compiled, Description, StepInfo, set_threads, threads};
-pub use transfer::{OnDevice, Operand};
 
 use crate::error::Error;
 use crate::symbol::outer;

@@ -2,36 +2,10 @@
 
 use super::partition::{Claimed, Partition, root};
 use super::{ExecError, Kernel, TensorMut, TensorRef, Works};
-use crate::buffer::{Buffer, BufferError};
+use crate::buffer::BufferError;
 use crate::trace::{BoundSymbolId, Device, ProxyId, ProxyTy, Trace};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
-
-/// A tensor to be sent: in the memory of a running program, or a value with memory of its own.
-pub enum Operand<'a> {
-    /// In host memory.
-    Here(TensorRef<'a>),
-    /// Wherever it lies.
-    Anywhere(&'a Buffer),
-}
-
-/// A kernel whose tensors lie in a device's memory.
-pub trait OnDevice: Send + Sync {
-    /// The device, as the types of traces name it.
-    fn device(&self) -> Device;
-
-    /// The tensor in the device's memory; what lies there already is shared.
-    ///
-    /// # Errors
-    /// E806 where there is no memory, E807 where the device fails.
-    fn send(&self, from: Operand<'_>) -> Result<Buffer, ExecError>;
-
-    /// Computes every output; inputs and outputs lie in the device's memory.
-    ///
-    /// # Errors
-    /// What the executor defines.
-    fn launch(&self, inputs: &[Buffer]) -> Result<Vec<Buffer>, ExecError>;
-}
 
 pub(super) fn unfetched(e: BufferError) -> ExecError {
     let code = if matches!(e, BufferError::OutOfMemory(_)) { "E806" } else { "E807" };

@@ -2,7 +2,7 @@
 
 use super::{Finding, Verdict, finding};
 use crate::ui::format;
-use fulgurite::executors::cpu::Isa;
+use fulgurite::executors::cpu::Level;
 use fulgurite::executors::threads as in_use;
 use serde_json::{Value, json};
 use std::fs;
@@ -27,12 +27,12 @@ fn field<'t>(text: &'t str, names: &[&str]) -> Option<&'t str> {
 
 /// Which form of the kernels runs.
 pub fn instructions() -> Finding {
-    let (has, runs) = (Isa::detected(), Isa::here());
+    let (has, runs) = (Level::detect(), Level::current());
     let asked = std::env::var("FULGURITE_ISA").ok();
     let what = match runs {
-        Isa::Baseline => "any processor of this architecture",
-        Isa::Avx2 => "AVX2, FMA, F16C",
-        Isa::Avx512 => "AVX-512 F, VL, DQ, BW",
+        Level::Baseline => "any processor of this architecture",
+        Level::Avx2 => "AVX2, FMA, F16C",
+        Level::Avx512 => "AVX-512 F, VL, DQ, BW",
     };
     let text = format!("kernels run in their form for {what} (`{}`)", runs.name());
     let (verdict, why) = match &asked {
@@ -43,7 +43,7 @@ pub fn instructions() -> Finding {
         Some(asked) if asked != runs.name() => {
             (Verdict::Note, format!("FULGURITE_ISA={asked} changes nothing: it can lower `{}`, no more", has.name()))
         }
-        _ if has == Isa::Baseline => {
+        _ if has == Level::Baseline => {
             (Verdict::Note, "the processor has no vectors that kernels are written for: AVX2 or AVX-512".to_owned())
         }
         _ => (Verdict::Fine, "the best that the processor has; FULGURITE_ISA lowers it".to_owned()),

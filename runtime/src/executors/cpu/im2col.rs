@@ -3,8 +3,6 @@
 //! The operand of a convolution's product, padding, unfolding. The loops run in the order of the result; the two fastest
 //! are a rectangle, in which the positions that lie inside are an interval of lines and one of columns.
 
-use super::tile_kernels::window::{self, Inside, Rectangle};
-use super::tile_kernels::{Isa, fill};
 use super::tiles::{Linear, load_bytes, out_bytes, stored_bits};
 use crate::executors::fusion::fuse::{Group, live};
 use crate::executors::fusion::graph::piece::Place;
@@ -13,6 +11,9 @@ use crate::executors::fusion::items::Env;
 use crate::executors::program::host_step::{HostStep, Memory, Stopped};
 use crate::executors::program::threads;
 use fulgurite_core::Scalar;
+use fulgurite_kernels::abi::Level;
+use fulgurite_kernels::fill;
+use fulgurite_kernels::window::{self, Inside, Rectangle};
 use smallvec::SmallVec;
 
 /// A loop: its extent, and bytes from index to index.
@@ -60,14 +61,14 @@ fn only_copies<'g>(group: &'g Group, env: &Env) -> Option<(u32, &'g Load, &'g [A
 
 impl Im2col {
     /// The copy that a group is, if it reads beyond its source.
-    pub fn padded(group: &Group, env: &Env, isa: Isa) -> Option<Im2col> {
+    pub fn padded(group: &Group, env: &Env, isa: Level) -> Option<Im2col> {
         let (_, load, _) = only_copies(group, env)?;
         load.outside?;
         Im2col::new(group, env, isa)
     }
 
     /// The copy that a group is.
-    pub fn new(group: &Group, env: &Env, isa: Isa) -> Option<Im2col> {
+    pub fn new(group: &Group, env: &Env, isa: Level) -> Option<Im2col> {
         let (value, load, axes) = only_copies(group, env)?;
         let (sizes, dims) = (&group.graph.sizes, group.graph.sizes.len());
         let (ty, source) = (env.values.ty(value), env.values.ty(load.value));

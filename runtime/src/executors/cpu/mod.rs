@@ -1,21 +1,19 @@
 //! The CPU executor: the steps that it makes of items, and kernels for lines that are no loops.
 //!
-//! Fusions are programs over [`tiles`] of [`tile_kernels`], or copies of windows ([`im2col`]); products are matrix
-//! products ([`product`], [`small_gemm`] for few rows, [`quantised_gemm`] for weights in groups of integers); [`scan`]s
-//! run along lines.
+//! Fusions are programs over [`tiles`] of [`fulgurite_kernels`], or copies of windows ([`im2col`]); products are matrix
+//! products ([`product`], [`quantised_gemm`] for weights in groups of integers); [`scan`]s run along lines.
 
 mod im2col;
 mod product;
 mod quantised_gemm;
 mod recurrence;
+mod registry;
 mod row_kernel;
 mod scan;
 mod search;
-mod small_gemm;
-mod tile_kernels;
 mod tiles;
 
-pub use tile_kernels::Isa;
+pub use fulgurite_kernels::abi::Level;
 
 use super::fusion::fuse::Group;
 use super::fusion::graph::piece::{Contract, Scan};
@@ -59,7 +57,7 @@ impl Linker for Cpu {
     }
 
     fn group(&self, group: &Group, env: &Env<'_>) -> Box<dyn HostStep> {
-        let isa = Isa::here();
+        let isa = Level::current();
         match Im2col::padded(group, env, isa) {
             Some(copy) => Box::new(copy),
             None => Box::new(tiles::compile(group, env, isa)),
@@ -67,7 +65,7 @@ impl Linker for Cpu {
     }
 
     fn product(&self, product: &Contract, env: &Env<'_>) -> Box<dyn HostStep> {
-        Box::new(Product::new(product, env.values, env.form, Isa::here()))
+        Box::new(Product::new(product, env.values, env.form, Level::current()))
     }
 
     fn scan(&self, scan: &Scan, env: &Env<'_>) -> Box<dyn HostStep> {

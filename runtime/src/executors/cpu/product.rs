@@ -6,8 +6,6 @@
 
 mod packed;
 
-use super::small_gemm::{self, SmallGemm};
-use super::tile_kernels::Isa;
 use super::tiles::{self, Program};
 use crate::buffer::pool::Block;
 use crate::executors::fusion::fuse::{Form, Group};
@@ -17,6 +15,8 @@ use crate::executors::fusion::items::Env;
 use crate::executors::program::host_step::{Fault, HostStep, Memory, Stopped};
 use crate::executors::program::threads;
 use fulgurite_core::DType;
+use fulgurite_kernels::abi::Level;
+use fulgurite_kernels::small_gemm::{self, SmallGemm};
 use gemm::Parallelism;
 use packed::{Pack, copying};
 use std::sync::Mutex;
@@ -86,7 +86,7 @@ const FLOPS_PER_NS: f64 = 80.0;
 
 impl Product {
     /// The product that computes a contraction.
-    pub fn new(c: &Contract, values: &Values, form: &dyn Fn(ValueId) -> Form, isa: Isa) -> Product {
+    pub fn new(c: &Contract, values: &Values, form: &dyn Fn(ValueId) -> Form, isa: Level) -> Product {
         let (mut fa, mut fb, fc) = (form(c.a.value), form(c.b.value), form(c.out));
         let (a0, a) = strides(&c.a, &fa, c.sizes.len());
         let (b0, b) = strides(&c.b, &fb, c.sizes.len());

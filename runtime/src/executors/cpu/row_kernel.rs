@@ -1,12 +1,13 @@
 //! The tile kernel of a pointwise line's row.
 
-use super::tile_kernels::{Isa, registry};
+use super::registry;
 use crate::executors::Line;
 use crate::executors::fusion::graph::row::{RowArg, RowKernel};
 use fulgurite_core::lang::ast::Elem;
 use fulgurite_core::lower::variant::{numbers, variant};
 use fulgurite_core::sig::Item;
 use fulgurite_core::{DType, Name};
+use fulgurite_kernels::abi::Level;
 
 /// The kernel of a pointwise line, if there is one for its options and dtype, and all numbers are known.
 pub(super) fn of(line: &Line) -> Option<RowKernel> {
@@ -17,7 +18,7 @@ pub(super) fn of(line: &Line) -> Option<RowKernel> {
     let solved = &line.symbol.solved;
     let dtype = solved.compute;
     let variant = variant(row, &solved.env);
-    registry::find(line.name(), &variant, dtype, Isa::here())?;
+    registry::find(line.name(), &variant, dtype, Level::current())?;
     let mut args = Vec::new();
     for p in &row.sig.params {
         let d = match p.ty.elem.first() {

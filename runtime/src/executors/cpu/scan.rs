@@ -1,7 +1,5 @@
 //! Scans: every prefix (or suffix) reduced, along the last axis.
 
-use super::tile_kernels::reduce::{Elem, Num};
-use super::tile_kernels::with_register;
 use crate::executors::fusion::fuse::Form;
 use crate::executors::fusion::graph::ValueId;
 use crate::executors::fusion::graph::piece::{Scan, Values};
@@ -9,6 +7,8 @@ use crate::executors::program::host_step::{HostStep, Memory, Stopped};
 use crate::executors::program::threads;
 use fulgurite_core::DType;
 use fulgurite_core::lang::ast::Red;
+use fulgurite_kernels::reduce::{Elem, Num};
+use fulgurite_kernels::with_register;
 
 /// A compiled scan.
 #[derive(Clone, Debug)]

@@ -2,7 +2,6 @@
 
 use super::{Axis, Failed, Product, Real};
 use crate::executors::cpu::im2col::Im2col;
-use crate::executors::cpu::tile_kernels::Isa;
 use crate::executors::cpu::tiles::{self, Program};
 use crate::executors::fusion::fuse::{Form, Group};
 use crate::executors::fusion::graph::ValueId;
@@ -11,6 +10,7 @@ use crate::executors::fusion::items::Env;
 use crate::executors::program::host_step::{Fault, Memory};
 use crate::executors::program::threads;
 use fulgurite_core::DType;
+use fulgurite_kernels::abi::Level;
 use gemm::Parallelism;
 
 /// An operand that is copied part by part, just before it is used.
@@ -207,7 +207,7 @@ impl Copying {
 }
 
 /// The copy of an operand, from its source to the packed value.
-pub(super) fn copying(chunk: &Chunk, values: &Values, form: &dyn Fn(ValueId) -> Form, isa: Isa) -> Copying {
+pub(super) fn copying(chunk: &Chunk, values: &Values, form: &dyn Fn(ValueId) -> Form, isa: Level) -> Copying {
     let group = Group::of(chunk.copy.clone());
     let env = Env { values, form, stored: &|v| v == chunk.packed };
     if let Some(windows) = Im2col::new(&group, &env, isa) {

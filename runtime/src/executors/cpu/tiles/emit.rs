@@ -1,6 +1,5 @@
 //! Steps and registers of a program, from its graph and its loops.
 
-use super::super::tile_kernels::{self, Isa};
 use super::program::*;
 use super::schedule::{Nesting, load_bytes, out_bytes, scatter_bytes, tile_elements};
 use crate::executors::fusion::fuse::{Group, live, placed};
@@ -9,6 +8,7 @@ use crate::executors::fusion::graph::{Affine, Dim, DimSet, Graph, Index, Load, N
 use crate::executors::fusion::items::Env;
 use crate::executors::program::host_step::HostStep;
 use fulgurite_core::DType;
+use fulgurite_kernels::abi::Level;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
@@ -57,7 +57,7 @@ pub(super) struct Emit<'a> {
     pub group: &'a Group,
     pub env: &'a Env<'a>,
     pub n: &'a Nesting,
-    pub isa: Isa,
+    pub isa: Level,
     pub p: Program,
     pub class: Vec<Class>,
     /// The walk in which a node is computed; a row's reduction is used one walk later.
@@ -120,7 +120,7 @@ pub(super) fn is_leaf(op: &Op) -> bool {
 }
 
 /// Compiles a group.
-pub fn emit(group: &Group, n: &Nesting, env: &Env, isa: Isa) -> Program {
+pub fn emit(group: &Group, n: &Nesting, env: &Env, isa: Level) -> Program {
     let graph = &group.graph;
     let live = live(group);
     let inner = n.inner();
@@ -608,7 +608,7 @@ impl Emit<'_> {
         } else {
             At::Once
         };
-        let f = tile_kernels::copy::store(dtype.size(), self.isa);
+        let f = fulgurite_kernels::copy::store(dtype.size(), self.isa);
         if at != At::Tiles {
             let mut from = match at {
                 At::Once => self.scalars.get(&id).copied(),
@@ -617,7 +617,7 @@ impl Emit<'_> {
             if half && let Some(loc) = from {
                 let narrow = Loc::Reg(self.reserve(self.width * 2));
                 let (ins, outs) = (self.slots(&[loc]), self.slots(&[narrow]));
-                self.push(at, Step::Kernel { f: tile_kernels::half::narrow(dtype, self.isa), ins, outs, nums: 0 });
+                self.push(at, Step::Kernel { f: fulgurite_kernels::half::narrow(dtype, self.isa), ins, outs, nums: 0 });
                 from = Some(narrow);
             }
             if let Some(loc) = from {
@@ -635,7 +635,10 @@ impl Emit<'_> {
         if half {
             let to = if direct { Loc::Memory(cursor) } else { Loc::Reg(self.reserve(self.tile * 2)) };
             let (ins, outs) = (self.slots(&[loc]), self.target(to));
-            self.push(At::Tiles, Step::Kernel { f: tile_kernels::half::narrow(dtype, self.isa), ins, outs, nums: 0 });
+            self.push(
+                At::Tiles,
+                Step::Kernel { f: fulgurite_kernels::half::narrow(dtype, self.isa), ins, outs, nums: 0 },
+            );
             if direct {
                 return;
             }

@@ -14,12 +14,12 @@ pub use nodes::stored_bits;
 pub use program::Program;
 pub use schedule::{Linear, load_bytes, out_bytes};
 
-use super::tile_kernels::Isa;
 use crate::executors::fusion::fuse::Group;
 use crate::executors::fusion::items::Env;
+use fulgurite_kernels::abi::Level;
 
 /// Compiles a group; cursors name the dense values that they access.
-pub fn compile(group: &Group, env: &Env, isa: Isa) -> Program {
+pub fn compile(group: &Group, env: &Env, isa: Level) -> Program {
     let nesting = schedule::nest(group, env);
     emit::emit(group, &nesting, env, isa)
 }

@@ -1,20 +1,20 @@
 //! Steps of single nodes.
 
-use super::super::tile_kernels::reduce::FoldFn;
-use super::super::tile_kernels::registry;
-use super::super::tile_kernels::{self, reduce};
+use super::super::registry;
 use super::emit::{At, Class, Emit, Loc, is_leaf};
 use super::pairs::Pair;
 use super::program::*;
 use super::schedule::{load_bytes, out_bytes};
 use crate::executors::fusion::fuse::Form;
-use crate::executors::fusion::graph::piece::Combine;
 use crate::executors::fusion::graph::piece::{Out, Place};
 use crate::executors::fusion::graph::{DimSet, Index, Load, NodeId, Op, RowCall};
 use fulgurite_core::DType;
 use fulgurite_core::builtins::{Builtin, cast_scalar};
+use fulgurite_core::kernel::Combine;
 use fulgurite_core::kernel::TileFn;
 use fulgurite_core::lang::ast::Red;
+use fulgurite_kernels::reduce;
+use fulgurite_kernels::reduce::FoldFn;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
@@ -141,7 +141,7 @@ impl Emit<'_> {
                 let dst = Loc::Reg(self.reserve(self.tile * node.ty.size()));
                 let (src, bytes) = (self.rows.get(&id).copied().unwrap_or(0), node.ty.size());
                 let slot = self.slots(&[dst]);
-                let f = tile_kernels::fill::splat(bytes, self.isa);
+                let f = fulgurite_kernels::fill::splat(bytes, self.isa);
                 self.phase().lines.push(Step::Splat { f, dst: slot, src, bytes: bytes as u32 });
                 dst
             }
@@ -229,7 +229,7 @@ impl Emit<'_> {
             Op::Const(_) | Op::Reduce { .. } => {}
             Op::Index(a) => {
                 let (lin, dst) = (self.n.affine(a), self.target(dst));
-                self.push(at, Step::Index { f: tile_kernels::fill::positions::pick(self.isa), dst, lin });
+                self.push(at, Step::Index { f: fulgurite_kernels::fill::positions::pick(self.isa), dst, lin });
                 self.cost(at, 0.1);
             }
             Op::Test { affine, equal } => {
@@ -242,15 +242,15 @@ impl Emit<'_> {
             Op::Row(call) => self.row_call(call, at, dst),
             Op::Cast(a) => {
                 let from = self.group.graph.node(*a).ty;
-                self.kernel(tile_kernels::cast::cast(from, node.ty, self.isa), &[*a], at, dst);
+                self.kernel(fulgurite_kernels::cast::cast(from, node.ty, self.isa), &[*a], at, dst);
                 self.cost(at, 0.06);
             }
             Op::Round(a, to) => {
-                self.kernel(tile_kernels::half::round(*to, self.isa), &[*a], at, dst);
+                self.kernel(fulgurite_kernels::half::round(*to, self.isa), &[*a], at, dst);
                 self.cost(at, 0.08);
             }
             Op::Select(c, a, b) => {
-                self.kernel(tile_kernels::select::select(node.ty.size(), self.isa), &[*c, *a, *b], at, dst);
+                self.kernel(fulgurite_kernels::select::select(node.ty.size(), self.isa), &[*c, *a, *b], at, dst);
                 self.cost(at, 0.05);
             }
             Op::Uniform { key, position, draw } => {
@@ -269,7 +269,7 @@ impl Emit<'_> {
                 let lin = Lin { base: form.offset * 8, coefs: SmallVec::from_elem(0, self.n.loops.len()) };
                 let key = self.cursor(*key, lin, false);
                 let dst = self.target(dst);
-                let f = tile_kernels::fill::uniform_run::pick(self.isa);
+                let f = fulgurite_kernels::fill::uniform_run::pick(self.isa);
                 self.push(at, Step::Uniform { f, dst, key, draw: *draw, at: positions });
                 self.cost(at, 0.8);
             }
@@ -384,8 +384,8 @@ impl Emit<'_> {
             let axes = self.guards(&load.idx, &shape);
             let (value, _) = stored_bits(outside.scalar(), stored);
             let guarded = Guarded {
-                f: tile_kernels::copy::load(stored.size(), self.isa),
-                fill: tile_kernels::fill::splat(stored.size(), self.isa),
+                f: fulgurite_kernels::copy::load(stored.size(), self.isa),
+                fill: fulgurite_kernels::fill::splat(stored.size(), self.isa),
                 cursor,
                 dst: self.target(raw),
                 axes,
@@ -396,21 +396,21 @@ impl Emit<'_> {
         } else if !coords.is_empty() {
             let dst = self.target(raw);
             let f = Gathers {
-                tile: tile_kernels::gather::gather_fn(stored.size(), self.isa),
-                line: tile_kernels::gather::gather_line_fn(stored.size(), self.isa),
-                outside: tile_kernels::gather::outside::pick(self.isa),
+                tile: fulgurite_kernels::gather::gather_fn(stored.size(), self.isa),
+                line: fulgurite_kernels::gather::gather_line_fn(stored.size(), self.isa),
+                outside: fulgurite_kernels::gather::outside::pick(self.isa),
             };
             self.push(at, Step::Gather { f, cursor, coords, dst });
             self.cost(at, 1.0);
         } else if raw != Loc::Memory(cursor) {
             self.touch(cursor, at);
             let dst = self.target(raw);
-            self.push(at, Step::Load { f: tile_kernels::copy::load(stored.size(), self.isa), cursor, dst });
+            self.push(at, Step::Load { f: fulgurite_kernels::copy::load(stored.size(), self.isa), cursor, dst });
             self.cost(at, 0.08);
         }
         if half {
             let (ins, outs) = (self.slots(&[raw]), self.target(dst));
-            self.push(at, Step::Kernel { f: tile_kernels::half::widen(stored, self.isa), ins, outs, nums: 0 });
+            self.push(at, Step::Kernel { f: fulgurite_kernels::half::widen(stored, self.isa), ins, outs, nums: 0 });
             self.cost(at, 0.04);
         }
     }
@@ -475,11 +475,14 @@ impl Emit<'_> {
         };
         if raw != Loc::Memory(cursor) {
             let dst = self.target(raw);
-            self.push(At::Tiles, Step::Load { f: tile_kernels::copy::load(stored.size(), self.isa), cursor, dst });
+            self.push(At::Tiles, Step::Load { f: fulgurite_kernels::copy::load(stored.size(), self.isa), cursor, dst });
         }
         if stored != ty {
             let (ins, outs) = (self.slots(&[raw]), self.target(dst));
-            self.push(At::Tiles, Step::Kernel { f: tile_kernels::half::widen(stored, self.isa), ins, outs, nums: 0 });
+            self.push(
+                At::Tiles,
+                Step::Kernel { f: fulgurite_kernels::half::widen(stored, self.isa), ins, outs, nums: 0 },
+            );
         }
         self.tiles.insert(id, dst);
     }
@@ -645,9 +648,9 @@ impl Emit<'_> {
             self.slots(&[loc])
         });
         let step = Scatter {
-            f: tile_kernels::gather::scatter_fn(ty.dtype),
-            named: tile_kernels::gather::scatter_line_fn(ty.dtype),
-            line: tile_kernels::gather::add_line_fn(ty.dtype, self.isa),
+            f: fulgurite_kernels::gather::scatter_fn(ty.dtype),
+            named: fulgurite_kernels::gather::scatter_line_fn(ty.dtype),
+            line: fulgurite_kernels::gather::add_line_fn(ty.dtype, self.isa),
             bytes: ty.dtype.size(),
             cursor,
             src,
@@ -655,7 +658,7 @@ impl Emit<'_> {
             axes,
             mask,
             how,
-            strict: strict.then(|| tile_kernels::gather::outside::pick(self.isa)),
+            strict: strict.then(|| fulgurite_kernels::gather::outside::pick(self.isa)),
             rows: by_rows,
         };
         self.push(at, Step::Scatter(Box::new(step)));

@@ -1,7 +1,7 @@
 //! Builtins that run in one kernel with the one that reads them, and products that a sum forms: their value is never in a
 //! register.
 
-use super::super::tile_kernels::registry;
+use super::super::registry;
 use super::emit::{At, Class, Emit, Loc};
 use super::program::Step;
 use crate::executors::fusion::fuse::placed;

@@ -8,17 +8,17 @@
 //! Steps address their operands through slots, pointers that lie one behind the other so that a kernel gets them
 //! without copying; a few slots move with the tile, all others are set once.
 
-use super::super::tile_kernels::copy::{gather2d, scatter2d};
-use super::super::tile_kernels::gather::{ScatterFn, ScatterLineFn, add_line, gather, gather_line, outside};
-use super::super::tile_kernels::reduce::FoldFn;
-use super::super::tile_kernels::{fill, reduce};
 use crate::executors::fusion::graph::ValueId;
-use crate::executors::fusion::graph::piece::Combine;
 use crate::executors::program::host_step::{HostStep, Memory, Stopped};
 use fulgurite_core::DType;
 use fulgurite_core::builtins::Builtin;
+use fulgurite_core::kernel::Combine;
 use fulgurite_core::kernel::TileFn;
 use fulgurite_core::lang::ast::Red;
+use fulgurite_kernels::copy::{gather2d, scatter2d};
+use fulgurite_kernels::gather::{ScatterFn, ScatterLineFn, add_line, gather, gather_line, outside};
+use fulgurite_kernels::reduce::FoldFn;
+use fulgurite_kernels::{fill, reduce};
 use smallvec::SmallVec;
 
 /// Elements that a tile has at most.

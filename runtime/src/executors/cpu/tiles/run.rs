@@ -9,14 +9,14 @@ mod ahead;
 mod ends;
 mod scalar;
 
-use super::super::tile_kernels::copy::Rect;
-use super::super::tile_kernels::{fill, reduce};
 use super::program::*;
 use crate::buffer::pool::Block;
 use crate::executors::program::host_step::{Fault, Memory};
 use crate::executors::program::threads;
 use ahead::prefetch;
 use ends::mean;
+use fulgurite_kernels::copy::Rect;
+use fulgurite_kernels::{fill, reduce};
 use std::sync::Mutex;
 
 /// Rectangles that steps work on.
@@ -596,7 +596,7 @@ impl Worker<'_> {
                 }
                 Step::NonZero { src, dtype, builtin } => {
                     let n = if geo.lines == 1 { geo.cols } else { geo.lines * geo.pitch };
-                    if super::super::tile_kernels::gather::any_zero(*dtype, self.slot(*src), n) {
+                    if fulgurite_kernels::gather::any_zero(*dtype, self.slot(*src), n) {
                         return Err(Fault::DivisionByZero(*builtin));
                     }
                 }

@@ -2,11 +2,11 @@
 
 use super::program::{CHUNK, Lin, MAX_LOOPS, TILE, padded};
 use crate::executors::fusion::fuse::{Group, live, row_dims};
-use crate::executors::fusion::graph::piece::Combine;
 use crate::executors::fusion::graph::piece::Place;
 use crate::executors::fusion::graph::{Affine, Axis, Dim, DimSet, Index, Load, Op, ValueId};
 use crate::executors::fusion::items::Env;
 use fulgurite_core::builtins::Builtin;
+use fulgurite_core::kernel::Combine;
 use fulgurite_core::lang::ast::Red;
 use smallvec::SmallVec;
 

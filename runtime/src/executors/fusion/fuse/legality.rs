@@ -3,9 +3,10 @@
 //! A program walks over rows. What a reduction gives may be used inside only if it reduces whole rows; what varies over
 //! fewer loops than the program must be constant along rows, or cost nothing.
 
-use super::super::graph::piece::{Combine, Out, Place};
+use super::super::graph::piece::{Out, Place};
 use super::super::graph::{DimSet, Graph, Index, Node, NodeId, Op};
 use super::liveness::placed;
+use fulgurite_core::kernel::Combine;
 use fulgurite_core::lang::ast::Red;
 use std::rc::Rc;
 

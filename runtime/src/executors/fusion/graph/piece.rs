@@ -3,6 +3,7 @@
 use super::{Axis, Dim, Graph, Index, Load, NodeId, ValueId};
 use crate::buffer::Sizes;
 use fulgurite_core::DType;
+use fulgurite_core::kernel::Combine;
 use fulgurite_core::lang::ast::Red;
 use fulgurite_core::nest::Nest;
 use smallvec::SmallVec;
@@ -96,21 +97,6 @@ pub struct Out {
     pub node: NodeId,
     /// Where they go.
     pub place: Place,
-}
-
-/// What becomes of an element at a place where there is one already.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Combine {
-    /// The sum.
-    Add,
-    /// The later one.
-    Replace,
-    /// The product.
-    Times,
-    /// The larger one; NaN wins.
-    Larger,
-    /// The smaller one; NaN wins.
-    Smaller,
 }
 
 /// Where the elements of a node go.

@@ -3,12 +3,13 @@
 use super::convert::{Bound, Converter, Scope, Why};
 use super::factor;
 use super::filter::Placement;
-use super::piece::{Combine, Fragment, Out, Piece, Place, Scan};
+use super::piece::{Fragment, Out, Piece, Place, Scan};
 use super::unroll;
 use super::vars::{conjuncts, mentions, walk};
 use super::{Affine, Axis, Dim, Index, Load, NodeId, Op, ValueId};
 use fulgurite_core::builtins::Builtin;
 use fulgurite_core::eval::nest::neutral;
+use fulgurite_core::kernel::Combine;
 use fulgurite_core::lang::ast::Red;
 use fulgurite_core::nest::{SExpr, SOp, SRange};
 use fulgurite_core::{DType, Scalar};

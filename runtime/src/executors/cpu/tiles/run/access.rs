@@ -1,9 +1,9 @@
 //! Elements at places that the loops alone do not decide: guarded, gathered, scattered.
 
 use super::{Fault, Geo, Level, Worker};
-use crate::executors::cpu::tile_kernels::{fill, gather};
 use crate::executors::cpu::tiles::program::*;
-use crate::executors::fusion::graph::piece::Combine;
+use fulgurite_core::kernel::Combine;
+use fulgurite_kernels::{fill, gather};
 use smallvec::SmallVec;
 
 impl Worker<'_> {

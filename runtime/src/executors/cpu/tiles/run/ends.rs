@@ -2,10 +2,11 @@
 
 use super::super::program::*;
 use super::Memory;
-use crate::executors::cpu::tile_kernels::{Isa, reduce};
 use crate::executors::program::threads;
 use fulgurite_core::DType;
 use fulgurite_core::lang::ast::Red;
+use fulgurite_kernels::abi::Level;
+use fulgurite_kernels::reduce;
 
 impl Prefill {
     /// Writes what the value starts as.
@@ -57,7 +58,7 @@ impl Program {
     /// As for [`Program::run`], with all panels done.
     pub(super) unsafe fn combine(&self, memory: Memory, accs: *mut u64) {
         let (len, panels) = (self.acc_len(), self.panels());
-        let isa = Isa::here();
+        let isa = Level::current();
         for slice in 0..self.slices() {
             let mut offset = 0;
             for a in &self.accs {

@@ -1,8 +1,8 @@
 //! Builtins that have no tile kernel, element by element.
 
-use crate::executors::cpu::tile_kernels::reduce;
 use fulgurite_core::builtins::{Builtin, cast_scalar, eval_bool, eval_f64, eval_int};
 use fulgurite_core::{DType, Scalar};
+use fulgurite_kernels::reduce;
 use smallvec::SmallVec;
 
 /// A builtin on `n` elements, one by one. Fails where integers are divided by zero.

@@ -6,34 +6,22 @@
 //! | `builtin.add`, `sub`, `mul`, `div` | `by` | x, y → x and the first element of y | f32 |
 //! | `builtin.add`, `sub`, `mul` | `add`, `sub`, `mul`, `from` | x, y, z → the second of the first of x and y, and z; `from` is `sub` the other way round | f32 |
 //! | the same | `by add`, `add by`, `by add by`, … | y, or z, or both, are one number | f32 |
-//! | `builtin.cast` | `f32>i64` | element by element | the source's |
-//! | `builtin.cast` | `f16>f32`, `f32>bf16`, … | half types, as bits, from and to f32 | f32 |
-//! | `builtin.select` | | bool, x, y → x or y | that of x |
-//! | `builtin.fill` | | nothing; number 0 → its value everywhere | the output's |
-//! | `builtin.uniform` | | nothing; numbers seed, site, first position, draw → consecutive positions | f32, f64 |
-//! | `builtin.uniform` | `at` | i64 positions; numbers seed, site, draw | f32, f64 |
-//! | `reduce.sum`, `prod`, `max`, `min` | | tile → one element | accumulation dtype |
 //!
 //! **Bits.** All three forms of a kernel give the same bits for everything but the transcendental functions of f32 (see
-//! [`crate::math`]): no kernel contracts a product and a sum that the row wrote apart, and reductions have a fixed order.
+//! [`crate::math`]): no kernel contracts a product and a sum that the row wrote apart.
 //! Sign and payload of a NaN are not part of that promise.
 
-mod casts;
 mod maps;
 mod ops;
 mod pairs;
 mod quick;
-mod reduce;
 
 use fulgurite_core::kernel::KernelEntry;
 
-pub use reduce::LANES;
-
-/// Every kernel of this crate.
+/// Every kernel of a builtin.
 pub static KERNELS: &[KernelEntry] = &concat::<{ count() }>();
 
-const GROUPS: [&[KernelEntry]; 6] =
-    [maps::FLOATS, maps::INTEGERS, quick::QUICK, pairs::PAIRS, casts::CASTS, reduce::REDUCTIONS];
+const GROUPS: [&[KernelEntry]; 4] = [maps::FLOATS, maps::INTEGERS, quick::QUICK, pairs::PAIRS];
 
 const fn count() -> usize {
     let mut sum = 0;

@@ -1,6 +1,7 @@
 //! `if c { a } else { b }` on tiles, and what booleans need.
 
-use super::{Isa, multi, with_width};
+use crate::abi::Level;
+use crate::multi::{multi, with_width};
 use fulgurite_core::kernel::TileFn;
 
 /// Elements that are selected at once.
@@ -37,6 +38,6 @@ multi! {
 }
 
 /// The selection for elements of `bytes`.
-pub fn select(bytes: usize, isa: Isa) -> TileFn {
+pub fn select(bytes: usize, isa: Level) -> TileFn {
     with_width!(bytes, T => select_tile::pick::<T>(isa))
 }

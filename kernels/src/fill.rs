@@ -1,6 +1,7 @@
 //! Tiles made from nothing: one value, positions, comparisons of positions, random numbers.
 
-use super::{Isa, multi, with_width};
+use crate::abi::Level;
+use crate::multi::{multi, with_width};
 use fulgurite_core::philox;
 
 multi! {
@@ -23,7 +24,7 @@ multi! {
 }
 
 /// [`splat_lines`] for elements of `bytes`.
-pub fn splat(bytes: usize, isa: Isa) -> splat_lines::Fn {
+pub fn splat(bytes: usize, isa: Level) -> splat_lines::Fn {
     with_width!(bytes, T => splat_lines::pick::<T>(isa))
 }
 

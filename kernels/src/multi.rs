@@ -1,78 +1,4 @@
-//! The executor's own tile kernels: moving, converting, reducing. Arithmetic comes from the registered kernels.
-//!
-//! Bodies are plain loops, compiled for three instruction sets by [`multi`]; none contracts or reorders, so all give the
-//! same bits. Functions are picked when a program is built.
-
-pub mod cast;
-pub mod copy;
-pub mod fill;
-pub mod gather;
-pub mod half;
-pub mod reduce;
-pub mod registry;
-pub mod select;
-pub mod window;
-
-use std::sync::OnceLock;
-
-/// Instruction sets, each with the ones before.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Isa {
-    /// Any CPU of the architecture.
-    Baseline,
-    /// AVX2, FMA, F16C.
-    Avx2,
-    /// AVX-512 F, VL, DQ, BW.
-    Avx512,
-}
-
-impl Isa {
-    /// Its name in `FULGURITE_ISA`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Isa::Baseline => "baseline",
-            Isa::Avx2 => "avx2",
-            Isa::Avx512 => "avx512",
-        }
-    }
-
-    /// The best one that this CPU has, whatever is asked.
-    pub fn detected() -> Isa {
-        detect()
-    }
-
-    /// The best one that this CPU has (`FULGURITE_ISA=baseline|avx2` lowers it, for tests).
-    pub fn here() -> Isa {
-        static HERE: OnceLock<Isa> = OnceLock::new();
-        *HERE.get_or_init(|| {
-            let most = match std::env::var("FULGURITE_ISA").as_deref() {
-                Ok("baseline") => Isa::Baseline,
-                Ok("avx2") => Isa::Avx2,
-                _ => Isa::Avx512,
-            };
-            detect().min(most)
-        })
-    }
-}
-
-#[cfg(target_arch = "x86_64")]
-fn detect() -> Isa {
-    let avx2 = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c");
-    let avx512 = is_x86_feature_detected!("avx512f")
-        && is_x86_feature_detected!("avx512vl")
-        && is_x86_feature_detected!("avx512dq")
-        && is_x86_feature_detected!("avx512bw");
-    match (avx2, avx512) {
-        (true, true) => Isa::Avx512,
-        (true, false) => Isa::Avx2,
-        _ => Isa::Baseline,
-    }
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn detect() -> Isa {
-    Isa::Baseline
-}
+//! Macros of the kernels in this crate: a body compiled for each instruction set, and dispatch by dtype or width.
 
 /// `multi! { unsafe fn name<T: Bound>(args) -> R { body } }` makes a module `name` with the body compiled for each
 /// instruction set, and `name::pick::<T>(isa)`.
@@ -82,7 +8,7 @@ macro_rules! multi {
         pub mod $name {
             #![allow(unused_imports, clippy::missing_safety_doc, clippy::too_many_arguments)]
             use super::*;
-            use $crate::executors::cpu::tile_kernels::Isa;
+            use $crate::abi::Level;
 
             /// The function's type.
             pub type Fn = unsafe fn($($t),*) $(-> $r)?;
@@ -110,12 +36,12 @@ macro_rules! multi {
             }
 
             /// The variant for an instruction set that this CPU has.
-            pub fn pick $(<$($g: $bound),+>)? (isa: Isa) -> Fn {
+            pub fn pick $(<$($g: $bound),+>)? (isa: Level) -> Fn {
                 match isa {
                     #[cfg(target_arch = "x86_64")]
-                    Isa::Avx512 => avx512 $(::<$($g),+>)?,
+                    Level::Avx512 => avx512 $(::<$($g),+>)?,
                     #[cfg(target_arch = "x86_64")]
-                    Isa::Avx2 => avx2 $(::<$($g),+>)?,
+                    Level::Avx2 => avx2 $(::<$($g),+>)?,
                     _ => baseline $(::<$($g),+>)?,
                 }
             }
@@ -125,9 +51,10 @@ macro_rules! multi {
 pub(crate) use multi;
 
 /// Runs `$body` with `$t` the Rust type of registers of a dtype (bool is `u8`); f16 and bf16 have none.
+#[macro_export]
 macro_rules! with_register {
     ($dtype:expr, $t:ident => $body:expr) => {{
-        use fulgurite_core::DType;
+        use $crate::core::DType;
         match $dtype {
             DType::Bool | DType::U8 | DType::F8E4M3FN | DType::F8E5M2 | DType::U4X2 => {
                 type $t = u8;
@@ -160,7 +87,6 @@ macro_rules! with_register {
         }
     }};
 }
-pub(crate) use with_register;
 
 /// Runs `$body` with `$t` an unsigned type of as many bytes.
 macro_rules! with_width {

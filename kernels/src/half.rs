@@ -1,6 +1,7 @@
 //! f16, bf16 and floats of eight bits: widened on load, rounded at the end of a line, narrowed on store.
 
-use super::{Isa, multi};
+use crate::abi::Level;
+use crate::multi::multi;
 use ::half::{f16, slice::HalfFloatSliceExt};
 use fulgurite_core::kernel::TileFn;
 use fulgurite_core::{DType, f8};
@@ -170,7 +171,7 @@ unsafe fn round_f8<E: Eight>(n: usize, ins: *const *const u8, outs: *const *mut 
 }
 
 /// A narrow float to f32.
-pub fn widen(from: DType, isa: Isa) -> TileFn {
+pub fn widen(from: DType, isa: Level) -> TileFn {
     match from {
         DType::F16 => widen_f16,
         DType::F8E4M3FN => widen_f8::<E4m3>,
@@ -180,7 +181,7 @@ pub fn widen(from: DType, isa: Isa) -> TileFn {
 }
 
 /// f32 to a narrow float.
-pub fn narrow(to: DType, isa: Isa) -> TileFn {
+pub fn narrow(to: DType, isa: Level) -> TileFn {
     match to {
         DType::F16 => narrow_f16,
         DType::F8E4M3FN => narrow_f8::pick::<E4m3>(isa),
@@ -190,7 +191,7 @@ pub fn narrow(to: DType, isa: Isa) -> TileFn {
 }
 
 /// f32 to the nearest value of a narrow float.
-pub fn round(to: DType, isa: Isa) -> TileFn {
+pub fn round(to: DType, isa: Level) -> TileFn {
     match to {
         DType::F16 => round_f16,
         DType::F8E4M3FN => round_f8::<E4m3>,
@@ -221,13 +222,13 @@ mod tests {
             let mut back = vec![0u16; bits.len()];
             // SAFETY: all hold as many elements.
             unsafe {
-                widen(dtype, Isa::here())(
+                widen(dtype, Level::current())(
                     bits.len(),
                     &(bits.as_ptr() as *const u8),
                     &(wide.as_mut_ptr() as *mut u8),
                     std::ptr::null(),
                 );
-                narrow(dtype, Isa::here())(
+                narrow(dtype, Level::current())(
                     bits.len(),
                     &(wide.as_ptr() as *const u8),
                     &(back.as_mut_ptr() as *mut u8),
@@ -243,7 +244,7 @@ mod tests {
             let mut out = vec![0f32; floats.len()];
             // SAFETY: both hold as many elements.
             unsafe {
-                round(dtype, Isa::here())(
+                round(dtype, Level::current())(
                     floats.len(),
                     &(floats.as_ptr() as *const u8),
                     &(out.as_mut_ptr() as *mut u8),

@@ -1,6 +1,6 @@
 //! The registry of tile kernels: what codegen compiled from the rows and builtins, by name, variant and dtype.
 
-use super::Isa;
+use super::Level;
 use fulgurite_core::DType;
 use fulgurite_core::builtins::Builtin;
 use fulgurite_core::kernel::{KernelEntry, TileFn};
@@ -16,13 +16,8 @@ fn table() -> &'static FxHashMap<Key, &'static KernelEntry> {
 }
 
 /// The kernel of that name, in the best form for an instruction set.
-pub fn find(symbol: &str, variant: &str, dtype: DType, isa: Isa) -> Option<TileFn> {
-    let entry = *at(table(), (symbol, variant, dtype))?;
-    Some(match isa {
-        Isa::Avx512 => entry.avx512.or(entry.avx2).unwrap_or(entry.baseline),
-        Isa::Avx2 => entry.avx2.unwrap_or(entry.baseline),
-        Isa::Baseline => entry.baseline,
-    })
+pub fn find(symbol: &str, variant: &str, dtype: DType, isa: Level) -> Option<TileFn> {
+    at(table(), (symbol, variant, dtype)).map(|entry| isa.pick(entry))
 }
 
 /// A lookup by texts that do not live for ever: a map of longer-lived keys is one of shorter-lived ones.
@@ -34,18 +29,18 @@ fn at<'k>(
 }
 
 /// The kernel of a builtin on arguments of `dtype`.
-pub fn builtin(b: Builtin, dtype: DType, isa: Isa) -> Option<TileFn> {
+pub fn builtin(b: Builtin, dtype: DType, isa: Level) -> Option<TileFn> {
     variant(b, "", dtype, isa)
 }
 
 /// The kernel of a builtin whose second argument is one number for all elements, where there is one of its own.
-pub fn builtin_by(b: Builtin, dtype: DType, isa: Isa) -> Option<TileFn> {
+pub fn builtin_by(b: Builtin, dtype: DType, isa: Level) -> Option<TileFn> {
     variant(b, "by", dtype, isa)
 }
 
 /// The kernel of `second(first(x, y), z)`, or of `second(z, first(x, y))` where the order is `turned` and matters; `by`
 /// says of y and z whether they are one number for all elements.
-pub fn pair(first: Builtin, second: Builtin, turned: bool, by: [bool; 2], isa: Isa) -> Option<TileFn> {
+pub fn pair(first: Builtin, second: Builtin, turned: bool, by: [bool; 2], isa: Level) -> Option<TileFn> {
     let second = if turned && second == Builtin::Sub { "from" } else { second.name() };
     let mut name = String::with_capacity(16);
     name.push_str(if by[0] { "by " } else { "" });
@@ -54,7 +49,7 @@ pub fn pair(first: Builtin, second: Builtin, turned: bool, by: [bool; 2], isa: I
     variant(first, &name, DType::F32, isa)
 }
 
-fn variant(b: Builtin, variant: &str, dtype: DType, isa: Isa) -> Option<TileFn> {
+fn variant(b: Builtin, variant: &str, dtype: DType, isa: Level) -> Option<TileFn> {
     let mut name = String::with_capacity(24);
     name.push_str("builtin.");
     name.push_str(b.name());

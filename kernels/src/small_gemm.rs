@@ -4,7 +4,7 @@
 //! Two forms: the matrix lies along what is summed (dot products of its rows with the vectors) or along the result
 //! (its rows are added up). f32 only.
 
-use super::tile_kernels::Isa;
+use crate::abi::Level;
 
 /// Most vectors.
 pub const MOST: usize = 8;
@@ -59,15 +59,15 @@ impl SmallGemm {
                 }
                 vectors = packed;
             }
-            let f = match (Isa::here(), self.b.0 == 1 && self.depth >= LANES) {
+            let f = match (Level::current(), self.b.0 == 1 && self.depth >= LANES) {
                 #[cfg(target_arch = "x86_64")]
-                (Isa::Avx512, true) => dots_avx512,
+                (Level::Avx512, true) => dots_avx512,
                 #[cfg(target_arch = "x86_64")]
-                (Isa::Avx512, false) => sums_avx512,
+                (Level::Avx512, false) => sums_avx512,
                 #[cfg(target_arch = "x86_64")]
-                (Isa::Avx2, true) => dots_avx2,
+                (Level::Avx2, true) => dots_avx2,
                 #[cfg(target_arch = "x86_64")]
-                (Isa::Avx2, false) => sums_avx2,
+                (Level::Avx2, false) => sums_avx2,
                 (_, true) => dots_baseline,
                 (_, false) => sums_baseline,
             };

@@ -3,7 +3,7 @@
 //! Plain loops are not enough here: what the compiler makes of a conversion beside a sum depends on what stands around
 //! it, and was two to four times as slow.
 
-use crate::buffer::U4x2;
+use fulgurite_core::storage::U4x2;
 
 /// Lanes of a register.
 pub const WIDTH: usize = 8;

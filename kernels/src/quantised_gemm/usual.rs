@@ -7,7 +7,7 @@
 
 use super::lanes::{Register, Stored, WIDTH};
 use super::{Operands, Vector};
-use crate::buffer::U4x2;
+use fulgurite_core::storage::U4x2;
 
 /// Integers of a group.
 const GROUP: usize = 32;

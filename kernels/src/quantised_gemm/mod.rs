@@ -1,4 +1,4 @@
-//! The kernel of `matmul_groups`: vectors against a weight in groups of integers, which is never written out as floats as
+//! Vectors against a weight in groups of integers, which is never written out as floats as
 //! a whole: for few vectors not at all, for many a part at a time ([`panels`]).
 //!
 //! For few, a result is the sum of `scale · Σ x · q` over groups (and of `zero · Σ x`): [`LANES`] such sums run side by side through
@@ -9,43 +9,18 @@ mod lanes;
 mod panels;
 mod usual;
 
-use super::tile_kernels::Isa;
-use crate::buffer::U4x2;
-use crate::executors::program::threads::{share, threads};
-use crate::executors::{ExecError, Kernel, Line, TensorMut, TensorRef};
-use fulgurite_core::sig::Item;
-use fulgurite_core::{DType, Name};
-use lanes::{LANES, REGISTERS, Register, Stored, WIDTH};
-use std::sync::Arc;
-use usual::Usual;
+use crate::abi::Level;
+use lanes::{REGISTERS, Register, Stored, WIDTH};
+use std::marker::PhantomData;
+
+pub use lanes::LANES;
+pub use usual::Usual;
 
 /// Most vectors that read integers each for itself: for more, the weight is written out a part at a time.
 const MOST: usize = 8;
 
-/// The kernel of a line with vectors of f32, where groups are multiples of the lanes.
-pub(super) fn kernel(line: &Line) -> Option<Arc<dyn Kernel>> {
-    let Item::Int(group) = line.symbol.solved.env.item(Name::new("group"))? else { return None };
-    let group = usize::try_from(group.value()).ok().filter(|g| *g > 0 && g.is_multiple_of(LANES))?;
-    let slots = &line.symbol.solved.env.slots;
-    let x = slots.first()?.as_ref()?;
-    let f32s = |at: usize| slots.get(at).and_then(Option::as_ref).is_none_or(|t| t.dtype == DType::F32);
-    if ![0, 2, 3].into_iter().all(f32s) {
-        return None;
-    }
-    let depth = x.shape.last()?.len();
-    let rows: usize = x.shape[..x.rank() - 1].iter().map(|d| d.len()).product();
-    let cols = slots.get(1)?.as_ref()?.shape.first()?.len();
-    let fits = rows > 0 && depth > 0 && depth.is_multiple_of(group);
-    fits.then(|| Arc::new(QuantisedGemm { group, nanos: nanos(rows, depth, cols) }) as Arc<dyn Kernel>)
-}
-
-struct QuantisedGemm {
-    group: usize,
-    nanos: f64,
-}
-
 /// What is multiplied.
-struct Operands<'a, Q> {
+pub struct Operands<'a, Q> {
     depth: usize,
     group: usize,
     cols: usize,
@@ -58,7 +33,7 @@ struct Operands<'a, Q> {
 }
 
 /// One vector, made ready.
-struct Vector {
+pub struct Vector {
     /// Its elements, in the order in which integers come.
     x: Vec<f32>,
     /// Per group, the sum of its elements, lane by lane.
@@ -84,7 +59,7 @@ unsafe impl<Q: Sync> Sync for Operands<'_, Q> {}
 /// Results of `N` columns, which share what is read of x: `scale · Σ x · q`, summed over groups. `j` is the first.
 ///
 /// # Safety
-/// The processor has the instructions of `R`; there are these columns, and sizes are as [`product`] compares them.
+/// The processor has the instructions of `R`; there are these columns, and sizes are as [`Product::new`] compares them.
 #[inline(always)]
 unsafe fn dots<Q: Stored, R: Register, const N: usize>(p: &Operands<'_, Q>, vector: &Vector, j: usize) -> [f32; N] {
     let (groups, stored, runs) = (p.depth / p.group, p.depth / Q::EACH, p.group / LANES);
@@ -162,7 +137,7 @@ const TOGETHER: usize = 2;
 /// Columns `from..to` of the result.
 ///
 /// # Safety
-/// The processor has the instructions of `R`; nobody else writes these columns. Sizes are as [`product`] compares them.
+/// The processor has the instructions of `R`; nobody else writes these columns. Sizes are as [`Product::new`] compares them.
 #[inline(always)]
 unsafe fn columns<Q: Usual, R: Register>(p: &Operands<'_, Q>, from: usize, to: usize) {
     for (i, vector) in p.vectors.iter().enumerate() {
@@ -227,109 +202,107 @@ unsafe fn columns_avx2<Q: Usual>(p: &Operands<'_, Q>, from: usize, to: usize) {
 ///
 /// # Safety
 /// As [`columns`].
-unsafe fn columns_of<Q: Usual>(isa: Isa, p: &Operands<'_, Q>, from: usize, to: usize) {
+unsafe fn columns_of<Q: Usual>(isa: Level, p: &Operands<'_, Q>, from: usize, to: usize) {
     // SAFETY: the caller's.
     unsafe {
         match isa {
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 | Isa::Avx512 => columns_avx2(p, from, to),
+            Level::Avx2 | Level::Avx512 => columns_avx2(p, from, to),
             _ => columns_baseline(p, from, to),
         }
     }
 }
 
-/// Estimated nanoseconds on one thread.
-fn nanos(rows: usize, depth: usize, cols: usize) -> f64 {
+/// The estimated nanoseconds of a product on one thread.
+pub fn nanos(rows: usize, depth: usize, cols: usize) -> f64 {
     let step = if rows > MOST { 0.02 } else { 0.06 };
     (rows * depth * cols) as f64 * step
 }
 
-/// Vectors, integers, factors of groups, and what is added to each group.
-type Read<'a, Q> = (&'a [f32], &'a [Q], &'a [f32], Option<&'a [f32]>);
+/// Vectors, integers, factors of groups, and the number that is added to each element of a group.
+pub type Read<'a, Q> = (&'a [f32], &'a [Q], &'a [f32], Option<&'a [f32]>);
 
-/// The product, as [`QuantisedGemm`] has it; nothing where lengths don't fit each other.
-fn product<Q: Usual>(
-    isa: Isa,
-    (group, cols): (usize, usize),
-    (x, q, scale, zero): Read<'_, Q>,
-    out: &mut [f32],
-) -> Option<()> {
-    let depth = q.len() * Q::EACH / cols.max(1);
-    let (rows, groups) = (x.len() / depth.max(1), depth / group.max(1));
-    let fits = depth > 0
-        && group > 0
-        && depth.is_multiple_of(group)
-        && group.is_multiple_of(LANES)
-        && q.len() * Q::EACH == cols * depth
-        && x.len() == rows * depth
-        && scale.len() == cols * groups
-        && out.len() == rows * cols
-        && zero.is_none_or(|z| z.len() == scale.len());
-    if !fits {
-        return None;
-    }
-    // What is infinite must meet neither the offset nor the sum of its group.
-    let many = rows > MOST || !x.iter().all(|x| x.is_finite());
-    let ready = |x: &[f32]| match usual::fits::<Q>(depth, group) {
-        true => Q::ready(x),
-        false => Vector::new::<Q>(x, group),
-    };
-    let vectors = match many {
-        true => vec![panels::vectors::<Q>(x, depth)],
-        false => x.chunks_exact(depth).map(ready).collect(),
-    };
-    let p = &Operands { depth, group, cols, q, scale, zero, vectors, out: out.as_mut_ptr() };
-    let nanos = nanos(rows, depth, cols);
-    if many {
-        let width = panels::width(depth);
-        // SAFETY: sizes were compared above, the set is one the processor has, and parts cover disjoint columns.
-        let work = |from: usize, to: usize| unsafe { panels::columns(isa, p, from * width, (to * width).min(cols)) };
-        share(cols.div_ceil(width), threads(), nanos, &work);
-    } else {
-        // SAFETY: as above.
-        share(cols, threads(), nanos, &|from, to| unsafe { columns_of(isa, p, from, to) });
-    }
-    Some(())
+/// A product whose vectors are made ready. Its columns come in parts, which threads may share.
+pub struct Product<'a, Q> {
+    operands: Operands<'a, Q>,
+    /// The weight is written out, some columns at a time.
+    many: bool,
+    level: Level,
+    out: PhantomData<&'a mut [f32]>,
 }
 
-impl QuantisedGemm {
-    fn product<Q: Usual>(&self, x: &[f32], q: &[Q], rest: &[TensorRef<'_>], out: &mut TensorMut<'_>) -> Option<()> {
-        let scale = rest.first()?.as_slice::<f32>()?;
-        let zero = match rest.get(1) {
-            Some(zero) => Some(zero.as_slice::<f32>()?),
-            None => None,
+impl<'a, Q: Usual> Product<'a, Q> {
+    /// The product of vectors, one behind the other, with a weight of `cols` columns in groups of `group` integers;
+    /// `None` where lengths don't fit each other.
+    pub fn new(
+        level: Level,
+        (group, cols): (usize, usize),
+        (x, q, scale, zero): Read<'a, Q>,
+        out: &'a mut [f32],
+    ) -> Option<Product<'a, Q>> {
+        let depth = q.len() * Q::EACH / cols.max(1);
+        let (rows, groups) = (x.len() / depth.max(1), depth / group.max(1));
+        let fits = depth > 0
+            && group > 0
+            && depth.is_multiple_of(group)
+            && group.is_multiple_of(LANES)
+            && q.len() * Q::EACH == cols * depth
+            && x.len() == rows * depth
+            && scale.len() == cols * groups
+            && out.len() == rows * cols
+            && zero.is_none_or(|z| z.len() == scale.len());
+        if !fits {
+            return None;
+        }
+        // an infinite element must meet neither the offset nor the sum of its group
+        let many = rows > MOST || !x.iter().all(|x| x.is_finite());
+        let ready = |x: &[f32]| match usual::fits::<Q>(depth, group) {
+            true => Q::ready(x),
+            false => Vector::new::<Q>(x, group),
         };
-        let cols = *out.shape.last()?;
-        product(Isa::here(), (self.group, cols), (x, q, scale, zero), out.as_slice_mut::<f32>()?)
-    }
-}
-
-impl Kernel for QuantisedGemm {
-    fn name(&self) -> String {
-        "cpu:matmul_groups".to_owned()
-    }
-
-    fn nanos(&self) -> Option<f64> {
-        Some(self.nanos)
-    }
-
-    fn run(&self, inputs: &[TensorRef<'_>], outs: &mut [TensorMut<'_>]) -> Result<(), ExecError> {
-        let wrong =
-            || ExecError::new("E807", "`matmul_groups` takes vectors of f32, integers in groups, and f32 factors");
-        let ([x, q, rest @ ..], [out]) = (inputs, outs) else { return Err(wrong()) };
-        let x = x.as_slice::<f32>().ok_or_else(wrong)?;
-        let done = match q.dtype {
-            DType::I8 => self.product::<i8>(x, q.as_slice().ok_or_else(wrong)?, rest, out),
-            DType::U4X2 => self.product::<U4x2>(x, q.as_slice().ok_or_else(wrong)?, rest, out),
-            _ => None,
+        let vectors = match many {
+            true => vec![panels::vectors::<Q>(x, depth)],
+            false => x.chunks_exact(depth).map(ready).collect(),
         };
-        done.ok_or_else(wrong)
+        let operands = Operands { depth, group, cols, q, scale, zero, vectors, out: out.as_mut_ptr() };
+        Some(Product { operands, many, level: level.min(Level::detect()), out: PhantomData })
+    }
+
+    /// The number of parts.
+    pub fn parts(&self) -> usize {
+        if self.many { self.operands.cols.div_ceil(panels::width(self.operands.depth)) } else { self.operands.cols }
+    }
+
+    /// Computes the parts `from..to`.
+    ///
+    /// # Safety
+    /// There are these parts, and no other thread computes one of them at the same time.
+    pub unsafe fn run(&self, from: usize, to: usize) {
+        let p = &self.operands;
+        // SAFETY: `new` compared the sizes and took a level that the processor has; parts cover disjoint columns.
+        unsafe {
+            if self.many {
+                let width = panels::width(p.depth);
+                panels::columns(self.level, p, from * width, (to * width).min(p.cols));
+            } else {
+                columns_of(self.level, p, from, to);
+            }
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fulgurite_core::storage::U4x2;
+
+    /// All parts, one after the other; `None` where lengths don't fit.
+    fn product<Q: Usual>(level: Level, sizes: (usize, usize), read: Read<'_, Q>, out: &mut [f32]) -> Option<()> {
+        let product = Product::new(level, sizes, read, out)?;
+        // SAFETY: all of its parts, on one thread.
+        unsafe { product.run(0, product.parts()) };
+        Some(())
+    }
 
     /// Numbers of which sums are exact, so that every order gives the same.
     fn numbers(n: usize, of: usize) -> Vec<f32> {
@@ -345,7 +318,7 @@ mod tests {
             let (x, scale) = (numbers(rows * depth, 17), numbers(cols * groups, 9));
             for zero in [None, Some(numbers(cols * groups, 11))] {
                 let q = &q[..cols * depth / Q::EACH];
-                for isa in [Isa::Baseline, Isa::detected()] {
+                for isa in [Level::Baseline, Level::detect()] {
                     let mut out = vec![f32::NAN; rows * cols];
                     product(isa, (group, cols), (&x, q, &scale, zero.as_deref()), &mut out).expect("sizes fit");
                     for (at, out) in out.iter().enumerate() {
@@ -376,7 +349,7 @@ mod tests {
         x[4] = f32::INFINITY;
         let q = [U4x2(0xff); 16];
         let mut out = [0.0];
-        product(Isa::detected(), (32, 1), (&x, &q[..], &[1.0], Some(&[-1.0])), &mut out).expect("sizes fit");
+        product(Level::detect(), (32, 1), (&x, &q[..], &[1.0], Some(&[-1.0])), &mut out).expect("sizes fit");
         assert_eq!(out, [f32::INFINITY]);
     }
 
@@ -384,10 +357,10 @@ mod tests {
     fn what_does_not_fit_is_refused() {
         let mut out = [0.0; 2];
         let q = [1i8; 64];
-        assert!(product(Isa::Baseline, (32, 2), (&[1.0; 32], &q[..], &[1.0; 2], None), &mut out).is_some());
-        assert!(product(Isa::Baseline, (8, 2), (&[1.0; 32], &q[..], &[1.0; 8], None), &mut out).is_none());
-        assert!(product(Isa::Baseline, (32, 2), (&[1.0; 32], &q[..], &[1.0; 3], None), &mut out).is_none());
-        assert!(product(Isa::Baseline, (32, 2), (&[1.0; 31], &q[..], &[1.0; 2], None), &mut out).is_none());
-        assert!(product(Isa::Baseline, (32, 2), (&[1.0; 32], &q[..63], &[1.0; 2], None), &mut out).is_none());
+        assert!(product(Level::Baseline, (32, 2), (&[1.0; 32], &q[..], &[1.0; 2], None), &mut out).is_some());
+        assert!(product(Level::Baseline, (8, 2), (&[1.0; 32], &q[..], &[1.0; 8], None), &mut out).is_none());
+        assert!(product(Level::Baseline, (32, 2), (&[1.0; 32], &q[..], &[1.0; 3], None), &mut out).is_none());
+        assert!(product(Level::Baseline, (32, 2), (&[1.0; 31], &q[..], &[1.0; 2], None), &mut out).is_none());
+        assert!(product(Level::Baseline, (32, 2), (&[1.0; 32], &q[..63], &[1.0; 2], None), &mut out).is_none());
     }
 }

@@ -3,7 +3,7 @@
 
 use super::lanes::{LANES, REGISTERS, Register, Stored, WIDTH};
 use super::{Operands, Vector};
-use crate::executors::cpu::tile_kernels::Isa;
+use crate::abi::Level;
 use gemm::Parallelism;
 
 /// Floats written out at a time, about: 96 KiB, which the allocator keeps at hand.
@@ -27,7 +27,7 @@ pub fn vectors<Q: Stored>(x: &[f32], depth: usize) -> Vector {
 ///
 /// # Safety
 /// As [`super::columns_of`]; `p.vectors` is one [`vectors`].
-pub unsafe fn columns<Q: Stored>(isa: Isa, p: &Operands<'_, Q>, from: usize, to: usize) {
+pub unsafe fn columns<Q: Stored>(isa: Level, p: &Operands<'_, Q>, from: usize, to: usize) {
     let Some(vectors) = p.vectors.first() else { return };
     let (groups, stored) = (p.depth / p.group, p.depth / Q::EACH);
     let rows = vectors.x.len() / p.depth;
@@ -57,12 +57,12 @@ pub unsafe fn columns<Q: Stored>(isa: Isa, p: &Operands<'_, Q>, from: usize, to:
 ///
 /// # Safety
 /// As [`write`].
-unsafe fn written<Q: Stored>(isa: Isa, group: usize, q: &[Q], scale: &[f32], zero: Option<&[f32]>, to: &mut [f32]) {
+unsafe fn written<Q: Stored>(isa: Level, group: usize, q: &[Q], scale: &[f32], zero: Option<&[f32]>, to: &mut [f32]) {
     // SAFETY: the caller's.
     unsafe {
         match isa {
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 | Isa::Avx512 => write_avx2(group, q, scale, zero, to),
+            Level::Avx2 | Level::Avx512 => write_avx2(group, q, scale, zero, to),
             _ => write::<Q, [f32; WIDTH]>(group, q, scale, zero, to),
         }
     }

@@ -4,7 +4,8 @@
 //! halves, or element by element where they are few; blocks are combined in order, in f64 or i64. The order of operations
 //! is a function of the line's length alone: not of the instruction set, the threads or the fusion.
 
-use super::{Isa, multi};
+use crate::abi::Level;
+use crate::multi::multi;
 use fulgurite_core::DType;
 use fulgurite_core::lang::ast::Red;
 #[cfg(target_arch = "x86_64")]
@@ -469,17 +470,17 @@ macro_rules! with_fold {
 }
 
 /// The fold of a line of registers of `dtype`.
-pub fn fold_line(red: Red, dtype: DType, isa: Isa) -> line::Fn {
+pub fn fold_line(red: Red, dtype: DType, isa: Level) -> line::Fn {
     super::with_register!(dtype, T => with_fold!(red, F => line::pick::<T, F>(isa)))
 }
 
 /// The fold of a line into a line of accumulators.
-pub fn fold_columns(red: Red, dtype: DType, isa: Isa) -> columns::Fn {
+pub fn fold_columns(red: Red, dtype: DType, isa: Level) -> columns::Fn {
     super::with_register!(dtype, T => with_fold!(red, F => columns::pick::<T, F>(isa)))
 }
 
 /// The sum of products of f32, of lines or element by element.
-pub fn fold_products(columns: bool, isa: Isa) -> products::Fn {
+pub fn fold_products(columns: bool, isa: Level) -> products::Fn {
     if columns { product_columns::pick(isa) } else { products::pick(isa) }
 }
 
@@ -580,7 +581,7 @@ multi! {
 }
 
 /// The search in registers of `dtype`.
-pub fn search(dtype: DType, isa: Isa) -> extremum::Fn {
+pub fn search(dtype: DType, isa: Level) -> extremum::Fn {
     super::with_register!(dtype, T => extremum::pick::<T>(isa))
 }
 
@@ -608,7 +609,7 @@ pub unsafe fn finish(dtype: DType, bits: u64, dst: *mut u8) {
 mod tests {
     use super::*;
 
-    fn sum(x: &[f32], isa: Isa) -> f64 {
+    fn sum(x: &[f32], isa: Level) -> f64 {
         let mut acc = start(Red::Sum, true);
         // SAFETY: the slice holds its elements.
         unsafe {
@@ -621,9 +622,9 @@ mod tests {
     fn sums_do_not_depend_on_the_instruction_set() {
         let x: Vec<f32> = (0..2000).map(|i| ((i * 7919) % 1000) as f32 * 1e-3 - 0.3).collect();
         for n in [0, 1, 31, 32, 33, 255, 256, 257, 1000, 2000] {
-            let all: Vec<f64> = [Isa::Baseline, Isa::Avx2, Isa::Avx512]
+            let all: Vec<f64> = [Level::Baseline, Level::Avx2, Level::Avx512]
                 .into_iter()
-                .filter(|isa| *isa <= Isa::here())
+                .filter(|isa| *isa <= Level::current())
                 .map(|isa| sum(&x[..n], isa))
                 .collect();
             assert!(all.windows(2).all(|w| w[0].to_bits() == w[1].to_bits()), "{n}: {all:?}");
@@ -638,7 +639,7 @@ mod tests {
         let y: Vec<f32> = (0..2000).map(|i| ((i * 104_729) % 997) as f32 * 1e-2 - 2.0).collect();
         let both: Vec<f32> = x.iter().zip(&y).map(|(x, y)| x * y).collect();
         let lines = [x.as_ptr() as *mut u8, y.as_ptr() as *mut u8];
-        for isa in [Isa::Baseline, Isa::Avx2, Isa::Avx512].into_iter().filter(|isa| *isa <= Isa::here()) {
+        for isa in [Level::Baseline, Level::Avx2, Level::Avx512].into_iter().filter(|isa| *isa <= Level::current()) {
             for n in [0, 1, 7, 31, 32, 33, 255, 256, 257, 1000, 2000] {
                 let of = |columns| FoldFn::Products(fold_products(columns, isa));
                 let mut acc = start(Red::Sum, true);
@@ -660,7 +661,7 @@ mod tests {
             let at = &mut arg as *mut Arg as *mut u8;
             let mask = mask.map_or(std::ptr::null(), |m| m.as_ptr());
             // SAFETY: the slices hold their elements.
-            unsafe { search(DType::F32, Isa::here())(x.as_ptr() as *const u8, mask, x.len(), 0, max, at) };
+            unsafe { search(DType::F32, Level::current())(x.as_ptr() as *const u8, mask, x.len(), 0, max, at) };
             arg.at
         };
         assert_eq!(find(&[1., 3., 3., 2.], None, true), 1);

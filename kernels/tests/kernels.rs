@@ -6,9 +6,9 @@ use common::{Lcg, entry, forms, run};
 use fulgurite_core::DType::{self, *};
 use fulgurite_core::Scalar;
 use fulgurite_core::builtins::{Builtin, IntError, ResultRule, TABLE, cast_scalar, eval_bool, eval_f64, eval_int};
-use fulgurite_core::philox::uniform;
-use fulgurite_kernels::abi::{KernelTable, Level};
+use fulgurite_kernels::abi::Level;
 use fulgurite_kernels::builtin::KERNELS;
+use fulgurite_kernels::{cast, half as halves};
 
 const COMPUTE: [DType; 8] = [Bool, U8, I8, I16, I32, I64, F32, F64];
 
@@ -94,18 +94,12 @@ fn agree(got: Scalar, expected: Scalar, b: Builtin) -> bool {
 /// Every (builtin, dtype) of the table's domain has a kernel, and it computes what the evaluator says.
 #[test]
 fn every_builtin_equals_its_definition() {
-    for record in TABLE.iter().filter(|r| !matches!(r.builtin, Builtin::Cast | Builtin::Uniform)) {
+    for record in TABLE.iter().filter(|r| !matches!(r.builtin, Builtin::Cast | Builtin::Uniform | Builtin::Select)) {
         for dtype in COMPUTE.into_iter().filter(|d| record.domain.contains(*d)) {
             let entry = entry(&format!("builtin.{}", record.name), "", dtype);
-            let columns: Vec<Vec<Scalar>> = (0..record.arity())
-                .map(|k| samples(if record.args[k] == "c" { Bool } else { dtype }, k as u64 + 1))
-                .collect();
+            let columns: Vec<Vec<Scalar>> = (0..record.arity()).map(|k| samples(dtype, k as u64 + 1)).collect();
             let n = columns[0].len();
-            let ins: Vec<Vec<u8>> = columns
-                .iter()
-                .enumerate()
-                .map(|(k, c)| encode(c, if record.args[k] == "c" { Bool } else { dtype }))
-                .collect();
+            let ins: Vec<Vec<u8>> = columns.iter().map(|column| encode(column, dtype)).collect();
             let out = if record.result == ResultRule::Bool { Bool } else { dtype };
             for (level, f) in forms(entry) {
                 let ins: Vec<&[u8]> = ins.iter().map(Vec::as_slice).collect();
@@ -117,13 +111,9 @@ fn every_builtin_equals_its_definition() {
                 for (i, got) in decode(&got, out).into_iter().enumerate() {
                     let args: Vec<Scalar> = columns.iter().map(|c| c[i]).collect();
                     // The executor refuses divisions by zero before; the kernel gives 0.
-                    let expected = if record.builtin == Builtin::Select {
-                        if args[0].as_bool() { args[1] } else { args[2] }
-                    } else {
-                        match reference(record.builtin, &args, dtype) {
-                            Err(IntError::DivisionByZero) => continue,
-                            expected => expected.expect("defined on this dtype"),
-                        }
+                    let expected = match reference(record.builtin, &args, dtype) {
+                        Err(IntError::DivisionByZero) => continue,
+                        expected => expected.expect("defined on this dtype"),
                     };
                     let name = record.name;
                     assert!(
@@ -147,7 +137,8 @@ fn casts_equal_their_definition() {
                 numbers.extend(edges.map(|x| cast_scalar(Scalar::Float(x), from)));
             }
             let ins = encode(&numbers, from);
-            for (level, f) in forms(entry("builtin.cast", &format!("{from}>{to}"), from)) {
+            for level in common::levels() {
+                let f = cast::cast(from, to, level);
                 let mut got = vec![0xAA; numbers.len() * to.size()];
                 let (pointers, outs) = ([ins.as_ptr()], [got.as_mut_ptr()]);
                 // SAFETY: buffers of as many elements of the two dtypes.
@@ -165,7 +156,7 @@ fn casts_equal_their_definition() {
 /// Names whose forms may differ in the last place between the baseline and AVX (polynomials with fused steps).
 fn may_differ(symbol: &str, dtype: DType) -> bool {
     let name = symbol.trim_start_matches("builtin.");
-    let exact = ["sqrt", "rsqrt", "reciprocal", "div", "copysign", "hypot", "uniform"];
+    let exact = ["sqrt", "rsqrt", "reciprocal", "div", "copysign", "hypot"];
     let float_only = Builtin::from_name(name).is_some_and(|b| !b.record().domain.contains(I32));
     dtype == F32 && (float_only || name == "pow") && !exact.contains(&name)
 }
@@ -192,35 +183,24 @@ fn one_nan(dtype: DType, out: usize, mut bytes: Vec<u8>) -> Vec<u8> {
 #[test]
 fn forms_lengths_and_aliases_agree() {
     let mut random = Lcg(5);
-    for entry in KERNELS.iter().filter(|e| e.symbol != "builtin.uniform" && !e.symbol.starts_with("reduce")) {
-        let size = |name: &str| DType::from_name(name).map_or(2, DType::size);
-        let (ins, out) = match entry.symbol {
-            "builtin.cast" => {
-                let (from, to) = entry.variant.split_once('>').expect("from>to");
-                (vec![size(from)], size(to))
-            }
-            "builtin.select" => (vec![1, entry.dtype.size(), entry.dtype.size()], entry.dtype.size()),
-            "builtin.fill" => (vec![], entry.dtype.size()),
-            symbol => {
-                let record = Builtin::from_name(symbol.trim_start_matches("builtin.")).expect("a builtin").record();
-                let out = if record.result == ResultRule::Bool { 1 } else { entry.dtype.size() };
-                // another builtin that follows takes one more
-                let pair = !["", "by", "at"].contains(&entry.variant);
-                (vec![entry.dtype.size(); record.arity() + usize::from(pair)], out)
-            }
-        };
+    for entry in KERNELS {
+        let record = Builtin::from_name(entry.symbol.trim_start_matches("builtin.")).expect("a builtin").record();
+        let out = if record.result == ResultRule::Bool { 1 } else { entry.dtype.size() };
+        // another builtin that follows takes one more
+        let pair = !["", "by"].contains(&entry.variant);
+        let ins = vec![entry.dtype.size(); record.arity() + usize::from(pair)];
         let n = 99;
         let buffers: Vec<Vec<u8>> = ins
             .iter()
             .map(|size| {
-                let is_bool = entry.dtype == Bool || *size == 1 && entry.symbol == "builtin.select";
+                let is_bool = entry.dtype == Bool;
                 (0..n * size)
                     .map(|_| if is_bool { random.next() as u8 & 1 } else { (random.next() >> 9) as u8 })
                     .collect()
             })
             .collect();
         let nums = [2.5f64.to_bits()];
-        let run = |f: fulgurite_kernels::abi::TileFn, len: usize, in_place: bool| {
+        let run = |f: fulgurite_core::kernel::TileFn, len: usize, in_place: bool| {
             let mut buffers = buffers.clone();
             let mut fresh = vec![0u8; n * out];
             let target = if in_place { buffers[ins.len() - 1].as_mut_ptr() } else { fresh.as_mut_ptr() };
@@ -268,28 +248,32 @@ fn half_types_convert_as_the_half_crate_does() {
     // Halfway points, where ties go to even.
     let ties = all.iter().map(|h| f32::from_bits(half::f16::from_bits(*h).to_f32().to_bits() | 0x1000));
     let patterns: Vec<f32> = patterns.into_iter().chain(ties).collect();
-    for (level, f) in forms(entry("builtin.cast", "f16>f32", F32)) {
+    for level in common::levels() {
+        let f = halves::widen(F16, level);
         let got: Vec<f32> = run(f, all.len(), &[&all], &[]);
         for (h, got) in all.iter().zip(got) {
             let expected = half::f16::from_bits(*h).to_f32();
             assert!(got.to_bits() == expected.to_bits() || got.is_nan() && expected.is_nan(), "{h:x} {level:?}: {got}");
         }
     }
-    for (level, f) in forms(entry("builtin.cast", "bf16>f32", F32)) {
+    for level in common::levels() {
+        let f = halves::widen(BF16, level);
         let got: Vec<f32> = run(f, all.len(), &[&all], &[]);
         for (h, got) in all.iter().zip(got) {
             let expected = half::bf16::from_bits(*h).to_f32();
             assert!(got.to_bits() == expected.to_bits() || got.is_nan() && expected.is_nan(), "{h:x} {level:?}: {got}");
         }
     }
-    for (level, f) in forms(entry("builtin.cast", "f32>f16", F32)) {
+    for level in common::levels() {
+        let f = halves::narrow(F16, level);
         let got: Vec<u16> = run(f, patterns.len(), &[&patterns], &[]);
         for (x, got) in patterns.iter().zip(got) {
             let (expected, got) = (half::f16::from_f32(*x), half::f16::from_bits(got));
             assert!(got.to_bits() == expected.to_bits() || got.is_nan() && expected.is_nan(), "{x:e} {level:?}: {got}");
         }
     }
-    for (level, f) in forms(entry("builtin.cast", "f32>bf16", F32)) {
+    for level in common::levels() {
+        let f = halves::narrow(BF16, level);
         let got: Vec<u16> = run(f, patterns.len(), &[&patterns], &[]);
         for (x, got) in patterns.iter().zip(got) {
             let (expected, got) = (half::bf16::from_f32(*x), half::bf16::from_bits(got));
@@ -299,79 +283,11 @@ fn half_types_convert_as_the_half_crate_does() {
 }
 
 #[test]
-fn reductions_have_one_order() {
-    let mut random = Lcg(8);
-    let x: Vec<f32> = (0..1000).map(|_| random.next() as f32 / 1e9 - 2.0).collect();
-    for (symbol, b, first) in [
-        ("reduce.sum", Builtin::Add, 0.0),
-        ("reduce.prod", Builtin::Mul, 1.0),
-        ("reduce.max", Builtin::Max, f64::NEG_INFINITY),
-        ("reduce.min", Builtin::Min, f64::INFINITY),
-    ] {
-        let e = entry(symbol, "", F32);
-        for n in [0, 1, 2, 63, 64, 65, 256, 1000] {
-            let of = |f| reduce::<f32>(f, &x[..n]);
-            let exact = x[..n].iter().fold(first, |sum, x| eval_f64(b, &[sum, *x as f64]));
-            for (level, f) in forms(e) {
-                assert_eq!(of(f).to_bits(), of(e.baseline).to_bits(), "{symbol} {level:?} of {n}");
-                let got = of(f) as f64;
-                assert!(
-                    got == exact || (got - exact).abs() <= 1e-4 * exact.abs().max(1e-3),
-                    "{symbol} of {n}: {got} {exact}"
-                );
-            }
-        }
-    }
-    let with_nan = [1.0, f32::NAN, 3.0];
-    for (_, f) in forms(entry("reduce.max", "", F32)) {
-        assert!(reduce::<f32>(f, &with_nan).is_nan());
-    }
-    for (_, f) in forms(entry("reduce.sum", "", I64)) {
-        assert_eq!(reduce::<i64>(f, &(1..=100).collect::<Vec<i64>>()), 5050);
-    }
-    for (_, f) in forms(entry("reduce.max", "", Bool)) {
-        assert_eq!(reduce::<u8>(f, &[0; 70]), 0);
-        assert_eq!(reduce::<u8>(f, &[0, 0, 1]), 1);
-    }
-}
-
-fn reduce<T: Copy + Default>(f: fulgurite_kernels::abi::TileFn, x: &[T]) -> T {
-    let mut out = T::default();
-    let (ins, outs) = ([x.as_ptr().cast::<u8>()], [(&raw mut out).cast::<u8>()]);
-    // SAFETY: the kernel reads x.len() elements and writes one.
-    unsafe { f(x.len(), ins.as_ptr(), outs.as_ptr(), std::ptr::null()) };
-    out
-}
-
-#[test]
-fn random_numbers_and_fills() {
-    let (seed, site, start, draw) = (3, 1 << 33 | 4, 10_000_000_001, 2);
-    for (_, f) in forms(entry("builtin.uniform", "", F32)) {
-        let got: Vec<f32> = run::<u8, f32>(f, 333, &[], &[seed, site, start, draw]);
-        assert!(got.iter().enumerate().all(|(i, x)| *x == uniform(seed, site, start + i as u64, draw as u32)));
-    }
-    let positions: Vec<i64> = (0..100).map(|i| i * i).collect();
-    for (_, f) in forms(entry("builtin.uniform", "at", F64)) {
-        let got: Vec<f64> = run(f, 100, &[&positions], &[seed, site, draw]);
-        assert!(got.iter().zip(&positions).all(|(x, p)| *x == uniform(seed, site, *p as u64, draw as u32) as f64));
-    }
-    for (_, f) in forms(entry("builtin.fill", "", F32)) {
-        assert_eq!(run::<u8, f32>(f, 40, &[], &[2.5f64.to_bits()]), [2.5; 40]);
-    }
-    for (_, f) in forms(entry("builtin.fill", "", I16)) {
-        assert_eq!(run::<u8, i16>(f, 3, &[], &[-7i64 as u64]), [-7; 3]);
-    }
-}
-
-#[test]
-fn the_table_finds_each_kernel_once() {
-    let table = KernelTable::new(KERNELS);
+fn each_kernel_has_one_name() {
     for e in KERNELS {
-        let found = table.entry(e.symbol, e.variant, e.dtype).expect("it is there");
+        let found = entry(e.symbol, e.variant, e.dtype);
         assert!(std::ptr::eq(found, e), "two kernels {} {} {}", e.symbol, e.variant, e.dtype);
-        assert!(table.get(e.symbol, e.variant, e.dtype).is_some());
     }
-    assert!(table.get("builtin.exp", "", I32).is_none());
     assert_eq!(Level::from_name("avx2"), Some(Level::Avx2));
     assert_eq!(Level::from_name("sse9"), None);
 }

@@ -24,13 +24,10 @@ pub trait Op2<X> {
 pub struct Map1<O, X>(PhantomData<(O, X)>);
 /// `O` of each pair of elements.
 pub struct Map2<O, X>(PhantomData<(O, X)>);
-/// `if c { x } else { y }` of each triple of elements.
-pub struct Select<X>(PhantomData<X>);
 
 tile_by_steps! {
     [X: Elem, O: Op1<X>] Map1<O, X>;
     [X: Elem, O: Op2<X>] Map2<O, X>;
-    [X: Elem] Select<X>;
 }
 
 impl<X: Elem, O: Op1<X>> Step for Map1<O, X> {
@@ -60,24 +57,6 @@ impl<X: Elem, O: Op2<X>> Step for Map2<O, X> {
             let mut z = [O::Y::default(); CHUNK];
             for j in 0..CHUNK {
                 z[j] = O::call::<I>(x[j], y[j]);
-            }
-            store(outs, 0, at, len, z);
-        }
-    }
-}
-
-impl<X: Elem> Step for Select<X> {
-    const SIZES: Option<Sizes> = Some(Sizes { ins: &[1, size_of::<X>(), size_of::<X>()], outs: &[size_of::<X>()] });
-    #[inline(always)]
-    unsafe fn step<I: Isa>(at: usize, len: usize, ins: *const *const u8, outs: *const *mut u8, _: *const u64) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let c: [u8; CHUNK] = load(ins, 0, at, len);
-            let x: [X; CHUNK] = load(ins, 1, at, len);
-            let y: [X; CHUNK] = load(ins, 2, at, len);
-            let mut z = [X::default(); CHUNK];
-            for j in 0..CHUNK {
-                z[j] = m::select::<I, X>(c[j] != 0, x[j], y[j]);
             }
             store(outs, 0, at, len, z);
         }

@@ -1,10 +1,8 @@
-//! Which instruction set runs, and how a kernel table is searched.
+//! The instruction set that runs, and the form of a kernel for it.
 
 pub use crate::math::Level;
-pub use fulgurite_core::kernel::{KernelEntry, TileFn};
+use fulgurite_core::kernel::{KernelEntry, TileFn};
 
-use fulgurite_core::DType;
-use std::collections::HashMap;
 use std::sync::OnceLock;
 
 impl Level {
@@ -59,29 +57,5 @@ impl Level {
     pub fn pick(self, entry: &KernelEntry) -> TileFn {
         let avx512 = entry.avx512.filter(|_| self >= Level::Avx512);
         avx512.or(entry.avx2.filter(|_| self >= Level::Avx2)).unwrap_or(entry.baseline)
-    }
-}
-
-/// Kernels by symbol, variant and dtype.
-#[derive(Default)]
-pub struct KernelTable {
-    entries: HashMap<(&'static str, &'static str, DType), &'static KernelEntry>,
-}
-
-impl KernelTable {
-    /// A table of `entries`; of equal keys the later one stays.
-    pub fn new(entries: impl IntoIterator<Item = &'static KernelEntry>) -> KernelTable {
-        let entries = entries.into_iter().map(|e| ((e.symbol, e.variant, e.dtype), e)).collect();
-        KernelTable { entries }
-    }
-
-    /// The entry of a symbol (`builtin.exp`), variant (casts: `f32>i64`; else often empty) and compute dtype.
-    pub fn entry(&self, symbol: &str, variant: &str, dtype: DType) -> Option<&'static KernelEntry> {
-        self.entries.get(&(symbol, variant, dtype)).copied()
-    }
-
-    /// The function to run for it on this machine.
-    pub fn get(&self, symbol: &str, variant: &str, dtype: DType) -> Option<TileFn> {
-        self.entry(symbol, variant, dtype).map(|e| Level::current().pick(e))
     }
 }

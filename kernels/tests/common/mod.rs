@@ -2,8 +2,14 @@
 #![allow(dead_code)]
 
 use fulgurite_core::DType;
-use fulgurite_kernels::abi::{KernelEntry, Level, TileFn};
+use fulgurite_core::kernel::{KernelEntry, TileFn};
+use fulgurite_kernels::abi::Level;
 use fulgurite_kernels::builtin::KERNELS;
+
+/// The levels that this machine has.
+pub fn levels() -> impl Iterator<Item = Level> {
+    Level::ALL.into_iter().filter(|level| *level <= Level::detect())
+}
 
 /// The forms of `entry` that this machine runs.
 pub fn forms(entry: &KernelEntry) -> Vec<(Level, TileFn)> {

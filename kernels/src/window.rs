@@ -1,6 +1,7 @@
 //! Rectangles of a strided tensor, copied line by line; columns that lie outside of the tensor are filled.
 
-use super::{Isa, multi, with_width};
+use crate::abi::Level;
+use crate::multi::{multi, with_width};
 
 /// The columns that are read; the others are filled.
 #[derive(Clone, Copy, Debug)]
@@ -120,9 +121,9 @@ unsafe fn words(r: &Rectangle, value: &[u8; 8]) {
 }
 
 /// The copy for elements of `bytes`; `contiguous` if lines lie element behind element, here and there.
-pub fn pick(bytes: usize, contiguous: bool, isa: Isa) -> Fn {
+pub fn pick(bytes: usize, contiguous: bool, isa: Level) -> Fn {
     #[cfg(target_arch = "x86_64")]
-    if contiguous && bytes == 4 && isa == Isa::Avx512 {
+    if contiguous && bytes == 4 && isa == Level::Avx512 {
         return words;
     }
     match contiguous {
@@ -138,7 +139,7 @@ mod tests {
     #[test]
     fn every_kernel_copies_what_is_inside_and_fills_the_rest() {
         let source: Vec<i32> = (1..=400).collect();
-        for isa in [Isa::Baseline, Isa::Avx2, Isa::Avx512].into_iter().filter(|i| *i <= Isa::detected()) {
+        for isa in [Level::Baseline, Level::Avx2, Level::Avx512].into_iter().filter(|i| *i <= Level::detect()) {
             for cols in [1, 2, 7, 16, 17, 33, 130] {
                 for (lo, hi) in [(0, cols), (0, 0), (1.min(cols), cols), (0, cols - 1), (cols / 2, cols / 2 + 1)] {
                     for elem in [4, 8] {

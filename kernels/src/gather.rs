@@ -1,9 +1,10 @@
 //! Elements read from and written to places that other elements name.
 
-use super::{Isa, multi, with_width};
-use crate::executors::cpu::tile_kernels::with_register;
-use crate::executors::fusion::graph::piece::Combine;
+use crate::abi::Level;
+use crate::multi::{multi, with_width};
+use crate::with_register;
 use fulgurite_core::DType;
+use fulgurite_core::kernel::Combine;
 
 /// One index of a gathered access.
 #[derive(Clone, Copy, Debug)]
@@ -115,12 +116,12 @@ multi! {
 }
 
 /// [`gather_line`] for elements of `bytes`.
-pub fn gather_line_fn(bytes: usize, isa: Isa) -> gather_line::Fn {
+pub fn gather_line_fn(bytes: usize, isa: Level) -> gather_line::Fn {
     with_width!(bytes, T => gather_line::pick::<T>(isa))
 }
 
 /// [`gather`] for elements of `bytes`.
-pub fn gather_fn(bytes: usize, isa: Isa) -> gather::Fn {
+pub fn gather_fn(bytes: usize, isa: Level) -> gather::Fn {
     with_width!(bytes, T => gather::pick::<T>(isa))
 }
 
@@ -280,7 +281,7 @@ multi! {
 }
 
 /// [`add_line`] for a dtype.
-pub fn add_line_fn(dtype: DType, isa: Isa) -> add_line::Fn {
+pub fn add_line_fn(dtype: DType, isa: Level) -> add_line::Fn {
     with_register!(dtype, T => add_line::pick::<T>(isa))
 }
 

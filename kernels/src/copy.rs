@@ -1,6 +1,7 @@
 //! Rectangles moved between strided memory and dense registers.
 
-use super::{Isa, multi, with_width};
+use crate::abi::Level;
+use crate::multi::{multi, with_width};
 
 /// Where a rectangle lies: distances in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,12 +83,12 @@ multi! {
 }
 
 /// [`gather2d`] for elements of `bytes`.
-pub fn load(bytes: usize, isa: Isa) -> gather2d::Fn {
+pub fn load(bytes: usize, isa: Level) -> gather2d::Fn {
     with_width!(bytes, T => gather2d::pick::<T>(isa))
 }
 
 /// [`scatter2d`] for elements of `bytes`.
-pub fn store(bytes: usize, isa: Isa) -> scatter2d::Fn {
+pub fn store(bytes: usize, isa: Level) -> scatter2d::Fn {
     with_width!(bytes, T => scatter2d::pick::<T>(isa))
 }
 
@@ -105,7 +106,7 @@ mod tests {
             // SAFETY: all offsets from element 100 stay within the 200 elements.
             unsafe {
                 let from = (source.as_ptr() as *const u8).add(4 * start);
-                load(4, Isa::here())(dense.as_mut_ptr() as *mut u8, 8, from, at, 6, 5);
+                load(4, Level::current())(dense.as_mut_ptr() as *mut u8, 8, from, at, 6, 5);
             }
             for l in 0..6 {
                 for c in 0..5 {
@@ -118,7 +119,7 @@ mod tests {
                 // SAFETY: as above.
                 unsafe {
                     let to = (back.as_mut_ptr() as *mut u8).add(4 * start);
-                    store(4, Isa::here())(to, at, dense.as_ptr() as *const u8, 8, 6, 5);
+                    store(4, Level::current())(to, at, dense.as_ptr() as *const u8, 8, 6, 5);
                 }
                 for l in 0..6 {
                     for c in 0..5 {

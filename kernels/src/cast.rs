@@ -1,0 +1,49 @@
+//! Casts between register types, as `fulgurite_core::builtins::cast_scalar` defines them.
+
+use crate::abi::Level;
+use crate::math::CastTo;
+use crate::multi::multi;
+use crate::with_register;
+use fulgurite_core::DType;
+use fulgurite_core::kernel::TileFn;
+
+multi! {
+    /// One tile cast.
+    ///
+    /// # Safety
+    /// The first pointer of `ins` is to `n` elements of `A`, that of `outs` to room for `n` of `B`, which nobody else uses. They
+    /// may be the same where the types have one width.
+    unsafe fn cast_tile<A: CastTo<B>, B: Copy>(n: usize, ins: *const *const u8, outs: *const *mut u8, _nums: *const u64) {
+        // SAFETY: the caller's pointers hold `n` elements and do not overlap unless the types have one width.
+        unsafe {
+            let (x, y) = (*ins as *const A, *outs as *mut B);
+            for i in 0..n {
+                y.add(i).write(x.add(i).read().cast());
+            }
+        }
+    }
+}
+
+multi! {
+    /// One tile cast to bool.
+    ///
+    /// # Safety
+    /// As [`cast_tile`], for bytes.
+    unsafe fn truth_tile<A: CastTo<bool>>(n: usize, ins: *const *const u8, outs: *const *mut u8, _nums: *const u64) {
+        // SAFETY: as in `cast_tile`.
+        unsafe {
+            let (x, y) = (*ins as *const A, *outs);
+            for i in 0..n {
+                y.add(i).write(x.add(i).read().cast() as u8);
+            }
+        }
+    }
+}
+
+/// The cast from one register type to another.
+pub fn cast(from: DType, to: DType, isa: Level) -> TileFn {
+    if to == DType::Bool {
+        return with_register!(from, A => truth_tile::pick::<A>(isa));
+    }
+    with_register!(from, A => with_register!(to, B => cast_tile::pick::<A, B>(isa)))
+}

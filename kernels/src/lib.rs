@@ -1,0 +1,37 @@
+//! Kernels of the processor that are written by hand, and the parts of which the generator makes those of the rows.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`math`] | the builtins as vectorisable scalar functions, `m::exp::<I, _>(x)` |
+//! | [`tile`] | how a kernel goes over a tile, and its forms for three instruction sets |
+//! | [`builtin`] | tile kernels of the builtins |
+//! | [`abi`] | the instruction set of this machine, and the choice of a form for it |
+//! | [`cast`], [`half`] | conversions between dtypes |
+//! | [`fill`], [`copy`], [`window`], [`gather`], [`select`] | tiles made of nothing, moved, read from and written to named places, chosen |
+//! | [`reduce`] | sums, products and extrema of lines |
+//! | [`small_gemm`], [`quantised_gemm`] | products with few rows, and with weights in groups of integers |
+//!
+//! Nothing here knows a trace or a row: a kernel gets pointers, sizes and strides. No kernel contracts or reorders what
+//! its definition does in order, so the forms for all instruction sets give the same bits; [`math`] names the functions
+//! that may differ in the last place.
+
+mod multi;
+
+pub mod abi;
+pub mod builtin;
+pub mod cast;
+pub mod copy;
+pub mod fill;
+pub mod gather;
+pub mod half;
+pub mod math;
+pub mod quantised_gemm;
+pub mod reduce;
+pub mod select;
+pub mod small_gemm;
+pub mod tile;
+pub mod window;
+
+/// The dtypes and the kernel interface, for generated kernels.
+#[doc(hidden)]
+pub use fulgurite_core as core;
