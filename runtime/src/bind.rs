@@ -106,7 +106,7 @@ impl Builder {
     /// The overload of `op` that accepts these arguments, with its result types; records nothing.
     ///
     /// # Errors
-    /// As [`Builder::call_row`].
+    /// Reports the errors of [`Builder::call_row`].
     pub fn resolve(
         &self,
         op: Name,
@@ -206,7 +206,7 @@ impl Builder {
     /// Records a line anew on values of other types, `to` those that it reads.
     ///
     /// # Errors
-    /// As [`Builder::bind`].
+    /// Reports the errors of [`Builder::bind`].
     pub(crate) fn bind_again(
         &mut self,
         line: &BoundSymbol,

@@ -56,7 +56,7 @@ pub fn save<T: Tree>(path: impl AsRef<Path>, tree: &T) -> Result<(), Error> {
 /// As [`save`], with text beside it. Names that start with `fulgurite.` are taken.
 ///
 /// # Errors
-/// As [`save`].
+/// Reports the errors of [`save`].
 #[track_caller]
 pub fn save_with<T: Tree>(path: impl AsRef<Path>, tree: &T, metadata: &Metadata) -> Result<(), Error> {
     let (leaves, detail) = describe_apart(tree);
@@ -83,7 +83,7 @@ pub fn load<T: Tree>(path: impl AsRef<Path>, tree: &mut T) -> Result<Metadata, E
 /// As [`load`], with choices.
 ///
 /// # Errors
-/// As [`load`].
+/// Reports the errors of [`load`].
 pub fn load_with<T: Tree>(path: impl AsRef<Path>, tree: &mut T, options: &Load) -> Result<Metadata, Error> {
     let path = path.as_ref();
     let mut file = read::File::open(path)?;

@@ -43,7 +43,7 @@ pub struct Recorded {
 /// Records a function of tensors with these paths.
 ///
 /// # Errors
-/// What tracing reports.
+/// Reports errors of tracing.
 pub fn record<T: Tree>(
     name: &str,
     args: &[(Tensor, Arc<str>)],
@@ -71,7 +71,7 @@ impl CompiledPart {
     /// Compiles a trace for these executors, in the order in which they are asked; for the usual ones if none is named.
     ///
     /// # Errors
-    /// What an executor reports.
+    /// Reports errors of an executor.
     pub fn new(trace: &Trace, executors: &[Arc<dyn Executor>]) -> Result<CompiledPart, Error> {
         Backend::compile(trace, executors).map(CompiledPart)
     }
@@ -92,7 +92,7 @@ impl ForwardPart {
     /// Compiles a trace whose last inputs are these cells.
     ///
     /// # Errors
-    /// What an executor reports.
+    /// Reports errors of an executor.
     pub fn new(trace: &Trace, cells: Vec<Arc<Cell>>, executors: &[Arc<dyn Executor>]) -> Result<ForwardPart, Error> {
         let backend = Backend::compile(trace, executors)?;
         Ok(ForwardPart(Program::new(trace, cells, Arc::new(backend.into()))))

@@ -164,7 +164,7 @@ impl Open {
     /// A tensor of a subclass that this trace made as its fields, which are values of the trace; others as they are.
     ///
     /// # Errors
-    /// As [`Open::resolve`].
+    /// Reports the errors of [`Open::resolve`].
     pub fn apart(&self, tensor: &Tensor) -> Result<Tensor, Error> {
         with_stack(|stack| subclass::apart(stack, self.depth, tensor))
     }
@@ -451,7 +451,7 @@ pub(crate) fn resolve_all(tensors: &[&Tensor]) -> Result<Vec<ProxyId>, Error> {
 /// write to it is none to what it was made of.
 ///
 /// # Errors
-/// As [`resolve_all`].
+/// Reports the errors of [`resolve_all`].
 pub(crate) fn apart(tensor: &Tensor) -> Result<Tensor, Error> {
     with_stack(|stack| {
         let top = stack.len().checked_sub(1).ok_or_else(|| Error::bug("E709", "no trace is open"))?;

@@ -48,7 +48,7 @@ impl Call<'_> {
     /// The operator's results, lists flattened, on `f` of each of these tensors and all else as it was given.
     ///
     /// # Errors
-    /// What the call reports.
+    /// Reports errors of the call.
     pub fn with(&self, mut f: impl FnMut(&Tensor) -> Tensor) -> Result<Vec<Tensor>, Error> {
         api::call(self.symbol, self.args.iter().map(|arg| arg.map(&mut f)).collect(), self.loc)
     }

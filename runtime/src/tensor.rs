@@ -310,7 +310,7 @@ impl Tensor {
     /// Its elements as f64, whatever their type (i64 beyond 2^53 rounds).
     ///
     /// # Errors
-    /// As [`Tensor::buffer`].
+    /// Reports the errors of [`Tensor::buffer`].
     #[track_caller]
     pub fn to_f64(&self) -> Result<Vec<f64>, Error> {
         Ok(self.buffer()?.to_f64())

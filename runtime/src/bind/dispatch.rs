@@ -193,7 +193,7 @@ impl Builder {
     /// The cotangent zero of `primal`, in the form that its class says; `None` for what is no tensor.
     ///
     /// # Errors
-    /// What binding reports.
+    /// Reports errors of binding.
     pub fn zero_cotangent(&mut self, primal: ProxyId) -> Result<Option<ProxyId>, Error> {
         let ty = self.arena().ty(primal);
         let Some(whole) = self.arena().tensor_ty(primal) else { return Ok(None) };
@@ -472,7 +472,7 @@ pub(super) fn fields(b: &mut Builder, of: &[(Option<Name>, Option<&Value<ProxyId
 /// The parts of arguments of a class, by the names that rules know them by.
 ///
 /// # Errors
-/// What binding reports.
+/// Reports errors of binding.
 pub(crate) fn fields_of(b: &mut Builder, of: &[(Name, ProxyId)]) -> Result<Names, Error> {
     let values: Vec<Value<ProxyId>> = of.iter().map(|(_, p)| Value::Tensor(*p)).collect();
     let named: Vec<_> = of.iter().zip(&values).map(|((n, _), v)| (Some(*n), Some(v))).collect();

@@ -21,7 +21,7 @@ pub(super) fn is_long(args: &[Value<ProxyId>]) -> bool {
 /// The call that joins the parts of a long list, which are bound here; any other call as it is.
 ///
 /// # Errors
-/// What binding the parts reports.
+/// Reports errors of binding the parts.
 pub(super) fn in_parts(
     b: &mut Builder,
     symbol: SymbolRef,

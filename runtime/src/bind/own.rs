@@ -18,7 +18,7 @@ impl Builder {
     /// Records the line of a function with a backward of its own: `args` in the order of the ports. Gives its results.
     ///
     /// # Errors
-    /// What binding reports.
+    /// Reports errors of binding.
     pub fn own_vjp(&mut self, rule: OwnRule, ports: Ports, args: &[ProxyId], loc: Loc) -> Result<Vec<ProxyId>, Error> {
         let types: Vec<ProxyTy> = args.iter().map(|p| self.arena().ty(*p)).collect();
         let symbol = symbol_for(ports, &types);

@@ -103,7 +103,7 @@ impl<'t> Rewriter<'t> {
     /// Carries the current line over. If what it reads was replaced, it is solved again and its results may change type.
     ///
     /// # Errors
-    /// What solving reports.
+    /// Reports errors of solving.
     pub fn keep(&mut self) -> Result<(), Error> {
         let Some(line) = self.current.line.clone() else { return Ok(()) };
         self.current.kept = true;

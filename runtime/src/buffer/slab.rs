@@ -50,7 +50,7 @@ impl Piece {
     /// Nobody uses the piece's memory any more.
     pub unsafe fn free(self) {
         #[cfg(target_os = "linux")]
-        // SAFETY: the caller's; pieces start and end where pages do, see [`LEAST`].
+        // SAFETY: the caller upholds the contract; pieces start and end where pages do, see [`LEAST`].
         let _ = unsafe { self.slab.unchecked_advise_range(memmap2::UncheckedAdvice::DontNeed, self.from, self.bytes) };
         drop(self);
     }

@@ -136,7 +136,7 @@ impl<F> Jit<F> {
     /// The same for gradients that are differentiated themselves.
     ///
     /// # Errors
-    /// As [`Jit::pullback`].
+    /// Reports the errors of [`Jit::pullback`].
     pub fn pullback_with_graph<M, A: Arguments<F, M>>(&self, args: A) -> WithGraph<A, A::Returned> {
         self.pull(args, true)
     }

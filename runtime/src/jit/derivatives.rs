@@ -95,7 +95,7 @@ pub fn jvp<P: Tree, O: Tree>(p: &P, tangent: &P, f: impl FnOnce(&P) -> O) -> Res
 /// never made.
 ///
 /// # Errors
-/// As [`jvp`].
+/// Reports the errors of [`jvp`].
 #[track_caller]
 pub fn hvp<P: Tree>(p: &P, v: &P, f: impl FnOnce(&P) -> Tensor) -> Result<(P, P), Error> {
     jvp(p, v, |p| grad(p, f))

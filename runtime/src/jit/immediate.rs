@@ -116,7 +116,7 @@ fn call(symbol: SymbolRef, args: Vec<Value<Tensor>>) -> Result<Vec<Tensor>, Erro
 /// A view of another base.
 ///
 /// # Errors
-/// What running it reports.
+/// Reports errors of running it.
 pub(crate) fn retake(alias: &Alias, base: Buffer) -> Result<Buffer, Error> {
     let base = Tensor::from_buffer(base);
     // a view has one tensor

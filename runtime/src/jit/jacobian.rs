@@ -40,7 +40,7 @@ pub fn jacobian<P: Tree>(p: &P, f: impl FnOnce(&P) -> Tensor) -> Result<P, Error
 /// As [`jacobian`], always forward: for results that are larger than `p`.
 ///
 /// # Errors
-/// As [`jacobian`].
+/// Reports the errors of [`jacobian`].
 #[track_caller]
 pub fn jacobian_forward<P: Tree>(p: &P, f: impl FnOnce(&P) -> Tensor) -> Result<P, Error> {
     one(p, Mode::Forward, Loc::caller(), f)
@@ -49,7 +49,7 @@ pub fn jacobian_forward<P: Tree>(p: &P, f: impl FnOnce(&P) -> Tensor) -> Result<
 /// As [`jacobian`], always backward: for results that are smaller than `p`.
 ///
 /// # Errors
-/// As [`jacobian`].
+/// Reports the errors of [`jacobian`].
 #[track_caller]
 pub fn jacobian_reverse<P: Tree>(p: &P, f: impl FnOnce(&P) -> Tensor) -> Result<P, Error> {
     one(p, Mode::Reverse, Loc::caller(), f)
@@ -59,7 +59,7 @@ pub fn jacobian_reverse<P: Tree>(p: &P, f: impl FnOnce(&P) -> Tensor) -> Result<
 /// derivatives of the gradient by tensor `i`: for each tensor of `p` the axes of tensor `i`, then its own.
 ///
 /// # Errors
-/// As [`jacobian`].
+/// Reports the errors of [`jacobian`].
 #[track_caller]
 pub fn hessian<P: Tree>(p: &P, f: impl FnOnce(&P) -> Tensor) -> Result<Vec<P>, Error> {
     rows(p, Mode::Forward, Loc::caller(), |p| grad(p, f))

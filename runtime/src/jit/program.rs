@@ -42,7 +42,7 @@ impl Program {
     /// Runs the pipeline on an acquired trace, and compiles it.
     ///
     /// # Errors
-    /// What a stage or an executor reports.
+    /// Reports errors of a stage or an executor.
     pub fn compile(
         trace: Trace,
         cells: Vec<Arc<Cell>>,
@@ -74,7 +74,7 @@ impl Program {
     /// The same for a function that is traced at each call: what was compiled for an equal trace serves again.
     ///
     /// # Errors
-    /// As [`Program::compile`].
+    /// Reports the errors of [`Program::compile`].
     pub fn compile_once(trace: Trace, cells: Vec<Arc<Cell>>) -> Result<Program, Error> {
         let trace = stages::run(trace, &Pipeline::default(), &[], &mut Stages::default())?;
         let mut mark = Fingerprint::default();

@@ -112,7 +112,7 @@ impl Parts {
     /// The head at sizes at which the tail serves.
     ///
     /// # Errors
-    /// As [`SymbolicTrace::at`].
+    /// Reports the errors of [`SymbolicTrace::at`].
     pub fn head_at(&self, sizes: Sizes) -> Result<Trace, Error> {
         self.head.at(sizes)
     }
@@ -133,7 +133,7 @@ impl Plan {
     /// As [`Backend::run`].
     ///
     /// # Errors
-    /// As [`Backend::run`].
+    /// Reports the errors of [`Backend::run`].
     pub fn run(&self, inputs: &mut [Buffer], donated: &[bool]) -> Result<Vec<Buffer>, Error> {
         match self {
             Plan::Whole(backend) => backend.run(inputs, donated),

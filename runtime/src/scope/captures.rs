@@ -194,7 +194,7 @@ pub(super) fn intermediate(stack: &[Frame], value: ProxyId) -> Error {
 /// Of the arguments of a call, those that its row writes become inputs.
 ///
 /// # Errors
-/// As [`for_writing`].
+/// Reports the errors of [`for_writing`].
 pub(super) fn written(stack: &mut [Frame], top: usize, symbol: SymbolRef, args: &[Value<Tensor>]) -> Result<(), Error> {
     for (param, arg) in symbol.row().sig.params.iter().zip(args) {
         if param.access == Access::Mut

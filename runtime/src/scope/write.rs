@@ -63,7 +63,7 @@ enum Mode {
 /// What a closure that is taken over wrote to a tensor of the traces around, or to one in memory.
 ///
 /// # Errors
-/// As [`write`].
+/// Reports the errors of [`write`].
 pub(crate) fn assign(target: &Tensor, new: ProxyId, loc: Loc) -> Result<(), Error> {
     with_stack(|stack| match stack.len().checked_sub(1) {
         Some(top) => put(stack, top, target, (new, false), Mode::Done, loc),

@@ -18,7 +18,7 @@ use std::rc::Rc;
 /// rest in debug builds, and in any build with `FULGURITE_VERIFY=1`. Types of lines that both share are not checked again.
 ///
 /// # Errors
-/// As [`verify`].
+/// Reports the errors of [`verify`].
 pub fn step(before: &Trace, after: &Trace) -> Result<(), Error> {
     scopes(after)?;
     // a check decides nothing: it must not bind sizes
@@ -105,7 +105,7 @@ fn fault(trace: &Trace, claim: String) -> Error {
 /// The same in any build.
 ///
 /// # Errors
-/// As [`verify`].
+/// Reports the errors of [`verify`].
 pub fn changed(before: &Trace, after: &Trace) -> Result<(), Error> {
     let known: FxHashSet<*const BoundSymbol> = before.lines.iter().map(Rc::as_ptr).collect();
     check(after, &|line| known.contains(&std::ptr::from_ref(line)))

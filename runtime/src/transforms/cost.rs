@@ -23,7 +23,7 @@ impl Costs {
     /// the runtime).
     ///
     /// # Errors
-    /// What making a body or lowering reports.
+    /// Reports errors of making a body or lowering.
     pub(super) fn of(&mut self, arena: &Rc<Arena>, line: &BoundSymbol) -> Result<Option<f64>, Error> {
         let row = line.symbol.row();
         if let Some(block) = row.index_body() {
@@ -52,7 +52,7 @@ impl Costs {
 /// has to be moved. What nobody knows counts by that alone.
 ///
 /// # Errors
-/// What making a body or lowering reports.
+/// Reports errors of making a body or lowering.
 pub fn lines(trace: &Trace) -> Result<Vec<f64>, Error> {
     let mut costs = Costs::default();
     let one = |line: &Rc<BoundSymbol>| {

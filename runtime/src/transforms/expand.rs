@@ -102,7 +102,7 @@ impl Activity {
     /// The activity of a trace differentiated by `wrt`. Bodies are made where only they know.
     ///
     /// # Errors
-    /// What making bodies reports.
+    /// Reports errors of making bodies.
     pub fn of(trace: &Trace, wrt: &[ProxyId]) -> Result<Activity, Error> {
         let mut map = Redirect::default();
         let lines = active(&trace.arena, trace.root, &trace.lines, wrt, Mode::Reverse(&trace.outputs), &mut map)?;

@@ -209,7 +209,7 @@ pub fn settle(trace: &Trace) -> Result<Trace, Error> {
 /// they were recorded on are bound anew: a cotangent may be in pieces that lie elsewhere.
 ///
 /// # Errors
-/// What binding reports.
+/// Reports errors of binding.
 fn copy(b: &mut Builder, rule: &OwnRule, map: &mut FxHashMap<ProxyId, ProxyId>) -> Result<(), Error> {
     let arena = b.arena().clone();
     // where the function was called is no matter; what its backward says of gradients is

@@ -155,7 +155,7 @@ pub(super) type Found = Result<Vec<Contribution>, usize>;
 /// The cotangents of the arguments of a line that makes a tensor of a class or takes one apart.
 ///
 /// # Errors
-/// What binding reports.
+/// Reports errors of binding.
 pub(super) fn port(b: &mut Builder, site: Site, port: Port, active: &[usize]) -> Result<Found, Error> {
     let line = site.line;
     let made_from = b.arena().len();

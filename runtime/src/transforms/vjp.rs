@@ -48,7 +48,7 @@ impl Joint {
     /// The same with an edited trace: edits keep the positions of inputs and outputs.
     ///
     /// # Errors
-    /// What the edit reports.
+    /// Reports errors of the edit.
     pub fn edit(mut self, f: impl FnOnce(&Trace) -> Result<Trace, Error>) -> Result<Joint, Error> {
         self.trace = f(&self.trace)?;
         Ok(self)

@@ -21,7 +21,7 @@ const STEPS: u32 = 48;
 /// as few bytes as possible.
 ///
 /// # Errors
-/// What making bodies or lowering reports.
+/// Reports errors of making bodies or lowering.
 pub(super) fn recomputed(forward: &Forward, costs: &mut Costs, budget: usize) -> Result<FxHashSet<ProxyId>, Error> {
     let mut graph = Graph::of(forward, costs)?;
     // the choice keeps fewer bytes the cheaper work is: the dearest work that fits the budget wins

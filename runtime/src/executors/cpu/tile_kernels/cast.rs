@@ -6,11 +6,11 @@ use fulgurite_core::kernel::TileFn;
 
 /// A register type that converts to `B`.
 pub trait To<B>: Copy {
-    /// The conversion.
+    /// Converts the register.
     fn to(self) -> B;
 }
 
-/// Numbers of any width, by `as`: integers wrap, floats round once.
+/// Casts between numbers by `as`: integers wrap, floats round once.
 macro_rules! by_as {
     ($($a:ty => $($b:ty)+;)*) => {$($(
         impl To<$b> for $a {
@@ -31,7 +31,7 @@ by_as! {
     f64 => f32 f64;
 }
 
-/// Floats to integers: truncated; what does not fit becomes the smallest number, which then wraps.
+/// Casts from floats to integers truncate; a number that does not fit becomes the smallest integer, which then wraps.
 macro_rules! truncating {
     ($($f:ty, $below:expr, $above:expr, $wide_below:expr, $wide_above:expr;)*) => {$(
         impl To<i32> for $f {
@@ -47,7 +47,7 @@ macro_rules! truncating {
             }
         }
         impl To<i64> for $f {
-            // Written as the comparison above, of which one end is open.
+            // One end of this range is open, so the comparison stays as it is written above.
             #[allow(clippy::manual_range_contains)]
             #[inline(always)]
             fn to(self) -> i64 {
@@ -76,11 +76,11 @@ truncating! {
 }
 
 multi! {
-    /// One tile cast.
+    /// Casts one tile.
     ///
     /// # Safety
-    /// The first pointer of `ins` is to `n` elements of `A`, that of `outs` to room for `n` of `B`, which nobody else uses. They
-    /// may be the same where the types have one width.
+    /// The first pointer of `ins` is to `n` elements of `A`, that of `outs` to room for `n` elements of `B`, which no
+    /// other code uses. The two may be equal if the types have one width.
     unsafe fn cast_tile<A: To<B>, B: Copy>(n: usize, ins: *const *const u8, outs: *const *mut u8, _nums: *const u64) {
         // SAFETY: the caller's pointers hold `n` elements and do not overlap unless the types have one width.
         unsafe {
@@ -92,9 +92,9 @@ multi! {
     }
 }
 
-/// What is not zero is true.
+/// Casts to bool: a number other than zero is true.
 pub trait Truth: Copy {
-    /// Whether it is not zero.
+    /// Whether the number is not zero.
     fn truth(self) -> u8;
 }
 macro_rules! truth {
@@ -110,10 +110,10 @@ macro_rules! truth {
 truth!(u8 i8 i16 i32 i64 f32 f64);
 
 multi! {
-    /// One tile cast to bool.
+    /// Casts one tile to bool.
     ///
     /// # Safety
-    /// As [`cast_tile`], for bytes.
+    /// The contract of [`cast_tile`] holds for bytes.
     unsafe fn truth_tile<A: Truth>(n: usize, ins: *const *const u8, outs: *const *mut u8, _nums: *const u64) {
         // SAFETY: as in `cast_tile`.
         unsafe {

@@ -1,7 +1,7 @@
-//! The executor's own tile kernels: moving, converting, reducing. Arithmetic comes from the registered kernels.
+//! The executor's own tile kernels: copies, conversions, reductions. Arithmetic comes from the registered kernels.
 //!
-//! Bodies are plain loops, compiled for three instruction sets by [`multi`]; none contracts or reorders, so all give the
-//! same bits. Functions are picked when a program is built.
+//! Bodies are plain loops, which [`multi`] compiles for three instruction sets. None contracts or reorders operations,
+//! so all give equal bits. A function is picked when a program is built.
 
 pub mod cast;
 pub mod copy;
@@ -15,7 +15,7 @@ pub mod window;
 
 use std::sync::OnceLock;
 
-/// Instruction sets, each with the ones before.
+/// Instruction sets, each of which includes the ones before.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Isa {
     /// Any CPU of the architecture.
@@ -27,7 +27,7 @@ pub enum Isa {
 }
 
 impl Isa {
-    /// Its name in `FULGURITE_ISA`.
+    /// The name of the instruction set in `FULGURITE_ISA`.
     pub fn name(self) -> &'static str {
         match self {
             Isa::Baseline => "baseline",
@@ -36,12 +36,12 @@ impl Isa {
         }
     }
 
-    /// The best one that this CPU has, whatever is asked.
+    /// The best instruction set that this CPU has, whatever `FULGURITE_ISA` says.
     pub fn detected() -> Isa {
         detect()
     }
 
-    /// The best one that this CPU has (`FULGURITE_ISA=baseline|avx2` lowers it, for tests).
+    /// The best instruction set that this CPU has; `FULGURITE_ISA=baseline|avx2` lowers it, for tests.
     pub fn here() -> Isa {
         static HERE: OnceLock<Isa> = OnceLock::new();
         *HERE.get_or_init(|| {
@@ -75,7 +75,7 @@ fn detect() -> Isa {
 }
 
 /// `multi! { unsafe fn name<T: Bound>(args) -> R { body } }` makes a module `name` with the body compiled for each
-/// instruction set, and `name::pick::<T>(isa)`.
+/// instruction set, and the function `name::pick::<T>(isa)`.
 macro_rules! multi {
     ($(#[$doc:meta])* unsafe fn $name:ident $(<$($g:ident: $bound:path),+>)? ($($arg:ident: $t:ty),* $(,)?) $(-> $r:ty)? $body:block) => {
         $(#[$doc])*
@@ -84,28 +84,28 @@ macro_rules! multi {
             use super::*;
             use $crate::executors::cpu::tile_kernels::Isa;
 
-            /// The function's type.
+            /// The type of the function.
             pub type Fn = unsafe fn($($t),*) $(-> $r)?;
 
             #[inline(always)]
             unsafe fn body $(<$($g: $bound),+>)? ($($arg: $t),*) $(-> $r)? $body
 
             unsafe fn baseline $(<$($g: $bound),+>)? ($($arg: $t),*) $(-> $r)? {
-                // SAFETY: the caller's.
+                // SAFETY: the caller upholds the contract of this function.
                 unsafe { body $(::<$($g),+>)? ($($arg),*) }
             }
 
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx2,fma,f16c")]
             unsafe fn avx2 $(<$($g: $bound),+>)? ($($arg: $t),*) $(-> $r)? {
-                // SAFETY: the caller's.
+                // SAFETY: the caller upholds the contract of this function.
                 unsafe { body $(::<$($g),+>)? ($($arg),*) }
             }
 
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx2,fma,f16c")]
             unsafe fn avx512 $(<$($g: $bound),+>)? ($($arg: $t),*) $(-> $r)? {
-                // SAFETY: the caller's.
+                // SAFETY: the caller upholds the contract of this function.
                 unsafe { body $(::<$($g),+>)? ($($arg),*) }
             }
 
@@ -124,7 +124,7 @@ macro_rules! multi {
 }
 pub(crate) use multi;
 
-/// Runs `$body` with `$t` the Rust type of registers of a dtype (bool is `u8`); f16 and bf16 have none.
+/// Runs `$body` with `$t` as the Rust type of a dtype's registers (`u8` for bool). f16 and bf16 have no registers.
 macro_rules! with_register {
     ($dtype:expr, $t:ident => $body:expr) => {{
         use fulgurite_core::DType;
@@ -162,7 +162,7 @@ macro_rules! with_register {
 }
 pub(crate) use with_register;
 
-/// Runs `$body` with `$t` an unsigned type of as many bytes.
+/// Runs `$body` with `$t` as an unsigned type of `$bytes` bytes.
 macro_rules! with_width {
     ($bytes:expr, $t:ident => $body:expr) => {
         match $bytes {

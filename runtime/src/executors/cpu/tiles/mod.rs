@@ -18,7 +18,7 @@ use super::tile_kernels::Isa;
 use crate::executors::fusion::fuse::Group;
 use crate::executors::fusion::items::Env;
 
-/// Compiles a group; cursors name the dense values that they access.
+/// Compiles a group. Cursors name the dense values that they access.
 pub fn compile(group: &Group, env: &Env, isa: Isa) -> Program {
     let nesting = schedule::nest(group, env);
     emit::emit(group, &nesting, env, isa)
