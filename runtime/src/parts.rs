@@ -157,7 +157,7 @@ pub fn value(ty: &ProxyTy, buffer: Buffer) -> Tensor {
 /// Writes a value to each cell; every view of the written elements sees it.
 ///
 /// # Errors
-/// E749 if two of the cells show equal elements; E714 if a view shows an element twice.
+/// E749 if two of the cells show the same elements; E714 if a view shows an element twice.
 pub fn write(cells: &[Arc<Cell>], values: Vec<Buffer>) -> Result<(), Error> {
     shared::write(cells, &[], &retake, || Ok(((), values)))
 }

@@ -5,8 +5,9 @@
 //! inputs*, found by their cell: compiled programs read them at each call, so they are never constants.
 //!
 //! **Invariant:** gradient mode, autocast and checkpoints of a trace are regions of it, not thread-local state. Tracing
-//! keeps in thread-local state these stacks, the autocast dtype around calls that run at once, the list of guards (core,
-//! `dim`), and in [`crate::tensor`] the maker of new tensors, the count of writes and the reason of poisoned sizes.
+//! keeps in thread-local state these stacks, the autocast dtype around calls that run at once, the list of guards
+//! (core, `dim`), and in [`crate::tensor`] the maker of new tensors, the count of writes and the reason of poisoned
+//! sizes.
 
 use crate::bind::Builder;
 use crate::error::Error;

@@ -39,7 +39,7 @@ pub type Tag = u32;
 /// Tags below this one belong to [`Ranks`]. All tags stay below 32768, because MPI promises no more.
 pub const FIRST_TAG: Tag = 16;
 
-/// How a rank ended.
+/// The way in which a rank ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
     /// The rank said goodbye.

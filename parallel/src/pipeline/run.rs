@@ -280,7 +280,7 @@ impl<'s> StageRun<'s> {
         self.sums.take().into_iter().map(mean).collect()
     }
 
-    // ------------------------------------------------------------ what it holds
+    // ------------------------------------------------------------ state
 
     /// The stage that runs.
     pub fn stage(&self) -> &'s Stage {
@@ -309,7 +309,7 @@ impl<'s> StageRun<'s> {
         buffers.filter(|b| seen.insert(place(b))).map(Buffer::byte_len).sum()
     }
 
-    // ------------------------------------------------------------ the parts
+    // ------------------------------------------------------------ helpers
 
     fn expect(&self, action: &str, micro_batch: usize, fits: impl Fn(&State) -> bool) -> Result<(), Error> {
         let at = At { stage: self.number, micro_batch };

@@ -60,7 +60,7 @@ impl Stage {
         Stage { name: name.to_owned(), form, of }
     }
 
-    // ------------------------------------------------------------ wishes
+    // ------------------------------------------------------------ options
 
     /// Leaves out the gradients of these parameters, by path.
     ///
@@ -135,7 +135,7 @@ impl Stage {
         self
     }
 
-    // ------------------------------------------------------------ what it is
+    // ------------------------------------------------------------ parts
 
     /// The name of the stage.
     pub fn name(&self) -> &str {

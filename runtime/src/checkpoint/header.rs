@@ -1,8 +1,8 @@
 //! The header of a safetensors file: its tensors and their positions, checked against each other and the file's length.
 //!
-//! The format (huggingface/safetensors, README "Format"): 8 bytes little-endian length N, N bytes of JSON from name to
-//! `{"dtype", "shape", "data_offsets": [begin, end]}` with an optional `__metadata__` of texts, then the data, covered by
-//! the tensors without holes.
+//! The format (huggingface/safetensors, README "Format") is 8 bytes of little-endian length N, then N bytes of JSON from
+//! name to `{"dtype", "shape", "data_offsets": [begin, end]}` with an optional `__metadata__` of texts, then the data,
+//! which the tensors cover without holes.
 
 use super::{Metadata, grouped};
 use fulgurite_core::{DType, TensorTy};
@@ -25,7 +25,7 @@ pub struct Header {
 /// A tensor of a file.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// Its name.
+    /// The name.
     pub name: String,
     /// The dtype and sizes.
     pub ty: TensorTy,

@@ -221,8 +221,8 @@ impl Atoms {
 
 /// The type of an argument.
 ///
+/// # Errors
 /// The error of a poisoned argument; E740 or E741 for a handle of another trace.
-/// The error of a poisoned one; E740, E741 for a handle of another trace.
 pub(crate) fn leaf_ty(leaf: &Tensor) -> Result<ProxyTy, Error> {
     match leaf.view() {
         View::Cell(cell) => Ok(cell.proxy_ty()),

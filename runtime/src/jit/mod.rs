@@ -66,7 +66,7 @@ pub struct Jit<F> {
     pipeline: Arc<Pipeline>,
     caching: Caching,
     cache: Cache,
-    /// The programs with a pullback, and below those whose pullback has a gradient.
+    /// The programs with a pullback; `graphs` has those whose pullback has a gradient.
     pulled: Cache,
     graphs: Cache,
     hits: AtomicU64,
@@ -84,7 +84,6 @@ pub struct Jit<F> {
 /// Arguments are taken by value: `|model: Model, x: Tensor| …`. Several threads may call the function. Side effects of
 /// `f` other than calls of operators happen when it is traced, not at each call; captured tensors in memory are read at
 /// each call.
-/// each call; tensors in memory that it captures are read at each call.
 pub fn jit<F>(f: F) -> Jit<F> {
     let path = std::any::type_name::<F>().trim_end_matches("::{{closure}}");
     let name = path.rsplit("::").next().filter(|name| name.starts_with(char::is_alphabetic)).unwrap_or("f");

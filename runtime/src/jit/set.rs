@@ -10,6 +10,7 @@ impl Tensor {
     /// Replaces the tensor's data by that of `value`. Every clone of the handle, every view of these elements and every
     /// compiled function that captured the tensor sees the new data.
     ///
+    /// # Errors
     /// The error of a poisoned tensor; E742 if one of the tensors is traced; E714 if the types differ, or if this
     /// tensor is a view that shows an element several times.
     #[track_caller]

@@ -15,9 +15,9 @@ pub(crate) type Retake<'a> = &'a dyn Fn(&Alias, Buffer) -> Result<Buffer, Error>
 /// Runs code that writes to these cells while no other thread writes them, and stores its results: a value to return,
 /// and a value for each cell. `read` are other cells that the program has as inputs.
 ///
-/// E749 if two of the cells, or one of them and one that is read, show equal elements; E714 if a view shows an element
-/// twice; errors of `run`. Nothing is written then.
-/// element twice; what `run` reports: nothing is written then.
+/// # Errors
+/// E749 if two of the cells, or one of them and one that is read, show the same elements; E714 if a view shows an
+/// element twice; errors of `run`. Nothing is written then.
 pub(crate) fn write<T>(
     cells: &[Arc<Cell>],
     read: &[Arc<Cell>],

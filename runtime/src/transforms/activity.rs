@@ -1,6 +1,6 @@
 //! Activity analysis, which finds the lines that the gradient transform may skip. It is one predicate, derived from
 //! types, regions and rules, without a list of operators.
-//! list of operators.
+//!
 //! A forward sweep finds the values through which a gradient is wanted, and a backward sweep those that reach an
 //! output. [`Activity::vjp_role`] answers for one line from the two. A line is never dropped because it is constant.
 

@@ -282,7 +282,7 @@ impl Product {
                 rest /= l.size;
                 (a, b) = (a + i * l.a, b + i * l.b);
             }
-            // SAFETY: the caller's. Strides of `gemm` are (column, row); alpha scales the destination, beta the product.
+            // SAFETY: the caller upholds the contract. Strides of `gemm` are (column, row); alpha scales the destination, beta the product.
             unsafe {
                 let a = (at[0] as *const T).offset(a);
                 let b = (at[1] as *const T).offset(b);

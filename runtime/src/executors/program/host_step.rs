@@ -53,8 +53,8 @@ pub(crate) trait HostStep: Send + Sync {
     /// Runs the step.
     ///
     /// # Safety
-    /// `memory` has valid memory of these `sizes` for each storage that the step touches; no other thread writes it, and
-    /// written storages overlap read ones only where [`HostStep::alias`] allows it. `scratch` has the bytes of
+    /// `memory` has valid memory of these `sizes` for each storage that the step touches. No other thread writes it,
+    /// and written storages overlap read ones only where [`HostStep::alias`] allows it. `scratch` has the bytes of
     /// [`HostStep::scratch`], aligned to 8.
     unsafe fn run(&self, memory: Memory, sizes: &[usize], scratch: *mut u8, threads: usize) -> Result<(), Stopped>;
 

@@ -91,7 +91,7 @@ impl Product {
                     (a, b) = if pack.right { (a + i * pack.axis.a, b) } else { (a, b + i * pack.axis.b) };
                     let c = c + i * pack.axis.c;
                     let parallelism = if inside > 1 { Parallelism::Rayon(inside) } else { Parallelism::None };
-                    // SAFETY: the caller upholds the contract; parts that are not summed write disjoint parts of the result.
+                    // SAFETY: the caller upholds the contract; parts that are not summed write disjoint elements.
                     unsafe { self.matrices(pointers, (a, b, c), pack.summed && part > 0, parallelism) };
                 }
             }
@@ -143,7 +143,7 @@ impl Product {
                 if count == 0 {
                     continue;
                 }
-                // SAFETY: the caller upholds the contract; the block has room for the copy, then the sums; tasks write disjoint columns.
+                // SAFETY: the caller upholds the contract; the block has room for copy and sums; tasks write disjoint columns.
                 unsafe {
                     let copy = block.data() as *mut T;
                     let sums = copy.add(count * depth);

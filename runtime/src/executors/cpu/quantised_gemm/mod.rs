@@ -168,7 +168,7 @@ const TOGETHER: usize = 2;
 #[inline(always)]
 unsafe fn columns<Q: Usual, R: Register>(p: &Operands<'_, Q>, from: usize, to: usize) {
     for (i, vector) in p.vectors.iter().enumerate() {
-        // SAFETY: the caller upholds the contract; column `j` of row `i` is one of ours.
+        // SAFETY: the caller upholds the contract; column `j` of row `i` belongs to this call.
         unsafe {
             let out = p.out.add(i * p.cols);
             match usual::fits::<Q>(p.depth, p.group) {

@@ -66,7 +66,7 @@ pub(super) struct Emit<'a> {
     pub crosses: Vec<bool>,
     pub live: Vec<bool>,
     pub inner: DimSet,
-    /// The elements of a tile register, and below those of a row register.
+    /// The number of elements of a tile register; `width` is that of a row register.
     pub tile: usize,
     pub width: usize,
     pub scalars: FxHashMap<NodeId, Loc>,

@@ -434,7 +434,7 @@ impl Fuser {
         let Fuser { entries, defined, .. } = self;
         let Some(Some(Entry { item: Item::Group(group), .. })) = entries.get_mut(at) else { return false };
         let mut transaction = Transaction::of(group);
-        // A program can't read from memory what it defines.
+        // A program can't read from memory a value that it defines.
         let own = |g: &Group| g.reads_any(|v| defined.by(v) == Some(at));
         let good = transaction.add(fragment) && transaction.fits() && !own(transaction.group);
         if good {
