@@ -12,7 +12,7 @@ use std::rc::Rc;
 /// At most this many nodes in a program, because the registers of more leave the first-level cache.
 const MAX_NODES: usize = 512;
 
-/// At most this many loops in a program, because its index arrays are fixed.
+/// At most this many loops in a program, because an executor holds their indices in arrays of a fixed length.
 const MAX_LOOPS: usize = 14;
 
 /// At most this many large values that a program reads side by side, because memory delivers only as many streams at

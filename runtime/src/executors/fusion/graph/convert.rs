@@ -31,7 +31,7 @@ pub struct LineIo {
     pub halves: bool,
 }
 
-/// At most this many loops in a nest that becomes a graph, because a graph's dims are few.
+/// At most this many loops in a nest that becomes a graph, because a program has at most that many loops.
 const MOST_LOOPS: usize = 14;
 
 /// The reason why a nest has no graph.
